@@ -1,0 +1,17 @@
+r"""Positional encodings for transformers: readable references behind one attention function.
+
+posenc.attention assembles an encoding from four places (embed, rotate, bias, weigh); start reading there.
+"""
+
+from . import alibi, rope, sinusoidal, stickbreaking
+from .attention import KVCache, SelfAttention, attention, explain_impl
+from .encoding import At, Encoding, compose, softmax
+from .errors import UnsupportedError
+from .methods import METHODS, make
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "METHODS", "At", "Encoding", "KVCache", "SelfAttention", "UnsupportedError", "alibi", "attention", "compose",
+    "explain_impl", "make", "rope", "sinusoidal", "softmax", "stickbreaking",
+]  # fmt: skip

@@ -1,0 +1,80 @@
+r"""ALiBi, attention with linear biases: a penalty on the logit that grows with distance."""
+
+import torch
+from torch import nn
+
+from .attention import accumulation_dtype
+from .encoding import Encoding
+from .errors import check_bool, check_int, check_positions, check_tensor
+
+
+def slopes(num_heads):
+    r"""The slope m_h of each head.
+
+    m_h = 2^(-8h/H), h = 1 .. H, for H a power of two; else the slopes for the power of two p below H, followed by
+    every other slope for 2p, as in the authors' code.
+
+    Returns: [H] float32; the first head is the steepest.
+    Errors: TypeError, ValueError naming the argument.
+    Paper: arXiv 2108.12409, section 3. Chapter: ALiBi.
+    """
+    check_int("num_heads", num_heads)
+    power = 1 << (num_heads.bit_length() - 1)  # the largest power of two up to num_heads
+    own = [2 ** (-8 * h / power) for h in range(1, power + 1)]
+    between = [2 ** (-4 * h / power) for h in range(1, 2 * power + 1)][0::2]
+    return torch.tensor((own + between)[:num_heads])
+
+
+def bias(pos_q, pos_k, slopes, symmetric=False):
+    r"""The bias -m_h (pos_q - pos_k) that is added to the scaled logits.
+
+    Arguments:
+        pos_q, pos_k: [Tq] and [Tk] (or [B, Tq] and [B, Tk]), integers or floats, in tokens.
+        slopes: [H].
+        symmetric: True takes |pos_q - pos_k|, an extension for encoders that is not in the paper.
+    Returns: [H, Tq, Tk] (or [B, H, Tq, Tk]), in the dtype of slopes. Causal masking is not included: without
+        `symmetric` a key in the future gets a bonus, and nothing here hides it.
+    Errors: TypeError, ValueError naming the argument.
+    Convention: the penalty is negative. Paper: arXiv 2108.12409, equation in section 3. Chapter: ALiBi.
+    """
+    check_positions("pos_q", pos_q)
+    check_positions("pos_k", pos_k)
+    check_tensor("slopes", slopes, "[H]", ndim=1, floating=True)
+    check_bool("symmetric", symmetric)
+    if pos_q.ndim > 2 or pos_k.ndim != pos_q.ndim:
+        shapes = f"{list(pos_q.shape)} and {list(pos_k.shape)}"
+        raise ValueError(f"pos_q and pos_k must have shapes [Tq] and [Tk], or [B, Tq] and [B, Tk], got {shapes}")
+    distance = (pos_q[..., :, None] - pos_k[..., None, :]).to(slopes.dtype)  # [..., Tq, Tk]
+    if symmetric:
+        distance = distance.abs()
+    return -slopes[:, None, None] * distance[..., None, :, :]
+
+
+class LinearBias(nn.Module):
+    """The `bias` callable. Fixed slopes are no buffer: `model.half()` would round them."""
+
+    def __init__(self, slopes, symmetric, learned):
+        super().__init__()
+        self.slopes = nn.Parameter(slopes) if learned else slopes
+        self.symmetric = symmetric
+
+    def forward(self, q, k, at):
+        if q.shape[1] != self.slopes.shape[0]:
+            raise ValueError(f"num_heads={self.slopes.shape[0]} of this ALiBi must equal the {q.shape[1]} heads of q")
+        return bias(at.pos_q, at.pos_k, self.slopes.to(q.device, accumulation_dtype(q)), self.symmetric)
+
+
+def alibi(num_heads, *, symmetric=False, learned=False):
+    r"""Attention with linear biases, an `Encoding` at the place `bias`.
+
+    Arguments:
+        num_heads: H, any number of heads; slopes as in `slopes`.
+        symmetric: True penalizes |i - j|, which allows attention in both directions.
+        learned: True makes the slopes parameters, starting from the paper's. The paper found no gain in that.
+    Errors: TypeError, ValueError naming the argument.
+    Paper: arXiv 2108.12409. Chapter: ALiBi.
+    """
+    check_bool("symmetric", symmetric)
+    check_bool("learned", learned)
+    reason = "ALiBi penalizes the past only; symmetric=True penalizes both directions"
+    return Encoding(bias=LinearBias(slopes(num_heads), symmetric, learned), causal_only=None if symmetric else reason)

@@ -1,0 +1,100 @@
+r"""The four places where position can enter attention, and the object that holds a choice for each."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from .errors import UnsupportedError, check_choice
+
+PLACES = ("embed", "rotate", "bias", "weigh")
+
+
+class At(NamedTuple):
+    r"""Where the queries and keys stand: what `rotate`, `bias` and `weigh` are told besides the numbers.
+
+    pos_q: [B or 1, Tq] (or [B or 1, Tq, n] with n axes), positions of the queries, integers or floats.
+    pos_k: [B or 1, Tk] (or [B or 1, Tk, n]), positions of the keys.
+    visible: [B or 1, 1, Tq, Tk] bool, True where query i may see key j (causality and mask together).
+    gates: None, or what a contextual method was given, [B, H, Tk].
+    """
+
+    pos_q: Tensor
+    pos_k: Tensor
+    visible: Tensor
+    gates: Tensor | None = None
+
+
+class Encoding(nn.Module):
+    r"""A positional encoding: at most one callable for each of the four places.
+
+    embed:  (x [B, T, C], pos [B or 1, T]) -> x            added to embeddings
+    rotate: (q [B, H, Tq, D], k [B, H, Tk, D], at) -> q, k  applied before the dot product
+    bias:   (q, k, at) -> broadcastable to [B, H, Tq, Tk]   added to the scaled logits
+    weigh:  (scores [B, H, Tq, Tk], at) -> weights          in place of the softmax
+
+    `Encoding()` holds none of them: it is NoPE, attention without position.
+
+    Arguments:
+        embed_at: where `embed` acts: "input" (once, on the embeddings), "layer_qk" (in each layer, on what queries
+            and keys are made from) or "layer_qkv" (values too).
+        axes: None for positions that are numbers, n for positions with n coordinates.
+        causal_only: None, or the reason why the method is not defined without a causal mask.
+    Errors: TypeError where a place is not callable, ValueError for an unknown `embed_at`.
+    Chapter: Four places.
+    """
+
+    def __init__(
+        self, embed=None, rotate=None, bias=None, weigh=None, *, embed_at="input", axes=None, causal_only=None
+    ):
+        super().__init__()
+        for place, function in zip(PLACES, (embed, rotate, bias, weigh)):
+            if function is not None and not callable(function):
+                raise TypeError(f"{place}={function!r} must be a callable or None, got {type(function).__name__}")
+            setattr(self, place, function)
+        check_choice("embed_at", embed_at, ("input", "layer_qk", "layer_qkv"))
+        self.embed_at, self.axes, self.causal_only = embed_at, axes, causal_only
+
+    @property
+    def places(self):
+        """The names of the places that this encoding fills, in the order of the computation."""
+        return tuple(place for place in PLACES if getattr(self, place) is not None)
+
+    def extra_repr(self):
+        return f"places={self.places}"
+
+
+def compose(*encodings):
+    r"""Join encodings that act at different places into one.
+
+    compose(rope(head_dim=64), alibi(num_heads=8)) rotates and biases. The parts are shared, not copied.
+
+    Errors: TypeError where an argument is no Encoding; UnsupportedError where two claim the same place or count
+    different axes.
+    """
+    chosen, axes, causal_only, embed_at = {}, None, None, "input"
+    for index, encoding in enumerate(encodings):
+        if not isinstance(encoding, Encoding):
+            raise TypeError(f"encodings[{index}]={encoding!r} must be an Encoding, got {type(encoding).__name__}")
+        for place in encoding.places:
+            if place in chosen:
+                raise UnsupportedError(
+                    f"encodings[{index}] claims the place {place!r}, which an earlier one already holds; "
+                    f"compose takes at most one encoding for each place"
+                )
+            chosen[place] = getattr(encoding, place)
+            embed_at = encoding.embed_at if place == "embed" else embed_at
+        if encoding.axes is not None and axes is not None and encoding.axes != axes:
+            raise UnsupportedError(f"encodings[{index}] counts {encoding.axes} axes, an earlier one {axes}")
+        axes = axes if encoding.axes is None else encoding.axes
+        causal_only = causal_only or encoding.causal_only
+    return Encoding(**chosen, embed_at=embed_at, axes=axes, causal_only=causal_only)
+
+
+def softmax(scores, at):
+    r"""Weigh visible keys by the softmax of their logits; a query that sees no key gets weights of exactly 0.
+
+    scores: [B, H, Tq, Tk]. Returns weights of the same shape, rows summing to 1 (or 0).
+    """
+    weights = torch.softmax(scores.masked_fill(~at.visible, float("-inf")), dim=-1)
+    return weights.masked_fill(~at.visible, 0.0)

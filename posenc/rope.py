@@ -1,0 +1,120 @@
+r"""Rotary position embedding (RoPE): queries and keys turn by an angle proportional to their position."""
+
+import torch
+from torch import nn
+
+from .attention import accumulation_dtype
+from .encoding import Encoding
+from .errors import check_bool, check_choice, check_int, check_number, check_positions, check_tensor
+
+LAYOUTS = ("interleaved", "half")
+
+
+def inv_freq(dim, base=10000.0, dtype=torch.float32):
+    r"""The rotation frequencies w_i = base^(-2i/dim), i = 0 .. dim/2 - 1, in radians per token, fastest first.
+
+    Returns: [dim/2] of `dtype`, rounded once from float64.
+    Errors: TypeError, ValueError naming the argument.
+    Paper: arXiv 2104.09864, section 3.2.2. Chapter: RoPE.
+    """
+    check_int("dim", dim, minimum=2, even=True)
+    check_number("base", base, above=0)
+    return (base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)).to(dtype)
+
+
+def rotate(x, positions, inv_freq, layout="interleaved", attention_factor=1.0):
+    r"""Turn each pair of lanes of x by the angle position * frequency.
+
+    (a, b) -> (a cos(m w_i) - b sin(m w_i), a sin(m w_i) + b cos(m w_i))
+
+    Arguments:
+        x: [..., T, D].
+        positions: [T], or anything that broadcasts to x.shape[:-1]; integers or floats, in tokens.
+        inv_freq: [p/2] with p <= D; the first p lanes turn, the rest pass unchanged (partial rotary).
+        layout: "interleaved" pairs lanes (2i, 2i+1) (the paper, GPT-J); "half" pairs (i, i + p/2) (NeoX, Llama).
+        attention_factor: factor on cos and sin (YaRN's temperature).
+    Returns: like x. Angles are float32, float64 where x is float64, under autocast too.
+    Errors: TypeError, ValueError naming the argument.
+    Convention: a positive position turns counterclockwise: R(m)^T R(n) = R(n - m).
+    Paper: arXiv 2104.09864, equation 34. Chapter: RoPE.
+    """
+    check_tensor("x", x, "[..., T, D]", floating=True)
+    check_positions("positions", positions)
+    check_tensor("inv_freq", inv_freq, "[p/2]", ndim=1, floating=True)
+    check_choice("layout", layout, LAYOUTS)
+    check_number("attention_factor", attention_factor, above=0)
+    pairs = inv_freq.shape[0]
+    if x.ndim < 2 or 2 * pairs > x.shape[-1]:
+        raise ValueError(f"inv_freq turns {2 * pairs} lanes, x must have at least as many, got {list(x.shape)}")
+    try:
+        torch.broadcast_to(positions, x.shape[:-1])
+    except RuntimeError:
+        raise ValueError(f"positions {list(positions.shape)} must broadcast to {list(x.shape[:-1])}") from None
+
+    dtype = accumulation_dtype(x)
+    angles = positions[..., None].to(dtype) * inv_freq.to(x.device, dtype)  # [..., T, p/2]
+    cos, sin = attention_factor * angles.cos(), attention_factor * angles.sin()
+    turned, rest = x[..., : 2 * pairs].to(dtype), x[..., 2 * pairs :]
+    if layout == "interleaved":
+        a, b = turned.unflatten(-1, (pairs, 2)).unbind(-1)
+        out = torch.stack((a * cos - b * sin, a * sin + b * cos), dim=-1).flatten(-2)
+    else:
+        a, b = turned.unflatten(-1, (2, pairs)).unbind(-2)
+        out = torch.cat((a * cos - b * sin, a * sin + b * cos), dim=-1)
+    return torch.cat((out.to(x.dtype), rest), dim=-1)
+
+
+class Rotary(nn.Module):
+    """The `rotate` callable. Frequencies are no buffer: `model.half()` would round them."""
+
+    def __init__(self, inv_freq, layout, attention_factor):
+        super().__init__()
+        self.inv_freq, self.layout, self.attention_factor = inv_freq, layout, attention_factor
+
+    def forward(self, q, k, at):
+        def turn(x, positions):
+            return rotate(x, positions[:, None], self.inv_freq, self.layout, self.attention_factor)
+
+        return turn(q, at.pos_q), turn(k, at.pos_k)
+
+
+def rope(
+    head_dim, base=10000.0, *, layout="interleaved", rotary_dim=None, proportional=False, inv_freq=None,
+    attention_factor=1.0,
+):  # fmt: skip
+    r"""Rotary position embedding, an `Encoding` at the place `rotate`.
+
+    Arguments:
+        head_dim: D, even.
+        base: b of the frequencies b^(-2i/D).
+        layout: which lanes make a pair, see `rotate`. Converting weights between layouts permutes lanes.
+        rotary_dim: p, even, at most D: only the first p lanes turn. Default D.
+        proportional: with p < D, False divides the exponent by p (GPT-NeoX), True by D, so that the p/2 fastest
+            frequencies of the full ladder are kept.
+        inv_freq: [p/2] frequencies of your own, instead of `base`, `rotary_dim` and `proportional`.
+        attention_factor: see `rotate`.
+    Errors: TypeError, ValueError naming the argument.
+    Paper: arXiv 2104.09864. Chapter: RoPE.
+    """
+    check_int("head_dim", head_dim, minimum=2, even=True)
+    check_choice("layout", layout, LAYOUTS)
+    check_bool("proportional", proportional)
+    check_number("attention_factor", attention_factor, above=0)
+    if rotary_dim is not None:
+        check_int("rotary_dim", rotary_dim, minimum=2, even=True)
+        if rotary_dim > head_dim:
+            raise ValueError(f"rotary_dim={rotary_dim} must be at most head_dim={head_dim}")
+    if inv_freq is None:
+        lanes = head_dim if rotary_dim is None else rotary_dim
+        inv_freq = ladder(head_dim if proportional else lanes, base)[: lanes // 2]
+    elif rotary_dim is not None or proportional:
+        raise ValueError(f"inv_freq is given, so leave out rotary_dim={rotary_dim} and proportional={proportional}")
+    check_tensor("inv_freq", inv_freq, "[p/2]", ndim=1, floating=True)
+    if 2 * inv_freq.shape[0] > head_dim:
+        raise ValueError(f"inv_freq turns {2 * inv_freq.shape[0]} lanes, more than head_dim={head_dim}")
+    return Encoding(rotate=Rotary(inv_freq, layout, attention_factor))
+
+
+def ladder(dim, base):
+    """`inv_freq` in float64, from which `rotate` takes the precision it needs."""
+    return inv_freq(dim, base, dtype=torch.float64)

@@ -1,0 +1,69 @@
+r"""Sinusoidal encoding: sines and cosines of the position, added to the embeddings."""
+
+import torch
+from torch import nn
+
+from .attention import accumulation_dtype
+from .encoding import Encoding
+from .errors import check_choice, check_int, check_number, check_positions, check_tensor
+
+LAYOUTS = ("interleaved", "concatenated")
+
+
+def table(positions, dim, base=10000.0, layout="interleaved"):
+    r"""The sinusoidal encoding of each position.
+
+    PE(p)_{2i} = sin(p w_i),  PE(p)_{2i+1} = cos(p w_i),  w_i = base^(-2i/dim),  i = 0 .. dim/2 - 1
+
+    Arguments:
+        positions: [T] or [B, T], integers or floats, in tokens.
+        dim: C, even.
+        base: b, greater than 0; the wavelengths run from 2 pi to 2 pi b^((C-2)/C).
+        layout: "interleaved" is the paper's. "concatenated" is tensor2tensor's: all sines, then all cosines, with
+            frequencies b^(-i/(C/2-1)), so that the last one is exactly 1/b.
+    Returns: [T, dim] or [B, T, dim], float32 (float64 where positions are float64).
+    Errors: TypeError, ValueError naming the argument.
+    Convention: small i is the fastest. Paper: arXiv 1706.03762, section 3.5. Chapter: Sinusoidal.
+    """
+    check_positions("positions", positions)
+    check_int("dim", dim, minimum=2, even=True)
+    check_number("base", base, above=0)
+    check_choice("layout", layout, LAYOUTS)
+    dtype = torch.float64 if positions.dtype == torch.float64 else torch.float32
+    steps = torch.arange(dim // 2, dtype=torch.float64)  # i
+    exponent = 2 * steps / dim if layout == "interleaved" else steps / max(dim // 2 - 1, 1)
+    frequencies = (base**-exponent).to(positions.device, dtype)  # w_i, [C/2]
+    angles = positions[..., None].to(dtype) * frequencies  # [..., T, C/2]
+    if layout == "concatenated":
+        return torch.cat((angles.sin(), angles.cos()), dim=-1)
+    return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)  # [..., T, C]
+
+
+class AddSinusoid(nn.Module):
+    """The `embed` callable: x + volume * table(positions)."""
+
+    def __init__(self, base, layout, volume):
+        super().__init__()
+        self.base, self.layout, self.volume = base, layout, volume
+
+    def forward(self, x, positions):
+        check_tensor("x", x, "[B, T, C]", ndim=3, floating=True)
+        code = table(positions.to(accumulation_dtype(x)), x.shape[-1], self.base, self.layout)
+        return x + (self.volume * code).to(x.dtype)
+
+
+def sinusoidal(base=10000.0, *, embed_at="input", layout="interleaved", volume=1.0):
+    r"""Sinusoidal encoding, an `Encoding` at the place `embed`.
+
+    Arguments:
+        base, layout: see `table`.
+        embed_at: "input" adds once to the embeddings (the paper); "layer_qk" in each layer to what queries and keys
+            are made from; "layer_qkv" to the values too.
+        volume: factor on the encoding. 1 is the paper's, for embeddings of variance 1: the paper initializes them at
+            variance 1/C and multiplies by sqrt(C). Multiplying PyTorch's N(0, 1) embeddings by sqrt(C) drowns it.
+    Paper: arXiv 1706.03762, section 3.5. Chapter: Sinusoidal.
+    """
+    check_number("base", base, above=0)
+    check_choice("layout", layout, LAYOUTS)
+    check_number("volume", volume)
+    return Encoding(embed=AddSinusoid(base, layout, volume), embed_at=embed_at)
