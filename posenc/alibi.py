@@ -41,7 +41,8 @@ def bias(pos_q, pos_k, slopes, symmetric=False):
     check_positions("pos_k", pos_k)
     check_tensor("slopes", slopes, "[H]", ndim=1, floating=True)
     check_bool("symmetric", symmetric)
-    if pos_q.ndim > 2 or pos_k.ndim != pos_q.ndim:
+    batches = {pos_q.shape[0], pos_k.shape[0]} if pos_q.ndim == 2 else {1}
+    if pos_q.ndim > 2 or pos_k.ndim != pos_q.ndim or len(batches - {1}) > 1:
         shapes = f"{list(pos_q.shape)} and {list(pos_k.shape)}"
         raise ValueError(f"pos_q and pos_k must have shapes [Tq] and [Tk], or [B, Tq] and [B, Tk], got {shapes}")
     distance = (pos_q[..., :, None] - pos_k[..., None, :]).to(slopes.dtype)  # [..., Tq, Tk]

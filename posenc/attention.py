@@ -109,7 +109,9 @@ def choose_impl(impl, encoding):
 
 def explain_impl(encoding=None, impl="auto"):
     r"""Print and return which implementation `attention` would take for this encoding, and why."""
-    choice, reason = choose_impl(impl, Encoding() if encoding is None else encoding)
+    encoding = Encoding() if encoding is None else encoding
+    _check_encoding(encoding)
+    choice, reason = choose_impl(impl, encoding)
     line = f"impl={choice!r}: {reason}"
     print(line)
     return line
@@ -166,8 +168,8 @@ class SelfAttention(nn.Module):
         check_int("num_kv_heads", num_kv_heads)
         if num_heads % num_kv_heads:
             raise ValueError(f"num_kv_heads={num_kv_heads} must divide num_heads={num_heads}")
-        if encoding is not None and not isinstance(encoding, Encoding):
-            raise TypeError(f"encoding={encoding!r} must be an Encoding or None, got {type(encoding).__name__}")
+        if encoding is not None:
+            _check_encoding(encoding)
         check_bool("causal", causal)
         check_bool("bias", bias)
         check_choice("impl", impl, ("auto", "torch", "triton"))
@@ -213,6 +215,8 @@ class SelfAttention(nn.Module):
         pos_k = positions
         if cache is not None or valid is not None:
             valid = torch.ones(batch, length, dtype=torch.bool, device=x.device) if valid is None else valid
+            if not isinstance(valid, Tensor):
+                raise TypeError(f"valid={valid!r} must be a bool tensor of shape {[batch, length]}")
             if valid.shape != (batch, length) or valid.dtype != torch.bool:
                 raise ValueError(
                     f"valid must be bool of shape {[batch, length]}, got {valid.dtype} {list(valid.shape)}"
@@ -246,11 +250,7 @@ def _check_inputs(q, k, v, encoding, causal, scale, gates, return_weights):
     for name, x in (("k", k), ("v", v)):
         if x.dtype != q.dtype or x.device != q.device:
             raise ValueError(f"{name} is {x.dtype} on {x.device}, it must be as q: {q.dtype} on {q.device}")
-    if not isinstance(encoding, Encoding):
-        raise TypeError(
-            f"encoding={encoding!r} must be an Encoding or None, got {type(encoding).__name__}; "
-            f"posenc.make(name, ...) makes one"
-        )
+    _check_encoding(encoding)
     check_bool("causal", causal)
     check_bool("return_weights", return_weights)
     if not causal and encoding.causal_only:
@@ -262,6 +262,14 @@ def _check_inputs(q, k, v, encoding, causal, scale, gates, return_weights):
         if gates.shape != (q.shape[0], q.shape[1], k.shape[2]):
             expected = [q.shape[0], q.shape[1], k.shape[2]]
             raise ValueError(f"gates must have shape [B, H, Tk] = {expected}, got {list(gates.shape)}")
+
+
+def _check_encoding(encoding):
+    if not isinstance(encoding, Encoding):
+        raise TypeError(
+            f"encoding={encoding!r} must be an Encoding or None, got {type(encoding).__name__}; "
+            f"posenc.make(name, ...) makes one"
+        )
 
 
 def _batched_positions(name, positions, batch, length, axes):

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from .errors import UnsupportedError, check_choice
+from .errors import UnsupportedError, check_choice, check_int
 
 PLACES = ("embed", "rotate", "bias", "weigh")
 
@@ -40,7 +40,7 @@ class Encoding(nn.Module):
             and keys are made from) or "layer_qkv" (values too).
         axes: None for positions that are numbers, n for positions with n coordinates.
         causal_only: None, or the reason why the method is not defined without a causal mask.
-    Errors: TypeError where a place is not callable, ValueError for an unknown `embed_at`.
+    Errors: TypeError where a place is not callable, TypeError or ValueError naming another argument.
     Chapter: Four places.
     """
 
@@ -53,6 +53,10 @@ class Encoding(nn.Module):
                 raise TypeError(f"{place}={function!r} must be a callable or None, got {type(function).__name__}")
             setattr(self, place, function)
         check_choice("embed_at", embed_at, ("input", "layer_qk", "layer_qkv"))
+        if axes is not None:
+            check_int("axes", axes)
+        if not isinstance(causal_only, str | None):
+            raise TypeError(f"causal_only={causal_only!r} must be None or the reason, in words")
         self.embed_at, self.axes, self.causal_only = embed_at, axes, causal_only
 
     @property

@@ -19,6 +19,8 @@ def inv_freq(dim, base=10000.0, dtype=torch.float32):
     """
     check_int("dim", dim, minimum=2, even=True)
     check_number("base", base, above=0)
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise TypeError(f"dtype={dtype!r} must be a floating-point dtype such as torch.float32")
     return (base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)).to(dtype)
 
 

@@ -25,6 +25,8 @@ def weigh(scores, visible, order="recent", return_remainder=False):
     Paper: arXiv 2410.17980, equations 2 to 4. Chapter: Stick-breaking.
     """
     check_tensor("scores", scores, "[..., Tq, Tk]", floating=True)
+    if scores.ndim < 2:
+        raise ValueError(f"scores must have shape [..., Tq, Tk], got {list(scores.shape)}")
     if not isinstance(visible, torch.Tensor) or visible.dtype != torch.bool:
         raise TypeError(f"visible must be a bool tensor, got {getattr(visible, 'dtype', type(visible).__name__)}")
     check_choice("order", order, ORDERS)

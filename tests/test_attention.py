@@ -1,0 +1,150 @@
+"""attention() against plain loops, the four places and what is said about them."""
+
+import math
+
+import pytest
+import torch
+
+import posenc
+from posenc import Encoding, attention
+
+
+def by_loops(q, k, v, causal=True, mask=None, bias=None, scale=None):
+    """Softmax attention as three nested sums, importing nothing."""
+    batch, heads, queries, dim = q.shape
+    keys = k.shape[2]
+    scale = 1 / math.sqrt(dim) if scale is None else scale
+    out = torch.zeros(batch, heads, queries, v.shape[-1], dtype=q.dtype)
+    for b in range(batch):
+        for h in range(heads):
+            g = h * k.shape[1] // heads
+            for i in range(queries):
+                logits = {}
+                for j in range(keys):
+                    if causal and j > i + keys - queries:
+                        continue
+                    if mask is not None and not mask.expand(batch, 1, queries, keys)[b, 0, i, j]:
+                        continue
+                    logits[j] = scale * sum(float(q[b, h, i, d] * k[b, g, j, d]) for d in range(dim))
+                    logits[j] += 0.0 if bias is None else float(bias[h, i, j])
+                total = sum(math.exp(z) for z in logits.values())
+                for j, z in logits.items():
+                    out[b, h, i] += math.exp(z) / total * v[b, g, j]
+    return out
+
+
+def random(*shape, seed=0):
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("queries, keys", [(5, 5), (2, 5), (1, 7), (6, 4)])
+@pytest.mark.parametrize("kv_heads", [4, 2, 1])
+def test_equals_plain_loops(causal, queries, keys, kv_heads):
+    q, k, v = random(2, 4, queries, 6), random(2, kv_heads, keys, 6, seed=1), random(2, kv_heads, keys, 3, seed=2)
+    mask = torch.rand(2, 1, queries, keys, generator=torch.Generator().manual_seed(3)) > 0.3
+    expected = by_loops(q, k, v, causal, mask)
+    torch.testing.assert_close(attention(q, k, v, causal=causal, mask=mask), expected, rtol=0, atol=1e-12)
+
+
+def test_bias_is_added_after_scaling():
+    q, k, v, bias = random(1, 2, 4, 9), random(1, 2, 4, 9, seed=1), random(1, 2, 4, 9, seed=2), random(2, 4, 4, seed=3)
+    out = attention(q, k, v, Encoding(bias=lambda q, k, at: bias))
+    torch.testing.assert_close(out, by_loops(q, k, v, bias=bias), rtol=0, atol=1e-12)
+    out = attention(q, k, v, Encoding(bias=lambda q, k, at: bias), scale=0.7)
+    torch.testing.assert_close(out, by_loops(q, k, v, bias=bias, scale=0.7), rtol=0, atol=1e-12)
+
+
+def test_bias_sees_rotated_and_repeated_queries_and_keys():
+    seen = {}
+
+    def bias(q, k, at):
+        seen.update(q=q, k=k, at=at)
+        return torch.zeros(1, 1, 1, 1, dtype=q.dtype)
+
+    q, k = random(1, 4, 3, 8), random(1, 2, 3, 8, seed=1)
+    attention(q, k, k, posenc.compose(posenc.make("rope", head_dim=8), Encoding(bias=bias)))
+    frequencies = posenc.rope.inv_freq(8, dtype=torch.float64)
+    turned = posenc.rope.rotate(k.repeat_interleave(2, dim=1), torch.arange(3), frequencies)
+    assert torch.equal(seen["k"], turned)
+    assert torch.equal(seen["q"], posenc.rope.rotate(q, torch.arange(3), frequencies))
+    assert seen["at"].visible.shape == (1, 1, 3, 3) and seen["at"].gates is None
+
+
+def test_gates_reach_the_place():
+    gates, q = random(2, 4, 5), random(2, 4, 5, 8)
+    seen = []
+    attention(q, q, q, Encoding(bias=lambda q, k, at: seen.append(at.gates) or 0.0), gates=gates)
+    assert seen[0] is gates
+
+
+def test_causality_goes_by_index_not_by_position():
+    q, k, v = random(1, 1, 4, 8), random(1, 1, 4, 8, seed=1), random(1, 1, 4, 8, seed=2)
+    backwards = torch.tensor([3, 2, 1, 0])
+    _, weights = attention(q, k, v, posenc.make("rope", head_dim=8), pos_q=backwards, return_weights=True)
+    assert torch.equal(weights[0, 0] > 0, torch.ones(4, 4, dtype=torch.bool).tril())
+
+
+def test_one_set_of_positions_serves_queries_and_keys():
+    q, k, v = random(1, 1, 4, 8), random(1, 1, 4, 8, seed=1), random(1, 1, 4, 8, seed=2)
+    rope, at = posenc.make("rope", head_dim=8), torch.tensor([0, 3, 4, 9])
+    both = attention(q, k, v, rope, pos_q=at, pos_k=at)
+    assert torch.equal(attention(q, k, v, rope, pos_q=at), both)
+    assert torch.equal(attention(q, k, v, rope, pos_k=at), both)
+    assert not torch.equal(attention(q, k, v, rope), both)
+
+
+def test_weights_are_returned_on_request():
+    q = random(1, 2, 3, 4)
+    out, weights = attention(q, q, q, return_weights=True)
+    assert weights.shape == (1, 2, 3, 3)
+    torch.testing.assert_close(weights @ q, out)
+
+
+def test_compose_joins_places_and_shares_parts():
+    rope, alibi = posenc.make("rope", head_dim=8), posenc.make("alibi", num_heads=2, learned=True)
+    both = posenc.compose(rope, alibi, posenc.make("sinusoidal", embed_at="layer_qk"))
+    assert both.places == ("embed", "rotate", "bias")
+    assert both.embed_at == "layer_qk"
+    assert both.causal_only == alibi.causal_only
+    assert both.bias is alibi.bias and len(list(both.parameters())) == 1
+    assert posenc.compose().places == () == posenc.compose(Encoding()).places
+
+
+def test_nope_is_the_empty_encoding():
+    q = random(1, 2, 5, 4)
+    assert posenc.make("nope").places == ()
+    assert torch.equal(attention(q, q, q, posenc.make("nope")), attention(q, q, q))
+
+
+def test_two_methods_at_one_place_are_refused():
+    with pytest.raises(posenc.UnsupportedError, match="rotate"):
+        posenc.compose(posenc.make("rope", head_dim=8), posenc.make("rope", head_dim=8))
+
+
+def test_triton_says_that_it_is_not_there_and_auto_takes_torch(capsys):
+    q = random(1, 2, 5, 8)
+    with pytest.raises(posenc.UnsupportedError, match="impl='triton'.*impl='torch'"):
+        attention(q, q, q, posenc.make("rope", head_dim=8), impl="triton")
+    assert torch.equal(attention(q, q, q, impl="auto"), attention(q, q, q, impl="torch"))
+    line = posenc.explain_impl(posenc.make("rope", head_dim=8))
+    assert capsys.readouterr().out.strip() == line and "'torch'" in line
+    with pytest.raises(posenc.UnsupportedError):
+        posenc.explain_impl(impl="triton")
+
+
+def test_self_attention_keeps_values_free_of_position_at_layer_qk():
+    torch.manual_seed(0)
+    x = random(1, 5, 16)
+    for embed_at, moved in (("layer_qk", False), ("layer_qkv", True)):
+        block = posenc.SelfAttention(16, 1, posenc.make("sinusoidal", embed_at=embed_at)).double()
+        with torch.no_grad():
+            block.to_q.weight.zero_()  # flat scores: only the values can tell position
+        same = torch.allclose(block(x), block(x, positions=torch.arange(5) + 9), atol=1e-12)
+        assert same is not moved
+
+
+def test_self_attention_shares_an_encoding():
+    shared = posenc.make("alibi", num_heads=2, learned=True)
+    layers = torch.nn.ModuleList(posenc.SelfAttention(8, 2, shared) for _ in range(3))
+    assert sum(p is shared.bias.slopes for p in layers.parameters()) == 1

@@ -1,0 +1,196 @@
+"""What must hold for every method and every option: causality, decoding, padding, packing, shapes, dtypes."""
+
+import pytest
+import torch
+from cases import DIM, HEAD_DIM, HEADS, NAMES, Block, causal_modes, encoding, tokens
+
+import posenc
+
+# Measured below, so that a table of methods never takes it from a paper: moving all positions changes these alone.
+ABSOLUTE = {name for name in NAMES if name.startswith("sinusoidal")}
+
+each = pytest.mark.parametrize("name", NAMES)
+each_mode = pytest.mark.parametrize("name, causal", [(name, causal) for name in NAMES for causal in causal_modes(name)])
+
+
+def close(actual, expected, tolerance=1e-12):
+    torch.testing.assert_close(actual, expected, rtol=0, atol=tolerance)
+
+
+@each
+def test_places_are_those_in_the_table(name):
+    if name in posenc.METHODS:
+        method = posenc.METHODS[name]
+        assert encoding(name).places == method.places
+        assert encoding(name).axes == method.axes
+        assert bool(encoding(name).causal_only) == method.causal_only
+
+
+@each
+def test_future_changes_nothing(name):
+    block, x = Block(name), tokens(2, 9)
+    changed = x.clone()
+    changed[:, 5:] = tokens(2, 4, seed=2)
+    before, after = block(x), block(changed)
+    assert torch.equal(before[:, :5], after[:, :5])
+    assert not torch.equal(before[:, 5:], after[:, 5:])
+
+
+@each
+@pytest.mark.parametrize("chunks", [[1] * 7, [3, 1, 3], [6, 1]], ids=str)
+def test_decoding_equals_full_pass(name, chunks):
+    block, x, cache = Block(name), tokens(2, 7), posenc.KVCache()
+    steps = [block(part, cache=cache) for part in x.split(chunks, dim=1)]
+    close(torch.cat(steps, dim=1), block(x))
+    assert len(cache) == 7
+
+
+@each
+def test_decoding_with_position_ids_per_sequence(name):
+    block, x, cache = Block(name), tokens(2, 6), posenc.KVCache()
+    positions = torch.tensor([[3, 4, 5, 6, 7, 8], [0, 1, 2, 3, 4, 5]])
+    steps = [block(x[:, t : t + 1], positions[:, t : t + 1], cache=cache) for t in range(6)]
+    close(torch.cat(steps, dim=1), block(x, positions))
+
+
+@each
+def test_positions_per_sequence_equal_one_by_one(name):
+    block, x = Block(name), tokens(3, 5)
+    positions = torch.tensor([[0, 1, 2, 3, 4], [7, 8, 9, 10, 11], [0, 2, 4, 6, 8]])
+    together = block(x, positions)
+    for b in range(3):
+        close(together[b : b + 1], block(x[b : b + 1], positions[b]))
+
+
+@each
+def test_left_padding_changes_nothing(name):
+    block, x, pad = Block(name), tokens(1, 6), 3
+    padded = torch.cat((tokens(1, pad, seed=3), x), dim=1)
+    valid = torch.arange(6 + pad)[None] >= pad
+    positions = (valid.cumsum(-1) - 1).clamp(min=0)
+    close(block(padded, positions, valid=valid)[:, pad:], block(x))
+
+
+@each
+def test_left_padded_decoding_changes_nothing(name):
+    block, x, pad, cache = Block(name), tokens(1, 6), 3, posenc.KVCache()
+    padded = torch.cat((tokens(1, pad, seed=3), x), dim=1)
+    valid = torch.arange(6 + pad)[None] >= pad
+    positions = (valid.cumsum(-1) - 1).clamp(min=0)
+    first = block(padded[:, :5], positions[:, :5], cache=cache, valid=valid[:, :5])
+    rest = [block(padded[:, t : t + 1], positions[:, t : t + 1], cache=cache) for t in range(5, 9)]
+    close(torch.cat([first, *rest], dim=1)[:, pad:], block(x))
+
+
+@each_mode
+def test_packed_sequences_stay_apart(name, causal):
+    block, a, b = Block(name, causal), tokens(1, 4), tokens(1, 5, seed=4)
+    segment = torch.tensor([[0] * 4 + [1] * 5])
+    mask = segment[:, None, :, None] == segment[:, None, None, :]
+    positions = torch.tensor([0, 1, 2, 3, 0, 1, 2, 3, 4])
+    packed = block(torch.cat((a, b), dim=1), positions, mask=mask)
+    close(packed, torch.cat((block(a), block(b)), dim=1))
+
+
+@each_mode
+def test_shifting_all_positions(name, causal):
+    block, x, positions = Block(name, causal), tokens(2, 9), torch.arange(9)
+    difference = (block(x, positions + 40) - block(x, positions)).abs().max()
+    assert (difference > 1e-3) if name in ABSOLUTE else (difference < 1e-12)
+
+
+@each
+def test_float_and_integer_positions_agree(name):
+    block, x = Block(name), tokens(1, 6)
+    close(block(x, torch.arange(6)), block(x, torch.arange(6.0, dtype=torch.float64)))
+
+
+@each_mode
+def test_a_query_that_sees_nothing_gets_zeros_and_finite_gradients(name, causal):
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, HEADS, 5, HEAD_DIM, dtype=torch.float64, requires_grad=True) for _ in range(3))
+    mask = torch.ones(2, 1, 5, 5, dtype=torch.bool)
+    mask[1, :, 2] = False
+    out, weights = posenc.attention(q, k, v, encoding(name), causal=causal, mask=mask, return_weights=True)
+    assert (out[1, :, 2] == 0).all() and (weights[1, :, 2] == 0).all()
+    assert (out[0, :, 2] != 0).any()
+    out.sum().backward()
+    assert all(x.grad.isfinite().all() for x in (q, k, v))
+
+
+@each_mode
+@pytest.mark.parametrize("queries, keys", [(1, 6), (3, 6), (1, 1), (6, 17)], ids=str)
+def test_fewer_queries_than_keys_align_at_the_end(name, causal, queries, keys):
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, HEADS, keys, HEAD_DIM, dtype=torch.float64) for _ in range(3))
+    full = posenc.attention(q, k, v, encoding(name), causal=causal)
+    close(posenc.attention(q[:, :, -queries:], k, v, encoding(name), causal=causal), full[:, :, -queries:])
+
+
+@each_mode
+def test_grouped_queries_equal_repeated_heads(name, causal):
+    torch.manual_seed(0)
+    q = torch.randn(2, HEADS, 5, HEAD_DIM, dtype=torch.float64)
+    k, v = (torch.randn(2, 2, 5, HEAD_DIM, dtype=torch.float64) for _ in range(2))
+    grouped = posenc.attention(q, k, v, encoding(name), causal=causal)
+    heads = torch.tensor([0, 0, 1, 1])
+    close(grouped, posenc.attention(q, k[:, heads], v[:, heads], encoding(name), causal=causal))
+
+
+@each_mode
+@pytest.mark.parametrize(
+    "dtype, tolerance", [(torch.float32, 1e-5), (torch.float16, 1e-2), (torch.bfloat16, 6e-2)], ids=str
+)
+def test_dtypes(name, causal, dtype, tolerance):
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, HEADS, 33, HEAD_DIM, dtype=torch.float64).to(dtype) for _ in range(3))
+    out = posenc.attention(q, k, v, encoding(name), causal=causal)
+    exact = posenc.attention(q.double(), k.double(), v.double(), encoding(name), causal=causal)
+    assert out.dtype == dtype
+    close(out.double(), exact, tolerance)
+
+
+@each_mode
+def test_gradients(name, causal):
+    block = Block(name, causal)
+    x = tokens(1, 4).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: block(x), (x,), eps=1e-6, atol=1e-6)
+
+
+@each
+def test_every_parameter_gets_a_gradient(name):
+    block = Block(name)
+    block(tokens(2, 6)).pow(2).sum().backward()
+    assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in block.parameters())
+
+
+@each
+def test_half_model_keeps_its_frequencies_and_slopes(name):
+    """model.half() must not round what positions are multiplied with; learned slopes are weights and may be."""
+    x, positions = tokens(1, 16, torch.float32), torch.arange(2000, 2016)
+    exact, half = Block(name, dtype=torch.float32), Block(name, dtype=torch.float32).half().float()
+    if name == "alibi-learned":
+        half.attention.encoding.bias.slopes.data.copy_(exact.attention.encoding.bias.slopes.data)
+    for target, source in zip(exact.parameters(), half.parameters()):
+        target.data.copy_(source.data)
+    assert torch.equal(half(x, positions), exact(x, positions))
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if encoding(n).causal_only])
+def test_what_is_not_defined_is_refused_with_the_reason(name):
+    q = torch.randn(1, HEADS, 3, HEAD_DIM)
+    with pytest.raises(posenc.UnsupportedError, match="causal=False") as error:
+        posenc.attention(q, q, q, encoding(name), causal=False)
+    assert encoding(name).causal_only in str(error.value)
+
+
+def test_autocast_keeps_angles_in_float32():
+    x, positions = tokens(1, 16, torch.float32), torch.arange(5000, 5016)
+    frequencies = posenc.rope.inv_freq(DIM)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        cast = posenc.rope.rotate(x, positions, frequencies)
+        table = posenc.sinusoidal.table(positions, DIM)
+        bias = posenc.alibi.bias(positions, positions, posenc.alibi.slopes(HEADS))
+    assert torch.equal(cast, posenc.rope.rotate(x, positions, frequencies))
+    assert torch.equal(table, posenc.sinusoidal.table(positions, DIM))
+    assert torch.equal(bias, posenc.alibi.bias(positions, positions, posenc.alibi.slopes(HEADS)))
