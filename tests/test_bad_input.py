@@ -179,7 +179,7 @@ CASES = {
     "weigh-visible-dtype": (lambda: stickbreaking.weigh(scores, scores), T, ["visible", "bool", "float32"]),
     "weigh-visible-size": (lambda: stickbreaking.weigh(scores, seen[:, :3]), V, ["visible", "[5, 3]"]),
     "weigh-order": (lambda: stickbreaking.weigh(scores, seen, order="last"), V, ["order='last'", "'recent'"]),
-    "weigh-return_remainder": (lambda: stickbreaking.weigh(scores, seen, return_remainder=1), T, ["return_remainder=1"]),
+    "weigh-return_remainder": (lambda: stickbreaking.weigh(scores, seen, return_remainder=1), T, ["remainder=1"]),
     "stickbreaking-order": (lambda: make("stickbreaking", order="recnt"), V, ["Did you mean 'recent'"]),
     "stickbreaking-attend_current": (lambda: make("stickbreaking", attend_current=0), T, ["attend_current=0"]),
     "stickbreaking-remainder": (lambda: make("stickbreaking", remainder="keep"), V, ["remainder='keep'", "'drop'"]),

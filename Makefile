@@ -1,0 +1,66 @@
+# Each target does all it needs on a fresh machine with make and Python 3.11 to 3.13.
+#   make book      set up, build the book, serve it and print the address
+#   make test      check package, labs and text (about ten minutes)
+SHELL := /bin/bash
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null && echo $$p && break; done)
+PORT ?= 8000
+WORKERS ?= 2
+BIN := .venv/bin
+READY := .venv/ready
+export PYTHONUTF8 := 1
+
+.PHONY: help book html serve test test-all lint labs lab pictures screenshot vendor links measure clean
+
+help:
+	@grep -E '^#   make|^## ' Makefile | sed 's/^#* *//'
+
+$(READY): requirements.txt pyproject.toml
+	@test -n "$(PYTHON)" || { echo "posenc needs Python 3.11, 3.12 or 3.13: none was found; install one, or name it: make PYTHON=/path/to/python3"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -r requirements.txt
+	@touch $(READY)
+
+## make html: build the book into _build/html, warnings are errors
+html: $(READY)
+	POSENC_PRESET=nano POSENC_BOOK=1 $(BIN)/jupyter-book build . --warningiserror --keep-going
+
+book: html serve
+
+## make serve: serve what is built (PORT=8000)
+serve: $(READY)
+	@echo "The book is at http://127.0.0.1:$(PORT)/ (stop with Ctrl-C)"
+	@$(BIN)/python -m http.server $(PORT) --bind 127.0.0.1 --directory _build/html
+
+test: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not browser"
+
+## make test-all: the gate: all of the above, the built pages in a real browser, the labs on Colab's versions
+test-all: test html
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "slow or browser"
+
+## make lint: ruff over code, tests and notebooks
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+## make labs: write notebooks/ from course/
+labs: $(READY)
+	$(BIN)/python course/labs.py
+
+## make lab: open the labs in JupyterLab
+lab: $(READY)
+	$(BIN)/jupyter lab notebooks
+
+## make pictures: draw the static picture of each explorable (needs Chromium)
+pictures: $(READY)
+	$(BIN)/python -m posenc.explore pictures
+
+## make links: try every external link (needs the network; not part of the gate)
+links: $(READY)
+	$(BIN)/jupyter-book build . --builder linkcheck
+
+## make clean: forget what was built
+clean:
+	rm -rf _build
