@@ -1,0 +1,157 @@
+#!/usr/bin/env python
+"""Write notebooks/ from course/: the labs as students open them, without solutions, hidden tests and outputs.
+
+python course/labs.py                write every lab (`make labs`)
+python course/labs.py rope           write one
+python course/labs.py --check        write nothing; exit 1 and name each lab that is out of step
+python course/labs.py --points       list the graded cells and their points
+python course/labs.py --course DIR   make an nbgrader course in DIR, with solutions and hidden tests
+"""
+
+import argparse
+import sys
+import tomllib
+from pathlib import Path
+
+import jupytext
+import nbformat
+from nbgrader.preprocessors import CheckCellMetadata, ClearHiddenTests, ClearMarkScheme, ClearOutput, ClearSolutions
+
+ROOT = Path(__file__).resolve().parent.parent
+
+INSTALL = """\
+import sys
+
+if "google.colab" in sys.modules:  # anywhere else this cell does nothing
+    # posenc alone: what it needs is there, and torch, triton, numpy, ipywidgets and plotly stay as Colab has them
+    %pip install --quiet --no-deps git+https://github.com/{repository}@{ref}"""
+
+BADGE = "[**Open in Colab**](https://colab.research.google.com/github/{repository}/blob/{ref}/notebooks/{lab}.ipynb)"
+
+NBGRADER_CONFIG = """\
+c = get_config()  # noqa: F821
+c.CourseDirectory.course_id = "posenc"
+"""
+
+
+def sources(root=ROOT):
+    """The labs' sources, sorted: every course/*.py but this command."""
+    return sorted(path for path in (root / "course").glob("*.py") if path.name != "labs.py")
+
+
+def address(root=ROOT):
+    """Where the project lives, from pyproject.toml: {"repository": "owner/name", "ref": "main"}."""
+    table = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["posenc"]
+    return {"repository": table["repository"], "ref": table["ref"]}
+
+
+def read(source, address):
+    """The lab with its solutions and hidden tests: placeholders filled, cell ids stable."""
+    notebook = jupytext.read(source, fmt="py:percent")
+    notebook.nbformat, notebook.nbformat_minor = 4, 5
+    notebook.metadata = nbformat.from_dict(
+        {
+            "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+            "language_info": {"name": "python"},
+        }
+    )
+    for place, fill in (("# {{install}}", INSTALL), ("{{badge}}", BADGE)):
+        found = [cell for cell in notebook.cells if place in cell.source.splitlines()]
+        if len(found) != 1:
+            raise SystemExit(f"{source.name}: the line {place!r} must stand in exactly one cell, found {len(found)}")
+        found[0].source = found[0].source.replace(place, fill.format(**address, lab=source.stem))
+    for number, cell in enumerate(notebook.cells):
+        cell.id = cell.metadata.get("nbgrader", {}).get("grade_id", f"cell-{number:02}")
+    return notebook
+
+
+def strip(notebook):
+    """What the student gets, by nbgrader's own preprocessors; a graded cell that held hidden tests only goes too."""
+    for preprocessor in (CheckCellMetadata, ClearSolutions, ClearOutput, ClearHiddenTests, ClearMarkScheme):
+        notebook, _ = preprocessor().preprocess(notebook, {})
+    notebook.cells = [cell for cell in notebook.cells if not (_is_test(cell) and _is_empty(cell))]
+    return notebook
+
+
+def _is_test(cell):
+    about = cell.metadata.get("nbgrader", {})
+    return cell.cell_type == "code" and about.get("grade", False) and not about.get("solution", False)
+
+
+def _is_empty(cell):
+    return all(not line.strip() or line.lstrip().startswith("#") for line in cell.source.splitlines())
+
+
+def text(notebook):
+    """The notebook as the bytes of a file hold it."""
+    nbformat.validate(notebook)
+    return nbformat.writes(notebook, version=nbformat.NO_CONVERT) + "\n"
+
+
+def points(notebook):
+    """The graded cells as a list of (grade_id, points)."""
+    about = [cell.metadata.get("nbgrader", {}) for cell in notebook.cells]
+    return [(a["grade_id"], a["points"]) for a in about if a.get("grade", False)]
+
+
+def write_course(directory, root=ROOT, labs=None):
+    """Make an nbgrader course, one assignment a lab: DIR/source/<lab>/<lab>.ipynb and nbgrader_config.py."""
+    for source in labs or sources(root):
+        target = directory / "source" / source.stem / f"{source.stem}.ipynb"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text(read(source, address(root))), encoding="utf-8", newline="\n")
+    config = directory / "nbgrader_config.py"
+    if not config.exists():
+        config.write_text(NBGRADER_CONFIG, encoding="utf-8", newline="\n")
+
+
+def main(arguments=None, root=ROOT):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("labs", nargs="*", metavar="LAB", help="names of labs; default all")
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--points", action="store_true")
+    parser.add_argument("--course", type=Path, metavar="DIR")
+    options = parser.parse_args(arguments)
+
+    known = {path.stem: path for path in sources(root)}
+    unknown = [lab for lab in options.labs if lab not in known]
+    if unknown:
+        parser.error(f"no lab is called {unknown[0]!r}; there are {', '.join(known)}")
+    chosen = [known[lab] for lab in options.labs or known]
+
+    if options.points:
+        for source in chosen:
+            graded = points(read(source, address(root)))
+            print(f"{source.stem}: {sum(p for _, p in graded)} points")
+            for grade_id, value in graded:
+                print(f"  {value:>3}  {grade_id}")
+        return 0
+    if options.course:
+        write_course(options.course, root, chosen)
+        print(f"wrote {options.course}: {', '.join(path.stem for path in chosen)}")
+        return 0
+
+    stale = []
+    for source in chosen:
+        target = root / "notebooks" / f"{source.stem}.ipynb"
+        new = text(strip(read(source, address(root))))
+        old = target.read_text(encoding="utf-8") if target.exists() else None
+        if new == old:
+            continue
+        if options.check:
+            stale.append(f"notebooks/{target.name} is {'missing' if old is None else 'out of step'}")
+        else:
+            target.parent.mkdir(exist_ok=True)
+            target.write_text(new, encoding="utf-8", newline="\n")
+            print(f"wrote notebooks/{target.name}")
+    if not options.labs:
+        for target in sorted((root / "notebooks").glob("*.ipynb")):
+            if target.stem not in known:
+                stale.append(f"notebooks/{target.name} has no source course/{target.stem}.py")
+    for line in stale:
+        print(f"{line}; run `make labs`" if "source" not in line else line, file=sys.stderr)
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
