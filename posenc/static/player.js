@@ -1,0 +1,474 @@
+/* The player of posenc's explorables: one script for the book's pages and for a notebook's output.
+ *
+ * It finds every figure.explorable, waits until the reader comes near or touches, then loads plotly and the states (classic
+ * scripts, so that file:// works), draws over the static picture, and redraws while a slider moves.
+ * posenc/explore.py writes the markup and the states, and documents their form.
+ */
+(function () {
+  "use strict";
+  if (window.posencExplorables) return;
+
+  const script = document.currentScript;
+  const home = script && script.src ? script.src.replace(/[^/]*$/, "") : "";
+  const list = []; // one entry a figure
+  const states = {}; // id -> states, as the data files register them
+  const loading = {}; // url -> promise
+
+  // ---- colors: each color of explore.COLORS with its twin on dark ground
+
+  const DARK = {
+    "#0072b2": "#5bb3ec", "#c45500": "#f0954a", "#00805a": "#3fc79a", "#a8468a": "#dd8fc4", "#2a8fc9": "#86cdf5",
+    "#c0392b": "#f0857a", "#a07800": "#e3bd45", "#6b7280": "#a3abb8", "#1f2933": "#e6e9ee",
+    "#2166ac": "#7db8ea", "#7fb0d5": "#3f7299", "#f2f2f2": "#2a2e35", "#e3a36b": "#9a6330", "#b35806": "#f4a860",
+  };
+  const GROUND = {
+    light: { ink: "#1f2933", grid: "#e3e6ea", zero: "#aab2bd", card: "#ffffff" },
+    dark: { ink: "#e6e9ee", grid: "#363b44", zero: "#6a7280", card: "#1d2127" },
+  };
+
+  function dark() {
+    const html = document.documentElement, body = document.body;
+    if (html.dataset.theme) return html.dataset.theme === "dark";
+    if (body && body.dataset.jpThemeLight) return body.dataset.jpThemeLight === "false"; // JupyterLab
+    if (html.getAttribute("theme")) return html.getAttribute("theme") === "dark"; // Colab
+    return Boolean(body && /\bvscode-(dark|high-contrast)\b(?!-light)/.test(body.className));
+  }
+
+  const painted = new WeakMap();
+  // A copy of a figure's dicts with the theme's colors. Arrays keep their identity while they stay the same: plotly
+  // redraws what is new.
+  function paint(tree, night) {
+    if (typeof tree === "string") return (night && DARK[tree.toLowerCase()]) || tree;
+    if (!tree || typeof tree !== "object" || ArrayBuffer.isView(tree)) return tree;
+    if (Array.isArray(tree)) {
+      if (!night || typeof tree[0] === "number" || ArrayBuffer.isView(tree[0])) return tree;
+      if (!painted.has(tree)) painted.set(tree, tree.map((v) => paint(v, true)));
+      return painted.get(tree);
+    }
+    const copy = {};
+    for (const key of Object.keys(tree)) copy[key] = paint(tree[key], night);
+    return copy;
+  }
+
+  const templates = {};
+  function template(night, small) {
+    const key = `${night}${small}`;
+    if (!templates[key]) {
+      const c = GROUND[night ? "dark" : "light"];
+      const axis = {
+        gridcolor: c.grid, zerolinecolor: c.zero, linecolor: c.zero, zerolinewidth: 1, fixedrange: true, automargin: true,
+        title: { standoff: 8 }, tickfont: { size: small ? 11 : 12 }, hoverformat: ".4~g",
+      };
+      const map = { colorbar: { outlinewidth: 0, thickness: 12, tickfont: { size: 11 } } };
+      templates[key] = {
+        layout: {
+          paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+          font: { family: "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif", size: small ? 12 : 13, color: c.ink },
+          margin: small ? { l: 44, r: 12, t: 36, b: 40 } : { l: 56, r: 20, t: 40, b: 48 },
+          legend: { orientation: "h", x: 0, xanchor: "left", y: 1.02, yanchor: "bottom", itemclick: false, itemdoubleclick: false },
+          hovermode: "closest", dragmode: false,
+          hoverlabel: { bgcolor: c.card, bordercolor: c.zero, font: { color: c.ink } },
+          xaxis: axis, yaxis: axis, bargap: 0.15,
+          annotationdefaults: { font: { color: c.ink }, arrowcolor: c.ink },
+        },
+        data: { heatmap: [map], contour: [map] },
+      };
+    }
+    return templates[key];
+  }
+
+  // ---- states: explore.encode_arrays, read back
+
+  const KINDS = { u1: [Uint8Array, 255], u2: [Uint16Array, 65535], f4: [Float32Array, NaN] };
+
+  function bytes(text) {
+    const raw = atob(text), out = new Uint8Array(raw.length);
+    for (let i = 0; i < raw.length; i++) out[i] = raw.charCodeAt(i);
+    return out.buffer;
+  }
+
+  const size = (shape) => shape.reduce((a, b) => a * b, 1);
+
+  function open(record) {
+    if (typeof record.index === "string") record.rowOf = new Uint16Array(bytes(record.index));
+    if (record.type !== "json") {
+      record.codes = new KINDS[record.type][0](bytes(record.data));
+      if (record.shapes) {
+        record.starts = [0];
+        for (const shape of record.shapes) record.starts.push(record.starts[record.starts.length - 1] + size(shape));
+      }
+    }
+    record.made = new Map();
+    record.opened = true;
+  }
+
+  function read(record, place, plain) {
+    if (!record.opened) open(record);
+    const row = record.rowOf ? record.rowOf[place] : record.index === undefined ? place : record.index;
+    if (record.type === "json") return record.rows[row];
+    if (record.made.has(row)) return record.made.get(row);
+    const shape = record.shape || record.shapes[row];
+    const count = size(shape), start = record.starts ? record.starts[row] : row * count;
+    const gap = KINDS[record.type][1], { codes, min, step } = record;
+    const flat = new Float64Array(count);
+    for (let i = 0; i < count; i++) {
+      const code = codes[start + i];
+      flat[i] = record.type === "f4" ? code : code === gap ? NaN : min + step * code;
+    }
+    let value = flat;
+    if (shape.length === 0) value = flat[0];
+    else if (shape.length === 2) {
+      value = [];
+      for (let i = 0; i < shape[0]; i++) value.push(flat.subarray(i * shape[1], (i + 1) * shape[1]));
+    } else if (plain) value = Array.from(flat);
+    if (record.made.size > 64) record.made.clear();
+    record.made.set(row, value);
+    return value;
+  }
+
+  function put(tree, path, value) {
+    const keys = path.split(".");
+    let at = tree;
+    for (const key of keys.slice(0, -1)) at = at[key] && typeof at[key] === "object" ? at[key] : (at[key] = {});
+    at[keys[keys.length - 1]] = value;
+  }
+
+  // ---- numbers in words, as Python's format writes them
+
+  function words(value, spec) {
+    if (typeof value === "string") return value;
+    if (value === null || value === undefined || Number.isNaN(value)) return "–";
+    const plus = spec.startsWith("+") ? (value < 0 ? "" : "+") : "";
+    const kind = /[fegd%s]$/.test(spec) ? spec.slice(-1) : "g";
+    const found = /\.(\d+)/.exec(spec);
+    const digits = found ? Number(found[1]) : 6;
+    const power = (text) => text.replace(/e([+-])(\d)$/, "e$10$2");
+    if (kind === "f") return plus + value.toFixed(digits);
+    if (kind === "%") return plus + (value * 100).toFixed(digits) + "%";
+    if (kind === "e") return plus + power(value.toExponential(digits));
+    if (kind === "d") return plus + String(Math.round(value));
+    const p = Math.max(digits, 1), exponent = value === 0 ? 0 : Number(value.toExponential(p - 1).split("e")[1]);
+    if (exponent < -4 || exponent >= p) {
+      const [head, tail] = value.toExponential(p - 1).split("e");
+      return plus + power(`${head.includes(".") ? head.replace(/\.?0+$/, "") : head}e${tail}`);
+    }
+    const text = value.toFixed(Math.max(p - 1 - exponent, 0));
+    return plus + (text.includes(".") ? text.replace(/\.?0+$/, "") : text);
+  }
+
+  // ---- loading
+
+  function load(url) {
+    loading[url] = loading[url] || new Promise((done, fail) => {
+      const tag = document.createElement("script");
+      tag.src = url;
+      tag.onload = done;
+      tag.onerror = () => fail(new Error(`could not load ${url}`));
+      document.head.appendChild(tag);
+    });
+    return loading[url];
+  }
+
+  let plotly = null; // a promise of the library
+  function library() {
+    plotly = plotly || (window.Plotly ? Promise.resolve(window.Plotly)
+      : load(`${home}plotly-cartesian.min.js`).then(() => window.Plotly));
+    return plotly;
+  }
+
+  // ---- one figure
+
+  function Explorable(figure) {
+    const body = figure.querySelector("[data-explorable]");
+    const self = {
+      id: body.dataset.explorable, figure, times: [], drawn: 0, state, set, data, readout, start, draw, redraw: () => request(null),
+    };
+    const place = body.querySelector(".explorable-plot");
+    const inputs = Array.from(body.querySelectorAll("input[type=range]"));
+    const line = body.querySelector(".explorable-readout");
+    const defaults = inputs.map((input) => Number(input.getAttribute("value")));
+    let record = null, library_ = null, sheet = null, started = null, busy = false, waiting = false, oldest = null;
+
+    const indices = () => inputs.map((input) => Number(input.value));
+
+    function state() {
+      const out = {};
+      record.sliders.forEach((s, i) => { out[s.name] = s.values[Number(inputs[i].value)]; });
+      return out;
+    }
+
+    // Say each slider's value in words, in sight and to a screen reader.
+    function say() {
+      inputs.forEach((input, i) => {
+        const text = record ? record.sliders[i].words[Number(input.value)] : null;
+        if (text === null || text === undefined) return;
+        input.setAttribute("aria-valuetext", text);
+        input.parentElement.querySelector(".explorable-value").textContent = text;
+      });
+    }
+
+    function placeOf(table, at) {
+      let n = 0;
+      for (const group of table.groups) {
+        const [first] = group.of[0];
+        if (!group.sums) {
+          n = n * record.sliders[first].values.length + at[first];
+          continue;
+        }
+        let sum = 0;
+        for (const [k, sign] of group.of) sum += sign * record.sliders[k].values[at[k]];
+        let low = 0, high = group.sums.length - 1; // the nearest of the sorted sums
+        while (low < high) {
+          const middle = (low + high) >> 1;
+          if (group.sums[middle] < sum) low = middle + 1; else high = middle;
+        }
+        if (low > 0 && sum - group.sums[low - 1] < group.sums[low] - sum) low -= 1;
+        n = n * group.sums.length + low;
+      }
+      return n;
+    }
+
+    // The figure at the sliders' values: {data, layout, readouts}, in the colors of light ground.
+    function compute() {
+      const at = indices(), figure_ = { data: record.figure.data, layout: record.figure.layout }, readouts = {};
+      const out = { data: figure_.data.map((t) => paint(t, false)), layout: paint(figure_.layout, false), readouts };
+      for (const table of record.tables) {
+        const n = placeOf(table, at), [where, which] = table.target;
+        const tree = where === "data" ? out.data[which] : where === "layout" ? out.layout : readouts;
+        for (const path of Object.keys(table.arrays)) {
+          const value = read(table.arrays[path], n, where === "layout");
+          if (value === null || value === undefined) continue;
+          if (where === "readout") readouts[path] = value; else put(tree, path, value);
+        }
+      }
+      return out;
+    }
+
+    function draw() {
+      const now = compute(), night = dark();
+      const width = place.clientWidth, height = place.clientHeight, small = width < 480;
+      const layout = paint(now.layout, night);
+      layout.template = template(night, small);
+      layout.width = width;
+      layout.height = height;
+      layout.autosize = false;
+      if (layout.showlegend === undefined) layout.showlegend = now.data.filter((t) => t.type !== "heatmap" && t.showlegend !== false).length > 1;
+      if (line && record.readout) {
+        const text = record.readout.replace(/\{\{|\}\}|\{(\w+)(?::([^}]*))?\}/g, (all, name, spec) =>
+          all === "{{" ? "{" : all === "}}" ? "}" : words(now.readouts[name], spec || ""));
+        if (line.textContent !== text) line.textContent = text;
+      }
+      const done = library_.react(sheet, now.data.map((t) => paint(t, night)), layout, {
+        displayModeBar: false, responsive: false, scrollZoom: false, doubleClick: false, showTips: false,
+      });
+      self.drawn += 1;
+      return done;
+    }
+
+    // Draw at once, and at most once a frame.
+    function request(since) {
+      if (!sheet) return;
+      if (oldest === null) oldest = since;
+      if (busy) {
+        waiting = true;
+        return;
+      }
+      const began = oldest;
+      oldest = null;
+      busy = true;
+      draw().then(() => { if (began !== null) self.times.push(performance.now() - began); });
+      requestAnimationFrame(() => {
+        busy = false;
+        if (waiting) {
+          waiting = false;
+          request(null);
+        }
+      });
+    }
+
+    function start() {
+      if (started) return started;
+      started = (async () => {
+        const inline = body.querySelector("script.explorable-data");
+        const [P] = await Promise.all([
+          library(),
+          inline || states[self.id] ? null : load(home + body.dataset.src),
+        ]);
+        record = inline ? JSON.parse(inline.textContent) : states[self.id];
+        library_ = P;
+        sheet = document.createElement("div");
+        sheet.className = "explorable-drawing";
+        sheet.setAttribute("role", "img");
+        sheet.setAttribute("aria-label", body.dataset.alt);
+        place.appendChild(sheet);
+        say();
+        await draw();
+        figure.classList.add("explorable-live");
+        if (window.ResizeObserver) new ResizeObserver(() => request(null)).observe(place);
+        return self;
+      })();
+      started.catch((error) => {
+        const note = document.createElement("p");
+        note.className = "explorable-error";
+        note.textContent = `The sliders do not work here: ${error.message}.`;
+        place.after(note);
+      });
+      return started;
+    }
+
+    // By value; what is not a value of its slider goes to the nearest. Used by links and tests.
+    function set(values) {
+      record.sliders.forEach((s, i) => {
+        if (Object.prototype.hasOwnProperty.call(values, s.name)) inputs[i].value = nearest(s, values[s.name], defaults[i]);
+      });
+      say();
+      request(null);
+    }
+
+    // What plotly holds, in plain JSON.
+    function data() {
+      const plain = (v) => (ArrayBuffer.isView(v) ? Array.from(v) : Array.isArray(v) ? v.map(plain)
+        : v && typeof v === "object" ? Object.fromEntries(Object.entries(v).map(([k, w]) => [k, plain(w)])) : v);
+      const { template: _, ...layout } = sheet.layout;
+      return { data: plain(sheet.data), layout: plain(layout) };
+    }
+
+    function readout() {
+      return line ? line.textContent : "";
+    }
+
+    for (const input of inputs) {
+      input.addEventListener("input", (event) => {
+        start();
+        say();
+        request(event.timeStamp);
+      });
+      input.addEventListener("change", () => start().then(writeLink));
+    }
+    body.querySelector(".explorable-reset").addEventListener("click", () => {
+      inputs.forEach((input, i) => { input.value = defaults[i]; });
+      start().then(() => {
+        say();
+        request(null);
+        writeLink();
+      });
+    });
+    for (const kind of ["pointerdown", "focusin", "touchstart"]) body.addEventListener(kind, () => { start(); }, { passive: true, once: true });
+
+    self.changed = () => indices().some((v, i) => v !== defaults[i]);
+    self.link = () => record.sliders.map((s, i) => [s, Number(inputs[i].value)]).filter(([, v], i) => v !== defaults[i])
+      .map(([s, v]) => `${s.name}:${encodeURIComponent(s.values[v])}`).join(",");
+    return self;
+  }
+
+  // ---- state in the address: #rope.rotation_invariance=m:7,base:100&rope.decay=...
+
+  const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?$/;
+
+  function nearest(slider, wanted, start) {
+    if (typeof slider.values[0] === "string") {
+      const found = slider.values.indexOf(String(wanted));
+      return found < 0 ? start : found;
+    }
+    if (!NUMBER.test(String(wanted))) return start;
+    let best = 0;
+    slider.values.forEach((v, i) => { if (Math.abs(v - wanted) < Math.abs(slider.values[best] - wanted)) best = i; });
+    return best;
+  }
+
+  function unquote(text) {
+    try {
+      return decodeURIComponent(text);
+    } catch (error) {
+      return "";
+    }
+  }
+
+  function readLink() {
+    if (!home) return;
+    let first = true;
+    for (const entry of location.hash.slice(1).split("&")) {
+      const cut = entry.indexOf("=");
+      const self = cut > 0 && list.find((e) => e.id === unquote(entry.slice(0, cut)));
+      if (!self) continue;
+      if (first) self.figure.scrollIntoView({ block: "center" });
+      first = false;
+      const values = {};
+      for (const pair of entry.slice(cut + 1).split(",")) {
+        const colon = pair.indexOf(":");
+        if (colon > 0) values[pair.slice(0, colon)] = unquote(pair.slice(colon + 1));
+      }
+      self.start().then(() => self.set(values));
+    }
+  }
+
+  function writeLink() {
+    if (!home) return; // not in a notebook
+    const parts = list.filter((e) => e.changed()).map((e) => `${e.id}=${e.link()}`);
+    try {
+      history.replaceState(history.state, "", parts.length ? `#${parts.join("&")}` : location.pathname + location.search);
+    } catch (error) {
+      // Some browsers refuse this for pages opened from disk; the address then stays as it is.
+    }
+  }
+
+  // ---- the page
+
+  function adopt(figure) {
+    if (list.some((e) => e.figure === figure) || !figure.querySelector("[data-explorable]")) return null;
+    const self = Explorable(figure);
+    list.push(self);
+    if (near) near.observe(figure); else self.start();
+    return self;
+  }
+
+  const near = window.IntersectionObserver && new IntersectionObserver((entries) => {
+    for (const entry of entries) {
+      if (!entry.isIntersecting) continue;
+      near.unobserve(entry.target);
+      const self = list.find((e) => e.figure === entry.target);
+      if (self) self.start();
+    }
+  }, { rootMargin: "400px 0px" });
+
+  // A notebook's output brings plotly along, compressed: frames of Colab's outputs share nothing with the page.
+  async function notebook(prefix, compressed) {
+    plotly = plotly || (async () => {
+      const stream = new Blob([bytes(compressed)]).stream().pipeThrough(new DecompressionStream("gzip"));
+      const source = await new Response(stream).text();
+      const before = window.Plotly, tag = document.createElement("script");
+      // `define`, `module` and `exports` are hidden from plotly's loader, whatever the page has put there.
+      tag.textContent = `(function (define, module, exports) {${source}\n})();`;
+      document.head.appendChild(tag);
+      const mine = window.Plotly;
+      if (before) window.Plotly = before;
+      return mine;
+    })();
+    for (let tries = 0; tries < 300; tries++) {
+      const figure = document.getElementById(prefix);
+      if (figure) return adopt(figure);
+      await new Promise((again) => setTimeout(again, 50)); // JupyterLab runs scripts before it shows the output
+    }
+    return null;
+  }
+
+  window.posencExplorable = (id, record) => { states[id] = record; };
+  window.posencExplorables = { list, notebook, get: (id) => list.find((e) => e.id === id) };
+
+  function begin() {
+    document.querySelectorAll("figure.explorable:not(.explorable-notebook)").forEach(adopt);
+    readLink();
+    window.addEventListener("hashchange", readLink);
+    const watched = { attributes: true, attributeFilter: ["data-theme", "theme", "class", "data-jp-theme-light"] };
+    let was = dark();
+    const changed = new MutationObserver(() => {
+      if (dark() !== was) {
+        was = !was;
+        list.forEach((e) => e.redraw());
+      }
+    });
+    changed.observe(document.documentElement, watched);
+    if (document.body) changed.observe(document.body, watched);
+  }
+  if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", begin); else begin();
+})();
