@@ -1,0 +1,162 @@
+r"""The `explorable` directive: a figure with sliders that works without a kernel and without a network.
+
+    ```{explorable} rope.rotation_invariance
+    ```
+
+evaluates `posenc.figures.rope.rotation_invariance` at every state when the page is read, writes the states to
+`_static/explore/` beside the player, and puts the committed picture where the plot will be. A second argument of the
+block (its content) is added to the caption. Refer to it by {numref}`fig-rope-rotation-invariance`, or give a `:name:`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from pathlib import Path
+
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
+from sphinx.util import logging
+from sphinx.util.docutils import SphinxDirective
+
+logger = logging.getLogger(__name__)
+
+ROOT = Path(__file__).resolve().parents[2]
+PLAYER = ("player.js", "player.css", "plotly-cartesian.min.js")
+
+
+def sources() -> list[Path]:
+    r"""The files that an explorable's states, or an executed page's outputs, can depend on."""
+    return sorted([*ROOT.glob("posenc/**/*.py"), *ROOT.glob("results/**/*.json")])
+
+
+class ExplorableDirective(SphinxDirective):
+    required_arguments = 1
+    has_content = True
+    option_spec = {"name": str}
+
+    def run(self) -> list[nodes.Node]:
+        from posenc import explore
+
+        for path in sources():
+            self.env.note_dependency(str(path))
+        try:
+            shown = explore.load(self.arguments[0])
+            script = shown.data_js()
+        except (ValueError, TypeError, RuntimeError) as error:
+            raise self.error(str(error)) from error
+        picture = shown.picture()
+        if not picture.exists():
+            logger.warning(
+                "%s has no picture: run `python -m posenc.explore pictures %s`", shown.id, shown.id, location=self.get_location()
+            )
+        digest = hashlib.sha256(script.encode()).hexdigest()[:10]
+        name = f"{shown.id}.{digest}.data.js"
+        kept = data_dir(self.env.doctreedir) / name
+        if not kept.exists():
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            part = kept.with_suffix(f".{os.getpid()}")
+            part.write_text(script, "utf-8")
+            part.replace(kept)
+        page = all_data(self.env).setdefault(self.env.docname, {})
+        page[name] = len(script.encode())
+
+        prefix = f"explorable-{shown.id.replace('.', '-')}-{self.env.new_serialno('explorable')}"
+        figure = nodes.figure(classes=["explorable"])
+        self.set_source_info(figure)
+        body = shown.body_html(prefix, f"posenc-static/figures/{shown.id}.svg")
+        body = body.replace('<div class="explorable-body"', f'<div class="explorable-body" data-src="{name}"', 1)
+        figure += nodes.raw("", body, format="html")
+        other = addnodes.only(expr="not html")
+        other += nodes.image(uri=f"/{picture.relative_to(ROOT).as_posix()}", alt=shown.alt)
+        # An image in another builder's branch still has to be known to the page's image collector.
+        figure += other
+        figure += nodes.caption("", "", nodes.Text(shown.title))
+        legend = nodes.legend()
+        legend += nodes.paragraph("", "", nodes.Text(shown.alt))
+        if self.content:
+            self.state.nested_parse(self.content, self.content_offset, legend)
+        figure += legend
+        self.options.setdefault("name", f"fig-{shown.id}".replace(".", "-").replace("_", "-"))
+        self.add_name(figure)
+        return [figure]
+
+
+def data_dir(doctreedir) -> Path:
+    return Path(doctreedir) / "explorables"
+
+
+def all_data(env) -> dict:
+    r"""{page: {data file: bytes}}"""
+    if not hasattr(env, "posenc_explorables"):
+        env.posenc_explorables = {}
+    return env.posenc_explorables
+
+
+def purge(app, env, docname) -> None:
+    all_data(env).pop(docname, None)
+
+
+def merge(app, env, docnames, other) -> None:
+    for docname in docnames:
+        if docname in all_data(other):
+            all_data(env)[docname] = all_data(other)[docname]
+
+
+def check_sizes(app, env) -> None:
+    from posenc.explore import MAX_PAGE_BYTES
+
+    for page, files in all_data(env).items():
+        if sum(files.values()) > MAX_PAGE_BYTES:
+            sizes = ", ".join(f"{name.split('.data')[0]} {size:,}" for name, size in files.items())
+            logger.warning("%s: %s bytes of states, more than %s: %s", page, f"{sum(files.values()):,}", f"{MAX_PAGE_BYTES:,}", sizes)
+
+
+def add_player(app: Sphinx, pagename, templatename, context, doctree) -> None:
+    r"""Give pages that show an explorable (by the directive, or in a cell's output) the player, and only those."""
+    body = context.get("body") or ""
+    if "data-explorable=" not in body:
+        return
+    context["body"] = body.replace("posenc-static/", context["pathto"]("_static/", resource=True))
+    app.add_js_file("explore/player.js", loading_method="defer", priority=600)
+    app.add_css_file("explore/player.css")
+
+
+def write_files(app: Sphinx, error: Exception | None) -> None:
+    if error or app.builder.format != "html":
+        return
+    out = Path(app.outdir) / "_static" / "explore"
+    wanted = {name for files in all_data(app.env).values() for name in files}
+    for stale in out.glob("*.data.js"):
+        if stale.name not in wanted:
+            stale.unlink()
+    for name in wanted:
+        if not (out / name).exists():
+            shutil.copyfile(data_dir(app.env.doctreedir) / name, out / name)
+
+
+def write_player(app: Sphinx) -> None:
+    r"""Copy the player before the pages are written, so that their links carry its checksum."""
+    if app.builder.format != "html":
+        return
+    out = Path(app.outdir) / "_static" / "explore"
+    out.mkdir(parents=True, exist_ok=True)
+    for name in PLAYER:
+        source = ROOT / "posenc" / "static" / name
+        if not source.exists():
+            raise ExtensionError(f"{source.relative_to(ROOT)} is missing: run `make vendor`")
+        shutil.copyfile(source, out / name)
+
+
+def setup(app: Sphinx) -> dict:
+    app.add_directive("explorable", ExplorableDirective)
+    app.connect("env-purge-doc", purge)
+    app.connect("env-merge-info", merge)
+    app.connect("env-updated", check_sizes)
+    app.connect("builder-inited", write_player)
+    app.connect("html-page-context", add_player)
+    app.connect("build-finished", write_files)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,111 @@
+r"""What the whole site needs: links to the labs, local MathJax, an execution cache that follows the code, and repairs.
+
+`{lab} rope` renders one line with the lab's two links, "Open the lab in Colab" and "Read the lab here". The address comes
+from `[tool.posenc]` in `pyproject.toml`, which is the only place that knows it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import tomllib
+from pathlib import Path
+
+from docutils import nodes
+from explorable import sources
+from sphinx import addnodes
+from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
+from sphinx.util.docutils import SphinxDirective
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+# --- the repository's address ----------------------------------------------------------------------------------------
+
+
+def address() -> tuple[str, str]:
+    r"""(repository, ref) from pyproject.toml."""
+    table = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["posenc"]
+    return table["repository"], table["ref"]
+
+
+def colab_url(lab: str) -> str:
+    repository, ref = address()
+    return f"https://colab.research.google.com/github/{repository}/blob/{ref}/notebooks/{lab}.ipynb"
+
+
+class LabDirective(SphinxDirective):
+    r"""One line with the links of a lab."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        lab = self.arguments[0]
+        self.env.note_dependency(str(ROOT / "pyproject.toml"))
+        if not re.fullmatch(r"[a-z0-9_]+", lab):
+            raise self.error(f"lab {lab!r}: write the name of a notebook, such as rope")
+        here = nodes.reference("", "Open the lab in Colab", refuri=colab_url(lab), classes=["lab-link", "lab-colab"])
+        line = nodes.paragraph(classes=["lab-links"])
+        line += here
+        if f"notebooks/{lab}" in self.env.found_docs:
+            line += nodes.Text(" ")
+            target = addnodes.pending_xref(
+                "", nodes.inline("", "Read the lab here"), refdomain="std", reftype="doc",
+                reftarget=f"/notebooks/{lab}", refexplicit=True, refdoc=self.env.docname, refwarn=True,
+            )
+            line += target
+        return [line]
+
+
+# --- math ------------------------------------------------------------------------------------------------------------
+
+
+def copy_mathjax(app: Sphinx) -> None:
+    r"""Put MathJax where Sphinx only links it: a script under a static path would be loaded by every page."""
+    if app.builder.format != "html":
+        return
+    source = ROOT / "book" / "vendor" / "mathjax"
+    if not (source / "tex-svg-full.js").exists():
+        raise ExtensionError("book/vendor/mathjax/tex-svg-full.js is missing: run `make vendor`")
+    out = Path(app.outdir) / "_static" / "vendor" / "mathjax"
+    out.mkdir(parents=True, exist_ok=True)
+    for path in source.iterdir():
+        shutil.copyfile(path, out / path.name)
+
+
+# --- the execution cache ---------------------------------------------------------------------------------------------
+
+
+def sources_hash() -> str:
+    r"""A hash of posenc/ and results/, and of the preset that executed pages run at."""
+    digest = hashlib.sha256(os.environ.get("POSENC_PRESET", "").encode())
+    for path in sources():
+        digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def key_cache(app: Sphinx, config) -> None:
+    r"""Give each state of the package its own execution cache.
+
+    jupyter-cache compares cells only, so an edit of posenc/ would leave stale outputs on the pages. The cache's path is a
+    setting that belongs to the environment: when it changes, Sphinx reads every page again.
+    """
+    os.environ["POSENC_BOOK"] = "1"  # for the kernels: displayed explorables use the site's player
+    base = Path(app.doctreedir).parent / ".execution_cache"
+    kept = base / sources_hash()
+    for old in base.glob("*"):
+        if old != kept:
+            shutil.rmtree(old, ignore_errors=True)
+    kept.mkdir(parents=True, exist_ok=True)
+    config.nb_execution_cache_path = str(kept)
+
+
+def setup(app: Sphinx) -> dict:
+    app.add_config_value("comments_config", {}, "")  # Jupyter Book sets it even where sphinx_comments is left out
+    app.add_directive("lab", LabDirective)
+    app.connect("config-inited", key_cache)
+    app.connect("builder-inited", copy_mathjax)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
