@@ -76,6 +76,15 @@ def copy_mathjax(app: Sphinx) -> None:
         shutil.copyfile(path, out / path.name)
 
 
+# --- repairs of the stock pages --------------------------------------------------------------------------------------
+
+
+def add_noscript(app: Sphinx, pagename, templatename, context, doctree) -> None:
+    r"""Hide what only works with scripts where there are none."""
+    href = context["pathto"]("_static/noscript.css", resource=True)
+    context["metatags"] = context.get("metatags", "") + f'\n    <noscript><link rel="stylesheet" href="{href}"></noscript>'
+
+
 # --- the execution cache ---------------------------------------------------------------------------------------------
 
 
@@ -108,4 +117,5 @@ def setup(app: Sphinx) -> dict:
     app.add_directive("lab", LabDirective)
     app.connect("config-inited", key_cache)
     app.connect("builder-inited", copy_mathjax)
+    app.connect("html-page-context", add_noscript)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
