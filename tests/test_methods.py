@@ -194,3 +194,38 @@ def test_autocast_keeps_angles_in_float32():
     assert torch.equal(cast, posenc.rope.rotate(x, positions, frequencies))
     assert torch.equal(table, posenc.sinusoidal.table(positions, DIM))
     assert torch.equal(bias, posenc.alibi.bias(positions, positions, posenc.alibi.slopes(HEADS)))
+
+
+@each
+@pytest.mark.parametrize("dtype, tolerance", [(torch.float16, 1e-2), (torch.bfloat16, 6e-2)], ids=str)
+def test_half_precision_does_not_round_positions(name, dtype, tolerance):
+    """Positions above 256 don't fit bfloat16, above 2048 not float16: angles must not pass through them."""
+    positions = torch.arange(33) * 97 + 4097
+    block, x = Block(name, dtype=dtype), tokens(1, 33, dtype)
+    exact = Block(name)
+    for target, source in zip(exact.parameters(), block.parameters()):
+        target.data.copy_(source.data)
+    close(block(x, positions).double(), exact(x.double(), positions), tolerance)
+
+
+def test_mask_and_padding_both_hide():
+    block, x = Block("nope", causal=False), tokens(2, 5)
+    valid = torch.tensor([[True] * 4 + [False], [True] * 5])
+    mask = torch.ones(5, 5, dtype=torch.bool)
+    mask[:, 1] = False
+    both = mask[None, None] & valid[:, None, None, :]
+    close(block(x, mask=mask, valid=valid), block(x, mask=both))
+    assert not torch.equal(block(x, mask=mask, valid=valid), block(x, mask=mask))
+
+
+def test_cached_decoding_takes_a_mask_over_all_keys():
+    block, x, cache = Block("rope"), tokens(1, 6), posenc.KVCache()
+    window = torch.ones(6, 6, dtype=torch.bool).tril() & torch.ones(6, 6, dtype=torch.bool).triu(-2)
+    steps = [block(x[:, t : t + 1], cache=cache, mask=window[t : t + 1, : t + 1]) for t in range(6)]
+    close(torch.cat(steps, dim=1), block(x, mask=window))
+
+
+def test_half_precision_does_not_round_distances():
+    q, positions = torch.zeros(1, HEADS, 300, HEAD_DIM, dtype=torch.bfloat16), torch.arange(300)[None]
+    bias = encoding("alibi").bias(q, q, posenc.At(positions, positions, None))
+    assert torch.equal(bias[0], posenc.alibi.bias(positions[0], positions[0], posenc.alibi.slopes(HEADS)))
