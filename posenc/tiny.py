@@ -1,0 +1,150 @@
+r"""A small decoder to try encodings on: token embedding, blocks of attention and MLP, a head."""
+
+import math
+
+import torch
+from torch import nn
+from torch.nn.functional import gelu
+
+from .attention import KVCache, SelfAttention
+from .encoding import Encoding
+from .errors import check_int, check_number, check_tensor
+
+
+class MLP(nn.Module):
+    """Widen each token fourfold, bend, narrow: [B, T, C] -> [B, T, C]. It sees no other token and no position."""
+
+    def __init__(self, dim):
+        super().__init__()
+        self.widen = nn.Linear(dim, 4 * dim, bias=False)
+        self.narrow = nn.Linear(4 * dim, dim, bias=False)
+
+    def forward(self, x):
+        return self.narrow(gelu(self.widen(x)))
+
+
+class Block(nn.Module):
+    """Attention, then MLP, each on a normalized copy of the stream x [B, T, C] and added to it (pre-norm)."""
+
+    def __init__(self, dim, num_heads, encoding):
+        super().__init__()
+        self.norm_attention = nn.LayerNorm(dim)
+        self.attention = SelfAttention(dim, num_heads, encoding)
+        self.norm_mlp = nn.LayerNorm(dim)
+        self.mlp = MLP(dim)
+
+    def forward(self, x, positions, mask=None, valid=None, cache=None):
+        x = x + self.attention(self.norm_attention(x), positions=positions, mask=mask, valid=valid, cache=cache)
+        return x + self.mlp(self.norm_mlp(x))
+
+
+class Decoder(nn.Module):
+    r"""A causal language model in which position enters at the four places of its encodings, and nowhere else.
+
+    Arguments:
+        vocab_size: how many tokens there are.
+        dim: C, the width.
+        num_layers: how many blocks.
+        num_heads: H, a divisor of C.
+        make_encoding: called as make_encoding(layer) with layer = 0 .. num_layers - 1, returns that layer's
+            `Encoding`: a new one each time, or the same one where layers share it.
+    An encoding with `embed_at="input"` acts once, before layer 0: it is layer 0's; those of later layers are left out.
+
+    Convention: embeddings start with variance 1/C and are multiplied by sqrt(C), as in "Attention is all you need", so
+    that they stand at variance 1 beside a sinusoid of volume 1. This holds for every method, with or without
+    anything added there: a difference between two methods is then not one of scale. The head is a matrix of its own.
+    No dropout.
+    Errors: TypeError or ValueError naming the argument.
+    Chapter: Four places.
+    """
+
+    def __init__(self, vocab_size, dim, num_layers, num_heads, make_encoding):
+        super().__init__()
+        check_int("vocab_size", vocab_size)
+        check_int("dim", dim)
+        check_int("num_layers", num_layers)
+        if not callable(make_encoding):
+            raise TypeError(f"make_encoding={make_encoding!r} must be callable: make_encoding(layer) -> Encoding")
+        encodings = [make_encoding(layer) for layer in range(num_layers)]
+        for layer, encoding in enumerate(encodings):
+            if not isinstance(encoding, Encoding):
+                raise TypeError(f"make_encoding({layer}) must return an Encoding, got {type(encoding).__name__}")
+
+        self.dim = dim
+        self.embedding = nn.Embedding(vocab_size, dim)
+        nn.init.normal_(self.embedding.weight, std=1 / math.sqrt(dim))
+        self.embed = encodings[0].embed if encodings[0].embed_at == "input" else None
+        self.blocks = nn.ModuleList(Block(dim, num_heads, after_input(encoding)) for encoding in encodings)
+        self.norm = nn.LayerNorm(dim)
+        self.head = nn.Linear(dim, vocab_size, bias=False)
+
+    def forward(self, tokens, *, positions=None, mask=None, valid=None, caches=None):
+        r"""Predict the token after each of tokens [B, T].
+
+        Arguments:
+            positions: [T] or [B, T]; default counts on from the caches' length.
+            mask: bool, True where a query may look, [T, Tk] or broadcastable to [B, 1, T, Tk], cached keys included.
+            valid: [B, T] bool, False at padding.
+            caches: one `KVCache` a layer, from `new_caches`, extended in place.
+        Returns: logits [B, T, vocab_size].
+        """
+        check_tensor("tokens", tokens, "[B, T] of integers", ndim=2)
+        if caches is not None and len(caches) != len(self.blocks):
+            raise ValueError(f"caches holds {len(caches)}, it must hold one for each of {len(self.blocks)} layers")
+        if positions is None:
+            start = 0 if caches is None else len(caches[0])
+            positions = torch.arange(start, start + tokens.shape[1], device=tokens.device)
+
+        x = self.embedding(tokens) * math.sqrt(self.dim)  # [B, T, C]
+        if self.embed is not None:
+            x = self.embed(x, positions if positions.ndim > 1 else positions[None])
+        for block, cache in zip(self.blocks, caches or [None] * len(self.blocks)):
+            x = block(x, positions, mask, valid, cache)
+        return self.head(self.norm(x))
+
+    def new_caches(self):
+        """An empty `KVCache` for each layer."""
+        return [KVCache() for _ in self.blocks]
+
+    @torch.no_grad()
+    def generate(self, tokens, length, *, temperature=1.0, seed=0, window=None):
+        r"""Continue tokens [B, T] by `length` tokens, drawn one after the other.
+
+        Arguments:
+            temperature: divides the logits; 0 takes the likeliest token.
+            seed: of the draws.
+            window: None lets every token see all before it, at positions that go on growing, through the cache. A
+                number shows the model the last `window` tokens only, at positions from 0 on: what it was trained on
+                when `window` is the training length. Every position then changes at each step, so nothing is cached.
+        Returns: [B, T + length].
+        Errors: TypeError or ValueError naming the argument.
+        """
+        check_tensor("tokens", tokens, "[B, T] of integers", ndim=2)
+        if tokens.shape[1] == 0:
+            raise ValueError("tokens must hold at least one token to continue, got shape [B, 0]")
+        check_int("length", length, minimum=0)
+        check_number("temperature", temperature, minimum=0)
+        check_int("seed", seed, minimum=0)
+        if window is not None:
+            check_int("window", window)
+        generator = torch.Generator(tokens.device).manual_seed(seed)
+        caches, new = self.new_caches(), tokens
+        for _ in range(length):
+            logits = self(new, caches=caches) if window is None else self(tokens[:, -window:])
+            logits = logits[:, -1].float()  # [B, vocab_size]
+            if temperature == 0:
+                new = logits.argmax(-1, keepdim=True)
+            else:
+                new = torch.multinomial((logits / temperature).softmax(-1), 1, generator=generator)
+            tokens = torch.cat((tokens, new), dim=1)
+        return tokens
+
+
+def after_input(encoding):
+    """The encoding without an `embed` that acts at the input: what is left for the layers."""
+    if encoding.embed is None or encoding.embed_at != "input":
+        return encoding
+    return Encoding(
+        rotate=encoding.rotate, bias=encoding.bias, weigh=encoding.weigh, axes=encoding.axes,
+        causal_only=encoding.causal_only,
+    )  # fmt: skip
