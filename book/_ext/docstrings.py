@@ -1,0 +1,137 @@
+r"""Turn the package's plain docstrings into reStructuredText for the API page.
+
+The docstrings are written to be read in a terminal: a first line, formulas as they are, then sections that begin with
+`Arguments:`, `Returns:`, `Errors:`, `Convention:`, `Paper:`, `Chapter:`. Here formulas become literal blocks, arguments
+a list, the other sections a table of fields; arXiv numbers and chapters become links.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+
+from sphinx.application import Sphinx
+
+FIELDS = ("Returns", "Errors", "Raises", "Convention", "Paper", "Chapter")
+CHAPTERS = {
+    "ALiBi": "alibi",
+    "Four places": "four_places",
+    "RoPE": "rope",
+    "Sinusoidal": "sinusoidal",
+    "Stick-breaking": "stickbreaking",
+    "Why attention needs position": "why_position",
+}
+_FIELD = re.compile(rf"(?:(?<=\. )|^)({'|'.join(FIELDS)}): *")
+_ITEM = re.compile(r"(`?[A-Za-z_]\w*`?(?:, `?[A-Za-z_]\w*`?)*): +(\S.*)$", re.S)
+_ARXIV = re.compile(r"arXiv (\d{4}\.\d{5})")
+
+
+def inline(text: str) -> str:
+    r"""Escape what reStructuredText would take for markup; `code` stays code, arXiv numbers become links."""
+    parts = re.split(r"(``[^`]+``|`[^`]+`)", " ".join(text.split()))
+    for n, part in enumerate(parts):
+        if n % 2:
+            parts[n] = f"``{part.strip('`')}``"
+            if n + 1 < len(parts) and re.match(r"\w", parts[n + 1]):
+                parts[n] += "\\ "
+        else:
+            part = re.sub(r"([\\*|_])", r"\\\1", part)
+            parts[n] = _ARXIV.sub(r"`arXiv \1 <https://arxiv.org/abs/\1>`__", part)
+    return "".join(parts)
+
+
+def chapter(text: str) -> str:
+    r"""The name of a chapter, as a link where it is one."""
+    name = text.strip().rstrip(".")
+    return f":doc:`{name} </book/{CHAPTERS[name]}>`" if name in CHAPTERS else inline(text)
+
+
+def convert(lines: list[str]) -> list[str]:
+    r"""The docstring `lines` as reStructuredText."""
+    body, fields = [], []
+    for block in blocks(textwrap.dedent("\n".join(lines)).strip("\n").split("\n")):
+        head = block[0]
+        if head.startswith("Arguments:"):
+            first = [head.removeprefix("Arguments:").strip()]
+            body += ["**Arguments**", ""] + items(first + textwrap.dedent("\n".join(block[1:])).split("\n")) + [""]
+        elif _FIELD.match(head):
+            fields += split_fields(block)
+        elif formula(block):
+            body += ["::", ""] + ["    " + line for line in block] + [""]
+        elif len(block) > 1 and all(_ITEM.match(line) for line in block if not line.startswith(" ")):
+            body += items(block) + [""]
+        else:
+            prose, *sections = _FIELD.split(" ".join(line.strip() for line in block))
+            fields += named(sections)
+            body += [inline(prose), ""]
+    if fields:
+        body += [f":{name}: {text}" for name, text in fields] + [""]
+    return body
+
+
+def blocks(lines: list[str]) -> list[list[str]]:
+    r"""Cut into paragraphs; a section that begins with its name is one of its own, with all that is indented below."""
+    found, current, kind = [], [], "text"
+    for line in lines:
+        starts = "list" if line.startswith("Arguments:") else "field" if _FIELD.match(line) else None
+        indented = line.startswith(" ")
+        if not line.strip():
+            if kind == "text":
+                found, current = [*found, current], []
+            continue
+        list_ends = kind == "list" and not indented
+        quote_begins = kind == "text" and indented and current and not (_ITEM.match(current[0]) or current[0][0] == " ")
+        if starts or list_ends or quote_begins:
+            found, current, kind = [*found, current], [], starts or "text"
+        current.append(line)
+    return [block for block in [*found, current] if block]
+
+
+def formula(block: list[str]) -> bool:
+    r"""True for what must keep its spaces and lines: indented text, and lines that are formulas and no sentences."""
+    if all(line.startswith("    ") for line in block):
+        return True
+    return not block[-1].rstrip().endswith((".", ":")) and all(re.search(r"\s(=|->|<-)\s", line) for line in block)
+
+
+def items(lines: list[str]) -> list[str]:
+    r"""A list of `name: text` entries, with their indented continuation lines."""
+    joined = []
+    for line in lines:
+        if line.startswith(" ") and joined:
+            joined[-1] += " " + line.strip()
+        elif line.strip():
+            joined.append(line.strip())
+    out = []
+    for entry in joined:
+        match = _ITEM.match(entry)
+        if match:
+            names = ", ".join(f"``{name.strip().strip('`')}``" for name in match[1].split(","))
+            out.append(f"- {names}: {inline(match[2])}")
+        else:
+            out.append(f"- {inline(entry)}")
+    return out
+
+
+def split_fields(block: list[str]) -> list[tuple[str, str]]:
+    r"""[(name, text), ...] of a section, in whose text further sections may begin after a full stop."""
+    return named(_FIELD.split(" ".join(line.strip() for line in block))[1:])
+
+
+def named(pieces: list[str]) -> list[tuple[str, str]]:
+    r"""[(name, text), ...] of [name, text, name, text, ...]."""
+    pairs = zip(pieces[::2], pieces[1::2])
+    return [(name, chapter(rest) if name == "Chapter" else inline(rest)) for name, rest in pairs]
+
+
+def process(app, what, name, obj, options, lines):
+    if what == "module":  # a page of its own, laid out by hand: show it as it is
+        lines[:] = [inline(lines[0]), "", "::", ""] + ["    " + line for line in lines[1:]] + [""]
+    else:
+        lines[:] = convert(lines)
+
+
+def setup(app: Sphinx):
+    app.setup_extension("sphinx.ext.autodoc")
+    app.connect("autodoc-process-docstring", process)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
