@@ -57,14 +57,14 @@ class Settings:
     num_layers: int = 3
     num_heads: int = 4
     length: int = 64
-    batch: int = 32
+    batch: int = 16
     steps: int = 500
     warmup: int = 50
     lr: float = 3e-3
     weight_decay: float = 0.01
     clip: float = 1.0
     multiples: tuple = (1, 2, 4, 8)
-    windows: int = 128
+    windows: int = 96
     targets: int = 32
 
     def __post_init__(self):
@@ -95,7 +95,7 @@ class Settings:
 
 PRESETS = {
     "nano": Settings(dim=48, num_layers=2, length=32, batch=16, steps=300, warmup=30, lr=6e-3, windows=16, targets=16),
-    "lab": Settings(steps=250, warmup=25, windows=48),
+    "lab": Settings(steps=300, warmup=30, windows=48),
     "study": Settings(),
 }
 
@@ -348,7 +348,7 @@ def check_windows(held_out, settings):
         )
 
 
-def test_windows(held_out, settings):
+def held_out_windows(held_out, settings):
     r"""The test windows [windows, longest + 1], spread evenly over the held-out text, their targets apart.
 
     A context of any length is the right end of such a window: windows[:, -(length + 1):].
@@ -357,9 +357,6 @@ def test_windows(held_out, settings):
     longest = settings.lengths[-1]
     starts = torch.linspace(0, len(held_out) - longest - 1, settings.windows, dtype=torch.float64).long()
     return held_out[starts[:, None] + torch.arange(longest + 1)]
-
-
-test_windows.__test__ = False  # pytest would take it for a test
 
 
 @torch.no_grad()
@@ -395,7 +392,7 @@ def short_long(model, settings, corpus=None):
     Chapter: Why attention needs position.
     """
     corpus = load_corpus() if corpus is None else corpus
-    windows = test_windows(corpus.held_out, settings)
+    windows = held_out_windows(corpus.held_out, settings)
     losses = {kind: [] for kind in KINDS}
     early = target_losses(model, windows[:, -(settings.targets + 1) :]).mean().item()
     for length in settings.lengths:
@@ -606,12 +603,18 @@ def check_results(results):
     return results
 
 
+def blank_figure(width, height):
+    """A figure and its axes, closed for pyplot, so that a notebook shows it once: where it is asked to."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(width, height), layout="constrained", facecolor="white")
+    plt.close(figure)
+    return figure, axes
+
+
 def plot_loss(losses, steps=None, title=""):
     r"""A matplotlib figure of the training loss: each step, and an average over the last twentieth of all steps."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6, 3), layout="constrained", facecolor="white")
-    axes = figure.add_subplot()
+    figure, axes = blank_figure(6, 3)
     width = max(1, len(losses) // 20)
     means = numpy.convolve(losses, numpy.ones(width) / width, mode="valid")
     axes.plot(range(1, len(losses) + 1), losses, color="0.75", linewidth=0.8, label="each step")
@@ -638,14 +641,12 @@ def plot_short_long(results, methods=None, highlight=None, own=None):
     Returns: a matplotlib figure: means over seeds, bars of one standard deviation, a vertical line at the training
         length. Errors: ValueError for a method that the results lack.
     """
-    from matplotlib.figure import Figure
     from matplotlib.ticker import NullLocator
 
     methods = list(results["methods"]) if methods is None else list(methods)
     for name in [*methods, *([highlight] if highlight else [])]:
         check_choice("methods", name, list(results["methods"]))
-    figure = Figure(figsize=(7, 4), layout="constrained", facecolor="white")
-    axes = figure.add_subplot()
+    figure, axes = blank_figure(7.5, 4)
     lengths = results["lengths"]
     for name in methods:
         color, marker = STYLES.get(name, (None, "o"))
@@ -756,9 +757,13 @@ def run_short_long(preset, seeds, methods, out, workers, command):
         print(f"{partial}: {len(cells)} finished runs found, {len(todo)} to go", file=sys.stderr)
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         runs = {pool.submit(run_cell, method, seed, settings): f"{method} {seed}" for method, seed in todo}
-        for run in tqdm(as_completed(runs), total=len(runs), desc="runs"):
-            cells[runs[run]] = run.result()
-            write_json(partial, {"same": same, "cells": cells})
+        try:
+            for run in tqdm(as_completed(runs), total=len(runs), desc="runs"):
+                cells[runs[run]] = run.result()
+                write_json(partial, {"same": same, "cells": cells})
+        except BaseException:
+            pool.shutdown(cancel_futures=True)  # or leaving would first wait for every run that is still to come
+            raise
     per_seed = (*KINDS, "final_train_loss", "curve", "seconds")
     facts = {"targets": settings.targets, "length": settings.length, "reach": settings.length - 1}
     results |= {
