@@ -139,7 +139,8 @@ def main(arguments=None, root=ROOT):
         if new == old:
             continue
         if options.check:
-            stale.append(f"notebooks/{target.name} is {'missing' if old is None else 'out of step'}")
+            state = "missing" if old is None else f"out of step with course/{source.name}"
+            stale.append(f"notebooks/{target.name} is {state}; run `make labs`")
         else:
             target.parent.mkdir(exist_ok=True)
             target.write_text(new, encoding="utf-8", newline="\n")
@@ -149,7 +150,7 @@ def main(arguments=None, root=ROOT):
             if target.stem not in known:
                 stale.append(f"notebooks/{target.name} has no source course/{target.stem}.py")
     for line in stale:
-        print(f"{line}; run `make labs`" if "source" not in line else line, file=sys.stderr)
+        print(line, file=sys.stderr)
     return 1 if stale else 0
 
 

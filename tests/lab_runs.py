@@ -1,0 +1,61 @@
+"""What the tests of the labs share: course/labs.py as a module, and notebooks run in a kernel of their own."""
+
+import copy
+import importlib.util
+import os
+import re
+from pathlib import Path
+
+from jupyter_client import AsyncKernelManager
+from jupyter_client.kernelspec import KernelSpecManager
+from nbclient import NotebookClient
+
+ROOT = Path(__file__).resolve().parent.parent
+TINY = ROOT / "tests" / "tiny"
+
+_spec = importlib.util.spec_from_file_location("labs", ROOT / "course" / "labs.py")
+labs = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(labs)
+
+
+def run(notebook, folder, kernel_dir=None, **environment):
+    """Run a copy of a notebook top to bottom, past errors, at preset nano, and return it."""
+    notebook = copy.deepcopy(notebook)
+    manager = None
+    if kernel_dir is not None:  # a kernel spec called python3 in this folder, instead of this Python's
+        specs = KernelSpecManager(kernel_dirs=[str(kernel_dir)], ensure_native_kernel=False)
+        manager = AsyncKernelManager(kernel_name="python3", kernel_spec_manager=specs)
+    client = NotebookClient(
+        notebook, km=manager, timeout=170, kernel_name="python3", allow_errors=True,
+        resources={"metadata": {"path": str(folder)}},
+    )  # fmt: skip
+    settings = {"POSENC_PRESET": "nano", "OMP_NUM_THREADS": "1", "TINY_CHECKS": str(TINY / "checks")}
+    client.execute(env={**os.environ, **settings, **environment})
+    return notebook
+
+
+def errors(notebook):
+    """The cells that raised: {cell id: "ValueError: ..."}."""
+    return {
+        cell.id: f"{output.ename}: {output.evalue}"
+        for cell in notebook.cells
+        for output in cell.get("outputs", [])
+        if output.output_type == "error"
+    }
+
+
+def printed(notebook):
+    """All that the notebook printed, as one string."""
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    return "".join(output.text for output in outputs if output.output_type == "stream" and output.name == "stdout")
+
+
+def checked(notebook):
+    """The exercises that the notebook checks: ["rope.rotate", ...]."""
+    source = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
+    return re.findall(r"\bcheck\(\s*[\"']([\w.]+)[\"']", source)
+
+
+def graded(notebook):
+    """The ids of the cells that hold tests for nbgrader."""
+    return [cell.id for cell in notebook.cells if labs._is_test(cell)]

@@ -1,0 +1,299 @@
+"""The labs: notebooks in step with their source, nothing given away, run undone and solved, graded by nbgrader."""
+
+import itertools
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import requires
+from pathlib import Path
+
+import nbformat
+import pytest
+from lab_runs import ROOT, TINY, checked, errors, graded, labs, printed, run
+from nbgrader.preprocessors import ClearSolutions
+from packaging.requirements import Requirement
+
+from posenc import METHODS
+from posenc.checks import find, methods
+
+SOURCES = {path.stem: path for path in labs.sources()}
+ALL = [*SOURCES, "tiny"]
+ADDRESS = labs.address()
+
+
+def source(lab):
+    return TINY / "course" / "tiny.py" if lab == "tiny" else SOURCES[lab]
+
+
+def solved(lab):
+    return labs.read(source(lab), ADDRESS)
+
+
+def student(lab):
+    return labs.strip(solved(lab))
+
+
+def regions(lab, kind):
+    """The lines that stand between BEGIN and END of "SOLUTION" or "HIDDEN TESTS", as one list for each region."""
+    found = re.findall(rf"### BEGIN {kind}\n(.*?)### END {kind}", source(lab).read_text(encoding="utf-8"), re.DOTALL)
+    return [[line.strip() for line in region.splitlines() if line.strip()] for region in found]
+
+
+# In step
+
+
+def test_every_method_with_a_lab_has_its_source_and_its_exercises():
+    wanted = {method.lab for method in METHODS.values() if method.lab}
+    assert wanted == set(SOURCES) == set(methods())
+
+
+def test_notebooks_are_in_step_with_course():
+    result = subprocess.run([sys.executable, ROOT / "course" / "labs.py", "--check"], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.fixture
+def copy_of_tiny(tmp_path):
+    """A project with the tiny lab alone: its folder, where `labs.main` has written the notebook."""
+    shutil.copytree(TINY / "course", tmp_path / "course")
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    assert labs.main([], root=tmp_path) == 0
+    assert labs.main(["--check"], root=tmp_path) == 0
+    return tmp_path
+
+
+@pytest.mark.parametrize("change", ["source", "notebook", "address", "missing", "orphan"])
+def test_check_names_the_lab_that_is_out_of_step(copy_of_tiny, capsys, change):
+    source, notebook = copy_of_tiny / "course" / "tiny.py", copy_of_tiny / "notebooks" / "tiny.ipynb"
+    if change == "source":
+        source.write_text(source.read_text().replace("On paper", "With a pencil"))
+    elif change == "notebook":
+        notebook.write_text(notebook.read_text().replace("On paper", "With a pencil"))
+    elif change == "address":
+        project = copy_of_tiny / "pyproject.toml"
+        project.write_text(project.read_text().replace('ref = "main"', 'ref = "v1"'))
+    elif change == "missing":
+        notebook.unlink()
+    else:
+        source.rename(source.with_name("other.py"))
+        labs.main(["other"], root=copy_of_tiny)
+    before = {path: path.read_bytes() for path in copy_of_tiny.rglob("*.ipynb")}
+    capsys.readouterr()
+    assert labs.main(["--check"], root=copy_of_tiny) == 1
+    assert "notebooks/tiny.ipynb" in capsys.readouterr().err
+    assert before == {path: path.read_bytes() for path in copy_of_tiny.rglob("*.ipynb")}, "--check must write nothing"
+
+
+def test_badge_and_install_cell_come_from_pyproject(copy_of_tiny):
+    project, notebook = copy_of_tiny / "pyproject.toml", copy_of_tiny / "notebooks" / "tiny.ipynb"
+    old, new = (ADDRESS["repository"], ADDRESS["ref"]), ("someone/else", "v9.8")
+    assert f"github.com/{old[0]}@{old[1]}" in notebook.read_text()
+    text = project.read_text().replace(f'repository = "{old[0]}"', f'repository = "{new[0]}"')
+    project.write_text(text.replace(f'ref = "{old[1]}"', f'ref = "{new[1]}"'))
+    labs.main([], root=copy_of_tiny)
+    assert "git+https://github.com/someone/else@v9.8" in notebook.read_text()
+    assert "colab.research.google.com/github/someone/else/blob/v9.8/notebooks/tiny.ipynb" in notebook.read_text()
+    assert old[0] not in notebook.read_text()
+
+
+@pytest.mark.parametrize("lab", SOURCES)
+def test_every_lab_has_badge_and_install_cell_and_no_address_of_its_own(lab):
+    assert ADDRESS["repository"] not in source(lab).read_text(encoding="utf-8")
+    cells = student(lab).cells
+    assert labs.BADGE.format(**ADDRESS, lab=lab) in cells[0].source.splitlines()
+    install = [cell.source for cell in cells if "install" in cell.metadata.get("tags", [])]
+    assert install == [labs.INSTALL.format(**ADDRESS)]
+
+
+def test_source_without_a_place_for_the_badge_is_refused(tmp_path):
+    path = tmp_path / "bare.py"
+    path.write_text(source("tiny").read_text().replace("# {{badge}}\n", ""))
+    with pytest.raises(SystemExit, match="bare.py: the line '{{badge}}' must stand in exactly one cell, found 0"):
+        labs.read(path, ADDRESS)
+
+
+def test_unknown_lab_is_refused(capsys):
+    with pytest.raises(SystemExit):
+        labs.main(["nosuchlab"])
+    assert "no lab is called 'nosuchlab'" in capsys.readouterr().err
+
+
+# The install cell
+
+
+def test_install_cell_brings_posenc_alone_and_acts_in_colab_only():
+    lines = [line.strip() for line in labs.INSTALL.splitlines()]
+    guard = next(i for i, line in enumerate(lines) if line.startswith('if "google.colab" in sys.modules:'))
+    pip = [i for i, line in enumerate(lines) if "pip" in line and not line.startswith("#")]
+    assert pip == [len(lines) - 1] and guard < pip[0]
+    words = lines[pip[0]].split()
+    assert words[:2] == ["%pip", "install"] and "--no-deps" in words
+    assert [word for word in words[2:] if not word.startswith("-")] == ["git+https://github.com/{repository}@{ref}"]
+
+
+def test_colab_holds_everything_that_posenc_needs():
+    text = (ROOT / "tests" / "colab-constraints.txt").read_text(encoding="utf-8")
+    held = dict(re.findall(r"^(?:# )?([\w.-]+)==([\w.]+)", text, re.MULTILINE))
+    needed = [
+        Requirement(line) for line in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    ]
+    assert {r.name for r in needed} == {Requirement(r).name for r in requires("posenc")}
+    for requirement in needed:
+        assert requirement.name in held, f"{requirement.name} is not in Colab: --no-deps would leave it out"
+        assert requirement.specifier.contains(held[requirement.name]), (
+            f"{requirement}: Colab has {held[requirement.name]}"
+        )
+
+
+# Nothing given away
+
+
+@pytest.mark.parametrize("lab", ALL)
+def test_student_copy_holds_no_solution_no_hidden_test_and_no_output(lab):
+    path = ROOT / "notebooks" / f"{lab}.ipynb"
+    notebook = student(lab) if lab == "tiny" else nbformat.read(path, as_version=4)
+    shown = "\n".join(cell.source for cell in notebook.cells)
+    assert "BEGIN SOLUTION" not in shown and "HIDDEN TESTS" not in shown
+    secret = regions(lab, "SOLUTION") + regions(lab, "HIDDEN TESTS")
+    assert secret, "a lab has exercises"
+    text = source(lab).read_text(encoding="utf-8")
+    for line in itertools.chain(*secret):
+        given = len(re.findall(rf"^[# ]*{re.escape(line)}$", text, re.MULTILINE)) > 1  # also stands outside
+        assert given or len(line) < 12 or line not in shown, line
+    for cell in notebook.cells:
+        assert not cell.get("outputs") and cell.get("execution_count") is None
+        if cell.cell_type == "code" and cell.metadata.get("nbgrader", {}).get("solution"):
+            assert "raise NotImplementedError()" in cell.source
+    assert not graded(notebook), "a graded cell in the student's copy shows its tests"
+
+
+@pytest.mark.parametrize("lab", SOURCES)
+def test_each_exercise_of_the_lab_is_checked_graded_and_asks_for_what_the_student_wrote(lab):
+    module = __import__(f"posenc.checks.{lab}", fromlist=["EXERCISES"])
+    assert sorted(checked(solved(lab))) == sorted(f"{lab}.{name}" for name in module.EXERCISES)
+    assert len(module.EXERCISES) >= 2
+    assert labs.points(solved(lab)), "a lab has graded cells"
+
+
+# Run
+
+
+def keep_hidden_tests(lab):
+    """The lab undone, but with its hidden tests: what grading sees of a student who did nothing."""
+    return ClearSolutions().preprocess(solved(lab), {})[0]
+
+
+@pytest.mark.parametrize("lab", ALL)
+def test_lab_undone_runs_through_names_each_stub_and_earns_nothing(lab, tmp_path, monkeypatch):
+    if lab == "tiny":
+        monkeypatch.setattr("posenc.checks.__path__", [*sys.modules["posenc.checks"].__path__, str(TINY / "checks")])
+    ran = run(keep_hidden_tests(lab), tmp_path)
+    assert sorted(errors(ran)) == sorted(graded(ran)), f"only graded cells raise, and each of them: {errors(ran)}"
+    for name in checked(ran):
+        assert f"{find(name).title}: not done yet." in printed(ran)
+
+
+@pytest.mark.parametrize("lab", ALL)
+def test_lab_solved_passes_its_checks_and_its_hidden_tests(lab, tmp_path, monkeypatch):
+    if lab == "tiny":
+        monkeypatch.setattr("posenc.checks.__path__", [*sys.modules["posenc.checks"].__path__, str(TINY / "checks")])
+    ran = run(solved(lab), tmp_path)
+    assert not errors(ran)
+    for name in checked(ran):
+        assert f"{find(name).title}: right" in printed(ran)
+
+
+def test_wrong_answer_is_named_and_earns_nothing(tmp_path):
+    notebook = solved("tiny")
+    for cell in notebook.cells:
+        cell.source = cell.source.replace("return positions * w", "return -positions * w")
+    ran = run(notebook, tmp_path)
+    assert "the sign of the angle is flipped" in printed(ran)
+    assert "angles: [0.0, 0.5, 1.0, 1.5]" in printed(ran), "the reference stands in below"
+    assert list(errors(ran)) == ["angle_test"]
+
+
+def outputs(notebook):
+    """What a run shows, without progress bars, widgets' ids and seconds."""
+    shown = []
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            if output.output_type == "stream" and output.name == "stdout":
+                shown.append((cell.id, re.sub(r"\d+(\.\d+)? ?(s|ms|min|seconds|minutes)\b", "TIME", output.text)))
+            elif output.output_type in ("display_data", "execute_result"):
+                kinds = {kind: value for kind, value in output.data.items() if "widget" not in kind}
+                shown.append((cell.id, kinds.get("text/plain"), kinds.get("image/png")))
+    return shown
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lab", SOURCES)
+def test_notebook_restarted_and_run_again_shows_the_same(lab, tmp_path):
+    notebook = nbformat.read(ROOT / "notebooks" / f"{lab}.ipynb", as_version=4)
+    first, second = run(notebook, tmp_path), run(notebook, tmp_path)
+    assert not errors(first) and not errors(second)
+    assert outputs(first) == outputs(second)
+
+
+# nbgrader
+
+
+@pytest.fixture
+def grader(tmp_path_factory, monkeypatch):
+    """Makes nbgrader's API over a folder that `--course` has filled."""
+    from nbgrader.apps import NbGraderAPI
+    from traitlets.config import Config
+
+    def open_course(folder):
+        config = Config()
+        config.CourseDirectory.root = str(folder)
+        config.CourseDirectory.course_id = "posenc"
+        config.Exchange.root = str(tmp_path_factory.mktemp("exchange"))
+        monkeypatch.chdir(folder)
+        return NbGraderAPI(config=config)
+
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)  # nbgrader calls alembic
+    monkeypatch.setenv("TINY_CHECKS", str(TINY / "checks"))
+    monkeypatch.setenv("POSENC_PRESET", "nano")
+    return open_course
+
+
+def test_points_are_read_from_the_metadata(copy_of_tiny, capsys):
+    capsys.readouterr()
+    assert labs.main(["--points"], root=copy_of_tiny) == 0
+    assert capsys.readouterr().out.split() == ["tiny:", "3", "points", "2", "angle_test", "1", "paper"]
+
+
+@pytest.mark.slow
+def test_nbgrader_gives_full_and_zero_points(copy_of_tiny, tmp_path_factory, grader):
+    from nbgrader.api import Gradebook
+
+    folder = tmp_path_factory.mktemp("grading")
+    assert labs.main(["--course", str(folder)], root=copy_of_tiny) == 0
+    api = grader(folder)
+    result = api.generate_assignment("tiny")
+    assert result["success"], result["log"]
+    released = (folder / "release" / "tiny" / "tiny.ipynb").read_text()
+    assert "positions * w" not in released and "submitted(" not in released
+    for name, handed_in in {"solver": folder / "source", "idler": folder / "release"}.items():
+        target = folder / "submitted" / name / "tiny"
+        target.mkdir(parents=True)
+        shutil.copy(handed_in / "tiny" / "tiny.ipynb", target)
+        result = api.autograde("tiny", name)
+        assert result["success"], result["log"]
+    with Gradebook(f"sqlite:///{folder / 'gradebook.db'}", "posenc") as book:
+        scores = {name: book.find_submission("tiny", name).code_score for name in ("solver", "idler")}
+    assert scores == {"solver": 2, "idler": 0}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lab", SOURCES)
+def test_nbgrader_releases_each_lab(lab, tmp_path, grader):
+    assert labs.main([lab, "--course", str(tmp_path)]) == 0
+    result = grader(tmp_path).generate_assignment(lab)
+    assert result["success"], result["log"]
+    released = Path(tmp_path, "release", lab, f"{lab}.ipynb").read_text(encoding="utf-8")
+    assert "BEGIN SOLUTION" not in released and "BEGIN HIDDEN" not in released
