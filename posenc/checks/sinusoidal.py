@@ -32,6 +32,16 @@ def embed(ids, weight):
     return sinusoidal().embed(x, torch.arange(ids.shape[1])[None])
 
 
+def terms(x, A, positions):
+    r"""The four terms of a score (x_i + PE(i)) A (x_j + PE(j))^T.
+
+    Arguments: x: [T, C] content. A: [C, C]. positions: [T].
+    Returns: [4, T, T]: content-content, content-position, position-content, position-position.
+    """
+    code = table(positions, x.shape[1])
+    return torch.stack((x @ A @ x.T, x @ A @ code.T, code @ A @ x.T, code @ A @ code.T))
+
+
 def _from_angles(positions, frequencies):
     angles = positions[..., None].float() * frequencies.float()
     return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)
@@ -99,6 +109,15 @@ def _embeddings():
     ]
 
 
+def _contents():
+    """Contents, matrices and positions for the four terms."""
+    generator = torch.Generator().manual_seed(0)
+    return [
+        (torch.randn(n, dim, generator=generator), torch.randn(dim, dim, generator=generator), torch.arange(n) + start)
+        for n, dim, start in ((4, 6, 0), (3, 8, 7))
+    ]
+
+
 EXERCISES = {
     "table": Exercise(
         title="Exercise 1, table",
@@ -154,6 +173,27 @@ EXERCISES = {
                 lambda ids, weight: _root(weight) * weight[ids] + _code(ids, weight, 1)
             ),
             "the encoding is missing: these are the embeddings alone": lambda ids, weight: _root(weight) * weight[ids],
+        },
+    ),
+    "terms": Exercise(
+        title="Exercise 4, terms",
+        reference=terms,
+        cases=_contents,
+        tolerance=1e-5,
+        mistakes={
+            "the two mixed terms are swapped: content-position comes before position-content": (
+                lambda x, A, positions: terms(x, A, positions)[[0, 2, 1, 3]]
+            ),
+            "A is transposed: the query stands on its left": lambda x, A, positions: terms(x, A.T, positions),
+            "queries and keys are swapped: row i belongs to the query": (
+                lambda x, A, positions: terms(x, A, positions).transpose(1, 2)
+            ),
+            "positions start at 0 whatever is given; use the positions that come in": (
+                lambda x, A, positions: terms(x, A, torch.arange(len(x)))
+            ),
+            "the content is missing from the mixed terms": (
+                lambda x, A, positions: terms(x, A, positions)[[0, 3, 3, 3]]
+            ),
         },
     ),
 }
