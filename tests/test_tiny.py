@@ -1,0 +1,171 @@
+"""The decoder: position enters at its encodings' places only, decoding step by step equals the full pass."""
+
+import math
+
+import pytest
+import torch
+
+import posenc
+from posenc import METHODS, Encoding
+from posenc.tiny import Decoder
+
+VOCABULARY, DIM, HEADS = 11, 16, 2
+
+
+def decoder(method, num_layers=2, **options):
+    sizes = {"rope": {"head_dim": DIM // HEADS}, "alibi": {"num_heads": HEADS}}.get(method, {})
+    torch.manual_seed(0)
+    model = Decoder(VOCABULARY, DIM, num_layers, HEADS, lambda layer: posenc.make(method, **sizes, **options))
+    return model.double().eval()
+
+
+def tokens(batch=2, length=9, seed=1):
+    return torch.randint(VOCABULARY, (batch, length), generator=torch.Generator().manual_seed(seed))
+
+
+def swapped(x):
+    """x with two earlier tokens exchanged that differ."""
+    x = x.clone()
+    x[:, [1, 4]] = x[:, [4, 1]]
+    return x
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_logits_have_a_row_for_each_token(method):
+    assert decoder(method)(tokens()).shape == (2, 9, VOCABULARY)
+    assert decoder(method)(tokens(length=1)).shape == (2, 1, VOCABULARY)
+
+
+def test_one_causal_layer_without_position_ignores_the_order_of_the_past_and_two_do_not():
+    x = tokens()
+    x[:, 1], x[:, 4] = 3, 7
+    last = {depth: [decoder("nope", depth)(y)[:, -1] for y in (x, swapped(x))] for depth in (1, 2)}
+    torch.testing.assert_close(*last[1], rtol=0, atol=1e-12)
+    assert (last[2][0] - last[2][1]).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "nope"])
+def test_one_layer_with_position_tells_the_order_of_the_past(method):
+    x = tokens()
+    x[:, 1], x[:, 4] = 3, 7
+    model = decoder(method, 1)
+    assert (model(x)[:, -1] - model(swapped(x))[:, -1]).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_future_changes_nothing(method):
+    model, x = decoder(method), tokens()
+    other = x.clone()
+    other[:, 5:] = (other[:, 5:] + 1) % VOCABULARY
+    assert torch.equal(model(x)[:, :5], model(other)[:, :5])
+    assert (model(x)[:, 5:] - model(other)[:, 5:]).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_cached_decoding_equals_the_full_pass(method):
+    model, x = decoder(method), tokens(length=5)
+    caches = model.new_caches()
+    steps = torch.cat([model(x[:, :2], caches=caches)] + [model(x[:, t : t + 1], caches=caches) for t in (2, 3, 4)], 1)
+    torch.testing.assert_close(steps, model(x), rtol=0, atol=1e-12)
+
+    greedy = x
+    for _ in range(6):
+        greedy = torch.cat((greedy, model(greedy)[:, -1].argmax(-1, keepdim=True)), 1)
+    assert torch.equal(model.generate(x, 6, temperature=0), greedy)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_windowed_generation_sees_the_last_tokens_at_positions_from_zero(method):
+    model, x = decoder(method), tokens(length=5)
+    greedy = x
+    for _ in range(6):
+        greedy = torch.cat((greedy, model(greedy[:, -4:])[:, -1].argmax(-1, keepdim=True)), 1)
+    assert torch.equal(model.generate(x, 6, temperature=0, window=4), greedy)
+
+
+def test_generation_is_seeded_and_follows_the_temperature():
+    model, x = decoder("rope"), tokens(batch=1, length=3)
+    assert torch.equal(model.generate(x, 20, seed=3), model.generate(x, 20, seed=3))
+    assert not torch.equal(model.generate(x, 20, seed=3), model.generate(x, 20, seed=4))
+    assert torch.equal(model.generate(x, 20, temperature=1e-6), model.generate(x, 20, temperature=0))
+    assert torch.equal(model.generate(x, 0), x)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_left_padding_changes_nothing(method):
+    model, x = decoder(method), tokens(batch=1, length=6)
+    padded = torch.cat((torch.full((1, 3), 9), x), dim=1)
+    valid = torch.tensor([[False] * 3 + [True] * 6])
+    positions = torch.tensor([[0, 0, 0, 0, 1, 2, 3, 4, 5]])
+    torch.testing.assert_close(model(padded, positions=positions, valid=valid)[:, 3:], model(x), rtol=0, atol=1e-12)
+
+
+def test_methods_without_parameters_have_the_same_weights():
+    models = [decoder(method) for method in ("nope", "sinusoidal", "rope", "alibi", "stickbreaking")]
+    first = models[0].state_dict()
+    for model in models[1:]:
+        state = model.state_dict()
+        assert state.keys() == first.keys()
+        assert all(torch.equal(state[key], first[key]) for key in first)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_embeddings_enter_with_variance_one_whatever_the_method(method):
+    torch.manual_seed(0)
+    sizes = {"rope": {"head_dim": 32}, "alibi": {"num_heads": 2}}.get(method, {})
+    model = Decoder(500, 64, 1, 2, lambda layer: posenc.make(method, **sizes))
+    seen = []
+    model.blocks[0].register_forward_pre_hook(lambda module, args: seen.append(args[0]))
+    x = torch.arange(500)[None]
+    model(x, positions=torch.zeros(1, 500, dtype=torch.long))
+    code = torch.tensor([0.0, 1.0]).repeat(32) if method == "sinusoidal" else torch.zeros(64)  # position 0
+    embedded = seen[0] - code
+    assert abs(embedded.var().item() - 1) < 0.05
+    torch.testing.assert_close(embedded[0], model.embedding.weight * math.sqrt(64))
+
+
+def test_an_encoding_at_the_input_acts_once():
+    once, each = decoder("sinusoidal"), decoder("sinusoidal", embed_at="layer_qk")
+    assert once.embed is not None and all(block.attention.encoding.places == () for block in once.blocks)
+    assert each.embed is None and all(block.attention.encoding.places == ("embed",) for block in each.blocks)
+    x = tokens()
+    assert (once(x) - each(x)).abs().max() > 1e-3
+    assert (once(x) - once(x, positions=torch.arange(9) + 5)).abs().max() > 1e-3
+
+
+def test_what_is_left_after_the_input_keeps_the_other_places():
+    both = posenc.compose(posenc.make("sinusoidal"), posenc.make("rope", head_dim=DIM // HEADS))
+    torch.manual_seed(0)
+    model = Decoder(VOCABULARY, DIM, 2, HEADS, lambda layer: both)
+    assert model.embed is both.embed
+    assert [block.attention.encoding.places for block in model.blocks] == [("rotate",)] * 2
+
+
+def test_each_layer_gets_the_encoding_made_for_it():
+    made = [posenc.make("nope"), posenc.make("rope", head_dim=DIM // HEADS), posenc.make("alibi", num_heads=HEADS)]
+    model = Decoder(VOCABULARY, DIM, 3, HEADS, made.__getitem__)
+    assert [block.attention.encoding for block in model.blocks] == made
+
+
+@pytest.mark.parametrize(
+    "call, error, words",
+    [
+        (lambda: Decoder(0, 16, 2, 2, lambda layer: Encoding()), ValueError, "vocab_size=0"),
+        (lambda: Decoder(11, "16", 2, 2, lambda layer: Encoding()), TypeError, "dim='16'"),
+        (lambda: Decoder(11, 16, 0, 2, lambda layer: Encoding()), ValueError, "num_layers=0"),
+        (lambda: Decoder(11, 16, 2, 3, lambda layer: Encoding()), ValueError, "num_heads=3 must divide dim=16"),
+        (lambda: Decoder(11, 16, 2, 2, "rope"), TypeError, "make_encoding='rope' must be callable"),
+        (lambda: Decoder(11, 16, 2, 2, lambda layer: None), TypeError, r"make_encoding\(0\) must return an Encoding"),
+        (lambda: decoder("nope")([1, 2]), TypeError, "tokens must be a tensor"),
+        (lambda: decoder("nope")(torch.zeros(3).long()), ValueError, r"tokens must be .* \[B, T\]"),
+        (lambda: decoder("nope")(tokens(), caches=[]), ValueError, "caches holds 0"),
+        (lambda: decoder("nope").generate(tokens(length=0), 2), ValueError, "at least one token"),
+        (lambda: decoder("nope").generate(tokens(), -1), ValueError, "length=-1"),
+        (lambda: decoder("nope").generate(tokens(), 2, temperature=-1), ValueError, "temperature=-1"),
+        (lambda: decoder("nope").generate(tokens(), 2, seed="a"), TypeError, "seed='a'"),
+        (lambda: decoder("nope").generate(tokens(), 2, window=0), ValueError, "window=0"),
+    ],
+)
+def test_bad_input_is_named(call, error, words):
+    with pytest.raises(error, match=words):
+        call()
