@@ -7,7 +7,8 @@ An explorable is one pure function of slider values that returns a plotly figure
     def _invariance(m, n, shift, base, pair):
         angle_q, angle_k = ...                                     # any torch or numpy code
         data = [
-            dict(type="scatter", name="query", x=[0, qx], y=[0, qy], mode="lines+markers", line=dict(color=COLORS["blue"])),
+            dict(type="scatter", name="query", x=[0, qx], y=[0, qy], mode="lines+markers",
+                 line=dict(color=COLORS["blue"])),
             dict(type="scatter", name="key", x=[0, kx], y=[0, ky], mode="lines+markers",
                  line=dict(color=COLORS["orange"], dash="dash")),
         ]
@@ -31,19 +32,19 @@ An explorable is one pure function of slider values that returns a plotly figure
         pair=range(0, 8),
     )
 
-`rotation_invariance` lives in `posenc/figures/rope.py` and is called `rope.rotation_invariance`. The chapter shows it by
-the directive ``{explorable} rope.rotation_invariance``, which evaluates the function for every state when the book is
-built; a notebook shows it by `display(rotation_invariance)`, which evaluates it when the cell runs.
+`rotation_invariance` lives in `posenc/figures/rope.py` and is called `rope.rotation_invariance`. The chapter shows it
+by the directive ``{explorable} rope.rotation_invariance``, which evaluates the function for every state when the book
+is built; a notebook shows it by `display(rotation_invariance)`, which evaluates it when the cell runs.
 
 The function
     takes every slider by name and returns `figure` or `(figure, readouts)`.
-    `figure` is a `plotly.graph_objects.Figure` or, much faster to build, a plain dict `{"data": [...], "layout": {...}}`
+    `figure` is a `plotly.graph_objects.Figure` or, much faster to build, a dict `{"data": [...], "layout": {...}}`
     with plotly's own attribute names (nested dicts: `marker=dict(color=...)`, not `marker_color`). Arrays may be lists,
     numpy arrays or torch tensors. `readouts` is a dict of numbers or strings.
     It has no state and no unseeded randomness: the same values give the same figure.
-    Traces: `scatter`, `bar`, `heatmap` (whatever plotly's "cartesian" build draws). Every trace has a unique `name`, and the
-    same names appear in every state; a trace that has nothing to show has empty arrays or `visible=False`. `name` labels
-    the legend; if two traces must read alike there, give them `uid="..."`, which then takes the place of the name.
+    Traces: `scatter`, `bar`, `heatmap` (what plotly's "cartesian" build draws). Every trace has a unique `name`, and
+    the same names appear in every state; a trace that has nothing to show has empty arrays or `visible=False`. `name`
+    labels the legend; if two traces must read alike there, give them `uid="..."`, which then stands for the name.
     Arrays may change their length between states. NaN is a gap. Infinities are refused.
     It may have further keyword-only parameters with defaults, such as `*, rotate=posenc.rope.rotate`, which
     `explorable.with_function(rotate=mine)` replaces: that is how a lab shows a student's own function.
@@ -60,7 +61,7 @@ Sliders
     A tuple of sliders inside the list says "depends on their sum only" (a name after the first may carry a minus sign:
     `("m", "-n")` is the difference). The trace is then stored over the distinct sums, and the function is called with
     the *first* slider set to the sum and the others to 0, even where these are not among the slider's values.
-    The declaration is checked on seeded random states: a trace that moves with a slider it does not declare is an error.
+    The declaration is checked on seeded random states: a trace that moves with an undeclared slider is an error.
 
 Size
     Numbers are stored in two bytes (one for small whole numbers), so that a state is off by less than 5e-4; wide ranges
@@ -71,8 +72,8 @@ Color
     `COLORS` (blue, orange, green, purple, sky, red, yellow, gray, ink) and `SEQUENTIAL`, `DIVERGING` for heat maps are
     readable on light and dark ground; the player swaps them with the theme. Leave fonts, background, template and grid
     alone. Do not tell things apart by color alone: use dashes (`line.dash`), marker symbols, text.
-    Fix axis ranges (`xaxis.range`), or the drawing jumps while a slider moves. `layout.height` (default 360) is the height.
-    The legend stands above the plot. Text takes plain Unicode (θ, ², ·), no `$...$`.
+    Fix axis ranges (`xaxis.range`), or the drawing jumps while a slider moves. `layout.height` (default 360) is its
+    height in pixels. The legend stands above the plot. Text takes plain Unicode (θ, ², ·), no `$...$`.
 
 Commands
     python -m posenc.explore pictures [rope.rotation_invariance ...]   draw the static pictures (needs Chromium)
@@ -172,7 +173,7 @@ class Slider:
         raise ValueError(f"slider {self.name!r} has no value {value!r}; it takes {_some(self.values)}")
 
     def nearest(self, text: str) -> int:
-        r"""The place of the value nearest to what a link says: clamped, and the default where it says nothing usable."""
+        r"""The place of the value nearest to what a link says: clamped; the default where it says nothing usable."""
         if not self.numeric:
             return self.values.index(text) if text in self.values else self.start
         # The same plain numbers as the player accepts: no "inf", no "1_000", no blanks.
@@ -338,8 +339,8 @@ def _unflatten(leaves: Mapping) -> dict:
 def figure_leaves(figure, readouts: Mapping | None = None) -> dict[str, dict]:
     r"""Take a figure apart: {"<trace name>": {"x": array, ...}, "layout": {...}, "readout": {...}}.
 
-    Numbers and numeric lists become float64 arrays, everything else JSON values. Raises where a trace has no name of its
-    own, or holds what a page cannot store.
+    Numbers and numeric lists become float64 arrays, everything else JSON values. Raises where a trace has no name of
+    its own, or holds what a page cannot store.
     """
     if hasattr(figure, "to_plotly_json"):
         figure = figure.to_plotly_json()
@@ -387,7 +388,7 @@ def _b64(array: np.ndarray) -> str:
 def encode_arrays(values: list, precise: bool = False) -> dict:
     r"""Store one array for each state: `values[s]` is a float64 array, or a JSON value, of state `s`.
 
-    Equal entries are stored once, with an index where needed. Numbers take one byte (whole numbers with a span up to 254),
+    Equal entries are stored once, with an index where needed. Numbers take one byte (whole numbers, span up to 254),
     two bytes (`min + step * code`, step at most 9e-4, so the error is below 5e-4; whole numbers exact up to a span of
     65,534) or four (float32: wider spans, and `precise=True` for log axes). The highest code stands for NaN.
     The record is plain JSON; `decode_arrays` and the player read it.
@@ -482,7 +483,7 @@ class _Group:
 
 
 class Explorable:
-    r"""A figure with sliders. Made by `explorable`; shown by the `{explorable}` directive or by `display` in a notebook."""
+    r"""A figure with sliders. Made by `explorable`; shown by the `{explorable}` directive or by a notebook."""
 
     def __init__(self, fn, title, alt, readout, depends, sliders: dict[str, Slider], id: str | None = None):
         self.fn, self.title, self.alt, self.readout, self.depends, self.sliders = (
@@ -501,7 +502,7 @@ class Explorable:
 
     @property
     def id(self) -> str:
-        r"""`rope.rotation_invariance` for `rotation_invariance` in `posenc/figures/rope.py`, else the function's name."""
+        r"""`rope.rotation_invariance` for that name in `posenc/figures/rope.py`, else the function's name."""
         if self._id is None:
             module = inspect.getmodule(_innermost(self.fn))
             name = next((k for k, v in vars(module).items() if v is self), None) if module else None
@@ -546,7 +547,7 @@ class Explorable:
     # Evaluation
 
     def call(self, state: Mapping) -> tuple[Any, dict]:
-        r"""The function at one state: (figure, readouts). `state` may name some of the sliders; the rest are at their default."""
+        r"""The function at one state: (figure, readouts). Sliders that `state` does not name are at their default."""
         state = {**self.default_state(), **state}
         try:
             result = self.fn(**state)
@@ -663,8 +664,8 @@ class Explorable:
             )
             if count > MAX_STATES:
                 raise ValueError(
-                    f"{self.id}: {'trace ' if item in traces else ''}{item!r} has {count:,} states, more than {MAX_STATES:,}; "
-                    f"declare in depends which sliders it needs, or give the sliders fewer values"
+                    f"{self.id}: {'trace ' if item in traces else ''}{item!r} has {count:,} states, "
+                    f"more than {MAX_STATES:,}; declare its sliders in depends, or give the sliders fewer values"
                 )
         # Items over the same sliders share the calls.
         series: dict[str, list[dict]] = {}
@@ -790,7 +791,10 @@ class Explorable:
             if guilty:
                 why = f"it moves with {', '.join(repr(g) for g in sorted(guilty))}, which depends does not name for it"
             elif summed:
-                why = f"it is not a function of the sum of {summed}; the function is called with the first at the sum, the others at 0"
+                why = (
+                    f"it is not a function of the sum of {summed}; "
+                    "the function is called with the first at the sum, the others at 0"
+                )
             else:
                 why = "the function does not return the same for the same values"
             raise ValueError(f"{self.id}: {item!r} ({path}) at {state}: {why}")
@@ -820,7 +824,7 @@ class Explorable:
         return f"#{self.id}={','.join(parts)}"
 
     def parse(self, fragment: str) -> dict:
-        r"""The state that a fragment asks for: unknown names ignored, numbers clamped to the nearest value. Never raises."""
+        r"""The state that a fragment asks for. Unknown names are ignored, numbers clamped; never raises."""
         state = self.default_state()
         for entry in fragment.removeprefix("#").split("&"):
             key, _, body = entry.partition("=")
@@ -884,17 +888,23 @@ class Explorable:
                 f'<p class="explorable-readout" aria-live="polite">{_text(self.readout_text(leaves["readout"]))}</p>'
             )
         return (
-            f'{readout}<div class="explorable-controls" role="group" aria-label="{_text("Sliders: " + self.title)}">{"".join(rows)}'
+            f'{readout}<div class="explorable-controls" role="group" aria-label="{_text("Sliders: " + self.title)}">'
+            f"{''.join(rows)}"
             f'<button type="button" class="explorable-reset">Reset</button></div>'
         )
 
     def body_html(self, prefix: str, picture: str | None, inline: bool = False) -> str:
-        r"""The inside of `figure.explorable`: the plot's place with its picture (a URL, or None), readout and sliders."""
-        size = f'width="{PICTURE_WIDTH}" height="{self.height}"'
+        r"""The inside of `figure.explorable`: the plot's place and picture (a URL or None), readout, sliders."""
+        # On a phone the width shrinks; the height must not shrink with it, or stacked panels become unreadable.
+        size = f'width="{PICTURE_WIDTH}" height="{self.height}" style="min-height: min({self.height}px, 28rem)"'
         if picture is None:
-            stand_in = f'<svg class="explorable-picture" {size} viewBox="0 0 {PICTURE_WIDTH} {self.height}" aria-hidden="true"></svg>'
+            view = f"0 0 {PICTURE_WIDTH} {self.height}"
+            stand_in = f'<svg class="explorable-picture" {size} viewBox="{view}" aria-hidden="true"></svg>'
         else:
-            stand_in = f'<img class="explorable-picture dark-light" src="{_text(picture)}" alt="{_text(self.alt)}" {size} loading="lazy">'
+            stand_in = (
+                f'<img class="explorable-picture dark-light" src="{_text(picture)}" alt="{_text(self.alt)}" '
+                f'{size} loading="lazy">'
+            )
         data = ""
         if inline:
             data = f'<script type="application/json" class="explorable-data">{_script_json(self.record())}</script>'
@@ -909,16 +919,19 @@ class Explorable:
 
     def _repr_html_(self) -> str:
         prefix = f"explorable-{os.urandom(4).hex()}"
-        own = self.id.endswith(".own") or not self.picture().exists()
-        caption = f'<figcaption><p><span class="caption-text">{_text(self.title)}</span></p><div class="legend"><p>{_text(self.alt)}</p></div></figcaption>'
+        caption = (
+            f'<figcaption><p><span class="caption-text">{_text(self.title)}</span></p>'
+            f'<div class="legend"><p>{_text(self.alt)}</p></div></figcaption>'
+        )
         if os.environ.get("POSENC_BOOK"):
             # The site's page brings the player; the extension puts the site's path in place of `posenc-static`.
+            own = self.id.endswith(".own") or not self.picture().exists()
             picture = None if own else f"posenc-static/figures/{self.id}.svg"
             return f'<figure class="explorable">{self.body_html(prefix, picture, inline=True)}{caption}</figure>'
-        return (
-            f'<figure class="explorable explorable-notebook" id="{prefix}">{self.body_html(prefix, None, inline=True)}{caption}</figure>'
-            f"<style>{(STATIC / 'player.css').read_text('utf-8')}</style>{_loader(prefix)}"
-        )
+        style = f"<style>{(STATIC / 'player.css').read_text('utf-8')}</style>"
+        body = self.body_html(prefix, None, inline=True)
+        figure = f'<figure class="explorable explorable-notebook" id="{prefix}">{body}{caption}</figure>'
+        return figure + style + _loader(prefix)
 
 
 PICTURE_WIDTH = 680
@@ -1122,13 +1135,17 @@ def stale_pictures() -> list[str]:
     shown = all_explorables()
     for id, e in shown.items():
         path = e.picture()
-        found = _STATE.search(path.read_text("utf-8")[:4000]) if path.exists() else None
+        found = _STATE.search(path.read_text("utf-8")) if path.exists() else None
         if found is None:
             out.append(f"{id} has no picture; run: python -m posenc.explore pictures {id}")
         elif not same_fingerprint(found.group(1), e.fingerprint()):
             out.append(f"{id}: the picture shows another state; run: python -m posenc.explore pictures {id}")
     folder = Path(__file__).parent.parent / "book" / "_static" / "figures"
-    out += [f"{path.name} belongs to no explorable; delete it" for path in sorted(folder.glob("*.svg")) if path.stem not in shown]
+    out += [
+        f"{path.name} belongs to no explorable; delete it"
+        for path in sorted(folder.glob("*.svg"))
+        if path.stem not in shown
+    ]
     return out
 
 
@@ -1161,9 +1178,12 @@ def draw_pictures(ids: Iterable[str] = ()) -> list[Path]:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=BROWSER_ARGS)
         for e in shown:
             page = browser.new_page(viewport={"width": 1000, "height": 900})
-            body = e.body_html("picture", None, inline=True).replace('class="explorable-plot"', f'style="width:{PICTURE_WIDTH}px" class="explorable-plot"')
-            css = (STATIC / "player.css").read_text("utf-8") + ".explorable-picture{min-height:0 !important}"
-            page.set_content(f'<!doctype html><html data-theme="light"><style>{css}</style><body><figure class="explorable">{body}</figure></body></html>')
+            css = (STATIC / "player.css").read_text("utf-8")
+            css += f".explorable-picture{{min-height:0 !important}} .explorable-plot{{width:{PICTURE_WIDTH}px}}"
+            page.set_content(
+                f'<!doctype html><html data-theme="light"><style>{css}</style><body><figure class="explorable">'
+                f"{e.body_html('picture', None, inline=True)}</figure></body></html>"
+            )
             page.add_script_tag(path=str(STATIC / "plotly-cartesian.min.js"))
             page.add_script_tag(content=(STATIC / "player.js").read_text("utf-8"))
             svg = page.evaluate("""async () => {
@@ -1203,7 +1223,12 @@ def main(arguments: list[str]) -> int:
         case ["sizes", *ids]:
             for e in [load(id) for id in ids] or all_explorables().values():
                 record = e.record()
-                counts = {t["item"]: math.prod(len(g.get("sums") or record["sliders"][g["of"][0][0]]["values"]) for g in t["groups"]) for t in record["tables"]}
+                counts = {
+                    t["item"]: math.prod(
+                        len(g.get("sums") or record["sliders"][g["of"][0][0]]["values"]) for g in t["groups"]
+                    )
+                    for t in record["tables"]
+                }
                 print(f"{e.id}: {len(e.data_js().encode()):,} bytes; states: {counts}")
                 for t in record["tables"]:
                     for path, r in t["arrays"].items():

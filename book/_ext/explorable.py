@@ -51,7 +51,10 @@ class ExplorableDirective(SphinxDirective):
         picture = shown.picture()
         if not picture.exists():
             logger.warning(
-                "%s has no picture: run `python -m posenc.explore pictures %s`", shown.id, shown.id, location=self.get_location()
+                "%s has no picture: run `python -m posenc.explore pictures %s`",
+                shown.id,
+                shown.id,
+                location=self.get_location(),
             )
         digest = hashlib.sha256(script.encode()).hexdigest()[:10]
         name = f"{shown.id}.{digest}.data.js"
@@ -112,7 +115,13 @@ def check_sizes(app, env) -> None:
     for page, files in all_data(env).items():
         if sum(files.values()) > MAX_PAGE_BYTES:
             sizes = ", ".join(f"{name.split('.data')[0]} {size:,}" for name, size in files.items())
-            logger.warning("%s: %s bytes of states, more than %s: %s", page, f"{sum(files.values()):,}", f"{MAX_PAGE_BYTES:,}", sizes)
+            logger.warning(
+                "%s: %s bytes of states, more than %s: %s",
+                page,
+                f"{sum(files.values()):,}",
+                f"{MAX_PAGE_BYTES:,}",
+                sizes,
+            )
 
 
 def add_player(app: Sphinx, pagename, templatename, context, doctree) -> None:

@@ -1,7 +1,7 @@
 r"""What the whole site needs: links to the labs, local MathJax, an execution cache that follows the code, and repairs.
 
-`{lab} rope` renders one line with the lab's two links, "Open the lab in Colab" and "Read the lab here". The address comes
-from `[tool.posenc]` in `pyproject.toml`, which is the only place that knows it.
+`{lab} rope` renders one line with the lab's two links, "Open the lab in Colab" and "Read the lab here". The address
+comes from `[tool.posenc]` in `pyproject.toml`, which is the only place that knows it.
 """
 
 from __future__ import annotations
@@ -53,8 +53,14 @@ class LabDirective(SphinxDirective):
         if f"notebooks/{lab}" in self.env.found_docs:
             line += nodes.Text(" ")
             target = addnodes.pending_xref(
-                "", nodes.inline("", "Read the lab here"), refdomain="std", reftype="doc",
-                reftarget=f"/notebooks/{lab}", refexplicit=True, refdoc=self.env.docname, refwarn=True,
+                "",
+                nodes.inline("", "Read the lab here"),
+                refdomain="std",
+                reftype="doc",
+                reftarget=f"/notebooks/{lab}",
+                refexplicit=True,
+                refdoc=self.env.docname,
+                refwarn=True,
             )
             line += target
         return [line]
@@ -82,7 +88,9 @@ def copy_mathjax(app: Sphinx) -> None:
 def add_noscript(app: Sphinx, pagename, templatename, context, doctree) -> None:
     r"""Hide what only works with scripts where there are none."""
     href = context["pathto"]("_static/noscript.css", resource=True)
-    context["metatags"] = context.get("metatags", "") + f'\n    <noscript><link rel="stylesheet" href="{href}"></noscript>'
+    context["metatags"] = (
+        context.get("metatags", "") + f'\n    <noscript><link rel="stylesheet" href="{href}"></noscript>'
+    )
 
 
 # --- the execution cache ---------------------------------------------------------------------------------------------
@@ -99,8 +107,8 @@ def sources_hash() -> str:
 def key_cache(app: Sphinx, config) -> None:
     r"""Give each state of the package its own execution cache.
 
-    jupyter-cache compares cells only, so an edit of posenc/ would leave stale outputs on the pages. The cache's path is a
-    setting that belongs to the environment: when it changes, Sphinx reads every page again.
+    jupyter-cache compares cells only, so an edit of posenc/ would leave stale outputs on the pages. The cache's path is
+    a setting that belongs to the environment: when it changes, Sphinx reads every page again.
     """
     os.environ["POSENC_BOOK"] = "1"  # for the kernels: displayed explorables use the site's player
     base = Path(app.doctreedir).parent / ".execution_cache"

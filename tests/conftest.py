@@ -1,0 +1,100 @@
+r"""Shared fixtures: the built site, served on this machine only, and a browser that reaches nothing else."""
+
+import functools
+import http.server
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SITE = Path(os.environ.get("POSENC_SITE", ROOT / "_build" / "html"))
+
+
+def missing(what: str):
+    r"""Something the browser tests need is not here: in CI a failure, elsewhere a skip that says what to run."""
+    (pytest.fail if os.environ.get("CI") else pytest.skip)(what)
+
+
+@pytest.fixture(scope="session")
+def site() -> Path:
+    r"""The built site's folder: POSENC_SITE, or `_build/html`."""
+    if not (SITE / "index.html").exists():
+        missing(f"no built book in {SITE}: run `make html` first")
+    return SITE
+
+
+@pytest.fixture(scope="session")
+def base(site):
+    r"""The address at which the built site is served."""
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(site)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+
+
+@pytest.fixture(scope="session")
+def browser():
+    r"""Headless Chromium."""
+    try:
+        from playwright.sync_api import Error, sync_playwright
+    except ImportError:
+        missing("Playwright for Python is missing: run `make test` once, or .venv/bin/pip install playwright")
+    from posenc.explore import BROWSER_ARGS, find_chromium
+
+    with sync_playwright() as playwright:
+        try:
+            found = playwright.chromium.launch(executable_path=find_chromium(), args=BROWSER_ARGS)
+        except Error as error:
+            missing(
+                "no Chromium: install it (`apt-get install chromium`, or Chrome on macOS), "
+                f"or run `.venv/bin/playwright install chromium` ({str(error).splitlines()[0]})"
+            )
+        yield found
+        found.close()
+
+
+class Log:
+    r"""What went wrong on a page: failed requests, requests that leave the machine, errors on the console."""
+
+    def __init__(self, page):
+        self.problems: list[str] = []
+        page.on("console", lambda m: self.problems.append(f"console: {m.text}") if m.type == "error" else None)
+        page.on("pageerror", lambda e: self.problems.append(f"error: {e}"))
+        page.on("requestfailed", lambda r: self.problems.append(f"failed: {r.url}"))
+        page.on("response", lambda r: self.problems.append(f"{r.status}: {r.url}") if r.status >= 400 else None)
+        page.on("dialog", lambda d: (self.problems.append(f"dialog: {d.message}"), d.dismiss()))
+        page.on("request", lambda r: self._inside(r.url))
+
+    def _inside(self, url: str) -> None:
+        if not url.startswith(("http://127.0.0.1:", "file:", "data:", "blob:", "about:")):
+            self.problems.append(f"leaves the site: {url}")
+
+
+@pytest.fixture(scope="session")
+def open_page(browser):
+    r"""open_page(url, width=, dark=, scripts=) -> a loaded page with `page.log`; the caller closes its context."""
+
+    def open_(url, width=1280, dark=False, scripts=True):
+        context = browser.new_context(
+            viewport={"width": width, "height": 900},
+            color_scheme="dark" if dark else "light",
+            java_script_enabled=scripts,
+            reduced_motion="reduce",
+        )
+        # Nothing but this machine answers.
+        context.route(
+            lambda url: not url.startswith(("http://127.0.0.1:", "file:", "data:")), lambda route: route.abort()
+        )
+        page = context.new_page()
+        page.log = Log(page)
+        page.goto(url)
+        return page
+
+    return open_
