@@ -1,0 +1,209 @@
+"""Sinusoidal encoding against Vaswani et al. 2017 (arXiv 1706.03762), section 3.5, written out in loops."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from loops import attend, close, dot
+
+import posenc
+from posenc.sinusoidal import table
+
+DIMS = [2, 4, 6, 64]
+floats = st.floats(-1000, 1000, allow_nan=False, width=32)
+quick = settings(max_examples=60, derandomize=True, deadline=None)
+
+
+def paper(position, dim, base=10000.0):
+    """PE(pos, 2i) = sin(pos / base^(2i/C)), PE(pos, 2i+1) = cos(pos / base^(2i/C))."""
+    row = [0.0] * dim
+    for i in range(dim // 2):
+        angle = position / base ** (2 * i / dim)
+        row[2 * i], row[2 * i + 1] = math.sin(angle), math.cos(angle)
+    return row
+
+
+def tensor2tensor(position, dim, longest=10000.0):
+    """The layout of the paper's public code: sines, then cosines, log-spaced from 1 to 1/longest, with both ends."""
+    channels = dim // 2
+    step = math.log(longest) / max(channels - 1, 1)
+    angles = [position * math.exp(-channel * step) for channel in range(channels)]
+    return [math.sin(angle) for angle in angles] + [math.cos(angle) for angle in angles]
+
+
+def rotation(offset, dim, base=10000.0):
+    """R(k) with PE(p + k) = PE(p) R(k), rows: one counterclockwise 2 x 2 block a frequency."""
+    matrix = torch.zeros(dim, dim, dtype=torch.float64)
+    for i in range(dim // 2):
+        c, s = math.cos(offset / base ** (2 * i / dim)), math.sin(offset / base ** (2 * i / dim))
+        matrix[2 * i, 2 * i], matrix[2 * i, 2 * i + 1] = c, -s  # row (sin a, cos a): sin a cos b + cos a sin b,
+        matrix[2 * i + 1, 2 * i], matrix[2 * i + 1, 2 * i + 1] = s, c  # and cos a cos b - sin a sin b
+    return matrix
+
+
+def rows(construction, positions, dim, *base):
+    return torch.tensor([construction(p, dim, *base) for p in positions], dtype=torch.float64)
+
+
+def at(*positions):
+    return torch.tensor(positions, dtype=torch.float64)
+
+
+# The construction
+
+
+@pytest.mark.parametrize("base", [10000.0, 100.0, 0.5])
+@pytest.mark.parametrize("dim", DIMS)
+@pytest.mark.parametrize("layout, construction", [("interleaved", paper), ("concatenated", tensor2tensor)])
+def test_table_equals_the_construction(layout, construction, dim, base):
+    positions = [0, 1, 2, 3, 17, -5, 2.25, 511]
+    close(table(at(*positions), dim, base, layout), rows(construction, positions, dim, base))
+
+
+def test_batched_positions_give_a_table_each():
+    positions = at(3, 0, 7, 7, 100, -1).reshape(2, 3)
+    expected = torch.stack([rows(paper, p.tolist(), 6) for p in positions])
+    close(table(positions, 6), expected)
+
+
+@pytest.mark.parametrize("embed_at", ["input", "layer_qk", "layer_qkv"])
+def test_attention_layer_equals_the_construction(embed_at):
+    torch.manual_seed(0)
+    positions, volume, dim = [4, 5, 6, 7, 11], 0.5, 8
+    encoding = posenc.make("sinusoidal", embed_at=embed_at, volume=volume)
+    layer = posenc.SelfAttention(dim, 2, encoding).double()
+    x = torch.randn(1, 5, dim, dtype=torch.float64)
+    position_ids = torch.tensor(positions)
+    embedded = encoding.embed(x, position_ids) if embed_at == "input" else x
+    actual = layer(embedded, positions=position_ids)
+
+    moved = x + volume * rows(paper, positions, dim)
+
+    def heads(linear, x):
+        return torch.stack([(x[0] @ linear.weight.T)[:, :4], (x[0] @ linear.weight.T)[:, 4:]])[None]
+
+    values = x if embed_at == "layer_qk" else moved
+    q, k, v = heads(layer.to_q, moved), heads(layer.to_k, moved), heads(layer.to_v, values)
+    out, _ = attend(q, k, v, lambda h, i, j, q_i, k_j: dot(q_i, k_j) / math.sqrt(4))
+    close(actual, torch.cat((out[:, 0], out[:, 1]), dim=-1) @ layer.to_out.weight.T)
+
+
+# What must hold
+
+
+@pytest.mark.parametrize("dim", DIMS)
+def test_one_rotation_carries_every_position_by_the_same_offset(dim):
+    for offset in (1, 7, -3, 0.5):
+        for p in (0, 1, 10, 333):
+            close(table(at(p + offset), dim)[0], table(at(p), dim)[0] @ rotation(offset, dim))
+            backward = table(at(p), dim)[0] @ rotation(-offset, dim)
+            assert (table(at(p + offset), dim)[0] - backward).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("dim", DIMS)
+def test_squared_norm_is_half_the_width(dim):
+    for layout in ("interleaved", "concatenated"):
+        close(table(at(0, 1, 9, 4096.5), dim, layout=layout).square().sum(-1), at(*[dim / 2] * 4))
+
+
+def test_inner_product_depends_on_the_distance_alone():
+    code = table(torch.arange(40.0, dtype=torch.float64), 16)
+    products = code @ code.T
+    for distance in range(30):
+        expected = sum(math.cos(distance / 10000 ** (2 * i / 16)) for i in range(8))
+        close(products.diagonal(distance), torch.full((40 - distance,), expected, dtype=torch.float64))
+    close(products, products.T)  # it does not tell before from after
+
+
+def test_frequencies_fall_from_one_to_the_last_that_is_not_one_over_base():
+    code = table(at(1), 384)[0]
+    frequencies = torch.asin(code[0::2])
+    assert (frequencies[1:] < frequencies[:-1]).all(), "small i is the fastest"
+    assert math.isclose(frequencies[0], 1.0) and round(frequencies[1].item(), 3) == 0.953
+    assert math.isclose(frequencies[-1], 10000 ** -(382 / 384)) and not math.isclose(
+        frequencies[-1], 1e-4, rel_tol=0.01
+    )
+    close(frequencies[1:] / frequencies[:-1], torch.full((191,), 10000 ** (-2 / 384), dtype=torch.float64))  # geometric
+    last = torch.asin(table(at(1), 384, layout="concatenated")[0, 191])
+    assert math.isclose(last, 1e-4), "tensor2tensor's ladder ends at 1/base exactly"
+
+
+@pytest.mark.parametrize("dim", [1, 7])
+def test_odd_width_is_refused(dim):
+    with pytest.raises(ValueError, match=f"dim={dim} must be"):
+        table(torch.arange(3), dim)
+
+
+def test_the_two_layouts_are_different_ladders():
+    interleaved, concatenated = table(at(5), 8)[0], table(at(5), 8, layout="concatenated")[0]
+    regrouped = torch.cat((interleaved[0::2], interleaved[1::2]))
+    assert regrouped[0] == concatenated[0] and (regrouped - concatenated)[1:4].abs().min() > 1e-3
+
+
+def test_volume_scales_the_encoding_alone():
+    x = torch.randn(2, 3, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    loud = posenc.make("sinusoidal", volume=3.0).embed(x, torch.arange(3)[None])
+    close(loud - x, 3 * rows(paper, [0, 1, 2], 6).expand(2, 3, 6))
+
+
+def test_multiplying_normal_embeddings_by_sqrt_width_drowns_it():
+    width = 512
+    words = torch.randn(1000, width, generator=torch.Generator().manual_seed(0))  # PyTorch's nn.Embedding: N(0, 1)
+    code = table(torch.arange(1000), width)
+    share = code.square().mean() / (code.square().mean() + (words * width**0.5).square().mean())
+    fair = code.square().mean() / (code.square().mean() + (words * width**-0.5 * width**0.5).square().mean())
+    assert abs(fair - 1 / 3) < 0.01 and share < 1 / 900  # 1/2 against 1, and against 512
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_half_precision_inputs_do_not_round_positions(dtype):
+    positions = [255, 256, 257, 259, 2049, 4097]
+    x = torch.zeros(1, len(positions), 64, dtype=dtype)
+    out = posenc.make("sinusoidal").embed(x, torch.tensor(positions)[None])
+    assert out.dtype == dtype
+    close(out[0].double(), rows(paper, positions, 64), 4e-3)  # one rounding of a number up to 1
+
+
+def test_single_precision_error_grows_with_the_position():
+    def error(upto):
+        positions = torch.arange(upto)
+        return (table(positions, 64).double() - table(positions.double(), 64)).abs().max().item()
+
+    assert table(torch.arange(3), 64).dtype == torch.float32
+    assert error(64) < 1e-5 and error(4096) < 4e-4 and 1e-3 < error(131072) < 2e-2
+
+
+def test_encoding_passes_the_gradient_unchanged():
+    x = torch.randn(1, 4, 6, dtype=torch.float64, requires_grad=True)
+    upstream = torch.randn(1, 4, 6, dtype=torch.float64)
+    (posenc.make("sinusoidal").embed(x, torch.arange(4)[None]) * upstream).sum().backward()
+    assert torch.equal(x.grad, upstream)
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "concatenated"])
+def test_gradcheck(layout):
+    encoding = posenc.make("sinusoidal", layout=layout)
+    x, k, v = (torch.randn(1, 2, 3, 4, dtype=torch.float64, requires_grad=True) for _ in range(3))
+
+    def through(x, k, v):
+        q = torch.stack([encoding.embed(x[:, h], torch.arange(3)[None]) for h in range(2)], dim=1)
+        return posenc.attention(q, k, v, encoding)
+
+    assert torch.autograd.gradcheck(through, (x, k, v))
+
+
+@quick
+@given(p=floats, k=floats, half=st.integers(1, 8), base=st.floats(2, 1e6))
+def test_any_offset_is_one_rotation(p, k, half, base):
+    moved = table(at(p), 2 * half, base)[0] @ rotation(k, 2 * half, base)
+    close(table(at(p + k), 2 * half, base)[0], moved, 1e-10)
+
+
+@quick
+@given(positions=st.lists(floats, min_size=1, max_size=6), half=st.integers(1, 8))
+def test_any_positions_give_their_rows_whatever_stands_beside(positions, half):
+    together = table(at(*positions), 2 * half)
+    close(together, rows(paper, positions, 2 * half), 1e-10)
+    assert together.abs().max() <= 1
