@@ -1,7 +1,7 @@
 r"""The diagram of attention with its four places, one SVG for each place that is lit.
 
 python -m posenc.figures.four_places writes book/_static/four-places-<place>.svg. A lit place is filled, has a heavy
-border, bold text and an arrow from the word "position"; one that is not lit is dashed and says what stands there instead.
+border, bold text and an arrow from the word "position"; another is dashed and says what stands there instead.
 """
 
 from pathlib import Path

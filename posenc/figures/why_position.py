@@ -123,9 +123,9 @@ def _verdict(order, moved):
 shuffle = explorable(
     _shuffle,
     title="Reorder a sentence: do the outputs only reorder with it?",
-    alt="Two maps hold one row of numbers for each word: what attention puts out for the sentence as written and in the "
-    "new order. Below, a bar for each word shows how far its output moved. Without position and mask no bar appears: "
-    "each word keeps its row and takes it along.",
+    alt="Two maps hold one row of numbers for each word: what attention puts out for the sentence as written and in "
+    "the new order. Below, a bar for each word shows how far its output moved. Without position and mask no bar "
+    "appears: each word keeps its row and takes it along.",
     readout="{verdict}",
     depends={
         "outputs as written": ["position", "mask", "depth"],
