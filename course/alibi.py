@@ -246,15 +246,15 @@ print(f"frozen: {frozen['command']} (commit {frozen['commit'][:8]})")
 # %% [markdown]
 # ## Exercises
 # 1. **Easy.** Give all heads the same slope, once the steepest, $1/2$, and once the mildest, $1/256$: put
-#    `MyBias(torch.full((settings.num_heads,), 0.5))` in the cell below. Which one trains better? Which one fails more gently?
+#    one and the other in the cell below. Which one trains better? Which one fails more gently?
 # 2. **Harder.** Replace the line by a logarithm: $-c \ln(1 + d)$. What is the window now? Does *whole* agree with *cut*?
 # 3. **On paper.** Below.
 # 4. **Open.** The text hardly rewards a long view. Invent a task that does, on which a model that ignores everything beyond
 #    its training window must fail. What do you train, what do you test, and what is the control?
 
 # %%
-mine, _ = train(lambda layer: posenc.Encoding(bias=MyBias(torch.full((settings.num_heads,), 0.5))), "nano")
 nano = settings_for("nano")
+mine, _ = train(lambda layer: posenc.Encoding(bias=MyBias(torch.full((nano.num_heads,), 0.5))), "nano", steps=120)
 result = short_long(mine, nano)
 print("whole", [f"{x:.3f}" for x in result["whole"]], " cut", [f"{x:.3f}" for x in result["cut"]])
 
