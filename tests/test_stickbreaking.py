@@ -1,0 +1,275 @@
+"""Stick-breaking against Tan et al. 2025 (arXiv 2410.17980), equations 2 to 4, in loops, and against fla-core."""
+
+import importlib.util
+import math
+import sys
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from loops import attend, close, dot, inputs
+
+import posenc
+from posenc.stickbreaking import weigh
+
+quick = settings(max_examples=80, derandomize=True, deadline=None)
+ORDERS = ("recent", "first")
+
+
+def softplus(z):
+    return max(z, 0.0) + math.log1p(math.exp(-abs(z)))
+
+
+def sigmoid(z):
+    return 1 / (1 + math.exp(-z)) if z >= 0 else math.exp(z) / (1 + math.exp(z))
+
+
+def paper(row):
+    r"""log A_j = z_j - sum_{k=j}^{last} softplus(z_k): each nearer key, and j itself, in the sum. Logits of j < i."""
+    return [math.exp(z - sum(softplus(row[k]) for k in range(j, len(row)))) for j, z in enumerate(row)]
+
+
+def stick(row, order="recent"):
+    """The stick itself: walk over the keys, break off a share of what is left. Returns pieces and the rest."""
+    pieces, rest = [0.0] * len(row), 1.0
+    for j in reversed(range(len(row))) if order == "recent" else range(len(row)):
+        if row[j] is not None:
+            pieces[j] = rest * sigmoid(row[j])
+            rest *= 1 - sigmoid(row[j])
+    return pieces, rest
+
+
+def everywhere(scores):
+    return torch.ones_like(scores, dtype=torch.bool)
+
+
+def as_row(*logits):
+    return torch.tensor([logits], dtype=torch.float64)
+
+
+def scaled(h, i, j, q_i, k_j):
+    return dot(q_i, k_j) / math.sqrt(len(q_i))
+
+
+def strictly_past(logits):
+    """Weights by the paper's equation; the last visible key is the query's own, which takes nothing."""
+    seen = [z for z in logits if z is not None]
+    return paper(seen[:-1]) + [0.0] * (len(logits) - len(seen) + 1)
+
+
+# The construction
+
+
+@pytest.mark.parametrize("queries, keys", [(6, 6), (2, 7), (1, 1)], ids=str)
+def test_attention_equals_the_equation(queries, keys):
+    q, k, v = inputs(queries=queries, keys=keys)
+    out, weights = posenc.attention(q, k, v, posenc.make("stickbreaking"), return_weights=True)
+    expected_out, expected_weights = attend(q, k, v, scaled, strictly_past)
+    close(weights, expected_weights)
+    close(out, expected_out)
+
+
+@pytest.mark.parametrize("attend_current", [False, True])
+@pytest.mark.parametrize("remainder", ["drop", "current"])
+@pytest.mark.parametrize("order, causal", [("recent", True), ("first", True), ("first", False)])
+def test_attention_equals_the_stick(order, causal, attend_current, remainder):
+    q, k, v = inputs(queries=5, keys=5)
+    encoding = posenc.make("stickbreaking", order=order, attend_current=attend_current, remainder=remainder)
+    _, weights = posenc.attention(q, k, v, encoding, causal=causal, return_weights=True)
+    for b in range(2):
+        for h in range(2):
+            for i in range(5):
+                row = [scaled(h, i, j, q[b, h, i].tolist(), k[b, h, j].tolist()) for j in range(5)]
+                row = [z if (j <= i or not causal) and (j != i or attend_current) else None for j, z in enumerate(row)]
+                pieces, rest = stick(row, order)
+                pieces[i] += rest if remainder == "current" else 0.0
+                close(weights[b, h, i], torch.tensor(pieces, dtype=torch.float64))
+
+
+def test_equal_shares_of_one_half():
+    weights, rest = weigh(as_row(0, 0, 0), everywhere(as_row(0, 0, 0)), return_remainder=True)
+    close(weights, as_row(1 / 8, 1 / 4, 1 / 2))
+    close(rest, torch.tensor([1 / 8], dtype=torch.float64))
+    close(weigh(as_row(0, 0, 0), everywhere(as_row(0, 0, 0)), order="first"), as_row(1 / 2, 1 / 4, 1 / 8))
+
+
+# What must hold
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("size", [0.1, 3.0, 300.0])
+def test_pieces_are_positive_and_add_up_with_the_remainder(order, size):
+    scores = size * torch.randn(3, 2, 9, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    visible = torch.ones(9, 9, dtype=torch.bool).tril(-1)
+    weights, rest = weigh(scores, visible, order, return_remainder=True)
+    assert (weights >= 0).all() and (weights.masked_select(~visible) == 0).all()
+    close(weights.sum(-1) + rest, torch.ones(3, 2, 9, dtype=torch.float64))
+    assert (rest[..., 0] == 1).all()
+
+
+def test_saturated_recent_key_takes_all():
+    scores = as_row(5, 5, 50, -2)
+    visible = torch.tensor([[True, True, True, False]])
+    close(weigh(scores, visible), as_row(0, 0, 1, 0), 1e-20)
+    close(weigh(scores, visible, order="first").sum(), torch.tensor(1.0, dtype=torch.float64), 1e-12)
+    assert weigh(scores, visible, order="first")[0, 0] > 0.99
+
+
+def test_first_query_gets_exactly_nothing_or_its_own_value():
+    q, k, v = inputs(queries=4)
+    assert (posenc.attention(q, k, v, posenc.make("stickbreaking"))[:, :, 0] == 0).all()
+    own = posenc.attention(q, k, v, posenc.make("stickbreaking", remainder="current"))
+    assert torch.equal(own[:, :, 0], v[:, :, 0])
+
+
+def test_remainder_to_the_current_key_makes_rows_sum_to_one():
+    q, k, v = inputs(queries=6)
+    for attend_current in (False, True):
+        encoding = posenc.make("stickbreaking", remainder="current", attend_current=attend_current)
+        _, weights = posenc.attention(q, k, v, encoding, return_weights=True)
+        close(weights.sum(-1), torch.ones(2, 2, 6, dtype=torch.float64))
+        _, dropped = posenc.attention(
+            q, k, v, posenc.make("stickbreaking", attend_current=attend_current), return_weights=True
+        )
+        close(weights.tril(-1), dropped.tril(-1))
+        assert (dropped.sum(-1) < 1).all()
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 5, 16])
+@pytest.mark.parametrize("order", ORDERS)
+def test_blocks_that_hand_on_the_rest_make_the_same_pieces(order, block):
+    scores = torch.randn(4, 11, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) * 2
+    parts = list(scores.split(block, dim=-1))
+    rest, pieces = torch.ones(4, 1, dtype=torch.float64), []
+    for part in reversed(parts) if order == "recent" else parts:
+        weights, left = weigh(part, everywhere(part), order, return_remainder=True)
+        pieces.append(rest * weights)
+        rest = rest * left[:, None]
+    whole, left = weigh(scores, everywhere(scores), order, return_remainder=True)
+    close(torch.cat(pieces[::-1] if order == "recent" else pieces, dim=-1), whole)
+    close(rest[:, 0], left)
+
+
+def test_one_order_is_the_other_on_reversed_keys():
+    scores = torch.randn(3, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    close(weigh(scores, everywhere(scores), "first").flip(-1), weigh(scores.flip(-1), everywhere(scores), "recent"))
+    assert (weigh(scores, everywhere(scores), "first") - weigh(scores, everywhere(scores))).abs().max() > 0.1
+
+
+def test_keys_that_are_not_visible_break_nothing():
+    scores = torch.randn(3, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    kept = [0, 2, 3, 6]
+    visible = torch.zeros(3, 7, dtype=torch.bool)
+    visible[:, kept] = True
+    for order in ORDERS:
+        close(weigh(scores, visible, order)[:, kept], weigh(scores[:, kept], visible[:, kept], order))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+def test_extreme_logits_stay_finite_with_their_gradients(dtype):
+    scores = torch.tensor([[1e4, -1e4, 80.0, -80.0, 0.0], [-1e4] * 5, [1e4] * 5], dtype=dtype, requires_grad=True)
+    for order in ORDERS:
+        weights, rest = weigh(scores, everywhere(scores), order, return_remainder=True)
+        assert weights.isfinite().all() and rest.isfinite().all()
+        close(weights[1].double(), torch.zeros(5, dtype=torch.float64))
+        assert rest[1] == 1 and weights[2, -1 if order == "recent" else 0] == 1
+        (grad,) = torch.autograd.grad(weights.square().sum() + rest.square().sum(), scores)
+        assert grad.isfinite().all()
+
+
+def test_long_rows_keep_their_precision():
+    scores = torch.randn(2, 4096, generator=torch.Generator().manual_seed(0)) - 6
+    single, exact = weigh(scores, everywhere(scores)), weigh(scores.double(), everywhere(scores))
+    assert (single.double() - exact).abs().max() < 1e-6
+    total = sum(stick(scores[0].tolist())[0])
+    assert abs(exact[0].sum().item() - total) < 1e-12 and abs(single[0].double().sum().item() - total) < 1e-4
+
+
+def test_it_asks_for_no_positions():
+    q, k, v = inputs(queries=5)
+    encoding = posenc.make("stickbreaking")
+    close(posenc.attention(q, k, v, encoding, pos_q=torch.arange(5) * 7 - 3), posenc.attention(q, k, v, encoding))
+    order = torch.tensor([1, 0, 2, 3, 4])
+    swapped = posenc.attention(q, k[:, :, order], v[:, :, order], encoding)
+    assert (swapped - posenc.attention(q, k, v, encoding))[:, :, -1].abs().max() > 1e-3, "one layer tells orders apart"
+
+
+def test_both_directions_need_the_order_first():
+    q, k, v = inputs()
+    for options in ({}, {"attend_current": True}, {"remainder": "current"}):
+        with pytest.raises(posenc.UnsupportedError, match="order='first' works both ways"):
+            posenc.attention(q, k, v, posenc.make("stickbreaking", **options), causal=False)
+    assert posenc.make("stickbreaking", order="first").causal_only is None
+
+
+# An independent implementation
+
+
+@pytest.fixture(scope="module")
+def fla():
+    """fla-core's naive_stickbreaking_attn, from its own file: the package around it looks for a GPU first."""
+    if sys.platform != "linux":
+        pytest.skip("fla-core is installed on Linux only (requirements.txt)")
+    package = importlib.util.find_spec("fla").submodule_search_locations[0]
+    spec = importlib.util.spec_from_file_location("naive", f"{package}/ops/stickbreaking_attn/naive.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.naive_stickbreaking_attn
+
+
+@pytest.mark.parametrize("attend_current", [False, True])
+@pytest.mark.parametrize("queries, kv_heads", [(1, 4), (17, 4), (33, 2)], ids=str)
+def test_equals_fla(fla, attend_current, queries, kv_heads):
+    q, k, v = inputs(heads=4, queries=queries, dim=8)
+    q, k, v = (x.requires_grad_() for x in (q, k[:, :kv_heads].clone(), v[:, :kv_heads].clone()))
+    encoding = posenc.make("stickbreaking", attend_current=attend_current)
+    ours, weights = posenc.attention(q, k, v, encoding, return_weights=True)
+    theirs, rest = fla(*(x.transpose(1, 2) for x in (q, k, v)), attend_current=attend_current)  # theirs is [B, T, H, D]
+    close(ours, theirs.transpose(1, 2))
+    close(1 - weights.sum(-1), rest.transpose(1, 2))
+    upstream = torch.randn(ours.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    gradients = [torch.autograd.grad((out * upstream).sum(), (q, k, v)) for out in (ours, theirs.transpose(1, 2))]
+    for a, b in zip(*gradients):
+        close(a, b)
+
+
+# Gradients, any input
+
+
+@pytest.mark.parametrize(
+    "options, causal",
+    [({}, True), ({"attend_current": True}, True), ({"remainder": "current"}, True), ({"order": "first"}, False)],
+    ids=str,
+)
+def test_gradcheck(options, causal):
+    encoding = posenc.make("stickbreaking", **options)
+    q, k, v = (x.requires_grad_() for x in inputs(batch=1, queries=3, keys=4))
+    assert torch.autograd.gradcheck(lambda q, k, v: posenc.attention(q, k, v, encoding, causal=causal), (q, k, v))
+
+
+logits = st.lists(st.floats(-40, 40, allow_nan=False, width=32), min_size=1, max_size=12)
+
+
+@quick
+@given(row=logits, order=st.sampled_from(ORDERS))
+def test_any_logits_break_the_stick(row, order):
+    scores = as_row(*row)
+    weights, rest = weigh(scores, everywhere(scores), order, return_remainder=True)
+    pieces, left = stick(row, order)
+    close(weights[0], torch.tensor(pieces, dtype=torch.float64))
+    close(rest[0], torch.tensor(left, dtype=torch.float64))
+
+
+@quick
+@given(row=logits)
+def test_any_logits_follow_the_equation(row):
+    close(weigh(as_row(*row), everywhere(as_row(*row)))[0], torch.tensor(paper(row), dtype=torch.float64))
+
+
+@quick
+@given(row=logits, far=st.floats(-40, 40, allow_nan=False, width=32))
+def test_a_key_beyond_the_others_takes_from_the_rest_alone(row, far):
+    near = weigh(as_row(*row), everywhere(as_row(*row)))
+    more = weigh(as_row(far, *row), everywhere(as_row(far, *row)))
+    close(more[:, 1:], near)
