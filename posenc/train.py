@@ -119,9 +119,12 @@ def encoding_maker(method, settings):
     r"""make_encoding(layer) for a method's name, with the sizes of these settings; a callable is returned as it is."""
     if callable(method):
         return method
-    make_once = METHODS[method].factory if isinstance(method, str) and method in METHODS else make(method)
+    if not isinstance(method, str) or method not in METHODS:
+        make(method)  # raises, and names the nearest method
     sizes = {"head_dim": settings.dim // settings.num_heads, "num_heads": settings.num_heads, "dim": settings.dim}
-    wanted = {name: size for name, size in sizes.items() if name in inspect.signature(make_once).parameters}
+    wanted = {
+        name: size for name, size in sizes.items() if name in inspect.signature(METHODS[method].factory).parameters
+    }
     return lambda layer: make(method, **wanted)
 
 
@@ -387,8 +390,8 @@ def target_losses(model, windows, cut=None, positions=None):
 def short_long(model, settings, corpus=None):
     r"""Loss as the context grows beyond the training length, on fixed target characters: `KINDS` says what is what.
 
-    Returns: {"whole": [...], "cut": [...], "early": [...], "chopped": [...]}, each a loss in nats per character for
-        every one of settings.lengths.
+    Returns: {"lengths": settings.lengths, "whole": [...], "cut": [...], "early": [...], "chopped": [...]}, a loss in
+        nats per character for each length.
     Chapter: Why attention needs position.
     """
     corpus = load_corpus() if corpus is None else corpus
@@ -398,14 +401,14 @@ def short_long(model, settings, corpus=None):
     for length in settings.lengths:
         pieces = windows.unfold(
             1, length + 1, length
-        )  # [W, n, length + 1]; what one predicts last, the next reads first
+        )  # [W, n, length + 1]; one predicts last what the next reads first
         chopped = target_losses(model, pieces.flatten(0, 1)).unflatten(0, pieces.shape[:2])  # [W, n, length]
         cut = target_losses(model, pieces[:, -1], cut=settings.length)
         losses["whole"].append(chopped[:, -1, -settings.targets :].mean().item())
         losses["cut"].append(cut[:, -settings.targets :].mean().item())
         losses["early"].append(early)
         losses["chopped"].append(chopped.mean().item())
-    return losses
+    return {"lengths": settings.lengths, **losses}
 
 
 # Written before the study ran: what theory or the papers say, and how large a rise from the training length to eight
@@ -487,10 +490,11 @@ def verdict(results, method, claim=None):
     shortest, longest = results["lengths"][0], results["lengths"][-1]
     moved = f"{'rises' if change > 0 else 'falls'} by {abs(change):.3f} ± {spread:.3f} nats per character"
     beside = f"{abs(gap):.3f} ± {gap_spread:.3f} nats {'above' if gap > 0 else 'below'}"
+    predicted = "a rise of" if claim == "rises" else "no rise of"
     words = (
         f"{METHODS[method].title}: from {shortest} to {longest} characters of context the loss {moved}, and ends "
-        f"{beside} the same model with its attention cut to {shortest} keys. The prediction that it {claim} "
-        f"{'lies within the spread' if outcome == 'within the spread' else outcome}."
+        f"{beside} the same model with its attention cut to {shortest} keys. Predicted was {predicted} more than "
+        f"{tolerance:g} nats: {'that lies ' if outcome == 'within the spread' else ''}{outcome}."
     )
     return Verdict(outcome, change, spread, gap, gap_spread, words)
 
@@ -637,7 +641,7 @@ def plot_short_long(results, methods=None, highlight=None, own=None):
         results: from `load_results("train_short_test_long")`.
         methods: names, in drawing order; default all of the results'.
         highlight: one of them, drawn strong, the others pale.
-        own: {label: what `short_long` returned} of models of your own, drawn beside, in black.
+        own: {label: what `short_long` returned} for models of your own, drawn beside, in black.
     Returns: a matplotlib figure: means over seeds, bars of one standard deviation, a vertical line at the training
         length. Errors: ValueError for a method that the results lack.
     """
@@ -661,11 +665,12 @@ def plot_short_long(results, methods=None, highlight=None, own=None):
     for (label, losses), marker in zip((own or {}).items(), "*PX<>hp" * 3):
         for kind, line in (("whole", "-"), ("cut", "--")):
             text = label if kind == "whole" else f"{label}, cut"
-            axes.plot(lengths[: len(losses[kind])], losses[kind], line, color="black", marker=marker, label=text)
+            axes.plot(losses["lengths"], losses[kind], line, color="black", marker=marker, label=text)
     axes.axvline(lengths[0], color="0.6", linestyle=":", linewidth=1)
     axes.annotate(" trained here", (lengths[0], 1), xycoords=("data", "axes fraction"), va="top", color="0.4")
     axes.set_xscale("log", base=2)
-    axes.set_xticks(lengths, [str(length) for length in lengths])
+    ticks = sorted({*lengths, *(length for losses in (own or {}).values() for length in losses["lengths"])})
+    axes.set_xticks(ticks, [str(length) for length in ticks])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set(xlabel="context, characters", ylabel="loss on the same targets, nats per character")
     figure.legend(loc="outside right upper", frameon=False, fontsize="small")
@@ -725,7 +730,8 @@ def run_cell(method, seed, settings):
     started = time.perf_counter()
     corpus = load_corpus()
     model, history = train_with(method, settings, seed, corpus, torch.device("cpu"), progress=False)
-    cell = {kind: [round(value, 6) for value in row] for kind, row in short_long(model, settings, corpus).items()}
+    losses = short_long(model, settings, corpus)
+    cell = {kind: [round(value, 6) for value in losses[kind]] for kind in KINDS}
     cell["final_train_loss"] = round(numpy.mean(history["loss"][-settings.steps // 10 :]), 6)
     cell["curve"] = [round(numpy.mean(history["loss"][i : i + 10]), 4) for i in range(0, settings.steps, 10)]
     cell["parameters"] = sum(parameter.numel() for parameter in model.parameters())
@@ -742,8 +748,7 @@ def run_short_long(preset, seeds, methods, out, workers, command):
     check_windows(corpus.held_out, settings)
     results = provenance("train_short_test_long", preset, settings, corpus, command)
     partial = out.with_name(out.name + ".partial")
-    same = {key: results[key] for key in ("settings", "corpus", "versions")}
-    same = json.loads(json.dumps(same))
+    same = json.loads(json.dumps({key: results[key] for key in ("settings", "corpus", "versions")}))
     cells = {}
     if partial.exists():
         saved = json.loads(partial.read_text())
@@ -752,6 +757,8 @@ def run_short_long(preset, seeds, methods, out, workers, command):
                 f"{partial} was begun with other settings, corpus or versions; go on with those or delete it"
             )
         cells = saved["cells"]
+        if saved["commit"] != results["commit"]:
+            results["commit"] = f"{saved['commit']}, gone on with at {results['commit']}"
     todo = [(m, s) for s in range(seeds) for m in methods if f"{m} {s}" not in cells]
     if cells:
         print(f"{partial}: {len(cells)} finished runs found, {len(todo)} to go", file=sys.stderr)
@@ -760,7 +767,7 @@ def run_short_long(preset, seeds, methods, out, workers, command):
         try:
             for run in tqdm(as_completed(runs), total=len(runs), desc="runs"):
                 cells[runs[run]] = run.result()
-                write_json(partial, {"same": same, "cells": cells})
+                write_json(partial, {"same": same, "commit": results["commit"], "cells": cells})
         except BaseException:
             pool.shutdown(cancel_futures=True)  # or leaving would first wait for every run that is still to come
             raise
@@ -797,7 +804,7 @@ def run_rope_heads(preset, out, command):
     settings, corpus = PRESETS[preset], load_corpus()
     model, history = train_with("rope", settings, 0, corpus, torch.device("cpu"))
     results = provenance("rope_heads", preset, settings, corpus, command)
-    results |= {"seed": 0, "definition": head_scores.__doc__} | head_scores(model, settings, corpus)
+    results |= {"seed": 0, "definition": inspect.cleandoc(head_scores.__doc__)} | head_scores(model, settings, corpus)
     write_json(out, check_results(results))
 
 
