@@ -5,6 +5,7 @@ import math
 import torch
 
 from posenc import sinusoidal
+from posenc.checks.sinusoidal import rotation
 from posenc.explore import COLORS, DIVERGING, explorable, slider
 
 POSITIONS = 48  # rows of the heat map
@@ -91,22 +92,24 @@ ladder = explorable(
         "readout.pairs": ["dim"],
     },
     dim=slider([8, 16, 32, 64], label="model size C", default=32),
-    base=slider([10.0, 1e2, 1e4, 1e6], label="base b", default=1e4, format=lambda v: f"{v:,.0f}"),
+    base=slider([1e2, 1e4, 1e6], label="base b", default=1e4, format=lambda v: f"{v:,.0f}"),
     position=slider(range(POSITIONS), label="position p", default=12),
     context=slider(CONTEXTS, label="context length", default=64),
 )
 
 
 OFFSETS = torch.arange(-48, 49)
-BETWEEN = ("nothing", "a random matrix")
+BETWEEN = ("nothing", "the rotation R(−10)", "a random matrix")
 
 
 def _inner_product(p, dim, base, between, *, table=sinusoidal.table):
-    def scores(start):  # PE(start) A PE(start + k)^T for every offset k, over C/2
+    def scores(start):  # PE(start) A PE(start + k)^T over C/2, for every offset k
         here = table(torch.tensor([start], dtype=torch.float64), dim, base)
         there = table((start + OFFSETS).double(), dim, base)
-        if between == "a random matrix":
-            here = here @ torch.randn(dim, dim, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        if between == BETWEEN[1]:
+            here = here @ rotation(-10, dim, base, dtype=torch.float64)
+        elif between == BETWEEN[2]:
+            here = here @ torch.randn(dim, dim, generator=torch.Generator().manual_seed(0), dtype=torch.float64) / 5
         return (there @ here[0]) / (dim / 2)
 
     data = [
@@ -126,7 +129,7 @@ def _inner_product(p, dim, base, between, *, table=sinusoidal.table):
     layout = dict(
         height=380,
         xaxis=dict(range=[-48.5, 48.5], title=dict(text="offset k")),
-        yaxis=dict(range=[-2.6, 2.6], title=dict(text="score over C/2")),
+        yaxis=dict(range=[-1.15, 1.15], title=dict(text="score over C/2")),
     )
     gap = (scores(p) - scores(0)).abs().max()
     return dict(data=data, layout=layout), {"gap": gap}
@@ -136,7 +139,7 @@ inner_product = explorable(
     _inner_product,
     title="The inner product by offset",
     alt="Three curves of the score between position p and p + k against the offset k. With nothing between them the "
-    "curves lie on top of each other, symmetric about a peak of 1 at offset 0. With a random matrix they come apart.",
+    "curves lie on top of each other, with a peak of 1 at offset 0. A rotation moves it; a random matrix parts them.",
     readout="largest difference between the curves from p and from 0: {gap:.3f}",
     depends={
         "from position 0": ["dim", "base", "between"],
@@ -196,8 +199,8 @@ def _one_rotation(p, k, pair, *, table=sinusoidal.table):
     ]  # fmt: skip
     layout = dict(
         height=440,
-        xaxis=dict(range=[-1.3, 1.3], title=dict(text="lane 2i: sin"), zeroline=False),
-        yaxis=dict(range=[-1.3, 1.3], title=dict(text="lane 2i + 1: cos"), scaleanchor="x", zeroline=False),
+        xaxis=dict(range=[-1.15, 1.15], title=dict(text="lane 2i: sin"), zeroline=False, constrain="domain"),
+        yaxis=dict(range=[-1.15, 1.15], title=dict(text="lane 2i + 1: cos"), scaleanchor="x", zeroline=False),
     )
     return dict(data=data, layout=layout), {"angle": k * frequency, "degrees": math.degrees(k * frequency)}
 
