@@ -1,0 +1,329 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#       format_version: '1.3'
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Lab: stick-breaking
+#
+# {{badge}}
+#
+# You will
+# - **build** stick-breaking attention three times: as a loop, in logs, and for a whole causal matrix,
+# - **see** your own function break the stick while you move its logits,
+# - **train** a small model that knows position from the order of asking alone, and test it beyond its training length.
+#
+# Time: about 40 minutes of yours, of which the computer works less than 3 on a CPU and 1 on a GPU. The
+# chapter *Stick-breaking* has the derivation.
+
+# %% tags=["install"]
+# {{install}}
+
+# %%
+import os
+import textwrap
+
+import matplotlib.pyplot as plt
+import torch
+from IPython.display import display
+from ipywidgets import FloatSlider, IntSlider, interact
+
+import posenc
+from posenc.check import check
+from posenc.train import load_results, pick_device, plot_short_long, sample, settings_for, short_long, train, verdict
+
+preset = os.environ.get("POSENC_PRESET", "lab")
+print("device:", pick_device())
+print("preset:", preset)
+stickbreaking = posenc.make("stickbreaking")
+posenc.explain_impl(stickbreaking)
+
+# %% [markdown]
+# ## 1. The stick
+#
+# A query owns a stick of length 1 and asks its keys one after the other, the most recent first. Key $j$ bites off the
+# fraction $\beta_j = \sigma(z_j)$ of what reaches it:
+#
+# $$ A_j = \beta_j \prod_{k > j} (1 - \beta_k) $$
+#
+# **Exercise 1.** `logits` holds one number a key, the oldest first and the most recent last. Return the pieces in the
+# same order. A plain loop is right here; keep the rest of the stick in a variable.
+
+
+# %% nbgrader={"grade": false, "grade_id": "stick", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def stick(logits):
+    """Pieces of a stick, one a key: logits [n], oldest first -> [n]."""
+    ### BEGIN SOLUTION
+    pieces = torch.zeros_like(logits)
+    rest = 1.0
+    for j in reversed(range(len(logits))):
+        bite = torch.sigmoid(logits[j])
+        pieces[j] = bite * rest
+        rest = rest * (1 - bite)
+    return pieces
+    ### END SOLUTION
+
+
+# %%
+stick = check("stickbreaking.stick", stick)
+
+# %% nbgrader={"grade": true, "grade_id": "stick_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+from posenc.check import submitted
+
+_pieces = submitted("stickbreaking.stick")(torch.tensor([3.0, 0.25, 1.0]).log())  # bites 3/4, 1/5, 1/2
+assert torch.allclose(_pieces, torch.tensor([0.3, 0.1, 0.5]), atol=1e-6), _pieces
+assert submitted("stickbreaking.stick")(torch.zeros(40)).sum() <= 1
+### END HIDDEN TESTS
+
+# %% [markdown]
+# Two keys match equally well. Which one gets more? Say it before you run the cell.
+
+# %%
+z = torch.tensor([2.0, -3.0, -3.0, 2.0, -3.0])
+print("stick  ", [round(a, 3) for a in stick(z).tolist()])
+print("softmax", [round(a, 3) for a in torch.softmax(z, dim=0).tolist()])
+
+# %% [markdown]
+# ## 2. In logs
+#
+# A product of hundreds of factors below one underflows. With $\log(1 - \sigma(z)) = -\mathrm{softplus}(z)$ and
+# $\log\sigma(z) = z - \mathrm{softplus}(z)$ the weight becomes a sum:
+#
+# $$ \log A_j = z_j - \sum_{k \ge j} \mathrm{softplus}(z_k) $$
+#
+# **Exercise 2.** Return $\log A$ for a whole row, without a loop, and without forming a product. You need
+# `torch.nn.functional.softplus`, `flip` and `cumsum` along the last dimension.
+
+
+# %% nbgrader={"grade": false, "grade_id": "log_weights", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def log_weights(logits):
+    """Logs of the pieces: logits [..., n], oldest first -> [..., n]."""
+    ### BEGIN SOLUTION
+    softplus = torch.nn.functional.softplus(logits)
+    return logits - softplus.flip(-1).cumsum(-1).flip(-1)
+    ### END SOLUTION
+
+
+# %%
+log_weights = check("stickbreaking.log_weights", log_weights)
+
+# %% nbgrader={"grade": true, "grade_id": "log_weights_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+_logs = submitted("stickbreaking.log_weights")(torch.full((1000,), 2.0))
+assert torch.isfinite(_logs).all()
+assert torch.allclose(_logs[0], 2.0 - 1000 * torch.nn.functional.softplus(torch.tensor(2.0)), rtol=1e-5)
+### END HIDDEN TESTS
+
+# %%
+loud = torch.full((400,), 3.0)
+print("the oldest of 400 loud keys, loop:", stick(loud)[0].item(), " in logs:", round(log_weights(loud)[0].item(), 1))
+
+# %% [markdown]
+# ## 3. A causal matrix, and what is left
+#
+# **Exercise 3.** `scores` is $[\dots, T, T]$. Query $i$ asks the keys $i-1, i-2, \dots, 0$: *strictly* past, not
+# itself. Return the weights and the remainder $\rho_i = \prod_{k<i}(1 - \beta_{ik})$. A key that a query may not see must
+# neither take a piece nor break the stick. Row 0 asks nobody: weights exactly 0, remainder 1.
+#
+# Hint: `torch.ones(T, T, dtype=torch.bool).tril(-1)` is the strict past, and `masked_fill` puts a number where you say.
+
+
+# %% nbgrader={"grade": false, "grade_id": "weigh", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def weigh(scores):
+    """Stick-breaking over the strict past: scores [..., T, T] -> (weights [..., T, T], remainder [..., T])."""
+    ### BEGIN SOLUTION
+    length = scores.shape[-1]
+    past = torch.ones(length, length, dtype=torch.bool, device=scores.device).tril(-1)
+    softplus = torch.nn.functional.softplus(scores).masked_fill(~past, 0.0)
+    log_a = scores - softplus.flip(-1).cumsum(-1).flip(-1)
+    return log_a.masked_fill(~past, float("-inf")).exp(), (-softplus.sum(-1)).exp()
+    ### END SOLUTION
+
+
+# %%
+weigh = check("stickbreaking.weigh", weigh)
+
+# %% nbgrader={"grade": true, "grade_id": "weigh_test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+_scores = 3 * torch.randn(2, 9, 9, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+_weights, _rest = submitted("stickbreaking.weigh")(_scores)
+assert torch.allclose(_weights.sum(-1) + _rest, torch.ones(2, 9, dtype=torch.float64))
+assert (_weights[:, 0] == 0).all() and (_weights.triu() == 0).all()
+assert torch.allclose(_weights[0, 8, :8], posenc.checks.stickbreaking.stick(_scores[0, 8, :8]))
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 4. See it
+#
+# Your `log_weights` under your hand: a query with twelve keys, two of which match. Before you move anything: what does
+# the *offset* do to the softmax?
+
+# %%
+MATCHES = (3, 8)
+
+
+def broken(match, offset, temperature):
+    """The stick that your function breaks, beside the softmax of the same logits."""
+    z = torch.full((12,), -2.0)
+    z[list(MATCHES)] = match
+    z = z / temperature + offset
+    rows = {"your stick": log_weights(z).exp(), "softmax": torch.softmax(z, dim=0)}
+    fig, axes = plt.subplots(2, 1, figsize=(8, 3), sharex=True, layout="constrained")
+    for ax, (name, weights) in zip(axes, rows.items()):
+        colors = ["tab:orange" if j in MATCHES else "tab:blue" for j in range(12)]
+        ax.bar(range(12), weights, color=colors, hatch=["//" if j in MATCHES else "" for j in range(12)])
+        ax.set(ylim=(0, 1), title=f"{name}: sum {weights.sum():.3f}")
+    axes[1].set(xlabel="key (the most recent is 11; hatched: the two matches)", xticks=range(12))
+    plt.show()
+
+
+interact(
+    broken,
+    match=FloatSlider(2.0, min=-4, max=8, step=0.5, continuous_update=False),
+    offset=FloatSlider(0.0, min=-6, max=6, step=0.5, continuous_update=False),
+    temperature=FloatSlider(1.0, min=0.25, max=4, step=0.25, continuous_update=False),
+)
+# %% [markdown]
+# The chapter's figure, drawn by your function: the stick broken key by key.
+
+# %%
+from posenc.figures import stickbreaking as figures
+
+
+def mine(z, visible, order, return_remainder):
+    """Your log_weights in the form that the figure calls."""
+    row = z if order == "recent" else z.flip(-1)
+    pieces = log_weights(row).exp()
+    pieces = pieces if order == "recent" else pieces.flip(-1)
+    return pieces, 1 - pieces.sum(-1)
+
+
+display(figures.allocation.with_function(weigh=mine))
+
+# %% [markdown]
+# How far does a head look back? Your `weigh` on equal logits: the mean distance, and what is left.
+
+
+# %%
+def reach(offset, length):
+    weights, rest = weigh(torch.full((length, length), float(offset)))
+    last = weights[-1]
+    distance = torch.arange(length - 1, -1, -1)
+    print(
+        f"nearest key {last[-2]:.3f}, mean distance {(last * distance).sum() / last.sum():.1f}, left over {rest[-1]:.3f}"
+    )
+
+
+interact(
+    reach,
+    offset=FloatSlider(0.0, min=-8, max=4, step=0.5, continuous_update=False),
+    length=IntSlider(256, min=16, max=512, step=16, continuous_update=False),
+)
+# %% [markdown]
+# ## 5. Train
+#
+# Two small models with the same start and the same batches. **NoPE** has no position; only the causal mask tells it
+# anything about order. **Stick-breaking** has no position either, and knows order from the way it asks. Both train on
+# short windows and are tested on longer ones, on the same target characters.
+#
+# Predict before you run: which one has the lower loss at the training length, and which one rises beyond it?
+
+# %%
+settings = settings_for(preset)
+models, histories, own = {}, {}, {}
+for method in ("nope", "stickbreaking"):
+    models[method], histories[method] = train(method, preset=preset, seed=0, live=True)
+    own[f"{method}, mine"] = short_long(models[method], settings)
+    seconds, device = histories[method]["seconds"], histories[method]["device"]
+    print(f"{method}: last training loss {histories[method]['loss'][-1]:.3f}, {seconds:.0f} s on {device}")
+
+# %% [markdown]
+# *whole*: all the context. *cut*: the same model with its attention cut to the training window. Where the two agree, what
+# is far away is not used, and a flat curve means "ignores", not "extrapolates".
+
+# %%
+print("context, characters       ", *[f"{n:7d}" for n in settings.lengths])
+for name, losses in own.items():
+    for kind in ("whole", "cut"):
+        print(f"{name:20} {kind:5}", *[f"{value:7.3f}" for value in losses[kind]])
+
+# %%
+print(sample(models["stickbreaking"], prompt="The ", length=200))
+
+# %% [markdown]
+# Now beside the frozen results, five seeds of a longer training. Yours trained for fewer steps, so expect it higher.
+
+# %%
+results = load_results("train_short_test_long")
+print(textwrap.fill("Predicted: " + results["predictions"]["stickbreaking"], 100))
+print(textwrap.fill("Verdict: " + verdict(results, "stickbreaking").words, 100))
+same = settings.lengths == results["lengths"]  # other presets use other lengths: then not in one picture
+plot_short_long(results, methods=["nope", "stickbreaking"], highlight="stickbreaking", own=own if same else None)
+
+# %% [markdown]
+# ## 6. Exercises
+#
+# **Exercise 4** (the gradient). Derive how each weight of a row moves with each logit,
+# $G_{jk} = \partial A_j / \partial z_k$, and write it down without autograd: a key's own logit raises its share, the logit of a key
+# asked before lowers it, the logit of a key behind does nothing.
+
+
+# %% nbgrader={"grade": false, "grade_id": "jacobian", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def jacobian(logits):
+    """G[j, k] = dA_j / dz_k for a row of logits [n], oldest first -> [n, n]."""
+    ### BEGIN SOLUTION
+    weights, beta = stick(logits), torch.sigmoid(logits)
+    asked_before = torch.ones(len(logits), len(logits), dtype=torch.bool).triu(1)  # k > j
+    lowered = -beta[None, :] * weights[:, None]
+    return torch.where(asked_before, lowered, 0.0) + torch.diag((1 - beta) * weights)
+    ### END SOLUTION
+
+
+# %%
+jacobian = check("stickbreaking.jacobian", jacobian)
+
+# %% nbgrader={"grade": true, "grade_id": "jacobian_test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+_row = torch.randn(8, generator=torch.Generator().manual_seed(9), dtype=torch.float64)
+_true = torch.autograd.functional.jacobian(posenc.checks.stickbreaking.stick, _row)
+assert torch.allclose(submitted("stickbreaking.jacobian")(_row), _true)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Exercise 5** (on paper). The chapter's exercises *A geometric memory* and *Any weights you like*. Write your answers
+# here.
+
+# %% [markdown] nbgrader={"grade": true, "grade_id": "paper", "locked": false, "points": 4, "schema_version": 3, "solution": true, "task": false}
+# All bites equal $\beta$: $A_{ij} = \beta(1-\beta)^{d-1}$ at distance $d$, mean distance $1/\beta$; half of the stick is
+# gone after $\ln 2 / -\ln(1-\beta)$ keys; ALiBi needs the slope $-\ln(1-\beta)$.
+#
+# Any weights: $\beta_j = a_j / (1 - \sum_{k>j} a_k)$ and $z_j = \log \beta_j - \log(1-\beta_j)$. A softmax leaves
+# nothing, so its oldest key has $\beta_0 = 1$, the logit $+\infty$.
+
+# %% [markdown]
+# **Exercise 6** (open). *Learn to look far.* A new head bites half of everything and looks two tokens back. Give all logits
+# a negative start by composing stick-breaking with a constant bias, and train. Does the reach at the start change the loss
+# at the end? State your prediction, change `OFFSET`, and run more than one seed before you believe a difference.
+
+# %%
+OFFSET = -4.0
+
+
+def far_sighted(layer):
+    constant = posenc.Encoding(bias=lambda q, k, at: torch.full((1, 1, 1, 1), OFFSET, device=q.device))
+    return posenc.compose(constant, posenc.make("stickbreaking"))
+
+
+model, history = train(far_sighted, preset=preset, seed=0)
+for name, run in ((f"offset {OFFSET:+g}", history), ("offset 0", histories["stickbreaking"])):
+    tail = run["loss"][-20:]
+    print(f"{name}: mean training loss of the last {len(tail)} steps {sum(tail) / len(tail):.3f}")
