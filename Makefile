@@ -10,7 +10,7 @@ BIN := .venv/bin
 READY := .venv/ready
 export PYTHONUTF8 := 1
 
-.PHONY: help book html serve test test-all lint labs lab pictures screenshot vendor links measure clean
+.PHONY: help book html serve test test-all lint labs lab pictures screenshot vendor links clean
 
 help:
 	@grep -E '^#   make|^## ' Makefile | sed 's/^#* *//'
@@ -56,6 +56,14 @@ lab: $(READY)
 ## make pictures: draw the static picture of each explorable (needs Chromium)
 pictures: $(READY)
 	$(BIN)/python -m posenc.explore pictures
+
+## make screenshot: take the README's picture from the built book (needs Chromium)
+screenshot: html
+	$(BIN)/python book/screenshot.py
+
+## make vendor: fetch plotly and MathJax anew at the versions in book/vendor/vendor.json
+vendor: $(READY)
+	$(BIN)/python book/vendor/fetch.py
 
 ## make links: try every external link (needs the network; not part of the gate)
 links: $(READY)
