@@ -1,0 +1,99 @@
+r"""Which pairs of lanes break RoPE beyond its training length? Stop some at the last angle seen; freeze the losses.
+
+    python benchmarks/rope_lanes.py
+
+Trains RoPE as usual, and changes only the test: up to distance L - 1, with L the training length, scores are as
+trained. At greater distances the stopped pairs keep the angle of distance L - 1, and the other pairs go on. "slow" are
+the pairs whose wavelength exceeds L. With "all" pairs stopped no angle is new, and what is left is the number of keys.
+Writes results/rope_lanes.json. Chapter: RoPE.
+"""
+
+import math
+import sys
+from pathlib import Path
+
+import torch
+from tqdm import tqdm
+
+from posenc import Encoding
+from posenc.rope import inv_freq, rotate
+from posenc.train import (
+    check_results,
+    held_out_windows,
+    load_corpus,
+    provenance,
+    settings_for,
+    target_losses,
+    train_with,
+    write_json,
+)
+
+SETTINGS = settings_for("lab")
+SEEDS = range(3)
+
+
+def stopping(stopped, length):
+    r"""An encoding with RoPE's scores up to distance length - 1; beyond, the pairs `stopped` [D/2] turn no farther.
+
+    It sits at `bias`, where all that is needed is known: it adds the wanted score and takes the plain one away.
+    """
+
+    def bias(q, k, at):
+        w = inv_freq(q.shape[-1], dtype=torch.float64).to(q.device)
+        pos_q, pos_k = at.pos_q[:, None], at.pos_k[:, None]  # [B, 1, T]
+        near = rotate(q, pos_q, w) @ rotate(k, pos_k, w).transpose(-2, -1)
+        held = rotate(q, torch.full_like(pos_q, length - 1), w * stopped)
+        far = rotate(held, pos_q, w * ~stopped) @ rotate(k, pos_k, w * ~stopped).transpose(-2, -1)
+        distance = pos_q[..., :, None] - pos_k[..., None, :]
+        wanted = torch.where(distance < length, near, far)
+        return (wanted - q @ k.transpose(-2, -1)) / math.sqrt(q.shape[-1])
+
+    return Encoding(bias=bias)
+
+
+def losses(model, windows, encoding=None, cut=None):
+    """Loss on the targets at each context length, in nats per character, with another encoding in every layer."""
+    layers = [block.attention for block in model.blocks]
+    trained = [layer.encoding for layer in layers]
+    for layer in layers:
+        layer.encoding = layer.encoding if encoding is None else encoding
+    kept = slice(-SETTINGS.targets, None)
+    pieces = [target_losses(model, windows[:, -(n + 1) :], cut=cut)[:, kept].mean() for n in SETTINGS.lengths]
+    for layer, own in zip(layers, trained):
+        layer.encoding = own
+    return [round(loss.item(), 6) for loss in pieces]
+
+
+def measure(seed, corpus):
+    """The losses of one trained model with each group of pairs stopped."""
+    model, _ = train_with("rope", SETTINGS, seed, corpus, device="cpu", progress=False)
+    windows = held_out_windows(corpus.held_out, SETTINGS)
+    slow = 2 * math.pi / inv_freq(SETTINGS.dim // SETTINGS.num_heads) > SETTINGS.length
+    groups = {"none": torch.zeros_like(slow), "slow": slow, "fast": ~slow, "all": torch.ones_like(slow)}
+    found = {name: losses(model, windows, stopping(group, SETTINGS.length)) for name, group in groups.items()}
+    trained = losses(model, windows)
+    if max(abs(a - b) for a, b in zip(trained, found["none"])) > 1e-4:
+        raise RuntimeError(f"with no pair stopped the losses {found['none']} must be RoPE's own, {trained}")
+    return found | {"cut": losses(model, windows, cut=SETTINGS.length)}, int(slow.sum())
+
+
+def main():
+    torch.set_num_threads(1)
+    corpus = load_corpus()
+    results = provenance("rope_lanes", "lab", SETTINGS, corpus, "python " + " ".join(sys.argv))
+    cells, slow = zip(*[measure(seed, corpus) for seed in tqdm(SEEDS)])
+    results |= {
+        "seeds": list(SEEDS),
+        "lengths": SETTINGS.lengths,
+        "unit": "nats per character",
+        "definition": __doc__.split("\n\n")[2],
+        "slow_pairs": slow[0],
+        "pairs": SETTINGS.dim // SETTINGS.num_heads // 2,
+        "stopped": {name: [cell[name] for cell in cells] for name in cells[0]},
+        "methods": {},  # nothing here compares methods
+    }
+    write_json(Path("results/rope_lanes.json"), check_results(results))
+
+
+if __name__ == "__main__":
+    main()
