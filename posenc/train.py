@@ -661,13 +661,14 @@ def plot_short_long(results, methods=None, highlight=None, own=None):
             mean, spread = values.mean(0), values.std(0, ddof=1) if len(values) > 1 else None
             label = METHODS[name].title + ("" if kind == "whole" else ", cut")
             if kind == "whole" or strong:
-                axes.errorbar(lengths, mean, spread, linestyle=line, label=label, **look)
+                face = color if kind == "whole" else "white"
+                axes.errorbar(lengths, mean, spread, linestyle=line, label=label, markerfacecolor=face, **look)
     for (label, losses), marker in zip((own or {}).items(), "*PX<>hp" * 3):
         for kind, line in (("whole", "-"), ("cut", "--")):
             text = label if kind == "whole" else f"{label}, cut"
             axes.plot(losses["lengths"], losses[kind], line, color="black", marker=marker, label=text)
     axes.axvline(lengths[0], color="0.6", linestyle=":", linewidth=1)
-    axes.annotate(" trained here", (lengths[0], 1), xycoords=("data", "axes fraction"), va="top", color="0.4")
+    axes.annotate(" trained here", (lengths[0], 0.97), xycoords=("data", "axes fraction"), va="top", color="0.4")
     axes.set_xscale("log", base=2)
     ticks = sorted({*lengths, *(length for losses in (own or {}).values() for length in losses["lengths"])})
     axes.set_xticks(ticks, [str(length) for length in ticks])
