@@ -265,6 +265,20 @@ for name, losses in own.items():
         print(f"{name:20} {kind:5}", *[f"{value:7.3f}" for value in losses[kind]])
 
 # %% [markdown]
+# Now the shortest test of all. Same windows of the training length, same characters, no extra context; but the model is
+# told that the window starts at position `start`. A relative method would not notice. Predict both rows.
+
+# %%
+from posenc.train import load_corpus, target_losses, test_windows
+
+windows = test_windows(load_corpus().held_out, settings)[:, -(settings.length + 1) :]
+print("window starts at ", *[f"{start:7d}" for start in (0, 1, 8, 64, 512)])
+for method, model in models.items():
+    place = torch.arange(settings.length, device=pick_device())
+    moved = [target_losses(model, windows, positions=place + start) for start in (0, 1, 8, 64, 512)]
+    print(f"{method:17}", *[f"{loss[:, -settings.targets :].mean():7.3f}" for loss in moved])
+
+# %% [markdown]
 # The model writes 200 characters from "The ", once at positions that grow past what it has seen, once with its window
 # kept at the training length. Where does the first one lose the thread?
 
