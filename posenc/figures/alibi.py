@@ -7,6 +7,7 @@ import torch
 from ..alibi import bias, slopes
 from ..explore import COLORS, explorable, slider
 from ..methods import METHODS
+from ..train import load_results, mean_and_spread
 
 KEYS = 128
 MATCH, MATCH_LOGIT = 24, 6.0  # one key fits the query: its logit stands this far above the flat level
@@ -113,32 +114,19 @@ WHOLE, CUT, BOTH = "whole", "cut to the training window", "both"
 NEAR = 0.06  # half the height of the lower panel, in nats per character
 
 
-def frozen():
-    """The frozen results of the experiment, train short, test long."""
-    from ..train import load_results
-
-    return load_results("train_short_test_long")
-
-
-def _spread(values):
-    """Mean and sample standard deviation."""
-    x = torch.tensor(values, dtype=torch.float64)
-    return x.mean().item(), x.std().item()
-
-
 def far_context(whole, cut):
     r"""What the paired difference whole - cut of some seeds says about the far context, in words.
 
     A difference counts where it is at least 0.001 nats and beyond 2.8 standard errors (95% for five seeds).
     """
-    mean, spread = _spread([a - b for a, b in zip(whole, cut)])
+    mean, spread = mean_and_spread([a - b for a, b in zip(whole, cut)])
     if abs(mean) < 0.001 or abs(mean) < 2.8 * spread / math.sqrt(len(whole)):
         return "no difference: what is far is ignored"
     return f"what is far {'costs' if mean > 0 else 'saves'} {abs(mean):.3f}"
 
 
 def _extrapolates_or_ignores(method, length, attention, *, results=None):
-    results = frozen() if results is None else results
+    results = load_results("train_short_test_long") if results is None else results
     key = next(k for k, title in TITLES.items() if title == method)
     lengths, runs = results["lengths"], results["methods"][key]
     upto = lengths.index(length) + 1
@@ -151,7 +139,7 @@ def _extrapolates_or_ignores(method, length, attention, *, results=None):
         return (x, [runs[kind][s][n] for s in seeds for n in range(upto)]) if shown else ([], [])
 
     def means(kind, shown):
-        y = [_spread([runs[kind][s][n] for s in seeds])[0] for n in range(upto)]
+        y = [mean_and_spread([runs[kind][s][n] for s in seeds])[0] for n in range(upto)]
         return (lengths[:upto], y) if shown else ([], [])
 
     show_whole, show_cut = attention != CUT, attention != WHOLE
@@ -205,14 +193,14 @@ def _extrapolates_or_ignores(method, length, attention, *, results=None):
         ),
     )  # fmt: skip
     n = upto - 1
-    at_first = _spread([runs["whole"][s][0] for s in seeds])[0]
+    at_first = mean_and_spread([runs["whole"][s][0] for s in seeds])[0]
     whole_now, cut_now = ([runs[kind][s][n] for s in seeds] for kind in ("whole", "cut"))
     words = [f"{method}, trained at {lengths[0]}, tested at {length}"]
     if show_whole:
-        mean, spread = _spread(whole_now)
+        mean, spread = mean_and_spread(whole_now)
         words.append(f"whole {mean:.3f} ± {spread:.3f} ({mean - at_first:+.3f} against {lengths[0]})")
     if show_cut:
-        mean, spread = _spread(cut_now)
+        mean, spread = mean_and_spread(cut_now)
         words.append(f"cut {mean:.3f} ± {spread:.3f}")
     if attention == BOTH:
         words.append("the two are one" if n == 0 else far_context(whole_now, cut_now))
