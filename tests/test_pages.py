@@ -1,6 +1,7 @@
 r"""The built book in a real browser, with the network off."""
 
 import math
+import random
 import time
 
 import numpy as np
@@ -174,7 +175,7 @@ def places(e, state):
 def figure(request, site, base, open_page):
     r"""(explorable, page that shows it)"""
     e = explore.load(request.param)
-    page = open_page(base + shown_on(site, e.id))
+    page = open_page(base + shown_on(site, e.id), math=False)
     page.evaluate("async (id) => { await posencExplorables.get(id).start(); }", e.id)
     yield e, page
     page.context.close()
@@ -189,6 +190,8 @@ def test_there_are_explorables():
 
 def close(expected, got) -> bool:
     if isinstance(expected, np.ndarray):
+        if expected.size == 0:
+            return isinstance(got, np.ndarray) and got.size == 0
         return (
             isinstance(got, np.ndarray)
             and expected.shape == got.shape
@@ -208,8 +211,8 @@ def test_plotly_holds_what_the_function_returns(figure):
         scaled = any(path.endswith(".scaleanchor") for path in expected["layout"])
         for item, leaves in expected.items():
             for path, value in leaves.items():
-                if item == "layout" and (path == "height" or (scaled and path.endswith(".range"))):
-                    continue  # the page decides the size, plotly the ranges of axes that share a scale
+                if item == "layout" and (path == "height" or (scaled and path.endswith((".range", ".domain")))):
+                    continue  # the page decides the size, plotly how axes that share a scale fill it
                 assert close(value, held[item].get(path)), (
                     f"{e.id} at {state}: {item}.{path}: {value}, {held[item].get(path)}"
                 )
@@ -234,6 +237,16 @@ def same_words(one, two) -> bool:
             except ValueError:
                 return False
     return True
+
+
+def comes_to(page, e, wanted) -> None:
+    r"""Wait until the sliders stand at a state; fail where they do not get there."""
+    for _ in range(50):
+        state = page.evaluate("(id) => posencExplorables.get(id).state()", e.id)
+        if state == wanted:
+            return
+        page.wait_for_timeout(100)
+    raise AssertionError(f"{e.id} stands at {state}, not at {wanted}")
 
 
 @every_figure
@@ -263,9 +276,7 @@ def test_the_keyboard_moves_each_slider(figure):
     reset = element.query_selector(".explorable-reset")
     reset.focus()
     page.keyboard.press("Enter")
-    page.wait_for_timeout(100)
-    state = page.evaluate("(id) => posencExplorables.get(id).state()", e.id)
-    assert state == e.default_state()
+    comes_to(page, e, e.default_state())
     assert page.evaluate("location.hash") == ""
 
 
@@ -290,16 +301,13 @@ def test_it_is_drawn_before_the_next_frames(figure, record_property):
     e, page = figure
     maps = sum(t.get("type") == "heatmap" for t in e.evaluate().values())
     limit = 50 if maps > 1 else 33
-    sliders = list(e.sliders.values())
-    steps = [
-        (i, k % len(s.values))
-        for i, s in enumerate(sliders)
-        for k in range(0, 4 * len(s.values), max(1, len(s.values) // 8))
-    ]
+    draw = random.Random(e.id)
+    ends = [len(s.values) for s in e.sliders.values()]
+    steps = [(k % len(ends), draw.randrange(ends[k % len(ends)])) for k in range(60)]
     best = math.inf
-    for _ in range(4):  # another process on the machine must not decide
-        times = page.evaluate(TIME, [e.id, steps[:80]])
-        assert len(times) >= min(20, len(steps)) / 2
+    for _ in range(3):  # another process on the machine must not decide
+        times = page.evaluate(TIME, [e.id, steps])
+        assert len(times) > 40
         best = min(best, float(np.percentile(times, 95)))
         if best <= limit:
             break
@@ -324,7 +332,7 @@ def test_dark_mode_repaints_without_a_reload(figure):
 @every_figure
 def test_nothing_moves_when_the_drawing_comes(figure, site, base, open_page):
     e, _ = figure
-    page = open_page(base + shown_on(site, e.id))
+    page = open_page(base + shown_on(site, e.id), math=False)
     box = """(id) => document.querySelector(`[data-explorable="${id}"]`).closest('figure').offsetHeight"""
     try:
         before = page.evaluate(box, e.id)
@@ -338,11 +346,10 @@ def test_nothing_moves_when_the_drawing_comes(figure, site, base, open_page):
 def test_a_link_sets_the_sliders(figure, site, base, open_page):
     e, _ = figure
     wanted = e.random_states(2, seed=5)[1]
-    page = open_page(base + shown_on(site, e.id) + e.fragment(**wanted))
+    page = open_page(base + shown_on(site, e.id) + e.fragment(**wanted), math=False)
     try:
         page.evaluate("async (id) => { await posencExplorables.get(id).start(); }", e.id)
-        page.wait_for_timeout(100)
-        assert page.evaluate("(id) => posencExplorables.get(id).state()", e.id) == wanted
+        comes_to(page, e, wanted)
     finally:
         page.context.close()
 
@@ -362,7 +369,7 @@ INJECTIONS = [
 def test_a_bad_link_does_nothing(attack, one, site, base, open_page):
     e = one
     name = next(iter(e.sliders))
-    page = open_page(base + shown_on(site, e.id) + "#" + attack.format(id=e.id, name=name))
+    page = open_page(base + shown_on(site, e.id) + "#" + attack.format(id=e.id, name=name), math=False)
     try:
         page.evaluate("async (id) => { await posencExplorables.get(id).start(); }", e.id)
         page.wait_for_timeout(100)
@@ -390,7 +397,7 @@ def test_a_picture_stands_where_scripts_are_off(id, site, base, open_page):
 
 def test_print_shows_the_pictures(one, site, base, open_page):
     id = one.id
-    page = open_page(base + shown_on(site, id))
+    page = open_page(base + shown_on(site, id), math=False)
     try:
         page.evaluate("async (id) => { await posencExplorables.get(id).start(); }", id)
         page.emulate_media(media="print")
@@ -418,7 +425,7 @@ def test_sliders_work_from_disk(one, site, open_page):
 
 
 def test_plotly_comes_only_near_a_figure(one, site, base, open_page):
-    page = open_page(base + shown_on(site, one.id))
+    page = open_page(base + shown_on(site, one.id), math=False)
     try:
         page.wait_for_load_state("load")
         near = page.evaluate("""() => [...document.querySelectorAll('figure.explorable')].some(
