@@ -269,9 +269,9 @@ for name, losses in own.items():
 # told that the window starts at position `start`. A relative method would not notice. Predict both rows.
 
 # %%
-from posenc.train import load_corpus, target_losses, test_windows
+from posenc.train import held_out_windows, load_corpus, target_losses
 
-windows = test_windows(load_corpus().held_out, settings)[:, -(settings.length + 1) :]
+windows = held_out_windows(load_corpus().held_out, settings)[:, -(settings.length + 1) :]
 print("window starts at ", *[f"{start:7d}" for start in (0, 1, 8, 64, 512)])
 for method, model in models.items():
     place = torch.arange(settings.length, device=pick_device())
