@@ -136,6 +136,22 @@ def test_remainder_to_the_current_key_makes_rows_sum_to_one():
         assert (dropped.sum(-1) < 1).all()
 
 
+def test_remainder_is_dropped_where_the_current_key_is_hidden():
+    q, k, v = inputs(queries=4)
+    hidden = torch.ones(4, 4, dtype=torch.bool)
+    hidden[2, 2] = hidden[0] = False
+    weights = {
+        remainder: posenc.attention(
+            q, k, v, posenc.make("stickbreaking", remainder=remainder), mask=hidden, return_weights=True
+        )[1]
+        for remainder in ("current", "drop")
+    }
+    assert torch.equal(weights["current"][:, :, [0, 2]], weights["drop"][:, :, [0, 2]])
+    assert (weights["current"][:, :, 0] == 0).all() and (
+        weights["current"][:, :, [1, 3]].sum(-1) - 1
+    ).abs().max() < 1e-12
+
+
 @pytest.mark.parametrize("block", [1, 2, 3, 5, 16])
 @pytest.mark.parametrize("order", ORDERS)
 def test_blocks_that_hand_on_the_rest_make_the_same_pieces(order, block):
