@@ -38,7 +38,17 @@ from ipywidgets import FloatSlider, IntSlider, interact
 
 import posenc
 from posenc.check import check
-from posenc.train import load_results, pick_device, plot_short_long, sample, settings_for, short_long, train, verdict
+from posenc.train import (
+    load_corpus,
+    load_results,
+    pick_device,
+    plot_short_long,
+    sample,
+    settings_for,
+    short_long,
+    train,
+    verdict,
+)
 
 preset = os.environ.get("POSENC_PRESET", "lab")
 print("device:", pick_device())
@@ -218,9 +228,8 @@ def reach(offset, length):
     weights, rest = weigh(torch.full((length, length), float(offset)))
     last = weights[-1]
     distance = torch.arange(length - 1, -1, -1)
-    print(
-        f"nearest key {last[-2]:.3f}, mean distance {(last * distance).sum() / last.sum():.1f}, left over {rest[-1]:.3f}"
-    )
+    mean = (last * distance).sum() / last.sum()
+    print(f"nearest key {last[-2]:.3f}, mean distance {mean:.1f}, left over {rest[-1]:.3f}")
 
 
 interact(
@@ -258,6 +267,30 @@ for name, losses in own.items():
 
 # %%
 print(sample(models["stickbreaking"], prompt="The ", length=200))
+
+# %% [markdown]
+# How far do the trained heads look? Each gets one number: the mean distance of what it attends to, over a held-out
+# text. Compare it with the training window: it explains why *whole* and *cut* agree as they do.
+
+
+# %%
+@torch.no_grad()
+def looks_back(model, length):
+    """Mean attended distance and mean weight in all, for each layer and head."""
+    tokens = load_corpus().held_out[None, :length].to(pick_device())
+    x = model.embedding(tokens) * model.dim**0.5
+    positions = torch.arange(length, device=x.device)
+    distance = positions[:, None] - positions[None, :]
+    for number, block in enumerate(model.blocks):
+        _, weights = block.attention(block.norm_attention(x), return_weights=True)  # [1, H, T, T]
+        total = weights.sum((0, 2, 3))
+        mean = (weights * distance).sum((0, 2, 3)) / total
+        print(f"layer {number}: distance {[round(d, 1) for d in mean.tolist()]}", end=", ")
+        print(f"weight a query {[round(w, 2) for w in (total / length).tolist()]}")
+        x = block(x, positions)
+
+
+looks_back(models["stickbreaking"], settings.lengths[-1])
 
 # %% [markdown]
 # Now beside the frozen results, five seeds of a longer training. Yours trained for fewer steps, so expect it higher.
@@ -312,10 +345,12 @@ assert torch.allclose(submitted("stickbreaking.jacobian")(_row), _true)
 # %% [markdown]
 # **Exercise 6** (open). *Learn to look far.* A new head bites half of everything and looks two tokens back. Give all logits
 # a negative start by composing stick-breaking with a constant bias, and train. Does the reach at the start change the loss
-# at the end? State your prediction, change `OFFSET`, and run more than one seed before you believe a difference.
+# at the end? Write your prediction down, then set `PREDICTED`. Try other offsets, and more than one seed before you believe a
+# difference.
 
 # %%
 OFFSET = -4.0
+PREDICTED = False  # True once your prediction is written down
 
 
 def far_sighted(layer):
@@ -323,7 +358,8 @@ def far_sighted(layer):
     return posenc.compose(constant, posenc.make("stickbreaking"))
 
 
-model, history = train(far_sighted, preset=preset, seed=0)
-for name, run in ((f"offset {OFFSET:+g}", history), ("offset 0", histories["stickbreaking"])):
-    tail = run["loss"][-20:]
-    print(f"{name}: mean training loss of the last {len(tail)} steps {sum(tail) / len(tail):.3f}")
+if PREDICTED:
+    model, history = train(far_sighted, preset=preset, seed=0)
+    for name, run in ((f"offset {OFFSET:+g}", history), ("offset 0", histories["stickbreaking"])):
+        tail = run["loss"][-20:]
+        print(f"{name}: mean training loss of the last {len(tail)} steps {sum(tail) / len(tail):.3f}")
