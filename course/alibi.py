@@ -254,7 +254,8 @@ print(f"frozen: {frozen['command']} (commit {frozen['commit'][:8]})")
 
 # %%
 nano = settings_for("nano")
-mine, _ = train(lambda layer: posenc.Encoding(bias=MyBias(torch.full((nano.num_heads,), 0.5))), "nano", steps=120)
+steps = 60 if preset == "nano" else 300
+mine, _ = train(lambda layer: posenc.Encoding(bias=MyBias(torch.full((nano.num_heads,), 0.5))), "nano", steps=steps)
 result = short_long(mine, nano)
 print("whole", [f"{x:.3f}" for x in result["whole"]], " cut", [f"{x:.3f}" for x in result["cut"]])
 
