@@ -5,7 +5,8 @@ r"""The `explorable` directive: a figure with sliders that works without a kerne
 
 evaluates `posenc.figures.rope.rotation_invariance` at every state when the page is read, writes the states to
 `_static/explore/` beside the player, and puts the committed picture where the plot will be. A second argument of the
-block (its content) is added to the caption. Refer to it by {numref}`fig-rope-rotation-invariance`, or give a `:name:`.
+block (its content) is added to the caption. Refer to it by {numref}`fig-rope-rotation-invariance`, or give a `:name:`; on
+a page other than its chapter the label is `fig-<page>-rope-rotation-invariance`.
 """
 
 from __future__ import annotations
@@ -64,8 +65,7 @@ class ExplorableDirective(SphinxDirective):
             part = kept.with_suffix(f".{os.getpid()}")
             part.write_text(script, "utf-8")
             part.replace(kept)
-        page = all_data(self.env).setdefault(self.env.docname, {})
-        page[name] = len(script.encode())
+        all_data(self.env).setdefault(self.env.docname, {})[name] = len(script.encode())
 
         prefix = f"explorable-{shown.id.replace('.', '-')}-{self.env.new_serialno('explorable')}"
         figure = nodes.figure(classes=["explorable"])
@@ -83,7 +83,9 @@ class ExplorableDirective(SphinxDirective):
         if self.content:
             self.state.nested_parse(self.content, self.content_offset, legend)
         figure += legend
-        self.options.setdefault("name", f"fig-{shown.id}".replace(".", "-").replace("_", "-"))
+        page, module = self.env.docname.split("/")[-1], shown.id.split(".")[0]
+        label = shown.id if page == module else f"{page}-{shown.id}"  # the chapter's own figure has the short label
+        self.options.setdefault("name", f"fig-{label}".replace(".", "-").replace("_", "-"))
         self.add_name(figure)
         return [figure]
 
