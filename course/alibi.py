@@ -202,12 +202,12 @@ class MyBias(torch.nn.Module):
 
 settings = settings_for(preset)
 encodings = {
-    "NoPE": lambda layer: posenc.Encoding(),
+    "my NoPE": "nope",
     "my ALiBi": lambda layer: posenc.Encoding(bias=MyBias(slopes(settings.num_heads))),
 }
 models = {}
-for name, make_encoding in encodings.items():
-    models[name], history = train(make_encoding, preset, live=True)
+for name, encoding in encodings.items():
+    models[name], history = train(encoding, preset, live=True)
     print(f"{name}: final loss {sum(history['loss'][-10:]) / 10:.3f} nats per character")
 
 # %%
