@@ -4,9 +4,9 @@ r"""The `explorable` directive: a figure with sliders that works without a kerne
     ```
 
 evaluates `posenc.figures.rope.rotation_invariance` at every state when the page is read, writes the states to
-`_static/explore/` beside the player, and puts the committed picture where the plot will be. A second argument of the
-block (its content) is added to the caption. Refer to it by {numref}`fig-rope-rotation-invariance`, or give a `:name:`; on
-a page other than its chapter the label is `fig-<page>-rope-rotation-invariance`.
+`_static/explore/` beside the player, and puts the committed picture where the plot will be. What stands inside the
+block is added to the caption. Its label is `fig-rope-rotation-invariance` in the chapter rope, and
+`fig-<page>-rope-rotation-invariance` on another page; `:name:` gives it another.
 """
 
 from __future__ import annotations
