@@ -24,7 +24,7 @@ $(READY): requirements.txt pyproject.toml
 
 ## make html: build the book into _build/html, warnings are errors
 html: $(READY)
-	POSENC_PRESET=nano POSENC_BOOK=1 $(BIN)/jupyter-book build . --warningiserror --keep-going
+	POSENC_PRESET=nano POSENC_BOOK=1 OMP_NUM_THREADS=1 $(BIN)/jupyter-book build . --warningiserror --keep-going
 
 book: html serve
 
