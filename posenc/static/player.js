@@ -57,7 +57,7 @@
       const c = GROUND[night ? "dark" : "light"];
       const axis = {
         gridcolor: c.grid, zerolinecolor: c.zero, linecolor: c.zero, zerolinewidth: 1, fixedrange: true, automargin: true,
-        title: { standoff: 8 }, tickfont: { size: small ? 11 : 12 }, hoverformat: ".4~g",
+        ticklabeloverflow: "allow", title: { standoff: 8 }, tickfont: { size: small ? 11 : 12 }, hoverformat: ".4~g",
       };
       const map = { colorbar: { outlinewidth: 0, thickness: 12, tickfont: { size: 11 } } };
       templates[key] = {
@@ -188,6 +188,7 @@
     const line = body.querySelector(".explorable-readout");
     const defaults = inputs.map((input) => Number(input.getAttribute("value")));
     let record = null, library_ = null, sheet = null, started = null, busy = false, waiting = false, oldest = null;
+    let width = 0, height = 0; // asked for when they change only: asking makes the browser lay out the page
 
     const indices = () => inputs.map((input) => Number(input.value));
 
@@ -228,6 +229,12 @@
       return n;
     }
 
+    function measure() {
+      const was = `${width} ${height}`;
+      [width, height] = [place.clientWidth, place.clientHeight];
+      return was !== `${width} ${height}`;
+    }
+
     // The figure at the sliders' values: {data, layout, readouts}, in the colors of light ground.
     function compute() {
       const at = indices(), figure_ = { data: record.figure.data, layout: record.figure.layout }, readouts = {};
@@ -246,22 +253,23 @@
 
     function draw() {
       const now = compute(), night = dark();
-      const width = place.clientWidth, height = place.clientHeight, small = width < 480;
+      const small = width < 480;
       const layout = paint(now.layout, night);
       layout.template = template(night, small);
       layout.width = width;
       layout.height = height;
       layout.autosize = false;
       if (layout.showlegend === undefined) layout.showlegend = now.data.filter((t) => t.type !== "heatmap" && t.showlegend !== false).length > 1;
+      const done = library_.react(sheet, now.data.map((t) => paint(t, night)), layout, {
+        displayModeBar: false, responsive: false, scrollZoom: false, doubleClick: false, showTips: false,
+      });
+      self.drawn += 1;
+      // Words last: plotly measures text, and each measurement lays out what has changed on the page so far.
       if (line && record.readout) {
         const text = record.readout.replace(/\{\{|\}\}|\{(\w+)(?::([^}]*))?\}/g, (all, name, spec) =>
           all === "{{" ? "{" : all === "}}" ? "}" : words(now.readouts[name], spec || ""));
         if (line.textContent !== text) line.textContent = text;
       }
-      const done = library_.react(sheet, now.data.map((t) => paint(t, night)), layout, {
-        displayModeBar: false, responsive: false, scrollZoom: false, doubleClick: false, showTips: false,
-      });
-      self.drawn += 1;
       return done;
     }
 
@@ -301,10 +309,11 @@
         sheet.setAttribute("role", "img");
         sheet.setAttribute("aria-label", body.dataset.alt);
         place.appendChild(sheet);
+        measure();
         say();
         await draw();
         figure.classList.add("explorable-live");
-        if (window.ResizeObserver) new ResizeObserver(() => request(null)).observe(place);
+        if (window.ResizeObserver) new ResizeObserver(() => { if (measure()) request(null); }).observe(place);
         return self;
       })();
       started.catch((error) => {
@@ -340,8 +349,8 @@
     for (const input of inputs) {
       input.addEventListener("input", (event) => {
         start();
-        say();
         request(event.timeStamp);
+        say();
       });
       input.addEventListener("change", () => start().then(writeLink));
     }
