@@ -271,6 +271,7 @@ def test_points_are_read_from_the_metadata(copy_of_tiny, capsys):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")  # of nbgrader's own
 def test_nbgrader_gives_full_and_zero_points(copy_of_tiny, tmp_path_factory, grader):
     from nbgrader.api import Gradebook
 
