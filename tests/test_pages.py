@@ -80,7 +80,8 @@ def test_math_is_drawn(opened):
     marked = opened.locator("span.math, div.math").count()
     drawn = opened.locator("mjx-container svg").count()
     assert drawn >= marked, f"{marked} formulas, {drawn} drawn"
-    assert opened.locator("mjx-merror, [data-mjx-error]").count() == 0
+    assert opened.locator('mjx-container [data-mml-node="merror"]').count() == 0, "a formula has an error"
+    assert opened.locator('mjx-container [fill="red"]').count() == 0, "a formula has an unknown command"
     # Formulas that no renderer has seen would still show their source.
     assert opened.evaluate(r"""() => [...document.querySelectorAll('span.math, div.math')].every(
         (e) => e.querySelector('mjx-container'))""")

@@ -73,16 +73,16 @@ class ExplorableDirective(SphinxDirective):
         body = shown.body_html(prefix, f"posenc-static/figures/{shown.id}.svg")
         body = body.replace('<div class="explorable-body"', f'<div class="explorable-body" data-src="{name}"', 1)
         figure += nodes.raw("", body, format="html")
-        other = addnodes.only(expr="not html")
-        other += nodes.image(uri=f"/{picture.relative_to(ROOT).as_posix()}", alt=shown.alt)
-        # An image in another builder's branch still has to be known to the page's image collector.
-        figure += other
         figure += nodes.caption("", "", nodes.Text(shown.title))
         legend = nodes.legend()
         legend += nodes.paragraph("", "", nodes.Text(shown.alt))
         if self.content:
             self.state.nested_parse(self.content, self.content_offset, legend)
         figure += legend
+        # Last, as docutils looks for the caption at the second place.
+        other = addnodes.only(expr="not html")
+        other += nodes.image(uri=f"/{picture.relative_to(ROOT).as_posix()}", alt=shown.alt)
+        figure += other
         page, module = self.env.docname.split("/")[-1], shown.id.split(".")[0]
         label = shown.id if page == module else f"{page}-{shown.id}"  # the chapter's own figure has the short label
         self.options.setdefault("name", f"fig-{label}".replace(".", "-").replace("_", "-"))

@@ -41,7 +41,7 @@
     if (typeof tree === "string") return (night && DARK[tree.toLowerCase()]) || tree;
     if (!tree || typeof tree !== "object" || ArrayBuffer.isView(tree)) return tree;
     if (Array.isArray(tree)) {
-      if (!night || typeof tree[0] === "number" || ArrayBuffer.isView(tree[0])) return tree;
+      if (!night || (typeof tree[0] === "number" && typeof tree[1] !== "string") || ArrayBuffer.isView(tree[0])) return tree;
       if (!painted.has(tree)) painted.set(tree, tree.map((v) => paint(v, true)));
       return painted.get(tree);
     }
@@ -206,6 +206,7 @@
         input.setAttribute("aria-valuetext", text);
         input.parentElement.querySelector(".explorable-value").textContent = text;
       });
+      figure.classList.toggle("explorable-moved", self.changed());
     }
 
     function placeOf(table, at) {
