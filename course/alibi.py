@@ -30,10 +30,11 @@ import os
 import matplotlib.pyplot as plt
 import torch
 from IPython.display import display
-from ipywidgets import IntSlider, SelectionSlider, interact
+from ipywidgets import IntSlider, SelectionSlider
 
 import posenc
 from posenc.check import check
+from posenc.explore import interact
 from posenc.train import load_results, pick_device, plot_short_long, sample, settings_for, short_long, train
 
 preset = os.environ.get("POSENC_PRESET", "lab")  # "nano" takes seconds, "study" is what the book shows
@@ -146,7 +147,7 @@ for slope, share in ((0.3, 0.99), (0.01, 0.2), (1 / 256, 0.95)):
 # And the mildest?
 
 
-# %%
+# %% mystnb={"image": {"alt": "Weights of one query against distance, with your slopes and your bias, at one position of the sliders."}}
 def draw(heads, head, distance, better):
     """The weights of the last of 400 queries, with a needle `distance` keys back that is `better` logits better."""
     keys = torch.arange(400)
@@ -166,7 +167,7 @@ def draw(heads, head, distance, better):
     plt.show()
 
 
-_ = interact(
+interact(
     draw,
     heads=SelectionSlider(options=[2, 4, 8, 12, 16], value=8, description="heads"),
     head=IntSlider(value=1, min=1, max=16, description="head"),
@@ -188,7 +189,7 @@ display(decay.with_function(slopes=slopes, bias=bias))
 # Python's documentation. **Predict** before you run: which learns faster? Which one stands a text eight times as long?
 
 
-# %%
+# %% mystnb={"image": {"alt": "Loss against training step, one curve a model."}}
 class MyBias(torch.nn.Module):
     """What stands at the place `bias`: called with q, k and the positions of both."""
 
@@ -231,7 +232,7 @@ for name, values in losses.items():
 # Beside the book's frozen results: five seeds each, trained for longer. (At preset `nano` the windows are shorter than the
 # book's, so your models are left out of the drawing.)
 
-# %%
+# %% mystnb={"image": {"alt": "Loss on the same targets against context length, the frozen results with error bars, solid for the whole context and dashed with attention cut."}}
 frozen = load_results("train_short_test_long")
 comparable = settings.lengths == frozen["lengths"]
 display(

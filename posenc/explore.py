@@ -113,6 +113,7 @@ __all__ = [
     "Slider",
     "all_explorables",
     "explorable",
+    "interact",
     "load",
     "slider",
 ]
@@ -921,7 +922,8 @@ class Explorable:
         prefix = f"explorable-{os.urandom(4).hex()}"
         caption = (
             f'<figcaption><p><span class="caption-text">{_text(self.title)}</span></p>'
-            f'<div class="legend"><p>{_text(self.alt)}</p></div></figcaption>'
+            f'<div class="legend"><details><summary>What to see</summary><p>{_text(self.alt)}</p></details></div>'
+            "</figcaption>"
         )
         if os.environ.get("POSENC_BOOK"):
             # The site's page brings the player; the extension puts the site's path in place of `posenc-static`.
@@ -932,6 +934,23 @@ class Explorable:
         body = self.body_html(prefix, None, inline=True)
         figure = f'<figure class="explorable explorable-notebook" id="{prefix}">{body}{caption}</figure>'
         return figure + style + _loader(prefix)
+
+
+def interact(function, **sliders):
+    r"""`ipywidgets.interact`; in the built book, where no kernel answers, one picture at the sliders' first values.
+
+    Arguments:
+        function: draws with matplotlib; called with the sliders' values by name.
+        sliders: widgets, or whatever `ipywidgets.interact` takes.
+    """
+    import ipywidgets
+
+    if not os.environ.get("POSENC_BOOK"):
+        ipywidgets.interact(function, **sliders)
+        return
+    widgets = ipywidgets.interactive(function, {"manual": True}, **sliders).kwargs_widgets
+    function(**{widget._kwarg: widget.get_interact_value() for widget in widgets})
+    print("One position of the sliders. Open the lab in Colab or JupyterLab to move them.")
 
 
 PICTURE_WIDTH = 680

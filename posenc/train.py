@@ -266,7 +266,7 @@ def train_with(method, settings, seed=0, corpus=None, device=None, live=False, p
     curve = LiveCurve(settings.steps, name) if live else None
 
     losses, started = [], time.perf_counter()
-    bar = tqdm(range(settings.steps), desc=name, disable=not progress)
+    bar = tqdm(range(settings.steps), desc=name, disable=not progress or "POSENC_BOOK" in os.environ)
     for step in bar:
         starts = torch.randint(len(text) - settings.length, (settings.batch, 1), generator=batches).to(device)
         chunk = text[starts + span]  # [batch, length + 1]
@@ -488,8 +488,11 @@ def verdict(results, method, claim=None):
     else:
         outcome = "within the spread"
     shortest, longest = results["lengths"][0], results["lengths"][-1]
-    moved = f"{'rises' if change > 0 else 'falls'} by {abs(change):.3f} ± {spread:.3f} nats per character"
-    beside = f"{abs(gap):.3f} ± {gap_spread:.3f} nats {'above' if gap > 0 else 'below'}"
+    digits = 3 if max(abs(change), spread) >= 5e-4 else 4
+    moved = f"{'rises' if change > 0 else 'falls'} by {abs(change):.{digits}f} ± {spread:.{digits}f} nats per character"
+    beside = (
+        "level with" if abs(gap) < 5e-4 else f"{abs(gap):.3f} ± {gap_spread:.3f} nats {'above' if gap > 0 else 'below'}"
+    )
     predicted = "a rise of" if claim == "rises" else "no rise of"
     words = (
         f"{METHODS[method].title}: from {shortest} to {longest} characters of context the loss {moved}, and ends "
@@ -673,7 +676,7 @@ def plot_short_long(results, methods=None, highlight=None, own=None):
     ticks = sorted({*lengths, *(length for losses in (own or {}).values() for length in losses["lengths"])})
     axes.set_xticks(ticks, [str(length) for length in ticks])
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.set(xlabel="context, characters", ylabel="loss on the same targets, nats per character")
+    axes.set(xlabel="context, characters", ylabel="loss on the same targets,\nnats per character")
     figure.legend(loc="outside right upper", frameon=False, fontsize="small")
     return figure
 

@@ -534,3 +534,15 @@ def test_colab_links_come_from_pyproject(site_parts, tmp_path, monkeypatch):
     monkeypatch.setattr(site_parts, "ROOT", tmp_path)
     wanted = "https://colab.research.google.com/github/someone/fork/blob/v1.2/notebooks/rope.ipynb"
     assert site_parts.colab_url("rope") == wanted
+
+
+def test_interact_draws_once_where_no_kernel_answers(monkeypatch, capsys):
+    from ipywidgets import IntSlider
+
+    from posenc.explore import interact
+
+    calls = []
+    monkeypatch.setenv("POSENC_BOOK", "1")
+    assert interact(lambda **values: calls.append(values), m=IntSlider(7, min=0, max=9), kind=["a", "b"]) is None
+    assert calls == [{"m": 7, "kind": "a"}]
+    assert "Colab" in capsys.readouterr().out

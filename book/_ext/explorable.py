@@ -74,8 +74,11 @@ class ExplorableDirective(SphinxDirective):
         body = body.replace('<div class="explorable-body"', f'<div class="explorable-body" data-src="{name}"', 1)
         figure += nodes.raw("", body, format="html")
         figure += nodes.caption("", "", nodes.Text(shown.title))
+        # Folded, so that it doesn't answer the question that stands before the figure.
         legend = nodes.legend()
+        legend += nodes.raw("", "<details><summary>What to see</summary>", format="html")
         legend += nodes.paragraph("", "", nodes.Text(shown.alt))
+        legend += nodes.raw("", "</details>", format="html")
         if self.content:
             self.state.nested_parse(self.content, self.content_offset, legend)
         figure += legend

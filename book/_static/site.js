@@ -24,4 +24,8 @@
     const math = window.MathJax && window.MathJax.startup && window.MathJax.startup.promise;
     if (math) math.then(mark); else mark();
   });
+  // Paper can't unfold.
+  window.addEventListener("beforeprint", () => {
+    for (const folded of document.querySelectorAll("figure.explorable details")) folded.open = true;
+  });
 })();
