@@ -61,8 +61,9 @@ def sinusoidal(base=10000.0, *, embed_at="input", layout="interleaved", volume=1
         base, layout: see `table`.
         embed_at: "input" adds once to the embeddings (the paper); "layer_qk" in each layer to what queries and keys
             are made from; "layer_qkv" to the values too.
-        volume: factor on the encoding. 1 is the paper's, for embeddings of variance 1: the paper initializes them at
-            variance 1/C and multiplies by sqrt(C). Multiplying PyTorch's N(0, 1) embeddings by sqrt(C) drowns it.
+        volume: factor on the encoding. 1 is the paper's, for embeddings of variance 1: the paper multiplies its
+            embeddings by sqrt(C), and tensor2tensor, its code, initializes them at variance 1/C. Multiplying PyTorch's
+            N(0, 1) embeddings by sqrt(C) drowns it.
     Paper: arXiv 1706.03762, section 3.5. Chapter: Sinusoidal.
     """
     check_number("base", base, above=0)

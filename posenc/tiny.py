@@ -50,10 +50,10 @@ class Decoder(nn.Module):
             `Encoding`: a new one each time, or the same one where layers share it.
     An encoding with `embed_at="input"` acts once, before layer 0: it is layer 0's; those of later layers are left out.
 
-    Convention: embeddings start with variance 1/C and are multiplied by sqrt(C), as in "Attention is all you need", so
-    that they stand at variance 1 beside a sinusoid of volume 1. This holds for every method, with or without
-    anything added there: a difference between two methods is then not one of scale. The head is a matrix of its own.
-    No dropout.
+    Convention: embeddings start with variance 1/C, as in tensor2tensor, and are multiplied by sqrt(C), as "Attention
+    is all you need" says, so that they stand at variance 1 beside a sinusoid of volume 1. This holds for every method,
+    with or without anything added there: a difference between two methods is then not one of scale. The head is a
+    matrix of its own. No dropout.
     Errors: TypeError or ValueError naming the argument.
     Chapter: Four places.
     """
