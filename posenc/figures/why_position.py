@@ -132,7 +132,11 @@ shuffle = explorable(
         "layout": ["sentence"],
     },
     sentence=slider(list(ORDERS), label="read as", default="the man bit a dog"),
-    position=slider(list(POSITIONS), label="position"),
+    position=slider(
+        list(POSITIONS),
+        label="position",
+        format=lambda value: "ALiBi (symmetric without a mask)" if value == "ALiBi" else value,
+    ),
     mask=slider(list(MASKS), label="a word sees"),
     depth=slider([1, 2], label="layers", format=lambda value: f"{value} layer{'s' * (value > 1)}"),
 )
