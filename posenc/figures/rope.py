@@ -18,6 +18,13 @@ def _power(value):
     return f"{value:,.0f}"
 
 
+def _words(value, digits):
+    r"""A number for a readout: thousands separated, a true minus sign, none before a zero, a dash for nan."""
+    if math.isnan(value):
+        return "–"
+    return f"{round(value, digits) + 0.0:,.{digits}f}".replace("-", "−")
+
+
 # Two vectors turn, their score stays
 
 
@@ -66,10 +73,15 @@ def _invariance(m, n, shift, base, pair, *, rotate=rope.rotate):
     distances, curve = torch.arange(-20, 21), _curve(base, rotate)[:, pair]
     score = float(q[pair] @ k[pair])
     ghost = dict(color=COLORS["gray"], width=1.5, dash="dot")
+    before = 0.72 * torch.stack((query[pair], key[pair]))
     data = [
         dict(
             type="scatter", name="both before turning", mode="lines", line=ghost, hoverinfo="skip",
             x=[query[pair, 0].item(), 0, key[pair, 0].item()], y=[query[pair, 1].item(), 0, key[pair, 1].item()],
+        ),
+        dict(
+            type="scatter", name="q and k before turning", mode="text", text=["q at 0", "k at 0"], hoverinfo="skip",
+            x=before[:, 0], y=before[:, 1], textfont=dict(size=14, color=COLORS["gray"]), showlegend=False,
         ),
         _arrow("query, turned to m + shift", q[pair], COLORS["blue"], "solid"),
         _arrow("key, turned to n + shift", k[pair], COLORS["orange"], "dash"),
@@ -92,9 +104,12 @@ def _invariance(m, n, shift, base, pair, *, rotate=rope.rotate):
         yaxis2=dict(range=[-1.5, 1.5], domain=[0, 0.22], anchor="x2", title=dict(text="q · k")),
     )
     return dict(data=data, layout=layout), {
-        "score": score,
-        "whole": float((q * k).sum()),
-        "period": 2 * math.pi / base ** (-pair / PAIRS),
+        "query": m + shift,
+        "key": n + shift,
+        "distance": _words(m - n, 0),
+        "score": _words(score, 4),
+        "whole": _words(float((q * k).sum()), 4),
+        "period": _words(2 * math.pi / base ** (-pair / PAIRS), 1),
     }
 
 
@@ -102,18 +117,23 @@ rotation_invariance = explorable(
     _invariance,
     title="Two vectors turn, their score stays",
     alt="Above, one pair of lanes drawn as a plane: a query arrow and a dashed key arrow start at the origin, and "
-    "their directions before turning are dotted. The shift slider turns both arrows by the same angle. Below, the "
-    "score of this pair against the distance m − n, with a diamond at the distance now: it moves with m and with n, "
-    "never with the shift.",
-    readout="this pair: q · k = {score:.4f}; all 8 pairs: {whole:.4f}; one turn takes {period:.1f} tokens",
+    "their directions before turning, at position 0, are dotted. The shift slider turns both arrows by the same "
+    "angle. Below, the score of this pair against the distance m − n, with a diamond at the distance now: it moves "
+    "with m and with n, never with the shift.",
+    readout="query at {query:d}, key at {key:d}: distance {distance}; this pair: q · k = {score}; "
+    "all 8 pairs: {whole}; one turn takes {period} tokens",
     depends={
         "both before turning": ["pair"],
+        "q and k before turning": ["pair"],
         "query, turned to m + shift": [("m", "shift"), "base", "pair"],
         "key, turned to n + shift": [("n", "shift"), "base", "pair"],
         "q": [("m", "shift"), "base", "pair"],
         "k": [("n", "shift"), "base", "pair"],
         "score of this pair at every distance": ["base", "pair"],
         "score now": [("m", "-n"), "base", "pair"],
+        "readout.query": [("m", "shift")],
+        "readout.key": [("n", "shift")],
+        "readout.distance": [("m", "-n")],
         "readout.score": [("m", "-n"), "base", "pair"],
         "readout.whole": [("m", "-n"), "base"],
         "readout.period": ["base", "pair"],
@@ -218,9 +238,9 @@ def _by_distance(kind, dim, base, span, head, *, rotate=rope.rotate):
         yaxis=dict(range=[low, high], title=dict(text=name)),
     )
     readouts = {
-        "near": float(mean[0]),
-        "far": float(mean[1:].mean()),
-        "wide": float(spread[1:].mean()) if len(spread) else math.nan,
+        "near": _words(float(mean[0]), 2),
+        "far": _words(float(mean[1:].mean()), 2),
+        "wide": _words(float(spread[1:].mean()) if len(spread) else math.nan, 2),
     }
     return dict(data=data, layout=layout), readouts
 
@@ -235,9 +255,9 @@ score_by_distance = explorable(
     title="Score against distance: does RoPE decay?",
     alt="A curve of the score of a query and a key against the distance between them, with a band for the spread. For "
     "random vectors the mean stays at zero and the band keeps its width at every distance. For a key equal to its "
-    "query the curve falls from a peak and then wavers. For a trained head, a dashed curve goes on beyond the "
-    "distances that were measured.",
-    readout="mean at distance 0: {near:.2f}; mean at the other distances: {far:.2f}; spread there: {wide:.2f}",
+    "query the curve falls from a peak and then wavers. A trained head was measured up to distance "
+    f"{len(TRAINED['heads'][0]['mean']) - 1}; a dashed curve, its content held, goes on beyond.",
+    readout="mean at distance 0: {near}; mean at the other distances: {far}; spread there: {wide}",
     depends={
         "one draw": _RANDOM,
         "content held, distance alone moves": ["kind", "span", "head"],
@@ -245,10 +265,10 @@ score_by_distance = explorable(
         "layout": ["kind", "dim", "span", "head"],
     },
     kind=slider(["random q and k", "q = k, random", "the averaged bound", "a trained head"], label="vectors"),
-    dim=slider([16, 64, 128], label="head size D (untrained)", default=64),
-    base=slider([100, 10_000, 500_000], label="base b (untrained)", default=10_000, format=_power),
+    dim=slider([16, 64, 128], label="head size D (untrained only)", default=64),
+    base=slider([100, 10_000, 500_000], label="base b (untrained only)", default=10_000, format=_power),
     span=slider(SPANS, label="distances up to", format=_power),
-    head=slider(range(len(TRAINED["heads"])), label="trained head", format=_head),
+    head=slider(range(len(TRAINED["heads"])), label="head (trained only)", format=_head),
 )
 
 
@@ -273,15 +293,15 @@ def _seen(trained, target, base, pair):
     data = [
         dict(
             type="scatter", name="a full turn", mode="lines", x=around[0], y=around[1], hoverinfo="skip",
-            line=dict(color=COLORS["gray"], width=1, dash="dot"),
+            line=dict(color=COLORS["gray"], width=1, dash="dot", shape="spline"),
         ),
         dict(
             type="scatter", name="angles seen in training", mode="lines", x=inner[0], y=inner[1], hoverinfo="skip",
-            line=dict(color=COLORS["blue"], width=7),
+            line=dict(color=COLORS["blue"], width=7, shape="spline"),
         ),
         dict(
             type="scatter", name="angles that the target length asks for", mode="lines", x=outer[0], y=outer[1],
-            line=dict(color=COLORS["orange"], width=3, dash="dash"), hoverinfo="skip",
+            line=dict(color=COLORS["orange"], width=3, dash="dash", shape="spline"), hoverinfo="skip",
         ),
         dict(
             type="bar", name="part of the circle seen", x=pairs, y=seen, xaxis="x2", yaxis="y2",
@@ -307,7 +327,7 @@ def _seen(trained, target, base, pair):
     )
     return dict(data=data, layout=layout), {
         "blind": int((new > 0).sum()),
-        "period": 2 * math.pi / frequencies[pair].item(),
+        "period": _words(2 * math.pi / frequencies[pair].item(), 0),
     }
 
 
@@ -318,7 +338,7 @@ seen_angles = explorable(
     "shows, a dashed outer arc for those that the target length asks for. Below, a bar for each of 64 pairs: the "
     "fast pairs on the left have seen the whole circle, the slow pairs on the right only a part of it, and a hatched "
     "piece on top is what the target length adds.",
-    readout="{blind:d} of 64 pairs meet angles that training never showed; this pair turns once in {period:.0f} tokens",
+    readout="{blind:d} of 64 pairs meet angles that training never showed; this pair turns once in {period} tokens",
     depends={
         "a full turn": [],
         "angles seen in training": ["trained", "base", "pair"],
