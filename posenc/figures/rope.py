@@ -73,7 +73,9 @@ def _invariance(m, n, shift, base, pair, *, rotate=rope.rotate):
     distances, curve = torch.arange(-20, 21), _curve(base, rotate)[:, pair]
     score = float(q[pair] @ k[pair])
     ghost = dict(color=COLORS["gray"], width=1.5, dash="dot")
-    before = 0.72 * torch.stack((query[pair], key[pair]))
+    lines = torch.stack((query[pair], key[pair]))
+    beside = torch.stack((-lines[:, 1], lines[:, 0]), dim=-1) / lines.norm(dim=-1, keepdim=True)
+    before = 0.72 * lines + 0.16 * beside  # labels stand beside their dotted lines
     data = [
         dict(
             type="scatter", name="both before turning", mode="lines", line=ghost, hoverinfo="skip",
