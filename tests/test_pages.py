@@ -1,12 +1,14 @@
 r"""The built book in a real browser, with the network off."""
 
+import html
 import math
 import random
+import re
 import time
 
 import numpy as np
 import pytest
-from conftest import SITE, missing
+from conftest import ROOT, SITE, missing
 
 from posenc import explore
 
@@ -462,3 +464,29 @@ def test_a_notebook_output_stands_alone(theme, one, tmp_path, monkeypatch, open_
         assert page.evaluate("location.hash") == ""
     finally:
         page.context.close()
+
+
+def secrets():
+    r"""What only instructors have: solved bodies of the labs, and the paragraphs of written solutions."""
+    course = ROOT / "course"
+    for path in sorted(course.glob("*.py")):
+        for body in re.findall(r"### BEGIN SOLUTION\n(.*?)### END SOLUTION", path.read_text("utf-8"), re.S):
+            yield path.name, squeezed(body)
+    for path in sorted(course.glob("*_solutions.md")):
+        for paragraph in path.read_text("utf-8").split("\n\n"):
+            yield path.name, squeezed(paragraph)
+
+
+def squeezed(text):
+    return re.sub(r"\s+", "", text)
+
+
+def test_no_solution_is_anywhere_in_the_built_tree(site):
+    """Search index and data files included; short fragments would be found by chance and are left out."""
+    found = [(name, text) for name, text in secrets() if len(text) >= 60]
+    assert len(found) > 40
+    for path in site.glob("**/*"):
+        if path.suffix in (".html", ".js", ".json", ".txt", ".md", ".py", ".ipynb") and path.is_file():
+            shown = squeezed(html.unescape(re.sub(r"<[^>]+>", "", path.read_text("utf-8", errors="replace"))))
+            for name, text in found:
+                assert text not in shown, f"{path.relative_to(site)} holds, from {name}: {text[:80]}"
