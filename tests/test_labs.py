@@ -225,7 +225,10 @@ def outputs(notebook):
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             if output.output_type == "stream" and output.name == "stdout":
-                shown.append((cell.id, re.sub(r"\d+(\.\d+)? ?(s|ms|min|seconds|minutes)\b", "TIME", output.text)))
+                text = re.sub(r"\d+(\.\d+)? ?(s|ms|min|seconds|minutes)\b", "TIME", output.text)
+                if shown and shown[-1][0] == cell.id and len(shown[-1]) == 2:  # one print may arrive in two messages
+                    text = shown.pop()[1] + text
+                shown.append((cell.id, text))
             elif output.output_type in ("display_data", "execute_result"):
                 kinds = {kind: value for kind, value in output.data.items() if "widget" not in kind}
                 shown.append((cell.id, kinds.get("text/plain"), kinds.get("image/png")))
