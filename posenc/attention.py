@@ -4,9 +4,12 @@ import math
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
 
 from .encoding import At, Encoding, softmax
 from .errors import UnsupportedError, check_bool, check_choice, check_int, check_number, check_tensor
+
+IMPLS = ("auto", "torch", "sdpa", "triton")
 
 
 def attention(
@@ -39,7 +42,8 @@ def attention(
             `mask=valid[:, None, None, :]`. Packing: `mask=segment[:, None, :, None] == segment[:, None, None, :]`.
         scale: factor on q.k, default 1/sqrt(D).
         gates: [B, H, Tk], for encodings that read gates.
-        impl: "torch", "triton" or "auto"; see `explain_impl`.
+        impl: "torch" (the lines below, which define the result), "sdpa" (PyTorch's own fused attention in the place of
+            their last five), "triton" or "auto"; see `explain_impl`.
         return_weights: True returns (output, weights [B, H, Tq, Tk]).
     Returns: [B, H, Tq, Dv] in the dtype of v. A query that sees nothing gets exact zeros.
     Errors: TypeError or ValueError naming the argument; UnsupportedError where the encoding does not define what is
@@ -48,7 +52,7 @@ def attention(
     """
     encoding = Encoding() if encoding is None else encoding
     _check_inputs(q, k, v, encoding, causal, scale, gates, return_weights)
-    choose_impl(impl, encoding)
+    fused = choose_impl(impl, encoding, return_weights)[0] == "sdpa"
     at = locate(q, k, encoding, pos_q, pos_k, causal, mask, gates)
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
 
@@ -56,6 +60,8 @@ def attention(
     k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)  # [B, H, Tk, D]
     if encoding.rotate is not None:
         q, k = encoding.rotate(q, k, at)
+    if fused:
+        return _sdpa(q, k, v, at, scale, plain=causal and mask is None)
     scores = (q @ k.transpose(-2, -1)).to(accumulation_dtype(q)) * scale  # [B, H, Tq, Tk]
     if encoding.bias is not None:
         scores = scores + encoding.bias(q, k, at)
@@ -95,16 +101,34 @@ def locate(q, k, encoding, pos_q=None, pos_k=None, causal=True, mask=None, gates
     return At(pos_q, pos_k, visible, gates)
 
 
-def choose_impl(impl, encoding):
-    r"""Return (implementation, reason) for `impl` in "auto", "torch", "triton". Decides from declared capability."""
-    check_choice("impl", impl, ("auto", "torch", "triton"))
+def _sdpa(q, k, v, at, scale, plain):
+    """The softmax of q.k by PyTorch's fused function, which never holds the weights [B, H, Tq, Tk]."""
+    if plain and q.shape[2] == k.shape[2]:
+        return scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale)
+    output = scaled_dot_product_attention(q, k, v, attn_mask=at.visible, scale=scale)
+    return output.masked_fill(~at.visible.any(-1, keepdim=True), 0.0)  # a query that sees nothing
+
+
+def choose_impl(impl, encoding, return_weights=False):
+    r"""Return (implementation, reason) for `impl` in `IMPLS`. Decides from declared capability."""
+    check_choice("impl", impl, IMPLS)
     if impl == "triton":
         raise UnsupportedError(
             f"impl='triton': posenc has no Triton kernel for an encoding at {encoding.places or 'no place'} yet; "
             f"impl='torch' (or 'auto') computes it"
         )
-    reason = "asked for" if impl == "torch" else "no Triton kernel is there yet, the PyTorch reference serves all"
-    return "torch", reason
+    if impl == "torch":
+        return "torch", "asked for"
+    if encoding.weigh is not None or encoding.bias is not None:
+        place = "bias" if encoding.weigh is None else "weigh"
+        obstacle = f"the encoding acts at {place!r}, which PyTorch's fused attention does not serve in every dtype"
+    elif return_weights:
+        obstacle = "return_weights=True asks for weights that fused attention never holds"
+    else:
+        return "sdpa", "asked for" if impl == "sdpa" else "PyTorch's fused attention serves a softmax without bias"
+    if impl == "sdpa":
+        raise UnsupportedError(f"impl='sdpa': {obstacle}; impl='torch' (or 'auto') computes it")
+    return "torch", f"{obstacle}, and no Triton kernel is there yet"
 
 
 def explain_impl(encoding=None, impl="auto"):
@@ -172,7 +196,7 @@ class SelfAttention(nn.Module):
             _check_encoding(encoding)
         check_bool("causal", causal)
         check_bool("bias", bias)
-        check_choice("impl", impl, ("auto", "torch", "triton"))
+        check_choice("impl", impl, IMPLS)
         self.dim, self.num_heads, self.num_kv_heads, self.head_dim = dim, num_heads, num_kv_heads, head_dim
         self.causal, self.impl = causal, impl
         self.encoding = Encoding() if encoding is None else encoding

@@ -122,15 +122,45 @@ def test_two_methods_at_one_place_are_refused():
         posenc.compose(posenc.make("rope", head_dim=8), posenc.make("rope", head_dim=8))
 
 
-def test_triton_says_that_it_is_not_there_and_auto_takes_torch(capsys):
+def test_triton_says_that_it_is_not_there_and_auto_takes_what_serves(capsys):
     q = random(1, 2, 5, 8)
     with pytest.raises(posenc.UnsupportedError, match="impl='triton'.*impl='torch'"):
         attention(q, q, q, posenc.make("rope", head_dim=8), impl="triton")
-    assert torch.equal(attention(q, q, q, impl="auto"), attention(q, q, q, impl="torch"))
+    assert torch.equal(attention(q, q, q, impl="auto"), attention(q, q, q, impl="sdpa"))
+    alibi = posenc.make("alibi", num_heads=2)
+    assert torch.equal(attention(q, q, q, alibi, impl="auto"), attention(q, q, q, alibi, impl="torch"))
     line = posenc.explain_impl(posenc.make("rope", head_dim=8))
-    assert capsys.readouterr().out.strip() == line and "'torch'" in line
+    assert capsys.readouterr().out.strip() == line and "'sdpa'" in line
+    assert "'torch'" in posenc.explain_impl(alibi) and "'bias'" in posenc.explain_impl(alibi)
     with pytest.raises(posenc.UnsupportedError):
         posenc.explain_impl(impl="triton")
+    for refused in (
+        lambda: attention(q, q, q, alibi, impl="sdpa"),
+        lambda: attention(q, q, q, posenc.make("stickbreaking"), impl="sdpa"),
+        lambda: attention(q, q, q, impl="sdpa", return_weights=True),
+    ):
+        with pytest.raises(posenc.UnsupportedError, match="impl='sdpa'.*impl='torch'"):
+            refused()
+
+
+@pytest.mark.parametrize("causal", (True, False), ids=("causal", "both-ways"))
+@pytest.mark.parametrize("masked", (True, False), ids=("mask", "no-mask"))
+@pytest.mark.parametrize("queries,keys", ((7, 7), (3, 7), (7, 3), (1, 7)), ids=str)
+@pytest.mark.parametrize("encoding", (None, posenc.make("rope", head_dim=8)), ids=("nope", "rope"))
+def test_fused_attention_returns_what_the_reference_returns(encoding, queries, keys, masked, causal):
+    q, k, v = (random(2, heads, length, 8).requires_grad_() for heads, length in ((4, queries), (2, keys), (2, keys)))
+    mask = torch.rand(queries, keys, generator=torch.Generator().manual_seed(1)) < 0.6 if masked else None
+    if masked:
+        mask[0] = False  # a query that sees nothing
+    places = {"pos_q": torch.arange(queries) + 40, "pos_k": torch.arange(keys) + 5} if queries != keys else {}
+    results, out_grad = [], random(2, 4, queries, 8)
+    for impl in ("torch", "sdpa"):
+        out = attention(q, k, v, encoding, causal=causal, mask=mask, scale=0.7, impl=impl, **places)
+        results.append((out, *torch.autograd.grad(out, (q, k, v), out_grad)))
+    for name, a, b in zip(("output", "q", "k", "v"), *results):
+        assert (a - b).abs().max() < 1e-12, name
+    if masked:
+        assert not results[1][0][:, :, 0].any()
 
 
 def test_self_attention_keeps_values_free_of_position_at_layer_qk():
