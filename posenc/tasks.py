@@ -1,0 +1,637 @@
+r"""What the small models are trained and tested on: text, and seven tasks that separate methods.
+
+    task = TASKS["flipflop"]
+    print(task.example())                                       # w 1 i 0 r [1] ...: the answers in brackets
+    tokens, targets = task.batch(torch.Generator().manual_seed(0), size=32, length=64)
+    for name, options in task.tests(64).items():                # "in", and what lies outside of training
+        task.batch(generator, 32, **{"length": 64, **options})
+
+The same seed gives the same batch. A target that is `IGNORE` is not scored.
+
+Chapter: How to measure position, Does it learn?
+"""
+
+import functools
+import hashlib
+import inspect
+import random
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from .errors import check_int, check_number, check_tensor, nearest
+
+IGNORE = -100  # what torch's cross_entropy leaves out by default
+
+
+class Batch(NamedTuple):
+    r"""What the model reads, and what it should say."""
+
+    tokens: Tensor  # [B, T] int64
+    targets: Tensor  # [B, T] int64: at i the token to say after tokens[:, :i+1] (masked: the one at i), or IGNORE
+
+
+@dataclass(frozen=True)
+class Task:
+    r"""Something to learn: a generator of batches, and the settings in which it is tested.
+
+    Fields:
+        name, title, description: its key in `TASKS`, its name in the book, and what it asks for, with the paper.
+        vocabulary: one readable string a token.
+        make: make(generator, size, *, length, **options) -> Batch. Use `batch`, which checks the arguments.
+        tests: tests(length) -> {name: options} for a training length. The first, "in", is what training draws from;
+            in the others something lies outside of it. Options may hold a length of their own.
+        words: what each of these tests changes.
+        causal: False where a model may look both ways.
+    """
+
+    name: str
+    title: str
+    vocabulary: tuple[str, ...]
+    make: Callable
+    tests: Callable
+    words: dict[str, str]
+    causal: bool = True
+    description: str = ""
+
+    def batch(self, generator, size, length, **options):
+        r"""`size` sequences of `length` tokens, drawn with a torch.Generator on the CPU and nothing else.
+
+        Errors: TypeError or ValueError naming the argument.
+        """
+        if not isinstance(generator, torch.Generator) or generator.device.type != "cpu":
+            raise TypeError(f"generator={generator!r} must be a torch.Generator on the CPU")
+        check_int("size", size)
+        check_int("length", length)
+        known = [
+            name for name in inspect.signature(self.make).parameters if name not in ("generator", "size", "length")
+        ]
+        for name in options:
+            if name not in known:
+                raise ValueError(
+                    f"{name}={options[name]!r} is no option of task {self.name!r}; "
+                    f"known: {', '.join(known)}.{nearest(name, known)}"
+                )
+        return self.make(generator, size, length=length, **options)
+
+    def example(self, length=32, seed=0, **options):
+        r"""One sequence to read: the answers that are scored stand in brackets; in a masked text, read→answer."""
+        check_int("seed", seed, minimum=0)
+        tokens, targets = (
+            part[0].tolist() for part in self.batch(torch.Generator().manual_seed(seed), 1, length, **options)
+        )
+        between = "" if self.name in ("text", "masked") else " "
+        if not self.causal:
+            return between.join(
+                self.vocabulary[token]
+                if target == IGNORE
+                else f"[{self.vocabulary[token].replace('[MASK]', 'MASK')}→{self.vocabulary[target]}]"
+                for token, target in zip(tokens, targets)
+            )
+        scored = [False] + [target != IGNORE for target in targets]
+        shown = [self.vocabulary[token] for token in tokens]
+        if scored[-1]:
+            shown.append(self.vocabulary[targets[-1]])
+        scored = [False, *scored[: len(shown)], False]  # scored[i + 1] belongs to shown[i]
+        return between.join(
+            "[" * (scored[i + 1] and not scored[i]) + word + "]" * (scored[i + 1] and not scored[i + 2])
+            for i, word in enumerate(shown)
+        )
+
+
+class CorpusTask(Task):
+    r"""A task on text: its `vocabulary` is given as a function, called when asked for, so that importing loads none."""
+
+    @property
+    def vocabulary(self):
+        return self.__dict__["vocabulary"]()
+
+    @vocabulary.setter
+    def vocabulary(self, load):
+        self.__dict__["vocabulary"] = load
+
+
+# ----------------------------------------------------------------------------------------------------------- corpus
+
+
+class Corpus(NamedTuple):
+    r"""Text as numbers: `vocabulary` is the string of all characters, `train` and `held_out` index into it."""
+
+    name: str
+    sha256: str  # of the text after repeats are dropped, so of what is really trained and tested on
+    vocabulary: str
+    train: Tensor  # [characters] int64
+    held_out: Tensor
+
+    def encode(self, text):
+        """Characters to a tensor [T]. Errors: ValueError naming a character that the corpus lacks."""
+        for character in text:
+            if character not in self.vocabulary:
+                raise ValueError(f"text holds {character!r}, which is none of the corpus's characters")
+        return torch.tensor([self.vocabulary.index(character) for character in text], dtype=torch.long)
+
+    def decode(self, tokens):
+        """A tensor [T] (or a list) to characters."""
+        return "".join(self.vocabulary[int(token)] for token in tokens)
+
+
+@functools.cache
+def load_corpus():
+    r"""The documentation topics that `help()` prints, from Python's own `pydoc_data.topics`: nothing is downloaded.
+
+    Topics quote each other, so a paragraph that was already there is dropped: else a fifth of the text would stand
+    on both sides of the split. Whole topics are then dealt to training and, until a tenth of the characters is
+    reached, to the held-out part; always in the same way. The text differs between versions of Python; its sha256
+    tells which one a result is about.
+
+    Errors: FileNotFoundError where this Python lacks the module.
+    """
+    try:
+        from pydoc_data.topics import topics
+    except ImportError:
+        raise FileNotFoundError(
+            "pydoc_data.topics, the corpus, is missing from this Python; some distributions pack it apart "
+            "(python3-doc, libpython3-stdlib); a Python from python.org, conda, uv or pyenv has it"
+        ) from None
+    seen, kept = set(), {}
+    for topic in sorted(topics):
+        paragraphs = [p for p in re.split(r"\n[ \t]*\n", topics[topic].strip("\n")) if p.strip()]
+        new = list(dict.fromkeys(p for p in paragraphs if " ".join(p.split()) not in seen))
+        seen.update(" ".join(p.split()) for p in new)
+        if new:
+            kept[topic] = "\n\n".join(new) + "\n\n\n"
+    order = sorted(kept)
+    random.Random(0).shuffle(order)
+    total, held, held_names = sum(map(len, kept.values())), 0, set()
+    for topic in order:
+        if held < total / 10 and len(kept[topic]) < total / 20:  # the longest topics go to training
+            held_names.add(topic)
+            held += len(kept[topic])
+    parts = ["".join(kept[topic] for topic in order if (topic in held_names) == side) for side in (False, True)]
+    text = "".join(parts)
+    vocabulary = "".join(sorted(set(text)))
+    index = {character: i for i, character in enumerate(vocabulary)}
+    train, held_out = (torch.tensor([index[character] for character in part]) for part in parts)
+    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    return Corpus("pydoc_data.topics", digest, vocabulary, train, held_out)
+
+
+@functools.cache
+def characters():
+    """The corpus's characters, the newline made visible."""
+    return tuple("⏎" if character == "\n" else character for character in load_corpus().vocabulary)
+
+
+def draw_starts(generator, size, length, text):
+    """The text, by default the part for training, and where `size` windows in it start [size, 1]."""
+    text = load_corpus().train if text is None else text
+    check_tensor("text", text, "[characters] of integers", ndim=1)
+    if len(text) <= length:
+        raise ValueError(f"length={length} must be less than the {len(text)} characters of text")
+    starts = torch.randint(len(text) - length, (size, 1), generator=generator)
+    return text, starts
+
+
+def make_text(generator, size, *, length, text=None):
+    text, starts = draw_starts(generator, size, length, text)
+    chunk = text[starts + torch.arange(length + 1)]  # [B, length + 1]
+    return Batch(chunk[:, :-1], chunk[:, 1:])
+
+
+def make_masked(generator, size, *, length, text=None):
+    text, starts = draw_starts(generator, size, length, text)
+    original = text[starts + torch.arange(length)]  # [B, length]
+    count = max(1, round(0.15 * length))
+    chosen = torch.rand(size, length, generator=generator).topk(count).indices
+    fate = torch.rand(size, count, generator=generator)
+    letters = len(characters())
+    drawn = torch.randint(letters, (size, count), generator=generator)
+    kept = original.gather(1, chosen)
+    read = torch.where(fate < 0.8, letters, torch.where(fate < 0.9, drawn, kept))  # `letters` is [MASK]'s number
+    targets = torch.full_like(original, IGNORE).scatter(1, chosen, kept)
+    return Batch(original.scatter(1, chosen, read), targets)
+
+
+def text_tests(length):
+    held_out = load_corpus().held_out
+    tests = {"in": {}, "held out": {"text": held_out}}
+    return tests | {f"longer {n}x": {"text": held_out, "length": n * length} for n in (2, 4, 8)}
+
+
+TEXT_WORDS = {
+    "in": "The text of training, windows of the training length.",
+    "held out": "Topics that training never read.",
+    "longer 2x": "Topics that training never read, windows twice as long.",
+    "longer 4x": "Topics that training never read, windows four times as long.",
+    "longer 8x": "Topics that training never read, windows eight times as long.",
+}
+
+# ------------------------------------------------------------------------------------------------------ made up tasks
+
+LETTERS = tuple("abcdefghijklmnop")
+
+
+def next_token(sequence, scored, length):
+    r"""A Batch from sequences [B, length or length + 1] and which of their tokens are scored (bool)."""
+    targets = torch.where(scored, sequence, IGNORE)[:, 1:]
+    if targets.shape[1] < length:
+        targets = torch.cat((targets, targets.new_full((len(targets), 1), IGNORE)), dim=1)
+    return Batch(sequence[:, :length], targets)
+
+
+def as_range(name, value, low, high, why):
+    """(least, most) from a number or a pair. Errors: TypeError, ValueError unless low <= least <= most <= high."""
+    pair = value if isinstance(value, (tuple, list)) else (value, value)
+    if len(pair) != 2:
+        raise ValueError(f"{name}={value!r} must be a number or a pair (least, most)")
+    for part in pair:
+        check_int(name, part, minimum=0)
+    if low > high:
+        raise ValueError(f"{name}={value!r} is impossible: {why}")
+    if not low <= pair[0] <= pair[1] <= high:
+        raise ValueError(f"{name}={value!r} must lie within {low} to {high}: {why}")
+    return pair
+
+
+def check_length(length, least):
+    if length < least:
+        raise ValueError(f"length={length} must be at least {least} for this task")
+
+
+def draw(generator, pair, size):
+    """Whole numbers [size] between the two, both included."""
+    return torch.randint(pair[0], pair[1] + 1, size, generator=generator)
+
+
+def check_share(name, value):
+    check_number(name, value, minimum=0)
+    if value > 1:
+        raise ValueError(f"{name}={value} is a probability: it must lie within 0 to 1")
+
+
+# copy: symbols 0 .. 15, then
+START, BAR, PAD = 16, 17, 18
+
+
+def make_copy(generator, size, *, length, symbols=None):
+    check_length(length, 3)
+    most = (length - 1) // 2
+    symbols = (1, most) if symbols is None else symbols
+    pair = as_range("symbols", symbols, 1, most, f"a copy of n symbols takes 2 n + 1 tokens of length={length}")
+    n = draw(generator, pair, (size, 1))
+    string = torch.randint(len(LETTERS), (size, pair[1]), generator=generator)
+    at = torch.arange(length + 1)  # [N]
+    answer = (at > n + 1) & (at <= 2 * n + 1)  # [B, N]
+    which = torch.where(answer, at - n - 2, at - 1).clamp(0, pair[1] - 1)
+    sequence = string.gather(1, which)
+    sequence = sequence.masked_fill(at == 0, START).masked_fill(at == n + 1, BAR).masked_fill(at > 2 * n + 1, PAD)
+    return next_token(sequence, answer, length)
+
+
+def copy_tests(length):
+    most = (length - 1) // 2
+    return {
+        "in": {},
+        "longer 2x": {"length": 2 * length, "symbols": (most + 1, (2 * length - 1) // 2)},
+        "longer 4x": {"length": 4 * length, "symbols": ((2 * length - 1) // 2 + 1, (4 * length - 1) // 2)},
+    }
+
+
+# recall: values 0 .. 15, then the keys, then padding
+KEYS = 64
+
+
+def make_recall(generator, size, *, length, pairs=None):
+    check_length(length, 8)
+    pairs = (2, min(length // 4, KEYS // 4)) if pairs is None else pairs
+    most, why = min(length // 4, KEYS), f"n pairs take 4 n tokens of length={length}, and there are {KEYS} keys"
+    low, high = as_range("pairs", pairs, 1, most, why)
+    n = draw(generator, (low, high), (size, 1))
+    keys = torch.rand(size, KEYS, generator=generator).argsort(1)[:, :high] + len(LETTERS)
+    values = torch.randint(len(LETTERS), (size, high), generator=generator)
+    order = torch.rand(size, high, generator=generator).masked_fill(torch.arange(high) >= n, 2.0).argsort(1)
+    at = torch.arange(length + 1).expand(size, -1)
+    pair = at // 2  # which pair, those of the questions counted on
+    asked = (pair >= n) & (pair < 2 * n)
+    which = torch.where(asked, order.gather(1, (pair - n).clamp(0, high - 1)), pair.clamp(max=high - 1))
+    sequence = torch.where(at % 2 == 0, keys.gather(1, which), values.gather(1, which))
+    sequence = sequence.masked_fill(pair >= 2 * n, len(LETTERS) + KEYS)
+    return next_token(sequence, asked & (at % 2 == 1), length)
+
+
+def recall_tests(length):
+    most = min(length // 4, KEYS // 4)
+    return {"in": {}} | {f"more {n}x": {"length": max(length, 4 * n * most), "pairs": n * most} for n in (1, 2, 3, 4)}
+
+
+# flipflop: bits 0, 1, then
+WRITE, SKIP, READ = 2, 3, 4
+
+
+def make_flipflop(generator, size, *, length, ignore=0.8):
+    check_length(length, 3)
+    check_share("ignore", ignore)
+    steps = (length + 1) // 2
+    chance = torch.rand(size, steps, generator=generator)
+    bits = torch.randint(2, (size, steps), generator=generator)
+    does = torch.where(chance < ignore, SKIP, torch.where(chance < (1 + ignore) / 2, WRITE, READ))
+    does[:, 0], does[:, -1] = WRITE, READ
+    last = torch.where(does == WRITE, torch.arange(steps), 0).cummax(1).values  # the step of the last write
+    bits = torch.where(does == READ, bits.gather(1, last), bits)
+    scored = torch.stack((torch.zeros_like(does, dtype=torch.bool), does == READ), dim=2)
+    return next_token(torch.stack((does, bits), dim=2).flatten(1), scored.flatten(1), length)
+
+
+def flipflop_tests(length):
+    return {
+        "in": {},
+        "sparser": {"ignore": 0.98},
+        "denser": {"ignore": 0.1},
+        "longer 2x": {"length": 2 * length},
+        "longer 4x": {"length": 4 * length},
+    }
+
+
+# selective_copy: symbols 0 .. 15, then
+BLANK, SEPARATOR, PADDING = 16, 17, 18
+
+
+def make_selective_copy(generator, size, *, length, symbols=None, blanks=2.0):
+    check_length(length, 4)
+    check_number("blanks", blanks, minimum=0)
+    symbols = (1, int(length / (2 + blanks))) if symbols is None else symbols
+    why = f"n symbols among {blanks} n blanks and their copy take {2 + blanks} n tokens of length={length}"
+    low, high = as_range("symbols", symbols, 1, int(length / (2 + blanks)), why)
+    n = draw(generator, (low, high), (size, 1))
+    field = n + (n * blanks).long()  # [B, 1] how many symbols and blanks
+    string = torch.randint(len(LETTERS), (size, high), generator=generator)
+    at = torch.arange(length + 1)
+    rank = torch.rand(size, length + 1, generator=generator).masked_fill(at >= field, 2.0).argsort(1).argsort(1)
+    symbol = rank < n  # n places of the field, all choices as likely
+    answer = (at > field) & (at <= field + n)
+    which = torch.where(answer, at - field - 1, symbol.cumsum(1) - 1).clamp(0, high - 1)
+    sequence = torch.where(symbol | answer, string.gather(1, which), BLANK)
+    sequence = sequence.masked_fill(at == field, SEPARATOR).masked_fill(at > field + n, PADDING)
+    return next_token(sequence, answer, length)
+
+
+def selective_copy_tests(length):
+    most = length // 4
+    return {
+        "in": {},
+        "denser": {"symbols": (1, most), "blanks": 0.5},
+        "sparser": {"symbols": (1, most), "blanks": 6.0, "length": 8 * most},
+        "longer 2x": {"symbols": (most + 1, 2 * most), "length": 2 * length},
+        "longer 4x": {"symbols": (2 * most + 1, 4 * most), "length": 4 * length},
+    }
+
+
+# counting: digits 0 .. 9, where the digit 0 also resets, then
+ADD, PASS, ASK = 10, 11, 12
+
+
+def make_counting(generator, size, *, length, passes=0.6, asks=0.1, resets=0.1):
+    check_length(length, 3)
+    for name, share in (("passes", passes), ("asks", asks), ("resets", resets)):
+        check_share(name, share)
+    steps = length + 1
+    asked = torch.rand(size, steps, generator=generator) < asks
+    passed = torch.rand(size, steps, generator=generator) < passes
+    reset = torch.rand(size, steps, generator=generator) < resets
+    does = torch.where(asked, ASK, torch.where(passed, PASS, torch.where(reset, 0, ADD)))
+    does[:, 0] = 0
+    sums = (does == ADD).cumsum(1)
+    count = sums - torch.where(does == 0, sums, 0).cummax(1).values  # additions since the last reset
+    does = does.masked_fill((does == ADD) & (count > 9), PASS)
+    asked = does == ASK
+    place = torch.arange(steps) + asked.cumsum(1) - asked.long()  # each question before it took a token more
+    sequence = torch.zeros(size, 2 * steps, dtype=torch.long).scatter(1, place, does)
+    scored = torch.zeros(size, 2 * steps, dtype=torch.bool).scatter(1, (place + 1) * asked, asked)
+    sequence = sequence.scatter(1, (place + 1) * asked, count.clamp(max=9) * asked)  # the first token is 0 anyway
+    scored[:, 0] = False
+    return next_token(sequence[:, :steps], scored[:, :steps], length)
+
+
+def counting_tests(length):
+    return {
+        "in": {},
+        "sparser": {"passes": 0.9},
+        "denser": {"passes": 0.2},
+        "longer 2x": {"length": 2 * length},
+        "longer 4x": {"length": 4 * length},
+    }
+
+
+# needle: values 0 .. 15, then
+NEEDLE_KEYS, FILLERS = 16, 8
+FIRST_KEY, FIRST_FILLER, QUESTION = 16, 32, 40
+
+
+def make_needle(generator, size, *, length, distance=None, depth=None, needles=4, questions=4, window=None):
+    r"""Hide `needles` pairs key, value in filler, then ask for `questions` of them.
+
+    Arguments:
+        distance: how many tokens the first answer stands after its needle's value, a number or a pair (least, most)
+            to draw from. 3 is right before the question.
+        depth: instead of distance, 0 (the needle at the start) to 1 (right before the question).
+        window: no needle lies farther back than this distance. Default: all of the context.
+    """
+    check_int("needles", needles)
+    if needles > NEEDLE_KEYS:
+        raise ValueError(f"needles={needles} must be at most {NEEDLE_KEYS}, the number of keys")
+    check_int("questions", questions)
+    if questions > needles:
+        raise ValueError(f"questions={questions} must be at most needles={needles}: each is asked once")
+    first = length + 3 - 3 * questions  # where the first answer stands; filler and needles stand before first - 2
+    far, why = first - 1, f"length={length} with {questions} questions leaves that much room"
+    if window is not None:
+        check_int("window", window)
+        if window > far:
+            raise ValueError(f"window={window} must be at most {far}: {why}")
+        far, why = window, f"window={window} ends there"
+    if far < 3 + 4 * (needles - 1):  # so much is enough wherever the first of them stands
+        raise ValueError(f"needles={needles} need a length of at least {4 * needles - 3 + 3 * questions}, got {length}")
+    if depth is not None:
+        if distance is not None:
+            raise ValueError(f"depth={depth!r} and distance={distance!r} say the same: give one")
+        check_share("depth", depth)
+        distance = round(far - depth * (far - 3))
+    low, high = as_range("distance", (3, far) if distance is None else distance, 3, far, why)
+
+    # What does not depend on the length is drawn first, and the filler from the right: a longer context then asks
+    # for the same needles.
+    keys = torch.rand(size, NEEDLE_KEYS, generator=generator).argsort(1)[:, :needles] + FIRST_KEY
+    values = torch.randint(len(LETTERS), (size, needles), generator=generator)
+    asked = draw(generator, (low, high), (size, 1))
+    # The others stand a whole number of pairs from the first, so that no two overlap.
+    nearest_slot = 3 + (asked - 3) % 2  # [B, 1]
+    slots = nearest_slot + 2 * torch.arange((far - 3) // 2 + 1)  # [B, slots] distances
+    taken = (slots == asked) | (slots > far)
+    free = torch.rand(slots.shape, generator=generator).masked_fill(taken, 2.0)
+    others = slots.gather(1, free.argsort(1)[:, : needles - 1])
+    at = first - torch.cat((asked, others), dim=1)  # [B, needles] where the values stand
+
+    sequence = torch.randint(FILLERS, (length + 1, size), generator=generator).flip(0).T + FIRST_FILLER
+    sequence = sequence.scatter(1, at, values).scatter(1, at - 1, keys)
+    ends = first + 3 * torch.arange(questions)
+    sequence[:, ends - 2], sequence[:, ends - 1], sequence[:, ends] = (
+        QUESTION,
+        keys[:, :questions],
+        values[:, :questions],
+    )
+    scored = torch.zeros(size, length + 1, dtype=torch.bool)
+    scored[:, ends] = True
+    return next_token(sequence, scored, length)
+
+
+def needle_tests(length):
+    near = length - 10  # the farthest that training sees: four questions take the rest
+    tests = {"in": {}}
+    for n in (1, 2, 4, 8):
+        tests[f"near {n}x"] = {"length": n * length, "questions": 1, "distance": (3, near), "window": near}
+    for n in (2, 4, 8):
+        tests[f"far {n}x"] = {"length": n * length, "questions": 1, "distance": (near + 1, n * length - 1)}
+    return tests
+
+
+LONGER = {
+    "longer 2x": "Sequences twice as long.",
+    "longer 4x": "Sequences four times as long.",
+}
+
+TASKS = {
+    task.name: task
+    for task in (
+        CorpusTask(
+            name="text",
+            title="Text",
+            vocabulary=characters,
+            make=make_text,
+            tests=text_tests,
+            words=TEXT_WORDS,
+            description="Predict the next character of Python's own help texts. Most of what helps stands a few "
+            "characters back, so text alone rewards little long reach: that is why the other tasks are here.",
+        ),
+        CorpusTask(
+            name="masked",
+            title="Masked text",
+            vocabulary=lambda: (*characters(), "[MASK]"),
+            make=make_masked,
+            tests=text_tests,
+            words=TEXT_WORDS,
+            causal=False,
+            description="Fill in hidden characters of the same texts, looking both ways. BERT's rule (Devlin et al., "
+            "arXiv 1810.04805): 15% of the characters are asked for; of these 80% are replaced by [MASK], 10% by a "
+            "random character, and 10% stay as they are, so that the model must form an opinion on every character.",
+        ),
+        Task(
+            name="copy",
+            title="Copy",
+            vocabulary=(*LETTERS, "<", "|", "_"),
+            make=make_copy,
+            tests=copy_tests,
+            words={
+                "in": "Strings of any length that fits the training window.",
+                "longer 2x": "Strings longer than any in training, up to twice as long.",
+                "longer 4x": "Strings more than twice as long as any in training, up to four times.",
+            },
+            description="Read a string of letters, then a bar, and write the string again. Each answer stands exactly "
+            "one string before its copy, and the letters repeat, so a model must keep its place by position or by "
+            "the letters just written. The strings' length varies, so no fixed distance will do. Lengths beyond "
+            "those of training are the classic test of length generalization (Jelassi et al., arXiv 2402.01032).",
+        ),
+        Task(
+            name="recall",
+            title="Associative recall",
+            vocabulary=(*LETTERS, *(f"K{i}" for i in range(KEYS)), "_"),
+            make=make_recall,
+            tests=recall_tests,
+            words={
+                "in": "From two pairs to the most that training holds.",
+                "more 1x": "Always the most pairs that training holds.",
+                "more 2x": "Twice the most pairs that training holds.",
+                "more 3x": "Three times the most pairs that training holds.",
+                "more 4x": "Four times the most pairs that training holds.",
+            },
+            description="Read pairs of a key and a value; then every key is asked again, in random order, and its "
+            "value is wanted (multi-query associative recall: Arora et al., arXiv 2312.04927). The content says where "
+            "to look and the value stands right after it, so two layers are enough: one joins a value to the key "
+            "before it, one looks the key up. More pairs are harder, and at some number each method breaks.",
+        ),
+        Task(
+            name="flipflop",
+            title="Flip-flop",
+            vocabulary=("0", "1", "w", "i", "r"),
+            make=make_flipflop,
+            tests=flipflop_tests,
+            words={
+                "in": "Four of five instructions are to be ignored.",
+                "sparser": "Nearly all instructions are to be ignored, so the last write lies far back.",
+                "denser": "Nearly all instructions are writes and reads, so many writes compete.",
+                **LONGER,
+            },
+            description="One bit of memory: `w` writes the bit that follows, `i` ignores it, and after `r` the bit "
+            "written last is wanted (Liu et al., arXiv 2306.00946). The model must attend to the last write, however "
+            "far back it is, and to nothing else. Transformers that seem perfect in distribution glitch outside it.",
+        ),
+        Task(
+            name="selective_copy",
+            title="Selective copy",
+            vocabulary=(*LETTERS, ".", "|", "_"),
+            make=make_selective_copy,
+            tests=selective_copy_tests,
+            words={
+                "in": "Two blanks to a letter.",
+                "denser": "One blank to two letters.",
+                "sparser": "Six blanks to a letter.",
+                "longer 2x": "More letters than in training, up to twice as many, two blanks to each.",
+                "longer 4x": "More than twice as many letters as in training, up to four times, two blanks to each.",
+            },
+            description="Letters stand scattered among blanks; after the bar, write the letters in their order (Gu and "
+            "Dao, arXiv 2312.00752; CoPE tests it too: Golovneva et al., arXiv 2405.18719). How far back the next "
+            "letter stands depends on how many blanks came between, so counting tokens does not help and counting "
+            "letters does.",
+        ),
+        Task(
+            name="counting",
+            title="Counting",
+            vocabulary=(*"0123456789", "+", ".", "?"),
+            make=make_counting,
+            tests=counting_tests,
+            words={
+                "in": "Three of five instructions pass.",
+                "sparser": "Nine of ten instructions pass.",
+                "denser": "One of five instructions passes.",
+                **LONGER,
+            },
+            description="`0` resets a counter, `+` adds one, `.` passes, and after `?` the count is wanted, 0 to 9 "
+            "(after Golovneva et al., CoPE, arXiv 2405.18719). The model must count one kind of token since another "
+            "kind, not tokens. An answer, once written, may be counted on from, as a reset to that number.",
+        ),
+        Task(
+            name="needle",
+            title="Needle",
+            vocabulary=(*(str(i) for i in range(16)), *"ABCDEFGHIJKLMNOP", *"stuvwxyz", "?"),
+            make=make_needle,
+            tests=needle_tests,
+            words={
+                "in": "Needles anywhere in a context of the training length, all of them asked for.",
+                "near 1x": "One question, at the training length.",
+                "near 2x": "Twice the context, the needles no farther back than in training.",
+                "near 4x": "Four times the context, the needles no farther back than in training.",
+                "near 8x": "Eight times the context, the needles no farther back than in training.",
+                "far 2x": "Twice the context, the needle asked for farther back than any in training.",
+                "far 4x": "Four times the context, the needle asked for farther back than any in training.",
+                "far 8x": "Eight times the context, the needle asked for farther back than any in training.",
+            },
+            description="A few pairs of a key and a value hide in filler; at the end a key is named and its value is "
+            "wanted. It is the needle in a haystack of the long-context reports (Kamradt 2023; RULER: Hsieh et al., "
+            "arXiv 2404.06654), with distance under control: the context may grow while the needle stays near, or "
+            "the needle may move away. Nothing but the needle tells its value.",
+        ),
+    )
+}
