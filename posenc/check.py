@@ -1,6 +1,10 @@
-r"""Instant checks for the labs: a student's function is held against posenc's, and what is wrong is said in words."""
+r"""Instant checks for the labs: a student's function is held against posenc's, and what is wrong is said in words.
+
+`python -m posenc.check submission.ipynb` grades a lab that was downloaded from anywhere; see `posenc.grade`.
+"""
 
 import inspect
+import sys
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +26,7 @@ class Exercise:
     cases: tuples of arguments, or a function without arguments that returns them (seeded, so that each call returns
         the same). Make them tell the mistakes apart: odd shapes, no symmetric values, no zeros.
     tolerance: greatest error allowed, relative to max(1, |expected|).
+    points: what it is worth; the graded cell in course/ says the same.
     mistakes: what is wrong in words ("the sign of the sine is flipped") -> a function that goes wrong in that way.
     """
 
@@ -29,6 +34,7 @@ class Exercise:
     reference: Callable
     cases: Sequence[tuple] | Callable[[], Sequence[tuple]]
     tolerance: float = 1e-6
+    points: int = 1
     mistakes: dict[str, Callable] = field(default_factory=dict)
 
     def arguments(self):
@@ -249,3 +255,9 @@ def _describe(reference, case):
         elif value is None or isinstance(value, (bool, int, float, str)):
             words.append(f"{name}={value!r}")
     return ", ".join(words) or "no arguments"
+
+
+if __name__ == "__main__":
+    from posenc.grade import main
+
+    sys.exit(main())

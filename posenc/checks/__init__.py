@@ -1,4 +1,8 @@
-"""The exercises of the labs: one module a method, each with a table `EXERCISES` (name -> `posenc.check.Exercise`)."""
+"""The exercises of the labs: one module a method, each with a table `EXERCISES` (name -> `posenc.check.Exercise`).
+
+An exercise is named as the function that the student writes. `ON_PAPER` is what the answers in prose are worth, which
+a person grades.
+"""
 
 import importlib
 import pkgutil
@@ -11,6 +15,16 @@ def methods():
     return sorted(module.name for module in pkgutil.iter_modules(__path__))
 
 
+def of(method):
+    """The exercises of a method's lab, {name: `Exercise`}, in the lab's order."""
+    return importlib.import_module(f"{__name__}.{method}").EXERCISES
+
+
+def on_paper(method):
+    """The points of a method's lab that a person gives."""
+    return importlib.import_module(f"{__name__}.{method}").ON_PAPER
+
+
 def find(name):
     r"""Return the `Exercise` called "method.exercise", such as "rope.rotate".
 
@@ -21,7 +35,7 @@ def find(name):
     method, _, exercise = name.partition(".")
     if method not in methods():
         raise ValueError(f"name={name!r}: no method {method!r} has exercises.{nearest(method, methods())}")
-    exercises = importlib.import_module(f"{__name__}.{method}").EXERCISES
+    exercises = of(method)
     if exercise not in exercises:
         known = ", ".join(exercises)
         raise ValueError(

@@ -118,9 +118,12 @@ def _positions():
     yield torch.tensor([1000, 1001]), torch.tensor([990, 999, 1000]), slopes(3).double()
 
 
+ON_PAPER = 3  # points
+
 EXERCISES = {
     "slopes": Exercise(
         title="Exercise 1, slopes",
+        points=3,
         reference=slopes,
         cases=[(8,), (4,), (1,), (12,), (6,), (112,)],
         mistakes={
@@ -139,6 +142,7 @@ EXERCISES = {
     ),
     "bias": Exercise(
         title="Exercise 2, bias",
+        points=2,
         reference=bias,
         cases=lambda: list(_positions()),
         tolerance=1e-6,
@@ -153,6 +157,7 @@ EXERCISES = {
     ),
     "window": Exercise(
         title="Exercise 3, window",
+        points=2,
         reference=window,
         cases=[(0.5, 0.95), (0.0625, 0.5), (1 / 256, 0.95), (0.7071, 0.9)],
         mistakes={

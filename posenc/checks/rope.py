@@ -158,9 +158,12 @@ def _shifts():
         yield rotation, q, k, positions + 3, positions, shift, inv_freq(dim, dtype=torch.float64)
 
 
+ON_PAPER = 4  # points
+
 EXERCISES = {
     "inv_freq": Exercise(
         title="Exercise 1, inv_freq",
+        points=1,
         reference=frequencies,
         cases=[(8, 10000.0), (64, 10000.0), (16, 500000.0)],
         mistakes={
@@ -172,6 +175,7 @@ EXERCISES = {
     ),
     "rotate": Exercise(
         title="Exercise 2, rotate",
+        points=3,
         reference=rotate_interleaved,
         cases=lambda: list(_rotations()),
         tolerance=1e-5,
@@ -186,6 +190,7 @@ EXERCISES = {
     ),
     "rotate_half": Exercise(
         title="Exercise 3, rotate_half",
+        points=2,
         reference=rotate_half_split,
         cases=lambda: list(_rotations()),
         tolerance=1e-5,
@@ -200,6 +205,7 @@ EXERCISES = {
     ),
     "permutation": Exercise(
         title="Exercise 4, permutation",
+        points=2,
         reference=half_from_interleaved,
         cases=[(8,), (6,), (64,)],
         mistakes={
@@ -210,6 +216,7 @@ EXERCISES = {
     ),
     "shift_error": Exercise(
         title="Exercise 5, shift_error",
+        points=2,
         reference=shift_error,
         cases=lambda: list(_shifts()),
         tolerance=1e-9,

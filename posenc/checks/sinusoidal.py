@@ -118,9 +118,12 @@ def _contents():
     ]
 
 
+ON_PAPER = 4  # points
+
 EXERCISES = {
     "table": Exercise(
         title="Exercise 1, table",
+        points=2,
         reference=table,
         cases=[(POSITIONS, 8), (POSITIONS, 16, 100.0), (torch.tensor([[0, 1, 2], [7, 8, 9]]), 4)],
         tolerance=1e-5,
@@ -138,6 +141,7 @@ EXERCISES = {
     ),
     "rotation": Exercise(
         title="Exercise 2, rotation",
+        points=3,
         reference=rotation,
         cases=[(1, 4), (3, 8), (-2, 8, 100.0), (0, 6)],
         tolerance=1e-5,
@@ -155,6 +159,7 @@ EXERCISES = {
     ),
     "embed": Exercise(
         title="Exercise 3, embed",
+        points=2,
         reference=embed,
         cases=_embeddings,
         tolerance=1e-5,
@@ -177,6 +182,7 @@ EXERCISES = {
     ),
     "terms": Exercise(
         title="Exercise 4, terms",
+        points=2,
         reference=terms,
         cases=_contents,
         tolerance=1e-5,

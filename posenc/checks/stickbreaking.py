@@ -203,9 +203,12 @@ def _jacobian_cases():
     return [(row,) for row in _rows((3,), (6,))]
 
 
+ON_PAPER = 4  # points
+
 EXERCISES = {
     "stick": Exercise(
         title="Exercise 1, stick",
+        points=2,
         reference=stick,
         cases=_stick_cases,
         tolerance=1e-5,
@@ -222,6 +225,7 @@ EXERCISES = {
     ),
     "log_weights": Exercise(
         title="Exercise 2, log_weights",
+        points=2,
         reference=log_weights,
         cases=_log_cases,
         tolerance=1e-5,
@@ -240,6 +244,7 @@ EXERCISES = {
     ),
     "weigh": Exercise(
         title="Exercise 3, weigh",
+        points=3,
         reference=weigh,
         cases=_weigh_cases,
         mistakes={
@@ -255,6 +260,7 @@ EXERCISES = {
     ),
     "jacobian": Exercise(
         title="Exercise 4, jacobian",
+        points=3,
         reference=jacobian,
         cases=_jacobian_cases,
         mistakes={
