@@ -1,5 +1,6 @@
 """The labs: notebooks in step with their source, nothing given away, run undone and solved, graded by nbgrader."""
 
+import copy
 import itertools
 import os
 import re
@@ -151,21 +152,26 @@ def test_colab_holds_everything_that_posenc_needs():
 # Nothing given away
 
 
+def given_away(lab, notebook):
+    """The lines of solutions, hidden tests and answers on paper that a notebook shows, wherever it shows them."""
+    shown = {line.strip() for cell in notebook.cells for line in cell.source.splitlines()}
+    secret = list(itertools.chain(*regions(lab, "SOLUTION"), *regions(lab, "HIDDEN TESTS")))
+    assert secret, "a lab has exercises"
+    lines = [line.strip().removeprefix("# ") for line in source(lab).read_text(encoding="utf-8").splitlines()]
+    secret = [line for line in secret if lines.count(line.removeprefix("# ")) == secret.count(line)]  # not outside too
+    paper = [cell.source for cell in solved(lab).cells if cell.cell_type == "markdown" and "nbgrader" in cell.metadata]
+    answers = [line.strip() for answer in paper for line in answer.splitlines() if line.strip()]
+    assert answers, "a lab has answers on paper"
+    marks = [line for line in shown if re.search("(BEGIN|END) (SOLUTION|HIDDEN TESTS|MARK SCHEME)", line)]
+    return [line for line in [*secret, *answers] if line in shown] + marks
+
+
 @pytest.mark.parametrize("lab", ALL)
 def test_student_copy_holds_no_solution_no_hidden_test_and_no_output(lab):
     path = ROOT / "notebooks" / f"{lab}.ipynb"
     notebook = student(lab) if lab == "tiny" else nbformat.read(path, as_version=4)
-    shown = "\n".join(cell.source for cell in notebook.cells)
-    assert "BEGIN SOLUTION" not in shown and "HIDDEN TESTS" not in shown
-    secret = regions(lab, "SOLUTION") + regions(lab, "HIDDEN TESTS")
-    assert secret, "a lab has exercises"
-    lines = [line.strip().removeprefix("# ") for line in source(lab).read_text(encoding="utf-8").splitlines()]
-    for line in itertools.chain(*secret):
-        stands_outside_too = lines.count(line.removeprefix("# ")) > sum(region.count(line) for region in secret)
-        assert stands_outside_too or line not in {shown_line.strip() for shown_line in shown.splitlines()}, line
-    for cell in solved(lab).cells:
-        if cell.cell_type == "markdown" and cell.metadata.get("nbgrader", {}).get("solution"):
-            assert cell.source not in shown and cell.source.splitlines()[0] not in shown
+    assert given_away(lab, notebook) == []
+    assert given_away(lab, solved(lab)), "this test would find a solution"
     for cell in notebook.cells:
         assert not cell.get("outputs") and cell.get("execution_count") is None
         if cell.cell_type == "code" and cell.metadata.get("nbgrader", {}).get("solution"):
@@ -278,34 +284,41 @@ def test_points_are_read_from_the_metadata(copy_of_tiny, capsys):
     assert capsys.readouterr().out.split() == ["tiny:", "3", "points", "2", "angle_test", "1", "paper"]
 
 
+def hand_in(folder, name, lab, notebook):
+    target = folder / "submitted" / name / lab / f"{lab}.ipynb"
+    target.parent.mkdir(parents=True)
+    nbformat.write(notebook, target)
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")  # of nbgrader's own
-def test_nbgrader_gives_full_and_zero_points(copy_of_tiny, tmp_path_factory, grader):
+@pytest.mark.parametrize("lab", ALL)
+def test_nbgrader_releases_no_solution_and_gives_full_marks_to_solutions_and_none_to_stubs(
+    lab, copy_of_tiny, tmp_path, grader
+):
     from nbgrader.api import Gradebook
 
-    folder = tmp_path_factory.mktemp("grading")
-    assert labs.main(["--course", str(folder)], root=copy_of_tiny) == 0
+    folder, root = tmp_path / "grading", copy_of_tiny if lab == "tiny" else ROOT
+    assert labs.main([lab, "--course", str(folder)], root=root) == 0
     api = grader(folder)
-    result = api.generate_assignment("tiny")
+    result = api.generate_assignment(lab)
     assert result["success"], result["log"]
-    released = (folder / "release" / "tiny" / "tiny.ipynb").read_text()
-    assert "positions * w" not in released and "submitted(" not in released
-    for name, handed_in in {"solver": folder / "source", "idler": folder / "release"}.items():
-        target = folder / "submitted" / name / "tiny"
-        target.mkdir(parents=True)
-        shutil.copy(handed_in / "tiny" / "tiny.ipynb", target)
-        result = api.autograde("tiny", name)
+    assert [path.name for path in folder.glob("release/**/*") if path.is_file()] == [f"{lab}.ipynb"]
+    released = nbformat.read(folder / "release" / lab / f"{lab}.ipynb", as_version=4)
+    assert given_away(lab, released) == []
+    assert not [cell.id for cell in released.cells if cell.get("outputs")]
+
+    solutions = {cell.id: cell.source for cell in solved(lab).cells if not labs._is_test(cell)}
+    written = copy.deepcopy(released)
+    for cell in written.cells:  # the student fills in the released file; the hidden tests come back when it is graded
+        cell.source = solutions.get(cell.metadata.get("nbgrader", {}).get("grade_id"), cell.source)
+    for name, notebook in {"solver": written, "idler": released}.items():
+        hand_in(folder, name, lab, notebook)
+        result = api.autograde(lab, name)
         assert result["success"], result["log"]
+    by_code = sum(points for grade_id, points in labs.points(solved(lab)) if grade_id != "paper")
     with Gradebook(f"sqlite:///{folder / 'gradebook.db'}", "posenc") as book:
-        scores = {name: book.find_submission("tiny", name).code_score for name in ("solver", "idler")}
-    assert scores == {"solver": 2, "idler": 0}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("lab", SOURCES)
-def test_nbgrader_releases_each_lab(lab, tmp_path, grader):
-    assert labs.main([lab, "--course", str(tmp_path)]) == 0
-    result = grader(tmp_path).generate_assignment(lab)
-    assert result["success"], result["log"]
-    released = Path(tmp_path, "release", lab, f"{lab}.ipynb").read_text(encoding="utf-8")
-    assert "BEGIN SOLUTION" not in released and "BEGIN HIDDEN" not in released
+        found = {name: book.find_submission(lab, name) for name in ("solver", "idler")}
+        assert {name: one.code_score for name, one in found.items()} == {"solver": by_code, "idler": 0}
+        assert {one.max_code_score for one in found.values()} == {by_code}
+        assert found["solver"].needs_manual_grade, "answers on paper are graded by hand"
