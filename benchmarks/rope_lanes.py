@@ -16,17 +16,11 @@ import torch
 from tqdm import tqdm
 
 from posenc import Encoding
+from posenc.experiments import check_results, provenance, write_json
+from posenc.measure import held_out_windows, target_losses
 from posenc.rope import inv_freq, rotate
-from posenc.train import (
-    check_results,
-    held_out_windows,
-    load_corpus,
-    provenance,
-    settings_for,
-    target_losses,
-    train_with,
-    write_json,
-)
+from posenc.tasks import load_corpus
+from posenc.train import settings_for, train_with
 
 SETTINGS = settings_for("lab")
 SEEDS = range(3)
@@ -66,7 +60,7 @@ def losses(model, windows, encoding=None, cut=None):
 
 def measure(seed, corpus):
     """The losses of one trained model with each group of pairs stopped."""
-    model, _ = train_with("rope", SETTINGS, seed, corpus, device="cpu", progress=False)
+    model, _ = train_with("rope", SETTINGS, seed, device="cpu", progress=False)
     windows = held_out_windows(corpus.held_out, SETTINGS)
     slow = 2 * math.pi / inv_freq(SETTINGS.dim // SETTINGS.num_heads) > SETTINGS.length
     groups = {"none": torch.zeros_like(slow), "slow": slow, "fast": ~slow, "all": torch.ones_like(slow)}
@@ -80,7 +74,7 @@ def measure(seed, corpus):
 def main():
     torch.set_num_threads(1)
     corpus = load_corpus()
-    results = provenance("rope_lanes", "lab", SETTINGS, corpus, "python " + " ".join(sys.argv))
+    results = provenance("rope_lanes", "lab", SETTINGS, "python " + " ".join(sys.argv))
     cells, slow = zip(*[measure(seed, corpus) for seed in tqdm(SEEDS)])
     results |= {
         "seeds": list(SEEDS),
@@ -90,7 +84,6 @@ def main():
         "slow_pairs": slow[0],
         "pairs": SETTINGS.dim // SETTINGS.num_heads // 2,
         "stopped": {name: [cell[name] for cell in cells] for name in cells[0]},
-        "methods": {},  # nothing here compares methods
     }
     write_json(Path("results/rope_lanes.json"), check_results(results))
 

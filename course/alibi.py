@@ -34,8 +34,11 @@ from ipywidgets import IntSlider, SelectionSlider
 
 import posenc
 from posenc.check import check
+from posenc.experiments import load_results
 from posenc.explore import interact
-from posenc.train import load_results, pick_device, plot_short_long, sample, settings_for, short_long, train
+from posenc.measure import short_long
+from posenc.plots import plot_short_long
+from posenc.train import pick_device, sample, settings_for, train
 
 preset = os.environ.get("POSENC_PRESET", "lab")  # "nano" takes seconds, "study" is what the book shows
 print(f"device: {pick_device()}, preset: {preset}")

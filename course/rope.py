@@ -44,8 +44,11 @@ from posenc.checks.rope import (
     reads_pairs_writes_halves,
     turns_backwards,
 )
+from posenc.experiments import load_results, verdict
 from posenc.explore import interact
-from posenc.train import load_results, pick_device, plot_short_long, settings_for, short_long, train, verdict
+from posenc.measure import short_long
+from posenc.plots import plot_short_long
+from posenc.train import pick_device, settings_for, train
 
 preset = os.environ.get("POSENC_PRESET", "lab")
 print("device:", pick_device())

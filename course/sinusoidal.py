@@ -38,8 +38,11 @@ from ipywidgets import IntSlider, SelectionSlider
 
 import posenc
 from posenc.check import check
+from posenc.experiments import load_results, verdict
 from posenc.explore import interact
-from posenc.train import load_results, pick_device, plot_short_long, sample, settings_for, short_long, train, verdict
+from posenc.measure import short_long
+from posenc.plots import plot_short_long
+from posenc.train import pick_device, sample, settings_for, train
 
 preset = os.environ.get("POSENC_PRESET", "lab")
 print("device:", pick_device())
@@ -270,7 +273,8 @@ for name, losses in own.items():
 # told that the window starts at position `start`. A relative method would not notice. Predict both rows.
 
 # %%
-from posenc.train import held_out_windows, load_corpus, target_losses
+from posenc.measure import held_out_windows, target_losses
+from posenc.tasks import load_corpus
 
 windows = held_out_windows(load_corpus().held_out, settings)[:, -(settings.length + 1) :]
 print("window starts at ", *[f"{start:7d}" for start in (0, 1, 8, 64, 512)])

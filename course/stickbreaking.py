@@ -38,18 +38,12 @@ from ipywidgets import FloatSlider, IntSlider
 
 import posenc
 from posenc.check import check
+from posenc.experiments import load_results, verdict
 from posenc.explore import interact
-from posenc.train import (
-    load_corpus,
-    load_results,
-    pick_device,
-    plot_short_long,
-    sample,
-    settings_for,
-    short_long,
-    train,
-    verdict,
-)
+from posenc.measure import short_long
+from posenc.plots import plot_short_long
+from posenc.tasks import load_corpus
+from posenc.train import pick_device, sample, settings_for, train
 
 preset = os.environ.get("POSENC_PRESET", "lab")
 print("device:", pick_device())

@@ -17,7 +17,8 @@ class Method(NamedTuple):
 
     factory: makes the `Encoding`; title: as the book prints it; places: where position enters; axes: coordinates of a
     position, None for plain numbers; causal_only: whether the default needs a causal mask; page and lab: file names
-    in book/ and notebooks/, without their endings, None where there is none.
+    in book/ and notebooks/, without their endings, None where there is none; both_ways: the options that define it
+    without a causal mask.
     """
 
     factory: Callable
@@ -27,6 +28,7 @@ class Method(NamedTuple):
     causal_only: bool = False
     page: str | None = None
     lab: str | None = None
+    both_ways: dict = {}
 
 
 def nope():
@@ -38,9 +40,17 @@ METHODS = {
     "nope": Method(nope, "NoPE", (), page="why_position"),
     "sinusoidal": Method(sinusoidal, "Sinusoidal", ("embed",), page="sinusoidal", lab="sinusoidal"),
     "rope": Method(rope, "RoPE", ("rotate",), page="rope", lab="rope"),
-    "alibi": Method(alibi, "ALiBi", ("bias",), causal_only=True, page="alibi", lab="alibi"),
+    "alibi": Method(
+        alibi, "ALiBi", ("bias",), causal_only=True, page="alibi", lab="alibi", both_ways={"symmetric": True}
+    ),
     "stickbreaking": Method(
-        stickbreaking, "Stick-breaking", ("weigh",), causal_only=True, page="stickbreaking", lab="stickbreaking"
+        stickbreaking,
+        "Stick-breaking",
+        ("weigh",),
+        causal_only=True,
+        page="stickbreaking",
+        lab="stickbreaking",
+        both_ways={"order": "first"},
     ),
 }
 

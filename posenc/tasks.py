@@ -204,7 +204,12 @@ def make_text(generator, size, *, length, text=None):
 
 def make_masked(generator, size, *, length, text=None):
     text, starts = draw_starts(generator, size, length, text)
-    original = text[starts + torch.arange(length)]  # [B, length]
+    return masked(generator, text[starts + torch.arange(length)])
+
+
+def masked(generator, original):
+    """BERT's rule on characters [B, T]: 15% of each row are asked for; see the task's description."""
+    size, length = original.shape
     count = max(1, round(0.15 * length))
     chosen = torch.rand(size, length, generator=generator).topk(count).indices
     fate = torch.rand(size, count, generator=generator)

@@ -1,4 +1,4 @@
-r"""A small decoder to try encodings on: token embedding, blocks of attention and MLP, a head."""
+r"""Small models to try encodings on, a decoder and an encoder: token embedding, blocks of attention and MLP, a head."""
 
 import math
 
@@ -8,7 +8,7 @@ from torch.nn.functional import gelu
 
 from .attention import KVCache, SelfAttention
 from .encoding import Encoding
-from .errors import check_int, check_number, check_tensor
+from .errors import UnsupportedError, check_int, check_number, check_tensor
 
 
 class MLP(nn.Module):
@@ -26,10 +26,10 @@ class MLP(nn.Module):
 class Block(nn.Module):
     """Attention, then MLP, each on a normalized copy of the stream x [B, T, C] and added to it (pre-norm)."""
 
-    def __init__(self, dim, num_heads, encoding):
+    def __init__(self, dim, num_heads, encoding, causal=True):
         super().__init__()
         self.norm_attention = nn.LayerNorm(dim)
-        self.attention = SelfAttention(dim, num_heads, encoding)
+        self.attention = SelfAttention(dim, num_heads, encoding, causal=causal)
         self.norm_mlp = nn.LayerNorm(dim)
         self.mlp = MLP(dim)
 
@@ -38,8 +38,8 @@ class Block(nn.Module):
         return x + self.mlp(self.norm_mlp(x))
 
 
-class Decoder(nn.Module):
-    r"""A causal language model in which position enters at the four places of its encodings, and nowhere else.
+class Model(nn.Module):
+    r"""What `Decoder` and `Encoder` share. Position enters at the four places of its encodings, and nowhere else.
 
     Arguments:
         vocab_size: how many tokens there are.
@@ -55,8 +55,9 @@ class Decoder(nn.Module):
     with or without anything added there: a difference between two methods is then not one of scale. The head is a
     matrix of its own. No dropout.
     Errors: TypeError or ValueError naming the argument.
-    Chapter: Four places.
     """
+
+    causal: bool
 
     def __init__(self, vocab_size, dim, num_layers, num_heads, make_encoding):
         super().__init__()
@@ -74,21 +75,23 @@ class Decoder(nn.Module):
         self.embedding = nn.Embedding(vocab_size, dim)
         nn.init.normal_(self.embedding.weight, std=1 / math.sqrt(dim))
         self.embed = encodings[0].embed if encodings[0].embed_at == "input" else None
-        self.blocks = nn.ModuleList(Block(dim, num_heads, after_input(encoding)) for encoding in encodings)
+        self.blocks = nn.ModuleList(Block(dim, num_heads, after_input(encoding), self.causal) for encoding in encodings)
         self.norm = nn.LayerNorm(dim)
         self.head = nn.Linear(dim, vocab_size, bias=False)
 
     def forward(self, tokens, *, positions=None, mask=None, valid=None, caches=None):
-        r"""Predict the token after each of tokens [B, T].
+        r"""Predict a token at each of tokens [B, T]: the next one (`Decoder`) or the one that stands there (`Encoder`).
 
         Arguments:
             positions: [T] or [B, T]; default counts on from the caches' length.
             mask: bool, True where a query may look, [T, Tk] or broadcastable to [B, 1, T, Tk], cached keys included.
             valid: [B, T] bool, False at padding.
-            caches: one `KVCache` a layer, from `new_caches`, extended in place.
+            caches: one `KVCache` a layer, from `Decoder.new_caches`, extended in place.
         Returns: logits [B, T, vocab_size].
         """
         check_tensor("tokens", tokens, "[B, T] of integers", ndim=2)
+        if caches is not None and not self.causal:
+            raise UnsupportedError("caches: an Encoder looks both ways, so a new token would change all that is cached")
         if caches is not None and len(caches) != len(self.blocks):
             raise ValueError(f"caches holds {len(caches)}, it must hold one for each of {len(self.blocks)} layers")
         if positions is None:
@@ -101,6 +104,33 @@ class Decoder(nn.Module):
         for block, cache in zip(self.blocks, caches or [None] * len(self.blocks)):
             x = block(x, positions, mask, valid, cache)
         return self.head(self.norm(x))
+
+
+class Encoder(Model):
+    r"""A masked language model: every token sees every other, and the head says what stood where a mask stands now.
+
+    Arguments as for `Decoder`; the encodings must be defined without a causal mask. With NoPE the output at each
+    token is the same whatever the order of the others: nothing but the encoding tells position.
+    Paper: arXiv 1810.04805 (BERT), without its learned positions. Chapter: How to measure position.
+    """
+
+    causal = False
+
+
+class Decoder(Model):
+    r"""A causal language model: every token sees those before it, and the head predicts the next one.
+
+    Arguments:
+        vocab_size: how many tokens there are.
+        dim: C, the width.
+        num_layers: how many blocks.
+        num_heads: H, a divisor of C.
+        make_encoding: make_encoding(layer) -> that layer's `Encoding`; see `Model`.
+    Errors: TypeError or ValueError naming the argument.
+    Chapter: Four places.
+    """
+
+    causal = True
 
     def new_caches(self):
         """An empty `KVCache` for each layer."""

@@ -14,32 +14,22 @@ import torch
 
 import posenc
 from posenc import train as train_module
+from posenc.experiments import PREDICTIONS, TOLERANCE, check_results, load_results, verdict
+from posenc.measure import KINDS, check_windows, head_scores, held_out_windows, short_long, target_losses
+from posenc.plots import plot_loss, plot_short_long
+from posenc.tasks import load_corpus
 from posenc.train import (
-    KINDS,
-    PREDICTIONS,
     PRESETS,
-    TOLERANCE,
     LiveCurve,
     Settings,
     build,
-    check_results,
-    check_windows,
     encoding_maker,
-    head_scores,
-    held_out_windows,
     learning_rate,
-    load_corpus,
-    load_results,
     main,
     pick_device,
-    plot_loss,
-    plot_short_long,
     sample,
     settings_for,
-    short_long,
-    target_losses,
     train,
-    verdict,
 )
 
 TINY = Settings(

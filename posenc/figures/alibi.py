@@ -5,9 +5,9 @@ import math
 import torch
 
 from ..alibi import bias, slopes
+from ..experiments import load_results, mean_and_spread
 from ..explore import COLORS, explorable, slider
 from ..methods import METHODS
-from ..train import load_results, mean_and_spread
 
 KEYS = 128
 MATCH, MATCH_LOGIT = 24, 6.0  # one key fits the query: its logit stands this far above the flat level

@@ -6,8 +6,8 @@ from functools import cache
 import torch
 
 from posenc import rope
+from posenc.experiments import load_results
 from posenc.explore import COLORS, explorable, slider
-from posenc.train import load_results
 
 PAIRS = 8  # pairs of lanes in the plane: D = 16
 DRAWS = 400  # seeded draws behind a mean and its spread

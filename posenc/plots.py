@@ -1,0 +1,275 @@
+r"""Figures of the experiments, each drawn by one function from frozen results. Chapter: How to measure position."""
+
+import numpy
+
+from .errors import check_choice
+from .methods import METHODS
+
+
+def blank_figure(width, height):
+    """A figure and its axes, closed for pyplot, so that a notebook shows it once: where it is asked to."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(width, height), layout="constrained", facecolor="white")
+    plt.close(figure)
+    return figure, axes
+
+
+def plot_loss(losses, steps=None, title=""):
+    r"""A matplotlib figure of the training loss: each step, and an average over the last twentieth of all steps."""
+    figure, axes = blank_figure(6, 3)
+    width = max(1, len(losses) // 20)
+    means = numpy.convolve(losses, numpy.ones(width) / width, mode="valid")
+    axes.plot(range(1, len(losses) + 1), losses, color="0.75", linewidth=0.8, label="each step")
+    axes.plot(range(width, len(losses) + 1), means, color="C0", label=f"mean of {width}")
+    axes.set(xlabel="step", ylabel="loss, nats per character", title=title, xlim=(0, steps or len(losses)))
+    axes.legend(frameon=False)
+    return figure
+
+
+STYLES = {
+    "nope": ("0.35", "o"), "sinusoidal": ("C0", "s"), "rope": ("C1", "^"), "alibi": ("C2", "D"),
+    "stickbreaking": ("C4", "v"),
+}  # fmt: skip
+
+
+def plot_short_long(results, methods=None, highlight=None, own=None):
+    r"""Loss on fixed target characters as their context grows: whole (solid) and cut to the training window (dashed).
+
+    Arguments:
+        results: from `load_results("train_short_test_long")`.
+        methods: names, in drawing order; default all of the results'.
+        highlight: one of them, drawn strong, the others pale.
+        own: {label: what `short_long` returned} for models of your own, drawn beside, in black.
+    Returns: a matplotlib figure: means over seeds, bars of one standard deviation, a vertical line at the training
+        length. Errors: ValueError for a method that the results lack.
+    """
+    from matplotlib.ticker import NullLocator
+
+    methods = list(results["methods"]) if methods is None else list(methods)
+    for name in [*methods, *([highlight] if highlight else [])]:
+        check_choice("methods", name, list(results["methods"]))
+    figure, axes = blank_figure(6.4, 4.6)
+    lengths = results["lengths"]
+    for name in methods:
+        color, marker = STYLES.get(name, (None, "o"))
+        strong = highlight in (None, name)
+        look = {"color": color, "marker": marker, "alpha": 1 if strong else 0.35, "capsize": 3, "markersize": 5}
+        for kind, line in (("whole", "-"), ("cut", "--")):
+            values = numpy.array(results["methods"][name][kind])  # [seeds, lengths]
+            mean, spread = values.mean(0), values.std(0, ddof=1) if len(values) > 1 else None
+            label = METHODS[name].title + ("" if kind == "whole" else ", cut")
+            if kind == "whole" or strong:
+                face = color if kind == "whole" else "white"
+                axes.errorbar(lengths, mean, spread, linestyle=line, label=label, markerfacecolor=face, **look)
+    for (label, losses), marker in zip((own or {}).items(), "*PX<>hp" * 3):
+        for kind, line in (("whole", "-"), ("cut", "--")):
+            text = label if kind == "whole" else f"{label}, cut"
+            axes.plot(losses["lengths"], losses[kind], line, color="black", marker=marker, label=text)
+    axes.axvline(lengths[0], color="0.6", linestyle=":", linewidth=1)
+    axes.annotate(" trained here", (lengths[0], 0.97), xycoords=("data", "axes fraction"), va="top", color="0.4")
+    axes.set_xscale("log", base=2)
+    ticks = sorted({*lengths, *(length for losses in (own or {}).values() for length in losses["lengths"])})
+    axes.set_xticks(ticks, [str(length) for length in ticks])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set(xlabel="context, characters", ylabel="loss on the same targets,\nnats per character")
+    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize="small")
+    return figure
+
+
+def title(arm):
+    """How a figure calls a method, or an arm that is none."""
+    return METHODS[arm].title if arm in METHODS else arm
+
+
+def look(arm):
+    """The color and marker of a method."""
+    color, marker = STYLES.get(arm, ("C5", "o"))
+    return {"color": color, "marker": marker}
+
+
+def mean_spread(values):
+    """Mean over the first axis (seeds) and sample standard deviation, 0 for one seed."""
+    values = numpy.asarray(values, dtype=float)
+    return values.mean(0), values.std(0, ddof=1) if len(values) > 1 else numpy.zeros(values.shape[1:])
+
+
+def plot_scores(results, columns=None, methods=None):
+    r"""A dot for each method at each test of a task: the mean over seeds, with bars of one standard deviation.
+
+    Arguments:
+        results: from `load_results`, of a sweep over a puzzle or "masked".
+        columns: tests in drawing order, default all.
+        methods: default all of the results'.
+    Returns: a matplotlib figure. Errors: ValueError for a test or method that the results lack.
+    """
+    methods = list(results["methods"]) if methods is None else list(methods)
+    columns = list(results["tests"]) if columns is None else list(columns)
+    for name in methods:
+        check_choice("methods", name, list(results["methods"]))
+    for name in columns:
+        check_choice("columns", name, list(results["tests"]))
+    figure, axes = blank_figure(6.4, 3.6)
+    for index, name in enumerate(methods):
+        rows = [mean_spread(results["methods"][name]["scores"][column]) for column in columns]
+        at = numpy.arange(len(columns)) + (index - (len(methods) - 1) / 2) * 0.13
+        mean, spread = zip(*rows)
+        axes.errorbar(at, mean, spread, linestyle="none", capsize=2, label=title(name), **look(name))
+    axes.set_xticks(range(len(columns)), columns)
+    axes.set(ylabel=results["unit"], xlim=(-0.5, len(columns) - 0.5))
+    if results["unit"].startswith("share"):
+        axes.set_ylim(-0.03, 1.03)
+    for edge in range(1, len(columns)):
+        axes.axvline(edge - 0.5, color="0.9", linewidth=0.8)
+    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize="small")
+    return figure
+
+
+def plot_distance_and_keys(results, methods=None):
+    r"""What is added to the loss by an unseen distance alone, by more keys alone, and by both.
+
+    results: from `load_results("train_short_test_long")`. Returns: a matplotlib figure, bars of means over seeds with
+    one standard deviation.
+    """
+    methods = list(results["methods"]) if methods is None else list(methods)
+    figure, axes = blank_figure(6.4, 3.6)
+    looks = (("distance alone", "", "0.75"), ("keys alone", "//", "0.55"), ("both", "", "0.2"))
+    for index, name in enumerate(methods):
+        grid = numpy.array(results["methods"][name]["distance_and_keys"])  # [seeds, keys, gaps]
+        added = grid - grid[:, :1, :1]
+        for place, (words, hatch, shade) in enumerate(looks):
+            cell = added[:, 0, -1] if place == 0 else added[:, -1, 0] if place == 1 else added[:, -1, -1]
+            mean, spread = mean_spread(cell)
+            style = {"color": shade, "hatch": hatch, "edgecolor": "white"}
+            label = words if index == 0 else None
+            axes.bar(index + (place - 1) * 0.27, mean, 0.25, yerr=spread, capsize=2, label=label, **style)
+    axes.axhline(0, color="0.3", linewidth=0.8)
+    axes.set_xticks(range(len(methods)), [title(name) for name in methods])
+    axes.set_ylabel("added to the loss,\nnats per character")
+    axes.legend(frameon=False, fontsize="small")
+    return figure
+
+
+def plot_context_cut(results, methods=None):
+    r"""Loss at the longest context against how many keys each query may see.
+
+    results: from `load_results("train_short_test_long")`. Returns: a matplotlib figure, means over seeds with bars.
+    """
+    methods = list(results["methods"]) if methods is None else list(methods)
+    figure, axes = blank_figure(6.4, 4.2)
+    for name in methods:
+        mean, spread = mean_spread(results["methods"][name]["context_cut"])
+        axes.errorbar(results["cuts"], mean, spread, capsize=2, markersize=4, label=title(name), **look(name))
+    axes.axvline(results["lengths"][0], color="0.6", linestyle=":", linewidth=1)
+    axes.annotate(
+        " trained here", (results["lengths"][0], 0.97), xycoords=("data", "axes fraction"), va="top", color="0.4"
+    )
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(results["cuts"], [str(cut) for cut in results["cuts"]])
+    axes.set(xlabel="keys that a query may see", ylabel="loss, nats per character")
+    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize="small")
+    return figure
+
+
+def plot_by_position(results, methods=None):
+    r"""Loss by place in the longest test windows.
+
+    results: from `load_results("train_short_test_long")`. Returns: a matplotlib figure, means over seeds, bands of one
+    standard deviation.
+    """
+    methods = list(results["methods"]) if methods is None else list(methods)
+    figure, axes = blank_figure(6.4, 4.2)
+    for name in methods:
+        mean, spread = mean_spread(results["methods"][name]["by_position"])
+        axes.plot(results["until"], mean, label=title(name), markersize=3, **look(name))
+        axes.fill_between(results["until"], mean - spread, mean + spread, color=look(name)["color"], alpha=0.2)
+    axes.axvline(results["lengths"][0], color="0.6", linestyle=":", linewidth=1)
+    axes.set(xlabel="place in the window, characters", ylabel="loss, nats per character")
+    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize="small")
+    return figure
+
+
+def plot_needle(results, method):
+    r"""Heat map of the share of wrong answers by context length and distance of the needle, for one method.
+
+    results: from `load_results("needle")`; method: one of them. Returns: a matplotlib figure, means over seeds, each
+    number written in its cell; the last row is the longest context with attention cut to the training length.
+    """
+    check_choice("method", method, list(results["methods"]))
+    values = results["methods"][method]
+    cells = numpy.array([[*grid, cut] for grid, cut in zip(values["grid"], values["cut_row"])], dtype=float).mean(0)
+    figure, axes = blank_figure(6.4, 2.8)
+    axes.imshow(cells, cmap="Greys", vmin=0, vmax=1, aspect="auto")
+    for (row, column), value in numpy.ndenumerate(cells):
+        if not numpy.isnan(value):
+            color = "white" if value > 0.5 else "black"
+            axes.text(column, row, f"{value:.2f}", ha="center", va="center", color=color, fontsize="small")
+    contexts = results["contexts"]
+    axes.set_xticks(range(len(results["distances"])), results["distances"])
+    axes.set_yticks(range(len(contexts) + 1), [*contexts, f"{contexts[-1]}, cut"])
+    axes.set(xlabel="distance of the needle, tokens", ylabel="context, tokens", title=f"{title(method)}: share wrong")
+    return figure
+
+
+def plot_recall(results, methods=None):
+    r"""Share of wrong answers against the number of pairs.
+
+    results: from `load_results("recall")`. Returns: a matplotlib figure, means over seeds with bars.
+    """
+    methods = list(results["methods"]) if methods is None else list(methods)
+    figure, axes = blank_figure(6.4, 4.2)
+    for name in methods:
+        mean, spread = mean_spread(results["methods"][name]["by_pairs"])
+        axes.errorbar(results["pairs"], mean, spread, capsize=2, markersize=4, label=title(name), **look(name))
+    axes.axvline(results["trained_pairs"], color="0.6", linestyle=":", linewidth=1)
+    axes.annotate(
+        " most in training", (results["trained_pairs"], 0.97), xycoords=("data", "axes fraction"), va="top", color="0.4"
+    )
+    axes.set(xlabel="pairs in the context", ylabel=results["unit"], ylim=(-0.03, 1.03))
+    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize="small")
+    return figure
+
+
+def plot_volume(results):
+    r"""Loss against the volume of the sinusoid beside embeddings of variance 1, at each context length.
+
+    results: from `load_results("sinusoidal_volume")`. Returns: a matplotlib figure, means over seeds with bars; the
+    leftmost point is volume 0, NoPE.
+    """
+    figure, axes = blank_figure(6.4, 3.8)
+    volumes = results["volumes"]
+    at = range(len(volumes))
+    for index, length in enumerate(results["lengths"]):
+        values = numpy.array([results["methods"][f"{volume:.4f}"]["whole"] for volume in volumes])[:, :, index]
+        mean, spread = values.mean(1), values.std(1, ddof=1) if values.shape[1] > 1 else 0 * values[:, 0]
+        axes.errorbar(
+            at, mean, spread, capsize=2, color=str(0.65 - 0.2 * index), marker="osD^"[index % 4], label=str(length)
+        )
+    axes.set_xticks(at, [f"{volume:.3g}" for volume in volumes])
+    axes.set(xlabel="volume of the sinusoid (embeddings: 1)", ylabel="loss, nats per character")
+    axes.legend(title="context", frameon=False, fontsize="small")
+    return figure
+
+
+def plot_language(causal, masked):
+    r"""Loss of each method as a causal and as a masked language model at the training length, side by side.
+
+    causal: from `load_results("train_short_test_long")`; masked: from `load_results("masked")`. Returns: a matplotlib
+    figure, means over seeds with bars of one standard deviation.
+    """
+    figure, axes = blank_figure(6.4, 3.4)
+    methods = list(causal["methods"])
+    for index, name in enumerate(methods):
+        first = numpy.array(causal["methods"][name]["whole"])[:, 0]
+        second = numpy.array(masked["methods"][name]["scores"][next(iter(masked["tests"]))])
+        for values, face, shift, words in (
+            (first, None, -0.1, "causal: next character"),
+            (second, "white", 0.1, "masked: hidden character"),
+        ):
+            mean, spread = mean_spread(values)
+            axes.errorbar(index + shift, mean, spread, capsize=3, linestyle="none", markerfacecolor=face, markersize=7,
+                          label=words if index == 0 else None, **look(name))  # fmt: skip
+    axes.set_xticks(range(len(methods)), [title(name) for name in methods])
+    axes.set_ylabel("loss, nats per character")
+    axes.legend(frameon=False, fontsize="small")
+    return figure
