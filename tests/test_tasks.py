@@ -1,0 +1,453 @@
+"""The tasks: each is solved again in plain loops from what a model may read, and its proportions are counted."""
+
+import dataclasses
+import math
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+from posenc.tasks import IGNORE, KEYS, TASKS, Task, load_corpus
+
+LENGTH = 64
+MADE_UP = [name for name in TASKS if name not in ("text", "masked")]
+SETTINGS = [(name, test) for name in MADE_UP for test in TASKS[name].tests(LENGTH)]
+
+
+def batch(name, size=32, length=LENGTH, seed=0, **options):
+    return TASKS[name].batch(torch.Generator().manual_seed(seed), size, **{"length": length, **options})
+
+
+def in_words(name, tokens):
+    return [TASKS[name].vocabulary[token] for token in tokens]
+
+
+# ---------------------------------------------------------------------------------------------------------- solvers
+# Each reads a prefix, as words, and says the next one, or None where it may be anything.
+
+
+def solve_copy(read):
+    if "|" not in read or "_" in read:
+        return None
+    string, written = read[1 : read.index("|")], read[read.index("|") + 1 :]
+    return string[len(written)] if len(written) < len(string) else None
+
+
+def solve_recall(read):
+    last, before = read[-1], read[:-1]
+    return before[before.index(last) + 1] if last.startswith("K") and last in before else None
+
+
+def solve_flipflop(read):
+    if len(read) % 2 == 0 or read[-1] != "r":
+        return None
+    bit = None
+    for does, value in zip(read[:-1:2], read[1::2]):
+        if does == "w":
+            bit = value
+    return bit
+
+
+def solve_selective_copy(read):
+    if "|" not in read or "_" in read:
+        return None
+    letters = [word for word in read[: read.index("|")] if word != "."]
+    written = len(read) - read.index("|") - 1
+    return letters[written] if written < len(letters) else None
+
+
+def solve_counting(read):
+    count, i = 0, 0
+    while i < len(read):
+        if read[i] == "?":
+            if i == len(read) - 1:
+                return str(count)
+            i += 1  # the answer
+        elif read[i] == "0":
+            count = 0
+        elif read[i] == "+":
+            count += 1
+            assert count <= 9
+        else:
+            assert read[i] == "."
+        i += 1
+    return None
+
+
+def solve_needle(read):
+    if len(read) < 2 or read[-2] != "?":
+        return None
+    return read[read.index(read[-1]) + 1]
+
+
+SOLVERS = {name: globals()[f"solve_{name}"] for name in MADE_UP}
+
+
+@pytest.mark.parametrize("name, test", SETTINGS)
+def test_solver_gives_every_target(name, test):
+    """The targets follow from what was read before, are scored wherever they do, and stand next in the sequence."""
+    tokens, targets = batch(name, size=8, **TASKS[name].tests(LENGTH)[test])
+    assert (targets != IGNORE).any(dim=1).float().mean() > 0.75
+    for row, wanted in zip(tokens.tolist(), targets.tolist()):
+        words = in_words(name, row)
+        for i, target in enumerate(wanted):
+            answer = SOLVERS[name](words[: i + 1])
+            assert answer == (None if target == IGNORE else TASKS[name].vocabulary[target]), (words[: i + 1], i)
+            if target != IGNORE and i + 1 < len(row):
+                assert row[i + 1] == target
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_batches(name):
+    """Shapes, types, ranges; the same seed gives the same batch at every setting, another seed another one."""
+    task = TASKS[name]
+    tests = task.tests(LENGTH)
+    assert next(iter(tests)) == "in" and set(tests) == set(task.words) and len(tests) > 1
+    assert all(words.endswith(".") for words in task.words.values())
+    for test, options in tests.items():
+        length = options.get("length", LENGTH)
+        torch.manual_seed(hash(test) % 1000)  # the global generator must not matter
+        first, same, other = (batch(name, 3, seed=seed, **options) for seed in (1, 1, 2))
+        assert first.tokens.shape == first.targets.shape == (3, length)
+        assert first.tokens.dtype == first.targets.dtype == torch.int64
+        for part in (first.tokens, first.targets[first.targets != IGNORE]):
+            assert 0 <= part.min() and part.max() < len(task.vocabulary)
+        assert torch.equal(first.tokens, same.tokens) and torch.equal(first.targets, same.targets)
+        assert not torch.equal(first.tokens, other.tokens)
+
+
+@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("length", [32, 33, 96, 256])
+def test_other_lengths(name, length):
+    for options in TASKS[name].tests(length).values():
+        tokens, targets = batch(name, 2, **{"length": length, **options})
+        assert tokens.shape == (2, options.get("length", length)) and (targets != IGNORE).any()
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_vocabulary(name):
+    """Every token is a readable string of its own, and training says each of them."""
+    vocabulary = TASKS[name].vocabulary
+    assert isinstance(vocabulary, tuple) and len(set(vocabulary)) == len(vocabulary)
+    assert all(word.isprintable() and word for word in vocabulary)
+    if name in MADE_UP:
+        assert set(batch(name, 512).tokens.unique().tolist()) == set(range(len(vocabulary)))
+
+
+@pytest.mark.parametrize("name", MADE_UP)
+def test_quick(name):
+    """A batch comes in well under 3 ms: it is drawn in every step of training."""
+    generator, seconds = torch.Generator().manual_seed(0), []
+    for _ in range(30):
+        start = time.perf_counter()
+        TASKS[name].batch(generator, 32, LENGTH)
+        seconds.append(time.perf_counter() - start)
+    assert min(seconds) < 2e-3
+
+
+def test_import_loads_no_corpus():
+    code = "import posenc.tasks as t; t.TASKS['copy'].example(); print(t.load_corpus.cache_info().currsize)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "0\n"
+
+
+# ------------------------------------------------------------------------------------------------------- proportions
+
+
+def share(hits, of, expected):
+    """The share lies within four standard deviations of what is expected."""
+    count, found = int(of.sum()), float((hits & of).sum() / of.sum())
+    assert count > 500
+    assert abs(found - expected) < 4 * math.sqrt(expected * (1 - expected) / count) + 1e-9, (found, expected, count)
+
+
+def test_text_draws_as_ever():
+    """The draws that the frozen results were trained on: starts from one randint, targets one character on."""
+    train = load_corpus().train
+    starts = torch.randint(len(train) - 64, (16, 1), generator=torch.Generator().manual_seed(5))
+    chunk = train[starts + torch.arange(65)]
+    tokens, targets = batch("text", 16, seed=5)
+    assert torch.equal(tokens, chunk[:, :-1]) and torch.equal(targets, chunk[:, 1:])
+
+
+@pytest.mark.parametrize("name", ["text", "masked"])
+def test_text_option(name):
+    """Windows come from the text given: here one in which each character tells its place."""
+    text = torch.arange(90)
+    tokens, targets = batch(name, 64, 32, text=text)
+    if name == "text":
+        assert torch.equal(targets, tokens + 1)
+    else:
+        kept = targets == IGNORE
+        assert ((tokens - torch.arange(32))[kept].view(-1) < 90 - 32).all()
+    held = load_corpus().held_out
+    assert torch.equal(TASKS[name].tests(64)["held out"]["text"], held)
+
+
+def test_masked_is_berts_rule():
+    tokens, targets = batch("masked", 512)
+    original = torch.where(targets == IGNORE, tokens, targets)
+    letters, chosen = len(load_corpus().vocabulary), targets != IGNORE
+    assert (chosen.sum(1) == round(0.15 * LENGTH)).all()
+    assert (original < letters).all()  # the target is never [MASK]
+    share(tokens == letters, chosen, 0.8)
+    share((tokens == original), chosen, 0.1 + 0.1 / letters)
+    share((tokens != original) & (tokens != letters), chosen, 0.1 * (1 - 1 / letters))
+    assert chosen.float().mean(0).min() > 0.05  # at every place
+
+
+def test_copy_lengths():
+    for test, (low, high) in {"in": (1, 31), "longer 2x": (32, 63), "longer 4x": (64, 127)}.items():
+        _, targets = batch("copy", 512, **TASKS["copy"].tests(LENGTH)[test])
+        n = (targets != IGNORE).sum(1)
+        assert n.min() >= low and n.max() <= high and n.float().mean() == pytest.approx((low + high) / 2, rel=0.1)
+    assert (batch("copy", symbols=7).targets != IGNORE).sum(1).eq(7).all()
+
+
+def test_recall_pairs():
+    """Keys never repeat among the pairs, every pair is asked once, the order of the questions is random."""
+    most = 16
+    for test, options in TASKS["recall"].tests(LENGTH).items():
+        tokens, targets = batch("recall", 256, **options)
+        n = (targets != IGNORE).sum(1)
+        if test == "in":
+            assert set(n.tolist()) == set(range(2, most + 1))
+        else:
+            assert n.eq(options["pairs"]).all() and options["pairs"] == most * int(test[-2])
+        for row, pairs in zip(tokens[:16].tolist(), n[:16].tolist()):
+            keys, asked = row[: 2 * pairs : 2], row[2 * pairs : 4 * pairs : 2]
+            assert len(set(keys)) == pairs and sorted(keys) == sorted(asked)
+    tokens, _ = batch("recall", 2000, pairs=4)
+    share(tokens[:, 8] == tokens[:, 0], torch.ones(2000, dtype=torch.bool), 1 / 4)  # the first asked is the first read
+
+
+@pytest.mark.parametrize("test, ignore", [("in", 0.8), ("sparser", 0.98), ("denser", 0.1)])
+def test_flipflop_rates(test, ignore):
+    tokens, _ = batch("flipflop", 512, **TASKS["flipflop"].tests(LENGTH)[test])
+    does, bits = tokens[:, ::2], tokens[:, 1::2]
+    assert (does[:, 0] == 2).all() and (does[:, -1] == 4).all()
+    inner = torch.ones_like(does, dtype=torch.bool)
+    inner[:, 0] = inner[:, -1] = False
+    for code, expected in ((3, ignore), (2, (1 - ignore) / 2), (4, (1 - ignore) / 2)):
+        share(does == code, inner, expected)
+    share(bits == 1, does != 4, 0.5)
+
+
+@pytest.mark.parametrize("test, blanks", [("in", 2.0), ("denser", 0.5), ("sparser", 6.0), ("longer 2x", 2.0)])
+def test_selective_copy_density(test, blanks):
+    options = TASKS["selective_copy"].tests(LENGTH)[test]
+    tokens, targets = batch("selective_copy", 512, **options)
+    n, field = (targets != IGNORE).sum(1), (tokens == 17).long().argmax(1)
+    assert (field == n + (n * blanks).long()).all()
+    low, high = options.get("symbols", (1, 16))
+    assert n.min() == low and n.max() == high
+    first = torch.where(n == high)[0]  # a letter is as likely at the start of the field as anywhere
+    inside = torch.arange(tokens.shape[1]) < field[first, None]
+    assert (tokens[first] < 16)[inside].float().mean() == pytest.approx(1 / (1 + blanks), rel=0.02)
+
+
+@pytest.mark.parametrize("test, passes", [("in", 0.6), ("sparser", 0.9), ("denser", 0.2)])
+def test_counting_rates(test, passes):
+    """Passes are as many as asked for, and the additions beyond nine that became passes; every count is asked."""
+    tokens, targets = batch("counting", 512, **TASKS["counting"].tests(LENGTH)[test])
+    answer = torch.cat((torch.zeros(512, 1, dtype=torch.bool), targets[:, :-1] != IGNORE), dim=1)
+    commands = ~answer
+    commands[:, 0] = False
+    share(tokens == 12, commands, 0.1)
+    others = commands & (tokens != 12)
+    resets = (1 - passes) * 0.1
+    share(tokens == 0, others, resets)
+    count, full = 0, 0  # additions that a count of nine turned into passes, estimated by those that were free to fall
+    free = torch.zeros_like(tokens, dtype=torch.bool)
+    for b, row in enumerate(tokens.tolist()):
+        for i, word in enumerate(row):
+            free[b, i] = others[b, i] and count < 9
+            if answer[b, i]:
+                continue
+            count = 0 if word == 0 else count + (word == 10)
+            full += count == 9
+    share(tokens == 11, free, passes)
+    assert full > 0 and set(targets.unique().tolist()) == {IGNORE, *range(10)}
+
+
+# ------------------------------------------------------------------------------------------------------------ needle
+
+
+def needle_places(tokens, targets):
+    """For each row [(distance of the asked needle), first answer's place, places of all keys before the question]."""
+    for row, wanted in zip(tokens.tolist(), targets.tolist()):
+        words = in_words("needle", row)
+        answer = next(i for i, target in enumerate(wanted) if target != IGNORE) + 1
+        haystack = words[: words.index("?")]
+        yield (
+            answer - (haystack.index(words[answer - 1]) + 1),
+            answer,
+            [i for i, w in enumerate(haystack) if w.isupper()],
+        )
+
+
+@pytest.mark.parametrize("test", TASKS["needle"].tests(LENGTH))
+def test_needle_stands_where_asked(test):
+    options = TASKS["needle"].tests(LENGTH)[test]
+    tokens, targets = batch("needle", 64, **options)
+    questions = options.get("questions", 4)
+    assert (targets != IGNORE).sum(1).eq(questions).all()
+    low, high = options.get("distance", (3, 54))
+    found = list(needle_places(tokens, targets))
+    for distance, answer, keys in found:
+        assert low <= distance <= high
+        assert len(keys) == 4 and all(b - a >= 2 for a, b in zip(keys, keys[1:]))  # none overwrites another
+        if test.startswith("near"):
+            assert answer - (keys[0] + 1) <= 54  # nor do the others lie farther than in training
+    spread = [distance for distance, _, _ in found]
+    assert max(spread) - min(spread) > 0.8 * (high - low)
+
+
+@pytest.mark.parametrize("distance", [3, 4, 10, 63])
+def test_needle_distance(distance):
+    tokens, targets = batch("needle", 64, questions=1, distance=distance)
+    assert {found for found, _, _ in needle_places(tokens, targets)} == {distance}
+
+
+def test_needle_depth():
+    for depth, expected in ((0, 63), (0.5, 33), (1, 3), (1.0, 3)):
+        tokens, targets = batch("needle", 16, questions=1, depth=depth)
+        assert {found for found, _, _ in needle_places(tokens, targets)} == {expected}
+
+
+def test_needle_distances_are_uniform():
+    tokens, targets = batch("needle", 4000)
+    found = torch.tensor([distance for distance, _, _ in needle_places(tokens, targets)])
+    for least in range(3, 55, 13):
+        inside = (found >= least) & (found < least + 13)
+        share(inside, torch.ones(4000, dtype=torch.bool), 13 / 52)
+
+
+def test_needle_stays_as_the_context_grows():
+    """Near, the same seed gives the same end of the sequence at every length: only filler is added on the left."""
+    tests = TASKS["needle"].tests(LENGTH)
+    short = batch("needle", 16, **tests["near 1x"])
+    for n in (2, 4, 8):
+        long = batch("needle", 16, **tests[f"near {n}x"])
+        assert torch.equal(long.tokens[:, -LENGTH:], short.tokens)
+        assert torch.equal(long.targets[:, -LENGTH:], short.targets)
+        assert (long.tokens[:, :-LENGTH] >= 32).all()
+
+
+def test_needle_must_be_read():
+    """Whoever does not see the needle is at chance, even knowing everything else."""
+    tokens, targets = batch("needle", 4000, questions=1)
+    answer = targets[:, -1]
+    everyone = torch.ones(4000, dtype=torch.bool)
+    for value in range(16):
+        share(answer == value, everyone, 1 / 16)
+    others = []  # the value of the first needle that is not the asked one
+    for row in tokens.tolist():
+        place = next(i for i, token in enumerate(row) if 16 <= token < 32 and token != row[-1])
+        others.append(row[place + 1])
+    share(answer == torch.tensor(others), everyone, 1 / 16)
+    share(answer == tokens[:, -1] - 16, everyone, 1 / 16)  # the key does not tell it
+    nearest = torch.tensor([next(token for token in row[::-1] if token < 16) for row in tokens.tolist()])
+    share(answer == nearest, everyone, 1 / 4 + 3 / 4 / 16)  # nor is the last needle asked more than the others
+
+
+# ---------------------------------------------------------------------------------------------- examples and errors
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_example_shows_the_answers(name):
+    """The words in brackets are the targets, in order; what is read is all there."""
+    task = TASKS[name]
+    shown = task.example(40, seed=3)
+    tokens, targets = batch(name, 1, 40, seed=3)
+    answers = [task.vocabulary[target] for target in targets[0].tolist() if target != IGNORE]
+    assert shown == task.example(40, seed=3) != task.example(40, seed=4) and "\n" not in shown
+    if name == "text":
+        assert shown == task.vocabulary[tokens[0, 0]] + "[" + "".join(answers) + "]"
+    elif name == "masked":
+        assert [shown[i + 1] for i, letter in enumerate(shown) if letter == "→"] == answers
+    else:
+        inside, found = False, []
+        for word in shown.split(" "):
+            inside = inside or word.startswith("[")
+            if inside:
+                found.append(word.strip("[]"))
+            inside = inside and not word.endswith("]")
+        assert found == answers
+        assert shown.replace("[", "").replace("]", "").split(" ")[:40] == in_words(name, tokens[0].tolist())
+
+
+def test_descriptions():
+    for name, task in TASKS.items():
+        assert task.name == name and task.title and 2 <= task.description.count(". ") + 1 <= 5
+        assert name == "text" or "arXiv" in task.description
+        assert task.causal == (name != "masked")
+
+
+G = torch.Generator().manual_seed(0)
+
+BAD = {
+    "generator": (lambda: TASKS["copy"].batch(None, 2, 16), TypeError, ["generator=None", "torch.Generator"]),
+    "size": (lambda: TASKS["copy"].batch(G, 0, 16), ValueError, ["size=0", "at least 1"]),
+    "size-type": (lambda: TASKS["copy"].batch(G, 2.0, 16), TypeError, ["size=2.0", "int"]),
+    "length": (lambda: TASKS["copy"].batch(G, 2, "16"), TypeError, ["length='16'", "int"]),
+    "seed": (lambda: TASKS["copy"].example(seed=-1), ValueError, ["seed=-1"]),
+    "option": (lambda: batch("flipflop", ignored=0.5), ValueError, ["ignored=0.5", "Did you mean 'ignore'"]),
+    "text-short": (lambda: batch("text", text=torch.arange(64)), ValueError, ["length=64", "64 characters"]),
+    "text-type": (lambda: batch("masked", text="abc"), TypeError, ["text", "'abc'"]),
+    "copy-length": (lambda: batch("copy", length=2), ValueError, ["length=2", "at least 3"]),
+    "copy-symbols": (lambda: batch("copy", symbols=32), ValueError, ["symbols=32", "1 to 31", "length=64"]),
+    "copy-order": (lambda: batch("copy", symbols=(5, 4)), ValueError, ["symbols=(5, 4)"]),
+    "copy-triple": (lambda: batch("copy", symbols=(1, 2, 3)), ValueError, ["symbols=(1, 2, 3)", "pair"]),
+    "recall-length": (lambda: batch("recall", length=7), ValueError, ["length=7", "at least 8"]),
+    "recall-pairs": (lambda: batch("recall", pairs=17), ValueError, ["pairs=17", "1 to 16", "length=64"]),
+    "recall-keys": (
+        lambda: batch("recall", length=8 * KEYS, pairs=KEYS + 1),
+        ValueError,
+        [f"pairs={KEYS + 1}", f"1 to {KEYS}", f"{KEYS} keys"],
+    ),
+    "recall-type": (lambda: batch("recall", pairs=2.5), TypeError, ["pairs=2.5", "int"]),
+    "flipflop-ignore": (lambda: batch("flipflop", ignore=1.5), ValueError, ["ignore=1.5", "0 to 1"]),
+    "flipflop-type": (lambda: batch("flipflop", ignore="0.5"), TypeError, ["ignore='0.5'"]),
+    "selective_copy-blanks": (lambda: batch("selective_copy", blanks=-1), ValueError, ["blanks=-1", "at least 0"]),
+    "selective_copy-fit": (
+        lambda: batch("selective_copy", blanks=70.0),
+        ValueError,
+        ["symbols", "72.0 n", "length=64"],
+    ),
+    "selective_copy-symbols": (lambda: batch("selective_copy", symbols=17), ValueError, ["symbols=17", "1 to 16"]),
+    "counting-passes": (lambda: batch("counting", passes=-0.1), ValueError, ["passes=-0.1", "at least 0"]),
+    "counting-asks": (lambda: batch("counting", asks=2), ValueError, ["asks=2", "0 to 1"]),
+    "needle-distance": (lambda: batch("needle", distance=55), ValueError, ["distance=55", "3 to 54", "length=64"]),
+    "needle-near": (lambda: batch("needle", distance=2), ValueError, ["distance=2", "3 to 54"]),
+    "needle-depth": (lambda: batch("needle", depth=1.1), ValueError, ["depth=1.1", "0 to 1"]),
+    "needle-both": (lambda: batch("needle", depth=1, distance=9), ValueError, ["depth=1", "distance=9", "one"]),
+    "needle-questions": (lambda: batch("needle", questions=5), ValueError, ["questions=5", "needles=4"]),
+    "needle-needles": (lambda: batch("needle", needles=17), ValueError, ["needles=17", "at most 16"]),
+    "needle-window": (lambda: batch("needle", window=60), ValueError, ["window=60", "at most 54"]),
+    "needle-beyond": (lambda: batch("needle", window=30, distance=31), ValueError, ["distance=31", "window=30"]),
+    "needle-length": (lambda: batch("needle", length=20), ValueError, ["needles=4", "length", "20"]),
+}
+
+
+@pytest.mark.parametrize("call, error, words", BAD.values(), ids=BAD)
+def test_errors_name_the_argument(call, error, words):
+    with pytest.raises(error) as caught:
+        call()
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_needle_fits_the_least_length():
+    """The length that the error asks for is enough."""
+    for seed in range(20):
+        batch("needle", 16, 25, seed=seed)
+
+
+def test_a_task_of_your_own():
+    task = dataclasses.replace(TASKS["copy"], name="mine", vocabulary=TASKS["copy"].vocabulary)
+    assert isinstance(task, Task) and task.example(9) == TASKS["copy"].example(9)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        task.vocabulary = ()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        TASKS["text"].vocabulary = ()
