@@ -10,7 +10,7 @@ BIN := .venv/bin
 READY := .venv/ready
 export PYTHONUTF8 := 1
 
-.PHONY: help book html serve test test-all lint labs lab pictures screenshot vendor links clean
+.PHONY: help book html serve test test-all lint labs lab pictures screenshot measure vendor links clean
 
 help:
 	@grep -E '^#   make|^## ' Makefile | sed 's/^#* *//'
@@ -60,6 +60,10 @@ pictures: $(READY)
 ## make screenshot: take the README's picture from the built book (needs Chromium)
 screenshot: html
 	$(BIN)/python book/screenshot.py
+
+## make measure: time the training of each method beside a plain PyTorch transformer (on a quiet machine)
+measure: $(READY)
+	$(BIN)/python benchmarks/training_speed.py
 
 ## make vendor: fetch plotly and MathJax anew at the versions in book/vendor/vendor.json
 vendor: $(READY)

@@ -1,0 +1,98 @@
+r"""How fast does the decoder train beside a plain PyTorch transformer? Tokens per second, measured in turns.
+
+    make measure
+
+Every model is 4 layers deep, 128 wide with 4 heads, reads batches of 32 x 128 tokens and is trained by the same fused
+AdamW on the CPU. "plain" is `torch.nn.TransformerEncoder` with a causal mask: no position, no dropout, no biases,
+GELU, pre-norm, as the decoder here. The models take turns, one step each, so that a busy machine slows them all alike.
+Writes results/training_speed.json. Chapter: Compare and choose.
+"""
+
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+from tqdm import tqdm
+
+from posenc import METHODS
+from posenc.experiments import check_results, provenance, write_json
+from posenc.tiny import Decoder
+from posenc.train import encoding_maker, settings_for
+
+VOCABULARY, ROUNDS, WARMUP = 103, 24, 3
+SETTINGS = settings_for("study", num_layers=4, dim=128, num_heads=4, length=128, batch=32)
+
+
+class Plain(nn.Module):
+    """What a PyTorch user writes first: embedding, `nn.TransformerEncoder` under a causal mask, head."""
+
+    def __init__(self):
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(
+            SETTINGS.dim, SETTINGS.num_heads, 4 * SETTINGS.dim, dropout=0.0, activation="gelu", batch_first=True,
+            norm_first=True, bias=False,
+        )  # fmt: skip
+        self.embedding = nn.Embedding(VOCABULARY, SETTINGS.dim)
+        self.blocks = nn.TransformerEncoder(layer, SETTINGS.num_layers, enable_nested_tensor=False)
+        self.norm = nn.LayerNorm(SETTINGS.dim)
+        self.head = nn.Linear(SETTINGS.dim, VOCABULARY, bias=False)
+        self.register_buffer("mask", nn.Transformer.generate_square_subsequent_mask(SETTINGS.length))
+
+    def forward(self, tokens):
+        return self.head(self.norm(self.blocks(self.embedding(tokens), mask=self.mask, is_causal=True)))
+
+
+def stepper(model, batch):
+    """A function that trains the model by one step."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+
+    def step():
+        loss = cross_entropy(model(batch[:, :-1]).flatten(0, 1), batch[:, 1:].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), SETTINGS.clip)
+        optimizer.step()
+
+    return step
+
+
+def main():
+    torch.manual_seed(0)
+    batch = torch.randint(VOCABULARY, (SETTINGS.batch, SETTINGS.length + 1))
+    models = {"plain": Plain()}
+    for method in METHODS:
+        make_encoding = encoding_maker(method, SETTINGS)
+        models[method] = Decoder(VOCABULARY, SETTINGS.dim, SETTINGS.num_layers, SETTINGS.num_heads, make_encoding)
+    steps, seconds = {name: stepper(model, batch) for name, model in models.items()}, {name: [] for name in models}
+    for round in tqdm(range(WARMUP + ROUNDS), desc="rounds"):
+        for name, step in steps.items():
+            started = time.perf_counter()
+            step()
+            if round >= WARMUP:
+                seconds[name].append(time.perf_counter() - started)
+    tokens = SETTINGS.batch * SETTINGS.length
+    ratios = {
+        name: statistics.median(plain / own for plain, own in zip(seconds["plain"], values))
+        for name, values in seconds.items()
+    }
+    results = provenance("training_speed", "study", SETTINGS, "python " + " ".join(sys.argv))
+    results["machine"] = results["machine"].replace("one thread a run", f"{torch.get_num_threads()} threads")
+    results |= {
+        "definition": __doc__.split("\n\n")[2],
+        "unit": "tokens per second",
+        "rounds": ROUNDS,
+        "tokens_per_second": {name: round(tokens / statistics.median(values)) for name, values in seconds.items()},
+        "ratio_to_plain": {name: round(ratio, 3) for name, ratio in ratios.items()},
+        "parameters": {name: sum(p.numel() for p in model.parameters()) for name, model in models.items()},
+    }
+    write_json(Path("results/training_speed.json"), check_results(results))
+    for name, ratio in ratios.items():
+        print(f"{name:14} {tokens / statistics.median(seconds[name]):8.0f} tokens/s   {ratio:.2f} of plain")
+
+
+if __name__ == "__main__":
+    main()
