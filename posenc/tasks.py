@@ -306,26 +306,29 @@ def copy_tests(length):
     }
 
 
-# recall: values 0 .. 15, then the keys, then padding
+# recall: values 0 .. 15, then the keys
 KEYS = 64
 
 
 def make_recall(generator, size, *, length, pairs=None):
     check_length(length, 8)
     pairs = (2, min(length // 4, KEYS // 4)) if pairs is None else pairs
-    most, why = min(length // 4, KEYS), f"n pairs take 4 n tokens of length={length}, and there are {KEYS} keys"
+    most, why = (
+        min(length // 4, KEYS),
+        f"n pairs and as many questions take 4 n tokens of length={length}, and there are {KEYS} keys",
+    )
     low, high = as_range("pairs", pairs, 1, most, why)
-    n = draw(generator, (low, high), (size, 1))
+    # Few pairs are drawn often (P(n) ~ 1/n): drawn evenly, the many hide from a model that there is anything to find.
+    n = (low * ((high + 1) / low) ** torch.rand(size, 1, generator=generator)).long().clamp(max=high)
     keys = torch.rand(size, KEYS, generator=generator).argsort(1)[:, :high] + len(LETTERS)
     values = torch.randint(len(LETTERS), (size, high), generator=generator)
-    order = torch.rand(size, high, generator=generator).masked_fill(torch.arange(high) >= n, 2.0).argsort(1)
+    asked = (torch.rand(size, length // 2 + 1, generator=generator) * n).long()  # any of the n pairs
     at = torch.arange(length + 1).expand(size, -1)
-    pair = at // 2  # which pair, those of the questions counted on
-    asked = (pair >= n) & (pair < 2 * n)
-    which = torch.where(asked, order.gather(1, (pair - n).clamp(0, high - 1)), pair.clamp(max=high - 1))
+    pair = at // 2  # those of the questions counted on
+    question = pair >= n
+    which = torch.where(question, asked.gather(1, pair), pair.clamp(max=high - 1))
     sequence = torch.where(at % 2 == 0, keys.gather(1, which), values.gather(1, which))
-    sequence = sequence.masked_fill(pair >= 2 * n, len(LETTERS) + KEYS)
-    return next_token(sequence, asked & (at % 2 == 1), length)
+    return next_token(sequence, question & (at % 2 == 1), length)
 
 
 def recall_tests(length):
@@ -436,30 +439,32 @@ NEEDLE_KEYS, FILLERS = 16, 8
 FIRST_KEY, FIRST_FILLER, QUESTION = 16, 32, 40
 
 
-def make_needle(generator, size, *, length, distance=None, depth=None, needles=4, questions=4, window=None):
-    r"""Hide `needles` pairs key, value in filler, then ask for `questions` of them.
+def make_needle(generator, size, *, length, distance=None, depth=None, needles=4, questions=1, window=None):
+    r"""Hide pairs key, value in filler, then ask for some of them, each once.
 
     Arguments:
+        needles: how many pairs, a number or a pair (least, most) to draw from.
+        questions: how many of them are asked for; all, where there are fewer.
         distance: how many tokens the first answer stands after its needle's value, a number or a pair (least, most)
             to draw from. 3 is right before the question.
         depth: instead of distance, 0 (the needle at the start) to 1 (right before the question).
         window: no needle lies farther back than this distance. Default: all of the context.
     """
-    check_int("needles", needles)
-    if needles > NEEDLE_KEYS:
-        raise ValueError(f"needles={needles} must be at most {NEEDLE_KEYS}, the number of keys")
     check_int("questions", questions)
-    if questions > needles:
+    least, most = as_range("needles", needles, 1, NEEDLE_KEYS, f"there are {NEEDLE_KEYS} keys, each for one needle")
+    if questions > most:
         raise ValueError(f"questions={questions} must be at most needles={needles}: each is asked once")
-    first = length + 3 - 3 * questions  # where the first answer stands; filler and needles stand before first - 2
-    far, why = first - 1, f"length={length} with {questions} questions leaves that much room"
+    far = length + 2 - 3 * questions  # what stands before the first answer, where all questions are asked
+    why = f"length={length} with {questions} questions leaves no more"
     if window is not None:
         check_int("window", window)
         if window > far:
             raise ValueError(f"window={window} must be at most {far}: {why}")
         far, why = window, f"window={window} ends there"
-    if far < 3 + 4 * (needles - 1):  # so much is enough wherever the first of them stands
-        raise ValueError(f"needles={needles} need a length of at least {4 * needles - 3 + 3 * questions}, got {length}")
+    if far < 4 * most - 1:  # so much is enough wherever the first of them stands
+        raise ValueError(
+            f"needles={needles} do not fit: that takes a distance of {4 * most - 1} at the least, and {why}"
+        )
     if depth is not None:
         if distance is not None:
             raise ValueError(f"depth={depth!r} and distance={distance!r} say the same: give one")
@@ -469,37 +474,37 @@ def make_needle(generator, size, *, length, distance=None, depth=None, needles=4
 
     # What does not depend on the length is drawn first, and the filler from the right: a longer context then asks
     # for the same needles.
-    keys = torch.rand(size, NEEDLE_KEYS, generator=generator).argsort(1)[:, :needles] + FIRST_KEY
-    values = torch.randint(len(LETTERS), (size, needles), generator=generator)
+    n = draw(generator, (least, most), (size, 1))
+    keys = torch.rand(size, NEEDLE_KEYS, generator=generator).argsort(1)[:, :most] + FIRST_KEY
+    values = torch.randint(len(LETTERS), (size, most), generator=generator)
     asked = draw(generator, (low, high), (size, 1))
     # The others stand a whole number of pairs from the first, so that no two overlap.
-    nearest_slot = 3 + (asked - 3) % 2  # [B, 1]
-    slots = nearest_slot + 2 * torch.arange((far - 3) // 2 + 1)  # [B, slots] distances
-    taken = (slots == asked) | (slots > far)
-    free = torch.rand(slots.shape, generator=generator).masked_fill(taken, 2.0)
-    others = slots.gather(1, free.argsort(1)[:, : needles - 1])
-    at = first - torch.cat((asked, others), dim=1)  # [B, needles] where the values stand
+    slots = 3 + (asked - 3) % 2 + 2 * torch.arange((far - 3) // 2 + 1)  # [B, slots] distances
+    free = torch.rand(slots.shape, generator=generator).masked_fill((slots == asked) | (slots > far), 2.0)
+    others = slots.gather(1, free.argsort(1)[:, : most - 1])
+    distances = torch.cat((asked, others), dim=1)  # [B, most]
 
-    sequence = torch.randint(FILLERS, (length + 1, size), generator=generator).flip(0).T + FIRST_FILLER
-    sequence = sequence.scatter(1, at, values).scatter(1, at - 1, keys)
-    ends = first + 3 * torch.arange(questions)
-    sequence[:, ends - 2], sequence[:, ends - 1], sequence[:, ends] = (
-        QUESTION,
-        keys[:, :questions],
-        values[:, :questions],
-    )
-    scored = torch.zeros(size, length + 1, dtype=torch.bool)
-    scored[:, ends] = True
-    return next_token(sequence, scored, length)
+    sequence = torch.randint(FILLERS, (length + 2, size), generator=generator).flip(0).T + FIRST_FILLER
+    scored = torch.zeros_like(sequence, dtype=torch.bool)
+    nowhere = length + 1  # a column that is cut off takes what is left out
+    first = length + 3 - 3 * n.clamp(max=questions)  # [B, 1] where the first answer stands in this row
+    there = torch.arange(most) < n
+    at = torch.where(there, first - distances, nowhere)
+    sequence = sequence.scatter(1, at - 1 * there, keys).scatter(1, at, values)
+    ends = torch.where(there[:, :questions], first + 3 * torch.arange(questions), nowhere)
+    for back, words in ((2, torch.full_like(ends, QUESTION)), (1, keys[:, :questions]), (0, values[:, :questions])):
+        sequence = sequence.scatter(1, torch.where(ends == nowhere, nowhere, ends - back), words)
+    scored = scored.scatter(1, ends, True)
+    return next_token(sequence[:, :-1], scored[:, :-1], length)
 
 
 def needle_tests(length):
     near = length - 10  # the farthest that training sees: four questions take the rest
-    tests = {"in": {}}
+    tests = {"in": {"needles": (1, 4), "questions": 4}}
     for n in (1, 2, 4, 8):
-        tests[f"near {n}x"] = {"length": n * length, "questions": 1, "distance": (3, near), "window": near}
+        tests[f"near {n}x"] = {"length": n * length, "distance": (3, near), "window": near}
     for n in (2, 4, 8):
-        tests[f"far {n}x"] = {"length": n * length, "questions": 1, "distance": (near + 1, n * length - 1)}
+        tests[f"far {n}x"] = {"length": n * length, "distance": (near + 1, n * length - 1)}
     return tests
 
 
@@ -552,19 +557,19 @@ TASKS = {
         Task(
             name="recall",
             title="Associative recall",
-            vocabulary=(*LETTERS, *(f"K{i}" for i in range(KEYS)), "_"),
+            vocabulary=(*LETTERS, *(f"K{i}" for i in range(KEYS))),
             make=make_recall,
             tests=recall_tests,
             words={
-                "in": "From two pairs to the most that training holds.",
+                "in": "From two pairs to the most that training holds, few more often than many.",
                 "more 1x": "Always the most pairs that training holds.",
                 "more 2x": "Twice the most pairs that training holds.",
                 "more 3x": "Three times the most pairs that training holds.",
                 "more 4x": "Four times the most pairs that training holds.",
             },
-            description="Read pairs of a key and a value; then every key is asked again, in random order, and its "
-            "value is wanted (multi-query associative recall: Arora et al., arXiv 2312.04927). The content says where "
-            "to look and the value stands right after it, so two layers are enough: one joins a value to the key "
+            description="Read pairs of a key and a value; then their keys are drawn again and again, and their "
+            "values are wanted (multi-query associative recall: Arora et al., arXiv 2312.04927). The content says "
+            "where to look and the value stands right after it, so two layers are enough: one joins a value to the key "
             "before it, one looks the key up. More pairs are harder, and at some number each method breaks.",
         ),
         Task(
@@ -624,8 +629,8 @@ TASKS = {
             make=make_needle,
             tests=needle_tests,
             words={
-                "in": "Needles anywhere in a context of the training length, all of them asked for.",
-                "near 1x": "One question, at the training length.",
+                "in": "One to four needles anywhere in a context of the training length, all of them asked for.",
+                "near 1x": "Four needles and one question, at the training length.",
                 "near 2x": "Twice the context, the needles no farther back than in training.",
                 "near 4x": "Four times the context, the needles no farther back than in training.",
                 "near 8x": "Eight times the context, the needles no farther back than in training.",
