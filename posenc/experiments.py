@@ -75,7 +75,8 @@ class Sweep(NamedTuple):
 
     measure(model, settings) returns {"scores": {column: number}, ...}, all of it kept for each seed. A prediction for
     an arm is (claim, why) on the change of `unit` from one column to another, `contrast`; or, with `against`, from
-    that arm to this one in the column `contrast[1]`. arms: {name: (method, its options)}, default every method.
+    that arm to this one in the column `contrast[1]`, where None is the training length. arms: {name: (method, its
+    options)}, default every method.
     """
 
     task: str
@@ -173,9 +174,14 @@ def measure_recall(model, settings):
     return {"scores": scores, "by_pairs": [measure.share_wrong(model, batch) for batch in recall_batches(settings)]}
 
 
+def most_pairs(settings):
+    """The most pairs of key and value that training holds."""
+    return TASKS["recall"].tests(settings.length)["more 1x"]["pairs"]
+
+
 def recall_pairs(settings):
     """Numbers of pairs to test with, the most of training among them."""
-    most = settings.length // 4
+    most = most_pairs(settings)
     return [most // 4, most // 2, most, most * 3 // 2, *(n * most for n in (2, 3, 4))]
 
 
@@ -206,7 +212,7 @@ SWEEPS = {
         question="Does position help to fill in hidden characters, where no causal mask gives order away?",
         measure=measure_masked,
         unit="nats per masked character",
-        contrast=(None, "64"),
+        contrast=(None, None),
         against="nope",
         tolerance=0.05,
         predictions={
@@ -344,14 +350,14 @@ SWEEPS = {
         headline="Arora et al. (arXiv 2312.04927): attention solves multi-query recall at any number of pairs that "
         "they train, convolutions and recurrences need width that grows with it.",
         shows_not="Recall at the number of pairs trained for: more pairs also mean longer contexts here.",
-        facts=lambda settings: {"pairs": recall_pairs(settings), "trained_pairs": settings.length // 4},
+        facts=lambda settings: {"pairs": recall_pairs(settings), "trained_pairs": most_pairs(settings)},
     ),
     "sinusoidal_volume": Sweep(
         task="text",
         question="How loud must the sinusoid be beside the embeddings?",
         measure=measure_volume,
         unit="nats per character",
-        contrast=(None, "64"),
+        contrast=(None, None),
         against="0.0000",
         tolerance=0.05,
         predictions={
@@ -601,28 +607,33 @@ def run_sweep(name, preset, seeds, methods, out, command):
     check_choice("name", name, SWEEPS)
     sweep = SWEEPS[name]
     known = list(sweep.arms or METHODS)
-    arms = known if methods is None else list(methods)
+    arms = known if methods is None else list(dict.fromkeys(methods))
     for arm in arms:
         check_choice("methods", arm, known)
+    if sweep.against and sweep.against not in arms:
+        raise ValueError(f"methods={arms} must hold {sweep.against!r}, which {name} compares the others with")
     torch.set_num_threads(1)
     settings = settings_for(preset, sweep.task)
     results = provenance(name, preset, settings, command)
     rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     folder = out.with_name(out.name + ".cells")
     same = {key: results[key] for key in ("settings", "versions", "corpus")}
-    begun = folder / f"begun-{rank}.json"
+    begun, commits = folder / f"begun-{rank}.json", []
     for file in sorted(folder.glob("begun-*.json")):
         saved = read_json(file)
         if saved["same"] != json.loads(json.dumps(same)):
             raise ValueError(
                 f"{folder} was begun with other settings, corpus or versions; go on with those or delete it"
             )
-        if saved["commit"] != results["commit"]:
-            results["commit"] = f"{saved['commit']}, gone on with at {results['commit']}"
+        commits.append(saved["commit"])
+    results["commit"] = ", gone on with at ".join(dict.fromkeys([*commits, results["commit"]]))
     if not begun.exists():
         write_json(begun, {"same": same, "commit": results["commit"]})
 
     cells = [(arm, seed) for seed in range(seeds) for arm in arms]
+    for cell in cells:
+        if cell_file(folder, *cell).exists():
+            read_json(cell_file(folder, *cell))  # refuses a damaged one before anything is trained
     todo = [cell for cell in cells[rank::world] if not cell_file(folder, *cell).exists()]
     if len(todo) < len(cells[rank::world]):
         done = len(cells[rank::world]) - len(todo)
@@ -641,6 +652,7 @@ def run_sweep(name, preset, seeds, methods, out, command):
             return
     found = {cell: read_json(cell_file(folder, *cell)) for cell in cells}
     kept_once = ("parameters", "sample", "sample_long")
+    start, end = sweep.contrast or (None, None)
     results |= {
         "task": sweep.task,
         "question": sweep.question,
@@ -651,7 +663,7 @@ def run_sweep(name, preset, seeds, methods, out, command):
         "predictions": {arm: sweep.predictions[arm][1] for arm in arms if arm in sweep.predictions},
         "headline": sweep.headline,
         "shows_not": sweep.shows_not,
-        **({"contrast": list(sweep.contrast), "against": sweep.against} if sweep.contrast else {}),
+        **({"contrast": [start, end or str(settings.length)], "against": sweep.against} if sweep.contrast else {}),
         **({"tests": TASKS[sweep.task].words} if "scores" in found[cells[0]] else {}),
         **sweep.facts(settings),
         "methods": {},

@@ -175,7 +175,8 @@ def masked_losses(model, settings):
     loss = []
     for length in settings.lengths:
         left = (longest - length) // 2
-        near = slice((length - settings.targets) // 2, (length + settings.targets) // 2)
+        first = (longest - settings.targets) // 2 - left  # the same character at each length, odd ones too
+        near = slice(first, first + settings.targets)
         total, count = 0.0, 0
         for tokens, targets in zip(batch.tokens.split(32), batch.targets.split(32)):
             logits = model(tokens[:, left : left + length].to(device))[:, near].float()

@@ -15,6 +15,14 @@ def blank_figure(width, height):
     return figure, axes
 
 
+def drawn(results, methods):
+    """The methods to draw: those asked for, default all. Errors: ValueError for one that the results lack."""
+    methods = list(results["methods"]) if methods is None else list(methods)
+    for name in methods:
+        check_choice("methods", name, list(results["methods"]))
+    return methods
+
+
 def plot_loss(losses, steps=None, title=""):
     r"""A matplotlib figure of the training loss: each step, and an average over the last twentieth of all steps."""
     figure, axes = blank_figure(6, 3)
@@ -46,9 +54,9 @@ def plot_short_long(results, methods=None, highlight=None, own=None):
     """
     from matplotlib.ticker import NullLocator
 
-    methods = list(results["methods"]) if methods is None else list(methods)
-    for name in [*methods, *([highlight] if highlight else [])]:
-        check_choice("methods", name, list(results["methods"]))
+    methods = drawn(results, methods)
+    if highlight is not None:
+        check_choice("highlight", highlight, list(results["methods"]))
     figure, axes = blank_figure(6.4, 4.6)
     lengths = results["lengths"]
     for name in methods:
@@ -103,10 +111,8 @@ def plot_scores(results, columns=None, methods=None):
         methods: default all of the results'.
     Returns: a matplotlib figure. Errors: ValueError for a test or method that the results lack.
     """
-    methods = list(results["methods"]) if methods is None else list(methods)
+    methods = drawn(results, methods)
     columns = list(results["tests"]) if columns is None else list(columns)
-    for name in methods:
-        check_choice("methods", name, list(results["methods"]))
     for name in columns:
         check_choice("columns", name, list(results["tests"]))
     figure, axes = blank_figure(6.4, 3.6)
@@ -131,7 +137,7 @@ def plot_distance_and_keys(results, methods=None):
     results: from `load_results("train_short_test_long")`. Returns: a matplotlib figure, bars of means over seeds with
     one standard deviation.
     """
-    methods = list(results["methods"]) if methods is None else list(methods)
+    methods = drawn(results, methods)
     figure, axes = blank_figure(6.4, 3.6)
     looks = (("distance alone", "", "0.75"), ("keys alone", "//", "0.55"), ("both", "", "0.2"))
     for index, name in enumerate(methods):
@@ -155,7 +161,7 @@ def plot_context_cut(results, methods=None):
 
     results: from `load_results("train_short_test_long")`. Returns: a matplotlib figure, means over seeds with bars.
     """
-    methods = list(results["methods"]) if methods is None else list(methods)
+    methods = drawn(results, methods)
     figure, axes = blank_figure(6.4, 4.2)
     for name in methods:
         mean, spread = mean_spread(results["methods"][name]["context_cut"])
@@ -177,7 +183,7 @@ def plot_by_position(results, methods=None):
     results: from `load_results("train_short_test_long")`. Returns: a matplotlib figure, means over seeds, bands of one
     standard deviation.
     """
-    methods = list(results["methods"]) if methods is None else list(methods)
+    methods = drawn(results, methods)
     figure, axes = blank_figure(6.4, 4.2)
     for name in methods:
         mean, spread = mean_spread(results["methods"][name]["by_position"])
@@ -216,7 +222,7 @@ def plot_recall(results, methods=None):
 
     results: from `load_results("recall")`. Returns: a matplotlib figure, means over seeds with bars.
     """
-    methods = list(results["methods"]) if methods is None else list(methods)
+    methods = drawn(results, methods)
     figure, axes = blank_figure(6.4, 4.2)
     for name in methods:
         mean, spread = mean_spread(results["methods"][name]["by_pairs"])

@@ -73,6 +73,8 @@ class Settings:
             raise ValueError(f"warmup={self.warmup} must be less than steps={self.steps}")
         if self.targets > self.length:
             raise ValueError(f"targets={self.targets} must be at most length={self.length}")
+        if not isinstance(self.multiples, (tuple, list)):
+            raise TypeError(f"multiples={self.multiples!r} must be a tuple, such as (1, 2, 4, 8)")
         if not self.multiples or list(self.multiples) != sorted(set(self.multiples)):
             raise ValueError(f"multiples={self.multiples!r} must rise, such as (1, 2, 4, 8)")
         for multiple in self.multiples:
