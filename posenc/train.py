@@ -275,21 +275,26 @@ def train_with(
             torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
             optimizer.step()
             loss = loss.detach()
-            if together:
-                distributed.all_reduce(loss)
+            stopping = stop.asked
+            if together:  # a signal may reach one process only: all must leave after the same step
+                shared = torch.stack((loss, torch.full_like(loss, stopping)))
+                distributed.all_reduce(shared)
+                loss, stopping = shared[0].clone(), shared[1].item() > 0
             losses.append(loss)
             bar.update()
             if step % 10 == 9 or step == settings.steps - 1:
                 bar.set_postfix(loss=f"{loss.item():.3f}", refresh=False)
                 if curve is not None:
                     curve.draw(torch.stack(losses).tolist())
-            if stop.asked or time.perf_counter() - last_saved >= save_every:
+            if stopping or time.perf_counter() - last_saved >= save_every:
                 save()
                 last_saved = time.perf_counter()
-            if stop.asked:
+            if stopping:
                 raise KeyboardInterrupt(f"stopped after step {step + 1}, saved to {checkpoint}")
         if len(losses) > begun:
             save()
+        if stop.asked:  # during the last step
+            raise KeyboardInterrupt(f"stopped after the last step, saved to {checkpoint}")
     history = {
         "loss": stack(losses).tolist(), "seconds": spent + elapsed(), "settings": settings, "device": str(device),
         "seed": seed, "task": task,
