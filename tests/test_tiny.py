@@ -1,4 +1,4 @@
-"""The decoder: position enters at its encodings' places only, decoding step by step equals the full pass."""
+"""Decoder and encoder: position enters at their encodings' places only, decoding step by step equals the full pass."""
 
 import math
 
@@ -7,7 +7,8 @@ import torch
 
 import posenc
 from posenc import METHODS, Encoding
-from posenc.tiny import Decoder
+from posenc.tiny import Decoder, Encoder
+from posenc.train import Settings, encoding_maker
 
 VOCABULARY, DIM, HEADS = 11, 16, 2
 
@@ -17,6 +18,12 @@ def decoder(method, num_layers=2, **options):
     torch.manual_seed(0)
     model = Decoder(VOCABULARY, DIM, num_layers, HEADS, lambda layer: posenc.make(method, **sizes, **options))
     return model.double().eval()
+
+
+def encoder(method, num_layers=2):
+    make_encoding = encoding_maker(method, Settings(dim=DIM, num_heads=HEADS), causal=False)
+    torch.manual_seed(0)
+    return Encoder(VOCABULARY, DIM, num_layers, HEADS, make_encoding).double().eval()
 
 
 def tokens(batch=2, length=9, seed=1):
@@ -147,9 +154,75 @@ def test_each_layer_gets_the_encoding_made_for_it():
     assert [block.attention.encoding for block in model.blocks] == made
 
 
+# -------------------------------------------------------------------------------------------------------- the encoder
+
+
+def moved(method, order):
+    """How far an encoder's output on tokens in another order is from its output in that order."""
+    model, x = encoder(method), torch.arange(9)[None].expand(2, -1)
+    return (model(x[:, order]) - model(x)[:, order]).abs().max().item()
+
+
+ORDER = torch.tensor([3, 0, 8, 1, 7, 5, 2, 4, 6])
+
+
+def test_an_encoder_without_position_is_permutation_equivariant():
+    assert moved("nope", ORDER) < 1e-12 and moved("nope", torch.arange(9).flip(0)) < 1e-12
+    causal, x = decoder("nope"), torch.arange(9)[None]
+    assert (causal(x[:, ORDER]) - causal(x)[:, ORDER]).abs().max() > 1e-3  # the causal mask tells order
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "nope"])
+def test_an_encoder_with_position_is_not(method):
+    assert moved(method, ORDER) > 1e-3
+
+
+def test_symmetric_alibi_tells_how_far_and_not_which_side():
+    backwards = torch.arange(9).flip(0)
+    assert moved("alibi", backwards) < 1e-12
+    assert all(moved(method, backwards) > 1e-3 for method in ("sinusoidal", "rope", "stickbreaking"))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_encoder_sees_every_token_from_every_token(method):
+    model, x = encoder(method), tokens(batch=1)
+    before = model(x)
+    for index in range(9):
+        other = x.clone()
+        other[0, index] = (other[0, index] + 1) % VOCABULARY
+        assert ((model(other) - before).abs().amax(-1) > 1e-9).all(), index
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_encoder_has_the_decoder_s_blocks_and_weights(method):
+    a, b = encoder(method).state_dict(), decoder(method).state_dict()
+    assert a.keys() == b.keys() and all(torch.equal(a[key], b[key]) for key in a)
+
+
+@pytest.mark.parametrize("method", [name for name, row in METHODS.items() if row.both_ways])
+def test_a_method_that_needs_the_causal_mask_says_so(method):
+    sizes = {"alibi": {"num_heads": HEADS}}.get(method, {})
+    assert METHODS[method].causal_only
+    with pytest.raises(posenc.UnsupportedError, match="causal=False"):
+        Encoder(VOCABULARY, DIM, 2, HEADS, lambda layer: posenc.make(method, **sizes))(tokens())
+
+
+def test_an_encoder_refuses_caches():
+    assert not hasattr(Encoder, "generate") and not hasattr(Encoder, "new_caches")
+    with pytest.raises(posenc.UnsupportedError, match="caches: an Encoder looks both ways"):
+        encoder("rope")(tokens(), caches=decoder("rope").new_caches())
+
+
+# ---------------------------------------------------------------------------------------------------------- bad input
+
+
 @pytest.mark.parametrize(
     "call, error, words",
     [
+        (lambda: Encoder(11, 16, 0, 2, lambda layer: Encoding()), ValueError, "num_layers=0"),
+        (lambda: Encoder(11, 16, 2, 2, "rope"), TypeError, "make_encoding='rope' must be callable"),
+        (lambda: encoder("nope")([1, 2]), TypeError, "tokens must be a tensor"),
+        (lambda: encoder("nope")(torch.zeros(3).long()), ValueError, r"tokens must be .* \[B, T\]"),
         (lambda: Decoder(0, 16, 2, 2, lambda layer: Encoding()), ValueError, "vocab_size=0"),
         (lambda: Decoder(11, "16", 2, 2, lambda layer: Encoding()), TypeError, "dim='16'"),
         (lambda: Decoder(11, 16, 0, 2, lambda layer: Encoding()), ValueError, "num_layers=0"),
