@@ -158,7 +158,7 @@ def measure_needle(model, settings):
 
 
 def needle_facts(settings):
-    trained, longest = settings.length - 10, settings.lengths[-1]
+    trained, longest = settings.length - 6, settings.lengths[-1]
     tests = {
         "in": f"context {settings.length}, the needle within the trained distance, {trained} tokens",
         "near": f"context {longest}, the needle within the trained distance",

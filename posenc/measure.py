@@ -256,7 +256,7 @@ def needle_errors(model, settings, sequences=64):
 def needle_distances(settings):
     """Distances to test: up to the farthest that training asks for, then up to the end of each longer context."""
     length = settings.length
-    return [4, length // 8, length // 4, length // 2, length - 10, *(context - 10 for context in settings.lengths[1:])]
+    return [4, length // 8, length // 4, length // 2, length - 6, *(context - 6 for context in settings.lengths[1:])]
 
 
 def scores(model, task, settings):

@@ -320,7 +320,11 @@ def make_recall(generator, size, *, length, pairs=None):
     low, high = as_range("pairs", pairs, 1, most, why)
     # Few pairs are drawn often (P(n) ~ 1/n): drawn evenly, the many hide from a model that there is anything to find.
     n = (low * ((high + 1) / low) ** torch.rand(size, 1, generator=generator)).long().clamp(max=high)
-    keys = torch.rand(size, KEYS, generator=generator).argsort(1)[:, :high] + len(LETTERS)
+    # Common and rare keys (key i has weight (i + 1)^-1.5): looking up is learned on a few common keys in hundreds of
+    # steps, where on keys all as common it takes thousands. The order of a row's keys is random again.
+    chance = torch.rand(size, KEYS, generator=generator).log() * torch.arange(1, KEYS + 1) ** 1.5
+    order = torch.rand(size, high, generator=generator).masked_fill(torch.arange(high) >= n, 2.0).argsort(1)
+    keys = chance.topk(high).indices.gather(1, order) + len(LETTERS)
     values = torch.randint(len(LETTERS), (size, high), generator=generator)
     asked = (torch.rand(size, length // 2 + 1, generator=generator) * n).long()  # any of the n pairs
     at = torch.arange(length + 1).expand(size, -1)
@@ -434,77 +438,66 @@ def counting_tests(length):
     }
 
 
-# needle: values 0 .. 15, then
-NEEDLE_KEYS, FILLERS = 16, 8
-FIRST_KEY, FIRST_FILLER, QUESTION = 16, 32, 40
+# needle: values 0 .. 7, then needles A0, A1 ... H7, then the questions ?A ... ?H, then filler
+NEEDLE_VALUES = NEEDLE_KEYS = FILLERS = 8
+FIRST_NEEDLE = NEEDLE_VALUES
+FIRST_QUESTION = FIRST_NEEDLE + NEEDLE_KEYS * NEEDLE_VALUES
+FIRST_FILLER = FIRST_QUESTION + NEEDLE_KEYS
 
 
 def make_needle(generator, size, *, length, distance=None, depth=None, needles=4, questions=1, window=None):
-    r"""Hide pairs key, value in filler, then ask for some of them, each once.
+    r"""Hide needles, each a key with its value in one token, in filler; at the end ask for some, each once.
 
     Arguments:
-        needles: how many pairs, a number or a pair (least, most) to draw from.
-        questions: how many of them are asked for; all, where there are fewer.
-        distance: how many tokens the first answer stands after its needle's value, a number or a pair (least, most)
-            to draw from. 3 is right before the question.
+        needles: how many there are, with different keys.
+        questions: how many of them are asked for.
+        distance: how many tokens the first answer stands after its needle, a number or a pair (least, most) to draw
+            from. 2 is right before the question. Default: anywhere in the context.
         depth: instead of distance, 0 (the needle at the start) to 1 (right before the question).
         window: no needle lies farther back than this distance. Default: all of the context.
     """
-    check_int("questions", questions)
-    least, most = as_range("needles", needles, 1, NEEDLE_KEYS, f"there are {NEEDLE_KEYS} keys, each for one needle")
-    if questions > most:
-        raise ValueError(f"questions={questions} must be at most needles={needles}: each is asked once")
-    far = length + 2 - 3 * questions  # what stands before the first answer, where all questions are asked
-    why = f"length={length} with {questions} questions leaves no more"
+    as_range("needles", needles, 1, NEEDLE_KEYS, f"there are {NEEDLE_KEYS} keys, each for one needle")
+    as_range("questions", questions, 1, needles, f"each of needles={needles} is asked for once")
+    far = length + 2 - 2 * questions  # where the first answer stands in the sequence
+    why = f"length={length} with questions={questions} leaves no more"
     if window is not None:
-        check_int("window", window)
-        if window > far:
-            raise ValueError(f"window={window} must be at most {far}: {why}")
-        far, why = window, f"window={window} ends there"
-    if far < 4 * most - 1:  # so much is enough wherever the first of them stands
-        raise ValueError(
-            f"needles={needles} do not fit: that takes a distance of {4 * most - 1} at the least, and {why}"
-        )
+        far, why = as_range("window", window, needles + 1, far, why)[0], f"window={window} ends there"
+    if far < needles + 1:
+        raise ValueError(f"length={length} is too short for needles={needles} and questions={questions}")
     if depth is not None:
         if distance is not None:
             raise ValueError(f"depth={depth!r} and distance={distance!r} say the same: give one")
         check_share("depth", depth)
-        distance = round(far - depth * (far - 3))
-    low, high = as_range("distance", (3, far) if distance is None else distance, 3, far, why)
+        distance = round(far - depth * (far - 2))
+    low, high = as_range("distance", (2, far) if distance is None else distance, 2, far, why)
 
     # What does not depend on the length is drawn first, and the filler from the right: a longer context then asks
     # for the same needles.
-    n = draw(generator, (least, most), (size, 1))
-    keys = torch.rand(size, NEEDLE_KEYS, generator=generator).argsort(1)[:, :most] + FIRST_KEY
-    values = torch.randint(len(LETTERS), (size, most), generator=generator)
+    keys = torch.rand(size, NEEDLE_KEYS, generator=generator).argsort(1)[:, :needles]
+    values = torch.randint(NEEDLE_VALUES, (size, needles), generator=generator)
     asked = draw(generator, (low, high), (size, 1))
-    # The others stand a whole number of pairs from the first, so that no two overlap.
-    slots = 3 + (asked - 3) % 2 + 2 * torch.arange((far - 3) // 2 + 1)  # [B, slots] distances
-    free = torch.rand(slots.shape, generator=generator).masked_fill((slots == asked) | (slots > far), 2.0)
-    others = slots.gather(1, free.argsort(1)[:, : most - 1])
-    distances = torch.cat((asked, others), dim=1)  # [B, most]
-
-    sequence = torch.randint(FILLERS, (length + 2, size), generator=generator).flip(0).T + FIRST_FILLER
+    places = torch.arange(2, far + 1)
+    free = torch.rand(size, len(places), generator=generator).masked_fill(places == asked, 2.0)
+    others = free.argsort(1)[:, : needles - 1] + 2
+    sequence = torch.randint(FILLERS, (length + 1, size), generator=generator).flip(0).T + FIRST_FILLER
+    first = length + 2 - 2 * questions
+    at = first - torch.cat((asked, others), dim=1)  # [B, needles]
+    sequence = sequence.scatter(1, at, FIRST_NEEDLE + NEEDLE_VALUES * keys + values)
+    ends = first + 2 * torch.arange(questions)
+    sequence[:, ends - 1] = FIRST_QUESTION + keys[:, :questions]
+    sequence[:, ends] = values[:, :questions]
     scored = torch.zeros_like(sequence, dtype=torch.bool)
-    nowhere = length + 1  # a column that is cut off takes what is left out
-    first = length + 3 - 3 * n.clamp(max=questions)  # [B, 1] where the first answer stands in this row
-    there = torch.arange(most) < n
-    at = torch.where(there, first - distances, nowhere)
-    sequence = sequence.scatter(1, at - 1 * there, keys).scatter(1, at, values)
-    ends = torch.where(there[:, :questions], first + 3 * torch.arange(questions), nowhere)
-    for back, words in ((2, torch.full_like(ends, QUESTION)), (1, keys[:, :questions]), (0, values[:, :questions])):
-        sequence = sequence.scatter(1, torch.where(ends == nowhere, nowhere, ends - back), words)
-    scored = scored.scatter(1, ends, True)
-    return next_token(sequence[:, :-1], scored[:, :-1], length)
+    scored[:, ends] = True
+    return next_token(sequence, scored, length)
 
 
 def needle_tests(length):
-    near = length - 10  # the farthest that training sees: four questions take the rest
-    tests = {"in": {"needles": (1, 4), "questions": 4}}
+    near = length - 6  # the farthest that training sees: the questions take the rest
+    tests = {"in": {"questions": 4}}
     for n in (1, 2, 4, 8):
-        tests[f"near {n}x"] = {"length": n * length, "distance": (3, near), "window": near}
+        tests[f"near {n}x"] = {"length": n * length, "distance": (2, near), "window": near}
     for n in (2, 4, 8):
-        tests[f"far {n}x"] = {"length": n * length, "distance": (near + 1, n * length - 1)}
+        tests[f"far {n}x"] = {"length": n * length, "distance": (near + 1, n * length)}
     return tests
 
 
@@ -625,12 +618,17 @@ TASKS = {
         Task(
             name="needle",
             title="Needle",
-            vocabulary=(*(str(i) for i in range(16)), *"ABCDEFGHIJKLMNOP", *"stuvwxyz", "?"),
+            vocabulary=(
+                *(str(value) for value in range(NEEDLE_VALUES)),
+                *(f"{key}{value}" for key in "ABCDEFGH" for value in range(NEEDLE_VALUES)),
+                *(f"?{key}" for key in "ABCDEFGH"),
+                *"stuvwxyz",
+            ),
             make=make_needle,
             tests=needle_tests,
             words={
-                "in": "One to four needles anywhere in a context of the training length, all of them asked for.",
-                "near 1x": "Four needles and one question, at the training length.",
+                "in": "Four needles anywhere in a context of the training length, all of them asked for.",
+                "near 1x": "One question, at the training length.",
                 "near 2x": "Twice the context, the needles no farther back than in training.",
                 "near 4x": "Four times the context, the needles no farther back than in training.",
                 "near 8x": "Eight times the context, the needles no farther back than in training.",
@@ -638,10 +636,11 @@ TASKS = {
                 "far 4x": "Four times the context, the needle asked for farther back than any in training.",
                 "far 8x": "Eight times the context, the needle asked for farther back than any in training.",
             },
-            description="A few pairs of a key and a value hide in filler; at the end a key is named and its value is "
-            "wanted. It is the needle in a haystack of the long-context reports (Kamradt 2023; RULER: Hsieh et al., "
-            "arXiv 2404.06654), with distance under control: the context may grow while the needle stays near, or "
-            "the needle may move away. Nothing but the needle tells its value.",
+            description="A few needles hide in filler, each a key and its value in one token. At the end a key is "
+            "named and its value is wanted. It is the needle in a haystack of the long-context reports (Kamradt 2023; RULER: "
+            "Hsieh et al., arXiv 2404.06654), with distance under control: the context may grow while the needle stays "
+            "near, or the needle may move away. Nothing but the needle tells its value, and one lookup by content "
+            "finds it, so a model that fails does so for its position, not for its depth.",
         ),
     )
 }
