@@ -637,10 +637,10 @@ TASKS = {
                 "far 8x": "Eight times the context, the needle asked for farther back than any in training.",
             },
             description="A few needles hide in filler, each a key and its value in one token. At the end a key is "
-            "named and its value is wanted. It is the needle in a haystack of the long-context reports (Kamradt 2023; RULER: "
-            "Hsieh et al., arXiv 2404.06654), with distance under control: the context may grow while the needle stays "
-            "near, or the needle may move away. Nothing but the needle tells its value, and one lookup by content "
-            "finds it, so a model that fails does so for its position, not for its depth.",
+            "named and its value is wanted. It is the needle in a haystack of the long-context reports (Kamradt 2023; "
+            "RULER: Hsieh et al., arXiv 2404.06654), with distance under control: the context may grow while the "
+            "needle stays near, or the needle may move away. Nothing but the needle tells its value, and one lookup by "
+            "content finds it, so a model that fails does so for its position, not for its depth.",
         ),
     )
 }
