@@ -77,9 +77,10 @@ def solve_counting(read):
 
 
 def solve_needle(read):
-    if len(read) < 2 or read[-2] != "?":
+    if not read[-1].startswith("?"):
         return None
-    return read[read.index(read[-1]) + 1]
+    (needle,) = [word for word in read if len(word) == 2 and word[0] == read[-1][1]]
+    return needle[1]
 
 
 SOLVERS = {name: globals()[f"solve_{name}"] for name in MADE_UP}
@@ -133,7 +134,9 @@ def test_vocabulary(name):
     assert isinstance(vocabulary, tuple) and len(set(vocabulary)) == len(vocabulary)
     assert all(word.isprintable() and word for word in vocabulary)
     if name in MADE_UP:
-        assert set(batch(name, 512).tokens.unique().tolist()) == set(range(len(vocabulary)))
+        assert set(batch(name, 512, **TASKS[name].tests(LENGTH)["in"]).tokens.unique().tolist()) == set(
+            range(len(vocabulary))
+        )
 
 
 @pytest.mark.parametrize("name", MADE_UP)
@@ -219,7 +222,10 @@ def test_recall_pairs():
         for row, pairs in zip(tokens[:64].tolist(), n[:64].tolist()):
             keys, asked = row[: 2 * pairs : 2], row[2 * pairs :: 2]
             assert len(set(keys)) == pairs and set(asked) <= set(keys)
+    often = [batch("recall", 512).tokens.eq(16 + key).any(1).float().mean() for key in (0, 7, 63)]
+    assert often[0] > 2 * often[1] > 4 * often[2] > 0
     tokens, _ = batch("recall", 2000, pairs=4)
+    share(tokens[:, 0] > tokens[:, 2], torch.ones(2000, dtype=torch.bool), 1 / 2)  # rare keys stand anywhere
     for pair in range(4):
         share(tokens[:, 8] == tokens[:, 2 * pair], torch.ones(2000, dtype=torch.bool), 1 / 4)
 
@@ -277,53 +283,50 @@ def test_counting_rates(test, passes):
 
 
 def needle_places(tokens, targets):
-    """For each row [(distance of the asked needle), first answer's place, places of all keys before the question]."""
+    """For each row: the distance of the first needle asked for, the first answer's place, the places of all needles."""
     for row, wanted in zip(tokens.tolist(), targets.tolist()):
         words = in_words("needle", row)
         answer = next(i for i, target in enumerate(wanted) if target != IGNORE) + 1
-        haystack = words[: words.index("?")]
-        yield (
-            answer - (haystack.index(words[answer - 1]) + 1),
-            answer,
-            [i for i, w in enumerate(haystack) if w.isupper()],
-        )
+        needles = {word[0]: i for i, word in enumerate(words) if word[0] in "ABCDEFGH"}
+        yield answer - needles[words[answer - 1][1]], answer, sorted(needles.values())
 
 
 @pytest.mark.parametrize("test", TASKS["needle"].tests(LENGTH))
 def test_needle_stands_where_asked(test):
     options = TASKS["needle"].tests(LENGTH)[test]
-    tokens, targets = batch("needle", 128, **options)
-    low, high = options.get("distance", (3, 54))
+    tokens, targets = batch("needle", 64, **options)
+    assert (targets != IGNORE).sum(1).eq(options.get("questions", 1)).all()
+    low, high = options.get("distance", (2, 58))
     found = list(needle_places(tokens, targets))
-    for (distance, answer, keys), asked in zip(found, (targets != IGNORE).sum(1).tolist()):
+    for distance, answer, needles in found:
         assert low <= distance <= high
-        assert asked == (len(keys) if test == "in" else 1)
-        assert all(b - a >= 2 for a, b in zip(keys, keys[1:]))  # none overwrites another
+        assert len(needles) == 4
         if test.startswith("near"):
-            assert answer - (keys[0] + 1) <= 54  # nor do the others lie farther than in training
-    assert {len(keys) for _, _, keys in found} == ({1, 2, 3, 4} if test == "in" else {4})
+            assert answer - needles[0] <= 58  # nor do the others lie farther than in training
     spread = [distance for distance, _, _ in found]
     assert max(spread) - min(spread) > 0.8 * (high - low)
 
 
-@pytest.mark.parametrize("distance", [3, 4, 10, 63])
+@pytest.mark.parametrize("distance", [2, 3, 10, 64])
 def test_needle_distance(distance):
-    tokens, targets = batch("needle", 64, questions=1, distance=distance)
+    tokens, targets = batch("needle", 64, distance=distance)
     assert {found for found, _, _ in needle_places(tokens, targets)} == {distance}
 
 
 def test_needle_depth():
-    for depth, expected in ((0, 63), (0.5, 33), (1, 3), (1.0, 3)):
+    for depth, expected in ((0, 64), (0.5, 33), (1, 2), (1.0, 2)):
         tokens, targets = batch("needle", 16, depth=depth)
         assert {found for found, _, _ in needle_places(tokens, targets)} == {expected}
 
 
-def test_needle_distances_are_uniform():
-    tokens, targets = batch("needle", 4000, **TASKS["needle"].tests(LENGTH)["in"])
+@pytest.mark.parametrize("questions, most", [(1, 64), (4, 58)])
+def test_needle_distances_are_uniform(questions, most):
+    tokens, targets = batch("needle", 4000, questions=questions)
     found = torch.tensor([distance for distance, _, _ in needle_places(tokens, targets)])
-    for least in range(3, 55, 13):
+    assert found.min() == 2 and found.max() == most
+    for least in range(2, most - 12, 13):
         inside = (found >= least) & (found < least + 13)
-        share(inside, torch.ones(4000, dtype=torch.bool), 13 / 52)
+        share(inside, torch.ones(4000, dtype=torch.bool), 13 / (most - 1))
 
 
 def test_needle_stays_as_the_context_grows():
@@ -334,24 +337,22 @@ def test_needle_stays_as_the_context_grows():
         long = batch("needle", 16, **tests[f"near {n}x"])
         assert torch.equal(long.tokens[:, -LENGTH:], short.tokens)
         assert torch.equal(long.targets[:, -LENGTH:], short.targets)
-        assert (long.tokens[:, :-LENGTH] >= 32).all()
+        assert (long.tokens[:, :-LENGTH] >= 80).all()  # filler
 
 
 def test_needle_must_be_read():
     """Whoever does not see the needle is at chance, even knowing everything else."""
-    tokens, targets = batch("needle", 4000, questions=1)
-    answer = targets[:, -1]
-    everyone = torch.ones(4000, dtype=torch.bool)
-    for value in range(16):
-        share(answer == value, everyone, 1 / 16)
-    others = []  # the value of the first needle that is not the asked one
-    for row in tokens.tolist():
-        place = next(i for i, token in enumerate(row) if 16 <= token < 32 and token != row[-1])
-        others.append(row[place + 1])
-    share(answer == torch.tensor(others), everyone, 1 / 16)
-    share(answer == tokens[:, -1] - 16, everyone, 1 / 16)  # the key does not tell it
-    nearest = torch.tensor([next(token for token in row[::-1] if token < 16) for row in tokens.tolist()])
-    share(answer == nearest, everyone, 1 / 4 + 3 / 4 / 16)  # nor is the last needle asked more than the others
+    tokens, targets = batch("needle", 4000)
+    answer, everyone = targets[:, -1], torch.ones(4000, dtype=torch.bool)
+    for value in range(8):
+        share(answer == value, everyone, 1 / 8)
+    share(answer == tokens[:, -1] - 72, everyone, 1 / 8)  # the key does not tell it
+    needles = [[token - 8 for token in row if 8 <= token < 72] for row in tokens.tolist()]
+    asked = (tokens[:, -1] - 72).tolist()
+    others = [next(n % 8 for n in found if n // 8 != key) for found, key in zip(needles, asked)]
+    share(answer == torch.tensor(others), everyone, 1 / 8)  # nor does another needle
+    last = torch.tensor([found[-1] % 8 for found in needles])
+    share(answer == last, everyone, 1 / 4 + 3 / 4 / 8)  # nor is the nearest needle asked for more than the others
 
 
 # ---------------------------------------------------------------------------------------------- examples and errors
@@ -421,15 +422,15 @@ BAD = {
     "selective_copy-symbols": (lambda: batch("selective_copy", symbols=17), ValueError, ["symbols=17", "1 to 16"]),
     "counting-passes": (lambda: batch("counting", passes=-0.1), ValueError, ["passes=-0.1", "at least 0"]),
     "counting-asks": (lambda: batch("counting", asks=2), ValueError, ["asks=2", "0 to 1"]),
-    "needle-distance": (lambda: batch("needle", distance=64), ValueError, ["distance=64", "3 to 63", "length=64"]),
-    "needle-near": (lambda: batch("needle", distance=2), ValueError, ["distance=2", "3 to 63"]),
+    "needle-distance": (lambda: batch("needle", distance=65), ValueError, ["distance=65", "2 to 64", "length=64"]),
+    "needle-near": (lambda: batch("needle", distance=1), ValueError, ["distance=1", "2 to 64"]),
     "needle-depth": (lambda: batch("needle", depth=1.1), ValueError, ["depth=1.1", "0 to 1"]),
     "needle-both": (lambda: batch("needle", depth=1, distance=9), ValueError, ["depth=1", "distance=9", "one"]),
-    "needle-questions": (lambda: batch("needle", questions=5), ValueError, ["questions=5", "needles=4"]),
-    "needle-needles": (lambda: batch("needle", needles=17), ValueError, ["needles=17", "1 to 16", "16 keys"]),
-    "needle-window": (lambda: batch("needle", window=64), ValueError, ["window=64", "at most 63"]),
+    "needle-questions": (lambda: batch("needle", questions=5), ValueError, ["questions=5", "1 to 4", "needles=4"]),
+    "needle-needles": (lambda: batch("needle", needles=9), ValueError, ["needles=9", "1 to 8", "8 keys"]),
+    "needle-window": (lambda: batch("needle", window=65), ValueError, ["window=65", "5 to 64", "length=64"]),
     "needle-beyond": (lambda: batch("needle", window=30, distance=31), ValueError, ["distance=31", "window=30"]),
-    "needle-length": (lambda: batch("needle", length=15), ValueError, ["needles=4", "15", "length=15"]),
+    "needle-length": (lambda: batch("needle", length=4), ValueError, ["length=4", "needles=4"]),
 }
 
 
@@ -443,8 +444,8 @@ def test_errors_name_the_argument(call, error, words):
 def test_needle_fits_the_least_length():
     """The least length that raises no error is enough, wherever the first needle lands."""
     for seed in range(20):
-        tokens, targets = batch("needle", 16, 16, seed=seed)
-        assert all(len(keys) == 4 for _, _, keys in needle_places(tokens, targets))
+        tokens, targets = batch("needle", 16, 5, seed=seed)
+        assert all(len(needles) == 4 for _, _, needles in needle_places(tokens, targets))
 
 
 def test_a_task_of_your_own():
