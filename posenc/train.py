@@ -97,13 +97,14 @@ PRESETS = {
         dim=384, num_layers=6, num_heads=6, length=256, batch=8, steps=20000, warmup=500, lr=1e-4, windows=24
     ),
 }
-# What the puzzles change, by preset: their vocabulary is small, so the model may be too.
+# What the puzzles change: their vocabulary is small, so the model may be too. The steps are what most methods need.
 PUZZLES = {
     "nano": {"dim": 32, "batch": 32, "steps": 200, "warmup": 20},
-    "lab": {"dim": 64, "num_layers": 2, "batch": 32, "steps": 600},
-    "study": {"dim": 64, "num_layers": 2, "batch": 32, "steps": 800},
+    "lab": {"dim": 64, "num_layers": 2, "batch": 32},
+    "study": {"dim": 64, "num_layers": 2, "batch": 32},
     "original": {},
 }
+STEPS = {"needle": 400, "flipflop": 400, "counting": 600, "selective_copy": 800, "recall": 800, "copy": 800}
 
 
 def settings_for(preset="lab", task="text", **changes):
@@ -121,6 +122,8 @@ def settings_for(preset="lab", task="text", **changes):
                 f"{name}={changes[name]!r} is no setting; known: {', '.join(fields)}.{nearest(name, fields)}"
             )
     puzzle = {} if task in ("text", "masked") else PUZZLES[preset]
+    if task in STEPS and preset in ("lab", "study"):
+        puzzle = {"steps": STEPS[task]} | puzzle
     return dataclasses.replace(PRESETS[preset], **puzzle | changes)
 
 
