@@ -930,27 +930,59 @@ class Explorable:
             own = self.id.endswith(".own") or not self.picture().exists()
             picture = None if own else f"posenc-static/figures/{self.id}.svg"
             return f'<figure class="explorable">{self.body_html(prefix, picture, inline=True)}{caption}</figure>'
+        from . import still
+
+        # GitHub, nbviewer and a notebook that is not trusted run no script: they show this picture.
+        picture = base64.b64encode(still.png(self.evaluate(), PICTURE_WIDTH, self.height)).decode()
         style = f"<style>{(STATIC / 'player.css').read_text('utf-8')}</style>"
-        body = self.body_html(prefix, None, inline=True)
+        body = self.body_html(prefix, f"data:image/png;base64,{picture}", inline=True)
         figure = f'<figure class="explorable explorable-notebook" id="{prefix}">{body}{caption}</figure>'
         return figure + style + _loader(prefix)
 
 
 def interact(function, **sliders):
-    r"""`ipywidgets.interact`; in the built book, where no kernel answers, one picture at the sliders' first values.
+    r"""`ipywidgets.interact` that leaves a picture, at the sliders' first values, where no kernel answers.
+
+    A saved notebook carries the picture beside the sliders, so GitHub shows it; the built book shows nothing else.
 
     Arguments:
         function: draws with matplotlib; called with the sliders' values by name.
         sliders: widgets, or whatever `ipywidgets.interact` takes.
     """
     import ipywidgets
+    from IPython.display import display
 
-    if not os.environ.get("POSENC_BOOK"):
-        ipywidgets.interact(function, **sliders)
+    if os.environ.get("POSENC_BOOK"):
+        function(**_start(ipywidgets, function, sliders))
+        print("One position of the sliders. Open the lab in Colab or JupyterLab to move them.")
         return
+    still = _shown(function, _start(ipywidgets, function, sliders))
+    widget = ipywidgets.interactive(function, **sliders)
+    view = {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}
+    display({**still, "application/vnd.jupyter.widget-view+json": view}, raw=True)
+    if ipywidgets.version_info[0] < 8:  # Colab's draws when it is displayed by itself
+        widget.update()
+
+
+def _start(ipywidgets, function, sliders):
+    """The values that the sliders start from."""
     widgets = ipywidgets.interactive(function, {"manual": True}, **sliders).kwargs_widgets
-    function(**{widget._kwarg: widget.get_interact_value() for widget in widgets})
-    print("One position of the sliders. Open the lab in Colab or JupyterLab to move them.")
+    return {widget._kwarg: widget.get_interact_value() for widget in widgets}
+
+
+def _shown(function, values) -> dict:
+    r"""What the function draws and prints, by mime type: shown in place of the sliders where no kernel answers."""
+    from IPython.utils.capture import capture_output
+
+    try:
+        with capture_output() as got:
+            function(**values)
+    except Exception as error:  # a student's function may raise anything; the sliders show it in full
+        return {"text/plain": f"{type(error).__name__}: {error}"}
+    pictures = [output.data["image/png"] for output in got.outputs if "image/png" in output.data]
+    return {"text/plain": got.stdout or f"{function.__name__}, with sliders"} | (
+        {"image/png": pictures[0]} if pictures else {}
+    )
 
 
 PICTURE_WIDTH = 680

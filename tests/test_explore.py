@@ -1,6 +1,7 @@
 r"""Explorables: what is stored is what the function returns, mistakes are caught, nothing slips into the page."""
 
 import hashlib
+import io
 import json
 import math
 import re
@@ -8,13 +9,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import matplotlib.image
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from posenc import explore
+from posenc import explore, still
 from posenc.explore import explorable, slider
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -436,9 +438,72 @@ def test_in_the_book_a_cell_shows_the_site_player(monkeypatch):
     page = e._repr_html_()
     assert (
         "posencExplorables.notebook(" in page
-        and "src=" not in page
+        and page.count("src=") == page.count('src="data:image/png;base64,') == 1
         and "http" not in re.sub(r'"[A-Za-z0-9+/=]{1000,}"', "", page)
     )
+
+
+def ink(items, height=360):
+    """The pixels of a still picture as numbers from 0 (white) to 1."""
+    image = matplotlib.image.imread(io.BytesIO(still.png(items, 680, height)))
+    return 1 - image[..., :3].min(-1)
+
+
+def test_still_picture_shows_the_students_function():
+    e = declare()
+    mine = e.with_function(lambda m, n=0, kind="sine": wave(-m, n, kind))
+    one, other = ink(e.evaluate()), ink(mine.evaluate())
+    assert one.shape == other.shape == (432, 816) and not np.array_equal(one, other)
+    assert np.array_equal(one, ink(e.evaluate()))
+    with pytest.raises(ValueError, match="trace 'a' is of type 'pie'; a still picture shows scatter, bar, heatmap"):
+        still.png(explore.figure_leaves({"data": [{"type": "pie", "name": "a"}]}), 680, 360)
+
+
+def traces():
+    line = dict(name="a", x=[0.0, 1.0, 2.0], y=[0.5, 2.0, 1.0], mode="lines")
+    bar = dict(name="a", type="bar", x=[0.0, 1.0], y=[1.0, 2.0])
+    heat = dict(name="a", type="heatmap", x=[0.0, 1.0], y=[0.0, 1.0], z=[[0.0, 1.0], [2.0, 3.0]], showscale=False)
+    marks = dict(name="a", x=[0.0, 1.0], y=[1.0, 2.0], mode="markers")
+    return {
+        "dash": (line, line | dict(line=dict(dash="dash"))),
+        "fill": (line, line | dict(fill="toself")),
+        "marker": (line, line | dict(mode="lines+markers")),
+        "open": (marks, marks | dict(marker=dict(symbol="circle-open"))),
+        "symbol": (marks, marks | dict(marker=dict(symbol="star"))),
+        "color": (marks, marks | dict(marker=dict(color=["#ff0000", "rgba(0, 200, 0, 0.5)"]))),
+        "text": (marks, marks | dict(mode="markers+text", text=["$ <b>one</b>", "two"])),
+        "legend": (line, line | dict(showlegend=False)),
+        "hidden": (line, line | dict(visible=False)),
+        "across": (bar, dict(bar, x=bar["y"], y=bar["x"], orientation="h")),
+        "base": (bar, bar | dict(base=0.5)),
+        "colorscale": (heat, heat | dict(colorscale=[[0.0, "#000000"], [1.0, "#ff0000"]])),
+        "limits": (heat, heat | dict(zmin=-9, zmax=9)),
+    }
+
+
+@pytest.mark.parametrize("what", traces())
+def test_still_picture_draws_what_the_trace_says(what):
+    one, other = (ink(explore.figure_leaves({"data": [trace], "layout": {}})) for trace in traces()[what])
+    assert not np.array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        dict(range=[-3, 9]),
+        dict(type="log"),
+        dict(title=dict(text="token")),
+        dict(tickvals=[0.5], ticktext=["half"]),
+        dict(showticklabels=False),
+        dict(visible=False),
+        dict(domain=[0.5, 1]),
+    ],
+    ids=lambda layout: next(iter(layout)),
+)
+def test_still_picture_draws_what_the_axis_says(layout):
+    data = [dict(name="a", x=[1.0, 2.0], y=[1.0, 2.0], mode="lines")]
+    pictures = [ink(explore.figure_leaves({"data": data, "layout": {"yaxis": said}})) for said in ({}, layout)]
+    assert not np.array_equal(*pictures)
 
 
 def test_importing_explore_does_not_import_plotly():
@@ -471,6 +536,15 @@ def test_each_slider_moves_the_drawing(id):
     for name in e.sliders:
         assert e.moving(name), f"slider {name!r} of {id} never changes the drawing alone"
     assert len(e.data_js().encode()) <= explore.MAX_PAGE_BYTES
+
+
+@pytest.mark.parametrize("id", sorted(explore.all_explorables()))
+def test_still_picture_of_each_is_drawn_and_moves(id):
+    e = explore.load(id)
+    drawn = ink(e.evaluate(), e.height)
+    assert 0.003 < (drawn > 0.2).mean() < 0.7
+    other = ink(e.evaluate(e.random_states(2)[1]), e.height)
+    assert not np.array_equal(drawn, other), "another state, the same picture"
 
 
 def test_load_says_what_there_is():
