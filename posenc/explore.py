@@ -960,7 +960,7 @@ def interact(function, **sliders):
     widget = ipywidgets.interactive(function, **sliders)
     view = {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}
     display({**still, "application/vnd.jupyter.widget-view+json": view}, raw=True)
-    if ipywidgets.version_info[0] < 8:  # Colab's draws when it is displayed by itself
+    if int(ipywidgets.__version__.split(".")[0]) < 8:  # Colab's draws only when it displays itself
         widget.update()
 
 
