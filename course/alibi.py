@@ -34,6 +34,7 @@ from ipywidgets import IntSlider, SelectionSlider
 
 import posenc
 from posenc.check import check
+from posenc.checks import student_seed
 from posenc.experiments import load_results
 from posenc.explore import interact
 from posenc.measure import short_long
@@ -41,7 +42,8 @@ from posenc.plots import plot_short_long
 from posenc.train import pick_device, sample, settings_for, train
 
 preset = os.environ.get("POSENC_PRESET", "lab")  # "nano" takes seconds, "study" is what the book shows
-print(f"device: {pick_device()}, preset: {preset}")
+seed = student_seed()  # 0, unless your teacher gave you one: %env POSENC_SEED=17 in a cell above
+print(f"device: {pick_device()}, preset: {preset}, seed: {seed}")
 _ = posenc.explain_impl(posenc.make("alibi", num_heads=4))
 
 # %% [markdown]
@@ -211,7 +213,7 @@ encodings = {
 }
 models = {}
 for name, encoding in encodings.items():
-    models[name], history = train(encoding, preset, live=True)
+    models[name], history = train(encoding, preset, seed, live=True)
     print(f"{name}: final loss {sum(history['loss'][-10:]) / 10:.3f} nats per character")
 
 # %%
@@ -259,7 +261,9 @@ print(f"frozen: {frozen['command']} (commit {frozen['commit'][:8]})")
 # %%
 nano = settings_for("nano")
 steps = 60 if preset == "nano" else 300
-mine, _ = train(lambda layer: posenc.Encoding(bias=MyBias(torch.full((nano.num_heads,), 0.5))), "nano", steps=steps)
+mine, _ = train(
+    lambda layer: posenc.Encoding(bias=MyBias(torch.full((nano.num_heads,), 0.5))), "nano", seed, steps=steps
+)
 result = short_long(mine, nano)
 print("whole", [f"{x:.3f}" for x in result["whole"]], " cut", [f"{x:.3f}" for x in result["cut"]])
 

@@ -38,6 +38,7 @@ from ipywidgets import Dropdown, IntSlider, SelectionSlider
 
 import posenc
 from posenc.check import check
+from posenc.checks import student_seed
 from posenc.checks.rope import (
     masks_lanes,
     pairs_of_one_angles_of_other,
@@ -53,6 +54,8 @@ from posenc.train import pick_device, settings_for, train
 preset = os.environ.get("POSENC_PRESET", "lab")
 print("device:", pick_device())
 print("preset:", preset)
+seed = student_seed()  # 0, unless your teacher gave you one: %env POSENC_SEED=17 in a cell above
+print("seed:", seed)
 posenc.explain_impl(posenc.make("rope", head_dim=64))
 
 # %% [markdown]
@@ -334,7 +337,7 @@ def my_rope(layer):
 
 models, own = {}, {}
 for name, method in (("NoPE, mine", "nope"), ("RoPE, mine", my_rope)):
-    models[name], history = train(method, preset=preset, seed=0, live=True)
+    models[name], history = train(method, preset=preset, seed=seed, live=True)
     own[name] = short_long(models[name], settings)
     print(f"{name}: last training loss {history['loss'][-1]:.3f}, {history['seconds']:.0f} s on {history['device']}")
 
@@ -385,7 +388,7 @@ def some_pairs(layer):
     return posenc.make("rope", head_dim=head_dim, inv_freq=frequencies[KEEP])
 
 
-model, _ = train(some_pairs, preset=preset, seed=0, progress=False)
+model, _ = train(some_pairs, preset=preset, seed=seed, progress=False)
 some = short_long(model, settings)
 for name, losses in (("all pairs", own["RoPE, mine"]), (f"pairs {KEEP.start} to {KEEP.stop}", some)):
     print(f"{name:14}", *[f"{value:7.3f}" for value in losses["whole"]])

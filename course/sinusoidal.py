@@ -38,6 +38,7 @@ from ipywidgets import IntSlider, SelectionSlider
 
 import posenc
 from posenc.check import check
+from posenc.checks import student_seed
 from posenc.experiments import load_results, verdict
 from posenc.explore import interact
 from posenc.measure import short_long
@@ -47,6 +48,8 @@ from posenc.train import pick_device, sample, settings_for, train
 preset = os.environ.get("POSENC_PRESET", "lab")
 print("device:", pick_device())
 print("preset:", preset)
+seed = student_seed()  # 0, unless your teacher gave you one: %env POSENC_SEED=17 in a cell above
+print("seed:", seed)
 posenc.explain_impl(posenc.make("sinusoidal"))
 
 # %% [markdown]
@@ -254,7 +257,7 @@ display(figures.one_rotation.with_function(table=table))
 settings = settings_for(preset)
 models, histories, own = {}, {}, {}
 for method in ("nope", "sinusoidal"):
-    models[method], history = train(method, preset=preset, seed=0, live=True)
+    models[method], history = train(method, preset=preset, seed=seed, live=True)
     histories[method], own[f"{method}, mine"] = history, short_long(models[method], settings)
     print(f"{method}: last training loss {history['loss'][-1]:.3f}, {history['seconds']:.0f} s on {history['device']}")
 
@@ -371,7 +374,7 @@ def at_volume(layer):
     return posenc.make("sinusoidal", base=BASE, volume=VOLUME)
 
 
-_, histories[f"volume {VOLUME:g}, base {BASE:g}"] = train(at_volume, preset=preset, seed=0, progress=False)
+_, histories[f"volume {VOLUME:g}, base {BASE:g}"] = train(at_volume, preset=preset, seed=seed, progress=False)
 for name, history in histories.items():
     tail = history["loss"][-20:]
     print(f"{name}: mean loss of the last {len(tail)} steps {sum(tail) / len(tail):.3f}")

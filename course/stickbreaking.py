@@ -38,6 +38,7 @@ from ipywidgets import FloatSlider, IntSlider
 
 import posenc
 from posenc.check import check
+from posenc.checks import student_seed
 from posenc.experiments import load_results, verdict
 from posenc.explore import interact
 from posenc.measure import short_long
@@ -48,6 +49,8 @@ from posenc.train import pick_device, sample, settings_for, train
 preset = os.environ.get("POSENC_PRESET", "lab")
 print("device:", pick_device())
 print("preset:", preset)
+seed = student_seed()  # 0, unless your teacher gave you one: %env POSENC_SEED=17 in a cell above
+print("seed:", seed)
 stickbreaking = posenc.make("stickbreaking")
 posenc.explain_impl(stickbreaking)
 
@@ -245,7 +248,7 @@ interact(
 settings = settings_for(preset)
 models, histories, own = {}, {}, {}
 for method in ("nope", "stickbreaking"):
-    models[method], histories[method] = train(method, preset=preset, seed=0, live=True)
+    models[method], histories[method] = train(method, preset=preset, seed=seed, live=True)
     own[f"{method}, mine"] = short_long(models[method], settings)
     seconds, device = histories[method]["seconds"], histories[method]["device"]
     print(f"{method}: last training loss {histories[method]['loss'][-1]:.3f}, {seconds:.0f} s on {device}")
@@ -355,7 +358,7 @@ def far_sighted(layer):
 
 
 if PREDICTED:
-    model, history = train(far_sighted, preset=preset, seed=0)
+    model, history = train(far_sighted, preset=preset, seed=seed)
     for name, run in ((f"offset {OFFSET:+g}", history), ("offset 0", histories["stickbreaking"])):
         tail = run["loss"][-20:]
         print(f"{name}: mean training loss of the last {len(tail)} steps {sum(tail) / len(tail):.3f}")

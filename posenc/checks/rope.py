@@ -6,6 +6,7 @@ Some of the wrong functions below are wrong on purpose in the way that code in c
 import torch
 
 from posenc.check import Exercise
+from posenc.checks import generator
 from posenc.rope import inv_freq, rotate
 
 # Four variants that the chapter asks about: which of them are harmless? Each takes x [..., T, D]. They come without
@@ -141,21 +142,22 @@ def _keeps_the_sign(rotate, q, k, pos_q, pos_k, shift, inv_freq):
 
 
 def _rotations():
-    generator = torch.Generator().manual_seed(0)
+    source = generator()
     for shape, positions in (
         ((5, 4), torch.arange(5)),
         ((2, 3, 6, 8), torch.arange(6) + 11),
         ((7, 16), torch.tensor([0, 3, 4, 90, 91, 500, 2000])),
     ):
-        yield torch.randn(shape, generator=generator), positions, inv_freq(shape[-1])
+        yield torch.randn(shape, generator=source), positions, inv_freq(shape[-1])
 
 
 def _shifts():
-    generator = torch.Generator().manual_seed(1)
+    source = generator(1)
     for rotation, dim, shift in ((rotate, 8, 100), (pairs_of_one_angles_of_other, 8, 5), (masks_lanes, 4, 17)):
-        q, k = torch.randn(2, 6, dim, generator=generator, dtype=torch.float64)
+        q, k = torch.randn(2, 6, dim, generator=source, dtype=torch.float64)
         positions = torch.arange(6, dtype=torch.float64)
-        yield rotation, q, k, positions + 3, positions, shift, inv_freq(dim, dtype=torch.float64)
+        for sign in (1, -1):  # so that the greatest change goes up once and down once, whatever was drawn
+            yield rotation, sign * q, k, positions + 3, positions, shift, inv_freq(dim, dtype=torch.float64)
 
 
 ON_PAPER = 4  # points

@@ -5,6 +5,7 @@ import math
 import torch
 
 from posenc.check import Exercise
+from posenc.checks import generator
 from posenc.sinusoidal import sinusoidal, table
 
 POSITIONS = torch.tensor([0, 1, 2, 5, 30, 64])
@@ -102,18 +103,18 @@ def _root(weight):
 
 def _embeddings():
     """Two batches of token ids, and embeddings of variance 1/C."""
-    generator = torch.Generator().manual_seed(0)
+    source = generator()
     return [
-        (torch.randint(20, (batch, length), generator=generator), torch.randn(20, dim, generator=generator) / dim**0.5)
+        (torch.randint(20, (batch, length), generator=source), torch.randn(20, dim, generator=source) / dim**0.5)
         for batch, length, dim in ((2, 6, 16), (1, 9, 64))
     ]
 
 
 def _contents():
     """Contents, matrices and positions for the four terms."""
-    generator = torch.Generator().manual_seed(0)
+    source = generator()
     return [
-        (torch.randn(n, dim, generator=generator), torch.randn(dim, dim, generator=generator), torch.arange(n) + start)
+        (torch.randn(n, dim, generator=source), torch.randn(dim, dim, generator=source), torch.arange(n) + start)
         for n, dim, start in ((4, 6, 0), (3, 8, 7))
     ]
 

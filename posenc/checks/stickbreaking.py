@@ -5,6 +5,7 @@ from torch.nn.functional import logsigmoid, softplus
 
 from posenc import stickbreaking
 from posenc.check import Exercise
+from posenc.checks import generator
 
 
 def stick(logits):
@@ -182,8 +183,8 @@ def _softmax_jacobian(logits):
 
 
 def _rows(*sizes, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    return [1.5 * torch.randn(*size, generator=generator, dtype=torch.float64) for size in sizes]
+    source = generator(seed)
+    return [1.5 * torch.randn(*size, generator=source, dtype=torch.float64) for size in sizes]
 
 
 def _stick_cases():

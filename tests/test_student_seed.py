@@ -1,0 +1,46 @@
+"""A seed for each student: other numbers, the same answers."""
+
+import pytest
+import torch
+
+from posenc import checks
+from posenc.check import judge
+
+RANDOM = ["rope.rotate", "rope.shift_error", "sinusoidal.embed", "sinusoidal.terms", "stickbreaking.weigh"]
+EVERY = [f"{method}.{name}" for method in checks.methods() for name in checks.of(method)]
+
+
+def tensors(name):
+    """The floating numbers of an exercise's cases, in one row."""
+    found = [
+        x.double().flatten() for case in checks.find(name).arguments() for x in case if isinstance(x, torch.Tensor)
+    ]
+    return torch.cat(found)
+
+
+@pytest.mark.parametrize("name", RANDOM)
+def test_two_students_are_asked_with_different_numbers(name, monkeypatch):
+    monkeypatch.delenv("POSENC_SEED", raising=False)
+    default = tensors(name)
+    monkeypatch.setenv("POSENC_SEED", "17")
+    seventeen = tensors(name)
+    assert torch.equal(seventeen, tensors(name)), "the same seed gives the same numbers"
+    monkeypatch.setenv("POSENC_SEED", "18")
+    assert not torch.equal(default, seventeen) and not torch.equal(seventeen, tensors(name))
+
+
+@pytest.mark.parametrize("seed", ["3", "1234567"])
+@pytest.mark.parametrize("name", EVERY)
+def test_right_stays_right_and_mistakes_keep_their_names(name, seed, monkeypatch):
+    monkeypatch.setenv("POSENC_SEED", seed)
+    exercise = checks.find(name)
+    assert judge(exercise, exercise.reference).right
+    for words, wrong in exercise.mistakes.items():
+        assert judge(exercise, wrong).mistake == words
+
+
+@pytest.mark.parametrize("bad", ["ada", "-1", "1.5", "2147483648", "²"])
+def test_a_seed_that_is_none_is_named(bad, monkeypatch):
+    monkeypatch.setenv("POSENC_SEED", bad)
+    with pytest.raises(ValueError, match="POSENC_SEED="):
+        checks.student_seed()
