@@ -279,3 +279,42 @@ def plot_language(causal, masked):
     axes.set_ylabel("loss, nats per character")
     axes.legend(frameon=False, fontsize="small")
     return figure
+
+
+def write_figures(folder):
+    r"""Write the figure of every frozen experiment, and in a checkout the picture of every explorable, as SVG.
+
+    folder: made where it is missing. Returns: the paths. As a command: python -m posenc.plots FOLDER.
+    """
+    import shutil
+    from pathlib import Path
+
+    import matplotlib
+
+    from .experiments import SWEEPS, load_results
+
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    results = {name: load_results(name) for name in SWEEPS}
+    text = results["train_short_test_long"]
+    figures = {
+        "train_short_test_long": plot_short_long(text), "distance_and_keys": plot_distance_and_keys(text),
+        "context_cut": plot_context_cut(text), "by_position": plot_by_position(text),
+        "language": plot_language(text, results["masked"]), "recall_by_pairs": plot_recall(results["recall"]),
+        "sinusoidal_volume": plot_volume(results["sinusoidal_volume"]),
+    }  # fmt: skip
+    figures |= {f"needle_{name}": plot_needle(results["needle"], name) for name in results["needle"]["methods"]}
+    figures |= {name: plot_scores(result) for name, result in results.items() if result["unit"].startswith("share")}
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "posenc"}):  # text stays text
+        for name, figure in figures.items():
+            figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
+    pictures = (Path(__file__).parent.parent / "book" / "_static" / "figures").glob("*.svg")
+    return [*sorted(folder / f"{name}.svg" for name in figures), *(shutil.copy(p, folder) for p in sorted(pictures))]
+
+
+if __name__ == "__main__":
+    import sys
+
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+        sys.exit("usage: python -m posenc.plots FOLDER")
+    print(*write_figures(sys.argv[1]), sep="\n")
