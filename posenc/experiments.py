@@ -236,24 +236,6 @@ SWEEPS = {
             "tests": {str(n): f"context {n}, the characters that count in its middle" for n in settings.lengths}
         },
     ),
-    "copy": Sweep(
-        task="copy",
-        question="Does a copy of a string longer than any in training still come out right?",
-        measure=puzzle("copy"),
-        unit="share of wrong answers",
-        contrast=("in", "longer 2x"),
-        tolerance=0.05,
-        predictions={
-            "nope": ("rises", "To keep its place it must match the letters just written, which repeat more often."),
-            "sinusoidal": ("rises", "The answers stand at positions that training never showed."),
-            "rope": ("rises", "The original stands farther back than any key in training."),
-            "alibi": ("rises", "The original stands farther back, and the penalty grows with distance."),
-            "stickbreaking": ("rises", "It looks up by content alone; a longer string holds more wrong matches."),
-        },
-        headline="Jelassi et al. (arXiv 2402.01032): transformers copy strings far longer than a state-space model "
-        "of the same size can, and how far beyond the training length depends on the encoding.",
-        shows_not="Copying at scale: 16 letters repeat often, which real text does less.",
-    ),
     "needle": Sweep(
         task="needle",
         question="Is a needle found in a longer context, near and far, and does cutting the attention help or hurt?",

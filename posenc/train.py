@@ -104,7 +104,7 @@ PUZZLES = {
     "study": {"dim": 64, "num_layers": 2, "batch": 32},
     "original": {},
 }
-STEPS = {"needle": 400, "flipflop": 400, "counting": 600, "selective_copy": 800, "recall": 800, "copy": 800}
+STEPS = {"needle": 800, "flipflop": 400, "counting": 600, "selective_copy": 800, "recall": 800, "copy": 800}
 
 
 def settings_for(preset="lab", task="text", **changes):
