@@ -77,7 +77,7 @@ distance_keys = explorable(
     "both happen, with a ring for each seed. RoPE and the sinusoid rise by distance, NoPE by keys.",
     readout="both together add: {words}",
     depends={"distance alone": ["gap"], "keys alone": ["keys"], "both": ["keys", "gap"], "readout": ["keys", "gap"]},
-    keys=slider(TRAINED, label="number of keys (64 in training)", default=128),
+    keys=slider(TRAINED, label="number of keys (64 in training)", default=256),
     gap=slider(REACH, label="unseen gap before the targets, in positions", default=0),
 )
 
@@ -132,7 +132,7 @@ context_cut = explorable(
     "steeply over the first keys and are level before the training length. Beyond it RoPE and the sinusoid rise.",
     readout="loss (against the whole context): {words}",
     depends={"whole context": [], "training length": []},
-    keys=slider(CUTS, label="keys that a query may see", default=16),
+    keys=slider(CUTS, label="keys that a query may see", default=8),
 )
 
 
@@ -151,14 +151,14 @@ def _needle(method, attention, *, results=None):
 
     data = [
         dict(
-            type="scatter", name=f"context {n}", x=distances, y=row(i) if whole else [], mode="lines+markers",
+            type="scatter", name=f"context {n}", x=distances if whole else [], y=row(i) if whole else [], mode="lines+markers",
             line=dict(color=COLORS[color], dash=dash), marker=dict(symbol=symbol, size=9),
         )
         for i, (n, color, symbol, dash) in enumerate(zip(contexts, ("sky", "blue", "purple", "ink"), SYMBOLS, DASHES))
     ] + [
         dict(
-            type="scatter", name=f"context {contexts[-1]}, cut", x=distances,
-            y=np.array(runs["cut_row"]).mean(0) if not whole else [], mode="lines+markers",
+            type="scatter", name=f"context {contexts[-1]}, cut", x=[] if whole else distances,
+            y=[] if whole else np.array(runs["cut_row"]).mean(0), mode="lines+markers",
             line=dict(color=COLORS["orange"], dash="dash"), marker=dict(symbol="diamond-open", size=11),
         ),
         dict(
@@ -193,6 +193,6 @@ needle = explorable(
     readout="{words}",
     depends={"guessing": [], "farthest in training": []},
     method=slider([title(m) for m in ("nope", "sinusoidal", "rope", "alibi", "stickbreaking")], label="method",
-                  default="RoPE"),
+                  default="ALiBi"),
     attention=slider(["whole", "cut to the training window"], label="attention"),
 )  # fmt: skip
