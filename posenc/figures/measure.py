@@ -151,8 +151,8 @@ def _needle(method, attention, *, results=None):
 
     data = [
         dict(
-            type="scatter", name=f"context {n}", x=distances if whole else [], y=row(i) if whole else [], mode="lines+markers",
-            line=dict(color=COLORS[color], dash=dash), marker=dict(symbol=symbol, size=9),
+            type="scatter", name=f"context {n}", x=distances if whole else [], y=row(i) if whole else [],
+            mode="lines+markers", line=dict(color=COLORS[color], dash=dash), marker=dict(symbol=symbol, size=9),
         )
         for i, (n, color, symbol, dash) in enumerate(zip(contexts, ("sky", "blue", "purple", "ink"), SYMBOLS, DASHES))
     ] + [
