@@ -12,6 +12,7 @@ from nbclient import NotebookClient
 
 ROOT = Path(__file__).resolve().parent.parent
 TINY = ROOT / "tests" / "tiny"
+LIMIT = 600  # seconds a cell may take: it stops what hangs; a cell takes seconds, on a busy machine many times that
 
 _spec = importlib.util.spec_from_file_location("labs", ROOT / "course" / "labs.py")
 labs = importlib.util.module_from_spec(_spec)
@@ -26,7 +27,7 @@ def run(notebook, folder, kernel_dir=None, **environment):
         specs = KernelSpecManager(kernel_dirs=[str(kernel_dir)], ensure_native_kernel=False)
         manager = AsyncKernelManager(kernel_name="python3", kernel_spec_manager=specs)
     client = NotebookClient(
-        notebook, km=manager, timeout=170, kernel_name="python3", allow_errors=True,
+        notebook, km=manager, timeout=LIMIT, startup_timeout=LIMIT, kernel_name="python3", allow_errors=True,
         resources={"metadata": {"path": str(folder)}},
     )  # fmt: skip
     settings = {"POSENC_PRESET": "nano", "OMP_NUM_THREADS": "1", "TINY_CHECKS": str(TINY / "checks")}
