@@ -31,6 +31,8 @@ def test_import_brings_neither_triton_nor_plotly():
     added = python(code).split()
     assert "posenc.attention" in added
     assert not [name for name in added if re.match(r"(triton|plotly|matplotlib|IPython|ipywidgets)\b", name)]
+    trainer = {f"posenc.{name}" for name in ("train", "tasks", "measure", "experiments", "plots", "tiny")}
+    assert not trainer & set(added), "the methods come without the trainer"
 
 
 @pytest.mark.parametrize("name", posenc.METHODS)
