@@ -8,10 +8,13 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 from types import SimpleNamespace
 
 import nbformat
 import pytest
+from filelock import FileLock
 from lab_runs import ROOT, checked, errors, labs, printed, run
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -58,31 +61,55 @@ def link(names, site, held):
 
 
 @pytest.fixture(scope="session")
-def colab():
-    """A virtual environment with Colab's versions and without posenc; built once, kept in .venv-colab."""
+def alone():
+    """A lock that pytest's workers share: they have one environment between them."""
+    name = hashlib.sha256(str(ROOT).encode()).hexdigest()[:16]
+    return FileLock(Path(tempfile.gettempdir()) / f"posenc-colab-{name}.lock")
+
+
+@pytest.fixture(scope="session")
+def colab(alone):
+    """A virtual environment with Colab's versions; built once, kept in .venv-colab."""
     folder = ROOT / ".venv-colab"
     python = folder / "bin" / "python"
     recipe = CONSTRAINTS.read_text() + repr(PACKAGES) + sys.version + importlib.metadata.version("torch")
     stamp = folder / f"made-{hashlib.sha256(recipe.encode()).hexdigest()[:16]}"
-    if not stamp.exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        command(sys.executable, "-m", "venv", folder)
-        command(python, "-m", "pip", "uninstall", "--yes", "--quiet", "setuptools")  # torch brings the one it needs
-        command(python, "-m", "pip", "install", "--quiet", "--constraint", CONSTRAINTS, *PACKAGES)
-        site = command(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
-        link(["torch", "triton"] if sys.platform == "linux" else ["torch"], folder / site, installed(python))
-        kernel = folder / "kernels" / "python3"
-        kernel.mkdir(parents=True)
-        argv = [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-        (kernel / "kernel.json").write_text(json.dumps({"argv": argv, "display_name": "Colab", "language": "python"}))
-        stamp.touch()
-    command(python, "-m", "pip", "uninstall", "--yes", "--quiet", "posenc")
+    with alone:
+        if not stamp.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            command(sys.executable, "-m", "venv", folder)
+            command(python, "-m", "pip", "uninstall", "--yes", "--quiet", "setuptools")  # torch brings the one it needs
+            command(python, "-m", "pip", "install", "--quiet", "--constraint", CONSTRAINTS, *PACKAGES)
+            site = command(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
+            link(["torch", "triton"] if sys.platform == "linux" else ["torch"], folder / site, installed(python))
+            kernel = folder / "kernels" / "python3"
+            kernel.mkdir(parents=True)
+            argv = [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+            about = {"argv": argv, "display_name": "Colab", "language": "python"}
+            (kernel / "kernel.json").write_text(json.dumps(about))
+            stamp.touch()
     return SimpleNamespace(python=python, kernel_dir=folder / "kernels")
 
 
 @pytest.fixture(scope="session")
-def installed_by_cell(colab, tmp_path_factory):
-    """Run the install cell as it stands, as if in Colab, with the project's address leading to this working tree."""
+def installed_by_cell(colab, alone, tmp_path_factory, worker_id):
+    """Run the install cell as it stands, as if in Colab, with the project's address leading to this working tree.
+
+    The first worker does it, the others read what came of it.
+    """
+    own = tmp_path_factory.getbasetemp()
+    done = (own if worker_id == "master" else own.parent) / "installed_by_cell.json"
+    with alone:
+        if not done.exists():
+            command(colab.python, "-m", "pip", "uninstall", "--yes", "--quiet", "posenc")
+            before = installed(colab.python)
+            ran = run_install_cell(colab, tmp_path_factory)
+            done.write_text(json.dumps([nbformat.writes(ran), before, installed(colab.python)]))
+    ran, before, after = json.loads(done.read_text())
+    return SimpleNamespace(ran=nbformat.reads(ran, as_version=4), before=before, after=after)
+
+
+def run_install_cell(colab, tmp_path_factory):
     origin = tmp_path_factory.mktemp("origin")
     for name in ("pyproject.toml", "README.md"):
         shutil.copy(ROOT / name, origin)
@@ -94,20 +121,19 @@ def installed_by_cell(colab, tmp_path_factory):
     command(*git, "commit", "--quiet", "--message=As it is", cwd=origin)
     command(*git, "tag", ADDRESS["ref"], cwd=origin)
 
-    before = installed(colab.python)
     notebook = nbformat.v4.new_notebook()
     cells = (FAKE_COLAB, labs.INSTALL.format(**ADDRESS), "import posenc\nprint(posenc.__file__)")
     notebook.cells = [nbformat.v4.new_code_cell(source) for source in cells]
-    ran = run(
+    return run(
         notebook, tmp_path_factory.mktemp("colab"), colab.kernel_dir,
         GIT_CONFIG_COUNT="1", GIT_CONFIG_VALUE_0=f"https://github.com/{ADDRESS['repository']}",
         GIT_CONFIG_KEY_0=f"url.{origin.as_uri()}.insteadOf",
     )  # fmt: skip
-    return SimpleNamespace(ran=ran, before=before, after=installed(colab.python))
 
 
-def test_environment_holds_colabs_versions(colab):
-    held, wanted = installed(colab.python), pinned()
+def test_environment_holds_colabs_versions(colab, alone):
+    with alone:  # pip must not look while another worker installs
+        held, wanted = installed(colab.python), pinned()
     assert {name: held.get(name) for name in PACKAGES} == {name: wanted[name] for name in PACKAGES}
     assert {name: version for name, version in held.items() if name in wanted and wanted[name] != version} == {}
 
@@ -120,8 +146,9 @@ def test_install_cell_adds_posenc_and_changes_nothing(installed_by_cell):
     assert added == installed_by_cell.before
 
 
-def test_pip_would_change_nothing_even_with_dependencies(colab):
-    report = command(colab.python, "-m", "pip", "install", "--quiet", "--dry-run", "--report", "-", ROOT)
+def test_pip_would_change_nothing_even_with_dependencies(colab, alone):
+    with alone:
+        report = command(colab.python, "-m", "pip", "install", "--quiet", "--dry-run", "--report", "-", ROOT)
     assert [entry["metadata"]["name"] for entry in json.loads(report)["install"]] == ["posenc"]
 
 
