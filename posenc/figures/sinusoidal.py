@@ -1,11 +1,13 @@
-r"""Explorables of the chapter Sinusoidal: the ladder of wavelengths, the inner product by offset, the one rotation."""
+r"""Explorables of the chapter Sinusoidal: the ladder, the inner product by offset, the one rotation, the volume."""
 
 import math
 
+import numpy as np
 import torch
 
 from posenc import sinusoidal
 from posenc.checks.sinusoidal import rotation
+from posenc.experiments import load_results
 from posenc.explore import COLORS, DIVERGING, explorable, slider
 
 POSITIONS = 48  # rows of the heat map
@@ -224,3 +226,72 @@ one_rotation = explorable(
     k=slider(range(-6, 7), label="offset k", default=2),
     pair=slider(range(4), label="pair of lanes i"),
 )
+
+
+VOLUMES = (0.0, 0.03, 96**-0.5, 0.3, 1.0, 3.0, 10.0)
+
+
+def _volume(volume, *, results=None):
+    results = load_results("sinusoidal_volume") if results is None else results
+    lengths = results["lengths"]
+    curves = {v: np.array(results["methods"][f"{v:.4f}"]["whole"]) for v in VOLUMES}  # [seeds, lengths]
+    mean, spread = curves[volume].mean(0), curves[volume].std(0, ddof=1)
+    none = curves[0.0].mean(0)
+    means = [curve.mean(0) for curve in curves.values()]
+    bottom, top = min(map(min, means)), max(map(max, means))
+    pad = 0.08 * (top - bottom)
+    others_x, others_y = [], []
+    for v, curve in curves.items():
+        if v:
+            others_x += [*lengths, math.nan]
+            others_y += [*curve.mean(0), math.nan]
+    data = [
+        dict(
+            type="scatter", name="other volumes", x=others_x, y=others_y, mode="lines",
+            line=dict(color=COLORS["gray"], width=1),
+        ),
+        dict(
+            type="scatter", name="no encoding", x=lengths, y=none, mode="lines",
+            line=dict(color=COLORS["ink"], width=2, dash="dash"),
+        ),
+        dict(
+            type="scatter", name="this volume", x=lengths, y=mean, mode="lines+markers",
+            line=dict(color=COLORS["blue"], width=3), marker=dict(size=9),
+        ),
+        dict(
+            type="scatter", name="each seed", x=lengths * len(curves[volume]), y=curves[volume].flatten(),
+            mode="markers", marker=dict(color=COLORS["ink"], size=5, symbol="circle-open"),
+        ),
+    ]  # fmt: skip
+    layout = dict(
+        height=420,
+        xaxis=dict(
+            type="log", range=[math.log10(lengths[0]) - 0.08, math.log10(lengths[-1]) + 0.08], tickvals=lengths,
+            ticktext=[str(n) for n in lengths], title=dict(text="characters of context"),
+        ),
+        yaxis=dict(range=[bottom - pad, top + pad], title=dict(text="loss, nats per character")),
+    )  # fmt: skip
+    share = volume**2 / 2 / (1 + volume**2 / 2)  # of the squared length, |x|^2 = C and |PE|^2 = volume^2 C/2
+    readouts = {
+        "share": f"{share:.0%}" if 0.01 <= share or not share else f"{share:.1%}" if share >= 0.001 else f"{share:.2%}",
+        "short": mean[0],
+        "spread": spread[0],
+        "saved": f"{none[0] - mean[0]:+.3f}".replace("-", "−"),
+    }
+    return dict(data=data, layout=layout), readouts
+
+
+volume = explorable(
+    _volume,
+    title="The volume knob",
+    alt="Loss against the length of the context for the chosen volume of the sinusoid, in bold, beside the model "
+    "without encoding, dashed, and all other volumes, thin. Quiet ones lie on the dashed line; from a volume near one "
+    "on the loss at the training length is far lower, and jumps up at longer contexts.",
+    readout="position is {share} of the squared length of the sum at the start; loss at the training length "
+    "{short:.3f} ± {spread:.3f}, saved against no encoding: {saved}",
+    depends={"other volumes": [], "no encoding": []},
+    volume=slider(
+        VOLUMES, label="volume (embeddings: 1)", default=1.0,
+        format=lambda v: "1/√96 = 0.102" if v == VOLUMES[2] else f"{v:g}",
+    ),
+)  # fmt: skip
