@@ -68,11 +68,11 @@ def main():
         make_encoding = encoding_maker(method, SETTINGS)
         models[method] = Decoder(VOCABULARY, SETTINGS.dim, SETTINGS.num_layers, SETTINGS.num_heads, make_encoding)
     steps, seconds = {name: stepper(model, batch) for name, model in models.items()}, {name: [] for name in models}
-    for round in tqdm(range(WARMUP + ROUNDS), desc="rounds"):
+    for turn in tqdm(range(WARMUP + ROUNDS), desc="rounds"):
         for name, step in steps.items():
             started = time.perf_counter()
             step()
-            if round >= WARMUP:
+            if turn >= WARMUP:
                 seconds[name].append(time.perf_counter() - started)
     tokens = SETTINGS.batch * SETTINGS.length
     ratios = {
