@@ -70,6 +70,8 @@ def _axes(drawing, layout, x, y):
 
 def _scatter(ax, trace, layout):
     x, y, mode = trace.get("x", []), trace.get("y", []), trace.get("mode", "lines")
+    count = min(len(x), len(y))  # one of them may be empty: the trace has nothing to show
+    x, y = x[:count], y[:count]
     color = _color(trace.get("line.color", trace.get("marker.color", "#0072b2")))
     style = DASHES.get(trace.get("line.dash"), "-")
     handle = None

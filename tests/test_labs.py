@@ -208,6 +208,7 @@ def test_stripped_notebook_reads_well(lab):
 PIXEL = b"\x89PNG\r\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lab", SOURCES)
 def test_executed_notebook_shows_its_pictures_where_no_script_runs(lab, tmp_path):
     """GitHub and nbviewer strip scripts and know no kernel; a widget alone would leave nothing to see."""
