@@ -119,8 +119,8 @@ def text_facts(settings):
         "lengths": settings.lengths,
         "target_characters": settings.windows * settings.targets,
         "definitions": {kind: text.format(**facts) for kind, text in KINDS.items()},
-        "gaps": [0] + [n - settings.length for n in settings.lengths if n > settings.length],
-        "cuts": [2**power for power in range(int(math.log2(longest)) + 1) if 2**power < longest] + [longest],
+        "gaps": measure.unseen_gaps(settings),
+        "cuts": measure.key_cuts(settings),
         "until": [int(part[-1]) for part in torch.arange(longest).tensor_split(32)],
     }
 

@@ -118,6 +118,17 @@ def gap_positions(keys, length, targets, gap=0):
     return (index - (keys - length)).clamp(min=0) + gap * (index >= keys - targets)
 
 
+def unseen_gaps(settings):
+    """Gaps to test, in tokens: none, then as far as each longer context reaches."""
+    return [0] + [n - settings.length for n in settings.lengths if n > settings.length]
+
+
+def key_cuts(settings):
+    """How many keys a query may see, in turn: 1, 2, 4, ... and the longest context."""
+    longest = settings.lengths[-1]
+    return [2**power for power in range(int(math.log2(longest)) + 1) if 2**power < longest] + [longest]
+
+
 def distance_and_keys(model, settings):
     r"""Loss on the same targets at every number of keys (`settings.lengths`) and every unseen gap, each moved alone.
 
@@ -127,7 +138,7 @@ def distance_and_keys(model, settings):
     windows = held_out_windows(load_corpus().held_out, settings)[::2]
     device = next(model.parameters()).device
     keys = settings.lengths
-    gaps = [0] + [n - settings.length for n in keys if n > settings.length]  # as far as the longest context reaches
+    gaps = unseen_gaps(settings)
     loss = []
     for n in keys:
         places = [gap_positions(n, settings.length, settings.targets, gap).to(device) for gap in gaps]
@@ -142,8 +153,7 @@ def context_cut(model, settings):
     Returns: {"cuts": [1, 2, 4, ..., longest], "loss": [...]}, nats per character. Half of the test windows are read.
     """
     windows = held_out_windows(load_corpus().held_out, settings)[::2]
-    longest = settings.lengths[-1]
-    cuts = [2**power for power in range(int(math.log2(longest)) + 1) if 2**power < longest] + [longest]
+    cuts = key_cuts(settings)
     loss = [target_losses(model, windows, cut=cut)[:, -settings.targets :].mean().item() for cut in cuts]
     return {"cuts": cuts, "loss": loss}
 

@@ -23,6 +23,12 @@ def drawn(results, methods):
     return methods
 
 
+def mark(axes, x, words):
+    """A dotted line at x, with words beside its top."""
+    axes.axvline(x, color="0.6", linestyle=":", linewidth=1)
+    axes.annotate(f" {words}", (x, 0.97), xycoords=("data", "axes fraction"), va="top", color="0.4")
+
+
 def plot_loss(losses, steps=None, title=""):
     r"""A matplotlib figure of the training loss: each step, and an average over the last twentieth of all steps."""
     figure, axes = blank_figure(6, 3)
@@ -74,8 +80,7 @@ def plot_short_long(results, methods=None, highlight=None, own=None):
         for kind, line in (("whole", "-"), ("cut", "--")):
             text = label if kind == "whole" else f"{label}, cut"
             axes.plot(losses["lengths"], losses[kind], line, color="black", marker=marker, label=text)
-    axes.axvline(lengths[0], color="0.6", linestyle=":", linewidth=1)
-    axes.annotate(" trained here", (lengths[0], 0.97), xycoords=("data", "axes fraction"), va="top", color="0.4")
+    mark(axes, lengths[0], "trained here")
     axes.set_xscale("log", base=2)
     ticks = sorted({*lengths, *(length for losses in (own or {}).values() for length in losses["lengths"])})
     axes.set_xticks(ticks, [str(length) for length in ticks])
@@ -166,10 +171,7 @@ def plot_context_cut(results, methods=None):
     for name in methods:
         mean, spread = mean_spread(results["methods"][name]["context_cut"])
         axes.errorbar(results["cuts"], mean, spread, capsize=2, markersize=4, label=title(name), **look(name))
-    axes.axvline(results["lengths"][0], color="0.6", linestyle=":", linewidth=1)
-    axes.annotate(
-        " trained here", (results["lengths"][0], 0.97), xycoords=("data", "axes fraction"), va="top", color="0.4"
-    )
+    mark(axes, results["lengths"][0], "trained here")
     axes.set_xscale("log", base=2)
     axes.set_xticks(results["cuts"], [str(cut) for cut in results["cuts"]])
     axes.set(xlabel="keys that a query may see", ylabel="loss, nats per character")
@@ -227,10 +229,7 @@ def plot_recall(results, methods=None):
     for name in methods:
         mean, spread = mean_spread(results["methods"][name]["by_pairs"])
         axes.errorbar(results["pairs"], mean, spread, capsize=2, markersize=4, label=title(name), **look(name))
-    axes.axvline(results["trained_pairs"], color="0.6", linestyle=":", linewidth=1)
-    axes.annotate(
-        " most in training", (results["trained_pairs"], 0.97), xycoords=("data", "axes fraction"), va="top", color="0.4"
-    )
+    mark(axes, results["trained_pairs"], "most in training")
     axes.set(xlabel="pairs in the context", ylabel=results["unit"], ylim=(-0.03, 1.03))
     figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize="small")
     return figure
