@@ -28,7 +28,7 @@ from posenc.experiments import (
     recall_pairs,
     verdict,
 )
-from posenc.measure import KINDS
+from posenc.measure import KINDS, key_cuts, unseen_gaps
 from posenc.tasks import TASKS, load_corpus
 from posenc.train import PRESETS, main, settings_for
 
@@ -507,3 +507,18 @@ def test_broken_results_are_refused(damage, words):
     damage(broken)
     with pytest.raises(ValueError, match=words):
         check_results(broken)
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_what_stands_once_in_a_frozen_sweep_is_what_the_code_says(name):
+    """Gaps, cuts, distances, pairs and tests: figures read them from the file, new models are measured by the code."""
+    results = load_results(name)
+    facts = SWEEPS[name].facts(settings_for(results["preset"], SWEEPS[name].task))
+    for key, value in json.loads(json.dumps(facts)).items():
+        assert results[key] == value, key
+
+
+def test_gaps_and_cuts_by_hand():
+    settings = settings_for("study")
+    assert unseen_gaps(settings) == [0, 64, 192, 448]
+    assert key_cuts(settings) == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
