@@ -1,0 +1,154 @@
+r"""What every kernel shares: tiles loaded with care, the rule of who sees whom, and checks before a launch."""
+
+import os
+from typing import NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+
+from ..errors import UnsupportedError, check_tensor
+from . import DTYPES, MAX_HEAD_DIM, why_not_here
+
+LOG2E = tl.constexpr(1.4426950408889634)  # exp(x) = exp2(x * LOG2E), and exp2 is what the hardware has
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"  # read where @triton.jit reads it: when kernels are imported
+
+
+@triton.jit
+def load_tile(ptr, rows, lanes, stride, length, width):
+    """Rows [R] and lanes [L] of a matrix [length, width] as a tile [R, L], with 0 outside of the matrix."""
+    inside = (rows < length)[:, None] & (lanes < width)[None, :]
+    return tl.load(ptr + rows[:, None] * stride[2] + lanes[None, :] * stride[3], mask=inside, other=0.0)
+
+
+@triton.jit
+def store_tile(ptr, tile, rows, lanes, stride, length, width):
+    """Write a tile [R, L] to rows and lanes of a matrix [length, width], in the matrix's dtype."""
+    inside = (rows < length)[:, None] & (lanes < width)[None, :]
+    tl.store(ptr + rows[:, None] * stride[2] + lanes[None, :] * stride[3], tile.to(ptr.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def seen(i, j, queries, keys, mask_ptr, mask_stride, CAUSAL: tl.constexpr, STRICT: tl.constexpr):
+    """Which of the keys j [K] each of the queries i [Q] sees, [Q, K]. STRICT hides a query's own key."""
+    ok = (i < queries)[:, None] & (j < keys)[None, :]
+    own = i + keys - queries  # the index of each query among the keys
+    if CAUSAL:
+        ok &= j[None, :] <= own[:, None]
+    if STRICT:
+        ok &= j[None, :] != own[:, None]
+    if mask_ptr is not None:
+        ok &= tl.load(mask_ptr + i[:, None] * mask_stride[2] + j[None, :] * mask_stride[3], mask=ok, other=0) != 0
+    return ok
+
+
+@triton.jit
+def load_row(ptr, index, length):
+    """One number for each index [N] of a vector, or 0.0 where there is no vector."""
+    if ptr is None:
+        values = 0.0
+    else:
+        values = tl.load(ptr + index, mask=index < length, other=0.0)
+    return values
+
+
+@triton.jit
+def distances(pos_q_ptr, pos_k_ptr, i, j, pos_q_stride, pos_k_stride, queries, keys, DELTA: tl.constexpr):
+    """pos_q[i] - pos_k[j] in float32, [Q, K], subtracted in the positions' dtype; 0.0 for variants that read none."""
+    if not DELTA:
+        delta = 0.0
+    else:
+        pos_q = tl.load(pos_q_ptr + i * pos_q_stride[1], mask=i < queries, other=0)
+        pos_k = tl.load(pos_k_ptr + j * pos_k_stride[1], mask=j < keys, other=0)
+        delta = (pos_q[:, None] - pos_k[None, :]).to(tl.float32)
+    return delta
+
+
+class Tile(NamedTuple):
+    """How a kernel cuts its work: queries and keys a block, warps a program, stages of the load pipeline."""
+
+    block_q: int
+    block_k: int
+    num_warps: int
+    num_stages: int
+
+
+def lanes(width):
+    """The lanes of a tile for a head of this width: the next power of two, at least the 16 that `tl.dot` needs."""
+    return max(16, triton.next_power_of_2(width))
+
+
+def capability(device):
+    """(major, minor) of a CUDA device; None for the interpreter."""
+    return torch.cuda.get_device_capability(device) if device.type == "cuda" and not INTERPRETED else None
+
+
+def check_here(op, q):
+    """Raise UnsupportedError unless the kernels run on q's device and serve its dtype and head size."""
+    reason = why_not_here(q.device, q.dtype, q.shape[-1])
+    if reason is None and q.device.type == "cpu" and not INTERPRETED:
+        reason = "the kernels were imported without TRITON_INTERPRET=1: set it before posenc.kernels is imported"
+    if reason is not None:
+        raise UnsupportedError(f"{op}: {reason}")
+
+
+def check_qkv(op, q, k, v):
+    """Raise unless q [B, H, Tq, D], k [B, Hkv, Tk, D], v [B, Hkv, Tk, Dv] are what the kernels serve."""
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        check_tensor(name, x, "[B, H, T, D]", ndim=4, floating=True)
+        if x.dtype not in DTYPES:
+            raise UnsupportedError(f"{op}: {name} is {x.dtype}; served are {', '.join(map(str, DTYPES))}")
+        if x.dtype != q.dtype or x.device != q.device:
+            raise ValueError(f"{name} is {x.dtype} on {x.device}, it must be as q: {q.dtype} on {q.device}")
+        if x.shape[2] * max(x.stride(2), 1) >= 2**31:
+            raise UnsupportedError(f"{op}: one head of {name} {list(x.shape)} spans 2^31 elements or more")
+    if k.shape[0] != q.shape[0] or k.shape[3] != q.shape[3]:
+        raise ValueError(f"k must share B and D with q {list(q.shape)}, got {list(k.shape)}")
+    if v.shape[:3] != k.shape[:3]:
+        raise ValueError(f"v must share B, H and T with k {list(k.shape)}, got {list(v.shape)}")
+    if k.shape[1] == 0 or q.shape[1] % k.shape[1]:
+        raise ValueError(f"k has {k.shape[1]} heads, which must divide the {q.shape[1]} heads of q")
+    if not 1 <= v.shape[3] <= MAX_HEAD_DIM:
+        raise UnsupportedError(f"{op}: v has {v.shape[3]} lanes; served are 1 to {MAX_HEAD_DIM}")
+    check_here(op, q)
+
+
+def check_positions_of(op, name, positions, x):
+    """Raise unless these are positions for the tokens of x [B, H, T, D], on its device, that ask for no gradient."""
+    batch, length = x.shape[0], x.shape[2]
+    check_tensor(name, positions, f"{[length]} or {[batch, length]}")
+    if tuple(positions.shape) not in ((length,), (1, length), (batch, length)):
+        raise ValueError(f"{name} must have shape {[length]} or {[batch, length]}, got {list(positions.shape)}")
+    if positions.device != x.device:
+        raise ValueError(f"{name} is on {positions.device}, it must be on {x.device}, as q")
+    if positions.requires_grad:
+        raise UnsupportedError(f"{op}: {name} asks for a gradient, which only impl='torch' gives")
+
+
+def as_mask(mask, batch, queries, keys):
+    """The mask as bytes that broadcast to [B, 1, Tq, Tk], and its strides; (None, four zeros) for None."""
+    if mask is None:
+        return None, (0, 0, 0, 0)
+    mask = (mask[None, None] if mask.ndim == 2 else mask).expand(batch, 1, queries, keys).view(torch.uint8)
+    return mask, mask.stride()
+
+
+def as_positions(positions, batch, length):
+    """Positions [T], [1, T] or [B, T] as [B, T] (a view), and their strides."""
+    if positions is None:
+        return None, (0, 0)
+    positions = positions.expand(batch, length)
+    return positions, positions.stride()
+
+
+def rows_first(x, width=None, dtype=None):
+    """An empty tensor of x's shape [B, H, T, D] (with `width` lanes) whose heads lie side by side in memory."""
+    batch, heads, length, lanes = x.shape
+    return x.new_empty(batch, length, heads, lanes if width is None else width, dtype=dtype).transpose(1, 2)
+
+
+def launch(kernel, grid, cut, **arguments):
+    """Run a kernel on a grid of programs, with its work cut as the tile says."""
+    kernel[grid](
+        BLOCK_Q=cut.block_q, BLOCK_K=cut.block_k, num_warps=cut.num_warps, num_stages=cut.num_stages, **arguments
+    )

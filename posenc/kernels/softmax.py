@@ -1,0 +1,456 @@
+r"""Softmax attention in blocks: the online softmax forward, two kernels backward, a variant for what scores get.
+
+No kernel ever holds more than one tile of the scores, so memory grows with the length, not with its square. Nothing is
+added atomically: the same inputs give the same bits.
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+from ..errors import check_bool, check_choice, check_number
+from .common import (
+    LOG2E,
+    Tile,
+    as_mask,
+    as_positions,
+    capability,
+    check_positions_of,
+    check_qkv,
+    distances,
+    lanes,
+    launch,
+    load_row,
+    load_tile,
+    rows_first,
+    seen,
+    store_tile,
+)
+from .rotary import check as check_rotation
+from .rotary import rotary
+from .variants import VARIANTS
+
+
+@triton.jit
+def turned(x, index, pos_ptr, pos_stride, length, freq_ptr, pairs, ROWS: tl.constexpr, LANES: tl.constexpr):
+    """A tile of q or k [N, D], its pairs of neighboring lanes turned by position; as it is without frequencies."""
+    if freq_ptr is not None:
+        pair = tl.arange(0, LANES // 2)
+        pos = tl.load(pos_ptr + index * pos_stride[1], mask=index < length, other=0).to(tl.float32)
+        freq = tl.load(freq_ptr + pair, mask=pair < pairs, other=0.0)  # lanes past the last pair turn by 0
+        cos, sin = tl.cos(pos[:, None] * freq[None, :]), tl.sin(pos[:, None] * freq[None, :])
+        one, two = tl.split(tl.reshape(x.to(tl.float32), [ROWS, LANES // 2, 2]))
+        both = tl.join(one * cos - two * sin, one * sin + two * cos)
+        x = tl.reshape(both, [ROWS, LANES]).to(x.dtype)
+    return x
+
+
+@triton.jit
+def forward_kernel(
+    q_ptr, k_ptr, v_ptr, out_ptr, lse_ptr, mask_ptr, pos_q_ptr, pos_k_ptr, freq_ptr, a_ptr, x_ptr, y_ptr,
+    q_stride, k_stride, v_stride, out_stride, mask_stride, pos_q_stride, pos_k_stride,
+    heads, groups, queries, keys, width, width_v, pairs, scale,
+    SCORE: tl.constexpr, DELTA: tl.constexpr, CAUSAL: tl.constexpr,
+    BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, LANES: tl.constexpr, LANES_V: tl.constexpr,
+):  # fmt: skip
+    """One program: one block of queries of one head, against all blocks of keys that one of them sees."""
+    block, bh = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    b, h = bh // heads, bh % heads
+    q_ptr += b * q_stride[0] + h * q_stride[1]
+    k_ptr += b * k_stride[0] + h // groups * k_stride[1]
+    v_ptr += b * v_stride[0] + h // groups * v_stride[1]
+    if mask_ptr is not None:
+        mask_ptr += b * mask_stride[0]
+    if pos_q_ptr is not None:
+        pos_q_ptr += b * pos_q_stride[0]
+        pos_k_ptr += b * pos_k_stride[0]
+    if x_ptr is not None:
+        x_ptr += bh * queries
+    if y_ptr is not None:
+        y_ptr += bh * keys
+    a = 0.0 if a_ptr is None else tl.load(a_ptr + h)
+
+    i = block * BLOCK_Q + tl.arange(0, BLOCK_Q)
+    lane, lane_v = tl.arange(0, LANES), tl.arange(0, LANES_V)
+    q = load_tile(q_ptr, i, lane, q_stride, queries, width)  # [Q, D]
+    q = turned(q, i, pos_q_ptr, pos_q_stride, queries, freq_ptr, pairs, BLOCK_Q, LANES)
+    x = load_row(x_ptr, i, queries)
+    x = x if x_ptr is None else x[:, None]
+    m = tl.full([BLOCK_Q], float("-inf"), tl.float32)  # the largest logit so far, in units of log 2
+    l = tl.zeros([BLOCK_Q], tl.float32)  # sum of exp(logit - m) so far
+    acc = tl.zeros([BLOCK_Q, LANES_V], tl.float32)  # sum of exp(logit - m) v so far
+
+    whole, last = keys // BLOCK_K * BLOCK_K, keys  # keys that all rows see in whole blocks; keys that any row sees
+    if CAUSAL:
+        first_own = block * BLOCK_Q + keys - queries
+        whole = tl.maximum(tl.minimum(whole, (first_own + 1) // BLOCK_K * BLOCK_K), 0)
+        last = tl.minimum(last, tl.minimum(block * BLOCK_Q + BLOCK_Q, queries) + keys - queries)
+    if mask_ptr is not None:
+        whole = 0
+    for MASKED in tl.static_range(2):  # first the blocks that need no mask, then the others
+        for start in range(whole if MASKED else 0, last if MASKED else whole, BLOCK_K):
+            j = start + tl.arange(0, BLOCK_K)
+            k = load_tile(k_ptr, j, lane, k_stride, keys, width)  # [K, D]
+            k = turned(k, j, pos_k_ptr, pos_k_stride, keys, freq_ptr, pairs, BLOCK_K, LANES)
+            v = load_tile(v_ptr, j, lane_v, v_stride, keys, width_v)  # [K, Dv]
+            s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale  # [Q, K]
+            delta = distances(pos_q_ptr, pos_k_ptr, i, j, pos_q_stride, pos_k_stride, queries, keys, DELTA)
+            y = load_row(y_ptr, j, keys)
+            s = SCORE(s, delta, a, x, y if y_ptr is None else y[None, :]) * LOG2E
+            if MASKED:
+                s = tl.where(seen(i, j, queries, keys, mask_ptr, mask_stride, CAUSAL, False), s, float("-inf"))
+            new_m = tl.maximum(m, tl.max(s, 1))
+            anchor = tl.where(new_m == float("-inf"), 0.0, new_m)  # a row that has seen nothing yet
+            p = tl.exp2(s - anchor[:, None])
+            shrink = tl.exp2(m - anchor)  # what was summed under the old maximum, under the new one
+            l = l * shrink + tl.sum(p, 1)
+            acc = tl.dot(p.to(v.dtype), v, acc * shrink[:, None], input_precision="ieee")
+            m = new_m
+
+    empty = l == 0.0
+    l = tl.where(empty, 1.0, l)
+    out = acc / l[:, None]
+    store_tile(out_ptr + b * out_stride[0] + h * out_stride[1], out, i, lane_v, out_stride, queries, width_v)
+    lse = tl.where(empty, float("inf"), m + tl.log2(l))  # inf makes every weight of an empty row 0 in the backward
+    tl.store(lse_ptr + bh * queries + i, lse, mask=i < queries)
+
+
+@triton.jit
+def backward_q_kernel(
+    q_ptr, k_ptr, v_ptr, out_ptr, dout_ptr, lse_ptr, dot_ptr, dq_ptr, da_ptr, dx_ptr,
+    mask_ptr, pos_q_ptr, pos_k_ptr, a_ptr, x_ptr, y_ptr,
+    q_stride, k_stride, v_stride, out_stride, dout_stride, dq_stride, mask_stride, pos_q_stride, pos_k_stride,
+    heads, groups, queries, keys, width, width_v, scale,
+    SCORE: tl.constexpr, GRAD: tl.constexpr, DELTA: tl.constexpr, CAUSAL: tl.constexpr,
+    BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, LANES: tl.constexpr, LANES_V: tl.constexpr,
+):  # fmt: skip
+    """One program: the gradients of one block of queries, and of what belongs to a query or to the head.
+
+    d logit_ij = p_ij (dout_i . v_j - dout_i . out_i); the last product is left in dot_ptr for the other kernel.
+    """
+    block, bh = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    b, h = bh // heads, bh % heads
+    q_ptr += b * q_stride[0] + h * q_stride[1]
+    k_ptr += b * k_stride[0] + h // groups * k_stride[1]
+    v_ptr += b * v_stride[0] + h // groups * v_stride[1]
+    out_ptr += b * out_stride[0] + h * out_stride[1]
+    dout_ptr += b * dout_stride[0] + h * dout_stride[1]
+    if mask_ptr is not None:
+        mask_ptr += b * mask_stride[0]
+    if pos_q_ptr is not None:
+        pos_q_ptr += b * pos_q_stride[0]
+        pos_k_ptr += b * pos_k_stride[0]
+    if x_ptr is not None:
+        x_ptr += bh * queries
+    if y_ptr is not None:
+        y_ptr += bh * keys
+    a = 0.0 if a_ptr is None else tl.load(a_ptr + h)
+
+    i = block * BLOCK_Q + tl.arange(0, BLOCK_Q)
+    lane, lane_v = tl.arange(0, LANES), tl.arange(0, LANES_V)
+    q = load_tile(q_ptr, i, lane, q_stride, queries, width)
+    dout = load_tile(dout_ptr, i, lane_v, dout_stride, queries, width_v)
+    out = load_tile(out_ptr, i, lane_v, out_stride, queries, width_v)
+    dot = tl.sum(out.to(tl.float32) * dout.to(tl.float32), 1)
+    tl.store(dot_ptr + bh * queries + i, dot, mask=i < queries)
+    lse = tl.load(lse_ptr + bh * queries + i, mask=i < queries, other=float("inf"))
+    x = load_row(x_ptr, i, queries)
+    x = x if x_ptr is None else x[:, None]
+    dq = tl.zeros([BLOCK_Q, LANES], tl.float32)
+    da = tl.zeros([BLOCK_Q], tl.float32)
+    dx = tl.zeros([BLOCK_Q], tl.float32)
+
+    whole, last = keys // BLOCK_K * BLOCK_K, keys
+    if CAUSAL:
+        first_own = block * BLOCK_Q + keys - queries
+        whole = tl.maximum(tl.minimum(whole, (first_own + 1) // BLOCK_K * BLOCK_K), 0)
+        last = tl.minimum(last, tl.minimum(block * BLOCK_Q + BLOCK_Q, queries) + keys - queries)
+    if mask_ptr is not None:
+        whole = 0
+    for MASKED in tl.static_range(2):
+        for start in range(whole if MASKED else 0, last if MASKED else whole, BLOCK_K):
+            j = start + tl.arange(0, BLOCK_K)
+            k = load_tile(k_ptr, j, lane, k_stride, keys, width)
+            v = load_tile(v_ptr, j, lane_v, v_stride, keys, width_v)
+            s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
+            delta = distances(pos_q_ptr, pos_k_ptr, i, j, pos_q_stride, pos_k_stride, queries, keys, DELTA)
+            y = load_row(y_ptr, j, keys)
+            y = y if y_ptr is None else y[None, :]
+            p = tl.exp2(SCORE(s, delta, a, x, y) * LOG2E - lse[:, None])  # the weights, as they were forward
+            if MASKED:
+                p = tl.where(seen(i, j, queries, keys, mask_ptr, mask_stride, CAUSAL, False), p, 0.0)
+            d = p * (tl.dot(dout, tl.trans(v), input_precision="ieee") - dot[:, None])
+            ds, da_tile, dx_tile, _ = GRAD(d, s, delta, a, x, y)
+            if da_ptr is not None:
+                da += tl.sum(da_tile, 1)
+            if dx_ptr is not None:
+                dx += tl.sum(dx_tile, 1)
+            dq = tl.dot(ds.to(k.dtype), k, dq, input_precision="ieee")
+
+    store_tile(dq_ptr + b * dq_stride[0] + h * dq_stride[1], dq * scale, i, lane, dq_stride, queries, width)
+    if da_ptr is not None:
+        tl.store(da_ptr + bh * tl.num_programs(0) + block, tl.sum(da, 0))  # one number a program, summed afterwards
+    if dx_ptr is not None:
+        tl.store(dx_ptr + bh * queries + i, dx, mask=i < queries)
+
+
+@triton.jit
+def backward_kv_kernel(
+    q_ptr, k_ptr, v_ptr, dout_ptr, lse_ptr, dot_ptr, dk_ptr, dv_ptr, dy_ptr,
+    mask_ptr, pos_q_ptr, pos_k_ptr, a_ptr, x_ptr, y_ptr,
+    q_stride, k_stride, v_stride, dout_stride, dk_stride, dv_stride, mask_stride, pos_q_stride, pos_k_stride,
+    heads, groups, queries, keys, width, width_v, scale,
+    SCORE: tl.constexpr, GRAD: tl.constexpr, DELTA: tl.constexpr, CAUSAL: tl.constexpr,
+    BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, LANES: tl.constexpr, LANES_V: tl.constexpr,
+):  # fmt: skip
+    """One program: the gradients of one block of keys and values, over all heads of queries that share them."""
+    block, bh = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    b, kv_head = bh // (heads // groups), bh % (heads // groups)
+    k_ptr += b * k_stride[0] + kv_head * k_stride[1]
+    v_ptr += b * v_stride[0] + kv_head * v_stride[1]
+    if mask_ptr is not None:
+        mask_ptr += b * mask_stride[0]
+    if pos_q_ptr is not None:
+        pos_q_ptr += b * pos_q_stride[0]
+        pos_k_ptr += b * pos_k_stride[0]
+
+    j = block * BLOCK_K + tl.arange(0, BLOCK_K)
+    lane, lane_v = tl.arange(0, LANES), tl.arange(0, LANES_V)
+    k = load_tile(k_ptr, j, lane, k_stride, keys, width)
+    v = load_tile(v_ptr, j, lane_v, v_stride, keys, width_v)
+    dk = tl.zeros([BLOCK_K, LANES], tl.float32)
+    dv = tl.zeros([BLOCK_K, LANES_V], tl.float32)
+
+    first, whole = 0, 0  # the first query that sees one of these keys; from `whole` on, queries see them all
+    if CAUSAL:
+        first = tl.maximum(block * BLOCK_K - (keys - queries), 0) // BLOCK_Q * BLOCK_Q
+        whole = tl.maximum(block * BLOCK_K + BLOCK_K - 1 - (keys - queries), 0)
+        whole = tl.minimum((whole + BLOCK_Q - 1) // BLOCK_Q * BLOCK_Q, queries)
+    if mask_ptr is not None:
+        whole = queries
+    for group in range(groups):
+        h = kv_head * groups + group
+        row = b * heads + h
+        a = 0.0 if a_ptr is None else tl.load(a_ptr + h)
+        y = load_row(None if y_ptr is None else y_ptr + row * keys, j, keys)
+        y = y if y_ptr is None else y[None, :]
+        dy = tl.zeros([BLOCK_K], tl.float32)
+        for MASKED in tl.static_range(2):
+            for start in range(first if MASKED else whole, whole if MASKED else queries, BLOCK_Q):
+                i = start + tl.arange(0, BLOCK_Q)
+                q = load_tile(q_ptr + b * q_stride[0] + h * q_stride[1], i, lane, q_stride, queries, width)
+                dout = load_tile(
+                    dout_ptr + b * dout_stride[0] + h * dout_stride[1], i, lane_v, dout_stride, queries, width_v
+                )
+                lse = tl.load(lse_ptr + row * queries + i, mask=i < queries, other=float("inf"))
+                dot = tl.load(dot_ptr + row * queries + i, mask=i < queries, other=0.0)
+                x = load_row(None if x_ptr is None else x_ptr + row * queries, i, queries)
+                x = x if x_ptr is None else x[:, None]
+                s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
+                delta = distances(pos_q_ptr, pos_k_ptr, i, j, pos_q_stride, pos_k_stride, queries, keys, DELTA)
+                p = tl.exp2(SCORE(s, delta, a, x, y) * LOG2E - lse[:, None])  # rows past the end: lse is inf, p is 0
+                if MASKED:
+                    p = tl.where(seen(i, j, queries, keys, mask_ptr, mask_stride, CAUSAL, False), p, 0.0)
+                dv = tl.dot(tl.trans(p.to(dout.dtype)), dout, dv, input_precision="ieee")
+                d = p * (tl.dot(dout, tl.trans(v), input_precision="ieee") - dot[:, None])
+                ds, _, _, dy_tile = GRAD(d, s, delta, a, x, y)
+                if dy_ptr is not None:
+                    dy += tl.sum(dy_tile, 0)
+                dk = tl.dot(tl.trans(ds.to(q.dtype)), q, dk, input_precision="ieee")
+        if dy_ptr is not None:
+            tl.store(dy_ptr + row * keys + j, dy, mask=j < keys)
+
+    store_tile(dk_ptr + b * dk_stride[0] + kv_head * dk_stride[1], dk * scale, j, lane, dk_stride, keys, width)
+    store_tile(dv_ptr + b * dv_stride[0] + kv_head * dv_stride[1], dv, j, lane_v, dv_stride, keys, width_v)
+
+
+def tiles(major_minor, dtype, width):
+    """The tiles of (forward, backward) for a compute capability, None for the interpreter."""
+    if major_minor is None:
+        return Tile(64, 64, 4, 1), Tile(64, 64, 4, 1)
+    return Tile(64, 64, 4, 2), Tile(64, 64, 4, 1)
+
+
+def launch_arguments(q, k, v, mask, pos_q, pos_k, variant, read_positions=False):
+    """What all three kernels are told besides their own tensors: pointers, strides, sizes."""
+    batch, heads, queries, width = q.shape
+    kv_heads, keys = k.shape[1:3]
+    delta = "delta" in VARIANTS[variant].reads
+    if not (delta or read_positions):
+        pos_q = pos_k = None
+    mask, mask_stride = as_mask(mask, batch, queries, keys)
+    pos_q, pos_q_stride = as_positions(pos_q, batch, queries)
+    pos_k, pos_k_stride = as_positions(pos_k, batch, keys)
+    extra = dict(mask_ptr=mask, pos_q_ptr=pos_q, pos_k_ptr=pos_k, DELTA=delta)
+    extra |= dict(mask_stride=mask_stride, pos_q_stride=pos_q_stride, pos_k_stride=pos_k_stride)
+    extra |= dict(q_stride=q.stride(), k_stride=k.stride(), v_stride=v.stride())
+    extra |= dict(heads=heads, groups=heads // kv_heads, queries=queries, keys=keys, width=width, width_v=v.shape[3])
+    return extra | dict(LANES=lanes(width), LANES_V=lanes(v.shape[3]))
+
+
+@torch.library.custom_op("posenc::softmax", mutates_args=())
+def softmax(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None, pos_q: torch.Tensor | None,
+    pos_k: torch.Tensor | None, inv_freq: torch.Tensor | None, a: torch.Tensor | None, x: torch.Tensor | None,
+    y: torch.Tensor | None, scale: float, causal: bool, variant: str, tile: list[int],
+) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    """The forward kernel as an operator: (output [B, H, Tq, Dv], log2-sum-exp2 of the logits [B, H, Tq])."""
+    check("softmax kernel", q, k, v, mask, pos_q, pos_k, a, x, y, variant)
+    out = rows_first(q, v.shape[3])
+    lse = q.new_empty(q.shape[:3], dtype=torch.float32)
+    if out.numel() == 0 or k.shape[2] == 0:
+        return out.zero_(), lse.fill_(float("inf"))
+    cut = Tile(*tile) if tile else tiles(capability(q.device), q.dtype, q.shape[3])[0]
+    launch(
+        forward_kernel, (triton.cdiv(q.shape[2], cut.block_q), q.shape[0] * q.shape[1]), cut,
+        q_ptr=q, k_ptr=k, v_ptr=v, out_ptr=out, lse_ptr=lse, freq_ptr=inv_freq, a_ptr=a, x_ptr=x, y_ptr=y,
+        out_stride=out.stride(),
+        pairs=0 if inv_freq is None else inv_freq.shape[0], scale=scale, SCORE=VARIANTS[variant].score, CAUSAL=causal,
+        **launch_arguments(q, k, v, mask, pos_q, pos_k, variant, inv_freq is not None),
+    )  # fmt: skip
+    return out, lse
+
+
+@softmax.register_fake
+def _(q, k, v, mask, pos_q, pos_k, inv_freq, a, x, y, scale, causal, variant, tile):
+    return rows_first(q, v.shape[3]), q.new_empty(q.shape[:3], dtype=torch.float32)
+
+
+@torch.library.custom_op("posenc::softmax_backward", mutates_args=())
+def softmax_backward(
+    dout: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, out: torch.Tensor, lse: torch.Tensor,
+    mask: torch.Tensor | None, pos_q: torch.Tensor | None, pos_k: torch.Tensor | None, a: torch.Tensor | None,
+    x: torch.Tensor | None, y: torch.Tensor | None, scale: float, causal: bool, variant: str, tile: list[int],
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
+    """Both backward kernels as an operator: gradients of q, k, v, a, x, y (empty tensors for what was not given)."""
+    batch, heads, queries, _ = q.shape
+    keys = k.shape[2]
+    cut = Tile(*tile) if tile else tiles(capability(q.device), q.dtype, q.shape[3])[1]
+    blocks = triton.cdiv(queries, cut.block_q)
+    float32 = dict(dtype=torch.float32, device=q.device)
+    dq, dk, dv = (rows_first(t) for t in (q, k, v))
+    da = torch.zeros(batch, heads, blocks if a is not None else 0, **float32)
+    dx, dy = (torch.zeros(0 if t is None else t.shape, **float32) for t in (x, y))
+    if q.numel() == 0 or k.numel() == 0:
+        dq, dk, dv = dq.zero_(), dk.zero_(), dv.zero_()
+    else:
+        dot = torch.empty_like(lse)
+        both = launch_arguments(q, k, v, mask, pos_q, pos_k, variant)
+        both |= dict(q_ptr=q, k_ptr=k, v_ptr=v, dout_ptr=dout, a_ptr=a, x_ptr=x, y_ptr=y, dout_stride=dout.stride())
+        both |= dict(lse_ptr=lse, dot_ptr=dot, scale=scale, CAUSAL=causal)
+        both |= dict(SCORE=VARIANTS[variant].score, GRAD=VARIANTS[variant].grad)
+        launch(
+            backward_q_kernel, (blocks, batch * heads), cut, out_ptr=out, dq_ptr=dq, da_ptr=None if a is None else da,
+            dx_ptr=None if x is None else dx, out_stride=out.stride(), dq_stride=dq.stride(), **both,
+        )  # fmt: skip
+        launch(
+            backward_kv_kernel, (triton.cdiv(keys, cut.block_k), batch * k.shape[1]), cut, dk_ptr=dk, dv_ptr=dv,
+            dy_ptr=None if y is None else dy, dk_stride=dk.stride(), dv_stride=dv.stride(), **both,
+        )  # fmt: skip
+    return dq, dk, dv, da.sum((0, 2)) if a is not None else da.new_empty(0), dx, dy
+
+
+@softmax_backward.register_fake
+def _(dout, q, k, v, out, lse, mask, pos_q, pos_k, a, x, y, scale, causal, variant, tile):
+    def like(t):
+        return torch.empty(0 if t is None else t.shape, dtype=torch.float32, device=q.device)
+
+    return rows_first(q), rows_first(k), rows_first(v), like(a), like(x), like(y)
+
+
+def _setup_context(ctx, inputs, output):
+    *tensors, ctx.scale, ctx.causal, ctx.variant, ctx.tile = inputs
+    ctx.save_for_backward(*tensors, *output)
+    ctx.mark_non_differentiable(output[1])
+
+
+def _backward(ctx, dout, _):
+    q, k, v, mask, pos_q, pos_k, inv_freq, a, x, y, out, lse = ctx.saved_tensors
+    if inv_freq is not None:  # what was turned inside is turned once here, and its gradient turned back
+        q, k = rotary(q, k, pos_q, pos_k, inv_freq, False, 1.0, 1.0, [])
+    dq, dk, dv, *rest = softmax_backward(
+        dout, q, k, v, out, lse, mask, pos_q, pos_k, a, x, y, ctx.scale, ctx.causal, ctx.variant, ctx.tile
+    )
+    if inv_freq is not None:
+        dq, dk = rotary(dq, dk, pos_q, pos_k, inv_freq, False, 1.0, -1.0, [])
+    da, dx, dy = (g if t is not None else None for g, t in zip(rest, (a, x, y)))
+    return dq, dk, dv, None, None, None, None, da, dx, dy, None, None, None, None
+
+
+softmax.register_autograd(_backward, setup_context=_setup_context)
+
+
+def check(op, q, k, v, mask, pos_q, pos_k, a, x, y, variant):
+    """Raise before any launch what the kernels don't serve, naming the argument."""
+    check_choice("variant", variant, VARIANTS)
+    check_qkv(op, q, k, v)
+    batch, heads, queries, _ = q.shape
+    wanted = {
+        "delta": ((pos_q, pos_k), ("pos_q", "pos_k"), None),
+        "head": ((a,), ("a",), (heads,)),
+        "query": ((x,), ("x",), (batch, heads, queries)),
+        "key": ((y,), ("y",), (batch, heads, k.shape[2])),
+    }
+    for what, (tensors, names, shape) in wanted.items():
+        for tensor, name in zip(tensors, names):
+            if (what in VARIANTS[variant].reads) != (tensor is not None) and (what != "delta" or tensor is None):
+                needs = "needs" if tensor is None else "reads no"
+                raise ValueError(f"{name}={tensor!r}: the variant {variant!r} {needs} {name}")
+            if tensor is None or shape is None:
+                continue
+            if tuple(tensor.shape) != shape or tensor.dtype != torch.float32 or not tensor.is_contiguous():
+                got = f"{tensor.dtype} {list(tensor.shape)}"
+                raise ValueError(f"{name} must be float32, contiguous, of shape {list(shape)}, got {got}")
+
+
+def attend(q, k, v, *, pos_q=None, pos_k=None, causal=True, mask=None, scale=1.0, variant="plain", a=None, x=None,
+           y=None, inv_freq=None, tile=()):  # fmt: skip
+    r"""Softmax attention by the kernels of this file.
+
+    softmax over keys of score(scale * q.k, pos_q - pos_k, a, x, y), times v
+
+    Arguments:
+        q: [B, H, Tq, D]; k, v: [B, Hkv, Tk, D], [B, Hkv, Tk, Dv], Hkv divides H; float32, float16 or bfloat16, any
+            strides.
+        pos_q, pos_k: [T], [1, T] or [B, T] positions, for variants that read distances.
+        causal: query i sees keys up to i + Tk - Tq.
+        mask: bool, [Tq, Tk] or broadcastable to [B, 1, Tq, Tk]; True where a query may look.
+        scale: factor on q.k.
+        variant: a name in `posenc.kernels.variants.VARIANTS`; a [H], x [B, H, Tq], y [B, H, Tk] are what it reads.
+        inv_freq: [D/2 or fewer] frequencies: pairs of neighboring lanes of q and k are turned inside the kernel. Every
+            block of queries then turns every key it sees again; `posenc.kernels.rotary.rotate` turns each once.
+        tile: (block_q, block_k, num_warps, num_stages) in place of the tiles chosen for the device. The result does not
+            depend on it.
+    Returns: [B, H, Tq, Dv]. Queries that see nothing get exact zeros. Differentiable once in q, k, v, a, x, y.
+    Errors: UnsupportedError for what the kernels don't serve, before any launch; ValueError naming another argument.
+    Chapter: From formula to kernel.
+    """
+    check_attend("softmax kernel", q, k, v, pos_q, pos_k, causal, mask, scale, tile)
+    if inv_freq is not None:
+        check_rotation("softmax kernel", q, k, pos_q, pos_k, inv_freq)
+        inv_freq = inv_freq.to(q.device, torch.float32).contiguous()
+    return softmax(q, k, v, mask, pos_q, pos_k, inv_freq, a, x, y, float(scale), causal, variant, list(tile))[0]
+
+
+def check_attend(op, q, k, v, pos_q, pos_k, causal, mask, scale, tile):
+    """Check the arguments of `attend`, before an operator is called."""
+    check_qkv(op, q, k, v)
+    check_bool("causal", causal)
+    check_number("scale", scale)
+    for name, positions, x in (("pos_q", pos_q, q), ("pos_k", pos_k, k)):
+        if positions is not None:
+            check_positions_of(op, name, positions, x)
+    batch, queries, keys = q.shape[0], q.shape[2], k.shape[2]
+    if mask is not None:
+        shapes = f"[{queries}, {keys}], or broadcast to [{batch}, 1, {queries}, {keys}]"
+        if not isinstance(mask, torch.Tensor) or mask.dtype != torch.bool:
+            raise TypeError(f"mask must be a bool tensor of shape {shapes}, got {getattr(mask, 'dtype', mask)}")
+        sizes = ((1, batch), (1,), (1, queries), (1, keys))
+        if tuple(mask.shape) != (queries, keys) and (
+            mask.ndim != 4 or any(n not in allowed for n, allowed in zip(mask.shape, sizes))
+        ):
+            raise ValueError(f"mask must have shape {shapes}, got {list(mask.shape)}")
+        if mask.device != q.device:
+            raise ValueError(f"mask is on {mask.device}, it must be on {q.device}, as q")
+    if len(tile) not in (0, 4):
+        raise ValueError(f"tile={tile!r} must be (block_q, block_k, num_warps, num_stages)")

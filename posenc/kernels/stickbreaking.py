@@ -1,0 +1,456 @@
+r"""Stick-breaking attention in blocks: the log of what is left of the stick is carried from block to block.
+
+Memory grows with the length, not with its square, and nothing is added atomically: the same inputs give the same bits.
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+from ..errors import check_bool, check_choice
+from .common import (
+    Tile,
+    capability,
+    distances,
+    launch,
+    load_row,
+    load_tile,
+    rows_first,
+    seen,
+    store_tile,
+)
+from .softmax import check, check_attend, launch_arguments
+from .variants import VARIANTS
+
+SPENT = tl.constexpr(-64.0)  # exp(-64) = 1.6e-28: a key that leaves less than this has taken the whole stick
+SLICE = 1024  # queries whose carries the backward holds at a time
+
+
+@triton.jit
+def log1p(x):
+    """log(1 + x) for x in [0, 1], exact to float32 also where 1 + x rounds to 1 (Kahan's correction)."""
+    u = 1.0 + x
+    return tl.where(u == 1.0, x, tl.log(u) * (x / tl.where(u == 1.0, 1.0, u - 1.0)))
+
+
+@triton.jit
+def pieces(z, visible, carry):
+    """The weights of a tile whose keys stand in stick order: (weights, log beta, log(1 - beta), log kept by the tile).
+
+    z [Q, K] logits, carry [Q] the log of the stick that reaches the tile. The sum over the keys before j is the sum up
+    to j less j's own term; SPENT bounds that term, so that the difference keeps its digits.
+    """
+    rest = log1p(tl.exp(-tl.abs(z)))
+    log_beta = tl.minimum(z, 0.0) - rest
+    log_keep = -tl.maximum(z, 0.0) - rest
+    kept = tl.where(visible, tl.maximum(log_keep, SPENT), 0.0)
+    before = tl.cumsum(kept, 1) - kept
+    weights = tl.where(visible, tl.exp(log_beta + before + carry[:, None]), 0.0)
+    return weights, log_beta, log_keep, tl.sum(kept, 1)
+
+
+@triton.jit
+def grad_logits(weights, log_beta, log_keep, visible, dweights, after):
+    """The gradient of a tile's logits, and the sum of weights * dweights over the tile's keys, [Q].
+
+    dz_j = A_j dA_j (1 - beta_j) - beta_j (sum over the keys after j of A dA + what the remainder gets); `after` [Q] is
+    that sum over the tiles after this one.
+    """
+    flow = weights * dweights
+    later = tl.cumsum(flow, 1, reverse=True) - flow + after[:, None]
+    dz = flow * tl.exp(log_keep) - tl.exp(log_beta) * later
+    return tl.where(visible, dz, 0.0), tl.sum(flow, 1)
+
+
+@triton.jit
+def blocks_seen(block, queries, keys, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, CAUSAL: tl.constexpr,
+                STRICT: tl.constexpr, MASK: tl.constexpr):  # fmt: skip
+    """(blocks of keys that each query of the block sees whole, blocks that one of them sees), counted from key 0."""
+    whole, last = keys // BLOCK_K, (keys + BLOCK_K - 1) // BLOCK_K
+    if CAUSAL:
+        first_own = block * BLOCK_Q + keys - queries
+        last_own = tl.minimum(block * BLOCK_Q + BLOCK_Q, queries) - 1 + keys - queries
+        whole = tl.maximum(tl.minimum(whole, (first_own + (0 if STRICT else 1)) // BLOCK_K), 0)
+        last = tl.maximum(last_own + (0 if STRICT else 1) + BLOCK_K - 1, 0) // BLOCK_K
+    if MASK or (STRICT and not CAUSAL):
+        whole = 0
+    return whole, last
+
+
+@triton.jit
+def forward_kernel(
+    q_ptr, k_ptr, v_ptr, out_ptr, rest_ptr, mask_ptr, pos_q_ptr, pos_k_ptr, a_ptr, x_ptr, y_ptr,
+    q_stride, k_stride, v_stride, out_stride, mask_stride, pos_q_stride, pos_k_stride,
+    heads, groups, queries, keys, width, width_v, scale,
+    SCORE: tl.constexpr, DELTA: tl.constexpr, CAUSAL: tl.constexpr, STRICT: tl.constexpr, RECENT: tl.constexpr,
+    BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, LANES: tl.constexpr, LANES_V: tl.constexpr,
+):  # fmt: skip
+    """One program: one block of queries of one head, along the stick.
+
+    "recent" walks the blocks of keys from the last to the first, and the keys of a block likewise, so that a tile
+    always lies in stick order and one sum from left to right serves both orders.
+    """
+    block, bh = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    b, h = bh // heads, bh % heads
+    q_ptr += b * q_stride[0] + h * q_stride[1]
+    k_ptr += b * k_stride[0] + h // groups * k_stride[1]
+    v_ptr += b * v_stride[0] + h // groups * v_stride[1]
+    if mask_ptr is not None:
+        mask_ptr += b * mask_stride[0]
+    if pos_q_ptr is not None:
+        pos_q_ptr += b * pos_q_stride[0]
+        pos_k_ptr += b * pos_k_stride[0]
+    if x_ptr is not None:
+        x_ptr += bh * queries
+    if y_ptr is not None:
+        y_ptr += bh * keys
+    a = 0.0 if a_ptr is None else tl.load(a_ptr + h)
+
+    i = block * BLOCK_Q + tl.arange(0, BLOCK_Q)
+    lane, lane_v = tl.arange(0, LANES), tl.arange(0, LANES_V)
+    q = load_tile(q_ptr, i, lane, q_stride, queries, width)  # [Q, D]
+    x = load_row(x_ptr, i, queries)
+    x = x if x_ptr is None else x[:, None]
+    carry = tl.zeros([BLOCK_Q], tl.float32)  # log of the stick that is left
+    acc = tl.zeros([BLOCK_Q, LANES_V], tl.float32)
+
+    whole, last = blocks_seen(block, queries, keys, BLOCK_Q, BLOCK_K, CAUSAL, STRICT, mask_ptr is not None)
+    for stage in tl.static_range(2):  # along the stick; the blocks that need a mask are those of the largest index
+        MASKED: tl.constexpr = (stage == 0) == RECENT
+        low, high = whole if MASKED else 0, last if MASKED else whole
+        for n in range(0, high - low):
+            start = (high - 1 - n if RECENT else low + n) * BLOCK_K
+            j = start + (BLOCK_K - 1 - tl.arange(0, BLOCK_K) if RECENT else tl.arange(0, BLOCK_K))
+            k = load_tile(k_ptr, j, lane, k_stride, keys, width)  # [K, D]
+            v = load_tile(v_ptr, j, lane_v, v_stride, keys, width_v)  # [K, Dv]
+            s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale  # [Q, K]
+            delta = distances(pos_q_ptr, pos_k_ptr, i, j, pos_q_stride, pos_k_stride, queries, keys, DELTA)
+            y = load_row(y_ptr, j, keys)
+            z = SCORE(s, delta, a, x, y if y_ptr is None else y[None, :])
+            visible = tl.full([BLOCK_Q, BLOCK_K], True, tl.int1)
+            if MASKED:
+                visible = seen(i, j, queries, keys, mask_ptr, mask_stride, CAUSAL, STRICT)
+            weights, _, _, kept = pieces(z, visible, carry)
+            carry += kept
+            acc = tl.dot(weights.to(v.dtype), v, acc, input_precision="ieee")
+
+    store_tile(out_ptr + b * out_stride[0] + h * out_stride[1], acc, i, lane_v, out_stride, queries, width_v)
+    tl.store(rest_ptr + bh * queries + i, tl.exp(carry), mask=i < queries)
+
+
+@triton.jit
+def backward_q_kernel(
+    q_ptr, k_ptr, v_ptr, dout_ptr, drest_ptr, before_ptr, after_ptr, dq_ptr, da_ptr, dx_ptr,
+    mask_ptr, pos_q_ptr, pos_k_ptr, a_ptr, x_ptr, y_ptr,
+    q_stride, k_stride, v_stride, dout_stride, dq_stride, mask_stride, pos_q_stride, pos_k_stride,
+    heads, groups, queries, keys, width, width_v, scale, first_block,
+    SCORE: tl.constexpr, GRAD: tl.constexpr, DELTA: tl.constexpr, CAUSAL: tl.constexpr, STRICT: tl.constexpr,
+    RECENT: tl.constexpr,
+    BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, LANES: tl.constexpr, LANES_V: tl.constexpr,
+):  # fmt: skip
+    """One program: the gradients of one block of queries, in two walks.
+
+    The first walk goes along the stick and writes down what reaches each block of keys; the second comes back and
+    gathers what the later keys send to the earlier ones. Both carries, [B*H, blocks of keys, rows of the slice], serve
+    the other kernel too. Only sums of what is needed are ever formed, so nothing cancels.
+    """
+    block, bh = first_block + tl.program_id(0), tl.program_id(1).to(tl.int64)
+    b, h = bh // heads, bh % heads
+    q_ptr += b * q_stride[0] + h * q_stride[1]
+    k_ptr += b * k_stride[0] + h // groups * k_stride[1]
+    v_ptr += b * v_stride[0] + h // groups * v_stride[1]
+    dout_ptr += b * dout_stride[0] + h * dout_stride[1]
+    if mask_ptr is not None:
+        mask_ptr += b * mask_stride[0]
+    if pos_q_ptr is not None:
+        pos_q_ptr += b * pos_q_stride[0]
+        pos_k_ptr += b * pos_k_stride[0]
+    if x_ptr is not None:
+        x_ptr += bh * queries
+    if y_ptr is not None:
+        y_ptr += bh * keys
+    a = 0.0 if a_ptr is None else tl.load(a_ptr + h)
+
+    i = block * BLOCK_Q + tl.arange(0, BLOCK_Q)
+    rows = tl.num_programs(0) * BLOCK_Q
+    row = tl.program_id(0) * BLOCK_Q + tl.arange(0, BLOCK_Q)  # the queries' places in the slice
+    key_blocks = (keys + BLOCK_K - 1) // BLOCK_K
+    before_ptr += bh * key_blocks * rows
+    after_ptr += bh * key_blocks * rows
+    lane, lane_v = tl.arange(0, LANES), tl.arange(0, LANES_V)
+    q = load_tile(q_ptr, i, lane, q_stride, queries, width)
+    dout = load_tile(dout_ptr, i, lane_v, dout_stride, queries, width_v)
+    x = load_row(x_ptr, i, queries)
+    x = x if x_ptr is None else x[:, None]
+    carry = tl.zeros([BLOCK_Q], tl.float32)
+
+    whole, last = blocks_seen(block, queries, keys, BLOCK_Q, BLOCK_K, CAUSAL, STRICT, mask_ptr is not None)
+    for stage in tl.static_range(2):
+        MASKED: tl.constexpr = (stage == 0) == RECENT
+        low, high = whole if MASKED else 0, last if MASKED else whole
+        for n in range(0, high - low):
+            key_block = high - 1 - n if RECENT else low + n
+            j = key_block * BLOCK_K + (BLOCK_K - 1 - tl.arange(0, BLOCK_K) if RECENT else tl.arange(0, BLOCK_K))
+            k = load_tile(k_ptr, j, lane, k_stride, keys, width)
+            s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
+            delta = distances(pos_q_ptr, pos_k_ptr, i, j, pos_q_stride, pos_k_stride, queries, keys, DELTA)
+            y = load_row(y_ptr, j, keys)
+            z = SCORE(s, delta, a, x, y if y_ptr is None else y[None, :])
+            visible = tl.full([BLOCK_Q, BLOCK_K], True, tl.int1)
+            if MASKED:
+                visible = seen(i, j, queries, keys, mask_ptr, mask_stride, CAUSAL, STRICT)
+            tl.store(before_ptr + key_block * rows + row, carry)
+            _, _, _, kept = pieces(z, visible, carry)
+            carry += kept
+
+    tl.debug_barrier()  # the second walk may read with another thread what the first wrote
+    after = tl.exp(carry) * tl.load(drest_ptr + bh * queries + i, mask=i < queries, other=0.0)
+    dq = tl.zeros([BLOCK_Q, LANES], tl.float32)
+    da = tl.zeros([BLOCK_Q], tl.float32)
+    dx = tl.zeros([BLOCK_Q], tl.float32)
+    for stage in tl.static_range(2):  # back again
+        MASKED: tl.constexpr = (stage == 1) == RECENT
+        low, high = whole if MASKED else 0, last if MASKED else whole
+        for n in range(0, high - low):
+            key_block = low + n if RECENT else high - 1 - n
+            j = key_block * BLOCK_K + (BLOCK_K - 1 - tl.arange(0, BLOCK_K) if RECENT else tl.arange(0, BLOCK_K))
+            k = load_tile(k_ptr, j, lane, k_stride, keys, width)
+            v = load_tile(v_ptr, j, lane_v, v_stride, keys, width_v)
+            s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
+            delta = distances(pos_q_ptr, pos_k_ptr, i, j, pos_q_stride, pos_k_stride, queries, keys, DELTA)
+            y = load_row(y_ptr, j, keys)
+            y = y if y_ptr is None else y[None, :]
+            z = SCORE(s, delta, a, x, y)
+            visible = tl.full([BLOCK_Q, BLOCK_K], True, tl.int1)
+            if MASKED:
+                visible = seen(i, j, queries, keys, mask_ptr, mask_stride, CAUSAL, STRICT)
+            tl.store(after_ptr + key_block * rows + row, after)
+            weights, log_beta, log_keep, _ = pieces(z, visible, tl.load(before_ptr + key_block * rows + row))
+            dweights = tl.dot(dout, tl.trans(v), input_precision="ieee")
+            dz, flow = grad_logits(weights, log_beta, log_keep, visible, dweights, after)
+            after += flow
+            ds, da_tile, dx_tile, _ = GRAD(dz, s, delta, a, x, y)
+            if da_ptr is not None:
+                da += tl.sum(da_tile, 1)
+            if dx_ptr is not None:
+                dx += tl.sum(dx_tile, 1)
+            dq = tl.dot(ds.to(k.dtype), k, dq, input_precision="ieee")
+
+    store_tile(dq_ptr + b * dq_stride[0] + h * dq_stride[1], dq * scale, i, lane, dq_stride, queries, width)
+    if da_ptr is not None:
+        blocks = (queries + BLOCK_Q - 1) // BLOCK_Q
+        tl.store(da_ptr + bh * blocks + block, tl.sum(da, 0))
+    if dx_ptr is not None:
+        tl.store(dx_ptr + bh * queries + i, dx, mask=i < queries)
+
+
+@triton.jit
+def backward_kv_kernel(
+    q_ptr, k_ptr, v_ptr, dout_ptr, before_ptr, after_ptr, dk_ptr, dv_ptr, dy_ptr,
+    mask_ptr, pos_q_ptr, pos_k_ptr, a_ptr, x_ptr, y_ptr,
+    q_stride, k_stride, v_stride, dout_stride, dk_stride, dv_stride, mask_stride, pos_q_stride, pos_k_stride,
+    heads, groups, queries, keys, width, width_v, scale, first_row, rows,
+    SCORE: tl.constexpr, GRAD: tl.constexpr, DELTA: tl.constexpr, CAUSAL: tl.constexpr, STRICT: tl.constexpr,
+    RECENT: tl.constexpr,
+    BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, LANES: tl.constexpr, LANES_V: tl.constexpr,
+):  # fmt: skip
+    """One program: what one slice of queries adds to the gradients of one block of keys and values.
+
+    The slices follow one another and a block of keys belongs to one program, so the sums have one order.
+    """
+    block, bh = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    b, kv_head = bh // (heads // groups), bh % (heads // groups)
+    k_ptr += b * k_stride[0] + kv_head * k_stride[1]
+    v_ptr += b * v_stride[0] + kv_head * v_stride[1]
+    dk_ptr += b * dk_stride[0] + kv_head * dk_stride[1]
+    dv_ptr += b * dv_stride[0] + kv_head * dv_stride[1]
+    if mask_ptr is not None:
+        mask_ptr += b * mask_stride[0]
+    if pos_q_ptr is not None:
+        pos_q_ptr += b * pos_q_stride[0]
+        pos_k_ptr += b * pos_k_stride[0]
+
+    j = block * BLOCK_K + (BLOCK_K - 1 - tl.arange(0, BLOCK_K) if RECENT else tl.arange(0, BLOCK_K))
+    lane, lane_v = tl.arange(0, LANES), tl.arange(0, LANES_V)
+    k = load_tile(k_ptr, j, lane, k_stride, keys, width)
+    v = load_tile(v_ptr, j, lane_v, v_stride, keys, width_v)
+    dk = tl.zeros([BLOCK_K, LANES], tl.float32)
+    dv = tl.zeros([BLOCK_K, LANES_V], tl.float32)
+
+    end = tl.minimum(first_row + rows, queries)
+    first, whole = first_row, first_row  # the first query that sees one of the keys; the first that sees them all
+    if CAUSAL:
+        first = block * BLOCK_K - (keys - queries) + (1 if STRICT else 0)
+        first = tl.maximum(tl.maximum(first, 0) // BLOCK_Q * BLOCK_Q, first_row)
+        whole = block * BLOCK_K + BLOCK_K - 1 - (keys - queries) + (1 if STRICT else 0)
+        whole = (tl.maximum(whole, 0) + BLOCK_Q - 1) // BLOCK_Q * BLOCK_Q
+        whole = tl.minimum(tl.maximum(whole, first), tl.maximum(end, first))
+    if mask_ptr is not None or (STRICT and not CAUSAL):
+        whole = tl.maximum(end, first)
+    key_blocks = (keys + BLOCK_K - 1) // BLOCK_K
+    for group in range(groups):
+        h = kv_head * groups + group
+        bh_q = b * heads + h
+        a = 0.0 if a_ptr is None else tl.load(a_ptr + h)
+        y = load_row(None if y_ptr is None else y_ptr + bh_q * keys, j, keys)
+        y = y if y_ptr is None else y[None, :]
+        dy = tl.zeros([BLOCK_K], tl.float32)
+        for MASKED in tl.static_range(2):
+            for start in range(first if MASKED else whole, whole if MASKED else end, BLOCK_Q):
+                i = start + tl.arange(0, BLOCK_Q)
+                q = load_tile(q_ptr + b * q_stride[0] + h * q_stride[1], i, lane, q_stride, queries, width)
+                dout = load_tile(
+                    dout_ptr + b * dout_stride[0] + h * dout_stride[1], i, lane_v, dout_stride, queries, width_v
+                )
+                at = (bh_q * key_blocks + block) * rows + i - first_row
+                before = tl.load(before_ptr + at, mask=i < queries, other=0.0)
+                after = tl.load(after_ptr + at, mask=i < queries, other=0.0)
+                x = load_row(None if x_ptr is None else x_ptr + bh_q * queries, i, queries)
+                x = x if x_ptr is None else x[:, None]
+                s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
+                delta = distances(pos_q_ptr, pos_k_ptr, i, j, pos_q_stride, pos_k_stride, queries, keys, DELTA)
+                z = SCORE(s, delta, a, x, y)
+                visible = tl.full([BLOCK_Q, BLOCK_K], True, tl.int1)
+                if MASKED:
+                    visible = seen(i, j, queries, keys, mask_ptr, mask_stride, CAUSAL, STRICT)
+                weights, log_beta, log_keep, _ = pieces(z, visible, before)
+                dv = tl.dot(tl.trans(weights.to(dout.dtype)), dout, dv, input_precision="ieee")
+                dweights = tl.dot(dout, tl.trans(v), input_precision="ieee")
+                dz, _ = grad_logits(weights, log_beta, log_keep, visible, dweights, after)
+                ds, _, _, dy_tile = GRAD(dz, s, delta, a, x, y)
+                if dy_ptr is not None:
+                    dy += tl.sum(dy_tile, 0)
+                dk = tl.dot(tl.trans(ds.to(q.dtype)), q, dk, input_precision="ieee")
+        if dy_ptr is not None:
+            at = dy_ptr + bh_q * keys + j
+            tl.store(at, dy + tl.load(at, mask=j < keys, other=0.0), mask=j < keys)
+
+    dk = dk * scale + load_tile(dk_ptr, j, lane, dk_stride, keys, width)
+    dv = dv + load_tile(dv_ptr, j, lane_v, dv_stride, keys, width_v)
+    store_tile(dk_ptr, dk, j, lane, dk_stride, keys, width)
+    store_tile(dv_ptr, dv, j, lane_v, dv_stride, keys, width_v)
+
+
+def tiles(major_minor, dtype, width):
+    """The tiles of (forward, backward) for a compute capability, None for the interpreter."""
+    if major_minor is None:
+        return Tile(64, 64, 4, 1), Tile(64, 64, 4, 1)
+    return Tile(64, 64, 4, 2), Tile(64, 64, 4, 1)
+
+
+@torch.library.custom_op("posenc::stickbreaking", mutates_args=())
+def stickbreaking(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None, pos_q: torch.Tensor | None,
+    pos_k: torch.Tensor | None, a: torch.Tensor | None, x: torch.Tensor | None, y: torch.Tensor | None,
+    scale: float, causal: bool, strict: bool, recent: bool, variant: str, tile: list[int],
+) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    """The forward kernel as an operator: (output [B, H, Tq, Dv], remainder [B, H, Tq] in float32)."""
+    check("stick-breaking kernel", q, k, v, mask, pos_q, pos_k, a, x, y, variant)
+    out = rows_first(q, v.shape[3])
+    rest = q.new_empty(q.shape[:3], dtype=torch.float32)
+    if out.numel() == 0 or k.shape[2] == 0:
+        return out.zero_(), rest.fill_(1.0)
+    cut = Tile(*tile) if tile else tiles(capability(q.device), q.dtype, q.shape[3])[0]
+    launch(
+        forward_kernel, (triton.cdiv(q.shape[2], cut.block_q), q.shape[0] * q.shape[1]), cut,
+        q_ptr=q, k_ptr=k, v_ptr=v, out_ptr=out, rest_ptr=rest, a_ptr=a, x_ptr=x, y_ptr=y, out_stride=out.stride(),
+        scale=scale, SCORE=VARIANTS[variant].score, CAUSAL=causal, STRICT=strict, RECENT=recent,
+        **launch_arguments(q, k, v, mask, pos_q, pos_k, variant),
+    )  # fmt: skip
+    return out, rest
+
+
+@stickbreaking.register_fake
+def _(q, k, v, mask, pos_q, pos_k, a, x, y, scale, causal, strict, recent, variant, tile):
+    return rows_first(q, v.shape[3]), q.new_empty(q.shape[:3], dtype=torch.float32)
+
+
+@torch.library.custom_op("posenc::stickbreaking_backward", mutates_args=())
+def stickbreaking_backward(
+    dout: torch.Tensor, drest: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor,
+    mask: torch.Tensor | None, pos_q: torch.Tensor | None, pos_k: torch.Tensor | None, a: torch.Tensor | None,
+    x: torch.Tensor | None, y: torch.Tensor | None, scale: float, causal: bool, strict: bool, recent: bool,
+    variant: str, tile: list[int],
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
+    """Both backward kernels as an operator: gradients of q, k, v, a, x, y (empty tensors for what was not given)."""
+    batch, heads, queries, _ = q.shape
+    kv_heads, keys = k.shape[1:3]
+    cut = Tile(*tile) if tile else tiles(capability(q.device), q.dtype, q.shape[3])[1]
+    blocks, key_blocks = triton.cdiv(queries, cut.block_q), triton.cdiv(keys, cut.block_k)
+    float32 = dict(dtype=torch.float32, device=q.device)
+    dq = rows_first(q)
+    dk, dv = (rows_first(t, dtype=torch.float32).zero_() for t in (k, v))
+    da = torch.zeros(batch, heads, blocks if a is not None else 0, **float32)
+    dx, dy = (torch.zeros(0 if t is None else t.shape, **float32) for t in (x, y))
+    if q.numel() == 0 or k.numel() == 0:
+        dq = dq.zero_()
+    else:
+        slice_blocks = min(blocks, triton.cdiv(SLICE, cut.block_q))
+        before, after = torch.empty(2, batch * heads, key_blocks, slice_blocks * cut.block_q, **float32)
+        both = launch_arguments(q, k, v, mask, pos_q, pos_k, variant)
+        both |= dict(q_ptr=q, k_ptr=k, v_ptr=v, dout_ptr=dout, a_ptr=a, x_ptr=x, y_ptr=y, dout_stride=dout.stride())
+        both |= dict(before_ptr=before, after_ptr=after, scale=scale, CAUSAL=causal, STRICT=strict, RECENT=recent)
+        both |= dict(SCORE=VARIANTS[variant].score, GRAD=VARIANTS[variant].grad)
+        for first_block in range(0, blocks, slice_blocks):
+            these = min(slice_blocks, blocks - first_block)
+            launch(
+                backward_q_kernel, (these, batch * heads), cut, drest_ptr=drest, dq_ptr=dq,
+                da_ptr=None if a is None else da, dx_ptr=None if x is None else dx, dq_stride=dq.stride(),
+                first_block=first_block, **both,
+            )  # fmt: skip
+            launch(
+                backward_kv_kernel, (key_blocks, batch * kv_heads), cut, dk_ptr=dk, dv_ptr=dv,
+                dy_ptr=None if y is None else dy, dk_stride=dk.stride(), dv_stride=dv.stride(),
+                first_row=first_block * cut.block_q, rows=these * cut.block_q, **both,
+            )  # fmt: skip
+    return dq, dk.to(k.dtype), dv.to(v.dtype), da.sum((0, 2)) if a is not None else da.new_empty(0), dx, dy
+
+
+@stickbreaking_backward.register_fake
+def _(dout, drest, q, k, v, mask, pos_q, pos_k, a, x, y, scale, causal, strict, recent, variant, tile):
+    def like(t):
+        return torch.empty(0 if t is None else t.shape, dtype=torch.float32, device=q.device)
+
+    return rows_first(q), rows_first(k), rows_first(v), like(a), like(x), like(y)
+
+
+def _setup_context(ctx, inputs, output):
+    *tensors, ctx.scale, ctx.causal, ctx.strict, ctx.recent, ctx.variant, ctx.tile = inputs
+    ctx.save_for_backward(*tensors)
+
+
+def _backward(ctx, dout, drest):
+    q, k, v, mask, pos_q, pos_k, a, x, y = ctx.saved_tensors
+    dq, dk, dv, *rest = stickbreaking_backward(
+        dout, drest.contiguous(), q, k, v, mask, pos_q, pos_k, a, x, y,
+        ctx.scale, ctx.causal, ctx.strict, ctx.recent, ctx.variant, ctx.tile,
+    )  # fmt: skip
+    da, dx, dy = (g if t is not None else None for g, t in zip(rest, (a, x, y)))
+    return dq, dk, dv, None, None, None, da, dx, dy, None, None, None, None, None, None
+
+
+stickbreaking.register_autograd(_backward, setup_context=_setup_context)
+
+
+def attend(q, k, v, *, pos_q=None, pos_k=None, causal=True, mask=None, scale=1.0, order="recent",
+           attend_current=False, variant="plain", a=None, x=None, y=None, tile=()):  # fmt: skip
+    r"""Stick-breaking attention by the kernels of this file.
+
+    A_ij = beta_ij * prod over the keys k before j in the order of (1 - beta_ik), beta = sigmoid of the logits
+
+    Arguments:
+        q, k, v, pos_q, pos_k, causal, mask, scale, variant, a, x, y, tile: as in `posenc.kernels.softmax.attend`.
+        order: "recent" starts the stick at the last key a query sees, "first" at key 0.
+        attend_current: True lets a query take from the key of its own index.
+    Returns: (output [B, H, Tq, Dv], remainder [B, H, Tq] float32: the part of the stick that no key took). Both are
+        differentiable once in q, k, v, a, x, y.
+    Errors: UnsupportedError for what the kernels don't serve, before any launch; ValueError naming another argument.
+    Paper: arXiv 2410.17980, equations 2 to 4. Chapter: From formula to kernel.
+    """
+    check_choice("order", order, ("recent", "first"))
+    check_bool("attend_current", attend_current)
+    check_attend("stick-breaking kernel", q, k, v, pos_q, pos_k, causal, mask, scale, tile)
+    return stickbreaking(
+        q, k, v, mask, pos_q, pos_k, a, x, y, float(scale), causal, not attend_current, order == "recent", variant,
+        list(tile),
+    )  # fmt: skip

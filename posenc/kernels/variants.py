@@ -1,0 +1,66 @@
+r"""What a kernel does to a scaled score: compile-time functions of scores and positions, with their gradients.
+
+A variant is a pair of jitted functions that the kernels call on each tile, so that a new bias needs these few lines and
+no kernel of its own:
+
+    score(s, delta, a, x, y) -> the logits
+    grad(d, s, delta, a, x, y) -> (ds, da, dx, dy)
+
+s [Q, K] are the scaled products q.k, delta [Q, K] the distance pos_q - pos_k, a one number for the head, x [Q, 1] one
+for each query, y [1, K] one for each key, all float32; d is the gradient that reaches the logits. da, dx and dy are
+what each entry of the tile adds to the gradient of a, x and y: the kernels sum them over the tile, its rows and its
+columns.
+What a variant does not read is 0.0, and what it returns for that is not looked at.
+"""
+
+from typing import NamedTuple
+
+import triton
+import triton.language as tl
+
+READS = ("delta", "head", "query", "key")
+
+
+class Variant(NamedTuple):
+    """`score` and `grad` as above, and which of READS they read."""
+
+    score: object
+    grad: object
+    reads: tuple = ()
+
+
+@triton.jit
+def plain_score(s, delta, a, x, y):
+    return s
+
+
+@triton.jit
+def plain_grad(d, s, delta, a, x, y):
+    return d, d, d, d
+
+
+@triton.jit
+def linear_score(s, delta, a, x, y):
+    return s - a * delta
+
+
+@triton.jit
+def linear_grad(d, s, delta, a, x, y):
+    return d, -d * delta, d, d
+
+
+@triton.jit
+def symmetric_score(s, delta, a, x, y):
+    return s - a * tl.abs(delta)
+
+
+@triton.jit
+def symmetric_grad(d, s, delta, a, x, y):
+    return d, -d * tl.abs(delta), d, d
+
+
+VARIANTS = {
+    "plain": Variant(plain_score, plain_grad),
+    "linear": Variant(linear_score, linear_grad, ("delta", "head")),  # ALiBi: a is the slope
+    "symmetric": Variant(symmetric_score, symmetric_grad, ("delta", "head")),  # the same with |distance|
+}
