@@ -1,0 +1,174 @@
+"""The explorables on kernels: whatever the block, the walk ends where the formula does, and tiles are what they say."""
+
+import itertools
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from posenc.explore import load
+from posenc.figures import kernels
+from posenc.stickbreaking import weigh
+
+ZERO = torch.zeros((), dtype=torch.float64)
+
+
+def at(id, **state):
+    return load(f"kernels.{id}").evaluate(state)
+
+
+# ------------------------------------------------------------------------------------------------------ online softmax
+
+
+@pytest.mark.parametrize("block", [1, 5, *kernels.BLOCKS, 24])
+@pytest.mark.parametrize("peak", [0, 13, 23])
+def test_the_online_softmax_ends_at_the_softmax(block, peak):
+    scores, values = kernels.online_row(peak)
+    assert scores.argmax() == peak
+    m, l, acc = ZERO - torch.inf, ZERO, ZERO  # noqa: E741
+    for s, v in zip(scores.split(block), values.split(block)):
+        m, l, acc = kernels.online_update(m, l, acc, s, v)  # noqa: E741
+    assert_close(acc / l, torch.softmax(scores, -1) @ values)
+    assert_close(m + l.log(), scores.logsumexp(-1))
+
+
+@pytest.mark.parametrize("block", kernels.BLOCKS)
+def test_the_drawn_walk_ends_on_the_line_of_the_whole_softmax(block):
+    for peak in load("kernels.online_softmax").sliders["peak"].values:
+        drawn = at("online_softmax", block=block, step=99, peak=peak)
+        assert drawn["output so far"]["y"][-1] == pytest.approx(drawn["whole softmax"]["y"][0])
+        assert len(drawn["output so far"]["x"]) == kernels.KEYS // block
+        assert drawn["readout"]["output"] == pytest.approx(drawn["readout"]["target"])
+        for path, values in ((p, drawn[p]["y"]) for p in ("output so far", "whole softmax")):
+            low, high = drawn["layout"]["yaxis3.range"]
+            assert low < values.min() and values.max() < high, f"{path} leaves its panel"
+
+
+def test_one_factor_rescales_all_earlier_weights():
+    """Where the maximum jumps, each diamond times the factor in words is the bar below it."""
+    drawn = at("online_softmax", block=6, step=3, peak=13)
+    before, after = drawn["rescaled from"]["y"], drawn["weights of earlier blocks"]["y"]
+    factor = float(drawn["in words"]["text"][0].split("×")[1])
+    assert len(before) == len(after) == 12 and before.max() == 1 and factor < 0.3
+    assert after == pytest.approx(factor * before, abs=6e-4)
+    later = at("online_softmax", block=6, step=4, peak=13)
+    assert later["rescaled from"]["y"] == pytest.approx(later["weights of earlier blocks"]["y"]), "no new maximum"
+
+
+def test_a_students_update_is_drawn():
+    """One that forgets to rescale ends beside the line."""
+
+    def forgets(m, l, acc, scores, values):  # noqa: E741
+        new = torch.maximum(m, scores.max())
+        weights = (scores - new).exp()
+        return new, l + weights.sum(), acc + weights @ values
+
+    drawn = load("kernels.online_softmax").with_function(update=forgets).evaluate({"step": 6})
+    assert abs(drawn["readout"]["output"] - drawn["readout"]["target"]) > 0.01
+
+
+# ------------------------------------------------------------------------------------------------- stick across blocks
+
+
+@pytest.mark.parametrize("block", [1, 3, *kernels.STICK_BLOCKS])
+@pytest.mark.parametrize("order", ["recent", "first"])
+def test_the_stick_handed_on_is_the_stick(block, order):
+    logits = torch.randn(kernels.KEYS, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    visible = torch.ones(1, kernels.KEYS, dtype=torch.bool)
+    expected, left = weigh(logits[None], visible, order, return_remainder=True)
+    asked = logits.flip(0) if order == "recent" else logits
+    pieces, log_rests = kernels.walk(asked, block, kernels.break_block)
+    assert_close(pieces.flip(0) if order == "recent" else pieces, expected[0])
+    assert_close(log_rests[-1], left[0].log())
+
+
+@pytest.mark.parametrize("block", [16, 32, 64])
+def test_one_rest_a_block_is_the_mistake_that_was_seen(block):
+    """The loop as its kernel has it, and the sums that the issue names for beta 0.3."""
+    beta = torch.full((128,), 0.3, dtype=torch.float64)
+    rest, weights = 1.0, []
+    for part in beta.split(block):
+        weights.append(part * rest)
+        rest = max(rest * (1 - weights[-1].sum().item()), 1e-6)
+    pieces, log_rests = kernels.walk(beta.logit(), block, kernels.share_one_rest)
+    assert_close(pieces, torch.cat(weights))
+    assert log_rests[-1].exp().item() == pytest.approx(rest)
+    assert round(pieces.sum().item(), 1) == {16: 4.8, 32: 9.6, 64: 19.2}[block]
+
+
+def test_small_bites_shrink_the_shared_rest_by_the_pieces():
+    pieces, log_rests = kernels.walk(torch.full((8,), 0.1, dtype=torch.float64).logit(), 4, kernels.share_one_rest)
+    assert log_rests.exp().tolist() == pytest.approx([1.0, 0.6, 0.6 * (1 - 0.24)])
+    assert pieces.sum().item() == pytest.approx(0.64)
+
+
+@pytest.mark.parametrize("beta", [0.03, 0.3])
+def test_sums_drawn_for_each_rule(beta):
+    sums = {
+        rule: [at("stick_across_blocks", block=b, step=9, handed=rule, beta=beta)["readout"] for b in (4, 8, 12, 24)]
+        for rule in kernels.RULES
+    }
+    totals = {rule: [float(r["total"]) for r in found] for rule, found in sums.items()}
+    whole = 1 - (1 - beta) ** kernels.KEYS
+    assert totals[kernels.TRUE] == pytest.approx([whole] * 4), "the block must not matter"
+    assert all(float(r["truth"]) == pytest.approx(whole) for found in sums.values() for r in found)
+    assert totals[kernels.ONE_REST] == sorted(totals[kernels.ONE_REST]) and totals[kernels.ONE_REST][0] > whole
+    assert totals[kernels.NOTHING][:3] > [whole] * 3 and totals[kernels.NOTHING][3] == pytest.approx(whole)
+    for rule, found in sums.items():
+        for r, total in zip(found, totals[rule]):
+            assert r["verdict"].startswith("more" if total > 1 else "no more")
+    low, high = at("stick_across_blocks")["layout"]["yaxis3.range"]
+    assert low <= 0 and max(max(t) for t in totals.values()) < high
+
+
+def test_the_two_orders_mirror_each_other():
+    """With equal logits, and what is handed on stands at the key that receives it."""
+    one, two = (at("stick_across_blocks", order=order) for order in (kernels.RECENT, kernels.FIRST))
+    assert (one["earlier"]["x"] == kernels.KEYS - 1 - two["earlier"]["x"]).all()
+    assert (one["earlier"]["y"] == two["earlier"]["y"]).all()
+    assert one["handed on"]["x"].tolist() == [23, 15, 7] and two["handed on"]["x"].tolist() == [0, 8, 16]
+
+
+# ---------------------------------------------------------------------------------------------------- causal block map
+
+
+@pytest.mark.parametrize("keys", kernels.LENGTHS)
+@pytest.mark.parametrize("queries", kernels.QUERIES)
+def test_each_tile_is_what_the_mask_makes_it(queries, keys):
+    visible = torch.ones(queries, keys, dtype=torch.bool).tril(keys - queries)
+    for block_q, block_k in itertools.product(kernels.TILE, kernels.TILE):
+        drawn = at("causal_blocks", queries=queries, keys=keys, block_q=block_q, block_k=block_k)
+        computed, found = 0, set()
+        for kind in (kernels.SKIPPED, kernels.WHOLE, kernels.MASKED):
+            trace = drawn[kind]
+            for left, middle in zip(trace["base"], trace["y"]):
+                if left != left:  # the gap that stands for no tile
+                    continue
+                row, key = int(middle - block_q / 2), int(left)
+                found.add((row, key))
+                tile = visible[row : row + block_q, key : key + block_k]
+                full = bool(tile.all()) and key + block_k <= keys
+                assert kind == (kernels.WHOLE if full else kernels.MASKED if tile.any() else kernels.SKIPPED)
+                computed += 0 if kind == kernels.SKIPPED else block_q * block_k
+        assert found == set(itertools.product(range(0, queries, block_q), range(0, keys, block_k)))
+        said = {name: float(value) for name, value in drawn["readout"].items()}
+        assert said["skipped"] + said["whole"] + said["masked"] == len(found)
+        assert said["saved"] == pytest.approx(said["skipped"] / len(found))
+        assert said["wasted"] == pytest.approx(1 - visible.sum().item() / computed)
+
+
+@pytest.mark.parametrize("keys", range(7, 13))
+def test_tiles_that_the_diagonal_only_touches(keys):
+    """Small odd sizes, where a tile begins at the last key seen or ends one after it."""
+    visible = torch.ones(7, keys, dtype=torch.bool).tril(keys - 7)
+    for block_q, block_k in itertools.product((1, 2, 3, 4), repeat=2):
+        for row, key in itertools.product(range(0, 7, block_q), range(0, keys, block_k)):
+            tile = visible[row : row + block_q, key : key + block_k]
+            full = bool(tile.all()) and key + block_k <= keys
+            wanted = kernels.WHOLE if full else kernels.MASKED if tile.any() else kernels.SKIPPED
+            assert kernels.tile_kind(row, key, block_q, block_k, 7, keys) == wanted
+
+
+def test_smaller_tiles_waste_less():
+    wasted = [at("causal_blocks", block_q=b, block_k=b)["readout"]["wasted"] for b in kernels.TILE]
+    assert wasted == sorted(wasted) and wasted[0] < 0.5 * wasted[-1]
