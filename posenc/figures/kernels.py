@@ -10,6 +10,7 @@ from posenc.explore import COLORS, explorable, slider
 
 KEYS = 24
 BLOCKS = (4, 6, 8, 12)
+HATCHED = dict(shape="/", solidity=0.35)
 PEAK = 3.0  # the largest logit stands this high; the others are noise of spread 1
 
 
@@ -62,10 +63,10 @@ def _online_softmax(block, step, peak, *, update=online_update):
     keys = list(range(KEYS))
     old, new, later = slice(0, before), slice(before, seen), slice(seen, KEYS)
 
-    def bars(name, at, y, color, pattern="", opacity=1.0, **parts):
+    def bars(name, at, y, color, parts=(), **look):
         return dict(
             type="bar", name=name, x=_or_gap(keys[at]), y=_or_gap(y[at]), width=0.84,
-            marker=dict(color=COLORS[color], opacity=opacity, pattern=dict(shape=pattern, solidity=0.35)), **parts,
+            marker=dict(color=COLORS[color], **look), **dict(parts),
         )  # fmt: skip
 
     weights = (scores - m).exp() if done else scores
@@ -74,7 +75,7 @@ def _online_softmax(block, step, peak, *, update=online_update):
     lower = dict(xaxis="x", yaxis="y2", showlegend=False)
     data = [
         bars("earlier", old, scores, "blue"),
-        bars("this block", new, scores, "orange", pattern="/"),
+        bars("this block", new, scores, "orange", pattern=HATCHED),
         bars("to come", later, scores, "gray", opacity=0.3),
         dict(
             type="scatter", name="maximum m", mode="lines",
@@ -82,15 +83,15 @@ def _online_softmax(block, step, peak, *, update=online_update):
             x=_or_gap(x for n in range(done) for x in (n * block - 0.5, (n + 1) * block - 0.5)),
             y=_or_gap(s[0] for s in states[1:] for _ in range(2)),
         ),
-        bars("weights of earlier blocks", old, weights, "blue", **lower),
-        bars("weights of this block", new, weights, "orange", pattern="/", **lower),
+        bars("weights of earlier blocks", old, weights, "blue", lower),
+        bars("weights of this block", new, weights, "orange", lower, pattern=HATCHED),
         dict(
             type="scatter", name="rescaled from", x=_or_gap(keys[old]), y=_or_gap((scores[old] - was).exp()),
             mode="markers", marker=dict(symbol="diamond-open", size=8, color=COLORS["purple"]), xaxis="x", yaxis="y2",
         ),
         dict(
-            type="scatter", name="in words", x=[-0.5], y=[1.28], mode="text", text=[said],
-            textposition="middle right", hoverinfo="skip", **lower,
+            type="scatter", name="in words", x=[(KEYS - 1) / 2], y=[1.28], mode="text", text=[said],
+            hoverinfo="skip", **lower,
         ),
         dict(
             type="scatter", name="output so far", x=_or_gap(ends), y=_or_gap(s[2] / s[1] for s in states[1:]),
@@ -207,10 +208,10 @@ def _stick_across_blocks(block, step, handed, beta, order, *, rule=break_block):
     sums = pieces.cumsum(0)
     old, new = slice(0, before), slice(before, seen)
 
-    def bars(name, at, color, pattern=""):
+    def bars(name, at, color, **look):
         return dict(
             type="bar", name=name, x=_or_gap(asked[at]), y=_or_gap(pieces[at]), width=0.84,
-            marker=dict(color=COLORS[color], pattern=dict(shape=pattern, solidity=0.35)),
+            marker=dict(color=COLORS[color], **look),
         )  # fmt: skip
 
     def line(name, axis, x, y, color, dash="solid", **parts):
@@ -219,7 +220,7 @@ def _stick_across_blocks(block, step, handed, beta, order, *, rule=break_block):
 
     data = [
         bars("earlier", old, "blue"),
-        bars("this block", new, "orange", "/"),
+        bars("this block", new, "orange", pattern=HATCHED),
         line(
             "true piece", "y", asked, truth, "ink", mode="markers",
             marker=dict(symbol="line-ew-open", size=9, color=COLORS["ink"], line=dict(width=2)),
@@ -331,21 +332,17 @@ def _causal_blocks(queries, keys, block_q, block_k, *, kind=tile_kind):
     for query, key in itertools.product(range(0, queries, block_q), range(0, keys, block_k)):
         found[kind(query, key, block_q, block_k, queries, keys)].append((query, key))
 
-    def tiles(name, color, pattern, opacity):
+    def tiles(name, color, edge="#ffffff", **look):
         return dict(
             type="bar", name=name, orientation="h", base=_or_gap(key for _, key in found[name]),
             x=_or_gap(block_k for _ in found[name]), y=_or_gap(query + block_q / 2 for query, _ in found[name]),
-            width=block_q,
-            marker=dict(
-                color=COLORS[color], opacity=opacity, line=dict(color="#ffffff", width=1),
-                pattern=dict(shape=pattern, solidity=0.3),
-            ),
+            width=block_q, marker=dict(color=color, line=dict(color=edge, width=1), **look),
         )  # fmt: skip
 
     data = [
-        tiles(SKIPPED, "gray", ".", 0.35),
-        tiles(WHOLE, "blue", "", 1.0),
-        tiles(MASKED, "orange", "/", 1.0),
+        tiles(SKIPPED, "rgba(107, 114, 128, 0.1)", COLORS["gray"]),
+        tiles(WHOLE, COLORS["blue"]),
+        tiles(MASKED, COLORS["orange"], pattern=HATCHED),
         dict(
             type="scatter", name="the scores", x=[0, keys, keys, 0, 0], y=[0, 0, queries, queries, 0], mode="lines",
             line=dict(color=COLORS["ink"], width=2), showlegend=False,
@@ -384,7 +381,7 @@ causal_blocks = explorable(
     alt=(
         "The matrix of scores in a frame, a row for each query and a column for each key, cut into tiles, which reach "
         "beyond the frame where they do not divide it. A dotted diagonal that ends in the bottom right corner marks "
-        "the last key each query sees. Tiles to its right are dotted gray: skipped. Tiles to its left are plain blue: "
+        "the last key each query sees. Tiles to its right are empty: skipped. Tiles to its left are solid blue: "
         "computed without a mask. Tiles that it cuts are hatched orange: computed with the mask. Smaller tiles follow "
         "the diagonal more closely."
     ),
