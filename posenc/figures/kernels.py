@@ -281,7 +281,7 @@ stick_across_blocks = explorable(
         "block just read hatched, short lines at the true pieces. Middle: the logarithm of the rest that a key takes "
         "from, with diamonds where a block hands it to the next; the true rest is a straight dotted line. Bottom: the "
         "sum of the weights so far against a dashed line at one whole stick. The true stick stays below that line for "
-        "every block size; with one rest for all keys of a block the sum crosses it and grows with the block."
+        "every block size; with one rest for all keys of a block the sum is too large, and grows with the block."
     ),
     readout=(
         "{head}: weights sum to {total:.3f}, {verdict}; the true pieces to {truth:.3f} · "
