@@ -28,6 +28,8 @@ class Exercise:
     tolerance: greatest error allowed, relative to max(1, |expected|).
     points: what it is worth; the graded cell in course/ says the same.
     mistakes: what is wrong in words ("the sign of the sine is flipped") -> a function that goes wrong in that way.
+    run: where calling the function is not all that a case takes: run(function, *case) returns what is compared, and
+        may raise `Problem`.
     """
 
     title: str
@@ -36,10 +38,23 @@ class Exercise:
     tolerance: float = 1e-6
     points: int = 1
     mistakes: dict[str, Callable] = field(default_factory=dict)
+    run: Callable | None = None
 
     def arguments(self):
         """The cases as a list of tuples."""
         return list(self.cases() if callable(self.cases) else self.cases)
+
+    def call(self, function, *case):
+        """What a function returns for a case."""
+        return self.run(function, *case) if self.run else function(*case)
+
+
+class Problem(Exception):
+    r"""Raised by an exercise's `run` that saw what is wrong: the words, and what the function returned, if it did."""
+
+    def __init__(self, words, values=None):
+        super().__init__(words)
+        self.words, self.values = words, values
 
 
 class Verdict(NamedTuple):
@@ -90,10 +105,10 @@ def judge(exercise, function):
     if not callable(function):
         return _wrong(f"a function is expected, this is of type {type(function).__name__}.")
     cases = exercise.arguments()
-    runs = [_run(function, case) for case in cases]
+    runs = [_run(exercise, function, case) for case in cases]
     if runs[0].undone:
         return UNDONE
-    expected = [_leaves(exercise.reference(*_copy(case))) for case in cases]
+    expected = [_leaves(exercise.call(exercise.reference, *_copy(case))) for case in cases]
 
     mistake = _recognize(exercise, cases, runs, expected)
     if mistake is not None:
@@ -118,11 +133,14 @@ class _Run(NamedTuple):
     problem: str | None = None
 
 
-def _run(function, case):
+def _run(exercise, function, case):
     """Call the function on copies; what goes wrong becomes words."""
     arguments = _copy(case)
     try:
-        returned = function(*arguments)
+        returned = exercise.call(function, *arguments)
+    except Problem as problem:
+        values = None if problem.values is None else _leaves(problem.values)
+        return _Run(values, problem=problem.words)
     except NotImplementedError:
         return _Run(undone=True, problem="it raises NotImplementedError.")
     except Exception as error:  # a student's code may raise anything, the lab goes on
@@ -149,7 +167,7 @@ def _recognize(exercise, cases, runs, expected):
     if any(run.values is None for run in runs):
         return None
     for words, wrong in exercise.mistakes.items():
-        values = [_run(wrong, case).values for case in cases]
+        values = [_run(exercise, wrong, case).values for case in cases]
         if any(v is None for v in values) or _all_close(values, expected, exercise.tolerance):
             continue
         if _all_close([run.values for run in runs], values, exercise.tolerance):

@@ -1,0 +1,762 @@
+r"""What the lab From formula to kernel asks for, and the wrong answers that its checks recognize.
+
+A student writes a Triton kernel; a launcher of three lines starts it and is what the check calls: launcher(inputs ...,
+block sizes ..., outputs ...). The check runs it where every input lies in a larger memory full of NaN and every output
+is full of another NaN, so that what is read outside, written outside or never written shows. In Triton's interpreter
+each address is looked at as well. The references are PyTorch, so nothing here imports Triton.
+"""
+
+import contextlib
+import os
+import sys
+import traceback
+
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid, pad
+
+from posenc.check import Exercise, Problem
+from posenc.checks import generator
+
+NO_TRITON = "there is no Triton on this system, it comes for Linux only: open this lab in Colab to run kernels"
+
+
+class _WithoutTriton:
+    """Stands in for `triton` and `triton.language` where they cannot be installed: kernels are defined, not run."""
+
+    constexpr = None
+
+    def jit(self, kernel):
+        return self
+
+    def __getitem__(self, grid):
+        return self
+
+    def __call__(self, *arguments, **options):
+        raise RuntimeError(NO_TRITON)
+
+    def cdiv(self, a, b):
+        return -(-a // b)
+
+    def next_power_of_2(self, n):
+        return 1 << (n - 1).bit_length()
+
+
+without_triton = _WithoutTriton()
+
+# ------------------------------------------------------------------------------------------------------- the sandbox
+
+MARGIN = 64  # elements on each side of a tensor's last two axes; as long as the longest block of the cases
+_NEVER = {torch.float32: (torch.int32, 0x7FC0BEEF), torch.float16: (torch.int16, 0x7EEF)}  # a NaN of our own
+
+
+def _place(x, fill=float("nan")):
+    """A copy of x amid a larger memory full of NaN, its axes in the order in which x has them."""
+    order = sorted(range(x.ndim), key=lambda axis: -x.stride(axis))
+    margins = [MARGIN if place >= x.ndim - 2 else 1 for place in range(x.ndim)]
+    shape = [x.shape[axis] + 2 * margin for axis, margin in zip(order, margins)]
+    memory = torch.full(shape, fill if x.is_floating_point() else 10**6, dtype=x.dtype, device=_device())
+    inner = memory[tuple(slice(m, m + x.shape[axis]) for axis, m in zip(order, margins))]
+    inner = inner.permute([order.index(axis) for axis in range(x.ndim)])
+    return inner.copy_(x)
+
+
+def _blank(shape, dtype, like):
+    """An output full of the NaN that tells what was never written, axes in the order of `like`; margins too."""
+    order = sorted(range(like.ndim), key=lambda axis: -like.stride(axis)) if len(shape) == like.ndim else None
+    empty = torch.empty([shape[axis] for axis in order] if order else shape, dtype=dtype)
+    out = _place(empty.permute([order.index(axis) for axis in range(like.ndim)]) if order else empty)
+    _bits(_memory(out)).fill_(_NEVER[dtype][1])
+    return out
+
+
+def _memory(x):
+    """All numbers of the memory that x lies in, in a row."""
+    return torch.empty(0, dtype=x.dtype, device=x.device).set_(x.untyped_storage())
+
+
+def _bits(x):
+    return x.view(_NEVER[x.dtype][0]) if x.dtype in _NEVER else x
+
+
+def _own(x):
+    """Which numbers of the memory are x's own."""
+    own = torch.zeros_like(_memory(x), dtype=torch.bool)
+    own.as_strided(x.shape, x.stride(), x.storage_offset()).fill_(True)
+    return own
+
+
+def _outside(out):
+    """How many numbers around an output were written."""
+    return int(((_bits(_memory(out)) != _NEVER[out.dtype][1]) & ~_own(out)).sum())
+
+
+def _device():
+    return "cuda" if torch.cuda.is_available() and not _interpreting() else "cpu"
+
+
+def _interpreting():
+    return os.environ.get("TRITON_INTERPRET") == "1"
+
+
+def _launch(*outputs):
+    """An `Exercise.run`: outputs are functions from the case to (shape, dtype), one for each output of the launcher."""
+
+    def run(launcher, *case):
+        inputs = [_place(x) if isinstance(x, Tensor) else x for x in case]
+        tensors = [x for x in inputs if isinstance(x, Tensor)]
+        outs = [_blank(*output(*case), like=tensors[0]) for output in outputs]
+        before = [_bits(_memory(x)).clone() for x in tensors]
+        watch = _Watch(_named(launcher, [*inputs, *outs]))
+        with watch:
+            try:
+                with torch.device(_device()):
+                    launcher(*inputs, *outs)
+                if outs[0].is_cuda:
+                    torch.cuda.synchronize()
+            except Exception as error:
+                _explain(error)
+        named = _named(launcher, [*inputs, *outs])
+        words = watch.seen or _trouble(named, tensors, before, outs)
+        # What was written outside belongs to the mistake, so then all of the memory is compared.
+        values = tuple(_memory(out) if _outside(out) else out.clone() for out in outs)
+        values = tuple(x.cpu() for x in values)
+        if words:
+            raise Problem(words, values)
+        return values
+
+    return run
+
+
+def _named(launcher, arguments):
+    """The tensors among the arguments, by the names that the launcher gives them."""
+    from posenc.check import _names
+
+    return {n: x for n, x in zip(_names(launcher, len(arguments)), arguments) if isinstance(x, Tensor)}
+
+
+def _trouble(named, inputs, before, outs):
+    """What a launch has done to memory that it should not have, in words, or None."""
+    names = {id(x): name for name, x in named.items()}
+    for x, old in zip(inputs, before):
+        if not torch.equal(_bits(_memory(x)), old):
+            return f"it writes into its input {names[id(x)]}; only the outputs are yours to write."
+    for out in outs:
+        name, never = names[id(out)], _NEVER[out.dtype][1]
+        outside = (_bits(_memory(out)) != never) & ~_own(out)
+        if outside.any():
+            many = int(outside.sum())
+            return (
+                f"it writes outside of {name}, in {many} places. Has tl.store its mask, and do offsets use the strides?"
+            )
+        missing = (_bits(out.contiguous()) == never).nonzero()
+        if len(missing):
+            many = f"{len(missing)} of {out.numel()} numbers are missing"
+            return f"{name}{missing[0].tolist()} is never written; {many}. Has each program a part of its own?"
+        lost = out.isnan().nonzero()
+        if len(lost):
+            return (
+                f"{name}{lost[0].tolist()} is NaN. What lies outside of the inputs is NaN here: has each tl.load its "
+                "mask? Or are infinities subtracted?"
+            )
+    return None
+
+
+class _Watch:
+    """While open, looks at each address that Triton's interpreter loads from or stores to.
+
+    `seen` says the first access outside of the launcher's tensors. One that leaves their memory altogether is stopped:
+    it could end Python. Without the interpreter, or with one that is built otherwise, nothing is watched.
+    """
+
+    def __init__(self, named):
+        self.seen = None
+        self.tensors = {
+            name: (x.untyped_storage().data_ptr(), x.element_size(), _own(x).cpu().numpy())
+            for name, x in named.items()
+            if not x.is_cuda
+        }
+
+    def __enter__(self):
+        module = sys.modules.get("triton.runtime.interpreter")
+        self.stack = contextlib.ExitStack()
+        if module is not None and hasattr(module, "_interpreter") and _interpreting():
+            self.real = module._interpreter
+            module._interpreter = self
+            self.stack.callback(setattr, module, "_interpreter", self.real)
+
+    def __exit__(self, *_):
+        self.stack.close()
+
+    def __getattr__(self, name):
+        return getattr(self.real, name)
+
+    def load(self, pointers, mask, *rest):
+        self.look("reads", pointers[mask])
+        return self.real.load(pointers, mask, *rest)
+
+    def store(self, pointers, value, mask):
+        self.look("writes", pointers[mask])
+        return self.real.store(pointers, value, mask)
+
+    def look(self, does, pointers):
+        pointers = pointers.astype("int64")
+        reached = pointers < 0
+        for name, (start, size, own) in self.tensors.items():
+            index = (pointers - start) // size
+            here = (index >= 0) & (index < len(own))
+            reached |= here
+            outside = here & ~own[index.clip(0, len(own) - 1)]
+            if outside.any() and self.seen is None:
+                self.seen = f"{_source_line()}{does} outside of {name}, in {int(outside.sum())} places. {_ADVICE}"
+        if not reached.all():
+            raise Problem(f"{_source_line()}{does} far outside of all tensors. {_ADVICE}")
+
+
+_ADVICE = "Is there a mask, does it cover this block's tail, and do the offsets use the strides?"
+
+
+def _source_line(error=None):
+    """The kernel's line that runs now, or that raised `error`, in quotes."""
+    frames = traceback.extract_stack() if error is None else traceback.extract_tb(error.__traceback__)
+    folder = os.path.dirname(sys.modules["triton"].__file__)
+    outer = [f.line for f in frames if f.line and not f.filename.startswith(folder) and f.filename != __file__]
+    return f"`{outer[-1 if error is None else 0]}` " if outer else "it "
+
+
+def _explain(error):
+    """Raise what a launch raised again, in words: Triton wraps the errors of a kernel in its own."""
+    chain = [error]
+    while chain[-1].__cause__ is not None:
+        chain.append(chain[-1].__cause__)
+    for inner in chain:
+        if isinstance(inner, Problem):
+            raise inner
+        if isinstance(inner, NotImplementedError) and not inner.args:
+            raise NotImplementedError from error
+    source, node = getattr(chain[-1], "src", None), getattr(chain[-1], "node", None)
+    if source and hasattr(node, "lineno"):  # the compiler's, on a GPU
+        line = source.splitlines()[node.lineno - 1].strip()
+        if "NotImplementedError" in line:
+            raise NotImplementedError from error
+        raise Problem(f"`{line}` does not compile: {chain[-1].error_message or type(chain[-1]).__name__}") from error
+    if len(chain) > 1:
+        words = (str(chain[-1]).strip().splitlines() or [""])[0][:160]
+        raise Problem(f"{_source_line(chain[-1])}raises {type(chain[-1]).__name__}: {words}") from error
+    raise error
+
+
+# ------------------------------------------------------------------------------------------------------- what is right
+
+
+def unit_rows(x, block, out):
+    r"""Divide each row by its length: out[t] = x[t] / |x[t]|.
+
+    Arguments: x: [T, D], any strides. block: of the kernel, does not change the result. out: [T, D], is written.
+    Chapter: From formula to kernel.
+    """
+    out.copy_(x / x.square().sum(-1, keepdim=True).sqrt())
+
+
+def turn_halves(x, positions, inv_freq, block, out):
+    r"""RoPE, half-split layout: turn the pairs (i, i + D/2) of row t by positions[t] * inv_freq[i], in float32.
+
+    Arguments: x: [T, D], any strides. positions: [T]. inv_freq: [D/2] float32. block: of the kernel. out: [T, D], is
+    written. Chapter: From formula to kernel.
+    """
+    angle = positions[:, None].float() * inv_freq
+    a, b = x.float().chunk(2, dim=-1)
+    out.copy_(torch.cat((a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()), dim=-1))
+
+
+def online_softmax(scores, values, block, lse, mean):
+    r"""The log-sum-exp of each row of scores, and the mean of the values weighted by the row's softmax.
+
+    Arguments: scores: [N, T], any strides. values: [T]. block: of the kernel. lse, mean: [N], are written.
+    Chapter: From formula to kernel.
+    """
+    lse.copy_(scores.logsumexp(-1))
+    mean.copy_(scores.softmax(-1) @ values)
+
+
+def attend(q, k, v, block_q, block_k, out):
+    r"""Causal softmax attention: out = softmax(q k^T / sqrt(D), keys j <= i) v.
+
+    Arguments: q, k, v: [H, T, D] of the same strides. block_q, block_k: of the kernel. out: [H, T, D], is written.
+    Chapter: From formula to kernel.
+    """
+    out.copy_(_scores(q, k).masked_fill(~_seen(q, 0), float("-inf")).softmax(-1) @ v)
+
+
+def break_stick(q, k, v, block_q, block_k, out, rest):
+    r"""Stick-breaking attention over the strict past, most recent key first, and what is left of each stick.
+
+    Arguments: q, k, v: [H, T, D] of the same strides. block_q, block_k: of the kernel. out: [H, T, D] and rest: [H, T],
+    are written. Chapter: From formula to kernel.
+    """
+    z, past = _scores(q, k), _seen(q, -1)
+    kept = logsigmoid(-z).masked_fill(~past, 0.0)
+    before = pad(kept[..., 1:], (0, 1)).flip(-1).cumsum(-1).flip(-1)
+    out.copy_((logsigmoid(z) + before).exp().masked_fill(~past, 0.0) @ v)
+    rest.copy_(kept.sum(-1).exp())
+
+
+def tile_kind(i, j, block_q, block_k, length):
+    r"""What a causal kernel does with the tile whose first query is i and first key j: "skip", "whole" or "mask".
+
+    Arguments: i, j: multiples of block_q and block_k, below length. length: queries and keys. Returns: a word.
+    Chapter: From formula to kernel.
+    """
+    if j > min(i + block_q, length) - 1:
+        return "skip"
+    return "whole" if j + block_k - 1 <= i and i + block_q <= length else "mask"
+
+
+def _scores(q, k):
+    return q @ k.mT * q.shape[-1] ** -0.5
+
+
+def _seen(q, diagonal):
+    return torch.ones(q.shape[1], q.shape[1], dtype=torch.bool, device=q.device).tril(diagonal)
+
+
+# ------------------------------------------------------------------------------------------- wrong answers: unit_rows
+
+
+def _as_if(x, row=None, col=None):
+    """x read as if its strides were these."""
+    return x.as_strided(x.shape, (row or x.stride(0), col or x.stride(1)))
+
+
+def _sum_of_squares(x, block, out):
+    out.copy_(x / x.square().sum(-1, keepdim=True))
+
+
+def _plain_sum(x, block, out):
+    out.copy_(x / x.sum(-1, keepdim=True))
+
+
+def _mean_square(x, block, out):
+    out.copy_(x / x.square().mean(-1, keepdim=True).sqrt())
+
+
+def _mean_over_block(x, block, out):
+    out.copy_(x / (x.square().sum(-1, keepdim=True) / block).sqrt())
+
+
+def _columns_side_by_side(x, block, out):
+    unit_rows(_as_if(x, col=1), block, _as_if(out, col=1))
+
+
+def _rows_without_gap(x, block, out):
+    d = x.shape[1]
+    for t in range(len(x)):  # one after the other: rows of `out` overlap where its columns lie apart
+        unit_rows(_as_if(x, row=d)[t : t + 1], block, _as_if(out, row=d)[t : t + 1])
+
+
+# ------------------------------------------------------------------------------------------ wrong answers: turn_halves
+
+
+def _turn(x, angle, out, sign=1):
+    a, b = x.float().chunk(2, dim=-1)
+    c, s = angle.cos(), sign * angle.sin()
+    out.copy_(torch.cat((a * c - b * s, a * s + b * c), dim=-1))
+
+
+def _backwards(x, positions, inv_freq, block, out):
+    _turn(x, positions[:, None] * inv_freq, out, sign=-1)
+
+
+def _interleaved(x, positions, inv_freq, block, out):
+    angle = positions[:, None] * inv_freq
+    a, b = x[:, 0::2].float(), x[:, 1::2].float()
+    c, s = angle.cos(), angle.sin()
+    out.copy_(torch.stack((a * c - b * s, a * s + b * c), dim=-1).flatten(-2))
+
+
+def _index_for_position(x, positions, inv_freq, block, out):
+    _turn(x, torch.arange(len(x))[:, None] * inv_freq, out)
+
+
+def _index_in_block(x, positions, inv_freq, block, out):
+    _turn(x, (torch.arange(len(x)) % block)[:, None] * inv_freq, out)
+
+
+def _position_of_the_program(x, positions, inv_freq, block, out):
+    first = torch.arange(len(x)) // block
+    _turn(x, positions[first][:, None] * inv_freq, out)
+
+
+def _angles_in_half(x, positions, inv_freq, block, out):
+    angle = positions.to(x.dtype)[:, None] * inv_freq.to(x.dtype)
+    _turn(x, angle.float(), out)
+
+
+def _positions_in_half(x, positions, inv_freq, block, out):
+    _turn(x, positions.to(x.dtype).float()[:, None] * inv_freq, out)
+
+
+def _turned_half_used_again(x, positions, inv_freq, block, out):
+    angle = positions[:, None] * inv_freq
+    a, b = x.float().chunk(2, dim=-1)
+    a = a * angle.cos() - b * angle.sin()
+    out.copy_(torch.cat((a, a * angle.sin() + b * angle.cos()), dim=-1))
+
+
+def _sine_and_cosine(x, positions, inv_freq, block, out):
+    a, b = x.float().chunk(2, dim=-1)
+    angle = positions[:, None] * inv_freq
+    out.copy_(torch.cat((a * angle.sin() - b * angle.cos(), a * angle.cos() + b * angle.sin()), dim=-1))
+
+
+# --------------------------------------------------------------------------------------- wrong answers: online_softmax
+
+
+def _walk(
+    scores, values, block, lse, mean, start=float("-inf"), shrink=("l", "acc"), other=float("-inf"), last_only=False,
+    maximum=True, give=None,
+):  # fmt: skip
+    """The kernel of exercise 3 in PyTorch, with places to go wrong."""
+    tail = -scores.shape[1] % block
+    scores, values = pad(scores, (0, tail), value=other), pad(values, (0, tail))
+    m = torch.full_like(lse, start)
+    l, acc = torch.zeros_like(m), torch.zeros_like(m)
+    for s, v in zip(scores.split(block, dim=1), values.split(block)):
+        new = torch.maximum(m, s.amax(1)) if maximum else torch.zeros_like(m)
+        if last_only:
+            new = s.amax(1)
+        old, p = (m - new).exp() if maximum else torch.ones_like(m), (s - new[:, None]).exp()
+        if last_only:
+            l, acc = torch.zeros_like(l), torch.zeros_like(acc)
+        l = (l * old if "l" in shrink else l) + p.sum(1)
+        acc = (acc * old if "acc" in shrink else acc) + p @ v
+        m = new
+    lse.copy_({"m": m, "log l": l.log(), "l": l}.get(give, m + l.log()))
+    mean.copy_(acc if give == "acc" else acc / l)
+
+
+def _walks(**wrong):
+    return lambda scores, values, block, lse, mean: _walk(scores, values, block, lse, mean, **wrong)
+
+
+# ----------------------------------------------------------------------------------- wrong answers: attend, break_stick
+
+
+def _blocks(q, k, v, block_q, block_k, out, scale=None, sees=0, mask="before", reach="diagonal", shrink=("l", "acc"),
+            divide=True, local=False, tail=True):  # fmt: skip
+    """The kernel of exercise 4 in PyTorch, with places to go wrong.
+
+    sees: query i sees keys up to i + sees, None all; mask: before or after the exponential; reach: how far the walk
+    goes; local: indices are counted from the start of each block; tail: what lies behind the last key is masked.
+    """
+    length, scale = q.shape[1], q.shape[2] ** -0.5 if scale is None else scale
+    q, k, v = (pad(x, (0, 0, 0, 128)) for x in (q, k, v))  # a masked load gives 0
+    for first in range(0, length, block_q):
+        rows = torch.arange(first, first + block_q)
+        m = torch.full((len(q), block_q), float("-inf"))
+        l, acc = torch.zeros_like(m), torch.zeros(len(q), block_q, q.shape[2])
+        end = min(length, first + block_q) if reach == "diagonal" else length
+        for start in range(0, end, block_k):
+            cols = torch.arange(start, start + block_k)
+            s = scale * q[:, rows] @ k[:, cols].mT
+            i, j = (rows - first, cols - start) if local else (rows, cols)
+            visible = (j < 10**6)[None, :] if sees is None else i[:, None] + sees >= j[None, :]
+            if tail:
+                visible = visible & (cols < length)[None, :]
+            if mask == "before":
+                s = s.masked_fill(~visible, float("-inf"))
+            new = torch.maximum(m, s.amax(-1))
+            old, p = (m - new).exp(), (s - new[..., None]).exp()
+            l = (l * old if "l" in shrink else l) + p.sum(-1)
+            if mask == "after":
+                p = p * visible
+            acc = (acc * old[..., None] if "acc" in shrink else acc) + p @ v[:, cols]
+            m = new
+        got = acc / l[..., None] if divide else acc
+        out[:, first : first + block_q] = got[:, : length - first]
+
+
+def _stick(q, k, v, block_q, block_k, out, rest, scale=None, sees=-1, blocks="recent", keys="recent", carry="sum",
+           hide="both", give="rest"):  # fmt: skip
+    """The kernel of exercise 5 in PyTorch, with places to go wrong.
+
+    blocks, keys: the order of the blocks, and that inside of each, which may also be "shared" (none) or "own" (a key's
+    own share comes off first); carry: what the next block is handed; hide: what is hidden of keys that are not past.
+    """
+    length, scale = q.shape[1], q.shape[2] ** -0.5 if scale is None else scale
+    q, k, v = (pad(x, (0, 0, 0, 128)) for x in (q, k, v))
+    for first in range(0, length, block_q):
+        rows = torch.arange(first, first + block_q)
+        log_rest, acc = torch.zeros(len(q), block_q), torch.zeros(len(q), block_q, q.shape[2])
+        starts = list(range(0, min(length, first + block_q), block_k))
+        for start in reversed(starts) if blocks == "recent" else starts:
+            cols = torch.arange(start, start + block_k)
+            z = scale * q[:, rows] @ k[:, cols].mT
+            past = rows[:, None] + sees >= cols[None, :]
+            kept = logsigmoid(-z) if hide == "weights" else logsigmoid(-z).masked_fill(~past, 0.0)
+            onward = kept.flip(-1).cumsum(-1).flip(-1)
+            inside = {"recent": onward - kept, "first": kept.cumsum(-1) - kept, "own": onward}.get(keys, 0 * kept)
+            a = (logsigmoid(z) + log_rest[..., None] + inside).exp()
+            acc = acc + (a if hide == "shares" else a * past) @ v[:, cols]
+            log_rest = {"sum": log_rest + kept.sum(-1), "last": kept.sum(-1), "nothing": log_rest}[carry]
+        rest[:, first : first + block_q] = {"log": log_rest, "taken": 1 - log_rest.exp()}.get(give, log_rest.exp())[
+            :, : length - first
+        ]
+        out[:, first : first + block_q] = acc[:, : length - first]
+
+
+def _attends(**wrong):
+    return lambda q, k, v, block_q, block_k, out: _blocks(q, k, v, block_q, block_k, out, **wrong)
+
+
+def _sticks(**wrong):
+    return lambda q, k, v, block_q, block_k, out, rest: _stick(q, k, v, block_q, block_k, out, rest, **wrong)
+
+
+# --------------------------------------------------------------------------------------------- wrong answers: tile_kind
+
+
+def _no_skip(i, j, block_q, block_k, length):
+    kind = tile_kind(i, j, block_q, block_k, length)
+    return "mask" if kind == "skip" else kind
+
+
+def _skip_by_first_query(i, j, block_q, block_k, length):
+    return "skip" if j > i else tile_kind(i, j, block_q, block_k, length)
+
+
+def _whole_by_last_query(i, j, block_q, block_k, length):
+    if tile_kind(i, j, block_q, block_k, length) == "skip":
+        return "skip"
+    return "whole" if j + block_k <= i + block_q and i + block_q <= length else "mask"
+
+
+def _whole_by_first_key(i, j, block_q, block_k, length):
+    if tile_kind(i, j, block_q, block_k, length) == "skip":
+        return "skip"
+    return "whole" if j <= i and i + block_q <= length else "mask"
+
+
+def _strict(i, j, block_q, block_k, length):
+    if j >= min(i + block_q, length) - 1:
+        return "skip"
+    return "whole" if j + block_k - 1 < i and i + block_q <= length else "mask"
+
+
+def _one_behind(i, j, block_q, block_k, length):
+    if j > min(i + block_q, length):
+        return "skip"
+    return "whole" if j + block_k <= i and i + block_q <= length else "mask"
+
+
+def _no_edge(i, j, block_q, block_k, length):
+    return tile_kind(i, j, block_q, block_k, 10**9)
+
+
+# -------------------------------------------------------------------------------------------------------------- cases
+
+
+def _normal(*shape, seed=0, columns_first=False):
+    x = torch.randn(shape, generator=generator(seed))
+    return x.mT.contiguous().mT if columns_first else x
+
+
+def _unit_cases():
+    return [
+        (_normal(3, 5), 8),
+        (_normal(4, 16, seed=1), 16),
+        (_normal(5, 6, seed=2, columns_first=True), 32),
+    ]
+
+
+def _turn_cases():
+    inv_freq = torch.tensor([1.0, 0.3, 0.1, 0.03, 0.01, 0.003])
+    at = torch.tensor([3, 0, 41, 7, 5, 12, 2001, 1, 19])
+    return [
+        (_normal(9, 12), at, inv_freq, 4),
+        (_normal(9, 12, seed=1, columns_first=True), at.flip(0), inv_freq, 16),
+        (_normal(5, 8, seed=2).half(), torch.tensor([3001, 4, 0, 1023, 77]), inv_freq[:4], 2),
+    ]
+
+
+def _online_cases():
+    rising = torch.linspace(0, 6, 21) + 0.1 * _normal(3, 21)
+    return [
+        (rising, _normal(21, seed=1), 8),
+        (2 * _normal(2, 21, seed=2, columns_first=True), 2 + _normal(21, seed=3), 32),
+        (_normal(2, 40, seed=4) + torch.tensor([[150.0], [-150.0]]), 2 + _normal(40, seed=5), 16),
+    ]
+
+
+def _qkv(heads, length, seed, heads_inside=False):
+    q, k, v = (
+        scale * torch.randn(3, heads, length, 16, generator=generator(seed + n))[n]
+        for n, scale in enumerate((1.5, 1.5, 1.0))
+    )
+    order = (lambda x: x.transpose(0, 1).contiguous().transpose(0, 1)) if heads_inside else (lambda x: x)
+    return order(q), order(k), order(v)
+
+
+def _attend_cases():
+    return [(*_qkv(1, 21, 0), 16, 16), (*_qkv(2, 40, 3, heads_inside=True), 32, 16), (*_qkv(1, 50, 6), 16, 32)]
+
+
+def _tile_cases():
+    cases = [(i, j, 32, 32, 100) for i in (0, 32, 96) for j in (0, 32, 64, 96)]
+    cases += [(32, j, 64, 16, 200) for j in (0, 16, 32, 48, 80, 96)]
+    return cases + [(i, 64, 16, 64, 200) for i in (48, 64, 112, 128, 192)] + [(3, 4, 1, 1, 8), (4, 4, 1, 1, 8)]
+
+
+def _like(x):
+    return tuple(x.shape), x.dtype
+
+
+_SCALE = "the scores are not divided by sqrt(D)"
+ON_PAPER = 4  # points
+
+EXERCISES = {
+    "unit_rows": Exercise(
+        title="Exercise 1, unit_rows",
+        points=2,
+        reference=unit_rows,
+        cases=_unit_cases,
+        tolerance=1e-5,
+        run=_launch(lambda x, block: _like(x)),
+        mistakes={
+            "the square root is missing: you divide by the sum of the squares": _sum_of_squares,
+            "you divide by the sum of the row; its length is the root of the sum of its squares": _plain_sum,
+            "you divide by the root of the mean of the squares; take the sum": _mean_square,
+            "you divide by BLOCK, so the result depends on it; the length of a row has no mean in it": _mean_over_block,
+            "the column stride is left out: neighbors in a row need not lie side by side": _columns_side_by_side,
+            "the row stride is left out: rows need not lie D numbers apart": _rows_without_gap,
+        },
+    ),
+    "turn_halves": Exercise(
+        title="Exercise 2, turn_halves",
+        points=3,
+        reference=turn_halves,
+        cases=_turn_cases,
+        tolerance=1e-3,  # one case is in float16
+        run=_launch(lambda x, positions, inv_freq, block: _like(x)),
+        mistakes={
+            "the sign of the sine is flipped: it turns backwards": _backwards,
+            "pairs of the other layout: lane i goes with lane i + D/2, not with its neighbor": _interleaved,
+            "rows turn by their index; load their positions": _index_for_position,
+            "rows turn by their index inside of the block; load their positions": _index_in_block,
+            "all rows of a block turn by one position, that of the program's number": _position_of_the_program,
+            "the angles are in half precision; compute them in float32": _angles_in_half,
+            "the positions are in half precision, which rounds those above 2,048; use float32": _positions_in_half,
+            "the second half is turned with the first after its turn; keep the old first half": _turned_half_used_again,
+            "sine and cosine are swapped": _sine_and_cosine,
+        },
+    ),
+    "online_softmax": Exercise(
+        title="Exercise 3, online_softmax",
+        points=3,
+        reference=online_softmax,
+        cases=_online_cases,
+        tolerance=1e-4,
+        run=_launch(*2 * [lambda scores, values, block: ((len(scores),), scores.dtype)]),
+        mistakes={
+            "the normalizer is rescaled, the accumulator is not: both hold weights relative to the old maximum": _walks(
+                shrink=("l",)
+            ),
+            "the accumulator is rescaled, the normalizer is not: both hold weights relative to the old maximum": _walks(
+                shrink=("acc",)
+            ),
+            "nothing is rescaled when the maximum rises": _walks(shrink=()),
+            "no maximum is subtracted: exp overflows for large scores and is 0 for small ones": _walks(maximum=False),
+            "the running maximum starts at 0, which is too much where all scores are far below; start at -inf": _walks(
+                start=0.0
+            ),
+            "the scores behind the end count as 0: load them with other=-inf": _walks(other=0.0),
+            "only the last block counts: l and acc must go on from block to block": _walks(last_only=True),
+            "lse is the maximum alone; add log l": _walks(give="m"),
+            "lse is log l alone; add the maximum": _walks(give="log l"),
+            "lse is the normalizer; it should be m + log l": _walks(give="l"),
+            "the weighted sum of the values is not divided by the normalizer": _walks(give="acc"),
+        },
+    ),
+    "attend": Exercise(
+        title="Exercise 4, attend",
+        points=4,
+        reference=attend,
+        cases=_attend_cases,
+        tolerance=1e-4,
+        run=_launch(lambda q, k, v, block_q, block_k: _like(q)),
+        mistakes={
+            _SCALE: _attends(scale=1.0),
+            "causal off by one: a query sees its own key too, i >= j": _attends(sees=-1),
+            "causal off by one: a query does not see the key after its own, i >= j": _attends(sees=1),
+            "causal off by one, i >= j is right; and the padding behind the last key counts": _attends(
+                sees=1, tail=False
+            ),
+            "queries see the future: the mask i >= j is missing": _attends(sees=None, reach="all"),
+            "queries see the future, and the padding behind the last key: the mask i >= j is missing": _attends(
+                sees=None, reach="all", tail=False
+            ),
+            "queries see all of the last block that they reach: the mask i >= j is missing": _attends(
+                sees=None, tail=False
+            ),
+            "queries see all keys of the last block that they reach: the mask i >= j is missing": _attends(sees=None),
+            "the mask comes after the exponential: hidden keys and padding are counted in the normalizer": _attends(
+                mask="after"
+            ),
+            "the mask comes after the exponential: all keys are counted in the normalizer": _attends(
+                mask="after", reach="all"
+            ),
+            "i and j are counted from the start of their blocks; add first and start": _attends(local=True, tail=False),
+            "the normalizer is rescaled, the accumulator is not": _attends(shrink=("l",)),
+            "the accumulator is rescaled, the normalizer is not": _attends(shrink=("acc",)),
+            "nothing is rescaled when the maximum rises": _attends(shrink=()),
+            "the output is not divided by the normalizer": _attends(divide=False),
+        },
+    ),
+    "break_stick": Exercise(
+        title="Exercise 5, break_stick",
+        points=4,
+        reference=break_stick,
+        cases=_attend_cases,
+        tolerance=1e-4,
+        run=_launch(
+            lambda q, k, v, block_q, block_k: _like(q),
+            lambda q, k, v, block_q, block_k: (tuple(q.shape[:2]), q.dtype),
+        ),
+        mistakes={
+            "all keys of a block take from one rest; inside of a block too, each key leaves less to the next": _sticks(
+                keys="shared"
+            ),
+            "each block starts with a whole stick: add the logs of what its keys leave to log_rest": _sticks(
+                carry="nothing"
+            ),
+            "a block is handed what the last block left alone; log_rest must add up over all blocks": _sticks(
+                carry="last"
+            ),
+            "the walk goes from the oldest block; the most recent one comes first": _sticks(blocks="first"),
+            "inside of a block the oldest key comes first; sum from the right": _sticks(keys="first"),
+            "the walk goes from key 0; the most recent key is asked first": _sticks(blocks="first", keys="first"),
+            "a key's own share is taken off before it takes; leave it out of its own sum": _sticks(keys="own"),
+            "a query asks its own key; strictly past means i > j": _sticks(sees=0),
+            "keys of the future, and padding, still break the stick: hide them before the sum": _sticks(hide="weights"),
+            "keys of the future get a share: hide them in the weights too": _sticks(hide="shares"),
+            "the second output is the log of the rest": _sticks(give="log"),
+            "the second output is what was taken, not what is left": _sticks(give="taken"),
+            _SCALE: _sticks(scale=1.0),
+        },
+    ),
+    "tile_kind": Exercise(
+        title="Exercise 6, tile_kind",
+        points=2,
+        reference=tile_kind,
+        cases=_tile_cases,
+        mistakes={
+            "nothing is skipped: a tile whose first key comes after its last query has no work": _no_skip,
+            "too much is skipped: the last query of a tile sees further than the first": _skip_by_first_query,
+            "a tile is whole when its last key is not after its *first* query": _whole_by_last_query,
+            "a tile is whole when its *last* key is not after its first query": _whole_by_first_key,
+            "off by one: a query sees its own key": _strict,
+            "off by one: a query does not see the key after its own": _one_behind,
+            "the ragged edge is forgotten: a tile that hangs over the end is not whole": _no_edge,
+        },
+    ),
+}
