@@ -10,7 +10,7 @@ BIN := .venv/bin
 READY := .venv/ready
 export PYTHONUTF8 := 1
 
-.PHONY: help book html serve test test-all lint labs lab pictures screenshot measure vendor links clean
+.PHONY: help book html serve test test-all lint labs lab pictures screenshot measure vendor links kernel-report clean
 
 help:
 	@grep -E '^#   make|^## ' Makefile | sed 's/^#* *//'
@@ -64,6 +64,10 @@ screenshot: html
 ## make measure: time the training of each method beside a plain PyTorch transformer (on a quiet machine)
 measure: $(READY)
 	$(BIN)/python benchmarks/training_speed.py
+
+## make kernel-report: compile every kernel for GPUs of six kinds and print what each gets (Linux; needs no GPU)
+kernel-report: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m posenc.kernels.report
 
 ## make vendor: fetch plotly and MathJax anew at the versions in book/vendor/vendor.json
 vendor: $(READY)

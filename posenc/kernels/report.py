@@ -1,0 +1,370 @@
+r"""What each GPU gets: every kernel compiled ahead of time, on a machine without a GPU.
+
+    make kernel-report                           compile everything, print it, write results/kernel_report.json
+    python -m posenc.kernels.report --frozen     print what is frozen there
+
+Each public function is called as a user calls it, on small CPU tensors; what it would launch is compiled for each
+compute capability instead of launched, and Triton's own `cuobjdump`, `nvdisasm` and `ptxas` say what came out.
+Chapter: From formula to kernel.
+"""
+
+import argparse
+import collections
+import functools
+import hashlib
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import ExitStack, contextmanager
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
+
+import torch
+from tqdm import tqdm
+
+from ..errors import UnsupportedError, check_choice
+from ..experiments import cpu_model, load_results
+
+KIB = 1024
+CHIPS = {  # compute capability: (GPUs that have it, shared memory that one block may ask for, in bytes)
+    "7.5": ("T4", 64 * KIB),
+    "8.0": ("A100", 163 * KIB),
+    "8.6": ("RTX 30, A10", 99 * KIB),
+    "8.9": ("RTX 40, L4", 99 * KIB),
+    "9.0": ("H100, H200", 227 * KIB),
+    "10.0": ("B200", 227 * KIB),
+}
+DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
+HEAD_SIZES = (64, 128)
+BATCH, HEADS, LENGTH = 2, 16, 128  # multiples of 16, as in practice: Triton compiles other code for odd strides
+COLUMNS = (
+    "family", "variant", "pass", "capability", "dtype", "head_dim", "tile", "compiles", "shared", "registers", "stack",
+    "spilled", "tensor_cores", "instructions",
+)  # fmt: skip
+KEY = COLUMNS[:6]
+# As nvdisasm writes them: HMMA up to 8.9, HGMMA ("wgmma") on 9.0, UTCHMMA ("tcgen05") on 10.0.
+TENSOR_CORES = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?(HMMA|HGMMA|UTC\w*MMA)\b", re.M)
+FILE = Path(__file__).parents[2] / "results" / "kernel_report.json"
+
+
+# --------------------------------------------------------------------------------------------------- what is compiled
+
+
+def rotary(q, k, v, positions, tile, variant):
+    from .rotary import rotate
+
+    rotate(q, k, positions, positions, torch.ones(q.shape[3] // 2), variant, tile=tile)
+
+
+def softmax(q, k, v, positions, tile, variant):
+    from .softmax import attend
+
+    linear, turned = "linear" in variant, "turned" in variant
+    given = dict(variant="linear" if linear else "plain", tile=tile)
+    if linear or turned:
+        given |= dict(pos_q=positions, pos_k=positions)
+    if linear:
+        given |= dict(a=torch.ones(HEADS, requires_grad=True))
+    if turned:
+        given |= dict(inv_freq=torch.ones(q.shape[3] // 2))
+    out = attend(q, k, v, scale=0.125, **given)
+    if not turned:  # its backward is the plain one between two rotations
+        out.sum().backward()
+
+
+def stickbreaking(q, k, v, positions, tile, variant):
+    from .stickbreaking import attend
+
+    given = dict(variant=variant, tile=tile)
+    if variant == "linear":
+        given |= dict(pos_q=positions, pos_k=positions, a=torch.ones(HEADS, requires_grad=True))
+    out, rest = attend(q, k, v, scale=0.125, order="recent", **given)
+    (out.sum() + rest.sum()).backward()
+
+
+CASES = {
+    rotary: ("interleaved", "half"),
+    softmax: ("plain", "linear", "turned inside", "linear, turned inside"),
+    stickbreaking: ("plain", "linear"),
+}
+
+
+def jobs():
+    """(family, variant, capability, dtype, head size) of all that is compiled; the linear variants in float16 only."""
+    return [
+        (call.__name__, variant, capability, dtype, head_dim)
+        for capability in CHIPS
+        for dtype in DTYPES
+        for head_dim in HEAD_SIZES
+        for call, variants in CASES.items()
+        for variant in variants
+        if (dtype != "bfloat16" or capability != "7.5") and ("linear" not in variant or dtype == "float16")
+    ]
+
+
+# ---------------------------------------------------------------------------------------------------- how it compiles
+
+
+@contextmanager
+def compiling_for(capability, take, only=None):
+    """Where a public function launches a kernel, compile it for this compute capability and hand it to `take`."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+
+    from . import common, rotary, softmax, stickbreaking
+
+    major, minor = (int(part) for part in capability.split("."))
+    arch = 10 * major + minor
+
+    def compile_only(kernel, grid, cut, **arguments):
+        name = kernel.__name__.removesuffix("_kernel")
+        if only is None or name in only:
+            warmup = functools.partial(kernel.warmup, grid=grid, BLOCK_Q=cut.block_q, BLOCK_K=cut.block_k)
+            take(name, cut, lambda: warmup(num_warps=cut.num_warps, num_stages=cut.num_stages, **arguments))
+
+    driver = SimpleNamespace(
+        get_current_target=lambda: GPUTarget("cuda", arch, 32),
+        get_current_device=lambda: arch,  # Triton keeps what it compiled by device
+        get_current_stream=lambda device: 0,
+    )
+    with ExitStack() as stack:
+        stack.enter_context(mock.patch.object(triton.runtime.driver, "_active", driver))
+        for module in (common, rotary):
+            stack.enter_context(mock.patch.object(module, "check_here", lambda op, q: None))
+        for module in (rotary, softmax, stickbreaking):
+            stack.enter_context(mock.patch.object(module, "launch", compile_only))
+            stack.enter_context(mock.patch.object(module, "capability", lambda device: (major, minor)))
+        yield
+
+
+def tool(name, *arguments):
+    """What one of Triton's own CUDA tools prints."""
+    path = Path(find_spec("triton").origin).parent / "backends" / "nvidia" / "bin" / name
+    return subprocess.run([path, *arguments], check=True, capture_output=True, text=True).stdout
+
+
+def spilled_bytes(compiled):
+    """Bytes of registers that a thread spills to memory, as `ptxas -v` counts them, under Triton's own options."""
+    from triton.backends.nvidia.compiler import get_ptxas
+
+    ptx = compiled.asm["ptx"]
+    target = re.search(r"^\.target (\w+)", ptx, re.M)[1]
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "kernel.ptx"
+        file.write_text(ptx)
+        command = [get_ptxas(compiled.metadata.target.arch).path, "-v", "-lineinfo", "--regAllocOptLevel=2"]
+        command += [f"--gpu-name={target}", file, "-o", Path(folder) / "kernel.cubin"]
+        run = subprocess.run(command, check=True, capture_output=True, text=True)
+    return max(int(size) for size in re.findall(r"(\d+) bytes spill", run.stdout + run.stderr))
+
+
+def read_compiled(compiled):
+    """What a compiled kernel takes: shared memory, registers, stack, spills, tensor-core instructions."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "kernel.cubin"
+        file.write_bytes(compiled.asm["cubin"])
+        usage = re.search(r"REG:(\d+) STACK:(\d+)", tool("cuobjdump", "-res-usage", file))
+        found = TENSOR_CORES.findall(tool("nvdisasm", "-c", file))
+    stack = int(usage[2])
+    return dict(
+        compiles=True,
+        shared=compiled.metadata.shared,
+        registers=int(usage[1]),
+        stack=stack,
+        spilled=spilled_bytes(compiled) if stack else 0,  # a sine keeps a small array on the stack, which is no spill
+        tensor_cores=len(found),
+        instructions=" ".join(sorted(set(found))),
+    )
+
+
+def compile_rows(family, variant, capability, dtype, head_dim, tile=(), only=None):
+    r"""Compile the kernels that one call launches: a row (a dict with the keys `COLUMNS`) for each.
+
+    Arguments:
+        family, variant, capability, dtype, head_dim: as in `jobs`.
+        tile: in place of the tiles chosen for the capability.
+        only: names of the passes to compile, None for all.
+    Errors: UnsupportedError where there is no Triton, or only its interpreter.
+    """
+    if find_spec("triton") is None:
+        raise UnsupportedError("the report needs triton, published for Linux only; --frozen needs none")
+    if os.environ.get("TRITON_INTERPRET") == "1":
+        raise UnsupportedError("TRITON_INTERPRET=1 interprets kernels, the report compiles them: run it without")
+    check_choice("capability", capability, CHIPS)
+    calls = {(call.__name__, name): call for call, names in CASES.items() for name in names}
+    rows = []
+
+    def take(name, cut, compile_it):
+        row = dict.fromkeys(COLUMNS) | dict(family=family, variant=variant, capability=capability, dtype=dtype)
+        row |= {"pass": name, "head_dim": head_dim, "tile": list(cut)}
+        try:
+            row |= read_compiled(compile_it())
+        except Exception as error:  # whatever the compiler says belongs in the report
+            row |= dict(compiles=False, instructions=f"{type(error).__name__}: {str(error).splitlines()[-1]}")
+        rows.append(row)
+
+    shape, gradient = (BATCH, HEADS, LENGTH, head_dim), family != "rotary"
+    q, k, v = (torch.zeros(shape, dtype=DTYPES[dtype], requires_grad=gradient) for _ in range(3))
+    with compiling_for(capability, take, only):
+        calls[family, variant](q, k, v, torch.arange(LENGTH), tile, variant)
+    return rows
+
+
+# ------------------------------------------------------------------------------------------------------ what it says
+
+
+def sources_hash():
+    """SHA-256 of the kernels' sources (and not of this file): what a frozen report was made from."""
+    digest = hashlib.sha256()
+    for file in sorted(Path(__file__).parent.glob("*.py")):
+        if file.name != Path(__file__).name:
+            digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def load_report():
+    r"""The frozen report: provenance, and under "rows" a list of dicts with the keys `COLUMNS`. Needs no Triton."""
+    report = load_results("kernel_report")
+    return report | {"rows": [dict(zip(report["columns"], row)) for row in report["rows"]]}
+
+
+def select(rows, **wanted):
+    """The rows whose columns have the wanted values; a value may be a tuple of several. `pass_` stands for "pass"."""
+    wanted = {name.rstrip("_"): value if isinstance(value, tuple) else (value,) for name, value in wanted.items()}
+    for name in wanted:
+        check_choice("column", name, COLUMNS)
+    return [row for row in rows if all(row[name] in values for name, values in wanted.items())]
+
+
+def problems(rows):
+    r"""What is wrong with rows, a sentence each: kernels that don't compile, ask for more shared memory than the chip
+    has, spill, or lack tensor-core instructions. Only half types owe no spills (at head size 64) and tensor cores.
+    """
+    found = []
+    for row in rows:
+        name = " ".join(str(row[part]) for part in KEY)
+        limit, half = CHIPS[row["capability"]][1], row["dtype"] != "float32"
+        if not row["compiles"]:
+            found.append(f"{name} does not compile: {row['instructions']}")
+            continue
+        if row["shared"] > limit:
+            found.append(f"{name} asks for {row['shared']} bytes of shared memory, the chip has {limit}")
+        if row["spilled"] and half and (row["head_dim"] == 64 or row["capability"] == "7.5"):
+            found.append(f"{name} spills {row['spilled']} bytes a thread")
+        if not row["tensor_cores"] and half and row["capability"] != "7.5" and row["family"] != "rotary":
+            found.append(f"{name} has no tensor-core instruction")
+    return found
+
+
+HEAD = (
+    "kernel", "variant", "pass", "dtype", "head size", "tile", "warps, stages", "shared", "registers", "spilled",
+    "tensor cores",
+)  # fmt: skip
+
+
+def cells(row):
+    """One row of the report as text, under `HEAD`."""
+    block_q, block_k, warps, stages = row["tile"]
+    start = [row["family"], row["variant"], row["pass"], row["dtype"], str(row["head_dim"])]
+    start += [f"{block_q} x {block_k}", f"{warps}, {stages}"]
+    if not row["compiles"]:
+        return [*start, "does not compile", "", "", row["instructions"]]
+    shared = f"{row['shared'] / KIB:.0f} of {CHIPS[row['capability']][1] // KIB} kB"
+    cores = f"{row['tensor_cores']} {row['instructions']}" if row["tensor_cores"] else "no"
+    return [*start, shared, str(row["registers"]), f"{row['spilled']} B" if row["spilled"] else "no", cores]
+
+
+def table(rows, hide=()):
+    r"""A Markdown table of rows of one compute capability: what a GPU gets.
+
+    Arguments:
+        rows: from `load_report()["rows"]` through `select`.
+        hide: names in `HEAD` of columns to leave out, such as those that are the same in all rows.
+    Returns: str. Registers and spilled bytes are per thread; shared memory per block, of what the chip allows.
+    """
+    for name in hide:
+        check_choice("hide", name, HEAD)
+    shown = [n for n, name in enumerate(HEAD) if name not in hide]
+    lines = [HEAD, ["---"] * len(HEAD), *(cells(row) for row in rows)]
+    return "\n".join("| " + " | ".join(line[n] for n in shown) + " |" for line in lines)
+
+
+def print_report(rows):
+    """The whole report as plain text, one block for each compute capability."""
+    lines = [cells(row) for row in rows]
+    widths = [max(len(line[n]) for line in [HEAD, *lines]) for n in range(len(HEAD))]
+    for capability, (names, limit) in CHIPS.items():
+        mine = select(rows, capability=capability)
+        if mine:
+            print(f"\ncompute capability {capability} ({names}), {limit // KIB} kB of shared memory a block")
+            for line in [HEAD, *(cells(row) for row in mine)]:
+                print("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip())
+
+
+def commit_of(*paths):
+    """The commit that these files stand at, and which of them have changed since."""
+    git = functools.partial(subprocess.run, capture_output=True, text=True, cwd=Path(__file__).parent)
+    commit = git(["git", "rev-parse", "HEAD"]).stdout.strip() or "unknown"
+    changed = git(["git", "status", "--porcelain", "--", *map(str, paths)]).stdout.splitlines()
+    return commit + (f", with changes in {', '.join(line[3:] for line in changed)}" if changed else "")
+
+
+def freeze(rows, seconds, file=FILE):
+    """Write the report, one row a line."""
+    report = {
+        "name": "kernel_report",
+        "command": "make kernel-report",
+        "commit": commit_of(Path(__file__).parent),
+        "versions": f"Python {platform.python_version()}, torch {torch.__version__}, triton {version('triton')}",
+        "machine": f"{cpu_model()}, {os.cpu_count()} cores, no GPU needed",
+        "settings": dict(batch=BATCH, heads=HEADS, length=LENGTH, causal=True, seconds=round(seconds)),
+        "triton": version("triton"),
+        "sources": sources_hash(),
+        "columns": COLUMNS,
+    }
+    head = json.dumps(report, indent=1).removesuffix("\n}")
+    lines = ",\n".join("  " + json.dumps([row[name] for name in COLUMNS]) for row in rows)
+    partial = file.with_name(file.name + ".writing")
+    partial.write_text(f'{head},\n "rows": [\n{lines}\n ]\n}}\n')
+    os.replace(partial, file)
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="python -m posenc.kernels.report", description=__doc__.split("\n")[0])
+    parser.add_argument("--frozen", action="store_true", help="print results/kernel_report.json and compile nothing")
+    parser.add_argument("--capability", choices=CHIPS, help="this one only; nothing is written")
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes that compile (all cores)")
+    chosen = parser.parse_args()
+    if chosen.frozen:
+        rows = load_report()["rows"]
+        rows = select(rows, capability=chosen.capability) if chosen.capability else rows
+    else:
+        started = time.monotonic()
+        todo = [job for job in jobs() if chosen.capability in (None, job[2])]
+        with ProcessPoolExecutor(chosen.workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            futures = [pool.submit(compile_rows, *job) for job in todo]
+            for future in tqdm(as_completed(futures), total=len(todo), desc="compiling"):
+                future.result()
+        rows = [row for future in futures for row in future.result()]
+        twice = [key for key, n in collections.Counter(tuple(r[part] for part in KEY) for r in rows).items() if n > 1]
+        if twice:
+            raise RuntimeError(f"kernels compiled twice under one name: {twice}")
+        if chosen.capability is None:
+            freeze(rows, time.monotonic() - started)
+    print_report(rows)
+    found = problems(rows)
+    print("\n" + ("\n".join(found) if found else "All compile, fit into shared memory and keep what is asked of them."))
+    sys.exit(1 if found else 0)
+
+
+if __name__ == "__main__":
+    main()
