@@ -246,7 +246,7 @@ for _block in (2, 8):
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# Against the package's reference, which other people wrote from the same formula:
+# Against the package's reference, in blocks of another size each time:
 
 # %%
 x, at, w = normal(50, 12), torch.arange(50, device=device) + 1000, posenc.rope.inv_freq(12).to(device)
@@ -509,7 +509,7 @@ for _blocks in ((16, 16), (16, 64), (32, 16)):
 
 # %% [markdown]
 # Give every key a value of its own, a row of the unit matrix, and the output is the matrix of weights. Both kernels on the same queries and keys, in blocks of 16
-# keys or 32. Where in the left map does a block end? Say first what `louder` does to each.
+# keys or 32. Can you see where a block ends? Say first what `louder` does to each map.
 
 
 # %% mystnb={"image": {"alt": "Two maps of weights, softmax attention and stick-breaking by your kernels, at one position of the sliders."}}
@@ -536,7 +536,7 @@ interact(
 # %% [markdown]
 # ## 7. Break it: one rest for a whole block
 #
-# A kernel that looks right, and is in circulation in many forms: the rest is handed from block to block, but inside of a block all keys take from the same rest.
+# A kernel that looks right: the rest is handed from block to block, but inside of a block all keys take from the same rest.
 # 256 keys, each asks for $\beta = 0.3$. A stick has length 1. What do the pieces sum to, in blocks of 16, 32, 64?
 
 
@@ -649,7 +649,7 @@ display(figures.causal_blocks.with_function(kind=mine))
 # %%
 @triton.jit
 def count_kernel(total_ptr):
-    tl.store(total_ptr, tl.load(total_ptr) + 1)  # a GPU's programs all load before the others have stored
+    tl.store(total_ptr, tl.load(total_ptr) + 1)  # on a GPU many programs load before the others have stored
 
 
 total = torch.zeros(1, device=device)
