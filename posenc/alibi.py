@@ -54,15 +54,28 @@ def bias(pos_q, pos_k, slopes, symmetric=False):
 class LinearBias(nn.Module):
     """The `bias` callable. Fixed slopes are no buffer: `model.half()` would round them."""
 
+    @property
+    def kernel(self):
+        """The name of its twin, a variant in posenc.kernels."""
+        return "symmetric" if self.symmetric else "linear"
+
+    def kernel_inputs(self, q):
+        """What the twin reads besides q and k: a [H], the slopes."""
+        return {"a": self.slopes_for(q).to(torch.float32)}
+
     def __init__(self, slopes, symmetric, learned):
         super().__init__()
         self.slopes = nn.Parameter(slopes) if learned else slopes
         self.symmetric = symmetric
 
-    def forward(self, q, k, at):
+    def slopes_for(self, q):
+        """The slopes where q is, in the dtype of its logits."""
         if q.shape[1] != self.slopes.shape[0]:
             raise ValueError(f"num_heads={self.slopes.shape[0]} of this ALiBi must equal the {q.shape[1]} heads of q")
-        return bias(at.pos_q, at.pos_k, self.slopes.to(q.device, accumulation_dtype(q)), self.symmetric)
+        return self.slopes.to(q.device, accumulation_dtype(q))
+
+    def forward(self, q, k, at):
+        return bias(at.pos_q, at.pos_k, self.slopes_for(q), self.symmetric)
 
 
 def alibi(num_heads, *, symmetric=False, learned=False):

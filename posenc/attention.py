@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
+from . import kernels
 from .encoding import At, Encoding, softmax
 from .errors import UnsupportedError, check_bool, check_choice, check_int, check_number, check_tensor
 
@@ -43,7 +44,7 @@ def attention(
         scale: factor on q.k, default 1/sqrt(D).
         gates: [B, H, Tk], for encodings that read gates.
         impl: "torch" (the lines below, which define the result), "sdpa" (PyTorch's own fused attention in the place of
-            their last five), "triton" or "auto"; see `explain_impl`.
+            their last five), "triton" (`posenc.kernels`, in memory linear in T) or "auto"; see `explain_impl`.
         return_weights: True returns (output, weights [B, H, Tq, Tk]).
     Returns: [B, H, Tq, Dv] in the dtype of v. A query that sees nothing gets exact zeros.
     Errors: TypeError or ValueError naming the argument; UnsupportedError where the encoding does not define what is
@@ -52,15 +53,18 @@ def attention(
     """
     encoding = Encoding() if encoding is None else encoding
     _check_inputs(q, k, v, encoding, causal, scale, gates, return_weights)
-    fused = choose_impl(impl, encoding, return_weights)[0] == "sdpa"
-    at = locate(q, k, encoding, pos_q, pos_k, causal, mask, gates)
+    pos_q, pos_k, mask = _place(q, k, encoding, pos_q, pos_k, mask)
+    chosen, _ = choose_impl(impl, encoding, return_weights, q.device, q.dtype, max(q.shape[3], v.shape[3]))
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    if chosen == "triton":
+        return kernels.attend(q, k, v, encoding, pos_q, pos_k, causal, mask, scale)
 
+    at = At(pos_q, pos_k, _visible(q, k, causal, mask), gates)
     groups = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)  # [B, H, Tk, D]
     if encoding.rotate is not None:
         q, k = encoding.rotate(q, k, at)
-    if fused:
+    if chosen == "sdpa":
         return _sdpa(q, k, v, at, scale, plain=causal and mask is None)
     scores = (q @ k.transpose(-2, -1)).to(accumulation_dtype(q)) * scale  # [B, H, Tq, Tk]
     if encoding.bias is not None:
@@ -75,8 +79,8 @@ def accumulation_dtype(x):
     return torch.promote_types(x.dtype, torch.float32)
 
 
-def locate(q, k, encoding, pos_q=None, pos_k=None, causal=True, mask=None, gates=None):
-    r"""Gather positions and visibility of q [B, H, Tq, D] and k [B, Hkv, Tk, D] into an `At`."""
+def _place(q, k, encoding, pos_q, pos_k, mask):
+    """Positions [B or 1, T] (or with n axes last) of queries and keys, and the mask [B or 1, 1, Tq or 1, Tk or 1]."""
     batch, queries, keys = q.shape[0], q.shape[2], k.shape[2]
     if (pos_q is None) != (pos_k is None):
         if queries != keys:
@@ -92,13 +96,16 @@ def locate(q, k, encoding, pos_q=None, pos_k=None, causal=True, mask=None, gates
         pos_q = torch.arange(keys - queries, keys, device=q.device)
     pos_q = _batched_positions("pos_q", pos_q, batch, queries, encoding.axes)
     pos_k = _batched_positions("pos_k", pos_k, batch, keys, encoding.axes)
+    return pos_q, pos_k, None if mask is None else _batched_mask(mask, batch, queries, keys)
 
+
+def _visible(q, k, causal, mask):
+    """What each query may see, [B or 1, 1, Tq, Tk]: causality by index, and the mask."""
+    queries, keys = q.shape[2], k.shape[2]
     visible = torch.ones(1, 1, queries, keys, dtype=torch.bool, device=q.device)
     if causal:
         visible = visible.tril(keys - queries)
-    if mask is not None:
-        visible = visible & _batched_mask(mask, batch, queries, keys)
-    return At(pos_q, pos_k, visible, gates)
+    return visible if mask is None else visible & mask
 
 
 def _sdpa(q, k, v, at, scale, plain):
@@ -109,33 +116,50 @@ def _sdpa(q, k, v, at, scale, plain):
     return output.masked_fill(~at.visible.any(-1, keepdim=True), 0.0)  # a query that sees nothing
 
 
-def choose_impl(impl, encoding, return_weights=False):
-    r"""Return (implementation, reason) for `impl` in `IMPLS`. Decides from declared capability."""
+def choose_impl(impl, encoding, return_weights=False, device=None, dtype=torch.float32, head_dim=64):
+    r"""Return (implementation, reason) for `impl` in `IMPLS`, from what each declares to serve; nothing is tried."""
     check_choice("impl", impl, IMPLS)
+    device = torch.device("cpu") if device is None else device
+    no_triton = kernels.why_not(encoding, return_weights, device, dtype, head_dim)
     if impl == "triton":
-        raise UnsupportedError(
-            f"impl='triton': posenc has no Triton kernel for an encoding at {encoding.places or 'no place'} yet; "
-            f"impl='torch' (or 'auto') computes it"
-        )
+        if no_triton is not None:
+            raise UnsupportedError(f"impl='triton': {no_triton}; impl='torch' (or 'auto') computes it")
+        return "triton", "asked for"
     if impl == "torch":
         return "torch", "asked for"
     if encoding.weigh is not None or encoding.bias is not None:
         place = "bias" if encoding.weigh is None else "weigh"
-        obstacle = f"the encoding acts at {place!r}, which PyTorch's fused attention does not serve in every dtype"
+        no_sdpa = f"the encoding acts at {place!r}, which PyTorch's fused attention does not serve in every dtype"
     elif return_weights:
-        obstacle = "return_weights=True asks for weights that fused attention never holds"
+        no_sdpa = "return_weights=True asks for weights that fused attention never holds"
     else:
         return "sdpa", "asked for" if impl == "sdpa" else "PyTorch's fused attention serves a softmax without bias"
     if impl == "sdpa":
-        raise UnsupportedError(f"impl='sdpa': {obstacle}; impl='torch' (or 'auto') computes it")
-    return "torch", f"{obstacle}, and no Triton kernel is there yet"
+        raise UnsupportedError(f"impl='sdpa': {no_sdpa}; impl='torch' (or 'auto') computes it")
+    no_triton = no_triton or kernels.why_slower(device)
+    if no_triton is None:
+        return "triton", f"{no_sdpa}; the Triton kernels do, in memory linear in the length"
+    return "torch", f"{no_sdpa}, and for Triton {no_triton}"
 
 
-def explain_impl(encoding=None, impl="auto"):
-    r"""Print and return which implementation `attention` would take for this encoding, and why."""
+def explain_impl(encoding=None, impl="auto", *, device=None, dtype=torch.float32, head_dim=64):
+    r"""Print and return which implementation `attention` would take for this encoding, and why.
+
+    Arguments:
+        encoding, impl: as in `attention`.
+        device: a torch.device or its name; default "cuda" where there is one, else "cpu".
+        dtype, head_dim: of q, k and v.
+    Errors: TypeError or ValueError naming the argument; UnsupportedError where `attention` would raise it.
+    """
     encoding = Encoding() if encoding is None else encoding
     _check_encoding(encoding)
-    choice, reason = choose_impl(impl, encoding)
+    if not isinstance(device, torch.device | str | None):
+        raise TypeError(f"device={device!r} must be a torch.device, its name or None, got {type(device).__name__}")
+    if not isinstance(dtype, torch.dtype):
+        raise TypeError(f"dtype={dtype!r} must be a torch.dtype such as torch.float32")
+    check_int("head_dim", head_dim)
+    device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    choice, reason = choose_impl(impl, encoding, device=device, dtype=dtype, head_dim=head_dim)
     line = f"impl={choice!r}: {reason}"
     print(line)
     return line

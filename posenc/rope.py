@@ -69,6 +69,8 @@ def rotate(x, positions, inv_freq, layout="interleaved", attention_factor=1.0):
 class Rotary(nn.Module):
     """The `rotate` callable. Frequencies are no buffer: `model.half()` would round them."""
 
+    kernel = "rotary"  # its twin in posenc.kernels
+
     def __init__(self, inv_freq, layout, attention_factor):
         super().__init__()
         self.inv_freq, self.layout, self.attention_factor = inv_freq, layout, attention_factor

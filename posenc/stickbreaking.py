@@ -49,6 +49,8 @@ def weigh(scores, visible, order="recent", return_remainder=False):
 class StickBreaking(nn.Module):
     """The `weigh` callable."""
 
+    kernel = "stickbreaking"  # its twin in posenc.kernels
+
     def __init__(self, order, attend_current, remainder):
         super().__init__()
         self.order, self.attend_current, self.remainder = order, attend_current, remainder

@@ -61,7 +61,7 @@ CASES = {
     "attention-gates-size": (lambda: attention(q, q, q, gates=q[..., 0, :]), V, ["gates", "[2, 4, 5]", "[2, 4, 8]"]),
     "attention-impl-type": (lambda: attention(q, q, q, impl=3), V, ["impl=3", "'torch'"]),
     "attention-impl-name": (lambda: attention(q, q, q, impl="tritn"), V, ["impl='tritn'", "Did you mean 'triton'"]),
-    "attention-impl-triton": (lambda: attention(q, q, q, impl="triton"), U, ["impl='triton'", "impl='torch'"]),
+    "attention-impl-triton": (lambda: attention(*[q.double()] * 3, impl="triton"), U, ["float64", "impl='torch'"]),
     "attention-return_weights": (lambda: attention(q, q, q, return_weights=1), T, ["return_weights=1"]),
     "attention-bidirectional": (lambda: attention(q, q, q, make("alibi", num_heads=4), causal=False), U, ["symmetric"]),
     "attention-alibi-heads": (lambda: attention(q, q, q, make("alibi", num_heads=3)), V, ["num_heads=3", "4 heads"]),
@@ -69,6 +69,9 @@ CASES = {
     "attention-axes": (lambda: attention(q, q, q, Encoding(axes=2)), V, ["pos_q=None", "[T, 2]"]),
     "explain_impl-encoding": (lambda: posenc.explain_impl("rope"), T, ["encoding='rope'", "Encoding"]),
     "explain_impl-impl": (lambda: posenc.explain_impl(impl="cuda"), V, ["impl='cuda'"]),
+    "explain_impl-device": (lambda: posenc.explain_impl(device=0), T, ["device=0", "torch.device"]),
+    "explain_impl-dtype": (lambda: posenc.explain_impl(dtype="half"), T, ["dtype='half'", "torch.dtype"]),
+    "explain_impl-head_dim": (lambda: posenc.explain_impl(head_dim=0), V, ["head_dim=0", "at least 1"]),
     # SelfAttention
     "SelfAttention-dim-type": (lambda: posenc.SelfAttention(16.0, 2), T, ["dim=16.0", "int"]),
     "SelfAttention-dim-range": (lambda: posenc.SelfAttention(0, 2), V, ["dim=0", "at least 1"]),

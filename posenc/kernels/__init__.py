@@ -4,8 +4,8 @@ Importing this package imports no Triton; its modules do, when the first kernel 
 here, in `why_not`, and nowhere tried and caught.
 """
 
-import importlib.util
 import os
+from importlib.util import find_spec
 
 import torch
 
@@ -16,7 +16,7 @@ MAX_HEAD_DIM = 128
 def why_not_here(device, dtype, head_dim):
     """Why the kernels don't serve this device, dtype and head size; None where they do."""
     interpreted = os.environ.get("TRITON_INTERPRET") == "1"
-    if importlib.util.find_spec("triton") is None:
+    if find_spec("triton") is None:
         return "the package triton is not installed (it is published for Linux only)"
     if device.type != "cuda" and not (device.type == "cpu" and interpreted):
         return (
@@ -36,3 +36,55 @@ def why_not_here(device, dtype, head_dim):
     if not 1 <= head_dim <= MAX_HEAD_DIM:
         return f"the head size is {head_dim}; served are 1 to {MAX_HEAD_DIM} (below 16 padded to 16)"
     return None
+
+
+def why_not(encoding, return_weights, device, dtype, head_dim):
+    """Why the kernels don't compute attention with this encoding on this device; None where they do."""
+    if return_weights:
+        return "return_weights=True asks for weights that a kernel never holds"
+    for place in ("rotate", "bias", "weigh"):
+        function = getattr(encoding, place)
+        if function is not None and not hasattr(function, "kernel"):
+            return f"the encoding's {place!r} has no kernel"
+    if encoding.rotate is not None and encoding.rotate.inv_freq.requires_grad:
+        return "the frequencies ask for a gradient, which the rotary kernel does not give"
+    return why_not_here(device, dtype, head_dim)
+
+
+def why_slower(device):
+    """Why impl="auto" leaves a device to PyTorch that the kernels would serve; None where it doesn't."""
+    if device.type != "cuda":
+        return "Triton's interpreter is for testing: it is slower than PyTorch"
+    major, minor = torch.cuda.get_device_capability(device)
+    if major < 8:
+        return f"compute capability {major}.{minor} gets no tensor-core instructions, which PyTorch uses"
+    return None
+
+
+def attend(q, k, v, encoding, pos_q, pos_k, causal, mask, scale):
+    """`posenc.attention` by the kernels, for checked arguments: q and k are turned, then softmax or stick-breaking."""
+    from . import rotary, softmax, stickbreaking
+
+    if encoding.rotate is not None:
+        turn = encoding.rotate
+        q, k = rotary.rotate(q, k, pos_q, pos_k, turn.inv_freq, turn.layout, turn.attention_factor)
+    options = dict(pos_q=pos_q, pos_k=pos_k, causal=causal, mask=mask, scale=scale)
+    if encoding.bias is not None:
+        options |= dict(variant=encoding.bias.kernel, **encoding.bias.kernel_inputs(q))
+    if encoding.weigh is None:
+        return softmax.attend(q, k, v, **options)
+
+    weigh = encoding.weigh
+    options |= dict(order=weigh.order, attend_current=weigh.attend_current)
+    out, remainder = stickbreaking.attend(q, k, v, **options)
+    if weigh.remainder == "current" and k.shape[2]:  # what is left of the stick goes to the query's own value
+        queries, keys = q.shape[2], k.shape[2]
+        index = torch.arange(queries, device=q.device)
+        own = index + keys - queries  # a negative one has no key
+        own_seen = own >= 0
+        own = own.clamp(min=0)
+        if mask is not None:
+            own_seen = own_seen & mask.expand(-1, 1, queries, keys)[:, :, index, own]
+        values = v.index_select(2, own).repeat_interleave(q.shape[1] // v.shape[1], dim=1)
+        out = (out + (remainder * own_seen)[..., None] * values).to(v.dtype)
+    return out

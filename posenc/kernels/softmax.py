@@ -126,7 +126,9 @@ def backward_q_kernel(
 ):  # fmt: skip
     """One program: the gradients of one block of queries, and of what belongs to a query or to the head.
 
-    d logit_ij = p_ij (dout_i . v_j - dout_i . out_i); the last product is left in dot_ptr for the other kernel.
+    d logit_ij = p_ij (dout_i . v_j - dot_i) with dot_i = dout_i . out_i, which makes each row sum to 0. In half
+    precision `out` was rounded, so dot_i is a little off. What the row then sums to is that error: taken back, it
+    mends the gradients of a and x, which may weigh far keys most, and dot_i for the other kernel.
     """
     block, bh = tl.program_id(0), tl.program_id(1).to(tl.int64)
     b, h = bh // heads, bh % heads
@@ -152,13 +154,13 @@ def backward_q_kernel(
     dout = load_tile(dout_ptr, i, lane_v, dout_stride, queries, width_v)
     out = load_tile(out_ptr, i, lane_v, out_stride, queries, width_v)
     dot = tl.sum(out.to(tl.float32) * dout.to(tl.float32), 1)
-    tl.store(dot_ptr + bh * queries + i, dot, mask=i < queries)
+    excess = tl.zeros([BLOCK_Q], tl.float32)  # by how much dot is too small
     lse = tl.load(lse_ptr + bh * queries + i, mask=i < queries, other=float("inf"))
     x = load_row(x_ptr, i, queries)
     x = x if x_ptr is None else x[:, None]
     dq = tl.zeros([BLOCK_Q, LANES], tl.float32)
-    da = tl.zeros([BLOCK_Q], tl.float32)
-    dx = tl.zeros([BLOCK_Q], tl.float32)
+    da, da_excess = tl.zeros([BLOCK_Q], tl.float32), tl.zeros([BLOCK_Q], tl.float32)
+    dx, dx_excess = tl.zeros([BLOCK_Q], tl.float32), tl.zeros([BLOCK_Q], tl.float32)
 
     whole, last = keys // BLOCK_K * BLOCK_K, keys
     if CAUSAL:
@@ -180,18 +182,24 @@ def backward_q_kernel(
             if MASKED:
                 p = tl.where(seen(i, j, queries, keys, mask_ptr, mask_stride, CAUSAL, False), p, 0.0)
             d = p * (tl.dot(dout, tl.trans(v), input_precision="ieee") - dot[:, None])
+            excess += tl.sum(d, 1)
             ds, da_tile, dx_tile, _ = GRAD(d, s, delta, a, x, y)
+            _, da_unit, dx_unit, _ = GRAD(p, s, delta, a, x, y)  # what an error of 1 in dot does to them
             if da_ptr is not None:
                 da += tl.sum(da_tile, 1)
+                da_excess += tl.sum(da_unit, 1)
             if dx_ptr is not None:
                 dx += tl.sum(dx_tile, 1)
+                dx_excess += tl.sum(dx_unit, 1)
             dq = tl.dot(ds.to(k.dtype), k, dq, input_precision="ieee")
 
     store_tile(dq_ptr + b * dq_stride[0] + h * dq_stride[1], dq * scale, i, lane, dq_stride, queries, width)
+    tl.store(dot_ptr + bh * queries + i, dot + excess, mask=i < queries)
     if da_ptr is not None:
-        tl.store(da_ptr + bh * tl.num_programs(0) + block, tl.sum(da, 0))  # one number a program, summed afterwards
+        da = tl.sum(da - excess * da_excess, 0)
+        tl.store(da_ptr + bh * tl.num_programs(0) + block, da)  # one number a program, summed afterwards
     if dx_ptr is not None:
-        tl.store(dx_ptr + bh * queries + i, dx, mask=i < queries)
+        tl.store(dx_ptr + bh * queries + i, dx - excess * dx_excess, mask=i < queries)
 
 
 @triton.jit
@@ -264,11 +272,29 @@ def backward_kv_kernel(
     store_tile(dv_ptr + b * dv_stride[0] + kv_head * dv_stride[1], dv, j, lane_v, dv_stride, keys, width_v)
 
 
-def tiles(major_minor, dtype, width):
-    """The tiles of (forward, backward) for a compute capability, None for the interpreter."""
+def tiles(major_minor, dtype, width, turned=False):
+    """The tiles of (forward, backward) for a compute capability, None for the interpreter.
+
+    width is the wider of q's and v's heads; turned, whether keys are turned inside. Of the tiles tried, the largest
+    that spill no registers (`make kernel-report`).
+    """
     if major_minor is None:
         return Tile(64, 64, 4, 1), Tile(64, 64, 4, 1)
-    return Tile(64, 64, 4, 2), Tile(64, 64, 4, 1)
+    wide = width > 64
+    if major_minor < (8, 0) or dtype == torch.float32:  # no tensor cores: each thread holds whole rows
+        forward = Tile(32, 16, 4, 1) if wide else Tile(32, 32, 4, 1)
+        return forward, Tile(16, 16, 8, 1) if wide else Tile(32, 16, 4, 1)
+    major = major_minor[0]
+    forward = Tile(128, 64, 8, 3) if wide or major == 10 else Tile(128, 64, 4, 3)
+    if turned:
+        forward = Tile(64, 32, 8, 1) if wide else Tile(64, 32, 4, 2)
+    if major == 9:
+        backward = Tile(64, 64, 8, 1) if wide else Tile(128, 64, 8, 1)
+    elif major == 10:
+        backward = Tile(64, 64, 8, 2) if wide else Tile(64, 64, 4, 2)
+    else:
+        backward = Tile(64, 64, 8, 1) if wide else Tile(32, 64, 4, 3)
+    return forward, backward
 
 
 def launch_arguments(q, k, v, mask, pos_q, pos_k, variant, read_positions=False):
@@ -300,7 +326,8 @@ def softmax(
     lse = q.new_empty(q.shape[:3], dtype=torch.float32)
     if out.numel() == 0 or k.shape[2] == 0:
         return out.zero_(), lse.fill_(float("inf"))
-    cut = Tile(*tile) if tile else tiles(capability(q.device), q.dtype, q.shape[3])[0]
+    wider = max(q.shape[3], v.shape[3])
+    cut = Tile(*tile) if tile else tiles(capability(q.device), q.dtype, wider, inv_freq is not None)[0]
     launch(
         forward_kernel, (triton.cdiv(q.shape[2], cut.block_q), q.shape[0] * q.shape[1]), cut,
         q_ptr=q, k_ptr=k, v_ptr=v, out_ptr=out, lse_ptr=lse, freq_ptr=inv_freq, a_ptr=a, x_ptr=x, y_ptr=y,
@@ -325,7 +352,7 @@ def softmax_backward(
     """Both backward kernels as an operator: gradients of q, k, v, a, x, y (empty tensors for what was not given)."""
     batch, heads, queries, _ = q.shape
     keys = k.shape[2]
-    cut = Tile(*tile) if tile else tiles(capability(q.device), q.dtype, q.shape[3])[1]
+    cut = Tile(*tile) if tile else tiles(capability(q.device), q.dtype, max(q.shape[3], v.shape[3]))[1]
     blocks = triton.cdiv(queries, cut.block_q)
     float32 = dict(dtype=torch.float32, device=q.device)
     dq, dk, dv = (rows_first(t) for t in (q, k, v))

@@ -116,8 +116,7 @@ def forward_kernel(
 
     whole, last = blocks_seen(block, queries, keys, BLOCK_Q, BLOCK_K, CAUSAL, STRICT, mask_ptr is not None)
     for stage in tl.static_range(2):  # along the stick; the blocks that need a mask are those of the largest index
-        MASKED: tl.constexpr = (stage == 0) == RECENT
-        low, high = whole if MASKED else 0, last if MASKED else whole
+        low, high = whole if (stage == 0) == RECENT else 0, last if (stage == 0) == RECENT else whole
         for n in range(0, high - low):
             start = (high - 1 - n if RECENT else low + n) * BLOCK_K
             j = start + (BLOCK_K - 1 - tl.arange(0, BLOCK_K) if RECENT else tl.arange(0, BLOCK_K))
@@ -128,7 +127,7 @@ def forward_kernel(
             y = load_row(y_ptr, j, keys)
             z = SCORE(s, delta, a, x, y if y_ptr is None else y[None, :])
             visible = tl.full([BLOCK_Q, BLOCK_K], True, tl.int1)
-            if MASKED:
+            if (stage == 0) == RECENT:
                 visible = seen(i, j, queries, keys, mask_ptr, mask_stride, CAUSAL, STRICT)
             weights, _, _, kept = pieces(z, visible, carry)
             carry += kept
@@ -186,8 +185,7 @@ def backward_q_kernel(
 
     whole, last = blocks_seen(block, queries, keys, BLOCK_Q, BLOCK_K, CAUSAL, STRICT, mask_ptr is not None)
     for stage in tl.static_range(2):
-        MASKED: tl.constexpr = (stage == 0) == RECENT
-        low, high = whole if MASKED else 0, last if MASKED else whole
+        low, high = whole if (stage == 0) == RECENT else 0, last if (stage == 0) == RECENT else whole
         for n in range(0, high - low):
             key_block = high - 1 - n if RECENT else low + n
             j = key_block * BLOCK_K + (BLOCK_K - 1 - tl.arange(0, BLOCK_K) if RECENT else tl.arange(0, BLOCK_K))
@@ -197,7 +195,7 @@ def backward_q_kernel(
             y = load_row(y_ptr, j, keys)
             z = SCORE(s, delta, a, x, y if y_ptr is None else y[None, :])
             visible = tl.full([BLOCK_Q, BLOCK_K], True, tl.int1)
-            if MASKED:
+            if (stage == 0) == RECENT:
                 visible = seen(i, j, queries, keys, mask_ptr, mask_stride, CAUSAL, STRICT)
             tl.store(before_ptr + key_block * rows + row, carry)
             _, _, _, kept = pieces(z, visible, carry)
@@ -209,8 +207,7 @@ def backward_q_kernel(
     da = tl.zeros([BLOCK_Q], tl.float32)
     dx = tl.zeros([BLOCK_Q], tl.float32)
     for stage in tl.static_range(2):  # back again
-        MASKED: tl.constexpr = (stage == 1) == RECENT
-        low, high = whole if MASKED else 0, last if MASKED else whole
+        low, high = whole if (stage == 1) == RECENT else 0, last if (stage == 1) == RECENT else whole
         for n in range(0, high - low):
             key_block = low + n if RECENT else high - 1 - n
             j = key_block * BLOCK_K + (BLOCK_K - 1 - tl.arange(0, BLOCK_K) if RECENT else tl.arange(0, BLOCK_K))
@@ -222,7 +219,7 @@ def backward_q_kernel(
             y = y if y_ptr is None else y[None, :]
             z = SCORE(s, delta, a, x, y)
             visible = tl.full([BLOCK_Q, BLOCK_K], True, tl.int1)
-            if MASKED:
+            if (stage == 1) == RECENT:
                 visible = seen(i, j, queries, keys, mask_ptr, mask_stride, CAUSAL, STRICT)
             tl.store(after_ptr + key_block * rows + row, after)
             weights, log_beta, log_keep, _ = pieces(z, visible, tl.load(before_ptr + key_block * rows + row))
@@ -332,10 +329,27 @@ def backward_kv_kernel(
 
 
 def tiles(major_minor, dtype, width):
-    """The tiles of (forward, backward) for a compute capability, None for the interpreter."""
+    """The tiles of (forward, backward) for a compute capability, None for the interpreter.
+
+    width is the wider of q's and v's heads. Of the tiles tried, the largest that spill no registers (`make
+    kernel-report`).
+    """
     if major_minor is None:
         return Tile(64, 64, 4, 1), Tile(64, 64, 4, 1)
-    return Tile(64, 64, 4, 2), Tile(64, 64, 4, 1)
+    wide = width > 64
+    if major_minor < (8, 0) or dtype == torch.float32:  # no tensor cores: each thread holds whole rows
+        forward = Tile(32, 16, 4, 1) if wide else Tile(32, 32, 4, 1)
+        return forward, Tile(16, 16, 8, 1) if wide else Tile(32, 16, 8, 1)
+    major = major_minor[0]
+    if major in (9, 10):
+        forward = Tile(128, 64, 8, 2)
+    else:
+        forward = Tile(64, 64, 8, 2) if wide else Tile(64, 32, 4, 2)
+    if wide:
+        backward = Tile(32, 32, 4, 1) if major in (9, 10) else Tile(64, 32, 8, 1)
+    else:
+        backward = Tile(64, 32, 8 if major == 10 else 4, 1)
+    return forward, backward
 
 
 @torch.library.custom_op("posenc::stickbreaking", mutates_args=())
@@ -350,7 +364,7 @@ def stickbreaking(
     rest = q.new_empty(q.shape[:3], dtype=torch.float32)
     if out.numel() == 0 or k.shape[2] == 0:
         return out.zero_(), rest.fill_(1.0)
-    cut = Tile(*tile) if tile else tiles(capability(q.device), q.dtype, q.shape[3])[0]
+    cut = Tile(*tile) if tile else tiles(capability(q.device), q.dtype, max(q.shape[3], v.shape[3]))[0]
     launch(
         forward_kernel, (triton.cdiv(q.shape[2], cut.block_q), q.shape[0] * q.shape[1]), cut,
         q_ptr=q, k_ptr=k, v_ptr=v, out_ptr=out, rest_ptr=rest, a_ptr=a, x_ptr=x, y_ptr=y, out_stride=out.stride(),
@@ -375,7 +389,7 @@ def stickbreaking_backward(
     """Both backward kernels as an operator: gradients of q, k, v, a, x, y (empty tensors for what was not given)."""
     batch, heads, queries, _ = q.shape
     kv_heads, keys = k.shape[1:3]
-    cut = Tile(*tile) if tile else tiles(capability(q.device), q.dtype, q.shape[3])[1]
+    cut = Tile(*tile) if tile else tiles(capability(q.device), q.dtype, max(q.shape[3], v.shape[3]))[1]
     blocks, key_blocks = triton.cdiv(queries, cut.block_q), triton.cdiv(keys, cut.block_k)
     float32 = dict(dtype=torch.float32, device=q.device)
     dq = rows_first(q)
