@@ -189,6 +189,22 @@ from posenc.figures.alibi import decay
 display(decay.with_function(slopes=slopes, bias=bias))
 
 # %% [markdown]
+# ## The kernel
+# Your bias is a matrix of $H \times T \times T$ numbers that is written to memory only to be read back once. The Triton kernel computes
+# each of them where it is needed, from two positions and a slope. Are they the same numbers? *From formula to kernel* has its code.
+
+# %%
+from posenc.kernels.trial import against, causal_softmax
+
+
+def mine(q, k, v):
+    at = torch.arange(q.shape[-2], device=q.device)
+    return causal_softmax(q, k, v, bias(at, at, slopes(q.shape[1]).to(q.device)).to(q.dtype))
+
+
+_ = against(mine, posenc.make("alibi", num_heads=4))
+
+# %% [markdown]
 # ## Train short, test long
 # Two models, the same but for position: one with nothing (NoPE), one with *your* bias. Both are trained on short windows of
 # Python's documentation. **Predict** before you run: which learns faster? Which one stands a text eight times as long?

@@ -311,7 +311,25 @@ from posenc.figures import rope as figures
 display(figures.rotation_invariance.with_function(rotate=rotate))
 
 # %% [markdown]
-# ## 7. Train
+# ## 7. The kernel
+#
+# On a GPU the rotation is one small program, run for every block of tokens: it computes the angles once, turns all heads by them, and
+# its backward is the same program with the other sign of the sine. Is it your rotation? Guess how large the differences are, and
+# why they are not zero. *From formula to kernel* has its code.
+
+# %%
+from posenc.kernels.trial import against, causal_softmax
+
+
+def mine(q, k, v):
+    at, w = torch.arange(q.shape[-2], device=q.device), inv_freq(q.shape[-1], 10000.0).to(q.device)
+    return causal_softmax(rotate(q, at, w).to(q.dtype), rotate(k, at, w).to(k.dtype), v)
+
+
+_ = against(mine, posenc.make("rope", head_dim=64))
+
+# %% [markdown]
+# ## 8. Train
 #
 # Two small models with the same start and the same batches. **NoPE** has no position; only the causal mask tells it anything about order.
 # The other one turns its queries and keys **by your `rotate`**. Both train on short windows and are tested on longer ones, on the same
@@ -359,7 +377,7 @@ same = settings.lengths == results["lengths"]  # other presets use other lengths
 plot_short_long(results, methods=["nope", "rope"], highlight="rope", own=own if same else None)
 
 # %% [markdown]
-# ## 8. Exercises
+# ## 9. Exercises
 #
 # **Exercise 6** (on paper). The chapter's exercises *One more token*, *Who turns which way*, *A key for distance d* and *A base for a context*. Write your
 # answers here.

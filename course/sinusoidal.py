@@ -245,7 +245,21 @@ from posenc.figures import sinusoidal as figures
 display(figures.one_rotation.with_function(table=table))
 
 # %% [markdown]
-# ## 5. Train
+# ## 5. The kernel
+#
+# The sinusoid is added before attention begins, so no kernel ever sees a position: the one that serves it is that of plain attention.
+# Here tokens with *your* table added go through a textbook softmax, and through the Triton kernel that never holds more than one block
+# of the scores. *From formula to kernel* has its code.
+
+# %%
+from posenc.kernels.trial import against, causal_softmax
+
+_ = against(
+    causal_softmax, posenc.make("sinusoidal"), embed=lambda x: x + table(torch.arange(x.shape[-2]), x.shape[-1])
+)
+
+# %% [markdown]
+# ## 6. Train
 #
 # Two small models with the same start and the same batches. **NoPE** has no position; only the causal mask tells it
 # anything about order. **Sinusoidal** adds the table to its embeddings, at the right volume. Both train on short windows
@@ -307,7 +321,7 @@ same = settings.lengths == results["lengths"]  # other presets use other lengths
 plot_short_long(results, methods=["nope", "sinusoidal"], highlight="sinusoidal", own=own if same else None)
 
 # %% [markdown]
-# ## 6. Exercises
+# ## 7. Exercises
 #
 # **Exercise 4** (in code). The score of query $i$ and key $j$ has four terms:
 #

@@ -28,6 +28,7 @@
 # {{install}}
 
 # %%
+import math
 import os
 import textwrap
 
@@ -236,7 +237,24 @@ interact(
     length=IntSlider(256, min=16, max=512, step=16, continuous_update=False),
 )
 # %% [markdown]
-# ## 5. Train
+# ## 5. The kernel
+#
+# Your `weigh` holds a matrix of $T \times T$ weights. The Triton kernel holds one block of it at a time and carries the log of the
+# rest from block to block. Is it the same stick? And its gradients? *From formula to kernel* has its code.
+
+# %%
+from posenc.kernels.trial import against
+
+
+def mine(q, k, v):
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+    return weigh(scores.float())[0].to(v.dtype) @ v
+
+
+_ = against(mine, posenc.make("stickbreaking"))
+
+# %% [markdown]
+# ## 6. Train
 #
 # Two small models with the same start and the same batches. **NoPE** has no position; only the causal mask tells it
 # anything about order. **Stick-breaking** has no position either, and knows order from the way it asks. Both train on
@@ -302,7 +320,7 @@ same = settings.lengths == results["lengths"]  # other presets use other lengths
 plot_short_long(results, methods=["nope", "stickbreaking"], highlight="stickbreaking", own=own if same else None)
 
 # %% [markdown]
-# ## 6. Exercises
+# ## 7. Exercises
 #
 # **Exercise 4** (the gradient). Derive how each weight of a row moves with each logit,
 # $G_{jk} = \partial A_j / \partial z_k$, and write it down without autograd: a key's own logit raises its share, the logit of a key

@@ -450,6 +450,7 @@ X = {n: torch.randn(1, 4, 8, n) for n in (16, 129)}
 BAD = {
     "float64": ("float64.*served are float32", lambda: attend_all(torch.randn(1, 4, 8, 16, dtype=torch.float64))),
     "head size": ("head size is 129.*1 to 128", lambda: attend_all(X[129])),
+    "grid": ("batch times heads is 70000", lambda: attend_all(torch.empty(70000, 1, 1, 16))),
     "weights": (
         "return_weights=True", lambda: attention(X[16], X[16], X[16], impl="triton", return_weights=True),
     ),
@@ -586,3 +587,23 @@ def test_long_lengths_on_a_gpu(name, dtype):
         error, own = (float((x.double() - c.double()).norm()) for x in (ours, b))
         assert error <= 2 * own + 1e-5 * float(c.double().norm())
     assert peaks[1] <= 2.2 * peaks[0]
+
+
+@pytest.mark.skipif(CUDA, reason="also times on a GPU")
+def test_trial_tells_how_far_a_function_is_from_the_kernel(capsys):
+    from posenc.kernels.trial import against, causal_softmax
+
+    assert against(causal_softmax) < 1e-4
+    out = capsys.readouterr().out
+    assert "Triton's interpreter, float32, 40 tokens" in out and "gradient of k" in out and "nothing to time" in out
+    assert against(lambda q, k, v: causal_softmax(q, k, v) * 1.1) > 1e-2
+    assert against(causal_softmax, posenc.make("alibi", num_heads=4)) > 1e-2
+    assert against(causal_softmax, posenc.make("sinusoidal"), embed=lambda x: x + 1) < 1e-4
+
+
+def test_trial_says_so_without_triton(monkeypatch, capsys):
+    from posenc.kernels import trial
+
+    monkeypatch.setattr(trial, "find_spec", lambda _: None)
+    assert trial.against(trial.causal_softmax) is None
+    assert "Linux only" in capsys.readouterr().out

@@ -1,6 +1,7 @@
 r"""What every kernel shares: tiles loaded with care, the rule of who sees whom, and checks before a launch."""
 
 import os
+from contextlib import nullcontext
 from typing import NamedTuple
 
 import torch
@@ -10,6 +11,7 @@ import triton.language as tl
 from ..errors import UnsupportedError, check_tensor
 from . import DTYPES, MAX_HEAD_DIM, why_not_here
 
+MAX_PROGRAMS = 65535  # along the second and third axis of a CUDA grid
 LOG2E = tl.constexpr(1.4426950408889634)  # exp(x) = exp2(x * LOG2E), and exp2 is what the hardware has
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"  # read where @triton.jit reads it: when kernels are imported
 
@@ -86,6 +88,10 @@ def capability(device):
 def check_here(op, q):
     """Raise UnsupportedError unless the kernels run on q's device and serve its dtype and head size."""
     reason = why_not_here(q.device, q.dtype, q.shape[-1])
+    if reason is None and q.shape[0] * q.shape[1] > MAX_PROGRAMS:
+        reason = (
+            f"batch times heads is {q.shape[0] * q.shape[1]}; served are up to {MAX_PROGRAMS}, a limit of CUDA's grid"
+        )
     if reason is None and q.device.type == "cpu" and not INTERPRETED:
         reason = "the kernels were imported without TRITON_INTERPRET=1: set it before posenc.kernels is imported"
     if reason is not None:
@@ -148,7 +154,9 @@ def rows_first(x, width=None, dtype=None):
 
 
 def launch(kernel, grid, cut, **arguments):
-    """Run a kernel on a grid of programs, with its work cut as the tile says."""
-    kernel[grid](
-        BLOCK_Q=cut.block_q, BLOCK_K=cut.block_k, num_warps=cut.num_warps, num_stages=cut.num_stages, **arguments
-    )
+    """Run a kernel on a grid of programs, on the device of q, with its work cut as the tile says."""
+    device = arguments["q_ptr"].device
+    with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+        kernel[grid](
+            BLOCK_Q=cut.block_q, BLOCK_K=cut.block_k, num_warps=cut.num_warps, num_stages=cut.num_stages, **arguments
+        )

@@ -1,0 +1,83 @@
+r"""A kernel beside a student's own function: the same numbers, and on a GPU their times. The labs' kernel step."""
+
+import math
+import os
+from importlib.util import find_spec
+
+import torch
+
+from ..attention import attention
+from ..encoding import Encoding
+
+HEADS, HEAD_DIM = 4, 64
+
+
+def against(own, encoding=None, *, embed=None, length=40, gpu_length=2048):
+    r"""Print how far the Triton kernel is from your own attention, in output and gradients; on a GPU also how fast.
+
+    Without a GPU the kernel runs in Triton's interpreter, on a few tokens. Without Triton one line says so.
+
+    Arguments:
+        own: your attention, (q [B, H, T, D], k, v) -> [B, H, T, D], causal, on whatever device they are; it is called
+            with 4 heads of size 64.
+        encoding: the `Encoding` that it should equal; None is NoPE.
+        embed: what is done to the tokens [B, H, T, D] before they serve as q, k and v, where the encoding is added.
+        length, gpu_length: tokens to compare, and to time on a GPU.
+    Returns: the largest difference found, or None where the kernel can't run.
+    Errors: UnsupportedError where the kernels don't serve the encoding.
+    """
+    if find_spec("triton") is None:
+        print("Triton is published for Linux only, and is not here: this step is left out.")
+        return None
+    cuda = torch.cuda.is_available()
+    if not cuda:
+        os.environ["TRITON_INTERPRET"] = "1"  # read when a kernel is imported
+    device = torch.device("cuda" if cuda else "cpu")
+    encoding = (Encoding() if encoding is None else encoding).to(device)
+
+    def inputs(batch, tokens, dtype):
+        generator = torch.Generator().manual_seed(0)
+        x = torch.randn(3, batch, HEADS, tokens, HEAD_DIM, generator=generator)
+        x = x if embed is None else torch.stack([embed(part) for part in x])
+        return [part.to(device, dtype).requires_grad_() for part in x]
+
+    q, k, v = inputs(1, length, torch.float32)
+    results = []
+    for function in (own, lambda q, k, v: attention(q, k, v, encoding, impl="triton")):
+        out = function(q, k, v)
+        results.append((out, *torch.autograd.grad(out.square().sum(), (q, k, v))))
+    where = torch.cuda.get_device_name() if cuda else "Triton's interpreter"
+    print(f"{where}, float32, {length} tokens. Largest difference between yours and the kernel:")
+    worst = 0.0
+    for name, mine, kernels in zip(("output", "gradient of q", "gradient of k", "gradient of v"), *results):
+        difference = float((mine - kernels).detach().abs().max())
+        worst = max(worst, difference)
+        print(f"  {name:14} {difference:.1e}  (numbers up to {float(kernels.detach().abs().max()):.1f})")
+    if cuda:
+        _time(own, encoding, inputs(4, gpu_length, torch.float16), where)
+    else:
+        print("No GPU here, so nothing to time: the interpreter says that a kernel is right, not how fast it is.")
+    return worst
+
+
+def _time(own, encoding, inputs, where):
+    from triton.testing import do_bench
+
+    batch, heads, tokens, lanes = inputs[0].shape
+    print(f"{where}, float16, batch {batch}, {heads} heads of {lanes}, {tokens:,} tokens. Median milliseconds:")
+    choices = {
+        "yours": own,
+        "reference": lambda *x: attention(*x, encoding, impl="torch"),
+        "kernel": lambda *x: attention(*x, encoding, impl="triton"),
+    }
+    for name, function in choices.items():
+        forward = do_bench(lambda f=function: f(*inputs), quantiles=[0.5])
+        both = do_bench(lambda f=function: torch.autograd.grad(f(*inputs).sum(), inputs), quantiles=[0.5])
+        print(f"  {name:10} forward {forward:8.2f}   forward and backward {both:8.2f}")
+
+
+def causal_softmax(q, k, v, bias=0.0):
+    r"""Textbook attention, for a lab whose own part is only the bias: softmax(q.k / sqrt(D) + bias) v over the past."""
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1]) + bias
+    future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).triu(1)
+    return scores.masked_fill(future, float("-inf")).softmax(-1) @ v
