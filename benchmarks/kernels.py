@@ -70,11 +70,15 @@ def compiled_flex():
     return torch.compile(flex_attention, dynamic=False)
 
 
+def causal(b, h, i, j):
+    return i >= j
+
+
 @cache
 def causal_blocks(length):
     from torch.nn.attention.flex_attention import create_block_mask
 
-    return create_block_mask(lambda b, h, i, j: i >= j, None, None, length, length, device="cuda")
+    return create_block_mask(causal, None, None, length, length, device="cuda")
 
 
 def flex(alibi, q, k, v):

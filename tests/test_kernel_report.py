@@ -11,7 +11,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+import torch
 
+import posenc
 from posenc import UnsupportedError
 from posenc.experiments import load_results
 from posenc.kernels import report
@@ -171,6 +173,35 @@ def bench():
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@needs_triton
+def test_all_arms_compute_the_same(bench, monkeypatch):
+    """What is raced must be one function: each arm against the reference, in float32 (interpreted without a GPU)."""
+    from torch.nn.attention import flex_attention as flex
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    monkeypatch.setattr(bench, "compiled_flex", lambda: flex.flex_attention)
+    monkeypatch.setattr(
+        bench, "causal_blocks", lambda n: flex.create_block_mask(bench.causal, None, None, n, n, device)
+    )
+    torch.manual_seed(0)
+    q, k, v = torch.randn(3, 2, bench.HEADS, 40, 16, device=device)
+    encodings = {"softmax": None, "ALiBi": bench.alibi(q), "stick-breaking": bench.stick(q), "RoPE": bench.rope(q)}
+    for name, arm in bench.ATTENTION.items():
+        if name.startswith("SDPA"):  # its fused backends take no float32, its plain one stands in
+            arm = functools.partial(bench.sdpa, "MATH")
+        (method,) = [known for known in encodings if known in name] or ["softmax"]
+        expected = posenc.attention(q, k, v, encodings[method], impl="torch")
+        say = functools.partial("{}: {}".format, name)
+        torch.testing.assert_close(arm(q, k, v), expected, rtol=1e-4, atol=1e-5, msg=say)
+
+    at, copies = torch.arange(40, device=device), bench.turn("copy", q, k)()
+    assert torch.equal(copies[0], q) and torch.equal(copies[1], k)
+    for layout in ("interleaved", "half"):
+        for turned, x in zip(bench.turn(f"rotary {layout}", q, k)(), (q, k)):
+            expected = posenc.rope.rotate(x, at, posenc.rope.inv_freq(16).to(device), layout)
+            torch.testing.assert_close(turned, expected, rtol=1e-4, atol=1e-5)
 
 
 def fake(cell):
