@@ -145,6 +145,7 @@ def test_masks_padding_and_positions_of_each_row_of_the_batch(name):
     tensors = problem(37, 50, batch=2)
     generator = torch.Generator().manual_seed(1)
     pos_q = torch.rand(2, 37, generator=generator).cumsum(1) * 5 + 40.25  # floats, different in each row of the batch
+    pos_q = torch.stack((pos_q, pos_q + 1e6), -1)[..., 0]  # every other number in memory
     pos_k = torch.arange(50)[None].repeat(2, 1)
     pos_k[1] -= 7
     valid = torch.ones(2, 1, 1, 50, dtype=torch.bool)

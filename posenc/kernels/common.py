@@ -17,6 +17,12 @@ INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"  # read where @triton.ji
 
 
 @triton.jit
+def head_of(ptr, stride, b, h):
+    """Where the head h of the sequence b begins in a tensor [B, H, T, D]."""
+    return ptr + b * stride[0] + h * stride[1]
+
+
+@triton.jit
 def load_tile(ptr, rows, lanes, stride, length, width):
     """Rows [R] and lanes [L] of a matrix [length, width] as a tile [R, L], with 0 outside of the matrix."""
     inside = (rows < length)[:, None] & (lanes < width)[None, :]
@@ -31,7 +37,37 @@ def store_tile(ptr, tile, rows, lanes, stride, length, width):
 
 
 @triton.jit
-def seen(i, j, queries, keys, mask_ptr, mask_stride, CAUSAL: tl.constexpr, STRICT: tl.constexpr):
+def one_number(ptr, h):
+    """A variant's number for the head h, or 0.0 where it reads none."""
+    return 0.0 if ptr is None else tl.load(ptr + h)
+
+
+@triton.jit
+def column(ptr, bh, i, queries):
+    """A variant's numbers for the queries i of a head, [Q, 1], or 0.0 where it reads none."""
+    return 0.0 if ptr is None else tl.load(ptr + bh * queries + i, mask=i < queries, other=0.0)[:, None]
+
+
+@triton.jit
+def row(ptr, bh, j, keys):
+    """A variant's numbers for the keys j of a head, [1, K], or 0.0 where it reads none."""
+    return 0.0 if ptr is None else tl.load(ptr + bh * keys + j, mask=j < keys, other=0.0)[None, :]
+
+
+@triton.jit
+def distances(q_ptr, k_ptr, b, i, j, q_stride, k_stride, queries, keys, DELTA: tl.constexpr):
+    """pos_q[i] - pos_k[j] in float32, [Q, K], subtracted in the positions' dtype; 0.0 for variants that read none."""
+    if not DELTA:
+        delta = 0.0
+    else:
+        pos_q = tl.load(q_ptr + b * q_stride[0] + i * q_stride[1], mask=i < queries, other=0)
+        pos_k = tl.load(k_ptr + b * k_stride[0] + j * k_stride[1], mask=j < keys, other=0)
+        delta = (pos_q[:, None] - pos_k[None, :]).to(tl.float32)
+    return delta
+
+
+@triton.jit
+def seen(i, j, b, queries, keys, mask_ptr, mask_stride, CAUSAL: tl.constexpr, STRICT: tl.constexpr):
     """Which of the keys j [K] each of the queries i [Q] sees, [Q, K]. STRICT hides a query's own key."""
     ok = (i < queries)[:, None] & (j < keys)[None, :]
     own = i + keys - queries  # the index of each query among the keys
@@ -40,30 +76,49 @@ def seen(i, j, queries, keys, mask_ptr, mask_stride, CAUSAL: tl.constexpr, STRIC
     if STRICT:
         ok &= j[None, :] != own[:, None]
     if mask_ptr is not None:
-        ok &= tl.load(mask_ptr + i[:, None] * mask_stride[2] + j[None, :] * mask_stride[3], mask=ok, other=0) != 0
+        at = b * mask_stride[0] + i[:, None] * mask_stride[2] + j[None, :] * mask_stride[3]
+        ok &= tl.load(mask_ptr + at, mask=ok, other=0) != 0
     return ok
 
 
 @triton.jit
-def load_row(ptr, index, length):
-    """One number for each index [N] of a vector, or 0.0 where there is no vector."""
-    if ptr is None:
-        values = 0.0
-    else:
-        values = tl.load(ptr + index, mask=index < length, other=0.0)
-    return values
+def key_blocks(
+    block, queries, keys, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, CAUSAL: tl.constexpr, STRICT: tl.constexpr,
+    MASK: tl.constexpr,
+):  # fmt: skip
+    """For a block of queries: how many blocks of keys each of them sees whole, how many one of them sees at all."""
+    whole, last = keys // BLOCK_K, (keys + BLOCK_K - 1) // BLOCK_K
+    if CAUSAL:
+        strict: tl.constexpr = 1 if STRICT else 0
+        first_own = block * BLOCK_Q + keys - queries
+        last_own = tl.minimum(block * BLOCK_Q + BLOCK_Q, queries) - 1 + keys - queries
+        whole = tl.maximum(tl.minimum(whole, (first_own + 1 - strict) // BLOCK_K), 0)
+        last = tl.maximum(last_own + 1 - strict + BLOCK_K - 1, 0) // BLOCK_K
+    if MASK or (STRICT and not CAUSAL):
+        whole = 0
+    return whole, last
 
 
 @triton.jit
-def distances(pos_q_ptr, pos_k_ptr, i, j, pos_q_stride, pos_k_stride, queries, keys, DELTA: tl.constexpr):
-    """pos_q[i] - pos_k[j] in float32, [Q, K], subtracted in the positions' dtype; 0.0 for variants that read none."""
-    if not DELTA:
-        delta = 0.0
-    else:
-        pos_q = tl.load(pos_q_ptr + i * pos_q_stride[1], mask=i < queries, other=0)
-        pos_k = tl.load(pos_k_ptr + j * pos_k_stride[1], mask=j < keys, other=0)
-        delta = (pos_q[:, None] - pos_k[None, :]).to(tl.float32)
-    return delta
+def query_rows(
+    block, low, high, queries, keys, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, CAUSAL: tl.constexpr,
+    STRICT: tl.constexpr, MASK: tl.constexpr,
+):  # fmt: skip
+    """For a block of keys, among the queries low to high: the first that sees one of them, the first that sees all.
+
+    Both are starts of blocks of queries; low is one too.
+    """
+    first, whole = low, low
+    if CAUSAL:
+        strict: tl.constexpr = 1 if STRICT else 0
+        first = block * BLOCK_K - (keys - queries) + strict
+        first = tl.maximum(tl.maximum(first, 0) // BLOCK_Q * BLOCK_Q, low)
+        whole = block * BLOCK_K + BLOCK_K - 1 - (keys - queries) + strict
+        whole = (tl.maximum(whole, 0) + BLOCK_Q - 1) // BLOCK_Q * BLOCK_Q
+        whole = tl.minimum(tl.maximum(whole, first), tl.maximum(high, first))
+    if MASK or (STRICT and not CAUSAL):
+        whole = tl.maximum(high, first)
+    return first, whole
 
 
 class Tile(NamedTuple):

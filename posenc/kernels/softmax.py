@@ -17,11 +17,16 @@ from .common import (
     capability,
     check_positions_of,
     check_qkv,
+    column,
     distances,
+    head_of,
+    key_blocks,
     lanes,
     launch,
-    load_row,
     load_tile,
+    one_number,
+    query_rows,
+    row,
     rows_first,
     seen,
     store_tile,
@@ -32,17 +37,31 @@ from .variants import VARIANTS
 
 
 @triton.jit
-def turned(x, index, pos_ptr, pos_stride, length, freq_ptr, pairs, ROWS: tl.constexpr, LANES: tl.constexpr):
+def turned(x, b, index, pos_ptr, pos_stride, length, freq_ptr, pairs, ROWS: tl.constexpr, LANES: tl.constexpr):
     """A tile of q or k [N, D], its pairs of neighboring lanes turned by position; as it is without frequencies."""
     if freq_ptr is not None:
         pair = tl.arange(0, LANES // 2)
-        pos = tl.load(pos_ptr + index * pos_stride[1], mask=index < length, other=0).to(tl.float32)
+        pos = tl.load(pos_ptr + b * pos_stride[0] + index * pos_stride[1], mask=index < length, other=0).to(tl.float32)
         freq = tl.load(freq_ptr + pair, mask=pair < pairs, other=0.0)  # lanes past the last pair turn by 0
         cos, sin = tl.cos(pos[:, None] * freq[None, :]), tl.sin(pos[:, None] * freq[None, :])
         one, two = tl.split(tl.reshape(x.to(tl.float32), [ROWS, LANES // 2, 2]))
         both = tl.join(one * cos - two * sin, one * sin + two * cos)
         x = tl.reshape(both, [ROWS, LANES]).to(x.dtype)
     return x
+
+
+@triton.jit
+def online(m, l, acc, s, v):
+    """Take one more tile into a running softmax: logits s [Q, K], in units of log 2, and values v [K, Dv].
+
+    m [Q] is the largest logit so far, l [Q] the sum of exp2(logit - m), acc [Q, Dv] the sum of exp2(logit - m) v.
+    """
+    new_m = tl.maximum(m, tl.max(s, 1))
+    anchor = tl.where(new_m == float("-inf"), 0.0, new_m)  # a row that has seen nothing yet
+    p = tl.exp2(s - anchor[:, None])
+    shrink = tl.exp2(m - anchor)  # what was summed under the old maximum, under the new one
+    acc = tl.dot(p.to(v.dtype), v, acc * shrink[:, None], input_precision="ieee")
+    return new_m, l * shrink + tl.sum(p, 1), acc
 
 
 @triton.jit
@@ -56,61 +75,39 @@ def forward_kernel(
     """One program: one block of queries of one head, against all blocks of keys that one of them sees."""
     block, bh = tl.program_id(0), tl.program_id(1).to(tl.int64)
     b, h = bh // heads, bh % heads
-    q_ptr += b * q_stride[0] + h * q_stride[1]
-    k_ptr += b * k_stride[0] + h // groups * k_stride[1]
-    v_ptr += b * v_stride[0] + h // groups * v_stride[1]
-    if mask_ptr is not None:
-        mask_ptr += b * mask_stride[0]
-    if pos_q_ptr is not None:
-        pos_q_ptr += b * pos_q_stride[0]
-        pos_k_ptr += b * pos_k_stride[0]
-    if x_ptr is not None:
-        x_ptr += bh * queries
-    if y_ptr is not None:
-        y_ptr += bh * keys
-    a = 0.0 if a_ptr is None else tl.load(a_ptr + h)
+    q_ptr = head_of(q_ptr, q_stride, b, h)
+    k_ptr = head_of(k_ptr, k_stride, b, h // groups)
+    v_ptr = head_of(v_ptr, v_stride, b, h // groups)
+    a = one_number(a_ptr, h)
 
     i = block * BLOCK_Q + tl.arange(0, BLOCK_Q)
     lane, lane_v = tl.arange(0, LANES), tl.arange(0, LANES_V)
     q = load_tile(q_ptr, i, lane, q_stride, queries, width)  # [Q, D]
-    q = turned(q, i, pos_q_ptr, pos_q_stride, queries, freq_ptr, pairs, BLOCK_Q, LANES)
-    x = load_row(x_ptr, i, queries)
-    x = x if x_ptr is None else x[:, None]
-    m = tl.full([BLOCK_Q], float("-inf"), tl.float32)  # the largest logit so far, in units of log 2
-    l = tl.zeros([BLOCK_Q], tl.float32)  # sum of exp(logit - m) so far
-    acc = tl.zeros([BLOCK_Q, LANES_V], tl.float32)  # sum of exp(logit - m) v so far
+    q = turned(q, b, i, pos_q_ptr, pos_q_stride, queries, freq_ptr, pairs, BLOCK_Q, LANES)
+    x = column(x_ptr, bh, i, queries)
+    m = tl.full([BLOCK_Q], float("-inf"), tl.float32)
+    l = tl.zeros([BLOCK_Q], tl.float32)
+    acc = tl.zeros([BLOCK_Q, LANES_V], tl.float32)
 
-    whole, last = keys // BLOCK_K * BLOCK_K, keys  # keys that all rows see in whole blocks; keys that any row sees
-    if CAUSAL:
-        first_own = block * BLOCK_Q + keys - queries
-        whole = tl.maximum(tl.minimum(whole, (first_own + 1) // BLOCK_K * BLOCK_K), 0)
-        last = tl.minimum(last, tl.minimum(block * BLOCK_Q + BLOCK_Q, queries) + keys - queries)
-    if mask_ptr is not None:
-        whole = 0
-    for MASKED in tl.static_range(2):  # first the blocks that need no mask, then the others
-        for start in range(whole if MASKED else 0, last if MASKED else whole, BLOCK_K):
-            j = start + tl.arange(0, BLOCK_K)
+    whole, last = key_blocks(block, queries, keys, BLOCK_Q, BLOCK_K, CAUSAL, False, mask_ptr is not None)
+    for MASKED in tl.static_range(2):  # first the blocks of keys that need no mask, then the others
+        for n in range(whole if MASKED else 0, last if MASKED else whole):
+            j = n * BLOCK_K + tl.arange(0, BLOCK_K)
             k = load_tile(k_ptr, j, lane, k_stride, keys, width)  # [K, D]
-            k = turned(k, j, pos_k_ptr, pos_k_stride, keys, freq_ptr, pairs, BLOCK_K, LANES)
             v = load_tile(v_ptr, j, lane_v, v_stride, keys, width_v)  # [K, Dv]
+            k = turned(k, b, j, pos_k_ptr, pos_k_stride, keys, freq_ptr, pairs, BLOCK_K, LANES)
             s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale  # [Q, K]
-            delta = distances(pos_q_ptr, pos_k_ptr, i, j, pos_q_stride, pos_k_stride, queries, keys, DELTA)
-            y = load_row(y_ptr, j, keys)
-            s = SCORE(s, delta, a, x, y if y_ptr is None else y[None, :]) * LOG2E
+            delta = distances(pos_q_ptr, pos_k_ptr, b, i, j, pos_q_stride, pos_k_stride, queries, keys, DELTA)
+            s = SCORE(s, delta, a, x, row(y_ptr, bh, j, keys)) * LOG2E
             if MASKED:
-                s = tl.where(seen(i, j, queries, keys, mask_ptr, mask_stride, CAUSAL, False), s, float("-inf"))
-            new_m = tl.maximum(m, tl.max(s, 1))
-            anchor = tl.where(new_m == float("-inf"), 0.0, new_m)  # a row that has seen nothing yet
-            p = tl.exp2(s - anchor[:, None])
-            shrink = tl.exp2(m - anchor)  # what was summed under the old maximum, under the new one
-            l = l * shrink + tl.sum(p, 1)
-            acc = tl.dot(p.to(v.dtype), v, acc * shrink[:, None], input_precision="ieee")
-            m = new_m
+                ok = seen(i, j, b, queries, keys, mask_ptr, mask_stride, CAUSAL, False)
+                s = tl.where(ok, s, float("-inf"))
+            m, l, acc = online(m, l, acc, s, v)
 
     empty = l == 0.0
     l = tl.where(empty, 1.0, l)
     out = acc / l[:, None]
-    store_tile(out_ptr + b * out_stride[0] + h * out_stride[1], out, i, lane_v, out_stride, queries, width_v)
+    store_tile(head_of(out_ptr, out_stride, b, h), out, i, lane_v, out_stride, queries, width_v)
     lse = tl.where(empty, float("inf"), m + tl.log2(l))  # inf makes every weight of an empty row 0 in the backward
     tl.store(lse_ptr + bh * queries + i, lse, mask=i < queries)
 
@@ -132,21 +129,12 @@ def backward_q_kernel(
     """
     block, bh = tl.program_id(0), tl.program_id(1).to(tl.int64)
     b, h = bh // heads, bh % heads
-    q_ptr += b * q_stride[0] + h * q_stride[1]
-    k_ptr += b * k_stride[0] + h // groups * k_stride[1]
-    v_ptr += b * v_stride[0] + h // groups * v_stride[1]
-    out_ptr += b * out_stride[0] + h * out_stride[1]
-    dout_ptr += b * dout_stride[0] + h * dout_stride[1]
-    if mask_ptr is not None:
-        mask_ptr += b * mask_stride[0]
-    if pos_q_ptr is not None:
-        pos_q_ptr += b * pos_q_stride[0]
-        pos_k_ptr += b * pos_k_stride[0]
-    if x_ptr is not None:
-        x_ptr += bh * queries
-    if y_ptr is not None:
-        y_ptr += bh * keys
-    a = 0.0 if a_ptr is None else tl.load(a_ptr + h)
+    q_ptr = head_of(q_ptr, q_stride, b, h)
+    k_ptr = head_of(k_ptr, k_stride, b, h // groups)
+    v_ptr = head_of(v_ptr, v_stride, b, h // groups)
+    out_ptr = head_of(out_ptr, out_stride, b, h)
+    dout_ptr = head_of(dout_ptr, dout_stride, b, h)
+    a = one_number(a_ptr, h)
 
     i = block * BLOCK_Q + tl.arange(0, BLOCK_Q)
     lane, lane_v = tl.arange(0, LANES), tl.arange(0, LANES_V)
@@ -156,31 +144,23 @@ def backward_q_kernel(
     dot = tl.sum(out.to(tl.float32) * dout.to(tl.float32), 1)
     excess = tl.zeros([BLOCK_Q], tl.float32)  # by how much dot is too small
     lse = tl.load(lse_ptr + bh * queries + i, mask=i < queries, other=float("inf"))
-    x = load_row(x_ptr, i, queries)
-    x = x if x_ptr is None else x[:, None]
+    x = column(x_ptr, bh, i, queries)
     dq = tl.zeros([BLOCK_Q, LANES], tl.float32)
     da, da_excess = tl.zeros([BLOCK_Q], tl.float32), tl.zeros([BLOCK_Q], tl.float32)
     dx, dx_excess = tl.zeros([BLOCK_Q], tl.float32), tl.zeros([BLOCK_Q], tl.float32)
 
-    whole, last = keys // BLOCK_K * BLOCK_K, keys
-    if CAUSAL:
-        first_own = block * BLOCK_Q + keys - queries
-        whole = tl.maximum(tl.minimum(whole, (first_own + 1) // BLOCK_K * BLOCK_K), 0)
-        last = tl.minimum(last, tl.minimum(block * BLOCK_Q + BLOCK_Q, queries) + keys - queries)
-    if mask_ptr is not None:
-        whole = 0
+    whole, last = key_blocks(block, queries, keys, BLOCK_Q, BLOCK_K, CAUSAL, False, mask_ptr is not None)
     for MASKED in tl.static_range(2):
-        for start in range(whole if MASKED else 0, last if MASKED else whole, BLOCK_K):
-            j = start + tl.arange(0, BLOCK_K)
+        for n in range(whole if MASKED else 0, last if MASKED else whole):
+            j = n * BLOCK_K + tl.arange(0, BLOCK_K)
             k = load_tile(k_ptr, j, lane, k_stride, keys, width)
             v = load_tile(v_ptr, j, lane_v, v_stride, keys, width_v)
             s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
-            delta = distances(pos_q_ptr, pos_k_ptr, i, j, pos_q_stride, pos_k_stride, queries, keys, DELTA)
-            y = load_row(y_ptr, j, keys)
-            y = y if y_ptr is None else y[None, :]
+            delta = distances(pos_q_ptr, pos_k_ptr, b, i, j, pos_q_stride, pos_k_stride, queries, keys, DELTA)
+            y = row(y_ptr, bh, j, keys)
             p = tl.exp2(SCORE(s, delta, a, x, y) * LOG2E - lse[:, None])  # the weights, as they were forward
             if MASKED:
-                p = tl.where(seen(i, j, queries, keys, mask_ptr, mask_stride, CAUSAL, False), p, 0.0)
+                p = tl.where(seen(i, j, b, queries, keys, mask_ptr, mask_stride, CAUSAL, False), p, 0.0)
             d = p * (tl.dot(dout, tl.trans(v), input_precision="ieee") - dot[:, None])
             excess += tl.sum(d, 1)
             ds, da_tile, dx_tile, _ = GRAD(d, s, delta, a, x, y)
@@ -193,7 +173,7 @@ def backward_q_kernel(
                 dx_excess += tl.sum(dx_unit, 1)
             dq = tl.dot(ds.to(k.dtype), k, dq, input_precision="ieee")
 
-    store_tile(dq_ptr + b * dq_stride[0] + h * dq_stride[1], dq * scale, i, lane, dq_stride, queries, width)
+    store_tile(head_of(dq_ptr, dq_stride, b, h), dq * scale, i, lane, dq_stride, queries, width)
     tl.store(dot_ptr + bh * queries + i, dot + excess, mask=i < queries)
     if da_ptr is not None:
         da = tl.sum(da - excess * da_excess, 0)
@@ -212,15 +192,10 @@ def backward_kv_kernel(
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, LANES: tl.constexpr, LANES_V: tl.constexpr,
 ):  # fmt: skip
     """One program: the gradients of one block of keys and values, over all heads of queries that share them."""
-    block, bh = tl.program_id(0), tl.program_id(1).to(tl.int64)
-    b, kv_head = bh // (heads // groups), bh % (heads // groups)
-    k_ptr += b * k_stride[0] + kv_head * k_stride[1]
-    v_ptr += b * v_stride[0] + kv_head * v_stride[1]
-    if mask_ptr is not None:
-        mask_ptr += b * mask_stride[0]
-    if pos_q_ptr is not None:
-        pos_q_ptr += b * pos_q_stride[0]
-        pos_k_ptr += b * pos_k_stride[0]
+    block, pair = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    b, kv_head = pair // (heads // groups), pair % (heads // groups)
+    k_ptr = head_of(k_ptr, k_stride, b, kv_head)
+    v_ptr = head_of(v_ptr, v_stride, b, kv_head)
 
     j = block * BLOCK_K + tl.arange(0, BLOCK_K)
     lane, lane_v = tl.arange(0, LANES), tl.arange(0, LANES_V)
@@ -229,36 +204,25 @@ def backward_kv_kernel(
     dk = tl.zeros([BLOCK_K, LANES], tl.float32)
     dv = tl.zeros([BLOCK_K, LANES_V], tl.float32)
 
-    first, whole = 0, 0  # the first query that sees one of these keys; from `whole` on, queries see them all
-    if CAUSAL:
-        first = tl.maximum(block * BLOCK_K - (keys - queries), 0) // BLOCK_Q * BLOCK_Q
-        whole = tl.maximum(block * BLOCK_K + BLOCK_K - 1 - (keys - queries), 0)
-        whole = tl.minimum((whole + BLOCK_Q - 1) // BLOCK_Q * BLOCK_Q, queries)
-    if mask_ptr is not None:
-        whole = queries
+    first, whole = query_rows(block, 0, queries, queries, keys, BLOCK_Q, BLOCK_K, CAUSAL, False, mask_ptr is not None)
     for group in range(groups):
         h = kv_head * groups + group
-        row = b * heads + h
-        a = 0.0 if a_ptr is None else tl.load(a_ptr + h)
-        y = load_row(None if y_ptr is None else y_ptr + row * keys, j, keys)
-        y = y if y_ptr is None else y[None, :]
+        bh = b * heads + h
+        a, y = one_number(a_ptr, h), row(y_ptr, bh, j, keys)
         dy = tl.zeros([BLOCK_K], tl.float32)
-        for MASKED in tl.static_range(2):
-            for start in range(first if MASKED else whole, whole if MASKED else queries, BLOCK_Q):
+        for WHOLE in tl.static_range(2):  # first the blocks of queries that need a mask, then the others
+            for start in range(whole if WHOLE else first, queries if WHOLE else whole, BLOCK_Q):
                 i = start + tl.arange(0, BLOCK_Q)
-                q = load_tile(q_ptr + b * q_stride[0] + h * q_stride[1], i, lane, q_stride, queries, width)
-                dout = load_tile(
-                    dout_ptr + b * dout_stride[0] + h * dout_stride[1], i, lane_v, dout_stride, queries, width_v
-                )
-                lse = tl.load(lse_ptr + row * queries + i, mask=i < queries, other=float("inf"))
-                dot = tl.load(dot_ptr + row * queries + i, mask=i < queries, other=0.0)
-                x = load_row(None if x_ptr is None else x_ptr + row * queries, i, queries)
-                x = x if x_ptr is None else x[:, None]
+                q = load_tile(head_of(q_ptr, q_stride, b, h), i, lane, q_stride, queries, width)
+                dout = load_tile(head_of(dout_ptr, dout_stride, b, h), i, lane_v, dout_stride, queries, width_v)
+                lse = tl.load(lse_ptr + bh * queries + i, mask=i < queries, other=float("inf"))  # p = 0 past the end
+                dot = tl.load(dot_ptr + bh * queries + i, mask=i < queries, other=0.0)
                 s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
-                delta = distances(pos_q_ptr, pos_k_ptr, i, j, pos_q_stride, pos_k_stride, queries, keys, DELTA)
-                p = tl.exp2(SCORE(s, delta, a, x, y) * LOG2E - lse[:, None])  # rows past the end: lse is inf, p is 0
-                if MASKED:
-                    p = tl.where(seen(i, j, queries, keys, mask_ptr, mask_stride, CAUSAL, False), p, 0.0)
+                delta = distances(pos_q_ptr, pos_k_ptr, b, i, j, pos_q_stride, pos_k_stride, queries, keys, DELTA)
+                x = column(x_ptr, bh, i, queries)
+                p = tl.exp2(SCORE(s, delta, a, x, y) * LOG2E - lse[:, None])
+                if not WHOLE:
+                    p = tl.where(seen(i, j, b, queries, keys, mask_ptr, mask_stride, CAUSAL, False), p, 0.0)
                 dv = tl.dot(tl.trans(p.to(dout.dtype)), dout, dv, input_precision="ieee")
                 d = p * (tl.dot(dout, tl.trans(v), input_precision="ieee") - dot[:, None])
                 ds, _, _, dy_tile = GRAD(d, s, delta, a, x, y)
@@ -266,10 +230,10 @@ def backward_kv_kernel(
                     dy += tl.sum(dy_tile, 0)
                 dk = tl.dot(tl.trans(ds.to(q.dtype)), q, dk, input_precision="ieee")
         if dy_ptr is not None:
-            tl.store(dy_ptr + row * keys + j, dy, mask=j < keys)
+            tl.store(dy_ptr + bh * keys + j, dy, mask=j < keys)
 
-    store_tile(dk_ptr + b * dk_stride[0] + kv_head * dk_stride[1], dk * scale, j, lane, dk_stride, keys, width)
-    store_tile(dv_ptr + b * dv_stride[0] + kv_head * dv_stride[1], dv, j, lane_v, dv_stride, keys, width_v)
+    store_tile(head_of(dk_ptr, dk_stride, b, kv_head), dk * scale, j, lane, dk_stride, keys, width)
+    store_tile(head_of(dv_ptr, dv_stride, b, kv_head), dv, j, lane_v, dv_stride, keys, width_v)
 
 
 def tiles(major_minor, dtype, width, turned=False):

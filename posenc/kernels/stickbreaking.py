@@ -11,10 +11,15 @@ from ..errors import check_bool, check_choice
 from .common import (
     Tile,
     capability,
+    column,
     distances,
+    head_of,
+    key_blocks,
     launch,
-    load_row,
     load_tile,
+    one_number,
+    query_rows,
+    row,
     rows_first,
     seen,
     store_tile,
@@ -63,21 +68,6 @@ def grad_logits(weights, log_beta, log_keep, visible, dweights, after):
 
 
 @triton.jit
-def blocks_seen(block, queries, keys, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, CAUSAL: tl.constexpr,
-                STRICT: tl.constexpr, MASK: tl.constexpr):  # fmt: skip
-    """(blocks of keys that each query of the block sees whole, blocks that one of them sees), counted from key 0."""
-    whole, last = keys // BLOCK_K, (keys + BLOCK_K - 1) // BLOCK_K
-    if CAUSAL:
-        first_own = block * BLOCK_Q + keys - queries
-        last_own = tl.minimum(block * BLOCK_Q + BLOCK_Q, queries) - 1 + keys - queries
-        whole = tl.maximum(tl.minimum(whole, (first_own + (0 if STRICT else 1)) // BLOCK_K), 0)
-        last = tl.maximum(last_own + (0 if STRICT else 1) + BLOCK_K - 1, 0) // BLOCK_K
-    if MASK or (STRICT and not CAUSAL):
-        whole = 0
-    return whole, last
-
-
-@triton.jit
 def forward_kernel(
     q_ptr, k_ptr, v_ptr, out_ptr, rest_ptr, mask_ptr, pos_q_ptr, pos_k_ptr, a_ptr, x_ptr, y_ptr,
     q_stride, k_stride, v_stride, out_stride, mask_stride, pos_q_stride, pos_k_stride,
@@ -92,29 +82,19 @@ def forward_kernel(
     """
     block, bh = tl.program_id(0), tl.program_id(1).to(tl.int64)
     b, h = bh // heads, bh % heads
-    q_ptr += b * q_stride[0] + h * q_stride[1]
-    k_ptr += b * k_stride[0] + h // groups * k_stride[1]
-    v_ptr += b * v_stride[0] + h // groups * v_stride[1]
-    if mask_ptr is not None:
-        mask_ptr += b * mask_stride[0]
-    if pos_q_ptr is not None:
-        pos_q_ptr += b * pos_q_stride[0]
-        pos_k_ptr += b * pos_k_stride[0]
-    if x_ptr is not None:
-        x_ptr += bh * queries
-    if y_ptr is not None:
-        y_ptr += bh * keys
-    a = 0.0 if a_ptr is None else tl.load(a_ptr + h)
+    q_ptr = head_of(q_ptr, q_stride, b, h)
+    k_ptr = head_of(k_ptr, k_stride, b, h // groups)
+    v_ptr = head_of(v_ptr, v_stride, b, h // groups)
+    a = one_number(a_ptr, h)
 
     i = block * BLOCK_Q + tl.arange(0, BLOCK_Q)
     lane, lane_v = tl.arange(0, LANES), tl.arange(0, LANES_V)
     q = load_tile(q_ptr, i, lane, q_stride, queries, width)  # [Q, D]
-    x = load_row(x_ptr, i, queries)
-    x = x if x_ptr is None else x[:, None]
+    x = column(x_ptr, bh, i, queries)
     carry = tl.zeros([BLOCK_Q], tl.float32)  # log of the stick that is left
     acc = tl.zeros([BLOCK_Q, LANES_V], tl.float32)
 
-    whole, last = blocks_seen(block, queries, keys, BLOCK_Q, BLOCK_K, CAUSAL, STRICT, mask_ptr is not None)
+    whole, last = key_blocks(block, queries, keys, BLOCK_Q, BLOCK_K, CAUSAL, STRICT, mask_ptr is not None)
     for stage in tl.static_range(2):  # along the stick; the blocks that need a mask are those of the largest index
         low, high = whole if (stage == 0) == RECENT else 0, last if (stage == 0) == RECENT else whole
         for n in range(0, high - low):
@@ -123,17 +103,16 @@ def forward_kernel(
             k = load_tile(k_ptr, j, lane, k_stride, keys, width)  # [K, D]
             v = load_tile(v_ptr, j, lane_v, v_stride, keys, width_v)  # [K, Dv]
             s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale  # [Q, K]
-            delta = distances(pos_q_ptr, pos_k_ptr, i, j, pos_q_stride, pos_k_stride, queries, keys, DELTA)
-            y = load_row(y_ptr, j, keys)
-            z = SCORE(s, delta, a, x, y if y_ptr is None else y[None, :])
+            delta = distances(pos_q_ptr, pos_k_ptr, b, i, j, pos_q_stride, pos_k_stride, queries, keys, DELTA)
+            z = SCORE(s, delta, a, x, row(y_ptr, bh, j, keys))
             visible = tl.full([BLOCK_Q, BLOCK_K], True, tl.int1)
             if (stage == 0) == RECENT:
-                visible = seen(i, j, queries, keys, mask_ptr, mask_stride, CAUSAL, STRICT)
+                visible = seen(i, j, b, queries, keys, mask_ptr, mask_stride, CAUSAL, STRICT)
             weights, _, _, kept = pieces(z, visible, carry)
             carry += kept
             acc = tl.dot(weights.to(v.dtype), v, acc, input_precision="ieee")
 
-    store_tile(out_ptr + b * out_stride[0] + h * out_stride[1], acc, i, lane_v, out_stride, queries, width_v)
+    store_tile(head_of(out_ptr, out_stride, b, h), acc, i, lane_v, out_stride, queries, width_v)
     tl.store(rest_ptr + bh * queries + i, tl.exp(carry), mask=i < queries)
 
 
@@ -155,35 +134,25 @@ def backward_q_kernel(
     """
     block, bh = first_block + tl.program_id(0), tl.program_id(1).to(tl.int64)
     b, h = bh // heads, bh % heads
-    q_ptr += b * q_stride[0] + h * q_stride[1]
-    k_ptr += b * k_stride[0] + h // groups * k_stride[1]
-    v_ptr += b * v_stride[0] + h // groups * v_stride[1]
-    dout_ptr += b * dout_stride[0] + h * dout_stride[1]
-    if mask_ptr is not None:
-        mask_ptr += b * mask_stride[0]
-    if pos_q_ptr is not None:
-        pos_q_ptr += b * pos_q_stride[0]
-        pos_k_ptr += b * pos_k_stride[0]
-    if x_ptr is not None:
-        x_ptr += bh * queries
-    if y_ptr is not None:
-        y_ptr += bh * keys
-    a = 0.0 if a_ptr is None else tl.load(a_ptr + h)
+    q_ptr = head_of(q_ptr, q_stride, b, h)
+    k_ptr = head_of(k_ptr, k_stride, b, h // groups)
+    v_ptr = head_of(v_ptr, v_stride, b, h // groups)
+    dout_ptr = head_of(dout_ptr, dout_stride, b, h)
+    a = one_number(a_ptr, h)
 
     i = block * BLOCK_Q + tl.arange(0, BLOCK_Q)
     rows = tl.num_programs(0) * BLOCK_Q
-    row = tl.program_id(0) * BLOCK_Q + tl.arange(0, BLOCK_Q)  # the queries' places in the slice
-    key_blocks = (keys + BLOCK_K - 1) // BLOCK_K
-    before_ptr += bh * key_blocks * rows
-    after_ptr += bh * key_blocks * rows
+    place = tl.program_id(0) * BLOCK_Q + tl.arange(0, BLOCK_Q)  # of the queries in the slice
+    count = (keys + BLOCK_K - 1) // BLOCK_K  # blocks of keys
+    before_ptr += bh * count * rows
+    after_ptr += bh * count * rows
     lane, lane_v = tl.arange(0, LANES), tl.arange(0, LANES_V)
     q = load_tile(q_ptr, i, lane, q_stride, queries, width)
     dout = load_tile(dout_ptr, i, lane_v, dout_stride, queries, width_v)
-    x = load_row(x_ptr, i, queries)
-    x = x if x_ptr is None else x[:, None]
+    x = column(x_ptr, bh, i, queries)
     carry = tl.zeros([BLOCK_Q], tl.float32)
 
-    whole, last = blocks_seen(block, queries, keys, BLOCK_Q, BLOCK_K, CAUSAL, STRICT, mask_ptr is not None)
+    whole, last = key_blocks(block, queries, keys, BLOCK_Q, BLOCK_K, CAUSAL, STRICT, mask_ptr is not None)
     for stage in tl.static_range(2):
         low, high = whole if (stage == 0) == RECENT else 0, last if (stage == 0) == RECENT else whole
         for n in range(0, high - low):
@@ -191,13 +160,12 @@ def backward_q_kernel(
             j = key_block * BLOCK_K + (BLOCK_K - 1 - tl.arange(0, BLOCK_K) if RECENT else tl.arange(0, BLOCK_K))
             k = load_tile(k_ptr, j, lane, k_stride, keys, width)
             s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
-            delta = distances(pos_q_ptr, pos_k_ptr, i, j, pos_q_stride, pos_k_stride, queries, keys, DELTA)
-            y = load_row(y_ptr, j, keys)
-            z = SCORE(s, delta, a, x, y if y_ptr is None else y[None, :])
+            delta = distances(pos_q_ptr, pos_k_ptr, b, i, j, pos_q_stride, pos_k_stride, queries, keys, DELTA)
+            z = SCORE(s, delta, a, x, row(y_ptr, bh, j, keys))
             visible = tl.full([BLOCK_Q, BLOCK_K], True, tl.int1)
             if (stage == 0) == RECENT:
-                visible = seen(i, j, queries, keys, mask_ptr, mask_stride, CAUSAL, STRICT)
-            tl.store(before_ptr + key_block * rows + row, carry)
+                visible = seen(i, j, b, queries, keys, mask_ptr, mask_stride, CAUSAL, STRICT)
+            tl.store(before_ptr + key_block * rows + place, carry)
             _, _, _, kept = pieces(z, visible, carry)
             carry += kept
 
@@ -214,15 +182,14 @@ def backward_q_kernel(
             k = load_tile(k_ptr, j, lane, k_stride, keys, width)
             v = load_tile(v_ptr, j, lane_v, v_stride, keys, width_v)
             s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
-            delta = distances(pos_q_ptr, pos_k_ptr, i, j, pos_q_stride, pos_k_stride, queries, keys, DELTA)
-            y = load_row(y_ptr, j, keys)
-            y = y if y_ptr is None else y[None, :]
+            delta = distances(pos_q_ptr, pos_k_ptr, b, i, j, pos_q_stride, pos_k_stride, queries, keys, DELTA)
+            y = row(y_ptr, bh, j, keys)
             z = SCORE(s, delta, a, x, y)
             visible = tl.full([BLOCK_Q, BLOCK_K], True, tl.int1)
             if (stage == 1) == RECENT:
-                visible = seen(i, j, queries, keys, mask_ptr, mask_stride, CAUSAL, STRICT)
-            tl.store(after_ptr + key_block * rows + row, after)
-            weights, log_beta, log_keep, _ = pieces(z, visible, tl.load(before_ptr + key_block * rows + row))
+                visible = seen(i, j, b, queries, keys, mask_ptr, mask_stride, CAUSAL, STRICT)
+            tl.store(after_ptr + key_block * rows + place, after)
+            weights, log_beta, log_keep, _ = pieces(z, visible, tl.load(before_ptr + key_block * rows + place))
             dweights = tl.dot(dout, tl.trans(v), input_precision="ieee")
             dz, flow = grad_logits(weights, log_beta, log_keep, visible, dweights, after)
             after += flow
@@ -233,7 +200,7 @@ def backward_q_kernel(
                 dx += tl.sum(dx_tile, 1)
             dq = tl.dot(ds.to(k.dtype), k, dq, input_precision="ieee")
 
-    store_tile(dq_ptr + b * dq_stride[0] + h * dq_stride[1], dq * scale, i, lane, dq_stride, queries, width)
+    store_tile(head_of(dq_ptr, dq_stride, b, h), dq * scale, i, lane, dq_stride, queries, width)
     if da_ptr is not None:
         blocks = (queries + BLOCK_Q - 1) // BLOCK_Q
         tl.store(da_ptr + bh * blocks + block, tl.sum(da, 0))
@@ -255,17 +222,12 @@ def backward_kv_kernel(
 
     The slices follow one another and a block of keys belongs to one program, so the sums have one order.
     """
-    block, bh = tl.program_id(0), tl.program_id(1).to(tl.int64)
-    b, kv_head = bh // (heads // groups), bh % (heads // groups)
-    k_ptr += b * k_stride[0] + kv_head * k_stride[1]
-    v_ptr += b * v_stride[0] + kv_head * v_stride[1]
-    dk_ptr += b * dk_stride[0] + kv_head * dk_stride[1]
-    dv_ptr += b * dv_stride[0] + kv_head * dv_stride[1]
-    if mask_ptr is not None:
-        mask_ptr += b * mask_stride[0]
-    if pos_q_ptr is not None:
-        pos_q_ptr += b * pos_q_stride[0]
-        pos_k_ptr += b * pos_k_stride[0]
+    block, pair = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    b, kv_head = pair // (heads // groups), pair % (heads // groups)
+    k_ptr = head_of(k_ptr, k_stride, b, kv_head)
+    v_ptr = head_of(v_ptr, v_stride, b, kv_head)
+    dk_ptr = head_of(dk_ptr, dk_stride, b, kv_head)
+    dv_ptr = head_of(dv_ptr, dv_stride, b, kv_head)
 
     j = block * BLOCK_K + (BLOCK_K - 1 - tl.arange(0, BLOCK_K) if RECENT else tl.arange(0, BLOCK_K))
     lane, lane_v = tl.arange(0, LANES), tl.arange(0, LANES_V)
@@ -275,41 +237,30 @@ def backward_kv_kernel(
     dv = tl.zeros([BLOCK_K, LANES_V], tl.float32)
 
     end = tl.minimum(first_row + rows, queries)
-    first, whole = first_row, first_row  # the first query that sees one of the keys; the first that sees them all
-    if CAUSAL:
-        first = block * BLOCK_K - (keys - queries) + (1 if STRICT else 0)
-        first = tl.maximum(tl.maximum(first, 0) // BLOCK_Q * BLOCK_Q, first_row)
-        whole = block * BLOCK_K + BLOCK_K - 1 - (keys - queries) + (1 if STRICT else 0)
-        whole = (tl.maximum(whole, 0) + BLOCK_Q - 1) // BLOCK_Q * BLOCK_Q
-        whole = tl.minimum(tl.maximum(whole, first), tl.maximum(end, first))
-    if mask_ptr is not None or (STRICT and not CAUSAL):
-        whole = tl.maximum(end, first)
-    key_blocks = (keys + BLOCK_K - 1) // BLOCK_K
+    first, whole = query_rows(
+        block, first_row, end, queries, keys, BLOCK_Q, BLOCK_K, CAUSAL, STRICT, mask_ptr is not None
+    )
+    count = (keys + BLOCK_K - 1) // BLOCK_K  # blocks of keys
     for group in range(groups):
         h = kv_head * groups + group
-        bh_q = b * heads + h
-        a = 0.0 if a_ptr is None else tl.load(a_ptr + h)
-        y = load_row(None if y_ptr is None else y_ptr + bh_q * keys, j, keys)
-        y = y if y_ptr is None else y[None, :]
+        bh = b * heads + h
+        a, y = one_number(a_ptr, h), row(y_ptr, bh, j, keys)
         dy = tl.zeros([BLOCK_K], tl.float32)
-        for MASKED in tl.static_range(2):
-            for start in range(first if MASKED else whole, whole if MASKED else end, BLOCK_Q):
+        for WHOLE in tl.static_range(2):  # first the blocks of queries that need a mask, then the others
+            for start in range(whole if WHOLE else first, end if WHOLE else whole, BLOCK_Q):
                 i = start + tl.arange(0, BLOCK_Q)
-                q = load_tile(q_ptr + b * q_stride[0] + h * q_stride[1], i, lane, q_stride, queries, width)
-                dout = load_tile(
-                    dout_ptr + b * dout_stride[0] + h * dout_stride[1], i, lane_v, dout_stride, queries, width_v
-                )
-                at = (bh_q * key_blocks + block) * rows + i - first_row
+                q = load_tile(head_of(q_ptr, q_stride, b, h), i, lane, q_stride, queries, width)
+                dout = load_tile(head_of(dout_ptr, dout_stride, b, h), i, lane_v, dout_stride, queries, width_v)
+                at = (bh * count + block) * rows + i - first_row
                 before = tl.load(before_ptr + at, mask=i < queries, other=0.0)
                 after = tl.load(after_ptr + at, mask=i < queries, other=0.0)
-                x = load_row(None if x_ptr is None else x_ptr + bh_q * queries, i, queries)
-                x = x if x_ptr is None else x[:, None]
+                x = column(x_ptr, bh, i, queries)
                 s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
-                delta = distances(pos_q_ptr, pos_k_ptr, i, j, pos_q_stride, pos_k_stride, queries, keys, DELTA)
+                delta = distances(pos_q_ptr, pos_k_ptr, b, i, j, pos_q_stride, pos_k_stride, queries, keys, DELTA)
                 z = SCORE(s, delta, a, x, y)
                 visible = tl.full([BLOCK_Q, BLOCK_K], True, tl.int1)
-                if MASKED:
-                    visible = seen(i, j, queries, keys, mask_ptr, mask_stride, CAUSAL, STRICT)
+                if not WHOLE:
+                    visible = seen(i, j, b, queries, keys, mask_ptr, mask_stride, CAUSAL, STRICT)
                 weights, log_beta, log_keep, _ = pieces(z, visible, before)
                 dv = tl.dot(tl.trans(weights.to(dout.dtype)), dout, dv, input_precision="ieee")
                 dweights = tl.dot(dout, tl.trans(v), input_precision="ieee")
@@ -319,7 +270,7 @@ def backward_kv_kernel(
                     dy += tl.sum(dy_tile, 0)
                 dk = tl.dot(tl.trans(ds.to(q.dtype)), q, dk, input_precision="ieee")
         if dy_ptr is not None:
-            at = dy_ptr + bh_q * keys + j
+            at = dy_ptr + bh * keys + j
             tl.store(at, dy + tl.load(at, mask=j < keys, other=0.0), mask=j < keys)
 
     dk = dk * scale + load_tile(dk_ptr, j, lane, dk_stride, keys, width)

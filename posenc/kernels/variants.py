@@ -10,7 +10,9 @@ s [Q, K] are the scaled products q.k, delta [Q, K] the distance pos_q - pos_k, a
 for each query, y [1, K] one for each key, all float32; d is the gradient that reaches the logits. da, dx and dy are
 what each entry of the tile adds to the gradient of a, x and y: the kernels sum them over the tile, its rows and its
 columns.
-What a variant does not read is 0.0, and what it returns for that is not looked at.
+What a variant does not read is 0.0, and what it returns for that is not looked at. Both functions are called for hidden
+pairs of a tile too (keys in the future, past the end) and must be finite there: 0 times infinity is not 0. grad must be
+linear in d.
 """
 
 from typing import NamedTuple
