@@ -95,6 +95,16 @@ def test_the_table_shows_what_a_gpu_gets(rows):
         report.select(rows, gpu="T4")
 
 
+def test_the_overview_counts(rows):
+    head, line, *lines = report.overview(rows).split("\n")
+    assert len(lines) == 3 * len(report.CHIPS) - 1  # no bfloat16 on 7.5
+    (line,) = (line for line in lines if line.startswith("| 9.0 |") and "bfloat16" in line)
+    cells = [cell.strip() for cell in line.strip("|").split("|")]
+    mine = report.select(rows, capability="9.0", dtype="bfloat16")
+    spilled = sum(row["spilled"] > 0 for row in mine)
+    assert cells[3] == cells[4] == str(len(mine)) and cells[7] == str(spilled) and "HGMMA" in cells[8]
+
+
 def test_the_report_is_read_without_triton():
     code = (
         "import sys; sys.modules['triton'] = None; import posenc.kernels.report as r; "

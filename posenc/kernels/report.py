@@ -223,11 +223,12 @@ def compile_rows(family, variant, capability, dtype, head_dim, tile=(), only=Non
 
 
 def sources_hash():
-    """SHA-256 of the kernels' sources (and not of this file): what a frozen report was made from."""
+    """SHA-256 of the files here that hold kernels: what a frozen report was made from."""
     digest = hashlib.sha256()
     for file in sorted(Path(__file__).parent.glob("*.py")):
-        if file.name != Path(__file__).name:
-            digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+        text = file.read_text()
+        if "\nimport triton\n" in text:
+            digest.update(f"{file.name}\0{text}\0".encode())
     return digest.hexdigest()
 
 
@@ -298,6 +299,26 @@ def table(rows, hide=()):
     return "\n".join("| " + " | ".join(line[n] for n in shown) + " |" for line in lines)
 
 
+def overview(rows):
+    r"""A Markdown table with a line for each compute capability and dtype in rows: what its kernels take at most."""
+    lines = [
+        ("compute capability", "GPUs", "dtype", "kernels", "compile", "shared, at most", "registers, at most", "spill",
+         "tensor cores"),
+        ["---"] * 9,
+    ]  # fmt: skip
+    for capability, (names, limit) in CHIPS.items():
+        for dtype in DTYPES:
+            mine = select(rows, capability=capability, dtype=dtype)
+            good = select(mine, compiles=True)
+            if good:
+                shared, registers = (max(row[name] for row in good) for name in ("shared", "registers"))
+                kinds = sorted({kind for row in good for kind in row["instructions"].split()})
+                counts = (str(len(mine)), str(len(good)), f"{shared / KIB:.0f} of {limit // KIB} kB", str(registers))
+                spill = str(sum(row["spilled"] > 0 for row in good))
+                lines.append((capability, names, dtype, *counts, spill, ", ".join(kinds) or "no"))
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
 def print_report(rows):
     """The whole report as plain text, one block for each compute capability."""
     lines = [cells(row) for row in rows]
@@ -318,8 +339,8 @@ def commit_of(*paths):
     return commit + (f", with changes in {', '.join(line[3:] for line in changed)}" if changed else "")
 
 
-def freeze(rows, seconds, file=FILE):
-    """Write the report, one row a line."""
+def freeze(rows, sources, seconds, file=FILE):
+    """Write the report of the kernels whose hash was `sources`, one row a line."""
     report = {
         "name": "kernel_report",
         "command": "make kernel-report",
@@ -328,7 +349,7 @@ def freeze(rows, seconds, file=FILE):
         "machine": f"{cpu_model()}, {os.cpu_count()} cores, no GPU needed",
         "settings": dict(batch=BATCH, heads=HEADS, length=LENGTH, causal=True, seconds=round(seconds)),
         "triton": version("triton"),
-        "sources": sources_hash(),
+        "sources": sources,
         "columns": COLUMNS,
     }
     head = json.dumps(report, indent=1).removesuffix("\n}")
@@ -348,7 +369,7 @@ def main():
         rows = load_report()["rows"]
         rows = select(rows, capability=chosen.capability) if chosen.capability else rows
     else:
-        started = time.monotonic()
+        started, sources = time.monotonic(), sources_hash()
         todo = [job for job in jobs() if chosen.capability in (None, job[2])]
         with ProcessPoolExecutor(chosen.workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
             futures = [pool.submit(compile_rows, *job) for job in todo]
@@ -359,7 +380,7 @@ def main():
         if twice:
             raise RuntimeError(f"kernels compiled twice under one name: {twice}")
         if chosen.capability is None:
-            freeze(rows, time.monotonic() - started)
+            freeze(rows, sources, time.monotonic() - started)
     print_report(rows)
     found = problems(rows)
     print("\n" + ("\n".join(found) if found else "All compile, fit into shared memory and keep what is asked of them."))
