@@ -44,7 +44,8 @@ def attention(
         scale: factor on q.k, default 1/sqrt(D).
         gates: [B, H, Tk], for encodings that read gates.
         impl: "torch" (the lines below, which define the result), "sdpa" (PyTorch's own fused attention in the place of
-            their last five), "triton" (`posenc.kernels`, in memory linear in T) or "auto"; see `explain_impl`.
+            their last five), "triton" (`posenc.kernels`, in memory linear in T, no second derivatives) or "auto"; see
+            `explain_impl`.
         return_weights: True returns (output, weights [B, H, Tq, Tk]).
     Returns: [B, H, Tq, Dv] in the dtype of v. A query that sees nothing gets exact zeros.
     Errors: TypeError or ValueError naming the argument; UnsupportedError where the encoding does not define what is
@@ -54,7 +55,8 @@ def attention(
     encoding = Encoding() if encoding is None else encoding
     _check_inputs(q, k, v, encoding, causal, scale, gates, return_weights)
     pos_q, pos_k, mask = _place(q, k, encoding, pos_q, pos_k, mask)
-    chosen, _ = choose_impl(impl, encoding, return_weights, q.device, q.dtype, max(q.shape[3], v.shape[3]))
+    widest = max(q.shape[3], v.shape[3])
+    chosen, _ = choose_impl(impl, encoding, return_weights, q.device, q.dtype, widest, (pos_q, pos_k))
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     if chosen == "triton":
         return kernels.attend(q, k, v, encoding, pos_q, pos_k, causal, mask, scale)
@@ -116,11 +118,11 @@ def _sdpa(q, k, v, at, scale, plain):
     return output.masked_fill(~at.visible.any(-1, keepdim=True), 0.0)  # a query that sees nothing
 
 
-def choose_impl(impl, encoding, return_weights=False, device=None, dtype=torch.float32, head_dim=64):
+def choose_impl(impl, encoding, return_weights=False, device=None, dtype=torch.float32, head_dim=64, positions=()):
     r"""Return (implementation, reason) for `impl` in `IMPLS`, from what each declares to serve; nothing is tried."""
     check_choice("impl", impl, IMPLS)
     device = torch.device("cpu") if device is None else device
-    no_triton = kernels.why_not(encoding, return_weights, device, dtype, head_dim)
+    no_triton = kernels.why_not(encoding, return_weights, device, dtype, head_dim, positions)
     if impl == "triton":
         if no_triton is not None:
             raise UnsupportedError(f"impl='triton': {no_triton}; impl='torch' (or 'auto') computes it")

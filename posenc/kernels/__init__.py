@@ -38,8 +38,10 @@ def why_not_here(device, dtype, head_dim):
     return None
 
 
-def why_not(encoding, return_weights, device, dtype, head_dim):
+def why_not(encoding, return_weights, device, dtype, head_dim, positions=()):
     """Why the kernels don't compute attention with this encoding on this device; None where they do."""
+    if any(p.requires_grad for p in positions):
+        return "the positions ask for a gradient, which the kernels don't give"
     if return_weights:
         return "return_weights=True asks for weights that a kernel never holds"
     for place in ("rotate", "bias", "weigh"):
@@ -57,7 +59,7 @@ def why_slower(device):
         return "Triton's interpreter is for testing: it is slower than PyTorch"
     major, minor = torch.cuda.get_device_capability(device)
     if major < 8:
-        return f"compute capability {major}.{minor} gets no tensor-core instructions, which PyTorch uses"
+        return f"compute capability {major}.{minor} gets no tensor-core instructions, which PyTorch's products use"
     return None
 
 

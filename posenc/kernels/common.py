@@ -8,10 +8,10 @@ import torch
 import triton
 import triton.language as tl
 
-from ..errors import UnsupportedError, check_tensor
+from ..errors import UnsupportedError, check_bool, check_choice, check_number, check_tensor
 from . import DTYPES, MAX_HEAD_DIM, why_not_here
+from .variants import VARIANTS
 
-MAX_PROGRAMS = 65535  # along the second and third axis of a CUDA grid
 LOG2E = tl.constexpr(1.4426950408889634)  # exp(x) = exp2(x * LOG2E), and exp2 is what the hardware has
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"  # read where @triton.jit reads it: when kernels are imported
 
@@ -26,14 +26,16 @@ def head_of(ptr, stride, b, h):
 def load_tile(ptr, rows, lanes, stride, length, width):
     """Rows [R] and lanes [L] of a matrix [length, width] as a tile [R, L], with 0 outside of the matrix."""
     inside = (rows < length)[:, None] & (lanes < width)[None, :]
-    return tl.load(ptr + rows[:, None] * stride[2] + lanes[None, :] * stride[3], mask=inside, other=0.0)
+    at = rows.to(tl.int64)[:, None] * stride[2] + lanes[None, :] * stride[3]  # int64: a head may span 2^31 numbers
+    return tl.load(ptr + at, mask=inside, other=0.0)
 
 
 @triton.jit
 def store_tile(ptr, tile, rows, lanes, stride, length, width):
     """Write a tile [R, L] to rows and lanes of a matrix [length, width], in the matrix's dtype."""
     inside = (rows < length)[:, None] & (lanes < width)[None, :]
-    tl.store(ptr + rows[:, None] * stride[2] + lanes[None, :] * stride[3], tile.to(ptr.dtype.element_ty), mask=inside)
+    at = rows.to(tl.int64)[:, None] * stride[2] + lanes[None, :] * stride[3]
+    tl.store(ptr + at, tile.to(ptr.dtype.element_ty), mask=inside)
 
 
 @triton.jit
@@ -76,7 +78,7 @@ def seen(i, j, b, queries, keys, mask_ptr, mask_stride, CAUSAL: tl.constexpr, ST
     if STRICT:
         ok &= j[None, :] != own[:, None]
     if mask_ptr is not None:
-        at = b * mask_stride[0] + i[:, None] * mask_stride[2] + j[None, :] * mask_stride[3]
+        at = b * mask_stride[0] + i.to(tl.int64)[:, None] * mask_stride[2] + j[None, :] * mask_stride[3]
         ok &= tl.load(mask_ptr + at, mask=ok, other=0) != 0
     return ok
 
@@ -116,6 +118,8 @@ def query_rows(
         whole = block * BLOCK_K + BLOCK_K - 1 - (keys - queries) + strict
         whole = (tl.maximum(whole, 0) + BLOCK_Q - 1) // BLOCK_Q * BLOCK_Q
         whole = tl.minimum(tl.maximum(whole, first), tl.maximum(high, first))
+    else:  # nobody sees the keys past the end, which the last block may have
+        whole = tl.where((block + 1) * BLOCK_K > keys, high, low)
     if MASK or (STRICT and not CAUSAL):
         whole = tl.maximum(high, first)
     return first, whole
@@ -143,10 +147,6 @@ def capability(device):
 def check_here(op, q):
     """Raise UnsupportedError unless the kernels run on q's device and serve its dtype and head size."""
     reason = why_not_here(q.device, q.dtype, q.shape[-1])
-    if reason is None and q.shape[0] * q.shape[1] > MAX_PROGRAMS:
-        reason = (
-            f"batch times heads is {q.shape[0] * q.shape[1]}; served are up to {MAX_PROGRAMS}, a limit of CUDA's grid"
-        )
     if reason is None and q.device.type == "cpu" and not INTERPRETED:
         reason = "the kernels were imported without TRITON_INTERPRET=1: set it before posenc.kernels is imported"
     if reason is not None:
@@ -161,8 +161,6 @@ def check_qkv(op, q, k, v):
             raise UnsupportedError(f"{op}: {name} is {x.dtype}; served are {', '.join(map(str, DTYPES))}")
         if x.dtype != q.dtype or x.device != q.device:
             raise ValueError(f"{name} is {x.dtype} on {x.device}, it must be as q: {q.dtype} on {q.device}")
-        if x.shape[2] * max(x.stride(2), 1) >= 2**31:
-            raise UnsupportedError(f"{op}: one head of {name} {list(x.shape)} spans 2^31 elements or more")
     if k.shape[0] != q.shape[0] or k.shape[3] != q.shape[3]:
         raise ValueError(f"k must share B and D with q {list(q.shape)}, got {list(k.shape)}")
     if v.shape[:3] != k.shape[:3]:
@@ -184,6 +182,65 @@ def check_positions_of(op, name, positions, x):
         raise ValueError(f"{name} is on {positions.device}, it must be on {x.device}, as q")
     if positions.requires_grad:
         raise UnsupportedError(f"{op}: {name} asks for a gradient, which only impl='torch' gives")
+
+
+def check(op, q, k, v, mask, pos_q, pos_k, a, x, y, variant):
+    """Raise before any launch what the kernels don't serve, naming the argument."""
+    check_choice("variant", variant, VARIANTS)
+    check_qkv(op, q, k, v)
+    batch, heads, queries, _ = q.shape
+    wanted = {
+        "delta": ((pos_q, pos_k), ("pos_q", "pos_k"), None),
+        "head": ((a,), ("a",), (heads,)),
+        "query": ((x,), ("x",), (batch, heads, queries)),
+        "key": ((y,), ("y",), (batch, heads, k.shape[2])),
+    }
+    for what, (tensors, names, shape) in wanted.items():
+        for tensor, name in zip(tensors, names):
+            if (what in VARIANTS[variant].reads) != (tensor is not None) and (what != "delta" or tensor is None):
+                needs = "needs" if tensor is None else "reads no"
+                raise ValueError(f"{name}={tensor!r}: the variant {variant!r} {needs} {name}")
+            if tensor is None or shape is None:
+                continue
+            good = tensor.dtype == torch.float32 and tensor.device == q.device and tensor.is_contiguous()
+            if tuple(tensor.shape) != shape or not good:
+                got = f"{tensor.dtype} {list(tensor.shape)} on {tensor.device}"
+                raise ValueError(
+                    f"{name} must be float32, contiguous, on {q.device}, of shape {list(shape)}, got {got}"
+                )
+
+
+def check_attend(op, q, k, v, pos_q, pos_k, causal, mask, scale, tile):
+    """Check the arguments of `attend`, before an operator is called."""
+    check_qkv(op, q, k, v)
+    check_bool("causal", causal)
+    check_number("scale", scale)
+    for name, positions, x in (("pos_q", pos_q, q), ("pos_k", pos_k, k)):
+        if positions is not None:
+            check_positions_of(op, name, positions, x)
+    batch, queries, keys = q.shape[0], q.shape[2], k.shape[2]
+    if mask is not None:
+        shapes = f"[{queries}, {keys}], or broadcast to [{batch}, 1, {queries}, {keys}]"
+        if not isinstance(mask, torch.Tensor) or mask.dtype != torch.bool:
+            raise TypeError(f"mask must be a bool tensor of shape {shapes}, got {getattr(mask, 'dtype', mask)}")
+        sizes = ((1, batch), (1,), (1, queries), (1, keys))
+        if tuple(mask.shape) != (queries, keys) and (
+            mask.ndim != 4 or any(n not in allowed for n, allowed in zip(mask.shape, sizes))
+        ):
+            raise ValueError(f"mask must have shape {shapes}, got {list(mask.shape)}")
+        if mask.device != q.device:
+            raise ValueError(f"mask is on {mask.device}, it must be on {q.device}, as q")
+    check_tile(tile)
+
+
+def check_tile(tile):
+    """Raise unless the tile is empty or four whole numbers that a kernel can be cut by."""
+    good = all(isinstance(n, int) and n > 0 for n in tile) and all(n & (n - 1) == 0 for n in tile[:3])
+    if len(tile) not in (0, 4) or not good or (tile and min(tile[:2]) < 16):
+        raise ValueError(
+            f"tile={tile!r} must be (block_q, block_k, num_warps, num_stages): blocks and warps powers of two, blocks "
+            f"at least 16"
+        )
 
 
 def as_mask(mask, batch, queries, keys):
@@ -208,10 +265,35 @@ def rows_first(x, width=None, dtype=None):
     return x.new_empty(batch, length, heads, lanes if width is None else width, dtype=dtype).transpose(1, 2)
 
 
-def launch(kernel, grid, cut, **arguments):
-    """Run a kernel on a grid of programs, on the device of q, with its work cut as the tile says."""
+def launch(kernel, blocks, times, cut, **arguments):
+    """Run a kernel, one program for each block of each head (`times` of them), cut as the tile says, where q is.
+
+    The grid has one axis: the others end at 65,535. The blocks of a head run side by side and share what they load.
+    """
     device = arguments["q_ptr"].device
     with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
-        kernel[grid](
-            BLOCK_Q=cut.block_q, BLOCK_K=cut.block_k, num_warps=cut.num_warps, num_stages=cut.num_stages, **arguments
+        kernel[(blocks * times,)](
+            blocks=blocks,
+            BLOCK_Q=cut.block_q,
+            BLOCK_K=cut.block_k,
+            num_warps=cut.num_warps,
+            num_stages=cut.num_stages,
+            **arguments,
         )
+
+
+def launch_arguments(q, k, v, mask, pos_q, pos_k, variant, read_positions=False):
+    """What all three kernels are told besides their own tensors: pointers, strides, sizes."""
+    batch, heads, queries, width = q.shape
+    kv_heads, keys = k.shape[1:3]
+    delta = "delta" in VARIANTS[variant].reads
+    if not (delta or read_positions):
+        pos_q = pos_k = None
+    mask, mask_stride = as_mask(mask, batch, queries, keys)
+    pos_q, pos_q_stride = as_positions(pos_q, batch, queries)
+    pos_k, pos_k_stride = as_positions(pos_k, batch, keys)
+    extra = dict(mask_ptr=mask, pos_q_ptr=pos_q, pos_k_ptr=pos_k, DELTA=delta)
+    extra |= dict(mask_stride=mask_stride, pos_q_stride=pos_q_stride, pos_k_stride=pos_k_stride)
+    extra |= dict(q_stride=q.stride(), k_stride=k.stride(), v_stride=v.stride())
+    extra |= dict(heads=heads, groups=heads // kv_heads, queries=queries, keys=keys, width=width, width_v=v.shape[3])
+    return extra | dict(LANES=lanes(width), LANES_V=lanes(v.shape[3]))

@@ -70,6 +70,8 @@ def softmax(q, k, v, positions, tile, variant):
 
     linear, turned = "linear" in variant, "turned" in variant
     given = dict(variant="linear" if linear else "plain", tile=tile)
+    if variant == "masked":
+        given |= dict(mask=torch.ones(1, 1, 1, k.shape[2], dtype=torch.bool))
     if linear or turned:
         given |= dict(pos_q=positions, pos_k=positions)
     if linear:
@@ -84,7 +86,9 @@ def softmax(q, k, v, positions, tile, variant):
 def stickbreaking(q, k, v, positions, tile, variant):
     from .stickbreaking import attend
 
-    given = dict(variant=variant, tile=tile)
+    given = dict(variant="linear" if variant == "linear" else "plain", tile=tile)
+    if variant == "masked":
+        given |= dict(mask=torch.ones(1, 1, 1, k.shape[2], dtype=torch.bool))
     if variant == "linear":
         given |= dict(pos_q=positions, pos_k=positions, a=torch.ones(HEADS, requires_grad=True))
     out, rest = attend(q, k, v, scale=0.125, order="recent", **given)
@@ -93,13 +97,18 @@ def stickbreaking(q, k, v, positions, tile, variant):
 
 CASES = {
     rotary: ("interleaved", "half"),
-    softmax: ("plain", "linear", "turned inside", "linear, turned inside"),
-    stickbreaking: ("plain", "linear"),
+    softmax: ("plain", "linear", "masked", "turned inside", "linear, turned inside"),
+    stickbreaking: ("plain", "linear", "masked"),
 }
 
 
+def in_half_only(variant):
+    """Whether a variant is compiled in float16 only, to keep the whole short."""
+    return "linear" in variant or variant == "masked"
+
+
 def jobs():
-    """(family, variant, capability, dtype, head size) of all that is compiled; the linear variants in float16 only."""
+    """(family, variant, capability, dtype, head size) of all that is compiled."""
     return [
         (call.__name__, variant, capability, dtype, head_dim)
         for capability in CHIPS
@@ -107,7 +116,7 @@ def jobs():
         for head_dim in HEAD_SIZES
         for call, variants in CASES.items()
         for variant in variants
-        if (dtype != "bfloat16" or capability != "7.5") and ("linear" not in variant or dtype == "float16")
+        if (dtype != "bfloat16" or capability != "7.5") and (dtype == "float16" or not in_half_only(variant))
     ]
 
 
@@ -125,10 +134,13 @@ def compiling_for(capability, take, only=None):
     major, minor = (int(part) for part in capability.split("."))
     arch = 10 * major + minor
 
-    def compile_only(kernel, grid, cut, **arguments):
+    def compile_only(kernel, blocks, times, cut, **arguments):
         name = kernel.__name__.removesuffix("_kernel")
         if only is None or name in only:
-            warmup = functools.partial(kernel.warmup, grid=grid, BLOCK_Q=cut.block_q, BLOCK_K=cut.block_k)
+            grid = (blocks * times,)
+            warmup = functools.partial(
+                kernel.warmup, grid=grid, blocks=blocks, BLOCK_Q=cut.block_q, BLOCK_K=cut.block_k
+            )
             take(name, cut, lambda: warmup(num_warps=cut.num_warps, num_stages=cut.num_stages, **arguments))
 
     driver = SimpleNamespace(

@@ -11,6 +11,7 @@ from .common import (
     capability,
     check_here,
     check_positions_of,
+    check_tile,
     launch,
     load_tile,
     rows_first,
@@ -58,12 +59,13 @@ def turn(
 def rotary_kernel(
     q_ptr, k_ptr, q_out_ptr, k_out_ptr, pos_q_ptr, pos_k_ptr, freq_ptr,
     q_stride, k_stride, q_out_stride, k_out_stride, pos_q_stride, pos_k_stride,
-    heads, kv_heads, queries, keys, pairs, width, factor, sign,
+    blocks, chunks, heads, kv_heads, queries, keys, pairs, width, factor, sign,
     HALF: tl.constexpr, HEADS: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, PAIRS: tl.constexpr,
     REST: tl.constexpr,
 ):  # fmt: skip
     """One program: a block of tokens of a few heads; the first programs take q, the others k. sign -1 turns back."""
-    block, first_head, b = tl.program_id(0), tl.program_id(1) * HEADS, tl.program_id(2).to(tl.int64)
+    block, chunk = tl.program_id(0) % blocks, tl.program_id(0) // blocks
+    first_head, b = chunk % chunks * HEADS, (chunk // chunks).to(tl.int64)
     q_blocks = (queries + BLOCK_Q - 1) // BLOCK_Q
     if block < q_blocks:
         if first_head < heads:
@@ -100,12 +102,13 @@ def rotary(
         return q_out, k_out
     pairs = inv_freq.shape[0]
     cut = Tile(*tile) if tile else tiles(capability(q.device), width)
-    several = min(8, max(heads, kv_heads))
+    several = min(8, max(heads, kv_heads))  # heads a program
+    chunks = triton.cdiv(max(heads, kv_heads), several)
     pos_q, pos_q_stride = as_positions(pos_q, batch, queries)
     pos_k, pos_k_stride = as_positions(pos_k, batch, keys)
     blocks = triton.cdiv(queries, cut.block_q) + triton.cdiv(keys, cut.block_k)
     launch(
-        rotary_kernel, (blocks, triton.cdiv(max(heads, kv_heads), several), batch), cut,
+        rotary_kernel, blocks, chunks * batch, cut, chunks=chunks,
         q_ptr=q, k_ptr=k, q_out_ptr=q_out, k_out_ptr=k_out, pos_q_ptr=pos_q, pos_k_ptr=pos_k, freq_ptr=inv_freq,
         q_stride=q.stride(), k_stride=k.stride(), q_out_stride=q_out.stride(), k_out_stride=k_out.stride(),
         pos_q_stride=pos_q_stride, pos_k_stride=pos_k_stride, heads=heads, kv_heads=kv_heads, queries=queries,
@@ -165,13 +168,14 @@ def rotate(q, k, pos_q, pos_k, inv_freq, layout="interleaved", attention_factor=
         layout: "interleaved" pairs lanes (2i, 2i+1), "half" pairs (i, i + p/2).
         attention_factor: factor on cos and sin.
         tile: (tokens of q a block, tokens of k a block, num_warps, num_stages) in place of the chosen ones.
-    Returns: (q, k) turned, of their shapes and dtype. Angles are float32. Differentiable in q and k: the gradient is
-        turned back.
+    Returns: (q, k) turned, of their shapes and dtype. Angles are float32. Differentiable in q and k, backward only: the
+        gradient is turned back.
     Errors: UnsupportedError for what the kernel doesn't serve, before any launch; ValueError naming another argument.
     Paper: arXiv 2104.09864, equation 34. Chapter: From formula to kernel.
     """
     check_choice("layout", layout, LAYOUTS)
     check_number("attention_factor", attention_factor, above=0)
     check("rotary kernel", q, k, pos_q, pos_k, inv_freq)
+    check_tile(tile)
     inv_freq = inv_freq.to(q.device, torch.float32).contiguous()
     return rotary(q, k, pos_q, pos_k, inv_freq, layout == "half", float(attention_factor), 1.0, list(tile))

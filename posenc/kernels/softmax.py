@@ -8,21 +8,18 @@ import torch
 import triton
 import triton.language as tl
 
-from ..errors import check_bool, check_choice, check_number
 from .common import (
     LOG2E,
     Tile,
-    as_mask,
-    as_positions,
     capability,
-    check_positions_of,
-    check_qkv,
+    check,
+    check_attend,
     column,
     distances,
     head_of,
     key_blocks,
-    lanes,
     launch,
+    launch_arguments,
     load_tile,
     one_number,
     query_rows,
@@ -68,12 +65,12 @@ def online(m, l, acc, s, v):
 def forward_kernel(
     q_ptr, k_ptr, v_ptr, out_ptr, lse_ptr, mask_ptr, pos_q_ptr, pos_k_ptr, freq_ptr, a_ptr, x_ptr, y_ptr,
     q_stride, k_stride, v_stride, out_stride, mask_stride, pos_q_stride, pos_k_stride,
-    heads, groups, queries, keys, width, width_v, pairs, scale,
+    blocks, heads, groups, queries, keys, width, width_v, pairs, scale,
     SCORE: tl.constexpr, DELTA: tl.constexpr, CAUSAL: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, LANES: tl.constexpr, LANES_V: tl.constexpr,
 ):  # fmt: skip
     """One program: one block of queries of one head, against all blocks of keys that one of them sees."""
-    block, bh = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    block, bh = tl.program_id(0) % blocks, (tl.program_id(0) // blocks).to(tl.int64)
     b, h = bh // heads, bh % heads
     q_ptr = head_of(q_ptr, q_stride, b, h)
     k_ptr = head_of(k_ptr, k_stride, b, h // groups)
@@ -117,7 +114,7 @@ def backward_q_kernel(
     q_ptr, k_ptr, v_ptr, out_ptr, dout_ptr, lse_ptr, dot_ptr, dq_ptr, da_ptr, dx_ptr,
     mask_ptr, pos_q_ptr, pos_k_ptr, a_ptr, x_ptr, y_ptr,
     q_stride, k_stride, v_stride, out_stride, dout_stride, dq_stride, mask_stride, pos_q_stride, pos_k_stride,
-    heads, groups, queries, keys, width, width_v, scale,
+    blocks, heads, groups, queries, keys, width, width_v, scale,
     SCORE: tl.constexpr, GRAD: tl.constexpr, DELTA: tl.constexpr, CAUSAL: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, LANES: tl.constexpr, LANES_V: tl.constexpr,
 ):  # fmt: skip
@@ -125,9 +122,10 @@ def backward_q_kernel(
 
     d logit_ij = p_ij (dout_i . v_j - dot_i) with dot_i = dout_i . out_i, which makes each row sum to 0. In half
     precision `out` was rounded, so dot_i is a little off. What the row then sums to is that error: taken back, it
-    mends the gradients of a and x, which may weigh far keys most, and dot_i for the other kernel.
+    mends the gradients of a and x, which may weigh far keys most, and dot_i for the other kernel. Only dq, which is
+    summed in the same walk, keeps it: there it is as small as the rounding of `out`.
     """
-    block, bh = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    block, bh = tl.program_id(0) % blocks, (tl.program_id(0) // blocks).to(tl.int64)
     b, h = bh // heads, bh % heads
     q_ptr = head_of(q_ptr, q_stride, b, h)
     k_ptr = head_of(k_ptr, k_stride, b, h // groups)
@@ -177,7 +175,7 @@ def backward_q_kernel(
     tl.store(dot_ptr + bh * queries + i, dot + excess, mask=i < queries)
     if da_ptr is not None:
         da = tl.sum(da - excess * da_excess, 0)
-        tl.store(da_ptr + bh * tl.num_programs(0) + block, da)  # one number a program, summed afterwards
+        tl.store(da_ptr + bh * blocks + block, da)  # one number a program, summed afterwards
     if dx_ptr is not None:
         tl.store(dx_ptr + bh * queries + i, dx - excess * dx_excess, mask=i < queries)
 
@@ -187,12 +185,12 @@ def backward_kv_kernel(
     q_ptr, k_ptr, v_ptr, dout_ptr, lse_ptr, dot_ptr, dk_ptr, dv_ptr, dy_ptr,
     mask_ptr, pos_q_ptr, pos_k_ptr, a_ptr, x_ptr, y_ptr,
     q_stride, k_stride, v_stride, dout_stride, dk_stride, dv_stride, mask_stride, pos_q_stride, pos_k_stride,
-    heads, groups, queries, keys, width, width_v, scale,
+    blocks, heads, groups, queries, keys, width, width_v, scale,
     SCORE: tl.constexpr, GRAD: tl.constexpr, DELTA: tl.constexpr, CAUSAL: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, LANES: tl.constexpr, LANES_V: tl.constexpr,
 ):  # fmt: skip
     """One program: the gradients of one block of keys and values, over all heads of queries that share them."""
-    block, pair = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    block, pair = tl.program_id(0) % blocks, (tl.program_id(0) // blocks).to(tl.int64)
     b, kv_head = pair // (heads // groups), pair % (heads // groups)
     k_ptr = head_of(k_ptr, k_stride, b, kv_head)
     v_ptr = head_of(v_ptr, v_stride, b, kv_head)
@@ -244,14 +242,15 @@ def tiles(major_minor, dtype, width, turned=False):
     """
     if major_minor is None:
         return Tile(64, 64, 4, 1), Tile(64, 64, 4, 1)
-    wide = width > 64
-    if major_minor < (8, 0) or dtype == torch.float32:  # no tensor cores: each thread holds whole rows
-        forward = Tile(32, 16, 4, 1) if wide else Tile(32, 32, 4, 1)
+    wide, half = width > 64, dtype != torch.float32
+    if major_minor < (8, 0) or not half:  # no tensor cores: each thread holds whole rows
+        forward = Tile(32, 16, 4 if turned and half else 8, 1) if wide else Tile(32, 32, 8, 1)
         return forward, Tile(16, 16, 8, 1) if wide else Tile(32, 16, 4, 1)
     major = major_minor[0]
-    forward = Tile(128, 64, 8, 3) if wide or major == 10 else Tile(128, 64, 4, 3)
+    forward = Tile(128, 32, 8, 2) if wide and major not in (9, 10) else Tile(128, 64, 8, 3)
     if turned:
-        forward = Tile(64, 32, 8, 1) if wide else Tile(64, 32, 4, 2)
+        narrow = Tile(64, 32, 4, 2) if major in (9, 10) else Tile(32, 32, 4, 1)
+        forward = Tile(64, 32, 8, 1) if wide else narrow
     if major == 9:
         backward = Tile(64, 64, 8, 1) if wide else Tile(128, 64, 8, 1)
     elif major == 10:
@@ -259,23 +258,6 @@ def tiles(major_minor, dtype, width, turned=False):
     else:
         backward = Tile(64, 64, 8, 1) if wide else Tile(32, 64, 4, 3)
     return forward, backward
-
-
-def launch_arguments(q, k, v, mask, pos_q, pos_k, variant, read_positions=False):
-    """What all three kernels are told besides their own tensors: pointers, strides, sizes."""
-    batch, heads, queries, width = q.shape
-    kv_heads, keys = k.shape[1:3]
-    delta = "delta" in VARIANTS[variant].reads
-    if not (delta or read_positions):
-        pos_q = pos_k = None
-    mask, mask_stride = as_mask(mask, batch, queries, keys)
-    pos_q, pos_q_stride = as_positions(pos_q, batch, queries)
-    pos_k, pos_k_stride = as_positions(pos_k, batch, keys)
-    extra = dict(mask_ptr=mask, pos_q_ptr=pos_q, pos_k_ptr=pos_k, DELTA=delta)
-    extra |= dict(mask_stride=mask_stride, pos_q_stride=pos_q_stride, pos_k_stride=pos_k_stride)
-    extra |= dict(q_stride=q.stride(), k_stride=k.stride(), v_stride=v.stride())
-    extra |= dict(heads=heads, groups=heads // kv_heads, queries=queries, keys=keys, width=width, width_v=v.shape[3])
-    return extra | dict(LANES=lanes(width), LANES_V=lanes(v.shape[3]))
 
 
 @torch.library.custom_op("posenc::softmax", mutates_args=())
@@ -293,7 +275,7 @@ def softmax(
     wider = max(q.shape[3], v.shape[3])
     cut = Tile(*tile) if tile else tiles(capability(q.device), q.dtype, wider, inv_freq is not None)[0]
     launch(
-        forward_kernel, (triton.cdiv(q.shape[2], cut.block_q), q.shape[0] * q.shape[1]), cut,
+        forward_kernel, triton.cdiv(q.shape[2], cut.block_q), q.shape[0] * q.shape[1], cut,
         q_ptr=q, k_ptr=k, v_ptr=v, out_ptr=out, lse_ptr=lse, freq_ptr=inv_freq, a_ptr=a, x_ptr=x, y_ptr=y,
         out_stride=out.stride(),
         pairs=0 if inv_freq is None else inv_freq.shape[0], scale=scale, SCORE=VARIANTS[variant].score, CAUSAL=causal,
@@ -331,11 +313,11 @@ def softmax_backward(
         both |= dict(lse_ptr=lse, dot_ptr=dot, scale=scale, CAUSAL=causal)
         both |= dict(SCORE=VARIANTS[variant].score, GRAD=VARIANTS[variant].grad)
         launch(
-            backward_q_kernel, (blocks, batch * heads), cut, out_ptr=out, dq_ptr=dq, da_ptr=None if a is None else da,
+            backward_q_kernel, blocks, batch * heads, cut, out_ptr=out, dq_ptr=dq, da_ptr=None if a is None else da,
             dx_ptr=None if x is None else dx, out_stride=out.stride(), dq_stride=dq.stride(), **both,
         )  # fmt: skip
         launch(
-            backward_kv_kernel, (triton.cdiv(keys, cut.block_k), batch * k.shape[1]), cut, dk_ptr=dk, dv_ptr=dv,
+            backward_kv_kernel, triton.cdiv(keys, cut.block_k), batch * k.shape[1], cut, dk_ptr=dk, dv_ptr=dv,
             dy_ptr=None if y is None else dy, dk_stride=dk.stride(), dv_stride=dv.stride(), **both,
         )  # fmt: skip
     return dq, dk, dv, da.sum((0, 2)) if a is not None else da.new_empty(0), dx, dy
@@ -371,29 +353,6 @@ def _backward(ctx, dout, _):
 softmax.register_autograd(_backward, setup_context=_setup_context)
 
 
-def check(op, q, k, v, mask, pos_q, pos_k, a, x, y, variant):
-    """Raise before any launch what the kernels don't serve, naming the argument."""
-    check_choice("variant", variant, VARIANTS)
-    check_qkv(op, q, k, v)
-    batch, heads, queries, _ = q.shape
-    wanted = {
-        "delta": ((pos_q, pos_k), ("pos_q", "pos_k"), None),
-        "head": ((a,), ("a",), (heads,)),
-        "query": ((x,), ("x",), (batch, heads, queries)),
-        "key": ((y,), ("y",), (batch, heads, k.shape[2])),
-    }
-    for what, (tensors, names, shape) in wanted.items():
-        for tensor, name in zip(tensors, names):
-            if (what in VARIANTS[variant].reads) != (tensor is not None) and (what != "delta" or tensor is None):
-                needs = "needs" if tensor is None else "reads no"
-                raise ValueError(f"{name}={tensor!r}: the variant {variant!r} {needs} {name}")
-            if tensor is None or shape is None:
-                continue
-            if tuple(tensor.shape) != shape or tensor.dtype != torch.float32 or not tensor.is_contiguous():
-                got = f"{tensor.dtype} {list(tensor.shape)}"
-                raise ValueError(f"{name} must be float32, contiguous, of shape {list(shape)}, got {got}")
-
-
 def attend(q, k, v, *, pos_q=None, pos_k=None, causal=True, mask=None, scale=1.0, variant="plain", a=None, x=None,
            y=None, inv_freq=None, tile=()):  # fmt: skip
     r"""Softmax attention by the kernels of this file.
@@ -410,9 +369,10 @@ def attend(q, k, v, *, pos_q=None, pos_k=None, causal=True, mask=None, scale=1.0
         variant: a name in `posenc.kernels.variants.VARIANTS`; a [H], x [B, H, Tq], y [B, H, Tk] are what it reads.
         inv_freq: [D/2 or fewer] frequencies: pairs of neighboring lanes of q and k are turned inside the kernel. Every
             block of queries then turns every key it sees again; `posenc.kernels.rotary.rotate` turns each once.
-        tile: (block_q, block_k, num_warps, num_stages) in place of the tiles chosen for the device. The result does not
-            depend on it.
-    Returns: [B, H, Tq, Dv]. Queries that see nothing get exact zeros. Differentiable once in q, k, v, a, x, y.
+        tile: (block_q, block_k, num_warps, num_stages) in place of the tiles chosen for the device. The result depends
+            on it by rounding only.
+    Returns: [B, H, Tq, Dv]. Queries that see nothing get exact zeros. Differentiable in q, k, v, a, x, y, once and
+        backward: no second derivatives, no forward mode.
     Errors: UnsupportedError for what the kernels don't serve, before any launch; ValueError naming another argument.
     Chapter: From formula to kernel.
     """
@@ -421,27 +381,3 @@ def attend(q, k, v, *, pos_q=None, pos_k=None, causal=True, mask=None, scale=1.0
         check_rotation("softmax kernel", q, k, pos_q, pos_k, inv_freq)
         inv_freq = inv_freq.to(q.device, torch.float32).contiguous()
     return softmax(q, k, v, mask, pos_q, pos_k, inv_freq, a, x, y, float(scale), causal, variant, list(tile))[0]
-
-
-def check_attend(op, q, k, v, pos_q, pos_k, causal, mask, scale, tile):
-    """Check the arguments of `attend`, before an operator is called."""
-    check_qkv(op, q, k, v)
-    check_bool("causal", causal)
-    check_number("scale", scale)
-    for name, positions, x in (("pos_q", pos_q, q), ("pos_k", pos_k, k)):
-        if positions is not None:
-            check_positions_of(op, name, positions, x)
-    batch, queries, keys = q.shape[0], q.shape[2], k.shape[2]
-    if mask is not None:
-        shapes = f"[{queries}, {keys}], or broadcast to [{batch}, 1, {queries}, {keys}]"
-        if not isinstance(mask, torch.Tensor) or mask.dtype != torch.bool:
-            raise TypeError(f"mask must be a bool tensor of shape {shapes}, got {getattr(mask, 'dtype', mask)}")
-        sizes = ((1, batch), (1,), (1, queries), (1, keys))
-        if tuple(mask.shape) != (queries, keys) and (
-            mask.ndim != 4 or any(n not in allowed for n, allowed in zip(mask.shape, sizes))
-        ):
-            raise ValueError(f"mask must have shape {shapes}, got {list(mask.shape)}")
-        if mask.device != q.device:
-            raise ValueError(f"mask is on {mask.device}, it must be on {q.device}, as q")
-    if len(tile) not in (0, 4):
-        raise ValueError(f"tile={tile!r} must be (block_q, block_k, num_warps, num_stages)")

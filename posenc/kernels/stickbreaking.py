@@ -11,11 +11,14 @@ from ..errors import check_bool, check_choice
 from .common import (
     Tile,
     capability,
+    check,
+    check_attend,
     column,
     distances,
     head_of,
     key_blocks,
     launch,
+    launch_arguments,
     load_tile,
     one_number,
     query_rows,
@@ -24,7 +27,6 @@ from .common import (
     seen,
     store_tile,
 )
-from .softmax import check, check_attend, launch_arguments
 from .variants import VARIANTS
 
 SPENT = tl.constexpr(-64.0)  # exp(-64) = 1.6e-28: a key that leaves less than this has taken the whole stick
@@ -59,7 +61,8 @@ def grad_logits(weights, log_beta, log_keep, visible, dweights, after):
     """The gradient of a tile's logits, and the sum of weights * dweights over the tile's keys, [Q].
 
     dz_j = A_j dA_j (1 - beta_j) - beta_j (sum over the keys after j of A dA + what the remainder gets); `after` [Q] is
-    that sum over the tiles after this one.
+    that sum over the tiles after this one. It may be anything where nothing is visible: `where` must have the last
+    word.
     """
     flow = weights * dweights
     later = tl.cumsum(flow, 1, reverse=True) - flow + after[:, None]
@@ -71,7 +74,7 @@ def grad_logits(weights, log_beta, log_keep, visible, dweights, after):
 def forward_kernel(
     q_ptr, k_ptr, v_ptr, out_ptr, rest_ptr, mask_ptr, pos_q_ptr, pos_k_ptr, a_ptr, x_ptr, y_ptr,
     q_stride, k_stride, v_stride, out_stride, mask_stride, pos_q_stride, pos_k_stride,
-    heads, groups, queries, keys, width, width_v, scale,
+    blocks, heads, groups, queries, keys, width, width_v, scale,
     SCORE: tl.constexpr, DELTA: tl.constexpr, CAUSAL: tl.constexpr, STRICT: tl.constexpr, RECENT: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, LANES: tl.constexpr, LANES_V: tl.constexpr,
 ):  # fmt: skip
@@ -80,7 +83,7 @@ def forward_kernel(
     "recent" walks the blocks of keys from the last to the first, and the keys of a block likewise, so that a tile
     always lies in stick order and one sum from left to right serves both orders.
     """
-    block, bh = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    block, bh = tl.program_id(0) % blocks, (tl.program_id(0) // blocks).to(tl.int64)
     b, h = bh // heads, bh % heads
     q_ptr = head_of(q_ptr, q_stride, b, h)
     k_ptr = head_of(k_ptr, k_stride, b, h // groups)
@@ -121,7 +124,7 @@ def backward_q_kernel(
     q_ptr, k_ptr, v_ptr, dout_ptr, drest_ptr, before_ptr, after_ptr, dq_ptr, da_ptr, dx_ptr,
     mask_ptr, pos_q_ptr, pos_k_ptr, a_ptr, x_ptr, y_ptr,
     q_stride, k_stride, v_stride, dout_stride, dq_stride, mask_stride, pos_q_stride, pos_k_stride,
-    heads, groups, queries, keys, width, width_v, scale, first_block,
+    blocks, heads, groups, queries, keys, width, width_v, scale, first_block,
     SCORE: tl.constexpr, GRAD: tl.constexpr, DELTA: tl.constexpr, CAUSAL: tl.constexpr, STRICT: tl.constexpr,
     RECENT: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, LANES: tl.constexpr, LANES_V: tl.constexpr,
@@ -132,7 +135,7 @@ def backward_q_kernel(
     gathers what the later keys send to the earlier ones. Both carries, [B*H, blocks of keys, rows of the slice], serve
     the other kernel too. Only sums of what is needed are ever formed, so nothing cancels.
     """
-    block, bh = first_block + tl.program_id(0), tl.program_id(1).to(tl.int64)
+    block, bh = first_block + tl.program_id(0) % blocks, (tl.program_id(0) // blocks).to(tl.int64)
     b, h = bh // heads, bh % heads
     q_ptr = head_of(q_ptr, q_stride, b, h)
     k_ptr = head_of(k_ptr, k_stride, b, h // groups)
@@ -141,8 +144,8 @@ def backward_q_kernel(
     a = one_number(a_ptr, h)
 
     i = block * BLOCK_Q + tl.arange(0, BLOCK_Q)
-    rows = tl.num_programs(0) * BLOCK_Q
-    place = tl.program_id(0) * BLOCK_Q + tl.arange(0, BLOCK_Q)  # of the queries in the slice
+    rows = blocks * BLOCK_Q  # of the slice
+    place = i - first_block * BLOCK_Q
     count = (keys + BLOCK_K - 1) // BLOCK_K  # blocks of keys
     before_ptr += bh * count * rows
     after_ptr += bh * count * rows
@@ -202,8 +205,7 @@ def backward_q_kernel(
 
     store_tile(head_of(dq_ptr, dq_stride, b, h), dq * scale, i, lane, dq_stride, queries, width)
     if da_ptr is not None:
-        blocks = (queries + BLOCK_Q - 1) // BLOCK_Q
-        tl.store(da_ptr + bh * blocks + block, tl.sum(da, 0))
+        tl.store(da_ptr + bh * ((queries + BLOCK_Q - 1) // BLOCK_Q) + block, tl.sum(da, 0))
     if dx_ptr is not None:
         tl.store(dx_ptr + bh * queries + i, dx, mask=i < queries)
 
@@ -213,7 +215,7 @@ def backward_kv_kernel(
     q_ptr, k_ptr, v_ptr, dout_ptr, before_ptr, after_ptr, dk_ptr, dv_ptr, dy_ptr,
     mask_ptr, pos_q_ptr, pos_k_ptr, a_ptr, x_ptr, y_ptr,
     q_stride, k_stride, v_stride, dout_stride, dk_stride, dv_stride, mask_stride, pos_q_stride, pos_k_stride,
-    heads, groups, queries, keys, width, width_v, scale, first_row, rows,
+    blocks, heads, groups, queries, keys, width, width_v, scale, first_row, rows,
     SCORE: tl.constexpr, GRAD: tl.constexpr, DELTA: tl.constexpr, CAUSAL: tl.constexpr, STRICT: tl.constexpr,
     RECENT: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, LANES: tl.constexpr, LANES_V: tl.constexpr,
@@ -222,7 +224,7 @@ def backward_kv_kernel(
 
     The slices follow one another and a block of keys belongs to one program, so the sums have one order.
     """
-    block, pair = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    block, pair = tl.program_id(0) % blocks, (tl.program_id(0) // blocks).to(tl.int64)
     b, kv_head = pair // (heads // groups), pair % (heads // groups)
     k_ptr = head_of(k_ptr, k_stride, b, kv_head)
     v_ptr = head_of(v_ptr, v_stride, b, kv_head)
@@ -289,17 +291,17 @@ def tiles(major_minor, dtype, width):
         return Tile(64, 64, 4, 1), Tile(64, 64, 4, 1)
     wide = width > 64
     if major_minor < (8, 0) or dtype == torch.float32:  # no tensor cores: each thread holds whole rows
-        forward = Tile(32, 16, 4, 1) if wide else Tile(32, 32, 4, 1)
-        return forward, Tile(16, 16, 8, 1) if wide else Tile(32, 16, 8, 1)
+        forward = Tile(32, 16, 8, 1) if wide else Tile(32, 32, 8, 1)
+        return forward, Tile(16, 16, 8, 1) if wide else Tile(32, 16, 4 if dtype == torch.float32 else 8, 1)
     major = major_minor[0]
     if major in (9, 10):
         forward = Tile(128, 64, 8, 2)
     else:
         forward = Tile(64, 64, 8, 2) if wide else Tile(64, 32, 4, 2)
     if wide:
-        backward = Tile(32, 32, 4, 1) if major in (9, 10) else Tile(64, 32, 8, 1)
+        backward = Tile(32, 32, 4, 1) if major == 9 else Tile(64, 32, 8, 1)
     else:
-        backward = Tile(64, 32, 8 if major == 10 else 4, 1)
+        backward = Tile(64, 32, 4 if major == 8 else 8, 1)
     return forward, backward
 
 
@@ -317,7 +319,7 @@ def stickbreaking(
         return out.zero_(), rest.fill_(1.0)
     cut = Tile(*tile) if tile else tiles(capability(q.device), q.dtype, max(q.shape[3], v.shape[3]))[0]
     launch(
-        forward_kernel, (triton.cdiv(q.shape[2], cut.block_q), q.shape[0] * q.shape[1]), cut,
+        forward_kernel, triton.cdiv(q.shape[2], cut.block_q), q.shape[0] * q.shape[1], cut,
         q_ptr=q, k_ptr=k, v_ptr=v, out_ptr=out, rest_ptr=rest, a_ptr=a, x_ptr=x, y_ptr=y, out_stride=out.stride(),
         scale=scale, SCORE=VARIANTS[variant].score, CAUSAL=causal, STRICT=strict, RECENT=recent,
         **launch_arguments(q, k, v, mask, pos_q, pos_k, variant),
@@ -337,11 +339,15 @@ def stickbreaking_backward(
     x: torch.Tensor | None, y: torch.Tensor | None, scale: float, causal: bool, strict: bool, recent: bool,
     variant: str, tile: list[int],
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
-    """Both backward kernels as an operator: gradients of q, k, v, a, x, y (empty tensors for what was not given)."""
+    """Both backward kernels as an operator: gradients of q, k, v, a, x, y (empty tensors for what was not given).
+
+    Besides them it holds the carries of one slice, two float32 numbers for each of its SLICE queries, head and block of
+    keys, and the gradients of k and v in float32.
+    """
     batch, heads, queries, _ = q.shape
     kv_heads, keys = k.shape[1:3]
     cut = Tile(*tile) if tile else tiles(capability(q.device), q.dtype, max(q.shape[3], v.shape[3]))[1]
-    blocks, key_blocks = triton.cdiv(queries, cut.block_q), triton.cdiv(keys, cut.block_k)
+    blocks, blocks_k = triton.cdiv(queries, cut.block_q), triton.cdiv(keys, cut.block_k)
     float32 = dict(dtype=torch.float32, device=q.device)
     dq = rows_first(q)
     dk, dv = (rows_first(t, dtype=torch.float32).zero_() for t in (k, v))
@@ -351,7 +357,7 @@ def stickbreaking_backward(
         dq = dq.zero_()
     else:
         slice_blocks = min(blocks, triton.cdiv(SLICE, cut.block_q))
-        before, after = torch.empty(2, batch * heads, key_blocks, slice_blocks * cut.block_q, **float32)
+        before, after = torch.empty(2, batch * heads, blocks_k, slice_blocks * cut.block_q, **float32)
         both = launch_arguments(q, k, v, mask, pos_q, pos_k, variant)
         both |= dict(q_ptr=q, k_ptr=k, v_ptr=v, dout_ptr=dout, a_ptr=a, x_ptr=x, y_ptr=y, dout_stride=dout.stride())
         both |= dict(before_ptr=before, after_ptr=after, scale=scale, CAUSAL=causal, STRICT=strict, RECENT=recent)
@@ -359,12 +365,12 @@ def stickbreaking_backward(
         for first_block in range(0, blocks, slice_blocks):
             these = min(slice_blocks, blocks - first_block)
             launch(
-                backward_q_kernel, (these, batch * heads), cut, drest_ptr=drest, dq_ptr=dq,
+                backward_q_kernel, these, batch * heads, cut, drest_ptr=drest, dq_ptr=dq,
                 da_ptr=None if a is None else da, dx_ptr=None if x is None else dx, dq_stride=dq.stride(),
                 first_block=first_block, **both,
             )  # fmt: skip
             launch(
-                backward_kv_kernel, (key_blocks, batch * kv_heads), cut, dk_ptr=dk, dv_ptr=dv,
+                backward_kv_kernel, blocks_k, batch * kv_heads, cut, dk_ptr=dk, dv_ptr=dv,
                 dy_ptr=None if y is None else dy, dk_stride=dk.stride(), dv_stride=dv.stride(),
                 first_row=first_block * cut.block_q, rows=these * cut.block_q, **both,
             )  # fmt: skip
@@ -408,7 +414,7 @@ def attend(q, k, v, *, pos_q=None, pos_k=None, causal=True, mask=None, scale=1.0
         order: "recent" starts the stick at the last key a query sees, "first" at key 0.
         attend_current: True lets a query take from the key of its own index.
     Returns: (output [B, H, Tq, Dv], remainder [B, H, Tq] float32: the part of the stick that no key took). Both are
-        differentiable once in q, k, v, a, x, y.
+        differentiable in q, k, v, a, x, y, once and backward: no second derivatives, no forward mode.
     Errors: UnsupportedError for what the kernels don't serve, before any launch; ValueError naming another argument.
     Paper: arXiv 2410.17980, equations 2 to 4. Chapter: From formula to kernel.
     """

@@ -15,7 +15,8 @@ HEADS, HEAD_DIM = 4, 64
 def against(own, encoding=None, *, embed=None, length=40, gpu_length=2048):
     r"""Print how far the Triton kernel is from your own attention, in output and gradients; on a GPU also how fast.
 
-    Without a GPU the kernel runs in Triton's interpreter, on a few tokens. Without Triton one line says so.
+    Without a GPU the kernel runs in Triton's interpreter, on a few tokens: TRITON_INTERPRET=1 is set for this process,
+    which works as long as no kernel was imported before. Without Triton one line says so.
 
     Arguments:
         own: your attention, (q [B, H, T, D], k, v) -> [B, H, T, D], causal, on whatever device they are; it is called
