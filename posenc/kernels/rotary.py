@@ -85,7 +85,7 @@ def rotary_kernel(
 def tiles(major_minor, width):
     """Tokens a block (block_q for q, block_k for k), for a compute capability, None for the interpreter."""
     tokens = 64 if major_minor is None else 32 if width <= 64 else 16  # so that a thread moves 16 bytes at a time
-    return Tile(tokens, tokens, 4, 1)
+    return Tile(tokens, tokens, tokens // 4, 1)
 
 
 @torch.library.custom_op("posenc::rotary", mutates_args=())

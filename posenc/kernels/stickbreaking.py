@@ -292,7 +292,8 @@ def tiles(major_minor, dtype, width):
     wide = width > 64
     if major_minor < (8, 0) or dtype == torch.float32:  # no tensor cores: each thread holds whole rows
         forward = Tile(32, 16, 8, 1) if wide else Tile(32, 32, 8, 1)
-        return forward, Tile(16, 16, 8, 1) if wide else Tile(32, 16, 4 if dtype == torch.float32 else 8, 1)
+        narrow = Tile(32, 16, 4, 1) if dtype == torch.float32 else Tile(16, 32, 8, 1)
+        return forward, Tile(16, 16, 8, 1) if wide else narrow
     major = major_minor[0]
     if major in (9, 10):
         forward = Tile(128, 64, 8, 2)
@@ -301,7 +302,8 @@ def tiles(major_minor, dtype, width):
     if wide:
         backward = Tile(32, 32, 4, 1) if major == 9 else Tile(64, 32, 8, 1)
     else:
-        backward = Tile(64, 32, 4 if major == 8 else 8, 1)
+        narrow = Tile(32, 32, 4, 1) if major_minor == (8, 0) else Tile(16, 32, 4, 1)
+        backward = Tile(64, 32, 8, 1) if major in (9, 10) else narrow
     return forward, backward
 
 
