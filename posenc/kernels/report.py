@@ -314,18 +314,17 @@ def table(rows, hide=()):
 def overview(rows):
     r"""A Markdown table with a line for each compute capability and dtype in rows: what its kernels take at most."""
     lines = [
-        ("compute capability", "GPUs", "dtype", "kernels", "compile", "shared, at most", "registers, at most", "spill",
-         "tensor cores"),
-        ["---"] * 9,
-    ]  # fmt: skip
+        ("capability", "GPUs", "dtype", "compile", "shared, at most", "spill", "tensor cores"),
+        ["---"] * 7,
+    ]
     for capability, (names, limit) in CHIPS.items():
         for dtype in DTYPES:
             mine = select(rows, capability=capability, dtype=dtype)
             good = select(mine, compiles=True)
             if good:
-                shared, registers = (max(row[name] for row in good) for name in ("shared", "registers"))
+                shared = max(row["shared"] for row in good)
                 kinds = sorted({kind for row in good for kind in row["instructions"].split()})
-                counts = (str(len(mine)), str(len(good)), f"{shared / KIB:.0f} of {limit // KIB} kB", str(registers))
+                counts = (f"{len(good)} of {len(mine)}", f"{shared / KIB:.0f} of {limit // KIB} kB")
                 spill = str(sum(row["spilled"] > 0 for row in good))
                 lines.append((capability, names, dtype, *counts, spill, ", ".join(kinds) or "no"))
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
