@@ -268,6 +268,19 @@ def test_stick_keeps_its_digits_where_keys_are_saturated_or_hardly_ask():
 
 
 @triton.jit
+def log1p_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, stickbreaking.log1p(tl.load(x_ptr + at)))
+
+
+def test_log1p_keeps_its_digits_down_to_the_smallest_share():
+    x = torch.logspace(-37, 0, 4096, device=DEVICE)
+    out = torch.empty_like(x)
+    log1p_kernel[(1,)](x, out, BLOCK=4096)
+    torch.testing.assert_close(out.double(), torch.log1p(x.double()), rtol=4e-7, atol=0)
+
+
+@triton.jit
 def toy_distance_score(s, delta, a, x, y):
     return s * tl.exp(-a * tl.abs(delta))
 

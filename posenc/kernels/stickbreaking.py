@@ -35,9 +35,13 @@ SLICE = 1024  # queries whose carries the backward holds at a time
 
 @triton.jit
 def log1p(x):
-    """log(1 + x) for x in [0, 1], exact to float32 also where 1 + x rounds to 1 (Kahan's correction)."""
-    u = 1.0 + x
-    return tl.where(u == 1.0, x, tl.log(u) * (x / tl.where(u == 1.0, 1.0, u - 1.0)))
+    """log(1 + x) for x in [0, 1], as 2 artanh(s) = 2 (s + s^3/3 + s^5/5 + ...) with s = x / (2 + x), at most 1/3.
+
+    log(1 + x) itself loses a small x, which 1 + x rounds away. This never adds it to 1, and needs no logarithm.
+    """
+    s = x / (2.0 + x)
+    q = s * s
+    return 2.0 * s * (1 + q * (1 / 3 + q * (1 / 5 + q * (1 / 7 + q * (1 / 9 + q * (1 / 11 + q / 13))))))
 
 
 @triton.jit
