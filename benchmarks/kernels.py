@@ -282,6 +282,7 @@ def provenance(gpu, settings):
     """What a reader needs to know about how the figures were made."""
     return {
         "name": f"kernels_{slug(gpu)}",
+        "question": "How fast are the kernels on this GPU, and how much memory do they take?",
         "command": "python " + " ".join(sys.argv),
         "commit": settings["commit"],
         "versions": settings["versions"],

@@ -38,5 +38,6 @@ if __name__ == "__main__":
     if not all(outputs.values()):
         raise SystemExit(f"a cell printed nothing: {outputs}")
     facts = provenance("kernels_page", "nano", Settings("book/kernels.md"), "python book/freeze.py")
-    results = {key: facts[key] for key in FACTS} | {"outputs": outputs}
+    question = {"question": "What do the cells of the kernels chapter print that need Triton?"}
+    results = {key: facts[key] for key in FACTS} | question | {"outputs": outputs}
     write_json(ROOT / "results" / "kernels_page.json", results)

@@ -155,8 +155,10 @@ def test_a_sample_compiles_to_what_is_frozen(rows):
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["rotary", "softmax", "stickbreaking"])
 @pytest.mark.parametrize("capability", report.CHIPS)
-def test_all_compiles_to_what_is_frozen(rows, family, capability):
-    same_as_frozen(rows, [job for job in report.jobs() if job[0] == family and job[2] == capability])
+def test_each_gpu_gets_what_is_frozen(rows, family, capability):
+    """One dtype and head size, no masks, no rotation inside: `make kernel-report` does the rest, in ten minutes."""
+    jobs = [job for job in report.jobs() if job[0] == family and job[2:] == (capability, "float16", 64)]
+    same_as_frozen(rows, [job for job in jobs if job[1] in ("half", "plain", "linear")])
 
 
 @needs_triton

@@ -354,6 +354,7 @@ def freeze(rows, sources, seconds, file=FILE):
     """Write the report of the kernels whose hash was `sources`, one row a line."""
     report = {
         "name": "kernel_report",
+        "question": "What does the compiler make of each kernel, for each GPU generation?",
         "command": "make kernel-report",
         "commit": commit_of(Path(__file__).parent),
         "versions": f"Python {platform.python_version()}, torch {torch.__version__}, triton {version('triton')}",

@@ -296,13 +296,12 @@ def tiles(major_minor, dtype, width):
     wide = width > 64
     if major_minor < (8, 0) or dtype == torch.float32:  # no tensor cores: each thread holds whole rows
         forward = Tile(32, 16, 8, 1) if wide else Tile(32, 32, 8, 1)
-        narrow = Tile(32, 16, 4, 1) if dtype == torch.float32 else Tile(16, 32, 8, 1)
-        return forward, Tile(16, 16, 8, 1) if wide else narrow
+        return forward, Tile(32, 16, 4, 1) if dtype == torch.float32 and not wide else Tile(16, 16, 8, 1)
     major = major_minor[0]
     if major in (9, 10):
-        forward = Tile(128, 64, 8, 2)
+        forward = Tile(128, 64, 8, 2) if wide or major == 10 else Tile(128, 32, 8, 2)
     else:
-        forward = Tile(64, 64, 8, 2) if wide else Tile(64, 32, 4, 2)
+        forward = Tile(64, 64, 8, 2) if wide else Tile(64, 32, 8, 2)
     if wide:
         backward = Tile(32, 32, 4, 1) if major == 9 else Tile(64, 32, 8, 1)
     else:
