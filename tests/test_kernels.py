@@ -17,6 +17,7 @@ import triton
 import triton.language as tl
 
 from posenc.kernels import rotary, softmax, stickbreaking, variants
+from posenc.kernels.common import Tile
 
 CUDA = torch.cuda.is_available()
 DEVICE = "cuda" if CUDA else "cpu"
@@ -67,7 +68,19 @@ METHODS = {  # name: whether a causal mask is asked for
     "rope+alibi-symmetric+stickbreaking": True,
     "rope+alibi-symmetric+stickbreaking-first both ways": False,
 }
-LENGTHS = [(1, 1), (17, 17), (63, 63), (64, 64), (65, 65), (127, 127), (200, 200), (1, 65), (40, 100), (100, 40)]
+LENGTHS = [
+    (1, 1),
+    (17, 17),
+    (63, 63),
+    (64, 64),
+    (65, 65),
+    (127, 127),
+    (200, 200),
+    (1, 64),
+    (1, 65),
+    (40, 100),
+    (100, 40),
+]
 
 
 def inside_nan(x):
@@ -155,6 +168,14 @@ def test_masks_padding_and_positions_of_each_row_of_the_batch(name):
     anywhere[5] = False
     for mask in (valid, anywhere, valid & anywhere):
         compare(name, tensors, torch.float32, positions=(pos_q.to(DEVICE), pos_k.to(DEVICE)), mask=mask.to(DEVICE))
+
+
+@pytest.mark.parametrize("name", ["nope", "nope both ways", "stickbreaking", "stickbreaking-first both ways"])
+def test_a_mask_reaches_the_blocks_that_would_need_none(monkeypatch, name):
+    for module in (softmax, stickbreaking):
+        monkeypatch.setattr(module, "tiles", lambda *_: (Tile(16, 16, 4, 1), Tile(16, 16, 4, 1)))
+    mask = torch.rand(48, 64, generator=torch.Generator().manual_seed(2)) < 0.7
+    compare(name, problem(48, 64), torch.float32, mask=mask.to(DEVICE))
 
 
 def test_a_query_that_sees_nothing_gets_exact_zeros():
