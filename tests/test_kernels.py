@@ -288,6 +288,18 @@ def test_stick_keeps_its_digits_where_keys_are_saturated_or_hardly_ask():
     assert abs(float(rest) - float(exact)) < 3e-7 and 1 - float(exact) > 1e-4
 
 
+def test_a_saturated_key_gets_the_whole_rest_to_the_last_digit():
+    """Its own log(1 - beta) of -1e4 would drown the small ones of the keys asked before it, in the same block."""
+    z = torch.linspace(-2.0, -1.0, 40, dtype=torch.float64)
+    z[20] = 1e4
+    k = (z / 16)[None, None, :, None].expand(1, 1, 40, 16).float().contiguous().to(DEVICE)
+    v = torch.zeros(1, 1, 40, 16, device=DEVICE)
+    v[0, 0, 20] = 1.0
+    out, _ = stickbreaking.attend(torch.ones(1, 1, 1, 16, device=DEVICE), k, v, causal=False, attend_current=True)
+    exact = torch.nn.functional.logsigmoid(-z[21:]).sum().exp()
+    torch.testing.assert_close(out[0, 0, 0, 0].double().cpu(), exact, rtol=2e-5, atol=0)
+
+
 @triton.jit
 def log1p_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
