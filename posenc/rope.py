@@ -122,3 +122,52 @@ def rope(
 def ladder(dim, base):
     """`inv_freq` in float64, from which `rotate` takes the precision it needs."""
     return inv_freq(dim, base, dtype=torch.float64)
+
+
+class XPos(nn.Module):
+    """The `rotate` callable of `xpos`: RoPE, then pair i of a query by zeta_i^(m/B), of a key by zeta_i^(-n/B)."""
+
+    def __init__(self, inv_freq, zeta, scale_base, layout, center):
+        super().__init__()
+        self.inv_freq, self.zeta, self.scale_base = inv_freq, zeta, scale_base
+        self.layout, self.center = layout, center
+
+    def forward(self, q, k, at):
+        ends = torch.cat((at.pos_q, at.pos_k), dim=-1).aminmax(dim=-1, keepdim=True)
+        middle = (ends.min + ends.max) / 2 if self.center else 0  # one for queries and keys, so it cancels
+
+        def turn(x, positions, sign):
+            dtype = accumulation_dtype(x)
+            power = sign * (positions - middle)[:, None, :, None].to(dtype) / self.scale_base
+            scale = self.zeta.to(x.device, dtype) ** power  # [B or 1, 1, T, D/2]
+            lanes = scale.repeat_interleave(2, -1) if self.layout == "interleaved" else scale.repeat(1, 1, 1, 2)
+            turned = rotate(x.to(dtype), positions[:, None], self.inv_freq, self.layout)
+            return (turned * lanes).to(x.dtype)
+
+        return turn(q, at.pos_q, 1), turn(k, at.pos_k, -1)
+
+
+def xpos(head_dim, base=10000.0, *, gamma=0.4, scale_base=512.0, layout="interleaved", center=True):
+    r"""xPos: RoPE whose pair i of the score also shrinks by zeta_i^(d/B) at distance d; an `Encoding` at `rotate`.
+
+    zeta_i = (2i/D + gamma) / (1 + gamma) <= 1, so that the fastest pairs shrink most.
+
+    Arguments:
+        head_dim: D, even.
+        base: of the frequencies.
+        gamma: sets zeta of the fastest pair, gamma / (1 + gamma).
+        scale_base: B, in tokens: the distance at which pair i has shrunk to zeta_i.
+        layout: see `rotate`.
+        center: True measures positions from the middle of those at hand, as the released code does; False from 0, as
+            the formula does, whose factors grow with the position itself. Scores are the same as long as all fits.
+    Errors: TypeError, ValueError naming the argument; UnsupportedError without a causal mask.
+    Paper: arXiv 2212.10554, section 2. Chapter: RoPE, looked at closely.
+    """
+    check_int("head_dim", head_dim, minimum=2, even=True)
+    check_number("gamma", gamma, above=0)
+    check_number("scale_base", scale_base, above=0)
+    check_choice("layout", layout, LAYOUTS)
+    check_bool("center", center)
+    zeta = (torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim + gamma) / (1 + gamma)
+    reason = "xPos makes the score of a key after the query grow with its distance"
+    return Encoding(rotate=XPos(ladder(head_dim, base), zeta, scale_base, layout, center), causal_only=reason)

@@ -1,0 +1,197 @@
+r"""Partial rotary, p-RoPE and xPos, trained; what each lane pair of a trained RoPE model does; low precision.
+
+    python benchmarks/rope_closely.py            # every arm and seed, one after the other
+    python benchmarks/rope_closely.py seed 1     # one seed, into runs/; the first form then reads what is there
+
+Writes results/rope_closely.json. Chapter: RoPE, looked at closely.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import torch
+
+from posenc import Encoding
+from posenc.experiments import check_results, provenance, rounded, write_json
+from posenc.figures.rope_closely import ROUNDED, turn_rounded
+from posenc.measure import head_scores, held_out_windows, short_long, target_losses
+from posenc.rope import inv_freq, rope, rotate, xpos
+from posenc.tasks import load_corpus
+from posenc.train import settings_for, train_with
+
+SETTINGS = settings_for("study")
+D = SETTINGS.dim // SETTINGS.num_heads
+SEEDS = range(3)
+SHIFTS = [0, *(2**power for power in range(7, 16))]
+ARMS = {
+    "rope": ("RoPE, all 12 pairs", lambda layer: rope(D)),
+    "p75": ("p-RoPE, the 9 fastest pairs", lambda layer: rope(D, rotary_dim=18, proportional=True)),
+    "p50": ("p-RoPE, the 6 fastest pairs", lambda layer: rope(D, rotary_dim=12, proportional=True)),
+    "p25": ("p-RoPE, the 3 fastest pairs", lambda layer: rope(D, rotary_dim=6, proportional=True)),
+    "squeezed50": ("ladder squeezed into 6 pairs", lambda layer: rope(D, rotary_dim=12)),
+    "squeezed25": ("ladder squeezed into 3 pairs", lambda layer: rope(D, rotary_dim=6)),
+    "xpos512": ("xPos, scale base 512", lambda layer: xpos(D)),
+    "xpos32": ("xPos, scale base 32", lambda layer: xpos(D, scale_base=SETTINGS.length / 2)),
+    "nope": ("NoPE", lambda layer: Encoding()),
+}
+# Written before the run. Each is on the change from RoPE, seed by seed: in the loss at the training length ("short"),
+# or at eight times that ("long"). A change counts beyond the tolerance.
+TOLERANCE = 0.05
+PREDICTIONS = [
+    ("p75", "short", "stays", "The slowest pairs hardly turn within the window, so not turning them changes little."),
+    ("p50", "short", "stays", "Six pairs still hold every wavelength up to several windows."),
+    ("p25", "short", "stays", "Three pairs hold wavelengths up to half a window, and most attention is near."),
+    ("p25", "long", "falls", "No pair that turns has an unseen angle left, so the rise beyond the window is mended."),
+    ("squeezed25", "long", "stays", "The squeezed ladder keeps a slow pair, whose angles beyond the window are new."),
+    ("xpos512", "long", "stays", "At these distances its decay is weak, and the slow pairs are as unseen as RoPE's."),
+    (
+        "xpos32",
+        "long",
+        "falls",
+        "Fast pairs fade within a window; the slow ones, whose angles are new, fade least.",
+    ),
+]
+
+
+class Lanes(torch.nn.Module):
+    """RoPE with frequencies of its own and some pairs taken out of the score."""
+
+    def __init__(self, frequencies, kept):
+        super().__init__()
+        self.frequencies, self.kept = frequencies, kept.repeat_interleave(2)
+
+    def forward(self, q, k, at):
+        q, k = (rotate(x, p[:, None], self.frequencies) for x, p in ((q, at.pos_q), (k, at.pos_k)))
+        return q * self.kept, k
+
+
+def loss(model, windows, encoding=None, positions=None):
+    """Loss on the targets within the training length, with another encoding in every layer."""
+    layers = [block.attention for block in model.blocks]
+    trained = [layer.encoding for layer in layers]
+    for layer in layers:
+        layer.encoding = encoding or layer.encoding
+    value = target_losses(model, windows[:, -(SETTINGS.length + 1) :], positions=positions)
+    for layer, own in zip(layers, trained):
+        layer.encoding = own
+    return value[:, -SETTINGS.targets :].mean().item()
+
+
+def lane_losses(model, windows):
+    r"""Loss with each pair, all pairs from it on, or all pairs up to it unturned (frequency 0), or taken out."""
+    w, every = inv_freq(D, dtype=torch.float64), torch.arange(D // 2)
+    one = torch.ones(D // 2, dtype=torch.float64)
+
+    def without(pairs, turned):
+        off = torch.where(pairs, 0.0, 1.0).double()
+        return loss(model, windows, Encoding(rotate=Lanes(w * off if turned else w, one if turned else off.float())))
+
+    return {
+        "unturned": [without(every == p, True) for p in every],
+        "unturned_from": [without(every >= p, True) for p in every],
+        "unturned_up_to": [without(every <= p, True) for p in every],
+        "removed": [without(every == p, False) for p in every],
+    }
+
+
+def shifted_losses(model, windows):
+    """Loss with all positions moved by each of SHIFTS, for each way to round on the way to cos and sin."""
+
+    def encoding(where):
+        def turn(q, k, at):
+            w = inv_freq(D, dtype=torch.float64)
+            return tuple(turn_rounded(x, p[:, None], w, where) for x, p in ((q, at.pos_q), (k, at.pos_k)))
+
+        return Encoding(rotate=turn)
+
+    positions = torch.arange(SETTINGS.length)
+    return {where: [loss(model, windows, encoding(where), positions + shift) for shift in SHIFTS] for where in ROUNDED}
+
+
+@torch.no_grad()
+def lane_energy(model, held, count=256):
+    r"""Mean square of each pair's part of the score, and how much of it is the same whatever the text says.
+
+    The part of pair p in q.k / sqrt(D), less its mean over the keys that the query sees, since softmax ignores that.
+    Its mean square over pairs of a query and a visible key, in squared logits, is "energy". The mean square of what is
+    left when the part is averaged over windows, at the same places of query and key, is "position".
+    """
+    length = SETTINGS.length
+    starts = torch.linspace(0, len(held) - length, count, dtype=torch.float64).long()
+    tokens = held[starts[:, None] + torch.arange(length)]
+    layers, inputs = [block.attention for block in model.blocks], []
+    hooks = [layer.register_forward_pre_hook(lambda module, args: inputs.append(args[0])) for layer in layers]
+    model(tokens)
+    for hook in hooks:
+        hook.remove()
+    w, at = inv_freq(D, dtype=torch.float64), torch.arange(length)
+    visible = torch.ones(length, length, dtype=torch.float64).tril()
+    keys = visible.sum(-1, keepdim=True)
+    found = []
+    for number, (layer, x) in enumerate(zip(layers, inputs)):
+        q, k = (to(x).unflatten(-1, (-1, D)).transpose(1, 2).double() for to in (layer.to_q, layer.to_k))
+        q, k = (rotate(x, at, w).unflatten(-1, (-1, 2)) for x in (q, k))  # [B, H, T, D/2, 2]
+        for head in range(q.shape[1]):
+            parts = torch.einsum("bipc,bjpc->bpij", q[:, head], k[:, head]) / D**0.5
+            parts = (parts - (parts * visible).sum(-1, keepdim=True) / keys) * visible
+            energy = parts.square().mean(0).sum((-2, -1)) / visible.sum()
+            position = parts.mean(0).square().sum((-2, -1)) / visible.sum()
+            found.append({"layer": number, "head": head, "energy": energy.tolist(), "position": position.tolist()})
+    return found
+
+
+def measure(seed):
+    """All that is measured for one seed."""
+    corpus = load_corpus()
+    windows = held_out_windows(corpus.held_out, SETTINGS)
+    cell = {"arms": {}}
+    for name, (_, make_encoding) in ARMS.items():
+        model, _ = train_with(make_encoding, SETTINGS, seed, device="cpu", progress=False)
+        found = short_long(model, SETTINGS, corpus)
+        cell["arms"][name] = {kind: found[kind] for kind in ("whole", "cut")}
+        print(seed, name, [round(x, 3) for x in found["whole"]], [round(x, 3) for x in found["cut"]], flush=True)
+        if name == "rope":
+            cell["lanes"] = {"trained": loss(model, windows)} | lane_losses(model, windows)
+            cell["shifted"] = shifted_losses(model, windows)
+            cell["heads"] = lane_energy(model, corpus.held_out)
+            if seed == 0:
+                cell["head_scores"] = head_scores(model, SETTINGS)["heads"][0]["mean"]
+    return rounded(cell)
+
+
+def cell_path(seed):
+    return Path(f"runs/rope_closely-{seed}.json")
+
+
+def main():
+    torch.set_num_threads(1)
+    if sys.argv[1:2] == ["seed"]:
+        write_json(cell_path(int(sys.argv[2])), measure(int(sys.argv[2])))
+        return
+    for seed in SEEDS:
+        if not cell_path(seed).exists():
+            write_json(cell_path(seed), measure(seed))
+    cells = [json.loads(cell_path(seed).read_text()) for seed in SEEDS]
+    results = provenance("rope_closely", "study", SETTINGS, "python " + " ".join(sys.argv))
+    results |= {
+        "seeds": list(SEEDS),
+        "lengths": SETTINGS.lengths,
+        "unit": "nats per character",
+        "tolerance": TOLERANCE,
+        "predictions": [dict(zip(("arm", "at", "claim", "why"), row)) for row in PREDICTIONS],
+        "arms": {name: words for name, (words, _) in ARMS.items()},
+        "losses": {name: {k: [c["arms"][name][k] for c in cells] for k in ("whole", "cut")} for name in ARMS},
+        "lanes": {kind: [c["lanes"][kind] for c in cells] for kind in cells[0]["lanes"]},
+        "shifts": SHIFTS,
+        "shifted": {where: [c["shifted"][where] for c in cells] for where in ROUNDED},
+        "energy_definition": " ".join(lane_energy.__doc__.split("\n\n")[1].split()),
+        "heads": cells[0]["heads"],
+        "heads_seed": SEEDS[0],
+        "energy_by_seed": [[[h["energy"], h["position"]] for h in c["heads"]] for c in cells],
+    }
+    write_json(Path("results/rope_closely.json"), check_results(results))
+
+
+if __name__ == "__main__":
+    main()
