@@ -52,7 +52,7 @@ def ntk(dim, factor, *, base=10000.0):
 
 
 def dynamic_ntk(dim, factor=1.0, *, length, trained, base=10000.0):
-    r"""NTK-aware scaling that grows with the text: `ntk` by f L / L0 - (f - 1), with L = max(length, L0).
+    r"""NTK-aware scaling that grows with the text: `ntk` by 1 + f (L / L0 - 1), with L = max(length, L0).
 
     Arguments:
         dim, base: as in `ntk`.
@@ -69,7 +69,7 @@ def dynamic_ntk(dim, factor=1.0, *, length, trained, base=10000.0):
     check_number("factor", factor, minimum=1)
     check_number("length", length, minimum=0)
     check_number("trained", trained, above=0)
-    return ntk(dim, factor * max(length / trained, 1.0) - (factor - 1.0), base=base)
+    return ntk(dim, 1.0 + factor * (max(length / trained, 1.0) - 1.0), base=base)
 
 
 def yarn(dim, factor, *, trained, base=10000.0, ramp="lanes", alpha=1.0, beta=32.0, attention_factor=None):
@@ -150,7 +150,8 @@ def longrope(dim, factor, *, short, long, length, trained, base=10000.0, attenti
     Returns: inv_freq [dim/2] float64 in radians per token, and the attention factor.
     Errors: TypeError, ValueError naming the argument.
     Convention: the paper also leaves the first tokens' positions as they are; released models don't.
-    Paper: arXiv 2402.13753, section 3; the attention factor is that of the released Phi-3 models. Chapter: Longer than trained.
+    Paper: arXiv 2402.13753, section 3; the attention factor is that of the models released with it (Phi-3).
+    Chapter: Longer than trained.
     """
     check_number("factor", factor, minimum=1)
     check_number("length", length, minimum=0)
