@@ -63,7 +63,7 @@ class Lanes(torch.nn.Module):
 
     def forward(self, q, k, at):
         q, k = (rotate(x, p[:, None], self.frequencies) for x, p in ((q, at.pos_q), (k, at.pos_k)))
-        return q * self.kept, k
+        return q * self.kept.to(q.dtype), k
 
 
 def loss(model, windows, encoding=None, positions=None):
@@ -85,7 +85,7 @@ def lane_losses(model, windows):
 
     def without(pairs, turned):
         off = torch.where(pairs, 0.0, 1.0).double()
-        return loss(model, windows, Encoding(rotate=Lanes(w * off if turned else w, one if turned else off.float())))
+        return loss(model, windows, Encoding(rotate=Lanes(w * off if turned else w, one if turned else off)))
 
     return {
         "unturned": [without(every == p, True) for p in every],
