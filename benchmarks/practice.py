@@ -1,0 +1,118 @@
+r"""What do wrong position ids cost a trained model? Train each method on text, then give it ids that are off.
+
+    python benchmarks/practice.py                    # every method and seed, one after the other
+    python benchmarks/practice.py rope alibi         # these methods, into runs/practice; the first form reads them
+
+Losses in nats per character, of the same characters under every kind of ids:
+    new        the last 16 of 64 characters, their ids off by each of `offsets` against their prefix
+    all        32 characters, all their ids moved by each of `shifts`, as left padding does
+    decoding   as new: ids right, begun anew at 0, or 0 for each
+    padding    32 characters right of 32 line breaks: with ids and mask right, by turns without one of them
+    packing    32 characters behind 32 of another text: with ids and mask right, by turns without one of them
+None stands where the method refuses. Writes results/practice.json. Chapter: Position in practice.
+"""
+
+import inspect
+import json
+import sys
+from pathlib import Path
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from posenc import METHODS
+from posenc.experiments import check_results, provenance, rounded, write_json
+from posenc.measure import held_out_windows
+from posenc.tasks import load_corpus
+from posenc.train import settings_for, train_with
+
+SETTINGS = settings_for("lab")
+SEEDS = range(3)
+LENGTH, NEW, HALF = SETTINGS.length, 16, SETTINGS.length // 2
+OFFSETS = [-48, -40, -32, -24, -16, -12, -8, -6, -4, -3, -2, -1, 0]
+SHIFTS = [0, 1, 2, 4, 8, 12, 16, 24, 32]
+RUNS = Path("runs/practice")
+
+
+@torch.no_grad()
+def loss(model, tokens, targets, scored, **how):
+    """Mean loss of the last `scored` characters, or None where the method refuses such ids."""
+    try:
+        logits = model(tokens, **how)
+    except ValueError:
+        return None
+    return cross_entropy(logits[:, -scored:].flatten(0, 1), targets[:, -scored:].flatten()).item()
+
+
+def measure(method, seed):
+    takes = inspect.signature(METHODS[method].factory).parameters
+    options = {"max_positions": LENGTH} if "max_positions" in takes else None
+    model, _ = train_with(method, SETTINGS, seed, device="cpu", progress=False, options=options)
+    model.eval()
+    corpus = load_corpus()
+    windows = held_out_windows(corpus.held_out, SETTINGS)[:, -(LENGTH + 1) :]
+    tokens, targets = windows[:, :-1], windows[:, 1:]
+    ids = torch.arange(LENGTH)
+    prefix = LENGTH - NEW
+
+    def decoded(new_ids):
+        return loss(model, tokens, targets, NEW, positions=torch.cat((ids[:prefix], new_ids)))
+
+    values = {"new": [decoded(ids[prefix:] + offset) for offset in OFFSETS]}
+    values["decoding"] = {
+        "right": decoded(ids[prefix:]), "begun anew": decoded(ids[:NEW]), "always 0": decoded(ids[:1].expand(NEW)),
+    }  # fmt: skip
+
+    short, wanted = tokens[:, -HALF:], targets[:, -HALF:]
+    values["all"] = [loss(model, short, wanted, HALF, positions=ids[:HALF] + shift) for shift in SHIFTS]
+
+    line_break = corpus.vocabulary.index("\n")
+    padded = torch.cat((torch.full_like(short, line_break), short), dim=1)
+    valid = (ids >= HALF).expand(len(padded), -1)
+    own = (valid.long().cumsum(1) - 1).clamp(min=0)  # ids counted by the mask
+    other = tokens.roll(1, 0)[:, -HALF:]
+    packed = torch.cat((other, short), dim=1)
+    again = torch.cat((ids[:HALF], ids[:HALF]))
+    apart = (ids[:, None] // HALF) == (ids[None, :] // HALF)
+    for kind, sequence, right, mask in (("padding", padded, own, {"valid": valid}), ("packing", packed, again, None)):
+        mask = {"mask": apart} if mask is None else mask
+        values[kind] = {
+            "right": loss(model, sequence, wanted, HALF, positions=right, **mask),
+            "mask only": loss(model, sequence, wanted, HALF, positions=ids, **mask),
+            "ids only": loss(model, sequence, wanted, HALF, positions=right),
+            "neither": loss(model, sequence, wanted, HALF, positions=ids),
+        }
+    return rounded(values)
+
+
+def main():
+    torch.set_num_threads(1)
+    wanted = sys.argv[1:] or list(METHODS)
+    for method in wanted:
+        for seed in SEEDS:
+            cell = RUNS / f"{method}-{seed}.json"
+            if not cell.exists():
+                write_json(cell, measure(method, seed))
+                print(method, seed, flush=True)
+    if sys.argv[1:]:
+        return
+    results = provenance("practice", "lab", SETTINGS, "python benchmarks/practice.py")
+    results |= {
+        "question": "What do wrong position ids cost a trained model?",
+        "unit": "nats per character",
+        "definition": inspect.cleandoc(__doc__),
+        "seeds": list(SEEDS),
+        "offsets": OFFSETS,
+        "shifts": SHIFTS,
+        "methods": {},
+    }
+    for method in METHODS:
+        cells = [json.loads((RUNS / f"{method}-{seed}.json").read_text()) for seed in SEEDS]
+        results["methods"][method] = {"scores": {"right": [cell["decoding"]["right"] for cell in cells]}} | {
+            kind: [cell[kind] for cell in cells] for kind in cells[0]
+        }
+    write_json(Path("results/practice.json"), check_results(results))
+
+
+if __name__ == "__main__":
+    main()
