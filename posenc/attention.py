@@ -54,6 +54,11 @@ def attention(
     """
     encoding = Encoding() if encoding is None else encoding
     _check_inputs(q, k, v, encoding, causal, scale, gates, return_weights)
+    if encoding.attend is not None:  # a method that fits no place brings an attention of its own
+        return encoding.attend(
+            q, k, v, encoding, pos_q=pos_q, pos_k=pos_k, causal=causal, mask=mask, scale=scale, gates=gates, impl=impl,
+            return_weights=return_weights,
+        )  # fmt: skip
     pos_q, pos_k, mask = _place(q, k, encoding, pos_q, pos_k, mask)
     widest = max(q.shape[3], v.shape[3])
     chosen, _ = choose_impl(impl, encoding, return_weights, q.device, q.dtype, widest, (pos_q, pos_k))
@@ -197,16 +202,16 @@ class SelfAttention(nn.Module):
         num_heads: H; `head_dim` defaults to C / H.
         encoding: an `Encoding` of its own or shared with other layers; None is NoPE.
         num_kv_heads: heads of k and v, a divisor of H; default H.
-        causal: see `attention`.
-        impl: see `attention`.
+        causal, scale, impl: see `attention`.
     An encoding with `embed_at="input"` embeds in the model, before the first layer, not here.
     Errors: TypeError or ValueError naming the argument.
     Chapter: Four places.
     """
 
     def __init__(
-        self, dim, num_heads, encoding=None, *, num_kv_heads=None, head_dim=None, causal=True, bias=False, impl="auto"
-    ):
+        self, dim, num_heads, encoding=None, *, num_kv_heads=None, head_dim=None, causal=True, scale=None,
+        bias=False, impl="auto",
+    ):  # fmt: skip
         super().__init__()
         check_int("dim", dim)
         check_int("num_heads", num_heads)
@@ -222,9 +227,11 @@ class SelfAttention(nn.Module):
             _check_encoding(encoding)
         check_bool("causal", causal)
         check_bool("bias", bias)
+        if scale is not None:
+            check_number("scale", scale)
         check_choice("impl", impl, IMPLS)
         self.dim, self.num_heads, self.num_kv_heads, self.head_dim = dim, num_heads, num_kv_heads, head_dim
-        self.causal, self.impl = causal, impl
+        self.causal, self.scale, self.impl = causal, scale, impl
         self.encoding = Encoding() if encoding is None else encoding
         self.to_q = nn.Linear(dim, num_heads * head_dim, bias=bias)
         self.to_k = nn.Linear(dim, num_kv_heads * head_dim, bias=bias)
@@ -278,8 +285,8 @@ class SelfAttention(nn.Module):
             padding = valid[:, None, None, :]  # [B, 1, 1, Tk]
             mask = padding if mask is None else padding & _batched_mask(mask, batch, length, k.shape[2])
         result = attention(
-            q, k, v, self.encoding, pos_q=positions, pos_k=pos_k, causal=self.causal, mask=mask, impl=self.impl,
-            return_weights=return_weights,
+            q, k, v, self.encoding, pos_q=positions, pos_k=pos_k, causal=self.causal, mask=mask, scale=self.scale,
+            impl=self.impl, return_weights=return_weights,
         )  # fmt: skip
         out, weights = result if return_weights else (result, None)
         out = self.to_out(out.transpose(1, 2).flatten(2))  # [B, T, C]

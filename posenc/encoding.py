@@ -40,15 +40,18 @@ class Encoding(nn.Module):
             and keys are made from) or "layer_qkv" (values too).
         axes: None for positions that are numbers, n for positions with n coordinates.
         causal_only: None, or the reason why the method is not defined without a causal mask.
+        attend: None, or the attention function of a method that fits no place, called in place of
+            `posenc.attention` as attend(q, k, v, encoding, **options) with the options that were given to it.
     Errors: TypeError where a place is not callable, TypeError or ValueError naming another argument.
     Chapter: Four places.
     """
 
     def __init__(
-        self, embed=None, rotate=None, bias=None, weigh=None, *, embed_at="input", axes=None, causal_only=None
-    ):
+        self, embed=None, rotate=None, bias=None, weigh=None, *, embed_at="input", axes=None, causal_only=None,
+        attend=None,
+    ):  # fmt: skip
         super().__init__()
-        for place, function in zip(PLACES, (embed, rotate, bias, weigh)):
+        for place, function in zip((*PLACES, "attend"), (embed, rotate, bias, weigh, attend)):
             if function is not None and not callable(function):
                 raise TypeError(f"{place}={function!r} must be a callable or None, got {type(function).__name__}")
             setattr(self, place, function)
@@ -80,7 +83,8 @@ def compose(*encodings):
     for index, encoding in enumerate(encodings):
         if not isinstance(encoding, Encoding):
             raise TypeError(f"encodings[{index}]={encoding!r} must be an Encoding, got {type(encoding).__name__}")
-        for place in encoding.places:
+        own = ("attend",) if encoding.attend is not None else ()
+        for place in (*encoding.places, *own):
             if place in chosen:
                 raise UnsupportedError(
                     f"encodings[{index}] claims the place {place!r}, which an earlier one already holds; "

@@ -75,3 +75,20 @@ def check_positions(argument, positions):
     check_tensor(argument, positions, "[T] or [B, T]")
     if positions.ndim == 0:
         raise ValueError(f"{argument} must have shape [T] or [B, T], got a single number: {positions.item()!r}")
+
+
+def whole(argument, positions):
+    r"""Return `positions` as int64, for methods that look a position or a distance up in a table.
+
+    Errors: ValueError where one of them is no whole number.
+    """
+    check_positions(argument, positions)
+    if positions.is_floating_point() and not torch.equal(positions, positions.round()):
+        odd = positions[positions != positions.round()].flatten()[0].item()
+        raise ValueError(f"{argument} holds {odd:g}, it must hold whole numbers: this method looks them up in a table")
+    return positions.long()
+
+
+def offsets(at):
+    r"""pos_k - pos_q of every pair, [B or 1, Tq, Tk] int64, for methods that look offsets up in a table."""
+    return whole("pos_k", at.pos_k)[:, None, :] - whole("pos_q", at.pos_q)[:, :, None]

@@ -7,9 +7,15 @@ from typing import NamedTuple
 from .alibi import alibi
 from .encoding import Encoding
 from .errors import nearest
+from .fire import fire
+from .kerple import kerple
+from .learned import learned
 from .rope import rope
+from .shaw import shaw
 from .sinusoidal import sinusoidal
 from .stickbreaking import stickbreaking
+from .t5 import t5
+from .transformer_xl import transformer_xl
 
 
 class Method(NamedTuple):
@@ -18,7 +24,7 @@ class Method(NamedTuple):
     factory: makes the `Encoding`; title: as the book prints it; places: where position enters; axes: coordinates of a
     position, None for plain numbers; causal_only: whether the default needs a causal mask; page and lab: file names
     in book/ and notebooks/, without their endings, None where there is none; both_ways: the options that define it
-    without a causal mask.
+    without a causal mask; shared: whether all layers of a model share one encoding.
     """
 
     factory: Callable
@@ -29,6 +35,7 @@ class Method(NamedTuple):
     page: str | None = None
     lab: str | None = None
     both_ways: dict = {}
+    shared: bool = False
 
 
 def nope():
@@ -39,6 +46,21 @@ def nope():
 METHODS = {
     "nope": Method(nope, "NoPE", (), page="why_position"),
     "sinusoidal": Method(sinusoidal, "Sinusoidal", ("embed",), page="sinusoidal", lab="sinusoidal"),
+    "learned": Method(learned, "Learned", ("embed",), page="learned", lab="learned"),
+    "shaw": Method(shaw, "Shaw", ("bias",), page="relative", lab="relative"),
+    "transformer_xl": Method(transformer_xl, "Transformer-XL", ("bias",), page="relative", lab="relative"),
+    "t5": Method(
+        t5,
+        "T5",
+        ("bias",),
+        causal_only=True,
+        page="relative",
+        lab="relative",
+        both_ways={"bidirectional": True},
+        shared=True,
+    ),  # fmt: skip
+    "kerple": Method(kerple, "KERPLE", ("bias",), page="relative", lab="relative"),
+    "fire": Method(fire, "FIRE", ("bias",), causal_only=True, page="relative", lab="relative"),
     "rope": Method(rope, "RoPE", ("rotate",), page="rope", lab="rope"),
     "alibi": Method(
         alibi, "ALiBi", ("bias",), causal_only=True, page="alibi", lab="alibi", both_ways={"symmetric": True}

@@ -176,5 +176,5 @@ def after_input(encoding):
         return encoding
     return Encoding(
         rotate=encoding.rotate, bias=encoding.bias, weigh=encoding.weigh, axes=encoding.axes,
-        causal_only=encoding.causal_only,
+        causal_only=encoding.causal_only, attend=encoding.attend,
     )  # fmt: skip

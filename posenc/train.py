@@ -136,11 +136,18 @@ def encoding_maker(method, settings, causal=True, options=None):
         return method
     if not isinstance(method, str) or method not in METHODS:
         make(method)  # raises, and names the nearest method
-    sizes = {"head_dim": settings.dim // settings.num_heads, "num_heads": settings.num_heads, "dim": settings.dim}
+    sizes = {
+        "head_dim": settings.dim // settings.num_heads, "num_heads": settings.num_heads, "dim": settings.dim,
+        "max_positions": settings.lengths[-1],  # a table with rows for the test, although training fills the first
+        "threshold": settings.length / 4,  # FIRE's share of the training length
+    }  # fmt: skip
     wanted = {
         name: size for name, size in sizes.items() if name in inspect.signature(METHODS[method].factory).parameters
     }
     wanted |= ({} if causal else METHODS[method].both_ways) | (options or {})
+    if METHODS[method].shared:
+        one = functools.cache(lambda: make(method, **wanted))  # made when asked for, after the seed is set
+        return lambda layer: one()
     return lambda layer: make(method, **wanted)
 
 

@@ -8,12 +8,28 @@ HEADS, HEAD_DIM = 4, 8
 DIM = HEADS * HEAD_DIM
 
 # What a factory must be given, beside its defaults.
-REQUIRED = {"rope": {"head_dim": HEAD_DIM}, "alibi": {"num_heads": HEADS}}
+REQUIRED = {
+    "rope": {"head_dim": HEAD_DIM},
+    "alibi": {"num_heads": HEADS},
+    "learned": {"max_positions": 8192, "dim": DIM, "std": 0.5},
+    "shaw": {"head_dim": HEAD_DIM},
+    "transformer_xl": {"num_heads": HEADS, "head_dim": HEAD_DIM},
+    "t5": {"num_heads": HEADS},
+    "kerple": {"num_heads": HEADS},
+    "fire": {"num_heads": HEADS},
+}
 
 VARIANTS = {
     "sinusoidal-layer_qk": ("sinusoidal", {"embed_at": "layer_qk"}),
     "sinusoidal-layer_qkv": ("sinusoidal", {"embed_at": "layer_qkv", "volume": 0.5}),
     "sinusoidal-concatenated": ("sinusoidal", {"layout": "concatenated"}),
+    "learned-layer_qk": ("learned", {"embed_at": "layer_qk"}),
+    "learned-layer_qkv": ("learned", {"embed_at": "layer_qkv"}),
+    "shaw-clipped": ("shaw", {"clip": 2}),
+    "shaw-values": ("shaw", {"clip": 3, "values": True}),
+    "t5-bidirectional": ("t5", {"bidirectional": True, "num_buckets": 8, "max_distance": 6}),
+    "kerple-power": ("kerple", {"form": "power"}),
+    "fire-near": ("fire", {"threshold": 3.0}),
     "rope-half": ("rope", {"layout": "half"}),
     "rope-partial": ("rope", {"rotary_dim": 4}),
     "rope-proportional": ("rope", {"rotary_dim": 4, "proportional": True, "layout": "half"}),
@@ -26,15 +42,17 @@ VARIANTS = {
     "stickbreaking-first-both": ("stickbreaking", {"order": "first", "attend_current": True, "remainder": "current"}),
 }
 
-NAMES = [*posenc.METHODS, *VARIANTS, "rope+alibi", "rope+stickbreaking"]
+NAMES = [*posenc.METHODS, *VARIANTS, "rope+alibi", "rope+stickbreaking", "rope+shaw-values", "t5+stickbreaking"]
 
 
 def encoding(name):
-    """A fresh encoding for one of NAMES."""
+    """A fresh encoding for one of NAMES, with the same parameters each time."""
     if "+" in name:
         return posenc.compose(*(encoding(part) for part in name.split("+")))
     method, options = VARIANTS.get(name, (name, {}))
-    return posenc.make(method, **(REQUIRED.get(method, {}) | options))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return posenc.make(method, **(REQUIRED.get(method, {}) | options))
 
 
 def causal_modes(name):

@@ -1,0 +1,56 @@
+r"""FIRE: a small network reads the distance, as a share of the query's position, and gives the bias."""
+
+import torch
+from torch import nn
+from torch.nn.functional import linear, relu
+
+from .attention import accumulation_dtype
+from .encoding import Encoding
+from .errors import check_int, check_number
+
+
+class ProgressiveInterpolation(nn.Module):
+    """The `bias` callable: MLP(psi(i - j) / psi(max(L, i))) with psi(x) = log(c x + 1)."""
+
+    def __init__(self, num_heads, hidden, threshold):
+        super().__init__()
+        self.c = nn.Parameter(torch.tensor(0.1))
+        self.threshold = nn.Parameter(torch.tensor(float(threshold)))  # L
+        self.widen, self.narrow = nn.Linear(1, hidden), nn.Linear(hidden, num_heads)
+
+    def share(self, at, dtype):
+        """The normalized distance of every pair, 0 at the query and 1 at position 0: [B or 1, Tq, Tk]."""
+        distance = (at.pos_q[:, :, None] - at.pos_k[:, None, :]).abs().to(dtype)
+        c, threshold = self.c.to(dtype).abs(), self.threshold.to(dtype).abs()
+        longest = torch.maximum(at.pos_q[:, :, None].to(dtype), threshold)
+        return torch.log1p(c * distance) / (torch.log1p(c * longest) + 1e-6)
+
+    def forward(self, q, k, at):
+        dtype = accumulation_dtype(q)
+        if q.shape[1] != self.narrow.out_features:
+            raise ValueError(f"num_heads={self.narrow.out_features} of this FIRE must equal the {q.shape[1]} of q")
+        x = self.share(at, dtype)[..., None]
+        for layer, bend in ((self.widen, relu), (self.narrow, lambda x: x)):
+            x = bend(linear(x, layer.weight.to(dtype), layer.bias.to(dtype)))
+        return x.permute(0, 3, 1, 2)  # [B or 1, H, Tq, Tk]
+
+
+def fire(num_heads, *, hidden=32, threshold=512.0):
+    r"""FIRE, functional interpolation for relative positions, an `Encoding` at the place `bias`.
+
+    b_ij = f( psi(i - j) / psi(max(L, i)) ),  psi(x) = log(c x + 1),  f a network of one hidden layer
+
+    Arguments:
+        num_heads: H, outputs of f.
+        hidden: width of the hidden layer, 32 in the paper.
+        threshold: L at the start; learned, as c is. 512 is the authors', who train at length 2048.
+    Convention: i is the query's position, so the bias is relative only up to L; beyond, moving all positions changes
+        it. The network's input stays within 0 .. 1 at any length.
+    Errors: TypeError, ValueError naming the argument.
+    Paper: arXiv 2310.04418, section 3. Chapter: Relative position.
+    """
+    check_int("num_heads", num_heads)
+    check_int("hidden", hidden)
+    check_number("threshold", threshold, above=0)
+    reason = "FIRE divides by the query's position, the length of its past; a key behind the query has no such share"
+    return Encoding(bias=ProgressiveInterpolation(num_heads, hidden, threshold), causal_only=reason)

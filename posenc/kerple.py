@@ -1,0 +1,47 @@
+r"""KERPLE: a learned penalty on distance, logarithmic or a power, two numbers a head."""
+
+import torch
+from torch import nn
+
+from .attention import accumulation_dtype
+from .encoding import Encoding
+from .errors import check_choice, check_int
+
+FORMS = ("log", "power")
+
+
+class DistanceKernel(nn.Module):
+    """The `bias` callable. Logarithms of r1 and r2 are trained, so that both stay positive."""
+
+    def __init__(self, num_heads, form):
+        super().__init__()
+        self.form = form
+        self.log_r1 = nn.Parameter(torch.linspace(0.0, -3.0, num_heads))  # heads start apart, as ALiBi's do
+        self.log_r2 = nn.Parameter(torch.full((num_heads,), -0.7))  # r2 near 1/2
+
+    def forward(self, q, k, at):
+        if q.shape[1] != self.log_r1.shape[0]:
+            raise ValueError(f"num_heads={self.log_r1.shape[0]} of this KERPLE must equal the {q.shape[1]} heads of q")
+        dtype = accumulation_dtype(q)
+        distance = (at.pos_q[:, None, :, None] - at.pos_k[:, None, None, :]).abs().to(dtype)  # [B or 1, 1, Tq, Tk]
+        r1, r2 = (r.to(dtype).exp()[:, None, None] for r in (self.log_r1, self.log_r2))
+        if self.form == "log":
+            return -r1 * torch.log1p(r2 * distance)
+        grown = torch.exp(r2.clamp(max=2) * distance.clamp(min=1e-6).log())  # the power of 0 has no gradient
+        return -r1 * grown.where(distance > 0, 0.0)
+
+
+def kerple(num_heads, *, form="log"):
+    r"""KERPLE, an `Encoding` at the place `bias`: the kernels of distance that are conditionally positive definite.
+
+    log:   -r1 log(1 + r2 |i - j|)        power: -r1 |i - j|^r2,  0 < r2 <= 2
+
+    Arguments:
+        num_heads: H; r1 and r2 are learned, one of each a head. `power` with r2 = 1 is ALiBi with learned slopes.
+        form: "log" (the paper's best) or "power".
+    Errors: TypeError, ValueError naming the argument.
+    Paper: arXiv 2205.09921, section 4. Chapter: Relative position.
+    """
+    check_int("num_heads", num_heads)
+    check_choice("form", form, FORMS)
+    return Encoding(bias=DistanceKernel(num_heads, form))

@@ -1,0 +1,80 @@
+r"""Learned absolute positions: one trained row of a table for each position, added to the embeddings."""
+
+import torch
+from torch import nn
+
+from .encoding import Encoding
+from .errors import check_choice, check_int, check_number, check_tensor, whole
+
+
+def resize(table, length, mode="linear", prefix=0):
+    r"""Stretch or squeeze a table of positions to another number of rows.
+
+    The first and the last row stay where they are; new row t is read at t (N - 1) / (length - 1) of the old ones.
+
+    Arguments:
+        table: [N, C], rows in the order of their positions.
+        length: how many rows the result has, `prefix` included.
+        mode: "linear" mixes the two neighbors, "nearest" takes the nearer one.
+        prefix: how many rows at the front stand for no place (a class token) and are kept as they are.
+    Returns: [length, C]; the same numbers where length = N.
+    Errors: TypeError, ValueError naming the argument.
+    Paper: the practice of ViT, arXiv 2010.11929, section 3.2. Chapter: Learned positions.
+    """
+    check_tensor("table", table, "[N, C]", ndim=2, floating=True)
+    check_int("prefix", prefix, minimum=0)
+    check_int("length", length, minimum=prefix + 1)
+    check_choice("mode", mode, ("linear", "nearest"))
+    kept, rows = table[:prefix], table[prefix:]  # [prefix, C], [n, C]
+    if not len(rows):
+        raise ValueError(f"prefix={prefix} leaves none of the {len(table)} rows of table to resize")
+    place = torch.linspace(0, len(rows) - 1, length - prefix, dtype=torch.float64, device=table.device)
+    if mode == "nearest":
+        return torch.cat((kept, rows[place.round().long()]))
+    left = place.floor().long()
+    right = (left + 1).clamp(max=len(rows) - 1)
+    share = (place - left).to(table.dtype)[:, None]
+    return torch.cat((kept, rows[left] * (1 - share) + rows[right] * share))
+
+
+class LearnedTable(nn.Module):
+    """The `embed` callable: x + table[positions]."""
+
+    def __init__(self, max_positions, dim, std):
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(max_positions, dim) * std)
+
+    def forward(self, x, positions):
+        rows, dim = self.table.shape
+        check_tensor("x", x, f"[B, T, {dim}]", ndim=3, floating=True)
+        if x.shape[-1] != dim:
+            raise ValueError(f"dim={dim} of this table must equal the width of x, {list(x.shape)}")
+        positions = whole("positions", positions)
+        if positions.shape[-1] != x.shape[1] or (positions.ndim == 2 and positions.shape[0] not in (1, x.shape[0])):
+            raise ValueError(f"positions {list(positions.shape)} must be [T] or [B, T] of x, {list(x.shape[:2])}")
+        if positions.numel() and not (0 <= positions.min() and positions.max() < rows):
+            wrong = positions.max().item() if positions.max() >= rows else positions.min().item()
+            raise ValueError(
+                f"positions hold {wrong}, but max_positions={rows}: the table has rows 0 to {rows - 1} and nothing "
+                f"beyond; posenc.learned.resize makes a longer one"
+            )
+        return x + self.table[positions].to(x.dtype)
+
+
+def learned(max_positions, dim, *, embed_at="input", std=0.02):
+    r"""Learned absolute positions, an `Encoding` at the place `embed`.
+
+    Arguments:
+        max_positions: N, how many positions there are; a position outside 0 .. N-1 is refused.
+        dim: C, the width of the model.
+        embed_at: "input" adds once to the embeddings (BERT, GPT-2: N C parameters in the model); "layer_qkv" in each
+            layer to what queries, keys and values are made from, "layer_qk" to queries and keys alone: with an
+            encoding of its own each layer then trains N C parameters.
+        std: of the normal distribution that the table starts from; 0.02 is BERT's and GPT-2's.
+    Errors: TypeError, ValueError naming the argument; whole numbers are asked for as positions.
+    Paper: arXiv 1810.04805 (BERT), arXiv 1705.03122 (the first learned table). Chapter: Learned positions.
+    """
+    check_int("max_positions", max_positions)
+    check_int("dim", dim)
+    check_number("std", std, minimum=0)
+    return Encoding(embed=LearnedTable(max_positions, dim, std), embed_at=embed_at)

@@ -1,0 +1,85 @@
+r"""Transformer-XL's relative attention: four terms, two of content and two of distance."""
+
+import math
+
+import torch
+from torch import nn
+from torch.nn.functional import linear
+
+from .attention import accumulation_dtype
+from .encoding import Encoding
+from .errors import check_int, check_number, check_tensor
+from .sinusoidal import table
+
+
+def shift(x):
+    r"""Line up scores by distance with keys, by the paper's trick: one zero column, one reshape, one row dropped.
+
+    Column c of row i holds the score at distance Tk - 1 - c; in the result, column j of row i holds the one at
+    distance i + Tk - Tq - j, for every key that query may see. What stands right of that is left over from the next
+    row and is meant to be hidden by the causal mask.
+
+    Arguments: x: [..., Tq, Tk]. Returns: [..., Tq, Tk].
+    Errors: TypeError, ValueError naming the argument.
+    Paper: arXiv 1901.02860, appendix B. Chapter: Relative position.
+    """
+    check_tensor("x", x, "[..., Tq, Tk]", floating=True)
+    if x.ndim < 2:
+        raise ValueError(f"x must have shape [..., Tq, Tk], got {list(x.shape)}")
+    queries, keys = x.shape[-2:]
+    padded = torch.cat((x.new_zeros(*x.shape[:-1], 1), x), dim=-1)  # [..., Tq, Tk + 1]
+    return padded.reshape(*x.shape[:-2], keys + 1, queries)[..., 1:, :].reshape(x.shape)
+
+
+class FourTerms(nn.Module):
+    """The `bias` callable: the terms b, c and d, beside the content term a = q.k that attention makes itself."""
+
+    def __init__(self, num_heads, head_dim, dim, base):
+        super().__init__()
+        self.base = base
+        self.u = nn.Parameter(torch.randn(num_heads, head_dim) * 0.02)
+        self.v = nn.Parameter(torch.randn(num_heads, head_dim) * 0.02)
+        self.w_r = nn.Parameter(torch.randn(num_heads * head_dim, dim) * 0.02)  # W_{k,R}
+
+    def terms(self, q, k, at):
+        """b = q_i . r, c = u . k_j and d = v . r with r = W_R R_(i-j), each [B or 1, H, Tq, Tk], before scaling."""
+        if (q.shape[1], q.shape[3]) != self.u.shape:
+            heads, lanes = self.u.shape
+            raise ValueError(f"num_heads={heads}, head_dim={lanes} of this encoding must equal q's, {list(q.shape)}")
+        dtype = accumulation_dtype(q)
+        distance = (at.pos_q[:, :, None] - at.pos_k[:, None, :]).double()  # [B or 1, Tq, Tk]
+        distinct, which = distance.unique(return_inverse=True)  # each distance is looked up once
+        r = linear(table(distinct, self.w_r.shape[1], self.base).to(dtype), self.w_r.to(dtype))  # [n, H D]
+        r = r.unflatten(-1, self.u.shape).movedim(0, -1)  # [H, D, n]
+        which = which[:, None].expand(-1, q.shape[1], -1, -1)  # [B or 1, H, Tq, Tk]
+        b = (q.to(dtype) @ r).gather(-1, which.expand(q.shape[0], -1, -1, -1))
+        c = (self.u[:, None].to(dtype) @ k.to(dtype).transpose(-2, -1)).expand(-1, -1, q.shape[2], -1)
+        d = (self.v[:, None].to(dtype) @ r).expand(-1, q.shape[2], -1).expand(len(which), -1, -1, -1).gather(-1, which)
+        return b, c, d
+
+    def forward(self, q, k, at):
+        b, c, d = self.terms(q, k, at)
+        return (b + c + d) / math.sqrt(q.shape[-1])
+
+
+def transformer_xl(num_heads, head_dim, dim=None, *, base=10000.0):
+    r"""Transformer-XL's relative attention, an `Encoding` at the place `bias`.
+
+    score_ij = [ (q_i + u) . k_j + (q_i + v) . W_R R_(i-j) ] / sqrt(D)
+
+    Arguments:
+        num_heads, head_dim: H and D; u, v [H, D] and W_R [H D, C] are parameters.
+        dim: C, the width of the sinusoid R, even; default H D.
+        base: b of the sinusoid.
+    Convention: R is the sinusoid of the signed distance i - j, not learned. The terms are divided by sqrt(D), whatever
+        `scale` attention is given. The authors' code shares u and v between layers unless told otherwise; here each
+        encoding has its own: give layers the same object to share it.
+    Errors: TypeError, ValueError naming the argument.
+    Paper: arXiv 1901.02860, section 3.3. Chapter: Relative position.
+    """
+    check_int("num_heads", num_heads)
+    check_int("head_dim", head_dim)
+    dim = num_heads * head_dim if dim is None else dim
+    check_int("dim", dim, minimum=2, even=True)
+    check_number("base", base, above=0)
+    return Encoding(bias=FourTerms(num_heads, head_dim, dim, base))
