@@ -2,6 +2,7 @@ r"""What do wrong position ids cost a trained model? Train each method on text, 
 
     python benchmarks/practice.py                    # every method and seed, one after the other
     python benchmarks/practice.py rope alibi         # these methods, into runs/practice; the first form reads them
+    python benchmarks/practice.py needle             # the control for retrieval, likewise
 
 Losses in nats per character, of the same characters under every kind of ids:
     new        the last 16 of 64 characters, their ids off by each of `offsets` against their prefix
@@ -9,6 +10,8 @@ Losses in nats per character, of the same characters under every kind of ids:
     decoding   as new: ids right, begun anew at 0, or 0 for each
     padding    32 characters right of 32 line breaks: with ids and mask right, by turns without one of them
     packing    32 characters behind 32 of another text: with ids and mask right, by turns without one of them
+Share of wrong answers of models trained to find needles, at the training length:
+    needle     with ids right, and with the same ids dealt out at random to the tokens of each sequence
 None stands where the method refuses. Writes results/practice.json. Chapter: Position in practice.
 """
 
@@ -22,8 +25,8 @@ from torch.nn.functional import cross_entropy
 
 from posenc import METHODS
 from posenc.experiments import check_results, provenance, rounded, write_json
-from posenc.measure import held_out_windows
-from posenc.tasks import load_corpus
+from posenc.measure import fixed_batch, held_out_windows
+from posenc.tasks import IGNORE, load_corpus
 from posenc.train import settings_for, train_with
 
 SETTINGS = settings_for("lab")
@@ -32,6 +35,8 @@ LENGTH, NEW, HALF = SETTINGS.length, 16, SETTINGS.length // 2
 OFFSETS = [-48, -40, -32, -24, -16, -12, -8, -6, -4, -3, -2, -1, 0]
 SHIFTS = [0, 1, 2, 4, 8, 12, 16, 24, 32]
 RUNS = Path("runs/practice")
+NEEDLE = settings_for("study", "needle")
+PROBED = ("sinusoidal", "rope", "alibi")
 
 
 @torch.no_grad()
@@ -85,16 +90,37 @@ def measure(method, seed):
     return rounded(values)
 
 
+@torch.no_grad()
+def measure_needle(method, seed):
+    model, _ = train_with(method, NEEDLE, seed, task="needle", device="cpu", progress=False)
+    model.eval()
+    batch = fixed_batch("needle", NEEDLE, {"questions": 4})
+    asked = batch.targets != IGNORE
+    shuffled = torch.rand(batch.tokens.shape, generator=torch.Generator().manual_seed(0)).argsort(1)
+
+    def share_wrong(positions):
+        said = model(batch.tokens, positions=positions).argmax(-1)
+        return ((said != batch.targets) & asked).sum().item() / asked.sum().item()
+
+    return rounded({"right": share_wrong(torch.arange(NEEDLE.length)), "shuffled": share_wrong(shuffled)})
+
+
+def cells(kind, methods, make):
+    for method in methods:
+        for seed in SEEDS:
+            cell = RUNS / f"{kind}{method}-{seed}.json"
+            if not cell.exists():
+                write_json(cell, make(method, seed))
+                print(f"{kind}{method} {seed}", flush=True)
+
+
 def main():
     torch.set_num_threads(1)
-    wanted = sys.argv[1:] or list(METHODS)
-    for method in wanted:
-        for seed in SEEDS:
-            cell = RUNS / f"{method}-{seed}.json"
-            if not cell.exists():
-                write_json(cell, measure(method, seed))
-                print(method, seed, flush=True)
-    if sys.argv[1:]:
+    wanted = sys.argv[1:]
+    cells("", [name for name in wanted or METHODS if name != "needle"], measure)
+    if not wanted or "needle" in wanted:
+        cells("needle-", PROBED, measure_needle)
+    if wanted:
         return
     results = provenance("practice", "lab", SETTINGS, "python benchmarks/practice.py")
     results |= {
@@ -107,10 +133,13 @@ def main():
         "methods": {},
     }
     for method in METHODS:
-        cells = [json.loads((RUNS / f"{method}-{seed}.json").read_text()) for seed in SEEDS]
-        results["methods"][method] = {"scores": {"right": [cell["decoding"]["right"] for cell in cells]}} | {
-            kind: [cell[kind] for cell in cells] for kind in cells[0]
+        found = [json.loads((RUNS / f"{method}-{seed}.json").read_text()) for seed in SEEDS]
+        results["methods"][method] = {"scores": {"right": [one["decoding"]["right"] for one in found]}} | {
+            kind: [one[kind] for one in found] for kind in found[0]
         }
+    results["needle"] = {
+        method: [json.loads((RUNS / f"needle-{method}-{seed}.json").read_text()) for seed in SEEDS] for method in PROBED
+    }
     write_json(Path("results/practice.json"), check_results(results))
 
 
