@@ -15,13 +15,20 @@ class ProgressiveInterpolation(nn.Module):
     def __init__(self, num_heads, hidden, threshold):
         super().__init__()
         self.c = nn.Parameter(torch.tensor(0.1))
-        self.threshold = nn.Parameter(torch.tensor(float(threshold)))  # L
+        self.start = float(threshold)
+        self.stretch = nn.Parameter(torch.tensor(1.0))  # L = start * stretch, as in the authors' code: a step of the
+        # optimizer then moves L by a share of itself. As a number of tokens it would hardly move at all.
         self.widen, self.narrow = nn.Linear(1, hidden), nn.Linear(hidden, num_heads)
+
+    @property
+    def threshold(self):
+        """L, the position up to which the bias is relative."""
+        return self.start * self.stretch.abs()
 
     def share(self, at, dtype):
         """The normalized distance of every pair, 0 at the query and 1 at position 0: [B or 1, Tq, Tk]."""
         distance = (at.pos_q[:, :, None] - at.pos_k[:, None, :]).abs().to(dtype)
-        c, threshold = self.c.to(dtype).abs(), self.threshold.to(dtype).abs()
+        c, threshold = self.c.to(dtype).abs(), self.threshold.to(dtype)
         longest = torch.maximum(at.pos_q[:, :, None].to(dtype), threshold)
         return torch.log1p(c * distance) / (torch.log1p(c * longest) + 1e-6)
 
@@ -43,7 +50,7 @@ def fire(num_heads, *, hidden=32, threshold=512.0):
     Arguments:
         num_heads: H, outputs of f.
         hidden: width of the hidden layer, 32 in the paper.
-        threshold: L at the start; learned, as c is. 512 is the authors', who train at length 2048.
+        threshold: L at the start; a factor on it is learned, as c is. 512 is the authors', who train at length 2048.
     Convention: i is the query's position, so the bias is relative only up to L; beyond, moving all positions changes
         it. The network's input stays within 0 .. 1 at any length.
     Errors: TypeError, ValueError naming the argument.

@@ -39,7 +39,8 @@ class FourTerms(nn.Module):
         self.base = base
         self.u = nn.Parameter(torch.randn(num_heads, head_dim) * 0.02)
         self.v = nn.Parameter(torch.randn(num_heads, head_dim) * 0.02)
-        self.w_r = nn.Parameter(torch.randn(num_heads * head_dim, dim) * 0.02)  # W_{k,R}
+        start = nn.Linear(dim, num_heads * head_dim, bias=False)  # W_{k,R} starts as W_k of SelfAttention does
+        self.w_r = start.weight
 
     def terms(self, q, k, at):
         """b = q_i . r, c = u . k_j and d = v . r with r = W_R R_(i-j), each [B or 1, H, Tq, Tk], before scaling."""
