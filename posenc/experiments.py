@@ -52,6 +52,33 @@ PREDICTIONS = {
         "Positions beyond 63 add vectors to the embeddings that training never showed, so the loss rises, although the "
         "paper hoped that the sinusoid may extrapolate. Cutting attention does not help: the vectors remain unseen.",
     ),
+    "learned": (
+        "rises",
+        "Rows beyond 63 never got a gradient: they hold what they were drawn as, so the loss rises. Cutting attention "
+        "does not help, since the rows are added to the targets themselves.",
+    ),
+    "shaw": (
+        "holds",
+        "Beyond the clip of 16 every offset reads the same row, so no row is unseen at any length. Only the number of "
+        "keys is new, and near keys have rows of their own to win by.",
+    ),
+    "transformer_xl": (
+        "rises",
+        "Its sinusoid of the distance enters through a learned matrix, which was fitted to distances up to 63 only.",
+    ),
+    "t5": (
+        "holds",
+        "Distances from 64 on read buckets that training hardly showed or never, but all distances from 128 on read "
+        "one number, which started near 0; trained biases of near keys stand above it.",
+    ),
+    "kerple": (
+        "holds",
+        "A logarithmic penalty: every distance has one, and distant keys lose to near ones, as the paper says.",
+    ),
+    "fire": (
+        "holds",
+        "The network only sees shares from 0 to 1, all of which training showed, as the paper says.",
+    ),
     "rope": (
         "rises",
         "Distances beyond 63 turn the slow lane pairs by angles that training never showed, so the loss rises. "
@@ -76,7 +103,7 @@ class Sweep(NamedTuple):
     measure(model, settings) returns {"scores": {column: number}, ...}, all of it kept for each seed. A prediction for
     an arm is (claim, why) on the change of `unit` from one column to another, `contrast`; or, with `against`, from
     that arm to this one in the column `contrast[1]`, where None is the training length. arms: {name: (method, its
-    options)}, default every method.
+    options)}, default the methods with a prediction.
     """
 
     task: str
@@ -217,6 +244,10 @@ SWEEPS = {
         tolerance=0.05,
         predictions={
             "sinusoidal": ("falls", "Without position the encoder sees a bag of characters. Any position beats that."),
+            "learned": ("falls", "As the sinusoid: each place has a vector, here one that training chooses."),
+            "shaw": ("falls", "A vector for each of the nearest offsets, sides told apart: what filling in asks for."),
+            "transformer_xl": ("falls", "Distance with its sign enters by two terms; neighbors and sides are told."),
+            "t5": ("falls", "One number for each near offset, sides told apart. It steers without looking at content."),
             "rope": ("falls", "It tells the distance and the side of each neighbor, all that a bag lacks."),
             "alibi": (
                 "falls",
@@ -249,6 +280,15 @@ SWEEPS = {
                 "The softmax spreads over eight times as many keys, against which it has only content.",
             ),
             "sinusoidal": ("rises", "Every token of the longer context stands at a position never seen."),
+            "learned": ("rises", "Every token of the longer context adds a row that never got a gradient."),
+            "shaw": (
+                "holds",
+                "All offsets beyond the clip are one, in training too: a far needle looks like a nearer one.",
+            ),
+            "transformer_xl": ("rises", "The needle stands at a distance that its matrix was never fitted to."),
+            "t5": ("rises", "The farthest buckets were never trained, and eight times as many keys share the softmax."),
+            "kerple": ("rises", "The penalty grows slowly, but so do the keys, and each costs the needle a share."),
+            "fire": ("rises", "Its shares are seen, but keys eight times as many stand between needle and question."),
             "rope": ("rises", "The needle stands at a distance never seen."),
             "alibi": ("rises", "The penalty on a far key exceeds what its content can bring back."),
             "stickbreaking": (
@@ -271,6 +311,10 @@ SWEEPS = {
         predictions={
             "nope": ("rises", "It has no way to prefer the last write over an earlier one but by depth."),
             "sinusoidal": ("rises", "The last write stands farther back than usual; absolute positions glitch there."),
+            "learned": ("rises", "As the sinusoid: the paper on CoPE reports most errors for absolute positions."),
+            "shaw": ("rises", "Beyond its clip all writes look equally far, so the last one is not told from others."),
+            "transformer_xl": ("rises", "It tells distances, but must learn that nearer writes win at each of them."),
+            "t5": ("rises", "Far buckets are shared by many offsets, so two far writes may look equally far."),
             "rope": ("rises", "The paper on CoPE reports it: good in distribution, glitches when writes are sparse."),
             "alibi": ("rises", "The penalty prefers near keys, ignored ones too, over a far write."),
             "stickbreaking": ("holds", "Ignored keys need not take anything, then the last write takes all."),
@@ -289,6 +333,10 @@ SWEEPS = {
         predictions={
             "nope": ("rises", "More keys share the softmax."),
             "sinusoidal": ("rises", "Answers stand at positions that training never showed."),
+            "learned": ("rises", "Answers stand at positions whose rows never got a gradient."),
+            "shaw": ("rises", "Beyond the clip it cannot tell which letter comes next in order."),
+            "transformer_xl": ("rises", "The letters stand at distances that training never showed."),
+            "t5": ("rises", "The letters stand at distances whose buckets training never or hardly showed."),
             "rope": ("rises", "The letters stand at distances that training never showed."),
             "alibi": ("rises", "The letters stand farther back, and the penalty grows with distance."),
             "stickbreaking": ("holds", "Blanks need not take anything, so their number does not matter."),
@@ -307,6 +355,10 @@ SWEEPS = {
         predictions={
             "nope": ("rises", "Counting by an average over the context depends on how long the context is."),
             "sinusoidal": ("rises", "Positions beyond the training window are new."),
+            "learned": ("rises", "Positions beyond the training window have rows that never got a gradient."),
+            "shaw": ("holds", "What matters since the last reset is near, within the clip or shortly beyond."),
+            "transformer_xl": ("rises", "Distances beyond the training window are new to its matrix."),
+            "t5": ("holds", "What matters is near and has buckets of its own; what is far shares one."),
             "rope": ("rises", "Distances beyond the training window are new, though few are needed."),
             "alibi": ("holds", "What is far is penalized, and what matters since the last reset is near."),
             "stickbreaking": ("holds", "The last reset takes what is left of the stick, whatever lies before it."),
@@ -325,6 +377,10 @@ SWEEPS = {
         predictions={
             "nope": ("rises", "A value must be joined to the key before it, which without position takes depth."),
             "sinusoidal": ("rises", "The second half of the pairs stands at positions never seen."),
+            "learned": ("rises", "The second half of the pairs stands at rows that never got a gradient."),
+            "shaw": ("rises", "The previous key is told by its own row, but more pairs share one softmax."),
+            "transformer_xl": ("rises", "The pairs asked for stand at distances never seen."),
+            "t5": ("rises", "The pairs asked for stand in buckets that training hardly showed."),
             "rope": ("rises", "The pairs asked for stand at distances never seen."),
             "alibi": ("rises", "Pairs far back are penalized, and all are asked for."),
             "stickbreaking": ("holds", "The key takes the stick by content, at any distance."),
@@ -471,7 +527,7 @@ def load_results(name):
     ["question"], ["unit"], ["predictions"][arm], ["claims"][arm], ["headline"], ["shows_not"], and for each of
     ["methods"] lists over seeds: ["scores"][test] for a puzzle or "masked", with ["tests"][test] in words; for
     "train_short_test_long" and "sinusoidal_volume" [kind] with kind in `KINDS`, each a list over ["lengths"], in nats
-    per character.
+    per character. An arm that was added later, see ["added"], names ["seeds"] of its own.
 
     Errors: FileNotFoundError for an unknown name; ValueError where a file is not what it should be.
     """
@@ -504,9 +560,10 @@ def check_results(results):
         rows = {kind: values[kind] for kind in KINDS if kind in values} | values.get("scores", {})
         if not rows:
             raise ValueError(f"results {name!r}: {method} has no scores")
+        seeds = values.get("seeds", results["seeds"])
         for kind, row in rows.items():
-            if len(row) != len(results["seeds"]):
-                raise ValueError(f"results {name!r}: {method} {kind} has {len(row)} seeds, not {len(results['seeds'])}")
+            if len(row) != len(seeds):
+                raise ValueError(f"results {name!r}: {method} {kind} has {len(row)} seeds, not {len(seeds)}")
             if kind in KINDS and any(len(part) != len(results["lengths"]) for part in row):
                 raise ValueError(f"results {name!r}: {method} {kind} has a row that isn't {results['lengths']}: {row}")
         if "tests" in results and set(values["scores"]) != set(results["tests"]):
@@ -580,23 +637,31 @@ def run_cell(sweep, arm, seed, settings, checkpoint=None):
     return cell
 
 
-def run_sweep(name, preset, seeds, methods, out, command):
+def run_sweep(name, preset, seeds, methods, out, command, add=False):
     r"""Train every arm with `seeds` seeds, one CPU thread each, and write `out` when all are there.
 
     Each finished cell is a file in the folder `out`.cells, so the same command goes on where it was stopped. Under
-    torchrun the cells are dealt to the processes, and the first one writes `out`.
+    torchrun the cells are dealt to the processes, and the first one writes `out`. `add` puts the arms into the
+    results that are there, which must have been made with the same settings, corpus and versions.
     """
     check_choice("name", name, SWEEPS)
     sweep = SWEEPS[name]
-    known = list(sweep.arms or METHODS)
+    known = arms_of(sweep)
     arms = known if methods is None else list(dict.fromkeys(methods))
     for arm in arms:
         check_choice("methods", arm, known)
-    if sweep.against and sweep.against not in arms:
-        raise ValueError(f"methods={arms} must hold {sweep.against!r}, which {name} compares the others with")
     torch.set_num_threads(1)
     settings = settings_for(preset, sweep.task)
     results = provenance(name, preset, settings, command)
+    there = check_results(read_json(out)) if add else None
+    if add:
+        for key in ("settings", "versions", "corpus"):
+            if there[key] != json.loads(json.dumps(results[key])):
+                raise ValueError(f"{out} was made with other {key}, {there[key]}; nothing can be added to it")
+        if set(arms) & set(there["methods"]):
+            raise ValueError(f"methods={arms}: {out} already holds {sorted(set(arms) & set(there['methods']))}")
+    if sweep.against and sweep.against not in (there["methods"] if add else arms):
+        raise ValueError(f"methods={arms} must hold {sweep.against!r}, which {name} compares the others with")
     rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     folder = out.with_name(out.name + ".cells")
     same = {key: results[key] for key in ("settings", "versions", "corpus")}
@@ -660,10 +725,26 @@ def run_sweep(name, preset, seeds, methods, out, command):
                 column: [found[arm, seed]["scores"][column] for seed in range(seeds)] for column in first["scores"]
             }
         results["methods"][arm] = dict(sorted(values.items()))
-    write_json(out, check_results(results))
+    write_json(out, check_results(added(there, results) if add else results))
     shutil.rmtree(folder)
     for arm in results["claims"]:
         print(verdict(results, arm).words)
+
+
+def added(there, results):
+    """The results `there` with the arms of `results`, each with its seeds, and a note of where they come from."""
+    for arm in results["methods"]:
+        results["methods"][arm]["seeds"] = results["seeds"]
+    note = {key: results[key] for key in ("command", "commit", "machine", "seeds")} | {"arms": list(results["methods"])}
+    both = {key: there[key] | results[key] for key in ("claims", "predictions", "methods")}
+    arms = [arm for arm in arms_of(SWEEPS[there["name"]]) if arm in both["methods"]]
+    both = {key: {arm: values[arm] for arm in arms if arm in values} for key, values in both.items()}
+    return there | both | {"added": [*there.get("added", []), note]}
+
+
+def arms_of(sweep):
+    """The arms of a sweep: its own, or the methods that it has a prediction for or compares with."""
+    return list(sweep.arms or [name for name in METHODS if name in sweep.predictions or name == sweep.against])
 
 
 def cell_file(folder, arm, seed):

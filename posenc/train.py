@@ -521,6 +521,7 @@ def main(arguments=None):
     many.add_argument("--seeds", type=int, default=5, help="how many seeds, from 0")
     many.add_argument("--methods", nargs="+", help="default all")
     many.add_argument("--out", type=Path, help="default results/NAME.json")
+    many.add_argument("--add", action="store_true", help="add the methods to the results that are there")
     given = parser.parse_args(arguments)
     if given.what == "run":
         out = given.out or Path("runs") / f"{given.task}-{given.method}-{given.preset}-{given.seed}.pt"
@@ -531,7 +532,7 @@ def main(arguments=None):
     starter = f"torchrun --nproc-per-node {world}" if world > 1 else "python"
     command = f"{starter} -m posenc.train " + " ".join(sys.argv[1:] if arguments is None else map(str, arguments))
     out = given.out or Path("results") / f"{given.name}.json"
-    experiments().run_sweep(given.name, given.preset, given.seeds, given.methods, out, command)
+    experiments().run_sweep(given.name, given.preset, given.seeds, given.methods, out, command, given.add)
 
 
 @functools.cache

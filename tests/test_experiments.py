@@ -20,6 +20,7 @@ from posenc.experiments import (
     SWEEPS,
     TOLERANCE,
     VOLUMES,
+    arms_of,
     changes,
     check_results,
     load_results,
@@ -38,8 +39,9 @@ from posenc.train import PRESETS, main, settings_for
 @pytest.mark.parametrize("name", SWEEPS)
 def test_every_sweep_predicts_something_for_every_method(name):
     sweep = SWEEPS[name]
-    arms = list(sweep.arms or METHODS)
+    arms = arms_of(sweep)
     assert list(sweep.predictions) == [arm for arm in arms if arm != sweep.against]
+    assert sweep.arms or set(METHODS) - set(arms) <= {"kerple", "fire"}  # which have a section, not a row, elsewhere
     assert sweep.against is None or sweep.against in arms
     for arm, (claim, why) in sweep.predictions.items():
         assert claim in CLAIMS and why.endswith(".") and len(why) > 20, arm
@@ -357,7 +359,7 @@ def test_a_sweep_gone_on_with_at_another_commit_says_so(tiny, tmp_path):
 def test_every_sweep_writes_what_a_reader_needs(name, tiny, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(experiments_module, "sample", lambda *given, **more: "text")
     out, sweep = tmp_path / "r.json", SWEEPS[name]
-    arms = list(sweep.arms or METHODS)[:3]
+    arms = arms_of(sweep)[:3]
     main(["sweep", name, "--preset", "nano", "--seeds", "2", "--methods", *arms, "--out", str(out)])
     results = check_results(json.loads(out.read_text()))
     assert results["name"] == name and list(results["methods"]) == arms and results["seeds"] == [0, 1]
@@ -375,6 +377,30 @@ def test_every_sweep_writes_what_a_reader_needs(name, tiny, tmp_path, monkeypatc
     assert [line for line in said if line] == [verdict(results, arm).words for arm in results["claims"]]
 
 
+def test_arms_are_added_to_results_that_are_there(tiny, tmp_path, capsys):
+    together, out = tmp_path / "all.json", tmp_path / "r.json"
+    options = ["--preset", "nano", "--seeds", "2", "--methods"]
+    main(["sweep", "flipflop", *options, "nope", "sinusoidal", "rope", "--out", str(together)])
+    main(["sweep", "flipflop", *options, "nope", "rope", "--out", str(out)])
+    main(["sweep", "flipflop", *options, "sinusoidal", "--out", str(out), "--add"])
+    whole, grown = (json.loads(path.read_text()) for path in (together, out))
+    assert list(grown["methods"]) == list(whole["methods"]) == ["nope", "sinusoidal", "rope"]
+    assert grown["methods"]["sinusoidal"].pop("seeds") == [0, 1]
+    for arm in whole["methods"]:
+        assert grown["methods"][arm]["scores"] == whole["methods"][arm]["scores"]
+    assert grown["claims"] == whole["claims"] and grown["predictions"] == whole["predictions"]
+    (note,) = grown["added"]
+    assert note["arms"] == ["sinusoidal"] and note["command"].endswith("--add") and len(note["commit"]) >= 40
+    assert verdict(grown, "sinusoidal").words == verdict(whole, "sinusoidal").words
+    with pytest.raises(ValueError, match="already holds \\['sinusoidal'\\]"):
+        main(["sweep", "flipflop", *options, "sinusoidal", "--out", str(out), "--add"])
+    with pytest.raises(ValueError, match="made with other settings"):
+        main(["sweep", "flipflop", "--preset", "lab", *options[2:], "alibi", "--out", str(out), "--add"])
+    grown["methods"]["sinusoidal"]["seeds"] = [0, 1, 2]
+    with pytest.raises(ValueError, match="sinusoidal in has 2 seeds, not 3"):
+        check_results(grown)
+
+
 # ----------------------------------------------------------------------------------------------------- frozen results
 
 
@@ -386,7 +412,7 @@ def test_a_frozen_sweep_is_the_study_s(name):
     assert results["preset"] == preset and f"posenc.train sweep {name} --preset {preset}" in results["command"]
     assert results["settings"] == json.loads(json.dumps(dataclasses.asdict(settings)))
     assert results["seeds"] == [0, 1, 2, 3, 4]
-    assert list(results["methods"]) == list(sweep.arms or METHODS)
+    assert list(results["methods"]) == arms_of(sweep)
     assert results["claims"] == {arm: claim for arm, (claim, _) in sweep.predictions.items()}
     assert results["predictions"] == {arm: words for arm, (_, words) in sweep.predictions.items()}
     assert results["tolerance"] == sweep.tolerance and results["unit"] == sweep.unit
@@ -398,10 +424,18 @@ def test_a_frozen_sweep_is_the_study_s(name):
     if "tests" in results:
         assert results["tests"] == facts.get("tests", TASKS[sweep.task].words)
     assert len(results["commit"].split(",")[0]) == 40 and results["corpus"]["sha256"]
-    assert len({values["parameters"] for values in results["methods"].values()}) == 1
     for arm, values in results["methods"].items():
-        assert len(values["curve"]) == 5 and len(values["curve"][0]) == settings.steps // 10
-        assert len({json.dumps(curve) for curve in values["curve"]}) == 5, arm  # five seeds, not one five times
+        seeds = values.get("seeds", results["seeds"])
+        assert len(seeds) >= 3 and seeds == results["seeds"][: len(seeds)]
+        assert len(values["curve"]) == len(seeds) and len(values["curve"][0]) == settings.steps // 10
+        assert len({json.dumps(curve) for curve in values["curve"]}) == len(seeds), arm  # not one seed many times
+        method, options = (sweep.arms or {}).get(arm, (arm, {}))
+        model = train_module.build(method, settings, sweep.task, options=options)
+        assert values["parameters"] == sum(p.numel() for p in model.parameters())
+    later = [arm for note in results.get("added", []) for arm in note["arms"]]
+    assert later == sorted(set(later), key=later.index) and set(later) <= set(results["methods"])
+    for note in results.get("added", []):
+        assert f"sweep {name} --preset {preset}" in note["command"] and len(note["commit"].split(",")[0]) == 40
         if sweep.unit.startswith("share"):
             assert all(0 <= share <= 1 for row in values["scores"].values() for share in row)
     for arm in results["claims"]:
