@@ -1,0 +1,261 @@
+r"""What does a learned table of positions learn, and what are the rows worth that training never reached?
+
+    python benchmarks/learned_table.py
+
+Trains on windows of L = 64 characters. Losses are in nats per character of held-out text.
+    table      the trained rows 0 .. L-1 and their likeness by offset after some of the steps: the cosine of rows p and
+               p + d, averaged over p, as they are and with the mean row taken away; and the length of every row, also
+               of those that stand beyond L and get no gradient
+    moved      the last 16 of 32 characters, the same ones at every shift, their ids moved to s .. s + 31
+    by_place   loss at each place of windows of 8 L characters, in bins of 16
+    stretched  loss on the last 32 characters by context length: the trained table as it is ("beyond": rows that got
+               no gradient), its first L rows resized to 2, 4 and 8 L, and the sinusoid; each without and with a
+               fine-tuning of 60 steps at the new length, with whole attention and with attention cut to L keys
+    injected   loss at the training length of one way to bring a table in against another, tables of L rows
+
+PREDICTIONS, written before the run:
+    volume     A sinusoid as quiet as a tenth of the embeddings leaves the model at NoPE. A table starts quieter still
+               (std 0.02), but its rows grow: it ends below NoPE by more than 0.2 nats, and its rows at least five
+               times as long as at the start.
+    smooth     Nothing asks neighbors to be alike, but the text does: centered likeness falls with the offset over the
+               first ten, so the table finds by itself a part of what the sinusoid is given.
+    cliff      Rows beyond L keep the length that they started with, to one percent. Moving the same text onto them
+               costs more than 0.3 nats, and the loss jumps within the first bin beyond L.
+    stretched  Resizing alone costs more than 0.2 nats at 2 L and more at 8 L: between two rows lies half a step, and
+               heads that look one token back were trained on whole steps. It does harm on windows of L too.
+    tuned      After 60 steps the resized table at 2 L is within 0.1 of the loss that it had at L, and below the
+               untrained rows with the same fine-tuning.
+    concat     Concatenating with as many lanes as the model has is within 0.05 nats of adding: it is the same set of
+               functions with more parameters.
+    layers     A table in each layer is at least as good as one at the input, by less than 0.1 nats.
+Writes results/learned_table.json. Chapter: Learned positions.
+"""
+
+import copy
+import sys
+import time
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.nn.functional import cosine_similarity, cross_entropy
+from tqdm import tqdm
+
+from posenc import Encoding
+from posenc.experiments import check_results, provenance, rounded, write_json
+from posenc.learned import learned, resize
+from posenc.measure import held_out_windows, target_losses
+from posenc.tasks import TASKS, load_corpus
+from posenc.train import settings_for, train_with
+
+SETTINGS = settings_for("lab")
+LENGTH, DIM, LONGEST = SETTINGS.length, SETTINGS.dim, SETTINGS.lengths[-1]
+SEEDS = range(3)
+SNAPSHOTS = [0, 20, 50, 100, 200, SETTINGS.steps]
+SHIFTS = list(range(0, 33, 4)) + list(range(34, 64, 2)) + list(range(64, 129, 16))
+TUNING_STEPS, TUNING_LR, TUNING_WARMUP = 60, 1e-3, 10
+NARROW = 16
+INJECTED = {
+    "nope": "no position",
+    "sinusoidal": "the sinusoid, added at the input",
+    "add": "one table, added at the input",
+    "concat": f"one table of {DIM} lanes, concatenated to the embedding and projected back",
+    "concat_narrow": f"one table of {NARROW} lanes, concatenated to the embedding and projected back",
+    "layer_qk": "a table in each layer, added to what queries and keys are made from",
+    "layer_qkv": "a table in each layer, added to what queries, keys and values are made from",
+}
+
+
+class Concatenate(nn.Module):
+    """[x; p] W = x W_x + p W_p, started at x + a row of std 0.02, as adding starts."""
+
+    def __init__(self, rows, dim, lanes):
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(rows, lanes) * 0.02)
+        self.mix = nn.Linear(dim + lanes, dim, bias=False)
+        with torch.no_grad():
+            self.mix.weight[:, :dim] = torch.eye(dim)
+            self.mix.weight[:, dim:] = torch.randn(dim, lanes) / lanes**0.5
+
+    def forward(self, x, positions):
+        rows = self.table[positions].expand(len(x), -1, -1)
+        return self.mix(torch.cat((x, rows), dim=-1))
+
+
+def likeness(rows):
+    """Mean cosine of rows p and p + d over p, for each offset d: as they are, and with the mean row taken away."""
+    out = []
+    for table in (rows, rows - rows.mean(0)):
+        alike = cosine_similarity(table[:, None], table[None], dim=-1)  # [L, L]
+        out.append([alike.diagonal(d).mean().item() for d in range(len(rows))])
+    return out
+
+
+def train_table(seed):
+    """A model with a table as long as the longest test, and likeness by offset on the way there."""
+    tables, seen = [], {}
+
+    def watch(module, inputs=None):
+        step = watch.step = watch.step + 1
+        if step in SNAPSHOTS:
+            seen[step] = likeness(module.table.detach()[:LENGTH].double())
+
+    def make_encoding(layer):
+        encoding = learned(LONGEST, DIM)
+        tables.append(encoding.embed.table.detach().clone())
+        encoding.embed.register_forward_pre_hook(watch)
+        return encoding
+
+    watch.step = -1
+    model, _ = train_with(make_encoding, SETTINGS, seed, device="cpu", progress=False)
+    watch(model.embed)  # after the last step
+    model.embed._forward_pre_hooks.clear()
+    trained = model.embed.table.detach()
+    return model, {
+        "rows": [[round(x, 3) for x in row] for row in trained[:LENGTH].tolist()],
+        "raw": [seen[step][0] for step in SNAPSHOTS],
+        "centered": [seen[step][1] for step in SNAPSHOTS],
+        "norms_start": tables[0].norm(dim=-1).tolist(),
+        "norms": trained.norm(dim=-1).tolist(),
+    }
+
+
+def context_losses(model, windows, lengths, cut=None):
+    """Loss of the last characters of the windows at each context length."""
+    return [
+        target_losses(model, windows[:, -(n + 1) :], cut=cut)[:, -SETTINGS.targets :].mean().item() for n in lengths
+    ]
+
+
+def moved_losses(model, windows):
+    """The same characters, their ids moved by each of SHIFTS."""
+    ids = torch.arange(LENGTH // 2)
+    short = windows[:, -(len(ids) + 1) :]
+    return [target_losses(model, short, positions=ids + s)[:, -16:].mean().item() for s in SHIFTS]
+
+
+def fine_tune(model, length, seed):
+    """A few steps at another length, as many tokens in each as in training."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=TUNING_LR, betas=(0.9, 0.99), weight_decay=0.01, fused=True)
+    batches = torch.Generator().manual_seed(10_000 + seed)
+    model.train()
+    for step in range(TUNING_STEPS):
+        tokens, targets = TASKS["text"].batch(batches, max(1, SETTINGS.batch * LENGTH // length), length)
+        loss = cross_entropy(model(tokens).flatten(0, 1), targets.flatten())
+        for group in optimizer.param_groups:
+            group["lr"] = TUNING_LR * min((step + 1) / TUNING_WARMUP, (TUNING_STEPS - step) / TUNING_STEPS)
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), SETTINGS.clip)
+        optimizer.step()
+    return model.eval()
+
+
+def copied(model, rows):
+    """A copy of a trained model, with other rows in its table where they are given."""
+    model = copy.deepcopy(model)
+    if rows is not None:
+        model.embed.table = nn.Parameter(rows.clone())
+    return model
+
+
+def stretched(table_model, sinusoid, windows, seed):
+    """Losses by context length of each way to reach beyond L, without and with fine-tuning."""
+    rows = table_model.embed.table.detach()
+    arms = {"beyond": (table_model, rows), "resized": (table_model, None), "sinusoidal": (sinusoid, None)}
+    values = {}
+    for multiple in SETTINGS.multiples:
+        target = LENGTH * multiple
+        for arm, (model, own) in arms.items():
+            new = resize(rows[:LENGTH], target) if arm == "resized" else own
+            here = [n for n in SETTINGS.lengths if n <= target]
+            plain = copied(model, new)
+            found = {
+                "lengths": here,
+                "whole": context_losses(plain, windows, here),
+                "cut": context_losses(plain, windows, here, LENGTH),
+            }
+            tuned = fine_tune(plain, target, seed)
+            found["tuned"] = context_losses(tuned, windows, here)
+            found["tuned_cut"] = context_losses(tuned, windows, here, LENGTH)
+            values[f"{arm} {multiple}"] = found
+    return values
+
+
+def injected(seed, windows):
+    """Loss at the training length and parameters of position, one table against another way to bring it in."""
+    makers = {
+        "nope": "nope",
+        "add": lambda layer: learned(LENGTH, DIM),
+        "concat": lambda layer: Encoding(embed=Concatenate(LENGTH, DIM, DIM)),
+        "concat_narrow": lambda layer: Encoding(embed=Concatenate(LENGTH, DIM, NARROW)),
+        "layer_qk": lambda layer: learned(LENGTH, DIM, embed_at="layer_qk"),
+        "layer_qkv": lambda layer: learned(LENGTH, DIM, embed_at="layer_qkv"),
+    }
+    values = {}
+    for arm, maker in makers.items():
+        model, history = train_with(maker, SETTINGS, seed, device="cpu", progress=False)
+        values[arm] = {
+            "loss": context_losses(model, windows, [LENGTH])[0],
+            "train": sum(history["loss"][-30:]) / 30,
+            "parameters": sum(p.numel() for p in model.parameters()),
+        }
+    return values
+
+
+def measure(seed, corpus):
+    windows = held_out_windows(corpus.held_out, SETTINGS)
+    table_model, values = train_table(seed)
+    sinusoid, history = train_with("sinusoidal", SETTINGS, seed, device="cpu", progress=False)
+    models = {"learned": table_model, "sinusoidal": sinusoid}
+    values["moved"] = {name: moved_losses(model, windows) for name, model in models.items()}
+    values["by_place"] = {
+        name: target_losses(model, windows).mean(0).unflatten(0, (-1, 16)).mean(1).tolist()
+        for name, model in models.items()
+    }
+    values["stretched"] = stretched(table_model, sinusoid, windows, seed)
+    values["injected"] = injected(seed, windows)
+    values["injected"]["sinusoidal"] = {
+        "loss": context_losses(sinusoid, windows, [LENGTH])[0],
+        "train": sum(history["loss"][-30:]) / 30,
+        "parameters": sum(p.numel() for p in sinusoid.parameters()),
+    }
+    return rounded(values)
+
+
+def main():
+    torch.set_num_threads(1)
+    started = time.time()
+    corpus = load_corpus()
+    results = provenance("learned_table", "lab", SETTINGS, "python " + " ".join(sys.argv))
+    cells = [measure(seed, corpus) for seed in tqdm(SEEDS)]
+    introduction, predictions = __doc__.split("PREDICTIONS, written before the run:\n")
+    predictions = predictions.split("Writes results")[0]
+    prediction = {}
+    for line in predictions.strip("\n").split("\n"):
+        if line.startswith("    ") and line[4] != " ":
+            name, text = line.split(maxsplit=1)
+            prediction[name] = text
+        else:
+            prediction[name] += " " + line.strip()
+    results |= {
+        "question": __doc__.split("\n")[0],
+        "definition": introduction.split("\n\n")[2],
+        "prediction": prediction,
+        "seeds": list(SEEDS),
+        "unit": "nats per character",
+        "length": LENGTH,
+        "lengths": SETTINGS.lengths,
+        "steps": SNAPSHOTS,
+        "shifts": SHIFTS,
+        "tuning_steps": TUNING_STEPS,
+        "arms": INJECTED,
+        "lanes": {"concat": DIM, "concat_narrow": NARROW},
+        "seconds": round(time.time() - started),
+        **{key: [cell[key] for cell in cells] for key in cells[0]},
+    }
+    write_json(Path("results/learned_table.json"), check_results(results))
+
+
+if __name__ == "__main__":
+    main()
