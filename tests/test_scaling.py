@@ -331,6 +331,15 @@ def test_dynamic_turns_by_the_frequencies_of_its_length(length, scheme, layout):
         assert gap.abs().max() > 1e-3
 
 
+def test_dynamic_passes_the_attention_factor_on():
+    q, k, v = inputs(dim=8, queries=9)
+    scheme = partial(scaling.longrope, 8, 4.0, short=[1.0] * 4, long=[4.0] * 4, trained=TRAINED_AT)
+    frequencies, factor = scheme(length=9)
+    assert factor > 1.2
+    fixed = rope(8, inv_freq=frequencies, attention_factor=factor)
+    close(posenc.attention(q, k, v, scaling.dynamic(8, scheme)), posenc.attention(q, k, v, fixed), 0)
+
+
 def test_dynamic_goes_by_the_largest_position_of_the_keys():
     q, k, v = inputs(dim=8, queries=2, keys=3)
     pos_k = torch.tensor([3, 31, 4])
