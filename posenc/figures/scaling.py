@@ -41,7 +41,7 @@ def _times(value):
 
 # Wavelengths
 
-DECADES = {"tickvals": list(range(8)), "ticktext": ["1", "10", "100", "1k", "10k", "100k", "1M", "10M"]}
+DECADES = {"tickvals": [1, 2, 3, 4, 5, 6, 7, 8], "ticktext": ["10", "100", "1k", "10k", "100k", "1M", "10M", "100M"]}
 DIVISORS = {"tickvals": [math.log10(f) for f in (1, 4, 16, 64)], "ticktext": ["1", "4", "16", "64"]}
 
 
@@ -81,7 +81,7 @@ def _wavelengths(scheme, factor, trained, base):
     layout = dict(
         height=540,
         xaxis=dict(range=[-1, DIM // 2], anchor="y2", title=dict(text="pair of lanes i, fast to slow")),
-        yaxis=dict(range=[0.5, 7.7], domain=[0.4, 1], title=dict(text="wavelength, in tokens"), **DECADES),
+        yaxis=dict(range=[0.5, 8.4], domain=[0.4, 1], title=dict(text="wavelength, in tokens"), **DECADES),
         yaxis2=dict(range=[-0.12, 1.95], domain=[0, 0.3], title=dict(text="divided by"), **DIVISORS),
     )
     divided = 10 ** (after - before)
@@ -102,8 +102,8 @@ wavelengths = explorable(
     "dots under the scheme chosen, with horizontal lines at the trained length and at the target length. Below, what "
     "divides each frequency: one level for position interpolation, a straight rise for NTK-aware scaling, "
     "two levels with a ramp between them for YaRN and for Llama 3.1.",
-    readout="{open:d} of 64 pairs did not finish a turn in training; frequency kept: {kept:d} pairs, divided by s or "
-    "more: {whole} pairs; the first divided by {first}, the last by {last}",
+    readout="{open:d} of 64 pairs did not finish a turn in training; pairs whose frequency is kept: {kept:d}, divided by "
+    "s or more: {whole}; the first is divided by {first}, the last by {last}",
     depends={
         "as trained": ["base"],
         "trained length L": ["trained"],
@@ -131,7 +131,7 @@ def _arc(radius, turns):
 def _angles(scheme, factor, target, pair):
     plain = inv_freq(DIM, dtype=torch.float64)
     now = _schemes(float(factor), TRAINED, 10000.0)[scheme]
-    seen = (plain * TRAINED / (2 * math.pi)).clamp(max=1)  # the part of a turn that distances reach
+    seen = (plain * TRAINED / (2 * math.pi)).clamp(max=1)  # the part of a turn that distances up to L reach
     asked = (now * target * TRAINED / (2 * math.pi)).clamp(max=1)
     new = (asked - seen).clamp(min=0)
     new[new < 1e-9] = 0  # rounding, where a scheme hits the edge exactly
@@ -175,14 +175,14 @@ def _angles(scheme, factor, target, pair):
         yaxis=dict(range=[-1.45, 1.45], domain=[0.56, 1], scaleanchor="x", visible=False),
         xaxis2=dict(range=[-0.8, DIM // 2 - 0.2], anchor="y3", title=dict(text="pair of lanes i, fast to slow")),
         yaxis2=dict(range=[0, 1.18], domain=[0.26, 0.52], anchor="x2", title=dict(text="part of<br>the circle")),
-        yaxis3=dict(range=[0, 1.1], domain=[0, 0.2], anchor="x2", title=dict(text="step, of<br>the trained")),
+        yaxis3=dict(range=[0, 1.1], domain=[0, 0.2], anchor="x2", title=dict(text="angle of one<br>token, ratio")),
     )
     return dict(data=data, layout=layout), {
         "blind": int((new > 0).sum()),
         "squeezed": int((now < plain * (1 - 1e-9)).sum()),
         "seen": f"{100 * seen[pair].item():.0f}%",
         "asked": f"{100 * asked[pair].item():.0f}%",
-        "step": f"{100 * (now / plain)[pair].item():.0f}%",
+        "step": f"{100 * (now / plain)[pair].item():.3g}%",
     }
 
 
@@ -326,6 +326,6 @@ temperature = explorable(
         "readout.sharper": ["keys", "strength"],
     },
     keys=slider(KEYS, label="keys n", default=32_768, format=_power),
-    spread=slider([0.5, 1.0, 1.5, 2.0, 3.0], label="spread of the logits", default=1.0),
+    spread=slider([0.5, 1.0, 1.5, 2.0, 3.0], label="spread of the logits", default=1.5),
     strength=slider([0.0, 0.05, 0.1, 0.15, 0.2], label="c (0.1 in YaRN)", default=0.1),
 )
