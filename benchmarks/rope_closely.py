@@ -1,11 +1,12 @@
 r"""Partial rotary, p-RoPE and xPos, trained; what each lane pair of a trained RoPE model does; low precision.
 
     python benchmarks/rope_closely.py            # every arm and seed, one after the other
-    python benchmarks/rope_closely.py seed 1     # one seed, into runs/; the first form then reads what is there
+    python benchmarks/rope_closely.py seed 1     # one seed, into runs/; the first form goes on from what is there
 
 Writes results/rope_closely.json. Chapter: RoPE, looked at closely.
 """
 
+import dataclasses
 import json
 import sys
 from pathlib import Path
@@ -13,9 +14,9 @@ from pathlib import Path
 import torch
 
 from posenc import Encoding
-from posenc.experiments import check_results, provenance, rounded, write_json
+from posenc.experiments import check_results, load_results, provenance, rounded, write_json
 from posenc.figures.rope_closely import ROUNDED, turn_rounded
-from posenc.measure import head_scores, held_out_windows, short_long, target_losses
+from posenc.measure import head_scores, held_out_windows, target_losses
 from posenc.rope import inv_freq, rope, rotate, xpos
 from posenc.tasks import load_corpus
 from posenc.train import settings_for, train_with
@@ -24,33 +25,24 @@ SETTINGS = settings_for("study")
 D = SETTINGS.dim // SETTINGS.num_heads
 SEEDS = range(3)
 SHIFTS = [0, *(2**power for power in range(7, 16))]
+LAB = settings_for("lab")  # the arms are trained at this, 300 steps
 ARMS = {
     "rope": ("RoPE, all 12 pairs", lambda layer: rope(D)),
-    "p75": ("p-RoPE, the 9 fastest pairs", lambda layer: rope(D, rotary_dim=18, proportional=True)),
     "p50": ("p-RoPE, the 6 fastest pairs", lambda layer: rope(D, rotary_dim=12, proportional=True)),
     "p25": ("p-RoPE, the 3 fastest pairs", lambda layer: rope(D, rotary_dim=6, proportional=True)),
-    "squeezed50": ("ladder squeezed into 6 pairs", lambda layer: rope(D, rotary_dim=12)),
-    "squeezed25": ("ladder squeezed into 3 pairs", lambda layer: rope(D, rotary_dim=6)),
-    "xpos512": ("xPos, scale base 512", lambda layer: xpos(D)),
-    "xpos32": ("xPos, scale base 32", lambda layer: xpos(D, scale_base=SETTINGS.length / 2)),
-    "nope": ("NoPE", lambda layer: Encoding()),
+    "squeezed25": ("the ladder squeezed into 3 pairs", lambda layer: rope(D, rotary_dim=6)),
+    "xpos": ("xPos, B = 32", lambda layer: xpos(D, scale_base=LAB.length / 2)),
 }
 # Written before the run. Each is on the change from RoPE, seed by seed: in the loss at the training length ("short"),
 # or at eight times that ("long"). A change counts beyond the tolerance.
 TOLERANCE = 0.05
 PREDICTIONS = [
-    ("p75", "short", "stays", "The slowest pairs hardly turn within the window, so not turning them changes little."),
     ("p50", "short", "stays", "Six pairs still hold every wavelength up to several windows."),
     ("p25", "short", "stays", "Three pairs hold wavelengths up to half a window, and most attention is near."),
-    ("p25", "long", "falls", "No pair that turns has an unseen angle left, so the rise beyond the window is mended."),
-    ("squeezed25", "long", "stays", "The squeezed ladder keeps a slow pair, whose angles beyond the window are new."),
-    ("xpos512", "long", "stays", "At these distances its decay is weak, and the slow pairs are as unseen as RoPE's."),
-    (
-        "xpos32",
-        "long",
-        "falls",
-        "Fast pairs fade within a window; the slow ones, whose angles are new, fade least.",
-    ),
+    ("p25", "long", "falls", "No pair that turns has an unseen angle left, so most of RoPE's rise is gone."),
+    ("squeezed25", "long", "stays", "The squeezed ladder keeps slow pairs, whose angles beyond the window are new."),
+    ("xpos", "short", "stays", "Within the window a model can make up for the decay by larger queries and keys."),
+    ("xpos", "long", "falls", "Far scores fade; but the slow pairs, whose angles are new, fade least."),
 ]
 
 
@@ -142,46 +134,51 @@ def lane_energy(model, held, count=256):
 
 
 def measure(seed):
-    """All that is measured for one seed."""
+    """All that is measured for one seed; each part is kept as soon as it is there."""
+    path = Path(f"runs/rope_closely-{seed}.json")
+    cell = json.loads(path.read_text()) if path.exists() else {"arms": {}}
     corpus = load_corpus()
-    windows = held_out_windows(corpus.held_out, SETTINGS)
-    cell = {"arms": {}}
+    if "heads" not in cell:
+        model, _ = train_with("rope", SETTINGS, seed, device="cpu", progress=False)
+        windows = held_out_windows(corpus.held_out, SETTINGS)
+        cell["lanes"] = {"trained": loss(model, windows)} | lane_losses(model, windows)
+        cell["shifted"] = shifted_losses(model, windows)
+        if seed == 0:
+            own, frozen = head_scores(model, SETTINGS)["heads"], load_results("rope_heads")["heads"]
+            off = max(abs(a - b) for x, y in zip(own, frozen) for a, b in zip(x["cos"] + x["sin"], y["cos"] + y["sin"]))
+            if off > 0.01:
+                raise RuntimeError(
+                    f"seed 0 must be the model of results/rope_heads.json, but its heads differ by {off}"
+                )
+        cell["heads"] = lane_energy(model, corpus.held_out)
+        write_json(path, rounded(cell))
     for name, (_, make_encoding) in ARMS.items():
-        model, _ = train_with(make_encoding, SETTINGS, seed, device="cpu", progress=False)
-        found = short_long(model, SETTINGS, corpus)
-        cell["arms"][name] = {kind: found[kind] for kind in ("whole", "cut")}
-        print(seed, name, [round(x, 3) for x in found["whole"]], [round(x, 3) for x in found["cut"]], flush=True)
-        if name == "rope":
-            cell["lanes"] = {"trained": loss(model, windows)} | lane_losses(model, windows)
-            cell["shifted"] = shifted_losses(model, windows)
-            cell["heads"] = lane_energy(model, corpus.held_out)
-            if seed == 0:
-                cell["head_scores"] = head_scores(model, SETTINGS)["heads"][0]["mean"]
+        if name not in cell["arms"]:
+            model, _ = train_with(make_encoding, LAB, seed, device="cpu", progress=False)
+            windows = held_out_windows(corpus.held_out, LAB)
+            pieces = [target_losses(model, windows[:, -(n + 1) :])[:, -LAB.targets :] for n in LAB.lengths]
+            cell["arms"][name] = [piece.mean().item() for piece in pieces]
+            write_json(path, rounded(cell))
+            print(seed, name, [round(x, 3) for x in cell["arms"][name]], flush=True)
     return rounded(cell)
-
-
-def cell_path(seed):
-    return Path(f"runs/rope_closely-{seed}.json")
 
 
 def main():
     torch.set_num_threads(1)
     if sys.argv[1:2] == ["seed"]:
-        write_json(cell_path(int(sys.argv[2])), measure(int(sys.argv[2])))
+        measure(int(sys.argv[2]))
         return
-    for seed in SEEDS:
-        if not cell_path(seed).exists():
-            write_json(cell_path(seed), measure(seed))
-    cells = [json.loads(cell_path(seed).read_text()) for seed in SEEDS]
+    cells = [measure(seed) for seed in SEEDS]
     results = provenance("rope_closely", "study", SETTINGS, "python " + " ".join(sys.argv))
     results |= {
         "seeds": list(SEEDS),
-        "lengths": SETTINGS.lengths,
+        "arm_settings": dataclasses.asdict(LAB),
+        "lengths": LAB.lengths,
         "unit": "nats per character",
         "tolerance": TOLERANCE,
         "predictions": [dict(zip(("arm", "at", "claim", "why"), row)) for row in PREDICTIONS],
         "arms": {name: words for name, (words, _) in ARMS.items()},
-        "losses": {name: {k: [c["arms"][name][k] for c in cells] for k in ("whole", "cut")} for name in ARMS},
+        "losses": {name: [c["arms"][name] for c in cells] for name in ARMS},
         "lanes": {kind: [c["lanes"][kind] for c in cells] for kind in cells[0]["lanes"]},
         "shifts": SHIFTS,
         "shifted": {where: [c["shifted"][where] for c in cells] for where in ROUNDED},
