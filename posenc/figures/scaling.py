@@ -102,8 +102,8 @@ wavelengths = explorable(
     "dots under the scheme chosen, with horizontal lines at the trained length and at the target length. Below, what "
     "divides each frequency: one level for position interpolation, a straight rise for NTK-aware scaling, "
     "two levels with a ramp between them for YaRN and for Llama 3.1.",
-    readout="{open:d} of 64 pairs did not finish a turn in training; pairs whose frequency is kept: {kept:d}, divided by "
-    "s or more: {whole}; the first is divided by {first}, the last by {last}",
+    readout="{open:d} of 64 pairs did not finish a turn in training; pairs whose frequency is kept: {kept:d}, divided "
+    "by s or more: {whole}; the first is divided by {first}, the last by {last}",
     depends={
         "as trained": ["base"],
         "trained length L": ["trained"],
