@@ -3,6 +3,7 @@ r"""Learned absolute positions: one trained row of a table for each position, ad
 import torch
 from torch import nn
 
+from .attention import accumulation_dtype
 from .encoding import Encoding
 from .errors import check_choice, check_int, check_number, check_tensor, whole
 
@@ -10,15 +11,18 @@ from .errors import check_choice, check_int, check_number, check_tensor, whole
 def resize(table, length, mode="linear", prefix=0):
     r"""Stretch or squeeze a table of positions to another number of rows.
 
-    The first and the last row stay where they are; new row t is read at t (N - 1) / (length - 1) of the old ones.
+    The first and the last row stay where they are; new row t is read at t (N - 1) / (length - 1) of the old ones. (With
+    `prefix` rows kept apart, N and length count the others.)
 
     Arguments:
         table: [N, C], rows in the order of their positions.
         length: how many rows the result has, `prefix` included.
-        mode: "linear" mixes the two neighbors, "nearest" takes the nearer one.
+        mode: "linear" mixes the two neighbors, "nearest" takes the nearer one (of two equally near, the even one).
         prefix: how many rows at the front stand for no place (a class token) and are kept as they are.
     Returns: [length, C]; the same numbers where length = N.
     Errors: TypeError, ValueError naming the argument.
+    Convention: corners aligned, as torch.nn.functional.interpolate(..., align_corners=True); ViT code often takes the
+        other one, in two dimensions and bicubic.
     Paper: the practice of ViT, arXiv 2010.11929, section 3.2. Chapter: Learned positions.
     """
     check_tensor("table", table, "[N, C]", ndim=2, floating=True)
@@ -33,8 +37,8 @@ def resize(table, length, mode="linear", prefix=0):
         return torch.cat((kept, rows[place.round().long()]))
     left = place.floor().long()
     right = (left + 1).clamp(max=len(rows) - 1)
-    share = (place - left).to(table.dtype)[:, None]
-    return torch.cat((kept, rows[left] * (1 - share) + rows[right] * share))
+    share = (place - left).to(accumulation_dtype(table))[:, None]
+    return torch.cat((kept, (rows[left] * (1 - share) + rows[right] * share).to(table.dtype)))
 
 
 class LearnedTable(nn.Module):
@@ -50,7 +54,7 @@ class LearnedTable(nn.Module):
         if x.shape[-1] != dim:
             raise ValueError(f"dim={dim} of this table must equal the width of x, {list(x.shape)}")
         positions = whole("positions", positions)
-        if positions.shape[-1] != x.shape[1] or (positions.ndim == 2 and positions.shape[0] not in (1, x.shape[0])):
+        if (*positions.shape,) not in ((x.shape[1],), (1, x.shape[1]), (*x.shape[:2],)):
             raise ValueError(f"positions {list(positions.shape)} must be [T] or [B, T] of x, {list(x.shape[:2])}")
         if positions.numel() and not (0 <= positions.min() and positions.max() < rows):
             wrong = positions.max().item() if positions.max() >= rows else positions.min().item()
@@ -72,7 +76,7 @@ def learned(max_positions, dim, *, embed_at="input", std=0.02):
             encoding of its own each layer then trains N C parameters.
         std: of the normal distribution that the table starts from; 0.02 is BERT's and GPT-2's.
     Errors: TypeError, ValueError naming the argument; whole numbers are asked for as positions.
-    Paper: arXiv 1810.04805 (BERT), arXiv 1705.03122 (the first learned table). Chapter: Learned positions.
+    Paper: arXiv 1705.03122, section 3.1; arXiv 1810.04805 (BERT). Chapter: Learned positions.
     """
     check_int("max_positions", max_positions)
     check_int("dim", dim)
