@@ -1,6 +1,7 @@
 r"""What does a learned table of positions learn, and what are the rows worth that training never reached?
 
-    python benchmarks/learned_table.py
+    python benchmarks/learned_table.py               # every seed that is not in runs/learned_table yet, then all
+    python benchmarks/learned_table.py 1             # this seed alone, into runs/learned_table
 
 Trains on windows of L = 64 characters. Losses are in nats per character of held-out text.
     table      the trained rows 0 .. L-1 and their likeness by offset after some of the steps: the cosine of rows p and
@@ -32,8 +33,8 @@ Writes results/learned_table.json. Chapter: Learned positions.
 """
 
 import copy
+import json
 import sys
-import time
 from pathlib import Path
 
 import torch
@@ -51,6 +52,7 @@ from posenc.train import settings_for, train_with
 SETTINGS = settings_for("lab")
 LENGTH, DIM, LONGEST = SETTINGS.length, SETTINGS.dim, SETTINGS.lengths[-1]
 SEEDS = range(3)
+RUNS = Path("runs/learned_table")
 SNAPSHOTS = [0, 20, 50, 100, 200, SETTINGS.steps]
 SHIFTS = list(range(0, 33, 4)) + list(range(34, 64, 2)) + list(range(64, 129, 16))
 TUNING_STEPS, TUNING_LR, TUNING_WARMUP = 60, 1e-3, 10
@@ -225,10 +227,14 @@ def measure(seed, corpus):
 
 def main():
     torch.set_num_threads(1)
-    started = time.time()
     corpus = load_corpus()
+    for seed in tqdm([int(seed) for seed in sys.argv[1:]] or SEEDS):
+        if not (RUNS / f"{seed}.json").exists():
+            write_json(RUNS / f"{seed}.json", measure(seed, corpus))
+    if len(sys.argv) > 1:
+        return
     results = provenance("learned_table", "lab", SETTINGS, "python " + " ".join(sys.argv))
-    cells = [measure(seed, corpus) for seed in tqdm(SEEDS)]
+    cells = [json.loads((RUNS / f"{seed}.json").read_text()) for seed in SEEDS]
     introduction, predictions = __doc__.split("PREDICTIONS, written before the run:\n")
     predictions = predictions.split("Writes results")[0]
     prediction = {}
@@ -240,7 +246,7 @@ def main():
             prediction[name] += " " + line.strip()
     results |= {
         "question": __doc__.split("\n")[0],
-        "definition": introduction.split("\n\n")[2],
+        "definition": introduction.split("\n\n", 2)[2],
         "prediction": prediction,
         "seeds": list(SEEDS),
         "unit": "nats per character",
@@ -251,7 +257,6 @@ def main():
         "tuning_steps": TUNING_STEPS,
         "arms": INJECTED,
         "lanes": {"concat": DIM, "concat_narrow": NARROW},
-        "seconds": round(time.time() - started),
         **{key: [cell[key] for cell in cells] for key in cells[0]},
     }
     write_json(Path("results/learned_table.json"), check_results(results))
