@@ -1,0 +1,188 @@
+"""KERPLE against Chi et al. 2022 (arXiv 2205.09921), section 4, in loops; ALiBi, of which it holds a learned form."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from loops import attend, close, dot, inputs
+
+import posenc
+
+quick = settings(max_examples=40, derandomize=True, deadline=None)
+FORMS = ("log", "power")
+
+
+def made(form, r1=(0.7, 0.2), r2=(0.5, 1.3)):
+    """An encoding in float64 with these r1 and r2."""
+    encoding = posenc.make("kerple", num_heads=len(r1), form=form).double()
+    encoding.bias.log_r1.data = torch.tensor(r1, dtype=torch.float64).log()
+    encoding.bias.log_r2.data = torch.tensor(r2, dtype=torch.float64).log()
+    return encoding
+
+
+def kernel(form, r1, r2, distance):
+    if form == "log":
+        return -r1 * math.log(1 + r2 * distance)
+    return -r1 * distance**r2
+
+
+def penalty(form, r1, r2):
+    def logit(h, i, j, q_i, k_j):
+        return dot(q_i, k_j) / math.sqrt(len(q_i)) + kernel(form, r1[h], r2[h], abs(i - j))
+
+    return logit
+
+
+def added(encoding, positions):
+    """The bias between all pairs of positions, [H, T, T]."""
+    at = torch.as_tensor(positions)[None]
+    q = torch.zeros(1, len(encoding.bias.log_r1), 1, 2, dtype=torch.float64)
+    return encoding.bias(q, q, posenc.At(at, at, None))[0]
+
+
+# The construction
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("queries, keys", [(6, 6), (2, 7), (1, 1)], ids=str)
+@pytest.mark.parametrize("form", FORMS)
+def test_equals_the_construction(form, queries, keys, causal):
+    r1, r2 = (0.7, 0.2, 1.9), (0.5, 1.3, 2.0)
+    q, k, v = inputs(heads=3, queries=queries, keys=keys)
+    out, weights = posenc.attention(q, k, v, made(form, r1, r2), causal=causal, return_weights=True)
+    expected_out, expected_weights = attend(q, k, v, penalty(form, r1, r2), causal=causal)
+    close(weights, expected_weights)
+    close(out, expected_out)
+
+
+def test_power_with_exponent_one_is_alibi_of_that_slope():
+    slopes = posenc.make("alibi", num_heads=4).bias.slopes.tolist()
+    q, k, v = inputs(heads=4, queries=9)
+    close(
+        posenc.attention(q, k, v, made("power", slopes, [1.0] * 4)),
+        posenc.attention(q, k, v, posenc.make("alibi", num_heads=4)),
+    )
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_starts_with_heads_apart_and_a_penalty_that_grows(form):
+    encoding = posenc.make("kerple", num_heads=4, form=form).double()
+    bias = added(encoding, range(30))
+    assert (bias[:, 1:, 0].diff(dim=-1) < 0).all(), "the further, the lower"
+    assert (bias[:-1, -1, 0] < bias[1:, -1, 0]).all(), "the first head is the steepest"
+    assert (bias.diagonal(dim1=1, dim2=2) == 0).all()
+
+
+def test_power_is_capped_where_the_kernel_ends():
+    """Beyond exponent 2 the power of distance is no conditionally positive definite kernel."""
+    close(added(made("power", [0.3], [3.0]), range(9)), added(made("power", [0.3], [2.0]), range(9)))
+
+
+# What must hold
+
+
+@quick
+@given(
+    positions=st.lists(st.floats(-99, 99, width=32), min_size=2, max_size=7, unique=True),
+    seed=st.integers(0, 99),
+    form=st.sampled_from(FORMS),
+    r2=st.floats(0.05, 1.95),
+)
+def test_the_kernels_are_conditionally_positive_definite(positions, seed, form, r2):
+    """c^T K c >= 0 for every c whose sum is 0: what the paper asks of a bias."""
+    c = torch.randn(len(positions), dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    c = c - c.mean()
+    bias = added(made(form, [1.0], [r2]), positions)[0]
+    assert c @ bias @ c >= -1e-6
+
+
+def test_an_exponent_above_two_would_not_be():
+    x = torch.tensor([0.0, 1.0, 2.0], dtype=torch.float64)
+    c = torch.tensor([1.0, -2.0, 1.0], dtype=torch.float64)
+    distance = (x[:, None] - x).abs()
+    assert c @ -(distance**2.5) @ c < 0 < c @ -(distance**1.9) @ c
+
+
+@quick
+@given(
+    positions=st.lists(st.floats(-300, 300, width=32), min_size=1, max_size=6),
+    shift=st.integers(-1000, 1000),
+    form=st.sampled_from(FORMS),
+)
+def test_any_shift_of_all_positions_changes_nothing(positions, shift, form):
+    """Fractions are fine: the penalty is a function of distance, not a table."""
+    at = torch.tensor(positions, dtype=torch.float64)
+    close(added(made(form), at + shift), added(made(form), at), 1e-5)
+    close(added(made(form), at), added(made(form), -at))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_positions_of_each_batch_row(form):
+    q, k, v = inputs()
+    at = torch.tensor([[0, 1, 2, 3, 4], [0, 5, 6, 7, 30]])
+    out = posenc.attention(q, k, v, made(form), pos_q=at)
+    for b in range(2):
+        one = slice(b, b + 1)
+        close(out[one], posenc.attention(q[one], k[one], v[one], made(form), pos_q=at[b]))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_far_in_half_precision_is_finite(form):
+    encoding = posenc.make("kerple", num_heads=2, form=form)
+    q, k = torch.zeros(1, 2, 1, 4, dtype=torch.float16), torch.zeros(1, 2, 3, 4, dtype=torch.float16)
+    at = posenc.At(torch.tensor([[1_000_000]]), torch.tensor([[0, 999_999, 1_000_000]]), None)
+    bias = encoding.bias(q, k, at)
+    assert bias.dtype == torch.float32 and bias.isfinite().all() and (bias[..., -1] == 0).all()
+
+
+# Gradients
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_gradcheck(form):
+    encoding = made(form)
+    q, k, v = (x.requires_grad_() for x in inputs(batch=1, queries=3, keys=4))
+    parameters = tuple(encoding.parameters())
+    assert torch.autograd.gradcheck(lambda q, k, v, *_: posenc.attention(q, k, v, encoding), (q, k, v, *parameters))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_distance_zero_keeps_gradients_finite(form):
+    """The power of 0 has no logarithm: its gradient must be 0, not NaN."""
+    encoding = made(form)
+    added(encoding, [4, 4, 4]).sum().backward()
+    assert all((parameter.grad == 0).all() for parameter in encoding.parameters())
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_parameter_gets_a_gradient(form):
+    encoding = made(form)
+    posenc.attention(*inputs(), encoding).square().sum().backward()
+    assert len(list(encoding.parameters())) == 2
+    assert all(parameter.grad.abs().min() > 0 for parameter in encoding.parameters())
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    "options, error, words",
+    [
+        ({"num_heads": "8"}, TypeError, "num_heads='8'"),
+        ({"num_heads": 0}, ValueError, "num_heads=0"),
+        ({"form": "logs"}, ValueError, "form='logs'.*Did you mean 'log'"),
+        ({"form": None}, ValueError, "form=None"),
+    ],
+    ids=str,
+)
+def test_bad_options_are_refused(options, error, words):
+    with pytest.raises(error, match=words):
+        posenc.make("kerple", **{"num_heads": 2, **options})
+
+
+def test_another_number_of_heads_is_refused():
+    q, k, v = inputs(heads=4)
+    with pytest.raises(ValueError, match="num_heads=2.*4 heads"):
+        posenc.attention(q, k, v, made("log"))

@@ -1,0 +1,271 @@
+"""Dai et al. 2019 (arXiv 1901.02860), section 3.3 and appendix B, in loops; XLNet's relative attention."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from loops import attend, close, dot, inputs
+
+import posenc
+from posenc.transformer_xl import shift
+
+quick = settings(max_examples=40, derandomize=True, deadline=None)
+H, D, C = 2, 4, 6
+
+
+def made(dim=C, base=10000.0):
+    """A fresh encoding in float64, its four parameters large enough to matter."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        encoding = posenc.make("transformer_xl", num_heads=H, head_dim=D, dim=dim, base=base).double()
+        for parameter in encoding.parameters():
+            torch.nn.init.normal_(parameter)
+    return encoding
+
+
+def sinusoid(distance, dim, base=10000.0):
+    out = []
+    for i in range(dim // 2):
+        angle = distance * base ** (-2 * i / dim)
+        out += [math.sin(angle), math.cos(angle)]
+    return out
+
+
+def r(encoding, h, distance, base=10000.0):
+    """W_{k,R} R_(i-j) of head h, a list of D numbers."""
+    rows = encoding.bias.w_r[h * D : (h + 1) * D].tolist()
+    return [dot(row, sinusoid(distance, len(row), base)) for row in rows]
+
+
+def four_terms(encoding, base=10000.0):
+    """A_rel of the paper: (a) + (b) + (c) + (d), and the division by sqrt(d) of its summary."""
+
+    def logit(h, i, j, q_i, k_j):
+        u, v = encoding.bias.u[h].tolist(), encoding.bias.v[h].tolist()
+        far = r(encoding, h, i - j, base)
+        return (dot(q_i, k_j) + dot(q_i, far) + dot(u, k_j) + dot(v, far)) / math.sqrt(len(q_i))
+
+    return logit
+
+
+def place(queries, keys):
+    return posenc.At(torch.arange(keys - queries, keys)[None], torch.arange(keys)[None], None)
+
+
+# The construction
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("queries, keys, dim, base", [(5, 5, 6, 1e4), (2, 7, 6, 50.0), (1, 1, 2, 1e4)], ids=str)
+def test_equals_the_construction(queries, keys, dim, base, causal):
+    q, k, v = inputs(heads=H, queries=queries, keys=keys)
+    encoding = made(dim, base)
+    out, weights = posenc.attention(q, k, v, encoding, causal=causal, return_weights=True)
+    expected_out, expected_weights = attend(q, k, v, four_terms(encoding, base), causal=causal)
+    close(weights, expected_weights)
+    close(out, expected_out)
+
+
+@pytest.mark.parametrize("queries, keys", [(4, 4), (2, 5)], ids=str)
+def test_the_three_terms_one_by_one(queries, keys):
+    q, k, _ = inputs(heads=H, queries=queries, keys=keys)
+    encoding = made()
+    b, c, d = encoding.bias.terms(q, k, place(queries, keys))
+    expected = torch.zeros(3, 2, H, queries, keys, dtype=torch.float64)
+    for n in range(2):
+        for h in range(H):
+            u, v = encoding.bias.u[h].tolist(), encoding.bias.v[h].tolist()
+            for i in range(queries):
+                for j in range(keys):
+                    far = r(encoding, h, i + keys - queries - j)
+                    expected[0, n, h, i, j] = dot(q[n, h, i].tolist(), far)
+                    expected[1, n, h, i, j] = dot(u, k[n, h, j].tolist())
+                    expected[2, n, h, i, j] = dot(v, far)
+    close(b, expected[0])
+    close(c, expected[1])
+    close(d.expand_as(b), expected[2])
+
+
+def test_what_each_term_depends_on():
+    q, k, _ = inputs(heads=H)
+    at, encoding = place(5, 5), made()
+    b, c, d = encoding.bias.terms(q, k, at)
+    b_q, c_q, d_q = encoding.bias.terms(2 * q, k, at)
+    b_k, c_k, d_k = encoding.bias.terms(q, 2 * k, at)
+    close(b_q, 2 * b)
+    close(c_k, 2 * c)
+    assert torch.equal(b_k, b) and torch.equal(c_q, c) and torch.equal(d_q, d) and torch.equal(d_k, d)
+    close(c[:, :, :1].expand_as(c), c)  # the same for every query
+    close(d[..., 1:, 1:], d[..., :-1, :-1])  # the same along a diagonal
+    assert (b[..., 1:, 1:] - b[..., :-1, :-1]).abs().max() > 0.1
+
+
+def test_the_sign_of_the_distance_counts():
+    encoding = made()
+    q, k, _ = inputs(heads=H)
+    _, _, d = encoding.bias.terms(q, k, place(5, 5))
+    assert (d - d.transpose(-2, -1)).abs().max() > 0.1
+
+
+# The shift trick
+
+
+def gathered(x):
+    """Column Tk - 1 - (i + Tk - Tq - j) of row i, for the keys that query i sees, NaN elsewhere."""
+    queries, keys = x.shape[-2:]
+    out = torch.full_like(x, math.nan)
+    for i in range(queries):
+        for j in range(keys):
+            distance = i + keys - queries - j
+            if distance >= 0:
+                out[..., i, j] = x[..., i, keys - 1 - distance]
+    return out
+
+
+@pytest.mark.parametrize("queries, keys", [(5, 5), (3, 7), (1, 4), (1, 1)], ids=str)
+def test_shift_equals_the_gather_where_a_query_may_look(queries, keys):
+    x = torch.randn(2, 3, queries, keys, dtype=torch.float64)
+    expected = gathered(x)
+    seen = ~expected.isnan()
+    assert torch.equal(shift(x)[seen], expected[seen])
+    assert seen[0, 0].sum() == queries * (keys - queries) + queries * (queries + 1) // 2
+
+
+def test_shift_leaves_the_next_rows_scores_behind_the_diagonal():
+    x = torch.arange(9.0).reshape(3, 3)  # row i holds 3 i, 3 i + 1, 3 i + 2
+    assert shift(x).tolist() == [[2, 0, 3], [4, 5, 0], [6, 7, 8]]  # 0 is the pad; 3 belongs to row 1
+
+
+@pytest.mark.parametrize("queries, keys", [(5, 5), (2, 6)], ids=str)
+def test_the_trick_gives_terms_b_and_d(queries, keys):
+    """As the authors compute it: against R of the distances Tk - 1 .. 0, one product, then the shift."""
+    q, k, _ = inputs(heads=H, queries=queries, keys=keys)
+    encoding = made()
+    b, _, d = encoding.bias.terms(q, k, place(queries, keys))
+    table = [[r(encoding, h, n) for n in range(keys - 1, -1, -1)] for h in range(H)]
+    by_distance = torch.tensor(table, dtype=torch.float64)  # [H, Tk, D]
+    tricked = shift((q + encoding.bias.v[:, None]) @ by_distance.transpose(-2, -1))
+    seen = torch.ones(queries, keys, dtype=torch.bool).tril(keys - queries)
+    close((b + d)[..., seen], tricked[..., seen])
+    if queries > 1:
+        assert ((b + d) - tricked)[..., ~seen].abs().max() > 0.1
+
+
+# What must hold
+
+
+@quick
+@given(positions=st.lists(st.floats(-50, 50, width=32), min_size=1, max_size=5), move=st.integers(-1000, 1000))
+def test_any_shift_of_all_positions_changes_nothing(positions, move):
+    """Fractions are fine: R is a function, not a table."""
+    q, k, v = inputs(heads=H, queries=len(positions))
+    at, encoding = torch.tensor(positions, dtype=torch.float64), made()
+    moved = posenc.attention(q, k, v, encoding, pos_q=at + move)
+    close(moved, posenc.attention(q, k, v, encoding, pos_q=at), 1e-9)
+
+
+def test_segments_with_memory_equal_one_pass():
+    q, k, v = inputs(heads=H, queries=7)
+    encoding = made()
+    whole = posenc.attention(q, k, v, encoding)
+    close(posenc.attention(q[:, :, 4:], k, v, encoding), whole[:, :, 4:])
+
+
+def test_positions_of_each_batch_row():
+    q, k, v = inputs(heads=H)
+    at = torch.tensor([[0, 1, 2, 3, 4], [0, 5, 6, 7, 30]])
+    encoding = made()
+    out = posenc.attention(q, k, v, encoding, pos_q=at)
+    for b in range(2):
+        one = slice(b, b + 1)
+        close(out[one], posenc.attention(q[one], k[one], v[one], encoding, pos_q=at[b]))
+
+
+def test_w_r_starts_as_other_projections_do():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        bias = posenc.make("transformer_xl", num_heads=4, head_dim=16).bias
+        layer = posenc.SelfAttention(64, 4)
+    assert bias.w_r.shape == layer.to_k.weight.shape
+    assert math.isclose(bias.w_r.std().item(), layer.to_k.weight.std().item(), rel_tol=0.05)
+
+
+# Independent implementation
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("queries, keys", [(6, 6), (3, 8)], ids=str)
+def test_equals_xlnets_relative_attention(queries, keys, causal):
+    """XLNet kept Transformer-XL's attention; queries fewer than keys are its memory."""
+    from transformers import XLNetConfig
+    from transformers.models.xlnet.modeling_xlnet import XLNetModel, XLNetRelativeAttention
+
+    config = XLNetConfig(d_model=H * D, n_head=H, d_inner=8, n_layer=1, vocab_size=4, dropout=0.0)
+    core = XLNetRelativeAttention(config).double().eval()
+    encoding = made(dim=H * D)
+    q, k, v = inputs(heads=H, queries=queries, keys=keys)
+    core.r_w_bias.data.copy_(encoding.bias.u)
+    core.r_r_bias.data.copy_(encoding.bias.v)
+    R = XLNetModel(config).relative_positional_encoding(queries, keys, bsz=2).double()  # [Tk + Tq, B, C], sines first
+    w_r = encoding.bias.w_r.unflatten(1, (-1, 2)).transpose(1, 2).flatten(1)  # our lanes alternate
+    k_r = (R @ w_r.T).unflatten(-1, (H, D))
+    hidden = torch.ones(queries, keys, dtype=torch.float64).triu(1 + keys - queries)[:, :, None, None] * causal
+    q_, k_, v_ = (x.permute(2, 0, 1, 3) for x in (q, k, v))
+    expected = core.rel_attn_core(q_, k_, v_, k_r, attn_mask=hidden.expand(-1, -1, 2, H))
+    close(posenc.attention(q, k, v, encoding, causal=causal), expected.permute(1, 2, 0, 3), 1e-6)  # R is float32
+
+
+# Gradients
+
+
+def test_gradcheck():
+    encoding = made()
+    q, k, v = (x.requires_grad_() for x in inputs(batch=1, heads=H, queries=2, keys=3))
+    parameters = tuple(encoding.parameters())
+    assert torch.autograd.gradcheck(lambda q, k, v, *_: posenc.attention(q, k, v, encoding), (q, k, v, *parameters))
+
+
+def test_every_parameter_gets_a_gradient():
+    encoding = made()
+    posenc.attention(*inputs(heads=H), encoding).square().sum().backward()
+    assert {name for name, _ in encoding.bias.named_parameters()} == {"u", "v", "w_r"}
+    assert all(parameter.grad.abs().min() > 0 for parameter in encoding.parameters())
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    "options, error, words",
+    [
+        ({"num_heads": True}, TypeError, "num_heads=True"),
+        ({"num_heads": 0}, ValueError, "num_heads=0"),
+        ({"head_dim": "4"}, TypeError, "head_dim='4'"),
+        ({"head_dim": -1}, ValueError, "head_dim=-1"),
+        ({"dim": 5}, ValueError, "dim=5.*even"),
+        ({"dim": 4.0}, TypeError, "dim=4.0"),
+        ({"base": 0}, ValueError, "base=0"),
+        ({"base": math.nan}, ValueError, "base=nan"),
+    ],
+    ids=str,
+)
+def test_bad_options_are_refused(options, error, words):
+    with pytest.raises(error, match=words):
+        posenc.make("transformer_xl", **{"num_heads": H, "head_dim": D, **options})
+
+
+def test_another_size_is_refused():
+    q, k, v = inputs(heads=3)
+    with pytest.raises(ValueError, match=r"num_heads=2, head_dim=4.*\[2, 3, 5, 4\]"):
+        posenc.attention(q, k, v, made())
+
+
+def test_shift_names_bad_input():
+    with pytest.raises(TypeError, match="x must be a tensor"):
+        shift([1.0])
+    with pytest.raises(TypeError, match="x must hold floating"):
+        shift(torch.ones(2, 2, dtype=torch.long))
+    with pytest.raises(ValueError, match=r"x must have shape.*\[3\]"):
+        shift(torch.ones(3))
