@@ -520,8 +520,12 @@ def verdict(results, method, claim=None):
 # ------------------------------------------------------------------------------------------------------------ results
 
 
-def load_results(name):
-    r"""Read frozen results by name, the file name in results/ without its ending.
+# None, and then a method for each of the four places: what pages show that need no more than that.
+ONE_A_PLACE = ("nope", "sinusoidal", "rope", "alibi", "stickbreaking")
+
+
+def load_results(name, methods=None):
+    r"""Read frozen results by name, the file name in results/ without its ending; `methods` keeps these arms alone.
 
     Every one holds ["command"], ["commit"], ["versions"], ["machine"], ["settings"]. A sweep also holds ["seeds"],
     ["question"], ["unit"], ["predictions"][arm], ["claims"][arm], ["headline"], ["shows_not"], and for each of
@@ -529,13 +533,21 @@ def load_results(name):
     "train_short_test_long" and "sinusoidal_volume" [kind] with kind in `KINDS`, each a list over ["lengths"], in nats
     per character. An arm that was added later, see ["added"], names ["seeds"] of its own.
 
-    Errors: FileNotFoundError for an unknown name; ValueError where a file is not what it should be.
+    Errors: FileNotFoundError for an unknown name; ValueError where a file is not what it should be, or lacks a method.
     """
     folder = importlib.resources.files("posenc.results")
     known = sorted(item.name.removesuffix(".json") for item in folder.iterdir() if item.name.endswith(".json"))
     if name not in known:
         raise FileNotFoundError(f"name={name!r} is no frozen result; there are {known}.{nearest(name, known)}")
-    return check_results(json.loads((folder / f"{name}.json").read_text()))
+    results = check_results(json.loads((folder / f"{name}.json").read_text()))
+    if methods is None:
+        return results
+    for arm in methods:
+        check_choice("methods", arm, list(results["methods"]))
+    kept = {
+        key: {a: v for a, v in results[key].items() if a in methods} for key in ("methods", "claims", "predictions")
+    }
+    return results | kept
 
 
 def check_results(results):

@@ -43,7 +43,8 @@ def plot_loss(losses, steps=None, title=""):
 
 STYLES = {
     "nope": ("0.35", "o"), "sinusoidal": ("C0", "s"), "rope": ("C1", "^"), "alibi": ("C2", "D"),
-    "stickbreaking": ("C4", "v"),
+    "stickbreaking": ("C4", "v"), "learned": ("C9", "P"), "shaw": ("C3", "<"), "transformer_xl": ("C5", ">"),
+    "t5": ("C6", "X"), "kerple": ("C8", "p"), "fire": ("C7", "h"),
 }  # fmt: skip
 
 
@@ -123,7 +124,7 @@ def plot_scores(results, columns=None, methods=None):
     figure, axes = blank_figure(6.4, 3.6)
     for index, name in enumerate(methods):
         rows = [mean_spread(results["methods"][name]["scores"][column]) for column in columns]
-        at = numpy.arange(len(columns)) + (index - (len(methods) - 1) / 2) * 0.13
+        at = numpy.arange(len(columns)) + (index - (len(methods) - 1) / 2) * min(0.13, 0.8 / len(methods))
         mean, spread = zip(*rows)
         axes.errorbar(at, mean, spread, linestyle="none", capsize=2, label=title(name), **look(name))
     axes.set_xticks(range(len(columns)), columns)
@@ -263,7 +264,7 @@ def plot_language(causal, masked):
     figure, means over seeds with bars of one standard deviation.
     """
     figure, axes = blank_figure(6.4, 3.4)
-    methods = list(causal["methods"])
+    methods = [name for name in causal["methods"] if name in masked["methods"]]
     for index, name in enumerate(methods):
         first = numpy.array(causal["methods"][name]["whole"])[:, 0]
         second = numpy.array(masked["methods"][name]["scores"][next(iter(masked["tests"]))])

@@ -377,6 +377,14 @@ def test_every_sweep_writes_what_a_reader_needs(name, tiny, tmp_path, monkeypatc
     assert [line for line in said if line] == [verdict(results, arm).words for arm in results["claims"]]
 
 
+def test_results_of_some_methods_alone():
+    some, everything = load_results("flipflop", ["nope", "alibi"]), load_results("flipflop")
+    assert list(some["methods"]) == list(some["claims"]) == list(some["predictions"]) == ["nope", "alibi"]
+    assert some["methods"]["alibi"] == everything["methods"]["alibi"] and some["seeds"] == everything["seeds"]
+    with pytest.raises(ValueError, match="methods='alibis' is not known.*Did you mean 'alibi'"):
+        load_results("flipflop", ["alibis"])
+
+
 def test_arms_are_added_to_results_that_are_there(tiny, tmp_path, capsys):
     together, out = tmp_path / "all.json", tmp_path / "r.json"
     options = ["--preset", "nano", "--seeds", "2", "--methods"]

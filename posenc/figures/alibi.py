@@ -5,7 +5,7 @@ import math
 import torch
 
 from ..alibi import bias, slopes
-from ..experiments import load_results, mean_and_spread
+from ..experiments import ONE_A_PLACE, load_results, mean_and_spread
 from ..explore import COLORS, explorable, slider
 from ..methods import METHODS
 
@@ -109,7 +109,7 @@ decay = explorable(
 )
 
 
-TITLES = {key: METHODS[key].title for key in ("nope", "sinusoidal", "rope", "alibi", "stickbreaking")}
+TITLES = {key: METHODS[key].title for key in ONE_A_PLACE}
 WHOLE, CUT, BOTH = "whole", "cut to the training window", "both"
 NEAR = 0.06  # half the height of the lower panel, in nats per character
 
@@ -126,7 +126,7 @@ def far_context(whole, cut):
 
 
 def _extrapolates_or_ignores(method, length, attention, *, results=None):
-    results = load_results("train_short_test_long") if results is None else results
+    results = load_results("train_short_test_long", ONE_A_PLACE) if results is None else results
     key = next(k for k, title in TITLES.items() if title == method)
     lengths, runs = results["lengths"], results["methods"][key]
     upto = lengths.index(length) + 1

@@ -5,11 +5,11 @@ import math
 
 import numpy as np
 
-from ..experiments import load_results, mean_and_spread
+from ..experiments import ONE_A_PLACE, load_results, mean_and_spread
 from ..explore import COLORS, explorable, slider
 from ..methods import METHODS
 
-load = functools.cache(load_results)
+load = functools.cache(functools.partial(load_results, methods=ONE_A_PLACE))
 HUES = ("gray", "blue", "orange", "green", "purple", "sky", "red", "yellow", "ink")
 SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "x", "star", "cross", "pentagon")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
@@ -192,7 +192,6 @@ needle = explorable(
     "dotted lines for guessing and for the farthest needle of training.",
     readout="{words}",
     depends={"guessing": [], "farthest in training": []},
-    method=slider([title(m) for m in ("nope", "sinusoidal", "rope", "alibi", "stickbreaking")], label="method",
-                  default="ALiBi"),
+    method=slider([title(m) for m in ONE_A_PLACE], label="method", default="ALiBi"),
     attention=slider(["whole", "cut to the training window"], label="attention"),
 )  # fmt: skip
