@@ -37,11 +37,11 @@ ARMS = {
 # or at eight times that ("long"). A change counts beyond the tolerance.
 TOLERANCE = 0.05
 PREDICTIONS = [
-    ("p50", "short", "stays", "Six pairs still hold every wavelength up to several windows."),
-    ("p25", "short", "stays", "Three pairs hold wavelengths up to half a window, and most attention is near."),
+    ("p50", "short", "holds", "Six pairs still hold every wavelength up to several windows."),
+    ("p25", "short", "holds", "Three pairs hold wavelengths up to half a window, and most attention is near."),
     ("p25", "long", "falls", "No pair that turns has an unseen angle left, so most of RoPE's rise is gone."),
     ("squeezed25", "long", "stays", "The squeezed ladder keeps slow pairs, whose angles beyond the window are new."),
-    ("xpos", "short", "stays", "Within the window a model can make up for the decay by larger queries and keys."),
+    ("xpos", "short", "holds", "Within the window a model can make up for the decay by larger queries and keys."),
     ("xpos", "long", "falls", "Far scores fade; but the slow pairs, whose angles are new, fade least."),
 ]
 

@@ -133,8 +133,8 @@ class XPos(nn.Module):
         self.layout, self.center = layout, center
 
     def forward(self, q, k, at):
-        ends = torch.cat((at.pos_q, at.pos_k), dim=-1).aminmax(dim=-1, keepdim=True)
-        middle = (ends.min + ends.max) / 2 if self.center else 0  # one for queries and keys, so it cancels
+        first, last = at.pos_k.amin(-1, keepdim=True), at.pos_q.amax(-1, keepdim=True)
+        middle = (first + last) / 2 if self.center else 0  # one for queries and keys, so it cancels
 
         def turn(x, positions, sign):
             dtype = accumulation_dtype(x)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from loops import attend, close, inputs
 
 import posenc
-from posenc.rope import inv_freq, rotate
+from posenc.rope import inv_freq, rotate, xpos
 
 quick = settings(max_examples=60, derandomize=True, deadline=None)
 LAYOUTS = ("interleaved", "half")
@@ -265,6 +265,74 @@ def test_scores_of_a_vector_with_itself_fall_at_first():
         assert abs(scores.mean() - expected) < 0.03
     near, far = (sum(math.cos(d * 10000 ** (-2 * i / dim)) for i in range(32)) / 32 for d in (1, 1000))
     assert near > 0.9 and far < 0.4
+
+
+# xPos (arXiv 2212.10554, section 2)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("start, center", [(0, True), (0, False), (40, True), (40, False)])
+def test_xpos_equals_the_construction(layout, start, center):
+    r"""q_m . k_n = sum over pairs of zeta_i^((m - n)/B) times RoPE's part, zeta_i = (i / (D/2) + 0.4) / 1.4."""
+    q, k, v = inputs(queries=5, keys=5, dim=6)
+    encoding = xpos(6, scale_base=8.0, layout=layout, center=center)
+    at = torch.arange(start, start + 5)
+    out, weights = posenc.attention(q, k, v, encoding, pos_q=at, pos_k=at, return_weights=True)
+
+    def logit(h, i, j, q_i, k_j):
+        total = 0.0
+        for p in range(3):
+            zeta, angle = (p / 3 + 0.4) / 1.4, (j - i) * 10000 ** (-2 * p / 6)
+            a, b = pair(p, 6, layout)
+            cos, sin = math.cos(angle), math.sin(angle)
+            turned_k = (k_j[a] * cos - k_j[b] * sin, k_j[a] * sin + k_j[b] * cos)
+            total += zeta ** ((i - j) / 8) * (q_i[a] * turned_k[0] + q_i[b] * turned_k[1])
+        return total / 6**0.5
+
+    expected_out, expected_weights = attend(q, k, v, logit)
+    close(weights, expected_weights)
+    close(out, expected_out)
+
+
+def test_xpos_decays_for_random_vectors_where_rope_does_not():
+    samples, dim = 4000, 64
+    q, k = normal(1, 1, samples, dim, seed=1), normal(1, 1, samples, dim, seed=2)
+    zeta = torch.tensor([(i / 32 + 0.4) / 1.4 for i in range(32)], dtype=torch.float64)
+    for distance in (0, 100, 1000, 5000):
+        at = posenc.encoding.At(torch.full((1, samples), distance), torch.zeros(1, samples), None)
+        turned = xpos(dim).rotate(q, k, at)
+        scores = (turned[0] * turned[1]).sum(-1) / math.sqrt(dim)
+        expected = (zeta ** (2 * distance / 512)).mean().sqrt()
+        assert abs(scores.std() / expected - 1) < 4 / math.sqrt(samples), distance
+
+
+def test_xpos_overflows_in_half_precision_unless_centered():
+    q = torch.ones(1, 1, 6000, 64, dtype=torch.float16)
+    at = posenc.encoding.At(*[torch.arange(6000)[None]] * 2, None)
+    for center, finite in ((True, True), (False, False)):
+        _, k = xpos(64, center=center).rotate(q, q, at)
+        assert k.isfinite().all() == finite
+
+
+def test_xpos_refuses_what_it_does_not_define():
+    q, k, v = inputs(dim=6)
+    with pytest.raises(posenc.UnsupportedError, match="causal=False: xPos"):
+        posenc.attention(q, k, v, xpos(6), causal=False)
+    with pytest.raises(posenc.UnsupportedError, match="'rotate' has no kernel"):
+        posenc.attention(q, k, v, xpos(6), impl="triton")
+    for options, name in (({"head_dim": 5}, "head_dim"), ({"gamma": 0}, "gamma"), ({"scale_base": -1}, "scale_base"),
+                          ({"layout": "neox"}, "layout"), ({"base": 0}, "base")):  # fmt: skip
+        with pytest.raises(ValueError, match=name):
+            xpos(**{"head_dim": 8} | options)
+    with pytest.raises(TypeError, match="center"):
+        xpos(8, center=1)
+
+
+def test_xpos_decodes_step_by_step():
+    attention = posenc.SelfAttention(24, 2, xpos(12, scale_base=4.0)).double()
+    x, cache = normal(2, 9, 24), posenc.KVCache()
+    whole = attention(x)
+    close(torch.cat([attention(x[:, [t]], cache=cache) for t in range(9)], dim=1), whole)
 
 
 # Independent implementations, gradients, any input
