@@ -7,7 +7,7 @@ Trains on windows of L = 64 characters. Losses are in nats per character of held
     table      the trained rows 0 .. L-1 and their likeness by offset after some of the steps: the cosine of rows p and
                p + d, averaged over p, as they are and with the mean row taken away; and the length of every row, also
                of those that stand beyond L and get no gradient
-    moved      the last 16 of 32 characters, the same ones at every shift, their ids moved to s .. s + 31
+    moved      the last L/4 of L/2 characters, the same ones at every shift, their ids moved to s .. s + L/2 - 1
     by_place   loss at each place of windows of 8 L characters, in bins of 16
     stretched  loss on the last 32 characters by context length: the trained table as it is ("beyond": rows that got
                no gradient), its first L rows resized to 2, 4 and 8 L, and the sinusoid; each without and with a
@@ -130,10 +130,10 @@ def context_losses(model, windows, lengths, cut=None):
 
 
 def moved_losses(model, windows):
-    """The same characters, their ids moved by each of SHIFTS."""
+    """The last quarter of L characters of half a window, their ids moved by each of SHIFTS."""
     ids = torch.arange(LENGTH // 2)
     short = windows[:, -(len(ids) + 1) :]
-    return [target_losses(model, short, positions=ids + s)[:, -16:].mean().item() for s in SHIFTS]
+    return [target_losses(model, short, positions=ids + s)[:, -(LENGTH // 4) :].mean().item() for s in SHIFTS]
 
 
 def fine_tune(model, length, seed):
