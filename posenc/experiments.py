@@ -737,10 +737,11 @@ def run_sweep(name, preset, seeds, methods, out, command, add=False):
                 column: [found[arm, seed]["scores"][column] for seed in range(seeds)] for column in first["scores"]
             }
         results["methods"][arm] = dict(sorted(values.items()))
-    write_json(out, check_results(added(there, results) if add else results))
+    whole = check_results(added(there, results) if add else results)
+    write_json(out, whole)
     shutil.rmtree(folder)
     for arm in results["claims"]:
-        print(verdict(results, arm).words)
+        print(verdict(whole, arm).words)
 
 
 def added(there, results):

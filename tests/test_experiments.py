@@ -400,6 +400,11 @@ def test_arms_are_added_to_results_that_are_there(tiny, tmp_path, capsys):
     (note,) = grown["added"]
     assert note["arms"] == ["sinusoidal"] and note["command"].endswith("--add") and len(note["commit"]) >= 40
     assert verdict(grown, "sinusoidal").words == verdict(whole, "sinusoidal").words
+    assert verdict(grown, "sinusoidal").words in capsys.readouterr().out
+
+    main(["sweep", "masked", *options, "nope", "rope", "--out", str(tmp_path / "m.json")])
+    main(["sweep", "masked", *options, "learned", "--out", str(tmp_path / "m.json"), "--add"])  # which nope is beside
+    assert "Learned: beside NoPE" in capsys.readouterr().out
     with pytest.raises(ValueError, match="already holds \\['sinusoidal'\\]"):
         main(["sweep", "flipflop", *options, "sinusoidal", "--out", str(out), "--add"])
     with pytest.raises(ValueError, match="made with other settings"):
