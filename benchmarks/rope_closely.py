@@ -1,7 +1,7 @@
 r"""Partial rotary, p-RoPE and xPos, trained; what each lane pair of a trained RoPE model does; low precision.
 
-    python benchmarks/rope_closely.py            # every arm and seed, one after the other
-    python benchmarks/rope_closely.py seed 1     # one seed, into runs/; the first form goes on from what is there
+    python benchmarks/rope_closely.py            # everything, one after the other: four minutes
+    python benchmarks/rope_closely.py lanes 1    # one part for one seed, into runs/, which the first form reads
 
 Writes results/rope_closely.json. Chapter: RoPE, looked at closely.
 """
@@ -133,42 +133,50 @@ def lane_energy(model, held, count=64):
     return found
 
 
-def measure(seed):
-    """All that is measured for one seed; each part is kept as soon as it is there."""
-    path = Path(f"runs/rope_closely-{seed}.json")
-    cell = json.loads(path.read_text()) if path.exists() else {"arms": {}}
+def measure_lanes(seed):
+    """What a trained RoPE model's pairs do, and what rounding does to it."""
     corpus = load_corpus()
-    if "heads" not in cell:
-        model, _ = train_with("rope", SETTINGS, seed, device="cpu", progress=False)
-        windows = held_out_windows(corpus.held_out, SETTINGS)[::3]
-        cell["lanes"] = {"trained": loss(model, windows)} | lane_losses(model, windows)
-        cell["shifted"] = shifted_losses(model, windows)
-        if seed == 0:
-            own, frozen = head_scores(model, SETTINGS)["heads"], load_results("rope_heads")["heads"]
-            off = max(abs(a - b) for x, y in zip(own, frozen) for a, b in zip(x["cos"] + x["sin"], y["cos"] + y["sin"]))
-            if off > 0.01:
-                raise RuntimeError(
-                    f"seed 0 must be the model of results/rope_heads.json, but its heads differ by {off}"
-                )
-        cell["heads"] = lane_energy(model, corpus.held_out)
-        write_json(path, rounded(cell))
+    model, _ = train_with("rope", SETTINGS, seed, device="cpu", progress=False)
+    windows = held_out_windows(corpus.held_out, SETTINGS)[::3]
+    if seed == 0:
+        own, frozen = head_scores(model, SETTINGS)["heads"], load_results("rope_heads")["heads"]
+        off = max(abs(a - b) for x, y in zip(own, frozen) for a, b in zip(x["cos"] + x["sin"], y["cos"] + y["sin"]))
+        if off > 0.01:
+            raise RuntimeError(f"seed 0 must be the model of results/rope_heads.json, but its heads differ by {off}")
+    return {
+        "lanes": {"trained": loss(model, windows)} | lane_losses(model, windows),
+        "shifted": shifted_losses(model, windows),
+        "heads": lane_energy(model, corpus.held_out),
+    }
+
+
+def measure_arms(seed):
+    """The loss at each context length of each arm."""
+    windows, losses = held_out_windows(load_corpus().held_out, NANO), {}
     for name, (_, make_encoding) in ARMS.items():
-        if name not in cell["arms"]:
-            model, _ = train_with(make_encoding, NANO, seed, device="cpu", progress=False)
-            windows = held_out_windows(corpus.held_out, NANO)
-            pieces = [target_losses(model, windows[:, -(n + 1) :])[:, -NANO.targets :] for n in NANO.lengths]
-            cell["arms"][name] = [piece.mean().item() for piece in pieces]
-            write_json(path, rounded(cell))
-            print(seed, name, [round(x, 3) for x in cell["arms"][name]], flush=True)
-    return rounded(cell)
+        model, _ = train_with(make_encoding, NANO, seed, device="cpu", progress=False)
+        pieces = [target_losses(model, windows[:, -(n + 1) :])[:, -NANO.targets :] for n in NANO.lengths]
+        losses[name] = [piece.mean().item() for piece in pieces]
+    return losses
+
+
+PARTS = {"lanes": measure_lanes, "arms": measure_arms}
+
+
+def kept(part, seed):
+    """One part for one seed, from runs/ if it is there."""
+    path = Path(f"runs/rope_closely-{part}-{seed}.json")
+    if not path.exists():
+        write_json(path, rounded(PARTS[part](seed)))
+    return json.loads(path.read_text())
 
 
 def main():
     torch.set_num_threads(1)
-    if sys.argv[1:2] == ["seed"]:
-        measure(int(sys.argv[2]))
+    if sys.argv[1:]:
+        kept(sys.argv[1], int(sys.argv[2]))
         return
-    cells = [measure(seed) for seed in SEEDS]
+    lanes, arms = ([kept(part, seed) for seed in SEEDS] for part in PARTS)
     results = provenance("rope_closely", "study", SETTINGS, "python " + " ".join(sys.argv))
     results |= {
         "seeds": list(SEEDS),
@@ -178,14 +186,13 @@ def main():
         "tolerance": TOLERANCE,
         "predictions": [dict(zip(("arm", "at", "claim", "why"), row)) for row in PREDICTIONS],
         "arms": {name: words for name, (words, _) in ARMS.items()},
-        "losses": {name: [c["arms"][name] for c in cells] for name in ARMS},
-        "lanes": {kind: [c["lanes"][kind] for c in cells] for kind in cells[0]["lanes"]},
+        "losses": {name: [cell[name] for cell in arms] for name in ARMS},
+        "lanes": {kind: [cell["lanes"][kind] for cell in lanes] for kind in lanes[0]["lanes"]},
         "shifts": SHIFTS,
-        "shifted": {where: [c["shifted"][where] for c in cells] for where in ROUNDED},
+        "shifted": {where: [cell["shifted"][where] for cell in lanes] for where in ROUNDED},
         "energy_definition": " ".join(lane_energy.__doc__.split("\n\n")[1].split()),
-        "heads": cells[0]["heads"],
+        "heads": lanes[0]["heads"],
         "heads_seed": SEEDS[0],
-        "energy_by_seed": [[[h["energy"], h["position"]] for h in c["heads"]] for c in cells],
     }
     write_json(Path("results/rope_closely.json"), check_results(results))
 
