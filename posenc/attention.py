@@ -293,7 +293,8 @@ class SelfAttention(nn.Module):
         return (out, weights) if return_weights else out
 
 
-def _check_inputs(q, k, v, encoding, causal, scale, gates, return_weights):
+def _check_qkv(q, k, v):
+    """Raise unless q [B, H, Tq, D], k [B, Hkv, Tk, D] and v [B, Hkv, Tk, Dv] go together; the kernels ask this too."""
     for name, x in (("q", q), ("k", k), ("v", v)):
         check_tensor(name, x, "[B, H, T, D]", ndim=4, floating=True)
     if k.shape[0] != q.shape[0] or k.shape[3] != q.shape[3]:
@@ -307,6 +308,10 @@ def _check_inputs(q, k, v, encoding, causal, scale, gates, return_weights):
     for name, x in (("k", k), ("v", v)):
         if x.dtype != q.dtype or x.device != q.device:
             raise ValueError(f"{name} is {x.dtype} on {x.device}, it must be as q: {q.dtype} on {q.device}")
+
+
+def _check_inputs(q, k, v, encoding, causal, scale, gates, return_weights):
+    _check_qkv(q, k, v)
     _check_encoding(encoding)
     check_bool("causal", causal)
     check_bool("return_weights", return_weights)

@@ -45,8 +45,13 @@ def make(name, head_dim):
         "half": {"layout": "half"}, "partial": {"rotary_dim": head_dim // 4 * 2, "attention_factor": 1.2},
         "current": {"attend_current": True}, "first": {"order": "first"}, "rest": {"remainder": "current"},
         "firstall": {"order": "first", "attend_current": True, "remainder": "current"},
+        "near": {"num_buckets": 8, "max_distance": 20},
+        "two": {"num_buckets": 8, "max_distance": 20, "bidirectional": True},
     }[option]  # fmt: skip
-    required = {"rope": {"head_dim": head_dim}, "alibi": {"num_heads": HEADS}}.get(method, {})
+    torch.manual_seed(0)  # T5 starts from random numbers
+    required = {"rope": {"head_dim": head_dim}, "alibi": {"num_heads": HEADS}, "t5": {"num_heads": HEADS}}.get(
+        method, {}
+    )
     return posenc.make(method, **required, **options).to(DEVICE)
 
 
@@ -59,6 +64,8 @@ METHODS = {  # name: whether a causal mask is asked for
     "alibi-learned": True,
     "alibi-symmetric both ways": False,
     "rope-partial+alibi-learned": True,
+    "t5-near": True,
+    "rope+t5-two both ways": False,
     "stickbreaking": True,
     "stickbreaking-current": True,
     "stickbreaking-rest": True,
@@ -158,6 +165,7 @@ def test_masks_padding_and_positions_of_each_row_of_the_batch(name):
     tensors = problem(37, 50, batch=2)
     generator = torch.Generator().manual_seed(1)
     pos_q = torch.rand(2, 37, generator=generator).cumsum(1) * 5 + 40.25  # floats, different in each row of the batch
+    pos_q = pos_q.round() - 60 if "t5" in name else pos_q  # whole numbers, on both sides of the keys
     pos_q = torch.stack((pos_q, pos_q + 1e6), -1)[..., 0]  # every other number in memory
     pos_k = torch.arange(50)[None].repeat(2, 1)
     pos_k[1] -= 7
@@ -203,7 +211,7 @@ def leaves(*tensors):
 
 
 @pytest.mark.parametrize("queries,keys", [(40, 40), (20, 50), (50, 20)], ids=str)
-@pytest.mark.parametrize("order", ["softmax", "recent", "first"])
+@pytest.mark.parametrize("order", ["softmax", "table", "recent", "first"])
 def test_the_answer_does_not_depend_on_the_blocks(order, queries, keys):
     results = []
     for tile in TILES:
@@ -211,7 +219,10 @@ def test_the_answer_does_not_depend_on_the_blocks(order, queries, keys):
         q, k, v = leaves(q, k, v)
         a = torch.tensor([0.5, 0.1], device=DEVICE, requires_grad=True)
         at = dict(pos_q=torch.arange(keys - queries, keys, device=DEVICE), pos_k=torch.arange(keys, device=DEVICE))
-        if order == "softmax":
+        if order == "table":
+            a = torch.linspace(-1, 1, HEADS * 25, device=DEVICE).view(HEADS, 25).requires_grad_()
+            out = (softmax.attend(q, k, v, variant="table", table=a, first=-20, tile=tile, **at),)
+        elif order == "softmax":
             out = (softmax.attend(q, k, v, variant="symmetric", a=a, tile=tile, **at),)
         else:
             out = stickbreaking.attend(q, k, v, variant="symmetric", a=a, order=order, tile=tile, **at)
@@ -382,6 +393,89 @@ def test_a_new_variant_needs_its_two_functions_and_no_kernel(monkeypatch, toy, f
         torch.testing.assert_close(ours.double(), exact, rtol=1e-5, atol=1e-5)
 
 
+def table_problem(queries, keys, entries, batch=2):
+    """q, k, v, a table [H, entries] and a gradient of the output; positions in each row of the batch, with gaps."""
+    *tensors, dout = problem(queries, keys, batch=batch)
+    generator = torch.Generator().manual_seed(4)
+    table = torch.randn(HEADS, entries, generator=generator, dtype=torch.float64)
+    pos_q, pos_k = (torch.randint(0, 3, (batch, n), generator=generator).cumsum(1) for n in (queries, keys))
+    pos_q = pos_q + pos_k[:, -1:] - pos_q[:, -1:] + 5  # the last query stands a little behind the last key
+    return [*tensors, table.to(DEVICE)], dout, (pos_q.to(DEVICE), pos_k.to(DEVICE))
+
+
+def with_table(tensors, dout, at, first, dtype, causal=True, mask=None, tile=()):
+    """The output and the gradients of q, k, v, table: written out in float64, else by the kernels."""
+    q, k, v, table = (t.to(dtype).requires_grad_() for t in tensors)
+    pos_q, pos_k = at
+    if dtype != torch.float64:
+        options = dict(variant="table", first=first, causal=causal, mask=mask, scale=0.25, tile=tile)
+        out = softmax.attend(q, k, v, pos_q=pos_q, pos_k=pos_k, table=table.float(), **options)
+    else:
+        s = 0.25 * q @ k.repeat_interleave(HEADS // KV_HEADS, 1).mT
+        last = first + table.shape[1] - 1
+        entry = (pos_k[:, None, :] - pos_q[:, :, None]).clamp(first, last) - first
+        visible = torch.ones_like(s, dtype=torch.bool)
+        visible = visible.tril(k.shape[2] - q.shape[2]) if causal else visible
+        visible = visible if mask is None else visible & mask
+        weights = (s + table[:, entry].transpose(0, 1)).masked_fill(~visible, -1e300).softmax(-1) * visible
+        out = weights @ v.repeat_interleave(HEADS // KV_HEADS, 1)
+    return [x.detach() for x in (out, *torch.autograd.grad(out, (q, k, v, table), dout.to(dtype)))]
+
+
+TABLES = {  # queries, keys, causal, first offset, entries
+    "near the diagonal": (40, 70, True, -12, 9),
+    "one entry": (33, 33, False, 0, 1),
+    "two entries": (33, 33, False, -1, 2),
+    "no end in reach": (65, 65, False, -400, 900),
+    "the past, more queries than keys": (70, 40, True, -60, 50),
+    "the future alone": (40, 40, False, 3, 4),
+    "both sides": (40, 70, False, -3, 7),
+}
+
+
+@pytest.mark.parametrize("case", TABLES)
+def test_a_table_by_offset_at_any_integer_positions(case):
+    queries, keys, causal, first, entries = TABLES[case]
+    tensors, dout, at = table_problem(queries, keys, entries)
+    mask = torch.rand(2, 1, queries, keys, generator=torch.Generator().manual_seed(5)).to(DEVICE) < 0.7
+    for seen in (None, mask):
+        exact, ours = (with_table(tensors, dout, at, first, d, causal, seen) for d in (torch.float64, torch.float32))
+        for a, b in zip(ours, exact):
+            torch.testing.assert_close(a.double(), b, rtol=1e-5, atol=2e-6 * max(1.0, float(b.abs().max())))
+    offsets = at[1][:, None, :] - at[0][:, :, None]
+    read = torch.zeros(entries, dtype=torch.bool, device=DEVICE)
+    read[(offsets.clamp(first, first + entries - 1) - first).flatten()] = True
+    assert not ours[-1][:, ~read].any() and ours[-1][:, read].any()
+
+
+def test_the_gradient_of_a_table_has_one_sum_in_any_order():
+    """Rows of the batch in another order: other programs come first, and not a bit changes."""
+    tensors, dout, (pos_q, pos_k) = table_problem(65, 65, 40, batch=4)
+    grads = []
+    for order in ([0, 1, 2, 3], [2, 0, 3, 1], [3, 2, 1, 0]):
+        moved = [t[order] for t in tensors[:3]] + [tensors[3]]
+        grads.append(with_table(moved, dout[order], (pos_q[order], pos_k[order]), -30, torch.float32)[-1])
+    assert all(torch.equal(grads[0], other) for other in grads[1:]) and grads[0].unique().numel() > 60
+
+
+def test_the_gradient_of_a_table_keeps_its_digits_at_every_size_of_loss():
+    tensors, dout, at = table_problem(40, 70, 30)
+    one = with_table(tensors, dout, at, -25, torch.float32)[-1]
+    for factor in (2.0**-50, 2.0**50):
+        assert torch.equal(with_table(tensors, dout * factor, at, -25, torch.float32)[-1], one * factor)
+    assert not with_table(tensors, dout * 0, at, -25, torch.float32)[-1].any()
+
+
+@pytest.mark.parametrize("where", range(5), ids=["q", "k", "v", "table", "dout"])
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # NumPy's, of the interpreter
+def test_a_gradient_that_is_not_finite_shows_in_the_table(where):
+    tensors, dout, at = table_problem(20, 20, 9, batch=1)
+    [*tensors, dout][where][..., -1, -1] = (
+        math.nan if where % 2 else math.inf
+    )  # of the last key, the last query or the last offset
+    assert not with_table(tensors, dout, at, -6, torch.float32)[-1].isfinite().all()
+
+
 @pytest.mark.parametrize("rotary_dim", [32, 12], ids=["whole", "partial"])
 def test_rotation_inside_the_kernel_equals_rotation_beforehand(rotary_dim):
     q, k, v, dout = problem(50, 90, head_dim=32)
@@ -425,7 +519,12 @@ def test_rotary_kernel_equals_the_reference_to_the_last_bit_but_one(heads, kv_he
 
 OPERATORS = {
     "softmax": lambda q, k, v, a, at: (
-        softmax.softmax, (q, k, v, None, *at, None, a, None, None, 0.3, True, "linear", []),
+        softmax.softmax, (q, k, v, None, *at, None, a, None, None, None, 0, 0.3, True, "linear", []),
+    ),
+    "table": lambda q, k, v, a, at: (
+        softmax.softmax,
+        (q, k, v, None, *at, None, None, torch.ones(HEADS, 9, device=DEVICE, requires_grad=True), None, None, -5, 0.3,
+         True, "table", []),
     ),
     "stickbreaking": lambda q, k, v, a, at: (
         stickbreaking.stickbreaking, (q, k, v, None, *at, a, None, None, 0.3, True, True, True, "linear", []),
@@ -445,7 +544,7 @@ def test_operators_pass_opcheck(name):
     assert set(results.values()) == {"SUCCESS"}
 
 
-@pytest.mark.parametrize("name", ["rope+alibi-learned", "rope-half+stickbreaking"])
+@pytest.mark.parametrize("name", ["rope+alibi-learned", "t5", "rope-half+stickbreaking"])
 def test_kernels_live_under_compile(name):
     encoding = make(name, 16)
     torch._dynamo.reset()
@@ -463,7 +562,7 @@ def test_kernels_live_under_compile(name):
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["alibi-learned", "rope+alibi-symmetric+stickbreaking"])
+@pytest.mark.parametrize("name", ["alibi-learned", "t5", "rope+alibi-symmetric+stickbreaking"])
 def test_same_inputs_same_bits(name):
     tensors = problem(100, 100)
     first, second = (run("triton", name, *tensors, dtype=torch.float32) for _ in range(2))
@@ -488,7 +587,7 @@ class Allocated(TorchDispatchMode):
         return out
 
 
-@pytest.mark.parametrize("name", ["rope+alibi-learned", "rope+alibi-symmetric+stickbreaking"])
+@pytest.mark.parametrize("name", ["rope+alibi-learned", "t5", "rope+alibi-symmetric+stickbreaking"])
 def test_memory_grows_with_the_length_not_its_square(monkeypatch, name):
     """All that is ever allocated, both passes, kernels left out: an upper bound of the peak."""
     for module in (rotary, softmax, stickbreaking):
@@ -530,6 +629,10 @@ BAD = {
     "own bias": (
         "'bias' has no kernel",
         lambda: attention(X[16], X[16], X[16], posenc.Encoding(bias=lambda q, k, at: 0.0), impl="triton"),
+    ),
+    "a table and a stick": (
+        "stick-breaking kernel reads no table",
+        lambda: attend_all(X[16], posenc.compose(posenc.make("t5", num_heads=4), posenc.make("stickbreaking"))),
     ),
     "learned frequencies": (
         "frequencies ask for a gradient",
@@ -610,7 +713,7 @@ WRONG = {  # case: (the changed arguments, the error, what it says)
     "length of pos_q": ({"pos_q": torch.arange(7)}, ValueError, r"pos_q must have shape \[8\]"),
     "type of pos_k": ({"pos_k": [1, 2]}, TypeError, "pos_k must be a tensor"),
     "shape of mask": ({"mask": ONES[:, 1:].bool()}, ValueError, r"mask must have shape \[8, 8\]"),
-    "dtype of mask": ({"mask": ONES}, TypeError, "mask must be a bool tensor"),
+    "dtype of mask": ({"mask": ONES}, TypeError, "mask must be bool"),
     "causal": ({"causal": 1}, TypeError, "causal=1"),
     "scale": ({"scale": "x"}, TypeError, "scale='x'"),
     "tile": ({"tile": (16, 16)}, ValueError, "block_q, block_k, num_warps"),
@@ -634,9 +737,37 @@ def test_bad_input_of_the_kernels_names_the_argument(monkeypatch, case):
         refused(monkeypatch, match, lambda f=function: f(**arguments), error)
 
 
+TABLE = {"variant": "table", "table": torch.ones(4, 9), "pos_q": ARANGE, "pos_k": ARANGE}
+WRONG_TABLE = {
+    "no table": ({"table": None}, ValueError, "table=None: the variant 'table' needs table"),
+    "no pos_q": ({"pos_q": None}, ValueError, "pos_q=None: the variant 'table' needs pos_q"),
+    "positions between": ({"pos_k": ARANGE + 0.5}, ValueError, "pos_k holds 0.5, it must hold whole numbers"),
+    "heads": ({"table": torch.ones(3, 9)}, ValueError, r"table must be .*\[4, 9\], got .*\[3, 9\]"),
+    "no entries": ({"table": torch.ones(4, 0)}, ValueError, r"table must be .*\[4, 0\]"),
+    "rank": ({"table": torch.ones(9)}, ValueError, r"table must be a tensor of shape \[H, R\]"),
+    "dtype": ({"table": torch.ones(4, 9).double()}, ValueError, "table must be float32.*float64"),
+    "type": ({"table": [0.0]}, TypeError, "table must be a tensor"),
+    "first": ({"first": 0.5}, TypeError, "first=0.5"),
+    "another variant": ({"variant": "plain"}, ValueError, "'plain' reads no table"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_TABLE)
+@pytest.mark.skipif(CUDA, reason="the inputs lie on the CPU")
+def test_a_bad_table_is_named(monkeypatch, case):
+    change, error, match = WRONG_TABLE[case]
+    refused(monkeypatch, match, lambda: softmax.attend(X[16], X[16], X[16], **(TABLE | change)), error)
+
+
+def test_the_stick_breaking_kernel_reads_no_table(monkeypatch):
+    x, at = X[16].to(DEVICE), ARANGE.to(DEVICE)
+    call = lambda: stickbreaking.attend(x, x, x, variant="table", pos_q=at, pos_k=at)  # noqa: E731
+    refused(monkeypatch, "'table' reads a table, as only softmax does", call)
+
+
 @pytest.mark.skipif(not CUDA, reason="needs a GPU")
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("name", ["nope", "rope+alibi-learned", "rope+alibi-symmetric+stickbreaking"])
+@pytest.mark.parametrize("name", ["nope", "rope+alibi-learned", "t5", "rope+alibi-symmetric+stickbreaking"])
 def test_long_lengths_on_a_gpu(name, dtype):
     """The last queries of 32,768 against the float64 reference of these queries alone, and the peak of memory."""
     peaks = []

@@ -48,6 +48,8 @@ def why_not(encoding, return_weights, device, dtype, head_dim, positions=()):
         function = getattr(encoding, place)
         if function is not None and not hasattr(function, "kernel"):
             return f"the encoding's {place!r} has no kernel"
+    if encoding.weigh is not None and getattr(encoding.bias, "kernel", None) == "table":
+        return "the stick-breaking kernel reads no table of biases; the softmax kernel does"
     if encoding.rotate is not None and encoding.rotate.inv_freq.requires_grad:
         return "the frequencies ask for a gradient, which the rotary kernel does not give"
     return why_not_here(device, dtype, head_dim)

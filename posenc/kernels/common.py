@@ -8,6 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
+from ..attention import _batched_mask, _check_qkv
 from ..errors import UnsupportedError, check_bool, check_choice, check_number, check_tensor
 from . import DTYPES, MAX_HEAD_DIM, why_not_here
 from .variants import VARIANTS
@@ -155,18 +156,9 @@ def check_here(op, q):
 
 def check_qkv(op, q, k, v):
     """Raise unless q [B, H, Tq, D], k [B, Hkv, Tk, D], v [B, Hkv, Tk, Dv] are what the kernels serve."""
-    for name, x in (("q", q), ("k", k), ("v", v)):
-        check_tensor(name, x, "[B, H, T, D]", ndim=4, floating=True)
-        if x.dtype not in DTYPES:
-            raise UnsupportedError(f"{op}: {name} is {x.dtype}; served are {', '.join(map(str, DTYPES))}")
-        if x.dtype != q.dtype or x.device != q.device:
-            raise ValueError(f"{name} is {x.dtype} on {x.device}, it must be as q: {q.dtype} on {q.device}")
-    if k.shape[0] != q.shape[0] or k.shape[3] != q.shape[3]:
-        raise ValueError(f"k must share B and D with q {list(q.shape)}, got {list(k.shape)}")
-    if v.shape[:3] != k.shape[:3]:
-        raise ValueError(f"v must share B, H and T with k {list(k.shape)}, got {list(v.shape)}")
-    if k.shape[1] == 0 or q.shape[1] % k.shape[1]:
-        raise ValueError(f"k has {k.shape[1]} heads, which must divide the {q.shape[1]} heads of q")
+    _check_qkv(q, k, v)
+    if q.dtype not in DTYPES:
+        raise UnsupportedError(f"{op}: q is {q.dtype}; served are {', '.join(map(str, DTYPES))}")
     if not 1 <= v.shape[3] <= MAX_HEAD_DIM:
         raise UnsupportedError(f"{op}: v has {v.shape[3]} lanes; served are 1 to {MAX_HEAD_DIM}")
     check_here(op, q)
@@ -184,30 +176,34 @@ def check_positions_of(op, name, positions, x):
         raise UnsupportedError(f"{op}: {name} asks for a gradient, which only impl='torch' gives")
 
 
-def check(op, q, k, v, mask, pos_q, pos_k, a, x, y, variant):
+def check(op, q, k, v, pos_q, pos_k, a, x, y, variant, table=None):
     """Raise before any launch what the kernels don't serve, naming the argument."""
     check_choice("variant", variant, VARIANTS)
     check_qkv(op, q, k, v)
+    reads = VARIANTS[variant].reads
+    for name, positions in (("pos_q", pos_q), ("pos_k", pos_k)):
+        if positions is None and ("delta" in reads or "table" in reads):
+            raise ValueError(f"{name}=None: the variant {variant!r} needs {name}")
+        if "table" in reads and positions.is_floating_point():
+            raise ValueError(f"{name} is {positions.dtype}, it must hold integers for the variant {variant!r}")
     batch, heads, queries, _ = q.shape
+    entries = max(table.shape[-1], 1) if table is not None and table.ndim else 1
     wanted = {
-        "delta": ((pos_q, pos_k), ("pos_q", "pos_k"), None),
-        "head": ((a,), ("a",), (heads,)),
-        "query": ((x,), ("x",), (batch, heads, queries)),
-        "key": ((y,), ("y",), (batch, heads, k.shape[2])),
+        "a": (a, "head", (heads,)),
+        "table": (table, "table", (heads, entries)),
+        "x": (x, "query", (batch, heads, queries)),
+        "y": (y, "key", (batch, heads, k.shape[2])),
     }
-    for what, (tensors, names, shape) in wanted.items():
-        for tensor, name in zip(tensors, names):
-            if (what in VARIANTS[variant].reads) != (tensor is not None) and (what != "delta" or tensor is None):
-                needs = "needs" if tensor is None else "reads no"
-                raise ValueError(f"{name}={tensor!r}: the variant {variant!r} {needs} {name}")
-            if tensor is None or shape is None:
-                continue
-            good = tensor.dtype == torch.float32 and tensor.device == q.device and tensor.is_contiguous()
-            if tuple(tensor.shape) != shape or not good:
-                got = f"{tensor.dtype} {list(tensor.shape)} on {tensor.device}"
-                raise ValueError(
-                    f"{name} must be float32, contiguous, on {q.device}, of shape {list(shape)}, got {got}"
-                )
+    for name, (tensor, what, shape) in wanted.items():
+        if (what in reads) != (tensor is not None):
+            needs = "needs" if tensor is None else "reads no"
+            raise ValueError(f"{name}={tensor!r}: the variant {variant!r} {needs} {name}")
+        if tensor is None:
+            continue
+        good = tensor.dtype == torch.float32 and tensor.device == q.device and tensor.is_contiguous()
+        if tuple(tensor.shape) != shape or not good:
+            got = f"{tensor.dtype} {list(tensor.shape)} on {tensor.device}"
+            raise ValueError(f"{name} must be float32, contiguous, on {q.device}, of shape {list(shape)}, got {got}")
 
 
 def check_attend(op, q, k, v, pos_q, pos_k, causal, mask, scale, tile):
@@ -218,16 +214,8 @@ def check_attend(op, q, k, v, pos_q, pos_k, causal, mask, scale, tile):
     for name, positions, x in (("pos_q", pos_q, q), ("pos_k", pos_k, k)):
         if positions is not None:
             check_positions_of(op, name, positions, x)
-    batch, queries, keys = q.shape[0], q.shape[2], k.shape[2]
     if mask is not None:
-        shapes = f"[{queries}, {keys}], or broadcast to [{batch}, 1, {queries}, {keys}]"
-        if not isinstance(mask, torch.Tensor) or mask.dtype != torch.bool:
-            raise TypeError(f"mask must be a bool tensor of shape {shapes}, got {getattr(mask, 'dtype', mask)}")
-        sizes = ((1, batch), (1,), (1, queries), (1, keys))
-        if tuple(mask.shape) != (queries, keys) and (
-            mask.ndim != 4 or any(n not in allowed for n, allowed in zip(mask.shape, sizes))
-        ):
-            raise ValueError(f"mask must have shape {shapes}, got {list(mask.shape)}")
+        _batched_mask(mask, q.shape[0], q.shape[2], k.shape[2])
         if mask.device != q.device:
             raise ValueError(f"mask is on {mask.device}, it must be on {q.device}, as q")
     check_tile(tile)
@@ -286,8 +274,9 @@ def launch_arguments(q, k, v, mask, pos_q, pos_k, variant, read_positions=False)
     """What all three kernels are told besides their own tensors: pointers, strides, sizes."""
     batch, heads, queries, width = q.shape
     kv_heads, keys = k.shape[1:3]
-    delta = "delta" in VARIANTS[variant].reads
-    if not (delta or read_positions):
+    reads = VARIANTS[variant].reads
+    delta = "delta" in reads
+    if not (delta or "table" in reads or read_positions):
         pos_q = pos_k = None
     mask, mask_stride = as_mask(mask, batch, queries, keys)
     pos_q, pos_q_stride = as_positions(pos_q, batch, queries)

@@ -68,12 +68,14 @@ def rotary(q, k, v, positions, tile, variant):
 def softmax(q, k, v, positions, tile, variant):
     from .softmax import attend
 
-    linear, turned = "linear" in variant, "turned" in variant
-    given = dict(variant="linear" if linear else "plain", tile=tile)
+    linear, turned, table = "linear" in variant, "turned" in variant, variant == "table"
+    given = dict(variant="linear" if linear else "table" if table else "plain", tile=tile)
     if variant == "masked":
         given |= dict(mask=torch.ones(1, 1, 1, k.shape[2], dtype=torch.bool))
-    if linear or turned:
+    if linear or turned or table:
         given |= dict(pos_q=positions, pos_k=positions)
+    if table:
+        given |= dict(table=torch.ones(HEADS, 2 * LENGTH, requires_grad=True), first=-LENGTH)
     if linear:
         given |= dict(a=torch.ones(HEADS, requires_grad=True))
     if turned:
@@ -97,14 +99,14 @@ def stickbreaking(q, k, v, positions, tile, variant):
 
 CASES = {
     rotary: ("interleaved", "half"),
-    softmax: ("plain", "linear", "masked", "turned inside", "linear, turned inside"),
+    softmax: ("plain", "linear", "table", "masked", "turned inside", "linear, turned inside"),
     stickbreaking: ("plain", "linear", "masked"),
 }
 
 
 def in_half_only(variant):
     """Whether a variant is compiled in float16 only, to keep the whole short: it adds little to another one."""
-    return variant in ("masked", "linear, turned inside")
+    return variant in ("table", "masked", "linear, turned inside")
 
 
 def jobs():

@@ -1,7 +1,7 @@
 r"""Softmax attention in blocks: the online softmax forward, two kernels backward, a variant for what scores get.
 
 No kernel ever holds more than one tile of the scores, so memory grows with the length, not with its square. Nothing is
-added atomically: the same inputs give the same bits.
+added atomically but the whole numbers of table.py, which have one sum in any order: the same inputs give the same bits.
 """
 
 import torch
@@ -30,6 +30,7 @@ from .common import (
 )
 from .rotary import check as check_rotation
 from .rotary import rotary
+from .table import backward_table_kernel, read, table_arguments, table_inputs, unit_of
 from .variants import VARIANTS
 
 
@@ -63,9 +64,9 @@ def online(m, l, acc, s, v):
 
 @triton.jit
 def forward_kernel(
-    q_ptr, k_ptr, v_ptr, out_ptr, lse_ptr, mask_ptr, pos_q_ptr, pos_k_ptr, freq_ptr, a_ptr, x_ptr, y_ptr,
+    q_ptr, k_ptr, v_ptr, out_ptr, lse_ptr, mask_ptr, pos_q_ptr, pos_k_ptr, freq_ptr, a_ptr, table_ptr, x_ptr, y_ptr,
     q_stride, k_stride, v_stride, out_stride, mask_stride, pos_q_stride, pos_k_stride,
-    blocks, heads, groups, queries, keys, width, width_v, pairs, scale,
+    blocks, heads, groups, queries, keys, width, width_v, first_offset, entries, pairs, scale,
     SCORE: tl.constexpr, DELTA: tl.constexpr, CAUSAL: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, LANES: tl.constexpr, LANES_V: tl.constexpr,
 ):  # fmt: skip
@@ -75,7 +76,7 @@ def forward_kernel(
     q_ptr = head_of(q_ptr, q_stride, b, h)
     k_ptr = head_of(k_ptr, k_stride, b, h // groups)
     v_ptr = head_of(v_ptr, v_stride, b, h // groups)
-    a = one_number(a_ptr, h)
+    number = one_number(a_ptr, h)
 
     i = block * BLOCK_Q + tl.arange(0, BLOCK_Q)
     lane, lane_v = tl.arange(0, LANES), tl.arange(0, LANES_V)
@@ -95,6 +96,10 @@ def forward_kernel(
             k = turned(k, b, j, pos_k_ptr, pos_k_stride, keys, freq_ptr, pairs, BLOCK_K, LANES)
             s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale  # [Q, K]
             delta = distances(pos_q_ptr, pos_k_ptr, b, i, j, pos_q_stride, pos_k_stride, queries, keys, DELTA)
+            a = read(
+                table_ptr, number, h, b, i, j, pos_q_ptr, pos_k_ptr, pos_q_stride, pos_k_stride, queries, keys,
+                first_offset, entries,
+            )  # fmt: skip
             s = SCORE(s, delta, a, x, row(y_ptr, bh, j, keys)) * LOG2E
             if MASKED:
                 ok = seen(i, j, b, queries, keys, mask_ptr, mask_stride, CAUSAL, False)
@@ -112,9 +117,9 @@ def forward_kernel(
 @triton.jit
 def backward_q_kernel(
     q_ptr, k_ptr, v_ptr, out_ptr, dout_ptr, lse_ptr, dot_ptr, dq_ptr, da_ptr, dx_ptr,
-    mask_ptr, pos_q_ptr, pos_k_ptr, a_ptr, x_ptr, y_ptr,
+    mask_ptr, pos_q_ptr, pos_k_ptr, a_ptr, table_ptr, x_ptr, y_ptr,
     q_stride, k_stride, v_stride, out_stride, dout_stride, dq_stride, mask_stride, pos_q_stride, pos_k_stride,
-    blocks, heads, groups, queries, keys, width, width_v, scale,
+    blocks, heads, groups, queries, keys, width, width_v, first_offset, entries, scale,
     SCORE: tl.constexpr, GRAD: tl.constexpr, DELTA: tl.constexpr, CAUSAL: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, LANES: tl.constexpr, LANES_V: tl.constexpr,
 ):  # fmt: skip
@@ -132,7 +137,7 @@ def backward_q_kernel(
     v_ptr = head_of(v_ptr, v_stride, b, h // groups)
     out_ptr = head_of(out_ptr, out_stride, b, h)
     dout_ptr = head_of(dout_ptr, dout_stride, b, h)
-    a = one_number(a_ptr, h)
+    number = one_number(a_ptr, h)
 
     i = block * BLOCK_Q + tl.arange(0, BLOCK_Q)
     lane, lane_v = tl.arange(0, LANES), tl.arange(0, LANES_V)
@@ -155,6 +160,10 @@ def backward_q_kernel(
             v = load_tile(v_ptr, j, lane_v, v_stride, keys, width_v)
             s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
             delta = distances(pos_q_ptr, pos_k_ptr, b, i, j, pos_q_stride, pos_k_stride, queries, keys, DELTA)
+            a = read(
+                table_ptr, number, h, b, i, j, pos_q_ptr, pos_k_ptr, pos_q_stride, pos_k_stride, queries, keys,
+                first_offset, entries,
+            )  # fmt: skip
             y = row(y_ptr, bh, j, keys)
             p = tl.exp2(SCORE(s, delta, a, x, y) * LOG2E - lse[:, None])  # the weights, as they were forward
             if MASKED:
@@ -183,9 +192,9 @@ def backward_q_kernel(
 @triton.jit
 def backward_kv_kernel(
     q_ptr, k_ptr, v_ptr, dout_ptr, lse_ptr, dot_ptr, dk_ptr, dv_ptr, dy_ptr,
-    mask_ptr, pos_q_ptr, pos_k_ptr, a_ptr, x_ptr, y_ptr,
+    mask_ptr, pos_q_ptr, pos_k_ptr, a_ptr, table_ptr, x_ptr, y_ptr,
     q_stride, k_stride, v_stride, dout_stride, dk_stride, dv_stride, mask_stride, pos_q_stride, pos_k_stride,
-    blocks, heads, groups, queries, keys, width, width_v, scale,
+    blocks, heads, groups, queries, keys, width, width_v, first_offset, entries, scale,
     SCORE: tl.constexpr, GRAD: tl.constexpr, DELTA: tl.constexpr, CAUSAL: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, LANES: tl.constexpr, LANES_V: tl.constexpr,
 ):  # fmt: skip
@@ -206,7 +215,7 @@ def backward_kv_kernel(
     for group in range(groups):
         h = kv_head * groups + group
         bh = b * heads + h
-        a, y = one_number(a_ptr, h), row(y_ptr, bh, j, keys)
+        number, y = one_number(a_ptr, h), row(y_ptr, bh, j, keys)
         dy = tl.zeros([BLOCK_K], tl.float32)
         for WHOLE in tl.static_range(2):  # first the blocks of queries that need a mask, then the others
             for start in range(whole if WHOLE else first, queries if WHOLE else whole, BLOCK_Q):
@@ -217,6 +226,10 @@ def backward_kv_kernel(
                 dot = tl.load(dot_ptr + bh * queries + i, mask=i < queries, other=0.0)
                 s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
                 delta = distances(pos_q_ptr, pos_k_ptr, b, i, j, pos_q_stride, pos_k_stride, queries, keys, DELTA)
+                a = read(
+                    table_ptr, number, h, b, i, j, pos_q_ptr, pos_k_ptr, pos_q_stride, pos_k_stride, queries, keys,
+                    first_offset, entries,
+                )  # fmt: skip
                 x = column(x_ptr, bh, i, queries)
                 p = tl.exp2(SCORE(s, delta, a, x, y) * LOG2E - lse[:, None])
                 if not WHOLE:
@@ -234,10 +247,11 @@ def backward_kv_kernel(
     store_tile(head_of(dv_ptr, dv_stride, b, kv_head), dv, j, lane_v, dv_stride, keys, width_v)
 
 
-def tiles(major_minor, dtype, width, turned=False):
+def tiles(major_minor, dtype, width, turned=False, table=False):
     """The tiles of (forward, backward) for a compute capability, None for the interpreter.
 
-    width is the wider of q's and v's heads; turned, whether keys are turned inside. Of the tiles tried, the largest
+    width is the wider of q's and v's heads; turned, whether keys are turned inside; table, whether
+    biases are read from one. Of the tiles tried, the largest
     that spill no registers (`make kernel-report`).
     """
     if major_minor is None:
@@ -257,17 +271,20 @@ def tiles(major_minor, dtype, width, turned=False):
         backward = Tile(64, 64, 8, 2) if wide else Tile(64, 64, 4, 2)
     else:
         backward = Tile(64, 64, 8, 1) if wide else Tile(64, 32, 4, 1)
+    if table and (wide or major in (9, 10)):
+        backward = Tile(64, 32, 8, 1) if wide else Tile(64, 64, 8, 1)
     return forward, backward
 
 
 @torch.library.custom_op("posenc::softmax", mutates_args=())
 def softmax(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None, pos_q: torch.Tensor | None,
-    pos_k: torch.Tensor | None, inv_freq: torch.Tensor | None, a: torch.Tensor | None, x: torch.Tensor | None,
-    y: torch.Tensor | None, scale: float, causal: bool, variant: str, tile: list[int],
+    pos_k: torch.Tensor | None, inv_freq: torch.Tensor | None, a: torch.Tensor | None, table: torch.Tensor | None,
+    x: torch.Tensor | None, y: torch.Tensor | None, first: int, scale: float, causal: bool, variant: str,
+    tile: list[int],
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
     """The forward kernel as an operator: (output [B, H, Tq, Dv], log2-sum-exp2 of the logits [B, H, Tq])."""
-    check("softmax kernel", q, k, v, mask, pos_q, pos_k, a, x, y, variant)
+    check("softmax kernel", q, k, v, pos_q, pos_k, a, x, y, variant, table)
     out = rows_first(q, v.shape[3])
     lse = q.new_empty(q.shape[:3], dtype=torch.float32)
     if out.numel() == 0 or k.shape[2] == 0:
@@ -277,7 +294,7 @@ def softmax(
     launch(
         forward_kernel, triton.cdiv(q.shape[2], cut.block_q), q.shape[0] * q.shape[1], cut,
         q_ptr=q, k_ptr=k, v_ptr=v, out_ptr=out, lse_ptr=lse, freq_ptr=inv_freq, a_ptr=a, x_ptr=x, y_ptr=y,
-        out_stride=out.stride(),
+        out_stride=out.stride(), **table_arguments(table, first),
         pairs=0 if inv_freq is None else inv_freq.shape[0], scale=scale, SCORE=VARIANTS[variant].score, CAUSAL=causal,
         **launch_arguments(q, k, v, mask, pos_q, pos_k, variant, inv_freq is not None),
     )  # fmt: skip
@@ -285,7 +302,7 @@ def softmax(
 
 
 @softmax.register_fake
-def _(q, k, v, mask, pos_q, pos_k, inv_freq, a, x, y, scale, causal, variant, tile):
+def _(q, k, v, mask, pos_q, pos_k, inv_freq, a, table, x, y, first, scale, causal, variant, tile):
     return rows_first(q, v.shape[3]), q.new_empty(q.shape[:3], dtype=torch.float32)
 
 
@@ -293,86 +310,100 @@ def _(q, k, v, mask, pos_q, pos_k, inv_freq, a, x, y, scale, causal, variant, ti
 def softmax_backward(
     dout: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, out: torch.Tensor, lse: torch.Tensor,
     mask: torch.Tensor | None, pos_q: torch.Tensor | None, pos_k: torch.Tensor | None, a: torch.Tensor | None,
-    x: torch.Tensor | None, y: torch.Tensor | None, scale: float, causal: bool, variant: str, tile: list[int],
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
-    """Both backward kernels as an operator: gradients of q, k, v, a, x, y (empty tensors for what was not given)."""
+    table: torch.Tensor | None, x: torch.Tensor | None, y: torch.Tensor | None, first: int, scale: float, causal: bool,
+    variant: str, tile: list[int],
+) -> tuple[
+    torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor
+]:  # fmt: skip
+    """The backward kernels as an operator: gradients of q, k, v, a, table, x, y (empty for what was not given)."""
     batch, heads, queries, _ = q.shape
     keys = k.shape[2]
-    cut = Tile(*tile) if tile else tiles(capability(q.device), q.dtype, max(q.shape[3], v.shape[3]))[1]
+    wider, read_table = max(q.shape[3], v.shape[3]), table is not None
+    cut = Tile(*tile) if tile else tiles(capability(q.device), q.dtype, wider, table=read_table)[1]
     blocks = triton.cdiv(queries, cut.block_q)
     float32 = dict(dtype=torch.float32, device=q.device)
     dq, dk, dv = (rows_first(t) for t in (q, k, v))
     da = torch.zeros(batch, heads, blocks if a is not None else 0, **float32)
-    dx, dy = (torch.zeros(0 if t is None else t.shape, **float32) for t in (x, y))
+    dtable, dx, dy = (torch.zeros(0 if t is None else t.shape, **float32) for t in (table, x, y))
     if q.numel() == 0 or k.numel() == 0:
         dq, dk, dv = dq.zero_(), dk.zero_(), dv.zero_()
     else:
         dot = torch.empty_like(lse)
         both = launch_arguments(q, k, v, mask, pos_q, pos_k, variant)
-        both |= dict(q_ptr=q, k_ptr=k, v_ptr=v, dout_ptr=dout, a_ptr=a, x_ptr=x, y_ptr=y, dout_stride=dout.stride())
+        both |= dict(q_ptr=q, k_ptr=k, v_ptr=v, dout_ptr=dout, x_ptr=x, y_ptr=y, dout_stride=dout.stride())
+        both |= table_arguments(table, first)
         both |= dict(lse_ptr=lse, dot_ptr=dot, scale=scale, CAUSAL=causal)
         both |= dict(SCORE=VARIANTS[variant].score, GRAD=VARIANTS[variant].grad)
         launch(
-            backward_q_kernel, blocks, batch * heads, cut, out_ptr=out, dq_ptr=dq, da_ptr=None if a is None else da,
-            dx_ptr=None if x is None else dx, out_stride=out.stride(), dq_stride=dq.stride(), **both,
+            backward_q_kernel, blocks, batch * heads, cut, out_ptr=out, dq_ptr=dq, a_ptr=a,
+            da_ptr=None if a is None else da, dx_ptr=None if x is None else dx, out_stride=out.stride(),
+            dq_stride=dq.stride(), **both,
         )  # fmt: skip
         launch(
-            backward_kv_kernel, triton.cdiv(keys, cut.block_k), batch * k.shape[1], cut, dk_ptr=dk, dv_ptr=dv,
+            backward_kv_kernel, triton.cdiv(keys, cut.block_k), batch * k.shape[1], cut, a_ptr=a, dk_ptr=dk, dv_ptr=dv,
             dy_ptr=None if y is None else dy, dk_stride=dk.stride(), dv_stride=dv.stride(), **both,
         )  # fmt: skip
-    return dq, dk, dv, da.sum((0, 2)) if a is not None else da.new_empty(0), dx, dy
+        if read_table:
+            total, unit = torch.zeros(table.shape, dtype=torch.int64, device=q.device), unit_of(dout, v, dot)
+            launch(backward_table_kernel, blocks, batch * heads, cut, total_ptr=total, unit_ptr=unit, **both)
+            dtable = total.to(torch.float32) * unit[:, None]
+    return dq, dk, dv, da.sum((0, 2)) if a is not None else da.new_empty(0), dtable, dx, dy
 
 
 @softmax_backward.register_fake
-def _(dout, q, k, v, out, lse, mask, pos_q, pos_k, a, x, y, scale, causal, variant, tile):
+def _(dout, q, k, v, out, lse, mask, pos_q, pos_k, a, table, x, y, first, scale, causal, variant, tile):
     def like(t):
         return torch.empty(0 if t is None else t.shape, dtype=torch.float32, device=q.device)
 
-    return rows_first(q), rows_first(k), rows_first(v), like(a), like(x), like(y)
+    return rows_first(q), rows_first(k), rows_first(v), like(a), like(table), like(x), like(y)
 
 
 def _setup_context(ctx, inputs, output):
-    *tensors, ctx.scale, ctx.causal, ctx.variant, ctx.tile = inputs
+    *tensors, ctx.first, ctx.scale, ctx.causal, ctx.variant, ctx.tile = inputs
     ctx.save_for_backward(*tensors, *output)
     ctx.mark_non_differentiable(output[1])
 
 
 def _backward(ctx, dout, _):
-    q, k, v, mask, pos_q, pos_k, inv_freq, a, x, y, out, lse = ctx.saved_tensors
+    q, k, v, mask, pos_q, pos_k, inv_freq, a, table, x, y, out, lse = ctx.saved_tensors
     if inv_freq is not None:  # what was turned inside is turned once here, and its gradient turned back
         q, k = rotary(q, k, pos_q, pos_k, inv_freq, False, 1.0, 1.0, [])
     dq, dk, dv, *rest = softmax_backward(
-        dout, q, k, v, out, lse, mask, pos_q, pos_k, a, x, y, ctx.scale, ctx.causal, ctx.variant, ctx.tile
-    )
+        dout, q, k, v, out, lse, mask, pos_q, pos_k, a, table, x, y,
+        ctx.first, ctx.scale, ctx.causal, ctx.variant, ctx.tile,
+    )  # fmt: skip
     if inv_freq is not None:
         dq, dk = rotary(dq, dk, pos_q, pos_k, inv_freq, False, 1.0, -1.0, [])
-    da, dx, dy = (g if t is not None else None for g, t in zip(rest, (a, x, y)))
-    return dq, dk, dv, None, None, None, None, da, dx, dy, None, None, None, None
+    given = (g if t is not None else None for g, t in zip(rest, (a, table, x, y)))
+    return dq, dk, dv, None, None, None, None, *given, None, None, None, None, None
 
 
 softmax.register_autograd(_backward, setup_context=_setup_context)
 
 
-def attend(q, k, v, *, pos_q=None, pos_k=None, causal=True, mask=None, scale=1.0, variant="plain", a=None, x=None,
-           y=None, inv_freq=None, tile=()):  # fmt: skip
+def attend(q, k, v, *, pos_q=None, pos_k=None, causal=True, mask=None, scale=1.0, variant="plain", a=None, table=None,
+           first=0, x=None, y=None, inv_freq=None, tile=()):  # fmt: skip
     r"""Softmax attention by the kernels of this file.
 
-    softmax over keys of score(scale * q.k, pos_q - pos_k, a, x, y), times v
+    softmax over keys of score(scale * q.k, pos_q - pos_k, a or table, x, y), times v
 
     Arguments:
         q: [B, H, Tq, D]; k, v: [B, Hkv, Tk, D], [B, Hkv, Tk, Dv], Hkv divides H; float32, float16 or bfloat16, any
             strides.
-        pos_q, pos_k: [T], [1, T] or [B, T] positions, for variants that read distances.
+        pos_q, pos_k: [T], [1, T] or [B, T] positions, for variants that read distances; integers for a table.
         causal: query i sees keys up to i + Tk - Tq.
         mask: bool, [Tq, Tk] or broadcastable to [B, 1, Tq, Tk]; True where a query may look.
         scale: factor on q.k.
-        variant: a name in `posenc.kernels.variants.VARIANTS`; a [H], x [B, H, Tq], y [B, H, Tk] are what it reads.
+        variant: a name in `posenc.kernels.variants.VARIANTS`; a [H], table [H, R], x [B, H, Tq], y [B, H, Tk] are
+            what it reads.
+        first: the offset pos_k - pos_q of the table's first entry; offsets beyond an end of the table read that end.
+            The table's gradient is a third kernel backward: see `posenc.kernels.table.backward_table_kernel`.
         inv_freq: [D/2 or fewer] frequencies: pairs of neighboring lanes of q and k are turned inside the kernel. Every
             block of queries then turns every key it sees again; `posenc.kernels.rotary.rotate` turns each once.
         tile: (block_q, block_k, num_warps, num_stages) in place of the tiles chosen for the device. The result depends
             on it by rounding only.
-    Returns: [B, H, Tq, Dv]. Queries that see nothing get exact zeros. Differentiable in q, k, v, a, x, y, once and
-        backward: no second derivatives, no forward mode.
+    Returns: [B, H, Tq, Dv]. Queries that see nothing get exact zeros. Differentiable in q, k, v, a, table, x, y,
+        once and backward: no second derivatives, no forward mode.
     Errors: UnsupportedError for what the kernels don't serve, before any launch; ValueError naming another argument.
     Chapter: From formula to kernel.
     """
@@ -380,4 +411,8 @@ def attend(q, k, v, *, pos_q=None, pos_k=None, causal=True, mask=None, scale=1.0
     if inv_freq is not None:
         check_rotation("softmax kernel", q, k, pos_q, pos_k, inv_freq)
         inv_freq = inv_freq.to(q.device, torch.float32).contiguous()
-    return softmax(q, k, v, mask, pos_q, pos_k, inv_freq, a, x, y, float(scale), causal, variant, list(tile))[0]
+    if table is not None:
+        pos_q, pos_k, table = table_inputs(pos_q, pos_k, table, first)
+    return softmax(
+        q, k, v, mask, pos_q, pos_k, inv_freq, a, table, x, y, first, float(scale), causal, variant, list(tile)
+    )[0]

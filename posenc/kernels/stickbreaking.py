@@ -7,7 +7,7 @@ import torch
 import triton
 import triton.language as tl
 
-from ..errors import check_bool, check_choice
+from ..errors import UnsupportedError, check_bool, check_choice
 from .common import (
     Tile,
     capability,
@@ -317,7 +317,7 @@ def stickbreaking(
     scale: float, causal: bool, strict: bool, recent: bool, variant: str, tile: list[int],
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
     """The forward kernel as an operator: (output [B, H, Tq, Dv], remainder [B, H, Tq] in float32)."""
-    check("stick-breaking kernel", q, k, v, mask, pos_q, pos_k, a, x, y, variant)
+    check("stick-breaking kernel", q, k, v, pos_q, pos_k, a, x, y, variant)
     out = rows_first(q, v.shape[3])
     rest = q.new_empty(q.shape[:3], dtype=torch.float32)
     if out.numel() == 0 or k.shape[2] == 0:
@@ -426,6 +426,8 @@ def attend(q, k, v, *, pos_q=None, pos_k=None, causal=True, mask=None, scale=1.0
     check_choice("order", order, ("recent", "first"))
     check_bool("attend_current", attend_current)
     check_attend("stick-breaking kernel", q, k, v, pos_q, pos_k, causal, mask, scale, tile)
+    if variant in VARIANTS and "table" in VARIANTS[variant].reads:
+        raise UnsupportedError(f"stick-breaking kernel: the variant {variant!r} reads a table, as only softmax does")
     return stickbreaking(
         q, k, v, mask, pos_q, pos_k, a, x, y, float(scale), causal, not attend_current, order == "recent", variant,
         list(tile),

@@ -8,8 +8,9 @@ no kernel of its own:
 
 s [Q, K] are the scaled products q.k, delta [Q, K] the distance pos_q - pos_k, a one number for the head, x [Q, 1] one
 for each query, y [1, K] one for each key, all float32; d is the gradient that reaches the logits. da, dx and dy are
-what each entry of the tile adds to the gradient of a, x and y: the kernels sum them over the tile, its rows and its
-columns.
+what each pair of the tile adds to the gradient of a, x and y: the kernels sum them over the tile, its rows and its
+columns. For a variant that reads a table, a [Q, K] is the entry at the offset of each pair, and da is summed over the
+pairs of each entry; no |da| may exceed |d|.
 What a variant does not read is 0.0, and what it returns for that is not looked at. Both functions are called for hidden
 pairs of a tile too (keys in the future, past the end) and must be finite there: 0 times infinity is not 0. grad must be
 linear in d.
@@ -20,7 +21,7 @@ from typing import NamedTuple
 import triton
 import triton.language as tl
 
-READS = ("delta", "head", "query", "key")
+READS = ("delta", "head", "table", "query", "key")  # "head" or "table": both are a
 
 
 class Variant(NamedTuple):
@@ -61,8 +62,19 @@ def symmetric_grad(d, s, delta, a, x, y):
     return d, -d * tl.abs(delta), d, d
 
 
+@triton.jit
+def table_score(s, delta, a, x, y):
+    return s + a
+
+
+@triton.jit
+def table_grad(d, s, delta, a, x, y):
+    return d, d, d, d
+
+
 VARIANTS = {
     "plain": Variant(plain_score, plain_grad),
     "linear": Variant(linear_score, linear_grad, ("delta", "head")),  # ALiBi: a is the slope
     "symmetric": Variant(symmetric_score, symmetric_grad, ("delta", "head")),  # the same with |distance|
+    "table": Variant(table_score, table_grad, ("table",)),  # T5: a is a bias for each offset; softmax only
 }

@@ -1,0 +1,122 @@
+r"""A bias read from a table by offset: every pair of a tile finds its entry, and every entry gathers from its pairs.
+
+Many pairs of many programs share an entry, so its gradient is a sum that no program owns. The kernel here adds to it
+atomically, in whole numbers: integers give the same sum in any order, so the same inputs still give the same bits.
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+from ..errors import check_int, check_tensor, whole
+from .common import LOG2E, column, distances, head_of, key_blocks, load_tile, row, seen
+
+
+@triton.jit
+def places(q_ptr, k_ptr, b, i, j, q_stride, k_stride, queries, keys, first_offset, entries):
+    """Which entry of the table each pair reads, [Q, K]: that of the offset pos_k[j] - pos_q[i], held to its ends."""
+    pos_q = tl.load(q_ptr + b * q_stride[0] + i * q_stride[1], mask=i < queries, other=0)
+    pos_k = tl.load(k_ptr + b * k_stride[0] + j * k_stride[1], mask=j < keys, other=0)
+    place = pos_k[None, :] - pos_q[:, None] - first_offset
+    return tl.minimum(tl.maximum(place, 0), entries - 1).to(tl.int32)
+
+
+@triton.jit
+def read(
+    table_ptr, a, h, b, i, j, pos_q_ptr, pos_k_ptr, pos_q_stride, pos_k_stride, queries, keys, first_offset,
+    entries,
+):  # fmt: skip
+    """What a variant reads as `a`: the table's entries for a tile, [Q, K], or the head's number where there is none."""
+    if table_ptr is None:
+        value = a
+    else:
+        place = places(pos_q_ptr, pos_k_ptr, b, i, j, pos_q_stride, pos_k_stride, queries, keys, first_offset, entries)
+        value = tl.load(table_ptr + h * entries + place)
+    return value
+
+
+@triton.jit
+def backward_table_kernel(
+    q_ptr, k_ptr, v_ptr, dout_ptr, lse_ptr, dot_ptr, total_ptr, unit_ptr,
+    mask_ptr, pos_q_ptr, pos_k_ptr, table_ptr, x_ptr, y_ptr,
+    q_stride, k_stride, v_stride, dout_stride, mask_stride, pos_q_stride, pos_k_stride,
+    blocks, heads, groups, queries, keys, width, width_v, first_offset, entries, scale,
+    SCORE: tl.constexpr, GRAD: tl.constexpr, DELTA: tl.constexpr, CAUSAL: tl.constexpr,
+    BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, LANES: tl.constexpr, LANES_V: tl.constexpr,
+):  # fmt: skip
+    """One program: what one block of queries of one head adds to the gradient of the head's table.
+
+    total [H, R] counts in units of which int64 can hold the sum. Offsets beyond an end of the table share an entry, and
+    far from the diagonal all pairs have such: these are summed here in float32 and added once. Any positions do. The
+    cost: scores and gradients of the weights are computed once more, two products a tile, and each pair within the
+    table is one atomic addition.
+    """
+    block, bh = tl.program_id(0) % blocks, (tl.program_id(0) // blocks).to(tl.int64)
+    b, h = bh // heads, bh % heads
+    q_ptr = head_of(q_ptr, q_stride, b, h)
+    k_ptr = head_of(k_ptr, k_stride, b, h // groups)
+    v_ptr = head_of(v_ptr, v_stride, b, h // groups)
+    table_ptr += h * entries
+    total_ptr += h * entries
+    per_unit = 1 / tl.load(unit_ptr + h)  # a power of two, so that nothing is rounded twice
+
+    i = block * BLOCK_Q + tl.arange(0, BLOCK_Q)
+    lane, lane_v = tl.arange(0, LANES), tl.arange(0, LANES_V)
+    q = load_tile(q_ptr, i, lane, q_stride, queries, width)
+    dout = load_tile(head_of(dout_ptr, dout_stride, b, h), i, lane_v, dout_stride, queries, width_v)
+    lse = tl.load(lse_ptr + bh * queries + i, mask=i < queries, other=float("inf"))
+    dot = tl.load(dot_ptr + bh * queries + i, mask=i < queries, other=0.0)
+    x = column(x_ptr, bh, i, queries)
+    low, high = tl.zeros([BLOCK_Q], tl.float32), tl.zeros([BLOCK_Q], tl.float32)
+
+    whole, last = key_blocks(block, queries, keys, BLOCK_Q, BLOCK_K, CAUSAL, False, mask_ptr is not None)
+    for MASKED in tl.static_range(2):
+        for n in range(whole if MASKED else 0, last if MASKED else whole):
+            j = n * BLOCK_K + tl.arange(0, BLOCK_K)
+            k = load_tile(k_ptr, j, lane, k_stride, keys, width)
+            v = load_tile(v_ptr, j, lane_v, v_stride, keys, width_v)
+            s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
+            delta = distances(pos_q_ptr, pos_k_ptr, b, i, j, pos_q_stride, pos_k_stride, queries, keys, DELTA)
+            place = places(
+                pos_q_ptr, pos_k_ptr, b, i, j, pos_q_stride, pos_k_stride, queries, keys, first_offset, entries
+            )
+            a, y = tl.load(table_ptr + place), row(y_ptr, bh, j, keys)
+            p = tl.exp2(SCORE(s, delta, a, x, y) * LOG2E - lse[:, None])
+            if MASKED:
+                p = tl.where(seen(i, j, b, queries, keys, mask_ptr, mask_stride, CAUSAL, False), p, 0.0)
+            d = p * (tl.dot(dout, tl.trans(v), input_precision="ieee") - dot[:, None])
+            _, da, _, _ = GRAD(d, s, delta, a, x, y)
+            at_low, within = place == 0, (place > 0) & (place < entries - 1)
+            low += tl.sum(tl.where(at_low, da, 0.0), 1)
+            high += tl.sum(tl.where(at_low | within, 0.0, da), 1)
+            count = (da * per_unit).to(tl.int64)
+            tl.atomic_add(total_ptr + place, count, mask=within & (count != 0), sem="relaxed")
+
+    tl.atomic_add(total_ptr, (tl.sum(low, 0) * per_unit).to(tl.int64), sem="relaxed")
+    tl.atomic_add(total_ptr + entries - 1, (tl.sum(high, 0) * per_unit).to(tl.int64), sem="relaxed")
+
+
+def unit_of(dout, v, dot):
+    r"""The unit of each head, [H], in which `backward_table_kernel` counts; not finite where a gradient isn't.
+
+    Over the keys of a query i, |d logit| sums to at most 2 |dout_i| max |v|, so that all queries together stay below
+    2^62 units. A power of two: dividing by it rounds nothing.
+    """
+    norm = torch.linalg.vector_norm
+    values = norm(v, dim=-1, dtype=torch.float32).amax((0, 2)).repeat_interleave(dout.shape[1] // v.shape[1])
+    most = norm(dout, dim=-1, dtype=torch.float32).sum((0, 2)) * values
+    most = (most + 0.0 * dot.sum((0, 2))).clamp(min=1e-18)
+    return torch.exp2(torch.ceil(torch.log2(most)) - 60)
+
+
+def table_inputs(pos_q, pos_k, table, first):
+    """Check what `attend` gets for a table; return positions as int64, the table contiguous."""
+    check_tensor("table", table, "[H, R]", ndim=2, floating=True)
+    check_int("first", first, minimum=-(2**62))
+    pos_q, pos_k = (p if p is None else whole(name, p) for name, p in (("pos_q", pos_q), ("pos_k", pos_k)))
+    return pos_q, pos_k, table.contiguous()
+
+
+def table_arguments(table, first):
+    """What the kernels of the softmax are told of a table."""
+    return dict(table_ptr=table, first_offset=first, entries=0 if table is None else table.shape[1])
