@@ -36,7 +36,7 @@ OFFSETS = [-48, -40, -32, -24, -16, -12, -8, -6, -4, -3, -2, -1, 0]
 SHIFTS = [0, 1, 2, 4, 8, 12, 16, 24, 32]
 RUNS = Path("runs/practice")
 NEEDLE = settings_for("study", "needle")
-PROBED = ("sinusoidal", "rope", "alibi")
+PROBED, NEEDLE_SEEDS = ("sinusoidal", "rope", "alibi"), range(1)
 
 
 @torch.no_grad()
@@ -90,7 +90,6 @@ def measure(method, seed):
     return rounded(values)
 
 
-@torch.no_grad()
 def measure_needle(method, seed):
     model, _ = train_with(method, NEEDLE, seed, task="needle", device="cpu", progress=False)
     model.eval()
@@ -98,6 +97,7 @@ def measure_needle(method, seed):
     asked = batch.targets != IGNORE
     shuffled = torch.rand(batch.tokens.shape, generator=torch.Generator().manual_seed(0)).argsort(1)
 
+    @torch.no_grad()
     def share_wrong(positions):
         said = model(batch.tokens, positions=positions).argmax(-1)
         return ((said != batch.targets) & asked).sum().item() / asked.sum().item()
@@ -105,9 +105,9 @@ def measure_needle(method, seed):
     return rounded({"right": share_wrong(torch.arange(NEEDLE.length)), "shuffled": share_wrong(shuffled)})
 
 
-def cells(kind, methods, make):
+def cells(kind, methods, seeds, make):
     for method in methods:
-        for seed in SEEDS:
+        for seed in seeds:
             cell = RUNS / f"{kind}{method}-{seed}.json"
             if not cell.exists():
                 write_json(cell, make(method, seed))
@@ -117,9 +117,9 @@ def cells(kind, methods, make):
 def main():
     torch.set_num_threads(1)
     wanted = sys.argv[1:]
-    cells("", [name for name in wanted or METHODS if name != "needle"], measure)
+    cells("", [name for name in wanted or METHODS if name != "needle"], SEEDS, measure)
     if not wanted or "needle" in wanted:
-        cells("needle-", PROBED, measure_needle)
+        cells("needle-", PROBED, NEEDLE_SEEDS, measure_needle)
     if wanted:
         return
     results = provenance("practice", "lab", SETTINGS, "python benchmarks/practice.py")
