@@ -180,7 +180,7 @@ def measure_needle(seed, long):
         for name, one in (("before", new), ("after", tuned)):
             found[scheme][name] = []
             for distance in needle_distances(s):
-                batch = fixed_batch("needle", s, {"length": longest, "distance": distance, "questions": 1}, 64)
+                batch = fixed_batch("needle", s, {"length": longest, "distance": distance, "questions": 1}, 32)
                 found[scheme][name].append(share_wrong(one, batch))
                 if name == "before" and scheme == "plain":
                     found[scheme].setdefault("cut", []).append(share_wrong(one, batch, cut=s.length))
