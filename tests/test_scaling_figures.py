@@ -59,3 +59,23 @@ def test_dilution_equals_the_softmax_of_one_draw(monkeypatch):
     entropy, largest = figures._dilution.__wrapped__(4, 2.0, 0.1)
     assert entropy == pytest.approx(-sum(w * math.log(w) for w in weights), rel=1e-5)
     assert largest == pytest.approx(max(weights), rel=1e-5)
+
+
+def test_which_lanes_shows_the_losses_that_were_measured():
+    stopped = {
+        kind: [[[1.0 + s, 2.0 + c + s, 3.0 + c + s, 4.0 + c + s] for c in (*range(4, -1, -1),)] for s in (0.0, 0.5)]
+        for kind in ("slow", "fast")
+    }
+    results = {
+        "settings": {"length": 64}, "until": [63, 127, 191, 255], "cutoffs": list(range(5)), "stopped": stopped,
+        "cut": [[1.0] * 4] * 2,
+    }  # fmt: skip
+    figure, readout = figures._which_lanes("slow", 3, results=results)
+    lines = traces(figure)
+    assert lines["these pairs stopped"]["y"].tolist() == [1.25, 3.25, 4.25, 5.25]
+    assert lines["RoPE as trained"]["y"].tolist() == [1.25, 6.25, 7.25, 8.25]
+    assert lines["mean beyond 2 L"]["y"].tolist() == [7.75, 6.75, 5.75, 4.75, 3.75]
+    assert lines["this many"]["x"] == [3] and lines["this many"]["y"][0].item() == 4.75
+    assert (readout["plain"], readout["all"], readout["cut"]) == ("7.75", "3.75", "1.00")
+    # 4 pairs of base 10,000 have wavelengths 6.3, 63, 628, 6283: two of them exceed 64
+    assert lines["a turn takes L tokens"]["x"] == [2.5, 2.5]

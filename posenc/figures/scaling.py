@@ -6,6 +6,7 @@ from functools import cache
 import torch
 
 from posenc import scaling
+from posenc.experiments import load_results
 from posenc.explore import COLORS, explorable, slider
 from posenc.rope import inv_freq
 
@@ -328,4 +329,100 @@ temperature = explorable(
     keys=slider(KEYS, label="keys n", default=32_768, format=_power),
     spread=slider([0.5, 1.0, 1.5, 2.0, 3.0], label="spread of the logits", default=1.5),
     strength=slider([0.0, 0.05, 0.1, 0.15, 0.2], label="c (0.1 in YaRN)", default=0.1),
+)
+
+
+# Which lanes break it
+
+
+def _which_lanes(kind, cutoff, *, results=None):
+    results = load_results("rope_surgery") if results is None else results
+    length, runs = results["settings"]["length"], results["stopped"][kind]
+    ends = torch.tensor(results["until"], dtype=torch.float64)
+    losses = torch.tensor(runs, dtype=torch.float64)  # [seed, cutoff, bin]
+    none, everything = torch.tensor(results["stopped"]["slow"], dtype=torch.float64).mean(0)[[0, -1]]  # [bin]
+    cut = torch.tensor(results["cut"], dtype=torch.float64).mean(0)
+    frequencies = inv_freq(2 * results["cutoffs"][-1], dtype=torch.float64)
+    pairs, slow = len(frequencies), int((2 * math.pi / frequencies > length).sum())
+    edge = (slow if kind == "slow" else pairs - slow) + 0.5  # between the last that does not, or does, finish a turn
+    beyond = ends >= 2 * length  # where most distances are unseen
+    far = losses[..., beyond].mean(-1)  # [seed, cutoff]
+    highest = max(torch.tensor(one).max().item() for one in results["stopped"].values())
+    low, high = cut[1:].min().item() - 0.1, math.ceil(10 * highest) / 10
+
+    def by_position(name, values, **style):
+        return dict(type="scatter", name=name, mode="lines", x=ends, y=values, line=style)
+
+    seeds, cutoffs = far.shape
+    data = [
+        by_position("RoPE as trained", none, color=COLORS["gray"], width=2, dash="dot"),
+        by_position("attention cut to L", cut, color=COLORS["green"], width=2, dash="dash"),
+        by_position("these pairs stopped", losses[:, cutoff].mean(0), color=COLORS["blue"], width=3),
+        dict(
+            type="scatter", name="trained length", mode="lines", x=[length, length], y=[low, high],
+            line=dict(color=COLORS["gray"], width=1.5, dash="dashdot"),
+        ),
+        dict(
+            type="scatter", name="mean beyond 2 L", mode="lines", x=torch.arange(cutoffs), y=far.mean(0),
+            xaxis="x2", yaxis="y2", line=dict(color=COLORS["blue"], width=2), showlegend=False,
+        ),
+        dict(
+            type="scatter", name="each seed beyond 2 L", mode="markers", x=torch.arange(cutoffs).repeat(seeds),
+            y=far.flatten(), xaxis="x2", yaxis="y2", marker=dict(color=COLORS["blue"], size=5), showlegend=False,
+        ),
+        dict(
+            type="scatter", name="this many", mode="markers", x=[cutoff], y=[far[:, cutoff].mean()], xaxis="x2",
+            yaxis="y2", marker=dict(color=COLORS["orange"], size=14, symbol="diamond"), showlegend=False,
+        ),
+        dict(
+            type="scatter", name="cut beyond 2 L", mode="lines", x=[0, pairs], y=[cut[beyond].mean()] * 2, xaxis="x2",
+            yaxis="y2", line=dict(color=COLORS["green"], width=2, dash="dash"), showlegend=False,
+        ),
+        dict(
+            type="scatter", name="a turn takes L tokens", mode="lines",
+            x=[edge, edge], y=[low, high], xaxis="x2", yaxis="y2",
+            line=dict(color=COLORS["purple"], width=2, dash="dashdot"),
+        ),
+    ]  # fmt: skip
+    layout = dict(
+        height=540,
+        xaxis=dict(range=[0, ends[-1].item() + 1], anchor="y", title=dict(text="position in the text")),
+        yaxis=dict(range=[low, high], domain=[0.56, 1], title=dict(text="loss")),
+        xaxis2=dict(range=[-0.5, pairs + 0.5], anchor="y2", title=dict(text=f"{kind}est pairs stopped")),
+        yaxis2=dict(range=[low, high], domain=[0, 0.36], title=dict(text="loss beyond 2 L")),
+    )
+    return dict(data=data, layout=layout), {
+        "which": f"{cutoff} of {pairs} pairs stopped, the {kind}est" if cutoff else f"none of {pairs} pairs stopped",
+        "far": f"{far[:, cutoff].mean().item():.2f} ± {far[:, cutoff].std().item():.2f}",
+        "plain": f"{none[beyond].mean().item():.2f}",
+        "all": f"{everything[beyond].mean().item():.2f}",
+        "cut": f"{cut[beyond].mean().item():.2f}",
+    }
+
+
+which_lanes = explorable(
+    _which_lanes,
+    title="Which lanes break it?",
+    alt="Above, the loss of a trained model by position in the text: as trained it climbs beyond the trained length, "
+    "with attention cut to that length it stays, and a thick line shows it with the chosen pairs of lanes stopped at "
+    "the largest angle of training. Below, the loss far beyond the trained length against the number of pairs stopped, "
+    "a dot for each seed, with a diamond at the number chosen, and an upright line between pairs that finish a turn "
+    "within the trained length and pairs that don't.",
+    readout="{which}: loss beyond twice the trained length {far}; none stopped {plain}, all stopped {all}, attention "
+    "cut {cut}",
+    depends={
+        "RoPE as trained": [],
+        "attention cut to L": [],
+        "trained length": [],
+        "cut beyond 2 L": [],
+        "mean beyond 2 L": ["kind"],
+        "each seed beyond 2 L": ["kind"],
+        "a turn takes L tokens": ["kind"],
+        "layout": ["kind"],
+        "readout.plain": [],
+        "readout.all": [],
+        "readout.cut": [],
+    },
+    kind=slider(["slow", "fast"], label="which pairs stop first", format=lambda kind: f"the {kind}est"),
+    cutoff=slider(load_results("rope_surgery")["cutoffs"], label="pairs stopped", default=8),
 )
