@@ -98,6 +98,15 @@ def alibi(q):
     return posenc.alibi.alibi(HEADS)
 
 
+@cache
+def t5_on(device):
+    return posenc.t5.t5(HEADS).to(device)
+
+
+def t5(q):
+    return t5_on(q.device)
+
+
 def rope(q):
     return posenc.rope.rope(q.shape[3])
 
@@ -109,6 +118,7 @@ def stick(q):
 ATTENTION = {
     "softmax": partial(ours, no_position),
     "ALiBi": partial(ours, alibi),
+    "T5": partial(ours, t5),
     "stick-breaking": partial(ours, stick),
     "RoPE beforehand": partial(ours, rope),
     "RoPE inside": rope_inside,
@@ -121,7 +131,7 @@ ATTENTION = {
     "eager ALiBi": partial(eager, alibi),
     "eager stick-breaking": partial(eager, stick),
 }
-OURS = tuple(ATTENTION)[:5]
+OURS = tuple(ATTENTION)[:6]
 TURNING = ("rotary interleaved", "rotary half", "copy")
 
 

@@ -202,6 +202,7 @@ def test_all_arms_compute_the_same(bench, monkeypatch):
     torch.manual_seed(0)
     q, k, v = torch.randn(3, 2, bench.HEADS, 40, 16, device=device)
     encodings = {"softmax": None, "ALiBi": bench.alibi(q), "stick-breaking": bench.stick(q), "RoPE": bench.rope(q)}
+    encodings["T5"] = bench.t5(q)
     for name, arm in bench.ATTENTION.items():
         if name.startswith("SDPA"):  # its fused backends take no float32, its plain one stands in
             arm = functools.partial(bench.sdpa, "MATH")
@@ -324,4 +325,4 @@ def test_the_benchmark_writes_results_that_load(bench, tmp_path, monkeypatch):
     assert [file.name for file in (tmp_path / "results").iterdir()] == ["kernels_h200.json"]
     monkeypatch.setattr("importlib.resources.files", lambda package: tmp_path / "results")
     results = load_results("kernels_h200")
-    assert results["name"] == "kernels_h200" and "NVIDIA H200" in results["machine"] and len(results["cells"]) == 504
+    assert results["name"] == "kernels_h200" and "NVIDIA H200" in results["machine"] and len(results["cells"]) == 540
