@@ -73,8 +73,8 @@ def transformer_xl(num_heads, head_dim, dim=None, *, base=10000.0):
         dim: C, the width of the sinusoid R, even; default H D.
         base: b of the sinusoid.
     Convention: R is the sinusoid of the signed distance i - j, not learned. The terms are divided by sqrt(D), whatever
-        `scale` attention is given. The authors' code shares u and v between layers unless told otherwise; here each
-        encoding has its own: give layers the same object to share it.
+        `scale` attention is given. Each encoding has its own u and v, as the layers have in the authors' scripts
+        (`untie_r`), though not by their code's default: give layers the same object to share it, W_R included.
     Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 1901.02860, section 3.3. Chapter: Relative position.
     """
