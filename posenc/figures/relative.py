@@ -27,15 +27,16 @@ TEXTS = {
     "two tokens in turn": [0, 1] * 5,
     "one token ten times": [2] * 10,
 }
-MAPS = ["a: content", "b: query and distance", "c: key alone", "d: distance alone", "their sum / √D", "weights, causal"]
+MAPS = ["a: content", "b: query, distance", "c: key", "d: distance", "sum / √D", "weights"]
+BASE = 10  # ten tokens then see several turns; with the paper's 10,000 most lanes would stand still
 
 
 @functools.cache
 def _terms(text, moved):
     """a, b, c and d, [4, H, T, T], of a seeded layer for one text whose positions start at `moved`."""
     generator = torch.Generator().manual_seed(6)
-    encoding = transformer_xl(HEADS, LANES, WIDTH).double()
-    for parameter, size in ((encoding.bias.u, 0.8), (encoding.bias.v, 0.8), (encoding.bias.w_r, 0.35)):
+    encoding = transformer_xl(HEADS, LANES, WIDTH, base=BASE).double()
+    for parameter, size in ((encoding.bias.u, 0.8), (encoding.bias.v, 0.8), (encoding.bias.w_r, 0.45)):
         drawn = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
         parameter.data.copy_(size * drawn)
     vocabulary = torch.randn(2, 10, HEADS, LANES, generator=generator, dtype=torch.float64)  # a query, a key of each
@@ -57,8 +58,8 @@ def _four_terms(text, head, moved):
     data = []
     for n, (name, z) in enumerate(zip(MAPS, [*terms[:, head - 1], total, weights])):
         last = n == len(MAPS) - 1
-        one, low = "" if n == 0 else str(n + 1), 0.7 - 0.35 * (n // 2)
-        bar = dict(len=0.27, thickness=12, x=1.0, y=0.12 if last else 0.83)
+        one, low = "" if n == 0 else str(n + 1), 0.74 - 0.37 * (n // 2)
+        bar = dict(len=0.26, thickness=12, x=1.0, y=0.13 if last else 0.87)
         colors = dict(zmin=0, zmax=1, colorscale=SEQUENTIAL) if last else dict(zmin=-9, zmax=9, colorscale=DIVERGING)
         data.append(
             dict(
@@ -77,10 +78,16 @@ def _four_terms(text, head, moved):
             )  # fmt: skip
         )
         side = [0, 0.43] if n % 2 == 0 else [0.56, 0.99]
-        ticks = dict(tickvals=[0, TOKENS - 1], ticktext=[str(moved), str(moved + TOKENS - 1)], fixedrange=True)
+        ticks = dict(
+            tickvals=[0, TOKENS - 1],
+            ticktext=[str(moved), str(moved + TOKENS - 1)],
+            fixedrange=True,
+            showgrid=False,
+            zeroline=False,
+        )
         layout[f"xaxis{one}"] = dict(ticks, domain=side, anchor=f"y{one}", range=[-0.5, TOKENS - 0.5], tickangle=0,
-                                     title=dict(text=name, standoff=4))  # fmt: skip
-        layout[f"yaxis{one}"] = dict(ticks, domain=[low, low + 0.28], anchor=f"x{one}", range=[TOKENS - 0.5, -0.5],
+                                     title=dict(text=name, standoff=2, font=dict(size=14)))  # fmt: skip
+        layout[f"yaxis{one}"] = dict(ticks, domain=[low, low + 0.26], anchor=f"x{one}", range=[TOKENS - 0.5, -0.5],
                                      title=dict(text="query" if n % 2 == 0 else ""))  # fmt: skip
     change = (terms - _terms(text, 0)).abs().max().item()
     words = "positions from 0" if moved == 0 else f"all positions moved by {moved}: the largest change of a cell is "
@@ -273,7 +280,7 @@ def _shift_trick(step, memory, follow, *, shift=shift):
             marker=dict(symbol="square-open", size=33, color=COLORS["orange"], line=dict(width=4)),
         ),
     ]  # fmt: skip
-    side = QUERIES + 4  # room for Tk + 1 rows or columns with the longest memory
+    side = keys + 2  # room for Tk + 1 rows or columns
     ticks = list(range(side - 1))
     labels = ["key " + str(j) for j in range(keys)] if n == 4 else [""] * len(ticks)
     if n == 0:
@@ -291,8 +298,7 @@ def _shift_trick(step, memory, follow, *, shift=shift):
     if place is None:
         where = f"{follow} went with the first row" if wanted in cells.flatten().tolist() else f"there is no {follow}"
     else:
-        memory_place = place + (queries if n == 3 else 0) if n in (2, 3) else place
-        where = f"{follow} is number {memory_place} in memory, row {rows[place]}, column {columns[place]}"
+        where = f"{follow} is number {place} in memory, row {rows[place]}, column {columns[place]}"
         if n == 4:
             if lost(wanted):
                 where += ": left over, the mask must hide it"
