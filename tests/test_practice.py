@@ -158,7 +158,8 @@ def two_bases(config):
 
 def often(config, kind="sliding_attention"):
     """How often a kind of layer comes, in the words of the table."""
-    period = next(n for n in range(1, 9) if config.layer_types[n : 2 * n] == config.layer_types[:n])
+    full = [place for place, name in enumerate(config.layer_types) if name == "full_attention"]
+    period = full[1] - full[0]
     count = config.layer_types[:period].count(kind)
     words = {(1, 2): "every other layer", (2, 3): "two layers of three", (5, 6): "five layers of six"}
     return words[count, period]
@@ -183,7 +184,7 @@ def test_a_row_agrees_with_the_defaults_of_transformers(model, transformers):
     assert {cell: ROWS[model][cell] for cell in facts} == {cell: fact(config) for cell, fact in facts.items()}
 
 
-# -------------------------------------------------------------------------- what the chapter says of other people's code
+# ------------------------------------------------------------------------- what the chapter says of other people's code
 
 
 def test_t5_has_a_bias_in_both_self_attentions_and_none_across(transformers):
@@ -231,7 +232,7 @@ def test_mended_ids_and_mask_leave_nothing_over(situation, n):
 def test_only_a_restart_breaks_pairs():
     n, new = 6, practice.TOKENS - 6
     traces, words = pairs_off(practice.DECODING, practice.WRONG, practice.MENDED, n)
-    z = np.array(traces["offset off by"]["z"])
+    z = traces["offset off by"]["z"].numpy()
     assert f"{new} tokens with a wrong id, {n * new} pairs" in words
     assert (z[n:, :n] == -n).all() and (z[:n, :n][np.tril_indices(n)] == 0).all()
     for situation in (practice.PADDING, practice.PACKING):
