@@ -490,6 +490,7 @@ def _share(query, threshold, c):
 
 def _shares(query, threshold, c, back):
     distance, share = _share(query, threshold, c)
+    near, near_share = _share(threshold, threshold, c)
     here = min(back, query)
     at = At(torch.tensor([[query]]), torch.tensor([[query - here]]), None)
     encoding = fire(1, threshold=float(threshold)).double()
@@ -500,6 +501,10 @@ def _shares(query, threshold, c, back):
         dict(
             type="scatter", name="what the network reads", x=(distance + 1).log10(), y=share, mode="lines",
             line=dict(color=COLORS["blue"], width=2.5), showlegend=False,
+        ),
+        dict(
+            type="scatter", name="any query up to L", x=(near + 1).log10(), y=near_share, mode="lines",
+            line=dict(color=COLORS["purple"], width=1.5, dash="dot"),
         ),
         dict(
             type="scatter", name="this key", x=[math.log10(here + 1)], y=[own], mode="markers",
@@ -525,13 +530,13 @@ shares = explorable(
     _shares,
     title="FIRE: what share of the past is this distance?",
     alt="The input of FIRE's network against distance, on a log axis: a curve that rises from 0 at the query. Up to "
-    "the threshold, a dashed upright line, the curve is the same for every query and only grows longer. Beyond it the "
+    "the threshold, a dashed upright line, the curve lies on a dotted one, the same for every query. Beyond it the "
     "curve is pressed flatter the later the query stands, and always ends at 1.",
     readout="{words}",
     depends={
         "what the network reads": ["query", "threshold", "c"],
+        "any query up to L": ["threshold", "c"],
         "threshold L": ["threshold"],
-        "layout": [],
     },
     query=slider([4, 16, 64, 128, 256, 512, 1024, 4096], label="query position i", default=64),
     threshold=slider([16, 128, 512], label="threshold L", default=128),
