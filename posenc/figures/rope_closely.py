@@ -270,8 +270,8 @@ def _precision(where, reach, pair):
     )
     finite = errors[errors.isfinite().all(1)]
     return dict(data=data, layout=layout), {
-        "worst": f"{finite.max():.1e}".replace("-", "−"),
-        "this": f"{finite[:, pair].max():.1e}".replace("-", "−"),
+        "worst": f"{finite.max():.2g}".replace("-", "−"),
+        "this": f"{finite[:, pair].max():.2g}".replace("-", "−"),
         "lost": "" if len(finite) == BINS else "; beyond the gap positions overflow to infinity",
     }
 
