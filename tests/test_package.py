@@ -37,14 +37,15 @@ def test_import_brings_neither_triton_nor_plotly():
 
 @pytest.mark.parametrize("name", posenc.METHODS)
 def test_same_name_same_method(name):
-    """A method is one name in the package, the book, the labs, the figures, the checks and the tests."""
+    """A method is one name in the package and its tests; page and figures share a name, and so do lab and checks."""
     method = posenc.METHODS[name]
     assert (ROOT / f"book/{method.page}.md").is_file()
     if method.lab is None:
         return
-    for path in ("posenc/{}.py", "posenc/figures/{}.py", "posenc/checks/{}.py", "tests/test_{}.py"):
+    for path in ("posenc/{}.py", "tests/test_{}.py"):
         assert (ROOT / path.format(name)).is_file(), path.format(name)
-    for path in ("book/{}.md", "notebooks/{}.ipynb", "course/{}.py"):
+    assert (ROOT / f"posenc/figures/{method.page}.py").is_file()
+    for path in ("posenc/checks/{}.py", "notebooks/{}.ipynb", "course/{}.py"):
         assert (ROOT / path.format(method.lab)).is_file(), path.format(method.lab)
     module = importlib.import_module(f"posenc.{name}")
     assert getattr(module, name) is method.factory
@@ -52,7 +53,7 @@ def test_same_name_same_method(name):
 
 def test_no_orphans():
     """Nothing is left behind that no method, no page and no lab owns."""
-    methods, labs = set(posenc.METHODS), {m.lab for m in posenc.METHODS.values() if m.lab} | {"kernels"}
+    methods, labs = set(posenc.METHODS), {m.lab for m in posenc.METHODS.values() if m.lab} | {"kernels", "scaling"}
     toc = set(re.findall(r"(?:file|root): (\S+)", (ROOT / "_toc.yml").read_text()))
     assert {f"book/{p.stem}" for p in (ROOT / "book").glob("*.md")} == {p for p in toc if p.startswith("book/")}
     assert {f"notebooks/{p.stem}" for p in (ROOT / "notebooks").glob("*.ipynb")} == {f"notebooks/{n}" for n in labs}
