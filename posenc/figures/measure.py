@@ -8,6 +8,7 @@ import numpy as np
 from ..experiments import ONE_A_PLACE, load_results, mean_and_spread
 from ..explore import COLORS, explorable, slider
 from ..methods import METHODS
+from ..tasks import NEEDLE_VALUES
 
 load = functools.cache(functools.partial(load_results, methods=ONE_A_PLACE))
 HUES = ("gray", "blue", "orange", "green", "purple", "sky", "red", "yellow", "ink")
@@ -162,7 +163,7 @@ def _needle(method, attention, *, results=None):
             line=dict(color=COLORS["orange"], dash="dash"), marker=dict(symbol="diamond-open", size=11),
         ),
         dict(
-            type="scatter", name="guessing", x=[distances[0], distances[-1]], y=[15 / 16, 15 / 16], mode="lines",
+            type="scatter", name="guessing", x=[distances[0], distances[-1]], y=[1 - 1 / NEEDLE_VALUES] * 2, mode="lines",
             line=dict(color=COLORS["gray"], width=1, dash="dot"),
         ),
         dict(
