@@ -195,8 +195,9 @@ lane_use = explorable(
     title="What each pair of lanes does in a trained head",
     alt="Above, a bar for each of 12 pairs of lanes in one trained head, fastest on the left: how much the pair moves "
     "the score, split into a solid part that depends on position alone and a hatched part that depends on content. "
-    "Nearly all of it is in the five fastest pairs; the slow pairs have short, hatched bars. Below, the mean part of the chosen pair in the score "
-    "against distance: an oscillation for a fast pair, nearly a straight line for a slow one.",
+    "Nearly all of it is in the five fastest pairs; the slow pairs have short, hatched bars. Below, the mean "
+    "part of the chosen pair in the score against distance: an oscillation for a fast pair, nearly "
+    "a straight line for a slow one.",
     readout="from position: {share} of this pair's energy, {whole} of the head's; this pair turns {turns} times within "
     "the training window",
     depends={
