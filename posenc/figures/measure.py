@@ -163,8 +163,8 @@ def _needle(method, attention, *, results=None):
             line=dict(color=COLORS["orange"], dash="dash"), marker=dict(symbol="diamond-open", size=11),
         ),
         dict(
-            type="scatter", name="guessing", x=[distances[0], distances[-1]], y=[1 - 1 / NEEDLE_VALUES] * 2, mode="lines",
-            line=dict(color=COLORS["gray"], width=1, dash="dot"),
+            type="scatter", name="guessing", x=[distances[0], distances[-1]], y=[1 - 1 / NEEDLE_VALUES] * 2,
+            mode="lines", line=dict(color=COLORS["gray"], width=1, dash="dot"),
         ),
         dict(
             type="scatter", name="farthest in training", x=[contexts[0] - 10] * 2, y=[-0.03, 1.03], mode="lines",
