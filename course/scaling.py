@@ -372,7 +372,7 @@ display(figures.temperature)
 
 # %%
 frequencies, factor = yarn(64, 8.0, 4096, 1e4)
-posenc.explain_impl(rope(64, inv_freq=frequencies, attention_factor=factor))
+_ = posenc.explain_impl(rope(64, inv_freq=frequencies, attention_factor=factor))
 
 # %% [markdown]
 # ## 8. At eight times the length
