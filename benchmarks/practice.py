@@ -36,7 +36,7 @@ OFFSETS = [-48, -40, -32, -24, -16, -12, -8, -6, -4, -3, -2, -1, 0]
 SHIFTS = [0, 1, 2, 4, 8, 12, 16, 24, 32]
 RUNS = Path("runs/practice")
 NEEDLE = settings_for("study", "needle")
-PROBED, NEEDLE_SEEDS = ("sinusoidal", "rope", "alibi"), range(1)
+PROBED = ("sinusoidal", "rope", "alibi")
 
 
 @torch.no_grad()
@@ -119,7 +119,7 @@ def main():
     wanted = sys.argv[1:]
     cells("", [name for name in wanted or METHODS if name != "needle"], SEEDS, measure)
     if not wanted or "needle" in wanted:
-        cells("needle-", PROBED, NEEDLE_SEEDS, measure_needle)
+        cells("needle-", PROBED, SEEDS, measure_needle)
     if wanted:
         return
     results = provenance("practice", "lab", SETTINGS, "python benchmarks/practice.py")
