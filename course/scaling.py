@@ -65,7 +65,7 @@ settings = settings_for(preset)
 L, lengths = settings.length, settings.lengths
 head_dim = settings.dim // settings.num_heads
 model, history = train("rope", preset=preset, seed=seed, live=True)
-windows = held_out_windows(load_corpus().held_out, settings)[::2]
+windows = held_out_windows(load_corpus().held_out, settings)[:: 2 if preset != "nano" else 4]
 
 
 def loss_at(model, length, cut=None):
@@ -405,7 +405,7 @@ for name in names:
 # Now a short fine-tuning at the new length, for plain RoPE too: it meets the new angles there, so what remains of the difference is what the scheme is worth once you can train.
 
 # %%
-FINE_TUNING = 60 if preset != "nano" else 10  # steps
+FINE_TUNING = 60 if preset != "nano" else 4  # steps
 
 
 def fine_tune(model, length, steps=FINE_TUNING):
