@@ -190,6 +190,8 @@ def main():
         "lanes": {kind: [cell["lanes"][kind] for cell in lanes] for kind in lanes[0]["lanes"]},
         "shifts": SHIFTS,
         "shifted": {where: [cell["shifted"][where] for cell in lanes] for where in ROUNDED},
+        "question": "What does each pair of lanes do in a trained RoPE model, and what do partial forms, xPos and low "
+        "precision change?",
         "energy_definition": " ".join(lane_energy.__doc__.split("\n\n")[1].split()),
         "heads": lanes[0]["heads"],
         "heads_seed": SEEDS[0],

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import statistics
+from pathlib import Path
 
 import pytest
 import torch
@@ -554,6 +555,13 @@ def test_broken_results_are_refused(damage, words):
     damage(broken)
     with pytest.raises(ValueError, match=words):
         check_results(broken)
+
+
+def test_every_frozen_result_says_what_it_asks():
+    names = [path.stem for path in (Path(__file__).parents[1] / "results").glob("*.json")]
+    assert len(names) > 15
+    for name in names:
+        assert load_results(name).get("question") or load_results(name).get("definition"), name
 
 
 @pytest.mark.parametrize("name", SWEEPS)
