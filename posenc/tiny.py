@@ -66,7 +66,9 @@ class Model(nn.Module):
         check_int("num_layers", num_layers)
         if not callable(make_encoding):
             raise TypeError(f"make_encoding={make_encoding!r} must be callable: make_encoding(layer) -> Encoding")
-        encodings = [make_encoding(layer) for layer in range(num_layers)]
+        with torch.random.fork_rng(devices=[]):  # with random numbers of their own: all else starts alike for a seed
+            torch.default_generator.manual_seed(int(torch.randint(2**62, ())))
+            encodings = [make_encoding(layer) for layer in range(num_layers)]
         for layer, encoding in enumerate(encodings):
             if not isinstance(encoding, Encoding):
                 raise TypeError(f"make_encoding({layer}) must return an Encoding, got {type(encoding).__name__}")

@@ -197,8 +197,8 @@ def train(method, preset="lab", seed=0, *, task="text", device=None, live=False,
     Arguments:
         method: a name in `posenc.METHODS`, or make_encoding(layer) -> Encoding.
         preset: "nano", "lab", "study" or "original"; `changes` are fields of `Settings`, such as steps=400.
-        seed: of the initial weights and of the batches. Two methods with one seed read the same batches, and start
-            from the same weights where neither draws parameters of its own.
+        seed: of the initial weights and of the batches. Two methods with one seed start from the same weights (but
+            for parameters of their own) and read the same batches.
         task: a name in `posenc.tasks.TASKS`: "text" predicts the next character.
         device: default cuda where there is one, else cpu.
         live: True draws the loss curve as it grows, in a notebook; elsewhere it does nothing.
