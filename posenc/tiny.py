@@ -67,7 +67,7 @@ class Model(nn.Module):
         if not callable(make_encoding):
             raise TypeError(f"make_encoding={make_encoding!r} must be callable: make_encoding(layer) -> Encoding")
         with torch.random.fork_rng(devices=[]):  # with random numbers of their own: all else starts alike for a seed
-            torch.default_generator.manual_seed(int(torch.randint(2**62, ())))
+            torch.default_generator.manual_seed(int(torch.randint(2**62, (), device="cpu")))
             encodings = [make_encoding(layer) for layer in range(num_layers)]
         for layer, encoding in enumerate(encodings):
             if not isinstance(encoding, Encoding):
