@@ -181,7 +181,7 @@ def test_masks_padding_and_positions_of_each_row_of_the_batch(name):
 @pytest.mark.parametrize("name", ["nope", "nope both ways", "stickbreaking", "stickbreaking-first both ways"])
 def test_a_mask_reaches_the_blocks_that_would_need_none(monkeypatch, name):
     for module in (softmax, stickbreaking):
-        monkeypatch.setattr(module, "tiles", lambda *_: (Tile(16, 16, 4, 1), Tile(16, 16, 4, 1)))
+        monkeypatch.setattr(module, "tiles", lambda *_, **__: (Tile(16, 16, 4, 1), Tile(16, 16, 4, 1)))
     mask = torch.rand(48, 64, generator=torch.Generator().manual_seed(2)) < 0.7
     compare(name, problem(48, 64), torch.float32, mask=mask.to(DEVICE))
 
