@@ -73,7 +73,7 @@ def test_a_method_has_its_page_lab_figures_and_module(name):
 
 def test_no_orphans():
     """Each lab and each module of figures belongs to a method or a page."""
-    labs = {method.lab for method in posenc.METHODS.values() if method.lab} | {"kernels", "scaling"}  # labs of no method
+    labs = {method.lab for method in posenc.METHODS.values() if method.lab} | {"kernels", "scaling"}
     assert {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")} == labs
     figures = {path.stem for path in (ROOT / "posenc" / "figures").glob("*.py")} - {"__init__"}
     assert figures <= {page.stem for page in PAGES}
