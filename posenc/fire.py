@@ -59,5 +59,5 @@ def fire(num_heads, *, hidden=32, threshold=512.0):
     check_int("num_heads", num_heads)
     check_int("hidden", hidden)
     check_number("threshold", threshold, above=0)
-    reason = "FIRE divides by the query's position, the length of its past; a key behind the query has no such share"
+    reason = "FIRE divides by the query's position, the length of its past; a key after the query has no such share"
     return Encoding(bias=ProgressiveInterpolation(num_heads, hidden, threshold), causal_only=reason)

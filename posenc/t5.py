@@ -15,9 +15,9 @@ def bucket(relative, num_buckets=32, max_distance=128, bidirectional=True):
 
     Arguments:
         relative: integers of any shape, key position minus query position.
-        num_buckets: n, even. `bidirectional` gives one half to keys before the query, one to those behind it.
+        num_buckets: n, even. `bidirectional` gives one half to keys before the query, one to those after it.
         max_distance: from this distance on all offsets share the last bucket of their side.
-        bidirectional: False puts all keys behind the query into bucket 0.
+        bidirectional: False puts all keys after the query into bucket 0.
     Returns: int64 of the same shape, 0 .. n-1.
     Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 1910.10683, section 2.1; the formula is in its code alone. Chapter: Relative position.

@@ -107,7 +107,10 @@ DEFAULTS = {
             "window": lambda c: f"{c.sliding_window:,} in {often(c, 'sliding_attention')}",
         },
     ),
-    "Gemma 3": ("Gemma3TextConfig", {"base": lambda c: two_bases(c), "window": lambda c: f"1,024 in {often(c)}"}),
+    "Gemma 3 (4B to 27B)": (
+        "Gemma3TextConfig",
+        {"base": lambda c: two_bases(c), "window": lambda c: f"1,024 in {often(c)}"},
+    ),
     "ModernBERT": (
         "ModernBertConfig",
         {"base": lambda c: two_bases(c), "window": lambda c: f"{c.local_attention} in {often(c)}"},

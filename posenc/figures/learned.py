@@ -137,7 +137,8 @@ likeness = explorable(
     _likeness,
     title="What the table learns",
     alt="Above, the mean cosine of two rows against their offset: an orange dashed curve for the sinusoid, blue dots "
-    "for the learned table, which start near zero and end between the two. Below, the cosine of one row with all "
+    "for the learned table, which start near zero and end above the sinusoid at small offsets and below it at large "
+    "ones. Below, the cosine of one row with all "
     "others, after the last step: the sinusoid peaks at the row with symmetric waves, the learned one is ragged.",
     readout="learned rows: cosine {one:.2f} at offset 1, {eight:.2f} at offset 8; the sinusoid at offset 1: {sin:.2f}",
     depends={
