@@ -3,7 +3,21 @@ r"""Positional encodings for transformers: readable references behind one attent
 posenc.attention assembles an encoding from four places (embed, rotate, bias, weigh); start reading there.
 """
 
-from . import alibi, fire, kerple, learned, rope, scaling, shaw, sinusoidal, stickbreaking, t5, transformer_xl
+from . import (
+    alibi,
+    exposb,
+    fire,
+    kerple,
+    learned,
+    rope,
+    rse,
+    scaling,
+    shaw,
+    sinusoidal,
+    stickbreaking,
+    t5,
+    transformer_xl,
+)
 from .attention import KVCache, SelfAttention, attention, explain_impl
 from .encoding import At, Encoding, compose, softmax
 from .errors import UnsupportedError
@@ -13,6 +27,6 @@ __version__ = "0.1.0"
 
 __all__ = [
     "METHODS", "At", "Encoding", "KVCache", "SelfAttention", "UnsupportedError", "alibi", "attention", "compose",
-    "explain_impl", "fire", "kerple", "learned", "make", "rope", "scaling", "shaw", "sinusoidal", "softmax",
-    "stickbreaking", "t5", "transformer_xl",
+    "explain_impl", "exposb", "fire", "kerple", "learned", "make", "rope", "rse", "scaling", "shaw", "sinusoidal",
+    "softmax", "stickbreaking", "t5", "transformer_xl",
 ]  # fmt: skip

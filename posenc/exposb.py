@@ -1,0 +1,212 @@
+r"""ExpoSB: rotary attention with a gain by position, a band of lanes and a factor that fades with distance.
+
+The report that defines it calls it exponential stick-breaking. It breaks no stick: `hazard` is what the name promises.
+"""
+
+import math
+
+import torch
+from torch import nn
+from torch.nn.functional import logsigmoid, pad, softplus
+
+from .attention import accumulation_dtype
+from .encoding import Encoding, softmax
+from .errors import check_bool, check_choice, check_int, check_number, check_positions, check_tensor
+from .rope import Rotary, ladder, rotate
+
+FORMS = ("logits", "weights", "log")
+
+
+def gain(positions, rates=0.001, boost=0.2):
+    r"""The factor 1 + boost exp(-rate m) on a vector at position m, shape of positions + rates.
+
+    Arguments:
+        positions: m, integers or floats, in tokens.
+        rates: a number, or a tensor that broadcasts against positions, per token.
+        boost: the extra at position 0.
+    Errors: TypeError, ValueError naming the argument.
+    Source: the report's section 5.1, mechanism 1. Chapter: ExpoSB.
+    """
+    check_positions("positions", positions)
+    check_number("boost", boost)
+    return 1 + boost * torch.exp(-rates * positions)
+
+
+def band(head_dim, per_pair=False):
+    r"""The factor on each lane, 0.8 + 0.4 exp(-(d - D/4)^2 / (2 (D/8)^2)), d = 0 .. D-1.
+
+    Arguments:
+        head_dim: D, even.
+        per_pair: True gives both lanes of a pair (2i, 2i+1) the factor of its middle, d = 2i + 1/2.
+    Returns: [D] float64.
+    Errors: TypeError, ValueError naming the argument.
+    Source: the report's section 5.1, mechanism 2. Chapter: ExpoSB.
+    """
+    check_int("head_dim", head_dim, minimum=2, even=True)
+    check_bool("per_pair", per_pair)
+    lane = torch.arange(head_dim, dtype=torch.float64)
+    if per_pair:
+        lane = 2 * (lane // 2) + 0.5
+    return 0.8 + 0.4 * torch.exp(-((lane - head_dim / 4) ** 2) / (2 * (head_dim / 8) ** 2))
+
+
+def fade(distance, rate=0.005, floor=0.7):
+    r"""The factor floor + (1 - floor) exp(-rate |distance|), which falls from 1 to the floor.
+
+    distance: a tensor, in tokens. rate: a number or a tensor that broadcasts, per token.
+    Errors: TypeError, ValueError naming the argument.
+    Source: the report's section 5.1, mechanism 3. Chapter: ExpoSB.
+    """
+    check_tensor("distance", distance)
+    check_number("floor", floor, minimum=0)
+    if floor > 1:
+        raise ValueError(f"floor={floor} must be at most 1")
+    return floor + (1 - floor) * torch.exp(-rate * distance.abs())
+
+
+def hazard(scores, visible, rate=0.0):
+    r"""Exponential stick-breaking: a key survives the nearer ones' hazards and adds its own.
+
+    r_ij = softplus(scores) + rate,   A_ij = (1 - exp(-r_ij)) exp(-sum of r_ik over the visible keys k nearer than j)
+
+    Arguments:
+        scores: [..., Tq, Tk] logits z.
+        visible: bool, broadcastable to scores.
+        rate: at least 0, added to each hazard, per key; 0 is stick-breaking attention, most recent key first.
+    Returns: weights like scores, each at least 0, each row summing to at most 1.
+    Errors: TypeError, ValueError naming the argument.
+    Source: ours; no paper defines it. Chapter: ExpoSB.
+    """
+    check_tensor("scores", scores, "[..., Tq, Tk]", floating=True)
+    check_number("rate", rate, minimum=0)
+    hazards = (softplus(scores) + rate).masked_fill(~visible, 0.0)
+    before = pad(hazards[..., 1:], (0, 1)).flip(-1).cumsum(-1).flip(-1)  # of the keys nearer than j
+    # log(1 - exp(-r)) = log((1 - exp(-rate)) + exp(-rate) sigmoid(z)): at rate 0 it is log sigmoid(z), without loss
+    took = logsigmoid(scores)
+    if rate > 0:
+        took = torch.logaddexp(took - rate, torch.full_like(took, -rate).expm1().neg().log())
+    return (took - before).exp().masked_fill(~visible, 0.0)
+
+
+lane_factors = band  # `exposb` has an argument called band
+
+
+class GainedRotary(Rotary):
+    """The `rotate` callable: RoPE, then the gain of the position and the factors of the lanes."""
+
+    def __init__(self, inv_freq, num_heads, boost, fades, lanes):
+        super().__init__(inv_freq, "interleaved", 1.0)
+        self.boost = boost
+        self.decay_rates = nn.Parameter(torch.full((num_heads,), 0.001)) if fades else None
+        self.band_weights = nn.Parameter(torch.ones(num_heads)) if lanes is not None else None
+        self.lanes = lanes
+
+    def factors(self, x, positions):
+        r"""What x [B, H, T, D] is multiplied by after the turn, broadcastable to it; positions [B or 1, T]."""
+        dtype = accumulation_dtype(x)
+        factor = torch.ones(1, 1, 1, 1, device=x.device, dtype=dtype)
+        for name, parameter in (("decay_rates", self.decay_rates), ("band_weights", self.band_weights)):
+            if parameter is not None and parameter.shape[0] != x.shape[1]:
+                raise ValueError(f"num_heads={parameter.shape[0]} of {name} must equal the {x.shape[1]} heads of q")
+        if self.decay_rates is not None:
+            rates = self.decay_rates.to(dtype)[:, None, None]
+            factor = factor * gain(positions[:, None, :, None].to(dtype), rates, self.boost)  # [B or 1, H, T, 1]
+        if self.band_weights is not None:
+            factor = factor * self.band_weights.to(dtype)[:, None, None] * self.lanes.to(x.device, dtype)
+        return factor
+
+    def forward(self, q, k, at):
+        def turn(x, positions):
+            wide = x.to(accumulation_dtype(x))
+            turned = rotate(wide, positions[:, None], self.inv_freq, self.layout)
+            return (turned * self.factors(x, positions)).to(x.dtype)
+
+        return turn(q, at.pos_q), turn(k, at.pos_k)
+
+
+class Fade(nn.Module):
+    """The factor that fades with distance, at `weigh` (forms "logits" and "weights") or at `bias` (form "log")."""
+
+    def __init__(self, num_heads, rate, floor, on, learn_rate):
+        super().__init__()
+        self.on, self.floor = on, floor
+        self.num_heads, self.rate = num_heads, rate
+        raw = torch.full((num_heads,), rate + math.log(-math.expm1(-rate))) if learn_rate else None
+        self.raw = None if raw is None else nn.Parameter(raw)  # softplus(raw) is the rate, so that it stays positive
+
+    def rates(self, like):
+        """The rate of each head [H], where `like` [B, H, ...] is, in the dtype of its logits."""
+        if self.num_heads != like.shape[1]:
+            raise ValueError(f"num_heads={self.num_heads} of this ExpoSB must equal the {like.shape[1]} heads of q")
+        dtype = accumulation_dtype(like)
+        if self.raw is None:
+            return torch.full((self.num_heads,), self.rate, device=like.device, dtype=dtype)
+        return softplus(self.raw.to(dtype))
+
+    def factor(self, at, like):
+        r"""The factor of each pair, [B or 1, H, Tq, Tk]."""
+        dtype = accumulation_dtype(like)
+        if self.rates.shape[0] != like.shape[1]:
+            raise ValueError(
+                f"num_heads={self.rates.shape[0]} of this ExpoSB must equal the {like.shape[1]} heads of q"
+            )
+        distance = (at.pos_q[:, None, :, None] - at.pos_k[:, None, None, :]).to(dtype)
+        return fade(distance, self.rates(like)[:, None, None], self.floor)
+
+
+class FadedWeights(Fade):
+    """The `weigh` callable."""
+
+    def forward(self, scores, at):
+        factor = self.factor(at, scores)
+        return softmax(scores * factor, at) if self.on == "logits" else softmax(scores, at) * factor
+
+
+class FadedBias(Fade):
+    """The `bias` callable: the logarithm of the factor."""
+
+    def forward(self, q, k, at):
+        return self.factor(at, q).log()
+
+
+def exposb(
+    head_dim, num_heads, *, gain=True, band=True, decay=True, on="logits", per_pair=False, rate=0.005,
+    learn_rate=False, base=10000.0, boost=0.2, floor=0.7,
+):  # fmt: skip
+    r"""ExpoSB, an `Encoding` at the places `rotate` and `weigh` (`rotate` and `bias` with on="log").
+
+    Three mechanisms over RoPE, each with a switch; with all of them off it is RoPE.
+
+    Arguments:
+        head_dim: D, even. num_heads: H.
+        gain: (1) queries and keys at position m grow by `gain`, with a learned rate a head, `decay_rates`.
+        band: (2) lanes are multiplied by `band` and by a learned number a head, `band_weights`.
+        decay: (3) `fade`, the factor of a pair at its distance.
+        on: what (3) multiplies: "logits" (the report), "weights" (rows then sum to less than 1), or "log", which adds
+            the logarithm of the factor to the logits: the repaired form, a bias.
+        per_pair: True gives the two lanes of a pair one factor, which keeps scores relative.
+        rate, floor: of (3). learn_rate: True makes the rate a parameter, one a head.
+        base, boost: of the rotation, and of (1).
+    Errors: TypeError, ValueError naming the argument.
+    Source: a report, section 5; no paper. Chapter: ExpoSB.
+    """
+    check_int("head_dim", head_dim, minimum=2, even=True)
+    check_int("num_heads", num_heads)
+    for name, value in (("gain", gain), ("band", band), ("decay", decay), ("learn_rate", learn_rate)):
+        check_bool(name, value)
+    check_choice("on", on, FORMS)
+    check_bool("per_pair", per_pair)
+    check_number("rate", rate, minimum=0)
+    if learn_rate and rate == 0:
+        raise ValueError(f"rate={rate} must be greater than 0 with learn_rate=True: softplus never reaches 0")
+    check_number("boost", boost)
+    check_number("floor", floor, above=0)
+    if floor > 1:
+        raise ValueError(f"floor={floor} must be at most 1")
+    lanes = lane_factors(head_dim, per_pair) if band else None
+    places = {"rotate": GainedRotary(ladder(head_dim, base), num_heads, boost, gain, lanes)}
+    if decay and on == "log":
+        places["bias"] = FadedBias(num_heads, rate, floor, on, learn_rate)
+    elif decay:
+        places["weigh"] = FadedWeights(num_heads, rate, floor, on, learn_rate)
+    return Encoding(**places)

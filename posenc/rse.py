@@ -1,0 +1,66 @@
+r"""RSE, rotary stick-breaking encoding: rotation, a learned penalty on distance and a stick, made of existing parts."""
+
+import math
+
+import torch
+from torch import nn
+from torch.nn.functional import softplus
+
+from .alibi import bias
+from .attention import accumulation_dtype
+from .encoding import Encoding, compose
+from .errors import check_choice, check_int, check_number
+from .rope import rope
+from .stickbreaking import ORDERS, stickbreaking
+
+
+class Penalty(nn.Module):
+    """The `bias` callable -lambda |i - j|, one learned lambda for all heads. Its softplus inverse is trained."""
+
+    kernel = "symmetric"  # its twin, a variant in posenc.kernels
+
+    def __init__(self, rate):
+        super().__init__()
+        self.raw = nn.Parameter(torch.tensor(rate + math.log(-math.expm1(-rate))))  # softplus(raw) = rate
+
+    @property
+    def rate(self):
+        """lambda, at least 0, per token."""
+        return softplus(self.raw)
+
+    def kernel_inputs(self, q):
+        """What the twin reads besides q and k: a [H], lambda for each head."""
+        return {"a": self.rate.to(torch.float32).expand(q.shape[1])}
+
+    def forward(self, q, k, at):
+        rates = self.rate.to(accumulation_dtype(q)).expand(q.shape[1])
+        return bias(at.pos_q, at.pos_k, rates, symmetric=True)
+
+
+def penalty(rate=0.01):
+    r"""A learned penalty on distance, -lambda |i - j|, an `Encoding` at the place `bias`.
+
+    rate: lambda at the start, greater than 0, per token; softplus keeps it so.
+    Errors: TypeError, ValueError naming the argument.
+    Source: a report, section 6.3. Chapter: RSE.
+    """
+    check_number("rate", rate, above=0)
+    return Encoding(bias=Penalty(float(rate)))
+
+
+def rse(head_dim, base=10000.0, *, rate=0.01, order="first"):
+    r"""Rotary stick-breaking encoding, an `Encoding` at the places `rotate`, `bias` and `weigh`.
+
+    compose(rope(head_dim, base), penalty(rate), stickbreaking(order=order, attend_current=True))
+
+    Arguments:
+        head_dim: D, even. base: of the rotation.
+        rate: lambda at the start, per token. The report gives no value.
+        order: "first" breaks the stick from key 0 on (the report), "recent" from the last key back, which needs a
+            causal mask.
+    Errors: TypeError, ValueError naming the argument.
+    Source: a report, section 6; no paper. Chapter: RSE.
+    """
+    check_int("head_dim", head_dim, minimum=2, even=True)
+    check_choice("order", order, ORDERS)
+    return compose(rope(head_dim, base), penalty(rate), stickbreaking(order=order, attend_current=True))
