@@ -38,7 +38,8 @@ test: $(READY)
 
 ## make test-all: the gate: all of the above, the built pages in a real browser, the labs on Colab's versions
 test-all: test html
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "slow or browser"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "(slow or browser) and not alone"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/test_pages.py -m alone
 
 ## make lint: ruff over code, tests and notebooks
 lint: $(READY)
