@@ -94,6 +94,15 @@ PREDICTIONS = {
         "Near keys take their share first and no position is ever unseen, so the loss holds or improves with length, "
         "as the paper says. If it is the same with attention cut, then nothing far away is used.",
     ),
+    "exposb": (
+        "rises",
+        "Its angles are RoPE's, unseen beyond 63. The factor on logits lies between 0.7 and 1 and penalizes no key.",
+    ),
+    "rse": (
+        "rises",
+        "The stick is broken from the first key on: with eight times as many keys in front, the near ones are asked "
+        "last, and training showed no reason to let the early ones pass.",
+    ),
 }
 
 
@@ -218,6 +227,26 @@ def recall_batches(settings):
         yield measure.fixed_batch("recall", settings, {"length": length, "pairs": pairs}, 128)
 
 
+# ExpoSB and RSE taken apart. The names of the arms are those of the parts that are switched on.
+BARE = {"gain": False, "band": False, "decay": False}
+PARTS = {
+    "nope": ("nope", {}),
+    "rope": ("rope", {}),
+    "exposb": ("exposb", {}),
+    "exposb_gain": ("exposb", BARE | {"gain": True}),
+    "exposb_band": ("exposb", BARE | {"band": True}),
+    "exposb_pairs": ("exposb", BARE | {"band": True, "per_pair": True}),
+    "exposb_logits": ("exposb", BARE | {"decay": True}),
+    "exposb_weights": ("exposb", BARE | {"decay": True, "on": "weights"}),
+    "exposb_log": ("exposb", BARE | {"decay": True, "on": "log"}),
+    "rse": ("rse", {}),
+    "rse_recent": ("rse", {"order": "recent"}),
+    "rse_softmax": ("rse", {"stick": False}),
+    "rse_penalty": ("rse", {"rotation": False, "stick": False}),
+    "rse_stick": ("rse", {"rotation": False, "penalty": False}),
+    "stickbreaking": ("stickbreaking", {}),
+}
+
 VOLUMES = (0.0, 0.03, 96**-0.5, 0.3, 1.0, 3.0, 10.0)
 
 SWEEPS = {
@@ -259,6 +288,8 @@ SWEEPS = {
                 "Breaking the stick from the first key on favors early keys, which is some order. It names no "
                 "neighbor, so it should gain less than the others.",
             ),
+            "exposb": ("falls", "It rotates as RoPE does, and its factors are near 1 at these lengths."),
+            "rse": ("falls", "It rotates, which tells neighbors and sides; the stick adds an order."),
         },
         headline="BERT (arXiv 1810.04805) trains with this rule and adds learned positions; its paper has no arm "
         "without them.",
@@ -295,6 +326,8 @@ SWEEPS = {
                 "rises",
                 "Keys nearer than the needle each take a little of the stick; over hundreds of them it adds up.",
             ),
+            "exposb": ("rises", "The needle stands at a distance never seen, as with RoPE."),
+            "rse": ("rises", "The needle is penalized by its distance, which is also new to the rotation."),
         },
         headline="RULER (arXiv 2404.06654): most long-context models fall well short of their claimed length on "
         "retrieval that goes beyond the plain needle.",
@@ -318,6 +351,8 @@ SWEEPS = {
             "rope": ("rises", "The paper on CoPE reports it: good in distribution, glitches when writes are sparse."),
             "alibi": ("rises", "The penalty prefers near keys, ignored ones too, over a far write."),
             "stickbreaking": ("holds", "Ignored keys need not take anything, then the last write takes all."),
+            "exposb": ("rises", "As RoPE: glitches when the last write stands at an unusual distance."),
+            "rse": ("rises", "Earlier writes are asked before the last one, and only the penalty speaks for it."),
         },
         headline="CoPE (arXiv 2405.18719), error in / out of distribution: absolute 6.8% / 21.7%, RoPE 1.8% / 20.3%, "
         "CoPE 0% / 4.9%.",
@@ -340,6 +375,8 @@ SWEEPS = {
             "rope": ("rises", "The letters stand at distances that training never showed."),
             "alibi": ("rises", "The letters stand farther back, and the penalty grows with distance."),
             "stickbreaking": ("holds", "Blanks need not take anything, so their number does not matter."),
+            "exposb": ("rises", "The letters stand at distances that training never showed, as with RoPE."),
+            "rse": ("rises", "The letters stand farther back: penalized, and at angles never seen."),
         },
         headline="CoPE (arXiv 2405.18719), Tables 2 and 3: CoPE copies without an error in and out of distribution, "
         "absolute positions and RoPE do not.",
@@ -362,6 +399,8 @@ SWEEPS = {
             "rope": ("rises", "Distances beyond the training window are new, though few are needed."),
             "alibi": ("holds", "What is far is penalized, and what matters since the last reset is near."),
             "stickbreaking": ("holds", "The last reset takes what is left of the stick, whatever lies before it."),
+            "exposb": ("rises", "Distances beyond the training window are new, as with RoPE."),
+            "rse": ("rises", "All that lies before the last reset is asked first, and there is four times as much."),
         },
         headline="CoPE (arXiv 2405.18719), counting task: CoPE and relative positions count well in distribution, "
         "absolute positions worst.",
@@ -384,11 +423,71 @@ SWEEPS = {
             "rope": ("rises", "The pairs asked for stand at distances never seen."),
             "alibi": ("rises", "Pairs far back are penalized, and all are asked for."),
             "stickbreaking": ("holds", "The key takes the stick by content, at any distance."),
+            "exposb": ("rises", "The pairs asked for stand at distances never seen, as with RoPE."),
+            "rse": ("rises", "The pairs asked for stand at distances never seen by its rotation."),
         },
         headline="Arora et al. (arXiv 2312.04927): attention solves multi-query recall at any number of pairs that "
         "they train, convolutions and recurrences need width that grows with it.",
         shows_not="Recall at the number of pairs trained for: more pairs also mean longer contexts here.",
         facts=lambda settings: {"pairs": recall_pairs(settings), "trained_pairs": most_pairs(settings)},
+    ),
+    "ablation_text": Sweep(
+        task="text",
+        question="Which part of ExpoSB and of RSE changes the loss, beside the rotation that both start from?",
+        measure=measure_volume,
+        unit="nats per character",
+        contrast=(None, None),
+        against="rope",
+        tolerance=0.03,
+        predictions={
+            "nope": ("rises", "Without rotation and mask alone, order is told by depth only."),
+            "exposb": ("stays", "Each part changes scores by a fifth or less, and the projections can undo that."),
+            "exposb_gain": ("stays", "All queries and keys of the window grow by nearly the same fifth."),
+            "exposb_band": ("stays", "Constant factors on lanes, which the projections can undo."),
+            "exposb_pairs": ("stays", "The same, a pair at a time."),
+            "exposb_logits": ("stays", "Within 64 tokens the factor is at least 0.9."),
+            "exposb_weights": ("stays", "The farthest weight loses a tenth, and the row with it."),
+            "exposb_log": ("stays", "The farthest key loses a tenth of a nat of its logit."),
+            "rse": ("rises", "Early keys claim first, and what predicts the next character is near."),
+            "rse_recent": ("falls", "Rotation and the order that language models gain from, as stick-breaking did."),
+            "rse_softmax": ("stays", "A penalty of a hundredth of a nat a token, which training may move."),
+            "rse_penalty": ("rises", "One slope for all heads tells distance worse than the rotation."),
+            "rse_stick": ("rises", "The order of the stick is the only position, and it starts at the wrong end."),
+            "stickbreaking": ("falls", "It did in the first sweep, by which this claim is no prediction but a check."),
+        },
+        headline="The report that defines ExpoSB and RSE shows two curves of losses without numbers or seeds.",
+        shows_not="What longer training or a wider model makes of the parts.",
+        arms=PARTS,
+        facts=lambda settings: {
+            **{key: value for key, value in text_facts(settings).items() if key in ("lengths", "definitions")},
+            "tests": {str(n): f"context {n}" for n in settings.lengths},
+        },
+    ),
+    "ablation_needle": Sweep(
+        task="needle",
+        question="Which part of ExpoSB and of RSE lets a needle be found beyond the training window?",
+        measure=measure_needle,
+        unit="share of wrong answers",
+        contrast=("in", "far"),
+        tolerance=0.05,
+        predictions={
+            arm: (
+                "rises",
+                {
+                    "nope": "The softmax spreads over eight times as many keys.",
+                    "exposb": "Its angles are RoPE's, and no part of it was made for unseen ones.",
+                    "rse_recent": "Nearer keys are asked first and each takes a little.",
+                    "rse_penalty": "The penalty on a far key exceeds what its content brings back.",
+                    "rse_stick": "More keys are asked before the needle when it stands later in the context.",
+                    "stickbreaking": "As in the sweep over methods.",
+                }.get(arm, "The needle stands at a distance that the rotation never showed."),
+            )
+            for arm in PARTS
+        },
+        headline="The report claims length extrapolation for RoPE, ExpoSB and RSE alike, and shows no test of it.",
+        shows_not="Language: filler, keys and values are single tokens that share nothing with one another.",
+        arms=PARTS,
+        facts=needle_facts,
     ),
     "sinusoidal_volume": Sweep(
         task="text",

@@ -17,17 +17,30 @@ from .rope import Rotary, ladder, rotate
 FORMS = ("logits", "weights", "log")
 
 
+def _check_rate(argument, rate, against):
+    """Raise unless `rate` is a number of at least 0, or a tensor of floats that broadcasts against `against`."""
+    if not isinstance(rate, torch.Tensor):
+        return check_number(argument, rate, minimum=0)
+    check_tensor(argument, rate, floating=True)
+    try:
+        torch.broadcast_shapes(rate.shape, against.shape)
+    except RuntimeError:
+        shapes = f"{list(rate.shape)} and {list(against.shape)}"
+        raise ValueError(f"{argument} must broadcast against what it is multiplied with, got {shapes}") from None
+
+
 def gain(positions, rates=0.001, boost=0.2):
     r"""The factor 1 + boost exp(-rate m) on a vector at position m, shape of positions + rates.
 
     Arguments:
         positions: m, integers or floats, in tokens.
-        rates: a number, or a tensor that broadcasts against positions, per token.
+        rates: per token; a number of at least 0, or a tensor that broadcasts against positions.
         boost: the extra at position 0.
     Errors: TypeError, ValueError naming the argument.
     Source: the report's section 5.1, mechanism 1. Chapter: ExpoSB.
     """
     check_positions("positions", positions)
+    _check_rate("rates", rates, positions)
     check_number("boost", boost)
     return 1 + boost * torch.exp(-rates * positions)
 
@@ -53,11 +66,15 @@ def band(head_dim, per_pair=False):
 def fade(distance, rate=0.005, floor=0.7):
     r"""The factor floor + (1 - floor) exp(-rate |distance|), which falls from 1 to the floor.
 
-    distance: a tensor, in tokens. rate: a number or a tensor that broadcasts, per token.
+    Arguments:
+        distance: a tensor, in tokens; its sign does not count.
+        rate: per token; a number of at least 0, or a tensor that broadcasts against distance.
+        floor: from 0 to 1, what is left far away.
     Errors: TypeError, ValueError naming the argument.
     Source: the report's section 5.1, mechanism 3. Chapter: ExpoSB.
     """
     check_tensor("distance", distance)
+    _check_rate("rate", rate, distance)
     check_number("floor", floor, minimum=0)
     if floor > 1:
         raise ValueError(f"floor={floor} must be at most 1")
@@ -78,8 +95,18 @@ def hazard(scores, visible, rate=0.0):
     Source: ours; no paper defines it. Chapter: ExpoSB.
     """
     check_tensor("scores", scores, "[..., Tq, Tk]", floating=True)
+    if scores.ndim < 2:
+        raise ValueError(f"scores must have shape [..., Tq, Tk], got {list(scores.shape)}")
+    if not isinstance(visible, torch.Tensor) or visible.dtype != torch.bool:
+        raise TypeError(f"visible must be a bool tensor, got {getattr(visible, 'dtype', type(visible).__name__)}")
     check_number("rate", rate, minimum=0)
-    hazards = (softplus(scores) + rate).masked_fill(~visible, 0.0)
+    try:
+        visible = visible.expand(scores.shape)
+    except RuntimeError:
+        shapes = f"{list(visible.shape)}, scores {list(scores.shape)}"
+        raise ValueError(f"visible must broadcast to scores, got visible {shapes}") from None
+
+    hazards = (rate - logsigmoid(-scores)).masked_fill(~visible, 0.0)
     before = pad(hazards[..., 1:], (0, 1)).flip(-1).cumsum(-1).flip(-1)  # of the keys nearer than j
     # log(1 - exp(-r)) = log((1 - exp(-rate)) + exp(-rate) sigmoid(z)): at rate 0 it is log sigmoid(z), without loss
     took = logsigmoid(scores)
@@ -125,11 +152,11 @@ class GainedRotary(Rotary):
 
 
 class Fade(nn.Module):
-    """The factor that fades with distance, at `weigh` (forms "logits" and "weights") or at `bias` (form "log")."""
+    """The factor that fades with distance; the forms below say what it multiplies."""
 
-    def __init__(self, num_heads, rate, floor, on, learn_rate):
+    def __init__(self, num_heads, rate, floor, learn_rate):
         super().__init__()
-        self.on, self.floor = on, floor
+        self.floor = floor
         self.num_heads, self.rate = num_heads, rate
         raw = torch.full((num_heads,), rate + math.log(-math.expm1(-rate))) if learn_rate else None
         self.raw = None if raw is None else nn.Parameter(raw)  # softplus(raw) is the rate, so that it stays positive
@@ -143,27 +170,38 @@ class Fade(nn.Module):
             return torch.full((self.num_heads,), self.rate, device=like.device, dtype=dtype)
         return softplus(self.raw.to(dtype))
 
+    def kernel_inputs(self, q):
+        """What the kernel twins read besides q and k: a [H], the rates, and x [B, H, Tq], the floor."""
+        floor = torch.full(q.shape[:3], self.floor, device=q.device, dtype=torch.float32)
+        return {"a": self.rates(q).to(torch.float32), "x": floor}
+
     def factor(self, at, like):
         r"""The factor of each pair, [B or 1, H, Tq, Tk]."""
         dtype = accumulation_dtype(like)
-        if self.rates.shape[0] != like.shape[1]:
-            raise ValueError(
-                f"num_heads={self.rates.shape[0]} of this ExpoSB must equal the {like.shape[1]} heads of q"
-            )
         distance = (at.pos_q[:, None, :, None] - at.pos_k[:, None, None, :]).to(dtype)
         return fade(distance, self.rates(like)[:, None, None], self.floor)
 
 
-class FadedWeights(Fade):
-    """The `weigh` callable."""
+class FadedLogits(Fade):
+    """The `weigh` callable of on="logits"."""
+
+    kernel = "faded"  # its twin, a variant in posenc.kernels
 
     def forward(self, scores, at):
-        factor = self.factor(at, scores)
-        return softmax(scores * factor, at) if self.on == "logits" else softmax(scores, at) * factor
+        return softmax(scores * self.factor(at, scores), at)
+
+
+class FadedWeights(Fade):
+    """The `weigh` callable of on="weights". It has no kernel: its rows don't sum to 1."""
+
+    def forward(self, scores, at):
+        return softmax(scores, at) * self.factor(at, scores)
 
 
 class FadedBias(Fade):
-    """The `bias` callable: the logarithm of the factor."""
+    """The `bias` callable of on="log"."""
+
+    kernel = "log_faded"
 
     def forward(self, q, k, at):
         return self.factor(at, q).log()
@@ -205,8 +243,9 @@ def exposb(
         raise ValueError(f"floor={floor} must be at most 1")
     lanes = lane_factors(head_dim, per_pair) if band else None
     places = {"rotate": GainedRotary(ladder(head_dim, base), num_heads, boost, gain, lanes)}
-    if decay and on == "log":
-        places["bias"] = FadedBias(num_heads, rate, floor, on, learn_rate)
-    elif decay:
-        places["weigh"] = FadedWeights(num_heads, rate, floor, on, learn_rate)
+    if decay:
+        place, form = {
+            "logits": ("weigh", FadedLogits), "weights": ("weigh", FadedWeights), "log": ("bias", FadedBias)
+        }[on]  # fmt: skip
+        places[place] = form(num_heads, rate, floor, learn_rate)
     return Encoding(**places)

@@ -7,10 +7,12 @@ from typing import NamedTuple
 from .alibi import alibi
 from .encoding import Encoding
 from .errors import nearest
+from .exposb import exposb
 from .fire import fire
 from .kerple import kerple
 from .learned import learned
 from .rope import rope
+from .rse import rse
 from .shaw import shaw
 from .sinusoidal import sinusoidal
 from .stickbreaking import stickbreaking
@@ -74,6 +76,8 @@ METHODS = {
         lab="stickbreaking",
         both_ways={"order": "first"},
     ),
+    "exposb": Method(exposb, "ExpoSB", ("rotate", "weigh"), page="exposb", lab="exposb"),
+    "rse": Method(rse, "RSE", ("rotate", "bias", "weigh"), page="rse", lab="rse"),
 }
 
 

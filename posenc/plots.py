@@ -44,7 +44,7 @@ def plot_loss(losses, steps=None, title=""):
 STYLES = {
     "nope": ("0.35", "o"), "sinusoidal": ("C0", "s"), "rope": ("C1", "^"), "alibi": ("C2", "D"),
     "stickbreaking": ("C4", "v"), "learned": ("C9", "P"), "shaw": ("C3", "<"), "transformer_xl": ("C5", ">"),
-    "t5": ("C6", "X"), "kerple": ("C8", "p"), "fire": ("C7", "h"),
+    "t5": ("C6", "X"), "kerple": ("C8", "p"), "fire": ("C7", "h"), "exposb": ("#b8860b", "*"), "rse": ("#006400", "d"),
 }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from torch.nn.functional import softplus
 from .alibi import bias
 from .attention import accumulation_dtype
 from .encoding import Encoding, compose
-from .errors import check_choice, check_int, check_number
+from .errors import check_bool, check_choice, check_int, check_number
 from .rope import rope
 from .stickbreaking import ORDERS, stickbreaking
 
@@ -30,7 +30,7 @@ class Penalty(nn.Module):
 
     def kernel_inputs(self, q):
         """What the twin reads besides q and k: a [H], lambda for each head."""
-        return {"a": self.rate.to(torch.float32).expand(q.shape[1])}
+        return {"a": self.rate.to(torch.float32).repeat(q.shape[1])}
 
     def forward(self, q, k, at):
         rates = self.rate.to(accumulation_dtype(q)).expand(q.shape[1])
@@ -48,7 +48,10 @@ def penalty(rate=0.01):
     return Encoding(bias=Penalty(float(rate)))
 
 
-def rse(head_dim, base=10000.0, *, rate=0.01, order="first"):
+distance_penalty = penalty  # `rse` has an argument called penalty
+
+
+def rse(head_dim, base=10000.0, *, rate=0.01, order="first", rotation=True, penalty=True, stick=True):
     r"""Rotary stick-breaking encoding, an `Encoding` at the places `rotate`, `bias` and `weigh`.
 
     compose(rope(head_dim, base), penalty(rate), stickbreaking(order=order, attend_current=True))
@@ -58,9 +61,17 @@ def rse(head_dim, base=10000.0, *, rate=0.01, order="first"):
         rate: lambda at the start, per token. The report gives no value.
         order: "first" breaks the stick from key 0 on (the report), "recent" from the last key back, which needs a
             causal mask.
+        rotation, penalty, stick: False leaves a part out, to see what it does; without the stick it is a softmax.
     Errors: TypeError, ValueError naming the argument.
     Source: a report, section 6; no paper. Chapter: RSE.
     """
     check_int("head_dim", head_dim, minimum=2, even=True)
     check_choice("order", order, ORDERS)
-    return compose(rope(head_dim, base), penalty(rate), stickbreaking(order=order, attend_current=True))
+    for name, value in (("rotation", rotation), ("penalty", penalty), ("stick", stick)):
+        check_bool(name, value)
+    parts = (
+        (rotation, rope(head_dim, base)),
+        (penalty, distance_penalty(rate)),
+        (stick, stickbreaking(order=order, attend_current=True)),
+    )
+    return compose(*(part for wanted, part in parts if wanted))

@@ -17,6 +17,8 @@ REQUIRED = {
     "t5": {"num_heads": HEADS},
     "kerple": {"num_heads": HEADS},
     "fire": {"num_heads": HEADS},
+    "exposb": {"head_dim": HEAD_DIM, "num_heads": HEADS},
+    "rse": {"head_dim": HEAD_DIM},
 }
 
 VARIANTS = {
@@ -40,6 +42,10 @@ VARIANTS = {
     "stickbreaking-remainder": ("stickbreaking", {"remainder": "current"}),
     "stickbreaking-first": ("stickbreaking", {"order": "first"}),
     "stickbreaking-first-both": ("stickbreaking", {"order": "first", "attend_current": True, "remainder": "current"}),
+    "exposb-log": ("exposb", {"on": "log", "per_pair": True, "learn_rate": True}),
+    "exposb-weights": ("exposb", {"on": "weights", "gain": False}),
+    "rse-recent": ("rse", {"order": "recent", "rate": 0.2}),
+    "rse-softmax": ("rse", {"stick": False}),
 }
 
 NAMES = [*posenc.METHODS, *VARIANTS, "rope+alibi", "rope+stickbreaking", "rope+shaw-values", "t5+stickbreaking"]

@@ -48,6 +48,8 @@ def why_not(encoding, return_weights, device, dtype, head_dim, positions=()):
         function = getattr(encoding, place)
         if function is not None and not hasattr(function, "kernel"):
             return f"the encoding's {place!r} has no kernel"
+    if encoding.weigh is not None and encoding.bias is not None and encoding.weigh.kernel != "stickbreaking":
+        return "the softmax kernel takes one variant, the encoding has one at 'bias' and one at 'weigh'"
     if encoding.weigh is not None and getattr(encoding.bias, "kernel", None) == "table":
         return "the stick-breaking kernel reads no table of biases; the softmax kernel does"
     if encoding.rotate is not None and encoding.rotate.inv_freq.requires_grad:
@@ -72,13 +74,19 @@ def attend(q, k, v, encoding, pos_q, pos_k, causal, mask, scale):
     if encoding.rotate is not None:
         turn = encoding.rotate
         q, k = rotary.rotate(q, k, pos_q, pos_k, turn.inv_freq, turn.layout, turn.attention_factor)
+        if hasattr(turn, "factors"):  # ExpoSB's gain and band, numbers of each query head: a product, left to PyTorch
+            groups = q.shape[1] // k.shape[1]
+            k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
+            q, k = ((x * turn.factors(x, at)).to(x.dtype) for x, at in ((q, pos_q), (k, pos_k)))
     options = dict(pos_q=pos_q, pos_k=pos_k, causal=causal, mask=mask, scale=scale)
-    if encoding.bias is not None:
-        options |= dict(variant=encoding.bias.kernel, **encoding.bias.kernel_inputs(q))
-    if encoding.weigh is None:
+    weigh = encoding.weigh
+    stick = weigh is not None and weigh.kernel == "stickbreaking"
+    variant = encoding.bias if stick or weigh is None else weigh  # what scores get, at whichever place it stands
+    if variant is not None:
+        options |= dict(variant=variant.kernel, **variant.kernel_inputs(q))
+    if not stick:
         return softmax.attend(q, k, v, **options)
 
-    weigh = encoding.weigh
     options |= dict(order=weigh.order, attend_current=weigh.attend_current)
     out, remainder = stickbreaking.attend(q, k, v, **options)
     if weigh.remainder == "current" and k.shape[2]:  # what is left of the stick goes to the query's own value

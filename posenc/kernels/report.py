@@ -68,16 +68,18 @@ def rotary(q, k, v, positions, tile, variant):
 def softmax(q, k, v, positions, tile, variant):
     from .softmax import attend
 
-    linear, turned, table = "linear" in variant, "turned" in variant, variant == "table"
-    given = dict(variant="linear" if linear else "table" if table else "plain", tile=tile)
+    linear, turned, table, faded = "linear" in variant, "turned" in variant, variant == "table", "faded" in variant
+    given = dict(variant="linear" if linear else variant if table or faded else "plain", tile=tile)
     if variant == "masked":
         given |= dict(mask=torch.ones(1, 1, 1, k.shape[2], dtype=torch.bool))
-    if linear or turned or table:
+    if linear or turned or table or faded:
         given |= dict(pos_q=positions, pos_k=positions)
     if table:
         given |= dict(table=torch.ones(HEADS, 2 * LENGTH, requires_grad=True), first=-LENGTH)
-    if linear:
+    if linear or faded:
         given |= dict(a=torch.ones(HEADS, requires_grad=True))
+    if faded:
+        given |= dict(x=torch.ones(q.shape[:3]))
     if turned:
         given |= dict(inv_freq=torch.ones(q.shape[3] // 2))
     out = attend(q, k, v, scale=0.125, **given)
@@ -99,14 +101,14 @@ def stickbreaking(q, k, v, positions, tile, variant):
 
 CASES = {
     rotary: ("interleaved", "half"),
-    softmax: ("plain", "linear", "table", "masked", "turned inside", "linear, turned inside"),
+    softmax: ("plain", "linear", "table", "faded", "log_faded", "masked", "turned inside", "linear, turned inside"),
     stickbreaking: ("plain", "linear", "masked"),
 }
 
 
 def in_half_only(variant):
     """Whether a variant is compiled in float16 only, to keep the whole short: it adds little to another one."""
-    return variant in ("table", "masked", "linear, turned inside")
+    return variant in ("table", "faded", "log_faded", "masked", "linear, turned inside")
 
 
 def jobs():

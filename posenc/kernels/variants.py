@@ -72,9 +72,34 @@ def table_grad(d, s, delta, a, x, y):
     return d, d, d, d
 
 
+@triton.jit
+def faded_score(s, delta, a, x, y):
+    return s * (x + (1 - x) * tl.exp(-a * tl.abs(delta)))
+
+
+@triton.jit
+def faded_grad(d, s, delta, a, x, y):
+    e = tl.exp(-a * tl.abs(delta))
+    return d * (x + (1 - x) * e), -d * s * (1 - x) * tl.abs(delta) * e, d * s * (1 - e), d
+
+
+@triton.jit
+def log_faded_score(s, delta, a, x, y):
+    return s + tl.log(x + (1 - x) * tl.exp(-a * tl.abs(delta)))
+
+
+@triton.jit
+def log_faded_grad(d, s, delta, a, x, y):
+    e = tl.exp(-a * tl.abs(delta))
+    share = d / (x + (1 - x) * e)
+    return d, -share * (1 - x) * tl.abs(delta) * e, share * (1 - e), d
+
+
 VARIANTS = {
     "plain": Variant(plain_score, plain_grad),
     "linear": Variant(linear_score, linear_grad, ("delta", "head")),  # ALiBi: a is the slope
     "symmetric": Variant(symmetric_score, symmetric_grad, ("delta", "head")),  # the same with |distance|
     "table": Variant(table_score, table_grad, ("table",)),  # T5: a is a bias for each offset; softmax only
+    "faded": Variant(faded_score, faded_grad, ("delta", "head", "query")),  # ExpoSB: a is the rate, x the floor
+    "log_faded": Variant(log_faded_score, log_faded_grad, ("delta", "head", "query")),  # its logarithm, added
 }
