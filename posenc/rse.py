@@ -25,8 +25,8 @@ class Penalty(nn.Module):
 
     @property
     def rate(self):
-        """lambda, at least 0, per token."""
-        return softplus(self.raw)
+        """lambda, at least 0, per token; float32 also where `model.half()` has rounded what is trained."""
+        return softplus(self.raw.to(accumulation_dtype(self.raw)))
 
     def kernel_inputs(self, q):
         """What the twin reads besides q and k: a [H], lambda for each head."""
@@ -40,9 +40,11 @@ class Penalty(nn.Module):
 def penalty(rate=0.01):
     r"""A learned penalty on distance, -lambda |i - j|, an `Encoding` at the place `bias`.
 
-    rate: lambda at the start, greater than 0, per token; softplus keeps it so.
+    Arguments:
+        rate: lambda at the start, greater than 0, per token, one for all heads. Trained is raw with lambda =
+            softplus(raw), so no step makes it negative; the gradient on raw is that on lambda times 1 - exp(-lambda).
     Errors: TypeError, ValueError naming the argument.
-    Source: a report, section 6.3. Chapter: RSE.
+    Source: a report, section 6.3; no paper. Chapter: RSE.
     """
     check_number("rate", rate, above=0)
     return Encoding(bias=Penalty(float(rate)))
@@ -57,8 +59,9 @@ def rse(head_dim, base=10000.0, *, rate=0.01, order="first", rotation=True, pena
     compose(rope(head_dim, base), penalty(rate), stickbreaking(order=order, attend_current=True))
 
     Arguments:
-        head_dim: D, even. base: of the rotation.
-        rate: lambda at the start, per token. The report gives no value.
+        head_dim: D, even.
+        base: of the rotation.
+        rate: lambda at the start, greater than 0, per token. The report gives no value.
         order: "first" breaks the stick from key 0 on (the report), "recent" from the last key back, which needs a
             causal mask.
         rotation, penalty, stick: False leaves a part out, to see what it does; without the stick it is a softmax.

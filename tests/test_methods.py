@@ -7,8 +7,10 @@ from cases import DIM, HEAD_DIM, HEADS, NAMES, Block, causal_modes, encoding, to
 import posenc
 
 # Measured below, so that a table of methods never takes it from a paper: moving all positions changes these alone.
-# FIRE divides by the query's position beyond its threshold; Shaw's table meets queries that RoPE has turned by theirs.
-ABSOLUTE = {name for name in NAMES if name.startswith(("sinusoidal", "learned"))} | {"fire-near", "rope+shaw-values"}
+# FIRE divides by the query's position beyond its threshold; Shaw's table meets queries that RoPE has turned by theirs;
+# ExpoSB's gain falls with the position, and its band weighs the two lanes of a pair differently.
+ABSOLUTE = {name for name in NAMES if name.startswith(("sinusoidal", "learned", "exposb"))}
+ABSOLUTE |= {"fire-near", "rope+shaw-values"}
 
 each = pytest.mark.parametrize("name", NAMES)
 each_mode = pytest.mark.parametrize("name, causal", [(name, causal) for name in NAMES for causal in causal_modes(name)])
@@ -97,7 +99,7 @@ def test_packed_sequences_stay_apart(name, causal):
 def test_shifting_all_positions(name, causal):
     block, x, positions = Block(name, causal), tokens(2, 9), torch.arange(9)
     difference = (block(x, positions + 40) - block(x, positions)).abs().max()
-    assert (difference > 1e-3) if name in ABSOLUTE else (difference < 1e-12)
+    assert (difference > 1e-4) if name in ABSOLUTE else (difference < 1e-12)
 
 
 @each
