@@ -1,0 +1,533 @@
+"""ExpoSB against the formulas of the report that defines it, section 5, in loops; what holds and what fails."""
+
+import inspect
+import itertools
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from loops import attend, close, dot, inputs
+
+import posenc
+from posenc import exposb as module
+from posenc.exposb import band, exposb, fade, gain, hazard
+from posenc.stickbreaking import weigh
+
+quick = settings(max_examples=60, derandomize=True, deadline=None)
+T, V = TypeError, ValueError
+SWITCHES = {
+    "none": dict(gain=False, band=False, decay=False),
+    "gain": dict(gain=True, band=False, decay=False),
+    "band": dict(gain=False, band=True, decay=False),
+    "decay": dict(gain=False, band=False, decay=True),
+    "all": {},
+}
+
+
+# The report's formulas, one number at a time
+
+
+def report_vector(x, m, alpha, w, mechanisms, per_pair, base=10000.0):
+    """Mechanisms 1 and 2: cos and sin times the gain, then each lane times its factor and the head's weight."""
+    D = len(x)
+    boost = 1 + 0.2 * math.exp(-alpha * m) if "gain" in mechanisms else 1.0
+    y = [0.0] * D
+    for i in range(D // 2):
+        angle = m * base ** (-2 * i / D)
+        cos, sin = math.cos(angle) * boost, math.sin(angle) * boost
+        y[2 * i] = x[2 * i] * cos - x[2 * i + 1] * sin
+        y[2 * i + 1] = x[2 * i + 1] * cos + x[2 * i] * sin
+    if "band" in mechanisms:
+        for d in range(D):
+            lane = 2 * (d // 2) + 0.5 if per_pair else d
+            G = math.exp(-((lane - D / 4) ** 2) / (2 * (D / 8) ** 2))
+            y[d] *= w * (0.8 + 0.4 * G)
+    return y
+
+
+def report_fade(distance, rate=0.005, floor=0.7):
+    return floor + (1 - floor) * math.exp(-rate * abs(distance))
+
+
+def report(alphas, ws, mechanisms, on="logits", per_pair=False, place=lambda t: t, rate=0.005, floor=0.7):
+    """logit(h, i, j, q_i, k_j) and what happens to a row of weights; `place` gives the position of an index."""
+
+    def logit(h, i, j, q_i, k_j):
+        q_turned = report_vector(q_i, place(i), alphas[h], ws[h], mechanisms, per_pair)
+        k_turned = report_vector(k_j, place(j), alphas[h], ws[h], mechanisms, per_pair)
+        score = dot(q_turned, k_turned) / math.sqrt(len(q_i))
+        f = report_fade(place(i) - place(j), rate, floor)
+        if "decay" in mechanisms and on == "logits":
+            score *= f
+        if "decay" in mechanisms and on == "log":
+            score += math.log(f)
+        return score
+
+    return logit
+
+
+ALPHAS, WEIGHTS = [0.001, 0.02], [1.0, 1.3]
+
+
+def made(mechanisms, **options):
+    """The encoding with these mechanisms, float64, its learned numbers at ALPHAS and WEIGHTS."""
+    switches = {name: name in mechanisms for name in ("gain", "band", "decay")}
+    encoding = exposb(4, 2, **switches, **options).double()
+    if "gain" in mechanisms:
+        encoding.rotate.decay_rates.data = torch.tensor(ALPHAS, dtype=torch.float64)
+    if "band" in mechanisms:
+        encoding.rotate.band_weights.data = torch.tensor(WEIGHTS, dtype=torch.float64)
+    return encoding
+
+
+MECHANISMS = [c for n in range(4) for c in itertools.combinations(("gain", "band", "decay"), n)]
+
+
+@pytest.mark.parametrize("mechanisms", MECHANISMS, ids=lambda m: "+".join(m) or "none")
+@pytest.mark.parametrize("queries, keys, causal", [(5, 5, True), (2, 6, True), (4, 4, False)], ids=str)
+def test_attention_equals_the_report(mechanisms, queries, keys, causal):
+    q, k, v = inputs(queries=queries, keys=keys)
+    out, weights = posenc.attention(q, k, v, made(mechanisms), causal=causal, return_weights=True)
+    expected_out, expected = attend(q, k, v, report(ALPHAS, WEIGHTS, mechanisms), causal=causal)
+    close(weights, expected)
+    close(out, expected_out)
+
+
+@pytest.mark.parametrize("per_pair", [False, True])
+@pytest.mark.parametrize("on", ["logits", "log"])
+def test_options_equal_the_report_at_any_positions(on, per_pair):
+    q, k, v = inputs(queries=4)
+    positions = [3.5, 40, 41, 700]
+    encoding = made(("gain", "band", "decay"), on=on, per_pair=per_pair, rate=0.02, floor=0.4)
+    _, weights = posenc.attention(q, k, v, encoding, pos_q=torch.tensor(positions), return_weights=True)
+    logit = report(
+        ALPHAS, WEIGHTS, ("gain", "band", "decay"), on, per_pair, positions.__getitem__, rate=0.02, floor=0.4
+    )
+    close(weights, attend(q, k, v, logit)[1])
+
+
+def test_all_off_is_rope_bit_for_bit():
+    off = exposb(8, 2, **SWITCHES["none"])
+    assert off.places == ("rotate",) and not list(off.parameters())
+    for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16):
+        q, k, v = inputs(queries=9, dim=8, dtype=dtype)
+        ours = posenc.attention(q, k, v, off, impl="torch")
+        assert torch.equal(ours, posenc.attention(q, k, v, posenc.make("rope", head_dim=8), impl="torch"))
+
+
+# The numbers that the report gives, and those that it gives wrongly
+
+
+def test_gain_is_a_fifth_at_the_start_and_far_from_gone_at_a_thousand():
+    at = gain(torch.tensor([0.0, 1000.0, 3000.0], dtype=torch.float64))
+    assert at[0] == 1.2
+    assert round(at[1].item(), 3) == 1.074, "the report: back to baseline by about 1000"
+    assert at[2] < 1.01
+
+
+def test_fade_at_the_distances_of_the_report():
+    f = fade(torch.tensor([0, 1, 5, 10, 50, 100, 500, 1000], dtype=torch.float64))
+    expected = [1.0, 0.9985, 0.9926, 0.9854, 0.9336, 0.8820, 0.7246, 0.7020]
+    assert [round(x, 4) for x in f.tolist()] == expected
+    assert f[1] < 1, "the report: neighbors keep all"
+
+
+def test_band_peaks_at_a_quarter_of_the_lanes():
+    lanes = band(64)
+    assert lanes.argmax() == 16 and abs(lanes[16] - 1.2) < 1e-15
+    assert 0.8 <= lanes.min() and lanes.max() < 1.2 + 1e-12
+    assert round(lanes[63].item(), 6) == 0.8 and round(lanes[0].item(), 3) == 0.854
+    pairs = band(64, per_pair=True).view(32, 2)
+    assert torch.equal(pairs[:, 0], pairs[:, 1])
+    inside = torch.stack((band(64)[0::2], band(64)[1::2]))
+    assert (pairs[:, 0] >= inside.amin(0) - 1e-3).all() and (pairs[:, 0] <= inside.amax(0) + 1e-3).all()
+
+
+# What keeps scores relative
+
+
+def scores(encoding, q, k, at_q, at_k):
+    """q.k after `rotate`, with the query at each of at_q and the key at each of at_k."""
+    at = posenc.At(torch.as_tensor(at_q)[None], torch.as_tensor(at_k)[None], None)
+    turned_q, turned_k = encoding.rotate(q.expand(1, 1, len(at_q), -1), k.expand(1, 1, len(at_k), -1), at)
+    return (turned_q * turned_k).sum(-1)[0, 0]
+
+
+def spread(dim=64, offset=3, seed=0, **options):
+    """By how much the score of one offset varies over positions, against |q||k|."""
+    generator = torch.Generator().manual_seed(seed)
+    q, k = torch.randn(2, 1, 1, 1, dim, dtype=torch.float64, generator=generator)
+    at = torch.arange(0, 4000, 7)
+    s = scores(exposb(dim, 1, **options).double(), q, k, at + offset, at)
+    return ((s.max() - s.min()) / (q.norm() * k.norm())).item()
+
+
+def test_gain_and_lanes_break_relativity_and_the_rest_keeps_it():
+    off = dict(gain=False, band=False, decay=False)
+    assert spread(**off) < 1e-12
+    assert spread(**{**off, "band": True}, per_pair=True) < 1e-12
+    assert 0.001 < spread(**{**off, "band": True}) < 0.02
+    assert spread(**{**off, "gain": True}) > 0.01
+    for on in module.FORMS:  # the fade reads the distance alone
+        q, k, v = inputs(queries=9, dim=8)
+        encoding = exposb(8, 2, gain=False, per_pair=True, on=on).double()
+        at = torch.arange(9)
+        close(posenc.attention(q, k, v, encoding, pos_q=at), posenc.attention(q, k, v, encoding, pos_q=at + 5000), 1e-9)
+
+
+@pytest.mark.parametrize("m", [0, 10, 300, 3000])
+def test_gain_multiplies_the_score_by_both_gains(m):
+    q, k = torch.randn(2, 1, 1, 1, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    only_gain = exposb(8, 1, **SWITCHES["gain"]).double()
+    plain = scores(exposb(8, 1, **SWITCHES["none"]), q, k, [m + 5], [m])
+    factor = (1 + 0.2 * math.exp(-0.001 * (m + 5))) * (1 + 0.2 * math.exp(-0.001 * m))
+    close(scores(only_gain, q, k, [m + 5], [m]), factor * plain, 1e-7)  # the rate is a float32 parameter
+
+
+def test_lanes_add_a_term_that_turns_with_the_sum_of_the_positions():
+    """score = sum over pairs of a q.R(n-m)k + e q.Z R(m+n) k, with Z = diag(1, -1)."""
+    dim, m, n = 8, 37, 12
+    q, k = torch.randn(2, dim, dtype=torch.float64, generator=torch.Generator().manual_seed(1)).tolist()
+    c = band(dim).tolist()
+    expected = 0.0
+    for i in range(dim // 2):
+        w = 10000.0 ** (-2 * i / dim)
+        even, odd = c[2 * i] ** 2, c[2 * i + 1] ** 2
+        (qa, qb), (ka, kb) = q[2 * i : 2 * i + 2], k[2 * i : 2 * i + 2]
+        turn, sum_turn = (n - m) * w, (n + m) * w
+        relative = qa * (ka * math.cos(turn) - kb * math.sin(turn)) + qb * (ka * math.sin(turn) + kb * math.cos(turn))
+        mirrored = qa * (ka * math.cos(sum_turn) - kb * math.sin(sum_turn)) - qb * (
+            ka * math.sin(sum_turn) + kb * math.cos(sum_turn)
+        )
+        expected += (even + odd) / 2 * relative + (even - odd) / 2 * mirrored
+    only_band = exposb(dim, 1, **SWITCHES["band"]).double()
+    actual = scores(only_band, torch.tensor(q, dtype=torch.float64), torch.tensor(k, dtype=torch.float64), [m], [n])
+    close(actual, torch.tensor([expected], dtype=torch.float64))
+
+
+def test_the_filter_per_pair_is_a_scaling_of_the_projections():
+    """It commutes with the turn: scaling q and k before `rotate` gives the same, so no new function is reached."""
+    q, k, v = inputs(queries=6, dim=8)
+    c = band(8, per_pair=True)
+    rope = posenc.make("rope", head_dim=8)
+    filtered = exposb(8, 2, gain=False, decay=False, per_pair=True).double()
+    close(posenc.attention(q, k, v, filtered), posenc.attention(q * c, k * c, v, rope))
+    by_lane = exposb(8, 2, gain=False, decay=False).double()
+    before = posenc.attention(q * band(8), k * band(8), v, rope)
+    assert (posenc.attention(q, k, v, by_lane) - before).abs().max() > 1e-3
+
+
+def test_gain_is_a_temperature_and_no_position():
+    """It commutes with the turn too: early queries and keys are longer, their angles are RoPE's."""
+    q, k, v = inputs(queries=6, dim=8)
+    g = gain(torch.arange(6.0, dtype=torch.float64), float(torch.tensor(0.001)))[:, None]
+    close(
+        posenc.attention(q, k, v, exposb(8, 2, **SWITCHES["gain"]).double()),
+        posenc.attention(q * g, k * g, v, posenc.make("rope", head_dim=8)),
+    )
+
+
+# The three forms of the fade
+
+
+def only_fade(on, **options):
+    return exposb(8, 2, gain=False, band=False, on=on, **options)
+
+
+def test_on_log_is_the_softmax_of_scores_plus_log_f():
+    q, k, v = inputs(queries=7, dim=8)
+    _, weights = posenc.attention(q, k, v, only_fade("log"), return_weights=True)
+    _, plain = posenc.attention(q, k, v, posenc.make("rope", head_dim=8), return_weights=True)
+    f = fade(torch.arange(7.0, dtype=torch.float64)[:, None] - torch.arange(7.0))
+    close(weights, plain * f / (plain * f).sum(-1, keepdim=True))
+    _, unnormalized = posenc.attention(q, k, v, only_fade("weights"), return_weights=True)
+    close(unnormalized, plain * f)
+
+
+def test_rows_on_weights_sum_to_less_than_one_and_the_others_to_one():
+    q, k, v = inputs(queries=7, dim=8)
+    for on in module.FORMS:
+        _, weights = posenc.attention(q, k, v, only_fade(on, rate=0.1), return_weights=True)
+        total = weights.sum(-1)
+        if on == "weights":
+            assert (total[..., 1:] < 1).all() and (total > 0.7).all()
+            close(total[..., 0], torch.ones(2, 2, dtype=torch.float64))
+        else:
+            close(total, torch.ones(2, 2, 7, dtype=torch.float64))
+
+
+def test_on_logits_raises_a_far_key_whose_logit_is_negative_and_the_repaired_form_lowers_it():
+    key_logits = torch.tensor([-4.0, -4.0, -4.0, -4.0], dtype=torch.float64)
+    far = {}
+    for on in module.FORMS:
+        form = {"logits": module.FadedLogits, "weights": module.FadedWeights, "log": module.FadedBias}[on]
+        part = form(1, 0.05, 0.7, False)
+        at = posenc.At(torch.tensor([[60]]), torch.tensor([[0, 20, 40, 60]]), torch.ones(1, 1, 1, 4, dtype=torch.bool))
+        z = key_logits.view(1, 1, 1, 4)
+        weights = (z + part(z, z, at)).softmax(-1) if on == "log" else part(z, at)
+        far[on] = weights[0, 0, 0].tolist()
+    assert far["logits"][0] > 0.25 > far["logits"][-1], "equal logits of -4: the farthest key wins"
+    for on in ("weights", "log"):
+        assert far[on][0] < far[on][1] < far[on][2] < far[on][3]
+
+
+def test_on_logits_the_sign_of_a_common_offset_decides_who_gains():
+    """Softmax does not see a constant added to a row; the product does."""
+    distance = torch.tensor([300.0, 100.0, 10.0, 0.0], dtype=torch.float64)
+    f = fade(distance)
+    for offset, sign in ((3.0, 1), (-3.0, -1)):
+        weights = (f * offset).softmax(-1)
+        assert (sign * weights.diff() > 0).all()
+    close((f * 0.0).softmax(-1), torch.full((4,), 0.25, dtype=torch.float64))
+
+
+def test_log_form_without_a_floor_is_alibi():
+    distance = torch.arange(50.0, dtype=torch.float64)
+    close(fade(distance, 0.25, 0).log(), -0.25 * distance)
+
+
+# What is learned
+
+
+@pytest.mark.parametrize("on", module.FORMS)
+def test_every_learned_number_gets_a_gradient_and_matters(on):
+    q, k, v = inputs(batch=1, queries=5)
+    encoding = exposb(4, 2, on=on, learn_rate=True, rate=0.1).double()
+    named = dict(encoding.named_parameters())
+    place = "bias" if on == "log" else "weigh"
+    assert set(named) == {"rotate.decay_rates", "rotate.band_weights", f"{place}.raw"}
+    assert all(p.shape == (2,) for p in named.values())
+    close(named["rotate.decay_rates"].detach(), torch.full((2,), 0.001, dtype=torch.float64), 1e-9)
+    assert (named["rotate.band_weights"] == 1).all()
+    close(getattr(encoding, place).rates(q).detach(), torch.full((2,), 0.1, dtype=torch.float64), 1e-7)
+
+    def run(*values):
+        return torch.func.functional_call(
+            Attend(encoding), {f"encoding.{name}": value for name, value in zip(named, values)}, (q, k, v)
+        )
+
+    values = [p.detach().clone().requires_grad_() for p in named.values()]
+    assert torch.autograd.gradcheck(run, values)
+    out = run(*values)
+    for i, name in enumerate(named):
+        (grad,) = torch.autograd.grad(out.square().sum(), values[i], retain_graph=True)
+        assert (grad.abs() > 1e-9).all(), name
+        moved = [x.detach() * 1.5 if n == i else x.detach() for n, x in enumerate(values)]
+        assert (run(*moved) - out).abs().max() > 1e-6, name
+
+
+class Attend(torch.nn.Module):
+    def __init__(self, encoding):
+        super().__init__()
+        self.encoding = encoding
+
+    def forward(self, q, k, v):
+        return posenc.attention(q, k, v, self.encoding)
+
+
+def test_parameters_are_those_of_the_switches():
+    count = {name: sum(p.numel() for p in exposb(64, 6, **switch).parameters()) for name, switch in SWITCHES.items()}
+    assert count == {"none": 0, "gain": 6, "band": 6, "decay": 0, "all": 12}
+
+
+@pytest.mark.parametrize("on", module.FORMS)
+def test_gradient_of_the_rate_is_the_one_derived(on):
+    """z' = z f: drate = -sum of d z (1 - floor) |distance| exp(-rate |distance|)."""
+    z, d = torch.randn(2, 6, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    distance = torch.arange(6.0, dtype=torch.float64)[:, None] - torch.arange(6.0)
+    rate = torch.tensor(0.3, dtype=torch.float64, requires_grad=True)
+    f = fade(distance, rate)
+    slope = -0.3 * distance.abs() * torch.exp(-rate * distance.abs())  # df/drate
+    made, expected = {
+        "logits": (z * f, d * z * slope),
+        "weights": (z.softmax(-1) * f, d * z.softmax(-1) * slope),
+        "log": (z + f.log(), d * slope / f),
+    }[on]
+    (grad,) = torch.autograd.grad((made * d).sum(), rate)
+    close(grad, expected.sum().detach())
+
+
+@pytest.mark.parametrize("on", module.FORMS)
+def test_gradcheck(on):
+    encoding = exposb(4, 2, on=on, learn_rate=True).double()
+    q, k, v = (x.requires_grad_() for x in inputs(batch=1, queries=3, keys=4))
+    assert torch.autograd.gradcheck(lambda q, k, v: posenc.attention(q, k, v, encoding), (q, k, v))
+
+
+@pytest.mark.parametrize("switch", ["gain", "band", "decay"])
+def test_another_number_of_heads_is_refused(switch):
+    q, k, v = inputs(heads=4, dim=8)
+    with pytest.raises(ValueError, match="num_heads=2.*4 heads"):
+        posenc.attention(q, k, v, exposb(8, 2, **SWITCHES[switch]))
+
+
+# What the name promises
+
+
+def walk(row, rate):
+    """Walk back from the last key: stop at a key with probability 1 - e^-(softplus(z) + rate)."""
+    pieces, alive = [0.0] * len(row), 1.0
+    for j in reversed(range(len(row))):
+        if row[j] is not None:
+            stay = math.exp(-rate) / (1 + math.exp(row[j]))
+            pieces[j], alive = alive * (1 - stay), alive * stay
+    return pieces
+
+
+def everywhere(z):
+    return torch.ones_like(z, dtype=torch.bool)
+
+
+def test_hazard_without_a_rate_is_stick_breaking():
+    z = 5 * torch.randn(3, 2, 9, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    for visible in (torch.ones(9, 9, dtype=torch.bool).tril(-1), torch.ones(9, 9, dtype=torch.bool).tril()):
+        close(hazard(z, visible), weigh(z, visible))
+    assert torch.equal(hazard(z, visible), hazard(z, visible, rate=0.0))
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.01, 2.0])
+def test_attention_with_hazards_equals_the_walk(rate):
+    q, k, v = inputs(queries=6)
+    encoding = posenc.Encoding(weigh=lambda scores, at: hazard(scores, at.visible, rate))
+    out, weights = posenc.attention(q, k, v, encoding, return_weights=True)
+    no_turn = lambda h, i, j, q_i, k_j: dot(q_i, k_j) / 2  # noqa: E731
+    expected_out, expected = attend(q, k, v, no_turn, lambda row: walk(row, rate))
+    close(weights, expected)
+    close(out, expected_out)
+
+
+def test_hazard_without_matches_is_alibis_window():
+    z = torch.full((1, 40), -80.0, dtype=torch.float64)
+    rate, distance = 0.2, torch.arange(39.0, -1, -1, dtype=torch.float64)
+    close(hazard(z, everywhere(z), rate)[0], (1 - math.exp(-rate)) * torch.exp(-rate * distance))
+
+
+def test_hazard_rate_makes_far_keys_unreachable_and_rows_fuller():
+    z = torch.randn(4, 30, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) - 2
+    totals = [hazard(z, everywhere(z), rate).sum(-1) for rate in (0.0, 0.1, 1.0)]
+    assert (totals[0] < totals[1]).all() and (totals[1] < totals[2]).all() and (totals[2] <= 1).all()
+    assert (hazard(z, everywhere(z), 1.0)[:, 0] < hazard(z, everywhere(z))[:, 0]).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+@pytest.mark.parametrize("rate", [0.0, 1e-30, 0.1, 100.0])
+def test_extreme_logits_stay_finite_with_their_gradients(dtype, rate):
+    z = torch.tensor([[1e4, -1e4, 80.0, -80.0, 0.0], [-1e4] * 5, [1e4] * 5], dtype=dtype, requires_grad=True)
+    weights = hazard(z, everywhere(z), rate)
+    assert weights.isfinite().all() and (weights >= 0).all() and (weights.sum(-1) <= 1 + 1e-6).all()
+    assert weights[2, -1] == 1 and (weights[2, :-1] == 0).all()
+    (grad,) = torch.autograd.grad(weights.square().sum(), z)
+    assert grad.isfinite().all()
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+def test_gradcheck_of_hazard(rate):
+    z = torch.randn(2, 4, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    visible = torch.ones(4, 5, dtype=torch.bool).tril(1)
+    visible[2, 1] = False
+    assert torch.autograd.gradcheck(lambda z: hazard(z, visible, rate), z)
+
+
+@quick
+@given(
+    row=st.lists(st.floats(-40, 40, allow_nan=False, width=32), min_size=1, max_size=12),
+    rate=st.floats(0, 3, allow_nan=False, width=32),
+)
+def test_any_hazards_are_a_walk(row, rate):
+    z = torch.tensor([row], dtype=torch.float64)
+    weights = hazard(z, everywhere(z), rate)
+    close(weights[0], torch.tensor(walk(row, rate), dtype=torch.float64))
+    total = -math.expm1(-sum(rate + max(x, 0) + math.log1p(math.exp(-abs(x))) for x in row))
+    assert abs(weights.sum().item() - total) < 1e-12 and weights.sum() <= 1 + 1e-12
+
+
+# Any input
+
+
+@quick
+@given(
+    positions=st.lists(st.floats(0, 5000, allow_nan=False, width=32), min_size=1, max_size=6),
+    rate=st.floats(0, 0.1, allow_nan=False),
+)
+def test_gain_of_any_position(positions, rate):
+    at = torch.tensor(positions, dtype=torch.float64)
+    close(gain(at, rate), torch.tensor([1 + 0.2 * math.exp(-rate * m) for m in positions], dtype=torch.float64))
+
+
+@quick
+@given(distance=st.floats(-1e5, 1e5, allow_nan=False), rate=st.floats(0, 1, allow_nan=False), floor=st.floats(0, 1))
+def test_fade_of_any_distance(distance, rate, floor):
+    f = fade(torch.tensor(distance, dtype=torch.float64), rate, floor).item()
+    assert abs(f - report_fade(distance, rate, floor)) < 1e-12 and floor - 1e-12 <= f <= 1 + 1e-12
+
+
+def test_a_rate_for_each_head():
+    at, rates = torch.arange(5.0), torch.tensor([0.1, 1.0])
+    assert gain(at, rates[:, None]).shape == (2, 5) and fade(at, rates[:, None]).shape == (2, 5)
+    assert gain(at, rates[:, None])[1].tolist() == gain(at, 1.0).tolist()
+
+
+# Bad input: id -> (call, error, words that the message must hold)
+
+z, seen, at = torch.randn(2, 4, 5), torch.ones(4, 5, dtype=torch.bool), torch.arange(5)
+BAD = {
+    "gain-positions-type": (lambda: gain(5), T, ["positions", "5"]),
+    "gain-positions-rank": (lambda: gain(torch.tensor(5)), V, ["positions", "single number"]),
+    "gain-rates-type": (lambda: gain(at, "slow"), T, ["rates='slow'", "number"]),
+    "gain-rates-range": (lambda: gain(at, -0.1), V, ["rates=-0.1", "at least 0"]),
+    "gain-rates-dtype": (lambda: gain(at, torch.ones(1, dtype=torch.long)), T, ["rates", "floating", "int64"]),
+    "gain-rates-size": (lambda: gain(at, torch.ones(3)), V, ["rates", "[3]", "[5]"]),
+    "gain-boost": (lambda: gain(at, 0.1, "big"), T, ["boost='big'"]),
+    "gain-boost-nan": (lambda: gain(at, 0.1, math.nan), V, ["boost=nan"]),
+    "band-head_dim-type": (lambda: band(8.0), T, ["head_dim=8.0"]),
+    "band-head_dim-odd": (lambda: band(7), V, ["head_dim=7", "even"]),
+    "band-per_pair": (lambda: band(8, 1), T, ["per_pair=1"]),
+    "fade-distance": (lambda: fade(3.0), T, ["distance", "3.0"]),
+    "fade-distance-bool": (lambda: fade(seen), T, ["distance", "bool"]),
+    "fade-rate-type": (lambda: fade(at, None), T, ["rate=None", "number"]),
+    "fade-rate-range": (lambda: fade(at, -1.0), V, ["rate=-1.0", "at least 0"]),
+    "fade-rate-size": (lambda: fade(at, torch.ones(2)), V, ["rate", "[2]", "[5]"]),
+    "fade-floor-type": (lambda: fade(at, 0.1, "low"), T, ["floor='low'"]),
+    "fade-floor-low": (lambda: fade(at, 0.1, -0.1), V, ["floor=-0.1", "at least 0"]),
+    "fade-floor-high": (lambda: fade(at, 0.1, 1.1), V, ["floor=1.1", "at most 1"]),
+    "hazard-scores-type": (lambda: hazard([[1.0]], seen), T, ["scores", "[..., Tq, Tk]", "list"]),
+    "hazard-scores-dtype": (lambda: hazard(z.long(), seen), T, ["scores", "floating"]),
+    "hazard-scores-rank": (lambda: hazard(z[0, 0], seen[0]), V, ["scores", "[5]"]),
+    "hazard-visible-type": (lambda: hazard(z, None), T, ["visible", "bool", "NoneType"]),
+    "hazard-visible-dtype": (lambda: hazard(z, z), T, ["visible", "bool", "float32"]),
+    "hazard-visible-size": (lambda: hazard(z, seen[:, :3]), V, ["visible", "[4, 3]", "[2, 4, 5]"]),
+    "hazard-rate-type": (lambda: hazard(z, seen, torch.tensor(1.0)), T, ["rate=", "number"]),
+    "hazard-rate-range": (lambda: hazard(z, seen, -0.5), V, ["rate=-0.5", "at least 0"]),
+    "exposb-head_dim": (lambda: exposb(7, 2), V, ["head_dim=7", "even"]),
+    "exposb-num_heads": (lambda: exposb(8, 0), V, ["num_heads=0", "at least 1"]),
+    "exposb-gain": (lambda: exposb(8, 2, gain=1.0), T, ["gain=1.0", "True or False"]),
+    "exposb-band": (lambda: exposb(8, 2, band="mid"), T, ["band='mid'"]),
+    "exposb-decay": (lambda: exposb(8, 2, decay=0.005), T, ["decay=0.005"]),
+    "exposb-on": (lambda: exposb(8, 2, on="logit"), V, ["on='logit'", "Did you mean 'logits'"]),
+    "exposb-per_pair": (lambda: exposb(8, 2, per_pair=0), T, ["per_pair=0"]),
+    "exposb-rate-type": (lambda: exposb(8, 2, rate="slow"), T, ["rate='slow'"]),
+    "exposb-rate-range": (lambda: exposb(8, 2, rate=-0.1), V, ["rate=-0.1", "at least 0"]),
+    "exposb-rate-learned": (lambda: exposb(8, 2, rate=0, learn_rate=True), V, ["rate=0", "greater than 0"]),
+    "exposb-learn_rate": (lambda: exposb(8, 2, learn_rate=1), T, ["learn_rate=1"]),
+    "exposb-base-type": (lambda: exposb(8, 2, base="big"), T, ["base='big'"]),
+    "exposb-base-range": (lambda: exposb(8, 2, base=0), V, ["base=0", "greater than 0"]),
+    "exposb-boost": (lambda: exposb(8, 2, boost=math.inf), V, ["boost=inf", "finite"]),
+    "exposb-floor-low": (lambda: exposb(8, 2, floor=0), V, ["floor=0", "greater than 0"]),
+    "exposb-floor-high": (lambda: exposb(8, 2, floor=2), V, ["floor=2", "at most 1"]),
+}
+
+
+@pytest.mark.parametrize("call, error, words", BAD.values(), ids=BAD)
+def test_bad_input_is_named(call, error, words):
+    with pytest.raises(error) as caught:
+        call()
+    assert type(caught.value) is error
+    assert [word for word in words if word not in str(caught.value)] == []
+
+
+@pytest.mark.parametrize("function", [gain, band, fade, hazard, exposb], ids=lambda f: f.__name__)
+def test_no_argument_is_left_untried(function):
+    tried = {case.split("-")[1] for case in BAD if case.split("-")[0] == function.__name__}
+    assert set(inspect.signature(function).parameters) == tried
