@@ -1,0 +1,142 @@
+r"""Exercises of the chapter What flows back: a backward pass by hand. They have no lab; the page checks them."""
+
+import torch
+
+from posenc.check import Exercise
+from posenc.checks import generator
+from posenc.figures.gradients import softmax_gradient
+from posenc.rope import inv_freq, rotate
+
+# What the exercises ask for
+
+
+def logits_backward(weights, dweights):
+    return softmax_gradient(weights, dweights)
+
+
+def table_backward(ds, rows, count):
+    r"""The gradient [H, count] of a table whose entry rows[i, j] was added to logit i, j: ds [H, T, T], rows [T, T]."""
+    out = ds.new_zeros(ds.shape[0], count)
+    return out.index_add(1, rows.flatten(), ds.flatten(1))
+
+
+def rotation_backward(grad, positions, inv_freq):
+    return rotate(grad, -positions, inv_freq)
+
+
+# How they go wrong
+
+
+def _without_the_mean(weights, dweights):
+    return weights * dweights
+
+
+def _plain_mean(weights, dweights):
+    return weights * (dweights - dweights.mean(-1, keepdim=True))
+
+
+def _over_queries(weights, dweights):
+    return weights * (dweights - (weights * dweights).sum(-2, keepdim=True))
+
+
+def _sign_of_the_mean(weights, dweights):
+    return weights * (dweights + (weights * dweights).sum(-1, keepdim=True))
+
+
+def _last_one_wins(ds, rows, count):
+    out = ds.new_zeros(ds.shape[0], count)
+    for number, row in enumerate(rows.flatten().tolist()):
+        out[:, row] = ds.flatten(1)[:, number]
+    return out
+
+
+def _mean_of_the_visits(ds, rows, count):
+    return table_backward(ds, rows, count) / torch.bincount(rows.flatten(), minlength=count).clamp(min=1)
+
+
+def _heads_together(ds, rows, count):
+    return table_backward(ds, rows, count).sum(0, keepdim=True).expand(ds.shape[0], -1)
+
+
+def _offset_flipped(ds, rows, count):
+    return table_backward(ds.mT, rows, count)
+
+
+def _turns_on(grad, positions, inv_freq):
+    return rotate(grad, positions, inv_freq)
+
+
+def _not_turned(grad, positions, inv_freq):
+    return grad.clone()
+
+
+def _pairs_of_halves(grad, positions, inv_freq):
+    return rotate(grad, -positions, inv_freq, layout="half")
+
+
+def _reads_pairs_writes_halves(grad, positions, inv_freq):
+    return torch.cat(rotate(grad, -positions, inv_freq).unflatten(-1, (-1, 2)).unbind(-1), dim=-1)
+
+
+def _weights():
+    source = generator()
+    for shape in ((3, 4), (2, 5, 5), (1, 2, 4, 6)):
+        yield torch.randn(shape, generator=source).softmax(-1), torch.randn(shape, generator=source)
+
+
+def _tables():
+    source = generator(1)
+    for heads, length, count in ((2, 4, 3), (3, 6, 8)):
+        rows = torch.randint(count - 1, (length, length), generator=source)  # the last row of the table is never read
+        yield torch.randn(heads, length, length, generator=source), rows, count
+
+
+def _rotations():
+    source = generator(2)
+    for shape, positions in (((5, 4), torch.arange(5) + 1), ((2, 3, 6, 8), torch.tensor([2, 3, 5, 8, 13, 100]))):
+        yield torch.randn(shape, generator=source), positions, inv_freq(shape[-1])
+
+
+ON_PAPER = 4  # points
+
+EXERCISES = {
+    "logits_backward": Exercise(
+        title="Logits, backwards",
+        points=1,
+        reference=logits_backward,
+        cases=lambda: list(_weights()),
+        tolerance=1e-5,
+        mistakes={
+            "the mean is not taken off: raising one logit lowers the other weights": _without_the_mean,
+            "the plain mean is taken off: weigh it with A": _plain_mean,
+            "the mean is taken over the queries: a row of weights belongs to one query": _over_queries,
+            "the sign of the mean is flipped: it is taken off": _sign_of_the_mean,
+        },
+    ),
+    "table_backward": Exercise(
+        title="A table, backwards",
+        points=2,
+        reference=table_backward,
+        cases=lambda: list(_tables()),
+        tolerance=1e-5,
+        mistakes={
+            "visits overwrite one another: entries of one row add up (index_add_, scatter_add_)": _last_one_wins,
+            "the visits of a row are averaged: the gradient is their sum": _mean_of_the_visits,
+            "the heads are added up: each head has a row of its own": _heads_together,
+            "query and key are swapped: rows[i, j] belongs to ds[:, i, j]": _offset_flipped,
+        },
+    ),
+    "rotation_backward": Exercise(
+        title="A rotation, backwards",
+        points=2,
+        reference=rotation_backward,
+        cases=lambda: list(_rotations()),
+        tolerance=1e-5,
+        mistakes={
+            "the gradient turns the same way as the vector: backwards, it turns back": _turns_on,
+            "the gradient is handed on unturned": _not_turned,
+            "lanes i and i + D/2 are paired: the forward pairs 2i and 2i+1": _pairs_of_halves,
+            "the right pairs turn, but are written as two halves": _reads_pairs_writes_halves,
+        },
+    ),
+}
