@@ -1,0 +1,793 @@
+r"""Bring your own encoding and get a report: what holds, what fails, and the example that shows it.
+
+    def my_rotation(x, positions): ...          # x [B, H, T, D], positions [T]
+
+    print(posenc.audit.audit(my_rotation, "rotate"))
+
+An audit looks for counterexamples. It finds no proof, and says nothing about whether a method learns.
+"""
+
+import copy
+import math
+import re
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
+from .attention import KVCache, SelfAttention, attention
+from .encoding import PLACES, At, Encoding
+from .errors import check_bool, check_choice, check_int, check_number
+
+FORMS = (*PLACES, "attention")
+
+#: The questions in the order of the report.
+QUESTIONS = {
+    "shape": "takes what it says, and returns its input's shape",
+    "relative": "moving all positions changes no weight",
+    "norm": "a vector keeps its length",
+    "layout": "each lane meets one partner, and the two turn together",
+    "gradient": "the backward pass agrees with finite differences",
+    "precision": "half precisions and autocast read the same positions",
+    "causality": "the future changes nothing in the past",
+    "cache": "token by token, or in chunks, equals all at once",
+    "weights": "a row's weights are at least 0 and sum to at most 1",
+    "finite": "past the trained length it stays finite, or refuses in words",
+    "unseen": "past the trained length nothing leaves the range of training",
+}
+
+WRONG = 0.05  # a weight in a narrow dtype that is off by more than this is no rounding
+NEW = 0.2  # a logit, or a unit vector, this far from all that training showed counts as unseen
+STEP = 1e-3  # of finite differences; some subjects compute in float32 inside
+SLOPE = 1e-2  # largest disagreement of a gradient, as a share of its largest entry
+
+
+class Finding(NamedTuple):
+    r"""The answer to one of `QUESTIONS`.
+
+    verdict: "holds", "fails" or "not asked"; number: what was measured, or None; words: what that means, or the reason
+    why it is not asked; example: where it fails, in words, or "".
+    """
+
+    name: str
+    verdict: str
+    number: float | None
+    words: str
+    example: str = ""
+
+
+@dataclass
+class Report:
+    r"""What `audit` found. report["norm"] is one `Finding`; print(report) reads as text."""
+
+    subject: str
+    places: tuple
+    findings: tuple
+    cost: dict
+    settings: dict = field(default_factory=dict)
+
+    def __getitem__(self, name):
+        check_choice("name", name, tuple(QUESTIONS))
+        return next(finding for finding in self.findings if finding.name == name)
+
+    @property
+    def verdicts(self):
+        """{name of the question: verdict}."""
+        return {finding.name: finding.verdict for finding in self.findings}
+
+    @property
+    def failures(self):
+        """The names of the questions whose answer is "fails"."""
+        return tuple(finding.name for finding in self.findings if finding.verdict == "fails")
+
+    def __str__(self):
+        verdicts = list(self.verdicts.values())
+        counts = ", ".join(f"{verdicts.count(v)} {v}" for v in ("holds", "fails", "not asked"))
+        lines = [f"Audit of {self.subject} (at {', '.join(self.places) or 'no place'}): {counts}"]
+        for finding in self.findings:
+            lines.append(f"{finding.verdict:>9s}  {finding.name:<10s} {finding.words}")
+            if finding.example:
+                lines.append(f"{'':22s} e.g. {finding.example}")
+        return "\n".join([*lines, f"{'cost':>9s}  {'':10s} {self.cost['words']}"])
+
+
+class SubjectError(Exception):
+    """The subject raised; `__cause__` is what it raised."""
+
+
+class NotAsked(Exception):
+    """The question makes no sense for this subject; the message says why."""
+
+
+def said(error):
+    """An error of the subject in words."""
+    cause = error.__cause__ or error
+    return f"{type(cause).__name__}: {' '.join(str(cause).split())[:160]}"
+
+
+# ------------------------------------------------------------------------------------------ what a person has at hand
+
+
+class ByHand(nn.Module):
+    """A callable as a person has it, in the form that the package calls. A module in it moves and casts along."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def same_shape(self, x, positions):
+        out = self.function(x, positions)
+        if not isinstance(out, torch.Tensor) or out.shape != x.shape:
+            got = list(out.shape) if isinstance(out, torch.Tensor) else type(out).__name__
+            raise ValueError(f"given x {list(x.shape)} and positions {list(positions.shape)} it returned {got}")
+        return out
+
+
+class HandEmbed(ByHand):
+    def forward(self, x, positions):
+        return self.same_shape(x, positions[0])
+
+
+class HandRotate(ByHand):
+    def forward(self, q, k, at):
+        return self.same_shape(q, at.pos_q[0]), self.same_shape(k, at.pos_k[0])
+
+
+class HandBias(ByHand):
+    def forward(self, q, k, at):
+        out = self.function(at.pos_q[0], at.pos_k[0])
+        shape = (q.shape[1], q.shape[2], k.shape[2])  # [H, Tq, Tk]
+        try:
+            return torch.broadcast_to(out, (1, *shape))
+        except (RuntimeError, TypeError):
+            got = list(out.shape) if isinstance(out, torch.Tensor) else type(out).__name__
+            raise ValueError(f"it must return what broadcasts to [H, Tq, Tk] = {list(shape)}, got {got}") from None
+
+
+class HandWeigh(ByHand):
+    def forward(self, scores, at):
+        out = self.function(scores, at)
+        if not isinstance(out, torch.Tensor) or out.shape != scores.shape:
+            got = list(out.shape) if isinstance(out, torch.Tensor) else type(out).__name__
+            raise ValueError(f"it must return weights of shape {list(scores.shape)}, got {got}")
+        return out
+
+
+class HandAttention(ByHand):
+    def forward(self, q, k, v, encoding, *, pos_k=None, causal=True, return_weights=False, **others):
+        positions = torch.arange(k.shape[2]) if pos_k is None else pos_k.reshape(-1, k.shape[2])[0]
+        out = self.function(q, k, v, positions, causal)
+        shape = (*q.shape[:3], v.shape[3])
+        if not isinstance(out, torch.Tensor) or out.shape != shape:
+            got = list(out.shape) if isinstance(out, torch.Tensor) else type(out).__name__
+            raise ValueError(f"it must return [B, H, Tq, Dv] = {list(shape)}, got {got}")
+        return (out, None) if return_weights else out
+
+
+BY_HAND = {"embed": HandEmbed, "rotate": HandRotate, "bias": HandBias, "weigh": HandWeigh, "attention": HandAttention}
+
+
+def as_encoding(subject, place):
+    """An `Encoding` that holds the subject."""
+    if isinstance(subject, Encoding):
+        if place is not None:
+            raise ValueError(f"place={place!r} must be None for an Encoding, which names its places itself")
+        if subject.axes is not None:
+            raise ValueError(f"subject has axes={subject.axes}; an audit asks about positions that are single numbers")
+        return subject
+    if not callable(subject):
+        raise TypeError(f"subject={subject!r} must be an Encoding or a callable, got {type(subject).__name__}")
+    if place is None:
+        raise ValueError(f"place=None: say where this callable acts, one of {', '.join(map(repr, FORMS))}")
+    check_choice("place", place, FORMS)
+    held = BY_HAND[place](subject)
+    return Encoding(attend=held) if place == "attention" else Encoding(**{place: held})
+
+
+# --------------------------------------------------------------------------------------------------- the test bench
+
+
+class Bench:
+    r"""One attention layer with fixed random projections around the subject, so that all are asked the same."""
+
+    def __init__(self, encoding, head_dim, num_heads, trained_length, causal, tolerance, far, seed):
+        self.encoding, self.head_dim, self.num_heads = encoding, head_dim, num_heads
+        self.length, self.causal, self.tolerance, self.far, self.seed = trained_length, causal, tolerance, far, seed
+        self.weighs = not isinstance(encoding.attend, HandAttention)  # else there are outputs alone
+        self.copies = {}
+        self.exact = self.encoding_in(torch.float64)
+
+    def generator(self):
+        return torch.Generator().manual_seed(self.seed)
+
+    def encoding_in(self, dtype):
+        """A copy of the encoding as `model.to(dtype)` would make it."""
+        return self.layer(dtype).encoding
+
+    def layer(self, dtype):
+        if dtype not in self.copies:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(self.seed)
+                dim = self.head_dim * self.num_heads
+                layer = SelfAttention(dim, self.num_heads, causal=self.causal, impl="torch")
+            layer.encoding = copy.deepcopy(self.encoding)
+            self.copies[dtype] = layer.to(dtype).eval()
+        return self.copies[dtype]
+
+    def tokens(self, length):
+        """Seeded inputs [1, T, C], large enough for weights that differ."""
+        return 2 * self.random(1, length, self.head_dim * self.num_heads)
+
+    def run(self, x, positions, cache=None, dtype=torch.float64):
+        r"""(output [B, T, C], weights [B, H, Tq, Tk] or None) of tokens x at positions [T]."""
+        layer = self.layer(dtype)
+        try:
+            x = x.to(dtype)
+            if layer.encoding.embed is not None and layer.encoding.embed_at == "input":
+                x = layer.encoding.embed(x, positions[None])
+            out, weights = layer(x, positions=positions, cache=cache, return_weights=True)
+        except Exception as error:
+            raise SubjectError from error
+        return out, weights
+
+    def told(self, x, positions, **options):
+        """What a question compares: weights, and the output where a whole attention function gives no weights."""
+        out, weights = self.run(x, positions, **options)
+        return out[:, None] if weights is None else weights
+
+    def at(self, pos_q, pos_k=None):
+        pos_k = pos_q if pos_k is None else pos_k
+        visible = torch.ones(1, 1, len(pos_q), len(pos_k), dtype=torch.bool)
+        return At(pos_q[None], pos_k[None], visible)
+
+    def rotate(self, x, positions):
+        """(x turned as a query, x turned as a key) for x [1, H, T, D]."""
+        try:
+            return [y.to(x.dtype) for y in self.exact.rotate(x, x, self.at(positions))]
+        except Exception as error:
+            raise SubjectError from error
+
+    def matrices(self, positions):
+        r"""[T, D, D] for queries and for keys: what the first head multiplies vectors by at each position."""
+        out = []
+        for lane in torch.eye(self.head_dim, dtype=torch.float64):
+            turned = self.rotate(lane.expand(1, self.num_heads, len(positions), -1), positions)
+            out.append(torch.stack([y[0, 0] for y in turned]))  # [2, T, D]: what became of this lane
+        return torch.stack(out, -1)
+
+    def random(self, *shape):
+        return torch.randn(*shape, dtype=torch.float64, generator=self.generator())
+
+
+def small(number):
+    """A number with two digits."""
+    return f"{number:.2g}"
+
+
+def unravel(index, shape):
+    """The index of each dimension from the one into a flat tensor; torch's own imports sympy, which takes seconds."""
+    found = []
+    for size in reversed(shape):
+        index, here = divmod(index, size)
+        found.append(here)
+    return tuple(reversed(found))
+
+
+def worst_at(difference):
+    """Index of the largest entry, as a tuple of ints."""
+    return unravel(int(difference.argmax()), difference.shape)
+
+
+def held(name, number, limit, words, broken, example):
+    """A finding from one number that must not exceed a limit."""
+    if number <= limit:  # False for nan
+        return Finding(name, "holds", number, words)
+    return Finding(name, "fails", number, broken, example)
+
+
+# ------------------------------------------------------------------------------------------------------ the questions
+
+
+def ask_shape(bench):
+    """It runs at all: two sequences, integer and float positions."""
+    positions = torch.arange(5)
+    x = bench.tokens(5).expand(2, -1, -1)
+    for at in (positions, positions.double()):
+        try:
+            out, _ = bench.run(x, at)
+        except SubjectError as error:
+            kind = "whole" if at is positions else "float"
+            words = f"it does not run on two sequences of 5 tokens at {kind} positions"
+            if at is not positions:  # a table is right to ask for whole numbers
+                return Finding("shape", "holds", None, f"it runs at whole positions alone ({said(error)})")
+            return Finding("shape", "fails", None, words, said(error))
+        if not out.isfinite().all():
+            return Finding("shape", "fails", None, "its output is not finite", "positions 0 to 4")
+    return Finding("shape", "holds", None, "it runs on several sequences, at whole and at float positions")
+
+
+def ask_relative(bench):
+    """Shift all positions by s inside the trained length; no weight may change."""
+    size = max(4, bench.length // 4)
+    x, positions = bench.tokens(size), torch.arange(size)
+    before = bench.told(x, positions)
+    worst, example = 0.0, ""
+    for shift in sorted({1, bench.length // 2, bench.length - size}):
+        after = bench.told(x, positions + shift)
+        change = (after - before).abs()
+        if change.max() > worst:
+            worst = change.max().item()
+            _, head, i, j = place = worst_at(change)
+            pair = f"query {i}, key {j}, head {head}: weight" if bench.weighs else f"token {i}: output"
+            values = f"{before[place]:.4f} at home, {after[place]:.4f} with all positions moved by {shift}"
+            example = f"{pair} {values}"
+    exact = "" if worst < 1e-9 else " (as in float32)"
+    words = f"moving all positions changes no weight by more than {small(worst)}{exact}"
+    return held("relative", worst, bench.tolerance, words, f"weights change by up to {small(worst)}", example)
+
+
+def ask_norm(bench):
+    """A rotation keeps lengths."""
+    if bench.exact.rotate is None:
+        raise NotAsked("it turns no vectors")
+    positions = torch.arange(bench.length)
+    x = bench.random(1, bench.num_heads, bench.length, bench.head_dim)
+    worst, example = 0.0, ""
+    for kind, y in zip(("query", "key"), bench.rotate(x, positions)):
+        ratio = (y.norm(dim=-1) / x.norm(dim=-1)).nan_to_num(math.inf)
+        change = (ratio - 1).abs()
+        if change.max() > worst:
+            worst = change.max().item()
+            place = worst_at(change)
+            example = f"a {kind} at position {place[2]}, head {place[1]}, becomes {ratio[place]:.3f} times as long"
+    words = f"lengths are kept to {small(worst)}"
+    return held("norm", worst, bench.tolerance, words, f"lengths change by up to {worst:.1%}", example)
+
+
+def groups_of(matrices):
+    """Lanes that meet, as sorted tuples: connected parts of where the matrices are not zero."""
+    lanes = len(matrices[0])
+    meets = torch.stack([m.abs() > 1e-5 for m in matrices]).any(0)
+    meets = meets | meets.T | torch.eye(lanes, dtype=torch.bool)
+    for _ in range(lanes.bit_length()):
+        meets = (meets.double() @ meets.double()) > 0
+    return sorted({tuple(row.nonzero().flatten().tolist()) for row in meets})
+
+
+def name_of(pairs):
+    """The name of a way to pair lanes."""
+    flat = sorted(lane for pair in pairs for lane in pair)
+    if pairs == [(a, a + 1) for a in flat[::2]]:
+        return "interleaved"
+    if pairs == [(a, b) for a, b in zip(flat[: len(pairs)], flat[len(pairs) :])]:
+        return "half-split"
+    return "pairs " + ", ".join(map(str, pairs[:3])) + ("..." if len(pairs) > 3 else "")
+
+
+def ask_layout(bench):
+    """Send one lane at a time through the rotation and see where it comes out."""
+    if bench.exact.rotate is None:
+        raise NotAsked("it turns no vectors")
+    asked = sorted({1, 3, bench.length - 1})
+    start, *later = bench.matrices(torch.tensor([0, *asked])).transpose(0, 1)  # each [2, D, D]
+    if (start[0] - start[1]).abs().max() > bench.tolerance:
+        lane = worst_at((start[0] - start[1]).abs())[1]
+        return Finding(
+            "layout", "fails", None, "queries and keys come out in different lanes", f"lane {lane} at position 0"
+        )
+    x = bench.random(1, bench.num_heads, 2, bench.head_dim)
+    one, many = bench.rotate(3 * x, torch.tensor([1, 2]))[0], 3 * bench.rotate(x, torch.tensor([1, 2]))[0]
+    if (one - many).abs().max() > bench.tolerance:
+        raise NotAsked("it is not linear, so lanes can't be told apart")
+    if torch.linalg.matrix_rank(start[0], rtol=1e-6) < bench.head_dim:
+        raise NotAsked("at position 0 it loses lanes, so what follows can't be told from a reordering")
+    back = torch.linalg.inv(start[0])
+    into = [back @ m[0] for m in later]  # in the lanes of the input
+    out = [m[0] @ back for m in later]  # in those of the output
+    groups, after = groups_of(into), groups_of(out)
+    moved = [g for g in groups if any((m[list(g)][:, list(g)] - torch.eye(len(g))).abs().max() > 1e-6 for m in into)]
+    if not moved:
+        raise NotAsked("it leaves every vector as it is")
+    single = [g for g in moved if len(g) == 1]
+    if single:
+        lane = single[0][0]
+        factors = ", ".join(f"{m[lane, lane]:.3f} at {p}" for p, m in zip(asked, into))
+        whole = "lanes never mix: each is scaled, none turns" if len(single) == len(moved) else "some lanes only scale"
+        return Finding("layout", "fails", len(single), whole, f"lane {lane} is multiplied by {factors}")
+    turned = [g for g in after if len(g) > 1]
+    for group in turned:
+        for position, matrix in zip(asked, out):
+            block = matrix[list(group)][:, list(group)]
+            square = block.T @ block
+            bent = (square - square.trace() / len(group) * torch.eye(len(group))).abs().max().item()
+            if bent > bench.tolerance:
+                lengths = " and ".join(f"{value:.3f}" for value in square.diagonal().sqrt())
+                example = f"at position {position} unit vectors in lanes {group} get lengths {lengths}"
+                words = f"{name_of(moved)}, but the lanes of a pair do not turn as one"
+                return Finding("layout", "fails", bent, words, example)
+    sizes = {len(g) for g in moved}
+    if sizes != {2}:
+        return Finding("layout", "holds", max(sizes), f"blocks of up to {max(sizes)} lanes turn together")
+    lanes = sum(len(g) for g in moved)
+    partial = "" if lanes == bench.head_dim else f", {lanes} of {bench.head_dim} lanes"
+    if turned != moved:
+        words = f"reads {name_of(moved)}, writes {name_of(turned)}{partial}: harmless while queries and keys share it"
+        return Finding("layout", "holds", 2, words)
+    return Finding("layout", "holds", 2, f"{name_of(moved)}{partial}")
+
+
+def disagreement(compute, leaves, generator, samples):
+    r"""The worst entry of the gradient of compute() as autograd and finite differences have it.
+
+    leaves: {name: tensor that requires a gradient}. Returns (share of the largest entry, words).
+    """
+    weight = None
+
+    def loss():
+        nonlocal weight
+        out = compute()
+        if weight is None:
+            weight = torch.randn(out.shape, dtype=torch.float64, generator=generator)
+        return (out * weight).sum()
+
+    value = loss()
+    if not value.requires_grad:
+        grads = [None] * len(leaves)
+    else:
+        grads = torch.autograd.grad(value, list(leaves.values()), allow_unused=True)
+    worst, words = 0.0, ""
+    for (name, leaf), grad in zip(leaves.items(), grads):
+        grad = torch.zeros_like(leaf) if grad is None else grad
+        flat, numbers = leaf.detach().view(-1), {}
+        for index in torch.randperm(len(flat), generator=generator)[:samples].tolist():
+            old, ends = flat[index].item(), []
+            for step in (STEP, -STEP):
+                flat[index] = old + step  # shares memory with the leaf
+                ends.append(loss().item())
+            flat[index] = old
+            numbers[index] = (ends[0] - ends[1]) / (2 * STEP)
+        largest = max([grad.abs().max().item(), *map(abs, numbers.values()), 1e-6])
+        for index, number in numbers.items():
+            claimed = grad.reshape(-1)[index].item()
+            off = abs(claimed - number) / largest
+            if not off <= worst:
+                place = ", ".join(str(i) for i in unravel(index, leaf.shape))
+                words = f"{name}[{place}]: backward says {claimed:.4f}, finite differences {number:.4f}"
+                worst = off if off == off else math.inf
+    return worst, words
+
+
+def ask_gradient(bench):
+    """Autograd, or a backward pass written by hand, against finite differences of the forward pass."""
+    generator = bench.generator()
+    worst, example = 0.0, ""
+    size = min(6, bench.length)
+    positions = torch.arange(size)
+    parameters = {n: p for n, p in bench.exact.named_parameters() if p.requires_grad}
+    x = bench.tokens(size).requires_grad_()
+    trials = [(lambda: bench.run(x, positions)[0], {"tokens": x} | parameters, 8)]
+    if bench.exact.rotate is not None:
+        vector = bench.random(1, bench.num_heads, size, bench.head_dim).requires_grad_()
+        trials.insert(0, (lambda: torch.cat(bench.rotate(vector, positions)), {"x": vector}, 32))
+    for compute, leaves, samples in trials:
+        try:
+            off, words = disagreement(compute, leaves, generator, samples)
+        except RuntimeError as error:  # raised by the backward pass
+            return Finding("gradient", "fails", None, "the backward pass raises", said(error))
+        if off > worst:
+            worst, example = off, words
+    what = "inputs and parameters" if parameters else "inputs"
+    words = f"backward and finite differences agree for {what}, to {small(worst)} of the largest entry"
+    broken = f"the backward pass is off by {worst:.0%} of the largest entry"
+    return held("gradient", worst, SLOPE, words, broken, example)
+
+
+def ask_precision(bench):
+    """Windows of tokens at ever larger positions, in narrow dtypes against float64."""
+    width = min(16, bench.length)
+    x = bench.tokens(width)
+    dtypes = {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "autocast to bf16": None}
+
+    def off(name, start, right):
+        """The largest error of each query's weights in the window, [width]."""
+        positions, dtype = torch.arange(start, start + width), dtypes[name]
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype is None):
+            told = bench.told(x, positions, dtype=dtype or torch.float32).double()
+        return (told - right).abs().amax((0, 1, 3)).nan_to_num(math.inf)
+
+    starts = [0, *(2**p for p in range(5, 40) if 2**p < bench.far - width), bench.far - width]
+    first, worst, before = {}, dict.fromkeys(dtypes, 0.0), 0
+    for start in starts:
+        try:
+            right = bench.told(x, torch.arange(start, start + width))
+        except SubjectError:  # a table's end
+            break
+        reached = start + width - 1
+        for name in dtypes:
+            error = off(name, start, right)
+            worst[name] = max(worst[name], error.max().item())
+            if name not in first and error.max() > WRONG:
+                for between in range(before + width, start, width):  # where, since the last window that was right?
+                    closer = off(name, between, bench.told(x, torch.arange(between, between + width)))
+                    if closer.max() > WRONG:
+                        start, error = between, closer
+                        break
+                first[name] = start + int((error > WRONG).nonzero()[0])
+        before = reached - width + 1
+    errors = ", ".join(f"{name} {small(value)}" for name, value in worst.items())
+    what = "a weight" if bench.weighs else "an output"
+    words = f"worst error of {what} up to position {reached}: {errors}"
+    if not first:
+        return Finding("precision", "holds", None, words)
+    example = ", ".join(f"{name} is first wrong at position {p}" for name, p in first.items())
+    return Finding("precision", "fails", min(first.values()), words, example)
+
+
+def ask_causality(bench):
+    """Change the future, watch the past."""
+    if not bench.causal:
+        raise NotAsked("it is audited without a causal mask")
+    size = min(12, bench.length)
+    cut = size // 2
+    x, positions = bench.tokens(size), torch.arange(size)
+    changed = x.clone()
+    changed[:, cut:] = -changed[:, cut:].flip(1)
+    moved = (bench.run(changed, positions)[0] - bench.run(x, positions)[0])[:, :cut].abs().amax((0, 2))
+    number = moved.max().item()
+    first = int((moved > 1e-9).nonzero()[0]) if number > 1e-9 else 0
+    example = f"tokens from {cut} on change, and the output of token {first} moves by {small(moved[first].item())}"
+    return held("causality", number, 1e-9, "changing the future leaves the past as it was", "the past moves", example)
+
+
+def ask_cache(bench):
+    """Step by step and in chunks at their offsets, against all at once."""
+    if not bench.causal:
+        raise NotAsked("without a causal mask there is nothing to decode step by step")
+    size = min(12, bench.length)
+    x, positions = bench.tokens(size), torch.arange(size)
+    whole = bench.run(x, positions)[0]
+    worst, example = 0.0, ""
+    for words, parts in (("one token at a time", [1] * size), ("in two chunks", [size // 3, size - size // 3])):
+        cache, pieces = KVCache(), []
+        for part, at in zip(x.split(parts, 1), positions.split(parts)):
+            try:
+                pieces.append(bench.run(part, at, cache=cache)[0])
+            except SubjectError as error:
+                if bench.exact.attend is None:
+                    raise
+                raise NotAsked(f"it takes no fewer queries than keys ({said(error)})") from None
+        off = (torch.cat(pieces, 1) - whole).abs().amax((0, 2)).nan_to_num(math.inf)
+        if off.max() > worst:
+            worst = off.max().item()
+            first = int((off > bench.tolerance).nonzero()[0]) if worst > bench.tolerance else 0
+            example = f"{words}, token {first} is off by {small(off[first].item())}"
+    words = f"token by token and in chunks it is the full pass to {small(worst)}"
+    return held("cache", worst, bench.tolerance, words, f"decoding differs by {small(worst)}", example)
+
+
+def ask_weights(bench):
+    """Rows of weights: no negative entry, nothing above 1 in sum, nothing on hidden keys."""
+    size = bench.length
+    x, positions = bench.tokens(size), torch.arange(size)
+    _, weights = bench.run(x, positions)
+    if weights is None:
+        q, k = bench.random(2, 1, bench.num_heads, size, bench.head_dim)
+        try:
+            sums = attention(q, k, torch.ones_like(k), bench.exact, causal=bench.causal)[..., 0]
+        except Exception as error:
+            raise SubjectError from error
+        lowest, hidden = 0.0, 0.0
+    else:
+        sums, lowest = weights.sum(-1), weights.min().item()
+        hidden = weights.triu(1).abs().max().item() if bench.causal else 0.0
+    highest = sums.max().item()
+    if lowest < -1e-9 or hidden > 1e-9 or not highest <= 1 + bench.tolerance:
+        place = worst_at(sums)
+        example = f"query {place[2]}, head {place[1]}: its weights sum to {highest:.2f}"
+        if hidden > 1e-9:
+            _, _, i, j = worst_at(weights.triu(1).abs())
+            example = f"query {i} gives key {j}, which it must not see, {weights.triu(1).abs().max():.3f}"
+        elif lowest < -1e-9:
+            example = f"a weight of {lowest:.3f}"
+        return Finding("weights", "fails", highest, "rows are no shares of one whole", example)
+    return Finding("weights", "holds", highest, f"rows sum to {sums.min():.2f} at least, {highest:.2f} at most")
+
+
+def ask_finite(bench):
+    """Windows past the trained length, up to eight times as far."""
+    width = min(16, bench.length)
+    x = bench.tokens(width)
+    for factor in (1, 2, 4, 8):
+        start = factor * bench.length - (width if factor > 1 else 0)
+        positions = torch.arange(start, start + width)
+        try:
+            told = bench.told(x, positions)
+        except SubjectError as error:
+            named = any(bench.length <= int(n) <= 8 * bench.length + 16 for n in re.findall(r"\d+", said(error)))
+            words = f"it refuses position {start + width - 1}"
+            if named:
+                return Finding("finite", "holds", start, f"{words} and names the limit: {said(error)}")
+            return Finding("finite", "fails", start, f"{words} in words that name no limit", said(error))
+        if not told.isfinite().all():
+            return Finding("finite", "fails", start, "it is not finite", f"positions {start} to {start + width - 1}")
+    return Finding("finite", "holds", None, f"finite up to position {8 * bench.length - 1}")
+
+
+def ask_unseen(bench):
+    """What a model meets past the trained length that no weight was trained on."""
+    near, far = torch.arange(bench.length), torch.arange(bench.length, 8 * bench.length)
+    encoding, found, asked = bench.exact, [], []
+    if encoding.rotate is not None:
+        asked.append("turns")
+        steps = far[:: max(1, len(far) // 64)]
+        trained, new = (bench.matrices(p)[0].permute(2, 0, 1) for p in (near, steps))  # [D, T, D], a lane each
+        gaps = torch.cdist(new, trained).amin(-1)  # [D, steps]
+        lanes = (gaps.amax(-1) > NEW).nonzero().flatten().tolist()
+        if lanes:
+            away = int(steps[int(gaps[lanes[-1]].argmax())])
+            words = f"{len(lanes)} of {bench.head_dim} lanes are turned by angles not trained on"
+            found.append((len(lanes), words, f"lane {lanes[-1]}, {away} tokens away"))
+    if encoding.bias is not None:
+        asked.append("biases")
+        q, k = bench.random(2, 1, bench.num_heads, 1, bench.head_dim)
+
+        def by_distance(length):
+            pos_q, pos_k = torch.tensor([length - 1]), torch.arange(length)
+            b = encoding.bias(q, k.expand(-1, -1, length, -1), bench.at(pos_q, pos_k))
+            b = torch.broadcast_to(b, (1, bench.num_heads, 1, length))[0, :, 0].flip(-1).double()  # [H, distance]
+            return b - b[:, :1]  # a softmax sees differences alone
+
+        try:
+            trained, new = by_distance(bench.length), by_distance(8 * bench.length)[:, bench.length :]
+        except Exception as error:
+            raise SubjectError from error
+        low, high = trained.amin(-1, keepdim=True), trained.amax(-1, keepdim=True)
+        beyond = torch.maximum(low - new, new - high)
+        if beyond.max() > NEW:
+            head, d = worst_at(beyond)
+            heads = int((beyond.amax(-1) > NEW).sum())
+            words = f"{heads} of {bench.num_heads} heads get biases outside those of training"
+            span = f"trained on {low[head].item():.2f} to {high[head].item():.2f}"
+            example = f"head {head} at distance {d + bench.length}: {new[head, d]:.2f}, {span}"
+            found.append((beyond.max().item(), words, example))
+    if encoding.embed is not None:
+        asked.append("vectors")
+
+        def table(positions):
+            x = torch.zeros(1, len(positions), bench.head_dim * bench.num_heads, dtype=torch.float64)
+            return encoding.embed(x, positions[None])[0]  # [T, C]
+
+        try:
+            trained, new = table(near), table(far)
+        except Exception as error:
+            raise SubjectError from error
+        low, high = trained.amin(0), trained.amax(0)
+        beyond = torch.maximum(low - new, new - high) / trained.abs().max()
+        lanes = (beyond.amax(0) > NEW).sum().item()
+        if lanes:
+            p, lane = worst_at(beyond)
+            span = f"trained on {low[lane]:.2f} to {high[lane]:.2f}"
+            words = f"{lanes} of {len(low)} lanes of the added vector leave the range of training"
+            found.append((lanes, words, f"lane {lane} at position {p + bench.length}: {new[p, lane]:.2f}, {span}"))
+    if not asked:
+        raise NotAsked("at its place no turn, bias or vector can be read")
+    if not found:
+        words = f"its {' and '.join(asked)} stay in the range of training"
+        return Finding("unseen", "holds", 0, words)
+    number, words, example = (part for part in zip(*found))
+    return Finding("unseen", "fails", number[0], "; ".join(words), "; ".join(example))
+
+
+ASK = {
+    "shape": ask_shape, "relative": ask_relative, "norm": ask_norm, "layout": ask_layout, "gradient": ask_gradient,
+    "precision": ask_precision, "causality": ask_causality, "cache": ask_cache, "weights": ask_weights,
+    "finite": ask_finite, "unseen": ask_unseen,
+}  # fmt: skip
+
+
+# --------------------------------------------------------------------------------------------------------------- cost
+
+
+class Counted(TorchFunctionMode):
+    """Counts the numbers that torch's functions write; views write nothing."""
+
+    def __init__(self):
+        super().__init__()
+        self.numbers = 0
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        out = function(*args, **(kwargs or {}))
+        if isinstance(out, torch.Tensor):
+            given = [x for x in (*args, *(kwargs or {}).values()) if isinstance(x, torch.Tensor)]
+            if out.untyped_storage().data_ptr() not in {x.untyped_storage().data_ptr() for x in given}:
+                self.numbers += out.numel()
+        return out
+
+
+def cost_of(bench, length=128):
+    """Learned numbers, and numbers written by one forward pass beside those of attention without position."""
+    length = min(length, bench.length)
+    parameters = sum(p.numel() for p in bench.encoding.parameters())
+    x, counts = bench.tokens(length), []
+    plain = Bench(Encoding(), bench.head_dim, bench.num_heads, bench.length, bench.causal, 0, 0, bench.seed)
+    for one in (plain, bench):
+        one.layer(torch.float64)
+        with Counted() as counted, torch.no_grad():
+            one.run(x, torch.arange(length))
+        counts.append(counted.numbers)
+    ratio = counts[1] / counts[0]
+    words = f"{parameters:,} learned numbers; writes {ratio:.2f} times as many numbers as attention without position"
+    words += f" ({length} tokens; counted, not timed)"
+    return {"parameters": parameters, "written_ratio": round(ratio, 3), "length": length, "words": words}
+
+
+# -------------------------------------------------------------------------------------------------------------- audit
+
+
+def audit(
+    subject, place=None, *, head_dim=16, num_heads=4, trained_length=64, causal=True, far=4096, tolerance=1e-4,
+    questions=None, name=None, seed=0,
+):  # fmt: skip
+    r"""Ask an encoding eleven questions and report the answers, each with the example that shows a failure.
+
+    Arguments:
+        subject: an `Encoding`, or a callable as you have it at hand, with its `place`. A module is copied and cast
+            along; one that a function merely refers to is used as it is.
+        place: "embed": f(x [B, T, C], positions [T]) -> x, with C = num_heads head_dim;
+            "rotate": f(x [B, H, T, D], positions [T]) -> x, called for queries and for keys;
+            "bias": f(pos_q [Tq], pos_k [Tk]) -> what broadcasts to [H, Tq, Tk], added to the scaled logits;
+            "weigh": f(scores [B, H, Tq, Tk], at) -> weights, with at.visible, at.pos_q and at.pos_k;
+            "attention": f(q, k, v, positions [Tk], causal) -> [B, H, Tq, Dv], queries at the last Tq positions.
+            None for an `Encoding`; what reads q, k and positions together goes in as Encoding(rotate=f).
+        head_dim, num_heads: D and H of the vectors that it is asked about.
+        trained_length: L, in tokens: "relative" is asked inside it, "finite" and "unseen" beyond it, to 8 L.
+        causal: False audits without a causal mask; "causality" and "cache" are then not asked.
+        far: the last position, in tokens, of "precision".
+        tolerance: the largest change that counts as none. It lets pass what computes in float32 inside.
+        questions: names from `QUESTIONS`, default all of them.
+        name: what the report calls the subject.
+        seed: of the random vectors; the same seed gives the same report.
+    Returns: a `Report`.
+    Errors: TypeError or ValueError naming the argument. What the subject raises is a finding, not an error.
+    Chapter: Auditing a proposal.
+    """
+    encoding = as_encoding(subject, place)
+    check_int("head_dim", head_dim, minimum=2, even=True)
+    check_int("num_heads", num_heads)
+    check_int("trained_length", trained_length, minimum=8)
+    check_bool("causal", causal)
+    check_int("far", far, minimum=16)
+    check_number("tolerance", tolerance, above=0)
+    check_int("seed", seed, minimum=0)
+    if not causal and encoding.causal_only:
+        raise ValueError(f"causal=False: {encoding.causal_only}")
+    questions = tuple(QUESTIONS) if questions is None else tuple(questions)
+    for question in questions:
+        check_choice("questions", question, tuple(QUESTIONS))
+    name = name or getattr(subject, "__name__", None) or type(subject).__name__
+
+    bench = Bench(encoding, head_dim, num_heads, trained_length, causal, tolerance, far, seed)
+    runs = ask_shape(bench)
+    findings = []
+    for question in questions:
+        if question != "shape" and runs.verdict == "fails":
+            findings.append(Finding(question, "not asked", None, "it does not run"))
+            continue
+        try:
+            findings.append(runs if question == "shape" else ASK[question](bench))
+        except NotAsked as reason:
+            findings.append(Finding(question, "not asked", None, str(reason)))
+        except SubjectError as error:
+            if question == "unseen":  # "finite" tells
+                findings.append(Finding(question, "not asked", None, f"it refuses positions past {trained_length - 1}"))
+            else:
+                findings.append(Finding(question, "fails", None, "it raises an error", said(error)))
+    cost = cost_of(bench) if runs.verdict == "holds" else {"parameters": 0, "words": "not counted: it does not run"}
+    places = encoding.places + (("attention",) if encoding.attend is not None else ())
+    settings = {
+        "head_dim": head_dim, "num_heads": num_heads, "trained_length": trained_length, "causal": causal, "far": far,
+        "tolerance": tolerance, "seed": seed,
+    }  # fmt: skip
+    return Report(name, places, tuple(findings), cost, settings)
