@@ -121,6 +121,8 @@ lane_factors = band  # `exposb` has an argument called band
 class GainedRotary(Rotary):
     """The `rotate` callable: RoPE, then the gain of the position and the factors of the lanes."""
 
+    kernel = "torch"  # before a kernel, PyTorch turns: one rounding for the turn and the factors together
+
     def __init__(self, inv_freq, num_heads, boost, fades, lanes):
         super().__init__(inv_freq, "interleaved", 1.0)
         self.boost = boost

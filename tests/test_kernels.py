@@ -47,11 +47,14 @@ def make(name, head_dim):
         "firstall": {"order": "first", "attend_current": True, "remainder": "current"},
         "near": {"num_buckets": 8, "max_distance": 20},
         "two": {"num_buckets": 8, "max_distance": 20, "bidirectional": True},
+        "logits": {"learn_rate": True, "rate": 0.05, "floor": 0.4},
+        "log": {"on": "log", "learn_rate": True, "rate": 0.1, "per_pair": True, "gain": False},
+        "recent": {"order": "recent", "rate": 0.1},
     }[option]  # fmt: skip
     torch.manual_seed(0)  # T5 starts from random numbers
-    required = {"rope": {"head_dim": head_dim}, "alibi": {"num_heads": HEADS}, "t5": {"num_heads": HEADS}}.get(
-        method, {}
-    )
+    sizes = {"head_dim": head_dim, "num_heads": HEADS}
+    asked = {"rope": ["head_dim"], "rse": ["head_dim"], "alibi": ["num_heads"], "t5": ["num_heads"], "exposb": sizes}
+    required = {name: sizes[name] for name in asked.get(method, ())}
     return posenc.make(method, **required, **options).to(DEVICE)
 
 
@@ -74,6 +77,10 @@ METHODS = {  # name: whether a causal mask is asked for
     "stickbreaking-firstall both ways": False,
     "rope+alibi-symmetric+stickbreaking": True,
     "rope+alibi-symmetric+stickbreaking-first both ways": False,
+    "exposb-logits": True,
+    "exposb-log both ways": False,
+    "rse both ways": False,
+    "rse-recent": True,
 }
 LENGTHS = [
     (1, 1),
@@ -632,6 +639,16 @@ BAD = {
     "a table and a stick": (
         "stick-breaking kernel reads no table",
         lambda: attend_all(X[16], posenc.compose(posenc.make("t5", num_heads=4), posenc.make("stickbreaking"))),
+    ),
+    "two variants": (
+        "takes one variant, the encoding has one at 'bias' and one at 'weigh'",
+        lambda: attend_all(
+            X[16], posenc.compose(posenc.make("exposb", head_dim=16, num_heads=4), posenc.make("alibi", num_heads=4))
+        ),
+    ),
+    "faded weights": (
+        "'weigh' has no kernel",
+        lambda: attend_all(X[16], posenc.make("exposb", head_dim=16, num_heads=4, on="weights")),
     ),
     "learned frequencies": (
         "frequencies ask for a gradient",

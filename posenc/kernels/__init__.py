@@ -69,15 +69,17 @@ def why_slower(device):
 
 def attend(q, k, v, encoding, pos_q, pos_k, causal, mask, scale):
     """`posenc.attention` by the kernels, for checked arguments: q and k are turned, then softmax or stick-breaking."""
+    from ..encoding import At
     from . import rotary, softmax, stickbreaking
 
     if encoding.rotate is not None:
         turn = encoding.rotate
-        q, k = rotary.rotate(q, k, pos_q, pos_k, turn.inv_freq, turn.layout, turn.attention_factor)
-        if hasattr(turn, "factors"):  # ExpoSB's gain and band, numbers of each query head: a product, left to PyTorch
+        if turn.kernel == "torch":  # ExpoSB: a product beside the turn, with numbers of each query head
             groups = q.shape[1] // k.shape[1]
             k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
-            q, k = ((x * turn.factors(x, at)).to(x.dtype) for x, at in ((q, pos_q), (k, pos_k)))
+            q, k = turn(q, k, At(pos_q, pos_k, None))
+        else:
+            q, k = rotary.rotate(q, k, pos_q, pos_k, turn.inv_freq, turn.layout, turn.attention_factor)
     options = dict(pos_q=pos_q, pos_k=pos_k, causal=causal, mask=mask, scale=scale)
     weigh = encoding.weigh
     stick = weigh is not None and weigh.kernel == "stickbreaking"
