@@ -138,7 +138,8 @@ class GainedRotary(Rotary):
             if parameter is not None and parameter.shape[0] != x.shape[1]:
                 raise ValueError(f"num_heads={parameter.shape[0]} of {name} must equal the {x.shape[1]} heads of q")
         if self.decay_rates is not None:
-            rates = self.decay_rates.to(dtype)[:, None, None]
+            # without abs a step of training across 0 turns the decay into growth, which overflows some hundred tokens on
+            rates = self.decay_rates.to(dtype).abs()[:, None, None]
             factor = factor * gain(positions[:, None, :, None].to(dtype), rates, self.boost)  # [B or 1, H, T, 1]
         if self.band_weights is not None:
             factor = factor * self.band_weights.to(dtype)[:, None, None] * self.lanes.to(x.device, dtype)
@@ -219,7 +220,8 @@ def exposb(
 
     Arguments:
         head_dim: D, even. num_heads: H.
-        gain: (1) queries and keys at position m grow by `gain`, with a learned rate a head, `decay_rates`.
+        gain: (1) queries and keys at position m grow by `gain`, with a learned rate a head, `decay_rates`, whose
+            absolute value counts: the report sets no bound, and a negative rate would grow without one.
         band: (2) lanes are multiplied by `band` and by a learned number a head, `band_weights`.
         decay: (3) `fade`, the factor of a pair at its distance.
         on: what (3) multiplies: "logits" (the report), "weights" (rows then sum to less than 1), or "log", which adds
