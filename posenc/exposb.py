@@ -138,7 +138,7 @@ class GainedRotary(Rotary):
             if parameter is not None and parameter.shape[0] != x.shape[1]:
                 raise ValueError(f"num_heads={parameter.shape[0]} of {name} must equal the {x.shape[1]} heads of q")
         if self.decay_rates is not None:
-            # without abs a step of training across 0 turns the decay into growth, which overflows some hundred tokens on
+            # without abs a step of training across 0 turns decay into growth, which overflows some hundred tokens on
             rates = self.decay_rates.to(dtype).abs()[:, None, None]
             factor = factor * gain(positions[:, None, :, None].to(dtype), rates, self.boost)  # [B or 1, H, T, 1]
         if self.band_weights is not None:
