@@ -104,7 +104,7 @@ class NotAsked(Exception):
 def said(error):
     """An error of the subject in words."""
     cause = error.__cause__ or error
-    return f"{type(cause).__name__}: {' '.join(str(cause).split())[:160]}"
+    return f"{type(cause).__name__}: {' '.join(str(cause).split())[:120]}"
 
 
 # ------------------------------------------------------------------------------------------ what a person has at hand
@@ -299,33 +299,41 @@ def ask_shape(bench):
             out, _ = bench.run(x, at)
         except SubjectError as error:
             kind = "whole" if at is positions else "float"
-            words = f"it does not run on two sequences of 5 tokens at {kind} positions"
+            words = f"it does not run in float64 on two sequences of 5 tokens at {kind} positions"
             if at is not positions:  # a table is right to ask for whole numbers
                 return Finding("shape", "holds", None, f"it runs at whole positions alone ({said(error)})")
             return Finding("shape", "fails", None, words, said(error))
         if not out.isfinite().all():
             return Finding("shape", "fails", None, "its output is not finite", "positions 0 to 4")
-    return Finding("shape", "holds", None, "it runs on several sequences, at whole and at float positions")
+    return Finding("shape", "holds", None, "it runs in float64 on several sequences, at whole and at float positions")
 
 
 def ask_relative(bench):
-    """Shift all positions by s inside the trained length; no weight may change."""
+    """Shift all positions, inside the trained length and, if that is accepted, far beyond; no weight may change."""
     size = max(4, bench.length // 4)
     x, positions = bench.tokens(size), torch.arange(size)
     before = bench.told(x, positions)
-    worst, example = 0.0, ""
-    for shift in sorted({1, bench.length // 2, bench.length - size}):
-        after = bench.told(x, positions + shift)
-        change = (after - before).abs()
+    worst, example, farthest = 0.0, "", 0
+    for shift in sorted({1, bench.length // 2, bench.length - size, bench.far}):
+        try:
+            after = bench.told(x, positions + shift)
+        except SubjectError:
+            if shift == bench.far:  # a table's end
+                break
+            raise
+        change = (after - before).abs().nan_to_num(math.inf)
+        farthest = shift
         if change.max() > worst:
             worst = change.max().item()
             _, head, i, j = place = worst_at(change)
             pair = f"query {i}, key {j}, head {head}: weight" if bench.weighs else f"token {i}: output"
             values = f"{before[place]:.4f} at home, {after[place]:.4f} with all positions moved by {shift}"
             example = f"{pair} {values}"
-    exact = "" if worst < 1e-9 else " (as in float32)"
-    words = f"moving all positions changes no weight by more than {small(worst)}{exact}"
-    return held("relative", worst, bench.tolerance, words, f"weights change by up to {small(worst)}", example)
+    what = "weight" if bench.weighs else "output"
+    exact = "" if worst < 1e-9 else ", as in float32"
+    words = f"moving all positions by up to {farthest} changes no {what} by more than {small(worst)}{exact}"
+    broken = f"moving all positions by up to {farthest} changes a {what} by {small(worst)}"
+    return held("relative", worst, bench.tolerance, words, broken, example)
 
 
 def ask_norm(bench):
@@ -485,23 +493,29 @@ def ask_gradient(bench):
 
 
 def ask_precision(bench):
-    """Windows of tokens at ever larger positions, in narrow dtypes against float64."""
+    """Tokens at ever larger positions look at each other and back at the first ones, in narrow dtypes."""
     width = min(16, bench.length)
     x = bench.tokens(width)
     dtypes = {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "autocast to bf16": None}
 
+    def window(start, dtype):
+        """What is told of tokens from `start` on, behind the first ones where a cache can hold those."""
+        cache = KVCache() if bench.weighs else None
+        if bench.weighs and start:
+            bench.run(x, torch.arange(width), cache=cache, dtype=dtype)
+        return bench.told(x, torch.arange(start, start + width), cache=cache, dtype=dtype).double()
+
     def off(name, start, right):
-        """The largest error of each query's weights in the window, [width]."""
-        positions, dtype = torch.arange(start, start + width), dtypes[name]
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype is None):
-            told = bench.told(x, positions, dtype=dtype or torch.float32).double()
-        return (told - right).abs().amax((0, 1, 3)).nan_to_num(math.inf)
+        """The largest error for each token of the window, [width]."""
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtypes[name] is None):
+            told = window(start, dtypes[name] or torch.float32)
+        return ((told - right) / right.abs().max().clamp(min=1)).abs().amax((0, 1, 3)).nan_to_num(math.inf)
 
     starts = [0, *(2**p for p in range(5, 40) if 2**p < bench.far - width), bench.far - width]
     first, worst, before = {}, dict.fromkeys(dtypes, 0.0), 0
     for start in starts:
         try:
-            right = bench.told(x, torch.arange(start, start + width))
+            right = window(start, torch.float64)
         except SubjectError:  # a table's end
             break
         reached = start + width - 1
@@ -509,12 +523,13 @@ def ask_precision(bench):
             error = off(name, start, right)
             worst[name] = max(worst[name], error.max().item())
             if name not in first and error.max() > WRONG:
+                place = start
                 for between in range(before + width, start, width):  # where, since the last window that was right?
-                    closer = off(name, between, bench.told(x, torch.arange(between, between + width)))
+                    closer = off(name, between, window(between, torch.float64))
                     if closer.max() > WRONG:
-                        start, error = between, closer
+                        place, error = between, closer
                         break
-                first[name] = start + int((error > WRONG).nonzero()[0])
+                first[name] = place + int((error > WRONG).nonzero()[0])
         before = reached - width + 1
     errors = ", ".join(f"{name} {small(value)}" for name, value in worst.items())
     what = "a weight" if bench.weighs else "an output"
@@ -616,9 +631,23 @@ def ask_finite(bench):
 
 
 def ask_unseen(bench):
-    """What a model meets past the trained length that no weight was trained on."""
+    """What a model meets past the trained length that no weight was trained on: values, and learned numbers."""
     near, far = torch.arange(bench.length), torch.arange(bench.length, 8 * bench.length)
     encoding, found, asked = bench.exact, [], []
+
+    def by_distance(length):
+        """The biases of one query at every distance, [H, length], its own as zero: a softmax sees differences alone."""
+        q, k = bench.random(2, 1, bench.num_heads, 1, bench.head_dim)
+        at = bench.at(torch.tensor([length - 1]), torch.arange(length))
+        b = encoding.bias(q, k.expand(-1, -1, length, -1), at)
+        b = torch.broadcast_to(b, (1, bench.num_heads, 1, length))[0, :, 0].flip(-1).double()
+        return b - b[:, :1]
+
+    def added(positions):
+        """The vectors that are added at positions, [T, C]."""
+        x = torch.zeros(1, len(positions), bench.head_dim * bench.num_heads, dtype=torch.float64)
+        return encoding.embed(x, positions[None])[0]
+
     if encoding.rotate is not None:
         asked.append("turns")
         steps = far[:: max(1, len(far) // 64)]
@@ -629,55 +658,41 @@ def ask_unseen(bench):
             away = int(steps[int(gaps[lanes[-1]].argmax())])
             words = f"{len(lanes)} of {bench.head_dim} lanes are turned by angles not trained on"
             found.append((len(lanes), words, f"lane {lanes[-1]}, {away} tokens away"))
-    if encoding.bias is not None:
-        asked.append("biases")
-        q, k = bench.random(2, 1, bench.num_heads, 1, bench.head_dim)
-
-        def by_distance(length):
-            pos_q, pos_k = torch.tensor([length - 1]), torch.arange(length)
-            b = encoding.bias(q, k.expand(-1, -1, length, -1), bench.at(pos_q, pos_k))
-            b = torch.broadcast_to(b, (1, bench.num_heads, 1, length))[0, :, 0].flip(-1).double()  # [H, distance]
-            return b - b[:, :1]  # a softmax sees differences alone
-
-        try:
-            trained, new = by_distance(bench.length), by_distance(8 * bench.length)[:, bench.length :]
-        except Exception as error:
-            raise SubjectError from error
+    tables = {}  # place: what it says [rows, T] within and beyond the trained length
+    try:
+        if encoding.bias is not None:
+            asked.append("biases")
+            tables["bias"] = by_distance(bench.length), by_distance(8 * bench.length)[:, bench.length :]
+        if encoding.embed is not None:
+            asked.append("vectors")
+            tables["embed"] = added(near).T, added(far).T
+    except Exception as error:
+        raise SubjectError from error
+    for place, (trained, new) in tables.items():
+        row, where = ("head", "distance") if place == "bias" else ("lane", "position")
         low, high = trained.amin(-1, keepdim=True), trained.amax(-1, keepdim=True)
         beyond = torch.maximum(low - new, new - high)
-        if beyond.max() > NEW:
-            head, d = worst_at(beyond)
-            heads = int((beyond.amax(-1) > NEW).sum())
-            words = f"{heads} of {bench.num_heads} heads get biases outside those of training"
-            span = f"trained on {low[head].item():.2f} to {high[head].item():.2f}"
-            example = f"head {head} at distance {d + bench.length}: {new[head, d]:.2f}, {span}"
-            found.append((beyond.max().item(), words, example))
-    if encoding.embed is not None:
-        asked.append("vectors")
-
-        def table(positions):
-            x = torch.zeros(1, len(positions), bench.head_dim * bench.num_heads, dtype=torch.float64)
-            return encoding.embed(x, positions[None])[0]  # [T, C]
-
-        try:
-            trained, new = table(near), table(far)
-        except Exception as error:
-            raise SubjectError from error
-        low, high = trained.amin(0), trained.amax(0)
-        beyond = torch.maximum(low - new, new - high) / trained.abs().max()
-        lanes = (beyond.amax(0) > NEW).sum().item()
-        if lanes:
-            p, lane = worst_at(beyond)
-            span = f"trained on {low[lane]:.2f} to {high[lane]:.2f}"
-            words = f"{lanes} of {len(low)} lanes of the added vector leave the range of training"
-            found.append((lanes, words, f"lane {lane} at position {p + bench.length}: {new[p, lane]:.2f}, {span}"))
+        beyond = beyond if place == "bias" else beyond / trained.abs().max()
+        rows = int((beyond.amax(-1) > NEW).sum())
+        if rows:
+            r, d = worst_at(beyond)
+            words = f"{rows} of {len(new)} {row}s leave the range of training"
+            span = f"trained on {low[r].item():.2f} to {high[r].item():.2f}"
+            found.append((rows, words, f"{row} {r} at {where} {d + bench.length}: {new[r, d]:.2f}, {span}"))
+    parameters = [p for p in encoding.parameters() if p.requires_grad]
+    for place, pair in tables.items():
+        if not parameters or not pair[1].requires_grad:
+            continue
+        reached, read = (torch.autograd.grad(t.square().sum(), parameters, allow_unused=True) for t in pair)
+        new = sum(int(((b != 0) & (a == 0)).sum()) for a, b in zip(reached, read) if a is not None and b is not None)
+        if new:
+            found.append((new, f"{new} learned numbers are read that training never reached", ""))
     if not asked:
         raise NotAsked("at its place no turn, bias or vector can be read")
     if not found:
-        words = f"its {' and '.join(asked)} stay in the range of training"
-        return Finding("unseen", "holds", 0, words)
-    number, words, example = (part for part in zip(*found))
-    return Finding("unseen", "fails", number[0], "; ".join(words), "; ".join(example))
+        return Finding("unseen", "holds", 0, f"its {' and '.join(asked)} stay in the range of training")
+    number, words, example = zip(*found)
+    return Finding("unseen", "fails", number[0], "; ".join(words), "; ".join(filter(None, example)))
 
 
 ASK = {

@@ -1,0 +1,368 @@
+r"""What does an audit find in the positional encodings that other libraries ship?
+
+    python benchmarks/audit_libraries.py
+
+Calls each library's own function with the inputs of `posenc.audit.audit`, on the CPU, and keeps the verdicts. "cast"
+means that the module is cast as model.to(dtype) casts it, buffers included; "kept" that its buffers stay in float32.
+Where a library's kernel needs CUDA, its own reference in plain PyTorch is asked. A verdict is about the function named,
+in the version named, and not about models that use it.
+Writes results/audit.json. Chapter: Auditing a proposal.
+"""
+
+import datetime
+import importlib.metadata
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+from posenc import Encoding
+from posenc.audit import QUESTIONS, audit
+from posenc.experiments import check_results, provenance, write_json
+from posenc.train import settings_for
+
+LIBRARIES = ("transformers", "rotary-embedding-torch", "x-transformers", "fla-core")
+HEAD_DIM, HEADS, LENGTH = 16, 4, 64
+DIM = HEAD_DIM * HEADS
+
+
+class Subject(NamedTuple):
+    """What is asked: a library's function, named in words, made by `make` -> (subject, place)."""
+
+    library: str
+    what: str
+    make: callable
+
+
+class Calls(nn.Module):
+    """A module of a library and how it is called: call(module, *inputs)."""
+
+    def __init__(self, module, call):
+        super().__init__()
+        self.module, self.call = module, call
+
+    def forward(self, *inputs):
+        return self.call(self.module, *inputs)
+
+
+def kept(module, call):
+    """The same, out of reach of casts."""
+    return lambda *inputs: call(module, *inputs)
+
+
+# ------------------------------------------------------------------------------------------------------- transformers
+
+
+def hf_rotary(model, config_name, rotary_name, apply_name="apply_rotary_pos_emb", cast=False, **options):
+    """A rotation of transformers: the module that makes cosines and sines, and the function that applies them."""
+
+    def make():
+        modeling = importlib.import_module(f"transformers.models.{model}.modeling_{model}")
+        configuration = importlib.import_module(f"transformers.models.{model}.configuration_{model}")
+        config = getattr(configuration, config_name)(
+            hidden_size=DIM,
+            num_attention_heads=HEADS,
+            num_key_value_heads=HEADS,
+            max_position_embeddings=8192,
+            **options,
+        )
+        apply = getattr(modeling, apply_name)
+
+        def call(rotary, x, positions):
+            cos, sin = rotary(x, positions[None])
+            return apply(x, x, cos, sin)[0]
+
+        return (Calls if cast else kept)(getattr(modeling, rotary_name)(config), call), "rotate"
+
+    return make
+
+
+def gptj():
+    from transformers.models.gptj.modeling_gptj import apply_rotary_pos_emb, create_sinusoidal_positions
+
+    table = create_sinusoidal_positions(8192, HEAD_DIM)
+
+    def rotate(x, positions):
+        sin, cos = table[positions].to(x.dtype)[None].chunk(2, dim=-1)
+        return apply_rotary_pos_emb(x.transpose(1, 2), sin, cos).transpose(1, 2)
+
+    return rotate, "rotate"
+
+
+def roformer():
+    from transformers.models.roformer.modeling_roformer import (
+        RoFormerSelfAttention,
+        RoFormerSinusoidalPositionalEmbedding,
+    )  # fmt: skip
+
+    table = RoFormerSinusoidalPositionalEmbedding(8192, HEAD_DIM)
+    table.weight.data = table.create_weight()
+
+    def rotate(x, positions):
+        angles = table(None, position_ids=positions)[None, None].to(x.dtype)
+        return RoFormerSelfAttention.apply_rotary_position_embeddings(angles, x, x)[0]
+
+    return rotate, "rotate"
+
+
+class BuiltAlibi(nn.Module):
+    """BLOOM's and Falcon's bias, built in the dtype of the hidden states from a mask of ones up to the last key."""
+
+    def __init__(self, build):
+        super().__init__()
+        self.build, self.hidden = build, nn.Buffer(torch.zeros(()))  # casts along, and stays under autocast
+
+    def forward(self, q, k, at):
+        ones = torch.ones(1, int(at.pos_k.max()) + 1, dtype=torch.long)
+        return self.build(ones, q.shape[1], self.hidden.dtype)[:, :, at.pos_k[0].long()]
+
+
+def hf_alibi(model):
+    def make():
+        modeling = importlib.import_module(f"transformers.models.{model}.modeling_{model}")
+        return Encoding(bias=BuiltAlibi(modeling.build_alibi_tensor)), None
+
+    return make
+
+
+def mpt():
+    from transformers.models.mpt.modeling_mpt import build_mpt_alibi_tensor
+
+    def bias(pos_q, pos_k):
+        return build_mpt_alibi_tensor(HEADS, int(pos_k.max()) + 1)[..., pos_k.long()]
+
+    return bias, "bias"
+
+
+def t5(is_decoder):
+    def make():
+        from transformers.models.t5.configuration_t5 import T5Config
+        from transformers.models.t5.modeling_t5 import T5Attention
+
+        config = T5Config(d_model=DIM, num_heads=HEADS, d_kv=HEAD_DIM, is_decoder=is_decoder)
+        layer = T5Attention(config, has_relative_attention_bias=True, layer_idx=0)
+
+        def call(layer, pos_q, pos_k):
+            past = int(pos_q[0])
+            return layer.compute_bias(len(pos_q), int(pos_k.max()) + 1, past_seen_tokens=past)[..., pos_k.long()]
+
+        return Calls(layer, call), "bias"
+
+    return make
+
+
+def gpt2():
+    from transformers import GPT2Config, GPT2Model
+
+    table = GPT2Model(GPT2Config(vocab_size=8, n_positions=LENGTH, n_embd=DIM, n_layer=1, n_head=HEADS)).wpe
+    return Calls(table, lambda table, x, positions: x + 25 * table(positions)), "embed"  # as loud as a trained one
+
+
+def opt():
+    from transformers.models.opt.modeling_opt import OPTLearnedPositionalEmbedding
+
+    def call(table, x, positions):
+        return x + table(None, position_ids=positions[None])
+
+    return Calls(OPTLearnedPositionalEmbedding(LENGTH, DIM), call), "embed"
+
+
+def m2m100():
+    from transformers.models.m2m_100.modeling_m2m_100 import M2M100SinusoidalPositionalEmbedding
+
+    def call(table, x, positions):
+        ids = torch.full(
+            (1, int(positions.max()) + 1), 5
+        )  # tokens that are no padding; positions are counted from them
+        return x + table(ids)[:, positions.long()]
+
+    return Calls(M2M100SinusoidalPositionalEmbedding(8192, DIM, padding_idx=1), call), "embed"
+
+
+# --------------------------------------------------------------------------------------------- rotary-embedding-torch
+
+
+def rotary_embedding_torch():
+    from rotary_embedding_torch import RotaryEmbedding
+
+    def call(rotary, x, positions):
+        parts, start = [], 0
+        steps = (positions.diff() != 1).nonzero().flatten().tolist()  # it takes an offset: runs of positions, in turn
+        for end in [*(s + 1 for s in steps), len(positions)]:
+            parts.append(rotary.rotate_queries_or_keys(x[:, :, start:end], offset=int(positions[start])))
+            start = end
+        return torch.cat(parts, 2)
+
+    return RotaryEmbedding(HEAD_DIM), call
+
+
+# ----------------------------------------------------------------------------------------------------- x-transformers
+
+
+def xt_rotary():
+    from x_transformers.x_transformers import RotaryEmbedding, apply_rotary_pos_emb
+
+    def call(rotary, x, positions):
+        freqs, scale = rotary(positions)
+        return apply_rotary_pos_emb(x, freqs, scale)
+
+    return RotaryEmbedding(HEAD_DIM), call
+
+
+def xt_bias(name, **options):
+    """A bias of x-transformers, which counts i queries at the end of j keys."""
+
+    def make():
+        from x_transformers import x_transformers
+
+        def call(module, pos_q, pos_k):
+            return module(len(pos_q), int(pos_q[-1]) + 1)[..., pos_k.long()]
+
+        module = getattr(x_transformers, name)(heads=HEADS, **options)
+        return (kept if name == "DynamicPositionBias" else Calls)(module, call), "bias"  # that one is float32 inside
+
+    return make
+
+
+def xt_embed(name, *arguments):
+    def make():
+        from x_transformers import x_transformers
+
+        def call(module, x, positions):
+            return x + 8 * module(x, pos=positions)  # its scale of 1/sqrt(C) goes with embeddings that are small
+
+        return Calls(getattr(x_transformers, name)(DIM, *arguments), call), "embed"
+
+    return make
+
+
+# ----------------------------------------------------------------------------------------------------------- fla-core
+
+
+def fla_rotary():
+    from fla.modules.rotary.ops import RotaryEmbedding, rotary_embedding_ref
+
+    def call(rotary, x, positions):
+        rotary._update_cos_sin_cache(int(positions.max()) + 1, device=x.device, dtype=x.dtype)
+        cos, sin = rotary._cos_cached[positions.long()], rotary._sin_cached[positions.long()]
+        return rotary_embedding_ref(x.transpose(1, 2), cos, sin).transpose(1, 2)
+
+    return Calls(RotaryEmbedding(HEAD_DIM), call), "rotate"
+
+
+def fla_attention(module, name, gate=None):
+    """A whole attention function of fla, its naive reference; it takes [B, T, H, D] and no positions."""
+
+    def make():
+        function = getattr(importlib.import_module(f"fla.ops.{module}.naive"), name)
+
+        def attend(q, k, v, positions, causal):
+            q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+            gates = () if gate is None else (torch.full(q.shape[:3], gate, dtype=q.dtype),)
+            out = function(q, k, v, *gates)
+            return (out[0] if isinstance(out, tuple) else out).to(v.dtype).transpose(1, 2)
+
+        return attend, "attention"
+
+    return make
+
+
+def retention():
+    from fla.ops.retention.naive import naive_retention
+
+    return lambda q, k, v, positions, causal: naive_retention(q, k, v), "attention"
+
+
+def both_ways(make, cast):
+    """A (module, call) of a library as a rotation, cast along or kept."""
+
+    def made():
+        module, call = make()
+        return (Calls if cast else kept)(module, call), "rotate"
+
+    return made
+
+
+HF, RET, XT, FLA = LIBRARIES
+SUBJECTS = {
+    "llama": Subject(HF, "Llama's rotation, kept", hf_rotary("llama", "LlamaConfig", "LlamaRotaryEmbedding")),
+    "llama-cast": Subject(
+        HF, "Llama's rotation, cast", hf_rotary("llama", "LlamaConfig", "LlamaRotaryEmbedding", cast=True)
+    ),
+    "gpt_neox": Subject(
+        HF, "GPT-NeoX's rotation, kept", hf_rotary("gpt_neox", "GPTNeoXConfig", "GPTNeoXRotaryEmbedding")
+    ),
+    "cohere": Subject(HF, "Cohere's rotation, kept", hf_rotary("cohere", "CohereConfig", "CohereRotaryEmbedding")),
+    "deepseek_v3": Subject(
+        HF, "DeepSeek-V3's interleaved rotation, kept",
+        hf_rotary("deepseek_v3", "DeepseekV3Config", "DeepseekV3RotaryEmbedding", "apply_rotary_pos_emb_interleave",
+                  qk_rope_head_dim=HEAD_DIM, head_dim=HEAD_DIM),
+    ),
+    "gptj": Subject(HF, "GPT-J's rotation", gptj),
+    "roformer": Subject(HF, "RoFormer's rotation", roformer),
+    "bloom": Subject(HF, "BLOOM's ALiBi, in the model's dtype", hf_alibi("bloom")),
+    "falcon": Subject(HF, "Falcon's ALiBi", hf_alibi("falcon")),
+    "mpt": Subject(HF, "MPT's ALiBi", mpt),
+    "t5-decoder": Subject(HF, "T5's bias, decoder", t5(True)),
+    "t5-encoder": Subject(HF, "T5's bias, encoder", t5(False)),
+    "gpt2": Subject(HF, "GPT-2's learned table", gpt2),
+    "opt": Subject(HF, "OPT's learned table", opt),
+    "m2m_100": Subject(HF, "M2M100's sinusoid", m2m100),
+    "ret": Subject(RET, "rotate_queries_or_keys, kept", both_ways(rotary_embedding_torch, False)),
+    "ret-cast": Subject(RET, "rotate_queries_or_keys, cast", both_ways(rotary_embedding_torch, True)),
+    "xt-rotary": Subject(XT, "RotaryEmbedding, kept", both_ways(xt_rotary, False)),
+    "xt-rotary-cast": Subject(XT, "RotaryEmbedding, cast", both_ways(xt_rotary, True)),
+    "xt-alibi": Subject(XT, "AlibiPositionalBias", xt_bias("AlibiPositionalBias")),
+    "xt-t5": Subject(XT, "RelativePositionBias (T5's)", xt_bias("RelativePositionBias", scale=1.0, causal=True)),
+    "xt-dynamic": Subject(XT, "DynamicPositionBias", xt_bias("DynamicPositionBias", dim=16, depth=2)),
+    "xt-absolute": Subject(XT, "AbsolutePositionalEmbedding", xt_embed("AbsolutePositionalEmbedding", LENGTH)),
+    "xt-sinusoidal": Subject(XT, "ScaledSinusoidalEmbedding", xt_embed("ScaledSinusoidalEmbedding")),
+    "fla-rotary": Subject(FLA, "RotaryEmbedding's tables and rotary_embedding_ref, cast", fla_rotary),
+    "fla-stickbreaking": Subject(
+        FLA, "naive_stickbreaking_attn", fla_attention("stickbreaking_attn", "naive_stickbreaking_attn")
+    ),
+    "fla-forgetting": Subject(
+        FLA, "naive_forgetting_attn, a constant gate", fla_attention("forgetting_attn", "naive_forgetting_attn", -0.1)
+    ),
+    "fla-retention": Subject(FLA, "naive_retention", retention),
+}  # fmt: skip
+
+
+def report_on(key):
+    """The audit of one of SUBJECTS, its weights seeded."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        subject, place = SUBJECTS[key].make()
+    return audit(subject, place, head_dim=HEAD_DIM, num_heads=HEADS, trained_length=LENGTH, name=key)
+
+
+def main():
+    torch.set_num_threads(1)
+    made = provenance("audit", "nano", settings_for("nano"), "python " + " ".join(sys.argv))
+    results = {key: made[key] for key in ("name", "command", "commit", "versions", "machine")}
+    results |= {
+        "date": datetime.date.today().isoformat(),
+        "definition": __doc__.split("\n\n")[2],
+        "libraries": {name: importlib.metadata.version(name) for name in LIBRARIES},
+        "questions": QUESTIONS,
+        "subjects": {},
+    }
+    for key, subject in SUBJECTS.items():
+        report = report_on(key)
+        print(report)
+        results["settings"] = report.settings
+        results["subjects"][key] = {
+            "library": subject.library,
+            "what": subject.what,
+            "places": list(report.places),
+            "verdicts": report.verdicts,
+            "words": {f.name: f.words for f in report.findings},
+            "examples": {f.name: f.example for f in report.findings if f.verdict == "fails"},
+        }
+    write_json(Path("results/audit.json"), check_results(results))
+
+
+if __name__ == "__main__":
+    main()
