@@ -208,12 +208,8 @@ def test_stripped_notebook_reads_well(lab):
 PIXEL = b"\x89PNG\r\n"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("lab", SOURCES)
-def test_executed_notebook_shows_its_pictures_where_no_script_runs(lab, tmp_path):
+def look_for_pictures(notebook):
     """GitHub and nbviewer strip scripts and know no kernel; a widget alone would leave nothing to see."""
-    notebook = run(nbformat.read(ROOT / "notebooks" / f"{lab}.ipynb", as_version=4), tmp_path)
-    assert not errors(notebook)
     kept = {"widget": 0, "explorable": 0, "picture": 0}
     for cell in notebook.cells:
         for data in (output.data for output in cell.get("outputs", []) if "data" in output):
@@ -300,7 +296,7 @@ def shown(cells, notebook):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lab", SOURCES)
-def test_notebook_run_twice_or_after_a_restart_shows_the_same(lab, tmp_path):
+def test_notebook_shows_its_pictures_and_the_same_when_run_twice_or_after_a_restart(lab, tmp_path):
     notebook = nbformat.read(ROOT / "notebooks" / f"{lab}.ipynb", as_version=4)
     twice = copy.deepcopy(notebook)
     twice.cells += copy.deepcopy(notebook.cells)
@@ -308,6 +304,7 @@ def test_notebook_run_twice_or_after_a_restart_shows_the_same(lab, tmp_path):
         cell.id = f"n{number}"
     once, twice = run(notebook, tmp_path), run(twice, tmp_path)
     assert not errors(once) and not errors(twice)
+    look_for_pictures(once)
     first = shown(once.cells, once)
     assert shown(twice.cells[: len(once.cells)], twice) == first, "after a restart"
     assert shown(twice.cells[len(once.cells) :], twice) == first, "again in the same kernel"
@@ -355,6 +352,7 @@ def hand_in(folder, name, lab, notebook):
 def test_nbgrader_releases_no_solution_and_gives_full_marks_to_solutions_and_none_to_stubs(
     lab, copy_of_tiny, tmp_path, grader
 ):
+    """Marks by nbgrader for two labs: of the others the tests above run the same cells, solved and undone."""
     from nbgrader.api import Gradebook
 
     folder, root = tmp_path / "grading", copy_of_tiny if lab == "tiny" else ROOT
@@ -366,6 +364,8 @@ def test_nbgrader_releases_no_solution_and_gives_full_marks_to_solutions_and_non
     released = nbformat.read(folder / "release" / lab / f"{lab}.ipynb", as_version=4)
     assert given_away(lab, released) == []
     assert not [cell.id for cell in released.cells if cell.get("outputs")]
+    if lab not in ("tiny", "rope"):
+        return
 
     solutions = {cell.id: cell.source for cell in solved(lab).cells if not labs._is_test(cell)}
     written = copy.deepcopy(released)

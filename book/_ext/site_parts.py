@@ -7,6 +7,7 @@ comes from `[tool.posenc]` in `pyproject.toml`, which is the only place that kno
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
 import shutil
@@ -15,6 +16,8 @@ from pathlib import Path
 
 from docutils import nodes
 from explorable import sources
+from jupyter_cache import get_cache
+from jupyter_cache.executors import load_executor
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
@@ -126,11 +129,32 @@ def key_cache(app: Sphinx, config) -> None:
     config.nb_execution_cache_path = str(kept)
 
 
+def execute_ahead(app: Sphinx, env, docnames: list[str]) -> None:
+    r"""Execute the pages that are about to be read, one on each core; Sphinx itself runs one after the other.
+
+    What they print goes to the cache, where the reading finds it. A page that fails is left to the reading, which says
+    so.
+    """
+    cache = get_cache(app.config.nb_execution_cache_path)
+    pages = []
+    for path in (str(env.doc2path(name)) for name in docnames):
+        markdown = path.endswith(".md")
+        if markdown and "{code-cell}" not in Path(path).read_text("utf-8"):
+            continue
+        how = {"type": "plugin", "name": "myst_nb_md"} if markdown else {}
+        cache.add_nb_to_project(path, **({"read_data": how} if how else {}))
+        pages.append(path)
+    if len(pages) > 1:
+        executor = load_executor("local-parallel", cache, logger=logging.getLogger(__name__))
+        executor.run_and_cache(filter_uris=pages, timeout=app.config.nb_execution_timeout)
+
+
 def setup(app: Sphinx) -> dict:
     app.add_config_value("comments_config", {}, "")  # Jupyter Book sets it even where sphinx_comments is left out
     app.add_directive("lab", LabDirective)
     app.connect("config-inited", key_cache)
     app.connect("builder-inited", copy_mathjax)
+    app.connect("env-before-read-docs", execute_ahead)
     app.connect("html-page-context", add_noscript)
     app.connect("html-page-context", mend_lists)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
