@@ -132,7 +132,7 @@ primacy = explorable(
     _primacy,
     title="Primacy against recency",
     alt="Two panels of bars over the same keys, with the same logits: above, key 0 is asked first, below, the last "
-    "key. Two stars mark equal matches. Above, the older one takes most, and a crowd of others before it can take it all; "
+    "key. Two stars mark equal matches. Above, the older one takes most, or a crowd of others before it takes it all; "
     "below, the newer one does. What is left over is the same in both.",
     readout="key 0 first: older {first_older:.3f}, newer {first_newer:.3f} · last key first: older {recent_older:.3f}, "
     "newer {recent_newer:.3f} · left over in either {first_left:.3f}",
@@ -187,8 +187,8 @@ same_scores = explorable(
     _same_scores,
     title="Three ways to weigh the same scores",
     alt="Weights of one query over its past by three methods, from the same rotated scores. The softmax ignores "
-    "distance and offset; with the penalty it prefers near keys and still ignores the offset. The stick from key 0 on puts its "
-    "weight on old keys, and more so with a larger offset.",
+    "distance and offset; with the penalty it prefers near keys and still ignores the offset. The stick from key 0 on "
+    "puts its weight on old keys, and more so with a larger offset.",
     readout="softmax: weights sum to 1 either way · stick: {sum:.3f}, left over {left:.3f} · weight that the stick "
     "puts where the penalized softmax has less: {apart:.3f}",
     depends={
