@@ -395,6 +395,11 @@ def ask_layout(bench):
     into = [back @ m[0] for m in later]  # in the lanes of the input
     out = [m[0] @ back for m in later]  # in those of the output
     groups, after = groups_of(into), groups_of(out)
+    others = groups_of([back @ m[1] for m in later])
+    if groups != others:
+        ours, theirs = ([g for g in found if len(g) > 1] for found in (groups, others))
+        words = f"queries turn as {name_of(ours)}, keys as {name_of(theirs)}"
+        return Finding("layout", "fails", None, words, f"lane {ours[0][0] if ours else theirs[0][0]}")
     moved = [g for g in groups if any((m[list(g)][:, list(g)] - torch.eye(len(g))).abs().max() > 1e-6 for m in into)]
     if not moved:
         raise NotAsked("it leaves every vector as it is")
@@ -548,7 +553,7 @@ def ask_causality(bench):
     cut = size // 2
     x, positions = bench.tokens(size), torch.arange(size)
     changed = x.clone()
-    changed[:, cut:] = -changed[:, cut:].flip(1)
+    changed[:, cut:] = -3 * changed[:, cut:].flip(1)  # other directions, other lengths
     moved = (bench.run(changed, positions)[0] - bench.run(x, positions)[0])[:, :cut].abs().amax((0, 2))
     number = moved.max().item()
     first = int((moved > 1e-9).nonzero()[0]) if number > 1e-9 else 0
@@ -680,11 +685,17 @@ def ask_unseen(bench):
             span = f"trained on {low[r].item():.2f} to {high[r].item():.2f}"
             found.append((rows, words, f"{row} {r} at {where} {d + bench.length}: {new[r, d]:.2f}, {span}"))
     parameters = [p for p in encoding.parameters() if p.requires_grad]
-    for place, pair in tables.items():
-        if not parameters or not pair[1].requires_grad:
+    for trained, beyond in tables.values():
+        if not parameters or not beyond.requires_grad:
             continue
-        reached, read = (torch.autograd.grad(t.square().sum(), parameters, allow_unused=True) for t in pair)
-        new = sum(int(((b != 0) & (a == 0)).sum()) for a, b in zip(reached, read) if a is not None and b is not None)
+        reached, read = (
+            torch.autograd.grad(t.square().sum(), parameters, allow_unused=True) for t in (trained, beyond)
+        )
+        new = 0
+        for a, b in zip(reached, read):
+            if a is not None and b is not None:
+                least = 1e-9 * b.abs().max()  # what cancels leaves noise
+                new += int(((b.abs() > least) & (a.abs() <= least)).sum())
         if new:
             found.append((new, f"{new} learned numbers are read that training never reached", ""))
     if not asked:

@@ -1,0 +1,404 @@
+"""The audit: each question has a subject that passes and one that fails, and the frozen verdicts come out again."""
+
+import importlib.metadata
+import importlib.util
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import posenc
+from posenc.audit import QUESTIONS, Report, audit
+from posenc.checks.rope import (
+    masks_lanes,
+    pairs_of_one_angles_of_other,
+    reads_pairs_writes_halves,
+    turns_backwards,
+)  # fmt: skip
+from posenc.experiments import load_results
+from posenc.rope import inv_freq, rotate
+
+torch.set_num_threads(1)
+W = inv_freq(16, dtype=torch.float64)
+OPTIONS = {
+    "shaw": {"head_dim": 16}, "transformer_xl": {"num_heads": 4, "head_dim": 16}, "t5": {"num_heads": 4},
+    "learned": {"max_positions": 64, "dim": 64, "std": 0.5}, "kerple": {"num_heads": 4}, "fire": {"num_heads": 4},
+    "rope": {"head_dim": 16}, "alibi": {"num_heads": 4}, "exposb": {"head_dim": 16, "num_heads": 4},
+    "rse": {"head_dim": 16},
+}  # fmt: skip
+MAKERS = {name: method.factory for name, method in posenc.METHODS.items()}
+MAKERS |= {"exposb": posenc.exposb.exposb, "rse": posenc.rse.rse}
+
+# What an audit says of each method with its defaults, D = 16, four heads, trained at 64 tokens.
+FAILS = {
+    "nope": set(),
+    "sinusoidal": {"relative", "unseen"},
+    "learned": {"relative"},  # its table ends where training did
+    "shaw": set(),  # clips
+    "transformer_xl": {"unseen"},
+    "t5": {"unseen"},  # its last buckets begin at 64
+    "kerple": {"unseen"},
+    "fire": {"relative", "unseen"},  # divides by the query's position beyond its threshold
+    "rope": {"unseen"},
+    "alibi": {"unseen"},
+    "stickbreaking": set(),
+    "exposb": {"relative", "norm", "layout", "unseen"},
+    "rse": {"unseen"},
+}
+
+
+def method(name):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return MAKERS[name](**OPTIONS.get(name, {}))
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_every_method_gets_the_verdicts_that_its_chapter_claims(name):
+    report = audit(method(name), name=name)
+    assert set(report.failures) == FAILS[name], str(report)
+    rotates = "rotate" in report.places
+    assert (report["norm"].verdict != "not asked") == (report["layout"].verdict != "not asked") == rotates
+    for finding in report.findings:
+        assert finding.verdict in ("holds", "fails", "not asked") and finding.words
+        if finding.verdict == "holds":
+            assert not finding.example
+
+
+@pytest.mark.parametrize("name, options", [("alibi", {"symmetric": True}), ("rse", {}), ("rope", {})], ids=str)
+def test_without_a_causal_mask_time_is_not_asked_about(name, options):
+    report = audit(MAKERS[name](**OPTIONS[name] | options), causal=False)
+    assert report["causality"].verdict == report["cache"].verdict == "not asked"
+    assert report["relative"].verdict == report["weights"].verdict == "holds"
+
+
+# ----------------------------------------------------------------------------------------- one that passes, one broken
+
+
+def turn(x, positions, w=W):
+    """A right rotation by hand."""
+    return rotate(x, positions, w)
+
+
+class Backward(torch.autograd.Function):
+    """Code that reads pairs and writes halves, with a backward pass by hand; `right` undoes the reordering."""
+
+    @staticmethod
+    def forward(ctx, x, positions, right):
+        ctx.save_for_backward(positions)
+        ctx.right = right
+        return reads_pairs_writes_halves(x, positions, W)
+
+    @staticmethod
+    def backward(ctx, grad):
+        angles = ctx.saved_tensors[0][:, None] * W
+        cos, sin = angles.cos(), angles.sin()
+        if ctx.right:
+            a, b = grad.chunk(2, -1)
+            pairs = torch.stack((a * cos + b * sin, b * cos - a * sin), -1)
+            return pairs.flatten(-2), None, None
+        a, b = grad[..., 0::2], grad[..., 1::2]  # as printed: the order of the input, not of the output
+        return torch.cat((a * cos + b * sin, b * cos - a * sin), -1), None, None
+
+
+def documented(x, positions):
+    """The shapes that a docstring names: cos and sin [T, D], which pairs [.., D/2] can't be multiplied by."""
+    angles = positions[:, None] * W.repeat_interleave(2)
+    a, b = x[..., 0::2], x[..., 1::2]
+    return torch.cat((a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()), -1)
+
+
+def positions_in_the_dtype_of_x(x, positions):
+    return rotate(x, positions.to(x.dtype), W)
+
+
+def looks_ahead(x, positions):
+    return turn(x, positions) / x.norm(dim=-1).max()  # of all tokens, later ones too
+
+
+def counts_from_zero(x, positions):
+    return turn(x, torch.arange(x.shape[2]))
+
+
+def right_stick(scores, at):
+    return posenc.stickbreaking.weigh(scores, at.visible, order="first")
+
+
+def one_rest_a_block(scores, at, block=16):
+    """A blocked kernel that updates the rest of the stick once for each block of keys."""
+    beta = torch.sigmoid(scores).masked_fill(~at.visible, 0.0)
+    rest, parts = torch.ones_like(beta[..., :1]), []
+    for keys in beta.split(block, -1):
+        parts.append(keys * rest)
+        rest = (rest * (1 - parts[-1].sum(-1, keepdim=True))).clamp(min=1e-6)
+    return torch.cat(parts, -1)
+
+
+def ignores_the_mask(scores, at):
+    return torch.softmax(scores, -1)
+
+
+class Table(nn.Module):
+    """A learned table; with `words` it says where it ends."""
+
+    def __init__(self, words):
+        super().__init__()
+        self.words, self.table = words, nn.Embedding(64, 64)
+
+    def forward(self, x, positions):
+        if self.words and positions.max() >= 64:
+            raise ValueError(f"position {positions.max()} is beyond the table's 64 rows")
+        return x + self.table(positions.long())
+
+
+def logarithm(pos_q, pos_k):
+    return -(1 + (pos_q[:, None] - pos_k).abs().double()).log().expand(4, -1, -1)
+
+
+def root_that_ends(pos_q, pos_k):
+    return (100.0 - (pos_q[:, None] - 0 * pos_k).double()).sqrt().expand(4, -1, -1)  # nan past position 100
+
+
+def clipped(pos_q, pos_k):
+    return -(pos_q[:, None] - pos_k).clamp(0, 16).double().expand(4, -1, -1)
+
+
+def one_for_queries_another_for_keys(q, k, at):
+    return rotate(q, at.pos_q[:, None], W), rotate(k, at.pos_k[:, None], W, layout="half")
+
+
+def quarter(pos_q, pos_k):
+    """ALiBi of slope 1/4, rounded to bf16 as key times slope."""
+    return (torch.tensor(0.25, dtype=torch.bfloat16) * pos_k).double().expand(4, len(pos_q), -1)
+
+
+CASES = {  # question: [(the one that passes, the broken one, place, what its finding says)]
+    "shape": [(turn, documented, "rotate", "size of tensor"), (turn, lambda x, p: x[..., :4], "rotate", "returned")],
+    "relative": [
+        (turn, masks_lanes, "rotate", "moved by"),
+        (clipped, quarter, "bias", "moved by 4096"),
+        (clipped, lambda i, j: -(i[:, None] * j).double() / 50, "bias", "at home"),
+    ],
+    "norm": [(turn, masks_lanes, "rotate", "times as long"), (turn, pairs_of_one_angles_of_other, "rotate", "long")],
+    "layout": [
+        (turn, masks_lanes, "rotate", "lanes never mix: each is scaled, none turns"),
+        (turn, pairs_of_one_angles_of_other, "rotate", "do not turn as one"),
+        (turn, lambda x, p: turn(x, p) * torch.linspace(0.5, 1, 16), "rotate", "lanes (0, 1) get lengths"),
+        (posenc.rope.rope(16), posenc.Encoding(rotate=one_for_queries_another_for_keys), None, "keys as half-split"),
+    ],
+    "gradient": [
+        (lambda x, p: Backward.apply(x, p, True), lambda x, p: Backward.apply(x, p, False), "rotate", "backward says"),
+        (turn, lambda x, p: turn(x.detach(), p), "rotate", "backward says 0.0000"),
+        (clipped, lambda q, k, v, p, causal: v.detach(), "bias|attention", "backward says"),
+    ],
+    "precision": [
+        (turn, positions_in_the_dtype_of_x, "rotate", "bf16 is first wrong at position 257"),
+        (turn, positions_in_the_dtype_of_x, "rotate", "fp16 is first wrong at position 2049"),
+    ],
+    "causality": [
+        (turn, looks_ahead, "rotate", "the output of token 0 moves"),
+        (right_stick, ignores_the_mask, "weigh", "the output of token 0 moves"),
+    ],
+    "cache": [(turn, counts_from_zero, "rotate", "one token at a time, token 1 is off by")],
+    "weights": [
+        (right_stick, one_rest_a_block, "weigh", "its weights sum to"),
+        (right_stick, ignores_the_mask, "weigh", "which it must not see"),
+        (right_stick, lambda scores, at: scores.masked_fill(~at.visible, 0.0) / 64, "weigh", "a weight of -"),
+    ],
+    "finite": [
+        (Table(words=True), Table(words=False), "embed", "index out of range"),
+        (logarithm, root_that_ends, "bias", "positions"),
+    ],
+    "unseen": [
+        (clipped, logarithm, "bias", "trained on -4.16 to 0.00"),
+        (lambda x, p: turn(x, p, W[:2]), turn, "rotate", "8 of 16 lanes are turned by angles not trained on"),
+        (
+            posenc.sinusoidal.sinusoidal(base=10.0),
+            posenc.sinusoidal.sinusoidal(),
+            None,
+            "lanes leave the range of training",
+        ),
+        (posenc.t5.t5(4, num_buckets=8, max_distance=32), posenc.t5.t5(4), None, "never reached"),
+    ],
+}  # fmt: skip
+TRIALS = [(question, index) for question, cases in CASES.items() for index in range(len(cases))]
+
+
+def bound(function):
+    """Variants of the RoPE chapter take their frequencies as a third argument."""
+    known = (masks_lanes, pairs_of_one_angles_of_other, reads_pairs_writes_halves, turns_backwards)
+    return (lambda x, positions: function(x, positions, W)) if function in known else function
+
+
+def test_every_question_is_tried():
+    assert list(CASES) == list(QUESTIONS)
+
+
+@pytest.mark.parametrize("question, index", TRIALS)
+def test_a_question_tells_right_from_broken(question, index):
+    right, broken, place, words = CASES[question][index]
+    places = place.split("|") if place else [None]
+    good = audit(right, places[0], questions=[question])[question]
+    assert good.verdict == "holds", good
+    bad = audit(bound(broken), places[-1], questions=[question])[question]
+    assert bad.verdict == "fails" and words in f"{bad.words}; {bad.example}", bad
+
+
+# ------------------------------------------------------------------------------------------------------------- the rest
+
+
+@pytest.mark.parametrize("code, says", [
+    (turn, "interleaved"),
+    (lambda x, p: rotate(x, p, W, layout="half"), "half-split"),
+    (lambda x, p: rotate(x, p, W[:3]), "interleaved, 6 of 16 lanes"),
+    (turns_backwards, "interleaved"),
+    (reads_pairs_writes_halves, "reads interleaved, writes half-split: harmless while queries and keys share it"),
+    (lambda x, p: turn(x, p + 1), "interleaved"),
+    (lambda x, p: rotate(x.flip(-1), p, W), "reads interleaved, writes interleaved"),
+], ids=range(7))  # fmt: skip
+def test_layouts_have_names(code, says):
+    finding = audit(bound(code), "rotate", questions=["layout"])["layout"]
+    assert finding.verdict == "holds"
+    assert finding.words == says or says.startswith("reads interleaved, writes interleaved")
+
+
+def test_a_layout_of_more_than_pairs():
+    angle = torch.randn(4, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    skew = torch.block_diag(*[angle - angle.T] * 4)
+
+    def turns_fours(x, positions):
+        return torch.einsum("tde,bhte->bhtd", torch.matrix_exp(positions[:, None, None] * skew), x)
+
+    report = audit(turns_fours, "rotate", questions=["layout", "norm", "relative"])
+    assert report["layout"].words == "blocks of up to 4 lanes turn together" and not report.failures
+
+
+@pytest.mark.parametrize("place, by_hand, whole", [
+    ("rotate", turn, lambda: posenc.rope.rope(16)),
+    ("bias", lambda i, j: posenc.alibi.bias(i, j, posenc.alibi.slopes(4).double()), lambda: posenc.alibi.alibi(4)),
+    ("weigh", right_stick, lambda: posenc.stickbreaking.stickbreaking(order="first", attend_current=True)),
+    ("embed", lambda x, p: x + posenc.sinusoidal.table(p.double(), 64).to(x), lambda: posenc.sinusoidal.sinusoidal()),
+], ids=["rotate", "bias", "weigh", "embed"])  # fmt: skip
+def test_by_hand_and_encoding_get_the_same_report(place, by_hand, whole):
+    first, second = audit(by_hand, place, name="x"), audit(whole(), name="x")
+    assert first.verdicts == second.verdicts and first.places == second.places
+    for a, b in zip(first.findings, second.findings):
+        if a.number is not None and a.number > 1e-6:
+            assert math.isclose(a.number, b.number, rel_tol=1e-6), (a, b)
+
+
+def test_a_whole_attention_function():
+    def attend(q, k, v, positions, causal):
+        queries = positions[-q.shape[2] :]
+        return posenc.attention(q, k, v, posenc.rope.rope(16), pos_q=queries, pos_k=positions, causal=causal)
+
+    report = audit(attend, "attention")
+    assert not report.failures and report.places == ("attention",)
+    assert report["cache"].verdict == report["relative"].verdict == report["weights"].verdict == "holds"
+
+    def doubles(q, k, v, positions, causal):
+        return 2 * attend(q, k, v, positions, causal)
+
+    assert audit(doubles, "attention", questions=["weights"])["weights"].number == pytest.approx(2)
+
+    def square(q, k, v, positions, causal):
+        if q.shape[2] != k.shape[2]:
+            raise ValueError("queries and keys must be as many")
+        return attend(q, k, v, positions, causal)
+
+    finding = audit(square, "attention", questions=["cache"])["cache"]
+    assert finding.verdict == "not asked" and "must be as many" in finding.words
+
+
+def test_the_report_reads_as_text_and_is_the_same_twice():
+    reports = [audit(bound(masks_lanes), "rotate", name="masked") for _ in range(2)]
+    assert str(reports[0]) == str(reports[1]) and isinstance(reports[0], Report)
+    text = str(reports[0])
+    assert text.startswith("Audit of masked (at rotate): 7 holds, 4 fails, 0 not asked")
+    assert all(f" {name} " in text for name in QUESTIONS) and "e.g. lane 0 is multiplied by" in text
+    assert reports[0].failures == ("relative", "norm", "layout", "unseen")
+    assert reports[0].settings["trained_length"] == 64
+    other = audit(bound(masks_lanes), "rotate", name="masked", seed=1)
+    assert other.verdicts == reports[0].verdicts and str(other) != text
+    with pytest.raises(ValueError, match="did you mean|Did you mean 'norm'"):
+        reports[0]["norms"]
+
+
+def test_the_subject_is_left_as_it_was():
+    table = Table(words=True)
+    before = table.table.weight.detach().clone()
+    audit(table, "embed")
+    assert torch.equal(table.table.weight, before) and table.table.weight.dtype == torch.float32
+    assert table.table.weight.grad is None
+
+
+def test_cost_counts():
+    plain, turned, table = (audit(method(name), questions=["shape"]).cost for name in ("nope", "rope", "learned"))
+    assert (plain["parameters"], plain["written_ratio"]) == (0, 1.0)
+    assert turned["parameters"] == 0 and 1.1 < turned["written_ratio"] < 2
+    assert table["parameters"] == 64 * 64
+    assert "counted, not timed" in turned["words"]
+
+
+def test_a_longer_trained_length_sees_more_or_less():
+    """An audit answers for the settings it is given."""
+    assert audit(posenc.t5.t5(4), trained_length=256, questions=["unseen"])["unseen"].verdict == "holds"
+    gain = posenc.exposb.exposb(16, 4, band=False, decay=False)
+    assert audit(gain, questions=["relative"])["relative"].verdict == "fails"
+    assert audit(gain, far=16, tolerance=0.02, questions=["relative"])["relative"].verdict == "holds"
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (((3,), {"place": "rotate"}), "subject=3 must be an Encoding or a callable"),
+    (((turn,), {}), "place=None: say where"),
+    (((turn,), {"place": "rotation"}), "place='rotation' is not known.*Did you mean 'rotate'"),
+    (((posenc.Encoding(),), {"place": "rotate"}), "must be None for an Encoding"),
+    (((posenc.Encoding(axes=2),), {}), "axes=2"),
+    (((turn, "rotate"), {"head_dim": 7}), "head_dim=7 must be even"),
+    (((turn, "rotate"), {"num_heads": 0}), "num_heads=0"),
+    (((turn, "rotate"), {"trained_length": 4}), "trained_length=4"),
+    (((turn, "rotate"), {"trained_length": 64.0}), "trained_length=64.0 must be an int"),
+    (((turn, "rotate"), {"causal": 1}), "causal=1 must be True or False"),
+    (((turn, "rotate"), {"far": 1}), "far=1"),
+    (((turn, "rotate"), {"tolerance": 0}), "tolerance=0"),
+    (((turn, "rotate"), {"seed": -1}), "seed=-1"),
+    (((turn, "rotate"), {"questions": ["norms"]}), "questions='norms'.*Did you mean 'norm'"),
+    (((posenc.alibi.alibi(4),), {"causal": False}), "causal=False: ALiBi penalizes"),
+], ids=lambda value: value if isinstance(value, str) else "")  # fmt: skip
+def test_bad_input_is_named(arguments, words):
+    (given, options) = arguments
+    with pytest.raises((TypeError, ValueError), match=words):
+        audit(*given, **options)
+
+
+# ----------------------------------------------------------------------------------------------------- other libraries
+
+FROZEN = load_results("audit")
+
+
+def benchmark():
+    path = Path(__file__).parent.parent / "benchmarks" / "audit_libraries.py"
+    spec = importlib.util.spec_from_file_location("audit_libraries", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+BENCHMARK = benchmark()
+
+
+def test_the_frozen_table_is_of_these_versions_and_subjects():
+    assert FROZEN["libraries"] == {name: importlib.metadata.version(name) for name in BENCHMARK.LIBRARIES}
+    assert list(FROZEN["subjects"]) == list(BENCHMARK.SUBJECTS)
+    assert FROZEN["questions"] == QUESTIONS and FROZEN["definition"] == BENCHMARK.__doc__.split("\n\n")[2]
+
+
+@pytest.mark.parametrize("key", BENCHMARK.SUBJECTS)
+def test_other_libraries_get_the_frozen_verdicts(key):
+    report, frozen = BENCHMARK.report_on(key), FROZEN["subjects"][key]
+    assert report.verdicts == frozen["verdicts"], str(report)
+    assert report["layout"].words == frozen["words"]["layout"]
+    if report["precision"].verdict == "fails":  # where it first goes wrong
+        assert report["precision"].example == frozen["examples"]["precision"]
