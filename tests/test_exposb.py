@@ -327,6 +327,18 @@ class Attend(torch.nn.Module):
         return posenc.attention(q, k, v, self.encoding)
 
 
+def test_a_rate_that_training_took_below_zero_still_decays():
+    """Without this a step of Adam across 0 makes the gain grow with the position, without bound."""
+    q, k, v = inputs(queries=6)
+    outputs = []
+    for sign in (1, -1):
+        encoding = made(("gain",))
+        encoding.rotate.decay_rates.data *= sign
+        outputs.append(posenc.attention(q, k, v, encoding, pos_q=torch.arange(6) * 1000))
+    close(*outputs)
+    assert outputs[0].isfinite().all()
+
+
 def test_parameters_are_those_of_the_switches():
     count = {name: sum(p.numel() for p in exposb(64, 6, **switch).parameters()) for name, switch in SWITCHES.items()}
     assert count == {"none": 0, "gain": 6, "band": 6, "decay": 0, "all": 12}
