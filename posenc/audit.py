@@ -11,6 +11,7 @@ import copy
 import math
 import re
 from dataclasses import dataclass, field
+from textwrap import fill
 from typing import NamedTuple
 
 import torch
@@ -41,6 +42,7 @@ QUESTIONS = {
 WRONG = 0.05  # a weight in a narrow dtype that is off by more than this is no rounding
 NEW = 0.2  # a logit, or a unit vector, this far from all that training showed counts as unseen
 STEP = 1e-3  # of finite differences; some subjects compute in float32 inside
+WIDTH = 88  # of a printed report, in characters
 SLOPE = 1e-2  # largest disagreement of a gradient, as a share of its largest entry
 
 
@@ -85,12 +87,15 @@ class Report:
     def __str__(self):
         verdicts = list(self.verdicts.values())
         counts = ", ".join(f"{verdicts.count(v)} {v}" for v in ("holds", "fails", "not asked"))
-        lines = [f"Audit of {self.subject} (at {', '.join(self.places) or 'no place'}): {counts}"]
+        head = f"Audit of {self.subject} (at {', '.join(self.places) or 'no place'}): {counts}"
+        rows = []
         for finding in self.findings:
-            lines.append(f"{finding.verdict:>9s}  {finding.name:<10s} {finding.words}")
-            if finding.example:
-                lines.append(f"{'':22s} e.g. {finding.example}")
-        return "\n".join([*lines, f"{'cost':>9s}  {'':10s} {self.cost['words']}"])
+            example = f"; e.g. {finding.example}" if finding.example else ""
+            rows.append((f"{finding.verdict:<10s}{finding.name:<11s}", finding.words + example))
+        rows.append((f"{'cost':<21s}", self.cost["words"]))
+        return "\n".join(
+            [head, *(fill(words, WIDTH, initial_indent=row, subsequent_indent=" " * 21) for row, words in rows)]
+        )
 
 
 class SubjectError(Exception):

@@ -198,7 +198,7 @@ CASES = {  # question: [(the one that passes, the broken one, place, what its fi
         (turn, positions_in_the_dtype_of_x, "rotate", "fp16 is first wrong at position 2049"),
     ],
     "causality": [
-        (turn, looks_ahead, "rotate", "the output of token 0 moves"),
+        (turn, looks_ahead, "rotate", "the output of token"),
         (right_stick, ignores_the_mask, "weigh", "the output of token 0 moves"),
     ],
     "cache": [(turn, counts_from_zero, "rotate", "one token at a time, token 1 is off by")],
@@ -317,7 +317,8 @@ def test_the_report_reads_as_text_and_is_the_same_twice():
     assert str(reports[0]) == str(reports[1]) and isinstance(reports[0], Report)
     text = str(reports[0])
     assert text.startswith("Audit of masked (at rotate): 7 holds, 4 fails, 0 not asked")
-    assert all(f" {name} " in text for name in QUESTIONS) and "e.g. lane 0 is multiplied by" in text
+    assert all(f" {name} " in text for name in QUESTIONS) and "e.g. lane 0 is" in text
+    assert max(map(len, text.split("\n"))) <= 88
     assert reports[0].failures == ("relative", "norm", "layout", "unseen")
     assert reports[0].settings["trained_length"] == 64
     other = audit(bound(masks_lanes), "rotate", name="masked", seed=1)
