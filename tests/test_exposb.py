@@ -29,14 +29,14 @@ SWITCHES = {
 # The report's formulas, one number at a time
 
 
-def report_vector(x, m, alpha, w, mechanisms, per_pair, base=10000.0):
+def report_vector(x, m, alpha, w, mechanisms, per_pair, base=10000.0, boost=0.2):
     """Mechanisms 1 and 2: cos and sin times the gain, then each lane times its factor and the head's weight."""
     D = len(x)
-    boost = 1 + 0.2 * math.exp(-alpha * m) if "gain" in mechanisms else 1.0
+    g = 1 + boost * math.exp(-alpha * m) if "gain" in mechanisms else 1.0
     y = [0.0] * D
     for i in range(D // 2):
         angle = m * base ** (-2 * i / D)
-        cos, sin = math.cos(angle) * boost, math.sin(angle) * boost
+        cos, sin = math.cos(angle) * g, math.sin(angle) * g
         y[2 * i] = x[2 * i] * cos - x[2 * i + 1] * sin
         y[2 * i + 1] = x[2 * i + 1] * cos + x[2 * i] * sin
     if "band" in mechanisms:
@@ -51,12 +51,12 @@ def report_fade(distance, rate=0.005, floor=0.7):
     return floor + (1 - floor) * math.exp(-rate * abs(distance))
 
 
-def report(alphas, ws, mechanisms, on="logits", per_pair=False, place=lambda t: t, rate=0.005, floor=0.7):
+def report(alphas, ws, mechanisms, on="logits", per_pair=False, place=lambda t: t, rate=0.005, floor=0.7, **turn):
     """logit(h, i, j, q_i, k_j) and what happens to a row of weights; `place` gives the position of an index."""
 
     def logit(h, i, j, q_i, k_j):
-        q_turned = report_vector(q_i, place(i), alphas[h], ws[h], mechanisms, per_pair)
-        k_turned = report_vector(k_j, place(j), alphas[h], ws[h], mechanisms, per_pair)
+        q_turned = report_vector(q_i, place(i), alphas[h], ws[h], mechanisms, per_pair, **turn)
+        k_turned = report_vector(k_j, place(j), alphas[h], ws[h], mechanisms, per_pair, **turn)
         score = dot(q_turned, k_turned) / math.sqrt(len(q_i))
         f = report_fade(place(i) - place(j), rate, floor)
         if "decay" in mechanisms and on == "logits":
@@ -100,10 +100,19 @@ def test_attention_equals_the_report(mechanisms, queries, keys, causal):
 def test_options_equal_the_report_at_any_positions(on, per_pair):
     q, k, v = inputs(queries=4)
     positions = [3.5, 40, 41, 700]
-    encoding = made(("gain", "band", "decay"), on=on, per_pair=per_pair, rate=0.02, floor=0.4)
+    encoding = made(("gain", "band", "decay"), on=on, per_pair=per_pair, rate=0.02, floor=0.4, base=50.0, boost=0.5)
     _, weights = posenc.attention(q, k, v, encoding, pos_q=torch.tensor(positions), return_weights=True)
     logit = report(
-        ALPHAS, WEIGHTS, ("gain", "band", "decay"), on, per_pair, positions.__getitem__, rate=0.02, floor=0.4
+        ALPHAS,
+        WEIGHTS,
+        ("gain", "band", "decay"),
+        on,
+        per_pair,
+        positions.__getitem__,
+        rate=0.02,
+        floor=0.4,
+        base=50.0,
+        boost=0.5,
     )
     close(weights, attend(q, k, v, logit)[1])
 
