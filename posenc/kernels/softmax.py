@@ -247,12 +247,11 @@ def backward_kv_kernel(
     store_tile(head_of(dv_ptr, dv_stride, b, kv_head), dv, j, lane_v, dv_stride, keys, width_v)
 
 
-def tiles(major_minor, dtype, width, turned=False, table=False):
+def tiles(major_minor, dtype, width, turned=False, heavy=False):
     """The tiles of (forward, backward) for a compute capability, None for the interpreter.
 
-    width is the wider of q's and v's heads; turned, whether keys are turned inside; table, whether
-    biases are read from one. Of the tiles tried, the largest
-    that spill no registers (`make kernel-report`).
+    width is the wider of q's and v's heads; turned, whether keys are turned inside; heavy, whether the variant reads a
+    table or a number for each query. Of the tiles tried, the largest that spill no registers (`make kernel-report`).
     """
     if major_minor is None:
         return Tile(64, 64, 4, 1), Tile(64, 64, 4, 1)
@@ -271,8 +270,8 @@ def tiles(major_minor, dtype, width, turned=False, table=False):
         backward = Tile(64, 64, 8, 2) if wide else Tile(64, 64, 4, 2)
     else:
         backward = Tile(64, 64, 8, 1) if wide else Tile(64, 32, 4, 1)
-    if table and (wide or major in (9, 10)):
-        backward = Tile(64, 32, 8, 1) if wide else Tile(64, 64, 8, 1)
+    if heavy and (wide or major in (9, 10)):
+        backward = Tile(64, 64, 8, 1) if major == 10 and not wide else Tile(64, 32, 8, 1)
     return forward, backward
 
 
@@ -318,8 +317,8 @@ def softmax_backward(
     """The backward kernels as an operator: gradients of q, k, v, a, table, x, y (empty for what was not given)."""
     batch, heads, queries, _ = q.shape
     keys = k.shape[2]
-    wider, read_table = max(q.shape[3], v.shape[3]), table is not None
-    cut = Tile(*tile) if tile else tiles(capability(q.device), q.dtype, wider, table=read_table)[1]
+    wider, heavy = max(q.shape[3], v.shape[3]), table is not None or x is not None
+    cut = Tile(*tile) if tile else tiles(capability(q.device), q.dtype, wider, heavy=heavy)[1]
     blocks = triton.cdiv(queries, cut.block_q)
     float32 = dict(dtype=torch.float32, device=q.device)
     dq, dk, dv = (rows_first(t) for t in (q, k, v))
@@ -343,7 +342,7 @@ def softmax_backward(
             backward_kv_kernel, triton.cdiv(keys, cut.block_k), batch * k.shape[1], cut, a_ptr=a, dk_ptr=dk, dv_ptr=dv,
             dy_ptr=None if y is None else dy, dk_stride=dk.stride(), dv_stride=dv.stride(), **both,
         )  # fmt: skip
-        if read_table:
+        if table is not None:
             total, unit = torch.zeros(table.shape, dtype=torch.int64, device=q.device), unit_of(dout, v, dot)
             launch(backward_table_kernel, blocks, batch * heads, cut, total_ptr=total, unit_ptr=unit, **both)
             dtable = total.to(torch.float32) * unit[:, None]
