@@ -42,7 +42,7 @@ QUESTIONS = {
 WRONG = 0.05  # a weight in a narrow dtype that is off by more than this is no rounding
 NEW = 0.2  # a logit, or a unit vector, this far from all that training showed counts as unseen
 STEP = 1e-3  # of finite differences; some subjects compute in float32 inside
-WIDTH = 88  # of a printed report, in characters
+WIDTH = 76  # of a printed report, in characters
 SLOPE = 1e-2  # largest disagreement of a gradient, as a share of its largest entry
 
 

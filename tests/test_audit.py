@@ -318,7 +318,7 @@ def test_the_report_reads_as_text_and_is_the_same_twice():
     text = str(reports[0])
     assert text.startswith("Audit of masked (at rotate): 7 holds, 4 fails, 0 not asked")
     assert all(f" {name} " in text for name in QUESTIONS) and "e.g. lane 0 is" in text
-    assert max(map(len, text.split("\n"))) <= 88
+    assert max(map(len, text.split("\n"))) <= 76
     assert reports[0].failures == ("relative", "norm", "layout", "unseen")
     assert reports[0].settings["trained_length"] == 64
     other = audit(bound(masks_lanes), "rotate", name="masked", seed=1)
