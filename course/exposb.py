@@ -313,6 +313,7 @@ class OnLog(torch.nn.Module):
 
 
 settings = settings_for(preset)
+steps = 100 if preset == "nano" else settings.steps
 turn = posenc.make("rope", head_dim=settings.dim // settings.num_heads)
 encodings = {
     "RoPE": "rope",
@@ -321,7 +322,7 @@ encodings = {
 }
 models = {}
 for name, encoding in encodings.items():
-    models[name], history = train(encoding, preset, seed, live=True)
+    models[name], history = train(encoding, preset, seed, steps=steps, live=True)
     print(f"{name}: final loss {sum(history['loss'][-10:]) / 10:.3f} nats per character")
 
 # %%
