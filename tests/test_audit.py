@@ -403,3 +403,19 @@ def test_other_libraries_get_the_frozen_verdicts(key):
     assert report["layout"].words == frozen["words"]["layout"]
     if report["precision"].verdict == "fails":  # where it first goes wrong
         assert report["precision"].example == frozen["examples"]["precision"]
+
+
+def test_loading_in_bf16_keeps_what_casting_rounds(tmp_path):
+    """As the chapter says of Llama's frequencies."""
+    from transformers import LlamaConfig, LlamaModel
+
+    config = LlamaConfig(
+        vocab_size=16, hidden_size=32, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2,
+        num_key_value_heads=2,
+    )  # fmt: skip
+    model = LlamaModel(config)
+    model.save_pretrained(tmp_path)
+    loaded = LlamaModel.from_pretrained(tmp_path, dtype=torch.bfloat16)
+    assert loaded.layers[0].mlp.up_proj.weight.dtype == torch.bfloat16
+    assert loaded.rotary_emb.inv_freq.dtype == torch.float32
+    assert model.to(torch.bfloat16).rotary_emb.inv_freq.dtype == torch.bfloat16
