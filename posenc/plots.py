@@ -257,6 +257,33 @@ def plot_volume(results):
     return figure
 
 
+def plot_parts(results, names=None):
+    r"""Loss of a method's parts, a row each: at the training length (filled) and at the longest test (open).
+
+    Arguments:
+        results: from `load_results("ablation_text")`.
+        names: {arm: words for its row}, from top to bottom; default all arms under their own names.
+    Returns: a matplotlib figure, means over seeds with bars of one standard deviation, a vertical line at the arm that
+        the others are compared with. Errors: ValueError for an arm that the results lack.
+    """
+    names = {arm: title(arm) for arm in results["methods"]} if names is None else names
+    arms = drawn(results, list(names))
+    figure, axes = blank_figure(6.4, 1.2 + 0.34 * len(arms))
+    first, last = str(results["lengths"][0]), str(results["lengths"][-1])
+    for row, arm in enumerate(arms):
+        scores = results["methods"][arm]["scores"]
+        for column, face, words in ((first, "C0", f"{first} characters, as trained"), (last, "white", f"{last}")):
+            mean, spread = mean_spread(scores[column])
+            axes.errorbar(mean, row, xerr=spread, fmt="o", color="C0", markerfacecolor=face, capsize=3,
+                          label=words if row == 0 else None)  # fmt: skip
+    axes.axvline(mean_spread(results["methods"][results["against"]]["scores"][first])[0], color="0.6", linestyle=":")
+    axes.set_yticks(range(len(arms)), [names[arm] for arm in arms])
+    axes.invert_yaxis()
+    axes.set_xlabel("loss, nats per character")
+    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize="small")
+    return figure
+
+
 def plot_language(causal, masked):
     r"""Loss of each method as a causal and as a masked language model at the training length, side by side.
 
@@ -302,6 +329,7 @@ def write_figures(folder):
         "context_cut": plot_context_cut(text), "by_position": plot_by_position(text),
         "language": plot_language(text, results["masked"]), "recall_by_pairs": plot_recall(results["recall"]),
         "sinusoidal_volume": plot_volume(results["sinusoidal_volume"]),
+        "ablation_text": plot_parts(results["ablation_text"]),
     }  # fmt: skip
     figures |= {f"needle_{name}": plot_needle(results["needle"], name) for name in results["needle"]["methods"]}
     figures |= {name: plot_scores(result) for name, result in results.items() if result["unit"].startswith("share")}

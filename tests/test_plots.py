@@ -15,6 +15,7 @@ from posenc.plots import (
     plot_language,
     plot_loss,
     plot_needle,
+    plot_parts,
     plot_recall,
     plot_scores,
     plot_short_long,
@@ -187,6 +188,36 @@ def test_volume_draws_a_line_for_each_length():
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["0", "0.3", "1"]
 
 
+PARTS = {
+    "lengths": [64, 512],
+    "against": "rope",
+    "methods": {
+        arm: {"scores": {"64": [base, base + 0.3, base + 1], "512": [base + 2, base + 4, base + 5]}}
+        for base, arm in enumerate(("rope", "exposb", "exposb_gain"), 1)
+    },
+}
+
+
+def test_parts_draws_a_row_for_each_arm():
+    names = {"exposb_gain": "gain alone", "rope": "RoPE"}
+    axes = plot_parts(PARTS, names).axes[0]
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["gain alone", "RoPE"] and axes.yaxis_inverted()
+    drawn = [(line.lines[0].get_xdata()[0], line.lines[0].get_ydata()[0]) for line in axes.containers]
+    wanted = [
+        (statistics.mean(PARTS["methods"][arm]["scores"][column]), row)
+        for row, arm in enumerate(names)
+        for column in ("64", "512")
+    ]
+    assert drawn == pytest.approx(wanted)
+    spread = axes.containers[0].lines[2][0].get_segments()[0][:, 0]
+    assert (spread[1] - spread[0]) / 2 == pytest.approx(statistics.stdev([3, 3.3, 4]))
+    assert any(
+        list(line.get_xdata()) == pytest.approx([1 + 1.3 / 3] * 2) for line in axes.lines if len(line.get_xdata()) == 2
+    )
+    with pytest.raises(ValueError, match="Did you mean 'rope'"):
+        plot_parts(PARTS, {"ropes": ""})
+
+
 def test_language_draws_causal_beside_masked():
     axes = plot_language(TEXT, MASKED).axes[0]
     drawn = [(line.lines[0].get_xdata()[0], line.lines[0].get_ydata()[0]) for line in axes.containers]
@@ -232,5 +263,6 @@ def test_no_figure_is_left_open():
     plt.close("all")
     figures = [plot(results) for plot, results in ALL.items()]
     figures += [plot_needle(NEEDLE, "rope"), plot_volume(VOLUME), plot_language(TEXT, MASKED), plot_loss([3.0, 2.5])]
+    figures += [plot_parts(PARTS)]
     assert len(figures) == len([name for name in vars(plots) if name.startswith("plot_")])
     assert all(isinstance(figure, matplotlib.figure.Figure) for figure in figures) and plt.get_fignums() == []
