@@ -26,7 +26,7 @@ from .methods import METHODS, make
 __version__ = "0.1.0"
 
 __all__ = [
-    "METHODS", "At", "Encoding", "KVCache", "SelfAttention", "UnsupportedError", "alibi", "attention", "compose",
-    "explain_impl", "exposb", "fire", "kerple", "learned", "make", "rope", "rse", "scaling", "shaw", "sinusoidal",
-    "softmax", "stickbreaking", "t5", "transformer_xl",
+    "METHODS", "At", "Encoding", "KVCache", "SelfAttention", "UnsupportedError", "alibi", "attention", "audit",
+    "compose", "explain_impl", "exposb", "fire", "kerple", "learned", "make", "rope", "rse", "scaling", "shaw",
+    "sinusoidal", "softmax", "stickbreaking", "t5", "transformer_xl",
 ]  # fmt: skip

@@ -455,7 +455,8 @@ SWEEPS = {
             "rse_stick": ("rises", "The order of the stick is the only position, and it starts at the wrong end."),
             "stickbreaking": ("falls", "It did in the first sweep, by which this claim is no prediction but a check."),
         },
-        headline="The report that defines ExpoSB and RSE shows two curves of losses without numbers or seeds.",
+        headline="The report that defines ExpoSB and RSE names its training setup and prints no loss, seed or held-out "
+        "text.",
         shows_not="What longer training or a wider model makes of the parts.",
         arms=PARTS,
         facts=lambda settings: {

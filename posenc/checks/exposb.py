@@ -1,6 +1,5 @@
 r"""What the lab ExpoSB asks for, and the wrong answers that its checks recognize."""
 
-
 import torch
 from torch.nn.functional import softplus
 
