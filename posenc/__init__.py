@@ -5,6 +5,7 @@ posenc.attention assembles an encoding from four places (embed, rotate, bias, we
 
 from . import (
     alibi,
+    audit,
     exposb,
     fire,
     kerple,
