@@ -115,7 +115,7 @@ def hazard(scores, visible, rate=0.0):
     return (took - before).exp().masked_fill(~visible, 0.0)
 
 
-lane_factors = band  # `exposb` has an argument called band
+_lane_factors = band  # `exposb` has an argument called band
 
 
 class GainedRotary(Rotary):
@@ -245,7 +245,7 @@ def exposb(
     check_number("floor", floor, above=0)
     if floor > 1:
         raise ValueError(f"floor={floor} must be at most 1")
-    lanes = lane_factors(head_dim, per_pair) if band else None
+    lanes = _lane_factors(head_dim, per_pair) if band else None
     places = {"rotate": GainedRotary(ladder(head_dim, base), num_heads, boost, gain, lanes)}
     if decay:
         place, form = {

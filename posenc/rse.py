@@ -50,7 +50,7 @@ def penalty(rate=0.01):
     return Encoding(bias=Penalty(float(rate)))
 
 
-distance_penalty = penalty  # `rse` has an argument called penalty
+_distance_penalty = penalty  # `rse` has an argument called penalty
 
 
 def rse(head_dim, base=10000.0, *, rate=0.01, order="first", rotation=True, penalty=True, stick=True):
@@ -74,7 +74,7 @@ def rse(head_dim, base=10000.0, *, rate=0.01, order="first", rotation=True, pena
         check_bool(name, value)
     parts = (
         (rotation, rope(head_dim, base)),
-        (penalty, distance_penalty(rate)),
+        (penalty, _distance_penalty(rate)),
         (stick, stickbreaking(order=order, attend_current=True)),
     )
     return compose(*(part for wanted, part in parts if wanted))
