@@ -316,14 +316,15 @@ def ask_shape(bench):
 def ask_relative(bench):
     """Shift all positions, inside the trained length and, if that is accepted, far beyond; no weight may change."""
     size = max(4, bench.length // 4)
+    beyond = max(1, bench.far - size // 2)  # the window lies across `far`: a counter that wraps there shows
     x, positions = bench.tokens(size), torch.arange(size)
     before = bench.told(x, positions)
     worst, example, farthest = 0.0, "", 0
-    for shift in sorted({1, bench.length // 2, bench.length - size, bench.far}):
+    for shift in sorted({1, bench.length // 2, bench.length - size, beyond}):
         try:
             after = bench.told(x, positions + shift)
         except SubjectError:
-            if shift == bench.far:  # a table's end
+            if shift == beyond:  # a table's end
                 break
             raise
         change = (after - before).abs().nan_to_num(math.inf)
@@ -599,14 +600,17 @@ def ask_weights(bench):
     _, weights = bench.run(x, positions)
     if weights is None:
         q, k = bench.random(2, 1, bench.num_heads, size, bench.head_dim)
-        try:
-            sums = attention(q, k, torch.ones_like(k), bench.exact, causal=bench.causal)[..., 0]
-        except Exception as error:
-            raise SubjectError from error
-        lowest, hidden = 0.0, 0.0
-    else:
-        sums, lowest = weights.sum(-1), weights.min().item()
-        hidden = weights.triu(1).abs().max().item() if bench.causal else 0.0
+        parts = []
+        for lanes in torch.eye(size, dtype=torch.float64).split(bench.head_dim, -1):  # one-hot values show the weights
+            v = torch.zeros_like(k)
+            v[..., : lanes.shape[1]] = lanes
+            try:
+                parts.append(attention(q, k, v, bench.exact, causal=bench.causal)[..., : lanes.shape[1]])
+            except Exception as error:
+                raise SubjectError from error
+        weights = torch.cat(parts, -1)
+    sums, lowest = weights.sum(-1), weights.min().item()
+    hidden = weights.triu(1).abs().max().item() if bench.causal else 0.0
     highest = sums.max().item()
     if lowest < -1e-9 or hidden > 1e-9 or not highest <= 1 + bench.tolerance:
         place = worst_at(sums)
@@ -615,28 +619,47 @@ def ask_weights(bench):
             _, _, i, j = worst_at(weights.triu(1).abs())
             example = f"query {i} gives key {j}, which it must not see, {weights.triu(1).abs().max():.3f}"
         elif lowest < -1e-9:
-            example = f"a weight of {lowest:.3f}"
+            sums_too = f"; {example}" if highest > 1 + bench.tolerance else ""
+            example = f"a weight of {lowest:.3f}{sums_too}"
         return Finding("weights", "fails", highest, "rows are no shares of one whole", example)
     return Finding("weights", "holds", highest, f"rows sum to {sums.min():.2f} at least, {highest:.2f} at most")
 
 
 def ask_finite(bench):
-    """Windows past the trained length, up to eight times as far."""
+    """Windows past the trained length, up to eight times as far, and a last query that looks back at all keys."""
     width = min(16, bench.length)
     x = bench.tokens(width)
+
+    def last_row(length):
+        """The output of the last of `length` tokens; a window alone sees short distances only."""
+        q, k = (
+            bench.random(1, bench.num_heads, 1, bench.head_dim),
+            bench.random(1, bench.num_heads, length, bench.head_dim),
+        )
+        at = torch.arange(length)[None]
+        try:
+            return attention(q, k, k, bench.exact, pos_q=at[:, -1:], pos_k=at, causal=bench.causal)
+        except Exception as error:
+            raise SubjectError from error
+
     for factor in (1, 2, 4, 8):
         start = factor * bench.length - (width if factor > 1 else 0)
-        positions = torch.arange(start, start + width)
-        try:
-            told = bench.told(x, positions)
-        except SubjectError as error:
-            named = any(bench.length <= int(n) <= 8 * bench.length + 16 for n in re.findall(r"\d+", said(error)))
-            words = f"it refuses position {start + width - 1}"
-            if named:
-                return Finding("finite", "holds", start, f"{words} and names the limit: {said(error)}")
-            return Finding("finite", "fails", start, f"{words} in words that name no limit", said(error))
-        if not told.isfinite().all():
-            return Finding("finite", "fails", start, "it is not finite", f"positions {start} to {start + width - 1}")
+        end = start + width - 1
+        asked = [(f"position {end}", f"positions {start} to {end}", bench.told, (x, torch.arange(start, end + 1)))]
+        if bench.exact.attend is None:  # a whole attention function may want as many queries as keys
+            far = f"distance {factor * bench.length - 1}"
+            asked.append((far, f"a query that sees keys up to {far}", last_row, (factor * bench.length,)))
+        for limit, where, compute, given in asked:
+            try:
+                told = compute(*given)
+            except SubjectError as error:
+                named = any(bench.length <= int(n) <= 8 * bench.length + 16 for n in re.findall(r"\d+", said(error)))
+                words = f"it refuses {limit}"
+                if named:
+                    return Finding("finite", "holds", start, f"{words} and names the limit: {said(error)}")
+                return Finding("finite", "fails", start, f"{words} in words that name no limit", said(error))
+            if not told.isfinite().all():
+                return Finding("finite", "fails", start, "it is not finite", where)
     return Finding("finite", "holds", None, f"finite up to position {8 * bench.length - 1}")
 
 
@@ -662,7 +685,7 @@ def ask_unseen(bench):
         asked.append("turns")
         steps = far[:: max(1, len(far) // 64)]
         trained, new = (bench.matrices(p)[0].permute(2, 0, 1) for p in (near, steps))  # [D, T, D], a lane each
-        gaps = torch.cdist(new, trained).amin(-1)  # [D, steps]
+        gaps = torch.cdist(new, trained).amin(-1).nan_to_num(math.inf)  # [D, steps]
         lanes = (gaps.amax(-1) > NEW).nonzero().flatten().tolist()
         if lanes:
             away = int(steps[int(gaps[lanes[-1]].argmax())])
@@ -683,6 +706,8 @@ def ask_unseen(bench):
         low, high = trained.amin(-1, keepdim=True), trained.amax(-1, keepdim=True)
         beyond = torch.maximum(low - new, new - high)
         beyond = beyond if place == "bias" else beyond / trained.abs().max()
+        seen = (new == low) | (new == high)  # an infinite penalty, too, may be what training showed
+        beyond = torch.where(seen, 0.0, beyond).nan_to_num(math.inf, posinf=math.inf)
         rows = int((beyond.amax(-1) > NEW).sum())
         if rows:
             r, d = worst_at(beyond)
@@ -775,7 +800,7 @@ def audit(
         head_dim, num_heads: D and H of the vectors that it is asked about.
         trained_length: L, in tokens: "relative" is asked inside it, "finite" and "unseen" beyond it, to 8 L.
         causal: False audits without a causal mask; "causality" and "cache" are then not asked.
-        far: the last position, in tokens, of "precision".
+        far: the last position, in tokens, of "precision"; "relative" is asked of a window across it, too.
         tolerance: the largest change that counts as none. It lets pass what computes in float32 inside.
         questions: names from `QUESTIONS`, default all of them.
         name: what the report calls the subject.

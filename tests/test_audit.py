@@ -161,6 +161,19 @@ def root_that_ends(pos_q, pos_k):
     return (100.0 - (pos_q[:, None] - 0 * pos_k).double()).sqrt().expand(4, -1, -1)  # nan past position 100
 
 
+def by_distance_table(pos_q, pos_k):
+    distance = (pos_q[:, None] - pos_k).clamp(0).long()
+    return nn.functional.embedding(distance, torch.zeros(64, 4, dtype=torch.float64)).permute(2, 0, 1)
+
+
+def nan_from_distance_64(pos_q, pos_k):
+    return torch.where(pos_q[:, None] - pos_k < 64, 0.0, math.nan).double().expand(4, -1, -1)
+
+
+def window_of_16(pos_q, pos_k):
+    return torch.where(pos_q[:, None] - pos_k < 16, 0.0, -math.inf).double().expand(4, -1, -1)
+
+
 def clipped(pos_q, pos_k):
     return -(pos_q[:, None] - pos_k).clamp(0, 16).double().expand(4, -1, -1)
 
@@ -178,8 +191,9 @@ CASES = {  # question: [(the one that passes, the broken one, place, what its fi
     "shape": [(turn, documented, "rotate", "size of tensor"), (turn, lambda x, p: x[..., :4], "rotate", "returned")],
     "relative": [
         (turn, masks_lanes, "rotate", "moved by"),
-        (clipped, quarter, "bias", "moved by 4096"),
+        (clipped, quarter, "bias", "moved by 4088"),
         (clipped, lambda i, j: -(i[:, None] * j).double() / 50, "bias", "at home"),
+        (turn, lambda x, p: turn(x, p % 64), "rotate", "moved by 4088"),  # wraps where a multiple of 64 shows nothing
     ],
     "norm": [(turn, masks_lanes, "rotate", "times as long"), (turn, pairs_of_one_angles_of_other, "rotate", "long")],
     "layout": [
@@ -210,9 +224,13 @@ CASES = {  # question: [(the one that passes, the broken one, place, what its fi
     "finite": [
         (Table(words=True), Table(words=False), "embed", "index out of range"),
         (logarithm, root_that_ends, "bias", "positions"),
+        (logarithm, by_distance_table, "bias", "it refuses distance 127 in words that name no limit"),
+        (logarithm, nan_from_distance_64, "bias", "keys up to distance 127"),
     ],
     "unseen": [
         (clipped, logarithm, "bias", "trained on -4.16 to 0.00"),
+        (clipped, nan_from_distance_64, "bias", "leave the range of training"),
+        (window_of_16, logarithm, "bias", "leave the range of training"),
         (lambda x, p: turn(x, p, W[:2]), turn, "rotate", "8 of 16 lanes are turned by angles not trained on"),
         (
             posenc.sinusoidal.sinusoidal(base=10.0),
@@ -302,6 +320,13 @@ def test_a_whole_attention_function():
         return 2 * attend(q, k, v, positions, causal)
 
     assert audit(doubles, "attention", questions=["weights"])["weights"].number == pytest.approx(2)
+
+    def negative(q, k, v, positions, causal):
+        shift = torch.full((k.shape[2], k.shape[2]), -0.5, dtype=v.dtype).tril(-1)
+        return attend(q, k, v, positions, causal) + shift[-q.shape[2] :] @ v
+
+    finding = audit(negative, "attention", questions=["weights"])["weights"]
+    assert finding.verdict == "fails" and "a weight of -0." in finding.example
 
     def square(q, k, v, positions, causal):
         if q.shape[2] != k.shape[2]:
