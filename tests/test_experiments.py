@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import re
 import shutil
 import signal
 import statistics
@@ -46,7 +47,8 @@ def test_every_sweep_predicts_something_for_every_method(name):
     assert sweep.against is None or sweep.against in arms
     for arm, (claim, why) in sweep.predictions.items():
         assert claim in CLAIMS and why.endswith(".") and len(why) > 20, arm
-    assert sweep.question.endswith("?") and sweep.shows_not.endswith(".") and "arXiv" in sweep.headline
+    assert sweep.question.endswith("?") and sweep.shows_not.endswith(".")
+    assert "arXiv" in sweep.headline or name.startswith("ablation") and "report" in sweep.headline  # which is no paper
     assert sweep.task in TASKS and sweep.tolerance > 0
     for method, options in (sweep.arms or {}).values():
         settings = settings_for("study", sweep.task)
@@ -418,14 +420,20 @@ def test_arms_are_added_to_results_that_are_there(tiny, tmp_path, capsys):
 # ----------------------------------------------------------------------------------------------------- frozen results
 
 
+def made_by(name, preset, command):
+    """Whether a command is that of a sweep at a preset; "study" is what it takes where none is named."""
+    named = re.search(r"--preset (\w+)", command)
+    return f"-m posenc.train sweep {name} " in command and (named[1] if named else "study") == preset
+
+
 @pytest.mark.parametrize("name", SWEEPS)
 def test_a_frozen_sweep_is_the_study_s(name):
     results, sweep = load_results(name), SWEEPS[name]
-    preset = "lab" if name == "sinusoidal_volume" else "study"
+    preset = "lab" if name in ("sinusoidal_volume", "ablation_text") else "study"
     settings = settings_for(preset, sweep.task)
-    assert results["preset"] == preset and f"posenc.train sweep {name} --preset {preset}" in results["command"]
+    assert results["preset"] == preset and made_by(name, preset, results["command"])
     assert results["settings"] == json.loads(json.dumps(dataclasses.asdict(settings)))
-    assert results["seeds"] == [0, 1, 2, 3, 4]
+    assert results["seeds"] == list(range(3 if name.startswith("ablation") else 5))
     assert list(results["methods"]) == arms_of(sweep)
     assert results["claims"] == {arm: claim for arm, (claim, _) in sweep.predictions.items()}
     assert results["predictions"] == {arm: words for arm, (_, words) in sweep.predictions.items()}
@@ -449,7 +457,7 @@ def test_a_frozen_sweep_is_the_study_s(name):
     later = [arm for note in results.get("added", []) for arm in note["arms"]]
     assert later == sorted(set(later), key=later.index) and set(later) <= set(results["methods"])
     for note in results.get("added", []):
-        assert f"sweep {name} --preset {preset}" in note["command"] and len(note["commit"].split(",")[0]) == 40
+        assert made_by(name, preset, note["command"]) and len(note["commit"].split(",")[0]) == 40
         if sweep.unit.startswith("share"):
             assert all(0 <= share <= 1 for row in values["scores"].values() for share in row)
     for arm in results["claims"]:

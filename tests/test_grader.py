@@ -288,7 +288,7 @@ def test_folder_gives_a_line_each_and_json_the_same(tmp_path, capsys):
         ("import torch\n", "is no notebook: not JSON"),
         ("[1, 2]", "is no notebook: JSON without a list of cells"),
         ('{"nbformat": 3, "worksheets": []}', "is a notebook of format 3"),
-        ('{"cells": []}', "is none of the labs (alibi, kernels, learned, "),
+        ('{"cells": []}', "is none of the labs (alibi, exposb, "),
         ('{"cells": [{"cell_type": "code", "source": "def rotate(x):\\n    return x"}]}', "is none of the labs"),
         (
             '{"cells": [{"cell_type": "code", "source": ["import posenc\\n", "bias = 1\\n", "rotate = 1"]}]}',

@@ -149,7 +149,8 @@ def compare(name, tensors, dtype, **options):
             )
         else:  # one rounding of the result is allowed, also where eager happens to be exact
             mine, eagers = float((a - c).norm()), float((b - c).norm())
-            allowed = 2 * eagers + 0.3 * torch.finfo(dtype).eps * float(c.norm()) + 1e-5
+            share = 1.0 if label == "parameter" else 0.3  # a sum over all pairs, in which eager's errors may cancel
+            allowed = 2 * eagers + share * torch.finfo(dtype).eps * float(c.norm()) + 1e-5
             assert mine <= allowed, f"{label}: {mine} against {eagers}"
 
 
