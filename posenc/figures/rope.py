@@ -279,30 +279,29 @@ score_by_distance = explorable(
 WIDE = 128  # the head size of most large models: 64 pairs
 
 
-def _arc(radius, turns):
-    angle = torch.linspace(0, 2 * math.pi * min(turns, 1.0), 49, dtype=torch.float64)
-    return radius * angle.cos(), radius * angle.sin()
+def circle(pair, seen, asked, new, names, points=49):
+    """What training showed of one pair's circle and what a longer text asks for, over bars of all pairs.
 
+    seen, asked, new: [D/2] parts of a turn. names: of the two arcs. points: of an arc. Returns plotly traces.
+    """
 
-def _seen(trained, target, base, pair):
-    frequencies = rope.inv_freq(WIDE, float(base), dtype=torch.float64)
-    seen = (frequencies * (trained - 1) / (2 * math.pi)).clamp(max=1)  # the part of a turn that distances reach
-    asked = (frequencies * (target - 1) / (2 * math.pi)).clamp(max=1)
-    new = (asked - seen).clamp(min=0)
-    pairs = torch.arange(WIDE // 2)
-    inner, outer = _arc(1, seen[pair].item()), _arc(1.25, asked[pair].item())
-    around = _arc(1, 1.0)
-    data = [
+    def arc(radius, turns):
+        angle = torch.linspace(0, 2 * math.pi * min(turns, 1.0), points, dtype=torch.float64)
+        return radius * angle.cos(), radius * angle.sin()
+
+    pairs = torch.arange(len(seen))
+    around, inner, outer = arc(1, 1.0), arc(1, seen[pair].item()), arc(1.25, asked[pair].item())
+    return [
         dict(
             type="scatter", name="a full turn", mode="lines", x=around[0], y=around[1], hoverinfo="skip",
             line=dict(color=COLORS["gray"], width=1, dash="dot", shape="spline"),
         ),
         dict(
-            type="scatter", name="angles seen in training", mode="lines", x=inner[0], y=inner[1], hoverinfo="skip",
+            type="scatter", name=names[0], mode="lines", x=inner[0], y=inner[1], hoverinfo="skip",
             line=dict(color=COLORS["blue"], width=7, shape="spline"),
         ),
         dict(
-            type="scatter", name="angles that the target length asks for", mode="lines", x=outer[0], y=outer[1],
+            type="scatter", name=names[1], mode="lines", x=outer[0], y=outer[1],
             line=dict(color=COLORS["orange"], width=3, dash="dash", shape="spline"), hoverinfo="skip",
         ),
         dict(
@@ -318,6 +317,15 @@ def _seen(trained, target, base, pair):
             marker=dict(symbol="triangle-down", size=13, color=COLORS["ink"]), showlegend=False,
         ),
     ]  # fmt: skip
+
+
+def _seen(trained, target, base, pair):
+    frequencies = rope.inv_freq(WIDE, float(base), dtype=torch.float64)
+    seen = (frequencies * (trained - 1) / (2 * math.pi)).clamp(max=1)  # the part of a turn that distances reach
+    asked = (frequencies * (target - 1) / (2 * math.pi)).clamp(max=1)
+    new = (asked - seen).clamp(min=0)
+    names = ("angles seen in training", "angles that the target length asks for")
+    data = circle(pair, seen, asked, new, names)
     layout = dict(
         height=560,
         barmode="stack",

@@ -8,6 +8,7 @@ import torch
 from posenc import scaling
 from posenc.experiments import load_results
 from posenc.explore import COLORS, explorable, slider
+from posenc.figures.rope import circle
 from posenc.rope import inv_freq
 
 DIM = 128  # the head size of most large models: 64 pairs
@@ -124,11 +125,6 @@ wavelengths = explorable(
 TRAINED = 4096
 
 
-def _arc(radius, turns):
-    angle = torch.linspace(0, 2 * math.pi * min(turns, 1.0), 33, dtype=torch.float64)
-    return radius * angle.cos(), radius * angle.sin()
-
-
 def _angles(scheme, factor, target, pair):
     plain = inv_freq(DIM, dtype=torch.float64)
     now = _schemes(float(factor), TRAINED, 10000.0)[scheme]
@@ -137,32 +133,9 @@ def _angles(scheme, factor, target, pair):
     new = (asked - seen).clamp(min=0)
     new[new < 1e-9] = 0  # rounding, where a scheme hits the edge exactly
     pairs = torch.arange(DIM // 2)
-    around, inner, outer = _arc(1, 1.0), _arc(1, seen[pair].item()), _arc(1.25, asked[pair].item())
+    names = ("seen in training", "asked for at the target length")
     data = [
-        dict(
-            type="scatter", name="a full turn", mode="lines", x=around[0], y=around[1], hoverinfo="skip",
-            line=dict(color=COLORS["gray"], width=1, dash="dot", shape="spline"),
-        ),
-        dict(
-            type="scatter", name="seen in training", mode="lines", x=inner[0], y=inner[1], hoverinfo="skip",
-            line=dict(color=COLORS["blue"], width=7, shape="spline"),
-        ),
-        dict(
-            type="scatter", name="asked for at the target length", mode="lines", x=outer[0], y=outer[1],
-            line=dict(color=COLORS["orange"], width=3, dash="dash", shape="spline"), hoverinfo="skip",
-        ),
-        dict(
-            type="bar", name="part of the circle seen", x=pairs, y=seen, xaxis="x2", yaxis="y2",
-            marker=dict(color=COLORS["blue"]), showlegend=False,
-        ),
-        dict(
-            type="bar", name="new at the target length", x=pairs, y=new, xaxis="x2", yaxis="y2",
-            marker=dict(color=COLORS["orange"], pattern=dict(shape="/", fillmode="replace")), showlegend=False,
-        ),
-        dict(
-            type="scatter", name="this pair", mode="markers", x=[pair], y=[1.09], xaxis="x2", yaxis="y2",
-            marker=dict(symbol="triangle-down", size=13, color=COLORS["ink"]), showlegend=False,
-        ),
+        *circle(pair, seen, asked, new, names, points=33),
         dict(
             type="scatter", name="angle of one token", mode="lines", x=pairs, y=now / plain, xaxis="x2", yaxis="y3",
             line=dict(color=COLORS["green"], width=3, shape="hvh"), showlegend=False,
