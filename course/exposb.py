@@ -58,10 +58,11 @@ _ = posenc.explain_impl(posenc.exposb.exposb(64, 4))
 def lane_filter(head_dim, per_pair):
     """The factor on each lane, a tensor [head_dim] of float64."""
     ### BEGIN SOLUTION
-    lane = torch.arange(head_dim, dtype=torch.float64)
-    if per_pair:
-        lane = 2 * (lane // 2) + 0.5
-    return 0.8 + 0.4 * torch.exp(-((lane - head_dim / 4) ** 2) / (2 * (head_dim / 8) ** 2))
+    d = torch.arange(head_dim).double()
+    d = d - d % 2 + 0.5 if per_pair else d
+    center, width = head_dim / 4, head_dim / 8
+    bump = torch.exp(-0.5 * ((d - center) / width) ** 2)
+    return 0.8 + 0.4 * bump
     ### END SOLUTION
 
 

