@@ -115,6 +115,11 @@ def said(error):
 # ------------------------------------------------------------------------------------------ what a person has at hand
 
 
+def shape_of(out):
+    """What a subject returned, for an error: its shape, or its type where it is no tensor."""
+    return list(out.shape) if isinstance(out, torch.Tensor) else type(out).__name__
+
+
 class ByHand(nn.Module):
     """A callable as a person has it, in the form that the package calls. A module in it moves and casts along."""
 
@@ -125,7 +130,7 @@ class ByHand(nn.Module):
     def same_shape(self, x, positions):
         out = self.function(x, positions)
         if not isinstance(out, torch.Tensor) or out.shape != x.shape:
-            got = list(out.shape) if isinstance(out, torch.Tensor) else type(out).__name__
+            got = shape_of(out)
             raise ValueError(f"given x {list(x.shape)} and positions {list(positions.shape)} it returned {got}")
         return out
 
@@ -147,7 +152,7 @@ class HandBias(ByHand):
         try:
             return torch.broadcast_to(out, (1, *shape))
         except (RuntimeError, TypeError):
-            got = list(out.shape) if isinstance(out, torch.Tensor) else type(out).__name__
+            got = shape_of(out)
             raise ValueError(f"it must return what broadcasts to [H, Tq, Tk] = {list(shape)}, got {got}") from None
 
 
@@ -155,7 +160,7 @@ class HandWeigh(ByHand):
     def forward(self, scores, at):
         out = self.function(scores, at)
         if not isinstance(out, torch.Tensor) or out.shape != scores.shape:
-            got = list(out.shape) if isinstance(out, torch.Tensor) else type(out).__name__
+            got = shape_of(out)
             raise ValueError(f"it must return weights of shape {list(scores.shape)}, got {got}")
         return out
 
@@ -166,7 +171,7 @@ class HandAttention(ByHand):
         out = self.function(q, k, v, positions, causal)
         shape = (*q.shape[:3], v.shape[3])
         if not isinstance(out, torch.Tensor) or out.shape != shape:
-            got = list(out.shape) if isinstance(out, torch.Tensor) else type(out).__name__
+            got = shape_of(out)
             raise ValueError(f"it must return [B, H, Tq, Dv] = {list(shape)}, got {got}")
         return (out, None) if return_weights else out
 

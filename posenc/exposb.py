@@ -13,6 +13,7 @@ from .attention import accumulation_dtype
 from .encoding import Encoding, softmax
 from .errors import check_bool, check_choice, check_int, check_number, check_positions, check_tensor
 from .rope import Rotary, ladder, rotate
+from .stickbreaking import _seen
 
 FORMS = ("logits", "weights", "log")
 
@@ -94,17 +95,8 @@ def hazard(scores, visible, rate=0.0):
     Errors: TypeError, ValueError naming the argument.
     Source: ours; no paper defines it. Chapter: ExpoSB.
     """
-    check_tensor("scores", scores, "[..., Tq, Tk]", floating=True)
-    if scores.ndim < 2:
-        raise ValueError(f"scores must have shape [..., Tq, Tk], got {list(scores.shape)}")
-    if not isinstance(visible, torch.Tensor) or visible.dtype != torch.bool:
-        raise TypeError(f"visible must be a bool tensor, got {getattr(visible, 'dtype', type(visible).__name__)}")
+    visible = _seen(scores, visible)
     check_number("rate", rate, minimum=0)
-    try:
-        visible = visible.expand(scores.shape)
-    except RuntimeError:
-        shapes = f"{list(visible.shape)}, scores {list(scores.shape)}"
-        raise ValueError(f"visible must broadcast to scores, got visible {shapes}") from None
 
     hazards = (rate - logsigmoid(-scores)).masked_fill(~visible, 0.0)
     before = pad(hazards[..., 1:], (0, 1)).flip(-1).cumsum(-1).flip(-1)  # of the keys nearer than j
