@@ -19,6 +19,8 @@ slow 4G line and a processor four times slower for `mobile`, a fast line and thi
 Transfer: a phone's screen of 412 x 823, an empty cache, response headers counted. "first" is what arrives before the
 reader moves, "scrolled" after a scroll to the end, "used" after every explorable was started; each includes the last.
 
+Measure on a quiet machine: whatever else runs on it is in every time.
+
 Sliders: milliseconds from the input event to the state drawn, as the player keeps them in `times`. Each slider goes
 through 40 random values alone while the others stand at their defaults, `--runs` times; the median over these passes of
 each one's median and 95th percentile.
@@ -76,6 +78,7 @@ METRICS = {
 }
 PHONE = {"width": 412, "height": 823}
 STEPS = 40
+QUIET = 1.0  # seconds without a request or an answer: the page has what it wants
 INSIDE = [*BROWSER_ARGS, "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
 
 # What the book is held to on the mobile preset; a miss is printed, and decides nothing.
@@ -87,7 +90,7 @@ class CannotMeasure(Exception):
     """Something that the measurement needs is not here; the message says what to run."""
 
 
-# ------------------------------------------------------------------------------------------------------- a static host
+# -------------------------------------------------------------------------------------------------------- a static host
 
 TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -300,7 +303,7 @@ def lost(report: dict) -> list[dict]:
             savings = {k: round(v, 3) for k, v in (audit.get("metricSavings") or {}).items() if v}
             if savings:
                 row["savings"] = savings
-            row["where"] = [where(item) for item in (audit.get("details") or {}).get("items", [])[:5]]
+            row["where"] = [where(item) for item in (audit.get("details") or {}).get("items", [])[:3]]
             out.append(row)
     return sorted(out, key=lambda row: (row["category"], -row["weight"], row["score"]))
 
@@ -378,10 +381,10 @@ class Wire:
             self.open.discard(id)
             self.bytes[id] = size
 
-    def settle(self, page, quiet=1.0, limit=60.0):
-        r"""Wait until nothing has been asked for or come in for `quiet` seconds."""
+    def settle(self, page, limit=60.0):
+        r"""Wait until nothing has been asked for or come in for a while."""
         end = time.monotonic() + limit
-        while self.open or time.monotonic() - self.moved < quiet:
+        while self.open or time.monotonic() - self.moved < QUIET:
             if time.monotonic() > end:
                 raise RuntimeError(
                     f"the network did not fall silent in {limit:g} s: {[self.url[i] for i in self.open]}"
@@ -431,14 +434,15 @@ TIME = """async ([id, k, values]) => {
     const e = posencExplorables.list.find((e) => e.id === id);
     e.figure.scrollIntoView({block: 'center', behavior: 'instant'});
     const input = e.figure.querySelectorAll('input[type=range]')[k];
-    const frame = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+    const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));  // painted
     const was = input.value;
     await frame();
     e.times.length = 0;
     for (const value of values) {
+        const drawn = e.times.length;
         input.value = value;
         input.dispatchEvent(new Event('input', {bubbles: true}));
-        await frame();
+        for (let frames = 0; e.times.length === drawn && frames < 100; frames++) await frame();
     }
     const times = [...e.times];
     input.value = was;
@@ -488,7 +492,7 @@ def sliders(browser, host: str, path: str, passes: int) -> dict:
                     at = draw.choice([v for v in range(int(low), int(high) + 1) if v != at] or [int(low)])
                     values.append(at)
                 runs = [page.evaluate(TIME, [id, k, values]) for _ in range(passes)]
-                if any(len(times) < STEPS // 2 for times in runs):
+                if any(len(times) != STEPS for times in runs):
                     raise RuntimeError(f"{path}: {id} timed {[len(t) for t in runs]} of {STEPS} moves of {name}")
                 out[id][name] = {
                     "median": round(statistics.median(statistics.median(times) for times in runs), 1),
@@ -532,6 +536,20 @@ def timed(command: list[str], folder: Path, environment: dict, name: str) -> dic
     return {"seconds": round(time.monotonic() - started, 1), "peak_MB": round(peak / 1e6)}
 
 
+def other_text(text: str) -> str:
+    r"""A chapter with a sentence more."""
+    return text.rstrip("\n") + "\n\nOne sentence more.\n"
+
+
+def other_code(text: str) -> str:
+    r"""A chapter with a comment more in its first code cell, below the cell's options."""
+    fence = r"(```\{code-cell\}[^\n]*\n(?:---\n.*?\n---\n|(?::[^\n]*\n)*))"
+    new, count = re.subn(fence, r"\1# touched\n", text, count=1, flags=re.S)
+    if not count:
+        raise ValueError("the chapter has no code cell to touch")
+    return new
+
+
 def builds(chapter="book/rope.md") -> dict:
     r"""Times and memory of `make html` in a clone: cold, unchanged, one chapter's text touched, then its code."""
     ready, bin = ROOT / ".venv" / "ready", Path(sys.executable).parent
@@ -542,39 +560,17 @@ def builds(chapter="book/rope.md") -> dict:
         command = ["make", "-o", str(ready), "html", f"READY={ready}", f"BIN={bin}", f"PYTHON={sys.executable}"]
         environment = os.environ | {"PYTHONPATH": str(clone)}
         text = clone / chapter
-        if "```{code-cell}" not in text.read_text("utf-8"):
-            raise RuntimeError(f"{chapter} has no code cell to touch")
-
-        def touch_text():
-            text.write_text(text.read_text("utf-8") + "\nOne sentence more.\n", "utf-8")
-
-        def touch_code():
-            first = re.sub(
-                r"(```\{code-cell\}[^\n]*\n(?:(?::|---|[a-z_]+:)[^\n]*\n)*)",
-                r"\1# touched\n",
-                text.read_text(),
-                count=1,
-            )
-            text.write_text(first, "utf-8")
-
         out = {}
-        for name, before in tqdm(
-            {
-                "cold": None,
-                "unchanged": None,
-                "text of one chapter": touch_text,
-                "code of one chapter": touch_code,
-            }.items(),
-            desc="builds (about 20 minutes on 2 cores)",
-        ):
-            if before:
-                before()
+        steps = {"cold": None, "unchanged": None, "text of one chapter": other_text, "code of one chapter": other_code}
+        for name, change in tqdm(steps.items(), desc="builds (about 20 minutes on 2 cores)"):
+            if change:
+                text.write_text(change(text.read_text("utf-8")), "utf-8")
             out[name] = timed(command, clone, environment, name)
             tqdm.write(f"build, {name}: {out[name]['seconds']:g} s, {out[name]['peak_MB']:,} MB")
     return out | {"chapter": chapter}
 
 
-# ---------------------------------------------------------------------------------------------------------- all of it
+# ------------------------------------------------------------------------------------------------------------ all of it
 
 
 def facts(tools: dict) -> dict:
@@ -708,11 +704,22 @@ MARGIN = {
 OF_THE_MACHINE = {"TBT", "median", "p95", "seconds"}
 
 
+def slowness(old: dict, new: dict) -> float:
+    r"""How many times slower the machine of `new` is by Lighthouse's benchmark; 1 where it is faster or not known."""
+    pairs = [
+        (page[preset]["benchmark_index"], new["pages"][path][preset]["benchmark_index"])
+        for path, page in old["pages"].items()
+        for preset in PRESETS
+        if preset in page and preset in new["pages"].get(path, {})
+    ]
+    return max(1.0, statistics.median(was / is_ for was, is_ in pairs)) if pairs else 1.0
+
+
 def regressions(old: dict, new: dict) -> list[str]:
     r"""What is worse in `new` than in `old` by more than the margin, in words; both are whole records."""
-    out = []
+    out, slower = [], slowness(old, new)
 
-    def grown(what, key, before, after, slower, unit):
+    def grown(what, key, before, after, unit=""):
         factor, least = MARGIN[key]
         limit = max(before * factor * (slower if key in OF_THE_MACHINE else 1), before + least)
         if after > limit:
@@ -730,11 +737,10 @@ def regressions(old: dict, new: dict) -> list[str]:
         for stage in STAGES:
             if stage not in before:
                 continue
-            grown(f"{path}, bytes {stage}", "bytes", before[stage]["bytes"], after[stage]["bytes"], 1, "")
+            grown(f"{path}, bytes {stage}", "bytes", before[stage]["bytes"], after[stage]["bytes"])
             if after[stage]["requests"] > before[stage]["requests"]:
                 got, was = after[stage]["requests"], before[stage]["requests"]
                 out.append(f"{path}, requests {stage}: {got}, was {was}, no more allowed")
-        slower = 1.0
         for preset in PRESETS:
             if preset not in before:
                 continue
@@ -742,14 +748,13 @@ def regressions(old: dict, new: dict) -> list[str]:
                 out.append(f"{path}, {preset}: was not measured")
                 continue
             b, a = before[preset], after[preset]
-            slower = max(1.0, b["benchmark_index"] / a["benchmark_index"])
             for key, was in b["scores"].items():
                 margin = MARGIN["performance" if key == "performance" else "other scores"]
                 if a["scores"].get(key, 0) < was - margin:
                     got = a["scores"].get(key, 0)
                     out.append(f"{path}, {preset} {key}: {got:g}, was {was:g}, at least {was - margin:g} wanted")
             for key, was in b["metrics"].items():
-                grown(f"{path}, {preset} {key}", key, was, a["metrics"][key], slower, "" if key == "CLS" else " ms")
+                grown(f"{path}, {preset} {key}", key, was, a["metrics"][key], "" if key == "CLS" else " ms")
         for id, found in before.get("sliders", {}).items():
             for name, was in found.items():
                 got = after.get("sliders", {}).get(id, {}).get(name)
@@ -757,11 +762,11 @@ def regressions(old: dict, new: dict) -> list[str]:
                     out.append(f"{path}, slider {id} {name}: was not measured; if it is gone, write the record anew")
                     continue
                 for key in ("median", "p95"):
-                    grown(f"{path}, slider {id} {name} {key}", key, was[key], got[key], slower, " ms")
+                    grown(f"{path}, slider {id} {name} {key}", key, was[key], got[key], " ms")
     for name, was in (old.get("build") or {}).items():
         got = (new.get("build") or {}).get(name)
         if isinstance(was, dict) and "seconds" in was and got:
-            grown(f"build, {name}", "seconds", was["seconds"], got["seconds"], 1, " s")
+            grown(f"build, {name}", "seconds", was["seconds"], got["seconds"], " s")
     return out
 
 
@@ -779,6 +784,13 @@ def read_record(path: Path) -> dict:
     if not isinstance(record, dict) or not isinstance(record.get("pages"), dict):
         raise CannotMeasure(f"{path} holds no record of this command; run it without --check to write it anew")
     return record
+
+
+def part(record: dict, pages, presets, with_sliders: bool) -> dict:
+    r"""What of a record was asked for: nothing else is missed in a comparison."""
+    left_out = {preset for preset in PRESETS if preset not in presets} | (set() if with_sliders else {"sliders"})
+    kept = {path: {k: v for k, v in page.items() if k not in left_out} for path, page in record["pages"].items()}
+    return record | {"pages": {path: page for path, page in kept.items() if path in pages}}
 
 
 def main(argv=None) -> int:
@@ -822,9 +834,7 @@ def main(argv=None) -> int:
     if args.audits:
         print("\nAudits not passed:\n" + audits(record))
     if args.check:
-        found = regressions(
-            {**old, "pages": {p: v for p, v in old["pages"].items() if not args.pages or p in pages}}, record
-        )
+        found = regressions(part(old, pages if args.pages else old["pages"], args.presets, not args.no_sliders), record)
         print("\nWorse than the record:", *(found or ["nothing"]), sep="\n")
         return 1 if found else 0
 
