@@ -70,7 +70,7 @@ measure: $(READY)
 kernel-report: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m posenc.kernels.report
 
-## make vendor: fetch plotly and MathJax anew at the versions in book/vendor/vendor.json
+## make vendor: fetch plotly, Temml and the math font anew at the versions in book/vendor/vendor.json
 vendor: $(READY)
 	$(BIN)/python book/vendor/fetch.py
 

@@ -83,9 +83,9 @@ class Log:
 
 @pytest.fixture(scope="session")
 def open_page(browser):
-    r"""open_page(url, dark=, scripts=, math=) -> a loaded page with `page.log`; the caller closes its context."""
+    r"""open_page(url, dark=, scripts=) -> a loaded page with `page.log`; the caller closes its context."""
 
-    def open_(url, dark=False, scripts=True, math=True):
+    def open_(url, dark=False, scripts=True):
         context = browser.new_context(
             viewport={"width": 1280, "height": 900},
             color_scheme="dark" if dark else "light",
@@ -96,9 +96,6 @@ def open_page(browser):
         context.route(
             lambda url: not url.startswith(("http://127.0.0.1:", "file:", "data:")), lambda route: route.abort()
         )
-        if not math:  # drawing a long chapter's formulas takes seconds that a test of its figures can do without
-            empty = dict(status=200, content_type="text/javascript", body="")
-            context.route("**/mathjax/*.js*", lambda route: route.fulfill(**empty))
         page = context.new_page()
         page.log = Log(page)
         page.goto(url)

@@ -41,7 +41,7 @@ def one(site):
 
 
 SETTLE = """async () => {
-    if (window.MathJax && window.MathJax.startup) await window.MathJax.startup.promise;
+    await document.fonts.ready;
     if (window.posencExplorables) await Promise.all(posencExplorables.list.map((e) => e.start()));
     await new Promise((done) => setTimeout(done, 250));
 }"""
@@ -79,14 +79,19 @@ def test_the_page_is_whole_offline(opened):
 
 @every_page
 def test_math_is_drawn(opened):
-    marked = opened.locator("span.math, div.math").count()
-    drawn = opened.locator("mjx-container svg").count()
-    assert drawn >= marked, f"{marked} formulas, {drawn} drawn"
-    assert opened.locator('mjx-container [data-mml-node="merror"]').count() == 0, "a formula has an error"
-    assert opened.locator('mjx-container [fill="red"]').count() == 0, "a formula has an unknown command"
-    # Formulas that no renderer has seen would still show their source.
-    assert opened.evaluate(r"""() => [...document.querySelectorAll('span.math, div.math')].every(
-        (e) => e.querySelector('mjx-container'))""")
+    r"""Every formula is MathML, has a size, holds no error, and is set in the book's own font."""
+    found = opened.evaluate(r"""() => {
+        const places = [...document.querySelectorAll('span.math, div.math')];
+        const drawn = (place) => {
+            const box = place.querySelector('math') && place.querySelector('math').getBoundingClientRect();
+            return box && (box.width > 2 || !place.offsetParent) && !place.querySelector('merror, .temml-error');
+        };
+        return [places.length, places.filter((place) => !drawn(place)).map((place) => place.outerHTML.slice(0, 200))];
+    }""")
+    assert found[1] == []
+    assert "\\(" not in opened.locator("article").inner_text(), "a formula shows its source"
+    if found[0]:
+        assert opened.evaluate("document.fonts.check('16px posenc-math')"), "the math font has not loaded"
 
 
 @every_page
@@ -178,7 +183,7 @@ def places(e, state):
 def figure(request, site, base, open_page):
     r"""(explorable, page that shows it)"""
     e = explore.load(request.param)
-    page = open_page(base + shown_on(site, e.id), math=False)
+    page = open_page(base + shown_on(site, e.id))
     page.evaluate("async (id) => { await posencExplorables.get(id).start(); }", e.id)
     yield e, page
     page.context.close()
@@ -339,7 +344,7 @@ def test_dark_mode_repaints_without_a_reload(figure):
 @every_figure
 def test_nothing_moves_when_the_drawing_comes(figure, site, base, open_page):
     e, _ = figure
-    page = open_page(base + shown_on(site, e.id), math=False)
+    page = open_page(base + shown_on(site, e.id))
     box = """(id) => document.querySelector(`[data-explorable="${id}"]`).closest('figure').offsetHeight"""
     try:
         before = page.evaluate(box, e.id)
@@ -353,7 +358,7 @@ def test_nothing_moves_when_the_drawing_comes(figure, site, base, open_page):
 def test_a_link_sets_the_sliders(figure, site, base, open_page):
     e, _ = figure
     wanted = e.random_states(2, seed=5)[1]
-    page = open_page(base + shown_on(site, e.id) + e.fragment(**wanted), math=False)
+    page = open_page(base + shown_on(site, e.id) + e.fragment(**wanted))
     try:
         page.evaluate("async (id) => { await posencExplorables.get(id).start(); }", e.id)
         comes_to(page, e, wanted)
@@ -376,7 +381,7 @@ INJECTIONS = [
 def test_a_bad_link_does_nothing(attack, one, site, base, open_page):
     e = one
     name = next(iter(e.sliders))
-    page = open_page(base + shown_on(site, e.id) + "#" + attack.format(id=e.id, name=name), math=False)
+    page = open_page(base + shown_on(site, e.id) + "#" + attack.format(id=e.id, name=name))
     try:
         page.evaluate("async (id) => { await posencExplorables.get(id).start(); }", e.id)
         page.wait_for_timeout(100)
@@ -404,7 +409,7 @@ def test_a_picture_stands_where_scripts_are_off(id, site, base, open_page):
 
 def test_print_shows_the_pictures(one, site, base, open_page):
     id = one.id
-    page = open_page(base + shown_on(site, id), math=False)
+    page = open_page(base + shown_on(site, id))
     try:
         page.evaluate("async (id) => { await posencExplorables.get(id).start(); }", id)
         page.emulate_media(media="print")
@@ -432,7 +437,7 @@ def test_sliders_work_from_disk(one, site, open_page):
 
 
 def test_plotly_comes_only_near_a_figure(one, site, base, open_page):
-    page = open_page(base + shown_on(site, one.id), math=False)
+    page = open_page(base + shown_on(site, one.id))
     try:
         page.wait_for_load_state("load")
         near = page.evaluate("""() => [...document.querySelectorAll('figure.explorable')].some(

@@ -1,4 +1,4 @@
-r"""What the whole site needs: links to the labs, local MathJax, an execution cache that follows the code, and repairs.
+r"""What the whole site needs: lab links, descriptions and footers, an execution cache that follows the code, repairs.
 
 `{lab} rope` renders one line with the lab's two links, "Open the lab in Colab" and "Read the lab here". The address
 comes from `[tool.posenc]` in `pyproject.toml`, which is the only place that knows it.
@@ -6,12 +6,18 @@ comes from `[tool.posenc]` in `pyproject.toml`, which is the only place that kno
 
 from __future__ import annotations
 
+import datetime
+import functools
 import hashlib
+import html
 import logging
 import os
 import re
 import shutil
+import subprocess
+import time
 import tomllib
+import urllib.parse
 from pathlib import Path
 
 from docutils import nodes
@@ -20,7 +26,6 @@ from jupyter_cache import get_cache
 from jupyter_cache.executors import load_executor
 from sphinx import addnodes
 from sphinx.application import Sphinx
-from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -69,22 +74,6 @@ class LabDirective(SphinxDirective):
         return [line]
 
 
-# --- math ------------------------------------------------------------------------------------------------------------
-
-
-def copy_mathjax(app: Sphinx) -> None:
-    r"""Put MathJax where Sphinx only links it: a script under a static path would be loaded by every page."""
-    if app.builder.format != "html":
-        return
-    source = ROOT / "book" / "vendor" / "mathjax"
-    if not (source / "tex-svg-full.js").exists():
-        raise ExtensionError("book/vendor/mathjax/tex-svg-full.js is missing: run `make vendor`")
-    out = Path(app.outdir) / "_static" / "vendor" / "mathjax"
-    out.mkdir(parents=True, exist_ok=True)
-    for path in source.iterdir():
-        shutil.copyfile(path, out / path.name)
-
-
 # --- repairs of the stock pages --------------------------------------------------------------------------------------
 
 
@@ -93,6 +82,40 @@ def add_noscript(app: Sphinx, pagename, templatename, context, doctree) -> None:
     href = context["pathto"]("_static/noscript.css", resource=True)
     context["metatags"] = (
         context.get("metatags", "") + f'\n    <noscript><link rel="stylesheet" href="{href}"></noscript>'
+    )
+
+
+def describe(app: Sphinx, pagename, templatename, context, doctree) -> None:
+    r"""Say what a page is about to search engines and to those who share its address: its first sentences in words."""
+    paragraphs = doctree.findall(nodes.paragraph) if doctree else ()
+    plain = (p.astext() for p in paragraphs if isinstance(p.parent, nodes.section) and "\\" not in p.astext())
+    text = next((" ".join(words.split()) for words in plain if len(words) > 60), context.get("title") or pagename)
+    short = text if len(text) <= 160 else text[:157].rsplit(" ", 1)[0] + " …"
+    context["metatags"] = (
+        context.get("metatags", "") + f'\n    <meta name="description" content="{html.escape(short)}">'
+    )
+
+
+@functools.cache
+def built() -> tuple[datetime.datetime, str]:
+    r"""(time of this build, commit or "" outside a checkout); SOURCE_DATE_EPOCH sets the time, as elsewhere."""
+    seconds = float(os.environ.get("SOURCE_DATE_EPOCH") or time.time())
+    now = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    found = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    return now, found.stdout.strip() if found.returncode == 0 else ""
+
+
+def sign(app: Sphinx, pagename, templatename, context, doctree) -> None:
+    r"""Give the footer (templates/book-footer.html) what it says."""
+    now, commit = built()
+    repository = f"https://github.com/{address()[0]}"
+    title = urllib.parse.quote(f"Mistake on {pagename}")
+    context.update(
+        built=f"{now:%B} {now.day}, {now.year}",
+        built_iso=now.strftime("%Y-%m-%dT%H:%MZ"),
+        commit=commit,
+        repository_address=repository,
+        report_address=f"{repository}/issues/new?title={title}",
     )
 
 
@@ -153,8 +176,9 @@ def setup(app: Sphinx) -> dict:
     app.add_config_value("comments_config", {}, "")  # Jupyter Book sets it even where sphinx_comments is left out
     app.add_directive("lab", LabDirective)
     app.connect("config-inited", key_cache)
-    app.connect("builder-inited", copy_mathjax)
     app.connect("env-before-read-docs", execute_ahead)
     app.connect("html-page-context", add_noscript)
+    app.connect("html-page-context", describe)
+    app.connect("html-page-context", sign)
     app.connect("html-page-context", mend_lists)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,7 +1,7 @@
 // What scrolls sideways must be reachable by keyboard: formulas and tables wider than their column become focusable.
 (function () {
   "use strict";
-  const wide = "mjx-container[display='true'], div.math, .pst-scrollable-table-container, .table-wrapper, .cell_output > .output";
+  const wide = "div.math, .pst-scrollable-table-container, .table-wrapper, .cell_output > .output";
   function mark() {
     for (const place of document.querySelectorAll(`.bd-article :is(${wide})`)) {
       const scrolls = place.scrollWidth > place.clientWidth + 1;
@@ -20,10 +20,7 @@
     waiting = setTimeout(mark, 150);
   };
   window.addEventListener("resize", later);
-  window.addEventListener("load", () => {
-    const math = window.MathJax && window.MathJax.startup && window.MathJax.startup.promise;
-    if (math) math.then(mark); else mark();
-  });
+  window.addEventListener("load", mark);
   // Paper can't unfold.
   window.addEventListener("beforeprint", () => {
     for (const folded of document.querySelectorAll("figure.explorable details")) folded.open = true;

@@ -1,0 +1,255 @@
+r"""One style sheet, one script and two small fonts for the whole site, made from what the theme and Sphinx bring.
+
+The stock pages load twelve style sheets and seventeen scripts, most of it for parts that this book does not have. This
+extension leaves the theme's files as they are and works on what the build wrote:
+
+- `book.css` holds the rules of all style sheets that can match something on some page;
+- `math.css` holds the math font, cut down to the characters in the book's formulas; only pages with a formula load it;
+- `book.js` holds the scripts one behind the other, loaded with `defer`; the search page alone loads the index.
+
+Fonts stand inside the style sheets: nothing shifts when they arrive, and a browser that opens the book from disk, where
+some refuse font files, has them too.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import io
+import re
+import shutil
+from pathlib import Path
+
+import tinycss2
+from fontTools import subset
+from sphinx.application import Sphinx
+from sphinx.builders.html import _CascadingStyleSheet, _JavaScript
+
+ROOT = Path(__file__).resolve().parents[2]
+STIX = ROOT / "book" / "vendor" / "stix" / "STIXTwoMath.woff2"
+
+THEME_STYLES = ["basic.css", "styles/pydata-sphinx-theme.css"]
+OWN_STYLES = ["explore/player.css", "posenc.css"]  # kept whole
+SCRIPTS = [
+    "documentation_options.js",
+    "doctools.js",
+    "sphinx_highlight.js",
+    "clipboard.min.js",
+    "copybutton.js",
+    "scripts/sphinx-book-theme.js",
+    "scripts/pydata-sphinx-theme.js",
+    "site.js",
+]
+SEARCH = ["_static/searchtools.js", "_static/language_data.js", "searchindex.js"]
+LEFT_OVER = [
+    "styles",
+    "scripts",
+    "vendor",
+    "locales",
+    "images",
+    "*.css",
+    "*.png",
+    "*.html",
+    "*-button.svg",
+    "*-solid.svg",
+]
+LEFT_OVER += ["copybutton_funcs.js", "design-tabs.js", "togglebutton.js"]
+
+# Runs before the page is drawn, so that a reader who chose dark never sees a light page. It is the one inline script;
+# the content policy names its hash. Browsers may refuse storage to pages opened from disk.
+FIRST_SCRIPT = """(function (root) {
+  var mode = "auto";
+  try { mode = localStorage.getItem("mode") || mode; } catch (error) {}
+  root.dataset.mode = mode;
+  root.dataset.theme = mode !== "auto" ? mode : matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+})(document.documentElement);"""
+# Inline styles stay: plotly and the highlighter write them.
+POLICY = "; ".join(
+    [
+        "default-src 'self'",
+        f"script-src 'self' 'sha256-{base64.b64encode(hashlib.sha256(FIRST_SCRIPT.encode()).digest()).decode()}'",
+        "style-src 'self' 'unsafe-inline'",
+        "img-src 'self' data:",
+        "font-src data:",
+        "object-src 'none'",
+        "base-uri 'none'",
+        "form-action 'self'",
+    ]
+)
+
+
+# --- the links on each page ------------------------------------------------------------------------------------------
+
+
+def link(app: Sphinx, pagename, templatename, context, doctree) -> None:
+    r"""Have a page link the bundles in place of everything that themes and extensions asked for."""
+    body = context.get("body") or ""
+    player = [file for file in context["script_files"] if "player.js" in str(file.filename)]
+    search = SEARCH if pagename == "search" else []
+    styles = ["book.css", "math.css"] if "<math" in body else ["book.css"]
+    context["css_files"] = [_CascadingStyleSheet(f"_static/{name}") for name in styles]
+    context["script_files"] = [_JavaScript("_static/book.js", defer="defer")]
+    context["script_files"] += [_JavaScript(name, defer="defer") for name in search] + player
+    context["first_script"] = FIRST_SCRIPT
+    context["metatags"] = f'\n    <meta http-equiv="Content-Security-Policy" content="{POLICY}">' + context.get(
+        "metatags", ""
+    )
+
+
+# --- style sheets ----------------------------------------------------------------------------------------------------
+
+
+def selector_matches(tokens: list, used: set[str]) -> bool:
+    r"""Whether every class, id and element that a selector names is somewhere in the book.
+
+    What stands inside `:not(...)` and its kin, and attributes, are not looked at: in doubt a rule stays.
+    """
+    before = ""
+    for token in tokens:
+        if token.type == "ident" and before == ".":
+            if f".{token.value}" not in used:
+                return False
+        elif token.type == "hash":
+            if f"#{token.value}" not in used:
+                return False
+        elif token.type == "ident" and before != ":" and token.lower_value not in used:
+            return False
+        before = token.value if token.type == "literal" else ""
+    return True
+
+
+def split_commas(tokens: list) -> list[list]:
+    groups = [[]]
+    for token in tokens:
+        if token.type == "literal" and token.value == ",":
+            groups.append([])
+        else:
+            groups[-1].append(token)
+    return groups
+
+
+def compact(text: str) -> str:
+    return re.sub(r"\s*([{};,>])\s*", r"\1", re.sub(r"\s+", " ", text)).replace(";}", "}").strip()
+
+
+def purge(rules: list, used: set[str]) -> str:
+    r"""The rules that can match something, as text."""
+    kept = []
+    for rule in rules:
+        if rule.type == "qualified-rule":
+            selectors = [part for part in split_commas(rule.prelude) if selector_matches(part, used)]
+            body = tinycss2.serialize([token for token in rule.content if token.type != "comment"])
+            if selectors and body.strip():
+                kept.append(",".join(tinycss2.serialize(part).strip() for part in selectors) + "{" + body.strip() + "}")
+        elif rule.type == "at-rule" and rule.lower_at_keyword in ("media", "supports", "layer", "container"):
+            inside = purge(tinycss2.parse_rule_list(rule.content or [], True, True), used)
+            if inside:
+                kept.append(f"@{rule.at_keyword} {tinycss2.serialize(rule.prelude).strip()}{{{inside}}}")
+        elif rule.type == "at-rule" and rule.lower_at_keyword not in ("font-face", "import", "charset"):
+            kept.append(rule.serialize())
+    return compact("".join(kept))
+
+
+def drop_unused_variables(css: str, scripts: str) -> str:
+    r"""Without the custom properties that nothing reads; a property may be read by another, hence the loop."""
+    declared = r"(?<=[{;])(--[\w-]+):[^;{}]*(?:;|(?=}))"
+    while True:
+        read = set(re.findall(r"var\(\s*(--[\w-]+)", css)) | set(re.findall(r"--[\w-]+", scripts))
+        less = re.sub(declared, lambda found, read=read: found[0] if found[1] in read else "", css)
+        if less == css:
+            return re.sub(r"[^{};]+\{\}", "", css)
+        css = less
+
+
+def names_in(pages: list[str], scripts: str) -> set[str]:
+    r"""Every `.class`, `#id` and element name in the pages, and every word that a script could use as one."""
+    used = {"html", "body", "from", "to"}
+    for page in pages:
+        used.update(tag.lower() for tag in re.findall(r"<([a-zA-Z][\w-]*)", page))
+        for value in re.findall(r'\bclass="([^"]*)"', page):
+            used.update("." + name for name in html.unescape(value).split())
+        used.update("#" + name for name in re.findall(r'\bid="([^"]*)"', page))
+    for word in re.findall(r"[A-Za-z_][\w-]*", scripts):
+        used.update((f".{word}", f"#{word}"))
+    return used
+
+
+# --- fonts -----------------------------------------------------------------------------------------------------------
+
+
+def cut_font(source: Path, characters: set[str], features: list[str]) -> str:
+    r"""A font with these characters only, as a data URI; what the MATH table needs of them comes along."""
+    options = subset.Options(flavor="woff2", layout_features=features, hinting=False, notdef_outline=True)
+    font = subset.load_font(str(source), options)
+    cutter = subset.Subsetter(options)
+    cutter.populate(unicodes=sorted(map(ord, characters)))
+    cutter.subset(font)
+    out = io.BytesIO()
+    font.recalcTimestamp = False
+    font.flavor = "woff2"
+    font.save(out)
+    return "data:font/woff2;base64," + base64.b64encode(out.getvalue()).decode()
+
+
+def math_characters(pages: list[str]) -> set[str]:
+    r"""The characters in the pages' formulas, with the italic letters that browsers put for single ones."""
+    shown = set()
+    for page in pages:
+        for formula in re.findall(r"<math.*?</math>", page, re.DOTALL):
+            shown.update(html.unescape(re.sub(r"<[^>]+>", "", formula)))
+    italic = dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", map(chr, range(0x1D434, 0x1D468))))
+    italic["h"] = "\u210e"
+    for start, first in ((0x391, 0x1D6E2), (0x3B1, 0x1D6FC)):
+        italic.update({chr(start + i): chr(first + i) for i in range(25)})
+    italic.update({"ϵ": "𝜖", "ϑ": "𝜗", "ϰ": "𝜘", "ϕ": "𝜙", "ϱ": "𝜚", "ϖ": "𝜛", "∂": "𝜕"})
+    return {c for c in shown | {italic[c] for c in shown if c in italic} if not c.isspace()} | {" "}
+
+
+# --- the bundles -----------------------------------------------------------------------------------------------------
+
+
+def finish(app: Sphinx, error: Exception | None) -> None:
+    if error or app.builder.format != "html":
+        return
+    out = Path(app.outdir)
+    static = out / "_static"
+    pages = [path.read_text("utf-8") for path in out.glob("**/*.html") if static not in path.parents]
+
+    def read(name: str) -> str:
+        return (static / name).read_text("utf-8")
+
+    scripts = ";\n".join(re.sub(r"\n?//# sourceMappingURL=.*", "", read(name)) for name in SCRIPTS)
+    player = read("explore/player.js")
+    asked = [str(file.filename).removeprefix("_static/") for file in app.builder._css_files]
+    names = list(dict.fromkeys(THEME_STYLES + [name for name in asked if (static / name).exists()]))
+    sheets = {name: read(name) for name in names if name not in OWN_STYLES and name != "styles/theme.css"}
+    used = names_in(pages, scripts + player)
+    css = purge(tinycss2.parse_stylesheet("\n".join(sheets.values()), True, True), used)
+    css += compact(re.sub(r"/\*.*?\*/", "", "".join(map(read, OWN_STYLES)), flags=re.DOTALL))
+    css = drop_unused_variables(css, scripts + player + "".join(pages))
+
+    webfonts = static / "vendor" / "fontawesome" / "webfonts"
+    icons = set(re.findall("[\ue000-\uf8ff]", css))  # the private-use characters in the rules that stayed
+    face = '@font-face{{font-family:{};font-weight:{};src:url({}) format("woff2")}}'
+    css += face.format('"Font Awesome 6 Free"', 900, cut_font(webfonts / "fa-solid-900.woff2", icons, []))
+    (static / "book.css").write_text(css, "utf-8")
+    (static / "book.js").write_text(scripts, "utf-8")
+    font = cut_font(STIX, math_characters(pages), ["ssty", "dtls", "flac", "ss04"])
+    (static / "math.css").write_text(face.format("posenc-math", 400, font), "utf-8")
+
+    keep = {"book.css", "math.css", "noscript.css", "screenshot.png"}
+    for pattern in LEFT_OVER:
+        for path in static.glob(pattern):
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.name not in keep:
+                path.unlink()
+    for name in SCRIPTS:
+        (static / name).unlink(missing_ok=True)
+
+
+def setup(app: Sphinx) -> dict:
+    app.connect("html-page-context", link, priority=900)
+    app.connect("build-finished", finish, priority=900)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,78 @@
+r"""Formulas as MathML, made while the book is built: shown without a script, and read out by screen readers.
+
+Temml (book/vendor/temml) turns TeX into MathML; it is JavaScript and runs in V8 through mini-racer. The browser sets
+MathML with the font that book/_ext/bundle.py cuts from STIX Two Math. A formula that Temml refuses is a warning.
+"""
+
+from __future__ import annotations
+
+import functools
+import html
+import re
+from pathlib import Path
+
+from docutils import nodes
+from py_mini_racer import JSEvalException, MiniRacer
+from sphinx.application import Sphinx
+from sphinx.util import logging
+from sphinx.util.math import get_node_equation_number
+
+logger = logging.getLogger(__name__)
+
+TEMML = Path(__file__).resolve().parents[1] / "vendor" / "temml" / "temml.min.js"
+
+
+@functools.cache
+def temml() -> MiniRacer:
+    engine = MiniRacer()
+    engine.eval(TEMML.read_text("utf-8"))
+    return engine
+
+
+@functools.cache
+def mathml(tex: str, display: bool) -> str:
+    r"""The `<math>` element of a formula.
+
+    Errors: ValueError with the formula and Temml's reason.
+    """
+    options = {"displayMode": display, "throwOnError": True, "strict": False}
+    try:
+        return temml().call("temml.renderToString", tex, options)
+    except JSEvalException as error:
+        reason = next((line for line in str(error).splitlines() if "ParseError" in line), str(error))
+        raise ValueError(f"formula {tex!r}: {reason.strip()}") from error
+
+
+def wrap(tex: str) -> str:
+    r"""Rows that stand in no environment are aligned, as Sphinx does for its other renderers."""
+    outside = re.sub(r"\\begin\{(\w+\*?)\}.*\\end\{\1\}", "", tex, flags=re.DOTALL)
+    return rf"\begin{{split}}{tex}\end{{split}}" if r"\\" in outside else tex
+
+
+def render(node: nodes.Element, display: bool) -> str:
+    tex = node.astext().strip()
+    try:
+        return mathml(wrap(tex) if display and not node.get("nowrap") else tex, display)
+    except ValueError as error:
+        logger.warning("%s", error, location=node)
+        return f"<code>{html.escape(tex)}</code>"
+
+
+def visit_inline(self, node: nodes.math) -> None:
+    self.body.append(self.starttag(node, "span", "", CLASS="math") + render(node, False) + "</span>")
+    raise nodes.SkipNode
+
+
+def visit_display(self, node: nodes.math_block) -> None:
+    self.body.append(self.starttag(node, "div", CLASS="math"))
+    if node["number"]:
+        self.body.append(f'<span class="eqno">({get_node_equation_number(self, node)})')
+        self.add_permalink_ref(node, "Link to this equation")
+        self.body.append("</span>")
+    self.body.append(render(node, True) + "</div>\n")
+    raise nodes.SkipNode
+
+
+def setup(app: Sphinx) -> dict:
+    app.add_html_math_renderer("temml", (visit_inline, None), (visit_display, None))
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
