@@ -1,0 +1,234 @@
+r"""Which changes of the reference code would no test notice?
+
+    python benchmarks/mutants.py                   # every module; writes results/mutants.json
+    python benchmarks/mutants.py alibi rope        # these only; writes nothing
+    python benchmarks/mutants.py --workers 2       # how many mutants at a time (default: 2)
+
+mutmut changes one thing at a time in a function (an operator, a number, a word, an argument left out or None) and runs
+the tests that reach this function, until one fails: the mutant is killed. It changes code in functions and methods;
+lines of a module outside them, properties and other decorated functions it leaves alone. Only the tests named in
+MODULES run, without those marked slow or browser: a mutant that only another test would notice counts as survived.
+    killed     a test failed, or the tests took 15 times as long as without the change and a second more
+    survived   no test failed, or no test reaches the function
+    wording    of those, how many differ only in a text within a `raise`: tests ask a message for the argument and its
+               value, not for each word
+    accepted   of those, how many stand in tests/mutants_accepted.txt with the reason
+Fails where fewer than 95% of all mutants are killed, those of wording included, or a survivor is neither wording nor
+on the list. Works in _build/mutants; needs an operating system with fork (Linux, macOS).
+"""
+
+import argparse
+import ast
+import copy
+import difflib
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import time
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+
+from mutmut.stats import status_by_exit_code
+from tqdm import tqdm
+
+from posenc.experiments import cpu_model, write_json
+
+ROOT = Path(__file__).parents[1]
+WORK = ROOT / "_build" / "mutants"
+RESULTS = ROOT / "results" / "mutants.json"
+ACCEPTED = ROOT / "tests" / "mutants_accepted.txt"
+LEAST = 0.95
+KILLED = ("killed", "timeout", "segfault")  # the last: the process died, or was ended, while it ran the tests
+CONTEXT = 24  # characters kept on both sides of a change in a long line
+
+# module -> what judges it besides tests/test_<module>.py and those of COMMON
+MODULES = {
+    "sinusoidal": [],
+    "learned": [],
+    "alibi": [],
+    "rope": [],
+    "shaw": [],
+    "t5": [],
+    "transformer_xl": [],
+    "kerple": [],
+    "fire": [],
+    "scaling": [],
+    "stickbreaking": [],
+    "exposb": [],
+    "rse": [],
+    "encoding": ["attention", "alibi", "rope", "sinusoidal"],
+    "attention": ["alibi", "learned", "shaw"],
+    "explore": [],
+}
+COMMON = ["bad_input", "mutants"]
+
+
+def run_mutmut(module, workers, bar):
+    r"""Make the mutants of posenc/<module>.py in _build/mutants/<module> and try each."""
+    work = WORK / module
+    shutil.rmtree(work, ignore_errors=True)
+    (work / "mutants").mkdir(parents=True)
+    for name in ("posenc", "tests", "pyproject.toml"):  # mutmut copies them
+        (work / name).symlink_to(ROOT / name)
+    for name in ("book", "results"):  # tests only read them
+        (work / "mutants" / name).symlink_to(ROOT / name)
+    files = [f"tests/test_{name}.py" for name in [module, *MODULES[module], *COMMON]]
+    settings = {
+        "source_paths": ["posenc/"],
+        "only_mutate": [f"posenc/{module}.py"],
+        "pytest_add_cli_args_test_selection": [file for file in files if (ROOT / file).exists()],
+        "pytest_add_cli_args": ["-m", "not slow and not browser", "-p", "no:cacheprovider"],
+    }
+    lines = [f"{key} =\n    " + "\n    ".join(values) for key, values in settings.items()]
+    (work / "setup.cfg").write_text("[mutmut]\n" + "\n".join(lines) + "\n")
+    command = [Path(sys.executable).parent / "mutmut", "run", "--max-children", str(workers)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUTF8": "1"}
+    with (work / "log.txt").open("wb") as log:
+        process = subprocess.Popen(command, cwd=work, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        done = 0
+        while chunk := os.read(process.stdout.fileno(), 65536):
+            log.write(chunk)
+            if found := re.findall(rb"(\d+)/\d+ ", chunk):
+                bar.update(int(found[-1]) - done)
+                done = int(found[-1])
+    if process.wait():
+        tail = (work / "log.txt").read_text("utf-8", "replace").replace("\r", "\n")[-4000:]
+        raise SystemExit(f"mutmut stopped at {module}:\n{tail}")
+
+
+def functions(module):
+    r"""The functions that mutmut wrote, originals and mutants: {its name for it: syntax tree}."""
+    tree = ast.parse((WORK / module / "mutants" / "posenc" / f"{module}.py").read_text("utf-8"))
+    bodies = [tree.body, *(node.body for node in tree.body if isinstance(node, ast.ClassDef))]
+    return {node.name: node for body in bodies for node in body if isinstance(node, ast.FunctionDef)}
+
+
+def describe(module, name, trees):
+    r"""(key, wording): the mutant as "module.function: old ==> new", and whether it changes only a text in a raise."""
+    function = name.split("__mutmut_")[0]
+    original, mutant = (copy.deepcopy(trees[key]) for key in (f"{function}__mutmut_orig", name))
+    label = function.removeprefix("x_").removeprefix("xǁ").replace("ǁ", ".")
+    original.name = mutant.name = label.split(".")[-1]
+    lines = list(difflib.ndiff(*(ast.unparse(tree).split("\n") for tree in (original, mutant))))
+    old, new = (" ".join(line[2:].strip() for line in lines if line.startswith(sign)) for sign in "-+")
+    for tree in (original, mutant):
+        for node in (part for found in ast.walk(tree) if isinstance(found, ast.Raise) for part in ast.walk(found)):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                node.value = ""
+    old, new = shortened(old, new)
+    return f"{module}.{label}: {old} ==> {new}", ast.dump(original) == ast.dump(mutant)
+
+
+def shortened(old, new):
+    r"""Two versions of a line without what both begin and end with, but for some characters beside the change."""
+    start = len(os.path.commonprefix([old, new]))
+    end = len(os.path.commonprefix([old[start:][::-1], new[start:][::-1]]))
+    cut = max(0, start - CONTEXT)
+    rest = max(0, end - CONTEXT)
+    return tuple("…" * (cut > 0) + line[cut : len(line) - rest] + "…" * (rest > 0) for line in (old, new))
+
+
+def read_accepted():
+    r"""{key: reason} of tests/mutants_accepted.txt, a line "key  # reason" each; raises where a reason is missing."""
+    accepted = {}
+    for number, line in enumerate(ACCEPTED.read_text("utf-8").splitlines(), 1):
+        if not line or line.startswith("#"):
+            continue
+        key, mark, reason = line.rpartition("  # ")
+        if not mark or not reason.strip():
+            raise SystemExit(f"{ACCEPTED.name}, line {number}: no reason; write <mutant>  # <reason>")
+        accepted[key] = reason
+    return accepted
+
+
+def judge(module, accepted):
+    r"""(figures, keys of survivors that are neither wording nor accepted, keys of the accepted ones)."""
+    meta = json.loads((WORK / module / "mutants" / "posenc" / f"{module}.py.meta").read_text("utf-8"))
+    codes = {name.split(".")[-1]: code for name, code in meta["exit_code_by_key"].items()}
+    alive = [name for name, code in codes.items() if status_by_exit_code[code] not in KILLED]
+    trees = functions(module)
+    survivors = [describe(module, name, trees) for name in alive]
+    keys = [key for key, wording in survivors if not wording]
+    figures = {
+        "mutants": len(codes),
+        "killed": len(codes) - len(alive),
+        "survived": len(alive),
+        "wording": len(alive) - len(keys),
+        "accepted": sum(key in accepted for key in keys),
+    }
+    return figures, [key for key in keys if key not in accepted], {key for key in keys if key in accepted}
+
+
+def row(name, figures):
+    share = figures["killed"] / figures["mutants"]
+    return f"{name:15}" + "".join(f"{value:10,}" for value in figures.values()) + f"{share:10.1%}"
+
+
+def main(arguments):
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("modules", nargs="*", metavar="module", help=f"default: all of {' '.join(MODULES)}")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--judge", action="store_true", help="only judge anew what lies in _build/mutants")
+    options = parser.parse_args(arguments)
+    if unknown := set(options.modules) - set(MODULES):
+        parser.error(f"{sorted(unknown)}: write some of {' '.join(MODULES)}")
+    modules = options.modules or list(MODULES)
+    accepted = read_accepted()
+    before = json.loads(RESULTS.read_text("utf-8"))["modules"] if RESULTS.exists() else {}
+    begun, figures, unknown, met = time.monotonic(), {}, [], set()
+    expected = sum(before.get(module, {}).get("mutants", 0) for module in modules)
+    with tqdm(total=expected, unit="mutant", smoothing=0.05, disable=options.judge) as bar:
+        for module in modules:
+            bar.set_description(module)
+            if not options.judge:
+                run_mutmut(module, options.workers, bar)
+            figures[module], more, found = judge(module, accepted)
+            unknown += more
+            met |= found
+            tqdm.write(row(module, figures[module]))
+    total = {key: sum(one[key] for one in figures.values()) for key in next(iter(figures.values()))}
+    print(f"{row('all', total)}\n{'':15}" + "".join(f"{key:>10}" for key in total))
+    for key in sorted(key for key in set(accepted) - met if key.split(".")[0] in modules):
+        print(f"no longer a survivor, take it off {ACCEPTED.name}: {key}")
+    for key in unknown:
+        print(f"survived, kill it by a test or give the reason in {ACCEPTED.name}: {key}")
+    share = total["killed"] / total["mutants"]
+    if share < LEAST:
+        print(f"{share:.1%} killed, below {LEAST:.0%}")
+    if not options.modules and not options.judge:
+        write_json(RESULTS, origin() | {
+            "minutes": round((time.monotonic() - begun) / 60),
+            "workers": options.workers,
+            "least": LEAST,
+            "share": round(share, 4),
+            "total": total,
+            "modules": figures,
+        })  # fmt: skip
+    return 1 if unknown or share < LEAST else 0
+
+
+def origin():
+    r"""What a reader needs to know about how the figures were made."""
+    git = partial(subprocess.run, capture_output=True, text=True, cwd=ROOT, check=True)
+    commit = git(["git", "rev-parse", "HEAD"]).stdout.strip()
+    if changed := git(["git", "status", "--porcelain", "--", "posenc", "tests"]).stdout.splitlines():
+        commit += f", with changes in {', '.join(line[3:] for line in changed)}"
+    question, _, rest = __doc__.partition("\n\n")
+    return {
+        "name": "mutants",
+        "command": "python benchmarks/mutants.py",
+        "commit": commit,
+        "versions": f"Python {platform.python_version()}, mutmut {version('mutmut')}, torch {version('torch')}",
+        "machine": f"{cpu_model()}, {os.cpu_count()} cores",
+        "question": question,
+        "definition": rest.split("\n\n", 1)[1].strip(),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
