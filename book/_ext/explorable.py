@@ -7,11 +7,15 @@ evaluates `posenc.figures.rope.rotation_invariance` at every state when the page
 `_static/explore/` beside the player, and puts the committed picture where the plot will be. What stands inside the
 block is added to the caption. Its label is `fig-rope-rotation-invariance` in the chapter rope, and
 `fig-<page>-rope-rotation-invariance` on another page; `:name:` gives it another.
+
+Each explorable also gets a page of its own, `embed/rope.rotation_invariance.html`, for frames on other sites: the same
+figure and player, no theme, no inline script, relative paths only.
 """
 
 from __future__ import annotations
 
 import hashlib
+import html
 import os
 import shutil
 from pathlib import Path
@@ -65,8 +69,6 @@ class ExplorableDirective(SphinxDirective):
             part = kept.with_suffix(f".{os.getpid()}")
             part.write_text(script, "utf-8")
             part.replace(kept)
-        all_data(self.env).setdefault(self.env.docname, {})[name] = len(script.encode())
-
         prefix = f"explorable-{shown.id.replace('.', '-')}-{self.env.new_serialno('explorable')}"
         figure = nodes.figure(classes=["explorable"])
         self.set_source_info(figure)
@@ -78,7 +80,13 @@ class ExplorableDirective(SphinxDirective):
         legend = nodes.legend()
         legend += nodes.raw("", "<details><summary>What to see</summary>", format="html")
         legend += nodes.paragraph("", "", nodes.Text(shown.alt))
-        legend += nodes.raw("", "</details>", format="html")
+        title = html.escape(shown.title)
+        legend += nodes.raw(
+            "",
+            f'</details><details class="explorable-embed" data-title="{title}"><summary>Embed</summary>'
+            f'<p><a href="posenc-embed/{shown.id}.html">This figure on a page of its own</a></p></details>',
+            format="html",
+        )
         if self.content:
             self.state.nested_parse(self.content, self.content_offset, legend)
         figure += legend
@@ -90,6 +98,14 @@ class ExplorableDirective(SphinxDirective):
         label = shown.id if page == module else f"{page}-{shown.id}"  # the chapter's own figure has the short label
         self.options.setdefault("name", f"fig-{label}".replace(".", "-").replace("_", "-"))
         self.add_name(figure)
+        all_figures(self.env).setdefault(self.env.docname, {})[name] = {
+            "bytes": len(script.encode()),
+            "id": shown.id,
+            "anchor": figure["ids"][0],
+            "title": shown.title,
+            "alt": shown.alt,
+            "body": body,
+        }
         return [figure]
 
 
@@ -97,33 +113,34 @@ def data_dir(doctreedir) -> Path:
     return Path(doctreedir) / "explorables"
 
 
-def all_data(env) -> dict:
-    r"""{page: {data file: bytes}}"""
+def all_figures(env) -> dict:
+    r"""{page: {data file: what the page to embed needs}}"""
     if not hasattr(env, "posenc_explorables"):
         env.posenc_explorables = {}
     return env.posenc_explorables
 
 
 def purge(app, env, docname) -> None:
-    all_data(env).pop(docname, None)
+    all_figures(env).pop(docname, None)
 
 
 def merge(app, env, docnames, other) -> None:
     for docname in docnames:
-        if docname in all_data(other):
-            all_data(env)[docname] = all_data(other)[docname]
+        if docname in all_figures(other):
+            all_figures(env)[docname] = all_figures(other)[docname]
 
 
 def check_sizes(app, env) -> None:
     from posenc.explore import MAX_PAGE_BYTES
 
-    for page, files in all_data(env).items():
-        if sum(files.values()) > MAX_PAGE_BYTES:
-            sizes = ", ".join(f"{name.split('.data')[0]} {size:,}" for name, size in files.items())
+    for page, files in all_figures(env).items():
+        total = sum(shown["bytes"] for shown in files.values())
+        if total > MAX_PAGE_BYTES:
+            sizes = ", ".join(f"{shown['id']} {shown['bytes']:,}" for shown in files.values())
             logger.warning(
                 "%s: %s bytes of states, more than %s: %s",
                 page,
-                f"{sum(files.values()):,}",
+                f"{total:,}",
                 f"{MAX_PAGE_BYTES:,}",
                 sizes,
             )
@@ -134,7 +151,9 @@ def add_player(app: Sphinx, pagename, templatename, context, doctree) -> None:
     body = context.get("body") or ""
     if "data-explorable=" not in body:
         return
-    context["body"] = body.replace("posenc-static/", context["pathto"]("_static/", resource=True))
+    for mark, folder in (("posenc-static/", "_static/"), ("posenc-embed/", "embed/")):
+        body = body.replace(mark, context["pathto"](folder, resource=True))
+    context["body"] = body
     app.add_js_file("explore/player.js", loading_method="defer", priority=600)
     app.add_css_file("explore/player.css")
 
@@ -143,13 +162,79 @@ def write_files(app: Sphinx, error: Exception | None) -> None:
     if error or app.builder.format != "html":
         return
     out = Path(app.outdir) / "_static" / "explore"
-    wanted = {name for files in all_data(app.env).values() for name in files}
+    wanted = {name for files in all_figures(app.env).values() for name in files}
     for stale in out.glob("*.data.js"):
         if stale.name not in wanted:
             stale.unlink()
     for name in wanted:
         if not (out / name).exists():
             shutil.copyfile(data_dir(app.env.doctreedir) / name, out / name)
+    write_embeds(app, Path(app.outdir))
+
+
+# `auto`: the player and its style sheet ask the reader's system, as there is no theme to ask.
+PAGE = """<!doctype html>
+<html lang="{language}" data-theme="auto">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<meta name="description" content="{alt}">
+<link rel="icon" href="../_static/favicon.svg">
+<link rel="stylesheet" href="../_static/explore/player.css?v={css}">
+<noscript><link rel="stylesheet" href="../_static/noscript.css"></noscript>
+<script defer src="../_static/explore/player.js?v={js}"></script>
+</head>
+<body class="explorable-page">
+<main>
+<h1>{title}</h1>
+<figure class="explorable">{body}
+<figcaption class="legend"><details><summary>What to see</summary><p>{alt}</p></details></figcaption>
+</figure>
+<p class="explorable-source">From <a href="../{source}">{chapter}</a> in <cite>{book}</cite></p>
+</main>
+</body>
+</html>
+"""
+
+
+def chosen(figures: dict) -> dict:
+    r"""{id: (page, figure)}, from the chapter that has its module's name where several pages show it."""
+    out = {}
+    for page, files in sorted(figures.items()):
+        for shown in files.values():
+            if shown["id"] not in out or page.split("/")[-1] == shown["id"].split(".")[0]:
+                out[shown["id"]] = page, shown
+    return out
+
+
+def write_embeds(app: Sphinx, out: Path) -> None:
+    r"""Write `embed/<id>.html` for each explorable, and delete those of explorables that are gone."""
+    folder = out / "embed"
+    folder.mkdir(exist_ok=True)
+    version = {
+        kind: hashlib.sha256((out / "_static" / "explore" / f"player.{kind}").read_bytes()).hexdigest()[:8]
+        for kind in ("js", "css")
+    }
+    wanted = chosen(all_figures(app.env))
+    for path in folder.glob("*.html"):
+        if path.stem not in wanted:
+            path.unlink()
+    for id, (page, shown) in wanted.items():
+        words = {
+            "language": app.config.language,
+            "title": shown["title"],
+            "alt": shown["alt"],
+            "source": f"{app.builder.get_target_uri(page)}#{shown['anchor']}",
+            "chapter": app.env.titles[page].astext(),
+            "book": app.config.html_title,
+        }
+        escaped = {key: html.escape(str(value)) for key, value in words.items()}
+        text = PAGE.format(**escaped, **version, body=shown["body"].replace("posenc-static/", "../_static/"))
+        path = folder / f"{id}.html"
+        if not path.exists() or path.read_text("utf-8") != text:
+            path.write_text(text, "utf-8")
 
 
 def write_player(app: Sphinx) -> None:
@@ -173,4 +258,4 @@ def setup(app: Sphinx) -> dict:
     app.connect("builder-inited", write_player)
     app.connect("html-page-context", add_player)
     app.connect("build-finished", write_files)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+    return {"version": "2", "env_version": 2, "parallel_read_safe": True, "parallel_write_safe": True}

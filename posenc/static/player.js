@@ -1,7 +1,8 @@
-/* The player of posenc's explorables: one script for the book's pages and for a notebook's output.
+/* The player of posenc's explorables: one script for the book's pages, the pages to embed, and a notebook's output.
  *
- * It finds every figure.explorable, waits until the reader comes near or touches, then loads plotly and the states (classic
- * scripts, so that file:// works), draws over the static picture, and redraws while a slider moves.
+ * It finds every figure.explorable and leaves it alone until the reader has done anything on the page. From then on a
+ * figure that comes near, is touched or is named by the address loads plotly and its states (classic scripts, so that
+ * file:// works), draws over the static picture, and redraws while a slider moves.
  * posenc/explore.py writes the markup and the states, and documents their form.
  */
 (function () {
@@ -26,8 +27,10 @@
     dark: { ink: "#e6e9ee", grid: "#363b44", zero: "#6a7280", card: "#1d2127" },
   };
 
+  const nightfall = window.matchMedia("(prefers-color-scheme: dark)");
   function dark() {
     const html = document.documentElement, body = document.body;
+    if (html.dataset.theme === "auto") return nightfall.matches; // a page to embed
     if (html.dataset.theme) return html.dataset.theme === "dark";
     if (body && body.dataset.jpThemeLight) return body.dataset.jpThemeLight === "false"; // JupyterLab
     if (html.getAttribute("theme")) return html.getAttribute("theme") === "dark"; // Colab
@@ -163,7 +166,11 @@
       const tag = document.createElement("script");
       tag.src = url;
       tag.onload = done;
-      tag.onerror = () => fail(new Error(`could not load ${url}`));
+      tag.onerror = () => {
+        delete loading[url]; // the next touch tries again
+        tag.remove();
+        fail(new Error(`could not load ${url}`));
+      };
       document.head.appendChild(tag);
     });
     return loading[url];
@@ -171,9 +178,18 @@
 
   let plotly = null; // a promise of the library
   function library() {
-    plotly = plotly || (window.Plotly ? Promise.resolve(window.Plotly)
-      : load(`${home}plotly-cartesian.min.js`).then(() => window.Plotly));
+    if (!plotly) {
+      plotly = window.Plotly ? Promise.resolve(window.Plotly) : load(`${home}plotly-cartesian.min.js`).then(() => window.Plotly);
+      plotly.catch(() => { plotly = null; });
+    }
     return plotly;
+  }
+
+  function make(tag, name, attributes) {
+    const made = document.createElement(tag);
+    made.className = name;
+    for (const key of Object.keys(attributes)) made.setAttribute(key, attributes[key]);
+    return made;
   }
 
   // ---- one figure
@@ -181,14 +197,19 @@
   function Explorable(figure) {
     const body = figure.querySelector("[data-explorable]");
     const self = {
-      id: body.dataset.explorable, figure, times: [], drawn: 0, state, set, data, readout, start, draw, redraw: () => request(null),
+      id: body.dataset.explorable, figure, times: [], drawn: 0, state, set, data, readout, start, draw, share,
+      redraw: () => request(null),
     };
     const place = body.querySelector(".explorable-plot");
     const inputs = Array.from(body.querySelectorAll("input[type=range]"));
     const line = body.querySelector(".explorable-readout");
+    const spoken = make("p", "explorable-spoken", { role: "status" }); // what a screen reader is told, out of sight
+    const note = make("p", "explorable-note", {}); // what is wrong, or slow, in sight
+    const fold = figure.querySelector(".explorable-embed");
     const defaults = inputs.map((input) => Number(input.getAttribute("value")));
     let record = null, library_ = null, sheet = null, started = null, busy = false, waiting = false, oldest = null;
     let width = 0, height = 0; // asked for when they change only: asking makes the browser lay out the page
+    let late = 0, telling = 0;
 
     const indices = () => inputs.map((input) => Number(input.value));
 
@@ -201,12 +222,19 @@
     // Say each slider's value in words, in sight and to a screen reader.
     function say() {
       inputs.forEach((input, i) => {
-        const text = record ? record.sliders[i].words[Number(input.value)] : null;
-        if (text === null || text === undefined) return;
+        if (!record && Number(input.value) === defaults[i]) return;
+        const text = record ? record.sliders[i].words[Number(input.value)] : "…"; // no words before the states are here
         input.setAttribute("aria-valuetext", text);
         input.parentElement.querySelector(".explorable-value").textContent = text;
       });
       figure.classList.toggle("explorable-moved", self.changed());
+    }
+
+    // Tell a screen reader, once things are at rest: a slider on the move has words of its own.
+    function tell(what, rest) {
+      spoken.textContent = "";
+      clearTimeout(telling);
+      telling = setTimeout(() => { spoken.textContent = what(); }, rest);
     }
 
     function placeOf(table, at) {
@@ -257,8 +285,11 @@
       const small = width < 480;
       const layout = paint(now.layout, night);
       layout.template = template(night, small);
-      layout.width = width;
-      layout.height = height;
+      // For a lecture everything grows, the type with the lines, so that the last row can read it.
+      const zoom = document.fullscreenElement === figure ? Math.min(Math.max(Math.min(width / 680, height / 400), 1), 2.5) : 1;
+      Object.assign(sheet.style, { width: `${100 / zoom}%`, height: `${100 / zoom}%`, transform: zoom > 1 ? `scale(${zoom})` : "" });
+      layout.width = width / zoom;
+      layout.height = height / zoom;
       layout.autosize = false;
       if (layout.showlegend === undefined) layout.showlegend = now.data.filter((t) => t.type !== "heatmap" && t.showlegend !== false).length > 1;
       const done = library_.react(sheet, now.data.map((t) => paint(t, night)), layout, {
@@ -296,34 +327,52 @@
     }
 
     function start() {
-      if (started) return started;
-      started = (async () => {
-        const inline = body.querySelector("script.explorable-data");
-        const [P] = await Promise.all([
-          library(),
-          inline || states[self.id] ? null : load(home + body.dataset.src),
-        ]);
-        record = inline ? JSON.parse(inline.textContent) : states[self.id];
-        library_ = P;
-        sheet = document.createElement("div");
-        sheet.className = "explorable-drawing";
-        sheet.setAttribute("role", "img");
-        sheet.setAttribute("aria-label", body.dataset.alt);
-        place.appendChild(sheet);
-        measure();
-        say();
-        await draw();
-        figure.classList.add("explorable-live");
-        if (window.ResizeObserver) new ResizeObserver(() => { if (measure()) request(null); }).observe(place);
-        return self;
-      })();
-      started.catch((error) => {
-        const note = document.createElement("p");
-        note.className = "explorable-error";
-        note.textContent = `The sliders do not work here: ${error.message}.`;
-        place.after(note);
+      started = started || wake().catch((error) => {
+        started = null;
+        const text = `The sliders do not work here: ${error.message}.`;
+        show(text);
+        tell(() => text, 0);
+        throw error;
       });
       return started;
+    }
+
+    async function wake() {
+      const inline = body.querySelector("script.explorable-data");
+      const states_ = inline || states[self.id] ? Promise.resolve() : load(home + body.dataset.src);
+      const [P] = await Promise.all([library(), states_.then(() => {
+        record = inline ? JSON.parse(inline.textContent) : states[self.id];
+        say(); // the states are small and come first
+      })]);
+      library_ = P;
+      sheet = make("div", "explorable-drawing", { role: "img", "aria-label": body.dataset.alt });
+      place.appendChild(sheet);
+      measure();
+      await draw();
+      figure.classList.add("explorable-live");
+      clearTimeout(late);
+      show("");
+      if (self.changed()) tell(readout, 0);
+      if (window.ResizeObserver) new ResizeObserver(() => { if (measure()) request(null); }).observe(place);
+      return self;
+    }
+
+    function show(text) {
+      note.textContent = text;
+      if (text) place.appendChild(note); else note.remove();
+    }
+
+    // The reader is at this figure: draw it, and say so where that takes long. Then do what comes next.
+    function touched(next) {
+      if (!started) {
+        clearTimeout(late);
+        late = setTimeout(() => {
+          if (!started || figure.classList.contains("explorable-live")) return;
+          show("Loading the drawing …");
+          tell(() => "Loading the drawing", 0);
+        }, 600);
+      }
+      start().then(next, () => {}); // start has said what is wrong
     }
 
     // By value; what is not a value of its slider goes to the nearest. Used by links and tests.
@@ -347,24 +396,57 @@
       return line ? line.textContent : "";
     }
 
+    // The address of this figure alone, and what to paste into another site.
+    function share() {
+      if (!fold || !fold.open) return;
+      const link = fold.querySelector("a"), box = fold.querySelector("textarea") || fold.appendChild(make("textarea", "", {
+        readonly: "", rows: 3, spellcheck: "false", "aria-label": "HTML that shows this figure on another page",
+      }));
+      link.hash = record && self.changed() ? `${self.id}=${self.link()}` : "";
+      const quoted = (text) => text.replace(/&/g, "&amp;").replace(/"/g, "&quot;").replace(/</g, "&lt;");
+      box.value = `<iframe src="${quoted(link.href)}" title="${quoted(fold.dataset.title)}" width="720" `
+        + `height="${body.offsetHeight + 190}" style="border: 0; max-width: 100%" loading="lazy" allow="fullscreen"></iframe>`;
+      box.onfocus = () => box.select();
+    }
+    if (fold) fold.addEventListener("toggle", share);
+
+    function offerFullScreen() {
+      if (!home || !document.fullscreenEnabled || !figure.requestFullscreen) return;
+      const button = make("button", "explorable-full", { type: "button" });
+      const on = () => document.fullscreenElement === figure;
+      const name = () => { button.textContent = on() ? "Leave full screen" : "Full screen"; };
+      button.addEventListener("click", () => {
+        if (on()) document.exitFullscreen();
+        else figure.requestFullscreen().then(() => touched(), () => { button.hidden = true; }); // the browser may refuse
+      });
+      figure.addEventListener("fullscreenchange", name);
+      name();
+      body.querySelector(".explorable-tools").appendChild(button);
+    }
+    offerFullScreen();
+
     for (const input of inputs) {
       input.addEventListener("input", (event) => {
-        start();
+        touched();
         request(event.timeStamp);
         say();
+        tell(readout, 700);
       });
-      input.addEventListener("change", () => start().then(writeLink));
+      input.addEventListener("change", () => touched(writeLink));
     }
     body.querySelector(".explorable-reset").addEventListener("click", () => {
       inputs.forEach((input, i) => { input.value = defaults[i]; });
-      start().then(() => {
+      touched(() => {
         say();
         request(null);
         writeLink();
+        tell(() => `Reset. ${readout()}`, 200);
       });
     });
-    for (const kind of ["pointerdown", "focusin", "touchstart"]) body.addEventListener(kind, () => { start(); }, { passive: true, once: true });
+    for (const kind of ["pointerdown", "focusin", "touchstart"]) body.addEventListener(kind, () => touched(), { passive: true, once: true });
+    body.appendChild(spoken);
 
+    self.ready = () => record !== null;
     self.changed = () => indices().some((v, i) => v !== defaults[i]);
     self.link = () => record.sliders.map((s, i) => [s, Number(inputs[i].value)]).filter(([, v], i) => v !== defaults[i])
       .map(([s, v]) => `${s.name}:${encodeURIComponent(s.values[v])}`).join(",");
@@ -381,8 +463,10 @@
       return found < 0 ? start : found;
     }
     if (!NUMBER.test(String(wanted))) return start;
+    // Clamped first: far out, all values are equally near.
+    const goal = Math.min(Math.max(Number(wanted), Math.min(...slider.values)), Math.max(...slider.values));
     let best = 0;
-    slider.values.forEach((v, i) => { if (Math.abs(v - wanted) < Math.abs(slider.values[best] - wanted)) best = i; });
+    slider.values.forEach((v, i) => { if (Math.abs(v - goal) < Math.abs(slider.values[best] - goal)) best = i; });
     return best;
   }
 
@@ -401,20 +485,22 @@
       const cut = entry.indexOf("=");
       const self = cut > 0 && list.find((e) => e.id === unquote(entry.slice(0, cut)));
       if (!self) continue;
-      if (first) self.figure.scrollIntoView({ block: "center" });
+      // A frame must not scroll the page around it.
+      if (first && window === window.top) self.figure.scrollIntoView({ block: "center", behavior: "instant" });
       first = false;
-      const values = {};
+      const values = Object.create(null);
       for (const pair of entry.slice(cut + 1).split(",")) {
         const colon = pair.indexOf(":");
         if (colon > 0) values[pair.slice(0, colon)] = unquote(pair.slice(colon + 1));
       }
-      self.start().then(() => self.set(values));
+      self.start().then(() => self.set(values), () => {}); // start has said what is wrong
     }
   }
 
   function writeLink() {
     if (!home) return; // not in a notebook
-    const parts = list.filter((e) => e.changed()).map((e) => `${e.id}=${e.link()}`);
+    list.forEach((e) => e.share());
+    const parts = list.filter((e) => e.ready() && e.changed()).map((e) => `${e.id}=${e.link()}`);
     try {
       history.replaceState(history.state, "", parts.length ? `#${parts.join("&")}` : location.pathname + location.search);
     } catch (error) {
@@ -428,8 +514,12 @@
     if (list.some((e) => e.figure === figure) || !figure.querySelector("[data-explorable]")) return null;
     const self = Explorable(figure);
     list.push(self);
-    if (near) near.observe(figure); else self.start();
+    if (stirred || !home) watch(self);
     return self;
+  }
+
+  function watch(self) {
+    if (near) near.observe(self.figure); else self.start().catch(() => {});
   }
 
   const near = window.IntersectionObserver && new IntersectionObserver((entries) => {
@@ -437,9 +527,19 @@
       if (!entry.isIntersecting) continue;
       near.unobserve(entry.target);
       const self = list.find((e) => e.figure === entry.target);
-      if (self) self.start();
+      if (self) self.start().catch(() => {}); // start has said what is wrong
     }
   }, { rootMargin: "400px 0px" });
+
+  // The first view costs nothing: on the site figures wait until the reader does anything at all.
+  let stirred = false;
+  const STIRS = ["scroll", "wheel", "pointermove", "pointerdown", "touchstart", "keydown"];
+  function stir() {
+    stirred = true;
+    for (const kind of STIRS) window.removeEventListener(kind, stir);
+    list.forEach(watch);
+  }
+  for (const kind of home ? STIRS : []) window.addEventListener(kind, stir, { passive: true });
 
   // A notebook's output brings plotly along, compressed: frames of Colab's outputs share nothing with the page.
   async function notebook(prefix, compressed) {
@@ -471,12 +571,14 @@
     window.addEventListener("hashchange", readLink);
     const watched = { attributes: true, attributeFilter: ["data-theme", "theme", "class", "data-jp-theme-light"] };
     let was = dark();
-    const changed = new MutationObserver(() => {
+    const repaint = () => {
       if (dark() !== was) {
         was = !was;
         list.forEach((e) => e.redraw());
       }
-    });
+    };
+    nightfall.addEventListener("change", repaint);
+    const changed = new MutationObserver(repaint);
     changed.observe(document.documentElement, watched);
     if (document.body) changed.observe(document.body, watched);
   }

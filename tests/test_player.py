@@ -1,0 +1,589 @@
+r"""The player in a real browser: it waits, it speaks, it fills a screen, it is embedded, and no address harms it."""
+
+import functools
+import http.server
+import random
+import re
+import threading
+
+import pytest
+from conftest import ROOT, SITE, Log, missing
+
+from posenc import explore
+
+pytestmark = pytest.mark.browser
+
+POLICY = "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:"
+EMBEDDED = sorted(path.stem for path in (SITE / "embed").glob("*.html"))
+STUB = "window.Plotly = { react: async () => {} };"  # for tests of the sliders alone: drawing takes most of the time
+
+
+@pytest.fixture(scope="module")
+def strict(site):
+    r"""The address of the built site, served with a content policy that allows its own host alone."""
+
+    class Strict(http.server.SimpleHTTPRequestHandler):
+        def end_headers(self):
+            self.send_header("Content-Security-Policy", POLICY)
+            super().end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    class Server(http.server.ThreadingHTTPServer):
+        def handle_error(self, *_):
+            pass  # a page that is left stops listening
+
+    server = Server(("127.0.0.1", 0), functools.partial(Strict, directory=str(site)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def opened(strict, browser):
+    r"""opened(path, stub=) -> a page of the site under the policy, as it stands; closed when the file is done.
+
+    No request is intercepted: that would turn the browser's cache off, and these tests load the same files often.
+    """
+    contexts = []
+
+    def open_(path, stub=False):
+        contexts.append(browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce"))
+        page = contexts[-1].new_page()
+        page.log, page.asked = Log(page), []
+        page.on("request", lambda request: page.asked.append(request.url))
+        if stub:
+            page.add_init_script(STUB)
+        page.goto(strict + path)
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture(scope="module")
+def example(site):
+    r"""An explorable with numeric sliders, a readout and a page to embed."""
+    if not EMBEDDED:
+        missing(f"no page to embed in {SITE / 'embed'}: run `make html` first")
+    shown = map(explore.load, EMBEDDED)
+    return next(e for e in shown if e.readout and all(s.numeric for s in e.sliders.values()))
+
+
+@pytest.fixture(scope="module")
+def embed(opened, example):
+    r"""Its page to embed, drawn."""
+    page = opened(f"embed/{example.id}.html")
+    page.mouse.move(9, 9)
+    page.wait_for_selector("figure.explorable-live")
+    return page
+
+
+def chapter(id):
+    r"""The address of the book's page that an embedded page names as its source."""
+    return re.search(r'href="\.\./([^"]+)">', (SITE / "embed" / f"{id}.html").read_text("utf-8").split("<h1>")[1])[1]
+
+
+def until(page, what, arg=None):
+    r"""Wait until `what` is true on the page: Playwright's `wait_for_function` uses eval, which the policy forbids."""
+    for _ in range(200):
+        if page.evaluate(what, arg):
+            return
+        page.wait_for_timeout(25)
+    raise AssertionError(f"not so after 5 seconds: {what}, {arg}")
+
+
+def stands_at(page, id, wanted):
+    r"""Wait until the sliders stand at these values."""
+    at = "([id, wanted]) => posencExplorables.get(id).ready() && posencExplorables.get(id).state()"
+    for _ in range(200):
+        if (got := page.evaluate(at, [id, wanted])) == wanted:
+            return
+        page.wait_for_timeout(25)
+    raise AssertionError(f"{id} stands at {got}, not at {wanted}")
+
+
+SPOKEN = "(text) => document.querySelector('[role=status]').textContent === text"
+
+
+# --- it waits --------------------------------------------------------------------------------------------------------
+
+ACTS = {
+    "pointer": lambda page: page.mouse.move(9, 9),
+    "key": lambda page: page.keyboard.press("Shift"),
+    "scroll": lambda page: page.evaluate("window.dispatchEvent(new Event('scroll'))"),
+}
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_a_figure_in_view_waits_for_the_reader(act, opened, example):
+    page = opened(f"embed/{example.id}.html")
+    page.wait_for_timeout(300)
+    assert page.locator(".explorable-picture").is_visible()
+    assert not [url for url in page.asked if "plotly" in url or ".data.js" in url]
+    ACTS[act](page)
+    page.wait_for_selector("figure.explorable-live")
+    assert len([url for url in page.asked if "plotly" in url]) == 1
+    assert page.log.problems == []
+
+
+def test_the_whole_page_loads_plotly_once_and_only_near(opened, example):
+    page = opened(chapter(example.id).partition("#")[0])
+    page.wait_for_timeout(300)
+    assert not [url for url in page.asked if "plotly" in url]
+    heights = page.evaluate("[...document.querySelectorAll('figure.explorable')].map((f) => f.offsetHeight)")
+    page.mouse.move(9, 9)
+    page.evaluate("""async () => {
+        for (const e of posencExplorables.list) {
+            e.figure.scrollIntoView({behavior: 'instant'});
+            while (!e.figure.classList.contains('explorable-live')) await new Promise((done) => setTimeout(done, 50));
+        }
+    }""")
+    assert len([url for url in page.asked if "plotly" in url]) == 1
+    assert heights == page.evaluate("[...document.querySelectorAll('figure.explorable')].map((f) => f.offsetHeight)")
+    blocked = [line for line in page.log.problems if "_static/explore" in line]
+    assert blocked == [], "the policy stops the player"
+
+
+SHIFTS = """new PerformanceObserver((found) => {
+    for (const entry of found.getEntries()) window.shifted = (window.shifted || 0) + entry.value;
+}).observe({type: 'layout-shift', buffered: true});"""
+
+
+def test_the_first_key_moves_the_slider_while_plotly_is_on_its_way(opened, example):
+    e, name = example, next(iter(example.sliders))
+    page = opened(f"embed/{e.id}.html")
+    page.evaluate(SHIFTS)
+    hold, slow = [], lambda route: hold.append(route)
+    page.route("**/plotly-cartesian.min.js", slow)
+    page.keyboard.press("Tab")
+    step = 1 if e.sliders[name].start + 1 < len(e.sliders[name].values) else -1
+    page.keyboard.press("ArrowRight" if step == 1 else "ArrowLeft")
+    moved = e.sliders[name].values[e.sliders[name].start + step]
+    stands_at(page, e.id, {**e.default_state(), name: moved})
+    field = page.locator(f'input[name="{name}"]')
+    assert field.get_attribute("aria-valuetext") == e.sliders[name].words[e.sliders[name].start + step]
+    page.wait_for_selector(".explorable-note")
+    assert page.locator(".explorable-note").text_content() == "Loading the drawing …"
+    until(page, SPOKEN, "Loading the drawing")
+    hold[0].continue_()
+    page.wait_for_selector("figure.explorable-live")
+    assert page.locator(".explorable-note").count() == 0
+    wanted = e.readout_text(e.evaluate({**e.default_state(), name: moved})["readout"])
+    until(page, SPOKEN, wanted)
+    assert page.evaluate("window.shifted || 0") <= 0.02  # what a reader's own act moves is counted here too
+    assert page.log.problems == []
+
+
+def test_a_lost_line_is_told_and_tried_again(opened, example):
+    page = opened(f"embed/{example.id}.html")
+    page.route("**/plotly-cartesian.min.js", lambda route: route.abort())
+    page.mouse.move(9, 9)
+    page.wait_for_selector(".explorable-note")
+    assert page.locator(".explorable-note").text_content().startswith("The sliders do not work here: could not load")
+    page.unroute("**/plotly-cartesian.min.js")
+    page.locator("input").first.focus()
+    page.wait_for_selector("figure.explorable-live")
+    assert page.locator(".explorable-note").count() == 0
+    assert not [line for line in page.log.problems if line.startswith("error:")]
+
+
+# --- by keyboard, in words -------------------------------------------------------------------------------------------
+
+FOCUSED = """() => {
+    const e = document.activeElement, style = getComputedStyle(e), box = e.getBoundingClientRect();
+    return {tag: e.tagName, text: e.textContent, inside: Boolean(e.closest('figure.explorable')),
+        name: e.tagName === 'INPUT' ? e.labels[0].textContent : e.getAttribute('aria-label') || e.textContent,
+        said: e.getAttribute('aria-valuetext'), color: style.outlineColor,
+        outline: style.outlineStyle === 'none' ? 0 : parseFloat(style.outlineWidth),
+        width: box.width, height: box.height};
+}"""
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_every_control_is_reached_named_seen_and_large(dark, embed, example):
+    embed.emulate_media(color_scheme="dark" if dark else "light")
+    embed.evaluate("document.activeElement.blur()")
+    stops = []
+    for _ in range(len(example.sliders) + 4):  # reset, full screen, what to see; the link to the book comes last
+        embed.keyboard.press("Tab")
+        stops.append(embed.evaluate(FOCUSED))
+    inside = [stop for stop in stops if stop["inside"]]
+    names = [stop["name"] for stop in inside]
+    assert names == [*(s.label for s in example.sliders.values()), "Reset", "Full screen", "What to see"]
+    ground = 0 if dark else 1
+    for stop in stops:
+        if stop["tag"] == "BODY":
+            continue
+        assert stop["outline"] >= 2, f"{stop['name']}: its focus is not seen"
+        light = sum(map(int, re.findall(r"\d+", stop["color"])[:3])) / 765
+        assert abs(light - ground) > 0.4, f"{stop['name']}: its focus is too faint: {stop['color']}"
+        if stop["inside"]:
+            assert min(stop["width"], stop["height"]) >= 24, f"{stop['name']}: {stop}"
+    assert [stop["said"] for stop in inside][: len(example.sliders)] == [
+        s.words[s.start] for s in example.sliders.values()
+    ]
+
+
+def test_a_drag_is_told_once_at_rest(embed, example):
+    name = max(example.sliders, key=lambda name: len(example.sliders[name].values))
+    count, end = embed.evaluate(
+        """async (name) => {
+            const input = document.querySelector(`input[name="${name}"]`), told = [];
+            const spoken = document.querySelector('[role=status]');
+            const heard = new MutationObserver(() => { if (spoken.textContent) told.push(spoken.textContent); });
+            heard.observe(spoken, {childList: true});
+            for (let i = 0; i <= 20; i++) {
+                input.value = i % (Number(input.max) + 1);
+                input.dispatchEvent(new Event('input', {bubbles: true}));
+                await new Promise((done) => setTimeout(done, 20));
+            }
+            await new Promise((done) => setTimeout(done, 900));
+            return [told.length, told[0]];
+        }""",
+        name,
+    )
+    assert (count, end) == (1, embed.locator(".explorable-readout").text_content())
+    assert embed.locator(".explorable-readout").get_attribute("aria-live") is None, "each frame would be read aloud"
+    embed.locator(".explorable-reset").focus()
+    embed.keyboard.press("Enter")
+    wanted = f"Reset. {example.readout_text(example.evaluate()['readout'])}"
+    until(embed, SPOKEN, wanted)
+
+
+def test_the_drawing_says_what_to_see(embed, example):
+    drawing = embed.locator(".explorable-drawing")
+    assert (drawing.get_attribute("role"), drawing.get_attribute("aria-label")) == ("img", example.alt)
+    assert not embed.locator(".explorable-picture").is_visible(), "it would be read twice"
+
+
+def test_nothing_moves_by_itself():
+    for path in (ROOT / "posenc" / "static" / "player.css", ROOT / "posenc" / "static" / "player.js"):
+        text = re.sub(r"/\*.*?\*/|//[^\n]*", "", path.read_text("utf-8"), flags=re.S)
+        assert not re.search(r"\b(transition|animation|smooth|animate)\b", text), path.name
+
+
+# --- full screen -----------------------------------------------------------------------------------------------------
+
+
+def test_full_screen_fills_the_screen_with_larger_type(embed, example):
+    page = embed
+    page.set_viewport_size({"width": 1600, "height": 1000})
+    type_ = "() => document.querySelector('.explorable-drawing .xtick text').getBoundingClientRect().height"
+    small = page.evaluate(type_)
+    button = page.locator(".explorable-full")
+    button.focus()
+    page.keyboard.press("Enter")
+    until(page, "document.fullscreenElement && document.fullscreenElement.matches('figure.explorable')")
+    until(page, "document.querySelector('.explorable-drawing').style.transform !== ''")
+    assert button.text_content() == "Leave full screen"
+    assert page.evaluate(type_) > 1.3 * small
+    box, plot = page.locator(".explorable-drawing").bounding_box(), page.locator(".explorable-plot").bounding_box()
+    assert all(abs(box[side] - plot[side]) <= 2 for side in box), "the drawing fills its place"
+    assert plot["width"] > 1450 and plot["height"] > 400
+    svg = page.locator(".explorable-drawing .main-svg").first.bounding_box()
+    assert abs(svg["width"] - plot["width"]) <= 4 and abs(svg["height"] - plot["height"]) <= 4
+    assert page.evaluate("document.querySelector('figure').scrollHeight <= innerHeight")
+    page.keyboard.press("Enter")
+    until(page, "!document.fullscreenElement")
+    until(page, "document.querySelector('.explorable-drawing').style.transform === ''")
+    assert button.text_content() == "Full screen"
+    page.set_viewport_size({"width": 1280, "height": 900})
+
+
+def test_no_full_screen_where_there_is_none(opened, example):
+    page = opened("embed/")  # any address of the site
+    page.add_init_script("Object.defineProperty(document, 'fullscreenEnabled', {value: false});")
+    page.goto(page.url + f"{example.id}.html")
+    assert page.locator(".explorable-reset").is_visible()
+    assert page.locator(".explorable-full").count() == 0
+
+
+def test_in_a_notebook_it_draws_by_itself_and_leaves_the_page_alone(browser):
+    e = explore.explorable(lambda m: {"data": [{"name": "a", "x": [m]}]}, title="t", alt="t", m=range(3))
+    page = browser.new_page()
+    try:
+        body = e.body_html("p", None, inline=True)
+        page.set_content(f'<!doctype html><script>{STUB}</script><figure class="explorable">{body}</figure>')
+        page.add_script_tag(content=(ROOT / "posenc" / "static" / "player.js").read_text("utf-8"))
+        page.wait_for_selector("figure.explorable-live")
+        page.locator("input").focus()
+        page.keyboard.press("End")
+        page.wait_for_timeout(50)
+        assert page.evaluate("posencExplorables.list[0].state()") == {"m": 2}
+        assert page.locator(".explorable-full").count() == 0
+        assert page.evaluate("location.hash") == ""
+    finally:
+        page.close()
+
+
+# --- embedding -------------------------------------------------------------------------------------------------------
+
+
+def test_each_explorable_of_the_book_has_a_page_to_embed(site):
+    shown = set()
+    for path in site.glob("book/**/*.html"):
+        shown |= set(re.findall(r'data-src="([\w.]+?)\.[0-9a-f]{10}\.data\.js"', path.read_text("utf-8")))
+    assert shown and shown == set(EMBEDDED)
+    for id in EMBEDDED:
+        e, text = explore.load(id), (site / "embed" / f"{id}.html").read_text("utf-8")
+        assert '<html lang="en"' in text and f"<title>{explore._text(e.title)}</title>" in text
+        assert f'<meta name="description" content="{explore._text(e.alt)}">' in text
+        assert f"<summary>What to see</summary><p>{explore._text(e.alt)}</p>" in text
+        assert not re.search(r"<script(?![^>]* src=)|\bon\w+=|https?:|\"/", text), "a policy or a disk would break it"
+        for link in re.findall(r'(?:src|href)="(\.\./[^"?#]+)', text):
+            assert (site / "embed" / link).resolve().is_file(), f"{id}: {link}"
+        page, _, anchor = chapter(id).partition("#")
+        assert f'id="{anchor}"' in (site / page).read_text("utf-8")
+
+
+def test_a_page_to_embed_is_for_everyone(embed):
+    try:
+        from axe_playwright_python.sync_playwright import Axe
+    except ImportError:
+        missing("axe is missing: .venv/bin/pip install axe-playwright-python")
+    for dark in ("light", "dark"):
+        embed.emulate_media(color_scheme=dark)
+        assert [v["id"] for v in Axe().run(embed).response["violations"]] == []
+    embed.emulate_media(color_scheme="light")
+    embed.set_viewport_size({"width": 320, "height": 640})
+    embed.wait_for_timeout(200)
+    assert embed.evaluate("document.documentElement.scrollWidth") <= 320
+    embed.set_viewport_size({"width": 1280, "height": 900})
+
+
+def test_a_page_to_embed_follows_the_system_without_a_reload(embed):
+    ink = "() => getComputedStyle(document.querySelector('.explorable-drawing .xtick text')).fill"
+    colors = []
+    for scheme in ("light", "dark", "light"):
+        embed.emulate_media(color_scheme=scheme)
+        embed.wait_for_timeout(200)
+        colors.append((embed.evaluate(ink), embed.evaluate("getComputedStyle(document.body).backgroundColor")))
+    assert colors[0] == colors[2]
+    assert colors[0][0] != colors[1][0] and colors[0][1] != colors[1][1]
+
+
+def test_the_book_offers_what_to_paste(opened, example):
+    e = example
+    wanted = e.random_states(2, seed=3)[1]
+    page = opened(chapter(e.id).partition("#")[0] + e.fragment(**wanted), stub=True)
+    until(page, "(id) => posencExplorables.get(id).ready()", e.id)
+    figure = page.locator(f'figure:has([data-explorable="{e.id}"])')
+    figure.locator(".explorable-embed summary").click()
+    snippet = figure.locator("textarea").input_value()
+    title, address = re.search(r' title="([^"]*)"', snippet)[1], re.search(r'<iframe src="([^"]*)"', snippet)[1]
+    assert title == explore._text(e.title)
+    assert e.parse("#" + address.partition("#")[2]) == wanted
+    page.goto("about:blank")
+    frame = f"<!doctype html><body>{snippet}"
+    page.route("**/frame.html", lambda route: route.fulfill(body=frame, content_type="text/html"))
+    page.goto(address.partition("embed/")[0] + "frame.html")
+    inner = page.frame_locator("iframe")
+    inner.locator("figure.explorable-live").wait_for()
+    assert [int(i.input_value()) for i in inner.locator("input").all()] == [
+        s.index(wanted[name]) for name, s in e.sliders.items()
+    ]
+    assert inner.locator("html").evaluate("(h) => h.scrollHeight - innerHeight") <= 0, "the frame is too low"
+
+
+def test_it_works_from_disk(site, open_page, example):
+    page = open_page((site / "embed" / f"{example.id}.html").resolve().as_uri())
+    try:
+        page.mouse.move(9, 9)
+        page.wait_for_selector("figure.explorable-live")
+        drawing = page.locator(".explorable-drawing")
+        before = drawing.inner_html(), page.locator(".explorable-readout").text_content()
+        for field, s in zip(page.locator("input").all(), example.sliders.values()):
+            field.focus()
+            page.keyboard.press("Home" if s.start else "End")
+        page.wait_for_timeout(150)
+        after = drawing.inner_html(), page.locator(".explorable-readout").text_content()
+        assert after[0] != before[0] and after[1] != before[1]
+        assert example.parse(page.evaluate("location.hash")) == page.evaluate("posencExplorables.list[0].state()")
+        assert page.log.problems == []
+    finally:
+        page.context.close()
+
+
+# --- addresses -------------------------------------------------------------------------------------------------------
+
+BAD = [
+    "<img src=x onerror=alert(1)>",
+    "%3Cimg%20src=x%20onerror=alert(1)%3E",
+    "{id}={name}:<img src=x onerror=alert(1)>",
+    "{id}={name}:%3Cscript%3Ealert(1)%3C/script%3E",
+    '{id}={name}:"><svg onload=alert(1)>',
+    "{id}=<img src=x onerror=alert(1)>:1",
+    "<img src=x onerror=alert(1)>=a:b",
+    "javascript:alert(1)",
+    "{id}={name}:javascript:alert(1)",
+    "{id}=__proto__:1,constructor:2,toString:3,hasOwnProperty:4,{name}:1",
+    "__proto__={name}:1",
+    "constructor={name}:1&toString={name}:1&hasOwnProperty={name}:1",
+    "{id}=__proto__.polluted:1,constructor.prototype.polluted:1",
+    "{id}={name}:1e999",
+    "{id}={name}:-1e999",
+    "{id}={name}:1e300",
+    "{id}={name}:-1e300",
+    "{id}={name}:NaN",
+    "{id}={name}:Infinity",
+    "{id}={name}:0x10",
+    "{id}={name}:1_0",
+    "{id}={name}:+1",
+    "{id}={name}:.5e0",
+    "{id}={name}: 1",
+    "{id}={name}:%31",
+    "{id}={name}:٣",
+    "{id}={name}:１",
+    "{id}={name}:☃\u202e\u2028",
+    "{id}={name}:\ud83d",
+    "{id}={name}:%E0%A4%A",
+    "%E0%A4%A={name}:1",
+    "{id}%={name}:1",
+    "{id}={name}:%",
+    "{id}={name}:%00",
+    "{id}=&={name}:1&&==&:&,",
+    "{id}={id}={name}:1",
+    "{id}={name}:1&{id}={name}:2",
+    "{id}={name}:1,{name}:x",
+    "{id}={name}::::1,,,:,{name}",
+    "&{id}={name}:1",
+    "#{id}={name}:1",
+    "{id}={name}:" + "9" * 50_000,
+    "{id}=" + "{name}:1," * 3_000,
+    "{id}=" * 3_000,
+    "&" * 20_000,
+]
+
+
+def addresses(e, count, seed):
+    r"""Hand-written attacks, then `count` seeded ones put together from what an address is made of."""
+    draw = random.Random(seed)
+    name = next(iter(e.sliders))
+    values = [str(v) for s in e.sliders.values() for v in (*s.values[:3], s.values[-1])]
+    bits = [e.id, *e.sliders, *"=:,&%.e <", "%2", "%3C", "<b>", "__proto__", "-3", "1e9", "\u00e9", *values]
+
+    def made():
+        if draw.random() < 0.5:
+            return "".join(draw.choices(bits, k=draw.randint(1, 12)))
+        pairs = [
+            f"{draw.choice([*e.sliders])}:{draw.choice([*values, draw.choice(bits)])}"
+            for _ in range(draw.randint(1, 4))
+        ]
+        return f"{e.id}={','.join(pairs)}"
+
+    out = [text.replace("{id}", e.id).replace("{name}", name) for text in BAD]
+    return out + [made() for _ in range(count)]
+
+
+TRY = """async ([id, addresses, rest]) => {
+    const e = posencExplorables.get(id), out = [];
+    await e.start();
+    const inputs = [...e.figure.querySelectorAll('input[type=range]')];
+    const settle = () => new Promise((done) => setTimeout(done, 0));
+    // Every element outside the drawings, a figure's with its attributes: the theme's own come and go with the address.
+    const ours = (n) => n.closest('.explorable-drawing, #js-plotly-tester') === null;
+    const traits = (n) => n.getAttributeNames().filter((a) => n.closest('figure') || a.startsWith('on')).sort();
+    const all = () => [...document.querySelectorAll('*')].filter(ours);
+    const shape = () => all().map((n) => `${n.tagName} ${traits(n)}`).join(';');
+    const base = () => Reflect.ownKeys(Object.prototype).concat(Reflect.ownKeys(Array.prototype)).map(String).join();
+    const shapes = shape(), bases = base();
+    for (const address of addresses) {
+        location.hash = '';
+        e.set(rest);
+        await settle();
+        const heard = new Promise((done) => addEventListener('hashchange', done, {once: true}));
+        const before = location.href;
+        location.hash = address;
+        if (location.href !== before) await heard;
+        await settle();
+        const legal = inputs.every((i) => /^\\d+$/.test(i.value) && Number(i.value) <= Number(i.max));
+        out.push({hash: location.hash, state: e.state(), legal,
+            whole: shape() === shapes && base() === bases, polluted: ({}).polluted || null});
+    }
+    return out;
+}"""
+
+
+@pytest.mark.parametrize("where", ["embed", "book"])
+def test_no_address_harms_the_page(where, opened, example):
+    e = example
+    page = opened(f"embed/{e.id}.html" if where == "embed" else chapter(e.id).partition("#")[0], stub=where == "book")
+    page.mouse.move(9, 9)
+    page.evaluate("async (id) => { await posencExplorables.get(id).start(); }", e.id)
+    before = list(page.log.problems)
+    tried = addresses(e, 60, seed=11 if where == "embed" else 12)
+    moved = 0
+    for address, got in zip(tried, page.evaluate(TRY, [e.id, tried, e.default_state()])):
+        shown = address[:80]
+        assert got["whole"] and got["polluted"] is None, f"the page has changed: {shown}"
+        assert got["legal"], shown
+        assert got["state"] == e.parse(got["hash"]), f"Python reads it otherwise: {shown}"
+        moved += got["state"] != e.default_state()
+    assert moved >= 20, f"{moved} of {len(tried)} addresses say anything"
+    assert page.log.problems == before
+    assert page.locator("img[src=x], svg[onload]").count() == 0
+
+
+# Loads each page anew in a frame, several at a time, moves its sliders where the job says so, and tells their state.
+FRESH = """async (jobs) => {
+    const out = [], wait = (ms) => new Promise((done) => setTimeout(done, ms));
+    async function one({ id, url, places }) {
+        const frame = document.createElement('iframe');
+        frame.src = url;
+        document.body.appendChild(frame);
+        await new Promise((done) => { frame.onload = done; });
+        const page = frame.contentWindow, e = page.posencExplorables.get(id);
+        await e.start();
+        const inputs = [...page.document.querySelectorAll('input[type=range]')];
+        if (places) {
+            inputs.forEach((input, i) => {
+                input.value = places[i];
+                input.dispatchEvent(new Event('input', {bubbles: true}));
+            });
+            inputs[0].dispatchEvent(new Event('change', {bubbles: true}));
+        }
+        await wait(20);
+        const said = inputs.map((input) => input.getAttribute('aria-valuetext'));
+        const strange = page.document.querySelectorAll('img:not(.explorable-picture), body script, svg').length;
+        const got = {href: page.location.href, hash: page.location.hash, state: e.state(), said, strange};
+        frame.remove();
+        return got;
+    }
+    while (jobs.length) out.push(...await Promise.all(jobs.splice(0, 6).map(one)));
+    return out;
+}"""
+
+
+def test_a_bad_address_harms_no_fresh_page(opened, example):
+    e = example
+    page = opened(f"embed/{e.id}.html", stub=True)
+    tried = addresses(e, 10, seed=13)
+    jobs = [{"id": e.id, "url": f"{page.url}?{i}#{address}"} for i, address in enumerate(tried)]
+    for address, got in zip(tried, page.evaluate(FRESH, jobs)):
+        assert got["state"] == e.parse(got["hash"]), address[:80]
+        assert got["strange"] == 0, address[:80]
+    assert [
+        line for line in page.log.problems if not line.startswith("failed:")
+    ] == []  # frames go before pictures come
+
+
+def test_every_address_brings_its_state_back(opened):
+    page = opened(f"embed/{EMBEDDED[0]}.html", stub=True)
+    wanted = [(e, state) for e in map(explore.load, EMBEDDED) for state in e.random_states(3, seed=7)[1:]]
+    folder = page.url.rpartition("/")[0]
+    moved = page.evaluate(
+        FRESH,
+        [
+            {"id": e.id, "url": f"{folder}/{e.id}.html", "places": [s.index(state[n]) for n, s in e.sliders.items()]}
+            for e, state in wanted
+        ],
+    )
+    again = page.evaluate(FRESH, [{"id": e.id, "url": got["href"]} for (e, _), got in zip(wanted, moved)])
+    for (e, state), one, two in zip(wanted, moved, again):
+        assert one["state"] == state and e.parse(one["hash"]) == state, f"{e.id}: {one}"
+        assert two["state"] == state, f"{e.id}: {one['hash']}"
+        assert two["said"] == [s.words[s.index(state[name])] for name, s in e.sliders.items()]
+    assert [line for line in page.log.problems if not line.startswith("failed:")] == []
