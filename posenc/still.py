@@ -101,8 +101,8 @@ def _bar(ax, trace, layout):
     color = trace.get("marker.color", "#0072b2")
     color = [_color(c) for c in color] if isinstance(color, list) else _color(color)
     look = {"color": color, "edgecolor": _color(trace.get("marker.line.color", "none"))}
-    if "marker.pattern.shape" in trace:
-        look |= {"hatch": "//", "edgecolor": "white"}
+    if shape := trace.get("marker.pattern.shape"):
+        look |= {"hatch": 2 * shape, "edgecolor": "white"}
     size = np.asarray(trace.get("width", 0.8), float).tolist()  # a plain number, where the places are words
     across = trace.get("orientation") == "h"
     length, place = (trace["x"], trace["y"]) if across else (trace["y"], trace["x"])

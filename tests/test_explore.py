@@ -2,6 +2,7 @@ r"""Explorables: what is stored is what the function returns, mistakes are caugh
 
 import hashlib
 import io
+import itertools
 import json
 import math
 import re
@@ -550,6 +551,47 @@ def test_still_picture_of_each_is_drawn_and_moves(id):
     assert 0.003 < (drawn > 0.2).mean() < 0.7
     others = (ink(e.evaluate(state), e.height) for state in e.random_states(9)[1:])
     assert not all(np.array_equal(drawn, other) for other in others), "other states, the same picture"
+
+
+def look(trace):
+    r"""What a trace's drawing shows besides its color."""
+    kind = trace.get("type", "scatter")
+    mode = trace.get("mode", "lines") if kind == "scatter" else kind
+    said = [mode, trace.get("fill"), trace.get("opacity"), trace.get("marker.opacity")]
+    if "lines" in mode:
+        said += [trace.get("line.dash", "solid"), trace.get("line.width", 2)]
+    if "markers" in mode:
+        said += [trace.get("marker.symbol", "circle")]
+    if "text" in mode or kind == "bar":
+        said += [trace.get("text")]
+    if kind == "bar":
+        said += [
+            trace.get("marker.pattern.shape"),
+            trace.get("width"),
+            re.findall(r"rgba.*", str(trace.get("marker.color"))),
+        ]
+    return str([part.tolist() if isinstance(part, np.ndarray) else part for part in said])
+
+
+def told_by_color_alone(items):
+    r"""Pairs of traces in one panel that only their colors tell apart."""
+    shown = [
+        (name, trace)
+        for name, trace in items.items()
+        if name not in ("layout", "readout") and trace.get("visible", True) is True and np.size(trace.get("x", [])) > 0
+    ]
+    for (one, a), (other, b) in itertools.combinations(shown, 2):
+        panel = all(a.get(axis, axis[0]) == b.get(axis, axis[0]) for axis in ("xaxis", "yaxis"))
+        colors = {str(t.get("line.color", t.get("marker.color"))) for t in (a, b)}
+        if panel and len(colors) == 2 and look(a) == look(b):
+            yield one, other
+
+
+@pytest.mark.parametrize("id", sorted(explore.all_explorables()))
+def test_nothing_is_told_by_color_alone(id):
+    e = explore.load(id)
+    for state in (e.default_state(), *e.random_states(3, seed=6)):
+        assert list(told_by_color_alone(e.evaluate(state))) == [], state
 
 
 def test_load_says_what_there_is():

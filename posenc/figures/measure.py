@@ -49,9 +49,9 @@ def _distance_keys(keys, gap, *, results=None):
     data = [
         dict(
             type="bar", name=name, x=at + 0.27 * (place - 1), y=mean[:, place], width=0.25,
-            marker=dict(color=COLORS[color]),
+            marker=dict(color=COLORS[color], pattern=dict(shape=shape, solidity=0.35)),
         )
-        for place, (name, color) in enumerate(zip(CELLS, ("sky", "orange", "gray")))
+        for place, (name, color, shape) in enumerate(zip(CELLS, ("sky", "orange", "gray"), ("", "/", "x")))
     ] + [
         dict(
             type="scatter", name="each seed", mode="markers", y=losses.flatten(),
