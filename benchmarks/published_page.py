@@ -25,8 +25,9 @@ Sliders: milliseconds from the input event to the state drawn, as the player kee
 through 40 random values alone while the others stand at their defaults, `--runs` times; the median over these passes of
 each one's median and 95th percentile.
 
-Build: `make html` in a clone of the last commit, with this environment's packages. Memory is that of the process and
-its children together, looked at four times a second; pages that they share count once for each.
+Build: `make html` in a clone of the last commit, with this environment's packages (and this folder's results/, where an
+installed posenc looks for them). Memory is that of the process and its children together, looked at four times a
+second; what they share counts once for each.
 
 It is written to results/ when all of it was measured: the three pages, both presets, at least three runs.
 """
@@ -124,7 +125,6 @@ class Host:
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
             disable_nagle_algorithm = True
-            wbufsize = -1  # headers and body leave together
 
             def do_GET(self):
                 found = host.file(unquote(urlsplit(self.path).path))
