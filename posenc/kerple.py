@@ -27,8 +27,9 @@ class DistanceKernel(nn.Module):
         r1, r2 = (r.to(dtype).exp()[:, None, None] for r in (self.log_r1, self.log_r2))
         if self.form == "log":
             return -r1 * torch.log1p(r2 * distance)
-        grown = torch.exp(r2.clamp(max=2) * distance.clamp(min=1e-6).log())  # the power of 0 has no gradient
-        return -r1 * grown.where(distance > 0, 0.0)
+        apart = distance > 0  # the power of 0 has no gradient
+        grown = torch.exp(r2.clamp(max=2) * distance.where(apart, 1.0).log())
+        return -r1 * grown.where(apart, 0.0)
 
 
 def kerple(num_heads, *, form="log"):

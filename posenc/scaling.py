@@ -172,7 +172,7 @@ class DynamicRotary(nn.Module):
         self.scheme, self.layout = scheme, layout
 
     def forward(self, q, k, at):
-        length = at.pos_k.max().item() + 1 if at.pos_k.numel() else 0
+        length = max(at.pos_k.max().item() + 1, 0) if at.pos_k.numel() else 0  # all may stand before 0
         inv_freq, factor = self.scheme(length=length)
         turned = (rotate(x, pos[:, None], inv_freq, self.layout, factor) for x, pos in ((q, at.pos_q), (k, at.pos_k)))
         return tuple(turned)

@@ -57,6 +57,11 @@ def test_equals_the_construction(form, queries, keys, causal):
     close(out, expected_out)
 
 
+def test_power_of_a_tiny_distance_is_its_power():
+    found = added(made("power", [1.0], [0.05]), [0.0, 1e-30, 1e-9])[0]
+    close(found[0], torch.tensor([0.0, -(1e-30**0.05), -(1e-9**0.05)], dtype=torch.float64), 1e-8)
+
+
 def test_power_with_exponent_one_is_alibi_of_that_slope():
     slopes = posenc.make("alibi", num_heads=4).bias.slopes.tolist()
     q, k, v = inputs(heads=4, queries=9)

@@ -222,6 +222,13 @@ def test_ntk_keeps_the_first_frequency_and_divides_the_last(dim, factor):
         assert (between < 1).all() and (between > 1 / factor).all() and (between.diff() < 0).all()
 
 
+def test_dynamic_serves_a_text_that_ends_before_position_0():
+    q, k, v = inputs(queries=3)
+    encoding = scaling.dynamic(4, partial(scaling.dynamic_ntk, 4, trained=2))
+    found = posenc.attention(q, k, v, encoding, pos_q=torch.tensor([-7, -6, -5]))
+    close(found, posenc.attention(q, k, v, rope(4), pos_q=torch.tensor([-7, -6, -5])), 1e-15)
+
+
 def test_dynamic_ntk_is_plain_up_to_the_trained_length_and_ntk_at_its_multiples():
     plain = inv_freq(64, dtype=torch.float64)
     for factor in (1.0, 3.3, 8.0):
