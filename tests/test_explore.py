@@ -482,6 +482,8 @@ def traces():
         "hidden": (line, line | dict(visible=False)),
         "across": (bar, dict(bar, x=bar["y"], y=bar["x"], orientation="h")),
         "base": (bar, bar | dict(base=0.5)),
+        "pattern": (bar | dict(marker=dict(pattern=dict(shape=""))), bar | dict(marker=dict(pattern=dict(shape="/")))),
+        "shape": (bar | dict(marker=dict(pattern=dict(shape="/"))), bar | dict(marker=dict(pattern=dict(shape="x")))),
         "colorscale": (heat, heat | dict(colorscale=[[0.0, "#000000"], [1.0, "#ff0000"]])),
         "limits": (heat, heat | dict(zmin=-9, zmax=9)),
     }

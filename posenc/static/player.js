@@ -209,7 +209,7 @@
     const defaults = inputs.map((input) => Number(input.getAttribute("value")));
     let record = null, library_ = null, sheet = null, started = null, busy = false, waiting = false, oldest = null;
     let width = 0, height = 0; // asked for when they change only: asking makes the browser lay out the page
-    let late = 0, telling = 0;
+    let late = 0, telling = 0, zoomed = 1;
 
     const indices = () => inputs.map((input) => Number(input.value));
 
@@ -287,7 +287,10 @@
       layout.template = template(night, small);
       // For a lecture everything grows, the type with the lines, so that the last row can read it.
       const zoom = document.fullscreenElement === figure ? Math.min(Math.max(Math.min(width / 680, height / 400), 1), 2.5) : 1;
-      Object.assign(sheet.style, { width: `${100 / zoom}%`, height: `${100 / zoom}%`, transform: zoom > 1 ? `scale(${zoom})` : "" });
+      if (zoom !== zoomed) {
+        zoomed = zoom;
+        Object.assign(sheet.style, { width: `${100 / zoom}%`, height: `${100 / zoom}%`, transform: zoom > 1 ? `scale(${zoom})` : "" });
+      }
       layout.width = width / zoom;
       layout.height = height / zoom;
       layout.autosize = false;
