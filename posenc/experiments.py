@@ -14,7 +14,6 @@ import functools
 import importlib.metadata
 import importlib.resources
 import json
-import math
 import os
 import platform
 import re
@@ -639,48 +638,124 @@ def load_results(name, methods=None):
     known = sorted(item.name.removesuffix(".json") for item in folder.iterdir() if item.name.endswith(".json"))
     if name not in known:
         raise FileNotFoundError(f"name={name!r} is no frozen result; there are {known}.{nearest(name, known)}")
-    results = check_results(json.loads((folder / f"{name}.json").read_text()))
+    results = read_results(folder / f"{name}.json", name)
     if methods is None:
         return results
     for arm in methods:
-        check_choice("methods", arm, list(results["methods"]))
+        check_choice("methods", arm, list(results.get("methods", {})))
     kept = {
-        key: {a: v for a, v in results[key].items() if a in methods} for key in ("methods", "claims", "predictions")
+        key: {a: v for a, v in results[key].items() if a in methods}
+        for key in ("methods", "claims", "predictions")
+        if key in results
     }
     return results | kept
 
 
+def read_results(path, name):
+    r"""The results called `name` in a file. Errors: ValueError naming a file that is damaged or holds others."""
+    results = read_json(path)
+    try:
+        check_results(results)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+    if results["name"] != name:
+        raise ValueError(f"{path} holds the results {results['name']!r}, not {name!r}")
+    return results
+
+
 def check_results(results):
     """Return `results` if it is whole: provenance there, every list of the right length, every number finite."""
+    if not isinstance(results, dict):
+        raise ValueError(f"results must be a dict, not {type(results).__name__}")
     name = results.get("name")
     for key in ("name", "command", "commit", "versions", "machine", "settings"):
         if not results.get(key):
             raise ValueError(f"results {name!r} lack {key!r}")
+    check_finite(results, f"results {name!r}:")
+    if "methods" not in results and "claims" not in results:
+        return results
 
-    def finite(value, where):
-        if isinstance(value, dict):
-            for key, item in value.items():
-                finite(item, f"{where} {key}")
-        elif isinstance(value, list):
-            for item in value:
-                finite(item, where)
-        elif isinstance(value, float) and not math.isfinite(value):
-            raise ValueError(f"results {name!r}: {where} holds {value}")
-
-    finite(results, "")
-    for method, values in results.get("methods", {}).items():
-        rows = {kind: values[kind] for kind in KINDS if kind in values} | values.get("scores", {})
+    seeds, lengths = part(results, "seeds", list, []), part(results, "lengths", list, [])
+    for method, values in part(results, "methods", dict).items():
+        if not isinstance(values, dict):
+            raise ValueError(f"results {name!r}: {method} must hold a dict, not {values!r:.60}")
+        scores = part(values, "scores", dict, {}, f"results {name!r}: {method} ")
+        rows = {kind: values[kind] for kind in KINDS if kind in values} | scores
         if not rows:
             raise ValueError(f"results {name!r}: {method} has no scores")
-        seeds = values.get("seeds", results["seeds"])
+        own = part(values, "seeds", list, seeds, f"results {name!r}: {method} ")
         for kind, row in rows.items():
-            if len(row) != len(seeds):
-                raise ValueError(f"results {name!r}: {method} {kind} has {len(row)} seeds, not {len(seeds)}")
-            if kind in KINDS and any(len(part) != len(results["lengths"]) for part in row):
-                raise ValueError(f"results {name!r}: {method} {kind} has a row that isn't {results['lengths']}: {row}")
-        if "tests" in results and set(values["scores"]) != set(results["tests"]):
-            raise ValueError(f"results {name!r}: {method} has scores for {list(values['scores'])}")
+            flat = isinstance(row, list) and (kind in KINDS or not any(isinstance(each, list) for each in row))
+            if not flat or not is_numbers(row):
+                raise ValueError(f"results {name!r}: {method} {kind} must be a list of numbers, not {row!r:.60}")
+            if len(row) != len(own):
+                raise ValueError(f"results {name!r}: {method} {kind} has {len(row)} seeds, not {len(own)}")
+            if kind in KINDS and any(not isinstance(each, list) or len(each) != len(lengths) for each in row):
+                raise ValueError(f"results {name!r}: {method} {kind} has a row that isn't {lengths}: {row}")
+        if "tests" in results and set(scores) != set(part(results, "tests", dict)):
+            raise ValueError(f"results {name!r}: {method} has scores for {list(scores)}")
+    if "claims" in results:
+        check_claims(results)
     return results
+
+
+def check_claims(results):
+    """Raise ValueError unless a sweep's results hold what `verdict` reads."""
+    name, methods = results["name"], results["methods"]
+    part(results, "unit", str)
+    part(results, "predictions", dict)
+    if not is_numbers(results.get("tolerance")):
+        raise ValueError(f"results {name!r}: tolerance={results.get('tolerance')!r:.60} must be a number")
+    contrast, against = results.get("contrast"), results.get("against")
+    if against is not None and against not in list(methods):
+        raise ValueError(f"results {name!r} lack {against!r:.60}, which the others are compared with")
+    if contrast is not None:
+        start, end = contrast if isinstance(contrast, list) and len(contrast) == 2 else (None, None)
+        named = isinstance(end, str) and (isinstance(start, str) or against is not None)
+        if not named or "against" not in results:
+            raise ValueError(f"results {name!r}: contrast={contrast!r:.60} must name two tests, or one and `against`")
+    for method, claim in part(results, "claims", dict).items():
+        if method not in methods or claim not in list(CLAIMS):
+            raise ValueError(f"results {name!r}: {method} can't have the claim {claim!r:.60}")
+        for arm in filter(None, (method, against)):
+            held = methods[arm] if contrast is None else methods[arm].get("scores", {})
+            for test in ("whole", "cut") if contrast is None else filter(None, contrast):
+                if test not in held:
+                    raise ValueError(f"results {name!r}: {arm} lacks {test!r:.60}")
+
+
+def part(results, key, kind, default=None, where=None):
+    """results[key]; ValueError naming it unless it is a `kind`."""
+    value = results.get(key, default)
+    if not isinstance(value, kind):
+        where = f"results {results.get('name')!r}: " if where is None else where
+        raise ValueError(f"{where}{key!r} must be a {kind.__name__}, not {value!r:.60}")
+    return value
+
+
+def check_finite(value, where):
+    """Raise ValueError, naming where, for a number in nested dicts and lists that is infinite, NaN or beyond floats."""
+    todo = [(value, where)]
+    while todo:
+        value, where = todo.pop()
+        if isinstance(value, dict):
+            todo += [(item, f"{where} {key}") for key, item in value.items()]
+        elif isinstance(value, list):
+            todo += [(item, where) for item in value]
+        elif type(value) in (int, float) and not is_numbers(value):
+            raise ValueError(f"{where} holds {value!r:.60}")
+
+
+def is_numbers(value):
+    """Whether nested lists hold nothing but finite numbers."""
+    todo = [value]
+    while todo:
+        value = todo.pop()
+        if isinstance(value, list):
+            todo += value
+        elif type(value) not in (int, float) or not -1e300 < value < 1e300:
+            return False
+    return True
 
 
 def provenance(name, preset, settings, command):
@@ -724,7 +799,7 @@ def write_json(path, value):
     """Write a file in one move: a reader or an interruption finds the old one or the new one, never a half."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".writing")
-    partial.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+    partial.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     os.replace(partial, path)
 
 
@@ -765,10 +840,10 @@ def run_sweep(name, preset, seeds, methods, out, command, add=False):
     torch.set_num_threads(1)
     settings = settings_for(preset, sweep.task)
     results = provenance(name, preset, settings, command)
-    there = check_results(read_json(out)) if add else None
+    there = read_results(out, name) if add else None
     if add:
         for key in ("settings", "versions", "corpus"):
-            if there[key] != json.loads(json.dumps(results[key])):
+            if there.get(key) != json.loads(json.dumps(results[key])):
                 raise ValueError(f"{out} was made with other {key}, {there[key]}; nothing can be added to it")
         if set(arms) & set(there["methods"]):
             raise ValueError(f"methods={arms}: {out} already holds {sorted(set(arms) & set(there['methods']))}")
@@ -779,7 +854,7 @@ def run_sweep(name, preset, seeds, methods, out, command, add=False):
     same = {key: results[key] for key in ("settings", "versions", "corpus")}
     begun, commits = folder / f"begun-{rank}.json", []
     for file in sorted(folder.glob("begun-*.json")):
-        saved = read_json(file)
+        saved = read_json(file, {"same": dict, "commit": str})
         if saved["same"] != json.loads(json.dumps(same)):
             raise ValueError(
                 f"{folder} was begun with other settings, corpus or versions; go on with those or delete it"
@@ -792,7 +867,7 @@ def run_sweep(name, preset, seeds, methods, out, command, add=False):
     cells = [(arm, seed) for seed in range(seeds) for arm in arms]
     for cell in cells:
         if cell_file(folder, *cell).exists():
-            read_json(cell_file(folder, *cell))  # refuses a damaged one before anything is trained
+            read_cell(cell_file(folder, *cell))  # refuses a damaged one before anything is trained
     todo = [cell for cell in cells[rank::world] if not cell_file(folder, *cell).exists()]
     if len(todo) < len(cells[rank::world]):
         done = len(cells[rank::world]) - len(todo)
@@ -809,8 +884,14 @@ def run_sweep(name, preset, seeds, methods, out, command, add=False):
         distributed.destroy_process_group()
         if rank:
             return
-    found = {cell: read_json(cell_file(folder, *cell)) for cell in cells}
+    found = {cell: read_cell(cell_file(folder, *cell)) for cell in cells}
     kept_once = ("parameters", "sample", "sample_long")
+    for cell, values in found.items():  # one that is whole, but of something else
+        if columns(values, kept_once) != columns(found[cells[0]], kept_once):
+            raise ValueError(
+                f"{cell_file(folder, *cell)} holds {columns(values, kept_once)}, not as the others "
+                f"{columns(found[cells[0]], kept_once)}; move it away and run again"
+            )
     start, end = sweep.contrast or (None, None)
     results |= {
         "task": sweep.task,
@@ -864,9 +945,33 @@ def cell_file(folder, arm, seed):
     return folder / f"{arm}-{seed}.json"
 
 
-def read_json(path):
-    r"""A JSON file of ours. Errors: ValueError naming a file that is none."""
+def columns(values, without):
+    """What a cell holds a number of, in order."""
+    return sorted({*values} - {*without}), sorted(values.get("scores", {}))
+
+
+def read_cell(path):
+    r"""A finished cell of a sweep. Errors: as `read_json`."""
+    cell = read_json(path, {"final_train_loss": float, "curve": list, "parameters": int, "seconds": float})
     try:
-        return json.loads(path.read_text())
+        check_finite(cell, "it:")
+        part(cell, "scores", dict, {}, "")
     except ValueError as error:
         raise ValueError(f"{path} is damaged ({error}); move it away and run again") from error
+    return cell
+
+
+def read_json(path, parts=None):
+    r"""A JSON file of ours: a dict, with `parts` {key: type}.
+
+    Errors: ValueError naming a file that is damaged or another; OSError for one that can't be read.
+    """
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(found, dict):
+            raise ValueError(f"it holds a {type(found).__name__}, not a dict")
+        for key, kind in (parts or {}).items():
+            part(found, key, kind, where="")
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is damaged ({error}); move it away and run again") from error
+    return found

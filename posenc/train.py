@@ -23,6 +23,7 @@ import os
 import signal
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import torch
@@ -75,10 +76,11 @@ class Settings:
             raise ValueError(f"targets={self.targets} must be at most length={self.length}")
         if not isinstance(self.multiples, (tuple, list)):
             raise TypeError(f"multiples={self.multiples!r} must be a tuple, such as (1, 2, 4, 8)")
+        for multiple in self.multiples:
+            check_int("multiples", multiple)
         if not self.multiples or list(self.multiples) != sorted(set(self.multiples)):
             raise ValueError(f"multiples={self.multiples!r} must rise, such as (1, 2, 4, 8)")
         for multiple in self.multiples:
-            check_int("multiples", multiple)
             if self.multiples[-1] % multiple:
                 raise ValueError(f"multiples={self.multiples!r}: {multiple} must divide the last, {self.multiples[-1]}")
 
@@ -245,9 +247,11 @@ def train_with(
         config = describe(method, settings, seed, task, options)
         if checkpoint.exists():
             saved = read_checkpoint(checkpoint, config)
-            model.load_state_dict(saved["model"])
-            optimizer.load_state_dict(saved["optimizer"])
-            batches.set_state(saved["batches"])
+            with fitting(checkpoint):
+                model.load_state_dict(saved["model"])
+                optimizer.load_state_dict(saved["optimizer"])
+                check_moments(optimizer)
+                batches.set_state(saved["batches"])
             losses, spent = list(saved["losses"].to(device)), saved["seconds"]
 
     begun = len(losses)
@@ -380,18 +384,18 @@ def write_checkpoint(path, state):
 def read_checkpoint(path, config=None):
     r"""Read what `write_checkpoint` wrote, without running any code in it.
 
-    Errors: FileNotFoundError; ValueError for a truncated or foreign file, or, with `config`, for another run's.
+    Errors: FileNotFoundError; ValueError for a truncated, altered or foreign file or, with `config`, another run's.
     """
     if not Path(path).exists():
         raise FileNotFoundError(f"path={str(path)!r}: no such checkpoint")
     try:
+        with zipfile.ZipFile(path) as archive:
+            altered = archive.testzip()  # torch.load takes a flipped bit for another number
+        if altered is not None:
+            raise ValueError(f"{altered} in it does not fit its checksum")
         state = torch.load(path, map_location="cpu", weights_only=True)
-        if state["format"] != FORMAT:
-            raise ValueError(f"its format is {state['format']!r}, not {FORMAT!r}")
-        missing = {"config", "step", "losses", "seconds", "batches", "model", "optimizer"} - state.keys()
-        if missing or len(state["losses"]) != state["step"]:
-            raise ValueError(f"it lacks {sorted(missing) or 'losses'}")
-    except Exception as error:  # torch raises what the damaged bytes happen to lead to
+        check_state(state)
+    except Exception as error:  # zipfile and torch raise what the damaged bytes happen to lead to
         raise ValueError(
             f"{path} is no whole posenc checkpoint ({type(error).__name__}: {str(error)[:80]}); it is left as it is. "
             f"Move it away, or name another file"
@@ -403,6 +407,55 @@ def read_checkpoint(path, config=None):
     return state
 
 
+PARTS = {
+    "config": str, "step": int, "losses": torch.Tensor, "seconds": float | int, "batches": torch.Tensor, "model": dict,
+    "optimizer": dict,
+}  # fmt: skip
+
+
+def check_state(state):
+    """Raise unless `state` is what `write_checkpoint` was given, its parts of the right kinds and in agreement."""
+    if not isinstance(state, dict) or state.get("format") != FORMAT:
+        raise ValueError(f"it does not say that its format is {FORMAT!r}")
+    lacks = [name for name, kind in PARTS.items() if not isinstance(state.get(name), kind)]
+    if lacks:
+        raise ValueError(f"it lacks {lacks}")
+    check_int("step", state["step"], minimum=0)
+    check_number("seconds", state["seconds"], minimum=0)
+    _, settings = facts_of(state)
+    losses = state["losses"]
+    if losses.shape != (state["step"],) or not losses.is_floating_point() or state["step"] > settings.steps:
+        raise ValueError(f"it has losses {list(losses.shape)} for step {state['step']} of {settings.steps}")
+
+
+def facts_of(state):
+    """What a checkpoint says of its run, and the `Settings` of it."""
+    facts = json.loads(state["config"])
+    settings = {key: tuple(v) if isinstance(v, list) else v for key, v in facts["settings"].items()}
+    return facts, Settings(**settings)
+
+
+@contextlib.contextmanager
+def fitting(path):
+    """While entered, what a checkpoint's parts don't fit is an error that names the file."""
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        why = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+        raise ValueError(
+            f"{path} does not fit the model of its settings ({why}); it is left as it is. Was it made by another "
+            f"version of posenc?"
+        ) from error
+
+
+def check_moments(optimizer):
+    """Raise unless what the optimizer keeps for each parameter has its shape: the fused one reads without looking."""
+    for parameter, kept in optimizer.state.items():
+        for name, value in kept.items():
+            if not isinstance(value, torch.Tensor) or value.shape not in (parameter.shape, ()):
+                raise ValueError(f"the optimizer's {name} of a parameter {list(parameter.shape)} has another shape")
+
+
 def flat(facts):
     """Nested settings beside the other facts."""
     return {key: value for key, value in facts.items() if key != "settings"} | facts["settings"]
@@ -411,13 +464,18 @@ def flat(facts):
 def load(path):
     r"""The model that a checkpoint holds, and its history: (model, history), as `train` returns them.
 
-    Errors: as `read_checkpoint`.
+    Errors: as `read_checkpoint`; ValueError too for a model of a text that this Python does not have.
     """
     state = read_checkpoint(path)
-    facts = json.loads(state["config"])
-    settings = Settings(**{key: tuple(v) if isinstance(v, list) else v for key, v in facts["settings"].items()})
-    model = build(facts["method"], settings, facts["task"], facts["seed"], facts["options"])
-    model.load_state_dict(state["model"])
+    facts, settings = facts_of(state)
+    if facts.get("corpus") not in (None, load_corpus().sha256):
+        raise ValueError(
+            f"{path} was trained on another text than this Python's, so its tokens may be other characters; "
+            f"it is left as it is. The Python that trained it has its text"
+        )
+    with fitting(path):
+        model = build(facts["method"], settings, facts["task"], facts["seed"], facts["options"])
+        model.load_state_dict(state["model"])
     history = {
         "loss": state["losses"].tolist(), "seconds": state["seconds"], "settings": settings, "device": "cpu",
         "seed": facts["seed"], "task": facts["task"],
@@ -498,7 +556,7 @@ def change(text):
     name, equals, value = text.partition("=")
     try:
         return name, json.loads(value)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         raise argparse.ArgumentTypeError(f"{text!r} must be NAME=NUMBER, such as steps=400") from None
 
 

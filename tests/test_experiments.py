@@ -289,7 +289,9 @@ def test_the_cells_are_dealt_to_the_processes(tiny, tmp_path, monkeypatch):
     def group(*given, **more):
         raise Stop  # where the processes wait for one another
 
-    monkeypatch.setattr(experiments_module, "run_cell", lambda sweep, arm, seed, *given: ran.append((arm, seed)) or {})
+    cell = {"scores": {}, "final_train_loss": 0.0, "curve": [], "parameters": 0, "seconds": 0.0}
+    keep = ran.append
+    monkeypatch.setattr(experiments_module, "run_cell", lambda sweep, arm, seed, *given: keep((arm, seed)) or cell)
     monkeypatch.setattr(experiments_module.Path, "unlink", lambda path: None)
     monkeypatch.setattr(experiments_module.distributed, "init_process_group", group)
     monkeypatch.setenv("WORLD_SIZE", "2")
