@@ -292,6 +292,8 @@ def _plain(value):
     if hasattr(value, "item"):
         return _plain(value.item())
     if isinstance(value, float):
+        if math.isinf(value):
+            raise ValueError("a figure holds an infinity; use NaN for a gap")
         return (
             None
             if math.isnan(value)

@@ -111,6 +111,14 @@ def test_what_a_page_cannot_hold_is_refused(arrays, where, bad):
         e.record()
 
 
+@pytest.mark.parametrize("bad", [math.inf, -math.inf])
+@pytest.mark.parametrize("place", [lambda v: {"text": ["a", v]}, lambda v: {"x": [[1, "a"], [v]]}, lambda v: {"x": v}])
+def test_an_infinity_among_words_is_refused_by_name(place, bad):
+    e = explorable(lambda m: dict(data=[dict(name="t", **place(bad))]), title="t", alt="t", m=range(2))
+    with pytest.raises(ValueError, match="infinity; use NaN"):
+        e.record()
+
+
 # The player, in a browser: its own script reads what Python wrote
 
 SHOW = """async ([prefix, markup, plotly, count]) => {
