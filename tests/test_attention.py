@@ -178,3 +178,22 @@ def test_self_attention_shares_an_encoding():
     shared = posenc.make("alibi", num_heads=2, learned=True)
     layers = torch.nn.ModuleList(posenc.SelfAttention(8, 2, shared) for _ in range(3))
     assert sum(p is shared.bias.slopes for p in layers.parameters()) == 1
+
+
+def test_an_encoding_prints_its_places():
+    assert "places=('rotate',)" in repr(posenc.make("rope", head_dim=4)) and "places=()" in repr(Encoding())
+
+
+def test_a_block_asks_for_positions_with_axes():
+    block = posenc.SelfAttention(8, 2, Encoding(rotate=lambda q, k, at: (q, k), axes=2))
+    x = torch.zeros(1, 3, 8)
+    with pytest.raises(ValueError, match=r"positions=None: this encoding needs positions of shape \[T, 2\]"):
+        block(x)
+    assert block(x, positions=torch.zeros(3, 2)).shape == x.shape
+
+
+def test_auto_takes_the_kernels_where_nothing_speaks_against_them(monkeypatch):
+    monkeypatch.setattr(posenc.kernels, "why_not", lambda *given: None)
+    monkeypatch.setattr(posenc.kernels, "why_slower", lambda device: None)
+    assert "impl='triton'" in posenc.explain_impl(posenc.make("alibi", num_heads=2), device="cpu")
+    assert "impl='sdpa'" in posenc.explain_impl(posenc.make("rope", head_dim=4), device="cpu")

@@ -912,3 +912,40 @@ def test_a_learned_table_has_the_rows_it_has(positions, size):
     else:
         with pytest.raises(ValueError, match=rf"positions hold -?\d+, but max_positions={size}"):
             encoding.embed(x, at)
+
+
+def what_a_kernel_adds(part, q, m, n, score):
+    """Scores [B or 1, H, Tq, Tk] as the kernel of this part makes them from what it is handed, here in one piece."""
+    given, delta = part.kernel_inputs(q), (m[:, None, :, None] - n[:, None, None, :]).double()
+    if part.kernel == "table":
+        row = (-delta - given["first"]).long().clamp(0, given["table"].shape[1] - 1)  # outside it is constant
+        return score + given["table"].double()[torch.arange(q.shape[1])[None, :, None, None], row]
+    a = given["a"].double()[:, None, None]
+    if part.kernel in ("linear", "symmetric"):
+        return score - a * (delta if part.kernel == "linear" else delta.abs())
+    floor = given["x"].double()[..., None]
+    factor = floor + (1 - floor) * torch.exp(-a * delta.abs())
+    return score * factor if part.kernel == "faded" else score + factor.log()
+
+
+@cases(2)
+@given(drawn=case(["alibi", "t5", "penalty", "exposb"]))
+def test_what_a_kernel_is_handed_makes_the_same_scores(drawn):
+    encoding = drawn.encoding()
+    bias = getattr(encoding.bias, "kernel_inputs", None) and encoding.bias
+    part = bias or (getattr(encoding.weigh, "kernel_inputs", None) and encoding.weigh)
+    assume(part is not None and hasattr(part, "kernel"))
+    q, k = drawn.tensors()[:2]
+    k = k.repeat_interleave(drawn.heads // drawn.kv_heads, dim=1)
+    m, n = (torch.tensor(seen_by(p, drawn), dtype=p.dtype) for p in (drawn.pos_q, drawn.pos_k))
+    at = posenc.At(m, n, drawn.visible()[:, None])
+    if drawn.name == "t5" and not drawn.options["bidirectional"]:  # a later key is hidden, and not in the table
+        n = torch.minimum(n, m.amin(-1, keepdim=True))
+        at = at._replace(pos_k=n)
+    plain = q @ k.transpose(-2, -1)
+    if part.kernel == "faded":
+        expected = posenc.softmax(what_a_kernel_adds(part, q, m, n, plain), at)
+        close(part(plain, at), expected, 1e-4)
+    else:
+        expected = what_a_kernel_adds(part, q, m, n, plain)
+        close((plain + part(q, k, at)).expand_as(expected), expected, 1e-4 * max(1.0, expected.abs().max().item()))
