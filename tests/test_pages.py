@@ -42,6 +42,7 @@ def one(site):
 
 SETTLE = """async () => {
     await document.fonts.ready;
+    window.dispatchEvent(new Event('keydown'));
     if (window.posencExplorables) await Promise.all(posencExplorables.list.map((e) => e.start()));
     await new Promise((done) => setTimeout(done, 250));
 }"""

@@ -5,7 +5,8 @@ extension leaves the theme's files as they are and works on what the build wrote
 
 - `book.css` holds the rules of all style sheets that can match something on some page;
 - `math.css` holds the math font, cut down to the characters in the book's formulas; only pages with a formula load it;
-- `book.js` holds the scripts one behind the other, loaded with `defer`; the search page alone loads the index.
+- `book.js` holds the scripts one behind the other, loaded with `defer`; book/_static/site.js stands in for the theme's.
+  The search page alone loads the index.
 
 Fonts stand inside the style sheets: nothing shifts when they arrive, and a browser that opens the book from disk, where
 some refuse font files, has them too.
@@ -17,6 +18,7 @@ import base64
 import hashlib
 import html
 import io
+import logging
 import re
 import shutil
 from pathlib import Path
@@ -29,6 +31,8 @@ from sphinx.builders.html import _CascadingStyleSheet, _JavaScript
 ROOT = Path(__file__).resolve().parents[2]
 STIX = ROOT / "book" / "vendor" / "stix" / "STIXTwoMath.woff2"
 
+logging.getLogger("fontTools").setLevel(logging.WARNING)  # it tells each table it drops
+
 THEME_STYLES = ["basic.css", "styles/pydata-sphinx-theme.css"]
 OWN_STYLES = ["explore/player.css", "posenc.css"]  # kept whole
 SCRIPTS = [
@@ -37,8 +41,6 @@ SCRIPTS = [
     "sphinx_highlight.js",
     "clipboard.min.js",
     "copybutton.js",
-    "scripts/sphinx-book-theme.js",
-    "scripts/pydata-sphinx-theme.js",
     "site.js",
 ]
 SEARCH = ["_static/searchtools.js", "_static/language_data.js", "searchindex.js"]

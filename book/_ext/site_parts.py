@@ -20,6 +20,7 @@ import tomllib
 import urllib.parse
 from pathlib import Path
 
+import imagesize
 from docutils import nodes
 from explorable import sources
 from jupyter_cache import get_cache
@@ -125,6 +126,22 @@ def mend_lists(app: Sphinx, pagename, templatename, context, doctree) -> None:
     context["body"] = (context.get("body") or "").replace(listed, '<div class="citation-list">')
 
 
+def size_images(app: Sphinx, pagename, templatename, context, doctree) -> None:
+    r"""Fetch pictures as the reader comes near, and keep their place until then: their size stands in the page."""
+    sources = {f"_images/{quoted}": Path(app.srcdir, path) for path, quoted in app.builder.images.items()}
+
+    def mend(found: re.Match) -> str:
+        tag = found[0]
+        if "loading=" in tag:
+            return tag
+        source = sources.get(re.search(r'src="(?:\.\./)*([^"]*)"', tag)[1])
+        size = imagesize.get(source) if source and "style=" not in tag and source.exists() else (-1, -1)
+        place = ' width="{}" height="{}"'.format(*size) if min(size) > 0 else ""
+        return f'<img loading="lazy" decoding="async"{place}{tag[4:]}'
+
+    context["body"] = re.sub(r"<img\b[^>]*>", mend, context.get("body") or "")
+
+
 # --- the execution cache ---------------------------------------------------------------------------------------------
 
 
@@ -180,5 +197,6 @@ def setup(app: Sphinx) -> dict:
     app.connect("html-page-context", add_noscript)
     app.connect("html-page-context", describe)
     app.connect("html-page-context", sign)
+    app.connect("html-page-context", size_images)
     app.connect("html-page-context", mend_lists)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

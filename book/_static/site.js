@@ -1,28 +1,150 @@
-// What scrolls sideways must be reachable by keyboard: formulas and tables wider than their column become focusable.
+// What the pages do beside the explorables: color mode, search dialog, side bars, the place in the contents, wide things.
+// It stands in for the theme's own scripts, which lay out the whole page while it loads.
 (function () {
   "use strict";
-  const wide = "div.math, .pst-scrollable-table-container, .table-wrapper, .cell_output > .output";
-  function mark() {
-    for (const place of document.querySelectorAll(`.bd-article :is(${wide})`)) {
-      const scrolls = place.scrollWidth > place.clientWidth + 1;
-      if (scrolls && !place.hasAttribute("tabindex")) {
-        place.setAttribute("tabindex", "0");
-        place.dataset.scrolls = "";
-      } else if (!scrolls && "scrolls" in place.dataset) {
-        place.removeAttribute("tabindex");
-        delete place.dataset.scrolls;
-      }
-    }
+  const root = document.documentElement;
+  const all = (selector) => Array.from(document.querySelectorAll(selector));
+  const byId = (id) => document.getElementById(id);
+
+  // ---- color mode: auto follows the system; the first script in the head has set it already
+
+  const systemDark = matchMedia("(prefers-color-scheme: dark)");
+  function setMode(mode) {
+    root.dataset.mode = mode;
+    root.dataset.theme = mode !== "auto" ? mode : systemDark.matches ? "dark" : "light";
+    for (const button of all(".theme-switch-button")) button.setAttribute("aria-label", `Color mode: ${mode}`);
   }
-  let waiting = 0;
-  const later = () => {
-    clearTimeout(waiting);
-    waiting = setTimeout(mark, 150);
+  setMode(root.dataset.mode || "auto");
+  systemDark.addEventListener("change", () => setMode(root.dataset.mode));
+  for (const button of all(".theme-switch-button")) {
+    button.addEventListener("click", () => {
+      // Whatever the system says, the first press changes something.
+      const order = systemDark.matches ? ["auto", "light", "dark"] : ["auto", "dark", "light"];
+      setMode(order[(order.indexOf(root.dataset.mode) + 1) % 3]);
+      try { localStorage.setItem("mode", root.dataset.mode); } catch (error) { /* the choice holds for this page */ }
+    });
+  }
+
+  // ---- dialogs: a press outside closes them
+
+  function closeOutside(dialog) {
+    dialog.addEventListener("click", (event) => {
+      const box = dialog.getBoundingClientRect();
+      const inside = box.left <= event.clientX && event.clientX <= box.right && box.top <= event.clientY && event.clientY <= box.bottom;
+      if (event.target === dialog && !inside) dialog.close();
+    });
+  }
+
+  // ---- search: Ctrl+K or ⌘K; results are read from the index when the page is, so a disk has no summaries to fetch
+
+  if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
+  const mac = /^(Mac|iP)/.test(navigator.platform);
+  if (mac) for (const key of all("kbd.kbd-shortcut__modifier")) if (key.textContent === "Ctrl") key.textContent = "⌘";
+  const search = byId("pst-search-dialog"), field = document.querySelector(".bd-search-container input");
+  function openSearch() {
+    if (field) field.focus();
+    else if (search.open) search.close();
+    else search.showModal();
+  }
+  if (search) {
+    closeOutside(search);
+    for (const button of all(".search-button__button")) button.addEventListener("click", openSearch);
+    window.addEventListener("keydown", (event) => {
+      if (!/^k$/i.test(event.key) || event.shiftKey || event.altKey || !(mac ? event.metaKey : event.ctrlKey)) return;
+      event.preventDefault();
+      openSearch();
+    });
+  }
+  if (field) field.focus();
+
+  // ---- side bars: beside the text on a wide screen, in a dialog on a narrow one
+
+  function sidebar(name, button) {
+    const bar = byId(`pst-${name}-sidebar`), dialog = byId(`pst-${name}-sidebar-modal`);
+    if (!bar || !dialog || !button) return;
+    button.setAttribute("aria-label", name === "primary" ? "Chapters" : "Contents of this page");
+    const move = (from, to) => {
+      to.append(...from.childNodes);
+      to.classList.add(...from.classList);
+      from.className = "";
+    };
+    button.addEventListener("click", () => {
+      if (name === "primary" && matchMedia("(min-width: 992px)").matches) {
+        bar.classList.toggle("pst-sidebar-hidden");
+        return;
+      }
+      move(bar, dialog);
+      dialog.showModal();
+    });
+    closeOutside(dialog);
+    dialog.addEventListener("close", () => move(dialog, bar));
+    dialog.addEventListener("click", (event) => { if (event.target.closest("a")) dialog.close(); });
+  }
+  sidebar("primary", document.querySelector(".primary-toggle"));
+  sidebar("secondary", document.querySelector(".secondary-toggle"));
+
+  const chapters = byId("pst-primary-sidebar"), here = chapters && chapters.querySelector("a.current");
+  if (here && chapters.clientHeight && here.offsetTop > chapters.clientHeight / 2) {
+    chapters.scrollTop = here.offsetTop - chapters.clientHeight / 4;
+  }
+
+  // ---- the contents of the page: which heading stands in the top third
+
+  const entries = new Map(all("#pst-page-toc-nav a").map((link) => [decodeURIComponent(link.hash.slice(1)), link]));
+  const headings = new Map();
+  for (const [id, link] of entries) {
+    const target = byId(id), heading = target && (target.querySelector("h1, h2, h3, h4") || target);
+    if (heading) headings.set(heading, link);
+  }
+  const seen = new IntersectionObserver((found) => {
+    const last = found.filter((entry) => entry.isIntersecting).pop();
+    if (!last) return;
+    const now = headings.get(last.target);
+    for (const link of entries.values()) {
+      link.classList.toggle("active", link === now);
+      if (link === now) link.setAttribute("aria-current", "true"); else link.removeAttribute("aria-current");
+    }
+    for (const entry of all("#pst-page-toc-nav .toc-entry")) entry.classList.toggle("active", entry.contains(now));
+  }, { rootMargin: "0px 0px -70% 0px" });
+  for (const heading of headings.keys()) seen.observe(heading);
+
+  // ---- what scrolls sideways must be reachable by keyboard: such places become focusable
+  // Asking for widths lays out the whole page, so it waits until the reader does something.
+
+  const wide = ["pre", "div.math", ".pst-scrollable-table-container", ".table-wrapper", ".cell_output > .output"];
+  const idle = window.requestIdleCallback || ((work) => setTimeout(work, 1));
+  function mark() {
+    const places = all(wide.map((name) => `.bd-article ${name}`).join(", "));
+    (function some() {
+      for (const place of places.splice(0, 20)) {
+        const scrolls = place.scrollWidth > place.clientWidth + 1;
+        if (scrolls && !place.hasAttribute("tabindex")) {
+          place.setAttribute("tabindex", "0");
+          place.dataset.scrolls = "";
+        } else if (!scrolls && "scrolls" in place.dataset) {
+          place.removeAttribute("tabindex");
+          delete place.dataset.scrolls;
+        }
+      }
+      if (places.length) idle(some);
+    })();
+  }
+  let begun = false, waiting = 0;
+  const begin = () => {
+    if (begun) return;
+    begun = true;
+    mark();
   };
-  window.addEventListener("resize", later);
-  window.addEventListener("load", mark);
+  for (const kind of ["scroll", "keydown", "pointerdown", "touchstart"]) {
+    window.addEventListener(kind, begin, { once: true, passive: true });
+  }
+  window.addEventListener("resize", () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => { if (begun) mark(); }, 150);
+  });
+
   // Paper can't unfold.
   window.addEventListener("beforeprint", () => {
-    for (const folded of document.querySelectorAll("figure.explorable details")) folded.open = true;
+    for (const folded of all("figure.explorable details")) folded.open = true;
   });
 })();
