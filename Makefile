@@ -39,7 +39,7 @@ test: $(READY)
 ## make test-all: the gate: all of the above, the built pages in a real browser, the labs on Colab's versions
 test-all: test html
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "(slow or browser) and not alone"
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/test_pages.py -m alone
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/test_explorables.py -m alone
 
 ## make lint: ruff over code, tests and notebooks
 lint: $(READY)
@@ -62,9 +62,17 @@ pictures: $(READY)
 screenshot: html
 	$(BIN)/python book/screenshot.py
 
-## make measure: time the training of each method beside a plain PyTorch transformer (on a quiet machine)
-measure: $(READY)
+## make training-speed: time the training of each method beside a plain PyTorch transformer (on a quiet machine)
+training-speed: $(READY)
 	$(BIN)/python benchmarks/training_speed.py
+
+benchmarks/lighthouse/node_modules: benchmarks/lighthouse/package-lock.json
+	npm ci --prefix benchmarks/lighthouse --ignore-scripts
+	@touch $@
+
+## make measure: Lighthouse, bytes, sliders and builds of the published page (Node, Chromium, a quiet machine)
+measure: html benchmarks/lighthouse/node_modules
+	$(BIN)/python benchmarks/published_page.py --build
 
 ## make kernel-report: compile every kernel for GPUs of six kinds and print what each gets (Linux; needs no GPU)
 kernel-report: $(READY)

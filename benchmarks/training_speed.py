@@ -1,6 +1,6 @@
 r"""How fast does the decoder train beside a plain PyTorch transformer? Tokens per second, measured in turns.
 
-    make measure
+    make training-speed
 
 Every model is 4 layers deep, 128 wide with 4 heads, reads batches of 32 x 128 tokens and is trained by the same fused
 AdamW on the CPU. "plain" is `torch.nn.TransformerEncoder` with a causal mask: no position, no dropout, no biases,

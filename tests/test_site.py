@@ -18,9 +18,7 @@ import bundle  # noqa: E402
 import mathml  # noqa: E402
 
 PAGES = sorted(
-    path.relative_to(SITE).as_posix()
-    for folder in ("book", "notebooks")
-    for path in (SITE / folder).glob("*.html")
+    path.relative_to(SITE).as_posix() for folder in ("book", "notebooks") for path in (SITE / folder).glob("*.html")
 ) or ["book/intro.html"]
 
 
@@ -41,7 +39,11 @@ def test_a_broken_formula_is_named(broken):
 
 @pytest.mark.parametrize(
     "tex, rows",
-    [("a \\\\ b", 2), (r"\begin{aligned} a \\ b \\ c \end{aligned}", 3), (r"\begin{pmatrix} a \\ b \end{pmatrix} = c", 2)],
+    [
+        ("a \\\\ b", 2),
+        (r"\begin{aligned} a \\ b \\ c \end{aligned}", 3),
+        (r"\begin{pmatrix} a \\ b \end{pmatrix} = c", 2),
+    ],
 )
 def test_rows_stay_rows(tex, rows):
     made = mathml.mathml(mathml.wrap(tex), display=True)
@@ -94,6 +96,15 @@ def test_the_policy_allows_the_inline_script_and_no_other_host():
     assert "http" not in bundle.POLICY and "*" not in bundle.POLICY and "unsafe-eval" not in bundle.POLICY
 
 
+def test_a_page_moved_up_keeps_its_links():
+    page = '<html data-content_root="../"><a href="#top"><a href="rope.html#x"><img src="../_static/a.svg?v=1">'
+    page += '<a href="https://x.org/"><form action="../search.html"><a href="../notebooks/rope.html">'
+    assert bundle.moved_up(page, "book") == (
+        '<html data-content_root="./"><a href="#top"><a href="book/rope.html#x"><img src="_static/a.svg?v=1">'
+        '<a href="https://x.org/"><form action="search.html"><a href="notebooks/rope.html">'
+    )
+
+
 # --- the built pages -------------------------------------------------------------------------------------------------
 
 built = pytest.mark.browser
@@ -121,7 +132,6 @@ def linked(page: str, text: str) -> dict[str, list]:
         return [(here / name).resolve() for name in sorted(plain)]
 
     return {"first": files(head + eager), "later": files(lazy + states + plotly)}
-
 
 
 @built

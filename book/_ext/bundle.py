@@ -19,6 +19,7 @@ import hashlib
 import html
 import io
 import logging
+import posixpath
 import re
 import shutil
 from pathlib import Path
@@ -208,6 +209,23 @@ def math_characters(pages: list[str]) -> set[str]:
     return {c for c in shown | {italic[c] for c in shown if c in italic} if not c.isspace()} | {" "}
 
 
+# --- the address without a page --------------------------------------------------------------------------------------
+
+
+def moved_up(page: str, folder: str) -> str:
+    r"""A page of `folder` as it must stand one level above it: relative addresses follow."""
+
+    def follow(found: re.Match) -> str:
+        before, address, after = found.groups()
+        if re.match(r"[a-z]+:|#|$", address):
+            return found[0]
+        path, mark, rest = re.match(r"([^?#]*)([?#]?)(.*)", address).groups()
+        return f"{before}{posixpath.normpath(posixpath.join(folder, path))}{mark}{rest}{after}"
+
+    page = page.replace('data-content_root="../"', 'data-content_root="./"')
+    return re.sub(r'(\s(?:href|src|action)=")([^"]*)(")', follow, page)
+
+
 # --- the bundles -----------------------------------------------------------------------------------------------------
 
 
@@ -227,6 +245,10 @@ def finish(app: Sphinx, error: Exception | None) -> None:
     names = list(dict.fromkeys(THEME_STYLES + [name for name in asked if (static / name).exists()]))
     sheets = {name: read(name) for name in names if name not in OWN_STYLES and name != "styles/theme.css"}
     used = names_in(pages, scripts + player)
+    home = f"{app.config.root_doc}.html"
+    first = moved_up((out / home).read_text("utf-8"), posixpath.dirname(home))
+    canonical = f'<link rel="canonical" href="{home}">'
+    (out / "index.html").write_text(first.replace("</title>", f"</title>\n  {canonical}", 1), "utf-8")
     css = purge(tinycss2.parse_stylesheet("\n".join(sheets.values()), True, True), used)
     css += compact(re.sub(r"/\*.*?\*/", "", "".join(map(read, OWN_STYLES)), flags=re.DOTALL))
     css = drop_unused_variables(css, scripts + player + "".join(pages))

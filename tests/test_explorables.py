@@ -1,0 +1,310 @@
+r"""Every explorable of the built book in a real browser with the network off; test_player.py is about the player."""
+
+import math
+import random
+import time
+
+import numpy as np
+import pytest
+from conftest import SITE, missing
+
+from posenc import explore
+
+pytestmark = pytest.mark.browser
+
+
+def shown() -> dict[str, list[str]]:
+    r"""{page: the explorables that it shows by the directive}; each stands at the first page that has it."""
+    left, out = sorted(explore.all_explorables()), {}
+    for path in sorted(SITE.glob("*/*.html")):
+        text = path.read_text("utf-8")
+        here = [id for id in left if f'data-src="{id}.' in text]
+        if here:
+            out[path.relative_to(SITE).as_posix()] = here
+            left = [id for id in left if id not in here]
+    return out
+
+
+SHOWN = shown()
+
+
+def shown_on(id: str) -> str:
+    return next((page for page, ids in SHOWN.items() if id in ids), None) or missing(f"{id} is on no built page")
+
+
+@pytest.fixture(scope="module")
+def one(site):
+    r"""An explorable that the book shows, where one will do."""
+    return explore.load(next(iter(SHOWN.values()))[0])
+
+
+SET = """async ([id, states]) => {
+    const e = posencExplorables.get(id);
+    await e.start();
+    const inputs = [...e.figure.querySelectorAll('input[type=range]')];
+    const frame = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+    const out = [];
+    for (const state of states) {
+        inputs.forEach((input, i) => {
+            input.value = state[i];
+            input.dispatchEvent(new Event('input', {bubbles: true}));
+        });
+        await frame();
+        out.push({figure: e.data(), readout: e.readout(), said: inputs.map((i) => i.getAttribute('aria-valuetext'))});
+    }
+    return out;
+}"""
+
+
+def places(e, state):
+    return [s.index(state[name]) for name, s in e.sliders.items()]
+
+
+@pytest.fixture(scope="module")
+def kept(base, open_page):
+    r"""kept(page) -> that page, open; it stays open until another is asked for."""
+    last = {}
+
+    def get(name):
+        if name not in last:
+            for page in last.values():
+                page.context.close()
+            last.clear()
+            last[name] = open_page(base + name)
+        return last[name]
+
+    yield get
+    for page in last.values():
+        page.context.close()
+
+
+@pytest.fixture(scope="module")
+def figure(request, kept):
+    r"""(explorable, page that shows it)"""
+    e = explore.load(request.param)
+    page = kept(shown_on(e.id))
+    page.evaluate("async (id) => { await posencExplorables.get(id).start(); }", e.id)
+    yield e, page
+    page.evaluate("(id) => posencExplorables.get(id).figure.querySelector('.explorable-reset').click()", e.id)
+
+
+every_figure = pytest.mark.parametrize("figure", [id for ids in SHOWN.values() for id in ids], indirect=True)
+
+
+def test_every_explorable_is_shown_somewhere(site):
+    assert sorted(id for ids in SHOWN.values() for id in ids) == sorted(explore.all_explorables())
+
+
+@pytest.mark.parametrize("page", SHOWN)
+def test_nothing_moves_when_the_drawings_come(page, base, open_page):
+    opened = open_page(base + page)
+    heights = "() => [...document.querySelectorAll('figure.explorable')].map((f) => f.offsetHeight)"
+    try:
+        before = opened.evaluate(heights)
+        opened.evaluate("async () => { await Promise.all(posencExplorables.list.map((e) => e.start())); }")
+        assert opened.evaluate(heights) == before
+    finally:
+        opened.context.close()
+
+
+@pytest.mark.parametrize("page", SHOWN)
+def test_pictures_stand_where_scripts_are_off(page, base, open_page):
+    opened = open_page(base + page, scripts=False)
+    try:
+        for id in SHOWN[page]:
+            picture = opened.locator(f'[data-explorable="{id}"] img').first
+            picture.scroll_into_view_if_needed()
+            assert picture.get_attribute("alt") == explore.load(id).alt
+            box = picture.bounding_box()
+            assert box["width"] > 250 and box["height"] > 150
+            assert picture.evaluate("(i) => i.decode().then(() => i.naturalWidth)") > 0
+            assert not opened.locator(f'[data-explorable="{id}"] .explorable-controls').first.is_visible()
+    finally:
+        opened.context.close()
+
+
+def close(expected, got) -> bool:
+    if isinstance(expected, np.ndarray):
+        if expected.size == 0:
+            return isinstance(got, np.ndarray) and got.size == 0
+        return (
+            isinstance(got, np.ndarray)
+            and expected.shape == got.shape
+            and np.allclose(expected, got, atol=1e-3, rtol=1e-6, equal_nan=True)
+        )
+    return expected == got
+
+
+@every_figure
+def test_plotly_holds_what_the_function_returns(figure):
+    e, page = figure
+    states = e.random_states(20, seed=2)
+    for state, got in zip(states, page.evaluate(SET, [e.id, [places(e, s) for s in states]])):
+        expected = e.evaluate(state)
+        readouts = expected.pop("readout")
+        held = explore.figure_leaves(got["figure"])
+        scaled = any(path.endswith(".scaleanchor") for path in expected["layout"])
+        for item, leaves in expected.items():
+            for path, value in leaves.items():
+                if item == "layout" and (path == "height" or (scaled and path.endswith((".range", ".domain")))):
+                    continue  # the page decides the size, plotly how axes that share a scale fill it
+                assert close(value, held[item].get(path)), (
+                    f"{e.id} at {state}: {item}.{path}: {value}, {held[item].get(path)}"
+                )
+        if e.readout:
+            shown, wanted = got["readout"], e.readout_text(readouts)
+            assert shown == wanted or same_words(shown, wanted), f"{e.id} at {state}: {shown!r}, not {wanted!r}"
+        assert got["said"] == [s.words[s.index(state[name])] for name, s in e.sliders.items()]
+
+
+def same_words(one, two) -> bool:
+    r"""Equal up to one unit in the last digit of a number: readouts are stored in four bytes."""
+    a, b = one.split(), two.split()
+    if len(a) != len(b):
+        return False
+    for left, right in zip(a, b):
+        if left != right:
+            left, right = left.strip("().,;%×"), right.strip("().,;%×")
+            try:
+                unit = 10.0 ** -len(right.split("e")[0].partition(".")[2]) * 10.0 ** int((right.split("e") + ["0"])[1])
+                if abs(float(left) - float(right)) > 1.01 * unit:
+                    return False
+            except ValueError:
+                return False
+    return True
+
+
+def comes_to(page, e, wanted) -> None:
+    r"""Wait until the sliders stand at a state; fail where they do not get there."""
+    for _ in range(50):
+        state = page.evaluate("(id) => posencExplorables.get(id).state()", e.id)
+        if state == wanted:
+            return
+        page.wait_for_timeout(100)
+    raise AssertionError(f"{e.id} stands at {state}, not at {wanted}")
+
+
+@every_figure
+def test_each_slider_alone_changes_the_drawing(figure):
+    e, page = figure
+    for name in e.sliders:
+        pair = e.moving(name)
+        assert pair, f"slider {name!r} of {e.id} moves nothing"
+        one, two = page.evaluate(SET, [e.id, [places(e, state) for state in pair]])
+        assert (one["figure"], one["readout"]) != (two["figure"], two["readout"]), f"slider {name!r} of {e.id}: {pair}"
+
+
+@every_figure
+def test_the_keyboard_moves_each_slider(figure):
+    e, page = figure
+    element = page.evaluate_handle("(id) => posencExplorables.get(id).figure", e.id).as_element()
+    element.query_selector(".explorable-reset").click()
+    for i, s in enumerate(e.sliders.values()):
+        field = element.query_selector_all("input[type=range]")[i]
+        field.focus()
+        page.keyboard.press("ArrowRight" if s.start + 1 < len(s.values) else "ArrowLeft")
+        now = s.start + 1 if s.start + 1 < len(s.values) else s.start - 1
+        assert field.get_attribute("aria-valuetext") == s.words[now]
+        assert element.query_selector_all(".explorable-value")[i].inner_text() == s.words[now]
+    assert page.evaluate("(id) => posencExplorables.get(id).state()", e.id) != e.default_state()
+    assert page.evaluate("location.hash").startswith(f"#{e.id}=")
+    reset = element.query_selector(".explorable-reset")
+    reset.focus()
+    page.keyboard.press("Enter")
+    comes_to(page, e, e.default_state())
+    assert page.evaluate("location.hash") == ""
+
+
+TIME = """async ([id, steps]) => {
+    const e = posencExplorables.get(id);
+    e.figure.scrollIntoView({block: 'center'});
+    const inputs = [...e.figure.querySelectorAll('input[type=range]')];
+    const frame = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+    await frame();
+    e.times.length = 0;
+    for (const [i, value] of steps) {
+        inputs[i].value = value;
+        inputs[i].dispatchEvent(new Event('input', {bubbles: true}));
+        await frame();
+    }
+    return e.times;
+}"""
+
+
+@pytest.mark.alone
+@every_figure
+def test_it_is_drawn_at_once(figure, record_property):
+    """A tenth of a second is what a hand on a slider takes for at once; most are drawn in a third of it.
+
+    Several heat maps in one figure may take half as long again: six of them are the most that a page has.
+    """
+    e, page = figure
+    limit = 150 if sum(t.get("type") == "heatmap" for t in e.evaluate().values()) > 1 else 100
+    draw = random.Random(e.id)
+    ends = [len(s.values) for s in e.sliders.values()]
+    steps = [(k % len(ends), draw.randrange(ends[k % len(ends)])) for k in range(40)]
+    best = math.inf
+    for _ in range(8):  # another process on the machine must not decide
+        times = page.evaluate(TIME, [e.id, steps])
+        assert len(times) > 25
+        best = min(best, float(np.percentile(times, 95)))
+        if best <= limit:
+            break
+        time.sleep(2)
+    record_property("p95_ms", best)
+    print(f"{e.id}: median {np.median(times):.1f} ms, p95 {best:.1f} ms")
+    assert best <= limit, f"{e.id}: p95 {best:.1f} ms"
+
+
+@every_figure
+def test_dark_mode_repaints_without_a_reload(figure):
+    e, page = figure
+    ink = "() => getComputedStyle(document.querySelector('.explorable-live .explorable-drawing .xtick text')).fill"
+    colors = []
+    for theme in ("light", "dark", "light"):
+        page.evaluate("(theme) => { document.documentElement.dataset.theme = theme; }", theme)
+        page.wait_for_timeout(150)
+        colors.append(page.evaluate(ink) if page.locator(".explorable-live .xtick text").count() else theme)
+    assert colors[0] == colors[2] != colors[1]
+
+
+def test_print_shows_the_pictures(one, base, open_page):
+    id = one.id
+    page = open_page(base + shown_on(id))
+    try:
+        page.evaluate("async (id) => { await posencExplorables.get(id).start(); }", id)
+        page.emulate_media(media="print")
+        body = page.locator(f'[data-explorable="{id}"]').first
+        assert body.locator("img").is_visible()
+        assert not body.locator(".explorable-drawing").is_visible()
+        assert not body.locator(".explorable-controls").is_visible()
+    finally:
+        page.context.close()
+
+
+FRAME = """<!doctype html><html {theme}><head><script>
+    // What require.js leaves on a page: plotly must not register itself there.
+    window.define = function () {{ throw new Error("define is not for us"); }};
+    window.define.amd = {{}};
+</script></head><body>{output}</body></html>"""
+
+
+@pytest.mark.parametrize("theme", ["", 'theme="dark"'])
+def test_a_notebook_output_stands_alone(theme, one, tmp_path, monkeypatch, open_page):
+    monkeypatch.delenv("POSENC_BOOK", raising=False)
+    e = one
+    (tmp_path / "output.html").write_text(FRAME.format(theme=theme, output=e._repr_html_()), "utf-8")
+    page = open_page((tmp_path / "output.html").as_uri())
+    try:
+        page.wait_for_selector("figure.explorable-live", timeout=20_000)
+        state = e.random_states(2, seed=4)[1]
+        (got,) = page.evaluate(SET, [e.id, [places(e, state)]])
+        held, expected = explore.figure_leaves(got["figure"]), e.evaluate(state)
+        for item in held:
+            if item not in ("layout", "readout"):
+                for path in ("x", "y", "z"):
+                    assert close(expected[item].get(path), held[item].get(path))
+        assert page.log.problems == []
+        assert page.evaluate("location.hash") == ""
+    finally:
+        page.context.close()
