@@ -8,11 +8,12 @@ mutmut changes one thing at a time in a function (an operator, a number, a word,
 the tests that reach this function, until one fails: the mutant is killed. It changes code in functions and methods;
 lines of a module outside them, properties and other decorated functions it leaves alone. Only the tests named in
 MODULES run, without those marked slow or browser: a mutant that only another test would notice counts as survived.
-    killed     a test failed, or the tests took 15 times as long as without the change and a second more
+    killed     a test failed, or the tests did not end in time
+    timeout    of those, how many did not end: 15 times as long as without the change and 15 seconds more
     survived   no test failed, or no test reaches the function
     wording    of those, how many differ only in a text within a `raise`: tests ask a message for the argument and its
                value, not for each word
-    accepted   of those, how many stand in tests/mutants_accepted.txt with the reason
+    accepted   of those, how many others stand in tests/mutants_accepted.txt with the reason
 Fails where fewer than 95% of all mutants are killed, those of wording included, or a survivor is neither wording nor
 on the list. Works in _build/mutants; needs an operating system with fork (Linux, macOS).
 """
@@ -44,6 +45,7 @@ RESULTS = ROOT / "results" / "mutants.json"
 ACCEPTED = ROOT / "tests" / "mutants_accepted.txt"
 LEAST = 0.95
 KILLED = ("killed", "timeout", "segfault")  # the last: the process died, or was ended, while it ran the tests
+PLUGINS = ["-p", "no:cacheprovider", "-p", "no:unraisableexception"]  # the second's collection took 80% of the time
 CONTEXT = 24  # characters kept on both sides of a change in a long line
 
 # module -> what judges it besides tests/test_<module>.py and those of COMMON
@@ -66,28 +68,38 @@ MODULES = {
     "explore": [],
 }
 COMMON = ["bad_input", "mutants"]
+OUTSIDE = {"explore.draw_pictures": "draws in a browser; the tests marked browser judge it"}  # not counted at all
+# tests that draw or evaluate every explorable, start a Python, or are about files beside the package: too slow here
+LEFT_OUT = (
+    "each_slider_moves or still_picture or pictures_show or importing_explore or vendored or cache_follows or "
+    "cache_depends or colab_links or make_mutants or functions_on_the_list"
+)
 
 
-def run_mutmut(module, workers, bar):
-    r"""Make the mutants of posenc/<module>.py in _build/mutants/<module> and try each."""
+def run_mutmut(module, workers, bar, again):
+    r"""Make the mutants of posenc/<module>.py in _build/mutants/<module> and try each, or those that survived."""
     work = WORK / module
-    shutil.rmtree(work, ignore_errors=True)
-    (work / "mutants").mkdir(parents=True)
-    for name in ("posenc", "tests", "pyproject.toml"):  # mutmut copies them
-        (work / name).symlink_to(ROOT / name)
-    for name in ("book", "results"):  # tests only read them
-        (work / "mutants" / name).symlink_to(ROOT / name)
+    survivors = [f"posenc.{module}.{name}" for name in alive(module)] if again else []
+    if again and not survivors:
+        return
+    if not again:
+        shutil.rmtree(work, ignore_errors=True)
+        (work / "mutants").mkdir(parents=True)
+        for name in ("posenc", "tests", "pyproject.toml"):  # mutmut copies them
+            (work / name).symlink_to(ROOT / name)
+        for name in ("book", "results"):  # tests only read them
+            (work / "mutants" / name).symlink_to(ROOT / name)
     files = [f"tests/test_{name}.py" for name in [module, *MODULES[module], *COMMON]]
     settings = {
         "source_paths": ["posenc/"],
         "only_mutate": [f"posenc/{module}.py"],
         "pytest_add_cli_args_test_selection": [file for file in files if (ROOT / file).exists()],
-        "pytest_add_cli_args": ["-m", "not slow and not browser", "-p", "no:cacheprovider"],
+        "pytest_add_cli_args": ["-m", "not slow and not browser", "-k", f"not ({LEFT_OUT})", *PLUGINS],
     }
     lines = [f"{key} =\n    " + "\n    ".join(values) for key, values in settings.items()]
     (work / "setup.cfg").write_text("[mutmut]\n" + "\n".join(lines) + "\n")
-    command = [Path(sys.executable).parent / "mutmut", "run", "--max-children", str(workers)]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUTF8": "1"}
+    command = [Path(sys.executable).parent / "mutmut", "run", "--max-children", str(workers), *survivors]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUTF8": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     with (work / "log.txt").open("wb") as log:
         process = subprocess.Popen(command, cwd=work, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         done = 0
@@ -108,12 +120,15 @@ def functions(module):
     return {node.name: node for body in bodies for node in body if isinstance(node, ast.FunctionDef)}
 
 
+def label(module, name):
+    r"""mutmut's xǁLinearBiasǁforward__mutmut_3 as "alibi.LinearBias.forward"."""
+    return f"{module}." + name.split("__mutmut_")[0].removeprefix("x_").removeprefix("xǁ").replace("ǁ", ".")
+
+
 def describe(module, name, trees):
     r"""(key, wording): the mutant as "module.function: old ==> new", and whether it changes only a text in a raise."""
-    function = name.split("__mutmut_")[0]
-    original, mutant = (copy.deepcopy(trees[key]) for key in (f"{function}__mutmut_orig", name))
-    label = function.removeprefix("x_").removeprefix("xǁ").replace("ǁ", ".")
-    original.name = mutant.name = label.split(".")[-1]
+    original, mutant = (copy.deepcopy(trees[key]) for key in (f"{name.split('__mutmut_')[0]}__mutmut_orig", name))
+    original.name = mutant.name = "function"
     lines = list(difflib.ndiff(*(ast.unparse(tree).split("\n") for tree in (original, mutant))))
     old, new = (" ".join(line[2:].strip() for line in lines if line.startswith(sign)) for sign in "-+")
     for tree in (original, mutant):
@@ -121,7 +136,7 @@ def describe(module, name, trees):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 node.value = ""
     old, new = shortened(old, new)
-    return f"{module}.{label}: {old} ==> {new}", ast.dump(original) == ast.dump(mutant)
+    return f"{label(module, name)}: {old} ==> {new}", ast.dump(original) == ast.dump(mutant)
 
 
 def shortened(old, new):
@@ -146,19 +161,29 @@ def read_accepted():
     return accepted
 
 
-def judge(module, accepted):
-    r"""(figures, keys of survivors that are neither wording nor accepted, keys of the accepted ones)."""
+def verdicts(module):
+    r"""{mutant: what the tests' run ended with}, as mutmut wrote it down."""
     meta = json.loads((WORK / module / "mutants" / "posenc" / f"{module}.py.meta").read_text("utf-8"))
     codes = {name.split(".")[-1]: code for name, code in meta["exit_code_by_key"].items()}
-    alive = [name for name, code in codes.items() if status_by_exit_code[code] not in KILLED]
+    return {name: status_by_exit_code[code] for name, code in codes.items() if label(module, name) not in OUTSIDE}
+
+
+def alive(module):
+    return [name for name, verdict in verdicts(module).items() if verdict not in KILLED]
+
+
+def judge(module, accepted):
+    r"""(figures, keys of survivors that are neither wording nor accepted, keys of the accepted ones)."""
     trees = functions(module)
-    survivors = [describe(module, name, trees) for name in alive]
+    survivors = [describe(module, name, trees) for name in alive(module)]
     keys = [key for key, wording in survivors if not wording]
+    of = list(verdicts(module).values())
     figures = {
-        "mutants": len(codes),
-        "killed": len(codes) - len(alive),
-        "survived": len(alive),
-        "wording": len(alive) - len(keys),
+        "mutants": len(of),
+        "killed": len(of) - len(survivors),
+        "timeout": of.count("timeout"),
+        "survived": len(survivors),
+        "wording": len(survivors) - len(keys),
         "accepted": sum(key in accepted for key in keys),
     }
     return figures, [key for key in keys if key not in accepted], {key for key in keys if key in accepted}
@@ -173,6 +198,7 @@ def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("modules", nargs="*", metavar="module", help=f"default: all of {' '.join(MODULES)}")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--again", action="store_true", help="try only those that survived the last time")
     parser.add_argument("--judge", action="store_true", help="only judge anew what lies in _build/mutants")
     options = parser.parse_args(arguments)
     if unknown := set(options.modules) - set(MODULES):
@@ -186,7 +212,7 @@ def main(arguments):
         for module in modules:
             bar.set_description(module)
             if not options.judge:
-                run_mutmut(module, options.workers, bar)
+                run_mutmut(module, options.workers, bar, options.again)
             figures[module], more, found = judge(module, accepted)
             unknown += more
             met |= found
@@ -200,12 +226,13 @@ def main(arguments):
     share = total["killed"] / total["mutants"]
     if share < LEAST:
         print(f"{share:.1%} killed, below {LEAST:.0%}")
-    if not options.modules and not options.judge:
+    if not (options.modules or options.judge or options.again):
         write_json(RESULTS, origin() | {
             "minutes": round((time.monotonic() - begun) / 60),
             "workers": options.workers,
             "least": LEAST,
             "share": round(share, 4),
+            "outside": OUTSIDE,
             "total": total,
             "modules": figures,
         })  # fmt: skip

@@ -9,7 +9,7 @@ import torch
 from cases import DIM, NAMES, encoding
 
 import posenc
-from posenc import SelfAttention, alibi, attention, exposb, rse, sinusoidal, t5
+from posenc import SelfAttention, alibi, attention, exposb, learned, rope, rse, sinusoidal, t5
 
 q = torch.randn(2, 4, 5, 8)
 at = torch.arange(5)
@@ -20,7 +20,8 @@ seen = torch.ones(5, 5, dtype=torch.bool).tril()
 lists = dict(short=half, long=half, length=1, trained=9)
 layer = SelfAttention(8, 2)
 
-# A wrong call -> all that its error says: the argument under its own name, its value and what would be right.
+# A wrong call -> all that its error says: the argument under its own name, its value and what would be right. Indented
+# lines go on.
 MESSAGES = """
 sinusoidal.table([1], 8) -> positions must be a tensor of shape [T] or [B, T], got list: [1]
 sinusoidal.table(at, 0) -> dim=0 must be at least 2
@@ -33,6 +34,7 @@ sinusoidal.sinusoidal(embed_at=0) -> embed_at=0 is not known; choose one of 'inp
 sinusoidal.sinusoidal().embed([1], at) -> x must be a tensor of shape [B, T, C], got list: [1]
 sinusoidal.sinusoidal().embed(whole, at) -> x must hold floating-point numbers, got torch.int64
 sinusoidal.sinusoidal().embed(q, at) -> x must be a tensor of shape [B, T, C], got shape [2, 4, 5, 8]
+sinusoidal.sinusoidal().embed(q[0, :2], at.expand(5, 5)) -> positions [5, 5] must be [T] or [B, T] of x, [2, 5]
 sinusoidal.sinusoidal().embed(q[0], at.expand(3, 5)) -> positions [3, 5] must be [T] or [B, T] of x, [4, 5]
 learned.resize([1], 2) -> table must be a tensor of shape [N, C], got list: [1]
 learned.resize(q[0, 0], 2, prefix=-1) -> prefix=-1 must be at least 0
@@ -43,6 +45,8 @@ learned.learned(0, 8) -> max_positions=0 must be at least 1
 learned.learned(9, 0) -> dim=0 must be at least 1
 learned.learned(9, 8, std=-1) -> std=-1 must be at least 0
 learned.learned(9, 8).embed(whole, at) -> x must hold floating-point numbers, got torch.int64
+learned.learned(9, 8).embed(q[0], half.expand(5))
+    -> positions holds 0.5, it must hold whole numbers: this method looks them up in a table
 learned.learned(9, 8).embed(q, at) -> x must be a tensor of shape [B, T, 8], got shape [2, 4, 5, 8]
 learned.learned(9, 8).embed(q[0, ..., :7], at) -> dim=8 of this table must equal the width of x, [4, 5, 7]
 learned.learned(9, 8).embed(q[0], at.expand(3, 5)) -> positions [3, 5] must be [T] or [B, T] of x, [4, 5]
@@ -214,8 +218,84 @@ layer(q[0], positions=[1]) -> positions must be a tensor of shape [5] or [4, 5],
 layer(whole) -> x must hold floating-point numbers, got torch.int64
 layer(q) -> x must be a tensor of shape [B, T, 8], got shape [2, 4, 5, 8]
 layer(q[0], valid=[1]) -> valid=[1] must be a bool tensor of shape [4, 5]
+attention(q, q, q, alibi.alibi(2)) -> num_heads=2 of this ALiBi must equal the 4 heads of q
+attention(q, q, q, t5.t5(2)) -> num_heads=2 of this T5 bias must equal the 4 heads of q
+attention(q, q, q, kerple.kerple(2)) -> num_heads=2 of this KERPLE must equal the 4 heads of q
+attention(q, q, q, fire.fire(2)) -> num_heads=2 of this FIRE must equal the 4 of q
+attention(q, q, q, shaw.shaw(6)) -> head_dim=6 of this encoding must equal the 8 lanes of q
+attention(q, q, q[..., :6], shaw.shaw(8, values=True)) -> head_dim=8 of this encoding must equal the 6 lanes of v
+attention(q, q, q, exposb.exposb(8, 2)) -> num_heads=2 of decay_rates must equal the 4 heads of q
+attention(q, q, q, exposb.exposb(8, 2, gain=False)) -> num_heads=2 of band_weights must equal the 4 heads of q
+attention(q, q, q, rope.rope(10)) -> inv_freq turns 10 lanes, x must have at least as many, got [2, 4, 5, 8]
+rope.rotate(q, at[:3], half) -> positions [3] must broadcast to [2, 4, 5]
+rope.rope(8, inv_freq=half, rotary_dim=2) -> inv_freq is given, so leave out rotary_dim=2 and proportional=False
+rope.rope(8, rotary_dim=10) -> rotary_dim=10 must be at most head_dim=8
+rope.rope(2, inv_freq=torch.ones(2)) -> inv_freq turns 4 lanes, more than head_dim=2
+rope.inv_freq(8, dtype=torch.int64) -> dtype=torch.int64 must be a floating-point dtype such as torch.float32
+scaling.dynamic(8, 3) -> scheme=3 must be a callable of length, got int
+scaling.dynamic(2, lambda length: (torch.ones(2), 1.0)) -> scheme turns 4 lanes, more than head_dim=2
+scaling.longrope(2, 2, **lists | dict(short=torch.ones(2))) -> short must have one factor for each of 1 pairs, got [2]
+scaling.longrope(2, 2, **lists | dict(short=[0.0])) -> short must hold finite factors above 0, got [0.0]
+stickbreaking.weigh(scores, seen[:3]) -> visible must broadcast to scores, got visible [3, 5], scores [5, 5]
+exposb.exposb(8, 4, floor=2) -> floor=2 must be at most 1
+exposb.fade(at, floor=2) -> floor=2 must be at most 1
+exposb.gain(torch.ones(3), torch.ones(2)) -> rates must broadcast against what it is multiplied with, got [2] and [3]
+compose(Encoding(), 3) -> encodings[1]=3 must be an Encoding, got int
+compose(Encoding(axes=1), Encoding(axes=2)) -> encodings[1] counts 2 axes, an earlier one 1
+Encoding(causal_only=3) -> causal_only=3 must be None or the reason, in words
+Encoding(bias=3) -> bias=3 must be a callable or None, got int
+attention(q, q[:, :, :, :6], q) -> k must share B and D with q [2, 4, 5, 8], got [2, 4, 5, 6]
+attention(q, q, q[:, :, :3]) -> v must share B, H and T with k [2, 4, 5, 8], got [2, 4, 3, 8]
+attention(q, q[:, :3], q[:, :3]) -> k has 3 heads, which must divide the 4 heads of q
+attention(q, q, q.half()) -> v is torch.float16 on cpu, it must be as q: torch.float32 on cpu
+attention(q[..., :0], q[..., :0], q) -> q must have at least one lane, got shape [2, 4, 5, 0]
+attention(q[:, :, :2], q, q, pos_k=at) -> pos_q=None: give it too, since 2 queries and 5 keys can't share pos_k
+attention(q[:, :, :2], q, q, pos_q=at[:2]) -> pos_k=None: give it too, since 2 queries and 5 keys can't share pos_q
+attention(q, q, q, Encoding(axes=2)) -> pos_q=None: this encoding needs positions of shape [T, 2]
+attention(q, q, q, pos_q=at[:3]) -> pos_q must have shape [5] or [2, 5], got [3]
+attention(q, q, q, Encoding(axes=2), pos_q=at) -> pos_q must have shape [5, 2] or [2, 5, 2], got [5]
+attention(q, q, q, mask=scores) -> mask must be bool, True where a query may look, got torch.float32
+attention(q, q, q, mask=seen[:3]) -> mask must have shape [5, 5], or broadcast to [2, 1, 5, 5], got [3, 5]
+attention(q, q, q, gates=q[:, :3, 0]) -> gates must have shape [B, H, Tk] = [2, 4, 5], got [2, 3, 8]
+explain_impl(device=0) -> device=0 must be a torch.device, its name or None, got int
+explain_impl(dtype="half") -> dtype='half' must be a torch.dtype such as torch.float32
+SelfAttention(8, 3) -> num_heads=3 must divide dim=8, or give head_dim
+SelfAttention(8, 4, num_kv_heads=3) -> num_kv_heads=3 must divide num_heads=4
+layer(q[0, ..., :6]) -> x must have shape [B, T, 8], got [4, 5, 6]
+layer(q[0], cache={}) -> cache={} must be a KVCache or None, got dict
+layer(q[0], valid=at) -> valid must be bool of shape [4, 5], got torch.int64 [5]
+layer(q[0], positions=at[:3]) -> positions must have shape [5] or [4, 5], got [3]
+SelfAttention(8, 2, Encoding(axes=2))(q[0]) -> positions=None: this encoding needs positions of shape [T, 2]
+attention(q, q, q, alibi.alibi(4), causal=False) -> causal=False: ALiBi penalizes the past only; symmetric=True
+    penalizes both directions
+attention(q, q, q, t5.t5(4), causal=False) -> causal=False: the causal buckets put every later key into bucket 0;
+    bidirectional=True tells them apart
+attention(q, q, q, fire.fire(4), causal=False) -> causal=False: FIRE divides by the query's position, the length of
+    its past; a key after the query has no such share
+attention(q, q, q, rope.xpos(8), causal=False) -> causal=False: xPos makes the score of a key after the query grow
+    with its distance
+attention(q, q, q, stickbreaking.stickbreaking(), causal=False) -> causal=False: stick-breaking from the most recent
+    key needs a past and a future; order='first' works both ways
+attention(q, q, q, transformer_xl.transformer_xl(4, 6)) -> num_heads=4, head_dim=6 of this encoding must equal q's,
+    [2, 4, 5, 8]
+attention(q, q, q, exposb.exposb(8, 2, gain=False, band=False)) -> num_heads=2 of this ExpoSB must equal the 4 heads
+    of q
+learned.learned(9, 8).embed(q[0], at + 5) -> positions hold 9, but max_positions=9: the table has rows 0 to 8 and
+    nothing beyond; posenc.learned.resize makes a longer one
+learned.learned(9, 8).embed(q[0], at - 1) -> positions hold -1, but max_positions=9: the table has rows 0 to 8 and
+    nothing beyond; posenc.learned.resize makes a longer one
+exposb.exposb(8, 4, learn_rate=True, rate=0) -> rate=0 must be greater than 0 with learn_rate=True: softplus never
+    reaches 0
+compose(alibi.alibi(4), t5.t5(4)) -> encodings[1] claims the place 'bias', which an earlier one already holds; compose
+    takes at most one encoding for each place
+attention(q, q, q, alibi.alibi(4), impl="sdpa") -> impl='sdpa': the encoding acts at 'bias', which PyTorch's fused
+    attention does not serve in every dtype; impl='torch' (or 'auto') computes it
+attention(q, q, q, stickbreaking.stickbreaking(), impl="sdpa") -> impl='sdpa': the encoding acts at 'weigh', which
+    PyTorch's fused attention does not serve in every dtype; impl='torch' (or 'auto') computes it
+attention(q, q, q, impl="sdpa", return_weights=True) -> impl='sdpa': return_weights=True asks for weights that fused
+    attention never holds; impl='torch' (or 'auto') computes it
 """
-MESSAGES = [line.split(" -> ") for line in MESSAGES.strip().split("\n")]
+MESSAGES = [line.split(" -> ") for line in MESSAGES.strip().replace("\n    ", " ").split("\n")]
 
 
 @pytest.mark.parametrize("call, message", MESSAGES, ids=range(len(MESSAGES)))
@@ -278,11 +358,92 @@ def told(place, q, names):
 # Each method
 
 
+def test_alibis_bias_is_in_the_dtype_of_its_slopes():
+    assert alibi.bias(at.double(), at.double(), half).dtype == torch.float32
+    assert alibi.bias(at, at, half.double()).dtype == torch.float64
+
+
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+def test_a_table_is_resized_where_it_is(mode):
+    assert learned.resize(torch.zeros(3, 2, device="meta"), 5, mode).device.type == "meta"
+    assert learned.resize(torch.zeros(3, 2, dtype=torch.float16), 5, mode).dtype == torch.float16
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64], ids=str)
+def test_an_embedding_keeps_the_dtype_of_x(dtype):
+    for method in (learned.learned(9, 8), sinusoidal.sinusoidal()):
+        assert method.embed(torch.zeros(2, 5, 8, dtype=dtype), at).dtype == dtype
+
+
 @pytest.mark.parametrize("layout", sinusoidal.LAYOUTS)
 def test_the_sinusoid_is_added_in_its_layout(layout):
     x = torch.randn(2, 5, 8)
     added = sinusoidal.sinusoidal(100.0, layout=layout, volume=0.5).embed(x, at)
     torch.testing.assert_close(added, x + 0.5 * sinusoidal.table(at, 8, 100.0, layout))
+
+
+# What an argument is when it is left out, as the docstrings say.
+DEFAULTS = """
+sinusoidal.table(far, 8) == sinusoidal.table(far, 8, base=10000.0, layout="interleaved")
+sinusoidal.sinusoidal() == sinusoidal.sinusoidal(10000.0, layout="interleaved", volume=1.0)
+learned.resize(lanes, 9) == learned.resize(lanes, 9, mode="linear", prefix=0)
+learned.learned(999, 8) == learned.learned(999, 8, embed_at="input", std=0.02)
+alibi.bias(far, far, half) == alibi.bias(far, far, half, symmetric=False)
+alibi.alibi(4) == alibi.alibi(4, symmetric=False, learned=False)
+rope.inv_freq(8) == rope.inv_freq(8, base=10000.0, dtype=torch.float32)
+rope.rotate(lanes, far, half) == rope.rotate(lanes, far, half, layout="interleaved", attention_factor=1.0)
+rope.rope(8) == rope.rope(8, 10000.0, layout="interleaved", attention_factor=1.0)
+rope.rope(8, rotary_dim=4) == rope.rope(8, 10000.0, rotary_dim=4, proportional=False)
+rope.xpos(8) == rope.xpos(8, 10000.0, gamma=0.4, scale_base=512.0, layout="interleaved", center=True)
+shaw.shaw(8) == shaw.shaw(8, 16, values=False)
+t5.bucket(far) == t5.bucket(far, num_buckets=32, max_distance=128, bidirectional=True)
+t5.t5(4) == t5.t5(4, num_buckets=32, max_distance=128, bidirectional=False)
+transformer_xl.transformer_xl(4, 8) == transformer_xl.transformer_xl(4, 8, 32, base=10000.0)
+kerple.kerple(4) == kerple.kerple(4, form="log")
+fire.fire(4) == fire.fire(4, hidden=32, threshold=512.0)
+scaling.linear(8, 2) == scaling.linear(8, 2, base=10000.0)
+scaling.ntk(8, 2) == scaling.ntk(8, 2, base=10000.0)
+scaling.dynamic_ntk(8, length=20, trained=9) == scaling.dynamic_ntk(8, 1.0, length=20, trained=9, base=10000.0)
+scaling.yarn(64, 4, trained=999) == scaling.yarn(64, 4, trained=999, base=10000.0, ramp="lanes", alpha=1.0, beta=32.0)
+scaling.correction_lanes(128, trained=4096) == (20, 46)
+scaling.llama3(64) == scaling.llama3(64, 8.0, trained=8192, low=1.0, high=4.0, base=500000.0)
+scaling.longrope(2, 2, **lists) == scaling.longrope(2, 2, **lists, base=10000.0)
+scaling.dynamic(8, swing) == scaling.dynamic(8, swing, layout="interleaved")
+stickbreaking.weigh(scores, seen) == stickbreaking.weigh(scores, seen, order="recent", return_remainder=False)
+stickbreaking.stickbreaking() == stickbreaking.stickbreaking(order="recent", attend_current=False, remainder="drop")
+exposb.gain(far) == exposb.gain(far, rates=0.001, boost=0.2)
+exposb.band(8) == exposb.band(8, per_pair=False)
+exposb.fade(far) == exposb.fade(far, rate=0.005, floor=0.7)
+exposb.hazard(scores, seen) == exposb.hazard(scores, seen, rate=0.0)
+exposb.exposb(8, 4) == exposb.exposb(8, 4, gain=True, band=True, decay=True, on="logits", per_pair=False, rate=0.005)
+exposb.exposb(8, 4) == exposb.exposb(8, 4, learn_rate=False, base=10000.0, boost=0.2, floor=0.7)
+rse.penalty() == rse.penalty(0.01)
+rse.rse(8) == rse.rse(8, 10000.0, rate=0.01, order="first", rotation=True, penalty=True, stick=True)
+"""
+far = torch.tensor([0, 1, 2, 9, 40, 90, 130, 600])
+lanes = torch.linspace(-1, 1, 64).reshape(8, 8)
+
+
+def swing(length):
+    return rope.inv_freq(8) / length, 1.0
+
+
+def outcome(call):
+    """What a call returns; of an encoding, what attention with it (and its embedding) returns."""
+    torch.manual_seed(0)
+    made = eval(call, vars(posenc) | globals())
+    if not isinstance(made, posenc.Encoding):
+        return made
+    x = torch.randn(4, 8, 8).double()
+    if made.embed is not None:
+        return made.embed(x, far)
+    return attention(*x.expand(3, 1, 4, 8, 8).unbind(), made.double(), pos_q=far)
+
+
+@pytest.mark.parametrize("line", DEFAULTS.strip().split("\n"), ids=range(DEFAULTS.count("\n") - 1))
+def test_what_is_left_out_is_what_the_docstring_says(line):
+    short, long = line.split(" == ")
+    torch.testing.assert_close(outcome(short), outcome(long), rtol=0, atol=0)
 
 
 # The command that judges
@@ -343,7 +504,7 @@ def test_make_mutants_passes_where_all_are_killed_or_explained(judged):
     assert judged(20, MINUS, f"# survivors\n{KEY}  # adding nothing is taking nothing away\n")[0] == 0
     code, output = judged(40, MINUS | WORDS, f"{KEY}  # adding nothing is taking nothing away\n")
     assert code == 0
-    assert output.split("\n")[0].split() == ["alibi", "42", "40", "2", "1", "1", "95.2%"]
+    assert output.split("\n")[0].split() == ["alibi", "42", "40", "0", "2", "1", "1", "95.2%"]
 
 
 def test_make_mutants_fails_at_a_survivor_without_a_reason(judged):
