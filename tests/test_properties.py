@@ -453,7 +453,7 @@ def test_every_method_is_drawn():
 
 
 @pytest.mark.parametrize("name", IN_ATTENTION)
-@cases(0.5)
+@cases()
 @given(data=st.data())
 def test_attention_equals_plain_loops(name, data):
     drawn = data.draw(case([name], longest=5))
@@ -744,6 +744,8 @@ def test_a_rotation_keeps_norms_passes_other_lanes_and_is_undone_by_its_negative
     for i in range(lanes // 2):  # and of each pair by itself
         a, b = pair(i, lanes, layout)
         close(turned[..., [a, b]].norm(dim=-1), factor * still[..., [a, b]].norm(dim=-1), slack * 8)
+    exact = rope.rotate(x.double(), positions, frequencies, layout, factor)  # angles never pass through half precision
+    close(out.double(), exact, slack * 8 + (0 if x.dtype == torch.float64 else 0.08))
     back = rope.rotate(out, -positions, frequencies, layout, 1 / factor)
     close(back.double(), x.double(), slack * 8)
     if layout == "interleaved":  # the other layout is the same up to the order of lanes
