@@ -234,6 +234,8 @@ def finish(app: Sphinx, error: Exception | None) -> None:
         return
     out = Path(app.outdir)
     static = out / "_static"
+    if not (static / SCRIPTS[0]).exists():
+        return  # no page has changed, so Sphinx copied nothing, and the last bundles stand
     pages = [path.read_text("utf-8") for path in out.glob("**/*.html") if static not in path.parents]
 
     def read(name: str) -> str:
@@ -273,7 +275,18 @@ def finish(app: Sphinx, error: Exception | None) -> None:
         (static / name).unlink(missing_ok=True)
 
 
+def digest() -> str:
+    r"""Of what every page is dressed in. Sphinx writes all pages anew when it changes."""
+    out = hashlib.sha256()
+    for folder in ("book/_ext", "book/_static", "posenc/static"):
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.suffix in (".py", ".js", ".css", ".html"):
+                out.update(path.read_bytes())
+    return out.hexdigest()
+
+
 def setup(app: Sphinx) -> dict:
+    app.add_config_value("bundle_digest", digest(), "html")
     app.connect("html-page-context", link, priority=900)
     app.connect("build-finished", finish, priority=900)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
