@@ -176,14 +176,9 @@
     return loading[url];
   }
 
-  let plotly = null; // a promise of the library
-  function library() {
-    if (!plotly) {
-      plotly = window.Plotly ? Promise.resolve(window.Plotly) : load(`${home}plotly-cartesian.min.js`).then(() => window.Plotly);
-      plotly.catch(() => { plotly = null; });
-    }
-    return plotly;
-  }
+  let plotly = null; // a promise of the library, where a notebook's output brought it along
+  const library = () => plotly || (window.Plotly ? Promise.resolve(window.Plotly)
+    : load(`${home}plotly-cartesian.min.js`).then(() => window.Plotly));
 
   function make(tag, name, attributes) {
     const made = document.createElement(tag);
