@@ -65,7 +65,7 @@ MODULES = {
     "rse": [],
     "encoding": ["attention", "alibi", "rope", "sinusoidal"],
     "attention": ["alibi", "learned", "shaw"],
-    "explore": [],
+    "explore": ["explore_closely"],
 }
 COMMON = ["bad_input", "mutants"]
 OUTSIDE = {"explore.draw_pictures": "draws in a browser; the tests marked browser judge it"}  # not counted at all
