@@ -1,8 +1,10 @@
 r"""Which changes of the reference code would no test notice?
 
-    python benchmarks/mutants.py                   # every module; writes results/mutants.json
-    python benchmarks/mutants.py alibi rope        # these only; writes nothing
-    python benchmarks/mutants.py --workers 2       # how many mutants at a time (default: 2)
+    python benchmarks/mutants.py                   # every module
+    python benchmarks/mutants.py alibi rope        # these only
+    python benchmarks/mutants.py --workers 4       # four mutants at a time (default: 2)
+    python benchmarks/mutants.py --again alibi     # only those of alibi that survived the last time
+    python benchmarks/mutants.py --judge alibi     # try none, judge what the last run found with the list of now
 
 mutmut changes one thing at a time in a function (an operator, a number, a word, an argument left out or None) and runs
 the tests that reach this function, until one fails: the mutant is killed. It changes code in functions and methods;
@@ -15,7 +17,8 @@ MODULES run, without those marked slow or browser: a mutant that only another te
                value, not for each word
     accepted   of those, how many others stand in tests/mutants_accepted.txt with the reason
 Fails where fewer than 95% of all mutants are killed, those of wording included, or a survivor is neither wording nor
-on the list. Works in _build/mutants; needs an operating system with fork (Linux, macOS).
+on the list. Writes results/mutants.json, where each module stands as its last run left it. Works in _build/mutants;
+needs an operating system with fork (Linux, macOS).
 """
 
 import argparse
@@ -37,7 +40,7 @@ from pathlib import Path
 from mutmut.stats import status_by_exit_code
 from tqdm import tqdm
 
-from posenc.experiments import cpu_model, write_json
+from posenc.experiments import cpu_model, read_json, write_json
 
 ROOT = Path(__file__).parents[1]
 WORK = ROOT / "_build" / "mutants"
@@ -46,6 +49,7 @@ ACCEPTED = ROOT / "tests" / "mutants_accepted.txt"
 LEAST = 0.95
 KILLED = ("killed", "timeout", "segfault")  # the last: the process died, or was ended, while it ran the tests
 PLUGINS = ["-p", "no:cacheprovider", "-p", "no:unraisableexception"]  # the second's collection took 80% of the time
+FIGURES = ("mutants", "killed", "timeout", "survived", "wording", "accepted")
 CONTEXT = 24  # characters kept on both sides of a change in a long line
 
 # module -> what judges it besides tests/test_<module>.py and those of COMMON
@@ -89,6 +93,8 @@ def run_mutmut(module, workers, bar, again):
             (work / name).symlink_to(ROOT / name)
         for name in ("book", "results"):  # tests only read them
             (work / "mutants" / name).symlink_to(ROOT / name)
+    run = {"commit": commit(), "minutes": 0}
+    begun = time.monotonic()
     files = [f"tests/test_{name}.py" for name in [module, *MODULES[module], *COMMON]]
     settings = {
         "source_paths": ["posenc/"],
@@ -111,6 +117,7 @@ def run_mutmut(module, workers, bar, again):
     if process.wait():
         tail = (work / "log.txt").read_text("utf-8", "replace").replace("\r", "\n")[-4000:]
         raise SystemExit(f"mutmut stopped at {module}:\n{tail}")
+    write_json(work / "run.json", run | {"minutes": round((time.monotonic() - begun) / 60, 1)})
 
 
 def functions(module):
@@ -205,8 +212,8 @@ def main(arguments):
         parser.error(f"{sorted(unknown)}: write some of {' '.join(MODULES)}")
     modules = options.modules or list(MODULES)
     accepted = read_accepted()
-    before = json.loads(RESULTS.read_text("utf-8"))["modules"] if RESULTS.exists() else {}
-    begun, figures, unknown, met = time.monotonic(), {}, [], set()
+    before = read_json(RESULTS)["modules"] if RESULTS.exists() else {}
+    figures, unknown, met = {}, [], set()
     expected = sum(before.get(module, {}).get("mutants", 0) for module in modules)
     with tqdm(total=expected, unit="mutant", smoothing=0.05, disable=options.judge) as bar:
         for module in modules:
@@ -216,8 +223,10 @@ def main(arguments):
             figures[module], more, found = judge(module, accepted)
             unknown += more
             met |= found
+            write_json(RESULTS, together(before | {module: figures[module] | read_json(WORK / module / "run.json")}))
+            before = read_json(RESULTS)["modules"]
             tqdm.write(row(module, figures[module]))
-    total = {key: sum(one[key] for one in figures.values()) for key in next(iter(figures.values()))}
+    total = {key: sum(one[key] for one in figures.values()) for key in FIGURES}
     print(f"{row('all', total)}\n{'':15}" + "".join(f"{key:>10}" for key in total))
     for key in sorted(key for key in set(accepted) - met if key.split(".")[0] in modules):
         print(f"no longer a survivor, take it off {ACCEPTED.name}: {key}")
@@ -226,34 +235,35 @@ def main(arguments):
     share = total["killed"] / total["mutants"]
     if share < LEAST:
         print(f"{share:.1%} killed, below {LEAST:.0%}")
-    if not (options.modules or options.judge or options.again):
-        write_json(RESULTS, origin() | {
-            "minutes": round((time.monotonic() - begun) / 60),
-            "workers": options.workers,
-            "least": LEAST,
-            "share": round(share, 4),
-            "outside": OUTSIDE,
-            "total": total,
-            "modules": figures,
-        })  # fmt: skip
     return 1 if unknown or share < LEAST else 0
 
 
-def origin():
-    r"""What a reader needs to know about how the figures were made."""
+def commit():
+    r"""What the mutants were made of and judged by."""
     git = partial(subprocess.run, capture_output=True, text=True, cwd=ROOT, check=True)
-    commit = git(["git", "rev-parse", "HEAD"]).stdout.strip()
-    if changed := git(["git", "status", "--porcelain", "--", "posenc", "tests"]).stdout.splitlines():
-        commit += f", with changes in {', '.join(line[3:] for line in changed)}"
+    changed = git(["git", "status", "--porcelain", "--", "posenc", "tests"]).stdout.splitlines()
+    words = f", with changes in {', '.join(line[3:] for line in changed)}" if changed else ""
+    return git(["git", "rev-parse", "HEAD"]).stdout.strip() + words
+
+
+def together(modules):
+    r"""The content of results/mutants.json: each module as its last run left it."""
     question, _, rest = __doc__.partition("\n\n")
+    modules = {module: modules[module] for module in MODULES if module in modules}
+    total = {key: sum(one[key] for one in modules.values()) for key in FIGURES}
     return {
         "name": "mutants",
         "command": "python benchmarks/mutants.py",
-        "commit": commit,
         "versions": f"Python {platform.python_version()}, mutmut {version('mutmut')}, torch {version('torch')}",
         "machine": f"{cpu_model()}, {os.cpu_count()} cores",
         "question": question,
         "definition": rest.split("\n\n", 1)[1].strip(),
+        "outside": OUTSIDE,
+        "least": LEAST,
+        "share": round(total["killed"] / total["mutants"], 4),
+        "not_run": [module for module in MODULES if module not in modules],
+        "total": total,
+        "modules": modules,
     }
 
 

@@ -481,8 +481,10 @@ def judged(tmp_path, monkeypatch, capsys):
     spec.loader.exec_module(command)
     monkeypatch.setattr(command, "WORK", tmp_path)
     monkeypatch.setattr(command, "ACCEPTED", tmp_path / "accepted.txt")
+    monkeypatch.setattr(command, "RESULTS", tmp_path / "results.json")
     folder = tmp_path / "alibi" / "mutants" / "posenc"
     folder.mkdir(parents=True)
+    (tmp_path / "alibi" / "run.json").write_text(json.dumps({"commit": "of the run", "minutes": 0.5}))
 
     def judged_(killed, codes, listed=""):
         (folder / "alibi.py").write_text(MUTATED)
@@ -505,6 +507,15 @@ def test_make_mutants_passes_where_all_are_killed_or_explained(judged):
     code, output = judged(40, MINUS | WORDS, f"{KEY}  # adding nothing is taking nothing away\n")
     assert code == 0
     assert output.split("\n")[0].split() == ["alibi", "42", "40", "0", "2", "1", "1", "95.2%"]
+
+
+def test_make_mutants_writes_down_each_module(judged, tmp_path):
+    judged(20, MINUS)
+    results = json.loads((tmp_path / "results.json").read_text())
+    figures = {"mutants": 21, "killed": 20, "timeout": 0, "survived": 1, "wording": 0, "accepted": 0}
+    assert results["modules"] == {"alibi": figures | {"commit": "of the run", "minutes": 0.5}}
+    assert results["total"] == figures and results["share"] == 0.9524
+    assert "alibi" not in results["not_run"] and "rope" in results["not_run"]
 
 
 def test_make_mutants_fails_at_a_survivor_without_a_reason(judged):
