@@ -1,0 +1,496 @@
+r"""Make one PDF of the built book, and check it: `make pdf`.
+
+The articles of `_build/html` are joined in the contents' order into one page, which Chromium prints. So the PDF has
+the site's numbers of equations, figures and exercises, its static pictures for the figures with sliders, and needs no
+second build and no LaTeX. Everything folded is open. The labs stay out: they are notebooks to run, with places to fill
+in; links to them, and to whatever else only the site has, lead to the published site.
+
+`python book/pdf.py` writes `_build/posenc.pdf`; `python book/pdf.py --check` reads it and names what is wrong, by page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import posixpath
+import re
+import tomllib
+import unicodedata
+import urllib.parse
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from bs4 import BeautifulSoup, Tag
+from pypdf import PdfReader, PdfWriter
+from pypdf.generic import NameObject, TextStringObject
+
+ROOT = Path(__file__).resolve().parents[1]
+SITE = ROOT / "_build" / "html"
+PDF = ROOT / "_build" / "posenc.pdf"
+STYLE = Path(__file__).with_name("pdf.css")
+
+LEFT_OUT = ("notebooks/",)
+# What needs a script, or a page of its own.
+DROPPED = ".headerlink, script, noscript, .explorable-controls, .explorable-embed, .lab-links a:not(.lab-colab)"
+# Words of code in the text's own color: each would be an element in the PDF's structure, and they are most of them.
+PLAIN = ".highlight span.n, .highlight span.p, .highlight span.w, .highlight span.nn, code span.pre"
+REFERRING = ("for", "aria-labelledby", "aria-describedby", "aria-controls", "headers")
+# A4 less the margins in pdf.css, in the browser's pixels: the page is laid out at this width before it is printed.
+WIDTH, HEIGHT = 650, 971
+
+
+@dataclass
+class Page:
+    name: str  # such as book/rope
+    part: str  # the part of the contents that it stands in, "" for none
+    title: str
+    article: Tag
+
+    @property
+    def anchor(self) -> str:
+        return self.name.replace("/", "-")
+
+
+# --- joining ---------------------------------------------------------------------------------------------------------
+
+
+def published() -> str:
+    r"""The site's address, from the repository's in pyproject.toml."""
+    table = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["posenc"]
+    owner, name = table["repository"].split("/")
+    return f"https://{owner}.github.io/{name}/"
+
+
+def parse(path: Path) -> BeautifulSoup:
+    if not path.is_file():
+        raise SystemExit(f"{path} is not there: run `make html` first")
+    return BeautifulSoup(path.read_text("utf-8"), "html.parser")
+
+
+def read_site(site: Path) -> tuple[list[Page], BeautifulSoup]:
+    r"""The pages in the contents' order, without the labs, and the first page as it is."""
+    canonical = parse(site / "index.html").select_one("link[rel=canonical]")  # index.html repeats the first page
+    root = canonical["href"].removesuffix(".html") if canonical else "index"
+    first = parse(site / f"{root}.html")
+    listed, part = {root: ""}, ""
+    for found in first.select(".bd-docs-nav p.caption, .bd-docs-nav li.toctree-l1 > a"):
+        if found.name == "p":
+            part = found.get_text(strip=True)
+        else:
+            href = found["href"].split("#")[0]
+            name = posixpath.normpath(posixpath.join(posixpath.dirname(root), href)) if href else root
+            listed.setdefault(name.removesuffix(".html"), part)
+    pages = []
+    for name, part in listed.items():
+        if name.startswith(LEFT_OUT):
+            continue
+        article = (first if name == root else parse(site / f"{name}.html")).select_one("article.bd-article")
+        if article is None or article.h1 is None:
+            raise SystemExit(f"{name}.html has no article with a title")
+        title = "".join(text for text in article.h1.strings if "headerlink" not in (text.parent.get("class") or []))
+        pages.append(Page(name, part, " ".join(title.split()), article))
+    return pages, first
+
+
+def new_address(href: str, page: Page, pages: dict[str, Page], site_address: str) -> str:
+    r"""Where a link on a page leads in the PDF: inside it, to the published site, or where it always led."""
+    parts = urllib.parse.urlsplit(href)
+    if parts.scheme or parts.netloc:
+        return href
+    path = posixpath.normpath(posixpath.join(posixpath.dirname(page.name), parts.path)) if parts.path else ""
+    target = pages.get(path.removesuffix(".html")) if path else page
+    if path == "index.html":
+        target = next(iter(pages.values()))
+    if target:
+        return f"#{target.anchor}" + (f"--{parts.fragment}" if parts.fragment else "")
+    return site_address + path + (f"#{parts.fragment}" if parts.fragment else "")
+
+
+def rewrite(page: Page, pages: dict[str, Page], site: Path, folder: Path, site_address: str) -> Tag:
+    r"""Make a page's article fit to stand in one document with the others; `folder` is where that document will be."""
+    article = page.article
+    for tag in article.select(DROPPED):
+        tag.decompose()
+    for tag in article.find_all(id=True):
+        tag["id"] = f"{page.anchor}--{tag['id']}"
+    for attribute in REFERRING:
+        for tag in article.find_all(attrs={attribute: True}):
+            tag[attribute] = " ".join(f"{page.anchor}--{name}" for name in tag[attribute].split())
+    for tag in article.find_all("a", href=True):
+        if "image-reference" in (tag.get("class") or []):  # leads to the picture that it holds
+            tag.unwrap()
+        else:
+            tag["href"] = new_address(tag["href"], page, pages, site_address)
+    for tag in article.select(PLAIN):
+        tag.unwrap()
+    for tag in article.find_all("img"):
+        tag.attrs.pop("loading", None)
+        if not tag["src"].startswith("data:"):
+            src = urllib.parse.unquote(tag["src"].split("?")[0])
+            file = site / posixpath.normpath(posixpath.join(posixpath.dirname(page.name), src))
+            if not file.is_file():
+                raise SystemExit(f"{page.name}: its picture {tag['src']} is not in {site}")
+            tag["src"] = urllib.parse.quote(Path(os.path.relpath(file, folder)).as_posix())
+    for tag in article.find_all("details"):
+        tag["open"] = ""
+    article["id"] = page.anchor
+    article["data-page"] = page.name
+    return article
+
+
+def contents(pages: list[Page]) -> str:
+    r"""Parts, chapters and their sections; the page numbers come when the pages are known (`Printer.print`)."""
+    out, part = [], ""
+    entry = '<p class="pdf-{}"><a href="#{}"><span>{}</span><span class="pdf-number">0</span></a></p>'
+    for page in pages:
+        if page.part != part:
+            part = page.part
+            out.append(f'<p class="pdf-part">{escape(part)}</p>')
+        out.append(entry.format("chapter", page.anchor, escape(page.title)))
+        for heading in page.article.select("h2"):
+            section = heading.find_parent("section")
+            if section and section.get("id"):
+                label = " ".join(heading.get_text().split())
+                out.append(entry.format("section", section["id"], escape(label)))
+    return "\n".join(out)
+
+
+def escape(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
+
+
+def running_heads(pages: list[Page]) -> str:
+    r"""A named page for each chapter: it starts on a new sheet and carries its title on top."""
+    rule = '#{0} {{ page: {0} }}\n@page {0} {{ @top-right {{ content: "{1}" }} }}\n'
+    return "".join(rule.format(page.anchor, page.title.replace('"', "”").replace("\\", "")) for page in pages)
+
+
+def join(site: Path = SITE, folder: Path = PDF.parent) -> tuple[str, list[Page]]:
+    r"""(the book as one HTML page to be written into `folder`, its pages in order)."""
+    pages, first = read_site(site)
+    named = {page.name: page for page in pages}
+    address = published()
+    for page in pages:
+        rewrite(page, named, site, folder, address)
+    footer = first.select_one(".bd-footer-content, footer.bd-footer")
+    said = footer.find_all("p") if footer else []
+    for tag in [link for p in said for link in p.find_all("a") if link.get_text().startswith("Report a mistake")]:
+        tag.next_sibling.extract() if tag.next_sibling else None
+        tag.decompose()
+    brand = first.select_one(".logo__title")
+    title = escape(brand.get_text(strip=True) if brand else pages[0].title)
+    static = Path(os.path.relpath(site / "_static", folder)).as_posix()
+    imprint = "\n".join(str(p) for p in said)
+    articles = "\n".join(str(page.article) for page in pages)
+    return (
+        f"""<!doctype html>
+<html lang="en" data-theme="light" data-mode="light">
+<head>
+<meta charset="utf-8">
+<title>{title}</title>
+<meta name="author" content="The posenc authors">
+<link rel="stylesheet" href="{static}/book.css">
+<link rel="stylesheet" href="{static}/math.css">
+<style>
+{STYLE.read_text("utf-8")}
+{running_heads(pages)}
+</style>
+</head>
+<body>
+<div class="pdf-title">
+<p class="pdf-book">{title}</p>
+{imprint}
+<p>The same text with figures that move, and the labs: <a href="{address}">{address}</a></p>
+</div>
+<div class="pdf-contents">
+<h1>Contents</h1>
+{contents(pages)}
+</div>
+<main class="bd-main"><div class="bd-content"><div class="bd-article-container">
+{articles}
+</div></div></main>
+</body>
+</html>
+""",
+        pages,
+    )
+
+
+# --- printing --------------------------------------------------------------------------------------------------------
+
+# Tables and formulas that are wider than the page are set smaller, down to about half; the check finds what still is.
+# What is not too long stays on one page.
+FIT = """() => {
+  for (const e of document.querySelectorAll(".bd-article table, .bd-article math[display=block]")) {
+    const box = e.closest(".pst-scrollable-table-container, .math, td, li, .admonition, section") || e.parentElement;
+    const style = getComputedStyle(box);
+    const room = box.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+    const wide = e.tagName === "math" ? Math.max(e.scrollWidth, e.lastElementChild.getBoundingClientRect().width)
+                                      : e.getBoundingClientRect().width;
+    if (wide > room + 0.5) e.style.zoom = Math.max(0.55, Math.floor((room / wide) * 98) / 100);
+  }
+  for (const e of document.querySelectorAll(".cell_input, .cell_output, pre, table, .admonition, details"))
+    if (e.offsetHeight < 330) e.style.breakInside = "avoid";
+}"""
+
+LAYOUT = """([width, height]) => {
+  const wrong = [];
+  const name = (e) => e.outerHTML.slice(0, 90).replace(/\\s+/g, " ");
+  for (const article of document.querySelectorAll("article[data-page]")) {
+    const say = (text) => wrong.push(article.dataset.page + ": " + text);
+    const edge = article.getBoundingClientRect().left + width + 1;
+    for (const img of article.querySelectorAll("img")) {
+      if (!img.complete || !img.naturalWidth) say("a picture did not load: " + img.getAttribute("src"));
+      if (img.getBoundingClientRect().height > height) say("a picture is taller than a page: " + name(img));
+    }
+    for (const e of article.querySelectorAll("svg.explorable-picture, canvas, iframe"))
+      say("shows nothing on paper: " + name(e));
+    for (const e of article.querySelectorAll("*")) {
+      const box = e.getBoundingClientRect();
+      if (!box.width || !box.height) continue;
+      const style = getComputedStyle(e);
+      if (style.visibility === "hidden" || style.clipPath !== "none" || style.clip !== "auto") continue;
+      if (box.right > edge) { say("wider than the page: " + name(e)); continue; }
+      const clips = style.display !== "inline" && (style.overflowX !== "visible" || style.overflowY !== "visible");
+      if (clips && (e.scrollWidth > e.clientWidth + 1 || e.scrollHeight > e.clientHeight + 1))
+        say("clipped: " + name(e));
+    }
+  }
+  return wrong;
+}"""
+
+
+FILL = """(where) => {
+  for (const a of document.querySelectorAll(".pdf-contents a"))
+    a.lastElementChild.textContent = where[a.getAttribute("href")] ?? "?";
+}"""
+
+
+HEADINGS = """() => [...document.querySelectorAll("h1, h2, h3, h4, h5, h6")]
+  .map((e) => e.textContent.replace(/\\s+/g, " ").trim())"""
+
+
+class Printer:
+    r"""The joined page, open in Chromium as it will be printed."""
+
+    def __init__(self, file: Path):
+        self.file = file
+
+    def __enter__(self):
+        from playwright.sync_api import sync_playwright
+
+        from posenc.explore import BROWSER_ARGS, find_chromium
+
+        self.playwright = sync_playwright().start()
+        self.browser = self.playwright.chromium.launch(executable_path=find_chromium(), args=BROWSER_ARGS)
+        self.page = self.browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light")
+        self.page.set_default_timeout(600_000)
+        self.page.emulate_media(media="print", color_scheme="light")
+        self.page.goto(self.file.as_uri())
+        self.page.evaluate("document.fonts.ready")
+        self.page.evaluate(FIT)
+        return self
+
+    def __exit__(self, *_):
+        self.browser.close()
+        self.playwright.stop()
+
+    def problems(self) -> list[str]:
+        return self.page.evaluate(LAYOUT, [WIDTH, HEIGHT])
+
+    def print(self, to: Path) -> None:
+        r"""Print twice: Chromium has no `target-counter`, so the first print tells the contents' page numbers."""
+        reader = PdfReader(io.BytesIO(self.pdf(outline=False, tagged=False)))
+        number = {page.indirect_reference.idnum: i for i, page in enumerate(reader.pages, 1)}
+        where = {"#" + name[1:]: number[at.raw_get("/Page").idnum] for name, at in reader.named_destinations.items()}
+        self.page.evaluate(FILL, where)
+        writer = PdfWriter(io.BytesIO(self.pdf(outline=True, tagged=True)))
+        writer.add_metadata({"/Author": "The posenc authors", "/Creator": "posenc, book/pdf.py"})
+        # Chromium joins a title's lines without a space, and doubles some.
+        titles = self.page.evaluate(HEADINGS)
+        entries = list(walk(writer.get_outline_root()))
+        if len(entries) != len(titles):
+            raise SystemExit(f"the PDF's outline has {len(entries)} entries for {len(titles)} headings")
+        for entry, title in zip(entries, titles):
+            entry[NameObject("/Title")] = TextStringObject(title)
+        writer.write(to)
+
+    def pdf(self, **how) -> bytes:
+        return self.page.pdf(prefer_css_page_size=True, print_background=True, **how)
+
+
+def make(site: Path = SITE, to: Path = PDF) -> list[Page]:
+    text, pages = join(site, to.parent)
+    file = to.with_suffix(".print.html")
+    file.write_text(text, "utf-8")
+    try:
+        with Printer(file) as printer:
+            stop(printer.problems())
+            printer.print(to)
+    finally:
+        if not os.environ.get("POSENC_KEEP"):
+            file.unlink()
+    return pages
+
+
+def walk(entry) -> Iterator:
+    r"""All entries below one of an outline."""
+    child = entry.get("/First")
+    while child is not None:
+        child = child.get_object()
+        yield child
+        yield from walk(child)
+        child = child.get("/Next")
+
+
+# --- checking --------------------------------------------------------------------------------------------------------
+
+
+def stop(problems: list[str]) -> None:
+    if problems:
+        more = [f"and {len(problems) - 40} more"] if len(problems) > 40 else []
+        raise SystemExit("\n".join([f"the PDF has {len(problems)} fault(s):", *problems[:40], *more]))
+
+
+def squeeze(text: str) -> str:
+    r"""Text without spaces, ligatures and the letters' styles: what remains comparable after a PDF broke its lines."""
+    return re.sub(r"\s|[\u00ad\u200b\u2061-\u2064]", "", unicodedata.normalize("NFKC", text))
+
+
+def broken_links(pages: list[Page]) -> list[str]:
+    known = {page.anchor for page in pages} | {tag["id"] for p in pages for tag in p.article.find_all(id=True)}
+    return [
+        f"{page.name}: the link {tag.get_text()!r} leads to {tag['href']}, which is nowhere"
+        for page in pages
+        for tag in page.article.find_all("a", href=True)
+        if tag["href"].startswith("#") and tag["href"][1:] not in known
+    ]
+
+
+def plain_formula(math: Tag) -> bool:
+    r"""Whether a formula's characters stand on one line, so that they come out of the PDF in their order."""
+    return {tag.name for tag in math.find_all(True)} <= {"mrow", "mi", "mn", "mo", "mstyle", "mspace", "mtext"}
+
+
+def samples(page: Page) -> list[tuple[str, str]]:
+    r"""(kind, text) of what must be whole in the PDF: the longest line of code, the longest formula on one line."""
+    lines = [
+        line for pre in page.article.select(".cell_input pre, .highlight pre") for line in pre.get_text().split("\n")
+    ]
+    formulas = [math.get_text() for math in page.article.find_all("math") if plain_formula(math)]
+    kinds = (("line of code", lines), ("formula", formulas))
+    return [(kind, max(found, key=len)) for kind, found in kinds if found]
+
+
+def outline_titles(reader) -> dict[str, int]:
+    r"""{title: page number from 0} of the outline's first level."""
+    number = {page.indirect_reference.idnum: i for i, page in enumerate(reader.pages)}
+    first = [entry for entry in reader.outline if not isinstance(entry, list)]
+    return {" ".join(entry.title.split()): number[entry.raw_get("/Page").idnum] for entry in first}
+
+
+def figures(reader) -> Counter:
+    r"""The descriptions of all pictures in the PDF's structure: only what was printed with a picture has one."""
+    found, todo = Counter(), [reader.trailer["/Root"]["/StructTreeRoot"]]
+    while todo:
+        node = todo.pop().get_object()
+        if isinstance(node, list):
+            todo.extend(node)
+        elif isinstance(node, dict):
+            if node.get("/S") == "/Figure" and "/K" in node:
+                found[squeeze(str(node.get("/Alt", "")))] += 1
+            if "/K" in node:
+                todo.append(node["/K"])
+    return found
+
+
+def check_links(reader) -> tuple[list[str], int]:
+    r"""(faults, number of links inside the PDF)."""
+    faults, inside = [], 0
+    names = reader.named_destinations
+    for number, page in enumerate(reader.pages, 1):
+        for link in (a.get_object() for a in page.get("/Annots") or []):
+            if link.get("/Subtype") != "/Link":
+                continue
+            action = link["/A"].get_object() if "/A" in link else {}
+            uri = str(action.get("/URI", ""))
+            if uri:
+                if not uri.startswith(("https://", "http://", "mailto:")):
+                    faults.append(f"PDF page {number}: a link leads to {uri}, which readers do not have")
+                continue
+            inside += 1
+            target = link.get("/Dest", action.get("/D"))
+            target = target.get_object() if target is not None else None
+            if isinstance(target, str) and str(target) not in names:
+                faults.append(f"PDF page {number}: a link leads to {target}, which is nowhere")
+            elif target is None or not isinstance(target, (str, list)):
+                faults.append(f"PDF page {number}: a link without destination")
+    return faults, inside
+
+
+def check(site: Path = SITE, pdf: Path = PDF) -> str:
+    r"""Compare the PDF with the site's pages; ends with what is wrong, or returns what was found in one line."""
+    if not pdf.is_file():
+        raise SystemExit(f"{pdf} is not there: run `make pdf` first")
+    _, pages = join(site, pdf.parent)
+    reader = PdfReader(pdf)
+    problems = broken_links(pages)
+
+    titles = outline_titles(reader)
+    missing = [page for page in pages if page.title not in titles]
+    problems += [f"{page.name}: its title {page.title!r} is not in the outline" for page in missing]
+
+    texts = [page.extract_text() for page in reader.pages]
+    starts = sorted(titles.values())
+    for page in pages:
+        if page in missing:
+            continue
+        first = titles[page.title]
+        last = next((s for s in starts if s > first), len(texts))
+        text = squeeze("".join(body(texts[i], i, page) for i in range(first, last)))
+        for kind, sample in samples(page):
+            if squeeze(sample) not in text:
+                problems.append(f"{page.name}: a {kind} is not whole in the PDF: {sample.strip()!r}")
+        for caption in page.article.select(".caption-number"):
+            if squeeze(caption.get_text()) not in text:
+                problems.append(f"{page.name}: {caption.get_text().strip()} is not in the PDF")
+
+    shown = figures(reader)
+    for page in pages:
+        for img in page.article.find_all("img"):
+            alt = squeeze(img.get("alt", ""))
+            if alt and not shown[alt]:
+                problems.append(f"{page.name}: the picture {img['src']} is not in the PDF")
+            shown[alt] -= 1
+
+    faults, inside = check_links(reader)
+    problems += faults
+    wanted = sum(tag["href"].startswith("#") for page in pages for tag in page.article.find_all("a", href=True))
+    if inside < wanted:
+        problems.append(f"{wanted} links inside the book, {inside} in the PDF")
+    stop(problems)
+    size = pdf.stat().st_size / 1e6
+    count = sum(len(page.article.find_all("img")) for page in pages)
+    return f"{len(texts)} pages, {size:.1f} MB, {len(pages)} chapters, {count} pictures, {inside} links inside"
+
+
+def body(text: str, index: int, page: Page) -> str:
+    r"""A page's text without the running head and the page number, which may stand between two halves of a line."""
+    lines = text.split("\n")
+    return "\n".join(line for line in lines if line.strip() not in (page.title, str(index + 1)))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--check", action="store_true", help="check the PDF that is there instead of making it")
+    parser.add_argument("--site", type=Path, default=SITE, help="the built site (default: _build/html)")
+    parser.add_argument("--pdf", type=Path, default=PDF, help="the PDF (default: _build/posenc.pdf)")
+    arguments = parser.parse_args()
+    if not arguments.check:
+        make(arguments.site.resolve(), arguments.pdf.resolve())
+        print(f"wrote {arguments.pdf}")
+    else:
+        print(check(arguments.site.resolve(), arguments.pdf.resolve()))

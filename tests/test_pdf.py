@@ -1,0 +1,209 @@
+r"""The PDF and the pack for offline reading, on small made-up sites: how pages are joined, and what is refused."""
+
+import base64
+import re
+import subprocess
+import sys
+import zipfile
+
+import pytest
+from bs4 import BeautifulSoup
+from conftest import ROOT
+
+sys.path.insert(0, str(ROOT / "book"))
+
+import offline  # noqa: E402
+import pdf  # noqa: E402
+
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+NAVIGATION = """<nav class="bd-docs-nav"><p class="caption">Methods &amp; more</p><ul>
+<li class="toctree-l1"><a href="turn.html">Turn</a></li></ul><p class="caption">Labs</p><ul>
+<li class="toctree-l1"><a href="../notebooks/turn.html">Lab: Turn</a></li></ul></nav>"""
+PAGE = """<html><head><title>x</title></head><body><span class="logo__title">A book</span>{navigation}
+<article class="bd-article"><section id="top"><h1>{title}<a class="headerlink" href="#top">#</a></h1>
+{body}</section></article>
+<div class="bd-footer-content"><p>By us.</p><p>Built today. <a href="https://x.org">Report a mistake on this page</a>.
+</p></div></body></html>"""
+START = """<p>See <a href="turn.html#eq">(1)</a>, <a href="turn.html">Turn</a>, <a href="#top">above</a>,
+<a href="../notebooks/turn.html#task">the lab</a>, <a href="../search.html">search</a>, <a href="../index.html">home</a>
+and <a href="https://example.org/a.html">elsewhere</a>.</p>"""
+TURN = """<p class="lab-links"><a class="lab-colab" href="https://colab.example">Open</a> <a href="x.html">Read</a></p>
+<div class="math" id="eq"><span class="eqno">(1)</span><math display="block"><mi>a</mi><mo>=</mo><mi>b</mi></math></div>
+<section id="code"><h2>The code<a class="headerlink" href="#code">#</a></h2>
+<div class="highlight"><pre><span class="n">answer</span> <span class="o">=</span> <span class="mi">42</span>  # {long}
+</pre></div></section>
+<figure class="explorable" id="fig"><div class="explorable-body" data-src="turn.1.data.js">
+<img class="explorable-picture" src="../_static/a%20b.png" alt="a blue dot" loading="lazy" width="40" height="40">
+<div class="explorable-controls"><label for="s">m</label><input id="s"></div></div>
+<figcaption><span class="caption-number">Fig. 7 </span>A dot <details><summary>What to see</summary>x</details>
+<details class="explorable-embed"><summary>Embed</summary></details></figcaption></figure>
+<table><tr><td>{wide}</td></tr></table>"""
+
+
+def write_site(folder, start=START, turn=TURN, long="word " * 40, wide="x"):
+    for name in ("book", "notebooks", "_static/explore"):
+        (folder / name).mkdir(parents=True)
+    turn = turn.replace("{long}", long).replace("{wide}", wide)
+    (folder / "book/start.html").write_text(PAGE.format(navigation=NAVIGATION, title="Start here", body=start))
+    (folder / "book/turn.html").write_text(PAGE.format(navigation="", title="Turn", body=turn))
+    (folder / "notebooks/turn.html").write_text(PAGE.format(navigation="", title="Lab: Turn", body=""))
+    (folder / "index.html").write_text('<link rel="canonical" href="book/start.html">')
+    (folder / "search.html").write_text("")
+    (folder / "book/x.html").write_text("")
+    (folder / "_static/a b.png").write_bytes(PNG)
+    (folder / "_static/explore/turn.1.data.js").write_text("")
+    (folder / "_static/book.css").write_text("")
+    (folder / "_static/math.css").write_text("")
+    return folder
+
+
+def joined(folder, **how):
+    text, pages = pdf.join(write_site(folder / "html", **how), folder)
+    return BeautifulSoup(text, "html.parser"), pages
+
+
+# --- joining ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_pages_come_in_the_contents_order_without_the_labs(tmp_path):
+    book, pages = joined(tmp_path)
+    assert [(p.name, p.part, p.title) for p in pages] == [
+        ("book/start", "", "Start here"),
+        ("book/turn", "Methods & more", "Turn"),
+    ]
+    assert [a["data-page"] for a in book.select("article")] == ["book/start", "book/turn"]
+    listed = [a.span.get_text() for a in book.select(".pdf-contents a")]
+    assert listed == ["Start here", "Turn", "The code"]
+    assert book.select_one(".pdf-part").get_text() == "Methods & more"
+
+
+def test_links_lead_into_the_book_or_to_the_published_site(tmp_path):
+    book, _ = joined(tmp_path)
+    site = pdf.published()
+    assert [a["href"] for a in book.select("#book-start a")] == [
+        "#book-turn--eq",
+        "#book-turn",
+        "#book-start--top",
+        f"{site}notebooks/turn.html#task",
+        f"{site}search.html",
+        "#book-start",
+        "https://example.org/a.html",
+    ]
+    ids = [tag["id"] for tag in book.find_all(id=True)]
+    assert len(ids) == len(set(ids)) and "book-turn--eq" in ids
+    assert all(a["href"][1:] in ids for a in book.select("a[href^='#']"))
+
+
+def test_what_only_works_in_a_window_is_gone_and_folds_are_open(tmp_path):
+    book, _ = joined(tmp_path)
+    assert not book.select(".explorable-controls, input, .explorable-embed, .headerlink, [loading]")
+    assert [d.has_attr("open") for d in book.select("details")] == [True]
+    assert [a.get_text() for a in book.select(".lab-links a")] == ["Open"]
+    assert book.select_one("#book-turn img")["src"] == "html/_static/a%20b.png"
+    assert book.select_one("#book-turn pre").get_text().startswith("answer = 42  # word")
+    assert "Report a mistake" not in book.select_one(".pdf-title").get_text()
+
+
+def test_a_missing_picture_is_named(tmp_path):
+    with pytest.raises(SystemExit, match=re.escape("book/start: its picture gone.png")):
+        joined(tmp_path, start='<img src="gone.png">')
+
+
+def test_a_missing_site_says_what_to_run(tmp_path):
+    with pytest.raises(SystemExit, match="make html"):
+        pdf.join(tmp_path, tmp_path)
+
+
+def test_a_link_to_nowhere_is_named(tmp_path):
+    _, pages = joined(tmp_path, start='<p><a href="turn.html#gone">there</a></p>')
+    assert pdf.broken_links(pages) == ["book/start: the link 'there' leads to #book-turn--gone, which is nowhere"]
+
+
+# --- printing and checking, in a browser -----------------------------------------------------------------------------
+
+
+@pytest.mark.browser
+def test_a_book_is_printed_and_a_tampered_one_refused(tmp_path, browser):
+    site, to = write_site(tmp_path / "html"), tmp_path / "book.pdf"
+
+    def run(*arguments):  # another process: a second Playwright can't start where one runs
+        command = [sys.executable, ROOT / "book" / "pdf.py", "--site", site, "--pdf", to, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        return done.returncode, done.stdout + done.stderr
+
+    code, said = run()
+    assert code == 0, said
+    reader = pdf.PdfReader(to)
+    assert [e.title for e in reader.outline if not isinstance(e, list)] == ["Contents", "Start here", "Turn"]
+    assert re.search(r"Turn\s*4\s*The code\s*4", reader.pages[1].extract_text())
+    assert reader.metadata.author == "The posenc authors"
+    code, said = run("--check")
+    assert code == 0 and "2 chapters, 1 pictures, 7 links inside" in said
+
+    page = site / "book/turn.html"
+    text = page.read_text()
+    page.write_text(text.replace("answer", "riddle").replace("Fig. 7", "Fig. 8").replace("a blue dot", "a red dot"))
+    code, said = run("--check")
+    assert code == 1 and said.count("book/turn: ") == 3, said
+    assert "a line of code is not whole" in said and "Fig. 8 is not in the PDF" in said and "a%20b.png is not" in said
+
+    page.write_text(text.replace("<td>x", f'<td style="white-space: nowrap">{"wide " * 400}'))
+    code, said = run()
+    assert code == 1 and "book/turn: wider than the page: <table" in said, said
+
+
+# --- the pack --------------------------------------------------------------------------------------------------------
+
+
+def test_the_same_site_gives_the_same_pack(tmp_path, monkeypatch):
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    site = write_site(tmp_path / "html")
+    packs = [tmp_path / "a.zip", tmp_path / "b.zip"]
+    offline.pack(site, packs[0])
+    (site / "index.html").touch()
+    (site / "posenc.pdf").write_text("not in it")
+    offline.pack(site, packs[1])
+    assert packs[0].read_bytes() == packs[1].read_bytes()
+    with zipfile.ZipFile(packs[0]) as inside:
+        assert inside.namelist() == sorted(inside.namelist()) and "posenc-book/index.html" in inside.namelist()
+        assert {entry.date_time for entry in inside.infolist()} == {(2023, 11, 14, 22, 13, 20)}
+    assert offline.check(packs[0]).startswith("a.zip: 10 files")
+
+
+@pytest.mark.parametrize(
+    "start, named",
+    [
+        ('<a href="gone.html">x</a>', "book/start.html: gone.html is not in the pack"),
+        ('<a href="/book/turn.html">x</a>', "book/start.html: /book/turn.html leads away from the folder"),
+        ('<a href="//cdn.example/x">x</a>', "book/start.html: //cdn.example/x leads away from the folder"),
+        ('<a href="../../up.html">x</a>', "book/start.html: ../../up.html is not in the pack"),
+        ('<div data-src="no.data.js"></div>', "book/start.html: ../_static/explore/no.data.js is not in the pack"),
+    ],
+)
+def test_a_pack_that_lacks_something_is_refused(tmp_path, start, named):
+    offline.pack(write_site(tmp_path / "html", start=start), tmp_path / "a.zip")
+    with pytest.raises(SystemExit, match=re.escape(named)):
+        offline.check(tmp_path / "a.zip")
+
+
+@pytest.mark.browser
+def test_the_unpacked_book_opens_and_searches_from_disk(site, tmp_path, open_page):
+    offline.pack(site, tmp_path / "book.zip")
+    offline.check(tmp_path / "book.zip")
+    with zipfile.ZipFile(tmp_path / "book.zip") as inside:
+        inside.extractall(tmp_path)
+    folder = tmp_path / "posenc-book"
+    page = open_page((folder / "index.html").as_uri())
+    try:
+        page.wait_for_selector("article h1")
+        assert "Positional encodings" in page.title() and page.log.problems == []
+        page.goto((folder / "search.html").as_uri() + "?q=rotary")
+        page.wait_for_selector("#search-results li a", timeout=20_000)
+        page.wait_for_timeout(500)
+        links = [a.get_attribute("href") for a in page.query_selector_all("#search-results li a")]
+        assert any("book/rope" in link for link in links), links
+        assert page.log.problems == []
+    finally:
+        page.context.close()
