@@ -382,6 +382,38 @@ def test_the_sinusoid_is_added_in_its_layout(layout):
     torch.testing.assert_close(added, x + 0.5 * sinusoidal.table(at, 8, 100.0, layout))
 
 
+def test_angles_are_float32_where_x_is_and_the_dtype_stays():
+    x, far, w = torch.randn(1, 3, 8), torch.tensor([0.0, 4097.3, 1e6]), rope.ladder(8, 10000.0)
+    expected = rope.rotate(x, far, w.float())
+    assert torch.equal(rope.rotate(x, far, w), expected)
+    assert torch.equal(rope.rotate(x, far.double(), w), expected)
+    for dtype in (torch.float16, torch.bfloat16, torch.float64):
+        for turning in (w, w[:2]):
+            assert rope.rotate(x.to(dtype), far, turning).dtype == dtype
+
+
+@pytest.mark.parametrize("layout", rope.LAYOUTS)
+@pytest.mark.parametrize("center", [True, False])
+def test_xpos_scales_each_text_from_its_own_middle(layout, center):
+    turn = rope.xpos(8, gamma=0.5, scale_base=10.0, layout=layout, center=center).rotate
+    q, k = torch.randn(2, 2, 3, 4, 8, dtype=torch.float64).unbind()
+    pos_k = torch.tensor([[0, 1, 2, 6], [1000, 1001, 1002, 1003]])
+    pos_q = pos_k + 2
+    middle = torch.tensor([[4.0], [1002.5]] if center else [[0.0], [0.0]]).double()
+    zeta = (torch.arange(0, 8, 2, dtype=torch.float64) / 8 + 0.5) / 1.5
+    zeta = zeta.repeat_interleave(2) if layout == "interleaved" else zeta.repeat(2)
+    for sign, x, pos, turned in zip((1, -1), (q, k), (pos_q, pos_k), turn(q, k, posenc.At(pos_q, pos_k, None))):
+        plain = rope.rotate(x, pos[:, None], rope.ladder(8, 10000.0), layout)
+        torch.testing.assert_close(turned, plain * zeta ** (sign * (pos - middle) / 10)[:, None, :, None])
+    rounded = q.half()
+    at_middle = posenc.At(pos_q[:1], pos_k[:1], None)
+    assert torch.equal(
+        turn(rounded, rounded, at_middle)[0], turn(rounded.float(), rounded.float(), at_middle)[0].half()
+    )
+    k = torch.randn(2, 4, 7, 8, device="meta")
+    assert attention(k[:, :, :5], k, k, rope.xpos(8, layout=layout, center=center)).device.type == "meta"
+
+
 # What an argument is when it is left out, as the docstrings say.
 DEFAULTS = """
 sinusoidal.table(far, 8) == sinusoidal.table(far, 8, base=10000.0, layout="interleaved")
@@ -393,6 +425,7 @@ alibi.alibi(4) == alibi.alibi(4, symmetric=False, learned=False)
 rope.inv_freq(8) == rope.inv_freq(8, base=10000.0, dtype=torch.float32)
 rope.rotate(lanes, far, half) == rope.rotate(lanes, far, half, layout="interleaved", attention_factor=1.0)
 rope.rope(8) == rope.rope(8, 10000.0, layout="interleaved", attention_factor=1.0)
+rope.rope(8) == rope.rope(8, rotary_dim=8)
 rope.rope(8, rotary_dim=4) == rope.rope(8, 10000.0, rotary_dim=4, proportional=False)
 rope.xpos(8) == rope.xpos(8, 10000.0, gamma=0.4, scale_base=512.0, layout="interleaved", center=True)
 shaw.shaw(8) == shaw.shaw(8, 16, values=False)
