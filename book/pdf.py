@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import logging
 import os
 import posixpath
 import re
@@ -303,6 +304,7 @@ class Printer:
 
     def print(self, to: Path) -> None:
         r"""Print twice: Chromium has no `target-counter`, so the first print tells the contents' page numbers."""
+        logging.getLogger("pypdf").setLevel(logging.ERROR)  # it counts Chromium's objects and wonders
         reader = PdfReader(io.BytesIO(self.pdf(outline=False, tagged=False)))
         number = {page.indirect_reference.idnum: i for i, page in enumerate(reader.pages, 1)}
         where = {"#" + name[1:]: number[at.raw_get("/Page").idnum] for name, at in reader.named_destinations.items()}
@@ -316,7 +318,9 @@ class Printer:
             raise SystemExit(f"the PDF's outline has {len(entries)} entries for {len(titles)} headings")
         for entry, title in zip(entries, titles):
             entry[NameObject("/Title")] = TextStringObject(title)
-        writer.write(to)
+        part = to.with_suffix(".part")  # whoever looks meanwhile finds the last PDF, not half of this one
+        writer.write(part)
+        part.replace(to)
 
     def pdf(self, **how) -> bytes:
         return self.page.pdf(prefer_css_page_size=True, print_background=True, **how)
