@@ -9,7 +9,7 @@ import torch
 from cases import DIM, NAMES, encoding
 
 import posenc
-from posenc import SelfAttention, alibi, attention, exposb, learned, rope, rse, sinusoidal, t5
+from posenc import SelfAttention, alibi, attention, exposb, learned, rope, rse, shaw, sinusoidal, stickbreaking, t5
 
 q = torch.randn(2, 4, 5, 8)
 at = torch.arange(5)
@@ -412,6 +412,18 @@ def test_xpos_scales_each_text_from_its_own_middle(layout, center):
     )
     k = torch.randn(2, 4, 7, 8, device="meta")
     assert attention(k[:, :, :5], k, k, rope.xpos(8, layout=layout, center=center)).device.type == "meta"
+
+
+@pytest.mark.parametrize("other", [rope.rope(8), stickbreaking.stickbreaking()], ids=["rope", "stickbreaking"])
+def test_shaws_values_leave_the_other_places_to_others(other):
+    own = shaw.shaw(8, values=True)
+    both = posenc.compose(other, own)
+    plain = posenc.Encoding(rotate=other.rotate, bias=own.bias, weigh=other.weigh)
+    _, weights = attention(q, q, q, both, return_weights=True)
+    torch.testing.assert_close(weights, attention(q, q, q, plain, return_weights=True)[1])
+    assert torch.equal(shaw.attend(q, q, q, both), attention(q, q, q, both))
+    here = posenc.At(at[None], at[None], None)
+    assert own.bias(q.half(), q.half(), here).dtype == torch.float32
 
 
 # What an argument is when it is left out, as the docstrings say.
