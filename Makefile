@@ -10,7 +10,8 @@ BIN := .venv/bin
 READY := .venv/ready
 export PYTHONUTF8 := 1
 
-.PHONY: help book html serve test test-all lint labs lab pictures screenshot measure vendor links kernel-report clean
+.PHONY: help book html serve pdf zip test test-all coverage mutants lint labs lab pictures screenshot measure \
+	training-speed vendor links kernel-report clean
 
 help:
 	@grep -E '^#   make|^## ' Makefile | sed 's/^#* *//'
@@ -40,6 +41,15 @@ test: $(READY)
 test-all: test html
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "(slow or browser) and not alone"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/test_explorables.py -m alone
+
+## make pdf: the whole book as one PDF, _build/posenc.pdf, and a check of it (needs Chromium)
+pdf: html
+	$(BIN)/python book/pdf.py
+	$(BIN)/python book/pdf.py --check
+
+## make zip: the site to unpack and open from disk, _build/posenc-book.zip
+zip: html
+	$(BIN)/python book/offline.py
 
 ## make lint: ruff over code, tests and notebooks
 lint: $(READY)
@@ -73,6 +83,17 @@ benchmarks/lighthouse/node_modules: benchmarks/lighthouse/package-lock.json
 ## make measure: Lighthouse, bytes, sliders and builds of the published page (Node, Chromium, a quiet machine)
 measure: html benchmarks/lighthouse/node_modules
 	$(BIN)/python benchmarks/published_page.py --build
+
+REFERENCES := alibi attention bad_input exposb fire kerple learned methods properties rope rope_closely rse scaling shaw \
+	sinusoidal stickbreaking t5 transformer_xl
+## make coverage: fail where the tests reach less than 95 % of the references' branches
+coverage: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not browser" $(REFERENCES:%=tests/test_%.py) \
+		--cov --cov-branch --cov-report=term-missing --cov-fail-under=95
+
+## make mutants: break the references in thousands of ways and fail where the tests don't notice (hours)
+mutants: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/mutants.py --workers $(WORKERS)
 
 ## make kernel-report: compile every kernel for GPUs of six kinds and print what each gets (Linux; needs no GPU)
 kernel-report: $(READY)
