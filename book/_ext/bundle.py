@@ -264,7 +264,7 @@ def finish(app: Sphinx, error: Exception | None) -> None:
     font = cut_font(STIX, math_characters(pages), ["ssty", "dtls", "flac", "ss04"])
     (static / "math.css").write_text(face.format("posenc-math", 400, font), "utf-8")
 
-    keep = {"book.css", "math.css", "noscript.css", "screenshot.png"}
+    keep = {"book.css", "math.css", "noscript.css", "screenshot.png", "file.png"}
     for pattern in LEFT_OVER:
         for path in static.glob(pattern):
             if path.is_dir():
