@@ -9,7 +9,21 @@ import torch
 from cases import DIM, NAMES, encoding
 
 import posenc
-from posenc import SelfAttention, alibi, attention, exposb, learned, rope, rse, shaw, sinusoidal, stickbreaking, t5
+from posenc import (
+    SelfAttention,
+    alibi,
+    attention,
+    exposb,
+    kerple,
+    learned,
+    rope,
+    rse,
+    shaw,
+    sinusoidal,
+    stickbreaking,
+    t5,
+    transformer_xl,
+)
 
 q = torch.randn(2, 4, 5, 8)
 at = torch.arange(5)
@@ -424,6 +438,37 @@ def test_shaws_values_leave_the_other_places_to_others(other):
     assert torch.equal(shaw.attend(q, q, q, both), attention(q, q, q, both))
     here = posenc.At(at[None], at[None], None)
     assert own.bias(q.half(), q.half(), here).dtype == torch.float32
+
+
+def test_t5s_table_starts_small_and_stays_precise():
+    bias = t5.t5(64).bias
+    assert bias.max_distance == 128 and 0.09 < bias.table.std() < 0.11
+    here = posenc.At(at[None], at[None], None)
+    q = torch.zeros(1, 64, 5, 8, dtype=torch.float16)
+    assert t5.t5(64).half().bias(q, q, here).dtype == torch.float32
+    assert t5.bucket(torch.tensor([0, -1, -2]), 6, 3).tolist() == [0, 1, 2]  # one bucket is exact, distance 1 shares
+
+
+BIASES = [name for name in NAMES if "+" not in name and encoding(name).bias is not None]
+
+
+@pytest.mark.parametrize("name", BIASES)
+def test_a_half_precision_model_computes_its_bias_in_float32(name):
+    method, here = encoding(name).half(), posenc.At(at[None], at[None], None)
+    rough = method.bias(q.half(), q.half(), here)
+    exact = method.float().bias(q.half().float(), q.half().float(), here)
+    assert rough.dtype == torch.float32
+    torch.testing.assert_close(rough, exact, rtol=2e-3, atol=2e-3)  # Shaw's product with q is rounded by the matmul
+
+
+def test_where_training_starts():
+    torch.manual_seed(0)
+    kernel = kerple.kerple(4).bias
+    assert kernel.log_r1.tolist() == [0.0, -1.0, -2.0, -3.0]
+    torch.testing.assert_close(kernel.log_r2.data, torch.full((4,), -0.7))
+    terms = transformer_xl.transformer_xl(16, 64).bias
+    assert 0.018 < terms.u.std() < 0.022 and 0.018 < terms.v.std() < 0.022
+    assert 0.9 < terms.w_r.abs().max() * 1024**0.5 <= 1
 
 
 # What an argument is when it is left out, as the docstrings say.
