@@ -26,6 +26,7 @@ from pathlib import Path
 
 import tinycss2
 from fontTools import subset
+from PIL import Image
 from sphinx.application import Sphinx
 from sphinx.builders.html import _CascadingStyleSheet, _JavaScript
 
@@ -226,6 +227,21 @@ def moved_up(page: str, folder: str) -> str:
     return re.sub(r'(\s(?:href|src|action)=")([^"]*)(")', follow, page)
 
 
+# --- pictures --------------------------------------------------------------------------------------------------------
+
+
+def lighten(picture: Path) -> None:
+    r"""Write a plot's PNG with a palette of 256 colors, where that is smaller."""
+    with Image.open(picture) as image:
+        if image.mode not in ("RGB", "RGBA"):
+            return
+        made = io.BytesIO()
+        few = image.convert("RGBA").quantize(256, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+        few.save(made, "PNG", optimize=True)
+    if len(made.getvalue()) < picture.stat().st_size:
+        picture.write_bytes(made.getvalue())
+
+
 # --- the bundles -----------------------------------------------------------------------------------------------------
 
 
@@ -263,6 +279,9 @@ def finish(app: Sphinx, error: Exception | None) -> None:
     (static / "book.js").write_text(scripts, "utf-8")
     font = cut_font(STIX, math_characters(pages), ["ssty", "dtls", "flac", "ss04"])
     (static / "math.css").write_text(face.format("posenc-math", 400, font), "utf-8")
+
+    for picture in sorted((out / "_images").glob("*.png")):
+        lighten(picture)
 
     keep = {"book.css", "math.css", "noscript.css", "screenshot.png", "file.png"}
     for pattern in LEFT_OVER:

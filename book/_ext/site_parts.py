@@ -120,10 +120,10 @@ def sign(app: Sphinx, pagename, templatename, context, doctree) -> None:
     )
 
 
-def mend_lists(app: Sphinx, pagename, templatename, context, doctree) -> None:
-    r"""Docutils calls a bibliography a list and gives it no list items: a screen reader announces an empty list."""
-    listed = '<div role="list" class="citation-list">'
-    context["body"] = (context.get("body") or "").replace(listed, '<div class="citation-list">')
+def mend_markup(app: Sphinx, pagename, templatename, context, doctree) -> None:
+    r"""Docutils calls a bibliography a list and gives it no items; and an empty corner of a table a heading."""
+    body = (context.get("body") or "").replace('<div role="list" class="citation-list">', '<div class="citation-list">')
+    context["body"] = re.sub(r'<th class="head[^"]*">(?:<p></p>|\s)*</th>', "<td></td>", body)
 
 
 def size_images(app: Sphinx, pagename, templatename, context, doctree) -> None:
@@ -198,5 +198,5 @@ def setup(app: Sphinx) -> dict:
     app.connect("html-page-context", describe)
     app.connect("html-page-context", sign)
     app.connect("html-page-context", size_images)
-    app.connect("html-page-context", mend_lists)
+    app.connect("html-page-context", mend_markup)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
