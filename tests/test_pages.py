@@ -127,6 +127,98 @@ def test_the_page_is_whole_offline(opened):
     assert opened.log.problems == []
 
 
+# --- what site.js does -----------------------------------------------------------------------------------------------
+
+CHAPTER = "book/rope.html"
+THEME = "document.documentElement.dataset.theme"
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_first_press_changes_the_colors_and_the_choice_is_kept(dark, base, open_page):
+    page = open_page(base + CHAPTER, dark=dark)
+    try:
+        button = page.locator(".theme-switch-button").first
+        start, other = ("dark", "light") if dark else ("light", "dark")
+        assert page.evaluate(THEME) == start
+        button.focus()
+        page.keyboard.press("Enter")
+        assert page.evaluate(THEME) == other and button.get_attribute("aria-label") == f"Color mode: {other}"
+        # On the next page the choice holds before any script file has come: nothing flashes.
+        page.route("**/book.js*", lambda route: route.abort())
+        page.goto(base + "book/alibi.html")
+        assert page.evaluate(THEME) == other
+    finally:
+        page.context.close()
+
+
+def test_the_system_changes_the_colors_where_nobody_chose(base, open_page):
+    page = open_page(base + CHAPTER)
+    try:
+        page.emulate_media(color_scheme="dark")
+        assert page.evaluate(THEME) == "dark"
+    finally:
+        page.context.close()
+
+
+def test_search_opens_by_keyboard_and_leads_to_the_results(base, open_page):
+    page = open_page(base + CHAPTER)
+    try:
+        dialog = page.locator("#pst-search-dialog")
+        page.keyboard.press("Control+k")
+        assert dialog.evaluate("(d) => d.open && d.contains(document.activeElement)")
+        page.keyboard.press("Escape")
+        assert not dialog.evaluate("(d) => d.open")
+        page.locator(".search-button__button").first.click()
+        page.keyboard.type("slopes")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#search-results li a")
+        assert page.url.endswith("search.html?q=slopes")
+        assert page.log.problems == []
+    finally:
+        page.context.close()
+
+
+@pytest.mark.parametrize("name, toggle", [("primary", ".primary-toggle"), ("secondary", ".secondary-toggle")])
+def test_on_a_phone_a_side_bar_opens_over_the_page(name, toggle, base, open_page):
+    page = open_page(base + CHAPTER)
+    try:
+        page.set_viewport_size({"width": 360, "height": 740})
+        button, dialog = page.locator(toggle), page.locator(f"#pst-{name}-sidebar-modal")
+        assert not dialog.is_visible()
+        button.focus()
+        page.keyboard.press("Enter")
+        assert dialog.is_visible() and dialog.get_attribute("aria-label") == button.get_attribute("aria-label")
+        assert dialog.locator("a").count() > 5
+        page.keyboard.press("Escape")
+        assert not dialog.is_visible() and page.locator(f"#pst-{name}-sidebar a").count() > 5
+        assert button.evaluate("(b) => b === document.activeElement"), "the focus is back where it was"
+    finally:
+        page.context.close()
+
+
+def test_the_contents_follow_the_reader(base, open_page):
+    page = open_page(base + CHAPTER)
+    try:
+        page.evaluate("document.querySelector('#exercises').scrollIntoView()")
+        page.wait_for_selector('#pst-page-toc-nav a[aria-current="true"][href="#exercises"]')
+        assert page.locator('#pst-page-toc-nav a[aria-current="true"]').count() == 1
+    finally:
+        page.context.close()
+
+
+def test_what_scrolls_sideways_is_reached_by_keyboard_once_the_reader_begins(base, open_page):
+    page = open_page(base + CHAPTER)
+    try:
+        page.set_viewport_size({"width": 360, "height": 740})
+        wide = """() => [...document.querySelectorAll('.bd-article pre')]
+            .filter((p) => p.scrollWidth > p.clientWidth + 1).map((p) => p.tabIndex)"""
+        assert set(page.evaluate(wide)) == {-1}
+        page.keyboard.press("Tab")
+        page.wait_for_function(f"() => ({wide})().every((place) => place === 0)")
+    finally:
+        page.context.close()
+
+
 # --- search ----------------------------------------------------------------------------------------------------------
 
 

@@ -47,6 +47,7 @@
     else search.showModal();
   }
   if (search) {
+    search.setAttribute("aria-label", "Search");
     closeOutside(search);
     for (const button of all(".search-button__button")) button.addEventListener("click", openSearch);
     window.addEventListener("keydown", (event) => {
@@ -62,7 +63,7 @@
   function sidebar(name, button) {
     const bar = byId(`pst-${name}-sidebar`), dialog = byId(`pst-${name}-sidebar-modal`);
     if (!bar || !dialog || !button) return;
-    button.setAttribute("aria-label", name === "primary" ? "Chapters" : "Contents of this page");
+    for (const named of [button, dialog]) named.setAttribute("aria-label", name === "primary" ? "Chapters" : "Contents of this page");
     const move = (from, to) => {
       to.append(...from.childNodes);
       to.classList.add(...from.classList);
