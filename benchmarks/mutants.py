@@ -17,7 +17,7 @@ MODULES run, without those marked slow or browser: a mutant that only another te
                value, not for each word
     accepted   of those, how many others stand in tests/mutants_accepted.txt with the reason
 Fails where fewer than 95% of all mutants are killed, those of wording included, or a survivor is neither wording nor
-on the list. Writes results/mutants.json, where each module stands as its last run left it. Works in _build/mutants;
+on the list. Writes results/site/mutants.json, where each module stands as its last run left it. Works in _build/mutants;
 needs an operating system with fork (Linux, macOS).
 """
 
@@ -44,7 +44,7 @@ from posenc.experiments import cpu_model, read_json, write_json
 
 ROOT = Path(__file__).parents[1]
 WORK = ROOT / "_build" / "mutants"
-RESULTS = ROOT / "results" / "mutants.json"
+RESULTS = ROOT / "results" / "site" / "mutants.json"
 ACCEPTED = ROOT / "tests" / "mutants_accepted.txt"
 LEAST = 0.95
 KILLED = ("killed", "timeout", "segfault")  # the last: the process died, or was ended, while it ran the tests
@@ -247,7 +247,7 @@ def commit():
 
 
 def together(modules):
-    r"""The content of results/mutants.json: each module as its last run left it."""
+    r"""The content of results/site/mutants.json: each module as its last run left it."""
     question, _, rest = __doc__.partition("\n\n")
     modules = {module: modules[module] for module in MODULES if module in modules}
     total = {key: sum(one[key] for one in modules.values()) for key in FIGURES}

@@ -159,7 +159,7 @@ def test_what_counts_as_an_array(value, expected):
 @pytest.mark.parametrize(
     "value",
     ["a", ["a", 1], [True, 1], True, np.bool_(True), [[1, 2], [3]], [[1], ["a"]], [1, [2]], None, {"x": 1},
-     {"dtype": "f8"}, np.array(["a"]), [object()], [{}]],
+     {"dtype": "f8"}, np.array(["a"]), [object], [{}]],
     ids=repr,
 )  # fmt: skip
 def test_what_is_no_array(value):

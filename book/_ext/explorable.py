@@ -35,9 +35,7 @@ PLAYER = ("player.js", "player.css", "plotly-cartesian.min.js")
 
 def sources() -> list[Path]:
     r"""The files that an explorable's states, or an executed page's outputs, can depend on."""
-    apart = {"published_page.json", "mutants.json"}  # of the site and its tests, shown on no page
-    results = [path for path in ROOT.glob("results/**/*.json") if path.name not in apart]
-    return sorted([*ROOT.glob("posenc/**/*.py"), *results])
+    return sorted([*ROOT.glob("posenc/**/*.py"), *ROOT.glob("results/*.json")])
 
 
 class ExplorableDirective(SphinxDirective):
