@@ -17,8 +17,8 @@ MODULES run, without those marked slow or browser: a mutant that only another te
                value, not for each word
     accepted   of those, how many others stand in tests/mutants_accepted.txt with the reason
 Fails where fewer than 95% of all mutants are killed, those of wording included, or a survivor is neither wording nor
-on the list. Writes results/site/mutants.json, where each module stands as its last run left it. Works in _build/mutants;
-needs an operating system with fork (Linux, macOS).
+on the list. Writes results/site/mutants.json, where each module stands as its last run left it. Works in
+_build/mutants; needs an operating system with fork (Linux, macOS).
 """
 
 import argparse

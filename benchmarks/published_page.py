@@ -1,7 +1,7 @@
 r"""The book as a stranger's phone gets it: Lighthouse, bytes and requests, the times of sliders and of a build.
 
     npm ci --prefix benchmarks/lighthouse                       # once: Lighthouse, needs Node 18.16 or newer
-    python benchmarks/published_page.py                         # needs `make html`; writes results/site/published_page.json
+    python benchmarks/published_page.py                         # needs `make html`; writes results/site/
     python benchmarks/published_page.py --build                 # builds the book four times as well, in a fresh clone
     python benchmarks/published_page.py --pages rope --runs 1 --presets mobile --audits     # a quick look: what costs
     python benchmarks/published_page.py --pages all             # every chapter
