@@ -121,8 +121,9 @@ def sign(app: Sphinx, pagename, templatename, context, doctree) -> None:
 
 
 def mend_markup(app: Sphinx, pagename, templatename, context, doctree) -> None:
-    r"""Docutils calls a bibliography a list and gives it no items; and an empty corner of a table a heading."""
-    body = (context.get("body") or "").replace('<div role="list" class="citation-list">', '<div class="citation-list">')
+    r"""Docutils gives a list of citations entries of a role that is no longer used; and it calls an empty corner of a
+    table a heading."""
+    body = (context.get("body") or "").replace('role="doc-biblioentry"', 'role="listitem"')
     context["body"] = re.sub(r'<th class="head[^"]*">(?:<p></p>|\s)*</th>', "<td></td>", body)
 
 
