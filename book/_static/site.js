@@ -25,9 +25,15 @@
     });
   }
 
-  // ---- dialogs: a press outside closes them
+  // ---- dialogs: a press outside closes them, and so does Escape, whose own effect sphinx_highlight.js prevents
 
-  function closeOutside(dialog) {
+  function closable(dialog) {
+    dialog.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape") return;
+      event.preventDefault();
+      event.stopPropagation();
+      dialog.close();
+    });
     dialog.addEventListener("click", (event) => {
       const box = dialog.getBoundingClientRect();
       const inside = box.left <= event.clientX && event.clientX <= box.right && box.top <= event.clientY && event.clientY <= box.bottom;
@@ -48,7 +54,7 @@
   }
   if (search) {
     search.setAttribute("aria-label", "Search");
-    closeOutside(search);
+    closable(search);
     for (const button of all(".search-button__button")) button.addEventListener("click", openSearch);
     window.addEventListener("keydown", (event) => {
       if (!/^k$/i.test(event.key) || event.shiftKey || event.altKey || !(mac ? event.metaKey : event.ctrlKey)) return;
@@ -77,7 +83,7 @@
       move(bar, dialog);
       dialog.showModal();
     });
-    closeOutside(dialog);
+    closable(dialog);
     dialog.addEventListener("close", () => move(dialog, bar));
     dialog.addEventListener("click", (event) => { if (event.target.closest("a")) dialog.close(); });
   }
