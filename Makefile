@@ -1,6 +1,6 @@
 # Each target does all it needs on a fresh machine with make and Python 3.11 to 3.13.
 #   make book      set up, build the book, serve it and print the address
-#   make test      check package, labs and text (about ten minutes)
+#   make test      check package, labs and text (about a quarter of an hour)
 SHELL := /bin/bash
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null && echo $$p && break; done)

@@ -46,25 +46,15 @@ SCRIPTS = [
     "site.js",
 ]
 SEARCH = ["_static/searchtools.js", "_static/language_data.js", "searchindex.js"]
-LEFT_OVER = [
-    "styles",
-    "scripts",
-    "vendor",
-    "locales",
-    "images",
-    "*.css",
-    "*.png",
-    "*.html",
-    "*-button.svg",
-    "*-solid.svg",
-]
-LEFT_OVER += ["copybutton_funcs.js", "design-tabs.js", "togglebutton.js"]
+LEFT_OVER = ["styles", "scripts", "vendor", "locales", "images", "*.css", "*.png", "*.html", "*-button.svg"]
+LEFT_OVER += ["*-solid.svg", "copybutton_funcs.js", "design-tabs.js"]
 
 # Runs before the page is drawn, so that a reader who chose dark never sees a light page. It is the one inline script;
 # the content policy names its hash. Browsers may refuse storage to pages opened from disk.
 FIRST_SCRIPT = """(function (root) {
-  var mode = "auto";
-  try { mode = localStorage.getItem("mode") || mode; } catch (error) {}
+  var mode;
+  try { mode = localStorage.getItem("mode"); } catch (error) {}
+  if (mode !== "light" && mode !== "dark") mode = "auto";
   root.dataset.mode = mode;
   root.dataset.theme = mode !== "auto" ? mode : matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
 })(document.documentElement);"""
