@@ -142,6 +142,14 @@ def test_far_in_half_precision_is_finite(form):
     assert bias.dtype == torch.float32 and bias.isfinite().all() and (bias[..., -1] == 0).all()
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_rates_in_half_precision_are_read_in_float32(form):
+    encoding = posenc.make("kerple", num_heads=4, form=form).half()
+    q, at = torch.zeros(1, 4, 3, 4, dtype=torch.float16), posenc.At(torch.arange(3)[None], torch.arange(3)[None], None)
+    bias = encoding.bias(q, q, at)
+    assert torch.equal(bias, encoding.float().bias(q, q, at)) and bias.dtype == torch.float32
+
+
 # Gradients
 
 
