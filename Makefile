@@ -1,6 +1,6 @@
 # Each target does all it needs on a fresh machine with make and Python 3.11 to 3.13.
 #   make book      set up, build the book, serve it and print the address
-#   make test      check package, labs and text (about a quarter of an hour)
+#   make test      check package, labs and text (about ten minutes)
 SHELL := /bin/bash
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null && echo $$p && break; done)
@@ -82,7 +82,7 @@ benchmarks/lighthouse/node_modules: benchmarks/lighthouse/package-lock.json
 
 ## make measure: Lighthouse, bytes, sliders and builds of the published page (Node, Chromium, a quiet machine)
 measure: html benchmarks/lighthouse/node_modules
-	$(BIN)/python benchmarks/published_page.py --build
+	$(BIN)/python benchmarks/published_page.py --build --chapters
 
 REFERENCES := alibi attention bad_input exposb fire kerple learned methods properties rope rope_closely rse scaling shaw \
 	sinusoidal stickbreaking t5 transformer_xl

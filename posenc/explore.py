@@ -571,8 +571,9 @@ class Explorable:
 
     def evaluate(self, state: Mapping = {}) -> dict[str, dict]:
         r"""The function at one state, taken apart by `figure_leaves`."""
+        result = self.call(state)
         try:
-            return figure_leaves(*self.call(state))
+            return figure_leaves(*result)
         except (TypeError, ValueError) as error:
             raise type(error)(f"{self.id}: {error}") from error
 

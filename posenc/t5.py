@@ -22,7 +22,7 @@ def bucket(relative, num_buckets=32, max_distance=128, bidirectional=True):
     Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 1910.10683, section 2.1; the formula is in its code alone. Chapter: Relative position.
     """
-    check_tensor("relative", relative, "any shape, of integers")
+    check_tensor("relative", relative)
     if relative.is_floating_point():
         raise TypeError(f"relative must hold integers, got {relative.dtype}")
     check_bool("bidirectional", bidirectional)

@@ -104,7 +104,7 @@ rope.rope(8, inv_freq=half[None]) -> inv_freq must be a tensor of shape [p/2], g
 shaw.shaw(0) -> head_dim=0 must be at least 1
 shaw.shaw(8, clip=0) -> clip=0 must be at least 1
 shaw.shaw(8, values=0) -> values=0 must be True or False, got int
-t5.bucket([1]) -> relative must be a tensor of shape any shape, of integers, got list: [1]
+t5.bucket([1]) -> relative must be a tensor, got list: [1]
 t5.bucket(at, bidirectional=0) -> bidirectional=0 must be True or False, got int
 t5.bucket(at, 2) -> num_buckets=2 must be at least 4
 t5.bucket(at, 0, bidirectional=False) -> num_buckets=0 must be at least 2

@@ -283,6 +283,12 @@ def test_full_screen_fills_the_screen_with_larger_type(embed, example):
     until(page, "document.fullscreenElement && document.fullscreenElement.matches('figure.explorable')")
     until(page, "document.querySelector('.explorable-drawing').style.transform !== ''")
     assert button.text_content() == "Leave full screen"
+    reached = set()
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("!document.activeElement.closest('figure, html:focus, body:focus')"))
+    assert reached == {False}, "Tab stays in the figure"
+    button.focus()
     assert page.evaluate(type_) > 1.3 * small
     box, plot = page.locator(".explorable-drawing").bounding_box(), page.locator(".explorable-plot").bounding_box()
     assert all(abs(box[side] - plot[side]) <= 2 for side in box), "the drawing fills its place"
@@ -291,7 +297,7 @@ def test_full_screen_fills_the_screen_with_larger_type(embed, example):
     assert abs(svg["width"] - plot["width"]) <= 4 and abs(svg["height"] - plot["height"]) <= 4
     assert page.evaluate("document.querySelector('figure').scrollHeight <= innerHeight")
     page.keyboard.press("Enter")
-    until(page, "!document.fullscreenElement")
+    until(page, "!document.fullscreenElement && !document.querySelector('[inert]')")
     until(page, "document.querySelector('.explorable-drawing').style.transform === ''")
     assert button.text_content() == "Full screen"
     page.set_viewport_size({"width": 1280, "height": 900})

@@ -381,11 +381,18 @@ def test_the_record_of_this_folder_is_not_written_from_another_site(small_site, 
     assert "is not this folder's build" in capsys.readouterr().out
 
 
-def test_a_build_measured_before_stays_in_the_record(command, monkeypatch):
+def test_builds_and_chapters_measured_before_stay_in_the_record(command, monkeypatch):
     monkeypatch.setattr(measured, "builds", lambda: {"cold": {"seconds": 500.0, "peak_MB": 2000}})
-    assert command(made_up(), "--build") == 0 and command(made_up()) == 0
-    build = json.loads(command.record.read_text())["build"]
-    assert build["cold"]["seconds"] == 500 and build["commit"] and build["date"]
+    monkeypatch.setattr(measured, "lighthouse", lambda url, preset: {"url": url, "preset": preset})
+    slow = {"scores": {"performance": 90, "accessibility": 100, "best-practices": 100, "seo": 100}}
+    monkeypatch.setattr(measured, "summary", lambda runs: slow | {"metrics": {"CLS": 0}} if len(runs) == 1 else None)
+    assert command(made_up(), "--build", "--chapters") == 0 and command(made_up()) == 0
+    record = json.loads(command.record.read_text())
+    assert record["build"]["cold"]["seconds"] == 500
+    assert set(record["chapters"]["pages"]) == {f"book/{n}.html" for n in ("intro", "rope", "alibi", "scaling")}
+    assert all(record[key]["commit"] and record[key]["date"] for key in ("build", "chapters"))
+    assert measured.misses(record)[0] == "book/intro.html: mobile, one run, performance 90, goal 95"
+    assert len(measured.misses(record)) == 4
 
 
 def test_check_fails_on_a_regression_and_writes_nothing(command, capsys):

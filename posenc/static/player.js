@@ -417,7 +417,21 @@
         if (on()) document.exitFullscreen();
         else figure.requestFullscreen().then(() => touched(), () => { button.hidden = true; }); // the browser may refuse
       });
-      figure.addEventListener("fullscreenchange", name);
+      // Tab stays in the figure: what is behind it cannot be reached meanwhile.
+      function behind() {
+        const out = [];
+        for (let e = figure; e !== document.body; e = e.parentElement) {
+          out.push(...[...e.parentElement.children].filter((other) => other !== e && !other.inert));
+        }
+        return out;
+      }
+      let shut = [];
+      figure.addEventListener("fullscreenchange", () => {
+        name();
+        shut.forEach((e) => { e.inert = false; });
+        shut = on() ? behind() : [];
+        shut.forEach((e) => { e.inert = true; });
+      });
       name();
       body.querySelector(".explorable-tools").appendChild(button);
     }
