@@ -18,6 +18,7 @@ from posenc import (
     learned,
     rope,
     rse,
+    scaling,
     shaw,
     sinusoidal,
     stickbreaking,
@@ -144,6 +145,7 @@ scaling.correction_lanes(8, trained=9, base=1) -> base=1 must be greater than 1
 scaling.correction_lanes(8, trained=9, alpha=0) -> alpha=0 must be greater than 0
 scaling.correction_lanes(8, trained=9, beta=0) -> beta=0 must be greater than 0
 scaling.correction_lanes(8, trained=9, alpha=2, beta=2) -> alpha=2 must be below beta=2
+scaling.correction_lanes(7, trained=9) -> dim=7 must be even: its lanes are used in pairs
 scaling.llama3(8, low=0) -> low=0 must be greater than 0
 scaling.llama3(8, high=0) -> high=0 must be greater than 0
 scaling.longrope(2, 0, **lists) -> factor=0 must be at least 1
@@ -153,6 +155,7 @@ scaling.longrope(2, 2, **lists, attention_factor=0) -> attention_factor=0 must b
 scaling.longrope(2, 2, **lists | dict(short=1)) -> short must be a tensor of shape [1], got int: 1
 scaling.longrope(2, 2, **lists | dict(long=1)) -> long must be a tensor of shape [1], got int: 1
 scaling.dynamic(0, len) -> head_dim=0 must be at least 2
+scaling.dynamic(7, swing) -> head_dim=7 must be even: its lanes are used in pairs
 scaling.dynamic(8, len, layout=0) -> layout=0 is not known; choose one of 'interleaved', 'half'.
 scaling.dynamic(8, lambda length: ([1], 1.0)) -> scheme(length=1)[0] must be a tensor of shape [p/2], got list: [1]
 scaling.longrope(2, 2, **lists | dict(short=at[:1])) -> short must hold floating-point numbers, got torch.int64
@@ -179,6 +182,7 @@ exposb.fade(at, rate=-1) -> rate=-1 must be at least 0
 exposb.fade(at, floor=-1) -> floor=-1 must be at least 0
 exposb.hazard(scores, seen, rate=-1) -> rate=-1 must be at least 0
 exposb.exposb(0, 4) -> head_dim=0 must be at least 2
+exposb.exposb(7, 4, band=False) -> head_dim=7 must be even: its lanes are used in pairs
 exposb.exposb(8, 0) -> num_heads=0 must be at least 1
 exposb.exposb(8, 4, gain=0) -> gain=0 must be True or False, got int
 exposb.exposb(8, 4, band=0) -> band=0 must be True or False, got int
@@ -354,6 +358,9 @@ def test_kernels_are_told_float32(dtype):
     torch.testing.assert_close(a, torch.full((4,), 0.25))
     a, x = told(exposb.exposb(8, 4, rate=0.25, floor=0.5).weigh, q, ["a", "x"])
     assert torch.equal(a, torch.full((4,), 0.25)) and torch.equal(x, torch.full((2, 4, 5), 0.5))
+    assert {value.device.type for value in exposb.exposb(8, 4).weigh.kernel_inputs(q.to("meta")).values()} == {"meta"}
+    (a,) = told(rse.penalty(0.25).double().bias, q, ["a"])
+    assert a.dtype == torch.float32
     for both in (False, True):
         bias = t5.t5(4, num_buckets=8, max_distance=6, bidirectional=both).bias
         table, first = told(bias, q, ["table", "first"])
@@ -428,6 +435,48 @@ def test_xpos_scales_each_text_from_its_own_middle(layout, center):
     assert attention(k[:, :, :5], k, k, rope.xpos(8, layout=layout, center=center)).device.type == "meta"
 
 
+def test_float32_parameters_serve_float64_to_its_last_digit():
+    where = torch.tensor([[0, 3, 700]])
+    here = posenc.At(where, where, None)
+    x = torch.randn(1, 2, 3, 8, dtype=torch.float64)
+    rotate = exposb.exposb(8, 2).rotate
+    rates = torch.full((2,), 0.001).double()
+    factors = (1 + 0.2 * torch.exp(-rates[:, None] * where))[:, :, None] * exposb.band(8)
+    turned = rope.rotate(x, where[:, None], rope.ladder(8, 10000.0)) * factors
+    torch.testing.assert_close(rotate(x, x, here)[0], turned, rtol=1e-14, atol=0)
+    fade = exposb.exposb(8, 2, learn_rate=True).weigh
+    torch.testing.assert_close(fade.rates(x), torch.nn.functional.softplus(fade.raw.double()), rtol=1e-14, atol=0)
+    penalty = rse.penalty(0.1).bias
+    slopes = torch.nn.functional.softplus(penalty.raw).double().expand(2)
+    expected = alibi.bias(where, where, slopes, symmetric=True)
+    torch.testing.assert_close(penalty(x, x, here), expected, rtol=1e-14, atol=0)
+
+
+def test_exposb_rounds_once():
+    rough = torch.randn(1, 4, 5, 8).half()
+    rotate, here = exposb.exposb(8, 4).rotate, posenc.At(at[None], at[None], None)
+    assert torch.equal(rotate(rough, rough, here)[0], rotate(rough.float(), rough.float(), here)[0].half())
+
+
+def test_a_floor_of_one_fades_nothing():
+    still, none = exposb.exposb(8, 4, floor=1.0), exposb.exposb(8, 4, decay=False)
+    torch.testing.assert_close(attention(q, q, q, still), attention(q, q, q, none))
+
+
+def test_a_scheme_is_asked_for_one_more_than_the_last_key():
+    asked = []
+
+    def scheme(length):
+        asked.append(length)
+        return rope.inv_freq(8), 1.0
+
+    turn = scaling.dynamic(8, scheme).rotate
+    for positions in (at - 9, at[:0], at):
+        x = torch.zeros(1, 1, len(positions), 8)
+        turn(x, x, posenc.At(positions[None], positions[None], None))
+    assert asked == [1, 0, 0, 5]
+
+
 @pytest.mark.parametrize("other", [rope.rope(8), stickbreaking.stickbreaking()], ids=["rope", "stickbreaking"])
 def test_shaws_values_leave_the_other_places_to_others(other):
     own = shaw.shaw(8, values=True)
@@ -496,6 +545,9 @@ scaling.ntk(8, 2) == scaling.ntk(8, 2, base=10000.0)
 scaling.dynamic_ntk(8, length=20, trained=9) == scaling.dynamic_ntk(8, 1.0, length=20, trained=9, base=10000.0)
 scaling.yarn(64, 4, trained=999) == scaling.yarn(64, 4, trained=999, base=10000.0, ramp="lanes", alpha=1.0, beta=32.0)
 scaling.correction_lanes(128, trained=4096) == (20, 46)
+scaling.correction_lanes(2**20, trained=4096) == scaling.correction_lanes(2**20, trained=4096, base=10000.0)
+scaling.correction_lanes(2**20, trained=4096) == scaling.correction_lanes(2**20, trained=4096, alpha=1.0, beta=32.0)
+scaling.correction_lanes(8, trained=1000, base=2.0) == (9, 7)
 scaling.llama3(64) == scaling.llama3(64, 8.0, trained=8192, low=1.0, high=4.0, base=500000.0)
 scaling.longrope(2, 2, **lists) == scaling.longrope(2, 2, **lists, base=10000.0)
 scaling.dynamic(8, swing) == scaling.dynamic(8, swing, layout="interleaved")

@@ -144,6 +144,11 @@ def agrees(actual, expected):
     torch.testing.assert_close(actual[0], frequencies.double(), rtol=1e-6, atol=0)
 
 
+def test_yarn_equals_transformers_where_no_lane_finishes_a_turn():
+    assert scaling.correction_lanes(8, trained=5) == (0, 0)
+    agrees(scaling.yarn(8, 4.0, trained=5), theirs("yarn", 8, 10000.0, trained=5, factor=4.0))
+
+
 @pytest.mark.parametrize("partial_factor", [1.0, 0.5])
 @pytest.mark.parametrize("base", [10000.0, 500000.0])
 @pytest.mark.parametrize("head_dim", [16, 64, 128])
