@@ -223,18 +223,24 @@ def join(site: Path = SITE, folder: Path = PDF.parent) -> tuple[str, list[Page]]
 # --- printing --------------------------------------------------------------------------------------------------------
 
 # Tables and formulas that are wider than the page are set smaller, down to about half; the check finds what still is.
-# What is not too long stays on one page.
+# A cell's lines stay whole where that costs a table no more than a fifth of its size. What is not too long stays on one
+# page, a fold's table with the fold's title.
 FIT = """() => {
   for (const e of document.querySelectorAll(".bd-article table, .bd-article math[display=block]")) {
     const box = e.closest(".pst-scrollable-table-container, .math, td, li, .admonition, section") || e.parentElement;
     const style = getComputedStyle(box);
     const room = box.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
-    const wide = e.tagName === "math" ? Math.max(e.scrollWidth, e.lastElementChild.getBoundingClientRect().width)
-                                      : e.getBoundingClientRect().width;
+    const width = () => e.tagName === "math" ? Math.max(e.scrollWidth, e.lastElementChild.getBoundingClientRect().width)
+                                             : e.getBoundingClientRect().width;
+    if (e.tagName === "TABLE") {
+      e.style.whiteSpace = "nowrap";
+      if (width() > room / 0.8) e.style.whiteSpace = "";
+    }
+    const wide = width();
     if (wide > room + 0.5) e.style.zoom = Math.max(0.55, Math.floor((room / wide) * 98) / 100);
   }
   for (const e of document.querySelectorAll(".cell_input, .cell_output, pre, table, .admonition, details"))
-    if (e.offsetHeight < 330) e.style.breakInside = "avoid";
+    if (e.offsetHeight < (e.matches("details:has(table)") ? 600 : 330)) e.style.breakInside = "avoid";
 }"""
 
 LAYOUT = """([width, height]) => {
