@@ -1,5 +1,6 @@
 """attention() against plain loops, the four places and what is said about them."""
 
+import importlib
 import math
 
 import pytest
@@ -197,3 +198,138 @@ def test_auto_takes_the_kernels_where_nothing_speaks_against_them(monkeypatch):
     monkeypatch.setattr(posenc.kernels, "why_slower", lambda device: None)
     assert "impl='triton'" in posenc.explain_impl(posenc.make("alibi", num_heads=2), device="cpu")
     assert "impl='sdpa'" in posenc.explain_impl(posenc.make("rope", head_dim=4), device="cpu")
+
+
+# What is handed on: to a method's own attention, to the kernels, to PyTorch's fused function
+
+module = importlib.import_module("posenc.attention")  # posenc.attention is the function in it
+
+
+def test_a_method_that_brings_its_attention_gets_everything():
+    given = {}
+    own = Encoding(attend=lambda *args, **options: given.update(args=args, **options))
+    q, gates = random(1, 2, 3, 4), random(1, 2, 3)
+    options = dict(pos_q=torch.arange(3), pos_k=torch.arange(3) + 1, causal=False, mask=torch.ones(3, 3).bool())
+    options |= dict(scale=0.3, gates=gates, impl="torch", return_weights=True)
+    attention(q, q, q, own, **options)
+    assert given.pop("args") == (q, q, q, own)
+    assert given == options
+
+
+def test_the_kernels_get_everything(monkeypatch):
+    asked = []
+    monkeypatch.setattr(posenc.kernels, "why_not", lambda *given: asked.append(given))
+    monkeypatch.setattr(posenc.kernels, "attend", lambda *given: given)
+    q, k, v = random(2, 4, 3, 8), random(2, 2, 5, 8), random(2, 2, 5, 16)
+    encoding, mask = posenc.make("alibi", num_heads=4, symmetric=True), torch.ones(3, 5).bool()
+    at = torch.arange(5) + 7
+    for causal in (True, False):
+        got = attention(q, k, v, encoding, pos_q=at[2:], pos_k=at, causal=causal, mask=mask, scale=0.3, impl="triton")
+        assert got[:4] == (q, k, v, encoding) and got[6] is causal and got[8] == 0.3
+        assert got[4].tolist() == [[9, 10, 11]] and got[5].tolist() == [[7, 8, 9, 10, 11]]
+        assert got[7].shape == (1, 1, 3, 5)
+    assert attention(q, k, v, encoding, impl="triton")[7:] == (None, 1 / math.sqrt(8))
+    assert asked[0][:5] == (encoding, False, q.device, torch.float64, 16)
+    assert [position.tolist() for position in asked[0][5]] == [got[4].tolist(), got[5].tolist()]
+    attention(q, k, v, encoding, return_weights=True, impl="torch")
+    assert asked[-1][1] is True
+    monkeypatch.setattr(posenc.kernels, "attend", None)
+    assert attention(q, k, v, encoding, impl="torch").shape == (2, 4, 3, 16)
+
+
+def test_which_implementation_and_why_in_words(monkeypatch):
+    asked = []
+    monkeypatch.setattr(posenc.kernels, "why_not", lambda *given: asked.append(given))
+    monkeypatch.setattr(posenc.kernels, "why_slower", lambda device: "it is slow" if device.type == "cpu" else None)
+    rope, alibi = posenc.make("rope", head_dim=8), posenc.make("alibi", num_heads=2)
+    for impl in ("triton", "torch", "sdpa"):
+        assert module.choose_impl(impl, rope) == (impl, "asked for")
+    assert asked[0] == (rope, False, torch.device("cpu"), torch.float32, 64, ())
+    why = "PyTorch's fused attention serves a softmax without bias"
+    assert module.choose_impl("auto", rope) == ("sdpa", why)
+    why = "the encoding acts at 'bias', which PyTorch's fused attention does not serve in every dtype"
+    slow = f"{why}, and for Triton it is slow"
+    assert module.choose_impl("auto", alibi) == ("torch", slow)
+    fast = f"{why}; the Triton kernels do, in memory linear in the length"
+    assert module.choose_impl("auto", alibi, device=torch.device("cuda")) == ("triton", fast)
+    assert posenc.explain_impl(alibi, device="cuda") == f"impl='triton': {fast}"
+    assert posenc.explain_impl(alibi, device="cpu") == f"impl='torch': {slow}"
+    for there, line in ((True, f"impl='triton': {fast}"), (False, f"impl='torch': {slow}")):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda there=there: there)
+        assert posenc.explain_impl(alibi) == line
+        assert asked[-1] == (alibi, False, torch.device("cuda" if there else "cpu"), torch.float32, 64, ())
+    posenc.explain_impl(alibi, device="cpu", dtype=torch.float16, head_dim=128)
+    assert asked[-1] == (alibi, False, torch.device("cpu"), torch.float16, 128, ())
+
+
+def test_fused_attention_is_asked_without_a_mask_where_causality_is_all(monkeypatch):
+    asked = []
+    real = module.scaled_dot_product_attention
+    monkeypatch.setattr(module, "scaled_dot_product_attention", lambda *a, **b: asked.append(b) or real(*a, **b))
+    for queries, keys in ((8, 8), (5, 8), (8, 5)):  # head size 8: a length that equals it is no equal length
+        for options in ({}, {"causal": False}, {"mask": torch.ones(queries, keys).bool()}):
+            q, k = random(1, 2, queries, 8), random(1, 2, keys, 8, seed=1)
+            fused = attention(q, k, k, impl="sdpa", **options)
+            torch.testing.assert_close(fused, attention(q, k, k, impl="torch", **options), rtol=0, atol=1e-12)
+            wanted = {"is_causal"} if queries == keys and not options else {"attn_mask"}
+            assert set(asked.pop()) == wanted | {"scale"} and not asked
+
+
+def test_a_query_that_sees_nothing_gets_zeros_whatever_the_fused_function_gives(monkeypatch):
+    monkeypatch.setattr(module, "scaled_dot_product_attention", lambda q, *_, **__: torch.full_like(q, math.nan))
+    mask = torch.tensor([[False, False], [True, True]])
+    out = attention(*random(3, 1, 2, 2, 4), causal=False, mask=mask, impl="sdpa")
+    assert not out[:, :, 0].any() and out[:, :, 1].isnan().all()
+
+
+def test_weights_are_float32_where_q_is_rougher():
+    for dtype, wanted in ((torch.float16, torch.float32), (torch.bfloat16, torch.float32), (torch.float64,) * 2):
+        q = random(1, 2, 5, 8).to(dtype)
+        out, weights = attention(q, q, q, return_weights=True)
+        assert (out.dtype, weights.dtype) == (dtype, wanted)
+
+
+def test_a_mask_may_be_the_same_for_all_texts_or_all_keys():
+    q = random(3, 2, 4, 8)
+    rows = torch.tensor([True, False, True, True])[None, None, :, None]
+    for mask in (torch.ones(1, 1, 4, 4).bool(), rows, rows.expand(3, 1, 4, 1), torch.ones(3, 1, 1, 1).bool()):
+        whole = mask.expand(3, 1, 4, 4)
+        assert torch.equal(attention(q, q, q, mask=mask), attention(q, q, q, mask=whole))
+
+
+def test_the_block_hands_on_what_it_was_made_with(monkeypatch):
+    given = []
+
+    def spy(q, k, v, encoding, **options):
+        given.append(options | {"encoding": encoding})
+        return attention(q, k, v, encoding, **options)
+
+    monkeypatch.setattr(module, "attention", spy)
+    x = torch.randn(2, 5, 8)
+    plain = posenc.SelfAttention(8, 2)
+    assert plain.encoding.places == () and plain(x).shape == x.shape and len(posenc.KVCache()) == 0
+    assert given[-1]["pos_q"].tolist() == [[0, 1, 2, 3, 4]]
+    assert (given[-1]["scale"], given[-1]["impl"], given[-1]["return_weights"]) == (None, "auto", False)
+    own = posenc.SelfAttention(8, 2, posenc.make("rope", head_dim=4), scale=0.3, impl="torch", causal=False)
+    out, weights = own(x, return_weights=True)
+    assert (given[-1]["scale"], given[-1]["impl"], given[-1]["causal"]) == (0.3, "torch", False)
+    assert out.shape == x.shape and weights.shape == (2, 2, 5, 5) and given[-1]["encoding"] is own.encoding
+    assert not any("bias" in name for name, _ in plain.named_parameters())
+    names = {name for name, _ in posenc.SelfAttention(8, 2, bias=True).named_parameters()}
+    assert {f"to_{name}.bias" for name in ("q", "k", "v", "out")} < names
+
+
+@pytest.mark.parametrize(
+    "valid", [torch.ones(2, 4).bool(), torch.ones(2, 5), torch.ones(5).bool()], ids=["4", "float", "[T]"]
+)
+def test_valid_must_be_bool_and_of_the_texts_shape(valid):
+    with pytest.raises(ValueError, match=r"valid must be bool of shape \[2, 5\]"):
+        posenc.SelfAttention(8, 2)(torch.randn(2, 5, 8), valid=valid)
+
+
+def test_compose_keeps_what_only_one_part_says():
+    plane = Encoding(rotate=lambda q, k, at: (q, k), axes=2)
+    for parts in ((plane, posenc.make("alibi", num_heads=2)), (posenc.make("alibi", num_heads=2), plane)):
+        assert posenc.compose(*parts).axes == 2
+    first = posenc.make("sinusoidal", embed_at="layer_qk")
+    assert posenc.compose(first, posenc.make("rope", head_dim=8)).embed_at == "layer_qk"
