@@ -69,7 +69,7 @@ MODULES = {
     "rse": [],
     "encoding": ["attention", "alibi", "rope", "sinusoidal"],
     "attention": ["alibi", "learned", "shaw"],
-    "explore": ["explore_closely"],
+    "explore": ["explore_closely", "explore_pages"],
 }
 COMMON = ["bad_input", "mutants"]
 OUTSIDE = {"explore.draw_pictures": "draws in a browser; the tests marked browser judge it"}  # not counted at all
