@@ -1,6 +1,8 @@
 r"""What mutation testing found untested in posenc/explore.py: whole messages, odd values, the commands."""
 
 import base64
+import hashlib
+import itertools
 import math
 
 import numpy as np
@@ -38,9 +40,39 @@ def only_plain(m, /):
     return dict(data=[])
 
 
+def added(m, n, X=0):
+    return dict(data=[dict(name="a", x=[m + n]), dict(name="b", x=[m - 2 * X])])
+
+
+def sums(**changes):
+    return explorable(added, **{**dict(title="t", alt="t", m=range(3), n=range(3)), **changes})
+
+
+def appears(m):
+    return dict(data=[dict(name=name) for name in "ab"[: m + 1]])
+
+
+count = itertools.count()
+
+
+def never_the_same(m):
+    return flat(x=[next(count)])
+
+
+def holds(data, layout):
+    return dict(traces=["a"], tables=[], figure=dict(data=[data], layout=layout))
+
+
 class Odd:
     def __repr__(self):
         return "odd"
+
+
+class Plotly:
+    """A trace as plotly's own classes hand it on."""
+
+    def to_plotly_json(self):
+        return dict(name="a", type="bar", x=[1, 2])
 
 
 # A wrong call -> all that its error says. Indented lines go on.
@@ -111,6 +143,36 @@ one(dict(data=[], layout=dict(x_y=1))).record()
     -> test_explore_closely.lambda: layout: attribute 'x_y': write nested dicts, x=dict(y=...)
 one(flat(x=Odd())).record()
     -> test_explore_closely.lambda: a figure cannot hold odd of type Odd; use numbers, strings, lists, dicts
+one(flat(x=range(3))).record()
+    -> test_explore_closely.lambda: a figure cannot hold range(0, 3) of type range; use numbers, strings, lists, dicts
+one(flat(x=["a", math.inf])).record()
+    -> test_explore_closely.lambda: a figure holds an infinity; use NaN for a gap
+one((flat(), {"top": math.inf})).record()
+    -> test_explore_closely.lambda: readout: 'top' holds an infinity; use NaN for a gap
+one(dict(data=[dict(name="a"), dict(name=3, type="bar")])).record()
+    -> test_explore_closely.lambda: trace 1 (bar) has no name; give each trace its own
+explore.encode_arrays([np.array([1.0, -1e39, math.nan])])
+    -> -1e+39 is too large for a page, which holds float32
+declare(fn=lambda m, n, kind: {}["x"]).record()
+    -> test_explore_closely.lambda(m=0, n=0, kind='sine') raised KeyError: 'x'
+explorable(appears, title="t", alt="t", m=range(2)).record()
+    -> test_explore_closely.appears: trace ['b'] appears only at {'m': 1}; every state has the same traces
+explorable(never_the_same, title="t", alt="t", m=range(2)).record()
+    -> test_explore_closely.never_the_same: 'a' (x) at {'m': 0}: the function does not return the same for the same
+    values
+sums(depends={"b": [("m", "-X")]}, X=range(1, 3)).record()
+    -> test_explore_closely.added: 'b' (x) at {'m': 0, 'n': 0, 'X': 1}: it is not a function of the sum of
+    [['m', '-X']]; the function is called with the first at the sum, the others at 0
+sums(m=range(41), n=range(0, 2050, 41), depends={"a": [("m", "n")]}).record()
+    -> test_explore_closely.added: trace 'a' has 2,050 states, more than 2,000; declare its sliders in depends, or give
+    the sliders fewer values
+declare(m=range(50), n=range(50), depends={"wave": ["m"], "other": ["n"]}).record()
+    -> test_explore_closely.wave: 'readout.top' has 5,000 states, more than 2,000; declare its sliders in depends, or
+    give the sliders fewer values
+declare().decode({}, holds(dict(x_y=1), {}))
+    -> a: attribute 'x_y': write nested dicts, x=dict(y=...)
+declare().decode({}, holds({}, dict(x_y=1)))
+    -> layout: attribute 'x_y': write nested dicts, x=dict(y=...)
 explore.load("rope") -> explorable 'rope': write <module>.<name>, such as rope.rotation_invariance
 explore.load("nowhere.x") -> explorable 'nowhere.x': there is no posenc/figures/nowhere.py
 """
@@ -138,6 +200,8 @@ def test_the_whole_message(call, message):
         ([[1, 2], [3, 4]], [[1.0, 2.0], [3.0, 4.0]]),
         ([np.array([1, 2]), (3, 4)], [[1.0, 2.0], [3.0, 4.0]]),
         ([torch.tensor([1, 2]), torch.tensor([3, 4])], [[1.0, 2.0], [3.0, 4.0]]),
+        ([torch.tensor([1.0, 2.0], requires_grad=True)], [[1.0, 2.0]]),
+        ([2**70], [2.0**70]),
         (torch.tensor([0.5, 1.5], requires_grad=True), [0.5, 1.5]),
         ({"dtype": "i2", "bdata": base64.b64encode(np.array([1, -2], "<i2").tobytes()).decode()}, [1.0, -2.0]),
         (
@@ -159,7 +223,7 @@ def test_what_counts_as_an_array(value, expected):
 @pytest.mark.parametrize(
     "value",
     ["a", ["a", 1], [True, 1], True, np.bool_(True), [[1, 2], [3]], [[1], ["a"]], [1, [2]], None, {"x": 1},
-     {"dtype": "f8"}, np.array(["a"]), [object], [{}]],
+     {"dtype": "f8"}, np.array(["a"]), [object], [{}], [["1", "2"]], [[True, 1]], range(3)],
     ids=repr,
 )  # fmt: skip
 def test_what_is_no_array(value):
@@ -172,6 +236,7 @@ def test_what_is_no_array(value):
         (1.0, "1"), (0.12345678901, "0.1234568"), (1e15, "1000000000000000.0"), (-2.0, "-2"), (math.nan, "None"),
         (True, "True"),
         (None, "None"), ("a", "'a'"), ((1, 2.5), "[1, 2.5]"), (np.float64(0.5), "0.5"),
+        (np.int64(3), "3"), (np.float32(0.5), "0.5"), (np.bool_(True), "True"),
         (np.array([1.0, 0.5]), "[1, 0.5]"),
         (torch.tensor([1.0, 0.5]), "[1, 0.5]"), ({1: (2.0,)}, "{'1': [2]}"), (999999999999999.0, "999999999999999"),
     ],
@@ -211,6 +276,231 @@ def test_what_is_stored_of_arrays():
     }
 
 
+def test_text_that_never_changes_is_stored_once():
+    assert explore.encode_arrays(["a", "a"]) == {"type": "json", "rows": ["a"], "index": 0}
+    assert explore.encode_arrays([{"a": 1}, {"a": 2.0}]) == {"type": "json", "rows": [{"a": 1}, {"a": 2}]}
+
+
+def test_gaps_alone_are_stored_as_whole_numbers():
+    record = explore.encode_arrays([np.array([math.nan, math.nan])])
+    data = base64.b64encode(bytes([255, 255])).decode()
+    assert record == {"type": "u1", "min": 0.0, "step": 1.0, "data": data, "shape": [2], "index": 0}
+
+
+@pytest.mark.parametrize("span, kind", [(65534 * 9e-4, "u2"), (65534.5 * 9e-4, "f4")])
+def test_where_two_bytes_no_longer_do(span, kind):
+    assert explore.encode_arrays([np.array([0.0, span])])["type"] == kind
+
+
+def test_the_largest_number_of_four_bytes_is_stored():
+    largest = float(np.finfo(np.float32).max)
+    record = explore.encode_arrays([np.array([0.5, -largest])])
+    assert explore.decode_arrays(record, 0).tolist() == [0.5, -largest]
+
+
+@pytest.mark.parametrize(
+    "one, two, same",
+    [
+        ([1.0, math.nan], [1.0, math.nan], True),
+        ([1.0], [1.0005], True),
+        ([1.0], [1.5], False),
+        ([1.0], [[1.0]], False),
+        ([], np.zeros((0, 3)), True),  # JSON knows no shape of an empty heat map
+        ([], [1.0], False),
+        ([1.0], [], False),
+        ([1.0, 2.0], "text", False),
+        ("text", [1.0, 2.0], False),
+        ([1.0], None, False),
+        ("text", "text", True),
+        ("text", "Text", False),
+    ],
+)
+def test_which_values_draw_the_same(one, two, same):
+    one, two = (v if v is None or isinstance(v, str) else np.array(v) for v in (one, two))
+    assert explore._same(one, two) is same
+
+
+def test_traces_of_plotly_and_frames_are_taken():
+    leaves = explore.figure_leaves(dict(data=[Plotly()], frames=[]))
+    assert leaves["a"].pop("x").tolist() == [1, 2]
+    assert leaves == {"a": {"name": "a", "type": "bar"}, "layout": {}, "readout": {}}
+
+
+def test_readouts_may_have_an_underscore_in_their_names():
+    readouts = explore.figure_leaves(flat(), {"top_k": 3, "all_of_it": "text", "gap": None})["readout"]
+    assert readouts == {"top_k": 3.0, "all_of_it": "text", "gap": None}
+    assert isinstance(readouts["top_k"], np.ndarray) and readouts["top_k"].dtype == np.float64
+
+
+# What a page holds
+
+
+def packed(kind, *codes):
+    return base64.b64encode(np.array(codes, dtype=kind).tobytes()).decode()
+
+
+def tiny(m, kind):
+    line = dict(name="line", x=[0.5, math.nan], y=[m, m + 1], line=dict(color="red", width=3))
+    bar = dict(name="bar", type="bar", x=["a", kind], y=list(range(17)))
+    layout = dict(xaxis=dict(title=dict(text="x")), yaxis=dict(range=[0, m]))
+    return dict(data=[line, bar], layout=layout), {"half": m / 2, "kind": kind}
+
+
+def test_the_whole_record():
+    made = explorable(
+        tiny,
+        title="t",
+        alt="t",
+        readout="{half} {kind}",
+        depends={"line": ["m"], "bar": ["kind"], "layout": ["m"], "readout": ["kind"], "readout.half": ["m"]},
+        m=[1, 2],
+        kind=slider(["sine", "line"], default="line", format=str.upper),
+    )
+    whole = {"type": "u1", "min": 0.0, "step": 1.0}
+    m, kind = ([{"of": [[k, 1]]}] for k in range(2))
+    assert made.record() == {
+        "id": "test_explore_closely.tiny",
+        "sliders": [
+            {"name": "m", "values": [1, 2], "words": ["1", "2"], "start": 0},
+            {"name": "kind", "values": ["sine", "line"], "words": ["SINE", "LINE"], "start": 1},
+        ],
+        "readout": "{half} {kind}",
+        "traces": ["line", "bar"],
+        "figure": {
+            "data": [
+                {"type": "scatter", "name": "line", "x": [0.5, None], "line": {"color": "red", "width": 3}},
+                {"type": "bar", "name": "bar"},
+            ],
+            "layout": {"xaxis": {"title": {"text": "x"}}},
+        },
+        "tables": [
+            {
+                "item": "line",
+                "target": ["data", 0],
+                "groups": m,
+                "arrays": {"y": {**whole, "min": 1.0, "data": packed("u1", 0, 1, 1, 2), "shape": [2]}},
+            },
+            {
+                "item": "bar",
+                "target": ["data", 1],
+                "groups": kind,
+                "arrays": {
+                    "x": {"type": "json", "rows": [["a", "sine"], ["a", "line"]]},
+                    "y": {**whole, "data": packed("u1", *range(17)), "shape": [17], "index": 0},
+                },
+            },
+            {
+                "item": "layout",
+                "target": ["layout"],
+                "groups": m,
+                "arrays": {"yaxis.range": {**whole, "data": packed("u1", 0, 1, 0, 2), "shape": [2]}},
+            },
+            {
+                "item": "readout.half",
+                "target": ["readout"],
+                "groups": m,
+                "arrays": {"half": {**whole, "type": "f4", "data": packed("<f4", 0.5, 1), "shape": []}},
+            },
+            {
+                "item": "readout.kind",
+                "target": ["readout"],
+                "groups": kind,
+                "arrays": {"kind": {"type": "json", "rows": ["sine", "line"]}},
+            },
+        ],
+    }
+
+
+@pytest.mark.parametrize("count, stored", [(16, False), (17, True)])
+def test_from_which_size_an_array_that_never_changes_is_packed(count, stored):
+    x = np.arange(count) / 32
+    made = explorable(lambda m: flat(x=x), title="t", alt="t", depends={"a": []}, m=range(2))
+    assert bool(made.record()["tables"]) is stored is ("x" not in made.record()["figure"]["data"][0])
+    np.testing.assert_allclose(made.decode({"m": 1})["a"]["x"], x, atol=5e-4)
+
+
+def test_an_attribute_may_be_numbers_in_one_state_and_text_in_another():
+    made = explorable(lambda m: flat(x=[[1, 2], ["a", "b"], ["a", "c"]][m]), title="t", alt="t", m=range(3))
+    first = made.decode({"m": 0})["a"]["x"]
+    assert first.dtype == np.float64 and first.tolist() == [1, 2]
+    assert [made.decode({"m": m})["a"]["x"] for m in (1, 2)] == [["a", "b"], ["a", "c"]]
+
+
+def test_a_text_that_moves_is_stored():
+    made = explorable(lambda m: flat(fill=["none", "toself"][m]), title="t", alt="t", m=range(2))
+    assert [made.decode({"m": m})["a"]["fill"] for m in range(2)] == ["none", "toself"]
+
+
+def test_sums_of_fractions_are_told_apart_by_nine_digits():
+    made = sums(m=[0.1, 0.2, 1.23456789012], n=[0.0, 0.1, 0.2], depends={"a": [("m", "n")], "b": ["m"]})
+    table = next(t for t in made.record()["tables"] if t["item"] == "a")
+    assert table["groups"] == [
+        {"of": [[0, 1], [1, 1]], "sums": [0.1, 0.2, 0.3, 0.4, 1.23456789, 1.33456789, 1.43456789]}
+    ]
+
+
+def test_the_second_of_a_sum_is_at_zero_whatever_its_default():
+    made = sums(n=slider(range(3), default=2), depends={"a": [("m", "n")], "b": ["m"]})
+    assert [made.decode({"m": 1, "n": n})["a"]["x"].tolist() for n in range(3)] == [[1], [2], [3]]
+
+
+def test_a_slider_of_a_difference_may_have_any_name():
+    made = explorable(
+        lambda m, X: flat(x=[m - X]), title="t", alt="t", depends={"a": [("m", "-X")]}, m=range(3), X=range(3)
+    )
+    assert made.record()["tables"][0]["groups"] == [{"of": [[0, 1], [1, -1]], "sums": [-2, -1, 0, 1, 2]}]
+
+
+def test_every_slider_that_depends_does_not_name_is_named():
+    made = sums(depends={"a": []})
+    state = next(s for s in made.random_states(24) if s["m"] + s["n"])
+    with pytest.raises(ValueError) as caught:
+        made.record()
+    assert str(caught.value) == (
+        f"test_explore_closely.added: 'a' (x) at {state}: it moves with 'm', 'n', which depends does not name for it"
+    )
+
+
+def test_as_many_states_as_a_trace_may_have(monkeypatch):
+    monkeypatch.setattr(explore, "MAX_STATES", 9)
+    assert [len(t["groups"]) for t in sums().record()["tables"]] == [2, 2]
+    with pytest.raises(ValueError, match="trace 'a' has 12 states, more than 9;"):
+        sums(n=range(4)).record()
+
+
+def test_how_often_the_function_is_called():
+    calls = []
+
+    def counted(m, n):
+        calls.append((m, n))
+        return dict(data=[dict(name="a", x=[m]), dict(name="b", x=[-m]), dict(name="c", x=[n])])
+
+    depends = {"a": ["m"], "b": ["m"], "c": ["n"]}
+    made = explorable(counted, title="t", alt="t", depends=depends, m=range(5), n=range(7))
+    assert made.record() is made.record()
+    # What there is; the values of m, once for two traces; those of n; the layout; the random states that are checked.
+    assert len(calls) == 1 + 5 + 7 + 1 + 24
+
+
+def test_two_states_that_a_slider_tells_apart():
+    made = explorable(
+        lambda m, n, k: flat(x=[m if n == 9 else 0]),
+        title="t",
+        alt="t",
+        depends={"a": ["m", "n"]},
+        m=range(30),
+        n=range(10),
+        k=range(30),
+    )
+    before, after = made.moving("m")
+    assert before == next(state for state in made.random_states(40, seed=1) if state["n"] == 9)
+    assert after == {**before, "m": after["m"]} != before
+    assert [made.moving("m") for _ in range(3)] == 3 * [(before, after)]
+    seen = []
+    made.decode = lambda state: seen.append(state) or {}
+    assert made.moving("k") is None and len(seen) == 40 * (1 + 20)
+
+
 def test_which_axes_are_logarithmic():
     layout = {"xaxis.type": "log", "yaxis2.type": "log"}
     assert explore._on_log("x", {}, layout) and explore._on_log("y", {"yaxis": "y2"}, layout)
@@ -241,6 +531,34 @@ def test_links_say_numbers_and_words():
     assert made.parse("test_explore_closely%2Ewave=m:2")["m"] == 2.0
 
 
+@pytest.mark.parametrize(
+    "body, expected",
+    [
+        ("m:3E0", dict(m=3)), ("m:30e-1", dict(m=3)), ("kind:a=b", dict(kind="a=b")), ("kind:a:c", dict(kind="a:c")),
+        ("kind:%FF,m:1", dict(m=1)),
+    ],
+)  # fmt: skip
+def test_links_written_by_hand(body, expected):
+    made = declare(kind=["sine", "a=b", "a:c"])
+    assert made.parse(f"#{made.id}={body}") == {**made.default_state(), **expected}
+
+
+@pytest.mark.parametrize(
+    "readout, value, text",
+    [
+        (None, 1.0, ""), ("{x}", 0.5, "0.5"), ("{x}", 1e-9, "1e-09"), ("{x:d}", np.array(3.0), "3"),
+        ("{x:d}", torch.tensor(3.0), "3"), ("{x}!", np.array("word"), "word!"), ("{x:.1f}", np.float32(0.5), "0.5"),
+    ],
+)  # fmt: skip
+def test_readouts_of_any_kind_in_words(readout, value, text):
+    assert declare(readout=readout).readout_text({"x": value}) == text
+
+
+def test_another_function_has_another_id():
+    own = declare().with_function(lambda m, n, kind: wave(m))
+    assert own.id == "test_explore_closely.wave.own"
+
+
 def test_random_states_are_seeded_and_begin_with_the_default():
     made = declare()
     states = made.random_states(30)
@@ -268,11 +586,29 @@ def test_the_picture_of_one_shows_the_state_it_should():
     [
         ("a;1:2:10", True), ("a;1.001:2:10", True), ("a;1:2.001:10", True), ("a;1.002:2:10", False),
         ("a;1:2.002:10", False), ("b;1:2:10", False), ("a", False), ("a;1:2:10;0:0:0", False),
+        ("a;1:2", False), ("a;1:2:ten", False),
     ],
 )  # fmt: skip
 def test_fingerprints_agree_up_to_rounding(other, same):
     assert explore.same_fingerprint("a;1:2:10", other) is same
     assert explore.same_fingerprint("a;1:2:1e6", "a;10:2:1e6") and not explore.same_fingerprint("a;1:2:9", "a;10:2:9")
+
+
+def test_fingerprints_agree_up_to_the_tolerance_itself():
+    assert explore.same_fingerprint("a;0:0:99900", "a;1:0:99900")  # 0.001 + 1e-5 * 99900 = 1
+    assert explore.same_fingerprint("a;0:0:99900", "a;0:-1:99900")
+    assert not explore.same_fingerprint("a;0:0:99900", "a;0:-1.000001:99900")
+
+
+def test_what_a_fingerprint_says():
+    shapes = [dict(type="line", x0=0, line=dict(width=1, dash="dot"))]
+    made = one((dict(data=flat(x=[0.5, math.nan, -1.25], y=[1, 2, 3])["data"], layout=dict(shapes=shapes)), {"r": 1}))
+    rest = (
+        '[["a", "name", "a"], ["a", "type", "scatter"], ["a", "x", [3], 1], ["a", "y", [1, 2, 3]], '
+        '["layout", "shapes", [{"line": {"dash": "dot", "width": 1}, "type": "line", "x0": 0}]]]'
+    )
+    digest = hashlib.sha256(rest.encode()).hexdigest()[:16]
+    assert made.fingerprint() == f"{digest};-0.75:{0.5 * math.cos(1) - 1.25 * math.cos(2.4):.6g}:1.75"
 
 
 def test_plotlys_svg_is_tidied():
