@@ -380,15 +380,16 @@ def shown(function, **sliders):
     return data, widget
 
 
-def quiet(m, n=2):
+# The function may name a slider by itself: from 1 to 9, so it starts in the middle.
+def quiet(m, n=(1, 9)):
     pass
 
 
-def loud(m, n=2):
+def loud(m, n=(1, 9)):
     print(m, n)
 
 
-def drawing(m, n=2):
+def drawing(m, n=(1, 9)):
     from IPython.display import display
 
     display({"text/plain": "words"}, raw=True)
@@ -396,7 +397,7 @@ def drawing(m, n=2):
         display({"text/plain": "", "image/png": name}, raw=True)
 
 
-def broken(m, n=2):
+def broken(m, n=(1, 9)):
     raise KeyError(m)
 
 
@@ -404,7 +405,7 @@ def broken(m, n=2):
     "function, expected",
     [
         (quiet, {"text/plain": "quiet, with sliders"}),
-        (loud, {"text/plain": "3 2\n"}),
+        (loud, {"text/plain": "3 5\n"}),
         (drawing, {"text/plain": "drawing, with sliders", "image/png": "first"}),
         (broken, {"text/plain": "KeyError: 3"}),
     ],
@@ -412,7 +413,7 @@ def broken(m, n=2):
 def test_a_saved_notebook_shows_the_first_state_beside_the_sliders(shell, function, expected):
     data, widget = shown(function, m=[3, 4])
     assert data == expected
-    assert widget.kwargs == {"m": 3, "n": 2} and not widget.manual
+    assert widget.kwargs == {"m": 3, "n": 5} and not widget.manual
 
 
 @pytest.mark.parametrize("version, calls", [("7.8.5", 3), ("7.0", 3), ("8.0.0", 2), ("8.9", 2), ("10.1.2", 2)])
@@ -427,4 +428,4 @@ def test_the_book_shows_one_position(monkeypatch, capsys):
     monkeypatch.setenv("POSENC_BOOK", "1")
     assert explore.interact(loud, m=[3, 4]) is None
     told = "One position of the sliders. Open the lab in Colab or JupyterLab to move them."
-    assert capsys.readouterr().out == f"3 2\n{told}\n"
+    assert capsys.readouterr().out == f"3 5\n{told}\n"
