@@ -12,7 +12,7 @@
 # ---
 
 # %% [markdown]
-# # Lab: sinusoidal encoding
+# # Lab: Sinusoidal encoding
 #
 # {{badge}}
 #

@@ -12,7 +12,7 @@
 # ---
 
 # %% [markdown]
-# # Lab: stick-breaking
+# # Lab: Stick-breaking
 #
 # {{badge}}
 #

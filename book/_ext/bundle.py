@@ -32,6 +32,7 @@ from sphinx.builders.html import _CascadingStyleSheet, _JavaScript
 
 ROOT = Path(__file__).resolve().parents[2]
 STIX = ROOT / "book" / "vendor" / "stix" / "STIXTwoMath.woff2"
+PRIMES = ROOT / "book" / "vendor" / "temml" / "Temml.woff2"  # as they are to be when raised; those of STIX are too small
 
 logging.getLogger("fontTools").setLevel(logging.WARNING)  # it tells each table it drops
 
@@ -172,9 +173,9 @@ def names_in(pages: list[str], scripts: str) -> set[str]:
 # --- fonts -----------------------------------------------------------------------------------------------------------
 
 
-def cut_font(source: Path, characters: set[str], features: list[str]) -> str:
+def cut_font(source: Path, characters: set[str]) -> str:
     r"""A font with these characters only, as a data URI; what the MATH table needs of them comes along."""
-    options = subset.Options(flavor="woff2", layout_features=features, hinting=False, notdef_outline=True)
+    options = subset.Options(flavor="woff2", layout_features=[], hinting=False, notdef_outline=True)
     font = subset.load_font(str(source), options)
     cutter = subset.Subsetter(options)
     cutter.populate(unicodes=sorted(map(ord, characters)))
@@ -187,11 +188,13 @@ def cut_font(source: Path, characters: set[str], features: list[str]) -> str:
 
 
 def math_characters(pages: list[str]) -> set[str]:
-    r"""The characters in the pages' formulas, with the italic letters that browsers put for single ones."""
+    r"""The characters in the pages' formulas, with the letters and signs that browsers put of their own accord."""
     shown = set()
     for page in pages:
         for formula in re.findall(r"<math.*?</math>", page, re.DOTALL):
             shown.update(html.unescape(re.sub(r"<[^>]+>", "", formula)))
+            if "<msqrt" in formula or "<mroot" in formula:
+                shown.add("√")
     italic = dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", map(chr, range(0x1D434, 0x1D468))))
     italic["h"] = "\u210e"
     for start, first in ((0x391, 0x1D6E2), (0x3B1, 0x1D6FC)):
@@ -264,11 +267,12 @@ def finish(app: Sphinx, error: Exception | None) -> None:
     webfonts = static / "vendor" / "fontawesome" / "webfonts"
     icons = set(re.findall("[\ue000-\uf8ff]", css))  # the private-use characters in the rules that stayed
     face = '@font-face{{font-family:{};font-weight:{};src:url({}) format("woff2")}}'
-    css += face.format('"Font Awesome 6 Free"', 900, cut_font(webfonts / "fa-solid-900.woff2", icons, []))
+    css += face.format('"Font Awesome 6 Free"', 900, cut_font(webfonts / "fa-solid-900.woff2", icons))
     (static / "book.css").write_text(css, "utf-8")
     (static / "book.js").write_text(scripts, "utf-8")
-    font = cut_font(STIX, math_characters(pages), ["ssty", "dtls", "flac", "ss04"])
-    (static / "math.css").write_text(face.format("posenc-math", 400, font), "utf-8")
+    fonts = {"posenc-math": (STIX, math_characters(pages)), "posenc-primes": (PRIMES, set("′″‴"))}
+    faces = [face.format(name, 400, cut_font(*font)) for name, font in fonts.items()]
+    (static / "math.css").write_text("".join(faces), "utf-8")
 
     for picture in sorted((out / "_images").glob("*.png")):
         lighten(picture)

@@ -101,7 +101,7 @@ ON_PAPER = 4  # points
 
 EXERCISES = {
     "logits_backward": Exercise(
-        title="Exercise 1, logits_backward",
+        title="logits_backward",
         points=1,
         reference=logits_backward,
         cases=lambda: list(_weights()),
@@ -114,7 +114,7 @@ EXERCISES = {
         },
     ),
     "table_backward": Exercise(
-        title="Exercise 2, table_backward",
+        title="table_backward",
         points=2,
         reference=table_backward,
         cases=lambda: list(_tables()),
@@ -127,7 +127,7 @@ EXERCISES = {
         },
     ),
     "rotation_backward": Exercise(
-        title="Exercise 3, rotation_backward",
+        title="rotation_backward",
         points=2,
         reference=rotation_backward,
         cases=lambda: list(_rotations()),
