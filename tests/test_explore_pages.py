@@ -1,6 +1,7 @@
 r"""What mutation testing found untested in posenc/explore.py: pages, notebooks and pictures in whole."""
 
 import base64
+import builtins
 import functools
 import gzip
 import math
@@ -348,11 +349,13 @@ def shell(monkeypatch, tmp_path):
     from traitlets.config import Config
 
     monkeypatch.delenv("POSENC_BOOK", raising=False)
-    hook = sys.displayhook
+    for where, name in ((builtins, "__IPYTHON__"), (builtins, "display"), (sys, "ps1"), (sys, "ps2"), (sys, "ps3")):
+        monkeypatch.setattr(where, name, None, raising=False)  # the session sets them; taken away afterwards
     config = Config({"HistoryManager": {"enabled": False}})
-    yield InteractiveShell.instance(config=config, ipython_dir=str(tmp_path))
+    session = InteractiveShell.instance(config=config, ipython_dir=str(tmp_path))
+    yield session
+    session.restore_sys_module_state()
     InteractiveShell.clear_instance()
-    sys.displayhook = hook
 
 
 def shown(function, **sliders):
