@@ -16,6 +16,7 @@ sys.path.insert(0, str(ROOT / "book" / "_ext"))
 
 import bundle  # noqa: E402
 import mathml  # noqa: E402
+import site_parts  # noqa: E402
 
 PAGES = sorted(
     path.relative_to(SITE).as_posix() for folder in ("book", "notebooks") for path in (SITE / folder).glob("*.html")
@@ -105,6 +106,37 @@ def test_a_page_moved_up_keeps_its_links():
     )
 
 
+# --- descriptions and ids --------------------------------------------------------------------------------------------
+
+LONG = "Word after word after word stands here, " * 5
+
+
+@pytest.mark.parametrize(
+    "text, kept",
+    [
+        ("Short, and not even a sentence", "Short, and not even a sentence"),
+        (
+            f"A sentence of more than forty letters ends here. Can the {LONG}",
+            "A sentence of more than forty letters ends here.",
+        ),
+        (
+            f"Forty letters of a question, with quotes: “why?” {LONG}",
+            "Forty letters of a question, with quotes: “why?”",
+        ),
+        ("A" + " word" * 31 + "s. And more.", "A" + " word" * 31 + "s."),
+        ("A stop inside, as in 3.5 or eq. 3" + " and" * 40, "A stop inside, as in 3.5 or eq. 3" + " and" * 31 + " …"),
+        ("letters" * 3 + " and" * 60, "letters" * 3 + " and" * 34 + " …"),
+    ],
+)
+def test_a_description_ends_where_a_sentence_or_a_word_ends(text, kept):
+    assert site_parts.shortened(text) == kept and len(kept) <= 160
+
+
+def test_an_id_stays_where_it_stands_first():
+    body = '<p id="a">x</p><section class="s" id="b"><i id="a"></i></section><p id="b" class="t">'
+    assert site_parts.unique_ids(body) == '<p id="a">x</p><section class="s" id="b"><i></i></section><p class="t">'
+
+
 # --- the built pages -------------------------------------------------------------------------------------------------
 
 built = pytest.mark.browser
@@ -176,3 +208,76 @@ def test_pages_and_labs_lead_to_colab(site):
     for page in labs:
         name = page.split("/")[1].removesuffix(".html")
         assert f"/notebooks/{name}.ipynb" in (site / page).read_text("utf-8"), f"{page} has no way to Colab"
+
+
+def every_text(site) -> dict[str, str]:
+    return {path.relative_to(site).as_posix(): path.read_text("utf-8") for path in sorted(site.glob("**/*.html"))}
+
+
+@built
+def test_an_id_and_a_viewport_are_on_a_page_once(site):
+    for page, text in every_text(site).items():
+        ids = re.findall(r'<[a-zA-Z][^<>]*?\sid="([^"]*)"', re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL))
+        assert not {name for name in ids if ids.count(name) > 1}, page
+        assert text.count('<meta name="viewport"') == 1, page
+
+
+@built
+def test_a_fold_is_called_what_it_says(site):
+    r"""WCAG 2.5.3: who speaks the words on the screen opens it."""
+    labelled = {page for page, text in every_text(site).items() if re.search(r"<summary[^>]*\saria-label", text)}
+    assert not labelled
+
+
+@built
+def test_beside_the_chapters_only_these_pages_are_published(site):
+    assert {path.name for path in site.glob("*.html")} == {"index.html", "genindex.html", "search.html", "404.html"}
+    assert not [page for page, text in every_text(site).items() if "prf-prf" in text]
+
+
+@built
+def test_lost_readers_find_a_way_from_any_depth(site):
+    base = site_parts.site_address()
+    root = urllib.parse.urlsplit(base).path
+    text = (site / "404.html").read_text("utf-8")
+    assert '<meta name="robots" content="noindex">' in text and 'rel="canonical"' not in text
+    assert f'data-content_root="{root}"' in text
+    inside = [address for address in re.findall(r'\s(?:href|src|action)="([^"#]+)"', text) if ":" not in address]
+    files = {address.removeprefix(root).split("?")[0] for address in inside}
+    assert all(address.startswith(root) for address in inside), inside
+    assert {"search.html", "genindex.html", "_static/book.css", "_static/book.js"} <= files
+    assert all((site / name).is_file() for name in files), [name for name in files if not (site / name).is_file()]
+
+
+@built
+def test_crawlers_get_every_page(site):
+    base = site_parts.site_address()
+    listed = re.findall("<loc>(.*?)</loc>", (site / "sitemap.xml").read_text("utf-8"))
+    assert sorted(listed) == [base + page for page in PAGES]
+    robots = (site / "robots.txt").read_text("utf-8").splitlines()
+    assert robots == ["User-agent: *", "Allow: /", f"Sitemap: {base}sitemap.xml"]
+
+
+@built
+@every_page
+def test_a_shared_link_says_what_it_leads_to(page, site):
+    text, base = (site / page).read_text("utf-8"), site_parts.site_address()
+    found = dict(re.findall(r'<meta property="og:(\w+)" content="([^"]+)">', text))
+    title = re.search("<title>(.*?)(?: &#8212; |</title>)", text)[1]
+    assert html.unescape(found["title"]) == html.unescape(title)
+    assert f'<meta name="description" content="{found["description"]}">' in text
+    assert re.search(r"([.?!:][”’)]?| …)$", html.unescape(found["description"])), found["description"]
+    assert found["type"] == "article" and found["url"] == base + page and found["site_name"]
+    assert found["image"].startswith(base) and (site / found["image"].removeprefix(base)).is_file()
+    assert '<meta name="twitter:card" content="summary">' in text
+
+
+@built
+def test_a_page_has_one_canonical_address(site):
+    base = site_parts.site_address()
+    for page in [*PAGES, "index.html", "genindex.html", "search.html"]:
+        text = (site / page).read_text("utf-8")
+        found = {
+            urllib.parse.urljoin(base + page, x) for x in re.findall(r'<link rel="canonical" href="([^"]+)"', text)
+        }
+        assert found == {base + ("book/intro.html" if page == "index.html" else page)}, page

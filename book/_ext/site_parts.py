@@ -1,4 +1,5 @@
-r"""What the whole site needs: lab links, descriptions and footers, an execution cache that follows the code, repairs.
+r"""What the whole site needs: lab links, descriptions and footers, an execution cache that follows the code, repairs, a
+page for lost readers and what crawlers ask for.
 
 `{lab} rope` renders one line with the lab's two links, "Open the lab in Colab" and "Read the lab here". The address
 comes from `[tool.posenc]` in `pyproject.toml`, which is the only place that knows it.
@@ -21,6 +22,7 @@ import urllib.parse
 from pathlib import Path
 
 import imagesize
+from bundle import moved_up
 from docutils import nodes
 from explorable import sources
 from jupyter_cache import get_cache
@@ -30,6 +32,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 ROOT = Path(__file__).resolve().parents[2]
+PICTURE = "_static/screenshot.png"  # what a shared link shows
 
 
 # --- the repository's address ----------------------------------------------------------------------------------------
@@ -44,6 +47,17 @@ def address() -> tuple[str, str]:
 def colab_url(lab: str) -> str:
     repository, ref = address()
     return f"https://colab.research.google.com/github/{repository}/blob/{ref}/notebooks/{lab}.ipynb"
+
+
+def site_address() -> str:
+    r"""Where the site is published: GitHub Pages of the repository."""
+    owner, name = address()[0].split("/")
+    return f"https://{owner}.github.io/{name}/"
+
+
+def set_base(app: Sphinx, config) -> None:
+    r"""Sphinx writes a canonical link on every page then."""
+    config.html_baseurl = site_address()
 
 
 class LabDirective(SphinxDirective):
@@ -86,15 +100,38 @@ def add_noscript(app: Sphinx, pagename, templatename, context, doctree) -> None:
     )
 
 
+def shortened(text: str, longest: int = 160) -> str:
+    r"""The first whole sentences of a text; where the first is too long, its first words."""
+    if len(text) <= longest:
+        return text
+    ends = [found.end() for found in re.finditer(r"[.?!][”’)]?(?= [“‘(]?[A-Z])", text[: longest + 2])]
+    if ends and ends[-1] >= 40:
+        return text[: ends[-1]]
+    return text[: longest - 2].rsplit(" ", 1)[0].rstrip(",;:–—") + " …"
+
+
 def describe(app: Sphinx, pagename, templatename, context, doctree) -> None:
     r"""Say what a page is about to search engines and to those who share its address: its first sentences in words."""
     paragraphs = doctree.findall(nodes.paragraph) if doctree else ()
     plain = (p.astext() for p in paragraphs if isinstance(p.parent, nodes.section) and "\\" not in p.astext())
     text = next((" ".join(words.split()) for words in plain if len(words) > 60), context.get("title") or pagename)
-    short = text if len(text) <= 160 else text[:157].rsplit(" ", 1)[0] + " …"
-    context["metatags"] = (
-        context.get("metatags", "") + f'\n    <meta name="description" content="{html.escape(short)}">'
-    )
+    said = html.escape(shortened(text))
+    tags = [f'<meta name="description" content="{said}">']
+    if doctree:
+        title = html.unescape(re.sub(r"<[^>]+>", "", context["title"]))
+        preview = {
+            "title": html.escape(title),
+            "description": said,
+            "type": "article",
+            "url": context["pageurl"],
+            "site_name": html.escape(app.config.html_title),
+            "image": site_address() + PICTURE,
+        }
+        tags += [f'<meta property="og:{name}" content="{value}">' for name, value in preview.items()]
+        tags.append('<meta name="twitter:card" content="summary">')
+    # The theme's own layout has a viewport already.
+    before = re.sub(r'<meta name="viewport"[^>]*>\s*', "", context.get("metatags", ""))
+    context["metatags"] = before + "".join(f"\n    {tag}" for tag in tags)
 
 
 @functools.cache
@@ -120,11 +157,24 @@ def sign(app: Sphinx, pagename, templatename, context, doctree) -> None:
     )
 
 
+def unique_ids(body: str) -> str:
+    r"""Each id once: the later ones go, no link ever led there. sphinx-proof and sphinx-exercise repeat theirs."""
+    seen = set()
+
+    def once(found: re.Match) -> str:
+        again = found[2] in seen
+        seen.add(found[2])
+        return found[1] if again else found[0]
+
+    return re.sub(r'(<[a-zA-Z][^<>]*?)\sid="([^"]*)"', once, body)
+
+
 def mend_markup(app: Sphinx, pagename, templatename, context, doctree) -> None:
-    r"""Docutils gives a list of citations entries of a role that is no longer used; and it calls an empty corner of a
-    table a heading."""
+    r"""Docutils gives a list of citations entries of a role that is no longer used; it calls an empty corner of a table
+    a heading; and MyST-NB gives folded code a name that is not the words it shows."""
     body = (context.get("body") or "").replace('role="doc-biblioentry"', 'role="listitem"')
-    context["body"] = re.sub(r'<th class="head[^"]*">(?:<p></p>|\s)*</th>', "<td></td>", body)
+    body = body.replace('<summary aria-label="Toggle hidden content">', "<summary>")
+    context["body"] = unique_ids(re.sub(r'<th class="head[^"]*">(?:<p></p>|\s)*</th>', "<td></td>", body))
 
 
 def size_images(app: Sphinx, pagename, templatename, context, doctree) -> None:
@@ -141,6 +191,44 @@ def size_images(app: Sphinx, pagename, templatename, context, doctree) -> None:
         return f'<img loading="lazy" decoding="async"{place}{tag[4:]}'
 
     context["body"] = re.sub(r"<img\b[^>]*>", mend, context.get("body") or "")
+
+
+# --- for readers who are lost, and for crawlers ----------------------------------------------------------------------
+
+
+def lost(app: Sphinx):
+    r"""The page that GitHub Pages shows where it has none."""
+    home = f"{app.config.root_doc}.html"
+    body = f"""<section id="no-such-page"><h1>There is no page here</h1>
+<p>The address is wrong, or the page has moved. You can
+<a href="{home}">go to the book’s first page</a>, <a href="search.html">search the book</a>
+or look in the <a href="genindex.html">index</a>. The contents list every chapter.</p></section>"""
+    yield "404", {"title": "There is no page here", "body": body}, "page.html"
+
+
+def keep_out(app: Sphinx, pagename, templatename, context, doctree) -> None:
+    if pagename == "404":
+        context["pageurl"] = None
+        context["metatags"] = context.get("metatags", "") + '\n    <meta name="robots" content="noindex">'
+
+
+def finish(app: Sphinx, error: Exception | None) -> None:
+    r"""The lost readers' page stands at any depth, so its addresses begin at the host; and crawlers get a list."""
+    if error or app.builder.format != "html":
+        return
+    out, base = Path(app.outdir), site_address()
+    folder = urllib.parse.urlsplit(base).path
+    page = (out / "404.html").read_text("utf-8")
+    page = moved_up(page, folder).replace('data-content_root="./"', f'data-content_root="{folder}"')
+    (out / "404.html").write_text(page, "utf-8")
+    pages = [f"{name}.html" for name in sorted(app.env.found_docs)]
+    listed = "".join(f"<url><loc>{html.escape(base + urllib.parse.quote(name))}</loc></url>\n" for name in pages)
+    (out / "sitemap.xml").write_text(
+        '<?xml version="1.0" encoding="UTF-8"?>\n'
+        f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n{listed}</urlset>\n',
+        "utf-8",
+    )
+    (out / "robots.txt").write_text(f"User-agent: *\nAllow: /\nSitemap: {base}sitemap.xml\n", "utf-8")
 
 
 # --- the execution cache ---------------------------------------------------------------------------------------------
@@ -194,10 +282,14 @@ def setup(app: Sphinx) -> dict:
     app.add_config_value("comments_config", {}, "")  # Jupyter Book sets it even where sphinx_comments is left out
     app.add_directive("lab", LabDirective)
     app.connect("config-inited", key_cache)
+    app.connect("config-inited", set_base)
     app.connect("env-before-read-docs", execute_ahead)
     app.connect("html-page-context", add_noscript)
     app.connect("html-page-context", describe)
     app.connect("html-page-context", sign)
     app.connect("html-page-context", size_images)
     app.connect("html-page-context", mend_markup)
+    app.connect("html-page-context", keep_out)
+    app.connect("html-collect-pages", lost)
+    app.connect("build-finished", finish, priority=950)  # after bundle.py
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
