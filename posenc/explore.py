@@ -257,7 +257,7 @@ def _array(value):
     elif hasattr(value, "detach"):
         value = value.detach().cpu().double().numpy()
     if isinstance(value, (list, tuple)):
-        if any(isinstance(v, (str, Mapping, bool)) for v in value):
+        if any(isinstance(v, (str, Mapping, bool, np.bool_)) for v in value):
             return None
         rows = (
             [_array(v) for v in value]
@@ -710,9 +710,11 @@ class Explorable:
                 ):
                     constants[path] = values[0]
                 else:
-                    arrays[path] = encode_arrays(
-                        values, precise=item.startswith("readout.") or _on_log(path, series[item][0], start["layout"])
-                    )
+                    precise = item.startswith("readout.") or _on_log(path, series[item][0], start["layout"])
+                    try:
+                        arrays[path] = encode_arrays(values, precise)
+                    except ValueError as error:
+                        raise ValueError(f"{self.id}: {item}{path and ', '}{path}: {error}") from error
             tree = _unflatten(constants)
             if item == "layout":
                 figure["layout"] = tree
@@ -986,7 +988,7 @@ def _shown(function, values) -> dict:
     except Exception as error:  # a student's function may raise anything; the sliders show it in full
         return {"text/plain": f"{type(error).__name__}: {error}"}
     pictures = [output.data["image/png"] for output in got.outputs if "image/png" in output.data]
-    return {"text/plain": got.stdout or f"{function.__name__}, with sliders"} | (
+    return {"text/plain": got.stdout or f"{_name_of(function)}, with sliders"} | (
         {"image/png": pictures[0]} if pictures else {}
     )
 
@@ -1049,6 +1051,10 @@ def _innermost(fn):
     return inspect.unwrap(fn)
 
 
+def _name_of(fn) -> str:
+    return getattr(_innermost(fn), "__name__", type(fn).__name__)
+
+
 def _fields(template: str) -> list[str]:
     return [field for _, field, _, _ in string.Formatter().parse(template) if field is not None]
 
@@ -1059,14 +1065,14 @@ def _check_signature(fn, sliders, where: str) -> None:
     known = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
     for name in sliders:
         if name not in known and not takes_any:
-            raise TypeError(f"{where}: slider {name!r} is no parameter of {fn.__name__}, which takes {sorted(known)}")
+            raise TypeError(f"{where}: slider {name!r} is no parameter of {_name_of(fn)}, which takes {sorted(known)}")
     for p in parameters:
         if (
             p.default is p.empty
             and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
             and p.name not in sliders
         ):
-            raise TypeError(f"{where}: parameter {p.name!r} of {fn.__name__} has neither a slider nor a default")
+            raise TypeError(f"{where}: parameter {p.name!r} of {_name_of(fn)} has neither a slider nor a default")
 
 
 def explorable(
@@ -1093,7 +1099,11 @@ def explorable(
     if readout is not None:
         if not isinstance(readout, str):
             raise TypeError(f"{where}: readout must be a text such as 'score {{score:.3f}}', got {readout!r}")
-        for _, field, spec, conversion in string.Formatter().parse(readout):
+        try:
+            fields = list(string.Formatter().parse(readout))
+        except ValueError as error:
+            raise ValueError(f"{where}: readout={readout!r}: {error}") from error
+        for _, field, spec, conversion in fields:
             if field is None:
                 continue
             if not _NAME.fullmatch(field) or conversion:
@@ -1103,15 +1113,19 @@ def explorable(
                     f"{where}: readout format {spec!r} of {{{field}}}: use .3f, .2e, .4g, .0%, d, with or without +"
                 )
     checked = {}
-    for item, parts in dict(depends or {}).items():
+    if not isinstance(depends, Mapping | None):
+        raise TypeError(f"{where}: depends={depends!r} must be a dict of lists of slider names")
+    for item, parts in (depends or {}).items():
         if isinstance(parts, str) or not isinstance(parts, (list, tuple, set, frozenset)):
             raise TypeError(f"{where}: depends[{item!r}] must be a list of slider names, got {parts!r}")
         seen = []
-        for part in sorted(parts) if isinstance(parts, (set, frozenset)) else parts:
+        for part in sorted(parts, key=str) if isinstance(parts, (set, frozenset)) else parts:
             members = (part,) if isinstance(part, str) else tuple(part) if isinstance(part, (tuple, list)) else (part,)
+            if not members:
+                raise ValueError(f"{where}: depends[{item!r}] holds a sum of no sliders: {parts!r}")
             for k, member in enumerate(members):
                 name = member[1:] if isinstance(member, str) and member.startswith("-") and k else member
-                if name not in made:
+                if not isinstance(name, str) or name not in made:
                     raise ValueError(f"{where}: depends[{item!r}] names {member!r}; the sliders are {list(made)}")
                 if name in seen:
                     raise ValueError(f"{where}: depends[{item!r}] names {name!r} twice")

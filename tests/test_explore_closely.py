@@ -222,8 +222,8 @@ def test_what_counts_as_an_array(value, expected):
 
 @pytest.mark.parametrize(
     "value",
-    ["a", ["a", 1], [True, 1], True, np.bool_(True), [[1, 2], [3]], [[1], ["a"]], [1, [2]], None, {"x": 1},
-     {"dtype": "f8"}, np.array(["a"]), [object], [{}], [["1", "2"]], [[True, 1]], range(3)],
+    ["a", ["a", 1], [True, 1], [np.True_, 1], True, np.bool_(True), [[1, 2], [3]], [[1], ["a"]], [1, [2]], None,
+     {"x": 1}, {"dtype": "f8"}, np.array(["a"]), [object], [{}], [["1", "2"]], [[True, 1]], range(3)],
     ids=repr,
 )  # fmt: skip
 def test_what_is_no_array(value):

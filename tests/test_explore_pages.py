@@ -432,3 +432,44 @@ def test_the_book_shows_one_position(monkeypatch, capsys):
     assert explore.interact(loud, m=[3, 4]) is None
     told = "One position of the sliders. Open the lab in Colab or JupyterLab to move them."
     assert capsys.readouterr().out == f"3 5\n{told}\n"
+
+
+# --- mistakes in a declaration are named -----------------------------------------------------------------------------
+
+
+def line(m, k=1):
+    return {"data": [{"name": "t", "x": [m]}]}
+
+
+@pytest.mark.parametrize(
+    "depends, error, message",
+    [
+        (3, TypeError, r"line: depends=3 must be a dict of lists of slider names"),
+        ({"t": [[]]}, ValueError, r"line: depends\['t'\] holds a sum of no sliders: \[\[\]\]"),
+        ({"t": [{"m"}]}, ValueError, r"line: depends\['t'\] names \{'m'\}; the sliders are \['m'\]"),
+        ({"t": {"m", 3}}, ValueError, r"line: depends\['t'\] names 3; the sliders are \['m'\]"),
+    ],
+)
+def test_a_mistake_in_depends_is_named(depends, error, message):
+    with pytest.raises(error, match=message):
+        explore.explorable(line, title="t", alt="t", m=range(2), depends=depends)
+
+
+def test_a_mistake_in_a_readout_is_named():
+    with pytest.raises(ValueError, match=r"line: readout='\{': "):
+        explore.explorable(line, title="t", alt="t", m=range(2), readout="{")
+
+
+def test_a_partial_function_may_be_declared_and_its_mistakes_are_named():
+    part = functools.partial(line, k=2)
+    assert explore.explorable(part, title="t", alt="t", m=range(2)).record()
+    with pytest.raises(TypeError, match="slider 'q' is no parameter of line"):
+        explore.explorable(part, title="t", alt="t", m=range(2), q=range(3))
+
+
+def test_a_number_too_large_for_a_page_is_named():
+    def large(m):
+        return {"data": [{"name": "a", "y": [1e39] * 20}]}, {"top_k": 1.0}
+
+    with pytest.raises(ValueError, match=r"large: a, y: 1e\+39 is too large for a page"):
+        explore.explorable(large, title="t", alt="t", m=range(3)).record()
