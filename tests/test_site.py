@@ -7,8 +7,10 @@ import html
 import re
 import sys
 import urllib.parse
+from pathlib import Path
 
 import pytest
+import sphinx
 import tinycss2
 from conftest import ROOT, SITE, missing
 
@@ -135,6 +137,20 @@ def test_a_description_ends_where_a_sentence_or_a_word_ends(text, kept):
 def test_an_id_stays_where_it_stands_first():
     body = '<p id="a">x</p><section class="s" id="b"><i id="a"></i></section><p id="b" class="t">'
     assert site_parts.unique_ids(body) == '<p id="a">x</p><section class="s" id="b"><i></i></section><p class="t">'
+
+
+# --- search ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_search_page_replaces_what_sphinx_has():
+    r"""Its sentences by their exact words, its functions by name: nothing else would tell that Sphinx changed them."""
+    theirs = (Path(sphinx.__file__).parent / "themes/basic/static/searchtools.js").read_text("utf-8")
+    ours = (ROOT / "book/_static/search.js").read_text("utf-8")
+    sentences = re.findall(r'^    "(.+?)":', ours, re.MULTILINE)
+    functions = re.findall(r"\bSearch\.(\w+) = ", ours)
+    assert len(sentences) == 2 and functions == ["htmlToText", "makeSearchSummary"]
+    assert all(f'"{sentence}"' in theirs for sentence in sentences)
+    assert all(f"  {name}: (" in theirs for name in functions) and "item[4] = Scorer.score(item)" in theirs
 
 
 # --- the built pages -------------------------------------------------------------------------------------------------
