@@ -9,7 +9,8 @@ block is added to the caption. Its label is `fig-rope-rotation-invariance` in th
 `fig-<page>-rope-rotation-invariance` on another page; `:name:` gives it another.
 
 Each explorable also gets a page of its own, `embed/rope.rotation_invariance.html`, for frames on other sites: the same
-figure and player, no theme, no inline script, relative paths only.
+figure and player, no theme, relative paths only. Its content policy and its one inline script are those of the book's
+pages (bundle.py).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import os
 import shutil
 from pathlib import Path
 
+from bundle import FIRST_SCRIPT, POLICY
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
@@ -172,16 +174,19 @@ def write_files(app: Sphinx, error: Exception | None) -> None:
     write_embeds(app, Path(app.outdir))
 
 
-# `auto`: the player and its style sheet ask the reader's system, as there is no theme to ask.
+# `auto`: where scripts are off, the style sheet asks the reader's system. Links leave the frame that shows the page:
+# the book would open inside it, and GitHub refuses to.
 PAGE = """<!doctype html>
 <html lang="{language}" data-theme="auto">
 <head>
 <meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>{title}</title>
 <meta name="description" content="{alt}">
 <link rel="icon" href="../_static/favicon.svg">
+<script>{first_script}</script>
 <link rel="stylesheet" href="../_static/explore/player.css?v={css}">
 <noscript><link rel="stylesheet" href="../_static/noscript.css"></noscript>
 <script defer src="../_static/explore/player.js?v={js}"></script>
@@ -192,11 +197,16 @@ PAGE = """<!doctype html>
 <figure class="explorable">{body}
 <figcaption class="legend"><details><summary>What to see</summary><p>{alt}</p></details></figcaption>
 </figure>
-<p class="explorable-source">From <a href="../{source}">{chapter}</a> in <cite>{book}</cite></p>
+<p class="explorable-source">From <a target="_top" href="../{source}">{chapter}</a> in <cite>{book}</cite></p>
+<p class="explorable-source">Built <time datetime="{built_iso}">{built}</time>{commit}.
+<a target="_top" href="{report_address}">Report a mistake in this figure</a></p>
 </main>
 </body>
 </html>
 """
+
+
+COMMIT = ' from commit <a target="_top" href="{repository_address}/commit/{commit}"><code>{commit:.7}</code></a>'
 
 
 def chosen(figures: dict) -> dict:
@@ -217,12 +227,18 @@ def write_embeds(app: Sphinx, out: Path) -> None:
         kind: hashlib.sha256((out / "_static" / "explore" / f"player.{kind}").read_bytes()).hexdigest()[:8]
         for kind in ("js", "css")
     }
+    from site_parts import sign  # which imports this module
+
     wanted = chosen(all_figures(app.env))
     for path in folder.glob("*.html"):
         if path.stem not in wanted:
             path.unlink()
     for id, (page, shown) in wanted.items():
+        signed = {}
+        sign(app, f"embed/{id}", None, signed, None)
+        commit = COMMIT.format(**signed) if signed["commit"] else ""
         words = {
+            **{key: signed[key] for key in ("built", "built_iso", "report_address")},
             "language": app.config.language,
             "title": shown["title"],
             "alt": shown["alt"],
@@ -231,7 +247,8 @@ def write_embeds(app: Sphinx, out: Path) -> None:
             "book": app.config.html_title,
         }
         escaped = {key: html.escape(str(value)) for key, value in words.items()}
-        text = PAGE.format(**escaped, **version, body=shown["body"].replace("posenc-static/", "../_static/"))
+        body = shown["body"].replace("posenc-static/", "../_static/")
+        text = PAGE.format(**escaped, **version, body=body, commit=commit, policy=POLICY, first_script=FIRST_SCRIPT)
         path = folder / f"{id}.html"
         if not path.exists() or path.read_text("utf-8") != text:
             path.write_text(text, "utf-8")
