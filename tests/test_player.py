@@ -2,18 +2,23 @@ r"""The player in a real browser: it waits, it speaks, it fills a screen, it is 
 
 import functools
 import http.server
+import io
 import random
 import re
+import sys
 import threading
 
 import pytest
 from conftest import ROOT, SITE, Log, missing
+from PIL import Image
 
 from posenc import explore
 
+sys.path.insert(0, str(ROOT / "book" / "_ext"))
+from bundle import FIRST_SCRIPT, POLICY
+
 pytestmark = pytest.mark.browser
 
-POLICY = "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:"
 EMBEDDED = sorted(path.stem for path in (SITE / "embed").glob("*.html"))
 STUB = "window.Plotly = { react: async () => {} };"  # for tests of the sliders alone: drawing takes most of the time
 
@@ -209,7 +214,7 @@ FOCUSED = """() => {
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_every_control_is_reached_named_seen_and_large(dark, embed, example):
     embed.emulate_media(color_scheme="dark" if dark else "light")
-    embed.evaluate("document.activeElement.blur()")
+    embed.locator("h1").click()  # Tab goes on from there
     stops = []
     for _ in range(len(example.sliders) + 4):  # reset, full screen, what to see; the link to the book comes last
         embed.keyboard.press("Tab")
@@ -269,6 +274,59 @@ def test_nothing_moves_by_itself():
         assert not re.search(r"\b(transition|animation|smooth|animate)\b", text), path.name
 
 
+@pytest.mark.parametrize("system", ["light", "dark"])
+@pytest.mark.parametrize("stored", ["light", "dark"])
+def test_forced_colors_stand_over_a_choice(stored, system, opened, example):
+    page = opened(f"embed/{example.id}.html")
+    page.evaluate("(mode) => localStorage.setItem('mode', mode)", stored)
+    page.reload()
+    page.mouse.move(9, 9)
+    page.wait_for_selector("figure.explorable-live")
+    page.emulate_media(forced_colors="active", color_scheme=system)
+    drawn = "() => document.querySelector('.explorable-drawing .xtick text').style.fill"
+    until(page, f"({drawn})() === '{'rgb(230, 233, 238)' if system == 'dark' else 'rgb(31, 41, 51)'}'")
+    picture = page.evaluate("getComputedStyle(document.querySelector('img.explorable-picture')).filter")
+    assert (picture != "none") == (system == "dark")
+    page.emulate_media(forced_colors="none", color_scheme=system)
+    until(page, f"({drawn})() === '{'rgb(230, 233, 238)' if stored == 'dark' else 'rgb(31, 41, 51)'}'")
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("where", ["embed", "book"])
+def test_pictures_are_read_without_scripts(where, dark, site, strict, open_page, example):
+    address = f"embed/{example.id}.html" if where == "embed" else chapter(example.id).partition("#")[0]
+    page = open_page(strict + address, dark=dark, scripts=False)
+    try:
+        picture = page.locator("img.explorable-picture").first
+        picture.scroll_into_view_if_needed()
+        page.wait_for_timeout(200)
+        shown = Image.open(io.BytesIO(picture.screenshot())).convert("L")
+        ground, (low, high) = shown.getpixel((1, 1)), shown.getextrema()
+        assert ground < 50 if dark else ground > 245, "the ground is the page's"
+        assert high > 180 if dark else low < 75, "axes and words stand out"
+    finally:
+        page.context.close()
+
+
+def test_the_readout_keeps_its_place(embed):
+    line = embed.locator(".explorable-readout")
+    top = "() => document.querySelector('.explorable-controls').getBoundingClientRect().top"
+    was, before = line.text_content(), embed.evaluate(top)
+    line.evaluate("(line) => { line.textContent = 'many words '.repeat(60); }")
+    embed.wait_for_timeout(100)
+    grown = embed.evaluate(top)
+    line.evaluate("(line, was) => { line.textContent = was; }", was)
+    embed.wait_for_timeout(100)
+    assert embed.evaluate(top) == grown > before, "the sliders move under the finger"
+    embed.set_viewport_size({"width": 1100, "height": 900})
+    embed.set_viewport_size({"width": 640, "height": 900})
+    embed.wait_for_timeout(200)
+    embed.set_viewport_size({"width": 1280, "height": 900})
+    embed.wait_for_timeout(200)
+    assert embed.evaluate(top) < grown, "another width, another height"
+    assert embed.log.problems == []
+
+
 # --- full screen -----------------------------------------------------------------------------------------------------
 
 
@@ -286,7 +344,7 @@ def test_full_screen_fills_the_screen_with_larger_type(embed, example):
     reached = set()
     for _ in range(12):
         page.keyboard.press("Tab")
-        reached.add(page.evaluate("!document.activeElement.closest('figure, html:focus, body:focus')"))
+        reached.add(page.evaluate("!document.activeElement.closest('figure, body:not(:has(:focus))')"))
     assert reached == {False}, "Tab stays in the figure"
     button.focus()
     assert page.evaluate(type_) > 1.3 * small
@@ -301,6 +359,22 @@ def test_full_screen_fills_the_screen_with_larger_type(embed, example):
     until(page, "document.querySelector('.explorable-drawing').style.transform === ''")
     assert button.text_content() == "Full screen"
     page.set_viewport_size({"width": 1280, "height": 900})
+
+
+def test_the_keys_of_the_search_rest_in_full_screen(opened, example):
+    page = opened(chapter(example.id).partition("#")[0], stub=True)
+    page.locator(".explorable-full").first.focus()
+    page.keyboard.press("Enter")
+    until(page, "Boolean(document.fullscreenElement)")
+    page.wait_for_timeout(100)
+    for key in ("Control+k", "Meta+k", "/"):
+        page.keyboard.press(key)
+        assert page.locator("dialog[open]").count() == 0, f"{key} opens what cannot be reached"
+    page.keyboard.press("Enter")
+    until(page, "!document.fullscreenElement && !document.querySelector('[inert]')")
+    page.wait_for_timeout(100)
+    page.keyboard.press("Control+k")
+    assert page.locator("dialog[open]").count() == 1, "the search answers again"
 
 
 def test_no_full_screen_where_there_is_none(opened, example):
@@ -342,7 +416,13 @@ def test_each_explorable_of_the_book_has_a_page_to_embed(site):
         assert '<html lang="en"' in text and f"<title>{explore._text(e.title)}</title>" in text
         assert f'<meta name="description" content="{explore._text(e.alt)}">' in text
         assert f"<summary>What to see</summary><p>{explore._text(e.alt)}</p>" in text
-        assert not re.search(r"<script(?![^>]* src=)|\bon\w+=|https?:|\"/", text), "a policy or a disk would break it"
+        inert = text.replace(f"<script>{FIRST_SCRIPT}</script>", "")
+        assert f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">' in text and inert != text
+        assert not re.search(r"<script(?![^>]* src=)|\bon\w+=|src=\"https?:|\"/", inert), "a policy would stop it"
+        links = re.findall(r"<a\b[^>]*>", text)
+        assert len(links) >= 2 and all('target="_top"' in link for link in links), "the book would open in the frame"
+        assert re.search(r'Built <time datetime="[\dTZ:-]{17}">\w+ \d+, \d{4}</time>', text)
+        assert f"/issues/new?title=Mistake%20on%20embed/{id}" in text
         for link in re.findall(r'(?:src|href)="(\.\./[^"?#]+)', text):
             assert (site / "embed" / link).resolve().is_file(), f"{id}: {link}"
         page, _, anchor = chapter(id).partition("#")
@@ -362,6 +442,21 @@ def test_a_page_to_embed_is_for_everyone(embed):
     embed.wait_for_timeout(200)
     assert embed.evaluate("document.documentElement.scrollWidth") <= 320
     embed.set_viewport_size({"width": 1280, "height": 900})
+
+
+@pytest.mark.parametrize("stored", ["light", "dark"])
+def test_a_page_to_embed_honors_the_stored_choice(stored, opened, example):
+    page = opened(f"embed/{example.id}.html")
+    page.evaluate("(mode) => localStorage.setItem('mode', mode)", stored)
+    page.emulate_media(color_scheme="dark" if stored == "light" else "light")
+    page.reload()
+    page.mouse.move(9, 9)
+    page.wait_for_selector("figure.explorable-live")
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    ink = page.evaluate("document.querySelector('.explorable-drawing .xtick text').style.fill")
+    dark = [sum(map(int, re.findall(r"\d+", color)[:3])) < 300 for color in (ground, ink)]
+    assert dark == ([False, True] if stored == "light" else [True, False]), (ground, ink)
+    assert not [line for line in page.log.problems if "favicon" not in line]  # left behind at the reload
 
 
 def test_a_page_to_embed_follows_the_system_without_a_reload(embed):
@@ -468,6 +563,80 @@ BAD = [
 ]
 
 
+def test_a_link_lands_where_the_figure_is_seen_whole(opened, example):
+    page = opened(chapter(example.id).partition("#")[0], stub=True)
+    page.set_viewport_size({"width": 390, "height": 640})
+    address = page.url
+    id = page.locator("[data-explorable]").last.get_attribute("data-explorable")  # the farther, the more can shift
+    name, s = next(iter(explore.load(id).sliders.items()))
+    page.goto("about:blank")
+    page.goto(f"{address}#{id}={name}:{s.values[0] if s.numeric else 'x'}")
+    until(page, "(id) => posencExplorables.get(id).ready()", id)
+    page.wait_for_timeout(300)
+    top, seen = page.evaluate(
+        """(id) => {
+            const {figure} = posencExplorables.get(id), box = figure.getBoundingClientRect();
+            return [box.top, document.elementFromPoint(195, box.top + 3)?.closest('figure') === figure];
+        }""",
+        id,
+    )
+    assert seen and 0 <= top <= 100, f"its top stands at {top}"
+
+
+ENCODED = [
+    ("{id}={a}:{x},{b}:{y}", True),
+    ("{id}%3D{a}%3A{x}%2C{b}%3A{y}", True),
+    ("{id}%3d{a}%3a{x}%2c{b}%3a{y}", True),
+    ("{id}={a}:{x}%2C{b}:{y}", True),
+    ("{id}%3D{a}:{x},{b}%3A{y}", True),
+    ("other.figure%3Dm%3A1%26{id}%3D{a}%3A{x}%2C{b}%3A{y}", True),
+    ("{id}%253D{a}%253A{x}", False),
+    ("{id}%3D%E0%A4%A%3A1%2C{a}%3A{x}%", False),
+    ("%{id}%3D{a}%3A{x}", False),
+]
+
+
+@pytest.mark.parametrize("address, moves", ENCODED)
+def test_an_encoded_address_is_read(address, moves, embed, example):
+    (a, first), (b, second) = list(example.sliders.items())[:2]
+    wanted = {**example.default_state(), a: first.values[-1], b: second.values[-1]}
+    words = {"{id}": example.id, "{a}": a, "{b}": b, "{x}": str(wanted[a]), "{y}": str(wanted[b])}
+    for mark, word in words.items():
+        address = address.replace(mark, word)
+    embed.evaluate("([id, rest]) => posencExplorables.get(id).set(rest)", [example.id, example.default_state()])
+    embed.evaluate("(address) => { location.hash = ''; location.hash = address; }", address)
+    embed.wait_for_timeout(100)
+    stands_at(embed, example.id, wanted if moves else example.default_state())
+    assert embed.log.problems == []
+
+
+def test_an_encoded_value_stays_whole(browser):
+    r"""Values that hold the signs of an address, as the player writes them and encoded once more."""
+    values = ["a", "0: by distance", "all, as padding does", "x=1&y=2", "a,b"]
+    e = explore.explorable(lambda m, n: {"data": [{"name": "a", "x": [n]}]}, title="t", alt="t", m=values, n=range(3))
+    e._id = "some.figure"
+    page = browser.new_page()
+    try:
+        page.route("**/*", lambda route: route.fulfill(**answers[route.request.url.split("#")[0].rpartition("/")[2]]))
+        js, html = {"content_type": "text/javascript"}, {"content_type": "text/html"}
+        body = e.body_html("p", None, inline=True)
+        answers = {
+            "player.js": {**js, "body": (ROOT / "posenc" / "static" / "player.js").read_text("utf-8")},
+            "page.html": {**html, "body": f'<script>{STUB}</script><figure class="explorable">{body}</figure>'
+                          '<script src="player.js"></script>'},
+        }  # fmt: skip
+        page.goto("http://127.0.0.1/page.html")
+        page.evaluate("posencExplorables.list[0].start()")
+        for value in values:
+            plain = e.fragment(m=value, n=2)[1:]
+            for address in (plain, plain.replace(":", "%3A").replace("=", "%3D"), explore.quote(plain, safe="")):
+                page.evaluate("(address) => { location.hash = ''; location.hash = address; }", address)
+                page.wait_for_timeout(30)
+                assert page.evaluate("posencExplorables.list[0].state()") == {"m": value, "n": 2}, address
+    finally:
+        page.close()
+
+
 def addresses(e, count, seed):
     r"""Hand-written attacks, then `count` seeded ones put together from what an address is made of."""
     draw = random.Random(seed)
@@ -490,12 +659,14 @@ def addresses(e, count, seed):
 
 TRY = """async ([id, addresses, rest]) => {
     const e = posencExplorables.get(id), out = [];
-    await e.start();
+    await Promise.all(posencExplorables.list.map((other) => other.start())); // links scroll: others may come near
     const inputs = [...e.figure.querySelectorAll('input[type=range]')];
     const settle = () => new Promise((done) => setTimeout(done, 0));
     // Every element outside the drawings, a figure's with its attributes: the theme's own come and go with the address.
     const ours = (n) => n.closest('.explorable-drawing, #js-plotly-tester') === null;
-    const traits = (n) => n.getAttributeNames().filter((a) => n.closest('figure') || a.startsWith('on')).sort();
+    // A readout keeps its height, in a style.
+    const own = (n, a) => n.closest('figure') && !(a === 'style' && n.matches('.explorable-readout'));
+    const traits = (n) => n.getAttributeNames().filter((a) => own(n, a) || a.startsWith('on')).sort();
     const all = () => [...document.querySelectorAll('*')].filter(ours);
     const shape = () => all().map((n) => `${n.tagName} ${traits(n)}`).join(';');
     const base = () => Reflect.ownKeys(Object.prototype).concat(Reflect.ownKeys(Array.prototype)).map(String).join();

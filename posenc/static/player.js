@@ -28,9 +28,10 @@
   };
 
   const nightfall = window.matchMedia("(prefers-color-scheme: dark)");
+  const forced = window.matchMedia("(forced-colors: active)"); // the system's palette stands over any choice made here
   function dark() {
     const html = document.documentElement, body = document.body;
-    if (html.dataset.theme === "auto") return nightfall.matches; // a page to embed
+    if (forced.matches || html.dataset.theme === "auto") return nightfall.matches;
     if (html.dataset.theme) return html.dataset.theme === "dark";
     if (body && body.dataset.jpThemeLight) return body.dataset.jpThemeLight === "false"; // JupyterLab
     if (html.getAttribute("theme")) return html.getAttribute("theme") === "dark"; // Colab
@@ -253,6 +254,17 @@
       return n;
     }
 
+    // The readout keeps its tallest height, as long as the width stays: the sliders below must not move under a finger.
+    let wide = 0;
+    function keep([{ contentRect: now }]) {
+      if (now.width === wide) {
+        line.style.minHeight = `${now.height}px`; // it never shrinks below the last
+      } else {
+        wide = now.width;
+        requestAnimationFrame(() => { line.style.minHeight = ""; });
+      }
+    }
+
     function measure() {
       const was = `${width} ${height}`;
       [width, height] = [place.clientWidth, place.clientHeight];
@@ -351,7 +363,10 @@
       clearTimeout(late);
       show("");
       if (self.changed()) tell(readout, 0);
-      if (window.ResizeObserver) new ResizeObserver(() => { if (measure()) request(null); }).observe(place);
+      if (window.ResizeObserver) {
+        new ResizeObserver(() => { if (measure()) request(null); }).observe(place);
+        if (line) new ResizeObserver(keep).observe(line);
+      }
       return self;
     }
 
@@ -403,7 +418,7 @@
       link.hash = record && self.changed() ? `${self.id}=${self.link()}` : "";
       const quoted = (text) => text.replace(/&/g, "&amp;").replace(/"/g, "&quot;").replace(/</g, "&lt;");
       box.value = `<iframe src="${quoted(link.href)}" title="${quoted(fold.dataset.title)}" width="720" `
-        + `height="${body.offsetHeight + 190}" style="border: 0; max-width: 100%" loading="lazy" allow="fullscreen"></iframe>`;
+        + `height="${body.offsetHeight + 220}" style="border: 0; max-width: 100%" loading="lazy" allow="fullscreen"></iframe>`;
       box.onfocus = () => box.select();
     }
     if (fold) fold.addEventListener("toggle", share);
@@ -425,9 +440,17 @@
         }
         return out;
       }
+      // The keys that open the page's search would open it there, out of sight.
+      function hush(event) {
+        const search = event.key === "/" || ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k");
+        if (!search) return;
+        event.stopPropagation();
+        event.preventDefault();
+      }
       let shut = [];
       figure.addEventListener("fullscreenchange", () => {
         name();
+        document[on() ? "addEventListener" : "removeEventListener"]("keydown", hush, true);
         shut.forEach((e) => { e.inert = false; });
         shut = on() ? behind() : [];
         shut.forEach((e) => { e.inert = true; });
@@ -471,7 +494,8 @@
 
   function nearest(slider, wanted, start) {
     if (typeof slider.values[0] === "string") {
-      const found = slider.values.indexOf(String(wanted));
+      const plain = unquote(String(wanted)); // a whole address may have been encoded once more
+      const found = slider.values.findIndex((v) => v === wanted || v === plain);
       return found < 0 ? start : found;
     }
     if (!NUMBER.test(String(wanted))) return start;
@@ -493,17 +517,23 @@
   function readLink() {
     if (!home) return;
     let first = true;
-    for (const entry of location.hash.slice(1).split("&")) {
-      const cut = entry.indexOf("=");
-      const self = cut > 0 && list.find((e) => e.id === unquote(entry.slice(0, cut)));
+    // What mails and chats make of an address: its signs may come encoded. A value may hold such signs as well, so they
+    // part it only before what reads as a name.
+    for (const entry of location.hash.slice(1).split(/&|%26(?=\w+\.\w+(?:=|%3D))/i)) {
+      const [, id, body] = /^(.+?)(?:=|%3D)(.*)$/is.exec(entry) || [];
+      const self = id && list.find((e) => e.id === unquote(id));
       if (!self) continue;
       // A frame must not scroll the page around it.
-      if (first && window === window.top) self.figure.scrollIntoView({ block: "center", behavior: "instant" });
+      if (first && window === window.top) {
+        document.documentElement.dataset.whole = ""; // book/_static/posenc.css: all sections take their true height
+        const tall = self.figure.offsetHeight > 0.8 * window.innerHeight;
+        self.figure.scrollIntoView({ block: tall ? "start" : "center", behavior: "instant" });
+      }
       first = false;
       const values = Object.create(null);
-      for (const pair of entry.slice(cut + 1).split(",")) {
-        const colon = pair.indexOf(":");
-        if (colon > 0) values[pair.slice(0, colon)] = unquote(pair.slice(colon + 1));
+      for (const pair of body.split(/,|%2C(?=\w+(?::|%3A))/i)) {
+        const [, name, value] = /^(.+?)(?::|%3A)(.*)$/is.exec(pair) || [];
+        if (name) values[name] = unquote(value);
       }
       self.start().then(() => self.set(values), () => {}); // start has said what is wrong
     }
@@ -589,7 +619,12 @@
         list.forEach((e) => e.redraw());
       }
     };
-    nightfall.addEventListener("change", repaint);
+    nightfall.addEventListener("change", () => {
+      const { dataset } = document.documentElement;
+      if (home && dataset.mode === "auto") dataset.theme = nightfall.matches ? "dark" : "light"; // as site.js does
+      repaint();
+    });
+    forced.addEventListener("change", repaint);
     const changed = new MutationObserver(repaint);
     changed.observe(document.documentElement, watched);
     if (document.body) changed.observe(document.body, watched);
