@@ -22,8 +22,9 @@ ROOT = Path(__file__).resolve().parents[1]
 SITE = ROOT / "_build" / "html"
 ZIP = ROOT / "_build" / "posenc-book.zip"
 TOP = "posenc-book/"  # the one folder that unpacking makes
-# Nothing opens these; the last two are what the published site carries beside its pages.
-LEFT_OUT = {".buildinfo", ".nojekyll", "objects.inv", "posenc.pdf", "posenc-book.zip"}
+# Nothing opens these, or the published site alone has a use for them.
+LEFT_OUT = {".buildinfo", ".nojekyll", "objects.inv", "posenc.pdf", "posenc-book.zip", "404.html"}
+LEFT_OUT |= {"robots.txt", "sitemap.xml"}
 
 
 def moment() -> tuple[int, ...]:

@@ -74,7 +74,7 @@ def parse(path: Path) -> BeautifulSoup:
 def read_site(site: Path) -> tuple[list[Page], BeautifulSoup]:
     r"""The pages in the contents' order, without the labs, and the first page as it is."""
     canonical = parse(site / "index.html").select_one("link[rel=canonical]")  # index.html repeats the first page
-    root = canonical["href"].removesuffix(".html") if canonical else "index"
+    root = canonical["href"].removeprefix(published()).removesuffix(".html") if canonical else "index"
     first = parse(site / f"{root}.html")
     listed, part = {root: ""}, ""
     for found in first.select(".bd-docs-nav p.caption, .bd-docs-nav li.toctree-l1 > a"):

@@ -1,10 +1,13 @@
 r"""The built book in a real browser, with the network off."""
 
+import base64
 import html
+import io
 import re
 
 import pytest
 from conftest import ROOT, SITE, missing
+from fontTools.ttLib import TTFont
 
 pytestmark = pytest.mark.browser
 
@@ -83,6 +86,39 @@ def test_math_is_drawn(opened):
     assert "\\(" not in opened.locator("article").inner_text(), "a formula shows its source"
     if found[0]:
         assert opened.evaluate("document.fonts.check('16px posenc-math')"), "the math font has not loaded"
+
+
+def test_the_math_font_has_all_that_formulas_show(site):
+    css = (site / "_static" / "math.css").read_text("utf-8")
+    data = re.search(r"font-family:posenc-math;[^}]*base64,([^)\"]+)", css)[1]
+    letters = set(TTFont(io.BytesIO(base64.b64decode(data))).getBestCmap())
+    for path in site.glob("*/*.html"):
+        for formula in re.findall(r"<math.*?</math>", path.read_text("utf-8"), re.DOTALL):
+            shown = set(html.unescape(re.sub(r"<[^>]+>", "", formula)))
+            # Browsers draw this one of their own accord.
+            shown |= {"√"} if "<msqrt" in formula or "<mroot" in formula else set()
+            lacking = {c for c in shown if ord(c) not in letters and not c.isspace() and not 0x2061 <= ord(c) <= 0x2064}
+            assert lacking <= set("′″‴"), f"{path.name}: {formula}"  # primes have a font of their own
+
+
+@every_page
+def test_wide_formulas_begin_at_their_beginning(opened):
+    opened.set_viewport_size({"width": 360, "height": 740})
+    opened.evaluate("document.querySelectorAll('section').forEach((s) => { s.style.contentVisibility = 'visible'; })")
+    try:
+        wrong = opened.evaluate("""() => [...document.querySelectorAll('div.math')].filter((place) => {
+            const box = place.getBoundingClientRect(), math = place.querySelector('math').getBoundingClientRect();
+            const inner = place.querySelector('math').firstElementChild.getBoundingClientRect();
+            const number = place.querySelector('.eqno');
+            const over = number && number.getBoundingClientRect().left < inner.right - 1;
+            return place.scrollLeft || Math.min(math.left, inner.left) < box.left - 1 || over;
+        }).map((place) => place.textContent.slice(0, 60))""")
+        assert wrong == []
+        hidden = """() => [...document.querySelectorAll('span.math')].filter((place) =>
+            place.scrollWidth > place.clientWidth + 1 && getComputedStyle(place).overflowX !== 'auto').length"""
+        assert opened.evaluate(hidden) == 0
+    finally:
+        opened.set_viewport_size({"width": 1280, "height": 900})
 
 
 @every_page
@@ -222,6 +258,89 @@ def test_what_scrolls_sideways_is_reached_by_keyboard_once_the_reader_begins(bas
         page.context.close()
 
 
+# --- paper, and readers without a script -----------------------------------------------------------------------------
+
+COLORS_OF = """(selectors) => selectors.map((selector) => {
+    const style = getComputedStyle(document.querySelector(selector));
+    return [style.color, style.backgroundColor];
+})"""
+PLACES = [
+    "body",
+    ".bd-article p",
+    ".bd-article .highlight .k, .bd-article .highlight .kn",
+    ".admonition-title",
+    ".bd-article a",
+]
+
+
+def test_paper_is_light_whatever_the_screen_shows(base, open_page):
+    seen = []
+    for dark, scripts in ((False, True), (True, True), (True, False)):
+        page = open_page(base + CHAPTER, dark=dark, scripts=scripts)
+        try:
+            page.emulate_media(media="print", color_scheme="dark" if dark else "light")
+            seen.append(page.evaluate(COLORS_OF, PLACES))
+        finally:
+            page.context.close()
+    assert seen[0] == seen[1] == seen[2]
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_without_a_script_the_system_decides_the_colors(dark, base, open_page):
+    seen = []
+    for scripts in (True, False):
+        page = open_page(base + CHAPTER, dark=dark, scripts=scripts)
+        try:
+            seen.append(page.evaluate(COLORS_OF, PLACES))
+        finally:
+            page.context.close()
+    assert seen[0] == seen[1]
+
+
+def test_without_a_script_a_phone_shows_the_way_to_all_chapters(base, open_page):
+    page = open_page(base + CHAPTER, scripts=False)
+    try:
+        page.set_viewport_size({"width": 360, "height": 740})
+        for bar, least in (("primary", 20), ("secondary", 8)):
+            links = page.locator(f"#pst-{bar}-sidebar a")
+            assert sum(link.is_visible() for link in links.all()) >= least
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    finally:
+        page.context.close()
+
+
+def test_what_is_folded_unfolds_on_paper_and_folds_again(base, open_page):
+    page = open_page(base + CHAPTER)
+    try:
+        folded = "document.querySelectorAll('.bd-article details:not([open])').length"
+        before = page.evaluate(folded)
+        assert before > 5
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert page.evaluate(folded) == 0
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        assert page.evaluate(folded) == before
+    finally:
+        page.context.close()
+
+
+# --- where links lead ------------------------------------------------------------------------------------------------
+
+
+def test_a_link_into_a_page_lands_at_its_heading(base, open_page):
+    top = "document.querySelector('#longer-than-training :is(h2, h3)').getBoundingClientRect().top"
+    page = open_page(base + CHAPTER + "#longer-than-training")
+    try:
+        page.wait_for_timeout(500)
+        assert 0 <= page.evaluate(top) < 150
+        page.evaluate("scrollTo(0, 0)")
+        page.locator('#pst-page-toc-nav a[href="#exercises"]').click()
+        page.locator('#pst-page-toc-nav a[href="#longer-than-training"]').click()
+        page.wait_for_timeout(500)
+        assert 0 <= page.evaluate(top) < 150
+    finally:
+        page.context.close()
+
+
 # --- search ----------------------------------------------------------------------------------------------------------
 
 
@@ -233,6 +352,10 @@ def test_search_finds(words, page, base, open_page):
         opened.wait_for_timeout(500)
         links = [a.get_attribute("href") for a in opened.query_selector_all("#search-results li a")]
         assert any(page in link for link in links), links
+        opened.goto(base + next(link for link in links if page in link).removeprefix("../"))
+        opened.wait_for_selector(".highlighted", state="attached")
+        opened.locator(".highlight-link a").click()
+        assert opened.locator(".highlighted").count() == 0, "the link that hides the marks does it"
         assert opened.log.problems == []
     finally:
         opened.context.close()

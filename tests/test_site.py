@@ -214,6 +214,9 @@ def test_nothing_is_left_of_what_was_bundled(site):
     names = {path.name for path in (site / "_static").iterdir()}
     assert {"book.css", "math.css", "book.js", "searchtools.js"} <= names
     assert not names & {"styles", "scripts", "vendor", "pygments.css", "doctools.js"}
+    scripts = re.findall(r'<script[^>]*src="([^"?]+)', (site / "search.html").read_text("utf-8"))
+    order = [scripts.index(name) for name in ("_static/searchtools.js", "_static/search.js", "searchindex.js")]
+    assert order == sorted(order), "the index starts the search, so it comes last"
 
 
 @built

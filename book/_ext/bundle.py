@@ -32,7 +32,7 @@ from sphinx.builders.html import _CascadingStyleSheet, _JavaScript
 
 ROOT = Path(__file__).resolve().parents[2]
 STIX = ROOT / "book" / "vendor" / "stix" / "STIXTwoMath.woff2"
-PRIMES = ROOT / "book" / "vendor" / "temml" / "Temml.woff2"  # as they are to be when raised; those of STIX are too small
+PRIMES = ROOT / "book" / "vendor" / "temml" / "Temml.woff2"  # made to be raised; those of STIX are small
 
 logging.getLogger("fontTools").setLevel(logging.WARNING)  # it tells each table it drops
 
@@ -46,7 +46,13 @@ SCRIPTS = [
     "copybutton.js",
     "site.js",
 ]
-SEARCH = ["_static/searchtools.js", "_static/language_data.js", "searchindex.js"]
+# The index starts the search, so it comes last.
+SEARCH = ["_static/searchtools.js", "_static/language_data.js", "_static/search.js", "searchindex.js"]
+    "_static/searchtools.js",
+    "_static/language_data.js",
+    "_static/search.js",
+    "searchindex.js",
+]  # the last one starts the search
 LEFT_OVER = ["styles", "scripts", "vendor", "locales", "images", "*.css", "*.png", "*.html", "*-button.svg"]
 LEFT_OVER += ["*-solid.svg", "copybutton_funcs.js", "design-tabs.js"]
 
@@ -144,6 +150,50 @@ def purge(rules: list, used: set[str]) -> str:
         elif rule.type == "at-rule" and rule.lower_at_keyword not in ("font-face", "import", "charset"):
             kept.append(rule.serialize())
     return compact("".join(kept))
+
+
+THEMED = re.compile(r"""\[data-theme=["']?(light|dark)["']?\]""")
+
+
+def for_paper_and_without_script(css: str) -> str:
+    r"""Rules of a theme for those whom no script tells their theme, too.
+
+    A page without a script keeps `data-theme="auto"`: there the system's preference decides. Paper is light, whatever
+    the screen shows.
+    """
+    out, themed = [], {}
+
+    def flush() -> None:
+        out.extend(
+            f"@media {media}{{{''.join(rules)}}}" if media else "".join(rules) for media, rules in themed.items()
+        )
+        themed.clear()
+
+    def add(media: str, selectors: list[str], body: str) -> None:
+        if selectors:
+            themed.setdefault(media, []).append(",".join(selectors) + "{" + body + "}")
+
+    for rule in tinycss2.parse_stylesheet(css, True, True):
+        if rule.type == "at-rule" and rule.lower_at_keyword in ("media", "supports"):
+            flush()
+            inside = for_paper_and_without_script(tinycss2.serialize(rule.content))
+            out.append(f"@{rule.at_keyword} {tinycss2.serialize(rule.prelude).strip()}{{{inside}}}")
+        elif rule.type != "qualified-rule" or not THEMED.search(tinycss2.serialize(rule.prelude)):
+            flush()
+            out.append(rule.serialize())
+        else:
+            body = tinycss2.serialize(rule.content).strip()
+            selectors = [tinycss2.serialize(part).strip() for part in split_commas(rule.prelude)]
+            themes = [found[1] if (found := THEMED.search(selector)) else "" for selector in selectors]
+            light, dark = ([s for s, theme in zip(selectors, themes) if theme == name] for name in ("light", "dark"))
+            add("", [s for s, theme in zip(selectors, themes) if theme != "dark"], body)
+            add("screen", dark, body)
+            for theme, group in (("light", light), ("dark", dark)):
+                undecided = [THEMED.sub("[data-theme=auto]", selector) for selector in group]
+                add(f"screen and (prefers-color-scheme:{theme})", undecided, body)
+            add("print", [THEMED.sub("[data-theme]", selector) for selector in light], body)
+    flush()
+    return "".join(out)
 
 
 def drop_unused_variables(css: str, scripts: str) -> str:
@@ -250,6 +300,9 @@ def finish(app: Sphinx, error: Exception | None) -> None:
     def read(name: str) -> str:
         return (static / name).read_text("utf-8")
 
+    # "/" would be a key of its own, which nobody could switch off; Ctrl+K opens the search.
+    options = read(SCRIPTS[0]).replace("ENABLE_SEARCH_SHORTCUTS: true", "ENABLE_SEARCH_SHORTCUTS: false")
+    (static / SCRIPTS[0]).write_text(options, "utf-8")
     scripts = ";\n".join(re.sub(r"\n?//# sourceMappingURL=.*", "", read(name)) for name in SCRIPTS)
     player = read("explore/player.js")
     asked = [str(file.filename).removeprefix("_static/") for file in app.builder._css_files]
@@ -258,11 +311,10 @@ def finish(app: Sphinx, error: Exception | None) -> None:
     used = names_in(pages, scripts + player)
     home = f"{app.config.root_doc}.html"
     first = moved_up((out / home).read_text("utf-8"), posixpath.dirname(home))
-    canonical = f'<link rel="canonical" href="{home}">'
-    (out / "index.html").write_text(first.replace("</title>", f"</title>\n  {canonical}", 1), "utf-8")
+    (out / "index.html").write_text(first, "utf-8")
     css = purge(tinycss2.parse_stylesheet("\n".join(sheets.values()), True, True), used)
     css += compact(re.sub(r"/\*.*?\*/", "", "".join(map(read, OWN_STYLES)), flags=re.DOTALL))
-    css = drop_unused_variables(css, scripts + player + "".join(pages))
+    css = drop_unused_variables(for_paper_and_without_script(css), scripts + player + "".join(pages))
 
     webfonts = static / "vendor" / "fontawesome" / "webfonts"
     icons = set(re.findall("[\ue000-\uf8ff]", css))  # the private-use characters in the rules that stayed

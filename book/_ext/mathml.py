@@ -60,6 +60,9 @@ def render(node: nodes.Element, display: bool) -> str:
 
 def visit_inline(self, node: nodes.math) -> None:
     self.body.append(self.starttag(node, "span", "", CLASS="math") + render(node, False) + "</span>")
+    after = node.next_node(descend=False, siblings=True)
+    if isinstance(after, nodes.Text) and after.astext().startswith(tuple(".,;:!?)")):
+        self.body.append("\u2060")  # a word joiner: no line begins with a full stop
     raise nodes.SkipNode
 
 

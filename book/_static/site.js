@@ -75,16 +75,27 @@
       to.classList.add(...from.classList);
       from.className = "";
     };
+    const beside = matchMedia("(min-width: 992px)");
+    const tell = () => {
+      const shown = name === "primary" && beside.matches ? !bar.classList.contains("pst-sidebar-hidden") : dialog.open;
+      button.setAttribute("aria-expanded", String(shown));
+    };
     button.addEventListener("click", () => {
-      if (name === "primary" && matchMedia("(min-width: 992px)").matches) {
+      if (name === "primary" && beside.matches) {
         bar.classList.toggle("pst-sidebar-hidden");
-        return;
+      } else {
+        move(bar, dialog);
+        dialog.showModal();
       }
-      move(bar, dialog);
-      dialog.showModal();
+      tell();
     });
     closable(dialog);
-    dialog.addEventListener("close", () => move(dialog, bar));
+    dialog.addEventListener("close", () => {
+      move(dialog, bar);
+      tell();
+    });
+    beside.addEventListener("change", tell);
+    tell();
     dialog.addEventListener("click", (event) => { if (event.target.closest("a")) dialog.close(); });
   }
   sidebar("primary", document.querySelector(".primary-toggle"));
@@ -118,7 +129,7 @@
   // ---- what scrolls sideways must be reachable by keyboard: such places become focusable
   // Asking for widths lays out the whole page, so it waits until the reader does something.
 
-  const wide = ["pre", "div.math", ".pst-scrollable-table-container", ".table-wrapper", ".cell_output > .output"];
+  const wide = ["pre", ".math", ".pst-scrollable-table-container", ".table-wrapper", ".cell_output > .output"];
   const idle = window.requestIdleCallback || ((work) => setTimeout(work, 1));
   function mark() {
     const places = all(wide.map((name) => `.bd-article ${name}`).join(", "));
@@ -127,7 +138,12 @@
         const scrolls = place.scrollWidth > place.clientWidth + 1;
         if (scrolls && !place.hasAttribute("tabindex")) {
           place.setAttribute("tabindex", "0");
-          place.dataset.scrolls = "";
+          const more = () => {
+            const rest = place.scrollWidth - place.clientWidth - place.scrollLeft;
+            place.dataset.scrolls = rest > 2 ? "more" : "";
+          };
+          place.addEventListener("scroll", more, { passive: true });
+          more();
         } else if (!scrolls && "scrolls" in place.dataset) {
           place.removeAttribute("tabindex");
           delete place.dataset.scrolls;
@@ -150,8 +166,30 @@
     waiting = setTimeout(() => { if (begun) mark(); }, 150);
   });
 
-  // Paper can't unfold.
+  // ---- paper can't unfold
+
+  let unfolded = [];
   window.addEventListener("beforeprint", () => {
-    for (const folded of all("figure.explorable details")) folded.open = true;
+    unfolded = all(".bd-article details:not([open])");
+    for (const folded of unfolded) folded.open = true;
+  });
+  window.addEventListener("afterprint", () => {
+    for (const folded of unfolded.splice(0)) folded.open = false;
+  });
+
+  // ---- a screen reader is told that code was copied; the policy stops the javascript: address of Sphinx's link
+
+  const said = document.body.appendChild(document.createElement("p"));
+  said.className = "visually-hidden";
+  said.setAttribute("role", "status");
+  document.addEventListener("click", (event) => {
+    if (event.target.closest(".copybtn")) {
+      said.textContent = "";
+      setTimeout(() => { said.textContent = "Copied"; }, 100);
+    }
+    if (event.target.closest(".highlight-link a")) {
+      event.preventDefault();
+      SphinxHighlight.hideSearchWords();
+    }
   });
 })();
