@@ -48,11 +48,6 @@ SCRIPTS = [
 ]
 # The index starts the search, so it comes last.
 SEARCH = ["_static/searchtools.js", "_static/language_data.js", "_static/search.js", "searchindex.js"]
-    "_static/searchtools.js",
-    "_static/language_data.js",
-    "_static/search.js",
-    "searchindex.js",
-]  # the last one starts the search
 LEFT_OVER = ["styles", "scripts", "vendor", "locales", "images", "*.css", "*.png", "*.html", "*-button.svg"]
 LEFT_OVER += ["*-solid.svg", "copybutton_funcs.js", "design-tabs.js"]
 
