@@ -327,6 +327,35 @@ def test_the_readout_keeps_its_place(embed):
     assert embed.log.problems == []
 
 
+CROWDED = """() => {
+    const drawing = document.querySelector('.explorable-drawing'), edge = drawing.getBoundingClientRect(), out = [];
+    const all = (what) => [...drawing.querySelectorAll(what)].map((n) => [n.textContent, n.getBoundingClientRect()]);
+    const titles = all('.infolayer text[class^=x][class$=title]');
+    for (const [text, box] of [...titles, ...all('.legendtext')]) {
+        if (box.left < edge.left - 1 || box.right > edge.right + 1) out.push(`cut: ${text}`);
+    }
+    const meet = (a, b, low, high, gap) => Math.min(a[high], b[high]) - Math.max(a[low], b[low]) > -gap;
+    for (const [labels, gap] of [[titles, 2], [all('.xtick text'), 0], [all('.x2tick text'), 0]]) {
+        labels.forEach(([text, a], i) => labels.slice(0, i).forEach(([other, b]) => {
+            if (meet(a, b, 'left', 'right', gap) && meet(a, b, 'top', 'bottom', 0)) out.push(`${other} meets ${text}`);
+        }));
+    }
+    if (!titles.length) out.push('no title');
+    return out;
+}"""
+NARROW = {"practice.ids", "practice.wrong_ids", "relative.four_terms", "rse.same_scores"}
+
+
+@pytest.mark.parametrize("id", sorted(NARROW & set(EMBEDDED)) or EMBEDDED[:1])
+def test_words_are_whole_on_a_narrow_screen(id, opened):
+    page = opened(f"embed/{id}.html")
+    page.set_viewport_size({"width": 320, "height": 640})
+    page.mouse.move(9, 9)
+    page.wait_for_selector("figure.explorable-live")
+    page.wait_for_timeout(200)
+    assert page.evaluate(CROWDED) == []
+
+
 # --- full screen -----------------------------------------------------------------------------------------------------
 
 

@@ -61,7 +61,8 @@
       const c = GROUND[night ? "dark" : "light"];
       const axis = {
         gridcolor: c.grid, zerolinecolor: c.zero, linecolor: c.zero, zerolinewidth: 1, fixedrange: true, automargin: true,
-        ticklabeloverflow: "allow", title: { standoff: 8 }, tickfont: { size: small ? 11 : 12 }, hoverformat: ".4~g",
+        ticklabeloverflow: "allow", title: small ? { standoff: 8, font: { size: 12 } } : { standoff: 8 },
+        tickfont: { size: small ? 11 : 12 }, hoverformat: ".4~g",
       };
       const map = { colorbar: { outlinewidth: 0, thickness: 12, tickfont: { size: 11 } } };
       templates[key] = {
@@ -79,6 +80,25 @@
       };
     }
     return templates[key];
+  }
+
+  // On a narrow screen words that would be cut, or meet their neighbors, take more lines or stand upright.
+  function fold(text, most) {
+    if (typeof text !== "string" || text.includes("<")) return text;
+    return text.replace(new RegExp(`(.{1,${Math.max(Math.round(most), 20)}})(?:\\s+|$)`, "g"), "$1<br>").replace(/<br>$/, "");
+  }
+
+  function narrow(data, layout, width) {
+    for (const key of Object.keys(layout).filter((k) => /^xaxis\d*$/.test(k))) {
+      const axis = layout[key], [from, to] = axis.domain || [0, 1], wide = width * (to - from);
+      if (axis.title) axis.title.text = fold(axis.title.text, wide / 8);
+      if (axis.title && axis.title.font) axis.title.font.size = 12;
+      if (axis.ticktext && axis.ticktext.length * 30 > wide) {
+        const longest = Math.max(...axis.ticktext.map((t) => String(t).length));
+        if (longest > 3) Object.assign(axis, { ticktext: axis.ticktext.map((t) => String(t).replace("<br>", " ")), tickangle: -90 });
+      }
+    }
+    for (const trace of data) trace.name = fold(trace.name, (width - 60) / 6.5);
   }
 
   // ---- states: explore.encode_arrays, read back
@@ -302,7 +322,9 @@
       layout.height = height / zoom;
       layout.autosize = false;
       if (layout.showlegend === undefined) layout.showlegend = now.data.filter((t) => t.type !== "heatmap" && t.showlegend !== false).length > 1;
-      const done = library_.react(sheet, now.data.map((t) => paint(t, night)), layout, {
+      const traces = now.data.map((t) => paint(t, night));
+      if (small) narrow(traces, layout, width);
+      const done = library_.react(sheet, traces, layout, {
         displayModeBar: false, responsive: false, scrollZoom: false, doubleClick: false, showTips: false,
       });
       self.drawn += 1;
