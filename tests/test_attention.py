@@ -230,6 +230,8 @@ def test_the_kernels_get_everything(monkeypatch):
         assert got[7].shape == (1, 1, 3, 5)
     assert attention(q, k, v, encoding, impl="triton")[7:] == (None, 1 / math.sqrt(8))
     assert asked[0][:5] == (encoding, False, q.device, torch.float64, 16)
+    on_meta = (x.to("meta") for x in (q, k, v))
+    assert attention(*on_meta, encoding, impl="triton")[0].device == asked[-1][2] == torch.device("meta")
     assert [position.tolist() for position in asked[0][5]] == [got[4].tolist(), got[5].tolist()]
     attention(q, k, v, encoding, return_weights=True, impl="torch")
     assert asked[-1][1] is True
@@ -317,6 +319,24 @@ def test_the_block_hands_on_what_it_was_made_with(monkeypatch):
     assert not any("bias" in name for name, _ in plain.named_parameters())
     names = {name for name, _ in posenc.SelfAttention(8, 2, bias=True).named_parameters()}
     assert {f"to_{name}.bias" for name in ("q", "k", "v", "out")} < names
+
+
+def test_padding_hides_and_a_mask_hides_more_in_one_pass_and_in_steps():
+    x, valid = torch.randn(2, 8, 8), torch.tensor([[False] * 3 + [True] * 5, [True] * 8])
+    window = torch.ones(8, 8).bool().triu(-2)
+    block = posenc.SelfAttention(8, 2, posenc.make("alibi", num_heads=2))
+    padded, both = valid[:, None, None, :], valid[:, None, None, :] & window
+    for options, wanted in (({}, padded), ({"mask": window}, both), ({"mask": both}, both)):
+        expected = block(x, mask=wanted)
+        torch.testing.assert_close(block(x, valid=valid, **options), expected)
+        cache, steps = posenc.KVCache(), []
+        for now in (slice(0, 4), slice(4, 5), slice(5, 8)):
+            mask = {} if not options else {"mask": options["mask"][..., now, : now.stop]}
+            steps.append(block(x[:, now], valid=valid[:, now], cache=cache, **mask))
+        assert len(cache) == 8 and torch.equal(cache.valid, valid) and cache.positions.tolist() == [[*range(8)]] * 2
+        torch.testing.assert_close(torch.cat(steps, 1), expected)
+    with pytest.raises(ValueError, match=r"mask must have shape \[8, 8\], or broadcast to \[2, 1, 8, 8\]"):
+        block(x, valid=valid, mask=window[:4])
 
 
 @pytest.mark.parametrize(

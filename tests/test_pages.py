@@ -194,6 +194,7 @@ def test_the_system_changes_the_colors_where_nobody_chose(base, open_page):
     page = open_page(base + CHAPTER)
     try:
         page.emulate_media(color_scheme="dark")
+        page.wait_for_timeout(500)
         assert page.evaluate(THEME) == "dark"
     finally:
         page.context.close()

@@ -17,8 +17,11 @@ from __future__ import annotations
 
 import hashlib
 import html
+import json
 import os
+import re
 import shutil
+from functools import partial
 from pathlib import Path
 
 from bundle import FIRST_SCRIPT, POLICY
@@ -148,11 +151,28 @@ def check_sizes(app, env) -> None:
             )
 
 
+INLINE = re.compile(
+    r'<div class="explorable-body" data-explorable="([^"]+)"((?:(?!explorable-body).)*)'
+    r'<script type="application/json" class="explorable-data">(.*?)</script>',
+    re.DOTALL,
+)
+
+
+def move_out(site: Path, found: re.Match) -> str:
+    r"""The states that a notebook carries in itself, in a file of their own: a page asks for them when they are needed."""
+    id, before, states = found.groups()
+    script = f"posencExplorable({json.dumps(id)}, {states});\n"
+    name = f"{id}.{hashlib.sha256(script.encode()).hexdigest()[:10]}.data.js"
+    (site / "_static" / "explore" / name).write_text(script, "utf-8")
+    return f'<div class="explorable-body" data-src="{name}" data-explorable="{id}"{before}'
+
+
 def add_player(app: Sphinx, pagename, templatename, context, doctree) -> None:
     r"""Give pages that show an explorable (by the directive, or in a cell's output) the player, and only those."""
     body = context.get("body") or ""
     if "data-explorable=" not in body:
         return
+    body = INLINE.sub(partial(move_out, Path(app.outdir)), body)
     for mark, folder in (("posenc-static/", "_static/"), ("posenc-embed/", "embed/")):
         body = body.replace(mark, context["pathto"](folder, resource=True))
     context["body"] = body
@@ -165,8 +185,10 @@ def write_files(app: Sphinx, error: Exception | None) -> None:
         return
     out = Path(app.outdir) / "_static" / "explore"
     wanted = {name for files in all_figures(app.env).values() for name in files}
+    pages = (path.read_text("utf-8") for path in Path(app.outdir).glob("notebooks/*.html"))
+    moved = {name for page in pages for name in re.findall(r'data-src="([^"]+)"', page)}
     for stale in out.glob("*.data.js"):
-        if stale.name not in wanted:
+        if stale.name not in wanted | moved:
             stale.unlink()
     for name in wanted:
         if not (out / name).exists():

@@ -134,7 +134,7 @@
   function mark() {
     const places = all(wide.map((name) => `.bd-article ${name}`).join(", "));
     (function some() {
-      for (const place of places.splice(0, 20)) {
+      for (const place of places.splice(0, 100)) {
         const scrolls = place.scrollWidth > place.clientWidth + 1;
         if (scrolls && !place.hasAttribute("tabindex")) {
           place.setAttribute("tabindex", "0");
