@@ -159,7 +159,7 @@ INLINE = re.compile(
 
 
 def move_out(site: Path, found: re.Match) -> str:
-    r"""The states that a notebook carries in itself, in a file of their own: a page asks for them when they are needed."""
+    r"""The states that a notebook carries in itself, in a file of their own, which the page asks for when needed."""
     id, before, states = found.groups()
     script = f"posencExplorable({json.dumps(id)}, {states});\n"
     name = f"{id}.{hashlib.sha256(script.encode()).hexdigest()[:10]}.data.js"
