@@ -473,3 +473,12 @@ def test_a_number_too_large_for_a_page_is_named():
 
     with pytest.raises(ValueError, match=r"large: a, y: 1e\+39 is too large for a page"):
         explore.explorable(large, title="t", alt="t", m=range(3)).record()
+
+
+def test_a_callable_object_goes_by_its_class():
+    class Drawing:
+        def __call__(self, m):
+            return line(m)
+
+    with pytest.raises(TypeError, match="slider 'q' is no parameter of Drawing"):
+        explore.explorable(Drawing(), title="t", alt="t", m=range(2), q=range(3))
