@@ -207,7 +207,7 @@ def test_exercise_accepts_its_reference_and_its_cases_repeat(name):
     assert judge(exercise, exercise.reference) == Verdict(
         True, False, None, judge(exercise, exercise.reference).message
     )
-    assert exercise.title.startswith("Exercise "), exercise.title
+    assert exercise.title.startswith("Exercise ") or name.startswith("gradients."), exercise.title  # these have no lab
 
 
 @pytest.mark.parametrize("name", ALL)
