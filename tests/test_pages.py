@@ -36,6 +36,8 @@ def opened(request, base, open_page):
 every_page = pytest.mark.parametrize("opened", PAGES, indirect=True)
 
 
+UNMARKED = """() => [...document.querySelectorAll('.bd-article :is(pre, .math, .pst-scrollable-table-container)')].some(
+    (place) => place.scrollWidth > place.clientWidth + 1 && place.tabIndex < 0)"""
 COLORS = ["color-contrast", "link-in-text-block"]  # what a theme can change
 SIZES = {"wide": (1280, 900), "phone": (360, 740)}
 
@@ -52,7 +54,11 @@ def axe(page, theme: str, size: str) -> list[str]:
         missing("axe is missing: .venv/bin/pip install axe-playwright-python")
     page.set_viewport_size(dict(zip(("width", "height"), SIZES[size])))
     page.evaluate("(theme) => { document.documentElement.dataset.theme = theme; }", theme)
-    page.wait_for_timeout(300)  # explorables repaint, wide places become focusable
+    page.wait_for_timeout(300)  # explorables repaint
+    for _ in range(25):  # wide places become focusable while the page is idle
+        if not page.evaluate(UNMARKED):
+            break
+        page.wait_for_timeout(200)
     # axe compares places: sections that are not laid out yet would lie over each other.
     page.evaluate("document.querySelectorAll('section').forEach((s) => { s.style.contentVisibility = 'visible'; })")
     in_light = {"rules": {"target-size": {"enabled": True}}}  # WCAG 2.2, which axe leaves out unless asked

@@ -129,10 +129,11 @@
   // ---- what scrolls sideways must be reachable by keyboard: such places become focusable
   // Asking for widths lays out the whole page, so it waits until the reader does something.
 
-  const wide = ["pre", ".math", ".pst-scrollable-table-container", ".table-wrapper", ".cell_output > .output"];
+  const wide = ["pre", "div.math", ".pst-scrollable-table-container", ".table-wrapper", ".cell_output > .output"];
   const idle = window.requestIdleCallback || ((work) => setTimeout(work, 1));
   function mark() {
     const places = all(wide.map((name) => `.bd-article ${name}`).join(", "));
+    places.push(...all(".bd-article span.math")); // thousands, and hardly one is wide: last
     (function some() {
       for (const place of places.splice(0, 100)) {
         const scrolls = place.scrollWidth > place.clientWidth + 1;
