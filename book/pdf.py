@@ -16,7 +16,7 @@ import logging
 import os
 import posixpath
 import re
-import tomllib
+import sys
 import unicodedata
 import urllib.parse
 from collections import Counter
@@ -29,6 +29,9 @@ from pypdf import PdfReader, PdfWriter
 from pypdf.generic import NameObject, TextStringObject
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "book" / "_ext"))
+from site_parts import site_address  # noqa: E402
+
 SITE = ROOT / "_build" / "html"
 PDF = ROOT / "_build" / "posenc.pdf"
 STYLE = Path(__file__).with_name("pdf.css")
@@ -58,13 +61,6 @@ class Page:
 # --- joining ---------------------------------------------------------------------------------------------------------
 
 
-def published() -> str:
-    r"""The site's address, from the repository's in pyproject.toml."""
-    table = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["posenc"]
-    owner, name = table["repository"].split("/")
-    return f"https://{owner}.github.io/{name}/"
-
-
 def parse(path: Path) -> BeautifulSoup:
     if not path.is_file():
         raise SystemExit(f"{path} is not there: run `make html` first")
@@ -74,7 +70,7 @@ def parse(path: Path) -> BeautifulSoup:
 def read_site(site: Path) -> tuple[list[Page], BeautifulSoup]:
     r"""The pages in the contents' order, without the labs, and the first page as it is."""
     canonical = parse(site / "index.html").select_one("link[rel=canonical]")  # index.html repeats the first page
-    root = canonical["href"].removeprefix(published()).removesuffix(".html") if canonical else "index"
+    root = canonical["href"].removeprefix(site_address()).removesuffix(".html") if canonical else "index"
     first = parse(site / f"{root}.html")
     listed, part = {root: ""}, ""
     for found in first.select(".bd-docs-nav p.caption, .bd-docs-nav li.toctree-l1 > a"):
@@ -173,7 +169,7 @@ def join(site: Path = SITE, folder: Path = PDF.parent) -> tuple[str, list[Page]]
     r"""(the book as one HTML page to be written into `folder`, its pages in order)."""
     pages, first = read_site(site)
     named = {page.name: page for page in pages}
-    address = published()
+    address = site_address()
     for page in pages:
         rewrite(page, named, site, folder, address)
     footer = first.select_one(".bd-footer-content, footer.bd-footer")

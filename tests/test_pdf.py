@@ -81,7 +81,7 @@ def test_the_pages_come_in_the_contents_order_without_the_labs(tmp_path):
 
 def test_links_lead_into_the_book_or_to_the_published_site(tmp_path):
     book, _ = joined(tmp_path)
-    site = pdf.published()
+    site = pdf.site_address()
     assert [a["href"] for a in book.select("#book-start a")] == [
         "#book-turn--eq",
         "#book-turn",

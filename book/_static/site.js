@@ -184,9 +184,10 @@
   said.className = "visually-hidden";
   said.setAttribute("role", "status");
   document.addEventListener("click", (event) => {
-    if (event.target.closest(".copybtn")) {
+    const copy = event.target.closest(".copybtn");
+    if (copy) {
       said.textContent = "";
-      setTimeout(() => { said.textContent = "Copied"; }, 100);
+      setTimeout(() => { said.textContent = copy.dataset.tooltip; }, 200); // by then it says whether it worked
     }
     if (event.target.closest(".highlight-link a")) {
       event.preventDefault();

@@ -83,7 +83,7 @@
   }
 
   // On a narrow screen words that would be cut, or meet their neighbors, take more lines or stand upright.
-  function fold(text, most) {
+  function inLines(text, most) {
     if (typeof text !== "string" || text.includes("<")) return text;
     return text.replace(new RegExp(`(.{1,${Math.max(Math.round(most), 20)}})(?:\\s+|$)`, "g"), "$1<br>").replace(/<br>$/, "");
   }
@@ -91,14 +91,14 @@
   function narrow(data, layout, width) {
     for (const key of Object.keys(layout).filter((k) => /^xaxis\d*$/.test(k))) {
       const axis = layout[key], [from, to] = axis.domain || [0, 1], wide = width * (to - from);
-      if (axis.title) axis.title.text = fold(axis.title.text, wide / 8);
+      if (axis.title) axis.title.text = inLines(axis.title.text, wide / 8);
       if (axis.title && axis.title.font) axis.title.font.size = 12;
       if (axis.ticktext && axis.ticktext.length * 30 > wide) {
         const longest = Math.max(...axis.ticktext.map((t) => String(t).length));
         if (longest > 3) Object.assign(axis, { ticktext: axis.ticktext.map((t) => String(t).replace("<br>", " ")), tickangle: -90 });
       }
     }
-    for (const trace of data) trace.name = fold(trace.name, (width - 60) / 6.5);
+    for (const trace of data) trace.name = inLines(trace.name, (width - 60) / 6.5);
   }
 
   // ---- states: explore.encode_arrays, read back
@@ -462,10 +462,9 @@
         }
         return out;
       }
-      // The keys that open the page's search would open it there, out of sight.
+      // The key that opens the page's search would open it there, out of sight.
       function hush(event) {
-        const search = event.key === "/" || ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k");
-        if (!search) return;
+        if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== "k") return;
         event.stopPropagation();
         event.preventDefault();
       }
