@@ -19,9 +19,11 @@ from . import (
     t5,
     transformer_xl,
 )
-from .attention import KVCache, SelfAttention, attention, explain_impl
+from .attention import attention
 from .encoding import At, Encoding, compose, softmax
 from .errors import UnsupportedError
+from .impls import explain_impl
+from .layer import KVCache, SelfAttention
 from .methods import METHODS, make
 
 __version__ = "0.1.0"

@@ -18,9 +18,10 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from .attention import KVCache, SelfAttention, attention
+from .attention import attention
 from .encoding import PLACES, At, Encoding
 from .errors import check_bool, check_choice, check_int, check_number
+from .layer import KVCache, SelfAttention
 
 FORMS = (*PLACES, "attention")
 

@@ -9,9 +9,9 @@ import torch
 from torch import nn
 from torch.nn.functional import logsigmoid, pad, softplus
 
-from .attention import accumulation_dtype
 from .encoding import Encoding, softmax
 from .errors import check_bool, check_choice, check_int, check_number, check_positions, check_tensor
+from .inputs import accumulation_dtype
 from .rope import Rotary, ladder, rotate
 from .stickbreaking import _seen
 
@@ -113,7 +113,7 @@ _lane_factors = band  # `exposb` has an argument called band
 class GainedRotary(Rotary):
     """The `rotate` callable: RoPE, then the gain of the position and the factors of the lanes."""
 
-    kernel = "torch"  # before a kernel, PyTorch turns: one rounding for the turn and the factors together
+    kernel = "eager"  # before a kernel, PyTorch turns: one rounding for the turn and the factors together
 
     def __init__(self, inv_freq, num_heads, boost, fades, lanes):
         super().__init__(inv_freq, "interleaved", 1.0)

@@ -7,9 +7,9 @@ from torch import nn
 from torch.nn.functional import softplus
 
 from .alibi import bias
-from .attention import accumulation_dtype
 from .encoding import Encoding, compose
 from .errors import check_bool, check_choice, check_int, check_number
+from .inputs import accumulation_dtype
 from .rope import rope
 from .stickbreaking import ORDERS, stickbreaking
 

@@ -5,9 +5,10 @@ import math
 import torch
 from torch import nn
 
-from .attention import accumulation_dtype, attention
+from .attention import attention
 from .encoding import Encoding
 from .errors import check_bool, check_int, offsets
+from .inputs import accumulation_dtype
 
 
 class RelativeKeys(nn.Module):

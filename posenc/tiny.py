@@ -6,9 +6,9 @@ import torch
 from torch import nn
 from torch.nn.functional import gelu
 
-from .attention import KVCache, SelfAttention
 from .encoding import Encoding
 from .errors import UnsupportedError, check_int, check_number, check_tensor
+from .layer import KVCache, SelfAttention
 
 
 class MLP(nn.Module):

@@ -6,9 +6,9 @@ import torch
 from torch import nn
 from torch.nn.functional import linear
 
-from .attention import accumulation_dtype
 from .encoding import Encoding
 from .errors import check_int, check_number, check_tensor
+from .inputs import accumulation_dtype
 from .sinusoidal import table
 
 

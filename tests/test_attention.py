@@ -1,6 +1,5 @@
 """attention() against plain loops, the four places and what is said about them."""
 
-import importlib
 import math
 
 import pytest
@@ -194,15 +193,15 @@ def test_a_block_asks_for_positions_with_axes():
 
 
 def test_auto_takes_the_kernels_where_nothing_speaks_against_them(monkeypatch):
-    monkeypatch.setattr(posenc.kernels, "why_not", lambda *given: None)
-    monkeypatch.setattr(posenc.kernels, "why_slower", lambda device: None)
+    monkeypatch.setattr(posenc.impls, "why_not", lambda *given: None)
+    monkeypatch.setattr(posenc.impls, "why_slower", lambda device: None)
     assert "impl='triton'" in posenc.explain_impl(posenc.make("alibi", num_heads=2), device="cpu")
     assert "impl='sdpa'" in posenc.explain_impl(posenc.make("rope", head_dim=4), device="cpu")
 
 
 # What is handed on: to a method's own attention, to the kernels, to PyTorch's fused function
 
-module = importlib.import_module("posenc.attention")  # posenc.attention is the function in it
+impls = posenc.impls
 
 
 def test_a_method_that_brings_its_attention_gets_everything():
@@ -218,8 +217,8 @@ def test_a_method_that_brings_its_attention_gets_everything():
 
 def test_the_kernels_get_everything(monkeypatch):
     asked = []
-    monkeypatch.setattr(posenc.kernels, "why_not", lambda *given: asked.append(given))
-    monkeypatch.setattr(posenc.kernels, "attend", lambda *given: given)
+    monkeypatch.setattr(posenc.impls, "why_not", lambda *given: asked.append(given))
+    monkeypatch.setattr(posenc.kernels.dispatch, "attend", lambda *given: given)
     q, k, v = random(2, 4, 3, 8), random(2, 2, 5, 8), random(2, 2, 5, 16)
     encoding, mask = posenc.make("alibi", num_heads=4, symmetric=True), torch.ones(3, 5).bool()
     at = torch.arange(5) + 7
@@ -235,25 +234,25 @@ def test_the_kernels_get_everything(monkeypatch):
     assert [position.tolist() for position in asked[0][5]] == [got[4].tolist(), got[5].tolist()]
     attention(q, k, v, encoding, return_weights=True, impl="torch")
     assert asked[-1][1] is True
-    monkeypatch.setattr(posenc.kernels, "attend", None)
+    monkeypatch.setattr(posenc.kernels.dispatch, "attend", None)
     assert attention(q, k, v, encoding, impl="torch").shape == (2, 4, 3, 16)
 
 
 def test_which_implementation_and_why_in_words(monkeypatch):
     asked = []
-    monkeypatch.setattr(posenc.kernels, "why_not", lambda *given: asked.append(given))
-    monkeypatch.setattr(posenc.kernels, "why_slower", lambda device: "it is slow" if device.type == "cpu" else None)
+    monkeypatch.setattr(posenc.impls, "why_not", lambda *given: asked.append(given))
+    monkeypatch.setattr(posenc.impls, "why_slower", lambda device: "it is slow" if device.type == "cpu" else None)
     rope, alibi = posenc.make("rope", head_dim=8), posenc.make("alibi", num_heads=2)
     for impl in ("triton", "torch", "sdpa"):
-        assert module.choose_impl(impl, rope) == (impl, "asked for")
+        assert impls.choose_impl(impl, rope) == (impl, "asked for")
     assert asked[0] == (rope, False, torch.device("cpu"), torch.float32, 64, ())
     why = "PyTorch's fused attention serves a softmax without bias"
-    assert module.choose_impl("auto", rope) == ("sdpa", why)
+    assert impls.choose_impl("auto", rope) == ("sdpa", why)
     why = "the encoding acts at 'bias', which PyTorch's fused attention does not serve in every dtype"
     slow = f"{why}, and for Triton it is slow"
-    assert module.choose_impl("auto", alibi) == ("torch", slow)
+    assert impls.choose_impl("auto", alibi) == ("torch", slow)
     fast = f"{why}; the Triton kernels do, in memory linear in the length"
-    assert module.choose_impl("auto", alibi, device=torch.device("cuda")) == ("triton", fast)
+    assert impls.choose_impl("auto", alibi, device=torch.device("cuda")) == ("triton", fast)
     assert posenc.explain_impl(alibi, device="cuda") == f"impl='triton': {fast}"
     assert posenc.explain_impl(alibi, device="cpu") == f"impl='torch': {slow}"
     for there, line in ((True, f"impl='triton': {fast}"), (False, f"impl='torch': {slow}")):
@@ -266,8 +265,8 @@ def test_which_implementation_and_why_in_words(monkeypatch):
 
 def test_fused_attention_is_asked_without_a_mask_where_causality_is_all(monkeypatch):
     asked = []
-    real = module.scaled_dot_product_attention
-    monkeypatch.setattr(module, "scaled_dot_product_attention", lambda *a, **b: asked.append(b) or real(*a, **b))
+    real = posenc.impls.scaled_dot_product_attention
+    monkeypatch.setattr(posenc.impls, "scaled_dot_product_attention", lambda *a, **b: asked.append(b) or real(*a, **b))
     for queries, keys in ((8, 8), (5, 8), (8, 5)):  # head size 8: a length that equals it is no equal length
         for options in ({}, {"causal": False}, {"mask": torch.ones(queries, keys).bool()}):
             q, k = random(1, 2, queries, 8), random(1, 2, keys, 8, seed=1)
@@ -278,7 +277,7 @@ def test_fused_attention_is_asked_without_a_mask_where_causality_is_all(monkeypa
 
 
 def test_a_query_that_sees_nothing_gets_zeros_whatever_the_fused_function_gives(monkeypatch):
-    monkeypatch.setattr(module, "scaled_dot_product_attention", lambda q, *_, **__: torch.full_like(q, math.nan))
+    monkeypatch.setattr(posenc.impls, "scaled_dot_product_attention", lambda q, *_, **__: torch.full_like(q, math.nan))
     mask = torch.tensor([[False, False], [True, True]])
     out = attention(*random(3, 1, 2, 2, 4), causal=False, mask=mask, impl="sdpa")
     assert not out[:, :, 0].any() and out[:, :, 1].isnan().all()
@@ -306,7 +305,7 @@ def test_the_block_hands_on_what_it_was_made_with(monkeypatch):
         given.append(options | {"encoding": encoding})
         return attention(q, k, v, encoding, **options)
 
-    monkeypatch.setattr(module, "attention", spy)
+    monkeypatch.setattr(posenc.layer, "attention", spy)
     x = torch.randn(2, 5, 8)
     plain = posenc.SelfAttention(8, 2)
     assert plain.encoding.places == () and plain(x).shape == x.shape and len(posenc.KVCache()) == 0

@@ -674,7 +674,7 @@ def test_what_no_kernel_serves_is_refused_with_the_reason_before_a_launch(monkey
 
 
 def test_devices_and_dtypes_are_refused_by_declared_capability(monkeypatch):
-    from posenc.kernels import why_not_here
+    from posenc.kernels.served import why_not_here
 
     cpu, cuda = torch.device("cpu"), torch.device("cuda")
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
@@ -691,7 +691,7 @@ def test_devices_and_dtypes_are_refused_by_declared_capability(monkeypatch):
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     assert "bfloat16 wrongly" in why_not_here(cpu, torch.bfloat16, 64)
     assert why_not_here(cpu, torch.float16, 64) is None
-    monkeypatch.setattr("posenc.kernels.find_spec", lambda _: None)
+    monkeypatch.setattr("posenc.kernels.served.find_spec", lambda _: None)
     assert "not installed" in why_not_here(cuda, torch.float16, 64)
 
 

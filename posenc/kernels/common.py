@@ -8,9 +8,9 @@ import torch
 import triton
 import triton.language as tl
 
-from ..attention import _batched_mask, _check_qkv
 from ..errors import UnsupportedError, check_bool, check_choice, check_number, check_tensor
-from . import DTYPES, MAX_HEAD_DIM, why_not_here
+from ..inputs import batched_mask, check_qkv
+from .served import DTYPES, MAX_HEAD_DIM, why_not_here
 from .variants import VARIANTS
 
 LOG2E = tl.constexpr(1.4426950408889634)  # exp(x) = exp2(x * LOG2E), and exp2 is what the hardware has
@@ -154,9 +154,9 @@ def check_here(op, q):
         raise UnsupportedError(f"{op}: {reason}")
 
 
-def check_qkv(op, q, k, v):
+def check_served(op, q, k, v):
     """Raise unless q [B, H, Tq, D], k [B, Hkv, Tk, D], v [B, Hkv, Tk, Dv] are what the kernels serve."""
-    _check_qkv(q, k, v)
+    check_qkv(q, k, v)
     if q.dtype not in DTYPES:
         raise UnsupportedError(f"{op}: q is {q.dtype}; served are {', '.join(map(str, DTYPES))}")
     if not 1 <= v.shape[3] <= MAX_HEAD_DIM:
@@ -179,7 +179,7 @@ def check_positions_of(op, name, positions, x):
 def check(op, q, k, v, pos_q, pos_k, a, x, y, variant, table=None):
     """Raise before any launch what the kernels don't serve, naming the argument."""
     check_choice("variant", variant, VARIANTS)
-    check_qkv(op, q, k, v)
+    check_served(op, q, k, v)
     reads = VARIANTS[variant].reads
     for name, positions in (("pos_q", pos_q), ("pos_k", pos_k)):
         if positions is None and ("delta" in reads or "table" in reads):
@@ -208,14 +208,14 @@ def check(op, q, k, v, pos_q, pos_k, a, x, y, variant, table=None):
 
 def check_attend(op, q, k, v, pos_q, pos_k, causal, mask, scale, tile):
     """Check the arguments of `attend`, before an operator is called."""
-    check_qkv(op, q, k, v)
+    check_served(op, q, k, v)
     check_bool("causal", causal)
     check_number("scale", scale)
     for name, positions, x in (("pos_q", pos_q, q), ("pos_k", pos_k, k)):
         if positions is not None:
             check_positions_of(op, name, positions, x)
     if mask is not None:
-        _batched_mask(mask, q.shape[0], q.shape[2], k.shape[2])
+        batched_mask(mask, q.shape[0], q.shape[2], k.shape[2])
         if mask.device != q.device:
             raise ValueError(f"mask is on {mask.device}, it must be on {q.device}, as q")
     check_tile(tile)

@@ -1,0 +1,113 @@
+r"""What q, k, v, positions and masks must be, and the shapes that the computation takes them in."""
+
+import torch
+from torch import Tensor
+
+from .encoding import Encoding
+from .errors import UnsupportedError, check_bool, check_number, check_tensor
+
+
+def accumulation_dtype(x):
+    """The dtype for angles, logits and weights: float32, or float64 where x is float64."""
+    return torch.promote_types(x.dtype, torch.float32)
+
+
+def place_tokens(q, k, encoding, pos_q, pos_k, mask):
+    """Positions [B or 1, T] (or with n axes last) of queries and keys, and the mask [B or 1, 1, Tq or 1, Tk or 1]."""
+    batch, queries, keys = q.shape[0], q.shape[2], k.shape[2]
+    if (pos_q is None) != (pos_k is None):
+        if queries != keys:
+            given, missing = ("pos_k", "pos_q") if pos_q is None else ("pos_q", "pos_k")
+            raise ValueError(
+                f"{missing}=None: give it too, since {queries} queries and {keys} keys can't share {given}"
+            )
+        pos_q = pos_k = pos_q if pos_k is None else pos_k
+    if pos_q is None:
+        if encoding.axes is not None:
+            raise ValueError(f"pos_q=None: this encoding needs positions of shape [T, {encoding.axes}]")
+        pos_k = torch.arange(keys, device=q.device)
+        pos_q = torch.arange(keys - queries, keys, device=q.device)
+    pos_q = batched_positions("pos_q", pos_q, batch, queries, encoding.axes)
+    pos_k = batched_positions("pos_k", pos_k, batch, keys, encoding.axes)
+    return pos_q, pos_k, None if mask is None else batched_mask(mask, batch, queries, keys)
+
+
+def visible_keys(q, k, causal, mask):
+    """What each query may see, [B or 1, 1, Tq, Tk]: causality by index, and the mask."""
+    queries, keys = q.shape[2], k.shape[2]
+    visible = torch.ones(1, 1, queries, keys, dtype=torch.bool, device=q.device)
+    if causal:
+        visible = visible.tril(keys - queries)
+    return visible if mask is None else visible & mask
+
+
+def check_inputs(q, k, v, encoding, causal, scale, gates, return_weights):
+    check_qkv(q, k, v)
+    check_encoding(encoding)
+    check_bool("causal", causal)
+    check_bool("return_weights", return_weights)
+    if not causal and encoding.causal_only:
+        raise UnsupportedError(f"causal=False: {encoding.causal_only}")
+    if scale is not None:
+        check_number("scale", scale)
+    if gates is not None:
+        check_tensor("gates", gates, "[B, H, Tk]", ndim=3, floating=True)
+        if gates.shape != (q.shape[0], q.shape[1], k.shape[2]):
+            expected = [q.shape[0], q.shape[1], k.shape[2]]
+            raise ValueError(f"gates must have shape [B, H, Tk] = {expected}, got {list(gates.shape)}")
+
+
+def check_qkv(q, k, v):
+    """Raise unless q [B, H, Tq, D], k [B, Hkv, Tk, D] and v [B, Hkv, Tk, Dv] go together; the kernels ask this too."""
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        check_tensor(name, x, "[B, H, T, D]", ndim=4, floating=True)
+    if k.shape[0] != q.shape[0] or k.shape[3] != q.shape[3]:
+        raise ValueError(f"k must share B and D with q {list(q.shape)}, got {list(k.shape)}")
+    if v.shape[:3] != k.shape[:3]:
+        raise ValueError(f"v must share B, H and T with k {list(k.shape)}, got {list(v.shape)}")
+    if k.shape[1] == 0 or q.shape[1] % k.shape[1]:
+        raise ValueError(f"k has {k.shape[1]} heads, which must divide the {q.shape[1]} heads of q")
+    if q.shape[3] == 0:
+        raise ValueError(f"q must have at least one lane, got shape {list(q.shape)}")
+    for name, x in (("k", k), ("v", v)):
+        if x.dtype != q.dtype or x.device != q.device:
+            raise ValueError(f"{name} is {x.dtype} on {x.device}, it must be as q: {q.dtype} on {q.device}")
+
+
+def check_encoding(encoding):
+    if not isinstance(encoding, Encoding):
+        raise TypeError(
+            f"encoding={encoding!r} must be an Encoding or None, got {type(encoding).__name__}; "
+            f"posenc.make(name, ...) makes one"
+        )
+
+
+def batched_positions(name, positions, batch, length, axes):
+    """Bring positions [T], [B, T], [T, n] or [B, T, n] to [B or 1, T] or [B or 1, T, n]."""
+    tail = () if axes is None else (axes,)
+    shapes = f"{[length, *tail]} or {[batch, length, *tail]}"
+    check_tensor(name, positions, shapes)
+    if tuple(positions.shape) == (length, *tail):
+        return positions[None]
+    if (
+        positions.ndim != 2 + len(tail)
+        or positions.shape[0] not in (1, batch)
+        or positions.shape[1:] != (length, *tail)
+    ):
+        raise ValueError(f"{name} must have shape {shapes}, got {list(positions.shape)}")
+    return positions
+
+
+def batched_mask(mask, batch, queries, keys):
+    """Bring a mask to a bool tensor that broadcasts to [B, 1, Tq, Tk]."""
+    words = f"[{queries}, {keys}], or broadcast to [{batch}, 1, {queries}, {keys}]"
+    if not isinstance(mask, Tensor):
+        raise TypeError(f"mask must be a bool tensor of shape {words}, got {type(mask).__name__}: {mask!r}")
+    if mask.dtype != torch.bool:
+        raise TypeError(f"mask must be bool, True where a query may look, got {mask.dtype}")
+    if mask.ndim == 2 and tuple(mask.shape) == (queries, keys):
+        return mask[None, None]
+    sizes = ((1, batch), (1,), (1, queries), (1, keys))
+    if mask.ndim != 4 or any(size not in allowed for size, allowed in zip(mask.shape, sizes)):
+        raise ValueError(f"mask must have shape {words}, got {list(mask.shape)}")
+    return mask

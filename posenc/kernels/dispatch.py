@@ -1,0 +1,41 @@
+r"""From an encoding to the kernels that compute it. Importing this imports no Triton, calling it does."""
+
+import torch
+
+from ..encoding import At
+
+
+def attend(q, k, v, encoding, pos_q, pos_k, causal, mask, scale):
+    """`posenc.attention` by the kernels, for checked arguments: q and k are turned, then softmax or stick-breaking."""
+    from . import rotary, softmax, stickbreaking
+
+    if encoding.rotate is not None:
+        turn = encoding.rotate
+        if turn.kernel == "eager":  # ExpoSB: a product beside the turn, with numbers of each query head
+            groups = q.shape[1] // k.shape[1]
+            k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
+            q, k = turn(q, k, At(pos_q, pos_k, None))
+        else:
+            q, k = rotary.rotate(q, k, pos_q, pos_k, turn.inv_freq, turn.layout, turn.attention_factor)
+    options = dict(pos_q=pos_q, pos_k=pos_k, causal=causal, mask=mask, scale=scale)
+    weigh = encoding.weigh
+    stick = weigh is not None and weigh.kernel == "stickbreaking"
+    variant = encoding.bias if stick or weigh is None else weigh  # what scores get, at whichever place it stands
+    if variant is not None:
+        options |= dict(variant=variant.kernel, **variant.kernel_inputs(q))
+    if not stick:
+        return softmax.attend(q, k, v, **options)
+
+    options |= dict(order=weigh.order, attend_current=weigh.attend_current)
+    out, remainder = stickbreaking.attend(q, k, v, **options)
+    if weigh.remainder == "current" and k.shape[2]:  # what is left of the stick goes to the query's own value
+        queries, keys = q.shape[2], k.shape[2]
+        index = torch.arange(queries, device=q.device)
+        own = index + keys - queries  # a negative one has no key
+        own_seen = own >= 0
+        own = own.clamp(min=0)
+        if mask is not None:
+            own_seen = own_seen & mask.expand(-1, 1, queries, keys)[:, :, index, own]
+        values = v.index_select(2, own).repeat_interleave(q.shape[1] // v.shape[1], dim=1)
+        out = (out + (remainder * own_seen)[..., None] * values).to(v.dtype)
+    return out

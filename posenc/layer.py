@@ -1,0 +1,131 @@
+r"""The block for your own model: projections, grouped queries, an encoding and a cache."""
+
+import torch
+from torch import Tensor, nn
+
+from .attention import attention
+from .encoding import Encoding
+from .errors import check_bool, check_choice, check_int, check_number, check_tensor
+from .impls import IMPLS
+from .inputs import batched_mask, batched_positions, check_encoding
+
+
+class KVCache:
+    r"""Keys, values, positions and padding of the tokens seen so far, for decoding step by step.
+
+    Keys are kept as they are before `rotate`: a scheme whose angles depend on the length can then turn them anew.
+    """
+
+    def __init__(self):
+        self.k = self.v = self.positions = self.valid = None
+
+    def __len__(self):
+        return 0 if self.k is None else self.k.shape[2]
+
+    def append(self, k, v, positions, valid):
+        r"""Add k, v [B, Hkv, T, D], positions [B, T] or [B, T, n] and valid [B, T]; return all that is held now."""
+        new = (k, v, positions, valid)
+        if self.k is not None:
+            old = (self.k, self.v, self.positions, self.valid)
+            new = [torch.cat((a, b), dim=dim) for a, b, dim in zip(old, new, (2, 2, 1, 1))]
+        self.k, self.v, self.positions, self.valid = new
+        return new
+
+
+class SelfAttention(nn.Module):
+    r"""Multi-head self-attention with an encoding, grouped queries and a cache: the block for your own model.
+
+    Arguments:
+        dim: C, the width of the model.
+        num_heads: H; `head_dim` defaults to C / H.
+        encoding: an `Encoding` of its own or shared with other layers; None is NoPE.
+        num_kv_heads: heads of k and v, a divisor of H; default H.
+        causal, scale, impl: see `attention`.
+    An encoding with `embed_at="input"` embeds in the model, before the first layer, not here.
+    Errors: TypeError or ValueError naming the argument.
+    Chapter: Four places.
+    """
+
+    def __init__(
+        self, dim, num_heads, encoding=None, *, num_kv_heads=None, head_dim=None, causal=True, scale=None,
+        bias=False, impl="auto",
+    ):  # fmt: skip
+        super().__init__()
+        check_int("dim", dim)
+        check_int("num_heads", num_heads)
+        if head_dim is None and dim % num_heads:
+            raise ValueError(f"num_heads={num_heads} must divide dim={dim}, or give head_dim")
+        head_dim = dim // num_heads if head_dim is None else head_dim
+        num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
+        check_int("head_dim", head_dim)
+        check_int("num_kv_heads", num_kv_heads)
+        if num_heads % num_kv_heads:
+            raise ValueError(f"num_kv_heads={num_kv_heads} must divide num_heads={num_heads}")
+        if encoding is not None:
+            check_encoding(encoding)
+        check_bool("causal", causal)
+        check_bool("bias", bias)
+        if scale is not None:
+            check_number("scale", scale)
+        check_choice("impl", impl, IMPLS)
+        self.dim, self.num_heads, self.num_kv_heads, self.head_dim = dim, num_heads, num_kv_heads, head_dim
+        self.causal, self.scale, self.impl = causal, scale, impl
+        self.encoding = Encoding() if encoding is None else encoding
+        self.to_q = nn.Linear(dim, num_heads * head_dim, bias=bias)
+        self.to_k = nn.Linear(dim, num_kv_heads * head_dim, bias=bias)
+        self.to_v = nn.Linear(dim, num_kv_heads * head_dim, bias=bias)
+        self.to_out = nn.Linear(num_heads * head_dim, dim, bias=bias)
+
+    def forward(self, x, *, positions=None, mask=None, valid=None, cache=None, return_weights=False):
+        r"""Mix the tokens of x [B, T, C].
+
+        Arguments:
+            positions: [T] or [B, T] (or with n axes last); default counts on from the cache's length.
+            mask: as in `attention`, over all keys including cached ones.
+            valid: [B, T] bool, False at padding; kept with the cache.
+            cache: a `KVCache`, extended in place.
+        Returns: [B, T, C], or (that, weights [B, H, T, Tk]) with `return_weights`.
+        """
+        check_tensor("x", x, f"[B, T, {self.dim}]", ndim=3, floating=True)
+        if x.shape[-1] != self.dim:
+            raise ValueError(f"x must have shape [B, T, {self.dim}], got {list(x.shape)}")
+        if cache is not None and not isinstance(cache, KVCache):
+            raise TypeError(f"cache={cache!r} must be a KVCache or None, got {type(cache).__name__}")
+        batch, length, _ = x.shape
+        start = 0 if cache is None else len(cache)
+        if positions is None and self.encoding.axes is None:
+            positions = torch.arange(start, start + length, device=x.device)
+        elif positions is None:
+            raise ValueError(f"positions=None: this encoding needs positions of shape [T, {self.encoding.axes}]")
+        positions = batched_positions("positions", positions, batch, length, self.encoding.axes)
+
+        xqk = xv = x
+        if self.encoding.embed is not None and self.encoding.embed_at != "input":
+            xqk = self.encoding.embed(x, positions)
+            xv = xqk if self.encoding.embed_at == "layer_qkv" else x
+        q = self.to_q(xqk).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)  # [B, H, T, D]
+        k = self.to_k(xqk).unflatten(-1, (self.num_kv_heads, -1)).transpose(1, 2)  # [B, Hkv, T, D]
+        v = self.to_v(xv).unflatten(-1, (self.num_kv_heads, -1)).transpose(1, 2)
+
+        pos_k = positions
+        if cache is not None or valid is not None:
+            valid = torch.ones(batch, length, dtype=torch.bool, device=x.device) if valid is None else valid
+            if not isinstance(valid, Tensor):
+                raise TypeError(f"valid={valid!r} must be a bool tensor of shape {[batch, length]}")
+            if valid.shape != (batch, length) or valid.dtype != torch.bool:
+                raise ValueError(
+                    f"valid must be bool of shape {[batch, length]}, got {valid.dtype} {list(valid.shape)}"
+                )
+        if cache is not None:
+            pos_all = positions.expand(batch, *positions.shape[1:])
+            k, v, pos_k, valid = cache.append(k, v, pos_all, valid)
+        if valid is not None:
+            padding = valid[:, None, None, :]  # [B, 1, 1, Tk]
+            mask = padding if mask is None else padding & batched_mask(mask, batch, length, k.shape[2])
+        result = attention(
+            q, k, v, self.encoding, pos_q=positions, pos_k=pos_k, causal=self.causal, mask=mask, scale=self.scale,
+            impl=self.impl, return_weights=return_weights,
+        )  # fmt: skip
+        out, weights = result if return_weights else (result, None)
+        out = self.to_out(out.transpose(1, 2).flatten(2))  # [B, T, C]
+        return (out, weights) if return_weights else out
