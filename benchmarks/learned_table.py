@@ -49,8 +49,8 @@ from torch.nn.functional import cosine_similarity, cross_entropy
 from tqdm import tqdm
 
 from posenc import Encoding
+from posenc.embed.learned import learned, resize
 from posenc.experiments import check_results, provenance, rounded, write_json
-from posenc.learned import learned, resize
 from posenc.measure import held_out_windows, target_losses
 from posenc.tasks import TASKS, load_corpus
 from posenc.train import settings_for, train_with

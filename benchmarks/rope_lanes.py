@@ -18,7 +18,7 @@ from tqdm import tqdm
 from posenc import Encoding
 from posenc.experiments import check_results, provenance, write_json
 from posenc.measure import held_out_windows, target_losses
-from posenc.rope import inv_freq, rotate
+from posenc.rotate.rope import inv_freq, rotate
 from posenc.tasks import load_corpus
 from posenc.train import settings_for, train_with
 

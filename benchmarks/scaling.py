@@ -30,7 +30,7 @@ from tqdm import tqdm
 from posenc import scaling
 from posenc.experiments import check_results, provenance, read_json, rounded, write_json
 from posenc.measure import fixed_batch, held_out_windows, needle_distances, share_wrong, target_losses
-from posenc.rope import rope
+from posenc.rotate.rope import rope
 from posenc.tasks import IGNORE, TASKS, load_corpus
 from posenc.train import settings_for, train_with
 

@@ -36,8 +36,8 @@ import posenc
 from posenc.check import check
 from posenc.checks import student_seed
 from posenc.explore import interact
-from posenc.exposb import fade
 from posenc.measure import short_long
+from posenc.several.exposb import fade
 from posenc.train import pick_device, settings_for, train
 
 preset = os.environ.get("POSENC_PRESET", "lab")  # "nano" takes seconds, "study" is what the book shows

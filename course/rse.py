@@ -41,7 +41,7 @@ from posenc.check import check
 from posenc.checks import student_seed
 from posenc.explore import interact
 from posenc.measure import short_long
-from posenc.rope import inv_freq, rotate
+from posenc.rotate.rope import inv_freq, rotate
 from posenc.train import pick_device, settings_for, train
 
 preset = os.environ.get("POSENC_PRESET", "lab")

@@ -44,7 +44,7 @@ from posenc.checks import student_seed
 from posenc.experiments import load_results
 from posenc.explore import interact
 from posenc.measure import held_out_windows, target_losses
-from posenc.rope import inv_freq, rope
+from posenc.rotate.rope import inv_freq, rope
 from posenc.tasks import TASKS, load_corpus
 from posenc.train import pick_device, settings_for, train
 

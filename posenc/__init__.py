@@ -3,28 +3,18 @@ r"""Positional encodings for transformers: readable references behind one attent
 posenc.attention assembles an encoding from four places (embed, rotate, bias, weigh); start reading there.
 """
 
-from . import (
-    alibi,
-    audit,
-    exposb,
-    fire,
-    kerple,
-    learned,
-    rope,
-    rse,
-    scaling,
-    shaw,
-    sinusoidal,
-    stickbreaking,
-    t5,
-    transformer_xl,
-)
+from . import audit
 from .attention import attention
+from .bias import alibi, fire, kerple, shaw, t5, transformer_xl
+from .embed import learned, sinusoidal
 from .encoding import At, Encoding, compose, softmax
 from .errors import UnsupportedError
 from .impls import explain_impl
 from .layer import KVCache, SelfAttention
 from .methods import METHODS, make
+from .rotate import rope, scaling
+from .several import exposb, rse
+from .weigh import stickbreaking
 
 __version__ = "0.1.0"
 

@@ -111,3 +111,17 @@ def batched_mask(mask, batch, queries, keys):
     if mask.ndim != 4 or any(size not in allowed for size, allowed in zip(mask.shape, sizes)):
         raise ValueError(f"mask must have shape {words}, got {list(mask.shape)}")
     return mask
+
+
+def check_visible(scores, visible):
+    """Return `visible` in the shape of scores [..., Tq, Tk], both checked."""
+    check_tensor("scores", scores, "[..., Tq, Tk]", floating=True)
+    if scores.ndim < 2:
+        raise ValueError(f"scores must have shape [..., Tq, Tk], got {list(scores.shape)}")
+    if not isinstance(visible, Tensor) or visible.dtype != torch.bool:
+        raise TypeError(f"visible must be a bool tensor, got {getattr(visible, 'dtype', type(visible).__name__)}")
+    try:
+        return visible.expand(scores.shape)
+    except RuntimeError:
+        shapes = f"{list(visible.shape)}, scores {list(scores.shape)}"
+        raise ValueError(f"visible must broadcast to scores, got visible {shapes}") from None

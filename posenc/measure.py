@@ -13,7 +13,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from .errors import UnsupportedError, check_choice, check_int
-from .rope import inv_freq, rotate
+from .rotate.rope import inv_freq, rotate
 from .tasks import IGNORE, TASKS, load_corpus, masked
 
 # --------------------------------------------------------------------------------------------------------------- text

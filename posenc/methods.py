@@ -4,20 +4,20 @@ import inspect
 from collections.abc import Callable
 from typing import NamedTuple
 
-from .alibi import alibi
+from .bias.alibi import alibi
+from .bias.fire import fire
+from .bias.kerple import kerple
+from .bias.shaw import shaw
+from .bias.t5 import t5
+from .bias.transformer_xl import transformer_xl
+from .embed.learned import learned
+from .embed.sinusoidal import sinusoidal
 from .encoding import Encoding
 from .errors import nearest
-from .exposb import exposb
-from .fire import fire
-from .kerple import kerple
-from .learned import learned
-from .rope import rope
-from .rse import rse
-from .shaw import shaw
-from .sinusoidal import sinusoidal
-from .stickbreaking import stickbreaking
-from .t5 import t5
-from .transformer_xl import transformer_xl
+from .rotate.rope import rope
+from .several.exposb import exposb
+from .several.rse import rse
+from .weigh.stickbreaking import stickbreaking
 
 
 class Method(NamedTuple):

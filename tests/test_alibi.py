@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from loops import attend, close, dot, inputs
 
 import posenc
-from posenc.alibi import bias, slopes
+from posenc.bias.alibi import bias, slopes
 
 quick = settings(max_examples=60, derandomize=True, deadline=None)
 

@@ -18,7 +18,7 @@ from posenc.checks.rope import (
     turns_backwards,
 )  # fmt: skip
 from posenc.experiments import load_results
-from posenc.rope import inv_freq, rotate
+from posenc.rotate.rope import inv_freq, rotate
 
 torch.set_num_threads(1)
 W = inv_freq(16, dtype=torch.float64)

@@ -647,7 +647,7 @@ def test_the_execution_cache_follows_the_code(site_parts, tmp_path, monkeypatch)
 
 def test_the_cache_depends_on_package_and_results(site_parts):
     named = {path.relative_to(ROOT).as_posix() for path in site_parts.sources()}
-    assert {"posenc/rope.py", "posenc/figures/rope.py", "posenc/explore.py"} <= named
+    assert {"posenc/rotate/rope.py", "posenc/figures/rope.py", "posenc/explore.py"} <= named
     assert {f"results/{path.name}" for path in (ROOT / "results").glob("*.json")} <= named
 
 

@@ -12,8 +12,8 @@ from loops import attend, close, dot, inputs
 
 import posenc
 from posenc import exposb as module
-from posenc.exposb import band, exposb, fade, gain, hazard
-from posenc.stickbreaking import weigh
+from posenc.several.exposb import band, exposb, fade, gain, hazard
+from posenc.weigh.stickbreaking import weigh
 
 quick = settings(max_examples=60, derandomize=True, deadline=None)
 T, V = TypeError, ValueError

@@ -7,9 +7,9 @@ import torch
 from loops import attend, close, dot, inputs
 
 import posenc
-from posenc.exposb import exposb
 from posenc.figures import gradients
-from posenc.rse import rse
+from posenc.several.exposb import exposb
+from posenc.several.rse import rse
 
 B, H, T, D = 2, 2, 7, 4
 PAIRS = [(b, h, i, j) for b in range(B) for h in range(H) for i in range(T) for j in range(i + 1)]

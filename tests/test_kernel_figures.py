@@ -8,7 +8,7 @@ from torch.testing import assert_close
 
 from posenc.explore import load
 from posenc.figures import kernels
-from posenc.stickbreaking import weigh
+from posenc.weigh.stickbreaking import weigh
 
 ZERO = torch.zeros((), dtype=torch.float64)
 

@@ -10,7 +10,7 @@ from loops import attend, close, dot
 from torch.nn.functional import interpolate
 
 import posenc
-from posenc.learned import learned, resize
+from posenc.embed.learned import learned, resize
 from posenc.tiny import Decoder
 
 T, V = TypeError, ValueError

@@ -27,7 +27,7 @@ from test_transformer_xl import sinusoid
 
 import posenc
 from posenc import rope, rse, scaling, sinusoidal, stickbreaking, transformer_xl
-from posenc.exposb import hazard
+from posenc.several.exposb import hazard
 
 # ------------------------------------------------------------------------------------------------- drawing an encoding
 

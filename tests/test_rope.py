@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from loops import attend, close, inputs
 
 import posenc
-from posenc.rope import inv_freq, rotate, xpos
+from posenc.rotate.rope import inv_freq, rotate, xpos
 
 quick = settings(max_examples=60, derandomize=True, deadline=None)
 LAYOUTS = ("interleaved", "half")

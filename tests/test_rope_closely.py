@@ -9,7 +9,7 @@ import torch
 
 from posenc.experiments import load_results
 from posenc.figures import rope_closely as figures
-from posenc.rope import inv_freq, rotate
+from posenc.rotate.rope import inv_freq, rotate
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "book" / "rope_closely.md").read_text("utf-8")

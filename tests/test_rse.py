@@ -11,9 +11,9 @@ import posenc
 from posenc import UnsupportedError
 from posenc.checks import rse as exercises
 from posenc.figures import four_places
-from posenc.rope import rope
-from posenc.rse import Penalty, penalty, rse
-from posenc.stickbreaking import stickbreaking, weigh
+from posenc.rotate.rope import rope
+from posenc.several.rse import Penalty, penalty, rse
+from posenc.weigh.stickbreaking import stickbreaking, weigh
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 BOTH = [("first", True), ("first", False), ("recent", True)]  # order, causal; "recent" is not defined without a mask

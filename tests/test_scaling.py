@@ -11,7 +11,7 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 import posenc
 from posenc import scaling
-from posenc.rope import inv_freq, rope
+from posenc.rotate.rope import inv_freq, rope
 
 # Against plain loops: one lane at a time, in Python floats
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from loops import attend, close, dot
 
 import posenc
-from posenc.sinusoidal import table
+from posenc.embed.sinusoidal import table
 
 DIMS = [2, 4, 6, 64]
 floats = st.floats(-1000, 1000, allow_nan=False, width=32)

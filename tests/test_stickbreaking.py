@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from loops import attend, close, dot, inputs
 
 import posenc
-from posenc.stickbreaking import weigh
+from posenc.weigh.stickbreaking import weigh
 
 quick = settings(max_examples=80, derandomize=True, deadline=None)
 ORDERS = ("recent", "first")

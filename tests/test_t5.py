@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from loops import attend, close, dot, inputs
 
 import posenc
-from posenc.t5 import bucket
+from posenc.bias.t5 import bucket
 
 quick = settings(max_examples=60, derandomize=True, deadline=None)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from loops import attend, close, dot, inputs
 
 import posenc
-from posenc.transformer_xl import shift
+from posenc.bias.transformer_xl import shift
 
 quick = settings(max_examples=40, derandomize=True, deadline=None)
 H, D, C = 2, 4, 6

@@ -7,7 +7,8 @@ import torch
 
 from posenc.check import Exercise
 from posenc.checks import generator
-from posenc.rope import inv_freq, rotate
+
+from ..rotate.rope import inv_freq, rotate
 
 # Four variants that the chapter asks about: which of them are harmless? Each takes x [..., T, D]. They come without
 # docstrings, since the reader is to find out what they do.

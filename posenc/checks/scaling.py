@@ -6,7 +6,8 @@ import torch
 
 from posenc import scaling
 from posenc.check import Exercise
-from posenc.rope import inv_freq, ladder
+
+from ..rotate.rope import inv_freq, ladder
 
 # What the exercises ask for
 

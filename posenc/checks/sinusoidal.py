@@ -6,7 +6,8 @@ import torch
 
 from posenc.check import Exercise
 from posenc.checks import generator
-from posenc.sinusoidal import sinusoidal, table
+
+from ..embed.sinusoidal import sinusoidal, table
 
 POSITIONS = torch.tensor([0, 1, 2, 5, 30, 64])
 

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from ..alibi import bias, slopes
+from ..bias.alibi import bias, slopes
 from ..experiments import ONE_A_PLACE, load_results, mean_and_spread
 from ..explore import COLORS, explorable, slider
 from ..methods import METHODS

@@ -5,10 +5,11 @@ from functools import cache
 
 import torch
 
-from posenc.alibi import slopes
 from posenc.explore import COLORS, explorable, slider
-from posenc.exposb import FORMS, band, fade, gain
-from posenc.rope import inv_freq, rotate
+
+from ..bias.alibi import slopes
+from ..rotate.rope import inv_freq, rotate
+from ..several.exposb import FORMS, band, fade, gain
 
 KEYS = 1024  # keys of the row, at the distances 0 .. KEYS - 1
 EVERY = 8  # of which each eighth is drawn

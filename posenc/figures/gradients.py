@@ -9,7 +9,7 @@ from ..attention import attention
 from ..encoding import Encoding, compose
 from ..explore import COLORS, explorable, slider
 from ..methods import make
-from ..rse import rse
+from ..several.rse import rse
 from ..tiny import Decoder
 
 

@@ -5,14 +5,14 @@ import math
 
 import torch
 
-from ..alibi import bias as alibi_bias
+from ..bias.alibi import bias as alibi_bias
+from ..bias.fire import fire
+from ..bias.kerple import kerple
+from ..bias.shaw import shaw
+from ..bias.t5 import bucket
+from ..bias.transformer_xl import shift, transformer_xl
 from ..encoding import At
 from ..explore import COLORS, DIVERGING, SEQUENTIAL, explorable, slider
-from ..fire import fire
-from ..kerple import kerple
-from ..shaw import shaw
-from ..t5 import bucket
-from ..transformer_xl import shift, transformer_xl
 
 
 def _signed(offset):

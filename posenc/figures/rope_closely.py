@@ -7,7 +7,8 @@ import torch
 
 from posenc.experiments import load_results
 from posenc.explore import COLORS, explorable, slider
-from posenc.rope import inv_freq, rotate, xpos
+
+from ..rotate.rope import inv_freq, rotate, xpos
 
 #: Where rounding may enter on the way to cos and sin, and to what: what is rounded, and the dtype.
 ROUNDED = {

@@ -6,10 +6,10 @@ import torch
 from torch import nn
 from torch.nn.functional import linear
 
-from .encoding import Encoding
-from .errors import check_int, check_number, check_tensor
-from .inputs import accumulation_dtype
-from .sinusoidal import table
+from ..embed.sinusoidal import table
+from ..encoding import Encoding
+from ..errors import check_int, check_number, check_tensor
+from ..inputs import accumulation_dtype
 
 
 def shift(x):

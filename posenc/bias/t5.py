@@ -5,9 +5,9 @@ import math
 import torch
 from torch import nn
 
-from .encoding import Encoding
-from .errors import check_bool, check_int, check_tensor, offsets
-from .inputs import accumulation_dtype
+from ..encoding import Encoding
+from ..errors import check_bool, check_int, check_tensor, offsets
+from ..inputs import accumulation_dtype
 
 
 def bucket(relative, num_buckets=32, max_distance=128, bidirectional=True):

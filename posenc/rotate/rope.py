@@ -3,9 +3,9 @@ r"""Rotary position embedding (RoPE): queries and keys turn by an angle proporti
 import torch
 from torch import nn
 
-from .encoding import Encoding
-from .errors import check_bool, check_choice, check_int, check_number, check_positions, check_tensor
-from .inputs import accumulation_dtype
+from ..encoding import Encoding
+from ..errors import check_bool, check_choice, check_int, check_number, check_positions, check_tensor
+from ..inputs import accumulation_dtype
 
 LAYOUTS = ("interleaved", "half")
 

@@ -4,8 +4,9 @@ import torch
 from torch import nn
 from torch.nn.functional import logsigmoid, pad
 
-from .encoding import Encoding
-from .errors import check_bool, check_choice, check_tensor
+from ..encoding import Encoding
+from ..errors import check_bool, check_choice
+from ..inputs import check_visible
 
 ORDERS = ("recent", "first")
 
@@ -24,7 +25,7 @@ def weigh(scores, visible, order="recent", return_remainder=False):
     Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2410.17980, equations 2 to 4. Chapter: Stick-breaking.
     """
-    visible = _seen(scores, visible)
+    visible = check_visible(scores, visible)
     check_choice("order", order, ORDERS)
     check_bool("return_remainder", return_remainder)
 
@@ -35,20 +36,6 @@ def weigh(scores, visible, order="recent", return_remainder=False):
         before = pad(kept[..., :-1], (1, 0)).cumsum(-1)
     weights = (logsigmoid(scores) + before).exp().masked_fill(~visible, 0.0)
     return (weights, kept.sum(-1).exp()) if return_remainder else weights
-
-
-def _seen(scores, visible):
-    """`visible` in the shape of scores [..., Tq, Tk], both checked."""
-    check_tensor("scores", scores, "[..., Tq, Tk]", floating=True)
-    if scores.ndim < 2:
-        raise ValueError(f"scores must have shape [..., Tq, Tk], got {list(scores.shape)}")
-    if not isinstance(visible, torch.Tensor) or visible.dtype != torch.bool:
-        raise TypeError(f"visible must be a bool tensor, got {getattr(visible, 'dtype', type(visible).__name__)}")
-    try:
-        return visible.expand(scores.shape)
-    except RuntimeError:
-        shapes = f"{list(visible.shape)}, scores {list(scores.shape)}"
-        raise ValueError(f"visible must broadcast to scores, got visible {shapes}") from None
 
 
 class StickBreaking(nn.Module):

@@ -3,9 +3,9 @@ r"""Learned absolute positions: one trained row of a table for each position, ad
 import torch
 from torch import nn
 
-from .encoding import Encoding
-from .errors import check_choice, check_int, check_number, check_tensor, whole
-from .inputs import accumulation_dtype
+from ..encoding import Encoding
+from ..errors import check_choice, check_int, check_number, check_tensor, whole
+from ..inputs import accumulation_dtype
 
 
 def resize(table, length, mode="linear", prefix=0):

@@ -3,9 +3,9 @@ r"""Sinusoidal encoding: sines and cosines of the position, added to the embeddi
 import torch
 from torch import nn
 
-from .encoding import Encoding
-from .errors import check_choice, check_int, check_number, check_positions, check_tensor
-from .inputs import accumulation_dtype
+from ..encoding import Encoding
+from ..errors import check_choice, check_int, check_number, check_positions, check_tensor
+from ..inputs import accumulation_dtype
 
 LAYOUTS = ("interleaved", "concatenated")
 

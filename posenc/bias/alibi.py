@@ -3,9 +3,9 @@ r"""ALiBi, attention with linear biases: a penalty on the logit that grows with 
 import torch
 from torch import nn
 
-from .encoding import Encoding
-from .errors import check_bool, check_int, check_positions, check_tensor
-from .inputs import accumulation_dtype
+from ..encoding import Encoding
+from ..errors import check_bool, check_int, check_positions, check_tensor
+from ..inputs import accumulation_dtype
 
 
 def slopes(num_heads):

@@ -4,9 +4,9 @@ import torch
 from torch import nn
 from torch.nn.functional import linear, relu
 
-from .encoding import Encoding
-from .errors import check_int, check_number
-from .inputs import accumulation_dtype
+from ..encoding import Encoding
+from ..errors import check_int, check_number
+from ..inputs import accumulation_dtype
 
 
 class ProgressiveInterpolation(nn.Module):

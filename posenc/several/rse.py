@@ -6,12 +6,12 @@ import torch
 from torch import nn
 from torch.nn.functional import softplus
 
-from .alibi import bias
-from .encoding import Encoding, compose
-from .errors import check_bool, check_choice, check_int, check_number
-from .inputs import accumulation_dtype
-from .rope import rope
-from .stickbreaking import ORDERS, stickbreaking
+from ..bias.alibi import bias
+from ..encoding import Encoding, compose
+from ..errors import check_bool, check_choice, check_int, check_number
+from ..inputs import accumulation_dtype
+from ..rotate.rope import rope
+from ..weigh.stickbreaking import ORDERS, stickbreaking
 
 
 class Penalty(nn.Module):

@@ -9,11 +9,10 @@ import torch
 from torch import nn
 from torch.nn.functional import logsigmoid, pad, softplus
 
-from .encoding import Encoding, softmax
-from .errors import check_bool, check_choice, check_int, check_number, check_positions, check_tensor
-from .inputs import accumulation_dtype
-from .rope import Rotary, ladder, rotate
-from .stickbreaking import _seen
+from ..encoding import Encoding, softmax
+from ..errors import check_bool, check_choice, check_int, check_number, check_positions, check_tensor
+from ..inputs import accumulation_dtype, check_visible
+from ..rotate.rope import Rotary, ladder, rotate
 
 FORMS = ("logits", "weights", "log")
 
@@ -95,7 +94,7 @@ def hazard(scores, visible, rate=0.0):
     Errors: TypeError, ValueError naming the argument.
     Source: ours; no paper defines it. Chapter: ExpoSB.
     """
-    visible = _seen(scores, visible)
+    visible = check_visible(scores, visible)
     check_number("rate", rate, minimum=0)
 
     hazards = (rate - logsigmoid(-scores)).masked_fill(~visible, 0.0)

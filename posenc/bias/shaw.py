@@ -5,10 +5,10 @@ import math
 import torch
 from torch import nn
 
-from .attention import attention
-from .encoding import Encoding
-from .errors import check_bool, check_int, offsets
-from .inputs import accumulation_dtype
+from ..attention import attention
+from ..encoding import Encoding
+from ..errors import check_bool, check_int, offsets
+from ..inputs import accumulation_dtype
 
 
 class RelativeKeys(nn.Module):

@@ -3,9 +3,9 @@ r"""KERPLE: a learned penalty on distance, logarithmic or a power, two numbers a
 import torch
 from torch import nn
 
-from .encoding import Encoding
-from .errors import check_choice, check_int
-from .inputs import accumulation_dtype
+from ..encoding import Encoding
+from ..errors import check_choice, check_int
+from ..inputs import accumulation_dtype
 
 FORMS = ("log", "power")
 

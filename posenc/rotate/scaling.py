@@ -14,8 +14,8 @@ import math
 import torch
 from torch import nn
 
-from .encoding import Encoding
-from .errors import check_choice, check_int, check_number, check_tensor
+from ..encoding import Encoding
+from ..errors import check_choice, check_int, check_number, check_tensor
 from .rope import LAYOUTS, ladder, rotate
 
 RAMPS = ("lanes", "rotations")

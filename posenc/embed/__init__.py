@@ -1,0 +1,1 @@
+r"""Methods that act on the embeddings: `(x [B, T, C], pos) -> x`."""

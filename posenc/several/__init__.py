@@ -1,0 +1,1 @@
+r"""Methods that act at more than one place."""
