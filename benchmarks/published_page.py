@@ -60,7 +60,7 @@ from tqdm import tqdm
 
 from posenc.errors import check_int, nearest
 from posenc.experiments import cpu_model, write_json
-from posenc.explore import BROWSER_ARGS, find_chromium
+from posenc.lab.explore import BROWSER_ARGS, find_chromium
 
 ROOT = Path(__file__).resolve().parents[1]
 SITE = ROOT / "_build" / "html"

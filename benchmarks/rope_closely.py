@@ -15,7 +15,7 @@ import torch
 
 from posenc import Encoding
 from posenc.experiments import check_results, load_results, provenance, rounded, write_json
-from posenc.figures.rope_closely import ROUNDED, turn_rounded
+from posenc.lab.figures.rope_closely import ROUNDED, turn_rounded
 from posenc.measure import head_scores, held_out_windows, target_losses
 from posenc.rotate.rope import inv_freq, rope, rotate, xpos
 from posenc.tasks import load_corpus

@@ -285,7 +285,7 @@ class Printer:
     def __enter__(self):
         from playwright.sync_api import sync_playwright
 
-        from posenc.explore import BROWSER_ARGS, find_chromium
+        from posenc.lab.explore import BROWSER_ARGS, find_chromium
 
         self.playwright = sync_playwright().start()
         self.browser = self.playwright.chromium.launch(executable_path=find_chromium(), args=BROWSER_ARGS)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from posenc.explore import BROWSER_ARGS, find_chromium
+from posenc.lab.explore import BROWSER_ARGS, find_chromium
 
 ROOT = Path(__file__).parents[1]
 

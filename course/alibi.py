@@ -36,7 +36,7 @@ import posenc
 from posenc.check import check
 from posenc.checks import student_seed
 from posenc.experiments import load_results
-from posenc.explore import interact
+from posenc.lab.explore import interact
 from posenc.measure import short_long
 from posenc.plots import plot_short_long
 from posenc.train import pick_device, sample, settings_for, train
@@ -184,7 +184,7 @@ interact(
 # The book's explorable, with your two functions in it:
 
 # %%
-from posenc.figures.alibi import decay
+from posenc.lab.figures.alibi import decay
 
 display(decay.with_function(slopes=slopes, bias=bias))
 

@@ -35,7 +35,7 @@ from ipywidgets import Dropdown, FloatSlider, IntSlider
 import posenc
 from posenc.check import check
 from posenc.checks import student_seed
-from posenc.explore import interact
+from posenc.lab.explore import interact
 from posenc.measure import short_long
 from posenc.several.exposb import fade
 from posenc.train import pick_device, settings_for, train
@@ -257,7 +257,7 @@ interact(
 # The book's explorable, with your factor in it, taken from what your repaired form adds to a logit of zero:
 
 # %%
-from posenc.figures.exposb import fading
+from posenc.lab.figures.exposb import fading
 
 
 def mine(distance, rate=0.005, floor=0.7):

@@ -52,7 +52,7 @@ from ipywidgets import FloatSlider, IntSlider, SelectionSlider
 import posenc
 from posenc.check import check
 from posenc.checks import student_seed
-from posenc.explore import interact
+from posenc.lab.explore import interact
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
 print("device:", torch.cuda.get_device_name() if device == "cuda" else "CPU, kernels are interpreted")
@@ -618,7 +618,7 @@ assert _kinds == [_row[c] for c in "mmssswwmmsmmmmm"], _kinds
 # The chapter's map, its tiles sorted by your function. For long sequences, which share of the tiles is skipped at most, and what do smaller tiles change?
 
 # %%
-from posenc.figures import kernels as figures
+from posenc.lab.figures import kernels as figures
 
 WORDS = {"skip": figures.SKIPPED, "whole": figures.WHOLE, "mask": figures.MASKED}
 

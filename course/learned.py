@@ -36,7 +36,7 @@ import posenc
 from posenc.check import check
 from posenc.checks import student_seed
 from posenc.experiments import load_results
-from posenc.explore import interact
+from posenc.lab.explore import interact
 from posenc.measure import held_out_windows, short_long, target_losses
 from posenc.plots import plot_short_long
 from posenc.tasks import load_corpus
@@ -193,7 +193,7 @@ interact(
 # The book's explorable, with your function pulling a table that a model has learned:
 
 # %%
-from posenc.figures.learned import resizing
+from posenc.lab.figures.learned import resizing
 
 display(resizing.with_function(resize=stretch))
 

@@ -36,7 +36,7 @@ import posenc
 from posenc.check import check
 from posenc.checks import student_seed
 from posenc.experiments import load_results
-from posenc.explore import interact
+from posenc.lab.explore import interact
 from posenc.measure import short_long
 from posenc.plots import plot_short_long
 from posenc.train import pick_device, settings_for, train
@@ -197,7 +197,7 @@ interact(
 # The book's explorable, with your function in it:
 
 # %%
-from posenc.figures.relative import bucket_staircase
+from posenc.lab.figures.relative import bucket_staircase
 
 display(bucket_staircase.with_function(bucket=bucket))
 

@@ -46,7 +46,7 @@ from posenc.checks.rope import (
     turns_backwards,
 )
 from posenc.experiments import load_results, verdict
-from posenc.explore import interact
+from posenc.lab.explore import interact
 from posenc.measure import short_long
 from posenc.plots import plot_short_long
 from posenc.train import pick_device, settings_for, train
@@ -306,7 +306,7 @@ interact(
 # The chapter's figure, its arrows turned by your code.
 
 # %%
-from posenc.figures import rope as figures
+from posenc.lab.figures import rope as figures
 
 display(figures.rotation_invariance.with_function(rotate=rotate))
 

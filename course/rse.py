@@ -39,7 +39,7 @@ from ipywidgets import FloatSlider, SelectionSlider
 import posenc
 from posenc.check import check
 from posenc.checks import student_seed
-from posenc.explore import interact
+from posenc.lab.explore import interact
 from posenc.measure import short_long
 from posenc.rotate.rope import inv_freq, rotate
 from posenc.train import pick_device, settings_for, train
@@ -174,7 +174,7 @@ interact(
 # The chapter's figure, with your stick in it:
 
 # %%
-from posenc.figures import rse as figures
+from posenc.lab.figures import rse as figures
 
 
 def mine(z, visible, order, return_remainder):

@@ -42,7 +42,7 @@ import posenc
 from posenc.check import check
 from posenc.checks import student_seed
 from posenc.experiments import load_results
-from posenc.explore import interact
+from posenc.lab.explore import interact
 from posenc.measure import held_out_windows, target_losses
 from posenc.rotate.rope import inv_freq, rope
 from posenc.tasks import TASKS, load_corpus
@@ -361,7 +361,7 @@ interact(
 # The chapter's temperature, whose $c$ is your $0.1$.
 
 # %%
-from posenc.figures import scaling as figures
+from posenc.lab.figures import scaling as figures
 
 display(figures.temperature)
 

@@ -40,7 +40,7 @@ import posenc
 from posenc.check import check
 from posenc.checks import student_seed
 from posenc.experiments import load_results, verdict
-from posenc.explore import interact
+from posenc.lab.explore import interact
 from posenc.measure import short_long
 from posenc.plots import plot_short_long
 from posenc.train import pick_device, sample, settings_for, train
@@ -240,7 +240,7 @@ interact(
 # The chapter's figure, its hands moved by your table: one clock, one rotation.
 
 # %%
-from posenc.figures import sinusoidal as figures
+from posenc.lab.figures import sinusoidal as figures
 
 display(figures.one_rotation.with_function(table=table))
 

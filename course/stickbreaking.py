@@ -41,7 +41,7 @@ import posenc
 from posenc.check import check
 from posenc.checks import student_seed
 from posenc.experiments import load_results, verdict
-from posenc.explore import interact
+from posenc.lab.explore import interact
 from posenc.measure import short_long
 from posenc.plots import plot_short_long
 from posenc.tasks import load_corpus
@@ -205,7 +205,7 @@ interact(
 # The chapter's figure, drawn by your function: the stick broken key by key.
 
 # %%
-from posenc.figures import stickbreaking as figures
+from posenc.lab.figures import stickbreaking as figures
 
 
 def mine(z, visible, order, return_remainder):

@@ -50,7 +50,7 @@ def browser():
         from playwright.sync_api import Error, sync_playwright
     except ImportError:
         missing("Playwright for Python is missing: run `make test` once, or .venv/bin/pip install playwright")
-    from posenc.explore import BROWSER_ARGS, find_chromium
+    from posenc.lab.explore import BROWSER_ARGS, find_chromium
 
     with sync_playwright() as playwright:
         try:

@@ -17,7 +17,7 @@ import torch
 import yaml
 
 import posenc
-from posenc.figures import four_places, why_position
+from posenc.lab.figures import four_places, why_position
 
 ROOT = Path(__file__).resolve().parents[1]
 BOOK = ROOT / "book"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from conftest import SITE, missing
 
-from posenc import explore
+from posenc.lab.explore import core as explore
 
 pytestmark = pytest.mark.browser
 

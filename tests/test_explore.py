@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from posenc import explore, still
-from posenc.explore import explorable, slider
+from posenc.lab.explore import core as explore
+from posenc.lab.explore import explorable, slider, still
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -514,7 +514,7 @@ def test_still_picture_draws_what_the_axis_says(layout):
 
 
 def test_importing_explore_does_not_import_plotly():
-    code = "import sys, posenc.explore; sys.exit('plotly' in sys.modules)"
+    code = "import sys, posenc.lab.explore; sys.exit('plotly' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
 
 
@@ -598,7 +598,7 @@ def test_nothing_is_told_by_color_alone(id):
 def test_load_says_what_there_is():
     with pytest.raises(ValueError, match="write <module>.<name>"):
         explore.load("rope")
-    with pytest.raises(ValueError, match="there is no posenc/figures/nowhere.py"):
+    with pytest.raises(ValueError, match="there is no posenc/lab/figures/nowhere.py"):
         explore.load("nowhere.x")
 
 
@@ -647,7 +647,7 @@ def test_the_execution_cache_follows_the_code(site_parts, tmp_path, monkeypatch)
 
 def test_the_cache_depends_on_package_and_results(site_parts):
     named = {path.relative_to(ROOT).as_posix() for path in site_parts.sources()}
-    assert {"posenc/rotate/rope.py", "posenc/figures/rope.py", "posenc/explore.py"} <= named
+    assert {"posenc/rotate/rope.py", "posenc/lab/figures/rope.py", "posenc/lab/explore/core.py"} <= named
     assert {f"results/{path.name}" for path in (ROOT / "results").glob("*.json")} <= named
 
 
@@ -661,7 +661,7 @@ def test_colab_links_come_from_pyproject(site_parts, tmp_path, monkeypatch):
 def test_interact_draws_once_where_no_kernel_answers(monkeypatch, capsys):
     from ipywidgets import IntSlider
 
-    from posenc.explore import interact
+    from posenc.lab.explore import interact
 
     calls = []
     monkeypatch.setenv("POSENC_BOOK", "1")

@@ -1,4 +1,4 @@
-r"""What mutation testing found untested in posenc/explore.py: whole messages, odd values, the commands."""
+r"""What mutation testing found untested in posenc/lab/explore/core.py: whole messages, odd values, the commands."""
 
 import base64
 import hashlib
@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from posenc import explore
-from posenc.explore import explorable, slider
+from posenc.lab.explore import core as explore
+from posenc.lab.explore import explorable, slider
 
 
 def wave(m, n=0, kind="sine"):
@@ -174,7 +174,7 @@ declare().decode({}, holds(dict(x_y=1), {}))
 declare().decode({}, holds({}, dict(x_y=1)))
     -> layout: attribute 'x_y': write nested dicts, x=dict(y=...)
 explore.load("rope") -> explorable 'rope': write <module>.<name>, such as rope.rotation_invariance
-explore.load("nowhere.x") -> explorable 'nowhere.x': there is no posenc/figures/nowhere.py
+explore.load("nowhere.x") -> explorable 'nowhere.x': there is no posenc/lab/figures/nowhere.py
 """
 MESSAGES = [line.split(" -> ") for line in MESSAGES.strip().replace("\n    ", " ").split("\n")]
 
@@ -654,5 +654,5 @@ def test_the_commands(monkeypatch, capsys, tmp_path):
     assert explore.main(["pictures", "x", "y"]) == 0
     assert capsys.readouterr().out == "x\ny\n"
     assert explore.main([]) == explore.main(["draw"]) == 2
-    usage = "usage: python -m posenc.explore pictures [id ...] | check | sizes [id ...]\n"
+    usage = "usage: python -m posenc.lab.explore pictures [id ...] | check | sizes [id ...]\n"
     assert capsys.readouterr().err == 2 * usage

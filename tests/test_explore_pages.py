@@ -1,4 +1,4 @@
-r"""What mutation testing found untested in posenc/explore.py: pages, notebooks and pictures in whole."""
+r"""What mutation testing found untested in posenc/lab/explore/core.py: pages, notebooks and pictures in whole."""
 
 import base64
 import builtins
@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-import posenc.figures
-from posenc import explore, still
-from posenc.explore import explorable, slider
+import posenc.lab.figures
+from posenc.lab.explore import core as explore
+from posenc.lab.explore import explorable, slider, still
 
 
 def tiny(m, word="a"):
@@ -95,7 +95,7 @@ def test_states_are_json_that_stays_inside_a_script():
 def drawn(monkeypatch, tmp_path):
     r"""Cells are drawn with known ids, and each explorable has a picture on disk."""
     monkeypatch.setattr(os, "urandom", bytes)
-    monkeypatch.setattr(explore, "__file__", str(tmp_path / "posenc" / "explore.py"))
+    monkeypatch.setattr(explore, "__file__", str(tmp_path / "posenc" / "lab" / "explore" / "core.py"))
     folder = tmp_path / "book" / "_static" / "figures"
     folder.mkdir(parents=True)
     for name in ("constant", "constant.own"):
@@ -228,7 +228,7 @@ def test_ways_to_say_what_a_trace_depends_on(said, meant):
 # --- all of them -----------------------------------------------------------------------------------------------------
 
 WAVES = """
-from posenc.explore import explorable
+from posenc.lab.explore import explorable
 
 
 def wave(m, *, rise=1):
@@ -241,8 +241,8 @@ fall = down
 _tried = up.with_function(rise=9)
 """
 RIPPLES = """
-from posenc.explore import explorable
-from posenc.figures.waves import up, wave
+from posenc.lab.explore import explorable
+from posenc.lab.figures.waves import up, wave
 
 
 def ripple(m):
@@ -260,11 +260,11 @@ def figures(monkeypatch, tmp_path):
     folder.mkdir()
     (folder / "waves.py").write_text(WAVES)
     (folder / "ripples.py").write_text(RIPPLES)
-    monkeypatch.setattr(posenc.figures, "__path__", [str(folder)])
+    monkeypatch.setattr(posenc.lab.figures, "__path__", [str(folder)])
     yield
     for name in ("waves", "ripples"):
-        sys.modules.pop(f"posenc.figures.{name}", None)
-        vars(posenc.figures).pop(name, None)
+        sys.modules.pop(f"posenc.lab.figures.{name}", None)
+        vars(posenc.lab.figures).pop(name, None)
 
 
 def test_all_that_have_a_name_are_found(figures):
@@ -283,7 +283,7 @@ def test_load_calls_it_what_it_was_asked_for(figures):
 def test_load_says_what_the_module_has(figures, name):
     with pytest.raises(ValueError) as caught:
         explore.load(f"waves.{name}")
-    told = f"explorable 'waves.{name}': posenc/figures/waves.py has ['up', 'down', 'fall', '_tried']"
+    told = f"explorable 'waves.{name}': posenc/lab/figures/waves.py has ['up', 'down', 'fall', '_tried']"
     assert str(caught.value) == told
 
 
@@ -304,7 +304,7 @@ def test_which_pictures_are_stale(figures, drawn, ascii_by_default):
     (drawn / "notes.txt").write_text("", "utf-8")
     for orphan in ("waves.over.svg", "alone.svg"):
         (drawn / orphan).write_text(picture(up.fingerprint()), "utf-8")
-    draw = "run: python -m posenc.explore pictures"
+    draw = "run: python -m posenc.lab.explore pictures"
     orphans = [f"{name}.svg belongs to no explorable; delete it" for name in ("alone", "waves.over")]
     assert explore.stale_pictures() == [
         f"ripples.small has no picture; {draw} ripples.small",

@@ -25,9 +25,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from profiles import cases
 
-from posenc import experiments, explore, train
+from posenc import experiments, train
 from posenc.experiments import check_results, read_cell, read_json, read_results
-from posenc.explore import explorable, slider
+from posenc.lab.explore import core as explore
+from posenc.lab.explore import explorable, slider
 
 # ------------------------------------------------------------------------------------------- the states of explorables
 

@@ -7,7 +7,7 @@ import torch
 from loops import attend, close, dot, inputs
 
 import posenc
-from posenc.figures import gradients
+from posenc.lab.figures import gradients
 from posenc.several.exposb import exposb
 from posenc.several.rse import rse
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from posenc.explore import load
-from posenc.figures import kernels
+from posenc.lab.explore import load
+from posenc.lab.figures import kernels
 from posenc.weigh.stickbreaking import weigh
 
 ZERO = torch.zeros((), dtype=torch.float64)

@@ -44,7 +44,7 @@ def test_same_name_same_method(name):
         return
     for path in ("posenc/{}.py", "tests/test_{}.py"):
         assert (ROOT / path.format(name)).is_file(), path.format(name)
-    assert (ROOT / f"posenc/figures/{method.page}.py").is_file()
+    assert (ROOT / f"posenc/lab/figures/{method.page}.py").is_file()
     for path in ("posenc/checks/{}.py", "notebooks/{}.ipynb", "course/{}.py"):
         assert (ROOT / path.format(method.lab)).is_file(), path.format(method.lab)
     module = importlib.import_module(f"posenc.{name}")

@@ -12,7 +12,7 @@ import pytest
 from conftest import ROOT, SITE, Log, missing
 from PIL import Image
 
-from posenc import explore
+from posenc.lab.explore import core as explore
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 from bundle import FIRST_SCRIPT, POLICY

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import posenc
-from posenc.figures import practice
+from posenc.lab.figures import practice
 from posenc.tiny import Decoder
 
 ROOT = Path(__file__).resolve().parents[1]

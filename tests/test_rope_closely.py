@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from posenc.experiments import load_results
-from posenc.figures import rope_closely as figures
+from posenc.lab.figures import rope_closely as figures
 from posenc.rotate.rope import inv_freq, rotate
 
 ROOT = Path(__file__).resolve().parents[1]

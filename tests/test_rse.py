@@ -10,7 +10,7 @@ from loops import attend, close, dot, inputs, softmax
 import posenc
 from posenc import UnsupportedError
 from posenc.checks import rse as exercises
-from posenc.figures import four_places
+from posenc.lab.figures import four_places
 from posenc.rotate.rope import rope
 from posenc.several.rse import Penalty, penalty, rse
 from posenc.weigh.stickbreaking import stickbreaking, weigh

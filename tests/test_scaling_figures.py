@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from posenc.figures import scaling as figures
+from posenc.lab.figures import scaling as figures
 
 
 def traces(figure):

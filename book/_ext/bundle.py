@@ -338,7 +338,7 @@ def finish(app: Sphinx, error: Exception | None) -> None:
 def digest() -> str:
     r"""Of what every page is dressed in. Sphinx writes all pages anew when it changes."""
     out = hashlib.sha256()
-    for folder in ("book/_ext", "book/_static", "posenc/static"):
+    for folder in ("book/_ext", "book/_static", "posenc/lab/explore/static"):
         for path in sorted((ROOT / folder).rglob("*")):
             if path.suffix in (".py", ".js", ".css", ".html"):
                 out.update(path.read_bytes())

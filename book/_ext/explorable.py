@@ -3,7 +3,7 @@ r"""The `explorable` directive: a figure with sliders that works without a kerne
     ```{explorable} rope.rotation_invariance
     ```
 
-evaluates `posenc.figures.rope.rotation_invariance` at every state when the page is read, writes the states to
+evaluates `posenc.lab.figures.rope.rotation_invariance` at every state when the page is read, writes the states to
 `_static/explore/` beside the player, and puts the committed picture where the plot will be. What stands inside the
 block is added to the caption. Its label is `fig-rope-rotation-invariance` in the chapter rope, and
 `fig-<page>-rope-rotation-invariance` on another page; `:name:` gives it another.
@@ -49,7 +49,7 @@ class ExplorableDirective(SphinxDirective):
     option_spec = {"name": str}
 
     def run(self) -> list[nodes.Node]:
-        from posenc import explore
+        from posenc.lab import explore as explore
 
         for path in sources():
             self.env.note_dependency(str(path))
@@ -61,7 +61,7 @@ class ExplorableDirective(SphinxDirective):
         picture = shown.picture()
         if not picture.exists():
             logger.warning(
-                "%s has no picture: run `python -m posenc.explore pictures %s`",
+                "%s has no picture: run `python -m posenc.lab.explore pictures %s`",
                 shown.id,
                 shown.id,
                 location=self.get_location(),
@@ -136,7 +136,7 @@ def merge(app, env, docnames, other) -> None:
 
 
 def check_sizes(app, env) -> None:
-    from posenc.explore import MAX_PAGE_BYTES
+    from posenc.lab.explore import MAX_PAGE_BYTES
 
     for page, files in all_figures(env).items():
         total = sum(shown["bytes"] for shown in files.values())

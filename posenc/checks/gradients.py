@@ -4,8 +4,8 @@ import torch
 
 from posenc.check import Exercise
 from posenc.checks import generator
-from posenc.figures.gradients import softmax_gradient
 
+from ..lab.figures.gradients import softmax_gradient
 from ..rotate.rope import inv_freq, rotate
 
 # What the exercises ask for

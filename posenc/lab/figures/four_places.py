@@ -1,6 +1,6 @@
 r"""The diagram of attention with its four places, one SVG for each place that is lit.
 
-python -m posenc.figures.four_places writes book/_static/four-places-<place>.svg. A lit place is filled, has a heavy
+python -m posenc.lab.figures.four_places writes book/_static/four-places-<place>.svg. A lit place is filled, has a heavy
 border, bold text and an arrow from the word "position"; another is dashed and says what stands there instead.
 """
 
@@ -133,5 +133,5 @@ def write(folder):
 
 
 if __name__ == "__main__":
-    for path in write(Path(__file__).parent.parent.parent / "book" / "_static"):
+    for path in write(Path(__file__).parents[3] / "book" / "_static"):
         print(path.name)

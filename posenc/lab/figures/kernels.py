@@ -6,7 +6,7 @@ import math
 import torch
 from torch.nn.functional import logsigmoid
 
-from posenc.explore import COLORS, explorable, slider
+from posenc.lab.explore import COLORS, explorable, slider
 
 KEYS = 24
 BLOCKS = (4, 6, 8, 12)

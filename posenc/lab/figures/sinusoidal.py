@@ -8,7 +8,7 @@ import torch
 from posenc import sinusoidal
 from posenc.checks.sinusoidal import rotation
 from posenc.experiments import load_results
-from posenc.explore import COLORS, DIVERGING, explorable, slider
+from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
 
 POSITIONS = 48  # rows of the heat map
 CONTEXTS = (16, 64, 256, 1024, 4096)

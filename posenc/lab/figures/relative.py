@@ -5,14 +5,14 @@ import math
 
 import torch
 
-from ..bias.alibi import bias as alibi_bias
-from ..bias.fire import fire
-from ..bias.kerple import kerple
-from ..bias.shaw import shaw
-from ..bias.t5 import bucket
-from ..bias.transformer_xl import shift, transformer_xl
-from ..encoding import At
-from ..explore import COLORS, DIVERGING, SEQUENTIAL, explorable, slider
+from posenc.bias.alibi import bias as alibi_bias
+from posenc.bias.fire import fire
+from posenc.bias.kerple import kerple
+from posenc.bias.shaw import shaw
+from posenc.bias.t5 import bucket
+from posenc.bias.transformer_xl import shift, transformer_xl
+from posenc.encoding import At
+from posenc.lab.explore import COLORS, DIVERGING, SEQUENTIAL, explorable, slider
 
 
 def _signed(offset):

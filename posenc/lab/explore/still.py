@@ -14,7 +14,7 @@ MARKERS |= {"triangle-up": "^", "triangle-down": "v"}
 
 
 def png(items, width, height):
-    r"""What `posenc.explore.figure_leaves` returns, as the bytes of a PNG for `width` by `height` pixels of a page.
+    r"""What `posenc.lab.explore.figure_leaves` returns, as the bytes of a PNG for `width` by `height` pixels of a page.
 
     Errors: ValueError for a trace of another kind.
     """

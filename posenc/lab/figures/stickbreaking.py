@@ -5,7 +5,7 @@ import functools
 import torch
 
 from posenc import stickbreaking
-from posenc.explore import COLORS, explorable, slider
+from posenc.lab.explore import COLORS, explorable, slider
 
 TOKENS = ["the", "cat", "sat", "and", "the", "dog", "sat", "and", "the", "cat"]
 NOUNS = {"cat", "dog"}

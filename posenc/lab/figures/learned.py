@@ -5,7 +5,7 @@ import torch
 
 from posenc import learned, sinusoidal
 from posenc.experiments import load_results, mean_and_spread
-from posenc.explore import COLORS, explorable, slider
+from posenc.lab.explore import COLORS, explorable, slider
 
 RESULTS = load_results("learned_table")
 ROWS = torch.tensor(RESULTS["rows"], dtype=torch.float64)  # the trained ones, [seeds, L, C]

@@ -2,7 +2,7 @@ r"""Explorables: figures that a reader moves with sliders, without a kernel and 
 
 An explorable is one pure function of slider values that returns a plotly figure, and the values of each slider:
 
-    from posenc.explore import COLORS, explorable, slider
+    from posenc.lab.explore import COLORS, explorable, slider
 
     def _invariance(m, n, shift, base, pair):
         angle_q, angle_k = ...                                     # any torch or numpy code
@@ -32,9 +32,9 @@ An explorable is one pure function of slider values that returns a plotly figure
         pair=range(0, 8),
     )
 
-`rotation_invariance` lives in `posenc/figures/rope.py` and is called `rope.rotation_invariance`. The chapter shows it
-by the directive ``{explorable} rope.rotation_invariance``, which evaluates the function for every state when the book
-is built; a notebook shows it by `display(rotation_invariance)`, which evaluates it when the cell runs.
+`rotation_invariance` lives in `posenc/lab/figures/rope.py` and is called `rope.rotation_invariance`. The chapter
+shows it by the directive ``{explorable} rope.rotation_invariance``, which evaluates the function for every state when
+the book is built; a notebook shows it by `display(rotation_invariance)`, which evaluates it when the cell runs.
 
 The function
     takes every slider by name and returns `figure` or `(figure, readouts)`.
@@ -76,9 +76,9 @@ Color
     height in pixels. The legend stands above the plot. Text takes plain Unicode (θ, ², ·), no `$...$`.
 
 Commands
-    python -m posenc.explore pictures [rope.rotation_invariance ...]   draw the static pictures (needs Chromium)
-    python -m posenc.explore check                                     fail if a picture shows another state
-    python -m posenc.explore sizes                                     states and bytes of every explorable
+    python -m posenc.lab.explore pictures [rope.rotation_invariance ...]   draw the static pictures (needs Chromium)
+    python -m posenc.lab.explore check                                     fail if a picture shows another state
+    python -m posenc.lab.explore sizes                                     states and bytes of every explorable
 """
 
 from __future__ import annotations
@@ -510,13 +510,15 @@ class Explorable:
 
     @property
     def id(self) -> str:
-        r"""`rope.rotation_invariance` for that name in `posenc/figures/rope.py`, else the function's name."""
+        r"""`rope.rotation_invariance` for that name in `posenc/lab/figures/rope.py`, else the function's name."""
         if self._id is None:
             module = inspect.getmodule(_innermost(self.fn))
             name = next((k for k, v in vars(module).items() if v is self), None) if module else None
             name = name or re.sub(r"\W+", "", getattr(_innermost(self.fn), "__name__", "")).strip("_") or "figure"
             where = (
-                getattr(module, "__name__", "notebook").removeprefix("posenc.figures.").replace("__main__", "notebook")
+                getattr(module, "__name__", "notebook")
+                .removeprefix("posenc.lab.figures.")
+                .replace("__main__", "notebook")
             )
             self._id = f"{where}.{name}"
         return self._id
@@ -873,7 +875,7 @@ class Explorable:
 
     def picture(self) -> Path:
         r"""Where the static picture of the default state is kept."""
-        return Path(__file__).parent.parent / "book" / "_static" / "figures" / f"{self.id}.svg"
+        return Path(__file__).parents[3] / "book" / "_static" / "figures" / f"{self.id}.svg"
 
     @property
     def height(self) -> int:
@@ -938,7 +940,7 @@ class Explorable:
             own = self.id.endswith(".own") or not self.picture().exists()
             picture = None if own else f"posenc-static/figures/{self.id}.svg"
             return f'<figure class="explorable">{self.body_html(prefix, picture, inline=True)}{caption}</figure>'
-        from . import still
+        from posenc.lab.explore import still
 
         # GitHub, nbviewer and a notebook that is not trusted run no script: they show this picture.
         picture = base64.b64encode(still.png(self.evaluate(), PICTURE_WIDTH, self.height)).decode()
@@ -1148,11 +1150,11 @@ def explorable(
 
 def all_explorables() -> dict[str, Explorable]:
     r"""Every explorable of `posenc/figures`, by id (`rope.rotation_invariance`), sorted."""
-    import posenc.figures
+    import posenc.lab.figures
 
     found = {}
-    for info in pkgutil.iter_modules(posenc.figures.__path__):
-        module = importlib.import_module(f"posenc.figures.{info.name}")
+    for info in pkgutil.iter_modules(posenc.lab.figures.__path__):
+        module = importlib.import_module(f"posenc.lab.figures.{info.name}")
         for name, value in vars(module).items():
             if isinstance(value, Explorable) and not name.startswith("_") and value.module == module.__name__:
                 value._id = f"{info.name}.{name}"
@@ -1169,15 +1171,15 @@ def load(id: str) -> Explorable:
     if not _NAME.fullmatch(module) or not _NAME.fullmatch(name):
         raise ValueError(f"explorable {id!r}: write <module>.<name>, such as rope.rotation_invariance")
     try:
-        loaded = importlib.import_module(f"posenc.figures.{module}")
+        loaded = importlib.import_module(f"posenc.lab.figures.{module}")
     except ModuleNotFoundError as error:
-        if error.name != f"posenc.figures.{module}":
+        if error.name != f"posenc.lab.figures.{module}":
             raise
-        raise ValueError(f"explorable {id!r}: there is no posenc/figures/{module}.py") from None
+        raise ValueError(f"explorable {id!r}: there is no posenc/lab/figures/{module}.py") from None
     value = getattr(loaded, name, None)
     if not isinstance(value, Explorable):
         known = [k for k, v in vars(loaded).items() if isinstance(v, Explorable)]
-        raise ValueError(f"explorable {id!r}: posenc/figures/{module}.py has {known}")
+        raise ValueError(f"explorable {id!r}: posenc/lab/figures/{module}.py has {known}")
     value._id = id
     return value
 
@@ -1211,10 +1213,10 @@ def stale_pictures() -> list[str]:
         path = e.picture()
         found = _STATE.search(path.read_text("utf-8")) if path.exists() else None
         if found is None:
-            out.append(f"{id} has no picture; run: python -m posenc.explore pictures {id}")
+            out.append(f"{id} has no picture; run: python -m posenc.lab.explore pictures {id}")
         elif not same_fingerprint(found.group(1), e.fingerprint()):
-            out.append(f"{id}: the picture shows another state; run: python -m posenc.explore pictures {id}")
-    folder = Path(__file__).parent.parent / "book" / "_static" / "figures"
+            out.append(f"{id}: the picture shows another state; run: python -m posenc.lab.explore pictures {id}")
+    folder = Path(__file__).parents[3] / "book" / "_static" / "figures"
     out += [
         f"{path.name} belongs to no explorable; delete it"
         for path in sorted(folder.glob("*.svg"))
@@ -1308,10 +1310,5 @@ def main(arguments: list[str]) -> int:
                     for path, r in t["arrays"].items():
                         print(f"    {t['item']}.{path}: {r['type']}, {len(json.dumps(r)):,} bytes")
             return 0
-    print("usage: python -m posenc.explore pictures [id ...] | check | sizes [id ...]", file=sys.stderr)
+    print("usage: python -m posenc.lab.explore pictures [id ...] | check | sizes [id ...]", file=sys.stderr)
     return 2
-
-
-if __name__ == "__main__":
-    # Figures import `posenc.explore`; run that module, so that there is one Explorable class.
-    sys.exit(importlib.import_module("posenc.explore").main(sys.argv[1:]))

@@ -5,9 +5,9 @@ import math
 
 import torch
 
-from ..experiments import load_results, mean_and_spread
-from ..explore import COLORS, DIVERGING, explorable, slider
-from ..methods import METHODS
+from posenc.experiments import load_results, mean_and_spread
+from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
+from posenc.methods import METHODS
 
 load = functools.cache(load_results)
 

@@ -7,10 +7,9 @@ import torch
 
 from posenc import scaling
 from posenc.experiments import load_results
-from posenc.explore import COLORS, explorable, slider
-from posenc.figures.rope import circle
-
-from ..rotate.rope import inv_freq
+from posenc.lab.explore import COLORS, explorable, slider
+from posenc.lab.figures.rope import circle
+from posenc.rotate.rope import inv_freq
 
 DIM = 128  # the head size of most large models: 64 pairs
 PLAIN = "plain RoPE"

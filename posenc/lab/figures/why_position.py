@@ -5,7 +5,7 @@ import functools
 import torch
 
 from posenc import SelfAttention, UnsupportedError, make
-from posenc.explore import COLORS, DIVERGING, explorable, slider
+from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
 
 WORDS = ("the", "dog", "bit", "a", "man")
 #: Orders of the sentence, as indices into WORDS; the first is the sentence as it is written.

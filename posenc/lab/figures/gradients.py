@@ -5,12 +5,12 @@ import math
 
 import torch
 
-from ..attention import attention
-from ..encoding import Encoding, compose
-from ..explore import COLORS, explorable, slider
-from ..methods import make
-from ..several.rse import rse
-from ..tiny import Decoder
+from posenc.attention import attention
+from posenc.encoding import Encoding, compose
+from posenc.lab.explore import COLORS, explorable, slider
+from posenc.methods import make
+from posenc.several.rse import rse
+from posenc.tiny import Decoder
 
 
 def softmax_gradient(weights, dweights):

@@ -3,7 +3,7 @@
  * It finds every figure.explorable and leaves it alone until the reader has done anything on the page. From then on a
  * figure that comes near, is touched or is named by the address loads plotly and its states (classic scripts, so that
  * file:// works), draws over the static picture, and redraws while a slider moves.
- * posenc/explore.py writes the markup and the states, and documents their form.
+ * posenc/lab/explore/core.py writes the markup and the states, and documents their form.
  */
 (function () {
   "use strict";

@@ -7,7 +7,7 @@ import torch
 
 from posenc import rope
 from posenc.experiments import load_results
-from posenc.explore import COLORS, explorable, slider
+from posenc.lab.explore import COLORS, explorable, slider
 
 PAIRS = 8  # pairs of lanes in the plane: D = 16
 DRAWS = 400  # seeded draws behind a mean and its spread

@@ -5,11 +5,10 @@ from functools import cache
 
 import torch
 
-from posenc.explore import COLORS, explorable, slider
-
-from ..bias.alibi import slopes
-from ..rotate.rope import inv_freq, rotate
-from ..several.exposb import FORMS, band, fade, gain
+from posenc.bias.alibi import slopes
+from posenc.lab.explore import COLORS, explorable, slider
+from posenc.rotate.rope import inv_freq, rotate
+from posenc.several.exposb import FORMS, band, fade, gain
 
 KEYS = 1024  # keys of the row, at the distances 0 .. KEYS - 1
 EVERY = 8  # of which each eighth is drawn

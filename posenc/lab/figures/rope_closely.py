@@ -6,9 +6,8 @@ from functools import cache
 import torch
 
 from posenc.experiments import load_results
-from posenc.explore import COLORS, explorable, slider
-
-from ..rotate.rope import inv_freq, rotate, xpos
+from posenc.lab.explore import COLORS, explorable, slider
+from posenc.rotate.rope import inv_freq, rotate, xpos
 
 #: Where rounding may enter on the way to cos and sin, and to what: what is rounded, and the dtype.
 ROUNDED = {

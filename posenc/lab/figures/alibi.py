@@ -4,10 +4,10 @@ import math
 
 import torch
 
-from ..bias.alibi import bias, slopes
-from ..experiments import ONE_A_PLACE, load_results, mean_and_spread
-from ..explore import COLORS, explorable, slider
-from ..methods import METHODS
+from posenc.bias.alibi import bias, slopes
+from posenc.experiments import ONE_A_PLACE, load_results, mean_and_spread
+from posenc.lab.explore import COLORS, explorable, slider
+from posenc.methods import METHODS
 
 KEYS = 128
 MATCH, MATCH_LOGIT = 24, 6.0  # one key fits the query: its logit stands this far above the flat level

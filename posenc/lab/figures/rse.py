@@ -6,9 +6,8 @@ import torch
 
 from posenc import stickbreaking
 from posenc.checks.rse import peak
-from posenc.explore import COLORS, explorable, slider
-
-from ..rotate.rope import inv_freq, rotate
+from posenc.lab.explore import COLORS, explorable, slider
+from posenc.rotate.rope import inv_freq, rotate
 
 KEYS = 64
 FIRST, BOTH, RECENT = "key 0 first, causal", "key 0 first, both ways", "last key first, causal"
