@@ -33,9 +33,9 @@ from IPython.display import display
 from ipywidgets import IntSlider, SelectionSlider
 
 import posenc
-from posenc.check import check
-from posenc.checks import student_seed
 from posenc.experiments import load_results
+from posenc.lab.exercises import student_seed
+from posenc.lab.exercises.check import check
 from posenc.lab.explore import interact
 from posenc.measure import short_long
 from posenc.plots import plot_short_long
@@ -77,7 +77,7 @@ print("12 heads:", " ".join(f"{m:.4f}" for m in slopes(12)))
 # %% nbgrader={"grade": true, "grade_id": "slopes_test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 # Graded: slopes.
 ### BEGIN HIDDEN TESTS
-from posenc.check import submitted
+from posenc.lab.exercises.check import submitted
 
 wanted = [2 ** (-h / 2) for h in range(2, 17, 2)] + [2 ** (-h / 2) for h in (1, 3, 5, 7)]
 torch.testing.assert_close(submitted("alibi.slopes")(12), torch.tensor(wanted))
@@ -107,7 +107,7 @@ print(bias(torch.arange(4), torch.arange(4), slopes(2))[0])
 # %% nbgrader={"grade": true, "grade_id": "bias_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 # Graded: bias.
 ### BEGIN HIDDEN TESTS
-from posenc.check import submitted
+from posenc.lab.exercises.check import submitted
 
 made = submitted("alibi.bias")(torch.tensor([10, 12]), torch.tensor([3, 9, 10]), torch.tensor([0.5, 0.25]))
 rows = torch.tensor([[-3.5, -0.5, 0.0], [-4.5, -1.5, -1.0]])
@@ -138,7 +138,7 @@ for h, m in enumerate(slopes(8).tolist(), start=1):
 # %% nbgrader={"grade": true, "grade_id": "window_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 # Graded: window.
 ### BEGIN HIDDEN TESTS
-from posenc.check import submitted
+from posenc.lab.exercises.check import submitted
 
 for slope, share in ((0.3, 0.99), (0.01, 0.2), (1 / 256, 0.95)):
     n = submitted("alibi.window")(slope, share)
@@ -194,7 +194,7 @@ display(decay.with_function(slopes=slopes, bias=bias))
 # each of them where it is needed, from two positions and a slope. Are they the same numbers? *From formula to kernel* has its code.
 
 # %%
-from posenc.kernels.trial import against, causal_softmax
+from posenc.lab.exercises.trial import against, causal_softmax
 
 
 def mine(q, k, v):

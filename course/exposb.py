@@ -33,8 +33,8 @@ from IPython.display import display
 from ipywidgets import Dropdown, FloatSlider, IntSlider
 
 import posenc
-from posenc.check import check
-from posenc.checks import student_seed
+from posenc.lab.exercises import student_seed
+from posenc.lab.exercises.check import check
 from posenc.lab.explore import interact
 from posenc.measure import short_long
 from posenc.several.exposb import fade
@@ -74,7 +74,7 @@ print("by pair:", [f"{c:.3f}" for c in lane_filter(8, True).tolist()])
 # %% nbgrader={"grade": true, "grade_id": "lane_filter_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 # Graded: lane_filter.
 ### BEGIN HIDDEN TESTS
-from posenc.check import submitted
+from posenc.lab.exercises.check import submitted
 
 made = submitted("exposb.lane_filter")(32, False)
 wanted = [0.8 + 0.4 * math.exp(-((d - 8) ** 2) / 32) for d in range(32)]
@@ -134,7 +134,7 @@ fade_logits = check("exposb.fade_logits", fade_logits)
 # %% nbgrader={"grade": true, "grade_id": "fade_logits_test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 # Graded: fade_logits.
 ### BEGIN HIDDEN TESTS
-from posenc.check import submitted
+from posenc.lab.exercises.check import submitted
 
 made = submitted("exposb.fade_logits")(
     torch.tensor([[2.0, -4.0, 1.0]]), torch.tensor([[1.0, 0.0, -1.0]]), math.log(2), 0.5
@@ -174,7 +174,7 @@ for level in (3.0, -3.0):
 # %% nbgrader={"grade": true, "grade_id": "fade_log_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 # Graded: fade_log.
 ### BEGIN HIDDEN TESTS
-from posenc.check import submitted
+from posenc.lab.exercises.check import submitted
 
 made = submitted("exposb.fade_log")(
     torch.tensor([[2.0, -4.0, 1.0]]), torch.tensor([[1.0, 0.0, -1.0]]), math.log(2), 0.5
@@ -208,7 +208,7 @@ for rate in (0.0, 0.1, 1.0):
 # %% nbgrader={"grade": true, "grade_id": "hazard_weights_test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 # Graded: hazard_weights.
 ### BEGIN HIDDEN TESTS
-from posenc.check import submitted
+from posenc.lab.exercises.check import submitted
 
 z, lam = torch.tensor([1.0, -2.0, 0.5, 3.0], dtype=torch.float64), 0.25
 left, wanted = 1.0, []
@@ -272,7 +272,7 @@ display(fading.with_function(fade=mine))
 # same? *From formula to kernel* has its code.
 
 # %%
-from posenc.kernels.trial import against
+from posenc.lab.exercises.trial import against
 
 TURN = posenc.rope.inv_freq(64)
 

@@ -40,7 +40,7 @@ try:
 
     have_triton = True
 except ImportError:  # Triton comes for Linux only
-    from posenc.checks.kernels import without_triton as triton
+    from posenc.lab.exercises.kernels import without_triton as triton
 
     tl, have_triton = triton, False
 
@@ -50,8 +50,8 @@ from IPython.display import display
 from ipywidgets import FloatSlider, IntSlider, SelectionSlider
 
 import posenc
-from posenc.check import check
-from posenc.checks import student_seed
+from posenc.lab.exercises import student_seed
+from posenc.lab.exercises.check import check
 from posenc.lab.explore import interact
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -155,7 +155,7 @@ unit_rows = check("kernels.unit_rows", unit_rows)
 
 # %% nbgrader={"grade": true, "grade_id": "unit_rows_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
-from posenc.check import submitted
+from posenc.lab.exercises.check import submitted
 
 _out = torch.full((2, 3), float("nan"), device=device)
 submitted("kernels.unit_rows")(torch.tensor([[3.0, 4.0, 0.0], [0.0, -5.0, 12.0]], device=device), 4, _out)

@@ -33,9 +33,9 @@ from IPython.display import display
 from ipywidgets import IntSlider, SelectionSlider
 
 import posenc
-from posenc.check import check
-from posenc.checks import student_seed
 from posenc.experiments import load_results
+from posenc.lab.exercises import student_seed
+from posenc.lab.exercises.check import check
 from posenc.lab.explore import interact
 from posenc.measure import held_out_windows, short_long, target_losses
 from posenc.plots import plot_short_long
@@ -80,7 +80,7 @@ except ValueError as error:
 # %% nbgrader={"grade": true, "grade_id": "lookup_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 # Graded: lookup.
 ### BEGIN HIDDEN TESTS
-from posenc.check import submitted
+from posenc.lab.exercises.check import submitted
 
 eye = torch.eye(7)
 assert torch.equal(submitted("learned.lookup")(eye, torch.tensor([[6, 0]])), eye[[6, 0]][None])
@@ -122,7 +122,7 @@ print(stretch(torch.tensor([[9.0], [0.0], [1.0], [2.0], [3.0]]), 8, prefix=1)[:,
 # %% nbgrader={"grade": true, "grade_id": "stretch_test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 # Graded: stretch.
 ### BEGIN HIDDEN TESTS
-from posenc.check import submitted
+from posenc.lab.exercises.check import submitted
 
 ramp = torch.cat((torch.full((2, 1), 50.0), torch.arange(5.0)[:, None]))
 made = submitted("learned.stretch")(ramp, 11, prefix=2)
@@ -153,7 +153,7 @@ print(f"{count(512, 384, 6, 'layer_qkv'):,} with a table in each layer")
 # %% nbgrader={"grade": true, "grade_id": "count_test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 # Graded: count.
 ### BEGIN HIDDEN TESTS
-from posenc.check import submitted
+from posenc.lab.exercises.check import submitted
 
 assert submitted("learned.count")(1024, 768, 12, "input") == 786_432
 assert submitted("learned.count")(10, 4, 3, "layer_qk") == submitted("learned.count")(10, 4, 3, "layer_qkv") == 120
@@ -328,7 +328,7 @@ print("largest difference:", (torch.cat((x, p), dim=-1) @ W - (x @ W[:8] + fold(
 # %% nbgrader={"grade": true, "grade_id": "fold_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 # Graded: fold.
 ### BEGIN HIDDEN TESTS
-from posenc.check import submitted
+from posenc.lab.exercises.check import submitted
 
 _p, _W = torch.arange(6.0).reshape(3, 2), torch.arange(24.0).reshape(6, 4)
 _x = torch.ones(3, 4)

@@ -33,9 +33,9 @@ from IPython.display import display
 from ipywidgets import Checkbox, IntSlider, SelectionSlider
 
 import posenc
-from posenc.check import check
-from posenc.checks import student_seed
 from posenc.experiments import load_results
+from posenc.lab.exercises import student_seed
+from posenc.lab.exercises.check import check
 from posenc.lab.explore import interact
 from posenc.measure import short_long
 from posenc.plots import plot_short_long
@@ -75,7 +75,7 @@ shaw_term = check("relative.shaw_term", shaw_term)
 # %% nbgrader={"grade": true, "grade_id": "shaw_term_test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 # Graded: shaw_term.
 ### BEGIN HIDDEN TESTS
-from posenc.check import submitted
+from posenc.lab.exercises.check import submitted
 
 q, table = torch.tensor([[2.0, 0, 0, 0], [0, 4.0, 0, 0]]), torch.arange(12.0).reshape(3, 4)
 made = submitted("relative.shaw_term")(q, table, torch.tensor([5, 9]), torch.tensor([2, 4, 5, 9, 30]))
@@ -111,7 +111,7 @@ print("after your shift:\n", shift(torch.arange(4.0).flip(0).expand(4, 4)).int()
 # %% nbgrader={"grade": true, "grade_id": "shift_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 # Graded: shift.
 ### BEGIN HIDDEN TESTS
-from posenc.check import submitted
+from posenc.lab.exercises.check import submitted
 
 scores = torch.arange(9.0).flip(0).expand(2, 5, 9) + 100 * torch.arange(5)[:, None]  # distance + 100 query
 made = submitted("relative.shift")(scores)
@@ -158,7 +158,7 @@ print("decoder        ", bucket(near, bidirectional=False).tolist())
 # %% nbgrader={"grade": true, "grade_id": "bucket_test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 # Graded: bucket.
 ### BEGIN HIDDEN TESTS
-from posenc.check import submitted
+from posenc.lab.exercises.check import submitted
 
 anchors = {-7: 7, -8: 8, -16: 10, -64: 14, -128: 15, 1: 17, 128: 31}
 assert submitted("relative.bucket")(torch.tensor(list(anchors))).tolist() == list(anchors.values())
@@ -207,7 +207,7 @@ display(bucket_staircase.with_function(bucket=bucket))
 # it is needed. Below, the table is laid out by *your* bucket. Are they the same numbers?
 
 # %%
-from posenc.kernels.trial import against, causal_softmax
+from posenc.lab.exercises.trial import against, causal_softmax
 
 torch.manual_seed(0)
 t5 = posenc.make("t5", num_heads=4)

@@ -37,15 +37,15 @@ from IPython.display import display
 from ipywidgets import Dropdown, IntSlider, SelectionSlider
 
 import posenc
-from posenc.check import check
-from posenc.checks import student_seed
-from posenc.checks.rope import (
+from posenc.experiments import load_results, verdict
+from posenc.lab.exercises import student_seed
+from posenc.lab.exercises.check import check
+from posenc.lab.exercises.rope import (
     masks_lanes,
     pairs_of_one_angles_of_other,
     reads_pairs_writes_halves,
     turns_backwards,
 )
-from posenc.experiments import load_results, verdict
 from posenc.lab.explore import interact
 from posenc.measure import short_long
 from posenc.plots import plot_short_long
@@ -79,7 +79,7 @@ inv_freq = check("rope.inv_freq", inv_freq)
 
 # %% nbgrader={"grade": true, "grade_id": "inv_freq_test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
-from posenc.check import submitted
+from posenc.lab.exercises.check import submitted
 
 assert torch.allclose(submitted("rope.inv_freq")(4, 100.0), torch.tensor([1.0, 0.1]))
 assert torch.allclose(submitted("rope.inv_freq")(6, 1000.0), torch.tensor([1.0, 0.1, 0.01]))
@@ -318,7 +318,7 @@ display(figures.rotation_invariance.with_function(rotate=rotate))
 # why they are not zero. *From formula to kernel* has its code.
 
 # %%
-from posenc.kernels.trial import against, causal_softmax
+from posenc.lab.exercises.trial import against, causal_softmax
 
 
 def mine(q, k, v):

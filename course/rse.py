@@ -37,8 +37,8 @@ from IPython.display import display
 from ipywidgets import FloatSlider, SelectionSlider
 
 import posenc
-from posenc.check import check
-from posenc.checks import student_seed
+from posenc.lab.exercises import student_seed
+from posenc.lab.exercises.check import check
 from posenc.lab.explore import interact
 from posenc.measure import short_long
 from posenc.rotate.rope import inv_freq, rotate
@@ -76,7 +76,7 @@ penalize = check("rse.penalize", penalize)
 # %% nbgrader={"grade": true, "grade_id": "penalize_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 # Graded: penalize.
 ### BEGIN HIDDEN TESTS
-from posenc.check import submitted
+from posenc.lab.exercises.check import submitted
 
 _made = submitted("rse.penalize")(torch.zeros(2, 3), torch.tensor([4, 1]), torch.tensor([1, 4, 9]), 0.5)
 assert torch.allclose(_made, torch.tensor([[-1.5, 0.0, -2.5], [0.0, -1.5, -4.0]])), _made
@@ -112,7 +112,7 @@ stick = check("rse.stick", stick)
 # %% nbgrader={"grade": true, "grade_id": "stick_test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 # Graded: stick.
 ### BEGIN HIDDEN TESTS
-from posenc.check import submitted
+from posenc.lab.exercises.check import submitted
 
 _pieces, _rest = submitted("rse.stick")(torch.tensor([3.0, 0.25, 1.0]).log())  # bites 3/4, 1/5, 1/2
 assert torch.allclose(_pieces, torch.tensor([0.75, 0.05, 0.1]), atol=1e-6), _pieces
@@ -225,7 +225,7 @@ print(
 # gradients? (The report's shared rest would show here at once.) *From formula to kernel* has its code.
 
 # %%
-from posenc.kernels.trial import against
+from posenc.lab.exercises.trial import against
 
 
 def on_any_device(q, k, v):
@@ -297,12 +297,12 @@ by_rate = check("rse.by_rate", by_rate)
 # %% nbgrader={"grade": true, "grade_id": "by_rate_test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 # Graded: by_rate.
 ### BEGIN HIDDEN TESTS
-from posenc.check import submitted
+from posenc.lab.exercises.check import submitted
 
 _s = torch.randn(9, generator=torch.Generator().manual_seed(11), dtype=torch.float64)
 _d = torch.tensor([7.0, 6, 5, 4, 3, 2, 1, 0, 1], dtype=torch.float64)
 _rate = torch.tensor(0.3, dtype=torch.float64)
-_true = torch.autograd.functional.jacobian(lambda r: posenc.checks.rse.stick(_s - r * _d)[0], _rate)
+_true = torch.autograd.functional.jacobian(lambda r: posenc.lab.exercises.rse.stick(_s - r * _d)[0], _rate)
 assert torch.allclose(submitted("rse.by_rate")(_s - _rate * _d, _d), _true)
 ### END HIDDEN TESTS
 
@@ -327,11 +327,11 @@ for content in (0.0, -2.0, -4.0):
 # %% nbgrader={"grade": true, "grade_id": "peak_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 # Graded: peak.
 ### BEGIN HIDDEN TESTS
-from posenc.check import submitted
+from posenc.lab.exercises.check import submitted
 
 for _c, _rate in ((1.0, 0.05), (-1.5, 0.1), (-1.0, 0.5)):
     _z = _c - _rate * torch.arange(400, -1, -1, dtype=torch.float64)
-    _far = 400 - int(posenc.checks.rse.stick(_z)[0].argmax())
+    _far = 400 - int(posenc.lab.exercises.rse.stick(_z)[0].argmax())
     assert abs(submitted("rse.peak")(_c, _rate) - _far) <= 1
 ### END HIDDEN TESTS
 

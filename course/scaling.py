@@ -39,9 +39,9 @@ from ipywidgets import Dropdown, IntSlider, SelectionSlider
 from torch.nn.functional import cross_entropy
 
 import posenc
-from posenc.check import check
-from posenc.checks import student_seed
 from posenc.experiments import load_results
+from posenc.lab.exercises import student_seed
+from posenc.lab.exercises.check import check
 from posenc.lab.explore import interact
 from posenc.measure import held_out_windows, target_losses
 from posenc.rotate.rope import inv_freq, rope
@@ -110,7 +110,7 @@ frozen_angles = check("scaling.frozen_angles", frozen_angles)
 
 # %% nbgrader={"grade": true, "grade_id": "frozen_angles_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
-from posenc.check import submitted
+from posenc.lab.exercises.check import submitted
 
 _angles = submitted("scaling.frozen_angles")(
     torch.tensor([2, 9]), torch.tensor([1.0, 0.5]), torch.tensor([False, True]), 5

@@ -37,9 +37,9 @@ from IPython.display import display
 from ipywidgets import IntSlider, SelectionSlider
 
 import posenc
-from posenc.check import check
-from posenc.checks import student_seed
 from posenc.experiments import load_results, verdict
+from posenc.lab.exercises import student_seed
+from posenc.lab.exercises.check import check
 from posenc.lab.explore import interact
 from posenc.measure import short_long
 from posenc.plots import plot_short_long
@@ -79,7 +79,7 @@ table = check("sinusoidal.table", table)
 
 # %% nbgrader={"grade": true, "grade_id": "table_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
-from posenc.check import submitted
+from posenc.lab.exercises.check import submitted
 
 _code = submitted("sinusoidal.table")(torch.tensor([0, 1, 2]), 4, 100.0)
 _right = torch.tensor([[0, 1, 0, 1], [0.8415, 0.5403, 0.0998, 0.9950], [0.9093, -0.4161, 0.1987, 0.9801]])
@@ -252,7 +252,7 @@ display(figures.one_rotation.with_function(table=table))
 # of the scores. *From formula to kernel* has its code.
 
 # %%
-from posenc.kernels.trial import against, causal_softmax
+from posenc.lab.exercises.trial import against, causal_softmax
 
 _ = against(
     causal_softmax, posenc.make("sinusoidal"), embed=lambda x: x + table(torch.arange(x.shape[-2]), x.shape[-1])

@@ -38,9 +38,9 @@ from IPython.display import display
 from ipywidgets import FloatSlider, IntSlider
 
 import posenc
-from posenc.check import check
-from posenc.checks import student_seed
 from posenc.experiments import load_results, verdict
+from posenc.lab.exercises import student_seed
+from posenc.lab.exercises.check import check
 from posenc.lab.explore import interact
 from posenc.measure import short_long
 from posenc.plots import plot_short_long
@@ -86,7 +86,7 @@ stick = check("stickbreaking.stick", stick)
 
 # %% nbgrader={"grade": true, "grade_id": "stick_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
-from posenc.check import submitted
+from posenc.lab.exercises.check import submitted
 
 _pieces = submitted("stickbreaking.stick")(torch.tensor([3.0, 0.25, 1.0]).log())  # bites 3/4, 1/5, 1/2
 assert torch.allclose(_pieces, torch.tensor([0.3, 0.1, 0.5]), atol=1e-6), _pieces
@@ -167,7 +167,7 @@ _scores = 3 * torch.randn(2, 9, 9, generator=torch.Generator().manual_seed(5), d
 _weights, _rest = submitted("stickbreaking.weigh")(_scores)
 assert torch.allclose(_weights.sum(-1) + _rest, torch.ones(2, 9, dtype=torch.float64))
 assert (_weights[:, 0] == 0).all() and (_weights.triu() == 0).all()
-assert torch.allclose(_weights[0, 8, :8], posenc.checks.stickbreaking.stick(_scores[0, 8, :8]))
+assert torch.allclose(_weights[0, 8, :8], posenc.lab.exercises.stickbreaking.stick(_scores[0, 8, :8]))
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -243,7 +243,7 @@ interact(
 # rest from block to block. Is it the same stick? And its gradients? *From formula to kernel* has its code.
 
 # %%
-from posenc.kernels.trial import against
+from posenc.lab.exercises.trial import against
 
 
 def mine(q, k, v):
@@ -344,7 +344,7 @@ jacobian = check("stickbreaking.jacobian", jacobian)
 # %% nbgrader={"grade": true, "grade_id": "jacobian_test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
 _row = torch.randn(8, generator=torch.Generator().manual_seed(9), dtype=torch.float64)
-_true = torch.autograd.functional.jacobian(posenc.checks.stickbreaking.stick, _row)
+_true = torch.autograd.functional.jacobian(posenc.lab.exercises.stickbreaking.stick, _row)
 assert torch.allclose(submitted("stickbreaking.jacobian")(_row), _true)
 ### END HIDDEN TESTS
 

@@ -68,7 +68,7 @@ def test_a_method_has_its_page_lab_figures_and_module(name):
         assert (ROOT / "notebooks" / f"{method.lab}.ipynb").exists()
         assert (ROOT / "course" / f"{method.lab}.py").exists()
         importlib.import_module(f"posenc.{name}")
-        importlib.import_module(f"posenc.checks.{method.lab}")
+        importlib.import_module(f"posenc.lab.exercises.{method.lab}")
 
 
 def test_no_orphans():

@@ -1,4 +1,4 @@
-"""posenc.check: what it says of right, undone, wrong and broken functions, and the tables of exercises."""
+"""The labs' checks: what they say of right, undone, wrong and broken functions, and the tables of exercises."""
 
 import importlib
 import re
@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-import posenc.checks
-from posenc.check import Exercise, Verdict, check, judge, submitted
-from posenc.checks import find, methods
+from posenc.lab import exercises
+from posenc.lab.exercises import find, methods
+from posenc.lab.exercises.check import Exercise, Verdict, check, judge, submitted
 
 ALL = [
-    f"{method}.{name}" for method in methods() for name in importlib.import_module(f"posenc.checks.{method}").EXERCISES
+    f"{method}.{name}"
+    for method in methods()
+    for name in importlib.import_module(f"{exercises.__name__}.{method}").EXERCISES
 ]
 
 
@@ -45,7 +47,7 @@ EXERCISE = Exercise(
 @pytest.fixture
 def named(monkeypatch):
     """EXERCISE under the name "test.turn"."""
-    monkeypatch.setattr(posenc.checks, "find", lambda name: EXERCISE)
+    monkeypatch.setattr(exercises, "find", lambda name: EXERCISE)
 
 
 def changes_input(x, positions):
@@ -197,7 +199,7 @@ def test_unknown_names_are_refused_with_the_nearest(name, error, words):
 
 
 def test_importing_posenc_does_not_import_it():
-    code = "import sys, posenc; sys.exit('posenc.check' in sys.modules)"
+    code = "import sys, posenc; sys.exit('posenc.lab.exercises.check' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 

@@ -19,7 +19,7 @@ from lab_runs import ROOT, checked, errors, labs, printed, run
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from posenc.checks import find
+from posenc.lab.exercises import find
 
 pytestmark = pytest.mark.slow
 

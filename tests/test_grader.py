@@ -1,4 +1,4 @@
-"""`python -m posenc.check`: labs graded from notebooks that students have edited in every way."""
+"""`python -m posenc.lab.exercises`: labs graded from notebooks that students have edited in every way."""
 
 import copy
 import json
@@ -10,7 +10,8 @@ import nbformat
 import pytest
 from lab_runs import ROOT, TINY, labs
 
-from posenc import checks, grade
+from posenc.lab import exercises as checks
+from posenc.lab.exercises import grade
 
 LABS = [path.stem for path in labs.sources()]
 ADDRESS = labs.address()
@@ -60,11 +61,11 @@ def full(lab):
 
 @pytest.mark.parametrize("lab", [*LABS, "tiny"])
 def test_points_are_those_of_the_course(lab, monkeypatch):
-    monkeypatch.setattr("posenc.checks.__path__", [*checks.__path__, str(TINY / "checks")])
+    monkeypatch.setattr("posenc.lab.exercises.__path__", [*checks.__path__, str(TINY / "checks")])
     source = TINY / "course" / "tiny.py" if lab == "tiny" else ROOT / "course" / f"{lab}.py"
     here = {f"{name}_test": exercise.points for name, exercise in checks.of(lab).items()}
     here["paper"] = checks.on_paper(lab)
-    assert dict(labs.points(labs.read(source, ADDRESS))) == here, "posenc/checks and course/ disagree"
+    assert dict(labs.points(labs.read(source, ADDRESS))) == here, "posenc/lab/exercises and course/ disagree"
 
 
 @pytest.mark.parametrize("lab", LABS)
@@ -204,16 +205,16 @@ def test_what_the_notebook_redefines_is_not_asked(graded):
     notebook.cells.insert(
         4,
         code(
-            "import posenc.check, posenc.checks.rope, torch\n"
-            "from posenc.check import Verdict\n"
+            "import posenc.lab.exercises.check, posenc.lab.exercises.rope, torch\n"
+            "from posenc.lab.exercises.check import Verdict\n"
             "check = lambda name, function: function\n"
-            "posenc.check.check = check\n"
-            "posenc.check.judge = lambda *a: Verdict(True, False, None, 'right')\n"
+            "posenc.lab.exercises.check.check = check\n"
+            "posenc.lab.exercises.check.judge = lambda *a: Verdict(True, False, None, 'right')\n"
             "torch.allclose = lambda *a, **k: True"
         ),
     )
     wrong = WRONG_ROTATE.replace("angles =", "assert posenc\n    angles =")  # reads the name that is changed
-    notebook.cells.append(code(wrong + "\nposenc.checks.rope.rotate = rotate"))
+    notebook.cells.append(code(wrong + "\nposenc.lab.exercises.rope.rotate = rotate"))
     rows = graded(notebook)
     assert {name: points for name, (points, _) in rows.items()} == dict.fromkeys(checks.of("rope"), 0)
     assert "the sign of the sine is flipped" in rows["rotate"][1]
@@ -236,7 +237,7 @@ def test_prints_and_input_do_not_disturb(graded, capfd):
 
 
 def command(*words, cwd=ROOT):
-    words = [sys.executable, "-m", "posenc.check", *map(str, words)]
+    words = [sys.executable, "-m", "posenc.lab.exercises", *map(str, words)]
     return subprocess.run(words, capture_output=True, text=True, cwd=cwd)
 
 

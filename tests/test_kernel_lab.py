@@ -1,7 +1,7 @@
 """The lab From formula to kernel: real Triton kernels that go wrong, each named; and what surrounds them.
 
-`posenc.checks.kernels` knows the mistakes as PyTorch functions. Here the lab's own solutions are broken, a line each,
-and run through Triton's interpreter, which must be chosen before Triton is imported: so in a process of its own.
+`posenc.lab.exercises.kernels` knows the mistakes as PyTorch functions. Here the lab's own solutions are broken, a line
+each, and run through Triton's interpreter, which must be chosen before Triton is imported: so in a process of its own.
 """
 
 import json
@@ -12,7 +12,7 @@ import sys
 import pytest
 from lab_runs import ROOT, errors, labs, printed, run
 
-from posenc.checks import kernels
+from posenc.lab.exercises import kernels
 
 LAB = labs.read(ROOT / "course" / "kernels.py", labs.address())
 SOURCE = {cell.id: cell.source for cell in LAB.cells if cell.cell_type == "code"}
@@ -200,8 +200,8 @@ WORK = """
 import os, sys, json, linecache
 os.environ["TRITON_INTERPRET"] = "1"
 import torch, triton, triton.language as tl
-from posenc.check import judge
-from posenc.checks import find, kernels
+from posenc.lab.exercises.check import judge
+from posenc.lab.exercises import find, kernels
 torch.set_num_threads(1)
 for key, (exercise, source, watched) in json.load(sys.stdin).items():
     linecache.cache[key] = (len(source), None, source.splitlines(True), key)
@@ -219,7 +219,7 @@ import os, sys, json, linecache
 os.environ.pop("TRITON_INTERPRET", None)
 import torch, triton, triton.language as tl
 from triton.backends.compiler import GPUTarget
-from posenc.checks import kernels
+from posenc.lab.exercises import kernels
 for key, (exercise, source, capability) in json.load(sys.stdin).items():
     linecache.cache[key] = (len(source), None, source.splitlines(True), key)
     space = {"__name__": "__main__", "torch": torch, "triton": triton, "tl": tl}
@@ -339,6 +339,8 @@ def test_lab_runs_through_where_there_is_no_triton(tmp_path):
 
 
 def test_checks_import_no_triton():
-    code = "import torch, sys; torch_brings = 'triton' in sys.modules; import posenc.checks.kernels as k; k.EXERCISES; "
-    code += "sys.exit('triton' in sys.modules and not torch_brings)"
+    code = "import torch, sys; torch_brings = 'triton' in sys.modules; "
+    code += (
+        "import posenc.lab.exercises.kernels as k; k.EXERCISES; sys.exit('triton' in sys.modules and not torch_brings)"
+    )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

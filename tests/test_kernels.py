@@ -811,7 +811,7 @@ def test_long_lengths_on_a_gpu(name, dtype):
 
 @pytest.mark.skipif(CUDA, reason="also times on a GPU")
 def test_trial_tells_how_far_a_function_is_from_the_kernel(capsys):
-    from posenc.kernels.trial import against, causal_softmax
+    from posenc.lab.exercises.trial import against, causal_softmax
 
     assert against(causal_softmax) < 1e-4
     out = capsys.readouterr().out
@@ -822,7 +822,7 @@ def test_trial_tells_how_far_a_function_is_from_the_kernel(capsys):
 
 
 def test_trial_says_so_without_triton(monkeypatch, capsys):
-    from posenc.kernels import trial
+    from posenc.lab.exercises import trial
 
     monkeypatch.setattr(trial, "find_spec", lambda _: None)
     assert trial.against(trial.causal_softmax) is None

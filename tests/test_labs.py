@@ -19,7 +19,7 @@ from nbgrader.preprocessors import ClearSolutions
 from packaging.requirements import Requirement
 
 from posenc import METHODS
-from posenc.checks import find, methods
+from posenc.lab.exercises import find, methods
 
 SOURCES = {path.stem: path for path in labs.sources()}
 ALL = [*SOURCES, "tiny"]
@@ -184,7 +184,7 @@ def test_student_copy_holds_no_solution_no_hidden_test_and_no_output(lab):
 
 @pytest.mark.parametrize("lab", SOURCES)
 def test_each_exercise_of_the_lab_is_checked_graded_and_asks_for_what_the_student_wrote(lab):
-    module = __import__(f"posenc.checks.{lab}", fromlist=["EXERCISES"])
+    module = __import__(f"posenc.lab.exercises.{lab}", fromlist=["EXERCISES"])
     assert sorted(checked(solved(lab))) == sorted(f"{lab}.{name}" for name in module.EXERCISES)
     assert len(module.EXERCISES) >= 2
     assert labs.points(solved(lab)), "a lab has graded cells"
@@ -243,7 +243,9 @@ def keep_hidden_tests(lab):
 @pytest.mark.parametrize("lab", ALL)
 def test_lab_undone_runs_through_names_each_stub_and_earns_nothing(lab, tmp_path, monkeypatch):
     if lab == "tiny":
-        monkeypatch.setattr("posenc.checks.__path__", [*sys.modules["posenc.checks"].__path__, str(TINY / "checks")])
+        monkeypatch.setattr(
+            "posenc.lab.exercises.__path__", [*sys.modules["posenc.lab.exercises"].__path__, str(TINY / "checks")]
+        )
     ran = run(keep_hidden_tests(lab), tmp_path)
     assert sorted(errors(ran)) == sorted(graded(ran)), f"only graded cells raise, and each of them: {errors(ran)}"
     for name in checked(ran):
@@ -253,7 +255,9 @@ def test_lab_undone_runs_through_names_each_stub_and_earns_nothing(lab, tmp_path
 @pytest.mark.parametrize("lab", ALL)
 def test_lab_solved_passes_its_checks_and_its_hidden_tests(lab, tmp_path, monkeypatch):
     if lab == "tiny":
-        monkeypatch.setattr("posenc.checks.__path__", [*sys.modules["posenc.checks"].__path__, str(TINY / "checks")])
+        monkeypatch.setattr(
+            "posenc.lab.exercises.__path__", [*sys.modules["posenc.lab.exercises"].__path__, str(TINY / "checks")]
+        )
     ran = run(solved(lab), tmp_path)
     assert not errors(ran)
     for name in checked(ran):

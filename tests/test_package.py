@@ -45,7 +45,7 @@ def test_same_name_same_method(name):
     for path in ("posenc/{}.py", "tests/test_{}.py"):
         assert (ROOT / path.format(name)).is_file(), path.format(name)
     assert (ROOT / f"posenc/lab/figures/{method.page}.py").is_file()
-    for path in ("posenc/checks/{}.py", "notebooks/{}.ipynb", "course/{}.py"):
+    for path in ("posenc/lab/exercises/{}.py", "notebooks/{}.ipynb", "course/{}.py"):
         assert (ROOT / path.format(method.lab)).is_file(), path.format(method.lab)
     module = importlib.import_module(f"posenc.{name}")
     assert getattr(module, name) is method.factory
@@ -59,7 +59,7 @@ def test_no_orphans():
     assert {f"notebooks/{p.stem}" for p in (ROOT / "notebooks").glob("*.ipynb")} == {f"notebooks/{n}" for n in labs}
     assert {f"notebooks/{n}" for n in labs} == {p for p in toc if p.startswith("notebooks/")}
     pages = {p.stem for p in (ROOT / "book").glob("*.md")}
-    assert {p.stem for p in (ROOT / "posenc/checks").glob("[a-z]*.py")} <= labs | pages
+    assert {p.stem for p in (ROOT / "posenc/lab/exercises").glob("[a-z]*.py")} <= labs | pages
     assert {p.stem for p in (ROOT / "posenc/figures").glob("[a-z]*.py")} <= methods | pages
 
 

@@ -9,7 +9,7 @@ from loops import attend, close, dot, inputs, softmax
 
 import posenc
 from posenc import UnsupportedError
-from posenc.checks import rse as exercises
+from posenc.lab.exercises import rse as exercises
 from posenc.lab.figures import four_places
 from posenc.rotate.rope import rope
 from posenc.several.rse import Penalty, penalty, rse

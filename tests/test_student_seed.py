@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from posenc import checks
-from posenc.check import judge
+from posenc.lab import exercises as checks
+from posenc.lab.exercises.check import judge
 
 RANDOM = ["rope.rotate", "rope.shift_error", "sinusoidal.embed", "sinusoidal.terms", "stickbreaking.weigh"]
 EVERY = [f"{method}.{name}" for method in checks.methods() for name in checks.of(method)]

@@ -1,6 +1,6 @@
 r"""Explorables: functions of slider values that return a figure, drawn in pages and notebooks by one small player."""
 
-from .core import (
+from posenc.lab.explore.core import (
     BROWSER_ARGS,
     COLORS,
     DIVERGING,

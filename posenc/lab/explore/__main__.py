@@ -1,5 +1,5 @@
 import sys
 
-from .core import main
+from posenc.lab.explore.core import main
 
 sys.exit(main(sys.argv[1:]))

@@ -5,7 +5,7 @@ import math
 import torch
 
 from posenc import stickbreaking
-from posenc.checks.rse import peak
+from posenc.lab.exercises.rse import peak
 from posenc.lab.explore import COLORS, explorable, slider
 from posenc.rotate.rope import inv_freq, rotate
 

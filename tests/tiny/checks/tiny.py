@@ -1,6 +1,6 @@
 import torch
 
-from posenc.check import Exercise
+from posenc.lab.exercises.check import Exercise
 
 
 def angle(positions, w):

@@ -24,10 +24,10 @@ import os
 
 import torch
 
-import posenc.checks
-from posenc.check import check
+import posenc.lab.exercises
+from posenc.lab.exercises.check import check
 
-posenc.checks.__path__.append(os.environ["TINY_CHECKS"])  # a real lab's exercises live in posenc/checks
+posenc.lab.exercises.__path__.append(os.environ["TINY_CHECKS"])  # a real lab's exercises live in posenc/lab/exercises
 
 
 # %% nbgrader={"grade": false, "grade_id": "angle", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -44,7 +44,7 @@ angle = check("tiny.angle", angle)
 # %% nbgrader={"grade": true, "grade_id": "angle_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 # Graded: angle.
 ### BEGIN HIDDEN TESTS
-from posenc.check import submitted
+from posenc.lab.exercises.check import submitted
 
 assert submitted("tiny.angle")(torch.tensor([3.0]), 0.5).item() == 1.5
 ### END HIDDEN TESTS

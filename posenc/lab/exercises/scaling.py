@@ -5,9 +5,8 @@ import math
 import torch
 
 from posenc import scaling
-from posenc.check import Exercise
-
-from ..rotate.rope import inv_freq, ladder
+from posenc.lab.exercises.check import Exercise
+from posenc.rotate.rope import inv_freq, ladder
 
 # What the exercises ask for
 

@@ -1,10 +1,9 @@
 r"""Instant checks for the labs: a student's function is held against posenc's, and what is wrong is said in words.
 
-`python -m posenc.check submission.ipynb` grades a lab that was downloaded from anywhere; see `posenc.grade`.
+`python -m posenc.lab.exercises submission.ipynb` grades a lab that was downloaded from anywhere; see `grade`.
 """
 
 import inspect
-import sys
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from . import checks
+from posenc.lab import exercises as checks
 
 
 @dataclass(frozen=True)
@@ -273,9 +272,3 @@ def _describe(reference, case):
         elif value is None or isinstance(value, (bool, int, float, str)):
             words.append(f"{name}={value!r}")
     return ", ".join(words) or "no arguments"
-
-
-if __name__ == "__main__":
-    from posenc.grade import main
-
-    sys.exit(main())

@@ -6,8 +6,8 @@ from importlib.util import find_spec
 
 import torch
 
-from ..attention import attention
-from ..encoding import Encoding
+from posenc.attention import attention
+from posenc.encoding import Encoding
 
 HEADS, HEAD_DIM = 4, 64
 

@@ -2,11 +2,10 @@ r"""Exercises of the chapter What flows back: a backward pass by hand. They have
 
 import torch
 
-from posenc.check import Exercise
-from posenc.checks import generator
-
-from ..lab.figures.gradients import softmax_gradient
-from ..rotate.rope import inv_freq, rotate
+from posenc.lab.exercises import generator
+from posenc.lab.exercises.check import Exercise
+from posenc.lab.figures.gradients import softmax_gradient
+from posenc.rotate.rope import inv_freq, rotate
 
 # What the exercises ask for
 

@@ -4,10 +4,9 @@ import math
 
 import torch
 
-from posenc.check import Exercise
-from posenc.checks import generator
-
-from ..embed.sinusoidal import sinusoidal, table
+from posenc.embed.sinusoidal import sinusoidal, table
+from posenc.lab.exercises import generator
+from posenc.lab.exercises.check import Exercise
 
 POSITIONS = torch.tensor([0, 1, 2, 5, 30, 64])
 

@@ -1,4 +1,4 @@
-"""The exercises of the labs: one module a method, each with a table `EXERCISES` (name -> `posenc.check.Exercise`).
+"""The exercises of the labs: one module a lab, each with a table `EXERCISES` (name -> `check.Exercise`).
 
 An exercise is named as the function that the student writes. `ON_PAPER` is what the answers in prose are worth, which
 a person grades.
@@ -10,12 +10,14 @@ import pkgutil
 
 import torch
 
-from ..errors import nearest
+from posenc.errors import nearest
+
+MACHINERY = {"__main__", "check", "grade", "trial"}
 
 
 def methods():
     """The names of the methods that have exercises, sorted."""
-    return sorted(module.name for module in pkgutil.iter_modules(__path__))
+    return sorted(module.name for module in pkgutil.iter_modules(__path__) if module.name not in MACHINERY)
 
 
 def of(method):

@@ -4,8 +4,8 @@ import torch
 from torch.nn.functional import logsigmoid, softplus
 
 from posenc import stickbreaking
-from posenc.check import Exercise
-from posenc.checks import generator
+from posenc.lab.exercises import generator
+from posenc.lab.exercises.check import Exercise
 
 
 def stick(logits):

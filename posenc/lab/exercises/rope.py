@@ -5,10 +5,9 @@ Some of the wrong functions below are wrong on purpose in the way that code in c
 
 import torch
 
-from posenc.check import Exercise
-from posenc.checks import generator
-
-from ..rotate.rope import inv_freq, rotate
+from posenc.lab.exercises import generator
+from posenc.lab.exercises.check import Exercise
+from posenc.rotate.rope import inv_freq, rotate
 
 # Four variants that the chapter asks about: which of them are harmless? Each takes x [..., T, D]. They come without
 # docstrings, since the reader is to find out what they do.

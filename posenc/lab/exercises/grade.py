@@ -1,11 +1,11 @@
-r"""Grade labs that were downloaded from anywhere, without nbgrader: `python -m posenc.check submission.ipynb`.
+r"""Grade labs that were downloaded from anywhere, without nbgrader: `python -m posenc.lab.exercises submission.ipynb`.
 
 A student may have edited, doubled, moved or deleted any cell, so cells and their metadata count for nothing: what
 counts is the last finished definition of each exercise's function, or what was last given to `check("rope.rotate",
 ...)`. The notebook is not run. Only its imports, definitions and assignments that these functions read, directly or
 through others, run in a process of its own, each within a time limit. So training cells, widgets, `%pip` and `!ls`
-never run, and a `check` or a `posenc` that the notebook redefined is not asked. `posenc.check.judge` then holds each
-function against posenc's; what an exercise is worth stands in `posenc.checks`.
+never run, and a `check` or a `posenc` that the notebook redefined is not asked. `check.judge` then holds each
+function against posenc's; what an exercise is worth stands in `posenc.lab.exercises`.
 
 It runs the student's code with your rights, and what it compares with is public: it tells mistakes, not cheating.
 """
@@ -28,8 +28,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from . import checks
-from .check import judge
+from posenc.lab import exercises as checks
+from posenc.lab.exercises.check import judge
 
 START = 120  # seconds until the other process has imported torch
 
@@ -186,7 +186,7 @@ def _is_stub(node):
 def needed(found, exercises):
     r"""The statements that the exercises' functions need, imports first.
 
-    What is imported is not changed: `posenc.check.judge = ...` is no statement that anything needs.
+    What is imported is not changed: `posenc.lab.exercises.check.judge = ...` is no statement that anything needs.
     """
     imported = set().union(*(s.binds for s in found if s.is_import))
     names, chosen, before = set(exercises) | {"*"}, set(), -1
@@ -264,7 +264,8 @@ def work():
 
 def _run(task, limit):
     """Run `work` once: the lines that it told, and the step that it did not survive with the reason, or None."""
-    command = f"import sys; sys.path.append({str(Path(__file__).parents[1])!r}); from posenc.grade import work; work()"
+    package = str(Path(__file__).parents[3])
+    command = f"import sys; sys.path.append({package!r}); from posenc.lab.exercises.grade import work; work()"
     settings = {"POSENC_PRESET": "nano", "MPLBACKEND": "agg", "PYTHONUTF8": "1"}
     lines, told, step = queue.Queue(), [], "start"
     with tempfile.TemporaryDirectory() as folder:
@@ -397,7 +398,7 @@ def notebooks(paths):
 def main(arguments=None):
     r"""The command. Returns 0 where every file was graded, whatever the points, else 1."""
     parser = argparse.ArgumentParser(
-        prog="python -m posenc.check",
+        prog="python -m posenc.lab.exercises",
         description="Grade labs downloaded from Colab or anywhere. Runs the code in them.",
     )
     parser.add_argument("paths", nargs="+", metavar="NOTEBOOK", help="notebooks, or folders of them")

@@ -5,8 +5,8 @@ import math
 import torch
 
 from posenc import alibi, stickbreaking
-from posenc.check import Exercise
-from posenc.checks import generator
+from posenc.lab.exercises import generator
+from posenc.lab.exercises.check import Exercise
 
 # What the exercises ask for
 

@@ -4,9 +4,8 @@ import torch
 from torch.nn.functional import softplus
 
 from posenc import exposb
-from posenc.check import Exercise
-
-from . import generator
+from posenc.lab.exercises import generator
+from posenc.lab.exercises.check import Exercise
 
 # What the exercises ask for
 

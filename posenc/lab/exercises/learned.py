@@ -3,10 +3,9 @@ r"""What the lab Learned positions asks for, and the wrong answers that its chec
 import torch
 from torch.nn.functional import interpolate
 
-from posenc.check import Exercise
-from posenc.checks import generator
-
-from ..embed.learned import resize
+from posenc.embed.learned import resize
+from posenc.lab.exercises import generator
+from posenc.lab.exercises.check import Exercise
 
 # What the exercises ask for
 
