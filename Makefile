@@ -97,7 +97,7 @@ mutants: $(READY)
 
 ## make kernel-report: compile every kernel for GPUs of six kinds and print what each gets (Linux; needs no GPU)
 kernel-report: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m posenc.kernels.report
+	OMP_NUM_THREADS=1 $(BIN)/python -m posenc.lab.experiments.kernel_report
 
 ## make vendor: fetch plotly, Temml and the math font anew at the versions in book/vendor/vendor.json
 vendor: $(READY)

@@ -20,8 +20,8 @@ from torch import nn
 
 from posenc import Encoding
 from posenc.audit import QUESTIONS, audit
-from posenc.experiments import check_results, provenance, write_json
-from posenc.train import settings_for
+from posenc.lab.experiments import check_results, provenance, write_json
+from posenc.lab.train import settings_for
 
 LIBRARIES = ("transformers", "rotary-embedding-torch", "x-transformers", "fla-core")
 HEAD_DIM, HEADS, LENGTH = 16, 4, 64

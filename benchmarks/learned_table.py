@@ -50,10 +50,10 @@ from tqdm import tqdm
 
 from posenc import Encoding
 from posenc.embed.learned import learned, resize
-from posenc.experiments import check_results, provenance, rounded, write_json
-from posenc.measure import held_out_windows, target_losses
-from posenc.tasks import TASKS, load_corpus
-from posenc.train import settings_for, train_with
+from posenc.lab.experiments import check_results, provenance, rounded, write_json
+from posenc.lab.train import settings_for, train_with
+from posenc.lab.train.measure import held_out_windows, target_losses
+from posenc.lab.train.tasks import TASKS, load_corpus
 
 SETTINGS = settings_for("nano", steps=2400)
 LENGTH, DIM, LONGEST = SETTINGS.length, SETTINGS.dim, SETTINGS.lengths[-1]

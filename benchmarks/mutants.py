@@ -40,7 +40,7 @@ from pathlib import Path
 from mutmut.stats import status_by_exit_code
 from tqdm import tqdm
 
-from posenc.experiments import cpu_model, read_json, write_json
+from posenc.lab.experiments import cpu_model, read_json, write_json
 
 ROOT = Path(__file__).parents[1]
 WORK = ROOT / "_build" / "mutants"

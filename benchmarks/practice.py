@@ -24,10 +24,10 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from posenc import METHODS
-from posenc.experiments import check_results, provenance, rounded, write_json
-from posenc.measure import fixed_batch, held_out_windows
-from posenc.tasks import IGNORE, load_corpus
-from posenc.train import settings_for, train_with
+from posenc.lab.experiments import check_results, provenance, rounded, write_json
+from posenc.lab.train import settings_for, train_with
+from posenc.lab.train.measure import fixed_batch, held_out_windows
+from posenc.lab.train.tasks import IGNORE, load_corpus
 
 SETTINGS = settings_for("lab")
 SEEDS = range(3)

@@ -59,7 +59,7 @@ from urllib.parse import unquote, urlsplit
 from tqdm import tqdm
 
 from posenc.errors import check_int, nearest
-from posenc.experiments import cpu_model, write_json
+from posenc.lab.experiments import cpu_model, write_json
 from posenc.lab.explore import BROWSER_ARGS, find_chromium
 
 ROOT = Path(__file__).resolve().parents[1]

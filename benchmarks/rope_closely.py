@@ -14,12 +14,12 @@ from pathlib import Path
 import torch
 
 from posenc import Encoding
-from posenc.experiments import check_results, load_results, provenance, rounded, write_json
+from posenc.lab.experiments import check_results, load_results, provenance, rounded, write_json
 from posenc.lab.figures.rope_closely import ROUNDED, turn_rounded
-from posenc.measure import head_scores, held_out_windows, target_losses
+from posenc.lab.train import settings_for, train_with
+from posenc.lab.train.measure import head_scores, held_out_windows, target_losses
+from posenc.lab.train.tasks import load_corpus
 from posenc.rotate.rope import inv_freq, rope, rotate, xpos
-from posenc.tasks import load_corpus
-from posenc.train import settings_for, train_with
 
 SETTINGS = settings_for("study")
 D = SETTINGS.dim // SETTINGS.num_heads

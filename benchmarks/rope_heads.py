@@ -2,7 +2,7 @@ r"""What do the trained heads of a RoPE model make of distance? Train one with s
 
     python benchmarks/rope_heads.py
 
-Writes results/rope_heads.json, as `posenc.measure.head_scores` returns it. Chapter: RoPE.
+Writes results/rope_heads.json, as `posenc.lab.train.measure.head_scores` returns it. Chapter: RoPE.
 """
 
 import inspect
@@ -11,9 +11,9 @@ from pathlib import Path
 
 import torch
 
-from posenc.experiments import check_results, provenance, write_json
-from posenc.measure import head_scores
-from posenc.train import settings_for, train_with
+from posenc.lab.experiments import check_results, provenance, write_json
+from posenc.lab.train import settings_for, train_with
+from posenc.lab.train.measure import head_scores
 
 
 def main():

@@ -16,11 +16,11 @@ import torch
 from tqdm import tqdm
 
 from posenc import Encoding
-from posenc.experiments import check_results, provenance, write_json
-from posenc.measure import held_out_windows, target_losses
+from posenc.lab.experiments import check_results, provenance, write_json
+from posenc.lab.train import settings_for, train_with
+from posenc.lab.train.measure import held_out_windows, target_losses
+from posenc.lab.train.tasks import load_corpus
 from posenc.rotate.rope import inv_freq, rotate
-from posenc.tasks import load_corpus
-from posenc.train import settings_for, train_with
 
 SETTINGS = settings_for("lab")
 SEEDS = range(3)

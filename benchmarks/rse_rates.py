@@ -12,9 +12,9 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
-from posenc.experiments import check_results, provenance, rounded, write_json
-from posenc.tasks import load_corpus
-from posenc.train import build, settings_for, train_with
+from posenc.lab.experiments import check_results, provenance, rounded, write_json
+from posenc.lab.train import build, settings_for, train_with
+from posenc.lab.train.tasks import load_corpus
 
 ARMS = {"rse": {}, "rse_recent": {"order": "recent"}, "rse_softmax": {"stick": False}}
 SEEDS = (0, 1, 2)

@@ -28,11 +28,11 @@ from torch.nn.functional import cross_entropy
 from tqdm import tqdm
 
 from posenc import scaling
-from posenc.experiments import check_results, provenance, read_json, rounded, write_json
-from posenc.measure import fixed_batch, held_out_windows, needle_distances, share_wrong, target_losses
+from posenc.lab.experiments import check_results, provenance, read_json, rounded, write_json
+from posenc.lab.train import settings_for, train_with
+from posenc.lab.train.measure import fixed_batch, held_out_windows, needle_distances, share_wrong, target_losses
+from posenc.lab.train.tasks import IGNORE, TASKS, load_corpus
 from posenc.rotate.rope import rope
-from posenc.tasks import IGNORE, TASKS, load_corpus
-from posenc.train import settings_for, train_with
 
 SEEDS = range(3)
 SETTINGS = {task: settings_for("study", task) for task in ("text", "needle")}

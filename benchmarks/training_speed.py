@@ -19,9 +19,9 @@ from torch.nn.functional import cross_entropy
 from tqdm import tqdm
 
 from posenc import METHODS
-from posenc.experiments import check_results, provenance, write_json
-from posenc.tiny import Decoder
-from posenc.train import encoding_maker, settings_for
+from posenc.lab.experiments import check_results, provenance, write_json
+from posenc.lab.train import encoding_maker, settings_for
+from posenc.lab.train.tiny import Decoder
 
 VOCABULARY, ROUNDS, WARMUP = 103, 24, 3
 SETTINGS = settings_for("study", num_layers=4, dim=128, num_heads=4, length=128, batch=32)

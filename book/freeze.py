@@ -9,7 +9,7 @@ from pathlib import Path
 import jupytext
 from nbclient import NotebookClient
 
-from posenc.experiments import provenance, write_json
+from posenc.lab.experiments import provenance, write_json
 
 ROOT = Path(__file__).parents[1]
 MARK = "# needs Triton: "

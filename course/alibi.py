@@ -33,13 +33,13 @@ from IPython.display import display
 from ipywidgets import IntSlider, SelectionSlider
 
 import posenc
-from posenc.experiments import load_results
 from posenc.lab.exercises import student_seed
 from posenc.lab.exercises.check import check
+from posenc.lab.experiments import load_results
+from posenc.lab.experiments.plots import plot_short_long
 from posenc.lab.explore import interact
-from posenc.measure import short_long
-from posenc.plots import plot_short_long
-from posenc.train import pick_device, sample, settings_for, train
+from posenc.lab.train import pick_device, sample, settings_for, train
+from posenc.lab.train.measure import short_long
 
 preset = os.environ.get("POSENC_PRESET", "lab")  # "nano" takes seconds, "study" is what the book shows
 seed = student_seed()  # 0, unless your teacher gave you one: %env POSENC_SEED=17 in a cell above

@@ -36,9 +36,9 @@ import posenc
 from posenc.lab.exercises import student_seed
 from posenc.lab.exercises.check import check
 from posenc.lab.explore import interact
-from posenc.measure import short_long
+from posenc.lab.train import pick_device, settings_for, train
+from posenc.lab.train.measure import short_long
 from posenc.several.exposb import fade
-from posenc.train import pick_device, settings_for, train
 
 preset = os.environ.get("POSENC_PRESET", "lab")  # "nano" takes seconds, "study" is what the book shows
 seed = student_seed()  # 0, unless your teacher gave you one: %env POSENC_SEED=17 in a cell above

@@ -33,14 +33,14 @@ from IPython.display import display
 from ipywidgets import IntSlider, SelectionSlider
 
 import posenc
-from posenc.experiments import load_results
 from posenc.lab.exercises import student_seed
 from posenc.lab.exercises.check import check
+from posenc.lab.experiments import load_results
+from posenc.lab.experiments.plots import plot_short_long
 from posenc.lab.explore import interact
-from posenc.measure import held_out_windows, short_long, target_losses
-from posenc.plots import plot_short_long
-from posenc.tasks import load_corpus
-from posenc.train import pick_device, settings_for, train
+from posenc.lab.train import pick_device, settings_for, train
+from posenc.lab.train.measure import held_out_windows, short_long, target_losses
+from posenc.lab.train.tasks import load_corpus
 
 preset = os.environ.get("POSENC_PRESET", "lab")  # "nano" takes seconds, "study" is what the book shows
 seed = student_seed()  # 0, unless your teacher gave you one: %env POSENC_SEED=17 in a cell above

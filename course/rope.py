@@ -37,7 +37,6 @@ from IPython.display import display
 from ipywidgets import Dropdown, IntSlider, SelectionSlider
 
 import posenc
-from posenc.experiments import load_results, verdict
 from posenc.lab.exercises import student_seed
 from posenc.lab.exercises.check import check
 from posenc.lab.exercises.rope import (
@@ -46,10 +45,11 @@ from posenc.lab.exercises.rope import (
     reads_pairs_writes_halves,
     turns_backwards,
 )
+from posenc.lab.experiments import load_results, verdict
+from posenc.lab.experiments.plots import plot_short_long
 from posenc.lab.explore import interact
-from posenc.measure import short_long
-from posenc.plots import plot_short_long
-from posenc.train import pick_device, settings_for, train
+from posenc.lab.train import pick_device, settings_for, train
+from posenc.lab.train.measure import short_long
 
 preset = os.environ.get("POSENC_PRESET", "lab")
 print("device:", pick_device())

@@ -40,9 +40,9 @@ import posenc
 from posenc.lab.exercises import student_seed
 from posenc.lab.exercises.check import check
 from posenc.lab.explore import interact
-from posenc.measure import short_long
+from posenc.lab.train import pick_device, settings_for, train
+from posenc.lab.train.measure import short_long
 from posenc.rotate.rope import inv_freq, rotate
-from posenc.train import pick_device, settings_for, train
 
 preset = os.environ.get("POSENC_PRESET", "lab")
 print("device:", pick_device())

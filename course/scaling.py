@@ -39,14 +39,14 @@ from ipywidgets import Dropdown, IntSlider, SelectionSlider
 from torch.nn.functional import cross_entropy
 
 import posenc
-from posenc.experiments import load_results
 from posenc.lab.exercises import student_seed
 from posenc.lab.exercises.check import check
+from posenc.lab.experiments import load_results
 from posenc.lab.explore import interact
-from posenc.measure import held_out_windows, target_losses
+from posenc.lab.train import pick_device, settings_for, train
+from posenc.lab.train.measure import held_out_windows, target_losses
+from posenc.lab.train.tasks import TASKS, load_corpus
 from posenc.rotate.rope import inv_freq, rope
-from posenc.tasks import TASKS, load_corpus
-from posenc.train import pick_device, settings_for, train
 
 preset = os.environ.get("POSENC_PRESET", "lab")
 print("device:", pick_device())

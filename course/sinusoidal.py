@@ -37,13 +37,13 @@ from IPython.display import display
 from ipywidgets import IntSlider, SelectionSlider
 
 import posenc
-from posenc.experiments import load_results, verdict
 from posenc.lab.exercises import student_seed
 from posenc.lab.exercises.check import check
+from posenc.lab.experiments import load_results, verdict
+from posenc.lab.experiments.plots import plot_short_long
 from posenc.lab.explore import interact
-from posenc.measure import short_long
-from posenc.plots import plot_short_long
-from posenc.train import pick_device, sample, settings_for, train
+from posenc.lab.train import pick_device, sample, settings_for, train
+from posenc.lab.train.measure import short_long
 
 preset = os.environ.get("POSENC_PRESET", "lab")
 print("device:", pick_device())
@@ -290,8 +290,8 @@ for name, losses in own.items():
 # told that the window starts at position `start`. A relative method would not notice. Predict both rows.
 
 # %%
-from posenc.measure import held_out_windows, target_losses
-from posenc.tasks import load_corpus
+from posenc.lab.train.measure import held_out_windows, target_losses
+from posenc.lab.train.tasks import load_corpus
 
 windows = held_out_windows(load_corpus().held_out, settings)[:, -(settings.length + 1) :]
 print("window starts at ", *[f"{start:7d}" for start in (0, 1, 8, 64, 512)])

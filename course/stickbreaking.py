@@ -38,14 +38,14 @@ from IPython.display import display
 from ipywidgets import FloatSlider, IntSlider
 
 import posenc
-from posenc.experiments import load_results, verdict
 from posenc.lab.exercises import student_seed
 from posenc.lab.exercises.check import check
+from posenc.lab.experiments import load_results, verdict
+from posenc.lab.experiments.plots import plot_short_long
 from posenc.lab.explore import interact
-from posenc.measure import short_long
-from posenc.plots import plot_short_long
-from posenc.tasks import load_corpus
-from posenc.train import pick_device, sample, settings_for, train
+from posenc.lab.train import pick_device, sample, settings_for, train
+from posenc.lab.train.measure import short_long
+from posenc.lab.train.tasks import load_corpus
 
 preset = os.environ.get("POSENC_PRESET", "lab")
 print("device:", pick_device())

@@ -11,13 +11,13 @@ from torch import nn
 
 import posenc
 from posenc.audit import QUESTIONS, Report, audit
-from posenc.experiments import load_results
 from posenc.lab.exercises.rope import (
     masks_lanes,
     pairs_of_one_angles_of_other,
     reads_pairs_writes_halves,
     turns_backwards,
 )  # fmt: skip
+from posenc.lab.experiments import load_results
 from posenc.rotate.rope import inv_freq, rotate
 
 torch.set_num_threads(1)

@@ -14,9 +14,7 @@ import torch
 from train_runs import finish, start_train, wait_for, workers
 
 from posenc import METHODS
-from posenc import experiments as experiments_module
-from posenc import train as train_module
-from posenc.experiments import (
+from posenc.lab.experiments import (
     CLAIMS,
     PREDICTIONS,
     SWEEPS,
@@ -31,9 +29,12 @@ from posenc.experiments import (
     recall_pairs,
     verdict,
 )
-from posenc.measure import KINDS, key_cuts, unseen_gaps
-from posenc.tasks import TASKS, load_corpus
-from posenc.train import PRESETS, main, settings_for
+from posenc.lab.experiments import core as experiments_module
+from posenc.lab.train import PRESETS, settings_for
+from posenc.lab.train import trainer as train_module
+from posenc.lab.train.measure import KINDS, key_cuts, unseen_gaps
+from posenc.lab.train.tasks import TASKS, load_corpus
+from posenc.lab.train.trainer import main
 
 # -------------------------------------------------------------------------------------------------------- predictions
 
@@ -255,7 +256,7 @@ def test_a_sweep_shared_by_processes_survives_one_that_is_killed(tmp_path, unint
     out.unlink()
     finish(start_train(tmp_path, SIZES, sweep_command(out), processes=2))
     assert without_times(out) == uninterrupted  # however many processes there are
-    assert json.loads(out.read_text())["command"].startswith("torchrun --nproc-per-node 2 -m posenc.train sweep")
+    assert json.loads(out.read_text())["command"].startswith("torchrun --nproc-per-node 2 -m posenc.lab.train sweep")
 
 
 def test_a_finished_cell_is_not_trained_again(tiny, tmp_path, monkeypatch):
@@ -368,9 +369,8 @@ def test_every_sweep_writes_what_a_reader_needs(name, tiny, tmp_path, monkeypatc
     main(["sweep", name, "--preset", "nano", "--seeds", "2", "--methods", *arms, "--out", str(out)])
     results = check_results(json.loads(out.read_text()))
     assert results["name"] == name and list(results["methods"]) == arms and results["seeds"] == [0, 1]
-    assert results["command"] == f"python -m posenc.train sweep {name} --preset nano --seeds 2 --methods " + " ".join(
-        [*arms, "--out", str(out)]
-    )
+    words = f"sweep {name} --preset nano --seeds 2 --methods {' '.join(arms)} --out {out}"
+    assert results["command"] == f"python -m posenc.lab.train {words}"
     assert results["corpus"]["sha256"] == load_corpus().sha256 and f"torch {torch.__version__}" in results["versions"]
     assert results["machine"] and results["commit"]
     assert results["settings"] == json.loads(json.dumps(dataclasses.asdict(settings_for("nano", sweep.task))))
@@ -425,7 +425,8 @@ def test_arms_are_added_to_results_that_are_there(tiny, tmp_path, capsys):
 def made_by(name, preset, command):
     """Whether a command is that of a sweep at a preset; "study" is what it takes where none is named."""
     named = re.search(r"--preset (\w+)", command)
-    return f"-m posenc.train sweep {name} " in command and (named[1] if named else "study") == preset
+    known = re.search(rf"-m posenc\.(lab\.)?train sweep {name} ", command)
+    return bool(known) and (named[1] if named else "study") == preset
 
 
 @pytest.mark.parametrize("name", SWEEPS)

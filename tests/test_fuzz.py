@@ -25,10 +25,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from profiles import cases
 
-from posenc import experiments, train
-from posenc.experiments import check_results, read_cell, read_json, read_results
+from posenc.lab.experiments import check_results, read_cell, read_json, read_results
+from posenc.lab.experiments import core as experiments
 from posenc.lab.explore import core as explore
 from posenc.lab.explore import explorable, slider
+from posenc.lab.train import trainer as train
 
 # ------------------------------------------------------------------------------------------- the states of explorables
 

@@ -624,7 +624,7 @@ def test_the_figure_by_position_shows_the_rows_gradient():
     """The probe's gradient is that of a learned table."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
-        model = posenc.tiny.Decoder(
+        model = posenc.lab.train.tiny.Decoder(
             gradients.WORDS, gradients.WIDTH, 2, 2, lambda layer: gradients.BY_POSITION["learned"]()
         ).double()
     tokens, lengths = gradients.texts(gradients.DRAWN)

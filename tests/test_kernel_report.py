@@ -15,8 +15,8 @@ import torch
 
 import posenc
 from posenc import UnsupportedError
-from posenc.experiments import load_results
-from posenc.kernels import report
+from posenc.lab.experiments import kernel_report as report
+from posenc.lab.experiments import load_results
 
 ROOT = Path(__file__).resolve().parents[1]
 needs_triton = pytest.mark.skipif(sys.platform != "linux", reason="triton is published for Linux only")
@@ -109,7 +109,7 @@ def test_the_overview_counts(rows):
 
 def test_the_report_is_read_without_triton():
     code = (
-        "import sys; sys.modules['triton'] = None; import posenc.kernels.report as r; "
+        "import sys; sys.modules['triton'] = None; import posenc.lab.experiments.kernel_report as r; "
         "print(len(r.table(r.load_report()['rows'])))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
@@ -122,7 +122,8 @@ def test_the_report_is_read_without_triton():
 def compile_anew(*calls):
     """The rows of calls of `compile_rows`, from a process that has the compiler (here, kernels may be interpreted)."""
     code = (
-        "import json, sys, torch; torch.set_num_threads(1); from posenc.kernels.report import compile_rows; "
+        "import json, sys, torch; torch.set_num_threads(1); "
+        "from posenc.lab.experiments.kernel_report import compile_rows; "
         "print(json.dumps([row for call in json.loads(sys.argv[1]) for row in compile_rows(*call)]))"
     )
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}

@@ -9,7 +9,7 @@ import pytest
 from conftest import ROOT
 from nbclient import NotebookClient
 
-from posenc.experiments import load_results
+from posenc.lab.experiments import load_results
 
 PAGE = ROOT / "book" / "kernels.md"
 MARK = "# needs Triton: "

@@ -11,7 +11,7 @@ from torch.nn.functional import interpolate
 
 import posenc
 from posenc.embed.learned import learned, resize
-from posenc.tiny import Decoder
+from posenc.lab.train.tiny import Decoder
 
 T, V = TypeError, ValueError
 quick = settings(max_examples=80, derandomize=True, deadline=None)

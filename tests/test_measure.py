@@ -10,8 +10,8 @@ import torch
 from train_runs import TINY, TINY_TASK
 
 import posenc
-from posenc import measure
-from posenc.measure import (
+from posenc.lab.train import PRESETS, build, measure, settings_for
+from posenc.lab.train.measure import (
     KINDS,
     check_windows,
     context_cut,
@@ -31,8 +31,7 @@ from posenc.measure import (
     task_errors,
     wrong,
 )
-from posenc.tasks import IGNORE, TASKS, Batch, load_corpus, masked
-from posenc.train import PRESETS, build, settings_for
+from posenc.lab.train.tasks import IGNORE, TASKS, Batch, load_corpus, masked
 
 SMALL = settings_for("nano", dim=16, num_heads=2, length=16, targets=8, windows=8)
 

@@ -7,13 +7,12 @@ import matplotlib.figure
 import matplotlib.pyplot as plt
 import pytest
 
-from posenc import plots
-from posenc.plots import (
+from posenc.lab.experiments import plots
+from posenc.lab.experiments.plots import (
     plot_by_position,
     plot_context_cut,
     plot_distance_and_keys,
     plot_language,
-    plot_loss,
     plot_needle,
     plot_parts,
     plot_recall,
@@ -21,6 +20,7 @@ from posenc.plots import (
     plot_short_long,
     plot_volume,
 )
+from posenc.lab.train.curve import plot_loss
 
 # Numbers that differ everywhere, three seeds each, so that a wrong row, column or seed is seen.
 TEXT = {
@@ -262,7 +262,7 @@ def test_other_unknown_names_are_named():
 def test_no_figure_is_left_open():
     plt.close("all")
     figures = [plot(results) for plot, results in ALL.items()]
-    figures += [plot_needle(NEEDLE, "rope"), plot_volume(VOLUME), plot_language(TEXT, MASKED), plot_loss([3.0, 2.5])]
+    figures += [plot_needle(NEEDLE, "rope"), plot_volume(VOLUME), plot_language(TEXT, MASKED)]
     figures += [plot_parts(PARTS)]
     assert len(figures) == len([name for name in vars(plots) if name.startswith("plot_")])
     assert all(isinstance(figure, matplotlib.figure.Figure) for figure in figures) and plt.get_fignums() == []

@@ -12,7 +12,7 @@ import torch
 
 import posenc
 from posenc.lab.figures import practice
-from posenc.tiny import Decoder
+from posenc.lab.train.tiny import Decoder
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "book" / "practice.md").read_text("utf-8")

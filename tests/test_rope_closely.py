@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from posenc.experiments import load_results
+from posenc.lab.experiments import load_results
 from posenc.lab.figures import rope_closely as figures
 from posenc.rotate.rope import inv_freq, rotate
 

@@ -9,7 +9,7 @@ import time
 import pytest
 import torch
 
-from posenc.tasks import IGNORE, KEYS, TASKS, Task, load_corpus
+from posenc.lab.train.tasks import IGNORE, KEYS, TASKS, Task, load_corpus
 
 LENGTH = 64
 MADE_UP = [name for name in TASKS if name not in ("text", "masked")]
@@ -151,7 +151,7 @@ def test_quick(name):
 
 
 def test_import_loads_no_corpus():
-    code = "import posenc.tasks as t; t.TASKS['copy'].example(); print(t.load_corpus.cache_info().currsize)"
+    code = "import posenc.lab.train.tasks as t; t.TASKS['copy'].example(); print(t.load_corpus.cache_info().currsize)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "0\n"
 
 

@@ -7,8 +7,8 @@ import torch
 
 import posenc
 from posenc import METHODS, Encoding
-from posenc.tiny import Decoder, Encoder
-from posenc.train import Settings, build, encoding_maker, settings_for
+from posenc.lab.train import Settings, build, encoding_maker, settings_for
+from posenc.lab.train.tiny import Decoder, Encoder
 
 VOCABULARY, DIM, HEADS = 11, 16, 2
 BOTH_WAYS = [name for name, row in METHODS.items() if row.both_ways or not row.causal_only]

@@ -20,20 +20,13 @@ from train_runs import TINY, TINY_TASK, finish, start, start_train, wait_for, wo
 
 import posenc
 from posenc import METHODS
-from posenc import train as train_module
-from posenc.measure import short_long
-from posenc.plots import plot_loss
-from posenc.tasks import TASKS, load_corpus
-from posenc.tiny import Decoder, Encoder
-from posenc.train import (
+from posenc.lab.train import (
     PRESETS,
-    LiveCurve,
     build,
     check_task,
     encoding_maker,
     learning_rate,
     load,
-    main,
     pick_device,
     read_checkpoint,
     sample,
@@ -42,6 +35,12 @@ from posenc.train import (
     train_with,
     write_checkpoint,
 )
+from posenc.lab.train import trainer as train_module
+from posenc.lab.train.curve import LiveCurve, plot_loss
+from posenc.lab.train.measure import short_long
+from posenc.lab.train.tasks import TASKS, load_corpus
+from posenc.lab.train.tiny import Decoder, Encoder
+from posenc.lab.train.trainer import main
 
 QUICK = {"steps": 12, "warmup": 2}
 
@@ -489,7 +488,7 @@ def test_a_killed_run_goes_on_to_the_same_weights(tmp_path):
 
     def command(path):
         sizes = "steps=400", "dim=32", "length=32", "batch=8", "windows=4"
-        run = ["-m", "posenc.train", "run", "--method", "rope", "--task", "text", "--preset", "nano", "--seed", 5]
+        run = ["-m", "posenc.lab.train", "run", "--method", "rope", "--task", "text", "--preset", "nano", "--seed", 5]
         return start(*run, "--set", *sizes, "--save-every", 0.05, "--out", path)
 
     whole, killed = tmp_path / "whole.pt", tmp_path / "killed.pt"

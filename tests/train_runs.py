@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 
-from posenc.train import Settings
+from posenc.lab.train import Settings
 
 TINY = Settings(
     dim=16, num_layers=1, num_heads=2, length=16, batch=4, steps=6, warmup=2, multiples=(1, 2, 4), windows=4, targets=8
@@ -24,10 +24,10 @@ TINY_TASK = {
 }
 LIMIT = 300  # seconds a process may take: it stops what hangs; each takes a few, on a busy machine many times that
 
-# `python -m posenc.train` with a preset nano that takes no time, since a sweep takes its settings from a preset alone.
+# The command with a preset nano that takes no time, since a sweep takes its settings from a preset alone.
 COMMAND = """
 import json, sys
-from posenc import train
+from posenc.lab.train import trainer as train
 settings = json.loads(sys.argv[1])
 train.PRESETS["nano"], train.PUZZLES["nano"] = train.Settings(**settings), settings
 train.main(sys.argv[2:])
@@ -58,7 +58,7 @@ def finish(process, wanted=0):
 
 
 def start_train(folder, settings, arguments, processes=1):
-    """`python -m posenc.train` with these settings for nano, under torchrun where there are more processes."""
+    """`python -m posenc.lab.train` with these settings for nano, under torchrun where there are more processes."""
     script = folder / "command.py"
     script.write_text(COMMAND)
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", processes] if processes > 1 else []

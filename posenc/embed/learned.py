@@ -75,7 +75,7 @@ def learned(max_positions, dim, *, embed_at="input", std=0.02):
             layer to what queries, keys and values are made from, "layer_qk" to queries and keys alone: with an
             encoding of its own each layer then trains N C parameters.
         std: of the normal distribution that the table starts from; 0.02 is BERT's, whose embeddings start at 0.02 too.
-            Those of `posenc.tiny` stand at variance 1: there a table of 0.02 begins quietly and has to grow.
+            Those of `posenc.lab.train.tiny` stand at variance 1: there a table of 0.02 begins quietly and has to grow.
     Errors: TypeError, ValueError naming the argument; whole numbers are asked for as positions.
     Paper: arXiv 1705.03122, section 3.1; arXiv 1810.04805 (BERT). Chapter: Learned positions.
     """

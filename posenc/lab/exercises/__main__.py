@@ -1,5 +1,5 @@
 import sys
 
-from .grade import main
+from posenc.lab.exercises.grade import main
 
 sys.exit(main())

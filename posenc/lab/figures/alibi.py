@@ -5,7 +5,7 @@ import math
 import torch
 
 from posenc.bias.alibi import bias, slopes
-from posenc.experiments import ONE_A_PLACE, load_results, mean_and_spread
+from posenc.lab.experiments import ONE_A_PLACE, load_results, mean_and_spread
 from posenc.lab.explore import COLORS, explorable, slider
 from posenc.methods import METHODS
 

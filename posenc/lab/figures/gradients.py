@@ -8,9 +8,9 @@ import torch
 from posenc.attention import attention
 from posenc.encoding import Encoding, compose
 from posenc.lab.explore import COLORS, explorable, slider
+from posenc.lab.train.tiny import Decoder
 from posenc.methods import make
 from posenc.several.rse import rse
-from posenc.tiny import Decoder
 
 
 def softmax_gradient(weights, dweights):

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from posenc import learned, sinusoidal
-from posenc.experiments import load_results, mean_and_spread
+from posenc.lab.experiments import load_results, mean_and_spread
 from posenc.lab.explore import COLORS, explorable, slider
 
 RESULTS = load_results("learned_table")

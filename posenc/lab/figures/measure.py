@@ -5,10 +5,10 @@ import math
 
 import numpy as np
 
-from posenc.experiments import ONE_A_PLACE, load_results, mean_and_spread
+from posenc.lab.experiments import ONE_A_PLACE, load_results, mean_and_spread
 from posenc.lab.explore import COLORS, explorable, slider
+from posenc.lab.train.tasks import NEEDLE_VALUES
 from posenc.methods import METHODS
-from posenc.tasks import NEEDLE_VALUES
 
 load = functools.cache(functools.partial(load_results, methods=ONE_A_PLACE))
 HUES = ("gray", "blue", "orange", "green", "purple", "sky", "red", "yellow", "ink")

@@ -5,7 +5,7 @@ import math
 
 import torch
 
-from posenc.experiments import load_results, mean_and_spread
+from posenc.lab.experiments import load_results, mean_and_spread
 from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
 from posenc.methods import METHODS
 

@@ -6,7 +6,7 @@ from functools import cache
 import torch
 
 from posenc import rope
-from posenc.experiments import load_results
+from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, explorable, slider
 
 PAIRS = 8  # pairs of lanes in the plane: D = 16

@@ -5,7 +5,7 @@ from functools import cache
 
 import torch
 
-from posenc.experiments import load_results
+from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, explorable, slider
 from posenc.rotate.rope import inv_freq, rotate, xpos
 

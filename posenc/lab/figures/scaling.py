@@ -6,7 +6,7 @@ from functools import cache
 import torch
 
 from posenc import scaling
-from posenc.experiments import load_results
+from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, explorable, slider
 from posenc.lab.figures.rope import circle
 from posenc.rotate.rope import inv_freq

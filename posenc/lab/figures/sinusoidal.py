@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from posenc import sinusoidal
-from posenc.experiments import load_results
 from posenc.lab.exercises.sinusoidal import rotation
+from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
 
 POSITIONS = 48  # rows of the heat map

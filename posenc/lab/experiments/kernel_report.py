@@ -1,7 +1,7 @@
 r"""What each GPU gets: every kernel compiled ahead of time, on a machine without a GPU.
 
     make kernel-report                           compile everything, print it, write results/kernel_report.json
-    python -m posenc.kernels.report --frozen     print what is frozen there
+    python -m posenc.lab.experiments.kernel_report --frozen     print what is frozen there
 
 Each public function is called as a user calls it, on small CPU tensors; what it would launch is compiled for each
 compute capability instead of launched, and Triton's own `cuobjdump`, `nvdisasm` and `ptxas` say what came out.
@@ -31,8 +31,9 @@ from unittest import mock
 import torch
 from tqdm import tqdm
 
-from ..errors import UnsupportedError, check_choice
-from ..experiments import cpu_model, load_results
+from posenc import kernels
+from posenc.errors import UnsupportedError, check_choice
+from posenc.lab.experiments.core import cpu_model, load_results
 
 KIB = 1024
 CHIPS = {  # compute capability: (GPUs that have it, shared memory that one block may ask for, in bytes)
@@ -53,20 +54,21 @@ COLUMNS = (
 KEY = COLUMNS[:6]
 # As nvdisasm writes them: HMMA up to 8.9, HGMMA ("wgmma") on 9.0, UTCHMMA ("tcgen05") on 10.0.
 TENSOR_CORES = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?(HMMA|HGMMA|UTC\w*MMA)\b", re.M)
-FILE = Path(__file__).parents[2] / "results" / "kernel_report.json"
+KERNELS = Path(kernels.__file__).parent
+FILE = Path(__file__).parents[3] / "results" / "kernel_report.json"
 
 
 # --------------------------------------------------------------------------------------------------- what is compiled
 
 
 def rotary(q, k, v, positions, tile, variant):
-    from .rotary import rotate
+    from posenc.kernels.rotary import rotate
 
     rotate(q, k, positions, positions, torch.ones(q.shape[3] // 2), variant, tile=tile)
 
 
 def softmax(q, k, v, positions, tile, variant):
-    from .softmax import attend
+    from posenc.kernels.softmax import attend
 
     linear, turned, table, faded = "linear" in variant, "turned" in variant, variant == "table", "faded" in variant
     given = dict(variant="linear" if linear else variant if table or faded else "plain", tile=tile)
@@ -88,7 +90,7 @@ def softmax(q, k, v, positions, tile, variant):
 
 
 def stickbreaking(q, k, v, positions, tile, variant):
-    from .stickbreaking import attend
+    from posenc.kernels.stickbreaking import attend
 
     given = dict(variant="linear" if variant == "linear" else "plain", tile=tile)
     if variant == "masked":
@@ -133,7 +135,7 @@ def compiling_for(capability, take, only=None):
     import triton
     from triton.backends.compiler import GPUTarget
 
-    from . import common, rotary, softmax, stickbreaking
+    from posenc.kernels import common, rotary, softmax, stickbreaking
 
     major, minor = (int(part) for part in capability.split("."))
     arch = 10 * major + minor
@@ -241,7 +243,7 @@ def compile_rows(family, variant, capability, dtype, head_dim, tile=(), only=Non
 def sources_hash():
     """SHA-256 of the files here that hold kernels: what a frozen report was made from."""
     digest = hashlib.sha256()
-    for file in sorted(Path(__file__).parent.glob("*.py")):
+    for file in sorted(KERNELS.glob("*.py")):
         text = file.read_text()
         if "\nimport triton\n" in text:
             digest.update(f"{file.name}\0{text}\0".encode())
@@ -348,7 +350,7 @@ def print_report(rows):
 
 def commit_of(*paths):
     """The commit that these files stand at, and which of them have changed since."""
-    git = functools.partial(subprocess.run, capture_output=True, text=True, cwd=Path(__file__).parent)
+    git = functools.partial(subprocess.run, capture_output=True, text=True, cwd=KERNELS)
     commit = git(["git", "rev-parse", "HEAD"]).stdout.strip() or "unknown"
     changed = git(["git", "status", "--porcelain", "--", *map(str, paths)]).stdout.splitlines()
     return commit + (f", with changes in {', '.join(line[3:] for line in changed)}" if changed else "")
@@ -360,7 +362,7 @@ def freeze(rows, sources, seconds, file=FILE):
         "name": "kernel_report",
         "question": "What does the compiler make of each kernel, for each GPU generation?",
         "command": "make kernel-report",
-        "commit": commit_of(Path(__file__).parent),
+        "commit": commit_of(KERNELS),
         "versions": f"Python {platform.python_version()}, torch {torch.__version__}, triton {version('triton')}",
         "machine": f"{cpu_model()}, {os.cpu_count()} cores, no GPU needed",
         "settings": dict(batch=BATCH, heads=HEADS, length=LENGTH, causal=True, seconds=round(seconds)),
@@ -376,7 +378,9 @@ def freeze(rows, sources, seconds, file=FILE):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="python -m posenc.kernels.report", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m posenc.lab.experiments.kernel_report", description=__doc__.split("\n")[0]
+    )
     parser.add_argument("--frozen", action="store_true", help="print results/kernel_report.json and compile nothing")
     parser.add_argument("--capability", choices=CHIPS, help="this one only; nothing is written")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes that compile (all cores)")

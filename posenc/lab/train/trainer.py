@@ -4,9 +4,9 @@ r"""Train small models, alone or many at once, so that nothing is lost when a ru
     model, history = train("rope", preset="lab", task="flipflop")     # on another task
     model, history = load("runs/text-rope-lab-0.pt")                  # what the command below has trained
 
-    python -m posenc.train run --method rope --task flipflop --preset lab
-    python -m posenc.train sweep flipflop --preset study --seeds 5
-    torchrun --nproc-per-node 2 -m posenc.train ...                   # either of them, on two processes
+    python -m posenc.lab.train run --method rope --task flipflop --preset lab
+    python -m posenc.lab.train sweep flipflop --preset study --seeds 5
+    torchrun --nproc-per-node 2 -m posenc.lab.train ...                   # either of them, on two processes
 
 Chapter: How to measure position.
 """
@@ -32,11 +32,11 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 from tqdm import tqdm
 
-from .errors import UnsupportedError, check_choice, check_int, check_number, nearest
-from .methods import METHODS, make
-from .plots import plot_loss
-from .tasks import IGNORE, TASKS, load_corpus
-from .tiny import Decoder, Encoder
+from posenc.errors import UnsupportedError, check_choice, check_int, check_number, nearest
+from posenc.lab.train.curve import LiveCurve
+from posenc.lab.train.tasks import IGNORE, TASKS, load_corpus
+from posenc.lab.train.tiny import Decoder, Encoder
+from posenc.methods import METHODS, make
 
 
 @dataclasses.dataclass(frozen=True)
@@ -201,7 +201,7 @@ def train(method, preset="lab", seed=0, *, task="text", device=None, live=False,
         preset: "nano", "lab", "study" or "original"; `changes` are fields of `Settings`, such as steps=400.
         seed: of the initial weights and of the batches. Two methods with one seed start from the same weights (but
             for parameters of their own) and read the same batches.
-        task: a name in `posenc.tasks.TASKS`: "text" predicts the next character.
+        task: a name in `posenc.lab.train.tasks.TASKS`: "text" predicts the next character.
         device: default cuda where there is one, else cpu.
         live: True draws the loss curve as it grows, in a notebook; elsewhere it does nothing.
         progress: True shows a progress bar with an estimate.
@@ -324,7 +324,7 @@ def stack(losses):
 def check_task(task, settings):
     """Draw from every test of a task once, so that what does not fit is told before the first step."""
     if task.name in ("text", "masked"):
-        from .measure import check_windows
+        from posenc.lab.train.measure import check_windows
 
         corpus = load_corpus()
         if len(corpus.train) <= settings.length:
@@ -486,29 +486,6 @@ def load(path):
 # ------------------------------------------------------------------------------------------------- curves and samples
 
 
-class LiveCurve:
-    """A loss curve that is drawn again, at most twice a second, in one output of a notebook; nothing elsewhere."""
-
-    def __init__(self, steps, title):
-        self.steps, self.title, self.handle, self.drawn = steps, title, None, 0.0
-        ipython = sys.modules.get("IPython")
-        shell = ipython.get_ipython() if ipython else None
-        self.notebook = shell is not None and hasattr(shell, "kernel")
-
-    def draw(self, losses):
-        last = len(losses) == self.steps
-        if not self.notebook or (time.monotonic() - self.drawn < 0.5 and not last):
-            return
-        from IPython.display import display
-
-        figure = plot_loss(losses, self.steps, self.title)
-        if self.handle is None:
-            self.handle = display(figure, display_id=True)
-        else:
-            self.handle.update(figure)
-        self.drawn = time.monotonic()
-
-
 def sample(model, prompt="The ", length=200, *, temperature=0.8, seed=0, window=None):
     r"""Text that a model trained on "text" writes after `prompt`; see `Decoder.generate` for `window`."""
     corpus = load_corpus()
@@ -533,7 +510,7 @@ def process_group(device):
 
 def run(method, task, preset, seed, changes, out, device, save_every):
     r"""Train one model, with a checkpoint at `out`, and print how it does on each test of its task."""
-    from .measure import scores
+    from posenc.lab.train.measure import scores
 
     settings = settings_for(preset, task, **changes)
     world = int(os.environ.get("WORLD_SIZE", 1))
@@ -561,8 +538,8 @@ def change(text):
 
 
 def main(arguments=None):
-    r"""The command `python -m posenc.train`."""
-    parser = argparse.ArgumentParser(prog="python -m posenc.train", description="Train and measure small models.")
+    r"""The command `python -m posenc.lab.train`."""
+    parser = argparse.ArgumentParser(prog="python -m posenc.lab.train", description="Train and measure small models.")
     commands = parser.add_subparsers(dest="what", required=True)
     one = commands.add_parser("run", help="train one model; the same command again goes on where it was stopped")
     one.add_argument("--method", required=True, choices=METHODS)
@@ -588,20 +565,14 @@ def main(arguments=None):
     check_int("--seeds", given.seeds)
     world = int(os.environ.get("WORLD_SIZE", 1))
     starter = f"torchrun --nproc-per-node {world}" if world > 1 else "python"
-    command = f"{starter} -m posenc.train " + " ".join(sys.argv[1:] if arguments is None else map(str, arguments))
+    command = f"{starter} -m posenc.lab.train " + " ".join(sys.argv[1:] if arguments is None else map(str, arguments))
     out = given.out or Path("results") / f"{given.name}.json"
     experiments().run_sweep(given.name, given.preset, given.seeds, given.methods, out, command, given.add)
 
 
 @functools.cache
 def experiments():
-    """posenc.experiments, which imports this module."""
-    from . import experiments
+    """posenc.lab.experiments, which imports this module."""
+    from posenc.lab.experiments import core as experiments
 
     return experiments
-
-
-if __name__ == "__main__":
-    from posenc import train as imported  # the module itself, which experiments.py imports too
-
-    imported.main()

@@ -12,9 +12,9 @@ import math
 import torch
 from torch.nn.functional import cross_entropy
 
-from .errors import UnsupportedError, check_choice, check_int
-from .rotate.rope import inv_freq, rotate
-from .tasks import IGNORE, TASKS, load_corpus, masked
+from posenc.errors import UnsupportedError, check_choice, check_int
+from posenc.lab.train.tasks import IGNORE, TASKS, load_corpus, masked
+from posenc.rotate.rope import inv_freq, rotate
 
 # --------------------------------------------------------------------------------------------------------------- text
 
@@ -270,7 +270,7 @@ def needle_distances(settings):
 
 
 def scores(model, task, settings):
-    """One number for each test of any task, for `python -m posenc.train run`: a loss for text, else an error share."""
+    """One number for each test of any task, for the command `run`: a loss for text, else an error share."""
     if task == "text":
         losses = short_long(model, settings)
         return {f"{kind} {n}": losses[kind][i] for kind in ("whole", "cut") for i, n in enumerate(losses["lengths"])}

@@ -6,9 +6,9 @@ import torch
 from torch import nn
 from torch.nn.functional import gelu
 
-from .encoding import Encoding
-from .errors import UnsupportedError, check_int, check_number, check_tensor
-from .layer import KVCache, SelfAttention
+from posenc.encoding import Encoding
+from posenc.errors import UnsupportedError, check_int, check_number, check_tensor
+from posenc.layer import KVCache, SelfAttention
 
 
 class MLP(nn.Module):

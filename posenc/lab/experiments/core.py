@@ -3,7 +3,7 @@ r"""The experiments: what is trained and measured for each, what was predicted, 
     results = load_results("flipflop")            # frozen, from results/flipflop.json
     verdict(results, "rope").words                # held, failed or within the spread, with the numbers
 
-    python -m posenc.train sweep flipflop         # makes it anew
+    python -m posenc.lab.train sweep flipflop         # makes it anew
 
 Chapter: How to measure position.
 """
@@ -30,12 +30,11 @@ import torch
 from torch import distributed
 from tqdm import tqdm
 
-from . import measure
-from .errors import check_choice, nearest
-from .measure import KINDS
-from .methods import METHODS
-from .tasks import TASKS, load_corpus
-from .train import read_checkpoint, sample, settings_for, train_with
+from posenc.errors import check_choice, nearest
+from posenc.lab.train import measure, read_checkpoint, sample, settings_for, train_with
+from posenc.lab.train.measure import KINDS
+from posenc.lab.train.tasks import TASKS, load_corpus
+from posenc.methods import METHODS
 
 # Written before the study ran: what theory or the papers say, and how large a rise from the training length to eight
 # times that counts as one. "holds": by no more than TOLERANCE nats per character. "rises": by more.

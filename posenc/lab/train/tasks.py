@@ -23,7 +23,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from .errors import check_int, check_number, check_tensor, nearest
+from posenc.errors import check_int, check_number, check_tensor, nearest
 
 IGNORE = -100  # what torch's cross_entropy leaves out by default
 

@@ -2,17 +2,9 @@ r"""Figures of the experiments, each drawn by one function from frozen results. 
 
 import numpy
 
-from .errors import check_choice
-from .methods import METHODS
-
-
-def blank_figure(width, height):
-    """A figure and its axes, closed for pyplot, so that a notebook shows it once: where it is asked to."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(width, height), layout="constrained", facecolor="white")
-    plt.close(figure)
-    return figure, axes
+from posenc.errors import check_choice
+from posenc.lab.train.curve import blank_figure
+from posenc.methods import METHODS
 
 
 def drawn(results, methods):
@@ -27,18 +19,6 @@ def mark(axes, x, words):
     """A dotted line at x, with words beside its top."""
     axes.axvline(x, color="0.6", linestyle=":", linewidth=1)
     axes.annotate(f" {words}", (x, 0.97), xycoords=("data", "axes fraction"), va="top", color="0.4")
-
-
-def plot_loss(losses, steps=None, title=""):
-    r"""A matplotlib figure of the training loss: each step, and an average over the last twentieth of all steps."""
-    figure, axes = blank_figure(6, 3)
-    width = max(1, len(losses) // 20)
-    means = numpy.convolve(losses, numpy.ones(width) / width, mode="valid")
-    axes.plot(range(1, len(losses) + 1), losses, color="0.75", linewidth=0.8, label="each step")
-    axes.plot(range(width, len(losses) + 1), means, color="C0", label=f"mean of {width}")
-    axes.set(xlabel="step", ylabel="loss, nats per character", title=title, xlim=(0, steps or len(losses)))
-    axes.legend(frameon=False)
-    return figure
 
 
 STYLES = {
@@ -311,14 +291,14 @@ def plot_language(causal, masked):
 def write_figures(folder):
     r"""Write the figure of every frozen experiment, and in a checkout the picture of every explorable, as SVG.
 
-    folder: made where it is missing. Returns: the paths. As a command: python -m posenc.plots FOLDER.
+    folder: made where it is missing. Returns: the paths. As a command: python -m posenc.lab.experiments.plots FOLDER.
     """
     import shutil
     from pathlib import Path
 
     import matplotlib
 
-    from .experiments import SWEEPS, load_results
+    from posenc.lab.experiments import SWEEPS, load_results
 
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -336,7 +316,7 @@ def write_figures(folder):
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "posenc"}):  # text stays text
         for name, figure in figures.items():
             figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
-    pictures = (Path(__file__).parent.parent / "book" / "_static" / "figures").glob("*.svg")
+    pictures = (Path(__file__).parents[3] / "book" / "_static" / "figures").glob("*.svg")
     return [*sorted(folder / f"{name}.svg" for name in figures), *(shutil.copy(p, folder) for p in sorted(pictures))]
 
 
@@ -344,5 +324,5 @@ if __name__ == "__main__":
     import sys
 
     if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
-        sys.exit("usage: python -m posenc.plots FOLDER")
+        sys.exit("usage: python -m posenc.lab.experiments.plots FOLDER")
     print(*write_figures(sys.argv[1]), sep="\n")
