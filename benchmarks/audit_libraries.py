@@ -95,7 +95,7 @@ def roformer():
     from transformers.models.roformer.modeling_roformer import (
         RoFormerSelfAttention,
         RoFormerSinusoidalPositionalEmbedding,
-    )  # fmt: skip
+    )
 
     table = RoFormerSinusoidalPositionalEmbedding(8192, HEAD_DIM)
     table.weight.data = table.create_weight()
@@ -296,9 +296,16 @@ SUBJECTS = {
     ),
     "cohere": Subject(HF, "Cohere's rotation, kept", hf_rotary("cohere", "CohereConfig", "CohereRotaryEmbedding")),
     "deepseek_v3": Subject(
-        HF, "DeepSeek-V3's interleaved rotation, kept",
-        hf_rotary("deepseek_v3", "DeepseekV3Config", "DeepseekV3RotaryEmbedding", "apply_rotary_pos_emb_interleave",
-                  qk_rope_head_dim=HEAD_DIM, head_dim=HEAD_DIM),
+        HF,
+        "DeepSeek-V3's interleaved rotation, kept",
+        hf_rotary(
+            "deepseek_v3",
+            "DeepseekV3Config",
+            "DeepseekV3RotaryEmbedding",
+            "apply_rotary_pos_emb_interleave",
+            qk_rope_head_dim=HEAD_DIM,
+            head_dim=HEAD_DIM,
+        ),
     ),
     "gptj": Subject(HF, "GPT-J's rotation", gptj),
     "roformer": Subject(HF, "RoFormer's rotation", roformer),
@@ -327,7 +334,7 @@ SUBJECTS = {
         FLA, "naive_forgetting_attn, a constant gate", fla_attention("forgetting_attn", "naive_forgetting_attn", -0.1)
     ),
     "fla-retention": Subject(FLA, "naive_retention", retention),
-}  # fmt: skip
+}
 
 
 def report_on(key):

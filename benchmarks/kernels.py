@@ -317,11 +317,17 @@ def main():
     gpu = torch.cuda.get_device_name()
     lengths = SMOKE if chosen.smoke else LENGTHS
     settings = {
-        "heads": HEADS, "tokens": TOKENS, "lengths": lengths, "head_sizes": HEAD_SIZES, "dtype": "bfloat16",
-        "causal": True, "commit": commit_of(ROOT / "posenc", Path(__file__)), "gpu": gpu,
+        "heads": HEADS,
+        "tokens": TOKENS,
+        "lengths": lengths,
+        "head_sizes": HEAD_SIZES,
+        "dtype": "bfloat16",
+        "causal": True,
+        "commit": commit_of(ROOT / "posenc", Path(__file__)),
+        "gpu": gpu,
         "versions": f"Python {platform.python_version()}, torch {torch.__version__}, triton {triton.__version__}, "
         f"CUDA {torch.version.cuda}",
-    }  # fmt: skip
+    }
     keep = not (chosen.smoke or chosen.arms)
     name = f"kernels_{slug(gpu)}" + ("" if keep else "_smoke" if chosen.smoke else "_some")
     part = ROOT / "results" / f"{name}.json.part"

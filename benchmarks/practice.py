@@ -65,8 +65,10 @@ def measure(method, seed):
 
     values = {"new": [decoded(ids[prefix:] + offset) for offset in OFFSETS]}
     values["decoding"] = {
-        "right": decoded(ids[prefix:]), "begun anew": decoded(ids[:NEW]), "always 0": decoded(ids[:1].expand(NEW)),
-    }  # fmt: skip
+        "right": decoded(ids[prefix:]),
+        "begun anew": decoded(ids[:NEW]),
+        "always 0": decoded(ids[:1].expand(NEW)),
+    }
 
     short, wanted = tokens[:, -HALF:], targets[:, -HALF:]
     values["all"] = [loss(model, short, wanted, HALF, positions=ids[:HALF] + shift) for shift in SHIFTS]

@@ -279,9 +279,11 @@ def schemes():
 def needle_factors(text):
     """LongRoPE's factors from the search on text, brought to the needle model's number of pairs."""
     factors = torch.tensor(text["longrope"]["factors"])
-    return torch.nn.functional.interpolate(
-        factors[None, None], HEAD_DIM["needle"] // 2, mode="linear", align_corners=True
-    ).flatten().tolist()  # fmt: skip
+    return (
+        torch.nn.functional.interpolate(factors[None, None], HEAD_DIM["needle"] // 2, mode="linear", align_corners=True)
+        .flatten()
+        .tolist()
+    )
 
 
 def main():

@@ -33,9 +33,15 @@ class Plain(nn.Module):
     def __init__(self):
         super().__init__()
         layer = nn.TransformerEncoderLayer(
-            SETTINGS.dim, SETTINGS.num_heads, 4 * SETTINGS.dim, dropout=0.0, activation="gelu", batch_first=True,
-            norm_first=True, bias=False,
-        )  # fmt: skip
+            SETTINGS.dim,
+            SETTINGS.num_heads,
+            4 * SETTINGS.dim,
+            dropout=0.0,
+            activation="gelu",
+            batch_first=True,
+            norm_first=True,
+            bias=False,
+        )
         self.embedding = nn.Embedding(VOCABULARY, SETTINGS.dim)
         self.blocks = nn.TransformerEncoder(layer, SETTINGS.num_layers, enable_nested_tensor=False)
         self.norm = nn.LayerNorm(SETTINGS.dim)

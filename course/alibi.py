@@ -223,10 +223,7 @@ class MyBias(torch.nn.Module):
 
 
 settings = settings_for(preset)
-encodings = {
-    "my NoPE": "nope",
-    "my ALiBi": lambda layer: posenc.Encoding(bias=MyBias(slopes(settings.num_heads))),
-}
+encodings = {"my NoPE": "nope", "my ALiBi": lambda layer: posenc.Encoding(bias=MyBias(slopes(settings.num_heads)))}
 models = {}
 for name, encoding in encodings.items():
     models[name], history = train(encoding, preset, seed, live=True)

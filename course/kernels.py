@@ -371,9 +371,19 @@ interact(
 # %% nbgrader={"grade": false, "grade_id": "attend", "locked": false, "schema_version": 3, "solution": true, "task": false}
 @triton.jit
 def attend_kernel(
-    q_ptr, k_ptr, v_ptr, out_ptr, T, scale, head_stride, row_stride, lane_stride,
-    D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
-):  # fmt: skip
+    q_ptr,
+    k_ptr,
+    v_ptr,
+    out_ptr,
+    T,
+    scale,
+    head_stride,
+    row_stride,
+    lane_stride,
+    D: tl.constexpr,
+    BLOCK_Q: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+):
     """Program (n, h): queries from n * BLOCK_Q on, head h, walk over the keys that they see."""
     ### BEGIN SOLUTION
     first = tl.program_id(0) * BLOCK_Q
@@ -453,9 +463,21 @@ for _blocks in ((16, 16), (16, 64), (32, 16)):
 # %% nbgrader={"grade": false, "grade_id": "break_stick", "locked": false, "schema_version": 3, "solution": true, "task": false}
 @triton.jit
 def break_stick_kernel(
-    q_ptr, k_ptr, v_ptr, out_ptr, rest_ptr, T, scale, head_stride, row_stride, lane_stride, rest_head_stride,
-    D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
-):  # fmt: skip
+    q_ptr,
+    k_ptr,
+    v_ptr,
+    out_ptr,
+    rest_ptr,
+    T,
+    scale,
+    head_stride,
+    row_stride,
+    lane_stride,
+    rest_head_stride,
+    D: tl.constexpr,
+    BLOCK_Q: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+):
     """Program (n, h): queries from n * BLOCK_Q on, head h, walk back over the keys before them."""
     ### BEGIN SOLUTION
     first = tl.program_id(0) * BLOCK_Q

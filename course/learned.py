@@ -346,9 +346,11 @@ torch.testing.assert_close(_x @ _W[:4] + submitted("learned.fold")(_p, _W), torc
 STD = 1.0
 nano = settings_for("nano", steps=60 if preset == "nano" else 300)
 loud, _ = train(
-    lambda layer: posenc.make("learned", max_positions=nano.lengths[-1], dim=nano.dim, std=STD), "nano", seed,
+    lambda layer: posenc.make("learned", max_positions=nano.lengths[-1], dim=nano.dim, std=STD),
+    "nano",
+    seed,
     steps=nano.steps,
-)  # fmt: skip
+)
 norms = loud.embed.table.detach().norm(dim=-1)
 print(f"trained rows {norms[: nano.length].mean():.2f}, rows beyond {norms[nano.length :].mean():.2f} long")
 print("whole", [f"{x:.3f}" for x in short_long(loud, nano)["whole"]])

@@ -290,8 +290,10 @@ axis.legend(frameon=False, ncols=2)
 plt.show()
 never = sorted(set(range(32)) - set(reached.tolist()))
 print(f"buckets never reached in windows of {settings.length}: {never}")
-print(f"they moved by up to {(learned - before)[:, never].abs().max():.3f}, the others by up to "
-      f"{(learned - before)[:, reached].abs().max():.3f}")  # fmt: skip
+print(
+    f"they moved by up to {(learned - before)[:, never].abs().max():.3f}, the others by up to "
+    f"{(learned - before)[:, reached].abs().max():.3f}"
+)
 
 # %% [markdown]
 # Now the test. The characters to predict stay the same; what grows is the text before them. Each model is tested twice: with all of it visible

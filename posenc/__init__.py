@@ -19,7 +19,29 @@ from .weigh import stickbreaking
 __version__ = "0.1.0"
 
 __all__ = [
-    "METHODS", "At", "Encoding", "KVCache", "SelfAttention", "UnsupportedError", "alibi", "attention", "audit",
-    "compose", "explain_impl", "exposb", "fire", "kerple", "learned", "make", "rope", "rse", "scaling", "shaw",
-    "sinusoidal", "softmax", "stickbreaking", "t5", "transformer_xl",
-]  # fmt: skip
+    "METHODS",
+    "At",
+    "Encoding",
+    "KVCache",
+    "SelfAttention",
+    "UnsupportedError",
+    "alibi",
+    "attention",
+    "audit",
+    "compose",
+    "explain_impl",
+    "exposb",
+    "fire",
+    "kerple",
+    "learned",
+    "make",
+    "rope",
+    "rse",
+    "scaling",
+    "shaw",
+    "sinusoidal",
+    "softmax",
+    "stickbreaking",
+    "t5",
+    "transformer_xl",
+]

@@ -51,9 +51,19 @@ def attention(
     check_inputs(q, k, v, encoding, causal, scale, gates, return_weights)
     if encoding.attend is not None:  # a method that fits no place brings an attention of its own
         return encoding.attend(
-            q, k, v, encoding, pos_q=pos_q, pos_k=pos_k, causal=causal, mask=mask, scale=scale, gates=gates, impl=impl,
+            q,
+            k,
+            v,
+            encoding,
+            pos_q=pos_q,
+            pos_k=pos_k,
+            causal=causal,
+            mask=mask,
+            scale=scale,
+            gates=gates,
+            impl=impl,
             return_weights=return_weights,
-        )  # fmt: skip
+        )
     pos_q, pos_k, mask = place_tokens(q, k, encoding, pos_q, pos_k, mask)
     widest = max(q.shape[3], v.shape[3])
     chosen, _ = choose_impl(impl, encoding, return_weights, q.device, q.dtype, widest, (pos_q, pos_k))

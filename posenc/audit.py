@@ -743,10 +743,18 @@ def ask_unseen(bench):
 
 
 ASK = {
-    "shape": ask_shape, "relative": ask_relative, "norm": ask_norm, "layout": ask_layout, "gradient": ask_gradient,
-    "precision": ask_precision, "causality": ask_causality, "cache": ask_cache, "weights": ask_weights,
-    "finite": ask_finite, "unseen": ask_unseen,
-}  # fmt: skip
+    "shape": ask_shape,
+    "relative": ask_relative,
+    "norm": ask_norm,
+    "layout": ask_layout,
+    "gradient": ask_gradient,
+    "precision": ask_precision,
+    "causality": ask_causality,
+    "cache": ask_cache,
+    "weights": ask_weights,
+    "finite": ask_finite,
+    "unseen": ask_unseen,
+}
 
 
 # --------------------------------------------------------------------------------------------------------------- cost
@@ -789,9 +797,19 @@ def cost_of(bench, length=128):
 
 
 def audit(
-    subject, place=None, *, head_dim=16, num_heads=4, trained_length=64, causal=True, far=4096, tolerance=1e-4,
-    questions=None, name=None, seed=0,
-):  # fmt: skip
+    subject,
+    place=None,
+    *,
+    head_dim=16,
+    num_heads=4,
+    trained_length=64,
+    causal=True,
+    far=4096,
+    tolerance=1e-4,
+    questions=None,
+    name=None,
+    seed=0,
+):
     r"""Ask an encoding eleven questions and report the answers, each with the example that shows a failure.
 
     Arguments:
@@ -849,7 +867,12 @@ def audit(
     cost = cost_of(bench) if runs.verdict == "holds" else {"parameters": 0, "words": "not counted: it does not run"}
     places = encoding.places + (("attention",) if encoding.attend is not None else ())
     settings = {
-        "head_dim": head_dim, "num_heads": num_heads, "trained_length": trained_length, "causal": causal, "far": far,
-        "tolerance": tolerance, "seed": seed,
-    }  # fmt: skip
+        "head_dim": head_dim,
+        "num_heads": num_heads,
+        "trained_length": trained_length,
+        "causal": causal,
+        "far": far,
+        "tolerance": tolerance,
+        "seed": seed,
+    }
     return Report(name, places, tuple(findings), cost, settings)

@@ -47,9 +47,17 @@ class Encoding(nn.Module):
     """
 
     def __init__(
-        self, embed=None, rotate=None, bias=None, weigh=None, *, embed_at="input", axes=None, causal_only=None,
+        self,
+        embed=None,
+        rotate=None,
+        bias=None,
+        weigh=None,
+        *,
+        embed_at="input",
+        axes=None,
+        causal_only=None,
         attend=None,
-    ):  # fmt: skip
+    ):
         super().__init__()
         for place, function in zip((*PLACES, "attend"), (embed, rotate, bias, weigh, attend)):
             if function is not None and not callable(function):

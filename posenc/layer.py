@@ -47,9 +47,18 @@ class SelfAttention(nn.Module):
     """
 
     def __init__(
-        self, dim, num_heads, encoding=None, *, num_kv_heads=None, head_dim=None, causal=True, scale=None,
-        bias=False, impl="auto",
-    ):  # fmt: skip
+        self,
+        dim,
+        num_heads,
+        encoding=None,
+        *,
+        num_kv_heads=None,
+        head_dim=None,
+        causal=True,
+        scale=None,
+        bias=False,
+        impl="auto",
+    ):
         super().__init__()
         check_int("dim", dim)
         check_int("num_heads", num_heads)
@@ -123,9 +132,18 @@ class SelfAttention(nn.Module):
             padding = valid[:, None, None, :]  # [B, 1, 1, Tk]
             mask = padding if mask is None else padding & batched_mask(mask, batch, length, k.shape[2])
         result = attention(
-            q, k, v, self.encoding, pos_q=positions, pos_k=pos_k, causal=self.causal, mask=mask, scale=self.scale,
-            impl=self.impl, return_weights=return_weights,
-        )  # fmt: skip
+            q,
+            k,
+            v,
+            self.encoding,
+            pos_q=positions,
+            pos_k=pos_k,
+            causal=self.causal,
+            mask=mask,
+            scale=self.scale,
+            impl=self.impl,
+            return_weights=return_weights,
+        )
         out, weights = result if return_weights else (result, None)
         out = self.to_out(out.transpose(1, 2).flatten(2))  # [B, T, C]
         return (out, weights) if return_weights else out

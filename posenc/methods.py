@@ -60,7 +60,7 @@ METHODS = {
         lab="relative",
         both_ways={"bidirectional": True},
         shared=True,
-    ),  # fmt: skip
+    ),
     "kerple": Method(kerple, "KERPLE", ("bias",), page="relative", lab="relative"),
     "fire": Method(fire, "FIRE", ("bias",), causal_only=True, page="relative", lab="relative"),
     "rope": Method(rope, "RoPE", ("rotate",), page="rope", lab="rope"),

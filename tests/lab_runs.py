@@ -31,9 +31,14 @@ def run(notebook, folder, kernel_dir=None, **environment):
             specs = KernelSpecManager(kernel_dirs=[str(kernel_dir)], ensure_native_kernel=False)
             manager = AsyncKernelManager(kernel_name="python3", kernel_spec_manager=specs)
         client = NotebookClient(
-            ran, km=manager, timeout=limit, startup_timeout=limit, kernel_name="python3", allow_errors=True,
+            ran,
+            km=manager,
+            timeout=limit,
+            startup_timeout=limit,
+            kernel_name="python3",
+            allow_errors=True,
             resources={"metadata": {"path": str(folder)}},
-        )  # fmt: skip
+        )
         try:
             client.execute(env={**os.environ, **settings, **environment})
             return ran

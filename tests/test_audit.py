@@ -16,18 +16,24 @@ from posenc.lab.exercises.rope import (
     pairs_of_one_angles_of_other,
     reads_pairs_writes_halves,
     turns_backwards,
-)  # fmt: skip
+)
 from posenc.lab.experiments import load_results
 from posenc.rotate.rope import inv_freq, rotate
 
 torch.set_num_threads(1)
 W = inv_freq(16, dtype=torch.float64)
 OPTIONS = {
-    "shaw": {"head_dim": 16}, "transformer_xl": {"num_heads": 4, "head_dim": 16}, "t5": {"num_heads": 4},
-    "learned": {"max_positions": 64, "dim": 64, "std": 0.5}, "kerple": {"num_heads": 4}, "fire": {"num_heads": 4},
-    "rope": {"head_dim": 16}, "alibi": {"num_heads": 4}, "exposb": {"head_dim": 16, "num_heads": 4},
+    "shaw": {"head_dim": 16},
+    "transformer_xl": {"num_heads": 4, "head_dim": 16},
+    "t5": {"num_heads": 4},
+    "learned": {"max_positions": 64, "dim": 64, "std": 0.5},
+    "kerple": {"num_heads": 4},
+    "fire": {"num_heads": 4},
+    "rope": {"head_dim": 16},
+    "alibi": {"num_heads": 4},
+    "exposb": {"head_dim": 16, "num_heads": 4},
     "rse": {"head_dim": 16},
-}  # fmt: skip
+}
 MAKERS = {name: method.factory for name, method in posenc.METHODS.items()}
 MAKERS |= {"exposb": posenc.exposb.exposb, "rse": posenc.rse.rse}
 
@@ -240,7 +246,7 @@ CASES = {  # question: [(the one that passes, the broken one, place, what its fi
         ),
         (posenc.t5.t5(4, num_buckets=8, max_distance=32), posenc.t5.t5(4), None, "never reached"),
     ],
-}  # fmt: skip
+}
 TRIALS = [(question, index) for question, cases in CASES.items() for index in range(len(cases))]
 
 
@@ -267,15 +273,19 @@ def test_a_question_tells_right_from_broken(question, index):
 # ------------------------------------------------------------------------------------------------------------- the rest
 
 
-@pytest.mark.parametrize("code, says", [
-    (turn, "interleaved"),
-    (lambda x, p: rotate(x, p, W, layout="half"), "half-split"),
-    (lambda x, p: rotate(x, p, W[:3]), "interleaved, 6 of 16 lanes"),
-    (turns_backwards, "interleaved"),
-    (reads_pairs_writes_halves, "reads interleaved, writes half-split: harmless while queries and keys share it"),
-    (lambda x, p: turn(x, p + 1), "interleaved"),
-    (lambda x, p: rotate(x.flip(-1), p, W), "reads interleaved, writes interleaved"),
-], ids=range(7))  # fmt: skip
+@pytest.mark.parametrize(
+    "code, says",
+    [
+        (turn, "interleaved"),
+        (lambda x, p: rotate(x, p, W, layout="half"), "half-split"),
+        (lambda x, p: rotate(x, p, W[:3]), "interleaved, 6 of 16 lanes"),
+        (turns_backwards, "interleaved"),
+        (reads_pairs_writes_halves, "reads interleaved, writes half-split: harmless while queries and keys share it"),
+        (lambda x, p: turn(x, p + 1), "interleaved"),
+        (lambda x, p: rotate(x.flip(-1), p, W), "reads interleaved, writes interleaved"),
+    ],
+    ids=range(7),
+)
 def test_layouts_have_names(code, says):
     finding = audit(bound(code), "rotate", questions=["layout"])["layout"]
     assert finding.verdict == "holds"
@@ -293,12 +303,20 @@ def test_a_layout_of_more_than_pairs():
     assert report["layout"].words == "blocks of up to 4 lanes turn together" and not report.failures
 
 
-@pytest.mark.parametrize("place, by_hand, whole", [
-    ("rotate", turn, lambda: posenc.rope.rope(16)),
-    ("bias", lambda i, j: posenc.alibi.bias(i, j, posenc.alibi.slopes(4).double()), lambda: posenc.alibi.alibi(4)),
-    ("weigh", right_stick, lambda: posenc.stickbreaking.stickbreaking(order="first", attend_current=True)),
-    ("embed", lambda x, p: x + posenc.sinusoidal.table(p.double(), 64).to(x), lambda: posenc.sinusoidal.sinusoidal()),
-], ids=["rotate", "bias", "weigh", "embed"])  # fmt: skip
+@pytest.mark.parametrize(
+    "place, by_hand, whole",
+    [
+        ("rotate", turn, lambda: posenc.rope.rope(16)),
+        ("bias", lambda i, j: posenc.alibi.bias(i, j, posenc.alibi.slopes(4).double()), lambda: posenc.alibi.alibi(4)),
+        ("weigh", right_stick, lambda: posenc.stickbreaking.stickbreaking(order="first", attend_current=True)),
+        (
+            "embed",
+            lambda x, p: x + posenc.sinusoidal.table(p.double(), 64).to(x),
+            lambda: posenc.sinusoidal.sinusoidal(),
+        ),
+    ],
+    ids=["rotate", "bias", "weigh", "embed"],
+)
 def test_by_hand_and_encoding_get_the_same_report(place, by_hand, whole):
     first, second = audit(by_hand, place, name="x"), audit(whole(), name="x")
     assert first.verdicts == second.verdicts and first.places == second.places
@@ -376,23 +394,27 @@ def test_a_longer_trained_length_sees_more_or_less():
     assert audit(gain, far=16, tolerance=0.02, questions=["relative"])["relative"].verdict == "holds"
 
 
-@pytest.mark.parametrize("arguments, words", [
-    (((3,), {"place": "rotate"}), "subject=3 must be an Encoding or a callable"),
-    (((turn,), {}), "place=None: say where"),
-    (((turn,), {"place": "rotation"}), "place='rotation' is not known.*Did you mean 'rotate'"),
-    (((posenc.Encoding(),), {"place": "rotate"}), "must be None for an Encoding"),
-    (((posenc.Encoding(axes=2),), {}), "axes=2"),
-    (((turn, "rotate"), {"head_dim": 7}), "head_dim=7 must be even"),
-    (((turn, "rotate"), {"num_heads": 0}), "num_heads=0"),
-    (((turn, "rotate"), {"trained_length": 4}), "trained_length=4"),
-    (((turn, "rotate"), {"trained_length": 64.0}), "trained_length=64.0 must be an int"),
-    (((turn, "rotate"), {"causal": 1}), "causal=1 must be True or False"),
-    (((turn, "rotate"), {"far": 1}), "far=1"),
-    (((turn, "rotate"), {"tolerance": 0}), "tolerance=0"),
-    (((turn, "rotate"), {"seed": -1}), "seed=-1"),
-    (((turn, "rotate"), {"questions": ["norms"]}), "questions='norms'.*Did you mean 'norm'"),
-    (((posenc.alibi.alibi(4),), {"causal": False}), "causal=False: ALiBi penalizes"),
-], ids=lambda value: value if isinstance(value, str) else "")  # fmt: skip
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (((3,), {"place": "rotate"}), "subject=3 must be an Encoding or a callable"),
+        (((turn,), {}), "place=None: say where"),
+        (((turn,), {"place": "rotation"}), "place='rotation' is not known.*Did you mean 'rotate'"),
+        (((posenc.Encoding(),), {"place": "rotate"}), "must be None for an Encoding"),
+        (((posenc.Encoding(axes=2),), {}), "axes=2"),
+        (((turn, "rotate"), {"head_dim": 7}), "head_dim=7 must be even"),
+        (((turn, "rotate"), {"num_heads": 0}), "num_heads=0"),
+        (((turn, "rotate"), {"trained_length": 4}), "trained_length=4"),
+        (((turn, "rotate"), {"trained_length": 64.0}), "trained_length=64.0 must be an int"),
+        (((turn, "rotate"), {"causal": 1}), "causal=1 must be True or False"),
+        (((turn, "rotate"), {"far": 1}), "far=1"),
+        (((turn, "rotate"), {"tolerance": 0}), "tolerance=0"),
+        (((turn, "rotate"), {"seed": -1}), "seed=-1"),
+        (((turn, "rotate"), {"questions": ["norms"]}), "questions='norms'.*Did you mean 'norm'"),
+        (((posenc.alibi.alibi(4),), {"causal": False}), "causal=False: ALiBi penalizes"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
 def test_bad_input_is_named(arguments, words):
     (given, options) = arguments
     with pytest.raises((TypeError, ValueError), match=words):
@@ -435,9 +457,13 @@ def test_loading_in_bf16_keeps_what_casting_rounds(tmp_path):
     from transformers import LlamaConfig, LlamaModel
 
     config = LlamaConfig(
-        vocab_size=16, hidden_size=32, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2,
+        vocab_size=16,
+        hidden_size=32,
+        intermediate_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
         num_key_value_heads=2,
-    )  # fmt: skip
+    )
     model = LlamaModel(config)
     model.save_pretrained(tmp_path)
     loaded = LlamaModel.from_pretrained(tmp_path, dtype=torch.bfloat16)

@@ -109,8 +109,7 @@ CASES = {
     "Encoding-causal_only": (lambda: Encoding(causal_only=True), T, ["causal_only=True", "reason"]),
     "compose-type": (lambda: compose(make("nope"), "rope"), T, ["encodings[1]='rope'", "Encoding"]),
     "compose-place": (lambda: compose(make("stickbreaking"), make("stickbreaking")), U, ["encodings[1]", "'weigh'"]),
-    "compose-attend": (
-        lambda: compose(*[make("shaw", head_dim=8, values=True)] * 2), U, ["encodings[1]", "'bias'"]),
+    "compose-attend": (lambda: compose(*[make("shaw", head_dim=8, values=True)] * 2), U, ["encodings[1]", "'bias'"]),
     "compose-axes": (lambda: compose(Encoding(axes=1), Encoding(axes=2)), U, ["encodings[1]", "2 axes"]),
     "make-name-type": (lambda: make(3), V, ["name=3", "rope"]),
     "make-name": (lambda: make("rotary"), V, ["name='rotary'", "known", "alibi"]),
@@ -191,9 +190,11 @@ CASES = {
     "stickbreaking-attend_current": (lambda: make("stickbreaking", attend_current=0), T, ["attend_current=0"]),
     "stickbreaking-remainder": (lambda: make("stickbreaking", remainder="keep"), V, ["remainder='keep'", "'drop'"]),
     "stickbreaking-bidirectional": (
-        lambda: attention(q, q, q, make("stickbreaking"), causal=False), U, ["causal=False", "order='first'"],
+        lambda: attention(q, q, q, make("stickbreaking"), causal=False),
+        U,
+        ["causal=False", "order='first'"],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("call, error, words", CASES.values(), ids=CASES)
@@ -207,11 +208,21 @@ def test_bad_input_is_named(call, error, words):
 
 
 PUBLIC = {
-    "attention": attention, "SelfAttention": posenc.SelfAttention, "Encoding": Encoding, "table": sinusoidal.table,
-    "sinusoidal": sinusoidal.sinusoidal, "inv_freq": rope.inv_freq, "rotate": rope.rotate, "rope": rope.rope,
-    "slopes": alibi.slopes, "bias": alibi.bias, "alibi": alibi.alibi, "weigh": stickbreaking.weigh,
-    "stickbreaking": stickbreaking.stickbreaking, "explain_impl": posenc.explain_impl,
-}  # fmt: skip
+    "attention": attention,
+    "SelfAttention": posenc.SelfAttention,
+    "Encoding": Encoding,
+    "table": sinusoidal.table,
+    "sinusoidal": sinusoidal.sinusoidal,
+    "inv_freq": rope.inv_freq,
+    "rotate": rope.rotate,
+    "rope": rope.rope,
+    "slopes": alibi.slopes,
+    "bias": alibi.bias,
+    "alibi": alibi.alibi,
+    "weigh": stickbreaking.weigh,
+    "stickbreaking": stickbreaking.stickbreaking,
+    "explain_impl": posenc.explain_impl,
+}
 
 
 @pytest.mark.parametrize("name", PUBLIC)

@@ -72,49 +72,75 @@ def options(name, heads, dim):
     drawn = {
         "nope": {},
         "sinusoidal": {
-            "base": base, "layout": st.sampled_from(sinusoidal.LAYOUTS), "volume": st.floats(0, 3),
+            "base": base,
+            "layout": st.sampled_from(sinusoidal.LAYOUTS),
+            "volume": st.floats(0, 3),
             "embed_at": st.sampled_from(["input", "layer_qk", "layer_qkv"]),
         },
         "learned": {
-            "max_positions": st.just(FAR + 1), "dim": st.just(heads * dim), "std": st.just(0.5),
+            "max_positions": st.just(FAR + 1),
+            "dim": st.just(heads * dim),
+            "std": st.just(0.5),
             "embed_at": st.sampled_from(["input", "layer_qk", "layer_qkv"]),
         },
         "shaw": {"head_dim": both["head_dim"], "clip": whole(1, 9), "values": flag},
         "transformer_xl": both | {"dim": whole(1, 6).map(lambda half: 2 * half), "base": base},
         "t5": {
-            "num_heads": both["num_heads"], "num_buckets": whole(2, 16).map(lambda half: 2 * half),
-            "max_distance": whole(17, 200), "bidirectional": flag,
+            "num_heads": both["num_heads"],
+            "num_buckets": whole(2, 16).map(lambda half: 2 * half),
+            "max_distance": whole(17, 200),
+            "bidirectional": flag,
         },
         "kerple": {"num_heads": both["num_heads"], "form": st.sampled_from(["log", "power"])},
         "fire": {"num_heads": both["num_heads"], "hidden": whole(1, 6), "threshold": st.floats(0.5, 3000)},
         "rope": {
-            "head_dim": both["head_dim"], "base": base, "layout": layout, "rotary_dim": pairs(dim),
-            "proportional": flag, "attention_factor": st.floats(0.5, 2),
+            "head_dim": both["head_dim"],
+            "base": base,
+            "layout": layout,
+            "rotary_dim": pairs(dim),
+            "proportional": flag,
+            "attention_factor": st.floats(0.5, 2),
         },
         "scaled rope": {"head_dim": both["head_dim"], "scheme": schemes(dim), "layout": layout},
         "xpos": {
-            "head_dim": both["head_dim"], "base": base, "gamma": st.floats(0.1, 2), "scale_base": st.floats(400, 2000),
+            "head_dim": both["head_dim"],
+            "base": base,
+            "gamma": st.floats(0.1, 2),
+            "scale_base": st.floats(400, 2000),
             "layout": layout,
         },
         "dynamic": {
-            "head_dim": both["head_dim"], "factor": st.floats(1, 8), "trained": whole(1, 2 * FAR), "layout": layout,
+            "head_dim": both["head_dim"],
+            "factor": st.floats(1, 8),
+            "trained": whole(1, 2 * FAR),
+            "layout": layout,
         },
         "alibi": {"num_heads": both["num_heads"], "symmetric": flag, "learned": flag},
-        "stickbreaking": {
-            "order": order, "attend_current": flag,
-            "remainder": st.sampled_from(["drop", "current"]),
-        },
-        "exposb": both | {
-            "gain": flag, "band": flag, "decay": flag, "on": st.sampled_from(["logits", "weights", "log"]),
-            "per_pair": flag, "rate": st.floats(1e-4, 0.1), "learn_rate": flag, "base": base, "boost": st.floats(0, 1),
+        "stickbreaking": {"order": order, "attend_current": flag, "remainder": st.sampled_from(["drop", "current"])},
+        "exposb": both
+        | {
+            "gain": flag,
+            "band": flag,
+            "decay": flag,
+            "on": st.sampled_from(["logits", "weights", "log"]),
+            "per_pair": flag,
+            "rate": st.floats(1e-4, 0.1),
+            "learn_rate": flag,
+            "base": base,
+            "boost": st.floats(0, 1),
             "floor": st.floats(0.1, 1),
         },
         "rse": {
-            "head_dim": both["head_dim"], "base": base, "rate": st.floats(1e-4, 1),
-            "order": order, "rotation": flag, "penalty": flag, "stick": flag,
+            "head_dim": both["head_dim"],
+            "base": base,
+            "rate": st.floats(1e-4, 1),
+            "order": order,
+            "rotation": flag,
+            "penalty": flag,
+            "stick": flag,
         },
         "penalty": {"rate": st.floats(1e-4, 1)},
-    }[name]  # fmt: skip
+    }[name]
     return st.fixed_dictionaries(drawn)
 
 
@@ -170,9 +196,12 @@ class Case(NamedTuple):
     def mask(self):
         """A drawn mask in one of the shapes that are allowed, or None."""
         shape = {
-            "none": None, "all": (self.batch, 1, self.queries, self.keys), "pairs": (self.queries, self.keys),
-            "keys": (self.batch, 1, 1, self.keys), "queries": (1, 1, self.queries, 1),
-        }[self.masked]  # fmt: skip
+            "none": None,
+            "all": (self.batch, 1, self.queries, self.keys),
+            "pairs": (self.queries, self.keys),
+            "keys": (self.batch, 1, 1, self.keys),
+            "queries": (1, 1, self.queries, 1),
+        }[self.masked]
         if shape is None:
             return None
         return torch.rand(shape, generator=torch.Generator().manual_seed(self.seed + 1)) > 0.3
@@ -201,8 +230,10 @@ def rows(name, length, far):
     counted = st.lists(whole(low, far), min_size=length, max_size=length)
     kinds = [
         whole(low, far - length).map(lambda start: list(range(start, start + length))),
-        counted.map(sorted), counted, whole(low, far).map(lambda one: [one] * length),
-    ]  # fmt: skip
+        counted.map(sorted),
+        counted,
+        whole(low, far).map(lambda one: [one] * length),
+    ]
     if name not in ON_A_TABLE:
         kinds.append(st.lists(st.floats(low, far, width=32), min_size=length, max_size=length))
     return st.one_of(kinds)
@@ -233,9 +264,20 @@ def case(draw, names=tuple(IN_ATTENTION), longest=7, far=FAR, masks=("none", "al
     if per_row == 1 and draw(flag):
         pos_q, pos_k = pos_q[0], pos_k[0]
     return Case(
-        name, given, draw(whole(0, 2**20)), batch, heads, kv_heads, queries, keys, dim, pos_q, pos_k, causal,
+        name,
+        given,
+        draw(whole(0, 2**20)),
+        batch,
+        heads,
+        kv_heads,
+        queries,
+        keys,
+        dim,
+        pos_q,
+        pos_k,
+        causal,
         draw(st.sampled_from(masks)),
-    )  # fmt: skip
+    )
 
 
 def _fractions(rows):
@@ -719,10 +761,12 @@ def turning(draw):
     own = shape if draw(flag) else [draw(st.sampled_from([1, n])) for n in shape]
     own = own[draw(whole(0, len(own))) :]
     count = math.prod(own) * length
-    numbers = draw(st.one_of(
-        st.lists(whole(-(10**5), 10**5), min_size=count, max_size=count),
-        st.lists(st.floats(-1e4, 1e4, width=32), min_size=count, max_size=count),
-    ))  # fmt: skip
+    numbers = draw(
+        st.one_of(
+            st.lists(whole(-(10**5), 10**5), min_size=count, max_size=count),
+            st.lists(st.floats(-1e4, 1e4, width=32), min_size=count, max_size=count),
+        )
+    )
     positions = torch.tensor(numbers, dtype=torch.float64 if isinstance(numbers[0], float) else torch.long)
     seed, dtype = draw(whole(0, 2**20)), draw(st.sampled_from([torch.float64, *TOLERANCES]))
     x = torch.randn(*shape, length, dim, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).to(dtype)
@@ -800,15 +844,20 @@ def test_dynamic_scaling_waits_for_the_trained_length(drawn, beyond):
 
 @cases()
 @given(
-    name=st.sampled_from(["alibi", "symmetric", "kerple", "penalty", "faded"]), heads=whole(1, 20), seed=whole(0, 999),
-    at=st.floats(-1000, 1000, width=32), far=st.lists(st.floats(0, 1e5, width=32), min_size=2, max_size=9),
-)  # fmt: skip
+    name=st.sampled_from(["alibi", "symmetric", "kerple", "penalty", "faded"]),
+    heads=whole(1, 20),
+    seed=whole(0, 999),
+    at=st.floats(-1000, 1000, width=32),
+    far=st.lists(st.floats(0, 1e5, width=32), min_size=2, max_size=9),
+)
 def test_a_penalty_starts_at_0_and_grows_with_distance(name, heads, seed, at, far):
     given = {
-        "alibi": ("alibi", {"num_heads": heads}), "symmetric": ("alibi", {"num_heads": heads, "symmetric": True}),
-        "kerple": ("kerple", {"num_heads": heads, "form": ["log", "power"][seed % 2]}), "penalty": ("penalty", {}),
+        "alibi": ("alibi", {"num_heads": heads}),
+        "symmetric": ("alibi", {"num_heads": heads, "symmetric": True}),
+        "kerple": ("kerple", {"num_heads": heads, "form": ["log", "power"][seed % 2]}),
+        "penalty": ("penalty", {}),
         "faded": ("exposb", {"head_dim": 4, "num_heads": heads, "gain": False, "band": False, "on": "log"}),
-    }[name]  # fmt: skip
+    }[name]
     encoding = built(*given, seed)
     far = sorted({0.0, *far})
     q = torch.zeros(1, heads, 1, 4, dtype=torch.float64)
@@ -865,7 +914,7 @@ def test_a_hazard_adds_to_what_the_nearer_keys_left(drawn, rate):
     assert (weights >= 0).all() and (weights.sum(-1) <= 1 + 1e-9).all()
     for row, asked, found in zip(
         scores.flatten(0, -2), visible.expand_as(scores).flatten(0, -2), weights.flatten(0, -2)
-    ):  # fmt: skip
+    ):
         left = 1.0
         for j in reversed(range(len(row))):
             z = row[j].item()

@@ -38,9 +38,12 @@ def start(*arguments):
     """A process of this Python on one thread, its output kept for `finish`."""
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUTF8": "1"}
     return subprocess.Popen(
-        [sys.executable, *map(str, arguments)], env=environment, text=True, stdout=subprocess.PIPE,
+        [sys.executable, *map(str, arguments)],
+        env=environment,
+        text=True,
+        stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-    )  # fmt: skip
+    )
 
 
 def finish(process, wanted=0):

@@ -142,13 +142,7 @@ def check_sizes(app, env) -> None:
         total = sum(shown["bytes"] for shown in files.values())
         if total > MAX_PAGE_BYTES:
             sizes = ", ".join(f"{shown['id']} {shown['bytes']:,}" for shown in files.values())
-            logger.warning(
-                "%s: %s bytes of states, more than %s: %s",
-                page,
-                f"{total:,}",
-                f"{MAX_PAGE_BYTES:,}",
-                sizes,
-            )
+            logger.warning("%s: %s bytes of states, more than %s: %s", page, f"{total:,}", f"{MAX_PAGE_BYTES:,}", sizes)
 
 
 INLINE = re.compile(

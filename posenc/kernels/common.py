@@ -16,6 +16,9 @@ from .variants import VARIANTS
 LOG2E = tl.constexpr(1.4426950408889634)  # exp(x) = exp2(x * LOG2E), and exp2 is what the hardware has
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"  # read where @triton.jit reads it: when kernels are imported
 
+# A kernel's arguments are read in groups, as they were written.
+# fmt: off
+
 
 @triton.jit
 def head_of(ptr, stride, b, h):
@@ -88,7 +91,7 @@ def seen(i, j, b, queries, keys, mask_ptr, mask_stride, CAUSAL: tl.constexpr, ST
 def key_blocks(
     block, queries, keys, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, CAUSAL: tl.constexpr, STRICT: tl.constexpr,
     MASK: tl.constexpr,
-):  # fmt: skip
+):
     """For a block of queries: how many blocks of keys each of them sees whole, how many one of them sees at all."""
     whole, last = keys // BLOCK_K, (keys + BLOCK_K - 1) // BLOCK_K
     if CAUSAL:
@@ -106,7 +109,7 @@ def key_blocks(
 def query_rows(
     block, low, high, queries, keys, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, CAUSAL: tl.constexpr,
     STRICT: tl.constexpr, MASK: tl.constexpr,
-):  # fmt: skip
+):
     """For a block of keys, among the queries low to high: the first that sees one of them, the first that sees all.
 
     Both are starts of blocks of queries; low is one too.

@@ -20,13 +20,16 @@ from .common import (
 
 LAYOUTS = ("interleaved", "half")
 
+# A kernel's arguments are read in groups, as they were written.
+# fmt: off
+
 
 @triton.jit
 def turn(
     x_ptr, out_ptr, pos_ptr, freq_ptr, x_stride, out_stride, pos_stride,
     b, first_head, heads, block, length, pairs, width, factor, sign,
     HALF: tl.constexpr, HEADS: tl.constexpr, BLOCK_T: tl.constexpr, PAIRS: tl.constexpr, REST: tl.constexpr,
-):  # fmt: skip
+):
     """Turn one block of tokens of up to HEADS heads: the angles are computed once and serve them all."""
     t = block * BLOCK_T + tl.arange(0, BLOCK_T)
     pair = tl.arange(0, PAIRS)
@@ -62,7 +65,7 @@ def rotary_kernel(
     blocks, chunks, heads, kv_heads, queries, keys, pairs, width, factor, sign,
     HALF: tl.constexpr, HEADS: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, PAIRS: tl.constexpr,
     REST: tl.constexpr,
-):  # fmt: skip
+):
     """One program: a block of tokens of a few heads; the first programs take q, the others k. sign -1 turns back."""
     block, chunk = tl.program_id(0) % blocks, tl.program_id(0) // blocks
     first_head, b = chunk % chunks * HEADS, (chunk // chunks).to(tl.int64)
@@ -72,14 +75,14 @@ def rotary_kernel(
             turn(
                 q_ptr, q_out_ptr, pos_q_ptr, freq_ptr, q_stride, q_out_stride, pos_q_stride,
                 b, first_head, heads, block, queries, pairs, width, factor, sign, HALF, HEADS, BLOCK_Q, PAIRS, REST,
-            )  # fmt: skip
+            )
     else:
         if first_head < kv_heads:
             turn(
                 k_ptr, k_out_ptr, pos_k_ptr, freq_ptr, k_stride, k_out_stride, pos_k_stride,
                 b, first_head, kv_heads, block - q_blocks, keys, pairs, width, factor, sign,
                 HALF, HEADS, BLOCK_K, PAIRS, REST,
-            )  # fmt: skip
+            )
 
 
 def tiles(major_minor, width):
@@ -92,7 +95,7 @@ def tiles(major_minor, width):
 def rotary(
     q: torch.Tensor, k: torch.Tensor, pos_q: torch.Tensor, pos_k: torch.Tensor, inv_freq: torch.Tensor, half: bool,
     factor: float, sign: float, tile: list[int],
-) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+) -> tuple[torch.Tensor, torch.Tensor]:
     """The kernel as an operator: q and k turned; sign -1 turns back."""
     check("rotary kernel", q, k, pos_q, pos_k, inv_freq)
     batch, heads, queries, width = q.shape
@@ -115,7 +118,7 @@ def rotary(
         keys=keys, pairs=pairs, width=width, factor=factor, sign=sign, HALF=half, HEADS=several,
         PAIRS=triton.next_power_of_2(pairs),
         REST=triton.next_power_of_2(width - 2 * pairs) if width > 2 * pairs else 0,
-    )  # fmt: skip
+    )
     return q_out, k_out
 
 

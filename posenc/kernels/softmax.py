@@ -33,6 +33,9 @@ from .rotary import rotary
 from .table import backward_table_kernel, read, table_arguments, table_inputs, unit_of
 from .variants import VARIANTS
 
+# A kernel's arguments are read in groups, as they were written.
+# fmt: off
+
 
 @triton.jit
 def turned(x, b, index, pos_ptr, pos_stride, length, freq_ptr, pairs, ROWS: tl.constexpr, LANES: tl.constexpr):
@@ -69,7 +72,7 @@ def forward_kernel(
     blocks, heads, groups, queries, keys, width, width_v, first_offset, entries, pairs, scale,
     SCORE: tl.constexpr, DELTA: tl.constexpr, CAUSAL: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, LANES: tl.constexpr, LANES_V: tl.constexpr,
-):  # fmt: skip
+):
     """One program: one block of queries of one head, against all blocks of keys that one of them sees."""
     block, bh = tl.program_id(0) % blocks, (tl.program_id(0) // blocks).to(tl.int64)
     b, h = bh // heads, bh % heads
@@ -99,7 +102,7 @@ def forward_kernel(
             a = read(
                 table_ptr, number, h, b, i, j, pos_q_ptr, pos_k_ptr, pos_q_stride, pos_k_stride, queries, keys,
                 first_offset, entries,
-            )  # fmt: skip
+            )
             s = SCORE(s, delta, a, x, row(y_ptr, bh, j, keys)) * LOG2E
             if MASKED:
                 ok = seen(i, j, b, queries, keys, mask_ptr, mask_stride, CAUSAL, False)
@@ -122,7 +125,7 @@ def backward_q_kernel(
     blocks, heads, groups, queries, keys, width, width_v, first_offset, entries, scale,
     SCORE: tl.constexpr, GRAD: tl.constexpr, DELTA: tl.constexpr, CAUSAL: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, LANES: tl.constexpr, LANES_V: tl.constexpr,
-):  # fmt: skip
+):
     """One program: the gradients of one block of queries, and of what belongs to a query or to the head.
 
     d logit_ij = p_ij (dout_i . v_j - dot_i) with dot_i = dout_i . out_i, which makes each row sum to 0. In half
@@ -163,7 +166,7 @@ def backward_q_kernel(
             a = read(
                 table_ptr, number, h, b, i, j, pos_q_ptr, pos_k_ptr, pos_q_stride, pos_k_stride, queries, keys,
                 first_offset, entries,
-            )  # fmt: skip
+            )
             y = row(y_ptr, bh, j, keys)
             p = tl.exp2(SCORE(s, delta, a, x, y) * LOG2E - lse[:, None])  # the weights, as they were forward
             if MASKED:
@@ -197,7 +200,7 @@ def backward_kv_kernel(
     blocks, heads, groups, queries, keys, width, width_v, first_offset, entries, scale,
     SCORE: tl.constexpr, GRAD: tl.constexpr, DELTA: tl.constexpr, CAUSAL: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, LANES: tl.constexpr, LANES_V: tl.constexpr,
-):  # fmt: skip
+):
     """One program: the gradients of one block of keys and values, over all heads of queries that share them."""
     block, pair = tl.program_id(0) % blocks, (tl.program_id(0) // blocks).to(tl.int64)
     b, kv_head = pair // (heads // groups), pair % (heads // groups)
@@ -229,7 +232,7 @@ def backward_kv_kernel(
                 a = read(
                     table_ptr, number, h, b, i, j, pos_q_ptr, pos_k_ptr, pos_q_stride, pos_k_stride, queries, keys,
                     first_offset, entries,
-                )  # fmt: skip
+                )
                 x = column(x_ptr, bh, i, queries)
                 p = tl.exp2(SCORE(s, delta, a, x, y) * LOG2E - lse[:, None])
                 if not WHOLE:
@@ -281,7 +284,7 @@ def softmax(
     pos_k: torch.Tensor | None, inv_freq: torch.Tensor | None, a: torch.Tensor | None, table: torch.Tensor | None,
     x: torch.Tensor | None, y: torch.Tensor | None, first: int, scale: float, causal: bool, variant: str,
     tile: list[int],
-) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+) -> tuple[torch.Tensor, torch.Tensor]:
     """The forward kernel as an operator: (output [B, H, Tq, Dv], log2-sum-exp2 of the logits [B, H, Tq])."""
     check("softmax kernel", q, k, v, pos_q, pos_k, a, x, y, variant, table)
     out = rows_first(q, v.shape[3])
@@ -296,7 +299,7 @@ def softmax(
         out_stride=out.stride(), **table_arguments(table, first),
         pairs=0 if inv_freq is None else inv_freq.shape[0], scale=scale, SCORE=VARIANTS[variant].score, CAUSAL=causal,
         **launch_arguments(q, k, v, mask, pos_q, pos_k, variant, inv_freq is not None),
-    )  # fmt: skip
+    )
     return out, lse
 
 
@@ -313,7 +316,7 @@ def softmax_backward(
     variant: str, tile: list[int],
 ) -> tuple[
     torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor
-]:  # fmt: skip
+]:
     """The backward kernels as an operator: gradients of q, k, v, a, table, x, y (empty for what was not given)."""
     batch, heads, queries, _ = q.shape
     keys = k.shape[2]
@@ -337,11 +340,11 @@ def softmax_backward(
             backward_q_kernel, blocks, batch * heads, cut, out_ptr=out, dq_ptr=dq, a_ptr=a,
             da_ptr=None if a is None else da, dx_ptr=None if x is None else dx, out_stride=out.stride(),
             dq_stride=dq.stride(), **both,
-        )  # fmt: skip
+        )
         launch(
             backward_kv_kernel, triton.cdiv(keys, cut.block_k), batch * k.shape[1], cut, a_ptr=a, dk_ptr=dk, dv_ptr=dv,
             dy_ptr=None if y is None else dy, dk_stride=dk.stride(), dv_stride=dv.stride(), **both,
-        )  # fmt: skip
+        )
         if table is not None:
             total, unit = torch.zeros(table.shape, dtype=torch.int64, device=q.device), unit_of(dout, v, dot)
             launch(backward_table_kernel, blocks, batch * heads, cut, total_ptr=total, unit_ptr=unit, **both)
@@ -370,7 +373,7 @@ def _backward(ctx, dout, _):
     dq, dk, dv, *rest = softmax_backward(
         dout, q, k, v, out, lse, mask, pos_q, pos_k, a, table, x, y,
         ctx.first, ctx.scale, ctx.causal, ctx.variant, ctx.tile,
-    )  # fmt: skip
+    )
     if inv_freq is not None:
         dq, dk = rotary(dq, dk, pos_q, pos_k, inv_freq, False, 1.0, -1.0, [])
     given = (g if t is not None else None for g, t in zip(rest, (a, table, x, y)))
@@ -381,7 +384,7 @@ softmax.register_autograd(_backward, setup_context=_setup_context)
 
 
 def attend(q, k, v, *, pos_q=None, pos_k=None, causal=True, mask=None, scale=1.0, variant="plain", a=None, table=None,
-           first=0, x=None, y=None, inv_freq=None, tile=()):  # fmt: skip
+           first=0, x=None, y=None, inv_freq=None, tile=()):
     r"""Softmax attention by the kernels of this file.
 
     softmax over keys of score(scale * q.k, pos_q - pos_k, a or table, x, y), times v

@@ -32,6 +32,9 @@ from .variants import VARIANTS
 SPENT = tl.constexpr(-64.0)  # exp(-64) = 1.6e-28: a key that leaves less than this has taken the whole stick
 SLICE = 1024  # queries whose carries the backward holds at a time
 
+# A kernel's arguments are read in groups, as they were written.
+# fmt: off
+
 
 @triton.jit
 def log1p(x):
@@ -81,7 +84,7 @@ def forward_kernel(
     blocks, heads, groups, queries, keys, width, width_v, scale,
     SCORE: tl.constexpr, DELTA: tl.constexpr, CAUSAL: tl.constexpr, STRICT: tl.constexpr, RECENT: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, LANES: tl.constexpr, LANES_V: tl.constexpr,
-):  # fmt: skip
+):
     """One program: one block of queries of one head, along the stick.
 
     "recent" walks the blocks of keys from the last to the first, and the keys of a block likewise, so that a tile
@@ -132,7 +135,7 @@ def backward_q_kernel(
     SCORE: tl.constexpr, GRAD: tl.constexpr, DELTA: tl.constexpr, CAUSAL: tl.constexpr, STRICT: tl.constexpr,
     RECENT: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, LANES: tl.constexpr, LANES_V: tl.constexpr,
-):  # fmt: skip
+):
     """One program: the gradients of one block of queries, in two walks.
 
     The first walk goes along the stick and writes down what reaches each block of keys; the second comes back and
@@ -223,7 +226,7 @@ def backward_kv_kernel(
     SCORE: tl.constexpr, GRAD: tl.constexpr, DELTA: tl.constexpr, CAUSAL: tl.constexpr, STRICT: tl.constexpr,
     RECENT: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, LANES: tl.constexpr, LANES_V: tl.constexpr,
-):  # fmt: skip
+):
     """One program: what one slice of queries adds to the gradients of one block of keys and values.
 
     The slices follow one another and a block of keys belongs to one program, so the sums have one order.
@@ -315,7 +318,7 @@ def stickbreaking(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None, pos_q: torch.Tensor | None,
     pos_k: torch.Tensor | None, a: torch.Tensor | None, x: torch.Tensor | None, y: torch.Tensor | None,
     scale: float, causal: bool, strict: bool, recent: bool, variant: str, tile: list[int],
-) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+) -> tuple[torch.Tensor, torch.Tensor]:
     """The forward kernel as an operator: (output [B, H, Tq, Dv], remainder [B, H, Tq] in float32)."""
     check("stick-breaking kernel", q, k, v, pos_q, pos_k, a, x, y, variant)
     out = rows_first(q, v.shape[3])
@@ -328,7 +331,7 @@ def stickbreaking(
         q_ptr=q, k_ptr=k, v_ptr=v, out_ptr=out, rest_ptr=rest, a_ptr=a, x_ptr=x, y_ptr=y, out_stride=out.stride(),
         scale=scale, SCORE=VARIANTS[variant].score, CAUSAL=causal, STRICT=strict, RECENT=recent,
         **launch_arguments(q, k, v, mask, pos_q, pos_k, variant),
-    )  # fmt: skip
+    )
     return out, rest
 
 
@@ -343,7 +346,7 @@ def stickbreaking_backward(
     mask: torch.Tensor | None, pos_q: torch.Tensor | None, pos_k: torch.Tensor | None, a: torch.Tensor | None,
     x: torch.Tensor | None, y: torch.Tensor | None, scale: float, causal: bool, strict: bool, recent: bool,
     variant: str, tile: list[int],
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Both backward kernels as an operator: gradients of q, k, v, a, x, y (empty tensors for what was not given).
 
     Besides them it holds the carries of one slice, two float32 numbers for each of its SLICE queries, head and block of
@@ -373,12 +376,12 @@ def stickbreaking_backward(
                 backward_q_kernel, these, batch * heads, cut, drest_ptr=drest, dq_ptr=dq,
                 da_ptr=None if a is None else da, dx_ptr=None if x is None else dx, dq_stride=dq.stride(),
                 first_block=first_block, **both,
-            )  # fmt: skip
+            )
             launch(
                 backward_kv_kernel, blocks_k, batch * kv_heads, cut, dk_ptr=dk, dv_ptr=dv,
                 dy_ptr=None if y is None else dy, dk_stride=dk.stride(), dv_stride=dv.stride(),
                 first_row=first_block * cut.block_q, rows=these * cut.block_q, **both,
-            )  # fmt: skip
+            )
     return dq, dk.to(k.dtype), dv.to(v.dtype), da.sum((0, 2)) if a is not None else da.new_empty(0), dx, dy
 
 
@@ -400,7 +403,7 @@ def _backward(ctx, dout, drest):
     dq, dk, dv, *rest = stickbreaking_backward(
         dout, drest.contiguous(), q, k, v, mask, pos_q, pos_k, a, x, y,
         ctx.scale, ctx.causal, ctx.strict, ctx.recent, ctx.variant, ctx.tile,
-    )  # fmt: skip
+    )
     da, dx, dy = (g if t is not None else None for g, t in zip(rest, (a, x, y)))
     return dq, dk, dv, None, None, None, da, dx, dy, None, None, None, None, None, None
 
@@ -409,7 +412,7 @@ stickbreaking.register_autograd(_backward, setup_context=_setup_context)
 
 
 def attend(q, k, v, *, pos_q=None, pos_k=None, causal=True, mask=None, scale=1.0, order="recent",
-           attend_current=False, variant="plain", a=None, x=None, y=None, tile=()):  # fmt: skip
+           attend_current=False, variant="plain", a=None, x=None, y=None, tile=()):
     r"""Stick-breaking attention by the kernels of this file.
 
     A_ij = beta_ij * prod over the keys k before j in the order of (1 - beta_ik), beta = sigmoid of the logits
@@ -431,4 +434,4 @@ def attend(q, k, v, *, pos_q=None, pos_k=None, causal=True, mask=None, scale=1.0
     return stickbreaking(
         q, k, v, mask, pos_q, pos_k, a, x, y, float(scale), causal, not attend_current, order == "recent", variant,
         list(tile),
-    )  # fmt: skip
+    )

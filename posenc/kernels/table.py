@@ -11,6 +11,9 @@ import triton.language as tl
 from ..errors import check_int, check_tensor, whole
 from .common import LOG2E, column, distances, head_of, key_blocks, load_tile, row, seen
 
+# A kernel's arguments are read in groups, as they were written.
+# fmt: off
+
 
 @triton.jit
 def places(q_ptr, k_ptr, b, i, j, q_stride, k_stride, queries, keys, first_offset, entries):
@@ -25,7 +28,7 @@ def places(q_ptr, k_ptr, b, i, j, q_stride, k_stride, queries, keys, first_offse
 def read(
     table_ptr, a, h, b, i, j, pos_q_ptr, pos_k_ptr, pos_q_stride, pos_k_stride, queries, keys, first_offset,
     entries,
-):  # fmt: skip
+):
     """What a variant reads as `a`: the table's entries for a tile, [Q, K], or the head's number where there is none."""
     if table_ptr is None:
         value = a
@@ -43,7 +46,7 @@ def backward_table_kernel(
     blocks, heads, groups, queries, keys, width, width_v, first_offset, entries, scale,
     SCORE: tl.constexpr, GRAD: tl.constexpr, DELTA: tl.constexpr, CAUSAL: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, LANES: tl.constexpr, LANES_V: tl.constexpr,
-):  # fmt: skip
+):
     """One program: what one block of queries of one head adds to the gradient of the head's table.
 
     total [H, R] counts in units of which int64 can hold the sum. Offsets beyond an end of the table share an entry, and

@@ -83,9 +83,15 @@ class Rotary(nn.Module):
 
 
 def rope(
-    head_dim, base=10000.0, *, layout="interleaved", rotary_dim=None, proportional=False, inv_freq=None,
+    head_dim,
+    base=10000.0,
+    *,
+    layout="interleaved",
+    rotary_dim=None,
+    proportional=False,
+    inv_freq=None,
     attention_factor=1.0,
-):  # fmt: skip
+):
     r"""Rotary position embedding, an `Encoding` at the place `rotate`.
 
     Arguments:

@@ -202,9 +202,20 @@ class FadedBias(Fade):
 
 
 def exposb(
-    head_dim, num_heads, *, gain=True, band=True, decay=True, on="logits", per_pair=False, rate=0.005,
-    learn_rate=False, base=10000.0, boost=0.2, floor=0.7,
-):  # fmt: skip
+    head_dim,
+    num_heads,
+    *,
+    gain=True,
+    band=True,
+    decay=True,
+    on="logits",
+    per_pair=False,
+    rate=0.005,
+    learn_rate=False,
+    base=10000.0,
+    boost=0.2,
+    floor=0.7,
+):
     r"""ExpoSB, an `Encoding` at the places `rotate` and `weigh` (`rotate` and `bias` with on="log").
 
     Three mechanisms over RoPE, each with a switch; with all of them off it is RoPE.
@@ -240,7 +251,9 @@ def exposb(
     places = {"rotate": GainedRotary(ladder(head_dim, base), num_heads, boost, gain, lanes)}
     if decay:
         place, form = {
-            "logits": ("weigh", FadedLogits), "weights": ("weigh", FadedWeights), "log": ("bias", FadedBias)
-        }[on]  # fmt: skip
+            "logits": ("weigh", FadedLogits),
+            "weights": ("weigh", FadedWeights),
+            "log": ("bias", FadedBias),
+        }[on]
         places[place] = form(num_heads, rate, floor, learn_rate)
     return Encoding(**places)

@@ -270,10 +270,16 @@ def _run(task, limit):
     lines, told, step = queue.Queue(), [], "start"
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(
-            [sys.executable, "-P", "-c", command], cwd=folder, env={**os.environ, **settings}, text=True,
-            encoding="utf-8", stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            [sys.executable, "-P", "-c", command],
+            cwd=folder,
+            env={**os.environ, **settings},
+            text=True,
+            encoding="utf-8",
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             start_new_session=True,
-        )  # fmt: skip
+        )
         errors = []
         readers = [
             threading.Thread(target=lambda: [*map(lines.put, process.stdout), lines.put(None)], daemon=True),
@@ -377,10 +383,15 @@ def grade(path, lab=None, limit=60.0):
         if "exercise" in line:
             name, right = line["exercise"], line["right"]
             points = exercises[name].points
-            rows.append({
-                "exercise": name, "title": exercises[name].title, "points": points if right else 0, "of": points,
-                "words": line["words"] + skip.get(name, ""),
-            })  # fmt: skip
+            rows.append(
+                {
+                    "exercise": name,
+                    "title": exercises[name].title,
+                    "points": points if right else 0,
+                    "of": points,
+                    "words": line["words"] + skip.get(name, ""),
+                }
+            )
     return Grade(str(path), lab, rows, checks.on_paper(lab))
 
 

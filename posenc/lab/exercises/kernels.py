@@ -413,9 +413,18 @@ def _sine_and_cosine(x, positions, inv_freq, block, out):
 
 
 def _walk(
-    scores, values, block, lse, mean, start=float("-inf"), shrink=("l", "acc"), other=float("-inf"), last_only=False,
-    maximum=True, give=None,
-):  # fmt: skip
+    scores,
+    values,
+    block,
+    lse,
+    mean,
+    start=float("-inf"),
+    shrink=("l", "acc"),
+    other=float("-inf"),
+    last_only=False,
+    maximum=True,
+    give=None,
+):
     """The kernel of exercise 3 in PyTorch, with places to go wrong."""
     tail = -scores.shape[1] % block
     scores, values = pad(scores, (0, tail), value=other), pad(values, (0, tail))
@@ -442,8 +451,22 @@ def _walks(**wrong):
 # ----------------------------------------------------------------------------------- wrong answers: attend, break_stick
 
 
-def _blocks(q, k, v, block_q, block_k, out, scale=None, sees=0, mask="before", reach="diagonal", shrink=("l", "acc"),
-            divide=True, local=False, tail=True):  # fmt: skip
+def _blocks(
+    q,
+    k,
+    v,
+    block_q,
+    block_k,
+    out,
+    scale=None,
+    sees=0,
+    mask="before",
+    reach="diagonal",
+    shrink=("l", "acc"),
+    divide=True,
+    local=False,
+    tail=True,
+):
     """The kernel of exercise 4 in PyTorch, with places to go wrong.
 
     sees: query i sees keys up to i + sees, None all; mask: before or after the exponential; reach: how far the walk
@@ -476,8 +499,22 @@ def _blocks(q, k, v, block_q, block_k, out, scale=None, sees=0, mask="before", r
         out[:, first : first + block_q] = got[:, : length - first]
 
 
-def _stick(q, k, v, block_q, block_k, out, rest, scale=None, sees=-1, blocks="recent", keys="recent", carry="sum",
-           hide="both", give="rest"):  # fmt: skip
+def _stick(
+    q,
+    k,
+    v,
+    block_q,
+    block_k,
+    out,
+    rest,
+    scale=None,
+    sees=-1,
+    blocks="recent",
+    keys="recent",
+    carry="sum",
+    hide="both",
+    give="rest",
+):
     """The kernel of exercise 5 in PyTorch, with places to go wrong.
 
     blocks, keys: the order of the blocks, and that inside of each, which may also be "shared" (none) or "own" (a key's
@@ -562,11 +599,7 @@ def _normal(*shape, seed=0, columns_first=False):
 
 
 def _unit_cases():
-    return [
-        (_normal(3, 5), 8),
-        (_normal(4, 16, seed=1), 16),
-        (_normal(5, 6, seed=2, columns_first=True), 32),
-    ]
+    return [(_normal(3, 5), 8), (_normal(4, 16, seed=1), 16), (_normal(5, 6, seed=2, columns_first=True), 32)]
 
 
 def _turn_cases():
@@ -719,8 +752,7 @@ EXERCISES = {
         cases=_attend_cases,
         tolerance=1e-4,
         run=_launch(
-            lambda q, k, v, block_q, block_k: _like(q),
-            lambda q, k, v, block_q, block_k: (tuple(q.shape[:2]), q.dtype),
+            lambda q, k, v, block_q, block_k: _like(q), lambda q, k, v, block_q, block_k: (tuple(q.shape[:2]), q.dtype)
         ),
         mistakes={
             "all keys of a block take from one rest; inside of a block too, each key leaves less to the next": _sticks(

@@ -73,10 +73,7 @@ PREDICTIONS = {
         "holds",
         "A logarithmic penalty: every distance has one, and distant keys lose to near ones, as the paper says.",
     ),
-    "fire": (
-        "holds",
-        "The network only sees shares from 0 to 1, all of which training showed, as the paper says.",
-    ),
+    "fire": ("holds", "The network only sees shares from 0 to 1, all of which training showed, as the paper says."),
     "rope": (
         "rises",
         "Distances beyond 63 turn the slow lane pairs by angles that training never showed, so the loss rises. "
@@ -185,9 +182,12 @@ def measure_needle(model, settings):
 
     first, last, cut = found["grid"][0], found["grid"][-1], found["cut_row"]
     scores = {
-        "in": mean(first, False), "near": mean(last, False), "far": mean(last, True), "near, cut": mean(cut, False),
+        "in": mean(first, False),
+        "near": mean(last, False),
+        "far": mean(last, True),
+        "near, cut": mean(cut, False),
         "far, cut": mean(cut, True),
-    }  # fmt: skip
+    }
     return {"scores": scores, "grid": found["grid"], "cut_row": cut}
 
 
@@ -304,10 +304,7 @@ SWEEPS = {
         contrast=("in", "far"),
         tolerance=0.05,
         predictions={
-            "nope": (
-                "rises",
-                "The softmax spreads over eight times as many keys, against which it has only content.",
-            ),
+            "nope": ("rises", "The softmax spreads over eight times as many keys, against which it has only content."),
             "sinusoidal": ("rises", "Every token of the longer context stands at a position never seen."),
             "learned": ("rises", "Every token of the longer context adds a row that never got a gradient."),
             "shaw": (
@@ -558,9 +555,11 @@ def changes(results, arm):
 
 
 CLAIMS = {
-    "rises": "a rise of more than", "holds": "no rise of more than", "falls": "a fall of more than",
+    "rises": "a rise of more than",
+    "holds": "no rise of more than",
+    "falls": "a fall of more than",
     "stays": "no fall of more than",
-}  # fmt: skip
+}
 
 
 def judge(change, spread, tolerance, claim):

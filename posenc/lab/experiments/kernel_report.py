@@ -48,9 +48,21 @@ DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch
 HEAD_SIZES = (64, 128)
 BATCH, HEADS, LENGTH = 2, 16, 128  # multiples of 16, as in practice: Triton compiles other code for odd strides
 COLUMNS = (
-    "family", "variant", "pass", "capability", "dtype", "head_dim", "tile", "compiles", "shared", "registers", "stack",
-    "spilled", "tensor_cores", "instructions",
-)  # fmt: skip
+    "family",
+    "variant",
+    "pass",
+    "capability",
+    "dtype",
+    "head_dim",
+    "tile",
+    "compiles",
+    "shared",
+    "registers",
+    "stack",
+    "spilled",
+    "tensor_cores",
+    "instructions",
+)
 KEY = COLUMNS[:6]
 # As nvdisasm writes them: HMMA up to 8.9, HGMMA ("wgmma") on 9.0, UTCHMMA ("tcgen05") on 10.0.
 TENSOR_CORES = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?(HMMA|HGMMA|UTC\w*MMA)\b", re.M)
@@ -285,9 +297,18 @@ def problems(rows):
 
 
 HEAD = (
-    "kernel", "variant", "pass", "dtype", "head size", "tile", "warps, stages", "shared", "registers", "spilled",
+    "kernel",
+    "variant",
+    "pass",
+    "dtype",
+    "head size",
+    "tile",
+    "warps, stages",
+    "shared",
+    "registers",
+    "spilled",
     "tensor cores",
-)  # fmt: skip
+)
 
 
 def cells(row):
@@ -319,10 +340,7 @@ def table(rows, hide=()):
 
 def overview(rows):
     r"""A Markdown table with a line for each compute capability and dtype in rows: what its kernels take at most."""
-    lines = [
-        ("capability", "GPUs", "dtype", "compile", "shared, at most", "spill", "tensor cores"),
-        ["---"] * 7,
-    ]
+    lines = [("capability", "GPUs", "dtype", "compile", "shared, at most", "spill", "tensor cores"), ["---"] * 7]
     for capability, (names, limit) in CHIPS.items():
         for dtype in DTYPES:
             mine = select(rows, capability=capability, dtype=dtype)

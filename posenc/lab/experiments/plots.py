@@ -22,10 +22,20 @@ def mark(axes, x, words):
 
 
 STYLES = {
-    "nope": ("0.35", "o"), "sinusoidal": ("C0", "s"), "rope": ("C1", "^"), "alibi": ("C2", "D"),
-    "stickbreaking": ("C4", "v"), "learned": ("C9", "P"), "shaw": ("C3", "<"), "transformer_xl": ("C5", ">"),
-    "t5": ("C6", "X"), "kerple": ("C8", "p"), "fire": ("C7", "h"), "exposb": ("#b8860b", "*"), "rse": ("#006400", "d"),
-}  # fmt: skip
+    "nope": ("0.35", "o"),
+    "sinusoidal": ("C0", "s"),
+    "rope": ("C1", "^"),
+    "alibi": ("C2", "D"),
+    "stickbreaking": ("C4", "v"),
+    "learned": ("C9", "P"),
+    "shaw": ("C3", "<"),
+    "transformer_xl": ("C5", ">"),
+    "t5": ("C6", "X"),
+    "kerple": ("C8", "p"),
+    "fire": ("C7", "h"),
+    "exposb": ("#b8860b", "*"),
+    "rse": ("#006400", "d"),
+}
 
 
 def plot_short_long(results, methods=None, highlight=None, own=None):
@@ -254,8 +264,16 @@ def plot_parts(results, names=None):
         scores = results["methods"][arm]["scores"]
         for column, face, words in ((first, "C0", f"{first} characters, as trained"), (last, "white", f"{last}")):
             mean, spread = mean_spread(scores[column])
-            axes.errorbar(mean, row, xerr=spread, fmt="o", color="C0", markerfacecolor=face, capsize=3,
-                          label=words if row == 0 else None)  # fmt: skip
+            axes.errorbar(
+                mean,
+                row,
+                xerr=spread,
+                fmt="o",
+                color="C0",
+                markerfacecolor=face,
+                capsize=3,
+                label=words if row == 0 else None,
+            )
     axes.axvline(mean_spread(results["methods"][results["against"]]["scores"][first])[0], color="0.6", linestyle=":")
     axes.set_yticks(range(len(arms)), [names[arm] for arm in arms])
     axes.invert_yaxis()
@@ -280,8 +298,17 @@ def plot_language(causal, masked):
             (second, "white", 0.1, "masked: hidden character"),
         ):
             mean, spread = mean_spread(values)
-            axes.errorbar(index + shift, mean, spread, capsize=3, linestyle="none", markerfacecolor=face, markersize=7,
-                          label=words if index == 0 else None, **look(name))  # fmt: skip
+            axes.errorbar(
+                index + shift,
+                mean,
+                spread,
+                capsize=3,
+                linestyle="none",
+                markerfacecolor=face,
+                markersize=7,
+                label=words if index == 0 else None,
+                **look(name),
+            )
     axes.set_xticks(range(len(methods)), [title(name) for name in methods])
     axes.set_ylabel("loss, nats per character")
     axes.legend(frameon=False, fontsize="small")
@@ -305,12 +332,15 @@ def write_figures(folder):
     results = {name: load_results(name) for name in SWEEPS}
     text = results["train_short_test_long"]
     figures = {
-        "train_short_test_long": plot_short_long(text), "distance_and_keys": plot_distance_and_keys(text),
-        "context_cut": plot_context_cut(text), "by_position": plot_by_position(text),
-        "language": plot_language(text, results["masked"]), "recall_by_pairs": plot_recall(results["recall"]),
+        "train_short_test_long": plot_short_long(text),
+        "distance_and_keys": plot_distance_and_keys(text),
+        "context_cut": plot_context_cut(text),
+        "by_position": plot_by_position(text),
+        "language": plot_language(text, results["masked"]),
+        "recall_by_pairs": plot_recall(results["recall"]),
         "sinusoidal_volume": plot_volume(results["sinusoidal_volume"]),
         "ablation_text": plot_parts(results["ablation_text"]),
-    }  # fmt: skip
+    }
     figures |= {f"needle_{name}": plot_needle(results["needle"], name) for name in results["needle"]["methods"]}
     figures |= {name: plot_scores(result) for name, result in results.items() if result["unit"].startswith("share")}
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "posenc"}):  # text stays text

@@ -41,36 +41,63 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
         fan_y += [line[0], line[query], math.nan]
     data = [
         dict(
-            type="scatter", name="bias of every head", x=fan_x, y=fan_y, mode="lines",
-            line=dict(color=COLORS["gray"], width=1, dash="dot"), showlegend=False,
+            type="scatter",
+            name="bias of every head",
+            x=fan_x,
+            y=fan_y,
+            mode="lines",
+            line=dict(color=COLORS["gray"], width=1, dash="dot"),
+            showlegend=False,
         ),
         dict(
-            type="scatter", name="bias of this head", x=[0, query], y=[row[chosen, 0], row[chosen, query]],
-            mode="lines", line=dict(color=COLORS["blue"], width=3), showlegend=False,
+            type="scatter",
+            name="bias of this head",
+            x=[0, query],
+            y=[row[chosen, 0], row[chosen, query]],
+            mode="lines",
+            line=dict(color=COLORS["blue"], width=3),
+            showlegend=False,
         ),
         dict(
-            type="scatter", name="equal logits", x=seen, y=_log10(flat), mode="lines", yaxis="y2",
+            type="scatter",
+            name="equal logits",
+            x=seen,
+            y=_log10(flat),
+            mode="lines",
+            yaxis="y2",
             line=dict(color=COLORS["blue"], width=3, dash="dash"),
         ),
         dict(
-            type="scatter", name="content logits", x=seen, y=_log10(content), mode="markers", yaxis="y2",
+            type="scatter",
+            name="content logits",
+            x=seen,
+            y=_log10(content),
+            mode="markers",
+            yaxis="y2",
             marker=dict(color=COLORS["orange"], size=5),
         ),
         dict(
-            type="scatter", name=f"key {MATCH}", x=[MATCH] if query >= MATCH else [],
-            y=_log10(content[MATCH : MATCH + 1]), mode="markers", yaxis="y2",
+            type="scatter",
+            name=f"key {MATCH}",
+            x=[MATCH] if query >= MATCH else [],
+            y=_log10(content[MATCH : MATCH + 1]),
+            mode="markers",
+            yaxis="y2",
             marker=dict(color=COLORS["red"], size=13, symbol="star"),
         ),
-    ]  # fmt: skip
+    ]
     layout = dict(
         height=480,
         xaxis=dict(range=[-2, KEYS + 1], title=dict(text="key position j"), anchor="y2"),
         yaxis=dict(range=[-16, 1], domain=[0.6, 1], title=dict(text="bias")),
         yaxis2=dict(
-            range=[-6.2, 0.2], domain=[0, 0.52], title=dict(text="weight"), tickvals=[-6, -4, -2, 0],
+            range=[-6.2, 0.2],
+            domain=[0, 0.52],
+            title=dict(text="weight"),
+            tickvals=[-6, -4, -2, 0],
             ticktext=["10⁻⁶", "10⁻⁴", "10⁻²", "1"],
         ),
-    )  # fmt: skip
+    )
     slope = m[chosen].item()
     near = 1 + math.floor(math.log(20) / slope)
     readouts = {
@@ -158,40 +185,72 @@ def _extrapolates_or_ignores(method, length, attention, *, results=None):
     (wmx, wmy), (cmx, cmy) = means("whole", show_whole), means("cut", show_cut)
     data = [
         dict(
-            type="scatter", name="whole, mean", x=wmx, y=wmy, mode="lines", line=dict(color=blue, width=2),
+            type="scatter",
+            name="whole, mean",
+            x=wmx,
+            y=wmy,
+            mode="lines",
+            line=dict(color=blue, width=2),
             showlegend=False,
         ),
         dict(type="scatter", name="whole", x=wx, y=wy, mode="markers", marker=dict(color=blue, size=7)),
         dict(
-            type="scatter", name="cut, mean", x=cmx, y=cmy, mode="lines",
-            line=dict(color=orange, width=2, dash="dash"), showlegend=False,
+            type="scatter",
+            name="cut, mean",
+            x=cmx,
+            y=cmy,
+            mode="lines",
+            line=dict(color=orange, width=2, dash="dash"),
+            showlegend=False,
         ),
         dict(
-            type="scatter", name="cut", x=cx, y=cy, mode="markers",
+            type="scatter",
+            name="cut",
+            x=cx,
+            y=cy,
+            mode="markers",
             marker=dict(color=orange, size=9, symbol="diamond-open"),
         ),
         dict(
-            type="scatter", name="whole minus cut", x=gaps_x, y=gaps_y, mode="markers", yaxis="y2",
-            marker=dict(color=COLORS["purple"], size=7, symbol="square"), showlegend=False,
+            type="scatter",
+            name="whole minus cut",
+            x=gaps_x,
+            y=gaps_y,
+            mode="markers",
+            yaxis="y2",
+            marker=dict(color=COLORS["purple"], size=7, symbol="square"),
+            showlegend=False,
         ),
         dict(
-            type="scatter", name="off the scale", x=off_x, y=off_y, mode="markers", yaxis="y2",
+            type="scatter",
+            name="off the scale",
+            x=off_x,
+            y=off_y,
+            mode="markers",
+            yaxis="y2",
             marker=dict(color=COLORS["purple"], size=11, symbol="triangle-up"),
         ),
-    ]  # fmt: skip
+    ]
     pad = 0.05 * (top - bottom)
     layout = dict(
         height=500,
         xaxis=dict(
-            type="log", range=[math.log10(lengths[0]) - 0.08, math.log10(lengths[-1]) + 0.08], tickvals=lengths,
-            ticktext=[str(n) for n in lengths], title=dict(text="characters of context"), anchor="y2",
+            type="log",
+            range=[math.log10(lengths[0]) - 0.08, math.log10(lengths[-1]) + 0.08],
+            tickvals=lengths,
+            ticktext=[str(n) for n in lengths],
+            title=dict(text="characters of context"),
+            anchor="y2",
         ),
         yaxis=dict(range=[bottom - pad, top + pad], domain=[0.42, 1], title=dict(text="loss")),
         yaxis2=dict(
-            range=[-NEAR, NEAR], domain=[0, 0.32], title=dict(text="whole − cut"),
-            tickvals=[-0.05, 0, 0.05], ticktext=["−0.05", "0", "+0.05"],
+            range=[-NEAR, NEAR],
+            domain=[0, 0.32],
+            title=dict(text="whole − cut"),
+            tickvals=[-0.05, 0, 0.05],
+            ticktext=["−0.05", "0", "+0.05"],
         ),
-    )  # fmt: skip
+    )
     n = upto - 1
     at_first = mean_and_spread([runs["whole"][s][0] for s in seeds])[0]
     whole_now, cut_now = ([runs[kind][s][n] for s in seeds] for kind in ("whole", "cut"))

@@ -46,39 +46,72 @@ def _fading(form, rate, floor, level, slope, distance, *, fade=fade):
     at = int(distance)
     data = [
         dict(
-            type="scatter", name="ExpoSB's factor", x=drawn, y=f[drawn], mode="lines",
-            line=dict(color=COLORS["blue"], width=3), showlegend=False,
+            type="scatter",
+            name="ExpoSB's factor",
+            x=drawn,
+            y=f[drawn],
+            mode="lines",
+            line=dict(color=COLORS["blue"], width=3),
+            showlegend=False,
         ),
         dict(
-            type="scatter", name="ALiBi's factor on a weight", x=drawn, y=torch.exp(-slope * far)[drawn], mode="lines",
-            line=dict(color=COLORS["orange"], width=2, dash="dash"), showlegend=False,
+            type="scatter",
+            name="ALiBi's factor on a weight",
+            x=drawn,
+            y=torch.exp(-slope * far)[drawn],
+            mode="lines",
+            line=dict(color=COLORS["orange"], width=2, dash="dash"),
+            showlegend=False,
         ),
         dict(
-            type="scatter", name="at this distance", x=[at], y=f[at : at + 1], mode="markers",
-            marker=dict(color=COLORS["blue"], size=12, symbol="diamond"), showlegend=False,
+            type="scatter",
+            name="at this distance",
+            x=[at],
+            y=f[at : at + 1],
+            mode="markers",
+            marker=dict(color=COLORS["blue"], size=12, symbol="diamond"),
+            showlegend=False,
         ),
         dict(
-            type="scatter", name="logit above 0", x=drawn[high], y=_decades(ratio[high]), mode="markers", yaxis="y2",
+            type="scatter",
+            name="logit above 0",
+            x=drawn[high],
+            y=_decades(ratio[high]),
+            mode="markers",
+            yaxis="y2",
             marker=dict(color=COLORS["blue"], size=5),
         ),
         dict(
-            type="scatter", name="logit below 0", x=drawn[~high], y=_decades(ratio[~high]), mode="markers", yaxis="y2",
+            type="scatter",
+            name="logit below 0",
+            x=drawn[~high],
+            y=_decades(ratio[~high]),
+            mode="markers",
+            yaxis="y2",
             marker=dict(color=COLORS["red"], size=7, symbol="x-thin-open"),
         ),
         dict(
-            type="scatter", name="ALiBi", x=drawn, y=_decades((alibi / plain)[drawn]), mode="lines", yaxis="y2",
+            type="scatter",
+            name="ALiBi",
+            x=drawn,
+            y=_decades((alibi / plain)[drawn]),
+            mode="lines",
+            yaxis="y2",
             line=dict(color=COLORS["orange"], width=2, dash="dash"),
         ),
-    ]  # fmt: skip
+    ]
     layout = dict(
         height=520,
         xaxis=dict(range=[-20, KEYS + 10], title=dict(text="distance of the key, in tokens"), anchor="y2"),
         yaxis=dict(range=[-0.05, 1.08], domain=[0.62, 1], title=dict(text="factor")),
         yaxis2=dict(
-            range=[LOW - 0.1, HIGH + 0.1], domain=[0, 0.5], title=dict(text="weight, times"), tickvals=[-2, -1, 0, 1],
+            range=[LOW - 0.1, HIGH + 0.1],
+            domain=[0, 0.5],
+            title=dict(text="weight, times"),
+            tickvals=[-2, -1, 0, 1],
             ticktext=["1/100", "1/10", "as it was", "10"],
         ),
-    )  # fmt: skip
+    )
     return dict(data=data, layout=layout), {
         "at": at,
         "factor": f[at].item(),
@@ -139,38 +172,64 @@ def _ladder(head_dim, which, position, boost):
     lane = torch.arange(head_dim) / head_dim
     data = [
         dict(
-            type="scatter", name="even lanes", x=lane[0::2], y=g * even, mode="markers",
+            type="scatter",
+            name="even lanes",
+            x=lane[0::2],
+            y=g * even,
+            mode="markers",
             marker=dict(color=COLORS["blue"], size=7),
         ),
         dict(
-            type="scatter", name="odd lanes", x=lane[1::2], y=g * odd, mode="markers",
+            type="scatter",
+            name="odd lanes",
+            x=lane[1::2],
+            y=g * odd,
+            mode="markers",
             marker=dict(color=COLORS["orange"], size=8, symbol="diamond-open"),
         ),
         dict(
-            type="bar", name="relative part of a pair's score", x=middle, y=relative, yaxis="y2", width=1.6 / head_dim,
-            marker=dict(color=COLORS["green"]), showlegend=False,
-        ),
-        dict(
-            type="scatter", name="part that turns with m + n", x=middle, y=mirrored / relative, yaxis="y3",
-            mode="lines+markers", line=dict(color=COLORS["red"], width=2), marker=dict(symbol="square", size=5),
+            type="bar",
+            name="relative part of a pair's score",
+            x=middle,
+            y=relative,
+            yaxis="y2",
+            width=1.6 / head_dim,
+            marker=dict(color=COLORS["green"]),
             showlegend=False,
         ),
-    ]  # fmt: skip
+        dict(
+            type="scatter",
+            name="part that turns with m + n",
+            x=middle,
+            y=mirrored / relative,
+            yaxis="y3",
+            mode="lines+markers",
+            line=dict(color=COLORS["red"], width=2),
+            marker=dict(symbol="square", size=5),
+            showlegend=False,
+        ),
+    ]
     waves = 2 * math.pi / inv_freq(head_dim, dtype=torch.float64)
     quarters = [0, 0.25, 0.5, 0.75]
     layout = dict(
         height=560,
         xaxis=dict(
-            range=[-0.03, 1.03], anchor="y3", title=dict(text="lane, and its wavelength in tokens"), tickvals=quarters,
+            range=[-0.03, 1.03],
+            anchor="y3",
+            title=dict(text="lane, and its wavelength in tokens"),
+            tickvals=quarters,
             ticktext=[f"{int(x * head_dim)}<br>{waves[int(x * head_dim / 2)]:,.0f}" for x in quarters],
         ),
         yaxis=dict(range=[0.7, 1.5], domain=[0.66, 1], title=dict(text="factor")),
         yaxis2=dict(range=[0, 1.55], domain=[0.33, 0.56], title=dict(text="relative")),
         yaxis3=dict(
-            range=[-0.3, 0.3], domain=[0, 0.24], title=dict(text="turning"), tickvals=[-0.2, 0, 0.2],
+            range=[-0.3, 0.3],
+            domain=[0, 0.24],
+            title=dict(text="turning"),
+            tickvals=[-0.2, 0, 0.2],
             ticktext=["−20%", "0", "+20%"],
         ),
-    )  # fmt: skip
+    )
     worst = (mirrored / relative).abs().max().item()
     return dict(data=data, layout=layout), {
         "gain": g.item(),
@@ -239,32 +298,55 @@ def _same_offset(offset, head_dim, rate, content):
         moved[which] = (s - s.mean()) / unit
     data = [
         dict(
-            type="scatter", name="RoPE", x=FAR[[0, -1]], y=(rope_far / unit)[[0, -1]], mode="lines",
+            type="scatter",
+            name="RoPE",
+            x=FAR[[0, -1]],
+            y=(rope_far / unit)[[0, -1]],
+            mode="lines",
             line=dict(color=COLORS["gray"], width=2, dash="dot"),
         ),
         dict(
-            type="scatter", name="gain", x=FAR, y=gained / unit, mode="lines",
+            type="scatter",
+            name="gain",
+            x=FAR,
+            y=gained / unit,
+            mode="lines",
             line=dict(color=COLORS["orange"], width=3),
         ),
         dict(
-            type="scatter", name="filter by lane", x=CLOSE, y=moved[LANES], mode="lines", xaxis="x2", yaxis="y2",
+            type="scatter",
+            name="filter by lane",
+            x=CLOSE,
+            y=moved[LANES],
+            mode="lines",
+            xaxis="x2",
+            yaxis="y2",
             line=dict(color=COLORS["red"], width=2),
         ),
         dict(
-            type="scatter", name="filter by pair", x=CLOSE, y=moved[PAIRS], mode="lines", xaxis="x2", yaxis="y2",
+            type="scatter",
+            name="filter by pair",
+            x=CLOSE,
+            y=moved[PAIRS],
+            mode="lines",
+            xaxis="x2",
+            yaxis="y2",
             line=dict(color=COLORS["blue"], width=2, dash="dash"),
         ),
-    ]  # fmt: skip
+    ]
     layout = dict(
         height=540,
         xaxis=dict(range=[-50, 4050], anchor="y", title=dict(text="position n of the key (m = n + offset)")),
         yaxis=dict(range=[-0.8, 1.55], domain=[0.6, 1], title=dict(text="score")),
         xaxis2=dict(range=[-4, 260], anchor="y2", title=dict(text="position n of the key, close up")),
         yaxis2=dict(
-            range=[-0.2, 0.2], domain=[0, 0.36], title=dict(text="score − mean"), tickvals=[-0.1, 0, 0.1],
+            range=[-0.2, 0.2],
+            domain=[0, 0.36],
+            title=dict(text="score − mean"),
+            tickvals=[-0.1, 0, 0.1],
             ticktext=["−0.1", "0", "+0.1"],
         ),
-    )  # fmt: skip
+    )
 
     def swing(s):
         return (s.max() - s.min()).item()

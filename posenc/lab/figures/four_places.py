@@ -95,10 +95,7 @@ def _place(place, lit):
         _text(343, middle, WORDS[place][on], "light end" if on else "dim end"),
     ]
     if on:
-        words += [
-            _text(-10, middle, "position", "bold"),
-            f'<path class="enter" d="M70 {middle - 5.5} H98"/>',
-        ]
+        words += [_text(-10, middle, "position", "bold"), f'<path class="enter" d="M70 {middle - 5.5} H98"/>']
     return "\n".join([shape, *words])
 
 

@@ -103,18 +103,25 @@ def _by_offset(method, head, query, extra):
     row, row_weights = (x[query, : query + 1].flip(-1) for x in (ds, weights))
     data = [
         dict(
-            type="bar", name="weight of the key", x=offset[: query + 1], y=row_weights,
-            marker=dict(color=COLORS["sky"]),
+            type="bar", name="weight of the key", x=offset[: query + 1], y=row_weights, marker=dict(color=COLORS["sky"])
         ),
         dict(
-            type="bar", name="gradient of its logit", x=offset[: query + 1], y=row, yaxis="y2",
+            type="bar",
+            name="gradient of its logit",
+            x=offset[: query + 1],
+            y=row,
+            yaxis="y2",
             marker=dict(color=COLORS["blue"]),
         ),
         dict(
-            type="bar", name="sum over all queries", x=offset, y=sum_by_offset(ds), yaxis="y3",
+            type="bar",
+            name="sum over all queries",
+            x=offset,
+            y=sum_by_offset(ds),
+            yaxis="y3",
             marker=dict(color=COLORS["orange"]),
         ),
-    ]  # fmt: skip
+    ]
     layout = dict(
         height=520,
         xaxis=dict(range=[-1, LENGTH], title=dict(text="offset i − j"), anchor="y3"),
@@ -217,27 +224,44 @@ def _by_position(method, layers, of, kind):
 
     data = [
         dict(
-            type="scatter", name="sizes added up", x=position, y=drawn(one_by_one), mode="lines+markers",
-            line=dict(color=COLORS["gray"], width=1, dash="dash"), marker=dict(size=6, symbol="circle-open"),
+            type="scatter",
+            name="sizes added up",
+            x=position,
+            y=drawn(one_by_one),
+            mode="lines+markers",
+            line=dict(color=COLORS["gray"], width=1, dash="dash"),
+            marker=dict(size=6, symbol="circle-open"),
         ),
         dict(
-            type="scatter", name="size of the sum, the row's gradient", x=position, y=drawn(together),
-            mode="lines+markers", line=dict(color=COLORS["blue"], width=2), marker=dict(size=6),
+            type="scatter",
+            name="size of the sum, the row's gradient",
+            x=position,
+            y=drawn(together),
+            mode="lines+markers",
+            line=dict(color=COLORS["blue"], width=2),
+            marker=dict(size=6),
         ),
         dict(
-            type="bar", name="texts with a token there", x=position, y=visits, yaxis="y2",
+            type="bar",
+            name="texts with a token there",
+            x=position,
+            y=visits,
+            yaxis="y2",
             marker=dict(color=COLORS["orange"]),
         ),
-    ]  # fmt: skip
+    ]
     layout = dict(
         height=460,
         xaxis=dict(range=[-1, TEXT], title=dict(text="position p"), anchor="y2"),
         yaxis=dict(
-            range=[-3.2, 2.4], domain=[0.36, 1], title=dict(text="gradient"), tickvals=[-3, -2, -1, 0, 1, 2],
+            range=[-3.2, 2.4],
+            domain=[0.36, 1],
+            title=dict(text="gradient"),
+            tickvals=[-3, -2, -1, 0, 1, 2],
             ticktext=["0.001", "0.01", "0.1", "1", "10", "100"],
         ),
         yaxis2=dict(range=[0, TEXTS + 4], domain=[0, 0.28], title=dict(text="texts")),
-    )  # fmt: skip
+    )
     silent = int((together == 0).sum())
     return dict(data=data, layout=layout), {
         "silent": f"{silent} of {TEXT} rows get exactly 0" if silent else "no row gets 0",
@@ -253,10 +277,7 @@ by_position = explorable(
     "of the sum over all texts (full dots), below the sizes added up one by one (open dots). Below, bars: how many "
     "texts have a token at that position. With the loss of one token, nothing stands to the right of it.",
     readout="{silent}; row 0 gets {first:.3f}, the last row {last:.3f}",
-    depends={
-        "texts with a token there": ["kind"],
-        "readout.silent": ["method", "layers", "of", "kind"],
-    },
+    depends={"texts with a token there": ["kind"], "readout.silent": ["method", "layers", "of", "kind"]},
     method=slider(list(BY_POSITION), label="method", default="learned"),
     layers=slider([1, 2], label="layers"),
     of=slider([EVERY, *ONE], label="whose loss counts"),

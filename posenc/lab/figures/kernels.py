@@ -65,9 +65,14 @@ def _online_softmax(block, step, peak, *, update=online_update):
 
     def bars(name, at, y, color, parts=(), **look):
         return dict(
-            type="bar", name=name, x=_or_gap(keys[at]), y=_or_gap(y[at]), width=0.84,
-            marker=dict(color=COLORS[color], **look), **dict(parts),
-        )  # fmt: skip
+            type="bar",
+            name=name,
+            x=_or_gap(keys[at]),
+            y=_or_gap(y[at]),
+            width=0.84,
+            marker=dict(color=COLORS[color], **look),
+            **dict(parts),
+        )
 
     weights = (scores - m).exp() if done else scores
     ends = [n * block - 0.5 for n in range(1, done + 1)]
@@ -78,7 +83,9 @@ def _online_softmax(block, step, peak, *, update=online_update):
         bars("this block", new, scores, "orange", pattern=HATCHED),
         bars("to come", later, scores, "gray", opacity=0.3),
         dict(
-            type="scatter", name="maximum m", mode="lines",
+            type="scatter",
+            name="maximum m",
+            mode="lines",
             line=dict(color=COLORS["ink"], width=2, dash="dash"),
             x=_or_gap(x for n in range(done) for x in (n * block - 0.5, (n + 1) * block - 0.5)),
             y=_or_gap(s[0] for s in states[1:] for _ in range(2)),
@@ -86,23 +93,48 @@ def _online_softmax(block, step, peak, *, update=online_update):
         bars("weights of earlier blocks", old, weights, "blue", lower),
         bars("weights of this block", new, weights, "orange", lower, pattern=HATCHED),
         dict(
-            type="scatter", name="rescaled from", x=_or_gap(keys[old]), y=_or_gap((scores[old] - was).exp()),
-            mode="markers", marker=dict(symbol="diamond-open", size=8, color=COLORS["purple"]), xaxis="x", yaxis="y2",
+            type="scatter",
+            name="rescaled from",
+            x=_or_gap(keys[old]),
+            y=_or_gap((scores[old] - was).exp()),
+            mode="markers",
+            marker=dict(symbol="diamond-open", size=8, color=COLORS["purple"]),
+            xaxis="x",
+            yaxis="y2",
         ),
         dict(
-            type="scatter", name="in words", x=[(KEYS - 1) / 2], y=[1.28], mode="text", text=[said],
-            hoverinfo="skip", **lower,
+            type="scatter",
+            name="in words",
+            x=[(KEYS - 1) / 2],
+            y=[1.28],
+            mode="text",
+            text=[said],
+            hoverinfo="skip",
+            **lower,
         ),
         dict(
-            type="scatter", name="output so far", x=_or_gap(ends), y=_or_gap(s[2] / s[1] for s in states[1:]),
-            mode="lines+markers", line=dict(color=COLORS["orange"], width=2), marker=dict(size=8),
-            xaxis="x", yaxis="y3", showlegend=False,
+            type="scatter",
+            name="output so far",
+            x=_or_gap(ends),
+            y=_or_gap(s[2] / s[1] for s in states[1:]),
+            mode="lines+markers",
+            line=dict(color=COLORS["orange"], width=2),
+            marker=dict(size=8),
+            xaxis="x",
+            yaxis="y3",
+            showlegend=False,
         ),
         dict(
-            type="scatter", name="whole softmax", x=[-0.7, KEYS - 0.3], y=[target, target], mode="lines",
-            line=dict(color=COLORS["green"], width=2, dash="dot"), xaxis="x", yaxis="y3",
+            type="scatter",
+            name="whole softmax",
+            x=[-0.7, KEYS - 0.3],
+            y=[target, target],
+            mode="lines",
+            line=dict(color=COLORS["green"], width=2, dash="dot"),
+            xaxis="x",
+            yaxis="y3",
         ),
-    ]  # fmt: skip
+    ]
     layout = dict(
         height=600,
         barmode="overlay",
@@ -135,11 +167,7 @@ online_softmax = explorable(
         "for every block size."
     ),
     readout="{head}: m = {m:.3f}, l = {l:.3f}, output acc / l = {output:.4f} · softmax over all keys {target:.4f}",
-    depends={
-        "whole softmax": ["peak"],
-        "readout.head": ["block", "step"],
-        "readout.target": ["peak"],
-    },
+    depends={"whole softmax": ["peak"], "readout.head": ["block", "step"], "readout.target": ["peak"]},
     block=slider(BLOCKS, label="keys in a block", default=6),
     step=slider(range(KEYS // min(BLOCKS) + 1), label="blocks done (stops after the last)", default=3),
     peak=slider(range(1, KEYS, 4), label="the largest logit stands at key", default=13),
@@ -210,9 +238,13 @@ def _stick_across_blocks(block, step, handed, beta, order, *, rule=break_block):
 
     def bars(name, at, color, **look):
         return dict(
-            type="bar", name=name, x=_or_gap(asked[at]), y=_or_gap(pieces[at]), width=0.84,
+            type="bar",
+            name=name,
+            x=_or_gap(asked[at]),
+            y=_or_gap(pieces[at]),
+            width=0.84,
             marker=dict(color=COLORS[color], **look),
-        )  # fmt: skip
+        )
 
     def line(name, axis, x, y, color, dash="solid", **parts):
         look = dict(color=COLORS[color], width=2, dash=dash)
@@ -222,28 +254,53 @@ def _stick_across_blocks(block, step, handed, beta, order, *, rule=break_block):
         bars("earlier", old, "blue"),
         bars("this block", new, "orange", pattern=HATCHED),
         line(
-            "true piece", "y", asked, truth, "ink", mode="markers",
+            "true piece",
+            "y",
+            asked,
+            truth,
+            "ink",
+            mode="markers",
             marker=dict(symbol="line-ew-open", size=9, color=COLORS["ink"], line=dict(width=2)),
         ),
         line("true rest", "y2", asked, true_rests[:-1], "gray", "dot"),
         line(
-            "rest that a key takes from", "y2", _or_gap(asked[:seen]), _or_gap(reaches[:seen]), "blue",
-            line=dict(color=COLORS["blue"], width=2, shape="hvh"), showlegend=False,
+            "rest that a key takes from",
+            "y2",
+            _or_gap(asked[:seen]),
+            _or_gap(reaches[:seen]),
+            "blue",
+            line=dict(color=COLORS["blue"], width=2, shape="hvh"),
+            showlegend=False,
         ),
         line(
-            "handed on", "y2", [place(n * block) for n in range(done + 1)], _or_gap(log_rests[: done + 1]),
-            "purple", mode="markers", marker=dict(symbol="diamond", size=10, color=COLORS["purple"]),
+            "handed on",
+            "y2",
+            [place(n * block) for n in range(done + 1)],
+            _or_gap(log_rests[: done + 1]),
+            "purple",
+            mode="markers",
+            marker=dict(symbol="diamond", size=10, color=COLORS["purple"]),
         ),
         line(
-            "sum of the weights", "y3", [place(-1), *asked[:seen]], [0.0, *sums[:seen].tolist()], "orange",
+            "sum of the weights",
+            "y3",
+            [place(-1), *asked[:seen]],
+            [0.0, *sums[:seen].tolist()],
+            "orange",
             showlegend=False,
         ),
         line("one stick", "y3", [-1.5, KEYS + 0.7], [1, 1], "green", "dash"),
         line(
-            "the query", "y", [KEYS], [0.012], "ink", mode="markers",
-            marker=dict(symbol="star", size=12, color=COLORS["ink"]), showlegend=False,
+            "the query",
+            "y",
+            [KEYS],
+            [0.012],
+            "ink",
+            mode="markers",
+            marker=dict(symbol="star", size=12, color=COLORS["ink"]),
+            showlegend=False,
         ),
-    ]  # fmt: skip
+    ]
     layout = dict(
         height=600,
         barmode="overlay",
@@ -334,24 +391,38 @@ def _causal_blocks(queries, keys, block_q, block_k, *, kind=tile_kind):
 
     def tiles(name, color, edge="#ffffff", **look):
         return dict(
-            type="bar", name=name, orientation="h", base=_or_gap(key for _, key in found[name]),
-            x=_or_gap(block_k for _ in found[name]), y=_or_gap(query + block_q / 2 for query, _ in found[name]),
-            width=block_q, marker=dict(color=color, line=dict(color=edge, width=1), **look),
-        )  # fmt: skip
+            type="bar",
+            name=name,
+            orientation="h",
+            base=_or_gap(key for _, key in found[name]),
+            x=_or_gap(block_k for _ in found[name]),
+            y=_or_gap(query + block_q / 2 for query, _ in found[name]),
+            width=block_q,
+            marker=dict(color=color, line=dict(color=edge, width=1), **look),
+        )
 
     data = [
         tiles(SKIPPED, "rgba(107, 114, 128, 0.1)", COLORS["gray"]),
         tiles(WHOLE, COLORS["blue"]),
         tiles(MASKED, COLORS["orange"], pattern=HATCHED),
         dict(
-            type="scatter", name="the scores", x=[0, keys, keys, 0, 0], y=[0, 0, queries, queries, 0], mode="lines",
-            line=dict(color=COLORS["ink"], width=2), showlegend=False,
+            type="scatter",
+            name="the scores",
+            x=[0, keys, keys, 0, 0],
+            y=[0, 0, queries, queries, 0],
+            mode="lines",
+            line=dict(color=COLORS["ink"], width=2),
+            showlegend=False,
         ),
         dict(
-            type="scatter", name="last key seen", x=[keys - queries, keys], y=[0, queries], mode="lines",
+            type="scatter",
+            name="last key seen",
+            x=[keys - queries, keys],
+            y=[0, queries],
+            mode="lines",
             line=dict(color=COLORS["ink"], width=3, dash="dot"),
         ),
-    ]  # fmt: skip
+    ]
     layout = dict(
         height=480,
         barmode="overlay",

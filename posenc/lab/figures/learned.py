@@ -24,22 +24,43 @@ def _resizing(length, lane, prefix, *, resize=learned.resize):
     at = torch.cat((torch.zeros(kept, dtype=torch.float64), at))  # where each new row reads, in old rows
     data = [
         dict(
-            type="scatter", name="old rows", x=torch.arange(-1, len(old) - 1), y=old[:, lane], mode="lines+markers",
-            line=dict(color=COLORS["gray"], width=1), marker=dict(size=5, symbol="circle-open"),
+            type="scatter",
+            name="old rows",
+            x=torch.arange(-1, len(old) - 1),
+            y=old[:, lane],
+            mode="lines+markers",
+            line=dict(color=COLORS["gray"], width=1),
+            marker=dict(size=5, symbol="circle-open"),
         ),
         dict(
-            type="scatter", name="new rows", x=torch.arange(-1, length), y=new, mode="lines+markers",
-            line=dict(color=COLORS["blue"], width=1), marker=dict(size=5),
+            type="scatter",
+            name="new rows",
+            x=torch.arange(-1, length),
+            y=new,
+            mode="lines+markers",
+            line=dict(color=COLORS["blue"], width=1),
+            marker=dict(size=5),
         ),
         dict(
-            type="scatter", name="reads at", x=torch.arange(-1, length), y=at - 1, mode="lines+markers", yaxis="y2",
-            line=dict(color=COLORS["green"], width=1), marker=dict(size=4), showlegend=False,
+            type="scatter",
+            name="reads at",
+            x=torch.arange(-1, length),
+            y=at - 1,
+            mode="lines+markers",
+            yaxis="y2",
+            line=dict(color=COLORS["green"], width=1),
+            marker=dict(size=4),
+            showlegend=False,
         ),
         dict(
-            type="scatter", name="class row", x=[-1], y=new[:1], mode="markers",
+            type="scatter",
+            name="class row",
+            x=[-1],
+            y=new[:1],
+            mode="markers",
             marker=dict(color=COLORS["red"], size=12, symbol="star"),
         ),
-    ]  # fmt: skip
+    ]
     layout = dict(
         height=480,
         xaxis=dict(range=[-LENGTH / 11, 4.1 * LENGTH], title=dict(text="row (−1: the class row)"), anchor="y2"),
@@ -47,10 +68,7 @@ def _resizing(length, lane, prefix, *, resize=learned.resize):
         yaxis2=dict(range=[-4, LENGTH + 2], domain=[0, 0.4], title=dict(text="reads old row")),
     )
     first = (new[1] - old[1, lane]).item()
-    return dict(data=data, layout=layout), {
-        "step": (at[-1] - at[-2]).item(),
-        "first": f"{abs(first):.2f}",
-    }
+    return dict(data=data, layout=layout), {"step": (at[-1] - at[-2]).item(), "first": f"{abs(first):.2f}"}
 
 
 resizing = explorable(
@@ -102,26 +120,57 @@ def _likeness(step, p, mean, seed):
     learned_rows = RESULTS[kind][seed][STEPS.index(step)]
     data = [
         dict(
-            type="scatter", name="sinusoid", x=offsets[:SHOWN], y=by_offset(sinusoid)[:SHOWN], mode="lines",
+            type="scatter",
+            name="sinusoid",
+            x=offsets[:SHOWN],
+            y=by_offset(sinusoid)[:SHOWN],
+            mode="lines",
             line=dict(color=COLORS["orange"], width=3, dash="dash"),
         ),
         dict(
-            type="scatter", name="learned", x=offsets[:SHOWN], y=learned_rows[:SHOWN],
-            mode="lines+markers", line=dict(color=COLORS["blue"], width=2), marker=dict(size=5),
+            type="scatter",
+            name="learned",
+            x=offsets[:SHOWN],
+            y=learned_rows[:SHOWN],
+            mode="lines+markers",
+            line=dict(color=COLORS["blue"], width=2),
+            marker=dict(size=5),
         ),
         dict(
-            type="scatter", name="sinusoid from p", x=offsets, y=cosines(sinusoid)[p], mode="lines", yaxis="y2",
-            xaxis="x2", line=dict(color=COLORS["orange"], width=3, dash="dash"), showlegend=False,
+            type="scatter",
+            name="sinusoid from p",
+            x=offsets,
+            y=cosines(sinusoid)[p],
+            mode="lines",
+            yaxis="y2",
+            xaxis="x2",
+            line=dict(color=COLORS["orange"], width=3, dash="dash"),
+            showlegend=False,
         ),
         dict(
-            type="scatter", name="learned from p", x=offsets, y=cosines(seen(ROWS[seed]))[p], mode="lines+markers",
-            xaxis="x2", yaxis="y2", line=dict(color=COLORS["blue"], width=2), marker=dict(size=5), showlegend=False,
+            type="scatter",
+            name="learned from p",
+            x=offsets,
+            y=cosines(seen(ROWS[seed]))[p],
+            mode="lines+markers",
+            xaxis="x2",
+            yaxis="y2",
+            line=dict(color=COLORS["blue"], width=2),
+            marker=dict(size=5),
+            showlegend=False,
         ),
         dict(
-            type="scatter", name="row p", x=[p, p], y=[-1.1, 1.1], mode="lines", xaxis="x2", yaxis="y2",
-            line=dict(color=COLORS["ink"], width=1, dash="dot"), showlegend=False,
+            type="scatter",
+            name="row p",
+            x=[p, p],
+            y=[-1.1, 1.1],
+            mode="lines",
+            xaxis="x2",
+            yaxis="y2",
+            line=dict(color=COLORS["ink"], width=1, dash="dot"),
+            showlegend=False,
         ),
-    ]  # fmt: skip
+    ]
     layout = dict(
         height=560,
         xaxis=dict(range=[-1, SHOWN], title=dict(text="offset d"), anchor="y"),
@@ -175,30 +224,65 @@ def _cliff(shift):
     here = [shift, shift + WINDOW - 1]
     data = [
         dict(
-            type="scatter", name="learned table", x=SHIFTS, y=mean["learned"], mode="lines+markers",
-            line=dict(color=COLORS["blue"], width=3), marker=dict(size=5),
+            type="scatter",
+            name="learned table",
+            x=SHIFTS,
+            y=mean["learned"],
+            mode="lines+markers",
+            line=dict(color=COLORS["blue"], width=3),
+            marker=dict(size=5),
         ),
         dict(
-            type="scatter", name="sinusoid", x=SHIFTS, y=mean["sinusoidal"], mode="lines",
+            type="scatter",
+            name="sinusoid",
+            x=SHIFTS,
+            y=mean["sinusoidal"],
+            mode="lines",
             line=dict(color=COLORS["orange"], width=2, dash="dash"),
         ),
         dict(
-            type="scatter", name="here", x=[shift, shift], y=[mean["learned"][place], mean["sinusoidal"][place]],
-            mode="markers", marker=dict(color=COLORS["ink"], size=11, symbol="diamond-open"), showlegend=False,
+            type="scatter",
+            name="here",
+            x=[shift, shift],
+            y=[mean["learned"][place], mean["sinusoidal"][place]],
+            mode="markers",
+            marker=dict(color=COLORS["ink"], size=11, symbol="diamond-open"),
+            showlegend=False,
         ),
         dict(
-            type="scatter", name="rows, trained", x=np.arange(len(norms)), y=norms, mode="lines", xaxis="x2",
-            yaxis="y2", line=dict(color=COLORS["blue"], width=2), showlegend=False,
+            type="scatter",
+            name="rows, trained",
+            x=np.arange(len(norms)),
+            y=norms,
+            mode="lines",
+            xaxis="x2",
+            yaxis="y2",
+            line=dict(color=COLORS["blue"], width=2),
+            showlegend=False,
         ),
         dict(
-            type="scatter", name="rows at the start", x=np.arange(len(norms)), y=start, mode="lines", xaxis="x2",
-            yaxis="y2", line=dict(color=COLORS["gray"], width=1, dash="dot"), showlegend=False,
+            type="scatter",
+            name="rows at the start",
+            x=np.arange(len(norms)),
+            y=start,
+            mode="lines",
+            xaxis="x2",
+            yaxis="y2",
+            line=dict(color=COLORS["gray"], width=1, dash="dot"),
+            showlegend=False,
         ),
         dict(
-            type="scatter", name="ids in use", x=[here[0], *here, here[1]], y=[0.15, 0, 0, 0.15], mode="lines",
-            xaxis="x2", yaxis="y2", line=dict(color=COLORS["ink"], width=4), showlegend=False,
+            type="scatter",
+            name="ids in use",
+            x=[here[0], *here, here[1]],
+            y=[0.15, 0, 0, 0.15],
+            mode="lines",
+            xaxis="x2",
+            yaxis="y2",
+            line=dict(color=COLORS["ink"], width=4),
+            showlegend=False,
         ),
-    ]  # fmt: skip
+    ]
     right = SHIFTS[-1] + WINDOW
     layout = dict(
         height=500,

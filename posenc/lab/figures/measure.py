@@ -48,22 +48,30 @@ def _distance_keys(keys, gap, *, results=None):
     at = np.arange(len(methods))
     data = [
         dict(
-            type="bar", name=name, x=at + 0.27 * (place - 1), y=mean[:, place], width=0.25,
+            type="bar",
+            name=name,
+            x=at + 0.27 * (place - 1),
+            y=mean[:, place],
+            width=0.25,
             marker=dict(color=COLORS[color], pattern=dict(shape=shape, solidity=0.35)),
         )
         for place, (name, color, shape) in enumerate(zip(CELLS, ("sky", "orange", "gray"), ("", "/", "x")))
     ] + [
         dict(
-            type="scatter", name="each seed", mode="markers", y=losses.flatten(),
+            type="scatter",
+            name="each seed",
+            mode="markers",
+            y=losses.flatten(),
             x=np.repeat([i + 0.27 * (place - 1) for i in at for place in range(3)], losses.shape[-1]),
             marker=dict(color=COLORS["ink"], size=5, symbol="circle-open"),
         )
-    ]  # fmt: skip
+    ]
     layout = dict(
-        height=420, barmode="overlay",
+        height=420,
+        barmode="overlay",
         xaxis=dict(range=[-0.6, len(methods) - 0.4], tickvals=at, ticktext=[title(method) for method in methods]),
         yaxis=dict(range=[-0.1, 1.1 * top], title=dict(text="added to the loss, nats")),
-    )  # fmt: skip
+    )
     words = ", ".join(f"{title(method)} {signed(value)}" for method, value in zip(methods, mean[:, 2]))
     return dict(data=data, layout=layout), {"words": words}
 
@@ -97,29 +105,44 @@ def _context_cut(keys, *, results=None):
     pad = 0.05 * (top - bottom)
     data = [
         dict(
-            type="scatter", name=title(method), x=cuts[:shown], y=mean[:shown], mode="lines+markers",
-            line=dict(color=COLORS[color], width=2, dash=dash), marker=dict(symbol=symbol, size=8),
+            type="scatter",
+            name=title(method),
+            x=cuts[:shown],
+            y=mean[:shown],
+            mode="lines+markers",
+            line=dict(color=COLORS[color], width=2, dash=dash),
+            marker=dict(symbol=symbol, size=8),
         )
         for (method, mean), color, symbol, dash in zip(means.items(), HUES, SYMBOLS, DASHES * 2)
     ] + [
         dict(
-            type="scatter", name="whole context", x=[cuts[-1]] * len(means), y=[mean[-1] for mean in means.values()],
-            mode="markers", marker=dict(symbol=[f"{s}-open" for s in SYMBOLS[: len(means)]], size=14,
-                                        color=COLORS["ink"]),
+            type="scatter",
+            name="whole context",
+            x=[cuts[-1]] * len(means),
+            y=[mean[-1] for mean in means.values()],
+            mode="markers",
+            marker=dict(symbol=[f"{s}-open" for s in SYMBOLS[: len(means)]], size=14, color=COLORS["ink"]),
         ),
         dict(
-            type="scatter", name="training length", x=[results["lengths"][0]] * 2, y=[bottom - pad, top + pad],
-            mode="lines", line=dict(color=COLORS["gray"], dash="dot", width=2),
+            type="scatter",
+            name="training length",
+            x=[results["lengths"][0]] * 2,
+            y=[bottom - pad, top + pad],
+            mode="lines",
+            line=dict(color=COLORS["gray"], dash="dot", width=2),
         ),
-    ]  # fmt: skip
+    ]
     layout = dict(
         height=480,
         xaxis=dict(
-            type="log", range=[-0.08, math.log10(cuts[-1]) + 0.08], tickvals=cuts, ticktext=[str(n) for n in cuts],
+            type="log",
+            range=[-0.08, math.log10(cuts[-1]) + 0.08],
+            tickvals=cuts,
+            ticktext=[str(n) for n in cuts],
             title=dict(text="keys that a query may see"),
         ),
         yaxis=dict(range=[bottom - pad, top + pad], title=dict(text="loss, nats per character")),
-    )  # fmt: skip
+    )
     now = {method: (mean[shown - 1], mean[shown - 1] - mean[-1]) for method, mean in means.items()}
     words = ", ".join(f"{title(method)} {loss:.2f} ({signed(change)})" for method, (loss, change) in now.items())
     return dict(data=data, layout=layout), {"words": words}
@@ -152,34 +175,53 @@ def _needle(method, attention, *, results=None):
 
     data = [
         dict(
-            type="scatter", name=f"context {n}", x=distances if whole else [], y=row(i) if whole else [],
-            mode="lines+markers", line=dict(color=COLORS[color], dash=dash), marker=dict(symbol=symbol, size=9),
+            type="scatter",
+            name=f"context {n}",
+            x=distances if whole else [],
+            y=row(i) if whole else [],
+            mode="lines+markers",
+            line=dict(color=COLORS[color], dash=dash),
+            marker=dict(symbol=symbol, size=9),
         )
         for i, (n, color, symbol, dash) in enumerate(zip(contexts, ("sky", "blue", "purple", "ink"), SYMBOLS, DASHES))
     ] + [
         dict(
-            type="scatter", name=f"context {contexts[-1]}, cut", x=[] if whole else distances,
-            y=[] if whole else np.array(runs["cut_row"]).mean(0), mode="lines+markers",
-            line=dict(color=COLORS["orange"], dash="dash"), marker=dict(symbol="diamond-open", size=11),
+            type="scatter",
+            name=f"context {contexts[-1]}, cut",
+            x=[] if whole else distances,
+            y=[] if whole else np.array(runs["cut_row"]).mean(0),
+            mode="lines+markers",
+            line=dict(color=COLORS["orange"], dash="dash"),
+            marker=dict(symbol="diamond-open", size=11),
         ),
         dict(
-            type="scatter", name="guessing", x=[distances[0], distances[-1]], y=[1 - 1 / NEEDLE_VALUES] * 2,
-            mode="lines", line=dict(color=COLORS["gray"], width=1, dash="dot"),
+            type="scatter",
+            name="guessing",
+            x=[distances[0], distances[-1]],
+            y=[1 - 1 / NEEDLE_VALUES] * 2,
+            mode="lines",
+            line=dict(color=COLORS["gray"], width=1, dash="dot"),
         ),
         dict(
-            type="scatter", name="farthest in training", x=[contexts[0] - 10] * 2, y=[-0.03, 1.03], mode="lines",
+            type="scatter",
+            name="farthest in training",
+            x=[contexts[0] - 10] * 2,
+            y=[-0.03, 1.03],
+            mode="lines",
             line=dict(color=COLORS["gray"], width=2, dash="dot"),
         ),
-    ]  # fmt: skip
+    ]
     layout = dict(
         height=440,
         xaxis=dict(
-            type="log", range=[math.log10(distances[0]) - 0.05, math.log10(distances[-1]) + 0.05],
-            tickvals=sorted(set(distances)), ticktext=[str(d) for d in sorted(set(distances))],
+            type="log",
+            range=[math.log10(distances[0]) - 0.05, math.log10(distances[-1]) + 0.05],
+            tickvals=sorted(set(distances)),
+            ticktext=[str(d) for d in sorted(set(distances))],
             title=dict(text="distance of the needle, tokens"),
         ),
         yaxis=dict(range=[-0.03, 1.03], title=dict(text="share of wrong answers")),
-    )  # fmt: skip
+    )
     near, far = ("near", "far") if whole else ("near, cut", "far, cut")
     scores = {name: mean_and_spread(runs["scores"][name]) for name in ("in", near, far)}
     words = ", ".join(f"{name} {mean:.2f} ± {spread:.2f}" for name, (mean, spread) in scores.items())
@@ -195,4 +237,4 @@ needle = explorable(
     depends={"guessing": [], "farthest in training": []},
     method=slider([title(m) for m in ONE_A_PLACE], label="method", default="ALiBi"),
     attention=slider(["whole", "cut to the training window"], label="attention"),
-)  # fmt: skip
+)

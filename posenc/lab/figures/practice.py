@@ -52,32 +52,66 @@ def _ids(situation, ids, mask, n):
     cells = list(range(TOKENS))
     data = [
         dict(
-            type="heatmap", name="offset off by", x=cells, y=cells, z=shown, zmin=-8, zmax=8, colorscale=DIVERGING,
-            xgap=1, ygap=1, colorbar=dict(title=dict(text="offset<br>off by"), len=0.7, y=0.35),
+            type="heatmap",
+            name="offset off by",
+            x=cells,
+            y=cells,
+            z=shown,
+            zmin=-8,
+            zmax=8,
+            colorscale=DIVERGING,
+            xgap=1,
+            ygap=1,
+            colorbar=dict(title=dict(text="offset<br>off by"), len=0.7, y=0.35),
         ),
         dict(
-            type="scatter", name="seen, must not be", x=extra[1], y=extra[0], mode="markers",
+            type="scatter",
+            name="seen, must not be",
+            x=extra[1],
+            y=extra[0],
+            mode="markers",
             marker=dict(symbol="x", size=9, color=COLORS["red"]),
         ),
         dict(
-            type="scatter", name="hidden, must be seen", x=missing[1], y=missing[0], mode="markers",
+            type="scatter",
+            name="hidden, must be seen",
+            x=missing[1],
+            y=missing[0],
+            mode="markers",
             marker=dict(symbol="circle-open", size=10, color=COLORS["purple"], line=dict(width=2)),
         ),
         dict(
-            type="bar", name="id off by", x=cells, y=off, yaxis="y2", marker=dict(color=COLORS["orange"]),
+            type="bar",
+            name="id off by",
+            x=cells,
+            y=off,
+            yaxis="y2",
+            marker=dict(color=COLORS["orange"]),
             showlegend=False,
         ),
-    ]  # fmt: skip
+    ]
     labels = [f"{name}<br>{'–' if name == 'pad' else p}" for name, p in zip(names, positions.tolist())]
     layout = dict(
         height=520,
-        xaxis=dict(range=[-0.5, TOKENS - 0.5], tickvals=cells, ticktext=labels, tickangle=0, anchor="y",
-                   title=dict(text="key, and the id it has")),
-        yaxis=dict(range=[TOKENS - 0.5, -0.5], tickvals=cells, ticktext=names, domain=[0, 0.72],
-                   title=dict(text="query")),
-        yaxis2=dict(range=[-8.5, 8.5], domain=[0.8, 1], title=dict(text="id off by"), tickvals=[-8, 0, 8],
-                    ticktext=["−8", "0", "+8"]),
-    )  # fmt: skip
+        xaxis=dict(
+            range=[-0.5, TOKENS - 0.5],
+            tickvals=cells,
+            ticktext=labels,
+            tickangle=0,
+            anchor="y",
+            title=dict(text="key, and the id it has"),
+        ),
+        yaxis=dict(
+            range=[TOKENS - 0.5, -0.5], tickvals=cells, ticktext=names, domain=[0, 0.72], title=dict(text="query")
+        ),
+        yaxis2=dict(
+            range=[-8.5, 8.5],
+            domain=[0.8, 1],
+            title=dict(text="id off by"),
+            tickvals=[-8, 0, 8],
+            ticktext=["−8", "0", "+8"],
+        ),
+    )
     wrong_pairs = int((torch.nan_to_num(shown) != 0).sum())
     words = (
         f"{int((off != 0).sum())} tokens with a wrong id, {wrong_pairs} pairs with a wrong offset, "
@@ -138,20 +172,31 @@ def _wrong_ids(which, off, *, results=None):
     seeds = [(value, at[method]) for method, row in losses.items() if row is not None for value in row]
     data = [
         dict(
-            type="bar", name="added to the loss", orientation="h", x=list(mean.values()), y=list(at.values()),
+            type="bar",
+            name="added to the loss",
+            orientation="h",
+            x=list(mean.values()),
+            y=list(at.values()),
             marker=dict(color=COLORS["orange"]),
         ),
         dict(
-            type="scatter", name="each seed", x=[x for x, _ in seeds], y=[y for _, y in seeds], mode="markers",
+            type="scatter",
+            name="each seed",
+            x=[x for x, _ in seeds],
+            y=[y for _, y in seeds],
+            mode="markers",
             marker=dict(color=COLORS["ink"], size=6, symbol="circle-open"),
         ),
-    ]  # fmt: skip
+    ]
     layout = dict(
         height=460,
         xaxis=dict(range=[-0.08 * top, 1.05 * top], title=dict(text="added to the loss, nats per character")),
-        yaxis=dict(range=[-0.6, len(methods) - 0.4], tickvals=list(at.values()),
-                   ticktext=[METHODS[method].title for method in methods]),
-    )  # fmt: skip
+        yaxis=dict(
+            range=[-0.6, len(methods) - 0.4],
+            tickvals=list(at.values()),
+            ticktext=[METHODS[method].title for method in methods],
+        ),
+    )
     said = [
         f"{METHODS[method].title} {'refuses' if losses[method] is None else signed(mean[method])}"
         for method in methods[::-1]

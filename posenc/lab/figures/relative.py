@@ -22,11 +22,7 @@ def _signed(offset):
 # ------------------------------------------------------------------------------------------- Transformer-XL, four terms
 
 TOKENS, HEADS, LANES, WIDTH = 10, 2, 8, 16
-TEXTS = {
-    "ten different tokens": list(range(10)),
-    "two tokens in turn": [0, 1] * 5,
-    "one token ten times": [2] * 10,
-}
+TEXTS = {"ten different tokens": list(range(10)), "two tokens in turn": [0, 1] * 5, "one token ten times": [2] * 10}
 MAPS = ["a: content", "b: query, distance", "c: key", "d: distance", "sum / √D", "weights"]
 BASE = 10  # ten tokens then see several turns; with the paper's 10,000 most lanes would stand still
 
@@ -75,7 +71,7 @@ def _four_terms(text, head, moved):
                 ygap=1,
                 colorbar=bar,
                 showscale=n in (1, 5),
-            )  # fmt: skip
+            )
         )
         side = [0, 0.43] if n % 2 == 0 else [0.56, 0.99]
         ticks = dict(
@@ -85,10 +81,21 @@ def _four_terms(text, head, moved):
             showgrid=False,
             zeroline=False,
         )
-        layout[f"xaxis{one}"] = dict(ticks, domain=side, anchor=f"y{one}", range=[-0.5, TOKENS - 0.5], tickangle=0,
-                                     title=dict(text=name, standoff=2, font=dict(size=14)))  # fmt: skip
-        layout[f"yaxis{one}"] = dict(ticks, domain=[low, low + 0.26], anchor=f"x{one}", range=[TOKENS - 0.5, -0.5],
-                                     title=dict(text="query" if n % 2 == 0 else ""))  # fmt: skip
+        layout[f"xaxis{one}"] = dict(
+            ticks,
+            domain=side,
+            anchor=f"y{one}",
+            range=[-0.5, TOKENS - 0.5],
+            tickangle=0,
+            title=dict(text=name, standoff=2, font=dict(size=14)),
+        )
+        layout[f"yaxis{one}"] = dict(
+            ticks,
+            domain=[low, low + 0.26],
+            anchor=f"x{one}",
+            range=[TOKENS - 0.5, -0.5],
+            title=dict(text="query" if n % 2 == 0 else ""),
+        )
     change = (terms - _terms(text, 0)).abs().max().item()
     words = "positions from 0" if moved == 0 else f"all positions moved by {moved}: the largest change of a cell is "
     return dict(data=data, layout=layout), {"words": words + ("" if moved == 0 else f"{change:.0e}")}
@@ -164,40 +171,79 @@ def _bucket_staircase(num_buckets, max_distance, direction, offset, *, bucket=bu
     sharing = relative[rows == own]
     data = [
         dict(
-            type="scatter", name="bucket of each offset", x=steps_x, y=steps_y, mode="lines",
-            line=dict(color=COLORS["blue"], width=2), showlegend=False,
+            type="scatter",
+            name="bucket of each offset",
+            x=steps_x,
+            y=steps_y,
+            mode="lines",
+            line=dict(color=COLORS["blue"], width=2),
+            showlegend=False,
         ),
         dict(
-            type="scatter", name="offsets that share its bucket", x=[sharing[0] - 0.5, sharing[-1] + 0.5],
-            y=[own, own], mode="lines", line=dict(color=COLORS["orange"], width=7),
+            type="scatter",
+            name="offsets that share its bucket",
+            x=[sharing[0] - 0.5, sharing[-1] + 0.5],
+            y=[own, own],
+            mode="lines",
+            line=dict(color=COLORS["orange"], width=7),
         ),
         dict(
-            type="scatter", name="this offset", x=[offset], y=[own], mode="markers",
+            type="scatter",
+            name="this offset",
+            x=[offset],
+            y=[own],
+            mode="markers",
             marker=dict(color=COLORS["red"], size=12, symbol="diamond"),
         ),
         dict(
-            type="bar", name="offsets in each bucket", x=list(range(num_buckets)),
-            y=heights, yaxis="y2", xaxis="x2", base=-FOOT,
-            marker=dict(color=COLORS["blue"]), showlegend=False,
+            type="bar",
+            name="offsets in each bucket",
+            x=list(range(num_buckets)),
+            y=heights,
+            yaxis="y2",
+            xaxis="x2",
+            base=-FOOT,
+            marker=dict(color=COLORS["blue"]),
+            showlegend=False,
         ),
         dict(
-            type="scatter", name="endless", x=sorted(endless), y=[math.log10(REACH) + 0.1] * len(endless), xaxis="x2",
-            yaxis="y2", mode="text", text=["∞"] * len(endless), textfont=dict(size=16), showlegend=False,
+            type="scatter",
+            name="endless",
+            x=sorted(endless),
+            y=[math.log10(REACH) + 0.1] * len(endless),
+            xaxis="x2",
+            yaxis="y2",
+            mode="text",
+            text=["∞"] * len(endless),
+            textfont=dict(size=16),
+            showlegend=False,
         ),
         dict(
-            type="scatter", name="its bucket", x=[own], y=[-0.35], xaxis="x2", yaxis="y2", mode="markers",
-            marker=dict(color=COLORS["red"], size=10, symbol="triangle-up"), showlegend=False,
+            type="scatter",
+            name="its bucket",
+            x=[own],
+            y=[-0.35],
+            xaxis="x2",
+            yaxis="y2",
+            mode="markers",
+            marker=dict(color=COLORS["red"], size=10, symbol="triangle-up"),
+            showlegend=False,
         ),
-    ]  # fmt: skip
+    ]
     layout = dict(
         height=560,
         bargap=0.15,
         xaxis=dict(range=[-REACH - 8, REACH + 8], title=dict(text="offset, key − query"), anchor="y"),
         yaxis=dict(range=[-0.04 * num_buckets, 1.04 * num_buckets], domain=[0.46, 1], title=dict(text="bucket")),
         xaxis2=dict(range=[-1, num_buckets], title=dict(text="bucket"), anchor="y2"),
-        yaxis2=dict(range=[-0.5, 2.85], domain=[0, 0.3], title=dict(text="offsets in it"), tickvals=[0, 1, 2],
-                    ticktext=["1", "10", "100"]),
-    )  # fmt: skip
+        yaxis2=dict(
+            range=[-0.5, 2.85],
+            domain=[0, 0.3],
+            title=dict(text="offsets in it"),
+            tickvals=[0, 1, 2],
+            ticktext=["1", "10", "100"],
+        ),
+    )
     if own == 0 and not both:
         holds = "offset 0 and all keys behind the query"
     elif own in endless:
@@ -267,19 +313,33 @@ def _shift_trick(step, memory, follow, *, shift=shift):
     wanted = 100 * "ABCD".index(follow[0]) + int(follow[1:])
     data = [
         dict(
-            type="scatter", name="score", x=columns, y=rows, mode="markers+text", text=names, showlegend=False,
-            textfont=dict(size=14), marker=dict(symbol="square-open", size=31, color=COLORS["blue"]),
+            type="scatter",
+            name="score",
+            x=columns,
+            y=rows,
+            mode="markers+text",
+            text=names,
+            showlegend=False,
+            textfont=dict(size=14),
+            marker=dict(symbol="square-open", size=31, color=COLORS["blue"]),
         ),
         dict(
-            type="scatter", name="no key stands there", x=[columns[i] for i in dead], y=[rows[i] for i in dead],
-            mode="markers", marker=dict(symbol="x-thin-open", size=24, color=COLORS["gray"], line=dict(width=1.5)),
+            type="scatter",
+            name="no key stands there",
+            x=[columns[i] for i in dead],
+            y=[rows[i] for i in dead],
+            mode="markers",
+            marker=dict(symbol="x-thin-open", size=24, color=COLORS["gray"], line=dict(width=1.5)),
         ),
         dict(
-            type="scatter", name="followed", x=[] if place is None else [columns[place]],
-            y=[] if place is None else [rows[place]], mode="markers",
+            type="scatter",
+            name="followed",
+            x=[] if place is None else [columns[place]],
+            y=[] if place is None else [rows[place]],
+            mode="markers",
             marker=dict(symbol="square-open", size=33, color=COLORS["orange"], line=dict(width=4)),
         ),
-    ]  # fmt: skip
+    ]
     side = keys + 2  # room for Tk + 1 rows or columns
     ticks = list(range(side - 1))
     labels = ["key " + str(j) for j in range(keys)] if n == 4 else [""] * len(ticks)
@@ -287,13 +347,25 @@ def _shift_trick(step, memory, follow, *, shift=shift):
         labels = [f"−{d}" if d else "0" for d in range(keys - 1, -1, -1)]
     layout = dict(
         height=470,
-        xaxis=dict(range=[-0.7, side - 1.3], tickvals=ticks[: len(labels)], ticktext=labels, tickangle=0,
-                   showgrid=False, zeroline=False, fixedrange=True,
-                   title=dict(text=["offset of the column", "", "", "", "key of the column"][n])),
-        yaxis=dict(range=[side - 1.3, -0.7], tickvals=ticks[:queries] if n in (0, 1, 4) else [],
-                   ticktext=[f"query {x}" for x in "ABCD"] if n in (0, 1, 4) else [], showgrid=False, zeroline=False,
-                   fixedrange=True),
-    )  # fmt: skip
+        xaxis=dict(
+            range=[-0.7, side - 1.3],
+            tickvals=ticks[: len(labels)],
+            ticktext=labels,
+            tickangle=0,
+            showgrid=False,
+            zeroline=False,
+            fixedrange=True,
+            title=dict(text=["offset of the column", "", "", "", "key of the column"][n]),
+        ),
+        yaxis=dict(
+            range=[side - 1.3, -0.7],
+            tickvals=ticks[:queries] if n in (0, 1, 4) else [],
+            ticktext=[f"query {x}" for x in "ABCD"] if n in (0, 1, 4) else [],
+            showgrid=False,
+            zeroline=False,
+            fixedrange=True,
+        ),
+    )
     shape = f"[{shown.shape[0]}, {shown.shape[1]}]"
     if place is None:
         where = f"{follow} went with the first row" if wanted in cells.flatten().tolist() else f"there is no {follow}"
@@ -346,23 +418,51 @@ def _clipped(clip, sees, offset):
     counts = [int((visible & (rows == n)).sum()) for n in table]
     data = [
         dict(
-            type="heatmap", name="row of the table", x=cells, y=cells, z=rows.masked_fill(~visible, math.nan), zmin=-8,
-            zmax=8, colorscale=DIVERGING, xgap=1, ygap=1, colorbar=dict(title=dict(text="row"), len=0.62, y=0.68),
+            type="heatmap",
+            name="row of the table",
+            x=cells,
+            y=cells,
+            z=rows.masked_fill(~visible, math.nan),
+            zmin=-8,
+            zmax=8,
+            colorscale=DIVERGING,
+            xgap=1,
+            ygap=1,
+            colorbar=dict(title=dict(text="row"), len=0.62, y=0.68),
         ),
         dict(
-            type="scatter", name="pairs that read the same row", x=same[1], y=same[0], mode="markers",
+            type="scatter",
+            name="pairs that read the same row",
+            x=same[1],
+            y=same[0],
+            mode="markers",
             marker=dict(symbol="circle-open", size=9, color=COLORS["ink"], line=dict(width=2)),
         ),
         dict(
-            type="bar", name="pairs that read each row", x=table, y=counts, xaxis="x2", yaxis="y2", showlegend=False,
-            text=[str(n) if n else "" for n in counts], textposition="outside", cliponaxis=False,
+            type="bar",
+            name="pairs that read each row",
+            x=table,
+            y=counts,
+            xaxis="x2",
+            yaxis="y2",
+            showlegend=False,
+            text=[str(n) if n else "" for n in counts],
+            textposition="outside",
+            cliponaxis=False,
             marker=dict(color=COLORS["blue"]),
         ),
         dict(
-            type="scatter", name="the row of this offset", x=[own], y=[-7], xaxis="x2", yaxis="y2", mode="markers",
-            marker=dict(symbol="triangle-up", size=10, color=COLORS["red"]), showlegend=False,
+            type="scatter",
+            name="the row of this offset",
+            x=[own],
+            y=[-7],
+            xaxis="x2",
+            yaxis="y2",
+            mode="markers",
+            marker=dict(symbol="triangle-up", size=10, color=COLORS["red"]),
+            showlegend=False,
         ),
-    ]  # fmt: skip
+    ]
     layout = dict(
         height=600,
         xaxis=dict(range=[-0.5, LENGTH - 0.5], anchor="y", title=dict(text="key"), dtick=1, tickangle=0),
@@ -449,11 +549,17 @@ def _penalties(r1, r2):
     ticks = [1, 4, 16, 64, 256, 1024]
     layout = dict(
         height=520,
-        xaxis=dict(type="log", range=[0, math.log10(FARTHEST + 1)], tickvals=ticks, ticktext=[str(n) for n in ticks],
-                   title=dict(text="nearest keys, the query itself the first"), anchor="y2"),
+        xaxis=dict(
+            type="log",
+            range=[0, math.log10(FARTHEST + 1)],
+            tickvals=ticks,
+            ticktext=[str(n) for n in ticks],
+            title=dict(text="nearest keys, the query itself the first"),
+            anchor="y2",
+        ),
         yaxis=dict(range=[-12.5, 0.5], domain=[0.5, 1], title=dict(text="bias")),
         yaxis2=dict(range=[-0.03, 1.03], domain=[0, 0.42], title=dict(text="weight so far")),
-    )  # fmt: skip
+    )
     return dict(data=data, layout=layout), near
 
 
@@ -464,10 +570,7 @@ penalties = explorable(
     "cliff; the logarithmic form is a straight slope. Below, for equal content, the weight that the nearest keys hold "
     "together: it rises early for ALiBi and late for the logarithm.",
     readout="95% of the weight, of 1,024 keys with equal content: log {log:d} keys, power {power:d}, ALiBi {alibi:d}",
-    depends={
-        "ALiBi, slope r₁": ["r1"],
-        "ALiBi, slope r₁: weight so far": ["r1"],
-    },
+    depends={"ALiBi, slope r₁": ["r1"], "ALiBi, slope r₁: weight so far": ["r1"]},
     r1=slider([0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0], label="r₁", default=1.0),
     r2=slider([0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0], label="r₂", default=0.5),
 )
@@ -499,28 +602,50 @@ def _shares(query, threshold, c, back):
         own = encoding.bias.share(at, torch.float64).item()
     data = [
         dict(
-            type="scatter", name="what the network reads", x=(distance + 1).log10(), y=share, mode="lines",
-            line=dict(color=COLORS["blue"], width=2.5), showlegend=False,
+            type="scatter",
+            name="what the network reads",
+            x=(distance + 1).log10(),
+            y=share,
+            mode="lines",
+            line=dict(color=COLORS["blue"], width=2.5),
+            showlegend=False,
         ),
         dict(
-            type="scatter", name="any query up to L", x=(near + 1).log10(), y=near_share, mode="lines",
+            type="scatter",
+            name="any query up to L",
+            x=(near + 1).log10(),
+            y=near_share,
+            mode="lines",
             line=dict(color=COLORS["purple"], width=1.5, dash="dot"),
         ),
         dict(
-            type="scatter", name="this key", x=[math.log10(here + 1)], y=[own], mode="markers",
-            marker=dict(color=COLORS["orange"], size=12, symbol="diamond"), showlegend=False,
+            type="scatter",
+            name="this key",
+            x=[math.log10(here + 1)],
+            y=[own],
+            mode="markers",
+            marker=dict(color=COLORS["orange"], size=12, symbol="diamond"),
+            showlegend=False,
         ),
         dict(
-            type="scatter", name="threshold L", x=[math.log10(threshold + 1)] * 2, y=[0, 1], mode="lines",
+            type="scatter",
+            name="threshold L",
+            x=[math.log10(threshold + 1)] * 2,
+            y=[0, 1],
+            mode="lines",
             line=dict(color=COLORS["gray"], width=1.5, dash="dash"),
         ),
-    ]  # fmt: skip
+    ]
     layout = dict(
         height=380,
-        xaxis=dict(range=[-0.05, math.log10(DECADES[-1] + 1) + 0.05], tickvals=[math.log10(n + 1) for n in DECADES],
-                   ticktext=[str(n) for n in DECADES], title=dict(text="distance i − j")),
+        xaxis=dict(
+            range=[-0.05, math.log10(DECADES[-1] + 1) + 0.05],
+            tickvals=[math.log10(n + 1) for n in DECADES],
+            ticktext=[str(n) for n in DECADES],
+            title=dict(text="distance i − j"),
+        ),
         yaxis=dict(range=[-0.03, 1.05], title=dict(text="input of f")),
-    )  # fmt: skip
+    )
     kind = "relative: only the distance counts" if query <= threshold else "beyond L: the query's position counts too"
     words = f"query at {query}, key {here} before it: f reads {own:.3f}; {kind}"
     return dict(data=data, layout=layout), {"words": words}

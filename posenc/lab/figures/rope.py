@@ -54,17 +54,30 @@ def _curve(base, rotate):
 def _arrow(name, tip, color, dash):
     x, y = tip.tolist()
     return dict(
-        type="scatter", name=name, x=[0, x], y=[0, y], mode="lines+markers", line=dict(color=color, width=3, dash=dash),
-        marker=dict(symbol="arrow", angleref="previous", size=[0, 16], color=color, opacity=1), hoverinfo="skip",
-    )  # fmt: skip
+        type="scatter",
+        name=name,
+        x=[0, x],
+        y=[0, y],
+        mode="lines+markers",
+        line=dict(color=color, width=3, dash=dash),
+        marker=dict(symbol="arrow", angleref="previous", size=[0, 16], color=color, opacity=1),
+        hoverinfo="skip",
+    )
 
 
 def _label(name, text, tip, color):
     x, y = (tip * (1 + 0.2 / tip.norm())).tolist()
     return dict(
-        type="scatter", name=name, x=[x], y=[y], mode="text", text=[text], textfont=dict(size=18, color=color),
-        hoverinfo="skip", showlegend=False,
-    )  # fmt: skip
+        type="scatter",
+        name=name,
+        x=[x],
+        y=[y],
+        mode="text",
+        text=[text],
+        textfont=dict(size=18, color=color),
+        hoverinfo="skip",
+        showlegend=False,
+    )
 
 
 def _invariance(m, n, shift, base, pair, *, rotate=rope.rotate):
@@ -78,26 +91,52 @@ def _invariance(m, n, shift, base, pair, *, rotate=rope.rotate):
     before = 0.72 * lines + 0.16 * beside  # labels stand beside their dotted lines
     data = [
         dict(
-            type="scatter", name="both before turning", mode="lines", line=ghost, hoverinfo="skip",
-            x=[query[pair, 0].item(), 0, key[pair, 0].item()], y=[query[pair, 1].item(), 0, key[pair, 1].item()],
+            type="scatter",
+            name="both before turning",
+            mode="lines",
+            line=ghost,
+            hoverinfo="skip",
+            x=[query[pair, 0].item(), 0, key[pair, 0].item()],
+            y=[query[pair, 1].item(), 0, key[pair, 1].item()],
         ),
         dict(
-            type="scatter", name="q and k before turning", mode="text", text=["q at 0", "k at 0"], hoverinfo="skip",
-            x=before[:, 0], y=before[:, 1], textfont=dict(size=14, color=COLORS["gray"]), showlegend=False,
+            type="scatter",
+            name="q and k before turning",
+            mode="text",
+            text=["q at 0", "k at 0"],
+            hoverinfo="skip",
+            x=before[:, 0],
+            y=before[:, 1],
+            textfont=dict(size=14, color=COLORS["gray"]),
+            showlegend=False,
         ),
         _arrow("query, turned to m + shift", q[pair], COLORS["blue"], "solid"),
         _arrow("key, turned to n + shift", k[pair], COLORS["orange"], "dash"),
         _label("q", "q", q[pair], COLORS["blue"]),
         _label("k", "k", k[pair], COLORS["orange"]),
         dict(
-            type="scatter", name="score of this pair at every distance", mode="lines", x=distances, y=curve,
-            xaxis="x2", yaxis="y2", line=dict(color=COLORS["ink"], width=2), showlegend=False,
+            type="scatter",
+            name="score of this pair at every distance",
+            mode="lines",
+            x=distances,
+            y=curve,
+            xaxis="x2",
+            yaxis="y2",
+            line=dict(color=COLORS["ink"], width=2),
+            showlegend=False,
         ),
         dict(
-            type="scatter", name="score now", mode="markers", x=[m - n], y=[score], xaxis="x2", yaxis="y2",
-            marker=dict(color=COLORS["green"], size=13, symbol="diamond"), showlegend=False,
+            type="scatter",
+            name="score now",
+            mode="markers",
+            x=[m - n],
+            y=[score],
+            xaxis="x2",
+            yaxis="y2",
+            marker=dict(color=COLORS["green"], size=13, symbol="diamond"),
+            showlegend=False,
         ),
-    ]  # fmt: skip
+    ]
     layout = dict(
         height=620,
         xaxis=dict(range=[-1.6, 1.6], domain=[0, 1], title=dict(text="lane 2i"), constrain="domain", zeroline=True),
@@ -214,26 +253,41 @@ def _by_distance(kind, dim, base, span, head, *, rotate=rope.rotate):
     around = distances[: len(spread)]
     data = [
         dict(
-            type="scatter", name="mean ± spread", mode="lines", fill="toself", hoverinfo="skip",
-            line=dict(width=0, color=COLORS["sky"]), x=torch.cat((around, around.flip(0))),
+            type="scatter",
+            name="mean ± spread",
+            mode="lines",
+            fill="toself",
+            hoverinfo="skip",
+            line=dict(width=0, color=COLORS["sky"]),
+            x=torch.cat((around, around.flip(0))),
             y=torch.cat((mean + spread, (mean - spread).flip(0))) if len(spread) else none,
         ),
         dict(
-            type="scatter", name="one draw", mode="lines", x=distances[: len(one)], y=one,
+            type="scatter",
+            name="one draw",
+            mode="lines",
+            x=distances[: len(one)],
+            y=one,
             line=dict(color=COLORS["orange"], width=1.5, dash="dot"),
         ),
         dict(
-            type="scatter", name="content held, distance alone moves", mode="lines", x=far[: len(held)], y=held,
+            type="scatter",
+            name="content held, distance alone moves",
+            mode="lines",
+            x=far[: len(held)],
+            y=held,
             line=dict(color=COLORS["orange"], width=2, dash="dash"),
         ),
+        dict(type="scatter", name="mean", mode="lines", x=distances, y=mean, line=dict(color=COLORS["ink"], width=2.5)),
         dict(
-            type="scatter", name="mean", mode="lines", x=distances, y=mean, line=dict(color=COLORS["ink"], width=2.5)
-        ),
-        dict(
-            type="scatter", name="training length", mode="lines", x=edge, y=[low, high][: len(edge)],
+            type="scatter",
+            name="training length",
+            mode="lines",
+            x=edge,
+            y=[low, high][: len(edge)],
             line=dict(color=COLORS["gray"], width=1.5, dash="dashdot"),
         ),
-    ]  # fmt: skip
+    ]
     layout = dict(
         height=400,
         xaxis=dict(range=[0, span], title=dict(text="distance m − n, in tokens")),
@@ -293,30 +347,64 @@ def circle(pair, seen, asked, new, names, points=49):
     around, inner, outer = arc(1, 1.0), arc(1, seen[pair].item()), arc(1.25, asked[pair].item())
     return [
         dict(
-            type="scatter", name="a full turn", mode="lines", x=around[0], y=around[1], hoverinfo="skip",
+            type="scatter",
+            name="a full turn",
+            mode="lines",
+            x=around[0],
+            y=around[1],
+            hoverinfo="skip",
             line=dict(color=COLORS["gray"], width=1, dash="dot", shape="spline"),
         ),
         dict(
-            type="scatter", name=names[0], mode="lines", x=inner[0], y=inner[1], hoverinfo="skip",
+            type="scatter",
+            name=names[0],
+            mode="lines",
+            x=inner[0],
+            y=inner[1],
+            hoverinfo="skip",
             line=dict(color=COLORS["blue"], width=7, shape="spline"),
         ),
         dict(
-            type="scatter", name=names[1], mode="lines", x=outer[0], y=outer[1],
-            line=dict(color=COLORS["orange"], width=3, dash="dash", shape="spline"), hoverinfo="skip",
+            type="scatter",
+            name=names[1],
+            mode="lines",
+            x=outer[0],
+            y=outer[1],
+            line=dict(color=COLORS["orange"], width=3, dash="dash", shape="spline"),
+            hoverinfo="skip",
         ),
         dict(
-            type="bar", name="part of the circle seen", x=pairs, y=seen, xaxis="x2", yaxis="y2",
-            marker=dict(color=COLORS["blue"]), showlegend=False,
+            type="bar",
+            name="part of the circle seen",
+            x=pairs,
+            y=seen,
+            xaxis="x2",
+            yaxis="y2",
+            marker=dict(color=COLORS["blue"]),
+            showlegend=False,
         ),
         dict(
-            type="bar", name="new at the target length", x=pairs, y=new, xaxis="x2", yaxis="y2",
-            marker=dict(color=COLORS["orange"], pattern=dict(shape="/", fillmode="replace")), showlegend=False,
+            type="bar",
+            name="new at the target length",
+            x=pairs,
+            y=new,
+            xaxis="x2",
+            yaxis="y2",
+            marker=dict(color=COLORS["orange"], pattern=dict(shape="/", fillmode="replace")),
+            showlegend=False,
         ),
         dict(
-            type="scatter", name="this pair", mode="markers", x=[pair], y=[1.09], xaxis="x2", yaxis="y2",
-            marker=dict(symbol="triangle-down", size=13, color=COLORS["ink"]), showlegend=False,
+            type="scatter",
+            name="this pair",
+            mode="markers",
+            x=[pair],
+            y=[1.09],
+            xaxis="x2",
+            yaxis="y2",
+            marker=dict(symbol="triangle-down", size=13, color=COLORS["ink"]),
+            showlegend=False,
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _seen(trained, target, base, pair):

@@ -89,19 +89,32 @@ def _by_distance(content, target, encoding, lanes, span):
     mean, spread, none = scores.mean(0), scores.std(0), torch.zeros(0)
     data = [
         dict(
-            type="scatter", name="mean ± spread", mode="lines", fill="toself", hoverinfo="skip",
-            line=dict(width=0, color=COLORS["sky"]), x=torch.cat((distances, distances.flip(0))) if random else none,
+            type="scatter",
+            name="mean ± spread",
+            mode="lines",
+            fill="toself",
+            hoverinfo="skip",
+            line=dict(width=0, color=COLORS["sky"]),
+            x=torch.cat((distances, distances.flip(0))) if random else none,
             y=torch.cat((mean + spread, (mean - spread).flip(0))) if random else none,
         ),
         dict(
-            type="scatter", name="one draw", mode="lines", x=distances, y=scores[0],
+            type="scatter",
+            name="one draw",
+            mode="lines",
+            x=distances,
+            y=scores[0],
             line=dict(color=COLORS["orange"], width=1.5, dash="dot"),
         ),
         dict(
-            type="scatter", name="mean of all draws", mode="lines", x=distances, y=mean,
+            type="scatter",
+            name="mean of all draws",
+            mode="lines",
+            x=distances,
+            y=mean,
             line=dict(color=COLORS["ink"], width=2.5),
         ),
-    ]  # fmt: skip
+    ]
     layout = dict(
         height=400,
         xaxis=dict(range=[0, span], title=dict(text="distance m − n, in tokens")),
@@ -158,22 +171,35 @@ def _lanes(head, pair):
     top = math.ceil(10 * energy[head].max().item()) / 10
     reach = math.ceil(10 * curves[head].abs().max().item()) / 10
     data = [
+        dict(type="bar", name="from position", x=pairs, y=position[head], marker=dict(color=COLORS["blue"])),
         dict(
-            type="bar", name="from position", x=pairs, y=position[head], marker=dict(color=COLORS["blue"]),
-        ),
-        dict(
-            type="bar", name="from content", x=pairs, y=content[head],
+            type="bar",
+            name="from content",
+            x=pairs,
+            y=content[head],
             marker=dict(color=COLORS["orange"], pattern=dict(shape="/", fillmode="replace")),
         ),
         dict(
-            type="scatter", name="this pair", mode="markers", x=[pair], y=[1.06 * top], showlegend=False,
+            type="scatter",
+            name="this pair",
+            mode="markers",
+            x=[pair],
+            y=[1.06 * top],
+            showlegend=False,
             marker=dict(symbol="triangle-down", size=13, color=COLORS["ink"]),
         ),
         dict(
-            type="scatter", name="mean part of this pair in the score", mode="lines", x=torch.arange(WINDOW),
-            y=curves[head, pair], xaxis="x2", yaxis="y2", line=dict(color=COLORS["ink"], width=2.5), showlegend=False,
+            type="scatter",
+            name="mean part of this pair in the score",
+            mode="lines",
+            x=torch.arange(WINDOW),
+            y=curves[head, pair],
+            xaxis="x2",
+            yaxis="y2",
+            line=dict(color=COLORS["ink"], width=2.5),
+            showlegend=False,
         ),
-    ]  # fmt: skip
+    ]
     layout = dict(
         height=520,
         barmode="stack",
@@ -249,18 +275,31 @@ def _precision(where, reach, pair):
     log = errors.log10().clamp(min=FLOOR)
     data = [
         dict(
-            type="scatter", name="worst pair", mode="lines", x=middle, y=log.amax(1),
+            type="scatter",
+            name="worst pair",
+            mode="lines",
+            x=middle,
+            y=log.amax(1),
             line=dict(color=COLORS["gray"], width=2, dash="dash"),
         ),
         dict(
-            type="scatter", name="this pair", mode="lines", x=middle, y=log[:, pair],
+            type="scatter",
+            name="this pair",
+            mode="lines",
+            x=middle,
+            y=log[:, pair],
             line=dict(color=COLORS["blue"], width=2.5),
         ),
         dict(
-            type="scatter", name="one rounding of a cosine to bf16", mode="lines", x=[0, reach], hoverinfo="skip",
-            y=[math.log10(2**-9)] * 2, line=dict(color=COLORS["orange"], width=1.5, dash="dot"),
+            type="scatter",
+            name="one rounding of a cosine to bf16",
+            mode="lines",
+            x=[0, reach],
+            hoverinfo="skip",
+            y=[math.log10(2**-9)] * 2,
+            line=dict(color=COLORS["orange"], width=1.5, dash="dot"),
         ),
-    ]  # fmt: skip
+    ]
     ticks = list(range(FLOOR, 1))
     raised = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
     names = ["1" if t == 0 else "10⁻" + str(-t).translate(raised) for t in ticks]

@@ -41,14 +41,24 @@ def _allocation(rate, content, query, order, *, weigh=stickbreaking.weigh):
     data = [
         _bars("weight", keys, pieces, "blue"),
         dict(
-            type="scatter", name="stick that reaches the key", x=keys, y=reaches, mode="lines", yaxis="y2",
+            type="scatter",
+            name="stick that reaches the key",
+            x=keys,
+            y=reaches,
+            mode="lines",
+            yaxis="y2",
             line=dict(color=COLORS["orange"], width=2.5, shape="hvh"),
         ),
         dict(
-            type="scatter", name="the query", x=[query], y=[-0.06], mode="markers", yaxis="y2",
+            type="scatter",
+            name="the query",
+            x=[query],
+            y=[-0.06],
+            mode="markers",
+            yaxis="y2",
             marker=dict(color=COLORS["ink"], symbol="triangle-up", size=12),
         ),
-    ]  # fmt: skip
+    ]
     top = float(pieces.max())
     scale = next(s for s in (0.02, 0.05, 0.1, 0.2, 0.5, 1.0) if top <= s)
     layout = dict(
@@ -111,11 +121,17 @@ def _primacy(rate, match, rest, older, *, weigh=stickbreaking.weigh):
         data.append(_bars(name, keys, pieces, color, yaxis=axis))
         data.append(
             dict(
-                type="scatter", uid=f"matches {order}", name="the two matches", x=list(places.values()),
-                y=[float(pieces[j]) + 0.04 for j in places.values()], mode="markers", yaxis=axis,
-                marker=dict(color=COLORS["orange"], symbol="star", size=11), showlegend=order == "first",
+                type="scatter",
+                uid=f"matches {order}",
+                name="the two matches",
+                x=list(places.values()),
+                y=[float(pieces[j]) + 0.04 for j in places.values()],
+                mode="markers",
+                yaxis=axis,
+                marker=dict(color=COLORS["orange"], symbol="star", size=11),
+                showlegend=order == "first",
             )
-        )  # fmt: skip
+        )
         readouts |= {f"{order}_{which}": float(pieces[j]) for which, j in places.items()}
         readouts[f"{order}_left"] = left
     layout = dict(
@@ -164,9 +180,14 @@ def _same_scores(query, rate, offset, order, *, weigh=stickbreaking.weigh):
 
     def line(name, y, color, dash, symbol):
         return dict(
-            type="scatter", name=name, x=keys, y=y, mode="lines+markers",
-            line=dict(color=COLORS[color], dash=dash, width=1.5), marker=dict(symbol=symbol, size=6),
-        )  # fmt: skip
+            type="scatter",
+            name=name,
+            x=keys,
+            y=y,
+            mode="lines+markers",
+            line=dict(color=COLORS[color], dash=dash, width=1.5),
+            marker=dict(symbol=symbol, size=6),
+        )
 
     soft, biased = torch.softmax(s, -1), torch.softmax(z, -1)
     data = [

@@ -55,31 +55,60 @@ def _wavelengths(scheme, factor, trained, base):
     across = [-1, DIM // 2]
     data = [
         dict(
-            type="scatter", name="as trained", mode="lines", x=pairs, y=before,
+            type="scatter",
+            name="as trained",
+            mode="lines",
+            x=pairs,
+            y=before,
             line=dict(color=COLORS["gray"], width=2, dash="dot"),
         ),
         dict(
-            type="scatter", name="under the scheme", mode="lines+markers", x=pairs, y=after,
-            line=dict(color=COLORS["blue"], width=2), marker=dict(color=COLORS["blue"], size=5),
+            type="scatter",
+            name="under the scheme",
+            mode="lines+markers",
+            x=pairs,
+            y=after,
+            line=dict(color=COLORS["blue"], width=2),
+            marker=dict(color=COLORS["blue"], size=5),
         ),
         dict(
-            type="scatter", name="trained length L", mode="lines", x=across, y=[math.log10(trained)] * 2,
+            type="scatter",
+            name="trained length L",
+            mode="lines",
+            x=across,
+            y=[math.log10(trained)] * 2,
             line=dict(color=COLORS["orange"], width=2),
         ),
         dict(
-            type="scatter", name="target length s L", mode="lines", x=across, y=[math.log10(factor * trained)] * 2,
+            type="scatter",
+            name="target length s L",
+            mode="lines",
+            x=across,
+            y=[math.log10(factor * trained)] * 2,
             line=dict(color=COLORS["orange"], width=2, dash="dash"),
         ),
         dict(
-            type="scatter", name="frequency divided by", mode="lines+markers", x=pairs, y=after - before, yaxis="y2",
-            line=dict(color=COLORS["green"], width=2), marker=dict(color=COLORS["green"], size=5, symbol="square"),
+            type="scatter",
+            name="frequency divided by",
+            mode="lines+markers",
+            x=pairs,
+            y=after - before,
+            yaxis="y2",
+            line=dict(color=COLORS["green"], width=2),
+            marker=dict(color=COLORS["green"], size=5, symbol="square"),
             showlegend=False,
         ),
         dict(
-            type="scatter", name="by s", mode="lines", x=across, y=[math.log10(factor)] * 2, yaxis="y2",
-            line=dict(color=COLORS["gray"], width=1.5, dash="dash"), showlegend=False,
+            type="scatter",
+            name="by s",
+            mode="lines",
+            x=across,
+            y=[math.log10(factor)] * 2,
+            yaxis="y2",
+            line=dict(color=COLORS["gray"], width=1.5, dash="dash"),
+            showlegend=False,
         ),
-    ]  # fmt: skip
+    ]
     layout = dict(
         height=540,
         xaxis=dict(range=[-1, DIM // 2], anchor="y2", title=dict(text="pair of lanes i, fast to slow")),
@@ -137,10 +166,17 @@ def _angles(scheme, factor, target, pair):
     data = [
         *circle(pair, seen, asked, new, names, points=33),
         dict(
-            type="scatter", name="angle of one token", mode="lines", x=pairs, y=now / plain, xaxis="x2", yaxis="y3",
-            line=dict(color=COLORS["green"], width=3, shape="hvh"), showlegend=False,
+            type="scatter",
+            name="angle of one token",
+            mode="lines",
+            x=pairs,
+            y=now / plain,
+            xaxis="x2",
+            yaxis="y3",
+            line=dict(color=COLORS["green"], width=3, shape="hvh"),
+            showlegend=False,
         ),
-    ]  # fmt: skip
+    ]
     layout = dict(
         height=640,
         barmode="stack",
@@ -221,10 +257,16 @@ def _temperature(keys, spread, strength):
     def line(name, values, which, color, dash, symbol):
         y = [v[0] if which == "y" else math.log10(v[1]) for v in values]
         return dict(
-            type="scatter", name=name if which == "y" else f"{name}: largest weight", mode="lines+markers", x=log_keys,
-            y=y, yaxis=which, showlegend=which == "y", line=dict(color=color, width=2, dash=dash),
+            type="scatter",
+            name=name if which == "y" else f"{name}: largest weight",
+            mode="lines+markers",
+            x=log_keys,
+            y=y,
+            yaxis=which,
+            showlegend=which == "y",
+            line=dict(color=color, width=2, dash=dash),
             marker=dict(color=color, symbol=symbol, size=[14 if i == now else 6 for i in range(len(KEYS))], opacity=1),
-        )  # fmt: skip
+        )
 
     data = [
         dict(
@@ -262,15 +304,21 @@ def _temperature(keys, spread, strength):
     layout = dict(
         height=500,
         xaxis=dict(
-            range=[log_keys[0] - 0.1, log_keys[-1] + 0.1], anchor="y2", title=dict(text="keys n"),
-            tickvals=[math.log10(n) for n in ticks], ticktext=[_power(n) for n in ticks],
+            range=[log_keys[0] - 0.1, log_keys[-1] + 0.1],
+            anchor="y2",
+            title=dict(text="keys n"),
+            tickvals=[math.log10(n) for n in ticks],
+            ticktext=[_power(n) for n in ticks],
         ),
         yaxis=dict(range=[0, 13], domain=[0.48, 1], title=dict(text="entropy, nats")),
         yaxis2=dict(
-            range=[-5, 0.1], domain=[0, 0.4], title=dict(text="largest weight"), tickvals=[-4, -3, -2, -1, 0],
+            range=[-5, 0.1],
+            domain=[0, 0.4],
+            title=dict(text="largest weight"),
+            tickvals=[-4, -3, -2, -1, 0],
             ticktext=["10⁻⁴", "10⁻³", "10⁻²", "0.1", "1"],
         ),
-    )  # fmt: skip
+    )
     trained = KEYS.index(TRAINED)
     return dict(data=data, layout=layout), {
         "sharper": f"{(strength * math.log(max(keys / TRAINED, 1.0)) + 1) ** 2:.2f}",
@@ -332,31 +380,68 @@ def _which_lanes(kind, cutoff, *, results=None):
         by_position("attention cut to L", cut, color=COLORS["green"], width=2, dash="dash"),
         by_position("these pairs stopped", losses[:, cutoff].mean(0), color=COLORS["blue"], width=3),
         dict(
-            type="scatter", name="trained length", mode="lines", x=[length, length], y=[low, high],
+            type="scatter",
+            name="trained length",
+            mode="lines",
+            x=[length, length],
+            y=[low, high],
             line=dict(color=COLORS["gray"], width=1.5, dash="dashdot"),
         ),
         dict(
-            type="scatter", name="mean beyond 2 L", mode="lines", x=torch.arange(cutoffs), y=far.mean(0),
-            xaxis="x2", yaxis="y2", line=dict(color=COLORS["blue"], width=2), showlegend=False,
+            type="scatter",
+            name="mean beyond 2 L",
+            mode="lines",
+            x=torch.arange(cutoffs),
+            y=far.mean(0),
+            xaxis="x2",
+            yaxis="y2",
+            line=dict(color=COLORS["blue"], width=2),
+            showlegend=False,
         ),
         dict(
-            type="scatter", name="each seed beyond 2 L", mode="markers", x=torch.arange(cutoffs).repeat(seeds),
-            y=far.flatten(), xaxis="x2", yaxis="y2", marker=dict(color=COLORS["blue"], size=5), showlegend=False,
+            type="scatter",
+            name="each seed beyond 2 L",
+            mode="markers",
+            x=torch.arange(cutoffs).repeat(seeds),
+            y=far.flatten(),
+            xaxis="x2",
+            yaxis="y2",
+            marker=dict(color=COLORS["blue"], size=5),
+            showlegend=False,
         ),
         dict(
-            type="scatter", name="this many", mode="markers", x=[cutoff], y=[far[:, cutoff].mean()], xaxis="x2",
-            yaxis="y2", marker=dict(color=COLORS["orange"], size=14, symbol="diamond"), showlegend=False,
+            type="scatter",
+            name="this many",
+            mode="markers",
+            x=[cutoff],
+            y=[far[:, cutoff].mean()],
+            xaxis="x2",
+            yaxis="y2",
+            marker=dict(color=COLORS["orange"], size=14, symbol="diamond"),
+            showlegend=False,
         ),
         dict(
-            type="scatter", name="cut beyond 2 L", mode="lines", x=[0, pairs], y=[cut[beyond].mean()] * 2, xaxis="x2",
-            yaxis="y2", line=dict(color=COLORS["green"], width=2, dash="dash"), showlegend=False,
+            type="scatter",
+            name="cut beyond 2 L",
+            mode="lines",
+            x=[0, pairs],
+            y=[cut[beyond].mean()] * 2,
+            xaxis="x2",
+            yaxis="y2",
+            line=dict(color=COLORS["green"], width=2, dash="dash"),
+            showlegend=False,
         ),
         dict(
-            type="scatter", name="a turn takes L tokens", mode="lines",
-            x=[edge, edge], y=[low, high], xaxis="x2", yaxis="y2",
+            type="scatter",
+            name="a turn takes L tokens",
+            mode="lines",
+            x=[edge, edge],
+            y=[low, high],
+            xaxis="x2",
+            yaxis="y2",
             line=dict(color=COLORS["purple"], width=2, dash="dashdot"),
         ),
-    ]  # fmt: skip
+    ]
     layout = dict(
         height=540,
         xaxis=dict(range=[0, ends[-1].item() + 1], anchor="y", title=dict(text="position in the text")),

@@ -27,31 +27,69 @@ def _ladder(dim, base, position, context, *, table=sinusoidal.table):
 
     data = [
         dict(
-            type="heatmap", name="PE(p), every lane and position", x=lanes, y=torch.arange(POSITIONS), z=code,
-            zmin=-1, zmax=1, colorscale=DIVERGING, showscale=False,
+            type="heatmap",
+            name="PE(p), every lane and position",
+            x=lanes,
+            y=torch.arange(POSITIONS),
+            z=code,
+            zmin=-1,
+            zmax=1,
+            colorscale=DIVERGING,
+            showscale=False,
             hovertemplate="lane %{x}, p = %{y}: %{z:.2f}<extra></extra>",
         ),
         dict(
-            type="scatter", name="the position p", x=edges, y=[position, position], mode="lines",
-            line=dict(color=COLORS["ink"], width=3), showlegend=False,
+            type="scatter",
+            name="the position p",
+            x=edges,
+            y=[position, position],
+            mode="lines",
+            line=dict(color=COLORS["ink"], width=3),
+            showlegend=False,
         ),
         dict(
-            type="scatter", name="PE(p) at that position", x=lanes, y=code[position], mode="lines+markers", xaxis="x2",
-            yaxis="y2", line=dict(color=COLORS["blue"], width=1), marker=dict(size=5), showlegend=False,
+            type="scatter",
+            name="PE(p) at that position",
+            x=lanes,
+            y=code[position],
+            mode="lines+markers",
+            xaxis="x2",
+            yaxis="y2",
+            line=dict(color=COLORS["blue"], width=1),
+            marker=dict(size=5),
+            showlegend=False,
         ),
         dict(
-            type="scatter", name="completes a turn", x=pairs + 0.5, y=steps(turns), mode="markers", xaxis="x3",
-            yaxis="y3", marker=dict(color=COLORS["green"], size=8),
+            type="scatter",
+            name="completes a turn",
+            x=pairs + 0.5,
+            y=steps(turns),
+            mode="markers",
+            xaxis="x3",
+            yaxis="y3",
+            marker=dict(color=COLORS["green"], size=8),
         ),
         dict(
-            type="scatter", name="never completes a turn", x=pairs + 0.5, y=steps(~turns), mode="markers", xaxis="x3",
-            yaxis="y3", marker=dict(color=COLORS["orange"], size=8, symbol="x"),
+            type="scatter",
+            name="never completes a turn",
+            x=pairs + 0.5,
+            y=steps(~turns),
+            mode="markers",
+            xaxis="x3",
+            yaxis="y3",
+            marker=dict(color=COLORS["orange"], size=8, symbol="x"),
         ),
         dict(
-            type="scatter", name="context length", x=edges, y=[context, context], mode="lines", xaxis="x3", yaxis="y3",
+            type="scatter",
+            name="context length",
+            x=edges,
+            y=[context, context],
+            mode="lines",
+            xaxis="x3",
+            yaxis="y3",
             line=dict(color=COLORS["ink"], dash="dash"),
         ),
-    ]  # fmt: skip
+    ]
     layout = dict(
         height=640,
         xaxis=dict(range=edges, anchor="y"),
@@ -60,10 +98,14 @@ def _ladder(dim, base, position, context, *, table=sinusoidal.table):
         yaxis2=dict(range=[-1.15, 1.15], domain=[0.38, 0.54], title=dict(text="value")),
         xaxis3=dict(range=edges, anchor="y3", matches="x", title=dict(text="lane")),
         yaxis3=dict(
-            type="log", range=[0.5, 7.1], dtick=2, domain=[0, 0.3], title=dict(text="wavelength (tokens)"),
+            type="log",
+            range=[0.5, 7.1],
+            dtick=2,
+            domain=[0, 0.3],
+            title=dict(text="wavelength (tokens)"),
             exponentformat="power",
         ),
-    )  # fmt: skip
+    )
     readouts = {
         "first": wavelengths[0].item(),
         "last": wavelengths[-1].item(),
@@ -116,18 +158,30 @@ def _inner_product(p, dim, base, between, *, table=sinusoidal.table):
 
     data = [
         dict(
-            type="scatter", name="from position 0", x=OFFSETS, y=scores(0), mode="lines",
+            type="scatter",
+            name="from position 0",
+            x=OFFSETS,
+            y=scores(0),
+            mode="lines",
             line=dict(color=COLORS["sky"], width=7),
         ),
         dict(
-            type="scatter", name="from position 50", x=OFFSETS, y=scores(50), mode="lines",
+            type="scatter",
+            name="from position 50",
+            x=OFFSETS,
+            y=scores(50),
+            mode="lines",
             line=dict(color=COLORS["orange"], width=3, dash="dash"),
         ),
         dict(
-            type="scatter", name="from position p", x=OFFSETS[::2], y=scores(p)[::2], mode="markers",
+            type="scatter",
+            name="from position p",
+            x=OFFSETS[::2],
+            y=scores(p)[::2],
+            mode="markers",
             marker=dict(color=COLORS["ink"], size=6, symbol="diamond-open"),
         ),
-    ]  # fmt: skip
+    ]
     layout = dict(
         height=380,
         xaxis=dict(range=[-48.5, 48.5], title=dict(text="offset k")),
@@ -143,10 +197,7 @@ inner_product = explorable(
     alt="Three curves of the score between position p and p + k against the offset k. With nothing between them the "
     "curves lie on top of each other, with a peak of 1 at offset 0. A rotation moves it; a random matrix parts them.",
     readout="largest difference between the curves from p and from 0: {gap:.3f}",
-    depends={
-        "from position 0": ["dim", "base", "between"],
-        "from position 50": ["dim", "base", "between"],
-    },
+    depends={"from position 0": ["dim", "base", "between"], "from position 50": ["dim", "base", "between"]},
     p=slider(range(0, 101, 5), label="position p", default=20),
     dim=slider([4, 16, 64], label="model size C", default=64),
     base=slider([10.0, 1e2, 1e4], label="base b", default=1e4, format=lambda v: f"{v:,.0f}"),
@@ -172,33 +223,61 @@ def _one_rotation(p, k, pair, *, table=sinusoidal.table):
     ghost_x, ghost_y = arc(0, 0.3)
     data = [
         dict(
-            type="scatter", name="clock face", x=around.cos(), y=around.sin(), mode="lines", showlegend=False,
-            line=dict(color=COLORS["gray"], width=1), hoverinfo="skip",
+            type="scatter",
+            name="clock face",
+            x=around.cos(),
+            y=around.sin(),
+            mode="lines",
+            showlegend=False,
+            line=dict(color=COLORS["gray"], width=1),
+            hoverinfo="skip",
         ),
+        dict(type="scatter", name="PE(0)", x=[0, 0], y=[0, 1], mode="lines", line=dict(color=COLORS["gray"], width=2)),
         dict(
-            type="scatter", name="PE(0)", x=[0, 0], y=[0, 1], mode="lines", line=dict(color=COLORS["gray"], width=2),
-        ),
-        dict(
-            type="scatter", name="PE(k)", x=[0, u], y=[0, v], mode="lines",
+            type="scatter",
+            name="PE(k)",
+            x=[0, u],
+            y=[0, v],
+            mode="lines",
             line=dict(color=COLORS["gray"], width=2, dash="dot"),
         ),
         dict(
-            type="scatter", name="R(k) from 0", x=ghost_x, y=ghost_y, mode="lines", showlegend=False,
+            type="scatter",
+            name="R(k) from 0",
+            x=ghost_x,
+            y=ghost_y,
+            mode="lines",
+            showlegend=False,
             line=dict(color=COLORS["gray"], width=2),
         ),
         dict(
-            type="scatter", name="PE(p)", x=[0, x0], y=[0, y0], mode="lines+markers",
-            line=dict(color=COLORS["blue"], width=3), marker=dict(size=[1, 11]),
+            type="scatter",
+            name="PE(p)",
+            x=[0, x0],
+            y=[0, y0],
+            mode="lines+markers",
+            line=dict(color=COLORS["blue"], width=3),
+            marker=dict(size=[1, 11]),
         ),
         dict(
-            type="scatter", name="PE(p + k)", x=[0, x1], y=[0, y1], mode="lines+markers",
-            line=dict(color=COLORS["orange"], width=3, dash="dash"), marker=dict(size=[1, 11], symbol="diamond"),
+            type="scatter",
+            name="PE(p + k)",
+            x=[0, x1],
+            y=[0, y1],
+            mode="lines+markers",
+            line=dict(color=COLORS["orange"], width=3, dash="dash"),
+            marker=dict(size=[1, 11], symbol="diamond"),
         ),
         dict(
-            type="scatter", name="R(k) from p", x=arc_x, y=arc_y, mode="lines", showlegend=False,
+            type="scatter",
+            name="R(k) from p",
+            x=arc_x,
+            y=arc_y,
+            mode="lines",
+            showlegend=False,
             line=dict(color=COLORS["green"], width=3),
         ),
-    ]  # fmt: skip
+    ]
     layout = dict(
         height=440,
         xaxis=dict(range=[-1.15, 1.15], title=dict(text="lane 2i: sin"), zeroline=False, constrain="domain"),
@@ -247,30 +326,50 @@ def _volume(volume, *, results=None):
             others_y += [*curve.mean(0), math.nan]
     data = [
         dict(
-            type="scatter", name="other volumes", x=others_x, y=others_y, mode="lines",
+            type="scatter",
+            name="other volumes",
+            x=others_x,
+            y=others_y,
+            mode="lines",
             line=dict(color=COLORS["gray"], width=1),
         ),
         dict(
-            type="scatter", name="no encoding", x=lengths, y=none, mode="lines",
+            type="scatter",
+            name="no encoding",
+            x=lengths,
+            y=none,
+            mode="lines",
             line=dict(color=COLORS["ink"], width=2, dash="dash"),
         ),
         dict(
-            type="scatter", name="this volume", x=lengths, y=mean, mode="lines+markers",
-            line=dict(color=COLORS["blue"], width=3), marker=dict(size=9),
+            type="scatter",
+            name="this volume",
+            x=lengths,
+            y=mean,
+            mode="lines+markers",
+            line=dict(color=COLORS["blue"], width=3),
+            marker=dict(size=9),
         ),
         dict(
-            type="scatter", name="each seed", x=lengths * len(curves[volume]), y=curves[volume].flatten(),
-            mode="markers", marker=dict(color=COLORS["ink"], size=5, symbol="circle-open"),
+            type="scatter",
+            name="each seed",
+            x=lengths * len(curves[volume]),
+            y=curves[volume].flatten(),
+            mode="markers",
+            marker=dict(color=COLORS["ink"], size=5, symbol="circle-open"),
         ),
-    ]  # fmt: skip
+    ]
     layout = dict(
         height=420,
         xaxis=dict(
-            type="log", range=[math.log10(lengths[0]) - 0.08, math.log10(lengths[-1]) + 0.08], tickvals=lengths,
-            ticktext=[str(n) for n in lengths], title=dict(text="characters of context"),
+            type="log",
+            range=[math.log10(lengths[0]) - 0.08, math.log10(lengths[-1]) + 0.08],
+            tickvals=lengths,
+            ticktext=[str(n) for n in lengths],
+            title=dict(text="characters of context"),
         ),
         yaxis=dict(range=[bottom - pad, top + pad], title=dict(text="loss, nats per character")),
-    )  # fmt: skip
+    )
     share = volume**2 / 2 / (1 + volume**2 / 2)  # of the squared length, |x|^2 = C and |PE|^2 = volume^2 C/2
     readouts = {
         "share": f"{share:.0%}" if 0.01 <= share or not share else f"{share:.1%}" if share >= 0.001 else f"{share:.2%}",
@@ -291,7 +390,9 @@ volume = explorable(
     "{short:.3f} ± {spread:.3f}, saved against no encoding: {saved}",
     depends={"other volumes": [], "no encoding": []},
     volume=slider(
-        VOLUMES, label="volume (embeddings: 1)", default=1.0,
+        VOLUMES,
+        label="volume (embeddings: 1)",
+        default=1.0,
         format=lambda v: "1/√96 = 0.102" if v == VOLUMES[2] else f"{v:g}",
     ),
-)  # fmt: skip
+)

@@ -11,14 +11,7 @@ WORDS = ("the", "dog", "bit", "a", "man")
 #: Orders of the sentence, as indices into WORDS; the first is the sentence as it is written.
 ORDERS = {
     " ".join(WORDS[i] for i in order): order
-    for order in (
-        (0, 1, 2, 3, 4),
-        (0, 4, 2, 3, 1),
-        (1, 0, 2, 3, 4),
-        (2, 3, 1, 0, 4),
-        (4, 0, 1, 2, 3),
-        (4, 3, 2, 1, 0),
-    )
+    for order in ((0, 1, 2, 3, 4), (0, 4, 2, 3, 1), (1, 0, 2, 3, 4), (2, 3, 1, 0, 4), (4, 0, 1, 2, 3), (4, 3, 2, 1, 0))
 }
 POSITIONS = ("none", "sinusoidal", "RoPE", "ALiBi", "stick-breaking")
 MASKS = ("every key", "past keys")
@@ -85,11 +78,18 @@ def _shuffle(sentence, position, mask, depth):
         dict(cells, name="outputs as written", y=rows[: len(before)], z=before),
         dict(cells, name="outputs in the new order", y=rows[: len(after)], z=after, xaxis="x2", yaxis="y2"),
         dict(
-            type="bar", name="change of the output", orientation="h", x=drawn, y=rows[: len(drawn)],
-            text=[f"{value:.2f}" if value else "0, the same" for value in drawn], textposition="outside",
-            marker=dict(color=COLORS["blue"]), xaxis="x3", yaxis="y3",
+            type="bar",
+            name="change of the output",
+            orientation="h",
+            x=drawn,
+            y=rows[: len(drawn)],
+            text=[f"{value:.2f}" if value else "0, the same" for value in drawn],
+            textposition="outside",
+            marker=dict(color=COLORS["blue"]),
+            xaxis="x3",
+            yaxis="y3",
         ),
-    ]  # fmt: skip
+    ]
 
     def words(indices, domain, anchor):
         labels = [WORDS[i] for i in indices]
@@ -127,10 +127,7 @@ shuffle = explorable(
     "the new order. Below, a bar for each word shows how far its output moved. Without position and mask no bar "
     "appears: each word keeps its row and takes it along.",
     readout="{verdict}",
-    depends={
-        "outputs as written": ["position", "mask", "depth"],
-        "layout": ["sentence"],
-    },
+    depends={"outputs as written": ["position", "mask", "depth"], "layout": ["sentence"]},
     sentence=slider(list(ORDERS), label="read as", default="the man bit a dog"),
     position=slider(
         list(POSITIONS),

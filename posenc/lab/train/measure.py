@@ -336,11 +336,14 @@ def head_scores(model, settings, corpus=None, windows=64, longest=256):
         cos = (qa * ka + qb * kb).sum((0, 2)) / pairs / math.sqrt(head_dim)  # [H, D/2]
         sin = (qa * kb - qb * ka).sum((0, 2)) / pairs / math.sqrt(head_dim)
         for head in range(q.shape[1]):
-            heads.append({
-                "layer": layer, "head": head,
-                "mean": [round(value[head].item(), 4) for value in mean],
-                "std": [round(value[head].item(), 4) for value in std],
-                "cos": [round(value, 5) for value in cos[head].tolist()],
-                "sin": [round(value, 5) for value in sin[head].tolist()],
-            })  # fmt: skip
+            heads.append(
+                {
+                    "layer": layer,
+                    "head": head,
+                    "mean": [round(value[head].item(), 4) for value in mean],
+                    "std": [round(value[head].item(), 4) for value in std],
+                    "cos": [round(value, 5) for value in cos[head].tolist()],
+                    "sin": [round(value, 5) for value in sin[head].tolist()],
+                }
+            )
     return {"inv_freq": [round(value, 8) for value in w.tolist()], "heads": heads}

@@ -501,10 +501,7 @@ def needle_tests(length):
     return tests
 
 
-LONGER = {
-    "longer 2x": "Sequences twice as long.",
-    "longer 4x": "Sequences four times as long.",
-}
+LONGER = {"longer 2x": "Sequences twice as long.", "longer 4x": "Sequences four times as long."}
 
 TASKS = {
     task.name: task

@@ -177,6 +177,10 @@ def after_input(encoding):
     if encoding.embed is None or encoding.embed_at != "input":
         return encoding
     return Encoding(
-        rotate=encoding.rotate, bias=encoding.bias, weigh=encoding.weigh, axes=encoding.axes,
-        causal_only=encoding.causal_only, attend=encoding.attend,
-    )  # fmt: skip
+        rotate=encoding.rotate,
+        bias=encoding.bias,
+        weigh=encoding.weigh,
+        axes=encoding.axes,
+        causal_only=encoding.causal_only,
+        attend=encoding.attend,
+    )

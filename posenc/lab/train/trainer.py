@@ -139,10 +139,12 @@ def encoding_maker(method, settings, causal=True, options=None):
     if not isinstance(method, str) or method not in METHODS:
         make(method)  # raises, and names the nearest method
     sizes = {
-        "head_dim": settings.dim // settings.num_heads, "num_heads": settings.num_heads, "dim": settings.dim,
+        "head_dim": settings.dim // settings.num_heads,
+        "num_heads": settings.num_heads,
+        "dim": settings.dim,
         "max_positions": settings.lengths[-1],  # a table with rows for the test, although training fills the first
         "threshold": settings.length / 4,  # FIRE's share of the training length
-    }  # fmt: skip
+    }
     wanted = {
         name: size for name, size in sizes.items() if name in inspect.signature(METHODS[method].factory).parameters
     }
@@ -192,8 +194,19 @@ def learning_rate(step, settings):
     return settings.lr * (0.1 + 0.9 * (1 + math.cos(math.pi * done)) / 2)
 
 
-def train(method, preset="lab", seed=0, *, task="text", device=None, live=False, progress=True, checkpoint=None,
-          options=None, **changes):  # fmt: skip
+def train(
+    method,
+    preset="lab",
+    seed=0,
+    *,
+    task="text",
+    device=None,
+    live=False,
+    progress=True,
+    checkpoint=None,
+    options=None,
+    **changes,
+):
     r"""Train a small model on a task.
 
     Arguments:
@@ -214,15 +227,32 @@ def train(method, preset="lab", seed=0, *, task="text", device=None, live=False,
     """
     settings = settings_for(preset, task, **changes)
     return train_with(
-        method, settings, seed, task, device=device, live=live, progress=progress, checkpoint=checkpoint,
+        method,
+        settings,
+        seed,
+        task,
+        device=device,
+        live=live,
+        progress=progress,
+        checkpoint=checkpoint,
         options=options,
-    )  # fmt: skip
+    )
 
 
 def train_with(
-    method, settings, seed=0, task="text", *, device=None, live=False, progress=True, checkpoint=None,
-    save_every=30.0, options=None, together=False,
-):  # fmt: skip
+    method,
+    settings,
+    seed=0,
+    task="text",
+    *,
+    device=None,
+    live=False,
+    progress=True,
+    checkpoint=None,
+    save_every=30.0,
+    options=None,
+    together=False,
+):
     r"""`train` with the `Settings` themselves.
 
     save_every: seconds between two savings of the checkpoint. together: True shares each batch among the processes of
@@ -258,10 +288,18 @@ def train_with(
 
     def save():
         if checkpoint is not None and rank == 0:
-            write_checkpoint(checkpoint, {
-                "config": config, "step": len(losses), "losses": stack(losses), "seconds": spent + elapsed(),
-                "batches": batches.get_state(), "model": model.state_dict(), "optimizer": optimizer.state_dict(),
-            })  # fmt: skip
+            write_checkpoint(
+                checkpoint,
+                {
+                    "config": config,
+                    "step": len(losses),
+                    "losses": stack(losses),
+                    "seconds": spent + elapsed(),
+                    "batches": batches.get_state(),
+                    "model": model.state_dict(),
+                    "optimizer": optimizer.state_dict(),
+                },
+            )
 
     name = method if isinstance(method, str) else "your encoding"
     curve = LiveCurve(settings.steps, name) if live else None
@@ -310,9 +348,13 @@ def train_with(
         if stop.asked:  # during the last step
             raise KeyboardInterrupt(f"stopped after the last step, saved to {checkpoint}")
     history = {
-        "loss": stack(losses).tolist(), "seconds": spent + elapsed(), "settings": settings, "device": str(device),
-        "seed": seed, "task": task,
-    }  # fmt: skip
+        "loss": stack(losses).tolist(),
+        "seconds": spent + elapsed(),
+        "settings": settings,
+        "device": str(device),
+        "seed": seed,
+        "task": task,
+    }
     return model.eval(), history
 
 
@@ -408,9 +450,14 @@ def read_checkpoint(path, config=None):
 
 
 PARTS = {
-    "config": str, "step": int, "losses": torch.Tensor, "seconds": float | int, "batches": torch.Tensor, "model": dict,
+    "config": str,
+    "step": int,
+    "losses": torch.Tensor,
+    "seconds": float | int,
+    "batches": torch.Tensor,
+    "model": dict,
     "optimizer": dict,
-}  # fmt: skip
+}
 
 
 def check_state(state):
@@ -477,9 +524,13 @@ def load(path):
         model = build(facts["method"], settings, facts["task"], facts["seed"], facts["options"])
         model.load_state_dict(state["model"])
     history = {
-        "loss": state["losses"].tolist(), "seconds": state["seconds"], "settings": settings, "device": "cpu",
-        "seed": facts["seed"], "task": facts["task"],
-    }  # fmt: skip
+        "loss": state["losses"].tolist(),
+        "seconds": state["seconds"],
+        "settings": settings,
+        "device": "cpu",
+        "seed": facts["seed"],
+        "task": facts["task"],
+    }
     return model.eval(), history
 
 

@@ -20,5 +20,5 @@ EXERCISES = {
             "positions are off by one": lambda positions, w: (positions + 1) * w,
             "it divides by the frequency": lambda positions, w: positions / w,
         },
-    ),
+    )
 }

@@ -1,0 +1,186 @@
+"""FIRE against Li et al. 2024 (arXiv 2310.04418), section 3, in loops."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from loops import attend, close, dot, inputs
+
+import posenc
+
+quick = settings(max_examples=60, derandomize=True, deadline=None)
+
+
+def made(heads=2, threshold=4.0, hidden=5, c=0.1, seed=0):
+    """An encoding in float64 with this L and c."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        encoding = posenc.make("fire", num_heads=heads, threshold=threshold, hidden=hidden).double()
+    encoding.bias.c.data.fill_(c)
+    return encoding
+
+
+def share(i, j, c, threshold):
+    """psi(i - j) / psi(max(L, i)), psi(x) = log(c x + 1)."""
+    return math.log(c * (i - j) + 1) / math.log(c * max(threshold, i) + 1)
+
+
+def network(bias, h, x):
+    """f of the paper: one hidden layer with ReLU, one output a head."""
+    hidden = [max(0.0, w[0] * x + b) for w, b in zip(bias.widen.weight.tolist(), bias.widen.bias.tolist())]
+    return dot(bias.narrow.weight[h].tolist(), hidden) + bias.narrow.bias[h].item()
+
+
+def place(pos_q, pos_k):
+    return posenc.At(torch.tensor([pos_q]), torch.tensor([pos_k]), None)
+
+
+# The construction
+
+
+@pytest.mark.parametrize("queries, keys", [(7, 7), (2, 9), (1, 1)], ids=str)
+@pytest.mark.parametrize("threshold, c", [(4.0, 0.1), (100.0, 2.0), (0.5, 1.0)], ids=str)
+def test_equals_the_construction(queries, keys, threshold, c):
+    q, k, v = inputs(heads=3, queries=queries, keys=keys)
+    encoding = made(3, threshold, c=c)
+
+    def logit(h, i, j, q_i, k_j):
+        return dot(q_i, k_j) / math.sqrt(len(q_i)) + network(encoding.bias, h, share(i, j, c, threshold))
+
+    out, weights = posenc.attention(q, k, v, encoding, return_weights=True)
+    expected_out, expected_weights = attend(q, k, v, logit)
+    tolerance = 1e-5  # what the 1e-6 in the denominator, for L near 0, moves
+    close(weights, expected_weights, tolerance)
+    close(out, expected_out, tolerance)
+
+
+def test_share_equals_the_construction():
+    encoding = made(threshold=6.0, c=0.3)
+    pos_q, pos_k = [0, 3, 6, 7, 40], [0, 2, 3, 5]
+    actual = encoding.bias.share(place(pos_q, pos_k), torch.float64)
+    for a, i in enumerate(pos_q):
+        for b, j in enumerate(pos_k):
+            if j <= i:
+                assert math.isclose(actual[0, a, b].item(), share(i, j, 0.3, 6.0), abs_tol=1e-5)
+
+
+# What must hold
+
+
+@quick
+@given(i=st.integers(0, 10**6), back=st.floats(0, 1), threshold=st.floats(0.01, 1000), c=st.floats(-5, 5, width=32))
+def test_the_input_of_the_network_stays_between_0_and_1(i, back, threshold, c):
+    encoding = made(threshold=threshold, c=c)
+    x = encoding.bias.share(place([i], [i - int(back * i)]), torch.float64).item()
+    assert 0 <= x <= 1
+
+
+def test_at_the_query_the_share_is_0_and_beyond_the_threshold_it_is_1_at_the_start():
+    encoding = made(threshold=8.0)
+    at = torch.arange(50)
+    x = encoding.bias.share(posenc.At(at[None], at[None], None), torch.float64)[0]
+    assert (x.diagonal() == 0).all()
+    assert (x[:8, 0] < 0.999).all()
+    close(x[8:, 0], torch.ones(42, dtype=torch.float64), 1e-5)
+
+
+@quick
+@given(shift=st.integers(1, 20), length=st.integers(2, 8))
+def test_relative_up_to_the_threshold_and_not_beyond(shift, length):
+    q, k, v = inputs(queries=length)
+    at = torch.arange(length)
+    near, far = made(threshold=30.0), made(threshold=1.0)
+    still, moved = (posenc.attention(q, k, v, near, pos_q=at + s) for s in (0, shift))
+    close(moved, still)
+    still, moved = (far.bias.share(posenc.At((at + s)[None], (at + s)[None], None), torch.float64) for s in (0, shift))
+    assert (still - moved)[0, 1:, 0].min() > 1e-4, "the same distance is a smaller share of a longer past"
+
+
+def test_fractional_positions_are_fine():
+    """The bias is a function, not a table."""
+    encoding = made()
+    x = encoding.bias.share(posenc.At(torch.tensor([[5.5]]), torch.tensor([[1.25]]), None), torch.float64)
+    close(x.item(), share(5.5, 1.25, 0.1, 4.0), 1e-5)
+
+
+def test_positions_of_each_batch_row():
+    q, k, v = inputs()
+    at = torch.tensor([[0, 1, 2, 3, 4], [0, 5, 6, 7, 30]])
+    out = posenc.attention(q, k, v, made(), pos_q=at)
+    for b in range(2):
+        one = slice(b, b + 1)
+        close(out[one], posenc.attention(q[one], k[one], v[one], made(), pos_q=at[b]))
+
+
+def test_defaults_are_the_authors():
+    bias = posenc.make("fire", num_heads=3).bias
+    assert bias.c.item() == pytest.approx(0.1) and bias.threshold.item() == 512
+    assert bias.widen.weight.shape == (32, 1) and bias.narrow.weight.shape == (3, 32)
+
+
+def test_an_optimizer_moves_the_threshold_by_a_share_of_itself():
+    """As the authors' multiplier does. A step of 1% of a number of tokens would leave it where it was."""
+    for threshold in (4.0, 4000.0):
+        encoding = made(threshold=threshold)
+        optimizer = torch.optim.Adam(encoding.parameters(), lr=0.01)
+        at = posenc.At(torch.tensor([[3]]), torch.tensor([[1]]), None)
+        encoding.bias.share(at, torch.float64).sum().backward()
+        optimizer.step()
+        assert encoding.bias.threshold.item() == pytest.approx(1.01 * threshold, rel=1e-3)
+
+
+def test_without_a_causal_mask_it_is_not_defined():
+    q, k, v = inputs()
+    with pytest.raises(posenc.UnsupportedError, match="causal=False.*FIRE divides"):
+        posenc.attention(q, k, v, made(), causal=False)
+
+
+# Gradients
+
+
+@pytest.mark.parametrize("threshold", [1.5, 9.0], ids=str)
+def test_gradcheck(threshold):
+    encoding = made(threshold=threshold)
+    q, k, v = (x.requires_grad_() for x in inputs(batch=1, queries=3, keys=4))
+    parameters = tuple(encoding.parameters())
+    assert torch.autograd.gradcheck(lambda q, k, v, *_: posenc.attention(q, k, v, encoding), (q, k, v, *parameters))
+
+
+def test_every_parameter_gets_a_gradient():
+    encoding = made(hidden=32)
+    posenc.attention(*inputs(queries=8), encoding).square().sum().backward()
+    grads = {name: parameter.grad for name, parameter in encoding.bias.named_parameters()}
+    assert set(grads) == {"c", "stretch", "widen.weight", "widen.bias", "narrow.weight", "narrow.bias"}
+    for name, grad in grads.items():
+        if name != "narrow.bias":  # the same for all keys: softmax takes it out
+            assert grad.abs().max() > 1e-9, name
+    assert grads["narrow.bias"].abs().max() < 1e-12
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    "options, error, words",
+    [
+        ({"num_heads": [2]}, TypeError, r"num_heads=\[2\]"),
+        ({"num_heads": 0}, ValueError, "num_heads=0"),
+        ({"hidden": 32.0}, TypeError, "hidden=32.0"),
+        ({"hidden": 0}, ValueError, "hidden=0"),
+        ({"threshold": 0}, ValueError, "threshold=0"),
+        ({"threshold": math.inf}, ValueError, "threshold=inf"),
+        ({"threshold": "512"}, TypeError, "threshold='512'"),
+    ],
+    ids=str,
+)
+def test_bad_options_are_refused(options, error, words):
+    with pytest.raises(error, match=words):
+        posenc.make("fire", **{"num_heads": 2, **options})
+
+
+def test_another_number_of_heads_is_refused():
+    q, k, v = inputs(heads=4)
+    with pytest.raises(ValueError, match="num_heads=2.*4"):
+        posenc.attention(q, k, v, made())

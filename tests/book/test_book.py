@@ -1,0 +1,397 @@
+"""What can be checked in the book's text without building it."""
+
+import ast
+import importlib
+import inspect
+import re
+import sys
+from pathlib import Path
+
+import docutils.core
+import docutils.parsers.rst.roles
+import docutils.utils
+import numerals
+import pybtex.database
+import pytest
+import torch
+import yaml
+
+import posenc
+from posenc.lab.figures import four_places, why_position
+
+ROOT = Path(__file__).resolve().parents[2]
+BOOK = ROOT / "book"
+sys.path.insert(0, str(BOOK / "_ext"))
+import docstrings  # noqa: E402
+import references  # noqa: E402
+
+TOC = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))
+IN_TOC = [TOC["root"], *(chapter["file"] for part in TOC["parts"] for chapter in part["chapters"])]
+PAGES = [ROOT / f"{name}.md" for name in IN_TOC if name.startswith("book/")]
+CHAPTERS = sorted({BOOK / f"{method.page}.md" for method in posenc.METHODS.values()})
+ARC = [
+    "A failure that asks for it",
+    "The idea",
+    "Derivation",
+    "Predict, then move the slider",
+    "By hand",
+    "The code",
+    "Check it",
+    "Break it",
+    "Does it learn?",
+    "Exercises",
+    "Who uses it",
+    "Mistakes in circulation",
+    "Further reading",
+]
+
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+each_chapter = pytest.mark.parametrize("page", CHAPTERS, ids=lambda page: page.stem)
+
+
+def blocks(text, kind):
+    r"""The (argument, body) of every directive of this kind: [("...", "..."), ...]."""
+    pattern = rf"^(?P<fence>`{{3,}}|:{{3,}})\{{{kind}\}}(?P<argument>.*)\n(?P<body>(?:.*\n)*?)(?P=fence)\s*$"
+    return [(m["argument"].strip(), m["body"]) for m in re.finditer(pattern, text, re.M)]
+
+
+def headings(text, level):
+    r"""Headings of a level, outside of code."""
+    text = re.sub(r"^(`{3,}).*\n(?:.*\n)*?\1\s*$", "", text, flags=re.M)
+    return re.findall(rf"^{'#' * level} (.+?)\s*$", text, re.M)
+
+
+# --- pages -----------------------------------------------------------------------------------------------------------
+
+
+def test_every_page_is_in_the_table_of_contents():
+    found = {f"book/{page.stem}" for page in BOOK.glob("*.md")}
+    assert found == {name for name in IN_TOC if name.startswith("book/")}
+
+
+@pytest.mark.parametrize("name", posenc.METHODS)
+def test_a_method_has_its_page_lab_figures_and_module(name):
+    method = posenc.METHODS[name]
+    assert f"book/{method.page}" in IN_TOC
+    assert (ROOT / "posenc" / "figures" / f"{method.page}.py").exists()
+    if method.lab:
+        assert f"notebooks/{method.lab}" in IN_TOC
+        assert (ROOT / "notebooks" / f"{method.lab}.ipynb").exists()
+        assert (ROOT / "course" / f"{method.lab}.py").exists()
+        importlib.import_module(f"posenc.{name}")
+        importlib.import_module(f"posenc.lab.exercises.{method.lab}")
+
+
+def test_no_orphans():
+    """Each lab and each module of figures belongs to a method or a page."""
+    labs = {method.lab for method in posenc.METHODS.values() if method.lab} | {"kernels", "scaling"}
+    assert {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")} == labs
+    figures = {path.stem for path in (ROOT / "posenc" / "figures").glob("*.py")} - {"__init__"}
+    assert figures <= {page.stem for page in PAGES}
+
+
+@each_page
+def test_one_title_and_nothing_skipped(page):
+    text = page.read_text("utf-8")
+    assert len(headings(text, 1)) == 1
+    assert not headings(text, 5)
+
+
+@each_chapter
+def test_a_chapter_has_the_arc(page):
+    text = page.read_text("utf-8")
+    assert headings(text, 2) == ARC
+    before = text[: text.index(f"## {ARC[0]}")]
+    boxes = [body for title, body in blocks(before, "admonition") if title == "In this chapter"]
+    assert len(boxes) == 1
+    assert len(re.findall(r"\*\*[a-z]", boxes[0])) >= 3, "three verbs in bold"
+    assert re.search(r"\bminutes\b", boxes[0])
+
+
+@each_chapter
+def test_a_chapter_proves_shows_breaks_and_asks(page):
+    text = page.read_text("utf-8")
+    assert blocks(text, "prf:theorem") and blocks(text, "prf:proof")
+    assert blocks(text, "literalinclude")
+    assert blocks(text, "explorable")
+    assert len(blocks(text, "exercise")) >= 3
+    broken = text[text.index("## Break it") : text.index("## Does it learn?")]
+    cells = [body for _, body in blocks(broken, "code-cell")]
+    assert cells and any("assert " in cell for cell in cells)
+
+
+@each_page
+def test_a_question_stands_before_each_explorable(page):
+    text = page.read_text("utf-8")
+    places = [match.start() for match in re.finditer(r"^`{3,}\{explorable\}", text, re.M)]
+    for start, end in zip([0, *places], places):
+        asked = [body for _, body in blocks(text[start:end], "admonition") if "?" in body or "Predict" in body]
+        assert asked, f"no question before the explorable at line {text[:end].count(chr(10)) + 1}"
+
+
+@each_page
+def test_code_is_included_whole_and_never_by_line_number(page):
+    for argument, body in blocks(page.read_text("utf-8"), "literalinclude"):
+        source = (page.parent / argument).resolve()
+        tree = ast.parse(source.read_text("utf-8"))
+        names = {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+        wanted = re.search(r"^:pyobject: ([\w.]+)$", body, re.M)
+        assert wanted and wanted[1].split(".")[-1] in names, f"{argument}: {body}"
+        assert ":lines:" not in body
+
+
+# --- pictures --------------------------------------------------------------------------------------------------------
+
+
+@each_page
+def test_every_picture_has_words(page):
+    text = page.read_text("utf-8")
+    for kind in ("figure", "image"):
+        for argument, body in blocks(text, kind):
+            alt = re.search(r"^:?alt: *(.+)$", body, re.M)
+            assert alt and len(alt[1]) > 20, f"{argument} has no alt text that says what to see"
+            if "://" not in argument:
+                assert (page.parent / argument).exists(), argument
+    assert not re.findall(r"!\[\s*\]\(", text)
+
+
+@each_page
+def test_every_drawing_cell_has_words(page):
+    for _, body in blocks(page.read_text("utf-8"), "code-cell"):
+        if "remove-cell" in body or "remove-output" in body:
+            continue
+        code = re.sub(r"^---\n.*?^---\n", "", body, flags=re.M | re.S)
+        if re.search(r"plt\.(subplots|figure)\(|^plot_\w+\(|^\w+\.plot_\w+\(", code, re.M):
+            assert re.search(r"\balt:", body), f"a drawing without alt text:\n{body[:300]}"
+
+
+def test_the_diagrams_are_those_that_the_script_draws(tmp_path):
+    for path in four_places.write(tmp_path):
+        assert path.read_text("utf-8") == (BOOK / "_static" / path.name).read_text("utf-8"), path.name
+
+
+@pytest.mark.parametrize("place", posenc.encoding.PLACES)
+def test_a_lit_place_is_told_by_more_than_color(place):
+    lit, dark = four_places.diagram((place,)), four_places.diagram(())
+    assert lit.count('class="enter"') == 1 and lit.count('class="off"') == 3
+    assert dark.count('class="enter"') == 0 and dark.count('class="off"') == 4
+    assert place in four_places.title((place,))
+    with pytest.raises(ValueError, match="'embedding' is no place"):
+        four_places.diagram(("embedding",))
+
+
+# --- sources ---------------------------------------------------------------------------------------------------------
+
+BIBLIOGRAPHY = pybtex.database.parse_file(str(BOOK / "references.bib"), "bibtex")
+CITED = {
+    key.strip(): page.stem
+    for page in PAGES
+    for keys in re.findall(r"\{cite(?::\w+)?\}`([^`]+)`", page.read_text("utf-8"))
+    for key in keys.split(",")
+}
+
+
+def test_every_citation_has_a_source():
+    assert {key: page for key, page in CITED.items() if key not in BIBLIOGRAPHY.entries} == {}
+
+
+def test_every_source_is_cited():
+    assert [key for key in BIBLIOGRAPHY.entries if key not in CITED] == []
+
+
+@pytest.mark.parametrize("key", BIBLIOGRAPHY.entries)
+def test_a_source_can_be_found(key):
+    entry = BIBLIOGRAPHY.entries[key]
+    assert entry.persons.get("author") and entry.fields["title"] and re.fullmatch(r"\d{4}", entry.fields["year"])
+    assert set(entry.fields) & {"url", "doi", "journal"}, "where to find it"
+
+
+def test_labels_of_sources_differ():
+    labels = list(references.AuthorYearLabels().format_labels(list(BIBLIOGRAPHY.entries.values())))
+    assert len(set(labels)) == len(labels)
+    assert "Press et al., 2022" in labels and "Irie, 2025" in labels
+
+
+# --- numbers ---------------------------------------------------------------------------------------------------------
+
+
+@each_page
+def test_every_number_is_computed_or_cited(page):
+    assert [f"line {line}: {value} in {words!r}" for line, value, words in numerals.unexplained(page)] == []
+
+
+def test_allowed_numerals_are_still_there_and_have_reasons():
+    for page, value, words, reason in numerals.allowed():
+        found = list(numerals.numerals((BOOK / f"{page}.md").read_text("utf-8")))
+        assert any(value == v and words in sentence for _, v, sentence in found), (
+            f"{page} | {value} | {words}: not there"
+        )
+        assert len(reason) > 5
+
+
+SAMPLE = """---
+title: 7
+---
+# Title
+
+Loss is {glue:text}`loss` at $T = 5$ and `3` cells, `n = 4`.
+
+It takes 12 steps. In 2017 it took 0.31 nats {cite}`someone`.
+Python 3.11 and GPT-2, float32, section 3.2, key 0, pairs 3 and 4.
+
+```{code-cell} ipython3
+x = 99
+```
+
+$$
+y = 88
+$$
+
+```{exercise} Counting
+Take 77 keys.
+```
+
+1. First, 41 of them.
+
+| 5 | 66 |
+|---|---|
+
+A model of 1.3 billion. It gains 11% {cite}`someone`.
+"""
+
+
+def test_numerals_are_found_where_nothing_vouches_for_them():
+    assert [value for _, value, _ in numerals.numerals(SAMPLE)] == ["12", "41", "66"]
+
+
+# --- solutions -------------------------------------------------------------------------------------------------------
+
+LEAK = re.compile(r"\{solution|solution-(start|end)|BEGIN SOLUTION|BEGIN HIDDEN TESTS|:class:.*\bdropdown\b")
+
+
+@pytest.mark.parametrize("folder", ["book", "notebooks"])
+def test_no_solution_in_what_readers_get(folder):
+    for path in [*(ROOT / folder).glob("*.md"), *(ROOT / folder).glob("*.ipynb")]:
+        found = LEAK.search(path.read_text("utf-8"))
+        assert not found, f"{path.name}: {found[0]}"
+
+
+@each_page
+def test_every_exercise_has_a_solution_for_instructors(page):
+    titles = [title for title, _ in blocks(page.read_text("utf-8"), "exercise")]
+    if titles:
+        assert all(titles), "an exercise without a title"
+        solutions = (ROOT / "course" / f"{page.stem}_solutions.md").read_text("utf-8").lower()
+        plain = [re.sub(r"^(On paper|In code|Open): | \([a-z ,]+\)$", "", title).lower() for title in titles]
+        assert [title for title in plain if f"## {title}" not in solutions] == []
+
+
+# --- the API page ----------------------------------------------------------------------------------------------------
+
+API = (BOOK / "api.md").read_text("utf-8")
+DOCUMENTED = re.findall(r"^\.\. auto(?:function|class):: ([\w.]+)$", API, re.M)
+
+
+def resolve(name):
+    thing = posenc
+    for part in name.split(".")[1:]:
+        thing = getattr(thing, part) if hasattr(thing, part) else importlib.import_module(f"{thing.__name__}.{part}")
+    return thing
+
+
+def test_the_api_page_lists_every_public_name():
+    expected = {f"posenc.{name}" for name in posenc.__all__ if not inspect.ismodule(getattr(posenc, name))}
+    for name in [*(name for name in posenc.METHODS if name != "nope"), "scaling"]:
+        module = importlib.import_module(f"posenc.{name}")
+        functions = [f for f, v in vars(module).items() if inspect.isfunction(v) and v.__module__ == module.__name__]
+        listed = [f for f in functions if f not in UNLISTED and not f.startswith("_")]
+        expected |= {f"posenc.{name}.{function}" for function in listed}
+    assert expected - {"posenc.METHODS"} - set(DOCUMENTED) == set()
+
+
+#: Helpers between modules, which no reader calls.
+UNLISTED = {"ladder"}
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_a_docstring_becomes_valid_markup(name):
+    thing = resolve(name)
+    assert thing.__doc__, name
+    markup = "\n".join(docstrings.convert(inspect.getdoc(thing).split("\n")))
+    markup = re.sub(r":doc:`([^`<]+) <[^`]+>`", r"\1", markup)
+    stream = []
+    settings = {"report_level": 1, "halt_level": 5, "warning_stream": type("S", (), {"write": stream.append})()}
+    docutils.core.publish_doctree(markup, settings_overrides=settings)
+    assert stream == []
+
+
+def test_a_docstring_is_laid_out():
+    text = """Add |i - j| times m_h.
+
+    y_i = a * x
+
+    Arguments:
+        x, y: [B, T],
+            on one line; see `table`.
+        n: a number.
+    Returns: [B]
+        or [T].
+    Errors: TypeError naming the argument;
+    ValueError too. Paper: arXiv 2108.12409. Chapter: ALiBi.
+    """
+    assert docstrings.convert(inspect.cleandoc(text).split("\n")) == [
+        "Add \\|i - j\\| times m\\_h.",
+        "",
+        "::",
+        "",
+        "    y_i = a * x",
+        "",
+        "**Arguments**",
+        "",
+        "- ``x``, ``y``: [B, T], on one line; see ``table``.",
+        "- ``n``: a number.",
+        "",
+        ":Returns: [B] or [T].",
+        ":Errors: TypeError naming the argument; ValueError too.",
+        ":Paper: `arXiv 2108.12409 <https://arxiv.org/abs/2108.12409>`__.",
+        ":Chapter: :doc:`ALiBi </book/alibi>`",
+        "",
+    ]
+
+
+# --- the shuffled sentence -------------------------------------------------------------------------------------------
+
+BACKWARDS, SWAPPED = "man a bit dog the", "dog the bit a man"
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("sentence", why_position.ORDERS)
+def test_without_position_and_mask_outputs_only_reorder(sentence, depth):
+    assert why_position.changes(why_position.ORDERS[sentence], "none", "every key", depth).max() < 1e-13
+
+
+def test_one_causal_layer_is_blind_to_the_order_of_the_past_and_two_are_not():
+    order = why_position.ORDERS[SWAPPED]
+    one, two = (why_position.changes(order, "none", "past keys", depth) for depth in (1, 2))
+    assert one[2:].max() < 1e-13 and one[:2].min() > 1e-2
+    assert two.min() > 1e-2
+
+
+def test_symmetric_alibi_cannot_tell_left_from_right_and_the_others_can():
+    def change(position, mask):
+        return why_position.changes(why_position.ORDERS[BACKWARDS], position, mask, 2)
+
+    assert change("ALiBi", "every key").max() < 1e-13
+    assert min(change(p, "every key").min() for p in ("sinusoidal", "RoPE")) > 1e-2
+    assert min(change(p, "past keys").max() for p in why_position.POSITIONS) > 1e-2
+
+
+def test_the_figure_is_what_the_model_puts_out():
+    figure, readouts = why_position.shuffle.fn(sentence=SWAPPED, position="none", mask="past keys", depth=1)
+    bars = {trace["name"]: trace for trace in figure["data"]}["change of the output"]
+    expected = why_position.changes(why_position.ORDERS[SWAPPED], "none", "past keys", 1)
+    torch.testing.assert_close(torch.tensor(bars["x"], dtype=torch.float64), expected, atol=1e-10, rtol=0)
+    assert bars["text"][2:] == ["0, the same"] * 3
+    assert readouts["verdict"] == "outputs that stay the same: bit, a, man"
+    _, refused = why_position.shuffle.fn(sentence=SWAPPED, position="stick-breaking", mask="every key", depth=1)
+    assert "refuses" in refused["verdict"]

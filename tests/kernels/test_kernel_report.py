@@ -1,0 +1,327 @@
+"""The compile report of the kernels: it is current, says what the project demands, and can be made again; and the
+benchmark of the kernels, as far as it runs without a GPU."""
+
+import functools
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+import torch
+
+import posenc
+from posenc import UnsupportedError
+from posenc.lab.experiments import kernel_report as report
+from posenc.lab.experiments import load_results
+
+ROOT = Path(__file__).resolve().parents[2]
+needs_triton = pytest.mark.skipif(sys.platform != "linux", reason="triton is published for Linux only")
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return report.load_report()["rows"]
+
+
+# ------------------------------------------------------------------------------------------------- the frozen report
+
+
+def test_the_frozen_report_is_of_these_sources():
+    frozen = report.load_report()
+    assert frozen["sources"] == report.sources_hash(), "the kernels have changed: run `make kernel-report`"
+    assert f"triton=={frozen['triton']};" in (ROOT / "requirements.txt").read_text(), "run `make kernel-report`"
+
+
+def test_the_frozen_report_holds_everything_once(rows):
+    every = ("forward", "backward_q", "backward_kv")
+    kernels = {"rotary": ("rotary",), "turned": every[:1], "other": every, "table": (*every, "backward_table")}
+    wanted = set()
+    for family, variant, capability, dtype, head_dim in report.jobs():
+        kind = "rotary" if family == "rotary" else "turned" if "turned" in variant else "other"
+        kind = "table" if variant == "table" else kind
+        wanted |= {(family, variant, name, capability, dtype, head_dim) for name in kernels[kind]}
+    assert len(rows) == len(wanted)
+    assert {tuple(row[name] for name in report.KEY) for row in rows} == wanted
+    assert {row["capability"] for row in rows} == {"7.5", "8.0", "8.6", "8.9", "9.0", "10.0"}
+    assert not report.select(rows, capability="7.5", dtype="bfloat16")
+    for variant in ("plain", "linear"):
+        assert report.select(rows, variant=variant, capability="8.0", dtype="float16", head_dim=64)
+
+
+def test_every_gpu_gets_what_the_project_demands(rows):
+    limits = {"7.5": 64, "8.0": 163, "8.6": 99, "8.9": 99, "9.0": 227, "10.0": 227}  # kB of shared memory a block
+    for row in rows:
+        name = [row[part] for part in report.KEY]
+        half, turing = row["dtype"] != "float32", row["capability"] == "7.5"
+        assert row["compiles"] is True, (name, row["instructions"])
+        assert row["shared"] <= limits[row["capability"]] * 1024, name
+        if half and (row["head_dim"] == 64 or turing):
+            assert row["spilled"] == 0, name
+        if half and row["family"] != "rotary":
+            assert (row["tensor_cores"] == 0) == turing, name
+        assert 0 < row["registers"] <= 255, name
+    assert report.problems(rows) == []
+
+
+WRONG = {
+    "does not compile": dict(compiles=False, instructions="PTXASError: no"),
+    "shared memory": dict(shared=99 * 1024 + 1),
+    "spills 4 bytes": dict(spilled=4),
+    "no tensor-core": dict(tensor_cores=0),
+}
+
+
+@pytest.mark.parametrize("words", WRONG)
+def test_a_wrong_row_is_a_problem(rows, words):
+    (row,) = report.select(
+        rows, family="softmax", variant="plain", pass_="forward", capability="8.6", dtype="float16", head_dim=64
+    )
+    assert report.problems([row]) == []
+    (problem,) = report.problems([row | WRONG[words]])
+    assert problem.startswith("softmax plain forward 8.6 float16 64") and words in problem
+
+
+def test_the_table_shows_what_a_gpu_gets(rows):
+    mine = report.select(rows, capability="8.0", dtype="float16", head_dim=64, family=("softmax", "stickbreaking"))
+    head, line, *lines = report.table(mine, hide=("dtype", "head size")).split("\n")
+    assert len(lines) == len(mine) and line.count("---") == len(report.HEAD) - 2
+    assert "tensor cores" in head and "dtype" not in head and "float16" not in lines[0]
+    assert all("of 163 kB" in line and "HMMA" in line for line in lines)
+    with pytest.raises(ValueError, match="hide='warps' is not known"):
+        report.table(mine, hide=("warps",))
+    with pytest.raises(ValueError, match="column='gpu' is not known"):
+        report.select(rows, gpu="T4")
+
+
+def test_the_overview_counts(rows):
+    head, line, *lines = report.overview(rows).split("\n")
+    assert len(lines) == 3 * len(report.CHIPS) - 1  # no bfloat16 on 7.5
+    (line,) = (line for line in lines if line.startswith("| 9.0 |") and "bfloat16" in line)
+    cells = [cell.strip() for cell in line.strip("|").split("|")]
+    mine = report.select(rows, capability="9.0", dtype="bfloat16")
+    spilled = sum(row["spilled"] > 0 for row in mine)
+    assert cells[3] == f"{len(mine)} of {len(mine)}" and cells[5] == str(spilled) and "HGMMA" in cells[6]
+
+
+def test_the_report_is_read_without_triton():
+    code = (
+        "import sys; sys.modules['triton'] = None; import posenc.lab.experiments.kernel_report as r; "
+        "print(len(r.table(r.load_report()['rows'])))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert run.returncode == 0 and int(run.stdout) > 10_000, run.stderr
+
+
+# --------------------------------------------------------------------------------------------------- compiled anew
+
+
+def compile_anew(*calls):
+    """The rows of calls of `compile_rows`, from a process that has the compiler (here, kernels may be interpreted)."""
+    code = (
+        "import json, sys, torch; torch.set_num_threads(1); "
+        "from posenc.lab.experiments.kernel_report import compile_rows; "
+        "print(json.dumps([row for call in json.loads(sys.argv[1]) for row in compile_rows(*call)]))"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    command = [sys.executable, "-c", code, json.dumps(calls)]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment)
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout)
+
+
+SAMPLE = [
+    ["rotary", "interleaved", "7.5", "float16", 64],
+    ["softmax", "plain", "8.0", "float16", 64],
+    ["softmax", "plain", "9.0", "bfloat16", 64],
+    ["stickbreaking", "plain", "8.6", "float16", 64],
+]
+
+
+def same_as_frozen(rows, calls):
+    if version("triton") != report.load_report()["triton"]:
+        pytest.skip(f"the report is of triton {report.load_report()['triton']}, here is {version('triton')}")
+    for row in compile_anew(*calls):
+        frozen = report.select(rows, **{name: row[name] for name in report.KEY})
+        assert [row] == frozen
+
+
+@needs_triton
+def test_a_sample_compiles_to_what_is_frozen(rows):
+    same_as_frozen(rows, SAMPLE)
+
+
+@needs_triton
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["rotary", "softmax", "stickbreaking"])
+@pytest.mark.parametrize("capability", report.CHIPS)
+def test_each_gpu_gets_what_is_frozen(rows, family, capability):
+    """One dtype and head size, no masks, no rotation inside: `make kernel-report` does the rest, in ten minutes."""
+    jobs = [job for job in report.jobs() if job[0] == family and job[2:] == (capability, "float16", 64)]
+    same_as_frozen(rows, [job for job in jobs if job[1] in ("half", "plain", "linear")])
+
+
+@needs_triton
+def test_a_tile_too_large_for_the_chip_is_a_problem():
+    """A real compile that must fail the report: four stages of 128 x 128 at head size 128 want more than 8.6 has."""
+    rows = compile_anew(["softmax", "plain", "8.6", "float16", 128, [128, 128, 8, 4], ["forward"]])
+    (problem,) = report.problems(rows)
+    assert "shared memory, the chip has 101376" in problem
+
+
+@needs_triton
+def test_the_report_refuses_the_interpreter(monkeypatch):
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    with pytest.raises(UnsupportedError, match="TRITON_INTERPRET=1 interprets kernels, the report compiles them"):
+        report.compile_rows("softmax", "plain", "8.0", "float16", 64)
+
+
+# ----------------------------------------------------------------------------------------- the benchmark, without a GPU
+
+
+@pytest.fixture(scope="module")
+def bench():
+    spec = importlib.util.spec_from_file_location("benchmark_of_kernels", ROOT / "benchmarks" / "kernels.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@needs_triton
+def test_all_arms_compute_the_same(bench, monkeypatch):
+    """What is raced must be one function: each arm against the reference, in float32 (interpreted without a GPU)."""
+    from torch.nn.attention import flex_attention as flex
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    monkeypatch.setattr(bench, "compiled_flex", lambda: flex.flex_attention)
+    monkeypatch.setattr(
+        bench, "causal_blocks", lambda n: flex.create_block_mask(bench.causal, None, None, n, n, device)
+    )
+    torch.manual_seed(0)
+    q, k, v = torch.randn(3, 2, bench.HEADS, 40, 16, device=device)
+    encodings = {"softmax": None, "ALiBi": bench.alibi(q), "stick-breaking": bench.stick(q), "RoPE": bench.rope(q)}
+    encodings["T5"] = bench.t5(q)
+    for name, arm in bench.ATTENTION.items():
+        if name.startswith("SDPA"):  # its fused backends take no float32, its plain one stands in
+            arm = functools.partial(bench.sdpa, "MATH")
+        (method,) = [known for known in encodings if known in name] or ["softmax"]
+        expected = posenc.attention(q, k, v, encodings[method], impl="torch")
+        say = functools.partial("{}: {}".format, name)
+        torch.testing.assert_close(arm(q, k, v), expected, rtol=1e-4, atol=1e-5, msg=say)
+
+    at, copies = torch.arange(40, device=device), bench.turn("copy", q, k)()
+    assert torch.equal(copies[0], q) and torch.equal(copies[1], k)
+    for layout in ("interleaved", "half"):
+        for turned, x in zip(bench.turn(f"rotary {layout}", q, k)(), (q, k)):
+            expected = posenc.rope.rotate(x, at, posenc.rope.inv_freq(16).to(device), layout)
+            torch.testing.assert_close(turned, expected, rtol=1e-4, atol=1e-5)
+
+
+def fake(cell):
+    """Ours takes 1 ms a 1,024 tokens, everything else 1.5 ms; "eager" does not fit from 16,384 on."""
+    what, arm, length, head_dim = cell
+    if arm.startswith("eager") and length >= 16384:
+        raise MemoryError("too large")
+    if what == "peak memory":
+        return {"bytes": length * head_dim * 1000}
+    milliseconds = length / 1024 * (1.0 if arm in ("softmax", "ALiBi", "rotary half") else 1.5)
+    return {"median": milliseconds, "low": 0.9 * milliseconds, "high": 1.1 * milliseconds}
+
+
+def test_the_benchmark_covers_what_the_project_demands(bench):
+    cells = bench.cells()
+    assert len(cells) == len(set(cells)) == (3 * len(bench.ATTENTION) + len(bench.TURNING)) * 6 * 2
+    assert [length for _, _, length, _ in cells] == sorted(length for _, _, length, _ in cells)
+    assert {length for _, _, length, _ in cells} == {1024, 2048, 4096, 8192, 16384, 32768}
+    assert {arm for _, arm, _, _ in bench.cells(arms=("softmax", "copy"))} == {"softmax", "copy"}
+
+
+def test_ratios_and_verdicts(bench, tmp_path):
+    rows = bench.measure_all(bench.cells(), {"of": "a test"}, tmp_path / "x.part", measure=fake)
+    ratios = {tuple(row[:4]): tuple(row[4:]) for row in bench.ratios(rows)}
+    assert ratios["softmax: speed of flex softmax", "forward", 1024, 64] == (1.5, 1.0, True)
+    flash = "stick-breaking: speed of SDPA FLASH_ATTENTION"
+    assert ratios[flash, "forward and backward", 32768, 128] == (1.0, 0.5, True)
+    assert ratios["rotary half: bandwidth of a copy", "rotation", 4096, 64] == (1.5, 0.85, True)
+    assert ratios["ALiBi: peak memory at twice the length", "peak memory", 32768, 64] == (2.0, 2.2, True)
+    assert {length for target, _, length, _ in ratios if "twice" in target} == {32768}
+
+    def slow(cell):
+        return fake(cell) | ({"median": 9e9} if cell[1] in ("softmax", "stick-breaking", "rotary half") else {})
+
+    def hungry(cell):
+        return {"bytes": cell[2] ** 2} if cell[0] == "peak memory" else fake(cell)
+
+    def missed(measure, name):
+        found = bench.ratios(bench.measure_all(bench.cells(), {}, tmp_path / f"{name}.part", measure=measure))
+        return {row[0] for row in found if row[6] is False}
+
+    assert missed(slow, "slow") == {"softmax: speed of flex softmax", flash, "rotary half: bandwidth of a copy"}
+    assert missed(hungry, "hungry") == {f"{arm}: peak memory at twice the length" for arm in bench.OURS}
+
+    unmeasured = bench.ratios([row for row in rows if "flex" not in row[1]])
+    assert [row[4:] for row in unmeasured if "flex" in row[0]] == [[None, 1.0, None]] * 48
+
+
+def test_tables(bench, tmp_path):
+    rows = bench.measure_all(bench.cells(), {}, tmp_path / "x.part", measure=fake)
+    table, ratios = bench.table(rows), bench.ratio_table(bench.ratios(rows))
+    head, *lines = table.split("\n")
+    assert head.split()[-6:] == ["1,024", "2,048", "4,096", "8,192", "16,384", "32,768"]
+    assert len(lines) == 2 * (3 * len(bench.ATTENTION) + len(bench.TURNING))
+    (line,) = (line for line in lines if line.startswith("forward  ") and "  softmax  " in line and "  64  " in line)
+    assert line.split()[3] == "1.000" and line.split()[4] == "(0.900-1.100)"
+    assert "MemoryError: too large" in table
+    assert "1.50   1.0    met" in ratios and "MISSED" not in ratios
+
+
+def test_an_interrupted_run_goes_on(bench, tmp_path):
+    part, cells, asked = tmp_path / "x.part", bench.cells(arms=("softmax",)), []
+
+    def interrupted(cell):
+        if len(asked) == 5:
+            raise KeyboardInterrupt
+        asked.append(cell)
+        return {"error": "RuntimeError: once"} if len(asked) == 2 else fake(cell)
+
+    with pytest.raises(KeyboardInterrupt):
+        bench.measure_all(cells, {"a": [1]}, part, measure=interrupted)
+    assert len(json.loads(part.read_text())["cells"]) == 5
+
+    again = []
+    rows = bench.measure_all(cells, {"a": [1]}, part, measure=lambda cell: again.append(cell) or fake(cell))
+    assert sorted(again) == sorted([asked[1], *cells[5:]])  # what failed is tried again
+    assert {tuple(row[:4]) for row in rows} == set(cells) and len(rows) == len(cells)
+    with pytest.raises(SystemExit, match="begun with other settings"):
+        bench.measure_all(cells, {"a": [2]}, part, measure=fake)
+
+
+def test_the_benchmark_says_what_it_needs(bench, monkeypatch):
+    monkeypatch.setattr(bench.torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(sys, "argv", ["kernels.py", "--smoke"])
+    with pytest.raises(SystemExit, match="measures on a CUDA GPU, and PyTorch sees none here$"):
+        bench.main()
+    with pytest.raises(SystemExit, match="2"):
+        bench.parse(["--arms", "flash"])
+    assert bench.slug("NVIDIA H200") == "h200" and bench.slug("NVIDIA GeForce RTX 4090") == "geforce_rtx_4090"
+
+
+def test_the_benchmark_writes_results_that_load(bench, tmp_path, monkeypatch):
+    monkeypatch.setattr(bench, "ROOT", tmp_path)
+    monkeypatch.setattr(bench.torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(bench.torch.cuda, "empty_cache", lambda: None)
+    monkeypatch.setattr(bench.torch.cuda, "get_device_name", lambda: "NVIDIA H200")
+    monkeypatch.setattr(bench, "measure_all", functools.partial(bench.measure_all, measure=fake))
+    monkeypatch.setitem(sys.modules, "triton", type(sys)("triton"))
+    monkeypatch.setattr(sys.modules["triton"], "__version__", "0", raising=False)
+    monkeypatch.setattr(sys, "argv", ["benchmarks/kernels.py"])
+    with pytest.raises(SystemExit) as end:
+        bench.main()
+    assert end.value.code == 0
+    assert [file.name for file in (tmp_path / "results").iterdir()] == ["kernels_h200.json"]
+    monkeypatch.setattr("importlib.resources.files", lambda package: tmp_path / "results")
+    results = load_results("kernels_h200")
+    assert results["name"] == "kernels_h200" and "NVIDIA H200" in results["machine"] and len(results["cells"]) == 540

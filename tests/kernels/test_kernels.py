@@ -1,0 +1,852 @@
+r"""The Triton kernels against the references: on a GPU where there is one, else through Triton's interpreter.
+
+Run before any test here: conftest sets TRITON_INTERPRET=1 where there is no GPU, before a kernel is imported.
+"""
+
+import math
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import posenc
+from posenc import UnsupportedError, attention
+
+pytest.importorskip("triton", reason="Triton is published for Linux only")
+import triton
+import triton.language as tl
+
+from posenc.kernels import rotary, softmax, stickbreaking, variants
+from posenc.kernels.common import Tile
+
+CUDA = torch.cuda.is_available()
+DEVICE = "cuda" if CUDA else "cpu"
+BF16 = CUDA and torch.cuda.get_device_capability() >= (8, 0)
+DTYPES = [torch.float32, torch.float16] + [torch.bfloat16] * BF16
+HEADS, KV_HEADS = 2, 1
+
+
+@pytest.fixture(autouse=True)
+def nan_buffers():
+    """Whatever torch.empty returns holds NaN: what a kernel doesn't write, or reads before it is written, shows."""
+    torch.use_deterministic_algorithms(True)
+    assert torch.utils.deterministic.fill_uninitialized_memory and torch.empty(1).isnan()
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+def make(name, head_dim):
+    """An encoding by a short name; parts joined by + act at different places."""
+    if "+" in name:
+        return posenc.compose(*(make(part, head_dim) for part in name.split("+")))
+    method, _, option = name.partition("-")
+    options = {
+        "": {},
+        "learned": {"learned": True},
+        "symmetric": {"symmetric": True, "learned": True},
+        "half": {"layout": "half"},
+        "partial": {"rotary_dim": head_dim // 4 * 2, "attention_factor": 1.2},
+        "current": {"attend_current": True},
+        "first": {"order": "first"},
+        "rest": {"remainder": "current"},
+        "firstall": {"order": "first", "attend_current": True, "remainder": "current"},
+        "near": {"num_buckets": 8, "max_distance": 20},
+        "two": {"num_buckets": 8, "max_distance": 20, "bidirectional": True},
+        "logits": {"learn_rate": True, "rate": 0.05, "floor": 0.4},
+        "log": {"on": "log", "learn_rate": True, "rate": 0.1, "per_pair": True, "gain": False},
+        "recent": {"order": "recent", "rate": 0.1},
+    }[option]
+    torch.manual_seed(0)  # T5 starts from random numbers
+    sizes = {"head_dim": head_dim, "num_heads": HEADS}
+    asked = {"rope": ["head_dim"], "rse": ["head_dim"], "alibi": ["num_heads"], "t5": ["num_heads"], "exposb": sizes}
+    required = {name: sizes[name] for name in asked.get(method, ())}
+    return posenc.make(method, **required, **options).to(DEVICE)
+
+
+METHODS = {  # name: whether a causal mask is asked for
+    "nope": True,
+    "nope both ways": False,
+    "rope": True,
+    "rope-half": True,
+    "alibi": True,
+    "alibi-learned": True,
+    "alibi-symmetric both ways": False,
+    "rope-partial+alibi-learned": True,
+    "t5-near": True,
+    "rope+t5-two both ways": False,
+    "stickbreaking": True,
+    "stickbreaking-current": True,
+    "stickbreaking-rest": True,
+    "stickbreaking-first": True,
+    "stickbreaking-first both ways": False,
+    "stickbreaking-firstall both ways": False,
+    "rope+alibi-symmetric+stickbreaking": True,
+    "rope+alibi-symmetric+stickbreaking-first both ways": False,
+    "exposb-logits": True,
+    "exposb-log both ways": False,
+    "rse both ways": False,
+    "rse-recent": True,
+}
+LENGTHS = [
+    (1, 1),
+    (17, 17),
+    (63, 63),
+    (64, 64),
+    (65, 65),
+    (127, 127),
+    (200, 200),
+    (1, 64),
+    (1, 65),
+    (40, 100),
+    (100, 40),
+]
+
+
+def inside_nan(x):
+    """The same numbers as a view into a larger buffer of NaN, with no stride that a contiguous tensor would have."""
+    batch, heads, length, lanes = x.shape
+    buffer = torch.full((batch, length + 2, heads + 1, 2 * lanes + 3), math.nan, dtype=x.dtype, device=x.device)
+    view = buffer[:, 1 : length + 1, :heads, 1 : 2 * lanes : 2].transpose(1, 2)
+    with torch.no_grad():
+        view.copy_(x)
+    return view.detach().requires_grad_()
+
+
+def run(impl, name, q, k, v, dout, positions=None, mask=None, dtype=torch.float64):
+    """Output and every gradient of attention in one dtype: (output, q, k, v, then the encoding's parameters)."""
+    encoding = make(name.removesuffix(" both ways"), q.shape[-1])
+    inputs = [inside_nan(x.to(dtype)) for x in (q, k, v)]
+    pos_q, pos_k = positions or (None, None)
+    out = attention(
+        *inputs, encoding, causal=not name.endswith(" both ways"), impl=impl, pos_q=pos_q, pos_k=pos_k, mask=mask
+    )
+    assert out.dtype == dtype
+    return (out, *torch.autograd.grad(out, [*inputs, *encoding.parameters()], dout.to(dtype)))
+
+
+def problem(queries, keys, head_dim=16, head_dim_v=None, batch=1, seed=0):
+    """Seeded q, k, v and a gradient of the output, float64."""
+    generator = torch.Generator().manual_seed(seed)
+    shapes = [
+        (batch, HEADS, queries, head_dim),
+        (batch, KV_HEADS, keys, head_dim),
+        (batch, KV_HEADS, keys, head_dim_v or head_dim),
+        (batch, HEADS, queries, head_dim_v or head_dim),
+    ]
+    return [torch.randn(shape, generator=generator, dtype=torch.float64).to(DEVICE) for shape in shapes]
+
+
+def compare(name, tensors, dtype, **options):
+    """Hold the kernel against the float64 reference: float32 element by element, halves by eager's own error."""
+    tensors = [x.to(dtype).double() for x in tensors]  # what rounding the inputs costs is neither's error
+    exact = run("torch", name, *tensors, **options)
+    ours = run("triton", name, *tensors, dtype=dtype, **options)
+    eager = run("torch", name, *tensors, dtype=dtype, **options)
+    labels = ["output", "q", "k", "v"] + ["parameter"] * (len(exact) - 4)
+    for label, a, b, c in zip(labels, ours, eager, exact):
+        assert a.shape == c.shape and a.dtype == b.dtype, label
+        a, b, c = (x.detach().double() for x in (a, b, c))
+        if dtype == torch.float32:
+            # a parameter's gradient is a sum of thousands of terms as large as the distance, of both signs
+            largest = max(25.0 if label == "parameter" else 1.0, float(c.abs().max()) if c.numel() else 0.0)
+            torch.testing.assert_close(
+                a, c, rtol=1e-5, atol=2e-6 * largest, msg=f"{label}: {float((a - c).abs().max())}"
+            )
+        else:  # one rounding of the result is allowed, also where eager happens to be exact
+            mine, eagers = float((a - c).norm()), float((b - c).norm())
+            share = 1.0 if label == "parameter" else 0.3  # a sum over all pairs, in which eager's errors may cancel
+            allowed = 2 * eagers + share * torch.finfo(dtype).eps * float(c.norm()) + 1e-5
+            assert mine <= allowed, f"{label}: {mine} against {eagers}"
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("queries,keys", LENGTHS, ids=str)
+@pytest.mark.parametrize("name", METHODS)
+def test_kernel_equals_reference(name, queries, keys, dtype):
+    compare(name, problem(queries, keys), dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("head_dim,head_dim_v", [(16, 16), (20, 36), (64, 64), (80, 80), (96, 32), (128, 128)], ids=str)
+@pytest.mark.parametrize("name", ["rope-partial+alibi-learned", "rope+alibi-symmetric+stickbreaking"])
+def test_head_sizes(name, head_dim, head_dim_v, dtype):
+    compare(name, problem(33, 70, head_dim, head_dim_v), dtype)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_masks_padding_and_positions_of_each_row_of_the_batch(name):
+    tensors = problem(37, 50, batch=2)
+    generator = torch.Generator().manual_seed(1)
+    pos_q = torch.rand(2, 37, generator=generator).cumsum(1) * 5 + 40.25  # floats, different in each row of the batch
+    pos_q = pos_q.round() - 60 if "t5" in name else pos_q  # whole numbers, on both sides of the keys
+    pos_q = torch.stack((pos_q, pos_q + 1e6), -1)[..., 0]  # every other number in memory
+    pos_k = torch.arange(50)[None].repeat(2, 1)
+    pos_k[1] -= 7
+    valid = torch.ones(2, 1, 1, 50, dtype=torch.bool)
+    valid[0, ..., :20] = False  # left padding: the first queries of a causal row see nothing
+    valid[1, ..., 45:] = False
+    anywhere = torch.rand(37, 50, generator=generator) < 0.5
+    anywhere[5] = False
+    for mask in (valid, anywhere, valid & anywhere):
+        compare(name, tensors, torch.float32, positions=(pos_q.to(DEVICE), pos_k.to(DEVICE)), mask=mask.to(DEVICE))
+
+
+@pytest.mark.parametrize("name", ["nope", "nope both ways", "stickbreaking", "stickbreaking-first both ways"])
+def test_a_mask_reaches_the_blocks_that_would_need_none(monkeypatch, name):
+    for module in (softmax, stickbreaking):
+        monkeypatch.setattr(module, "tiles", lambda *_, **__: (Tile(16, 16, 4, 1), Tile(16, 16, 4, 1)))
+    mask = torch.rand(48, 64, generator=torch.Generator().manual_seed(2)) < 0.7
+    compare(name, problem(48, 64), torch.float32, mask=mask.to(DEVICE))
+
+
+def test_a_query_that_sees_nothing_gets_exact_zeros():
+    q, k, v, dout = problem(20, 20)
+    mask = torch.ones(20, 20, dtype=torch.bool, device=DEVICE)
+    mask[7] = False
+    for name in ("nope", "stickbreaking"):
+        out, dq, dk, dv = run("triton", name, q, k, v, dout, mask=mask, dtype=torch.float32)
+        assert not out[:, :, 7].any() and not dq[:, :, 7].any() and not out.isnan().any() and not dk.isnan().any()
+
+
+def test_empty_inputs_give_empty_or_zero_outputs():
+    for name in ("nope", "rope+alibi", "stickbreaking-rest"):
+        for queries, keys in ((0, 5), (5, 0), (0, 0)):
+            q, k, v, dout = problem(queries, keys)
+            for a, b in zip(run("triton", name, q, k, v, dout, dtype=torch.float32), run("torch", name, q, k, v, dout)):
+                assert a.shape == b.shape and not a.isnan().any() and not a.any()
+
+
+TILES = [(16, 16, 4, 1), (16, 64, 4, 1), (64, 16, 4, 1), (32, 32, 4, 1), (128, 32, 4, 1)]
+
+
+def leaves(*tensors):
+    return [x.to(torch.float32).requires_grad_() for x in tensors]
+
+
+@pytest.mark.parametrize("queries,keys", [(40, 40), (20, 50), (50, 20)], ids=str)
+@pytest.mark.parametrize("order", ["softmax", "table", "recent", "first"])
+def test_the_answer_does_not_depend_on_the_blocks(order, queries, keys):
+    results = []
+    for tile in TILES:
+        q, k, v, dout = problem(queries, keys)
+        q, k, v = leaves(q, k, v)
+        a = torch.tensor([0.5, 0.1], device=DEVICE, requires_grad=True)
+        at = dict(pos_q=torch.arange(keys - queries, keys, device=DEVICE), pos_k=torch.arange(keys, device=DEVICE))
+        if order == "table":
+            a = torch.linspace(-1, 1, HEADS * 25, device=DEVICE).view(HEADS, 25).requires_grad_()
+            out = (softmax.attend(q, k, v, variant="table", table=a, first=-20, tile=tile, **at),)
+        elif order == "softmax":
+            out = (softmax.attend(q, k, v, variant="symmetric", a=a, tile=tile, **at),)
+        else:
+            out = stickbreaking.attend(q, k, v, variant="symmetric", a=a, order=order, tile=tile, **at)
+        grads = torch.autograd.grad(out, (q, k, v, a), [dout.float(), torch.ones_like(out[-1])][: len(out)])
+        results.append((*out, *grads))
+    for other in results[1:]:
+        for x, y in zip(results[0], other):
+            torch.testing.assert_close(x, y, rtol=1e-5, atol=2e-6 * max(1, float(x.detach().abs().max())))
+
+
+@pytest.mark.parametrize("keys", [50, 64], ids=str)
+@pytest.mark.parametrize("order", ["recent", "first"])
+@pytest.mark.parametrize("current", [True, False], ids=["current", "strict"])
+def test_stick_both_ways_where_the_last_block_of_keys_is_not_full(current, order, keys):
+    """`Encoding` refuses "recent" without a causal mask; the kernel serves it, its last keys being first in line."""
+    *tensors, dout = problem(50, keys)
+    results = []
+    for dtype in (torch.float64, torch.float32):
+        q, k, v = (x.to(dtype).requires_grad_() for x in tensors)
+        if dtype == torch.float32:
+            out, rest = stickbreaking.attend(q, k, v, causal=False, order=order, attend_current=current)
+        else:
+            own = torch.arange(50, device=DEVICE)[:, None] + keys - 50 == torch.arange(keys, device=DEVICE)
+            visible = torch.ones_like(own) if current else ~own
+            weights, rest = posenc.stickbreaking.weigh(
+                q @ k.repeat_interleave(HEADS, 1).mT, visible, order, return_remainder=True
+            )
+            out = weights @ v.repeat_interleave(HEADS, 1)
+        grads = torch.autograd.grad((out, rest), (q, k, v), (dout.to(dtype), torch.ones_like(rest)))
+        results.append((out, rest, *grads))
+    for exact, ours in zip(*results):
+        torch.testing.assert_close(ours.double(), exact, rtol=1e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("strict", [True, False], ids=["strict", "current"])
+def test_slices_of_queries_change_no_gradient(monkeypatch, strict):
+    results = []
+    for rows in (1024, 32, 64):
+        monkeypatch.setattr(stickbreaking, "SLICE", rows)
+        q, k, v, dout = problem(70, 50)
+        q, k, v = leaves(q, k, v)
+        y = torch.linspace(-1, 1, HEADS * 50, device=DEVICE).view(1, HEADS, 50).requires_grad_()
+        monkeypatch.setitem(variants.VARIANTS, "gates", GATES)
+        x = torch.zeros(1, HEADS, 70, device=DEVICE, requires_grad=True)
+        out, rest = stickbreaking.attend(
+            q, k, v, attend_current=not strict, variant="gates", x=x, y=y, tile=(32, 16, 4, 1)
+        )
+        results.append(torch.autograd.grad((out, rest), (q, k, v, x, y), (dout.float(), torch.ones_like(rest))))
+    for other in results[1:]:
+        for a, b in zip(results[0], other):
+            torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
+
+
+def test_stick_keeps_its_digits_where_keys_are_saturated_or_hardly_ask():
+    """Logits of +-1e4 and of -17: nothing overflows, and thousands of shares of 4e-8 still add up."""
+    keys = 3000
+    q = torch.ones(1, 1, 1, 16, device=DEVICE)
+    z = torch.full((keys,), -17.0)
+    z[[5, 1500]] = torch.tensor([1e4, -1e4])
+    k = (z / 16)[None, None, :, None].expand(1, 1, keys, 16).contiguous().to(DEVICE)
+    v = torch.eye(keys, 16, device=DEVICE)[None, None]
+    v[0, 0, 5] = 1.0
+    weights, left = posenc.stickbreaking.weigh(
+        z.double()[None, None, None], torch.ones(1, 1, 1, keys, dtype=torch.bool), return_remainder=True
+    )
+    out, rest = stickbreaking.attend(q, k, v, causal=False, attend_current=True)
+    exact = weights.to(DEVICE) @ v.double()
+    assert abs(float(exact[..., 0]) - 1) > 1e-4 > float((out - exact).abs().max()) * 20
+    assert float(rest) < 1e-20 and float(left) < 1e-20
+    out, rest = stickbreaking.attend(q, k[:, :, 6:], v[:, :, 6:], causal=False, attend_current=True)
+    exact = posenc.stickbreaking.weigh(
+        z.double()[None, 6:], torch.ones(1, keys - 6, dtype=torch.bool), return_remainder=True
+    )[1]
+    assert abs(float(rest) - float(exact)) < 3e-7 and 1 - float(exact) > 1e-4
+
+
+def test_a_saturated_key_gets_the_whole_rest_to_the_last_digit():
+    """Its own log(1 - beta) of -1e4 would drown the small ones of the keys asked before it, in the same block."""
+    z = torch.linspace(-2.0, -1.0, 40, dtype=torch.float64)
+    z[20] = 1e4
+    k = (z / 16)[None, None, :, None].expand(1, 1, 40, 16).float().contiguous().to(DEVICE)
+    v = torch.zeros(1, 1, 40, 16, device=DEVICE)
+    v[0, 0, 20] = 1.0
+    out, _ = stickbreaking.attend(torch.ones(1, 1, 1, 16, device=DEVICE), k, v, causal=False, attend_current=True)
+    exact = torch.nn.functional.logsigmoid(-z[21:]).sum().exp()
+    torch.testing.assert_close(out[0, 0, 0, 0].double().cpu(), exact, rtol=2e-5, atol=0)
+
+
+@triton.jit
+def log1p_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, stickbreaking.log1p(tl.load(x_ptr + at)))
+
+
+def test_log1p_keeps_its_digits_down_to_the_smallest_share():
+    x = torch.logspace(-37, 0, 4096, device=DEVICE)
+    out = torch.empty_like(x)
+    log1p_kernel[(1,)](x, out, BLOCK=4096)
+    torch.testing.assert_close(out.double(), torch.log1p(x.double()), rtol=4e-7, atol=0)
+
+
+@triton.jit
+def toy_distance_score(s, delta, a, x, y):
+    return s * tl.exp(-a * tl.abs(delta))
+
+
+@triton.jit
+def toy_distance_grad(d, s, delta, a, x, y):
+    factor = tl.exp(-a * tl.abs(delta))
+    return d * factor, -d * s * factor * tl.abs(delta), d, d
+
+
+@triton.jit
+def gates_score(s, delta, a, x, y):
+    return s + x - y
+
+
+@triton.jit
+def gates_grad(d, s, delta, a, x, y):
+    return d, d, d, -d
+
+
+DISTANCE = variants.Variant(toy_distance_score, toy_distance_grad, ("delta", "head"))  # a multiplicative distance
+GATES = variants.Variant(gates_score, gates_grad, ("query", "key"))  # cumulative gates c_i - c_j
+
+
+@pytest.mark.parametrize("family", ["softmax", "stickbreaking"])
+@pytest.mark.parametrize("toy", ["distance", "gates"])
+def test_a_new_variant_needs_its_two_functions_and_no_kernel(monkeypatch, toy, family):
+    monkeypatch.setitem(variants.VARIANTS, "toy", {"distance": DISTANCE, "gates": GATES}[toy])
+    queries, keys = 37, 70
+    tensors = problem(queries, keys)
+    dout = tensors.pop()
+    generator = torch.Generator().manual_seed(3)
+    pos_q, pos_k = torch.arange(keys - queries, keys, device=DEVICE), torch.arange(keys, device=DEVICE)
+    extra = {"a": torch.rand(HEADS, generator=generator) / 9}
+    if toy == "gates":
+        extra = {n: torch.randn(1, HEADS, t, generator=generator) for n, t in (("x", queries), ("y", keys))}
+    extra = {n: t.to(DEVICE) for n, t in extra.items()}
+
+    def bias(s, at, a=None, x=None, y=None):
+        if toy == "gates":
+            return s + x[..., :, None] - y[..., None, :]
+        return s * torch.exp(-a[:, None, None] * (pos_q[:, None] - pos_k).abs())
+
+    results = []
+    for dtype in (torch.float64, torch.float32):
+        q, k, v = (t.to(dtype).requires_grad_() for t in tensors)
+        own = {n: t.to(dtype).requires_grad_() for n, t in extra.items()}
+        if dtype == torch.float32:
+            attend = softmax.attend if family == "softmax" else stickbreaking.attend
+            positions = dict(pos_q=pos_q, pos_k=pos_k) if toy == "distance" else {}
+            out = attend(q, k, v, scale=0.25, variant="toy", **own, **positions)
+            out = out if family == "softmax" else out[0]
+        else:
+            s = 0.25 * q @ k.repeat_interleave(HEADS // KV_HEADS, 1).transpose(-1, -2)
+            visible = torch.ones(queries, keys, dtype=torch.bool, device=DEVICE).tril(
+                keys - queries - (family != "softmax")
+            )
+            s = bias(s, None, **own)
+            if family == "softmax":
+                weights = s.masked_fill(~visible, -math.inf).softmax(-1)
+            else:
+                weights = posenc.stickbreaking.weigh(s, visible)
+            out = weights @ v.repeat_interleave(HEADS // KV_HEADS, 1)
+        results.append((out, *torch.autograd.grad(out, [q, k, v, *own.values()], dout.to(dtype))))
+    for exact, ours in zip(*results):
+        torch.testing.assert_close(ours.double(), exact, rtol=1e-5, atol=1e-5)
+
+
+def table_problem(queries, keys, entries, batch=2):
+    """q, k, v, a table [H, entries] and a gradient of the output; positions in each row of the batch, with gaps."""
+    *tensors, dout = problem(queries, keys, batch=batch)
+    generator = torch.Generator().manual_seed(4)
+    table = torch.randn(HEADS, entries, generator=generator, dtype=torch.float64)
+    pos_q, pos_k = (torch.randint(0, 3, (batch, n), generator=generator).cumsum(1) for n in (queries, keys))
+    pos_q = pos_q + pos_k[:, -1:] - pos_q[:, -1:] + 5  # the last query stands a little behind the last key
+    return [*tensors, table.to(DEVICE)], dout, (pos_q.to(DEVICE), pos_k.to(DEVICE))
+
+
+def with_table(tensors, dout, at, first, dtype, causal=True, mask=None, tile=()):
+    """The output and the gradients of q, k, v, table: written out in float64, else by the kernels."""
+    q, k, v, table = (t.to(dtype).requires_grad_() for t in tensors)
+    pos_q, pos_k = at
+    if dtype != torch.float64:
+        options = dict(variant="table", first=first, causal=causal, mask=mask, scale=0.25, tile=tile)
+        out = softmax.attend(q, k, v, pos_q=pos_q, pos_k=pos_k, table=table.float(), **options)
+    else:
+        s = 0.25 * q @ k.repeat_interleave(HEADS // KV_HEADS, 1).mT
+        last = first + table.shape[1] - 1
+        entry = (pos_k[:, None, :] - pos_q[:, :, None]).clamp(first, last) - first
+        visible = torch.ones_like(s, dtype=torch.bool)
+        visible = visible.tril(k.shape[2] - q.shape[2]) if causal else visible
+        visible = visible if mask is None else visible & mask
+        weights = (s + table[:, entry].transpose(0, 1)).masked_fill(~visible, -1e300).softmax(-1) * visible
+        out = weights @ v.repeat_interleave(HEADS // KV_HEADS, 1)
+    return [x.detach() for x in (out, *torch.autograd.grad(out, (q, k, v, table), dout.to(dtype)))]
+
+
+TABLES = {  # queries, keys, causal, first offset, entries
+    "near the diagonal": (40, 70, True, -12, 9),
+    "one entry": (33, 33, False, 0, 1),
+    "two entries": (33, 33, False, -1, 2),
+    "no end in reach": (65, 65, False, -400, 900),
+    "the past, more queries than keys": (70, 40, True, -60, 50),
+    "the future alone": (40, 40, False, 3, 4),
+    "both sides": (40, 70, False, -3, 7),
+}
+
+
+@pytest.mark.parametrize("case", TABLES)
+def test_a_table_by_offset_at_any_integer_positions(case):
+    queries, keys, causal, first, entries = TABLES[case]
+    tensors, dout, at = table_problem(queries, keys, entries)
+    mask = torch.rand(2, 1, queries, keys, generator=torch.Generator().manual_seed(5)).to(DEVICE) < 0.7
+    for seen in (None, mask):
+        exact, ours = (with_table(tensors, dout, at, first, d, causal, seen) for d in (torch.float64, torch.float32))
+        for a, b in zip(ours, exact):
+            torch.testing.assert_close(a.double(), b, rtol=1e-5, atol=2e-6 * max(1.0, float(b.abs().max())))
+    offsets = at[1][:, None, :] - at[0][:, :, None]
+    read = torch.zeros(entries, dtype=torch.bool, device=DEVICE)
+    read[(offsets.clamp(first, first + entries - 1) - first).flatten()] = True
+    assert not ours[-1][:, ~read].any() and ours[-1][:, read].any()
+
+
+def test_the_gradient_of_a_table_has_one_sum_in_any_order():
+    """Rows of the batch in another order: other programs come first, and not a bit changes."""
+    tensors, dout, (pos_q, pos_k) = table_problem(65, 65, 40, batch=4)
+    grads = []
+    for order in ([0, 1, 2, 3], [2, 0, 3, 1], [3, 2, 1, 0]):
+        moved = [t[order] for t in tensors[:3]] + [tensors[3]]
+        grads.append(with_table(moved, dout[order], (pos_q[order], pos_k[order]), -30, torch.float32)[-1])
+    assert all(torch.equal(grads[0], other) for other in grads[1:]) and grads[0].unique().numel() > 60
+
+
+def test_the_gradient_of_a_table_keeps_its_digits_at_every_size_of_loss():
+    tensors, dout, at = table_problem(40, 70, 30)
+    one = with_table(tensors, dout, at, -25, torch.float32)[-1]
+    for factor in (2.0**-50, 2.0**50):
+        assert torch.equal(with_table(tensors, dout * factor, at, -25, torch.float32)[-1], one * factor)
+    assert not with_table(tensors, dout * 0, at, -25, torch.float32)[-1].any()
+
+
+@pytest.mark.parametrize("where", range(5), ids=["q", "k", "v", "table", "dout"])
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # NumPy's, of the interpreter
+def test_a_gradient_that_is_not_finite_shows_in_the_table(where):
+    tensors, dout, at = table_problem(20, 20, 9, batch=1)
+    bad = [*tensors, dout][where]  # the last key or query is hit, or the entry of the far past
+    bad[..., -1, 0] = math.nan if where % 2 else math.inf
+    assert not with_table(tensors, dout, at, -6, torch.float32)[-1].isfinite().all()
+
+
+@pytest.mark.parametrize("rotary_dim", [32, 12], ids=["whole", "partial"])
+def test_rotation_inside_the_kernel_equals_rotation_beforehand(rotary_dim):
+    q, k, v, dout = problem(50, 90, head_dim=32)
+    inv_freq = posenc.rope.inv_freq(rotary_dim)
+    at = dict(pos_q=torch.arange(50, device=DEVICE) * 1.5 + 40, pos_k=torch.arange(90, device=DEVICE))
+    results = []
+    for inside in (False, True):
+        q, k, v = leaves(q.detach(), k.detach(), v.detach())
+        turned = (q, k) if inside else rotary.rotate(q, k, **at, inv_freq=inv_freq)
+        out = softmax.attend(*turned, v, **(at | {"inv_freq": inv_freq} if inside else {}), tile=(32, 16, 4, 1))
+        results.append((out, *torch.autograd.grad(out, (q, k, v), dout.float())))
+    for a, b in zip(*results):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("layout", rotary.LAYOUTS)
+@pytest.mark.parametrize("heads,kv_heads,lanes,pairs", [(1, 1, 16, 8), (12, 4, 32, 8), (3, 3, 80, 30), (9, 3, 64, 1)])
+def test_rotary_kernel_equals_the_reference_to_the_last_bit_but_one(heads, kv_heads, lanes, pairs, layout, dtype):
+    generator = torch.Generator().manual_seed(0)
+    q, k = (
+        inside_nan(torch.randn(2, h, t, lanes, generator=generator).to(DEVICE, dtype))
+        for h, t in ((heads, 65), (kv_heads, 100))
+    )
+    pos_q, pos_k = (
+        torch.randint(0, 9000, (2, 65), generator=generator).to(DEVICE),
+        torch.arange(100, device=DEVICE) * 1.5,
+    )
+    inv_freq = posenc.rope.inv_freq(2 * pairs)
+    ours = rotary.rotate(q, k, pos_q, pos_k, inv_freq, layout, 1.2)
+    reference = [posenc.rope.rotate(x, p, inv_freq, layout, 1.2) for x, p in ((q, pos_q[:, None]), (k, pos_k))]
+    gradients = [torch.randn(x.shape, generator=generator).to(DEVICE, dtype) for x in reference]
+    ours = (*ours, *torch.autograd.grad(ours, (q, k), gradients))
+    reference = (*reference, *torch.autograd.grad(reference, (q, k), gradients))
+    for a, b in zip(ours, reference):
+        torch.testing.assert_close(a, b, rtol=torch.finfo(dtype).eps, atol=1e-6)
+        assert torch.equal(a[..., 2 * pairs :], b[..., 2 * pairs :])  # the lanes that don't turn
+    back = rotary.rotate(*ours[:2], -pos_q, -pos_k, inv_freq, layout, 1 / 1.2)
+    torch.testing.assert_close(back[0], q, rtol=8 * torch.finfo(dtype).eps, atol=8 * torch.finfo(dtype).eps)
+
+
+OPERATORS = {
+    "softmax": lambda q, k, v, a, at: (
+        softmax.softmax,
+        (q, k, v, None, *at, None, a, None, None, None, 0, 0.3, True, "linear", []),
+    ),
+    "table": lambda q, k, v, a, at: (
+        softmax.softmax,
+        (
+            q,
+            k,
+            v,
+            None,
+            *at,
+            None,
+            None,
+            torch.ones(HEADS, 9, device=DEVICE, requires_grad=True),
+            None,
+            None,
+            -5,
+            0.3,
+            True,
+            "table",
+            [],
+        ),
+    ),
+    "stickbreaking": lambda q, k, v, a, at: (
+        stickbreaking.stickbreaking,
+        (q, k, v, None, *at, a, None, None, 0.3, True, True, True, "linear", []),
+    ),
+    "rotary": lambda q, k, v, a, at: (
+        rotary.rotary,
+        (q, k, *at, posenc.rope.inv_freq(16).to(DEVICE), True, 1.0, 1.0, []),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators_pass_opcheck(name):
+    q, k, v, _ = problem(17, 17)
+    at = (torch.arange(17, device=DEVICE),) * 2
+    operator, arguments = OPERATORS[name](*leaves(q, k, v, torch.tensor([0.5, 0.1], device=DEVICE)), at)
+    results = torch.library.opcheck(operator, arguments)
+    assert set(results.values()) == {"SUCCESS"}
+
+
+@pytest.mark.parametrize("name", ["rope+alibi-learned", "t5", "rope-half+stickbreaking"])
+def test_kernels_live_under_compile(name):
+    encoding = make(name, 16)
+    torch._dynamo.reset()
+
+    def step(q, k, v):
+        return attention(2 * q, k, v, encoding, impl="triton").square()
+
+    compiled = torch.compile(step, fullgraph=True, backend="inductor" if CUDA else "aot_eager")
+    results = []
+    for function in (step, compiled):
+        q, k, v = leaves(*problem(33, 33)[:3])
+        out = function(q, k, v)
+        results.append((out, *torch.autograd.grad(out.sum(), [q, k, v, *encoding.parameters()])))
+    for a, b in zip(*results):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["alibi-learned", "t5", "rope+alibi-symmetric+stickbreaking"])
+def test_same_inputs_same_bits(name):
+    tensors = problem(100, 100)
+    first, second = (run("triton", name, *tensors, dtype=torch.float32) for _ in range(2))
+    assert all(torch.equal(a, b) for a, b in zip(first, second))
+
+
+class Allocated(TorchDispatchMode):
+    """Counts the bytes of every tensor that an operation returns, each storage once."""
+
+    def __init__(self):
+        super().__init__()
+        self.bytes, self.seen = 0, []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        out = function(*args, **(kwargs or {}))
+        for tensor in out if isinstance(out, (tuple, list)) else [out]:
+            if isinstance(tensor, torch.Tensor):
+                storage = tensor.untyped_storage()
+                if storage.data_ptr() not in {s.data_ptr() for s in self.seen}:
+                    self.seen.append(storage)
+                    self.bytes += storage.nbytes()
+        return out
+
+
+@pytest.mark.parametrize("name", ["rope+alibi-learned", "t5", "rope+alibi-symmetric+stickbreaking"])
+def test_memory_grows_with_the_length_not_its_square(monkeypatch, name):
+    """All that is ever allocated, both passes, kernels left out: an upper bound of the peak."""
+    for module in (rotary, softmax, stickbreaking):
+        monkeypatch.setattr(module, "launch", lambda *a, **b: None)
+    torch.use_deterministic_algorithms(False)
+    used = []
+    for length in (8192, 16384):
+        encoding = make(name, 16)
+        q, k, v, dout = (torch.zeros(1, HEADS, length, 16, device=DEVICE).requires_grad_() for _ in range(4))
+        with Allocated() as allocated:
+            out = attention(q, k, v, encoding, impl="triton")
+            torch.autograd.grad(out, [q, k, v, *encoding.parameters()], dout, allow_unused=True)
+        used.append(allocated.bytes)
+    assert 1.8 < used[1] / used[0] <= 2.2
+    assert used[1] < 16384**2  # one byte an entry of one head's scores would already be more
+
+
+def refused(monkeypatch, match, call, error=UnsupportedError):
+    def never(*_, **__):
+        raise AssertionError("a kernel was launched")
+
+    for module in (rotary, softmax, stickbreaking):
+        monkeypatch.setattr(module, "launch", never)
+    with pytest.raises(error, match=match):
+        call()
+
+
+X = {n: torch.randn(1, 4, 8, n) for n in (16, 129)}
+BAD = {
+    "float64": ("float64.*served are float32", lambda: attend_all(torch.randn(1, 4, 8, 16, dtype=torch.float64))),
+    "head size": ("head size is 129.*1 to 128", lambda: attend_all(X[129])),
+    "weights": ("return_weights=True", lambda: attention(X[16], X[16], X[16], impl="triton", return_weights=True)),
+    "own rotation": (
+        "'rotate' has no kernel",
+        lambda: attention(X[16], X[16], X[16], posenc.Encoding(rotate=lambda q, k, at: (q, k)), impl="triton"),
+    ),
+    "own bias": (
+        "'bias' has no kernel",
+        lambda: attention(X[16], X[16], X[16], posenc.Encoding(bias=lambda q, k, at: 0.0), impl="triton"),
+    ),
+    "a table and a stick": (
+        "stick-breaking kernel reads no table",
+        lambda: attend_all(X[16], posenc.compose(posenc.make("t5", num_heads=4), posenc.make("stickbreaking"))),
+    ),
+    "two variants": (
+        "takes one variant, the encoding has one at 'bias' and one at 'weigh'",
+        lambda: attend_all(
+            X[16], posenc.compose(posenc.make("exposb", head_dim=16, num_heads=4), posenc.make("alibi", num_heads=4))
+        ),
+    ),
+    "faded weights": (
+        "'weigh' has no kernel",
+        lambda: attend_all(X[16], posenc.make("exposb", head_dim=16, num_heads=4, on="weights")),
+    ),
+    "learned frequencies": (
+        "frequencies ask for a gradient",
+        lambda: attend_all(X[16], posenc.make("rope", head_dim=16, inv_freq=torch.ones(2, requires_grad=True))),
+    ),
+    "learned positions": (
+        "the positions ask for a gradient",
+        lambda: attend_all(X[16], posenc.make("rope", head_dim=16), torch.ones(8, requires_grad=True)),
+    ),
+}
+
+
+def attend_all(x, encoding=None, positions=None):
+    attention(x, x, x, encoding, pos_q=positions, impl="triton")
+
+
+@pytest.mark.parametrize("case", BAD)
+@pytest.mark.skipif(CUDA, reason="the inputs lie on the CPU")
+def test_what_no_kernel_serves_is_refused_with_the_reason_before_a_launch(monkeypatch, case):
+    match, call = BAD[case]
+    refused(monkeypatch, match, call)
+
+
+def test_devices_and_dtypes_are_refused_by_declared_capability(monkeypatch):
+    from posenc.kernels.served import why_not_here
+
+    cpu, cuda = torch.device("cpu"), torch.device("cuda")
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    assert "CUDA devices, and the CPU through" in why_not_here(cpu, torch.float32, 64)
+    for capability, dtype, reason in (
+        ((7, 0), torch.float16, "7.0; served are 7.5 and above"),
+        ((7, 5), torch.bfloat16, "bfloat16 needs compute capability 8.0"),
+        ((7, 5), torch.float16, None),
+        ((8, 0), torch.bfloat16, None),
+    ):
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _, c=capability: c)
+        found = why_not_here(cuda, dtype, 64)
+        assert found is None if reason is None else reason in found
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    assert "bfloat16 wrongly" in why_not_here(cpu, torch.bfloat16, 64)
+    assert why_not_here(cpu, torch.float16, 64) is None
+    monkeypatch.setattr("posenc.kernels.served.find_spec", lambda _: None)
+    assert "not installed" in why_not_here(cuda, torch.float16, 64)
+
+
+def test_auto_takes_kernels_where_they_gain_and_says_why(monkeypatch, capsys):
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    alibi, stick = posenc.make("alibi", num_heads=4), posenc.make("stickbreaking")
+
+    def chosen(encoding, capability, dtype=torch.float16):
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
+        line = posenc.explain_impl(encoding, device="cuda", dtype=dtype)
+        assert capsys.readouterr().out.strip() == line
+        return line
+
+    for encoding in (alibi, stick, posenc.compose(posenc.make("rope", head_dim=64), stick)):
+        assert chosen(encoding, (9, 0)).startswith("impl='triton'") and "linear in the length" in chosen(
+            encoding, (8, 0)
+        )
+        assert chosen(encoding, (7, 5)).startswith("impl='torch'") and "7.5 gets no tensor-core" in chosen(
+            encoding, (7, 5)
+        )
+        assert chosen(encoding, (9, 0), torch.float64).startswith("impl='torch'")
+        on_cpu = posenc.explain_impl(encoding, device="cpu")
+        assert capsys.readouterr().out.strip() == on_cpu and on_cpu.startswith("impl='torch'")
+    for encoding in (None, posenc.make("rope", head_dim=64)):
+        assert chosen(encoding, (9, 0)).startswith("impl='sdpa'") and chosen(encoding, (7, 5)).startswith("impl='sdpa'")
+
+
+ARANGE, ONES = torch.arange(8), torch.ones(8, 8)
+WRONG = {  # case: (the changed arguments, the error, what it says)
+    "variant": ({"variant": "liner"}, ValueError, "variant='liner'.*Did you mean 'linear'"),
+    "nothing for the variant": ({"variant": "linear"}, ValueError, "variant 'linear' needs"),
+    "more than it reads": ({"a": torch.ones(4)}, ValueError, "'plain' reads no a"),
+    "heads of a": (
+        {"variant": "linear", "a": torch.ones(3), "pos_q": ARANGE, "pos_k": ARANGE},
+        ValueError,
+        r"a must be .*\[4\]",
+    ),
+    "length of pos_q": ({"pos_q": torch.arange(7)}, ValueError, r"pos_q must have shape \[8\]"),
+    "type of pos_k": ({"pos_k": [1, 2]}, TypeError, "pos_k must be a tensor"),
+    "shape of mask": ({"mask": ONES[:, 1:].bool()}, ValueError, r"mask must have shape \[8, 8\]"),
+    "dtype of mask": ({"mask": ONES}, TypeError, "mask must be bool"),
+    "causal": ({"causal": 1}, TypeError, "causal=1"),
+    "scale": ({"scale": "x"}, TypeError, "scale='x'"),
+    "tile": ({"tile": (16, 16)}, ValueError, "block_q, block_k, num_warps"),
+    "tile no power of two": ({"tile": (48, 16, 4, 1)}, ValueError, "48.*powers of two"),
+    "tile too small": ({"tile": (16, 8, 4, 1)}, ValueError, "at least 16"),
+    "positions that learn": ({"pos_q": torch.ones(8, requires_grad=True)}, UnsupportedError, "pos_q asks for a grad"),
+    "heads of k": ({"k": X[16][:, :3], "v": X[16][:, :3]}, ValueError, "3 heads, which must divide"),
+    "lanes of k": ({"k": torch.randn(1, 4, 8, 12)}, ValueError, "k must share B and D"),
+    "length of v": ({"v": torch.randn(1, 4, 9, 16)}, ValueError, "v must share"),
+    "rank of q": ({"q": torch.randn(4, 8, 16)}, ValueError, "q must be a tensor"),
+    "dtype of v": ({"v": torch.randn(1, 4, 8, 16).half()}, ValueError, "v is torch.float16"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+@pytest.mark.skipif(CUDA, reason="the inputs lie on the CPU")
+def test_bad_input_of_the_kernels_names_the_argument(monkeypatch, case):
+    change, error, match = WRONG[case]
+    arguments = dict(q=X[16], k=X[16], v=X[16]) | change
+    for function in (softmax.attend, stickbreaking.attend):
+        refused(monkeypatch, match, lambda f=function: f(**arguments), error)
+
+
+TABLE = {"variant": "table", "table": torch.ones(4, 9), "pos_q": ARANGE, "pos_k": ARANGE}
+WRONG_TABLE = {
+    "no table": ({"table": None}, ValueError, "table=None: the variant 'table' needs table"),
+    "no pos_q": ({"pos_q": None}, ValueError, "pos_q=None: the variant 'table' needs pos_q"),
+    "positions between": ({"pos_k": ARANGE + 0.5}, ValueError, "pos_k holds 0.5, it must hold whole numbers"),
+    "heads": ({"table": torch.ones(3, 9)}, ValueError, r"table must be .*\[4, 9\], got .*\[3, 9\]"),
+    "no entries": ({"table": torch.ones(4, 0)}, ValueError, r"table must be .*\[4, 0\]"),
+    "rank": ({"table": torch.ones(9)}, ValueError, r"table must be a tensor of shape \[H, R\]"),
+    "dtype": ({"table": torch.ones(4, 9).double()}, ValueError, "table must be float32.*float64"),
+    "type": ({"table": [0.0]}, TypeError, "table must be a tensor"),
+    "first": ({"first": 0.5}, TypeError, "first=0.5"),
+    "another variant": ({"variant": "plain"}, ValueError, "'plain' reads no table"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_TABLE)
+@pytest.mark.skipif(CUDA, reason="the inputs lie on the CPU")
+def test_a_bad_table_is_named(monkeypatch, case):
+    change, error, match = WRONG_TABLE[case]
+    refused(monkeypatch, match, lambda: softmax.attend(X[16], X[16], X[16], **(TABLE | change)), error)
+
+
+def test_the_stick_breaking_kernel_reads_no_table(monkeypatch):
+    x, at = X[16].to(DEVICE), ARANGE.to(DEVICE)
+    call = lambda: stickbreaking.attend(x, x, x, variant="table", pos_q=at, pos_k=at)  # noqa: E731
+    refused(monkeypatch, "'table' reads a table, as only softmax does", call)
+
+
+@pytest.mark.skipif(not CUDA, reason="needs a GPU")
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", ["nope", "rope+alibi-learned", "t5", "rope+alibi-symmetric+stickbreaking"])
+def test_long_lengths_on_a_gpu(name, dtype):
+    """The last queries of 32,768 against the float64 reference of these queries alone, and the peak of memory."""
+    peaks = []
+    for length in (16384, 32768):
+        q, k, v, dout = problem(length, length, 64)
+        dout[:, :, :-64] = 0  # only the last queries send a gradient
+        torch.cuda.synchronize()
+        inputs = [x.to(dtype).requires_grad_() for x in (q, k, v)]
+        encoding = make(name, 64)
+        torch.cuda.reset_peak_memory_stats()
+        base = torch.cuda.memory_allocated()
+        out = attention(*inputs, encoding, impl="triton")
+        grads = torch.autograd.grad(out, inputs, dout.to(dtype))
+        torch.cuda.synchronize()
+        peaks.append(torch.cuda.max_memory_allocated() - base)
+    tail = [q[:, :, -64:], k, v, dout[:, :, -64:]]
+    at = (torch.arange(length - 64, length, device=DEVICE), torch.arange(length, device=DEVICE))
+    exact, eager = (run("torch", name, *tail, positions=at, dtype=d) for d in (torch.float64, dtype))
+    for ours, b, c in zip((out[:, :, -64:], grads[0][:, :, -64:], grads[1], grads[2]), eager, exact):
+        error, own = (float((x.double() - c.double()).norm()) for x in (ours, b))
+        assert error <= 2 * own + 1e-5 * float(c.double().norm())
+    assert peaks[1] <= 2.2 * peaks[0]
+
+
+@pytest.mark.skipif(CUDA, reason="also times on a GPU")
+def test_trial_tells_how_far_a_function_is_from_the_kernel(capsys):
+    from posenc.lab.exercises.trial import against, causal_softmax
+
+    assert against(causal_softmax) < 1e-4
+    out = capsys.readouterr().out
+    assert "Triton's interpreter, float32, 40 tokens" in out and "gradient of k" in out and "nothing to time" in out
+    assert against(lambda q, k, v: causal_softmax(q, k, v) * 1.1) > 1e-2
+    assert against(causal_softmax, posenc.make("alibi", num_heads=4)) > 1e-2
+    assert against(causal_softmax, posenc.make("sinusoidal"), embed=lambda x: x + 1) < 1e-4
+
+
+def test_trial_says_so_without_triton(monkeypatch, capsys):
+    from posenc.lab.exercises import trial
+
+    monkeypatch.setattr(trial, "find_spec", lambda _: None)
+    assert trial.against(trial.causal_softmax) is None
+    assert "Linux only" in capsys.readouterr().out

@@ -1,0 +1,802 @@
+r"""The player in a real browser: it waits, it speaks, it fills a screen, it is embedded, and no address harms it."""
+
+import functools
+import http.server
+import io
+import random
+import re
+import sys
+import threading
+
+import pytest
+from conftest import ROOT, SITE, Log, missing
+from PIL import Image
+
+from posenc.lab.explore import core as explore
+
+sys.path.insert(0, str(ROOT / "book" / "_ext"))
+from bundle import FIRST_SCRIPT, POLICY
+
+pytestmark = pytest.mark.browser
+
+EMBEDDED = sorted(path.stem for path in (SITE / "embed").glob("*.html"))
+STUB = "window.Plotly = { react: async () => {} };"  # for tests of the sliders alone: drawing takes most of the time
+
+
+@pytest.fixture(scope="module")
+def strict(site):
+    r"""The address of the built site, served with a content policy that allows its own host alone."""
+
+    class Strict(http.server.SimpleHTTPRequestHandler):
+        def end_headers(self):
+            self.send_header("Content-Security-Policy", POLICY)
+            super().end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    class Server(http.server.ThreadingHTTPServer):
+        def handle_error(self, *_):
+            pass  # a page that is left stops listening
+
+    server = Server(("127.0.0.1", 0), functools.partial(Strict, directory=str(site)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def opened(strict, browser):
+    r"""opened(path, stub=) -> a page of the site under the policy, as it stands; closed when the file is done.
+
+    No request is intercepted: that would turn the browser's cache off, and these tests load the same files often.
+    """
+    contexts = []
+
+    def open_(path, stub=False):
+        contexts.append(browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce"))
+        page = contexts[-1].new_page()
+        page.log, page.asked = Log(page), []
+        page.on("request", lambda request: page.asked.append(request.url))
+        if stub:
+            page.add_init_script(STUB)
+        page.goto(strict + path)
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture(scope="module")
+def example(site):
+    r"""An explorable with numeric sliders, a readout and a page to embed."""
+    if not EMBEDDED:
+        missing(f"no page to embed in {SITE / 'embed'}: run `make html` first")
+    shown = map(explore.load, EMBEDDED)
+    return next(e for e in shown if e.readout and all(s.numeric for s in e.sliders.values()))
+
+
+@pytest.fixture(scope="module")
+def embed(opened, example):
+    r"""Its page to embed, drawn."""
+    page = opened(f"embed/{example.id}.html")
+    page.mouse.move(9, 9)
+    page.wait_for_selector("figure.explorable-live")
+    return page
+
+
+def chapter(id):
+    r"""The address of the book's page that an embedded page names as its source."""
+    return re.search(r'href="\.\./([^"]+)">', (SITE / "embed" / f"{id}.html").read_text("utf-8").split("<h1>")[1])[1]
+
+
+def until(page, what, arg=None):
+    r"""Wait until `what` is true on the page: Playwright's `wait_for_function` uses eval, which the policy forbids."""
+    for _ in range(200):
+        if page.evaluate(what, arg):
+            return
+        page.wait_for_timeout(25)
+    raise AssertionError(f"not so after 5 seconds: {what}, {arg}")
+
+
+def stands_at(page, id, wanted):
+    r"""Wait until the sliders stand at these values."""
+    at = "([id, wanted]) => posencExplorables.get(id).ready() && posencExplorables.get(id).state()"
+    for _ in range(200):
+        if (got := page.evaluate(at, [id, wanted])) == wanted:
+            return
+        page.wait_for_timeout(25)
+    raise AssertionError(f"{id} stands at {got}, not at {wanted}")
+
+
+SPOKEN = "(text) => document.querySelector('[role=status]').textContent === text"
+
+
+# --- it waits --------------------------------------------------------------------------------------------------------
+
+ACTS = {
+    "pointer": lambda page: page.mouse.move(9, 9),
+    "key": lambda page: page.keyboard.press("Shift"),
+    "scroll": lambda page: page.evaluate("window.dispatchEvent(new Event('scroll'))"),
+}
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_a_figure_in_view_waits_for_the_reader(act, opened, example):
+    page = opened(f"embed/{example.id}.html")
+    page.wait_for_timeout(300)
+    assert page.locator(".explorable-picture").is_visible()
+    assert not [url for url in page.asked if "plotly" in url or ".data.js" in url]
+    ACTS[act](page)
+    page.wait_for_selector("figure.explorable-live")
+    assert len([url for url in page.asked if "plotly" in url]) == 1
+    assert page.log.problems == []
+
+
+def test_the_whole_page_loads_plotly_once_and_only_near(opened, example):
+    page = opened(chapter(example.id).partition("#")[0])
+    page.wait_for_timeout(300)
+    assert not [url for url in page.asked if "plotly" in url]
+    heights = page.evaluate("[...document.querySelectorAll('figure.explorable')].map((f) => f.offsetHeight)")
+    page.mouse.move(9, 9)
+    page.wait_for_timeout(300)
+    first = page.evaluate("posencExplorables.list[0].figure.getBoundingClientRect().top - innerHeight")
+    assert first < 400 or not [url for url in page.asked if "plotly" in url]
+    page.evaluate("""async () => {
+        posencExplorables.list[0].figure.scrollIntoView({behavior: 'instant'});
+        for (const e of posencExplorables.list.slice(1)) e.start(); // all at once, as on a page read in haste
+    }""")
+    until(page, "document.querySelectorAll('figure.explorable-live').length === posencExplorables.list.length")
+    assert page.locator('script[src*="plotly"]').count() == 1
+    assert heights == page.evaluate("[...document.querySelectorAll('figure.explorable')].map((f) => f.offsetHeight)")
+    blocked = [line for line in page.log.problems if "_static/explore" in line]
+    assert blocked == [], "the policy stops the player"
+
+
+SHIFTS = """new PerformanceObserver((found) => {
+    for (const entry of found.getEntries()) window.shifted = (window.shifted || 0) + entry.value;
+}).observe({type: 'layout-shift', buffered: true});"""
+
+
+def test_the_first_key_moves_the_slider_while_all_is_on_its_way(opened, example):
+    e, (name, first) = example, next(iter(example.sliders.items()))
+    place = first.start + (1 if first.start + 1 < len(first.values) else -1)
+    wanted = {**e.default_state(), name: first.values[place]}
+    page, held = opened(f"embed/{e.id}.html"), {}
+    page.evaluate(SHIFTS)
+    page.route("**/plotly-cartesian.min.js", lambda route: held.update(plotly=route))
+    page.route("**/*.data.js", lambda route: held.update(states=route))
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowRight" if place > first.start else "ArrowLeft")
+    field = page.locator(f'input[name="{name}"]')
+    assert field.input_value() == str(place)
+    assert field.get_attribute("aria-valuetext") == page.locator(".explorable-value").first.text_content() == "…"
+    page.wait_for_selector(".explorable-note")
+    assert page.locator(".explorable-note").text_content() == "Loading the drawing …"
+    until(page, SPOKEN, "Loading the drawing")
+    held["states"].continue_()
+    stands_at(page, e.id, wanted)
+    assert field.get_attribute("aria-valuetext") == first.words[place], "the words wait for the drawing"
+    held["plotly"].continue_()
+    page.wait_for_selector("figure.explorable-live")
+    assert page.locator(".explorable-note").count() == 0
+    until(page, SPOKEN, e.readout_text(e.evaluate(wanted)["readout"]))
+    assert page.evaluate("window.shifted || 0") <= 0.02  # what a reader's own act moves is counted here too
+    assert page.log.problems == []
+
+
+def test_a_lost_line_is_told_and_tried_again(opened, example):
+    page = opened(f"embed/{example.id}.html")
+    page.route("**/plotly-cartesian.min.js", lambda route: route.abort())
+    page.mouse.move(9, 9)
+    page.wait_for_selector(".explorable-note")
+    assert page.locator(".explorable-note").text_content().startswith("The sliders do not work here: could not load")
+    page.unroute("**/plotly-cartesian.min.js")
+    page.locator("input").first.focus()
+    page.wait_for_selector("figure.explorable-live")
+    assert page.locator(".explorable-note").count() == 0
+    assert not [line for line in page.log.problems if line.startswith("error:")]
+
+
+# --- by keyboard, in words -------------------------------------------------------------------------------------------
+
+FOCUSED = """() => {
+    const e = document.activeElement, style = getComputedStyle(e), box = e.getBoundingClientRect();
+    return {tag: e.tagName, text: e.textContent, inside: Boolean(e.closest('figure.explorable')),
+        name: e.tagName === 'INPUT' ? e.labels[0].textContent : e.getAttribute('aria-label') || e.textContent,
+        said: e.getAttribute('aria-valuetext'), color: style.outlineColor,
+        outline: style.outlineStyle === 'none' ? 0 : parseFloat(style.outlineWidth),
+        width: box.width, height: box.height};
+}"""
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_every_control_is_reached_named_seen_and_large(dark, embed, example):
+    embed.emulate_media(color_scheme="dark" if dark else "light")
+    embed.locator("h1").click()  # Tab goes on from there
+    stops = []
+    for _ in range(len(example.sliders) + 4):  # reset, full screen, what to see; the link to the book comes last
+        embed.keyboard.press("Tab")
+        stops.append(embed.evaluate(FOCUSED))
+    inside = [stop for stop in stops if stop["inside"]]
+    names = [stop["name"] for stop in inside]
+    assert names == [*(s.label for s in example.sliders.values()), "Reset", "Full screen", "What to see"]
+    ground = 0 if dark else 1
+    for stop in stops:
+        if stop["tag"] == "BODY":
+            continue
+        assert stop["outline"] >= 2, f"{stop['name']}: its focus is not seen"
+        light = sum(map(int, re.findall(r"\d+", stop["color"])[:3])) / 765
+        assert abs(light - ground) > 0.4, f"{stop['name']}: its focus is too faint: {stop['color']}"
+        if stop["inside"]:
+            assert min(stop["width"], stop["height"]) >= 24, f"{stop['name']}: {stop}"
+    assert [stop["said"] for stop in inside][: len(example.sliders)] == [
+        s.words[s.start] for s in example.sliders.values()
+    ]
+
+
+def test_a_drag_is_told_once_at_rest(embed, example):
+    name = max(example.sliders, key=lambda name: len(example.sliders[name].values))
+    count, end = embed.evaluate(
+        """async (name) => {
+            const input = document.querySelector(`input[name="${name}"]`), told = [];
+            const spoken = document.querySelector('[role=status]');
+            const heard = new MutationObserver(() => { if (spoken.textContent) told.push(spoken.textContent); });
+            heard.observe(spoken, {childList: true});
+            for (let i = 0; i <= 20; i++) {
+                input.value = i % (Number(input.max) + 1);
+                input.dispatchEvent(new Event('input', {bubbles: true}));
+                await new Promise((done) => setTimeout(done, 20));
+            }
+            await new Promise((done) => setTimeout(done, 900));
+            return [told.length, told[0]];
+        }""",
+        name,
+    )
+    assert (count, end) == (1, embed.locator(".explorable-readout").text_content())
+    assert embed.locator(".explorable-readout").get_attribute("aria-live") is None, "each frame would be read aloud"
+    embed.locator(".explorable-reset").focus()
+    embed.keyboard.press("Enter")
+    wanted = f"Reset. {example.readout_text(example.evaluate()['readout'])}"
+    until(embed, SPOKEN, wanted)
+
+
+def test_the_drawing_says_what_to_see(embed, example):
+    drawing = embed.locator(".explorable-drawing")
+    assert (drawing.get_attribute("role"), drawing.get_attribute("aria-label")) == ("img", example.alt)
+    assert not embed.locator(".explorable-picture").is_visible(), "it would be read twice"
+
+
+def test_nothing_moves_by_itself():
+    for path in (ROOT / "posenc" / "static" / "player.css", ROOT / "posenc" / "static" / "player.js"):
+        text = re.sub(r"/\*.*?\*/|//[^\n]*", "", path.read_text("utf-8"), flags=re.S)
+        assert not re.search(r"\b(transition|animation|smooth|animate)\b", text), path.name
+
+
+@pytest.mark.parametrize("system", ["light", "dark"])
+@pytest.mark.parametrize("stored", ["light", "dark"])
+def test_forced_colors_stand_over_a_choice(stored, system, opened, example):
+    page = opened(f"embed/{example.id}.html")
+    page.evaluate("(mode) => localStorage.setItem('mode', mode)", stored)
+    page.reload()
+    page.mouse.move(9, 9)
+    page.wait_for_selector("figure.explorable-live")
+    page.emulate_media(forced_colors="active", color_scheme=system)
+    drawn = "() => document.querySelector('.explorable-drawing .xtick text').style.fill"
+    until(page, f"({drawn})() === '{'rgb(230, 233, 238)' if system == 'dark' else 'rgb(31, 41, 51)'}'")
+    picture = page.evaluate("getComputedStyle(document.querySelector('img.explorable-picture')).filter")
+    assert (picture != "none") == (system == "dark")
+    page.emulate_media(forced_colors="none", color_scheme=system)
+    until(page, f"({drawn})() === '{'rgb(230, 233, 238)' if stored == 'dark' else 'rgb(31, 41, 51)'}'")
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("where", ["embed", "book"])
+def test_pictures_are_read_without_scripts(where, dark, site, strict, open_page, example):
+    address = f"embed/{example.id}.html" if where == "embed" else chapter(example.id).partition("#")[0]
+    page = open_page(strict + address, dark=dark, scripts=False)
+    try:
+        picture = page.locator("img.explorable-picture").first
+        picture.scroll_into_view_if_needed()
+        page.wait_for_timeout(200)
+        shown = Image.open(io.BytesIO(picture.screenshot())).convert("L")
+        ground, (low, high) = shown.getpixel((1, 1)), shown.getextrema()
+        assert ground < 50 if dark else ground > 245, "the ground is the page's"
+        assert high > 180 if dark else low < 75, "axes and words stand out"
+    finally:
+        page.context.close()
+
+
+def test_the_readout_keeps_its_place(embed):
+    line = embed.locator(".explorable-readout")
+    top = "() => document.querySelector('.explorable-controls').getBoundingClientRect().top"
+    was, before = line.text_content(), embed.evaluate(top)
+    line.evaluate("(line) => { line.textContent = 'many words '.repeat(60); }")
+    embed.wait_for_timeout(100)
+    grown = embed.evaluate(top)
+    line.evaluate("(line, was) => { line.textContent = was; }", was)
+    embed.wait_for_timeout(100)
+    assert embed.evaluate(top) == grown > before, "the sliders move under the finger"
+    embed.set_viewport_size({"width": 1100, "height": 900})
+    embed.set_viewport_size({"width": 640, "height": 900})
+    embed.wait_for_timeout(200)
+    embed.set_viewport_size({"width": 1280, "height": 900})
+    embed.wait_for_timeout(200)
+    assert embed.evaluate(top) < grown, "another width, another height"
+    assert embed.log.problems == []
+
+
+CROWDED = """() => {
+    const drawing = document.querySelector('.explorable-drawing'), edge = drawing.getBoundingClientRect(), out = [];
+    const all = (what) => [...drawing.querySelectorAll(what)].map((n) => [n.textContent, n.getBoundingClientRect()]);
+    const titles = all('.infolayer text[class^=x][class$=title]');
+    for (const [text, box] of [...titles, ...all('.legendtext')]) {
+        if (box.left < edge.left - 1 || box.right > edge.right + 1) out.push(`cut: ${text}`);
+    }
+    const meet = (a, b, low, high, gap) => Math.min(a[high], b[high]) - Math.max(a[low], b[low]) > -gap;
+    for (const [labels, gap] of [[titles, 2], [all('.xtick text'), 0], [all('.x2tick text'), 0]]) {
+        labels.forEach(([text, a], i) => labels.slice(0, i).forEach(([other, b]) => {
+            if (meet(a, b, 'left', 'right', gap) && meet(a, b, 'top', 'bottom', 0)) out.push(`${other} meets ${text}`);
+        }));
+    }
+    if (!titles.length) out.push('no title');
+    return out;
+}"""
+NARROW = {"practice.ids", "practice.wrong_ids", "relative.four_terms", "rse.same_scores"}
+
+
+@pytest.mark.parametrize("id", sorted(NARROW & set(EMBEDDED)) or EMBEDDED[:1])
+def test_words_are_whole_on_a_narrow_screen(id, opened):
+    page = opened(f"embed/{id}.html")
+    page.set_viewport_size({"width": 320, "height": 640})
+    page.mouse.move(9, 9)
+    page.wait_for_selector("figure.explorable-live")
+    page.wait_for_timeout(200)
+    assert page.evaluate(CROWDED) == []
+
+
+# --- full screen -----------------------------------------------------------------------------------------------------
+
+
+def test_full_screen_fills_the_screen_with_larger_type(embed, example):
+    page = embed
+    page.set_viewport_size({"width": 1600, "height": 1000})
+    type_ = "() => document.querySelector('.explorable-drawing .xtick text').getBoundingClientRect().height"
+    small = page.evaluate(type_)
+    button = page.locator(".explorable-full")
+    button.focus()
+    page.keyboard.press("Enter")
+    until(page, "document.fullscreenElement && document.fullscreenElement.matches('figure.explorable')")
+    until(page, "document.querySelector('.explorable-drawing').style.transform !== ''")
+    assert button.text_content() == "Leave full screen"
+    reached = set()
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("!document.activeElement.closest('figure, body:not(:has(:focus))')"))
+    assert reached == {False}, "Tab stays in the figure"
+    button.focus()
+    assert page.evaluate(type_) > 1.3 * small
+    box, plot = page.locator(".explorable-drawing").bounding_box(), page.locator(".explorable-plot").bounding_box()
+    assert all(abs(box[side] - plot[side]) <= 2 for side in box), "the drawing fills its place"
+    assert plot["width"] > 1450 and plot["height"] > 400
+    svg = page.locator(".explorable-drawing .main-svg").first.bounding_box()
+    assert abs(svg["width"] - plot["width"]) <= 4 and abs(svg["height"] - plot["height"]) <= 4
+    assert page.evaluate("document.querySelector('figure').scrollHeight <= innerHeight")
+    page.keyboard.press("Enter")
+    until(page, "!document.fullscreenElement && !document.querySelector('[inert]')")
+    until(page, "document.querySelector('.explorable-drawing').style.transform === ''")
+    assert button.text_content() == "Full screen"
+    page.set_viewport_size({"width": 1280, "height": 900})
+
+
+def test_the_keys_of_the_search_rest_in_full_screen(opened, example):
+    page = opened(chapter(example.id).partition("#")[0], stub=True)
+    page.locator(".explorable-full").first.focus()
+    page.keyboard.press("Enter")
+    until(page, "Boolean(document.fullscreenElement)")
+    page.wait_for_timeout(100)
+    for key in ("Control+k", "Meta+k"):
+        page.keyboard.press(key)
+        assert page.locator("dialog[open]").count() == 0, f"{key} opens what cannot be reached"
+    page.keyboard.press("Enter")
+    until(page, "!document.fullscreenElement && !document.querySelector('[inert]')")
+    page.wait_for_timeout(100)
+    page.keyboard.press("Control+k")
+    assert page.locator("dialog[open]").count() == 1, "the search answers again"
+
+
+def test_no_full_screen_where_there_is_none(opened, example):
+    page = opened("embed/")  # any address of the site
+    page.add_init_script("Object.defineProperty(document, 'fullscreenEnabled', {value: false});")
+    page.goto(page.url + f"{example.id}.html")
+    assert page.locator(".explorable-reset").is_visible()
+    assert page.locator(".explorable-full").count() == 0
+
+
+def test_in_a_notebook_it_draws_by_itself_and_leaves_the_page_alone(browser):
+    e = explore.explorable(lambda m: {"data": [{"name": "a", "x": [m]}]}, title="t", alt="t", m=range(3))
+    page = browser.new_page()
+    try:
+        body = e.body_html("p", None, inline=True)
+        page.set_content(f'<!doctype html><script>{STUB}</script><figure class="explorable">{body}</figure>')
+        page.add_script_tag(content=(ROOT / "posenc" / "static" / "player.js").read_text("utf-8"))
+        page.wait_for_selector("figure.explorable-live")
+        page.locator("input").focus()
+        page.keyboard.press("End")
+        page.wait_for_timeout(50)
+        assert page.evaluate("posencExplorables.list[0].state()") == {"m": 2}
+        assert page.locator(".explorable-full").count() == 0
+        assert page.evaluate("location.hash") == ""
+    finally:
+        page.close()
+
+
+# --- embedding -------------------------------------------------------------------------------------------------------
+
+
+def test_each_explorable_of_the_book_has_a_page_to_embed(site):
+    shown = set()
+    for path in site.glob("book/**/*.html"):
+        shown |= set(re.findall(r'data-src="([\w.]+?)\.[0-9a-f]{10}\.data\.js"', path.read_text("utf-8")))
+    assert shown and shown == set(EMBEDDED)
+    for id in EMBEDDED:
+        e, text = explore.load(id), (site / "embed" / f"{id}.html").read_text("utf-8")
+        assert '<html lang="en"' in text and f"<title>{explore._text(e.title)}</title>" in text
+        assert f'<meta name="description" content="{explore._text(e.alt)}">' in text
+        assert f"<summary>What to see</summary><p>{explore._text(e.alt)}</p>" in text
+        inert = text.replace(f"<script>{FIRST_SCRIPT}</script>", "")
+        assert f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">' in text and inert != text
+        assert not re.search(r"<script(?![^>]* src=)|\bon\w+=|src=\"https?:|\"/", inert), "a policy would stop it"
+        links = re.findall(r"<a\b[^>]*>", text)
+        assert len(links) >= 2 and all('target="_top"' in link for link in links), "the book would open in the frame"
+        assert re.search(r'Built <time datetime="[\dTZ:-]{17}">\w+ \d+, \d{4}</time>', text)
+        assert f"/issues/new?title=Mistake%20on%20embed/{id}" in text
+        for link in re.findall(r'(?:src|href)="(\.\./[^"?#]+)', text):
+            assert (site / "embed" / link).resolve().is_file(), f"{id}: {link}"
+        page, _, anchor = chapter(id).partition("#")
+        assert f'id="{anchor}"' in (site / page).read_text("utf-8")
+
+
+def test_a_page_to_embed_is_for_everyone(embed):
+    try:
+        from axe_playwright_python.sync_playwright import Axe
+    except ImportError:
+        missing("axe is missing: .venv/bin/pip install axe-playwright-python")
+    for dark in ("light", "dark"):
+        embed.emulate_media(color_scheme=dark)
+        assert [v["id"] for v in Axe().run(embed).response["violations"]] == []
+    embed.emulate_media(color_scheme="light")
+    embed.set_viewport_size({"width": 320, "height": 640})
+    embed.wait_for_timeout(200)
+    assert embed.evaluate("document.documentElement.scrollWidth") <= 320
+    embed.set_viewport_size({"width": 1280, "height": 900})
+
+
+@pytest.mark.parametrize("stored", ["light", "dark"])
+def test_a_page_to_embed_honors_the_stored_choice(stored, opened, example):
+    page = opened(f"embed/{example.id}.html")
+    page.evaluate("(mode) => localStorage.setItem('mode', mode)", stored)
+    page.emulate_media(color_scheme="dark" if stored == "light" else "light")
+    page.reload()
+    page.mouse.move(9, 9)
+    page.wait_for_selector("figure.explorable-live")
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    ink = page.evaluate("document.querySelector('.explorable-drawing .xtick text').style.fill")
+    dark = [sum(map(int, re.findall(r"\d+", color)[:3])) < 300 for color in (ground, ink)]
+    assert dark == ([False, True] if stored == "light" else [True, False]), (ground, ink)
+    assert not [line for line in page.log.problems if "favicon" not in line]  # left behind at the reload
+
+
+def test_a_page_to_embed_follows_the_system_without_a_reload(embed):
+    ink = "() => getComputedStyle(document.querySelector('.explorable-drawing .xtick text')).fill"
+    colors = []
+    for scheme in ("light", "dark", "light"):
+        embed.emulate_media(color_scheme=scheme)
+        embed.wait_for_timeout(200)
+        colors.append((embed.evaluate(ink), embed.evaluate("getComputedStyle(document.body).backgroundColor")))
+    assert colors[0] == colors[2]
+    assert colors[0][0] != colors[1][0] and colors[0][1] != colors[1][1]
+
+
+def test_the_book_offers_what_to_paste(opened, example):
+    e = example
+    wanted = e.random_states(2, seed=3)[1]
+    page = opened(chapter(e.id).partition("#")[0] + e.fragment(**wanted), stub=True)
+    until(page, "(id) => posencExplorables.get(id).ready()", e.id)
+    figure = page.locator(f'figure:has([data-explorable="{e.id}"])')
+    figure.locator(".explorable-embed summary").click()
+    snippet = figure.locator("textarea").input_value()
+    title, address = re.search(r' title="([^"]*)"', snippet)[1], re.search(r'<iframe src="([^"]*)"', snippet)[1]
+    assert title == explore._text(e.title)
+    assert e.parse("#" + address.partition("#")[2]) == wanted
+    page.goto("about:blank")
+    frame = f"<!doctype html><body>{snippet}"
+    page.route("**/frame.html", lambda route: route.fulfill(body=frame, content_type="text/html"))
+    page.goto(address.partition("embed/")[0] + "frame.html")
+    inner = page.frame_locator("iframe")
+    inner.locator("figure.explorable-live").wait_for()
+    assert [int(i.input_value()) for i in inner.locator("input").all()] == [
+        s.index(wanted[name]) for name, s in e.sliders.items()
+    ]
+    assert inner.locator("html").evaluate("(h) => h.scrollHeight - innerHeight") <= 0, "the frame is too low"
+
+
+def test_it_works_from_disk(site, open_page, example):
+    page = open_page((site / "embed" / f"{example.id}.html").resolve().as_uri())
+    try:
+        page.mouse.move(9, 9)
+        page.wait_for_selector("figure.explorable-live")
+        drawing = page.locator(".explorable-drawing")
+        before = drawing.inner_html(), page.locator(".explorable-readout").text_content()
+        for field, s in zip(page.locator("input").all(), example.sliders.values()):
+            field.focus()
+            page.keyboard.press("Home" if s.start else "End")
+        page.wait_for_timeout(150)
+        after = drawing.inner_html(), page.locator(".explorable-readout").text_content()
+        assert after[0] != before[0] and after[1] != before[1]
+        assert example.parse(page.evaluate("location.hash")) == page.evaluate("posencExplorables.list[0].state()")
+        assert page.log.problems == []
+    finally:
+        page.context.close()
+
+
+# --- addresses -------------------------------------------------------------------------------------------------------
+
+BAD = [
+    "<img src=x onerror=alert(1)>",
+    "%3Cimg%20src=x%20onerror=alert(1)%3E",
+    "{id}={name}:<img src=x onerror=alert(1)>",
+    "{id}={name}:%3Cscript%3Ealert(1)%3C/script%3E",
+    '{id}={name}:"><svg onload=alert(1)>',
+    "{id}=<img src=x onerror=alert(1)>:1",
+    "<img src=x onerror=alert(1)>=a:b",
+    "javascript:alert(1)",
+    "{id}={name}:javascript:alert(1)",
+    "{id}=__proto__:1,constructor:2,toString:3,hasOwnProperty:4,{name}:1",
+    "__proto__={name}:1",
+    "constructor={name}:1&toString={name}:1&hasOwnProperty={name}:1",
+    "{id}=__proto__.polluted:1,constructor.prototype.polluted:1",
+    "{id}={name}:1e999",
+    "{id}={name}:-1e999",
+    "{id}={name}:1e300",
+    "{id}={name}:-1e300",
+    "{id}={name}:NaN",
+    "{id}={name}:Infinity",
+    "{id}={name}:0x10",
+    "{id}={name}:1_0",
+    "{id}={name}:+1",
+    "{id}={name}:.5e0",
+    "{id}={name}: 1",
+    "{id}={name}:%31",
+    "{id}={name}:٣",
+    "{id}={name}:１",
+    "{id}={name}:☃\u202e\u2028",
+    "{id}={name}:\ud83d",
+    "{id}={name}:%E0%A4%A",
+    "%E0%A4%A={name}:1",
+    "{id}%={name}:1",
+    "{id}={name}:%",
+    "{id}={name}:%00",
+    "{id}=&={name}:1&&==&:&,",
+    "{id}={id}={name}:1",
+    "{id}={name}:1&{id}={name}:2",
+    "{id}={name}:1,{name}:x",
+    "{id}={name}::::1,,,:,{name}",
+    "&{id}={name}:1",
+    "#{id}={name}:1",
+    "{id}={name}:" + "9" * 50_000,
+    "{id}=" + "{name}:1," * 3_000,
+    "{id}=" * 3_000,
+    "&" * 20_000,
+]
+
+
+def test_a_link_lands_where_the_figure_is_seen_whole(opened, example):
+    page = opened(chapter(example.id).partition("#")[0], stub=True)
+    page.set_viewport_size({"width": 390, "height": 640})
+    address = page.url
+    id = page.locator("[data-explorable]").last.get_attribute("data-explorable")  # the farther, the more can shift
+    name, s = next(iter(explore.load(id).sliders.items()))
+    page.goto("about:blank")
+    page.goto(f"{address}#{id}={name}:{s.values[0] if s.numeric else 'x'}")
+    until(page, "(id) => posencExplorables.get(id).ready()", id)
+    page.wait_for_timeout(300)
+    top, seen = page.evaluate(
+        """(id) => {
+            const {figure} = posencExplorables.get(id), box = figure.getBoundingClientRect();
+            return [box.top, document.elementFromPoint(195, box.top + 3)?.closest('figure') === figure];
+        }""",
+        id,
+    )
+    assert seen and 0 <= top <= 100, f"its top stands at {top}"
+
+
+ENCODED = [
+    ("{id}={a}:{x},{b}:{y}", True),
+    ("{id}%3D{a}%3A{x}%2C{b}%3A{y}", True),
+    ("{id}%3d{a}%3a{x}%2c{b}%3a{y}", True),
+    ("{id}={a}:{x}%2C{b}:{y}", True),
+    ("{id}%3D{a}:{x},{b}%3A{y}", True),
+    ("other.figure%3Dm%3A1%26{id}%3D{a}%3A{x}%2C{b}%3A{y}", True),
+    ("{id}%253D{a}%253A{x}", False),
+    ("{id}%3D%E0%A4%A%3A1%2C{a}%3A{x}%", False),
+    ("%{id}%3D{a}%3A{x}", False),
+]
+
+
+@pytest.mark.parametrize("address, moves", ENCODED)
+def test_an_encoded_address_is_read(address, moves, embed, example):
+    (a, first), (b, second) = list(example.sliders.items())[:2]
+    wanted = {**example.default_state(), a: first.values[-1], b: second.values[-1]}
+    words = {"{id}": example.id, "{a}": a, "{b}": b, "{x}": str(wanted[a]), "{y}": str(wanted[b])}
+    for mark, word in words.items():
+        address = address.replace(mark, word)
+    embed.evaluate("([id, rest]) => posencExplorables.get(id).set(rest)", [example.id, example.default_state()])
+    embed.evaluate("(address) => { location.hash = ''; location.hash = address; }", address)
+    embed.wait_for_timeout(100)
+    stands_at(embed, example.id, wanted if moves else example.default_state())
+    assert embed.log.problems == []
+
+
+def test_an_encoded_value_stays_whole(browser):
+    r"""Values that hold the signs of an address, as the player writes them and encoded once more."""
+    values = ["a", "0: by distance", "all, as padding does", "x=1&y=2", "a,b"]
+    e = explore.explorable(lambda m, n: {"data": [{"name": "a", "x": [n]}]}, title="t", alt="t", m=values, n=range(3))
+    e._id = "some.figure"
+    page = browser.new_page()
+    try:
+        page.route("**/*", lambda route: route.fulfill(**answers[route.request.url.split("#")[0].rpartition("/")[2]]))
+        js, html = {"content_type": "text/javascript"}, {"content_type": "text/html"}
+        body = e.body_html("p", None, inline=True)
+        answers = {
+            "player.js": {**js, "body": (ROOT / "posenc" / "static" / "player.js").read_text("utf-8")},
+            "page.html": {
+                **html,
+                "body": f'<script>{STUB}</script><figure class="explorable">{body}</figure>'
+                '<script src="player.js"></script>',
+            },
+        }
+        page.goto("http://127.0.0.1/page.html")
+        page.evaluate("posencExplorables.list[0].start()")
+        for value in values:
+            plain = e.fragment(m=value, n=2)[1:]
+            for address in (plain, plain.replace(":", "%3A").replace("=", "%3D"), explore.quote(plain, safe="")):
+                page.evaluate("(address) => { location.hash = ''; location.hash = address; }", address)
+                page.wait_for_timeout(30)
+                assert page.evaluate("posencExplorables.list[0].state()") == {"m": value, "n": 2}, address
+    finally:
+        page.close()
+
+
+def addresses(e, count, seed):
+    r"""Hand-written attacks, then `count` seeded ones put together from what an address is made of."""
+    draw = random.Random(seed)
+    name = next(iter(e.sliders))
+    values = [str(v) for s in e.sliders.values() for v in (*s.values[:3], s.values[-1])]
+    bits = [e.id, *e.sliders, *"=:,&%.e <", "%2", "%3C", "<b>", "__proto__", "-3", "1e9", "\u00e9", *values]
+
+    def made():
+        if draw.random() < 0.5:
+            return "".join(draw.choices(bits, k=draw.randint(1, 12)))
+        pairs = [
+            f"{draw.choice([*e.sliders])}:{draw.choice([*values, draw.choice(bits)])}"
+            for _ in range(draw.randint(1, 4))
+        ]
+        return f"{e.id}={','.join(pairs)}"
+
+    out = [text.replace("{id}", e.id).replace("{name}", name) for text in BAD]
+    return out + [made() for _ in range(count)]
+
+
+TRY = """async ([id, addresses, rest]) => {
+    const e = posencExplorables.get(id), out = [];
+    await Promise.all(posencExplorables.list.map((other) => other.start())); // links scroll: others may come near
+    const inputs = [...e.figure.querySelectorAll('input[type=range]')];
+    const settle = () => new Promise((done) => setTimeout(done, 0));
+    // Every element outside the drawings, a figure's with its attributes: the theme's own come and go with the address.
+    const ours = (n) => n.closest('.explorable-drawing, #js-plotly-tester') === null;
+    // A readout keeps its height, in a style.
+    const own = (n, a) => n.closest('figure') && !(a === 'style' && n.matches('.explorable-readout'));
+    const traits = (n) => n.getAttributeNames().filter((a) => own(n, a) || a.startsWith('on')).sort();
+    const all = () => [...document.querySelectorAll('*')].filter(ours);
+    const shape = () => all().map((n) => `${n.tagName} ${traits(n)}`).join(';');
+    const base = () => Reflect.ownKeys(Object.prototype).concat(Reflect.ownKeys(Array.prototype)).map(String).join();
+    const shapes = shape(), bases = base();
+    for (const address of addresses) {
+        location.hash = '';
+        e.set(rest);
+        await settle();
+        const heard = new Promise((done) => addEventListener('hashchange', done, {once: true}));
+        const before = location.href;
+        location.hash = address;
+        if (location.href !== before) await heard;
+        await settle();
+        const legal = inputs.every((i) => /^\\d+$/.test(i.value) && Number(i.value) <= Number(i.max));
+        out.push({hash: location.hash, state: e.state(), legal,
+            whole: shape() === shapes && base() === bases, polluted: ({}).polluted || null});
+    }
+    return out;
+}"""
+
+
+@pytest.mark.parametrize("where", ["embed", "book"])
+def test_no_address_harms_the_page(where, opened, example):
+    e = example
+    page = opened(f"embed/{e.id}.html" if where == "embed" else chapter(e.id).partition("#")[0], stub=where == "book")
+    page.mouse.move(9, 9)
+    page.evaluate("async (id) => { await posencExplorables.get(id).start(); }", e.id)
+    before = list(page.log.problems)
+    tried = addresses(e, 60, seed=11 if where == "embed" else 12)
+    moved = 0
+    for address, got in zip(tried, page.evaluate(TRY, [e.id, tried, e.default_state()])):
+        shown = address[:80]
+        assert got["whole"] and got["polluted"] is None, f"the page has changed: {shown}"
+        assert got["legal"], shown
+        assert got["state"] == e.parse(got["hash"]), f"Python reads it otherwise: {shown}"
+        moved += got["state"] != e.default_state()
+    assert moved >= 20, f"{moved} of {len(tried)} addresses say anything"
+    assert page.log.problems == before
+    assert page.locator("img[src=x], svg[onload]").count() == 0
+
+
+# Loads each page anew in a frame, several at a time, moves its sliders where the job says so, and tells their state.
+FRESH = """async (jobs) => {
+    const out = [], wait = (ms) => new Promise((done) => setTimeout(done, ms));
+    async function one({ id, url, places }) {
+        const frame = document.createElement('iframe');
+        frame.src = url;
+        document.body.appendChild(frame);
+        await new Promise((done) => { frame.onload = done; });
+        const page = frame.contentWindow, e = page.posencExplorables.get(id);
+        await e.start();
+        const inputs = [...page.document.querySelectorAll('input[type=range]')];
+        if (places) {
+            inputs.forEach((input, i) => {
+                input.value = places[i];
+                input.dispatchEvent(new Event('input', {bubbles: true}));
+            });
+            inputs[0].dispatchEvent(new Event('change', {bubbles: true}));
+        }
+        await wait(20);
+        const said = inputs.map((input) => input.getAttribute('aria-valuetext'));
+        const strange = page.document.querySelectorAll('img:not(.explorable-picture), body script, svg').length;
+        const got = {href: page.location.href, hash: page.location.hash, state: e.state(), said, strange};
+        frame.remove();
+        return got;
+    }
+    while (jobs.length) out.push(...await Promise.all(jobs.splice(0, 6).map(one)));
+    return out;
+}"""
+
+
+def test_a_bad_address_harms_no_fresh_page(opened, example):
+    e = example
+    page = opened(f"embed/{e.id}.html", stub=True)
+    tried = addresses(e, 10, seed=13)
+    jobs = [{"id": e.id, "url": f"{page.url}?{i}#{address}"} for i, address in enumerate(tried)]
+    for address, got in zip(tried, page.evaluate(FRESH, jobs)):
+        assert got["state"] == e.parse(got["hash"]), address[:80]
+        assert got["strange"] == 0, address[:80]
+    assert [
+        line for line in page.log.problems if not line.startswith("failed:")
+    ] == []  # frames go before pictures come
+
+
+def test_every_address_brings_its_state_back(opened):
+    page = opened(f"embed/{EMBEDDED[0]}.html", stub=True)
+    wanted = [(e, state) for e in map(explore.load, EMBEDDED) for state in e.random_states(3, seed=7)[1:]]
+    folder = page.url.rpartition("/")[0]
+    moved = page.evaluate(
+        FRESH,
+        [
+            {"id": e.id, "url": f"{folder}/{e.id}.html", "places": [s.index(state[n]) for n, s in e.sliders.items()]}
+            for e, state in wanted
+        ],
+    )
+    again = page.evaluate(FRESH, [{"id": e.id, "url": got["href"]} for (e, _), got in zip(wanted, moved)])
+    for (e, state), one, two in zip(wanted, moved, again):
+        assert one["state"] == state and e.parse(one["hash"]) == state, f"{e.id}: {one}"
+        assert two["state"] == state, f"{e.id}: {one['hash']}"
+        assert two["said"] == [s.words[s.index(state[name])] for name, s in e.sliders.items()]
+    assert [line for line in page.log.problems if not line.startswith("failed:")] == []

@@ -1,0 +1,408 @@
+"""RoPE against Su et al. 2021 (arXiv 2104.09864), equations 14 to 16, as matrices, and against transformers."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from loops import attend, close, inputs
+
+import posenc
+from posenc.rotate.rope import inv_freq, rotate, xpos
+
+quick = settings(max_examples=60, derandomize=True, deadline=None)
+LAYOUTS = ("interleaved", "half")
+
+
+def pair(i, rotary_dim, layout):
+    """The two lanes of pair i."""
+    return (2 * i, 2 * i + 1) if layout == "interleaved" else (i, i + rotary_dim // 2)
+
+
+def matrix(m, dim, base=10000.0, layout="interleaved", rotary_dim=None, proportional=False):
+    """R(m) as a D x D matrix: [[cos, -sin], [sin, cos]] of m theta_i at the lanes of pair i, theta_i = base^(-2i/D)."""
+    lanes = dim if rotary_dim is None else rotary_dim
+    R = torch.eye(dim, dtype=torch.float64)
+    for i in range(lanes // 2):
+        angle = m * base ** (-2 * i / (dim if proportional else lanes))
+        a, b = pair(i, lanes, layout)
+        R[a, a], R[a, b] = math.cos(angle), -math.sin(angle)
+        R[b, a], R[b, b] = math.sin(angle), math.cos(angle)
+    return R
+
+
+def turned(x, positions, dim, **options):
+    return torch.stack([matrix(m, dim, **options) @ row for m, row in zip(positions, x)])
+
+
+def ladder(dim, base=10000.0):
+    return inv_freq(dim, base, dtype=torch.float64)
+
+
+def normal(*shape, seed=0):
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+# The construction
+
+OPTIONS = {
+    "paper": {},
+    "half": {"layout": "half"},
+    "base": {"base": 500000.0},
+    "partial": {"rotary_dim": 4},
+    "partial half": {"rotary_dim": 4, "layout": "half"},
+    "proportional": {"rotary_dim": 4, "proportional": True},
+}
+
+
+@pytest.mark.parametrize("dim", [2, 6, 128])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_rotate_equals_the_matrices(layout, dim):
+    positions = [0, 1, 2, 17, -4, 2.5, 511]
+    x = normal(len(positions), dim)
+    actual = rotate(x, torch.tensor(positions, dtype=torch.float64), ladder(dim), layout)
+    close(actual, turned(x, positions, dim, layout=layout))
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize("queries, keys, start", [(5, 5, 0), (3, 7, 0), (5, 5, 100)], ids=str)
+def test_attention_equals_the_construction(options, queries, keys, start):
+    q, k, v = inputs(queries=queries, keys=keys, dim=6)
+    pos_k = torch.arange(start, start + keys)
+    encoding = posenc.make("rope", head_dim=6, **options)
+    out, weights = posenc.attention(q, k, v, encoding, pos_q=pos_k[-queries:], pos_k=pos_k, return_weights=True)
+
+    def logit(h, i, j, q_i, k_j):
+        q_i, k_j = (torch.tensor(x, dtype=torch.float64) for x in (q_i, k_j))
+        return ((matrix(start + i, 6, **options) @ q_i) @ (matrix(start + j, 6, **options) @ k_j)).item() / 6**0.5
+
+    expected_out, expected_weights = attend(q, k, v, logit)
+    close(weights, expected_weights)
+    close(out, expected_out)
+
+
+def test_scores_equal_the_relative_form():
+    r"""Equation 16: q_m . k_n = x_q^T R(n - m) x_k."""
+    q, k, v = inputs(batch=1, heads=1, queries=6, dim=8)
+    _, weights = posenc.attention(q, k, v, posenc.make("rope", head_dim=8), causal=False, return_weights=True)
+    scores = torch.zeros(6, 6, dtype=torch.float64)
+    for m in range(6):
+        for n in range(6):
+            scores[m, n] = q[0, 0, m] @ matrix(n - m, 8) @ k[0, 0, n] / math.sqrt(8)
+    close(weights[0, 0], scores.softmax(-1))
+
+
+def test_frequencies():
+    close(ladder(8), torch.tensor([1.0, 0.1, 0.01, 0.001], dtype=torch.float64))
+    assert inv_freq(8).dtype == torch.float32 and (ladder(128)[1:] < ladder(128)[:-1]).all()
+    assert math.isclose(ladder(128)[-1], 10000 ** (-126 / 128)), "the last is not 1/base"
+    close(inv_freq(128).double(), ladder(128), 6e-8)  # rounded once
+
+
+# What must hold
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_norm_is_kept(layout):
+    x = normal(2, 3, 9, 8)
+    close(rotate(x, torch.arange(9) * 37, ladder(8), layout).norm(dim=-1), x.norm(dim=-1))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shift", [1, -9, 1000, 0.5])
+def test_score_depends_on_the_distance_alone(layout, shift):
+    q, k = normal(1, 8, seed=1), normal(1, 8, seed=2)
+
+    def score(m, n):
+        at = [torch.tensor([p], dtype=torch.float64) for p in (m, n)]
+        return (rotate(q, at[0], ladder(8), layout) * rotate(k, at[1], ladder(8), layout)).sum()
+
+    assert abs(score(5, 3) - score(5 + shift, 3 + shift)) < 1e-11
+    assert abs(score(5, 3) - score(5 + shift, 3)) > 1e-4
+    assert abs(score(5, 3) - score(3, 5)) > 1e-4, "before and after differ"
+
+
+@pytest.mark.parametrize("rotary_dim", [2, 6, 8])
+def test_layouts_are_equal_after_a_fixed_permutation_of_lanes(rotary_dim):
+    order = [lane for i in range(rotary_dim // 2) for lane in pair(i, rotary_dim, "half")] + list(range(rotary_dim, 8))
+    x, positions, w = normal(5, 8), torch.arange(5), ladder(rotary_dim)
+    half = rotate(x, positions, w, "half")
+    close(rotate(x[:, order], positions, w, "interleaved"), half[:, order])
+    if rotary_dim > 2:
+        assert (rotate(x, positions, w, "interleaved") - half).abs().max() > 0.1
+
+
+def test_which_codes_are_harmless():
+    r"""Four ways to turn q and k: scores survive a change of lane order, not the angles of one layout on the other."""
+    q, k, positions, w = normal(6, 8, seed=1), normal(6, 8, seed=2), torch.arange(6), ladder(8)
+
+    def scores(turn, shift=0):
+        return turn(q, positions + shift) @ turn(k, positions + shift).T
+
+    def reads_pairs_writes_halves(x, positions):
+        out = rotate(x, positions, w, "interleaved")
+        return torch.cat((out[:, 0::2], out[:, 1::2]), dim=-1)
+
+    def interleaved_angles_half_pairs(x, positions):
+        angles = (positions[:, None] * w).repeat_interleave(2, dim=-1)  # lane 2i and 2i+1 share an angle
+        swapped = torch.cat((-x[:, 4:], x[:, :4]), dim=-1)  # but lane i is paired with lane i + D/2
+        return x * angles.cos() + swapped * angles.sin()
+
+    paper = scores(lambda x, at: rotate(x, at, w, "interleaved"))
+    close(scores(reads_pairs_writes_halves), paper)
+    half = lambda x, at: rotate(x, at, w, "half")  # noqa: E731
+    close(scores(half), scores(half, shift=9))  # another assignment of lanes, but a rotation
+    assert (scores(half) - paper).abs().max() > 0.1, "so weights must be permuted when they are converted"
+    broken = scores(interleaved_angles_half_pairs) - scores(interleaved_angles_half_pairs, shift=9)
+    assert broken.abs().max() > 0.1, "not relative any more"
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_inverse_is_the_negated_angle(layout):
+    x, positions = normal(7, 8), torch.arange(7) * 11
+    close(rotate(rotate(x, positions, ladder(8), layout), -positions, ladder(8), layout), x)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_gradient_is_the_inverse_rotation(layout):
+    x, upstream, positions = normal(7, 8).requires_grad_(), normal(7, 8, seed=1), torch.arange(7) * 11
+    (rotate(x, positions, ladder(8), layout) * upstream).sum().backward()
+    close(x.grad, rotate(upstream, -positions, ladder(8), layout))
+
+
+def test_lanes_beyond_rotary_dim_pass_unchanged():
+    x = normal(5, 10)
+    out = rotate(x, torch.arange(5), ladder(4))
+    assert torch.equal(out[:, 4:], x[:, 4:]) and (out[1:, :4] - x[1:, :4]).abs().min() > 1e-6
+
+
+def test_partial_and_proportional_divide_the_exponent_differently():
+    neox = posenc.make("rope", head_dim=8, rotary_dim=4).rotate.inv_freq
+    proportional = posenc.make("rope", head_dim=8, rotary_dim=4, proportional=True).rotate.inv_freq
+    close(neox, torch.tensor([1.0, 0.01], dtype=torch.float64))
+    close(proportional, torch.tensor([1.0, 0.1], dtype=torch.float64))
+
+
+def test_attention_factor_scales_scores_by_its_square():
+    q, k, v = inputs(dim=8)
+    loud = posenc.make("rope", head_dim=8, attention_factor=1.5)
+    expected = posenc.attention(q, k, v, posenc.make("rope", head_dim=8), scale=1.5**2 / math.sqrt(8))
+    close(posenc.attention(q, k, v, loud), expected)
+
+
+def test_integer_float_and_batched_positions_agree():
+    x = normal(2, 3, 5, 8)
+    positions = torch.tensor([[0, 1, 2, 3, 4], [9, 8, 0, 2, 2]])
+    both = rotate(x, positions[:, None], ladder(8))
+    for b in range(2):
+        close(rotate(x[b], positions[b].double(), ladder(8)), both[b])
+
+
+# Precision
+
+
+@pytest.mark.parametrize("dtype, wrong", [(torch.bfloat16, 257), (torch.float16, 2049)], ids=str)
+def test_half_precision_positions_are_first_wrong(dtype, wrong):
+    positions = torch.arange(4096)
+    assert (positions.to(dtype).long() != positions).nonzero()[0].item() == wrong
+    x = torch.zeros(1, 2, dtype=dtype)
+    x[0, 0] = 1
+    close(rotate(x, torch.tensor([wrong]), ladder(2)).double()[0], matrix(wrong, 2)[:, 0], 4e-3)  # ours is not
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_half_precision_rounds_the_result_once(dtype):
+    x, positions = normal(512, 64).to(dtype), torch.arange(512) * 16
+    exact = rotate(x.double(), positions, ladder(64))
+    error = (rotate(x, positions, ladder(64)).double() - exact).abs()
+    assert (error <= 2e-3 + torch.finfo(dtype).eps * exact.abs()).all()  # 2e-3: the angles' own error at 8k
+
+
+def test_angles_stay_in_float32_under_autocast_and_frequencies_under_half():
+    x, positions = normal(1, 1, 300, 64).float(), torch.arange(300)
+    outside = rotate(x, positions, inv_freq(64))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(rotate(x, positions, inv_freq(64)), outside)
+    encoding = posenc.make("rope", head_dim=64).half()
+    assert encoding.rotate.inv_freq.dtype == torch.float64
+
+
+@pytest.mark.parametrize(
+    "length, low, high", [(4096, 1.5e-4, 3.5e-4), (131072, 5e-3, 1e-2), (2**20, 4e-2, 8e-2)], ids=str
+)
+def test_float32_cosines_err_with_the_position(length, low, high):
+    r"""Maximum over all positions below `length` and all lanes of D=128: about 2.3e-4, 7.6e-3 and 6.2e-2."""
+    exact, worst = ladder(128), 0.0
+    lanes = slice(0, 64) if length <= 131072 else slice(1, 8)  # beyond, take the fast ones: they hold the maximum
+    x = torch.tensor([1.0, 0.0]).repeat(len(exact[lanes]))
+    for start in range(0, length, 2**15):
+        positions = torch.arange(start, min(start + 2**15, length))
+        cosines = rotate(x.expand(len(positions), -1), positions, inv_freq(128)[lanes])[:, 0::2]
+        worst = max(worst, (cosines - (positions[:, None] * exact[lanes]).cos()).abs().max().item())
+    print(f"float32 cosine error below {length}: {worst:.2e}")
+    assert low < worst < high
+
+
+# The claim that RoPE decays
+
+
+def test_scores_of_random_vectors_do_not_decay_with_distance():
+    samples, dim = 4000, 64
+    q, k = normal(samples, dim, seed=1), normal(samples, dim, seed=2)
+    for distance in (0, 1, 10, 100, 1000, 10000):
+        scores = (q * rotate(k, torch.full((samples,), distance), ladder(dim))).sum(-1) / math.sqrt(dim)
+        assert abs(scores.mean()) < 4 / math.sqrt(samples), distance
+        assert abs(scores.std() - 1) < 4 / math.sqrt(2 * samples), distance
+
+
+def test_scores_of_a_vector_with_itself_fall_at_first():
+    samples, dim = 2000, 64
+    q = normal(samples, dim)
+    for distance in (0, 1, 10, 100, 1000):
+        scores = (q * rotate(q, torch.full((samples,), distance), ladder(dim))).sum(-1) / dim
+        expected = sum(math.cos(distance * 10000 ** (-2 * i / dim)) for i in range(dim // 2)) / (dim // 2)
+        assert abs(scores.mean() - expected) < 0.03
+    near, far = (sum(math.cos(d * 10000 ** (-2 * i / dim)) for i in range(32)) / 32 for d in (1, 1000))
+    assert near > 0.9 and far < 0.4
+
+
+# xPos (arXiv 2212.10554, section 2)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("start, center", [(0, True), (0, False), (40, True), (40, False)])
+def test_xpos_equals_the_construction(layout, start, center):
+    r"""q_m . k_n = sum over pairs of zeta_i^((m - n)/B) times RoPE's part, zeta_i = (i / (D/2) + 0.4) / 1.4."""
+    q, k, v = inputs(queries=5, keys=5, dim=6)
+    encoding = xpos(6, scale_base=8.0, layout=layout, center=center)
+    at = torch.arange(start, start + 5)
+    out, weights = posenc.attention(q, k, v, encoding, pos_q=at, pos_k=at, return_weights=True)
+
+    def logit(h, i, j, q_i, k_j):
+        total = 0.0
+        for p in range(3):
+            zeta, angle = (p / 3 + 0.4) / 1.4, (j - i) * 10000 ** (-2 * p / 6)
+            a, b = pair(p, 6, layout)
+            cos, sin = math.cos(angle), math.sin(angle)
+            turned_k = (k_j[a] * cos - k_j[b] * sin, k_j[a] * sin + k_j[b] * cos)
+            total += zeta ** ((i - j) / 8) * (q_i[a] * turned_k[0] + q_i[b] * turned_k[1])
+        return total / 6**0.5
+
+    expected_out, expected_weights = attend(q, k, v, logit)
+    close(weights, expected_weights)
+    close(out, expected_out)
+
+
+def test_xpos_decays_for_random_vectors_where_rope_does_not():
+    samples, dim = 4000, 64
+    q, k = normal(1, 1, samples, dim, seed=1), normal(1, 1, samples, dim, seed=2)
+    zeta = torch.tensor([(i / 32 + 0.4) / 1.4 for i in range(32)], dtype=torch.float64)
+    for distance in (0, 100, 1000, 5000):
+        at = posenc.encoding.At(torch.full((1, samples), distance), torch.zeros(1, samples), None)
+        turned = xpos(dim).rotate(q, k, at)
+        scores = (turned[0] * turned[1]).sum(-1) / math.sqrt(dim)
+        expected = (zeta ** (2 * distance / 512)).mean().sqrt()
+        assert abs(scores.std() / expected - 1) < 4 / math.sqrt(samples), distance
+
+
+def test_xpos_overflows_in_half_precision_unless_centered():
+    q = torch.ones(1, 1, 6000, 64, dtype=torch.float16)
+    at = posenc.encoding.At(*[torch.arange(6000)[None]] * 2, None)
+    for center, finite in ((True, True), (False, False)):
+        _, k = xpos(64, center=center).rotate(q, q, at)
+        assert k.isfinite().all() == finite
+
+
+def test_xpos_refuses_what_it_does_not_define():
+    q, k, v = inputs(dim=6)
+    with pytest.raises(posenc.UnsupportedError, match="causal=False: xPos"):
+        posenc.attention(q, k, v, xpos(6), causal=False)
+    with pytest.raises(posenc.UnsupportedError, match="'rotate' has no kernel"):
+        posenc.attention(q, k, v, xpos(6), impl="triton")
+    for options, name in (
+        ({"head_dim": 5}, "head_dim"),
+        ({"gamma": 0}, "gamma"),
+        ({"scale_base": -1}, "scale_base"),
+        ({"layout": "neox"}, "layout"),
+        ({"base": 0}, "base"),
+    ):
+        with pytest.raises(ValueError, match=name):
+            xpos(**{"head_dim": 8} | options)
+    with pytest.raises(TypeError, match="center"):
+        xpos(8, center=1)
+
+
+def test_xpos_decodes_step_by_step():
+    attention = posenc.SelfAttention(24, 2, xpos(12, scale_base=4.0)).double()
+    x, cache = normal(2, 9, 24), posenc.KVCache()
+    whole = attention(x)
+    close(torch.cat([attention(x[:, [t]], cache=cache) for t in range(9)], dim=1), whole)
+
+
+# Independent implementations, gradients, any input
+
+
+def test_half_layout_equals_llama():
+    from transformers.models.llama.configuration_llama import LlamaConfig
+    from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
+
+    config = LlamaConfig(
+        hidden_size=4 * 16, num_attention_heads=4, rope_parameters={"rope_type": "default", "rope_theta": 5e5}
+    )
+    q, k, _ = inputs(batch=2, heads=4, queries=9, dim=16, dtype=torch.float32)
+    positions = torch.stack((torch.arange(9), torch.arange(9) + 300))
+    cos, sin = LlamaRotaryEmbedding(config)(q, positions)
+    theirs = apply_rotary_pos_emb(q, k, cos, sin)
+    for x, expected in zip((q, k), theirs):
+        close(rotate(x, positions[:, None], inv_freq(16, 5e5), "half"), expected, 1e-4)
+    exact = rotate(q.double(), positions[:, None], ladder(16, 5e5), "half")
+    assert (rotate(q, positions[:, None], inv_freq(16, 5e5), "half") - exact).abs().max() < 1e-4
+
+
+def test_interleaved_layout_equals_gptj():
+    from transformers.models.gptj.modeling_gptj import apply_rotary_pos_emb, create_sinusoidal_positions
+
+    q, _, _ = inputs(batch=2, heads=3, queries=9, dim=16)
+    positions = torch.stack((torch.arange(9), torch.arange(9) + 300))
+    sin, cos = create_sinusoidal_positions(512, 8)[positions].chunk(2, dim=-1)  # rotary_dim 8 of 16, as GPT-J's partial
+    rotated = apply_rotary_pos_emb(q.transpose(1, 2)[..., :8], sin, cos).transpose(1, 2)  # theirs is [B, T, H, D]
+    theirs = torch.cat((rotated, q[..., 8:]), dim=-1)
+    close(rotate(q, positions[:, None], ladder(8)), theirs, 1e-4)  # their table is float32
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_gradcheck(options):
+    encoding = posenc.make("rope", head_dim=6, **options)
+    q, k, v = (x.requires_grad_() for x in inputs(batch=1, queries=3, keys=4, dim=6))
+    assert torch.autograd.gradcheck(lambda q, k, v: posenc.attention(q, k, v, encoding), (q, k, v))
+
+
+def test_gradient_reaches_frequencies_of_your_own():
+    w = torch.tensor([0.7, 0.2], dtype=torch.float64, requires_grad=True)
+    x, positions = normal(3, 4).requires_grad_(), torch.arange(3)
+    assert torch.autograd.gradcheck(lambda x, w: rotate(x, positions, w), (x, w))
+
+
+reals = st.floats(-500, 500, allow_nan=False, width=32)
+
+
+@quick
+@given(m=reals, n=reals, shift=reals, pairs=st.integers(1, 6), layout=st.sampled_from(LAYOUTS), seed=st.integers(0, 99))
+def test_any_shift_keeps_scores_and_norms(m, n, shift, pairs, layout, seed):
+    q, k = normal(1, 2 * pairs, seed=seed), normal(1, 2 * pairs, seed=seed + 100)
+
+    def turn(x, position):
+        return rotate(x, torch.tensor([position], dtype=torch.float64), ladder(2 * pairs), layout)
+
+    close((turn(q, m) * turn(k, n)).sum(), (turn(q, m + shift) * turn(k, n + shift)).sum(), 1e-10)
+    close((turn(q, m) * turn(k, n)).sum(), (q * turn(k, n - m)).sum(), 1e-10)
+    close(turn(q, m).norm(), q.norm(), 1e-12)
+
+
+@quick
+@given(m=reals, n=reals, pairs=st.integers(1, 6), layout=st.sampled_from(LAYOUTS))
+def test_rotations_add_up(m, n, pairs, layout):
+    x, w = normal(1, 2 * pairs), ladder(2 * pairs)
+    m, n = torch.tensor([m], dtype=torch.float64), torch.tensor([n], dtype=torch.float64)
+    close(rotate(rotate(x, m, w, layout), n, w, layout), rotate(x, m + n, w, layout), 1e-10)

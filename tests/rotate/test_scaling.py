@@ -1,0 +1,477 @@
+"""The schemes that scale RoPE, against the papers' equations in plain loops and against transformers."""
+
+import math
+from functools import partial
+
+import pytest
+import torch
+from loops import close, inputs
+from transformers import LlamaConfig
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+import posenc
+from posenc import scaling
+from posenc.rotate.rope import inv_freq, rope
+
+# Against plain loops: one lane at a time, in Python floats
+
+
+def plain(i, dim, base):
+    return base ** (-2 * i / dim)
+
+
+def linear_lane(i, dim, s, base=10000.0):
+    """f'(x, m) = f(x, m / s): the angle of position m is (m / s) w."""
+    return 1 / s * plain(i, dim, base)
+
+
+def ntk_lane(i, dim, s, base=10000.0):
+    """b' = b s^(D / (D - 2))."""
+    return plain(i, dim, base * s ** (dim / (dim - 2)))
+
+
+def dynamic_lane(i, dim, f, length, trained, base=10000.0):
+    longest = length if length > trained else trained
+    return plain(i, dim, base * ((f * longest / trained) - (f - 1)) ** (dim / (dim - 2)))
+
+
+def by_parts_lane(i, dim, s, trained, low, high, base=10000.0):
+    """h(w) = (1 - gamma(r)) w / s + gamma(r) w, r = L / wavelength."""
+    w = plain(i, dim, base)
+    r = trained / (2 * math.pi / w)
+    gamma = 0 if r < low else 1 if r > high else (r - low) / (high - low)
+    return (1 - gamma) * w / s + gamma * w
+
+
+def lanes_lane(i, dim, s, trained, low, high, base=10000.0):
+    """The same with gamma falling from 1 to 0 between the lanes that turn `high` and `low` times, rounded outwards."""
+    w = plain(i, dim, base)
+    first = max(math.floor(dim * math.log(trained / (high * 2 * math.pi)) / (2 * math.log(base))), 0)
+    last = min(math.ceil(dim * math.log(trained / (low * 2 * math.pi)) / (2 * math.log(base))), dim - 1)
+    last = last if last > first else first + 1e-3
+    ramp = 0 if i < first else 1 if i > last else (i - first) / (last - first)
+    return w / s * ramp + w * (1 - ramp)
+
+
+def llama3_lane(i, dim, s, trained=8192, low=1.0, high=4.0, base=500000.0):
+    w = plain(i, dim, base)
+    wavelength = 2 * math.pi / w
+    if wavelength < trained / high:
+        return w
+    if wavelength > trained / low:
+        return w / s
+    smooth = (trained / wavelength - low) / (high - low)
+    return (1 - smooth) * w / s + smooth * w
+
+
+DIMS = [4, 6, 32, 64, 128]
+FACTORS = [1.0, 1.5, 4.0, 8.0, 32.0]
+TRAINED = [32, 64, 2048, 4096, 131072]
+
+
+def same(actual, lane, dim, *options, **keywords):
+    frequencies = actual[0]
+    assert frequencies.dtype == torch.float64 and frequencies.shape == (dim // 2,)
+    expected = torch.tensor([lane(i, dim, *options, **keywords) for i in range(dim // 2)], dtype=torch.float64)
+    torch.testing.assert_close(frequencies, expected, rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("base", [100.0, 10000.0, 500000.0])
+@pytest.mark.parametrize("factor", FACTORS)
+@pytest.mark.parametrize("dim", DIMS)
+def test_every_scheme_equals_its_equation(dim, factor, base):
+    same(scaling.linear(dim, factor, base=base), linear_lane, dim, factor, base)
+    same(scaling.ntk(dim, factor, base=base), ntk_lane, dim, factor, base)
+    for trained in TRAINED:
+        for length in (0, 1, trained - 1, trained, trained + 1, 1.5 * trained, 8 * trained):
+            dynamic = scaling.dynamic_ntk(dim, factor, length=length, trained=trained, base=base)
+            same(dynamic, dynamic_lane, dim, factor, length, trained, base)
+        for alpha, beta in ((1.0, 32.0), (2.0, 4.0), (0.5, 64.0)):
+            options = dict(trained=trained, base=base, alpha=alpha, beta=beta)
+            keywords = dict(trained=trained, low=alpha, high=beta, base=base)
+            same(scaling.yarn(dim, factor, **options), lanes_lane, dim, factor, **keywords)
+            same(scaling.yarn(dim, factor, ramp="rotations", **options), by_parts_lane, dim, factor, **keywords)
+        same(scaling.llama3(dim, factor, trained=trained, base=base), llama3_lane, dim, factor, trained, base=base)
+        short, long = [1 + 0.1 * i for i in range(dim // 2)], [factor + i for i in range(dim // 2)]
+        for length in (1, trained, trained + 1, 4 * trained):
+            options = dict(short=short, long=long, length=length, trained=trained, base=base)
+            chosen = long if length > trained else short
+            same(
+                scaling.longrope(dim, factor, **options),
+                lambda i, d, chosen: plain(i, d, base) / chosen[i],
+                dim,
+                chosen,
+            )
+
+
+@pytest.mark.parametrize("factor", FACTORS)
+def test_attention_factors(factor):
+    for scheme in (
+        scaling.linear(32, factor),
+        scaling.ntk(32, factor),
+        scaling.llama3(32, factor),
+        scaling.dynamic_ntk(32, factor, length=999, trained=64),
+    ):
+        assert scheme[1] == 1.0
+    assert scaling.yarn(32, factor, trained=64)[1] == pytest.approx(0.1 * math.log(factor) + 1, rel=1e-15)
+    assert scaling.yarn(32, factor, trained=64, ramp="rotations")[1] == scaling.yarn(32, factor, trained=64)[1]
+    assert scaling.yarn(32, factor, trained=64, attention_factor=1.0)[1] == 1.0
+    options = dict(short=[1.0] * 16, long=[2.0] * 16, trained=64)
+    for length in (1, 64, 65):
+        expected = math.sqrt(1 + math.log(factor) / math.log(64))
+        assert scaling.longrope(32, factor, length=length, **options)[1] == pytest.approx(expected, rel=1e-15)
+        assert scaling.longrope(32, factor, length=length, attention_factor=1.2, **options)[1] == 1.2
+
+
+# Against transformers
+
+
+def theirs(kind, dim, base, length=None, trained=4096, partial_factor=1.0, **parameters):
+    config = LlamaConfig(
+        hidden_size=4 * dim,
+        num_attention_heads=4,
+        head_dim=dim,
+        max_position_embeddings=trained,
+        rope_parameters={
+            "rope_type": kind,
+            "rope_theta": base,
+            "partial_rotary_factor": partial_factor,
+            "original_max_position_embeddings": trained,
+            **parameters,
+        },
+    )
+    return ROPE_INIT_FUNCTIONS[kind](config, device="cpu", seq_len=length)
+
+
+def agrees(actual, expected):
+    frequencies, factor = expected
+    assert actual[1] == pytest.approx(factor, rel=1e-6)
+    torch.testing.assert_close(actual[0], frequencies.double(), rtol=1e-6, atol=0)
+
+
+def test_yarn_equals_transformers_where_no_lane_finishes_a_turn():
+    assert scaling.correction_lanes(8, trained=5) == (0, 0)
+    agrees(scaling.yarn(8, 4.0, trained=5), theirs("yarn", 8, 10000.0, trained=5, factor=4.0))
+
+
+@pytest.mark.parametrize("partial_factor", [1.0, 0.5])
+@pytest.mark.parametrize("base", [10000.0, 500000.0])
+@pytest.mark.parametrize("head_dim", [16, 64, 128])
+def test_every_scheme_equals_transformers(head_dim, base, partial_factor):
+    dim = int(head_dim * partial_factor)
+    for factor in (1.0, 2.0, 8.0, 40.0):
+        for trained in (64, 4096, 8192):
+            call = partial(
+                theirs, dim=head_dim, base=base, trained=trained, partial_factor=partial_factor, factor=factor
+            )
+            agrees(scaling.linear(dim, factor, base=base), call("linear"))
+            agrees(scaling.yarn(dim, factor, trained=trained, base=base), call("yarn"))
+            own = dict(alpha=2.0, beta=16.0, attention_factor=0.9)
+            agrees(
+                scaling.yarn(dim, factor, trained=trained, base=base, **own),
+                call("yarn", beta_slow=2.0, beta_fast=16.0, attention_factor=0.9),
+            )
+            agrees(
+                scaling.llama3(dim, factor, trained=trained, base=base),
+                call("llama3", low_freq_factor=1.0, high_freq_factor=4.0),
+            )
+            short, long = [1 + 0.1 * i for i in range(dim // 2)], [factor + i for i in range(dim // 2)]
+            for length in (1, trained, trained + 1, 5 * trained):
+                agrees(
+                    scaling.dynamic_ntk(dim, factor, length=length, trained=trained, base=base),
+                    call("dynamic", length=length),
+                )
+                agrees(
+                    scaling.longrope(dim, factor, short=short, long=long, length=length, trained=trained, base=base),
+                    call("longrope", length=length, short_factor=short, long_factor=long),
+                )
+
+
+# Properties
+
+
+def everything(dim, factor, base=10000.0, trained=64, length=64):
+    ones = [1.0] * (dim // 2)
+    options = dict(trained=trained, base=base)
+    return {
+        "linear": scaling.linear(dim, factor, base=base),
+        "ntk": scaling.ntk(dim, factor, base=base),
+        "dynamic_ntk": scaling.dynamic_ntk(dim, factor, length=length, **options),
+        "yarn": scaling.yarn(dim, factor, **options),
+        "yarn rotations": scaling.yarn(dim, factor, ramp="rotations", **options),
+        "longrope": scaling.longrope(dim, factor, short=ones, long=[factor] * len(ones), length=length, **options),
+        "llama3": scaling.llama3(dim, factor, **options),
+    }
+
+
+@pytest.mark.parametrize("length", [1, 64])
+@pytest.mark.parametrize("name", everything(8, 2.0))
+@pytest.mark.parametrize("dim", [4, 32, 128])
+def test_factor_1_is_plain_rope(dim, name, length):
+    frequencies, factor = everything(dim, 1.0, length=length)[name]
+    assert factor == 1.0
+    torch.testing.assert_close(frequencies, inv_freq(dim, dtype=torch.float64), rtol=1e-15, atol=0)
+
+
+@pytest.mark.parametrize("name", everything(8, 2.0))
+def test_every_frequency_lies_between_plain_and_divided(name):
+    plain = inv_freq(64, dtype=torch.float64)
+    frequencies = everything(64, 8.0, length=120)[name][0]  # where dynamic NTK, with f = 8, has the scale 8
+    assert (frequencies <= plain * (1 + 1e-12)).all() and (frequencies >= plain / 8 * (1 - 1e-12)).all()
+    assert (frequencies.diff() < 0).all(), "a faster lane stays the faster one"
+
+
+@pytest.mark.parametrize("factor", [1.5, 8.0, 1000.0])
+@pytest.mark.parametrize("dim", DIMS)
+def test_ntk_keeps_the_first_frequency_and_divides_the_last(dim, factor):
+    frequencies, plain = scaling.ntk(dim, factor)[0], inv_freq(dim, dtype=torch.float64)
+    assert frequencies[0] == 1.0
+    assert frequencies[-1].item() == pytest.approx(plain[-1].item() / factor, rel=1e-13)
+    if dim > 4:
+        between = (frequencies / plain)[1:-1]
+        assert (between < 1).all() and (between > 1 / factor).all() and (between.diff() < 0).all()
+
+
+def test_dynamic_serves_a_text_that_ends_before_position_0():
+    q, k, v = inputs(queries=3)
+    encoding = scaling.dynamic(4, partial(scaling.dynamic_ntk, 4, trained=2))
+    found = posenc.attention(q, k, v, encoding, pos_q=torch.tensor([-7, -6, -5]))
+    close(found, posenc.attention(q, k, v, rope(4), pos_q=torch.tensor([-7, -6, -5])), 1e-15)
+
+
+def test_dynamic_ntk_is_plain_up_to_the_trained_length_and_ntk_at_its_multiples():
+    plain = inv_freq(64, dtype=torch.float64)
+    for factor in (1.0, 3.3, 8.0):
+        for length in (0, 1, 4095, 4096):
+            assert torch.equal(scaling.dynamic_ntk(64, factor, length=length, trained=4096)[0], plain)
+        assert (scaling.dynamic_ntk(64, factor, length=4097, trained=4096)[0] < plain)[1:].all()
+    for s in (2, 4, 8):  # with factor 1 the scale is the length over the trained length
+        close(scaling.dynamic_ntk(64, length=s * 4096, trained=4096)[0], scaling.ntk(64, s)[0], 1e-15)
+
+
+def test_yarn_ramps_between_lanes_20_and_46():
+    assert scaling.correction_lanes(128, trained=4096) == (20, 46)
+    plain = inv_freq(128, dtype=torch.float64)
+    kept = {}
+    for ramp in scaling.RAMPS:
+        ratio = scaling.yarn(128, 8.0, trained=4096, ramp=ramp)[0] / plain
+        kept[ramp] = (ratio - 1 / 8) / (1 - 1 / 8)
+    assert (kept["lanes"][:21] == 1).all() and (kept["lanes"][21:46] < 1).all()
+    close(kept["lanes"][46:], torch.zeros(18, dtype=torch.float64), 1e-15)
+    close(kept["lanes"][20:47].diff(), torch.full((26,), -1 / 26, dtype=torch.float64), 1e-12)
+    turns = 4096 * plain / (2 * math.pi)
+    assert (kept["rotations"][turns > 32] == 1).all()
+    close(kept["rotations"][turns < 1], torch.zeros(int((turns < 1).sum()), dtype=torch.float64), 1e-15)
+    gap = (kept["lanes"] - kept["rotations"]).abs().max().item()
+    assert 0.365 < gap < 0.37
+
+
+def test_llama3_has_three_bands_of_wavelengths():
+    frequencies, plain = scaling.llama3(128)[0], inv_freq(128, 500000.0, dtype=torch.float64)
+    wavelength = 2 * math.pi / plain
+    short, long = wavelength < 8192 / 4, wavelength > 8192
+    middle = ~short & ~long
+    assert short.sum() + middle.sum() + long.sum() == 64 and min(short.sum(), middle.sum(), long.sum()) > 2
+    assert torch.equal(frequencies[short], plain[short])
+    torch.testing.assert_close(frequencies[long], plain[long] / 8, rtol=1e-15, atol=0)
+    # between them the ratio is linear in L / wavelength: 1/8 at 1 turn, 1 at 4
+    line = 1 / 8 + (1 - 1 / 8) * (8192 / wavelength - 1) / 3
+    torch.testing.assert_close((frequencies / plain)[middle], line[middle], rtol=1e-12, atol=0)
+    same = scaling.yarn(
+        128, 8.0, trained=8192, base=500000.0, ramp="rotations", alpha=1.0, beta=4.0, attention_factor=1.0
+    )
+    assert torch.equal(same[0], frequencies) and same[1] == 1.0
+
+
+def test_longrope_switches_beyond_the_trained_length():
+    plain = inv_freq(8, dtype=torch.float64)
+    short, long = torch.tensor([1.0, 1.0, 1.1, 1.2]), [1.0, 2.0, 5.0, 9.0]
+    at = partial(scaling.longrope, 8, 8.0, short=short, long=long, trained=4096)
+    for length, chosen in ((1, short), (4096, short), (4097, long), (32768, long)):
+        close(at(length=length)[0], plain / torch.as_tensor(chosen, dtype=torch.float64), 1e-15)
+    flat = scaling.longrope(8, 8.0, short=short, long=[8.0] * 4, length=4097, trained=4096)[0]
+    close(flat, scaling.linear(8, 8.0)[0], 1e-15)  # one factor for all lanes is position interpolation
+
+
+# In attention
+
+
+def test_position_interpolation_divides_positions():
+    q, k, v = inputs(dim=8, queries=9)
+    frequencies, factor = scaling.linear(8, 4.0)
+    ours = posenc.attention(q, k, v, rope(8, inv_freq=frequencies, attention_factor=factor))
+    close(ours, posenc.attention(q, k, v, rope(8), pos_q=torch.arange(9) / 4, pos_k=torch.arange(9) / 4), 1e-12)
+
+
+def test_the_attention_factor_scales_logits_by_its_square():
+    q, k, v = inputs(dim=8, queries=9)
+    frequencies, factor = scaling.yarn(8, 16.0, trained=64)
+    ours = posenc.attention(q, k, v, rope(8, inv_freq=frequencies, attention_factor=factor))
+    scale = (0.1 * math.log(16) + 1) ** 2 / math.sqrt(8)
+    close(ours, posenc.attention(q, k, v, rope(8, inv_freq=frequencies), scale=scale), 1e-12)
+
+
+def test_partial_rotary_leaves_the_other_lanes():
+    q, k, v = inputs(dim=16, queries=40)
+    frequencies, _ = scaling.ntk(8, 4.0)
+    encoding = rope(16, inv_freq=frequencies)
+    turned = posenc.rope.rotate(q, torch.arange(40), frequencies)
+    assert torch.equal(turned[..., 8:], q[..., 8:]) and not torch.equal(turned[..., :8], q[..., :8])
+    dynamic = scaling.dynamic(16, partial(scaling.dynamic_ntk, 8, trained=10))
+    close(posenc.attention(q, k, v, dynamic), posenc.attention(q, k, v, encoding), 1e-12)  # 40 tokens are 4 times 10
+
+
+# Frequencies that follow the length
+
+TRAINED_AT = 8
+SCHEMES = {
+    "dynamic_ntk": partial(scaling.dynamic_ntk, 8, 2.0, trained=TRAINED_AT),
+    "longrope": partial(
+        scaling.longrope, 8, 4.0, short=[1.0] * 4, long=[1.0, 2.0, 3.0, 4.0], trained=TRAINED_AT, attention_factor=1.0
+    ),
+}
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+@pytest.mark.parametrize("scheme", SCHEMES.values(), ids=SCHEMES)
+@pytest.mark.parametrize("length", [5, 8, 9, 21])
+def test_dynamic_turns_by_the_frequencies_of_its_length(length, scheme, layout):
+    q, k, v = inputs(dim=8, queries=length)
+    frequencies, factor = scheme(length=length)
+    fixed = rope(8, inv_freq=frequencies, attention_factor=factor, layout=layout)
+    dynamic = scaling.dynamic(8, scheme, layout=layout)
+    close(posenc.attention(q, k, v, dynamic), posenc.attention(q, k, v, fixed), 0)
+    if length <= TRAINED_AT:
+        close(posenc.attention(q, k, v, dynamic), posenc.attention(q, k, v, rope(8, layout=layout)), 0)
+    else:
+        gap = posenc.attention(q, k, v, dynamic) - posenc.attention(q, k, v, rope(8, layout=layout))
+        assert gap.abs().max() > 1e-3
+
+
+def test_dynamic_passes_the_attention_factor_on():
+    q, k, v = inputs(dim=8, queries=9)
+    scheme = partial(scaling.longrope, 8, 4.0, short=[1.0] * 4, long=[4.0] * 4, trained=TRAINED_AT)
+    frequencies, factor = scheme(length=9)
+    assert factor > 1.2
+    fixed = rope(8, inv_freq=frequencies, attention_factor=factor)
+    close(posenc.attention(q, k, v, scaling.dynamic(8, scheme)), posenc.attention(q, k, v, fixed), 0)
+
+
+def test_dynamic_goes_by_the_largest_position_of_the_keys():
+    q, k, v = inputs(dim=8, queries=2, keys=3)
+    pos_k = torch.tensor([3, 31, 4])
+    options = dict(pos_q=torch.tensor([5, 6]), pos_k=pos_k, causal=False)
+    frequencies, _ = SCHEMES["dynamic_ntk"](length=32)
+    expected = posenc.attention(q, k, v, rope(8, inv_freq=frequencies), **options)
+    close(posenc.attention(q, k, v, scaling.dynamic(8, SCHEMES["dynamic_ntk"]), **options), expected, 0)
+
+
+def test_dynamic_takes_no_keys_and_refuses_triton():
+    q, k, v = inputs(dim=8, queries=2, keys=0)
+    encoding = scaling.dynamic(8, SCHEMES["dynamic_ntk"])
+    positions = dict(pos_q=torch.arange(2), pos_k=torch.arange(0))
+    assert not posenc.attention(q, k, v, encoding, causal=False, **positions).any()
+    q, k, v = inputs(dim=8, dtype=torch.float32)
+    with pytest.raises(posenc.UnsupportedError, match="'rotate' has no kernel"):
+        posenc.attention(q, k, v, encoding, impl="triton")
+
+
+def block(encoding):
+    torch.manual_seed(0)
+    return posenc.SelfAttention(16, 2, encoding).double()
+
+
+@pytest.mark.parametrize("scheme", SCHEMES.values(), ids=SCHEMES)
+def test_decoding_equals_the_full_pass_at_each_length(scheme):
+    layer, cache = block(scaling.dynamic(8, scheme)), posenc.KVCache()
+    x = torch.randn(2, 20, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    for t in range(20):
+        step = layer(x[:, t : t + 1], cache=cache)
+        close(step[:, 0], layer(x[:, : t + 1])[:, -1], 1e-12)
+    early = layer(x)[:, TRAINED_AT - 1] - layer(x[:, :TRAINED_AT])[:, -1]
+    assert early.abs().max() > 1e-4, "the same token in a longer text: its angles are those of the longer text"
+
+
+@pytest.mark.parametrize("scheme", SCHEMES.values(), ids=SCHEMES)
+def test_a_cache_of_turned_keys_is_wrong_beyond_the_trained_length(scheme):
+    """What a cache that keeps keys after the rotation computes: old keys turned by the frequencies of their time."""
+    q, k, v = inputs(batch=1, dim=8, queries=20)
+    turned, errors = [], []
+    for t in range(20):
+        frequencies, _ = scheme(length=t + 1)
+        position = torch.tensor([t])
+        turned.append(posenc.rope.rotate(k[:, :, t : t + 1], position, frequencies))
+        query = posenc.rope.rotate(q[:, :, t : t + 1], position, frequencies)
+        stale = posenc.attention(query, torch.cat(turned, dim=2), v[:, :, : t + 1])
+        right = posenc.attention(*(x[:, :, : t + 1] for x in (q, k, v)), scaling.dynamic(8, scheme))[:, :, -1:]
+        errors.append((stale - right).abs().max().item())
+    assert max(errors[:TRAINED_AT]) < 1e-12, "up to the trained length the frequencies never change"
+    assert min(errors[TRAINED_AT:]) > 1e-4
+
+
+# Bad input
+
+BAD = {
+    "dim odd": (lambda: scaling.linear(7, 2.0), ValueError, "dim=7"),
+    "dim type": (lambda: scaling.linear(8.0, 2.0), TypeError, "dim=8.0"),
+    "dim 2": (lambda: scaling.ntk(2, 2.0), ValueError, "dim=2 must be at least 4"),
+    "dim 2 dynamic": (lambda: scaling.dynamic_ntk(2, length=9, trained=4), ValueError, "dim=2"),
+    "dim yarn": (lambda: scaling.yarn(7, 2.0, trained=64), ValueError, "dim=7"),
+    "dim llama3": (lambda: scaling.llama3(0), ValueError, "dim=0"),
+    "factor": (lambda: scaling.linear(8, 0.5), ValueError, "factor=0.5 must be at least 1"),
+    "factor ntk": (lambda: scaling.ntk(8, "4"), TypeError, "factor='4'"),
+    "factor dynamic": (lambda: scaling.dynamic_ntk(8, 0, length=9, trained=4), ValueError, "factor=0"),
+    "factor yarn": (lambda: scaling.yarn(8, 0.5, trained=64), ValueError, "factor=0.5"),
+    "factor yarn, own temperature": (
+        lambda: scaling.yarn(8, 0.5, trained=64, attention_factor=1.0),
+        ValueError,
+        "factor=0.5",
+    ),
+    "factor llama3": (lambda: scaling.llama3(8, math.inf), ValueError, "factor=inf must be finite"),
+    "base": (lambda: scaling.linear(8, 2.0, base=0), ValueError, "base=0"),
+    "base ntk": (lambda: scaling.ntk(8, 2.0, base=None), TypeError, "base=None"),
+    "base yarn": (lambda: scaling.yarn(8, 2.0, trained=64, base=1.0), ValueError, "base=1.0"),
+    "trained": (lambda: scaling.yarn(8, 2.0, trained=0), ValueError, "trained=0"),
+    "trained rotations": (lambda: scaling.yarn(8, 2.0, trained="a", ramp="rotations"), TypeError, "trained='a'"),
+    "trained dynamic": (lambda: scaling.dynamic_ntk(8, length=9, trained=0), ValueError, "trained=0"),
+    "trained llama3": (lambda: scaling.llama3(8, trained=-1), ValueError, "trained=-1"),
+    "length": (lambda: scaling.dynamic_ntk(8, length=-1, trained=4), ValueError, "length=-1"),
+    "ramp": (lambda: scaling.yarn(8, 2.0, trained=64, ramp="lane"), ValueError, "Did you mean 'lanes'"),
+    "alpha": (lambda: scaling.yarn(8, 2.0, trained=64, alpha=32.0), ValueError, "alpha=32.0 must be below beta=32.0"),
+    "beta": (lambda: scaling.yarn(8, 2.0, trained=64, beta=0, ramp="rotations"), ValueError, "beta=0"),
+    "temperature": (lambda: scaling.yarn(8, 2.0, trained=64, attention_factor=0), ValueError, "attention_factor=0"),
+    "low": (lambda: scaling.llama3(8, low=5.0), ValueError, "low=5.0 must be below high=4.0"),
+    "dynamic head_dim": (lambda: scaling.dynamic(7, SCHEMES["longrope"]), ValueError, "head_dim=7"),
+    "dynamic too many": (lambda: scaling.dynamic(6, SCHEMES["longrope"]), ValueError, "scheme turns 8 lanes"),
+    "dynamic scheme": (lambda: scaling.dynamic(8, "yarn"), TypeError, "scheme='yarn' must be a callable"),
+    "dynamic result": (lambda: scaling.dynamic(8, lambda length: [[1.0], 1.0]), TypeError, r"scheme\(length=1\)"),
+    "dynamic layout": (lambda: scaling.dynamic(8, SCHEMES["longrope"], layout="halves"), ValueError, "'half'"),
+}
+
+
+@pytest.mark.parametrize("call, error, message", BAD.values(), ids=BAD)
+def test_bad_input_names_the_argument(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"short": [1.0] * 3}, "short must have one factor for each of 4 pairs"),
+        ({"long": [1.0] * 5}, "long must have one factor"),
+        ({"long": [1.0, 1.0, 0.0, 1.0]}, "long must hold finite factors above 0"),
+        ({"short": [1.0, math.nan, 1.0, 1.0]}, "short must hold finite"),
+        ({"short": 2.0}, "short must be a tensor"),
+        ({"long": torch.ones(4, 1)}, "long must be a tensor of shape"),
+        ({"length": None}, "length=None"),
+        ({"trained": 1}, "trained=1 must be greater than 1"),
+        ({"factor": 0.9}, "factor=0.9"),
+        ({"attention_factor": -1.0}, "attention_factor=-1.0"),
+    ],
+    ids=str,
+)
+def test_longrope_names_a_bad_argument(change, message):
+    options = dict(factor=4.0, short=[1.0] * 4, long=[4.0] * 4, length=9, trained=8) | change
+    with pytest.raises((TypeError, ValueError), match=message):
+        scaling.longrope(8, **options)
