@@ -26,7 +26,9 @@ class Method(NamedTuple):
     factory: makes the `Encoding`; title: as the book prints it; places: where position enters; axes: coordinates of a
     position, None for plain numbers; causal_only: whether the default needs a causal mask; page and lab: file names
     in book/ and notebooks/, without their endings, None where there is none; both_ways: the options that define it
-    without a causal mask; shared: whether all layers of a model share one encoding.
+    without a causal mask; shared: whether all layers of a model share one encoding; color and marker: its line in
+    plots; variants: other options that all tests try too, by name; fails: the properties that `posenc.audit` finds
+    missing in it, with its defaults.
     """
 
     factory: Callable
@@ -38,6 +40,10 @@ class Method(NamedTuple):
     lab: str | None = None
     both_ways: dict = {}
     shared: bool = False
+    color: str = "0.5"
+    marker: str = "o"
+    variants: dict = {}
+    fails: tuple = ()
 
 
 def nope():
@@ -46,11 +52,53 @@ def nope():
 
 
 METHODS = {
-    "nope": Method(nope, "NoPE", (), page="why_position"),
-    "sinusoidal": Method(sinusoidal, "Sinusoidal", ("embed",), page="sinusoidal", lab="sinusoidal"),
-    "learned": Method(learned, "Learned", ("embed",), page="learned", lab="learned"),
-    "shaw": Method(shaw, "Shaw", ("bias",), page="relative", lab="relative"),
-    "transformer_xl": Method(transformer_xl, "Transformer-XL", ("bias",), page="relative", lab="relative"),
+    "nope": Method(nope, "NoPE", (), page="why_position", color="0.35", marker="o"),
+    "sinusoidal": Method(
+        sinusoidal,
+        "Sinusoidal",
+        ("embed",),
+        page="sinusoidal",
+        lab="sinusoidal",
+        color="C0",
+        marker="s",
+        variants={
+            "layer_qk": {"embed_at": "layer_qk"},
+            "layer_qkv": {"embed_at": "layer_qkv", "volume": 0.5},
+            "concatenated": {"layout": "concatenated"},
+        },
+        fails=("relative", "unseen"),
+    ),
+    "learned": Method(
+        learned,
+        "Learned",
+        ("embed",),
+        page="learned",
+        lab="learned",
+        color="C9",
+        marker="P",
+        variants={"layer_qk": {"embed_at": "layer_qk", "std": 0.5}, "layer_qkv": {"embed_at": "layer_qkv", "std": 0.5}},
+        fails=("relative",),  # its table ends where training did
+    ),
+    "shaw": Method(
+        shaw,
+        "Shaw",
+        ("bias",),
+        page="relative",
+        lab="relative",
+        color="C3",
+        marker="<",
+        variants={"clipped": {"clip": 2}, "values": {"clip": 3, "values": True}},
+    ),
+    "transformer_xl": Method(
+        transformer_xl,
+        "Transformer-XL",
+        ("bias",),
+        page="relative",
+        lab="relative",
+        color="C5",
+        marker=">",
+        fails=("unseen",),
+    ),
     "t5": Method(
         t5,
         "T5",
@@ -60,12 +108,61 @@ METHODS = {
         lab="relative",
         both_ways={"bidirectional": True},
         shared=True,
+        color="C6",
+        marker="X",
+        variants={"bidirectional": {"bidirectional": True, "num_buckets": 8, "max_distance": 6}},
+        fails=("unseen",),  # its last buckets begin at 64
     ),
-    "kerple": Method(kerple, "KERPLE", ("bias",), page="relative", lab="relative"),
-    "fire": Method(fire, "FIRE", ("bias",), causal_only=True, page="relative", lab="relative"),
-    "rope": Method(rope, "RoPE", ("rotate",), page="rope", lab="rope"),
+    "kerple": Method(
+        kerple,
+        "KERPLE",
+        ("bias",),
+        page="relative",
+        lab="relative",
+        color="C8",
+        marker="p",
+        variants={"power": {"form": "power"}},
+        fails=("unseen",),
+    ),
+    "fire": Method(
+        fire,
+        "FIRE",
+        ("bias",),
+        causal_only=True,
+        page="relative",
+        lab="relative",
+        color="C7",
+        marker="h",
+        variants={"near": {"threshold": 3.0}},
+        fails=("relative", "unseen"),  # beyond its threshold it divides by the query's position
+    ),
+    "rope": Method(
+        rope,
+        "RoPE",
+        ("rotate",),
+        page="rope",
+        lab="rope",
+        color="C1",
+        marker="^",
+        variants={
+            "half": {"layout": "half"},
+            "partial": {"rotary_dim": 4},
+            "proportional": {"rotary_dim": 4, "proportional": True, "layout": "half"},
+        },
+        fails=("unseen",),
+    ),
     "alibi": Method(
-        alibi, "ALiBi", ("bias",), causal_only=True, page="alibi", lab="alibi", both_ways={"symmetric": True}
+        alibi,
+        "ALiBi",
+        ("bias",),
+        causal_only=True,
+        page="alibi",
+        lab="alibi",
+        both_ways={"symmetric": True},
+        color="C2",
+        marker="D",
+        variants={"symmetric": {"symmetric": True}, "learned": {"learned": True}},
+        fails=("unseen",),
     ),
     "stickbreaking": Method(
         stickbreaking,
@@ -75,10 +172,63 @@ METHODS = {
         page="stickbreaking",
         lab="stickbreaking",
         both_ways={"order": "first"},
+        color="C4",
+        marker="v",
+        variants={
+            "current": {"attend_current": True},
+            "remainder": {"remainder": "current"},
+            "first": {"order": "first"},
+            "first-both": {"order": "first", "attend_current": True, "remainder": "current"},
+        },
     ),
-    "exposb": Method(exposb, "ExpoSB", ("rotate", "weigh"), page="exposb", lab="exposb"),
-    "rse": Method(rse, "RSE", ("rotate", "bias", "weigh"), page="rse", lab="rse"),
+    "exposb": Method(
+        exposb,
+        "ExpoSB",
+        ("rotate", "weigh"),
+        page="exposb",
+        lab="exposb",
+        color="#b8860b",
+        marker="*",
+        variants={
+            "log": {"on": "log", "per_pair": True, "learn_rate": True},
+            "weights": {"on": "weights", "gain": False},
+        },
+        fails=("relative", "norm", "layout", "unseen"),
+    ),
+    "rse": Method(
+        rse,
+        "RSE",
+        ("rotate", "bias", "weigh"),
+        page="rse",
+        lab="rse",
+        color="#006400",
+        marker="d",
+        variants={"recent": {"order": "recent", "rate": 0.2}, "softmax": {"stick": False}},
+        fails=("unseen",),
+    ),
 }
+
+
+def sizes(name, *, num_heads, head_dim, length):
+    r"""The sizes that the factory of a method asks for, as options for `make`, for a model of these sizes.
+
+    Arguments:
+        num_heads, head_dim: H and D of its attention; its width is their product.
+        length: the longest sequence that it will see: a learned table gets so many rows.
+    Returns: a dict such as {"head_dim": 64}; empty where the method depends on no size.
+    Errors: ValueError for an unknown name.
+    """
+    known = {"num_heads": num_heads, "head_dim": head_dim, "dim": num_heads * head_dim, "max_positions": length}
+    parameters = inspect.signature(row(name).factory).parameters
+    return {option: size for option, size in known.items() if option in parameters}
+
+
+def row(name):
+    r"""The row of `METHODS` with this name. Errors: ValueError for an unknown one, naming the nearest."""
+    if not isinstance(name, str) or name not in METHODS:
+        known = ", ".join(METHODS)
+        raise ValueError(f"name={name!r} is no method; known: {known}.{nearest(name, METHODS)}")
+    return METHODS[name]
 
 
 def make(name, **options):
@@ -87,10 +237,7 @@ def make(name, **options):
     Errors: ValueError for an unknown name or option, naming the nearest known one; TypeError where an option that
     has no default is missing.
     """
-    if not isinstance(name, str) or name not in METHODS:
-        known = ", ".join(METHODS)
-        raise ValueError(f"name={name!r} is no method; known: {known}.{nearest(name, METHODS)}")
-    factory = METHODS[name].factory
+    factory = row(name).factory
     parameters = inspect.signature(factory).parameters
     for option in options:
         if option not in parameters:

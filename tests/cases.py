@@ -7,47 +7,8 @@ import posenc
 HEADS, HEAD_DIM = 4, 8
 DIM = HEADS * HEAD_DIM
 
-# What a factory must be given, beside its defaults.
-REQUIRED = {
-    "rope": {"head_dim": HEAD_DIM},
-    "alibi": {"num_heads": HEADS},
-    "learned": {"max_positions": 8192, "dim": DIM, "std": 0.5},
-    "shaw": {"head_dim": HEAD_DIM},
-    "transformer_xl": {"num_heads": HEADS, "head_dim": HEAD_DIM},
-    "t5": {"num_heads": HEADS},
-    "kerple": {"num_heads": HEADS},
-    "fire": {"num_heads": HEADS},
-    "exposb": {"head_dim": HEAD_DIM, "num_heads": HEADS},
-    "rse": {"head_dim": HEAD_DIM},
-}
-
-VARIANTS = {
-    "sinusoidal-layer_qk": ("sinusoidal", {"embed_at": "layer_qk"}),
-    "sinusoidal-layer_qkv": ("sinusoidal", {"embed_at": "layer_qkv", "volume": 0.5}),
-    "sinusoidal-concatenated": ("sinusoidal", {"layout": "concatenated"}),
-    "learned-layer_qk": ("learned", {"embed_at": "layer_qk"}),
-    "learned-layer_qkv": ("learned", {"embed_at": "layer_qkv"}),
-    "shaw-clipped": ("shaw", {"clip": 2}),
-    "shaw-values": ("shaw", {"clip": 3, "values": True}),
-    "t5-bidirectional": ("t5", {"bidirectional": True, "num_buckets": 8, "max_distance": 6}),
-    "kerple-power": ("kerple", {"form": "power"}),
-    "fire-near": ("fire", {"threshold": 3.0}),
-    "rope-half": ("rope", {"layout": "half"}),
-    "rope-partial": ("rope", {"rotary_dim": 4}),
-    "rope-proportional": ("rope", {"rotary_dim": 4, "proportional": True, "layout": "half"}),
-    "rope-own-frequencies": ("rope", {"inv_freq": torch.tensor([0.5, 0.1]), "attention_factor": 1.2}),
-    "alibi-symmetric": ("alibi", {"symmetric": True}),
-    "alibi-learned": ("alibi", {"learned": True}),
-    "stickbreaking-current": ("stickbreaking", {"attend_current": True}),
-    "stickbreaking-remainder": ("stickbreaking", {"remainder": "current"}),
-    "stickbreaking-first": ("stickbreaking", {"order": "first"}),
-    "stickbreaking-first-both": ("stickbreaking", {"order": "first", "attend_current": True, "remainder": "current"}),
-    "exposb-log": ("exposb", {"on": "log", "per_pair": True, "learn_rate": True}),
-    "exposb-weights": ("exposb", {"on": "weights", "gain": False}),
-    "rse-recent": ("rse", {"order": "recent", "rate": 0.2}),
-    "rse-softmax": ("rse", {"stick": False}),
-}
-
+VARIANTS = {f"{name}-{words}": (name, o) for name, row in posenc.METHODS.items() for words, o in row.variants.items()}
+VARIANTS["rope-own-frequencies"] = ("rope", {"inv_freq": torch.tensor([0.5, 0.1]), "attention_factor": 1.2})
 NAMES = [*posenc.METHODS, *VARIANTS, "rope+alibi", "rope+stickbreaking", "rope+shaw-values", "t5+stickbreaking"]
 
 
@@ -56,9 +17,10 @@ def encoding(name):
     if "+" in name:
         return posenc.compose(*(encoding(part) for part in name.split("+")))
     method, options = VARIANTS.get(name, (name, {}))
+    sizes = posenc.methods.sizes(method, num_heads=HEADS, head_dim=HEAD_DIM, length=8192)
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        return posenc.make(method, **(REQUIRED.get(method, {}) | options))
+        return posenc.make(method, **(sizes | options))
 
 
 def causal_modes(name):

@@ -22,49 +22,22 @@ from posenc.rotate.rope import inv_freq, rotate
 
 torch.set_num_threads(1)
 W = inv_freq(16, dtype=torch.float64)
-OPTIONS = {
-    "shaw": {"head_dim": 16},
-    "transformer_xl": {"num_heads": 4, "head_dim": 16},
-    "t5": {"num_heads": 4},
-    "learned": {"max_positions": 64, "dim": 64, "std": 0.5},
-    "kerple": {"num_heads": 4},
-    "fire": {"num_heads": 4},
-    "rope": {"head_dim": 16},
-    "alibi": {"num_heads": 4},
-    "exposb": {"head_dim": 16, "num_heads": 4},
-    "rse": {"head_dim": 16},
-}
-MAKERS = {name: method.factory for name, method in posenc.METHODS.items()}
-MAKERS |= {"exposb": posenc.exposb.exposb, "rse": posenc.rse.rse}
 
-# What an audit says of each method with its defaults, D = 16, four heads, trained at 64 tokens.
-FAILS = {
-    "nope": set(),
-    "sinusoidal": {"relative", "unseen"},
-    "learned": {"relative"},  # its table ends where training did
-    "shaw": set(),  # clips
-    "transformer_xl": {"unseen"},
-    "t5": {"unseen"},  # its last buckets begin at 64
-    "kerple": {"unseen"},
-    "fire": {"relative", "unseen"},  # divides by the query's position beyond its threshold
-    "rope": {"unseen"},
-    "alibi": {"unseen"},
-    "stickbreaking": set(),
-    "exposb": {"relative", "norm", "layout", "unseen"},
-    "rse": {"unseen"},
-}
+
+def options_of(name):
+    return posenc.methods.sizes(name, num_heads=4, head_dim=16, length=64)
 
 
 def method(name):
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        return MAKERS[name](**OPTIONS.get(name, {}))
+        return posenc.make(name, **options_of(name))
 
 
-@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("name", posenc.METHODS)
 def test_every_method_gets_the_verdicts_that_its_chapter_claims(name):
     report = audit(method(name), name=name)
-    assert set(report.failures) == FAILS[name], str(report)
+    assert set(report.failures) == set(posenc.METHODS[name].fails), str(report)
     rotates = "rotate" in report.places
     assert (report["norm"].verdict != "not asked") == (report["layout"].verdict != "not asked") == rotates
     for finding in report.findings:
@@ -75,7 +48,7 @@ def test_every_method_gets_the_verdicts_that_its_chapter_claims(name):
 
 @pytest.mark.parametrize("name, options", [("alibi", {"symmetric": True}), ("rse", {}), ("rope", {})], ids=str)
 def test_without_a_causal_mask_time_is_not_asked_about(name, options):
-    report = audit(MAKERS[name](**OPTIONS[name] | options), causal=False)
+    report = audit(posenc.make(name, **options_of(name) | options), causal=False)
     assert report["causality"].verdict == report["cache"].verdict == "not asked"
     assert report["relative"].verdict == report["weights"].verdict == "holds"
 

@@ -13,14 +13,6 @@ import textwrap
 from sphinx.application import Sphinx
 
 FIELDS = ("Returns", "Errors", "Raises", "Convention", "Paper", "Chapter")
-CHAPTERS = {
-    "ALiBi": "alibi",
-    "Four places": "four_places",
-    "RoPE": "rope",
-    "Sinusoidal": "sinusoidal",
-    "Stick-breaking": "stickbreaking",
-    "Why attention needs position": "why_position",
-}
 _FIELD = re.compile(rf"(?:(?<=\. )|^)({'|'.join(FIELDS)}): *")
 _ITEM = re.compile(r"(`?[A-Za-z_]\w*`?(?:, `?[A-Za-z_]\w*`?)*): +(\S.*)$", re.S)
 _ARXIV = re.compile(r"arXiv (\d{4}\.\d{5})")
@@ -40,10 +32,22 @@ def inline(text: str) -> str:
     return "".join(parts)
 
 
+@functools.cache
+def chapters() -> dict[str, str]:
+    r"""{title: page} of the book, from each page's heading."""
+    titles = {}
+    for page in (ROOT / "book").glob("*.md"):
+        titles[re.search(r"^# (.+?)\s*$", page.read_text("utf-8"), re.M)[1]] = page.stem
+    return titles
+
+
 def chapter(text: str) -> str:
-    r"""The name of a chapter, as a link where it is one."""
+    r"""Links to the chapters that are named by their titles, or by "title, section". Errors: an unknown title."""
     name = text.strip().rstrip(".")
-    return f":doc:`{name} </book/{CHAPTERS[name]}>`" if name in CHAPTERS else inline(text)
+    title, section = next(((t, name[len(t) :]) for t in chapters() if name == t or name.startswith(f"{t}, ") and "," not in t), (None, ""))
+    if title is None:
+        raise ExtensionError(f"Chapter: {name!r} is no page of the book; its pages are {', '.join(sorted(chapters()))}")
+    return f":doc:`{title} </book/{chapters()[title]}>`{inline(section)}"
 
 
 def convert(lines: list[str]) -> list[str]:

@@ -64,32 +64,6 @@ def headings(text, level):
 # --- pages -----------------------------------------------------------------------------------------------------------
 
 
-def test_every_page_is_in_the_table_of_contents():
-    found = {f"book/{page.stem}" for page in BOOK.glob("*.md")}
-    assert found == {name for name in IN_TOC if name.startswith("book/")}
-
-
-@pytest.mark.parametrize("name", posenc.METHODS)
-def test_a_method_has_its_page_lab_figures_and_module(name):
-    method = posenc.METHODS[name]
-    assert f"book/{method.page}" in IN_TOC
-    assert (ROOT / "posenc" / "figures" / f"{method.page}.py").exists()
-    if method.lab:
-        assert f"notebooks/{method.lab}" in IN_TOC
-        assert (ROOT / "notebooks" / f"{method.lab}.ipynb").exists()
-        assert (ROOT / "course" / f"{method.lab}.py").exists()
-        importlib.import_module(f"posenc.{name}")
-        importlib.import_module(f"posenc.lab.exercises.{method.lab}")
-
-
-def test_no_orphans():
-    """Each lab and each module of figures belongs to a method or a page."""
-    labs = {method.lab for method in posenc.METHODS.values() if method.lab} | {"kernels", "scaling"}
-    assert {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")} == labs
-    figures = {path.stem for path in (ROOT / "posenc" / "figures").glob("*.py")} - {"__init__"}
-    assert figures <= {page.stem for page in PAGES}
-
-
 @each_page
 def test_one_title_and_nothing_skipped(page):
     text = page.read_text("utf-8")

@@ -21,23 +21,6 @@ def mark(axes, x, words):
     axes.annotate(f" {words}", (x, 0.97), xycoords=("data", "axes fraction"), va="top", color="0.4")
 
 
-STYLES = {
-    "nope": ("0.35", "o"),
-    "sinusoidal": ("C0", "s"),
-    "rope": ("C1", "^"),
-    "alibi": ("C2", "D"),
-    "stickbreaking": ("C4", "v"),
-    "learned": ("C9", "P"),
-    "shaw": ("C3", "<"),
-    "transformer_xl": ("C5", ">"),
-    "t5": ("C6", "X"),
-    "kerple": ("C8", "p"),
-    "fire": ("C7", "h"),
-    "exposb": ("#b8860b", "*"),
-    "rse": ("#006400", "d"),
-}
-
-
 def plot_short_long(results, methods=None, highlight=None, own=None):
     r"""Loss on fixed target characters as their context grows: whole (solid) and cut to the training window (dashed).
 
@@ -57,7 +40,7 @@ def plot_short_long(results, methods=None, highlight=None, own=None):
     figure, axes = blank_figure(6.4, 4.6)
     lengths = results["lengths"]
     for name in methods:
-        color, marker = STYLES.get(name, (None, "o"))
+        color, marker = METHODS[name].color, METHODS[name].marker
         strong = highlight in (None, name)
         look = {"color": color, "marker": marker, "alpha": 1 if strong else 0.35, "capsize": 3, "markersize": 5}
         for kind, line in (("whole", "-"), ("cut", "--")):
@@ -88,8 +71,8 @@ def title(arm):
 
 def look(arm):
     """The color and marker of a method."""
-    color, marker = STYLES.get(arm, ("C5", "o"))
-    return {"color": color, "marker": marker}
+    row = METHODS.get(arm)
+    return {"color": row.color, "marker": row.marker} if row else {"color": "C5", "marker": "o"}
 
 
 def mean_spread(values):

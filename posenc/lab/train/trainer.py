@@ -16,7 +16,6 @@ import contextlib
 import dataclasses
 import datetime
 import functools
-import inspect
 import json
 import math
 import os
@@ -36,7 +35,7 @@ from posenc.errors import UnsupportedError, check_choice, check_int, check_numbe
 from posenc.lab.train.curve import LiveCurve
 from posenc.lab.train.tasks import IGNORE, TASKS, load_corpus
 from posenc.lab.train.tiny import Decoder, Encoder
-from posenc.methods import METHODS, make
+from posenc.methods import METHODS, make, sizes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,18 +135,10 @@ def encoding_maker(method, settings, causal=True, options=None):
     """
     if callable(method):
         return method
-    if not isinstance(method, str) or method not in METHODS:
-        make(method)  # raises, and names the nearest method
-    sizes = {
-        "head_dim": settings.dim // settings.num_heads,
-        "num_heads": settings.num_heads,
-        "dim": settings.dim,
-        "max_positions": settings.lengths[-1],  # a table with rows for the test, although training fills the first
-        "threshold": settings.length / 4,  # FIRE's share of the training length
-    }
-    wanted = {
-        name: size for name, size in sizes.items() if name in inspect.signature(METHODS[method].factory).parameters
-    }
+    heads = {"num_heads": settings.num_heads, "head_dim": settings.dim // settings.num_heads}
+    wanted = sizes(method, **heads, length=settings.lengths[-1])  # a learned table has rows for the test's lengths
+    if method == "fire":
+        wanted["threshold"] = settings.length / 4  # a share of the training length
     wanted |= ({} if causal else METHODS[method].both_ways) | (options or {})
     if METHODS[method].shared:
         one = functools.cache(lambda: make(method, **wanted))  # made when asked for, after the seed is set

@@ -1,0 +1,121 @@
+"""Imports run downward only: read from the source, functions' lazy ones included."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+# From the ground up. A module may import what stands in a lower row, and in its own row what closes no circle.
+LAYERS = [
+    "errors",
+    "encoding",
+    "inputs",
+    "embed rotate bias weigh several kernels",
+    "impls",
+    "attention bias.shaw",  # Shaw's values make an attention of their own
+    "layer",
+    "methods",
+    "audit",
+    "",  # posenc/__init__.py
+    "lab",
+]
+LAB = ["", "explore", "train", "experiments", "exercises", "figures", "pages"]
+
+
+def modules(root):
+    """{"posenc.bias.alibi": its source's path} of a package's folder."""
+    paths = {".".join(path.relative_to(root.parent).with_suffix("").parts): path for path in root.rglob("*.py")}
+    return {name.removesuffix(".__init__"): path for name, path in paths.items()}
+
+
+def imports(name, path, known):
+    """(module, imported name or None) of each import of the package in a file, wherever it stands in it."""
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, None) for alias in node.names if alias.name.split(".")[0] == name.split(".")[0])
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                base = ".".join(filter(None, [*package.split(".")[: len(package.split(".")) - node.level + 1], base]))
+            if base.split(".")[0] != name.split(".")[0]:
+                continue
+            for alias in node.names:
+                whole = f"{base}.{alias.name}"
+                yield (whole, None) if whole in known else (base, alias.name)
+
+
+def layer(name):
+    """Where a module stands, as a pair that compares: its row in LAYERS, then its row in LAB."""
+    inner = name.removeprefix("posenc").removeprefix(".")
+    rows = [
+        (part.count("."), row) for row, parts in enumerate(LAYERS) for part in parts.split(" ") if under(inner, part)
+    ]
+    assert rows, f"{name} has no place in LAYERS"
+    room = inner.removeprefix("lab").removeprefix(".").split(".")[0]
+    return max(rows)[1], LAB.index(room) if inner.startswith("lab") else 0
+
+
+def under(inner, part):
+    return inner == part or bool(part) and inner.startswith(f"{part}.")
+
+
+def circle(edges):
+    """A list of modules that import each other in a ring, or None."""
+    finished, path = set(), []
+
+    def visit(name):
+        if name in path:
+            return path[path.index(name) :] + [name]
+        if name not in finished:
+            path.append(name)
+            for other in sorted(edges.get(name, ())):
+                if ring := visit(other):
+                    return ring
+            finished.add(path.pop())
+        return None
+
+    return next((ring for name in sorted(edges) if (ring := visit(name))), None)
+
+
+def faults(root):
+    """What is wrong with the imports of a package, in words."""
+    known = modules(root)
+    edges = {name: set() for name in known}
+    for name, path in known.items():
+        for target, taken in imports(name, path, known):
+            if target != name:
+                edges[name].add(target)
+            if (taken or target.rpartition(".")[2]).startswith("_") and (taken or "")[:2] != "__":
+                yield f"{name} takes {target}.{taken}: make it public or move it"
+            if layer(target) > layer(name):
+                yield f"{name} imports {target}, which stands above it"
+    if ring := circle(edges):
+        yield "a circle: " + " -> ".join(ring)
+
+
+def test_imports_run_downward_without_a_circle():
+    assert not list(faults(ROOT / "posenc"))
+
+
+PLANTED = {
+    "a circle in one layer": ("rotate/rope.py", "from .scaling import a", "rotate/scaling.py", "from .rope import b"),
+    "upward": ("inputs.py", "from .attention import attention", "attention.py", ""),
+    "upward and lazily": ("errors.py", "def f():\n    from . import impls", "impls.py", ""),
+    "into the lab": ("audit.py", "def f():\n    import posenc.lab.train", "lab/train/__init__.py", ""),
+    "up in the lab": ("lab/explore/core.py", "from posenc.lab.figures import rope", "lab/figures/rope.py", ""),
+    "another's underscored name": ("impls.py", "from .inputs import _check", "inputs.py", "_check = 1"),
+}
+
+
+@pytest.mark.parametrize("fault", PLANTED)
+def test_a_planted_fault_is_named(fault, tmp_path):
+    root = tmp_path / "posenc"
+    one, text, other, more = PLANTED[fault]
+    for path, source in ((one, text), (other, more), ("__init__.py", "")):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(source)
+    (fault_in_words,) = faults(root)
+    assert one.removesuffix(".py").replace("/", ".") in fault_in_words
