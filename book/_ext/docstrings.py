@@ -2,15 +2,26 @@ r"""Turn the package's plain docstrings into reStructuredText for the API page.
 
 The docstrings are written to be read in a terminal: a first line, formulas as they are, then sections that begin with
 `Arguments:`, `Returns:`, `Errors:`, `Convention:`, `Paper:`, `Chapter:`. Here formulas become literal blocks, arguments
-a list, the other sections a table of fields; arXiv numbers and chapters become links.
+a list, the other sections a table of fields; arXiv numbers and chapters become links. The API page's sections on
+methods are written from `posenc.METHODS`.
 """
 
 from __future__ import annotations
 
+import functools
 import re
+import sys
 import textwrap
+from pathlib import Path
+from types import ModuleType
 
 from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
+
+from posenc import METHODS
+
+ROOT = Path(__file__).resolve().parents[2]
+MARK = "<!-- methods -->"
 
 FIELDS = ("Returns", "Errors", "Raises", "Convention", "Paper", "Chapter")
 _FIELD = re.compile(rf"(?:(?<=\. )|^)({'|'.join(FIELDS)}): *")
@@ -42,12 +53,32 @@ def chapters() -> dict[str, str]:
 
 
 def chapter(text: str) -> str:
-    r"""Links to the chapters that are named by their titles, or by "title, section". Errors: an unknown title."""
+    r"""A link to the chapter named by its title, or "title, section". Errors: ExtensionError for an unknown title."""
     name = text.strip().rstrip(".")
-    title, section = next(((t, name[len(t) :]) for t in chapters() if name == t or name.startswith(f"{t}, ") and "," not in t), (None, ""))
+    title = max((t for t in chapters() if f"{name}, ".startswith(f"{t}, ")), key=len, default=None)
     if title is None:
-        raise ExtensionError(f"Chapter: {name!r} is no page of the book; its pages are {', '.join(sorted(chapters()))}")
-    return f":doc:`{title} </book/{chapters()[title]}>`{inline(section)}"
+        raise ExtensionError(f"Chapter: {name!r} is no page of the book; pages are {', '.join(sorted(chapters()))}")
+    return f":doc:`{title} </book/{chapters()[title]}>`{inline(name.removeprefix(title))}"
+
+
+def reference(name: str, title: str, module: ModuleType) -> str:
+    r"""Markdown of a method's section in the API page: each function whose docstring names its chapter."""
+    public = [
+        f".. autofunction:: posenc.{name}.{key}"
+        for key, function in vars(module).items()
+        if not key.startswith("_")
+        and getattr(function, "__module__", None) == module.__name__
+        and "Chapter:" in (function.__doc__ or "")
+    ]
+    return "\n".join([f"### {title}", "", "```{eval-rst}", *public, "```", ""])
+
+
+def write_methods(app: Sphinx, docname: str, source: list[str]) -> None:
+    r"""Put a section for each row of `METHODS` in the place of the line `<!-- methods -->`."""
+    if MARK in source[0]:
+        rows = {name: row for name, row in METHODS.items() if row.places}
+        sections = (reference(n, r.title, sys.modules[r.factory.__module__]) for n, r in rows.items())
+        source[0] = source[0].replace(MARK, "\n".join(sections))
 
 
 def convert(lines: list[str]) -> list[str]:
@@ -137,5 +168,6 @@ def process(app, what, name, obj, options, lines):
 
 def setup(app: Sphinx):
     app.setup_extension("sphinx.ext.autodoc")
+    app.connect("source-read", write_methods)
     app.connect("autodoc-process-docstring", process)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

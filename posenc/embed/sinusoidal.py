@@ -23,7 +23,7 @@ def table(positions, dim, base=10000.0, layout="interleaved"):
             frequencies b^(-i/(C/2-1)), so that the last one is exactly 1/b.
     Returns: [T, dim] or [B, T, dim], float32 (float64 where positions are float64).
     Errors: TypeError, ValueError naming the argument.
-    Convention: small i is the fastest. Paper: arXiv 1706.03762, section 3.5. Chapter: Sinusoidal.
+    Convention: small i is the fastest. Paper: arXiv 1706.03762, section 3.5. Chapter: Sinusoidal encoding.
     """
     check_positions("positions", positions)
     check_int("dim", dim, minimum=2, even=True)
@@ -64,7 +64,7 @@ def sinusoidal(base=10000.0, *, embed_at="input", layout="interleaved", volume=1
         volume: factor on the encoding. 1 is the paper's, for embeddings of variance 1: the paper multiplies its
             embeddings by sqrt(C), and tensor2tensor, its code, initializes them at variance 1/C. Multiplying PyTorch's
             N(0, 1) embeddings by sqrt(C) drowns it.
-    Paper: arXiv 1706.03762, section 3.5. Chapter: Sinusoidal.
+    Paper: arXiv 1706.03762, section 3.5. Chapter: Sinusoidal encoding.
     """
     check_number("base", base, above=0)
     check_choice("layout", layout, LAYOUTS)

@@ -106,20 +106,17 @@ def hazard(scores, visible, rate=0.0):
     return (took - before).exp().masked_fill(~visible, 0.0)
 
 
-_lane_factors = band  # `exposb` has an argument called band
-
-
 class GainedRotary(Rotary):
     """The `rotate` callable: RoPE, then the gain of the position and the factors of the lanes."""
 
     kernel = "eager"  # before a kernel, PyTorch turns: one rounding for the turn and the factors together
 
-    def __init__(self, inv_freq, num_heads, boost, fades, lanes):
+    def __init__(self, inv_freq, num_heads, boost, fades, shares):
         super().__init__(inv_freq, "interleaved", 1.0)
         self.boost = boost
         self.decay_rates = nn.Parameter(torch.full((num_heads,), 0.001)) if fades else None
-        self.band_weights = nn.Parameter(torch.ones(num_heads)) if lanes is not None else None
-        self.lanes = lanes
+        self.band_weights = nn.Parameter(torch.ones(num_heads)) if shares else None
+        self.lanes = None if shares is None else band(2 * len(inv_freq), per_pair=shares == "pair")
 
     def factors(self, x, positions):
         r"""What x [B, H, T, D] is multiplied by after the turn, broadcastable to it; positions [B or 1, T]."""
@@ -247,8 +244,8 @@ def exposb(
     check_number("floor", floor, above=0)
     if floor > 1:
         raise ValueError(f"floor={floor} must be at most 1")
-    lanes = _lane_factors(head_dim, per_pair) if band else None
-    places = {"rotate": GainedRotary(ladder(head_dim, base), num_heads, boost, gain, lanes)}
+    shares = ("pair" if per_pair else "lane") if band else None  # a factor of the band each
+    places = {"rotate": GainedRotary(ladder(head_dim, base), num_heads, boost, gain, shares)}
     if decay:
         place, form = {
             "logits": ("weigh", FadedLogits),

@@ -50,9 +50,6 @@ def penalty(rate=0.01):
     return Encoding(bias=Penalty(float(rate)))
 
 
-_distance_penalty = penalty  # `rse` has an argument called penalty
-
-
 def rse(head_dim, base=10000.0, *, rate=0.01, order="first", rotation=True, penalty=True, stick=True):
     r"""Rotary stick-breaking encoding, an `Encoding` at the places `rotate`, `bias` and `weigh`.
 
@@ -69,12 +66,13 @@ def rse(head_dim, base=10000.0, *, rate=0.01, order="first", rotation=True, pena
     Source: a report, section 6; no paper. Chapter: RSE.
     """
     check_int("head_dim", head_dim, minimum=2, even=True)
+    check_number("rate", rate, above=0)
     check_choice("order", order, ORDERS)
     for name, value in (("rotation", rotation), ("penalty", penalty), ("stick", stick)):
         check_bool(name, value)
     parts = (
         (rotation, rope(head_dim, base)),
-        (penalty, _distance_penalty(rate)),
+        (penalty, Encoding(bias=Penalty(float(rate)))),
         (stick, stickbreaking(order=order, attend_current=True)),
     )
     return compose(*(part for wanted, part in parts if wanted))

@@ -17,7 +17,7 @@ def rotation(offset, dim, base=10000.0, dtype=torch.float32):
     R(k) is block diagonal, one block for each pair of lanes: [[cos k w_i, -sin k w_i], [sin k w_i, cos k w_i]].
 
     Arguments: offset: k, a number. dim: C, even. base: b. dtype: of the result. Returns: [C, C].
-    Convention: encodings are rows, so R(k) stands on the right. Chapter: Sinusoidal.
+    Convention: encodings are rows, so R(k) stands on the right. Chapter: Sinusoidal encoding.
     """
     sin, cos = table(torch.tensor([offset], dtype=torch.float64), dim, base)[0].unflatten(0, (-1, 2)).unbind(-1)
     blocks = torch.stack((torch.stack((cos, -sin), dim=-1), torch.stack((sin, cos), dim=-1)), dim=-2)  # [C/2, 2, 2]
