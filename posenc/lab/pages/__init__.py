@@ -5,6 +5,11 @@ A page calls it from a hidden cell of a few lines. Only the book's build needs t
 
 import re
 import statistics
+import tomllib
+from pathlib import Path
+
+#: The copy of the repository that the book is built in.
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def say(name, value, spec=""):
@@ -28,7 +33,8 @@ def typeset(text):
 def pm(values, digits=2):
     r"""Mean and spread (the standard deviation of a sample) of some values, as "1.47 ± 0.02"."""
     spread = statistics.stdev(values) if len(values) > 1 else 0.0
-    return f"{typeset(f'{statistics.fmean(values):.{digits}f}')} ± {spread:.{digits}f}"
+    mean = round(statistics.fmean(values), digits) + 0.0  # no minus before a zero
+    return f"{typeset(f'{mean:.{digits}f}')} ± {spread:.{digits}f}"
 
 
 def table(head, rows):
@@ -37,3 +43,14 @@ def table(head, rows):
 
     lines = [head, ["---"] * len(head), *rows]
     return Markdown("\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines))
+
+
+def say_all(page, texts):
+    r"""`say` each text of {name: text} under the page's name and its own: "compare_trained"."""
+    for name, text in texts.items():
+        say(f"{page}_{name}", text)
+
+
+def repository():
+    r"""The repository's owner and name on GitHub, "owner/name"."""
+    return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["posenc"]["repository"]
