@@ -1,0 +1,98 @@
+"""Compare and choose: tables with every method, numbers of the frozen files, and who is level with the best."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from posenc import METHODS
+from posenc.lab.pages import compare
+
+RESULTS = Path(__file__).resolve().parents[3] / "results"
+
+
+def frozen(name):
+    return json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
+
+
+def rows(table):
+    """The cells of a Markdown table, without its head."""
+    return [line.strip("| ").split(" | ") for line in table.data.split("\n")[2:]]
+
+
+@pytest.mark.parametrize("make", ["properties_table", "text_table", "factorial_table", "masked_table", "puzzles_table"])
+def test_a_table_has_a_row_for_each_method(make):
+    cells = rows(getattr(compare, make)())
+    assert [row[0] for row in cells] == [compare.link(name) for name in METHODS]
+    assert len({len(row) for row in cells}) == 1
+
+
+def test_a_method_that_was_not_run_has_dashes_and_no_number(monkeypatch):
+    cut = {name: dict(result) for name, result in compare.results().items()}
+    for result in cut.values():
+        result["methods"] = {name: values for name, values in result["methods"].items() if name != "rope"}
+    monkeypatch.setattr(compare, "results", lambda: cut)
+    for make in (compare.text_table, compare.factorial_table, compare.masked_table, compare.puzzles_table):
+        (row,) = (row for row in rows(make()) if row[0] == compare.link("rope"))
+        assert all(cell.startswith("–") for cell in row[1:])
+    with pytest.raises(KeyError, match="rope"):
+        compare.factorial("rope")
+    with pytest.raises(AssertionError):  # the prose tells that RoPE's loss rises
+        compare.near_numbers()
+
+
+def test_numbers_are_those_of_the_files():
+    text = frozen("train_short_test_long")
+    whole, cut = (np.array(text["methods"]["rope"][kind])[:, [0, -1]] for kind in ("whole", "cut"))
+    rise = whole[:, 1] - whole[:, 0]
+    grid = np.array(text["methods"]["rope"]["distance_and_keys"])
+    numbers = compare.near_numbers()
+    assert f"RoPE ({rise.mean():+.2f} ± {rise.std(ddof=1):.2f})" in numbers["breaks"]
+    assert numbers["rope_cut"] == f"{cut[:, 1].mean():.2f}\u00a0±\u00a0{cut[:, 1].std(ddof=1):.2f}"
+    assert numbers["rope_distance"] == f"{(grid[:, 0, -1] - grid[:, 0, 0]).mean():.2f}"
+    assert numbers["rope_keys"] == f"{(grid[:, -1, 0] - grid[:, 0, 0]).mean():.2f}"
+    assert compare.study_numbers()["tested"] == str(text["lengths"][-1])
+
+
+@pytest.mark.parametrize(
+    "name, kind", [("nope", "reads no position"), ("sinusoidal", "absolute"), ("rope", "relative"), ("t5", "relative")]
+)
+def test_what_a_method_is_comes_from_its_code(name, kind):
+    assert compare.kind_of(name) == kind
+
+
+def test_without_a_mask_sides_and_order_are_told_apart():
+    assert [compare.properties(name)["both ways"].split(": ")[-1] for name in ("nope", "alibi", "rope")] == [
+        "sees a bag",
+        "can't tell left from right",
+        "tells order",
+    ]
+
+
+def test_level_is_within_the_tolerance_or_the_spread_of_the_pairs():
+    values = {"rope": [1.0, 1.2], "alibi": [1.04, 1.24], "nope": [1.3, 0.95], "t5": [1.2, 1.4]}
+    assert compare.level(values, 0.05) == (["rope", "nope", "alibi"], ["rope", "nope", "alibi", "t5"])
+    assert compare.level(values, 0.01)[0] == ["rope", "nope"]  # its spread hides it, the pairs tell the other apart
+
+
+def test_a_puzzle_ranks_only_those_that_learned_it(monkeypatch):
+    scores = {"rope": ([0.0, 0.02], [0.5, 0.6]), "nope": ([0.4, 0.5], [0.1, 0.1])}
+    methods = {name: {"scores": {"in": inside, "far": outside}} for name, (inside, outside) in scores.items()}
+    result = {"contrast": ("in", "far"), "tolerance": 0.05, "methods": methods}
+    monkeypatch.setattr(compare, "results", lambda: {"needle": result})
+    top, words = compare.puzzle_ranking("needle")
+    assert top == ["rope"] and "NoPE" in words
+    del methods["rope"]
+    assert compare.puzzle_ranking("needle")[0] == []
+
+
+def test_every_file_is_listed_with_its_command():
+    names = sorted(path.stem for path in RESULTS.glob("*.json"))
+    assert [row[0] for row in rows(compare.runs_table())] == names == list(compare.files())
+    assert frozen("needle")["command"] in compare.runs_table().data
+
+
+def test_a_comparison_that_sees_nothing_is_refused():
+    with pytest.raises(AssertionError):
+        compare.check_disagreements(lambda mine, other: [], frozen("flipflop"))
