@@ -1,6 +1,7 @@
 """Compare and choose: tables with every method, numbers of the frozen files, and who is level with the best."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -96,3 +97,12 @@ def test_every_file_is_listed_with_its_command():
 def test_a_comparison_that_sees_nothing_is_refused():
     with pytest.raises(AssertionError):
         compare.check_disagreements(lambda mine, other: [], frozen("flipflop"))
+
+
+def test_every_number_of_the_prose_is_said_once(monkeypatch):
+    names = []
+    monkeypatch.setattr(compare, "say_all", lambda page, texts: names.extend(f"{page}_{name}" for name in texts))
+    compare.numbers()
+    text = (RESULTS.parent / "book" / "compare.md").read_text("utf-8")
+    assert len(names) == len(set(names))
+    assert set(names) == set(re.findall(r"\{glue:text\}`(\w+)`", text))
