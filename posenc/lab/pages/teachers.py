@@ -105,8 +105,8 @@ def read(name: str, text: str) -> Chapter:
     reading, lab = (minutes_in(box[1], what) for what in ("reading", "lab"))
     if not reading or bool(lab) != (name in labs()):
         raise ValueError(
-            f"{name}.md: its box says reading={reading} and lab={lab} minutes; a chapter says how long it takes to read, "
-            "and one with a lab, and no other, how long the lab takes"
+            f"{name}.md: its box says reading={reading} and lab={lab} minutes; a chapter says how long it takes to "
+            "read, and one with a lab, and no other, how long the lab takes"
         )
     title = re.search(r"^# (.+)$", text, re.M)[1]
     return Chapter(title, [need for need in names() if need in linked], reading, lab)
