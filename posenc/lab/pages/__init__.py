@@ -54,3 +54,12 @@ def say_all(page, texts):
 def repository():
     r"""The repository's owner and name on GitHub, "owner/name"."""
     return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["posenc"]["repository"]
+
+
+def seeded(make, seed=0):
+    r"""What make() returns when torch draws after this seed; other random numbers go on as before."""
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return make()

@@ -18,7 +18,7 @@ from IPython.display import Markdown
 from posenc.encoding import PLACES
 from posenc.errors import UnsupportedError
 from posenc.lab.experiments import SWEEPS, judge, load_results, mean_and_spread, verdict
-from posenc.lab.pages import pm, repository, say_all, table, typeset
+from posenc.lab.pages import pm, repository, say_all, seeded, table, typeset
 from posenc.lab.train import build, encoding_maker, settings_for
 from posenc.lab.train.tasks import TASKS, load_corpus
 from posenc.lab.train.tiny import Decoder, Encoder
@@ -115,13 +115,6 @@ def less(a, b) -> list:
 
 
 # --- what each method is ---------------------------------------------------------------------------------------------
-
-
-def seeded(make):
-    """What make() draws after seed 0; torch's own random numbers go on as before."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        return make()
 
 
 def random_model(name: str, kind=Decoder, causal=True):
