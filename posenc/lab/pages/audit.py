@@ -1,0 +1,205 @@
+r"""Auditing a proposal: the numbers that the prose says of audits, and the tables of claims and libraries.
+
+What a function is given, the page's visible cells have made. Functions ending in `_numbers` return {name: text}; they
+also assert what the prose around the numbers tells.
+"""
+
+import functools
+import re
+
+import torch
+from IPython.display import Markdown
+
+from posenc.audit import NEW, SLOPE, WRONG, audit
+from posenc.bias.t5 import t5
+from posenc.embed.learned import learned
+from posenc.encoding import At
+from posenc.lab.experiments import load_results
+from posenc.lab.pages import say_all, seeded, table
+from posenc.methods import make
+from posenc.several.exposb import exposb
+from posenc.several.rse import rse
+
+DIM = 16  # the head size of the page's audits
+BLOCKS = (16, 32, 64)  # keys
+SHORT, LONG = 64, 256  # trained lengths at which T5's buckets fail and hold
+COLUMNS = ("relative", "precision", "weights", "finite", "unseen")  # what the table of libraries shows
+SIGNS = {"holds": "yes", "fails": "**no**", "not asked": "–"}
+
+
+def numbers():
+    """Give the prose every number that needs nothing of the visible cells."""
+    for texts in (limit_numbers(), rope_numbers(), library_numbers(), setting_numbers()):
+        say_all("audit", texts)
+
+
+def limit_numbers() -> dict:
+    """What the questions let pass."""
+    return {"new": f"{NEW}", "wrong": f"{WRONG}", "slope": f"{SLOPE:.0%}"}
+
+
+@functools.cache
+def rope_report():
+    """The audit of RoPE."""
+    return audit(make("rope", head_dim=DIM), name="RoPE")
+
+
+def rope_numbers() -> dict:
+    """One that holds."""
+    report = rope_report()
+    assert report.failures == ("unseen",) and report["layout"].words == "interleaved"
+    return {"rope_relative": f"{report['relative'].number:.0e}", "rope_lanes": f"{int(report['unseen'].number)}"}
+
+
+def masked_numbers(report) -> dict:
+    """One that doesn't: the audit of the report's kernel."""
+    assert report.failures == ("relative", "norm", "layout", "unseen")
+    return {"masked_relative": f"{report['relative'].number:.2f}", "masked_norm": f"{report['norm'].number:.0%}"}
+
+
+def stick_numbers(reports: dict, stick, fallback, one_rest_a_block) -> dict:
+    """Two stand-ins for a stick: {name: audit}, and the page's three functions."""
+    assert reports["one_rest_a_block"].failures == ("weights",)
+    assert not reports["stick"].failures and not reports["fallback"].failures
+    betas = torch.full((1, 1, 1, 64), 0.3, dtype=torch.float64).logit()
+    all_keys = At(torch.zeros(1, 1), torch.zeros(1, 64), torch.ones(1, 1, 1, 64, dtype=torch.bool))
+    sums = [one_rest_a_block(betas, all_keys, block)[..., :block].sum().item() for block in BLOCKS]
+    assert all(abs(total - 0.3 * block) < 1e-9 for total, block in zip(sums, BLOCKS))
+    scores = torch.randn(1, 1, 16, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    position = torch.arange(16)[None]
+    past = At(position, position, torch.ones(1, 1, 16, 16, dtype=torch.bool).tril())
+    apart = (fallback(scores, past) - stick(scores, past)).abs().max().item()
+    assert apart > 0.3
+    return {
+        "block_sum": f"{reports['one_rest_a_block']['weights'].number:.1f}",
+        "blocks": ", ".join(map(str, BLOCKS)),
+        "block_sums": ", ".join(f"{total:.1f}" for total in sums),
+        "apart": f"{apart:.2f}",
+    }
+
+
+def claims_table() -> Markdown:
+    """The report, claim by claim."""
+    whole = audit(exposb(64, 6), head_dim=64, num_heads=6, questions=["shape", "relative", "unseen"])
+    stick = audit(rse(DIM), causal=False)
+    layer = audit(learned(512, 384), head_dim=64, num_heads=6, questions=["shape"])
+    assert whole.cost["parameters"] == 12 and stick.cost["parameters"] == 1
+    assert whole["relative"].verdict == "fails" and stick["relative"].verdict == "holds"
+    assert {report["unseen"].verdict for report in (whole, stick, rope_report())} == {"fails"}
+    numbers_learned = f"{whole.cost['parameters']} a layer, {stick.cost['parameters']} a layer"
+    rows = [
+        ["RoPE is relative", "its PyTorch code, yes; its kernel, as we complete the excerpt, no, under both readings"],
+        ["ExpoSB is relative", f"no: weights change by up to {whole['relative'].number:.2f} at its own sizes"],
+        ["RSE is relative", "the definition, yes; so is the fallback, which is another method"],
+        ["RoPE, ExpoSB, RSE extrapolate", "their turns leave the trained range: a promise, not a property"],
+        [
+            "ExpoSB has a strong locality bias",
+            "it multiplies logits, which raises negative ones: no question here, see ExpoSB",
+        ],
+        ["12 learned numbers for ExpoSB, 1 for RSE", f"{numbers_learned}; the report had wired half of the former"],
+        ["196,608 for a learned table", f"{6 * layer.cost['parameters']:,}: six layers, each with a table of its own"],
+        [
+            "all are accelerated and fused",
+            "not asked: an audit times nothing. The text itself says that RSE's kernel did not run",
+        ],
+    ]
+    return table(["claim", "what the audit says"], rows)
+
+
+def check_essay(as_documented, as_computed, as_meant):
+    """Assert what the page tells of the essay's three readings, beyond what its cell prints."""
+    reports = [audit(code, "rotate") for code in (as_documented, as_computed, as_meant)]
+    assert [report["shape"].verdict for report in reports] == ["fails", "fails", "holds"]
+    assert reports[-1].failures == ("unseen",)
+    x = torch.randn(1, 5, 5, DIM, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    halves = torch.cat((x[..., 0::2], x[..., 1::2]), dim=-1)
+    turned = as_computed(x, torch.arange(5))  # as many heads as tokens: no error any more
+    assert torch.allclose(turned[:, 0], halves[:, 0])  # head 0 never turns, wherever the token stands
+    assert not torch.allclose(turned[:, 1], halves[:, 1])
+
+
+def gradient_numbers(essay) -> dict:
+    """How far the essay's gradient is from the right one: `essay` is apply(x, positions, as_printed)."""
+    x = torch.zeros(1, 4, 64, DIM, dtype=torch.float64, requires_grad=True)
+    seed = torch.randn(x.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    wrong, right = (
+        torch.autograd.grad(essay(x, torch.arange(64), as_printed), x, seed)[0].flatten()
+        for as_printed in (True, False)
+    )
+    assert abs(wrong.norm() / right.norm() - 1) < 1e-12
+    return {"cosine": f"{torch.cosine_similarity(wrong, right, dim=0).item():.2f}"}
+
+
+# --- the libraries ---------------------------------------------------------------------------------------------------
+
+
+def layout_of(subject: dict) -> str:
+    """The layout that an audit saw, for a cell."""
+    return "–" if subject["verdicts"]["layout"] == "not asked" else subject["words"]["layout"].split(":")[0]
+
+
+def libraries_table() -> Markdown:
+    """The frozen audits, by library."""
+    frozen, rows = load_results("audit"), []
+    for library, version in frozen["libraries"].items():
+        rows.append([f"**{library}** {version}", *([""] * (len(COLUMNS) + 1))])
+        for subject in frozen["subjects"].values():
+            if subject["library"] == library:
+                verdicts = (SIGNS[subject["verdicts"][name]] for name in COLUMNS)
+                rows.append([subject["what"], layout_of(subject), *verdicts])
+    return table(["", "layout", *COLUMNS], rows)
+
+
+def figures_in(example: str, pattern: str) -> list:
+    """The numbers that a pattern catches in a frozen example. Errors: ValueError where it does not match."""
+    match = re.search(pattern, example)
+    if match is None:
+        raise ValueError(f"example={example!r} does not match {pattern!r}: the audit's words have changed")
+    return [float(text) for text in match.groups()]
+
+
+def library_numbers() -> dict:
+    """Where the libraries' functions first go wrong, and by how much."""
+    frozen = load_results("audit")
+    subjects, examples = frozen["subjects"], {key: subject["examples"] for key, subject in frozen["subjects"].items()}
+    for name in ("shape", "norm", "layout", "gradient", "causality", "cache"):
+        assert all(subject["verdicts"][name] != "fails" for subject in subjects.values()), name
+    assert subjects["deepseek_v3"]["words"]["layout"].startswith("reads interleaved, writes half-split")
+    assert "precision" not in examples["llama"] and "precision" not in examples["fla-rotary"]
+    assert examples["gpt2"]["finite"] == examples["xt-absolute"]["finite"]
+    assert {key for key, s in subjects.items() if s["verdicts"]["weights"] == "fails"} == {"fla-retention"}
+    first = {
+        "ret_bf16": ("ret", "bf16"),
+        "ret_fp16": ("ret", "fp16"),
+        "bloom_bf16": ("bloom", "bf16"),
+        "llama_bf16": ("llama-cast", "bf16"),
+        "dynamic": ("xt-dynamic", "autocast to bf16"),
+    }
+    pattern = r"(?:^|, ){} is first wrong at position (\d+)"
+    positions = {
+        name: figures_in(examples[key]["precision"], pattern.format(dtype))[0] for name, (key, dtype) in first.items()
+    }
+    home, far = figures_in(examples["falcon"]["relative"], r"weight ([\d.]+) at home, ([\d.]+) with")
+    (total,) = figures_in(examples["fla-retention"]["weights"], r"sum to ([\d.]+)")
+    return {
+        "date": frozen["date"],
+        "subjects": f"{len(subjects)}",
+        **{name: f"{position:.0f}" for name, position in positions.items()},
+        "falcon_home": f"{home:.2f}",
+        "falcon_far": f"{far:.2f}",
+        "retention": f"{total:.1f}",
+    }
+
+
+# --- what an audit can't tell ----------------------------------------------------------------------------------------
+
+
+def setting_numbers() -> dict:
+    """The settings that decide an answer: FIRE's far positions, T5's trained length."""
+    fire = seeded(lambda: make("fire", num_heads=4))
+    assert audit(fire, questions=["relative"]).failures == ("relative",)
+    assert not audit(fire, far=64, questions=["relative"]).failures
+    buckets = seeded(lambda: t5(4))
+    assert audit(buckets, trained_length=SHORT, questions=["unseen"]).failures == ("unseen",)
+    assert not audit(buckets, trained_length=LONG, questions=["unseen"]).failures
+    return {"t5_short": f"{SHORT}", "t5_long": f"{LONG}"}
