@@ -73,7 +73,7 @@ LEARNED, NORMAL, GAIN = errata.learned.learned, errata.normal, errata.gain
 FLIPPED = errata.pair_frequencies().flip(0)
 
 #: label -> what the check reads, and what to put there: a world in which the claim holds, or a wrong correction
-TURNED = {
+TURNS = {
     "invariant": ("Encoding", lambda: alibi_method.alibi(1, symmetric=True)),
     "causal": ("layer", lambda x, causal: x.mean(2, keepdim=True).expand_as(x)),
     "slow": ("pair_frequencies", lambda: FLIPPED),
@@ -106,10 +106,10 @@ TURNED = {
 }
 
 
-@pytest.mark.parametrize("label", TURNED)
+@pytest.mark.parametrize("label", TURNS)
 def test_a_turned_fact_makes_the_check_fail(label, monkeypatch):
-    *module, name = TURNED[label][0].split(".")
-    monkeypatch.setattr(getattr(errata, module[0]) if module else errata, name, TURNED[label][1])
+    *module, name = TURNS[label][0].split(".")
+    monkeypatch.setattr(getattr(errata, module[0]) if module else errata, name, TURNS[label][1])
     with pytest.raises(AssertionError):
         getattr(errata, label)()
 

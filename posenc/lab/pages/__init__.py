@@ -45,10 +45,10 @@ def table(head, rows):
     return Markdown("\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines))
 
 
-def say_all(page, texts):
-    r"""`say` each text of {name: text} under the page's name and its own: "compare_trained"."""
-    for name, text in texts.items():
-        say(f"{page}_{name}", text)
+def say_all(page, values):
+    r"""Give the prose of a page its numbers and words, {name: value}, each under the name of the page: "page_name"."""
+    for name, value in values.items():
+        say(f"{page}_{name}", value)
 
 
 def repository():

@@ -12,7 +12,7 @@ from posenc.lab.pages import ROOT, audit
 FROZEN = json.loads((ROOT / "results" / "audit.json").read_text("utf-8"))
 
 
-def turned(x, positions, as_printed=False):
+def rotation(x, positions, as_printed=False):
     return rope.rotate(x, positions, rope.inv_freq(x.shape[-1], dtype=x.dtype))
 
 
@@ -44,18 +44,18 @@ def test_a_sound_rotation_contradicts_what_is_told_of_the_kernel_and_the_essay()
     with pytest.raises(AssertionError):
         audit.masked_numbers(audit.rope_report())
     with pytest.raises(AssertionError):
-        audit.check_essay(turned, turned, turned)
+        audit.check_essay(rotation, rotation, rotation)
 
 
 def test_a_right_gradient_is_at_cosine_one_and_a_turned_one_is_not():
-    assert audit.gradient_numbers(turned) == {"cosine": "1.00"}
-    back = audit.gradient_numbers(lambda x, at, as_printed: turned(x, -at if as_printed else at))
+    assert audit.gradient_numbers(rotation) == {"cosine": "1.00"}
+    back = audit.gradient_numbers(lambda x, at, as_printed: rotation(x, -at if as_printed else at))
     assert float(back["cosine"]) < 0.9
 
 
 def test_a_gradient_of_another_length_is_refused():
     with pytest.raises(AssertionError):
-        audit.gradient_numbers(lambda x, at, as_printed: turned(x, at) * (2 if as_printed else 1))
+        audit.gradient_numbers(lambda x, at, as_printed: rotation(x, at) * (2 if as_printed else 1))
 
 
 def test_claims_say_what_the_audits_counted():
