@@ -1,0 +1,59 @@
+r"""What the book's own extensions hand on: the vendored files, the cache of executed pages, the links to Colab."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_vendored_files_are_what_was_vendored():
+    for entry in json.loads((ROOT / "book/vendor/vendor.json").read_text("utf-8")):
+        for name, digest in entry["files"].items():
+            assert hashlib.sha256((ROOT / name).read_bytes()).hexdigest() == digest, (
+                f"{name} differs: run `make vendor`"
+            )
+
+
+@pytest.fixture
+def site_parts(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "book" / "_ext"))
+    monkeypatch.setenv("POSENC_BOOK", "")  # which the extension sets; put back afterwards
+    return pytest.importorskip("site_parts", reason="Sphinx is missing: run `make test` once")
+
+
+def test_the_execution_cache_follows_the_code(site_parts, tmp_path, monkeypatch):
+    monkeypatch.setattr(site_parts, "ROOT", tmp_path)
+    monkeypatch.setattr(site_parts, "sources", lambda: sorted(tmp_path.glob("posenc/*.py")))
+    (tmp_path / "posenc").mkdir()
+    source = tmp_path / "posenc" / "rope.py"
+    source.write_text("sign = 1")
+
+    class App:
+        doctreedir = tmp_path / "_build" / ".doctrees"
+
+    class Config:
+        pass
+
+    folders = []
+    for text in ("sign = 1", "sign = -1", "sign = 1"):
+        source.write_text(text)
+        site_parts.key_cache(App, Config)
+        folders.append(Path(Config.nb_execution_cache_path))
+        assert folders[-1].is_dir() and len(list(folders[-1].parent.iterdir())) == 1  # the stale one is gone
+    assert folders[0] == folders[2] != folders[1]
+
+
+def test_the_cache_depends_on_package_and_results(site_parts):
+    names = {path.relative_to(ROOT).as_posix() for path in site_parts.sources()}
+    assert {"posenc/rotate/rope.py", "posenc/lab/figures/rope.py", "posenc/lab/explore/core.py"} <= names
+    assert {f"results/{path.name}" for path in (ROOT / "results").glob("*.json")} <= names
+
+
+def test_colab_links_come_from_pyproject(site_parts, tmp_path, monkeypatch):
+    (tmp_path / "pyproject.toml").write_text('[tool.posenc]\nrepository = "someone/fork"\nref = "v1.2"\n')
+    monkeypatch.setattr(site_parts, "ROOT", tmp_path)
+    wanted = "https://colab.research.google.com/github/someone/fork/blob/v1.2/notebooks/rope.ipynb"
+    assert site_parts.colab_url("rope") == wanted
