@@ -17,7 +17,7 @@ def at(id, **state):
     return load(f"kernels.{id}").evaluate(state)
 
 
-# ------------------------------------------------------------------------------------------------------ online softmax
+# Online softmax
 
 
 @pytest.mark.parametrize("block", [1, 5, *kernels.BLOCKS, 24])
@@ -67,7 +67,7 @@ def test_a_students_update_is_drawn():
     assert abs(drawn["readout"]["output"] - drawn["readout"]["target"]) > 0.01
 
 
-# ------------------------------------------------------------------------------------------------- stick across blocks
+# Stick across blocks
 
 
 @pytest.mark.parametrize("block", [1, 3, *kernels.STICK_BLOCKS])
@@ -76,8 +76,8 @@ def test_the_stick_handed_on_is_the_stick(block, order):
     logits = torch.randn(kernels.KEYS, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     visible = torch.ones(1, kernels.KEYS, dtype=torch.bool)
     expected, left = weigh(logits[None], visible, order, return_remainder=True)
-    asked = logits.flip(0) if order == "recent" else logits
-    pieces, log_rests = kernels.walk(asked, block, kernels.break_block)
+    row = logits.flip(0) if order == "recent" else logits
+    pieces, log_rests = kernels.walk(row, block, kernels.break_block)
     assert_close(pieces.flip(0) if order == "recent" else pieces, expected[0])
     assert_close(log_rests[-1], left[0].log())
 
@@ -108,14 +108,14 @@ def test_sums_drawn_for_each_rule(beta):
         rule: [at("stick_across_blocks", block=b, step=9, handed=rule, beta=beta)["readout"] for b in (4, 8, 12, 24)]
         for rule in kernels.RULES
     }
-    totals = {rule: [float(r["total"]) for r in found] for rule, found in sums.items()}
+    totals = {rule: [float(r["total"]) for r in readouts] for rule, readouts in sums.items()}
     whole = 1 - (1 - beta) ** kernels.KEYS
     assert totals[kernels.TRUE] == pytest.approx([whole] * 4), "the block must not matter"
-    assert all(float(r["truth"]) == pytest.approx(whole) for found in sums.values() for r in found)
+    assert all(float(r["truth"]) == pytest.approx(whole) for readouts in sums.values() for r in readouts)
     assert totals[kernels.ONE_REST] == sorted(totals[kernels.ONE_REST]) and totals[kernels.ONE_REST][0] > whole
     assert totals[kernels.NOTHING][:3] > [whole] * 3 and totals[kernels.NOTHING][3] == pytest.approx(whole)
-    for rule, found in sums.items():
-        for r, total in zip(found, totals[rule]):
+    for rule, readouts in sums.items():
+        for r, total in zip(readouts, totals[rule]):
             assert r["verdict"].startswith("more" if total > 1 else "no more")
     low, high = at("stick_across_blocks")["layout"]["yaxis3.range"]
     assert low <= 0 and max(max(t) for t in totals.values()) < high
@@ -129,7 +129,7 @@ def test_the_two_orders_mirror_each_other():
     assert one["handed on"]["x"].tolist() == [23, 15, 7] and two["handed on"]["x"].tolist() == [0, 8, 16]
 
 
-# ---------------------------------------------------------------------------------------------------- causal block map
+# Causal block map
 
 
 @pytest.mark.parametrize("keys", kernels.LENGTHS)
@@ -138,23 +138,23 @@ def test_each_tile_is_what_the_mask_makes_it(queries, keys):
     visible = torch.ones(queries, keys, dtype=torch.bool).tril(keys - queries)
     for block_q, block_k in itertools.product(kernels.TILE, kernels.TILE):
         drawn = at("causal_blocks", queries=queries, keys=keys, block_q=block_q, block_k=block_k)
-        computed, found = 0, set()
+        computed, tiles = 0, set()
         for kind in (kernels.SKIPPED, kernels.WHOLE, kernels.MASKED):
             trace = drawn[kind]
             for left, middle in zip(trace["base"], trace["y"]):
                 if left != left:  # the gap that stands for no tile
                     continue
                 row, key = int(middle - block_q / 2), int(left)
-                found.add((row, key))
+                tiles.add((row, key))
                 tile = visible[row : row + block_q, key : key + block_k]
                 full = bool(tile.all()) and key + block_k <= keys
                 assert kind == (kernels.WHOLE if full else kernels.MASKED if tile.any() else kernels.SKIPPED)
                 computed += 0 if kind == kernels.SKIPPED else block_q * block_k
-        assert found == set(itertools.product(range(0, queries, block_q), range(0, keys, block_k)))
-        said = {name: float(value) for name, value in drawn["readout"].items()}
-        assert said["skipped"] + said["whole"] + said["masked"] == len(found)
-        assert said["saved"] == pytest.approx(said["skipped"] / len(found))
-        assert said["wasted"] == pytest.approx(1 - visible.sum().item() / computed)
+        assert tiles == set(itertools.product(range(0, queries, block_q), range(0, keys, block_k)))
+        readout = {name: float(value) for name, value in drawn["readout"].items()}
+        assert readout["skipped"] + readout["whole"] + readout["masked"] == len(tiles)
+        assert readout["saved"] == pytest.approx(readout["skipped"] / len(tiles))
+        assert readout["wasted"] == pytest.approx(1 - visible.sum().item() / computed)
 
 
 @pytest.mark.parametrize("keys", range(7, 13))
@@ -165,8 +165,8 @@ def test_tiles_that_the_diagonal_only_touches(keys):
         for row, key in itertools.product(range(0, 7, block_q), range(0, keys, block_k)):
             tile = visible[row : row + block_q, key : key + block_k]
             full = bool(tile.all()) and key + block_k <= keys
-            wanted = kernels.WHOLE if full else kernels.MASKED if tile.any() else kernels.SKIPPED
-            assert kernels.tile_kind(row, key, block_q, block_k, 7, keys) == wanted
+            kind = kernels.WHOLE if full else kernels.MASKED if tile.any() else kernels.SKIPPED
+            assert kernels.tile_kind(row, key, block_q, block_k, 7, keys) == kind
 
 
 def test_smaller_tiles_waste_less():
