@@ -66,7 +66,7 @@ lab: $(READY)
 
 ## make pictures: draw the static picture of each explorable (needs Chromium)
 pictures: $(READY)
-	$(BIN)/python -m posenc.lab.explore pictures
+	$(BIN)/python -m posenc.lab.figures pictures
 
 ## make screenshot: take the README's picture from the built book (needs Chromium)
 screenshot: html

@@ -49,19 +49,19 @@ class ExplorableDirective(SphinxDirective):
     option_spec = {"name": str}
 
     def run(self) -> list[nodes.Node]:
-        from posenc.lab import explore as explore
+        from posenc.lab.figures import load
 
         for path in sources():
             self.env.note_dependency(str(path))
         try:
-            shown = explore.load(self.arguments[0])
+            shown = load(self.arguments[0])
             script = shown.data_js()
         except (ValueError, TypeError, RuntimeError) as error:
             raise self.error(str(error)) from error
         picture = shown.picture()
         if not picture.exists():
             logger.warning(
-                "%s has no picture: run `python -m posenc.lab.explore pictures %s`",
+                "%s has no picture: run `python -m posenc.lab.figures pictures %s`",
                 shown.id,
                 shown.id,
                 location=self.get_location(),
@@ -136,7 +136,7 @@ def merge(app, env, docnames, other) -> None:
 
 
 def check_sizes(app, env) -> None:
-    from posenc.lab.explore import MAX_PAGE_BYTES
+    from posenc.lab.explore.page import MAX_PAGE_BYTES
 
     for page, files in all_figures(env).items():
         total = sum(shown["bytes"] for shown in files.values())
@@ -274,10 +274,12 @@ def write_player(app: Sphinx) -> None:
     r"""Copy the player before the pages are written, so that their links carry its checksum."""
     if app.builder.format != "html":
         return
+    from posenc.lab.explore import STATIC
+
     out = Path(app.outdir) / "_static" / "explore"
     out.mkdir(parents=True, exist_ok=True)
     for name in PLAYER:
-        source = ROOT / "posenc" / "static" / name
+        source = STATIC / name
         if not source.exists():
             raise ExtensionError(f"{source.relative_to(ROOT)} is missing: run `make vendor`")
         shutil.copyfile(source, out / name)

@@ -48,7 +48,7 @@ def test_the_execution_cache_follows_the_code(site_parts, tmp_path, monkeypatch)
 
 def test_the_cache_depends_on_package_and_results(site_parts):
     names = {path.relative_to(ROOT).as_posix() for path in site_parts.sources()}
-    assert {"posenc/rotate/rope.py", "posenc/lab/figures/rope.py", "posenc/lab/explore/core.py"} <= names
+    assert {"posenc/rotate/rope.py", "posenc/lab/figures/rope.py", "posenc/lab/explore/states.py"} <= names
     assert {f"results/{path.name}" for path in (ROOT / "results").glob("*.json")} <= names
 
 

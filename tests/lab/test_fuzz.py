@@ -13,9 +13,11 @@ import io
 import json
 import math
 import pickle
+import re
 import struct
 import zipfile
 from pathlib import Path
+from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -24,11 +26,14 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from profiles import cases
+from states import fragment, parse
 
 from posenc.lab.experiments import check_results, read_cell, read_json, read_results
 from posenc.lab.experiments import core as experiments
-from posenc.lab.explore import core as explore
-from posenc.lab.explore import explorable, slider
+from posenc.lab.explore import STATIC, explorable, slider
+from posenc.lab.explore.arrays import decode_arrays, encode_arrays, same_fingerprint
+from posenc.lab.figures import all_explorables, load
+from posenc.lab.figures.pictures import main
 from posenc.lab.train import trainer as train
 
 # ------------------------------------------------------------------------------------------- the states of explorables
@@ -83,8 +88,8 @@ def exact_where_whole(found, arrays):
 @example(arrays=[np.array([0.0, 65535 * 5e-324, 4e-319])], precise=False)  # steps of 5e-324 would meet the gap's code
 @example(arrays=[np.array([-1e38, 1e38])], precise=False)
 def test_arrays_come_back_whatever_they_hold(arrays, precise):
-    record = json.loads(json.dumps(explore.encode_arrays(arrays, precise), allow_nan=False))
-    found = [explore.decode_arrays(record, state) for state in range(len(arrays))]
+    record = json.loads(json.dumps(encode_arrays(arrays, precise), allow_nan=False))
+    found = [decode_arrays(record, state) for state in range(len(arrays))]
     for back, array in zip(found, arrays):
         is_close(back, array, precise)
     exact_where_whole(found, arrays)
@@ -100,9 +105,9 @@ json_values = st.recursive(
 @cases(2)
 @given(values=st.lists(json_values, min_size=1, max_size=6))
 def test_words_come_back_as_they_were(values):
-    record = json.loads(json.dumps(explore.encode_arrays(values)))
+    record = json.loads(json.dumps(encode_arrays(values)))
     for state, value in enumerate(values):
-        found = explore.decode_arrays(record, state)
+        found = decode_arrays(record, state)
         assert found == value and json.dumps(found) == json.dumps(value), "True is not 1"
 
 
@@ -157,7 +162,7 @@ def player(browser):
     problems = []
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.set_content("<!doctype html><body></body>")
-    page.add_script_tag(content=(explore.STATIC / "player.js").read_text("utf-8"))
+    page.add_script_tag(content=(STATIC / "player.js").read_text("utf-8"))
     plotly = base64.b64encode(gzip.compress(PLOTLY.encode())).decode()
 
     def show(e, count):
@@ -211,9 +216,9 @@ figures = [
 @given(e=st.sampled_from(figures), data=st.data())
 def test_any_state_survives_its_link(e, data):
     state = {name: data.draw(st.sampled_from(s.values)) for name, s in e.sliders.items()}
-    assert e.parse(e.fragment(**state)) == state
-    other = "#other.one=a:3&" + e.fragment(**state)[1:] + "&=&x"
-    assert e.parse(other) == state, "what belongs to other figures is passed over"
+    assert parse(e, fragment(e, **state)) == state
+    other = "#other.one=a:3&" + fragment(e, **state)[1:] + "&=&x"
+    assert parse(e, other) == state, "what belongs to other figures is passed over"
 
 
 numbers = st.one_of(
@@ -229,8 +234,8 @@ numbers = st.one_of(
 @example(e=figures[0], text="1e999")
 @example(e=figures[1], text="-" + "9" * 400)
 def test_a_number_in_a_link_goes_to_the_nearest_value(e, text):
-    found = e.parse(f"#{e.id}=a:{text.replace('+', '%2B')}")["a"]
-    if not explore.re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", text):
+    found = parse(e, f"#{e.id}=a:{text.replace('+', '%2B')}")["a"]
+    if not re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", text):
         assert found == e.sliders["a"].default
         return
     wanted = min(max(float(text), -1e7), 1e7)  # beyond the ends, and still told apart from them
@@ -240,7 +245,7 @@ def test_a_number_in_a_link_goes_to_the_nearest_value(e, text):
 @pytest.mark.parametrize("text", ["٣", "³", "１", "1_0", "0x1", "inf", "nan", "", " 1", "1\n", "--1", "1e", "e1"])
 def test_what_is_no_number_for_the_player_is_none_here(text):
     e = figures[1]
-    assert e.parse(f"#{e.id}=a:{explore.quote(text)}") == e.default_state()
+    assert parse(e, f"#{e.id}=a:{quote(text)}") == e.default_state()
 
 
 @cases(3)
@@ -251,9 +256,9 @@ def test_what_is_no_number_for_the_player_is_none_here(text):
 @example(id="..rope.x")
 @example(id="rope.__builtins__")
 def test_a_name_that_is_no_explorable_is_refused(id):
-    assume(id not in explore.all_explorables())
+    assume(id not in all_explorables())
     with pytest.raises(ValueError, match="explorable "):
-        explore.load(id)
+        load(id)
 
 
 @cases(2)
@@ -266,15 +271,15 @@ def test_a_damaged_fingerprint_is_another_one(one, two):
     """It stands in a picture's file: what can't be read is stale."""
     fresh = figures[1].fingerprint()
     for text in (one, two):
-        assert explore.same_fingerprint(text, fresh) in (True, False)
-    assert isinstance(explore.same_fingerprint(one, two), bool)
-    assert explore.same_fingerprint(fresh, fresh)
+        assert same_fingerprint(text, fresh) in (True, False)
+    assert isinstance(same_fingerprint(one, two), bool)
+    assert same_fingerprint(fresh, fresh)
 
 
 @pytest.mark.parametrize("arguments", [[], ["picture"], ["sizes", "x"], ["check", "x"], ["pictures", "nowhere.x"]])
 def test_the_command_refuses_what_it_does_not_know(arguments, capsys):
     try:
-        assert explore.main(arguments) != 0
+        assert main(arguments) != 0
     except ValueError as error:
         assert "explorable" in str(error) and arguments[-1] in str(error)
 

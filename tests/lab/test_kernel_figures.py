@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from posenc.lab.explore import load
-from posenc.lab.figures import kernels
+from posenc.lab.figures import kernels, load
 from posenc.weigh.stickbreaking import weigh
 
 ZERO = torch.zeros((), dtype=torch.float64)

@@ -7,12 +7,16 @@ import random
 import re
 import sys
 import threading
+from urllib.parse import quote
 
 import pytest
 from conftest import ROOT, SITE, Log, missing
 from PIL import Image
+from states import fragment, parse
 
-from posenc.lab.explore import core as explore
+from posenc.lab.explore import STATIC, explorable
+from posenc.lab.explore.page import escape
+from posenc.lab.figures import load
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 from bundle import FIRST_SCRIPT, POLICY
@@ -73,7 +77,7 @@ def example(site):
     r"""An explorable with numeric sliders, a readout and a page to embed."""
     if not EMBEDDED:
         missing(f"no page to embed in {SITE / 'embed'}: run `make html` first")
-    shown = map(explore.load, EMBEDDED)
+    shown = map(load, EMBEDDED)
     return next(e for e in shown if e.readout and all(s.numeric for s in e.sliders.values()))
 
 
@@ -269,7 +273,7 @@ def test_the_drawing_says_what_to_see(embed, example):
 
 
 def test_nothing_moves_by_itself():
-    for path in (ROOT / "posenc" / "static" / "player.css", ROOT / "posenc" / "static" / "player.js"):
+    for path in (STATIC / "player.css", STATIC / "player.js"):
         text = re.sub(r"/\*.*?\*/|//[^\n]*", "", path.read_text("utf-8"), flags=re.S)
         assert not re.search(r"\b(transition|animation|smooth|animate)\b", text), path.name
 
@@ -415,12 +419,12 @@ def test_no_full_screen_where_there_is_none(opened, example):
 
 
 def test_in_a_notebook_it_draws_by_itself_and_leaves_the_page_alone(browser):
-    e = explore.explorable(lambda m: {"data": [{"name": "a", "x": [m]}]}, title="t", alt="t", m=range(3))
+    e = explorable(lambda m: {"data": [{"name": "a", "x": [m]}]}, title="t", alt="t", m=range(3))
     page = browser.new_page()
     try:
         body = e.body_html("p", None, inline=True)
         page.set_content(f'<!doctype html><script>{STUB}</script><figure class="explorable">{body}</figure>')
-        page.add_script_tag(content=(ROOT / "posenc" / "static" / "player.js").read_text("utf-8"))
+        page.add_script_tag(content=(STATIC / "player.js").read_text("utf-8"))
         page.wait_for_selector("figure.explorable-live")
         page.locator("input").focus()
         page.keyboard.press("End")
@@ -441,10 +445,10 @@ def test_each_explorable_of_the_book_has_a_page_to_embed(site):
         shown |= set(re.findall(r'data-src="([\w.]+?)\.[0-9a-f]{10}\.data\.js"', path.read_text("utf-8")))
     assert shown and shown == set(EMBEDDED)
     for id in EMBEDDED:
-        e, text = explore.load(id), (site / "embed" / f"{id}.html").read_text("utf-8")
-        assert '<html lang="en"' in text and f"<title>{explore._text(e.title)}</title>" in text
-        assert f'<meta name="description" content="{explore._text(e.alt)}">' in text
-        assert f"<summary>What to see</summary><p>{explore._text(e.alt)}</p>" in text
+        e, text = load(id), (site / "embed" / f"{id}.html").read_text("utf-8")
+        assert '<html lang="en"' in text and f"<title>{escape(e.title)}</title>" in text
+        assert f'<meta name="description" content="{escape(e.alt)}">' in text
+        assert f"<summary>What to see</summary><p>{escape(e.alt)}</p>" in text
         inert = text.replace(f"<script>{FIRST_SCRIPT}</script>", "")
         assert f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">' in text and inert != text
         assert not re.search(r"<script(?![^>]* src=)|\bon\w+=|src=\"https?:|\"/", inert), "a policy would stop it"
@@ -502,14 +506,14 @@ def test_a_page_to_embed_follows_the_system_without_a_reload(embed):
 def test_the_book_offers_what_to_paste(opened, example):
     e = example
     wanted = e.random_states(2, seed=3)[1]
-    page = opened(chapter(e.id).partition("#")[0] + e.fragment(**wanted), stub=True)
+    page = opened(chapter(e.id).partition("#")[0] + fragment(e, **wanted), stub=True)
     until(page, "(id) => posencExplorables.get(id).ready()", e.id)
     figure = page.locator(f'figure:has([data-explorable="{e.id}"])')
     figure.locator(".explorable-embed summary").click()
     snippet = figure.locator("textarea").input_value()
     title, address = re.search(r' title="([^"]*)"', snippet)[1], re.search(r'<iframe src="([^"]*)"', snippet)[1]
-    assert title == explore._text(e.title)
-    assert e.parse("#" + address.partition("#")[2]) == wanted
+    assert title == escape(e.title)
+    assert parse(e, "#" + address.partition("#")[2]) == wanted
     page.goto("about:blank")
     frame = f"<!doctype html><body>{snippet}"
     page.route("**/frame.html", lambda route: route.fulfill(body=frame, content_type="text/html"))
@@ -535,7 +539,7 @@ def test_it_works_from_disk(site, open_page, example):
         page.wait_for_timeout(150)
         after = drawing.inner_html(), page.locator(".explorable-readout").text_content()
         assert after[0] != before[0] and after[1] != before[1]
-        assert example.parse(page.evaluate("location.hash")) == page.evaluate("posencExplorables.list[0].state()")
+        assert parse(example, page.evaluate("location.hash")) == page.evaluate("posencExplorables.list[0].state()")
         assert page.log.problems == []
     finally:
         page.context.close()
@@ -597,7 +601,7 @@ def test_a_link_lands_where_the_figure_is_seen_whole(opened, example):
     page.set_viewport_size({"width": 390, "height": 640})
     address = page.url
     id = page.locator("[data-explorable]").last.get_attribute("data-explorable")  # the farther, the more can shift
-    name, s = next(iter(explore.load(id).sliders.items()))
+    name, s = next(iter(load(id).sliders.items()))
     page.goto("about:blank")
     page.goto(f"{address}#{id}={name}:{s.values[0] if s.numeric else 'x'}")
     until(page, "(id) => posencExplorables.get(id).ready()", id)
@@ -642,15 +646,16 @@ def test_an_encoded_address_is_read(address, moves, embed, example):
 def test_an_encoded_value_stays_whole(browser):
     r"""Values that hold the signs of an address, as the player writes them and encoded once more."""
     values = ["a", "0: by distance", "all, as padding does", "x=1&y=2", "a,b"]
-    e = explore.explorable(lambda m, n: {"data": [{"name": "a", "x": [n]}]}, title="t", alt="t", m=values, n=range(3))
-    e._id = "some.figure"
+    e = explorable(
+        lambda m, n: {"data": [{"name": "a", "x": [n]}]}, id="some.figure", title="t", alt="t", m=values, n=range(3)
+    )
     page = browser.new_page()
     try:
         page.route("**/*", lambda route: route.fulfill(**answers[route.request.url.split("#")[0].rpartition("/")[2]]))
         js, html = {"content_type": "text/javascript"}, {"content_type": "text/html"}
         body = e.body_html("p", None, inline=True)
         answers = {
-            "player.js": {**js, "body": (ROOT / "posenc" / "static" / "player.js").read_text("utf-8")},
+            "player.js": {**js, "body": (STATIC / "player.js").read_text("utf-8")},
             "page.html": {
                 **html,
                 "body": f'<script>{STUB}</script><figure class="explorable">{body}</figure>'
@@ -660,8 +665,8 @@ def test_an_encoded_value_stays_whole(browser):
         page.goto("http://127.0.0.1/page.html")
         page.evaluate("posencExplorables.list[0].start()")
         for value in values:
-            plain = e.fragment(m=value, n=2)[1:]
-            for address in (plain, plain.replace(":", "%3A").replace("=", "%3D"), explore.quote(plain, safe="")):
+            plain = fragment(e, m=value, n=2)[1:]
+            for address in (plain, plain.replace(":", "%3A").replace("=", "%3D"), quote(plain, safe="")):
                 page.evaluate("(address) => { location.hash = ''; location.hash = address; }", address)
                 page.wait_for_timeout(30)
                 assert page.evaluate("posencExplorables.list[0].state()") == {"m": value, "n": 2}, address
@@ -733,7 +738,7 @@ def test_no_address_harms_the_page(where, opened, example):
         shown = address[:80]
         assert got["whole"] and got["polluted"] is None, f"the page has changed: {shown}"
         assert got["legal"], shown
-        assert got["state"] == e.parse(got["hash"]), f"Python reads it otherwise: {shown}"
+        assert got["state"] == parse(e, got["hash"]), f"Python reads it otherwise: {shown}"
         moved += got["state"] != e.default_state()
     assert moved >= 20, f"{moved} of {len(tried)} addresses say anything"
     assert page.log.problems == before
@@ -776,7 +781,7 @@ def test_a_bad_address_harms_no_fresh_page(opened, example):
     tried = addresses(e, 10, seed=13)
     jobs = [{"id": e.id, "url": f"{page.url}?{i}#{address}"} for i, address in enumerate(tried)]
     for address, got in zip(tried, page.evaluate(FRESH, jobs)):
-        assert got["state"] == e.parse(got["hash"]), address[:80]
+        assert got["state"] == parse(e, got["hash"]), address[:80]
         assert got["strange"] == 0, address[:80]
     assert [
         line for line in page.log.problems if not line.startswith("failed:")
@@ -785,7 +790,7 @@ def test_a_bad_address_harms_no_fresh_page(opened, example):
 
 def test_every_address_brings_its_state_back(opened):
     page = opened(f"embed/{EMBEDDED[0]}.html", stub=True)
-    wanted = [(e, state) for e in map(explore.load, EMBEDDED) for state in e.random_states(3, seed=7)[1:]]
+    wanted = [(e, state) for e in map(load, EMBEDDED) for state in e.random_states(3, seed=7)[1:]]
     folder = page.url.rpartition("/")[0]
     moved = page.evaluate(
         FRESH,
@@ -796,7 +801,7 @@ def test_every_address_brings_its_state_back(opened):
     )
     again = page.evaluate(FRESH, [{"id": e.id, "url": got["href"]} for (e, _), got in zip(wanted, moved)])
     for (e, state), one, two in zip(wanted, moved, again):
-        assert one["state"] == state and e.parse(one["hash"]) == state, f"{e.id}: {one}"
+        assert one["state"] == state and parse(e, one["hash"]) == state, f"{e.id}: {one}"
         assert two["state"] == state, f"{e.id}: {one['hash']}"
         assert two["said"] == [s.words[s.index(state[name])] for name, s in e.sliders.items()]
     assert [line for line in page.log.problems if not line.startswith("failed:")] == []

@@ -7,15 +7,17 @@ import time
 import numpy as np
 import pytest
 from conftest import SITE, missing
+from states import moving
 
-from posenc.lab.explore import core as explore
+from posenc.lab.explore.leaves import figure_leaves
+from posenc.lab.figures import all_explorables, load
 
 pytestmark = pytest.mark.browser
 
 
 def shown() -> dict[str, list[str]]:
     r"""{page: the explorables that it shows by the directive}; each stands at the first page that has it."""
-    left, out = sorted(explore.all_explorables()), {}
+    left, out = sorted(all_explorables()), {}
     for path in sorted(SITE.glob("*/*.html")):
         text = path.read_text("utf-8")
         here = [id for id in left if f'data-src="{id}.' in text]
@@ -35,7 +37,7 @@ def shown_on(id: str) -> str:
 @pytest.fixture(scope="module")
 def one(site):
     r"""An explorable that the book shows, where one will do."""
-    return explore.load(next(iter(SHOWN.values()))[0])
+    return load(next(iter(SHOWN.values()))[0])
 
 
 SET = """async ([id, states]) => {
@@ -81,7 +83,7 @@ def kept(base, open_page):
 @pytest.fixture(scope="module")
 def figure(request, kept):
     r"""(explorable, page that shows it)"""
-    e = explore.load(request.param)
+    e = load(request.param)
     page = kept(shown_on(e.id))
     page.evaluate("async (id) => { await posencExplorables.get(id).start(); }", e.id)
     yield e, page
@@ -92,7 +94,7 @@ every_figure = pytest.mark.parametrize("figure", [id for ids in SHOWN.values() f
 
 
 def test_every_explorable_is_shown_somewhere(site):
-    assert sorted(id for ids in SHOWN.values() for id in ids) == sorted(explore.all_explorables())
+    assert sorted(id for ids in SHOWN.values() for id in ids) == sorted(all_explorables())
 
 
 @pytest.mark.parametrize("page", SHOWN)
@@ -114,7 +116,7 @@ def test_pictures_stand_where_scripts_are_off(page, base, open_page):
         for id in SHOWN[page]:
             picture = opened.locator(f'[data-explorable="{id}"] img').first
             picture.scroll_into_view_if_needed()
-            assert picture.get_attribute("alt") == explore.load(id).alt
+            assert picture.get_attribute("alt") == load(id).alt
             box = picture.bounding_box()
             assert box["width"] > 250 and box["height"] > 150
             assert picture.evaluate("(i) => i.decode().then(() => i.naturalWidth)") > 0
@@ -142,7 +144,7 @@ def test_plotly_holds_what_the_function_returns(figure):
     for state, got in zip(states, page.evaluate(SET, [e.id, [places(e, s) for s in states]])):
         expected = e.evaluate(state)
         readouts = expected.pop("readout")
-        held = explore.figure_leaves(got["figure"])
+        held = figure_leaves(got["figure"])
         scaled = any(path.endswith(".scaleanchor") for path in expected["layout"])
         for item, leaves in expected.items():
             for path, value in leaves.items():
@@ -188,7 +190,7 @@ def comes_to(page, e, wanted) -> None:
 def test_each_slider_alone_changes_the_drawing(figure):
     e, page = figure
     for name in e.sliders:
-        pair = e.moving(name)
+        pair = moving(e, name)
         assert pair, f"slider {name!r} of {e.id} moves nothing"
         one, two = page.evaluate(SET, [e.id, [places(e, state) for state in pair]])
         assert (one["figure"], one["readout"]) != (two["figure"], two["readout"]), f"slider {name!r} of {e.id}: {pair}"
@@ -299,7 +301,7 @@ def test_a_notebook_output_stands_alone(theme, one, tmp_path, monkeypatch, open_
         page.wait_for_selector("figure.explorable-live", timeout=20_000)
         state = e.random_states(2, seed=4)[1]
         (got,) = page.evaluate(SET, [e.id, [places(e, state)]])
-        held, expected = explore.figure_leaves(got["figure"]), e.evaluate(state)
+        held, expected = figure_leaves(got["figure"]), e.evaluate(state)
         for item in held:
             if item not in ("layout", "readout"):
                 for path in ("x", "y", "z"):

@@ -1,51 +1,99 @@
-r"""Explorables: functions of slider values that return a figure, drawn in pages and notebooks by one small player."""
+r"""Explorables: figures that a reader moves with sliders, without a kernel and without a network.
 
-from posenc.lab.explore.core import (
-    BROWSER_ARGS,
-    COLORS,
-    DIVERGING,
-    MAX_PAGE_BYTES,
-    MAX_STATES,
-    PICTURE_WIDTH,
-    SEQUENTIAL,
-    STATIC,
-    Explorable,
-    Slider,
-    all_explorables,
-    decode_arrays,
-    draw_pictures,
-    encode_arrays,
-    explorable,
-    figure_leaves,
-    find_chromium,
-    interact,
-    load,
-    same_fingerprint,
-    slider,
-    stale_pictures,
-)
+An explorable is one pure function of slider values that returns a plotly figure, and the values of each slider:
+
+    from posenc.lab.explore import COLORS, explorable, slider
+
+    def _invariance(m, n, shift, base, pair):
+        angle_q, angle_k = ...                                     # any torch or numpy code
+        data = [
+            dict(type="scatter", name="query", x=[0, qx], y=[0, qy], mode="lines+markers",
+                 line=dict(color=COLORS["blue"])),
+            dict(type="scatter", name="key", x=[0, kx], y=[0, ky], mode="lines+markers",
+                 line=dict(color=COLORS["orange"], dash="dash")),
+        ]
+        layout = dict(xaxis=dict(range=[-1.1, 1.1], title=dict(text="dimension 2i")), yaxis=..., height=380)
+        return dict(data=data, layout=layout), {"score": score}     # the second part is optional
+
+    rotation_invariance = explorable(
+        _invariance,
+        id="rope.rotation_invariance",
+        title="RoPE: two vectors turn, their score stays",
+        alt="Two arrows of equal length. Moving the shift slider turns both by the same angle.",
+        readout="score q·k = {score:.4f}",
+        depends={
+            "query": [("m", "shift"), "base", "pair"],
+            "key": [("n", "shift"), "base", "pair"],
+            "readout": [("m", "-n"), "base", "pair"],
+        },
+        m=slider(range(0, 31), label="query position m", default=5),
+        n=slider(range(0, 31), label="key position n", default=2),
+        shift=slider(range(0, 21), label="shift of both"),
+        base=slider([1e2, 1e4, 1e6], label="base b", format=lambda v: f"{v:g}"),
+        pair=range(0, 8),
+    )
+
+`rotation_invariance` lives in `posenc/lab/figures/rope.py`, as its `id` says; without one it goes by the names of its
+file and function. The chapter shows it by the directive ``{explorable} rope.rotation_invariance``, which evaluates the
+function for every state when the book is built; a notebook shows it by `display(rotation_invariance)`, which evaluates
+it when the cell runs. `python -m posenc.lab.figures` draws its static picture and says its size.
+
+The function
+    takes every slider by name and returns `figure` or `(figure, readouts)`.
+    `figure` is a `plotly.graph_objects.Figure` or, much faster to build, a dict `{"data": [...], "layout": {...}}`
+    with plotly's own attribute names (nested dicts: `marker=dict(color=...)`, not `marker_color`). Arrays may be lists,
+    numpy arrays or torch tensors. `readouts` is a dict of numbers or strings.
+    It has no state and no unseeded randomness: the same values give the same figure.
+    Traces: `scatter`, `bar`, `heatmap` (what plotly's "cartesian" build draws). Every trace has a unique `name`, and
+    the same names appear in every state; a trace that has nothing to show has empty arrays or `visible=False`. `name`
+    labels the legend; if two traces must read alike there, give them `uid="..."`, which then stands for the name.
+    Arrays may change their length between states. NaN is a gap. Infinities are refused.
+    It may have further keyword-only parameters with defaults, such as `*, rotate=posenc.rope.rotate`, which
+    `explorable.with_function(rotate=mine)` replaces: that is how a lab shows a student's own function.
+
+Sliders
+    `slider(values, label=, default=, format=)`, or just the values (label = name, default = first). Values are numbers,
+    or strings for a choice. `format` gives the words shown and read aloud for a value, and takes the value.
+
+`depends`
+    maps the name of a trace to the sliders its data depends on; a trace not named depends on all of them. It also takes
+    `"layout"` (ranges, shapes, annotations, titles; not named = the layout never changes), `"readout"` (all readouts;
+    not named = all sliders) and `"readout.<key>"` (one readout). A trace is stored for the combinations of its sliders
+    alone, at most 2,000 of them.
+    A tuple of sliders inside the list says "depends on their sum only" (a name after the first may carry a minus sign:
+    `("m", "-n")` is the difference). The trace is then stored over the distinct sums, and the function is called with
+    the *first* slider set to the sum and the others to 0, even where these are not among the slider's values.
+    The declaration is checked on seeded random states: a trace that moves with an undeclared slider is an error.
+
+Size
+    Numbers are stored in two bytes (one for small whole numbers), so that a state is off by less than 5e-4; wide ranges
+    and log axes in four. Equal arrays are stored once. A page holds at most 300 kB of states: a heat map of 64 x 64 is
+    11 kB a state, so declare few states for heat maps, or draw fewer cells.
+
+Color
+    `COLORS` (blue, orange, green, purple, sky, red, yellow, gray, ink) and `SEQUENTIAL`, `DIVERGING` for heat maps are
+    readable on light and dark ground; the player swaps them with the theme. Leave fonts, background, template and grid
+    alone. Do not tell things apart by color alone: use dashes (`line.dash`), marker symbols, text.
+    Fix axis ranges (`xaxis.range`), or the drawing jumps while a slider moves. `layout.height` (default 360) is its
+    height in pixels. The legend stands above the plot. Text takes plain Unicode (θ, ², ·), no `$...$`.
+"""
+
+from posenc.lab.explore.browser import BROWSER_ARGS, find_chromium
+from posenc.lab.explore.colors import COLORS, DIVERGING, SEQUENTIAL
+from posenc.lab.explore.declaration import Explorable, explorable
+from posenc.lab.explore.notebook import interact
+from posenc.lab.explore.page import STATIC
+from posenc.lab.explore.sliders import slider
 
 __all__ = [
     "BROWSER_ARGS",
     "COLORS",
     "DIVERGING",
     "Explorable",
-    "MAX_PAGE_BYTES",
-    "MAX_STATES",
-    "PICTURE_WIDTH",
     "SEQUENTIAL",
     "STATIC",
-    "Slider",
-    "all_explorables",
-    "decode_arrays",
-    "draw_pictures",
-    "encode_arrays",
     "explorable",
-    "figure_leaves",
     "find_chromium",
     "interact",
-    "load",
-    "same_fingerprint",
     "slider",
-    "stale_pictures",
 ]

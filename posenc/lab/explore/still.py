@@ -13,8 +13,8 @@ MARKERS = {"circle": "o", "square": "s", "diamond": "D", "x": "X", "cross": "P",
 MARKERS |= {"triangle-up": "^", "triangle-down": "v"}
 
 
-def png(items, width, height):
-    r"""What `posenc.lab.explore.figure_leaves` returns, as the bytes of a PNG for `width` by `height` pixels of a page.
+def png(items: dict[str, dict], width: int, height: int) -> bytes:
+    r"""What `figure_leaves` returns, as the bytes of a PNG for `width` by `height` pixels of a page.
 
     Errors: ValueError for a trace of another kind.
     """
@@ -49,20 +49,20 @@ def _axes(drawing, layout, x, y):
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(labelsize=7)
     for which, axis in (("x", x), ("y", y)):
-        said = {key.removeprefix(axis): value for key, value in layout.items() if key.startswith(axis)}
-        log = said.get("type") == "log"
+        look = {key.removeprefix(axis): value for key, value in layout.items() if key.startswith(axis)}
+        log = look.get("type") == "log"
         if log:
             getattr(ax, f"set_{which}scale")("log")
-        if "range" in said:
-            getattr(ax, f"set_{which}lim")(*(10.0 ** np.asarray(said["range"]) if log else said["range"]))
-        if "tickvals" in said:
-            words = list(map(_plain, said["ticktext"])) if "ticktext" in said else None
-            getattr(ax, f"set_{which}ticks")(said["tickvals"], words)
-        if said.get("showticklabels") is False:
+        if "range" in look:
+            getattr(ax, f"set_{which}lim")(*(10.0 ** np.asarray(look["range"]) if log else look["range"]))
+        if "tickvals" in look:
+            words = list(map(_plain, look["ticktext"])) if "ticktext" in look else None
+            getattr(ax, f"set_{which}ticks")(look["tickvals"], words)
+        if look.get("showticklabels") is False:
             ax.tick_params(axis=which, **{"labelbottom" if which == "x" else "labelleft": False})
-        if said.get("visible") is False:
+        if look.get("visible") is False:
             getattr(ax, f"{which}axis").set_visible(False)
-        getattr(ax, f"set_{which}label")(_plain(said.get("title.text", "")), fontsize=8)
+        getattr(ax, f"set_{which}label")(_plain(look.get("title.text", "")), fontsize=8)
     if f"{y}scaleanchor" in layout:
         ax.set_aspect("equal", adjustable="box")
     return ax
@@ -80,16 +80,12 @@ def _scatter(ax, trace, layout):
     if "lines" in mode:
         (handle,) = ax.plot(x, y, linestyle=style, color=color, lw=float(trace.get("line.width", 2)))
     if "markers" in mode and len(x):
-        marker = str(trace.get("marker.symbol", "circle"))
-        size, colors = np.asarray(trace.get("marker.size", 6), float), trace.get("marker.color", color)
-        colors = [_color(c) for c in colors] if isinstance(colors, list) else _color(colors)
-        face = {"facecolors": "none", "edgecolors": colors} if marker.endswith("-open") else {"c": colors}
-        if isinstance(colors, (str, tuple)) and "c" in face:
-            face = {"color": colors}
-        marker = MARKERS.get(marker.removesuffix("-open"), "o")
-        handle = ax.scatter(x, y, s=size**2 / 2, marker=marker, zorder=3, **face) if handle is None else handle
-        if "lines" in mode:
-            ax.scatter(x, y, s=size**2 / 2, marker=marker, zorder=3, **face)
+        symbol, ink = str(trace.get("marker.symbol", "circle")), _color(trace.get("marker.color", color))
+        look = {"facecolors": "none", "edgecolors": ink} if symbol.endswith("-open") else {"color": ink}
+        marker = MARKERS.get(symbol.removesuffix("-open"), "o")
+        size = np.asarray(trace.get("marker.size", 6), float)
+        dots = ax.scatter(x, y, s=size**2 / 2, marker=marker, zorder=3, **look)
+        handle = dots if handle is None else handle
     if "text" in mode:
         ink = _color(trace.get("textfont.color", "#1f2933"))
         for a, b, words in zip(x, y, trace.get("text", [])):
@@ -145,10 +141,10 @@ DRAW = {"scatter": _scatter, "bar": _bar, "heatmap": _heatmap}
 
 def _color(value):
     """A color of plotly's, such as rgba(0, 0, 0, 0.5), for matplotlib."""
-    found = re.fullmatch(r"rgba?\(([^)]*)\)", value) if isinstance(value, str) else None
-    if found is None:
+    parts = re.fullmatch(r"rgba?\(([^)]*)\)", value) if isinstance(value, str) else None
+    if parts is None:
         return value
-    red, green, blue, *alpha = (float(part) for part in found[1].split(","))
+    red, green, blue, *alpha = (float(part) for part in parts[1].split(","))
     return (red / 255, green / 255, blue / 255, *alpha)
 
 

@@ -112,6 +112,7 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
 
 decay = explorable(
     _decay,
+    id="alibi.decay",
     title="ALiBi: a straight penalty, an exponential window",
     alt="Above, the bias of each head, this one thick: straight lines that fall from zero at the query towards older "
     "keys. Below, the weights of this head, on a log scale: with equal logits a straight line again (dashed), "
@@ -268,6 +269,7 @@ def _extrapolates_or_ignores(method, length, attention, *, results=None):
 
 extrapolates_or_ignores = explorable(
     _extrapolates_or_ignores,
+    id="alibi.extrapolates_or_ignores",
     title="Extrapolates, or ignores?",
     alt="Above, the loss of a trained model, in nats per character, on the same characters as the context in front of "
     "them grows, a mark for each seed: with all of the context visible, and with attention cut to the training window. "

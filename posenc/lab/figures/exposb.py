@@ -124,6 +124,7 @@ def _fading(form, rate, floor, level, slope, distance, *, fade=fade):
 
 fading = explorable(
     _fading,
+    id="exposb.fading",
     title="A factor that fades, and what attention makes of it",
     alt="Above, two curves fall with distance: ExpoSB's factor to its floor, ALiBi's factor to zero. Below, "
     "by how much the weight of each key changes against attention without either. On logits, dots (logit above zero) "
@@ -241,6 +242,7 @@ def _ladder(head_dim, which, position, boost):
 
 ladder = explorable(
     _ladder,
+    id="exposb.ladder",
     title="Gain and filter over the ladder of frequencies",
     alt="Above, the factor on each lane: a bump around a quarter of the lanes, even and odd lanes apart on its slopes, "
     "all lifted by the gain of the position. In the middle, a bar for each pair: the part of its score that is "
@@ -361,6 +363,7 @@ def _same_offset(offset, head_dim, rate, content):
 
 same_offset = explorable(
     _same_offset,
+    id="exposb.same_offset",
     title="One offset, many positions",
     alt="Above, the score of one query and one key a fixed offset apart, as both move along: RoPE's is a flat line, "
     "with the gain it falls towards that line. Below, close up, the score less its mean: with the filter by lane it "

@@ -143,6 +143,7 @@ def _by_offset(method, head, query, extra):
 
 by_offset = explorable(
     _by_offset,
+    id="gradients.by_offset",
     title="The gradient of the logits, by offset",
     alt="Three rows of bars against the offset from the query back to the key. Above, the weights of one query. In the "
     "middle, the gradient of its logits, of both signs. Below, these gradients summed over all queries with that "
@@ -272,6 +273,7 @@ def _by_position(method, layers, of, kind):
 
 by_position = explorable(
     _by_position,
+    id="gradients.by_position",
     title="The gradient of the input, by position",
     alt="Above, on a logarithmic scale, the gradient that a row of positions receives, against the position: the size "
     "of the sum over all texts (full dots), below the sizes added up one by one (open dots). Below, bars: how many "

@@ -158,6 +158,7 @@ def _online_softmax(block, step, peak, *, update=online_update):
 
 online_softmax = explorable(
     _online_softmax,
+    id="kernels.online_softmax",
     title="The softmax, one block of keys at a time",
     alt=(
         "Three panels over the same keys. Top: the logits, with the blocks done, the block just read (hatched) and the "
@@ -332,6 +333,7 @@ _WALK = ["block", "step", "handed", "beta"]
 
 stick_across_blocks = explorable(
     _stick_across_blocks,
+    id="kernels.stick_across_blocks",
     title="The stick, handed from block to block",
     alt=(
         "Three panels over the same keys, the query a star at their right. Top: the piece that each key takes, the "
@@ -448,6 +450,7 @@ def _causal_blocks(queries, keys, block_q, block_k, *, kind=tile_kind):
 
 causal_blocks = explorable(
     _causal_blocks,
+    id="kernels.causal_blocks",
     title="Which tiles a causal kernel computes",
     alt=(
         "The matrix of scores in a frame, a row for each query and a column for each key, cut into tiles, which reach "

@@ -73,6 +73,7 @@ def _resizing(length, lane, prefix, *, resize=learned.resize):
 
 resizing = explorable(
     _resizing,
+    id="learned.resizing",
     title="Resizing a trained table",
     alt="Above, one lane of a trained table against the row: open gray dots for its old rows, blue dots for the new "
     "ones, the same curve pulled out to the new length; a star for the class row, far above. Below, which old row each "
@@ -184,6 +185,7 @@ def _likeness(step, p, mean, seed):
 
 likeness = explorable(
     _likeness,
+    id="learned.likeness",
     title="What the table learns",
     alt="Above, the mean cosine of two rows against their offset: an orange dashed curve for the sinusoid, blue dots "
     "for the learned table, which start near zero and end above the sinusoid at small offsets and below it at large "
@@ -303,6 +305,7 @@ def _cliff(shift):
 
 cliff = explorable(
     _cliff,
+    id="learned.cliff",
     title="The cliff at the table's end",
     alt="Above, loss against the first id of the same characters: a solid line for the learned table, a dashed one for "
     "the sinusoid, a diamond on each at the chosen id. Below, the length of each row of the table: long up to the "

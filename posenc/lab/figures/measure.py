@@ -80,6 +80,7 @@ TRAINED, REACH = (64, 128, 256, 512), (0, 64, 192, 448)
 
 distance_keys = explorable(
     _distance_keys,
+    id="measure.distance_keys",
     title="Too far, or too many?",
     alt="Three bars for each method: what is added to its loss, in nats per character, when the distance to the "
     "context grows beyond training and the number of keys stays, when keys are added and no distance is new, and when "
@@ -150,6 +151,7 @@ def _context_cut(keys, *, results=None):
 
 context_cut = explorable(
     _context_cut,
+    id="measure.context_cut",
     title="How much of the context does it use?",
     alt="The loss of each trained method against the number of keys that a query may see, revealed up to the chosen "
     "cut; open marks at the right show the loss with the whole context, a dotted line the training length. All fall "
@@ -230,6 +232,7 @@ def _needle(method, attention, *, results=None):
 
 needle = explorable(
     _needle,
+    id="measure.needle",
     title="Where is the needle lost?",
     alt="The share of wrong answers against the distance of the needle, one line for each length of the context, with "
     "dotted lines for guessing and for the farthest needle of training.",

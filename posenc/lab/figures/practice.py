@@ -122,6 +122,7 @@ def _ids(situation, ids, mask, n):
 
 ids = explorable(
     _ids,
+    id="practice.ids",
     title="Whose ids are wrong?",
     alt="Ten tokens. Bars above show by how much each token's position id is off. Below, a square of queries and keys: "
     "its shade says by how much the offset of a visible pair is off, gray for right; a cross marks a pair that is seen "
@@ -211,6 +212,7 @@ def signed(value):
 
 wrong_ids = explorable(
     _wrong_ids,
+    id="practice.wrong_ids",
     title="What do wrong ids cost?",
     alt="A bar for each method: what is added to the loss of a trained model when position ids are off by the chosen "
     "number, with a ring for each seed. When all ids are moved, relative methods have no bar; when only the new "

@@ -103,6 +103,7 @@ def _four_terms(text, head, moved):
 
 four_terms = explorable(
     _four_terms,
+    id="relative.four_terms",
     title="Transformer-XL: one score, four terms",
     alt="Six square maps, queries down and keys across. Term a is irregular. In term b every row is a smooth curve of "
     "the distance, another one for each query. In term c all rows are equal: upright stripes. In term d all diagonals "
@@ -257,6 +258,7 @@ def _bucket_staircase(num_buckets, max_distance, direction, offset, *, bucket=bu
 _SHAPE = ["num_buckets", "max_distance", "direction"]
 bucket_staircase = explorable(
     _bucket_staircase,
+    id="relative.bucket_staircase",
     title="T5: which offsets share a number?",
     alt="Above, a staircase: the bucket of each offset from 300 keys before the query to 300 behind it. Steps of one "
     "offset near zero, then wider and wider ones, and beyond the maximal distance a single one; a thick bar marks the "
@@ -381,6 +383,7 @@ def _shift_trick(step, memory, follow, *, shift=shift):
 
 shift_trick = explorable(
     _shift_trick,
+    id="relative.shift_trick",
     title="The shift trick: no score is moved, only the rows are cut anew",
     alt="A table of cells, each named by its query, A to D, and a distance. First every row runs through the same "
     "distances. A column of zeros comes in on the left, the numbers are read as more and shorter rows, the first row "
@@ -484,6 +487,7 @@ def _clipped(clip, sees, offset):
 
 clipped = explorable(
     _clipped,
+    id="relative.clipped",
     title="Shaw: beyond the clip all offsets are one",
     alt="A square of queries and keys whose shade says which row of the table a pair reads: a stripe for each offset "
     "around the diagonal, and one flat shade in each far corner, where the offset is clipped. Rings mark the pairs "
@@ -565,6 +569,7 @@ def _penalties(r1, r2):
 
 penalties = explorable(
     _penalties,
+    id="relative.penalties",
     title="KERPLE beside ALiBi: how fast does the past fade?",
     alt="Above, three penalties against the number of nearest keys, on a log axis. ALiBi and the power form fall off a "
     "cliff; the logarithmic form is a straight slope. Below, for equal content, the weight that the nearest keys hold "
@@ -653,6 +658,7 @@ def _shares(query, threshold, c, back):
 
 shares = explorable(
     _shares,
+    id="relative.shares",
     title="FIRE: what share of the past is this distance?",
     alt="The input of FIRE's network against distance, on a log axis: a curve that rises from 0 at the query. Up to "
     "the threshold, a dashed upright line, the curve lies on a dotted one, the same for every query. Beyond it the "

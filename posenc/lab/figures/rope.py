@@ -156,6 +156,7 @@ def _invariance(m, n, shift, base, pair, *, rotate=rope.rotate):
 
 rotation_invariance = explorable(
     _invariance,
+    id="rope.rotation_invariance",
     title="Two vectors turn, their score stays",
     alt="Above, one pair of lanes drawn as a plane: a query arrow and a dashed key arrow start at the origin, and "
     "their directions before turning, at position 0, are dotted. The shift slider turns both arrows by the same "
@@ -308,6 +309,7 @@ def _head(index):
 _RANDOM = ["kind", "dim", "base", "span"]
 score_by_distance = explorable(
     _by_distance,
+    id="rope.score_by_distance",
     title="Score against distance: does RoPE decay?",
     alt="A curve of the score of a query and a key against the distance between them, with a band for the spread. For "
     "random vectors the mean stays at zero and the band keeps its width at every distance. For a key equal to its "
@@ -431,6 +433,7 @@ def _seen(trained, target, base, pair):
 
 seen_angles = explorable(
     _seen,
+    id="rope.seen_angles",
     title="Which angles has training shown?",
     alt="Above, one pair of lanes as a circle: a thick inner arc for the angles between query and key that training "
     "shows, a dashed outer arc for those that the target length asks for. Below, a bar for each of 64 pairs: the "

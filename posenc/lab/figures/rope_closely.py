@@ -132,6 +132,7 @@ def _by_distance(content, target, encoding, lanes, span):
 _ALL = ["content", "target", "encoding", "lanes", "span"]
 score_kinds = explorable(
     _by_distance,
+    id="rope_closely.score_kinds",
     title="Does it decay? Content, lanes and encoding, one at a time",
     alt="Score against distance. For random vectors under RoPE the mean is a flat line at zero and the band around it "
     "keeps its width at every distance. For a key aimed at a distance the curve peaks at that distance and wavers on "
@@ -218,6 +219,7 @@ def _lanes(head, pair):
 
 lane_use = explorable(
     _lanes,
+    id="rope_closely.lane_use",
     title="What each pair of lanes does in a trained head",
     alt="Above, a bar for each of 12 pairs of lanes in one trained head, fastest on the left: how much the pair moves "
     "the score, split into a solid part that depends on position alone and a hatched part that depends on content. "
@@ -318,6 +320,7 @@ def _precision(where, reach, pair):
 
 precision = explorable(
     _precision,
+    id="rope_closely.precision",
     title="What rounding does to the angle",
     alt="The largest error of a pair's cosine against position, on a logarithmic scale. With positions in bf16 the "
     "fast pairs are wrong by order one soon after position 256. Rounded frequencies give an error that grows with the "

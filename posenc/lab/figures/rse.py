@@ -80,6 +80,7 @@ def _allocation(rate, content, query, order, *, weigh=stickbreaking.weigh):
 
 allocation = explorable(
     _allocation,
+    id="rse.allocation",
     title="What lambda allots",
     alt="Above, the weight of each key of one query, all contents equal. Below, how much of the stick reaches each "
     "key, and a triangle at the query. Asked from key 0 on, the weights form a hill that stands far before the query "
@@ -146,6 +147,7 @@ def _primacy(rate, match, rest, older, *, weigh=stickbreaking.weigh):
 
 primacy = explorable(
     _primacy,
+    id="rse.primacy",
     title="Primacy against recency",
     alt="Two panels of bars over the same keys, with the same logits: above, key 0 is asked first, below, the last "
     "key. Two stars mark equal matches. Above, the older one takes most, or a crowd of others before it takes it all; "
@@ -206,6 +208,7 @@ def _same_scores(query, rate, offset, order, *, weigh=stickbreaking.weigh):
 
 same_scores = explorable(
     _same_scores,
+    id="rse.same_scores",
     title="Three ways to weigh the same scores",
     alt="Weights of one query over its past by three methods, from the same rotated scores. The softmax ignores "
     "distance and offset; with the penalty it prefers near keys and still ignores the offset. The stick from key 0 on "

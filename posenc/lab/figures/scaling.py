@@ -128,6 +128,7 @@ def _wavelengths(scheme, factor, trained, base):
 
 wavelengths = explorable(
     _wavelengths,
+    id="scaling.wavelengths",
     title="How long is a turn, and how much does a scheme stretch it?",
     alt="Above, the wavelength of each of 64 pairs of lanes on a log scale, a straight dotted line as trained, and "
     "dots under the scheme chosen, with horizontal lines at the trained length and at the target length. Below, what "
@@ -198,6 +199,7 @@ def _angles(scheme, factor, target, pair):
 
 angles = explorable(
     _angles,
+    id="scaling.angles",
     title="Angles seen and unseen, and what it costs to avoid them",
     alt="Three drawings. A circle for one pair of lanes: a thick inner arc for the angles that training showed, a "
     "dashed outer arc for those that the target length asks for under the scheme. Below it a bar for each of 64 pairs: "
@@ -330,6 +332,7 @@ def _temperature(keys, spread, strength):
 
 temperature = explorable(
     _temperature,
+    id="scaling.temperature",
     title="More keys, flatter attention, and a temperature against it",
     alt="Above, the entropy of one query's attention over n keys with random logits, against n on a log scale: with "
     "the logits as they are it rises in parallel to the dotted line of equal weights; with the logits multiplied it "
@@ -460,6 +463,7 @@ def _which_lanes(kind, cutoff, *, results=None):
 
 which_lanes = explorable(
     _which_lanes,
+    id="scaling.which_lanes",
     title="Which lanes break it?",
     alt="Above, the loss of a trained model by position in the text: as trained it climbs beyond the trained length, "
     "with attention cut to that length it stays, and a thick line shows it with the chosen pairs of lanes stopped at "

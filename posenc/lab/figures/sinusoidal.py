@@ -117,6 +117,7 @@ def _ladder(dim, base, position, context, *, table=sinusoidal.table):
 
 ladder = explorable(
     _ladder,
+    id="sinusoidal.ladder",
     title="The frequency ladder",
     alt="Three panels over the lanes of the encoding. Top: a heat map of lanes against positions; stripes in the first "
     "lanes change at every position, the last lanes hardly at all. Middle: the row of the chosen position. Bottom: the "
@@ -193,6 +194,7 @@ def _inner_product(p, dim, base, between, *, table=sinusoidal.table):
 
 inner_product = explorable(
     _inner_product,
+    id="sinusoidal.inner_product",
     title="The inner product by offset",
     alt="Three curves of the score between position p and p + k against the offset k. With nothing between them the "
     "curves lie on top of each other, with a peak of 1 at offset 0. A rotation moves it; a random matrix parts them.",
@@ -288,6 +290,7 @@ def _one_rotation(p, k, pair, *, table=sinusoidal.table):
 
 one_rotation = explorable(
     _one_rotation,
+    id="sinusoidal.one_rotation",
     title="One rotation carries every position",
     alt="A clock face for one pair of lanes. A solid hand stands at position p, a dashed one at p + k, with the arc "
     "between them. A gray pair of hands stands at 0 and k, with an arc of the same angle.",
@@ -382,6 +385,7 @@ def _volume(volume, *, results=None):
 
 volume = explorable(
     _volume,
+    id="sinusoidal.volume",
     title="The volume knob",
     alt="Loss against the length of the context for the chosen volume of the sinusoid, in bold, beside the model "
     "without encoding, dashed, and all other volumes, thin. Quiet ones lie on the dashed line; from a volume near one "

@@ -135,6 +135,7 @@ def _allocation(query, temperature, offset, order, remainder, *, weigh=stickbrea
 
 allocation = explorable(
     _allocation,
+    id="stickbreaking.allocation",
     title="A stick, broken key by key",
     alt=(
         "Top: the finished stick as a bar of length one, cut into one labelled piece for each key in the order of "
@@ -226,6 +227,7 @@ def _dilution(far, match, rest, between, *, weigh=stickbreaking.weigh):
 
 dilution = explorable(
     _dilution,
+    id="stickbreaking.dilution",
     title="More keys behind the match",
     alt=(
         "Weight of one matching key against the number of keys farther away. The softmax curve falls as keys are "

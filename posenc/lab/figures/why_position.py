@@ -122,6 +122,7 @@ def _verdict(order, moved):
 
 shuffle = explorable(
     _shuffle,
+    id="why_position.shuffle",
     title="Reorder a sentence: do the outputs only reorder with it?",
     alt="Two maps hold one row of numbers for each word: what attention puts out for the sentence as written and in "
     "the new order. Below, a bar for each word shows how far its output moved. Without position and mask no bar "

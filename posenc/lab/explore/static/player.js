@@ -3,7 +3,7 @@
  * It finds every figure.explorable and leaves it alone until the reader has done anything on the page. From then on a
  * figure that comes near, is touched or is named by the address loads plotly and its states (classic scripts, so that
  * file:// works), draws over the static picture, and redraws while a slider moves.
- * posenc/lab/explore/core.py writes the markup and the states, and documents their form.
+ * posenc/lab/explore/page.py writes the markup and states.py the states, and documents their form.
  */
 (function () {
   "use strict";
@@ -101,7 +101,7 @@
     for (const trace of data) trace.name = inLines(trace.name, (width - 60) / 6.5);
   }
 
-  // ---- states: explore.encode_arrays, read back
+  // ---- states: what arrays.py encoded, read back
 
   const KINDS = { u1: [Uint8Array, 255], u2: [Uint16Array, 65535], f4: [Float32Array, NaN] };
 

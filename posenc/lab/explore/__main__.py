@@ -1,5 +1,0 @@
-import sys
-
-from posenc.lab.explore.core import main
-
-sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,193 @@
+r"""Every state of an explorable, evaluated, checked and encoded: what a page's data file holds.
+
+The record is plain JSON. `figure` holds what never changes; each of `tables` holds the arrays of one trace, of the
+layout or of one readout over the sliders that it depends on (`groups`: [number of the slider, sign] and, where only a
+sum matters, the distinct sums).
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from posenc.lab.explore.arrays import decode_arrays, encode_arrays
+from posenc.lab.explore.depends import Axis, combinations, place_in, slider_axis
+from posenc.lab.explore.leaves import as_array, draws_the_same, first_difference, flatten, unflatten
+from posenc.lab.explore.sliders import Slider, random_states
+
+MAX_STATES = 2_000
+#: An array that never changes is written out as JSON up to this size, and packed above it.
+MAX_PLAIN = 16
+
+
+class Recorder:
+    r"""Calls an explorable's function at every state that its traces, layout and readouts depend on.
+
+    `evaluate`: state -> the figure taken apart, as `figure_leaves` does. Errors begin with `id`.
+    """
+
+    def __init__(
+        self,
+        id: str,
+        evaluate: Callable[[Mapping], dict],
+        sliders: Mapping[str, Slider],
+        depends: Mapping[str, tuple[Axis, ...]],
+    ):
+        self.id, self.evaluate, self.sliders, self.depends = id, evaluate, sliders, depends
+        self.start = evaluate({})
+        self.traces = [name for name in self.start if name not in ("layout", "readout")]
+        self.items = _items(self.start)
+
+    def axes(self, item: str) -> tuple[Axis, ...]:
+        r"""The axes of a trace, of "layout" or of "readout.<key>"."""
+        if item in self.depends:
+            return self.depends[item]
+        if item.startswith("readout.") and "readout" in self.depends:
+            return self.depends["readout"]
+        return () if item == "layout" else tuple(slider_axis(s) for s in self.sliders.values())
+
+    def record(self) -> dict:
+        r"""The traces' names, the figure that never changes, and the tables of what does."""
+        self._check()
+        data: list[dict] = [{} for _ in self.traces]
+        figure, tables = {"data": data, "layout": {}}, []
+        for item, series in self._series().items():
+            constants, arrays = self._encode(item, series)
+            target: list = ["readout"]
+            if item == "layout":
+                target = ["layout"]
+                figure["layout"] = unflatten(constants)
+            elif item in self.traces:
+                number = self.traces.index(item)
+                target = ["data", number]
+                data[number] = unflatten(constants)
+            if arrays:
+                tables.append({"item": item, "target": target, "groups": self._groups(item), "arrays": arrays})
+        record = {"traces": self.traces, "figure": figure, "tables": tables}
+        self._verify(record)
+        return record
+
+    def _check(self) -> None:
+        for name in self.depends:
+            if name not in self.items and name != "readout":
+                raise ValueError(f"{self.id}: depends names {name!r}, but the figure has {self.items}")
+        for item in self.items:
+            count = math.prod(len(axis.values) for axis in self.axes(item))
+            if count > MAX_STATES:
+                raise ValueError(
+                    f"{self.id}: {item!r} has {count:,} states, more than {MAX_STATES:,}; "
+                    "declare its sliders in depends, or give the sliders fewer values"
+                )
+
+    def _series(self) -> dict[str, list[dict]]:
+        r"""The leaves of each item in the order of its table. Items over the same sliders share the calls."""
+        sharing: dict[tuple[Axis, ...], list[str]] = {}
+        for item in self.items:
+            sharing.setdefault(self.axes(item), []).append(item)
+        series: dict[str, list[dict]] = {item: [] for item in self.items}
+        for axes, items in sharing.items():
+            for state in combinations(axes):
+                leaves = self.evaluate(state)
+                changes = set(_items(leaves)) ^ set(self.items)
+                if changes:
+                    raise ValueError(
+                        f"{self.id}: {sorted(changes)} in some states only, such as {state}; "
+                        "every state has the same traces and readouts"
+                    )
+                for item in items:
+                    key = item.removeprefix("readout.")
+                    series[item].append(leaves[item] if item in leaves else {key: leaves["readout"][key]})
+        return series
+
+    def _encode(self, item: str, series: list[dict]) -> tuple[dict, dict]:
+        r"""What is the same in all states, and the encoded arrays of the rest."""
+        readout = item not in self.start
+        constants, arrays = {}, {}
+        for path in dict.fromkeys(path for leaves in series for path in leaves):
+            values = [leaves.get(path) for leaves in series]
+            if not readout and _constant(values):
+                constants[path] = values[0]
+                continue
+            try:
+                arrays[path] = encode_arrays(values, readout or _on_log(path, series[0], self.start["layout"]))
+            except ValueError as error:
+                raise ValueError(f"{self.id}: {item}, {path}: {error}") from error
+        return constants, arrays
+
+    def _groups(self, item: str) -> list[dict]:
+        names = list(self.sliders)
+        return [
+            {
+                "of": [[names.index(name), sign] for name, sign in axis.members],
+                **({"sums": list(axis.values)} if axis.summed else {}),
+            }
+            for axis in self.axes(item)
+        ]
+
+    def _verify(self, record: Mapping, count: int = 24) -> None:
+        r"""Seeded random states come back as the function returns them; else `depends` says too little."""
+        for state in random_states(self.sliders, count, f"{self.id}:0"):
+            fresh = self.evaluate(state)
+            difference = first_difference(fresh, decode_state(record, self.sliders, state))
+            if difference:
+                item, path = difference
+                item = f"readout.{path}" if item == "readout" else item
+                raise ValueError(f"{self.id}: {item!r} ({path}) at {state}: {self._blame(difference, state, fresh)}")
+
+    def _blame(self, difference: tuple[str, str], state: dict, fresh: dict) -> str:
+        r"""Why the table of an item does not give what the function returns at a state."""
+        item, path = difference
+        axes = self.axes(f"readout.{path}" if item == "readout" else item)
+        others = set(self.sliders) - {name for axis in axes for name, _ in axis.members}
+
+        def moves(name: str) -> bool:
+            leaves = (self.evaluate({**state, name: value})[item] for value in self.sliders[name].values)
+            return any(not draws_the_same(fresh[item].get(path), other.get(path)) for other in leaves)
+
+        guilty = [repr(name) for name in sorted(others) if moves(name)]
+        if guilty:
+            return f"it moves with {', '.join(guilty)}, which depends does not name for it"
+        sums = [[("-" if sign < 0 else "") + name for name, sign in axis.members] for axis in axes if axis.summed]
+        if sums:
+            return (
+                f"it is not a function of the sum of {sums}; "
+                "the function is called with the first at the sum, the others at 0"
+            )
+        return "the function does not return the same for the same values"
+
+
+def decode_state(record: Mapping, sliders: Mapping[str, Slider], state: Mapping) -> dict[str, dict]:
+    r"""What the player draws at a state: the record read back, in the form of `figure_leaves`."""
+    items = {name: flatten(tree, name) for name, tree in zip(record["traces"], record["figure"]["data"])}
+    items |= {"layout": flatten(record["figure"]["layout"], "layout"), "readout": {}}
+    for table in record["tables"]:
+        place = place_in(table["groups"], sliders, state)
+        leaves = items["readout" if table["target"] == ["readout"] else table["item"]]
+        for path, arrays in table["arrays"].items():
+            value = decode_arrays(arrays, place)
+            if value is not None:
+                array = as_array(value)
+                leaves[path] = value if array is None else array
+    return items
+
+
+def _items(leaves: Mapping[str, dict]) -> list[str]:
+    r"""The names of all that has a table of its own: traces, layout, each readout."""
+    return [name for name in leaves if name != "readout"] + [f"readout.{key}" for key in leaves["readout"]]
+
+
+def _constant(values: list) -> bool:
+    first = values[0]
+    if not all(isinstance(value, np.ndarray) for value in values):
+        return all(
+            type(value) is type(first) and not isinstance(value, np.ndarray) and value == first for value in values
+        )
+    return first.size <= MAX_PLAIN and all(np.array_equal(value, first, equal_nan=True) for value in values)
+
+
+def _on_log(path: str, trace: Mapping[str, Any], layout: Mapping[str, Any]) -> bool:
+    if path not in ("x", "y"):
+        return False
+    axis = trace.get(f"{path}axis", path)
+    return layout.get(f"{path}axis{axis[1:]}.type") == "log"

@@ -1,0 +1,270 @@
+r"""The book's explorables: found by their ids, their pictures show their state, no color alone carries a meaning."""
+
+import io
+import itertools
+import re
+import sys
+
+import matplotlib.image
+import numpy as np
+import pytest
+from states import moving
+
+import posenc.lab.figures
+from posenc.lab.explore import declaration, explorable, find_chromium, still
+from posenc.lab.explore.arrays import same_fingerprint
+from posenc.lab.explore.leaves import figure_leaves
+from posenc.lab.explore.page import MAX_PAGE_BYTES
+from posenc.lab.figures import all_explorables, load, pictures
+
+every_figure = pytest.mark.parametrize("id", [*all_explorables()])
+
+WAVES = """
+from posenc.lab.explore import explorable
+
+
+def wave(m, *, rise=1):
+    return dict(data=[dict(name="t", x=[0, 1], y=[0.25, rise * m])])
+
+
+up = explorable(wave, id="waves.up", title="t", alt="t", m=range(1, 3))
+own = up.with_function(rise=9)
+"""
+RIPPLES = """
+from posenc.lab.explore import explorable
+from posenc.lab.figures.waves import up, wave
+
+small = explorable(wave, id="ripples.small", title="t", alt="t", m=range(3))
+"""
+
+
+@pytest.fixture
+def figures(monkeypatch, tmp_path):
+    r"""The book's figures are those of two small modules, and their pictures stand in an empty folder."""
+    (tmp_path / "waves.py").write_text(WAVES.replace("own = up", "_own = up"))
+    (tmp_path / "ripples.py").write_text(RIPPLES)
+    monkeypatch.setattr(posenc.lab.figures, "__path__", [str(tmp_path)])
+    for module in (declaration, pictures):
+        monkeypatch.setattr(module, "PICTURES", tmp_path)
+    yield tmp_path
+    for name in ("waves", "ripples"):
+        sys.modules.pop(f"posenc.lab.figures.{name}", None)
+        vars(posenc.lab.figures).pop(name, None)
+
+
+def refused(call, *words):
+    with pytest.raises(ValueError) as caught:
+        call()
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_each_is_found_where_it_is_declared(figures):
+    assert [*all_explorables()] == ["ripples.small", "waves.up"]
+    assert all(load(id) is e and e.id == id for id, e in all_explorables().items())
+
+
+@pytest.mark.parametrize(
+    "id, words",
+    [
+        ("waves", ["'waves'", "<module>.<name>"]),
+        ("a.b.c", ["'a.b.c'", "<module>.<name>"]),
+        ("nowhere.x", ["'nowhere.x'", "figures/nowhere.py"]),
+        ("waves.down", ["'waves.down'", "['waves.up']"]),
+        ("ripples.up", ["'ripples.up'", "['ripples.small']"]),
+    ],
+)
+def test_load_says_what_there_is(figures, id, words):
+    refused(lambda: load(id), *words)
+
+
+def test_a_name_other_than_the_id_is_refused(figures):
+    (figures / "ripples.py").write_text(RIPPLES.replace("small = ", "smaller = "))
+    refused(all_explorables, "'ripples.small'", "id='ripples.smaller'")
+
+
+# Pictures
+
+
+def test_pictures_show_the_state_they_should():
+    assert pictures.stale() == {} and pictures.orphans() == []
+
+
+def test_which_pictures_are_stale(figures):
+    assert [*pictures.stale()] == ["ripples.small", "waves.up"]
+    small, up = (load(id) for id in ("ripples.small", "waves.up"))
+    small.picture().write_text(pictures.tidy("<svg >ü</svg>", small.fingerprint()), "utf-8")
+    up.picture().write_text(pictures.tidy("<svg ></svg>", small.fingerprint()), "utf-8")
+    (complaint,) = pictures.stale().values()
+    assert "waves.up" in complaint and "python -m posenc.lab.figures pictures waves.up" in complaint
+    up.picture().write_text(pictures.tidy("<svg ></svg>", up.fingerprint()), "utf-8")
+    (figures / "waves.over.svg").write_text("<svg/>")
+    (orphan,) = pictures.orphans()
+    assert pictures.stale() == {} and "waves.over.svg" in orphan
+
+
+def test_fingerprints_agree_up_to_rounding():
+    for other in ("a;1:2:10", "a;1.001:2.001:10"):
+        assert same_fingerprint("a;1:2:10", other)
+    for other in ("a;1.002:2:10", "a;1:2.002:10", "b;1:2:10", "a", "a;1:2:10;0:0:0", "a;1:2", "a;1:2:ten"):
+        assert not same_fingerprint("a;1:2:10", other)
+    assert same_fingerprint("a;1:2:1e6", "a;10:2:1e6") and not same_fingerprint("a;1:2:9", "a;10:2:9")
+
+
+def line(m=1, x=(0.5, 1.5), n=0):
+    return dict(data=[dict(name="t", x=np.array(x) * m, y=[n, 2])], layout=dict(shapes=[dict(x0=n)]))
+
+
+def test_a_fingerprint_tells_states_apart():
+    def state(**changes):
+        return explorable(lambda m: line(**changes), title="t", alt="t", m=range(2)).fingerprint()
+
+    assert same_fingerprint(state(), state(m=1 + 1e-9))
+    others = (dict(m=1.01), dict(x=(1.5, 0.5)), dict(x=(0.5, np.nan)), dict(x=(0.5, 1.5, 0.0)), dict(n=1))
+    assert not any(same_fingerprint(state(), state(**other)) for other in others)
+
+
+def test_plotlys_svg_is_tidied():
+    svg = (
+        '<svg class="m"><g id="clipab12cd-1"/><svg ><a href="#clipab12cd-1" d="M1.23456,2.5001L30.000,4"/></svg></svg> '
+    )
+    assert pictures.tidy(svg, "a;1:2<") == (
+        '<svg data-posenc-state="a;1:2&lt;" class="m"><g id="clipposenc-1"/><svg >'
+        '<a href="#clipposenc-1" d="M1.23,2.5L30,4"/></svg></svg>\n'
+    )
+
+
+def test_chromium_is_found_under_each_name(monkeypatch):
+    for name in ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"):
+        monkeypatch.setattr("shutil.which", lambda program, name=name: f"/bin/{name}" if program == name else None)
+        assert find_chromium() == f"/bin/{name}"
+    monkeypatch.setattr("shutil.which", lambda program: None)
+    for there in (False, True):
+        monkeypatch.setattr("os.path.exists", lambda path, there=there: there)
+        assert (find_chromium() is not None) is there
+
+
+def test_the_commands(figures, monkeypatch, capsys):
+    assert pictures.main(["check"]) == 1 and "waves.up" in capsys.readouterr().out
+    monkeypatch.setattr(pictures, "draw", lambda explorables: [e.picture() for e in explorables])
+    for arguments, ids in ((["waves.up"], ["waves.up"]), ([], ["ripples.small", "waves.up"])):
+        assert pictures.main(["pictures", *arguments]) == 0
+        assert capsys.readouterr().out.split() == [str(figures / f"{id}.svg") for id in ids]
+    assert pictures.main(["sizes", "waves.up"]) == 0
+    size = len(load("waves.up").data_js())
+    assert re.fullmatch(rf"waves.up: {size:,} bytes\n    t: 2 states, \d+ bytes\n", capsys.readouterr().out)
+    for e in all_explorables().values():
+        e.picture().write_text(pictures.tidy("<svg ></svg>", e.fingerprint()))
+    assert pictures.main(["check"]) == 0 and "2 pictures" in capsys.readouterr().out
+    assert pictures.main(["draw"]) == pictures.main([]) == 2 and "pictures" in capsys.readouterr().err
+
+
+# Still pictures, drawn by matplotlib
+
+
+def ink(items):
+    r"""The pixels of a still picture as numbers from 0 (white) to 1."""
+    height = int(items["layout"].get("height", 360))
+    return 1 - matplotlib.image.imread(io.BytesIO(still.png(items, 680, height)))[..., :3].mean(-1)
+
+
+LINE = dict(name="a", x=[0.0, 1.0, 2.0], y=[0.5, 2.0, 1.0], mode="lines")
+BAR = dict(name="a", type="bar", x=[0.0, 1.0], y=[1.0, 2.0])
+HEAT = dict(name="a", type="heatmap", x=[0.0, 1.0], y=[0.0, 1.0], z=[[0.0, 1.0], [2.0, 3.0]], showscale=False)
+MARKS = dict(name="a", x=[0.0, 1.0], y=[1.0, 2.0], mode="markers")
+HATCH = BAR | dict(marker=dict(pattern=dict(shape="/")))
+
+
+CHANGES = [
+    *((LINE, dict(line=dict(dash="dash"))), (LINE, dict(fill="toself")), (LINE, dict(mode="lines+markers"))),
+    *((LINE, dict(showlegend=False)), (LINE, dict(visible=False))),
+    *((MARKS, dict(marker=dict(symbol=symbol))) for symbol in ("circle-open", "star", "triangle-up")),
+    (MARKS, dict(marker=dict(color="rgba(0, 200, 0, 0.5)"))),
+    (MARKS, dict(mode="markers+text", text=["$ <b>one</b>", "two"])),
+    *((BAR, dict(x=BAR["y"], y=BAR["x"], orientation="h")), (BAR, dict(base=0.5)), (BAR, dict(text=["one", "two"]))),
+    *((BAR, dict(marker=HATCH["marker"])), (HATCH, dict(marker=dict(pattern=dict(shape="x"))))),
+    *((HEAT, dict(colorscale=[[0.0, "#000000"], [1.0, "#ff0000"]])), (HEAT, dict(zmin=-9, zmax=9))),
+]
+
+
+@pytest.mark.parametrize("one, changes", CHANGES, ids=range(len(CHANGES)))
+def test_a_still_picture_draws_what_the_trace_says(one, changes):
+    before, after = (ink(figure_leaves({"data": [trace]})) for trace in (one, one | changes))
+    assert not np.array_equal(before, after)
+
+
+@pytest.mark.parametrize("name", ["range", "type", "title", "tickvals", "showticklabels", "visible", "domain"])
+def test_a_still_picture_draws_what_the_axis_says(name):
+    values = dict(range=[-3, 9], type="log", title=dict(text="token"), tickvals=[0.5], domain=[0.5, 1])
+    axis = {name: values.get(name, False)}
+    before, after = (ink(figure_leaves({"data": [LINE], "layout": {"yaxis": look}})) for look in ({}, axis))
+    assert not np.array_equal(before, after)
+
+
+def test_a_range_on_a_log_axis_is_in_powers_of_ten():
+    linear = dict(data=[LINE], layout=dict(yaxis=dict(range=[0, 2], visible=False)))
+    powers = dict(LINE, y=[10.0**y for y in LINE["y"]])
+    log = dict(data=[powers], layout=dict(yaxis=dict(range=[0, 2], visible=False, type="log")))
+    np.testing.assert_allclose(ink(figure_leaves(log)), ink(figure_leaves(linear)), atol=0.02)
+
+
+def test_a_still_picture_refuses_other_traces():
+    refused(lambda: still.png(figure_leaves({"data": [{"type": "pie", "name": "a"}]}), 680, 360), "'a'", "'pie'", "bar")
+
+
+# Each of the book's
+
+
+@every_figure
+def test_each_slider_moves_the_drawing(id):
+    e = load(id)
+    for name in e.sliders:
+        assert moving(e, name), f"slider {name!r} of {id} never changes the drawing alone"
+    assert len(e.data_js().encode()) <= MAX_PAGE_BYTES
+
+
+@every_figure
+def test_still_picture_of_each_is_drawn_and_moves(id):
+    e = load(id)
+    drawing = ink(e.evaluate())
+    assert 0.003 < (drawing > 0.2).mean() < 0.7
+    others = (ink(e.evaluate(state)) for state in e.random_states(9)[1:])
+    assert not all(np.array_equal(drawing, other) for other in others), "other states, the same picture"
+
+
+def look(trace):
+    r"""What a trace's drawing shows besides its color."""
+    kind = trace["type"]
+    mode = trace.get("mode", "lines") if kind == "scatter" else kind
+    parts = [mode, trace.get("fill"), trace.get("opacity"), trace.get("marker.opacity")]
+    if "lines" in mode:
+        parts += [trace.get("line.dash", "solid"), trace.get("line.width", 2)]
+    if "markers" in mode:
+        parts += [trace.get("marker.symbol", "circle")]
+    if "text" in mode or kind == "bar":
+        parts += [trace.get("text")]
+    if kind == "bar":
+        faint = re.findall(r"rgba.*", str(trace.get("marker.color")))
+        parts += [trace.get("marker.pattern.shape"), trace.get("width"), faint]
+    return str([part.tolist() if isinstance(part, np.ndarray) else part for part in parts])
+
+
+def by_color_alone(items):
+    r"""Pairs of traces in one panel that only their colors tell apart."""
+    traces = [
+        (name, trace)
+        for name, trace in items.items()
+        if name not in ("layout", "readout") and trace.get("visible", True) is True and np.size(trace.get("x", [])) > 0
+    ]
+    for (one, a), (other, b) in itertools.combinations(traces, 2):
+        panel = all(a.get(axis, axis[0]) == b.get(axis, axis[0]) for axis in ("xaxis", "yaxis"))
+        colors = {str(t.get("line.color", t.get("marker.color"))) for t in (a, b)}
+        if panel and len(colors) == 2 and look(a) == look(b):
+            yield one, other
+
+
+@every_figure
+def test_nothing_is_told_by_color_alone(id):
+    e = load(id)
+    for state in (e.default_state(), *e.random_states(3, seed=6)):
+        assert list(by_color_alone(e.evaluate(state))) == [], state
