@@ -40,9 +40,9 @@ it when the cell runs. `python -m posenc.lab.figures` draws its static picture a
 
 The function
     takes every slider by name and returns `figure` or `(figure, readouts)`.
-    `figure` is a `plotly.graph_objects.Figure` or, much faster to build, a dict `{"data": [...], "layout": {...}}`
-    with plotly's own attribute names (nested dicts: `marker=dict(color=...)`, not `marker_color`). Arrays may be lists,
-    numpy arrays or torch tensors. `readouts` is a dict of numbers or strings.
+    `figure` is a dict `{"data": [...], "layout": {...}}` with plotly's own attribute names (nested dicts:
+    `marker=dict(color=...)`, not `marker_color`). Arrays may be lists, numpy arrays or torch tensors. `readouts` is a
+    dict of numbers or strings.
     It has no state and no unseeded randomness: the same values give the same figure.
     Traces: `scatter`, `bar`, `heatmap` (what plotly's "cartesian" build draws). Every trace has a unique `name`, and
     the same names appear in every state; a trace that has nothing to show has empty arrays or `visible=False`. `name`

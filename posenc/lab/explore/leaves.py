@@ -1,6 +1,5 @@
 r"""A figure taken apart: each trace and the layout as {"marker.color": value}, numbers as float64 arrays."""
 
-import base64
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -9,9 +8,7 @@ import numpy as np
 
 
 def as_array(value: Any) -> np.ndarray | None:
-    r"""A float64 array for whatever holds numbers (a number, list, numpy, torch, plotly's base64), else None."""
-    if isinstance(value, Mapping):
-        return _unpack(value) if {"dtype", "bdata"} <= set(value) else None
+    r"""A float64 array for whatever holds numbers (a number, list, numpy, torch), else None."""
     if isinstance(value, (list, tuple)):
         rows = [np.array(math.nan) if entry is None else as_array(entry) for entry in value]
         if any(row is None for row in rows) or len({row.shape for row in rows}) > 1:
@@ -24,15 +21,6 @@ def as_array(value: Any) -> np.ndarray | None:
     if isinstance(value, (np.ndarray, np.number)) and value.dtype.kind in "fiu":
         return np.asarray(value, dtype=np.float64)
     return None
-
-
-def _unpack(packed: Mapping) -> np.ndarray:
-    r"""An array as plotly's own classes write it."""
-    shape = packed.get("shape", -1)
-    if isinstance(shape, str):
-        shape = [int(n) for n in shape.split(",")]
-    dtype = np.dtype(packed["dtype"]).newbyteorder("<")
-    return np.frombuffer(base64.b64decode(packed["bdata"]), dtype).reshape(shape).astype(np.float64)
 
 
 def plain(value: Any) -> Any:
@@ -64,7 +52,7 @@ def flatten(tree: Mapping, where: str, path: str = "") -> dict[str, Any]:
         if "_" in key:
             outer, inner = key.split("_", 1)
             raise ValueError(f"{where}: attribute {name!r}: write nested dicts, {outer}=dict({inner}=...)")
-        if isinstance(value, Mapping) and as_array(value) is None:
+        if isinstance(value, Mapping):
             leaves |= flatten(value, where, f"{name}.")
         elif value is not None:
             leaves[name] = _leaf(value, f"{where}: {name!r}")
@@ -92,20 +80,15 @@ def unflatten(leaves: Mapping[str, Any]) -> dict:
     return tree
 
 
-def figure_leaves(figure: Any, readouts: Mapping | None = None) -> dict[str, dict]:
+def figure_leaves(figure: Mapping, readouts: Mapping | None = None) -> dict[str, dict]:
     r"""Take a figure apart: {"<trace name>": {"x": array, ...}, "layout": {...}, "readout": {...}}.
 
     Numbers and numeric lists become float64 arrays, everything else JSON values. Raises where a trace has no name of
     its own, or holds what a page cannot store.
     """
-    if hasattr(figure, "to_plotly_json"):
-        figure = figure.to_plotly_json()
     if not isinstance(figure, Mapping) or not isinstance(figure.get("data"), (list, tuple)):
-        raise TypeError(
-            f"the function must return a plotly figure or a dict with 'data' and 'layout', got {type(figure).__name__}"
-        )
-    unknown = set(figure) - {"data", "layout"}
-    if unknown:
+        raise TypeError(f"the function must return a dict with 'data' and 'layout', got {type(figure).__name__}")
+    if unknown := set(figure) - {"data", "layout"}:
         raise ValueError(f"the figure has {sorted(unknown)}; only 'data' and 'layout' are used")
     items: dict[str, dict] = {}
     for number, trace in enumerate(figure["data"]):
@@ -115,8 +98,7 @@ def figure_leaves(figure: Any, readouts: Mapping | None = None) -> dict[str, dic
         if name in items or name in ("layout", "readout") or name.startswith("readout."):
             raise ValueError(f"trace name {name!r} is taken; give each trace its own (or a uid)")
         items[name] = flatten({"type": "scatter", **trace}, f"trace {name!r}")
-    layout = {key: value for key, value in dict(figure.get("layout") or {}).items() if key != "template"}
-    items["layout"] = flatten(layout, "layout")
+    items["layout"] = flatten(figure.get("layout") or {}, "layout")
     items["readout"] = {key: _leaf(value, f"readout {key!r}") for key, value in (readouts or {}).items()}
     return items
 
