@@ -1,0 +1,90 @@
+"""What the chapter RoPE computes beside its text: from the frozen results, and right."""
+
+import json
+import math
+from pathlib import Path
+from statistics import fmean, stdev
+
+import pytest
+import torch
+
+from posenc.lab.pages import rope as page
+
+RESULTS = Path(__file__).resolve().parents[3] / "results"
+
+
+def frozen(name):
+    return json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
+
+
+def test_the_score_of_two_tokens_is_that_of_their_sums():
+    *terms, total = page.score_terms(places=5, dim=8)
+    assert [len(term) for term in terms] == [5] * 4 and torch.allclose(sum(terms), total)
+    assert terms[0].unique().numel() == 1, "content knows no place"
+    assert len(page.term_table().splitlines()) == 4
+
+
+def test_wavelengths_and_pairs_that_did_not_finish_a_turn():
+    waves = [2 * math.pi * 10_000 ** (i / 64) for i in range(64)]
+    assert page.wavelengths().tolist() == pytest.approx(waves)
+    assert page.derivation_numbers()["unseen"] == sum(wave > 4096 for wave in waves)
+
+
+def test_a_rotation_matrix_turns_each_pair():
+    matrix = page.rotation_matrix(3, torch.tensor([0.5, 0.1], dtype=torch.float64))
+    turned = (matrix @ torch.tensor([1.0, 0, 0, 1], dtype=torch.float64)).tolist()
+    assert turned == pytest.approx([math.cos(1.5), math.sin(1.5), -math.sin(0.3), math.cos(0.3)])
+
+
+def test_errors_are_of_rounding():
+    errors = page.check_errors()
+    assert len(errors) == 8 and max(errors.values()) < 1e-11
+    assert len(page.check_table().splitlines()) == 10
+
+
+def test_the_four_codes():
+    answers = page.judgments()
+    assert [letter for letter, (_, relative, _) in answers.items() if relative] == ["A", "C"]
+    assert [letter for letter, (*_, same) in answers.items() if same] == ["A"]
+
+
+@pytest.mark.parametrize("dtype, bits", [(torch.bfloat16, 8), (torch.float16, 11)], ids=["bf16", "fp16"])
+def test_the_first_number_that_a_dtype_misses_follows_from_its_significand(dtype, bits):
+    assert page.first_miss(dtype) == (2**bits + 1, 2**bits)
+
+
+def test_errors_of_float32_grow_with_the_length():
+    short, long = page.float32_errors(ends=(64, 4096))
+    assert 0 < short < long < 1e-3
+
+
+def test_a_heads_score_stops_where_all_its_pairs_do():
+    head, length = page.heads()["heads"][0], page.heads()["settings"]["length"]
+    w = page.heads()["inv_freq"]
+    wanted = sum(c * math.cos(5 * f) + s * math.sin(5 * f) for c, s, f in zip(head["cos"], head["sin"], w))
+    assert page.scores_of(head)[5].item() == pytest.approx(wanted)
+    still = page.scores_of(head, torch.ones(len(w), dtype=torch.bool))[length - 1 :]
+    assert torch.allclose(still, still[:1])
+
+
+def test_losses_are_the_frozen_ones():
+    results = frozen("rope_lanes")
+    lines = page.loss_table().splitlines()
+    assert len(lines) == 1 + len(results["stopped"]) == 1 + len(page.LOSS_ROWS)
+    ends = [seed[-1] for seed in results["stopped"]["slow"]]
+    row = next(line for line in lines if line.startswith("slow stopped"))
+    assert f"{fmean(ends):.3f} ± {stdev(ends):.3f}" in row
+    starts = [seed[0] for seed in results["stopped"]["slow"]]
+    assert page.rises()["slow"] == pytest.approx(fmean(ends) - fmean(starts), abs=1e-3)
+    runs = frozen("train_short_test_long")["methods"]["rope"]["cut"]
+    assert page.study_numbers()["at_cut"].split(" ± ")[0] == f"{fmean(run[-1] for run in runs):.2f}"
+
+
+@pytest.mark.parametrize("loader, setting", [("heads", "dim"), ("lanes", "num_heads")])
+def test_results_of_another_model_are_refused(monkeypatch, loader, setting):
+    real, name = page.load_results, f"rope_{loader}"
+    other = frozen(name)
+    other["settings"][setting] += 1
+    monkeypatch.setattr(page, "load_results", lambda asked: other if asked == name else real(asked))
+    with pytest.raises(ValueError, match=name):
+        getattr(page, loader).__wrapped__()
