@@ -16,12 +16,12 @@ def t5():
 
 def attentions(stack):
     """{"SelfAttention": [...], "EncDecAttention": [...]}: the attentions of a stack, layer by layer."""
-    found = {"SelfAttention": [], "EncDecAttention": []}
+    layers = {"SelfAttention": [], "EncDecAttention": []}
     for name, module in stack.named_modules():
         kind = name.rpartition(".")[2]
-        if kind in found:
-            found[kind].append(module)
-    return found
+        if kind in layers:
+            layers[kind].append(module)
+    return layers
 
 
 def test_t5_has_one_table_for_each_self_attention_stack_and_none_from_decoder_to_encoder(t5):

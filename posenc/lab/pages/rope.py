@@ -277,7 +277,7 @@ def float32_errors(ends=(4_096, 131_072, 1_048_576)):
 
 
 def check_autocast():
-    r"""Assert what the page says of autocast and half(): a matrix product rounds angles, an elementwise one does not."""
+    r"""Assert what the page says of autocast and half(): a matrix product rounds angles, elementwise does not."""
     whole, w = torch.arange(4096)[:, None].float(), rope.inv_freq(128)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert (whole @ w[None]).dtype == torch.bfloat16  # rounds both before it multiplies

@@ -10,7 +10,7 @@ import pytest
 BOOK = Path(__file__).resolve().parents[3] / "book"
 
 
-@pytest.mark.parametrize("name", ["scaling", "rope"])
+@pytest.mark.parametrize("name", ["scaling", "rope", "relative"])
 def test_prose_and_module_agree_on_names(name, monkeypatch):
     values = {}
     monkeypatch.setattr(myst_nb, "glue", lambda name, value, display: values.__setitem__(name, value))

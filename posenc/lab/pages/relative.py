@@ -1,0 +1,394 @@
+r"""What the chapter *Relative position* computes and draws beside its text."""
+
+import math
+from functools import cache
+
+import matplotlib.pyplot as plt
+import torch
+
+import posenc
+from posenc import METHODS
+from posenc.bias.fire import fire
+from posenc.bias.kerple import kerple
+from posenc.bias.shaw import shaw
+from posenc.bias.t5 import bucket, t5
+from posenc.bias.transformer_xl import shift, transformer_xl
+from posenc.lab.experiments import load_results, verdict
+from posenc.lab.experiments.plots import mean_spread
+from posenc.lab.figures.alibi import far_context
+from posenc.lab.pages import say_all
+
+#: The chapter's methods, as the table of methods has them.
+ARMS = [name for name, method in METHODS.items() if method.page == "relative"]
+#: The phrase of the failure: its tokens and their width. And how far it is moved.
+PHRASE, WIDTH = 12, 64
+STARTS = range(0, 49, 2)
+#: Heads, tokens and head size of *Check it* and *Break it*.
+H, T, D = 4, 48, 16
+#: The rows of the table of parameters: method, what its name is followed by, options.
+PARAMETER_ROWS = [
+    ("learned", ", once at the input", {"max_positions": 512, "dim": 768}),
+    ("shaw", ", keys", {"head_dim": 64}),
+    ("shaw", ", keys and values", {"head_dim": 64, "values": True}),
+    ("transformer_xl", "", {"num_heads": 12, "head_dim": 64}),
+    ("t5", ", shared", {"num_heads": 12}),
+    ("kerple", "", {"num_heads": 12}),
+    ("fire", "", {"num_heads": 12}),
+    ("alibi", "", {"num_heads": 12}),
+]
+#: The layers of the model in that table.
+LAYERS = 12
+#: Frozen experiments beside the study of text, in the order of the table.
+TASKS = ("masked", "needle", "flipflop", "selective_copy", "counting", "recall")
+
+
+def numbers():
+    r"""Give the prose all its numbers."""
+    sinusoid = moved_weight()["sinusoidal"][1:]
+    rows, pairs = 1024 * 33 * 4, 1024 * 1024 * 64 * 4  # bytes of logits for 33 rows, and of a vector for each pair
+    say_all("relative", study_numbers() | result_numbers())
+    say_all("relative", {"moved": f"{mean(sinusoid):.0%}", "unseen_t5": unseen_rows()["T5's buckets"][1]})
+    say_all("relative", {"shaw_small": f"{rows / 1e3:.0f} kB", "shaw_large": f"{pairs / 1e6:.0f} MB"})
+
+
+def mean(values):
+    r"""The mean of some numbers."""
+    return sum(values) / len(values)
+
+
+# A failure that asks for it
+
+
+@torch.no_grad()
+def weights(q, k, encoding, start=0, **options):
+    """Attention weights of keys and queries that stand at start, start + 1, ..."""
+    at = torch.arange(q.shape[2]) + start
+    return posenc.attention(q, k, k, encoding, pos_q=at, pos_k=at, return_weights=True, **options)[1]
+
+
+@torch.no_grad()
+def phrase_at(start, encoding):
+    """The weights of one random layer over one random phrase that begins at `start`: [PHRASE, PHRASE]."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(1, PHRASE, WIDTH, generator=generator)
+    w_q, w_k = torch.randn(2, WIDTH, WIDTH, generator=generator) / math.sqrt(WIDTH)
+    at = torch.arange(PHRASE)[None] + start
+    x = x if encoding.embed is None else encoding.embed(x, at)
+    return weights((x @ w_q)[:, None], (x @ w_k)[:, None], encoding, start)[0, 0]
+
+
+@cache
+def codes():
+    r"""Two absolute codes and a relative one, with random weights of one seed: {name: encoding}."""
+    torch.manual_seed(0)
+    return {
+        "sinusoidal": posenc.make("sinusoidal"),
+        "learned": posenc.make("learned", max_positions=64, dim=WIDTH, std=math.sqrt(0.5)),
+        "Shaw": shaw(WIDTH, clip=8),
+    }
+
+
+@cache
+def moved_weight():
+    r"""The share of a row's weight that ends on other keys as the phrase moves: {name: one share for each start}."""
+    moved = {}
+    for name, code in codes().items():
+        first = phrase_at(0, code)
+        moved[name] = [(phrase_at(s, code) - first).abs().sum(-1).mean().item() / 2 for s in STARTS]
+    assert max(moved["Shaw"]) < 1e-6
+    assert min(moved["sinusoidal"][1:]) > 0.1 and min(moved["learned"][1:]) > 0.1
+    return moved
+
+
+def failure_figure():
+    r"""`moved_weight` against the shift."""
+    figure, axis = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+    for (name, values), look in zip(moved_weight().items(), ("s-", "o-", "D-")):
+        axis.plot(STARTS, values, look, markersize=4, label=name)
+    axis.set(xlabel="positions by which the phrase is moved", ylabel="share of weight that moves")
+    figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    return figure
+
+
+# Derivation
+
+
+def bucket_table():
+    r"""T5's buckets of some offsets, for an encoder and a decoder, printed."""
+    offsets = torch.tensor([0, -1, -7, -8, -15, -16, -32, -64, -127, -128, -5000, 1, 5, 128])
+    lines = ["key minus query" + "".join(f"{o:6}" for o in offsets.tolist())]
+    for words, both in (("encoder", True), ("decoder", False)):
+        lines.append(f"{words:15}" + "".join(f"{b:6}" for b in bucket(offsets, bidirectional=both).tolist()))
+    return "\n".join(lines)
+
+
+def parameter_counts():
+    r"""What position costs in a model of LAYERS layers: {row: (parameters of one encoding, of the model)}."""
+    counts = {}
+    for name, words, options in PARAMETER_ROWS:
+        method = METHODS[name]
+        one = sum(p.numel() for p in posenc.make(name, **options).parameters())
+        # An encoding that is added to the input stands once, and T5's is shared by all layers.
+        counts[method.title + words] = one, one * (1 if method.shared or method.places == ("embed",) else LAYERS)
+    return counts
+
+
+def parameter_table():
+    r"""`parameter_counts`, printed."""
+    lines = [f"{'':28}{'one encoding':>14}{'model':>12}"]
+    return "\n".join([*lines, *(f"{name:28}{one:14,}{all_:12,}" for name, (one, all_) in parameter_counts().items())])
+
+
+# Check it
+
+
+def samples():
+    r"""Random queries, keys and values [2, H, T, D] and the chapter's encodings of one seed: (q, k, v, encodings).
+
+    The seed is that of torch's own generator, from which encodings draw their weights.
+    """
+    torch.manual_seed(0)
+    q, k, v = torch.randn(3, 2, H, T, D, dtype=torch.float64)
+    encodings = {"shaw": shaw(D, clip=5), "transformer_xl": transformer_xl(H, D), "t5": t5(H), "kerple": kerple(H)}
+    return q, k, v, {name: encoding.double() for name, encoding in encodings.items()}
+
+
+def softmax_of_past(logits):
+    r"""The weights of a causal row, written out: [..., T, T]."""
+    index = torch.arange(logits.shape[-1])
+    return logits.masked_fill(index[:, None] < index, -math.inf).softmax(-1)
+
+
+@torch.no_grad()
+def shaw_as_written(q, k, v, encoding):
+    r"""Shaw's attention with a vector for each pair of tokens, on keys and values."""
+    index, clip = torch.arange(T), (len(encoding.bias.keys) - 1) // 2
+    rows = (index[None, :] - index[:, None]).clamp(-clip, clip) + clip
+    a_k, a_v = encoding.bias.keys[rows], encoding.bias.values[rows]  # [T, T, D]
+    logits = torch.einsum("bhid,bhijd->bhij", q, k[:, :, None] + a_k) / math.sqrt(D)
+    return torch.einsum("bhij,bhijd->bhid", softmax_of_past(logits), v[:, :, None] + a_v)
+
+
+@torch.no_grad()
+def transformer_xl_by_shift(q, k, bias):
+    r"""Transformer-XL's weights by the trick: one product, one shift."""
+    falling = torch.arange(T).double().flip(0)
+    r = posenc.sinusoidal.table(falling, H * D) @ bias.w_r.T  # [T, H D], distances falling
+    r = r.view(T, H, D).transpose(0, 1)
+    u, v = bias.u[:, None], bias.v[:, None]
+    return softmax_of_past(((q + u) @ k.transpose(-2, -1) + shift((q + v) @ r.transpose(-2, -1))) / math.sqrt(D))
+
+
+@torch.no_grad()
+def check_errors():
+    r"""The largest error of each claim that the chapter makes: {claim: error}."""
+    q, k, v, encodings = samples()
+    gaps = {}
+    # Relative: move everything far away. In double precision the sinusoid sees the same distance.
+    for name, encoding in encodings.items():
+        moved = weights(q, k, encoding, start=1_000_003) - weights(q, k, encoding)
+        gaps[f"{METHODS[name].title}: a shift of all positions changes nothing"] = moved
+
+    full = shaw(D, clip=5, values=True).double()
+    written = shaw_as_written(q, k, v, full)
+    gaps["Shaw: gather and scatter equal a vector for each pair"] = posenc.attention(q, k, v, full) - written
+
+    # The shift trick on the causal region, queries being the last of the keys.
+    x = torch.randn(7, 19)
+    distance = torch.arange(12, 19)[:, None] - torch.arange(19)
+    gathered = x.gather(1, (18 - distance).clamp(max=18))
+    gaps["the shift trick equals the explicit gather"] = (shift(x) - gathered)[distance >= 0]
+    assert gaps["the shift trick equals the explicit gather"].eq(0).all()
+
+    xl = encodings["transformer_xl"]
+    by_shift = transformer_xl_by_shift(q, k, xl.bias)
+    gaps["Transformer-XL by the trick equals the reference"] = by_shift - weights(q, k, xl)
+
+    unscaled = weights(q / math.sqrt(D), k, encodings["t5"], scale=1.0)
+    gaps["T5: no scale, smaller queries: the same weights"] = unscaled - weights(q, k, encodings["t5"])
+
+    power, index = kerple(H, form="power").double(), torch.arange(T)
+    power.bias.log_r2[:] = 0  # an exponent of one
+    slopes = posenc.alibi.bias(index, index, power.bias.log_r1.exp())
+    line = posenc.Encoding(bias=lambda q, k, at: slopes)
+    gaps["KERPLE, power, r2 = 1: ALiBi with these slopes"] = weights(q, k, power) - weights(q, k, line)
+
+    # No bias from decoder to encoder: the order of the keys says nothing.
+    order = torch.randperm(T)
+    one, other = (posenc.attention(q, k[:, :, i], v[:, :, i], causal=False) for i in (index, order))
+    gaps["cross-attention without bias: keys in any order"] = one - other
+    return {claim: gap.abs().max().item() for claim, gap in gaps.items()}
+
+
+def check_table(errors):
+    r"""`check_errors`, printed."""
+    return "\n".join(f"{claim:62} {error:.0e}" for claim, error in errors.items())
+
+
+# Does it learn?
+
+
+@cache
+def study():
+    r"""The study of all methods on text. Errors: ValueError where it lacks one of the chapter's."""
+    results = load_results("train_short_test_long")
+    missing = [arm for arm in ARMS if arm not in results["methods"]]
+    if missing:
+        raise ValueError(f"train_short_test_long lacks {missing}; measure them, or take them off the page")
+    return results
+
+
+def lengths():
+    r"""The training length and the longest of the tests."""
+    return study()["lengths"][0], study()["lengths"][-1]
+
+
+def loss(method, kind, place):
+    r"""Mean over seeds of the loss at one of the lengths."""
+    return mean([losses[place] for losses in study()["methods"][method][kind]])
+
+
+def alone(arm, keys, gap):
+    r"""What is added to the loss by more keys, by an unseen gap, or by both: mean over seeds."""
+    return mean([grid[keys][gap] - grid[0][0] for grid in study()["methods"][arm]["distance_and_keys"]])
+
+
+def study_numbers():
+    r"""The study's sizes, and what the sinusoid loses in it."""
+    assert loss("sinusoidal", "cut", -1) > loss("sinusoidal", "whole", 0) + 0.1
+    assert loss("rope", "cut", -1) < loss("rope", "whole", 0) + 0.05
+    return {
+        "first": lengths()[0],
+        "last": lengths()[1],
+        "sinusoid_short": f"{loss('sinusoidal', 'whole', 0):.2f}",
+        "sinusoid_cut": f"{loss('sinusoidal', 'cut', -1):.2f}",
+        "heads": study()["settings"]["num_heads"],
+        "seeds": len(study()["methods"]["shaw"]["seeds"]),
+        "more_seeds": len(study()["seeds"]),
+    }
+
+
+@cache
+def unseen_rows(clip=16):
+    r"""What the longest test asks of a table that training filled: {name: (rows seen, asked for and never trained)}."""
+    trained, tested = (torch.arange(-(length - 1), 1) for length in lengths())
+    rows = {
+        "Shaw's rows": (trained.clamp(min=-clip), tested.clamp(min=-clip)),
+        "XL's distances": (trained, tested),
+        "T5's buckets": tuple(bucket(offsets, bidirectional=False) for offsets in (trained, tested)),
+    }
+    counts = {name: [part.unique().numel() for part in parts] for name, parts in rows.items()}
+    unseen = {name: (known, wanted - known) for name, (known, wanted) in counts.items()}
+    assert unseen["Shaw's rows"][1] == 0 < unseen["T5's buckets"][1] < unseen["XL's distances"][1]
+    return unseen
+
+
+@torch.no_grad()
+def unseen_table():
+    r"""`unseen_rows`, and under it what FIRE, which has no rows, reads in their place, printed."""
+    lines = [
+        f"{name:15} seen {known:4}, asked {known + new:4}, never trained {new:4}"
+        for name, (known, new) in unseen_rows().items()
+    ]
+    adaptive = fire(1, threshold=lengths()[0] / 4).bias  # the study's threshold at the start
+    for length in lengths():
+        query = torch.tensor([[length - 1]])
+        near = adaptive.share(posenc.At(query, query - 8, None), torch.float32).item()
+        lines.append(f"FIRE's input    for a key 8 places back, query at {length - 1:3}: {near:.2f}")
+    return "\n".join(lines)
+
+
+def predictions():
+    r"""The predictions, a line of Markdown for each method."""
+    from IPython.display import Markdown
+
+    lines = [f"- **{METHODS[arm].title}**: *{study()['predictions'][arm]}*" for arm in ARMS]
+    return Markdown("**The predictions**, written before the run:\n\n" + "\n".join(lines))
+
+
+def results_figure():
+    r"""A panel for each method, and ALiBi: loss against the context, whole and cut, NoPE and RoPE in gray."""
+    panels, runs, ticks = [*ARMS, "alibi"], study()["methods"], study()["lengths"]
+    height = (len(panels) + 1) // 2
+    figure, axes = plt.subplots(
+        height, 2, figsize=(6.4, 1.1 + 2.1 * height), sharex=True, sharey=True, layout="constrained", squeeze=False
+    )
+    for axis, arm in zip(axes.flat, panels):
+        for other, line in (("nope", ":"), ("rope", "-")):
+            axis.plot(ticks, mean_spread(runs[other]["whole"])[0], line, color="0.7")
+        for kind, look in (("cut", {"linestyle": "--", "color": "C0"}), ("whole", {"color": "C3", "marker": "o"})):
+            center, spread = mean_spread(runs[arm][kind])
+            axis.errorbar(ticks, center, spread, capsize=3, markersize=4, label=kind, **look)
+        axis.set_title(METHODS[arm].title, fontsize="medium")
+        axis.set_xscale("log", base=2)
+        axis.set_xticks(ticks, [str(n) for n in ticks])
+        axis.set_xlim(ticks[0] / 1.3, ticks[-1] * 1.3)
+    for axis in axes.flat[len(panels) :]:
+        axis.set_axis_off()
+    axes.flat[0].legend(frameon=False, fontsize="small")
+    figure.supxlabel("context, characters", fontsize="medium")
+    figure.supylabel("loss on the same targets, nats per character", fontsize="medium")
+    return figure
+
+
+def change_table():
+    r"""Each method's change in the long context, its prediction, and what far keys, keys and the gap do, printed."""
+    lines = [f"{'':16}{'change':>17}  {'predicted':18}{'far keys':>9}{'keys':>8}{'gap':>8}"]
+    for arm in ARMS:
+        outcome = verdict(study(), arm)
+        whole, cut = ([losses[-1] for losses in study()["methods"][arm][kind]] for kind in ("whole", "cut"))
+        far = "ignored" if "ignored" in far_context(whole, cut) else f"{mean(whole) - mean(cut):+.3f}"
+        claim = f"{study()['claims'][arm]}: {outcome.outcome}"
+        lines.append(
+            f"{METHODS[arm].title:16}{outcome.change:+9.3f} ± {outcome.spread:.3f}  {claim:18}"
+            f"{far:>9}{alone(arm, -1, 0):+8.3f}{alone(arm, 0, -1):+8.3f}"
+        )
+    return "\n".join(lines)
+
+
+def result_numbers():
+    r"""What the study says of each method, as the text tells it."""
+    short = {arm: loss(arm, "whole", 0) for arm in study()["methods"]}
+    up = {arm: loss(arm, "whole", -1) - short[arm] for arm in ARMS}
+    up_cut = {arm: loss(arm, "cut", -1) - short[arm] for arm in [*ARMS, "nope"]}
+    best, others = min(ARMS, key=short.get), ("shaw", "transformer_xl", "kerple")
+    steady = max(abs(up_cut[arm]) for arm in others)
+    assert best == "transformer_xl" and short[best] < short["rope"]  # as the text says, like all that follows
+    assert steady < 0.002 and all(up[arm] < 0.1 for arm in others)
+    assert abs(alone("alibi", 0, -1) - alone("transformer_xl", 0, -1)) < 0.02
+    assert max(up, key=up.get) == "t5" and max(short[arm] for arm in ARMS) == short["t5"]
+    assert alone("t5", -1, 0) > 3 * alone("t5", 0, -1) and abs(up_cut["t5"] - up_cut["nope"]) < 0.05
+    assert up_cut["fire"] > 0.8 * up["fire"] > 0.2 and alone("fire", 0, -1) > 5 * alone("fire", -1, 0)
+    assert verdict(study(), "transformer_xl").outcome == "failed"
+    values = {
+        "xl_short": short[best],
+        "rope_short": short["rope"],
+        "xl_up": up[best],
+        "t5_short": short["t5"],
+        "t5_keys": alone("t5", -1, 0),
+        "t5_gap": alone("t5", 0, -1),
+        "t5_cut": up_cut["t5"],
+        "nope_cut": up_cut["nope"],
+        "fire_up": up["fire"],
+        "fire_cut": up_cut["fire"],
+        "steady": steady,
+        "xl_gap": alone(best, 0, -1),
+        "alibi_gap": alone("alibi", 0, -1),
+    }
+    return {name: f"{value:.2f}" if abs(value) > 0.05 else f"{value:.3f}" for name, value in values.items()}
+
+
+def task_table():
+    r"""The chapter's methods in the other experiments, each against its prediction, printed."""
+    lines = [f"{'':32}{'as in':>8}{'at the':>8}", f"{'':32}{'training':>8}{'test':>8}  predicted"]
+    for task in TASKS:
+        results = load_results(task)
+        start, end = results["contrast"]
+        for arm in [arm for arm in results["methods"] if arm in ARMS]:
+            scores, outcome = results["methods"][arm]["scores"], verdict(results, arm)
+            before = f"{mean(scores[start]):.3f}" if start else ""
+            lines.append(
+                f"{task.replace('_', ' '):16}{METHODS[arm].title:16}{before:>8}{mean(scores[end]):8.3f}  "
+                f"{results['claims'][arm]}: {outcome.outcome}"
+            )
+    return "\n".join(lines)
