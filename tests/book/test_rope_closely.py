@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from posenc.lab.experiments import load_results
 from posenc.lab.figures import rope_closely as figures
+from posenc.lab.pages import rope_closely as page
 from posenc.rotate.rope import inv_freq, rotate
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,11 +19,11 @@ CELLS = re.findall(r"^```\{code-cell\} ipython3\n(.*?)^```$", PAGE, re.M | re.S)
 @pytest.fixture
 def codes():
     """What the two cells of *Find the harmless bug* define."""
-    found = {"torch": torch, "rotate": rotate, "inv_freq": inv_freq}
+    names = {"torch": torch, "rotate": rotate, "inv_freq": inv_freq}
     for cell in CELLS:
         if "def code_e" in cell or "def judge_code" in cell:
-            exec(re.sub(r"^:tags:.*\n", "", cell), found)
-    return found
+            exec(re.sub(r"^:tags:.*\n", "", cell), names)
+    return names
 
 
 @pytest.mark.parametrize(
@@ -111,14 +111,10 @@ def test_an_aimed_key_peaks_where_it_is_aimed():
     assert fast[36] / fast[40] < 0.5 < 0.98 < slow[36] / slow[40]
 
 
-def test_results_are_whole():
-    results = load_results("rope_closely")
-    seeds, pairs = len(results["seeds"]), results["settings"]["dim"] // results["settings"]["num_heads"] // 2
-    assert seeds >= 3 and set(results["shifted"]) == set(figures.ROUNDED)
-    assert all(len(rows) == seeds for part in ("losses", "lanes", "shifted") for rows in results[part].values())
-    assert len(results["heads"]) == figures.HEADS and pairs == figures.PAIRS
-    assert results["settings"] == load_results("rope_heads")["settings"], "the study model of the other chapter"
-    assert results["settings"]["length"] == figures.WINDOW
-    for head in results["heads"]:
-        assert all(0 <= p <= e for p, e in zip(head["position"], head["energy"]))
-    assert {row["arm"] for row in results["predictions"]} <= set(results["losses"])
+def test_results_are_those_of_the_figures_model():
+    results = page.results()
+    energy, position = page.head_energy()
+    assert energy.shape == position.shape == (figures.HEADS, figures.PAIRS)
+    assert len(results["seeds"]) >= 3 and results["settings"]["length"] == figures.WINDOW
+    assert (position >= 0).all() and (position <= energy).all()
+    assert {row["arm"] for row in results["predictions"]} <= set(page.arms())

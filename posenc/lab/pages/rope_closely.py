@@ -1,0 +1,557 @@
+r"""What the chapter *RoPE, looked at closely* computes and draws beside its text."""
+
+import math
+from functools import cache, partial
+
+import matplotlib.pyplot as plt
+import torch
+
+import posenc
+from posenc.lab.experiments import judge, load_results, mean_and_spread
+from posenc.lab.figures.rope_closely import ROUNDED, turn_rounded
+from posenc.lab.pages import pm, say_all, table
+from posenc.rotate.rope import inv_freq, rope, rotate, xpos
+
+#: Head size and number of random queries of the tables of scores.
+D, DRAWS = 128, 4000
+#: The distances at which those are taken, and the one at which keys are aimed.
+DISTANCES = (0, 1, 10, 40, 100, 1000, 10_000)
+AIM = 40
+#: The text lengths up to which angles in float32 are judged.
+ENDS = {"4k": 4_096, "131k": 131_072, "1m": 1_048_576}
+#: Positions are multiplied in pieces of this length, or a million of them would not fit beside a page's other work.
+PIECE = 131_072
+#: Where the queries stand that look for the token before them.
+QUERY_STARTS = (0, 256, 1024, 2048, 4096, 32_768)
+#: What the three claims of the frozen predictions are called in the table.
+CLAIMS = {"holds": "no rise", "falls": "falls", "stays": "no fall"}
+#: The two half precisions.
+HALVES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def numbers():
+    r"""Give the prose all its numbers, and the table of verdicts."""
+    from myst_nb import glue
+
+    parts = (score_numbers, use_numbers, damage_numbers, partial_numbers, arm_numbers)
+    parts += (xpos_numbers, position_numbers, shift_numbers, precision_numbers, study_numbers)
+    for part in parts:
+        say_all("closely", part())
+    glue("closely_verdicts", verdict_table(), display=False)
+
+
+@cache
+def results():
+    r"""The frozen results. Errors: ValueError where seeds or roundings are missing, or another model was measured."""
+    frozen = load_results("rope_closely")
+    seeds = len(frozen["seeds"])
+    rows = [rows for part in ("losses", "lanes", "shifted") for rows in frozen[part].values()]
+    if any(len(row) != seeds for row in rows) or set(frozen["shifted"]) != set(ROUNDED):
+        raise ValueError(f"rope_closely must hold {seeds} seeds of each arm and every rounding of {list(ROUNDED)}")
+    if frozen["settings"] != load_results("rope_heads")["settings"]:
+        raise ValueError("rope_closely must be measured with the settings of rope_heads; measure it anew")
+    return frozen
+
+
+def study_numbers():
+    r"""What was trained, on how much, and when a change counts."""
+    return {
+        "L": results()["settings"]["length"],
+        "pairs": len(results()["heads"][0]["energy"]),
+        "seeds": len(results()["seeds"]),
+        "steps": results()["arm_settings"]["steps"],
+        "arm_L": results()["arm_settings"]["length"],
+        "tolerance": results()["tolerance"],
+        "long": results()["lengths"][-1],
+    }
+
+
+# "RoPE decays with distance"
+
+
+def turn(x, m):
+    r"""x [N, D], all turned as a token at m."""
+    return rotate(x, torch.full((len(x),), float(m), dtype=torch.float64), inv_freq(D, dtype=torch.float64))
+
+
+@cache
+def queries():
+    r"""Random queries, and keys of three kinds: (q [DRAWS, D], {kind: k})."""
+    q, k = torch.randn(2, DRAWS, D, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    return q, {"random q, k": k, "k = q": q, f"k = R({AIM}) q": turn(q, AIM)}
+
+
+@cache
+def scores():
+    r"""Scores at each of DISTANCES, divided by sqrt(D): {kind of key: [[DRAWS], ...]}."""
+    q, keys = queries()
+    return {name: [(turn(q, d) * k).sum(-1) / math.sqrt(D) for d in DISTANCES] for name, k in keys.items()}
+
+
+def words(values):
+    r"""Mean and spread of random scores, without a minus sign before zero."""
+    return f"{values.mean() + 0.0:.2f} ± {values.std():.2f}".replace("-0.00", "0.00")
+
+
+def score_table():
+    r"""`scores`, printed: mean and spread by distance and kind of key."""
+    lines = ["mean and spread of q·k / √D", "distance" + "".join(f"{name:>16s}" for name in scores())]
+    for row, d in enumerate(DISTANCES):
+        cells = "".join(f"{rows[row].mean():9.2f} ±{rows[row].std():5.2f}" for rows in scores().values())
+        lines.append(f"{d:8,d}" + cells.replace("-0.00", " 0.00"))
+    return "\n".join(lines)
+
+
+def bound(q, k, d):
+    r"""Both sides of the inequality at distance d, means over draws: |score|, content's factor, distance's factor."""
+    h = torch.complex(q[:, 0::2], -q[:, 1::2]) * torch.complex(k[:, 0::2], k[:, 1::2])
+    steps = torch.diff(h, append=torch.zeros(len(h), 1, dtype=h.dtype)).abs().amax(1)
+    w = inv_freq(D, dtype=torch.float64)
+    sums = torch.polar(torch.ones_like(w), d * w).cumsum(0).abs().sum()
+    score = (turn(q, d) * k).sum(-1).abs()
+    assert (score <= steps * sums * (1 + 1e-12)).all()
+    return score.mean().item(), steps.mean().item(), sums.item()
+
+
+@cache
+def bounds():
+    r"""`bound` for the aimed keys at three distances: {distance: (score, content's factor, distance's factor)}."""
+    q, keys = queries()
+    return {d: bound(q, keys[f"k = R({AIM}) q"], d) for d in (0, AIM, 400)}
+
+
+def bound_table():
+    r"""`bounds`, printed."""
+    lines = ["distance  score  content's factor  distance's  bound / score"]
+    for d, (score, steps, sums) in bounds().items():
+        lines.append(f"{d:8d}  {score:5.1f}  {steps:16.1f}  {sums:10.1f}  {steps * sums / score:13.0f}")
+    return "\n".join(lines)
+
+
+def score_numbers():
+    r"""What falls with distance and what does not."""
+    random, same, aimed = scores().values()
+    for values in random:
+        assert abs(values.mean()) < 4 / math.sqrt(DRAWS) and abs(values.std() - 1) < 4 / math.sqrt(2 * DRAWS)
+    same, aimed = ([values.mean().item() for values in rows] for rows in (same, aimed))
+    assert same[0] > 2 * same[4] > 2 * same[6] and max(same) == same[0]
+    assert max(aimed) == aimed[DISTANCES.index(AIM)] and abs(max(aimed) - same[0]) < 1e-9
+    (_, _, at_zero), (score, steps, sums) = bounds()[0], bounds()[AIM]
+    assert steps * sums / score > 10
+    return {
+        "random_near": words(random[1]),
+        "random_far": words(random[-1]),
+        "same_0": f"{same[0]:.1f}",
+        "same_far": f"{same[-1]:.1f}",
+        "bound_40": f"{steps * sums / score:.0f}",
+        "bound_fall": f"{sums / at_zero:.0%}",
+    }
+
+
+# Which lanes trained heads use
+
+
+def head_energy():
+    r"""What each pair gives to the scores of each head, in all and by position alone: two tensors [heads, pairs]."""
+    return tuple(torch.tensor([head[key] for head in results()["heads"]]) for key in ("energy", "position"))
+
+
+def turns():
+    r"""How often each pair of the study model turns within its window: [pairs]."""
+    length, (energy, _) = results()["settings"]["length"], head_energy()
+    return (length - 1) * inv_freq(2 * energy.shape[1], dtype=torch.float64) / (2 * math.pi)
+
+
+def use_numbers():
+    r"""How much of what fast and slow pairs give depends on position."""
+    energy, position = head_energy()
+    fast = turns() >= 1 / 4
+    slow_share, slow_energy = position[:, ~fast].sum() / energy[:, ~fast].sum(), energy[:, ~fast].sum() / energy.sum()
+    assert slow_share < 0.2 and slow_energy < 0.2
+    by_head = position.sum(1) / energy.sum(1)
+    return {
+        "fast": int(fast.sum()),
+        "slow": int((~fast).sum()),
+        "share_fast": f"{position[:, fast].sum() / energy[:, fast].sum():.0%}",
+        "share_slow": f"{slow_share:.0%}",
+        "energy_slow": f"{slow_energy:.0%}",
+        "head_least": f"{by_head.min():.0%}",
+        "head_most": f"{by_head.max():.0%}",
+        "last_turn": f"{360 * turns()[-1]:.1f}",
+    }
+
+
+def damage(kind):
+    r"""By how much the loss rises when a pair is "unturned" or "removed": [seeds, pairs]."""
+    lanes = {name: torch.tensor(results()["lanes"][name]) for name in (kind, "trained")}
+    return lanes[kind] - lanes["trained"][:, None]
+
+
+def damage_figure():
+    r"""`damage` by pair, with bars over seeds."""
+    pairs = len(turns())
+    figure, axes = plt.subplots(figsize=(6.4, 3.2), layout="constrained")
+    for kind, marker, shift in (("unturned", "o", -0.08), ("removed", "s", 0.08)):
+        mean, spread = damage(kind).mean(0), damage(kind).std(0)
+        axes.errorbar(torch.arange(pairs) + shift, mean, spread, fmt=marker, label=kind, capsize=2)
+    axes.axhline(0, color="gray", linewidth=0.8)
+    axes.set(xlabel="pair of lanes, fastest first", ylabel="rise of the loss, nats", xticks=range(pairs))
+    axes.legend(frameon=False)
+    return figure
+
+
+def damage_numbers():
+    r"""Which pair costs most, and what the three slowest cost."""
+    unturned, removed = damage("unturned"), damage("removed")
+    assert unturned[:, -3:].max() < 0.02 < unturned.mean(0).max()
+    assert removed[:, -3:].mean() > unturned[:, -3:].mean()
+    worst, several = int(unturned.mean(0).argmax()), damage("unturned_from")
+    return {
+        "worst": worst,
+        "worst_rise": pm(unturned[:, worst].tolist(), 3),
+        "slowest_unturned": pm(unturned[:, -3:].mean(1).tolist(), 3),
+        "slowest_removed": pm(removed[:, -3:].mean(1).tolist(), 3),
+        "from6": pm(several[:, 1].tolist(), 3),
+        "from3": pm(several[:, 0].tolist(), 3),
+    }
+
+
+# Partial rotary, and p-RoPE
+
+
+def ladders():
+    r"""The frequencies of 128 lanes that turn all, in the first quarter squeezed, and in p-RoPE: {name: [pairs]}."""
+    quarter = {"rotary_dim": 32}
+    options = {"all lanes": {}, "first quarter, p": quarter, "p-RoPE": quarter | {"proportional": True}}
+    return {name: rope(128, **more).rotate.inv_freq for name, more in options.items()}
+
+
+def ladder_table():
+    r"""The wavelengths of `ladders`, printed."""
+    lines = ["wavelengths, in tokens      pairs     fastest     slowest"]
+    for name, frequencies in ladders().items():
+        waves = 2 * math.pi / frequencies
+        lines.append(f"{name:27s} {len(waves):5d}  {waves[0]:10,.1f}  {waves[-1]:10,.1f}")
+    return "\n".join(lines)
+
+
+def partial_numbers():
+    r"""The slowest wavelength of each of `ladders`."""
+    full, squeezed, proportional = ladders().values()
+    assert torch.equal(proportional, full[:16]) and abs(squeezed - full[::4]).max() < 1e-12
+    slowest = dict(zip(("slowest_full", "slowest_squeezed", "slowest_prope"), (full, squeezed, proportional)))
+    return {name: f"{2 * math.pi / frequencies[-1]:,.0f}" for name, frequencies in slowest.items()}
+
+
+def arms():
+    r"""The losses of what turns: {arm: [seeds, lengths]}."""
+    return {name: torch.tensor(rows) for name, rows in results()["losses"].items()}
+
+
+def arms_figure():
+    r"""`arms` against the length of the context."""
+    lengths = results()["lengths"]
+    figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+    for (name, rows), style in zip(arms().items(), ("o-", "s--", "^-.", "D:", "v-")):
+        axes.errorbar(lengths, rows.mean(0), rows.std(0), fmt=style, label=results()["arms"][name], capsize=2)
+    axes.set(xscale="log", xticks=lengths, xticklabels=lengths)
+    axes.set(xlabel="context, characters", ylabel="loss, nats per character")
+    axes.minorticks_off()
+    axes.legend(frameon=False, fontsize="small")
+    return figure
+
+
+def change(row):
+    r"""The change from RoPE that a row of the predictions is about: one number a seed."""
+    return (arms()[row["arm"]] - arms()["rope"])[:, 0 if row["at"] == "short" else -1].tolist()
+
+
+def verdict_table():
+    r"""The predictions, what was measured and the verdicts, as a table."""
+    places = {"short": results()["lengths"][0], "long": results()["lengths"][-1]}
+    rows = []
+    for row in results()["predictions"]:
+        outcome = judge(*mean_and_spread(change(row)), results()["tolerance"], row["claim"])
+        name, claim = results()["arms"][row["arm"]], CLAIMS[row["claim"]]
+        rows.append([name, places[row["at"]], claim, row["why"], pm(change(row)), outcome])
+    return table(["what turns", "context", "predicted", "why", "change from RoPE", "verdict"], rows)
+
+
+def arm_numbers():
+    r"""The losses at both ends, and what the small model's pairs and xPos's decay reach."""
+    losses, long = arms(), results()["lengths"][-1]
+    tolerance, settings = results()["tolerance"], results()["arm_settings"]
+    assert (losses["rope"][:, -1] - losses["rope"][:, 0]).min() > tolerance  # there is a rise to mend
+    assert (losses["p67"] - losses["rope"]).abs().max() < tolerance
+    for better, worse in (("xpos", "squeezed33"), ("squeezed33", "p33"), ("p33", "rope")):
+        assert (losses[worse] - losses[better])[:, -1].min() > 0
+    assert (losses["squeezed33"] - losses["p33"])[:, 0].min() > tolerance
+    assert (losses["rope"] - losses["xpos"])[:, 0].min() > 0
+    size = settings["dim"] // settings["num_heads"]
+    slow_pair = inv_freq(4, dtype=torch.float64)[1]
+    assert slow_pair * long < math.pi  # still in its first half turn
+    small = xpos(size, scale_base=settings["length"] / 2).rotate
+    values = {
+        "wave_4": f"{2 * math.pi / inv_freq(size, dtype=torch.float64)[4]:,.0f}",
+        "wave_squeezed": f"{2 * math.pi / slow_pair:,.0f}",
+        "xpos_left": f"{small.zeta[-1] ** ((long - 1) / small.scale_base):.0%}",
+        "xpos_mild": f"{small.zeta[-1] ** ((long - 1) / 512):.0%}",
+    }
+    values |= {f"arm_{name}_long": pm(losses[name][:, -1].tolist()) for name in ("rope", "p33", "squeezed33", "xpos")}
+    return values | {f"arm_{name}_short": pm(losses[name][:, 0].tolist()) for name in ("rope", "p33", "squeezed33")}
+
+
+# xPos: the decay built in
+
+
+def xpos_scores(m, n, draws=500):
+    r"""xPos's scores of random queries at m and random keys at n, divided by sqrt(D): [draws]."""
+    q, keys = queries()
+    q, k = q[:draws], keys["random q, k"][:draws]
+    at = posenc.At(torch.full((1, draws), m), torch.full((1, draws), n), None)
+    turned_q, turned_k = xpos(D).rotate(q[None, None], k[None, None], at)
+    return (turned_q * turned_k).sum(-1)[0, 0] / math.sqrt(D)
+
+
+@cache
+def xpos_spreads():
+    r"""The spread of xPos's scores at each distance, measured and by the formula: {distance: (spread, formula)}."""
+    zeta, spreads = xpos(D).rotate.zeta, {}
+    for d in (0, 128, 512, 2048, 8192):
+        spread, formula = xpos_scores(d, 0).std().item(), (zeta ** (2 * d / 512)).mean().sqrt().item()
+        assert abs(spread / formula - 1) < 0.1
+        spreads[d] = spread, formula
+    return spreads
+
+
+def xpos_shift_error():
+    r"""By how much xPos's scores change when query and key both move by 5000."""
+    return (xpos_scores(700, 200) - xpos_scores(5700, 5200)).abs().max().item()
+
+
+def xpos_table():
+    r"""`xpos_shift_error` and `xpos_spreads`, printed."""
+    lines = [f"shift by 5000: scores change by {xpos_shift_error():.0e}", ""]
+    lines.append("distance    spread, random q and k    formula")
+    return "\n".join([*lines, *(f"{d:8d}  {s:24.3f}  {formula:9.3f}" for d, (s, formula) in xpos_spreads().items())])
+
+
+@cache
+def overflows_at(center, dtype):
+    r"""The first length, in steps of 256, at which xPos makes a key of ones infinite somewhere."""
+    for length in range(256, 50_000, 256):
+        ends = torch.tensor([[0, length - 1]])
+        _, k = xpos(D, center=center).rotate(*torch.ones(2, 1, 1, 2, D, dtype=dtype), posenc.At(ends, ends, None))
+        if not k.isfinite().all():
+            return length
+
+
+def overflow_table():
+    r"""The spread of a key after its query, and where half precisions overflow, printed."""
+    lines = [f"spread for a key 5000 tokens after its query: {xpos_scores(0, 5000).std():.0e}", ""]
+    for name in ("fp16", "bf16"):
+        lines.append(f"{name}: from position 0 up, overflow at {overflows_at(False, HALVES[name]):6,d} tokens")
+    return "\n".join(
+        [*lines, f"fp16: centered,               overflow at {overflows_at(True, torch.float16):6,d} tokens"]
+    )
+
+
+def xpos_numbers():
+    r"""How fast xPos decays and where it overflows."""
+    half = 512 * math.log(0.5) / xpos(D).rotate.zeta.log()
+    ends = {center: overflows_at(center, torch.float16) for center in (False, True)}
+    assert 1.9 < ends[True] / ends[False] < 2.1
+    return {
+        "xpos_512": f"{xpos_spreads()[512][0]:.2f}",
+        "xpos_8192": f"{xpos_spreads()[8192][0]:.2f}",
+        "half_fast": f"{half[0]:,.0f}",
+        "half_slow": f"{half[-1]:,.0f}",
+        "overflow_from0": f"{ends[False]:,}",
+        "overflow_center": f"{ends[True]:,}",
+    }
+
+
+# Too few bits
+
+
+def first_miss(dtype, numbers=70_000):
+    r"""The first whole number that the dtype does not hold."""
+    whole = torch.arange(1, numbers)
+    return int(whole[whole.to(dtype).double() != whole][0])
+
+
+def previous_token(start, turned, queries=128):
+    r"""Share of the queries at start, start + 1, ... whose best key is the token before.
+
+    turned: (x, positions) -> x as some precision turns it.
+    """
+    q = torch.randn(1, 64, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    k = rotate(q, torch.tensor([1]), inv_freq(64, dtype=torch.float64))
+    at = torch.arange(start, start + queries)
+    logits = turned(q.expand(queries, -1), at) @ turned(k.expand(queries, -1), at).T
+    best = logits.masked_fill(~torch.ones(queries, queries).tril().bool(), -math.inf).argmax(-1)
+    return (best[1:] == torch.arange(queries - 1)).double().mean().item()
+
+
+def under_autocast(x, at):
+    r"""x turned by posenc, in bf16 and under autocast."""
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return rotate(x.bfloat16(), at, inv_freq(64, dtype=torch.float64)).double()
+
+
+@cache
+def previous_shares():
+    r"""`previous_token` at QUERY_STARTS, for each way to round: {way: shares}."""
+    w = inv_freq(64, dtype=torch.float64)
+    rounded = ("positions in bf16", "positions in fp16", "frequencies in bf16")
+    ways = {where: partial(turn_rounded, inv_freq=w, where=where) for where in rounded}
+    ways["posenc, autocast bf16"] = under_autocast
+    return {name: [previous_token(start, way) for start in QUERY_STARTS] for name, way in ways.items()}
+
+
+def previous_table():
+    r"""`previous_shares`, printed."""
+    lines = ["finds the token before, from " + "".join(f"{start:>8,d}" for start in QUERY_STARTS)]
+    for name, shares in previous_shares().items():
+        lines.append(f"{name:28s} " + "".join(f"{share:8.0%}" for share in shares))
+    return "\n".join(lines)
+
+
+def position_numbers():
+    r"""Where half precisions stop counting, and what that does to a head that looks for the token before."""
+    shares = previous_shares()
+    in_bf16, in_fp16 = shares["positions in bf16"], shares["positions in fp16"]
+    assert in_bf16[0] == 1 and max(in_bf16[1:]) < 0.9 and in_fp16[:3] == [1, 1, 1] and max(in_fp16[3:]) < 0.9
+    assert shares["posenc, autocast bf16"] == [1] * len(QUERY_STARTS)  # the mend: angles in float32
+    whole = torch.arange(1, 70_000)
+    return {
+        "first_bf16": first_miss(torch.bfloat16),
+        "first_fp16": first_miss(torch.float16),
+        "infinite": f"{int(whole[whole.to(torch.float16).isinf()][0]):,}",
+        "found_256": f"{in_bf16[1]:.0%}",
+        "found_1024": f"{in_bf16[2]:.0%}",
+    }
+
+
+def shifted():
+    r"""The rise of the trained model's loss as all positions move, for each rounding: {rounding: [seeds, shifts]}."""
+    base = torch.tensor(results()["shifted"]["float32 angles"])[:, :1]
+    return {where: torch.tensor(rows) - base for where, rows in results()["shifted"].items()}
+
+
+def shift_figure():
+    r"""`shifted` against the shift."""
+    ticks = range(len(results()["shifts"]))
+    figure, axes = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
+    for (where, rows), style in zip(shifted().items(), ("k-", "C1s--", "C3o-", "C0D:", "C2^-.", "C4x:", "C5v:")):
+        axes.errorbar(ticks, rows.mean(0), rows.std(0), fmt=style, label=where, capsize=2, markersize=5)
+    axes.set(xticks=ticks, xlabel="all positions moved by", ylabel="rise of the loss, nats")
+    axes.set_xticklabels([f"{s:,}" for s in results()["shifts"]], rotation=45, ha="right", fontsize="small")
+    axes.legend(frameon=False, fontsize="small")
+    return figure
+
+
+def shift_numbers():
+    r"""By how much the loss rises with rounded positions, frequencies and tables."""
+    rises, at = shifted(), {shift: i for i, shift in enumerate(results()["shifts"])}
+    bf16, fp16 = rises["positions in bf16"], rises["positions in fp16"]
+    assert rises["float32 angles"].abs().max() < 0.005
+    assert bf16[:, at[128]].abs().max() < 0.005 < bf16[:, at[256]].min()
+    assert fp16[:, at[512]].abs().max() < 0.005 < fp16[:, at[2048]].min()
+    assert len(set(torch.arange(2048, 2080).bfloat16().tolist())) == 32 // 16 + 1  # sixteen to a place, to even
+    return {
+        "shift_bf16_256": pm(bf16[:, at[256]].tolist()),
+        "shift_bf16_2048": pm(bf16[:, at[2048]].tolist()),
+        "shift_fp16_2048": pm(fp16[:, at[2048]].tolist()),
+        "shift_float32": f"{rises['float32 angles'].abs().max():.0e}",
+        "shift_freq_bf16": pm(rises["frequencies in bf16"][:, -1].tolist(), 4),
+        "shift_table_bf16": pm(rises["cos and sin in bf16"][:, -1].tolist(), 4),
+    }
+
+
+@cache
+def float32_errors():
+    r"""The largest errors of cosines from float32 angles: {name of ENDS: (over all positions, at powers of two)}."""
+    w, worst, start, errors = inv_freq(D, dtype=torch.float64), 0.0, 0, {}
+    for name, end in ENDS.items():
+        for begin in range(start, end, PIECE):
+            place = torch.arange(begin, min(begin + PIECE, end))[:, None]
+            fp32, fp64 = ((place.to(d) * w[:4].to(d)).cos() for d in (torch.float32, torch.float64))
+            worst = max(worst, (fp32.double() - fp64).abs().max().item())
+        start = end
+        powers = 2 ** torch.arange(int(math.log2(end)))[:, None]
+        kind = (powers.float() * w.float()).cos().double() - (powers.double() * w).cos()
+        errors[name] = worst, kind.abs().max().item()
+    assert 4e-2 < worst < 8e-2
+    return errors
+
+
+def float32_table():
+    r"""`float32_errors`, printed."""
+    lines = ["cosines from float32 angles are off by up to"]
+    for name, (worst, powers) in float32_errors().items():
+        lines.append(f"to {ENDS[name]:9,d}: {worst:.1e} over all positions, {powers:.1e} at powers of two")
+    return "\n".join(lines)
+
+
+def wavers(way, draws=200):
+    r"""How much a score at distance 5 changes as both tokens move, in spreads: the mean over draws."""
+    q, keys = queries()
+    k = keys["random q, k"]
+    moved = [(way(q[:draws], m + 5) * way(k[:draws], m)).sum(-1) for m in range(0, 4096, 64)]
+    return (torch.stack(moved) / math.sqrt(D)).std(0).mean().item()
+
+
+def precision_numbers():
+    r"""The errors of float32 angles and of tables in half precision, and that of converted weights."""
+    w = inv_freq(D, dtype=torch.float64)
+    cosines = (torch.arange(4096)[:, None] * w).cos()
+    by_table = wavers(lambda x, m: turn_rounded(x, torch.full((len(x),), m), w, "cos and sin in bf16"))
+    by_result = wavers(lambda x, m: turn(x, m).bfloat16().double())
+    assert wavers(turn) < 1e-10 and by_table < 2 * by_result
+    values = {f"fp32_{name}": worst for name, (worst, _) in float32_errors().items()}
+    values |= {f"table_{name}": (cosines.to(d).double() - cosines).abs().max() for name, d in HALVES.items()}
+    values |= {"powers": float32_errors()["1m"][1], "table_score": by_table, "result_score": by_result}
+    return {name: f"{value:.1e}" for name, value in values.items()}
+
+
+# Layouts, and moving weights between them
+
+
+def conversion_errors(to_half):
+    r"""How far a layer is off whose weights were moved to half-split in the right way, and in wrong ones.
+
+    to_half: (rows, head_dim, rotary_dim) -> rows, as the page defines it. Returns: {way: error in standard deviations
+    of the output}, the right way first.
+    """
+    options = {"num_kv_heads": 2, "bias": True}
+    torch.manual_seed(0)
+    source = posenc.SelfAttention(64, 4, rope(16, rotary_dim=12), **options).double()
+    x = torch.randn(1, 20, 64, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    wanted = source(x)
+    inverse = [0, 6, 1, 7, 2, 8, 3, 9, 4, 10, 5, 11, 12, 13, 14, 15]
+
+    def error(permute, biases=True):
+        layer = posenc.SelfAttention(64, 4, rope(16, rotary_dim=12, layout="half"), **options).double()
+        state = dict(source.state_dict())
+        for name in ("to_q", "to_k"):
+            state[f"{name}.weight"] = permute(state[f"{name}.weight"])
+            if biases:
+                state[f"{name}.bias"] = permute(state[f"{name}.bias"])
+        layer.load_state_dict(state)
+        return (layer(x) - wanted).abs().max().item() / wanted.std().item()
+
+    return {
+        "rows and biases, within each head": error(lambda rows: to_half(rows, 16, 12)),
+        "nothing": error(lambda rows: rows),
+        "rows, biases forgotten": error(lambda rows: to_half(rows, 16, 12), biases=False),
+        "all 16 lanes, though 12 turn": error(lambda rows: to_half(rows, 16)),
+        "always cut into 4 heads": error(lambda rows: to_half(rows, len(rows) // 4, 12 * len(rows) // 64)),
+        "the inverse permutation": error(lambda rows: rows.unflatten(0, (-1, 16))[:, inverse].flatten(0, 1)),
+    }
+
+
+def conversion_table(errors):
+    r"""`conversion_errors`, printed."""
+    lines = [f"{'permuted':36s} output off by, in standard deviations"]
+    return "\n".join([*lines, *(f"{name:36s} {error:.0e}" for name, error in errors.items())])
