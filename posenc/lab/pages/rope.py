@@ -23,7 +23,7 @@ from posenc.lab.pages import pm, say, say_all
 #: The head that the chapter draws: layer and number.
 DRAWN_HEAD = (1, 0)
 #: What a trained head's score is computed with: no pair, the slow or the fast ones stopped at the last trained angle.
-STOPPED = {"all pairs move": None, "slow pairs stopped": True, "fast pairs stopped": False}
+STOPS = {"all pairs move": None, "slow pairs stopped": True, "fast pairs stopped": False}
 #: The four codes of *Break it*, which a reader judges, in the order of their letters.
 CODES = {"A": reads_pairs_writes_halves, "B": pairs_of_one_angles_of_other, "C": turns_backwards, "D": masks_lanes}
 #: The rows of the table of losses, and which pairs are stopped in each.
@@ -333,8 +333,8 @@ def scores_of(head, stop=None, times=8):
 
 
 def stop_mask(name):
-    r"""The mask of the pairs that one of `STOPPED` stops, None for none."""
-    slow = STOPPED[name]
+    r"""The mask of the pairs that one of `STOPS` stops, None for none."""
+    slow = STOPS[name]
     return slow if slow is None else slow_pairs() == slow
 
 
@@ -342,7 +342,7 @@ def stop_mask(name):
 def shares_beyond():
     r"""The highest score beyond training over the highest within, the mean over heads: {what is stopped: share}."""
     length, shares = heads()["settings"]["length"], {}
-    for name in STOPPED:
+    for name in STOPS:
         curves = [scores_of(head, stop_mask(name)) for head in heads()["heads"]]
         shares[name] = sum((c[length:].max() / c[:length].max()).item() for c in curves) / len(curves)
     assert shares["all pairs move"] > 0.9 and shares["slow pairs stopped"] < 0.5 < shares["fast pairs stopped"]
@@ -360,7 +360,7 @@ def unseen_figure():
     r"""The score of one trained head against distance, with all pairs moving, the slow and the fast ones stopped."""
     figure, axes = plt.subplots(figsize=(6, 3.4), layout="constrained")
     drawn = next(head for head in heads()["heads"] if (head["layer"], head["head"]) == DRAWN_HEAD)
-    for name, style in zip(STOPPED, ("-", "--", ":")):
+    for name, style in zip(STOPS, ("-", "--", ":")):
         scores = scores_of(drawn, stop_mask(name))
         axes.plot(torch.arange(len(scores), dtype=torch.float64), scores, style, label=name)
     axes.axvline(heads()["settings"]["length"], color="gray", linestyle="dotted", linewidth=1)

@@ -380,15 +380,15 @@ def first_miss(dtype, numbers=70_000):
     return int(whole[whole.to(dtype).double() != whole][0])
 
 
-def previous_token(start, turned, queries=128):
+def previous_token(start, turning, queries=128):
     r"""Share of the queries at start, start + 1, ... whose best key is the token before.
 
-    turned: (x, positions) -> x as some precision turns it.
+    turning: (x, positions) -> x as some precision turns it.
     """
     q = torch.randn(1, 64, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     k = rotate(q, torch.tensor([1]), inv_freq(64, dtype=torch.float64))
     at = torch.arange(start, start + queries)
-    logits = turned(q.expand(queries, -1), at) @ turned(k.expand(queries, -1), at).T
+    logits = turning(q.expand(queries, -1), at) @ turning(k.expand(queries, -1), at).T
     best = logits.masked_fill(~torch.ones(queries, queries).tril().bool(), -math.inf).argmax(-1)
     return (best[1:] == torch.arange(queries - 1)).double().mean().item()
 
@@ -433,17 +433,17 @@ def position_numbers():
     }
 
 
-def shifted():
+def shift_rises():
     r"""The rise of the trained model's loss as all positions move, for each rounding: {rounding: [seeds, shifts]}."""
     base = torch.tensor(results()["shifted"]["float32 angles"])[:, :1]
     return {where: torch.tensor(rows) - base for where, rows in results()["shifted"].items()}
 
 
 def shift_figure():
-    r"""`shifted` against the shift."""
+    r"""`shift_rises` against the shift."""
     ticks = range(len(results()["shifts"]))
     figure, axes = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
-    for (where, rows), style in zip(shifted().items(), ("k-", "C1s--", "C3o-", "C0D:", "C2^-.", "C4x:", "C5v:")):
+    for (where, rows), style in zip(shift_rises().items(), ("k-", "C1s--", "C3o-", "C0D:", "C2^-.", "C4x:", "C5v:")):
         axes.errorbar(ticks, rows.mean(0), rows.std(0), fmt=style, label=where, capsize=2, markersize=5)
     axes.set(xticks=ticks, xlabel="all positions moved by", ylabel="rise of the loss, nats")
     axes.set_xticklabels([f"{s:,}" for s in results()["shifts"]], rotation=45, ha="right", fontsize="small")
@@ -453,7 +453,7 @@ def shift_figure():
 
 def shift_numbers():
     r"""By how much the loss rises with rounded positions, frequencies and tables."""
-    rises, at = shifted(), {shift: i for i, shift in enumerate(results()["shifts"])}
+    rises, at = shift_rises(), {shift: i for i, shift in enumerate(results()["shifts"])}
     bf16, fp16 = rises["positions in bf16"], rises["positions in fp16"]
     assert rises["float32 angles"].abs().max() < 0.005
     assert bf16[:, at[128]].abs().max() < 0.005 < bf16[:, at[256]].min()

@@ -139,17 +139,17 @@ def study_numbers():
 # A failure that asks for it
 
 
-def stopped(kind):
+def surgery_losses(kind):
     r"""Losses with pairs stopped from the "slow" or the "fast" end: [seed, number of pairs, bin]."""
     return np.array(surgery()["stopped"][kind])
 
 
-def cut():
+def cut_losses():
     r"""Losses of the same weights with attention cut to the training length: [seed, bin]."""
     return np.array(surgery()["cut"])
 
 
-def far(losses):
+def mean_beyond(losses):
     r"""The mean over the bins, the last axis, beyond the training length."""
     return losses[..., places() >= trained_length()].mean(-1)
 
@@ -157,7 +157,7 @@ def far(losses):
 def failure_figure():
     r"""Loss by place in long windows, with the whole context and with attention cut."""
     figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
-    curves = {"whole context": stopped("slow")[:, 0], "attention cut to L keys": cut()}
+    curves = {"whole context": surgery_losses("slow")[:, 0], "attention cut to L keys": cut_losses()}
     for (name, values), style, color in zip(curves.items(), ("-", "--"), ("C1", "0.3")):
         mean, spread = values.mean(0), values.std(0, ddof=1)
         axes.plot(places(), mean, style, color=color, label=name)
@@ -177,13 +177,13 @@ def factorial():
 
 def failure_numbers():
     r"""How much the model loses beyond its training length, and to what."""
-    plain, added = stopped("slow")[:, 0], factorial()
-    assert (far(plain) - far(cut()) > 0.2).all()
+    plain, added = surgery_losses("slow")[:, 0], factorial()
+    assert (mean_beyond(plain) - mean_beyond(cut_losses()) > 0.2).all()
     assert (added["distance"] > 5 * added["keys"]).all() and (added["both"] > added["distance"]).all()
     return {
         "inside": f"{plain[:, late()].mean():.2f}",
-        "plain_far": f"{far(plain).mean():.2f}",
-        "cut_far": f"{far(cut()).mean():.2f}",
+        "plain_far": f"{mean_beyond(plain).mean():.2f}",
+        "cut_far": f"{mean_beyond(cut_losses()).mean():.2f}",
         "gap": short_long()["gaps"][-1],
         "factorial_seeds": len(added["both"]),
         **{name: pm(values) for name, values in added.items()},
@@ -203,16 +203,16 @@ def open_pairs():
     return int((2 * math.pi / frequencies_of_study() > trained_length()).sum())
 
 
-def mended(kind):
+def mended_share(kind):
     r"""The share of the damage that stopping pairs from one end mends, the mean over seeds: [number of pairs]."""
-    losses = far(stopped(kind))
-    plain = far(stopped("slow"))[:, :1]
-    return ((plain - losses) / (plain - far(cut())[:, None])).mean(0)
+    losses = mean_beyond(surgery_losses(kind))
+    plain = mean_beyond(surgery_losses("slow"))[:, :1]
+    return ((plain - losses) / (plain - mean_beyond(cut_losses())[:, None])).mean(0)
 
 
 def harmful_pairs():
     r"""The two pairs whose stopping mends most beside that of all slower ones."""
-    gains = np.diff(mended("slow"))[::-1]
+    gains = np.diff(mended_share("slow"))[::-1]
     pairs = sorted(int(i) for i in np.argsort(gains)[-2:])
     assert gains[pairs].sum() > 0.8
     return pairs
@@ -222,7 +222,7 @@ def surgery_numbers():
     r"""Which pairs do the damage, and how far they had turned in training."""
     pairs, slow_pairs, (a, b) = len(frequencies_of_study()), open_pairs(), harmful_pairs()
     idle = pairs - 1 - b  # how many pairs are slower than the two
-    slow, fast = mended("slow"), mended("fast")
+    slow, fast = mended_share("slow"), mended_share("fast")
     turned = trained_length() * frequencies_of_study() / (2 * math.pi)
     assert [a, b] == [pairs - slow_pairs, pairs - slow_pairs + 1]  # the fastest two open pairs
     assert abs(slow[idle]) < 0.05 and slow[slow_pairs] > 0.9
@@ -246,7 +246,7 @@ def surgery_numbers():
 # Derivation, by hand
 
 
-def kept(dim, trained, ramp, times=8.0):
+def remaining_share(dim, trained, ramp, times=8.0):
     r"""The share of its own frequency that YaRN leaves to each pair: 1 is untouched, 0 is divided by `times`."""
     scaled = scaling.yarn(dim, times, trained=trained, ramp=ramp)[0]
     return (scaled / rope.inv_freq(dim, dtype=torch.float64) - 1 / times) / (1 - 1 / times)
@@ -257,11 +257,11 @@ def scheme_numbers():
     times = longest() // trained_length()
     divisors = (frequencies_of_study() / scaling.ntk(2 * len(frequencies_of_study()), float(times))[0])[harmful_pairs()]
     assert (divisors < times / 2).all()
-    ramps = {ramp: kept(128, 4096, ramp) for ramp in scaling.RAMPS}
+    ramps = {ramp: remaining_share(128, 4096, ramp) for ramp in scaling.RAMPS}
     gap = int((ramps["lanes"] - ramps["rotations"]).abs().argmax())
     first, last = scaling.correction_lanes(128, trained=4096)
     assert (first, last) == (20, 46)
-    small = {ramp: kept(24, 64, ramp)[0].item() for ramp in scaling.RAMPS}
+    small = {ramp: remaining_share(24, 64, ramp)[0].item() for ramp in scaling.RAMPS}
     most_turns = 64 * rope.inv_freq(24, dtype=torch.float64)[0].item() / (2 * math.pi)
     ends = scaling.correction_lanes(24, trained=64)
     assert trained_length() == 64 and most_turns < 32 and ends == (0, 4) and abs(small["lanes"] - 1) < 1e-12
@@ -515,18 +515,18 @@ def loss_figure():
     return figure
 
 
-def more(values, than=0.0, by=0.0):
+def more_verdict(values, than=0.0, by=0.0):
     r"""Verdict on "values exceed `than` by more than `by`", seed by seed."""
     return judge(*mean_and_spread(np.asarray(values) - than), by, "rises")
 
 
-def near(one, other):
+def near_verdict(one, other):
     r"""Verdict on "the two are within the tolerance of each other", seed by seed."""
     change, spread = mean_and_spread(np.asarray(one) - other)
     return judge(abs(change), spread, short_long()["tolerance"], "holds")
 
 
-def all_of(verdicts):
+def worst_verdict(verdicts):
     r"""Verdict on several claims at once: the worst of theirs."""
     verdicts = list(verdicts)
     return next((v for v in ("failed", "within the spread") if v in verdicts), "held")
@@ -541,32 +541,35 @@ def verdicts():
     ntks, yarns = ("ntk", "dynamic_ntk"), ("yarn", "yarn_rotations")
     return {
         "plain": [
-            ("rises most", all_of(more(up["plain"], up[a]) for a in NAMES if a != "plain")),
-            ("after, most of the rise goes", more(up["plain"] / 2, after)),
+            ("rises most", worst_verdict(more_verdict(up["plain"], up[a]) for a in NAMES if a != "plain")),
+            ("after, most of the rise goes", more_verdict(up["plain"] / 2, after)),
         ],
         "linear": [
-            ("rises", more(up["linear"], by=tolerance)),
-            ("less than plain", more(up["plain"], up["linear"])),
-            ("after, near the trained loss", near(text("linear", "after")[:, -1], trained_loss())),
+            ("rises", more_verdict(up["linear"], by=tolerance)),
+            ("less than plain", more_verdict(up["plain"], up["linear"])),
+            ("after, near the trained loss", near_verdict(text("linear", "after")[:, -1], trained_loss())),
         ],
         "ntk": [
-            ("smallest rise but for YaRN's", all_of(more(up[a], up["ntk"]) for a in NAMES if a not in (*ntks, *yarns)))
+            (
+                "smallest rise but for YaRN's",
+                worst_verdict(more_verdict(up[a], up["ntk"]) for a in NAMES if a not in (*ntks, *yarns)),
+            )
         ],
         "dynamic_ntk": [("the same as NTK", "held" if dynamic_is_static() else "failed")],
         "yarn": [
             (
                 "smallest rise of those without a search",
-                all_of(more(up[a], up["yarn"]) for a in NAMES if a not in ("longrope", "yarn")),
+                worst_verdict(more_verdict(up[a], up["yarn"]) for a in NAMES if a not in ("longrope", "yarn")),
             )
         ],
-        "yarn_rotations": [("close to the other ramp", near(up["yarn_rotations"], up["yarn"]))],
-        "llama3": [("a rise like NTK's", near(up["llama3"], up["ntk"]))],
+        "yarn_rotations": [("close to the other ramp", near_verdict(up["yarn_rotations"], up["yarn"]))],
+        "llama3": [("a rise like NTK's", near_verdict(up["llama3"], up["ntk"]))],
         "longrope": [
             ("at least as good as the best other", judge(*mean_and_spread(up["longrope"] - up[best]), 0.0, "holds"))
         ],
         "base": [
-            ("rises at L already", more(text("base")[:, 0], trained_loss(), tolerance)),
-            ("after, repaired", near(text("base", "after")[:, 0], text("plain", "after")[:, 0])),
+            ("rises at L already", more_verdict(text("base")[:, 0], trained_loss(), tolerance)),
+            ("after, repaired", near_verdict(text("base", "after")[:, 0], text("plain", "after")[:, 0])),
         ],
     }
 
@@ -686,7 +689,7 @@ def unseen_distances():
     return np.array(study()["distances"]) > trained_length()
 
 
-def wrong(scheme, when, which):
+def wrong_share(scheme, when, which):
     r"""Share of wrong answers [seed] over needles "near" (within training's distances) or "far"."""
     return needle(scheme, when)[:, unseen_distances() if which == "far" else ~unseen_distances()].mean(1)
 
@@ -710,14 +713,14 @@ def needle_table():
     r"""Shares of wrong answers to near and far needles, printed."""
     lines = [f"{'share wrong':14s}  before       after", f"{'':14s}  near   far   near   far"]
     for name in LOOKS:
-        cells = [f"{wrong(name, w, d).mean():6.2f}" + " " * (d == "far") for w in WHEN for d in ("near", "far")]
+        cells = [f"{wrong_share(name, w, d).mean():6.2f}" + " " * (d == "far") for w in WHEN for d in ("near", "far")]
         lines.append(f"{NAMES[name]:14s}" + "".join(cells))
     return "\n".join(lines)
 
 
 def needle_numbers():
     r"""Who misses far needles."""
-    miss = {(a, w): wrong(a, w, "far") for a in LOOKS for w in WHEN}
+    miss = {(a, w): wrong_share(a, w, "far") for a in LOOKS for w in WHEN}
     clean = [a for a in LOOKS if miss[a, "before"].mean() < 0.015]
     assert {"linear", "yarn", "yarn_rotations", "llama3", "longrope"} <= set(clean)
     assert 0.05 < miss["ntk", "before"].mean() < 0.3 and (miss["plain", "before"] > 0.3).all()

@@ -77,7 +77,7 @@ def test_a_head_that_looks_for_the_token_before_needs_exact_positions():
 
 
 def test_all_positions_moved_by_nothing_change_nothing(frozen):
-    shifted = page.shifted()
+    shifted = page.shift_rises()
     assert set(shifted) == set(frozen["shifted"]) and shifted["float32 angles"][:, 0].abs().max() == 0
 
 

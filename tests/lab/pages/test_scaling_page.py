@@ -35,7 +35,7 @@ def test_far_needles_are_those_beyond_training(frozen):
     assert page.needle_numbers()["n_plain"] == f"{missed:.0%}"
     near = [i for i in range(len(frozen["distances"])) if i not in far]
     missed = [fmean(seed[i] for i in near) for seed in frozen["schemes"]["ntk"]["needle"]["after"]]
-    assert page.wrong("ntk", "after", "near").tolist() == pytest.approx(missed)
+    assert page.wrong_share("ntk", "after", "near").tolist() == pytest.approx(missed)
 
 
 def test_what_distance_and_keys_add_is_counted_from_neither():
@@ -46,14 +46,14 @@ def test_what_distance_and_keys_add_is_counted_from_neither():
 
 
 def test_stopping_no_pair_mends_nothing_and_every_pair_nearly_all():
-    slow, fast = page.mended("slow"), page.mended("fast")
+    slow, fast = page.mended_share("slow"), page.mended_share("fast")
     assert slow[0] == fast[0] == 0 and slow[-1] == pytest.approx(fast[-1]) and 0.8 < slow[-1] < 1
     assert page.open_pairs() == sum(2 * math.pi * 10_000 ** (i / 12) > 64 for i in range(12))
 
 
 def test_yarn_keeps_fast_pairs_whole_and_divides_slow_ones():
     turns = [4096 / (2 * math.pi * 10_000 ** (i / 64)) for i in range(64)]
-    shares = page.kept(128, 4096, "rotations")
+    shares = page.remaining_share(128, 4096, "rotations")
     wanted = [min(max((turn - 1) / 31, 0), 1) for turn in turns]
     assert shares.tolist() == pytest.approx(wanted, abs=1e-9)
 
@@ -77,7 +77,7 @@ def test_every_prediction_has_verdicts(frozen):
 )
 def test_several_claims_are_as_good_as_the_worst(verdicts, worst):
     words = {"h": "held", "f": "failed", "w": "within the spread"}
-    assert page.all_of(words[letter] for letter in verdicts) == worst
+    assert page.worst_verdict(words[letter] for letter in verdicts) == worst
 
 
 def test_entropy_of_a_softmax_by_its_definition():

@@ -1,0 +1,472 @@
+r"""What the chapter *Learned positions* computes and draws beside its text."""
+
+from functools import cache
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+
+import posenc
+from posenc.embed.learned import learned, resize
+from posenc.lab.experiments import judge, load_results, mean_and_spread, verdict
+from posenc.lab.experiments.plots import plot_short_long
+from posenc.lab.pages import say_all
+
+BLUE, ORANGE, GREEN, GRAY, INK = "#0072b2", "#c45500", "#00805a", "#6b7280", "#1f2933"
+#: The places of the failure, among how many, and the lanes of the sinusoid that is to point at them.
+BOXES, PLACES, LANES = [2, 9, 10, 17, 30, 31, 47, 58], 64, 16
+#: The methods that the page draws and names from the study of text and from counting.
+TRIO = ("nope", "sinusoidal", "learned")
+#: The three ways beyond the training length: words, color, style.
+STRETCHES = {
+    "beyond": ("untrained rows", BLUE, "o-"),
+    "resized": ("resized rows", GREEN, "s--"),
+    "sinusoidal": ("sinusoid", ORANGE, "^:"),
+}
+#: The ways to bring position in, as the figure of losses names its rows.
+INJECTIONS = {
+    "nope": "no position",
+    "sinusoidal": "sinusoid",
+    "add": "table, added",
+    "concat": "table, concatenated",
+    "concat_narrow": "narrow, concatenated",
+    "layer_qk": "each layer, q and k",
+    "layer_qkv": "each layer, q, k, v",
+}
+#: Those whose training is drawn: words, color, line.
+CURVES = {
+    "nope": ("no position", GRAY, "--"),
+    "sinusoidal": ("sinusoid", ORANGE, "-"),
+    "add": ("table", BLUE, "-"),
+    "concat": ("concatenated", BLUE, ":"),
+    "layer_qk": ("each layer", GREEN, "-."),
+}
+
+
+def numbers():
+    r"""Give the prose all its numbers."""
+    parts = (table_numbers, likeness_numbers, shift_numbers, study_numbers, counting_numbers)
+    for part in (*parts, stretched_numbers, injected_numbers):
+        say_all("learned", part())
+    say_all("learned", {"unread": f"{unread_share():.0%}"})
+
+
+# A failure that asks for it
+
+
+def volumes():
+    r"""The loss at the training length with the sinusoid at three volumes: {volume: (mean, spread)}."""
+    results = load_results("sinusoidal_volume")
+    chosen = {"none": 0.0, "a tenth": results["drowned"], "full": 1.0}
+    losses = {
+        name: mean_and_spread([row[0] for row in results["methods"][f"{volume:.4f}"]["whole"]])
+        for name, volume in chosen.items()
+    }
+    assert abs(losses["a tenth"][0] - losses["none"][0]) < 0.1 < losses["none"][0] - losses["full"][0]
+    return losses
+
+
+@cache
+def boxes():
+    r"""Eight places among 64, and the best that a matrix reads of them from the sinusoid: two tensors [64]."""
+    wanted = torch.zeros(PLACES, 1, dtype=torch.float64)
+    wanted[BOXES] = 1
+    code = posenc.sinusoidal.table(torch.arange(PLACES, dtype=torch.float64), LANES)
+    code = torch.cat((code, torch.ones(PLACES, 1, dtype=torch.float64)), dim=1)  # and a constant
+    reading = code @ torch.linalg.lstsq(code, wanted, driver="gelsd").solution  # by the best matrix there is
+    return wanted[:, 0], reading[:, 0]
+
+
+def unread_share():
+    r"""The share of the variance of `boxes` that no matrix reads from the sinusoid."""
+    wanted, reading = boxes()
+    unread = ((reading - wanted).square().sum() / (wanted - wanted.mean()).square().sum()).item()
+    assert unread > 0.5
+    return unread
+
+
+def failure_figure():
+    r"""What a quiet sinusoid gives, and what no sinusoid can say."""
+    losses, (wanted, reading) = volumes(), boxes()
+    figure, (left, right) = plt.subplots(1, 2, figsize=(7.2, 3), layout="constrained")
+    means, spreads = zip(*losses.values())
+    left.bar(list(losses), means, yerr=spreads, color=[GRAY, ORANGE, BLUE])
+    left.set(ylabel="loss (nats)", xlabel="volume of the sinusoid")
+    right.bar(range(PLACES), wanted, color=GRAY, label="boxes")
+    right.plot(reading, color=ORANGE, lw=2, label="read from sines")
+    right.set(xlabel="position", ylim=(-0.3, 1.45))
+    right.legend(loc="upper right", fontsize=10, ncols=2)
+    return figure
+
+
+# The idea, the derivation, the explorables
+
+
+@cache
+def results():
+    r"""The chapter's frozen results. Errors: ValueError where they lack an arm that the page draws."""
+    frozen = load_results("learned_table")
+    missing = [arm for arm in INJECTIONS if any(arm not in seed for seed in frozen["injected"])]
+    if missing:
+        raise ValueError(f"learned_table lacks the arms {missing}; measure them, or take them off the page")
+    return frozen
+
+
+def trained_length():
+    r"""L, the length of the training windows and the number of the table's trained rows."""
+    return results()["length"]
+
+
+def trained_rows():
+    r"""The table that a small model has written, of the first seed: [L, C]."""
+    return torch.tensor(results()["rows"][0])
+
+
+def table_figure():
+    r"""The sinusoid's table beside the learned one."""
+    rows = trained_rows()
+    sines = posenc.sinusoidal.table(torch.arange(trained_length()), results()["settings"]["dim"])
+    figure, panels = plt.subplots(1, 2, figsize=(7.2, 3.6), layout="constrained", sharey=True)
+    for axes, table, title in zip(panels, (sines, rows), ("sinusoid", "learned")):
+        top = table.abs().quantile(0.99).item()
+        axes.imshow(table, aspect="auto", cmap="RdBu", vmin=-top, vmax=top)
+        axes.set(title=title, xlabel="lane")
+    panels[0].set_ylabel("position p")
+    return figure
+
+
+def row_lengths():
+    r"""How long the rows of the table are, at the start and after training: two arrays [seeds, rows]."""
+    return np.array(results()["norms_start"]), np.array(results()["norms"])
+
+
+def growth():
+    r"""By what factor the trained rows grew: [seeds]."""
+    start, end = row_lengths()
+    return end[:, : trained_length()].mean(1) / start[:, : trained_length()].mean(1)
+
+
+def kept_length():
+    r"""What training leaves of the length of the rows that it never saw: [seeds, rows]."""
+    start, end = row_lengths()
+    return end[:, trained_length() :] / start[:, trained_length() :]
+
+
+def table_numbers():
+    r"""What was trained, how large the tables of a model are, and how long their rows have become."""
+    once, layers = 512 * 384, 6
+    norms = row_lengths()[1]
+    return {
+        "L": trained_length(),
+        "seeds": len(results()["seeds"]),
+        "steps": results()["settings"]["steps"],
+        "once": f"{once:,}",
+        "each": f"{layers * once:,}",
+        "norm_in": f"{norms[:, : trained_length()].mean():.1f}",
+        "norm_out": f"{norms[:, trained_length() :].mean():.2f}",
+        "decayed": f"{1 - kept_length().mean():.1%}",
+        "grown": f"{growth().mean():.0f}",
+    }
+
+
+def likeness(step):
+    r"""How alike rows are by their offset, the mean row taken off, at a step of training: [seeds, offsets]."""
+    return np.array(results()["centered"])[:, step]
+
+
+def likeness_numbers():
+    r"""How alike neighbors become."""
+    first, last = likeness(0), likeness(-1)
+    assert abs(first[:, 1].mean()) < 0.1 < last[:, 1].mean()
+    return {
+        "one": f"{last[:, 1].mean():.2f}",
+        "eight": f"{last[:, 8].mean():.2f}",
+        "start": f"{abs(first[:, 1]).max():.2f}",
+    }
+
+
+def shift_losses(name):
+    r"""The loss with all positions moved, for "learned" or "sinusoidal": [seeds, shifts]."""
+    return np.array([seed[name] for seed in results()["moved"]])
+
+
+def shift_rise(name):
+    r"""By how much the loss rises as all positions move by L: [seeds]."""
+    return shift_losses(name)[:, results()["shifts"].index(trained_length())] - shift_losses(name)[:, 0]
+
+
+def shift_numbers():
+    r"""What a shift within the table and one beyond it cost."""
+    inside = shift_losses("learned").mean(0)[: results()["shifts"].index(trained_length() // 2) + 1]
+    return {
+        "moved_learned_in": f"{np.ptp(inside):.2f}",
+        "moved_learned_out": f"{shift_rise('learned').mean():.2f}",
+        "moved_sinusoidal_out": f"{shift_rise('sinusoidal').mean():.2f}",
+    }
+
+
+# Check it
+
+
+def table_encoding(table):
+    r"""A learned encoding in float64 that holds this table [N, C]."""
+    encoding = learned(*table.shape).double()
+    with torch.no_grad():
+        encoding.embed.table.copy_(table)
+    return encoding
+
+
+def decayed_error(encoding, x, place, lr=0.01, weight_decay=0.1, steps=20):
+    r"""How far unused rows, after some steps of AdamW, are from rows that only decayed."""
+    table = encoding.embed.table
+    unused = torch.ones(len(table), dtype=torch.bool)
+    unused[place.flatten()] = False
+    before = table.detach().clone()
+    optimizer = torch.optim.AdamW(encoding.parameters(), lr=lr, weight_decay=weight_decay)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        encoding.embed(x, place).square().sum().backward()
+        optimizer.step()
+    return table[unused] - before[unused] * (1 - lr * weight_decay) ** steps
+
+
+def check_errors(places=40, dim=16, narrow_dim=5):
+    r"""The largest error of each claim that the chapter makes: {claim: error}. Seeds torch's own generator."""
+    torch.manual_seed(0)
+    table, x = torch.randn(places, dim, dtype=torch.float64), torch.randn(2, 9, dim, dtype=torch.float64)
+    encoding = table_encoding(table)
+    place = torch.tensor([[0, 1, 2, 3, 4, 5, 6, 7, 8], [3, 3, 4, 9, 12, 30, 31, 38, 39]])
+    one_hot = torch.nn.functional.one_hot(place, places).double()
+    gaps = {"a lookup is a product with one-hot rows": encoding.embed(x, place) - (x + one_hot @ table)}
+
+    sines = posenc.sinusoidal.table(torch.arange(places, dtype=torch.float64), dim)
+    with torch.no_grad():
+        encoding.embed.table.copy_(sines)
+    sinusoid = posenc.make("sinusoidal").embed(x, place.double())
+    gaps["with the sinusoid in its rows it is the sinusoid"] = encoding.embed(x, place) - sinusoid
+
+    narrow = torch.randn(places, narrow_dim, dtype=torch.float64)
+    w = torch.randn(dim + narrow_dim, dim, dtype=torch.float64)
+    concatenated = torch.cat((x, narrow[place]), dim=-1) @ w
+    gaps["concatenating is adding"] = concatenated - (x @ w[:dim] + (narrow @ w[dim:])[place])
+
+    grad = torch.randn_like(x)
+    encoding.embed(x, place).backward(grad)
+    summed = torch.zeros_like(table).index_add(0, place.flatten(), grad.flatten(0, 1))
+    gaps["a row's gradient is the sum over its tokens"] = encoding.embed.table.grad - summed
+    gaps["unused rows only decay"] = decayed_error(encoding, x, place)
+
+    theirs = torch.nn.functional.interpolate(table.T[None], size=97, mode="linear", align_corners=True)[0].T
+    gaps["PyTorch's interpolation, corners aligned, agrees"] = resize(table, 97) - theirs
+    gaps["same size, same rows"] = resize(table, places) - table
+    gaps["the class row stays"] = resize(table, 97, prefix=1)[0] - table[0]
+    return {claim: gap.abs().max().item() for claim, gap in gaps.items()}
+
+
+def check_table(errors):
+    r"""`check_errors`, printed."""
+    return "\n".join(f"{claim:49} {error:.1e}" for claim, error in errors.items())
+
+
+# Does it learn?
+
+
+@cache
+def study():
+    r"""The study of all methods on text."""
+    return load_results("train_short_test_long")
+
+
+def short_long_figure():
+    r"""Loss against the length of the context: no position, the sinusoid, the table."""
+    return plot_short_long(study(), methods=list(TRIO), highlight="learned")
+
+
+def loss(name, kind, place):
+    r"""A method's losses at one of the study's lengths: [seeds]."""
+    return np.array(study()["methods"][name][kind])[:, place]
+
+
+def study_numbers():
+    r"""The study's sizes and losses, and how much of the sinusoid's gain the table has."""
+    gain = {name: loss("nope", "whole", 0).mean() - loss(name, "whole", 0).mean() for name in TRIO}
+    assert 0 < gain["learned"] < 0.5 * gain["sinusoidal"]  # as the text says
+    values = {
+        "short": study()["lengths"][0],
+        "long": study()["lengths"][-1],
+        "prediction": study()["predictions"]["learned"],
+        "verdict": verdict(study(), "learned").words,
+        "cut": f"{loss('learned', 'cut', -1).mean():.2f}",
+        "study_steps": study()["settings"]["steps"],
+        "share": f"{gain['learned'] / gain['sinusoidal']:.0%}",
+    }
+    for name in TRIO:
+        short = loss(name, "whole", 0)
+        values[f"study_{name}"] = f"{short.mean():.2f} ± {short.std(ddof=1):.2f}"
+        values[f"double_{name}"] = f"{loss(name, 'whole', 1).mean():.2f}"
+    return values
+
+
+def counting_numbers():
+    r"""Shares of wrong answers in counting, at the trained lengths and at four times those."""
+    methods = load_results("counting")["methods"]
+    wrong = {
+        (test, method): np.mean(methods[method]["scores"][name])
+        for test, name in (("in", "in"), ("out", "longer 4x"))
+        for method in TRIO
+    }
+    assert wrong["in", "sinusoidal"] < wrong["in", "learned"] < 0.5 * wrong["in", "nope"]
+    assert wrong["out", "learned"] > 0.5
+    return {f"count_{test}_{method}": f"{share:.0%}" for (test, method), share in wrong.items()}
+
+
+def injection_losses(arm):
+    r"""Losses at the training length with position brought in by this arm: [seeds]."""
+    return np.array([seed[arm]["loss"] for seed in results()["injected"]])
+
+
+def stretch(arm, multiple, kind, length=-1):
+    r"""Losses of a model whose table was made to reach `multiple` L: [seeds].
+
+    kind: "whole", as trained; "tuned", after a short fine-tuning; "tuned_cut", that with attention cut.
+    """
+    return np.array([seed[f"{arm} {multiple}"][kind][length] for seed in results()["stretched"]])
+
+
+def as_trained():
+    r"""The loss of the table at L: [seeds]."""
+    return stretch("beyond", 1, "whole", 0)
+
+
+def gain_share():
+    r"""The share of the sinusoid's gain that the table reaches, with enough steps: [seeds]."""
+    return (injection_losses("nope") - injection_losses("add")) / (
+        injection_losses("nope") - injection_losses("sinusoidal")
+    )
+
+
+def claims():
+    r"""What the frozen predictions claim: (prediction, what is measured, one number a seed, tolerance, claim)."""
+    by_place = np.array([seed["learned"] for seed in results()["by_place"]])  # [seeds, bins of L/2]
+    alike, here, add = likeness(-1), as_trained(), injection_losses("add")
+    tuned = {arm: stretch(arm, 2, "tuned") for arm in ("resized", "beyond")}
+    return [
+        ("volume", "table below NoPE", add - injection_losses("nope"), 0.2, "falls"),
+        ("volume", "growth of a row", growth(), 5, "rises"),
+        ("smooth", "likeness, offset 1 to 10", alike[:, 10] - alike[:, 1], 0, "falls"),
+        ("cliff", "ids moved by L", shift_rise("learned"), 0.3, "rises"),
+        ("cliff", "first bin beyond L", by_place[:, 2] - by_place[:, 1], 0.3, "rises"),
+        ("cliff", "loss of length beyond L", 1 - kept_length().mean(1), 0.01, "holds"),
+        ("stretched", "resized to 2 L, at 2 L", stretch("resized", 2, "whole") - here, 0.2, "rises"),
+        ("stretched", "resized to 8 L, at 8 L", stretch("resized", 8, "whole") - here, 0.2, "rises"),
+        ("stretched", "resized to 2 L, at L", stretch("resized", 2, "whole", 0) - here, 0.2, "rises"),
+        ("tuned", "resized to 2 L, tuned", tuned["resized"] - here, 0.1, "holds"),
+        ("tuned", "beside untrained, tuned", tuned["resized"] - tuned["beyond"], 0, "falls"),
+        ("concat", "worse than adding", injection_losses("concat") - add, 0.05, "holds"),
+        ("concat", "better than adding", add - injection_losses("concat"), 0.05, "holds"),
+        ("layers", "worse than the input", injection_losses("layer_qkv") - add, 0, "holds"),
+        ("layers", "better than the input", add - injection_losses("layer_qkv"), 0.1, "holds"),
+        ("patience", "share of the sine's gain", gain_share(), 0.5, "rises"),
+    ]
+
+
+def verdicts():
+    r"""What became of each claim: {what is measured: verdict}."""
+    return {
+        what: judge(*mean_and_spread(values.tolist()), tolerance, claim)
+        for _, what, values, tolerance, claim in claims()
+    }
+
+
+def verdict_table():
+    r"""Claims and verdicts, printed."""
+    outcomes, lines = verdicts(), [f"{'prediction':10} {'measured':26} {'change':>7}  spread"]
+    for name, what, values, tolerance, claim in claims():
+        change, spread = mean_and_spread(values.tolist())
+        words = {"rises": f"> {tolerance:g}", "falls": f"< {-tolerance:g}", "holds": f"≤ {tolerance:g}"}[claim]
+        lines.append(f"{name:10} {what:26} {change:+7.3f}  {spread:.3f}  {words:6} {outcomes[what]}")
+    return "\n".join(lines)
+
+
+def predictions():
+    r"""The frozen predictions, a line of Markdown for each."""
+    from IPython.display import Markdown
+
+    return Markdown("\n".join(f"- *{name}*: {text}" for name, text in results()["prediction"].items()))
+
+
+def stretched_figure():
+    r"""Loss at 2, 4 and 8 L, as trained and after a short fine-tuning."""
+    multiples = results()["settings"]["multiples"][1:]
+    figure, panels = plt.subplots(1, 2, figsize=(7.2, 3.4), layout="constrained", sharey=True)
+    for axes, kind, title in zip(panels, ("whole", "tuned"), ("as trained", "after a short fine-tuning")):
+        for arm, (name, color, style) in STRETCHES.items():
+            values = np.array([stretch(arm, m, kind) for m in multiples])  # [lengths, seeds]
+            axes.errorbar(
+                multiples, values.mean(1), values.std(1, ddof=1), fmt=style, color=color, label=name, capsize=3
+            )
+        axes.axhline(as_trained().mean(), color=GRAY, ls=":")
+        axes.set(xscale="log", xticks=multiples, xticklabels=[f"{m} L" for m in multiples])
+        axes.set(xlabel="context", title=title)
+        axes.minorticks_off()
+    panels[0].set_ylabel("loss (nats)")
+    panels[0].legend(fontsize=10)
+    return figure
+
+
+def stretched_numbers():
+    r"""Losses at 2 and 8 L, by what fills the table there."""
+    assert abs(gain_share().mean() - 1) < 0.1 and verdicts()["loss of length beyond L"] == "failed"  # as the text says
+    cells = [(arm, m, kind) for arm in STRETCHES for m, kind in ((2, "tuned"), (8, "tuned"), (8, "tuned_cut"))]
+    cells += [("beyond", 2, "whole"), ("resized", 2, "whole")]
+    values = {f"{arm}_{m}_{kind}": stretch(arm, m, kind).mean() for arm, m, kind in cells}
+    values |= {"here": as_trained().mean(), "resized_at_L": stretch("resized", 2, "whole", 0).mean()}
+    values = {name: f"{value:.2f}" for name, value in values.items()}
+    return values | {"tuning": results()["tuning_steps"], "gained": f"{gain_share().mean():.0%}"}
+
+
+def patience_figure():
+    r"""Training loss against the step, means over seeds."""
+    figure, axes = plt.subplots(figsize=(7.2, 3.4), layout="constrained")
+    curves = {arm: np.array([seed[arm]["curve"] for seed in results()["injected"]]).mean(0) for arm in CURVES}
+    points = len(curves["add"])
+    steps = (np.arange(points) + 0.5) * results()["settings"]["steps"] / points
+    for arm, (name, color, style) in CURVES.items():
+        axes.plot(steps, curves[arm], style, color=color, label=name)
+    floor = min(curve.min() for curve in curves.values())
+    axes.set(xlabel="step", ylabel="training loss (nats)", ylim=(floor - 0.05, floor + 1.2))
+    axes.legend(fontsize=10, ncols=2)
+    return figure
+
+
+def position_parameters():
+    r"""What each arm's position costs in parameters: {arm: number}."""
+    seed = results()["injected"][0]
+    costs = {arm: seed[arm]["parameters"] - seed["nope"]["parameters"] for arm in results()["arms"]}
+    assert costs["layer_qkv"] == results()["settings"]["num_layers"] * costs["add"]
+    return costs
+
+
+def injected_figure():
+    r"""Loss at the training length, a row for each way to bring position in."""
+    costs = position_parameters()
+    figure, axes = plt.subplots(figsize=(7.2, 3.4), layout="constrained")
+    for line, arm in enumerate(INJECTIONS):
+        losses = injection_losses(arm)
+        axes.plot(losses, [line] * len(losses), "o", mfc="none", color=BLUE)
+        axes.plot([losses.mean()] * 2, [line - 0.3, line + 0.3], color=INK, lw=2)
+    names = [f"{label}\n{costs[arm]:,}" for arm, label in INJECTIONS.items()]
+    axes.set_yticks(range(len(INJECTIONS)), names, fontsize=9)
+    axes.invert_yaxis()
+    axes.set(xlabel="loss at the training length (nats)")
+    return figure
+
+
+def injected_numbers():
+    r"""What adding reaches, by how much the other tables differ from it, and their parameters."""
+    costs, add = position_parameters(), injection_losses("add")
+    values = {f"count_{arm}": f"{costs[arm]:,}" for arm in ("add", "concat", "concat_narrow")}
+    for arm in ("concat", "concat_narrow", "layer_qk", "layer_qkv"):
+        change, spread = mean_and_spread((injection_losses(arm) - add).tolist())
+        values[f"diff_{arm}"] = f"{change:+.3f} ± {spread:.3f}"
+    return values | {"inject_add": f"{add.mean():.2f}"}
