@@ -1,4 +1,4 @@
-"""Attention in plain loops over batch, head, i and j, in Python floats: what the methods' tests construct from.
+"""The papers' formulas in plain loops, in Python floats: what the methods' tests construct from.
 
 It imports nothing from posenc, and knows no broadcasting: an index that is wrong here is wrong in one visible place.
 """
@@ -12,12 +12,88 @@ def dot(a, b):
     return sum(x * y for x, y in zip(a, b, strict=True))
 
 
+def sigmoid(z):
+    return 1 / (1 + math.exp(-z)) if z >= 0 else math.exp(z) / (1 + math.exp(z))
+
+
+def softplus(z):
+    return max(z, 0.0) + math.log1p(math.exp(-abs(z)))
+
+
 def softmax(logits):
     """Weights of a list of logits; None stands for a key that is not visible."""
     top = max((z for z in logits if z is not None), default=0.0)
     powers = [0.0 if z is None else math.exp(z - top) for z in logits]
     total = sum(powers)
     return [p / total if total else 0.0 for p in powers]
+
+
+def stick(row, order="recent"):
+    """Walk over the keys and break off a share of what is left of the stick: (pieces, rest); None is not asked."""
+    pieces, rest = [0.0] * len(row), 1.0
+    for j in reversed(range(len(row))) if order == "recent" else range(len(row)):
+        if row[j] is not None:
+            pieces[j] = rest * sigmoid(row[j])
+            rest *= 1 - sigmoid(row[j])
+    return pieces, rest
+
+
+def ladder(dim, base=10000.0, count=None):
+    """The first `count` frequencies base^(-2i/dim), default all."""
+    return [base ** (-2 * i / dim) for i in range(dim // 2 if count is None else count)]
+
+
+def sinusoid(position, dim, base=10000.0):
+    """PE(pos, 2i) = sin(pos base^(-2i/C)), PE(pos, 2i+1) = cos(pos base^(-2i/C)), a row of C numbers."""
+    return [f(position * w) for w in ladder(dim, base) for f in (math.sin, math.cos)]
+
+
+def pair(i, rotary_dim, layout):
+    """The two lanes of RoPE's pair i."""
+    return (2 * i, 2 * i + 1) if layout == "interleaved" else (i, i + rotary_dim // 2)
+
+
+def turn(x, position, frequencies, layout="interleaved", factor=1.0):
+    """Each pair of lanes of a list turned by position * frequency."""
+    out = list(x)
+    for i, w in enumerate(frequencies):
+        a, b = pair(i, 2 * len(frequencies), layout)
+        cos, sin = factor * math.cos(position * w), factor * math.sin(position * w)
+        out[a], out[b] = x[a] * cos - x[b] * sin, x[a] * sin + x[b] * cos
+    return out
+
+
+def slopes(num_heads):
+    """ALiBi's: 2^(-8h/H) for a power of two; else those of the power below, then every other one of its double."""
+    if math.log2(num_heads).is_integer():
+        return [2 ** (-8 * (h + 1) / num_heads) for h in range(num_heads)]
+    below = 2 ** math.floor(math.log2(num_heads))
+    return slopes(below) + slopes(2 * below)[0::2][: num_heads - below]
+
+
+def bucket(offset, buckets, max_distance, bidirectional):
+    """T5's; the edges on the logarithmic side are found by comparing powers, without a logarithm."""
+    first, side = 0, buckets
+    if bidirectional:
+        side = buckets // 2
+        first = side if offset > 0 else 0
+        distance = abs(offset)
+    else:
+        distance = max(-offset, 0)
+    exact = side // 2
+    if distance < exact:
+        return first + distance
+    shared, n = exact, side - exact
+    for step in range(1, n):  # bucket exact + step starts where (distance / exact)^n = (far / exact)^step
+        if distance**n * exact**step >= max_distance**step * exact**n:
+            shared = exact + step
+    return first + shared
+
+
+def network(bias, h, x):
+    """FIRE's f: one hidden layer with ReLU, one output a head; `bias` holds its two layers, widen and narrow."""
+    hidden = [max(0.0, w[0] * x + b) for w, b in zip(bias.widen.weight.tolist(), bias.widen.bias.tolist())]
+    return dot(bias.narrow.weight[h].tolist(), hidden) + bias.narrow.bias[h].item()
 
 
 def attend(q, k, v, logit, weigh=softmax, causal=True):

@@ -15,15 +15,9 @@ import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from loops import close, dot
+from loops import bucket, close, dot, ladder, network, pair, sinusoid, slopes, softplus, stick, turn
 from loops import softmax as plain_softmax
 from profiles import cases
-from test_alibi import any_slopes
-from test_fire import network
-from test_rope import pair
-from test_stickbreaking import stick
-from test_t5 import loop_bucket
-from test_transformer_xl import sinusoid
 
 import posenc
 from posenc import rope, rse, scaling, sinusoidal, stickbreaking, transformer_xl
@@ -293,20 +287,6 @@ def seen_by(table, case):
 # ------------------------------------------------------------------------------------------- the formulas, a pair each
 
 
-def turn(x, position, frequencies, layout="interleaved", factor=1.0):
-    """Each pair of lanes turned by position * frequency, in a list."""
-    out = list(x)
-    for i, w in enumerate(frequencies):
-        a, b = pair(i, 2 * len(frequencies), layout)
-        cos, sin = factor * math.cos(position * w), factor * math.sin(position * w)
-        out[a], out[b] = x[a] * cos - x[b] * sin, x[a] * sin + x[b] * cos
-    return out
-
-
-def ladder(lanes, base, count=None):
-    return [base ** (-2 * i / lanes) for i in range(lanes // 2 if count is None else count)]
-
-
 def score_of(case, encoding):
     """score(h, m, n, q, k, longest): the logit of a pair at positions m and n, by the method's formula."""
     o, root, bias = case.options, math.sqrt(case.dim), encoding.bias
@@ -339,7 +319,7 @@ def score_of(case, encoding):
         case "t5":
 
             def looked_up(h, m, n, q, k):
-                return bias.table[h, loop_bucket(n - m, o["num_buckets"], o["max_distance"], o["bidirectional"])].item()
+                return bias.table[h, bucket(n - m, o["num_buckets"], o["max_distance"], o["bidirectional"])].item()
 
             return beside(plain, looked_up)
         case "kerple":
@@ -387,19 +367,19 @@ def score_of(case, encoding):
 
             return shrunk
         case "alibi":
-            slopes = bias.slopes.tolist()
-            close(bias.slopes.double(), torch.tensor(any_slopes(case.heads), dtype=torch.float64), 1e-7)
+            steepness = bias.slopes.tolist()
+            close(bias.slopes.double(), torch.tensor(slopes(case.heads), dtype=torch.float64), 1e-7)
             distance = abs if o["symmetric"] else float
-            return beside(plain, lambda h, m, n, q, k: -slopes[h] * distance(m - n))
+            return beside(plain, lambda h, m, n, q, k: -steepness[h] * distance(m - n))
         case "penalty":
-            rate = math.log1p(math.exp(bias.raw.item()))
+            rate = softplus(bias.raw.item())
             assert math.isclose(rate, o["rate"], rel_tol=1e-4)
             return beside(plain, lambda h, m, n, q, k: -rate * abs(m - n))
         case "rse":
             other = rotated(ladder(case.dim, o["base"])) if o["rotation"] else plain
             if not o["penalty"]:
                 return other
-            rate = math.log1p(math.exp(bias.raw.item()))
+            rate = softplus(bias.raw.item())
             return beside(other, lambda h, m, n, q, k: -rate * abs(m - n))
         case "exposb":
             return gained(case, encoding)
@@ -414,8 +394,7 @@ def faded(o, encoding, h, m, n):
     """Factor (3) of ExpoSB."""
     rate = o["rate"]
     if o["learn_rate"]:
-        raw = (encoding.weigh or encoding.bias).raw[h].item()
-        rate = math.log1p(math.exp(raw))
+        rate = softplus((encoding.weigh or encoding.bias).raw[h].item())
     return o["floor"] + (1 - o["floor"]) * math.exp(-rate * abs(m - n))
 
 
@@ -918,7 +897,7 @@ def test_a_hazard_adds_to_what_the_nearer_keys_left(drawn, rate):
         left = 1.0
         for j in reversed(range(len(row))):
             z = row[j].item()
-            risk = (max(z, 0) + math.log1p(math.exp(-abs(z))) + rate) if asked[j] else 0.0
+            risk = softplus(z) + rate if asked[j] else 0.0
             assert math.isclose(found[j].item(), -math.expm1(-risk) * left, abs_tol=1e-9)
             left *= math.exp(-risk)
 

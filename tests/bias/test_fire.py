@@ -6,11 +6,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from loops import attend, close, dot, inputs
+from loops import attend, close, dot, inputs, network
 
 import posenc
 
-quick = settings(max_examples=60, derandomize=True, deadline=None)
+quick = settings(max_examples=20, derandomize=True, deadline=None)
 
 
 def made(heads=2, threshold=4.0, hidden=5, c=0.1, seed=0):
@@ -27,12 +27,6 @@ def share(i, j, c, threshold):
     return math.log(c * (i - j) + 1) / math.log(c * max(threshold, i) + 1)
 
 
-def network(bias, h, x):
-    """f of the paper: one hidden layer with ReLU, one output a head."""
-    hidden = [max(0.0, w[0] * x + b) for w, b in zip(bias.widen.weight.tolist(), bias.widen.bias.tolist())]
-    return dot(bias.narrow.weight[h].tolist(), hidden) + bias.narrow.bias[h].item()
-
-
 def place(pos_q, pos_k):
     return posenc.At(torch.tensor([pos_q]), torch.tensor([pos_k]), None)
 
@@ -40,8 +34,9 @@ def place(pos_q, pos_k):
 # The construction
 
 
-@pytest.mark.parametrize("queries, keys", [(7, 7), (2, 9), (1, 1)], ids=str)
-@pytest.mark.parametrize("threshold, c", [(4.0, 0.1), (100.0, 2.0), (0.5, 1.0)], ids=str)
+@pytest.mark.parametrize(
+    "threshold, c, queries, keys", [(4.0, 0.1, 7, 7), (100.0, 2.0, 2, 9), (0.5, 1.0, 1, 1)], ids=str
+)
 def test_equals_the_construction(queries, keys, threshold, c):
     q, k, v = inputs(heads=3, queries=queries, keys=keys)
     encoding = made(3, threshold, c=c)
@@ -98,22 +93,6 @@ def test_relative_up_to_the_threshold_and_not_beyond(shift, length):
     assert (still - moved)[0, 1:, 0].min() > 1e-4, "the same distance is a smaller share of a longer past"
 
 
-def test_fractional_positions_are_fine():
-    """The bias is a function, not a table."""
-    encoding = made()
-    x = encoding.bias.share(posenc.At(torch.tensor([[5.5]]), torch.tensor([[1.25]]), None), torch.float64)
-    close(x.item(), share(5.5, 1.25, 0.1, 4.0), 1e-5)
-
-
-def test_positions_of_each_batch_row():
-    q, k, v = inputs()
-    at = torch.tensor([[0, 1, 2, 3, 4], [0, 5, 6, 7, 30]])
-    out = posenc.attention(q, k, v, made(), pos_q=at)
-    for b in range(2):
-        one = slice(b, b + 1)
-        close(out[one], posenc.attention(q[one], k[one], v[one], made(), pos_q=at[b]))
-
-
 def test_defaults_are_the_authors():
     bias = posenc.make("fire", num_heads=3).bias
     assert bias.c.item() == pytest.approx(0.1) and bias.threshold.item() == 512
@@ -129,58 +108,3 @@ def test_an_optimizer_moves_the_threshold_by_a_share_of_itself():
         encoding.bias.share(at, torch.float64).sum().backward()
         optimizer.step()
         assert encoding.bias.threshold.item() == pytest.approx(1.01 * threshold, rel=1e-3)
-
-
-def test_without_a_causal_mask_it_is_not_defined():
-    q, k, v = inputs()
-    with pytest.raises(posenc.UnsupportedError, match="causal=False.*FIRE divides"):
-        posenc.attention(q, k, v, made(), causal=False)
-
-
-# Gradients
-
-
-@pytest.mark.parametrize("threshold", [1.5, 9.0], ids=str)
-def test_gradcheck(threshold):
-    encoding = made(threshold=threshold)
-    q, k, v = (x.requires_grad_() for x in inputs(batch=1, queries=3, keys=4))
-    parameters = tuple(encoding.parameters())
-    assert torch.autograd.gradcheck(lambda q, k, v, *_: posenc.attention(q, k, v, encoding), (q, k, v, *parameters))
-
-
-def test_every_parameter_gets_a_gradient():
-    encoding = made(hidden=32)
-    posenc.attention(*inputs(queries=8), encoding).square().sum().backward()
-    grads = {name: parameter.grad for name, parameter in encoding.bias.named_parameters()}
-    assert set(grads) == {"c", "stretch", "widen.weight", "widen.bias", "narrow.weight", "narrow.bias"}
-    for name, grad in grads.items():
-        if name != "narrow.bias":  # the same for all keys: softmax takes it out
-            assert grad.abs().max() > 1e-9, name
-    assert grads["narrow.bias"].abs().max() < 1e-12
-
-
-# Bad input
-
-
-@pytest.mark.parametrize(
-    "options, error, words",
-    [
-        ({"num_heads": [2]}, TypeError, r"num_heads=\[2\]"),
-        ({"num_heads": 0}, ValueError, "num_heads=0"),
-        ({"hidden": 32.0}, TypeError, "hidden=32.0"),
-        ({"hidden": 0}, ValueError, "hidden=0"),
-        ({"threshold": 0}, ValueError, "threshold=0"),
-        ({"threshold": math.inf}, ValueError, "threshold=inf"),
-        ({"threshold": "512"}, TypeError, "threshold='512'"),
-    ],
-    ids=str,
-)
-def test_bad_options_are_refused(options, error, words):
-    with pytest.raises(error, match=words):
-        posenc.make("fire", **{"num_heads": 2, **options})
-
-
-def test_another_number_of_heads_is_refused():
-    q, k, v = inputs(heads=4)
-    with pytest.raises(ValueError, match="num_heads=2.*4"):
-        posenc.attention(q, k, v, made())

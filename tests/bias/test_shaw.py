@@ -4,13 +4,9 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from loops import attend, close, dot, inputs
 
 import posenc
-
-quick = settings(max_examples=40, derandomize=True, deadline=None)
 
 
 def made(head_dim=4, clip=2, values=False, seed=0):
@@ -51,9 +47,7 @@ def value_term(weights, table, clip):
 # The construction
 
 
-@pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize("queries, keys", [(6, 6), (2, 7), (1, 1)], ids=str)
-@pytest.mark.parametrize("clip", [1, 2, 9])
+@pytest.mark.parametrize("clip, queries, keys, causal", [(1, 6, 6, False), (2, 2, 7, True), (9, 6, 6, True)], ids=str)
 def test_equals_the_construction(queries, keys, clip, causal):
     q, k, v = inputs(heads=3, queries=queries, keys=keys)
     encoding = made(clip=clip)
@@ -63,8 +57,7 @@ def test_equals_the_construction(queries, keys, clip, causal):
     close(out, expected_out)
 
 
-@pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize("queries, keys", [(5, 5), (2, 6)], ids=str)
+@pytest.mark.parametrize("queries, keys, causal", [(5, 5, False), (2, 6, True)], ids=str)
 def test_value_term_equals_the_construction(queries, keys, causal):
     q, k, v = inputs(queries=queries, keys=keys)
     encoding = made(values=True)
@@ -95,27 +88,7 @@ def test_beyond_the_clip_all_offsets_are_one():
     assert not torch.equal(before, after)
 
 
-def test_one_table_serves_all_heads():
-    q, k, v = inputs(heads=1)
-    many = [x.expand(-1, 3, -1, -1) for x in (q, k, v)]
-    out = posenc.attention(*many, made(values=True))
-    close(out, posenc.attention(q, k, v, made(values=True)).expand_as(out))
-
-
 # What must hold
-
-
-@quick
-@given(
-    positions=st.lists(st.integers(-50, 50), min_size=1, max_size=6),
-    shift=st.integers(-10000, 10000),
-    values=st.booleans(),
-)
-def test_any_shift_of_all_positions_changes_nothing(positions, shift, values):
-    q, k, v = inputs(queries=len(positions))
-    at, encoding = torch.tensor(positions), made(values=values)
-    moved = posenc.attention(q, k, v, encoding, pos_q=at + shift)
-    assert torch.equal(moved, posenc.attention(q, k, v, encoding, pos_q=at))
 
 
 def test_the_term_is_divided_by_the_root_of_the_dimension_whatever_the_scale():
@@ -124,34 +97,6 @@ def test_the_term_is_divided_by_the_root_of_the_dimension_whatever_the_scale():
     _, weights = posenc.attention(q, k, k, encoding, scale=0.0, return_weights=True)
     expected, _ = attend(q, torch.zeros_like(k), k, with_keys(encoding.bias.keys, 2))
     close(weights @ k, expected)
-
-
-@pytest.mark.parametrize("values", [False, True])
-def test_a_query_that_sees_nothing_gets_exact_zeros(values):
-    q, k, v = inputs()
-    mask = torch.ones(5, 5, dtype=torch.bool)
-    mask[2] = False
-    out = posenc.attention(q, k, v, made(values=values), mask=mask)
-    assert (out[:, :, 2] == 0).all() and (out[:, :, 3] != 0).all()
-
-
-def test_grouped_queries_and_positions_of_each_batch_row():
-    q, k, v = inputs(heads=4)
-    at = torch.tensor([[0, 1, 2, 3, 4], [0, 5, 6, 7, 30]])
-    encoding = made(values=True)
-    out = posenc.attention(q, k[:, :2], v[:, :2], encoding, pos_q=at)
-    for b in range(2):
-        wide = [x[b : b + 1, :2].repeat_interleave(2, dim=1) for x in (k, v)]
-        close(out[b : b + 1], posenc.attention(q[b : b + 1], *wide, encoding, pos_q=at[b]))
-
-
-def test_half_precision_keeps_its_dtype():
-    q, k, v = inputs(dtype=torch.bfloat16)
-    for values in (False, True):
-        out = posenc.attention(q, k, v, made(values=values).float())
-        exact = posenc.attention(*(x.double() for x in (q, k, v)), made(values=values))
-        assert out.dtype == torch.bfloat16
-        close(out.double(), exact, 0.03)
 
 
 # Independent implementation
@@ -179,60 +124,3 @@ def test_equals_the_relative_keys_of_wav2vec2_bert(causal):
     x = torch.randn(2, 7, 12, dtype=torch.float64)
     hidden = torch.full((7, 7), -torch.inf, dtype=torch.float64).triu(1) if causal else None
     close(ours(x), theirs(x, attention_mask=hidden)[0])
-
-
-# Gradients
-
-
-@pytest.mark.parametrize("values", [False, True])
-def test_gradcheck(values):
-    encoding = made(values=values)
-    q, k, v = (x.requires_grad_() for x in inputs(batch=1, queries=3, keys=4))
-    parameters = tuple(encoding.parameters())
-    assert torch.autograd.gradcheck(lambda q, k, v, *_: posenc.attention(q, k, v, encoding), (q, k, v, *parameters))
-
-
-@pytest.mark.parametrize("values", [False, True])
-def test_every_row_that_is_read_gets_a_gradient(values):
-    encoding = made(values=values)
-    q, k, v = inputs()
-    posenc.attention(q, k, v, encoding, causal=False).square().sum().backward()
-    assert len(list(encoding.parameters())) == 1 + values
-    assert all((table.grad.abs().sum(-1) > 0).all() for table in encoding.parameters())
-
-
-# Bad input
-
-
-@pytest.mark.parametrize(
-    "options, error, words",
-    [
-        ({"head_dim": 4.0}, TypeError, "head_dim=4.0"),
-        ({"head_dim": 0}, ValueError, "head_dim=0"),
-        ({"clip": "16"}, TypeError, "clip='16'"),
-        ({"clip": 0}, ValueError, "clip=0"),
-        ({"values": 1}, TypeError, "values=1"),
-    ],
-    ids=str,
-)
-def test_bad_options_are_refused(options, error, words):
-    with pytest.raises(error, match=words):
-        posenc.make("shaw", **{"head_dim": 4, **options})
-
-
-@pytest.mark.parametrize("values", [False, True])
-def test_bad_positions_and_sizes_are_refused(values):
-    q, k, v = inputs()
-    with pytest.raises(ValueError, match=r"pos_k holds 0\.5.*whole numbers"):
-        posenc.attention(q, k, v, made(values=values), pos_q=torch.arange(5) / 2)
-    with pytest.raises(ValueError, match="head_dim=6.*4 lanes of q"):
-        posenc.attention(q, k, v, made(head_dim=6))
-    whole = torch.arange(5.0)  # whole numbers may come as floats
-    close(posenc.attention(q, k, v, made(values=values), pos_q=whole), posenc.attention(q, k, v, made(values=values)))
-
-
-def test_values_of_another_width_are_refused():
-    q, k, v = inputs()
-    with pytest.raises(ValueError, match="head_dim=4.*3 lanes of v"):
-        posenc.attention(q, k, v[..., :3], made(values=True))
-    assert posenc.attention(q, k, v[..., :3], made()).shape == (2, 2, 5, 3)

@@ -4,14 +4,11 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from loops import attend, close, dot, inputs
+from loops import attend, close, dot, inputs, sinusoid
 
 import posenc
 from posenc.bias.transformer_xl import shift
 
-quick = settings(max_examples=40, derandomize=True, deadline=None)
 H, D, C = 2, 4, 6
 
 
@@ -23,14 +20,6 @@ def made(dim=C, base=10000.0):
         for parameter in encoding.parameters():
             torch.nn.init.normal_(parameter)
     return encoding
-
-
-def sinusoid(distance, dim, base=10000.0):
-    out = []
-    for i in range(dim // 2):
-        angle = distance * base ** (-2 * i / dim)
-        out += [math.sin(angle), math.cos(angle)]
-    return out
 
 
 def r(encoding, h, distance, base=10000.0):
@@ -57,8 +46,9 @@ def place(queries, keys):
 # The construction
 
 
-@pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize("queries, keys, dim, base", [(5, 5, 6, 1e4), (2, 7, 6, 50.0), (1, 1, 2, 1e4)], ids=str)
+@pytest.mark.parametrize(
+    "queries, keys, dim, base, causal", [(5, 5, 6, 1e4, False), (2, 7, 6, 50.0, True), (1, 1, 2, 1e4, True)], ids=str
+)
 def test_equals_the_construction(queries, keys, dim, base, causal):
     q, k, v = inputs(heads=H, queries=queries, keys=keys)
     encoding = made(dim, base)
@@ -86,27 +76,6 @@ def test_the_three_terms_one_by_one(queries, keys):
     close(b, expected[0])
     close(c, expected[1])
     close(d.expand_as(b), expected[2])
-
-
-def test_what_each_term_depends_on():
-    q, k, _ = inputs(heads=H)
-    at, encoding = place(5, 5), made()
-    b, c, d = encoding.bias.terms(q, k, at)
-    b_q, c_q, d_q = encoding.bias.terms(2 * q, k, at)
-    b_k, c_k, d_k = encoding.bias.terms(q, 2 * k, at)
-    close(b_q, 2 * b)
-    close(c_k, 2 * c)
-    assert torch.equal(b_k, b) and torch.equal(c_q, c) and torch.equal(d_q, d) and torch.equal(d_k, d)
-    close(c[:, :, :1].expand_as(c), c)  # the same for every query
-    close(d[..., 1:, 1:], d[..., :-1, :-1])  # the same along a diagonal
-    assert (b[..., 1:, 1:] - b[..., :-1, :-1]).abs().max() > 0.1
-
-
-def test_the_sign_of_the_distance_counts():
-    encoding = made()
-    q, k, _ = inputs(heads=H)
-    _, _, d = encoding.bias.terms(q, k, place(5, 5))
-    assert (d - d.transpose(-2, -1)).abs().max() > 0.1
 
 
 # The shift trick
@@ -156,33 +125,6 @@ def test_the_trick_gives_terms_b_and_d(queries, keys):
 # What must hold
 
 
-@quick
-@given(positions=st.lists(st.floats(-50, 50, width=32), min_size=1, max_size=5), move=st.integers(-1000, 1000))
-def test_any_shift_of_all_positions_changes_nothing(positions, move):
-    """Fractions are fine: R is a function, not a table."""
-    q, k, v = inputs(heads=H, queries=len(positions))
-    at, encoding = torch.tensor(positions, dtype=torch.float64), made()
-    moved = posenc.attention(q, k, v, encoding, pos_q=at + move)
-    close(moved, posenc.attention(q, k, v, encoding, pos_q=at), 1e-9)
-
-
-def test_segments_with_memory_equal_one_pass():
-    q, k, v = inputs(heads=H, queries=7)
-    encoding = made()
-    whole = posenc.attention(q, k, v, encoding)
-    close(posenc.attention(q[:, :, 4:], k, v, encoding), whole[:, :, 4:])
-
-
-def test_positions_of_each_batch_row():
-    q, k, v = inputs(heads=H)
-    at = torch.tensor([[0, 1, 2, 3, 4], [0, 5, 6, 7, 30]])
-    encoding = made()
-    out = posenc.attention(q, k, v, encoding, pos_q=at)
-    for b in range(2):
-        one = slice(b, b + 1)
-        close(out[one], posenc.attention(q[one], k[one], v[one], encoding, pos_q=at[b]))
-
-
 def test_w_r_starts_as_other_projections_do():
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -215,57 +157,3 @@ def test_equals_xlnets_relative_attention(queries, keys, causal):
     q_, k_, v_ = (x.permute(2, 0, 1, 3) for x in (q, k, v))
     expected = core.rel_attn_core(q_, k_, v_, k_r, attn_mask=hidden.expand(-1, -1, 2, H))
     close(posenc.attention(q, k, v, encoding, causal=causal), expected.permute(1, 2, 0, 3), 1e-6)  # R is float32
-
-
-# Gradients
-
-
-def test_gradcheck():
-    encoding = made()
-    q, k, v = (x.requires_grad_() for x in inputs(batch=1, heads=H, queries=2, keys=3))
-    parameters = tuple(encoding.parameters())
-    assert torch.autograd.gradcheck(lambda q, k, v, *_: posenc.attention(q, k, v, encoding), (q, k, v, *parameters))
-
-
-def test_every_parameter_gets_a_gradient():
-    encoding = made()
-    posenc.attention(*inputs(heads=H), encoding).square().sum().backward()
-    assert {name for name, _ in encoding.bias.named_parameters()} == {"u", "v", "w_r"}
-    assert all(parameter.grad.abs().min() > 0 for parameter in encoding.parameters())
-
-
-# Bad input
-
-
-@pytest.mark.parametrize(
-    "options, error, words",
-    [
-        ({"num_heads": True}, TypeError, "num_heads=True"),
-        ({"num_heads": 0}, ValueError, "num_heads=0"),
-        ({"head_dim": "4"}, TypeError, "head_dim='4'"),
-        ({"head_dim": -1}, ValueError, "head_dim=-1"),
-        ({"dim": 5}, ValueError, "dim=5.*even"),
-        ({"dim": 4.0}, TypeError, "dim=4.0"),
-        ({"base": 0}, ValueError, "base=0"),
-        ({"base": math.nan}, ValueError, "base=nan"),
-    ],
-    ids=str,
-)
-def test_bad_options_are_refused(options, error, words):
-    with pytest.raises(error, match=words):
-        posenc.make("transformer_xl", **{"num_heads": H, "head_dim": D, **options})
-
-
-def test_another_size_is_refused():
-    q, k, v = inputs(heads=3)
-    with pytest.raises(ValueError, match=r"num_heads=2, head_dim=4.*\[2, 3, 5, 4\]"):
-        posenc.attention(q, k, v, made())
-
-
-def test_shift_names_bad_input():
-    with pytest.raises(TypeError, match="x must be a tensor"):
-        shift([1.0])
-    with pytest.raises(TypeError, match="x must hold floating"):
-        shift(torch.ones(2, 2, dtype=torch.long))
-    with pytest.raises(ValueError, match=r"x must have shape.*\[3\]"):
-        shift(torch.ones(3))

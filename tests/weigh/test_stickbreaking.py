@@ -6,38 +6,17 @@ import sys
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from loops import attend, close, dot, inputs
+from loops import attend, close, dot, inputs, softplus, stick
 
 import posenc
 from posenc.weigh.stickbreaking import weigh
 
-quick = settings(max_examples=80, derandomize=True, deadline=None)
 ORDERS = ("recent", "first")
-
-
-def softplus(z):
-    return max(z, 0.0) + math.log1p(math.exp(-abs(z)))
-
-
-def sigmoid(z):
-    return 1 / (1 + math.exp(-z)) if z >= 0 else math.exp(z) / (1 + math.exp(z))
 
 
 def paper(row):
     r"""log A_j = z_j - sum_{k=j}^{last} softplus(z_k): each nearer key, and j itself, in the sum. Logits of j < i."""
     return [math.exp(z - sum(softplus(row[k]) for k in range(j, len(row)))) for j, z in enumerate(row)]
-
-
-def stick(row, order="recent"):
-    """The stick itself: walk over the keys, break off a share of what is left. Returns pieces and the rest."""
-    pieces, rest = [0.0] * len(row), 1.0
-    for j in reversed(range(len(row))) if order == "recent" else range(len(row)):
-        if row[j] is not None:
-            pieces[j] = rest * sigmoid(row[j])
-            rest *= 1 - sigmoid(row[j])
-    return pieces, rest
 
 
 def everywhere(scores):
@@ -97,43 +76,11 @@ def test_equal_shares_of_one_half():
 # What must hold
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("size", [0.1, 3.0, 300.0])
-def test_pieces_are_positive_and_add_up_with_the_remainder(order, size):
-    scores = size * torch.randn(3, 2, 9, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    visible = torch.ones(9, 9, dtype=torch.bool).tril(-1)
-    weights, rest = weigh(scores, visible, order, return_remainder=True)
-    assert (weights >= 0).all() and (weights.masked_select(~visible) == 0).all()
-    close(weights.sum(-1) + rest, torch.ones(3, 2, 9, dtype=torch.float64))
-    assert (rest[..., 0] == 1).all()
-
-
-def test_saturated_recent_key_takes_all():
-    scores = as_row(5, 5, 50, -2)
-    visible = torch.tensor([[True, True, True, False]])
-    close(weigh(scores, visible), as_row(0, 0, 1, 0), 1e-20)
-    close(weigh(scores, visible, order="first").sum(), torch.tensor(1.0, dtype=torch.float64), 1e-12)
-    assert weigh(scores, visible, order="first")[0, 0] > 0.99
-
-
 def test_first_query_gets_exactly_nothing_or_its_own_value():
     q, k, v = inputs(queries=4)
     assert (posenc.attention(q, k, v, posenc.make("stickbreaking"))[:, :, 0] == 0).all()
     own = posenc.attention(q, k, v, posenc.make("stickbreaking", remainder="current"))
     assert torch.equal(own[:, :, 0], v[:, :, 0])
-
-
-def test_remainder_to_the_current_key_makes_rows_sum_to_one():
-    q, k, v = inputs(queries=6)
-    for attend_current in (False, True):
-        encoding = posenc.make("stickbreaking", remainder="current", attend_current=attend_current)
-        _, weights = posenc.attention(q, k, v, encoding, return_weights=True)
-        close(weights.sum(-1), torch.ones(2, 2, 6, dtype=torch.float64))
-        _, dropped = posenc.attention(
-            q, k, v, posenc.make("stickbreaking", attend_current=attend_current), return_weights=True
-        )
-        close(weights.tril(-1), dropped.tril(-1))
-        assert (dropped.sum(-1) < 1).all()
 
 
 def test_remainder_is_dropped_where_the_current_key_is_hidden():
@@ -152,7 +99,7 @@ def test_remainder_is_dropped_where_the_current_key_is_hidden():
     ).abs().max() < 1e-12
 
 
-@pytest.mark.parametrize("block", [1, 2, 3, 5, 16])
+@pytest.mark.parametrize("block", [1, 3, 16])
 @pytest.mark.parametrize("order", ORDERS)
 def test_blocks_that_hand_on_the_rest_make_the_same_pieces(order, block):
     scores = torch.randn(4, 11, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) * 2
@@ -165,21 +112,6 @@ def test_blocks_that_hand_on_the_rest_make_the_same_pieces(order, block):
     whole, left = weigh(scores, everywhere(scores), order, return_remainder=True)
     close(torch.cat(pieces[::-1] if order == "recent" else pieces, dim=-1), whole)
     close(rest[:, 0], left)
-
-
-def test_one_order_is_the_other_on_reversed_keys():
-    scores = torch.randn(3, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    close(weigh(scores, everywhere(scores), "first").flip(-1), weigh(scores.flip(-1), everywhere(scores), "recent"))
-    assert (weigh(scores, everywhere(scores), "first") - weigh(scores, everywhere(scores))).abs().max() > 0.1
-
-
-def test_keys_that_are_not_visible_break_nothing():
-    scores = torch.randn(3, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    kept = [0, 2, 3, 6]
-    visible = torch.zeros(3, 7, dtype=torch.bool)
-    visible[:, kept] = True
-    for order in ORDERS:
-        close(weigh(scores, visible, order)[:, kept], weigh(scores[:, kept], visible[:, kept], order))
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
@@ -211,14 +143,6 @@ def test_it_asks_for_no_positions():
     assert (swapped - posenc.attention(q, k, v, encoding))[:, :, -1].abs().max() > 1e-3, "one layer tells orders apart"
 
 
-def test_both_directions_need_the_order_first():
-    q, k, v = inputs()
-    for options in ({}, {"attend_current": True}, {"remainder": "current"}):
-        with pytest.raises(posenc.UnsupportedError, match="order='first' works both ways"):
-            posenc.attention(q, k, v, posenc.make("stickbreaking", **options), causal=False)
-    assert posenc.make("stickbreaking", order="first").causal_only is None
-
-
 # An independent implementation
 
 
@@ -248,44 +172,3 @@ def test_equals_fla(fla, attend_current, queries, kv_heads):
     gradients = [torch.autograd.grad((out * upstream).sum(), (q, k, v)) for out in (ours, theirs.transpose(1, 2))]
     for a, b in zip(*gradients):
         close(a, b)
-
-
-# Gradients, any input
-
-
-@pytest.mark.parametrize(
-    "options, causal",
-    [({}, True), ({"attend_current": True}, True), ({"remainder": "current"}, True), ({"order": "first"}, False)],
-    ids=str,
-)
-def test_gradcheck(options, causal):
-    encoding = posenc.make("stickbreaking", **options)
-    q, k, v = (x.requires_grad_() for x in inputs(batch=1, queries=3, keys=4))
-    assert torch.autograd.gradcheck(lambda q, k, v: posenc.attention(q, k, v, encoding, causal=causal), (q, k, v))
-
-
-logits = st.lists(st.floats(-40, 40, allow_nan=False, width=32), min_size=1, max_size=12)
-
-
-@quick
-@given(row=logits, order=st.sampled_from(ORDERS))
-def test_any_logits_break_the_stick(row, order):
-    scores = as_row(*row)
-    weights, rest = weigh(scores, everywhere(scores), order, return_remainder=True)
-    pieces, left = stick(row, order)
-    close(weights[0], torch.tensor(pieces, dtype=torch.float64))
-    close(rest[0], torch.tensor(left, dtype=torch.float64))
-
-
-@quick
-@given(row=logits)
-def test_any_logits_follow_the_equation(row):
-    close(weigh(as_row(*row), everywhere(as_row(*row)))[0], torch.tensor(paper(row), dtype=torch.float64))
-
-
-@quick
-@given(row=logits, far=st.floats(-40, 40, allow_nan=False, width=32))
-def test_a_key_beyond_the_others_takes_from_the_rest_alone(row, far):
-    near = weigh(as_row(*row), everywhere(as_row(*row)))
-    more = weigh(as_row(far, *row), everywhere(as_row(far, *row)))
-    close(more[:, 1:], near)
