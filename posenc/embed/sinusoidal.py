@@ -48,6 +48,7 @@ class AddSinusoid(nn.Module):
 
     def forward(self, x, positions):
         check_tensor("x", x, "[B, T, C]", ndim=3, floating=True)
+        check_positions("positions", positions)
         if positions.shape[-1] != x.shape[1] or (positions.ndim == 2 and positions.shape[0] not in (1, x.shape[0])):
             raise ValueError(f"positions {list(positions.shape)} must be [T] or [B, T] of x, {list(x.shape[:2])}")
         code = table(positions.to(accumulation_dtype(x)), x.shape[-1], self.base, self.layout)
