@@ -26,6 +26,11 @@ DTYPES = [torch.float32, torch.float16] + [torch.bfloat16] * BF16
 HEADS, KV_HEADS = 2, 1
 
 
+def sometimes(condition, *values):
+    """A case that always runs on a GPU; through the interpreter, where each takes seconds, with the slow ones only."""
+    return pytest.param(*values, marks=() if CUDA or condition else pytest.mark.slow)
+
+
 @pytest.fixture(autouse=True)
 def nan_buffers():
     """Whatever torch.empty returns holds NaN: what a kernel doesn't write, or reads before it is written, shows."""
@@ -159,22 +164,51 @@ def compare(name, tensors, dtype, **options):
             assert mine <= allowed, f"{label}: {mine} against {eagers}"
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("queries,keys", LENGTHS, ids=str)
-@pytest.mark.parametrize("name", METHODS)
+def often(n, length, dtype):
+    """Of each method four lengths, two in each dtype, so that every family meets every length, and every one both."""
+    steps = {(n + 3 * k) % len(LENGTHS): (n + (k + 1) // 2) % 2 for k in range(4)}
+    return steps.get(length) == dtype
+
+
+@pytest.mark.parametrize(
+    "name,queries,keys,dtype",
+    [
+        sometimes(often(n, length, index), name, *LENGTHS[length], dtype)
+        for n, name in enumerate(METHODS)
+        for length in range(len(LENGTHS))
+        for index, dtype in enumerate(DTYPES)
+    ],
+    ids=str,
+)
 def test_kernel_equals_reference(name, queries, keys, dtype):
     compare(name, problem(queries, keys), dtype)
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("head_dim,head_dim_v", [(16, 16), (20, 36), (64, 64), (80, 80), (96, 32), (128, 128)], ids=str)
-@pytest.mark.parametrize("name", ["rope-partial+alibi-learned", "rope+alibi-symmetric+stickbreaking"])
+HEAD_SIZES = [(16, 16), (20, 36), (64, 64), (80, 80), (96, 32), (128, 128)]
+
+
+@pytest.mark.parametrize(
+    "name,head_dim,head_dim_v,dtype",
+    [
+        sometimes((n + size + index) % 2, name, *HEAD_SIZES[size], dtype)
+        for n, name in enumerate(["rope-partial+alibi-learned", "rope+alibi-symmetric+stickbreaking"])
+        for size in range(len(HEAD_SIZES))
+        for index, dtype in enumerate(DTYPES)
+    ],
+    ids=str,
+)
 def test_head_sizes(name, head_dim, head_dim_v, dtype):
     compare(name, problem(33, 70, head_dim, head_dim_v), dtype)
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_masks_padding_and_positions_of_each_row_of_the_batch(name):
+MASKS = ["keys", "pairs", "both"]
+
+
+@pytest.mark.parametrize(
+    "name,masked",
+    [sometimes(n % 3 == m, name, masked) for n, name in enumerate(METHODS) for m, masked in enumerate(MASKS)],
+)
+def test_masks_padding_and_positions_of_each_row_of_the_batch(name, masked):
     tensors = problem(37, 50, batch=2)
     generator = torch.Generator().manual_seed(1)
     pos_q = torch.rand(2, 37, generator=generator).cumsum(1) * 5 + 40.25  # floats, different in each row of the batch
@@ -187,8 +221,8 @@ def test_masks_padding_and_positions_of_each_row_of_the_batch(name):
     valid[1, ..., 45:] = False
     anywhere = torch.rand(37, 50, generator=generator) < 0.5
     anywhere[5] = False
-    for mask in (valid, anywhere, valid & anywhere):
-        compare(name, tensors, torch.float32, positions=(pos_q.to(DEVICE), pos_k.to(DEVICE)), mask=mask.to(DEVICE))
+    mask = {"keys": valid, "pairs": anywhere, "both": valid & anywhere}[masked].to(DEVICE)
+    compare(name, tensors, torch.float32, positions=(pos_q.to(DEVICE), pos_k.to(DEVICE)), mask=mask)
 
 
 @pytest.mark.parametrize("name", ["nope", "nope both ways", "stickbreaking", "stickbreaking-first both ways"])
@@ -216,14 +250,14 @@ def test_empty_inputs_give_empty_or_zero_outputs():
                 assert a.shape == b.shape and not a.isnan().any() and not a.any()
 
 
-TILES = [(16, 16, 4, 1), (16, 64, 4, 1), (64, 16, 4, 1), (32, 32, 4, 1), (128, 32, 4, 1)]
+TILES = [(16, 16, 4, 1), (16, 64, 4, 1), (64, 16, 4, 1), (128, 32, 4, 1)]
 
 
 def leaves(*tensors):
     return [x.to(torch.float32).requires_grad_() for x in tensors]
 
 
-@pytest.mark.parametrize("queries,keys", [(40, 40), (20, 50), (50, 20)], ids=str)
+@pytest.mark.parametrize("queries,keys", [(20, 50), (50, 20)], ids=str)
 @pytest.mark.parametrize("order", ["softmax", "table", "recent", "first"])
 def test_the_answer_does_not_depend_on_the_blocks(order, queries, keys):
     results = []
@@ -246,9 +280,9 @@ def test_the_answer_does_not_depend_on_the_blocks(order, queries, keys):
             torch.testing.assert_close(x, y, rtol=1e-5, atol=2e-6 * max(1, float(x.detach().abs().max())))
 
 
-@pytest.mark.parametrize("keys", [50, 64], ids=str)
-@pytest.mark.parametrize("order", ["recent", "first"])
-@pytest.mark.parametrize("current", [True, False], ids=["current", "strict"])
+@pytest.mark.parametrize(
+    "current,order,keys", [(True, "recent", 50), (False, "recent", 64), (False, "first", 50), (True, "first", 64)]
+)
 def test_stick_both_ways_where_the_last_block_of_keys_is_not_full(current, order, keys):
     """`Encoding` refuses "recent" without a causal mask; the kernel serves it, its last keys being first in line."""
     *tensors, dout = problem(50, keys)
@@ -446,15 +480,18 @@ TABLES = {  # queries, keys, causal, first offset, entries
 }
 
 
-@pytest.mark.parametrize("case", TABLES)
-def test_a_table_by_offset_at_any_integer_positions(case):
+@pytest.mark.parametrize(
+    "case,masked",
+    [sometimes(n % 2 == masked, case, bool(masked)) for n, case in enumerate(TABLES) for masked in (0, 1)],
+)
+def test_a_table_by_offset_at_any_integer_positions(case, masked):
     queries, keys, causal, first, entries = TABLES[case]
     tensors, dout, at = table_problem(queries, keys, entries)
     mask = torch.rand(2, 1, queries, keys, generator=torch.Generator().manual_seed(5)).to(DEVICE) < 0.7
-    for seen in (None, mask):
-        exact, ours = (with_table(tensors, dout, at, first, d, causal, seen) for d in (torch.float64, torch.float32))
-        for a, b in zip(ours, exact):
-            torch.testing.assert_close(a.double(), b, rtol=1e-5, atol=2e-6 * max(1.0, float(b.abs().max())))
+    mask = mask if masked else None
+    exact, ours = (with_table(tensors, dout, at, first, d, causal, mask) for d in (torch.float64, torch.float32))
+    for a, b in zip(ours, exact):
+        torch.testing.assert_close(a.double(), b, rtol=1e-5, atol=2e-6 * max(1.0, float(b.abs().max())))
     offsets = at[1][:, None, :] - at[0][:, :, None]
     read = torch.zeros(entries, dtype=torch.bool, device=DEVICE)
     read[(offsets.clamp(first, first + entries - 1) - first).flatten()] = True
@@ -503,9 +540,19 @@ def test_rotation_inside_the_kernel_equals_rotation_beforehand(rotary_dim):
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("layout", rotary.LAYOUTS)
-@pytest.mark.parametrize("heads,kv_heads,lanes,pairs", [(1, 1, 16, 8), (12, 4, 32, 8), (3, 3, 80, 30), (9, 3, 64, 1)])
+HEADS_AND_LANES = [(1, 1, 16, 8), (12, 4, 32, 8), (3, 3, 80, 30), (9, 3, 64, 1)]
+
+
+@pytest.mark.parametrize(
+    "heads,kv_heads,lanes,pairs,layout,dtype",
+    [
+        sometimes((n + half + index) % 2, *HEADS_AND_LANES[n], layout, dtype)
+        for n in range(len(HEADS_AND_LANES))
+        for half, layout in enumerate(rotary.LAYOUTS)
+        for index, dtype in enumerate(DTYPES)
+    ],
+    ids=str,
+)
 def test_rotary_kernel_equals_the_reference_to_the_last_bit_but_one(heads, kv_heads, lanes, pairs, layout, dtype):
     generator = torch.Generator().manual_seed(0)
     q, k = (
@@ -536,23 +583,8 @@ OPERATORS = {
     ),
     "table": lambda q, k, v, a, at: (
         softmax.softmax,
-        (
-            q,
-            k,
-            v,
-            None,
-            *at,
-            None,
-            None,
-            torch.ones(HEADS, 9, device=DEVICE, requires_grad=True),
-            None,
-            None,
-            -5,
-            0.3,
-            True,
-            "table",
-            [],
-        ),
+        (q, k, v, None, *at, None, None, leaves(torch.ones(HEADS, 9, device=DEVICE))[0])
+        + (None, None, -5, 0.3, True, "table", []),
     ),
     "stickbreaking": lambda q, k, v, a, at: (
         stickbreaking.stickbreaking,
@@ -647,37 +679,37 @@ def refused(monkeypatch, match, call, error=UnsupportedError):
 
 X = {n: torch.randn(1, 4, 8, n) for n in (16, 129)}
 BAD = {
-    "float64": ("float64.*served are float32", lambda: attend_all(torch.randn(1, 4, 8, 16, dtype=torch.float64))),
-    "head size": ("head size is 129.*1 to 128", lambda: attend_all(X[129])),
+    "float64": ("float64.*float32", lambda: attend_all(torch.randn(1, 4, 8, 16, dtype=torch.float64))),
+    "head size": ("129.*128", lambda: attend_all(X[129])),
     "weights": ("return_weights=True", lambda: attention(X[16], X[16], X[16], impl="triton", return_weights=True)),
     "own rotation": (
-        "'rotate' has no kernel",
+        "'rotate'",
         lambda: attention(X[16], X[16], X[16], posenc.Encoding(rotate=lambda q, k, at: (q, k)), impl="triton"),
     ),
     "own bias": (
-        "'bias' has no kernel",
+        "'bias'",
         lambda: attention(X[16], X[16], X[16], posenc.Encoding(bias=lambda q, k, at: 0.0), impl="triton"),
     ),
     "a table and a stick": (
-        "stick-breaking kernel reads no table",
+        "stick-breaking.*table",
         lambda: attend_all(X[16], posenc.compose(posenc.make("t5", num_heads=4), posenc.make("stickbreaking"))),
     ),
     "two variants": (
-        "takes one variant, the encoding has one at 'bias' and one at 'weigh'",
+        "'bias'.*'weigh'",
         lambda: attend_all(
             X[16], posenc.compose(posenc.make("exposb", head_dim=16, num_heads=4), posenc.make("alibi", num_heads=4))
         ),
     ),
     "faded weights": (
-        "'weigh' has no kernel",
+        "'weigh'",
         lambda: attend_all(X[16], posenc.make("exposb", head_dim=16, num_heads=4, on="weights")),
     ),
     "learned frequencies": (
-        "frequencies ask for a gradient",
+        "frequencies.*gradient",
         lambda: attend_all(X[16], posenc.make("rope", head_dim=16, inv_freq=torch.ones(2, requires_grad=True))),
     ),
     "learned positions": (
-        "the positions ask for a gradient",
+        "positions.*gradient",
         lambda: attend_all(X[16], posenc.make("rope", head_dim=16), torch.ones(8, requires_grad=True)),
     ),
 }
@@ -699,10 +731,10 @@ def test_devices_and_dtypes_are_refused_by_declared_capability(monkeypatch):
 
     cpu, cuda = torch.device("cpu"), torch.device("cuda")
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    assert "CUDA devices, and the CPU through" in why_not_here(cpu, torch.float32, 64)
+    assert "CUDA" in why_not_here(cpu, torch.float32, 64)
     for capability, dtype, reason in (
-        ((7, 0), torch.float16, "7.0; served are 7.5 and above"),
-        ((7, 5), torch.bfloat16, "bfloat16 needs compute capability 8.0"),
+        ((7, 0), torch.float16, "7.5"),
+        ((7, 5), torch.bfloat16, "8.0"),
         ((7, 5), torch.float16, None),
         ((8, 0), torch.bfloat16, None),
     ):
@@ -710,7 +742,7 @@ def test_devices_and_dtypes_are_refused_by_declared_capability(monkeypatch):
         found = why_not_here(cuda, dtype, 64)
         assert found is None if reason is None else reason in found
     monkeypatch.setenv("TRITON_INTERPRET", "1")
-    assert "bfloat16 wrongly" in why_not_here(cpu, torch.bfloat16, 64)
+    assert "bfloat16" in why_not_here(cpu, torch.bfloat16, 64)
     assert why_not_here(cpu, torch.float16, 64) is None
     monkeypatch.setattr("posenc.kernels.served.find_spec", lambda _: None)
     assert "not installed" in why_not_here(cuda, torch.float16, 64)
@@ -727,12 +759,9 @@ def test_auto_takes_kernels_where_they_gain_and_says_why(monkeypatch, capsys):
         return line
 
     for encoding in (alibi, stick, posenc.compose(posenc.make("rope", head_dim=64), stick)):
-        assert chosen(encoding, (9, 0)).startswith("impl='triton'") and "linear in the length" in chosen(
-            encoding, (8, 0)
-        )
-        assert chosen(encoding, (7, 5)).startswith("impl='torch'") and "7.5 gets no tensor-core" in chosen(
-            encoding, (7, 5)
-        )
+        assert all(chosen(encoding, new).startswith("impl='triton'") for new in ((9, 0), (8, 0)))
+        old = chosen(encoding, (7, 5))
+        assert old.startswith("impl='torch'") and "7.5" in old
         assert chosen(encoding, (9, 0), torch.float64).startswith("impl='torch'")
         on_cpu = posenc.explain_impl(encoding, device="cpu")
         assert capsys.readouterr().out.strip() == on_cpu and on_cpu.startswith("impl='torch'")
@@ -742,9 +771,9 @@ def test_auto_takes_kernels_where_they_gain_and_says_why(monkeypatch, capsys):
 
 ARANGE, ONES = torch.arange(8), torch.ones(8, 8)
 WRONG = {  # case: (the changed arguments, the error, what it says)
-    "variant": ({"variant": "liner"}, ValueError, "variant='liner'.*Did you mean 'linear'"),
-    "nothing for the variant": ({"variant": "linear"}, ValueError, "variant 'linear' needs"),
-    "more than it reads": ({"a": torch.ones(4)}, ValueError, "'plain' reads no a"),
+    "variant": ({"variant": "liner"}, ValueError, "variant='liner'.*'linear'"),
+    "nothing for the variant": ({"variant": "linear"}, ValueError, "'linear' needs"),
+    "more than it reads": ({"a": torch.ones(4)}, ValueError, "'plain'.*\\ba\\b"),
     "heads of a": (
         {"variant": "linear", "a": torch.ones(3), "pos_q": ARANGE, "pos_k": ARANGE},
         ValueError,
@@ -756,15 +785,15 @@ WRONG = {  # case: (the changed arguments, the error, what it says)
     "dtype of mask": ({"mask": ONES}, TypeError, "mask must be bool"),
     "causal": ({"causal": 1}, TypeError, "causal=1"),
     "scale": ({"scale": "x"}, TypeError, "scale='x'"),
-    "tile": ({"tile": (16, 16)}, ValueError, "block_q, block_k, num_warps"),
-    "tile no power of two": ({"tile": (48, 16, 4, 1)}, ValueError, "48.*powers of two"),
-    "tile too small": ({"tile": (16, 8, 4, 1)}, ValueError, "at least 16"),
-    "positions that learn": ({"pos_q": torch.ones(8, requires_grad=True)}, UnsupportedError, "pos_q asks for a grad"),
-    "heads of k": ({"k": X[16][:, :3], "v": X[16][:, :3]}, ValueError, "3 heads, which must divide"),
-    "lanes of k": ({"k": torch.randn(1, 4, 8, 12)}, ValueError, "k must share B and D"),
-    "length of v": ({"v": torch.randn(1, 4, 9, 16)}, ValueError, "v must share"),
-    "rank of q": ({"q": torch.randn(4, 8, 16)}, ValueError, "q must be a tensor"),
-    "dtype of v": ({"v": torch.randn(1, 4, 8, 16).half()}, ValueError, "v is torch.float16"),
+    "tile": ({"tile": (16, 16)}, ValueError, r"tile=\(16, 16\)"),
+    "tile no power of two": ({"tile": (48, 16, 4, 1)}, ValueError, "tile=.*48.*power"),
+    "tile too small": ({"tile": (16, 8, 4, 1)}, ValueError, "tile=.*16"),
+    "positions that learn": ({"pos_q": torch.ones(8, requires_grad=True)}, UnsupportedError, "pos_q.*gradient"),
+    "heads of k": ({"k": X[16][:, :3], "v": X[16][:, :3]}, ValueError, "k has 3 heads.*4"),
+    "lanes of k": ({"k": torch.randn(1, 4, 8, 12)}, ValueError, "^k .*12"),
+    "length of v": ({"v": torch.randn(1, 4, 9, 16)}, ValueError, "^v .*9"),
+    "rank of q": ({"q": torch.randn(4, 8, 16)}, ValueError, "^q .*8, 16"),
+    "dtype of v": ({"v": torch.randn(1, 4, 8, 16).half()}, ValueError, "^v .*float16"),
 }
 
 
@@ -779,16 +808,16 @@ def test_bad_input_of_the_kernels_names_the_argument(monkeypatch, case):
 
 TABLE = {"variant": "table", "table": torch.ones(4, 9), "pos_q": ARANGE, "pos_k": ARANGE}
 WRONG_TABLE = {
-    "no table": ({"table": None}, ValueError, "table=None: the variant 'table' needs table"),
-    "no pos_q": ({"pos_q": None}, ValueError, "pos_q=None: the variant 'table' needs pos_q"),
-    "positions between": ({"pos_k": ARANGE + 0.5}, ValueError, "pos_k holds 0.5, it must hold whole numbers"),
+    "no table": ({"table": None}, ValueError, "table=None"),
+    "no pos_q": ({"pos_q": None}, ValueError, "pos_q=None"),
+    "positions between": ({"pos_k": ARANGE + 0.5}, ValueError, "pos_k.*0.5.*whole"),
     "heads": ({"table": torch.ones(3, 9)}, ValueError, r"table must be .*\[4, 9\], got .*\[3, 9\]"),
     "no entries": ({"table": torch.ones(4, 0)}, ValueError, r"table must be .*\[4, 0\]"),
     "rank": ({"table": torch.ones(9)}, ValueError, r"table must be a tensor of shape \[H, R\]"),
-    "dtype": ({"table": torch.ones(4, 9).double()}, ValueError, "table must be float32.*float64"),
-    "type": ({"table": [0.0]}, TypeError, "table must be a tensor"),
+    "dtype": ({"table": torch.ones(4, 9).double()}, ValueError, "table.*float32.*float64"),
+    "type": ({"table": [0.0]}, TypeError, "table .*list"),
     "first": ({"first": 0.5}, TypeError, "first=0.5"),
-    "another variant": ({"variant": "plain"}, ValueError, "'plain' reads no table"),
+    "another variant": ({"variant": "plain"}, ValueError, "(?s)table=.*'plain'"),
 }
 
 
@@ -802,7 +831,7 @@ def test_a_bad_table_is_named(monkeypatch, case):
 def test_the_stick_breaking_kernel_reads_no_table(monkeypatch):
     x, at = X[16].to(DEVICE), ARANGE.to(DEVICE)
     call = lambda: stickbreaking.attend(x, x, x, variant="table", pos_q=at, pos_k=at)  # noqa: E731
-    refused(monkeypatch, "'table' reads a table, as only softmax does", call)
+    refused(monkeypatch, "'table'.*softmax", call)
 
 
 @pytest.mark.skipif(not CUDA, reason="needs a GPU")
@@ -838,7 +867,7 @@ def test_trial_tells_how_far_a_function_is_from_the_kernel(capsys):
 
     assert against(causal_softmax) < 1e-4
     out = capsys.readouterr().out
-    assert "Triton's interpreter, float32, 40 tokens" in out and "gradient of k" in out and "nothing to time" in out
+    assert "interpreter" in out and "gradient of k" in out and "nothing to time" in out
     assert against(lambda q, k, v: causal_softmax(q, k, v) * 1.1) > 1e-2
     assert against(causal_softmax, posenc.make("alibi", num_heads=4)) > 1e-2
     assert against(causal_softmax, posenc.make("sinusoidal"), embed=lambda x: x + 1) < 1e-4
