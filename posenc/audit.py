@@ -107,7 +107,7 @@ class NotAsked(Exception):
     """The question makes no sense for this subject; the message says why."""
 
 
-def said(error):
+def error_words(error):
     """An error of the subject in words."""
     cause = error.__cause__ or error
     return f"{type(cause).__name__}: {' '.join(str(cause).split())[:120]}"
@@ -193,8 +193,8 @@ def as_encoding(subject, place):
     if place is None:
         raise ValueError(f"place=None: say where this callable acts, one of {', '.join(map(repr, FORMS))}")
     check_choice("place", place, FORMS)
-    held = BY_HAND[place](subject)
-    return Encoding(attend=held) if place == "attention" else Encoding(**{place: held})
+    part = BY_HAND[place](subject)
+    return Encoding(attend=part) if place == "attention" else Encoding(**{place: part})
 
 
 # --------------------------------------------------------------------------------------------------- the test bench
@@ -243,7 +243,7 @@ class Bench:
             raise SubjectError from error
         return out, weights
 
-    def told(self, x, positions, **options):
+    def outcome(self, x, positions, **options):
         """What a question compares: weights, and the output where a whole attention function gives no weights."""
         out, weights = self.run(x, positions, **options)
         return out[:, None] if weights is None else weights
@@ -279,11 +279,11 @@ def small(number):
 
 def unravel(index, shape):
     """The index of each dimension from the one into a flat tensor; torch's own imports sympy, which takes seconds."""
-    found = []
+    place = []
     for size in reversed(shape):
-        index, here = divmod(index, size)
-        found.append(here)
-    return tuple(reversed(found))
+        index, coordinate = divmod(index, size)
+        place.append(coordinate)
+    return tuple(reversed(place))
 
 
 def worst_at(difference):
@@ -291,7 +291,7 @@ def worst_at(difference):
     return unravel(int(difference.argmax()), difference.shape)
 
 
-def held(name, number, limit, words, broken, example):
+def at_most(name, number, limit, words, broken, example):
     """A finding from one number that must not exceed a limit."""
     if number <= limit:  # False for nan
         return Finding(name, "holds", number, words)
@@ -312,8 +312,8 @@ def ask_shape(bench):
             kind = "whole" if at is positions else "float"
             words = f"it does not run in float64 on two sequences of 5 tokens at {kind} positions"
             if at is not positions:  # a table is right to ask for whole numbers
-                return Finding("shape", "holds", None, f"it runs at whole positions alone ({said(error)})")
-            return Finding("shape", "fails", None, words, said(error))
+                return Finding("shape", "holds", None, f"it runs at whole positions alone ({error_words(error)})")
+            return Finding("shape", "fails", None, words, error_words(error))
         if not out.isfinite().all():
             return Finding("shape", "fails", None, "its output is not finite", "positions 0 to 4")
     return Finding("shape", "holds", None, "it runs in float64 on several sequences, at whole and at float positions")
@@ -324,11 +324,11 @@ def ask_relative(bench):
     size = max(4, bench.length // 4)
     beyond = max(1, bench.far - size // 2)  # the window lies across `far`: a counter that wraps there shows
     x, positions = bench.tokens(size), torch.arange(size)
-    before = bench.told(x, positions)
+    before = bench.outcome(x, positions)
     worst, example, farthest = 0.0, "", 0
     for shift in sorted({1, bench.length // 2, bench.length - size, beyond}):
         try:
-            after = bench.told(x, positions + shift)
+            after = bench.outcome(x, positions + shift)
         except SubjectError:
             if shift == beyond:  # a table's end
                 break
@@ -345,7 +345,7 @@ def ask_relative(bench):
     exact = "" if worst < 1e-9 else ", as in float32"
     words = f"moving all positions by up to {farthest} changes no {what} by more than {small(worst)}{exact}"
     broken = f"moving all positions by up to {farthest} changes a {what} by {small(worst)}"
-    return held("relative", worst, bench.tolerance, words, broken, example)
+    return at_most("relative", worst, bench.tolerance, words, broken, example)
 
 
 def ask_norm(bench):
@@ -363,7 +363,7 @@ def ask_norm(bench):
             place = worst_at(change)
             example = f"a {kind} at position {place[2]}, head {place[1]}, becomes {ratio[place]:.3f} times as long"
     words = f"lengths are kept to {small(worst)}"
-    return held("norm", worst, bench.tolerance, words, f"lengths change by up to {worst:.1%}", example)
+    return at_most("norm", worst, bench.tolerance, words, f"lengths change by up to {worst:.1%}", example)
 
 
 def groups_of(matrices):
@@ -386,30 +386,48 @@ def name_of(pairs):
     return "pairs " + ", ".join(map(str, pairs[:3])) + ("..." if len(pairs) > 3 else "")
 
 
+def fixed_lanes(bench, start):
+    """Raise NotAsked where lanes can't be followed from position 0 on; start [D, D] is what happens to them there."""
+    x, positions = bench.random(1, bench.num_heads, 2, bench.head_dim), torch.tensor([1, 2])
+    one, many = bench.rotate(3 * x, positions)[0], 3 * bench.rotate(x, positions)[0]
+    if (one - many).abs().max() > bench.tolerance:
+        raise NotAsked("it is not linear, so lanes can't be told apart")
+    if torch.linalg.matrix_rank(start, rtol=1e-6) < bench.head_dim:
+        raise NotAsked("at position 0 it loses lanes, so what follows can't be told from a reordering")
+
+
+def bent_block(matrices, groups, tolerance):
+    r"""(how far, position, lanes, lengths of unit vectors) of the first block that is no rotation; None where all are.
+
+    matrices: {position: [D, D]}. A rotation times a number is let pass: "norm" asks for that.
+    """
+    for group in groups:
+        for position, matrix in matrices.items():
+            block = matrix[list(group)][:, list(group)]
+            square = block.T @ block
+            bent = (square - square.trace() / len(group) * torch.eye(len(group))).abs().max().item()
+            if bent > tolerance:
+                return bent, position, group, square.diagonal().sqrt()
+    return None
+
+
 def ask_layout(bench):
     """Send one lane at a time through the rotation and see where it comes out."""
     if bench.exact.rotate is None:
         raise NotAsked("it turns no vectors")
-    asked = sorted({1, 3, bench.length - 1})
-    start, *later = bench.matrices(torch.tensor([0, *asked])).transpose(0, 1)  # each [2, D, D]
-    if (start[0] - start[1]).abs().max() > bench.tolerance:
-        lane = worst_at((start[0] - start[1]).abs())[1]
-        return Finding(
-            "layout", "fails", None, "queries and keys come out in different lanes", f"lane {lane} at position 0"
-        )
-    x = bench.random(1, bench.num_heads, 2, bench.head_dim)
-    one, many = bench.rotate(3 * x, torch.tensor([1, 2]))[0], 3 * bench.rotate(x, torch.tensor([1, 2]))[0]
-    if (one - many).abs().max() > bench.tolerance:
-        raise NotAsked("it is not linear, so lanes can't be told apart")
-    if torch.linalg.matrix_rank(start[0], rtol=1e-6) < bench.head_dim:
-        raise NotAsked("at position 0 it loses lanes, so what follows can't be told from a reordering")
+    positions = sorted({1, 3, bench.length - 1})
+    start, *later = bench.matrices(torch.tensor([0, *positions])).transpose(0, 1)  # each [2, D, D]
+    apart = (start[0] - start[1]).abs()
+    if apart.max() > bench.tolerance:
+        words = "queries and keys come out in different lanes"
+        return Finding("layout", "fails", None, words, f"lane {worst_at(apart)[1]} at position 0")
+    fixed_lanes(bench, start[0])
     back = torch.linalg.inv(start[0])
     into = [back @ m[0] for m in later]  # in the lanes of the input
     out = [m[0] @ back for m in later]  # in those of the output
-    groups, after = groups_of(into), groups_of(out)
-    others = groups_of([back @ m[1] for m in later])
-    if groups != others:
-        ours, theirs = ([g for g in found if len(g) > 1] for found in (groups, others))
+    groups, of_keys = groups_of(into), groups_of([back @ m[1] for m in later])
+    if groups != of_keys:
+        ours, theirs = ([g for g in lanes if len(g) > 1] for lanes in (groups, of_keys))
         words = f"queries turn as {name_of(ours)}, keys as {name_of(theirs)}"
         return Finding("layout", "fails", None, words, f"lane {ours[0][0] if ours else theirs[0][0]}")
     moved = [g for g in groups if any((m[list(g)][:, list(g)] - torch.eye(len(g))).abs().max() > 1e-6 for m in into)]
@@ -418,29 +436,33 @@ def ask_layout(bench):
     single = [g for g in moved if len(g) == 1]
     if single:
         lane = single[0][0]
-        factors = ", ".join(f"{m[lane, lane]:.3f} at {p}" for p, m in zip(asked, into))
+        factors = ", ".join(f"{m[lane, lane]:.3f} at {p}" for p, m in zip(positions, into))
         whole = "lanes never mix: each is scaled, none turns" if len(single) == len(moved) else "some lanes only scale"
         return Finding("layout", "fails", len(single), whole, f"lane {lane} is multiplied by {factors}")
-    turned = [g for g in after if len(g) > 1]
-    for group in turned:
-        for position, matrix in zip(asked, out):
-            block = matrix[list(group)][:, list(group)]
-            square = block.T @ block
-            bent = (square - square.trace() / len(group) * torch.eye(len(group))).abs().max().item()
-            if bent > bench.tolerance:
-                lengths = " and ".join(f"{value:.3f}" for value in square.diagonal().sqrt())
-                example = f"at position {position} unit vectors in lanes {group} get lengths {lengths}"
-                words = f"{name_of(moved)}, but the lanes of a pair do not turn as one"
-                return Finding("layout", "fails", bent, words, example)
-    sizes = {len(g) for g in moved}
-    if sizes != {2}:
-        return Finding("layout", "holds", max(sizes), f"blocks of up to {max(sizes)} lanes turn together")
+    turned = [g for g in groups_of(out) if len(g) > 1]
+    bent = bent_block(dict(zip(positions, out)), turned, bench.tolerance)
+    if bent is not None:
+        number, position, group, sizes = bent
+        lengths = " and ".join(f"{size:.3f}" for size in sizes)
+        example = f"at position {position} unit vectors in lanes {group} get lengths {lengths}"
+        words = f"{name_of(moved)}, but the lanes of a pair do not turn as one"
+        return Finding("layout", "fails", number, words, example)
+    return named_layout(moved, turned, bench.head_dim)
+
+
+def named_layout(moved, turned, head_dim):
+    """The finding of a right rotation: how its lanes meet, in the input and in the output."""
+    largest = max(len(g) for g in moved)
+    if {len(g) for g in moved} != {2}:
+        return Finding("layout", "holds", largest, f"blocks of up to {largest} lanes turn together")
     lanes = sum(len(g) for g in moved)
-    partial = "" if lanes == bench.head_dim else f", {lanes} of {bench.head_dim} lanes"
+    words = name_of(moved)
     if turned != moved:
-        words = f"reads {name_of(moved)}, writes {name_of(turned)}{partial}: harmless while queries and keys share it"
-        return Finding("layout", "holds", 2, words)
-    return Finding("layout", "holds", 2, f"{name_of(moved)}{partial}")
+        words = f"reads {words}, writes {name_of(turned)}"
+    words += "" if lanes == head_dim else f", {lanes} of {head_dim} lanes"
+    if turned != moved:
+        words += ": harmless while queries and keys share it"
+    return Finding("layout", "holds", 2, words)
 
 
 def disagreement(compute, leaves, generator, samples):
@@ -500,13 +522,13 @@ def ask_gradient(bench):
         try:
             off, words = disagreement(compute, leaves, generator, samples)
         except RuntimeError as error:  # raised by the backward pass
-            return Finding("gradient", "fails", None, "the backward pass raises", said(error))
+            return Finding("gradient", "fails", None, "the backward pass raises", error_words(error))
         if off > worst:
             worst, example = off, words
     what = "inputs and parameters" if parameters else "inputs"
     words = f"backward and finite differences agree for {what}, to {small(worst)} of the largest entry"
     broken = f"the backward pass is off by {worst:.0%} of the largest entry"
-    return held("gradient", worst, SLOPE, words, broken, example)
+    return at_most("gradient", worst, SLOPE, words, broken, example)
 
 
 def ask_precision(bench):
@@ -516,17 +538,17 @@ def ask_precision(bench):
     dtypes = {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "autocast to bf16": None}
 
     def window(start, dtype):
-        """What is told of tokens from `start` on, behind the first ones where a cache can hold those."""
+        """The outcome of tokens from `start` on, behind the first ones where a cache can hold those."""
         cache = KVCache() if bench.weighs else None
         if bench.weighs and start:
             bench.run(x, torch.arange(width), cache=cache, dtype=dtype)
-        return bench.told(x, torch.arange(start, start + width), cache=cache, dtype=dtype).double()
+        return bench.outcome(x, torch.arange(start, start + width), cache=cache, dtype=dtype).double()
 
     def off(name, start, right):
         """The largest error for each token of the window, [width]."""
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtypes[name] is None):
-            told = window(start, dtypes[name] or torch.float32)
-        return ((told - right) / right.abs().max().clamp(min=1)).abs().amax((0, 1, 3)).nan_to_num(math.inf)
+            out = window(start, dtypes[name] or torch.float32)
+        return ((out - right) / right.abs().max().clamp(min=1)).abs().amax((0, 1, 3)).nan_to_num(math.inf)
 
     starts = [0, *(2**p for p in range(5, 40) if 2**p < bench.far - width), bench.far - width]
     first, worst, before = {}, dict.fromkeys(dtypes, 0.0), 0
@@ -570,7 +592,9 @@ def ask_causality(bench):
     number = moved.max().item()
     first = int((moved > 1e-9).nonzero()[0]) if number > 1e-9 else 0
     example = f"tokens from {cut} on change, and the output of token {first} moves by {small(moved[first].item())}"
-    return held("causality", number, 1e-9, "changing the future leaves the past as it was", "the past moves", example)
+    return at_most(
+        "causality", number, 1e-9, "changing the future leaves the past as it was", "the past moves", example
+    )
 
 
 def ask_cache(bench):
@@ -589,14 +613,14 @@ def ask_cache(bench):
             except SubjectError as error:
                 if bench.exact.attend is None:
                     raise
-                raise NotAsked(f"it takes no fewer queries than keys ({said(error)})") from None
+                raise NotAsked(f"it takes no fewer queries than keys ({error_words(error)})") from None
         off = (torch.cat(pieces, 1) - whole).abs().amax((0, 2)).nan_to_num(math.inf)
         if off.max() > worst:
             worst = off.max().item()
             first = int((off > bench.tolerance).nonzero()[0]) if worst > bench.tolerance else 0
             example = f"{words}, token {first} is off by {small(off[first].item())}"
     words = f"token by token and in chunks it is the full pass to {small(worst)}"
-    return held("cache", worst, bench.tolerance, words, f"decoding differs by {small(worst)}", example)
+    return at_most("cache", worst, bench.tolerance, words, f"decoding differs by {small(worst)}", example)
 
 
 def ask_weights(bench):
@@ -651,94 +675,112 @@ def ask_finite(bench):
     for factor in (1, 2, 4, 8):
         start = factor * bench.length - (width if factor > 1 else 0)
         end = start + width - 1
-        asked = [(f"position {end}", f"positions {start} to {end}", bench.told, (x, torch.arange(start, end + 1)))]
+        trials = [(f"position {end}", f"positions {start} to {end}", bench.outcome, (x, torch.arange(start, end + 1)))]
         if bench.exact.attend is None:  # a whole attention function may want as many queries as keys
             far = f"distance {factor * bench.length - 1}"
-            asked.append((far, f"a query that sees keys up to {far}", last_row, (factor * bench.length,)))
-        for limit, where, compute, given in asked:
+            trials.append((far, f"a query that sees keys up to {far}", last_row, (factor * bench.length,)))
+        for limit, where, compute, given in trials:
             try:
-                told = compute(*given)
+                out = compute(*given)
             except SubjectError as error:
-                named = any(bench.length <= int(n) <= 8 * bench.length + 16 for n in re.findall(r"\d+", said(error)))
+                named = any(
+                    bench.length <= int(n) <= 8 * bench.length + 16 for n in re.findall(r"\d+", error_words(error))
+                )
                 words = f"it refuses {limit}"
                 if named:
-                    return Finding("finite", "holds", start, f"{words} and names the limit: {said(error)}")
-                return Finding("finite", "fails", start, f"{words} in words that name no limit", said(error))
-            if not told.isfinite().all():
+                    return Finding("finite", "holds", start, f"{words} and names the limit: {error_words(error)}")
+                return Finding("finite", "fails", start, f"{words} in words that name no limit", error_words(error))
+            if not out.isfinite().all():
                 return Finding("finite", "fails", start, "it is not finite", where)
     return Finding("finite", "holds", None, f"finite up to position {8 * bench.length - 1}")
 
 
-def ask_unseen(bench):
-    """What a model meets past the trained length that no weight was trained on: values, and learned numbers."""
+def unseen_angles(bench):
+    """(lanes, words, example) where lanes stand past the trained length as they never stood within it, or None."""
     near, far = torch.arange(bench.length), torch.arange(bench.length, 8 * bench.length)
-    encoding, found, asked = bench.exact, [], []
+    steps = far[:: max(1, len(far) // 64)]
+    trained, new = (bench.matrices(p)[0].permute(2, 0, 1) for p in (near, steps))  # [D, T, D], a lane each
+    gaps = torch.cdist(new, trained).amin(-1).nan_to_num(math.inf)  # [D, steps]
+    lanes = (gaps.amax(-1) > NEW).nonzero().flatten().tolist()
+    if not lanes:
+        return None
+    away = int(steps[int(gaps[lanes[-1]].argmax())])
+    words = f"{len(lanes)} of {bench.head_dim} lanes are turned by angles not trained on"
+    return len(lanes), words, f"lane {lanes[-1]}, {away} tokens away"
 
-    def by_distance(length):
-        """The biases of one query at every distance, [H, length], its own as zero: a softmax sees differences alone."""
+
+def additions(bench):
+    r"""{place: (values within, values beyond the trained length)}, each [rows, T], of a bias and of an embedding."""
+    encoding, tables = bench.exact, {}
+
+    def biases(length):
+        """Of one query at every distance, [H, length], its own as zero: a softmax sees differences alone."""
         q, k = bench.random(2, 1, bench.num_heads, 1, bench.head_dim)
         at = bench.at(torch.tensor([length - 1]), torch.arange(length))
         b = encoding.bias(q, k.expand(-1, -1, length, -1), at)
         b = torch.broadcast_to(b, (1, bench.num_heads, 1, length))[0, :, 0].flip(-1).double()
         return b - b[:, :1]
 
-    def added(positions):
-        """The vectors that are added at positions, [T, C]."""
-        x = torch.zeros(1, len(positions), bench.head_dim * bench.num_heads, dtype=torch.float64)
-        return encoding.embed(x, positions[None])[0]
+    def vectors(start, end):
+        """What is added at positions, [C, T]."""
+        x = torch.zeros(1, end - start, bench.head_dim * bench.num_heads, dtype=torch.float64)
+        return encoding.embed(x, torch.arange(start, end)[None])[0].T
 
-    if encoding.rotate is not None:
-        asked.append("turns")
-        steps = far[:: max(1, len(far) // 64)]
-        trained, new = (bench.matrices(p)[0].permute(2, 0, 1) for p in (near, steps))  # [D, T, D], a lane each
-        gaps = torch.cdist(new, trained).amin(-1).nan_to_num(math.inf)  # [D, steps]
-        lanes = (gaps.amax(-1) > NEW).nonzero().flatten().tolist()
-        if lanes:
-            away = int(steps[int(gaps[lanes[-1]].argmax())])
-            words = f"{len(lanes)} of {bench.head_dim} lanes are turned by angles not trained on"
-            found.append((len(lanes), words, f"lane {lanes[-1]}, {away} tokens away"))
-    tables = {}  # place: what it says [rows, T] within and beyond the trained length
     try:
         if encoding.bias is not None:
-            asked.append("biases")
-            tables["bias"] = by_distance(bench.length), by_distance(8 * bench.length)[:, bench.length :]
+            tables["bias"] = biases(bench.length), biases(8 * bench.length)[:, bench.length :]
         if encoding.embed is not None:
-            asked.append("vectors")
-            tables["embed"] = added(near).T, added(far).T
+            tables["embed"] = vectors(0, bench.length), vectors(bench.length, 8 * bench.length)
     except Exception as error:
         raise SubjectError from error
-    for place, (trained, new) in tables.items():
-        row, where = ("head", "distance") if place == "bias" else ("lane", "position")
-        low, high = trained.amin(-1, keepdim=True), trained.amax(-1, keepdim=True)
-        beyond = torch.maximum(low - new, new - high)
-        beyond = beyond if place == "bias" else beyond / trained.abs().max()
-        seen = (new == low) | (new == high)  # an infinite penalty, too, may be what training showed
-        beyond = torch.where(seen, 0.0, beyond).nan_to_num(math.inf, posinf=math.inf)
-        rows = int((beyond.amax(-1) > NEW).sum())
-        if rows:
-            r, d = worst_at(beyond)
-            words = f"{rows} of {len(new)} {row}s leave the range of training"
-            span = f"trained on {low[r].item():.2f} to {high[r].item():.2f}"
-            found.append((rows, words, f"{row} {r} at {where} {d + bench.length}: {new[r, d]:.2f}, {span}"))
-    parameters = [p for p in encoding.parameters() if p.requires_grad]
-    for trained, beyond in tables.values():
-        if not parameters or not beyond.requires_grad:
-            continue
-        reached, read = (
-            torch.autograd.grad(t.square().sum(), parameters, allow_unused=True) for t in (trained, beyond)
-        )
-        new = 0
-        for a, b in zip(reached, read):
-            if a is not None and b is not None:
-                least = 1e-9 * b.abs().max()  # what cancels leaves noise
-                new += int(((b.abs() > least) & (a.abs() <= least)).sum())
-        if new:
-            found.append((new, f"{new} learned numbers are read that training never reached", ""))
-    if not asked:
+    return tables
+
+
+def unseen_values(bench, place, trained, new):
+    """(rows, words, example) where rows of a bias or an embedding leave the range of training, or None."""
+    row, where = ("head", "distance") if place == "bias" else ("lane", "position")
+    low, high = trained.amin(-1, keepdim=True), trained.amax(-1, keepdim=True)
+    beyond = torch.maximum(low - new, new - high)
+    beyond = beyond if place == "bias" else beyond / trained.abs().max()
+    familiar = (new == low) | (new == high)  # an infinite penalty, too, may be what training showed
+    beyond = torch.where(familiar, 0.0, beyond).nan_to_num(math.inf, posinf=math.inf)
+    rows = int((beyond.amax(-1) > NEW).sum())
+    if not rows:
+        return None
+    r, d = worst_at(beyond)
+    span = f"trained on {low[r].item():.2f} to {high[r].item():.2f}"
+    example = f"{row} {r} at {where} {d + bench.length}: {new[r, d]:.2f}, {span}"
+    return rows, f"{rows} of {len(new)} {row}s leave the range of training", example
+
+
+def unseen_parameters(bench, trained, new):
+    """(how many, words, "") of the learned numbers that only values past the trained length read, or None."""
+    parameters = [p for p in bench.exact.parameters() if p.requires_grad]
+    if not parameters or not new.requires_grad:
+        return None
+    near, far = (torch.autograd.grad(x.square().sum(), parameters, allow_unused=True) for x in (trained, new))
+    count = 0
+    for a, b in zip(near, far):
+        if a is not None and b is not None:
+            least = 1e-9 * b.abs().max()  # what cancels leaves noise
+            count += int(((b.abs() > least) & (a.abs() <= least)).sum())
+    return (count, f"{count} learned numbers are read that training never reached", "") if count else None
+
+
+def ask_unseen(bench):
+    """What a model meets past the trained length that no weight was trained on: values, and learned numbers."""
+    turns = bench.exact.rotate is not None
+    news = [unseen_angles(bench)] if turns else []
+    tables = additions(bench)
+    news += [unseen_values(bench, place, *values) for place, values in tables.items()]
+    news += [unseen_parameters(bench, *values) for values in tables.values()]
+    kinds = ["turns"] * turns + [{"bias": "biases", "embed": "vectors"}[place] for place in tables]
+    if not kinds:
         raise NotAsked("at its place no turn, bias or vector can be read")
-    if not found:
-        return Finding("unseen", "holds", 0, f"its {' and '.join(asked)} stay in the range of training")
-    number, words, example = zip(*found)
+    news = [new for new in news if new is not None]
+    if not news:
+        return Finding("unseen", "holds", 0, f"its {' and '.join(kinds)} stay in the range of training")
+    number, words, example = zip(*news)
     return Finding("unseen", "fails", number[0], "; ".join(words), "; ".join(filter(None, example)))
 
 
@@ -863,7 +905,7 @@ def audit(
             if question == "unseen":  # "finite" tells
                 findings.append(Finding(question, "not asked", None, f"it refuses positions past {trained_length - 1}"))
             else:
-                findings.append(Finding(question, "fails", None, "it raises an error", said(error)))
+                findings.append(Finding(question, "fails", None, "it raises an error", error_words(error)))
     cost = cost_of(bench) if runs.verdict == "holds" else {"parameters": 0, "words": "not counted: it does not run"}
     places = encoding.places + (("attention",) if encoding.attend is not None else ())
     settings = {

@@ -339,7 +339,7 @@ def test_the_report_reads_as_text_and_is_the_same_twice():
     assert reports[0].settings["trained_length"] == 64
     other = audit(bound(masks_lanes), "rotate", name="masked", seed=1)
     assert other.verdicts == reports[0].verdicts and str(other) != text
-    with pytest.raises(ValueError, match="did you mean|Did you mean 'norm'"):
+    with pytest.raises(ValueError, match="'norms'.*'norm'"):
         reports[0]["norms"]
 
 
@@ -368,30 +368,26 @@ def test_a_longer_trained_length_sees_more_or_less():
 
 
 @pytest.mark.parametrize(
-    "arguments, words",
+    "subject, options, words",
     [
-        (((3,), {"place": "rotate"}), "subject=3 must be an Encoding or a callable"),
-        (((turn,), {}), "place=None: say where"),
-        (((turn,), {"place": "rotation"}), "place='rotation' is not known.*Did you mean 'rotate'"),
-        (((posenc.Encoding(),), {"place": "rotate"}), "must be None for an Encoding"),
-        (((posenc.Encoding(axes=2),), {}), "axes=2"),
-        (((turn, "rotate"), {"head_dim": 7}), "head_dim=7 must be even"),
-        (((turn, "rotate"), {"num_heads": 0}), "num_heads=0"),
-        (((turn, "rotate"), {"trained_length": 4}), "trained_length=4"),
-        (((turn, "rotate"), {"trained_length": 64.0}), "trained_length=64.0 must be an int"),
-        (((turn, "rotate"), {"causal": 1}), "causal=1 must be True or False"),
-        (((turn, "rotate"), {"far": 1}), "far=1"),
-        (((turn, "rotate"), {"tolerance": 0}), "tolerance=0"),
-        (((turn, "rotate"), {"seed": -1}), "seed=-1"),
-        (((turn, "rotate"), {"questions": ["norms"]}), "questions='norms'.*Did you mean 'norm'"),
-        (((posenc.alibi.alibi(4),), {"causal": False}), "causal=False: ALiBi penalizes"),
+        (3, {"place": "rotate"}, "subject=3.*callable"),
+        (turn, {}, "place=None"),
+        (turn, {"place": "rotation"}, "place='rotation'.*'rotate'"),
+        (posenc.Encoding(), {"place": "rotate"}, "place='rotate'.*None"),
+        (posenc.Encoding(axes=2), {}, "axes=2"),
+        (posenc.alibi.alibi(4), {"causal": False}, "causal=False"),
+        (turn, {"place": "rotate", "questions": ["norms"]}, "questions='norms'.*'norm'"),
+        *(
+            (turn, {"place": "rotate", name: value}, f"{name}={value}")
+            for name, value in [("head_dim", 7), ("num_heads", 0), ("trained_length", 4), ("trained_length", 64.0)]
+            + [("causal", 1), ("far", 1), ("tolerance", 0), ("seed", -1)]
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_bad_input_is_named(arguments, words):
-    (given, options) = arguments
+def test_bad_input_is_named(subject, options, words):
     with pytest.raises((TypeError, ValueError), match=words):
-        audit(*given, **options)
+        audit(subject, **options)
 
 
 # ----------------------------------------------------------------------------------------------------- other libraries
@@ -416,6 +412,7 @@ def test_the_frozen_table_is_of_these_versions_and_subjects():
     assert FROZEN["questions"] == QUESTIONS and FROZEN["definition"] == BENCHMARK.__doc__.split("\n\n")[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", BENCHMARK.SUBJECTS)
 def test_other_libraries_get_the_frozen_verdicts(key):
     report, frozen = BENCHMARK.report_on(key), FROZEN["subjects"][key]
