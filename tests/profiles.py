@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]  # a shared machine is no reason to fail
 COUNT = int(os.environ.get("POSENC_EXAMPLES", 0))
 settings.register_profile(
-    "gate", max_examples=COUNT or 25, derandomize=True, deadline=None, database=None, suppress_health_check=SLOW
+    "gate", max_examples=COUNT or 20, derandomize=True, deadline=None, database=None, suppress_health_check=SLOW
 )
 settings.register_profile(
     "weekly", max_examples=COUNT or 600, deadline=None, database=None, print_blob=True, suppress_health_check=SLOW

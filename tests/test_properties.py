@@ -20,7 +20,7 @@ from loops import softmax as plain_softmax
 from profiles import cases
 
 import posenc
-from posenc import rope, rse, scaling, sinusoidal, stickbreaking, transformer_xl
+from posenc import rope, rse, scaling, sinusoidal, stickbreaking
 from posenc.several.exposb import hazard
 
 # ------------------------------------------------------------------------------------------------- drawing an encoding
@@ -507,84 +507,6 @@ def test_embeddings_equal_plain_loops(name, data):
                 assert math.isclose(found[b, t, c].item(), x[b, t, c].item() + added, abs_tol=1e-9)
 
 
-@cases(2)
-@given(drawn=case(), key=whole(0, 99))
-def test_a_key_that_a_query_may_not_see_changes_nothing_for_it(drawn, key):
-    """Whatever hides it: the future, a mask, padding."""
-    encoding, tensors = drawn.encoding(), drawn.tensors()
-    key %= drawn.keys
-    q, k, v = drawn.tensors(seed=1)
-    other = [tensors[0], tensors[1].clone(), tensors[2].clone()]
-    other[1][:, :, key], other[2][:, :, key] = 30 * k[:, :, key], 30 * v[:, :, key]
-    before, after = drawn.attend(encoding, tensors), drawn.attend(encoding, other)
-    blind = ~drawn.visible()[:, :, key]  # [B, Tq]
-    close(after.transpose(1, 2)[blind], before.transpose(1, 2)[blind], 0)
-    sees_another = (drawn.visible().sum(-1) > 1) & ~blind
-    if drawn.name == "nope" and sees_another.any():
-        assert not torch.equal(after, before)
-
-
-@cases(2)
-@given(drawn=case())
-def test_weights_are_shares_of_what_is_visible(drawn):
-    encoding = drawn.encoding()
-    out, weights = drawn.attend(encoding, return_weights=True)
-    visible = drawn.visible()[:, None].expand_as(weights)
-    assert (weights >= 0).all() and (weights <= 1 + 1e-12).all()
-    assert (weights[~visible] == 0).all()
-    total, some = weights.sum(-1), visible.any(-1)
-    assert (total <= 1 + 1e-9).all()
-    o = drawn.options
-    given_away = drawn.name == "stickbreaking" or (drawn.name == "rse" and o["stick"])
-    faded = drawn.name == "exposb" and o["decay"] and o["on"] == "weights"
-    if not given_away and not faded:
-        close(total[some], torch.ones_like(total[some]), 1e-12)
-    if drawn.name == "stickbreaking" and o["remainder"] == "current":
-        own = torch.arange(drawn.queries) + drawn.keys - drawn.queries
-        for i, j in enumerate(own.tolist()):
-            if j >= 0:
-                sees_own = visible[:, :, i, j]
-                close(total[:, :, i][sees_own], torch.ones_like(total[:, :, i][sees_own]), 1e-12)
-    assert (out[~some] == 0).all()
-
-
-def relative(drawn, farthest):
-    """Whether the method's scores depend on differences of positions alone."""
-    o = drawn.options
-    if drawn.name == "exposb":
-        return not o["gain"] and (not o["band"] or o["per_pair"])
-    if drawn.name == "fire":
-        return farthest <= o["threshold"]
-    if drawn.name == "dynamic":
-        return farthest < o["trained"]
-    return True
-
-
-@cases(2)
-@given(drawn=case(far=500), shift=st.integers(1, 10**5))
-def test_shifting_all_positions_changes_nothing_where_that_is_claimed(drawn, shift):
-    encoding = drawn.encoding()
-    near = shift % 1000  # what reads the position itself is relative for a while
-    shift = near if drawn.name in ("fire", "dynamic") else shift
-    farthest = max(drawn.pos_q.max().item(), drawn.pos_k.max().item()) + shift
-    assume(relative(drawn, farthest))
-    pos_q, pos_k = ((p * 64).round() / 64 if p.is_floating_point() else p for p in (drawn.pos_q, drawn.pos_k))
-    moved = drawn.attend(encoding, pos_q=pos_q + shift, pos_k=pos_k + shift)  # no fraction is lost by the sum
-    close(moved, drawn.attend(encoding, pos_q=pos_q, pos_k=pos_k), 1e-7)
-
-
-@cases(2)
-@given(drawn=case(), row=whole(0, 9))
-def test_rows_of_a_batch_know_nothing_of_each_other(drawn, row):
-    assume(drawn.name != "dynamic")  # one length for the batch, as documented
-    encoding, tensors, row = drawn.encoding(), drawn.tensors(), row % drawn.batch
-    together = drawn.attend(encoding, tensors)
-    pos_q, pos_k = (torch.tensor(seen_by(p, drawn)[row], dtype=p.dtype) for p in (drawn.pos_q, drawn.pos_k))
-    mask = None if drawn.mask() is None else drawn.visible()[row][None, None]
-    alone = drawn.attend(encoding, [x[row : row + 1] for x in tensors], pos_q=pos_q, pos_k=pos_k, mask=mask)
-    close(alone[0], together[row], 1e-10)
-
-
 def held_otherwise(x, how):
     """The same numbers as x, laid out otherwise in memory."""
     if how == "transposed":
@@ -601,7 +523,7 @@ def held_otherwise(x, how):
     return out
 
 
-@cases(2)
+@cases()
 @given(
     drawn=case(),
     how=st.lists(st.sampled_from(["transposed", "every second", "in the middle", "projected"]), min_size=5, max_size=5),
@@ -619,7 +541,7 @@ def test_the_layout_in_memory_does_not_matter(drawn, how):
 TOLERANCES = {torch.float32: 2e-3, torch.float16: 3e-2, torch.bfloat16: 2e-1}
 
 
-@cases(2)
+@cases()
 @given(drawn=case(far=400), dtype=st.sampled_from([torch.float64, *TOLERANCES]))
 def test_what_goes_in_as_a_dtype_comes_out_as_it(drawn, dtype):
     """And is near what float64 makes of the same rounded numbers, with the parameters of a float32 model."""
@@ -633,7 +555,7 @@ def test_what_goes_in_as_a_dtype_comes_out_as_it(drawn, dtype):
     close(out.double(), exact, TOLERANCES.get(dtype, 0) * max(1.0, exact.abs().max().item()))
 
 
-@cases(2)
+@cases()
 @given(drawn=case(masks=("none", "all", "keys")), loud=st.sampled_from([1e-3, 1.0, 50.0]))
 def test_gradients_are_finite_and_nothing_flows_to_what_nobody_sees(drawn, loud):
     encoding = drawn.encoding().float()
@@ -696,7 +618,7 @@ def block(name, given, heads, kv_heads, dim, seed):
     return forward
 
 
-@cases(2)
+@cases()
 @given(drawn=decoding())
 def test_decoding_with_a_cache_equals_the_full_pass(drawn):
     name, given, heads, kv_heads, dim, chunks, pads, start, seed = drawn
@@ -747,7 +669,7 @@ def turning(draw):
     return x, positions.reshape(*own, length), frequencies, draw(layout), factor
 
 
-@cases(2)
+@cases()
 @given(drawn=turning())
 def test_a_rotation_keeps_norms_passes_other_lanes_and_is_undone_by_its_negative(drawn):
     x, positions, frequencies, layout, factor = drawn
@@ -862,7 +784,7 @@ def sticks(draw):
     return scores, visible
 
 
-@cases(2)
+@cases()
 @given(drawn=sticks(), order=order, dtype=st.sampled_from([torch.float64, torch.float32]))
 def test_a_stick_is_broken_into_pieces_and_a_rest(drawn, order, dtype):
     scores, visible = drawn[0].to(dtype), drawn[1]
@@ -898,19 +820,6 @@ def test_a_hazard_adds_to_what_the_nearer_keys_left(drawn, rate):
 
 
 @cases()
-@given(shape=leading, queries=whole(1, 6), more=whole(0, 5), seed=whole(0, 999))
-def test_the_shift_trick_lines_up_distances_at_any_shape(shape, queries, more, seed):
-    keys = queries + more
-    x = torch.randn(*shape, queries, keys, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-    found = transformer_xl.shift(x)
-    assert found.shape == x.shape
-    for i in range(queries):
-        for j in range(i + more + 1):
-            distance = i + more - j
-            assert torch.equal(found[..., i, j], x[..., i, keys - 1 - distance])
-
-
-@cases()
 @given(first=case(["rope", "nope", "xpos"]), second=case(["alibi", "t5", "kerple", "shaw", "penalty"]))
 def test_compose_knows_no_order(first, second):
     given = dict(second.options)
@@ -927,18 +836,6 @@ def test_compose_knows_no_order(first, second):
         posenc.compose(both, two)
 
 
-@cases()
-@given(positions=st.lists(whole(-5, 40), min_size=1, max_size=6), size=whole(1, 30))
-def test_a_learned_table_has_the_rows_it_has(positions, size):
-    encoding = posenc.make("learned", max_positions=size, dim=4)
-    x, at = torch.zeros(1, len(positions), 4), torch.tensor(positions)
-    if all(0 <= p < size for p in positions):
-        assert torch.equal(encoding.embed(x, at)[0], encoding.embed.table[at])
-    else:
-        with pytest.raises(ValueError, match=rf"positions .*-?\d+.*max_positions={size}"):
-            encoding.embed(x, at)
-
-
 def what_a_kernel_adds(part, q, m, n, score):
     """Scores [B or 1, H, Tq, Tk] as the kernel of this part makes them from what it is handed, here in one piece."""
     given, delta = part.kernel_inputs(q), (m[:, None, :, None] - n[:, None, None, :]).double()
@@ -953,7 +850,7 @@ def what_a_kernel_adds(part, q, m, n, score):
     return score * factor if part.kernel == "faded" else score + factor.log()
 
 
-@cases(2)
+@cases()
 @given(drawn=case(["alibi", "t5", "penalty", "exposb"]))
 def test_what_a_kernel_is_handed_makes_the_same_scores(drawn):
     encoding = drawn.encoding()
