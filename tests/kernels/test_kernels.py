@@ -225,6 +225,14 @@ def test_masks_padding_and_positions_of_each_row_of_the_batch(name, masked):
     compare(name, tensors, torch.float32, positions=(pos_q.to(DEVICE), pos_k.to(DEVICE)), mask=mask)
 
 
+def test_a_slope_keeps_its_digits_where_the_output_is_rounded():
+    """Values that share a large part: float16 rounds the output by more than the values differ, and eager is off."""
+    q, k, v, dout = (x.half().double() for x in problem(64, 200))
+    exact = run("torch", "alibi-learned", q, k, (v + 30).half().double(), dout)[-1]
+    ours = run("triton", "alibi-learned", q, k, (v + 30).half().double(), dout, dtype=torch.float16)[-1]
+    torch.testing.assert_close(ours.double(), exact.double(), rtol=2e-4, atol=0)
+
+
 @pytest.mark.parametrize("name", ["nope", "nope both ways", "stickbreaking", "stickbreaking-first both ways"])
 def test_a_mask_reaches_the_blocks_that_would_need_none(monkeypatch, name):
     for module in (softmax, stickbreaking):
