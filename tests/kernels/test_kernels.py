@@ -686,52 +686,33 @@ def refused(monkeypatch, match, call, error=UnsupportedError):
 
 
 X = {n: torch.randn(1, 4, 8, n) for n in (16, 129)}
-BAD = {
-    "float64": ("float64.*float32", lambda: attend_all(torch.randn(1, 4, 8, 16, dtype=torch.float64))),
-    "head size": ("129.*128", lambda: attend_all(X[129])),
-    "weights": ("return_weights=True", lambda: attention(X[16], X[16], X[16], impl="triton", return_weights=True)),
-    "own rotation": (
-        "'rotate'",
-        lambda: attention(X[16], X[16], X[16], posenc.Encoding(rotate=lambda q, k, at: (q, k)), impl="triton"),
-    ),
-    "own bias": (
-        "'bias'",
-        lambda: attention(X[16], X[16], X[16], posenc.Encoding(bias=lambda q, k, at: 0.0), impl="triton"),
-    ),
-    "a table and a stick": (
-        "stick-breaking.*table",
-        lambda: attend_all(X[16], posenc.compose(posenc.make("t5", num_heads=4), posenc.make("stickbreaking"))),
-    ),
-    "two variants": (
-        "'bias'.*'weigh'",
-        lambda: attend_all(
-            X[16], posenc.compose(posenc.make("exposb", head_dim=16, num_heads=4), posenc.make("alibi", num_heads=4))
-        ),
-    ),
-    "faded weights": (
-        "'weigh'",
-        lambda: attend_all(X[16], posenc.make("exposb", head_dim=16, num_heads=4, on="weights")),
-    ),
+ALIBI, FADED = posenc.make("alibi", num_heads=4), posenc.make("exposb", head_dim=16, num_heads=4)
+LEARNED = posenc.make("rope", head_dim=16, inv_freq=torch.ones(2, requires_grad=True))
+BAD = {  # case: (words of the reason, the encoding, other arguments)
+    "float64": ("float64.*float32", None, {"q": X[16].double()}),
+    "head size": ("129.*128", None, {"q": X[129]}),
+    "weights": ("return_weights=True", None, {"return_weights": True}),
+    "own rotation": ("'rotate'", posenc.Encoding(rotate=lambda q, k, at: (q, k)), {}),
+    "own bias": ("'bias'", posenc.Encoding(bias=lambda q, k, at: 0.0), {}),
+    "a table and a stick": ("table", posenc.compose(posenc.make("t5", num_heads=4), posenc.make("stickbreaking")), {}),
+    "two variants": ("'bias'.*'weigh'", posenc.compose(FADED, ALIBI), {}),
+    "faded weights": ("'weigh'", posenc.make("exposb", head_dim=16, num_heads=4, on="weights"), {}),
     "learned frequencies": (
-        "frequencies.*gradient",
-        lambda: attend_all(X[16], posenc.make("rope", head_dim=16, inv_freq=torch.ones(2, requires_grad=True))),
+        "frequencies",
+        posenc.make("rope", head_dim=16, inv_freq=torch.ones(2, requires_grad=True)),
+        {},
     ),
-    "learned positions": (
-        "positions.*gradient",
-        lambda: attend_all(X[16], posenc.make("rope", head_dim=16), torch.ones(8, requires_grad=True)),
-    ),
+    "learned positions": ("positions", posenc.make("rope", head_dim=16), {"pos_q": torch.ones(8, requires_grad=True)}),
 }
-
-
-def attend_all(x, encoding=None, positions=None):
-    attention(x, x, x, encoding, pos_q=positions, impl="triton")
 
 
 @pytest.mark.parametrize("case", BAD)
 @pytest.mark.skipif(CUDA, reason="the inputs lie on the CPU")
 def test_what_no_kernel_serves_is_refused_with_the_reason_before_a_launch(monkeypatch, case):
-    match, call = BAD[case]
-    refused(monkeypatch, match, call)
+    words, encoding, options = BAD[case]
+    q = options.get("q", X[16])
+    options = {name: value for name, value in options.items() if name != "q"}
+    refused(monkeypatch, words, lambda: attention(q, q, q, encoding, impl="triton", **options))
 
 
 def test_devices_and_dtypes_are_refused_by_declared_capability(monkeypatch):

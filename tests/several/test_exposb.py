@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from loops import attend, close, dot, inputs
+from loops import attend, close, dot, inputs, ladder, turn
 
 import posenc
 from posenc import exposb as module
@@ -27,13 +27,7 @@ SWITCHES = {
 def report_vector(x, m, alpha, w, mechanisms, per_pair, base=10000.0, boost=0.2):
     """Mechanisms 1 and 2: cos and sin times the gain, then each lane times its factor and the head's weight."""
     D = len(x)
-    g = 1 + boost * math.exp(-alpha * m) if "gain" in mechanisms else 1.0
-    y = [0.0] * D
-    for i in range(D // 2):
-        angle = m * base ** (-2 * i / D)
-        cos, sin = math.cos(angle) * g, math.sin(angle) * g
-        y[2 * i] = x[2 * i] * cos - x[2 * i + 1] * sin
-        y[2 * i + 1] = x[2 * i + 1] * cos + x[2 * i] * sin
+    y = turn(x, m, ladder(D, base), factor=1 + boost * math.exp(-alpha * m) if "gain" in mechanisms else 1.0)
     if "band" in mechanisms:
         for d in range(D):
             lane = 2 * (d // 2) + 0.5 if per_pair else d

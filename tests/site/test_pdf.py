@@ -107,7 +107,7 @@ def test_what_only_works_in_a_window_is_gone_and_folds_are_open(tmp_path):
 
 
 def test_a_missing_picture_is_named(tmp_path):
-    with pytest.raises(SystemExit, match=re.escape("book/start: its picture gone.png")):
+    with pytest.raises(SystemExit, match=r"book/start.*gone\.png"):
         joined(tmp_path, start='<img src="gone.png">')
 
 
@@ -118,7 +118,8 @@ def test_a_missing_site_says_what_to_run(tmp_path):
 
 def test_a_link_to_nowhere_is_named(tmp_path):
     _, pages = joined(tmp_path, start='<p><a href="turn.html#gone">there</a></p>')
-    assert pdf.broken_links(pages) == ["book/start: the link 'there' leads to #book-turn--gone, which is nowhere"]
+    [broken] = pdf.broken_links(pages)
+    assert all(word in broken for word in ("book/start", "'there'", "#book-turn--gone"))
 
 
 # --- printing and checking, in a browser -----------------------------------------------------------------------------
@@ -140,18 +141,18 @@ def test_a_book_is_printed_and_a_tampered_one_refused(tmp_path, browser):
     assert re.search(r"Turn\s*4\s*The code\s*4", reader.pages[1].extract_text())
     assert reader.metadata.author == "The posenc authors"
     code, said = run("--check")
-    assert code == 0 and "2 chapters, 1 pictures, 7 links inside" in said
+    assert code == 0 and all(count in said for count in ("2 chapters", "1 picture", "7 links")), said
 
     page = site / "book/turn.html"
     text = page.read_text()
     page.write_text(text.replace("answer", "riddle").replace("Fig. 7", "Fig. 8").replace("a blue dot", "a red dot"))
     code, said = run("--check")
     assert code == 1 and said.count("book/turn: ") == 3, said
-    assert "a line of code is not whole" in said and "Fig. 8 is not in the PDF" in said and "a%20b.png is not" in said
+    assert "line of code" in said and "Fig. 8" in said and "a%20b.png" in said
 
     page.write_text(text.replace("<td>x", f'<td style="white-space: nowrap">{"wide " * 400}'))
     code, said = run()
-    assert code == 1 and "book/turn: wider than the page: <table" in said, said
+    assert code == 1 and "book/turn: wider" in said and "<table" in said, said
 
 
 # --- the pack --------------------------------------------------------------------------------------------------------
@@ -175,16 +176,16 @@ def test_the_same_site_gives_the_same_pack(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "start, named",
     [
-        ('<a href="gone.html">x</a>', "book/start.html: gone.html is not in the pack"),
-        ('<a href="/book/turn.html">x</a>', "book/start.html: /book/turn.html leads away from the folder"),
-        ('<a href="//cdn.example/x">x</a>', "book/start.html: //cdn.example/x leads away from the folder"),
-        ('<a href="../../up.html">x</a>', "book/start.html: ../../up.html is not in the pack"),
-        ('<div data-src="no.data.js"></div>', "book/start.html: ../_static/explore/no.data.js is not in the pack"),
+        ('<a href="gone.html">x</a>', "gone.html"),
+        ('<a href="/book/turn.html">x</a>', "/book/turn.html"),
+        ('<a href="//cdn.example/x">x</a>', "//cdn.example/x"),
+        ('<a href="../../up.html">x</a>', "../../up.html"),
+        ('<div data-src="no.data.js"></div>', "no.data.js"),
     ],
 )
 def test_a_pack_that_lacks_something_is_refused(tmp_path, start, named):
     offline.pack(write_site(tmp_path / "html", start=start), tmp_path / "a.zip")
-    with pytest.raises(SystemExit, match=re.escape(named)):
+    with pytest.raises(SystemExit, match=rf"book/start\.html.*{re.escape(named)}"):
         offline.check(tmp_path / "a.zip")
 
 
