@@ -53,10 +53,8 @@ CALLS = {  # every public function, with arguments that are right
     "hazard": (exposb.hazard, {"scores": scores, "visible": seen}),
     "penalty": (rse.penalty, {}),
 }
-SIZES = {"num_heads": 4, "head_dim": 8, "max_positions": 8, "dim": 16}  # what a factory has no default for
 for name, method in posenc.METHODS.items():
-    parameters = inspect.signature(method.factory).parameters.values()
-    CALLS[name] = (method.factory, {p.name: SIZES[p.name] for p in parameters if p.default is p.empty})
+    CALLS[name] = (method.factory, posenc.methods.sizes(name, num_heads=4, head_dim=8, length=8))
 
 
 def arguments(name):
