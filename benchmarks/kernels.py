@@ -26,8 +26,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from tqdm import tqdm
 
 import posenc
-from posenc.lab.experiments import check_results, cpu_model, write_json
-from posenc.lab.experiments.kernel_report import commit_of
+from posenc.lab.experiments import check_results, commit_of, cpu_model, write_json
 
 ROOT = Path(__file__).resolve().parents[1]
 HEADS, TOKENS = 16, 32768

@@ -50,7 +50,7 @@ from tqdm import tqdm
 
 from posenc import Encoding
 from posenc.embed.learned import learned, resize
-from posenc.lab.experiments import check_results, provenance, rounded, write_json
+from posenc.lab.experiments import check_results, provenance, six_digits, write_json
 from posenc.lab.train import settings_for, train_with
 from posenc.lab.train.measure import held_out_windows, target_losses
 from posenc.lab.train.tasks import TASKS, load_corpus
@@ -233,7 +233,7 @@ def measure(seed, corpus):
         "curve": curve(history),
         "parameters": sum(p.numel() for p in sinusoid.parameters()),
     }
-    return rounded(values)
+    return six_digits(values)
 
 
 def main():

@@ -24,7 +24,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from posenc import METHODS
-from posenc.lab.experiments import check_results, provenance, rounded, write_json
+from posenc.lab.experiments import check_results, provenance, six_digits, write_json
 from posenc.lab.train import settings_for, train_with
 from posenc.lab.train.measure import fixed_batch, held_out_windows
 from posenc.lab.train.tasks import IGNORE, load_corpus
@@ -88,7 +88,7 @@ def measure(method, seed):
             "ids only": loss(model, sequence, wanted, HALF, positions=right),
             "neither": loss(model, sequence, wanted, HALF, positions=ids),
         }
-    return rounded(values)
+    return six_digits(values)
 
 
 def measure_needle(method, seed):
@@ -103,7 +103,7 @@ def measure_needle(method, seed):
         said = model(batch.tokens, positions=positions).argmax(-1)
         return ((said != batch.targets) & asked).sum().item() / asked.sum().item()
 
-    return rounded({"right": share_wrong(torch.arange(NEEDLE.length)), "shuffled": share_wrong(shuffled)})
+    return six_digits({"right": share_wrong(torch.arange(NEEDLE.length)), "shuffled": share_wrong(shuffled)})
 
 
 def cells(kind, methods, seeds, make):

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from posenc import Encoding
-from posenc.lab.experiments import check_results, load_results, provenance, rounded, write_json
+from posenc.lab.experiments import check_results, load_results, provenance, six_digits, write_json
 from posenc.lab.figures.rope_closely import ROUNDED, turn_rounded
 from posenc.lab.train import settings_for, train_with
 from posenc.lab.train.measure import head_scores, held_out_windows, target_losses
@@ -167,7 +167,7 @@ def kept(part, seed):
     """One part for one seed, from runs/ if it is there."""
     path = Path(f"runs/rope_closely-{part}-{seed}.json")
     if not path.exists():
-        write_json(path, rounded(PARTS[part](seed)))
+        write_json(path, six_digits(PARTS[part](seed)))
     return json.loads(path.read_text())
 
 

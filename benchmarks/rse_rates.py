@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
-from posenc.lab.experiments import check_results, provenance, rounded, write_json
+from posenc.lab.experiments import check_results, provenance, six_digits, write_json
 from posenc.lab.train import build, settings_for, train_with
 from posenc.lab.train.tasks import load_corpus
 
@@ -53,7 +53,7 @@ def main():
         found["before"].append(layers(build("rse", settings, seed=seed, options=ARMS[arm]), settings))
         model, _ = train_with("rse", settings, seed, device="cpu", progress=False, options=ARMS[arm])
         found["after"].append(layers(model, settings))
-    write_json(Path("results/rse_rates.json"), check_results(rounded(results)))
+    write_json(Path("results/rse_rates.json"), check_results(six_digits(results)))
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from torch.nn.functional import cross_entropy
 from tqdm import tqdm
 
 from posenc import scaling
-from posenc.lab.experiments import check_results, provenance, read_json, rounded, write_json
+from posenc.lab.experiments import check_results, provenance, read_json, six_digits, write_json
 from posenc.lab.train import settings_for, train_with
 from posenc.lab.train.measure import fixed_batch, held_out_windows, needle_distances, share_wrong, target_losses
 from posenc.lab.train.tasks import IGNORE, TASKS, load_corpus
@@ -164,7 +164,7 @@ def measure_text(seed):
                     cell[name]["price"] = on_targets(with_encoding(one, at_length), windows, s.length)
                 cell["factors"] = long
         found[scheme] = cell
-    return rounded(found)
+    return six_digits(found)
 
 
 def measure_needle(seed, long):
@@ -184,7 +184,7 @@ def measure_needle(seed, long):
                 found[scheme][name].append(share_wrong(one, batch))
                 if name == "before" and scheme == "plain":
                     found[scheme].setdefault("cut", []).append(share_wrong(one, batch, cut=s.length))
-    return rounded(found)
+    return six_digits(found)
 
 
 def measure_surgery(seed):
@@ -206,7 +206,7 @@ def measure_surgery(seed):
     plain = by_position(model, windows)
     if max(abs(a - b) for a, b in zip(plain, found["slow"][0])) > 1e-4:
         raise RuntimeError(f"with no pair stopped the losses {found['slow'][0]} must be RoPE's own, {plain}")
-    return rounded(found)
+    return six_digits(found)
 
 
 def each_seed(name, measure):

@@ -9,37 +9,32 @@ import time
 
 from posenc.lab.train import Settings
 
-TINY = Settings(
-    dim=16, num_layers=1, num_heads=2, length=16, batch=4, steps=6, warmup=2, multiples=(1, 2, 4), windows=4, targets=8
-)
-TINY_TASK = {
-    "dim": 16,
-    "num_layers": 1,
-    "num_heads": 2,
-    "length": 32,
-    "batch": 4,
-    "steps": 4,
-    "warmup": 1,
-    "windows": 4,
-}
+SIZES = {"dim": 16, "num_layers": 1, "num_heads": 2, "windows": 4}
+TINY = Settings(**SIZES, length=16, batch=4, steps=6, warmup=2, multiples=(1, 2, 4), targets=8)
+TINY_TASK = SIZES | {"length": 32, "batch": 4, "steps": 4, "warmup": 1}
 LIMIT = 300  # seconds a process may take: it stops what hangs; each takes a few, on a busy machine many times that
 
-# The command with a preset nano that takes no time, since a sweep takes its settings from a preset alone.
+# A command with a preset nano that takes no time, since a sweep takes its settings from a preset alone.
 COMMAND = """
-import json, sys
-from posenc.lab.train import trainer as train
-settings = json.loads(sys.argv[1])
-train.PRESETS["nano"], train.PUZZLES["nano"] = train.Settings(**settings), settings
-train.main(sys.argv[2:])
+import importlib, json, sys
+from posenc.lab.train import settings
+sizes = json.loads(sys.argv[2])
+settings.PRESETS["nano"], settings.PUZZLES["nano"] = settings.Settings(**sizes), sizes
+importlib.import_module(f"posenc.lab.{sys.argv[1]}.command").main(sys.argv[3:])
 """
 
 
-def start(*arguments):
-    """A process of this Python on one thread, its output kept for `finish`."""
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUTF8": "1"}
+def start(folder, package, sizes, arguments, processes=1, **environment):
+    """`python -m posenc.lab.PACKAGE` with these sizes for nano, under torchrun where there are more processes.
+
+    A process of this Python on one thread, its output kept for `finish`.
+    """
+    script = folder / "command.py"
+    script.write_text(COMMAND)
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", processes] if processes > 1 else []
     return subprocess.Popen(
-        [sys.executable, *map(str, arguments)],
-        env=environment,
+        [sys.executable, *map(str, (*torchrun, script, package, json.dumps(sizes), *arguments))],
+        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUTF8": "1"} | environment,
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -60,18 +55,17 @@ def finish(process, wanted=0):
     return output
 
 
-def start_train(folder, settings, arguments, processes=1):
-    """`python -m posenc.lab.train` with these settings for nano, under torchrun where there are more processes."""
-    script = folder / "command.py"
-    script.write_text(COMMAND)
-    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", processes] if processes > 1 else []
-    return start(*torchrun, script, json.dumps(settings), *arguments)
+def kill_when(condition, process):
+    """Poll until condition() is true, then kill -9; the process must not end before."""
+    wait_for(condition, process)
+    process.send_signal(signal.SIGKILL)
+    finish(process, -signal.SIGKILL)
 
 
 def workers(process):
     """The ids of the processes that torchrun has started."""
-    found = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()
-    return [int(number) for number in found]
+    ids = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()
+    return [int(number) for number in ids]
 
 
 def wait_for(condition, process):

@@ -28,13 +28,16 @@ from hypothesis.extra import numpy as hnp
 from profiles import cases
 from states import fragment, parse
 
-from posenc.lab.experiments import check_results, read_cell, read_json, read_results
-from posenc.lab.experiments import core as experiments
+from posenc.lab.experiments import check_results, load_results, read_json, verdict, write_json
+from posenc.lab.experiments.results import read_cell, read_results
 from posenc.lab.explore import STATIC, explorable, slider
 from posenc.lab.explore.arrays import decode_arrays, encode_arrays, same_fingerprint
-from posenc.lab.figures import all_explorables, load
+from posenc.lab.figures import all_explorables
+from posenc.lab.figures import load as load_explorable
 from posenc.lab.figures.pictures import main
-from posenc.lab.train import trainer as train
+from posenc.lab.train import Settings, load, read_checkpoint, settings_for, train_with
+from posenc.lab.train.checkpoints import FORMAT
+from posenc.lab.train.command import change
 
 # ------------------------------------------------------------------------------------------- the states of explorables
 
@@ -258,7 +261,7 @@ def test_what_is_no_number_for_the_player_is_none_here(text):
 def test_a_name_that_is_no_explorable_is_refused(id):
     assume(id not in all_explorables())
     with pytest.raises(ValueError, match="explorable "):
-        load(id)
+        load_explorable(id)
 
 
 @cases(2)
@@ -290,14 +293,14 @@ def test_the_command_refuses_what_it_does_not_know(arguments, capsys):
 @example(text="steps=" + "1" * 5000)
 def test_a_setting_on_the_command_line_is_a_value_or_an_error(text):
     try:
-        name, value = train.change(text)
+        name, value = change(text)
     except argparse.ArgumentTypeError as error:
         assert "must be NAME=NUMBER" in str(error)
     else:
         assert text.startswith(name + "=") and (value == json.loads(text.partition("=")[2]) or value != value)
 
 
-fields = [field.name for field in dataclasses.fields(train.Settings)]
+fields = [field.name for field in dataclasses.fields(Settings)]
 wrong = st.one_of(
     st.none(),
     st.booleans(),
@@ -315,7 +318,7 @@ wrong = st.one_of(
 @example(name="multiples", value=[[1], [2]])
 def test_a_wrong_setting_is_named(name, value):
     try:
-        settings = train.settings_for("nano", **{name: value})
+        settings = settings_for("nano", **{name: value})
     except (TypeError, ValueError) as error:
         assert name in str(error), error
     else:
@@ -325,7 +328,7 @@ def test_a_wrong_setting_is_named(name, value):
 
 # -------------------------------------------------------------------------------------------------------- checkpoints
 
-TINY = train.settings_for("nano", dim=8, num_layers=1, num_heads=2, length=16, batch=2, steps=2, warmup=1, targets=4)
+TINY = settings_for("nano", dim=8, num_layers=1, num_heads=2, length=16, batch=2, steps=2, warmup=1, targets=4)
 
 
 @pytest.fixture(scope="module")
@@ -333,7 +336,7 @@ def made(tmp_path_factory):
     """A finished run: (its file's bytes, the weights, a folder to damage it in)."""
     folder = tmp_path_factory.mktemp("fuzz")
     path = folder / "run.pt"
-    train.train_with("rope", TINY, seed=3, progress=False, checkpoint=path)
+    train_with("rope", TINY, seed=3, progress=False, checkpoint=path)
     data = path.read_bytes()
     path.unlink()
     return data, torch.load(io.BytesIO(data), weights_only=True), folder
@@ -349,7 +352,14 @@ class Code:
         return (open, (self.marker, "w"))
 
 
-def refused(folder, data, readers=(train.load,), words="is no whole posenc checkpoint"):
+def saved(value, **options):
+    """The bytes that torch saves a value as."""
+    out = io.BytesIO()
+    torch.save(value, out, **options)
+    return out.getvalue()
+
+
+def refused(folder, data, readers=(load,), words="no whole"):
     """Each reader refuses these bytes, names the file, runs nothing and leaves it."""
     path = folder / "damaged.pt"
     path.write_bytes(data)
@@ -362,7 +372,7 @@ def refused(folder, data, readers=(train.load,), words="is no whole posenc check
 
 
 def resumed(path):
-    train.train_with("rope", TINY, seed=3, progress=False, checkpoint=path)
+    train_with("rope", TINY, seed=3, progress=False, checkpoint=path)
 
 
 def same_state(a, b):
@@ -393,9 +403,9 @@ def test_a_flipped_bit_never_gives_another_model(made, share, bit, length):
     path = folder / "damaged.pt"
     path.write_bytes(damaged)
     try:
-        found = train.read_checkpoint(path)
+        found = read_checkpoint(path)
     except ValueError as error:
-        assert f"{path} is no whole posenc checkpoint" in str(error)
+        assert str(path) in str(error)
     else:
         assert same_state(found, state)
     assert [file.name for file in folder.iterdir()] == ["damaged.pt"]
@@ -418,14 +428,9 @@ def as_zip(**files):
     return out.getvalue()
 
 
-def test_files_of_other_kinds_are_refused(made, monkeypatch):
+def test_files_of_other_kinds_are_refused(made):
     _, state, folder = made
     marker = folder / "ran"
-
-    def saved(value, **options):
-        out = io.BytesIO()
-        torch.save(value, out, **options)
-        return out.getvalue()
 
     for data in (
         as_zip(),
@@ -438,21 +443,25 @@ def test_files_of_other_kinds_are_refused(made, monkeypatch):
         saved(None),
         saved(torch.zeros(3)),
         saved({}),
-        saved({"format": train.FORMAT}),
+        saved(state["model"]),
+        saved(state | {"format": "posenc checkpoint 0"}),
+        saved(state | {"losses": torch.zeros(3)}),
+        saved({key: value for key, value in state.items() if key != "optimizer"}),
+        saved({"format": FORMAT}),
         saved({"format": torch.zeros(2)}),
         saved(state | {"seconds": Code(marker)}),
         saved(state | {"model": Code(marker)}),
         saved([state]),
         as_zip(**{"archive__data.pkl": pickle.dumps(Code(marker)), "archive__version": "3\n"}),
-        json.dumps({"format": train.FORMAT}).encode(),
+        json.dumps({"format": FORMAT}).encode(),
     ):
-        refused(folder, data, (train.load, resumed))
+        refused(folder, data, (load, resumed))
     (folder / "damaged.pt").unlink()
-    for reader in (train.load, resumed):
-        with pytest.raises(ValueError, match="is no whole posenc checkpoint"):
+    for reader in (load, resumed):
+        with pytest.raises(ValueError, match="no whole"):
             reader(folder)
     with pytest.raises(FileNotFoundError, match="no such checkpoint"):
-        train.load(folder / "nowhere.pt")
+        load(folder / "nowhere.pt")
 
 
 parts = ["config", "step", "losses", "seconds", "batches", "model", "optimizer", "format"]
@@ -483,10 +492,8 @@ def test_a_part_of_another_kind_is_refused(made, part, value):
     assume(
         not (part == "losses" and isinstance(value, torch.Tensor) and value.shape == (2,) and value.is_floating_point())
     )
-    out = io.BytesIO()
-    torch.save(state | {part: value}, out)
     # The optimizer and the batches are for going on alone, so reading the model does not look into them.
-    refused(folder, out.getvalue(), (resumed,), words="")
+    refused(folder, saved(state | {part: value}), (resumed,), words="")
 
 
 @cases()
@@ -502,18 +509,14 @@ def test_facts_of_another_kind_are_refused(made, key, data):
     if key == "settings" and isinstance(value, dict):
         # What does not shape the model can't be told from its weights.
         assume(any(value.get(n) != facts["settings"][n] for n in ("dim", "num_layers")) or "more" in value)
-    out = io.BytesIO()
-    torch.save(state | {"config": json.dumps(facts | {key: value})}, out)
-    refused(folder, out.getvalue(), (train.load, resumed), words="")
+    refused(folder, saved(state | {"config": json.dumps(facts | {key: value})}), (load, resumed), words="")
 
 
 def test_deep_and_broken_facts_are_refused(made):
     _, state, folder = made
     deep = '{"settings": ' + "[" * 100000 + "]" * 100000 + "}"
     for config in (deep, "", "[]", "null", '{"settings": {}', "{}", '"x"', '{"settings": {"dim": NaN}}'):
-        out = io.BytesIO()
-        torch.save(state | {"config": config}, out)
-        refused(folder, out.getvalue(), (train.load, resumed))
+        refused(folder, saved(state | {"config": config}), (load, resumed))
 
 
 def test_weights_and_moments_of_another_shape_are_refused(made):
@@ -524,22 +527,14 @@ def test_weights_and_moments_of_another_shape_are_refused(made):
     weights["model"][name] = torch.zeros(3)
     moments["optimizer"]["state"][0]["exp_avg"] = torch.zeros(1)
     renamed = state | {"model": {f"old.{key}": value for key, value in state["model"].items()}}
-    for wrong_state, readers in (
-        (weights, (train.load, resumed)),
-        (renamed, (train.load, resumed)),
-        (moments, (resumed,)),
-    ):
-        out = io.BytesIO()
-        torch.save(wrong_state, out)
-        refused(folder, out.getvalue(), readers, words="does not fit the model of its settings")
+    for wrong_state, readers in ((weights, (load, resumed)), (renamed, (load, resumed)), (moments, (resumed,))):
+        refused(folder, saved(wrong_state), readers, words="does not fit")
 
 
 def test_a_model_of_another_text_is_refused(made):
     _, state, folder = made
     facts = json.loads(state["config"]) | {"corpus": "0" * 64}
-    out = io.BytesIO()
-    torch.save(state | {"config": json.dumps(facts)}, out)
-    refused(folder, out.getvalue(), words="was trained on another text")
+    refused(folder, saved(state | {"config": json.dumps(facts)}), words="another text")
 
 
 # ------------------------------------------------------------------------------------------------------------ results
@@ -575,53 +570,41 @@ def paths(value, at=()):
     return [(*at, key) for key, _ in items] + [p for key, item in items for p in paths(item, (*at, key))]
 
 
-def replaced(tree, path, value):
+def changed(tree, path, value):
+    """The tree with another value at this path, or without what stands there."""
     tree = copy.deepcopy(tree)
     at = tree
     for key in path[:-1]:
         at = at[key]
-    at[path[-1]] = value
+    if value is GONE:
+        del at[path[-1]]
+    else:
+        at[path[-1]] = value
     return tree
 
 
+GONE = object()
 strange = st.one_of(
     json_values,
     st.sampled_from([math.nan, math.inf, -math.inf, 10**400, 1e308, "0.5", True, None, [], {}, [[0.1], 0.2]]),
 )
 
 
-@cases(5)
-@given(path=st.sampled_from(paths(sweep())), value=strange)
+@cases(7)
+@given(path=st.sampled_from(paths(sweep())), value=st.one_of(st.just(GONE), strange))
 def test_results_with_something_else_in_them_are_refused_or_read_alike(path, value):
     """What is taken can be used: a verdict is reached, and every number in it is finite."""
-    results = replaced(sweep(), path, value)
+    results = changed(sweep(), path, value)
     try:
         check_results(results)
     except ValueError as error:
         assert "results" in str(error)
         return
-    for arm in results["claims"]:
-        found = experiments.verdict(results, arm)
-        assert math.isfinite(found.change) and math.isfinite(found.spread) and found.outcome in found.words
-    numbers_ = results["methods"]["rope"]["scores"].values() if "rope" in results["methods"] else []
-    assert all(type(number) in (int, float) for row in numbers_ for number in row)
-
-
-@cases(2)
-@given(path=st.sampled_from(paths(sweep())))
-def test_results_that_lack_something_are_refused_or_whole_without(path):
-    results = sweep()
-    at = results
-    for key in path[:-1]:
-        at = at[key]
-    del at[path[-1]]
-    try:
-        check_results(results)
-    except ValueError as error:
-        assert "results" in str(error)
-    else:
-        for arm in results.get("claims", ()):
-            assert math.isfinite(experiments.verdict(results, arm).change)
+    for arm in results.get("claims", ()):
+        mine = verdict(results, arm)
+        assert math.isfinite(mine.change) and math.isfinite(mine.spread) and mine.outcome in mine.words
+    rows = results.get("methods", {}).get("rope", {}).get("scores", {}).values()
+    assert all(type(number) in (int, float) for row in rows for number in row)
 
 
 @cases(4)
@@ -630,7 +613,7 @@ def test_a_damaged_json_file_is_named_or_still_whole(tmp_path_factory, share, fl
     """Cut, or a bit flipped. A digit that became another digit can't be told: results are under version control."""
     path = tmp_path_factory.getbasetemp() / "fuzzed.json"
     whole = CELL if cell else sweep()
-    experiments.write_json(path, whole)
+    write_json(path, whole)
     data = bytearray(path.read_bytes())
     at = int(share * len(data))
     if flip is None:
@@ -647,7 +630,7 @@ def test_a_damaged_json_file_is_named_or_still_whole(tmp_path_factory, share, fl
         assert isinstance(found["parameters"], int) and found.keys() >= CELL.keys() - {"scores"}
     else:
         for arm in found.get("claims", ()):
-            assert math.isfinite(experiments.verdict(found, arm).change)
+            assert math.isfinite(verdict(found, arm).change)
     assert flip is not None or found == whole
 
 
@@ -696,7 +679,7 @@ def test_a_folder_or_nothing_is_named(tmp_path):
 
 def test_results_of_another_name_are_refused(tmp_path):
     path = tmp_path / "counting.json"
-    experiments.write_json(path, sweep())
+    write_json(path, sweep())
     assert read_results(path, "flipflop") == sweep()
     with pytest.raises(ValueError, match=r"counting\.json holds the results 'flipflop', not 'counting'"):
         read_results(path, "counting")
@@ -709,13 +692,13 @@ def test_results_of_another_name_are_refused(tmp_path):
     )
 )
 def test_a_name_that_is_no_frozen_result_is_refused(name):
-    assume(not (Path(experiments.__file__).parents[1] / "results" / f"{name}.json").is_file() or name != name.strip())
+    assume(not (Path(__file__).parents[2] / "results" / f"{name}.json").is_file() or name != name.strip())
     with pytest.raises(FileNotFoundError, match="is no frozen result"):
-        experiments.load_results(name)
+        load_results(name)
 
 
 def test_methods_of_results_without_any_are_refused():
     with pytest.raises(ValueError, match="methods='rope' is not known"):
-        experiments.load_results("audit", ["rope"])
-    some = experiments.load_results("practice", ["rope"])  # arms, and no claims about them
+        load_results("audit", ["rope"])
+    some = load_results("practice", ["rope"])  # arms, and no claims about them
     assert list(some["methods"]) == ["rope"] and "claims" not in some

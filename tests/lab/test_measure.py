@@ -13,7 +13,6 @@ import posenc
 from posenc.lab.train import PRESETS, build, measure, settings_for
 from posenc.lab.train.measure import (
     KINDS,
-    check_windows,
     context_cut,
     distance_and_keys,
     fixed_batch,
@@ -29,9 +28,9 @@ from posenc.lab.train.measure import (
     short_long,
     target_losses,
     task_errors,
-    wrong,
+    wrong_tokens,
 )
-from posenc.lab.train.tasks import IGNORE, TASKS, Batch, load_corpus, masked
+from posenc.lab.train.tasks import IGNORE, TASKS, Batch, load_corpus, mask_characters
 
 SMALL = settings_for("nano", dim=16, num_heads=2, length=16, targets=8, windows=8)
 
@@ -81,13 +80,6 @@ def test_targets_of_different_windows_do_not_overlap(corpus):
         assert marked.shape == (settings.windows, size)
         assert len(marked[:, -settings.targets :].unique()) == settings.windows * settings.targets
         assert torch.equal(marked, marked[:, :1] + torch.arange(size))
-
-
-def test_windows_that_do_not_fit_are_refused(corpus):
-    with pytest.raises(ValueError, match="windows=5000 of 512 characters .* fewer windows"):
-        check_windows(corpus.held_out, settings_for("study", windows=5000))
-    with pytest.raises(ValueError, match="windows=1 of 65536 characters"):
-        check_windows(corpus.held_out, settings_for("study", multiples=(1, 1024), windows=1))
 
 
 # ----------------------------------------------------------------------------------------------------- fixed targets
@@ -258,7 +250,7 @@ def test_masked_losses_count_the_same_characters_at_each_length(changes, corpus)
     # The loss of a model that looks at nothing but the character itself is the same exactly if the characters are.
     assert found["lengths"] == settings.lengths and len({round(loss, 4) for loss in found["loss"]}) == 1
     windows = held_out_windows(corpus.held_out, settings)[:, :-1]
-    tokens, targets = masked(torch.Generator().manual_seed(0), windows)
+    tokens, targets = mask_characters(torch.Generator().manual_seed(0), windows)
     first = (windows.shape[1] - settings.targets) // 2
     losses = []
     for b in range(len(windows)):
@@ -293,7 +285,7 @@ def test_share_wrong_counts_what_a_plain_loop_counts():
                 asked += 1
                 wrongs += int(said[b, t] != batch.targets[b, t])
     assert share_wrong(model, batch) == wrongs / asked and 0 < wrongs < asked
-    assert int(wrong(model, batch).sum()) == wrongs and wrong(model, batch).shape == batch.tokens.shape
+    assert int(wrong_tokens(model, batch).sum()) == wrongs and wrong_tokens(model, batch).shape == batch.tokens.shape
 
 
 class First(torch.nn.Module):

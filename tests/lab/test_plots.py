@@ -81,12 +81,12 @@ MASKED = {
 
 def bars(axes):
     """What is drawn with error bars: {label: (x, mean, half the bar's height)}."""
-    found = {}
+    drawn = {}
     for container in axes.containers:
         line, _, (bar,) = container.lines
         half = [(segment[1][1] - segment[0][1]) / 2 for segment in bar.get_segments()]
-        found[container.get_label()] = list(line.get_xdata()), list(line.get_ydata()), half
-    return found
+        drawn[container.get_label()] = list(line.get_xdata()), list(line.get_ydata()), half
+    return drawn
 
 
 def expected(rows):
@@ -216,7 +216,7 @@ def test_parts_draws_a_row_for_each_arm():
     assert any(
         list(line.get_xdata()) == pytest.approx([1 + 1.3 / 3] * 2) for line in axes.lines if len(line.get_xdata()) == 2
     )
-    with pytest.raises(ValueError, match="Did you mean 'rope'"):
+    with pytest.raises(ValueError, match="'ropes'.*'rope'"):
         plot_parts(PARTS, {"ropes": ""})
 
 
@@ -252,16 +252,16 @@ ALL = {
 
 @pytest.mark.parametrize("plot", ALL, ids=lambda plot: plot.__name__)
 def test_an_unknown_method_is_named(plot):
-    with pytest.raises(ValueError, match="methods='nopes' .* Did you mean 'nope'"):
+    with pytest.raises(ValueError, match="methods='nopes' .*'nope'"):
         plot(ALL[plot], methods=["nopes"])
 
 
 def test_other_unknown_names_are_named():
-    with pytest.raises(ValueError, match="method='alibi' is not known"):
+    with pytest.raises(ValueError, match="method='alibi'"):
         plot_needle(NEEDLE, "alibi")
-    with pytest.raises(ValueError, match="columns='longe' .* Did you mean 'longer'"):
+    with pytest.raises(ValueError, match="columns='longe' .*'longer'"):
         plot_scores(SCORES, columns=["longe"])
-    with pytest.raises(ValueError, match="highlight='ropes' .* Did you mean 'rope'"):
+    with pytest.raises(ValueError, match="highlight='ropes' .*'rope'"):
         plot_short_long(TEXT, highlight="ropes")
 
 

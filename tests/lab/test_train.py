@@ -1,59 +1,61 @@
-"""The trainer: settings, seeds, checkpoints, processes that are killed, processes that share a run, the command."""
+"""The trainer: settings, seeds, checkpoints, a process that is killed, processes that share a run, the command."""
 
 import copy
 import dataclasses
 import os
-import pickle
-import random
 import re
 import signal
+import socket
 import statistics
 import sys
-import time
 import types
 
 import matplotlib.figure
 import pytest
 import torch
 from torch import distributed
-from train_runs import TINY, TINY_TASK, finish, start, start_train, wait_for, workers
+from train_runs import SIZES, TINY, TINY_TASK, finish, kill_when, start, wait_for, workers
 
 import posenc
 from posenc import METHODS
 from posenc.lab.train import (
     PRESETS,
+    Settings,
     build,
-    check_task,
     encoding_maker,
-    learning_rate,
     load,
+    models,
     pick_device,
     read_checkpoint,
     sample,
     settings_for,
     train,
     train_with,
-    write_checkpoint,
+    trainer,
 )
-from posenc.lab.train import trainer as train_module
+from posenc.lab.train.checkpoints import write_checkpoint
+from posenc.lab.train.command import main
 from posenc.lab.train.curve import LiveCurve, plot_loss
 from posenc.lab.train.measure import short_long
 from posenc.lab.train.tasks import TASKS, load_corpus
 from posenc.lab.train.tiny import Decoder, Encoder
-from posenc.lab.train.trainer import main
+from posenc.lab.train.trainer import check_task, learning_rate
 
 QUICK = {"steps": 12, "warmup": 2}
 
 
-@pytest.fixture(scope="module")
-def nano():
-    """A RoPE model at preset nano, trained once for this file."""
-    return train("rope", preset="nano", progress=False)
+def same(tensors, others):
+    return tensors.keys() == others.keys() and all(torch.equal(tensors[key], others[key]) for key in tensors)
 
 
 def same_weights(model, other):
-    a, b = model.state_dict(), other.state_dict()
-    return a.keys() == b.keys() and all(torch.equal(a[key], b[key]) for key in a)
+    return same(model.state_dict(), other.state_dict())
+
+
+@pytest.fixture
+def no_step(monkeypatch):
+    """A step is a failure."""
+    monkeypatch.setattr(trainer, "learning_rate", lambda *args: pytest.fail("a step was taken"))
 
 
 # ----------------------------------------------------------------------------------------------------------- settings
@@ -62,39 +64,36 @@ def same_weights(model, other):
 @pytest.mark.parametrize(
     "changes, error, words",
     [
-        ({"dim": 0}, ValueError, "dim=0 must be at least 1"),
-        ({"dim": 96.0}, TypeError, "dim=96.0 must be an int"),
-        ({"num_heads": 5}, ValueError, "num_heads=5 must divide dim=96"),
+        ({"dim": 96.0}, TypeError, "dim=96.0"),
+        ({"num_heads": 5}, ValueError, "num_heads=5 .*dim=96"),
         ({"steps": -1}, ValueError, "steps=-1"),
-        ({"warmup": 300}, ValueError, "warmup=300 must be less than steps=300"),
-        ({"lr": 0}, ValueError, "lr=0 must be greater than 0"),
-        ({"clip": float("nan")}, ValueError, "clip=nan must be finite"),
-        ({"weight_decay": "0"}, TypeError, "weight_decay='0' must be a number"),
-        ({"targets": 65}, ValueError, "targets=65 must be at most length=64"),
-        ({"multiples": (4, 1)}, ValueError, r"multiples=\(4, 1\) must rise"),
-        ({"multiples": ()}, ValueError, r"multiples=\(\) must rise"),
-        ({"multiples": 8}, TypeError, "multiples=8 must be a tuple"),
-        ({"multiples": (1, 3, 8)}, ValueError, "3 must divide the last, 8"),
-        ({"multiples": (0.5, 1)}, TypeError, "multiples=0.5 must be an int"),
-        ({"step": 3}, ValueError, r"step=3 is no setting; .* Did you mean 'steps'\?"),
-        ({"windows": 5000}, ValueError, "windows=5000 of 512 characters"),
-        ({"length": 10**6, "targets": 1}, ValueError, "length=1000000 must be less than the"),
-        ({"task": "flipflops"}, ValueError, r"task='flipflops' .* Did you mean 'flipflop'\?"),
-        ({"task": "masked", "multiples": (1, 1024)}, ValueError, "windows=48 of 65536 characters"),
-        ({"task": "needle", "length": 8, "targets": 8}, ValueError, "length=8 is too short for needles=4"),
-        ({"task": "recall", "length": 4, "targets": 1}, ValueError, "length=4 must be at least 8"),
-        ({"method": "ropes"}, ValueError, r"'ropes' is no method; .* Did you mean 'rope'\?"),
-        ({"method": lambda layer: "rope"}, TypeError, r"make_encoding\(0\) must return an Encoding"),
-        ({"method": lambda layer: posenc.make("nope")}, TypeError, "checkpoint: method=.* must be a name"),
-        ({"options": {"bass": 5.0}}, ValueError, r"bass=5.0 is no option of rope; .* Did you mean 'base'\?"),
-        ({"preset": "labs"}, ValueError, r"preset='labs' .* Did you mean 'lab'\?"),
+        ({"warmup": 300}, ValueError, "warmup=300 .*steps=300"),
+        ({"lr": 0}, ValueError, "lr=0"),
+        ({"clip": float("nan")}, ValueError, "clip=nan"),
+        ({"weight_decay": "0"}, TypeError, "weight_decay='0'"),
+        ({"targets": 65}, ValueError, "targets=65 .*length=64"),
+        ({"multiples": (4, 1)}, ValueError, r"multiples=\(4, 1\) .*rise"),
+        ({"multiples": ()}, ValueError, r"multiples=\(\) .*rise"),
+        ({"multiples": 8}, TypeError, "multiples=8 .*tuple"),
+        ({"multiples": (1, 3, 8)}, ValueError, "multiples.* 3 .*divide.* 8"),
+        ({"multiples": (0.5, 1)}, TypeError, "multiples=0.5"),
+        ({"step": 3}, ValueError, "step=3 .*'steps'"),
+        ({"windows": 5000}, ValueError, "windows=5000"),
+        ({"length": 10**6, "targets": 1}, ValueError, "length=1000000"),
+        ({"task": "flipflops"}, ValueError, "task='flipflops' .*'flipflop'"),
+        ({"task": "masked", "multiples": (1, 1024)}, ValueError, "windows=48 .*65536"),
+        ({"task": "needle", "length": 8, "targets": 8}, ValueError, "length=8 .*needles=4"),
+        ({"method": "ropes"}, ValueError, "'ropes' .*'rope'"),
+        ({"method": lambda layer: "rope"}, TypeError, "make_encoding.*Encoding"),
+        ({"method": lambda layer: posenc.make("nope")}, TypeError, "checkpoint: method=.*name"),
+        ({"options": {"bass": 5.0}}, ValueError, "bass=5.0 .*'base'"),
+        ({"preset": "labs"}, ValueError, "preset='labs' .*'lab'"),
         ({"seed": -1}, ValueError, "seed=-1"),
         ({"device": "warp"}, RuntimeError, "warp"),
     ],
     ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
 )
-def test_what_cannot_be_is_told_before_the_first_step(changes, error, words, monkeypatch, tmp_path):
-    monkeypatch.setattr(train_module, "learning_rate", lambda *args: pytest.fail("a step was taken"))
+def test_what_cannot_be_is_told_before_the_first_step(changes, error, words, no_step, tmp_path):
     with pytest.raises(error, match=words):
         train(**{"method": "rope", "progress": False, "checkpoint": tmp_path / "run.pt"} | changes)
     assert list(tmp_path.iterdir()) == []
@@ -103,51 +102,46 @@ def test_what_cannot_be_is_told_before_the_first_step(changes, error, words, mon
 def test_an_absent_gpu_is_refused_not_replaced(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert pick_device() == torch.device("cpu")
-    with pytest.raises(posenc.UnsupportedError, match="device='cuda': torch sees no CUDA device"):
+    with pytest.raises(posenc.UnsupportedError, match="device='cuda'"):
         pick_device("cuda")
 
 
 @pytest.mark.parametrize("capability, native", [((7, 5), False), ((8, 0), True), ((9, 0), True)])
 def test_bf16_is_for_gpus_that_compute_in_it(capability, native, monkeypatch):
-    asked = []
+    calls = []
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
-    monkeypatch.setattr(torch, "autocast", lambda kind, dtype, enabled: asked.append((kind, dtype, enabled)))
-    train_module.precision(torch.device("cuda"))
-    train_module.precision(torch.device("cpu"))
-    assert asked == [("cuda", torch.bfloat16, native), ("cpu", torch.bfloat16, False)]
+    monkeypatch.setattr(torch, "autocast", lambda kind, dtype, enabled: calls.append((kind, dtype, enabled)))
+    for kind in ("cuda", "cpu"):
+        models.precision(torch.device(kind))
+    assert calls == [("cuda", torch.bfloat16, native), ("cpu", torch.bfloat16, False)]
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("task", TASKS)
-def test_every_preset_has_settings_for_every_task(preset, task):
-    settings = settings_for(preset, task)
-    check_task(TASKS[task], settings)
-    of_text = {field: getattr(PRESETS[preset], field) for field in ("length", "multiples", "lr", "windows", "targets")}
-    assert of_text.items() <= dataclasses.asdict(settings).items()
-    if task in ("text", "masked"):
-        assert settings == PRESETS[preset]
-    else:
-        assert settings.dim <= PRESETS[preset].dim and settings_for(preset, task, steps=7777).steps == 7777
+def test_every_preset_has_settings_for_every_task(preset):
+    text = PRESETS[preset]
+    for task in TASKS:
+        settings = settings_for(preset, task)
+        check_task(TASKS[task], settings)
+        for field in ("length", "multiples", "lr", "windows", "targets"):
+            assert getattr(settings, field) == getattr(text, field), (task, field)
+        assert settings == text if task in ("text", "masked") else settings.dim <= text.dim
+        assert settings_for(preset, task, steps=7777).steps == 7777
 
 
-def test_the_original_preset_is_the_report_s_and_takes_a_step():
+def test_the_original_preset_is_the_report_s():
     settings = settings_for("original")
     sizes = settings.dim, settings.num_layers, settings.num_heads, settings.length, settings.batch, settings.lr
     assert sizes == (384, 6, 6, 256, 8, 1e-4) and settings == settings_for("original", "flipflop")
-    model, history = train("rope", preset="original", steps=1, warmup=0, progress=False)
-    assert (model.embedding.embedding_dim, len(model.blocks), len(history["loss"])) == (384, 6, 1)
-    assert not same_weights(model, build("rope", settings))
 
 
 def test_methods_get_the_sizes_they_ask_for():
     settings = settings_for("study", dim=64, num_heads=2)
-    assert encoding_maker("rope", settings)(0).rotate.inv_freq.shape == (16,)
+    rope = encoding_maker("rope", settings)
+    assert rope(0).rotate.inv_freq.shape == (16,) and rope(0) is not rope(0)
     assert encoding_maker("alibi", settings)(0).bias.slopes.shape == (2,)
     assert encoding_maker("nope", settings)(0).places == ()
-    assert encoding_maker("rope", settings)(0) is not encoding_maker("rope", settings)(0)
-    assert encoding_maker("rope", settings, options={"base": 9.0})(0).rotate.inv_freq[1].item() == pytest.approx(
-        9 ** (-1 / 16)
-    )
+    other = encoding_maker("rope", settings, options={"base": 9.0})(0)
+    assert other.rotate.inv_freq[1].item() == pytest.approx(9 ** (-1 / 16))
 
 
 # ----------------------------------------------------------------------------------------------------------- training
@@ -162,19 +156,28 @@ def test_the_learning_rate_warms_up_and_comes_down():
     assert rates[-1] == pytest.approx(settings.lr / 10, rel=0.01)
 
 
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("method", METHODS)
-def test_every_method_trains_on_every_task(method, task):
-    if METHODS[method].causal_only and not METHODS[method].both_ways and not TASKS[task].causal:
-        with pytest.raises(posenc.UnsupportedError, match="causal=False"):
-            train(method, "nano", task=task, progress=False, **TINY_TASK)
-        return
+def trains(method, task):
     model, history = train(method, "nano", task=task, progress=False, **TINY_TASK)
     assert isinstance(model, Decoder if TASKS[task].causal else Encoder) and not model.training
     assert len(history["loss"]) == 4 and all(0 < loss < 20 for loss in history["loss"])
     assert history["task"] == task and history["settings"] == settings_for("nano", task, **TINY_TASK)
     before = build(method, history["settings"], task).state_dict()
     assert all(not torch.equal(weight, before[name]) for name, weight in model.state_dict().items() if "to_q" in name)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_trains_both_ways(method):
+    trains(method, "flipflop")
+    if METHODS[method].causal_only and not METHODS[method].both_ways:
+        with pytest.raises(posenc.UnsupportedError, match="causal=False"):
+            trains(method, "masked")
+    else:
+        trains(method, "masked")
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_task_trains(task):
+    trains("rope", task)
 
 
 def test_the_loss_is_the_mean_over_scored_tokens():
@@ -197,8 +200,8 @@ def test_a_masked_language_model_learns():
     assert last < first - 0.8
 
 
-def test_training_learns_more_than_letter_counts(nano):
-    model, history = nano
+def test_training_learns_more_than_letter_counts():
+    model, history = train("rope", preset="nano", progress=False)
     counts = torch.bincount(load_corpus().train).double()
     share = counts[counts > 0] / counts.sum()
     unigram = -(share * share.log()).sum().item()
@@ -211,8 +214,8 @@ def test_training_learns_more_than_letter_counts(nano):
     assert abs(losses["cut"][-1] - losses["cut"][0]) < 0.05
 
 
-def test_a_sample_goes_on_from_its_prompt(nano):
-    model, _ = nano
+def test_a_sample_goes_on_from_its_prompt():
+    model = build("rope", TINY)
     text = sample(model, prompt="The list ", length=40, window=32)
     assert text.startswith("The list ") and len(text) == 49
     assert text == sample(model, prompt="The list ", length=40, window=32)
@@ -225,37 +228,29 @@ def test_the_same_seed_gives_the_same_weights():
 
 
 def test_methods_start_from_the_same_weights_and_read_the_same_batches(monkeypatch):
-    read = {}
-
-    def recorded(method):
-        model = build(method, TINY)
-        model.register_forward_pre_hook(lambda module, args: read.setdefault(method, []).append(args[0]))
-        return model
-
+    starts, batches = [], []
     for method in ("nope", "rope"):
-        model = recorded(method)
-        monkeypatch.setattr(train_module, "build", lambda *args, model=model: model)
-        read[f"{method} start"] = copy.deepcopy(model.state_dict())
+        model, read = build(method, TINY), []
+        model.register_forward_pre_hook(lambda module, args, read=read: read.append(args[0]))
+        monkeypatch.setattr(trainer, "build", lambda *args, model=model: model)
+        starts.append(copy.deepcopy(model.state_dict()))
         train_with(method, TINY, seed=0, progress=False)
-    assert all(torch.equal(read["nope start"][key], read["rope start"][key]) for key in read["nope start"])
-    assert len(read["nope"]) == TINY.steps and all(torch.equal(a, b) for a, b in zip(read["nope"], read["rope"]))
-    assert not torch.equal(read["nope"][0], read["nope"][1])
+        batches.append(read)
+    assert same(*starts)
+    assert len(batches[0]) == TINY.steps and all(torch.equal(a, b) for a, b in zip(*batches))
+    assert not torch.equal(batches[0][0], batches[0][1])
 
 
-def test_the_seed_alone_decides_the_first_weights():
+def test_the_seed_alone_decides_and_the_random_state_is_left_alone():
     weights = []
     for state, seed in ((7, 1), (8, 1), (8, 2)):
         torch.manual_seed(state)
         weights.append(build("nope", TINY, seed=seed).head.weight)
     assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[1], weights[2])
-
-
-def test_training_leaves_the_random_state_alone():
-    torch.manual_seed(5)
-    wanted = torch.rand(3)
-    torch.manual_seed(5)
     train_with("nope", TINY, progress=False)
-    assert torch.equal(torch.rand(3), wanted)
+    after = torch.rand(3)
+    torch.manual_seed(8)
+    assert torch.equal(torch.rand(3), after)
 
 
 def test_make_encoding_of_your_own_trains():
@@ -275,25 +270,22 @@ def test_the_live_curve_draws_in_a_notebook_and_nowhere_else(monkeypatch):
     import IPython
     import IPython.display
 
-    drawn = []
+    figures = []
 
     def display(figure, display_id):
-        drawn.append(figure)
-        return types.SimpleNamespace(update=drawn.append)
+        figures.append(figure)
+        return types.SimpleNamespace(update=figures.append)
 
     plot_loss([1.0])  # matplotlib asks IPython who it is when it draws first; our stand-in is no full answer
     monkeypatch.setattr(IPython.display, "display", display)
     monkeypatch.setattr(IPython, "get_ipython", lambda: None)
     train("nope", preset="nano", live=True, progress=False, **QUICK)
-    assert drawn == []
+    assert figures == []
     monkeypatch.setattr(IPython, "get_ipython", lambda: types.SimpleNamespace(kernel=object()))
     train("nope", preset="nano", live=True, progress=False, **QUICK)
-    assert len(drawn) >= 2 and all(isinstance(figure, matplotlib.figure.Figure) for figure in drawn)
-    assert len(drawn[-1].axes[0].lines[0].get_xdata()) == QUICK["steps"]
-
-
-def test_the_live_curve_is_silent_without_ipython(monkeypatch):
-    monkeypatch.delitem(sys.modules, "IPython", raising=False)
+    assert len(figures) >= 2 and all(isinstance(figure, matplotlib.figure.Figure) for figure in figures)
+    assert len(figures[-1].axes[0].lines[0].get_xdata()) == QUICK["steps"]
+    monkeypatch.delitem(sys.modules, "IPython")
     curve = LiveCurve(10, "rope")
     curve.draw([1.0] * 10)
     assert curve.handle is None
@@ -301,44 +293,55 @@ def test_the_live_curve_is_silent_without_ipython(monkeypatch):
 
 # -------------------------------------------------------------------------------------------------------- checkpoints
 
+OPTIONS = {"base": 50.0}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A finished tiny run: (model, history, its checkpoint's bytes)."""
+    path = tmp_path_factory.mktemp("finished") / "run.pt"
+    model, history = train_with("rope", TINY, seed=1, progress=False, checkpoint=path, options=OPTIONS)
+    assert [file.name for file in path.parent.iterdir()] == ["run.pt"]
+    return model, history, path.read_bytes()
+
 
 @pytest.fixture
-def trained(tmp_path):
-    """A finished tiny run with its checkpoint: (model, history, path)."""
-    path = tmp_path / "run.pt"
-    model, history = train_with("rope", TINY, seed=1, progress=False, checkpoint=path, options={"base": 50.0})
-    return model, history, path
+def path(finished, tmp_path):
+    """A checkpoint of the finished run to do things to."""
+    (tmp_path / "run.pt").write_bytes(finished[2])
+    return tmp_path / "run.pt"
 
 
-def test_a_checkpoint_holds_the_trained_model(trained):
-    model, history, path = trained
-    loaded, told = load(path)
+def go_on(path, **changes):
+    given = {"method": "rope", "settings": TINY, "seed": 1, "options": OPTIONS} | changes
+    return train_with(**given, progress=False, checkpoint=path)
+
+
+def test_a_checkpoint_holds_the_trained_model(finished, path):
+    model, history, _ = finished
+    copied, record = load(path)
     tokens = torch.arange(12)[None]
-    assert same_weights(model, loaded) and not loaded.training and torch.equal(model(tokens), loaded(tokens))
-    assert not torch.equal(loaded(tokens), build("rope", TINY, seed=1)(tokens))
-    assert {**history, "seconds": 0} == {**told, "seconds": 0} and 0 < told["seconds"] <= history["seconds"]
-    assert [file.name for file in path.parent.iterdir()] == ["run.pt"]
+    assert same_weights(model, copied) and not copied.training and torch.equal(model(tokens), copied(tokens))
+    assert not torch.equal(copied(tokens), build("rope", TINY, seed=1)(tokens))
+    assert {**history, "seconds": 0} == {**record, "seconds": 0} and 0 < record["seconds"] <= history["seconds"]
 
 
-def test_a_finished_run_is_not_trained_again(trained, monkeypatch):
-    model, history, path = trained
-    before = path.read_bytes()
-    monkeypatch.setattr(train_module, "learning_rate", lambda *args: pytest.fail("a step was taken"))
-    again, told = train_with("rope", TINY, seed=1, progress=False, checkpoint=path, options={"base": 50.0})
-    assert same_weights(model, again) and told["loss"] == history["loss"] and path.read_bytes() == before
+def test_a_finished_run_is_not_trained_again(finished, path, no_step):
+    again, record = go_on(path)
+    assert same_weights(finished[0], again) and record["loss"] == finished[1]["loss"]
+    assert path.read_bytes() == finished[2]
 
 
 def test_an_encoder_s_checkpoint_gives_an_encoder(tmp_path):
     settings = settings_for("nano", "masked", **TINY_TASK)
     path = tmp_path / "run.pt"
     model, _ = train_with("alibi", settings, 0, "masked", progress=False, checkpoint=path)
-    loaded, told = load(path)
-    assert isinstance(loaded, Encoder) and same_weights(model, loaded) and told["settings"] == settings
+    copied, record = load(path)
+    assert isinstance(copied, Encoder) and same_weights(model, copied) and record["settings"] == settings
 
 
 @pytest.mark.parametrize("where", ["torch.save", "os.replace", "os.fsync"])
-def test_an_interruption_while_writing_leaves_the_old_checkpoint(trained, where, monkeypatch):
-    _, _, path = trained
+def test_an_interruption_while_writing_leaves_the_old_checkpoint(path, where, monkeypatch):
     before, save = path.read_bytes(), torch.save
 
     def half(state, file):
@@ -360,77 +363,28 @@ def test_an_interruption_while_writing_leaves_the_old_checkpoint(trained, where,
     assert read_checkpoint(path)["seconds"] == 9.0
 
 
-class Code:
-    """Unpickled, it makes a file."""
-
-    def __init__(self, marker):
-        self.marker = marker
-
-    def __reduce__(self):
-        return (open, (self.marker, "w"))
-
-
-DAMAGES = {
-    "empty": lambda path: path.write_bytes(b""),
-    "truncated": lambda path: path.write_bytes(path.read_bytes()[:-3000]),
-    "half": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
-    "text": lambda path: path.write_text("loss 3.2\n"),
-    "pickle with code": lambda path: path.write_bytes(pickle.dumps(Code(str(path.with_name("ran"))))),
-    "checkpoint with code": lambda path: torch.save(
-        torch.load(path, weights_only=True) | {"seconds": Code(str(path.with_name("ran")))}, path
-    ),
-    "foreign weights": lambda path: torch.save(build("rope", TINY).state_dict(), path),
-    "foreign list": lambda path: torch.save([1, 2], path),
-    "another version": lambda path: torch.save(
-        torch.load(path, weights_only=True) | {"format": "posenc checkpoint 0"}, path
-    ),
-    "lacks losses": lambda path: torch.save(torch.load(path, weights_only=True) | {"losses": torch.zeros(2)}, path),
-    "lacks the optimizer": lambda path: torch.save(
-        {key: value for key, value in torch.load(path, weights_only=True).items() if key != "optimizer"}, path
-    ),
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_or_foreign_checkpoint_is_refused_and_left(trained, damage, monkeypatch):
-    path = trained[2]
-    DAMAGES[damage](path)
-    before = path.read_bytes()
-    monkeypatch.setattr(train_module, "learning_rate", lambda *args: pytest.fail("a step was taken"))
-    for call in (
-        lambda: load(path),
-        lambda: train_with("rope", TINY, seed=1, progress=False, checkpoint=path, options={"base": 50.0}),
-    ):
-        with pytest.raises(ValueError) as caught:
-            call()
-        assert f"{path} is no whole posenc checkpoint" in str(caught.value)
-        assert path.read_bytes() == before and [file.name for file in path.parent.iterdir()] == ["run.pt"]
-
-
 @pytest.mark.parametrize(
-    "other, words",
+    "changes, words",
     [
-        (dict(seed=2), "seed=1, not 2"),
-        (dict(method="nope", options=None), "method='rope', not 'nope'"),
-        (dict(task="flipflop", settings=settings_for("nano", "flipflop")), "task='text', not 'flipflop'"),
-        (dict(settings=dataclasses.replace(TINY, lr=0.01)), "lr=0.003, not 0.01$"),
-        (dict(options={"base": 60.0}), "options={'base': 50.0}, not {'base': 60.0}"),
+        ({"seed": 2}, ["seed=1", "2"]),
+        ({"method": "nope", "options": None}, ["method='rope'", "'nope'"]),
+        ({"task": "flipflop", "settings": settings_for("nano", "flipflop")}, ["task='text'", "'flipflop'"]),
+        ({"settings": dataclasses.replace(TINY, lr=0.01)}, ["lr=0.003", "0.01"]),
+        ({"options": {"base": 60.0}}, ["options={'base': 50.0}", "60.0"]),
     ],
 )
-def test_another_run_s_checkpoint_is_refused_and_left(trained, other, words):
-    path = trained[2]
+def test_another_run_s_checkpoint_is_refused_and_left(path, changes, words):
     before = path.read_bytes()
-    mine = {"method": "rope", "settings": TINY, "seed": 1, "options": {"base": 50.0}}
     with pytest.raises(ValueError) as caught:
-        train_with(**mine | other, progress=False, checkpoint=path)
-    assert f"{path} is another run's" in str(caught.value) and words.strip("$") in str(caught.value)
-    if words.endswith("$"):
+        go_on(path, **changes)
+    assert all(word in str(caught.value) for word in [str(path), *words])
+    if len(changes) == 1:
         assert str(caught.value).count("=") == 1  # nothing else is said to differ
     assert path.read_bytes() == before
 
 
 def test_a_checkpoint_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match="nowhere.pt.*no such checkpoint"):
+    with pytest.raises(FileNotFoundError, match="nowhere.pt"):
         load(tmp_path / "nowhere.pt")
 
 
@@ -442,8 +396,7 @@ def ctrl_c():
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
-@pytest.mark.parametrize("at", [0, 3, 5])
+@pytest.mark.parametrize("number, at", [(signal.SIGINT, 0), (signal.SIGTERM, 3), (signal.SIGINT, 5)])
 def test_a_signal_saves_the_run_which_then_goes_on_as_if_nothing_had_been(number, at, ctrl_c, tmp_path, monkeypatch):
     whole, history = train_with("alibi", TINY, seed=4, progress=False)
     path, rate = tmp_path / "run.pt", learning_rate
@@ -454,77 +407,77 @@ def test_a_signal_saves_the_run_which_then_goes_on_as_if_nothing_had_been(number
             signal.raise_signal(number)
         return rate(step, settings)
 
-    monkeypatch.setattr(train_module, "learning_rate", signalled)
+    monkeypatch.setattr(trainer, "learning_rate", signalled)
     with pytest.raises(KeyboardInterrupt, match="saved to"):
         train_with("alibi", TINY, seed=4, progress=False, checkpoint=path)
     assert read_checkpoint(path)["step"] == at + 1
     assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)] == handlers
     monkeypatch.undo()
-    model, told = train_with("alibi", TINY, seed=4, progress=False, checkpoint=path)
-    assert same_weights(model, whole) and told["loss"] == history["loss"]
+    model, record = train_with("alibi", TINY, seed=4, progress=False, checkpoint=path)
+    assert same_weights(model, whole) and record["loss"] == history["loss"]
 
 
-def test_a_signal_in_the_very_last_step_is_not_swallowed(tmp_path, monkeypatch):
-    def note(state):  # the last thing that is done in a step
+def test_a_signal_in_the_very_last_saving_is_not_swallowed(tmp_path, monkeypatch):
+    def write(*given):
+        write_checkpoint(*given)
         signal.raise_signal(signal.SIGTERM)
 
-    path = tmp_path / "run.pt"
-    write = write_checkpoint
-    monkeypatch.setattr(train_module, "write_checkpoint", lambda *given: (write(*given), note(given)))
-    with pytest.raises(KeyboardInterrupt, match="after the last step"):
-        train_with("nope", TINY, progress=False, checkpoint=path)
-    assert read_checkpoint(path)["step"] == TINY.steps
+    monkeypatch.setattr(trainer, "write_checkpoint", write)
+    with pytest.raises(KeyboardInterrupt):
+        train_with("nope", TINY, progress=False, checkpoint=tmp_path / "run.pt")
+    assert read_checkpoint(tmp_path / "run.pt")["step"] == TINY.steps
 
 
 def test_without_a_checkpoint_a_signal_stops_at_once(ctrl_c, monkeypatch):
-    monkeypatch.setattr(train_module, "learning_rate", lambda *args: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr(trainer, "learning_rate", lambda *args: signal.raise_signal(signal.SIGINT))
     with pytest.raises(KeyboardInterrupt, match="^$"):
         train_with("nope", TINY, progress=False)
 
 
-def test_a_killed_run_goes_on_to_the_same_weights(tmp_path):
-    """kill -9 at seeded random moments, and the same command again."""
-    rng = random.Random(7)
+@pytest.fixture
+def one_thread():
+    """As many threads as the processes started here have: sums in another order would differ."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
-    def command(path):
-        sizes = "steps=400", "dim=32", "length=32", "batch=8", "windows=4"
-        run = ["-m", "posenc.lab.train", "run", "--method", "rope", "--task", "text", "--preset", "nano", "--seed", 5]
-        return start(*run, "--set", *sizes, "--save-every", 0.05, "--out", path)
 
+def test_a_killed_run_goes_on_to_the_same_weights(one_thread, tmp_path, monkeypatch):
+    """kill -9 at whatever step it stands, and the same command again."""
+    sizes = SIZES | {"length": 32, "batch": 8, "steps": 200, "warmup": 30}
+    command = ["run", "--method", "rope", "--preset", "nano", "--seed", "5"]
     whole, killed = tmp_path / "whole.pt", tmp_path / "killed.pt"
-    finish(command(whole))
-    steps = []
-    for _ in range(3):
-        process, before = command(killed), killed.stat().st_mtime_ns if killed.exists() else 0
-        wait_for(lambda: killed.exists() and killed.stat().st_mtime_ns > before, process)  # noqa: B023
-        time.sleep(rng.uniform(0, 0.15))
-        process.send_signal(signal.SIGKILL)
-        finish(process, -signal.SIGKILL)
-        steps.append(read_checkpoint(killed)["step"])
-    assert 0 < steps[0] < steps[1] < steps[2] < 400, steps
-    assert "400 steps" in finish(command(killed))
+    process = start(tmp_path, "train", sizes, [*command, "--save-every", "0", "--out", killed])
+    kill_when(killed.exists, process)
+    assert 0 < read_checkpoint(killed)["step"] < 200
+    monkeypatch.setitem(PRESETS, "nano", Settings(**sizes))
+    for path in (killed, whole):
+        main([*command, "--out", str(path)])
     a, b = read_checkpoint(whole), read_checkpoint(killed)
-    assert torch.equal(a["losses"], b["losses"]) and len(a["losses"]) == 400
-    assert a["model"].keys() == b["model"].keys()
-    assert all(torch.equal(a["model"][key], b["model"][key]) for key in a["model"])
+    assert torch.equal(a["losses"], b["losses"]) and len(a["losses"]) == 200
+    assert same(a["model"], b["model"])
     assert torch.equal(a["batches"], b["batches"]) and a["config"] == b["config"]
 
 
 # ------------------------------------------------------------------------------------------- many processes, one run
 
-SHARED = {"dim": 16, "num_layers": 1, "num_heads": 2, "length": 32, "batch": 6, "steps": 25, "warmup": 3, "windows": 4}
+SHARED = SIZES | {"length": 32, "batch": 6, "steps": 25, "warmup": 3}
 
 
-@pytest.mark.parametrize("task", ["flipflop", pytest.param("text", marks=pytest.mark.slow)])
-def test_two_processes_give_the_loss_curve_of_one(task, tmp_path):
+def test_two_processes_give_the_loss_curve_of_one(tmp_path):
     """Flip-flop scores more tokens in one sequence than in the next: the loss must be the whole batch's mean."""
-    command = ["run", "--method", "rope", "--task", task, "--preset", "nano", "--out", tmp_path / "run.pt"]
-    output = finish(start_train(tmp_path, SHARED, command, processes=2))
-    shared, told = load(tmp_path / "run.pt")
-    assert SHARED.items() <= dataclasses.asdict(told["settings"]).items()
-    alone, history = train_with("rope", told["settings"], task=task, progress=False)
-    assert told["loss"] == pytest.approx(history["loss"], abs=1e-4) and len(told["loss"]) == SHARED["steps"]
-    assert told["loss"] != history["loss"]  # sums in another order: two processes did share it
+    command = ["run", "--method", "rope", "--task", "flipflop", "--preset", "nano", "--out", tmp_path / "run.pt"]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        group = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+    processes = [start(tmp_path, "train", SHARED, command, **group, RANK=rank) for rank in "01"]
+    output = "".join(finish(process) for process in processes)
+    shared, record = load(tmp_path / "run.pt")
+    assert SHARED.items() <= dataclasses.asdict(record["settings"]).items()
+    alone, history = train_with("rope", record["settings"], task="flipflop", progress=False)
+    assert record["loss"] == pytest.approx(history["loss"], abs=1e-4) and len(record["loss"]) == SHARED["steps"]
+    assert record["loss"] != history["loss"]  # sums in another order: two processes did share it
     for key, weight in alone.state_dict().items():
         torch.testing.assert_close(shared.state_dict()[key], weight, rtol=0, atol=2e-3)
     assert output.count("run.pt: 25 steps") == 1  # one of them tells
@@ -533,8 +486,8 @@ def test_two_processes_give_the_loss_curve_of_one(task, tmp_path):
 def test_a_batch_that_does_not_divide_is_refused(monkeypatch, tmp_path):
     monkeypatch.setattr(distributed, "get_rank", lambda: 0)
     monkeypatch.setattr(distributed, "get_world_size", lambda: 3)
-    monkeypatch.setattr(train_module, "build", lambda *args: pytest.fail("a model was built"))
-    with pytest.raises(ValueError, match="batch=4 must be a multiple of the 3 processes"):
+    monkeypatch.setattr(trainer, "build", lambda *args: pytest.fail("a model was built"))
+    with pytest.raises(ValueError, match="batch=4 .*3 processes"):
         train_with("rope", TINY, together=True, checkpoint=tmp_path / "run.pt", progress=False)
     assert list(tmp_path.iterdir()) == []
 
@@ -543,87 +496,58 @@ def test_a_batch_that_does_not_divide_is_refused(monkeypatch, tmp_path):
 def test_a_signal_to_one_process_stops_all_after_the_same_step(tmp_path):
     path = tmp_path / "run.pt"
     command = ["run", "--method", "nope", "--preset", "nano", "--save-every", "0.05", "--out", path]
-    process = start_train(tmp_path, SHARED | {"steps": 10**6}, command, processes=2)
+    process = start(tmp_path, "train", SHARED | {"steps": 10**6}, command, processes=2)
     wait_for(path.exists, process)
     os.kill(workers(process)[-1], signal.SIGTERM)
     output = finish(process, None)
-    said = re.findall(r"KeyboardInterrupt: stopped after step (\d+)", output)
-    assert len(said) >= 2 and set(said) == {str(read_checkpoint(path)["step"])}, output
+    steps = re.findall(r"KeyboardInterrupt: stopped after step (\d+)", output)
+    assert len(steps) >= 2 and set(steps) == {str(read_checkpoint(path)["step"])}, output
 
 
 # -------------------------------------------------------------------------------------------------------- the command
 
 
 @pytest.mark.parametrize("task", ["text", "masked", "flipflop"])
-def test_the_command_trains_one_model_and_tells_how_it_does(task, tmp_path, capsys):
-    path = tmp_path / "runs" / "new.pt"
+def test_the_command_trains_one_model_and_tells_how_it_does(task, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
     sizes = [f"{key}={value}" for key, value in TINY_TASK.items()]
-    main(
-        [
-            "run",
-            "--method",
-            "alibi",
-            "--task",
-            task,
-            "--preset",
-            "nano",
-            "--seed",
-            "2",
-            "--set",
-            *sizes,
-            "--out",
-            str(path),
-        ]
-    )
-    said = capsys.readouterr().out.split("\n")
-    model, history = load(path)
+    main(["run", "--method", "alibi", "--task", task, "--preset", "nano", "--seed", "2", "--set", *sizes])
+    first, *lines = capsys.readouterr().out.strip().split("\n")
+    path = f"runs/{task}-alibi-nano-2.pt"
+    _, history = load(path)
     assert history["task"] == task and history["seed"] == 2 and len(history["loss"]) == TINY_TASK["steps"]
-    assert said[0].startswith(f"{path}: 4 steps, last loss {history['loss'][-1]:.4f}")
-    expected = {
+    assert first.startswith(path) and f"{history['loss'][-1]:.4f}" in first
+    names = {
         "text": [f"{kind} {32 * n}" for kind in ("whole", "cut") for n in (1, 2, 4, 8)],
         "masked": [f"loss {32 * n}" for n in (1, 2, 4, 8)],
         "flipflop": [f"error {name}" for name in TASKS["flipflop"].tests(32)],
     }
-    told = {line[:14].strip(): line for line in said[1:] if line}
-    assert [" ".join(line.split()[:-1]) for line in said[1:] if line] == expected[task] and told
-    assert all(0 <= float(line.split()[-1]) < 20 for line in said[1:] if line)
-
-
-def test_the_command_names_its_checkpoint_by_the_run(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(train_module.PRESETS, "nano", TINY)
-    main(["run", "--method", "nope", "--preset", "nano", "--seed", "3"])
-    assert load("runs/text-nope-nano-3.pt")[1]["settings"] == TINY
+    assert [" ".join(line.split()[:-1]) for line in lines] == names[task]
+    assert all(0 <= float(line.split()[-1]) < 20 for line in lines)
 
 
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        ("train --method rope", "invalid choice: 'train'"),
-        ("run", "required: --method"),
-        ("run --method ropes", "invalid choice: 'ropes'"),
-        ("run --method rope --task flipflap", "invalid choice: 'flipflap'"),
-        ("run --method rope --preset big", "invalid choice: 'big'"),
-        ("run --method rope --set steps", "must be NAME=NUMBER"),
-        ("run --method rope --set steps=many", "must be NAME=NUMBER"),
-        ("run --method rope --set step=9", "Did you mean 'steps'"),
-        ("run --method rope --set steps=9.5", "steps=9.5 must be an int"),
-        ("run --method rope --set windows=5000", "windows=5000 of"),
-        ("run --method rope --task needle --set length=8 targets=8", "length=8 is too short for needles=4"),
+        ("sweep flipflop", "'sweep'"),
+        ("run", "--method"),
+        ("run --method ropes", "'ropes'"),
+        ("run --method rope --task flipflap", "'flipflap'"),
+        ("run --method rope --preset big", "'big'"),
+        ("run --method rope --set steps", "NAME=NUMBER"),
+        ("run --method rope --set steps=many", "NAME=NUMBER"),
+        ("run --method rope --set step=9", "'steps'"),
+        ("run --method rope --set steps=9.5", "steps=9.5"),
+        ("run --method rope --task needle --set length=8 targets=8", "length=8"),
         ("run --method rope --seed -1", "seed=-1"),
         ("run --method rope --save-every -1", "save_every=-1"),
-        ("sweep flipflops", "invalid choice: 'flipflops'"),
-        ("sweep flipflop --preset big", "invalid choice: 'big'"),
-        ("sweep flipflop --methods ropes", r"methods='ropes'.* Did you mean 'rope'"),
-        ("sweep flipflop --seeds 0", "--seeds=0"),
-        ("sweep masked --methods rope", "must hold 'nope'"),
     ],
 )
-def test_the_command_refuses_what_cannot_be_and_writes_nothing(arguments, words, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(train_module, "learning_rate", lambda *args: pytest.fail("a step was taken"))
+def test_the_command_refuses_what_cannot_be_and_writes_nothing(
+    arguments, words, no_step, tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     with pytest.raises((SystemExit, ValueError, TypeError)) as caught:
         main(arguments.split())
-    said = capsys.readouterr().err if caught.type is SystemExit else str(caught.value)
-    assert re.search(words, said), said
+    assert words in (capsys.readouterr().err if caught.type is SystemExit else str(caught.value))
     assert list(tmp_path.iterdir()) == []

@@ -33,7 +33,8 @@ from tqdm import tqdm
 
 from posenc import kernels
 from posenc.errors import UnsupportedError, check_choice
-from posenc.lab.experiments.core import cpu_model, load_results
+from posenc.lab.experiments.provenance import commit_of, cpu_model
+from posenc.lab.experiments.results import load_results
 
 KIB = 1024
 CHIPS = {  # compute capability: (GPUs that have it, shared memory that one block may ask for, in bytes)
@@ -364,14 +365,6 @@ def print_report(rows):
             print(f"\ncompute capability {capability} ({names}), {limit // KIB} kB of shared memory a block")
             for line in [HEAD, *(cells(row) for row in mine)]:
                 print("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip())
-
-
-def commit_of(*paths):
-    """The commit that these files stand at, and which of them have changed since."""
-    git = functools.partial(subprocess.run, capture_output=True, text=True, cwd=KERNELS)
-    commit = git(["git", "rev-parse", "HEAD"]).stdout.strip() or "unknown"
-    changed = git(["git", "status", "--porcelain", "--", *map(str, paths)]).stdout.splitlines()
-    return commit + (f", with changes in {', '.join(line[3:] for line in changed)}" if changed else "")
 
 
 def freeze(rows, sources, seconds, file=FILE):

@@ -1,14 +1,20 @@
 r"""Figures of the experiments, each drawn by one function from frozen results. Chapter: How to measure position."""
 
+import shutil
+import sys
+from pathlib import Path
+
 import numpy
 
 from posenc.errors import check_choice
+from posenc.lab.experiments.results import load_results
+from posenc.lab.experiments.sweeps import SWEEPS
 from posenc.lab.train.curve import blank_figure
 from posenc.methods import METHODS
 
 
-def drawn(results, methods):
-    """The methods to draw: those asked for, default all. Errors: ValueError for one that the results lack."""
+def choose(results, methods):
+    """The methods to draw, default all of the results'. Errors: ValueError for one that the results lack."""
     methods = list(results["methods"]) if methods is None else list(methods)
     for name in methods:
         check_choice("methods", name, list(results["methods"]))
@@ -34,7 +40,7 @@ def plot_short_long(results, methods=None, highlight=None, own=None):
     """
     from matplotlib.ticker import NullLocator
 
-    methods = drawn(results, methods)
+    methods = choose(results, methods)
     if highlight is not None:
         check_choice("highlight", highlight, list(results["methods"]))
     figure, axes = blank_figure(6.4, 4.6)
@@ -90,7 +96,7 @@ def plot_scores(results, columns=None, methods=None):
         methods: default all of the results'.
     Returns: a matplotlib figure. Errors: ValueError for a test or method that the results lack.
     """
-    methods = drawn(results, methods)
+    methods = choose(results, methods)
     columns = list(results["tests"]) if columns is None else list(columns)
     for name in columns:
         check_choice("columns", name, list(results["tests"]))
@@ -116,7 +122,7 @@ def plot_distance_and_keys(results, methods=None):
     results: from `load_results("train_short_test_long")`. Returns: a matplotlib figure, bars of means over seeds with
     one standard deviation.
     """
-    methods = drawn(results, methods)
+    methods = choose(results, methods)
     figure, axes = blank_figure(6.4, 3.6)
     looks = (("distance alone", "", "0.75"), ("keys alone", "//", "0.55"), ("both", "", "0.2"))
     for index, name in enumerate(methods):
@@ -140,7 +146,7 @@ def plot_context_cut(results, methods=None):
 
     results: from `load_results("train_short_test_long")`. Returns: a matplotlib figure, means over seeds with bars.
     """
-    methods = drawn(results, methods)
+    methods = choose(results, methods)
     figure, axes = blank_figure(6.4, 4.2)
     for name in methods:
         mean, spread = mean_spread(results["methods"][name]["context_cut"])
@@ -159,7 +165,7 @@ def plot_by_position(results, methods=None):
     results: from `load_results("train_short_test_long")`. Returns: a matplotlib figure, means over seeds, bands of one
     standard deviation.
     """
-    methods = drawn(results, methods)
+    methods = choose(results, methods)
     figure, axes = blank_figure(6.4, 4.2)
     for name in methods:
         mean, spread = mean_spread(results["methods"][name]["by_position"])
@@ -198,7 +204,7 @@ def plot_recall(results, methods=None):
 
     results: from `load_results("recall")`. Returns: a matplotlib figure, means over seeds with bars.
     """
-    methods = drawn(results, methods)
+    methods = choose(results, methods)
     figure, axes = blank_figure(6.4, 4.2)
     for name in methods:
         mean, spread = mean_spread(results["methods"][name]["by_pairs"])
@@ -240,7 +246,7 @@ def plot_parts(results, names=None):
         the others are compared with. Errors: ValueError for an arm that the results lack.
     """
     names = {arm: title(arm) for arm in results["methods"]} if names is None else names
-    arms = drawn(results, list(names))
+    arms = choose(results, list(names))
     figure, axes = blank_figure(6.4, 1.2 + 0.34 * len(arms))
     first, last = str(results["lengths"][0]), str(results["lengths"][-1])
     for row, arm in enumerate(arms):
@@ -303,12 +309,7 @@ def write_figures(folder):
 
     folder: made where it is missing. Returns: the paths. As a command: python -m posenc.lab.experiments.plots FOLDER.
     """
-    import shutil
-    from pathlib import Path
-
     import matplotlib
-
-    from posenc.lab.experiments import SWEEPS, load_results
 
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -334,8 +335,6 @@ def write_figures(folder):
 
 
 if __name__ == "__main__":
-    import sys
-
     if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
         sys.exit("usage: python -m posenc.lab.experiments.plots FOLDER")
     print(*write_figures(sys.argv[1]), sep="\n")

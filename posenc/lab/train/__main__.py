@@ -1,5 +1,5 @@
 import sys
 
-from .trainer import main
+from posenc.lab.train.command import main
 
 sys.exit(main())

@@ -10,10 +10,13 @@ Chapter: How to measure position.
 import math
 
 import torch
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from posenc.errors import UnsupportedError, check_choice, check_int
-from posenc.lab.train.tasks import IGNORE, TASKS, load_corpus, masked
+from posenc.lab.train.settings import Settings
+from posenc.lab.train.tasks import IGNORE, TASKS, Batch, load_corpus, mask_characters
+from posenc.lab.train.tiny import Model
 from posenc.rotate.rope import inv_freq, rotate
 
 # --------------------------------------------------------------------------------------------------------------- text
@@ -33,7 +36,7 @@ KINDS = {
 }
 
 
-def check_windows(held_out, settings):
+def check_windows(held_out: Tensor, settings: Settings) -> None:
     """Raise unless the held-out text has room for the test windows with targets that don't overlap."""
     longest = settings.lengths[-1]
     room = (len(held_out) - longest - 1) // max(1, settings.windows - 1)
@@ -44,7 +47,7 @@ def check_windows(held_out, settings):
         )
 
 
-def held_out_windows(held_out, settings):
+def held_out_windows(held_out: Tensor, settings: Settings) -> Tensor:
     r"""The test windows [windows, longest + 1], spread evenly over the held-out text, their targets apart.
 
     A context of any length is the right end of such a window: windows[:, -(length + 1):].
@@ -55,8 +58,17 @@ def held_out_windows(held_out, settings):
     return held_out[starts[:, None] + torch.arange(longest + 1)]
 
 
+def last_keys(length, cut, device):
+    """The mask [T, T] that leaves each query its last `cut` keys, itself included; None for all of them."""
+    if cut is None:
+        return None
+    check_int("cut", cut)
+    index = torch.arange(length, device=device)
+    return index[:, None] - index[None, :] < cut  # causality hides the future
+
+
 @torch.no_grad()
-def target_losses(model, windows, cut=None, positions=None):
+def target_losses(model: Model, windows: Tensor, cut: int | None = None, positions: Tensor | None = None) -> Tensor:
     r"""Loss of each character that the model predicts in windows [W, T + 1], in nats: [W, T] float32 on the CPU.
 
     The model reads the first T characters of a window and predicts the last T.
@@ -67,11 +79,7 @@ def target_losses(model, windows, cut=None, positions=None):
     """
     device = next(model.parameters()).device
     length = windows.shape[1] - 1
-    mask = None
-    if cut is not None:
-        check_int("cut", cut)
-        index = torch.arange(length, device=device)
-        mask = index[:, None] - index[None, :] < cut  # causality hides the future
+    mask = last_keys(length, cut, device)
     out = []
     for chunk in windows.split(max(1, 1024 // length)):
         chunk = chunk.to(device)
@@ -80,15 +88,14 @@ def target_losses(model, windows, cut=None, positions=None):
     return torch.cat(out).cpu()
 
 
-def short_long(model, settings, corpus=None):
+def short_long(model: Model, settings: Settings) -> dict:
     r"""Loss as the context grows beyond the training length, on fixed target characters: `KINDS` says what is what.
 
     Returns: {"lengths": settings.lengths, "whole": [...], "cut": [...], "early": [...], "chopped": [...]}, a loss in
         nats per character for each length.
     Chapter: Why attention needs position.
     """
-    corpus = load_corpus() if corpus is None else corpus
-    windows = held_out_windows(corpus.held_out, settings)
+    windows = held_out_windows(load_corpus().held_out, settings)
     losses = {kind: [] for kind in KINDS}
     early = target_losses(model, windows[:, -(settings.targets + 1) :]).mean().item()
     for length in settings.lengths:
@@ -107,7 +114,7 @@ def short_long(model, settings, corpus=None):
 # ------------------------------------------------------------------------------------- distance, and number of keys
 
 
-def gap_positions(keys, length, targets, gap=0):
+def gap_positions(keys: int, length: int, targets: int, gap: int = 0) -> Tensor:
     r"""Positions [keys] that move distance without adding keys, or add keys without moving distance.
 
     The last `length` tokens stand at 0 .. length - 1 and all before them at 0, so that no distance exceeds what was
@@ -118,18 +125,18 @@ def gap_positions(keys, length, targets, gap=0):
     return (index - (keys - length)).clamp(min=0) + gap * (index >= keys - targets)
 
 
-def unseen_gaps(settings):
+def unseen_gaps(settings: Settings) -> list[int]:
     """Gaps to test, in tokens: none, then as far as each longer context reaches."""
     return [0] + [n - settings.length for n in settings.lengths if n > settings.length]
 
 
-def key_cuts(settings):
+def key_cuts(settings: Settings) -> list[int]:
     """How many keys a query may see, in turn: 1, 2, 4, ... and the longest context."""
     longest = settings.lengths[-1]
     return [2**power for power in range(int(math.log2(longest)) + 1) if 2**power < longest] + [longest]
 
 
-def distance_and_keys(model, settings):
+def distance_and_keys(model: Model, settings: Settings) -> dict:
     r"""Loss on the same targets at every number of keys (`settings.lengths`) and every unseen gap, each moved alone.
 
     Returns: {"keys": [...], "gaps": [...], "loss": [a list over gaps for each number of keys]}, nats per character.
@@ -147,7 +154,7 @@ def distance_and_keys(model, settings):
     return {"keys": keys, "gaps": gaps, "loss": loss}
 
 
-def context_cut(model, settings):
+def context_cut(model: Model, settings: Settings) -> dict:
     r"""Loss on the targets at the longest context with attention cut to fewer and fewer keys.
 
     Returns: {"cuts": [1, 2, 4, ..., longest], "loss": [...]}, nats per character. Half of the test windows are read.
@@ -158,7 +165,7 @@ def context_cut(model, settings):
     return {"cuts": cuts, "loss": loss}
 
 
-def loss_by_position(model, settings, bins=32):
+def loss_by_position(model: Model, settings: Settings, bins: int = 32) -> dict:
     r"""Mean loss of the characters at each place of the longest test windows, all of them, in bins.
 
     Returns: {"until": [the last position of each bin], "loss": [...]}, nats per character.
@@ -171,7 +178,7 @@ def loss_by_position(model, settings, bins=32):
 
 
 @torch.no_grad()
-def masked_losses(model, settings):
+def masked_losses(model: Model, settings: Settings) -> dict:
     r"""Loss of an encoder on the same masked characters as the context around them grows on both sides.
 
     The characters that count stand in the middle `settings.targets` of each test window, and which of them are masked
@@ -180,7 +187,7 @@ def masked_losses(model, settings):
     """
     windows = held_out_windows(load_corpus().held_out, settings)[:, :-1]
     longest = windows.shape[1]
-    batch = masked(torch.Generator().manual_seed(0), windows)
+    batch = mask_characters(torch.Generator().manual_seed(0), windows)
     device = next(model.parameters()).device
     loss = []
     for length in settings.lengths:
@@ -190,9 +197,9 @@ def masked_losses(model, settings):
         total, count = 0.0, 0
         for tokens, targets in zip(batch.tokens.split(32), batch.targets.split(32)):
             logits = model(tokens[:, left : left + length].to(device))[:, near].float()
-            wanted = targets[:, left : left + length][:, near].to(device)
-            total += cross_entropy(logits.flatten(0, 1), wanted.flatten(), ignore_index=IGNORE, reduction="sum").item()
-            count += int((wanted != IGNORE).sum())
+            answers = targets[:, left : left + length][:, near].to(device)
+            total += cross_entropy(logits.flatten(0, 1), answers.flatten(), ignore_index=IGNORE, reduction="sum").item()
+            count += int((answers != IGNORE).sum())
         loss.append(total / count)
     return {"lengths": settings.lengths, "loss": loss}
 
@@ -201,44 +208,40 @@ def masked_losses(model, settings):
 
 
 @torch.no_grad()
-def wrong(model, batch, cut=None):
+def wrong_tokens(model: Model, batch: Batch, cut: int | None = None) -> Tensor:
     r"""Which scored tokens of a `Batch` the model gets wrong: [B, T] bool, False where nothing is asked.
 
     cut: None, or how many of its last keys (itself included) each query may see.
     """
     device = next(model.parameters()).device
     length = batch.tokens.shape[1]
-    mask = None
-    if cut is not None:
-        check_int("cut", cut)
-        index = torch.arange(length, device=device)
-        mask = index[:, None] - index[None, :] < cut  # causality hides the future
+    mask = last_keys(length, cut, device)
     chunks = batch.tokens.split(
         max(1, 1024 // length)
     )  # small tensors are reused, large ones are mapped anew each time
-    said = torch.cat([model(tokens.to(device), mask=mask).argmax(-1).cpu() for tokens in chunks])
-    return (said != batch.targets) & (batch.targets != IGNORE)
+    answers = torch.cat([model(tokens.to(device), mask=mask).argmax(-1).cpu() for tokens in chunks])
+    return (answers != batch.targets) & (batch.targets != IGNORE)
 
 
-def share_wrong(model, batch, cut=None):
+def share_wrong(model: Model, batch: Batch, cut: int | None = None) -> float:
     """The share of wrong answers among the scored tokens of a `Batch`."""
-    return wrong(model, batch, cut).sum().item() / (batch.targets != IGNORE).sum().item()
+    return wrong_tokens(model, batch, cut).sum().item() / (batch.targets != IGNORE).sum().item()
 
 
-def fixed_batch(task, settings, options, sequences=256):
+def fixed_batch(task: str, settings: Settings, options: dict, sequences: int = 256) -> Batch:
     """The fixed batch that a test of a task is measured on: the same for every model."""
     generator = torch.Generator().manual_seed(2**31)  # far from the seeds that training draws with
     return TASKS[task].batch(generator, sequences, **{"length": settings.length} | options)
 
 
-def task_errors(model, task, settings, sequences=256):
+def task_errors(model: Model, task: str, settings: Settings, sequences: int = 256) -> dict:
     r"""The share of wrong answers on each test of a puzzle: {"in": ..., "longer": ..., ...}."""
     check_choice("task", task, TASKS)
     tests = TASKS[task].tests(settings.length)
     return {name: share_wrong(model, fixed_batch(task, settings, o, sequences)) for name, o in tests.items()}
 
 
-def needle_errors(model, settings, sequences=64):
+def needle_errors(model: Model, settings: Settings, sequences: int = 64) -> dict:
     r"""The share of wrong answers to the one question of needle retrieval, by context length and distance.
 
     Returns: {"contexts": settings.lengths, "distances": [...], "grid": rows over contexts of lists over distances,
@@ -247,7 +250,7 @@ def needle_errors(model, settings, sequences=64):
     """
     contexts = settings.lengths
     distances = needle_distances(settings)
-    found = {"contexts": contexts, "distances": distances, "grid": [], "cut_row": []}
+    errors = {"contexts": contexts, "distances": distances, "grid": [], "cut_row": []}
     for context in contexts:
         row = []
         for distance in distances:
@@ -258,25 +261,25 @@ def needle_errors(model, settings, sequences=64):
             batch = fixed_batch("needle", settings, options, sequences)
             row.append(share_wrong(model, batch))
             if context == contexts[-1]:
-                found["cut_row"].append(share_wrong(model, batch, cut=settings.length))
-        found["grid"].append(row)
-    return found
+                errors["cut_row"].append(share_wrong(model, batch, cut=settings.length))
+        errors["grid"].append(row)
+    return errors
 
 
-def needle_distances(settings):
+def needle_distances(settings: Settings) -> list[int]:
     """Distances to test: up to the farthest that training asks for, then up to the end of each longer context."""
     length = settings.length
     return [4, length // 8, length // 4, length // 2, length - 6, *(context - 6 for context in settings.lengths[1:])]
 
 
-def scores(model, task, settings):
+def scores(model: Model, task: str, settings: Settings) -> dict:
     """One number for each test of any task, for the command `run`: a loss for text, else an error share."""
     if task == "text":
         losses = short_long(model, settings)
         return {f"{kind} {n}": losses[kind][i] for kind in ("whole", "cut") for i, n in enumerate(losses["lengths"])}
     if task == "masked":
-        found = masked_losses(model, settings)
-        return {f"loss {n}": value for n, value in zip(found["lengths"], found["loss"])}
+        losses = masked_losses(model, settings)
+        return {f"loss {n}": value for n, value in zip(losses["lengths"], losses["loss"])}
     return {f"error {name}": value for name, value in task_errors(model, task, settings).items()}
 
 
@@ -284,7 +287,7 @@ def scores(model, task, settings):
 
 
 @torch.no_grad()
-def head_scores(model, settings, corpus=None, windows=64, longest=256):
+def head_scores(model: Model, settings: Settings, windows: int = 64, longest: int = 256) -> dict:
     r"""What the trained heads of a RoPE model make of distance.
 
     score: q.k / sqrt(D) of real pairs in held-out text, by distance, mean and standard deviation. Up to the training
@@ -298,13 +301,12 @@ def head_scores(model, settings, corpus=None, windows=64, longest=256):
     attention = [block.attention for block in model.blocks]
     if any(layer.encoding.places != ("rotate",) for layer in attention):
         raise UnsupportedError(f"model has encodings at {attention[0].encoding.places}, head_scores reads RoPE alone")
-    corpus = load_corpus() if corpus is None else corpus
-    held, length, head_dim = corpus.held_out, settings.length, attention[0].head_dim
+    held_out, length, head_dim = load_corpus().held_out, settings.length, attention[0].head_dim
     w = inv_freq(head_dim, dtype=torch.float64)
 
     def cut(size, count):
-        starts = torch.linspace(0, len(held) - size, count, dtype=torch.float64).long()
-        return held[starts[:, None] + torch.arange(size)].to(next(model.parameters()).device)
+        starts = torch.linspace(0, len(held_out) - size, count, dtype=torch.float64).long()
+        return held_out[starts[:, None] + torch.arange(size)].to(next(model.parameters()).device)
 
     def queries_and_keys(tokens):
         """[layer] -> q, k [B, H, T, D] in float64, not yet turned."""

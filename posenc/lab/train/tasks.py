@@ -157,21 +157,21 @@ def load_corpus():
             "pydoc_data.topics, the corpus, is missing from this Python; some distributions pack it apart "
             "(python3-doc, libpython3-stdlib); a Python from python.org, conda, uv or pyenv has it"
         ) from None
-    seen, kept = set(), {}
+    before, texts = set(), {}
     for topic in sorted(topics):
         paragraphs = [p for p in re.split(r"\n[ \t]*\n", topics[topic].strip("\n")) if p.strip()]
-        new = list(dict.fromkeys(p for p in paragraphs if " ".join(p.split()) not in seen))
-        seen.update(" ".join(p.split()) for p in new)
+        new = list(dict.fromkeys(p for p in paragraphs if " ".join(p.split()) not in before))
+        before.update(" ".join(p.split()) for p in new)
         if new:
-            kept[topic] = "\n\n".join(new) + "\n\n\n"
-    order = sorted(kept)
+            texts[topic] = "\n\n".join(new) + "\n\n\n"
+    order = sorted(texts)
     random.Random(0).shuffle(order)
-    total, held, held_names = sum(map(len, kept.values())), 0, set()
+    total, held_out, held_names = sum(map(len, texts.values())), 0, set()
     for topic in order:
-        if held < total / 10 and len(kept[topic]) < total / 20:  # the longest topics go to training
+        if held_out < total / 10 and len(texts[topic]) < total / 20:  # the longest topics go to training
             held_names.add(topic)
-            held += len(kept[topic])
-    parts = ["".join(kept[topic] for topic in order if (topic in held_names) == side) for side in (False, True)]
+            held_out += len(texts[topic])
+    parts = ["".join(texts[topic] for topic in order if (topic in held_names) == side) for side in (False, True)]
     text = "".join(parts)
     vocabulary = "".join(sorted(set(text)))
     index = {character: i for i, character in enumerate(vocabulary)}
@@ -204,21 +204,21 @@ def make_text(generator, size, *, length, text=None):
 
 def make_masked(generator, size, *, length, text=None):
     text, starts = draw_starts(generator, size, length, text)
-    return masked(generator, text[starts + torch.arange(length)])
+    return mask_characters(generator, text[starts + torch.arange(length)])
 
 
-def masked(generator, original):
+def mask_characters(generator: torch.Generator, original: Tensor) -> Batch:
     """BERT's rule on characters [B, T]: 15% of each row are asked for; see the task's description."""
     size, length = original.shape
     count = max(1, round(0.15 * length))
-    chosen = torch.rand(size, length, generator=generator).topk(count).indices
+    places = torch.rand(size, length, generator=generator).topk(count).indices
     fate = torch.rand(size, count, generator=generator)
     letters = len(characters())
-    drawn = torch.randint(letters, (size, count), generator=generator)
-    kept = original.gather(1, chosen)
-    read = torch.where(fate < 0.8, letters, torch.where(fate < 0.9, drawn, kept))  # `letters` is [MASK]'s number
-    targets = torch.full_like(original, IGNORE).scatter(1, chosen, kept)
-    return Batch(original.scatter(1, chosen, read), targets)
+    other = torch.randint(letters, (size, count), generator=generator)
+    answers = original.gather(1, places)
+    read = torch.where(fate < 0.8, letters, torch.where(fate < 0.9, other, answers))  # `letters` is [MASK]'s number
+    targets = torch.full_like(original, IGNORE).scatter(1, places, answers)
+    return Batch(original.scatter(1, places, read), targets)
 
 
 def text_tests(length):
@@ -326,11 +326,11 @@ def make_recall(generator, size, *, length, pairs=None):
     order = torch.rand(size, high, generator=generator).masked_fill(torch.arange(high) >= n, 2.0).argsort(1)
     keys = chance.topk(high).indices.gather(1, order) + len(LETTERS)
     values = torch.randint(len(LETTERS), (size, high), generator=generator)
-    asked = (torch.rand(size, length // 2 + 1, generator=generator) * n).long()  # any of the n pairs
+    questions = (torch.rand(size, length // 2 + 1, generator=generator) * n).long()  # any of the n pairs
     at = torch.arange(length + 1).expand(size, -1)
     pair = at // 2  # those of the questions counted on
     question = pair >= n
-    which = torch.where(question, asked.gather(1, pair), pair.clamp(max=high - 1))
+    which = torch.where(question, questions.gather(1, pair), pair.clamp(max=high - 1))
     sequence = torch.where(at % 2 == 0, keys.gather(1, which), values.gather(1, which))
     return next_token(sequence, question & (at % 2 == 1), length)
 
@@ -411,19 +411,19 @@ def make_counting(generator, size, *, length, passes=0.6, asks=0.1, resets=0.1):
     for name, share in (("passes", passes), ("asks", asks), ("resets", resets)):
         check_share(name, share)
     steps = length + 1
-    asked = torch.rand(size, steps, generator=generator) < asks
-    passed = torch.rand(size, steps, generator=generator) < passes
+    ask = torch.rand(size, steps, generator=generator) < asks
+    skip = torch.rand(size, steps, generator=generator) < passes
     reset = torch.rand(size, steps, generator=generator) < resets
-    does = torch.where(asked, ASK, torch.where(passed, PASS, torch.where(reset, 0, ADD)))
+    does = torch.where(ask, ASK, torch.where(skip, PASS, torch.where(reset, 0, ADD)))
     does[:, 0] = 0
     sums = (does == ADD).cumsum(1)
     count = sums - torch.where(does == 0, sums, 0).cummax(1).values  # additions since the last reset
     does = does.masked_fill((does == ADD) & (count > 9), PASS)
-    asked = does == ASK
-    place = torch.arange(steps) + asked.cumsum(1) - asked.long()  # each question before it took a token more
+    ask = does == ASK
+    place = torch.arange(steps) + ask.cumsum(1) - ask.long()  # each question before it took a token more
     sequence = torch.zeros(size, 2 * steps, dtype=torch.long).scatter(1, place, does)
-    scored = torch.zeros(size, 2 * steps, dtype=torch.bool).scatter(1, (place + 1) * asked, asked)
-    sequence = sequence.scatter(1, (place + 1) * asked, count.clamp(max=9) * asked)  # the first token is 0 anyway
+    scored = torch.zeros(size, 2 * steps, dtype=torch.bool).scatter(1, (place + 1) * ask, ask)
+    sequence = sequence.scatter(1, (place + 1) * ask, count.clamp(max=9) * ask)  # the first token is 0 anyway
     scored[:, 0] = False
     return next_token(sequence[:, :steps], scored[:, :steps], length)
 
@@ -475,13 +475,13 @@ def make_needle(generator, size, *, length, distance=None, depth=None, needles=4
     # for the same needles.
     keys = torch.rand(size, NEEDLE_KEYS, generator=generator).argsort(1)[:, :needles]
     values = torch.randint(NEEDLE_VALUES, (size, needles), generator=generator)
-    asked = draw(generator, (low, high), (size, 1))
+    first_distance = draw(generator, (low, high), (size, 1))
     places = torch.arange(2, far + 1)
-    free = torch.rand(size, len(places), generator=generator).masked_fill(places == asked, 2.0)
+    free = torch.rand(size, len(places), generator=generator).masked_fill(places == first_distance, 2.0)
     others = free.argsort(1)[:, : needles - 1] + 2
     sequence = torch.randint(FILLERS, (length + 1, size), generator=generator).flip(0).T + FIRST_FILLER
     first = length + 2 - 2 * questions
-    at = first - torch.cat((asked, others), dim=1)  # [B, needles]
+    at = first - torch.cat((first_distance, others), dim=1)  # [B, needles]
     sequence = sequence.scatter(1, at, FIRST_NEEDLE + NEEDLE_VALUES * keys + values)
     ends = first + 2 * torch.arange(questions)
     sequence[:, ends - 1] = FIRST_QUESTION + keys[:, :questions]

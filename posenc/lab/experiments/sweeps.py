@@ -1,39 +1,19 @@
-r"""The experiments: what is trained and measured for each, what was predicted, what came out.
+r"""The sweeps as data: what is trained and measured for each, and what was predicted.
 
-    results = load_results("flipflop")            # frozen, from results/flipflop.json
-    verdict(results, "rope").words                # held, failed or within the spread, with the numbers
-
-    python -m posenc.lab.train sweep flipflop         # makes it anew
+    SWEEPS["flipflop"].predictions["rope"]        # ("rises", why), written before it was trained
+    python -m posenc.lab.experiments sweep flipflop         # trains it, and writes results/flipflop.json
 
 Chapter: How to measure position.
 """
 
-import dataclasses
-import datetime
-import functools
-import importlib.metadata
-import importlib.resources
-import json
-import os
-import platform
-import re
-import shutil
-import subprocess
-import sys
-import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
-import numpy
 import torch
-from torch import distributed
-from tqdm import tqdm
 
-from posenc.errors import check_choice, nearest
-from posenc.lab.train import measure, read_checkpoint, sample, settings_for, train_with
+from posenc.lab.train import measure
 from posenc.lab.train.measure import KINDS
-from posenc.lab.train.tasks import TASKS, load_corpus
+from posenc.lab.train.tasks import TASKS
 from posenc.methods import METHODS
 
 # Written before the study ran: what theory or the papers say, and how large a rise from the training length to eight
@@ -124,13 +104,9 @@ class Sweep(NamedTuple):
     facts: Callable = lambda settings: {}  # what stands once in the results
 
 
-def rounded(value):
-    """Numbers to six digits, in lists and dicts too."""
-    if isinstance(value, dict):
-        return {key: rounded(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [rounded(item) for item in value]
-    return round(value, 6) if isinstance(value, float) else value
+def arms_of(sweep):
+    """The arms of a sweep: its own, or the methods that it has a prediction for or compares with."""
+    return list(sweep.arms or [name for name in METHODS if name in sweep.predictions or name == sweep.against])
 
 
 def measure_text(model, settings):
@@ -163,8 +139,8 @@ def measure_volume(model, settings):
 
 
 def measure_masked(model, settings):
-    found = measure.masked_losses(model, settings)
-    return {"scores": {str(n): value for n, value in zip(found["lengths"], found["loss"])}}
+    losses = measure.masked_losses(model, settings)
+    return {"scores": {str(n): value for n, value in zip(losses["lengths"], losses["loss"])}}
 
 
 def puzzle(task):
@@ -173,14 +149,14 @@ def puzzle(task):
 
 
 def measure_needle(model, settings):
-    found = measure.needle_errors(model, settings)
-    far = [distance >= settings.length for distance in found["distances"]]
+    errors = measure.needle_errors(model, settings)
+    far = [distance >= settings.length for distance in errors["distances"]]
 
-    def mean(row, wanted):
-        values = [value for value, is_far in zip(row, far) if value is not None and is_far == wanted]
+    def mean(row, side):
+        values = [value for value, is_far in zip(row, far) if value is not None and is_far == side]
         return sum(values) / len(values)
 
-    first, last, cut = found["grid"][0], found["grid"][-1], found["cut_row"]
+    first, last, cut = errors["grid"][0], errors["grid"][-1], errors["cut_row"]
     scores = {
         "in": mean(first, False),
         "near": mean(last, False),
@@ -188,13 +164,13 @@ def measure_needle(model, settings):
         "near, cut": mean(cut, False),
         "far, cut": mean(cut, True),
     }
-    return {"scores": scores, "grid": found["grid"], "cut_row": cut}
+    return {"scores": scores, "grid": errors["grid"], "cut_row": cut}
 
 
 def needle_facts(settings):
-    trained, longest = settings.length - 6, settings.lengths[-1]
+    reach, longest = settings.length - 6, settings.lengths[-1]
     tests = {
-        "in": f"context {settings.length}, the needle within the trained distance, {trained} tokens",
+        "in": f"context {settings.length}, the needle within the trained distance, {reach} tokens",
         "near": f"context {longest}, the needle within the trained distance",
         "far": f"context {longest}, the needle farther back than any in training",
         "near, cut": f"as near, attention cut to {settings.length} keys",
@@ -519,457 +495,3 @@ SWEEPS = {
         },
     ),
 }
-
-
-class Verdict(NamedTuple):
-    r"""What became of a prediction.
-
-    outcome: "held", "failed" or "within the spread"; change and spread: mean and standard deviation over seeds of what
-    the prediction is about, for text the loss at the longest context less that at the training length; gap (text
-    only): mean over seeds of (whole - cut) at the longest context, and gap_spread its standard deviation; words: a
-    sentence with these numbers.
-    """
-
-    outcome: str
-    change: float
-    spread: float
-    gap: float
-    gap_spread: float
-    words: str
-
-
-def mean_and_spread(values):
-    """Mean and sample standard deviation of one number a seed (0.0 for a single seed)."""
-    values = numpy.asarray(values, dtype=float)
-    return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else 0.0
-
-
-def changes(results, arm):
-    """For each seed, the change that the prediction for this arm is about."""
-    values = results["methods"][arm]
-    if "contrast" not in results:
-        return [row[-1] - row[0] for row in values["whole"]]
-    start, end = results["contrast"]
-    before = results["methods"][results["against"]]["scores"][end] if results["against"] else values["scores"][start]
-    return [b - a for a, b in zip(before, values["scores"][end])]
-
-
-CLAIMS = {
-    "rises": "a rise of more than",
-    "holds": "no rise of more than",
-    "falls": "a fall of more than",
-    "stays": "no fall of more than",
-}
-
-
-def judge(change, spread, tolerance, claim):
-    """ "held", "failed" or "within the spread"."""
-    moved = -change if claim in ("falls", "stays") else change
-    if moved - spread > tolerance:
-        return "held" if claim in ("rises", "falls") else "failed"
-    if moved + spread <= tolerance:
-        return "failed" if claim in ("rises", "falls") else "held"
-    return "within the spread"
-
-
-def verdict(results, method, claim=None):
-    r"""Whether the prediction for `method` held, from the numbers in `results`.
-
-    "rises" holds where the change minus the spread exceeds the tolerance and fails where the change plus the spread
-    doesn't reach it; "holds" is the other way around; "falls" and "stays" are the same for the change's negative. In
-    between the seeds don't tell: "within the spread".
-
-    Arguments: claim: "rises", "holds", "falls" or "stays", default the prediction that was frozen with the results.
-    Returns: a `Verdict`. Errors: ValueError for a method that the results lack or an unknown claim.
-    """
-    check_choice("method", method, list(results["methods"]))
-    claim = results["claims"][method] if claim is None else claim
-    check_choice("claim", claim, CLAIMS)
-    values, tolerance = results["methods"][method], results["tolerance"]
-    change, spread = mean_and_spread(changes(results, method))
-    outcome = judge(change, spread, tolerance, claim)
-    digits = 3 if max(abs(change), spread) >= 5e-4 else 4
-    moved = f"{'rises' if change > 0 else 'falls'} by {abs(change):.{digits}f} ± {spread:.{digits}f}"
-    ends = f"Predicted was {CLAIMS[claim]} {tolerance:g}"
-    lies = f"{'that lies ' if outcome == 'within the spread' else ''}{outcome}."
-    title = METHODS[method].title if method in METHODS else method
-    if "contrast" in results:
-        start, end = results["contrast"]
-        if results["against"]:
-            other = METHODS[results["against"]].title if results["against"] in METHODS else results["against"]
-            words = f"{title}: beside {other} the {results['unit']} {moved}. {ends}: {lies}"
-        else:
-            words = f"{title}: from {start!r} to {end!r} the {results['unit']} {moved}. {ends}: {lies}"
-        return Verdict(outcome, change, spread, 0.0, 0.0, words)
-    whole, cut = numpy.array(values["whole"]), numpy.array(values["cut"])  # [seeds, lengths]
-    gap, gap_spread = mean_and_spread(whole[:, -1] - cut[:, -1])
-    shortest, longest = results["lengths"][0], results["lengths"][-1]
-    beside = (
-        "level with" if abs(gap) < 5e-4 else f"{abs(gap):.3f} ± {gap_spread:.3f} nats {'above' if gap > 0 else 'below'}"
-    )
-    words = (
-        f"{title}: from {shortest} to {longest} characters of context the loss {moved} nats per character, and ends "
-        f"{beside} the same model with its attention cut to {shortest} keys. {ends} nats: {lies}"
-    )
-    return Verdict(outcome, change, spread, gap, gap_spread, words)
-
-
-# ------------------------------------------------------------------------------------------------------------ results
-
-
-# None, and then a method for each of the four places: what pages show that need no more than that.
-ONE_A_PLACE = ("nope", "sinusoidal", "rope", "alibi", "stickbreaking")
-
-
-def load_results(name, methods=None):
-    r"""Read frozen results by name, the file name in results/ without its ending; `methods` keeps these arms alone.
-
-    Every one holds ["command"], ["commit"], ["versions"], ["machine"], ["settings"]. A sweep also holds ["seeds"],
-    ["question"], ["unit"], ["predictions"][arm], ["claims"][arm], ["headline"], ["shows_not"], and for each of
-    ["methods"] lists over seeds: ["scores"][test] for a puzzle or "masked", with ["tests"][test] in words; for
-    "train_short_test_long" and "sinusoidal_volume" [kind] with kind in `KINDS`, each a list over ["lengths"], in nats
-    per character. An arm that was added later, see ["added"], names ["seeds"] of its own.
-
-    Errors: FileNotFoundError for an unknown name; ValueError where a file is not what it should be, or lacks a method.
-    """
-    folder = importlib.resources.files("posenc.results")
-    known = sorted(item.name.removesuffix(".json") for item in folder.iterdir() if item.name.endswith(".json"))
-    if name not in known:
-        raise FileNotFoundError(f"name={name!r} is no frozen result; there are {known}.{nearest(name, known)}")
-    results = read_results(folder / f"{name}.json", name)
-    if methods is None:
-        return results
-    for arm in methods:
-        check_choice("methods", arm, list(results.get("methods", {})))
-    kept = {
-        key: {a: v for a, v in results[key].items() if a in methods}
-        for key in ("methods", "claims", "predictions")
-        if key in results
-    }
-    return results | kept
-
-
-def read_results(path, name):
-    r"""The results called `name` in a file. Errors: ValueError naming a file that is damaged or holds others."""
-    results = read_json(path)
-    try:
-        check_results(results)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
-    if results["name"] != name:
-        raise ValueError(f"{path} holds the results {results['name']!r}, not {name!r}")
-    return results
-
-
-def check_results(results):
-    """Return `results` if it is whole: provenance there, every list of the right length, every number finite."""
-    if not isinstance(results, dict):
-        raise ValueError(f"results must be a dict, not {type(results).__name__}")
-    name = results.get("name")
-    for key in ("name", "command", "commit", "versions", "machine", "settings"):
-        if not results.get(key):
-            raise ValueError(f"results {name!r} lack {key!r}")
-    check_finite(results, f"results {name!r}:")
-    if "methods" not in results and "claims" not in results:
-        return results
-
-    seeds, lengths = part(results, "seeds", list, []), part(results, "lengths", list, [])
-    for method, values in part(results, "methods", dict).items():
-        if not isinstance(values, dict):
-            raise ValueError(f"results {name!r}: {method} must hold a dict, not {values!r:.60}")
-        scores = part(values, "scores", dict, {}, f"results {name!r}: {method} ")
-        rows = {kind: values[kind] for kind in KINDS if kind in values} | scores
-        if not rows:
-            raise ValueError(f"results {name!r}: {method} has no scores")
-        own = part(values, "seeds", list, seeds, f"results {name!r}: {method} ")
-        for kind, row in rows.items():
-            flat = isinstance(row, list) and (kind in KINDS or not any(isinstance(each, list) for each in row))
-            if not flat or not is_numbers(row):
-                raise ValueError(f"results {name!r}: {method} {kind} must be a list of numbers, not {row!r:.60}")
-            if len(row) != len(own):
-                raise ValueError(f"results {name!r}: {method} {kind} has {len(row)} seeds, not {len(own)}")
-            if kind in KINDS and any(not isinstance(each, list) or len(each) != len(lengths) for each in row):
-                raise ValueError(f"results {name!r}: {method} {kind} has a row that isn't {lengths}: {row}")
-        if "tests" in results and set(scores) != set(part(results, "tests", dict)):
-            raise ValueError(f"results {name!r}: {method} has scores for {list(scores)}")
-    if "claims" in results:
-        check_claims(results)
-    return results
-
-
-def check_claims(results):
-    """Raise ValueError unless a sweep's results hold what `verdict` reads."""
-    name, methods = results["name"], results["methods"]
-    part(results, "unit", str)
-    part(results, "predictions", dict)
-    if not is_numbers(results.get("tolerance")):
-        raise ValueError(f"results {name!r}: tolerance={results.get('tolerance')!r:.60} must be a number")
-    contrast, against = results.get("contrast"), results.get("against")
-    if against is not None and against not in list(methods):
-        raise ValueError(f"results {name!r} lack {against!r:.60}, which the others are compared with")
-    if contrast is not None:
-        start, end = contrast if isinstance(contrast, list) and len(contrast) == 2 else (None, None)
-        named = isinstance(end, str) and (isinstance(start, str) or against is not None)
-        if not named or "against" not in results:
-            raise ValueError(f"results {name!r}: contrast={contrast!r:.60} must name two tests, or one and `against`")
-    for method, claim in part(results, "claims", dict).items():
-        if method not in methods or claim not in list(CLAIMS):
-            raise ValueError(f"results {name!r}: {method} can't have the claim {claim!r:.60}")
-        for arm in filter(None, (method, against)):
-            held = methods[arm] if contrast is None else methods[arm].get("scores", {})
-            for test in ("whole", "cut") if contrast is None else filter(None, contrast):
-                if test not in held:
-                    raise ValueError(f"results {name!r}: {arm} lacks {test!r:.60}")
-
-
-def part(results, key, kind, default=None, where=None):
-    """results[key]; ValueError naming it unless it is a `kind`."""
-    value = results.get(key, default)
-    if not isinstance(value, kind):
-        where = f"results {results.get('name')!r}: " if where is None else where
-        raise ValueError(f"{where}{key!r} must be a {kind.__name__}, not {value!r:.60}")
-    return value
-
-
-def check_finite(value, where):
-    """Raise ValueError, naming where, for a number in nested dicts and lists that is infinite, NaN or beyond floats."""
-    todo = [(value, where)]
-    while todo:
-        value, where = todo.pop()
-        if isinstance(value, dict):
-            todo += [(item, f"{where} {key}") for key, item in value.items()]
-        elif isinstance(value, list):
-            todo += [(item, where) for item in value]
-        elif type(value) in (int, float) and not is_numbers(value):
-            raise ValueError(f"{where} holds {value!r:.60}")
-
-
-def is_numbers(value):
-    """Whether nested lists hold nothing but finite numbers."""
-    todo = [value]
-    while todo:
-        value = todo.pop()
-        if isinstance(value, list):
-            todo += value
-        elif type(value) not in (int, float) or not -1e300 < value < 1e300:
-            return False
-    return True
-
-
-def provenance(name, preset, settings, command):
-    """What a reader needs to know about how a result was made."""
-    corpus = load_corpus()
-    git = functools.partial(subprocess.run, capture_output=True, text=True, cwd=Path(__file__).parent)
-    commit = git(["git", "rev-parse", "HEAD"]).stdout.strip() or "unknown"
-    loaded = [module.__file__ for name, module in sys.modules.items() if name.startswith("posenc.")]
-    changed = git(["git", "status", "--porcelain", "--", __file__, *filter(None, loaded)]).stdout.split("\n")
-    if any(changed):
-        commit += f", with changes in {', '.join(line[3:] for line in changed if line)}"
-    versions = f"Python {platform.python_version()}, torch {torch.__version__}, numpy {numpy.__version__}"
-    return {
-        "name": name,
-        "command": command,
-        "commit": commit,
-        "versions": f"{versions}, posenc {importlib.metadata.version('posenc')}",
-        "machine": f"{cpu_model()}, {os.cpu_count()} cores, one thread a run",
-        "preset": preset,
-        "settings": dataclasses.asdict(settings),
-        "corpus": {
-            "name": corpus.name,
-            "sha256": corpus.sha256,
-            "characters": len(corpus.train) + len(corpus.held_out),
-            "train_characters": len(corpus.train),
-            "held_out_characters": len(corpus.held_out),
-            "vocabulary": len(corpus.vocabulary),
-        },
-    }
-
-
-def cpu_model():
-    """The processor's name, as far as the system tells."""
-    try:
-        return re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text()).group(1).strip()
-    except (OSError, AttributeError):
-        return platform.processor() or platform.machine()
-
-
-def write_json(path, value):
-    """Write a file in one move: a reader or an interruption finds the old one or the new one, never a half."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".writing")
-    partial.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(partial, path)
-
-
-# ----------------------------------------------------------------------------------------------------------- a sweep
-
-
-def run_cell(sweep, arm, seed, settings, checkpoint=None):
-    """Train and test one arm with one seed on the CPU: the numbers of one cell of a sweep."""
-    started = time.perf_counter()
-    method, options = (sweep.arms or {}).get(arm, (arm, {}))
-    model, history = train_with(
-        method, settings, seed, sweep.task, device="cpu", progress=False, checkpoint=checkpoint, options=options
-    )
-    cell = rounded(sweep.measure(model, settings))
-    cell["final_train_loss"] = round(float(numpy.mean(history["loss"][-max(1, settings.steps // 10) :])), 6)
-    cell["curve"] = [round(float(numpy.mean(history["loss"][i : i + 10])), 4) for i in range(0, settings.steps, 10)]
-    cell["parameters"] = sum(parameter.numel() for parameter in model.parameters())
-    if sweep.task == "text" and seed == 0 and sweep.arms is None:
-        cell["sample"] = sample(model, window=settings.length)
-        cell["sample_long"] = sample(model, length=400)
-    cell["seconds"] = round(time.perf_counter() - started, 1)
-    return cell
-
-
-def run_sweep(name, preset, seeds, methods, out, command, add=False):
-    r"""Train every arm with `seeds` seeds, one CPU thread each, and write `out` when all are there.
-
-    Each finished cell is a file in the folder `out`.cells, so the same command goes on where it was stopped. Under
-    torchrun the cells are dealt to the processes, and the first one writes `out`. `add` puts the arms into the
-    results that are there, which must have been made with the same settings, corpus and versions.
-    """
-    check_choice("name", name, SWEEPS)
-    sweep = SWEEPS[name]
-    known = arms_of(sweep)
-    arms = known if methods is None else list(dict.fromkeys(methods))
-    for arm in arms:
-        check_choice("methods", arm, known)
-    torch.set_num_threads(1)
-    settings = settings_for(preset, sweep.task)
-    results = provenance(name, preset, settings, command)
-    there = read_results(out, name) if add else None
-    if add:
-        for key in ("settings", "versions", "corpus"):
-            if there.get(key) != json.loads(json.dumps(results[key])):
-                raise ValueError(f"{out} was made with other {key}, {there[key]}; nothing can be added to it")
-        if set(arms) & set(there["methods"]):
-            raise ValueError(f"methods={arms}: {out} already holds {sorted(set(arms) & set(there['methods']))}")
-    if sweep.against and sweep.against not in (there["methods"] if add else arms):
-        raise ValueError(f"methods={arms} must hold {sweep.against!r}, which {name} compares the others with")
-    rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-    folder = out.with_name(out.name + ".cells")
-    same = {key: results[key] for key in ("settings", "versions", "corpus")}
-    begun, commits = folder / f"begun-{rank}.json", []
-    for file in sorted(folder.glob("begun-*.json")):
-        saved = read_json(file, {"same": dict, "commit": str})
-        if saved["same"] != json.loads(json.dumps(same)):
-            raise ValueError(
-                f"{folder} was begun with other settings, corpus or versions; go on with those or delete it"
-            )
-        commits.append(saved["commit"])
-    results["commit"] = ", gone on with at ".join(dict.fromkeys([*commits, results["commit"]]))
-    if not begun.exists():
-        write_json(begun, {"same": same, "commit": results["commit"]})
-
-    cells = [(arm, seed) for seed in range(seeds) for arm in arms]
-    for cell in cells:
-        if cell_file(folder, *cell).exists():
-            read_cell(cell_file(folder, *cell))  # refuses a damaged one before anything is trained
-    todo = [cell for cell in cells[rank::world] if not cell_file(folder, *cell).exists()]
-    if len(todo) < len(cells[rank::world]):
-        done = len(cells[rank::world]) - len(todo)
-        print(f"{folder}: {done} finished runs found, {len(todo)} to go", file=sys.stderr)
-    for arm, seed in tqdm(todo, desc=f"{name}, process {rank}" if world > 1 else name, position=rank):
-        checkpoint = cell_file(folder, arm, seed).with_suffix(".pt")
-        if checkpoint.exists():
-            read_checkpoint(checkpoint)  # refuses a damaged one before anything is trained
-        write_json(cell_file(folder, arm, seed), run_cell(sweep, arm, seed, settings, checkpoint))
-        checkpoint.unlink()
-    if world > 1:
-        distributed.init_process_group("gloo", timeout=datetime.timedelta(days=2))
-        distributed.barrier()
-        distributed.destroy_process_group()
-        if rank:
-            return
-    found = {cell: read_cell(cell_file(folder, *cell)) for cell in cells}
-    kept_once = ("parameters", "sample", "sample_long")
-    for cell, values in found.items():  # one that is whole, but of something else
-        if columns(values, kept_once) != columns(found[cells[0]], kept_once):
-            raise ValueError(
-                f"{cell_file(folder, *cell)} holds {columns(values, kept_once)}, not as the others "
-                f"{columns(found[cells[0]], kept_once)}; move it away and run again"
-            )
-    start, end = sweep.contrast or (None, None)
-    results |= {
-        "task": sweep.task,
-        "question": sweep.question,
-        "seeds": list(range(seeds)),
-        "unit": sweep.unit,
-        "tolerance": sweep.tolerance,
-        "claims": {arm: sweep.predictions[arm][0] for arm in arms if arm in sweep.predictions},
-        "predictions": {arm: sweep.predictions[arm][1] for arm in arms if arm in sweep.predictions},
-        "headline": sweep.headline,
-        "shows_not": sweep.shows_not,
-        **({"contrast": [start, end or str(settings.length)], "against": sweep.against} if sweep.contrast else {}),
-        **({"tests": TASKS[sweep.task].words} if "scores" in found[cells[0]] else {}),
-        **sweep.facts(settings),
-        "methods": {},
-    }
-    for arm in arms:
-        first = found[arm, 0]
-        values = {key: first[key] for key in kept_once if key in first}
-        for key in first.keys() - kept_once - {"scores"}:
-            values[key] = [found[arm, seed][key] for seed in range(seeds)]
-        if "scores" in first:
-            values["scores"] = {
-                column: [found[arm, seed]["scores"][column] for seed in range(seeds)] for column in first["scores"]
-            }
-        results["methods"][arm] = dict(sorted(values.items()))
-    whole = check_results(added(there, results) if add else results)
-    write_json(out, whole)
-    shutil.rmtree(folder)
-    for arm in results["claims"]:
-        print(verdict(whole, arm).words)
-
-
-def added(there, results):
-    """The results `there` with the arms of `results`, each with its seeds, and a note of where they come from."""
-    for arm in results["methods"]:
-        results["methods"][arm]["seeds"] = results["seeds"]
-    note = {key: results[key] for key in ("command", "commit", "machine", "seeds")} | {"arms": list(results["methods"])}
-    both = {key: there[key] | results[key] for key in ("claims", "predictions", "methods")}
-    arms = [arm for arm in arms_of(SWEEPS[there["name"]]) if arm in both["methods"]]
-    both = {key: {arm: values[arm] for arm in arms if arm in values} for key, values in both.items()}
-    return there | both | {"added": [*there.get("added", []), note]}
-
-
-def arms_of(sweep):
-    """The arms of a sweep: its own, or the methods that it has a prediction for or compares with."""
-    return list(sweep.arms or [name for name in METHODS if name in sweep.predictions or name == sweep.against])
-
-
-def cell_file(folder, arm, seed):
-    return folder / f"{arm}-{seed}.json"
-
-
-def columns(values, without):
-    """What a cell holds a number of, in order."""
-    return sorted({*values} - {*without}), sorted(values.get("scores", {}))
-
-
-def read_cell(path):
-    r"""A finished cell of a sweep. Errors: as `read_json`."""
-    cell = read_json(path, {"final_train_loss": float, "curve": list, "parameters": int, "seconds": float})
-    try:
-        check_finite(cell, "it:")
-        part(cell, "scores", dict, {}, "")
-    except ValueError as error:
-        raise ValueError(f"{path} is damaged ({error}); move it away and run again") from error
-    return cell
-
-
-def read_json(path, parts=None):
-    r"""A JSON file of ours: a dict, with `parts` {key: type}.
-
-    Errors: ValueError naming a file that is damaged or another; OSError for one that can't be read.
-    """
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(found, dict):
-            raise ValueError(f"it holds a {type(found).__name__}, not a dict")
-        for key, kind in (parts or {}).items():
-            part(found, key, kind, where="")
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is damaged ({error}); move it away and run again") from error
-    return found

@@ -1,0 +1,5 @@
+import sys
+
+from posenc.lab.experiments.command import main
+
+sys.exit(main())

@@ -1,0 +1,193 @@
+r"""Results: frozen in results/, read by name, and refused where they are not whole.
+
+results = load_results("flipflop")            # frozen, from results/flipflop.json
+verdict(results, "rope").words                # held, failed or within the spread, with the numbers
+"""
+
+import importlib.resources
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from posenc.errors import check_choice, nearest
+from posenc.lab.experiments.verdicts import CLAIMS
+from posenc.lab.train.measure import KINDS
+
+# None, and then a method for each of the four places: what pages show that need no more than that.
+ONE_A_PLACE = ("nope", "sinusoidal", "rope", "alibi", "stickbreaking")
+
+
+def load_results(name: str, methods: Iterable[str] | None = None) -> dict:
+    r"""Read frozen results by name, the file name in results/ without its ending; `methods` keeps these arms alone.
+
+    Every one holds ["command"], ["commit"], ["versions"], ["machine"], ["settings"]. A sweep also holds ["seeds"],
+    ["question"], ["unit"], ["predictions"][arm], ["claims"][arm], ["headline"], ["shows_not"], and for each of
+    ["methods"] lists over seeds: ["scores"][test] for a puzzle or "masked", with ["tests"][test] in words; for
+    "train_short_test_long" and "sinusoidal_volume" [kind] with kind in `KINDS`, each a list over ["lengths"], in nats
+    per character. An arm that was added later, see ["added"], names ["seeds"] of its own.
+
+    Errors: FileNotFoundError for an unknown name; ValueError where a file is not what it should be, or lacks a method.
+    """
+    folder = importlib.resources.files("posenc.results")
+    known = sorted(item.name.removesuffix(".json") for item in folder.iterdir() if item.name.endswith(".json"))
+    if name not in known:
+        raise FileNotFoundError(f"name={name!r} is no frozen result; there are {known}.{nearest(name, known)}")
+    results = read_results(folder / f"{name}.json", name)
+    if methods is None:
+        return results
+    for arm in methods:
+        check_choice("methods", arm, list(results.get("methods", {})))
+    parts = [key for key in ("methods", "claims", "predictions") if key in results]
+    return results | {key: {arm: value for arm, value in results[key].items() if arm in methods} for key in parts}
+
+
+def read_results(path: Path, name: str) -> dict:
+    r"""The results called `name` in a file. Errors: ValueError naming a file that is damaged or holds others."""
+    results = read_json(path)
+    try:
+        check_results(results)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+    if results["name"] != name:
+        raise ValueError(f"{path} holds the results {results['name']!r}, not {name!r}")
+    return results
+
+
+def check_results(results: dict) -> dict:
+    """Return `results` if it is whole: provenance there, every list of the right length, every number finite."""
+    if not isinstance(results, dict):
+        raise ValueError(f"results must be a dict, not {type(results).__name__}")
+    name = results.get("name")
+    for key in ("name", "command", "commit", "versions", "machine", "settings"):
+        if not results.get(key):
+            raise ValueError(f"results {name!r} lack {key!r}")
+    check_finite(results, f"results {name!r}:")
+    if "methods" not in results and "claims" not in results:
+        return results
+
+    seeds, lengths = part(results, "seeds", list, []), part(results, "lengths", list, [])
+    for method, values in part(results, "methods", dict).items():
+        if not isinstance(values, dict):
+            raise ValueError(f"results {name!r}: {method} must hold a dict, not {values!r:.60}")
+        scores = part(values, "scores", dict, {}, f"results {name!r}: {method} ")
+        rows = {kind: values[kind] for kind in KINDS if kind in values} | scores
+        if not rows:
+            raise ValueError(f"results {name!r}: {method} has no scores")
+        own = part(values, "seeds", list, seeds, f"results {name!r}: {method} ")
+        for kind, row in rows.items():
+            flat = isinstance(row, list) and (kind in KINDS or not any(isinstance(each, list) for each in row))
+            if not flat or not is_numbers(row):
+                raise ValueError(f"results {name!r}: {method} {kind} must be a list of numbers, not {row!r:.60}")
+            if len(row) != len(own):
+                raise ValueError(f"results {name!r}: {method} {kind} has {len(row)} seeds, not {len(own)}")
+            if kind in KINDS and any(not isinstance(each, list) or len(each) != len(lengths) for each in row):
+                raise ValueError(f"results {name!r}: {method} {kind} has a row that isn't {lengths}: {row}")
+        if "tests" in results and set(scores) != set(part(results, "tests", dict)):
+            raise ValueError(f"results {name!r}: {method} has scores for {list(scores)}")
+    if "claims" in results:
+        check_claims(results)
+    return results
+
+
+def check_claims(results: dict) -> None:
+    """Raise ValueError unless a sweep's results hold what `verdict` reads."""
+    name, methods = results["name"], results["methods"]
+    part(results, "unit", str)
+    part(results, "predictions", dict)
+    if not is_numbers(results.get("tolerance")):
+        raise ValueError(f"results {name!r}: tolerance={results.get('tolerance')!r:.60} must be a number")
+    contrast, against = results.get("contrast"), results.get("against")
+    if against is not None and against not in list(methods):
+        raise ValueError(f"results {name!r} lack {against!r:.60}, which the others are compared with")
+    if contrast is not None:
+        start, end = contrast if isinstance(contrast, list) and len(contrast) == 2 else (None, None)
+        whole = isinstance(end, str) and (isinstance(start, str) or against is not None)
+        if not whole or "against" not in results:
+            raise ValueError(f"results {name!r}: contrast={contrast!r:.60} must name two tests, or one and `against`")
+    for method, claim in part(results, "claims", dict).items():
+        if method not in methods or claim not in list(CLAIMS):
+            raise ValueError(f"results {name!r}: {method} can't have the claim {claim!r:.60}")
+        for arm in filter(None, (method, against)):
+            tests = methods[arm] if contrast is None else methods[arm].get("scores", {})
+            for test in ("whole", "cut") if contrast is None else filter(None, contrast):
+                if test not in tests:
+                    raise ValueError(f"results {name!r}: {arm} lacks {test!r:.60}")
+
+
+def part(results, key, kind, default=None, where=None):
+    """results[key]; ValueError naming it unless it is a `kind`."""
+    value = results.get(key, default)
+    if not isinstance(value, kind):
+        where = f"results {results.get('name')!r}: " if where is None else where
+        raise ValueError(f"{where}{key!r} must be a {kind.__name__}, not {value!r:.60}")
+    return value
+
+
+def check_finite(value, where):
+    """Raise ValueError, naming where, for a number in nested dicts and lists that is infinite, NaN or beyond floats."""
+    todo = [(value, where)]
+    while todo:
+        value, where = todo.pop()
+        if isinstance(value, dict):
+            todo += [(item, f"{where} {key}") for key, item in value.items()]
+        elif isinstance(value, list):
+            todo += [(item, where) for item in value]
+        elif type(value) in (int, float) and not is_numbers(value):
+            raise ValueError(f"{where} holds {value!r:.60}")
+
+
+def is_numbers(value):
+    """Whether nested lists hold nothing but finite numbers."""
+    todo = [value]
+    while todo:
+        value = todo.pop()
+        if isinstance(value, list):
+            todo += value
+        elif type(value) not in (int, float) or not -1e300 < value < 1e300:
+            return False
+    return True
+
+
+def read_cell(path: Path) -> dict:
+    r"""A finished cell of a sweep. Errors: as `read_json`."""
+    cell = read_json(path, {"final_train_loss": float, "curve": list, "parameters": int, "seconds": float})
+    try:
+        check_finite(cell, "it:")
+        part(cell, "scores", dict, {}, "")
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged ({error}); move it away and run again") from error
+    return cell
+
+
+def read_json(path: Path, parts: dict | None = None) -> dict:
+    r"""A JSON file of ours: a dict, with `parts` {key: type}.
+
+    Errors: ValueError naming a file that is damaged or another; OSError for one that can't be read.
+    """
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(value, dict):
+            raise ValueError(f"it holds a {type(value).__name__}, not a dict")
+        for key, kind in (parts or {}).items():
+            part(value, key, kind, where="")
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is damaged ({error}); move it away and run again") from error
+    return value
+
+
+def write_json(path: Path, value: dict) -> None:
+    """Write a file in one move: a reader or an interruption finds the old one or the new one, never a half."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".writing")
+    partial.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    os.replace(partial, path)
+
+
+def six_digits(value):
+    """Numbers to six digits, in lists and dicts too."""
+    if isinstance(value, dict):
+        return {key: six_digits(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [six_digits(item) for item in value]
+    return round(value, 6) if isinstance(value, float) else value

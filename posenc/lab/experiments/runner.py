@@ -1,0 +1,213 @@
+r"""The runner of a sweep: one cell for each arm and seed, each kept when it is done, and one JSON when all are."""
+
+import datetime
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy
+import torch
+from torch import distributed
+from tqdm import tqdm
+
+from posenc.errors import check_choice, check_int
+from posenc.lab.experiments.provenance import provenance
+from posenc.lab.experiments.results import check_results, read_cell, read_json, read_results, six_digits, write_json
+from posenc.lab.experiments.sweeps import SWEEPS, Sweep, arms_of
+from posenc.lab.experiments.verdicts import verdict
+from posenc.lab.train import Settings, read_checkpoint, sample, settings_for, train_with
+from posenc.lab.train.tasks import TASKS
+
+SAME = ("settings", "versions", "corpus")  # what all cells of one JSON share
+ONCE = ("parameters", "sample", "sample_long")  # what stands once for all seeds of an arm
+
+
+def run_sweep(
+    name: str, preset: str, seeds: int, methods: Sequence[str] | None, out: Path, command: str, add: bool = False
+) -> None:
+    r"""Train every arm with `seeds` seeds, one CPU thread each, and write `out` when all are there.
+
+    Each finished cell is a file in the folder `out`.cells, so the same command goes on where it was stopped. Under
+    torchrun the cells are dealt to the processes, and the first one writes `out`. `add` puts the arms into the
+    results that are there, which must have been made with the same settings, corpus and versions.
+
+    Arguments: methods: the arms, default all of the sweep's; command: how a reader runs this again.
+    Errors: ValueError naming an argument, or a file that is damaged or of other settings, before anything is trained.
+    """
+    check_choice("name", name, SWEEPS)
+    check_int("seeds", seeds)
+    sweep = SWEEPS[name]
+    arms = arms_of(sweep) if methods is None else list(dict.fromkeys(methods))
+    for arm in arms:
+        check_choice("methods", arm, arms_of(sweep))
+    settings = settings_for(preset, sweep.task)
+    facts = provenance(name, preset, settings, command)
+    older = read_results(out, name) if add else None
+    if add:
+        check_addition(out, older, facts, arms)
+    if sweep.against and sweep.against not in (older["methods"] if add else arms):
+        raise ValueError(f"methods={arms} must hold {sweep.against!r}, which {name} compares the others with")
+
+    torch.set_num_threads(1)
+    rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    cells = Cells(out.with_name(out.name + ".cells"), arms, range(seeds))
+    facts["commit"] = cells.begin(facts, rank)
+    bar = tqdm(cells.share(rank, world), desc=f"{name}, process {rank}" if world > 1 else name, position=rank)
+    for arm, seed in bar:
+        cells.run(sweep, arm, seed, settings)
+    if world > 1:
+        distributed.init_process_group("gloo", timeout=datetime.timedelta(days=2))
+        distributed.barrier()
+        distributed.destroy_process_group()
+        if rank:
+            return
+    results = facts | assemble(sweep, settings, cells.read())
+    whole = check_results(merge(older, results) if add else results)
+    write_json(out, whole)
+    shutil.rmtree(cells.folder)
+    for arm in results["claims"]:
+        print(verdict(whole, arm).words)
+
+
+def check_addition(out: Path, older: dict, facts: dict, arms: Sequence[str]) -> None:
+    """Raise ValueError unless arms trained under these facts may stand beside those of the older results."""
+    for key in SAME:
+        if older.get(key) != as_read(facts[key]):
+            raise ValueError(f"{out} was made with other {key}, {older[key]}; nothing can be added to it")
+    twice = sorted({*arms} & {*older["methods"]})
+    if twice:
+        raise ValueError(f"methods={list(arms)}: {out} already holds {twice}")
+
+
+def as_read(value):
+    """A value as it would come back from a JSON file: tuples as lists."""
+    return json.loads(json.dumps(value))
+
+
+class Cells:
+    r"""The folder of a sweep on its way: a file for each finished cell, a checkpoint for each begun one.
+
+    A file "begun-RANK.json" says under which settings, versions and corpus, and at which commit.
+    """
+
+    def __init__(self, folder: Path, arms: Sequence[str], seeds: Sequence[int]):
+        self.folder, self.all = folder, [(arm, seed) for seed in seeds for arm in arms]
+
+    def file(self, arm: str, seed: int) -> Path:
+        return self.folder / f"{arm}-{seed}.json"
+
+    def begin(self, facts: dict, rank: int) -> str:
+        """The commits that these cells are trained at; raise ValueError where they were begun under other facts."""
+        same, commits = {key: facts[key] for key in SAME}, []
+        for file in sorted(self.folder.glob("begun-*.json")):
+            start = read_json(file, {"same": dict, "commit": str})
+            if start["same"] != as_read(same):
+                raise ValueError(
+                    f"{self.folder} was begun with other settings, corpus or versions; go on with those or delete it"
+                )
+            commits.append(start["commit"])
+        commit = ", gone on with at ".join(dict.fromkeys([*commits, facts["commit"]]))
+        if not (self.folder / f"begun-{rank}.json").exists():
+            write_json(self.folder / f"begun-{rank}.json", {"same": same, "commit": commit})
+        return commit
+
+    def share(self, rank: int, world: int) -> list:
+        """What is left to do of this process's share. A damaged cell, of anyone's, is refused before."""
+        finished = [cell for cell in self.all if self.file(*cell).exists()]
+        for cell in finished:
+            read_cell(self.file(*cell))
+        mine = self.all[rank::world]
+        left = [cell for cell in mine if cell not in finished]
+        if len(left) < len(mine):
+            print(f"{self.folder}: {len(mine) - len(left)} finished runs, {len(left)} to go", file=sys.stderr)
+        return left
+
+    def run(self, sweep: Sweep, arm: str, seed: int, settings: Settings) -> None:
+        """Train one cell, or go on with it, and keep its numbers."""
+        checkpoint = self.file(arm, seed).with_suffix(".pt")
+        if checkpoint.exists():
+            read_checkpoint(checkpoint)  # refuses a damaged one before anything is trained
+        write_json(self.file(arm, seed), run_cell(sweep, arm, seed, settings, checkpoint))
+        checkpoint.unlink(missing_ok=True)
+
+    def read(self) -> dict:
+        """{(arm, seed): its numbers} of all cells, which must hold the same columns."""
+        numbers = {cell: read_cell(self.file(*cell)) for cell in self.all}
+        first = columns(numbers[self.all[0]])
+        for cell, values in numbers.items():  # one that is whole, but of something else
+            if columns(values) != first:
+                raise ValueError(
+                    f"{self.file(*cell)} holds {columns(values)}, not as the others {first}; move it away and run again"
+                )
+        return numbers
+
+
+def columns(values):
+    """What a cell holds a number of for each seed, in order."""
+    return sorted({*values} - {*ONCE}), sorted(values.get("scores", {}))
+
+
+def run_cell(sweep: Sweep, arm: str, seed: int, settings: Settings, checkpoint: Path | None = None) -> dict:
+    """Train and test one arm with one seed on the CPU: the numbers of one cell of a sweep."""
+    started = time.perf_counter()
+    method, options = (sweep.arms or {}).get(arm, (arm, {}))
+    model, history = train_with(
+        method, settings, seed, sweep.task, device="cpu", progress=False, checkpoint=checkpoint, options=options
+    )
+    cell = six_digits(sweep.measure(model, settings))
+    cell["final_train_loss"] = round(float(numpy.mean(history["loss"][-max(1, settings.steps // 10) :])), 6)
+    cell["curve"] = [round(float(numpy.mean(history["loss"][i : i + 10])), 4) for i in range(0, settings.steps, 10)]
+    cell["parameters"] = sum(parameter.numel() for parameter in model.parameters())
+    if sweep.task == "text" and seed == 0 and sweep.arms is None:
+        cell["sample"] = sample(model, window=settings.length)
+        cell["sample_long"] = sample(model, length=400)
+    cell["seconds"] = round(time.perf_counter() - started, 1)
+    return cell
+
+
+def assemble(sweep: Sweep, settings: Settings, cells: dict) -> dict:
+    """What the JSON of a sweep holds beside its provenance: the sweep in words, and its cells as lists over seeds."""
+    arms, seeds = (list(dict.fromkeys(part)) for part in zip(*cells))
+    results = {
+        "task": sweep.task,
+        "question": sweep.question,
+        "seeds": seeds,
+        "unit": sweep.unit,
+        "tolerance": sweep.tolerance,
+        "claims": {arm: sweep.predictions[arm][0] for arm in arms if arm in sweep.predictions},
+        "predictions": {arm: sweep.predictions[arm][1] for arm in arms if arm in sweep.predictions},
+        "headline": sweep.headline,
+        "shows_not": sweep.shows_not,
+    }
+    if sweep.contrast:
+        start, end = sweep.contrast
+        results |= {"contrast": [start, end or str(settings.length)], "against": sweep.against}
+    if "scores" in cells[arms[0], seeds[0]]:
+        results["tests"] = TASKS[sweep.task].words
+    by_arm = {arm: over_seeds([cells[arm, seed] for seed in seeds]) for arm in arms}
+    return results | sweep.facts(settings) | {"methods": by_arm}
+
+
+def over_seeds(cells):
+    """The cells of one arm as lists over its seeds."""
+    first = cells[0]
+    values = {key: first[key] if key in ONCE else [cell[key] for cell in cells] for key in first if key != "scores"}
+    if "scores" in first:
+        values["scores"] = {column: [cell["scores"][column] for cell in cells] for column in first["scores"]}
+    return dict(sorted(values.items()))
+
+
+def merge(older: dict, results: dict) -> dict:
+    """The older results with the arms of `results`, each with its seeds, and a note of where they come from."""
+    note = {key: results[key] for key in ("command", "commit", "machine", "seeds")} | {"arms": list(results["methods"])}
+    newer = results | {
+        "methods": {arm: values | {"seeds": results["seeds"]} for arm, values in results["methods"].items()}
+    }
+    both = {key: older[key] | newer[key] for key in ("claims", "predictions", "methods")}
+    arms = [arm for arm in arms_of(SWEEPS[older["name"]]) if arm in both["methods"]]
+    both = {key: {arm: values[arm] for arm in arms if arm in values} for key, values in both.items()}
+    return older | both | {"added": [*older.get("added", []), note]}
