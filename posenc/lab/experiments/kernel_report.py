@@ -9,6 +9,7 @@ Chapter: From formula to kernel.
 """
 
 import argparse
+import ast
 import collections
 import functools
 import hashlib
@@ -84,20 +85,20 @@ def softmax(q, k, v, positions, tile, variant):
     from posenc.kernels.softmax import attend
 
     linear, turned, table, faded = "linear" in variant, "turned" in variant, variant == "table", "faded" in variant
-    given = dict(variant="linear" if linear else variant if table or faded else "plain", tile=tile)
+    options = dict(variant="linear" if linear else variant if table or faded else "plain", tile=tile)
     if variant == "masked":
-        given |= dict(mask=torch.ones(1, 1, 1, k.shape[2], dtype=torch.bool))
+        options |= dict(mask=torch.ones(1, 1, 1, k.shape[2], dtype=torch.bool))
     if linear or turned or table or faded:
-        given |= dict(pos_q=positions, pos_k=positions)
+        options |= dict(pos_q=positions, pos_k=positions)
     if table:
-        given |= dict(table=torch.ones(HEADS, 2 * LENGTH, requires_grad=True), first=-LENGTH)
+        options |= dict(table=torch.ones(HEADS, 2 * LENGTH, requires_grad=True), first=-LENGTH)
     if linear or faded:
-        given |= dict(a=torch.ones(HEADS, requires_grad=True))
+        options |= dict(a=torch.ones(HEADS, requires_grad=True))
     if faded:
-        given |= dict(x=torch.ones(q.shape[:3]))
+        options |= dict(x=torch.ones(q.shape[:3]))
     if turned:
-        given |= dict(inv_freq=torch.ones(q.shape[3] // 2))
-    out = attend(q, k, v, scale=0.125, **given)
+        options |= dict(inv_freq=torch.ones(q.shape[3] // 2))
+    out = attend(q, k, v, scale=0.125, **options)
     if not turned:  # its backward is the plain one between two rotations
         out.sum().backward()
 
@@ -105,12 +106,12 @@ def softmax(q, k, v, positions, tile, variant):
 def stickbreaking(q, k, v, positions, tile, variant):
     from posenc.kernels.stickbreaking import attend
 
-    given = dict(variant="linear" if variant == "linear" else "plain", tile=tile)
+    options = dict(variant="linear" if variant == "linear" else "plain", tile=tile)
     if variant == "masked":
-        given |= dict(mask=torch.ones(1, 1, 1, k.shape[2], dtype=torch.bool))
+        options |= dict(mask=torch.ones(1, 1, 1, k.shape[2], dtype=torch.bool))
     if variant == "linear":
-        given |= dict(pos_q=positions, pos_k=positions, a=torch.ones(HEADS, requires_grad=True))
-    out, rest = attend(q, k, v, scale=0.125, order="recent", **given)
+        options |= dict(pos_q=positions, pos_k=positions, a=torch.ones(HEADS, requires_grad=True))
+    out, rest = attend(q, k, v, scale=0.125, order="recent", **options)
     (out.sum() + rest.sum()).backward()
 
 
@@ -126,7 +127,7 @@ def in_half_only(variant):
     return variant in ("table", "faded", "log_faded", "masked", "linear, turned inside")
 
 
-def jobs():
+def jobs() -> list[tuple]:
     """(family, variant, capability, dtype, head size) of all that is compiled."""
     return [
         (call.__name__, variant, capability, dtype, head_dim)
@@ -167,6 +168,7 @@ def compiling_for(capability, take, only=None):
         get_current_device=lambda: arch,  # Triton keeps what it compiled by device
         get_current_stream=lambda device: 0,
     )
+    # An operator takes tensors and numbers alone, so no other launcher can be handed down to it.
     with ExitStack() as stack:
         stack.enter_context(mock.patch.object(triton.runtime.driver, "_active", driver))
         for module in (common, rotary):
@@ -204,7 +206,7 @@ def read_compiled(compiled):
         file = Path(folder) / "kernel.cubin"
         file.write_bytes(compiled.asm["cubin"])
         usage = re.search(r"REG:(\d+) STACK:(\d+)", tool("cuobjdump", "-res-usage", file))
-        found = TENSOR_CORES.findall(tool("nvdisasm", "-c", file))
+        cores = TENSOR_CORES.findall(tool("nvdisasm", "-c", file))
     stack = int(usage[2])
     return dict(
         compiles=True,
@@ -212,26 +214,36 @@ def read_compiled(compiled):
         registers=int(usage[1]),
         stack=stack,
         spilled=spilled_bytes(compiled) if stack else 0,  # a sine keeps a small array on the stack, which is no spill
-        tensor_cores=len(found),
-        instructions=" ".join(sorted(set(found))),
+        tensor_cores=len(cores),
+        instructions=" ".join(sorted(set(cores))),
     )
 
 
-def compile_rows(family, variant, capability, dtype, head_dim, tile=(), only=None):
-    r"""Compile the kernels that one call launches: a row (a dict with the keys `COLUMNS`) for each.
+def launch_each(take, family, variant, capability, dtype, head_dim, tile=(), only=None):
+    r"""Call take(pass, tile, compile_it) for each kernel that one call launches; compile_it() compiles it there.
 
     Arguments:
         family, variant, capability, dtype, head_dim: as in `jobs`.
         tile: in place of the tiles chosen for the capability.
-        only: names of the passes to compile, None for all.
-    Errors: UnsupportedError where there is no Triton, or only its interpreter.
+        only: names of the passes, None for all.
+    """
+    check_choice("capability", capability, CHIPS)
+    calls = {(call.__name__, name): call for call, names in CASES.items() for name in names}
+    shape, gradient = (BATCH, HEADS, LENGTH, head_dim), family != "rotary"
+    q, k, v = (torch.zeros(shape, dtype=DTYPES[dtype], requires_grad=gradient) for _ in range(3))
+    with compiling_for(capability, take, only):
+        calls[family, variant](q, k, v, torch.arange(LENGTH), tile, variant)
+
+
+def compile_rows(family, variant, capability, dtype, head_dim, tile=(), only=None) -> list[dict]:
+    r"""Compile the kernels that one call launches: a row (a dict with the keys `COLUMNS`) for each.
+
+    Arguments: as in `launch_each`. Errors: UnsupportedError where there is no Triton, or only its interpreter.
     """
     if find_spec("triton") is None:
         raise UnsupportedError("the report needs triton, published for Linux only; --frozen needs none")
     if os.environ.get("TRITON_INTERPRET") == "1":
         raise UnsupportedError("TRITON_INTERPRET=1 interprets kernels, the report compiles them: run it without")
-    check_choice("capability", capability, CHIPS)
-    calls = {(call.__name__, name): call for call, names in CASES.items() for name in names}
     rows = []
 
     def take(name, cut, compile_it):
@@ -243,58 +255,63 @@ def compile_rows(family, variant, capability, dtype, head_dim, tile=(), only=Non
             row |= dict(compiles=False, instructions=f"{type(error).__name__}: {str(error).splitlines()[-1]}")
         rows.append(row)
 
-    shape, gradient = (BATCH, HEADS, LENGTH, head_dim), family != "rotary"
-    q, k, v = (torch.zeros(shape, dtype=DTYPES[dtype], requires_grad=gradient) for _ in range(3))
-    with compiling_for(capability, take, only):
-        calls[family, variant](q, k, v, torch.arange(LENGTH), tile, variant)
+    launch_each(take, family, variant, capability, dtype, head_dim, tile, only)
     return rows
 
 
 # ------------------------------------------------------------------------------------------------------ what it says
 
 
-def sources_hash():
-    """SHA-256 of the files here that hold kernels: what a frozen report was made from."""
-    digest = hashlib.sha256()
-    for file in sorted(KERNELS.glob("*.py")):
-        text = file.read_text()
-        if "\nimport triton\n" in text:
-            digest.update(f"{file.name}\0{text}\0".encode())
-    return digest.hexdigest()
+def sources_hash() -> str:
+    r"""SHA-256 of what is compiled: the jitted functions and the constants they read, wherever they stand.
+
+    Docstrings, comments and layout are left out, which cannot change what the compiler makes of a kernel. What runs on
+    the host is left out too: which kernels a call launches, and how they are cut, stands in the report's rows.
+    """
+    parts = []
+    for file in KERNELS.glob("*.py"):
+        for node in ast.parse(file.read_text("utf-8")).body:
+            if isinstance(node, ast.FunctionDef) and "triton.jit" in map(ast.unparse, node.decorator_list):
+                if ast.get_docstring(node) is not None:
+                    del node.body[0]
+                parts.append(ast.unparse(node))
+            elif isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("tl.constexpr("):
+                parts.append(ast.unparse(node))
+    return hashlib.sha256("\0".join(sorted(parts)).encode()).hexdigest()
 
 
-def load_report():
+def load_report() -> dict:
     r"""The frozen report: provenance, and under "rows" a list of dicts with the keys `COLUMNS`. Needs no Triton."""
     report = load_results("kernel_report")
     return report | {"rows": [dict(zip(report["columns"], row)) for row in report["rows"]]}
 
 
-def select(rows, **wanted):
-    """The rows whose columns have the wanted values; a value may be a tuple of several. `pass_` stands for "pass"."""
-    wanted = {name.rstrip("_"): value if isinstance(value, tuple) else (value,) for name, value in wanted.items()}
-    for name in wanted:
+def select(rows: list[dict], **columns) -> list[dict]:
+    """The rows whose columns have these values; a value may be a tuple of several. `pass_` stands for "pass"."""
+    choices = {name.rstrip("_"): value if isinstance(value, tuple) else (value,) for name, value in columns.items()}
+    for name in choices:
         check_choice("column", name, COLUMNS)
-    return [row for row in rows if all(row[name] in values for name, values in wanted.items())]
+    return [row for row in rows if all(row[name] in values for name, values in choices.items())]
 
 
-def problems(rows):
+def problems(rows: list[dict]) -> list[str]:
     r"""What is wrong with rows, a sentence each: kernels that don't compile, ask for more shared memory than the chip
     has, spill, or lack tensor-core instructions. Only half types owe no spills (at head size 64) and tensor cores.
     """
-    found = []
+    faults = []
     for row in rows:
         name = " ".join(str(row[part]) for part in KEY)
         limit, half = CHIPS[row["capability"]][1], row["dtype"] != "float32"
         if not row["compiles"]:
-            found.append(f"{name} does not compile: {row['instructions']}")
+            faults.append(f"{name} does not compile: {row['instructions']}")
             continue
         if row["shared"] > limit:
-            found.append(f"{name} asks for {row['shared']} bytes of shared memory, the chip has {limit}")
+            faults.append(f"{name} asks for {row['shared']} bytes of shared memory, the chip has {limit}")
         if row["spilled"] and half and (row["head_dim"] == 64 or row["capability"] == "7.5"):
-            found.append(f"{name} spills {row['spilled']} bytes a thread")
+            faults.append(f"{name} spills {row['spilled']} bytes a thread")
         if not row["tensor_cores"] and half and row["capability"] != "7.5" and row["family"] != "rotary":
-            found.append(f"{name} has no tensor-core instruction")
-    return found
+            faults.append(f"{name} has no tensor-core instruction")
+    return faults
 
 
 HEAD = (
@@ -324,7 +341,7 @@ def cells(row):
     return [*start, shared, str(row["registers"]), f"{row['spilled']} B" if row["spilled"] else "no", cores]
 
 
-def table(rows, hide=()):
+def table(rows: list[dict], hide: tuple = ()) -> str:
     r"""A Markdown table of rows of one compute capability: what a GPU gets.
 
     Arguments:
@@ -339,7 +356,7 @@ def table(rows, hide=()):
     return "\n".join("| " + " | ".join(line[n] for n in shown) + " |" for line in lines)
 
 
-def overview(rows):
+def overview(rows: list[dict]) -> str:
     r"""A Markdown table with a line for each compute capability and dtype in rows: what its kernels take at most."""
     lines = [("capability", "GPUs", "dtype", "compile", "shared, at most", "spill", "tensor cores"), ["---"] * 7]
     for capability, (names, limit) in CHIPS.items():
@@ -413,9 +430,11 @@ def main():
         if chosen.capability is None:
             freeze(rows, sources, time.monotonic() - started)
     print_report(rows)
-    found = problems(rows)
-    print("\n" + ("\n".join(found) if found else "All compile, fit into shared memory and keep what is asked of them."))
-    sys.exit(1 if found else 0)
+    faults = problems(rows)
+    print(
+        "\n" + ("\n".join(faults) if faults else "All compile, fit into shared memory and keep what is asked of them.")
+    )
+    sys.exit(1 if faults else 0)
 
 
 if __name__ == "__main__":
