@@ -529,6 +529,9 @@ def test_weights_and_moments_of_another_shape_are_refused(made):
     renamed = state | {"model": {f"old.{key}": value for key, value in state["model"].items()}}
     for wrong_state, readers in ((weights, (load, resumed)), (renamed, (load, resumed)), (moments, (resumed,))):
         refused(folder, saved(wrong_state), readers, words="does not fit")
+    facts = json.loads(state["config"])
+    facts["settings"]["num_layers"] = 10**6  # which is found before so many are built
+    refused(folder, saved(state | {"config": json.dumps(facts)}), words="num_layers=1000000")
 
 
 def test_a_model_of_another_text_is_refused(made):

@@ -118,6 +118,14 @@ def naming(path):
         ) from error
 
 
+def check_sizes(weights, settings):
+    """Raise before a model is built that these weights can't be of: damaged settings may ask for a million layers."""
+    layers = len({key.split(".")[1] for key in weights if key.startswith("blocks.")})
+    dim = weights["embedding.weight"].shape[1]
+    if (layers, dim) != (settings.num_layers, settings.dim):
+        raise ValueError(f"num_layers={settings.num_layers}, dim={settings.dim}, its weights are of {layers} and {dim}")
+
+
 def check_moments(optimizer):
     """Raise unless what the optimizer keeps for each parameter has its shape: the fused one reads without looking."""
     for parameter, moments in optimizer.state.items():
@@ -139,6 +147,7 @@ def load(path: str | Path) -> tuple[Model, dict]:
             f"it is left as it is. The Python that trained it has its text"
         )
     with naming(path):
+        check_sizes(state["model"], settings)
         model = build(facts["method"], settings, facts["task"], facts["seed"], facts["options"])
         model.load_state_dict(state["model"])
     history = {
