@@ -17,9 +17,9 @@ from posenc import METHODS
 from posenc.lab.experiments import SWEEPS, check_results, load_results, mean_and_spread, runner, verdict
 from posenc.lab.experiments.command import main
 from posenc.lab.experiments.runner import SAME
-from posenc.lab.experiments.sweeps import PREDICTIONS, TOLERANCE, arms_of, recall_batches, recall_pairs
+from posenc.lab.experiments.sweeps import PREDICTIONS, TOLERANCE, arms_of, measure_needle, recall_batches, recall_pairs
 from posenc.lab.experiments.verdicts import CLAIMS, changes
-from posenc.lab.train import PRESETS, Settings, build, settings, settings_for
+from posenc.lab.train import PRESETS, Settings, build, measure, settings, settings_for
 from posenc.lab.train.measure import KINDS, key_cuts, unseen_gaps
 from posenc.lab.train.tasks import TASKS, load_corpus
 
@@ -50,6 +50,14 @@ def test_recall_is_tested_with_pairs_that_fit(preset):
     assert pairs == sorted(set(pairs)) and pairs[-1] >= 4 * pairs[2]
     for n, batch in zip(pairs, recall_batches(settings)):
         assert batch.tokens.shape == (128, max(settings.length, 4 * n))
+
+
+def test_the_needle_s_scores_are_means_of_its_grid(monkeypatch):
+    grid, cut = [[0.1, 0.3, None, None], [0.5, 0.7, 0.2, 0.4]], [0.0, 0.5, 1.0, 0.8]
+    errors = {"distances": [4, 16, 58, 122], "grid": grid, "cut_row": cut}
+    monkeypatch.setattr(measure, "needle_errors", lambda model, settings: errors)
+    scores = measure_needle(None, settings_for("nano", "needle"))["scores"]
+    assert scores == pytest.approx({"in": 0.2, "near": 0.6, "far": 0.3, "near, cut": 0.25, "far, cut": 0.9})
 
 
 # ----------------------------------------------------------------------------------------------------------- verdicts
