@@ -1,0 +1,28 @@
+"""A method that the package does not have, put into METHODS when pytest loads this as a plugin (`-p toy_method`)."""
+
+import torch
+
+from posenc import METHODS, Encoding
+from posenc.methods import Method
+
+
+def toy(num_heads, *, rate=0.3):
+    """A fixed penalty on the square root of the distance. Chapter: Four places."""
+
+    def bias(q, k, at):
+        far = (at.pos_q[:, None, :, None] - at.pos_k[:, None, None, :]).to(torch.promote_types(q.dtype, torch.float32))
+        return -rate * far.abs().sqrt()
+
+    return Encoding(bias=bias)
+
+
+METHODS["toy"] = Method(
+    toy,
+    "Toy",
+    ("bias",),
+    page="four_places",
+    color="tomato",
+    marker="1",
+    variants={"loud": {"rate": 2.0}},
+    fails=("unseen",),
+)
