@@ -10,7 +10,7 @@ BIN := .venv/bin
 READY := .venv/ready
 export PYTHONUTF8 := 1
 
-.PHONY: help book html serve pdf zip test test-all coverage mutants lint labs lab pictures screenshot measure \
+.PHONY: help book html serve pdf zip test test-all coverage lint labs lab pictures screenshot measure \
 	training-speed vendor links kernel-report clean
 
 help:
@@ -90,10 +90,6 @@ REFERENCES := alibi attention bad_input exposb fire kerple learned methods prope
 coverage: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not browser" $(REFERENCES:%=tests/test_%.py) \
 		--cov --cov-branch --cov-report=term-missing --cov-fail-under=95
-
-## make mutants: break the references in thousands of ways and fail where the tests don't notice (hours)
-mutants: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/mutants.py --workers $(WORKERS)
 
 ## make kernel-report: compile every kernel for GPUs of six kinds and print what each gets (Linux; needs no GPU)
 kernel-report: $(READY)

@@ -213,3 +213,34 @@ def test_half_precision_does_not_round_distances():
     q, positions = torch.zeros(1, HEADS, 300, HEAD_DIM, dtype=torch.bfloat16), torch.arange(300)[None]
     bias = encoding("alibi").bias(q, q, posenc.At(positions, positions, None))
     assert torch.equal(bias[0], posenc.alibi.bias(positions[0], positions[0], posenc.alibi.slopes(HEADS)))
+
+
+# Another device: tensors without numbers on "meta" refuse to meet those of the CPU, as a GPU's would. Two methods look
+# into the numbers, of which meta has none: the largest position, the distinct distances.
+ELSEWHERE = [name for name in NAMES if name.split("-")[0] not in ("learned", "transformer_xl")]
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_nothing_is_made_on_another_device_than_q(name):
+    method = encoding(name).to("meta")
+    x, k = torch.randn(2, 5, DIM, device="meta"), torch.randn(2, HEADS, 7, HEAD_DIM, device="meta")
+    if method.embed is not None:
+        assert method.embed(x, torch.arange(5, device="meta")).device.type == "meta"
+    assert posenc.attention(k[:, :, :5], k, k, method).device.type == "meta"
+    block, cache = posenc.SelfAttention(DIM, HEADS, method, num_kv_heads=2).to("meta"), posenc.KVCache()
+    for _ in range(2):
+        assert block(x, cache=cache).device.type == "meta"
+    assert {part.device.type for part in (cache.k, cache.v, cache.positions, cache.valid)} == {"meta"}
+
+
+BIASES = [name for name in NAMES if "+" not in name and encoding(name).bias is not None]
+
+
+@pytest.mark.parametrize("name", BIASES)
+def test_a_half_precision_model_computes_its_bias_in_float32(name):
+    q, positions = torch.randn(2, HEADS, 5, HEAD_DIM).half(), torch.arange(5)[None]
+    method, here = encoding(name).half(), posenc.At(positions, positions, None)
+    rough = method.bias(q, q, here)
+    exact = method.float().bias(q.float(), q.float(), here)
+    assert rough.dtype == torch.float32
+    torch.testing.assert_close(rough, exact, rtol=2e-3, atol=2e-3)  # Shaw's product with q is rounded by the matmul

@@ -114,3 +114,9 @@ def test_learned_slopes_start_at_the_papers_and_get_a_gradient():
     assert torch.autograd.gradcheck(through, parameter)
     posenc.attention(q, k, v, encoding).square().sum().backward()
     assert parameter.grad.abs().min() > 0
+
+
+def test_the_bias_is_in_the_dtype_of_its_slopes():
+    at, slope = torch.arange(5), torch.tensor([0.5])
+    assert bias(at.double(), at.double(), slope).dtype == torch.float32
+    assert bias(at, at, slope.double()).dtype == torch.float64

@@ -70,6 +70,12 @@ def test_power_with_exponent_one_is_alibi_of_that_slope():
     )
 
 
+def test_where_training_starts():
+    kernel = posenc.make("kerple", num_heads=4).bias
+    assert kernel.log_r1.tolist() == [0.0, -1.0, -2.0, -3.0]
+    assert kernel.log_r2.tolist() == pytest.approx([-0.7] * 4)
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_starts_with_heads_apart_and_a_penalty_that_grows(form):
     encoding = posenc.make("kerple", num_heads=4, form=form).double()

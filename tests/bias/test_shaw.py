@@ -124,3 +124,14 @@ def test_equals_the_relative_keys_of_wav2vec2_bert(causal):
     x = torch.randn(2, 7, 12, dtype=torch.float64)
     hidden = torch.full((7, 7), -torch.inf, dtype=torch.float64).triu(1) if causal else None
     close(ours(x), theirs(x, attention_mask=hidden)[0])
+
+
+@pytest.mark.parametrize("name, options", [("rope", {"head_dim": 4}), ("stickbreaking", {})])
+def test_values_leave_the_other_places_to_others(name, options):
+    q, k, v = inputs()
+    own, other = made(values=True), posenc.make(name, **options)
+    both = posenc.compose(other, own)
+    plain = posenc.Encoding(rotate=other.rotate, bias=own.bias, weigh=other.weigh)
+    _, weights = posenc.attention(q, k, v, both, return_weights=True)
+    close(weights, posenc.attention(q, k, v, plain, return_weights=True)[1])
+    assert torch.equal(posenc.shaw.attend(q, k, v, both), posenc.attention(q, k, v, both))

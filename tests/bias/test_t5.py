@@ -140,3 +140,9 @@ def test_equals_the_self_attention_of_transformers(decoder):
 def test_one_of_the_papers_buckets_is_never_used_both_ways(bidirectional, idle):
     """The half for keys behind the query starts at offset 0, which belongs to the other half."""
     assert set(range(32)) - set(bucket(torch.arange(-2000, 2001), bidirectional=bidirectional).tolist()) == idle
+
+
+def test_the_table_starts_small_and_one_bucket_may_be_exact():
+    table = posenc.make("t5", num_heads=64).bias.table
+    assert 0.09 < table.std() < 0.11
+    assert bucket(torch.tensor([0, -1, -2]), 6, 3).tolist() == [0, 1, 2]  # distance 1 shares no exact bucket

@@ -132,6 +132,7 @@ def test_w_r_starts_as_other_projections_do():
         layer = posenc.SelfAttention(64, 4)
     assert bias.w_r.shape == layer.to_k.weight.shape
     assert math.isclose(bias.w_r.std().item(), layer.to_k.weight.std().item(), rel_tol=0.05)
+    assert 0.015 < bias.u.std() < 0.025 and 0.015 < bias.v.std() < 0.025
 
 
 # Independent implementation

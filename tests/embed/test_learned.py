@@ -266,3 +266,14 @@ def test_vit_keeps_its_class_row_too_but_spaces_the_others_otherwise():
     ours = resize(torch.cat((torch.full((1, 1), 9.0), torch.arange(4.0)[:, None])), 9, prefix=1)
     assert ours[0] == 9 and ours[1] == 0 and ours[-1] == 3
     assert (found[1:9, 0] - ours[1:, 0]).abs().max() > 0.1  # bicubic, corners not aligned
+
+
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+def test_a_table_is_resized_where_it_is(mode):
+    assert resize(torch.zeros(3, 2, device="meta"), 5, mode).device.type == "meta"
+    assert resize(torch.zeros(3, 2, dtype=torch.float16), 5, mode).dtype == torch.float16
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64], ids=str)
+def test_an_embedding_keeps_the_dtype_of_x(dtype):
+    assert learned(9, 8).embed(torch.zeros(2, 5, 8, dtype=dtype), torch.arange(5)).dtype == dtype

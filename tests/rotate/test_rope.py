@@ -300,3 +300,31 @@ def test_any_shift_keeps_scores_and_norms(m, n, shift, pairs, layout, seed):
     close((turn(q, m) * turn(k, n)).sum(), (turn(q, m + shift) * turn(k, n + shift)).sum(), 1e-10)
     close((turn(q, m) * turn(k, n)).sum(), (q * turn(k, n - m)).sum(), 1e-10)
     close(turn(q, m).norm(), q.norm(), 1e-12)
+
+
+def test_angles_are_float32_where_x_is_and_the_dtype_stays():
+    x, far, w = torch.randn(1, 3, 8), torch.tensor([0.0, 4097.3, 1e6]), ladder(8)
+    expected = rotate(x, far, w.float())
+    assert torch.equal(rotate(x, far, w), expected)
+    assert torch.equal(rotate(x, far.double(), w), expected)
+    for dtype in (torch.float16, torch.bfloat16, torch.float64):
+        for frequencies in (w, w[:2]):
+            assert rotate(x.to(dtype), far, frequencies).dtype == dtype
+
+
+@pytest.mark.parametrize("layout", posenc.rope.LAYOUTS)
+@pytest.mark.parametrize("center", [True, False])
+def test_xpos_scales_each_text_from_its_own_middle(layout, center):
+    turn = xpos(8, gamma=0.5, scale_base=10.0, layout=layout, center=center).rotate
+    q, k = normal(2, 2, 3, 4, 8).unbind()
+    pos_k = torch.tensor([[0, 1, 2, 6], [1000, 1001, 1002, 1003]])
+    pos_q = pos_k + 2
+    middle = torch.tensor([[4.0], [1002.5]] if center else [[0.0], [0.0]]).double()
+    zeta = (torch.arange(0, 8, 2, dtype=torch.float64) / 8 + 0.5) / 1.5
+    zeta = zeta.repeat_interleave(2) if layout == "interleaved" else zeta.repeat(2)
+    turned = turn(q, k, posenc.At(pos_q, pos_k, None))
+    for sign, x, positions, one in zip((1, -1), (q, k), (pos_q, pos_k), turned):
+        plain = rotate(x, positions[:, None], ladder(8), layout)
+        close(one, plain * zeta ** (sign * (positions - middle) / 10)[:, None, :, None], 1e-5)
+    rough, at = q.half(), posenc.At(pos_q[:1], pos_k[:1], None)
+    assert torch.equal(turn(rough, rough, at)[0], turn(rough.float(), rough.float(), at)[0].half())

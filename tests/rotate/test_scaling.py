@@ -334,3 +334,17 @@ def test_a_cache_of_turned_keys_is_wrong_beyond_the_trained_length(scheme):
         errors.append((stale - right).abs().max().item())
     assert max(errors[:TRAINED_AT]) < 1e-12, "up to the trained length the frequencies never change"
     assert min(errors[TRAINED_AT:]) > 1e-4
+
+
+def test_a_scheme_is_asked_for_one_more_than_the_last_key():
+    lengths = []
+
+    def scheme(length):
+        lengths.append(length)
+        return inv_freq(8), 1.0
+
+    turn = scaling.dynamic(8, scheme).rotate
+    for positions in (torch.arange(5) - 9, torch.arange(0), torch.arange(5)):
+        x = torch.zeros(1, 1, len(positions), 8)
+        turn(x, x, posenc.At(positions[None], positions[None], None))
+    assert lengths == [1, 0, 0, 5]

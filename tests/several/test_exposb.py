@@ -375,3 +375,38 @@ def test_a_rate_for_each_head():
     at, rates = torch.arange(5.0), torch.tensor([0.1, 1.0])
     assert gain(at, rates[:, None]).shape == (2, 5) and fade(at, rates[:, None]).shape == (2, 5)
     assert gain(at, rates[:, None])[1].tolist() == gain(at, 1.0).tolist()
+
+
+# Precision
+
+
+def test_float32_parameters_serve_float64_to_its_last_digit():
+    where = torch.tensor([[0, 3, 700]])
+    here = posenc.At(where, where, None)
+    x = torch.randn(1, 2, 3, 8, dtype=torch.float64)
+    rates = torch.full((2,), 0.001).double()  # as float32 holds it
+    factors = (1 + 0.2 * torch.exp(-rates[:, None] * where))[:, :, None] * band(8)
+    turned = posenc.rope.rotate(x, where[:, None], posenc.rope.ladder(8, 10000.0)) * factors
+    torch.testing.assert_close(exposb(8, 2).rotate(x, x, here)[0], turned, rtol=1e-14, atol=0)
+    weigh = exposb(8, 2, learn_rate=True).weigh
+    torch.testing.assert_close(weigh.rates(x), torch.nn.functional.softplus(weigh.raw.double()), rtol=1e-14, atol=0)
+
+
+def test_half_precision_is_rounded_once():
+    rough, positions = torch.randn(1, 4, 5, 8).half(), torch.arange(5)[None]
+    turn, here = exposb(8, 4).rotate, posenc.At(positions, positions, None)
+    assert torch.equal(turn(rough, rough, here)[0], turn(rough.float(), rough.float(), here)[0].half())
+
+
+def test_a_floor_of_one_fades_nothing():
+    q, k, v = inputs(heads=2, dim=8)
+    still, none = exposb(8, 2, floor=1.0), exposb(8, 2, decay=False)
+    close(posenc.attention(q, k, v, still), posenc.attention(q, k, v, none))
+
+
+def test_what_the_kernel_is_told():
+    q = torch.zeros(2, 4, 5, 8, dtype=torch.float16)
+    values = exposb(8, 4, rate=0.25, floor=0.5).weigh.kernel_inputs(q)
+    assert list(values) == ["a", "x"] and {value.dtype for value in values.values()} == {torch.float32}
+    assert torch.equal(values["a"], torch.full((4,), 0.25)) and torch.equal(values["x"], torch.full((2, 4, 5), 0.5))
+    assert {value.device.type for value in exposb(8, 4).weigh.kernel_inputs(q.to("meta")).values()} == {"meta"}

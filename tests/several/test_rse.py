@@ -240,3 +240,13 @@ def test_the_fallback_is_another_method():
 def test_the_chapter_lights_the_three_places():
     drawn = Path(__file__).resolve().parents[2] / "book" / "_static" / "four-places-rse.svg"
     assert drawn.read_text("utf-8") == four_places.diagram(("rotate", "bias", "weigh"))
+
+
+def test_the_penalty_is_exact_in_float64_and_told_to_kernels_in_float32():
+    where, place = torch.tensor([[0, 3, 700]]), penalty(0.1).bias
+    x = torch.randn(1, 2, 3, 8, dtype=torch.float64)
+    slopes = torch.nn.functional.softplus(place.raw).double().expand(2)
+    expected = posenc.alibi.bias(where, where, slopes, symmetric=True)
+    torch.testing.assert_close(place(x, x, posenc.At(where, where, None)), expected, rtol=1e-14, atol=0)
+    (slope,) = place.double().kernel_inputs(x).values()
+    assert slope.dtype == torch.float32 and slope.tolist() == pytest.approx([0.1, 0.1])
