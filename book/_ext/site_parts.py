@@ -11,7 +11,7 @@ import datetime
 import functools
 import hashlib
 import html
-import logging
+import multiprocessing
 import os
 import re
 import shutil
@@ -27,11 +27,14 @@ from docutils import nodes
 from explorable import sources
 from jupyter_cache import get_cache
 from jupyter_cache.executors import load_executor
+from jupyter_cache.executors.basic import ExecutionWorkerLocalMProc, ProcessData
 from sphinx import addnodes
 from sphinx.application import Sphinx
+from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
 ROOT = Path(__file__).resolve().parents[2]
+logger = logging.getLogger(__name__)
 PICTURE = "_static/screenshot.png"  # what a shared link shows
 
 
@@ -262,7 +265,7 @@ def execute_ahead(app: Sphinx, env, docnames: list[str]) -> None:
     r"""Execute the pages that are about to be read, one on each core; Sphinx itself runs one after the other.
 
     What they print goes to the cache, where the reading finds it. A page that fails is left to the reading, which says
-    so.
+    so. The longest pages go first: none of them is then left over for one core at the end.
     """
     cache = get_cache(app.config.nb_execution_cache_path)
     pages = []
@@ -273,9 +276,17 @@ def execute_ahead(app: Sphinx, env, docnames: list[str]) -> None:
         how = {"type": "plugin", "name": "myst_nb_md"} if markdown else {}
         cache.add_nb_to_project(path, **({"read_data": how} if how else {}))
         pages.append(path)
-    if len(pages) > 1:
-        executor = load_executor("local-parallel", cache, logger=logging.getLogger(__name__))
-        executor.run_and_cache(filter_uris=pages, timeout=app.config.nb_execution_timeout)
+    if not pages:
+        return
+    records = load_executor("local-parallel", cache).get_records(pages)
+    records.sort(key=lambda record: -Path(record.uri).stat().st_size)
+    tasks = [ProcessData(r.pk, r.uri, cache, app.config.nb_execution_timeout, allow_errors=False) for r in records]
+    if not tasks:
+        return
+    with multiprocessing.Pool(min(len(tasks), os.cpu_count())) as pool:
+        done = pool.imap_unordered(ExecutionWorkerLocalMProc(), tasks)
+        for count, (_, path) in enumerate(done, 1):
+            logger.info("executing pages... [%d of %d] %s", count, len(tasks), Path(path).relative_to(ROOT))
 
 
 def setup(app: Sphinx) -> dict:
