@@ -49,7 +49,7 @@ class Screen:
         if stage != self.stage:
             self.stage, self.stage_start = stage, now
         count = f"{done} of {all}" if all else f"{done} %"
-        self.status = f"{stage}, {count} ({Path(page).stem})"
+        self.status = f"{stage}, {count} ({Path(page).stem[:24]})"
         if 0 < share < 1 and now - self.stage_start > 2:
             self.status += f", {duration((now - self.stage_start) * (1 - share) / share)} left"
 

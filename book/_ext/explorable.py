@@ -55,7 +55,7 @@ class ExplorableDirective(SphinxDirective):
             self.env.note_dependency(str(path))
         try:
             shown = load(self.arguments[0])
-            script = shown.data_js()
+            script = states(shown, Path(self.env.config.nb_execution_cache_path))
         except (ValueError, TypeError, RuntimeError) as error:
             raise self.error(str(error)) from error
         picture = shown.picture()
@@ -112,6 +112,16 @@ class ExplorableDirective(SphinxDirective):
             "body": body,
         }
         return [figure]
+
+
+def states(shown, cache: Path) -> str:
+    r"""The script with every state; computed once for each state of the package, as executed pages are."""
+    path = cache / f"{shown.id}.data.js"
+    if not path.exists():
+        part = path.with_suffix(f".{os.getpid()}")
+        part.write_text(shown.data_js(), "utf-8")
+        part.replace(path)
+    return path.read_text("utf-8")
 
 
 def data_dir(doctreedir) -> Path:
