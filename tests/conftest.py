@@ -3,6 +3,7 @@ r"""Shared fixtures: the built site, served on this machine only, and a browser 
 import functools
 import http.server
 import os
+import re
 import threading
 from pathlib import Path
 
@@ -13,7 +14,30 @@ if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # Triton reads it when a kernel is imported: before any test module is
 
 ROOT = Path(__file__).resolve().parents[1]
+PLACES = ("embed", "rotate", "bias", "weigh", "several")
 SITE = Path(os.environ.get("POSENC_SITE", ROOT / "_build" / "html"))
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--place", choices=PLACES, help="this place's tests alone, and its methods' share of the common ones"
+    )
+
+
+def pytest_collection_modifyitems(config, items):
+    r"""With --place, keep tests/PLACE and, of the tests for all methods, those named after a method of that place."""
+    if not (place := config.getoption("--place")):
+        return
+    methods = {path.stem for path in (ROOT / "posenc" / place).glob("[a-z]*.py")}
+
+    def belongs(item) -> bool:
+        if item.path.parent.name == "tests":
+            return hasattr(item, "callspec") and not methods.isdisjoint(re.split(r"[-+]", item.callspec.id))
+        return item.path.is_relative_to(ROOT / "tests" / place)
+
+    kept = [item for item in items if belongs(item)]
+    config.hook.pytest_deselected(items=[item for item in items if not belongs(item)])
+    items[:] = kept
 
 
 def missing(what: str):
@@ -54,14 +78,14 @@ def browser():
 
     with sync_playwright() as playwright:
         try:
-            found = playwright.chromium.launch(executable_path=find_chromium(), args=BROWSER_ARGS)
+            chromium = playwright.chromium.launch(executable_path=find_chromium(), args=BROWSER_ARGS)
         except Error as error:
             missing(
                 "no Chromium: install it (`apt-get install chromium`, or Chrome on macOS), "
                 f"or run `.venv/bin/playwright install chromium` ({str(error).splitlines()[0]})"
             )
-        yield found
-        found.close()
+        yield chromium
+        chromium.close()
 
 
 class Log:
