@@ -207,10 +207,11 @@ def table(record: dict, audits: bool) -> str:
             numbers = {**page[preset]["scores"], **page[preset]["metrics"]}
             lines.append(f"{name:24} {preset:8}" + "".join(f"{numbers[head]:12.4g}" for head in heads))
             lines += [f"    {line}" for line in page[preset]["lost"] if audits]
-    lines += ["", f"{'slider':56} {'median ms':>9} {'p95 ms':>7}"]
-    for page in record["pages"].values():
+    lines += ["", f"{'slider':72} {'median ms':>9} {'p95 ms':>7}"]
+    for path, page in record["pages"].items():
         for figure, names in page["sliders"].items():
-            lines += [f"{f'{figure} {name}':56} {t['median']:9.1f} {t['p95']:7.1f}" for name, t in names.items()]
+            for name, t in names.items():
+                lines.append(f"{f'{path} {figure} {name}':72} {t['median']:9.1f} {t['p95']:7.1f}")
     return "\n".join(lines)
 
 
