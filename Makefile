@@ -21,10 +21,11 @@ export PYTHONUTF8 := 1
 help:
 	@grep -E '^#   make|^## ' Makefile | sed 's/^#* *//'
 
+# --no-compile: most of what is installed is never imported, the rest is compiled when it is.
 $(READY): requirements.txt pyproject.toml
 	@test -n "$(PYTHON)" || { echo "posenc needs Python 3.11, 3.12 or 3.13: none was found; install one, or name it: make PYTHON=/path/to/python3"; exit 1; }
 	@"$(PYTHON)" -m venv .venv
-	@$(STEP) "set up" _build/setup.log $(PY) -m pip install -r requirements.txt
+	@$(STEP) "set up" _build/setup.log $(PY) -m pip install -qq --no-compile -r requirements.txt
 	@touch $(READY)
 
 ## make html: build the book into _build/html, warnings are errors; the whole log is _build/build.log

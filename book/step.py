@@ -17,7 +17,7 @@ from pathlib import Path
 PROGRESS = re.compile(r"(?P<stage>[a-z][a-z ]*)\.\.\. *\[ *(?P<done>\d+)(?:%| of (?P<all>\d+))\] *(?P<page>\S*)")
 COLOR = re.compile(r"\x1b\[[\d;]*m")
 OURS = re.compile(r"\b(WARNING|ERROR|CRITICAL|Error|error):")
-NOISE = re.compile(r"IPKernelApp|DEPRECATION:|^\[?notice\]?")  # the kernel's transport, pip's plans
+NOISE = re.compile(r"IPKernelApp")  # each kernel warns that it talks to its page without encryption
 PAUSE = 30  # seconds between two lines where the screen is no terminal
 TAIL = 30  # lines of the log that a failure shows
 
