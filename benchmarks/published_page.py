@@ -3,15 +3,12 @@ r"""The book as a stranger's phone gets it: Lighthouse's scores, and the time fr
     make measure                                                # all of it; needs Node 18.16 or newer and Chromium
     python benchmarks/published_page.py --pages rope --runs 1 --audits        # a quick look at one page: what costs
 
-The site is served on this machine as a static host does: gzip, `ETag` and the `Cache-Control` of GitHub Pages, over
-HTTP/1.1, because browsers speak HTTP/2 to encrypted servers only. No name but 127.0.0.1 resolves in the browser.
-
+The site is served on this machine as GitHub Pages does, and no name but 127.0.0.1 resolves in the browser.
 Lighthouse: each score and each metric is the median of the runs, each by itself. Times are simulated by Lighthouse: a
 slow 4G line and a processor four times slower for `mobile`, a fast line and this processor for `desktop`.
 Sliders: milliseconds from the input event to the state drawn, as the player keeps them in `times`. Each slider goes
 through 40 random values alone while the others stand at their defaults, `--runs` times; the median over these passes
 of each one's median and 95th percentile.
-
 Measure on a quiet machine: whatever else runs is in every time. With `--write`, results/site/published_page.json takes
 what was measured. Bytes and requests are no measurement: tests/site/test_site.py holds every page to them.
 """
@@ -235,11 +232,11 @@ def main() -> None:
         parser.error("; ".join(missing))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Host, directory=str(SITE)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True)
     record = {
         "name": "published_page",
         "command": " ".join(["python benchmarks/published_page.py", *sys.argv[1:]]),
-        "commit": git.stdout.strip(),
+        "commit": git.stdout.decode().strip(),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "machine": f"{cpu_model()}, {os.cpu_count()} cores, {platform.system()}",
         "pages": measure(f"http://127.0.0.1:{server.server_port}/", pages, options.runs, chromium),
