@@ -75,3 +75,11 @@ def set_up(**style):
 
     torch.set_num_threads(1)
     plt.rcParams.update({"figure.facecolor": "white", "savefig.facecolor": "white", "font.size": 12} | style)
+
+
+def print_errors(errors, limit, *, width=46, spec=".1e"):
+    r"""Print each {claim: error}, a line each. Errors: AssertionError for a claim that is off by the limit or more."""
+    for claim, error in errors.items():
+        print(f"{claim:{width}} largest error {error:{spec}}")
+        if not error < limit:  # NaN too
+            raise AssertionError(f"{claim}: error {error} where the limit is {limit}")
