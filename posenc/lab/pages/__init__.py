@@ -83,3 +83,12 @@ def print_errors(errors, limit, *, width=46, spec=".1e"):
         print(f"{claim:{width}} largest error {error:{spec}}")
         if not error < limit:  # NaN too
             raise AssertionError(f"{claim}: error {error} where the limit is {limit}")
+
+
+def finish(figure):
+    r"""A pyplot figure, laid out and closed, so that a notebook shows it once: where a cell returns it."""
+    import matplotlib.pyplot as plt
+
+    figure.draw_without_rendering()  # color bars find their place in two passes
+    plt.close(figure)
+    return figure
