@@ -1,0 +1,71 @@
+r"""Tables of the frozen ablations, for the chapters on methods that have several parts."""
+
+import functools
+
+from posenc.lab.experiments import load_results, mean_and_spread, verdict
+from posenc.lab.pages import table, typeset
+
+
+@functools.cache
+def text():
+    r"""Frozen results of the ablation on text."""
+    return load_results("ablation_text")
+
+
+@functools.cache
+def needle():
+    r"""Frozen results of the ablation on a needle."""
+    return load_results("ablation_needle")
+
+
+def ends() -> tuple[str, str]:
+    r"""Names of the shortest test on text, as long as training, and of the longest."""
+    lengths = text()["lengths"]
+    return str(lengths[0]), str(lengths[-1])
+
+
+def loss(arm: str, column: str) -> float:
+    r"""Mean loss of an arm over seeds."""
+    return mean_and_spread(text()["methods"][arm]["scores"][column])[0]
+
+
+def beside(arm: str, column: str, other: str = "rope") -> tuple[float, float]:
+    r"""The loss of an arm less another's with the same seed: mean and standard deviation over seeds."""
+    ours, theirs = (text()["methods"][name]["scores"][column] for name in (arm, other))
+    return mean_and_spread([x - y for x, y in zip(ours, theirs, strict=True)])
+
+
+def amount(mean: float, spread: float, digits: int = 2) -> str:
+    r"""A difference and its spread, signed, as "+0.02 ± 0.01"."""
+    return f"{typeset(f'{mean:+.{digits}f}')} ± {spread:.{digits}f}"
+
+
+def text_table(arms: dict[str, str], digits: int = 2):
+    r"""A row for each {arm: words}: loss beside RoPE's, as trained and at the longest test, and what was predicted."""
+    first, last = ends()
+    rows = [
+        [
+            words,
+            amount(*beside(arm, first), digits),
+            f"{text()['claims'][arm]}: {verdict(text(), arm).outcome}",
+            amount(*beside(arm, last), digits),
+        ]
+        for arm, words in arms.items()
+    ]
+    return table(["arm", f"beside RoPE, {first} characters", "predicted", f"beside RoPE, {last}"], rows)
+
+
+def missed(arm: str, test: str) -> float:
+    r"""Share of needles that an arm misses, a mean over seeds."""
+    return mean_and_spread(needle()["methods"][arm]["scores"][test])[0]
+
+
+def needle_table(arms: dict[str, str]):
+    r"""A row for each {arm: words} and RoPE: shares of missed needles, and what was predicted."""
+    rows = []
+    for arm, words in ({"rope": "RoPE"} | arms).items():
+        scores = needle()["methods"][arm]["scores"]
+        shares = [mean_and_spread(scores[test]) for test in ("in", "near", "far")]
+        cells = [f"{100 * mean:.0f} ± {100 * spread:.0f}%" for mean, spread in shares]
+        rows.append([words, *cells, f"{needle()['claims'][arm]}: {verdict(needle(), arm).outcome}"])
+    return table(["arm", "as trained", "long, near", "long, far", "predicted"], rows)

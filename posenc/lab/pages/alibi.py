@@ -1,0 +1,264 @@
+r"""What the ALiBi chapter computes behind its prose: numbers, figures and the checks of its claims."""
+
+import functools
+import math
+
+import torch
+
+import posenc
+from posenc.bias.alibi import bias, slopes
+from posenc.lab.experiments import ONE_A_PLACE, load_results, verdict
+from posenc.lab.experiments.plots import plot_short_long
+from posenc.lab.figures.alibi import KEYS, MATCH, MATCH_LOGIT, content_logits, far_context
+from posenc.lab.pages import finish
+
+FAILURE = ("sinusoidal", "rope")  # the methods that the chapter starts from
+HEADS = 8
+NEEDLE_LOGIT = 10.0  # the far key that stands out, above equal others
+
+
+@functools.cache
+def frozen():
+    r"""Frozen results of `train_short_test_long`, a method for each place."""
+    return load_results("train_short_test_long", ONE_A_PLACE)
+
+
+def loss(method: str, kind: str, place: int) -> float:
+    r"""Mean over seeds of a method's loss at one of the lengths."""
+    runs = frozen()["methods"][method][kind]
+    return sum(losses[place] for losses in runs) / len(runs)
+
+
+def failure_numbers() -> dict[str, str]:
+    r"""Lengths, and what the losses of the first figure are at both ends."""
+    lengths = frozen()["lengths"]
+    values = {"alibi_train_length": f"{lengths[0]}", "alibi_test_length": f"{lengths[-1]}"}
+    for method in FAILURE:
+        values[f"alibi_{method}_short"] = f"{loss(method, 'whole', 0):.2f}"
+        values[f"alibi_{method}_long"] = f"{loss(method, 'whole', -1):.2f}"
+        values[f"alibi_{method}_cut"] = f"{loss(method, 'cut', -1):.2f}"
+    return values
+
+
+def failure_figure():
+    r"""Trained short, tested long: two methods that fail."""
+    return plot_short_long(frozen(), methods=list(FAILURE))
+
+
+def bias_figure():
+    r"""The bias of each of four heads, a map of queries and keys."""
+    import matplotlib.pyplot as plt
+
+    positions = torch.arange(24)
+    maps = bias(positions, positions, slopes(4)).masked_fill(positions[:, None] < positions, float("nan"))
+    figure, axes = plt.subplots(2, 2, figsize=(6.4, 5.6), layout="constrained", sharex=True, sharey=True)
+    for axis, picture, slope in zip(axes.flat, maps, slopes(4).tolist()):
+        image = axis.imshow(picture, cmap="cividis", vmin=-6, vmax=0)
+        axis.set_title(f"slope 1/{1 / slope:.0f}")
+    for axis in axes[-1]:
+        axis.set_xlabel("key j")
+    for axis in axes[:, 0]:
+        axis.set_ylabel("query i")
+    figure.colorbar(image, ax=axes, label="bias", shrink=0.8)
+    return finish(figure)
+
+
+def windows(num_heads: int = HEADS) -> list[tuple[float, ...]]:
+    r"""For each head its slope, and in how many tokens it halves and holds 63%, 95%, 99.99% of a row of equal keys."""
+    return [
+        (m, math.log(2) / m, 1 / m, math.log(20) / m, math.log(10_000) / m) for m in slopes(num_heads).double().tolist()
+    ]
+
+
+def print_windows() -> None:
+    r"""The windows of eight heads, a line each."""
+    print("head   slope   halves every   63% on   95% on   99.99% on")
+    for head, (m, half, most, nearly, all_but) in enumerate(windows(), start=1):
+        print(f"{head:4}  {m:.4f} {half:14.1f} {most:8.0f} {nearly:8.0f} {all_but:11.0f}")
+
+
+def window_numbers() -> dict[str, str]:
+    r"""How many keys hold 95% of the mildest head's row."""
+    return {"alibi_mildest_95": f"{windows()[-1][3]:.0f}"}
+
+
+def match_weights() -> tuple[torch.Tensor, torch.Tensor]:
+    r"""Weight of the key that fits the last query, head by head: with contents, and by the bias alone."""
+    at_last = bias(torch.tensor([KEYS - 1]), torch.arange(KEYS), slopes(HEADS).double())[:, 0]  # [H, KEYS]
+    return (content_logits() + at_last).softmax(-1)[:, MATCH], at_last.softmax(-1)[:, MATCH]
+
+
+def match_numbers() -> dict[str, str]:
+    r"""By how many decades the match rises above the bias's line."""
+    star, line = match_weights()
+    decades = (star / line).log10()
+    return {
+        "alibi_star_before": f"{MATCH_LOGIT / math.log(10):.2f}",
+        "alibi_star_four": f"{decades[3]:.2f}",
+        "alibi_star_eight": f"{decades[7]:.2f}",
+        "alibi_star_share": f"{star[7]:.0%}",
+    }
+
+
+def weights(q, k, encoding, **options):
+    r"""What attention gives each pair."""
+    return posenc.attention(q, k, q, encoding, return_weights=True, **options)[1]
+
+
+def key_bias(m, scale: float = 1.0) -> posenc.Encoding:
+    r"""+m_h j: the second form of the bias, as an encoding."""
+    return posenc.Encoding(bias=lambda q, k, at: scale * m[:, None, None] * at.pos_k[:, None, None, :])
+
+
+def window_error(q, k, encoding, m):
+    r"""Equal contents: the weights are geometric, with ratio e^-m a step."""
+    length = q.shape[2]
+    flat = weights(torch.zeros_like(q), k, encoding)[0, :, -1]  # [H, T]
+    distance = length - 1 - torch.arange(length)
+    geometric = (-m[:, None] * distance).exp() * (1 - (-m[:, None]).exp()) / (1 - (-m[:, None] * length).exp())
+    return (flat - geometric).abs().max()
+
+
+def step_error(q, k, encoding, m):
+    r"""A step back costs e^-m whatever the content: compare with NoPE's ratios."""
+    ratio = weights(q, k, encoding)[..., 1:, :-1] / weights(q, k, posenc.Encoding())[..., 1:, :-1]
+    step = (ratio[..., -1, 1:] / ratio[..., -1, :-1]).log() - m[None, :, None]
+    return step.abs().max()
+
+
+def price_error(m, far: int = 50, keys: int = 40_000):
+    r"""The price of a far key: one that pays exactly this holds half."""
+    worst = torch.tensor(0.0)
+    for slope in m.tolist():
+        price = slope * far + math.log(1 / (1 - math.exp(-slope)) - math.exp(-slope * far))
+        logits = -slope * torch.arange(keys, dtype=torch.float64)
+        logits[far] += price
+        worst = max(worst, (logits.softmax(-1)[far] - 0.5).abs())
+    return worst
+
+
+def packing_error(q, k, v, encoding, cut: int = 40):
+    r"""Two sequences packed into one, positions restarted, kept apart by a mask."""
+    index = torch.arange(q.shape[2])
+    segment, restarted = (index >= cut).long(), torch.where(index < cut, index, index - cut)
+    packed = posenc.attention(
+        q, k, v, encoding, pos_q=restarted, pos_k=restarted, mask=segment[:, None] == segment[None, :]
+    )
+    alone = posenc.attention(q[:, :, cut:], k[:, :, cut:], v[:, :, cut:], encoding)
+    return (packed[:, :, cut:] - alone).abs().max()
+
+
+def check_errors(q, k, v) -> dict[str, torch.Tensor]:
+    r"""How far each claim of the chapter is off, for these q, k, v [B, H, T, D]."""
+    num_heads, index = q.shape[1], torch.arange(q.shape[2])
+    encoding, m = posenc.make("alibi", num_heads=num_heads), slopes(num_heads).double()
+    plain, far = weights(q, k, encoding), index + 1_000_003
+    mask = bias(index, index, m).masked_fill(index[:, None] < index, -math.inf)
+    by_torch = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    return {
+        "equal contents give the geometric window": window_error(q, k, encoding, m),
+        "each step back costs m, whatever the content": step_error(q, k, encoding, m),
+        "a far key that pays the price holds half": price_error(m),
+        "a shift of all positions changes nothing": (weights(q, k, encoding, pos_q=far, pos_k=far) - plain).abs().max(),
+        "+m j gives the same weights as -m (i - j)": (weights(q, k, key_bias(m)) - plain).abs().max(),
+        "PyTorch's scaled_dot_product_attention agrees": (by_torch - posenc.attention(q, k, v, encoding)).abs().max(),
+        "packed sequences equal separate ones": packing_error(q, k, v, encoding),
+    }
+
+
+def bfloat16_numbers(forms, slope: float, i: int) -> dict[str, str]:
+    r"""How many keys bfloat16 puts level with the query's own under +m j, and how far it misplaces the farthest one.
+
+    Arguments:
+        forms: {"+m j" and "-m (i - j)": the biases of all keys of query i}.
+    """
+    level, distances = forms["+m j"].bfloat16(), forms["-m (i - j)"].bfloat16()
+    return {
+        "alibi_bf16_ties": f"{int((level == level[-1]).sum())}",
+        "alibi_bf16_far": f"{abs(distances[0].item() / slope + i):.0f}",
+    }
+
+
+def needle_reach(slope: float, delta: float = NEEDLE_LOGIT) -> tuple[int, float]:
+    r"""Up to which distance a key that stands out by `delta` holds half, and its weight at distance 1,000."""
+    d = torch.arange(0, 20_000, dtype=torch.float64)
+    others = 1 / (1 - math.exp(-slope)) - (-slope * d).exp()
+    needle = (delta - slope * d).exp()
+    return int((needle >= others).nonzero().max()), (needle / (needle + others))[1_000].item()
+
+
+def print_needle() -> None:
+    r"""The reach of each head of eight, a line each."""
+    print("slope     holds half up to   weight at distance 1,000")
+    for slope in slopes(HEADS).double().tolist():
+        reach, weight = needle_reach(slope)
+        print(f"1/{1 / slope:<6.0f} {reach:9} tokens {weight:26.1e}")
+
+
+def needle_numbers() -> dict[str, str]:
+    r"""The odds of the needle, and the reach of the steepest and the mildest head."""
+    steepest, *_, mildest = slopes(HEADS).double().tolist()
+    return {
+        "alibi_needle_odds": f"{math.exp(NEEDLE_LOGIT):,.0f}",
+        "alibi_needle_steep": f"{needle_reach(steepest)[0]}",
+        "alibi_needle_mild": f"{needle_reach(mildest)[0]:,}",
+    }
+
+
+def prediction():
+    r"""What was predicted before the run."""
+    from IPython.display import Markdown
+
+    return Markdown(f"**The prediction**, written before the run: *{frozen()['predictions']['alibi']}*")
+
+
+def results_figure():
+    r"""Trained short, tested long: all methods, ALiBi drawn strong."""
+    return plot_short_long(frozen(), highlight="alibi")
+
+
+def reading(whole, cut) -> str:
+    r"""Does ALiBi extrapolate or ignore? From the losses at the longest context, seed by seed, whole and cut."""
+    gap = sum(w - c for w, c in zip(whole, cut)) / len(whole)
+    if "ignored" in far_context(whole, cut):
+        return (
+            f"Whole and cut agree to {abs(gap):.3f} nats. ALiBi does not extrapolate here, it **ignores**: the curve "
+            "is level because what is far has no say."
+        )
+    if gap > 0:
+        return (
+            f"But with its attention cut the model is *better*, by {gap:.3f} nats: the little say that is left to the "
+            "far keys does harm. The curve is nearly level because the bias **ignores** most of what is far, not "
+            "because the model uses it."
+        )
+    return f"What is far saves {-gap:.3f} nats: here ALiBi **uses** a part of what it never saw in training."
+
+
+def verdict_words():
+    r"""What became of the prediction, and how to read it."""
+    from IPython.display import Markdown
+
+    runs = frozen()["methods"]["alibi"]
+    whole, cut = ([losses[-1] for losses in runs[kind]] for kind in ("whole", "cut"))
+    return Markdown(f"**The verdict.** {verdict(frozen(), 'alibi').words} {reading(whole, cut)}")
+
+
+def best_short() -> str:
+    r"""The method of the lowest loss at the training length."""
+    return min(frozen()["methods"], key=lambda method: loss(method, "whole", 0))
+
+
+def results_numbers() -> dict[str, str]:
+    r"""What the reading of the results cites."""
+    best = best_short()
+    return {
+        "alibi_seeds": f"{len(frozen()['seeds'])}",
+        "alibi_heads": f"{frozen()['settings']['num_heads']}",
+        "alibi_rope_gap": f"{loss('rope', 'whole', -1) - loss('rope', 'cut', -1):+.2f}",
+        "alibi_early": f"{loss('alibi', 'early', 0):.2f}",
+        "alibi_late": f"{loss('alibi', 'whole', 0):.2f}",
+        "alibi_chopped_short": f"{loss('alibi', 'chopped', 0):.3f}",
+        "alibi_chopped_long": f"{loss('alibi', 'chopped', -1):.3f}",
+        "alibi_best_short": posenc.METHODS[best].title,
+        "alibi_best_short_loss": f"{loss(best, 'whole', 0):.2f}",
+    }

@@ -1,0 +1,146 @@
+r"""What the RSE chapter computes behind its prose: a picture of the stick, and the tables of its experiment."""
+
+import functools
+import math
+
+import torch
+
+import posenc
+from posenc import stickbreaking
+from posenc.lab.experiments import SWEEPS, load_results, mean_and_spread
+from posenc.lab.experiments.plots import plot_parts
+from posenc.lab.pages import ablation, finish, table
+
+BITES = (0.30, 0.25, 0.40, 0.35, 0.50)  # the report's worked example
+SHADES = ("#0072b2", "#005a8f", "#1f7db0", "#00486f", "#3d8fc0")
+GRAY = "#6b7280"
+ARMS = {
+    "nope": "no position",
+    "rse_penalty": "penalty alone",
+    "rse_stick": "stick alone, key 0 first",
+    "rse_softmax": "rotation and penalty, softmax: the fallback",
+    "rse": "RSE, key 0 first",
+    "rse_recent": "RSE, last key first",
+    "stickbreaking": "stick-breaking, as in its chapter",
+}
+TRAINED_RATES = {"rse": "key 0 first", "rse_recent": "last key first", "rse_softmax": "softmax"}
+FIRST_RATE = 0.01  # where every rate starts
+
+
+def pieces(order: str) -> tuple[list[float], float]:
+    r"""What each key of the worked example takes in this order, and what is left."""
+    logits = torch.logit(torch.tensor(BITES, dtype=torch.float64))
+    visible = torch.ones(1, len(BITES), dtype=torch.bool)
+    weights, left = stickbreaking.weigh(logits[None], visible, order, return_remainder=True)
+    return weights[0].tolist(), left.item()
+
+
+def stick_figure():
+    r"""The same bites, taken in two orders: a bar of length one each."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(6.4, 2.4), facecolor="white", layout="constrained")
+    for y, order in ((1, "first"), (0, "recent")):
+        weights, left = pieces(order)
+        keys, start = range(len(BITES)), 0.0
+        for j in keys if order == "first" else reversed(keys):
+            axes.barh(y, weights[j], left=start, color=SHADES[j], edgecolor="white", height=0.7)
+            if weights[j] > 0.08:
+                words = dict(color="white", ha="center", va="center", size=10)
+                axes.text(start + weights[j] / 2, y, f"key {j}\n{weights[j]:.3f}", **words)
+            start += weights[j]
+        axes.barh(y, left, left=start, color=GRAY, edgecolor="white", height=0.7)
+    axes.set(xlim=(0, 1), yticks=[1, 0], xlabel="share of the stick")
+    axes.set_yticklabels(["key 0 first\n(the report)", "last key first"])
+    for side in ("top", "left", "right"):
+        axes.spines[side].set_visible(False)
+    return finish(figure)
+
+
+def hill_numbers(top: int) -> dict[str, str]:
+    r"""Where the hill was measured, the rate from which all is local at c = 0, and ALiBi's steepest slope."""
+    return {
+        "rse_hill": f"{top}",
+        "rse_local_0": f"{math.log(2):.2f}",
+        "rse_alibi_steepest": f"{posenc.alibi.slopes(8)[0].item():g}",
+    }
+
+
+def predictions():
+    r"""What was predicted of each part, and why."""
+    claims = SWEEPS["ablation_text"].predictions
+    return table(["arm", "loss", "why"], [[words, *claims[arm][:2]] for arm, words in ARMS.items()])
+
+
+def parts_figure():
+    r"""Loss of each part, at the training length and at the longest."""
+    return plot_parts(ablation.text(), {"rope": "rotation alone"} | ARMS)
+
+
+def parts_numbers() -> dict[str, str]:
+    r"""What the reading of the parts cites."""
+    first, last = ablation.ends()
+    results = ablation.text()
+    return {
+        "rse_order": ablation.amount(*ablation.beside("rse", first, "rse_recent")),
+        "rse_stick_gain": ablation.amount(*ablation.beside("stickbreaking", first, "rse_recent")),
+        "rse_softmax_long": ablation.amount(*ablation.beside("rse_softmax", last)),
+        "rse_seeds": f"{len(results['seeds'])}",
+        "rse_tolerance": f"{results['tolerance']:g}",
+        "rse_near_missed": f"{ablation.missed('rse', 'near'):.0%}",
+    }
+
+
+@functools.cache
+def rates():
+    r"""Frozen results of `rse_rates`: rates and contents, before and after training."""
+    return load_results("rse_rates")
+
+
+def trained(arm: str, when: str, quantity: str) -> list[list[float]]:
+    r"""[seeds][layers] of a quantity, "before" or "after" training."""
+    return [seed[quantity] for seed in rates()["arms"][arm][when]]
+
+
+def flat(grid) -> list[float]:
+    r"""All numbers of [seeds][layers]."""
+    return [value for line in grid for value in line]
+
+
+def mean_distance() -> float:
+    r"""Mean distance of all visible pairs, in tokens."""
+    return (rates()["settings"]["length"] - 1) / 3
+
+
+def rates_table():
+    r"""A row for each arm: its rates by layer, its contents before and after, what distance costs on average."""
+    rows = []
+    for arm, words in TRAINED_RATES.items():
+        by_layer = [mean_and_spread(layer) for layer in zip(*trained(arm, "after", "rate"))]
+        before, after = (mean_and_spread(flat(trained(arm, when, "content"))) for when in ("before", "after"))
+        cost = mean_and_spread(flat(trained(arm, "after", "rate")))[0] * mean_distance()
+        cells = ", ".join(f"{mean:.3f} ± {spread:.3f}" for mean, spread in by_layer)
+        rows.append([words, cells, ablation.amount(*before), ablation.amount(*after), f"{cost:.2f}"])
+    head = ["arm", r"$\lambda$ by layer", "mean content before", "after", r"$\lambda$ times the mean distance"]
+    return table(head, rows)
+
+
+def falls() -> list[list[float]]:
+    r"""[seeds][layers]: by how much mean contents fell in training, key 0 first."""
+    before, after = (trained("rse", when, "content") for when in ("before", "after"))
+    return [[b - a for b, a in zip(*pair)] for pair in zip(before, after)]
+
+
+def penalty_rise() -> float:
+    r"""By how much the penalty rose at most, key 0 first, at the mean distance."""
+    return (max(flat(trained("rse", "after", "rate"))) - FIRST_RATE) * mean_distance()
+
+
+def rates_numbers() -> dict[str, str]:
+    r"""What the reading of the rates cites."""
+    top, deep = [seed[0] for seed in falls()], flat(seed[1:] for seed in falls())
+    return {
+        "rse_fell_top": f"{min(top):.0f} to {max(top):.0f}",
+        "rse_fell_deep": f"{min(deep):.0f} to {max(deep):.0f}",
+        "rse_raised": f"{penalty_rise():.2f}",
+    }
