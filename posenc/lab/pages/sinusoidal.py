@@ -1,0 +1,206 @@
+r"""What the chapter on the sinusoidal encoding computes behind its prose: numbers and figures."""
+
+import functools
+import math
+
+import numpy as np
+import torch
+
+from posenc.embed.sinusoidal import table
+from posenc.lab.experiments import ONE_A_PLACE, load_results, verdict
+from posenc.lab.experiments.plots import plot_short_long, plot_volume
+from posenc.lab.pages import finish, pm
+
+BLUE, ORANGE, GREEN, GRAY = "#0072b2", "#c45500", "#00805a", "#6b7280"
+BASE = 10_000
+DIM = 64
+FAR = 1_000_001  # positions whose rounding is measured
+CIRCULATED_ROW = (0, 0.38, 0.72, 0.95, 0.99, 0.86, 0.56, 0.14)  # "dim 2" of a table that is often copied
+
+
+def number_share(position):
+    r"""Share that content of squared length DIM keeps of a vector that also holds the bare position."""
+    return DIM / (DIM + position**2)
+
+
+def binary_codes() -> torch.Tensor:
+    r"""Positions 0 to 31 in five lanes [32, 5]: lane m holds bit m."""
+    return ((torch.arange(32)[:, None] >> torch.arange(5)) & 1).float()
+
+
+def binary_jumps() -> torch.Tensor:
+    r"""Distance between the binary codes of neighbors."""
+    return binary_codes().diff(dim=0).norm(dim=-1)
+
+
+def failure_numbers() -> dict[str, str]:
+    r"""What the prose says of the three first ideas."""
+    codes, jumps = binary_codes(), binary_jumps()
+    return {
+        "sin_share": f"{number_share(64):.1%}",
+        "sin_step10": f"{1 / 9:.2f}",
+        "sin_step1000": f"{1 / 999:.3f}",
+        "sin_jump78": f"{jumps[7]:.2f}",
+        "sin_jump89": f"{jumps[8]:.2f}",
+        "sin_far715": f"{(codes[15] - codes[7]).norm():.2f}",
+    }
+
+
+def failure_figure():
+    r"""Three first ideas, and what is wrong with each."""
+    import matplotlib.pyplot as plt
+
+    position, lengths = torch.arange(257.0), torch.arange(2, 101)
+    figure, axes = plt.subplot_mosaic([[0, 1], [2, 2]], figsize=(6.4, 5.2), layout="constrained")
+    axes[0].plot(position, number_share(position), color=BLUE)
+    axes[0].set(xlabel="position p", ylabel="share of content", title="the number", ylim=(0, 1.05))
+    axes[1].plot(lengths, 1 / (lengths - 1), color=ORANGE)
+    axes[1].set(xlabel="sentence length T", ylabel="step to the next", title="the fraction", ylim=(0, 1.05))
+    axes[2].bar(torch.arange(31) + 0.5, binary_jumps(), color=GREEN)
+    axes[2].set(xlabel="from p to p + 1", ylabel="distance of the codes", title="the binary digits", ylim=(0, 2.5))
+    return finish(figure)
+
+
+def clocks_figure():
+    r"""The encoding of position 5 as four clocks, with thin hands for the positions before it."""
+    import matplotlib.pyplot as plt
+
+    clocks = table(torch.arange(6), 8, base=100.0).unflatten(-1, (4, 2))  # [position, clock, (sin, cos)]
+    figure, axes = plt.subplots(1, 4, figsize=(6.4, 2.4), layout="constrained")
+    around = torch.linspace(0, 2 * math.pi, 100)
+    for i, face in enumerate(axes):
+        face.plot(around.sin(), around.cos(), color=GRAY, lw=1)
+        for p in range(6):
+            x, y = clocks[p, i].tolist()
+            face.plot([0, x], [0, y], color=BLUE if p == 5 else GRAY, lw=3 if p == 5 else 0.8)
+        face.plot(x, y, "o", color=BLUE)
+        face.set(title=f"clock {i}\nlanes {2 * i}, {2 * i + 1}", aspect="equal", xticks=[], yticks=[])
+        face.axis("off")
+    return finish(figure)
+
+
+def ladder_numbers() -> dict[str, str]:
+    r"""The last wavelength, as it is and as it is often given, and how many dimensions the lanes span."""
+    singular = torch.linalg.svdvals(table(torch.arange(64.0, dtype=torch.float64), 64))
+    energy = singular.square().cumsum(0) / singular.square().sum()
+    return {
+        "sin_last512": f"{2 * math.pi * BASE ** (510 / 512):,.0f}",
+        "sin_last_claim": f"{2 * math.pi * BASE:,.0f}",
+        "sin_rank": f"{int((singular > 1e-6 * singular[0]).sum())}",
+        "sin_rank99": f"{int((energy < 0.99).sum()) + 1}",
+    }
+
+
+def worst_rounding(start: int, stop: int) -> torch.Tensor:
+    r"""The largest error of single precision over these positions, for each clock."""
+    positions = torch.arange(start, stop)
+    errors = (table(positions, DIM).double() - table(positions.double(), DIM)).abs()
+    return errors.amax(0).view(-1, 2).amax(-1)
+
+
+def rounding_numbers() -> dict[str, str]:
+    r"""The largest errors of single precision, near and far, and that of the first clock."""
+    near = worst_rounding(0, 4097)
+    step = 50_000
+    far = torch.stack([worst_rounding(start, min(start + step, FAR)) for start in range(0, FAR, step)]).amax(0)
+    return {"sin_err_4k": f"{near.max():.1e}", "sin_err_1m": f"{far.max():.1e}", "sin_err_first": f"{far[0]:.0e}"}
+
+
+@functools.cache
+def frozen():
+    r"""Frozen results of `train_short_test_long`, a method for each place."""
+    return load_results("train_short_test_long", ONE_A_PLACE)
+
+
+def results_figure():
+    r"""Trained short, tested long, the sinusoid drawn strong."""
+    return plot_short_long(frozen(), highlight="sinusoidal")
+
+
+def losses(name: str, kind: str = "whole") -> np.ndarray:
+    r"""Losses of a method [seeds, lengths]."""
+    return np.array(frozen()["methods"][name][kind])
+
+
+def rise(name: str, kind: str = "whole") -> np.ndarray:
+    r"""By how much the loss rises from the training length to the longest, seed by seed."""
+    return losses(name, kind)[:, -1] - losses(name, kind)[:, 0]
+
+
+def results_numbers() -> dict[str, str]:
+    r"""What the reading of the results cites."""
+    results = frozen()
+    settings, lengths, seen = results["settings"], results["lengths"], losses("sinusoidal")
+    cut = losses("sinusoidal", "cut").mean(0)
+    return {
+        "sin_prediction": results["predictions"]["sinusoidal"],
+        "sin_verdict": verdict(results, "sinusoidal").words,
+        "sin_layers": f"{settings['num_layers']}",
+        "sin_dim": f"{settings['dim']}",
+        "sin_short": f"{lengths[0]}",
+        "sin_long": f"{lengths[-1]}",
+        "sin_double": f"{lengths[1]}",
+        "sin_seeds": f"{len(results['seeds'])}",
+        "sin_gain": pm(losses("nope")[:, 0] - seen[:, 0], 3),
+        "sin_jump": pm(seen[:, 1] - seen[:, 0], 3),
+        "sin_cut_share": f"{rise('sinusoidal', 'cut').mean() / rise('sinusoidal').mean():.0%}",
+        "sin_whole_double": f"{seen[:, 1].mean():.2f}",
+        "sin_cut_double": f"{cut[1]:.2f}",
+        "sin_cut_long": f"{cut[-1]:.2f}",
+        "sin_cut_rise": pm(rise("sinusoidal", "cut"), 3),
+        "sin_rope_rise": pm(rise("rope", "cut"), 3),
+    }
+
+
+@functools.cache
+def volume():
+    r"""Frozen results of `sinusoidal_volume`."""
+    return load_results("sinusoidal_volume")
+
+
+def at_volume(index: int, place: int = 0) -> np.ndarray:
+    r"""Loss at one of the volumes, seed by seed, at the training length or another one."""
+    level = f"{volume()['volumes'][index]:.4f}"
+    return np.array(volume()["methods"][level]["whole"])[:, place]
+
+
+def volume_numbers() -> dict[str, str]:
+    r"""What the reading of the volumes cites."""
+    results = volume()
+    none, _, quiet, _, right, loud, loudest = map(at_volume, range(len(results["volumes"])))
+    return {
+        "sin_volume_steps": f"{results['settings']['steps']}",
+        "sin_volume_seeds": f"{len(results['seeds'])}",
+        "sin_volume_quiet": pm(quiet, 3),
+        "sin_volume_none": pm(none, 3),
+        "sin_volume_right": pm(right, 3),
+        "sin_volume_loud": pm(loud, 3),
+        "sin_volume_loudest": pm(loudest, 3),
+        "sin_volume_long_none": f"{at_volume(0, -1).mean():.2f}",
+        "sin_volume_long_right": f"{at_volume(4, -1).mean():.2f}",
+        "sin_volume_long_loudest": f"{at_volume(-1, -1).mean():.2f}",
+        "sin_volume_longest": f"{results['lengths'][-1]}",
+        "sin_volume_saved": pm(none - quiet, 3),  # paired by seed
+        "sin_volume_left": f"{(none - quiet).mean() / (none - right).mean():.0%}",
+    }
+
+
+def volume_figure():
+    r"""Loss against the volume of the encoding."""
+    return plot_volume(volume())
+
+
+def misfit() -> float:
+    r"""By how much the best single frequency misses the circulated row."""
+    every = torch.linspace(0, math.pi, 100_001)[:, None]
+    return ((every * torch.arange(8)).sin() - torch.tensor(CIRCULATED_ROW)).abs().amax(-1).min().item()
+
+
+def print_misfit() -> None:
+    r"""Check the circulated row."""
+    print(f"best single frequency for that row: still off by {misfit():.2f}")
+
+
+def mistake_numbers() -> dict[str, str]:
+    r"""What the corrections cite."""
+    return {"sin_misfit": f"{misfit():.2f}", "sin_w1_384": f"{BASE ** (-2 / 384):.3f}"}

@@ -1,0 +1,166 @@
+r"""What the chapter on the need for position computes behind its prose: small demonstrations and its experiment."""
+
+import functools
+import textwrap
+
+import torch
+
+import posenc
+from posenc.lab.experiments import ONE_A_PLACE, load_results, mean_and_spread, verdict
+from posenc.lab.experiments.plots import plot_short_long
+from posenc.lab.figures.why_position import ORDERS, WORDS, outputs
+from posenc.lab.pages import pm
+from posenc.lab.train import Settings
+from posenc.lab.train.measure import held_out_windows
+from posenc.lab.train.tasks import load_corpus
+
+FIRST_ORDER, OTHER_ORDER = "the dog bit a man", "the man bit a dog"
+NUMERALS = {3: "three", 4: "four", 5: "five"}
+SHIFTED = {"rope": {"head_dim": 8}, "alibi": {"num_heads": 4}, "stickbreaking": {}}  # relative, at the layers' sizes
+
+
+def print_outputs() -> None:
+    r"""What one layer without position gives each word of a sentence, in two orders of its words."""
+    order = ORDERS[OTHER_ORDER]
+    before, after = (outputs(ORDERS[sentence], "none", "every key", 1) for sentence in (FIRST_ORDER, OTHER_ORDER))
+    print(f"{'':8}{FIRST_ORDER:>24}    {OTHER_ORDER:>24}")
+    for index, word in enumerate(WORDS):
+        rows = (before[index], after[order.index(index)])
+        cells = [", ".join(f"{x:6.2f}" for x in row[:3].tolist()) for row in rows]
+        print(f"{word:8}{cells[0]:>24}    {cells[1]:>24}")
+
+
+def shift_changes() -> dict[str, float]:
+    r"""By how much a shift of all positions moves the output, {title: change}: relative methods and the sinusoid.
+
+    In torch's default dtype, from its default generator: the page sets both.
+    """
+    q, k, v = (torch.randn(1, 4, 12, 8) for _ in range(3))
+    here, there = torch.arange(12), torch.arange(12) + 100
+    changes = {}
+    for name, options in SHIFTED.items():
+        encoding = posenc.make(name, **options)
+        moved = posenc.attention(q, k, v, encoding, pos_q=there) - posenc.attention(q, k, v, encoding, pos_q=here)
+        changes[posenc.METHODS[name].title] = moved.abs().max().item()
+    block = posenc.SelfAttention(32, 4, posenc.make("sinusoidal", embed_at="layer_qk"))
+    with torch.no_grad():
+        y = torch.randn(1, 12, 32)
+        changes["Sinusoidal"] = (block(y, positions=there) - block(y, positions=here)).abs().max().item()
+    return changes
+
+
+def print_shift_changes() -> None:
+    r"""The changes, a line each. Errors: AssertionError where a relative method moves or the sinusoid doesn't."""
+    changes = shift_changes()
+    for title, change in changes.items():
+        print(f"{title:16} {change:.0e}")
+    assert changes.pop("Sinusoidal") > 1e-3 and max(changes.values()) < 1e-12
+
+
+@functools.cache
+def frozen():
+    r"""Frozen results of `train_short_test_long`, a method for each place."""
+    return load_results("train_short_test_long", ONE_A_PLACE)
+
+
+def losses(method: str, kind: str = "whole") -> torch.Tensor:
+    r"""Losses of a method [seeds, lengths]."""
+    return torch.tensor(frozen()["methods"][method][kind], dtype=torch.float64)
+
+
+def crowding() -> torch.Tensor:
+    r"""The rise that is left when no query sees more keys than in training [seeds, longer lengths]."""
+    cut = losses("nope", "cut")
+    return cut[:, 1:] - cut[:, :1]
+
+
+def results_numbers() -> dict[str, str]:
+    r"""What the reading of the results cites."""
+    results, judged = frozen(), verdict(frozen(), "nope")
+    at_train = {method: losses(method)[:, 0].mean().item() for method in results["methods"]}
+    best = min((method for method in at_train if method != "nope"), key=at_train.get)
+    return {
+        "why_train": f"{results['lengths'][0]}",
+        "why_next": f"{results['lengths'][1]}",
+        "why_longest": f"{results['lengths'][-1]}",
+        "why_seeds": NUMERALS.get(len(results["seeds"]), f"{len(results['seeds'])}"),
+        "why_verdict": judged.words,
+        "why_nope": f"{at_train['nope']:.3f}",
+        "why_best": posenc.METHODS[best].title,
+        "why_best_loss": f"{at_train[best]:.3f}",
+        "why_rise": f"{judged.change:.3f}",
+        "why_cut_rise": pm(crowding()[:, -1].tolist(), 3),
+        "why_cut_next": f"{crowding()[:, 0].mean():.3f}",
+    }
+
+
+def print_prediction() -> None:
+    r"""What was predicted of NoPE before the run."""
+    print(textwrap.fill(frozen()["predictions"]["nope"], 76))
+
+
+def results_figure():
+    r"""Trained short, tested long, NoPE drawn strong."""
+    return plot_short_long(frozen(), highlight="nope")
+
+
+def shares(context, follower, contexts: int, prior) -> torch.Tensor:
+    r"""Which character follows which context, as shares of its occurrences [contexts, V], with a prior on counts."""
+    counts = torch.zeros(contexts, prior.shape[-1], dtype=torch.float64)
+    counts.index_put_((context, follower), torch.ones(len(follower), dtype=torch.float64), accumulate=True)
+    counts = counts + prior
+    return counts / counts.sum(1, keepdim=True)
+
+
+@functools.cache
+def table_losses() -> tuple[float, float]:
+    r"""Loss of a table of the last character and of one of the last two, on the targets of the experiment."""
+    settings, corpus = Settings(**frozen()["settings"]), load_corpus()
+    V, text = len(corpus.vocabulary), corpus.train
+    windows = held_out_windows(corpus.held_out, settings)
+    last, before, targets = (windows[:, -settings.targets - k : windows.shape[1] - k] for k in (1, 2, 0))
+    ones = shares(text[:-1], text[1:], V, torch.full((1, V), 0.1, dtype=torch.float64))
+    rare = 5 * ones.repeat(V, 1)  # rare pairs lean on the last character
+    twos = shares(text[:-2] * V + text[1:-1], text[2:], V * V, rare)
+    return -ones[last, targets].log().mean().item(), -twos[before * V + last, targets].log().mean().item()
+
+
+def print_losses() -> None:
+    r"""Losses of the two tables and of each method at the training length."""
+    one, two = table_losses()
+    print(f"table of the last character   {one:.3f} nats per character")
+    print(f"table of the last two         {two:.3f}")
+    for method in frozen()["methods"]:
+        mean, spread = mean_and_spread(losses(method)[:, 0])
+        print(f"{posenc.METHODS[method].title:30}{mean:.3f} ± {spread:.3f}")
+
+
+def table_numbers() -> dict[str, str]:
+    r"""What the reading of the tables cites."""
+    settings = frozen()["settings"]
+    one, two = table_losses()
+    return {
+        "why_one": f"{one:.3f}",
+        "why_two": f"{two:.3f}",
+        "why_early": pm(losses("nope", "early")[:, 0].tolist(), 3),
+        "why_targets": f"{settings['targets']}",
+        "why_steps": f"{settings['steps']}",
+    }
+
+
+def print_sample() -> None:
+    r"""What a trained model without position writes."""
+    print(frozen()["methods"]["nope"]["sample"][:240])
+
+
+def print_chopped() -> None:
+    r"""ALiBi's loss by two rules: on fixed targets, and on all characters of a chopped text."""
+    fixed, chopped = (losses("alibi", kind).mean(0).tolist() for kind in ("whole", "chopped"))
+    print("ALiBi: context    fixed targets    chopped, all characters")
+    for length, fair, unfair in zip(frozen()["lengths"], fixed, chopped):
+        print(f"{length:14}    {fair:13.3f}    {unfair:23.3f}")
+
+
+def print_command() -> None:
+    r"""How the results were made."""
+    print(frozen()["command"])
