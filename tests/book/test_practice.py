@@ -1,6 +1,5 @@
 r"""Position in practice: the table of shipped models, the explorables, and what the chapter says of Transformers."""
 
-import json
 import re
 from pathlib import Path
 
@@ -12,11 +11,12 @@ import torch
 
 import posenc
 from posenc.lab.figures import practice
+from posenc.lab.pages import practice as page
 from posenc.lab.train.tiny import Decoder
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "book" / "practice.md").read_text("utf-8")
-SHIPPED = json.loads((ROOT / "book" / "shipped_models.json").read_text("utf-8"))
+SHIPPED = page.shipped(ROOT / "book" / "shipped_models.json")
 ROWS = {row["model"]: row for row in SHIPPED["rows"]}
 COLUMNS = ["model", "year", "kind", "encoding", "base", "rotary", "scaling", "nope_layers", "window", "trained", "cite"]
 
@@ -63,90 +63,12 @@ def transformers():
     return transformers
 
 
-# model: (configuration class, {cell: what its defaults say})
-DEFAULTS = {
-    "BERT": ("BertConfig", {"trained": lambda c: c.max_position_embeddings}),
-    "GPT-2": ("GPT2Config", {"trained": lambda c: c.n_positions}),
-    "GPT-J": (
-        "GPTJConfig",
-        {"trained": lambda c: c.n_positions, "rotary": lambda c: f"{c.rotary_dim} of {c.n_embd // c.n_head}"},
-    ),
-    "GPT-NeoX-20B": (
-        "GPTNeoXConfig",
-        {
-            "trained": lambda c: c.max_position_embeddings,
-            "base": lambda c: int(c.rope_parameters["rope_theta"]),
-            "rotary": lambda c: lanes(c),
-        },
-    ),
-    "phi-1.5": (
-        "PhiConfig",
-        {
-            "trained": lambda c: c.max_position_embeddings,
-            "base": lambda c: int(c.rope_parameters["rope_theta"]),
-            "rotary": lambda c: lanes(c),
-        },
-    ),
-    "MPT-7B": ("MptConfig", {"trained": lambda c: c.max_seq_len}),
-    "LLaMA": (
-        "LlamaConfig",
-        {"trained": lambda c: c.max_position_embeddings, "base": lambda c: int(c.rope_parameters["rope_theta"])},
-    ),
-    "Mistral 7B": (
-        "MistralConfig",
-        {
-            "base": lambda c: int(c.rope_parameters["rope_theta"]),
-            "window": lambda c: f"{c.sliding_window:,} in every layer",
-        },
-    ),
-    "Gemma 2": (
-        "Gemma2Config",
-        {
-            "trained": lambda c: c.max_position_embeddings,
-            "base": lambda c: int(c.rope_parameters["rope_theta"]),
-            "window": lambda c: f"{c.sliding_window:,} in {often(c, 'sliding_attention')}",
-        },
-    ),
-    "Gemma 3 (4B to 27B)": (
-        "Gemma3TextConfig",
-        {"base": lambda c: two_bases(c), "window": lambda c: f"1,024 in {often(c)}"},
-    ),
-    "ModernBERT": (
-        "ModernBertConfig",
-        {"base": lambda c: two_bases(c), "window": lambda c: f"{c.local_attention} in {often(c)}"},
-    ),
-    "DeepSeek-V3": (
-        "DeepseekV3Config",
-        {
-            "base": lambda c: int(c.rope_parameters["rope_theta"]),
-            "rotary": lambda c: f"{c.qk_rope_head_dim} of {c.qk_rope_head_dim + c.qk_nope_head_dim}",
-        },
-    ),
-    "gpt-oss": (
-        "GptOssConfig",
-        {
-            "base": lambda c: int(c.rope_parameters["rope_theta"]),
-            "scaling": lambda c: (
-                f"YaRN by {c.rope_parameters['factor']:.0f} from "
-                f"{c.rope_parameters['original_max_position_embeddings']:,}"
-            ),
-            "window": lambda c: f"{c.sliding_window} in {often(c)}",
-        },
-    ),
-    "Command R7B": (
-        "Cohere2Config",
-        {"window": lambda c: f"{c.sliding_window:,} in the layers with RoPE", "nope_layers": lambda c: full_layers(c)},
-    ),
-    "SmolLM3": ("SmolLM3Config", {"nope_layers": lambda c: without_rope(c)}),
-    "Llama 4 Scout": (
-        "Llama4TextConfig",
-        {
-            "base": lambda c: int(c.rope_parameters["rope_theta"]),
-            "nope_layers": lambda c: without_rope(c),
-            "window": lambda c: f"chunks of {c.attention_chunk_size:,} in the layers with RoPE",
-        },
-    ),
-}
+def base(config):
+    return int(config.rope_parameters["rope_theta"])
+
+
+def trained(config):
+    return config.max_position_embeddings
 
 
 def lanes(config):
@@ -169,15 +91,67 @@ def often(config, kind="sliding_attention"):
 
 
 def full_layers(config):
-    assert (
-        config.layer_types[:8] == ["sliding_attention", "sliding_attention", "sliding_attention", "full_attention"] * 2
-    )
+    assert config.layer_types[:8] == [*["sliding_attention"] * 3, "full_attention"] * 2
     return "every fourth"
 
 
 def without_rope(config):
     assert config.no_rope_layers[:8] == [1, 1, 1, 0] * 2
     return "every fourth"
+
+
+# model: (configuration class, {cell: what its defaults say})
+DEFAULTS = {
+    "BERT": ("BertConfig", {"trained": trained}),
+    "GPT-2": ("GPT2Config", {"trained": lambda c: c.n_positions}),
+    "GPT-J": (
+        "GPTJConfig",
+        {"trained": lambda c: c.n_positions, "rotary": lambda c: f"{c.rotary_dim} of {c.n_embd // c.n_head}"},
+    ),
+    "GPT-NeoX-20B": ("GPTNeoXConfig", {"trained": trained, "base": base, "rotary": lanes}),
+    "phi-1.5": ("PhiConfig", {"trained": trained, "base": base, "rotary": lanes}),
+    "MPT-7B": ("MptConfig", {"trained": lambda c: c.max_seq_len}),
+    "LLaMA": ("LlamaConfig", {"trained": trained, "base": base}),
+    "Mistral 7B": ("MistralConfig", {"base": base, "window": lambda c: f"{c.sliding_window:,} in every layer"}),
+    "Gemma 2": (
+        "Gemma2Config",
+        {
+            "trained": trained,
+            "base": base,
+            "window": lambda c: f"{c.sliding_window:,} in {often(c, 'sliding_attention')}",
+        },
+    ),
+    "Gemma 3 (4B to 27B)": ("Gemma3TextConfig", {"base": two_bases, "window": lambda c: f"1,024 in {often(c)}"}),
+    "ModernBERT": ("ModernBertConfig", {"base": two_bases, "window": lambda c: f"{c.local_attention} in {often(c)}"}),
+    "DeepSeek-V3": (
+        "DeepseekV3Config",
+        {"base": base, "rotary": lambda c: f"{c.qk_rope_head_dim} of {c.qk_rope_head_dim + c.qk_nope_head_dim}"},
+    ),
+    "gpt-oss": (
+        "GptOssConfig",
+        {
+            "base": base,
+            "scaling": lambda c: (
+                f"YaRN by {c.rope_parameters['factor']:.0f} from "
+                f"{c.rope_parameters['original_max_position_embeddings']:,}"
+            ),
+            "window": lambda c: f"{c.sliding_window} in {often(c)}",
+        },
+    ),
+    "Command R7B": (
+        "Cohere2Config",
+        {"window": lambda c: f"{c.sliding_window:,} in the layers with RoPE", "nope_layers": full_layers},
+    ),
+    "SmolLM3": ("SmolLM3Config", {"nope_layers": without_rope}),
+    "Llama 4 Scout": (
+        "Llama4TextConfig",
+        {
+            "base": base,
+            "nope_layers": without_rope,
+            "window": lambda c: f"chunks of {c.attention_chunk_size:,} in the layers with RoPE",
+        },
+    ),
+}
 
 
 @pytest.mark.parametrize("model", DEFAULTS)
@@ -208,17 +182,11 @@ def test_roberta_counts_from_two(transformers):
     assert ids.tolist() == [[2, 3, 4, 1, 1]]
 
 
-def test_torch_aligns_its_causal_triangle_at_the_top_left():
-    q, k, v = torch.randn(3, 1, 1, 6, 4).unbind(0)
-    out = torch.nn.functional.scaled_dot_product_attention(q[:, :, -2:], k, v, is_causal=True)
-    assert torch.allclose(out[:, :, 0], v[:, :, 0], atol=1e-6)
-
-
 # ---------------------------------------------------------------------------------------------------------- explorables
 
 
 def pairs_off(situation, ids, mask, n):
-    figure, readout = practice._ids(situation, ids, mask, n)
+    figure, readout = practice.ids.fn(situation, ids, mask, n)
     return {trace["name"]: trace for trace in figure["data"]}, readout["words"]
 
 
@@ -270,12 +238,12 @@ RESULTS = {
 
 
 def test_the_bars_are_what_the_offsets_add():
-    figure, readout = practice._wrong_ids(practice.NEW, 32, results=RESULTS)
+    figure, readout = practice.wrong_ids.fn(practice.NEW, 32, results=RESULTS)
     assert readout["words"] == "RoPE +1.00, Learned +0.50"
     bars, rings = figure["data"]
     assert bars["x"] == pytest.approx([0.5, 1.0]) and len(rings["x"]) == 4
-    assert practice._wrong_ids(practice.ALL, 32, results=RESULTS)[1]["words"] == "RoPE 0.00, Learned refuses"
-    assert practice._wrong_ids(practice.NEW, 0, results=RESULTS)[1]["words"] == "RoPE 0.00, Learned 0.00"
+    assert practice.wrong_ids.fn(practice.ALL, 32, results=RESULTS)[1]["words"] == "RoPE 0.00, Learned refuses"
+    assert practice.wrong_ids.fn(practice.NEW, 0, results=RESULTS)[1]["words"] == "RoPE 0.00, Learned 0.00"
 
 
 # ------------------------------------------------------------------------------ the checklist, for every method at once
