@@ -10,9 +10,9 @@ from conftest import ROOT
 from nbclient import NotebookClient
 
 from posenc.lab.experiments import load_results
+from posenc.lab.pages.kernels import MARK
 
 PAGE = ROOT / "book" / "kernels.md"
-MARK = "# needs Triton: "
 
 
 @pytest.fixture
