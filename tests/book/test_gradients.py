@@ -1,4 +1,7 @@
-"""What flows back: each formula of the chapter in plain loops (float64), against autograd through posenc."""
+"""What flows back: what the chapter states beyond its comparisons, in plain loops (float64), against autograd.
+
+Each method's formula beside autograd is the page's own code, tested in tests/lab/pages/test_gradients_page.py.
+"""
 
 import math
 
@@ -8,8 +11,8 @@ from loops import attend, close, dot, inputs
 
 import posenc
 from posenc.lab.figures import gradients
+from posenc.lab.pages import gradients as page
 from posenc.several.exposb import exposb
-from posenc.several.rse import rse
 
 B, H, T, D = 2, 2, 7, 4
 PAIRS = [(b, h, i, j) for b in range(B) for h in range(H) for i in range(T) for j in range(i + 1)]
@@ -70,21 +73,6 @@ def to_q_and_k(ds, q, k, extra_q=None, extra_k=None):
 # Scores, and what reads no position
 
 
-def test_nope_q_k_and_v():
-    p = problem()
-    q, k, v, dout = p
-    A, ds = solve(p, lambda h, i, j, q_i, k_j: content(q_i, k_j))
-    got = autograd(posenc.Encoding(), *p)
-    dq, dk = to_q_and_k(ds, q.detach(), k.detach())
-    close(got["q"], dq)
-    close(got["k"], dk)
-    dv = torch.zeros_like(v)
-    for b, h, i, j in PAIRS:
-        dv[b, h, j] += A[b, h, i, j] * dout[b, h, i]
-    close(got["v"], dv)
-    close(ds.sum(-1), torch.zeros(B, H, T, dtype=torch.float64))
-
-
 @pytest.mark.parametrize("name", ["nope", "alibi", "t5", "kerple", "fire", "rope", "shaw", "transformer_xl"])
 def test_rows_sum_to_zero_under_a_softmax(name):
     options = {"nope": {}, "rope": {"head_dim": D}, "shaw": {"head_dim": D}, "transformer_xl": {"head_dim": D}}
@@ -120,24 +108,6 @@ def embedded(encoding, x, positions, seed=3):
     out = posenc.attention(q[:, None], k[:, None], v[:, None])
     out.square().sum().backward()
     return added.grad
-
-
-@pytest.mark.parametrize(
-    "positions", [[[0, 1, 2, 3, 4], [0, 1, 2, 3, 4]], [[2, 3, 5, 6, 8], [0, 0, 1, 1, 2]]], ids=["full", "repeated"]
-)
-def test_a_learned_row_gets_the_sum_over_its_tokens(positions):
-    positions = torch.tensor(positions)
-    encoding = posenc.make("learned", max_positions=12, dim=D).double()
-    x = torch.randn(2, 5, D, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
-    g = embedded(encoding, x, positions)
-    expected = torch.zeros(12, D, dtype=torch.float64)
-    for b in range(2):
-        for t in range(5):
-            expected[positions[b, t]] += g[b, t]
-    close(encoding.embed.table.grad, expected)
-    close(x.grad, g)
-    silent = [p for p in range(12) if p not in positions.flatten().tolist()]
-    assert silent and (encoding.embed.table.grad[silent] == 0).all()
 
 
 def test_silent_rows_stay_under_adam_and_shrink_under_adamw():
@@ -195,101 +165,14 @@ def test_shaw_keys_and_values():
     assert by_key.sum(0).abs().max() < 1e-12 < by_key.abs().max()
 
 
-def test_transformer_xl():
-    encoding = posenc.make("transformer_xl", num_heads=H, head_dim=D).double()
-    u, bias_v, w_r = (x.detach() for x in (encoding.bias.u, encoding.bias.v, encoding.bias.w_r))
-    width = w_r.shape[1]
-
-    def sinusoid(distance):
-        waves = [distance / 10000 ** (2 * n / width) for n in range(width // 2)]
-        return torch.tensor([f(w) for w in waves for f in (math.sin, math.cos)], dtype=torch.float64)
-
-    def r(h, i, j):
-        return w_r[h * D : (h + 1) * D] @ sinusoid(i - j)
-
-    def logit(h, i, j, q_i, k_j):
-        q_i, k_j = wide(q_i), wide(k_j)
-        return TAU * ((q_i + u[h]) @ k_j + (q_i + bias_v[h]) @ r(h, i, j)).item()
-
-    p = problem()
-    q, k = p[0].detach(), p[1].detach()
-    _, ds = solve(p, logit)
-    du, dv, dw = torch.zeros_like(u), torch.zeros_like(u), torch.zeros_like(w_r)
-    for b, h, i, j in PAIRS:
-        du[h] += TAU * ds[b, h, i, j] * k[b, h, j]
-        dv[h] += TAU * ds[b, h, i, j] * r(h, i, j)
-        dw[h * D : (h + 1) * D] += TAU * ds[b, h, i, j] * torch.outer(q[b, h, i] + bias_v[h], sinusoid(i - j))
-    got = autograd(encoding, *p)
-    close(got["bias.u"], du)
-    close(got["bias.v"], dv)
-    close(got["bias.w_r"], dw)
-    dq, dk = to_q_and_k(ds, q, k, extra_q=r, extra_k=lambda h, i, j: u[h])
-    close(got["q"], dq)
-    close(got["k"], dk)
-
-
-BUCKETS = dict(num_buckets=4, max_distance=5)  # distances 0, 1, then 2 to 3 (shared), 4 and more
-
-
-def test_t5_a_bucket_gets_the_sum_over_its_pairs():
-    encoding = posenc.make("t5", num_heads=H, **BUCKETS).double()
-    table = encoding.bias.table.detach()
-
-    def bucket(distance):
-        return distance if distance < 2 else min(3, 2 + int(2 * math.log(distance / 2) / math.log(2.5)))
-
-    assert [bucket(d) for d in range(7)] == [0, 1, 2, 2, 3, 3, 3]
-    p = problem()
-    _, ds = solve(p, lambda h, i, j, q_i, k_j: content(q_i, k_j) + table[h, bucket(i - j)].item())
-    expected = torch.zeros_like(table)
-    for b, h, i, j in PAIRS:
-        expected[h, bucket(i - j)] += ds[b, h, i, j]
-    got = autograd(encoding, *p)
-    close(got["bias.table"], expected)
-    dq, dk = to_q_and_k(ds, p[0].detach(), p[1].detach())
-    close(got["q"], dq)
-    close(got["k"], dk)
-    close(got["bias.table"].sum(-1), torch.zeros(H, dtype=torch.float64))
-
-
-def test_plain_descent_keeps_the_sum_of_a_t5_table_and_adam_does_not():
-    moved = {}
-    for optimizer in (torch.optim.SGD, torch.optim.Adam):
-        encoding = posenc.make("t5", num_heads=H, **BUCKETS).double()
-        before = encoding.bias.table.detach().clone()
-        step = optimizer(encoding.parameters(), lr=0.1)
-        for seed in range(10):
-            q, k, v, dout = problem(seed)
-            step.zero_grad()
-            posenc.attention(q, k, v, encoding).backward(dout)
-            step.step()
-        change = encoding.bias.table.detach() - before
-        assert change.abs().min() > 1e-3
-        moved[optimizer] = change.sum(-1).abs().max().item()
-    assert moved[torch.optim.SGD] < 1e-12 < 1e-2 < moved[torch.optim.Adam]
-
-
 # By distance
 
 
-def distance_sum(ds, weight):
-    """The sum over pairs of ds_ij weight(h, i, j) for each head."""
-    total = torch.zeros(H, dtype=torch.float64)
-    for b, h, i, j in PAIRS:
-        total[h] += ds[b, h, i, j] * weight(h, i, j)
-    return total
-
-
-def test_learned_alibi_gets_minus_the_distance_and_a_covariance():
+def test_a_slope_gets_a_covariance_of_distance_and_worth():
     encoding = posenc.make("alibi", num_heads=H, learned=True).double()
     m = encoding.bias.slopes.tolist()
     p = problem()
-    A, ds = solve(p, lambda h, i, j, q_i, k_j: content(q_i, k_j) - m[h] * (i - j))
-    got = autograd(encoding, *p)
-    close(got["bias.slopes"], distance_sum(ds, lambda h, i, j: -(i - j)))
-    dq, dk = to_q_and_k(ds, p[0].detach(), p[1].detach())
-    close(got["q"], dq)
-    close(got["k"], dk)
+    A, _ = solve(p, lambda h, i, j, q_i, k_j: content(q_i, k_j) - m[h] * (i - j))
     covariance = torch.zeros(H, dtype=torch.float64)
     for b in range(B):
         for h in range(H):
@@ -298,28 +181,7 @@ def test_learned_alibi_gets_minus_the_distance_and_a_covariance():
                 worth = p[2].detach()[b, h, : i + 1] @ p[3][b, h, i]
                 d = i - torch.arange(i + 1.0, dtype=torch.float64)
                 covariance[h] += (a * worth * d).sum() - (a * worth).sum() * (a * d).sum()
-    close(got["bias.slopes"], -covariance)
-
-
-@pytest.mark.parametrize("form", ["log", "power"])
-def test_kerple(form):
-    encoding = posenc.make("kerple", num_heads=H, form=form).double()
-    r1, r2 = encoding.bias.log_r1.exp().tolist(), encoding.bias.log_r2.exp().tolist()
-
-    def bias(h, d):
-        return -r1[h] * (math.log(1 + r2[h] * d) if form == "log" else d ** r2[h] if d else 0.0)
-
-    def by_r2(h, i, j):
-        d = i - j
-        if form == "log":
-            return -r1[h] * r2[h] * d / (1 + r2[h] * d)
-        return bias(h, d) * r2[h] * math.log(d) if d else 0.0
-
-    p = problem()
-    _, ds = solve(p, lambda h, i, j, q_i, k_j: content(q_i, k_j) + bias(h, i - j))
-    got = autograd(encoding, *p)
-    close(got["bias.log_r1"], distance_sum(ds, lambda h, i, j: bias(h, i - j)))
-    close(got["bias.log_r2"], distance_sum(ds, by_r2))
+    close(autograd(encoding, *p)["bias.slopes"], -covariance)
 
 
 @pytest.mark.parametrize("threshold", [4.0, 32.0])
@@ -381,29 +243,6 @@ def turn(m, x, sign=1.0):
         a, b = x[2 * pair].item(), x[2 * pair + 1].item()
         out += [a * math.cos(angle) - b * math.sin(angle), a * math.sin(angle) + b * math.cos(angle)]
     return torch.tensor(out, dtype=torch.float64)
-
-
-@pytest.mark.parametrize("shift", [0, 1000])
-def test_rope_turns_the_gradient_back(shift):
-    p = problem()
-    q, k = p[0].detach(), p[1].detach()
-
-    def logit(h, i, j, q_i, k_j):
-        return content(turn(i, wide(q_i)).tolist(), turn(j, wide(k_j)).tolist())
-
-    _, ds = solve(p, logit)
-    dq, dk = torch.zeros_like(q), torch.zeros_like(k)
-    for b, h, i, j in PAIRS:  # the gradient of the turned vectors, turned back
-        dq[b, h, i] += turn(i, TAU * ds[b, h, i, j] * turn(j, k[b, h, j]), -1)
-        dk[b, h, j] += turn(j, TAU * ds[b, h, i, j] * turn(i, q[b, h, i]), -1)
-    at = torch.arange(T) + shift
-    got = autograd(posenc.make("rope", head_dim=D), *p, pos_q=at, pos_k=at)
-    close(got["q"], dq, 1e-11)
-    close(got["k"], dk, 1e-11)
-    relative = torch.zeros_like(q)  # and in one step: R(j - i) k_j
-    for b, h, i, j in PAIRS:
-        relative[b, h, i] += TAU * ds[b, h, i, j] * turn(j - i, k[b, h, j])
-    close(got["q"], relative, 1e-11)
 
 
 def test_a_frequency_would_get_a_gradient_that_grows_with_distance():
@@ -483,31 +322,6 @@ def test_a_saturated_key_starves_what_lies_behind_it_and_softmax_starves_all():
 
 def sigmoid(x):
     return 1 / (1 + math.exp(-x))
-
-
-@pytest.mark.parametrize("order", ["recent", "first"])
-def test_rse_rate(order):
-    encoding = rse(D, rate=0.3, order=order).double()
-    p = problem()
-    ds, _ = gradients.logit_gradient(*p, encoding)
-    q, k, v, dout = (x.detach() for x in p)
-    slope = 0.0
-    for b in range(B):
-        for h in range(H):
-            for i in range(T):
-                asked = list(range(i, -1, -1)) if order == "recent" else list(range(i + 1))
-                rest, beta, flow = 1.0, {}, {}
-                for j in asked:
-                    z = content(turn(i, q[b, h, i]).tolist(), turn(j, k[b, h, j]).tolist()) - 0.3 * (i - j)
-                    beta[j] = sigmoid(z)
-                    flow[j] = beta[j] * rest * (dout[b, h, i] @ v[b, h, j]).item()
-                    rest *= 1 - beta[j]
-                for place, j in enumerate(asked):
-                    dz = (1 - beta[j]) * flow[j] - beta[j] * sum(flow[l] for l in asked[place + 1 :])
-                    close(ds[b, h, i, j], wide(dz), 1e-7)  # the rate is stored in float32
-                    slope -= dz * (i - j)
-    got = autograd(encoding, *p)["bias.raw"]
-    close(got, wide(slope * sigmoid(encoding.bias.raw.item())), 1e-6)
 
 
 @pytest.mark.parametrize("per_pair", [False, True], ids=["by lane", "by pair"])
@@ -599,14 +413,11 @@ def test_the_figure_by_offset_shows_the_sums():
 
 
 def test_the_figure_by_offset_keeps_what_is_nearer_on_a_stick_alone():
-    def sizes(method, extra):
-        words = gradients.by_offset.fn(method=method, head=1, query=23, extra=extra)[1]
-        return words["nearer"], words["farther"]
-
     for method in ("NoPE", "ALiBi", "RoPE"):
-        (near, far), (near_8, far_8) = sizes(method, 0), sizes(method, 8)
-        assert near_8 < 0.1 * near and far_8 < 0.1 * far
-    (near, far), (near_8, far_8) = sizes("stick-breaking", 0), sizes("stick-breaking", 8)
+        for side in ("nearer", "farther"):
+            plain, extra = page.side_sizes(method, side)
+            assert extra < 0.1 * plain
+    (near, near_8), (far, far_8) = (page.side_sizes("stick-breaking", side) for side in ("nearer", "farther"))
     assert near_8 > 0.9 * near and far_8 < 0.01 * far
 
 

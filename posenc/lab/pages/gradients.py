@@ -1,0 +1,501 @@
+r"""What the chapter on gradients computes behind its prose: an encoding trained alone, each formula against autograd.
+
+Every comparison below writes the chapter's formula out, from weights A, queries, keys and the gradient of the output;
+autograd goes through `posenc` and uses none of them.
+"""
+
+import functools
+import math
+from dataclasses import dataclass
+
+import torch
+
+import posenc
+from posenc.lab.figures import gradients as figures
+from posenc.lab.figures.gradients import logit_gradient, softmax_gradient, stick_gradient, sum_by_offset
+from posenc.lab.pages import finish, table
+from posenc.rotate.rope import inv_freq, rotate
+from posenc.several.exposb import exposb
+from posenc.several.rse import rse
+
+BLUE, ORANGE, GRAY = "#0072b2", "#c45500", "#6b7280"
+
+# The task of the first figure: move the value three tokens back, with fixed matrices and a trained encoding.
+LENGTH, WIDTH, BACK, STEPS = 16, 8, 3, 150
+ENCODINGS = {
+    "NoPE": lambda: posenc.Encoding(),
+    "sinusoidal": lambda: posenc.make("sinusoidal"),
+    "RoPE": lambda: posenc.make("rope", head_dim=WIDTH),
+    "stick-breaking": lambda: posenc.make("stickbreaking"),
+    "ALiBi, learned": lambda: posenc.make("alibi", num_heads=1, learned=True),
+    "KERPLE": lambda: posenc.make("kerple", num_heads=1),
+    "Shaw": lambda: posenc.make("shaw", head_dim=WIDTH),
+    "FIRE": lambda: posenc.make("fire", num_heads=1, threshold=16.0),
+    "T5": lambda: posenc.make("t5", num_heads=1),
+    "Transformer-XL": lambda: posenc.make("transformer_xl", num_heads=1, head_dim=WIDTH),
+    "learned": lambda: posenc.make("learned", max_positions=LENGTH, dim=WIDTH),
+}
+CANNOT = ["NoPE", "sinusoidal", "RoPE", "stick-breaking"]
+CAN = ["FIRE", "T5", "Transformer-XL", "learned"]
+
+# The comparisons with autograd.
+B, H, T, D, TAU = 2, 4, 24, 8, 1 / math.sqrt(8)
+SPOTS = 32  # rows of the learned table
+CLIP, BUCKETS, MAX_DISTANCE, THRESHOLD = 5, 8, 16, 12.0
+PROMISED = 1e-11  # no formula may be off by more
+
+VISITED = 512  # tokens of the text whose visits are counted
+
+
+def wish(encoding, source, to_q, to_k):
+    r"""The loss of one batch of random tokens."""
+    x = torch.randn(8, LENGTH, WIDTH, generator=source, dtype=torch.float64)
+    placed = x if encoding.embed is None else encoding.embed(x, torch.arange(LENGTH)[None])
+    out = posenc.attention((placed @ to_q)[:, None], (placed @ to_k)[:, None], x[:, None], encoding)[:, 0]
+    return (out[:, BACK:] - x[:, :-BACK]).square().mean()
+
+
+def evaluate(encoding, to_q, to_k) -> float:
+    r"""The mean loss of ten batches that training does not see."""
+    with torch.no_grad():
+        return sum(wish(encoding, torch.Generator().manual_seed(9), to_q, to_k).item() for _ in range(10)) / 10
+
+
+def learn(make_encoding, watch=None) -> tuple[float, float]:
+    r"""The loss before and after training the parameters of an encoding, and nothing else.
+
+    Arguments:
+        watch: called as watch(step, encoding) when gradients are there.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
+        encoding = make_encoding().double()
+    source = torch.Generator().manual_seed(0)
+    to_q, to_k = torch.randn(2, WIDTH, WIDTH, generator=source, dtype=torch.float64) / (2 * math.sqrt(WIDTH))
+    before, parameters = evaluate(encoding, to_q, to_k), list(encoding.parameters())
+    if not parameters:
+        return before, before
+    optimizer = torch.optim.Adam(parameters, lr=0.1)
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        wish(encoding, source, to_q, to_k).backward()
+        if watch:
+            watch(step, encoding)
+        optimizer.step()
+    return before, evaluate(encoding, to_q, to_k)
+
+
+@functools.cache
+def losses() -> dict[str, tuple[float, float]]:
+    r"""{encoding: loss before and after}."""
+    return {name: learn(make_encoding) for name, make_encoding in ENCODINGS.items()}
+
+
+def failure_figure():
+    r"""Bars of the loss before and after training the encoding alone."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(7.2, 3.9), layout="constrained")
+    places = range(len(losses()))
+    axes.barh(places, [before for before, _ in losses().values()], color="none", edgecolor=GRAY)
+    axes.barh(places, [after for _, after in losses().values()], color=BLUE, height=0.5)
+    axes.set_yticks(places, losses())
+    axes.invert_yaxis()
+    axes.set_xlabel("mean squared distance")
+    return finish(figure)
+
+
+def failure_numbers() -> dict[str, str]:
+    r"""What the prose says of the bars.
+
+    Errors: AssertionError where other encodings than the prose names stay put or solve the task.
+    """
+    assert [name for name, (before, after) in losses().items() if before == after] == CANNOT
+    assert [name for name, (_, after) in losses().items() if after < 0.05] == CAN
+    return {"flow_shaw": f"{losses()['Shaw'][1]:.2f}", "flow_slope": f"{losses()['ALiBi, learned'][1]:.2f}"}
+
+
+def idea_figure():
+    r"""The gradients of the logits of one head, and two ways to read them."""
+    import matplotlib.pyplot as plt
+
+    source = torch.Generator().manual_seed(2)
+    example = torch.randn(4, 1, 1, 20, 8, generator=source, dtype=torch.float64)
+    ds, _ = logit_gradient(*example, posenc.Encoding())
+    along = sum_by_offset(ds)[0, 0]
+    figure, axes = plt.subplot_mosaic(
+        [["matrix", "table"], ["matrix", "slope"]], figsize=(7.2, 3.8), layout="constrained"
+    )
+    past = ds[0, 0].masked_fill(torch.ones(20, 20).triu(1).bool(), math.nan)
+    axes["matrix"].imshow(past, cmap="RdBu", vmin=-0.6, vmax=0.6)
+    axes["matrix"].set(xlabel="key j", ylabel="query i", title="gradient of each logit", yticks=range(0, 20, 5))
+    axes["table"].bar(range(20), along, color=BLUE)
+    axes["table"].set_title("summed by offset")
+    axes["slope"].bar(range(20), -along * torch.arange(20), color=ORANGE)
+    axes["slope"].set(title="times minus the offset", xlabel="offset i − j")
+    return finish(figure)
+
+
+def side_sizes(method: str, side: str) -> tuple[float, float]:
+    r"""Sizes of the gradients on one side of the favored key, "nearer" or "farther": without and with extra logits."""
+    plain, extra = (figures.by_offset.fn(method=method, head=1, query=23, extra=extra)[1][side] for extra in (0, 8))
+    return plain, extra
+
+
+def offset_numbers() -> dict[str, str]:
+    r"""By how much extra logits on one key shrink the gradients around it: with a softmax, and on a stick."""
+    ratio = {}
+    for method in ("NoPE", "stick-breaking"):
+        for side in ("nearer", "farther"):
+            plain, extra = side_sizes(method, side)
+            ratio[method, side] = plain / extra
+    return {
+        "flow_near_nope": f"{ratio['NoPE', 'nearer']:,.0f}",
+        "flow_far_nope": f"{ratio['NoPE', 'farther']:,.0f}",
+        "flow_near_stick": f"{1 / ratio['stick-breaking', 'nearer']:.0%}",
+        "flow_far_stick": f"{ratio['stick-breaking', 'farther']:,.0f}",
+    }
+
+
+def row_sizes(method: str, layers: int, of: str) -> torch.Tensor:
+    r"""Size of the gradient of each position's input [T], summed over texts that are full."""
+    return figures.input_gradient(method, layers, of, figures.FULL).sum(0).norm(dim=-1)
+
+
+def position_numbers() -> dict[str, str]:
+    r"""How much more row 0 gets than the last one, and how a stick's gradient falls with the distance."""
+    rows, stick = row_sizes("learned", 2, figures.EVERY), row_sizes("stick-breaking", 1, "token 23")
+    return {"flow_first_row": f"{rows[0] / rows[-1]:.1f}", "flow_stick_reach": f"{stick[22] / stick[13]:,.0f}"}
+
+
+# Each formula against autograd
+
+
+def draw() -> list[torch.Tensor]:
+    r"""q, k, v and the gradient of the output, [B, H, T, D], from torch's default generator."""
+    return [torch.randn(B, H, T, D, dtype=torch.float64) for _ in range(4)]
+
+
+@functools.cache
+def problem() -> tuple[torch.Tensor, ...]:
+    r"""Seeded q, k, v that want gradients, and the gradient of the output."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(1)
+        *qkv, dout = draw()
+    return *(x.requires_grad_() for x in qkv), dout
+
+
+def grads(encoding) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    r"""Weights, and the gradients by autograd: of q, of k and of the parameters by name."""
+    q, k, v, dout = problem()
+    encoding = encoding.double()
+    out, A = posenc.attention(q, k, v, encoding, return_weights=True)
+    leaves = {"q": q, "k": k} | dict(encoding.named_parameters())
+    by_autograd = torch.autograd.grad(out, list(leaves.values()), dout)
+    return A.detach(), {name.split(".")[-1]: g for name, g in zip(leaves, by_autograd)}
+
+
+def given() -> tuple[torch.Tensor, ...]:
+    r"""What the formulas use: queries, keys, the gradient of the weights, and the distances i - j."""
+    q, k, v, dout = (x.detach() for x in problem())
+    at = torch.arange(T)
+    return q, k, dout @ v.mT, (at[:, None] - at).double()
+
+
+def softmax_side(encoding) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+    r"""The gradients by autograd, and ds by the formula for a softmax."""
+    A, by_autograd = grads(encoding)
+    _, _, dA, _ = given()
+    return by_autograd, softmax_gradient(A, dA)
+
+
+def to_qk(ds) -> tuple[torch.Tensor, torch.Tensor]:
+    r"""The gradients of q and k through the score."""
+    Q, K, _, _ = given()
+    return TAU * ds @ K, TAU * ds.mT @ Q
+
+
+def through_rotation(ds, turned_q, turned_k) -> list[torch.Tensor]:
+    r"""The gradients of q and k through a score of turned vectors: turned back."""
+    at, w = torch.arange(T), inv_freq(D, dtype=torch.float64)
+    return [rotate(TAU * m @ y, -at, w) for m, y in ((ds, turned_k), (ds.mT, turned_q))]
+
+
+def turned() -> list[torch.Tensor]:
+    r"""q and k after RoPE."""
+    Q, K, _, _ = given()
+    return [rotate(y, torch.arange(T), inv_freq(D, dtype=torch.float64)) for y in (Q, K)]
+
+
+def by_head(x) -> torch.Tensor:
+    r"""The sum over batch, queries and keys, one number a head."""
+    return x.sum((0, 2, 3))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    r"""A method's formulas beside autograd."""
+
+    method: str
+    parameters: str  # in words
+    reads: str  # what the gradient of the parameters sums over, in words
+    error: float | None  # largest, of the parameters' gradients; None without parameters
+    error_qk: float  # of q and k, or of the embedding
+    gradients: dict[str, torch.Tensor]  # by autograd
+
+    def cells(self) -> list[str]:
+        r"""A row of the table."""
+        error = "—" if self.error is None else f"{self.error:.0e}"
+        return [self.method, self.parameters, self.reads, error, f"{self.error_qk:.0e}"]
+
+
+def hold(method: str, parameters: str, reads: str, by_autograd, dq, dk, **formulas) -> Comparison:
+    r"""Hold what was derived against autograd, for q, k and each parameter by name.
+
+    Errors: AssertionError where a formula is off, or a parameter has none.
+    """
+    error = max(((by_autograd[name] - formulas[name]).abs().max().item() for name in formulas), default=None)
+    both = max((by_autograd["q"] - dq).abs().max().item(), (by_autograd["k"] - dk).abs().max().item())
+    assert both < PROMISED and (error is None or error < PROMISED), (method, error, both)
+    assert {"q", "k", *formulas} == set(by_autograd), (method, set(by_autograd))
+    return Comparison(method, parameters, reads, error, both, by_autograd)
+
+
+def without_parameters() -> list[Comparison]:
+    r"""NoPE, and ALiBi with fixed slopes."""
+    encodings = {
+        "NoPE": (posenc.Encoding(), "none"),
+        "ALiBi": (posenc.make("alibi", num_heads=H), "none: slopes are fixed"),
+    }
+    rows = []
+    for method, (encoding, words) in encodings.items():
+        by_autograd, ds = softmax_side(encoding)
+        rows.append(hold(method, words, "—", by_autograd, *to_qk(ds)))
+    return rows
+
+
+def by_position() -> list[Comparison]:
+    r"""x = E + row, one matrix each for q, k and v; positions are drawn, so that some rows have no visitor."""
+    _, _, _, dout = problem()
+    E, spots = torch.randn(B, T, D, dtype=torch.float64), torch.randint(SPOTS - 2, (B, T))
+    maps = torch.randn(3, D, D, dtype=torch.float64) / math.sqrt(D)
+    learned = posenc.make("learned", max_positions=SPOTS, dim=D).double().embed.table
+    codes = posenc.sinusoidal.table(torch.arange(SPOTS, dtype=torch.float64), D).requires_grad_()
+    silent = torch.bincount(spots.flatten(), minlength=SPOTS) == 0
+    comparisons = []
+    for rows in (codes, learned):
+        x = E + rows[spots]
+        qx, kx, vx = ((x @ m)[:, None] for m in maps)
+        out, A = posenc.attention(qx, kx, vx, return_weights=True)
+        of_x, of_rows = torch.autograd.grad(out, (x, rows), dout[:, :1])
+        A, qx, kx, vx = (y.detach()[:, 0] for y in (A, qx, kx, vx))
+        ds = softmax_gradient(A, dout[:, 0] @ vx.mT)
+        g = TAU * ds @ kx @ maps[0].T + TAU * ds.mT @ qx @ maps[1].T + A.mT @ dout[:, 0] @ maps[2].T
+        sums = torch.zeros(SPOTS, D, dtype=torch.float64).index_add(0, spots.flatten(), g.flatten(0, 1))
+        errors = [(of_rows - sums).abs().max().item(), (of_x - g).abs().max().item()]
+        assert max(errors) < PROMISED and silent.any() and (of_rows[silent] == 0).all(), errors
+        assert of_rows[~silent].norm(dim=-1).min() > 0.01  # of the sinusoid too: a derivative that nobody asks for
+        gradients = {"rows": of_rows}
+        if rows is codes:
+            comparisons.append(Comparison("Sinusoidal", "none: fixed", "—", None, errors[1], gradients))
+        else:
+            comparisons.append(Comparison("Learned", "rows $P_p$", "by position, over the batch", *errors, gradients))
+    return comparisons
+
+
+def shaw() -> Comparison:
+    r"""Rows of keys, by offset."""
+    encoding = posenc.make("shaw", head_dim=D, clip=CLIP)
+    by_autograd, ds = softmax_side(encoding)
+    Q, _, _, d = given()
+    a, rows = encoding.bias.keys.detach(), (-d).long().clamp(-CLIP, CLIP) + CLIP
+    dq, dk = to_qk(ds)
+    by_row = torch.zeros_like(a).index_add(0, rows.flatten(), TAU * torch.einsum("bhij,bhid->ijd", ds, Q).flatten(0, 1))
+    dq = dq + TAU * torch.einsum("bhij,ijd->bhid", ds, a[rows])
+    return hold("Shaw", r"rows $a^K_\delta$", "by offset, times $q_i$", by_autograd, dq, dk, keys=by_row)
+
+
+def transformer_xl() -> Comparison:
+    r"""Two vectors a head, and the map of the sinusoids."""
+    encoding = posenc.make("transformer_xl", num_heads=H, head_dim=D)
+    by_autograd, ds = softmax_side(encoding)
+    (Q, K, _, d), bias = given(), encoding.bias
+    waves = posenc.sinusoidal.table(d.flatten(), H * D).unflatten(0, (T, T))  # R_(i-j)
+    r = (waves @ bias.w_r.detach().T).unflatten(-1, (H, D))  # [T, T, H, D]
+    u, v = bias.u.detach()[:, None], bias.v.detach()[:, None]
+    dq, dk = to_qk(ds)
+    dq, dk = dq + TAU * torch.einsum("bhij,ijhd->bhid", ds, r), dk + TAU * ds.sum(2)[..., None] * u
+    formulas = {
+        "u": TAU * torch.einsum("bhij,bhjd->hd", ds, K),
+        "v": TAU * torch.einsum("bhij,ijhd->hd", ds, r),
+        "w_r": TAU * torch.einsum("bhij,bhid,ijc->hdc", ds, Q + v, waves).flatten(0, 1),
+    }
+    reads = "over all pairs; by offset through $R$"
+    return hold("Transformer-XL", "$u, v, W_R$", reads, by_autograd, dq, dk, **formulas)
+
+
+def t5() -> Comparison:
+    r"""A number for each bucket."""
+    by_autograd, ds = softmax_side(posenc.make("t5", num_heads=H, num_buckets=BUCKETS, max_distance=MAX_DISTANCE))
+    _, _, _, d = given()
+    bucket = posenc.t5.bucket((-d).long(), BUCKETS, MAX_DISTANCE, bidirectional=False)
+    by_bucket = torch.stack([by_head(ds * (bucket == n)) for n in range(BUCKETS)], -1)
+    return hold("T5", "$t_{h,n}$", "by offset, summed in a bucket", by_autograd, *to_qk(ds), table=by_bucket)
+
+
+def learned_alibi() -> Comparison:
+    r"""A slope a head."""
+    by_autograd, ds = softmax_side(posenc.make("alibi", num_heads=H, learned=True))
+    _, _, _, d = given()
+    return hold("ALiBi, learned", "$m_h$", "by distance", by_autograd, *to_qk(ds), slopes=by_head(-d * ds))
+
+
+def kerple(form: str) -> Comparison:
+    r"""Two numbers a head."""
+    encoding = posenc.make("kerple", num_heads=H, form=form)
+    by_autograd, ds = softmax_side(encoding)
+    r1, r2 = (p.detach().exp()[:, None, None] for p in (encoding.bias.log_r1, encoding.bias.log_r2))
+    away = given()[3].abs()
+    if form == "log":
+        b, by_r2 = -r1 * torch.log1p(r2 * away), -r1 * r2 * away / (1 + r2 * away)
+    else:
+        b = -r1 * away**r2
+        by_r2 = b * r2 * away.clamp(min=1).log()
+    formulas = {"log_r1": by_head(ds * b), "log_r2": by_head(ds * by_r2)}
+    return hold(f"KERPLE, {form}", r"$\ln r_1, \ln r_2$", "by distance", by_autograd, *to_qk(ds), **formulas)
+
+
+def fire() -> Comparison:
+    r"""The two numbers that bend FIRE's distances; the rest is a network's."""
+    encoding = posenc.make("fire", num_heads=H, threshold=THRESHOLD)
+    by_autograd, ds = softmax_side(encoding)
+    by_autograd = {name: by_autograd[name] for name in ("q", "k", "c", "stretch")}
+    f, at, away = encoding.bias, torch.arange(T), given()[3].abs()
+    c, longest = f.c.item(), torch.maximum(at.double(), torch.tensor(THRESHOLD))[:, None]
+    below = (c * longest).log1p() + 1e-6
+    share = (c * away).log1p() / below
+    bent = (share[..., None] * f.widen.weight[:, 0] + f.widen.bias > 0).double()
+    dx = torch.einsum("bhij,hu,iju,u->ij", ds, f.narrow.weight, bent, f.widen.weight[:, 0]).detach()
+    by_c = (away / (1 + c * away) - share * longest / (1 + c * longest)) / below
+    reached = torch.where(at < THRESHOLD, 1.0, torch.where(at == THRESHOLD, 0.5, 0.0))[:, None]  # a tie is halved
+    by_l = -share * c / (1 + c * THRESHOLD) / below * reached
+    formulas = {"c": (dx * by_c).sum(), "stretch": (dx * by_l).sum() * THRESHOLD}
+    return hold("FIRE", "$c$, $L$ (and $f$)", "by share of the past", by_autograd, *to_qk(ds), **formulas)
+
+
+def rope() -> Comparison:
+    r"""No parameters; gradients are turned back."""
+    by_autograd, ds = softmax_side(posenc.make("rope", head_dim=D))
+    return hold("RoPE", "none: frequencies are fixed", "—", by_autograd, *through_rotation(ds, *turned()))
+
+
+def gained() -> Comparison:
+    r"""ExpoSB: a weight and a rate a head."""
+    encoding = exposb(D, H)
+    by_autograd, ds = softmax_side(encoding)
+    at, d = torch.arange(T), given()[3]
+    e = (-encoding.rotate.decay_rates.detach()[:, None] * at).exp()  # [H, T]
+    g, dg = 1 + 0.2 * e, -0.2 * at.double() * e
+    ds = ds * posenc.exposb.fade(d)  # logits were multiplied
+    lanes = posenc.exposb.band(D)
+    made = [y * lanes * g[..., None] for y in turned()]
+    flow, rate = ds * (TAU * made[0] @ made[1].mT), dg / g
+    w = inv_freq(D, dtype=torch.float64)
+    back = [rotate(TAU * m @ y * lanes * g[..., None], -at, w) for m, y in ((ds, made[1]), (ds.mT, made[0]))]
+    formulas = {"band_weights": 2 * by_head(flow), "decay_rates": by_head(flow * (rate[:, :, None] + rate[:, None]))}
+    reads = "as a temperature; by position"
+    return hold("ExpoSB", r"$w_h$, $\alpha_h$", reads, by_autograd, *back, **formulas)
+
+
+def stick() -> Comparison:
+    r"""Stick-breaking: no parameters."""
+    A, by_autograd = grads(posenc.make("stickbreaking"))
+    Q, K, dA, d = given()
+    dz = stick_gradient(TAU * Q @ K.mT, A, dA) * (d > 0)
+    return hold("Stick-breaking", "none", "—", by_autograd, *to_qk(dz))
+
+
+def penalized_stick(order: str) -> Comparison:
+    r"""RSE: one rate."""
+    encoding = rse(D, rate=0.1, order=order)
+    A, by_autograd = grads(encoding)
+    _, _, dA, d = given()
+    q, k = turned()
+    z = TAU * q @ k.mT - encoding.bias.rate.item() * d.abs()
+    dz = stick_gradient(z, A, dA, order) * (d >= 0)
+    raw = -(dz * d).sum() * encoding.bias.raw.detach().sigmoid()
+    back = through_rotation(dz, q, k)
+    return hold(f"RSE, {order}", r"$\lambda$, through a softplus", "by distance", by_autograd, *back, raw=raw)
+
+
+@functools.cache
+def comparisons() -> list[Comparison]:
+    r"""Every formula of the chapter against autograd.
+
+    Errors: AssertionError where one is off.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(1)
+        draw()  # as the problem does, so that what follows is drawn apart from it
+        return [
+            *without_parameters(),
+            *by_position(),
+            shaw(),
+            transformer_xl(),
+            t5(),
+            learned_alibi(),
+            kerple("log"),
+            kerple("power"),
+            fire(),
+            rope(),
+            gained(),
+            stick(),
+            penalized_stick("first"),
+            penalized_stick("recent"),
+        ]
+
+
+def comparison_table():
+    r"""The comparisons, a row each."""
+    head = ["method", "parameters", "their gradient", "error there", "error in $q, k$"]
+    return table(head, [row.cells() for row in comparisons()])
+
+
+def conserved() -> float:
+    r"""What the gradients of T5's table sum to, over its buckets: the largest of the heads."""
+    (row,) = (row for row in comparisons() if row.method == "T5")
+    return row.gradients["table"].sum(-1).abs().max().item()
+
+
+# Visits
+
+
+def bucket_visits() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    r"""How often one causal text asks each offset and each of T5's 32 buckets, and the bucket of each offset."""
+    by_offset = VISITED - torch.arange(VISITED)
+    bucket = posenc.t5.bucket(-torch.arange(VISITED), 32, 128, bidirectional=False)
+    return by_offset, torch.zeros(32).index_add(0, bucket, by_offset.float()), bucket
+
+
+def visits_figure():
+    r"""Visits by offset and by bucket."""
+    import matplotlib.pyplot as plt
+
+    by_offset, by_bucket, _ = bucket_visits()
+    figure, (left, right) = plt.subplots(1, 2, figsize=(7.2, 3), layout="constrained")
+    left.semilogy(by_offset, color=BLUE)
+    left.set(xlabel="offset i − j", ylabel="visits")
+    right.bar(range(32), by_bucket, color=ORANGE)
+    right.set(xlabel="bucket", yscale="log")
+    return finish(figure)
+
+
+def visits_numbers() -> dict[str, str]:
+    r"""Shares of the last bucket and of offset zero, and where the last one begins."""
+    _, by_bucket, bucket = bucket_visits()
+    share = by_bucket / by_bucket.sum()
+    return {
+        "flow_last_bucket": f"{share[31]:.0%}",
+        "flow_last_first": f"{(bucket == 31).nonzero()[0].item()}",
+        "flow_zero_bucket": f"{share[0]:.1%}",
+    }
