@@ -6,6 +6,7 @@ import io
 import re
 
 import pytest
+from bs4 import BeautifulSoup
 from conftest import ROOT, SITE, missing
 from fontTools.ttLib import TTFont
 
@@ -365,6 +366,41 @@ def test_search_finds(words, page, base, open_page):
         assert opened.log.problems == []
     finally:
         opened.context.close()
+
+
+# --- tables -------------------------------------------------------------------------------------------------------
+
+
+def raw_tables(markup: str) -> list[str]:
+    r"""Paragraphs that hold a table as it was typed, with bars; formulas and code may have theirs."""
+    tree = BeautifulSoup(markup, "html.parser")
+    for place in tree(["math", "code", "pre", "script", "style"]):
+        place.decompose()
+    texts = [paragraph.get_text().strip() for paragraph in tree("p")]
+    return [
+        text for text in texts if text.startswith("|") or re.search(r"\|\s*:?(-{3,}|—):?\s*\|| \| .* \| ", text, re.S)
+    ]
+
+
+@pytest.mark.parametrize(
+    "markup, raw",
+    [
+        ("<p>| arm | loss |\n|—|—|\n| RoPE | 1.5 |</p>", True),
+        ("<p>| arm |</p>", True),
+        ("<p>Results: | arm | loss | why |</p>", True),
+        ("<p>arm|loss\n|---|---|</p>", True),
+        ("<table><tr><td><p>RoPE</p></td><td><p>1.5</p></td></tr></table>", False),
+        ("<p><math><mo>|</mo><mi>x</mi><mo>|</mo></math> is <code>a | b | c</code> or a | b.</p>", False),
+    ],
+    ids=["table", "begins with a bar", "in a sentence", "rule", "a real table", "bars of formulas and code"],
+)
+def test_a_table_with_bars_is_noticed(markup, raw):
+    assert bool(raw_tables(markup)) == raw
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_table_is_printed_with_its_bars(page, site):
+    assert raw_tables((site / page).read_text("utf-8")) == []
 
 
 # --- solutions ----------------------------------------------------------------------------------------------------
