@@ -31,6 +31,7 @@ def test_the_first_ideas_fail():
 def test_each_figure_draws_what_it_says():
     import matplotlib.pyplot as plt
 
+    open_before = plt.get_fignums()
     assert len(page.failure_figure().axes) == 3
     faces = page.clocks_figure().axes
     assert len(faces) == 4
@@ -38,7 +39,7 @@ def test_each_figure_draws_what_it_says():
     assert np.array(tips) == pytest.approx(
         np.array([[math.sin(5 * 100 ** (-i / 4)), math.cos(5 * 100 ** (-i / 4))] for i in range(4)]), abs=1e-6
     )
-    assert not plt.get_fignums()
+    assert plt.get_fignums() == open_before
 
 
 def test_the_numbers_by_hand():
