@@ -32,11 +32,11 @@ def loss(method: str, kind: str, place: int) -> float:
 def failure_numbers() -> dict[str, str]:
     r"""Lengths, and what the losses of the first figure are at both ends."""
     lengths = frozen()["lengths"]
-    values = {"alibi_train_length": f"{lengths[0]}", "alibi_test_length": f"{lengths[-1]}"}
+    values = {"train_length": f"{lengths[0]}", "test_length": f"{lengths[-1]}"}
     for method in FAILURE:
-        values[f"alibi_{method}_short"] = f"{loss(method, 'whole', 0):.2f}"
-        values[f"alibi_{method}_long"] = f"{loss(method, 'whole', -1):.2f}"
-        values[f"alibi_{method}_cut"] = f"{loss(method, 'cut', -1):.2f}"
+        values[f"{method}_short"] = f"{loss(method, 'whole', 0):.2f}"
+        values[f"{method}_long"] = f"{loss(method, 'whole', -1):.2f}"
+        values[f"{method}_cut"] = f"{loss(method, 'cut', -1):.2f}"
     return values
 
 
@@ -79,7 +79,7 @@ def print_windows() -> None:
 
 def window_numbers() -> dict[str, str]:
     r"""How many keys hold 95% of the mildest head's row."""
-    return {"alibi_mildest_95": f"{windows()[-1][3]:.0f}"}
+    return {"mildest_95": f"{windows()[-1][3]:.0f}"}
 
 
 def match_weights() -> tuple[torch.Tensor, torch.Tensor]:
@@ -93,10 +93,10 @@ def match_numbers() -> dict[str, str]:
     star, line = match_weights()
     decades = (star / line).log10()
     return {
-        "alibi_star_before": f"{MATCH_LOGIT / math.log(10):.2f}",
-        "alibi_star_four": f"{decades[3]:.2f}",
-        "alibi_star_eight": f"{decades[7]:.2f}",
-        "alibi_star_share": f"{star[7]:.0%}",
+        "star_before": f"{MATCH_LOGIT / math.log(10):.2f}",
+        "star_four": f"{decades[3]:.2f}",
+        "star_eight": f"{decades[7]:.2f}",
+        "star_share": f"{star[7]:.0%}",
     }
 
 
@@ -174,8 +174,8 @@ def bfloat16_numbers(forms, slope: float, i: int) -> dict[str, str]:
     """
     level, distances = forms["+m j"].bfloat16(), forms["-m (i - j)"].bfloat16()
     return {
-        "alibi_bf16_ties": f"{int((level == level[-1]).sum())}",
-        "alibi_bf16_far": f"{abs(distances[0].item() / slope + i):.0f}",
+        "bf16_ties": f"{int((level == level[-1]).sum())}",
+        "bf16_far": f"{abs(distances[0].item() / slope + i):.0f}",
     }
 
 
@@ -199,9 +199,9 @@ def needle_numbers() -> dict[str, str]:
     r"""The odds of the needle, and the reach of the steepest and the mildest head."""
     steepest, *_, mildest = slopes(HEADS).double().tolist()
     return {
-        "alibi_needle_odds": f"{math.exp(NEEDLE_LOGIT):,.0f}",
-        "alibi_needle_steep": f"{needle_reach(steepest)[0]}",
-        "alibi_needle_mild": f"{needle_reach(mildest)[0]:,}",
+        "needle_odds": f"{math.exp(NEEDLE_LOGIT):,.0f}",
+        "needle_steep": f"{needle_reach(steepest)[0]}",
+        "needle_mild": f"{needle_reach(mildest)[0]:,}",
     }
 
 
@@ -252,13 +252,13 @@ def results_numbers() -> dict[str, str]:
     r"""What the reading of the results cites."""
     best = best_short()
     return {
-        "alibi_seeds": f"{len(frozen()['seeds'])}",
-        "alibi_heads": f"{frozen()['settings']['num_heads']}",
-        "alibi_rope_gap": f"{loss('rope', 'whole', -1) - loss('rope', 'cut', -1):+.2f}",
-        "alibi_early": f"{loss('alibi', 'early', 0):.2f}",
-        "alibi_late": f"{loss('alibi', 'whole', 0):.2f}",
-        "alibi_chopped_short": f"{loss('alibi', 'chopped', 0):.3f}",
-        "alibi_chopped_long": f"{loss('alibi', 'chopped', -1):.3f}",
-        "alibi_best_short": posenc.METHODS[best].title,
-        "alibi_best_short_loss": f"{loss(best, 'whole', 0):.2f}",
+        "seeds": f"{len(frozen()['seeds'])}",
+        "heads": f"{frozen()['settings']['num_heads']}",
+        "rope_gap": f"{loss('rope', 'whole', -1) - loss('rope', 'cut', -1):+.2f}",
+        "early": f"{loss('alibi', 'early', 0):.2f}",
+        "late": f"{loss('alibi', 'whole', 0):.2f}",
+        "chopped_short": f"{loss('alibi', 'chopped', 0):.3f}",
+        "chopped_long": f"{loss('alibi', 'chopped', -1):.3f}",
+        "best_short": posenc.METHODS[best].title,
+        "best_short_loss": f"{loss(best, 'whole', 0):.2f}",
     }

@@ -52,11 +52,11 @@ def level_numbers() -> dict[str, str]:
     r"""What the nearest keys hold with all logits low, as they are, and high."""
     z = content_logits()
     return {
-        "exposb_level_low": f"{near_share(z - 6, 'logits'):.1%}",
-        "exposb_level_high": f"{near_share(z + 6, 'logits'):.0%}",
-        "exposb_level_zero": f"{near_share(z, 'logits'):.1%}",
-        "exposb_level_none": f"{near_share(z, None):.1%}",
-        "exposb_level_log": f"{near_share(z, 'log'):.1%}",
+        "level_low": f"{near_share(z - 6, 'logits'):.1%}",
+        "level_high": f"{near_share(z + 6, 'logits'):.0%}",
+        "level_zero": f"{near_share(z, 'logits'):.1%}",
+        "level_none": f"{near_share(z, None):.1%}",
+        "level_log": f"{near_share(z, 'log'):.1%}",
     }
 
 
@@ -70,7 +70,7 @@ def band_numbers() -> dict[str, str]:
     r"""Where the band is loudest, and what the last lane keeps of a score."""
     peak, middle = wavelengths()
     rest = (band(64)[-1] / band(64).max()).item() ** 2
-    return {"exposb_peak": f"{peak:.0f}", "exposb_middle": f"{middle:.0f}", "exposb_band_rest": f"{rest:.0%}"}
+    return {"peak": f"{peak:.0f}", "middle": f"{middle:.0f}", "band_rest": f"{rest:.0%}"}
 
 
 @functools.cache
@@ -270,10 +270,10 @@ def parts_numbers() -> dict[str, str]:
     r"""What the reading of the parts cites."""
     first, last = ablation.ends()
     return {
-        "exposb_rope_long": f"{ablation.loss('rope', last):.2f}",
-        "exposb_logits_long": ablation.amount(*ablation.beside("exposb_logits", last), digits=3),
-        "exposb_log_long": ablation.amount(*ablation.beside("exposb_log", last), digits=3),
-        "exposb_all_long": f"{ablation.loss('exposb', last):.2f}",
-        "exposb_trained": f"{ablation.loss('exposb', first):.2f}",
-        "exposb_seeds": f"{len(ablation.text()['seeds'])}",
+        "rope_long": f"{ablation.loss('rope', last):.2f}",
+        "logits_long": ablation.amount(*ablation.beside("exposb_logits", last), digits=3),
+        "log_long": ablation.amount(*ablation.beside("exposb_log", last), digits=3),
+        "all_long": f"{ablation.loss('exposb', last):.2f}",
+        "trained": f"{ablation.loss('exposb', first):.2f}",
+        "seeds": f"{len(ablation.text()['seeds'])}",
     }

@@ -112,7 +112,7 @@ def failure_numbers() -> dict[str, str]:
     """
     assert [name for name, (before, after) in losses().items() if before == after] == CANNOT
     assert [name for name, (_, after) in losses().items() if after < 0.05] == CAN
-    return {"flow_shaw": f"{losses()['Shaw'][1]:.2f}", "flow_slope": f"{losses()['ALiBi, learned'][1]:.2f}"}
+    return {"shaw": f"{losses()['Shaw'][1]:.2f}", "slope": f"{losses()['ALiBi, learned'][1]:.2f}"}
 
 
 def idea_figure():
@@ -150,10 +150,10 @@ def offset_numbers() -> dict[str, str]:
             plain, extra = side_sizes(method, side)
             ratio[method, side] = plain / extra
     return {
-        "flow_near_nope": f"{ratio['NoPE', 'nearer']:,.0f}",
-        "flow_far_nope": f"{ratio['NoPE', 'farther']:,.0f}",
-        "flow_near_stick": f"{1 / ratio['stick-breaking', 'nearer']:.0%}",
-        "flow_far_stick": f"{ratio['stick-breaking', 'farther']:,.0f}",
+        "near_nope": f"{ratio['NoPE', 'nearer']:,.0f}",
+        "far_nope": f"{ratio['NoPE', 'farther']:,.0f}",
+        "near_stick": f"{1 / ratio['stick-breaking', 'nearer']:.0%}",
+        "far_stick": f"{ratio['stick-breaking', 'farther']:,.0f}",
     }
 
 
@@ -165,7 +165,7 @@ def row_sizes(method: str, layers: int, of: str) -> torch.Tensor:
 def position_numbers() -> dict[str, str]:
     r"""How much more row 0 gets than the last one, and how a stick's gradient falls with the distance."""
     rows, stick = row_sizes("learned", 2, figures.EVERY), row_sizes("stick-breaking", 1, "token 23")
-    return {"flow_first_row": f"{rows[0] / rows[-1]:.1f}", "flow_stick_reach": f"{stick[22] / stick[13]:,.0f}"}
+    return {"first_row": f"{rows[0] / rows[-1]:.1f}", "stick_reach": f"{stick[22] / stick[13]:,.0f}"}
 
 
 # Each formula against autograd
@@ -495,7 +495,7 @@ def visits_numbers() -> dict[str, str]:
     _, by_bucket, bucket = bucket_visits()
     share = by_bucket / by_bucket.sum()
     return {
-        "flow_last_bucket": f"{share[31]:.0%}",
-        "flow_last_first": f"{(bucket == 31).nonzero()[0].item()}",
-        "flow_zero_bucket": f"{share[0]:.1%}",
+        "last_bucket": f"{share[31]:.0%}",
+        "last_first": f"{(bucket == 31).nonzero()[0].item()}",
+        "zero_bucket": f"{share[0]:.1%}",
     }

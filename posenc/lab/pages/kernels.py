@@ -64,12 +64,12 @@ def product_numbers() -> dict[str, str]:
         products("softmax.py", f"{name}_kernel") for name in ("forward", "backward_q", "backward_kv")
     )
     return {
-        "k_forward": f"{forward}",
-        "k_owns_q": f"{owns_q}",
-        "k_owns_kv": f"{owns_kv}",
-        "k_backward": f"{owns_q + owns_kv}",
-        "k_one": f"{owns_q + owns_kv - 2}",  # s and dp are computed in both
-        "k_table": f"{products('table.py', 'backward_table_kernel')}",
+        "forward": f"{forward}",
+        "owns_q": f"{owns_q}",
+        "owns_kv": f"{owns_kv}",
+        "backward": f"{owns_q + owns_kv}",
+        "one": f"{owns_q + owns_kv - 2}",  # s and dp are computed in both
+        "table": f"{products('table.py', 'backward_table_kernel')}",
     }
 
 
@@ -105,7 +105,7 @@ def glue_reports() -> None:
 
 def report_numbers() -> dict[str, str]:
     r"""How many kernels were compiled, and by which Triton."""
-    return {"k_report_triton": report()["triton"], "k_report_kernels": f"{len(report()['rows'])}"}
+    return {"report_triton": report()["triton"], "report_kernels": f"{len(report()['rows'])}"}
 
 
 def roofline_figure(gpus: dict[str, tuple[float, float]]):
@@ -135,8 +135,8 @@ def ridge_numbers(gpus: dict[str, tuple[float, float]]) -> dict[str, str]:
     ridges = [peak / bandwidth for peak, bandwidth in gpus.values()]
     assert min(ridges) > MARKS["tiles, b = 128"], ridges
     return {
-        "k_low_ridge": f"{min(ridges):.0f}",
-        "k_high_ridge": f"{max(ridges):.0f}",
-        "k_t4_plain": f"{T4_PLAIN}",
-        "k_t4_ridge": f"{T4_PLAIN * 1e12 / gpus['T4'][1]:.0f}",
+        "low_ridge": f"{min(ridges):.0f}",
+        "high_ridge": f"{max(ridges):.0f}",
+        "t4_plain": f"{T4_PLAIN}",
+        "t4_ridge": f"{T4_PLAIN * 1e12 / gpus['T4'][1]:.0f}",
     }

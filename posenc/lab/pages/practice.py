@@ -76,12 +76,12 @@ def cost(method: str, kind: str, key: str) -> float:
 def decoding_numbers() -> dict[str, str]:
     r"""What wrong ids cost a trained RoPE in decoding."""
     return {
-        "practice_seeds": f"{len(frozen()['seeds'])}",
-        "practice_length": f"{frozen()['settings']['length']}",
-        "practice_new": f"{NEW_TOKENS}",
-        "practice_rope_right": f"{average('rope', 'decoding', 'right'):.2f}",
-        "practice_rope_anew": f"{average('rope', 'decoding', 'begun anew'):.2f}",
-        "practice_rope_zero": f"{average('rope', 'decoding', 'always 0'):.2f}",
+        "seeds": f"{len(frozen()['seeds'])}",
+        "length": f"{frozen()['settings']['length']}",
+        "new": f"{NEW_TOKENS}",
+        "rope_right": f"{average('rope', 'decoding', 'right'):.2f}",
+        "rope_anew": f"{average('rope', 'decoding', 'begun anew'):.2f}",
+        "rope_zero": f"{average('rope', 'decoding', 'always 0'):.2f}",
     }
 
 
@@ -93,9 +93,9 @@ def kinds_numbers(reads: dict[str, bool], forgives: set[str]) -> dict[str, str]:
         forgives: methods whose output a shift of all positions leaves alone.
     """
     return {
-        "practice_blind": in_words([m for m in METHODS if not reads[m]]),
-        "practice_relative": in_words([m for m in METHODS if m in forgives and reads[m]]),
-        "practice_strict": in_words([m for m in METHODS if m not in forgives]),
+        "blind": in_words([m for m in METHODS if not reads[m]]),
+        "relative": in_words([m for m in METHODS if m in forgives and reads[m]]),
+        "strict": in_words([m for m in METHODS if m not in forgives]),
     }
 
 
@@ -146,17 +146,14 @@ def padding_numbers(forgives: set[str]) -> dict[str, str]:
     r"""What wrong ids or a missing mask cost in a left-padded batch."""
     strict = [m for m in METHODS if m in frozen()["methods"] and m not in forgives]
     costs = [f"{cost(m, 'padding', 'mask only'):.3f} ({METHODS[m].title})" for m in strict]
-    return {
-        "practice_padding_strict": ", ".join(costs),
-        "practice_padding_rope": f"{cost('rope', 'padding', 'ids only'):.2f}",
-    }
+    return {"padding_strict": ", ".join(costs), "padding_rope": f"{cost('rope', 'padding', 'ids only'):.2f}"}
 
 
 def packing_numbers() -> dict[str, str]:
     r"""What a missing mask costs a trained RoPE in a packed row."""
     return {
-        "practice_packing_neither": f"{cost('rope', 'packing', 'neither'):.2f}",
-        "practice_packing_ids": f"{cost('rope', 'packing', 'ids only'):.2f}",
+        "packing_neither": f"{cost('rope', 'packing', 'neither'):.2f}",
+        "packing_ids": f"{cost('rope', 'packing', 'ids only'):.2f}",
     }
 
 
@@ -219,9 +216,9 @@ def needle_numbers() -> dict[str, str]:
     r"""What the reading of the maps cites."""
     contexts = needle()["contexts"]
     return {
-        "practice_needle_trained": f"{contexts[0]}",
-        "practice_needle_longest": f"{contexts[-1]}",
-        "practice_needle_nope": f"{needle_errors('nope')[-1, -1]:.0f}",
+        "needle_trained": f"{contexts[0]}",
+        "needle_longest": f"{contexts[-1]}",
+        "needle_nope": f"{needle_errors('nope')[-1, -1]:.0f}",
     }
 
 
@@ -265,9 +262,9 @@ def shipped_numbers(models: dict) -> dict[str, str]:
     r"""How many of the shipped models do what."""
     rows = models["rows"]
     return {
-        "practice_as_of": models["as_of"],
-        "practice_models": f"{len({row['model'] for row in rows})}",
-        "practice_rotary": f"{sum('RoPE' in row['encoding'] for row in rows)}",
-        "practice_mixed": f"{sum(row['nope_layers'] == 'every fourth' for row in rows)}",
-        "practice_windowed": f"{sum(row['window'] != 'none' for row in rows)}",
+        "as_of": models["as_of"],
+        "models": f"{len({row['model'] for row in rows})}",
+        "rotary": f"{sum('RoPE' in row['encoding'] for row in rows)}",
+        "mixed": f"{sum(row['nope_layers'] == 'every fourth' for row in rows)}",
+        "windowed": f"{sum(row['window'] != 'none' for row in rows)}",
     }

@@ -60,9 +60,9 @@ def stick_figure():
 def hill_numbers(top: int) -> dict[str, str]:
     r"""Where the hill was measured, the rate from which all is local at c = 0, and ALiBi's steepest slope."""
     return {
-        "rse_hill": f"{top}",
-        "rse_local_0": f"{math.log(2):.2f}",
-        "rse_alibi_steepest": f"{posenc.alibi.slopes(8)[0].item():g}",
+        "hill": f"{top}",
+        "local_0": f"{math.log(2):.2f}",
+        "alibi_steepest": f"{posenc.alibi.slopes(8)[0].item():g}",
     }
 
 
@@ -82,12 +82,12 @@ def parts_numbers() -> dict[str, str]:
     first, last = ablation.ends()
     results = ablation.text()
     return {
-        "rse_order": ablation.amount(*ablation.beside("rse", first, "rse_recent")),
-        "rse_stick_gain": ablation.amount(*ablation.beside("stickbreaking", first, "rse_recent")),
-        "rse_softmax_long": ablation.amount(*ablation.beside("rse_softmax", last)),
-        "rse_seeds": f"{len(results['seeds'])}",
-        "rse_tolerance": f"{results['tolerance']:g}",
-        "rse_near_missed": f"{ablation.missed('rse', 'near'):.0%}",
+        "order": ablation.amount(*ablation.beside("rse", first, "rse_recent")),
+        "stick_gain": ablation.amount(*ablation.beside("stickbreaking", first, "rse_recent")),
+        "softmax_long": ablation.amount(*ablation.beside("rse_softmax", last)),
+        "seeds": f"{len(results['seeds'])}",
+        "tolerance": f"{results['tolerance']:g}",
+        "near_missed": f"{ablation.missed('rse', 'near'):.0%}",
     }
 
 
@@ -140,7 +140,7 @@ def rates_numbers() -> dict[str, str]:
     r"""What the reading of the rates cites."""
     top, deep = [seed[0] for seed in falls()], flat(seed[1:] for seed in falls())
     return {
-        "rse_fell_top": f"{min(top):.0f} to {max(top):.0f}",
-        "rse_fell_deep": f"{min(deep):.0f} to {max(deep):.0f}",
-        "rse_raised": f"{penalty_rise():.2f}",
+        "fell_top": f"{min(top):.0f} to {max(top):.0f}",
+        "fell_deep": f"{min(deep):.0f} to {max(deep):.0f}",
+        "raised": f"{penalty_rise():.2f}",
     }

@@ -37,12 +37,12 @@ def failure_numbers() -> dict[str, str]:
     r"""What the prose says of the three first ideas."""
     codes, jumps = binary_codes(), binary_jumps()
     return {
-        "sin_share": f"{number_share(64):.1%}",
-        "sin_step10": f"{1 / 9:.2f}",
-        "sin_step1000": f"{1 / 999:.3f}",
-        "sin_jump78": f"{jumps[7]:.2f}",
-        "sin_jump89": f"{jumps[8]:.2f}",
-        "sin_far715": f"{(codes[15] - codes[7]).norm():.2f}",
+        "share": f"{number_share(64):.1%}",
+        "step10": f"{1 / 9:.2f}",
+        "step1000": f"{1 / 999:.3f}",
+        "jump78": f"{jumps[7]:.2f}",
+        "jump89": f"{jumps[8]:.2f}",
+        "far715": f"{(codes[15] - codes[7]).norm():.2f}",
     }
 
 
@@ -84,10 +84,10 @@ def ladder_numbers() -> dict[str, str]:
     singular = torch.linalg.svdvals(table(torch.arange(64.0, dtype=torch.float64), 64))
     energy = singular.square().cumsum(0) / singular.square().sum()
     return {
-        "sin_last512": f"{2 * math.pi * BASE ** (510 / 512):,.0f}",
-        "sin_last_claim": f"{2 * math.pi * BASE:,.0f}",
-        "sin_rank": f"{int((singular > 1e-6 * singular[0]).sum())}",
-        "sin_rank99": f"{int((energy < 0.99).sum()) + 1}",
+        "last512": f"{2 * math.pi * BASE ** (510 / 512):,.0f}",
+        "last_claim": f"{2 * math.pi * BASE:,.0f}",
+        "rank": f"{int((singular > 1e-6 * singular[0]).sum())}",
+        "rank99": f"{int((energy < 0.99).sum()) + 1}",
     }
 
 
@@ -103,7 +103,7 @@ def rounding_numbers() -> dict[str, str]:
     near = worst_rounding(0, 4097)
     step = 50_000
     far = torch.stack([worst_rounding(start, min(start + step, FAR)) for start in range(0, FAR, step)]).amax(0)
-    return {"sin_err_4k": f"{near.max():.1e}", "sin_err_1m": f"{far.max():.1e}", "sin_err_first": f"{far[0]:.0e}"}
+    return {"err_4k": f"{near.max():.1e}", "err_1m": f"{far.max():.1e}", "err_first": f"{far[0]:.0e}"}
 
 
 @functools.cache
@@ -133,22 +133,22 @@ def results_numbers() -> dict[str, str]:
     settings, lengths, seen = results["settings"], results["lengths"], losses("sinusoidal")
     cut = losses("sinusoidal", "cut").mean(0)
     return {
-        "sin_prediction": results["predictions"]["sinusoidal"],
-        "sin_verdict": verdict(results, "sinusoidal").words,
-        "sin_layers": f"{settings['num_layers']}",
-        "sin_dim": f"{settings['dim']}",
-        "sin_short": f"{lengths[0]}",
-        "sin_long": f"{lengths[-1]}",
-        "sin_double": f"{lengths[1]}",
-        "sin_seeds": f"{len(results['seeds'])}",
-        "sin_gain": pm(losses("nope")[:, 0] - seen[:, 0], 3),
-        "sin_jump": pm(seen[:, 1] - seen[:, 0], 3),
-        "sin_cut_share": f"{rise('sinusoidal', 'cut').mean() / rise('sinusoidal').mean():.0%}",
-        "sin_whole_double": f"{seen[:, 1].mean():.2f}",
-        "sin_cut_double": f"{cut[1]:.2f}",
-        "sin_cut_long": f"{cut[-1]:.2f}",
-        "sin_cut_rise": pm(rise("sinusoidal", "cut"), 3),
-        "sin_rope_rise": pm(rise("rope", "cut"), 3),
+        "prediction": results["predictions"]["sinusoidal"],
+        "verdict": verdict(results, "sinusoidal").words,
+        "layers": f"{settings['num_layers']}",
+        "dim": f"{settings['dim']}",
+        "short": f"{lengths[0]}",
+        "long": f"{lengths[-1]}",
+        "double": f"{lengths[1]}",
+        "seeds": f"{len(results['seeds'])}",
+        "gain": pm(losses("nope")[:, 0] - seen[:, 0], 3),
+        "jump": pm(seen[:, 1] - seen[:, 0], 3),
+        "cut_share": f"{rise('sinusoidal', 'cut').mean() / rise('sinusoidal').mean():.0%}",
+        "whole_double": f"{seen[:, 1].mean():.2f}",
+        "cut_double": f"{cut[1]:.2f}",
+        "cut_long": f"{cut[-1]:.2f}",
+        "cut_rise": pm(rise("sinusoidal", "cut"), 3),
+        "rope_rise": pm(rise("rope", "cut"), 3),
     }
 
 
@@ -169,19 +169,19 @@ def volume_numbers() -> dict[str, str]:
     results = volume()
     none, _, quiet, _, right, loud, loudest = map(at_volume, range(len(results["volumes"])))
     return {
-        "sin_volume_steps": f"{results['settings']['steps']}",
-        "sin_volume_seeds": f"{len(results['seeds'])}",
-        "sin_volume_quiet": pm(quiet, 3),
-        "sin_volume_none": pm(none, 3),
-        "sin_volume_right": pm(right, 3),
-        "sin_volume_loud": pm(loud, 3),
-        "sin_volume_loudest": pm(loudest, 3),
-        "sin_volume_long_none": f"{at_volume(0, -1).mean():.2f}",
-        "sin_volume_long_right": f"{at_volume(4, -1).mean():.2f}",
-        "sin_volume_long_loudest": f"{at_volume(-1, -1).mean():.2f}",
-        "sin_volume_longest": f"{results['lengths'][-1]}",
-        "sin_volume_saved": pm(none - quiet, 3),  # paired by seed
-        "sin_volume_left": f"{(none - quiet).mean() / (none - right).mean():.0%}",
+        "volume_steps": f"{results['settings']['steps']}",
+        "volume_seeds": f"{len(results['seeds'])}",
+        "volume_quiet": pm(quiet, 3),
+        "volume_none": pm(none, 3),
+        "volume_right": pm(right, 3),
+        "volume_loud": pm(loud, 3),
+        "volume_loudest": pm(loudest, 3),
+        "volume_long_none": f"{at_volume(0, -1).mean():.2f}",
+        "volume_long_right": f"{at_volume(4, -1).mean():.2f}",
+        "volume_long_loudest": f"{at_volume(-1, -1).mean():.2f}",
+        "volume_longest": f"{results['lengths'][-1]}",
+        "volume_saved": pm(none - quiet, 3),  # paired by seed
+        "volume_left": f"{(none - quiet).mean() / (none - right).mean():.0%}",
     }
 
 
@@ -203,4 +203,4 @@ def print_misfit() -> None:
 
 def mistake_numbers() -> dict[str, str]:
     r"""What the corrections cite."""
-    return {"sin_misfit": f"{misfit():.2f}", "sin_w1_384": f"{BASE ** (-2 / 384):.3f}"}
+    return {"misfit": f"{misfit():.2f}", "w1_384": f"{BASE ** (-2 / 384):.3f}"}

@@ -99,18 +99,18 @@ def results_numbers() -> dict[str, str]:
     r"""What the reading of the results cites."""
     results, judged = frozen(), verdict(frozen(), "stickbreaking")
     return {
-        "sb_prediction": results["predictions"]["stickbreaking"],
-        "sb_verdict": verdict_words(judged),
-        "sb_rank": rank(),
-        "sb_improves": improvement_words(judged),
-        "sb_uses": use_words(judged),
-        "sb_nope_short": f"{loss('nope', 0):.3f}",
-        "sb_stick_short": f"{loss('stickbreaking', 0):.3f}",
-        "sb_nope_long": f"{loss('nope', -1):.3f}",
-        "sb_stick_long": f"{loss('stickbreaking', -1):.3f}",
-        "sb_window": f"{results['lengths'][0]}",
-        "sb_longest": f"{results['lengths'][-1]}",
-        "sb_seeds": f"{len(results['seeds'])}",
+        "prediction": results["predictions"]["stickbreaking"],
+        "verdict": verdict_words(judged),
+        "rank": rank(),
+        "improves": improvement_words(judged),
+        "uses": use_words(judged),
+        "nope_short": f"{loss('nope', 0):.3f}",
+        "stick_short": f"{loss('stickbreaking', 0):.3f}",
+        "nope_long": f"{loss('nope', -1):.3f}",
+        "stick_long": f"{loss('stickbreaking', -1):.3f}",
+        "window": f"{results['lengths'][0]}",
+        "longest": f"{results['lengths'][-1]}",
+        "seeds": f"{len(results['seeds'])}",
     }
 
 

@@ -80,17 +80,17 @@ def results_numbers() -> dict[str, str]:
     at_train = {method: losses(method)[:, 0].mean().item() for method in results["methods"]}
     best = min((method for method in at_train if method != "nope"), key=at_train.get)
     return {
-        "why_train": f"{results['lengths'][0]}",
-        "why_next": f"{results['lengths'][1]}",
-        "why_longest": f"{results['lengths'][-1]}",
-        "why_seeds": NUMERALS.get(len(results["seeds"]), f"{len(results['seeds'])}"),
-        "why_verdict": judged.words,
-        "why_nope": f"{at_train['nope']:.3f}",
-        "why_best": posenc.METHODS[best].title,
-        "why_best_loss": f"{at_train[best]:.3f}",
-        "why_rise": f"{judged.change:.3f}",
-        "why_cut_rise": pm(crowding()[:, -1].tolist(), 3),
-        "why_cut_next": f"{crowding()[:, 0].mean():.3f}",
+        "train": f"{results['lengths'][0]}",
+        "next": f"{results['lengths'][1]}",
+        "longest": f"{results['lengths'][-1]}",
+        "seeds": NUMERALS.get(len(results["seeds"]), f"{len(results['seeds'])}"),
+        "verdict": judged.words,
+        "nope": f"{at_train['nope']:.3f}",
+        "best": posenc.METHODS[best].title,
+        "best_loss": f"{at_train[best]:.3f}",
+        "rise": f"{judged.change:.3f}",
+        "cut_rise": pm(crowding()[:, -1].tolist(), 3),
+        "cut_next": f"{crowding()[:, 0].mean():.3f}",
     }
 
 
@@ -140,11 +140,11 @@ def table_numbers() -> dict[str, str]:
     settings = frozen()["settings"]
     one, two = table_losses()
     return {
-        "why_one": f"{one:.3f}",
-        "why_two": f"{two:.3f}",
-        "why_early": pm(losses("nope", "early")[:, 0].tolist(), 3),
-        "why_targets": f"{settings['targets']}",
-        "why_steps": f"{settings['steps']}",
+        "one": f"{one:.3f}",
+        "two": f"{two:.3f}",
+        "early": pm(losses("nope", "early")[:, 0].tolist(), 3),
+        "targets": f"{settings['targets']}",
+        "steps": f"{settings['steps']}",
     }
 
 

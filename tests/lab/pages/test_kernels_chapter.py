@@ -43,7 +43,7 @@ def test_the_report_has_rows_for_every_generation_and_no_problem():
 
 def test_ridges_by_hand():
     numbers = page.ridge_numbers(GPUS)
-    assert (numbers["k_low_ridge"], numbers["k_high_ridge"], numbers["k_t4_ridge"]) == ("153", "295", "25")
+    assert (numbers["low_ridge"], numbers["high_ridge"], numbers["t4_ridge"]) == ("153", "295", "25")
     with pytest.raises(AssertionError):
         page.ridge_numbers({"T4": (10e12, 320e9)})
 
