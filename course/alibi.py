@@ -33,8 +33,7 @@ from IPython.display import display
 from ipywidgets import IntSlider, SelectionSlider
 
 import posenc
-from posenc.lab.exercises import student_seed
-from posenc.lab.exercises.check import check
+from posenc.lab.exercises import check, student_seed
 from posenc.lab.experiments import load_results
 from posenc.lab.experiments.plots import plot_short_long
 from posenc.lab.explore import interact
@@ -77,11 +76,9 @@ print("12 heads:", " ".join(f"{m:.4f}" for m in slopes(12)))
 # %% nbgrader={"grade": true, "grade_id": "slopes_test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 # Graded: slopes.
 ### BEGIN HIDDEN TESTS
-from posenc.lab.exercises.check import submitted
+from posenc.lab.exercises import require
 
-wanted = [2 ** (-h / 2) for h in range(2, 17, 2)] + [2 ** (-h / 2) for h in (1, 3, 5, 7)]
-torch.testing.assert_close(submitted("alibi.slopes")(12), torch.tensor(wanted))
-torch.testing.assert_close(submitted("alibi.slopes")(16), torch.tensor([2 ** (-h / 2) for h in range(1, 17)]))
+require("alibi.slopes")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -107,11 +104,9 @@ print(bias(torch.arange(4), torch.arange(4), slopes(2))[0])
 # %% nbgrader={"grade": true, "grade_id": "bias_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 # Graded: bias.
 ### BEGIN HIDDEN TESTS
-from posenc.lab.exercises.check import submitted
+from posenc.lab.exercises import require
 
-made = submitted("alibi.bias")(torch.tensor([10, 12]), torch.tensor([3, 9, 10]), torch.tensor([0.5, 0.25]))
-rows = torch.tensor([[-3.5, -0.5, 0.0], [-4.5, -1.5, -1.0]])
-torch.testing.assert_close(made, torch.stack((rows, rows / 2)))
+require("alibi.bias")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -138,11 +133,9 @@ for h, m in enumerate(slopes(8).tolist(), start=1):
 # %% nbgrader={"grade": true, "grade_id": "window_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 # Graded: window.
 ### BEGIN HIDDEN TESTS
-from posenc.lab.exercises.check import submitted
+from posenc.lab.exercises import require
 
-for slope, share in ((0.3, 0.99), (0.01, 0.2), (1 / 256, 0.95)):
-    n = submitted("alibi.window")(slope, share)
-    assert 1 - math.exp(-slope * n) >= share > 1 - math.exp(-slope * (n - 1))
+require("alibi.window")
 ### END HIDDEN TESTS
 
 # %% [markdown]

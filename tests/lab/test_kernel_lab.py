@@ -245,7 +245,7 @@ WORK = """
 import os, sys, json, linecache
 os.environ["TRITON_INTERPRET"] = "1"
 import torch, triton, triton.language as tl
-from posenc.lab.exercises.check import judge
+from posenc.lab.exercises import judge
 from posenc.lab.exercises import find, kernels
 torch.set_num_threads(1)
 for key, (exercise, source, watched) in json.load(sys.stdin).items():

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from posenc.lab import exercises as checks
-from posenc.lab.exercises.check import judge
+from posenc.lab.exercises import judge
 
 RANDOM = ["rope.rotate", "rope.shift_error", "sinusoidal.embed", "sinusoidal.terms", "stickbreaking.weigh"]
 EVERY = [f"{method}.{name}" for method in checks.methods() for name in checks.of(method)]

@@ -5,7 +5,7 @@ import math
 import torch
 
 from posenc import alibi
-from posenc.lab.exercises.check import Exercise
+from posenc.lab.exercises.exercise import Exercise
 
 # What the exercises ask for
 

@@ -2,16 +2,15 @@ r"""Exercises of the chapter What flows back: a backward pass by hand. They have
 
 import torch
 
-from posenc.lab.exercises import generator
-from posenc.lab.exercises.check import Exercise
-from posenc.lab.figures.gradients import softmax_gradient
+from posenc.lab.exercises.exercise import Exercise, generator
 from posenc.rotate.rope import inv_freq, rotate
 
 # What the exercises ask for
 
 
-def logits_backward(weights, dweights):
-    return softmax_gradient(weights, dweights)
+def softmax_gradient(weights, dweights):
+    r"""The gradient of the logits, ds = A (dA - sum_j A dA), from weights A and their gradient dA, [..., Tq, Tk]."""
+    return weights * (dweights - (weights * dweights).sum(-1, keepdim=True))
 
 
 def table_backward(ds, rows, count):
@@ -103,7 +102,7 @@ EXERCISES = {
     "logits_backward": Exercise(
         title="logits_backward",
         points=1,
-        reference=logits_backward,
+        reference=softmax_gradient,
         cases=lambda: list(_weights()),
         tolerance=1e-5,
         mistakes={

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid, pad
 
-from posenc.lab.exercises import generator
-from posenc.lab.exercises.check import Exercise, Problem
+from posenc.lab.exercises.exercise import Exercise, Problem, generator
+from posenc.lab.exercises.verdict import argument_names
 
 NO_TRITON = "there is no Triton on this system, it comes for Linux only: open this lab in Colab to run kernels"
 
@@ -130,9 +130,7 @@ def _launch(*outputs):
 
 def _named(launcher, arguments):
     """The tensors among the arguments, by the names that the launcher gives them."""
-    from posenc.lab.exercises.check import _names
-
-    return {n: x for n, x in zip(_names(launcher, len(arguments)), arguments) if isinstance(x, Tensor)}
+    return {n: x for n, x in zip(argument_names(launcher, len(arguments)), arguments) if isinstance(x, Tensor)}
 
 
 def _trouble(named, inputs, before, outs):

@@ -5,8 +5,7 @@ Some of the wrong functions below are wrong on purpose in the way that code in c
 
 import torch
 
-from posenc.lab.exercises import generator
-from posenc.lab.exercises.check import Exercise
+from posenc.lab.exercises.exercise import Exercise, generator
 from posenc.rotate.rope import inv_freq, rotate
 
 # Four variants that the chapter asks about: which of them are harmless? Each takes x [..., T, D]. They come without

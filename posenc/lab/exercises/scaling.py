@@ -5,7 +5,7 @@ import math
 import torch
 
 from posenc import scaling
-from posenc.lab.exercises.check import Exercise
+from posenc.lab.exercises.exercise import Exercise
 from posenc.rotate.rope import inv_freq, ladder
 
 # What the exercises ask for

@@ -5,8 +5,7 @@ import math
 import torch
 
 from posenc.embed.sinusoidal import sinusoidal, table
-from posenc.lab.exercises import generator
-from posenc.lab.exercises.check import Exercise
+from posenc.lab.exercises.exercise import Exercise, generator
 
 POSITIONS = torch.tensor([0, 1, 2, 5, 30, 64])
 

@@ -4,8 +4,7 @@ import torch
 from torch.nn.functional import logsigmoid, softplus
 
 from posenc import stickbreaking
-from posenc.lab.exercises import generator
-from posenc.lab.exercises.check import Exercise
+from posenc.lab.exercises.exercise import Exercise, generator
 
 
 def stick(logits):

@@ -7,15 +7,11 @@ import torch
 
 from posenc.attention import attention
 from posenc.encoding import Encoding, compose
+from posenc.lab.exercises.gradients import softmax_gradient as softmax_gradient  # the page's other formula
 from posenc.lab.explore import COLORS, explorable, slider
 from posenc.lab.train.tiny import Decoder
 from posenc.methods import make
 from posenc.several.rse import rse
-
-
-def softmax_gradient(weights, dweights):
-    r"""The gradient of the logits, ds = A (dA - sum_j A dA), from weights A and their gradient dA, [..., Tq, Tk]."""
-    return weights * (dweights - (weights * dweights).sum(-1, keepdim=True))
 
 
 def stick_gradient(scores, weights, dweights, order="recent"):

@@ -1,6 +1,6 @@
 import torch
 
-from posenc.lab.exercises.check import Exercise
+from posenc.lab.exercises import Exercise
 
 
 def angle(positions, w):

@@ -1,59 +1,14 @@
-r"""Instant checks for the labs: a student's function is held against posenc's, and what is wrong is said in words.
-
-`python -m posenc.lab.exercises submission.ipynb` grades a lab that was downloaded from anywhere; see `grade`.
-"""
+r"""Whether a student's function is right: held against an exercise's reference, with what is wrong said in words."""
 
 import inspect
 import traceback
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from posenc.lab import exercises as checks
-
-
-@dataclass(frozen=True)
-class Exercise:
-    r"""One function that a student writes.
-
-    title: how the lab calls it, "Exercise 1, rotate".
-    reference: what is right. Whatever it returns (a tensor, a number, a string, or a tuple of those) is expected.
-    cases: tuples of arguments, or a function without arguments that returns them (seeded, so that each call returns
-        the same). Make them tell the mistakes apart: odd shapes, no symmetric values, no zeros.
-    tolerance: greatest error allowed, relative to max(1, |expected|).
-    points: what it is worth; the graded cell in course/ says the same.
-    mistakes: what is wrong in words ("the sign of the sine is flipped") -> a function that goes wrong in that way.
-    run: where calling the function is not all that a case takes: run(function, *case) returns what is compared, and
-        may raise `Problem`.
-    """
-
-    title: str
-    reference: Callable
-    cases: Sequence[tuple] | Callable[[], Sequence[tuple]]
-    tolerance: float = 1e-6
-    points: int = 1
-    mistakes: dict[str, Callable] = field(default_factory=dict)
-    run: Callable | None = None
-
-    def arguments(self):
-        """The cases as a list of tuples."""
-        return list(self.cases() if callable(self.cases) else self.cases)
-
-    def call(self, function, *case):
-        """What a function returns for a case."""
-        return self.run(function, *case) if self.run else function(*case)
-
-
-class Problem(Exception):
-    r"""Raised by an exercise's `run` that saw what is wrong: the words, and what the function returned, if it did."""
-
-    def __init__(self, words, values=None):
-        super().__init__(words)
-        self.words, self.values = words, values
+from posenc.lab.exercises.exercise import Problem
 
 
 class Verdict(NamedTuple):
@@ -63,38 +18,6 @@ class Verdict(NamedTuple):
     undone: bool
     mistake: str | None
     message: str
-
-
-def check(name, function):
-    r"""Check a student's function, print one line, and return the function to go on with.
-
-    Arguments:
-        name: "method.exercise", as in "rope.rotate".
-        function: what the student wrote.
-    Returns: `function` where it is right, else posenc's, so that the cells below work all the same. Graded tests must
-        therefore ask `submitted(name)` for what the student wrote.
-    Errors: ValueError for an unknown name. Nothing that the student's function raises.
-    """
-    exercise = checks.find(name)
-    _submitted[name] = function
-    verdict = judge(exercise, function)
-    stands_in = "" if verdict.right else " Below, posenc's version stands in."
-    print(f"{exercise.title}: {verdict.message}{stands_in}")
-    return function if verdict.right else exercise.reference
-
-
-_submitted = {}
-
-
-def submitted(name):
-    r"""Return what the student last gave to `check(name, ...)`, right or wrong.
-
-    Errors: ValueError for an unknown name; LookupError where `check` was not run.
-    """
-    checks.find(name)
-    if name not in _submitted:
-        raise LookupError(f"check({name!r}, ...) has not been run")
-    return _submitted[name]
 
 
 def judge(exercise, function):
@@ -148,7 +71,7 @@ def _run(exercise, function, case):
         return _Run(undone=True, problem="it returns nothing.")
     changed = [i for i, (old, new) in enumerate(zip(case, arguments)) if not _same(old, new)]
     if changed:
-        name = _names(function, len(case))[changed[0]]
+        name = argument_names(function, len(case))[changed[0]]
         return _Run(_leaves(returned), problem=f"it changes its argument {name} in place; work on a copy.")
     return _Run(_leaves(returned))
 
@@ -254,7 +177,7 @@ def _same(old, new):
     return True
 
 
-def _names(function, count):
+def argument_names(function, count):
     """The names of the first `count` arguments of a function."""
     try:
         names = list(inspect.signature(function).parameters)
@@ -266,7 +189,7 @@ def _names(function, count):
 def _describe(reference, case):
     """The arguments in words: tensors by shape, numbers by value."""
     words = []
-    for name, value in zip(_names(reference, len(case)), case):
+    for name, value in zip(argument_names(reference, len(case)), case):
         if isinstance(value, Tensor):
             words.append(f"{name} of shape {list(value.shape)}")
         elif value is None or isinstance(value, (bool, int, float, str)):

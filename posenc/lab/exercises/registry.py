@@ -1,0 +1,46 @@
+"""The labs that have exercises: a module each, with a table `EXERCISES` (name -> `Exercise`) and points `ON_PAPER`.
+
+An exercise is named as the function that the student writes. `ON_PAPER` is what the answers in prose are worth, which
+a person grades.
+"""
+
+import importlib
+
+from posenc.errors import nearest
+from posenc.methods import METHODS
+
+CHAPTERS = ["gradients", "kernels", "scaling"]  # about several methods, or none
+
+
+def methods() -> list[str]:
+    """What has exercises, sorted: the labs of the methods, and chapters that are about several."""
+    return sorted({method.lab for method in METHODS.values() if method.lab} | set(CHAPTERS))
+
+
+def of(lab: str) -> dict:
+    """The exercises of a lab, {name: `Exercise`}, in the lab's order."""
+    return importlib.import_module(f"posenc.lab.exercises.{lab}").EXERCISES
+
+
+def on_paper(lab: str) -> int:
+    """The points of a lab that a person gives."""
+    return importlib.import_module(f"posenc.lab.exercises.{lab}").ON_PAPER
+
+
+def find(name: str):
+    r"""Return the `Exercise` called "lab.exercise", such as "rope.rotate".
+
+    Errors: TypeError where the name is no string; ValueError for an unknown lab or exercise, naming the nearest.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"name={name!r} must be a string such as 'rope.rotate', got {type(name).__name__}")
+    lab, _, exercise = name.partition(".")
+    if lab not in methods():
+        raise ValueError(f"name={name!r}: no lab {lab!r} has exercises.{nearest(lab, methods())}")
+    exercises = of(lab)
+    if exercise not in exercises:
+        known = ", ".join(exercises)
+        raise ValueError(
+            f"name={name!r}: {lab} has no exercise {exercise!r}; it has {known}.{nearest(exercise, exercises)}"
+        )
+    return exercises[exercise]
