@@ -28,9 +28,23 @@ if "google.colab" in sys.modules:  # anywhere else this cell does nothing
 
 BADGE = "[**Open in Colab**](https://colab.research.google.com/github/{repository}/blob/{ref}/notebooks/{lab}.ipynb)"
 
+# In a course the badge would open another notebook than the one that is collected.
+HAND_IN = """\
+**This is the notebook to hand in**: write into it, keep its name. In Colab: File, *Upload notebook*, and in the end
+File, Download, *Download .ipynb*."""
+
 NBGRADER_CONFIG = """\
+import os
+
 c = get_config()  # noqa: F821
 c.CourseDirectory.course_id = "posenc"
+
+# The labs train. Grading wants what they define: the smallest models, on one core, with time for a slow machine.
+os.environ["POSENC_PRESET"] = "nano"
+os.environ["OMP_NUM_THREADS"] = "1"
+c.Execute.timeout = 600  # seconds a cell may take; nbgrader's own 30 are too few
+c.Execute.startup_timeout = 120
+c.OverwriteCells.add_missing_cells = True  # graded cells that a student deleted, or whose copy had none
 """
 
 
@@ -45,7 +59,7 @@ def address(root=ROOT):
     return {"repository": table["repository"], "ref": table["ref"]}
 
 
-def read(source, address):
+def read(source, address, badge=BADGE):
     """The lab with its solutions and hidden tests: placeholders filled, cell ids stable."""
     notebook = jupytext.read(source, fmt="py:percent")
     notebook.nbformat, notebook.nbformat_minor = 4, 5
@@ -55,7 +69,7 @@ def read(source, address):
             "language_info": {"name": "python"},
         }
     )
-    for place, fill in (("# {{install}}", INSTALL), ("{{badge}}", BADGE)):
+    for place, fill in (("# {{install}}", INSTALL), ("{{badge}}", badge)):
         found = [cell for cell in notebook.cells if place in cell.source.splitlines()]
         if len(found) != 1:
             raise SystemExit(f"{source.name}: the line {place!r} must stand in exactly one cell, found {len(found)}")
@@ -69,16 +83,18 @@ def strip(notebook):
     """What the student gets, by nbgrader's own preprocessors; a graded cell that held hidden tests only goes too."""
     for preprocessor in (CheckCellMetadata, ClearSolutions, ClearOutput, ClearHiddenTests, ClearMarkScheme):
         notebook, _ = preprocessor().preprocess(notebook, {})
-    notebook.cells = [cell for cell in notebook.cells if not (_is_test(cell) and _is_empty(cell))]
+    notebook.cells = [cell for cell in notebook.cells if not (is_test(cell) and is_empty(cell))]
     return notebook
 
 
-def _is_test(cell):
+def is_test(cell):
+    """Whether a cell holds graded tests."""
     about = cell.metadata.get("nbgrader", {})
     return cell.cell_type == "code" and about.get("grade", False) and not about.get("solution", False)
 
 
-def _is_empty(cell):
+def is_empty(cell):
+    """Whether nothing but comments stands in a cell."""
     return all(not line.strip() or line.lstrip().startswith("#") for line in cell.source.splitlines())
 
 
@@ -99,7 +115,7 @@ def write_course(directory, root=ROOT, labs=None):
     for source in labs or sources(root):
         target = directory / "source" / source.stem / f"{source.stem}.ipynb"
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text(read(source, address(root))), encoding="utf-8", newline="\n")
+        target.write_text(text(read(source, address(root), HAND_IN)), encoding="utf-8", newline="\n")
     config = directory / "nbgrader_config.py"
     if not config.exists():
         config.write_text(NBGRADER_CONFIG, encoding="utf-8", newline="\n")

@@ -1,6 +1,8 @@
 """The labs' checks: what they say of right, undone, wrong and broken functions, and the tables of exercises."""
 
 import re
+import sys
+import types
 
 import numpy as np
 import pytest
@@ -68,7 +70,8 @@ def one_number_off(x, positions):
 def stands_in(function):
     """Whether a function is posenc's in the place of the student's."""
     x, positions = EXERCISE.cases[0]
-    return isinstance(function, submission.StandIn) and torch.equal(function(x, positions=positions), turn(x, positions))
+    same = torch.equal(function(x, positions=positions), turn(x, positions))
+    return isinstance(function, submission.StandIn) and same
 
 
 def test_right_answer_is_returned_and_named_right(named, capsys):
@@ -210,6 +213,19 @@ def test_submitted_returns_what_the_student_wrote_last(named):
     check("test.turn", turn)
     check("test.turn", off_by_one)
     assert submitted("test.turn") is off_by_one
+
+
+def test_where_no_check_was_run_the_notebooks_function_of_that_name_is_required(named, monkeypatch):
+    notebook = types.ModuleType("__main__")
+    monkeypatch.setitem(sys.modules, "__main__", notebook)
+    notebook.turn = off_by_one
+    with pytest.raises(AssertionError, match="off by one"):
+        require("test.turn")
+    notebook.turn = turn
+    require("test.turn")
+    check("test.turn", off_by_one)
+    with pytest.raises(AssertionError, match="off by one"):
+        require("test.turn")
 
 
 @pytest.mark.parametrize(

@@ -29,10 +29,9 @@ def test_two_students_are_asked_with_different_numbers(name, monkeypatch):
     assert not torch.equal(default, seventeen) and not torch.equal(seventeen, tensors(name))
 
 
-@pytest.mark.parametrize("seed", ["3", "1234567"])
 @pytest.mark.parametrize("name", EVERY)
-def test_right_stays_right_and_mistakes_keep_their_names(name, seed, monkeypatch):
-    monkeypatch.setenv("POSENC_SEED", seed)
+def test_right_stays_right_and_mistakes_keep_their_names(name, monkeypatch):
+    monkeypatch.setenv("POSENC_SEED", "1234567")
     exercise = checks.find(name)
     assert judge(exercise, exercise.reference).right
     for words, wrong in exercise.mistakes.items():

@@ -14,12 +14,13 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from lab_runs import ROOT, TINY, checked, errors, graded, labs, printed, run
+from lab_runs import ROOT, TINY, checked, errors, graded, labs, printed, run, run_here
 from nbgrader.preprocessors import ClearSolutions
 from packaging.requirements import Requirement
 
 from posenc import METHODS
-from posenc.lab.exercises import find, methods
+from posenc.lab import exercises, train
+from posenc.lab.exercises import find, methods, registry, submission
 
 SOURCES = {path.stem: path for path in labs.sources()}
 ALL = [*SOURCES, "tiny"]
@@ -183,11 +184,11 @@ def test_student_copy_holds_no_solution_no_hidden_test_and_no_output(lab):
 
 
 @pytest.mark.parametrize("lab", SOURCES)
-def test_each_exercise_of_the_lab_is_checked_graded_and_asks_for_what_the_student_wrote(lab):
-    module = __import__(f"posenc.lab.exercises.{lab}", fromlist=["EXERCISES"])
-    assert sorted(checked(solved(lab))) == sorted(f"{lab}.{name}" for name in module.EXERCISES)
-    assert len(module.EXERCISES) >= 2
-    assert labs.points(solved(lab)), "a lab has graded cells"
+def test_each_exercise_of_the_lab_is_checked_and_graded_by_the_one_judge(lab):
+    names = [f"{lab}.{name}" for name in exercises.of(lab)]
+    assert sorted(checked(solved(lab))) == sorted(names) and len(names) >= 2
+    graded_tests = "\n".join(line for region in regions(lab, "HIDDEN TESTS") for line in region)
+    assert re.findall(r'^require\("(.*)"\)$', graded_tests, re.MULTILINE) == names
 
 
 # Read, where nothing runs
@@ -240,38 +241,72 @@ def keep_hidden_tests(lab):
     return ClearSolutions().preprocess(solved(lab), {})[0]
 
 
+@pytest.fixture
+def quick(monkeypatch):
+    """Labs that run here train twelve steps, and leave nothing behind; in a kernel, and in the book, they train all."""
+    full = train.train
+    monkeypatch.setattr(train, "train", lambda *what, **how: full(*what, **how | {"steps": 12, "warmup": 2}))
+    monkeypatch.setattr(submission, "_submissions", {})
+    monkeypatch.setattr(registry, "CHAPTERS", [*registry.CHAPTERS, "tiny"])
+    monkeypatch.setattr(exercises, "__path__", [*exercises.__path__, str(TINY / "checks")])
+    monkeypatch.setenv("TINY_CHECKS", str(TINY / "checks"))
+    monkeypatch.setenv("POSENC_PRESET", "nano")
+
+
 @pytest.mark.parametrize("lab", ALL)
-def test_lab_undone_runs_through_names_each_stub_and_earns_nothing(lab, tmp_path, monkeypatch):
-    if lab == "tiny":
-        monkeypatch.setattr(
-            "posenc.lab.exercises.__path__", [*sys.modules["posenc.lab.exercises"].__path__, str(TINY / "checks")]
-        )
-    ran = run(keep_hidden_tests(lab), tmp_path)
+def test_lab_undone_runs_through_names_each_stub_and_earns_nothing(lab, quick):
+    ran = run_here(keep_hidden_tests(lab))
     assert sorted(errors(ran)) == sorted(graded(ran)), f"only graded cells raise, and each of them: {errors(ran)}"
     for name in checked(ran):
         assert f"{find(name).title}: not done yet." in printed(ran)
 
 
 @pytest.mark.parametrize("lab", ALL)
-def test_lab_solved_passes_its_checks_and_its_hidden_tests(lab, tmp_path, monkeypatch):
-    if lab == "tiny":
-        monkeypatch.setattr(
-            "posenc.lab.exercises.__path__", [*sys.modules["posenc.lab.exercises"].__path__, str(TINY / "checks")]
-        )
-    ran = run(solved(lab), tmp_path)
+def test_lab_solved_passes_its_checks_and_its_hidden_tests(lab, quick):
+    ran = run_here(solved(lab))
     assert not errors(ran)
     for name in checked(ran):
         assert f"{find(name).title}: right" in printed(ran)
 
 
-def test_wrong_answer_is_named_and_earns_nothing(tmp_path):
+def doubled(notebook):
+    """A notebook whose check cells stand twice, as if they had been run twice."""
+    notebook.cells = [copy.deepcopy(cell) for cell in notebook.cells for _ in range(1 + ("= check(" in cell.source))]
+    for number, cell in enumerate(notebook.cells):
+        cell.id = cell.metadata.get("nbgrader", {}).get("grade_id", f"n{number}")
+    return notebook
+
+
+@pytest.mark.parametrize("lab", ALL)
+def test_checks_that_are_run_twice_say_the_same_and_nothing_is_earned_by_it(lab, quick):
+    notebook = doubled(keep_hidden_tests(lab))
+    wanted = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    last = max(number for number, cell in enumerate(wanted) if cell.id in graded(notebook))
+    notebook.cells = [cell for cell in wanted[: last + 1] if "train(" not in cell.source]
+    ran = run_here(notebook)
+    assert set(graded(ran)) <= set(errors(ran))
+    for name in checked(notebook):
+        assert printed(ran).count(
+            f"{find(name).title}: not done yet."
+        ) == 2 and f"{find(name).title}: right" not in printed(ran)
+
+
+def test_wrong_answer_is_named_and_earns_nothing(quick):
     notebook = solved("tiny")
     for cell in notebook.cells:
         cell.source = cell.source.replace("return positions * w", "return -positions * w")
-    ran = run(notebook, tmp_path)
+    ran = run_here(notebook)
     assert "the sign of the angle is flipped" in printed(ran)
     assert "angles: [0.0, 0.5, 1.0, 1.5]" in printed(ran), "the reference stands in below"
     assert list(errors(ran)) == ["angle_test"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lab", ALL)
+def test_lab_solved_runs_in_a_kernel_as_it_is(lab, tmp_path):
+    ran = run(solved(lab), tmp_path)
+    assert not errors(ran)
+    assert all(f"{find(name).title}: right" in printed(ran) for name in checked(ran) if lab != "tiny")
 
 
 def shown(cells, notebook):
@@ -325,28 +360,54 @@ def test_notebook_shows_its_pictures_and_the_same_when_run_twice_or_after_a_rest
 
 @pytest.fixture
 def grader(tmp_path_factory, monkeypatch):
-    """Makes nbgrader's API over a folder that `--course` has filled."""
+    """Makes nbgrader's API over a folder that `--course` has filled, under the configuration that it wrote."""
     from nbgrader.apps import NbGraderAPI
-    from traitlets.config import Config
+    from traitlets.config import PyFileConfigLoader
 
     def open_course(folder):
-        config = Config()
+        config = PyFileConfigLoader("nbgrader_config.py", path=str(folder)).load_config()
         config.CourseDirectory.root = str(folder)
-        config.CourseDirectory.course_id = "posenc"
         config.Exchange.root = str(tmp_path_factory.mktemp("exchange"))
         monkeypatch.chdir(folder)
         return NbGraderAPI(config=config)
 
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)  # nbgrader calls alembic
     monkeypatch.setenv("TINY_CHECKS", str(TINY / "checks"))
-    monkeypatch.setenv("POSENC_PRESET", "nano")
+    monkeypatch.setenv("POSENC_PRESET", "lab")  # as a teacher may have it; the configuration says nano
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
     return open_course
+
+
+def test_written_configuration_sets_preset_threads_and_limits(copy_of_tiny, grader):
+    assert labs.main(["--course", str(copy_of_tiny / "grading")], root=copy_of_tiny) == 0
+    config = grader(copy_of_tiny / "grading").config
+    assert (os.environ["POSENC_PRESET"], os.environ["OMP_NUM_THREADS"]) == ("nano", "1")
+    assert config.Execute.timeout >= 300 and config.CourseDirectory.course_id == "posenc"
+
+
+@pytest.mark.parametrize("lab", ALL)
+def test_notebook_of_a_course_opens_no_other_notebook(lab, copy_of_tiny, tmp_path):
+    """The public copy has no graded cells: who works in it, and hands it in, must not be led there by the course."""
+    root = copy_of_tiny if lab == "tiny" else ROOT
+    assert labs.main([lab, "--course", str(tmp_path / "grading")], root=root) == 0
+    cells = nbformat.read(tmp_path / "grading" / "source" / lab / f"{lab}.ipynb", as_version=4).cells
+    assert labs.HAND_IN in cells[0].source and "{{badge}}" not in cells[0].source
+    assert not any("colab.research.google.com" in cell.source for cell in cells)
 
 
 def test_points_are_read_from_the_metadata(copy_of_tiny, capsys):
     capsys.readouterr()
     assert labs.main(["--points"], root=copy_of_tiny) == 0
     assert capsys.readouterr().out.split() == ["tiny:", "3", "points", "2", "angle_test", "1", "paper"]
+
+
+def filled_in(lab, notebook):
+    """A notebook with the solutions written into it; the hidden tests come back when it is graded."""
+    solutions = {cell.id: cell.source for cell in solved(lab).cells if not labs.is_test(cell)}
+    notebook = copy.deepcopy(notebook)
+    for cell in notebook.cells:
+        cell.source = solutions.get(cell.metadata.get("nbgrader", {}).get("grade_id"), cell.source)
+    return notebook
 
 
 def hand_in(folder, name, lab, notebook):
@@ -376,17 +437,18 @@ def test_nbgrader_releases_no_solution_and_gives_full_marks_to_solutions_and_non
     if lab not in ("tiny", "rope"):
         return
 
-    solutions = {cell.id: cell.source for cell in solved(lab).cells if not labs._is_test(cell)}
-    written = copy.deepcopy(released)
-    for cell in written.cells:  # the student fills in the released file; the hidden tests come back when it is graded
-        cell.source = solutions.get(cell.metadata.get("nbgrader", {}).get("grade_id"), cell.source)
-    for name, notebook in {"solver": written, "idler": released}.items():
+    by_code = sum(points for grade_id, points in labs.points(solved(lab)) if grade_id != "paper")
+    students = {"solver": (filled_in(lab, released), by_code), "idler": (released, 0)}
+    if lab == "tiny":
+        students["twice"] = doubled(copy.deepcopy(released)), 0
+        students["elsewhere"] = filled_in(lab, student(lab)), by_code  # in the public copy, which has no graded cells
+    for name, (notebook, _) in students.items():
         hand_in(folder, name, lab, notebook)
         result = api.autograde(lab, name)
         assert result["success"], result["log"]
-    by_code = sum(points for grade_id, points in labs.points(solved(lab)) if grade_id != "paper")
     with Gradebook(f"sqlite:///{folder / 'gradebook.db'}", "posenc") as book:
-        found = {name: book.find_submission(lab, name) for name in ("solver", "idler")}
-        assert {name: one.code_score for name, one in found.items()} == {"solver": by_code, "idler": 0}
-        assert {one.max_code_score for one in found.values()} == {by_code}
-        assert found["solver"].needs_manual_grade, "answers on paper are graded by hand"
+        submissions = {name: book.find_submission(lab, name) for name in students}
+        scores = {name: one.code_score for name, one in submissions.items()}
+        assert scores == {name: points for name, (_, points) in students.items()}
+        assert {one.max_code_score for one in submissions.values()} == {by_code}
+        assert submissions["solver"].needs_manual_grade, "answers on paper are graded by hand"
