@@ -6,7 +6,6 @@ import itertools
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tomllib
 from importlib.metadata import requires
@@ -55,9 +54,8 @@ def test_every_method_with_a_lab_has_its_source_and_its_exercises():
     assert all(f'check("{name}.' in (ROOT / "book" / f"{name}.md").read_text("utf-8") for name in of_pages)
 
 
-def test_notebooks_are_in_step_with_course():
-    result = subprocess.run([sys.executable, ROOT / "course" / "labs.py", "--check"], capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
+def test_notebooks_are_in_step_with_course(capsys):
+    assert labs.main(["--check"]) == 0, capsys.readouterr().err
 
 
 @pytest.fixture
