@@ -52,27 +52,27 @@ def read(path):
 def which_lab(cells):
     r"""The lab that a notebook is, by the exercises that it checks or defines. Errors: GradeError where it is none."""
     text = "\n".join(cells)
-    found = {}
+    counts = {}
     for method in methods():
         names = "|".join(of(method))
         named = set(re.findall(rf"[\"']{method}\.({names})[\"']", text))
         defined = set(re.findall(rf"^(?:def )?({names})\s*[(=]", text, re.MULTILINE))
-        found[method] = 3 * len(named) + len(defined)
-    best = max(found.values(), default=0)
-    likely = [method for method, count in found.items() if count == best]
+        counts[method] = 3 * len(named) + len(defined)
+    best = max(counts.values(), default=0)
+    likely = [method for method, count in counts.items() if count == best]
     if best == 0 or "posenc" not in text:
-        raise GradeError(f"is none of the labs ({', '.join(found)}): it has none of their exercises")
+        raise GradeError(f"is none of the labs ({', '.join(counts)}): it has none of their exercises")
     if len(likely) > 1:
         raise GradeError(f"may be {' or '.join(likely)}: name the lab with --lab")
     return likely[0]
 
 
 def _run(task, limit):
-    """Run `cells.main` once: the lines that it told, and the step that it did not survive with the reason, or None."""
+    """Run `cells.main` once: its replies, and the step that it did not survive with the reason, or None."""
     package = str(Path(__file__).parents[3])
     command = f"import sys; sys.path.append({package!r}); from posenc.lab.exercises.cells import main; main()"
     settings = {"POSENC_PRESET": "nano", "MPLBACKEND": "agg", "PYTHONUTF8": "1"}
-    lines, told, step = queue.Queue(), [], "start"
+    lines, replies, step = queue.Queue(), [], "start"
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(
             [sys.executable, "-P", "-c", command],
@@ -97,8 +97,8 @@ def _run(task, limit):
                 process.stdin.write(json.dumps(task))
                 process.stdin.close()
             while (line := lines.get(timeout=START if step == "start" else limit)) is not None:
-                told.append(json.loads(line))
-                step = told[-1].get("begin", step)
+                replies.append(json.loads(line))
+                step = replies[-1].get("begin", step)
             reason = f"it ended Python (exit code {process.wait()})." if process.wait() else None
         except queue.Empty:
             reason = f"it ran longer than {limit:g} s. Does a loop not end?"
@@ -108,7 +108,7 @@ def _run(task, limit):
             reader.join(timeout=5)
     if reason and step == "start":
         raise GradeError(f"the process that grades did not start: {reason}\n{''.join(errors)}")
-    return told, (step, reason) if reason else None
+    return replies, (step, reason) if reason else None
 
 
 def _end(process):
@@ -174,14 +174,14 @@ def grade(path, lab=None, limit=60.0):
     lab = which_lab(cells) if lab is None else lab
     skip = {}
     while True:  # a step that did not end, or ended Python, is left out of the next run
-        told, broken = _run({"cells": cells, "lab": lab, "skip": list(skip)}, limit)
+        replies, broken = _run({"cells": cells, "lab": lab, "skip": list(skip)}, limit)
         if broken is None:
             break
         if broken[0] in skip:
             raise GradeError(f"cannot be graded, in {broken[0]}: {broken[1]}")
         skip[broken[0]] = broken[1]
     exercises, rows = of(lab), []
-    for line in told:
+    for line in replies:
         if "exercise" in line:
             name, right = line["exercise"], line["right"]
             points = exercises[name].points
@@ -199,13 +199,13 @@ def grade(path, lab=None, limit=60.0):
 
 def notebooks(paths):
     """The notebooks among files and folders, those of a folder sorted."""
-    found = []
+    files = []
     for path in map(Path, paths):
         inside = sorted(p for p in path.rglob("*.ipynb") if ".ipynb_checkpoints" not in p.parts)
-        found += inside if path.is_dir() else [path]
+        files += inside if path.is_dir() else [path]
         if path.is_dir() and not inside:
             raise GradeError(f"{path}: no notebook in this folder")
-    return found
+    return files
 
 
 def main(arguments=None):
