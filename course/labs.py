@@ -1,5 +1,6 @@
 #!/usr/bin/env python
-"""Write notebooks/ from course/: the labs as students open them, without solutions, hidden tests and outputs.
+"""Write notebooks/ from course/: the labs as students open them, without solutions, hidden tests and outputs; and the
+README's table of them.
 
 python course/labs.py                write every lab (`make labs`)
 python course/labs.py rope           write one
@@ -9,6 +10,7 @@ python course/labs.py --course DIR   make an nbgrader course in DIR, with soluti
 """
 
 import argparse
+import re
 import sys
 import tomllib
 from pathlib import Path
@@ -110,6 +112,19 @@ def points(notebook):
     return [(a["grade_id"], a["points"]) for a in about if a.get("grade", False)]
 
 
+def readme(root=ROOT):
+    """The README with its table of labs written anew: a row for each, in the order of the table of contents."""
+    text = (root / "README.md").read_text(encoding="utf-8")
+    rows = []
+    for lab in re.findall(r"file: notebooks/(\w+)", (root / "_toc.yml").read_text(encoding="utf-8")):
+        notebook = read(root / "course" / f"{lab}.py", address(root))
+        title = notebook.cells[0].source.splitlines()[0].removeprefix("# Lab: ")
+        rows.append(
+            f"| {title} | {BADGE.format(**address(root), lab=lab).replace('**Open in Colab**', 'open in Colab')} |\n"
+        )
+    return re.sub(r"(?<=\| lab \| \|\n\|---\|---\|\n)(\|.*\n)+", "".join(rows), text)
+
+
 def write_course(directory, root=ROOT, labs=None):
     """Make an nbgrader course, one assignment a lab: DIR/source/<lab>/<lab>.ipynb and nbgrader_config.py."""
     for source in labs or sources(root):
@@ -161,6 +176,12 @@ def main(arguments=None, root=ROOT):
             target.parent.mkdir(exist_ok=True)
             target.write_text(new, encoding="utf-8", newline="\n")
             print(f"wrote notebooks/{target.name}")
+    if not options.labs and (root / "README.md").exists() and readme(root) != (root / "README.md").read_text("utf-8"):
+        if options.check:
+            stale.append("README.md lists other labs; run `make labs`")
+        else:
+            (root / "README.md").write_text(readme(root), encoding="utf-8", newline="\n")
+            print("wrote README.md")
     if not options.labs:
         for target in sorted((root / "notebooks").glob("*.ipynb")):
             if target.stem not in known:
