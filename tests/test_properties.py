@@ -295,7 +295,7 @@ def seen_by(table, case):
 # ------------------------------------------------------------------------------------------- the formulas, a pair each
 
 
-def score_of(case, encoding):
+def score_of(case, encoding):  # noqa: C901  (a case for each method)
     """score(h, m, n, q, k, longest): the logit of a pair at positions m and n, by the method's formula."""
     o, root, bias = case.options, math.sqrt(case.dim), encoding.bias
 

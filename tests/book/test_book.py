@@ -135,7 +135,7 @@ def test_every_drawing_cell_has_words(page):
         if "remove-cell" in body or "remove-output" in body:
             continue
         code = re.sub(r"^---\n.*?^---\n", "", body, flags=re.M | re.S)
-        if re.search(r"plt\.(subplots|figure)\(|^plot_\w+\(|^\w+\.plot_\w+\(", code, re.M):
+        if re.search(r"plt\.(subplots|figure)\(|^plot_\w+\(|^\w+\.plot_\w+\(|^\w+\.\w+_figure\(", code, re.M):
             assert re.search(r"\balt:", body), f"a drawing without alt text:\n{body[:300]}"
 
 
