@@ -45,7 +45,10 @@ SIZES = [(32, 128), (32, 20), (8, 10), (4, 3), (64, 1000), (16, 64), (12, 100), 
 SETTINGS = [(*sizes, both) for sizes in SIZES for both in (True, False) if sizes[0] > 2 or not both]
 
 
-@pytest.mark.parametrize("buckets, far, bidirectional", SETTINGS, ids=str)
+EDGES = [(18, 128, True), (36, 32, False)]  # a power of two that a logarithm puts just below its bucket
+
+
+@pytest.mark.parametrize("buckets, far, bidirectional", SETTINGS + EDGES, ids=str)
 def test_bucket_equals_the_construction(buckets, far, bidirectional):
     offsets = list(range(-300, 301))
     actual = bucket(torch.tensor(offsets), buckets, far, bidirectional)
