@@ -105,7 +105,7 @@ PLANTED = {
     "upward": ("inputs.py", "from .attention import attention", "attention.py", ""),
     "upward and lazily": ("errors.py", "def f():\n    from . import impls", "impls.py", ""),
     "into the lab": ("audit.py", "def f():\n    import posenc.lab.train", "lab/train/__init__.py", ""),
-    "up in the lab": ("lab/explore/core.py", "from posenc.lab.figures import rope", "lab/figures/rope.py", ""),
+    "up in the lab": ("lab/explore/page.py", "from posenc.lab.figures import rope", "lab/figures/rope.py", ""),
     "another's underscored name": ("impls.py", "from .inputs import _check", "inputs.py", "_check = 1"),
 }
 

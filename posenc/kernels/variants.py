@@ -21,11 +21,9 @@ from typing import NamedTuple
 import triton
 import triton.language as tl
 
-READS = ("delta", "head", "table", "query", "key")  # "head" or "table": both are a
-
 
 class Variant(NamedTuple):
-    """`score` and `grad` as above, and which of READS they read."""
+    """`score` and `grad` as above, and which they read of "delta", "head" or "table" (both are a), "query", "key"."""
 
     score: object
     grad: object

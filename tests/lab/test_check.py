@@ -11,7 +11,7 @@ import torch
 from posenc.lab import exercises
 from posenc.lab.exercises import Exercise, check, judge, require, submission, submitted
 
-ALL = [f"{lab}.{name}" for lab in exercises.methods() for name in exercises.of(lab)]
+ALL = [f"{lab}.{name}" for lab in exercises.labs() for name in exercises.of(lab)]
 
 
 def turn(x, positions):

@@ -7,7 +7,7 @@ from posenc.lab import exercises as checks
 from posenc.lab.exercises import judge
 
 RANDOM = ["rope.rotate", "rope.shift_error", "sinusoidal.embed", "sinusoidal.terms", "stickbreaking.weigh"]
-EVERY = [f"{method}.{name}" for method in checks.methods() for name in checks.of(method)]
+EVERY = [f"{lab}.{name}" for lab in checks.labs() for name in checks.of(lab)]
 
 
 def tensors(name):

@@ -19,7 +19,8 @@ from packaging.requirements import Requirement
 
 from posenc import METHODS
 from posenc.lab import exercises, train
-from posenc.lab.exercises import find, methods, registry, submission
+from posenc.lab.exercises import find, registry, submission
+from posenc.lab.exercises import labs as exercised
 
 SOURCES = {path.stem: path for path in labs.sources()}
 ALL = [*SOURCES, "tiny"]
@@ -49,8 +50,8 @@ def regions(lab, kind):
 
 def test_every_method_with_a_lab_has_its_source_and_its_exercises():
     wanted = {method.lab for method in METHODS.values() if method.lab} | {"kernels", "scaling"}  # labs of no method
-    assert wanted == set(SOURCES) <= set(methods())
-    of_pages = set(methods()) - set(SOURCES)  # exercises that a chapter without a lab checks on its page
+    assert wanted == set(SOURCES) <= set(exercised())
+    of_pages = set(exercised()) - set(SOURCES)  # exercises that a chapter without a lab checks on its page
     assert all(f'check("{name}.' in (ROOT / "book" / f"{name}.md").read_text("utf-8") for name in of_pages)
 
 
@@ -245,7 +246,7 @@ def quick(monkeypatch):
     full = train.train
     monkeypatch.setattr(train, "train", lambda *what, **how: full(*what, **how | {"steps": 12, "warmup": 2}))
     monkeypatch.setattr(submission, "_submissions", {})
-    monkeypatch.setattr(registry, "CHAPTERS", [*registry.CHAPTERS, "tiny"])
+    monkeypatch.setattr(registry, "BEYOND_METHODS", [*registry.BEYOND_METHODS, "tiny"])
     monkeypatch.setattr(exercises, "__path__", [*exercises.__path__, str(TINY / "checks")])
     monkeypatch.setenv("TINY_CHECKS", str(TINY / "checks"))
     monkeypatch.setenv("POSENC_PRESET", "nano")

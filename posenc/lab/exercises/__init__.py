@@ -4,7 +4,7 @@
 """
 
 from posenc.lab.exercises.exercise import Exercise, Problem, student_seed
-from posenc.lab.exercises.registry import find, methods, of, on_paper
+from posenc.lab.exercises.registry import find, labs, of, on_paper
 from posenc.lab.exercises.submission import check, require, submitted
 from posenc.lab.exercises.verdict import Verdict, judge
 
@@ -15,7 +15,7 @@ __all__ = [
     "check",
     "find",
     "judge",
-    "methods",
+    "labs",
     "of",
     "on_paper",
     "require",

@@ -23,7 +23,7 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from posenc.lab.exercises.registry import methods, of, on_paper
+from posenc.lab.exercises.registry import labs, of, on_paper
 
 START = 120  # seconds until the other process has imported torch
 
@@ -53,13 +53,13 @@ def which_lab(cells):
     r"""The lab that a notebook is, by the exercises that it checks or defines. Errors: GradeError where it is none."""
     text = "\n".join(cells)
     counts = {}
-    for method in methods():
-        names = "|".join(of(method))
-        named = set(re.findall(rf"[\"']{method}\.({names})[\"']", text))
+    for lab in labs():
+        names = "|".join(of(lab))
+        named = set(re.findall(rf"[\"']{lab}\.({names})[\"']", text))
         defined = set(re.findall(rf"^(?:def )?({names})\s*[(=]", text, re.MULTILINE))
-        counts[method] = 3 * len(named) + len(defined)
+        counts[lab] = 3 * len(named) + len(defined)
     best = max(counts.values(), default=0)
-    likely = [method for method, count in counts.items() if count == best]
+    likely = [lab for lab, count in counts.items() if count == best]
     if best == 0 or "posenc" not in text:
         raise GradeError(f"is none of the labs ({', '.join(counts)}): it has none of their exercises")
     if len(likely) > 1:
@@ -106,6 +106,8 @@ def _run(task, limit):
             _end(process)
         for reader in readers:
             reader.join(timeout=5)
+        process.stdout.close()
+        process.stderr.close()
     if reason and step == "start":
         raise GradeError(f"the process that grades did not start: {reason}\n{''.join(errors)}")
     return replies, (step, reason) if reason else None
@@ -215,7 +217,7 @@ def main(arguments=None):
         description="Grade labs downloaded from Colab or anywhere. Runs the code in them.",
     )
     parser.add_argument("paths", nargs="+", metavar="NOTEBOOK", help="notebooks, or folders of them")
-    parser.add_argument("--lab", choices=methods(), help="default: told from the notebook")
+    parser.add_argument("--lab", choices=labs(), help="default: told from the notebook")
     parser.add_argument("--json", action="store_true", help="a list with one object for each notebook")
     parser.add_argument("--limit", type=float, default=60.0, metavar="SECONDS", help="for each exercise; default 60")
     options = parser.parse_args(arguments)

@@ -9,12 +9,12 @@ import importlib
 from posenc.errors import nearest
 from posenc.methods import METHODS
 
-CHAPTERS = ["gradients", "kernels", "scaling"]  # about several methods, or none
+BEYOND_METHODS = ["gradients", "kernels", "scaling"]  # labs and chapters about several methods, or none
 
 
-def methods() -> list[str]:
+def labs() -> list[str]:
     """What has exercises, sorted: the labs of the methods, and chapters that are about several."""
-    return sorted({method.lab for method in METHODS.values() if method.lab} | set(CHAPTERS))
+    return sorted({method.lab for method in METHODS.values() if method.lab} | set(BEYOND_METHODS))
 
 
 def of(lab: str) -> dict:
@@ -35,8 +35,8 @@ def find(name: str):
     if not isinstance(name, str):
         raise TypeError(f"name={name!r} must be a string such as 'rope.rotate', got {type(name).__name__}")
     lab, _, exercise = name.partition(".")
-    if lab not in methods():
-        raise ValueError(f"name={name!r}: no lab {lab!r} has exercises.{nearest(lab, methods())}")
+    if lab not in labs():
+        raise ValueError(f"name={name!r}: no lab {lab!r} has exercises.{nearest(lab, labs())}")
     exercises = of(lab)
     if exercise not in exercises:
         known = ", ".join(exercises)

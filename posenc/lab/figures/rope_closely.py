@@ -129,7 +129,6 @@ def _by_distance(content, target, encoding, lanes, span):
     }
 
 
-_ALL = ["content", "target", "encoding", "lanes", "span"]
 score_kinds = explorable(
     _by_distance,
     id="rope_closely.score_kinds",

@@ -87,7 +87,7 @@ def names() -> list:
 @functools.cache
 def labs() -> list:
     """The chapters that have a lab, in the book's order."""
-    return sorted((lab for lab in exercises.methods() if (ROOT / "course" / f"{lab}.py").exists()), key=names().index)
+    return sorted((lab for lab in exercises.labs() if (ROOT / "course" / f"{lab}.py").exists()), key=names().index)
 
 
 def minutes_in(box: str, what: str) -> int:
