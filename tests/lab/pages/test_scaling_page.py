@@ -68,7 +68,8 @@ def test_every_prediction_has_verdicts(frozen):
         for name, arm in frozen["schemes"].items()
     }
     assert page.rise("linear").mean() == pytest.approx(rises["linear"])
-    assert dict(verdicts["plain"])["rises most"] == "held" or max(rises, key=rises.get) != "plain"
+    outcome = dict(verdicts["plain"])["rises most"]
+    assert (outcome == "failed") == (max(rises, key=rises.get) != "plain") or outcome == "within the spread"
     assert len(page.predictions().data.splitlines()) == len(verdicts)
 
 
