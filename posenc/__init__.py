@@ -5,7 +5,7 @@ posenc.attention assembles an encoding from four places (embed, rotate, bias, we
 
 from . import audit
 from .attention import attention
-from .bias import alibi, fire, kerple, shaw, t5, transformer_xl
+from .bias import alibi, cope, fire, fox, kerple, shaw, t5, transformer_xl
 from .embed import learned, sinusoidal
 from .encoding import At, Encoding, compose, softmax
 from .errors import UnsupportedError
@@ -29,9 +29,11 @@ __all__ = [
     "attention",
     "audit",
     "compose",
+    "cope",
     "explain_impl",
     "exposb",
     "fire",
+    "fox",
     "kerple",
     "learned",
     "make",

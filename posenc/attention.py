@@ -37,7 +37,7 @@ def attention(
         mask: bool, True where a query may look; [Tq, Tk], or broadcastable to [B, 1, Tq, Tk]. Padding:
             `mask=valid[:, None, None, :]`. Packing: `mask=segment[:, None, :, None] == segment[:, None, None, :]`.
         scale: factor on q.k, default 1/sqrt(D).
-        gates: [B, H, Tk], for encodings that read gates.
+        gates: [B, H, Tk], for encodings that read them: log f of each key for FoX, at most 0.
         impl: "torch" (the lines below, which define the result), "sdpa" (PyTorch's own fused attention in the place of
             their last five), "triton" (`posenc.kernels`, in memory linear in T, no second derivatives) or "auto"; see
             `explain_impl`.
@@ -80,7 +80,7 @@ def attention(
         return fused_softmax(q, k, v, at, scale, plain=causal and mask is None)
     scores = (q @ k.transpose(-2, -1)).to(accumulation_dtype(q)) * scale  # [B, H, Tq, Tk]
     if encoding.bias is not None:
-        scores = scores + encoding.bias(q, k, at)
+        scores = scores + encoding.bias(q, k, at._replace(scores=scores))
     weights = (encoding.weigh or softmax)(scores, at)
     output = weights.to(v.dtype) @ v  # [B, H, Tq, Dv]
     return (output, weights) if return_weights else output

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from .errors import UnsupportedError, check_choice, check_int
+from .errors import UnsupportedError, check_bool, check_choice, check_int
 
 PLACES = ("embed", "rotate", "bias", "weigh")
 
@@ -16,13 +16,15 @@ class At(NamedTuple):
     pos_q: [B or 1, Tq] (or [B or 1, Tq, n] with n axes), positions of the queries, integers or floats.
     pos_k: [B or 1, Tk] (or [B or 1, Tk, n]), positions of the keys.
     visible: [B or 1, 1, Tq, Tk] bool, True where query i may see key j (causality and mask together).
-    gates: None, or what a contextual method was given, [B, H, Tk].
+    gates: None, or what a method that reads gates was given, [B, H, Tk].
+    scores: told to `bias` alone: the scaled products scale q.k, [B, H, Tq, Tk], float32 or float64, before any mask.
     """
 
     pos_q: Tensor
     pos_k: Tensor
     visible: Tensor
     gates: Tensor | None = None
+    scores: Tensor | None = None
 
 
 class Encoding(nn.Module):
@@ -39,6 +41,7 @@ class Encoding(nn.Module):
         embed_at: where `embed` acts: "input" (once, on the embeddings), "layer_qk" (in each layer, on what queries
             and keys are made from) or "layer_qkv" (values too).
         axes: None for positions that are numbers, n for positions with n coordinates.
+        reads_gates: True where a place reads `at.gates`; `attention` then asks for them, `SelfAttention` makes them.
         causal_only: None, or the reason why the method is not defined without a causal mask.
         attend: None, or the attention function of a method that fits no place, called in place of
             `posenc.attention` as attend(q, k, v, encoding, **options) with the options that were given to it.
@@ -55,6 +58,7 @@ class Encoding(nn.Module):
         *,
         embed_at="input",
         axes=None,
+        reads_gates=False,
         causal_only=None,
         attend=None,
     ):
@@ -66,9 +70,11 @@ class Encoding(nn.Module):
         check_choice("embed_at", embed_at, ("input", "layer_qk", "layer_qkv"))
         if axes is not None:
             check_int("axes", axes)
+        check_bool("reads_gates", reads_gates)
         if not isinstance(causal_only, str | None):
             raise TypeError(f"causal_only={causal_only!r} must be None or the reason, in words")
         self.embed_at, self.axes, self.causal_only = embed_at, axes, causal_only
+        self.reads_gates = reads_gates
 
     @property
     def places(self):
@@ -104,7 +110,8 @@ def compose(*encodings):
             raise UnsupportedError(f"encodings[{index}] counts {encoding.axes} axes, an earlier one {axes}")
         axes = axes if encoding.axes is None else encoding.axes
         causal_only = causal_only or encoding.causal_only
-    return Encoding(**chosen, embed_at=embed_at, axes=axes, causal_only=causal_only)
+    reads_gates = any(encoding.reads_gates for encoding in encodings)
+    return Encoding(**chosen, embed_at=embed_at, axes=axes, reads_gates=reads_gates, causal_only=causal_only)
 
 
 def softmax(scores, at):

@@ -50,11 +50,21 @@ def check_inputs(q, k, v, encoding, causal, scale, gates, return_weights):
         raise UnsupportedError(f"causal=False: {encoding.causal_only}")
     if scale is not None:
         check_number("scale", scale)
-    if gates is not None:
-        check_tensor("gates", gates, "[B, H, Tk]", ndim=3, floating=True)
-        if gates.shape != (q.shape[0], q.shape[1], k.shape[2]):
-            expected = [q.shape[0], q.shape[1], k.shape[2]]
-            raise ValueError(f"gates must have shape [B, H, Tk] = {expected}, got {list(gates.shape)}")
+    check_gates(q, k, encoding, gates)
+
+
+def check_gates(q, k, encoding, gates):
+    """Raise unless gates are given exactly where the encoding reads them, [B, H, Tk]."""
+    expected = [q.shape[0], q.shape[1], k.shape[2]]
+    if gates is None:
+        if encoding.reads_gates:
+            raise ValueError(f"gates=None: this encoding reads a gate for each head and key, [B, H, Tk] = {expected}")
+        return
+    check_tensor("gates", gates, "[B, H, Tk]", ndim=3, floating=True)
+    if not encoding.reads_gates:
+        raise ValueError(f"gates of shape {list(gates.shape)}: this encoding reads none, leave them out")
+    if list(gates.shape) != expected:
+        raise ValueError(f"gates must have shape [B, H, Tk] = {expected}, got {list(gates.shape)}")
 
 
 def check_qkv(q, k, v):
@@ -113,15 +123,15 @@ def batched_mask(mask, batch, queries, keys):
     return mask
 
 
-def check_visible(scores, visible):
-    """Return `visible` in the shape of scores [..., Tq, Tk], both checked."""
-    check_tensor("scores", scores, "[..., Tq, Tk]", floating=True)
+def check_visible(scores, visible, name="scores"):
+    """Return `visible` in the shape of scores [..., Tq, Tk], called `name` in errors, both checked."""
+    check_tensor(name, scores, "[..., Tq, Tk]", floating=True)
     if scores.ndim < 2:
-        raise ValueError(f"scores must have shape [..., Tq, Tk], got {list(scores.shape)}")
+        raise ValueError(f"{name} must have shape [..., Tq, Tk], got {list(scores.shape)}")
     if not isinstance(visible, Tensor) or visible.dtype != torch.bool:
         raise TypeError(f"visible must be a bool tensor, got {getattr(visible, 'dtype', type(visible).__name__)}")
     try:
         return visible.expand(scores.shape)
     except RuntimeError:
-        shapes = f"{list(visible.shape)}, scores {list(scores.shape)}"
-        raise ValueError(f"visible must broadcast to scores, got visible {shapes}") from None
+        shapes = f"{list(visible.shape)}, {name} {list(scores.shape)}"
+        raise ValueError(f"visible must broadcast to {name}, got visible {shapes}") from None

@@ -2,12 +2,13 @@ r"""The block for your own model: projections, grouped queries, an encoding and 
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import logsigmoid
 
 from .attention import attention
 from .encoding import Encoding
 from .errors import check_bool, check_choice, check_int, check_number, check_tensor
 from .impls import IMPLS
-from .inputs import batched_mask, batched_positions, check_encoding
+from .inputs import accumulation_dtype, batched_mask, batched_positions, check_encoding
 
 
 class KVCache:
@@ -17,18 +18,19 @@ class KVCache:
     """
 
     def __init__(self):
-        self.k = self.v = self.positions = self.valid = None
+        self.k = self.v = self.positions = self.valid = self.gates = None
 
     def __len__(self):
         return 0 if self.k is None else self.k.shape[2]
 
-    def append(self, k, v, positions, valid):
-        r"""Add k, v [B, Hkv, T, D], positions [B, T] or [B, T, n] and valid [B, T]; return all that is held now."""
-        new = (k, v, positions, valid)
+    def append(self, k, v, positions, valid, gates=None):
+        r"""Add k, v [B, Hkv, T, D], positions [B, T] or [B, T, n], valid [B, T] and gates [B, H, T] where the encoding
+        reads them; return all that is held now."""
+        new = (k, v, positions, valid, gates)
         if self.k is not None:
-            old = (self.k, self.v, self.positions, self.valid)
-            new = [torch.cat((a, b), dim=dim) for a, b, dim in zip(old, new, (2, 2, 1, 1))]
-        self.k, self.v, self.positions, self.valid = new
+            old = (self.k, self.v, self.positions, self.valid, self.gates)
+            new = tuple(None if b is None else torch.cat((a, b), dim=d) for a, b, d in zip(old, new, (2, 2, 1, 1, 2)))
+        self.k, self.v, self.positions, self.valid, self.gates = new
         return new
 
 
@@ -41,7 +43,9 @@ class SelfAttention(nn.Module):
         encoding: an `Encoding` of its own or shared with other layers; None is NoPE.
         num_kv_heads: heads of k and v, a divisor of H; default H.
         causal, scale, impl: see `attention`.
-    An encoding with `embed_at="input"` embeds in the model, before the first layer, not here.
+    An encoding with `embed_at="input"` embeds in the model, before the first layer, not here. For one that reads gates
+    the block makes them from its input: log f = logsigmoid(x W_f + b_f), one a head, in float32; b_f starts at 0, where
+    a gate is near 1/2; padding closes no gate.
     Errors: TypeError or ValueError naming the argument.
     Chapter: Four places.
     """
@@ -84,6 +88,9 @@ class SelfAttention(nn.Module):
         self.to_k = nn.Linear(dim, num_kv_heads * head_dim, bias=bias)
         self.to_v = nn.Linear(dim, num_kv_heads * head_dim, bias=bias)
         self.to_out = nn.Linear(num_heads * head_dim, dim, bias=bias)
+        if self.encoding.reads_gates:
+            self.to_gates = nn.Linear(dim, num_heads)
+            nn.init.zeros_(self.to_gates.bias)
 
     def forward(self, x, *, positions=None, mask=None, valid=None, cache=None, return_weights=False):
         r"""Mix the tokens of x [B, T, C].
@@ -116,7 +123,7 @@ class SelfAttention(nn.Module):
         k = self.to_k(xqk).unflatten(-1, (self.num_kv_heads, -1)).transpose(1, 2)  # [B, Hkv, T, D]
         v = self.to_v(xv).unflatten(-1, (self.num_kv_heads, -1)).transpose(1, 2)
 
-        pos_k = positions
+        pos_k, gates = positions, None
         if cache is not None or valid is not None:
             valid = torch.ones(batch, length, dtype=torch.bool, device=x.device) if valid is None else valid
             if not isinstance(valid, Tensor):
@@ -125,9 +132,12 @@ class SelfAttention(nn.Module):
                 raise ValueError(
                     f"valid must be bool of shape {[batch, length]}, got {valid.dtype} {list(valid.shape)}"
                 )
+        if self.encoding.reads_gates:
+            gates = logsigmoid(self.to_gates(x).to(accumulation_dtype(x))).transpose(1, 2)  # [B, H, T]
+            gates = gates if valid is None else gates.masked_fill(~valid[:, None], 0.0)
         if cache is not None:
             pos_all = positions.expand(batch, *positions.shape[1:])
-            k, v, pos_k, valid = cache.append(k, v, pos_all, valid)
+            k, v, pos_k, valid, gates = cache.append(k, v, pos_all, valid, gates)
         if valid is not None:
             padding = valid[:, None, None, :]  # [B, 1, 1, Tk]
             mask = padding if mask is None else padding & batched_mask(mask, batch, length, k.shape[2])
@@ -141,6 +151,7 @@ class SelfAttention(nn.Module):
             causal=self.causal,
             mask=mask,
             scale=self.scale,
+            gates=gates,
             impl=self.impl,
             return_weights=return_weights,
         )

@@ -1,0 +1,63 @@
+r"""FoX, the forgetting transformer: each token closes a door a little on all that was before it."""
+
+import torch
+
+from ..encoding import Encoding
+from ..errors import check_int, check_tensor
+
+
+def decay(log_forget, queries=None):
+    r"""What is left of each key when the query comes, as a logarithm.
+
+    D_ij = c_i - c_j = sum of log f_l over l = j+1 .. i,  c the cumulative sum of log f;  -inf for keys after the query
+
+    Arguments:
+        log_forget: [..., Tk], log f of each token, at most 0.
+        queries: Tq, how many of the last tokens ask; default Tk.
+    Returns: [..., Tq, Tk], float32 (float64 where log_forget is), 0 on the diagonal, at most 0.
+    Errors: TypeError, ValueError naming the argument.
+    Convention: the gate of token l closes on what is before l, not on l: the first gate is never used.
+    Paper: arXiv 2503.02130, equation 5. Chapter: FoX.
+    """
+    check_tensor("log_forget", log_forget, "[..., Tk]", floating=True)
+    if log_forget.ndim == 0:
+        raise ValueError(f"log_forget must have shape [..., Tk], got a single number: {log_forget.item()!r}")
+    check_log_forget(log_forget)
+    keys = log_forget.shape[-1]
+    queries = keys if queries is None else queries
+    check_int("queries", queries, minimum=0)
+    if queries > keys:
+        raise ValueError(f"queries={queries} must be at most the {keys} tokens of log_forget")
+    c = log_forget.to(torch.promote_types(log_forget.dtype, torch.float32)).cumsum(-1)
+    later = torch.ones(queries, keys, dtype=torch.bool, device=c.device).triu(keys - queries + 1)
+    return (c[..., keys - queries :, None] - c[..., None, :]).masked_fill(later, float("-inf"))
+
+
+def check_log_forget(log_forget):
+    """Raise ValueError where one of the numbers is no logarithm of a gate between 0 and 1."""
+    if not (log_forget <= 0).all():
+        worst = "nan" if log_forget.isnan().any() else f"{log_forget.max().item():g}"
+        raise ValueError(f"log_forget (gates) holds {worst}, it must be at most 0, as logsigmoid(x) is")
+
+
+class Forgetting(torch.nn.Module):
+    """The `bias` callable: the decay of the gates that `attention` was given."""
+
+    def forward(self, q, k, at):
+        return decay(at.gates, q.shape[2])
+
+
+def fox():
+    r"""Forgetting attention, an `Encoding` at the place `bias`: softmax(q.k / sqrt(D) + D).
+
+    It has no parameters: `attention(..., gates=log_forget)` is given log f [B, H, Tk], and `SelfAttention` makes them
+    from its input, log f = logsigmoid(x W_f + b_f), with a weight w_f and a bias b_f for each head. Packed sequences
+    need no care: the decay between two tokens reads the gates between them alone.
+    Not defined without a causal mask.
+    Paper: arXiv 2503.02130, equations 4 to 6. Chapter: FoX.
+    """
+    return Encoding(
+        bias=Forgetting(),
+        reads_gates=True,
+        causal_only="FoX forgets what is before a token, which says nothing of the keys after it",
+    )
