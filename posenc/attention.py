@@ -69,7 +69,7 @@ def attention(
     chosen, _ = choose_impl(impl, encoding, return_weights, q.device, q.dtype, widest, (pos_q, pos_k))
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     if chosen == "triton":
-        return dispatch.attend(q, k, v, encoding, pos_q, pos_k, causal, mask, scale)
+        return dispatch.attend(q, k, v, encoding, pos_q, pos_k, causal, mask, scale, gates)
 
     at = At(pos_q, pos_k, visible_keys(q, k, causal, mask), gates)
     groups = q.shape[1] // k.shape[1]

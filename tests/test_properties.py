@@ -846,7 +846,7 @@ def test_compose_knows_no_order(first, second):
 
 def what_a_kernel_adds(part, q, m, n, score):
     """Scores [B or 1, H, Tq, Tk] as the kernel of this part makes them from what it is handed, here in one piece."""
-    given, delta = part.kernel_inputs(q), (m[:, None, :, None] - n[:, None, None, :]).double()
+    given, delta = part.kernel_inputs(q, None), (m[:, None, :, None] - n[:, None, None, :]).double()
     if part.kernel == "table":
         row = (-delta - given["first"]).long().clamp(0, given["table"].shape[1] - 1)  # outside it is constant
         return score + given["table"].double()[torch.arange(q.shape[1])[None, :, None, None], row]

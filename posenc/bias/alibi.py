@@ -59,7 +59,7 @@ class LinearBias(nn.Module):
         """The name of its twin, a variant in posenc.kernels."""
         return "symmetric" if self.symmetric else "linear"
 
-    def kernel_inputs(self, q):
+    def kernel_inputs(self, q, at):
         """What the twin reads besides q and k: a [H], the slopes."""
         return {"a": self.slopes_for(q).to(torch.float32)}
 

@@ -1,6 +1,8 @@
 r"""FoX, the forgetting transformer: each token closes a door a little on all that was before it."""
 
 import torch
+from torch import nn
+from torch.nn.functional import pad
 
 from ..encoding import Encoding
 from ..errors import check_int, check_tensor
@@ -13,7 +15,7 @@ def decay(log_forget, queries=None):
 
     Arguments:
         log_forget: [..., Tk], log f of each token, at most 0.
-        queries: Tq, how many of the last tokens ask; default Tk.
+        queries: Tq, how many tokens ask, of which the last is the last; default Tk.
     Returns: [..., Tq, Tk], float32 (float64 where log_forget is), 0 on the diagonal, at most 0.
     Errors: TypeError, ValueError naming the argument.
     Convention: the gate of token l closes on what is before l, not on l: the first gate is never used.
@@ -26,11 +28,14 @@ def decay(log_forget, queries=None):
     keys = log_forget.shape[-1]
     queries = keys if queries is None else queries
     check_int("queries", queries, minimum=0)
-    if queries > keys:
-        raise ValueError(f"queries={queries} must be at most the {keys} tokens of log_forget")
     c = log_forget.to(torch.promote_types(log_forget.dtype, torch.float32)).cumsum(-1)
     later = torch.ones(queries, keys, dtype=torch.bool, device=c.device).triu(keys - queries + 1)
-    return (c[..., keys - queries :, None] - c[..., None, :]).masked_fill(later, float("-inf"))
+    return (at_queries(c, queries)[..., :, None] - c[..., None, :]).masked_fill(later, float("-inf"))
+
+
+def at_queries(c, queries):
+    """The sums c [..., Tk] at the last tokens, [..., Tq]; a query before the first token, which sees no key, gets 0."""
+    return pad(c, (max(queries - c.shape[-1], 0), 0))[..., max(c.shape[-1] - queries, 0) :]
 
 
 def check_log_forget(log_forget):
@@ -40,8 +45,16 @@ def check_log_forget(log_forget):
         raise ValueError(f"log_forget (gates) holds {worst}, it must be at most 0, as logsigmoid(x) is")
 
 
-class Forgetting(torch.nn.Module):
+class Forgetting(nn.Module):
     """The `bias` callable: the decay of the gates that `attention` was given."""
+
+    kernel = "decay"  # its twin, a variant in posenc.kernels
+
+    def kernel_inputs(self, q, at):
+        """What the twin reads besides q and k: x [B, H, Tq] and y [B, H, Tk], c at the queries and at the keys."""
+        check_log_forget(at.gates)
+        c = at.gates.to(torch.float32).cumsum(-1)
+        return {"x": at_queries(c, q.shape[2]).contiguous(), "y": c}
 
     def forward(self, q, k, at):
         return decay(at.gates, q.shape[2])

@@ -53,7 +53,7 @@ class TableBias(nn.Module):
         rows = bucket(relative, self.num_buckets, self.max_distance, self.bidirectional)
         return self.table.to(accumulation_dtype(q))[:, rows]
 
-    def kernel_inputs(self, q):
+    def kernel_inputs(self, q, at):
         """What the twin reads besides q and k: the bias for each offset from `first` on; outside it is constant."""
         far = self.max_distance
         relative = torch.arange(-far, far + 1 if self.bidirectional else 1, device=q.device)

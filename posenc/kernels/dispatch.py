@@ -5,16 +5,17 @@ import torch
 from ..encoding import At
 
 
-def attend(q, k, v, encoding, pos_q, pos_k, causal, mask, scale):
+def attend(q, k, v, encoding, pos_q, pos_k, causal, mask, scale, gates=None):
     """`posenc.attention` by the kernels, for checked arguments: q and k are turned, then softmax or stick-breaking."""
     from . import rotary, softmax, stickbreaking
 
+    at = At(pos_q, pos_k, None, gates)
     if encoding.rotate is not None:
         turn = encoding.rotate
         if turn.kernel == "eager":  # ExpoSB: a product beside the turn, with numbers of each query head
             groups = q.shape[1] // k.shape[1]
             k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
-            q, k = turn(q, k, At(pos_q, pos_k, None))
+            q, k = turn(q, k, at)
         else:
             q, k = rotary.rotate(q, k, pos_q, pos_k, turn.inv_freq, turn.layout, turn.attention_factor)
     options = dict(pos_q=pos_q, pos_k=pos_k, causal=causal, mask=mask, scale=scale)
@@ -22,7 +23,7 @@ def attend(q, k, v, encoding, pos_q, pos_k, causal, mask, scale):
     stick = weigh is not None and weigh.kernel == "stickbreaking"
     variant = encoding.bias if stick or weigh is None else weigh  # what scores get, at whichever place it stands
     if variant is not None:
-        options |= dict(variant=variant.kernel, **variant.kernel_inputs(q))
+        options |= dict(variant=variant.kernel, **variant.kernel_inputs(q, at))
     if not stick:
         return softmax.attend(q, k, v, **options)
 

@@ -93,11 +93,22 @@ def log_faded_grad(d, s, delta, a, x, y):
     return d, -share * (1 - x) * tl.abs(delta) * e, share * (1 - e), d
 
 
+@triton.jit
+def decay_score(s, delta, a, x, y):
+    return s + (x - y)  # the difference first: far into a text the sums are large, and their difference is not
+
+
+@triton.jit
+def decay_grad(d, s, delta, a, x, y):
+    return d, d, d, -d
+
+
 VARIANTS = {
     "plain": Variant(plain_score, plain_grad),
     "linear": Variant(linear_score, linear_grad, ("delta", "head")),  # ALiBi: a is the slope
     "symmetric": Variant(symmetric_score, symmetric_grad, ("delta", "head")),  # the same with |distance|
     "table": Variant(table_score, table_grad, ("table",)),  # T5: a is a bias for each offset; softmax only
     "faded": Variant(faded_score, faded_grad, ("delta", "head", "query")),  # ExpoSB: a is the rate, x the floor
+    "decay": Variant(decay_score, decay_grad, ("query", "key")),  # FoX: x and y are the sums of log f up to i and j
     "log_faded": Variant(log_faded_score, log_faded_grad, ("delta", "head", "query")),  # its logarithm, added
 }

@@ -161,7 +161,7 @@ class Fade(nn.Module):
             return torch.full((self.num_heads,), self.rate, device=like.device, dtype=dtype)
         return softplus(self.raw.to(dtype))
 
-    def kernel_inputs(self, q):
+    def kernel_inputs(self, q, at):
         """What the kernel twins read besides q and k: a [H], the rates, and x [B, H, Tq], the floor."""
         floor = torch.full(q.shape[:3], self.floor, device=q.device, dtype=torch.float32)
         return {"a": self.rates(q).to(torch.float32), "x": floor}

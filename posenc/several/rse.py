@@ -28,7 +28,7 @@ class Penalty(nn.Module):
         """lambda, at least 0, per token; float32 also where `model.half()` has rounded what is trained."""
         return softplus(self.raw.to(accumulation_dtype(self.raw)))
 
-    def kernel_inputs(self, q):
+    def kernel_inputs(self, q, at):
         """What the twin reads besides q and k: a [H], lambda for each head."""
         return {"a": self.rate.to(torch.float32).repeat(q.shape[1])}
 

@@ -86,7 +86,7 @@ def test_equals_the_construction(queries, keys, causal, bidirectional, scale):
 def test_what_the_kernel_reads_is_the_bias_of_every_offset(bidirectional):
     encoding = made(bidirectional=bidirectional, max_distance=20)
     q, _, _ = inputs(queries=1)
-    given = encoding.bias.kernel_inputs(q)
+    given = encoding.bias.kernel_inputs(q, None)
     table, first = given["table"], given["first"]
     assert table.dtype == torch.float32 and table.is_contiguous()
     relative = torch.arange(-100, 101)

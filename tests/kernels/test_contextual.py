@@ -1,0 +1,98 @@
+r"""The kernels of the methods that read content, against their references, on a GPU or through Triton's interpreter."""
+
+import math
+
+import pytest
+import torch
+
+pytest.importorskip("triton", reason="Triton is published for Linux only")
+
+import posenc
+from posenc import attention, fox
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+LENGTHS = [
+    (1, 1),
+    (17, 17),
+    (63, 63),
+    (64, 64),
+    (65, 65),
+    (127, 127),
+    (200, 200),
+    (1, 64),
+    (1, 65),
+    (40, 100),
+    (100, 40),
+]
+
+
+@pytest.fixture(autouse=True)
+def nan_buffers():
+    """Whatever torch.empty returns holds NaN: what a kernel doesn't write, or reads before it is written, shows."""
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+def problem(queries, keys, heads=2, kv_heads=1, head_dim=16, batch=1):
+    """Seeded q, k, v, log f and a gradient of the output, float64."""
+    generator = torch.Generator().manual_seed(0)
+    shapes = [(batch, heads, queries, head_dim), *[(batch, kv_heads, keys, head_dim)] * 2, (batch, heads, keys)]
+    q, k, v, gates = (torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes)
+    dout = torch.randn(shapes[0], generator=generator, dtype=torch.float64)
+    return [x.to(DEVICE) for x in (q, k, v, torch.nn.functional.logsigmoid(gates + 1), dout)]
+
+
+def run(impl, encoding, tensors, dtype, **options):
+    """(output, the gradients of q, k, v and log f) in one dtype; the gates stay in float32 or float64."""
+    q, k, v = (x.to(dtype).requires_grad_() for x in tensors[:3])
+    gates = tensors[3].to(torch.promote_types(dtype, torch.float32)).requires_grad_()
+    out = attention(q, k, v, encoding, gates=gates, impl=impl, **options)
+    return out, *torch.autograd.grad(out, (q, k, v, gates), tensors[4].to(dtype))
+
+
+def compare(encoding, tensors, dtype, **options):
+    """Hold the kernel against the float64 reference: float32 element by element, halves by eager's own error."""
+    exact = run("torch", encoding, tensors, torch.float64, **options)
+    for name, wanted, got, eager in zip(
+        ("output", "q", "k", "v", "gates"),
+        exact,
+        *(run(impl, encoding, tensors, dtype, **options) for impl in ("triton", "torch")),
+    ):
+        error, allowed = (got.double() - wanted).abs(), (eager.double() - wanted).abs()
+        if dtype == torch.float32:
+            assert (error <= 2e-5 * (1 + wanted.abs())).all(), f"{name}: off by {error.max():.1e}"
+        else:
+            assert error.norm() <= 2 * allowed.norm() + 1e-6, (
+                f"{name}: {error.norm():.1e} beside eager's {allowed.norm():.1e}"
+            )
+
+
+@pytest.mark.parametrize("queries, keys", LENGTHS, ids=str)
+def test_fox_at_every_length(queries, keys):
+    compare(fox.fox(), problem(queries, keys), torch.float32)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+def test_fox_with_grouped_heads_packed_rows_and_rope(dtype):
+    tensors = problem(70, 70, heads=4, kv_heads=2, head_dim=32, batch=2)
+    segment = torch.tensor([[0] * 25 + [1] * 45, [0] * 69 + [1]], device=DEVICE)
+    mask = segment[:, None, :, None] == segment[:, None, None, :]
+    compare(posenc.compose(posenc.make("rope", head_dim=32), fox.fox()), tensors, dtype, mask=mask)
+
+
+def test_fox_breaks_a_stick_too():
+    """The decay stands at `bias`: the stick-breaking kernel takes it as well, and its gates' gradient is whole."""
+    compare(posenc.compose(fox.fox(), posenc.make("stickbreaking")), problem(65, 65), torch.float32)
+
+
+def test_far_into_a_text_the_decay_is_exact():
+    """c is near -5,000 at the end: what counts is the difference of two such sums."""
+    tensors = problem(8, 8)
+    gates = torch.full((1, 2, 8), -0.5, device=DEVICE, dtype=torch.float64)
+    gates[..., 0] = -5000.0
+    tensors[3] = gates
+    near = run("torch", fox.fox(), [*tensors[:3], gates.clamp(min=-0.5), tensors[4]], torch.float64)
+    far = run("triton", fox.fox(), tensors, torch.float32)
+    assert math.isclose(far[0].sum(), near[0].sum(), rel_tol=1e-2)
+    torch.testing.assert_close(far[0].double(), near[0], rtol=0, atol=2e-3)
