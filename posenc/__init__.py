@@ -5,7 +5,7 @@ posenc.attention assembles an encoding from four places (embed, rotate, bias, we
 
 from . import audit
 from .attention import attention
-from .bias import alibi, cope, fire, fox, kerple, shaw, t5, transformer_xl
+from .bias import alibi, cope, fire, fox, inkling, kerple, shaw, t5, transformer_xl
 from .embed import learned, sinusoidal
 from .encoding import At, Encoding, compose, softmax
 from .errors import UnsupportedError
@@ -13,8 +13,8 @@ from .impls import explain_impl
 from .layer import KVCache, SelfAttention
 from .methods import METHODS, make
 from .rotate import rope, scaling
-from .several import exposb, rse
-from .weigh import stickbreaking
+from .several import exposb, path, rse
+from .weigh import sink, stickbreaking
 
 __version__ = "0.1.0"
 
@@ -34,13 +34,16 @@ __all__ = [
     "exposb",
     "fire",
     "fox",
+    "inkling",
     "kerple",
     "learned",
     "make",
+    "path",
     "rope",
     "rse",
     "scaling",
     "shaw",
+    "sink",
     "sinusoidal",
     "softmax",
     "stickbreaking",

@@ -1,11 +1,12 @@
 r"""The four places where position can enter attention, and the object that holds a choice for each."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from .errors import UnsupportedError, check_bool, check_choice, check_int
+from .errors import UnsupportedError, check_choice, check_int
 
 PLACES = ("embed", "rotate", "bias", "weigh")
 
@@ -16,7 +17,7 @@ class At(NamedTuple):
     pos_q: [B or 1, Tq] (or [B or 1, Tq, n] with n axes), positions of the queries, integers or floats.
     pos_k: [B or 1, Tk] (or [B or 1, Tk, n]), positions of the keys.
     visible: [B or 1, 1, Tq, Tk] bool, True where query i may see key j (causality and mask together).
-    gates: None, or what a method that reads gates was given, [B, H, Tk].
+    gates: None, or what a method that reads gates was given: [B, H, Tk], or [B, H, Tk, n].
     scores: told to `bias` alone: the scaled products scale q.k, [B, H, Tq, Tk], float32 or float64, before any mask.
     """
 
@@ -25,6 +26,17 @@ class At(NamedTuple):
     visible: Tensor
     gates: Tensor | None = None
     scores: Tensor | None = None
+
+
+class Gates(NamedTuple):
+    r"""What an encoding reads of each token besides q, k and v.
+
+    size: () for one number a head, `gates` [B, H, Tk]; (n,) for n of them, [B, H, Tk, n].
+    activation: what `SelfAttention` applies to x W + b, float32, of which it makes them; padding gets 0 after that.
+    """
+
+    size: tuple = ()
+    activation: Callable = nn.Identity()
 
 
 class Encoding(nn.Module):
@@ -41,7 +53,7 @@ class Encoding(nn.Module):
         embed_at: where `embed` acts: "input" (once, on the embeddings), "layer_qk" (in each layer, on what queries
             and keys are made from) or "layer_qkv" (values too).
         axes: None for positions that are numbers, n for positions with n coordinates.
-        reads_gates: True where a place reads `at.gates`; `attention` then asks for them, `SelfAttention` makes them.
+        gates: None, or the `Gates` that a place reads: `attention` then asks for them, and `SelfAttention` makes them.
         causal_only: None, or the reason why the method is not defined without a causal mask.
         attend: None, or the attention function of a method that fits no place, called in place of
             `posenc.attention` as attend(q, k, v, encoding, **options) with the options that were given to it.
@@ -58,7 +70,7 @@ class Encoding(nn.Module):
         *,
         embed_at="input",
         axes=None,
-        reads_gates=False,
+        gates=None,
         causal_only=None,
         attend=None,
     ):
@@ -70,11 +82,12 @@ class Encoding(nn.Module):
         check_choice("embed_at", embed_at, ("input", "layer_qk", "layer_qkv"))
         if axes is not None:
             check_int("axes", axes)
-        check_bool("reads_gates", reads_gates)
+        if not isinstance(gates, Gates | None):
+            raise TypeError(f"gates={gates!r} must be a posenc.encoding.Gates or None, got {type(gates).__name__}")
         if not isinstance(causal_only, str | None):
             raise TypeError(f"causal_only={causal_only!r} must be None or the reason, in words")
         self.embed_at, self.axes, self.causal_only = embed_at, axes, causal_only
-        self.reads_gates = reads_gates
+        self.gates = gates
 
     @property
     def places(self):
@@ -91,9 +104,9 @@ def compose(*encodings):
     compose(rope(head_dim=64), alibi(num_heads=8)) rotates and biases. The parts are shared, not copied.
 
     Errors: TypeError where an argument is no Encoding; UnsupportedError where two claim the same place or count
-    different axes.
+    different axes, or read gates both.
     """
-    chosen, axes, causal_only, embed_at = {}, None, None, "input"
+    chosen, axes, gates, causal_only, embed_at = {}, None, None, None, "input"
     for index, encoding in enumerate(encodings):
         if not isinstance(encoding, Encoding):
             raise TypeError(f"encodings[{index}]={encoding!r} must be an Encoding, got {type(encoding).__name__}")
@@ -109,9 +122,11 @@ def compose(*encodings):
         if encoding.axes is not None and axes is not None and encoding.axes != axes:
             raise UnsupportedError(f"encodings[{index}] counts {encoding.axes} axes, an earlier one {axes}")
         axes = axes if encoding.axes is None else encoding.axes
+        if encoding.gates is not None and gates is not None:
+            raise UnsupportedError(f"encodings[{index}] reads gates, and so does an earlier one; one of them may")
+        gates = gates if encoding.gates is None else encoding.gates
         causal_only = causal_only or encoding.causal_only
-    reads_gates = any(encoding.reads_gates for encoding in encodings)
-    return Encoding(**chosen, embed_at=embed_at, axes=axes, reads_gates=reads_gates, causal_only=causal_only)
+    return Encoding(**chosen, embed_at=embed_at, axes=axes, gates=gates, causal_only=causal_only)
 
 
 def softmax(scores, at):

@@ -54,17 +54,19 @@ def check_inputs(q, k, v, encoding, causal, scale, gates, return_weights):
 
 
 def check_gates(q, k, encoding, gates):
-    """Raise unless gates are given exactly where the encoding reads them, [B, H, Tk]."""
-    expected = [q.shape[0], q.shape[1], k.shape[2]]
-    if gates is None:
-        if encoding.reads_gates:
-            raise ValueError(f"gates=None: this encoding reads a gate for each head and key, [B, H, Tk] = {expected}")
+    """Raise unless gates are given exactly where the encoding reads them, [B, H, Tk] or [B, H, Tk, n]."""
+    if encoding.gates is None:
+        if gates is not None:
+            shape = list(getattr(gates, "shape", []))
+            raise ValueError(f"gates of shape {shape}: this encoding reads none, leave them out")
         return
-    check_tensor("gates", gates, "[B, H, Tk]", ndim=3, floating=True)
-    if not encoding.reads_gates:
-        raise ValueError(f"gates of shape {list(gates.shape)}: this encoding reads none, leave them out")
+    words = "[B, H, Tk, n]" if encoding.gates.size else "[B, H, Tk]"
+    expected = [q.shape[0], q.shape[1], k.shape[2], *encoding.gates.size]
+    if gates is None:
+        raise ValueError(f"gates=None: this encoding reads gates {words} = {expected}; SelfAttention makes them")
+    check_tensor("gates", gates, words, ndim=len(expected), floating=True)
     if list(gates.shape) != expected:
-        raise ValueError(f"gates must have shape [B, H, Tk] = {expected}, got {list(gates.shape)}")
+        raise ValueError(f"gates must have shape {words} = {expected}, got {list(gates.shape)}")
 
 
 def check_qkv(q, k, v):

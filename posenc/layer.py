@@ -1,8 +1,9 @@
 r"""The block for your own model: projections, grouped queries, an encoding and a cache."""
 
+import math
+
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import logsigmoid
 
 from .attention import attention
 from .encoding import Encoding
@@ -44,8 +45,8 @@ class SelfAttention(nn.Module):
         num_kv_heads: heads of k and v, a divisor of H; default H.
         causal, scale, impl: see `attention`.
     An encoding with `embed_at="input"` embeds in the model, before the first layer, not here. For one that reads gates
-    the block makes them from its input: log f = logsigmoid(x W_f + b_f), one a head, in float32; b_f starts at 0, where
-    a gate is near 1/2; padding closes no gate.
+    the block makes them from its input, one linear map a head and the encoding's activation: for FoX log f =
+    logsigmoid(x W_f + b_f), in float32. The bias starts at 0, where f is near 1/2; padding closes no gate.
     Errors: TypeError or ValueError naming the argument.
     Chapter: Four places.
     """
@@ -88,8 +89,8 @@ class SelfAttention(nn.Module):
         self.to_k = nn.Linear(dim, num_kv_heads * head_dim, bias=bias)
         self.to_v = nn.Linear(dim, num_kv_heads * head_dim, bias=bias)
         self.to_out = nn.Linear(num_heads * head_dim, dim, bias=bias)
-        if self.encoding.reads_gates:
-            self.to_gates = nn.Linear(dim, num_heads)
+        if self.encoding.gates is not None:
+            self.to_gates = nn.Linear(dim, num_heads * math.prod(self.encoding.gates.size))
             nn.init.zeros_(self.to_gates.bias)
 
     def forward(self, x, *, positions=None, mask=None, valid=None, cache=None, return_weights=False):
@@ -132,9 +133,12 @@ class SelfAttention(nn.Module):
                 raise ValueError(
                     f"valid must be bool of shape {[batch, length]}, got {valid.dtype} {list(valid.shape)}"
                 )
-        if self.encoding.reads_gates:
-            gates = logsigmoid(self.to_gates(x).to(accumulation_dtype(x))).transpose(1, 2)  # [B, H, T]
-            gates = gates if valid is None else gates.masked_fill(~valid[:, None], 0.0)
+        if self.encoding.gates is not None:
+            size, activation = self.encoding.gates
+            raw = self.to_gates(x).to(accumulation_dtype(x)).unflatten(-1, (self.num_heads, *size)).transpose(1, 2)
+            gates = activation(raw)  # [B, H, T] or [B, H, T, n]
+            if valid is not None:
+                gates = gates.masked_fill(~valid.view(batch, 1, length, *(1 for _ in size)), 0.0)
         if cache is not None:
             pos_all = positions.expand(batch, *positions.shape[1:])
             k, v, pos_k, valid, gates = cache.append(k, v, pos_all, valid, gates)

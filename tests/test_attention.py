@@ -7,6 +7,7 @@ import torch
 
 import posenc
 from posenc import Encoding, attention
+from posenc.encoding import Gates
 
 
 def by_loops(q, k, v, causal=True, mask=None, bias=None, scale=None):
@@ -74,7 +75,7 @@ def test_bias_sees_rotated_and_repeated_queries_and_keys():
 def test_gates_reach_the_place():
     gates, q = random(2, 4, 5), random(2, 4, 5, 8)
     seen = []
-    attention(q, q, q, Encoding(bias=lambda q, k, at: seen.append(at.gates) or 0.0, reads_gates=True), gates=gates)
+    attention(q, q, q, Encoding(bias=lambda q, k, at: seen.append(at.gates) or 0.0, gates=Gates()), gates=gates)
     assert seen[0] is gates
 
 
@@ -177,7 +178,7 @@ impls = posenc.impls
 
 def test_a_method_that_brings_its_attention_gets_everything():
     given = {}
-    own = Encoding(attend=lambda *args, **options: given.update(args=args, **options), reads_gates=True)
+    own = Encoding(attend=lambda *args, **options: given.update(args=args, **options), gates=Gates())
     q, gates = random(1, 2, 3, 4), random(1, 2, 3)
     options = dict(pos_q=torch.arange(3), pos_k=torch.arange(3) + 1, causal=False, mask=torch.ones(3, 3).bool())
     options |= dict(scale=0.3, gates=gates, impl="torch", return_weights=True)

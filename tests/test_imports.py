@@ -14,7 +14,7 @@ LAYERS = [
     "inputs",
     "embed rotate bias weigh several kernels",
     "impls",
-    "attention bias.shaw",  # Shaw's values make an attention of their own
+    "attention bias.shaw several.path",  # these have an attention of their own
     "layer",
     "methods",
     "audit",

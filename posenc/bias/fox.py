@@ -2,9 +2,9 @@ r"""FoX, the forgetting transformer: each token closes a door a little on all th
 
 import torch
 from torch import nn
-from torch.nn.functional import pad
+from torch.nn.functional import logsigmoid, pad
 
-from ..encoding import Encoding
+from ..encoding import Encoding, Gates
 from ..errors import check_int, check_tensor
 
 
@@ -71,6 +71,6 @@ def fox():
     """
     return Encoding(
         bias=Forgetting(),
-        reads_gates=True,
+        gates=Gates(activation=logsigmoid),
         causal_only="FoX forgets what is before a token, which says nothing of the keys after it",
     )

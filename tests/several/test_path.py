@@ -1,0 +1,105 @@
+"""PaTH: the reflections one by one, its special cases, and flash-linear-attention's own."""
+
+import math
+
+import pytest
+import torch
+from loops import attend, dot
+
+import posenc
+from posenc import SelfAttention, attention, path
+
+
+def random(*shape, seed=0):
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def gates(*shape, dim, seed=5):
+    return path.reflections(random(*shape, dim + 1, seed=seed))
+
+
+def paper(given):
+    """(h, i, j, q_i, k_j) -> logit by equation 3, with every reflection written out as a matrix; for one sequence."""
+
+    def logit(h, i, j, q_i, k_j):
+        x = torch.tensor(k_j, dtype=torch.float64)
+        for t in range(j + 1, i + 1):
+            w, beta = given[0, h, t, :-1], given[0, h, t, -1]
+            x = (torch.eye(len(w), dtype=torch.float64) - beta * torch.outer(w, w)) @ x
+        return dot(q_i, x.tolist()) / math.sqrt(len(q_i))
+
+    return logit
+
+
+@pytest.mark.parametrize("queries, keys", [(7, 7), (3, 7), (7, 3), (1, 1)], ids=str)
+def test_equals_the_paper_with_every_reflection_as_a_matrix(queries, keys):
+    q, k, v = random(1, 2, queries, 8), random(1, 2, keys, 8, seed=1), random(1, 2, keys, 5, seed=2)
+    given = gates(1, 2, keys, dim=8)
+    expected, weights = attend(q, k, v, paper(given))
+    out, mine = attention(q, k, v, path.path(8), gates=given, return_weights=True)
+    torch.testing.assert_close(out, expected, rtol=0, atol=1e-12)
+    torch.testing.assert_close(mine, weights, rtol=0, atol=1e-12)
+
+
+def test_equals_flash_linear_attention():
+    naive = pytest.importorskip("fla.ops.path_attn.naive").naive_path_attn
+    q, k, v = (random(2, h, 9, 8, seed=s).float().requires_grad_() for s, h in enumerate((4, 2, 2)))
+    given = gates(2, 2, 9, dim=8).float()
+    w, beta = given[..., :-1].clone().requires_grad_(), given[..., -1].clone().requires_grad_()
+    parts = [x.transpose(1, 2) for x in (q, k, v, w, beta)]
+    theirs = naive(*parts, torch.zeros(2, 9, 4), scale=8**-0.5, chunk_size=4).transpose(1, 2)
+    own = torch.cat((w, beta[..., None]), -1).repeat_interleave(2, dim=1)
+    mine = attention(q, k, v, path.path(8), gates=own)
+    torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
+    direction = random(*mine.shape, seed=9).float()
+    expected = torch.autograd.grad(theirs, (q, k, v, w, beta), direction)
+    for got, want in zip(torch.autograd.grad(mine, (q, k, v, w, beta), direction), expected):
+        torch.testing.assert_close(got, want, rtol=1e-3, atol=1e-4)
+
+
+def test_without_reflections_it_is_nope():
+    q, k, v = random(2, 2, 6, 8), random(2, 2, 6, 8, seed=1), random(2, 2, 6, 8, seed=2)
+    given = gates(2, 2, 6, dim=8)
+    given[..., -1] = 0.0
+    torch.testing.assert_close(attention(q, k, v, path.path(8), gates=given), attention(q, k, v, impl="torch"))
+
+
+def test_a_mirror_keeps_the_length_and_a_projection_forgets_the_direction():
+    w = torch.eye(4, dtype=torch.float64)[:1]
+    k, q = random(3, 4), random(1, 4, seed=1)
+    along = path.scores_along(q, k, w.expand(3, 4), torch.tensor([0.0, 0.0, 1.0]))
+    torch.testing.assert_close(along[0, 0], q[0, 1:] @ k[0, 1:])  # between key 0 and the query, lane 0 was taken out
+    twice = path.scores_along(q, k, w.expand(3, 4), torch.tensor([0.0, 2.0, 2.0]))
+    torch.testing.assert_close(twice[0, 0], q[0] @ k[0])  # two mirrors
+
+
+@pytest.mark.parametrize("chunks", [[1] * 6, [4, 1, 1]], ids=str)
+def test_the_cache_keeps_the_reflections(chunks):
+    torch.manual_seed(0)
+    block, x, cache = SelfAttention(16, 2, path.path(8)).double(), random(2, 6, 16), posenc.KVCache()
+    steps = [block(part, cache=cache) for part in x.split(chunks, dim=1)]
+    torch.testing.assert_close(torch.cat(steps, dim=1), block(x), rtol=0, atol=1e-12)
+    assert cache.gates.shape == (2, 2, 6, 9)
+
+
+def test_gradients():
+    q, k, v = (random(1, 1, 3, 4, seed=seed).requires_grad_() for seed in range(3))
+    raw = random(1, 1, 3, 5, seed=4).requires_grad_()
+    made = path.path(4)
+    assert torch.autograd.gradcheck(
+        lambda q, k, v, r: attention(q, k, v, made, gates=path.reflections(r)), (q, k, v, raw)
+    )
+
+
+def test_bad_input_is_named():
+    q = random(1, 2, 3, 4)
+    for call, words in (
+        (lambda: path.path(0), ["head_dim=0"]),
+        (lambda: attention(q, q, q, path.path(4)), ["gates=None", "[1, 2, 3, 5]"]),
+        (lambda: attention(q, q, q, path.path(8), gates=gates(1, 2, 3, dim=8)), ["head_dim=8", "4"]),
+        (lambda: attention(q, q, q, path.path(4), gates=gates(1, 2, 3, dim=4), causal=False), ["causal=False"]),
+        (lambda: posenc.compose(path.path(4), posenc.fox.fox()), ["encodings[1]", "gates"]),
+    ):
+        with pytest.raises(ValueError) as caught:
+            call()
+        assert all(word in str(caught.value) for word in words), str(caught.value)
