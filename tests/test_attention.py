@@ -199,7 +199,7 @@ def test_the_kernels_get_everything(monkeypatch):
         assert given[:4] == (q, k, v, encoding) and given[6] is causal and given[8] == 0.3
         assert given[4].tolist() == [[9, 10, 11]] and given[5].tolist() == [[7, 8, 9, 10, 11]]
         assert given[7].shape == (1, 1, 3, 5)
-    assert attention(q, k, v, encoding, impl="triton")[7:] == (None, 1 / math.sqrt(8))
+    assert attention(q, k, v, encoding, impl="triton")[7:] == (None, 1 / math.sqrt(8), None)
     assert questions[0][:5] == (encoding, False, q.device, torch.float64, 16)  # v is the wider one
     attention(q, k, v, encoding, return_weights=True, impl="torch")
     assert questions[-1][1] is True

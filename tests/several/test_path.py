@@ -85,10 +85,11 @@ def test_the_cache_keeps_the_reflections(chunks):
 def test_gradients():
     q, k, v = (random(1, 1, 3, 4, seed=seed).requires_grad_() for seed in range(3))
     raw = random(1, 1, 3, 5, seed=4).requires_grad_()
-    made = path.path(4)
-    assert torch.autograd.gradcheck(
-        lambda q, k, v, r: attention(q, k, v, made, gates=path.reflections(r)), (q, k, v, raw)
-    )
+
+    def attended(q, k, v, raw):
+        return attention(q, k, v, path.path(4), gates=path.reflections(raw))
+
+    assert torch.autograd.gradcheck(attended, (q, k, v, raw))
 
 
 def test_bad_input_is_named():
