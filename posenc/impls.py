@@ -70,6 +70,8 @@ def why_not(encoding, return_weights, device, dtype, head_dim, positions=()):
         function = getattr(encoding, place)
         if function is not None and not hasattr(function, "kernel"):
             return f"the encoding's {place!r} has no kernel"
+    if encoding.weigh is not None and getattr(encoding.bias, "kernel", None) == "cope":
+        return "CoPE's kernel makes a softmax, the encoding has another choice at 'weigh'"
     if encoding.weigh is not None and encoding.bias is not None and encoding.weigh.kernel != "stickbreaking":
         return "the softmax kernel takes one variant, the encoding has one at 'bias' and one at 'weigh'"
     if encoding.weigh is not None and getattr(encoding.bias, "kernel", None) == "table":

@@ -60,17 +60,27 @@ def lookup(q, table, p):
 class ContextualBias(nn.Module):
     """The `bias` callable: the table of positions, looked up where each query's own gates say that a key stands."""
 
+    kernel = "cope"  # its twin, a kernel of its own in posenc.kernels
+
     def __init__(self, head_dim, num_positions, num_heads):
         super().__init__()
         shape = (num_positions, head_dim) if num_heads is None else (num_heads, num_positions, head_dim)
         self.table = nn.Parameter(torch.zeros(shape))
 
     def forward(self, q, k, at):
+        return lookup(q, self.table_for(q), positions(at.scores, at.visible))
+
+    def kernel_inputs(self, q, at):
+        """What the twin reads besides q and k: z [B, H, Tq, P], the product of each query with each position."""
+        return {"z": (q @ self.table_for(q).to(q.dtype).transpose(-2, -1)).to(torch.float32)}
+
+    def table_for(self, q):
+        """The table, once it fits the heads and lanes of q."""
         if self.table.shape[-1] != q.shape[-1]:
             raise ValueError(f"head_dim={self.table.shape[-1]} of this CoPE must equal the {q.shape[-1]} lanes of q")
         if self.table.ndim == 3 and self.table.shape[0] != q.shape[1]:
             raise ValueError(f"num_heads={self.table.shape[0]} of this CoPE must equal the {q.shape[1]} heads of q")
-        return lookup(q, self.table, positions(at.scores, at.visible))
+        return self.table
 
     def extra_repr(self):
         return f"table={list(self.table.shape)}"

@@ -7,7 +7,7 @@ from ..encoding import At
 
 def attend(q, k, v, encoding, pos_q, pos_k, causal, mask, scale, gates=None):
     """`posenc.attention` by the kernels, for checked arguments: q and k are turned, then softmax or stick-breaking."""
-    from . import rotary, softmax, stickbreaking
+    from . import cope, rotary, softmax, stickbreaking
 
     at = At(pos_q, pos_k, None, gates)
     if encoding.rotate is not None:
@@ -18,6 +18,8 @@ def attend(q, k, v, encoding, pos_q, pos_k, causal, mask, scale, gates=None):
             q, k = turn(q, k, at)
         else:
             q, k = rotary.rotate(q, k, pos_q, pos_k, turn.inv_freq, turn.layout, turn.attention_factor)
+    if encoding.bias is not None and encoding.bias.kernel == "cope":  # which counts along the keys: a kernel of its own
+        return cope.attend(q, k, v, **encoding.bias.kernel_inputs(q, at), mask=mask, scale=scale)
     options = dict(pos_q=pos_q, pos_k=pos_k, causal=causal, mask=mask, scale=scale)
     weigh = encoding.weigh
     stick = weigh is not None and weigh.kernel == "stickbreaking"
