@@ -222,14 +222,21 @@ class Bench:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(self.seed)
                 dim = self.head_dim * self.num_heads
-                layer = SelfAttention(dim, self.num_heads, causal=self.causal, impl="torch")
-            layer.encoding = copy.deepcopy(self.encoding)
+                own = copy.deepcopy(self.encoding)
+                layer = SelfAttention(dim, self.num_heads, own, causal=self.causal, impl="torch")
             self.copies[dtype] = layer.to(dtype).eval()
         return self.copies[dtype]
 
     def tokens(self, length):
         """Seeded inputs [1, T, C], large enough for weights that differ."""
         return 2 * self.random(1, length, self.head_dim * self.num_heads)
+
+    def gates(self, length):
+        """What the encoding reads of each token besides q, k and v, seeded; None where it reads nothing."""
+        if self.exact.gates is None:
+            return None
+        size, activation = self.exact.gates
+        return activation(self.random(1, self.num_heads, length, *size))
 
     def run(self, x, positions, cache=None, dtype=torch.float64):
         r"""(output [B, T, C], weights [B, H, Tq, Tk] or None) of tokens x at positions [T]."""
@@ -635,7 +642,9 @@ def ask_weights(bench):
             v = torch.zeros_like(k)
             v[..., : lanes.shape[1]] = lanes
             try:
-                parts.append(attention(q, k, v, bench.exact, causal=bench.causal)[..., : lanes.shape[1]])
+                parts.append(
+                    attention(q, k, v, bench.exact, causal=bench.causal, gates=bench.gates(size))[..., : lanes.shape[1]]
+                )
             except Exception as error:
                 raise SubjectError from error
         weights = torch.cat(parts, -1)
@@ -668,7 +677,9 @@ def ask_finite(bench):
         )
         at = torch.arange(length)[None]
         try:
-            return attention(q, k, k, bench.exact, pos_q=at[:, -1:], pos_k=at, causal=bench.causal)
+            return attention(
+                q, k, k, bench.exact, pos_q=at[:, -1:], pos_k=at, causal=bench.causal, gates=bench.gates(length)
+            )
         except Exception as error:
             raise SubjectError from error
 

@@ -23,6 +23,21 @@ def encoding(name):
         return posenc.make(method, **(sizes | options))
 
 
+def gates(made, q, k):
+    """What an encoding reads of each token besides q, k and v, seeded; None where it reads nothing."""
+    if made.gates is None:
+        return None
+    size, activation = made.gates
+    shape = (q.shape[0], q.shape[1], k.shape[2], *size)
+    return activation(torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(5)))
+
+
+def attend(name, q, k, v, **options):
+    """`posenc.attention` with the encoding of one of NAMES, and the gates that it reads."""
+    made = encoding(name)
+    return posenc.attention(q, k, v, made, gates=gates(made, q, k), **options)
+
+
 def causal_modes(name):
     """[True], or [True, False] where the method is defined without a causal mask."""
     return [True] if encoding(name).causal_only else [True, False]

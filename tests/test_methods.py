@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from cases import DIM, HEAD_DIM, HEADS, NAMES, Block, causal_modes, encoding, tokens
+from cases import DIM, HEAD_DIM, HEADS, NAMES, Block, attend, causal_modes, encoding, tokens
 
 import posenc
 
@@ -102,7 +102,7 @@ def test_a_query_that_sees_nothing_gets_zeros_and_finite_gradients(name, causal)
     q, k, v = (torch.randn(2, HEADS, 5, HEAD_DIM, dtype=torch.float64, requires_grad=True) for _ in range(3))
     mask = torch.ones(2, 1, 5, 5, dtype=torch.bool)
     mask[1, :, 2] = False
-    out, weights = posenc.attention(q, k, v, encoding(name), causal=causal, mask=mask, return_weights=True)
+    out, weights = attend(name, q, k, v, causal=causal, mask=mask, return_weights=True)
     assert (out[1, :, 2] == 0).all() and (weights[1, :, 2] == 0).all()
     assert (out[0, :, 2] != 0).any()
     out.sum().backward()
@@ -113,9 +113,9 @@ def test_a_query_that_sees_nothing_gets_zeros_and_finite_gradients(name, causal)
 def test_fewer_queries_than_keys_align_at_the_end(name, causal):
     torch.manual_seed(0)
     q, k, v = (torch.randn(2, HEADS, 6, HEAD_DIM, dtype=torch.float64) for _ in range(3))
-    full = posenc.attention(q, k, v, encoding(name), causal=causal)
+    full = attend(name, q, k, v, causal=causal)
     for queries in (1, 4):
-        close(posenc.attention(q[:, :, -queries:], k, v, encoding(name), causal=causal), full[:, :, -queries:])
+        close(attend(name, q[:, :, -queries:], k, v, causal=causal), full[:, :, -queries:])
 
 
 @each_mode
@@ -123,9 +123,9 @@ def test_grouped_queries_equal_repeated_heads(name, causal):
     torch.manual_seed(0)
     q = torch.randn(2, HEADS, 5, HEAD_DIM, dtype=torch.float64)
     k, v = (torch.randn(2, 2, 5, HEAD_DIM, dtype=torch.float64) for _ in range(2))
-    grouped = posenc.attention(q, k, v, encoding(name), causal=causal)
+    grouped = attend(name, q, k, v, causal=causal)
     heads = torch.tensor([0, 0, 1, 1])
-    close(grouped, posenc.attention(q, k[:, heads], v[:, heads], encoding(name), causal=causal))
+    close(grouped, attend(name, q, k[:, heads], v[:, heads], causal=causal))
 
 
 @each_mode
@@ -158,7 +158,7 @@ def test_half_model_keeps_its_frequencies_and_slopes(name):
 def test_what_is_not_defined_is_refused_with_the_reason(name):
     q = torch.randn(1, HEADS, 3, HEAD_DIM)
     with pytest.raises(posenc.UnsupportedError, match="causal=False") as error:
-        posenc.attention(q, q, q, encoding(name), causal=False)
+        attend(name, q, q, q, causal=False)
     assert encoding(name).causal_only in str(error.value)
 
 

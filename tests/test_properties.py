@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import pytest
 import torch
+from cases import gates
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from loops import bucket, close, dot, ladder, network, pair, sinusoid, slopes, softplus, stick, turn
@@ -223,7 +224,8 @@ class Case(NamedTuple):
     def attend(self, encoding=None, tensors=None, **changes):
         given = {"pos_q": self.pos_q, "pos_k": self.pos_k, "causal": self.causal, "mask": self.mask(), "impl": "torch"}
         encoding = self.encoding() if encoding is None else encoding
-        return posenc.attention(*(tensors or self.tensors()), encoding, **given | changes)
+        q, k, v = tensors or self.tensors()
+        return posenc.attention(q, k, v, encoding, **given | {"gates": gates(encoding, q, k)} | changes)
 
 
 def rows(name, length, far):

@@ -18,7 +18,7 @@ def curves(mix, bank, distance):
         distance: [..., Tq, Tk] whole numbers i - j.
     Returns: [..., Tq, Tk].
     Errors: TypeError, ValueError naming the argument.
-    Source: transformers 5.15, models/inkling. Chapter: When content moves the ruler.
+    Source: transformers 5.15, models/inkling. Chapter: Four places.
     """
     check_tensor("mix", mix, "[..., Tq, n]", floating=True)
     check_tensor("bank", bank, "[n, E]", ndim=2, floating=True)
@@ -42,7 +42,7 @@ class CurveBank(nn.Module):
         return curves(mix, self.bank, -offsets(at)[:, None])
 
 
-def inkling(extent, *, num_curves=16):
+def inkling(extent=128, *, num_curves=16):
     r"""Inkling's content-dependent relative bias, an `Encoding` at the place `bias`, without any rotation.
 
     logit_ij = scale q_i . k_j + r_i . bank[:, i - j],  r_i = x_i W_r a head, made by `SelfAttention` from its input
@@ -53,7 +53,7 @@ def inkling(extent, *, num_curves=16):
     Errors: TypeError, ValueError naming the argument.
     Convention: only the bias. Inkling also normalizes q and k, scales by 1/D, convolves keys and values, and in full
         layers multiplies the logits by a number that grows with the index: see the chapter.
-    Source: transformers 5.15, models/inkling. Chapter: When content moves the ruler.
+    Source: transformers 5.15, models/inkling. Chapter: Four places.
     """
     check_int("extent", extent)
     check_int("num_curves", num_curves)

@@ -406,7 +406,7 @@ def test_a_floor_of_one_fades_nothing():
 
 def test_what_the_kernel_is_told():
     q = torch.zeros(2, 4, 5, 8, dtype=torch.float16)
-    values = exposb(8, 4, rate=0.25, floor=0.5).weigh.kernel_inputs(q)
+    values = exposb(8, 4, rate=0.25, floor=0.5).weigh.kernel_inputs(q, None)
     assert list(values) == ["a", "x"] and {value.dtype for value in values.values()} == {torch.float32}
     assert torch.equal(values["a"], torch.full((4,), 0.25)) and torch.equal(values["x"], torch.full((2, 4, 5), 0.5))
-    assert {value.device.type for value in exposb(8, 4).weigh.kernel_inputs(q.to("meta")).values()} == {"meta"}
+    assert {value.device.type for value in exposb(8, 4).weigh.kernel_inputs(q.to("meta"), None).values()} == {"meta"}

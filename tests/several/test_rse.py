@@ -248,5 +248,5 @@ def test_the_penalty_is_exact_in_float64_and_told_to_kernels_in_float32():
     slopes = torch.nn.functional.softplus(place.raw).double().expand(2)
     expected = posenc.alibi.bias(where, where, slopes, symmetric=True)
     torch.testing.assert_close(place(x, x, posenc.At(where, where, None)), expected, rtol=1e-14, atol=0)
-    (slope,) = place.double().kernel_inputs(x).values()
+    (slope,) = place.double().kernel_inputs(x, None).values()
     assert slope.dtype == torch.float32 and slope.tolist() == pytest.approx([0.1, 0.1])
