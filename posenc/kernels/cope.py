@@ -74,15 +74,15 @@ def forward_kernel(
     l = tl.zeros([BLOCK_Q], tl.float32)
     acc = tl.zeros([BLOCK_Q, LANES_V], tl.float32)
 
-    _, last = key_blocks(block, queries, keys, BLOCK_Q, BLOCK_K, True, False, mask_ptr is not None)
+    whole, last = key_blocks(block, queries, keys, BLOCK_Q, BLOCK_K, True, False, mask_ptr is not None)
     for n in range(0, last):
         j = (last - n) * BLOCK_K - 1 - tl.arange(0, BLOCK_K)  # so that a tile's sum runs from left to right
         k = load_tile(k_ptr, j, lane, k_stride, keys, width)  # [K, D]
         v = load_tile(v_ptr, j, lane_v, v_stride, keys, width_v)  # [K, Dv]
         s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale  # [Q, K]
         visible = seen(i, j, b, queries, keys, mask_ptr, mask_stride, True, False)
-        _, p, count = counted(s, visible, carry, positions - 1.0)
-        value, _ = lookup(p, z_ptr, i, queries, positions)
+        gates, p, count = counted(s, visible, carry, positions - 1.0)
+        value, slope = lookup(p, z_ptr, i, queries, positions)
         m, l, acc = online(m, l, acc, tl.where(visible, (s + value) * LOG2E, float("-inf")), v)
         carry += count
 
@@ -148,7 +148,7 @@ def backward_q_kernel(
     carry = tl.zeros([BLOCK_Q], tl.float32)
     dot = tl.zeros([BLOCK_Q], tl.float32)
 
-    _, last = key_blocks(block, queries, keys, BLOCK_Q, BLOCK_K, True, False, mask_ptr is not None)
+    whole, last = key_blocks(block, queries, keys, BLOCK_Q, BLOCK_K, True, False, mask_ptr is not None)
     for n in range(0, last):
         key_block = last - 1 - n
         j = key_block * BLOCK_K + BLOCK_K - 1 - tl.arange(0, BLOCK_K)
@@ -157,7 +157,7 @@ def backward_q_kernel(
         s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
         visible = seen(i, j, b, queries, keys, mask_ptr, mask_stride, True, False)
         tl.store(before_ptr + key_block * rows + place, carry)
-        _, weights, _, _, count = weighed(s, visible, carry, lse, z_ptr, i, queries, positions)
+        gates, weights, p, slope, count = weighed(s, visible, carry, lse, z_ptr, i, queries, positions)
         dot += tl.sum(weights * tl.dot(dout, tl.trans(v), input_precision="ieee"), 1)
         carry += count
     tl.store(dot_ptr + bh * queries + i, dot, mask=i < queries)
@@ -172,7 +172,7 @@ def backward_q_kernel(
         s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
         visible = seen(i, j, b, queries, keys, mask_ptr, mask_stride, True, False)
         before = tl.load(before_ptr + key_block * rows + place)
-        gates, weights, p, slope, _ = weighed(s, visible, before, lse, z_ptr, i, queries, positions)
+        gates, weights, p, slope, count = weighed(s, visible, before, lse, z_ptr, i, queries, positions)
         d = weights * (tl.dot(dout, tl.trans(v), input_precision="ieee") - dot[:, None])
         for c in range(positions):
             at = dz_ptr + i * positions + c
@@ -212,7 +212,7 @@ def backward_kv_kernel(
     dv = load_tile(dv_ptr, j, lane_v, dv_stride, keys, width_v)
 
     end = tl.minimum(first_row + rows, queries)
-    first, _ = query_rows(block, first_row, end, queries, keys, BLOCK_Q, BLOCK_K, True, False, mask_ptr is not None)
+    first, whole = query_rows(block, first_row, end, queries, keys, BLOCK_Q, BLOCK_K, True, False, mask_ptr is not None)
     count_blocks = (keys + BLOCK_K - 1) // BLOCK_K
     for group in range(groups):
         h = kv_head * groups + group
@@ -228,12 +228,12 @@ def backward_kv_kernel(
             after = tl.load(after_ptr + at, mask=i < queries, other=0.0)
             s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
             visible = seen(i, j, b, queries, keys, mask_ptr, mask_stride, True, False)
-            gates, weights, _, slope, _ = weighed(
+            gates, weights, p, slope, count = weighed(
                 s, visible, before, lse, z_ptr + bh * queries * positions, i, queries, positions
             )
             dv = tl.dot(tl.trans(weights.to(dout.dtype)), dout, dv, input_precision="ieee")
             d = weights * (tl.dot(dout, tl.trans(v), input_precision="ieee") - dot[:, None])
-            ds, _ = grad_scores(d, gates, slope, after)
+            ds, sent = grad_scores(d, gates, slope, after)
             dk = tl.dot(tl.trans((ds * scale).to(q.dtype)), q, dk, input_precision="ieee")
     store_tile(dk_ptr, dk, j, lane, dk_stride, keys, width)
     store_tile(dv_ptr, dv, j, lane_v, dv_stride, keys, width_v)

@@ -84,18 +84,22 @@ def rotary(q, k, v, positions, tile, variant):
 def softmax(q, k, v, positions, tile, variant):
     from posenc.kernels.softmax import attend
 
-    linear, turned, table, faded = "linear" in variant, "turned" in variant, variant == "table", "faded" in variant
-    options = dict(variant="linear" if linear else variant if table or faded else "plain", tile=tile)
+    turned, table, faded, decay = "turned" in variant, variant == "table", "faded" in variant, variant == "decay"
+    sloped = variant.split(",")[0] in ("linear", "symmetric")
+    name = variant.split(",")[0] if sloped or table or faded or decay else "plain"
+    options = dict(variant=name, tile=tile)
     if variant == "masked":
         options |= dict(mask=torch.ones(1, 1, 1, k.shape[2], dtype=torch.bool))
-    if linear or turned or table or faded:
+    if sloped or turned or table or faded:
         options |= dict(pos_q=positions, pos_k=positions)
     if table:
         options |= dict(table=torch.ones(HEADS, 2 * LENGTH, requires_grad=True), first=-LENGTH)
-    if linear or faded:
+    if sloped or faded:
         options |= dict(a=torch.ones(HEADS, requires_grad=True))
     if faded:
         options |= dict(x=torch.ones(q.shape[:3]))
+    if decay:
+        options |= {name: torch.zeros(q.shape[:3], requires_grad=True) for name in ("x", "y")}
     if turned:
         options |= dict(inv_freq=torch.ones(q.shape[3] // 2))
     out = attend(q, k, v, scale=0.125, **options)
@@ -106,25 +110,47 @@ def softmax(q, k, v, positions, tile, variant):
 def stickbreaking(q, k, v, positions, tile, variant):
     from posenc.kernels.stickbreaking import attend
 
-    options = dict(variant="linear" if variant == "linear" else "plain", tile=tile)
+    sloped = variant in ("linear", "symmetric")
+    options = dict(variant=variant if sloped else "plain", tile=tile)
     if variant == "masked":
         options |= dict(mask=torch.ones(1, 1, 1, k.shape[2], dtype=torch.bool))
-    if variant == "linear":
+    if sloped:
         options |= dict(pos_q=positions, pos_k=positions, a=torch.ones(HEADS, requires_grad=True))
     out, rest = attend(q, k, v, scale=0.125, order="recent", **options)
     (out.sum() + rest.sum()).backward()
 
 
+def cope(q, k, v, positions, tile, variant):
+    from posenc.kernels.cope import attend
+
+    mask = torch.ones(1, 1, 1, k.shape[2], dtype=torch.bool) if variant == "masked" else None
+    attend(
+        q, k, v, torch.zeros(*q.shape[:3], 64, requires_grad=True), scale=0.125, mask=mask, tile=tile
+    ).sum().backward()
+
+
 CASES = {
     rotary: ("interleaved", "half"),
-    softmax: ("plain", "linear", "table", "faded", "log_faded", "masked", "turned inside", "linear, turned inside"),
-    stickbreaking: ("plain", "linear", "masked"),
+    softmax: (
+        "plain",
+        "linear",
+        "symmetric",
+        "table",
+        "faded",
+        "log_faded",
+        "decay",
+        "masked",
+        "turned inside",
+        "linear, turned inside",
+    ),
+    stickbreaking: ("plain", "linear", "symmetric", "masked"),
+    cope: ("plain", "masked"),
 }
 
 
 def in_half_only(variant):
     """Whether a variant is compiled in float16 only, to keep the whole short: it adds little to another one."""
-    return variant in ("table", "faded", "log_faded", "masked", "linear, turned inside")
+    return variant in ("symmetric", "table", "faded", "log_faded", "decay", "masked", "linear, turned inside")
 
 
 def jobs() -> list[tuple]:
@@ -149,7 +175,7 @@ def compiling_for(capability, take, only=None):
     import triton
     from triton.backends.compiler import GPUTarget
 
-    from posenc.kernels import common, rotary, softmax, stickbreaking
+    from posenc.kernels import common, cope, rotary, softmax, stickbreaking
 
     major, minor = (int(part) for part in capability.split("."))
     arch = 10 * major + minor
@@ -173,7 +199,7 @@ def compiling_for(capability, take, only=None):
         stack.enter_context(mock.patch.object(triton.runtime.driver, "_active", driver))
         for module in (common, rotary):
             stack.enter_context(mock.patch.object(module, "check_here", lambda op, q: None))
-        for module in (rotary, softmax, stickbreaking):
+        for module in (cope, rotary, softmax, stickbreaking):
             stack.enter_context(mock.patch.object(module, "launch", compile_only))
             stack.enter_context(mock.patch.object(module, "capability", lambda device: (major, minor)))
         yield
