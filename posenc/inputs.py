@@ -55,16 +55,16 @@ def check_inputs(q, k, v, encoding, causal, scale, gates, return_weights):
 
 def check_gates(q, k, encoding, gates):
     """Raise unless gates are given exactly where the encoding reads them, [B, H, Tk] or [B, H, Tk, n]."""
+    words = "[B, H, Tk]" if encoding.gates is None or not encoding.gates.size else "[B, H, Tk, n]"
+    if gates is not None:
+        check_tensor("gates", gates, words, floating=True)
     if encoding.gates is None:
         if gates is not None:
-            shape = list(getattr(gates, "shape", []))
-            raise ValueError(f"gates of shape {shape}: this encoding reads none, leave them out")
+            raise ValueError(f"gates of shape {list(gates.shape)}: this encoding reads none, leave them out")
         return
-    words = "[B, H, Tk, n]" if encoding.gates.size else "[B, H, Tk]"
     expected = [q.shape[0], q.shape[1], k.shape[2], *encoding.gates.size]
     if gates is None:
         raise ValueError(f"gates=None: this encoding reads gates {words} = {expected}; SelfAttention makes them")
-    check_tensor("gates", gates, words, ndim=len(expected), floating=True)
     if list(gates.shape) != expected:
         raise ValueError(f"gates must have shape {words} = {expected}, got {list(gates.shape)}")
 

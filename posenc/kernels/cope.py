@@ -249,8 +249,8 @@ def tiles(major_minor, dtype, width):
         return Tile(64, 64, 4, 1), Tile(64, 64, 4, 1)
     wide = width > 64
     if major_minor < (8, 0) or dtype == torch.float32:  # no tensor cores: each thread holds whole rows
-        return Tile(32, 16, 8, 1), Tile(16, 16, 8, 1)
-    return Tile(64, 32, 8, 1), Tile(32, 32, 8, 1) if wide else Tile(64, 32, 8, 1)
+        return (Tile(16, 16, 8, 1), Tile(16, 16, 8, 1)) if wide else (Tile(32, 16, 8, 1), Tile(16, 16, 4, 1))
+    return Tile(64, 32, 8, 1), Tile(32, 32, 8, 1)
 
 
 def _arguments(q, k, v, z, mask):

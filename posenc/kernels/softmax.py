@@ -261,7 +261,7 @@ def tiles(major_minor, dtype, width, turned=False, heavy=False):
     wide, half = width > 64, dtype != torch.float32
     if major_minor < (8, 0) or not half:  # no tensor cores: each thread holds whole rows
         forward = Tile(32, 16, 4 if half else 8, 1) if wide else Tile(32, 32, 8, 1)
-        return forward, Tile(16, 16, 8, 1) if wide else Tile(32, 16, 8 if half else 4, 1)
+        return forward, Tile(16, 16, 8, 1) if wide or (heavy and half) else Tile(32, 16, 8 if half else 4, 1)
     major = major_minor[0]
     forward = Tile(128, 32, 8, 2) if wide and major not in (9, 10) else Tile(128, 64, 8, 3)
     if turned:
