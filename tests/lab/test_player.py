@@ -482,6 +482,7 @@ def test_a_page_to_embed_honors_the_stored_choice(stored, opened, example):
     page = opened(f"embed/{example.id}.html")
     page.evaluate("(mode) => localStorage.setItem('mode', mode)", stored)
     page.emulate_media(color_scheme="dark" if stored == "light" else "light")
+    page.wait_for_load_state("networkidle")  # else the reload breaks off what is still on its way
     page.reload()
     page.mouse.move(9, 9)
     page.wait_for_selector("figure.explorable-live")
