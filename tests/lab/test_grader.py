@@ -201,8 +201,8 @@ def test_loops_that_do_not_end_and_exits_cost_their_exercise_alone(graded):
     cell_of(notebook, "rotate").source = "def rotate(x, positions, inv_freq):\n    while True:\n        pass"
     cell_of(notebook, "rotate_half").source = "import os\n\ndef rotate_half(x, positions, inv_freq):\n    os._exit(3)"
     cell_of(notebook, "permutation").source = "while True:\n    def permutation(dim):\n        return 0"
-    rows = graded(notebook, limit=5)
-    for name, words in {"rotate": "longer than 9 s", "rotate_half": "code 3", "permutation": "does not end"}.items():
+    rows = graded(notebook, limit=4)
+    for name, words in {"rotate": "longer than 4 s", "rotate_half": "code 3", "permutation": "does not end"}.items():
         assert rows[name][0] == 0 and words in rows[name][1]
     assert rows["inv_freq"] == full("rope")["inv_freq"] and rows["shift_error"] == full("rope")["shift_error"]
 
