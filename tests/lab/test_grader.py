@@ -196,6 +196,7 @@ def test_one_mistake_is_counted_once(graded, called):
 # What must not run, or not end
 
 
+@pytest.mark.slow
 def test_loops_that_do_not_end_and_exits_cost_their_exercise_alone(graded):
     notebook = solved("rope")
     cell_of(notebook, "rotate").source = "def rotate(x, positions, inv_freq):\n    while True:\n        pass"
