@@ -353,8 +353,7 @@ def attend(q, k, v, z, *, mask=None, scale=1.0, tile=()):
         z: [B, H, Tq, P] float32, what each query says to each position: q . e.
     Returns: [B, H, Tq, Dv]. Queries that see nothing get exact zeros. Differentiable in q, k, v, z, once and backward.
     Errors: UnsupportedError for what the kernels don't serve, before any launch; ValueError naming another argument.
-    Convention: a tile is held four times at once, and each pair of it asks all P positions: 4 P operations a pair
-        forward, beside the 4 D of the two products, which tensor cores do.
+    Convention: each pair of a query and a key asks all P positions, so the work beside the products grows with P.
     Paper: arXiv 2405.18719, equations 4 and 5. Chapter: From formula to kernel.
     """
     check_attend("CoPE kernel", q, k, v, None, None, True, mask, scale, tile)
