@@ -5,7 +5,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from .bias.alibi import alibi
+from .bias.cope import cope
 from .bias.fire import fire
+from .bias.fox import fox
+from .bias.inkling import inkling
 from .bias.kerple import kerple
 from .bias.shaw import shaw
 from .bias.t5 import t5
@@ -16,7 +19,9 @@ from .encoding import Encoding
 from .errors import nearest
 from .rotate.rope import rope
 from .several.exposb import exposb
+from .several.path import path
 from .several.rse import rse
+from .weigh.sink import sink
 from .weigh.stickbreaking import stickbreaking
 
 
@@ -206,11 +211,34 @@ METHODS = {
         variants={"recent": {"order": "recent", "rate": 0.2}, "softmax": {"stick": False}},
         fails=("unseen",),
     ),
+    "cope": Method(
+        cope,
+        "CoPE",
+        ("bias",),
+        causal_only=True,
+        page="cope",
+        lab="cope",
+        color="#1f3b73",
+        marker="H",
+        variants={"few": {"num_positions": 3}, "a-table-a-head": {"num_positions": 6, "num_heads": 4}},
+    ),
+    "fox": Method(fox, "FoX", ("bias",), causal_only=True, page="fox", lab="fox", color="#8c2d04", marker="8"),
+    "inkling": Method(
+        inkling,
+        "Inkling",
+        ("bias",),
+        page="moving_ruler",
+        color="#54278f",
+        marker="4",
+        variants={"near": {"extent": 3, "num_curves": 2}},
+    ),
+    "path": Method(path, "PaTH", (), causal_only=True, page="moving_ruler", color="#00441b", marker="2"),
+    "sink": Method(sink, "Softmax with a sink", ("weigh",), page="moving_ruler", color="#67000d", marker="3"),
 }
 
 
 def sizes(name, *, num_heads, head_dim, length):
-    r"""The sizes that the factory of a method asks for, as options for `make`, for a model of these sizes.
+    r"""The sizes that the factory of a method has no default for, as options for `make`, for a model of these sizes.
 
     Arguments:
         num_heads, head_dim: H and D of its attention; its width is their product.
@@ -220,7 +248,9 @@ def sizes(name, *, num_heads, head_dim, length):
     """
     known = {"num_heads": num_heads, "head_dim": head_dim, "dim": num_heads * head_dim, "max_positions": length}
     parameters = inspect.signature(row(name).factory).parameters
-    return {option: size for option, size in known.items() if option in parameters}
+    return {
+        o: size for o, size in known.items() if o in parameters and parameters[o].default is inspect.Parameter.empty
+    }
 
 
 def row(name):
