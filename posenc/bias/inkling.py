@@ -18,7 +18,7 @@ def curves(mix, bank, distance):
         distance: [..., Tq, Tk] whole numbers i - j.
     Returns: [..., Tq, Tk].
     Errors: TypeError, ValueError naming the argument.
-    Source: transformers 5.15, models/inkling. Chapter: Four places.
+    Source: transformers 5.15, models/inkling. Chapter: When content moves the ruler.
     """
     check_tensor("mix", mix, "[..., Tq, n]", floating=True)
     check_tensor("bank", bank, "[n, E]", ndim=2, floating=True)
@@ -53,7 +53,7 @@ def inkling(extent=128, *, num_curves=16):
     Errors: TypeError, ValueError naming the argument.
     Convention: only the bias. Inkling also normalizes q and k, scales by 1/D, convolves keys and values, and in full
         layers multiplies the logits by a number that grows with the index: see the chapter.
-    Source: transformers 5.15, models/inkling. Chapter: Four places.
+    Source: transformers 5.15, models/inkling. Chapter: When content moves the ruler.
     """
     check_int("extent", extent)
     check_int("num_curves", num_curves)

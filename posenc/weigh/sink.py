@@ -19,7 +19,7 @@ def weigh(scores, visible, sinks):
         sinks: [H], the logit s of each head's slot; -inf is the plain softmax.
     Returns: weights in the shape of scores; a query that sees no key gives all of its weight to the sink.
     Errors: TypeError, ValueError naming the argument.
-    Paper: gpt-oss's model card, arXiv 2508.10925, section 2.2. Chapter: Four places.
+    Paper: gpt-oss's model card, arXiv 2508.10925, section 2.2. Chapter: When content moves the ruler.
     """
     visible = check_visible(scores, visible)
     if sinks.shape != scores.shape[-3:-2]:
@@ -45,7 +45,7 @@ def sink(num_heads):
     Arguments:
         num_heads: H; the logits of the sinks start at 0.
     Errors: TypeError, ValueError naming the argument.
-    Paper: gpt-oss's model card, arXiv 2508.10925, section 2.2. Chapter: Four places.
+    Paper: gpt-oss's model card, arXiv 2508.10925, section 2.2. Chapter: When content moves the ruler.
     """
     check_int("num_heads", num_heads)
     return Encoding(weigh=Sink(num_heads))

@@ -1,0 +1,4 @@
+r"""What the lab CoPE asks for, and the wrong answers that its checks recognize."""
+
+EXERCISES = {}
+ON_PAPER = 0

@@ -1,0 +1,1 @@
+r"""The explorables of the chapter *FoX: a door that closes*."""

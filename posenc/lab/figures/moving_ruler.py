@@ -1,0 +1,1 @@
+r"""The explorables of the chapter *When content moves the ruler*."""

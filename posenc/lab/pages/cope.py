@@ -1,0 +1,1 @@
+r"""What the page *CoPE: counting what matters* runs, and its reader need not see."""

@@ -1,0 +1,1 @@
+r"""What the page *FoX: a door that closes* runs, and its reader need not see."""
