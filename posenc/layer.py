@@ -90,7 +90,9 @@ class SelfAttention(nn.Module):
         self.to_v = nn.Linear(dim, num_kv_heads * head_dim, bias=bias)
         self.to_out = nn.Linear(num_heads * head_dim, dim, bias=bias)
         if self.encoding.gates is not None:
-            self.to_gates = nn.Linear(dim, num_heads * math.prod(self.encoding.gates.size))
+            with torch.random.fork_rng(devices=[]):  # with random numbers of its own: all else starts as without gates
+                torch.default_generator.manual_seed(int(torch.randint(2**62, (), device="cpu")))
+                self.to_gates = nn.Linear(dim, num_heads * math.prod(self.encoding.gates.size))
             nn.init.zeros_(self.to_gates.bias)
 
     def forward(self, x, *, positions=None, mask=None, valid=None, cache=None, return_weights=False):

@@ -138,6 +138,9 @@ def test_what_is_left_after_the_input_keeps_the_other_places():
     model = Decoder(VOCABULARY, DIM, 2, HEADS, lambda layer: both)
     assert model.embed is both.embed
     assert [block.attention.encoding.places for block in model.blocks] == [("rotate",)] * 2
+    gated = posenc.compose(posenc.make("sinusoidal"), posenc.make("fox"))
+    model = Decoder(VOCABULARY, DIM, 1, HEADS, lambda layer: gated)
+    assert model.blocks[0].attention.encoding.gates is gated.gates and model(tokens()).isfinite().all()
 
 
 def test_each_layer_gets_the_encoding_made_for_it():
@@ -233,7 +236,18 @@ def test_bad_input_is_named(call, error, words):
         call()
 
 
-FIXED = ("log_r1", "log_r2", ".c", "stretch", "decay_rates", "band_weights", ".raw")  # parameters that start as given
+FIXED = (
+    "log_r1",
+    "log_r2",
+    ".c",
+    "stretch",
+    "decay_rates",
+    "band_weights",
+    ".raw",
+    "to_gates.bias",
+    "bias.table",
+    "weigh.sinks",
+)  # parameters that start as given
 
 
 @pytest.mark.parametrize("name", posenc.METHODS)

@@ -181,6 +181,7 @@ def after_input(encoding):
         bias=encoding.bias,
         weigh=encoding.weigh,
         axes=encoding.axes,
+        gates=encoding.gates,
         causal_only=encoding.causal_only,
         attend=encoding.attend,
     )
