@@ -119,8 +119,8 @@ def main():
         "tolerance": TOLERANCE,
         "predicted": {name: list(row) for name, row in PREDICTIONS.items()},
         "predicted_longer": list(LONGER),
-        "headline": "PaTH (arXiv 2505.16381) can solve a problem that is complete for NC1, which RoPE at a fixed depth can "
-        "not, unless TC0 = NC1.",
+        "headline": "PaTH (arXiv 2505.16381) can solve a problem that is complete for NC1, which RoPE at a fixed "
+        "depth cannot, unless TC0 = NC1.",
         "shows_not": "Language: nothing here says how often a text asks for a product.",
         "methods": methods,
     }
