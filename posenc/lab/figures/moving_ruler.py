@@ -1,1 +1,201 @@
-r"""The explorables of the chapter *When content moves the ruler*."""
+r"""Explorables of the chapter *When content moves the ruler*: two mirrors, a slot for nobody, a curve of one's own."""
+
+import math
+
+import torch
+
+from posenc import inkling, sink
+from posenc.lab.explore import COLORS, explorable, slider
+
+KEY = torch.tensor([0.95, 0.3], dtype=torch.float64)
+ORDERS = ("first a, then b", "first b, then a")
+HALF = 1.15  # half the length of a drawn mirror
+
+
+def direction(degrees):
+    r"""The unit vector [2] at this angle; the mirror of a reflection stands across it."""
+    angle = math.radians(degrees)
+    return torch.tensor([math.cos(angle), math.sin(angle)], dtype=torch.float64)
+
+
+def through(first, second, strength):
+    r"""The key after one step and after two: [3, 2], the key itself on top."""
+    w = torch.stack((direction(first), direction(second)))
+    steps = [KEY]
+    for t in range(2):
+        x = steps[-1]
+        steps.append(x - strength * (w[t] @ x) * w[t])
+    return torch.stack(steps)
+
+
+def _arrow(name, tip, color, dash="solid"):
+    return dict(
+        type="scatter",
+        name=name,
+        x=[0, tip[0].item()],
+        y=[0, tip[1].item()],
+        mode="lines+markers",
+        line=dict(color=color, width=3, dash=dash),
+        marker=dict(symbol="arrow", angleref="previous", size=[0, 15], color=color, opacity=1),
+        hoverinfo="skip",
+    )
+
+
+def _mirror(name, degrees, color):
+    x, y = (direction(degrees + 90) * HALF).tolist()
+    return dict(
+        type="scatter",
+        name=name,
+        x=[-x, x],
+        y=[-y, y],
+        mode="lines",
+        line=dict(color=color, width=2, dash="dot"),
+        hoverinfo="skip",
+    )
+
+
+def _mirrors(a, b, strength, order):
+    turned = order == ORDERS[0]
+    steps = through(a, b, strength) if turned else through(b, a, strength)
+    other = (through(b, a, strength) if turned else through(a, b, strength))[-1]
+    data = [
+        _mirror("mirror of a", a, COLORS["orange"]),
+        _mirror("mirror of b", b, COLORS["purple"]),
+        _arrow("the key", steps[0], COLORS["gray"]),
+        _arrow("after the first", steps[1], COLORS["sky"], "dash"),
+        _arrow("after both", steps[2], COLORS["blue"]),
+        dict(
+            type="scatter",
+            name="after both, in the other order",
+            x=[other[0].item()],
+            y=[other[1].item()],
+            mode="markers",
+            marker=dict(symbol="diamond-open", size=14, color=COLORS["red"], line=dict(width=3)),
+            hoverinfo="skip",
+        ),
+    ]
+    axis = dict(range=[-1.2, 1.2], tickvals=[-1, 0, 1])
+    layout = dict(height=430, xaxis=axis | dict(title=dict(text="lane 0")), yaxis=axis | dict(scaleanchor="x"))
+    apart = (steps[-1] - other).norm().item()
+    return dict(data=data, layout=layout), {"apart": apart, "length": steps[-1].norm().item()}
+
+
+mirrors = explorable(
+    _mirrors,
+    id="moving_ruler.mirrors",
+    title="Two reflections, in two orders",
+    alt=(
+        "A key as an arrow, two dotted mirrors through the origin, the key after the first reflection and after both, "
+        "and a diamond where the other order would have brought it. Arrow and diamond meet only where the mirrors are "
+        "parallel or square to each other, or where nothing is reflected."
+    ),
+    readout="the two orders end {apart:.2f} apart · the key's length is now {length:.2f}",
+    depends={"mirror of a": ["a"], "mirror of b": ["b"], "the key": []},
+    a=slider(range(0, 180, 15), label="direction a", default=30, format=lambda v: f"{v}°"),
+    b=slider(range(0, 180, 15), label="direction b", default=75, format=lambda v: f"{v}°"),
+    strength=slider(
+        [0.0, 0.5, 1.0, 1.5, 2.0],
+        label="strength β",
+        default=2.0,
+        format=lambda v: {0.0: "0, nothing", 1.0: "1, a projection", 2.0: "2, a mirror"}.get(v, f"{v:g}"),
+    ),
+    order=slider(list(ORDERS), label="order"),
+)
+
+
+def _slot(fit, empty, others):
+    scores = torch.zeros(1, 1, 1, 1 + others, dtype=torch.float64)
+    scores[..., 0] = fit
+    visible = torch.ones(1 + others, dtype=torch.bool)
+    with_slot = sink.weigh(scores, visible, torch.tensor([empty], dtype=torch.float64))[0, 0, 0]
+    plain = torch.softmax(scores[0, 0, 0], dim=-1)
+    left = 1 - with_slot.sum().item()
+    bars = ["the key that fits", f"the {others} others together", "nobody (the sink)"]
+
+    def bar(name, values, color, pattern):
+        marker = dict(color=color, pattern=dict(shape=pattern))
+        text = [f"{value:.2f}" for value in values]
+        return dict(type="bar", name=name, x=bars, y=values, marker=marker, text=text, textposition="outside")
+
+    data = [
+        bar("softmax", [plain[0].item(), plain[1:].sum().item(), 0.0], COLORS["gray"], "/"),
+        bar("with a sink", [with_slot[0].item(), with_slot[1:].sum().item(), left], COLORS["blue"], ""),
+    ]
+    layout = dict(height=360, barmode="group", yaxis=dict(range=[0, 1.12], title=dict(text="weight")))
+    return dict(data=data, layout=layout), {"left": left, "factor": 1 - left}
+
+
+slot = explorable(
+    _slot,
+    id="moving_ruler.slot",
+    title="A slot for nobody",
+    alt=(
+        "Bars of the weight that goes to the key that fits, to all others together and to nobody, with and without a "
+        "sink. Without one the others share everything when nothing fits; with one the sink takes it."
+    ),
+    readout="the sink takes {left:.2f} · every weight of the softmax is multiplied by {factor:.2f}",
+    fit=slider(range(-2, 9), label="logit of the key that fits", default=1, format=lambda v: f"{v:+d}"),
+    empty=slider(range(-4, 9), label="logit of the sink", default=3, format=lambda v: f"{v:+d}"),
+    others=slider([4, 16, 64, 256], label="other keys, at logit 0", default=16),
+)
+
+
+EXTENT = 32
+DISTANCE = torch.arange(40)
+
+
+def bank():
+    r"""Two curves over the distances 0 .. 31 [2, 32]: near keys, and keys about a line of 16 back."""
+    d = torch.arange(EXTENT, dtype=torch.float64)
+    return torch.stack((2 * torch.exp(-d / 4), 2 * torch.exp(-((d - 16) ** 2) / 8)))
+
+
+def _mixture(near, back):
+    mix = torch.tensor([[near, back]], dtype=torch.float64)
+    own = inkling.curves(mix, bank(), DISTANCE[None])[0]
+    data = [
+        dict(
+            type="scatter",
+            name=name,
+            x=DISTANCE[:EXTENT],
+            y=curve,
+            mode="lines",
+            line=dict(color=color, width=1.5, dash="dot"),
+            hoverinfo="skip",
+        )
+        for name, curve, color in zip(("curve 0", "curve 1"), bank(), (COLORS["orange"], COLORS["purple"]))
+    ]
+    data.append(
+        dict(
+            type="scatter",
+            name="this query's own curve",
+            x=DISTANCE,
+            y=own,
+            mode="lines+markers",
+            line=dict(color=COLORS["blue"], width=3),
+            marker=dict(size=4),
+        )
+    )
+    layout = dict(
+        height=340,
+        xaxis=dict(range=[-0.5, 39.5], title=dict(text="distance i − j")),
+        yaxis=dict(range=[-5, 5], title=dict(text="added to the logit")),
+    )
+    return dict(data=data, layout=layout), {"at": own[16].item(), "beyond": own[EXTENT:].abs().max().item()}
+
+
+mixture = explorable(
+    _mixture,
+    id="moving_ruler.mixture",
+    title="A curve of one's own",
+    alt=(
+        "Two dotted curves over distance, one high for near keys and one for keys about sixteen back, and a solid "
+        "curve, their mixture. The solid curve falls to zero at distance 32, whatever the shares are."
+    ),
+    readout="at distance 16 it adds {at:+.2f} · beyond the bank {beyond:.2f}",
+    depends={"curve 0": [], "curve 1": [], "this query's own curve": ["near", "back"]},
+    near=slider([-2, -1, -0.5, 0, 0.5, 1, 2], label="share of curve 0 (near)", default=1, format=lambda v: f"{v:+g}"),
+    back=slider(
+        [-2, -1, -0.5, 0, 0.5, 1, 2], label="share of curve 1 (16 back)", default=0.5, format=lambda v: f"{v:+g}"
+    ),
+)

@@ -1,1 +1,185 @@
 r"""What the page *When content moves the ruler* runs, and its reader need not see."""
+
+import functools
+import math
+
+import torch
+
+from posenc import METHODS, cope, fox, path
+from posenc.lab.experiments import load_results, mean_and_spread
+from posenc.lab.pages import finish, pm, table
+
+RIGHT = 0.05  # a method whose share of wrong answers stays below this has the answer
+
+
+def seeded(*shape, seed):
+    r"""Seeded normal numbers in float64."""
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def exchanged_changes(length=7, dim=8, first=3):
+    r"""What the logit of the last query and key 1 does when two tokens between them change places: {title: change}.
+
+    The tokens are seeded; the two take their keys, gates and reflections along.
+    """
+    order = torch.arange(length)
+    order[first], order[first + 1] = first + 1, first
+    q, k, raw = seeded(length, dim, seed=0), seeded(length, dim, seed=1), seeded(length, dim + 1, seed=2)
+    log_f = torch.nn.functional.logsigmoid(seeded(length, seed=3))
+    visible = torch.ones(length, length, dtype=torch.bool).tril()
+
+    def counted(order):
+        return cope.positions(q @ k[order].T / math.sqrt(dim), visible)
+
+    def reflected(order):
+        moved = path.reflections(raw[order])
+        return path.scores_along(q, k[order], moved[..., :-1], moved[..., -1])
+
+    methods = {"FoX": lambda order: fox.decay(log_f[order]), "CoPE": counted, "PaTH": reflected}
+    return {
+        title: abs(logit(order)[-1, 1] - logit(torch.arange(length))[-1, 1]).item() for title, logit in methods.items()
+    }
+
+
+def swap(a, b, dim=4):
+    r"""The direction w [dim] of the reflection that exchanges two lanes."""
+    w = torch.zeros(dim, dtype=torch.float64)
+    w[a], w[b] = 1.0, -1.0
+    return w / math.sqrt(2)
+
+
+def cups_by_hand(swaps, seed=0):
+    r"""(answers of PaTH with weights set by hand, right answers) to `swaps` random swaps of three cups, [swaps] each.
+
+    Key c is lane c, each swap a mirror, the query asks for lane 0; the answer is the cup with the highest score.
+    """
+    pairs = ((0, 1), (0, 2), (1, 2))
+    drawn = torch.randint(3, (swaps,), generator=torch.Generator().manual_seed(seed)).tolist()
+    keys = torch.cat((torch.eye(3, 4, dtype=torch.float64), torch.zeros(swaps, 4, dtype=torch.float64)))
+    w = torch.stack([torch.zeros(4, dtype=torch.float64)] * 3 + [swap(*pairs[n]) for n in drawn])
+    beta = torch.tensor([0.0] * 3 + [2.0] * swaps, dtype=torch.float64)
+    queries = torch.eye(1, 4, dtype=torch.float64).expand(swaps, 4)
+    scores = path.scores_along(queries, keys, w, beta)[:, :3]
+    cups, right = [0, 1, 2], []
+    for n in drawn:
+        a, b = pairs[n]
+        cups[a], cups[b] = cups[b], cups[a]
+        right.append(cups[0])
+    return scores.argmax(-1), torch.tensor(right)
+
+
+@functools.cache
+def frozen():
+    r"""The frozen study of the cups."""
+    return load_results("cups")
+
+
+def errors(method, length):
+    r"""The share of wrong answers of each seed after so many swaps."""
+    return frozen()["methods"][method]["scores"][str(length)]
+
+
+def outcome(method):
+    r"""What became of the prediction for a method: "held" or "failed"."""
+    at, claim, _ = frozen()["predicted"][method]
+    length = frozen()["lengths"][0 if at == "in" else -1]
+    right = mean_and_spread(errors(method, length))[0] < RIGHT
+    return "held" if right == (claim == "right") else "failed"
+
+
+def longer_outcome():
+    r"""What became of the prediction for the longest row of swaps, and the change in error that it is judged by."""
+    method, claim, _ = frozen()["predicted_longer"]
+    first, last = frozen()["lengths"][0], frozen()["lengths"][-1]
+    changes = [after - before for before, after in zip(errors(method, first), errors(method, last))]
+    rises = mean_and_spread(changes)[0] > frozen()["tolerance"]
+    return ("held" if rises == (claim == "rises") else "failed"), changes
+
+
+def numbers():
+    r"""What the prose says of the study, by name."""
+    first, last = frozen()["lengths"][0], frozen()["lengths"][-1]
+    others = [name for name in frozen()["methods"] if name != "path"]
+    best = min(others, key=lambda name: mean_and_spread(errors(name, first))[0])
+    verdict, changes = longer_outcome()
+    held = [name for name in frozen()["methods"] if outcome(name) == "held"]
+    return {
+        "seeds": str(len(frozen()["seeds"])),
+        "short": str(first),
+        "long": str(last),
+        "path_short": pm(errors("path", first), 3),
+        "path_long": pm(errors("path", last), 3),
+        "path_change": pm(changes, 3),
+        "longer": verdict,
+        "best_other": METHODS[best].title,
+        "best_other_short": pm(errors(best, first)),
+        "best_other_long": pm(errors(best, last)),
+        "chance": f"{frozen()['chance']:.2f}",
+        "held": f"{len(held)} of {len(frozen()['methods'])}",
+    }
+
+
+def verdict_table():
+    r"""Each method: the learning rate that validation chose, the error at each length, and its prediction."""
+    lengths = frozen()["lengths"]
+    rows = [
+        [
+            METHODS[name].title,
+            f"{values['rate']:g}",
+            *(pm(errors(name, length)) for length in lengths),
+            f"{frozen()['predicted'][name][1]}: {outcome(name)}",
+        ]
+        for name, values in frozen()["methods"].items()
+    ]
+    return table(["method", "learning rate", *(f"{length} swaps" for length in lengths), "predicted"], rows)
+
+
+def verdict_figure():
+    r"""The share of wrong answers against the number of swaps, every seed a point."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(7, 3.6))
+    lengths = frozen()["lengths"]
+    for name in frozen()["methods"]:
+        means = [mean_and_spread(errors(name, length))[0] for length in lengths]
+        row = METHODS[name]
+        axes.plot(lengths, means, color=row.color, marker=row.marker, label=row.title)
+        for length in lengths:
+            axes.plot([length] * len(errors(name, length)), errors(name, length), ".", color=row.color, alpha=0.4)
+    axes.axhline(frozen()["chance"], color="0.5", linestyle=":", label="guessing")
+    axes.set(xlabel="swaps", ylabel="share of wrong answers", xscale="log", ylim=(-0.03, 0.75))
+    axes.set_xticks(lengths, [str(length) for length in lengths])
+    axes.minorticks_off()
+    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+    return finish(figure)
+
+
+def rows_of_weights(slots):
+    r"""How softmax with a sink and the softmax scaled by sigmoid(lse - s) differ, over seeded rows and these slots."""
+    from posenc import sink
+
+    scores = seeded(1, 1, 16, 16, seed=4)
+    visible = torch.ones(16, 16, dtype=torch.bool).tril()
+    hidden = scores.masked_fill(~visible, float("-inf"))
+    worst = 0.0
+    for slot in slots:
+        mine = sink.weigh(scores, visible, torch.tensor([slot], dtype=torch.float64))
+        scaled = torch.softmax(hidden, -1) * torch.sigmoid(hidden.logsumexp(-1, keepdim=True) - slot)
+        worst = max(worst, (mine - scaled).abs().max().item())
+    return worst
+
+
+def padded_change(padding, n_floor=16, alpha=0.1, length=24):
+    r"""How far weights move when `padding` hidden tokens stand before, where logits grow with the index.
+
+    Inkling's full layers multiply a query's logits by 1 + alpha ln(max(n / n_floor, 1)), n its index from 1 on.
+    """
+    logits = seeded(length, length, seed=6)  # scaled q.k plus a bias that reads distance alone
+    visible = torch.ones(length, length, dtype=torch.bool).tril()
+
+    def weights(start):
+        n = torch.arange(length) + start + 1
+        tau = 1 + alpha * torch.log((n / n_floor).clamp(min=1))
+        return torch.softmax((logits * tau[:, None]).masked_fill(~visible, float("-inf")), dim=-1)
+
+    return (weights(padding) - weights(0)).abs().max().item()

@@ -1,0 +1,68 @@
+r"""The chapter on sums, products and slots: its failures, its cups, and words that follow the frozen numbers."""
+
+import pytest
+import torch
+
+from posenc import path
+from posenc.lab.figures import moving_ruler as figures
+from posenc.lab.pages import moving_ruler as page
+
+
+def test_sums_are_blind_to_an_exchange_and_the_product_is_not():
+    changes = page.exchanged_changes()
+    assert changes["FoX"] < 1e-12 and changes["CoPE"] < 1e-12 and changes["PaTH"] > 1e-3
+
+
+def test_the_cups_are_tracked_by_weights_set_by_hand():
+    answers, right = page.cups_by_hand(200, seed=3)
+    assert torch.equal(answers, right) and len(right.unique()) == 3
+
+
+@pytest.mark.parametrize("strength", [0.5, 2.0], ids=str)
+def test_the_drawn_steps_are_those_of_the_package(strength):
+    """Both lanes of the key after two reflections, asked for by two queries."""
+    a, b = 30, 75
+    w = torch.stack((torch.zeros(2, dtype=torch.float64), figures.direction(a), figures.direction(b)))
+    beta = torch.tensor([0.0, strength, strength], dtype=torch.float64)
+    keys = torch.stack((figures.KEY, *torch.zeros(2, 2, dtype=torch.float64)))
+    lanes = [path.scores_along(lane[None], keys, w, beta)[0, 0] for lane in torch.eye(2, dtype=torch.float64)]
+    torch.testing.assert_close(figures.through(a, b, strength)[-1], torch.stack(lanes), rtol=0, atol=1e-12)
+
+
+def test_two_orders_meet_where_mirrors_are_parallel_or_square():
+    apart = {
+        (a, b): (figures.through(a, b, 2.0) - figures.through(b, a, 2.0))[-1].norm()
+        for a in (0, 30)
+        for b in (0, 45, 90, 120)
+    }
+    assert all((value < 1e-12) == ((a - b) % 90 == 0) for (a, b), value in apart.items())
+
+
+def test_a_sink_multiplies_the_row():
+    assert page.rows_of_weights([-5.0, 2.0]) < 1e-12
+
+
+def test_padding_moves_the_weights_of_a_scaled_query():
+    assert page.padded_change(0) == 0 and page.padded_change(50) > 1e-3
+    assert page.padded_change(50, alpha=0.0) == 0
+
+
+def fake(path_errors, other):
+    lengths = [8, 32]
+    scores = lambda values: {str(n): [v] * 2 for n, v in zip(lengths, values)}  # noqa: E731
+    methods = {"path": {"rate": 1e-3, "scores": scores(path_errors)}, "rope": {"rate": 1e-3, "scores": scores(other)}}
+    predicted = {"path": ["in", "right", "why"], "rope": ["in", "wrong", "why"]}
+    facts = {"lengths": lengths, "seeds": [0, 1], "chance": 2 / 3, "tolerance": 0.05}
+    return facts | {"methods": methods, "predicted": predicted, "predicted_longer": ["path", "rises", "why"]}
+
+
+@pytest.mark.parametrize(
+    "path_errors, other, path_words, rope_words, longer",
+    [((0.0, 0.3), (0.5, 0.6), "held", "held", "held"), ((0.2, 0.2), (0.01, 0.6), "failed", "failed", "failed")],
+    ids=["as predicted", "not"],
+)
+def test_verdicts_follow_the_numbers(monkeypatch, path_errors, other, path_words, rope_words, longer):
+    monkeypatch.setattr(page, "frozen", lambda: fake(path_errors, other))
+    assert page.outcome("path") == path_words and page.outcome("rope") == rope_words
+    assert page.longer_outcome()[0] == longer
+    assert page.numbers()["best_other"] == "RoPE"
