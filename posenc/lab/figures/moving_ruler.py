@@ -75,7 +75,11 @@ def _mirrors(a, b, strength, order):
         ),
     ]
     axis = dict(range=[-1.2, 1.2], tickvals=[-1, 0, 1])
-    layout = dict(height=430, xaxis=axis | dict(title=dict(text="lane 0")), yaxis=axis | dict(scaleanchor="x"))
+    layout = dict(
+        height=430,
+        xaxis=axis | dict(title=dict(text="lane 0")),
+        yaxis=axis | dict(scaleanchor="x", title=dict(text="lane 1")),
+    )
     apart = (steps[-1] - other).norm().item()
     return dict(data=data, layout=layout), {"apart": apart, "length": steps[-1].norm().item()}
 
@@ -145,9 +149,9 @@ DISTANCE = torch.arange(40)
 
 
 def bank():
-    r"""Two curves over the distances 0 .. 31 [2, 32]: near keys, and keys about a line of 16 back."""
+    r"""Two curves over the distances 0 .. 31 [2, 32]: one for near keys, one for far ones."""
     d = torch.arange(EXTENT, dtype=torch.float64)
-    return torch.stack((2 * torch.exp(-d / 4), 2 * torch.exp(-((d - 16) ** 2) / 8)))
+    return torch.stack((2 * torch.exp(-d / 4), 2 * torch.sigmoid((d - 16) / 2)))
 
 
 def _mixture(near, back):
@@ -181,7 +185,7 @@ def _mixture(near, back):
         xaxis=dict(range=[-0.5, 39.5], title=dict(text="distance i − j")),
         yaxis=dict(range=[-5, 5], title=dict(text="added to the logit")),
     )
-    return dict(data=data, layout=layout), {"at": own[16].item(), "beyond": own[EXTENT:].abs().max().item()}
+    return dict(data=data, layout=layout), {"at": own[31].item(), "beyond": own[EXTENT:].abs().max().item()}
 
 
 mixture = explorable(
@@ -189,13 +193,11 @@ mixture = explorable(
     id="moving_ruler.mixture",
     title="A curve of one's own",
     alt=(
-        "Two dotted curves over distance, one high for near keys and one for keys about sixteen back, and a solid "
-        "curve, their mixture. The solid curve falls to zero at distance 32, whatever the shares are."
+        "Two dotted curves over distance, one high for near keys and one for far ones, and a solid "
+        "curve, their mixture. The solid curve drops to zero at distance 32, whatever the shares are."
     ),
-    readout="at distance 16 it adds {at:+.2f} · beyond the bank {beyond:.2f}",
+    readout="at distance 31 it adds {at:+.2f} · from 32 on {beyond:.2f}",
     depends={"curve 0": [], "curve 1": [], "this query's own curve": ["near", "back"]},
     near=slider([-2, -1, -0.5, 0, 0.5, 1, 2], label="share of curve 0 (near)", default=1, format=lambda v: f"{v:+g}"),
-    back=slider(
-        [-2, -1, -0.5, 0, 0.5, 1, 2], label="share of curve 1 (16 back)", default=0.5, format=lambda v: f"{v:+g}"
-    ),
+    back=slider([-2, -1, -0.5, 0, 0.5, 1, 2], label="share of curve 1 (far)", default=0.5, format=lambda v: f"{v:+g}"),
 )
