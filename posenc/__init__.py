@@ -9,6 +9,7 @@ from .bias import alibi, cope, fire, fox, inkling, kerple, shaw, t5, transformer
 from .embed import learned, sinusoidal
 from .encoding import At, Encoding, compose, softmax
 from .errors import UnsupportedError
+from .foxpro import FoxPro
 from .impls import explain_impl
 from .layer import KVCache, SelfAttention
 from .methods import METHODS, make
@@ -22,6 +23,7 @@ __all__ = [
     "METHODS",
     "At",
     "Encoding",
+    "FoxPro",
     "KVCache",
     "SelfAttention",
     "UnsupportedError",

@@ -20,6 +20,7 @@ class KVCache:
 
     def __init__(self):
         self.k = self.v = self.positions = self.valid = self.gates = None
+        self.last = None  # for a block that shifts keys and values: those of the last token, before the shift
 
     def __len__(self):
         return 0 if self.k is None else self.k.shape[2]
@@ -141,6 +142,7 @@ class SelfAttention(nn.Module):
             gates = activation(raw)  # [B, H, T] or [B, H, T, n]
             if valid is not None:
                 gates = gates.masked_fill(~valid.view(batch, 1, length, *(1 for _ in size)), 0.0)
+        q, k, v = self.before_attention(x, q, k, v, mask, valid, cache)
         if cache is not None:
             pos_all = positions.expand(batch, *positions.shape[1:])
             k, v, pos_k, valid, gates = cache.append(k, v, pos_all, valid, gates)
@@ -162,5 +164,13 @@ class SelfAttention(nn.Module):
             return_weights=return_weights,
         )
         out, weights = result if return_weights else (result, None)
-        out = self.to_out(out.transpose(1, 2).flatten(2))  # [B, T, C]
+        out = self.to_out(self.after_attention(x, out).transpose(1, 2).flatten(2))  # [B, T, C]
         return (out, weights) if return_weights else out
+
+    def before_attention(self, x, q, k, v, mask, valid, cache):
+        r"""For blocks made from this one: q [B, H, T, D], k and v [B, Hkv, T, D] as cache and attention get them."""
+        return q, k, v
+
+    def after_attention(self, x, out):
+        r"""For blocks made from this one: what attention gives, out [B, H, T, D], as it goes into `to_out`."""
+        return out

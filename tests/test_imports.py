@@ -16,6 +16,7 @@ LAYERS = [
     "impls",
     "attention bias.shaw several.path",  # these have an attention of their own
     "layer",
+    "foxpro",
     "methods",
     "audit",
     "",  # posenc/__init__.py

@@ -9,6 +9,7 @@ from posenc.errors import UnsupportedError, check_choice, check_int
 from posenc.lab.train.settings import Settings
 from posenc.lab.train.tasks import TASKS, load_corpus
 from posenc.lab.train.tiny import Decoder, Encoder, Model
+from posenc.layer import SelfAttention
 from posenc.methods import METHODS, make, sizes
 
 
@@ -33,11 +34,17 @@ def encoding_maker(
 
 
 def build(
-    method: str | Callable, settings: Settings, task: str = "text", seed: int = 0, options: dict | None = None
+    method: str | Callable,
+    settings: Settings,
+    task: str = "text",
+    seed: int = 0,
+    options: dict | None = None,
+    make_attention: Callable = SelfAttention,
 ) -> Model:
     r"""The untrained model of a task (`Decoder`, or `Encoder` for "masked"): the same weights for the same seed.
 
     method: a name in `posenc.METHODS` (with `options` of its factory), or make_encoding(layer) -> Encoding.
+    make_attention: what each layer attends with; see `Model`.
     """
     check_int("seed", seed, minimum=0)
     check_choice("task", task, TASKS)
@@ -46,7 +53,8 @@ def build(
     kind = Decoder if task.causal else Encoder
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return kind(len(task.vocabulary), settings.dim, settings.num_layers, settings.num_heads, make_encoding)
+        shape = (len(task.vocabulary), settings.dim, settings.num_layers, settings.num_heads)
+        return kind(*shape, make_encoding, make_attention)
 
 
 def pick_device(device: str | torch.device | None = None) -> torch.device:

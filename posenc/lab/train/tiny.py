@@ -26,10 +26,10 @@ class MLP(nn.Module):
 class Block(nn.Module):
     """Attention, then MLP, each on a normalized copy of the stream x [B, T, C] and added to it (pre-norm)."""
 
-    def __init__(self, dim, num_heads, encoding, causal=True):
+    def __init__(self, dim, num_heads, encoding, causal=True, make_attention=SelfAttention):
         super().__init__()
         self.norm_attention = nn.LayerNorm(dim)
-        self.attention = SelfAttention(dim, num_heads, encoding, causal=causal)
+        self.attention = make_attention(dim, num_heads, encoding, causal=causal)
         self.norm_mlp = nn.LayerNorm(dim)
         self.mlp = MLP(dim)
 
@@ -48,6 +48,8 @@ class Model(nn.Module):
         num_heads: H, a divisor of C.
         make_encoding: called as make_encoding(layer) with layer = 0 .. num_layers - 1, returns that layer's
             `Encoding`: a new one each time, or the same one where layers share it.
+        make_attention: called as make_attention(dim, num_heads, encoding, causal=...) for each layer, returns a
+            `SelfAttention` or one made from it, such as `FoxPro`.
     An encoding with `embed_at="input"` acts once, before layer 0: it is layer 0's; those of later layers are left out.
 
     Convention: embeddings start with variance 1/C, as in tensor2tensor, and are multiplied by sqrt(C), as "Attention
@@ -59,13 +61,15 @@ class Model(nn.Module):
 
     causal: bool
 
-    def __init__(self, vocab_size, dim, num_layers, num_heads, make_encoding):
+    def __init__(self, vocab_size, dim, num_layers, num_heads, make_encoding, make_attention=SelfAttention):
         super().__init__()
         check_int("vocab_size", vocab_size)
         check_int("dim", dim)
         check_int("num_layers", num_layers)
         if not callable(make_encoding):
             raise TypeError(f"make_encoding={make_encoding!r} must be callable: make_encoding(layer) -> Encoding")
+        if not callable(make_attention):
+            raise TypeError(f"make_attention={make_attention!r} must be callable, such as posenc.SelfAttention")
         with torch.random.fork_rng(devices=[]):  # with random numbers of their own: all else starts alike for a seed
             torch.default_generator.manual_seed(int(torch.randint(2**62, (), device="cpu")))
             encodings = [make_encoding(layer) for layer in range(num_layers)]
@@ -77,7 +81,9 @@ class Model(nn.Module):
         self.embedding = nn.Embedding(vocab_size, dim)
         nn.init.normal_(self.embedding.weight, std=1 / math.sqrt(dim))
         self.embed = encodings[0].embed if encodings[0].embed_at == "input" else None
-        self.blocks = nn.ModuleList(Block(dim, num_heads, after_input(encoding), self.causal) for encoding in encodings)
+        self.blocks = nn.ModuleList(
+            Block(dim, num_heads, after_input(encoding), self.causal, make_attention) for encoding in encodings
+        )
         self.norm = nn.LayerNorm(dim)
         self.head = nn.Linear(dim, vocab_size, bias=False)
 
@@ -128,6 +134,7 @@ class Decoder(Model):
         num_layers: how many blocks.
         num_heads: H, a divisor of C.
         make_encoding: make_encoding(layer) -> that layer's `Encoding`; see `Model`.
+        make_attention: what each layer attends with, default `SelfAttention`; see `Model`.
     Errors: TypeError or ValueError naming the argument.
     Chapter: Four places.
     """

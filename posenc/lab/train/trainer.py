@@ -39,6 +39,7 @@ from posenc.lab.train.models import build, pick_device, precision
 from posenc.lab.train.settings import Settings, settings_for
 from posenc.lab.train.tasks import IGNORE, TASKS, Task, load_corpus
 from posenc.lab.train.tiny import Model
+from posenc.layer import SelfAttention
 
 
 def train(
@@ -99,16 +100,20 @@ def train_with(
     save_every: float = 30.0,
     options: dict | None = None,
     together: bool = False,
+    make_attention: Callable = SelfAttention,
 ) -> tuple[Model, dict]:
     r"""`train` with the `Settings` themselves.
 
+    make_attention: what each layer attends with; see `Model`. Only `SelfAttention` can be saved to a checkpoint.
     save_every: seconds between two savings of the checkpoint. together: True shares each batch among the processes of
     torch.distributed, whose group must be there; every process gets the same model back.
     """
     check_choice("task", task, TASKS)
     check_number("save_every", save_every, minimum=0)
-    run = Run(method, settings, seed, task, pick_device(device), options, together)
+    run = Run(method, settings, seed, task, pick_device(device), options, together, make_attention)
     if checkpoint is not None:
+        if make_attention is not SelfAttention:
+            raise TypeError(f"checkpoint: make_attention={make_attention!r} must be SelfAttention then, see method")
         run.resume(Path(checkpoint), describe(method, settings, seed, task, options))
 
     name = method if isinstance(method, str) else "your encoding"
@@ -143,13 +148,13 @@ class Run:
     Where it shares its batches (`together`), every process takes the sequences rank, rank + world, ... of each batch.
     """
 
-    def __init__(self, method, settings, seed, task, device, options, together):
+    def __init__(self, method, settings, seed, task, device, options, together, make_attention):
         self.settings, self.seed, self.task, self.device, self.together = settings, seed, task, device, together
         self.rank, self.world = (distributed.get_rank(), distributed.get_world_size()) if together else (0, 1)
         if settings.batch % self.world:
             raise ValueError(f"batch={settings.batch} must be a multiple of the {self.world} processes that share it")
         check_task(TASKS[task], settings)
-        self.model = build(method, settings, task, seed, options).to(device)
+        self.model = build(method, settings, task, seed, options, make_attention).to(device)
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=settings.lr, betas=(0.9, 0.99), weight_decay=settings.weight_decay, fused=True
         )
