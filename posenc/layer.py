@@ -20,7 +20,7 @@ class KVCache:
 
     def __init__(self):
         self.k = self.v = self.positions = self.valid = self.gates = None
-        self.last = None  # for a block that shifts keys and values: those of the last token, before the shift
+        self.last = None  # what `FoxPro` keeps: k and v of the last token, [B, Hkv, 1, D] each, before its shift
 
     def __len__(self):
         return 0 if self.k is None else self.k.shape[2]

@@ -1,5 +1,6 @@
 """Decoder and encoder: position enters at their encodings' places only, decoding step by step equals the full pass."""
 
+import functools
 import math
 
 import pytest
@@ -202,6 +203,29 @@ def test_a_method_that_needs_the_causal_mask_says_so(method):
         Encoder(VOCABULARY, DIM, 2, HEADS, causal)(tokens())
 
 
+def pro(switches=None, layers=2):
+    """A decoder of FoX with `FoxPro` in SelfAttention's place."""
+    settings = Settings(dim=DIM, num_heads=HEADS, num_layers=layers)
+    return build("fox", settings, seed=3, make_attention=functools.partial(posenc.FoxPro, **(switches or {}))).double()
+
+
+def test_a_model_attends_with_what_it_is_given():
+    model, x = pro().eval(), tokens(length=7)
+    assert all(type(block.attention) is posenc.FoxPro for block in model.blocks)
+    caches = model.new_caches()
+    steps = torch.cat([model(part, caches=caches) for part in x.split([3, 1, 1, 2], dim=1)], 1)
+    torch.testing.assert_close(steps, model(x), rtol=0, atol=1e-12)
+    torch.testing.assert_close(model.generate(x, 3, temperature=0), model.generate(x, 3, temperature=0, window=99))
+
+
+def test_the_switches_of_a_block_leave_all_other_weights_as_they_start():
+    plain = build("fox", Settings(dim=DIM, num_heads=HEADS, num_layers=2), seed=3).double().state_dict()
+    off = dict.fromkeys(("kv_shift", "qk_norm", "output_norm", "output_gate"), False)
+    whole, none = pro().state_dict(), pro(off).state_dict()
+    assert none.keys() == plain.keys() < whole.keys()
+    assert all(torch.equal(weight, none[name]) and torch.equal(weight, whole[name]) for name, weight in plain.items())
+
+
 def test_an_encoder_refuses_caches():
     assert not hasattr(Encoder, "generate") and not hasattr(Encoder, "new_caches")
     with pytest.raises(posenc.UnsupportedError, match="caches"):
@@ -221,6 +245,7 @@ def test_an_encoder_refuses_caches():
         (lambda: Decoder(11, 16, 2, 3, lambda layer: Encoding()), ValueError, "num_heads=3.*dim=16"),
         (lambda: Decoder(11, 16, 2, 2, "rope"), TypeError, "make_encoding='rope'"),
         (lambda: Decoder(11, 16, 2, 2, lambda layer: None), TypeError, r"make_encoding\(0\).*Encoding"),
+        (lambda: Decoder(11, 16, 2, 2, lambda layer: Encoding(), "FoxPro"), TypeError, "make_attention='FoxPro'"),
         (lambda: decoder("nope")([1, 2]), TypeError, "tokens"),
         (lambda: decoder("nope")(torch.zeros(3).long()), ValueError, r"tokens.*\[B, T\]"),
         (lambda: decoder("nope")(tokens(), caches=[]), ValueError, "caches"),

@@ -99,6 +99,12 @@ def test_what_cannot_be_is_told_before_the_first_step(changes, error, words, no_
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_checkpoint_holds_self_attention_alone(no_step, tmp_path):
+    with pytest.raises(TypeError, match="checkpoint: make_attention=.*FoxPro"):
+        train_with("fox", TINY, progress=False, checkpoint=tmp_path / "run.pt", make_attention=posenc.FoxPro)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_absent_gpu_is_refused_not_replaced(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert pick_device() == torch.device("cpu")
