@@ -76,7 +76,8 @@ class FoxPro(SelfAttention):
         super().__init__(dim, num_heads, fox() if encoding is None else encoding, **options)
         width = num_heads * self.head_dim
         with torch.random.fork_rng(devices=[]):  # all are drawn, kept or not: a switch changes no other weight
-            torch.default_generator.manual_seed(int(torch.randint(2**62, (), device="cpu")))
+            _, seed = torch.randint(2**62, (2,), device="cpu").tolist()  # the first is the forget gates'
+            torch.default_generator.manual_seed(seed)
             shifts = [nn.Linear(dim, self.num_kv_heads, bias=False) for _ in "kv"]
             gate = nn.Linear(dim, width, bias=False)
         self.to_shift_k, self.to_shift_v = shifts if kv_shift else (None, None)

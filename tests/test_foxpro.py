@@ -111,6 +111,13 @@ def test_a_switch_changes_no_weight_but_its_own(arm):
         assert has == ARMS[arm].get(switch, True)
 
 
+def test_no_two_maps_start_alike():
+    made = FoxPro(8, 4)
+    maps = [p.flatten() for p in made.parameters() if p.ndim == 2 and p.std() > 0]
+    size = min(len(p) for p in maps)
+    assert len(maps) == 8 and len({tuple(p[:size].tolist()) for p in maps}) == 8
+
+
 def test_any_other_encoding_may_stand_in_foxs_place():
     made, x = block(encoding=make("rope", head_dim=2)), random(1, 5, 8)
     assert not hasattr(made, "to_gates")
