@@ -291,7 +291,7 @@ class MyCope(torch.nn.Module):
         return lookup(q, self.table, positions(at.scores, at.visible))
 
 
-def my_cope(num_positions=64):
+def my_cope(settings, num_positions=64):
     """make_encoding(layer) for `train`, with tables of this many rows."""
     head_dim = settings.dim // settings.num_heads
     return lambda layer: posenc.Encoding(bias=MyCope(head_dim, num_positions))
@@ -303,7 +303,7 @@ for task in ("flipflop", "counting"):
     for name in ("rope", "cope"):
         rate = frozen["tasks"][task]["methods"][name]["rate"]
         settings = settings_for(preset, task, lr=rate)
-        encoding = my_cope() if name == "cope" else name
+        encoding = my_cope(settings) if name == "cope" else name
         models[task, name], history = train(encoding, preset, seed, task=task, live=True, lr=rate)
         errors[task, name] = task_errors(models[task, name], task, settings)
         tail = sum(history["loss"][-10:]) / 10
@@ -396,9 +396,8 @@ for task in ("flipflop", "counting"):
 
 # %%
 nano = settings_for("nano", "counting")
-settings = nano
 for num_positions in (3, 64):
-    small, _ = train(my_cope(num_positions), "nano", seed, task="counting", steps=60 if preset == "nano" else 300)
+    small, _ = train(my_cope(nano, num_positions), "nano", seed, task="counting", steps=60 if preset == "nano" else 300)
     shares = task_errors(small, "counting", nano, sequences=64)
     print(f"{num_positions:3} rows: " + ", ".join(f"{test} {100 * share:.0f}%" for test, share in shares.items()))
 
