@@ -68,6 +68,17 @@ def blocks(text, kind):
     return [(m["argument"].strip(), m["body"]) for m in re.finditer(pattern, text, re.M)]
 
 
+HIDDEN = {"remove-cell", "remove-input", "hide-cell", "hide-input"}
+
+
+def cells(text):
+    r"""(whether its code is hidden, its code) of every code cell: [(True, "import ..."), ...]."""
+    for _, body in blocks(text, "code-cell"):
+        header = re.match(r"---\n(?:.*\n)*?---\n|(?::.*\n)*", body)[0]
+        tags = re.search(r"^:?tags: *\[(.*)\]", header, re.M)
+        yield bool(tags and HIDDEN & set(re.findall(r"[\w-]+", tags[1]))), body[len(header) :]
+
+
 def headings(text, level):
     r"""Headings of a level, outside of code."""
     text = re.sub(r"^(`{3,}).*\n(?:.*\n)*?\1\s*$", "", text, flags=re.M)
@@ -134,6 +145,12 @@ def test_code_is_included_whole_and_never_by_line_number(page):
         wanted = re.search(r"^:pyobject: ([\w.]+)$", body, re.M)
         assert wanted and wanted[1].split(".")[-1] in names, f"{argument}: {body}"
         assert ":lines:" not in body
+
+
+@each_page
+def test_few_lines_are_hidden(page):
+    code = "".join(code for hidden, code in cells(page.read_text("utf-8")) if hidden)
+    assert sum(bool(line.strip()) for line in code.split("\n")) <= 30, "name it in posenc/lab/pages, and test it there"
 
 
 # --- pictures --------------------------------------------------------------------------------------------------------
