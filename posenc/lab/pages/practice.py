@@ -8,7 +8,6 @@ from pathlib import Path
 import torch
 
 from posenc.lab.experiments import load_results, mean_and_spread
-from posenc.lab.figures.practice import added
 from posenc.lab.pages import finish, table
 from posenc.lab.train import build, encoding_maker, settings_for
 from posenc.methods import METHODS
@@ -157,11 +156,6 @@ def packing_numbers() -> dict[str, str]:
     }
 
 
-def offset_cost(method: str, which: str, off: int) -> float:
-    r"""What wrong ids of new tokens, or of all, add to the loss: mean over seeds."""
-    return mean_and_spread(added(frozen(), method, which, off))[0]
-
-
 def directions_table():
     r"""For each method whether it works without a causal mask, or with which option, or why not."""
     rows = []
@@ -209,6 +203,7 @@ def needle_figure(across: int = 2):
         axis.set_yticks(range(len(results["contexts"])), results["contexts"])
     for axis in axes[:, 0]:
         axis.set_ylabel("context")
+    figure.supxlabel("distance of the needle, tokens")
     return finish(figure)
 
 
