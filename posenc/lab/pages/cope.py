@@ -387,7 +387,14 @@ def gate_numbers():
 
 
 PUZZLE_KINDS = {
-    "flipflop": {"after w": "bit written", "after i": "bit ignored", "after r": "bit read", "w": "w", "i": "i", "r": "r"},
+    "flipflop": {
+        "after w": "bit written",
+        "after i": "bit ignored",
+        "after r": "bit read",
+        "w": "w",
+        "i": "i",
+        "r": "r",
+    },
     "counting": {"+": "+", "reset": "0 that resets", ".": ".", "after ?": "an answer", "?": "?"},
 }
 
