@@ -177,7 +177,7 @@ gates = explorable(
     token=slider(
         range(len(TOKENS)), label="one token with a gate of its own", default=8, format=lambda i: f"{i}: {TOKENS[i]}"
     ),
-    gate=slider([0.0, 0.25, 0.5, 0.75, 1.0], label="its gate", default=0.5),
+    gate=slider([0.0, 0.25, 0.5, 0.75, 1.0], label="its gate", default=1.0),
 )
 
 

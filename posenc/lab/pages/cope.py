@@ -331,14 +331,15 @@ def use_words(results=None):
         )
     rare = scores("counting", "cope", "rarely asked", results)
     mean = mean_and_spread(rare)[0]
+    beside = compared(rare, scores("counting", "cope", "in", results))
     if mean < SOLVED:
-        end = "It still answers nearly always: it counts."
-    elif compared(rare, scores("counting", "cope", "in", results)).startswith("more"):
-        end = (
-            "So a part of its answers leans on answers that it finds in the text: it looks up and counts on from there."
-        )
+        end = "With hardly an answer to go on from, it still answers nearly always: it counts."
+    elif beside.startswith("more"):
+        end = "So would a model that looks up the last answer and counts on from there."
+    elif beside.startswith("fewer"):
+        end = "Fewer answers to go on from do not hurt it."
     else:
-        end = "The two are not told apart by these seeds."
+        end = "These seeds do not tell whether it leans on earlier answers."
     lines.append(f"\nRarely asked, CoPE errs in {100 * mean:.1f}% of the answers. {end}")
     return Markdown("\n".join(lines))
 

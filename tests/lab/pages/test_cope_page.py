@@ -127,7 +127,13 @@ def test_the_interval_is_students():
 
 
 @pytest.mark.parametrize(
-    "usual, rare, words", [(0.0, 0.0, "it counts"), (0.0, 0.3, "looks up"), (0.3, 0.3, "not told apart by these seeds")]
+    "usual, rare, words",
+    [
+        (0.0, 0.0, "it counts"),
+        (0.0, 0.3, "looks up the last answer"),
+        (0.3, 0.3, "do not tell whether"),
+        (0.3, 0.1, "do not hurt"),
+    ],
 )
 def test_counts_or_looks_up_follows_the_rare_questions(usual, rare, words):
     results = made_up(**{"counting cope in": [usual] * 5, "counting cope rarely asked": [rare] * 5})
