@@ -19,7 +19,7 @@ PRESETS = {
 TABLE = torch.tensor([0.0, 2.0, -1.0, 1.5, 0.5, -0.5, -1.0, -1.2], dtype=torch.float64)
 
 
-def looked_up(p):
+def looked_up(p, lookup=lookup):
     """z at the positions p [keys], by the package's own lookup: a query of size 1 and a table of its products."""
     return lookup(torch.ones(1, 1, dtype=torch.float64), TABLE[:, None], p[None])[0]
 
@@ -29,16 +29,16 @@ def logit(gate):
     return torch.logit(torch.as_tensor(gate, dtype=torch.float64))
 
 
-def counted(preset, query, token, gate):
+def counted(preset, query, token, gate, positions=positions):
     """The positions [query + 1] of the keys that this query sees, with one token's gate set by hand."""
     gates = list(PRESETS[preset])
     gates[token] = gate
     return positions(logit(gates)[None, : query + 1], torch.ones(1, query + 1, dtype=torch.bool))[0]
 
 
-def _gates(preset, query, token, gate):
-    p = counted(preset, query, token, gate)
-    z = looked_up(p)
+def _gates(preset, query, token, gate, *, positions=positions, lookup=lookup):
+    p = counted(preset, query, token, gate, positions)
+    z = looked_up(p, lookup)
     last = len(TABLE) - 1
     gates = list(PRESETS[preset])
     gates[token] = gate
