@@ -34,6 +34,7 @@ PREDICTION = (
     "Doors close at paragraph ends: what stood before one says little about the next character, so mean log f is lower "
     "there than at letters by more than 0.69, which is a factor of two, and lower than in any other class."
 )
+START_TOLERANCE = 0.05  # nats, up or down
 START_PREDICTION = (
     "A bias that starts at 4 in place of 0 changes little after 500 steps: the loss at the training length moves by "
     "less than 0.05 nats, since the gates are free to go where they are needed."
@@ -116,6 +117,7 @@ def main():
         "tolerance": TOLERANCE,
         "prediction": PREDICTION,
         "start_prediction": START_PREDICTION,
+        "start_tolerance": START_TOLERANCE,
         "classes": {name: int((classes == n).sum()) for n, name in enumerate(GATE_CLASSES)},
         "passage": passage(settings),
         "passage_gates": cells["fox"][0]["passage"],

@@ -9,8 +9,9 @@ from torch.nn.functional import logsigmoid
 import posenc
 from posenc.bias.fox import decay
 from posenc.lab.experiments import judge, load_results, mean_and_spread, verdict
-from posenc.lab.experiments.plots import plot_by_position, plot_scores, plot_short_long
+from posenc.lab.experiments.plots import plot_by_position, plot_short_long
 from posenc.lab.figures.alibi import far_context
+from posenc.lab.figures.fox import ALL_OPEN, SHUT, TOKENS, line_of_gates, weights_of
 from posenc.lab.pages import finish, pm, table, typeset
 
 CHAPTER, AFTER = 50, 10  # tokens of a chapter, and of the next one so far
@@ -18,6 +19,7 @@ TITLE_LOGIT = 4.0  # by how much the chapter's title, its first token, fits the 
 DOOR = 0.002  # the gate of the first token of the next chapter
 SLOPES = (1 / 4, 1 / 16, 1 / 64, 1 / 256)
 BESIDE = ("nope", "rope", "alibi", "stickbreaking")  # the methods that FoX stands beside
+KEYS_TOLERANCE = 0.01  # nats: what hiding far keys may cost before they count as needed
 NOT_RUN = "*not measured yet*"
 
 # ------------------------------------------------------------------------------------------------- the two chapters
@@ -75,6 +77,22 @@ def clock_numbers() -> dict[str, str]:
     }
 
 
+def hand_numbers() -> dict[str, str]:
+    r"""What closing the door of token 5 does to the line of the explorable, all other doors open."""
+    gate = SHUT
+    log_gates = line_of_gates(ALL_OPEN, TOKENS.index(".") + 1, gate)
+    query = len(TOKENS) - 1
+    closed, opened = (
+        weights_of(g, query)[1][: TOKENS.index(".") + 1] for g in (log_gates, torch.zeros_like(log_gates))
+    )
+    return {
+        "hand_gate": f"{gate:g}",
+        "hand_first": f"{closed[:-1].sum().item():.3f}",
+        "hand_period": f"{closed[-1].item():.3f}",
+        "hand_open": f"{opened.sum().item():.2f}",
+    }
+
+
 def doors_figure():
     r"""What is left of each key for each query: ALiBi's clock, and one door."""
     import matplotlib.pyplot as plt
@@ -113,7 +131,7 @@ def weights(q, k, encoding, **options):
 
 
 def gradient_by_hand(dleft: torch.Tensor) -> torch.Tensor:
-    r"""Gradient of log f [..., T] from that of the decay, dD [..., T, T]: sums of rows less columns, summed backward."""
+    r"""Gradient of log f [..., T] from that of the decay, dD [..., T, T]: rows less columns, summed backward."""
     dc = dleft.sum(-1) - dleft.sum(-2)
     return dc.flip(-1).cumsum(-1).flip(-1)
 
@@ -187,7 +205,7 @@ def lengths_figure():
     return plot_short_long(results, highlight="fox")
 
 
-def needed_keys(tolerance: float = 0.01) -> int:
+def needed_keys(tolerance: float = KEYS_TOLERANCE) -> int:
     r"""How few nearest keys a query of FoX may see before its mean loss rises by more than the tolerance, in nats."""
     results = lengths()
     runs = results["methods"]["fox"]["context_cut"]
@@ -255,16 +273,13 @@ def lengths_numbers() -> dict[str, str]:
     }
     values |= {"layers": f"{results['settings']['num_layers']}", "heads": f"{results['settings']['num_heads']}"}
     if lengths() is None:
-        return values | dict.fromkeys(("short", "long", "cut", "alibi", "stick", "keys", "rank"), "?")
+        return values | {"rank_words": "", "keys_words": ""}
     at_end = {method: mean_and_spread(losses(method, "whole", -1))[0] for method in results["methods"]}
+    rank = sorted(at_end, key=at_end.get).index("fox") + 1
     return values | {
-        "short": f"{mean_and_spread(losses('fox', 'whole', 0))[0]:.3f}",
-        "long": f"{at_end['fox']:.3f}",
-        "cut": f"{mean_and_spread(losses('fox', 'cut', -1))[0]:.3f}",
-        "alibi": f"{at_end['alibi']:.3f}",
-        "stick": f"{at_end['stickbreaking']:.3f}",
-        "keys": f"{needed_keys()}",
-        "rank": f"{sorted(at_end, key=at_end.get).index('fox') + 1}",
+        "rank_words": f"FoX is number {rank} of these {len(at_end)} at the longest context.",
+        "keys_words": f"A query that may see no more than its nearest {needed_keys()} keys loses less than "
+        f"{KEYS_TOLERANCE:g} nats by it.",
     }
 
 
@@ -277,6 +292,8 @@ def position_figure():
 
 
 # ------------------------------------------------------------------------------------------------------- trained gates
+
+OUTCOMES = ("held", "within the spread", "failed")  # from the best to the worst
 
 
 @functools.cache
@@ -336,9 +353,9 @@ def gates_verdict():
     last = sum(name == end for name in tightest)
     common = max(set(tightest), key=tightest.count)
     return Markdown(
-        f"**The verdict.** From {start}s to {end}s mean log f changes by {typeset(f'{change:.2f}')} ± {spread:.2f}, where "
-        f"a fall of more than {results['tolerance']:g} was predicted: {outcome}. The tightest class of all is the {end} "
-        f"in {last} of {len(tightest)} seeds; in {tightest.count(common)} of them it is the {common}."
+        f"**The verdict.** From {start}s to {end}s mean log f changes by {typeset(f'{change:.2f}')} ± {spread:.2f}, "
+        f"where a fall of more than {results['tolerance']:g} was predicted: {outcome}. The tightest of all classes is "
+        f"the {end} in {last} of {len(tightest)} seeds; in {tightest.count(common)} of them it is the {common}."
     )
 
 
@@ -352,22 +369,26 @@ def gates_prediction():
 def gates_numbers() -> dict[str, str]:
     r"""What the prose about trained gates cites."""
     mean = {name: mean_and_spread(means(name))[0] for name in gates()["classes"]}
-    halves = [math.log(2) / -number for number in every_mean("fox")]
-    opened = [math.log(2) / -number for number in every_mean("started open")]
-    change = [
-        b - a
-        for a, b in zip(*([run["whole"][0] for run in gates()["arms"][arm]["short_long"]] for arm in gates()["arms"]))
-    ]
+    halves = {arm: [math.log(2) / -number for number in every_mean(arm)] for arm in gates()["arms"]}
+    runs = {arm: seeds["short_long"] for arm, seeds in gates()["arms"].items()}
+    change, spread = mean_and_spread([b["whole"][0] - a["whole"][0] for a, b in zip(*runs.values())])
+    limit = gates()["start_tolerance"]
+    within = max(judge(change, spread, limit, "holds"), judge(change, spread, limit, "stays"), key=OUTCOMES.index)
+    start = gates()["starts"]["started open"]
+    far = reading(*([run[kind][-1] for run in runs["started open"]] for kind in ("whole", "cut")))
     return {
         "seeds": f"{len(gates()['seeds'])}",
         "space": f"{math.exp(mean['space']):.4f}",
         "letter": f"{math.exp(mean['letter']):.2f}",
-        "paragraph": f"{math.exp(mean['paragraph end']):.3f}",
-        "newline": f"{math.exp(mean['newline']):.3f}",
-        "start_open": f"{1 / (1 + math.exp(-gates()['starts']['started open'])):.3f}",
-        "halves_zero": f"{min(halves):.2f} to {max(halves):.1f}",
-        "halves_open": f"{min(opened):.2f} to {max(opened):.1f}",
-        "start_change": f"{typeset(f'{mean_and_spread(change)[0]:+.3f}')} ± {mean_and_spread(change)[1]:.3f}",
+        "longest": f"{max(halves['fox']):.1f}",
+        "start": f"{start:g}",
+        "start_open": f"{1 / (1 + math.exp(-start)):.3f}",
+        "halves_zero": f"{min(halves['fox']):.2f} and {max(halves['fox']):.1f}",
+        "halves_open": f"{min(halves['started open']):.2f} and {max(halves['started open']):.1f}",
+        "start_change": f"{typeset(f'{change:+.3f}')} ± {spread:.3f}",
+        "start_limit": f"{limit:g}",
+        "start_outcome": within,
+        "start_far": "At the longest context, of the models that start open: " + far,
     }
 
 
@@ -492,5 +513,6 @@ def precision_numbers() -> dict[str, str]:
     return {
         "bf16_c": f"{rows['bfloat16'][0]:,.0f}",
         "bf16_step": f"{rows['bfloat16'][1]:.1f}",
-        "float32_c": f"{rows['float32'][0]:.0e}",
+        "float32_c": f"{rows['float32'][0]:.3f}",
+        "float32_step": f"{rows['float32'][1]:.4f}",
     }
