@@ -44,6 +44,7 @@ def test_even_gates_are_alibi_and_uneven_ones_are_not(uneven, same):
 
 
 def test_trained_gates_leave_nothing_after_the_query():
-    figure, _ = fox.trained.fn(layer=2, head=3, query=27)
-    left = torch.as_tensor(trace(figure, "what is left")["y"])
-    assert left[27] == 1 and (left[28:] == 0).all() and (left[:27] < 1).all()
+    figure, _ = fox.trained.fn(layer=2, head=3, query=31)
+    left, weights = (torch.as_tensor(trace(figure, words)["y"]) for words in ("what is left", "weight"))
+    assert left[31] == 0 and left[32:].isnan().all() and (left[:31].diff() > 0).all()
+    assert (weights[32:] == 0).all() and weights.sum().item() == pytest.approx(1)

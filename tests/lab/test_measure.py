@@ -459,5 +459,5 @@ def test_forget_gates_are_those_the_block_makes():
     x = block.norm_attention(model.embedding(tokens) * settings.dim**0.5)
     wanted = torch.nn.functional.logsigmoid(block.attention.to_gates(x)).transpose(1, 2)
     torch.testing.assert_close(gates[0], wanted)
-    with pytest.raises(UnsupportedError, match="gates"):
+    with pytest.raises(posenc.UnsupportedError, match="gates"):
         measure.forget_gates(build("rope", settings), tokens)

@@ -228,31 +228,28 @@ def _trained(layer, head, query):
     results = load_results("fox_gates")
     text = results["passage"]
     log_gates = torch.tensor(results["passage_gates"], dtype=torch.float64)[layer - 1, head - 1]
-    left = decay(log_gates)[query].exp()
+    left, weights = weights_of(log_gates, query)
     tightest = int(log_gates.argmin())
     data = [
         _bars("gate f of each character", log_gates.exp(), "gray", "y"),
-        _bars("what is left for the query", left, "blue", "y2"),
+        _steps("D, what is left for the query", left, "blue", "solid", "y2", connectgaps=False, showlegend=False),
+        _bars("weight of each character", weights, "blue", "y3"),
         dict(
             type="scatter",
             name="the query",
             x=[query],
-            y=[1.06],
-            yaxis="y2",
+            y=[1.1],
+            yaxis="y3",
             mode="markers",
             showlegend=False,
             marker=dict(symbol="triangle-down", size=10, color=COLORS["ink"]),
             **ALONE,
         ),
     ]
-    ticks = dict(tickmode="array", tickvals=list(range(len(text))), tickangle=0, tickfont=dict(size=9))
-    layout = dict(
-        height=420,
-        xaxis=dict(range=[-1, len(text)], ticktext=[shown(c) for c in text], anchor="y2", **ticks),
-        yaxis=dict(range=[0, 1.05], domain=[0.56, 1], title=dict(text="gate f"), tickvals=[0, 0.5, 1]),
-        yaxis2=dict(range=[0, 1.15], domain=[0, 0.44], title=dict(text="left"), tickvals=[0, 0.5, 1]),
-    )
-    near = int((left[: query + 1] >= 0.1).sum())
+    layout = _axes([shown(c) for c in text], height=540, low=-16.5)
+    layout["xaxis"] |= dict(range=[-1, len(text)], tickfont=dict(size=9))
+    layout["yaxis3"] |= dict(range=[0, 1.2])
+    near = int((left[: query + 1] >= math.log(0.1)).sum())
     readouts = {
         "tightest": f"{shown(text[tightest])} at {tightest}, f = {log_gates[tightest].exp().item():.3f}",
         "near": f"{near} of {query + 1} characters",
@@ -266,16 +263,18 @@ trained = explorable(
     title="Trained gates on a line of text",
     alt=(
         "A line of held-out text, one bar a character. Above, the trained forget gate of each character in one head: "
-        "low bars are doors that close. Below, what they leave of each earlier character for one query."
+        "low bars are doors that close. In the middle, the staircase that they leave for one query. Below, its weights "
+        "if all contents were equal."
     ),
     readout="tightest door: {tightest} · a tenth or more is left of {near}",
     depends={
         "gate f of each character": ["layer", "head"],
-        "what is left for the query": ["layer", "head", "query"],
+        "D, what is left for the query": ["layer", "head", "query"],
+        "weight of each character": ["layer", "head", "query"],
         "the query": ["query"],
         "readout.tightest": ["layer", "head"],
     },
     layer=slider([1, 2, 3], label="layer"),
     head=slider([1, 2, 3, 4], label="head"),
-    query=slider([11, 19, 27, 35, 43, 51, 59, 63], label="query", default=63),
+    query=slider([15, 23, 31, 39, 47, 55, 62], label="query", default=62),
 )

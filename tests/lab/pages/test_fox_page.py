@@ -73,7 +73,7 @@ def test_the_reading_tells_ignoring_from_use_and_harm():
 
 def test_means_of_gates_are_those_of_the_file():
     frozen = json.loads((RESULTS / "fox_gates.json").read_text())
-    for arm, seeds in frozen["arms"].items():
+    for seeds in frozen["arms"].values():
         for mean, heads in zip(seeds["mean"], seeds["heads"]):
             for name, value in mean.items():
                 assert value == pytest.approx(torch.tensor(heads[name]).mean().item(), abs=1e-5) and value < 0
@@ -87,7 +87,8 @@ def test_what_is_said_of_the_first_layer_is_in_the_results():
     """It reads the character alone: a newline has one gate there, whatever stood before it."""
     for seed in page.gates()["arms"]["fox"]["heads"]:
         assert seed["newline"][0] == pytest.approx(seed["paragraph end"][0], abs=1e-5)
-        assert seed["newline"][1:] != pytest.approx(seed["paragraph end"][1:], abs=1e-2)
+        later = [torch.tensor(seed[name])[1:] for name in ("newline", "paragraph end")]
+        assert (later[0] - later[1]).abs().max() > 0.05
 
 
 def test_the_verdict_on_the_gates_reads_the_results():
@@ -101,7 +102,7 @@ def test_the_verdict_on_the_gates_reads_the_results():
 def test_the_passage_is_drawn_with_its_gates():
     results = page.gates()
     assert torch.tensor(results["passage_gates"]).shape == (3, 4, len(results["passage"]))
-    figure, readouts = figures.trained.fn(layer=1, head=1, query=63)
+    figure, readouts = figures.trained.fn(layer=1, head=1, query=62)
     bars = next(trace for trace in figure["data"] if "gate" in trace["name"])
     torch.testing.assert_close(bars["y"].log(), torch.tensor(results["passage_gates"][0][0], dtype=torch.float64))
     assert figures.shown("\n") not in results["passage"]
