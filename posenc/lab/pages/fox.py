@@ -454,23 +454,33 @@ def percent(values):
 
 
 def pro_table():
-    r"""The parts of the Pro block, each removed or added alone: losses at both ends, from results/foxpro.json."""
+    r"""The parts of the Pro block, each added alone and each left out: losses, and what became of each prediction."""
     from IPython.display import Markdown
 
     results = frozen("foxpro")
     if results is None:
         return Markdown("These results are not in yet.")
-    ends = results["lengths"]
+    ends, predictions = results["lengths"], results.get("predictions", {})
+    head = ["", f"loss at {ends[0]}", f"at {ends[-1]}, whole", f"at {ends[-1]}, cut to {ends[0]} keys"]
     rows = [
         [
             results["arms"][arm],
             pm([run[0] for run in runs["whole"]], 3),
             pm([run[-1] for run in runs["whole"]], 3),
             pm([run[-1] for run in runs["cut"]], 3),
+            *([pro_change(predictions.get(arm))] if predictions else []),
         ]
         for arm, runs in results["methods"].items()
     ]
-    return table(["", f"loss at {ends[0]}", f"at {ends[-1]}, whole", f"at {ends[-1]}, cut to {ends[0]} keys"], rows)
+    return table([*head, *(["loss at the training length, against; 95%; predicted"] if predictions else [])], rows)
+
+
+def pro_change(found):
+    r"""By how much an arm's loss lies from what it is compared with, in words; nothing for an arm without a claim."""
+    if found is None:
+        return ""
+    low, mean, high = (typeset(f"{found[key]:+.3f}") for key in ("low", "mean", "high"))
+    return f"{mean} against {found['against']} ({low} to {high}); {found['claim']}: {found['outcome']}"
 
 
 # ----------------------------------------------------------------------------------------------------------- precision

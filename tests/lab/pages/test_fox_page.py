@@ -124,6 +124,10 @@ def test_the_pro_table_shows_each_arm(monkeypatch):
     monkeypatch.setattr(page, "frozen", lambda name: table)
     lines = page.pro_table().data.splitlines()
     assert len(lines) == 4 and "with QK-norm" in lines[-1] and "1.600 ± 0.141" in lines[-1] and "512" in lines[0]
+    found = {"against": "a", "claim": "falls", "outcome": "held", "low": -0.3, "mean": -0.2, "high": -0.1}
+    table["predictions"] = {"b": found}
+    lines = page.pro_table().data.splitlines()
+    assert "−0.200 against a (−0.300 to −0.100); falls: held" in lines[-1] and "against a" not in lines[-2]
 
 
 def test_the_puzzles_table_judges_each_claim(monkeypatch):
