@@ -369,40 +369,49 @@ def gates_prediction():
 def gates_numbers() -> dict[str, str]:
     r"""What the prose about trained gates cites."""
     mean = {name: mean_and_spread(means(name))[0] for name in gates()["classes"]}
-    halves = {arm: [math.log(2) / -number for number in every_mean(arm)] for arm in gates()["arms"]}
-    runs = {arm: seeds["short_long"] for arm, seeds in gates()["arms"].items()}
-    change, spread = mean_and_spread([b["whole"][0] - a["whole"][0] for a, b in zip(*runs.values())])
-    limit = gates()["start_tolerance"]
-    within = max(judge(change, spread, limit, "holds"), judge(change, spread, limit, "stays"), key=OUTCOMES.index)
     start = gates()["starts"]["started open"]
-    far = reading(*([run[kind][-1] for run in runs["started open"]] for kind in ("whole", "cut")))
     return {
         "seeds": f"{len(gates()['seeds'])}",
         "space": f"{math.exp(mean['space']):.4f}",
         "letter": f"{math.exp(mean['letter']):.2f}",
-        "longest": f"{max(halves['fox']):.1f}",
+        "longest": f"{max(half_lives('fox')):.1f}",
         "start": f"{start:g}",
         "start_open": f"{1 / (1 + math.exp(-start)):.3f}",
-        "halves_zero": f"{min(halves['fox']):.2f} and {max(halves['fox']):.1f}",
-        "halves_open": f"{min(halves['started open']):.2f} and {max(halves['started open']):.1f}",
-        "start_change": f"{typeset(f'{change:+.3f}')} ± {spread:.3f}",
-        "start_limit": f"{limit:g}",
-        "start_outcome": within,
-        "start_far": "At the longest context, of the models that start open: " + far,
+        "start_seeds": f"{len(gates()['arms'].get('started open', {'seeds': []})['seeds'])}",
+        "start_words": start_words(),
     }
 
 
-def every_mean(arm):
-    r"""Mean log f of each layer and head over all characters, mean over seeds: the numbers of all heads."""
+def half_lives(arm):
+    r"""In how many characters each layer's head halves what is left, by its mean log f over all characters."""
     by_seed = torch.tensor(gates()["arms"][arm]["all"])
-    return by_seed.mean(0).flatten().tolist()
+    return [math.log(2) / -number for number in by_seed.mean(0).flatten().tolist()]
+
+
+def start_words() -> str:
+    r"""What another start of the gates' bias did to the loss and to the gates, and what became of the prediction."""
+    runs = {arm: seeds["short_long"] for arm, seeds in gates()["arms"].items()}
+    if "started open" not in runs:
+        return "This is not measured yet."
+    pairs = list(zip(runs["fox"], runs["started open"]))  # of the seeds that both have
+    change, spread = mean_and_spread([b["whole"][0] - a["whole"][0] for a, b in pairs])
+    limit = gates()["start_tolerance"]
+    outcome = max((judge(change, spread, limit, claim) for claim in ("holds", "stays")), key=OUTCOMES.index)
+    ends = {arm: f"{min(half_lives(arm)):.2f} and {max(half_lives(arm)):.1f}" for arm in runs}
+    far = reading(*([run[kind][-1] for run in runs["started open"]] for kind in ("whole", "cut")))
+    return (
+        f"At the training length the loss changes by {typeset(f'{change:+.3f}')} ± {spread:.3f} nats, seed by seed; "
+        f"predicted was less than {limit:g} up or down: {outcome}. The heads' half-lives, by the mean of log f, end "
+        f"between {ends['fox']} characters where they start at zero, and between {ends['started open']} where they "
+        f"start open. At the longest context, of those that start open: {far.replace('**', '')}"
+    )
 
 
 def start_table():
     r"""What another start of the gates' bias makes of the model."""
     rows = []
-    for arm, start in gates()["starts"].items():
-        runs = gates()["arms"][arm]
+    for arm, runs in gates()["arms"].items():
+        start = gates()["starts"][arm]
         whole, cut = ([run[kind] for run in runs["short_long"]] for kind in ("whole", "cut"))
         every = [mean_and_spread(sum(seed, []))[0] for seed in runs["all"]]
         rows.append(
