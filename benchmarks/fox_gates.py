@@ -2,7 +2,7 @@ r"""Where do the doors close? Train FoX on text, and ask its forget gates on tex
 
     python benchmarks/fox_gates.py            # eight models, a minute and a half each
 
-Each model is the one of train_short_test_long: the same settings, text and seed. What is asked is the mean log f of the
+Each model has the settings, text and seed of train_short_test_long's FoX. What is asked is the mean log f of the
 tokens of each class of characters, over all layers and heads and for each of them, each held-out character counted once
 with at least half a training window before it. A second arm starts the bias of the gates at 4, where f = 0.982, in
 place of 0, where f = 1/2, for the first three seeds. Finished runs are kept in runs/fox_gates. Writes

@@ -70,7 +70,6 @@ def clock_numbers() -> dict[str, str]:
         "after": f"{AFTER}",
         "title_odds": f"{math.exp(TITLE_LOGIT):.0f}",
         "mild_old": f"{shares(penalty(SLOPES[-1]))[1]:.0%}",
-        "steep_title": f"{shares(penalty(SLOPES[0]))[0]:.3f}",
         "door_gate": f"{DOOR:g}",
         "door_title": f"{shares(decay(chapter_gates()))[0]:.0%}",
         "door_old": f"{shares(decay(chapter_gates()))[1]:.0%}",
@@ -271,7 +270,6 @@ def lengths_numbers() -> dict[str, str]:
         "test": f"{results['lengths'][-1]}",
         "seeds": f"{len(results['seeds'])}",
     }
-    values |= {"layers": f"{results['settings']['num_layers']}", "heads": f"{results['settings']['num_heads']}"}
     if lengths() is None:
         return values | {"rank_words": "", "keys_words": ""}
     at_end = {method: mean_and_spread(losses(method, "whole", -1))[0] for method in results["methods"]}
@@ -374,7 +372,6 @@ def gates_numbers() -> dict[str, str]:
         "seeds": f"{len(gates()['seeds'])}",
         "space": f"{math.exp(mean['space']):.4f}",
         "letter": f"{math.exp(mean['letter']):.2f}",
-        "longest": f"{max(half_lives('fox')):.1f}",
         "start": f"{start:g}",
         "start_open": f"{1 / (1 + math.exp(-start)):.3f}",
         "start_seeds": f"{len(gates()['arms'].get('started open', {'seeds': []})['seeds'])}",
