@@ -1,6 +1,7 @@
 r"""Where do the doors close? Train FoX on text, and ask its forget gates on text that it never read.
 
-    python benchmarks/fox_gates.py            # eight models, a minute and a half each
+    python benchmarks/fox_gates.py                # eight models, a minute and a half each
+    python benchmarks/fox_gates.py --arms fox     # the first five of them
 
 Each model has the settings, text and seed of train_short_test_long's FoX. What is asked is the mean log f of the
 tokens of each class of characters, over all layers and heads and for each of them, each held-out character counted once
@@ -9,6 +10,7 @@ place of 0, where f = 1/2, for the first three seeds. Finished runs are kept in 
 results/fox_gates.json. Chapter: FoX.
 """
 
+import argparse
 import functools
 import json
 import sys
@@ -104,9 +106,12 @@ def kept(arm, seed):
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--arms", nargs="+", choices=STARTS, default=list(STARTS))
+    arguments = parser.parse_args()
     settings = settings_for("study")
     facts = provenance("fox_gates", "study", settings, "python " + " ".join(sys.argv))
-    cells = {arm: [kept(arm, seed) for seed in SEEDS[arm]] for arm in STARTS}
+    cells = {arm: [kept(arm, seed) for seed in SEEDS[arm]] for arm in arguments.arms}
     classes = counted_windows(settings)[1]
     results = facts | {
         "question": "Where do the forget gates of a model of text close?",
