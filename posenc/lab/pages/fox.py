@@ -394,6 +394,8 @@ def start_words() -> str:
     change, spread = mean_and_spread([b["whole"][0] - a["whole"][0] for a, b in pairs])
     limit = gates()["start_tolerance"]
     outcome = max((judge(change, spread, limit, claim) for claim in ("holds", "stays")), key=OUTCOMES.index)
+    if len(pairs) < 3:
+        outcome = f"{len(pairs)} of {len(gates()['seeds'])} seeds, too few to say"
     ends = {arm: f"{min(half_lives(arm)):.2f} and {max(half_lives(arm)):.1f}" for arm in runs}
     far = reading(*([run[kind][-1] for run in runs["started open"]] for kind in ("whole", "cut")))
     return (
