@@ -862,6 +862,18 @@ def test_trial_tells_how_far_a_function_is_from_the_kernel(capsys):
     assert against(causal_softmax, posenc.make("sinusoidal"), embed=lambda x: x + 1) < 1e-4
 
 
+@pytest.mark.skipif(CUDA, reason="also times on a GPU")
+def test_trial_hands_gates_to_a_function_whose_encoding_reads_them(capsys):
+    from posenc.lab.exercises.trial import against, causal_softmax
+
+    def forgetting(strength):
+        return lambda q, k, v, gates: causal_softmax(q, k, v, posenc.fox.decay(strength * gates))
+
+    assert against(forgetting(1), posenc.make("fox")) < 1e-4
+    assert "gradient of gates" in capsys.readouterr().out
+    assert against(forgetting(0.5), posenc.make("fox")) > 1e-2
+
+
 def test_trial_says_so_without_triton(monkeypatch, capsys):
     from posenc.lab.exercises import trial
 

@@ -61,6 +61,30 @@ def test_cope_positions_of_hidden_keys_are_nobodys_concern():
     assert judge(find("cope.positions"), hides).right
 
 
+def test_fox_log_forget():
+    x, weight, bias = torch.tensor([[1.0, 2.0], [0.0, 0.0]]), torch.tensor([[3.0, -1.0]]), torch.tensor([-1.0])
+    made = right("fox.log_forget")(x, weight, bias)  # one head, logits 0 and -1
+    assert torch.allclose(made, torch.tensor([[0.5, 1 / (1 + math.e)]]).log()), made
+    assert right("fox.log_forget")(x, weight, torch.tensor([-1000.0])).isfinite().all()
+
+
+def test_fox_alibi_gate():
+    slope = torch.tensor([0.25, 2.0])
+    gates = right("fox.alibi_gate")(slope).log()[:, None].expand(2, 7)
+    at = torch.arange(7)
+    past = torch.ones(7, 7, dtype=torch.bool).tril()
+    assert torch.allclose(posenc.fox.decay(gates)[:, past], posenc.alibi.bias(at, at, slope)[:, past], atol=1e-5)
+
+
+def test_fox_next_decay():
+    gates = torch.nn.functional.logsigmoid(normal(2, 9, seed=3))
+    rows, c = posenc.fox.decay(gates), gates[:, :1]
+    for t in range(1, 9):
+        row, c = right("fox.next_decay")(c, gates[:, t])
+        assert torch.allclose(row, rows[:, t, : t + 1], atol=1e-5), t
+    assert torch.allclose(c, gates.cumsum(-1), atol=1e-5)
+
+
 def test_rope_permutation():
     lanes = torch.as_tensor(right("rope.permutation")(10))
     x, w = torch.randn(3, 10, generator=torch.Generator().manual_seed(4)), posenc.rope.inv_freq(10)
