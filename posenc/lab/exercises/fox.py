@@ -136,6 +136,10 @@ def _one_minus(slope):
     return 1 - slope
 
 
+def _sigmoid(slope):
+    return torch.sigmoid(-slope)
+
+
 # How they go wrong: next_decay
 
 
@@ -271,7 +275,7 @@ EXERCISES = {
             "this is the slope: the gate is the number whose log is -m": lambda slope: slope.clone(),
             "this is the log of the gate, not the gate": torch.neg,
             "the base is e, not 2: ALiBi's penalty is subtracted from a logit": lambda slope: 2.0**-slope,
-            "the slope is no logit: -m is log f itself, so no sigmoid is left to take": lambda slope: (-slope).sigmoid(),
+            "the slope is no logit: -m is log f itself, so no sigmoid is left to take": _sigmoid,
             "1 - e^(-m) is what a gate takes away": lambda slope: -torch.expm1(-slope),
         },
     ),
