@@ -92,7 +92,7 @@ require("fox.log_forget")
 # One head, one lane, $w_f = 1$, $b_f = 0$: from which logit on is the logarithm of the sigmoid lost, and yours not?
 
 # %%
-for logit in (0.0, -20.0, -100.0, -110.0):
+for logit in (0.0, -20.0, -80.0, -100.0):
     naive = torch.tensor(logit).sigmoid().log().item()
     mine = log_forget(torch.tensor([[logit]]), torch.ones(1, 1), torch.zeros(1)).item()
     print(f"logit {logit:6.0f}: log(sigmoid) {naive:9.3f}, yours {mine:9.3f}")
@@ -258,7 +258,7 @@ def doors(query, **gates):
     left.set_yticklabels(names)
     right.bar(range(6), weights, color="#0072b2")
     right.plot(range(6), f, "_", color="#c45500", markersize=22, markeredgewidth=3, label="gate")
-    right.set(ylim=(0, 1.05), xlabel="key", title=f"weights of query {query}", xticks=range(6))
+    right.set(ylim=(0, 1.25), xlabel="key", title=f"weights of query {query}", xticks=range(6))
     right.set_xticklabels(names)
     right.legend(frameon=False, loc="upper left")
     plt.show()
