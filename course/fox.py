@@ -379,6 +379,7 @@ for task in PUZZLES:
         for marker, (name, wrong) in zip("x*", errors[task].items()):
             axes.plot(range(len(wrong)), list(wrong.values()), marker, color="black", label=f"{name}, yours")
         axes.legend(frameon=False)
+    axes.autoscale(axis="y")
     display(figure)
     for arm, values in arms.items():
         solved = sum(wrong < 0.01 for wrong in values["scores"]["in"])
