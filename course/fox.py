@@ -376,9 +376,11 @@ for task in PUZZLES:
     axes = figure.axes[0]
     axes.set_title(task)
     if settings_for(preset, task).length == frozen["settings"]["length"]:
-        for marker, (name, wrong) in zip("x*", errors[task].items()):
-            axes.plot(range(len(wrong)), list(wrong.values()), marker, color="black", label=f"{name}, yours")
-        axes.legend(frameon=False)
+        own = [
+            axes.plot(range(len(wrong)), list(wrong.values()), marker, color="black", label=f"{name}, yours")[0]
+            for marker, (name, wrong) in zip("x*", errors[task].items())
+        ]
+        axes.legend(handles=own, frameon=False)
     axes.autoscale(axis="y")
     display(figure)
     for arm, values in arms.items():
