@@ -81,6 +81,10 @@ class Rotary(nn.Module):
 
         return turn(q, at.pos_q), turn(k, at.pos_k)
 
+    def kernel_inputs(self, q):
+        """What the twin reads besides q, k, positions and frequencies: nothing."""
+        return {}
+
 
 def rope(
     head_dim,

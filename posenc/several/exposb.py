@@ -109,8 +109,6 @@ def hazard(scores, visible, rate=0.0):
 class GainedRotary(Rotary):
     """The `rotate` callable: RoPE, then the gain of the position and the factors of the lanes."""
 
-    kernel = "eager"  # before a kernel, PyTorch turns: one rounding for the turn and the factors together
-
     def __init__(self, inv_freq, num_heads, boost, fades, shares):
         super().__init__(inv_freq, "interleaved", 1.0)
         self.boost = boost
@@ -122,9 +120,7 @@ class GainedRotary(Rotary):
         r"""What x [B, H, T, D] is multiplied by after the turn, broadcastable to it; positions [B or 1, T]."""
         dtype = accumulation_dtype(x)
         factor = torch.ones(1, 1, 1, 1, device=x.device, dtype=dtype)
-        for name, parameter in (("decay_rates", self.decay_rates), ("band_weights", self.band_weights)):
-            if parameter is not None and parameter.shape[0] != x.shape[1]:
-                raise ValueError(f"num_heads={parameter.shape[0]} of {name} must equal the {x.shape[1]} heads of q")
+        self.check_heads(x)
         if self.decay_rates is not None:
             # without abs a step of training across 0 turns decay into growth, which overflows some hundred tokens on
             rates = self.decay_rates.to(dtype).abs()[:, None, None]
@@ -132,6 +128,23 @@ class GainedRotary(Rotary):
         if self.band_weights is not None:
             factor = factor * self.band_weights.to(dtype)[:, None, None] * self.lanes.to(x.device, dtype)
         return factor
+
+    def check_heads(self, x):
+        """Raise unless x [B, H, T, D] has as many heads as there are learned numbers."""
+        for name, parameter in (("decay_rates", self.decay_rates), ("band_weights", self.band_weights)):
+            if parameter is not None and parameter.shape[0] != x.shape[1]:
+                raise ValueError(f"num_heads={parameter.shape[0]} of {name} must equal the {x.shape[1]} heads of q")
+
+    def kernel_inputs(self, q):
+        """What the twin multiplies by in the launch that turns: rates and weights [H], the band [D]; {} for none."""
+        self.check_heads(q)
+        inputs = {}
+        if self.decay_rates is not None:
+            inputs |= {"rates": self.decay_rates.to(torch.float32).abs(), "boost": self.boost}
+        if self.band_weights is not None:
+            band = self.lanes.to(q.device, torch.float32)
+            inputs |= {"weights": self.band_weights.to(torch.float32), "band": band}
+        return inputs
 
     def forward(self, q, k, at):
         def turn(x, positions):
