@@ -70,6 +70,7 @@ class Rotary(nn.Module):
     """The `rotate` callable. Frequencies are no buffer: `model.half()` would round them."""
 
     kernel = "rotary"  # its twin in posenc.kernels
+    kernel_does = "turns q and k"  # in words, for `explain_impl`
 
     def __init__(self, inv_freq, layout, attention_factor):
         super().__init__()

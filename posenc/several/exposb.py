@@ -109,6 +109,14 @@ def hazard(scores, visible, rate=0.0):
 class GainedRotary(Rotary):
     """The `rotate` callable: RoPE, then the gain of the position and the factors of the lanes."""
 
+    @property
+    def kernel_does(self):
+        """What one launch of its twin does, in words."""
+        given = {"gain": self.decay_rates, "band": self.band_weights}
+        names = [name for name, parameter in given.items() if parameter is not None]
+        also = f" and multiplies them by {' and '.join(names)}, in one launch" if names else ""
+        return super().kernel_does + also
+
     def __init__(self, inv_freq, num_heads, boost, fades, shares):
         super().__init__(inv_freq, "interleaved", 1.0)
         self.boost = boost
@@ -196,7 +204,9 @@ class FadedLogits(Fade):
 
 
 class FadedWeights(Fade):
-    """The `weigh` callable of on="weights". It has no kernel: its rows don't sum to 1."""
+    """The `weigh` callable of on="weights"."""
+
+    no_kernel = "ExpoSB's fade stands on the weights, after the softmax, and the kernel's variants change logits only"
 
     def forward(self, scores, at):
         return softmax(scores, at) * self.factor(at, scores)

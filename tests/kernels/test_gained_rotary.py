@@ -45,8 +45,8 @@ CASES = [  # queries, keys, heads, lanes, pairs that turn, layout, factors, dtyp
     (1, 1, 1, 16, 8, "interleaved", "all", torch.float32),
     (17, 17, 3, 16, 8, "half", "all", torch.float32),
     (63, 40, 2, 32, 16, "interleaved", "all", torch.float32),
-    (65, 65, 9, 20, 10, "interleaved", "all", torch.float32),  # two programs share the heads, the second has one
-    (65, 100, 9, 20, 10, "half", "all", torch.float32),
+    (65, 30, 9, 20, 10, "interleaved", "all", torch.float32),  # two programs share the heads, the second has one
+    (40, 65, 9, 20, 10, "half", "all", torch.float32),
     (40, 130, 2, 80, 30, "interleaved", "all", torch.float32),  # some lanes don't turn
     (40, 65, 2, 40, 9, "half", "all", torch.float32),
     (65, 17, 2, 16, 8, "interleaved", "gain", torch.float32),
@@ -104,9 +104,20 @@ def test_the_kernel_equals_the_reference(queries, keys, heads, lanes, pairs, lay
         largest = wanted.abs().max().item() if n < 4 else max(25.0, wanted.abs().max().item())
         tolerance = dict(rtol=rounding, atol=1e-5 * largest) if n < 4 else dict(rtol=1e-5, atol=2e-6 * largest)
         torch.testing.assert_close(got.double(), wanted.double(), **tolerance, msg=lambda m, n=n: f"{n}: {m}")
-    for tile in ((16, 16, 4, 1), (128, 32, 4, 1)):
-        for a, b in zip(ours, both(rotary.rotate, dtype, tile=tile)):
-            torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5 * max(1.0, b.abs().max().item()))
+
+
+def test_the_answer_does_not_depend_on_the_blocks():
+    generator = torch.Generator().manual_seed(0)
+    q, k = (torch.randn(1, 2, n, 16, generator=generator).to(DEVICE).requires_grad_() for n in (50, 20))
+    rates, weights = (torch.tensor(x, device=DEVICE, requires_grad=True) for x in ([0.1, 0.01], [0.5, -2.0]))
+    at, inv_freq = [torch.arange(n, device=DEVICE) for n in (50, 20)], posenc.rope.inv_freq(16)
+    band, results = torch.linspace(0.5, 1.5, 16, device=DEVICE), []
+    for tile in ((), (16, 16, 4, 1), (64, 32, 4, 1)):
+        out = rotary.rotate(q, k, *at, inv_freq, rates=rates, boost=0.3, weights=weights, band=band, tile=tile)
+        results.append((*out, *torch.autograd.grad(out, (q, k, rates, weights), [x.detach() for x in out])))
+    for other in results[1:]:
+        for a, b in zip(results[0], other):
+            torch.testing.assert_close(a, b, rtol=1e-5, atol=2e-6 * max(1.0, b.detach().abs().max().item()))
 
 
 def test_empty_inputs_give_empty_outputs_and_no_gradient():
@@ -177,28 +188,44 @@ def made(heads, head_dim, **options):
 
 
 def run(impl, encoding, tensors, dtype, **options):
-    """(output, gradients of q, k, v and the encoding's parameters) in one dtype."""
+    """(output, gradients of q, k, v and the encoding's parameters) in one dtype.
+
+    impl "turned before" turns and multiplies as the reference does, then attends by the kernels.
+    """
     *inputs, dout = tensors
     inputs = [x.to(dtype).requires_grad_() for x in inputs]
-    out = attention(*inputs, encoding, impl=impl, **options)
+    q, k, v = inputs
+    rest = encoding
+    if impl == "turned before":
+        k, v = (x.repeat_interleave(q.shape[1] // k.shape[1], dim=1) for x in (k, v))
+        index = torch.arange(k.shape[2], device=DEVICE)[None]
+        q, k = encoding.rotate(q, k, posenc.encoding.At(index[:, -q.shape[2] :], index, None))
+        impl, rest = "triton", posenc.Encoding(bias=encoding.bias, weigh=encoding.weigh)
+    out = attention(q, k, v, rest, impl=impl, **options)
     return out, *torch.autograd.grad(out, [*inputs, *encoding.parameters()], dout.to(dtype))
 
 
 def compare(encoding, tensors, dtype, **options):
-    """Hold the kernels against the float64 reference: float32 element by element, halves by eager's own error."""
+    """Hold the kernels against the float64 reference: float32 element by element, halves by the error of others.
+
+    In halves dq and dk are rounded before they are summed over all tokens: in the gradient of a learned number
+    PyTorch's rounding, which is another, may cancel by chance. So the same attention kernels stand beside it.
+    """
     tensors = [x.to(dtype).double() for x in tensors]
     exact = run("torch", encoding, tensors, torch.float64, **options)
-    ours, eager = (run(impl, encoding, tensors, dtype, **options) for impl in ("triton", "torch"))
+    ours = run("triton", encoding, tensors, dtype, **options)
     assert len(exact) == 4 + len(list(encoding.parameters()))
-    for n, (wanted, got, other) in enumerate(zip(exact, ours, eager)):
-        wanted, got, other = (x.detach().double() for x in (wanted, got, other))
-        if dtype == torch.float32:
+    if dtype == torch.float32:
+        for n, (wanted, got) in enumerate(zip(exact, ours)):
             largest = max(25.0 if n > 3 else 1.0, wanted.abs().max().item())
-            torch.testing.assert_close(got, wanted, rtol=2e-5, atol=4e-6 * largest, msg=lambda m, n=n: f"{n}: {m}")
-        else:
-            share = 1.0 if n > 3 else 0.3  # a sum over all tokens, in which eager's errors may cancel
-            allowed = 2 * (other - wanted).norm() + share * torch.finfo(dtype).eps * wanted.norm() + 1e-5
-            assert (got - wanted).norm() <= allowed, n
+            close = dict(rtol=2e-5, atol=4e-6 * largest, msg=lambda m, n=n: f"{n}: {m}")
+            torch.testing.assert_close(got.double(), wanted.double(), **close)
+        return
+    others = [run(impl, encoding, tensors, dtype, **options) for impl in ("torch", "turned before")]
+    for n, (wanted, got, *beside) in enumerate(zip(exact, ours, *others)):
+        error, *allowed = ((x.double() - wanted.double()).norm() for x in (got, *beside))
+        limit = 1.2 * max(allowed) + 0.3 * torch.finfo(dtype).eps * wanted.norm()
+        assert error <= limit, f"{n}: off by {error:.1e} beside {max(allowed):.1e}"
 
 
 def problem(queries, keys, heads=2, kv_heads=1, head_dim=16, batch=1):
