@@ -75,9 +75,10 @@ def reference(q, k, pos_q, pos_k, inv_freq, layout, factor, boost, rates=None, w
 @pytest.mark.parametrize("queries, keys, heads, lanes, pairs, layout, given, dtype", CASES, ids=str)
 def test_the_kernel_equals_the_reference(queries, keys, heads, lanes, pairs, layout, given, dtype):
     generator = torch.Generator().manual_seed(0)
+    kv_heads = 1 if given == "lanes" else heads  # the lanes' factors are no head's own
     q, k, dout_q, dout_k = (
-        torch.randn(2, heads, length, lanes, generator=generator).to(DEVICE, dtype)
-        for length in (queries, keys, queries, keys)
+        torch.randn(2, count, length, lanes, generator=generator).to(DEVICE, dtype)
+        for count, length in ((heads, queries), (kv_heads, keys)) * 2
     )
     every = {
         "rates": torch.rand(heads, generator=generator) / 20,
