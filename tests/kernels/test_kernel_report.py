@@ -166,6 +166,7 @@ def compile_anew(*calls):
 
 SAMPLE = [
     ["rotary", "interleaved", "7.5", "float16", 64],
+    ["rotary", "gain and band", "8.0", "float16", 64],
     ["softmax", "plain", "8.0", "float16", 64],
     ["softmax", "plain", "9.0", "bfloat16", 64],
     ["stickbreaking", "plain", "8.6", "float16", 64],
