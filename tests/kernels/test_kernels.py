@@ -62,9 +62,7 @@ def make(name, head_dim):
         "recent": {"order": "recent", "rate": 0.1},
     }[option]
     torch.manual_seed(0)  # T5 starts from random numbers
-    sizes = {"head_dim": head_dim, "num_heads": HEADS}
-    asked = {"rope": ["head_dim"], "rse": ["head_dim"], "alibi": ["num_heads"], "t5": ["num_heads"], "exposb": sizes}
-    required = {name: sizes[name] for name in asked.get(method, ())}
+    required = posenc.methods.sizes(method, num_heads=HEADS, head_dim=head_dim, length=max(map(max, LENGTHS)))
     return posenc.make(method, **required, **options).to(DEVICE)
 
 

@@ -18,7 +18,7 @@ from IPython.display import Markdown
 from posenc.encoding import PLACES
 from posenc.errors import UnsupportedError
 from posenc.lab.experiments import SWEEPS, judge, load_results, mean_and_spread, verdict
-from posenc.lab.pages import pm, repository, say_all, seeded, table, typeset
+from posenc.lab.pages import pm, repository, say_all, seeded, stirred, table, typeset
 from posenc.lab.train import build, encoding_maker, settings_for
 from posenc.lab.train.tasks import TASKS, load_corpus
 from posenc.lab.train.tiny import Decoder, Encoder
@@ -120,9 +120,8 @@ def less(a, b) -> list:
 def random_model(name: str, kind=Decoder, causal=True):
     """A random model of one layer around a method, in float64; causal=False takes what it is without a mask."""
     small = settings_for("study")
-    return seeded(
-        lambda: kind(VOCABULARY, small.dim, 1, small.num_heads, encoding_maker(name, small, causal)).double().eval()
-    )
+    model = seeded(lambda: kind(VOCABULARY, small.dim, 1, small.num_heads, encoding_maker(name, small, causal)))
+    return stirred(model).double().eval()
 
 
 def positions(name: str):
@@ -201,14 +200,15 @@ def properties_table() -> Markdown:
 
 def check_properties():
     """Assert what the page tells below its first table."""
-    assert {name for name in METHODS if properties(name)["swap"] < NOTHING} <= {"nope"}
-    assert kind_of("nope") == kind_of("stickbreaking") == "reads no position"
-    assert {kind_of(name) for name in ("rope", "alibi", "shaw", "transformer_xl", "t5", "kerple", "rse")} == {
-        "relative"
-    }
+    bags, by_order = {"nope", "sink"}, {"stickbreaking", "cope", "fox", "path"}
+    assert {name for name in METHODS if properties(name)["swap"] < NOTHING} == bags
+    assert {name for name in METHODS if kind_of(name) == "reads no position"} == bags | by_order
+    distances = ("rope", "alibi", "shaw", "transformer_xl", "t5", "kerple", "rse", "inkling")
+    assert {kind_of(name) for name in distances} == {"relative"}
     # FIRE beyond its threshold; ExpoSB by its gain and its band
     assert {kind_of(name) for name in ("sinusoidal", "learned", "fire", "exposb")} == {"absolute"}
-    assert properties("nope")["both ways"].endswith("bag") and properties("alibi")["both ways"].endswith("right")
+    assert all(properties(name)["both ways"].endswith("bag") for name in bags)
+    assert properties("alibi")["both ways"].endswith("right")
 
 
 # --- what it costs ---------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from posenc.lab.experiments import load_results, mean_and_spread
-from posenc.lab.pages import finish, table
+from posenc.lab.pages import finish, stirred, table
 from posenc.lab.train import build, encoding_maker, settings_for
 from posenc.methods import METHODS
 
@@ -38,7 +38,7 @@ def small_settings():
 def model_of(method: str, seed: int = 0):
     r"""A small decoder with random weights in double precision, its attention about as sharp as a trained one's."""
     options = {"std": 0.5} if method == "learned" else None  # a trained table is no longer as faint as at the start
-    model = build(method, small_settings(), seed=seed, options=options).double()
+    model = stirred(build(method, small_settings(), seed=seed, options=options)).double()
     with torch.no_grad():
         for block in model.blocks:
             block.attention.to_q.weight *= 2
