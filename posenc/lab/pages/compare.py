@@ -201,7 +201,7 @@ def properties_table() -> Markdown:
     rows = []
     for name, method in METHODS.items():
         changes = properties(name)
-        entered = ", ".join(f"`{place}`" for place in method.places) or "none"
+        entered = ", ".join(f"`{place}`" for place in method.places) or ("its own" if own_attention(name) else "none")
         past = "no" if changes["swap"] < NOTHING else "yes"
         cells = [kind_of(name), size(changes["shift"]), size(changes["shuffle"]), past, changes["both ways"]]
         rows.append([link(name), entered, *cells])
