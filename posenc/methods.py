@@ -29,11 +29,11 @@ class Method(NamedTuple):
     r"""One row of `METHODS`.
 
     factory: makes the `Encoding`; title: as the book prints it; places: where position enters; axes: coordinates of a
-    position, None for plain numbers; causal_only: whether the default needs a causal mask; page and lab: file names
-    in book/ and notebooks/, without their endings, None where there is none; both_ways: the options that define it
-    without a causal mask; shared: whether all layers of a model share one encoding; per_length: options that a model
-    sets to this share of its training length; color and marker: its line in plots; variants: other options that all tests try too, by name; fails: the properties that `posenc.audit` finds
-    missing in it, with its defaults.
+    position, None for plain numbers; causal_only: whether the default needs a causal mask; page and lab: file names in
+    book/ and notebooks/, without their endings, None where there is none; both_ways: the options that define it without
+    a causal mask; shared: whether all layers of a model share one encoding; per_length: options that a model sets to
+    this share of its training length; color and marker: its line in plots; variants: other options that all tests try
+    too, by name; fails: the properties that `posenc.audit` finds missing in it, with its defaults.
     """
 
     factory: Callable

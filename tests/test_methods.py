@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from cases import DIM, HEAD_DIM, HEADS, NAMES, Block, attend, causal_modes, encoding, gates, told, tokens
+from cases import DIM, HEAD_DIM, HEADS, NAMES, Block, attend, causal_modes, encoding, gates, tokens, told
 
 import posenc
 
@@ -214,8 +214,8 @@ def test_half_precision_does_not_round_distances():
     assert torch.equal(bias[0], posenc.alibi.bias(positions[0], positions[0], posenc.alibi.slopes(HEADS)))
 
 
-# Another device: tensors without numbers on "meta" refuse to meet those of the CPU, as a GPU's would. Three methods look
-# into the numbers, of which meta has none: the largest position, the distinct distances, whether a gate is above 1.
+# Another device: tensors without numbers on "meta" refuse to meet those of the CPU, as a GPU's would. Three methods
+# look into the numbers, of which meta has none: the largest position, the distinct distances, whether a gate is above 1.
 ELSEWHERE = [name for name in NAMES if name.split("-")[0] not in ("learned", "transformer_xl", "fox")]
 
 
