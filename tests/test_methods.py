@@ -215,7 +215,7 @@ def test_half_precision_does_not_round_distances():
 
 
 # Another device: tensors without numbers on "meta" refuse to meet those of the CPU, as a GPU's would. Three methods
-# look into the numbers, of which meta has none: the largest position, the distinct distances, whether a gate is above 1.
+# look into the numbers, of which meta has none: the largest position, the distinct distances, the largest gate.
 ELSEWHERE = [name for name in NAMES if name.split("-")[0] not in ("learned", "transformer_xl", "fox")]
 
 
