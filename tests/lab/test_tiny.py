@@ -126,6 +126,17 @@ def test_embeddings_enter_with_variance_one_whatever_the_method(method):
     torch.testing.assert_close(embedded[0], model.embedding.weight * math.sqrt(64))
 
 
+def test_fire_begins_to_divide_by_the_query_s_position_at_a_quarter_of_the_training_length():
+    made = encoding_maker("fire", Settings(dim=DIM, num_heads=HEADS, length=80))(0)
+    q = torch.zeros(1, HEADS, 1, DIM // HEADS)
+
+    def bias(at, key):
+        return made.bias(q, q, posenc.At(torch.tensor([[at]]), torch.tensor([[key]]), None))
+
+    torch.testing.assert_close(bias(20, 15), bias(5, 0))
+    assert (bias(25, 20) - bias(5, 0)).abs().max() > 1e-4
+
+
 def test_an_encoding_at_the_input_acts_once():
     once, each = decoder("sinusoidal"), decoder("sinusoidal", embed_at="layer_qk")
     assert once.embed is not None and all(block.attention.encoding.places == () for block in once.blocks)
