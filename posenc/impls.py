@@ -19,10 +19,12 @@ def choose_impl(impl, encoding, return_weights=False, device=None, dtype=torch.f
     if impl == "triton":
         if no_triton is not None:
             raise UnsupportedError(f"impl='triton': {no_triton}; impl='torch' (or 'auto') computes it")
-        return "triton", "asked for"
+        return "triton", f"asked for: {kernels_of(encoding)}"
     if impl == "torch":
         return "torch", "asked for"
-    if encoding.weigh is not None or encoding.bias is not None:
+    if encoding.attend is not None:
+        no_sdpa = "the encoding brings an attention of its own, which PyTorch's fused attention does not compute"
+    elif encoding.weigh is not None or encoding.bias is not None:
         place = "bias" if encoding.weigh is None else "weigh"
         no_sdpa = f"the encoding acts at {place!r}, which PyTorch's fused attention does not serve in every dtype"
     elif return_weights:
@@ -33,8 +35,9 @@ def choose_impl(impl, encoding, return_weights=False, device=None, dtype=torch.f
         raise UnsupportedError(f"impl='sdpa': {no_sdpa}; impl='torch' (or 'auto') computes it")
     no_triton = no_triton or why_slower(device)
     if no_triton is None:
-        return "triton", f"{no_sdpa}; the Triton kernels do, in memory linear in the length"
-    return "torch", f"{no_sdpa}, and for Triton {no_triton}"
+        return "triton", f"{no_sdpa}; in memory linear in the length, {kernels_of(encoding)}"
+    elsewhere = "" if no_twin(encoding) else f" (elsewhere {kernels_of(encoding)})"
+    return "torch", f"{no_sdpa}, and for Triton {no_triton}{elsewhere}"
 
 
 def explain_impl(encoding=None, impl="auto", *, device=None, dtype=torch.float32, head_dim=64):
@@ -66,10 +69,16 @@ def why_not(encoding, return_weights, device, dtype, head_dim, positions=()):
         return "the positions ask for a gradient, which the kernels don't give"
     if return_weights:
         return "return_weights=True asks for weights that a kernel never holds"
-    for place in ("rotate", "bias", "weigh"):
+    return no_twin(encoding) or why_not_here(device, dtype, head_dim)
+
+
+def no_twin(encoding):
+    """Why no kernel computes attention with this encoding, on whatever device; None where kernels do."""
+    for place in ("attend", "rotate", "bias", "weigh"):
         function = getattr(encoding, place)
         if function is not None and not hasattr(function, "kernel"):
-            return f"the encoding's {place!r} has no kernel"
+            reason = getattr(function, "no_kernel", None)
+            return f"the encoding's {place!r} has no kernel" + (f": {reason}" if reason else "")
     if encoding.weigh is not None and getattr(encoding.bias, "kernel", None) == "cope":
         return "CoPE's kernel makes a softmax, the encoding has another choice at 'weigh'"
     if encoding.weigh is not None and encoding.bias is not None and encoding.weigh.kernel != "stickbreaking":
@@ -78,7 +87,17 @@ def why_not(encoding, return_weights, device, dtype, head_dim, positions=()):
         return "the stick-breaking kernel reads no table of biases; the softmax kernel does"
     if encoding.rotate is not None and encoding.rotate.inv_freq.requires_grad:
         return "the frequencies ask for a gradient, which the rotary kernel does not give"
-    return why_not_here(device, dtype, head_dim)
+    return None
+
+
+def kernels_of(encoding):
+    """What the kernels do for this encoding, in words."""
+    turn = "" if encoding.rotate is None else f"the rotary kernel {encoding.rotate.kernel_does}, "
+    if getattr(encoding.bias, "kernel", None) == "cope":
+        return f"{turn}CoPE's own kernel counts gates along the keys"
+    stick = getattr(encoding.weigh, "kernel", None) == "stickbreaking"
+    variant = getattr(encoding.bias if stick or encoding.weigh is None else encoding.weigh, "kernel", "plain")
+    return f"{turn}the {'stick-breaking' if stick else 'softmax'} kernel takes the variant {variant!r}"
 
 
 def why_slower(device):

@@ -29,11 +29,11 @@ class Method(NamedTuple):
     r"""One row of `METHODS`.
 
     factory: makes the `Encoding`; title: as the book prints it; places: where position enters; axes: coordinates of a
-    position, None for plain numbers; causal_only: whether the default needs a causal mask; page and lab: file names
-    in book/ and notebooks/, without their endings, None where there is none; both_ways: the options that define it
-    without a causal mask; shared: whether all layers of a model share one encoding; color and marker: its line in
-    plots; variants: other options that all tests try too, by name; fails: the properties that `posenc.audit` finds
-    missing in it, with its defaults.
+    position, None for plain numbers; causal_only: whether the default needs a causal mask; page and lab: file names in
+    book/ and notebooks/, without their endings, None where there is none; both_ways: the options that define it without
+    a causal mask; shared: whether all layers of a model share one encoding; per_length: options that a model sets to
+    this share of its training length; color and marker: its line in plots; variants: other options that all tests try
+    too, by name; fails: the properties that `posenc.audit` finds missing in it, with its defaults.
     """
 
     factory: Callable
@@ -45,6 +45,7 @@ class Method(NamedTuple):
     lab: str | None = None
     both_ways: dict = {}
     shared: bool = False
+    per_length: dict = {}
     color: str = "0.5"
     marker: str = "o"
     variants: dict = {}
@@ -136,6 +137,7 @@ METHODS = {
         causal_only=True,
         page="relative",
         lab="relative",
+        per_length={"threshold": 1 / 4},
         color="C7",
         marker="h",
         variants={"near": {"threshold": 3.0}},

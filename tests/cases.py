@@ -3,6 +3,7 @@
 import torch
 
 import posenc
+from posenc.inputs import accumulation_dtype
 
 HEADS, HEAD_DIM = 4, 8
 DIM = HEADS * HEAD_DIM
@@ -13,23 +14,36 @@ NAMES = [*posenc.METHODS, *VARIANTS, "rope+alibi", "rope+stickbreaking", "rope+s
 
 
 def encoding(name):
-    """A fresh encoding for one of NAMES, with the same parameters each time."""
+    """A fresh encoding for one of NAMES, with the same parameters each time, none of them at zero throughout."""
     if "+" in name:
         return posenc.compose(*(encoding(part) for part in name.split("+")))
     method, options = VARIANTS.get(name, (name, {}))
     sizes = posenc.methods.sizes(method, num_heads=HEADS, head_dim=HEAD_DIM, length=8192)
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        return posenc.make(method, **(sizes | options))
+        made = posenc.make(method, **(sizes | options))
+        for parameter in made.parameters():
+            if not parameter.any():  # CoPE's table starts at zero, where it is NoPE and every test would hold
+                torch.nn.init.normal_(parameter)
+        return made
 
 
 def gates(made, q, k):
-    """What an encoding reads of each token besides q, k and v, seeded; None where it reads nothing."""
+    """What an encoding reads of each token besides q, k and v, seeded, on q's device; None where it reads nothing."""
     if made.gates is None:
         return None
     size, activation = made.gates
     shape = (q.shape[0], q.shape[1], k.shape[2], *size)
-    return activation(torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(5)))
+    raw = torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
+    return activation(raw.to(q.device, accumulation_dtype(q)))
+
+
+def told(made, q, k):
+    """What `attention` tells the bias of an encoding about q and k, causal, with Tq = Tk: positions, gates, scores."""
+    positions = torch.arange(q.shape[2], device=q.device)[None]
+    visible = positions[:, None, None, :] <= positions[:, None, :, None]
+    scores = (q @ k.transpose(-2, -1)).to(accumulation_dtype(q)) / q.shape[3] ** 0.5
+    return posenc.At(positions, positions, visible, gates(made, q, k), scores)
 
 
 def attend(name, q, k, v, **options):

@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 import torch
+from places import FOLDERS
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # Triton reads it when a kernel is imported: before any test module is
 
 ROOT = Path(__file__).resolve().parents[1]
-PLACES = ("embed", "rotate", "bias", "weigh", "several")
 SITE = Path(os.environ.get("POSENC_SITE", ROOT / "_build" / "html"))
 
 
 def pytest_addoption(parser):
     parser.addoption(
-        "--place", choices=PLACES, help="this place's tests alone, and its methods' share of the common ones"
+        "--place", choices=FOLDERS, help="this place's tests alone, and its methods' share of the common ones"
     )
 
 

@@ -1,6 +1,7 @@
 """attention() against plain loops, the four places and what is said about them."""
 
 import math
+import re
 
 import pytest
 import torch
@@ -295,3 +296,49 @@ def test_compose_keeps_what_only_one_part_says():
         assert posenc.compose(*parts).axes == 2
     first = posenc.make("sinusoidal", embed_at="layer_qk")
     assert posenc.compose(first, posenc.make("rope", head_dim=8)).embed_at == "layer_qk"
+
+
+TWINS = {  # case: (the encoding, what its line says of its own, whether kernels compute it)
+    "rope": (posenc.make("rope", head_dim=8), "rotary kernel turns.*'plain'", True),
+    "fox": (posenc.fox.fox(), "softmax kernel.*'decay'", True),
+    "fox and a stick": (posenc.compose(posenc.fox.fox(), posenc.make("stickbreaking")), "stick.*kernel.*'decay'", True),
+    "cope": (posenc.cope.cope(8, 4), "CoPE's own kernel", True),
+    "exposb": (posenc.make("exposb", head_dim=8, num_heads=2), "rotary.*gain and band, in one launch.*'faded'", True),
+    "exposb, log": (posenc.make("exposb", head_dim=8, num_heads=2, on="log"), "gain and band.*'log_faded'", True),
+    "exposb, gain": (posenc.exposb.exposb(8, 2, band=False, decay=False), "by gain, in one.*'plain'", True),
+    "exposb, weights": (
+        posenc.make("exposb", head_dim=8, num_heads=2, on="weights"),
+        "'weigh'.*ExpoSB.*weights",
+        False,
+    ),
+    "inkling": (posenc.inkling.inkling(4), "'bias'.*Inkling.*curve", False),
+    "path": (posenc.path.path(8), "'attend'.*PaTH.*between", False),
+    "sink": (posenc.sink.sink(2), "'weigh'.*sink.*no key", False),
+}
+
+
+@pytest.mark.parametrize("case", TWINS)
+def test_each_case_is_told_with_its_kernel_or_why_there_is_none(monkeypatch, capsys, case):
+    encoding, words, served = TWINS[case]
+    monkeypatch.setattr(impls, "why_not_here", lambda *_: None)
+    monkeypatch.setattr(impls, "why_slower", lambda device: None if device.type == "cuda" else "it is slow")
+    plain = case in ("rope", "exposb, gain")  # a softmax without bias: PyTorch's own
+    for device, choice in (("cpu", "sdpa" if plain else "torch"), ("cuda", "sdpa" if plain else "triton")):
+        line = posenc.explain_impl(encoding, device=device)
+        assert line.startswith(f"impl={choice if served else 'torch'!r}")
+        assert plain or re.search(words, line), line
+    if served:
+        assert re.search(words, posenc.explain_impl(encoding, "triton", device="cpu"))
+        return
+    with pytest.raises(posenc.UnsupportedError, match=words):
+        posenc.explain_impl(encoding, "triton", device="cpu")
+
+
+def test_path_is_refused_with_its_reason_where_a_kernel_is_asked_for():
+    q, gates = random(1, 2, 5, 8), random(1, 2, 5, 9)
+    path = posenc.path.path(8)
+    for impl in ("triton", "sdpa"):
+        with pytest.raises(posenc.UnsupportedError, match=f"impl='{impl}'.*impl='torch'"):
+            attention(q, q, q, path, gates=gates, impl=impl)
+        with pytest.raises(posenc.UnsupportedError, match=f"impl='{impl}'.*(own|PaTH)"):
+            posenc.explain_impl(path, impl, device="cpu")

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from cases import DIM, HEAD_DIM, HEADS, NAMES, Block, attend, causal_modes, encoding, tokens
+from cases import DIM, HEAD_DIM, HEADS, NAMES, Block, attend, causal_modes, encoding, gates, tokens, told
 
 import posenc
 
@@ -214,9 +214,9 @@ def test_half_precision_does_not_round_distances():
     assert torch.equal(bias[0], posenc.alibi.bias(positions[0], positions[0], posenc.alibi.slopes(HEADS)))
 
 
-# Another device: tensors without numbers on "meta" refuse to meet those of the CPU, as a GPU's would. Two methods look
-# into the numbers, of which meta has none: the largest position, the distinct distances.
-ELSEWHERE = [name for name in NAMES if name.split("-")[0] not in ("learned", "transformer_xl")]
+# Another device: tensors without numbers on "meta" refuse to meet those of the CPU, as a GPU's would. Three methods
+# look into the numbers, of which meta has none: the largest position, the distinct distances, the largest gate.
+ELSEWHERE = [name for name in NAMES if name.split("-")[0] not in ("learned", "transformer_xl", "fox")]
 
 
 @pytest.mark.parametrize("name", ELSEWHERE)
@@ -225,7 +225,8 @@ def test_nothing_is_made_on_another_device_than_q(name):
     x, k = torch.randn(2, 5, DIM, device="meta"), torch.randn(2, HEADS, 7, HEAD_DIM, device="meta")
     if method.embed is not None:
         assert method.embed(x, torch.arange(5, device="meta")).device.type == "meta"
-    assert posenc.attention(k[:, :, :5], k, k, method).device.type == "meta"
+    q = k[:, :, :5]
+    assert posenc.attention(q, k, k, method, gates=gates(method, q, k)).device.type == "meta"
     block, cache = posenc.SelfAttention(DIM, HEADS, method, num_kv_heads=2).to("meta"), posenc.KVCache()
     for _ in range(2):
         assert block(x, cache=cache).device.type == "meta"
@@ -237,8 +238,8 @@ BIASES = [name for name in NAMES if "+" not in name and encoding(name).bias is n
 
 @pytest.mark.parametrize("name", BIASES)
 def test_a_half_precision_model_computes_its_bias_in_float32(name):
-    q, positions = torch.randn(2, HEADS, 5, HEAD_DIM).half(), torch.arange(5)[None]
-    method, here = encoding(name).half(), posenc.At(positions, positions, None)
+    q, method = torch.randn(2, HEADS, 5, HEAD_DIM).half(), encoding(name).half()
+    here = told(method, q, q)
     rough = method.bias(q, q, here)
     exact = method.float().bias(q.float(), q.float(), here)
     assert rough.dtype == torch.float32

@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from places import FOLDERS
 
 import posenc
 
@@ -49,6 +50,14 @@ def test_same_name_same_method(name):
         importlib.import_module(f"posenc.lab.exercises.{method.lab}")
 
 
+def test_the_folders_of_methods_are_those_that_make_knows():
+    (known,) = re.findall(r"^PLACES := (.+)$", (ROOT / "Makefile").read_text(), flags=re.M)
+    assert tuple(known.split()) == FOLDERS
+    homes = {method.factory.__module__.split(".")[1] for name, method in posenc.METHODS.items() if name != "nope"}
+    assert homes == set(FOLDERS) == {*posenc.encoding.PLACES, "several"}
+    assert all((ROOT / "tests" / place).is_dir() for place in FOLDERS)
+
+
 def test_no_orphans():
     """Nothing is left behind that no method, no page and no lab owns."""
     notebooks = {p.stem for p in (ROOT / "notebooks").glob("*.ipynb")}
@@ -58,7 +67,7 @@ def test_no_orphans():
     sources = {p.stem for p in (ROOT / "course").glob("*.py")} - {"labs"}
     assert sources == notebooks and sources <= pages
     assert {p.stem for p in (ROOT / "posenc/lab/figures").glob("[a-z]*.py")} <= pages | {"pictures"}
-    for place in ("embed", "rotate", "bias", "weigh", "several"):
+    for place in FOLDERS:
         rows = {
             name for name, method in posenc.METHODS.items() if method.factory.__module__ == f"posenc.{place}.{name}"
         }

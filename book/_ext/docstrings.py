@@ -74,9 +74,9 @@ def reference(name: str, title: str, module: ModuleType) -> str:
 
 
 def write_methods(app: Sphinx, docname: str, source: list[str]) -> None:
-    r"""Put a section for each row of `METHODS` in the place of the line `<!-- methods -->`."""
+    r"""Put a section for each row of `METHODS` in the place of the line `<!-- methods -->`; NoPE stands above it."""
     if MARK in source[0]:
-        rows = {name: row for name, row in METHODS.items() if row.places}
+        rows = {name: row for name, row in METHODS.items() if name != "nope"}
         sections = (reference(n, r.title, sys.modules[r.factory.__module__]) for n, r in rows.items())
         source[0] = source[0].replace(MARK, "\n".join(sections))
 

@@ -12,12 +12,11 @@ def attend(q, k, v, encoding, pos_q, pos_k, causal, mask, scale, gates=None):
     at = At(pos_q, pos_k, None, gates)
     if encoding.rotate is not None:
         turn = encoding.rotate
-        if turn.kernel == "eager":  # ExpoSB: a product beside the turn, with numbers of each query head
+        factors = turn.kernel_inputs(q)
+        if factors:  # ExpoSB's, with numbers of each query head: then it has keys of its own
             groups = q.shape[1] // k.shape[1]
             k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
-            q, k = turn(q, k, at)
-        else:
-            q, k = rotary.rotate(q, k, pos_q, pos_k, turn.inv_freq, turn.layout, turn.attention_factor)
+        q, k = rotary.rotate(q, k, pos_q, pos_k, turn.inv_freq, turn.layout, turn.attention_factor, **factors)
     if encoding.bias is not None and encoding.bias.kernel == "cope":  # which counts along the keys: a kernel of its own
         return cope.attend(q, k, v, **encoding.bias.kernel_inputs(q, at), mask=mask, scale=scale)
     options = dict(pos_q=pos_q, pos_k=pos_k, causal=causal, mask=mask, scale=scale)

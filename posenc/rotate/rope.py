@@ -70,6 +70,7 @@ class Rotary(nn.Module):
     """The `rotate` callable. Frequencies are no buffer: `model.half()` would round them."""
 
     kernel = "rotary"  # its twin in posenc.kernels
+    kernel_does = "turns q and k"  # in words, for `explain_impl`
 
     def __init__(self, inv_freq, layout, attention_factor):
         super().__init__()
@@ -80,6 +81,10 @@ class Rotary(nn.Module):
             return rotate(x, positions[:, None], self.inv_freq, self.layout, self.attention_factor)
 
         return turn(q, at.pos_q), turn(k, at.pos_k)
+
+    def kernel_inputs(self, q):
+        """What the twin reads besides q, k, positions and frequencies: nothing."""
+        return {}
 
 
 def rope(

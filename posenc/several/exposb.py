@@ -109,7 +109,13 @@ def hazard(scores, visible, rate=0.0):
 class GainedRotary(Rotary):
     """The `rotate` callable: RoPE, then the gain of the position and the factors of the lanes."""
 
-    kernel = "eager"  # before a kernel, PyTorch turns: one rounding for the turn and the factors together
+    @property
+    def kernel_does(self):
+        """What one launch of its twin does, in words."""
+        given = {"gain": self.decay_rates, "band": self.band_weights}
+        names = [name for name, parameter in given.items() if parameter is not None]
+        also = f" and multiplies them by {' and '.join(names)}, in one launch" if names else ""
+        return super().kernel_does + also
 
     def __init__(self, inv_freq, num_heads, boost, fades, shares):
         super().__init__(inv_freq, "interleaved", 1.0)
@@ -122,9 +128,7 @@ class GainedRotary(Rotary):
         r"""What x [B, H, T, D] is multiplied by after the turn, broadcastable to it; positions [B or 1, T]."""
         dtype = accumulation_dtype(x)
         factor = torch.ones(1, 1, 1, 1, device=x.device, dtype=dtype)
-        for name, parameter in (("decay_rates", self.decay_rates), ("band_weights", self.band_weights)):
-            if parameter is not None and parameter.shape[0] != x.shape[1]:
-                raise ValueError(f"num_heads={parameter.shape[0]} of {name} must equal the {x.shape[1]} heads of q")
+        self.check_heads(x)
         if self.decay_rates is not None:
             # without abs a step of training across 0 turns decay into growth, which overflows some hundred tokens on
             rates = self.decay_rates.to(dtype).abs()[:, None, None]
@@ -132,6 +136,23 @@ class GainedRotary(Rotary):
         if self.band_weights is not None:
             factor = factor * self.band_weights.to(dtype)[:, None, None] * self.lanes.to(x.device, dtype)
         return factor
+
+    def check_heads(self, x):
+        """Raise unless x [B, H, T, D] has as many heads as there are learned numbers."""
+        for name, parameter in (("decay_rates", self.decay_rates), ("band_weights", self.band_weights)):
+            if parameter is not None and parameter.shape[0] != x.shape[1]:
+                raise ValueError(f"num_heads={parameter.shape[0]} of {name} must equal the {x.shape[1]} heads of q")
+
+    def kernel_inputs(self, q):
+        """What the twin multiplies by in the launch that turns: rates and weights [H], the band [D]; {} for none."""
+        self.check_heads(q)
+        inputs = {}
+        if self.decay_rates is not None:
+            inputs |= {"rates": self.decay_rates.to(torch.float32).abs(), "boost": self.boost}
+        if self.band_weights is not None:
+            band = self.lanes.to(q.device, torch.float32)
+            inputs |= {"weights": self.band_weights.to(torch.float32), "band": band}
+        return inputs
 
     def forward(self, q, k, at):
         def turn(x, positions):
@@ -183,7 +204,9 @@ class FadedLogits(Fade):
 
 
 class FadedWeights(Fade):
-    """The `weigh` callable of on="weights". It has no kernel: its rows don't sum to 1."""
+    """The `weigh` callable of on="weights"."""
+
+    no_kernel = "ExpoSB's fade stands on the weights, after the softmax, and the kernel's variants change logits only"
 
     def forward(self, scores, at):
         return softmax(scores, at) * self.factor(at, scores)

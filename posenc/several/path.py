@@ -49,8 +49,12 @@ def attend(q, k, v, encoding, *, gates=None, scale=None, **options):
         w, beta = gates[..., :-1].to(dtype), gates[..., -1].to(dtype)
         return scale * scores_along(q.to(dtype), k.to(dtype), w, beta) - at.scores
 
+    instead.no_kernel = attend.no_kernel
     inner = Encoding(rotate=encoding.rotate, bias=instead, weigh=encoding.weigh, causal_only=encoding.causal_only)
     return attention(q, k, v, inner, scale=scale, **options)
+
+
+attend.no_kernel = "PaTH's products run through every token between key and query, which no kernel here does"
 
 
 def reflections(raw):

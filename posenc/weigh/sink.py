@@ -31,6 +31,8 @@ def weigh(scores, visible, sinks):
 class Sink(nn.Module):
     """The `weigh` callable, with one learned logit a head."""
 
+    no_kernel = "a sink takes weight and has no key, and the softmax kernel sums over keys only"
+
     def __init__(self, num_heads):
         super().__init__()
         self.sinks = nn.Parameter(torch.zeros(num_heads))

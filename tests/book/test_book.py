@@ -1,6 +1,7 @@
 """What can be checked in the book's text without building it."""
 
 import ast
+import builtins
 import importlib
 import inspect
 import re
@@ -66,6 +67,17 @@ def blocks(text, kind):
     r"""The (argument, body) of every directive of this kind: [("...", "..."), ...]."""
     pattern = rf"^(?P<fence>`{{3,}}|:{{3,}})\{{{kind}\}}(?P<argument>.*)\n(?P<body>(?:.*\n)*?)(?P=fence)\s*$"
     return [(m["argument"].strip(), m["body"]) for m in re.finditer(pattern, text, re.M)]
+
+
+HIDDEN = {"remove-cell", "remove-input", "hide-cell", "hide-input"}
+
+
+def cells(text):
+    r"""(whether its code is hidden, its code) of every code cell: [(True, "import ..."), ...]."""
+    for _, body in blocks(text, "code-cell"):
+        header = re.match(r"---\n(?:.*\n)*?---\n|(?::.*\n)*", body)[0]
+        tags = re.search(r"^:?tags: *\[(.*)\]", header, re.M)
+        yield bool(tags and HIDDEN & set(re.findall(r"[\w-]+", tags[1]))), body[len(header) :]
 
 
 def headings(text, level):
@@ -134,6 +146,36 @@ def test_code_is_included_whole_and_never_by_line_number(page):
         wanted = re.search(r"^:pyobject: ([\w.]+)$", body, re.M)
         assert wanted and wanted[1].split(".")[-1] in names, f"{argument}: {body}"
         assert ":lines:" not in body
+
+
+@each_page
+def test_few_lines_are_hidden(page):
+    code = "".join(code for hidden, code in cells(page.read_text("utf-8")) if hidden)
+    assert sum(bool(line.strip()) for line in code.split("\n")) <= 30, "name it in posenc/lab/pages, and test it there"
+
+
+def bound(tree):
+    r"""Every name that a cell binds, at any depth: assigned, imported, defined, or taken as an argument."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            yield node.id
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef | ast.ExceptHandler):
+            yield node.name
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.alias):
+            yield (node.asname or node.name).split(".")[0]
+
+
+@each_page
+def test_visible_cells_need_no_hidden_ones(page):
+    known, missing = set(dir(builtins)), set()
+    for hidden, code in cells(page.read_text("utf-8")):
+        if not hidden:
+            tree = ast.parse(code)
+            known |= set(bound(tree))
+            missing |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - known
+    assert not missing, "import or compute it where the reader sees it"
 
 
 # --- pictures --------------------------------------------------------------------------------------------------------

@@ -69,10 +69,11 @@ def test_the_frozen_report_is_of_these_launches(rows, monkeypatch):
 def test_the_frozen_report_holds_everything_once(rows):
     every = ("forward", "backward_q", "backward_kv")
     kernels = {"rotary": ("rotary",), "turned": every[:1], "other": every, "table": (*every, "backward_table")}
+    kernels["gain and band"] = ("rotary", "rotary_backward")
     wanted = set()
     for family, variant, capability, dtype, head_dim in report.jobs():
         kind = "rotary" if family == "rotary" else "turned" if "turned" in variant else "other"
-        kind = "table" if variant == "table" else kind
+        kind = variant if variant in kernels else kind
         wanted |= {(family, variant, name, capability, dtype, head_dim) for name in kernels[kind]}
     assert len(rows) == len(wanted)
     assert {tuple(row[name] for name in report.KEY) for row in rows} == wanted
@@ -165,6 +166,7 @@ def compile_anew(*calls):
 
 SAMPLE = [
     ["rotary", "interleaved", "7.5", "float16", 64],
+    ["rotary", "gain and band", "8.0", "float16", 64],
     ["softmax", "plain", "8.0", "float16", 64],
     ["softmax", "plain", "9.0", "bfloat16", 64],
     ["stickbreaking", "plain", "8.6", "float16", 64],

@@ -62,9 +62,7 @@ def make(name, head_dim):
         "recent": {"order": "recent", "rate": 0.1},
     }[option]
     torch.manual_seed(0)  # T5 starts from random numbers
-    sizes = {"head_dim": head_dim, "num_heads": HEADS}
-    asked = {"rope": ["head_dim"], "rse": ["head_dim"], "alibi": ["num_heads"], "t5": ["num_heads"], "exposb": sizes}
-    required = {name: sizes[name] for name in asked.get(method, ())}
+    required = posenc.methods.sizes(method, num_heads=HEADS, head_dim=head_dim, length=max(map(max, LENGTHS)))
     return posenc.make(method, **required, **options).to(DEVICE)
 
 
@@ -860,6 +858,18 @@ def test_trial_tells_how_far_a_function_is_from_the_kernel(capsys):
     assert against(lambda q, k, v: causal_softmax(q, k, v) * 1.1) > 1e-2
     assert against(causal_softmax, posenc.make("alibi", num_heads=4)) > 1e-2
     assert against(causal_softmax, posenc.make("sinusoidal"), embed=lambda x: x + 1) < 1e-4
+
+
+@pytest.mark.skipif(CUDA, reason="also times on a GPU")
+def test_trial_hands_gates_to_a_function_whose_encoding_reads_them(capsys):
+    from posenc.lab.exercises.trial import against, causal_softmax
+
+    def forgetting(strength):
+        return lambda q, k, v, gates: causal_softmax(q, k, v, posenc.fox.decay(strength * gates))
+
+    assert against(forgetting(1), posenc.make("fox")) < 1e-4
+    assert "gradient of gates" in capsys.readouterr().out
+    assert against(forgetting(0.5), posenc.make("fox")) > 1e-2
 
 
 def test_trial_says_so_without_triton(monkeypatch, capsys):

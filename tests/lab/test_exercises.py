@@ -5,7 +5,7 @@ import math
 import torch
 
 import posenc
-from posenc.lab.exercises import find
+from posenc.lab.exercises import find, judge
 
 
 def right(name):
@@ -20,6 +20,69 @@ def test_alibi_window():
     for slope, share in ((0.3, 0.99), (0.01, 0.2), (1 / 256, 0.95)):
         n = right("alibi.window")(slope, share)
         assert 1 - math.exp(-slope * n) >= share > 1 - math.exp(-slope * (n - 1))
+
+
+def test_cope_scores():
+    q, k = torch.tensor([[2.0, 0.0], [0.0, 2.0]]), torch.tensor([[0.0, 0.0], [0.0, 0.0]])
+    table = torch.tensor([[0.0, 0.0], [10.0, 100.0]])  # z at 1: 20 and 200; all gates are one half
+    made = right("cope.cope_scores")(q, k, table)
+    torch.testing.assert_close(made.tril(), torch.tensor([[10.0, 0.0], [200.0, 100.0]]))
+
+
+def test_cope_sentence_logits():
+    logits = right("cope.sentence_logits")("no . yes ! we , they ? " + "word " * 500)
+    assert torch.allclose(
+        torch.sigmoid(logits.double()).flip(0).cumsum(0).flip(0)[:9],
+        torch.tensor([3.0, 3, 2, 2, 1, 1, 1, 1, 0], dtype=torch.float64),
+        atol=1e-6,
+    )
+
+
+def test_cope_sentence_logits_that_count_right_are_right_whatever_their_size():
+    sure = lambda line: [math.inf if token in ".!?" else -11.0 - n % 7 for n, token in enumerate(line.split())]  # noqa: E731
+    assert judge(find("cope.sentence_logits"), sure).right
+    verdict = judge(find("cope.sentence_logits"), lambda line: sure(line)[1:])
+    assert not verdict.right and "one logit a token" in verdict.message
+
+
+def test_cope_lookup_that_reads_beyond_the_table_is_told_so():
+    def runs_off(q, table, p):
+        low = p.clamp(max=len(table) - 1).floor().long()
+        z = q @ table.T
+        return z.gather(-1, low) + (p - low) * (z.gather(-1, low + 1) - z.gather(-1, low))
+
+    assert "row that is not there" in judge(find("cope.lookup"), runs_off).message
+
+
+def test_cope_positions_of_hidden_keys_are_nobodys_concern():
+    def hides(logits, visible):
+        return right("cope.positions")(logits, visible).masked_fill(~visible, -7.0)
+
+    assert judge(find("cope.positions"), hides).right
+
+
+def test_fox_log_forget():
+    x, weight, bias = torch.tensor([[1.0, 2.0], [0.0, 0.0]]), torch.tensor([[3.0, -1.0]]), torch.tensor([-1.0])
+    made = right("fox.log_forget")(x, weight, bias)  # one head, logits 0 and -1
+    assert torch.allclose(made, torch.tensor([[0.5, 1 / (1 + math.e)]]).log()), made
+    assert right("fox.log_forget")(x, weight, torch.tensor([-1000.0])).isfinite().all()
+
+
+def test_fox_alibi_gate():
+    slope = torch.tensor([0.25, 2.0])
+    gates = right("fox.alibi_gate")(slope).log()[:, None].expand(2, 7)
+    at = torch.arange(7)
+    past = torch.ones(7, 7, dtype=torch.bool).tril()
+    assert torch.allclose(posenc.fox.decay(gates)[:, past], posenc.alibi.bias(at, at, slope)[:, past], atol=1e-5)
+
+
+def test_fox_next_decay():
+    gates = torch.nn.functional.logsigmoid(normal(2, 9, seed=3))
+    rows, c = posenc.fox.decay(gates), gates[:, :1]
+    for t in range(1, 9):
+        row, c = right("fox.next_decay")(c, gates[:, t])
+        assert torch.allclose(row, rows[:, t, : t + 1], atol=1e-5), t
+    assert torch.allclose(c, gates.cumsum(-1), atol=1e-5)
 
 
 def test_rope_permutation():

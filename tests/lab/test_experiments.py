@@ -26,11 +26,16 @@ from posenc.lab.train.tasks import TASKS, load_corpus
 # -------------------------------------------------------------------------------------------------------- predictions
 
 
+# KERPLE and FIRE have a section, not a row, elsewhere; the other three stand in no sweep: their tables show a hole.
+UNRUN = {"kerple", "fire", "inkling", "path", "sink"}
+
+
 @pytest.mark.parametrize("name", SWEEPS)
 def test_every_sweep_predicts_something_for_every_method(name):
     sweep, arms = SWEEPS[name], arms_of(SWEEPS[name])
     assert list(sweep.predictions) == [arm for arm in arms if arm != sweep.against]
-    assert sweep.arms or set(METHODS) - set(arms) <= {"kerple", "fire"}  # which have a section, not a row, elsewhere
+    defined = {m for m, row in METHODS.items() if TASKS[sweep.task].causal or row.both_ways or not row.causal_only}
+    assert sweep.arms or defined - set(arms) <= UNRUN
     assert sweep.against is None or sweep.against in arms
     for arm, (claim, why) in sweep.predictions.items():
         assert claim in CLAIMS and why.endswith(".") and len(why) > 20, arm

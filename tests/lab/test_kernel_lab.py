@@ -347,12 +347,11 @@ def test_three_kernels_at_least_are_tried_for_each_exercise():
 
 
 def test_every_mistake_that_the_check_knows_was_seen_in_a_kernel(verdicts):
-    """But for the two that read the end of the walk in another way."""
+    """But for the mask left out where the walk ends with the last block that a query reaches."""
     said = " ".join(message for _, _, message in verdicts.values())
     known = [words for name in KERNELS for words in kernels.EXERCISES[name].mistakes]
-    assert [words for words in known if words not in said] == [
-        "queries see all keys of the last block that they reach: the mask i >= j is missing"
-    ]
+    (unseen,) = [words for words in known if words not in said]
+    assert "i >= j" in unseen
 
 
 @pytest.mark.parametrize("capability", [75, 90])

@@ -437,3 +437,27 @@ def test_head_scores_are_the_model_s_own(corpus):
 def test_head_scores_refuse_other_methods():
     with pytest.raises(posenc.UnsupportedError, match=r"encodings at \('bias',\)"):
         head_scores(build("alibi", TINY), TINY)
+
+
+# --- trained forget gates --------------------------------------------------------------------------------------------
+
+
+def test_each_character_has_its_class():
+    text = "Ab 1.\n\n\nC"
+    names = [measure.GATE_CLASSES[n] for n in measure.gate_class(text)]
+    ends = ["newline", "paragraph end", "paragraph end"]
+    assert names == ["letter", "letter", "space", "digit", "period", *ends, "letter"]
+    assert measure.gate_class("\n") == [measure.GATE_CLASSES.index("newline")]
+
+
+def test_forget_gates_are_those_the_block_makes():
+    settings = settings_for("nano")
+    model, tokens = build("fox", settings), torch.arange(12)[None] % 7
+    gates = measure.forget_gates(model, tokens)
+    assert gates.shape == (settings.num_layers, 1, settings.num_heads, 12) and (gates < 0).all()
+    block = model.blocks[0]
+    x = block.norm_attention(model.embedding(tokens) * settings.dim**0.5)
+    wanted = torch.nn.functional.logsigmoid(block.attention.to_gates(x)).transpose(1, 2)
+    torch.testing.assert_close(gates[0], wanted)
+    with pytest.raises(posenc.UnsupportedError, match="gates"):
+        measure.forget_gates(build("rope", settings), tokens)

@@ -8,10 +8,12 @@ import torch
 
 import posenc
 from posenc import METHODS, Encoding
+from posenc.lab.pages import stirred
 from posenc.lab.train import Settings, build, encoding_maker, settings_for
 from posenc.lab.train.tiny import Decoder, Encoder
 
 VOCABULARY, DIM, HEADS = 11, 16, 2
+BLIND = ("nope", "sink")  # they take the keys as a bag
 BOTH_WAYS = [name for name, row in METHODS.items() if row.both_ways or not row.causal_only]
 
 
@@ -48,16 +50,17 @@ def test_logits_have_a_row_for_each_token(method):
 def test_one_causal_layer_without_position_ignores_the_order_of_the_past_and_two_do_not():
     x = tokens()
     x[:, 1], x[:, 4] = 3, 7
-    last = {depth: [decoder("nope", depth)(y)[:, -1] for y in (x, swapped(x))] for depth in (1, 2)}
-    torch.testing.assert_close(*last[1], rtol=0, atol=1e-12)
-    assert (last[2][0] - last[2][1]).abs().max() > 1e-3
+    for method in BLIND:
+        last = {depth: [decoder(method, depth)(y)[:, -1] for y in (x, swapped(x))] for depth in (1, 2)}
+        torch.testing.assert_close(*last[1], rtol=0, atol=1e-12)
+        assert (last[2][0] - last[2][1]).abs().max() > 1e-3
 
 
-@pytest.mark.parametrize("method", [name for name in METHODS if name != "nope"])
+@pytest.mark.parametrize("method", [name for name in METHODS if name not in BLIND])
 def test_one_layer_with_position_tells_the_order_of_the_past(method):
     x = tokens()
     x[:, 1], x[:, 4] = 3, 7
-    model = decoder(method, 1)
+    model = stirred(decoder(method, 1))  # CoPE starts as NoPE
     assert (model(x)[:, -1] - model(swapped(x))[:, -1]).abs().max() > 1e-4  # a learned table starts small
 
 
@@ -124,6 +127,17 @@ def test_embeddings_enter_with_variance_one_whatever_the_method(method):
     torch.testing.assert_close(embedded[0], model.embedding.weight * math.sqrt(64))
 
 
+def test_fire_begins_to_divide_by_the_query_s_position_at_a_quarter_of_the_training_length():
+    made = encoding_maker("fire", Settings(dim=DIM, num_heads=HEADS, length=80))(0)
+    q = torch.zeros(1, HEADS, 1, DIM // HEADS)
+
+    def bias(at, key):
+        return made.bias(q, q, posenc.At(torch.tensor([[at]]), torch.tensor([[key]]), None))
+
+    torch.testing.assert_close(bias(20, 15), bias(5, 0))
+    assert (bias(25, 20) - bias(5, 0)).abs().max() > 1e-4
+
+
 def test_an_encoding_at_the_input_acts_once():
     once, each = decoder("sinusoidal"), decoder("sinusoidal", embed_at="layer_qk")
     assert once.embed is not None and all(block.attention.encoding.places == () for block in once.blocks)
@@ -163,12 +177,13 @@ ORDER = torch.tensor([3, 0, 8, 1, 7, 5, 2, 4, 6])
 
 
 def test_an_encoder_without_position_is_permutation_equivariant():
-    assert moved("nope", ORDER) < 1e-12 and moved("nope", torch.arange(9).flip(0)) < 1e-12
+    for method in BLIND:
+        assert moved(method, ORDER) < 1e-12 and moved(method, torch.arange(9).flip(0)) < 1e-12
     causal, x = decoder("nope"), torch.arange(9)[None]
     assert (causal(x[:, ORDER]) - causal(x)[:, ORDER]).abs().max() > 1e-3  # the causal mask tells order
 
 
-@pytest.mark.parametrize("method", [name for name in BOTH_WAYS if name != "nope"])
+@pytest.mark.parametrize("method", [name for name in BOTH_WAYS if name not in BLIND])
 def test_an_encoder_with_position_is_not(method):
     assert moved(method, ORDER) > 1e-3
 

@@ -115,14 +115,15 @@ def test_every_lab_has_badge_and_install_cell_and_no_address_of_its_own(lab):
 def test_source_without_a_place_for_the_badge_is_refused(tmp_path):
     path = tmp_path / "bare.py"
     path.write_text(source("tiny").read_text().replace("# {{badge}}\n", ""))
-    with pytest.raises(SystemExit, match="bare.py: the line '{{badge}}' must stand in exactly one cell, found 0"):
+    with pytest.raises(SystemExit, match=r"bare\.py.*'\{\{badge\}\}'.* 0$"):
         labs.read(path, ADDRESS)
 
 
 def test_unknown_lab_is_refused(capsys):
     with pytest.raises(SystemExit):
         labs.main(["nosuchlab"])
-    assert "no lab is called 'nosuchlab'" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "'nosuchlab'" in said and all(path.stem in said for path in labs.sources())
 
 
 # The install cell

@@ -20,7 +20,7 @@ def against(own, encoding=None, *, embed=None, length=40, gpu_length=2048):
 
     Arguments:
         own: your attention, (q [B, H, T, D], k, v) -> [B, H, T, D], causal, on whatever device they are; it is called
-            with 4 heads of size 64.
+            with 4 heads of size 64, and with gates [B, H, T] as a fourth where the encoding reads them.
         encoding: the `Encoding` that it should equal; None is NoPE.
         embed: what is done to the tokens [B, H, T, D] before they serve as q, k and v, where the encoding is added.
         length, gpu_length: tokens to compare, and to time on a GPU.
@@ -40,20 +40,25 @@ def against(own, encoding=None, *, embed=None, length=40, gpu_length=2048):
         generator = torch.Generator().manual_seed(0)
         x = torch.randn(3, batch, HEADS, tokens, HEAD_DIM, generator=generator)
         x = x if embed is None else torch.stack([embed(part) for part in x])
-        return [part.to(device, dtype).requires_grad_() for part in x]
+        tensors = [part.to(device, dtype) for part in x]
+        if encoding.gates is not None:  # float32 in any case, as a block makes them
+            size, activation = encoding.gates
+            tensors.append(activation(torch.randn(batch, HEADS, tokens, *size, generator=generator)).to(device))
+        return [part.requires_grad_() for part in tensors]
 
-    q, k, v = inputs(1, length, torch.float32)
+    tensors = inputs(1, length, torch.float32)
     results = []
-    for function in (own, lambda q, k, v: attention(q, k, v, encoding, impl="triton")):
-        out = function(q, k, v)
-        results.append((out, *torch.autograd.grad(out.square().sum(), (q, k, v))))
+    for function in (own, _by(encoding, "triton")):
+        out = function(*tensors)
+        results.append((out, *torch.autograd.grad(out.square().sum(), tensors)))
     where = torch.cuda.get_device_name() if cuda else "Triton's interpreter"
     print(f"{where}, float32, {length} tokens. Largest difference between yours and the kernel:")
     worst = 0.0
-    for name, mine, kernels in zip(("output", "gradient of q", "gradient of k", "gradient of v"), *results):
+    names = ("output", "gradient of q", "gradient of k", "gradient of v", "gradient of gates")
+    for name, mine, kernels in zip(names, *results):
         difference = float((mine - kernels).detach().abs().max())
         worst = max(worst, difference)
-        print(f"  {name:14} {difference:.1e}  (numbers up to {float(kernels.detach().abs().max()):.1f})")
+        print(f"  {name:17} {difference:.1e}  (numbers up to {float(kernels.detach().abs().max()):.1f})")
     if cuda:
         _time(own, encoding, inputs(4, gpu_length, torch.float16), where)
     else:
@@ -61,16 +66,17 @@ def against(own, encoding=None, *, embed=None, length=40, gpu_length=2048):
     return worst
 
 
+def _by(encoding, impl):
+    """`attention` as `own` is called: (q, k, v), and gates where the encoding reads them."""
+    return lambda q, k, v, gates=None: attention(q, k, v, encoding, gates=gates, impl=impl)
+
+
 def _time(own, encoding, inputs, where):
     from triton.testing import do_bench
 
     batch, heads, tokens, lanes = inputs[0].shape
     print(f"{where}, float16, batch {batch}, {heads} heads of {lanes}, {tokens:,} tokens. Median milliseconds:")
-    choices = {
-        "yours": own,
-        "reference": lambda *x: attention(*x, encoding, impl="torch"),
-        "kernel": lambda *x: attention(*x, encoding, impl="triton"),
-    }
+    choices = {"yours": own, "reference": _by(encoding, "torch"), "kernel": _by(encoding, "triton")}
     for name, function in choices.items():
         forward = do_bench(lambda f=function: f(*inputs), quantiles=[0.5])
         both = do_bench(lambda f=function: torch.autograd.grad(f(*inputs).sum(), inputs), quantiles=[0.5])

@@ -78,7 +78,14 @@ FILE = Path(__file__).parents[3] / "results" / "kernel_report.json"
 def rotary(q, k, v, positions, tile, variant):
     from posenc.kernels.rotary import rotate
 
-    rotate(q, k, positions, positions, torch.ones(q.shape[3] // 2), variant, tile=tile)
+    layout, options = variant, {}
+    if variant == "gain and band":  # ExpoSB's, in its layout
+        layout, band = "interleaved", torch.ones(q.shape[3])
+        rates, weights = (torch.ones(HEADS, requires_grad=True) for _ in range(2))
+        options = dict(rates=rates, boost=0.2, weights=weights, band=band)
+    turned = rotate(q, k, positions, positions, torch.ones(q.shape[3] // 2), layout, tile=tile, **options)
+    if options:  # without, the backward is the forward with the sine's sign changed
+        sum(x.sum() for x in turned).backward()
 
 
 def softmax(q, k, v, positions, tile, variant):
@@ -130,7 +137,7 @@ def cope(q, k, v, positions, tile, variant):
 
 
 CASES = {
-    rotary: ("interleaved", "half"),
+    rotary: ("interleaved", "half", "gain and band"),
     softmax: (
         "plain",
         "linear",
@@ -150,7 +157,8 @@ CASES = {
 
 def in_half_only(variant):
     """Whether a variant is compiled in float16 only, to keep the whole short: it adds little to another one."""
-    return variant in ("symmetric", "table", "faded", "log_faded", "decay", "masked", "linear, turned inside")
+    added = ("symmetric", "table", "faded", "log_faded", "decay", "masked", "linear, turned inside", "gain and band")
+    return variant in added
 
 
 def jobs() -> list[tuple]:
@@ -255,8 +263,8 @@ def launch_each(take, family, variant, capability, dtype, head_dim, tile=(), onl
     """
     check_choice("capability", capability, CHIPS)
     calls = {(call.__name__, name): call for call, names in CASES.items() for name in names}
-    shape, gradient = (BATCH, HEADS, LENGTH, head_dim), family != "rotary"
-    q, k, v = (torch.zeros(shape, dtype=DTYPES[dtype], requires_grad=gradient) for _ in range(3))
+    shape = (BATCH, HEADS, LENGTH, head_dim)
+    q, k, v = (torch.zeros(shape, dtype=DTYPES[dtype], requires_grad=True) for _ in range(3))
     with compiling_for(capability, take, only):
         calls[family, variant](q, k, v, torch.arange(LENGTH), tile, variant)
 

@@ -309,8 +309,6 @@ SWEEPS = {
             ),
             "exposb": ("rises", "The needle stands at a distance never seen, as with RoPE."),
             "rse": ("rises", "The needle is penalized by its distance, which is also new to the rotation."),
-            "cope": ("rises", "The needle stands at a count that training hardly reached, among eight times the keys."),
-            "fox": ("rises", "The needle must outlive eight times as many gates as training asked it to."),
         },
         headline="RULER (arXiv 2404.06654): most long-context models fall well short of their claimed length on "
         "retrieval that goes beyond the plain needle.",
@@ -336,8 +334,6 @@ SWEEPS = {
             "stickbreaking": ("holds", "Ignored keys need not take anything, then the last write takes all."),
             "exposb": ("rises", "As RoPE: glitches when the last write stands at an unusual distance."),
             "rse": ("rises", "Earlier writes are asked before the last one, and only the penalty speaks for it."),
-            "cope": ("holds", "Ignored tokens can get closed gates, so the last write stands at 1 wherever it lies."),
-            "fox": ("holds", "A write can close the gate on all before it: then the last write is all that is left."),
         },
         headline="CoPE (arXiv 2405.18719), error in / out of distribution: absolute 6.8% / 21.7%, RoPE 1.8% / 20.3%, "
         "CoPE 0% / 4.9%.",
@@ -362,8 +358,6 @@ SWEEPS = {
             "stickbreaking": ("holds", "Blanks need not take anything, so their number does not matter."),
             "exposb": ("rises", "The letters stand at distances that training never showed, as with RoPE."),
             "rse": ("rises", "The letters stand farther back: penalized, and at angles never seen."),
-            "cope": ("holds", "Blanks can get closed gates: then letters are counted, and blanks do not matter."),
-            "fox": ("rises", "Gates forget or keep what is old; which letter comes next they do not tell."),
         },
         headline="CoPE (arXiv 2405.18719), Tables 2 and 3: CoPE copies without an error in and out of distribution, "
         "absolute positions and RoPE do not.",
@@ -388,8 +382,6 @@ SWEEPS = {
             "stickbreaking": ("holds", "The last reset takes what is left of the stick, whatever lies before it."),
             "exposb": ("rises", "Distances beyond the training window are new, as with RoPE."),
             "rse": ("rises", "All that lies before the last reset is asked first, and there is four times as much."),
-            "cope": ("holds", "The gates of additions count them, and the last reset stands where the count says."),
-            "fox": ("holds", "A reset closes the gate on all before it, so the length of that does not matter."),
         },
         headline="CoPE (arXiv 2405.18719), counting task: CoPE and relative positions count well in distribution, "
         "absolute positions worst.",
@@ -414,8 +406,6 @@ SWEEPS = {
             "stickbreaking": ("holds", "The key takes the stick by content, at any distance."),
             "exposb": ("rises", "The pairs asked for stand at distances never seen, as with RoPE."),
             "rse": ("rises", "The pairs asked for stand at distances never seen by its rotation."),
-            "cope": ("rises", "The pairs asked for stand at counts that training hardly reached."),
-            "fox": ("rises", "Pairs far back must outlive more gates than training asked them to."),
         },
         headline="Arora et al. (arXiv 2312.04927): attention solves multi-query recall at any number of pairs that "
         "they train, convolutions and recurrences need width that grows with it.",

@@ -65,6 +65,22 @@ def seeded(make, seed=0):
         return make()
 
 
+def stirred(model, seed=0):
+    r"""The model, once what its encodings learn from zero on is drawn at random: CoPE's table at zero would be NoPE.
+
+    Arguments: model: a Decoder or Encoder, changed in place.
+    """
+    import torch
+
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for block in model.blocks:
+            for parameter in block.attention.encoding.parameters():
+                if not parameter.any():
+                    parameter.copy_(torch.randn(parameter.shape, generator=generator))
+    return model
+
+
 def set_up(**style):
     r"""Make a page's figures and numbers the same on every machine: one thread, white paper, letters of 12 points.
 

@@ -10,7 +10,7 @@ from posenc.bias.alibi import bias, slopes
 from posenc.lab.experiments import ONE_A_PLACE, load_results, verdict
 from posenc.lab.experiments.plots import plot_short_long
 from posenc.lab.figures.alibi import KEYS, MATCH, MATCH_LOGIT, content_logits, far_context
-from posenc.lab.pages import finish
+from posenc.lab.pages import finish, print_errors, seeded
 
 FAILURE = ("sinusoidal", "rope")  # the methods that the chapter starts from
 HEADS = 8
@@ -164,6 +164,35 @@ def check_errors(q, k, v) -> dict[str, torch.Tensor]:
         "PyTorch's scaled_dot_product_attention agrees": (by_torch - posenc.attention(q, k, v, encoding)).abs().max(),
         "packed sequences equal separate ones": packing_error(q, k, v, encoding),
     }
+
+
+@functools.cache
+def checked() -> dict[str, torch.Tensor]:
+    r"""`check_errors` for random q, k, v of twelve heads, the same as the cells that break it draw."""
+    return check_errors(*seeded(lambda: torch.randn(3, 2, 12, 96, 64, dtype=torch.float64)))
+
+
+def print_checks() -> None:
+    r"""The error of each claim, a line each. Errors: AssertionError where one is off by 1e-10 or more."""
+    print_errors(checked(), limit=1e-10)
+
+
+def check_numbers() -> dict[str, str]:
+    r"""How far +m j is from -m (i - j), and the factor of a bias that is scaled by 1 / sqrt(D), for heads of 64."""
+    error = checked()["+m j gives the same weights as -m (i - j)"]
+    return {"keys_error": f"{error:.0e}", "scale_factor": f"{math.sqrt(64):.0f}"}
+
+
+def hand_numbers(by_hand, without) -> dict[str, str]:
+    r"""The example by hand: the first weight without the bias.
+
+    Arguments:
+        by_hand, without: the three weights, with the bias and without.
+    Errors: AssertionError where those with the bias are not what the page's table says.
+    """
+    found = [f"{w:.3f}" for w in by_hand.flatten()]
+    assert found == ["0.384", "0.233", "0.384"], f"by_hand={found} is not what the table says"
+    return {"hand_nope": f"{without.flatten()[0]:.3f}"}
 
 
 def bfloat16_numbers(forms, slope: float, i: int) -> dict[str, str]:

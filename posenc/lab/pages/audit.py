@@ -57,6 +57,39 @@ def masked_numbers(report) -> dict:
     return {"masked_relative": f"{report['relative'].number:.2f}", "masked_norm": f"{report['norm'].number:.0%}"}
 
 
+def mechanisms() -> dict:
+    """The audit of each mechanism of ExpoSB alone, and of all together: {what is on: report}."""
+    off = {"gain": False, "band": False, "decay": False}
+    arms = {
+        "none (RoPE)": {},
+        "gain by position": {"gain": True},
+        "band of lanes": {"band": True},
+        "band, a factor a pair": {"band": True, "per_pair": True},
+        "fade of logits": {"decay": True},
+        "all three": {"gain": True, "band": True, "decay": True},
+    }
+    asked = ["relative", "norm", "layout", "weights"]
+    return {name: audit(exposb(DIM, 4, **(off | arm)), questions=asked) for name, arm in arms.items()}
+
+
+def mechanisms_table(reports: dict) -> str:
+    """`mechanisms` as a printed table."""
+    lines = [f"{'mechanism':22s} {'relative':>9s}  {'norm':>6s}  layout"]
+    for name, report in reports.items():
+        relative, norm, layout = (report[question] for question in ("relative", "norm", "layout"))
+        lines.append(f"{name:22s} {relative.number:9.1e}  {norm.number:6.1%}  {layout.verdict}")
+    return "\n".join(lines)
+
+
+def check_mechanisms(reports: dict):
+    """Assert what the page tells of each mechanism. Errors: AssertionError where an audit fails in another way."""
+    failures = {name: report.failures for name, report in reports.items()}
+    assert failures["none (RoPE)"] == failures["fade of logits"] == (), failures
+    assert failures["gain by position"] == ("relative", "norm"), failures
+    assert failures["band of lanes"] == ("relative", "norm", "layout"), failures
+    assert failures["band, a factor a pair"] == ("norm",), failures
+
+
 def stick_numbers(reports: dict, stick, fallback, one_rest_a_block) -> dict:
     """Two stand-ins for a stick: {name: audit}, and the page's three functions."""
     assert reports["one_rest_a_block"].failures == ("weights",)

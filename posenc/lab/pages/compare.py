@@ -18,7 +18,7 @@ from IPython.display import Markdown
 from posenc.encoding import PLACES
 from posenc.errors import UnsupportedError
 from posenc.lab.experiments import SWEEPS, judge, load_results, mean_and_spread, verdict
-from posenc.lab.pages import pm, repository, say_all, seeded, table, typeset
+from posenc.lab.pages import pm, repository, say_all, seeded, stirred, table, typeset
 from posenc.lab.train import build, encoding_maker, settings_for
 from posenc.lab.train.tasks import TASKS, load_corpus
 from posenc.lab.train.tiny import Decoder, Encoder
@@ -45,6 +45,10 @@ ADDED = {
     "weigh": (
         "several times $HT^2$ a layer, in place of the softmax's own few times $HT^2$",
         "the steps from score to weight, $HT^2$ numbers each",
+    ),
+    "none: its own": (
+        "about $7 T^2 C$ a layer: one more reflection of each query for each key",
+        "the queries as they are at each key, several times $T^2 C$ numbers",
     ),
 }
 
@@ -76,10 +80,17 @@ def amount(values, digits=2) -> str:
     return pm(values, digits).replace(" ", "\u00a0")
 
 
-def absent(name: str) -> str:
-    """A dash, and why a method has no number there."""
-    axes = METHODS[name].axes
-    return f"– (positions with {axes} axes)" if axes else "– (not in this run)"
+def absent(name: str, causal=True) -> str:
+    """A dash, and why a method has no number there; causal: whether the experiment has a causal mask."""
+    method = METHODS[name]
+    if method.axes:
+        return f"– (positions with {method.axes} axes)"
+    return "– (not in this run)" if causal or defined_both_ways(name) else "– (needs a causal mask)"
+
+
+def defined_both_ways(name: str) -> bool:
+    """Whether a method is defined without a causal mask, as it comes or with an option."""
+    return not METHODS[name].causal_only or bool(METHODS[name].both_ways)
 
 
 def listed(names) -> str:
@@ -120,9 +131,8 @@ def less(a, b) -> list:
 def random_model(name: str, kind=Decoder, causal=True):
     """A random model of one layer around a method, in float64; causal=False takes what it is without a mask."""
     small = settings_for("study")
-    return seeded(
-        lambda: kind(VOCABULARY, small.dim, 1, small.num_heads, encoding_maker(name, small, causal)).double().eval()
-    )
+    model = seeded(lambda: kind(VOCABULARY, small.dim, 1, small.num_heads, encoding_maker(name, small, causal)))
+    return stirred(model).double().eval()
 
 
 def positions(name: str):
@@ -191,7 +201,7 @@ def properties_table() -> Markdown:
     rows = []
     for name, method in METHODS.items():
         changes = properties(name)
-        entered = ", ".join(f"`{place}`" for place in method.places) or "none"
+        entered = ", ".join(f"`{place}`" for place in method.places) or ("its own" if own_attention(name) else "none")
         past = "no" if changes["swap"] < NOTHING else "yes"
         cells = [kind_of(name), size(changes["shift"]), size(changes["shuffle"]), past, changes["both ways"]]
         rows.append([link(name), entered, *cells])
@@ -201,14 +211,15 @@ def properties_table() -> Markdown:
 
 def check_properties():
     """Assert what the page tells below its first table."""
-    assert {name for name in METHODS if properties(name)["swap"] < NOTHING} <= {"nope"}
-    assert kind_of("nope") == kind_of("stickbreaking") == "reads no position"
-    assert {kind_of(name) for name in ("rope", "alibi", "shaw", "transformer_xl", "t5", "kerple", "rse")} == {
-        "relative"
-    }
+    bags, by_order = {"nope", "sink"}, {"stickbreaking", "cope", "fox", "path"}
+    assert {name for name in METHODS if properties(name)["swap"] < NOTHING} == bags
+    assert {name for name in METHODS if kind_of(name) == "reads no position"} == bags | by_order
+    distances = ("rope", "alibi", "shaw", "transformer_xl", "t5", "kerple", "rse", "inkling")
+    assert {kind_of(name) for name in distances} == {"relative"}
     # FIRE beyond its threshold; ExpoSB by its gain and its band
     assert {kind_of(name) for name in ("sinusoidal", "learned", "fire", "exposb")} == {"absolute"}
-    assert properties("nope")["both ways"].endswith("bag") and properties("alibi")["both ways"].endswith("right")
+    assert all(properties(name)["both ways"].endswith("bag") for name in bags)
+    assert properties("alibi")["both ways"].endswith("right")
 
 
 # --- what it costs ---------------------------------------------------------------------------------------------------
@@ -217,10 +228,17 @@ def check_properties():
 def places_table() -> Markdown:
     """Arithmetic and memory on paper, by place."""
     rows = []
-    for place in PLACES:
-        titles = [method.title for method in METHODS.values() if place in method.places]
-        rows.append([f"`{place}`", *ADDED[place], ", ".join(titles) or "–"])
+    for place, added in ADDED.items():
+        by_place = place in PLACES
+        names = [name for name, row in METHODS.items() if (place in row.places if by_place else own_attention(name))]
+        words = f"`{place}`" if by_place else place
+        rows.append([words, *added, ", ".join(METHODS[name].title for name in names) or "–"])
     return table(["place", "arithmetic it adds", "memory it adds, in these references", "methods"], rows)
+
+
+def own_attention(name: str) -> bool:
+    """Whether a method fits none of the four places and brings an attention function, as it comes."""
+    return encoding_maker(name, settings_for("study"))(0).attend is not None
 
 
 @functools.cache
@@ -276,7 +294,8 @@ def cost_numbers() -> dict:
         texts[f"{preset}_parameters"] = f"{parameters('nope', preset):,}"
     for name, method in METHODS.items():  # linear in the length where PyTorch's fused attention serves a method
         growth = saved_bytes(name, LONG) / saved_bytes(name, SHORT) / (LONG / SHORT)
-        assert growth < 1.2 if set(method.places) <= {"embed", "rotate"} else growth > 1.5, name
+        fused = set(method.places) <= {"embed", "rotate"} and not own_attention(name)
+        assert growth < 1.2 if fused else growth > 1.5, name
     heaviest = max(METHODS, key=lambda name: saved_bytes(name, LONG))
     speed = load_results("training_speed")
     ratio, at = speed["ratio_to_plain"], speed["settings"]
@@ -335,7 +354,7 @@ def masked_table() -> Markdown:
             outcome = judged("masked", name) if name in masked["claims"] else "the one to beat"
             rows.append([link(name), *(amount(scores[length]) for length in lengths), outcome])
         else:
-            rows.append([link(name), *[absent(name)] * (len(lengths) + 1)])
+            rows.append([link(name), *[absent(name, causal=False)] * (len(lengths) + 1)])
     return table(["method", *(f"loss at {length}" for length in lengths), "predicted, beside NoPE"], rows)
 
 
@@ -399,6 +418,7 @@ def study_numbers() -> dict:
     fewest, *_, most = sorted(results()[name]["settings"]["steps"] for name in puzzles())
     (layers,) = {results()[name]["settings"]["num_layers"] for name in puzzles()}
     seeds = min(len(arm.get("seeds", r["seeds"])) for r in results().values() for arm in r["methods"].values())
+    run = {name for result in results().values() for name in result["methods"]}
     return {
         "trained": f"{text['lengths'][0]}",
         "tested": f"{text['lengths'][-1]}",
@@ -409,6 +429,7 @@ def study_numbers() -> dict:
         "puzzle_steps": f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}",
         "puzzle_layers": f"{layers}",
         "fewest_seeds": f"{seeds}",
+        "unrun": listed(method.title for name, method in METHODS.items() if name not in run),
     }
 
 

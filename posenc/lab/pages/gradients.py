@@ -22,6 +22,8 @@ BLUE, ORANGE, GRAY = "#0072b2", "#c45500", "#6b7280"
 
 # The task of the first figure: move the value three tokens back, with fixed matrices and a trained encoding.
 LENGTH, WIDTH, BACK, STEPS = 16, 8, 3, 150
+# A choice: what may learn nothing, a rate, a row for each distance or a function. Of methods with gates the map that
+# makes these would learn from the tokens too, which is no longer the encoding alone.
 ENCODINGS = {
     "NoPE": lambda: posenc.Encoding(),
     "sinusoidal": lambda: posenc.make("sinusoidal"),

@@ -13,7 +13,7 @@ MARK = "# needs Triton: "  # a cell that begins so needs it; its name follows
 MARKS = {"rotary": 0.75, "three steps, D = 64": 32, "tiles, b = 64": 64, "tiles, b = 128": 128, "tiles, b = 256": 256}
 STYLES = (("#6b7280", ":"), ("#0072b2", "-"), ("#d55e00", "--"), ("#7b3294", "-."))
 T4_PLAIN = 8.1  # trillion operations a second without tensor cores
-WITHOUT_BIAS = ("interleaved", "half", "plain")  # variants of the families
+WITHOUT_BIAS = ("interleaved", "half", "gain and band", "plain")  # variants of the families
 
 
 def has_triton() -> bool:
@@ -49,13 +49,91 @@ def functions(file: str) -> dict[str, ast.FunctionDef]:
     return {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
+ONCE_A_ROW = ("shrink",)  # what kernels compute for each query or key of a tile, not for each pair
+
+
+@functools.cache
+def calls(file: str, function: str) -> tuple[str, ...]:
+    r"""What a kernel calls in its source, with the calls of the jitted functions it calls in their place.
+
+    Left out is what is computed once a row. Errors: KeyError where the file has no such function.
+    """
+    found = []
+    for node in pairwise(functions(file)[function]):
+        if isinstance(node, ast.Call):
+            name = ast.unparse(node.func)
+            home = next((home for home in (file, "softmax.py") if name in functions(home)), None)
+            found += (name,) if home is None else (name, *calls(home, name))
+    return tuple(found)
+
+
 def products(file: str, function: str) -> int:
-    r"""How many matrix products a kernel computes for each tile: the calls of tl.dot in it and in `online`.
+    r"""How many matrix products a kernel computes for each tile: the calls of tl.dot that it reaches.
 
     Errors: KeyError where the file has no such function.
     """
-    calls = [ast.unparse(node.func) for node in ast.walk(functions(file)[function]) if isinstance(node, ast.Call)]
-    return calls.count("tl.dot") + (products(file, "online") if "online" in calls else 0)
+    return calls(file, function).count("tl.dot")
+
+
+def pairwise(node: ast.AST):
+    r"""The nodes below, without statements that assign what is one number a row."""
+    for child in ast.iter_child_nodes(node):
+        targets = [ast.unparse(target) for target in getattr(child, "targets", ())]
+        if not set(targets) & set(ONCE_A_ROW):
+            yield child
+            yield from pairwise(child)
+
+
+def steps(statement: ast.stmt) -> int:
+    r"""Operations of a statement on a tile: sums, products, comparisons and calls of Triton, each one a pair."""
+    kinds = (ast.BinOp, ast.Compare, ast.Call, ast.AugAssign)
+    return sum(isinstance(node, kinds) for node in ast.walk(statement))
+
+
+def lookup_steps() -> dict[str, int]:
+    r"""Operations that one position of CoPE's table costs a pair: of the hat, of the slope, of the table's gradient."""
+    (looked_up,) = (node for node in ast.walk(functions("cope.py")["lookup"]) if isinstance(node, ast.For))
+    (gathered,) = (node for node in ast.walk(functions("cope.py")["backward_q_kernel"]) if loops_over_positions(node))
+    found = {}
+    for statement in (*looked_up.body, *gathered.body):
+        words = ast.unparse(getattr(statement, "target", getattr(statement, "targets", [statement])[0]))
+        found[words] = steps(statement)
+    return {"hat": found["away"] + found["value"], "slope": found["slope"], "table": found["more"]}
+
+
+def loops_over_positions(node: ast.AST) -> bool:
+    r"""Is it a loop over the positions of CoPE's table?"""
+    return isinstance(node, ast.For) and ast.unparse(node.iter) == "range(positions)"
+
+
+def contextual_work(positions: int, head_dim: int) -> dict[str, dict[str, dict[str, int]]]:
+    r"""What one pair of a query and a key costs CoPE's kernels and the plain softmax's, by count of their source.
+
+    Arguments: positions: P, rows of CoPE's table. head_dim: D, of q, k and v.
+    Returns: {"softmax", "CoPE": {"forward", "backward": counts}}; products: operations of matrix products, 2 D each;
+        exponentials; lookup: operations on the positions, on which a slope counts only where a gradient reads it. What
+        both do alike beside the products (mask, largest, sum) is left out, and CoPE's running sum of gates.
+    """
+    each = lookup_steps()
+    work = {}
+    for name, file in (("softmax", "softmax.py"), ("CoPE", "cope.py")):
+        work[name] = {}
+        for direction, kernels in (("forward", ("forward",)), ("backward", ("backward_q", "backward_kv"))):
+            made = [call for kernel in kernels for call in calls(file, f"{kernel}_kernel")]
+            own = [node for kernel in kernels for node in ast.walk(functions(file)[f"{kernel}_kernel"])]
+            lookup = made.count("lookup") * each["hat"] + made.count("grad_scores") * each["slope"]
+            work[name][direction] = {
+                "products": 2 * head_dim * made.count("tl.dot"),
+                "exponentials": made.count("tl.exp") + made.count("tl.exp2"),
+                "lookup": positions * (lookup + sum(map(loops_over_positions, own)) * each["table"]),
+            }
+    return work
+
+
+def pairs_visited(length: int, block_q: int, block_k: int) -> int:
+    r"""Pairs of a query and a key in the tiles that a causal kernel walks over, for one head."""
+    ends = (min(start + block_q, length) for start in range(0, length, block_q))
+    return sum(block_q * block_k * -(-end // block_k) for end in ends)
 
 
 def product_numbers() -> dict[str, str]:

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from IPython.display import Markdown
 
-from posenc.lab.experiments import ONE_A_PLACE, judge, load_results, verdict
+from posenc.lab.experiments import ONE_A_PLACE, judge, load_results, plots, verdict
 from posenc.lab.figures.measure import added
-from posenc.lab.pages import say_all, table, typeset
+from posenc.lab.pages import say_all, set_up, table, typeset
 from posenc.lab.train import Settings
 from posenc.lab.train.measure import gap_positions
 from posenc.lab.train.tasks import TASKS, load_corpus
@@ -27,6 +27,12 @@ WINDOWS = 16  # the first windows of each length, in the unfair figure
 #: experiment -> its name in the table of verdicts, where that is not its own
 SHORT_NAMES = {TEXT: "Text, long", MASKED: "Masked", "selective_copy": "Selective copy", "flipflop": "Flip-flop"}
 OUTCOMES = {"held": "held", "failed": "**failed**", "within the spread": "spread", None: "–"}
+
+
+def start():
+    """Set figures up and give the prose its numbers: all that the page's first cell does."""
+    set_up(**STYLE)
+    numbers()
 
 
 def numbers():
@@ -224,6 +230,11 @@ def cut_numbers() -> dict:
     return {"half": f"{cuts[half]}"}
 
 
+def found_numbers(worst: float, E: float, flips: float) -> dict:
+    """What visible cells found: the law's largest error, what a start costs, the share of flipped comparisons."""
+    return {"law_error": f"{worst:.4f}", "law_E": f"{E:.1f}", "flips": f"{flips:.0%}"}
+
+
 def check_by_hand():
     """Assert the two examples that the page computes by hand."""
     assert gap_positions(6, 4, 1, 3).tolist() == [0, 0, 0, 1, 2, 6]
@@ -359,6 +370,31 @@ def needle_numbers() -> dict:
         **{f"{name}_cut": f"{wrong[method]['far, cut']:.2f}" for method, name in short.items()},
         **{f"{name}_near": f"{wrong[method]['near']:.2f}" for method, name in near.items()},
     }
+
+
+def short_long_figure():
+    """Trained short, tested long: the loss at each length, whole and cut."""
+    return plots.plot_short_long(results(TEXT))
+
+
+def factorial_figure():
+    """What distance alone, keys alone and both add to the loss."""
+    return plots.plot_distance_and_keys(results(TEXT))
+
+
+def language_figure():
+    """Causal and masked models at the training length."""
+    return plots.plot_language(results(TEXT), results(MASKED))
+
+
+def scores_figure(name: str):
+    """The share of wrong answers in each test of a puzzle."""
+    return plots.plot_scores(results(name))
+
+
+def recall_figure():
+    """The share of wrong answers by the number of pairs."""
+    return plots.plot_recall(results("recall"))
 
 
 # --- predictions -----------------------------------------------------------------------------------------------------

@@ -8,8 +8,7 @@ from pathlib import Path
 import torch
 
 from posenc.lab.experiments import load_results, mean_and_spread
-from posenc.lab.figures.practice import added
-from posenc.lab.pages import finish, table
+from posenc.lab.pages import finish, stirred, table
 from posenc.lab.train import build, encoding_maker, settings_for
 from posenc.methods import METHODS
 
@@ -39,7 +38,7 @@ def small_settings():
 def model_of(method: str, seed: int = 0):
     r"""A small decoder with random weights in double precision, its attention about as sharp as a trained one's."""
     options = {"std": 0.5} if method == "learned" else None  # a trained table is no longer as faint as at the start
-    model = build(method, small_settings(), seed=seed, options=options).double()
+    model = stirred(build(method, small_settings(), seed=seed, options=options)).double()
     with torch.no_grad():
         for block in model.blocks:
             block.attention.to_q.weight *= 2
@@ -157,11 +156,6 @@ def packing_numbers() -> dict[str, str]:
     }
 
 
-def offset_cost(method: str, which: str, off: int) -> float:
-    r"""What wrong ids of new tokens, or of all, add to the loss: mean over seeds."""
-    return mean_and_spread(added(frozen(), method, which, off))[0]
-
-
 def directions_table():
     r"""For each method whether it works without a causal mask, or with which option, or why not."""
     rows = []
@@ -209,6 +203,7 @@ def needle_figure(across: int = 2):
         axis.set_yticks(range(len(results["contexts"])), results["contexts"])
     for axis in axes[:, 0]:
         axis.set_ylabel("context")
+    figure.supxlabel("distance of the needle, tokens")
     return finish(figure)
 
 

@@ -407,6 +407,21 @@ def unseen_angles(trained=4096, s=8):
     return angles
 
 
+def check_unseen(angles):
+    r"""Assert that only frequencies divided by s meet no new angles. Errors: AssertionError."""
+    meets = [pairs > 0 for pairs, _ in angles.values()]
+    assert meets == [True, False, True], f"angles={angles} say that {meets} meet new angles, not [True, False, True]"
+
+
+def refusal(factor):
+    r"""What linear scaling says to a factor that it refuses. Errors: AssertionError where it takes the factor."""
+    try:
+        scaling.linear(128, factor)
+    except ValueError as error:
+        return str(error)
+    raise AssertionError(f"factor={factor} went through: one below 1 must be refused")
+
+
 def unseen_table(angles):
     r"""`unseen_angles` in printed words."""
     return "\n".join(

@@ -37,7 +37,7 @@ def stick_figure():
         start += piece
     axes.annotate("asked first", (0.0, 0.4))
     axes.annotate("asked last", (0.9, 0.4), ha="right")
-    axes.set(xlim=(0, 1), ylim=(-0.35, 0.6), yticks=[], xticks=[0, 0.5, 0.6, 0.9, 1])
+    axes.set(xlim=(0, 1), ylim=(-0.35, 0.6), yticks=[], xticks=[0, 0.5, 0.6, 0.9, 1], xlabel="share of the stick")
     for side in ("top", "left", "right"):
         axes.spines[side].set_visible(False)
     return finish(figure)

@@ -349,3 +349,32 @@ def head_scores(model: Model, settings: Settings, windows: int = 64, longest: in
                 }
             )
     return {"inv_freq": [round(value, 8) for value in w.tolist()], "heads": heads}
+
+
+# ---------------------------------------------------------------------------------------------- trained forget gates
+
+GATE_CLASSES = ("letter", "digit", "space", "newline", "paragraph end", "period", "other")
+
+
+def gate_class(text: str) -> list[int]:
+    r"""For each character the index of its class in `GATE_CLASSES`; "paragraph end" is a newline after a newline."""
+    kinds = {" ": "space", ".": "period", "\n": "newline"}
+    names = []
+    for before, character in zip(" " + text, text):
+        if before == character == "\n":
+            names.append("paragraph end")
+        else:
+            plain = "letter" if character.isalpha() else "digit" if character.isdigit() else "other"
+            names.append(kinds.get(character, plain))
+    return [GATE_CLASSES.index(name) for name in names]
+
+
+@torch.no_grad()
+def forget_gates(model: Model, tokens: Tensor) -> Tensor:
+    r"""log f of each of tokens [B, T] in each layer and head of a FoX model: [layers, B, H, T], float32, at most 0."""
+    attention = [block.attention for block in model.blocks]
+    if any(layer.encoding.gates is None for layer in attention):
+        raise UnsupportedError(f"model has encodings at {attention[0].encoding.places} that read no gates")
+    caches = model.new_caches()
+    model(tokens, caches=caches)
+    return torch.stack([cache.gates for cache in caches])

@@ -24,8 +24,7 @@ def encoding_maker(
         return method
     heads = {"num_heads": settings.num_heads, "head_dim": settings.dim // settings.num_heads}
     arguments = sizes(method, **heads, length=settings.lengths[-1])  # a learned table has rows for the test's lengths
-    if method == "fire":
-        arguments["threshold"] = settings.length / 4  # a share of the training length
+    arguments |= {option: settings.length * share for option, share in METHODS[method].per_length.items()}
     arguments |= ({} if causal else METHODS[method].both_ways) | (options or {})
     if METHODS[method].shared:
         one = functools.cache(lambda: make(method, **arguments))  # made when asked for, after the seed is set

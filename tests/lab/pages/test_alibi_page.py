@@ -53,6 +53,26 @@ def test_the_checks_see_a_wrong_slope(monkeypatch):
         print_errors(page.check_errors(q, k, v), limit=1e-10)
 
 
+def test_the_chapters_own_check_stops_at_a_wrong_slope(monkeypatch, capsys):
+    page.checked.cache_clear()
+    page.print_checks()
+    assert (
+        len(capsys.readouterr().out.splitlines()) == len(page.checked()) and page.check_numbers()["scale_factor"] == "8"
+    )
+    page.checked.cache_clear()
+    monkeypatch.setattr(page, "slopes", lambda heads: 1.01 * slopes(heads))
+    with pytest.raises(AssertionError, match="limit"):
+        page.print_checks()
+    page.checked.cache_clear()
+
+
+def test_the_example_by_hand_is_held_against_its_table():
+    weights = torch.tensor([0.3843, 0.2331, 0.3843])
+    assert page.hand_numbers(weights, torch.tensor([0.4519, 0.1, 0.4])) == {"hand_nope": "0.452"}
+    with pytest.raises(AssertionError, match="0.233"):
+        page.hand_numbers(weights.flip(0).roll(1), weights)
+
+
 def test_the_needle_pays_the_price():
     r"""At the reach the needle holds half of the row, one token further it does not."""
     reaches = [page.needle_reach(slope)[0] for slope in slopes(8).double().tolist()]

@@ -47,6 +47,16 @@ def test_a_sound_rotation_contradicts_what_is_told_of_the_kernel_and_the_essay()
         audit.check_essay(rotation, rotation, rotation)
 
 
+def test_each_mechanism_has_a_line_and_none_can_stand_for_another():
+    reports = audit.mechanisms()
+    assert [line[:22].strip() for line in audit.mechanisms_table(reports).split("\n")[1:]] == list(reports)
+    audit.check_mechanisms(reports)
+    for told in ("none (RoPE)", "gain by position", "band of lanes", "band, a factor a pair", "fade of logits"):
+        other = "gain by position" if told != "gain by position" else "band of lanes"
+        with pytest.raises(AssertionError):
+            audit.check_mechanisms(reports | {told: reports[other]})
+
+
 def test_a_right_gradient_is_at_cosine_one_and_a_turned_one_is_not():
     assert audit.gradient_numbers(rotation) == {"cosine": "1.00"}
     back = audit.gradient_numbers(lambda x, at, as_printed: rotation(x, -at if as_printed else at))

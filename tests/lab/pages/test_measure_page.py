@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import matplotlib
 import numpy as np
 import pytest
 import torch
@@ -36,7 +37,7 @@ def test_every_number_of_the_prose_is_said_once(monkeypatch):
     monkeypatch.setattr(measure, "say_all", lambda page, texts: names.extend(f"{page}_{name}" for name in texts))
     measure.numbers()
     text = (RESULTS.parent / "book" / "measure.md").read_text("utf-8")
-    here = set(re.findall(r'^say\("(\w+)"', text, re.M))  # of what a visible cell computes
+    here = {f"measure_{name}" for name in measure.found_numbers(0.0, 0.0, 0.0)}  # of what visible cells compute
     assert len(names) == len(set(names)) and not here & set(names)
     assert here | set(names) == set(re.findall(r"\{glue:text\}`(\w+)`", text))
 
@@ -82,6 +83,19 @@ def test_an_experiment_without_a_file_and_a_task_without_a_name_are_refused():
         measure.results("haystack")
     with pytest.raises(KeyError, match="haystack"):
         measure.show("haystack")
+
+
+def test_what_cells_found_is_rounded_for_the_prose():
+    assert measure.found_numbers(0.00126, 2.449, 0.123) == {"law_error": "0.0013", "law_E": "2.4", "flips": "12%"}
+
+
+def test_the_start_sets_the_style_and_says_the_numbers(monkeypatch):
+    said = []
+    monkeypatch.setattr(measure, "say_all", lambda page, texts: said.extend(texts))
+    with matplotlib.rc_context():
+        measure.start()
+        assert {key: matplotlib.rcParams[key] for key in measure.STYLE} == measure.STYLE
+    assert "held" in said
 
 
 def test_a_zero_has_no_sign():

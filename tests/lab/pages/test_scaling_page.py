@@ -94,6 +94,20 @@ def test_a_cache_of_turned_keys_is_right_up_to_the_training_length_only():
     assert min(errors["turned keys"][7:]) > 1e-3
 
 
+def test_only_divided_frequencies_meet_no_new_angles():
+    angles = page.unseen_angles()
+    page.check_unseen(angles)
+    plain, divided, times = angles
+    with pytest.raises(AssertionError, match="angles="):
+        page.check_unseen({plain: angles[divided], divided: angles[plain], times: angles[times]})
+
+
+def test_a_factor_below_one_is_refused_and_one_above_is_no_refusal():
+    assert "0.125" in page.refusal(1 / 8)
+    with pytest.raises(AssertionError, match="factor=2"):
+        page.refusal(2.0)
+
+
 def test_partial_rotary_wants_the_lanes_that_turn():
     right, wrong = page.partial_divisors(rotary=8, head_dim=16)
     assert right == pytest.approx(8) and wrong == pytest.approx(8 ** (2 * 3 / 14))

@@ -1,0 +1,224 @@
+r"""What do the trained gates of CoPE count? Train it with seed 0 on text and on two puzzles, and freeze the gates.
+
+    python benchmarks/cope_gates.py
+
+Writes results/cope_gates.json. Chapter: CoPE: counting what matters.
+"""
+
+import inspect
+import sys
+from pathlib import Path
+
+import torch
+
+from posenc.bias.cope import ContextualBias, lookup
+from posenc.lab.experiments import check_results, provenance, six_digits, write_json
+from posenc.lab.train import settings_for, train_with
+from posenc.lab.train.measure import fixed_batch, held_out_windows, target_losses, task_errors
+from posenc.lab.train.tasks import TASKS, load_corpus
+
+# A line of the held-out text, as many characters as a training window; a new sentence starts in it.
+LINE = "evaluated before the call is attempted.  Please refer to section"
+QUERIES = (7, 15, 23, 31, 39, 47, 55, 63)
+KINDS = {"space": " ", "line end": "\n", "mark": ".,;:!?", "quote or bracket": "\"'`()[]{}*_"}
+OTHER = ("letter", "digit", "other")
+PUZZLES = ("flipflop", "counting")
+
+
+class Replaced(torch.nn.Module):
+    """The bias of a trained CoPE with other gates: `gates` maps its own, [B, H, Tq, Tk], to those that are summed."""
+
+    def __init__(self, bias, gates):
+        super().__init__()
+        self.bias, self.gates = bias, gates
+
+    def forward(self, q, k, at):
+        gates = self.gates(torch.sigmoid(at.scores)).masked_fill(~at.visible, 0.0)
+        return lookup(q, self.bias.table_for(q), gates.flip(-1).cumsum(-1).flip(-1))
+
+
+def biases(model):
+    return [block.attention.encoding.bias for block in model.blocks]
+
+
+@torch.no_grad()
+def record(model, tokens):
+    r"""Run the model on tokens [B, T]: a list over layers of (gates [B, H, T, T], 0 after the query, bias [B, H, T, T],
+    scaled products [B, H, T, T])."""
+    layers = []
+
+    def keep(module, args, output):
+        at = args[2]
+        layers.append((torch.sigmoid(at.scores).masked_fill(~at.visible, 0.0), output, at.scores))
+
+    hooks = [bias.register_forward_hook(keep) for bias in biases(model)]
+    model(tokens)
+    for hook in hooks:
+        hook.remove()
+    return layers
+
+
+def kind_of(character):
+    for kind, members in KINDS.items():
+        if character in members:
+            return kind
+    return "letter" if character.isalpha() else "digit" if character.isdigit() else "other"
+
+
+def explained(values, groups):
+    """The share of the variance of values [n] that lies between the means of their groups [n] of integers."""
+    count = torch.zeros(int(groups.max()) + 1, dtype=torch.float64).index_add_(0, groups, torch.ones_like(values))
+    total = torch.zeros_like(count).index_add_(0, groups, values)
+    between = (count * (total / count.clamp(min=1) - values.mean()) ** 2).sum()
+    return (between / ((values - values.mean()) ** 2).sum().clamp(min=1e-12)).item()
+
+
+def text_heads(model, settings, windows):
+    r"""Of each head: what it does on the line, and its habits over the pairs of real queries and keys in held-out text.
+
+    gates: on the line, rows for the queries named in "queries", keys 0 .. i.
+    mean, spread: of the gates over all pairs, key not after query.
+    by_kind: mean gate by the kind of the key's character.
+    by_key, by_query: share of the variance of the gates between keys of different characters, and between queries.
+    counted: p of the oldest key for the last query of a window, mean and standard deviation over windows.
+    beyond: share of the pairs whose position is P-1 or more.
+    bias, content: mean over queries, from the eighth on, of the standard deviation over keys of q.e[p], and of
+        scale q.k.
+    """
+    tokens = windows[:, :-1]
+    corpus = load_corpus()
+    line = record(model, corpus.encode(LINE)[None])
+    kinds = [kind_of(character) for character in corpus.vocabulary]
+    past = torch.ones(settings.length, settings.length).bool().tril()
+    key = tokens[:, None, :].expand(-1, settings.length, -1)[:, past].flatten()
+    query = tokens[:, :, None].expand(-1, -1, settings.length)[:, past].flatten()
+    heads = []
+    for layer, (gates, bias, content) in enumerate(record(model, tokens)):
+        last = biases(model)[layer].table.shape[-2] - 1
+        for head in range(gates.shape[1]):
+            g = gates[:, head]
+            flat = g[:, past].flatten().double()
+            p = g.flip(-1).cumsum(-1).flip(-1)
+            by_kind = {}
+            for kind in (*KINDS, *OTHER):
+                chosen = torch.tensor([name == kind for name in kinds])[key]
+                if chosen.any():
+                    by_kind[kind] = flat[chosen].mean().item()
+            heads.append(
+                {
+                    "layer": layer,
+                    "head": head,
+                    "gates": [[round(x, 3) for x in line[layer][0][0, head, i, : i + 1].tolist()] for i in QUERIES],
+                    "mean": flat.mean().item(),
+                    "spread": flat.std().item(),
+                    "by_kind": by_kind,
+                    "by_key": explained(flat, key),
+                    "by_query": explained(flat, query),
+                    "counted": [p[:, -1, 0].mean().item(), p[:, -1, 0].std().item()],
+                    "beyond": (p[:, past] >= last).double().mean().item(),
+                    "bias": row_spread(bias[:, head]),
+                    "content": row_spread(content[:, head]),
+                }
+            )
+    return heads
+
+
+def row_spread(values, first=7):
+    """The mean over rows i >= first of the standard deviation of values [B, T, T] over the keys 0 .. i."""
+    return torch.stack([values[:, i, : i + 1].std(-1).mean() for i in range(first, values.shape[1])]).mean().item()
+
+
+def text_controls(model, settings, windows, heads):
+    """Loss at the training length, in nats a character, with the gates or the table of the trained model replaced."""
+    count = settings.num_heads
+    means = [
+        torch.tensor([head["mean"] for head in heads if head["layer"] == layer]).view(1, count, 1, 1)
+        for layer in range(settings.num_layers)
+    ]
+    layers = [block.attention.encoding for block in model.blocks]
+    own = biases(model)
+
+    def loss(make):
+        for layer, encoding in enumerate(layers):
+            encoding.bias = make(layer)
+        value = target_losses(model, windows)[:, -settings.targets :].mean().item()
+        for encoding, bias in zip(layers, own):
+            encoding.bias = bias
+        return value
+
+    return {
+        "as trained": loss(lambda layer: own[layer]),
+        "each head's mean gate": loss(lambda layer: Replaced(own[layer], lambda g: means[layer].expand_as(g))),
+        "all gates 1": loss(lambda layer: Replaced(own[layer], torch.ones_like)),
+        "gates of the next head": loss(lambda layer: Replaced(own[layer], lambda g: g.roll(1, dims=1))),
+        "table of zeros": loss(lambda layer: silent(own[layer])),
+    }
+
+
+def silent(bias):
+    return ContextualBias(bias.table.shape[-1], bias.table.shape[-2], None)  # its table starts at zero
+
+
+@torch.no_grad()
+def puzzle_heads(model, task, settings):
+    r"""Of each head, on the puzzle's own test sequences: the mean gate by kind of key, for the queries that are asked
+    for an answer."""
+    batch = fixed_batch(task, settings, {}, sequences=64)
+    tokens, asked = batch.tokens, batch.targets >= 0
+    words = TASKS[task].vocabulary
+    kind = [[words[token] for token in row] for row in tokens.tolist()]
+    for row in kind:
+        for place in range(len(row) - 1, 0, -1):
+            before = row[place - 1]
+            if before in ("w", "i", "r", "?"):
+                row[place] = f"after {before}"
+            elif task == "counting" and row[place] == "0":
+                row[place] = "reset"
+        if task == "counting":
+            row[0] = "reset"
+    names = sorted({name for row in kind for name in row})
+    index = torch.tensor([[names.index(name) for name in row] for row in kind])
+    past = torch.ones(tokens.shape[1], tokens.shape[1]).bool().tril() & asked[:, :, None]
+    heads = []
+    for layer, (gates, *_) in enumerate(record(model, tokens)):
+        for head in range(gates.shape[1]):
+            pairs = index[:, None, :].expand_as(past)[past]
+            values = gates[:, head][past]
+            by_kind = {name: values[pairs == n].mean().item() for n, name in enumerate(names) if (pairs == n).any()}
+            heads.append({"layer": layer, "head": head, "by_kind": by_kind})
+    return heads
+
+
+def main():
+    torch.set_num_threads(1)
+    settings = settings_for("study")
+    results = provenance("cope_gates", "study", settings, "python " + " ".join(sys.argv))
+    model, _ = train_with("cope", settings, 0, device="cpu")
+    model.eval()
+    windows = held_out_windows(load_corpus().held_out, settings)[:, -(settings.length + 1) :]
+    heads = text_heads(model, settings, windows)
+    results |= {
+        "seed": 0,
+        "line": LINE,
+        "queries": list(QUERIES),
+        "definition": inspect.cleandoc(text_heads.__doc__),
+        "heads": heads,
+        "losses": text_controls(model, settings, windows, heads),
+        "puzzles": {},
+    }
+    for task in PUZZLES:
+        settings = settings_for("study", task)
+        model, _ = train_with("cope", settings, 0, task, device="cpu")
+        model.eval()
+        results["puzzles"][task] = {
+            "rate": settings.lr,
+            "steps": settings.steps,
+            "wrong": task_errors(model, task, settings),
+            "definition": inspect.cleandoc(puzzle_heads.__doc__),
+            "heads": puzzle_heads(model, task, settings),
+        }
+    write_json(Path("results/cope_gates.json"), check_results(six_digits(results)))
+
+
+if __name__ == "__main__":
+    main()
