@@ -41,7 +41,7 @@ def _arrow(name, tip, color, dash="solid"):
     )
 
 
-def _mirror(name, degrees, color):
+def _mirror(name, degrees, color, dash):
     x, y = (direction(degrees + 90) * HALF).tolist()
     return dict(
         type="scatter",
@@ -49,7 +49,7 @@ def _mirror(name, degrees, color):
         x=[-x, x],
         y=[-y, y],
         mode="lines",
-        line=dict(color=color, width=2, dash="dot"),
+        line=dict(color=color, width=2, dash=dash),
         hoverinfo="skip",
     )
 
@@ -59,8 +59,8 @@ def _mirrors(a, b, strength, order):
     steps = through(a, b, strength) if turned else through(b, a, strength)
     other = (through(b, a, strength) if turned else through(a, b, strength))[-1]
     data = [
-        _mirror("mirror of a", a, COLORS["orange"]),
-        _mirror("mirror of b", b, COLORS["purple"]),
+        _mirror("mirror of a", a, COLORS["orange"], "dot"),
+        _mirror("mirror of b", b, COLORS["purple"], "longdash"),
         _arrow("the key", steps[0], COLORS["gray"]),
         _arrow("after the first", steps[1], COLORS["sky"], "dash"),
         _arrow("after both", steps[2], COLORS["blue"]),
@@ -89,7 +89,7 @@ mirrors = explorable(
     id="moving_ruler.mirrors",
     title="Two reflections, in two orders",
     alt=(
-        "A key as an arrow, two dotted mirrors through the origin, the key after the first reflection and after both, "
+        "A key as an arrow, two mirrors as dotted and dashed lines, the key after one reflection and after both, "
         "and a diamond where the other order would have brought it. Arrow and diamond meet only where the mirrors are "
         "parallel or square to each other, or where nothing is reflected."
     ),
@@ -164,10 +164,12 @@ def _mixture(near, back):
             x=DISTANCE[:EXTENT],
             y=curve,
             mode="lines",
-            line=dict(color=color, width=1.5, dash="dot"),
+            line=dict(color=color, width=1.5, dash=dash),
             hoverinfo="skip",
         )
-        for name, curve, color in zip(("curve 0", "curve 1"), bank(), (COLORS["orange"], COLORS["purple"]))
+        for name, curve, color, dash in zip(
+            ("curve 0", "curve 1"), bank(), (COLORS["orange"], COLORS["purple"]), ("dot", "longdash")
+        )
     ]
     data.append(
         dict(
@@ -193,7 +195,7 @@ mixture = explorable(
     id="moving_ruler.mixture",
     title="A curve of one's own",
     alt=(
-        "Two dotted curves over distance, one high for near keys and one for far ones, and a solid "
+        "Two thin curves over distance, one high for near keys and one for far ones, and a solid "
         "curve, their mixture. The solid curve drops to zero at distance 32, whatever the shares are."
     ),
     readout="at distance 31 it adds {at:+.2f} · from 32 on {beyond:.2f}",
