@@ -28,6 +28,8 @@ from posenc.lab.train.tasks import TASKS, load_corpus
 
 # KERPLE and FIRE have a section, not a row, elsewhere; the other three stand in no sweep: their tables show a hole.
 UNRUN = {"kerple", "fire", "inkling", "path", "sink"}
+# These two are swept on text; the puzzles ask them in a study with three learning rates, results/contextual.json.
+ON_TEXT = {"cope", "fox"}
 
 
 @pytest.mark.parametrize("name", SWEEPS)
@@ -35,7 +37,7 @@ def test_every_sweep_predicts_something_for_every_method(name):
     sweep, arms = SWEEPS[name], arms_of(SWEEPS[name])
     assert list(sweep.predictions) == [arm for arm in arms if arm != sweep.against]
     defined = {m for m, row in METHODS.items() if TASKS[sweep.task].causal or row.both_ways or not row.causal_only}
-    assert sweep.arms or defined - set(arms) <= UNRUN
+    assert sweep.arms or defined - set(arms) <= (UNRUN if sweep.task == "text" else UNRUN | ON_TEXT)
     assert sweep.against is None or sweep.against in arms
     for arm, (claim, why) in sweep.predictions.items():
         assert claim in CLAIMS and why.endswith(".") and len(why) > 20, arm

@@ -61,7 +61,7 @@ def _mirrors(a, b, strength, order):
     data = [
         _mirror("mirror of a", a, COLORS["orange"], "dot"),
         _mirror("mirror of b", b, COLORS["purple"], "longdash"),
-        _arrow("the key", steps[0], COLORS["gray"]),
+        _arrow("the key", steps[0], COLORS["gray"], "dashdot"),
         _arrow("after the first", steps[1], COLORS["sky"], "dash"),
         _arrow("after both", steps[2], COLORS["blue"]),
         dict(

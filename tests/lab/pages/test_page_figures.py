@@ -35,7 +35,7 @@ def test_a_figure_is_drawn(name, function):
             ticks = [tick.get_text() for axes in panels for tick in getattr(axes, f"get_{side}ticklabels")()]
             named = [getattr(axes, f"get_{side}label")() for axes in panels]
             named.append(getattr(figure, f"get_sup{side}label")())
-            numbers = [tick for tick in ticks if re.fullmatch(r"[−\d.,]+", tick)]
+            numbers = [tick for tick in ticks if re.fullmatch(r"[−.,]?\d[−\d.,]*", tick)]
             assert any(named) or not numbers, f"{side}: numbers {numbers[:3]} of what?"
     finally:
         plt.close(figure)
