@@ -333,7 +333,7 @@ def use_words(results=None):
     mean = mean_and_spread(rare)[0]
     beside = compared(rare, scores("counting", "cope", "in", results))
     if mean < SOLVED:
-        end = "With hardly an answer to go on from, it still answers nearly always: it counts."
+        end = "With hardly an answer to go on from, it still answers nearly always: it does not need them."
     elif beside.startswith("more"):
         end = "So would a model that looks up the last answer and counts on from there."
     elif beside.startswith("fewer"):

@@ -350,6 +350,7 @@ def gates_verdict():
     tightest = [min(results["classes"], key=seed.get) for seed in results["arms"]["fox"]["mean"]]
     last = sum(name == end for name in tightest)
     common = max(set(tightest), key=tightest.count)
+    outcome = f"{outcome}, for this half of the prediction" if last < len(tightest) else outcome
     return Markdown(
         f"**The verdict.** From {start}s to {end}s mean log f changes by {typeset(f'{change:.2f}')} ± {spread:.2f}, "
         f"where a fall of more than {results['tolerance']:g} was predicted: {outcome}. The tightest of all classes is "
@@ -372,6 +373,7 @@ def gates_numbers() -> dict[str, str]:
         "seeds": f"{len(gates()['seeds'])}",
         "space": f"{math.exp(mean['space']):.4f}",
         "letter": f"{math.exp(mean['letter']):.2f}",
+        "longest": f"{max(max(half_lives(arm)) for arm in gates()['arms']):.1f}",
         "start": f"{start:g}",
         "start_open": f"{1 / (1 + math.exp(-start)):.3f}",
         "start_seeds": f"{len(gates()['arms'].get('started open', {'seeds': []})['seeds'])}",
@@ -398,8 +400,11 @@ def start_words() -> str:
         outcome = f"{len(pairs)} of {len(gates()['seeds'])} seeds, too few to say"
     ends = {arm: f"{min(half_lives(arm)):.2f} and {max(half_lives(arm)):.1f}" for arm in runs}
     far = reading(*([run[kind][-1] for run in runs["started open"]] for kind in ("whole", "cut")))
+    differs = typeset(f"{change:+.3f}") + (
+        f" ± {spread:.3f} nats, seed by seed" if len(pairs) > 1 else " nats, one seed"
+    )
     return (
-        f"At the training length the loss changes by {typeset(f'{change:+.3f}')} ± {spread:.3f} nats, seed by seed; "
+        f"At the training length the loss changes by {differs}; "
         f"predicted was less than {limit:g} up or down: {outcome}. The heads' half-lives, by the mean of log f, end "
         f"between {ends['fox']} characters where they start at zero, and between {ends['started open']} where they "
         f"start open. At the longest context, of those that start open: {far.replace('**', '')}"

@@ -111,6 +111,7 @@ def numbers():
         "path_long": pm(errors("path", last), 3),
         "path_change": pm(changes, 3),
         "longer": verdict,
+        "tolerance": f"{frozen()['tolerance']:g}",
         "best_other": METHODS[best].title,
         "best_other_short": pm(errors(best, first)),
         "best_other_long": pm(errors(best, last)),
