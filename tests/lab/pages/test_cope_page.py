@@ -129,7 +129,7 @@ def test_the_interval_is_students():
 @pytest.mark.parametrize(
     "usual, rare, words",
     [
-        (0.0, 0.0, "it counts"),
+        (0.0, 0.0, "does not need them"),
         (0.0, 0.3, "looks up the last answer"),
         (0.3, 0.3, "do not tell whether"),
         (0.3, 0.1, "do not hurt"),
