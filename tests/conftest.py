@@ -14,6 +14,8 @@ from places import FOLDERS
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # Triton reads it when a kernel is imported: before any test module is
 
+torch.manual_seed(0)  # for what test modules draw as they are imported
+
 ROOT = Path(__file__).resolve().parents[1]
 SITE = Path(os.environ.get("POSENC_SITE", ROOT / "_build" / "html"))
 
@@ -22,6 +24,12 @@ def pytest_addoption(parser):
     parser.addoption(
         "--place", choices=FOLDERS, help="this place's tests alone, and its methods' share of the common ones"
     )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup():
+    r"""What a test or its fixtures draw without a generator of their own is the same in each run and any order."""
+    torch.manual_seed(0)
 
 
 def pytest_collection_modifyitems(config, items):
