@@ -108,11 +108,11 @@ def run(task, arm, rate, seed):
     return six_digits({"validation": validation_loss(model, task, settings), "scores": scores})
 
 
-def kept(cell):
-    """The numbers of a cell, from runs/ if they are there."""
-    path = Path("runs/contextual") / ("-".join(map(str, cell)) + ".json")
+def kept(cell, measure, folder):
+    """The numbers of a cell, from the folder if they are there."""
+    path = folder / ("-".join(map(str, cell)) + ".json")
     if not path.exists():
-        write_json(path, run(*cell))
+        write_json(path, measure(*cell))
     return json.loads(path.read_text())
 
 
@@ -121,25 +121,31 @@ def chosen_rate(cells, task, arm):
     return min(RATES, key=lambda rate: sum(cells[task, arm, rate, seed]["validation"] for seed in CHOOSING))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--tasks", nargs="+", choices=CONTRASTS, default=list(CONTRASTS))
-    parser.add_argument("--workers", type=int, default=2)
-    arguments = parser.parse_args()
-    Path("runs/contextual").mkdir(parents=True, exist_ok=True)
-    facts = provenance("contextual", "study", settings_for("study", "flipflop"), "python benchmarks/contextual.py")
-    arms = [(task, arm) for task in arguments.tasks for arm in METHODS]
+def train_cells(arms, measure, folder, workers):
+    """All cells of the arms, (task, arm) each: the seeds that choose at each rate, the others at the one they chose."""
+    folder.mkdir(parents=True, exist_ok=True)
     cells = {}
-    with ProcessPoolExecutor(arguments.workers, multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
 
         def train(todo, words):
-            waiting = {pool.submit(kept, cell): cell for cell in todo}
+            waiting = {pool.submit(kept, cell, measure, folder): cell for cell in todo}
             for future in tqdm(as_completed(waiting), words, len(waiting)):
                 cells[waiting[future]] = future.result()
 
         train([(*arm, rate, seed) for arm in arms for seed in CHOOSING for rate in RATES], "three rates")
         others = [seed for seed in SEEDS if seed not in CHOOSING]
         train([(*arm, chosen_rate(cells, *arm), seed) for arm in arms for seed in others], "the chosen one")
+    return cells
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--tasks", nargs="+", choices=CONTRASTS, default=list(CONTRASTS))
+    parser.add_argument("--workers", type=int, default=2)
+    arguments = parser.parse_args()
+    facts = provenance("contextual", "study", settings_for("study", "flipflop"), "python benchmarks/contextual.py")
+    arms = [(task, arm) for task in arguments.tasks for arm in METHODS]
+    cells = train_cells(arms, run, Path("runs/contextual"), arguments.workers)
     if set(arguments.tasks) != set(CONTRASTS):
         return
     results = facts | {
@@ -163,23 +169,26 @@ def main():
     write_json(Path("results/contextual.json"), check_results(results))
 
 
+def arm_results(cells, task, arm):
+    """What stands in the results of one arm: its rate, why, and the scores at that rate and at the others."""
+    rate = chosen_rate(cells, task, arm)
+    best = [cells[task, arm, rate, seed]["scores"] for seed in SEEDS]
+    return {
+        "rate": rate,
+        "validation": {str(r): [cells[task, arm, r, seed]["validation"] for seed in CHOOSING] for r in RATES},
+        "scores": {test: [cell[test] for cell in best] for test in best[0]},
+        "other_rates": {
+            str(r): {test: [cells[task, arm, r, seed]["scores"][test] for seed in CHOOSING] for test in best[0]}
+            for r in RATES
+            if r != rate
+        },
+    }
+
+
 def task_results(cells, task):
     """What stands in the results of one puzzle."""
-    found = {}
-    for arm in METHODS:
-        rate = chosen_rate(cells, task, arm)
-        best = [cells[task, arm, rate, seed]["scores"] for seed in SEEDS]
-        found[arm] = {
-            "rate": rate,
-            "validation": {str(r): [cells[task, arm, r, seed]["validation"] for seed in CHOOSING] for r in RATES},
-            "scores": {test: [cell[test] for cell in best] for test in best[0]},
-            "other_rates": {
-                str(r): {test: [cells[task, arm, r, seed]["scores"][test] for seed in CHOOSING] for test in best[0]}
-                for r in RATES
-                if r != rate
-            },
-        }
     claims = {arm: {"claim": claim, "why": why} for arm, (claim, why) in PREDICTIONS[task].items()}
+    found = {arm: arm_results(cells, task, arm) for arm in METHODS}
     return {"contrast": list(CONTRASTS[task]), "predictions": claims, "methods": found}
 
 
