@@ -57,7 +57,6 @@ def main():
     settings = settings_for("study")
     facts = provenance("text_rates", "study", settings, "python benchmarks/text_rates.py")
     cells = train_cells([("text", arm) for arm in ARMS], run, Path("runs/text_rates"), arguments.workers)
-    claims = {arm: ONE_RATE.predictions[arm] for arm in ARMS}
     results = facts | {
         "question": "What does a longer context do to the loss, each method at its best learning rate?",
         "unit": "nats per character",
@@ -67,8 +66,10 @@ def main():
         "steps": settings.steps,
         "lengths": settings.lengths,
         "contrast": [str(settings.lengths[0]), str(settings.lengths[-1])],
+        "against": None,
         "prediction": PREDICTION,
-        "predictions": {arm: {"claim": claim, "why": why} for arm, (claim, why) in claims.items()},
+        "claims": {arm: ONE_RATE.predictions[arm][0] for arm in ARMS},
+        "predictions": {arm: ONE_RATE.predictions[arm][1] for arm in ARMS},
         "headline": "FoX (arXiv 2503.02130): trained on 16,384 tokens, better than a transformer with RoPE on long "
         "texts and beyond the training length.",
         "shows_not": "That anybody uses a far context: this text hardly rewards it, so what holds may only ignore.",
