@@ -1,5 +1,7 @@
 """The labs on Colab's versions, in a virtual environment of their own. Packages only: Colab's front end is not here."""
 
+import base64
+import copy
 import hashlib
 import importlib.metadata
 import json
@@ -27,6 +29,7 @@ CONSTRAINTS = ROOT / "tests" / "colab-constraints.txt"
 PACKAGES = ("ipykernel", "ipython", "ipywidgets", "matplotlib", "numpy", "plotly", "tqdm")
 FAKE_COLAB = 'import sys, types\nsys.modules["google.colab"] = types.ModuleType("google.colab")'
 ADDRESS = labs.address()
+LABS = [path.stem for path in labs.sources()]
 
 
 def pinned():
@@ -155,16 +158,80 @@ def test_pip_would_change_nothing_even_with_dependencies(colab, alone):
     assert [entry["metadata"]["name"] for entry in json.loads(report)["install"]] == ["posenc"]
 
 
-@pytest.mark.parametrize("lab", [path.stem for path in labs.sources()])
-def test_lab_runs_unmodified(lab, colab, installed_by_cell, tmp_path):
+PIXEL = b"\x89PNG\r\n"
+
+
+def look_for_pictures(cells):
+    """GitHub and nbviewer strip scripts and know no kernel; a widget alone would leave nothing to see."""
+    kept = {"widget": 0, "explorable": 0, "picture": 0}
+    for cell in cells:
+        for data in (output.data for output in cell.get("outputs", []) if "data" in output):
+            if "application/vnd.jupyter.widget-view+json" in data:
+                kept["widget"] += 1
+                draws = "plt.show()" in cell.source
+                assert ("image/png" in data) == draws, f"{cell.id}: {data['text/plain']}"
+                assert draws or re.search(r"\d", data["text/plain"]) and "children=" not in data["text/plain"]
+            elif "text/html" in data:
+                kept["explorable"] += 1
+                plain = re.sub(r"<(script|style)\b.*?</\1>", "", data["text/html"], flags=re.DOTALL)
+                (picture,) = re.findall(r'<img [^>]*src="data:image/png;base64,([^"]+)" alt="[^"]{20,}"', plain)
+                assert base64.b64decode(picture).startswith(PIXEL)
+                assert len(plain) < 150_000 and "<figcaption>" in plain
+            if "image/png" in data:
+                kept["picture"] += 1
+                assert base64.b64decode(data["image/png"]).startswith(PIXEL)
+    assert kept["widget"] >= 1 and kept["explorable"] >= 1 and kept["picture"] >= 3, kept
+
+
+def shown(cells, notebook):
+    """What cells show, kind by kind: prints and pictures may arrive in another order from run to run.
+
+    Left out, since they may differ: progress bars, seconds in prints, ids of widgets and explorables. No picture of a
+    lab draws a time, so pictures must agree to the byte, also those of the sliders.
+    """
+    of_widgets = notebook.metadata["widgets"]["application/vnd.jupyter.widget-state+json"]["state"]
+    found = {}
+    for number, cell in enumerate(cells):
+        outputs = list(cell.get("outputs", []))
+        for output in cell.get("outputs", []):  # what a function shows under its sliders is kept apart
+            view = output.get("data", {}).get("application/vnd.jupyter.widget-view+json")
+            boxes = [view["model_id"]] if view else []
+            while boxes:
+                state = of_widgets[boxes.pop()]["state"]
+                outputs += map(nbformat.from_dict, state.get("outputs", []))
+                boxes += [child.removeprefix("IPY_MODEL_") for child in state.get("children", [])]
+        prints = "".join(o.text for o in outputs if o.output_type == "stream" and o.name == "stdout")
+        kinds = {"prints": re.sub(r"\d+(\.\d+)? ?(s|ms|min|seconds|minutes)\b", "TIME", prints)}
+        for kind in ("text/plain", "text/html", "image/png"):
+            values = [o.data[kind] for o in outputs if kind in o.get("data", {})]
+            kinds[kind] = [re.sub(r"explorable-[0-9a-f]{8}", "ID", value) for value in values]
+        found[number] = kinds
+    return found
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_lab_runs_unmodified_and_shows_the_same_when_run_twice_or_after_a_restart(
+    lab, colab, installed_by_cell, tmp_path
+):
     notebook = nbformat.read(ROOT / "notebooks" / f"{lab}.ipynb", as_version=4)
-    ran = run(notebook, tmp_path, colab.kernel_dir)
-    assert not errors(ran)
-    for name in checked(ran):
-        assert f"{find(name).title}: not done yet." in printed(ran)
+    twice = copy.deepcopy(notebook)
+    twice.cells += copy.deepcopy(notebook.cells)
+    for number, cell in enumerate(twice.cells):
+        cell.id = f"n{number}"
+    twice = run(twice, tmp_path, colab.kernel_dir)
+    assert not errors(twice)
+    for name in checked(notebook):
+        assert printed(twice).count(f"{find(name).title}: not done yet.") == 2
+    count = len(notebook.cells)
+    first = shown(twice.cells[:count], twice)
+    assert shown(twice.cells[count:], twice) == first, "again in the same kernel"
+    look_for_pictures(twice.cells[:count])
+    if lab == "kernels":  # the others are seeded by the same lines
+        once = run(notebook, tmp_path, colab.kernel_dir)
+        assert shown(once.cells, once) == first, "after a restart"
 
 
-@pytest.mark.parametrize("lab", [path.stem for path in labs.sources()])
+@pytest.mark.parametrize("lab", LABS)
 def test_lab_solved_passes(lab, colab, installed_by_cell, tmp_path):
     ran = run(labs.read(ROOT / "course" / f"{lab}.py", ADDRESS), tmp_path, colab.kernel_dir)
     assert not errors(ran)
