@@ -1,5 +1,6 @@
 r"""What the page *When content moves the ruler* runs, and its reader need not see."""
 
+import collections
 import functools
 import math
 
@@ -96,6 +97,33 @@ def longer_outcome():
     return ("held" if rises == (claim == "rises") else "failed"), changes
 
 
+@functools.cache
+def bag_error(swaps):
+    r"""The least share of wrong answers of a rule that knows the last swap and how many of each came before.
+
+    swaps: the mean is over the answers after so many swaps, for every n in this range. All rows of swaps count alike.
+    """
+    pairs = ((0, 1), (0, 2), (1, 2))
+    rows, found = collections.Counter({((0, 0, 0), (0, 1, 2)): 1}), {}
+    for n in range(1, max(swaps) + 1):
+        answers, following = collections.defaultdict(collections.Counter), collections.Counter()
+        for (counts, cups), times in rows.items():
+            for last, (a, b) in enumerate(pairs):
+                moved = list(cups)
+                moved[a], moved[b] = moved[b], moved[a]
+                answers[counts, last][moved[0]] += times
+                more = tuple(count + (pair == last) for pair, count in enumerate(counts))
+                following[more, tuple(moved)] += times
+        rows = following
+        found[n] = 1 - sum(max(each.values()) for each in answers.values()) / 3**n
+    return sum(found[n] for n in swaps) / len(swaps)
+
+
+def sink_share(keys, slot=3.0):
+    r"""What a sink of logit `slot` takes beside so many keys of logit 0."""
+    return 1 / (1 + math.exp(math.log(keys) - slot))
+
+
 def numbers():
     r"""What the prose says of the study, by name."""
     first, last = frozen()["lengths"][0], frozen()["lengths"][-1]
@@ -103,9 +131,16 @@ def numbers():
     best = min(others, key=lambda name: mean_and_spread(errors(name, first))[0])
     verdict, changes = longer_outcome()
     held = [name for name in frozen()["methods"] if outcome(name) == "held"]
+    following = frozen()["lengths"][1]
     return {
         "seeds": str(len(frozen()["seeds"])),
         "short": str(first),
+        "next": str(following),
+        "bag_short": f"{bag_error(range(1, first + 1)):.2f}",
+        "bag_next": f"{bag_error(range(following - first + 1, following + 1)):.2f}",
+        "right": f"{RIGHT:g}",
+        "sink_many": f"{sink_share(256):.2f}",
+        "sink_few": f"{sink_share(16):.2f}",
         "long": str(last),
         "path_short": pm(errors("path", first), 3),
         "path_long": pm(errors("path", last), 3),
