@@ -229,7 +229,7 @@ def _trained(layer, head, query):
     text = results["passage"]
     log_gates = torch.tensor(results["passage_gates"], dtype=torch.float64)[layer - 1, head - 1]
     left, weights = weights_of(log_gates, query)
-    tightest = int(log_gates.argmin())
+    tightest = 1 + int(log_gates[1 : query + 1].argmin())  # the first gate closes on nothing
     data = [
         _bars("gate f of each character", log_gates.exp(), "gray", "y"),
         _steps("D, what is left for the query", left, "blue", "solid", "y2", connectgaps=False, showlegend=False),
@@ -263,16 +263,16 @@ trained = explorable(
     title="Trained gates on a line of text",
     alt=(
         "A line of held-out text, one bar a character. Above, the trained forget gate of each character in one head: "
-        "low bars are doors that close. In the middle, the staircase that they leave for one query. Below, its weights "
-        "if all contents were equal."
+        "low bars are doors that close on what stands before. In the middle, the staircase that they leave for one "
+        "query. Below, its weights if all contents were equal."
     ),
-    readout="tightest door: {tightest} · a tenth or more is left of {near}",
+    readout="tightest door up to the query: {tightest} · a tenth or more is left of {near}",
     depends={
         "gate f of each character": ["layer", "head"],
         "D, what is left for the query": ["layer", "head", "query"],
         "weight of each character": ["layer", "head", "query"],
         "the query": ["query"],
-        "readout.tightest": ["layer", "head"],
+        "readout.tightest": ["layer", "head", "query"],
     },
     layer=slider([1, 2, 3], label="layer"),
     head=slider([1, 2, 3, 4], label="head"),

@@ -7,7 +7,7 @@ import torch
 from posenc import inkling, sink
 from posenc.lab.explore import COLORS, explorable, slider
 
-KEY = torch.tensor([0.95, 0.3], dtype=torch.float64)
+KEY = torch.tensor([0.8, 0.6], dtype=torch.float64)
 ORDERS = ("first a, then b", "first b, then a")
 HALF = 1.15  # half the length of a drawn mirror
 

@@ -68,7 +68,7 @@ PRESETS = {
 }
 # What the puzzles change: their vocabulary is small, so the model may be too. The steps are what most methods need.
 PUZZLES = {
-    "nano": {"dim": 32, "batch": 32, "steps": 300, "warmup": 30},
+    "nano": {"dim": 32, "batch": 32, "steps": 150, "warmup": 15},
     "lab": {"dim": 64, "num_layers": 2, "batch": 32},
     "study": {"dim": 64, "num_layers": 2, "batch": 32},
     "original": {},

@@ -141,3 +141,29 @@ def test_the_puzzles_table_judges_each_claim(monkeypatch):
     monkeypatch.setattr(page, "frozen", lambda name: {"tolerance": 0.05, "tasks": {"flipflop": task}})
     lines = page.puzzles_table().data.splitlines()
     assert "holds: failed" in lines[-1] and "rises: held" in lines[-2] and "20.0 ± 0.0 %" in lines[-1]
+
+
+def test_what_three_rates_say_follows_the_losses(monkeypatch):
+    results = json.loads((RESULTS / "text_rates.json").read_text())
+    scores = results["methods"]["fox"]["scores"]
+    near, far, cut = results["contrast"][0], results["contrast"][1], f"{results['contrast'][1]}, cut"
+    monkeypatch.setattr(page, "best_rates", lambda: results)
+    for task in results["methods"]:  # all level: what was claimed to hold holds, what was claimed to rise does not
+        found = results["methods"][task]["scores"]
+        found[far] = found[cut] = list(found[near])
+    words = page.rates_words().data
+    assert "failed" in words and "RoPE" in words and "FoX," not in words and "ignores" in words
+    assert page.rates_table().data.count("holds: held") == list(results["claims"].values()).count("holds")
+    scores[far] = [loss + 1 for loss in scores[near]]
+    assert "harm" in page.rates_words().data and "holds: failed" in page.rates_table().data
+
+
+def test_the_second_reading_counts_seeds_and_parts():
+    numbers = page.second_numbers()
+    frozen = json.loads((RESULTS / "foxpro.json").read_text())
+    assert f"{-frozen['predictions']['pro']['mean']:.3f} that all four" in numbers["pro_words"]
+    tried = {"best": 2.0, "at": {"1.0": {"whole": [[1.5, 9], [1.7, 9]]}, "2.0": {"whole": [[1.2, 9], [1.4, 9]]}}}
+    assert page.better_rate(tried) == pytest.approx(0.3)
+    copied = json.loads((RESULTS / "contextual.json").read_text())["tasks"]["selective_copy"]["methods"]["fox"]
+    learned = sum(wrong < 0.1 for wrong in copied["scores"]["in"])
+    assert f"only {learned} of 5 seeds" in numbers["puzzle_words"]

@@ -1,5 +1,8 @@
 r"""The chapter on sums, products and slots: its failures, its cups, and words that follow the frozen numbers."""
 
+import itertools
+import math
+
 import pytest
 import torch
 
@@ -16,6 +19,20 @@ def test_sums_are_blind_to_an_exchange_and_the_product_is_not():
 def test_the_cups_are_tracked_by_weights_set_by_hand():
     answers, right = page.cups_by_hand(200, seed=3)
     assert torch.equal(answers, right) and len(right.unique()) == 3
+
+
+def test_a_rule_blind_to_order_is_as_good_as_all_rows_of_swaps_say():
+    """Written out: after one swap it is never wrong, after n it has the commonest answer of its bag."""
+    assert page.bag_error(range(1, 2)) == 0
+    pairs, answers = ((0, 1), (0, 2), (1, 2)), {}
+    for row in itertools.product(range(3), repeat=4):
+        cups = [0, 1, 2]
+        for a, b in (pairs[n] for n in row):
+            cups[a], cups[b] = cups[b], cups[a]
+        answers.setdefault((row[-1], *sorted(row[:-1])), []).append(cups[0])
+    right = sum(max(map(given.count, range(3))) for given in answers.values())
+    assert page.bag_error(range(4, 5)) == pytest.approx(1 - right / 81)
+    assert page.sink_share(16) == pytest.approx(math.exp(3) / (math.exp(3) + 16))
 
 
 @pytest.mark.parametrize("strength", [0.5, 2.0], ids=str)
