@@ -7,6 +7,7 @@ comes from `[tool.posenc]` in `pyproject.toml`, which is the only place that kno
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import functools
 import hashlib
@@ -24,7 +25,7 @@ from pathlib import Path
 import imagesize
 from bundle import moved_up
 from docutils import nodes
-from explorable import sources
+from explorable import sources, states
 from jupyter_cache import get_cache
 from jupyter_cache.executors import load_executor
 from jupyter_cache.executors.basic import ExecutionWorkerLocalMProc, ProcessData
@@ -264,14 +265,17 @@ def key_cache(app: Sphinx, config) -> None:
 def execute_ahead(app: Sphinx, env, docnames: list[str]) -> None:
     r"""Execute the pages that are about to be read, one on each core; Sphinx itself runs one after the other.
 
-    What they print goes to the cache, where the reading finds it. A page that fails is left to the reading, which says
-    so. The longest pages go first: none of them is then left over for one core at the end.
+    What they print goes to the cache, where the reading finds it, and so do the states of the explorables that they
+    show. What fails is left to the reading, which says so. The longest pages go first: none of them is then left over
+    for one core at the end.
     """
     cache = get_cache(app.config.nb_execution_cache_path)
-    pages = []
+    pages, shown = [], set()
     for path in (str(env.doc2path(name)) for name in docnames):
-        markdown = path.endswith(".md")
-        if markdown and "{code-cell}" not in Path(path).read_text("utf-8"):
+        markdown, text = path.endswith(".md"), Path(path).read_text("utf-8")
+        if markdown:
+            shown.update(re.findall(r"^`{3,}\{explorable\} (\S+)", text, re.MULTILINE))
+        if markdown and "{code-cell}" not in text:
             continue
         how = {"type": "plugin", "name": "myst_nb_md"} if markdown else {}
         cache.add_nb_to_project(path, **({"read_data": how} if how else {}))
@@ -285,8 +289,18 @@ def execute_ahead(app: Sphinx, env, docnames: list[str]) -> None:
         return
     with multiprocessing.Pool(min(len(tasks), os.cpu_count())) as pool:
         done = pool.imap_unordered(ExecutionWorkerLocalMProc(), tasks)
+        drawn = pool.map_async(functools.partial(draw, cache=app.config.nb_execution_cache_path), sorted(shown))
         for count, (_, path) in enumerate(done, 1):
             logger.info("executing pages... [%d of %d] %s", count, len(tasks), Path(path).relative_to(ROOT))
+        drawn.wait()
+
+
+def draw(name: str, cache: str) -> None:
+    r"""Put the states of an explorable into the cache."""
+    from posenc.lab.figures import load
+
+    with contextlib.suppress(ValueError, TypeError, RuntimeError):
+        states(load(name), Path(cache))
 
 
 def setup(app: Sphinx) -> dict:
