@@ -324,9 +324,9 @@ def verdict_numbers(results=None):
         "tolerance": f"{100 * results['tolerance']:.0f}",
         "far_words": f"At four times the length CoPE errs in {far['cope']} of the counts, its control in "
         f"{far['open']}, stick-breaking in {far['stickbreaking']} and FoX in {far['fox']}.",
-        "copy_words": f"With sparser letters CoPE's errors go {copied['cope']}, the control's {copied['open']}, RoPE's "
-        f"{copied['rope']}: blanks whose gates are closed do not count. At four times the length every arm errs in "
-        f"{100 * least:.0f}% or more.",
+        "copy_words": f"With sparser letters the control's errors go {copied['open']}, RoPE's {copied['rope']}, and "
+        f"CoPE's {copied['cope']}. It would be so if CoPE's gates closed at blanks; they were not read here. At four "
+        f"times the length every arm errs in {100 * least:.0f}% or more.",
     }
 
 
@@ -362,12 +362,17 @@ def use_words(results=None):
     mean = mean_and_spread(rare)[0]
     beside = compared(rare, scores("counting", "cope", "in", results))
     if mean < SOLVED:
-        others = {arm: mean_and_spread(scores("counting", arm, "rarely asked", results))[0] for arm in ("rope", "open")}
+
+        def errs(arm, test):
+            return f"{100 * mean_and_spread(scores('counting', arm, test, results))[0]:.1f}%"
+
+        far = {arm: f"{errs(arm, 'longer 4x')} to {errs(arm, 'longer 4x, cut')}" for arm in ("cope", "rope", "open")}
         end = (
             "With hardly an answer to go on from it answers right: it does not need them. But RoPE "
-            f"({100 * others['rope']:.1f}%) and the control ({100 * others['open']:.1f}%) nearly do too, so this test "
-            "alone says little. Cutting says more: where it helps, the count takes in keys from long before, probably "
-            "from before the last reset, since gates that are nearly closed add up."
+            f"({errs('rope', 'rarely asked')} wrong) and the control ({errs('open', 'rarely asked')}) answer nearly as "
+            "well, so this test alone says little. Cutting shows that far keys do harm: at four times the length it "
+            f"takes CoPE's errors from {far['cope']}. Gates that are nearly closed and add up may be one reason; but "
+            f"RoPE's go from {far['rope']} and the control's from {far['open']}, so it cannot be the only one."
         )
     elif beside.startswith("more"):
         end = "So would a model that looks up the last answer and counts on from there."

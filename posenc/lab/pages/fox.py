@@ -415,7 +415,7 @@ def gates_numbers() -> dict[str, str]:
         "longest": f"{max(half_lives('fox')):.1f}",
         "start": f"{start:g}",
         "start_open": f"{1 / (1 + math.exp(-start)):.3f}",
-        "start_seeds": f"{len(gates()['arms'].get('started open', {'seeds': []})['seeds'])}",
+        "start_seeds": f"{len(gates()['arms']['started open']['seeds'])}",
         "start_words": start_words(),
     }
 
@@ -429,24 +429,18 @@ def half_lives(arm):
 def start_words() -> str:
     r"""What another start of the gates' bias did to the loss and to the gates, and what became of the prediction."""
     runs = {arm: seeds["short_long"] for arm, seeds in gates()["arms"].items()}
-    if "started open" not in runs:
-        return "This is not measured yet."
     pairs = list(zip(runs["fox"], runs["started open"]))  # of the seeds that both have
     change, spread = mean_and_spread([b["whole"][0] - a["whole"][0] for a, b in pairs])
     limit = gates()["start_tolerance"]
     outcome = max((judge(change, spread, limit, claim) for claim in ("holds", "stays")), key=OUTCOMES.index)
-    if len(pairs) < 3:
-        outcome = f"{len(pairs)} of {len(gates()['seeds'])} seeds, too few to say"
     ends = {arm: f"{min(half_lives(arm)):.2f} and {max(half_lives(arm)):.1f}" for arm in runs}
-    far = reading(*([run[kind][-1] for run in runs["started open"]] for kind in ("whole", "cut")))
-    differs = typeset(f"{change:+.3f}") + (
-        f" ± {spread:.3f} nats, seed by seed" if len(pairs) > 1 else " nats, one seed"
-    )
+    far = [mean_and_spread([run[kind][-1] for run in runs["started open"]])[0] for kind in ("whole", "cut")]
     return (
-        f"At the training length the loss changes by {differs}; "
-        f"predicted was less than {limit:g} up or down: {outcome}. The heads' half-lives, by the mean of log f, end "
-        f"between {ends['fox']} characters where they start at zero, and between {ends['started open']} where they "
-        f"start open. At the longest context, of those that start open: {far.replace('**', '')}"
+        f"On the {len(pairs)} seeds that both have, the loss at the training length changes by "
+        f"{typeset(f'{change:+.3f}')} ± {spread:.3f} nats (mean and standard deviation of the differences); predicted "
+        f"was less than {limit:g} up or down: {outcome}. The heads' half-lives, by the mean of log f, end between "
+        f"{ends['fox']} characters where they start at zero, and between {ends['started open']} where they start "
+        f"open. For the latter, whole and cut differ by {abs(far[0] - far[1]):.4f} nats at the longest context."
     )
 
 
@@ -461,6 +455,7 @@ def start_table():
             [
                 f"{start:g}",
                 f"{1 / (1 + math.exp(-start)):.3f}",
+                f"{len(every)}",
                 pm(every),
                 pm([run[0] for run in whole], 3),
                 pm([run[-1] for run in whole], 3),
@@ -468,7 +463,7 @@ def start_table():
             ]
         )
     lengths = load_results("train_short_test_long")["lengths"]
-    head = ["bias starts at", "as a gate", "mean log f, trained"]
+    head = ["bias starts at", "as a gate", "seeds", "mean log f, trained"]
     return table([*head, f"loss at {lengths[0]}", f"at {lengths[-1]}", f"at {lengths[-1]}, cut"], rows)
 
 
@@ -521,15 +516,18 @@ def second_numbers() -> dict[str, str]:
     changes = {arm: found["mean"] for arm, found in pro["predictions"].items()}
     return {
         "puzzle_seeds": f"{len(puzzles['seeds'])}",
+        "puzzle_tolerance": f"{100 * puzzles['tolerance']:.0f}",
+        "pro_tolerance": f"{pro['tolerance']:g}",
         "puzzle_words": f"FoX solves {' and '.join(titles)}, inside and outside. Selective copy it does not learn: "
         f"even in distribution only {sum(wrong < 0.1 for wrong in copied)} of {len(copied)} seeds errs in less than a "
         "tenth, so its row outside says little.",
         "pro_seeds": f"{len(pro['seeds'])}",
-        "pro_words": f"Mixing in the token before brings most: {-changes['fox + kv_shift']:.3f} nats of the "
-        f"{-changes['pro']:.3f} that all four bring. The norms may help, and the output gate shows nothing at this "
-        "size. Read it as a hint. The nine intervals are not corrected for being nine, the arms are not of equal size, "
-        f"and on two seeds a rate {rate['fox']['best']:g} times as large lowered the loss by {gains['fox']:.3f} (FoX) "
-        f"and {gains['pro']:.3f} (Pro), as much as most parts do.",
+        "pro_words": "Mixing in the token before has the largest effect both ways: alone it lowers the loss by "
+        f"{-changes['fox + kv_shift']:.3f} nats, and leaving it out raises it by {changes['pro - kv_shift']:.3f}, "
+        f"though that interval reaches zero. The parts do not add up to the {-changes['pro']:.3f} of all four; the "
+        "output gate shows nothing at this size. Read it as a hint. The nine intervals are not corrected for being "
+        f"nine, the arms are not of equal size, and on two seeds a rate {rate['fox']['best']:g} times as large lowered "
+        f"the loss by {gains['fox']:.3f} (FoX) and {gains['pro']:.3f} (Pro), as much as a part does or more.",
     }
 
 

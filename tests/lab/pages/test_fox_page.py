@@ -161,7 +161,7 @@ def test_what_three_rates_say_follows_the_losses(monkeypatch):
 def test_the_second_reading_counts_seeds_and_parts():
     numbers = page.second_numbers()
     frozen = json.loads((RESULTS / "foxpro.json").read_text())
-    assert f"{-frozen['predictions']['pro']['mean']:.3f} that all four" in numbers["pro_words"]
+    assert f"{-frozen['predictions']['pro']['mean']:.3f} of all four" in numbers["pro_words"]
     tried = {"best": 2.0, "at": {"1.0": {"whole": [[1.5, 9], [1.7, 9]]}, "2.0": {"whole": [[1.2, 9], [1.4, 9]]}}}
     assert page.better_rate(tried) == pytest.approx(0.3)
     copied = json.loads((RESULTS / "contextual.json").read_text())["tasks"]["selective_copy"]["methods"]["fox"]
