@@ -150,7 +150,7 @@
           delete place.dataset.scrolls;
         }
       }
-      if (places.length) idle(some);
+      if (places.length) idle(some, { timeout: 500 }); // a page that draws is never idle
     })();
   }
   let begun = false, waiting = 0;

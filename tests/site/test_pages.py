@@ -56,12 +56,12 @@ def axe(page, theme: str, size: str) -> list[str]:
     page.set_viewport_size(dict(zip(("width", "height"), SIZES[size])))
     page.evaluate("(theme) => { document.documentElement.dataset.theme = theme; }", theme)
     page.wait_for_timeout(300)  # explorables repaint
-    for _ in range(25):  # wide places become focusable while the page is idle
+    # axe compares places: sections that are not laid out yet would lie over each other.
+    page.evaluate("document.querySelectorAll('section').forEach((s) => { s.style.contentVisibility = 'visible'; })")
+    for _ in range(150):  # wide places become focusable bit by bit
         if not page.evaluate(UNMARKED):
             break
         page.wait_for_timeout(200)
-    # axe compares places: sections that are not laid out yet would lie over each other.
-    page.evaluate("document.querySelectorAll('section').forEach((s) => { s.style.contentVisibility = 'visible'; })")
     in_light = {"rules": {"target-size": {"enabled": True}}}  # WCAG 2.2, which axe leaves out unless asked
     options = {"runOnly": {"type": "rule", "values": COLORS}} if theme == "dark" else in_light
     drawing = [[".explorable-drawing"]]  # one picture with a label to a screen reader, thousands of elements to axe
