@@ -51,16 +51,19 @@ def strict(site):
 
 @pytest.fixture(scope="module")
 def opened(strict, browser):
-    r"""opened(path, stub=) -> a page of the site under the policy, as it stands; closed when the file is done.
+    r"""opened(path, stub=, hold=) -> a page of the site under the policy, as it stands; closed when the file is done.
 
-    No request is intercepted: that would turn the browser's cache off, and these tests load the same files often.
+    What `hold` names, by patterns of addresses, waits in page.held until it is let go on. No other request is
+    intercepted: that would turn the browser's cache off, and these tests load the same files often.
     """
     contexts = []
 
-    def open_(path, stub=False):
+    def open_(path, stub=False, hold=()):
         contexts.append(browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce"))
         page = contexts[-1].new_page()
-        page.log, page.asked = Log(page), []
+        page.log, page.asked, page.held = Log(page), [], {}
+        for pattern in hold:
+            page.route(pattern, lambda route, _, pattern=pattern: page.held.update({pattern: route}))
         page.on("request", lambda request: page.asked.append(request.url))
         if stub:
             page.add_init_script(STUB)
@@ -167,10 +170,9 @@ def test_the_first_key_moves_the_slider_while_all_is_on_its_way(opened, example)
     e, (name, first) = example, next(iter(example.sliders.items()))
     place = first.start + (1 if first.start + 1 < len(first.values) else -1)
     wanted = {**e.default_state(), name: first.values[place]}
-    page, held = opened(f"embed/{e.id}.html"), {}
+    plotly, states = "**/plotly-cartesian.min.js", "**/*.data.js"
+    page = opened(f"embed/{e.id}.html", hold=(plotly, states))  # from the start: who is on a page may stir it early
     page.evaluate(SHIFTS)
-    page.route("**/plotly-cartesian.min.js", lambda route: held.update(plotly=route))
-    page.route("**/*.data.js", lambda route: held.update(states=route))
     page.keyboard.press("Tab")
     page.keyboard.press("ArrowRight" if place > first.start else "ArrowLeft")
     field = page.locator(f'input[name="{name}"]')
@@ -179,10 +181,10 @@ def test_the_first_key_moves_the_slider_while_all_is_on_its_way(opened, example)
     page.wait_for_selector(".explorable-note")
     assert page.locator(".explorable-note").text_content().startswith("Loading")
     until(page, SPOKEN, "Loading the drawing")
-    held["states"].continue_()
+    page.held[states].continue_()
     stands_at(page, e.id, wanted)
     assert field.get_attribute("aria-valuetext") == first.words[place], "the words wait for the drawing"
-    held["plotly"].continue_()
+    page.held[plotly].continue_()
     page.wait_for_selector("figure.explorable-live")
     assert page.locator(".explorable-note").count() == 0
     until(page, SPOKEN, e.readout_text(e.evaluate(wanted)["readout"]))
