@@ -1,6 +1,6 @@
 r"""Trained on short windows of text, tested on long ones: seven methods, each with the best of three learning rates.
 
-    python benchmarks/text_rates.py     # 63 models, two at a time: about 50 minutes
+    python benchmarks/text_rates.py     # 63 models, two at a time: about half an hour
 
 The sweep train_short_test_long has one learning rate for all. Here seeds 0 and 1 are trained at each of three, and the
 rate with the least validation loss is trained with the other seeds. Validation characters are held-out ones that no

@@ -77,9 +77,8 @@ def verdict(results: dict, method: str, claim: str | None = None) -> Verdict:
     change, spread = mean_and_spread(changes(results, method))
     outcome = judge(change, spread, tolerance, claim)
     digits = 3 if max(abs(change), spread) >= 5e-4 else 4
-    moved = f"{'rises' if change > 0 else 'falls'} by {abs(change):.{digits}f} ± {spread:.{digits}f}"
-    if abs(change) < 5e-5:
-        moved = f"changes by 0.0000 ± {spread:.4f}"
+    way = "changes" if abs(change) < 5e-5 else "rises" if change > 0 else "falls"
+    moved = f"{way} by {abs(change):.{digits}f} ± {spread:.{digits}f}"
     ends = f"Predicted was {CLAIMS[claim]} {tolerance:g}"
     lies = f"{'that lies ' if outcome == 'within the spread' else ''}{outcome}."
     title = METHODS[method].title if method in METHODS else method

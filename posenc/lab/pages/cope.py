@@ -338,7 +338,7 @@ def text_numbers():
     first, whole, cut = (mean_and_spread(columns[name])[0] for name in (start, end, f"{end}, cut"))
     words = (
         f"From {start} to {end} characters CoPE's loss goes from {first:.2f} to {whole:.2f}, and to {cut:.2f} with its "
-        f"attention cut: {'more keys harm it, as they harm NoPE' if whole - cut > 0.05 else 'more keys do it no harm'}."
+        f"attention cut: {'more keys harm it' if whole - cut > 0.05 else 'more keys do it no harm'}."
     )
     return {"words": words}
 

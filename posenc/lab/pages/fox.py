@@ -13,6 +13,7 @@ from posenc.lab.experiments.plots import plot_by_position, plot_short_long
 from posenc.lab.figures.alibi import far_context
 from posenc.lab.figures.fox import ALL_OPEN, SHUT, TOKENS, line_of_gates, weights_of
 from posenc.lab.pages import finish, pm, table, typeset
+from posenc.lab.pages.cope import SOLVED
 
 CHAPTER, AFTER = 50, 10  # tokens of a chapter, and of the next one so far
 TITLE_LOGIT = 4.0  # by how much the chapter's title, its first token, fits the query better than the rest
@@ -20,9 +21,7 @@ DOOR = 0.002  # the gate of the first token of the next chapter
 SLOPES = (1 / 4, 1 / 16, 1 / 64, 1 / 256)
 BESIDE = ("nope", "rope", "alibi", "stickbreaking")  # the methods that FoX stands beside
 RATES_GAP = 0.01  # nats: what the prediction in benchmarks/text_rates.py allows between FoX's loss whole and cut
-SOLVED = 0.01  # a puzzle is solved where the mean share of wrong answers lies below
 KEYS_TOLERANCE = 0.01  # nats: what hiding far keys may cost before they count as needed
-NOT_RUN = "*not measured yet*"
 
 # ------------------------------------------------------------------------------------------------- the two chapters
 
@@ -174,23 +173,10 @@ def check_errors(q, k, v, gates) -> dict[str, torch.Tensor]:
 # ------------------------------------------------------------------------------------------------- frozen experiments
 
 
-def frozen(name, arms=()):
-    r"""Frozen results by name, of some methods where named; None where they, or one of the methods, are not there."""
-    try:
-        results = load_results(name)
-    except FileNotFoundError:
-        return None
-    if not arms:
-        return results
-    if not set(arms) <= set(results["methods"]):
-        return None
-    return load_results(name, arms)
-
-
 @functools.cache
 def lengths():
-    r"""`train_short_test_long` of FoX and those beside it; None before FoX stands in it."""
-    return frozen("train_short_test_long", (*BESIDE, "fox"))
+    r"""`train_short_test_long` of FoX and those beside it."""
+    return load_results("train_short_test_long", (*BESIDE, "fox"))
 
 
 def losses(method, kind, place):
@@ -199,11 +185,8 @@ def losses(method, kind, place):
 
 
 def lengths_figure():
-    r"""Trained short, tested long: FoX drawn strong beside the others, or the others alone where it was not run."""
-    results = lengths()
-    if results is None:
-        return plot_short_long(load_results("train_short_test_long", BESIDE))
-    return plot_short_long(results, highlight="fox")
+    r"""Trained short, tested long: FoX drawn strong beside the others."""
+    return plot_short_long(lengths(), highlight="fox")
 
 
 def needed_keys(tolerance: float = KEYS_TOLERANCE) -> int:
@@ -228,10 +211,7 @@ def verdict_words():
     r"""What became of the prediction, and how to read it."""
     from IPython.display import Markdown
 
-    results = lengths()
-    if results is None:
-        return Markdown("**The verdict.** FoX does not stand in these results yet.")
-    words = verdict(results, "fox").words
+    words = verdict(lengths(), "fox").words
     return Markdown(f"**The verdict.** {words} {reading(losses('fox', 'whole', -1), losses('fox', 'cut', -1))}")
 
 
@@ -239,14 +219,12 @@ def prediction():
     r"""What was predicted before the run."""
     from IPython.display import Markdown
 
-    results = lengths()
-    words = NOT_RUN if results is None else f"*{results['predictions']['fox']}*"
-    return Markdown(f"**The prediction**, written before the run: {words}")
+    return Markdown(f"**The prediction**, written before the run: *{lengths()['predictions']['fox']}*")
 
 
 def lengths_table():
     r"""Each method's loss at the training length and at the longest, whole and cut; mean and spread over seeds."""
-    results = lengths() or load_results("train_short_test_long", BESIDE)
+    results = lengths()
     runs, ends = results["methods"], results["lengths"]
     head = ["", f"{ends[0]} characters", f"{ends[-1]}, whole", f"{ends[-1]}, cut to {ends[0]} keys"]
     order = sorted(runs, key=lambda method: -mean_and_spread([run[-1] for run in runs[method]["whole"]])[0])
@@ -265,20 +243,16 @@ def lengths_table():
 
 
 def lengths_numbers() -> dict[str, str]:
-    r"""What the reading of the verdict cites; words that say so where FoX was not run."""
-    results = lengths() or load_results("train_short_test_long", BESIDE)
-    values = {
-        "train": f"{results['lengths'][0]}",
-        "test": f"{results['lengths'][-1]}",
-        "seeds": f"{len(results['seeds'])}",
-    }
-    values["rates_gap"] = f"{RATES_GAP:g}"
-    if lengths() is None:
-        return values | {"rank_words": "", "keys_words": ""}
+    r"""What the reading of the verdict cites."""
+    results = lengths()
     at_end = {method: mean_and_spread(losses(method, "whole", -1))[0] for method in results["methods"]}
     rank = sorted(at_end, key=at_end.get).index("fox") + 1
     keys, layers = needed_keys(), results["settings"]["num_layers"]
-    return values | {
+    return {
+        "train": f"{results['lengths'][0]}",
+        "test": f"{results['lengths'][-1]}",
+        "seeds": f"{len(results['seeds'])}",
+        "rates_gap": f"{RATES_GAP:g}",
         "rank_words": f"FoX is number {rank} of these {len(at_end)} at the longest context.",
         "keys_words": f"Queries that may see no more than their nearest {keys} keys in each layer, and so reach "
         f"{layers * (keys - 1)} characters back through all layers, lose less than {KEYS_TOLERANCE:g} nats by it.",
@@ -322,7 +296,7 @@ def rates_words():
 
 def position_figure():
     r"""Loss by place in the longest windows."""
-    results = lengths() or load_results("train_short_test_long", BESIDE)
+    results = lengths()
     return plot_by_position(
         results, [arm for arm in ("rope", "alibi", "stickbreaking", "fox") if arm in results["methods"]]
     )
@@ -472,11 +446,7 @@ def start_table():
 
 def puzzles_table():
     r"""Share of wrong answers on the three puzzles, in and out of distribution, FoX beside the others."""
-    from IPython.display import Markdown
-
-    results = frozen("contextual")
-    if results is None:
-        return Markdown("These results are not in yet.")
+    results = load_results("contextual")
     rows = []
     for task, values in results["tasks"].items():
         inside, outside = values["contrast"]
@@ -539,12 +509,8 @@ def better_rate(tried) -> float:
 
 def pro_table():
     r"""The parts of the Pro block, each added alone and each left out: losses, and what became of each prediction."""
-    from IPython.display import Markdown
-
-    results = frozen("foxpro")
-    if results is None:
-        return Markdown("These results are not in yet.")
-    ends, predictions = results["lengths"], results.get("predictions", {})
+    results = load_results("foxpro")
+    ends, predictions = results["lengths"], results["predictions"]
     head = ["", f"loss at {ends[0]}", f"at {ends[-1]}, whole", f"at {ends[-1]}, cut to {ends[0]} keys"]
     rows = [
         [
@@ -552,11 +518,11 @@ def pro_table():
             pm([run[0] for run in runs["whole"]], 3),
             pm([run[-1] for run in runs["whole"]], 3),
             pm([run[-1] for run in runs["cut"]], 3),
-            *([pro_change(predictions.get(arm))] if predictions else []),
+            pro_change(predictions.get(arm)),
         ]
         for arm, runs in results["methods"].items()
     ]
-    return table([*head, *(["loss at the training length, against; 95%; predicted"] if predictions else [])], rows)
+    return table([*head, "loss at the training length, against; 95%; predicted"], rows)
 
 
 def pro_change(found):

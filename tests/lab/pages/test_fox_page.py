@@ -108,25 +108,15 @@ def test_the_passage_is_drawn_with_its_gates():
     assert figures.shown("\n") not in results["passage"]
 
 
-def test_pages_say_so_where_a_result_is_not_there(monkeypatch):
-    monkeypatch.setattr(page, "frozen", lambda name, arms=(): None)
-    page.lengths.cache_clear()
-    for words in (page.puzzles_table(), page.pro_table()):
-        assert "not in yet" in words.data
-    assert "yet" in page.verdict_words().data and page.lengths_numbers()["keys_words"] == ""
-    page.lengths.cache_clear()
-
-
 def test_the_pro_table_shows_each_arm(monkeypatch):
     run = [[1.5, 1.6], [1.7, 1.8]]
     table = {"arms": {"a": "plain", "b": "with QK-norm"}, "lengths": [64, 512]}
     table["methods"] = {arm: {"whole": run, "cut": run} for arm in "ab"}
-    monkeypatch.setattr(page, "frozen", lambda name: table)
-    lines = page.pro_table().data.splitlines()
-    assert len(lines) == 4 and "with QK-norm" in lines[-1] and "1.600 ± 0.141" in lines[-1] and "512" in lines[0]
+    monkeypatch.setattr(page, "load_results", lambda name: table)
     found = {"against": "a", "claim": "falls", "outcome": "held", "low": -0.3, "mean": -0.2, "high": -0.1}
     table["predictions"] = {"b": found}
     lines = page.pro_table().data.splitlines()
+    assert len(lines) == 4 and "with QK-norm" in lines[-1] and "1.600 ± 0.141" in lines[-1] and "512" in lines[0]
     assert "−0.200 against a (−0.300 to −0.100); falls: held" in lines[-1] and "against a" not in lines[-2]
 
 
@@ -138,7 +128,7 @@ def test_the_puzzles_table_judges_each_claim(monkeypatch):
         "predictions": {arm: {"claim": "holds" if arm == "fox" else "rises"} for arm in arms},
         "methods": {arm: {"scores": scores} for arm in arms},
     }
-    monkeypatch.setattr(page, "frozen", lambda name: {"tolerance": 0.05, "tasks": {"flipflop": task}})
+    monkeypatch.setattr(page, "load_results", lambda name: {"tolerance": 0.05, "tasks": {"flipflop": task}})
     lines = page.puzzles_table().data.splitlines()
     assert "holds: failed" in lines[-1] and "rises: held" in lines[-2] and "20.0 ± 0.0 %" in lines[-1]
 
@@ -161,9 +151,9 @@ def test_what_three_rates_say_follows_the_losses(monkeypatch):
 def test_the_second_reading_counts_seeds_and_parts():
     numbers = page.second_numbers()
     frozen = json.loads((RESULTS / "foxpro.json").read_text())
-    assert f"{-frozen['predictions']['pro']['mean']:.3f} of all four" in numbers["pro_words"]
+    assert f"{-frozen['predictions']['pro']['mean']:.3f}" in numbers["pro_words"]
     tried = {"best": 2.0, "at": {"1.0": {"whole": [[1.5, 9], [1.7, 9]]}, "2.0": {"whole": [[1.2, 9], [1.4, 9]]}}}
     assert page.better_rate(tried) == pytest.approx(0.3)
     copied = json.loads((RESULTS / "contextual.json").read_text())["tasks"]["selective_copy"]["methods"]["fox"]
     learned = sum(wrong < 0.1 for wrong in copied["scores"]["in"])
-    assert f"only {learned} of 5 seeds" in numbers["puzzle_words"]
+    assert f"{learned} of 5 seeds" in numbers["puzzle_words"]
