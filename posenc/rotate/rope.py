@@ -53,10 +53,15 @@ def rotate(x, positions, inv_freq, layout="interleaved", attention_factor=1.0):
     except RuntimeError:
         raise ValueError(f"positions {list(positions.shape)} must broadcast to {list(x.shape[:-1])}") from None
 
-    dtype = accumulation_dtype(x)
-    angles = positions[..., None].to(dtype) * inv_freq.to(x.device, dtype)  # [..., T, p/2]
-    cos, sin = attention_factor * angles.cos(), attention_factor * angles.sin()
-    turned, rest = x[..., : 2 * pairs].to(dtype), x[..., 2 * pairs :]
+    angles = positions[..., None].to(accumulation_dtype(x)) * inv_freq.to(x.device, accumulation_dtype(x))
+    return turn(x, angles, layout, attention_factor)
+
+
+def turn(x, angles, layout, factor=1.0):
+    """Turn pair i of the lanes of x [..., T, D] by angles [..., T, P], in their dtype; further lanes pass unchanged."""
+    cos, sin = factor * angles.cos(), factor * angles.sin()
+    pairs = angles.shape[-1]
+    turned, rest = x[..., : 2 * pairs].to(angles.dtype), x[..., 2 * pairs :]
     if layout == "interleaved":
         a, b = turned.unflatten(-1, (pairs, 2)).unbind(-1)
         out = torch.stack((a * cos - b * sin, a * sin + b * cos), dim=-1).flatten(-2)

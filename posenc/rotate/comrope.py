@@ -1,0 +1,55 @@
+r"""ComRoPE: as LieRE, with generators that commute by construction, so that scores depend on differences alone."""
+
+import torch
+from torch import nn
+
+from ..encoding import Encoding
+from ..errors import check_choice
+from .liere import Blocks, block_sizes, skew
+
+FORMS = ("ap", "ld")
+
+
+class AxialPartition(Blocks):
+    """Block j has one generator, for axis j mod n; the other axes do not turn it, so all commute."""
+
+    def __init__(self, num_heads, axes, blocks, block, std):
+        super().__init__()
+        self.matrices = nn.Parameter(std * torch.randn(num_heads, blocks, block, block))
+        self.axes = axes
+
+    def generators(self):
+        blocks = torch.arange(self.matrices.shape[1], device=self.matrices.device)
+        own = blocks % self.axes == torch.arange(self.axes, device=blocks.device)[:, None]  # [n, m]
+        return own[..., None, None] * skew(self.matrices)[:, None]
+
+
+class LinearlyDependent(Blocks):
+    """The generators of a block are multiples of one matrix: theta_a (P - P^T), so all commute."""
+
+    def __init__(self, num_heads, axes, blocks, block, std):
+        super().__init__()
+        self.matrices = nn.Parameter(std * torch.randn(num_heads, blocks, block, block))
+        self.theta = nn.Parameter(torch.randn(num_heads, axes, blocks))
+
+    def generators(self):
+        return self.theta[..., None, None] * skew(self.matrices)[:, None]
+
+
+def comrope(head_dim, num_heads, form="ap", *, axes=2, block=8, std=0.02):
+    r"""ComRoPE: as LieRE, with generators that commute by construction, so that scores are relative.
+
+    Arguments:
+        head_dim, num_heads, axes, block, std: as in `liere`; "ap" needs a multiple of n blocks.
+        form: "ap", axial partition: block j turns along axis j mod n. "ld", linearly dependent: a block's generators
+            are theta_a (P - P^T), so it sees theta . p alone and is blind to moves that leave this as it is.
+    Errors: TypeError, ValueError naming the argument.
+    Paper: arXiv 2506.03737, section 4. Chapter: Rotations that commute.
+    """
+    check_choice("form", form, FORMS)
+    sizes = block_sizes(head_dim, num_heads, axes, block, std)
+    if form == "ap" and sizes[2] % axes:
+        raise ValueError(
+            f"block={block} cuts head_dim={head_dim} into {sizes[2]} blocks, form='ap' needs a multiple of axes={axes}"
+        )
+    return Encoding(rotate=(AxialPartition if form == "ap" else LinearlyDependent)(*sizes), axes=axes)

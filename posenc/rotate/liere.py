@@ -1,0 +1,106 @@
+r"""LieRE: blocks of lanes turn by matrix exponentials of learned skew-symmetric generators."""
+
+import torch
+from torch import nn
+
+from ..encoding import Encoding
+from ..errors import check_int, check_number, check_tensor
+from ..inputs import accumulation_dtype
+
+
+def skew(matrices):
+    """P - P^T of matrices [..., b, b]: skew-symmetric, whatever P is."""
+    return matrices - matrices.mT
+
+
+def rotation(positions, generators):
+    r"""R(p) = exp(sum over the axes a of p_a A_a), one orthogonal matrix a token and block.
+
+    Arguments:
+        positions: [..., T, n], integers or floats; NaN in any coordinate: without a place, the identity.
+        generators: A, [..., n, m, b, b], skew-symmetric, for n axes and m blocks of b lanes; [H, n, m, b, b] beside
+            positions [B, 1, T, n].
+    Returns: [..., T, m, b, b] in the dtype of the generators, orthogonal. R(x)^T R(y) = R(y - x) for all x and y if and
+        only if the generators of each block commute.
+    Errors: TypeError, ValueError naming the argument.
+    Paper: arXiv 2406.10322, section 3; arXiv 2506.03737, theorem 1. Chapter: Rotations that commute.
+    """
+    check_tensor("positions", positions, "[..., T, n]")
+    check_tensor("generators", generators, "[..., n, m, b, b]", floating=True)
+    if generators.ndim < 4 or generators.shape[-1] != generators.shape[-2]:
+        raise ValueError(f"generators must be [..., n, m, b, b], got {list(generators.shape)}")
+    if positions.ndim < 2 or positions.shape[-1] != generators.shape[-4]:
+        raise ValueError(
+            f"positions {list(positions.shape)} must be [..., T, n] with the n = {generators.shape[-4]} axes of the "
+            f"generators"
+        )
+    positions = positions.to(generators.dtype)
+    placeless = positions.isnan().any(-1, keepdim=True)
+    positions = positions.masked_fill(placeless, 0)[..., None, None, None]  # [..., T, n, 1, 1, 1]
+    return torch.linalg.matrix_exp((positions * generators[..., None, :, :, :, :]).sum(-4))
+
+
+def turn_blocks(x, rotations):
+    """R x block by block: x [..., T, D], rotations [..., T, m, b, b] with m b = D, in their dtype."""
+    blocks = x.to(rotations.dtype).unflatten(-1, rotations.shape[-3:-1])
+    return (rotations @ blocks[..., None])[..., 0].flatten(-2).to(x.dtype)
+
+
+class Blocks(nn.Module):
+    """The `rotate` callable of `liere` and `comrope`, whose `generators()` are [H, n, m, b, b]."""
+
+    def forward(self, q, k, at):
+        dtype = accumulation_dtype(q)
+        with torch.autocast(q.device.type, enabled=False):
+            generators = self.generators().to(dtype)
+            for name, x in (("q", q), ("k", k)):
+                if x.shape[1] != generators.shape[0]:
+                    raise ValueError(
+                        f"num_heads={generators.shape[0]} has as many generators, {name} has {x.shape[1]} heads"
+                    )
+            at_q = rotation(at.pos_q[:, None], generators)
+            at_k = at_q if at.pos_k is at.pos_q else rotation(at.pos_k[:, None], generators)
+            return turn_blocks(q, at_q), turn_blocks(k, at_k)
+
+
+class Liere(Blocks):
+    """Generators of their own for each head, axis and block."""
+
+    def __init__(self, num_heads, axes, blocks, block, std):
+        super().__init__()
+        self.matrices = nn.Parameter(std * torch.randn(num_heads, axes, blocks, block, block))
+
+    def generators(self):
+        return skew(self.matrices)
+
+
+def liere(head_dim, num_heads, *, axes=2, block=None, std=0.02):
+    r"""LieRE: blocks of lanes turn by exp(sum of p_a A_a) with learned generators; an `Encoding` at the place `rotate`.
+
+    Norms are kept always; scores depend on differences of positions alone only where the generators commute, which is
+    so for blocks of 2 and else not.
+
+    Arguments:
+        head_dim: D.
+        num_heads: H; queries and keys must have as many.
+        axes: n; positions are [T, n] or [B, T, n].
+        block: b, lanes a block, a divisor of D; default D, one block.
+        std: spread of the numbers that generators start from.
+    Errors: TypeError, ValueError naming the argument.
+    Paper: arXiv 2406.10322. Chapter: Rotations that commute.
+    """
+    sizes = block_sizes(head_dim, num_heads, axes, block, std)
+    return Encoding(rotate=Liere(*sizes), axes=axes)
+
+
+def block_sizes(head_dim, num_heads, axes, block, std):
+    """(H, n, m, b, std), checked."""
+    check_int("head_dim", head_dim, minimum=2)
+    check_int("num_heads", num_heads)
+    check_int("axes", axes)
+    block = head_dim if block is None else block
+    check_int("block", block, minimum=2)
+    check_number("std", std, above=0)
+    if head_dim % block:
+        raise ValueError(f"block={block} must divide head_dim={head_dim}")
+    return num_heads, axes, head_dim // block, block, std

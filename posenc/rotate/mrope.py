@@ -1,0 +1,82 @@
+r"""M-RoPE: RoPE for texts that hold pictures; time, row and column share one ladder of frequencies."""
+
+import torch
+
+from ..encoding import Encoding
+from ..errors import check_bool, check_choice, check_int
+from .rope import LAYOUTS, ladder
+from .rope2d import Rotary2d
+
+AXES = 3  # time, row, column
+
+
+def dealt(head_dim, sections, base=1e6, interleaved=False):
+    r"""RoPE's frequencies, each dealt to one of the three axes.
+
+    Arguments:
+        head_dim: D, even.
+        sections: how many of the D/2 frequencies time, row and column get.
+        base: b of the frequencies b^(-2i/D).
+        interleaved: False deals in sections, the fastest to time (Qwen2-VL); True in turn, as long as row and column
+            have some left (Qwen3-VL), so that each axis has fast and slow ones.
+    Returns: [3, D/2] float64, for `posenc.rope2d.rotate`.
+    Errors: TypeError, ValueError naming the argument.
+    Paper: arXiv 2409.12191, section 2.1; arXiv 2511.21631, section 2. Chapter: Two axes and more.
+    """
+    check_int("head_dim", head_dim, minimum=2, even=True)
+    check_bool("interleaved", interleaved)
+    sections = list(sections)
+    if len(sections) != AXES or any(not isinstance(n, int) or n < 0 for n in sections) or 2 * sum(sections) != head_dim:
+        raise ValueError(
+            f"sections={sections} must be three whole numbers that add up to head_dim / 2 = {head_dim // 2}"
+        )
+    owner = torch.arange(AXES).repeat_interleave(torch.tensor(sections))
+    if interleaved:
+        if max(2 + AXES * (sections[2] - 1), 1 + AXES * (sections[1] - 1)) >= head_dim // 2:
+            raise ValueError(f"sections={sections} can't be interleaved: row and column take every third frequency")
+        owner = torch.zeros(head_dim // 2, dtype=torch.long)
+        for axis in (1, 2):
+            owner[axis : AXES * sections[axis] : AXES] = axis
+    return ladder(head_dim, base) * (owner == torch.arange(AXES)[:, None])
+
+
+def positions_for(layout):
+    r"""The three ids of each token of a text with pictures.
+
+    A word stands at the same id on all axes, so text alone is plain RoPE. A picture starts at the next id; its patches
+    count on from there, each axis for itself. What follows starts one past the largest id so far.
+
+    Arguments:
+        layout: a list of parts in order: a whole number n for n tokens of text, (time, rows, columns) for a picture or
+            a video, whose patches stand in this order, columns fastest.
+    Returns: [T, 3] int64.
+    Errors: TypeError, ValueError naming the argument.
+    Paper: arXiv 2409.12191, section 2.1. Chapter: Two axes and more.
+    """
+    parts, start = [torch.zeros(0, AXES, dtype=torch.long)], 0
+    for part in layout:
+        if isinstance(part, int):
+            check_int("layout", part, minimum=0)
+            ids = torch.arange(part)[:, None].expand(part, AXES)
+        else:
+            if len(part) != AXES:
+                raise ValueError(f"layout holds {part!r}, a picture is (time, rows, columns)")
+            for size in part:
+                check_int("layout", size)
+            ids = torch.cartesian_prod(*map(torch.arange, part))
+        parts.append(start + ids)
+        start = int(parts[-1].max()) + 1 if len(ids) else start
+    return torch.cat(parts)
+
+
+def mrope(head_dim, sections, base=1e6, *, interleaved=False, layout="half"):
+    r"""RoPE with three ids a token, an `Encoding` at the place `rotate` whose positions are [T, 3] or [B, T, 3].
+
+    Arguments:
+        head_dim, sections, base, interleaved: see `dealt`.
+        layout: which lanes make a pair, see `posenc.rope.rotate`.
+    Errors: TypeError, ValueError naming the argument.
+    Paper: arXiv 2409.12191. Chapter: Two axes and more.
+    """
+    check_choice("layout", layout, LAYOUTS)
+    return Encoding(rotate=Rotary2d(dealt(head_dim, sections, base, interleaved), layout, learned=False), axes=AXES)

@@ -1,0 +1,138 @@
+r"""Rotary position embedding on several axes: each pair of lanes turns by an angle that is summed over the axes."""
+
+import torch
+from torch import nn
+
+from ..encoding import Encoding
+from ..errors import check_choice, check_int, check_number, check_tensor
+from ..inputs import accumulation_dtype
+from .rope import LAYOUTS, turn
+
+FORMS = ("axial", "mixed")
+
+
+def axial(head_dim, axes=2, base=100.0, dtype=torch.float32):
+    r"""Frequencies where each pair of lanes knows one axis: pair n t + a turns by w_t = base^(-2 n t / D) along axis a.
+
+    Returns: [n, D/2] of `dtype`, in radians per step of an axis, one entry of a column not zero; rounded once.
+    Errors: TypeError, ValueError naming the argument.
+    Paper: arXiv 2403.13298, section 3.2, for two axes. Chapter: Two axes and more.
+    """
+    magnitudes = steps(head_dim, axes, base)
+    return (magnitudes[:, None, None] * torch.eye(axes, dtype=torch.float64)).flatten(0, 1).T.to(dtype)
+
+
+def steps(head_dim, axes, base):
+    """The D/(2n) magnitudes base^(-2 n t / D) in float64, fastest first; both arguments checked."""
+    check_int("axes", axes)
+    check_int("head_dim", head_dim, minimum=2, even=True)
+    check_number("base", base, above=0)
+    if head_dim % (2 * axes):
+        raise ValueError(
+            f"head_dim={head_dim} must be a multiple of {2 * axes}: a pair of lanes for each of axes={axes}"
+        )
+    return base ** (-torch.arange(0, head_dim, 2 * axes, dtype=torch.float64) / head_dim)
+
+
+def angles(positions, freqs):
+    r"""The angle of each pair of lanes: sum over the axes a of p_a w_(a,i). A token without a place turns by none.
+
+    Arguments:
+        positions: [..., T, n], integers or floats, in steps of each axis; NaN in any coordinate: without a place.
+        freqs: [n, P], or with what broadcasts in front, such as [H, n, P].
+    Returns: [..., T, P] in the dtype of freqs.
+    Errors: TypeError, ValueError naming the argument.
+    Paper: arXiv 2403.13298, section 3.2. Chapter: Two axes and more.
+    """
+    check_tensor("positions", positions, "[..., T, n]")
+    check_tensor("freqs", freqs, "[..., n, P]", floating=True)
+    if positions.ndim < 2 or freqs.ndim < 2 or positions.shape[-1] != freqs.shape[-2]:
+        raise ValueError(
+            f"positions {list(positions.shape)} must be [..., T, n] with the n axes of freqs {list(freqs.shape)}, "
+            f"[..., n, P]"
+        )
+    positions = positions.to(freqs.dtype)
+    placeless = positions.isnan().any(-1, keepdim=True)
+    return (positions.masked_fill(placeless, 0)[..., None] * freqs[..., None, :, :]).sum(-2)
+
+
+def rotate(x, positions, freqs, layout="interleaved"):
+    r"""Turn each pair of lanes of x by its angle, see `angles`.
+
+    Arguments:
+        x: [..., T, D].
+        positions: [..., T, n], see `angles`.
+        freqs: [n, P] with 2 P <= D, or [H, n, P] beside x [B, H, T, D]; further lanes pass unchanged.
+        layout: which lanes make a pair, see `posenc.rope.rotate`.
+    Returns: like x. Angles are float32, float64 where x is float64, under autocast too.
+    Errors: TypeError, ValueError naming the argument.
+    Paper: arXiv 2403.13298, section 3.2. Chapter: Two axes and more.
+    """
+    check_tensor("x", x, "[..., T, D]", floating=True)
+    check_tensor("freqs", freqs, "[..., n, P]", floating=True)
+    check_choice("layout", layout, LAYOUTS)
+    if x.ndim < 2 or 2 * freqs.shape[-1] > x.shape[-1]:
+        raise ValueError(f"freqs turn {2 * freqs.shape[-1]} lanes, x must have at least as many, got {list(x.shape)}")
+    by = angles(positions, freqs.to(x.device, accumulation_dtype(x)))
+    try:
+        torch.broadcast_to(by, (*x.shape[:-1], by.shape[-1]))
+    except RuntimeError:
+        raise ValueError(
+            f"positions {list(positions.shape)} and freqs {list(freqs.shape)} give angles {list(by.shape)}, which must "
+            f"broadcast to {[*x.shape[:-1], by.shape[-1]]}"
+        ) from None
+    return turn(x, by, layout)
+
+
+class Rotary2d(nn.Module):
+    """The `rotate` callable of `rope2d`: frequencies [n, D/2] that stand, or [H, n, D/2] that are learned."""
+
+    def __init__(self, freqs, layout, learned):
+        super().__init__()
+        self.freqs = nn.Parameter(freqs) if learned else freqs  # no buffer: `model.half()` would round it
+        self.layout = layout
+
+    def forward(self, q, k, at):
+        def turned(x, positions):
+            freqs = self.freqs
+            if freqs.ndim == 3 and x.shape[1] != freqs.shape[0]:
+                raise ValueError(
+                    f"num_heads={freqs.shape[0]} has frequencies for as many heads, q or k has {x.shape[1]}"
+                )
+            return rotate(x, positions[:, None], freqs, self.layout)
+
+        return turned(q, at.pos_q), turned(k, at.pos_k)
+
+
+def rope2d(head_dim, form="axial", *, axes=2, base=None, num_heads=None, layout="interleaved"):
+    r"""RoPE on n axes, an `Encoding` at the place `rotate` whose positions are [T, n] or [B, T, n].
+
+    Scores depend on differences of positions alone, in either form. A token with NaN for a coordinate has no place
+    (a class token, a register): it stays unturned, so its scores with others read where those stand.
+
+    Arguments:
+        head_dim: D, a multiple of 2 n.
+        form: "axial": each pair of lanes turns along one axis. "mixed": each pair has a learned frequency for each
+            axis, so that it may know any direction; in each head of its own.
+        axes: n; 2 for pictures, 3 for volumes and video.
+        base: of the frequencies; default 100 for "axial", 10 for "mixed", where they start.
+        num_heads: H, for "mixed" alone; queries and keys must have as many.
+        layout: see `posenc.rope.rotate`.
+    Errors: TypeError, ValueError naming the argument.
+    Paper: arXiv 2403.13298. Chapter: Two axes and more.
+    """
+    check_choice("form", form, FORMS)
+    check_choice("layout", layout, LAYOUTS)
+    if form == "axial":
+        if num_heads is not None:
+            raise ValueError(
+                f"num_heads={num_heads}: form='axial' has one set of frequencies for all heads, leave it out"
+            )
+        freqs = axial(head_dim, axes, 100.0 if base is None else base, torch.float64)
+        return Encoding(rotate=Rotary2d(freqs, layout, learned=False), axes=axes)
+    if num_heads is None:
+        raise ValueError("num_heads=None: form='mixed' learns frequencies for each head, say how many there are")
+    check_int("num_heads", num_heads)
+    freqs = axial(head_dim, axes, 10.0 if base is None else base)
+    frames = torch.linalg.qr(torch.randn(num_heads, axes, axes))[0]  # each head starts in directions of its own
+    return Encoding(rotate=Rotary2d(frames @ freqs, layout, learned=True), axes=axes)
