@@ -145,13 +145,17 @@ def test_a_token_without_a_place_stays_unturned_and_the_cache_keeps_places():
     close(torch.cat(steps, 1), layer(tokens, positions=positions))
 
 
-def test_a_bias_can_be_composed_and_half_precision_computes_in_float32():
+def test_half_precision_and_autocast_compute_in_float32():
     encoding = made("ld", block=4)
     x, positions = normal(1, HEADS, 4, DIM), grid(2, 2)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         turned, _ = encoding.float().rotate(x.float(), x.float(), posenc.At(positions[None], positions[None], None))
+    at = posenc.At(100 + positions[None], 100 + positions[None], None)
     exact, _ = encoding.double().rotate(x, x, posenc.At(positions[None], positions[None], None))
     assert (turned.double() - exact).abs().max() < 1e-4
+    half, rounded = x.half(), x.half().double()
+    far = encoding.rotate(rounded, rounded, at)[0]
+    assert (encoding.rotate(half, half, at)[0].double() - far).abs().max() < 1e-2
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def test_each_mixed_head_starts_in_an_orthogonal_frame_of_its_own():
 
 
 def test_a_token_without_a_place_stays_unturned():
-    positions = torch.cat((torch.full((1, 2), torch.nan), grid(2, 2).float()))
+    positions = torch.cat((torch.tensor([[torch.nan, 3.0]]), grid(2, 2).float()))  # one coordinate is enough
     x, encoding = normal(1, HEADS, 5, DIM), made("mixed")
     turned, _ = encoding.rotate(x, x, posenc.At(positions[None], positions[None], None))
     assert torch.equal(turned[:, :, 0], x[:, :, 0]) and not torch.equal(turned[:, :, 2], x[:, :, 2])
@@ -155,9 +155,9 @@ def test_ids_and_angles_are_those_of_qwen2_vl_and_qwen3_vl():
     expected, _ = two.apply_multimodal_rotary_pos_emb(x, x, doubled.cos(), doubled.sin(), list(sections))
     close(rotate(x, ids, dealt(dim, sections), "half"), expected)
 
-    sections = (6, 5, 5)
-    mixed = three.Qwen3VLTextRotaryEmbedding.apply_interleaved_mrope(None, angle.clone(), sections)
-    close((ids[..., None].double() * dealt(dim, sections, interleaved=True)).sum(-2), mixed[0])
+    for sections in ((6, 5, 5), (8, 4, 4)):
+        mixed = three.Qwen3VLTextRotaryEmbedding.apply_interleaved_mrope(None, angle.clone(), sections)
+        close((ids[..., None].double() * dealt(dim, sections, interleaved=True)).sum(-2), mixed[0])
 
 
 def test_an_image_between_words_keeps_the_words_close():
