@@ -116,12 +116,12 @@ def kept(cell, measure, folder):
     return json.loads(path.read_text())
 
 
-def chosen_rate(cells, task, arm):
+def chosen_rate(cells, task, arm, rates=RATES):
     """The learning rate whose validation loss, mean over the seeds that choose, is least."""
-    return min(RATES, key=lambda rate: sum(cells[task, arm, rate, seed]["validation"] for seed in CHOOSING))
+    return min(rates, key=lambda rate: sum(cells[task, arm, rate, seed]["validation"] for seed in CHOOSING))
 
 
-def train_cells(arms, measure, folder, workers):
+def train_cells(arms, measure, folder, workers, rates=RATES):
     """All cells of the arms, (task, arm) each: the seeds that choose at each rate, the others at the one they chose."""
     folder.mkdir(parents=True, exist_ok=True)
     cells = {}
@@ -132,9 +132,9 @@ def train_cells(arms, measure, folder, workers):
             for future in tqdm(as_completed(waiting), words, len(waiting)):
                 cells[waiting[future]] = future.result()
 
-        train([(*arm, rate, seed) for arm in arms for seed in CHOOSING for rate in RATES], "three rates")
+        train([(*arm, rate, seed) for arm in arms for seed in CHOOSING for rate in rates], "three rates")
         others = [seed for seed in SEEDS if seed not in CHOOSING]
-        train([(*arm, chosen_rate(cells, *arm), seed) for arm in arms for seed in others], "the chosen one")
+        train([(*arm, chosen_rate(cells, *arm, rates), seed) for arm in arms for seed in others], "the chosen one")
     return cells
 
 
@@ -169,17 +169,17 @@ def main():
     write_json(Path("results/contextual.json"), check_results(results))
 
 
-def arm_results(cells, task, arm):
+def arm_results(cells, task, arm, rates=RATES):
     """What stands in the results of one arm: its rate, why, and the scores at that rate and at the others."""
-    rate = chosen_rate(cells, task, arm)
+    rate = chosen_rate(cells, task, arm, rates)
     best = [cells[task, arm, rate, seed]["scores"] for seed in SEEDS]
     return {
         "rate": rate,
-        "validation": {str(r): [cells[task, arm, r, seed]["validation"] for seed in CHOOSING] for r in RATES},
+        "validation": {str(r): [cells[task, arm, r, seed]["validation"] for seed in CHOOSING] for r in rates},
         "scores": {test: [cell[test] for cell in best] for test in best[0]},
         "other_rates": {
             str(r): {test: [cells[task, arm, r, seed]["scores"][test] for seed in CHOOSING] for test in best[0]}
-            for r in RATES
+            for r in rates
             if r != rate
         },
     }
