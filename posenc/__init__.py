@@ -13,7 +13,7 @@ from .foxpro import FoxPro
 from .impls import explain_impl
 from .layer import KVCache, SelfAttention
 from .methods import METHODS, make
-from .rotate import rope, scaling
+from .rotate import comrope, liere, mrope, rope, rope2d, scaling
 from .several import exposb, path, rse
 from .weigh import sink, stickbreaking
 
@@ -31,6 +31,7 @@ __all__ = [
     "attention",
     "audit",
     "compose",
+    "comrope",
     "cope",
     "explain_impl",
     "exposb",
@@ -39,9 +40,12 @@ __all__ = [
     "inkling",
     "kerple",
     "learned",
+    "liere",
     "make",
+    "mrope",
     "path",
     "rope",
+    "rope2d",
     "rse",
     "scaling",
     "shaw",

@@ -17,7 +17,11 @@ from .embed.learned import learned
 from .embed.sinusoidal import sinusoidal
 from .encoding import Encoding
 from .errors import nearest
+from .rotate.comrope import comrope
+from .rotate.liere import liere
+from .rotate.mrope import mrope
 from .rotate.rope import rope
+from .rotate.rope2d import rope2d
 from .several.exposb import exposb
 from .several.path import path
 from .several.rse import rse
@@ -157,6 +161,50 @@ METHODS = {
             "proportional": {"rotary_dim": 4, "proportional": True, "layout": "half"},
         },
         fails=("unseen",),
+    ),
+    "rope2d": Method(
+        rope2d,
+        "2D-RoPE",
+        ("rotate",),
+        axes=2,
+        page="rope2d",
+        lab="rope2d",
+        color="#b15928",
+        marker="$+$",
+        variants={"mixed": {"form": "mixed", "num_heads": 4}, "half": {"layout": "half"}},
+    ),
+    "mrope": Method(
+        mrope,
+        "M-RoPE",
+        ("rotate",),
+        axes=3,
+        page="rope2d",
+        lab="rope2d",
+        color="#6a3d9a",
+        marker="$m$",
+        variants={"interleaved": {"sections": (2, 1, 1), "interleaved": True}},
+    ),
+    "liere": Method(
+        liere,
+        "LieRE",
+        ("rotate",),
+        axes=2,
+        page="comrope",
+        lab="comrope",
+        color="#999900",
+        marker="$L$",
+        variants={"planes": {"block": 2}},
+    ),
+    "comrope": Method(
+        comrope,
+        "ComRoPE",
+        ("rotate",),
+        axes=2,
+        page="comrope",
+        lab="comrope",
+        color="#1b9e77",
+        marker="$C$",
+        variants={"linear": {"form": "ld"}},
     ),
     "alibi": Method(
         alibi,

@@ -49,12 +49,23 @@ def told(made, q, k):
 def attend(name, q, k, v, **options):
     """`posenc.attention` with the encoding of one of NAMES, and the gates that it reads."""
     made = encoding(name)
+    if made.axes is not None:
+        at = {"pos_q": torch.arange(k.shape[2] - q.shape[2], k.shape[2]), "pos_k": torch.arange(k.shape[2])} | options
+        options |= {name: along_a_line(at[name], made.axes) for name in ("pos_q", "pos_k")}
     return posenc.attention(q, k, v, made, gates=gates(made, q, k), **options)
 
 
 def causal_modes(name):
     """[True], or [True, False] where the method is defined without a causal mask."""
     return [True] if encoding(name).causal_only else [True, False]
+
+
+def along_a_line(positions, axes):
+    """Positions of numbers for an encoding of n axes: token p stands at (p, 2 p, ..); as they are where it has none.
+
+    On one line every LieRE is relative too; tests/rotate/test_liere.py asks about the plane.
+    """
+    return positions if axes is None else positions[..., None] * torch.arange(1, axes + 1, dtype=positions.dtype)
 
 
 class Block(torch.nn.Module):
@@ -68,6 +79,10 @@ class Block(torch.nn.Module):
 
     def forward(self, x, positions=None, cache=None, **options):
         encoding = self.attention.encoding
+        if encoding.axes is not None:
+            start = 0 if cache is None else len(cache)
+            at = torch.arange(start, start + x.shape[1]) if positions is None else positions
+            positions = along_a_line(at, encoding.axes)
         if encoding.embed is not None and encoding.embed_at == "input":
             start = 0 if cache is None else len(cache)
             at = torch.arange(start, start + x.shape[1]) if positions is None else positions

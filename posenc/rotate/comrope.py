@@ -36,11 +36,11 @@ class LinearlyDependent(Blocks):
         return self.theta[..., None, None] * skew(self.matrices)[:, None]
 
 
-def comrope(head_dim, num_heads, form="ap", *, axes=2, block=8, std=0.02):
+def comrope(head_dim, num_heads, form="ap", *, axes=2, block=4, std=0.3):
     r"""ComRoPE: as LieRE, with generators that commute by construction, so that scores are relative.
 
     Arguments:
-        head_dim, num_heads, axes, block, std: as in `liere`; "ap" needs a multiple of n blocks.
+        head_dim, num_heads, axes, std: as in `liere`. block: b; "ap" needs a multiple of n blocks.
         form: "ap", axial partition: block j turns along axis j mod n. "ld", linearly dependent: a block's generators
             are theta_a (P - P^T), so it sees theta . p alone and is blind to moves that leave this as it is.
     Errors: TypeError, ValueError naming the argument.

@@ -1,5 +1,7 @@
 r"""LieRE: blocks of lanes turn by matrix exponentials of learned skew-symmetric generators."""
 
+import math
+
 import torch
 from torch import nn
 
@@ -58,9 +60,18 @@ class Blocks(nn.Module):
                     raise ValueError(
                         f"num_heads={generators.shape[0]} has as many generators, {name} has {x.shape[1]} heads"
                     )
-            at_q = rotation(at.pos_q[:, None], generators)
-            at_k = at_q if at.pos_k is at.pos_q else rotation(at.pos_k[:, None], generators)
+            at_q = rotations_of(at.pos_q, generators)
+            at_k = at_q if at.pos_k is at.pos_q else rotations_of(at.pos_k, generators)
             return turn_blocks(q, at_q), turn_blocks(k, at_k)
+
+
+def rotations_of(positions, generators):
+    """R(p) [B or 1, H, T, m, b, b] of positions [B or 1, T, n], each distinct one exponentiated once."""
+    if len(positions) == 1 or torch.compiler.is_compiling():  # how many are distinct is no constant of a graph
+        return rotation(positions[:, None], generators)
+    distinct, which = positions.flatten(0, 1).nan_to_num(nan=math.inf).unique(dim=0, return_inverse=True)
+    distinct = distinct.masked_fill(distinct.isposinf(), math.nan) if distinct.is_floating_point() else distinct
+    return rotation(distinct[None], generators)[:, which.view(positions.shape[:2])].transpose(0, 1)
 
 
 class Liere(Blocks):
@@ -74,7 +85,7 @@ class Liere(Blocks):
         return skew(self.matrices)
 
 
-def liere(head_dim, num_heads, *, axes=2, block=None, std=0.02):
+def liere(head_dim, num_heads, *, axes=2, block=None, std=0.3):
     r"""LieRE: blocks of lanes turn by exp(sum of p_a A_a) with learned generators; an `Encoding` at the place `rotate`.
 
     Norms are kept always; scores depend on differences of positions alone only where the generators commute, which is
@@ -85,7 +96,8 @@ def liere(head_dim, num_heads, *, axes=2, block=None, std=0.02):
         num_heads: H; queries and keys must have as many.
         axes: n; positions are [T, n] or [B, T, n].
         block: b, lanes a block, a divisor of D; default D, one block.
-        std: spread of the numbers that generators start from.
+        std: spread of the numbers P that generators P - P^T start from. At 0.3 a block starts with up to about a radian
+            a step, as RoPE's fastest pair; coordinates that run from 0 to 1 want more (the authors of ComRoPE: 1).
     Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2406.10322. Chapter: Rotations that commute.
     """

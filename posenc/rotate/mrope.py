@@ -10,12 +10,13 @@ from .rope2d import Rotary2d
 AXES = 3  # time, row, column
 
 
-def dealt(head_dim, sections, base=1e6, interleaved=False):
+def dealt(head_dim, sections=None, base=1e6, interleaved=False):
     r"""RoPE's frequencies, each dealt to one of the three axes.
 
     Arguments:
         head_dim: D, even.
-        sections: how many of the D/2 frequencies time, row and column get.
+        sections: how many of the D/2 frequencies time, row and column get; default a quarter, three eighths and three
+            eighths as Qwen2-VL has it, rounded in favor of time.
         base: b of the frequencies b^(-2i/D).
         interleaved: False deals in sections, the fastest to time (Qwen2-VL); True in turn, as long as row and column
             have some left (Qwen3-VL), so that each axis has fast and slow ones.
@@ -25,7 +26,8 @@ def dealt(head_dim, sections, base=1e6, interleaved=False):
     """
     check_int("head_dim", head_dim, minimum=2, even=True)
     check_bool("interleaved", interleaved)
-    sections = list(sections)
+    space = head_dim // 2 * 3 // 8
+    sections = [head_dim // 2 - 2 * space, space, space] if sections is None else list(sections)
     if len(sections) != AXES or any(not isinstance(n, int) or n < 0 for n in sections) or 2 * sum(sections) != head_dim:
         raise ValueError(
             f"sections={sections} must be three whole numbers that add up to head_dim / 2 = {head_dim // 2}"
@@ -69,7 +71,7 @@ def positions_for(layout):
     return torch.cat(parts)
 
 
-def mrope(head_dim, sections, base=1e6, *, interleaved=False, layout="half"):
+def mrope(head_dim, sections=None, base=1e6, *, interleaved=False, layout="half"):
     r"""RoPE with three ids a token, an `Encoding` at the place `rotate` whose positions are [T, 3] or [B, T, 3].
 
     Arguments:
