@@ -286,6 +286,8 @@ METHODS = {
     "sink": Method(sink, "Softmax with a sink", ("weigh",), page="moving_ruler", color="#67000d", marker="3"),
 }
 
+ON_TEXT = tuple(name for name, row in METHODS.items() if row.axes is None)  # whose positions are plain numbers
+
 
 def sizes(name, *, num_heads, head_dim, length):
     r"""The sizes that the factory of a method has no default for, as options for `make`, for a model of these sizes.

@@ -65,7 +65,9 @@ def along_a_line(positions, axes):
 
     On one line every LieRE is relative too; tests/rotate/test_liere.py asks about the plane.
     """
-    return positions if axes is None else positions[..., None] * torch.arange(1, axes + 1, dtype=positions.dtype)
+    if axes is None:
+        return positions
+    return positions[..., None] * torch.arange(1, axes + 1, dtype=positions.dtype, device=positions.device)
 
 
 class Block(torch.nn.Module):

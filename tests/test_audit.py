@@ -34,7 +34,7 @@ def method(name):
         return posenc.make(name, **options_of(name))
 
 
-@pytest.mark.parametrize("name", posenc.METHODS)
+@pytest.mark.parametrize("name", [name for name, row in posenc.METHODS.items() if row.axes is None])
 def test_every_method_gets_the_verdicts_that_its_chapter_claims(name):
     report = audit(method(name), name=name)
     assert set(report.failures) == set(posenc.METHODS[name].fails), str(report)

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from cases import DIM, HEAD_DIM, HEADS, NAMES, Block, attend, causal_modes, encoding, gates, tokens, told
+from cases import DIM, HEAD_DIM, HEADS, NAMES, Block, along_a_line, attend, causal_modes, encoding, gates, tokens, told
 
 import posenc
 
@@ -225,11 +225,12 @@ def test_nothing_is_made_on_another_device_than_q(name):
     x, k = torch.randn(2, 5, DIM, device="meta"), torch.randn(2, HEADS, 7, HEAD_DIM, device="meta")
     if method.embed is not None:
         assert method.embed(x, torch.arange(5, device="meta")).device.type == "meta"
-    q = k[:, :, :5]
-    assert posenc.attention(q, k, k, method, gates=gates(method, q, k)).device.type == "meta"
+    q, at = k[:, :, :5], along_a_line(torch.arange(10, device="meta"), method.axes)
+    options = {"pos_q": at[2:7], "pos_k": at[:7], "gates": gates(method, q, k)}
+    assert posenc.attention(q, k, k, method, **options).device.type == "meta"
     block, cache = posenc.SelfAttention(DIM, HEADS, method, num_kv_heads=2).to("meta"), posenc.KVCache()
-    for _ in range(2):
-        assert block(x, cache=cache).device.type == "meta"
+    for positions in at.split(5):
+        assert block(x, positions=positions, cache=cache).device.type == "meta"
     assert {part.device.type for part in (cache.k, cache.v, cache.positions, cache.valid)} == {"meta"}
 
 

@@ -150,8 +150,9 @@ def drawn_options(heads, dim):
 FAR = 2000  # the farthest position, unless a case says otherwise
 MORE = {"scaled rope": scaled, "xpos": rope.xpos, "dynamic": follows, "penalty": rse.penalty}  # beside METHODS
 EMBEDS = ("sinusoidal", "learned")
-IN_ATTENTION = [name for name in (*posenc.METHODS, *MORE) if name not in EMBEDS]
-ON_A_TABLE = ("shaw", "t5", "learned")  # these ask for whole numbers as positions
+PLANAR = {name for name, row in posenc.METHODS.items() if row.axes}  # whose positions are no numbers: tests/rotate
+IN_ATTENTION = [name for name in (*posenc.METHODS, *MORE) if name not in EMBEDS and name not in PLANAR]
+ON_A_TABLE = ("shaw", "t5", "learned", "inkling")  # these ask for whole numbers as positions
 FROM_ZERO = ("fire", "exposb", "learned")  # these read the position itself, which counts from 0
 
 

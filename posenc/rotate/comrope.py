@@ -18,10 +18,10 @@ class AxialPartition(Blocks):
         self.matrices = nn.Parameter(std * torch.randn(num_heads, blocks, block, block))
         self.axes = axes
 
-    def generators(self):
+    def generators(self, dtype=None):
         blocks = torch.arange(self.matrices.shape[1], device=self.matrices.device)
         own = blocks % self.axes == torch.arange(self.axes, device=blocks.device)[:, None]  # [n, m]
-        return own[..., None, None] * skew(self.matrices)[:, None]
+        return own[..., None, None] * skew(self.matrices.to(dtype))[:, None]
 
 
 class LinearlyDependent(Blocks):
@@ -32,8 +32,8 @@ class LinearlyDependent(Blocks):
         self.matrices = nn.Parameter(std * torch.randn(num_heads, blocks, block, block))
         self.theta = nn.Parameter(torch.randn(num_heads, axes, blocks))
 
-    def generators(self):
-        return self.theta[..., None, None] * skew(self.matrices)[:, None]
+    def generators(self, dtype=None):
+        return self.theta.to(dtype)[..., None, None] * skew(self.matrices.to(dtype))[:, None]
 
 
 def comrope(head_dim, num_heads, form="ap", *, axes=2, block=4, std=0.3):

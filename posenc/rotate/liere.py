@@ -45,29 +45,32 @@ def rotation(positions, generators):
 def turn_blocks(x, rotations):
     """R x block by block: x [..., T, D], rotations [..., T, m, b, b] with m b = D, in their dtype."""
     blocks = x.to(rotations.dtype).unflatten(-1, rotations.shape[-3:-1])
-    return (rotations @ blocks[..., None])[..., 0].flatten(-2).to(x.dtype)
+    return (rotations * blocks[..., None, :]).sum(-1).flatten(-2).to(x.dtype)  # no matmul: autocast would round it
 
 
 class Blocks(nn.Module):
-    """The `rotate` callable of `liere` and `comrope`, whose `generators()` are [H, n, m, b, b]."""
+    """The `rotate` callable of `liere` and `comrope`, whose `generators(dtype)` are [H, n, m, b, b].
+
+    They are computed in that dtype: a difference of two half-precision numbers needs more digits than these have.
+    """
 
     def forward(self, q, k, at):
-        dtype = accumulation_dtype(q)
-        with torch.autocast(q.device.type, enabled=False):
-            generators = self.generators().to(dtype)
-            for name, x in (("q", q), ("k", k)):
-                if x.shape[1] != generators.shape[0]:
-                    raise ValueError(
-                        f"num_heads={generators.shape[0]} has as many generators, {name} has {x.shape[1]} heads"
-                    )
-            at_q = rotations_of(at.pos_q, generators)
-            at_k = at_q if at.pos_k is at.pos_q else rotations_of(at.pos_k, generators)
-            return turn_blocks(q, at_q), turn_blocks(k, at_k)
+        generators = self.generators(accumulation_dtype(q))
+        for name, x in (("q", q), ("k", k)):
+            if x.shape[1] != generators.shape[0]:
+                raise ValueError(
+                    f"num_heads={generators.shape[0]} has as many generators, {name} has {x.shape[1]} heads"
+                )
+        at_q = rotations_of(at.pos_q, generators)
+        at_k = at_q if at.pos_k is at.pos_q else rotations_of(at.pos_k, generators)
+        return turn_blocks(q, at_q), turn_blocks(k, at_k)
 
 
 def rotations_of(positions, generators):
     """R(p) [B or 1, H, T, m, b, b] of positions [B or 1, T, n], each distinct one exponentiated once."""
-    if len(positions) == 1 or torch.compiler.is_compiling():  # how many are distinct is no constant of a graph
+    if (
+        len(positions) == 1 or positions.is_meta or torch.compiler.is_compiling()
+    ):  # no graph knows how many are distinct
         return rotation(positions[:, None], generators)
     distinct, which = positions.flatten(0, 1).nan_to_num(nan=math.inf).unique(dim=0, return_inverse=True)
     distinct = distinct.masked_fill(distinct.isposinf(), math.nan) if distinct.is_floating_point() else distinct
@@ -81,8 +84,8 @@ class Liere(Blocks):
         super().__init__()
         self.matrices = nn.Parameter(std * torch.randn(num_heads, axes, blocks, block, block))
 
-    def generators(self):
-        return skew(self.matrices)
+    def generators(self, dtype=None):
+        return skew(self.matrices.to(dtype))
 
 
 def liere(head_dim, num_heads, *, axes=2, block=None, std=0.3):

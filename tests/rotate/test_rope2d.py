@@ -7,9 +7,7 @@ import torch
 from loops import close
 
 import posenc
-from posenc.rotate.mrope import dealt, mrope, positions_for
 from posenc.rotate.rope import inv_freq
-from posenc.rotate.rope import rotate as rotate_1d
 from posenc.rotate.rope2d import axial, rope2d, rotate
 
 HEADS, DIM = 3, 24
@@ -118,52 +116,62 @@ def test_angles_of_half_precision_are_float32(dtype):
         assert (rotate(x.float(), positions, freqs).double() - rotate(x, positions, freqs)).abs().max() < 1e-3
 
 
-# M-RoPE
+# Others' code: their frequencies, in the order in which they deal them to pairs
 
 
-def test_text_alone_is_rope():
-    x, positions = normal(1, 2, 7, 16), positions_for([7])
-    for interleaved in (False, True):
-        turned = rotate(x, positions, dealt(16, (4, 2, 2), interleaved=interleaved), "half")
-        close(turned, rotate_1d(x, torch.arange(7), inv_freq(16, 1e6, torch.float64), "half"))
+def rows_then_columns(of_rows, of_columns):
+    """[2, P]: the first pairs turn along the rows' axis, the others along the columns'."""
+    none = torch.zeros_like(of_rows)
+    return torch.stack((torch.cat((of_rows, none)), torch.cat((none, of_columns)))).double()
 
 
-def test_ids_and_angles_are_those_of_qwen2_vl_and_qwen3_vl():
-    from transformers.models.qwen2_vl import modeling_qwen2_vl as two
-    from transformers.models.qwen3_vl import modeling_qwen3_vl as three
+def test_equals_the_axial_frequencies_of_rotary_embedding_torch():
+    from rotary_embedding_torch import RotaryEmbedding, apply_rotary_emb
 
-    layout, sections, dim = [3, (1, 2, 4), 2, (1, 3, 2), 1], (4, 6, 6), 32
-    ids = positions_for(layout)
-    index = torch.tensor([0] * 3 + [1] * 8 + [0] * 2 + [1] * 6 + [0])
-
-    class Model(torch.nn.Module):  # get_rope_index reads the configuration alone
-        get_vision_position_ids = two.Qwen2VLModel.get_vision_position_ids
-
-        class config:  # noqa: N801
-            class vision_config:  # noqa: N801
-                spatial_merge_size = 1
-
-    theirs, delta = two.Qwen2VLModel.get_rope_index(
-        Model(), index[None], index[None], image_grid_thw=torch.tensor([[1, 2, 4], [1, 3, 2]])
-    )
-    assert torch.equal(theirs[:, 0].T, ids)
-    assert len(index) + delta.item() == ids.max() + 1  # where decoding goes on
-
-    x = normal(1, 2, len(ids), dim)
-    angle = ids.T[:, None, :, None] * inv_freq(dim, 1e6, torch.float64)  # [3, 1, T, D/2]
-    doubled = torch.cat((angle, angle), -1)
-    expected, _ = two.apply_multimodal_rotary_pos_emb(x, x, doubled.cos(), doubled.sin(), list(sections))
-    close(rotate(x, ids, dealt(dim, sections), "half"), expected)
-
-    for sections in ((6, 5, 5), (8, 4, 4)):
-        mixed = three.Qwen3VLTextRotaryEmbedding.apply_interleaved_mrope(None, angle.clone(), sections)
-        close((ids[..., None].double() * dealt(dim, sections, interleaved=True)).sum(-2), mixed[0])
+    ours = axial(DIM, dtype=torch.float64)
+    steps = ours[0, ::2]  # theta_t of the rows, as of the columns
+    theirs = RotaryEmbedding(DIM // 2, custom_freqs=steps).double()
+    x = normal(1, HEADS, 20, DIM)
+    expected = apply_rotary_emb(theirs.get_axial_freqs(4, 5), x.unflatten(2, (4, 5))).flatten(2, 3)
+    close(rotate(x, grid(4, 5), rows_then_columns(steps, steps)), expected)
+    order = torch.cat((torch.arange(0, DIM // 2, 2), torch.arange(1, DIM // 2, 2)))  # ours deal pairs in turn
+    lanes = (2 * order[:, None] + torch.arange(2)).flatten()
+    close(rotate(x[..., lanes.argsort()], grid(4, 5), ours)[..., lanes], expected)
 
 
-def test_an_image_between_words_keeps_the_words_close():
-    encoding, ids = mrope(16, (2, 3, 3)), positions_for([2, (1, 8, 8), 2])
-    assert len(ids) == 68 and ids[-1].tolist() == [11, 11, 11] and encoding.axes == 3
-    assert positions_for([]).shape == (0, 3) and positions_for([0, 2]).tolist() == [[0, 0, 0], [1, 1, 1]]
+def test_equals_pixtral():
+    from transformers import PixtralVisionConfig
+    from transformers.models.pixtral import modeling_pixtral as pixtral
+
+    config = PixtralVisionConfig(hidden_size=2 * DIM, num_attention_heads=2, image_size=80, patch_size=16)
+    rotary, x = pixtral.PixtralRotaryEmbedding(config), normal(1, 2, 12, DIM)
+    ids = pixtral.position_ids_in_meshgrid([torch.zeros(1, 3, 4)], 5)
+    cos, sin = rotary(x.float(), ids)
+    expected, _ = pixtral.apply_rotary_pos_emb(x.float(), x.float(), cos, sin, unsqueeze_dim=0)
+    steps = inv_freq(DIM, config.rope_parameters["rope_theta"])  # rows and columns take turns on one ladder
+    turned = rotate(x.float(), grid(3, 4), rows_then_columns(steps[::2], steps[1::2]), "half")
+    close(turned, expected, tolerance=1e-5)
+
+
+def test_equals_dinov3_whose_first_tokens_have_no_place():
+    from transformers import DINOv3ViTConfig
+    from transformers.models.dinov3_vit import modeling_dinov3_vit as dino
+
+    config = DINOv3ViTConfig(hidden_size=2 * DIM, num_attention_heads=2, image_size=64, patch_size=16)
+    rotary, x = dino.DINOv3ViTRopePositionEmbedding(config).eval(), normal(1, 2, 3 + 12, DIM)
+    cos, sin = rotary(torch.zeros(1, 3, 48, 64))
+    expected, _ = dino.apply_rotary_pos_emb(x.float(), x.float(), cos, sin)
+    centers = (grid(3, 4) + 0.5) / torch.tensor([3, 4]) * 2 - 1  # -1 to 1 from edge to edge
+    positions = torch.cat((torch.full((3, 2), torch.nan), 2 * torch.pi * centers))
+    steps = axial(DIM, base=config.rope_theta)[0, ::2]
+    close(rotate(x.float(), positions, rows_then_columns(steps, steps), "half"), expected, tolerance=1e-5)
+
+
+def test_coordinates_divided_by_a_number_are_frequencies_divided_by_it():
+    """Normalized coordinates: a picture of 12 x 12 read as one of 6 x 6 is one whose frequencies are halved."""
+    x = normal(1, HEADS, 9, DIM)
+    freqs = axial(DIM, dtype=torch.float64)
+    close(rotate(x, grid(3, 3) / 2, freqs), rotate(x, grid(3, 3), freqs / 2))
 
 
 # Bad input
@@ -186,9 +194,6 @@ def test_an_image_between_words_keeps_the_words_close():
             ["num_heads=3", "has 2"],
         ),
         (lambda: posenc.attention(*[normal(1, 2, 4, DIM)] * 3, made("axial")), ["pos_q=None", "[T, 2]"]),
-        (lambda: mrope(16, (4, 4)), ["sections=[4, 4]", "8"]),
-        (lambda: mrope(16, (0, 4, 4), interleaved=True), ["sections=[0, 4, 4]", "interleaved"]),
-        (lambda: positions_for([(2, 2)]), ["layout holds (2, 2)"]),
     ],
 )
 def test_bad_input_is_named(call, words):

@@ -1,0 +1,73 @@
+"""M-RoPE (arXiv 2409.12191, 2511.21631): one-axis RoPE on text, and ids and angles of transformers' own models."""
+
+import pytest
+import torch
+from loops import close
+
+from posenc.rotate.mrope import dealt, mrope, positions_for
+from posenc.rotate.rope import inv_freq
+from posenc.rotate.rope import rotate as rotate_1d
+from posenc.rotate.rope2d import rotate
+
+
+def normal(*shape, seed=0):
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def test_text_alone_is_rope():
+    x, positions = normal(1, 2, 7, 16), positions_for([7])
+    for interleaved in (False, True):
+        turned = rotate(x, positions, dealt(16, (4, 2, 2), interleaved=interleaved), "half")
+        close(turned, rotate_1d(x, torch.arange(7), inv_freq(16, 1e6, torch.float64), "half"))
+
+
+def test_ids_and_angles_are_those_of_qwen2_vl_and_qwen3_vl():
+    from transformers.models.qwen2_vl import modeling_qwen2_vl as two
+    from transformers.models.qwen3_vl import modeling_qwen3_vl as three
+
+    layout, sections, dim = [3, (1, 2, 4), 2, (1, 3, 2), 1], (4, 6, 6), 32
+    ids = positions_for(layout)
+    index = torch.tensor([0] * 3 + [1] * 8 + [0] * 2 + [1] * 6 + [0])
+
+    class Model(torch.nn.Module):  # get_rope_index reads the configuration alone
+        get_vision_position_ids = two.Qwen2VLModel.get_vision_position_ids
+
+        class config:  # noqa: N801
+            class vision_config:  # noqa: N801
+                spatial_merge_size = 1
+
+    theirs, delta = two.Qwen2VLModel.get_rope_index(
+        Model(), index[None], index[None], image_grid_thw=torch.tensor([[1, 2, 4], [1, 3, 2]])
+    )
+    assert torch.equal(theirs[:, 0].T, ids)
+    assert len(index) + delta.item() == ids.max() + 1  # where decoding goes on
+
+    x = normal(1, 2, len(ids), dim)
+    angle = ids.T[:, None, :, None] * inv_freq(dim, 1e6, torch.float64)  # [3, 1, T, D/2]
+    doubled = torch.cat((angle, angle), -1)
+    expected, _ = two.apply_multimodal_rotary_pos_emb(x, x, doubled.cos(), doubled.sin(), list(sections))
+    close(rotate(x, ids, dealt(dim, sections), "half"), expected)
+
+    for sections in ((6, 5, 5), (8, 4, 4)):
+        mixed = three.Qwen3VLTextRotaryEmbedding.apply_interleaved_mrope(None, angle.clone(), sections)
+        close((ids[..., None].double() * dealt(dim, sections, interleaved=True)).sum(-2), mixed[0])
+
+
+def test_an_image_between_words_keeps_the_words_close():
+    encoding, ids = mrope(16, (2, 3, 3)), positions_for([2, (1, 8, 8), 2])
+    assert len(ids) == 68 and ids[-1].tolist() == [11, 11, 11] and encoding.axes == 3
+    assert positions_for([]).shape == (0, 3) and positions_for([0, 2]).tolist() == [[0, 0, 0], [1, 1, 1]]
+
+
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda: mrope(16, (4, 4)), ["sections=[4, 4]", "8"]),
+        (lambda: mrope(16, (0, 4, 4), interleaved=True), ["sections=[0, 4, 4]", "interleaved"]),
+        (lambda: positions_for([(2, 2)]), ["layout holds (2, 2)"]),
+    ],
+)
+def test_bad_input_is_named(call, words):
+    with pytest.raises((TypeError, ValueError)) as error:
+        call()
+    assert all(word in str(error.value) for word in words), str(error.value)
