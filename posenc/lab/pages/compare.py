@@ -22,7 +22,7 @@ from posenc.lab.pages import pm, repository, say_all, seeded, stirred, table, ty
 from posenc.lab.train import build, encoding_maker, settings_for
 from posenc.lab.train.tasks import TASKS, load_corpus
 from posenc.lab.train.tiny import Decoder, Encoder
-from posenc.methods import METHODS
+from posenc.methods import METHODS, ON_TEXT
 
 LENGTH, VOCABULARY, SHIFT = 24, 50, 100  # tokens, kinds of token, and how far all positions move
 SWAPPED = (3, 11)  # the two tokens of the past that change places
@@ -82,9 +82,6 @@ def amount(values, digits=2) -> str:
 
 def absent(name: str, causal=True) -> str:
     """A dash, and why a method has no number there; causal: whether the experiment has a causal mask."""
-    method = METHODS[name]
-    if method.axes:
-        return f"– (positions with {method.axes} axes)"
     return "– (not in this run)" if causal or defined_both_ways(name) else "– (needs a causal mask)"
 
 
@@ -214,10 +211,10 @@ def check_properties():
     bags, by_order = {"nope", "sink"}, {"stickbreaking", "cope", "fox", "path"}
     assert {name for name in METHODS if properties(name)["swap"] < NOTHING} == bags
     assert {name for name in METHODS if kind_of(name) == "reads no position"} == bags | by_order
-    distances = ("rope", "alibi", "shaw", "transformer_xl", "t5", "kerple", "rse", "inkling")
+    distances = ("rope", "alibi", "shaw", "transformer_xl", "t5", "kerple", "rse", "inkling", "rope2d", "mrope", "comrope")
     assert {kind_of(name) for name in distances} == {"relative"}
-    # FIRE beyond its threshold; ExpoSB by its gain and its band
-    assert {kind_of(name) for name in ("sinusoidal", "learned", "fire", "exposb")} == {"absolute"}
+    # FIRE beyond its threshold; ExpoSB by its gain and its band; LieRE because its generators do not commute
+    assert {kind_of(name) for name in ("sinusoidal", "learned", "fire", "exposb", "liere")} == {"absolute"}
     assert all(properties(name)["both ways"].endswith("bag") for name in bags)
     assert properties("alibi")["both ways"].endswith("right")
 
@@ -324,7 +321,7 @@ def text_table() -> Markdown:
     text = results()[TEXT]
     near, far = text["lengths"][0], text["lengths"][-1]
     rows = []
-    for name in METHODS:
+    for name in ON_TEXT:
         if name in text["methods"]:
             values = [losses(name, "whole", 0), losses(name, "whole", -1), losses(name, "cut", -1)]
             rows.append([link(name), *map(amount, values), judged(TEXT, name)])
@@ -337,7 +334,7 @@ def text_table() -> Markdown:
 def factorial_table() -> Markdown:
     """What distances and keys add to the loss, moved one at a time."""
     rows = []
-    for name in METHODS:
+    for name in ON_TEXT:
         in_run = name in results()[TEXT]["methods"]
         rows.append([link(name), *(map(amount, factorial(name).values()) if in_run else [absent(name)] * 3)])
     return table(["method", "distance alone", "keys alone", "both"], rows)
@@ -348,7 +345,7 @@ def masked_table() -> Markdown:
     masked = results()["masked"]
     lengths = list(masked["tests"])
     rows = []
-    for name in METHODS:
+    for name in ON_TEXT:
         if name in masked["methods"]:
             scores = masked["methods"][name]["scores"]
             outcome = judged("masked", name) if name in masked["claims"] else "the one to beat"
@@ -383,7 +380,7 @@ def puzzle_cell(experiment: str, name: str) -> str:
 def puzzles_table() -> Markdown:
     """A column for each puzzle."""
     head = [f"{TASKS[results()[name]['task']].title}<br>{results()[name]['contrast'][1]}" for name in puzzles()]
-    rows = [[link(name), *(puzzle_cell(puzzle, name) for puzzle in puzzles())] for name in METHODS]
+    rows = [[link(name), *(puzzle_cell(puzzle, name) for puzzle in puzzles())] for name in ON_TEXT]
     return table(["method", *head], rows)
 
 
@@ -429,7 +426,7 @@ def study_numbers() -> dict:
         "puzzle_steps": f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}",
         "puzzle_layers": f"{layers}",
         "fewest_seeds": f"{seeds}",
-        "unrun": listed(method.title for name, method in METHODS.items() if name not in run),
+        "unrun": listed(METHODS[name].title for name in ON_TEXT if name not in run),
     }
 
 

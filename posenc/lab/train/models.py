@@ -22,8 +22,6 @@ def encoding_maker(
     """
     if callable(method):
         return method
-    if METHODS[method].axes is not None:
-        raise UnsupportedError(f"method={method!r} counts {METHODS[method].axes} axes, a text has one")
     heads = {"num_heads": settings.num_heads, "head_dim": settings.dim // settings.num_heads}
     arguments = sizes(method, **heads, length=settings.lengths[-1])  # a learned table has rows for the test's lengths
     arguments |= {option: settings.length * share for option, share in METHODS[method].per_length.items()}

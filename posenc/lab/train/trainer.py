@@ -24,7 +24,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 from tqdm import tqdm
 
-from posenc.errors import check_choice, check_number
+from posenc.errors import UnsupportedError, check_choice, check_number
 from posenc.lab.train.checkpoints import (
     check_moments,
     check_same_run,
@@ -40,6 +40,7 @@ from posenc.lab.train.settings import Settings, settings_for
 from posenc.lab.train.tasks import IGNORE, TASKS, Task, load_corpus
 from posenc.lab.train.tiny import Model
 from posenc.layer import SelfAttention
+from posenc.methods import row
 
 
 def train(
@@ -110,6 +111,10 @@ def train_with(
     """
     check_choice("task", task, TASKS)
     check_number("save_every", save_every, minimum=0)
+    if isinstance(method, str) and row(method).axes is not None:
+        raise UnsupportedError(
+            f"method={method!r} counts {row(method).axes} axes, text has one; posenc.lab.train.pictures trains it"
+        )
     run = Run(method, settings, seed, task, pick_device(device), options, together, make_attention)
     if checkpoint is not None:
         if make_attention is not SelfAttention:
