@@ -121,21 +121,26 @@ def chosen_rate(cells, task, arm, rates=RATES):
     return min(rates, key=lambda rate: sum(cells[task, arm, rate, seed]["validation"] for seed in CHOOSING))
 
 
+def train_each(todo, measure, folder, workers, words):
+    """{cell: its numbers} of the cells to do, (task, arm, rate, seed) each."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+        waiting = {pool.submit(kept, cell, measure, folder): cell for cell in todo}
+        return {waiting[future]: future.result() for future in tqdm(as_completed(waiting), words, len(waiting))}
+
+
+def train_at(rates, measure, folder, workers):
+    """All seeds of the arms, {(task, arm): its rate}."""
+    return train_each(
+        [(*arm, rate, seed) for arm, rate in rates.items() for seed in SEEDS], measure, folder, workers, ""
+    )
+
+
 def train_cells(arms, measure, folder, workers, rates=RATES):
     """All cells of the arms, (task, arm) each: the seeds that choose at each rate, the others at the one they chose."""
-    folder.mkdir(parents=True, exist_ok=True)
-    cells = {}
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
-
-        def train(todo, words):
-            waiting = {pool.submit(kept, cell, measure, folder): cell for cell in todo}
-            for future in tqdm(as_completed(waiting), words, len(waiting)):
-                cells[waiting[future]] = future.result()
-
-        train([(*arm, rate, seed) for arm in arms for seed in CHOOSING for rate in rates], "three rates")
-        others = [seed for seed in SEEDS if seed not in CHOOSING]
-        train([(*arm, chosen_rate(cells, *arm, rates), seed) for arm in arms for seed in others], "the chosen one")
-    return cells
+    todo = [(*arm, rate, seed) for arm in arms for seed in CHOOSING for rate in rates]
+    cells = train_each(todo, measure, folder, workers, "three rates")
+    return cells | train_at({arm: chosen_rate(cells, *arm, rates) for arm in arms}, measure, folder, workers)
 
 
 def main():
