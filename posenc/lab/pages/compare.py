@@ -211,7 +211,19 @@ def check_properties():
     bags, by_order = {"nope", "sink"}, {"stickbreaking", "cope", "fox", "path"}
     assert {name for name in METHODS if properties(name)["swap"] < NOTHING} == bags
     assert {name for name in METHODS if kind_of(name) == "reads no position"} == bags | by_order
-    distances = ("rope", "alibi", "shaw", "transformer_xl", "t5", "kerple", "rse", "inkling", "rope2d", "mrope", "comrope")
+    distances = (
+        "rope",
+        "alibi",
+        "shaw",
+        "transformer_xl",
+        "t5",
+        "kerple",
+        "rse",
+        "inkling",
+        "rope2d",
+        "mrope",
+        "comrope",
+    )
     assert {kind_of(name) for name in distances} == {"relative"}
     # FIRE beyond its threshold; ExpoSB by its gain and its band; LieRE because its generators do not commute
     assert {kind_of(name) for name in ("sinusoidal", "learned", "fire", "exposb", "liere")} == {"absolute"}

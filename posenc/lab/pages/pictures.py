@@ -1,0 +1,155 @@
+r"""What *Two axes and more* and *Rotations that commute* tell of the study on pictures, results/pictures.json."""
+
+import functools
+
+from posenc.lab.experiments import judge, load_results, mean_and_spread
+from posenc.lab.pages import finish, pm, table
+
+PERTURBED = "glyphs, perturbed"
+TITLES = {
+    "none": "no encoding",
+    "learned": "learned table",
+    "sinusoidal": "sinusoids of row and column",
+    "axial": "2D-RoPE, axial",
+    "mixed": "2D-RoPE, mixed",
+    "axial, class token": "axial, read at a class token",
+    "liere 2": "LieRE, blocks of 2",
+    "liere 4": "LieRE, blocks of 4",
+    "liere 8": "LieRE, blocks of 8",
+    "comrope ap": "ComRoPE-AP, blocks of 8",
+    "comrope ld": "ComRoPE-LD, blocks of 8",
+}
+ROTARY = ("axial", "mixed", "liere 2", "liere 4", "liere 8", "comrope ap", "comrope ld", "axial, class token")
+LOOKS = {  # color, marker and dash of an arm in figures
+    "none": ("0.35", "o", ":"),
+    "learned": ("C9", "P", "--"),
+    "sinusoidal": ("C0", "s", "--"),
+    "axial": ("C1", "^", "-"),
+    "mixed": ("C6", "v", "-"),
+}
+
+
+@functools.cache
+def study() -> dict:
+    """The frozen results of benchmarks/pictures.py."""
+    return load_results("pictures")
+
+
+def scores(arm: str, test: str, task: str = "glyphs") -> list:
+    """The share of right answers, in percent, one number a seed."""
+    return [100 * share for share in study()["tasks"][task]["methods"][arm]["scores"][test]]
+
+
+def change(arm: str, start: str, end: str, task: str = "glyphs") -> tuple[float, float]:
+    """Mean and spread over seeds of what the second test adds to the first, in percent."""
+    return mean_and_spread([b - a for a, b in zip(scores(arm, start, task), scores(arm, end, task))])
+
+
+def outcome(arm: str, task: str = "glyphs") -> str:
+    """What became of the prediction on an arm, for letters or for the dot and the bar."""
+    results = study()
+    moved, spread = change(arm, *results["contrast"], task)
+    return judge(moved, spread, 100 * results["tolerance"], results["predictions"][arm]["claim"])
+
+
+def tests_table(arms, tests, task="glyphs"):
+    """A row an arm, a column a test: right answers in percent, mean and spread over seeds.
+
+    tests: {the column's head: the test's name}.
+    """
+    rows = [[TITLES[arm], *(pm(scores(arm, test, task), 1) for test in tests.values())] for arm in arms]
+    return table(["right answers, %", *tests], rows)
+
+
+def moved_table(arms):
+    """What moving all patches did to each arm, and what had been predicted."""
+    start, end = study()["contrast"]
+    rows = []
+    for arm in arms:
+        moved, spread = change(arm, start, end)
+        claim = study()["predictions"][arm]["claim"]
+        cells = [pm(scores(arm, start), 1), pm(scores(arm, end), 1), f"{moved:+.1f} ± {spread:.1f}".replace("-", "−")]
+        rows.append([TITLES[arm], *cells, f"{claim}: {outcome(arm)}"])
+    return table(["right answers, %", "as trained", "all patches moved", "difference", "predicted, and so"], rows)
+
+
+def noise_table(arms, test):
+    """Right answers at a test without and with noise on the coordinates in training."""
+    rows = []
+    for arm in arms:
+        plain, noisy = scores(arm, test), scores(arm, test, PERTURBED)
+        gain, spread = mean_and_spread([b - a for a, b in zip(plain, noisy)])
+        rows.append([TITLES[arm], pm(plain, 1), pm(noisy, 1), f"{gain:+.1f} ± {spread:.1f}".replace("-", "−")])
+    return table(["right answers, %", "without noise", "with noise", "difference"], rows)
+
+
+def mean(arm: str, test: str, task: str = "glyphs") -> float:
+    """The mean over seeds of the right answers, in percent."""
+    return mean_and_spread(scores(arm, test, task))[0]
+
+
+def also_outcomes() -> dict:
+    """{prediction: (held, numbers)} of the predictions on sizes, noise and forms, from the means over seeds."""
+    tolerance = 100 * study()["tolerance"]
+    gains = {arm: mean(arm, "48, normalized") - mean(arm, "48, by index") for arm in ROTARY}
+    least = min(gains, key=gains.get)
+    noise = [mean(arm, "48, normalized", PERTURBED) - mean(arm, "48, normalized") for arm in ROTARY]
+    noise = sum(noise) / len(noise)
+    method = max(mean(arm, "48, normalized") for arm in ("comrope ap", "comrope ld")) - mean("axial", "48, normalized")
+    level = [mean(arm, "24") for arm in ("comrope ap", "comrope ld", "liere 8")]
+    signed = "{:+.1f}".format
+    return {
+        "resolution": (gains[least] > tolerance, f"the least gain is {signed(gains[least])} ({TITLES[least]})"),
+        "method or augmentation": (noise > method, f"noise {signed(noise)}, method {signed(method)}"),
+        "LieRE or ComRoPE": (max(level) - min(level) < tolerance, "AP {:.1f}, LD {:.1f}, LieRE {:.1f}".format(*level)),
+    }
+
+
+def also_table(names):
+    """Predictions beside the contrast, and what became of them."""
+    rows = []
+    for name in names:
+        held, numbers = also_outcomes()[name]
+        rows.append([study()["also"][name], "held" if held else "failed", numbers.replace("-", "−")])
+    return table(["predicted", "outcome", "percent"], rows)
+
+
+def sizes_figure(arms):
+    """Right answers against the number of patches for the same letter, by index and normalized."""
+    import matplotlib.pyplot as plt
+
+    sides = (24, 32, 48)
+    figure, axes = plt.subplots(1, 2, figsize=(7.4, 3.4), layout="constrained", sharey=True)
+    for axis, reading in zip(axes, ("by index", "normalized")):
+        for arm in arms:
+            color, marker, dash = LOOKS[arm]
+            found = [mean_and_spread(scores(arm, "24" if side == 24 else f"{side}, {reading}")) for side in sides]
+            means, spreads = zip(*found)
+            axis.errorbar(
+                sides, means, spreads, color=color, marker=marker, linestyle=dash, label=TITLES[arm], capsize=3
+            )
+        axis.set_title(f"coordinates {reading}", fontsize="medium")
+        axis.set_xticks(sides, [f"{side}\n{side // 4} × {side // 4}" for side in sides])
+        axis.set_xlabel("pixels a side, patches")
+        axis.grid(alpha=0.3)
+    axes[0].set_ylabel("right answers, %")
+    axes[1].legend(fontsize="small")
+    return finish(figure)
+
+
+def numbers() -> dict[str, str]:
+    """Sizes of the study that both chapters cite."""
+    results = study()
+    settings, tests = results["settings"], results["tasks"]["glyphs"]["methods"]
+    rates = results["rates"]
+    return {
+        "study_seeds": f"{len(results['seeds'])}",
+        "study_steps": f"{results['steps']['glyphs']}",
+        "study_layers": f"{settings['num_layers']}",
+        "study_dim": f"{settings['dim']}",
+        "study_faces": f"{results['faces']['training']}",
+        "study_test_faces": f"{results['faces']['test']}",
+        "study_rates": ", ".join(f"{rate:g}" for rate in rates),
+        "study_at_edge": f"{sum(found['rate'] in (rates[0], rates[-1]) for found in tests.values())}",
+        "study_arms": f"{len(tests)}",
+    }
