@@ -57,7 +57,16 @@ def _map(row, column, pairs, direction, *, angles=angles):
             colorscale=DIVERGING,
             xgap=1,
             ygap=1,
-            colorbar=dict(title=dict(text="score"), thickness=14, tickvals=[-1, 0, 1]),
+            colorbar=dict(
+                orientation="h",
+                x=0.5,
+                y=1.02,
+                yanchor="bottom",
+                len=0.5,
+                thickness=12,
+                tickvals=[-1, 0, 1],
+                ticktext=["−1", "score 0", "1"],
+            ),
         ),
         dict(
             type="scatter",
@@ -83,7 +92,7 @@ def _map(row, column, pairs, direction, *, angles=angles):
     ]
     ticks = dict(tickvals=list(range(SIDE)), fixedrange=True, showgrid=False, zeroline=False)
     layout = dict(
-        height=440,
+        height=500,
         xaxis=dict(ticks, range=[-0.5, SIDE - 0.5], title=dict(text="column"), constrain="domain"),
         yaxis=dict(ticks, range=[SIDE - 0.5, -0.5], title=dict(text="row"), scaleanchor="x", constrain="domain"),
     )
@@ -128,7 +137,7 @@ map = explorable(
 TRAINED = 6  # patches on a side of the training pictures
 DIAL_LANES = 16
 MAGNITUDES = steps(DIAL_LANES, 2, 100.0)  # radians a patch, of the four pairs of an axis
-CENTERS = [(0.0, 0.0), (3.0, 0.0), (0.0, -3.2), (3.0, -3.2)]
+CENTERS = [(0.0, 0.0), (2.7, 0.0), (0.0, -2.8), (2.7, -2.8)]
 BY_INDEX, NORMALIZED = "by index", "normalized to training"
 NEXT, HALF, FAR = "the next patch", "half the picture on", "the far edge"
 SEEN, BETWEEN, OUTSIDE = "an angle of training", "between two of them", "beyond all of them"
@@ -239,19 +248,19 @@ def _resolution(asked, coordinates, which):
             type="scatter",
             name="frequencies",
             x=[across for across, _ in CENTERS],
-            y=[up - 1.36 for _, up in CENTERS],
+            y=[up - 1.3 for _, up in CENTERS],
             mode="text",
-            text=[f"t = {t}: {w:.2g} a patch" for t, w in enumerate(MAGNITUDES.tolist())],
-            textfont=dict(size=12, color=COLORS["ink"]),
+            text=[f"t = {t}, {w:.2g} rad a patch" for t, w in enumerate(MAGNITUDES.tolist())],
+            textfont=dict(size=11, color=COLORS["ink"]),
             showlegend=False,
             **ALONE,
         )
     )
     plain = dict(showticklabels=False, showgrid=False, zeroline=False, fixedrange=True, ticks="")
     layout = dict(
-        height=520,
-        xaxis=dict(plain, range=[-1.3, 4.3], constrain="domain"),
-        yaxis=dict(plain, range=[-4.8, 1.3], scaleanchor="x", constrain="domain"),
+        height=560,
+        xaxis=dict(plain, range=[-1.25, 3.95], constrain="domain"),
+        yaxis=dict(plain, range=[-4.3, 1.15], scaleanchor="x", constrain="domain"),
     )
     counts = ", ".join(str(len(found[OUTSIDE])) for found in sorted_angles)
     patches = f"{offset} patch" + "es" * (offset > 1)
