@@ -75,7 +75,7 @@ def forms_figure():
         "turns along columns": w * delta[:, 1],
         "turns along both": w * (math.cos(a) * delta[:, 0] + math.sin(a) * delta[:, 1]),
     }
-    figure, axes = plt.subplots(2, 2, figsize=(5.6, 5.9), layout="constrained", sharex=True, sharey=True)
+    figure, axes = plt.subplots(2, 2, figsize=(5.8, 5.3), layout="constrained", sharex=True, sharey=True)
     for axis, (name, phase) in zip(axes.flat, phases.items()):
         image = axis.imshow(phase.cos().view(side, side), cmap="RdBu_r", vmin=-1, vmax=1)
         axis.plot(side // 2, side // 2, marker="D", color="black", markeredgecolor="white", markersize=8)
@@ -93,8 +93,8 @@ def card_figure():
     r"""The frequencies of four pairs as arrows in the plane of rows and columns: axial, and a mixed head's start."""
     import matplotlib.pyplot as plt
 
-    mixed = seeded(lambda: posenc.make("rope2d", head_dim=LANES, form="mixed", num_heads=2), seed=1)
-    sets = {"axial": axial(LANES), "mixed, one head": mixed.rotate.freqs.detach()[0]}
+    mixed = seeded(lambda: posenc.make("rope2d", head_dim=LANES, form="mixed", num_heads=4))
+    sets = {"axial": axial(LANES), "mixed, one head": mixed.rotate.freqs.detach()[2]}
     figure, axes = plt.subplots(1, 2, figsize=(5.4, 2.7), layout="constrained", sharex=True, sharey=True)
     for axis, (name, freqs) in zip(axes, sets.items()):
         for n, (row, column) in enumerate(freqs.T.tolist()):
