@@ -126,7 +126,7 @@ map = explorable(
     pairs=slider(PAIRS, label="pairs of lanes", default=PAIRS[0]),
     direction=slider(
         DIRECTIONS,
-        label="axes of the frequencies",
+        label="frequencies",
         default=0,
         format=lambda d: "straight: axial" if d == 0 else f"turned by {d}°: mixed",
     ),

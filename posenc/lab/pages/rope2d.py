@@ -98,7 +98,8 @@ def card_figure():
     figure, axes = plt.subplots(1, 2, figsize=(5.4, 2.7), layout="constrained", sharex=True, sharey=True)
     for axis, (name, freqs) in zip(axes, sets.items()):
         for n, (row, column) in enumerate(freqs.T.tolist()):
-            axis.annotate("", (column, row), (0, 0), arrowprops=dict(arrowstyle="->", lw=1.6, ls=("-", "--")[n % 2]))
+            look = dict(color=("#1f77b4", "#b15928")[n % 2], linestyle=("-", "--")[n % 2], marker="os"[n % 2])
+            axis.plot((0, column), (0, row), markevery=[1], markersize=6, **look)
         axis.set(xlim=(-1.15, 1.15), ylim=(1.15, -1.15), title=name, xlabel="rad a column", aspect="equal")
         axis.axhline(0, color="0.8", zorder=0)
         axis.axvline(0, color="0.8", zorder=0)
@@ -212,10 +213,10 @@ def class_changes(place=None, shift=(3, 5)) -> tuple[float, float]:
 
 def print_class() -> None:
     r"""What `class_changes` says of a class token without a place and of one in the middle, a line each."""
-    print("largest change of a score when the picture moves    between patches    with the class token")
-    for name, place in (("without a place", None), ("in the picture's middle", (2.5, 2.5))):
+    print(f"{'largest change of a score':30}{'patch and patch':>17}{'patch and token':>17}")
+    for name, place in (("token without a place", None), ("token in the picture's middle", (2.5, 2.5))):
         patches, token = class_changes(place)
-        print(f"class token {name:24}{patches:31.0e}{token:24.1e}")
+        print(f"{name:30}{patches:17.0e}{token:17.1g}")
 
 
 def directions_of_start(num_heads=4, seed=0):
