@@ -50,14 +50,7 @@ def print_flat() -> None:
 def flat_numbers() -> dict[str, str]:
     r"""What the prose beside the table cites."""
     narrow, wide = WIDTHS
-    return {
-        "narrow": f"{narrow}",
-        "wide": f"{wide}",
-        "narrow_score": f"{flat_score(narrow):.3f}",
-        "wide_score": f"{flat_score(wide):.3f}",
-        "next_score": f"{flat_score(1):.3f}",
-        "edge_apart": f"{narrow - 1}",
-    }
+    return {"narrow": f"{narrow}", "wide": f"{wide}", "edge_apart": f"{narrow - 1}"}
 
 
 def forms_figure():
@@ -258,8 +251,6 @@ def mrope_numbers() -> dict[str, str]:
     return {
         "tokens": f"{len(ids)}",
         "last": f"{int(ids[-1, 0])}",
-        "patches": f"{16 * 24}",
-        "spent": f"{24}",
         "lost": f"{lost_columns():.4f}",
         "lost_columns": "32",
         "qwen2": ", ".join(map(str, QWEN2["sections"])),
@@ -271,14 +262,7 @@ def mrope_numbers() -> dict[str, str]:
 def second_numbers() -> dict[str, str]:
     r"""What the second reading cites beside M-RoPE."""
     found = directions_of_start()
-    freqs = axial(LANES, dtype=torch.float64)
-    return {
-        "start": typeset(", ".join(f"{angle:.0f}°" for angle in found.tolist())),
-        "start_heads": f"{len(found)}",
-        "start_lanes": f"{LANES}",
-        "fast": f"{freqs.max().item():g}",
-        "slow": f"{freqs[freqs > 0].min().item():.3f}",
-    }
+    return {"start": typeset(", ".join(f"{angle:.0f}°" for angle in found.tolist())), "start_heads": f"{len(found)}"}
 
 
 def swapped_change() -> float:
