@@ -36,14 +36,14 @@ def print_flat() -> None:
     pairs = {
         "right neighbor": ((2, 1), (2, 2)),
         "neighbor below": ((2, 1), (3, 1)),
-        "right edge, next row's left edge": ((2, -1), (3, 0)),
+        "right edge, next left edge": ((2, -1), (3, 0)),
     }
-    print(f"{'':34}" + "".join(f"{f'width {width}':>20}" for width in WIDTHS))
+    print(f"{'':27}" + "".join(f"{f'width {width}':>16}" for width in WIDTHS))
     for name, ((row, column), (below, across)) in pairs.items():
-        line = f"{name:34}"
+        line = f"{name:27}"
         for width in WIDTHS:
             distance = below * width + across % width - (row * width + column % width)
-            line += f"{f'{distance} away, {flat_score(distance):.3f}':>20}"
+            line += f"{f'{distance} away, {flat_score(distance):.3f}':>16}"
         print(line)
 
 
@@ -132,9 +132,9 @@ def directions(side=6) -> dict[str, tuple[float, float]]:
 
 def print_directions() -> None:
     r"""The shares of `directions`, a line each."""
-    print(f"{'':26}{'axial, any pairs':>18}{'mixed, 5 pairs':>16}")
+    print(f"{'':24}{'axial':>7}{'mixed':>7}")
     for name, (straight, oblique) in directions().items():
-        print(f"{name:26}{abs(straight):18.0%}{oblique:16.0%}")
+        print(f"{name:24}{abs(straight):7.0%}{oblique:7.0%}")
 
 
 # ----------------------------------------------------------------------------------------------------------- the checks
