@@ -1,0 +1,445 @@
+r"""The explorables of the chapter *Two axes and more*."""
+
+import math
+
+import torch
+
+from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
+from posenc.rotate.mrope import dealt, positions_for
+from posenc.rotate.rope2d import angles, axial, steps
+
+ALONE = {"hoverinfo": "skip"}
+
+# ------------------------------------------------------------------------------------------------------ the score map
+
+SIDE = 9  # rows and columns of the picture
+LANES = 8  # so two magnitudes, two pairs of lanes each
+MIXED_BASE = 10.0  # of the frequencies, where mixed starts
+DIRECTIONS = [0, 15, 45, 70]  # degrees
+ALL = "all, averaged"
+PAIRS = [f"pair {i}" for i in range(LANES // 2)] + [ALL]
+
+
+def frequencies(direction):
+    """Frequencies [2, 4] of (row, column): axial ones, whose two axes are turned by some degrees."""
+    a = math.radians(direction)
+    frame = torch.tensor([[math.cos(a), -math.sin(a)], [math.sin(a), math.cos(a)]], dtype=torch.float64)
+    return frame @ axial(LANES, base=MIXED_BASE, dtype=torch.float64)
+
+
+def offsets(side):
+    """Every offset (row, column) within a square picture: [(2 side - 1)^2, 2]."""
+    line = torch.arange(1 - side, side)
+    return torch.cartesian_prod(line, line)
+
+
+def score_map(pairs, direction, *, angles=angles):
+    """cos of the angle between equal contents at each offset, of one pair or the mean of all: [2 side - 1] squared."""
+    scores = angles(offsets(SIDE), frequencies(direction)).cos()
+    scores = scores.mean(-1) if pairs == ALL else scores[:, PAIRS.index(pairs)]
+    return scores.view(2 * SIDE - 1, 2 * SIDE - 1)
+
+
+def _map(row, column, pairs, direction, *, angles=angles):
+    z = score_map(pairs, direction, angles=angles)
+    line = list(range(1 - SIDE, SIDE))
+    diagonals = {"↘": 1, "↙": -1}
+    data = [
+        dict(
+            type="heatmap",
+            name="score",
+            x=[column + d for d in line],
+            y=[row + d for d in line],
+            z=z,
+            zmin=-1,
+            zmax=1,
+            zmid=0,
+            colorscale=DIVERGING,
+            xgap=1,
+            ygap=1,
+            colorbar=dict(
+                orientation="h",
+                x=0.5,
+                y=1.02,
+                yanchor="bottom",
+                len=0.5,
+                thickness=12,
+                tickvals=[-1, 0, 1],
+                ticktext=["−1", "score 0", "1"],
+            ),
+        ),
+        dict(
+            type="scatter",
+            name="the query",
+            x=[column],
+            y=[row],
+            mode="markers",
+            marker=dict(symbol="diamond", size=15, color="#1f2933", line=dict(color="#ffffff", width=2)),
+            showlegend=False,
+            **ALONE,
+        ),
+        dict(
+            type="scatter",
+            name="its neighbors on the two diagonals",
+            x=[column + step for step in diagonals.values()],
+            y=[row + 1] * 2,
+            mode="text",
+            text=list(diagonals),
+            textfont=dict(size=18, color="#1f2933"),
+            showlegend=False,
+            **ALONE,
+        ),
+    ]
+    ticks = dict(tickvals=list(range(SIDE)), fixedrange=True, showgrid=False, zeroline=False)
+    layout = dict(
+        height=500,
+        xaxis=dict(ticks, range=[-0.5, SIDE - 0.5], title=dict(text="column"), constrain="domain"),
+        yaxis=dict(ticks, range=[SIDE - 0.5, -0.5], title=dict(text="row"), scaleanchor="x", constrain="domain"),
+    )
+    frequency = frequencies(direction)
+    words = "the two pairs of each magnitude stand at right angles"
+    if pairs != ALL:
+        w = frequency[:, PAIRS.index(pairs)].tolist()
+        words = f"radians a row {w[0]:+.2f}, a column {w[1]:+.2f}".replace("-0.00", "+0.00").replace("-", "−")
+    at = {arrow: z[SIDE, SIDE - 1 + step].item() for arrow, step in diagonals.items()}
+    return dict(data=data, layout=layout), {"words": words, "right": at["↘"], "left": at["↙"]}
+
+
+map = explorable(
+    _map,
+    id="rope2d.map",
+    title="What a query sees from its patch",
+    alt=(
+        "A picture of nine by nine patches. Its colors are the scores of one query with keys of equal content at every "
+        "patch, from minus one to one. A pair that turns along one axis draws stripes along the other one; a turned "
+        "pair draws oblique stripes; all pairs together draw a cross through the query, upright or turned."
+    ),
+    readout="{words} · score with ↘ {right:+.2f}, with ↙ {left:+.2f}",
+    depends={
+        "score": ["row", "column", "pairs", "direction"],
+        "the query": ["row", "column"],
+        "its neighbors on the two diagonals": ["row", "column"],
+        "readout": ["pairs", "direction"],
+    },
+    row=slider(range(SIDE), label="row of the query", default=4),
+    column=slider(range(SIDE), label="column of the query", default=4),
+    pairs=slider(PAIRS, label="pairs of lanes", default=PAIRS[0]),
+    direction=slider(
+        DIRECTIONS,
+        label="frequencies",
+        default=0,
+        format=lambda d: "straight: axial" if d == 0 else f"turned by {d}°: mixed",
+    ),
+)
+
+# -------------------------------------------------------------------------------------------------------- resolution
+
+TRAINED = 6  # patches on a side of the training pictures
+DIAL_LANES = 16
+MAGNITUDES = steps(DIAL_LANES, 2, 100.0)  # radians a patch, of the four pairs of an axis
+CENTERS = [(0.0, 0.0), (2.7, 0.0), (0.0, -2.8), (2.7, -2.8)]
+BY_INDEX, NORMALIZED = "by index", "normalized to training"
+NEXT, HALF, FAR = "the next patch", "half the picture on", "the far edge"
+SEEN, BETWEEN, OUTSIDE = "an angle of training", "between two of them", "beyond all of them"
+
+
+def sort_angles(asked, coordinates, magnitude):
+    """Angles of the offsets along one axis of a picture, by what training on 6 x 6 showed: {word: [angles]}.
+
+    An angle counts as the same a full turn on.
+    """
+    scale = TRAINED / asked if coordinates == NORMALIZED else 1.0
+    trained = magnitude * torch.arange(1 - TRAINED, TRAINED, dtype=torch.float64)
+    turns = magnitude * scale * torch.arange(1 - asked, asked, dtype=torch.float64)
+    around = torch.remainder(turns[:, None] - trained + math.pi, 2 * math.pi) - math.pi  # [asked, trained]
+    seen = around.abs().min(-1)[0] < 1e-9
+    folded = torch.remainder(turns + math.pi, 2 * math.pi) - math.pi
+    inside = (folded.abs() <= trained.max() + 1e-9) | seen  # the arc lies around zero
+    return {SEEN: turns[seen], BETWEEN: turns[inside & ~seen], OUTSIDE: turns[~inside]}
+
+
+def offset_of(which, asked):
+    """How many patches on the key stands that the arrows show."""
+    return {NEXT: 1, HALF: asked // 2, FAR: asked - 1}[which]
+
+
+def on_dials(pieces, radius=1.0):
+    """Points of all four dials as one trace: pieces is a list of four lists of angles."""
+    x, y = [], []
+    for (across, up), turns in zip(CENTERS, pieces):
+        x += (across + radius * torch.as_tensor(turns).cos()).tolist()
+        y += (up + radius * torch.as_tensor(turns).sin()).tolist()
+    return x, y
+
+
+def lines_on_dials(pieces, radius=1.0):
+    """As `on_dials`, with a gap after each dial."""
+    x, y = [], []
+    for n, turns in enumerate(pieces):
+        a, b = on_dials([turns if m == n else [] for m in range(4)], radius)
+        x, y = x + a + [math.nan], y + b + [math.nan]
+    return x, y
+
+
+def _resolution(asked, coordinates, which):
+    sorted_angles = [sort_angles(asked, coordinates, w.item()) for w in MAGNITUDES]
+    scale = TRAINED / asked if coordinates == NORMALIZED else 1.0
+    offset = offset_of(which, asked)
+    arcs = [torch.linspace(-a, a, 65) for a in ((TRAINED - 1) * MAGNITUDES).clamp(max=math.pi)]
+    whole = [torch.linspace(-math.pi, math.pi, 65)] * 4
+    x, y = lines_on_dials(whole)
+    data = [
+        dict(
+            type="scatter",
+            name="a full turn",
+            x=x,
+            y=y,
+            mode="lines",
+            line=dict(color=COLORS["gray"], width=1, dash="dot"),
+            showlegend=False,
+            **ALONE,
+        )
+    ]
+    x, y = lines_on_dials(arcs)
+    data.append(
+        dict(
+            type="scatter",
+            name=f"the range of training, {TRAINED} × {TRAINED}",
+            x=x,
+            y=y,
+            mode="lines",
+            line=dict(color=COLORS["sky"], width=9),
+            opacity=0.45,
+            **ALONE,
+        )
+    )
+    looks = {SEEN: ("circle", "blue"), BETWEEN: ("circle-open", "blue"), OUTSIDE: ("x", "orange")}
+    for word, (symbol, color) in looks.items():
+        x, y = on_dials([found[word] for found in sorted_angles])
+        data.append(
+            dict(
+                type="scatter",
+                name=word,
+                x=x,
+                y=y,
+                mode="markers",
+                marker=dict(symbol=symbol, size=8, color=COLORS[color]),
+                **ALONE,
+            )
+        )
+    x, y = [], []
+    for (across, up), w in zip(CENTERS, MAGNITUDES.tolist()):
+        a = offset * scale * w
+        x += [across, across + 0.8 * math.cos(a), math.nan]
+        y += [up, up + 0.8 * math.sin(a), math.nan]
+    data.append(
+        dict(
+            type="scatter",
+            name="the key of the slider",
+            x=x,
+            y=y,
+            mode="lines",
+            line=dict(color=COLORS["ink"], width=3),
+            **ALONE,
+        )
+    )
+    data.append(
+        dict(
+            type="scatter",
+            name="frequencies",
+            x=[across for across, _ in CENTERS],
+            y=[up - 1.3 for _, up in CENTERS],
+            mode="text",
+            text=[f"t = {t}, {w:.2g} rad a patch" for t, w in enumerate(MAGNITUDES.tolist())],
+            textfont=dict(size=11, color=COLORS["ink"]),
+            showlegend=False,
+            **ALONE,
+        )
+    )
+    plain = dict(showticklabels=False, showgrid=False, zeroline=False, fixedrange=True, ticks="")
+    layout = dict(
+        height=560,
+        xaxis=dict(plain, range=[-1.25, 3.95], constrain="domain"),
+        yaxis=dict(plain, range=[-4.3, 1.15], scaleanchor="x", constrain="domain"),
+    )
+    counts = ", ".join(str(len(found[OUTSIDE])) for found in sorted_angles)
+    patches = f"{offset} patch" + "es" * (offset > 1)
+    return dict(data=data, layout=layout), {
+        "counts": f"{counts} of {2 * asked - 1} offsets",
+        "offset": f"{patches} on, turns t = 0 by {offset * scale * MAGNITUDES[0].item():.2f}",
+    }
+
+
+resolution = explorable(
+    _resolution,
+    id="rope2d.resolution",
+    title="A larger picture than trained",
+    alt=(
+        "Four dials, one for each frequency of an axis. A broad arc shows the angles between patches of the six by six "
+        "training pictures. Dots are the angles that a larger picture asks for: full ones are angles of training, open "
+        "ones lie between two of them, crosses lie beyond the arc. A hand points at the angle of one key."
+    ),
+    readout="beyond training for t = 0, 1, 2, 3: {counts} · the key, {offset}",
+    depends={
+        "a full turn": [],
+        f"the range of training, {TRAINED} × {TRAINED}": [],
+        **{word: ["asked", "coordinates"] for word in (SEEN, BETWEEN, OUTSIDE)},
+        "the key of the slider": ["asked", "coordinates", "which"],
+        "frequencies": [],
+        "readout.counts": ["asked", "coordinates"],
+        "readout.offset": ["asked", "coordinates", "which"],
+    },
+    asked=slider([6, 8, 9, 12, 18, 24], label="patches on a side now", default=12, format=lambda n: f"{n} × {n}"),
+    coordinates=slider([BY_INDEX, NORMALIZED], label="coordinates"),
+    which=slider([NEXT, HALF, FAR], label="key"),
+)
+
+# ------------------------------------------------------------------------------------------------------- M-RoPE's ids
+
+PICTURE = (1, 4, 4)  # time, rows, columns
+AFTER = 4  # words after the picture
+ID_LANES = 32
+ID_BASE = 10000.0
+DEALS = {"in sections": dict(sections=(4, 6, 6)), "in turn": dict(sections=(6, 5, 5), interleaved=True)}
+AXES = {
+    "time": ("circle", "solid", "blue", ""),
+    "row": ("square", "dash", "orange", "/"),
+    "column": ("diamond", "dot", "green", "x"),
+}
+
+
+def text_ids(words):
+    """The three ids of each token: words, a picture of 4 x 4, four words; [T, 3]."""
+    return positions_for([words, PICTURE, AFTER])
+
+
+def frequencies_of(deal):
+    """[3, 16], each frequency dealt to time, row or column."""
+    return dealt(ID_LANES, base=ID_BASE, **DEALS[deal])
+
+
+def turns_between(words, patch, deal):
+    """By how much each pair turns between the last word and a patch (row, column): [16]."""
+    ids = text_ids(words)
+    key = words + patch[0] * PICTURE[2] + patch[1]
+    return angles((ids[key] - ids[-1])[None], frequencies_of(deal))[0]
+
+
+def _ids(words, row, column, deal):
+    ids = text_ids(words)
+    key = words + row * PICTURE[2] + column
+    tokens = list(range(len(ids)))
+    patches = PICTURE[1] * PICTURE[2]
+    data = [
+        dict(
+            type="scatter",
+            name="the picture",
+            x=[words - 0.5, words + patches - 0.5, words + patches - 0.5, words - 0.5],
+            y=[-1, -1, 17, 17],
+            mode="lines",
+            fill="toself",
+            fillcolor="rgba(128, 128, 128, 0.15)",
+            line=dict(color="rgba(128, 128, 128, 0.15)", width=0),
+            showlegend=False,
+            **ALONE,
+        )
+    ]
+    for a, (name, (symbol, dash, color, _)) in enumerate(AXES.items()):
+        data.append(
+            dict(
+                type="scatter",
+                name=name,
+                x=tokens,
+                y=ids[:, a],
+                mode="lines+markers",
+                line=dict(color=COLORS[color], dash=dash, width=1.5),
+                marker=dict(symbol=symbol, size=6 - a),
+                **ALONE,
+            )
+        )
+    data.append(
+        dict(
+            type="scatter",
+            name="the key, a patch",
+            x=[key] * 3,
+            y=ids[key],
+            mode="markers",
+            marker=dict(symbol="circle-open", size=14, color=COLORS["ink"], line=dict(width=2)),
+            showlegend=False,
+            **ALONE,
+        )
+    )
+    turned = turns_between(words, (row, column), deal)
+    owner = (frequencies_of(deal) > 0).long().argmax(0)
+    for a, (name, (_, _, color, pattern)) in enumerate(AXES.items()):
+        mine = (owner == a).nonzero().flatten()
+        data.append(
+            dict(
+                type="bar",
+                name=f"cos of the angle, {name}",
+                x=mine,
+                y=turned[mine].cos(),
+                yaxis="y2",
+                xaxis="x2",
+                width=0.8,
+                marker=dict(color=COLORS[color], pattern=dict(shape=pattern)),
+                showlegend=False,
+                **ALONE,
+            )
+        )
+    longest = 8 + patches + AFTER
+    layout = dict(
+        height=520,
+        xaxis=dict(range=[-0.8, longest - 0.2], title=dict(text="token of the text", standoff=4), anchor="y"),
+        yaxis=dict(range=[-1, 17], domain=[0.55, 1], title=dict(text="id")),
+        xaxis2=dict(
+            range=[-0.6, ID_LANES // 2 - 0.4],
+            title=dict(text="pair of lanes, fastest first", standoff=4),
+            anchor="y2",
+            tickvals=list(range(0, ID_LANES // 2, 3)),
+        ),
+        yaxis2=dict(range=[-1.1, 1.1], domain=[0, 0.36], title=dict(text="cos"), tickvals=[-1, 0, 1]),
+    )
+    score = turned.cos().mean().item()
+    steps = [turns_between(words, place, deal).cos().mean().item() - score for place in beside(row, column)]
+    place = ", ".join(str(id) for id in ids[key].tolist())
+    return dict(data=data, layout=layout), {
+        "place": f"ids of the patch {place}, of the last word {ids[-1][0].item()} thrice",
+        "score": score,
+        "row": abs(steps[0]),
+        "column": abs(steps[1]),
+    }
+
+
+def beside(row, column):
+    """The patches one row and one column on, or back at the edge."""
+    on = [place + (1 if place < PICTURE[axis] - 1 else -1) for axis, place in ((1, row), (2, column))]
+    return (on[0], column), (row, on[1])
+
+
+ids = explorable(
+    _ids,
+    id="rope2d.ids",
+    title="Three ids for a text with a picture",
+    alt=(
+        "Above, three lines over the tokens of a text that holds a picture of four by four patches: the ids of time, "
+        "row and column. They are equal in words; in the picture time stands still, row climbs a step every four "
+        "patches and column runs up and down. Below, a bar for each pair of lanes: the cosine of the angle between the "
+        "last word and one patch, patterned by the axis that owns the pair."
+    ),
+    readout="{place} · score {score:.3f}, changed by a row {row:.3f}, by a column {column:.5f}",
+    depends={
+        "the picture": ["words"],
+        **{name: ["words"] for name in AXES},
+        "the key, a patch": ["words", "row", "column"],
+        **{f"cos of the angle, {name}": ["row", "column", "deal"] for name in AXES},
+        "readout.place": ["words", "row", "column"],
+        "readout.score": ["row", "column", "deal"],
+        "readout.row": ["row", "column", "deal"],
+        "readout.column": ["row", "column", "deal"],
+    },
+    words=slider(range(9), label="words before the picture", default=3),
+    row=slider(range(PICTURE[1]), label="row of the patch", default=1),
+    column=slider(range(PICTURE[2]), label="column of the patch", default=1),
+    deal=slider(list(DEALS), label="frequencies dealt"),
+)

@@ -1,0 +1,275 @@
+r"""What the page *Two axes and more* runs, and its reader need not see."""
+
+import math
+
+import torch
+
+import posenc
+from posenc.lab.pages import finish, seeded, table, typeset
+from posenc.rotate.mrope import dealt, positions_for
+from posenc.rotate.rope import inv_freq
+from posenc.rotate.rope import rotate as rotate_1d
+from posenc.rotate.rope2d import axial, rotate
+
+WIDTHS = (6, 12)
+LANES = 16
+QWEN2 = dict(sections=(16, 24, 24), base=1e6)  # of a head of 128 lanes, as the models' configurations have it
+QWEN3 = dict(sections=(24, 20, 20), base=5e5, interleaved=True)  # the defaults in transformers
+HEAD = 128
+
+
+def grid(rows, columns):
+    r"""The places (row, column) of a picture's patches, columns fastest: [rows * columns, 2]."""
+    return torch.cartesian_prod(torch.arange(rows), torch.arange(columns))
+
+
+# ------------------------------------------------------------------------------------------------ a flattened picture
+
+
+def flat_score(distance):
+    r"""What RoPE with 16 lanes gives equal contents at a distance: the mean cosine over its pairs."""
+    return (distance * inv_freq(LANES, dtype=torch.float64)).cos().mean().item()
+
+
+def print_flat() -> None:
+    r"""Three pairs of patches in pictures of two widths: distance in the flattened row, and RoPE's score."""
+    pairs = {
+        "right neighbor": ((2, 1), (2, 2)),
+        "neighbor below": ((2, 1), (3, 1)),
+        "right edge, next left edge": ((2, -1), (3, 0)),
+    }
+    print(f"{'':27}" + "".join(f"{f'width {width}':>16}" for width in WIDTHS))
+    for name, ((row, column), (below, across)) in pairs.items():
+        line = f"{name:27}"
+        for width in WIDTHS:
+            distance = below * width + across % width - (row * width + column % width)
+            line += f"{f'{distance} away, {flat_score(distance):.3f}':>16}"
+        print(line)
+
+
+def flat_numbers() -> dict[str, str]:
+    r"""What the prose beside the table cites."""
+    narrow, wide = WIDTHS
+    return {"narrow": f"{narrow}", "wide": f"{wide}", "edge_apart": f"{narrow - 1}"}
+
+
+def forms_figure():
+    r"""One query in the middle, and the scores of one pair: flattened, along each axis, and oblique."""
+    import matplotlib.pyplot as plt
+
+    side = 11
+    places = grid(side, side)
+    delta = (places - torch.tensor([side // 2, side // 2])).double()
+    w = 0.7
+    a = math.radians(30)
+    phases = {
+        "flattened": w * (delta @ torch.tensor([side, 1.0], dtype=torch.float64)),
+        "turns along rows": w * delta[:, 0],
+        "turns along columns": w * delta[:, 1],
+        "turns along both": w * (math.cos(a) * delta[:, 0] + math.sin(a) * delta[:, 1]),
+    }
+    figure, axes = plt.subplots(2, 2, figsize=(5.8, 5.3), layout="constrained", sharex=True, sharey=True)
+    for axis, (name, phase) in zip(axes.flat, phases.items()):
+        image = axis.imshow(phase.cos().view(side, side), cmap="RdBu_r", vmin=-1, vmax=1)
+        axis.plot(side // 2, side // 2, marker="D", color="black", markeredgecolor="white", markersize=8)
+        axis.set_title(name, fontsize=12)
+        axis.set(xticks=[0, 5, 10], yticks=[0, 5, 10])
+    for axis in axes[1]:
+        axis.set_xlabel("column")
+    for axis in axes[:, 0]:
+        axis.set_ylabel("row")
+    figure.colorbar(image, ax=axes, label="score, equal contents", shrink=0.6)
+    return finish(figure)
+
+
+def card_figure():
+    r"""The frequencies of four pairs as arrows in the plane of rows and columns: axial, and a mixed head's start."""
+    import matplotlib.pyplot as plt
+
+    mixed = seeded(lambda: posenc.make("rope2d", head_dim=LANES, form="mixed", num_heads=4))
+    sets = {"axial": axial(LANES), "mixed, one head": mixed.rotate.freqs.detach()[2]}
+    figure, axes = plt.subplots(1, 2, figsize=(5.4, 2.7), layout="constrained", sharex=True, sharey=True)
+    for axis, (name, freqs) in zip(axes, sets.items()):
+        for n, (row, column) in enumerate(freqs.T.tolist()):
+            look = dict(color=("#1f77b4", "#b15928")[n % 2], linestyle=("-", "--")[n % 2], marker="os"[n % 2])
+            axis.plot((0, column), (0, row), markevery=[1], markersize=6, **look)
+        axis.set(xlim=(-1.15, 1.15), ylim=(1.15, -1.15), title=name, xlabel="rad a column", aspect="equal")
+        axis.axhline(0, color="0.8", zorder=0)
+        axis.axvline(0, color="0.8", zorder=0)
+    axes[0].set_ylabel("rad a row")
+    return finish(figure)
+
+
+# ----------------------------------------------------------------------------------------------- what axial cannot see
+
+
+def explained(target, features):
+    r"""The share of the variance of target [N] that a sum of features [N, F] and a constant explains at best."""
+    features = torch.cat((features, torch.ones(len(target), 1, dtype=target.dtype)), 1)
+    best = features @ torch.linalg.lstsq(features, target[:, None], driver="gelsd").solution
+    return 1 - ((target - best[:, 0]) ** 2).sum().item() / ((target - target.mean()) ** 2).sum().item()
+
+
+def directions(side=6) -> dict[str, tuple[float, float]]:
+    r"""How much of two wishes axial and mixed scores can follow: {wish: (axial, five mixed pairs)}, shares of variance.
+
+    A wish is one where the key stands as wanted for the query, else zero, over all offsets in a square picture. Axial
+    is given any function of the row offset plus any of the column offset, which is more than any number of its pairs
+    can do. Mixed gets side - 1 pairs in one direction, with free content.
+    """
+    line = torch.arange(1 - side, side)
+    delta = torch.cartesian_prod(line, line).double()
+    any_axial = torch.cat([(delta[:, axis : axis + 1] == line).double() for axis in (0, 1)], 1)
+    wishes = {"in the query's row": (1.0, 0.0), "on the query's diagonal": (1.0, -1.0)}
+    shares = {}
+    for name, direction in wishes.items():
+        along = delta @ torch.tensor(direction, dtype=torch.float64)
+        turns = along[:, None] * 2 * math.pi * torch.arange(1, side) / (2 * side - 1)
+        mixed = torch.cat((turns.cos(), turns.sin()), 1)
+        shares[name] = explained((along == 0).double(), any_axial), explained((along == 0).double(), mixed)
+    return shares
+
+
+def print_directions() -> None:
+    r"""The shares of `directions`, a line each."""
+    print(f"{'':24}{'axial':>7}{'mixed':>7}")
+    for name, (straight, oblique) in directions().items():
+        print(f"{name:24}{abs(straight):7.0%}{oblique:7.0%}")
+
+
+# ----------------------------------------------------------------------------------------------------------- the checks
+
+
+def random(*shape, seed=0):
+    r"""Normal float64 numbers after a seed."""
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def scores(q, k, encoding, positions):
+    r"""The products of turned queries and keys, [B, H, T, T], before scaling."""
+    at = positions[None] if positions.ndim == 2 else positions
+    turned_q, turned_k = encoding.rotate(q, k, posenc.At(at, at, None))
+    return turned_q @ turned_k.mT
+
+
+def check_errors() -> dict[str, torch.Tensor]:
+    r"""How far each claim of the chapter is off, for random queries and keys of four heads on a picture of 4 x 5."""
+    q, k = random(2, 2, 4, 20, LANES)
+    straight = posenc.make("rope2d", head_dim=LANES)
+    mixed = seeded(lambda: posenc.make("rope2d", head_dim=LANES, form="mixed", num_heads=4)).double()
+    mixed.requires_grad_(False)
+    places, moved = grid(4, 5), grid(4, 5) + torch.tensor([3, -8])
+    turned, _ = mixed.rotate(q, k, posenc.At(places[None], places[None], None))
+    same = k[:, :, :1].expand_as(k)
+    table_of = scores(q, same, straight, places)[:, :, 0].unflatten(-1, (4, 5))  # of the first query
+    corners = table_of[..., 1, 1] + table_of[..., 0, 0] - table_of[..., 0, 1] - table_of[..., 1, 0]
+    line, one = torch.arange(20), posenc.make("rope2d", head_dim=LANES, axes=1, base=10000.0)
+    nowhere, origin = (torch.cat((torch.full((1, 2), start), places)) for start in (math.nan, 0.0))
+    with_class = random(2, 2, 4, 21, LANES, seed=1)
+    text = random(1, 1, 20, 32, seed=2)
+    plain = rotate_1d(text, line, inv_freq(32, 1e6, torch.float64), "half")
+    deals = [dealt(32), dealt(32, (6, 5, 5), interleaved=True)]
+    return {
+        "axial reads differences of places": (scores(q, k, straight, moved) - scores(q, k, straight, places))
+        .abs()
+        .max(),
+        "mixed reads differences of places": (scores(q, k, mixed, moved) - scores(q, k, mixed, places)).abs().max(),
+        "norms are kept": (turned.norm(dim=-1) - q.norm(dim=-1)).abs().max(),
+        "both diagonals tie in axial": corners.abs().max(),
+        "one axis is RoPE": (rotate(q, line[:, None], one.rotate.freqs) - rotate_1d(q, line, one.rotate.freqs[0]))
+        .abs()
+        .max(),
+        "without a place is at the origin": (scores(*with_class, mixed, nowhere) - scores(*with_class, mixed, origin))
+        .abs()
+        .max(),
+        "M-RoPE of text alone is RoPE": torch.stack(
+            [(rotate(text, positions_for([20]), freqs, "half") - plain).abs().max() for freqs in deals]
+        ).max(),
+    }
+
+
+def class_changes(place=None, shift=(3, 5)) -> tuple[float, float]:
+    r"""How far scores move when a picture does: (between patches, those with a class token), at most.
+
+    place: where the class token stands, and moves along; None: without a place.
+    """
+    encoding = posenc.make("rope2d", head_dim=LANES)
+    q, k = random(2, 1, 1, 37, LANES, seed=3)
+
+    def at(by):
+        token = torch.full((2,), math.nan) if place is None else torch.tensor(place) + torch.tensor(by)
+        return torch.cat((token[None], grid(6, 6) + torch.tensor(by)))
+
+    moved = (scores(q, k, encoding, at(shift)) - scores(q, k, encoding, at((0, 0))))[0, 0].abs()
+    return moved[1:, 1:].max().item(), max(moved[0].max().item(), moved[:, 0].max().item())
+
+
+def print_class() -> None:
+    r"""What `class_changes` says of a class token without a place and of one in the middle, a line each."""
+    print(f"{'largest change of a score':30}{'patch and patch':>17}{'patch and token':>17}")
+    for name, place in (("token without a place", None), ("token in the picture's middle", (2.5, 2.5))):
+        patches, token = class_changes(place)
+        print(f"{name:30}{patches:17.0e}{token:17.1g}")
+
+
+def directions_of_start(num_heads=4, seed=0):
+    r"""Where the first pair of each head of a fresh mixed encoding points, in degrees from rows to columns: [H]."""
+    mixed = seeded(lambda: posenc.make("rope2d", head_dim=LANES, form="mixed", num_heads=num_heads), seed)
+    row, column = mixed.rotate.freqs.detach()[:, :, 0].unbind(-1)
+    return torch.rad2deg(torch.atan2(column, row))
+
+
+# --------------------------------------------------------------------------------------------------------------- M-RoPE
+
+
+def fastest(axis, **options):
+    r"""The largest frequency of time (0), row (1) or column (2), in radians a step, of a head of 128 lanes."""
+    return dealt(HEAD, **options)[axis].max().item()
+
+
+def fast_table():
+    r"""The fastest pair of each axis, its steps for a full turn, and what a step changes, for both dealings."""
+    rows = []
+    for axis, name in enumerate(("time", "row", "column")):
+        cells = [name]
+        for options in (QWEN2, QWEN3):
+            w = fastest(axis, **options)
+            cells += [typeset(f"{w:.2g}"), f"{2 * math.pi / w:,.0f}"]
+        rows.append(cells)
+    head = ["axis", "sections: fastest, rad a step", "steps a turn", "in turn: fastest, rad a step", "steps a turn"]
+    return table(head, rows)
+
+
+def lost_columns() -> float:
+    r"""By how many radians the fastest column pair of the sections turns across a picture of 32 columns."""
+    return 31 * fastest(2, **QWEN2)
+
+
+def mrope_numbers() -> dict[str, str]:
+    r"""What the prose about M-RoPE cites."""
+    ids = positions_for([10, (1, 16, 24), 5])
+    return {
+        "tokens": f"{len(ids)}",
+        "last": f"{int(ids[-1, 0])}",
+        "lost": f"{lost_columns():.4f}",
+        "lost_columns": "32",
+        "qwen2": ", ".join(map(str, QWEN2["sections"])),
+        "qwen3": ", ".join(map(str, QWEN3["sections"])),
+        "head": f"{HEAD}",
+    }
+
+
+def second_numbers() -> dict[str, str]:
+    r"""What the second reading cites beside M-RoPE."""
+    found = directions_of_start()
+    return {"start": typeset(", ".join(f"{angle:.0f}°" for angle in found.tolist())), "start_heads": f"{len(found)}"}
+
+
+def swapped_change() -> float:
+    r"""How far axial's weights move when rows and columns are swapped at test time, at most, on a picture of 4 x 6."""
+    q, k = random(2, 1, 1, 24, LANES, seed=4)
+    encoding = posenc.make("rope2d", head_dim=LANES)
+    straight, swapped = (
+        (scores(q, k, encoding, p) / math.sqrt(LANES)).softmax(-1) for p in (grid(4, 6), grid(4, 6).flip(-1))
+    )
+    return (straight - swapped).abs().max().item()
