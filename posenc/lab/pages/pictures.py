@@ -3,21 +3,21 @@ r"""What *Two axes and more* and *Rotations that commute* tell of the study on p
 import functools
 
 from posenc.lab.experiments import judge, load_results, mean_and_spread
-from posenc.lab.pages import finish, pm, table
+from posenc.lab.pages import finish, pm, table, typeset
 
 PERTURBED = "glyphs, perturbed"
 TITLES = {
     "none": "no encoding",
     "learned": "learned table",
     "sinusoidal": "sinusoids of row and column",
-    "axial": "2D-RoPE, axial",
-    "mixed": "2D-RoPE, mixed",
-    "axial, class token": "axial, read at a class token",
-    "liere 2": "LieRE, blocks of 2",
-    "liere 4": "LieRE, blocks of 4",
-    "liere 8": "LieRE, blocks of 8",
-    "comrope ap": "ComRoPE-AP, blocks of 8",
-    "comrope ld": "ComRoPE-LD, blocks of 8",
+    "axial": "axial 2D-RoPE",
+    "mixed": "mixed 2D-RoPE",
+    "axial, class token": "axial with a class token",
+    "liere 2": "LieRE with blocks of 2",
+    "liere 4": "LieRE with blocks of 4",
+    "liere 8": "LieRE with blocks of 8",
+    "comrope ap": "ComRoPE-AP",
+    "comrope ld": "ComRoPE-LD",
 }
 ROTARY = ("axial", "mixed", "liere 2", "liere 4", "liere 8", "comrope ap", "comrope ld", "axial, class token")
 LOOKS = {  # color, marker and dash of an arm in figures
@@ -68,7 +68,7 @@ def moved_table(arms):
     for arm in arms:
         moved, spread = change(arm, start, end)
         claim = study()["predictions"][arm]["claim"]
-        cells = [pm(scores(arm, start), 1), pm(scores(arm, end), 1), f"{moved:+.1f} ± {spread:.1f}".replace("-", "−")]
+        cells = [pm(scores(arm, start), 1), pm(scores(arm, end), 1), typeset(f"{moved:+.1f} ± {spread:.1f}")]
         rows.append([TITLES[arm], *cells, f"{claim}: {outcome(arm)}"])
     return table(["right answers, %", "as trained", "all patches moved", "difference", "predicted, and so"], rows)
 
@@ -79,7 +79,7 @@ def noise_table(arms, test):
     for arm in arms:
         plain, noisy = scores(arm, test), scores(arm, test, PERTURBED)
         gain, spread = mean_and_spread([b - a for a, b in zip(plain, noisy)])
-        rows.append([TITLES[arm], pm(plain, 1), pm(noisy, 1), f"{gain:+.1f} ± {spread:.1f}".replace("-", "−")])
+        rows.append([TITLES[arm], pm(plain, 1), pm(noisy, 1), typeset(f"{gain:+.1f} ± {spread:.1f}")])
     return table(["right answers, %", "without noise", "with noise", "difference"], rows)
 
 
@@ -110,7 +110,7 @@ def also_table(names):
     rows = []
     for name in names:
         held, numbers = also_outcomes()[name]
-        rows.append([study()["also"][name], "held" if held else "failed", numbers.replace("-", "−")])
+        rows.append([study()["also"][name], "held" if held else "failed", typeset(numbers)])
     return table(["predicted", "outcome", "percent"], rows)
 
 
@@ -135,6 +135,37 @@ def sizes_figure(arms):
     axes[0].set_ylabel("right answers, %")
     axes[1].legend(fontsize="small")
     return finish(figure)
+
+
+def unmoved(arms) -> list:
+    """The arms that name as many letters as before, seed by seed, when all patches are moved."""
+    start, end = study()["contrast"]
+    return [arm for arm in arms if scores(arm, start) == scores(arm, end)]
+
+
+def listed(names) -> str:
+    """Titles of arms as a sentence lists them."""
+    *first, last = [TITLES[name] for name in names]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def moved_words(arms) -> str:
+    """Which of the arms stay as they were when all patches are moved, and how much the others lose."""
+    start, end = study()["contrast"]
+    same = unmoved(arms)
+    rest = {arm: -change(arm, start, end)[0] for arm in arms if arm not in same}
+    least, most = min(rest.values()), max(rest.values())
+    lost = f"the others lose {least:.0f} to {most:.0f} points" if len(rest) > 1 else f"{listed(rest)} loses {most:.0f}"
+    return f"Moved, {listed(same)} name as many letters as before, seed by seed; {lost}."
+
+
+def finer_words(arms) -> str:
+    """What normalized coordinates add to indices where a letter has four times as many patches."""
+    gains = [mean(arm, "48, normalized") - mean(arm, "48, by index") for arm in arms]
+    start = f"In finer patches normalized coordinates beat indices for all {len(gains)} that read coordinates, by"
+    if min(gains) <= 0:
+        start = "In finer patches normalized coordinates add to indices"
+    return typeset(f"{start} {min(gains):.0f} to {max(gains):.0f} points.")
 
 
 def numbers() -> dict[str, str]:

@@ -5,7 +5,8 @@ import math
 import torch
 
 import posenc
-from posenc.lab.pages import finish, seeded, table, typeset
+from posenc.lab.pages import finish, pictures, seeded, table, typeset
+from posenc.lab.train.pictures import CHARACTERS
 from posenc.rotate.mrope import dealt, positions_for
 from posenc.rotate.rope import inv_freq
 from posenc.rotate.rope import rotate as rotate_1d
@@ -273,3 +274,55 @@ def swapped_change() -> float:
         (scores(q, k, encoding, p) / math.sqrt(LANES)).softmax(-1) for p in (grid(4, 6), grid(4, 6).flip(-1))
     )
     return (straight - swapped).abs().max().item()
+
+
+# ------------------------------------------------------------------------------------------------- the study on letters
+
+ARMS = ("none", "learned", "sinusoidal", "axial", "mixed", "axial, class token")
+
+
+def study_table():
+    r"""Right answers as trained, moved, and with four times as many patches, by index and normalized."""
+    ends = {"12 × 12, by index": "48, by index", "12 × 12, normalized": "48, normalized"}
+    return pictures.tests_table(ARMS, {"as trained": "24", "moved": "24, moved"} | ends)
+
+
+def study_numbers() -> dict[str, str]:
+    r"""What the prose around the tables cites."""
+    moved, canvas = (pictures.mean("axial", test) for test in ("24, moved", "on a canvas of 48"))
+    lost = {
+        arm: pictures.mean(arm, "24, moved") - pictures.mean(arm, "on a canvas of 48") for arm in ("axial", "mixed")
+    }
+    words = f"Axial falls from {moved:.0f}% to {canvas:.0f}% by the blank patches alone, mixed by {lost['mixed']:.0f} points."
+    return pictures.numbers() | {
+        "study_classes": f"{len(CHARACTERS)}",
+        "moved_words": pictures.moved_words(ARMS),
+        "finer_words": pictures.finer_words([arm for arm in ARMS if arm != "none"]),
+        "canvas_words": words,
+    }
+
+
+def predictions_table():
+    r"""What moving all patches did to each arm, beside what had been predicted."""
+    return pictures.moved_table(ARMS)
+
+
+def canvas_table():
+    r"""Moved patches alone, and with the blank ones of two canvases around them."""
+    tests = {
+        "as trained": "24",
+        "moved": "24, moved",
+        "on 8 × 8": "on a canvas of 32",
+        "on 12 × 12": "on a canvas of 48",
+    }
+    return pictures.tests_table(("none", "sinusoidal", "axial", "mixed"), tests)
+
+
+def sizes_figure():
+    r"""Right answers against the number of patches, by index and normalized."""
+    return pictures.sizes_figure(ARMS[:-1])
+
+
+def resolution_prediction():
+    r"""The prediction on larger pictures, and what became of it."""
+    return pictures.also_table(["resolution"])
