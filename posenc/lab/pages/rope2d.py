@@ -289,11 +289,12 @@ def study_table():
 
 def study_numbers() -> dict[str, str]:
     r"""What the prose around the tables cites."""
-    moved, canvas = (pictures.mean("axial", test) for test in ("24, moved", "on a canvas of 48"))
-    lost = {
-        arm: pictures.mean(arm, "24, moved") - pictures.mean(arm, "on a canvas of 48") for arm in ("axial", "mixed")
-    }
-    words = f"Axial falls from {moved:.0f}% to {canvas:.0f}% by the blank patches alone, mixed by {lost['mixed']:.0f} points."
+    falls = [
+        f"{pictures.TITLES[arm]} from {pictures.mean(arm, '24, moved'):.0f}% to "
+        f"{pictures.mean(arm, 'on a canvas of 48'):.0f}%"
+        for arm in ("axial", "mixed")
+    ]
+    words = f"By the blank patches alone the share of right answers changes for {' and for '.join(falls)}."
     return pictures.numbers() | {
         "study_classes": f"{len(CHARACTERS)}",
         "moved_words": pictures.moved_words(ARMS),
