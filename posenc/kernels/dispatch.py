@@ -29,7 +29,7 @@ def attend(q, k, v, encoding, pos_q, pos_k, causal, mask, scale, gates=None):
     if variant is not None:
         if encoding.axes is not None and {"delta", "table"} & set(VARIANTS[variant.kernel].reads):
             raise UnsupportedError(
-                f"the variant {variant.kernel!r} reads positions that are numbers, this encoding has axes={encoding.axes}"
+                f"the variant {variant.kernel!r} reads positions that are numbers, here are axes={encoding.axes}"
             )
         options |= dict(variant=variant.kernel, **variant.kernel_inputs(q, at))
     if not stick:

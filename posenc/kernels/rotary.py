@@ -51,7 +51,7 @@ def coordinate(pos_ptr, pos_stride, b, t, a, there):
 
 @triton.jit
 def placed(pos_ptr, pos_stride, b, t, length, AXES: tl.constexpr):
-    """Which of the tokens t are there and have a place, [T]: with axes, NaN in any coordinate means that one has none."""
+    """Which of the tokens t are there and have a place, [T]; with axes, one with NaN for a coordinate has none."""
     there = t < length
     with_place = there
     for a in tl.static_range(AXES):
@@ -105,8 +105,8 @@ def turn(
     if not OWN:
         angle = angles(pos_ptr, freq_ptr, pos_stride, b, 0, t, pair, there, pairs, AXES)  # [T, P]
         cos, sin = factor * tl.cos(angle), factor * sign * tl.sin(angle)
-    last = first_head + 1 if HEADS == 1 else tl.minimum(first_head + HEADS, heads)
-    for h in range(first_head, last):
+    for n in range(1 if HEADS == 1 else tl.minimum(HEADS, heads - first_head)):  # the last program may have fewer
+        h = first_head + n
         wide = tl.cast(h, tl.int64)
         x, out = head_of(x_ptr, x_stride, b, wide), head_of(out_ptr, out_stride, b, wide)
         before = None if before_ptr is None else head_of(before_ptr, before_stride, b, wide)
