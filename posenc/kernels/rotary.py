@@ -105,8 +105,10 @@ def turn(
     if not OWN:
         angle = angles(pos_ptr, freq_ptr, pos_stride, b, 0, t, pair, there, pairs, AXES)  # [T, P]
         cos, sin = factor * tl.cos(angle), factor * sign * tl.sin(angle)
-    for n in range(1 if HEADS == 1 else tl.minimum(HEADS, heads - first_head)):  # the last program may have fewer
-        h = first_head + n
+    start = 0 if HEADS == 1 else first_head  # a loop of one turn is none to the compiler, the last program may have fewer
+    end = 1 if HEADS == 1 else tl.minimum(first_head + HEADS, heads)
+    for n in range(start, end):
+        h = first_head + n if HEADS == 1 else n
         wide = tl.cast(h, tl.int64)
         x, out = head_of(x_ptr, x_stride, b, wide), head_of(out_ptr, out_stride, b, wide)
         before = None if before_ptr is None else head_of(before_ptr, before_stride, b, wide)
