@@ -105,7 +105,7 @@ def turn(
     if not OWN:
         angle = angles(pos_ptr, freq_ptr, pos_stride, b, 0, t, pair, there, pairs, AXES)  # [T, P]
         cos, sin = factor * tl.cos(angle), factor * sign * tl.sin(angle)
-    start = 0 if HEADS == 1 else first_head  # a loop of one turn is none to the compiler, the last program may have fewer
+    start = 0 if HEADS == 1 else first_head  # the compiler unrolls a loop from 0 to 1
     end = 1 if HEADS == 1 else tl.minimum(first_head + HEADS, heads)
     for n in range(start, end):
         h = first_head + n if HEADS == 1 else n
