@@ -30,7 +30,9 @@ def choose_impl(impl, encoding, return_weights=False, device=None, dtype=torch.f
     elif return_weights:
         no_sdpa = "return_weights=True asks for weights that fused attention never holds"
     else:
-        return "sdpa", "asked for" if impl == "sdpa" else "PyTorch's fused attention serves a softmax without bias"
+        before = getattr(encoding.rotate, "no_kernel", None)
+        reason = "asked for" if impl == "sdpa" else "PyTorch's fused attention serves a softmax without bias"
+        return "sdpa", reason + (f"; before it, {before}" if before else "")
     if impl == "sdpa":
         raise UnsupportedError(f"impl='sdpa': {no_sdpa}; impl='torch' (or 'auto') computes it")
     no_triton = no_triton or why_slower(device)
@@ -85,8 +87,6 @@ def no_twin(encoding):
         return "the softmax kernel takes one variant, the encoding has one at 'bias' and one at 'weigh'"
     if encoding.weigh is not None and getattr(encoding.bias, "kernel", None) == "table":
         return "the stick-breaking kernel reads no table of biases; the softmax kernel does"
-    if encoding.rotate is not None and encoding.rotate.inv_freq.requires_grad:
-        return "the frequencies ask for a gradient, which the rotary kernel does not give"
     return None
 
 

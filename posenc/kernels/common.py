@@ -167,12 +167,16 @@ def check_served(op, q, k, v):
     check_here(op, q)
 
 
-def check_positions_of(op, name, positions, x):
-    """Raise unless these are positions for the tokens of x [B, H, T, D], on its device, that ask for no gradient."""
-    batch, length = x.shape[0], x.shape[2]
-    check_tensor(name, positions, f"{[length]} or {[batch, length]}")
-    if tuple(positions.shape) not in ((length,), (1, length), (batch, length)):
-        raise ValueError(f"{name} must have shape {[length]} or {[batch, length]}, got {list(positions.shape)}")
+def check_positions_of(op, name, positions, x, axes=None):
+    """Raise unless these are positions for the tokens of x [B, H, T, D], on its device, that ask for no gradient.
+
+    axes: how many coordinates each has; None for numbers.
+    """
+    batch, length, tail = x.shape[0], x.shape[2], () if axes is None else (axes,)
+    shapes = f"{[length, *tail]} or {[batch, length, *tail]}"
+    check_tensor(name, positions, shapes)
+    if tuple(positions.shape) not in ((length, *tail), (1, length, *tail), (batch, length, *tail)):
+        raise ValueError(f"{name} must have shape {shapes}, got {list(positions.shape)}")
     if positions.device != x.device:
         raise ValueError(f"{name} is on {positions.device}, it must be on {x.device}, as q")
     if positions.requires_grad:
@@ -242,11 +246,11 @@ def as_mask(mask, batch, queries, keys):
     return mask, mask.stride()
 
 
-def as_positions(positions, batch, length):
-    """Positions [T], [1, T] or [B, T] as [B, T] (a view), and their strides."""
+def as_positions(positions, batch, length, *axes):
+    """Positions [T], [1, T] or [B, T] as [B, T] (a view), or with n axes last as [B, T, n], and their strides."""
     if positions is None:
         return None, (0, 0)
-    positions = positions.expand(batch, length)
+    positions = positions.expand(batch, length, *axes)
     return positions, positions.stride()
 
 

@@ -3,27 +3,34 @@ r"""From an encoding to the kernels that compute it. Importing this imports no T
 import torch
 
 from ..encoding import At
+from ..errors import UnsupportedError
 
 
 def attend(q, k, v, encoding, pos_q, pos_k, causal, mask, scale, gates=None):
     """`posenc.attention` by the kernels, for checked arguments: q and k are turned, then softmax or stick-breaking."""
     from . import cope, rotary, softmax, stickbreaking
+    from .variants import VARIANTS
 
     at = At(pos_q, pos_k, None, gates)
     if encoding.rotate is not None:
-        turn = encoding.rotate
-        factors = turn.kernel_inputs(q)
-        if factors:  # ExpoSB's, with numbers of each query head: then it has keys of its own
-            groups = q.shape[1] // k.shape[1]
+        turn = encoding.rotate.kernel_inputs(q)
+        if turn["inv_freq"].ndim == 3 or {"rates", "weights"} & turn.keys():  # of each query head, which then has
+            groups = q.shape[1] // k.shape[1]  # keys of its own: mixed frequencies, ExpoSB
             k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
-        q, k = rotary.rotate(q, k, pos_q, pos_k, turn.inv_freq, turn.layout, turn.attention_factor, **factors)
+        q, k = rotary.rotate(q, k, pos_q, pos_k, **turn)
     if encoding.bias is not None and encoding.bias.kernel == "cope":  # which counts along the keys: a kernel of its own
         return cope.attend(q, k, v, **encoding.bias.kernel_inputs(q, at), mask=mask, scale=scale)
-    options = dict(pos_q=pos_q, pos_k=pos_k, causal=causal, mask=mask, scale=scale)
+    options = dict(causal=causal, mask=mask, scale=scale)
+    if encoding.axes is None:  # no variant reads positions with axes
+        options |= dict(pos_q=pos_q, pos_k=pos_k)
     weigh = encoding.weigh
     stick = weigh is not None and weigh.kernel == "stickbreaking"
     variant = encoding.bias if stick or weigh is None else weigh  # what scores get, at whichever place it stands
     if variant is not None:
+        if encoding.axes is not None and {"delta", "table"} & set(VARIANTS[variant.kernel].reads):
+            raise UnsupportedError(
+                f"the variant {variant.kernel!r} reads positions that are numbers, here are axes={encoding.axes}"
+            )
         options |= dict(variant=variant.kernel, **variant.kernel_inputs(q, at))
     if not stick:
         return softmax.attend(q, k, v, **options)

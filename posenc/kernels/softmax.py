@@ -8,6 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
+from ..errors import UnsupportedError, check_tensor
 from .common import (
     LOG2E,
     Tile,
@@ -411,7 +412,12 @@ def attend(q, k, v, *, pos_q=None, pos_k=None, causal=True, mask=None, scale=1.0
     """
     check_attend("softmax kernel", q, k, v, pos_q, pos_k, causal, mask, scale, tile)
     if inv_freq is not None:
+        check_tensor("inv_freq", inv_freq, "[D/2 or fewer]", ndim=1, floating=True)
         check_rotation("softmax kernel", q, k, pos_q, pos_k, inv_freq)
+        if inv_freq.requires_grad:
+            raise UnsupportedError(
+                "softmax kernel: inv_freq asks for a gradient, which posenc.kernels.rotary.rotate gives"
+            )
         inv_freq = inv_freq.to(q.device, torch.float32).contiguous()
     if table is not None:
         pos_q, pos_k, table = table_inputs(pos_q, pos_k, table, first)

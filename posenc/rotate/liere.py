@@ -54,6 +54,8 @@ class Blocks(nn.Module):
     They are computed in that dtype: a difference of two half-precision numbers needs more digits than these have.
     """
 
+    no_kernel = "blocks of q and k turn by matrix products in PyTorch"  # in words, for `explain_impl`
+
     def forward(self, q, k, at):
         generators = self.generators(accumulation_dtype(q))
         for name, x in (("q", q), ("k", k)):

@@ -88,8 +88,8 @@ class Rotary(nn.Module):
         return turn(q, at.pos_q), turn(k, at.pos_k)
 
     def kernel_inputs(self, q):
-        """What the twin reads besides q, k, positions and frequencies: nothing."""
-        return {}
+        """What the twin reads besides q, k and positions."""
+        return {"inv_freq": self.inv_freq, "layout": self.layout, "attention_factor": self.attention_factor}
 
 
 def rope(

@@ -87,19 +87,34 @@ def rotate(x, positions, freqs, layout="interleaved"):
 class Rotary2d(nn.Module):
     """The `rotate` callable of `rope2d`: frequencies [n, D/2] that stand, or [H, n, D/2] that are learned."""
 
+    kernel = "rotary"  # its twin in posenc.kernels
+
+    @property
+    def kernel_does(self):
+        """What its twin does, in words."""
+        return f"turns q and k by angles summed over {self.freqs.shape[-2]} axes"
+
     def __init__(self, freqs, layout, learned):
         super().__init__()
         self.freqs = nn.Parameter(freqs) if learned else freqs  # no buffer: `model.half()` would round it
         self.layout = layout
 
+    def check_heads(self, x):
+        """Raise unless x [B, H, T, D] has as many heads as there are learned frequencies."""
+        if self.freqs.ndim == 3 and x.shape[1] != self.freqs.shape[0]:
+            raise ValueError(
+                f"num_heads={self.freqs.shape[0]} has frequencies for as many heads, q or k has {x.shape[1]}"
+            )
+
+    def kernel_inputs(self, q):
+        """What the twin reads besides q, k and positions; keys get the heads of q."""
+        self.check_heads(q)
+        return {"inv_freq": self.freqs, "layout": self.layout}
+
     def forward(self, q, k, at):
         def turned(x, positions):
-            freqs = self.freqs
-            if freqs.ndim == 3 and x.shape[1] != freqs.shape[0]:
-                raise ValueError(
-                    f"num_heads={freqs.shape[0]} has frequencies for as many heads, q or k has {x.shape[1]}"
-                )
-            return rotate(x, positions[:, None], freqs, self.layout)
+            self.check_heads(x)
+            return rotate(x, positions[:, None], self.freqs, self.layout)
 
         return turned(q, at.pos_q), turned(k, at.pos_k)
 

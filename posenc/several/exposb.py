@@ -144,9 +144,9 @@ class GainedRotary(Rotary):
                 raise ValueError(f"num_heads={parameter.shape[0]} of {name} must equal the {x.shape[1]} heads of q")
 
     def kernel_inputs(self, q):
-        """What the twin multiplies by in the launch that turns: rates and weights [H], the band [D]; {} for none."""
+        """What the twin reads besides q, k and positions: RoPE's, and the factors: rates, weights [H], the band [D]."""
         self.check_heads(q)
-        inputs = {}
+        inputs = super().kernel_inputs(q)
         if self.decay_rates is not None:
             inputs |= {"rates": self.decay_rates.to(torch.float32).abs(), "boost": self.boost}
         if self.band_weights is not None:

@@ -56,6 +56,18 @@ def test_the_hash_is_of_what_is_compiled(tmp_path, monkeypatch):
 
 
 @needs_triton
+def test_rows_of_other_families_stand_where_only_one_file_changed(rows, monkeypatch):
+    stand, sources = report.standing("rotary"), report.sources_hash()
+    assert set(stand) == {job for job in report.jobs() if job[0] != "rotary"}
+    assert [row for each in stand.values() for row in each] == [row for row in rows if row["family"] != "rotary"]
+    monkeypatch.setattr(report, "sources_hash", lambda: sources | {"rotary.py": "other"})
+    assert report.standing("rotary") == stand
+    monkeypatch.setattr(report, "sources_hash", lambda: sources | {"common.py": "other"})
+    with pytest.raises(SystemExit, match=r"common\.py.*make kernel-report"):
+        report.standing("rotary")
+
+
+@needs_triton
 def test_the_frozen_report_is_of_these_launches(rows, monkeypatch):
     """Which kernels each call launches for each GPU, cut by which tiles: what the hash of the sources does not hold."""
     monkeypatch.setattr(report, "BATCH", 1)
@@ -69,7 +81,7 @@ def test_the_frozen_report_is_of_these_launches(rows, monkeypatch):
 def test_the_frozen_report_holds_everything_once(rows):
     every = ("forward", "backward_q", "backward_kv")
     kernels = {"rotary": ("rotary",), "turned": every[:1], "other": every, "table": (*every, "backward_table")}
-    kernels["gain and band"] = ("rotary", "rotary_backward")
+    kernels |= dict.fromkeys(("gain and band", "mixed"), ("rotary", "rotary_backward"))
     wanted = set()
     for family, variant, capability, dtype, head_dim in report.jobs():
         kind = "rotary" if family == "rotary" else "turned" if "turned" in variant else "other"
@@ -167,6 +179,7 @@ def compile_anew(*calls):
 SAMPLE = [
     ["rotary", "interleaved", "7.5", "float16", 64],
     ["rotary", "gain and band", "8.0", "float16", 64],
+    ["rotary", "mixed", "9.0", "float16", 64],
     ["softmax", "plain", "8.0", "float16", 64],
     ["softmax", "plain", "9.0", "bfloat16", 64],
     ["stickbreaking", "plain", "8.6", "float16", 64],

@@ -685,7 +685,6 @@ def refused(monkeypatch, match, call, error=UnsupportedError):
 
 X = {n: torch.randn(1, 4, 8, n) for n in (16, 129)}
 ALIBI, FADED = posenc.make("alibi", num_heads=4), posenc.make("exposb", head_dim=16, num_heads=4)
-LEARNED = posenc.make("rope", head_dim=16, inv_freq=torch.ones(2, requires_grad=True))
 BAD = {  # case: (words of the reason, the encoding, other arguments)
     "float64": ("float64.*float32", None, {"q": X[16].double()}),
     "head size": ("129.*128", None, {"q": X[129]}),
@@ -695,11 +694,6 @@ BAD = {  # case: (words of the reason, the encoding, other arguments)
     "a table and a stick": ("table", posenc.compose(posenc.make("t5", num_heads=4), posenc.make("stickbreaking")), {}),
     "two variants": ("'bias'.*'weigh'", posenc.compose(FADED, ALIBI), {}),
     "faded weights": ("'weigh'", posenc.make("exposb", head_dim=16, num_heads=4, on="weights"), {}),
-    "learned frequencies": (
-        "frequencies",
-        posenc.make("rope", head_dim=16, inv_freq=torch.ones(2, requires_grad=True)),
-        {},
-    ),
     "learned positions": ("positions", posenc.make("rope", head_dim=16), {"pos_q": torch.ones(8, requires_grad=True)}),
 }
 

@@ -1,6 +1,7 @@
 r"""What each GPU gets: every kernel compiled ahead of time, on a machine without a GPU.
 
     make kernel-report                           compile everything, print it, write results/kernel_report.json
+    python -m posenc.lab.experiments.kernel_report --family rotary      the same, where nothing but rotary.py changed
     python -m posenc.lab.experiments.kernel_report --frozen     print what is frozen there
 
 Each public function is called as a user calls it, on small CPU tensors; what it would launch is compiled for each
@@ -78,13 +79,18 @@ FILE = Path(__file__).parents[3] / "results" / "kernel_report.json"
 def rotary(q, k, v, positions, tile, variant):
     from posenc.kernels.rotary import rotate
 
-    layout, options = variant, {}
+    layout, shape, options = variant, (q.shape[3] // 2,), {}
     if variant == "gain and band":  # ExpoSB's, in its layout
         layout, band = "interleaved", torch.ones(q.shape[3])
         rates, weights = (torch.ones(HEADS, requires_grad=True) for _ in range(2))
         options = dict(rates=rates, boost=0.2, weights=weights, band=band)
-    turned = rotate(q, k, positions, positions, torch.ones(q.shape[3] // 2), layout, tile=tile, **options)
-    if options:  # without, the backward is the forward with the sine's sign changed
+    if variant in AXES:
+        layout, shape = ("half" if variant == "M-RoPE" else "interleaved"), (AXES[variant], *shape)
+        shape = (HEADS, *shape) if variant == "mixed" else shape
+        positions = positions[:, None].expand(-1, AXES[variant]).float().contiguous()
+    freqs = torch.ones(shape, requires_grad=variant == "mixed")
+    turned = rotate(q, k, positions, positions, freqs, layout, tile=tile, **options)
+    if options or freqs.requires_grad:  # else the backward is the forward with the sine's sign changed
         sum(x.sum() for x in turned).backward()
 
 
@@ -136,8 +142,9 @@ def cope(q, k, v, positions, tile, variant):
     ).sum().backward()
 
 
+AXES = {"axial": 2, "M-RoPE": 3, "mixed": 2}  # of the rotary kernel's variants; the frequencies of mixed are learned
 CASES = {
-    rotary: ("interleaved", "half", "gain and band"),
+    rotary: ("interleaved", "half", "gain and band", *AXES),
     softmax: (
         "plain",
         "linear",
@@ -158,7 +165,7 @@ CASES = {
 def in_half_only(variant):
     """Whether a variant is compiled in float16 only, to keep the whole short: it adds little to another one."""
     added = ("symmetric", "table", "faded", "log_faded", "decay", "masked", "linear, turned inside", "gain and band")
-    return variant in added
+    return variant in (*added, *AXES)
 
 
 def jobs() -> list[tuple]:
@@ -296,14 +303,15 @@ def compile_rows(family, variant, capability, dtype, head_dim, tile=(), only=Non
 # ------------------------------------------------------------------------------------------------------ what it says
 
 
-def sources_hash() -> str:
-    r"""SHA-256 of what is compiled: the jitted functions and the constants they read, wherever they stand.
+def sources_hash() -> dict[str, str]:
+    r"""SHA-256 of what is compiled, by file: the jitted functions and the constants they read, wherever they stand.
 
     Docstrings, comments and layout are left out, which cannot change what the compiler makes of a kernel. What runs on
     the host is left out too: which kernels a call launches, and how they are cut, stands in the report's rows.
     """
-    parts = []
-    for file in KERNELS.glob("*.py"):
+    hashes = {}
+    for file in sorted(KERNELS.glob("*.py")):
+        parts = []
         for node in ast.parse(file.read_text("utf-8")).body:
             if isinstance(node, ast.FunctionDef) and "triton.jit" in map(ast.unparse, node.decorator_list):
                 if ast.get_docstring(node) is not None:
@@ -311,7 +319,26 @@ def sources_hash() -> str:
                 parts.append(ast.unparse(node))
             elif isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("tl.constexpr("):
                 parts.append(ast.unparse(node))
-    return hashlib.sha256("\0".join(sorted(parts)).encode()).hexdigest()
+        if parts:
+            hashes[file.name] = hashlib.sha256("\0".join(sorted(parts)).encode()).hexdigest()
+    return hashes
+
+
+def standing(family) -> dict[tuple, list[dict]]:
+    r"""The frozen rows of the jobs of other families, which stand where nothing but this family's file has changed.
+
+    family: one whose file no other family compiles from. Errors: SystemExit naming what else has changed.
+    """
+    frozen, now = load_report(), sources_hash()
+    changed = {name for name in now | frozen["sources"] if now.get(name) != frozen["sources"].get(name)}
+    changed |= {"triton"} if frozen["triton"] != version("triton") else set()
+    if changed - {f"{family}.py"}:
+        raise SystemExit(f"--family {family}: {sorted(changed)} changed too, compile everything: make kernel-report")
+    rows = {}
+    for row in frozen["rows"]:
+        if row["family"] != family:
+            rows.setdefault((row["family"], row["variant"], *(row[part] for part in KEY[3:])), []).append(row)
+    return rows
 
 
 def load_report() -> dict:
@@ -419,7 +446,7 @@ def print_report(rows):
 
 
 def freeze(rows, sources, seconds, file=FILE):
-    """Write the report of the kernels whose hash was `sources`, one row a line."""
+    """Write the report of the kernels whose hashes were `sources`, one row a line; seconds: of compiling them all."""
     report = {
         "name": "kernel_report",
         "question": "What does the compiler make of each kernel, for each GPU generation?",
@@ -445,6 +472,9 @@ def main():
     )
     parser.add_argument("--frozen", action="store_true", help="print results/kernel_report.json and compile nothing")
     parser.add_argument("--capability", choices=CHIPS, help="this one only; nothing is written")
+    parser.add_argument(
+        "--family", choices=("rotary", "cope", "stickbreaking"), help="the others' rows stand as frozen"
+    )
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes that compile (all cores)")
     chosen = parser.parse_args()
     if chosen.frozen:
@@ -452,17 +482,20 @@ def main():
         rows = select(rows, capability=chosen.capability) if chosen.capability else rows
     else:
         started, sources = time.monotonic(), sources_hash()
-        todo = [job for job in jobs() if chosen.capability in (None, job[2])]
+        stand = standing(chosen.family) if chosen.family else {}
+        wanted = [job for job in jobs() if chosen.capability in (None, job[2])]
+        todo = [job for job in wanted if job not in stand]
         with ProcessPoolExecutor(chosen.workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            futures = [pool.submit(compile_rows, *job) for job in todo]
-            for future in tqdm(as_completed(futures), total=len(todo), desc="compiling"):
+            futures = {job: pool.submit(compile_rows, *job) for job in todo}
+            for future in tqdm(as_completed(futures.values()), total=len(todo), desc="compiling"):
                 future.result()
-        rows = [row for future in futures for row in future.result()]
+        rows = [row for job in wanted for row in (stand[job] if job in stand else futures[job].result())]
         twice = [key for key, n in collections.Counter(tuple(r[part] for part in KEY) for r in rows).items() if n > 1]
         if twice:
             raise RuntimeError(f"kernels compiled twice under one name: {twice}")
         if chosen.capability is None:
-            freeze(rows, sources, time.monotonic() - started)
+            whole = load_report()["settings"]["seconds"] if stand else time.monotonic() - started
+            freeze(rows, sources, whole)
     print_report(rows)
     faults = problems(rows)
     print(

@@ -13,7 +13,7 @@ MARK = "# needs Triton: "  # a cell that begins so needs it; its name follows
 MARKS = {"rotary": 0.75, "three steps, D = 64": 32, "tiles, b = 64": 64, "tiles, b = 128": 128, "tiles, b = 256": 256}
 STYLES = (("#6b7280", ":"), ("#0072b2", "-"), ("#d55e00", "--"), ("#7b3294", "-."))
 T4_PLAIN = 8.1  # trillion operations a second without tensor cores
-WITHOUT_BIAS = ("interleaved", "half", "gain and band", "plain")  # variants of the families
+WITHOUT_BIAS = ("interleaved", "half", "gain and band", "axial", "M-RoPE", "mixed", "plain")  # variants of the families
 
 
 def has_triton() -> bool:
