@@ -13,9 +13,9 @@ ALONE = {"hoverinfo": "skip"}
 # ------------------------------------------------------------------------------------------------ two walks on a sphere
 
 STEP = 0.35  # radians that a block turns for a step of one axis
-VECTOR = (0.8, 0.6, 0.0)  # where the walks start: a vector of length 1 in a block of three lanes
+VECTOR = (0.8, 0.0, 0.6)  # where the walks start: a vector of length 1 in a block of three lanes
 QUERY, KEY = (0.6, 0.0, 0.8), (0.8, 0.6, 0.0)  # contents whose score is drawn
-SHIFTS = 12  # steps by which both tokens move, along both axes
+SHIFTS = 12  # rows by which both tokens move
 ARC = 9  # points of an arc
 
 
@@ -51,22 +51,25 @@ def _line(rows, columns):
 
 
 def scores(rows, columns, degrees):
-    r"""Score of a query and the key `rows` down and `columns` right, both moved along both axes: [4 SHIFTS + 1]."""
-    moved = torch.arange(0, SHIFTS + 0.25, 0.25, dtype=torch.float64)[:, None].expand(-1, 2)
+    r"""Score of a query and the key `rows` down and `columns` right, both moved down: [4 SHIFTS + 1]."""
+    moved = torch.arange(0, SHIFTS + 0.25, 0.25, dtype=torch.float64)[:, None] * torch.tensor([1, 0])
     offset = torch.tensor([rows, columns], dtype=torch.float64)
     return (turned(QUERY, moved, degrees) * turned(KEY, moved + offset, degrees)).sum(-1)
 
 
+VIEW, TILT = math.radians(95), math.radians(20)  # from where the sphere is seen: around, and above its equator
+
+
 def _flat(way):
-    """The sphere [T, 3] seen from a little above its equator and the side."""
-    turn, tilt = math.radians(50), math.radians(22)
-    x = -math.sin(turn) * way[:, 0] + math.cos(turn) * way[:, 1]
-    toward = math.cos(turn) * way[:, 0] + math.sin(turn) * way[:, 1]
-    return x, math.cos(tilt) * way[:, 2] - math.sin(tilt) * toward
+    """The points [T, 3] as they are seen: across, up, and towards the eye."""
+    across = -math.sin(VIEW) * way[:, 0] + math.cos(VIEW) * way[:, 1]
+    near = math.cos(VIEW) * way[:, 0] + math.sin(VIEW) * way[:, 1]
+    up = math.cos(TILT) * way[:, 2] - math.sin(TILT) * near
+    return across, up, math.cos(TILT) * near + math.sin(TILT) * way[:, 2]
 
 
 def _way(name, way, color, dash, symbol):
-    x, y = _flat(way)
+    x, y, _ = _flat(way)
     return dict(
         type="scatter",
         name=name,
@@ -86,24 +89,44 @@ def _way(name, way, color, dash, symbol):
 
 
 def _globe():
-    """Outline, equator and four meridians of the sphere, as one line with gaps."""
-    around = torch.linspace(0, 2 * math.pi, 49, dtype=torch.float64)
-    circle, none = torch.stack((around.cos(), around.sin()), -1), torch.full((1, 2), math.nan)
-    lines = [circle, none]
-    rings = [torch.stack((around.cos(), around.sin(), 0 * around), -1)]
-    for degrees in range(0, 180, 45):
+    """Outline and the near halves of circles of latitude and meridians, as one line with gaps."""
+    around = torch.linspace(0, 2 * math.pi, 73, dtype=torch.float64)
+    lines = [torch.stack((around.cos(), around.sin()), -1)]
+    rings = []
+    for degrees in range(-60, 90, 30):
+        high = math.radians(degrees)
+        flat = math.cos(high) * torch.stack((around.cos(), around.sin()), -1)
+        rings.append(torch.cat((flat, torch.full((73, 1), math.sin(high))), -1))
+    for degrees in range(0, 180, 30):
         a = math.radians(degrees)
         rings.append(torch.stack((around.cos() * math.cos(a), around.cos() * math.sin(a), around.sin()), -1))
     for ring in rings:
-        lines += [torch.stack(_flat(ring), -1), none]
+        x, y, near = _flat(ring)
+        lines += [torch.full((1, 2), math.nan), torch.stack((x, y), -1).masked_fill(near[:, None] < 0, math.nan)]
     return torch.cat(lines)
+
+
+def _axis(name, color, dash, degrees):
+    """What a block turns about, from pole to pole, drawn outside the sphere, with its name."""
+    pole = torch.tensor([[math.sin(math.radians(degrees)), 0, math.cos(math.radians(degrees))]])
+    x, y, _ = _flat(torch.cat((pole, 1.2 * pole, torch.full((1, 3), math.nan), -pole, -1.2 * pole)))
+    return dict(
+        type="scatter",
+        name=f"axis of the {name}",
+        x=x,
+        y=y,
+        mode="lines",
+        line=dict(color=COLORS[color], width=3, dash=dash),
+        showlegend=False,
+        **ALONE,
+    )
 
 
 def _commute(degrees, rows, columns, shift):
     down, right = (walk(rows, columns, degrees, first) for first in (True, False))
     at_once = turned(VECTOR, torch.tensor([[rows, columns]], dtype=torch.float64), degrees)
     curve, globe = scores(rows, columns, degrees), _globe()
-    x, y = _flat(at_once)
+    x, y, _ = _flat(at_once)
     data = [
         dict(
             type="scatter",
@@ -115,11 +138,13 @@ def _commute(degrees, rows, columns, shift):
             showlegend=False,
             **ALONE,
         ),
+        _axis("rows", "blue", "solid", 0),
+        _axis("columns", "orange", "dot", degrees),
         _way("rows first, then columns", down, "blue", "solid", "circle-open"),
         _way("columns first, then rows", right, "orange", "dash", "square-open"),
         dict(
             type="scatter",
-            name="R(p), both at once",
+            name="both at once",
             x=x,
             y=y,
             mode="markers",
@@ -151,12 +176,12 @@ def _commute(degrees, rows, columns, shift):
             **ALONE,
         ),
     ]
-    hidden = dict(range=[-1.08, 1.08], visible=False)
+    hidden = dict(range=[-1.25, 1.25], visible=False)
     layout = dict(
         height=620,
         xaxis=hidden | dict(domain=[0, 1], constrain="domain"),
         yaxis=hidden | dict(domain=[0.3, 1], scaleanchor="x"),
-        xaxis2=dict(range=[-0.4, SHIFTS + 0.4], anchor="y2", title=dict(text="steps that both tokens have moved")),
+        xaxis2=dict(range=[-0.4, SHIFTS + 0.4], anchor="y2", title=dict(text="rows that both tokens have moved down")),
         yaxis2=dict(range=[-1.1, 1.1], domain=[0, 0.19], anchor="x2", title=dict(text="score")),
         legend=dict(orientation="h", y=1.0, yanchor="bottom", x=0),
     )
@@ -173,15 +198,16 @@ commute = explorable(
     title="Two walks, and a pair that moves",
     alt=(
         "A globe, seen from the side. From one point two walks start: a solid one turns by the rows first and then by "
-        "the columns, a dashed one the other way round; a cross shows where both at once lead. Below, the score of a "
-        "query and a key whose offset stays, against the steps that both have moved: level where the two axes of "
-        "turning are one, wavy where they are apart."
+        "the columns, a dashed one the other way round; a cross shows where both at once lead. Two spokes outside the "
+        "globe are the axes of turning. Below, the score of a query and a key whose offset stays, against the rows that "
+        "both have moved: level where the two axes of turning are one, wavy where they are apart."
     ),
     readout="the walks end {apart:.2f} apart · score now {score:.3f}, largest change by moving both {off:.3f}",
     depends={
+        "axis of the columns": ["degrees"],
         "rows first, then columns": ["degrees", "rows", "columns"],
         "columns first, then rows": ["degrees", "rows", "columns"],
-        "R(p), both at once": ["degrees", "rows", "columns"],
+        "both at once": ["degrees", "rows", "columns"],
         "score of one pair, both tokens moved": ["degrees", "rows", "columns"],
         "score now": ["degrees", "rows", "columns", "shift"],
         "readout.apart": ["degrees", "rows", "columns"],
@@ -189,11 +215,11 @@ commute = explorable(
         "readout.off": ["degrees", "rows", "columns"],
     },
     degrees=slider(
-        [0, 5, 15, 30, 45, 60, 90], label="angle between the two axes of turning", default=15, format=lambda d: f"{d}°"
+        [0, 5, 15, 30, 45, 60, 90], label="angle between the two axes of turning", default=30, format=lambda d: f"{d}°"
     ),
     rows=slider(range(5), label="rows from query to key", default=3),
     columns=slider(range(5), label="columns from query to key", default=4),
-    shift=slider(range(0, SHIFTS + 1, 2), label="steps that both have moved, down and right", default=0),
+    shift=slider(range(0, SHIFTS + 1, 2), label="rows that both have moved down", default=0),
 )
 
 # ------------------------------------------------------------------------------------------------- what a block is blind to
@@ -201,7 +227,14 @@ commute = explorable(
 GRID = 7  # rows and columns of patches
 CENTER = 3  # where the query stands, in both
 FAST, SLOW = 1.1, 0.45  # radians that the two planes of a block turn for each unit that it sees
-DIRECTIONS = {"0°": (1, 0), "27°": (2, 1), "45°": (1, 1), "63°": (1, 2), "90°": (0, 1), "135°": (-1, 1)}  # (row, column)
+DIRECTIONS = {
+    "0°": (1, 0),
+    "27°": (2, 1),
+    "45°": (1, 1),
+    "63°": (1, 2),
+    "90°": (0, 1),
+    "135°": (-1, 1),
+}  # (row, column)
 ONE, TWO, PARTITION = "LD, one block", "LD, two blocks", "AP, two blocks"
 FINE = 43  # points of the map, a side
 
@@ -304,8 +337,7 @@ blind = explorable(
         "what score the key would get at each place. For one block of LD they are stripes square to theta, and a "
         "dashed line runs through the key along its stripe. For two blocks, of LD or AP, they are a pattern of hills."
     ),
-    readout="from the query the blocks see {seen} · score {score:.3f} · "
-    "a step square to θ changes it by {change:.3f}",
+    readout="from the query the blocks see {seen} · score {score:.3f} · a step square to θ changes it by {change:.3f}",
     depends={
         "score of a key there": ["form", "direction"],
         "as far along θ as the key": ["form", "direction", "row", "column"],
