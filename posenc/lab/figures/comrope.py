@@ -199,8 +199,8 @@ commute = explorable(
     alt=(
         "A globe, seen from the side. From one point two walks start: a solid one turns by the rows first and then by "
         "the columns, a dashed one the other way round; a cross shows where both at once lead. Two spokes outside the "
-        "globe are the axes of turning. Below, the score of a query and a key whose offset stays, against the rows that "
-        "both have moved: level where the two axes of turning are one, wavy where they are apart."
+        "globe are the axes of turning. Below, the score of a query and a key whose offset stays, against the rows "
+        "that both have moved: level where the two axes of turning are one, wavy where they are apart."
     ),
     readout="the walks end {apart:.2f} apart · score now {score:.3f}, largest change by moving both {off:.3f}",
     depends={
@@ -222,7 +222,7 @@ commute = explorable(
     shift=slider(range(0, SHIFTS + 1, 2), label="rows that both have moved down", default=0),
 )
 
-# ------------------------------------------------------------------------------------------------- what a block is blind to
+# --------------------------------------------------------------------------------------------- what a block is blind to
 
 GRID = 7  # rows and columns of patches
 CENTER = 3  # where the query stands, in both
@@ -240,7 +240,7 @@ FINE = 43  # points of the map, a side
 
 
 def normals(form, direction):
-    r"""theta [n, m] of the blocks, unit vectors: of LD's first the direction, of its second one turned by 60 degrees."""
+    r"""theta [n, m] of the blocks, unit vectors: the direction; for LD's second block it is turned by 60 degrees."""
     row, column = DIRECTIONS[direction]
     angle = math.atan2(column, row)
     angles = {ONE: [angle], TWO: [angle, angle + math.pi / 3], PARTITION: [0, math.pi / 2]}[form]
