@@ -5,7 +5,6 @@ import math
 import torch
 
 import posenc
-from posenc.lab.figures.comrope import generators as turning
 from posenc.lab.figures.comrope import scores
 from posenc.lab.pages import finish, seeded, table
 from posenc.rotate.comrope import comrope
@@ -69,10 +68,7 @@ def moved_numbers() -> dict[str, str]:
 def touch_numbers() -> dict[str, str]:
     r"""How much the score of the explorable's pair changes at most as both move, for three angles."""
     off = {degrees: scores(3, 4, degrees) for degrees in (5, 30, 90)}
-    numbers = {f"off{degrees}": f"{(curve - curve[0]).abs().max().item():.2f}" for degrees, curve in off.items()}
-    one, two = turning(90)[:, 0]
-    commutator = (one @ two - two @ one).norm() / (one.norm() * two.norm())
-    return numbers | {"commutator": f"{commutator.item():.2f}"}
+    return {f"off{degrees}": f"{(curve - curve[0]).abs().max().item():.2f}" for degrees, curve in off.items()}
 
 
 def hand_scores() -> list[float]:
