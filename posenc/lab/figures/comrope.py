@@ -337,7 +337,8 @@ blind = explorable(
         "what score the key would get at each place. For one block of LD they are stripes square to theta, and a "
         "dashed line runs through the key along its stripe. For two blocks, of LD or AP, they are a pattern of hills."
     ),
-    readout="from the query the blocks see {seen} · score {score:.3f} · a step square to θ changes it by {change:.3f}",
+    readout="from the query the blocks see {seen} · score {score:.3f} · "
+    "a step square to the slider's θ changes it by {change:.3f}",
     depends={
         "score of a key there": ["form", "direction"],
         "as far along θ as the key": ["form", "direction", "row", "column"],
@@ -347,7 +348,7 @@ blind = explorable(
         "readout.change": ["form", "direction", "row", "column"],
     },
     form=slider([ONE, TWO, PARTITION], label="form", default=ONE),
-    direction=slider(list(DIRECTIONS), label="θ of the first block, from rows to columns", default="27°"),
+    direction=slider(list(DIRECTIONS), label="θ of LD's first block, from the rows", default="27°"),
     row=slider(range(GRID), label="row of the key", default=4),
     column=slider(range(GRID), label="column of the key", default=5),
 )
