@@ -1,0 +1,354 @@
+r"""The explorables of the chapter *Rotations that commute*."""
+
+import functools
+import math
+
+import torch
+
+from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
+from posenc.rotate.liere import rotation
+
+ALONE = {"hoverinfo": "skip"}
+
+# ------------------------------------------------------------------------------------------------ two walks on a sphere
+
+STEP = 0.35  # radians that a block turns for a step of one axis
+VECTOR = (0.8, 0.0, 0.6)  # where the walks start: a vector of length 1 in a block of three lanes
+QUERY, KEY = (0.6, 0.0, 0.8), (0.8, 0.6, 0.0)  # contents whose score is drawn
+SHIFTS = 12  # rows by which both tokens move
+ARC = 9  # points of an arc
+
+
+def about(axis):
+    r"""The skew-symmetric [3, 3] whose exponential turns about `axis`, by its length in radians: S v = axis x v."""
+    x, y, z = axis
+    return torch.tensor([[0, -z, y], [z, 0, -x], [-y, x, 0]], dtype=torch.float64)
+
+
+@functools.cache
+def generators(degrees):
+    r"""[2, 1, 3, 3]: row steps turn about one axis, column steps about another, so many degrees apart."""
+    angle = math.radians(degrees)
+    return torch.stack((about((0, 0, STEP)), about((STEP * math.sin(angle), 0, STEP * math.cos(angle)))))[:, None]
+
+
+def turned(vector, positions, degrees):
+    r"""R(p) v [T, 3] of positions [T, 2], floats."""
+    return rotation(positions, generators(degrees))[:, 0] @ torch.tensor(vector, dtype=torch.float64)
+
+
+def walk(rows, columns, degrees, rows_first):
+    r"""The way [2 ARC - 1, 3] of the vector that turns by one coordinate, then by the other."""
+    row, column = (rotation(_line(*end), generators(degrees))[:, 0] for end in ((rows, 0), (0, columns)))
+    first, second = (row, column) if rows_first else (column, row)
+    start = torch.tensor(VECTOR, dtype=torch.float64)
+    way = first @ start
+    return torch.cat((way, (second @ way[-1])[1:]))
+
+
+def _line(rows, columns):
+    return torch.linspace(0, 1, ARC, dtype=torch.float64)[:, None] * torch.tensor([rows, columns], dtype=torch.float64)
+
+
+def scores(rows, columns, degrees):
+    r"""Score of a query and the key `rows` down and `columns` right, both moved down: [4 SHIFTS + 1]."""
+    moved = torch.arange(0, SHIFTS + 0.25, 0.25, dtype=torch.float64)[:, None] * torch.tensor([1, 0])
+    offset = torch.tensor([rows, columns], dtype=torch.float64)
+    return (turned(QUERY, moved, degrees) * turned(KEY, moved + offset, degrees)).sum(-1)
+
+
+VIEW, TILT = math.radians(95), math.radians(20)  # from where the sphere is seen: around, and above its equator
+
+
+def _flat(way):
+    """The points [T, 3] as they are seen: across, up, and towards the eye."""
+    across = -math.sin(VIEW) * way[:, 0] + math.cos(VIEW) * way[:, 1]
+    near = math.cos(VIEW) * way[:, 0] + math.sin(VIEW) * way[:, 1]
+    up = math.cos(TILT) * way[:, 2] - math.sin(TILT) * near
+    return across, up, math.cos(TILT) * near + math.sin(TILT) * way[:, 2]
+
+
+def _way(name, way, color, dash, symbol):
+    x, y, _ = _flat(way)
+    return dict(
+        type="scatter",
+        name=name,
+        x=x,
+        y=y,
+        mode="lines+markers",
+        line=dict(color=COLORS[color], width=3, dash=dash),
+        marker=dict(
+            symbol=symbol,
+            size=[1] * (len(way) - 1) + [14],
+            color=COLORS[color],
+            opacity=[0] * (len(way) - 1) + [1],
+            line=dict(width=3, color=COLORS[color]),
+        ),
+        **ALONE,
+    )
+
+
+def _globe():
+    """Outline and the near halves of circles of latitude and meridians, as one line with gaps."""
+    around = torch.linspace(0, 2 * math.pi, 73, dtype=torch.float64)
+    lines = [torch.stack((around.cos(), around.sin()), -1)]
+    rings = []
+    for degrees in range(-60, 90, 30):
+        high = math.radians(degrees)
+        flat = math.cos(high) * torch.stack((around.cos(), around.sin()), -1)
+        rings.append(torch.cat((flat, torch.full((73, 1), math.sin(high))), -1))
+    for degrees in range(0, 180, 30):
+        a = math.radians(degrees)
+        rings.append(torch.stack((around.cos() * math.cos(a), around.cos() * math.sin(a), around.sin()), -1))
+    for ring in rings:
+        x, y, near = _flat(ring)
+        lines += [torch.full((1, 2), math.nan), torch.stack((x, y), -1).masked_fill(near[:, None] < 0, math.nan)]
+    return torch.cat(lines)
+
+
+def _axis(name, color, dash, degrees):
+    """What a block turns about, from pole to pole, drawn outside the sphere, with its name."""
+    pole = torch.tensor([[math.sin(math.radians(degrees)), 0, math.cos(math.radians(degrees))]])
+    x, y, _ = _flat(torch.cat((pole, 1.2 * pole, torch.full((1, 3), math.nan), -pole, -1.2 * pole)))
+    return dict(
+        type="scatter",
+        name=f"axis of the {name}",
+        x=x,
+        y=y,
+        mode="lines",
+        line=dict(color=COLORS[color], width=3, dash=dash),
+        showlegend=False,
+        **ALONE,
+    )
+
+
+def _commute(degrees, rows, columns, shift):
+    down, right = (walk(rows, columns, degrees, first) for first in (True, False))
+    at_once = turned(VECTOR, torch.tensor([[rows, columns]], dtype=torch.float64), degrees)
+    curve, globe = scores(rows, columns, degrees), _globe()
+    x, y, _ = _flat(at_once)
+    data = [
+        dict(
+            type="scatter",
+            name="sphere",
+            x=globe[:, 0],
+            y=globe[:, 1],
+            mode="lines",
+            line=dict(color=COLORS["gray"], width=0.7),
+            showlegend=False,
+            **ALONE,
+        ),
+        _axis("rows", "blue", "solid", 0),
+        _axis("columns", "orange", "dot", degrees),
+        _way("rows first, then columns", down, "blue", "solid", "circle-open"),
+        _way("columns first, then rows", right, "orange", "dash", "square-open"),
+        dict(
+            type="scatter",
+            name="both at once",
+            x=x,
+            y=y,
+            mode="markers",
+            marker=dict(symbol="x", size=9, color=COLORS["ink"]),
+            **ALONE,
+        ),
+        dict(
+            type="scatter",
+            name="score of one pair, both tokens moved",
+            x=torch.arange(0, SHIFTS + 0.25, 0.25),
+            y=curve,
+            xaxis="x2",
+            yaxis="y2",
+            mode="lines",
+            line=dict(color=COLORS["ink"], width=2),
+            showlegend=False,
+            **ALONE,
+        ),
+        dict(
+            type="scatter",
+            name="score now",
+            x=[shift],
+            y=[curve[4 * shift]],
+            xaxis="x2",
+            yaxis="y2",
+            mode="markers",
+            marker=dict(symbol="diamond", size=13, color=COLORS["green"]),
+            showlegend=False,
+            **ALONE,
+        ),
+    ]
+    hidden = dict(range=[-1.25, 1.25], visible=False)
+    layout = dict(
+        height=620,
+        xaxis=hidden | dict(domain=[0, 1], constrain="domain"),
+        yaxis=hidden | dict(domain=[0.3, 1], scaleanchor="x"),
+        xaxis2=dict(range=[-0.4, SHIFTS + 0.4], anchor="y2", title=dict(text="rows that both tokens have moved down")),
+        yaxis2=dict(range=[-1.1, 1.1], domain=[0, 0.19], anchor="x2", title=dict(text="score")),
+        legend=dict(orientation="h", y=1.0, yanchor="bottom", x=0),
+    )
+    return dict(data=data, layout=layout), {
+        "apart": (down[-1] - right[-1]).norm().item(),
+        "score": curve[4 * shift].item(),
+        "off": (curve - curve[0]).abs().max().item(),
+    }
+
+
+commute = explorable(
+    _commute,
+    id="comrope.commute",
+    title="Two walks, and a pair that moves",
+    alt=(
+        "A globe, seen from the side. From one point two walks start: a solid one turns by the rows first and then by "
+        "the columns, a dashed one the other way round; a cross shows where both at once lead. Two spokes outside the "
+        "globe are the axes of turning. Below, the score of a query and a key whose offset stays, against the rows "
+        "that both have moved: level where the two axes of turning are one, wavy where they are apart."
+    ),
+    readout="the walks end {apart:.2f} apart · score now {score:.3f}, largest change by moving both {off:.3f}",
+    depends={
+        "axis of the columns": ["degrees"],
+        "rows first, then columns": ["degrees", "rows", "columns"],
+        "columns first, then rows": ["degrees", "rows", "columns"],
+        "both at once": ["degrees", "rows", "columns"],
+        "score of one pair, both tokens moved": ["degrees", "rows", "columns"],
+        "score now": ["degrees", "rows", "columns", "shift"],
+        "readout.apart": ["degrees", "rows", "columns"],
+        "readout.score": ["degrees", "rows", "columns", "shift"],
+        "readout.off": ["degrees", "rows", "columns"],
+    },
+    degrees=slider(
+        [0, 5, 15, 30, 45, 60, 90], label="angle between the two axes of turning", default=30, format=lambda d: f"{d}°"
+    ),
+    rows=slider(range(5), label="rows from query to key", default=3),
+    columns=slider(range(5), label="columns from query to key", default=4),
+    shift=slider(range(0, SHIFTS + 1, 2), label="rows that both have moved down", default=0),
+)
+
+# --------------------------------------------------------------------------------------------- what a block is blind to
+
+GRID = 7  # rows and columns of patches
+CENTER = 3  # where the query stands, in both
+FAST, SLOW = 1.1, 0.45  # radians that the two planes of a block turn for each unit that it sees
+DIRECTIONS = {
+    "0°": (1, 0),
+    "27°": (2, 1),
+    "45°": (1, 1),
+    "63°": (1, 2),
+    "90°": (0, 1),
+    "135°": (-1, 1),
+}  # (row, column)
+ONE, TWO, PARTITION = "LD, one block", "LD, two blocks", "AP, two blocks"
+FINE = 43  # points of the map, a side
+
+
+def normals(form, direction):
+    r"""theta [n, m] of the blocks, unit vectors: the direction; for LD's second block it is turned by 60 degrees."""
+    row, column = DIRECTIONS[direction]
+    angle = math.atan2(column, row)
+    angles = {ONE: [angle], TWO: [angle, angle + math.pi / 3], PARTITION: [0, math.pi / 2]}[form]
+    return torch.tensor([[math.cos(a) for a in angles], [math.sin(a) for a in angles]], dtype=torch.float64)
+
+
+def plane_of(speed):
+    r"""[2, 2]: a plane that turns by so many radians for a step."""
+    return torch.tensor([[0, -speed], [speed, 0]], dtype=torch.float64)
+
+
+def likeness(form, direction, positions):
+    r"""Score of a query at the center with a key of its own content at positions [T, 2], from -1 to 1."""
+    block = torch.block_diag(plane_of(FAST), plane_of(SLOW))
+    theta = normals(form, direction)
+    q = torch.full((4,), 0.5, dtype=torch.float64)  # in each block; of length 1
+    blocks = theta[..., None, None] * block  # [n, m, 4, 4]
+    center = torch.full((1, 2), float(CENTER), dtype=torch.float64)
+    return ((rotation(positions, blocks) @ q) * (rotation(center, blocks) @ q)).sum(-1).mean(-1)
+
+
+def _blind(form, direction, row, column):
+    across = torch.linspace(-0.5, GRID - 0.5, FINE, dtype=torch.float64)
+    picture = likeness(form, direction, torch.cartesian_prod(across, across)).view(FINE, FINE)
+    place = torch.tensor([[row, column]], dtype=torch.float64)
+    step = torch.tensor(DIRECTIONS[direction], dtype=torch.float64)
+    step = torch.stack((-step[1], step[0])) / step.norm()
+    line = place + torch.tensor([[-2.0 * GRID], [2.0 * GRID]]) * step
+    if form != ONE:
+        line = torch.full((2, 2), math.nan)
+    patches = torch.cartesian_prod(torch.arange(GRID), torch.arange(GRID))
+
+    def points(name, where, symbol, size, color, **parts):
+        return dict(
+            type="scatter",
+            name=name,
+            x=where[:, 1],
+            y=where[:, 0],
+            mode="markers",
+            marker=dict(symbol=symbol, size=size, color=COLORS[color], **parts),
+            **ALONE,
+        )
+
+    data = [
+        dict(
+            type="heatmap",
+            name="score of a key there",
+            x=across,
+            y=across,
+            z=picture,
+            zmin=-1,
+            zmax=1,
+            colorscale=DIVERGING,
+            colorbar=dict(title=dict(text="score"), len=0.8, thickness=14),
+            **ALONE,
+        ),
+        points("patches", patches, "circle", 3, "gray") | dict(showlegend=False),
+        dict(
+            type="scatter",
+            name="as far along θ as the key",
+            x=line[:, 1],
+            y=line[:, 0],
+            mode="lines",
+            line=dict(color=COLORS["ink"], width=2, dash="dash"),
+            **ALONE,
+        ),
+        points("query", torch.full((1, 2), CENTER), "star", 16, "ink"),
+        points("key", place, "circle-open", 18, "ink", line=dict(width=4)),
+    ]
+    axis = dict(tickvals=list(range(GRID)), showgrid=False, zeroline=False)
+    layout = dict(
+        height=520,
+        xaxis=axis | dict(range=[-0.5, GRID - 0.5], constrain="domain", title=dict(text="column")),
+        yaxis=axis | dict(range=[GRID - 0.5, -0.5], constrain="domain", scaleanchor="x", title=dict(text="row")),
+        legend=dict(orientation="h", y=1.02, yanchor="bottom", x=0),
+    )
+    theta = normals(form, direction)
+    seen = (place - CENTER) @ theta
+    score = likeness(form, direction, place).item()
+    along = likeness(form, direction, place + step).item()
+    return dict(data=data, layout=layout), {
+        "seen": " and ".join(f"{value:.2f}" for value in (seen.flatten() + 0.0).tolist()).replace("-", "−"),
+        "score": score,
+        "change": abs(along - score),
+    }
+
+
+blind = explorable(
+    _blind,
+    id="comrope.blind",
+    title="What a block cannot see",
+    alt=(
+        "A picture of seven by seven patches with the query in its middle, as a star, and a key as a ring. Colors say "
+        "what score the key would get at each place. For one block of LD they are stripes square to theta, and a "
+        "dashed line runs through the key along its stripe. For two blocks, of LD or AP, they are a pattern of hills."
+    ),
+    readout="from the query the blocks see {seen} · score {score:.3f} · "
+    "a step square to the slider's θ changes it by {change:.3f}",
+    depends={
+        "score of a key there": ["form", "direction"],
+        "as far along θ as the key": ["form", "direction", "row", "column"],
+        "key": ["row", "column"],
+        "readout.seen": ["form", "direction", "row", "column"],
+        "readout.score": ["form", "direction", "row", "column"],
+        "readout.change": ["form", "direction", "row", "column"],
+    },
+    form=slider([ONE, TWO, PARTITION], label="form", default=ONE),
+    direction=slider(list(DIRECTIONS), label="θ of LD's first block, from the rows", default="27°"),
+    row=slider(range(GRID), label="row of the key", default=4),
+    column=slider(range(GRID), label="column of the key", default=5),
+)
