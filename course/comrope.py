@@ -177,7 +177,7 @@ require("comrope.commutator_error")
 # %% mystnb={"image": {"alt": "Score of a query and a key three rows below it, against how far both have moved, at one position of the sliders."}}
 def two_generators(mix, block):
     """Generators [2, b, b]: the second turns from a multiple of the first into one of its own."""
-    P, Q = torch.randn(2, block, block, generator=torch.Generator().manual_seed(7), dtype=torch.float64) / block**0.5
+    P, Q = torch.randn(2, block, block, generator=torch.Generator().manual_seed(1), dtype=torch.float64) / block**0.5
     return torch.stack((skew(P), (1 - mix) * 0.7 * skew(P) + mix * skew(Q)))
 
 
@@ -187,7 +187,7 @@ def moved(mix, block, degrees):
     steps, along = torch.linspace(0, 12, 97, dtype=torch.float64), math.radians(degrees)
     query = steps[:, None] * torch.tensor([math.cos(along), math.sin(along)], dtype=torch.float64)
     key = query + torch.tensor([3.0, 0.0], dtype=torch.float64)
-    q, k = torch.randn(2, block, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    q, k = torch.randn(2, block, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     q, k = q / q.norm(), k / k.norm()
     score = ((rotation(query, A) @ q) * (rotation(key, A) @ k)).sum(-1)
     figure, axis = plt.subplots(figsize=(7, 2.8), layout="constrained")

@@ -288,8 +288,9 @@ interact(
 )
 
 # %% [markdown]
-# The map is a cross, not a spot: a key in the right row is liked for its row alone. Can another content make a spot? In the axial form, take four
-# patches at the corners of any rectangle: their scores with one query are tied to each other. The paper part asks for the reason.
+# At 0 degrees the map is a cross: in the query's own row the score never falls far below half of the largest, however far the key, since half of the
+# pairs see no columns. Can another content make a spot of it? In the axial form, take four patches at the corners of any rectangle: their scores with
+# one query are tied to each other. The paper part asks for the reason.
 
 # %%
 contents = torch.randn(1000, 2, 16, generator=torch.Generator().manual_seed(1))
