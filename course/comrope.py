@@ -273,7 +273,7 @@ require("comrope.ld_generators")
 # from $I$. For LD, $\theta = (1, 2)$.
 
 # %%
-P = torch.randn(2, 4, 4, 4, generator=generator, dtype=torch.float64) / 2
+P = torch.randn(2, 4, 4, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64) / 2
 theta = torch.tensor([1.0, 2.0], dtype=torch.float64).expand(4, 2)
 ways = {"LieRE": skew(P).transpose(0, 1), "AP": ap_generators(P[0], 2), "LD": ld_generators(theta, P[0])}
 for name, blocks in ways.items():  # [4 blocks, 2 axes, 4, 4]
@@ -300,6 +300,7 @@ display(figures.blind)
 # %%
 from posenc.lab.exercises.trial import against
 
+torch.manual_seed(0)
 encoding = posenc.make("comrope", head_dim=64, num_heads=4, form="ld", block=4)
 
 
