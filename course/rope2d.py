@@ -426,8 +426,8 @@ print(f"frozen: {frozen['command']} (commit {frozen['commit'][:8]})")
 # %% [markdown] nbgrader={"grade": true, "grade_id": "paper", "locked": false, "points": 4, "schema_version": 3, "solution": true, "task": false}
 # 1. $t = 0, \dots, 15$, and $\omega_{15} = 100^{-15/16} \approx 0.0133$, so once around takes $2\pi / 0.0133 \approx 471$ patches.
 # 2. Each pair turns along one axis, so the score is $f(r) + g(c)$: the pairs of rows make $f$, those of columns make $g$. The four corners give
-#    $f(r) + g(c) - f(r) - g(c') - f(r') - g(c) + f(r') + g(c') = 0$. If the patch at $(1, 1)$ scored above all others, then
-#    $s(0,0) + s(1,1) = s(0,1) + s(1,0)$ makes one of the two neighbors at least as good as the query's own place: whatever is gained by the row is gained at $(1, 0)$ too. In the
+#    $f(r) + g(c) - f(r) - g(c') - f(r') - g(c) + f(r') + g(c') = 0$. If all patches but
+#    the one at $(1, 1)$ scored the same $c$, it would score $c + c - c = c$ too: what a query gains by the row, it gains at $(1, 0)$ as well. In the
 #    mixed form a pair's score is a cosine of $p_0 \omega_0 + p_1 \omega_1$, which is no sum of a function of $p_0$ and one of $p_1$.
 # 3. $q^\top R(p)\,k$ has nothing to subtract $p$ from. Moving the picture by $d$ turns each key once more, $q^\top R(p + d)\,k$, so the scores change, and with
 #    them what the token reads: the answer may change though no two patches moved against each other.
