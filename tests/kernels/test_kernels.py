@@ -866,6 +866,27 @@ def test_trial_hands_gates_to_a_function_whose_encoding_reads_them(capsys):
     assert against(forgetting(0.5), posenc.make("fox")) > 1e-2
 
 
+@pytest.mark.skipif(CUDA, reason="also times on a GPU")
+def test_trial_sets_pytorch_beside_a_function_whose_encoding_no_kernel_serves(capsys):
+    from posenc.lab.exercises.trial import against
+
+    encoding = posenc.make("liere", head_dim=64, num_heads=4, block=4)
+
+    def in_rows(count):
+        return torch.stack((torch.arange(count) // 8, torch.arange(count) % 8), -1)
+
+    def mine(q, k, v, step=1):
+        at = step * in_rows(q.shape[2])[None].to(q.device)
+        q, k = encoding.rotate(q, k, posenc.At(at, at, None))
+        return (q @ k.mT / 8).softmax(-1) @ v
+
+    assert against(mine, encoding, positions=in_rows, causal=False, length=20) < 1e-4
+    out = capsys.readouterr().out
+    assert "'rotate' has no kernel" in out and "gradient of k" in out and "interpreter" not in out
+    assert against(mine, encoding, positions=in_rows, causal=True, length=20) > 1e-2
+    assert against(lambda *qkv: mine(*qkv, step=2), encoding, positions=in_rows, causal=False, length=20) > 1e-2
+
+
 def test_trial_says_so_without_triton(monkeypatch, capsys):
     from posenc.lab.exercises import trial
 

@@ -229,3 +229,35 @@ def test_kernels_tile_kind():
     kinds = [right("kernels.tile_kind")(i, j, 16, 8, 40) for i in (0, 16, 32) for j in (0, 8, 16, 24, 32)]
     row = {"s": "skip", "w": "whole", "m": "mask"}
     assert kinds == [row[c] for c in "mmssswwmmsmmmmm"], kinds
+
+
+def test_rope2d_positions_for():
+    ids = right("rope2d.positions_for")([1, (2, 3), (1, 1), 2])
+    picture = [[1, 1, 1], [1, 1, 2], [1, 1, 3], [1, 2, 1], [1, 2, 2], [1, 2, 3]]
+    assert ids.tolist() == [[0, 0, 0], *picture, [4, 4, 4], [5, 5, 5], [6, 6, 6]]
+
+
+def test_comrope_generators_and_rotations_are_those_of_the_package():
+    torch.manual_seed(0)
+    positions = torch.tensor([[0.0, 1.0], [2.0, -1.5], [0.3, 0.3]])
+    for form in ("ap", "ld"):
+        rotate = posenc.comrope.comrope(24, 2, form, block=4).rotate
+        for head, P in enumerate(rotate.matrices):
+            made = (
+                right("comrope.ap_generators")(P, 2)
+                if form == "ap"
+                else right("comrope.ld_generators")(rotate.theta[head].mT, P)
+            )
+            generators = rotate.generators()[head]  # [n, m, b, b]
+            torch.testing.assert_close(made, generators.transpose(0, 1))
+            turned = right("comrope.rotation")(positions, made)  # [m, T, b, b]
+            torch.testing.assert_close(turned, posenc.liere.rotation(positions, generators).transpose(0, 1))
+
+
+def test_comrope_commutator_error():
+    turns = torch.zeros(3, 3, 3)  # about x, y and z: [X, Y] = Z
+    for a, (i, j) in enumerate(((1, 2), (2, 0), (0, 1))):
+        turns[a, i, j], turns[a, j, i] = -1.0, 1.0
+    assert right("comrope.commutator_error")(turns) == 1
+    assert right("comrope.commutator_error")(torch.stack((turns[0], turns[0], 3 * turns[1]))) == 3
+    assert right("comrope.commutator_error")(torch.stack((turns[0], -2 * turns[0]))) == 0

@@ -216,6 +216,15 @@ def test_training_magics_and_what_raises_are_no_answer_and_no_obstacle(graded):
     assert graded(notebook, limit=30) == full("rope")
 
 
+def test_training_on_pictures_does_not_run(graded):
+    notebook = solved("rope")
+    few = "Settings(dim=8, num_layers=1, batch=2, steps=2, warmup=1)"
+    imports = "from posenc.lab.train import Settings\nfrom posenc.lab.train.pictures import train_pictures"
+    trained = f"train_pictures('none', 'left', 0, {few}, progress=False)"
+    notebook.cells.append(code(f"{imports}\nrotate = {trained} and (lambda *_: 0)"))  # the last answer, if it ran
+    assert graded(notebook) == full("rope")
+
+
 def test_a_check_that_the_notebook_redefines_is_not_asked(graded):
     notebook = nbformat.read(ROOT / "notebooks" / "rope.ipynb", as_version=4)
     told_right = "check = lambda name, function: print('right') or posenc.lab.exercises.find(name).reference"

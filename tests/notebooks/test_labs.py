@@ -1,6 +1,7 @@
 """The labs: notebooks in step with their source, nothing given away, run undone and solved, graded by nbgrader."""
 
 import copy
+import dataclasses
 import itertools
 import os
 import re
@@ -20,6 +21,7 @@ from posenc import METHODS
 from posenc.lab import exercises, train
 from posenc.lab.exercises import find, registry, submission
 from posenc.lab.exercises import labs as exercised
+from posenc.lab.train import pictures
 
 SOURCES = {path.stem: path for path in labs.sources()}
 ALL = [*SOURCES, "tiny"]
@@ -218,8 +220,14 @@ def keep_hidden_tests(lab):
 @pytest.fixture
 def quick(monkeypatch):
     """Labs that run here train twelve steps, and leave nothing behind; in a kernel, and in the book, they train all."""
-    full = train.train
+    full, full_pictures = train.train, pictures.train_pictures
+
+    def few_pictures(arm, task="glyphs", seed=0, settings=None, **how):
+        settings = dataclasses.replace(settings or pictures.STUDY[task], steps=12, warmup=2)
+        return full_pictures(arm, task, seed, settings, **how)
+
     monkeypatch.setattr(train, "train", lambda *what, **how: full(*what, **how | {"steps": 12, "warmup": 2}))
+    monkeypatch.setattr(pictures, "train_pictures", few_pictures)
     monkeypatch.setattr(submission, "_submissions", {})
     monkeypatch.setattr(registry, "BEYOND_METHODS", [*registry.BEYOND_METHODS, "tiny"])
     monkeypatch.setattr(exercises, "__path__", [*exercises.__path__, str(TINY / "checks")])

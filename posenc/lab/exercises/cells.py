@@ -17,6 +17,7 @@ from posenc.lab import exercises, train
 from posenc.lab.exercises import trial
 from posenc.lab.exercises.registry import of
 from posenc.lab.exercises.verdict import UNDONE, judge
+from posenc.lab.train import pictures
 
 
 class Statement(NamedTuple):
@@ -156,7 +157,7 @@ def main():
 
     tell(begin="reading")
     notebook = Notebook(task["lab"], tell, task["skip"])
-    train.train = train.train_with = trial.against = _left_out
+    train.train = train.train_with = pictures.train_pictures = trial.against = _left_out
     exercises.check = notebook.note
     notebook.run(task["cells"])
     for name in notebook.exercises:

@@ -8,33 +8,41 @@ import torch
 
 from posenc.attention import attention
 from posenc.encoding import Encoding
+from posenc.impls import no_twin
 
 HEADS, HEAD_DIM = 4, 64
 
 
-def against(own, encoding=None, *, embed=None, length=40, gpu_length=2048):
+def against(own, encoding=None, *, embed=None, positions=None, causal=True, length=40, gpu_length=2048):
     r"""Print how far the Triton kernel is from your own attention, in output and gradients; on a GPU also how fast.
 
     Without a GPU the kernel runs in Triton's interpreter, on a few tokens: TRITON_INTERPRET=1 is set for this process,
-    which works as long as no kernel was imported before. Without Triton one line says so.
+    which works as long as no kernel was imported before. Without Triton one line says so. Where no kernel serves the
+    encoding, a line says why, and what PyTorch does stands beside your own.
 
     Arguments:
-        own: your attention, (q [B, H, T, D], k, v) -> [B, H, T, D], causal, on whatever device they are; it is called
-            with 4 heads of size 64, and with gates [B, H, T] as a fourth where the encoding reads them.
+        own: your attention, (q [B, H, T, D], k, v) -> [B, H, T, D], on whatever device they are; it is called with 4
+            heads of size 64, and with gates [B, H, T] as a fourth where the encoding reads them.
         encoding: the `Encoding` that it should equal; None is NoPE.
         embed: what is done to the tokens [B, H, T, D] before they serve as q, k and v, where the encoding is added.
+        positions: None, or what makes the positions [T, n] of T tokens, for an encoding of n axes.
+        causal: as in `attention`; `own` must be so too.
         length, gpu_length: tokens to compare, and to time on a GPU.
     Returns: the largest difference found, or None where the kernel can't run.
-    Errors: UnsupportedError where the kernels don't serve the encoding.
     """
-    if find_spec("triton") is None:
+    encoding = Encoding() if encoding is None else encoding
+    missing = no_twin(encoding)
+    if missing is None and find_spec("triton") is None:
         print("Triton is published for Linux only, and is not here: this step is left out.")
         return None
     cuda = torch.cuda.is_available()
-    if not cuda:
+    if missing is not None:
+        print(f"No kernel for this: {missing}. What PyTorch does is set beside yours.")
+    elif not cuda:
         os.environ["TRITON_INTERPRET"] = "1"  # read when a kernel is imported
     device = torch.device("cuda" if cuda else "cpu")
-    encoding = (Encoding() if encoding is None else encoding).to(device)
+    encoding = encoding.to(device)
+    posencs = _by(encoding, "triton" if missing is None else "auto", positions, causal)
 
     def inputs(batch, tokens, dtype):
         generator = torch.Generator().manual_seed(0)
@@ -48,11 +56,12 @@ def against(own, encoding=None, *, embed=None, length=40, gpu_length=2048):
 
     tensors = inputs(1, length, torch.float32)
     results = []
-    for function in (own, _by(encoding, "triton")):
+    for function in (own, posencs):
         out = function(*tensors)
         results.append((out, *torch.autograd.grad(out.square().sum(), tensors)))
-    where = torch.cuda.get_device_name() if cuda else "Triton's interpreter"
-    print(f"{where}, float32, {length} tokens. Largest difference between yours and the kernel:")
+    where = torch.cuda.get_device_name() if cuda else "Triton's interpreter" if missing is None else "CPU"
+    other = "the kernel" if missing is None else "posenc's"
+    print(f"{where}, float32, {length} tokens. Largest difference between yours and {other}:")
     worst = 0.0
     names = ("output", "gradient of q", "gradient of k", "gradient of v", "gradient of gates")
     for name, mine, kernels in zip(names, *results):
@@ -60,23 +69,29 @@ def against(own, encoding=None, *, embed=None, length=40, gpu_length=2048):
         worst = max(worst, difference)
         print(f"  {name:17} {difference:.1e}  (numbers up to {float(kernels.detach().abs().max()):.1f})")
     if cuda:
-        _time(own, encoding, inputs(4, gpu_length, torch.float16), where)
-    else:
+        choices = {"yours": own, "reference": _by(encoding, "torch", positions, causal)}
+        choices["kernel" if missing is None else "fastest"] = posencs
+        _time(choices, inputs(4, gpu_length, torch.float16), where)
+    elif missing is None:
         print("No GPU here, so nothing to time: the interpreter says that a kernel is right, not how fast it is.")
     return worst
 
 
-def _by(encoding, impl):
+def _by(encoding, impl, positions, causal):
     """`attention` as `own` is called: (q, k, v), and gates where the encoding reads them."""
-    return lambda q, k, v, gates=None: attention(q, k, v, encoding, gates=gates, impl=impl)
+
+    def by(q, k, v, gates=None):
+        at = None if positions is None else positions(q.shape[2]).to(q.device)
+        return attention(q, k, v, encoding, pos_q=at, gates=gates, causal=causal, impl=impl)
+
+    return by
 
 
-def _time(own, encoding, inputs, where):
+def _time(choices, inputs, where):
     from triton.testing import do_bench
 
     batch, heads, tokens, lanes = inputs[0].shape
     print(f"{where}, float16, batch {batch}, {heads} heads of {lanes}, {tokens:,} tokens. Median milliseconds:")
-    choices = {"yours": own, "reference": _by(encoding, "torch"), "kernel": _by(encoding, "triton")}
     for name, function in choices.items():
         forward = do_bench(lambda f=function: f(*inputs), quantiles=[0.5])
         both = do_bench(lambda f=function: torch.autograd.grad(f(*inputs).sum(), inputs), quantiles=[0.5])
