@@ -5,8 +5,9 @@ import math
 import torch
 
 import posenc
+from posenc.lab.experiments import mean_and_spread
 from posenc.lab.figures.comrope import scores
-from posenc.lab.pages import finish, seeded, table
+from posenc.lab.pages import finish, pictures, seeded, table, typeset
 from posenc.rotate.comrope import comrope
 from posenc.rotate.liere import liere, rotation, skew, turn_blocks
 from posenc.rotate.rope2d import rope2d, rotate
@@ -365,3 +366,46 @@ def orthogonality_error(rotations) -> float:
     rotations = rotations.double()
     error = (rotations.mT @ rotations - torch.eye(rotations.shape[-1], dtype=torch.float64)).abs()
     return error.nan_to_num(nan=math.inf).max().item()
+
+
+# ------------------------------------------------------------------------------------------------- the study on letters
+
+ARMS = ("axial", "mixed", "liere 2", "liere 4", "liere 8", "comrope ap", "comrope ld")
+
+
+def study_table():
+    r"""Right answers as trained, moved, and with four times as many patches at normalized coordinates."""
+    tests = {"as trained": "24", "moved": "24, moved", "12 × 12, normalized": "48, normalized"}
+    return pictures.tests_table(ARMS, tests)
+
+
+def study_numbers() -> dict[str, str]:
+    r"""What the prose beside the tables cites."""
+    gaps = {}
+    for arm in ("comrope ap", "comrope ld"):
+        pairs = zip(pictures.scores("mixed", "24"), pictures.scores(arm, "24"))
+        mean, spread = mean_and_spread([b - a for a, b in pairs])
+        gaps[arm] = typeset(f"{mean:+.1f} ± {spread:.1f}")
+    words = "As trained, AP stands {} and LD {} points from mixed, seed by seed.".format(*gaps.values())
+    return pictures.numbers() | {"moved_words": pictures.moved_words(ARMS), "best_words": words}
+
+
+def noise_table():
+    r"""What noise on the coordinates in training adds at four times as many patches."""
+    return pictures.noise_table(("learned", *ARMS), "48, normalized")
+
+
+def predictions_table():
+    r"""What moving all patches did to each arm, beside what had been predicted."""
+    return pictures.moved_table(ARMS)
+
+
+def also_table():
+    r"""The predictions on noise and on forms, and what became of them."""
+    return pictures.also_table(["method or augmentation", "LieRE or ComRoPE"])
+
+
+def left_table():
+    r"""Right answers on the dot and the bar."""
+    tests = {"as trained": "24", "moved": "24, moved", "farther": "48, farther apart"}
+    return pictures.tests_table(("none", "learned", *ARMS), tests, "left")
