@@ -253,13 +253,21 @@ def seen_numbers(method, head_dim, block, axes=2) -> int:
 
 
 def turn_products(head_dim, block) -> int:
-    r"""Multiply-adds that turn one vector of a head, counted as PyTorch runs them."""
-    from torch.utils.flop_counter import FlopCounterMode
+    r"""Multiplications that turn one vector of a head, counted as PyTorch runs them."""
+    from torch.utils._python_dispatch import TorchDispatchMode
 
-    rotations = torch.eye(block).expand(1, head_dim // block, block, block)
-    with FlopCounterMode(display=False) as counter:
-        turn_blocks(torch.ones(1, head_dim), rotations)
-    return counter.get_total_flops() // 2
+    class Count(TorchDispatchMode):
+        total = 0
+
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            out = function(*args, **(kwargs or {}))
+            if function is torch.ops.aten.mul.Tensor:
+                self.total += out.numel()
+            return out
+
+    with Count() as counter:
+        turn_blocks(torch.ones(1, head_dim), torch.eye(block).expand(1, head_dim // block, block, block))
+    return counter.total
 
 
 def counts_table(head_dim=COUNTED_DIM, block=COUNTED_BLOCK):
