@@ -148,6 +148,6 @@ def rope2d(head_dim, form="axial", *, axes=2, base=None, num_heads=None, layout=
     if num_heads is None:
         raise ValueError("num_heads=None: form='mixed' learns frequencies for each head, say how many there are")
     check_int("num_heads", num_heads)
-    freqs = axial(head_dim, axes, 10.0 if base is None else base)
+    freqs = axial(head_dim, axes, 10.0 if base is None else base, torch.get_default_dtype())
     frames = torch.linalg.qr(torch.randn(num_heads, axes, axes))[0]  # each head starts in directions of its own
     return Encoding(rotate=Rotary2d(frames @ freqs, layout, learned=True), axes=axes)

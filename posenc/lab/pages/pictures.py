@@ -16,8 +16,8 @@ TITLES = {
     "liere 2": "LieRE with blocks of 2",
     "liere 4": "LieRE with blocks of 4",
     "liere 8": "LieRE with blocks of 8",
-    "comrope ap": "ComRoPE-AP",
-    "comrope ld": "ComRoPE-LD",
+    "comrope ap": "ComRoPE-AP with blocks of 8",
+    "comrope ld": "ComRoPE-LD with blocks of 8",
 }
 ROTARY = ("axial", "mixed", "liere 2", "liere 4", "liere 8", "comrope ap", "comrope ld", "axial, class token")
 LOOKS = {  # color, marker and dash of an arm in figures

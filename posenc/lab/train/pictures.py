@@ -133,7 +133,8 @@ def tests(task: str, count: int = 992) -> dict:
     r"""The tests of a task by name, each `Pictures`; the same ones at every call.
 
     Patches "moved" are those of the first test at places that training never showed, 6 rows down and 6 columns right;
-    on the canvas they stand at the same places, and blank patches lie around them.
+    on the canvas of 48 they stand at the same places (on that of 32 at two rows and columns less far), and blank
+    patches lie around them.
     """
     check_choice("task", task, CLASSES)
 

@@ -1,0 +1,145 @@
+"""The pictures that encodings of two axes are tried on, the model that reads them, and what the pages say of it."""
+
+import dataclasses
+import statistics
+
+import pytest
+import torch
+
+from posenc.lab.experiments import load_results
+from posenc.lab.pages import pictures as page
+from posenc.lab.train import pictures
+from posenc.lab.train.pictures import ARMS, FACES, STUDY, Table2d, draw_glyphs, draw_left, grid, share_right
+
+QUICK = {task: dataclasses.replace(settings, steps=3, warmup=1, batch=4) for task, settings in STUDY.items()}
+RELATIVE = [arm for arm in ARMS if arm not in ("learned", "sinusoidal", "liere 4", "liere 8")]
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def untrained(arm, pool="max"):
+    settings = dataclasses.replace(QUICK["glyphs"], steps=2, lr=1e-9)
+    return pictures.train_pictures(arm, settings=settings, pool=pool, progress=False)[0].double()
+
+
+def test_faces_are_held_out_and_every_character_is_drawn():
+    every = [face for split in FACES.values() for face in split]
+    assert len(every) == len(set(every)) == 21
+    for face in every:
+        drawn = pictures.sheet(face, 18, 28)
+        ink = drawn.float().sum((1, 2)) / 255
+        assert (ink > 5).all() and (drawn[:, 0] == 0).all()  # none is blank or cut off above
+        assert len({letter.numpy().tobytes() for letter in drawn}) >= 60  # I and l may be alike
+
+
+def test_the_dot_is_where_the_answer_says():
+    drawn = draw_left(seeded(), 200)
+    for picture, answer in zip(drawn.pictures, drawn.answers):
+        columns = picture.sum(0)  # 8 in the two of the bar, 3 in the three of the dot
+        assert sorted(columns[columns > 0].tolist()) == [3, 3, 3, 8, 8]
+        dot, bar = (torch.where(columns == height)[0].float().mean() for height in (3, 8))
+        assert (dot < bar) == bool(answer)
+    far = draw_left(seeded(), 50, 48, apart=(24, 40)).pictures
+    spread = [torch.where(picture.sum(0) > 0)[0] for picture in far]
+    assert all(columns[-1] - columns[0] >= 24 for columns in spread)
+
+
+def test_tests_are_the_same_each_time_and_move_places_alone():
+    one, again = pictures.tests("glyphs", 8), pictures.tests("glyphs", 8)
+    assert all(torch.equal(a, b) for name in one for a, b in zip(one[name], again[name]))
+    near, moved, canvas = one["24"], one["24, moved"], one["on a canvas of 48"]
+    assert torch.equal(near.pictures, moved.pictures) and torch.equal(moved.positions, near.positions + 6)
+    assert torch.equal(canvas.pictures[:, 24:, 24:], near.pictures) and not canvas.pictures[:, :24].any()
+    assert one["48, by index"].positions.max() == 11 and one["48, normalized"].positions.max() == 5.25
+    assert torch.equal(pictures.normalized(24), grid(6, 6))
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_moving_all_patches_changes_what_is_not_relative(arm):
+    model, asked = untrained(arm), pictures.tests("glyphs", 4)["24"]
+    here, there = (model(asked.pictures.double(), asked.positions.double() + by) for by in (0, 6))
+    assert ((here - there).abs().max() < 1e-10) == (arm in RELATIVE)
+
+
+def test_a_class_token_without_a_place_is_not_relative():
+    model, asked = untrained("axial", pool="token"), pictures.tests("glyphs", 4)["24"]
+    here, there = (model(asked.pictures.double(), asked.positions.double() + by) for by in (0, 6))
+    assert (here - there).abs().max() > 1e-6
+
+
+def test_the_learned_table_is_read_between_its_rows_and_at_its_edge():
+    embed = Table2d(5).double()
+    at = torch.tensor([[2.0, 3.0], [2.5, 3.0], [2.25, 5.0], [9.0, -4.0]], dtype=torch.float64)
+    rows = embed(torch.zeros(1, 4, 5, dtype=torch.float64), at[None])[0]
+    table = embed.table
+    expected = [table[2, 3], (table[2, 3] + table[3, 3]) / 2, 0.75 * table[2, 5] + 0.25 * table[3, 5], table[5, 0]]
+    torch.testing.assert_close(rows, torch.stack(expected))
+
+
+def test_arms_share_their_start_and_a_seed_gives_the_same_model():
+    one, other = untrained("axial").state_dict(), untrained("comrope ld").state_dict()
+    shared = one.keys() & other.keys()
+    assert len(shared) > 20 and all(torch.allclose(one[key], other[key], atol=1e-6) for key in shared)
+    runs = [
+        pictures.train_pictures("mixed", "left", seed, QUICK["left"], perturb=noise, progress=False)[1]
+        for seed, noise in ((1, 0.0), (1, 0.0), (2, 0.0), (1, 0.5))
+    ]
+    assert runs[0] == runs[1] and runs[0] != runs[2] and runs[0] != runs[3]
+
+
+def test_it_learns_and_share_right_counts():
+    settings = dataclasses.replace(STUDY["left"], steps=150)
+    model, losses = pictures.train_pictures("axial", "left", settings=settings, progress=False)
+    asked = draw_left(seeded(5), 250)
+    share = share_right(model, asked)
+    assert losses[-1] < 0.5 * losses[0] and share > 0.9
+    with torch.no_grad():
+        named = model(asked.pictures, asked.positions).argmax(-1)
+    assert share == (named == asked.answers).double().mean().item()
+
+
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda: pictures.train_pictures("axail"), ["arm='axail'", "axial"]),
+        (lambda: pictures.train_pictures("axial", "glyph"), ["task='glyph'", "glyphs"]),
+        (lambda: pictures.train_pictures("axial", perturb=-1), ["perturb=-1"]),
+        (lambda: pictures.train_pictures("axial", pool="mean"), ["pool='mean'", "max"]),
+        (lambda: draw_glyphs(seeded(), 1, "train"), ["split='train'", "training"]),
+    ],
+)
+def test_bad_input_is_named(call, words):
+    with pytest.raises((TypeError, ValueError)) as error:
+        call()
+    assert all(word in str(error.value) for word in words), str(error.value)
+
+
+def test_the_frozen_study_is_whole_and_its_rates_are_the_best_on_validation():
+    results = load_results("pictures")
+    assert results["seeds"] == list(range(5)) and set(results["predictions"]) == set(page.TITLES)
+    for task in ("glyphs", "left"):
+        for found in results["tasks"][task]["methods"].values():
+            means = {float(rate): statistics.mean(losses) for rate, losses in found["validation"].items()}
+            assert set(means) == set(results["rates"]) and found["rate"] == min(means, key=means.get)
+    for task, methods in results["tasks"].items():
+        assert set(methods["methods"]) == set(page.TITLES) - ({"none"} if "perturbed" in task else set())
+        for found in methods["methods"].values():
+            assert all(len(row) == 5 and all(0 <= share <= 1 for share in row) for row in found["scores"].values())
+
+
+def test_relative_arms_name_the_same_letters_when_all_patches_move():
+    """What the theorem says; arms that are not relative do not."""
+    assert set(page.unmoved(page.TITLES)) == {arm for arm in RELATIVE}
+    assert "class token" in page.TITLES["axial, class token"] and "axial, class token" not in page.unmoved(page.TITLES)
+
+
+def test_the_pages_numbers_are_those_of_the_file():
+    found = load_results("pictures")["tasks"]["glyphs"]["methods"]["liere 8"]["scores"]
+    falls = [100 * (b - a) for a, b in zip(found["24"], found["24, moved"])]
+    change, spread = page.change("liere 8", "24", "24, moved")
+    assert change == pytest.approx(statistics.mean(falls)) and spread == pytest.approx(statistics.stdev(falls))
+    (row,) = (line for line in page.moved_table(["liere 8"]).data.split("\n") if line.startswith("| LieRE"))
+    assert f"{statistics.mean(100 * s for s in found['24']):.1f} ±" in row
+    assert row.endswith(f"falls: {'held' if change + spread < -5 else 'within the spread'} |")
