@@ -404,10 +404,23 @@ def study_numbers() -> dict[str, str]:
         gaps[arm] = typeset(f"{mean:+.1f} ± {spread:.1f}")
     asked = {arm: pictures.mean(arm, "24", "left") for arm in ("none", "learned", *ARMS)}
     blind = asked.pop("none")
-    learnt = f"Every arm that reads coordinates gives at least {min(asked.values()):.0f}% right answers; without an "
-    learnt += f"encoding it is {blind:.0f}%."
+    learnt = f"Every arm that reads coordinates gives at least {min(asked.values()):.1f}% right answers; without an "
+    learnt += f"encoding it is {blind:.1f}%."
+    gains = [
+        pictures.mean(arm, "48, normalized", pictures.PERTURBED) - pictures.mean(arm, "48, normalized")
+        for arm in pictures.ROTARY
+    ]
+    noise = (
+        f"the share of right answers of {sum(gain < 0 for gain in gains)} of {len(gains)} rotary arms, on average by "
+    )
+    noise = typeset(f"{noise}{sum(gains) / len(gains):+.1f} points")
     words = "As trained, AP stands {} and LD {} points from mixed, seed by seed.".format(*gaps.values())
-    return pictures.numbers() | {"moved_words": pictures.moved_words(ARMS), "best_words": words, "left_words": learnt}
+    return pictures.numbers() | {
+        "moved_words": pictures.moved_words(ARMS),
+        "best_words": words,
+        "left_words": learnt,
+        "noise_words": noise,
+    }
 
 
 def noise_table():
