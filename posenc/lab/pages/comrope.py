@@ -413,7 +413,7 @@ def study_numbers() -> dict[str, str]:
     noise = (
         f"the share of right answers of {sum(gain < 0 for gain in gains)} of {len(gains)} rotary arms, on average by "
     )
-    noise = typeset(f"{noise}{sum(gains) / len(gains):+.1f} points")
+    noise += typeset(f"{-sum(gains) / len(gains):.1f} points")
     words = "As trained, AP stands {} and LD {} points from mixed, seed by seed.".format(*gaps.values())
     return pictures.numbers() | {
         "moved_words": pictures.moved_words(ARMS),

@@ -159,7 +159,8 @@ def packing_numbers() -> dict[str, str]:
 def directions_table():
     r"""For each method whether it works without a causal mask, or with which option, or why not."""
     rows = []
-    for name, method in METHODS.items():
+    for name in ON_TEXT:
+        method = METHODS[name]
         default = encoding_maker(name, small_settings())(0)
         if not default.causal_only:
             answer = "as it is"
