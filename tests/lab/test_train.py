@@ -558,3 +558,9 @@ def test_the_command_refuses_what_cannot_be_and_writes_nothing(
         main(arguments.split())
     assert words in (capsys.readouterr().err if caught.type is SystemExit else str(caught.value))
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name not in ON_TEXT])
+def test_a_method_of_several_axes_is_refused_on_text(method):
+    with pytest.raises(posenc.UnsupportedError, match=f"{METHODS[method].axes} axes.*pictures"):
+        train(method, preset="nano", steps=2, warmup=1, progress=False)

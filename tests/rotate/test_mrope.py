@@ -53,6 +53,14 @@ def test_ids_and_angles_are_those_of_qwen2_vl_and_qwen3_vl():
         close((ids[..., None].double() * dealt(dim, sections, interleaved=True)).sum(-2), mixed[0])
 
 
+def test_the_default_sections_are_those_of_qwen2_vl():
+    assert (dealt(128) > 0).sum(-1).tolist() == [16, 24, 24]
+    assert (dealt(8) > 0).sum(-1).tolist() == [2, 1, 1]
+    assert (dealt(128)[0, :16] > 0).all() and (
+        dealt(128)[2, -24:] > 0
+    ).all()  # the fastest to time, the slowest to columns
+
+
 def test_an_image_between_words_keeps_the_words_close():
     encoding, ids = mrope(16, (2, 3, 3)), positions_for([2, (1, 8, 8), 2])
     assert len(ids) == 68 and ids[-1].tolist() == [11, 11, 11] and encoding.axes == 3
