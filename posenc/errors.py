@@ -89,6 +89,16 @@ def whole(argument, positions):
     return positions.long()
 
 
+def distances(at):
+    r"""pos_q - pos_k of every pair, [B or 1, Tq, Tk]. Errors: ValueError where positions have several axes."""
+    if at.pos_q.ndim != 2:
+        raise ValueError(
+            f"pos_q {list(at.pos_q.shape)} has {at.pos_q.shape[-1]} axes, this method reads positions that are numbers"
+        )
+    return at.pos_q[:, :, None] - at.pos_k[:, None, :]
+
+
 def offsets(at):
     r"""pos_k - pos_q of every pair, [B or 1, Tq, Tk] int64, for methods that look offsets up in a table."""
+    distances(at)
     return whole("pos_k", at.pos_k)[:, None, :] - whole("pos_q", at.pos_q)[:, :, None]

@@ -5,7 +5,7 @@ from torch import nn
 from torch.nn.functional import linear, relu
 
 from ..encoding import Encoding
-from ..errors import check_int, check_number
+from ..errors import check_int, check_number, distances
 from ..inputs import accumulation_dtype
 
 
@@ -27,7 +27,7 @@ class ProgressiveInterpolation(nn.Module):
 
     def share(self, at, dtype):
         """The normalized distance of every pair, 0 at the query and 1 at position 0: [B or 1, Tq, Tk]."""
-        distance = (at.pos_q[:, :, None] - at.pos_k[:, None, :]).abs().to(dtype)
+        distance = distances(at).abs().to(dtype)
         c, threshold = self.c.to(dtype).abs(), self.threshold.to(dtype)
         longest = torch.maximum(at.pos_q[:, :, None].to(dtype), threshold)
         return torch.log1p(c * distance) / (torch.log1p(c * longest) + 1e-6)

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from ..encoding import Encoding
-from ..errors import check_choice, check_int
+from ..errors import check_choice, check_int, distances
 from ..inputs import accumulation_dtype
 
 FORMS = ("log", "power")
@@ -23,7 +23,7 @@ class DistanceKernel(nn.Module):
         if q.shape[1] != self.log_r1.shape[0]:
             raise ValueError(f"num_heads={self.log_r1.shape[0]} of this KERPLE must equal the {q.shape[1]} heads of q")
         dtype = accumulation_dtype(q)
-        distance = (at.pos_q[:, None, :, None] - at.pos_k[:, None, None, :]).abs().to(dtype)  # [B or 1, 1, Tq, Tk]
+        distance = distances(at)[:, None].abs().to(dtype)  # [B or 1, 1, Tq, Tk]
         r1, r2 = (r.to(dtype).exp()[:, None, None] for r in (self.log_r1, self.log_r2))
         if self.form == "log":
             return -r1 * torch.log1p(r2 * distance)

@@ -8,7 +8,7 @@ from torch.nn.functional import linear
 
 from ..embed.sinusoidal import table
 from ..encoding import Encoding
-from ..errors import check_int, check_number, check_tensor
+from ..errors import check_int, check_number, check_tensor, distances
 from ..inputs import accumulation_dtype
 
 
@@ -48,7 +48,7 @@ class FourTerms(nn.Module):
             heads, lanes = self.u.shape
             raise ValueError(f"num_heads={heads}, head_dim={lanes} of this encoding must equal q's, {list(q.shape)}")
         dtype = accumulation_dtype(q)
-        distance = (at.pos_q[:, :, None] - at.pos_k[:, None, :]).double()  # [B or 1, Tq, Tk]
+        distance = distances(at).double()  # [B or 1, Tq, Tk]
         distinct, which = distance.unique(return_inverse=True)  # each distance is looked up once
         r = linear(table(distinct, self.w_r.shape[1], self.base).to(dtype), self.w_r.to(dtype))  # [n, H D]
         r = r.unflatten(-1, self.u.shape).movedim(0, -1)  # [H, D, n]

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn.functional import logsigmoid, pad, softplus
 
 from ..encoding import Encoding, softmax
-from ..errors import check_bool, check_choice, check_int, check_number, check_positions, check_tensor
+from ..errors import check_bool, check_choice, check_int, check_number, check_positions, check_tensor, distances
 from ..inputs import accumulation_dtype, check_visible
 from ..rotate.rope import Rotary, ladder, rotate
 
@@ -190,7 +190,7 @@ class Fade(nn.Module):
     def factor(self, at, like):
         r"""The factor of each pair, [B or 1, H, Tq, Tk]."""
         dtype = accumulation_dtype(like)
-        distance = (at.pos_q[:, None, :, None] - at.pos_k[:, None, None, :]).to(dtype)
+        distance = distances(at)[:, None].to(dtype)
         return fade(distance, self.rates(like)[:, None, None], self.floor)
 
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 from loops import close
 
+import posenc
 from posenc.rotate.mrope import dealt, mrope, positions_for
 from posenc.rotate.rope import inv_freq
 from posenc.rotate.rope import rotate as rotate_1d
@@ -59,6 +60,18 @@ def test_the_default_sections_are_those_of_qwen2_vl():
     assert (dealt(128)[0, :16] > 0).all() and (
         dealt(128)[2, -24:] > 0
     ).all()  # the fastest to time, the slowest to columns
+
+
+def test_decoding_goes_on_after_a_picture():
+    """At the largest id plus one: the cache holds more tokens than that, and equals the full pass."""
+    torch.manual_seed(0)
+    layer, layout = posenc.SelfAttention(32, 2, mrope(16)).double(), [2, (1, 3, 4), 3]
+    ids, x, cache = positions_for(layout), normal(1, 17, 32), posenc.KVCache()
+    prompt = len(positions_for(layout[:2]))
+    assert ids[prompt].tolist() == [6, 6, 6] and prompt == 14
+    parts = [layer(x[:, :prompt], positions=ids[:prompt], cache=cache)]
+    parts += [layer(x[:, t : t + 1], positions=torch.full((1, 3), t - 8), cache=cache) for t in range(prompt, 17)]
+    close(torch.cat(parts, 1), layer(x, positions=ids))
 
 
 def test_an_image_between_words_keeps_the_words_close():

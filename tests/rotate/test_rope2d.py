@@ -73,6 +73,17 @@ def test_scores_are_relative_and_norms_kept(form):
     assert (weights(encoding, q, k, moved) - weights(encoding, q, k, positions)).abs().max() > 1e-3
 
 
+@pytest.mark.parametrize("name, options", [("rope2d", {}), ("mrope", {}), ("liere", {"num_heads": HEADS}),
+    ("comrope", {"num_heads": HEADS}), ("comrope", {"num_heads": HEADS, "form": "ld"})])  # fmt: skip
+def test_the_inverse_is_the_rotation_by_the_negative_position(name, options):
+    encoding, x = posenc.make(name, head_dim=DIM, **options).double(), normal(1, HEADS, 7, DIM)
+    positions = 5 * normal(1, 7, encoding.axes, seed=2)
+    there, _ = encoding.rotate(x, x, posenc.At(positions, positions, None))
+    back, _ = encoding.rotate(there, there, posenc.At(-positions, -positions, None))
+    close(back, x)
+    assert (there - x).abs().max() > 0.1
+
+
 def test_gradients_reach_the_learned_frequencies():
     positions, x = normal(4, 2, seed=1), normal(1, HEADS, 4, DIM)
     freqs = made("mixed").rotate.freqs.detach().requires_grad_()
@@ -114,6 +125,33 @@ def test_angles_of_half_precision_are_float32(dtype):
     assert (rotate(x.to(dtype), positions, freqs).double() - exact).abs().max() < 0.02
     with torch.autocast("cpu", dtype=dtype):
         assert (rotate(x.float(), positions, freqs).double() - rotate(x, positions, freqs)).abs().max() < 1e-3
+
+
+@pytest.mark.parametrize("form", ["axial", "mixed"])
+def test_it_composes_with_a_bias_that_reads_the_plane(form):
+    positions, (q, k) = grid(3, 4), normal(2, 1, HEADS, 12, DIM)
+
+    def near(q, k, at):  # minus the distance in the plane, for each head
+        return -(at.pos_q[:, None, :, None] - at.pos_k[:, None, None]).double().norm(dim=-1)
+
+    rotary = made(form)
+    both = posenc.compose(rotary, posenc.Encoding(bias=near))
+    assert both.axes == 2 and both.places == ("rotate", "bias")
+    turned_q, turned_k = rotary.rotate(q, k, posenc.At(positions[None], positions[None], None))
+    logits = turned_q @ turned_k.mT / DIM**0.5 - torch.cdist(positions.double(), positions.double())
+    close(weights(both, q, k, positions), logits.softmax(-1))
+
+
+@pytest.mark.parametrize("name", ["alibi", "t5", "shaw", "kerple", "fire", "transformer_xl", "inkling"])
+def test_a_bias_that_reads_numbers_says_so(name):
+    options = {"bidirectional": True} if name == "t5" else {}
+    sizes = posenc.methods.sizes(name, num_heads=HEADS, head_dim=DIM, length=20)
+    both = posenc.compose(made("axial"), posenc.make(name, **(sizes | options)).double())
+    q, given = normal(1, HEADS, 12, DIM), {}
+    if both.gates is not None:
+        given = {"gates": normal(1, HEADS, 12, *both.gates.size)}
+    with pytest.raises(ValueError, match="pos_q"):
+        posenc.attention(q, q, q, both, pos_q=grid(3, 4), **given)
 
 
 # Others' code: their frequencies, in the order in which they deal them to pairs
