@@ -4,10 +4,11 @@ import torch
 from torch import nn
 
 from ..encoding import Encoding
-from ..errors import check_choice
+from ..errors import check_choice, check_int
 from .liere import Blocks, block_sizes, skew
 
 FORMS = ("ap", "ld")
+BLOCKS = (8, 4, 2)
 
 
 class AxialPartition(Blocks):
@@ -36,17 +37,23 @@ class LinearlyDependent(Blocks):
         return self.theta.to(dtype)[..., None, None] * skew(self.matrices.to(dtype))[:, None]
 
 
-def comrope(head_dim, num_heads, form="ap", *, axes=2, block=4, std=0.3):
+def comrope(head_dim, num_heads, form="ap", *, axes=2, block=None, std=0.3):
     r"""ComRoPE: as LieRE, with generators that commute by construction, so that scores are relative.
 
     Arguments:
-        head_dim, num_heads, axes, std: as in `liere`. block: b; "ap" needs a multiple of n blocks.
+        head_dim, num_heads, axes, std: as in `liere`.
+        block: b, lanes a block; "ap" needs a multiple of n blocks. Default the largest of 8, 4 and 2 that fits.
         form: "ap", axial partition: block j turns along axis j mod n. "ld", linearly dependent: a block's generators
             are theta_a (P - P^T), so it sees theta . p alone and is blind to moves that leave this as it is.
     Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2506.03737, section 4. Chapter: Rotations that commute.
     """
     check_choice("form", form, FORMS)
+    if block is None:
+        check_int("head_dim", head_dim, minimum=2)
+        check_int("axes", axes)
+        together = axes if form == "ap" else 1  # blocks come in so many
+        block = next((b for b in BLOCKS if head_dim % (b * together) == 0), BLOCKS[-1])
     sizes = block_sizes(head_dim, num_heads, axes, block, std)
     if form == "ap" and sizes[2] % axes:
         raise ValueError(

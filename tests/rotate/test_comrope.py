@@ -51,10 +51,20 @@ def test_the_forms_have_the_parameters_that_the_chapter_counts():
     close(encoding.rotate.generators(), before)
 
 
+def test_the_default_block_is_the_largest_that_fits():
+    def blocks(head_dim, form, axes=2):
+        return comrope(head_dim, 1, form, axes=axes).rotate.matrices.shape[1:3]
+
+    assert blocks(64, "ap") == (8, 8) and blocks(64, "ld") == (8, 8)
+    assert blocks(12, "ap") == (6, 2) and blocks(12, "ld") == (3, 4)
+    assert blocks(24, "ap", axes=3) == (3, 8) and blocks(8, "ap") == (2, 4)
+
+
 @pytest.mark.parametrize(
     "call, words",
     [
         (lambda: comrope(24, 2, block=8), ["block=8", "3 blocks", "axes=2"]),
+        (lambda: comrope(6, 2), ["block=2", "3 blocks", "axes=2"]),
         (lambda: comrope(24, 2, "pa"), ["form='pa'", "ap"]),
         (lambda: posenc.attention(*[normal(1, 4, 4, DIM)] * 3, made("ap", block=4), pos_q=grid(2, 2)), ["num_heads=2"]),
     ],
