@@ -52,12 +52,22 @@ def outcome(arm: str, task: str = "glyphs") -> str:
     return judge(moved, spread, 100 * results["tolerance"], results["predictions"][arm]["claim"])
 
 
+def cell(values) -> str:
+    """Mean and spread, for a cell: it breaks nowhere."""
+    return pm(values, 1).replace(" ", "\u00a0")
+
+
+def signed(mean, spread) -> str:
+    """A difference and its spread, for a cell."""
+    return typeset(f"{mean:+.1f} ± {spread:.1f}").replace(" ", "\u00a0")
+
+
 def tests_table(arms, tests, task="glyphs"):
     """A row an arm, a column a test: right answers in percent, mean and spread over seeds.
 
     tests: {the column's head: the test's name}.
     """
-    rows = [[TITLES[arm], *(pm(scores(arm, test, task), 1) for test in tests.values())] for arm in arms]
+    rows = [[TITLES[arm], *(cell(scores(arm, test, task)) for test in tests.values())] for arm in arms]
     return table(["right answers, %", *tests], rows)
 
 
@@ -68,7 +78,7 @@ def moved_table(arms):
     for arm in arms:
         moved, spread = change(arm, start, end)
         claim = study()["predictions"][arm]["claim"]
-        cells = [pm(scores(arm, start), 1), pm(scores(arm, end), 1), typeset(f"{moved:+.1f} ± {spread:.1f}")]
+        cells = [cell(scores(arm, start)), cell(scores(arm, end)), signed(moved, spread)]
         rows.append([TITLES[arm], *cells, f"{claim}: {outcome(arm)}"])
     return table(["right answers, %", "as trained", "all patches moved", "difference", "predicted, and so"], rows)
 
@@ -79,7 +89,7 @@ def noise_table(arms, test):
     for arm in arms:
         plain, noisy = scores(arm, test), scores(arm, test, PERTURBED)
         gain, spread = mean_and_spread([b - a for a, b in zip(plain, noisy)])
-        rows.append([TITLES[arm], pm(plain, 1), pm(noisy, 1), typeset(f"{gain:+.1f} ± {spread:.1f}")])
+        rows.append([TITLES[arm], cell(plain), cell(noisy), signed(gain, spread)])
     return table(["right answers, %", "without noise", "with noise", "difference"], rows)
 
 
@@ -119,7 +129,7 @@ def sizes_figure(arms):
     import matplotlib.pyplot as plt
 
     sides = (24, 32, 48)
-    figure, axes = plt.subplots(1, 2, figsize=(7.4, 3.4), layout="constrained", sharey=True)
+    figure, axes = plt.subplots(1, 2, figsize=(7.4, 3.9), layout="constrained", sharey=True)
     for axis, reading in zip(axes, ("by index", "normalized")):
         for arm in arms:
             color, marker, dash = LOOKS[arm]
@@ -133,7 +143,7 @@ def sizes_figure(arms):
         axis.set_xlabel("pixels a side, patches")
         axis.grid(alpha=0.3)
     axes[0].set_ylabel("right answers, %")
-    axes[1].legend(fontsize="small")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize="small")
     return finish(figure)
 
 
@@ -181,6 +191,6 @@ def numbers() -> dict[str, str]:
         "study_faces": f"{results['faces']['training']}",
         "study_test_faces": f"{results['faces']['test']}",
         "study_rates": ", ".join(f"{rate:g}" for rate in rates),
-        "study_at_edge": f"{sum(found['rate'] in (rates[0], rates[-1]) for found in tests.values())}",
+        "study_at_edge": f"{sum(found['rate'] in (rates[0], rates[-1]) for found in tests.values()) or 'none'}",
         "study_arms": f"{len(tests)}",
     }
