@@ -145,8 +145,8 @@ print(angles(places, axial_freqs(8, 2, 100.0)))
 # even lanes; `torch.stack` on a new last axis and `flatten(-2)` weave two halves together.
 
 
-# %% nbgrader={"grade": false, "grade_id": "rotate", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def rotate(x, positions, freqs):
+# %% nbgrader={"grade": false, "grade_id": "rotate_axes", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def rotate_axes(x, positions, freqs):
     """Turn the pairs (2i, 2i+1) of x [..., T, D] by their angles at positions [..., T, n]."""
     ### BEGIN SOLUTION
     phi = angles(positions, freqs)
@@ -157,14 +157,14 @@ def rotate(x, positions, freqs):
 
 
 # %%
-rotate = check("rope2d.rotate", rotate)
+rotate_axes = check("rope2d.rotate_axes", rotate_axes)
 
-# %% nbgrader={"grade": true, "grade_id": "rotate_test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-# Graded: rotate.
+# %% nbgrader={"grade": true, "grade_id": "rotate_axes_test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+# Graded: rotate_axes.
 ### BEGIN HIDDEN TESTS
 from posenc.lab.exercises import require
 
-require("rope2d.rotate")
+require("rope2d.rotate_axes")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -180,7 +180,7 @@ q, k = torch.randn(2, 21, 16, generator=generator, dtype=torch.float64)  # a cla
 
 def scores(patches):
     at = torch.cat((nowhere, patches))
-    return rotate(q, at, w) @ rotate(k, at, w).T
+    return rotate_axes(q, at, w) @ rotate_axes(k, at, w).T
 
 
 change = (scores(patches + torch.tensor([7, -3])) - scores(patches)).abs()
@@ -246,7 +246,7 @@ plt.show()
 # %% [markdown]
 # ## 5. See it
 #
-# A query on a picture of nine by nine patches, and its score with a key at each patch, all by your `rotate`. The keys have one
+# A query on a picture of nine by nine patches, and its score with a key at each patch, all by your `rotate_axes`. The keys have one
 # content; it is the query's own, or random. `degrees` turns the frequencies: pairs that knew rows alone then know an oblique direction,
 # as the **mixed** form learns it. **Predict** before you move anything: which sliders move the pattern, which turn it, and which one changes
 # nothing?
@@ -265,8 +265,8 @@ def score_map(row, column, move, degrees, content):
     """Your scores of the query at (row, column) with a key at each patch, all moved by as many rows and columns."""
     w, patches = turned_freqs(degrees), grid(9, 9) + move
     q = BLANK if content == "the query's own" else torch.randn(16, generator=torch.Generator().manual_seed(3))
-    query = rotate(q[None], torch.tensor([[row + move, column + move]]).float(), w)
-    found = (rotate(BLANK.expand(81, -1), patches, w) @ query[0] / 4).view(9, 9)
+    query = rotate_axes(q[None], torch.tensor([[row + move, column + move]]).float(), w)
+    found = (rotate_axes(BLANK.expand(81, -1), patches, w) @ query[0] / 4).view(9, 9)
     figure, axis = plt.subplots(figsize=(5.2, 4.4), layout="constrained")
     picture = axis.imshow(found, cmap="PuOr", vmin=-4, vmax=4)
     axis.plot(column, row, "k*", markersize=14)
@@ -297,7 +297,9 @@ contents = torch.randn(1000, 2, 16, generator=torch.Generator().manual_seed(1))
 corners, middle = torch.tensor([[0.0, 0.0], [0.0, 3.0], [2.0, 0.0], [2.0, 3.0]]), torch.tensor([[5.0, 1.0]])
 for degrees in (0, 45):
     w = turned_freqs(degrees)
-    found = (rotate(contents[:, :1], middle, w) * rotate(contents[:, 1:].expand(-1, 4, -1), corners, w)).sum(-1) / 4
+    found = (rotate_axes(contents[:, :1], middle, w) * rotate_axes(contents[:, 1:].expand(-1, 4, -1), corners, w)).sum(
+        -1
+    ) / 4
     tie = (found[:, 0] - found[:, 1] - found[:, 2] + found[:, 3]).abs()
     print(f"{degrees} degrees: |upper left - upper right - lower left + lower right| up to {tie.max():.1e}")
 
@@ -327,7 +329,7 @@ def in_rows(count):
 
 def mine(q, k, v):
     at, w = in_rows(q.shape[-2]).to(q.device), axial_freqs(q.shape[-1], 2, 100.0).to(q.device)
-    q, k = rotate(q, at, w).to(q.dtype), rotate(k, at, w).to(k.dtype)
+    q, k = rotate_axes(q, at, w).to(q.dtype), rotate_axes(k, at, w).to(k.dtype)
     return (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1) @ v
 
 
@@ -349,7 +351,7 @@ plt.show()
 
 # %% [markdown]
 # Two models with the same start and the same letters. **none** knows no places: to it a picture is a bag of patches. **mine** turns queries and
-# keys by your `rotate`. Both read their answer off the largest number of each lane over all patches.
+# keys by your `rotate_axes`. Both read their answer off the largest number of each lane over all patches.
 #
 # Then the test: the same letters, once at the rows and columns of training, 0 to 5, and once **moved** to 6 to 11, where no patch ever was. **Predict** before you
 # run: which model names more letters? What does moving cost each of them?
@@ -361,7 +363,7 @@ def my_axial(head_dim, num_heads):
 
     def turn(q, k, at):
         w = axial_freqs(head_dim, 2, 100.0).to(q.device)
-        return rotate(q, at.pos_q[:, None], w), rotate(k, at.pos_k[:, None], w)  # positions [B or 1, 1, T, 2]
+        return rotate_axes(q, at.pos_q[:, None], w), rotate_axes(k, at.pos_k[:, None], w)  # positions [B or 1, 1, T, 2]
 
     return posenc.Encoding(rotate=turn, axes=2)
 

@@ -286,7 +286,10 @@ METHODS = {
     "sink": Method(sink, "Softmax with a sink", ("weigh",), page="moving_ruler", color="#67000d", marker="3"),
 }
 
-ON_TEXT = tuple(name for name, row in METHODS.items() if row.axes is None)  # whose positions are plain numbers
+
+def on_text():
+    """The names in `METHODS` whose positions are plain numbers, so that they are defined on text."""
+    return tuple(name for name, row in METHODS.items() if row.axes is None)
 
 
 def sizes(name, *, num_heads, head_dim, length):

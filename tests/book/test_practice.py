@@ -252,7 +252,7 @@ def test_the_bars_are_what_the_offsets_add():
 # ------------------------------------------------------------------------------ the checklist, for every method at once
 
 
-@pytest.mark.parametrize("name", posenc.methods.ON_TEXT)
+@pytest.mark.parametrize("name", posenc.methods.on_text())
 def test_a_cache_that_forgets_wants_ids_that_count_on(name):
     r"""Dropping old keys equals a window over the whole text, if ids count tokens written."""
     torch.manual_seed(0)

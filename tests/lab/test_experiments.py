@@ -22,7 +22,7 @@ from posenc.lab.experiments.verdicts import CLAIMS, changes
 from posenc.lab.train import PRESETS, Settings, build, measure, settings, settings_for
 from posenc.lab.train.measure import KINDS, key_cuts, unseen_gaps
 from posenc.lab.train.tasks import TASKS, load_corpus
-from posenc.methods import ON_TEXT
+from posenc.methods import on_text
 
 # -------------------------------------------------------------------------------------------------------- predictions
 
@@ -37,7 +37,7 @@ TEXT_ALONE = {"cope", "fox"}
 def test_every_sweep_predicts_something_for_every_method(name):
     sweep, arms = SWEEPS[name], arms_of(SWEEPS[name])
     assert list(sweep.predictions) == [arm for arm in arms if arm != sweep.against]
-    rows = {m: METHODS[m] for m in ON_TEXT}
+    rows = {m: METHODS[m] for m in on_text()}
     defined = {m for m, row in rows.items() if TASKS[sweep.task].causal or row.both_ways or not row.causal_only}
     assert sweep.arms or defined - set(arms) <= (UNRUN if sweep.task == "text" else UNRUN | TEXT_ALONE)
     assert sweep.against is None or sweep.against in arms

@@ -183,7 +183,7 @@ def doubled(monkeypatch):
     monkeypatch.setattr(measure, "held_out_windows", lambda *given: half(*given).repeat_interleave(2, 0))
 
 
-@pytest.mark.parametrize("method", posenc.methods.ON_TEXT)
+@pytest.mark.parametrize("method", posenc.methods.on_text())
 def test_the_factorial_starts_where_the_fair_test_does(method, monkeypatch):
     doubled(monkeypatch)
     model = sharp(method, SMALL)

@@ -11,11 +11,11 @@ from posenc import METHODS, Encoding
 from posenc.lab.pages import stirred
 from posenc.lab.train import Settings, build, encoding_maker, settings_for
 from posenc.lab.train.tiny import Decoder, Encoder
-from posenc.methods import ON_TEXT
+from posenc.methods import on_text
 
 VOCABULARY, DIM, HEADS = 11, 16, 2
 BLIND = ("nope", "sink")  # they take the keys as a bag
-BOTH_WAYS = [name for name in ON_TEXT if METHODS[name].both_ways or not METHODS[name].causal_only]
+BOTH_WAYS = [name for name in on_text() if METHODS[name].both_ways or not METHODS[name].causal_only]
 
 
 def decoder(method, num_layers=2, **options):
@@ -42,7 +42,7 @@ def swapped(x):
     return x
 
 
-@pytest.mark.parametrize("method", ON_TEXT)
+@pytest.mark.parametrize("method", on_text())
 def test_logits_have_a_row_for_each_token(method):
     assert decoder(method)(tokens()).shape == (2, 9, VOCABULARY)
     assert decoder(method)(tokens(length=1)).shape == (2, 1, VOCABULARY)
@@ -57,7 +57,7 @@ def test_one_causal_layer_without_position_ignores_the_order_of_the_past_and_two
         assert (last[2][0] - last[2][1]).abs().max() > 1e-3
 
 
-@pytest.mark.parametrize("method", [name for name in ON_TEXT if name not in BLIND])
+@pytest.mark.parametrize("method", [name for name in on_text() if name not in BLIND])
 def test_one_layer_with_position_tells_the_order_of_the_past(method):
     x = tokens()
     x[:, 1], x[:, 4] = 3, 7
@@ -65,7 +65,7 @@ def test_one_layer_with_position_tells_the_order_of_the_past(method):
     assert (model(x)[:, -1] - model(swapped(x))[:, -1]).abs().max() > 1e-4  # a learned table starts small
 
 
-@pytest.mark.parametrize("method", ON_TEXT)
+@pytest.mark.parametrize("method", on_text())
 def test_the_future_changes_nothing(method):
     model, x = decoder(method), tokens()
     other = x.clone()
@@ -74,7 +74,7 @@ def test_the_future_changes_nothing(method):
     assert (model(x)[:, 5:] - model(other)[:, 5:]).abs().max() > 1e-3
 
 
-@pytest.mark.parametrize("method", ON_TEXT)
+@pytest.mark.parametrize("method", on_text())
 def test_cached_decoding_equals_the_full_pass(method):
     model, x = decoder(method), tokens(length=5)
     caches = model.new_caches()
@@ -87,7 +87,7 @@ def test_cached_decoding_equals_the_full_pass(method):
     assert torch.equal(model.generate(x, 6, temperature=0), greedy)
 
 
-@pytest.mark.parametrize("method", ON_TEXT)
+@pytest.mark.parametrize("method", on_text())
 def test_windowed_generation_sees_the_last_tokens_at_positions_from_zero(method):
     model, x = decoder(method), tokens(length=5)
     greedy = x
@@ -104,7 +104,7 @@ def test_generation_is_seeded_and_follows_the_temperature():
     assert torch.equal(model.generate(x, 0), x)
 
 
-@pytest.mark.parametrize("method", ON_TEXT)
+@pytest.mark.parametrize("method", on_text())
 def test_left_padding_changes_nothing(method):
     model, x = decoder(method), tokens(batch=1, length=6)
     padded = torch.cat((torch.full((1, 3), 9), x), dim=1)
@@ -113,7 +113,7 @@ def test_left_padding_changes_nothing(method):
     torch.testing.assert_close(model(padded, positions=positions, valid=valid)[:, 3:], model(x), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("method", ON_TEXT)
+@pytest.mark.parametrize("method", on_text())
 def test_embeddings_enter_with_variance_one_whatever_the_method(method):
     torch.manual_seed(0)
     model = Decoder(500, 64, 1, 2, encoding_maker(method, Settings(dim=64, num_heads=2)))
@@ -205,7 +205,7 @@ def test_an_encoder_sees_every_token_from_every_token(method):
         assert ((model(other) - before).abs().amax(-1) > 1e-9).all(), index
 
 
-@pytest.mark.parametrize("method", ON_TEXT)
+@pytest.mark.parametrize("method", on_text())
 def test_an_encoder_has_the_decoder_s_blocks_and_weights(method):
     a, b = encoder(method).state_dict(), decoder(method).state_dict()
     assert a.keys() == b.keys() and all(torch.equal(a[key], b[key]) for key in a)
@@ -291,7 +291,7 @@ FIXED = (
 )  # parameters that start as given
 
 
-@pytest.mark.parametrize("name", ON_TEXT)
+@pytest.mark.parametrize("name", on_text())
 def test_what_two_methods_share_starts_alike_for_a_seed(name):
     settings = settings_for("nano")
     first, second = build("nope", settings, seed=5).state_dict(), build(name, settings, seed=5).state_dict()

@@ -40,7 +40,7 @@ from posenc.lab.train.measure import short_long
 from posenc.lab.train.tasks import TASKS, load_corpus
 from posenc.lab.train.tiny import Decoder, Encoder
 from posenc.lab.train.trainer import check_task, learning_rate
-from posenc.methods import ON_TEXT
+from posenc.methods import on_text
 
 QUICK = {"steps": 12, "warmup": 2}
 
@@ -172,7 +172,7 @@ def trains(method, task):
     assert all(not torch.equal(weight, before[name]) for name, weight in model.state_dict().items() if "to_q" in name)
 
 
-@pytest.mark.parametrize("method", ON_TEXT)
+@pytest.mark.parametrize("method", on_text())
 def test_every_method_trains_both_ways(method):
     trains(method, "flipflop")
     if METHODS[method].causal_only and not METHODS[method].both_ways:
@@ -560,7 +560,7 @@ def test_the_command_refuses_what_cannot_be_and_writes_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("method", [name for name in METHODS if name not in ON_TEXT])
+@pytest.mark.parametrize("method", [name for name in METHODS if name not in on_text()])
 def test_a_method_of_several_axes_is_refused_on_text(method):
     with pytest.raises(posenc.UnsupportedError, match=f"{METHODS[method].axes} axes.*pictures"):
         train(method, preset="nano", steps=2, warmup=1, progress=False)

@@ -18,7 +18,7 @@ def angles(positions, freqs):
     return rope2d.angles(positions, freqs)
 
 
-def rotate(x, positions, freqs):
+def rotate_axes(x, positions, freqs):
     return rope2d.rotate(x, positions, freqs)
 
 
@@ -126,7 +126,7 @@ def _halves(x, positions, freqs):
 
 
 def _backwards(x, positions, freqs):
-    return rotate(x, positions, -freqs)
+    return rotate_axes(x, positions, -freqs)
 
 
 def _reads_pairs_writes_halves(x, positions, freqs):
@@ -154,7 +154,7 @@ def _both_plus(x, positions, freqs):
 
 
 def _rows_for_columns(x, positions, freqs):
-    return rotate(x, positions.flip(-1), freqs)
+    return rotate_axes(x, positions.flip(-1), freqs)
 
 
 def _cosine_alone(x, positions, freqs):
@@ -320,10 +320,10 @@ EXERCISES = {
             "the axes are still there: sum over them, [..., T, P]": _axes_kept,
         },
     ),
-    "rotate": Exercise(
-        title="Exercise 3, rotate",
+    "rotate_axes": Exercise(
+        title="Exercise 3, rotate_axes",
         points=3,
-        reference=rotate,
+        reference=rotate_axes,
         cases=lambda: list(_rotate_cases()),
         tolerance=1e-4,
         mistakes={

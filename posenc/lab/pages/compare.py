@@ -22,7 +22,7 @@ from posenc.lab.pages import pm, repository, say_all, seeded, stirred, table, ty
 from posenc.lab.train import build, encoding_maker, settings_for
 from posenc.lab.train.tasks import TASKS, load_corpus
 from posenc.lab.train.tiny import Decoder, Encoder
-from posenc.methods import METHODS, ON_TEXT
+from posenc.methods import METHODS, on_text
 
 LENGTH, VOCABULARY, SHIFT = 24, 50, 100  # tokens, kinds of token, and how far all positions move
 SWAPPED = (3, 11)  # the two tokens of the past that change places
@@ -333,7 +333,7 @@ def text_table() -> Markdown:
     text = results()[TEXT]
     near, far = text["lengths"][0], text["lengths"][-1]
     rows = []
-    for name in ON_TEXT:
+    for name in on_text():
         if name in text["methods"]:
             values = [losses(name, "whole", 0), losses(name, "whole", -1), losses(name, "cut", -1)]
             rows.append([link(name), *map(amount, values), judged(TEXT, name)])
@@ -346,7 +346,7 @@ def text_table() -> Markdown:
 def factorial_table() -> Markdown:
     """What distances and keys add to the loss, moved one at a time."""
     rows = []
-    for name in ON_TEXT:
+    for name in on_text():
         in_run = name in results()[TEXT]["methods"]
         rows.append([link(name), *(map(amount, factorial(name).values()) if in_run else [absent(name)] * 3)])
     return table(["method", "distance alone", "keys alone", "both"], rows)
@@ -357,7 +357,7 @@ def masked_table() -> Markdown:
     masked = results()["masked"]
     lengths = list(masked["tests"])
     rows = []
-    for name in ON_TEXT:
+    for name in on_text():
         if name in masked["methods"]:
             scores = masked["methods"][name]["scores"]
             outcome = judged("masked", name) if name in masked["claims"] else "the one to beat"
@@ -392,7 +392,7 @@ def puzzle_cell(experiment: str, name: str) -> str:
 def puzzles_table() -> Markdown:
     """A column for each puzzle."""
     head = [f"{TASKS[results()[name]['task']].title}<br>{results()[name]['contrast'][1]}" for name in puzzles()]
-    rows = [[link(name), *(puzzle_cell(puzzle, name) for puzzle in puzzles())] for name in ON_TEXT]
+    rows = [[link(name), *(puzzle_cell(puzzle, name) for puzzle in puzzles())] for name in on_text()]
     return table(["method", *head], rows)
 
 
@@ -438,7 +438,7 @@ def study_numbers() -> dict:
         "puzzle_steps": f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}",
         "puzzle_layers": f"{layers}",
         "fewest_seeds": f"{seeds}",
-        "unrun": listed(METHODS[name].title for name in ON_TEXT if name not in run),
+        "unrun": listed(METHODS[name].title for name in on_text() if name not in run),
     }
 
 

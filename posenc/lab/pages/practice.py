@@ -10,7 +10,7 @@ import torch
 from posenc.lab.experiments import load_results, mean_and_spread
 from posenc.lab.pages import finish, stirred, table
 from posenc.lab.train import build, encoding_maker, settings_for
-from posenc.methods import METHODS, ON_TEXT
+from posenc.methods import METHODS, on_text
 
 SAME = 1e-9  # relative differences below this are rounding
 NEW_TOKENS = 16
@@ -92,9 +92,9 @@ def kinds_numbers(reads: dict[str, bool], forgives: set[str]) -> dict[str, str]:
         forgives: methods whose output a shift of all positions leaves alone.
     """
     return {
-        "blind": in_words([m for m in ON_TEXT if not reads[m]]),
-        "relative": in_words([m for m in ON_TEXT if m in forgives and reads[m]]),
-        "strict": in_words([m for m in ON_TEXT if m not in forgives]),
+        "blind": in_words([m for m in on_text() if not reads[m]]),
+        "relative": in_words([m for m in on_text() if m in forgives and reads[m]]),
+        "strict": in_words([m for m in on_text() if m not in forgives]),
     }
 
 
@@ -159,7 +159,7 @@ def packing_numbers() -> dict[str, str]:
 def directions_table():
     r"""For each method whether it works without a causal mask, or with which option, or why not."""
     rows = []
-    for name in ON_TEXT:
+    for name in on_text():
         method = METHODS[name]
         default = encoding_maker(name, small_settings())(0)
         if not default.causal_only:

@@ -16,7 +16,7 @@ from posenc.lab.train.models import pick_device
 from posenc.lab.train.settings import PRESETS, settings_for
 from posenc.lab.train.tasks import TASKS
 from posenc.lab.train.trainer import train_with
-from posenc.methods import ON_TEXT
+from posenc.methods import on_text
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m posenc.lab.train", description="Train and measure a small model.")
     commands = parser.add_subparsers(required=True)
     one = commands.add_parser("run", help="train one model; the same command again goes on where it was stopped")
-    one.add_argument("--method", required=True, choices=ON_TEXT)
+    one.add_argument("--method", required=True, choices=on_text())
     one.add_argument("--task", default="text", choices=TASKS)
     one.add_argument("--preset", default="lab", choices=PRESETS)
     one.add_argument("--seed", type=int, default=0)

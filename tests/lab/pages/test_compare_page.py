@@ -9,7 +9,7 @@ import pytest
 
 from posenc import METHODS
 from posenc.lab.pages import compare
-from posenc.methods import ON_TEXT
+from posenc.methods import on_text
 
 RESULTS = Path(__file__).resolve().parents[3] / "results"
 
@@ -26,7 +26,7 @@ def rows(table):
 @pytest.mark.parametrize("make", ["properties_table", "text_table", "factorial_table", "masked_table", "puzzles_table"])
 def test_a_table_has_a_row_for_each_method(make):
     cells = rows(getattr(compare, make)())
-    assert [row[0] for row in cells] == [compare.link(name) for name in (METHODS if "prop" in make else ON_TEXT)]
+    assert [row[0] for row in cells] == [compare.link(name) for name in (METHODS if "prop" in make else on_text())]
     assert len({len(row) for row in cells}) == 1
 
 

@@ -62,7 +62,7 @@ def test_a_method_of_the_wrong_kind_stops_the_table(padded):
 
 def test_every_method_works_without_a_mask_or_says_why_not():
     answers = {row[0]: row[1] for row in rows(page.directions_table())[2:]}
-    methods = [posenc.METHODS[name] for name in posenc.methods.ON_TEXT]
+    methods = [posenc.METHODS[name] for name in posenc.methods.on_text()]
     assert list(answers) == [method.title for method in methods]
     for method in methods:
         if method.both_ways:
