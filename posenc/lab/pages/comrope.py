@@ -406,16 +406,14 @@ def study_numbers() -> dict[str, str]:
     blind = asked.pop("none")
     learnt = f"Every arm that reads coordinates gives at least {min(asked.values()):.1f}% right answers; without an "
     learnt += f"encoding it is {blind:.1f}%."
-    gains = [
-        pictures.mean(arm, "48, normalized", pictures.PERTURBED) - pictures.mean(arm, "48, normalized")
-        for arm in pictures.ROTARY
-    ]
+    gains = pictures.noise_gains()
     noise = (
         f"the share of right answers of {sum(gain < 0 for gain in gains)} of {len(gains)} rotary arms, on average by "
     )
     noise += typeset(f"{-sum(gains) / len(gains):.1f} points")
     words = "As trained, AP stands {} and LD {} points from mixed, seed by seed.".format(*gaps.values())
-    return pictures.numbers() | {
+    return {
+        "study_seeds": f"{len(pictures.study()['seeds'])}",
         "moved_words": pictures.moved_words(ARMS),
         "best_words": words,
         "left_words": learnt,

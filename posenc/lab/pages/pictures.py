@@ -1,9 +1,11 @@
 r"""What *Two axes and more* and *Rotations that commute* tell of the study on pictures, results/pictures.json."""
 
 import functools
+import statistics
 
 from posenc.lab.experiments import judge, load_results, mean_and_spread
-from posenc.lab.pages import finish, pm, table, typeset
+from posenc.lab.pages import finish, table, typeset
+from posenc.lab.pages.compare import amount, listed
 
 PERTURBED = "glyphs, perturbed"
 TITLES = {
@@ -40,21 +42,16 @@ def scores(arm: str, test: str, task: str = "glyphs") -> list:
     return [100 * share for share in study()["tasks"][task]["methods"][arm]["scores"][test]]
 
 
-def change(arm: str, start: str, end: str, task: str = "glyphs") -> tuple[float, float]:
-    """Mean and spread over seeds of what the second test adds to the first, in percent."""
-    return mean_and_spread([b - a for a, b in zip(scores(arm, start, task), scores(arm, end, task))])
+def change(arm: str, start: str, end: str) -> tuple[float, float]:
+    """Mean and spread over seeds of what the second test of letters adds to the first, in percent."""
+    return mean_and_spread([b - a for a, b in zip(scores(arm, start), scores(arm, end))])
 
 
-def outcome(arm: str, task: str = "glyphs") -> str:
-    """What became of the prediction on an arm, for letters or for the dot and the bar."""
+def outcome(arm: str) -> str:
+    """What became of the prediction on an arm."""
     results = study()
-    moved, spread = change(arm, *results["contrast"], task)
+    moved, spread = change(arm, *results["contrast"])
     return judge(moved, spread, 100 * results["tolerance"], results["predictions"][arm]["claim"])
-
-
-def cell(values) -> str:
-    """Mean and spread, for a cell: it breaks nowhere."""
-    return pm(values, 1).replace(" ", "\u00a0")
 
 
 def signed(mean, spread) -> str:
@@ -67,7 +64,7 @@ def tests_table(arms, tests, task="glyphs"):
 
     tests: {the column's head: the test's name}.
     """
-    rows = [[TITLES[arm], *(cell(scores(arm, test, task)) for test in tests.values())] for arm in arms]
+    rows = [[TITLES[arm], *(amount(scores(arm, test, task), 1) for test in tests.values())] for arm in arms]
     return table(["right answers, %", *tests], rows)
 
 
@@ -78,7 +75,7 @@ def moved_table(arms):
     for arm in arms:
         moved, spread = change(arm, start, end)
         claim = study()["predictions"][arm]["claim"]
-        cells = [cell(scores(arm, start)), cell(scores(arm, end)), signed(moved, spread)]
+        cells = [*(amount(scores(arm, test), 1) for test in (start, end)), signed(moved, spread)]
         rows.append([TITLES[arm], *cells, f"{claim}: {outcome(arm)}"])
     return table(["right answers, %", "as trained", "all patches moved", "difference", "predicted, and so"], rows)
 
@@ -89,7 +86,7 @@ def noise_table(arms, test):
     for arm in arms:
         plain, noisy = scores(arm, test), scores(arm, test, PERTURBED)
         gain, spread = mean_and_spread([b - a for a, b in zip(plain, noisy)])
-        rows.append([TITLES[arm], cell(plain), cell(noisy), signed(gain, spread)])
+        rows.append([TITLES[arm], amount(plain, 1), amount(noisy, 1), signed(gain, spread)])
     return table(["right answers, %", "without noise", "with noise", "difference"], rows)
 
 
@@ -98,19 +95,27 @@ def mean(arm: str, test: str, task: str = "glyphs") -> float:
     return mean_and_spread(scores(arm, test, task))[0]
 
 
+def noise_gains() -> list:
+    """What noise in training adds to each rotary arm at four times as many patches, in points: means over seeds."""
+    return [mean(arm, "48, normalized", PERTURBED) - mean(arm, "48, normalized") for arm in ROTARY]
+
+
+def finer_gains(arms) -> dict:
+    """{arm: what normalized coordinates add to indices at four times as many patches, in points}: means over seeds."""
+    return {arm: mean(arm, "48, normalized") - mean(arm, "48, by index") for arm in arms}
+
+
 def also_outcomes() -> dict:
     """{prediction: (held, numbers)} of the predictions on sizes, noise and forms, from the means over seeds."""
     tolerance = 100 * study()["tolerance"]
-    gains = {arm: mean(arm, "48, normalized") - mean(arm, "48, by index") for arm in ROTARY}
+    gains = finer_gains(ROTARY)
     least = min(gains, key=gains.get)
-    noise = [mean(arm, "48, normalized", PERTURBED) - mean(arm, "48, normalized") for arm in ROTARY]
-    noise = sum(noise) / len(noise)
+    noise = statistics.fmean(noise_gains())
     method = max(mean(arm, "48, normalized") for arm in ("comrope ap", "comrope ld")) - mean("axial", "48, normalized")
     level = [mean(arm, "24") for arm in ("comrope ap", "comrope ld", "liere 8")]
-    signed = "{:+.1f}".format
     return {
-        "resolution": (gains[least] > tolerance, f"the least gain is {signed(gains[least])} ({TITLES[least]})"),
-        "method or augmentation": (noise > method, f"noise {signed(noise)}, method {signed(method)}"),
+        "resolution": (gains[least] > tolerance, f"the least gain is {gains[least]:+.1f} ({TITLES[least]})"),
+        "method or augmentation": (noise > method, f"noise {noise:+.1f}, method {method:+.1f}"),
         "LieRE or ComRoPE": (max(level) - min(level) < tolerance, "AP {:.1f}, LD {:.1f}, LieRE {:.1f}".format(*level)),
     }
 
@@ -153,33 +158,26 @@ def unmoved(arms) -> list:
     return [arm for arm in arms if scores(arm, start) == scores(arm, end)]
 
 
-def listed(names) -> str:
-    """Titles of arms as a sentence lists them."""
-    *first, last = [TITLES[name] for name in names]
-    return f"{', '.join(first)} and {last}" if first else last
-
-
 def moved_words(arms) -> str:
     """Which of the arms stay as they were when all patches are moved, and how much the others lose."""
     start, end = study()["contrast"]
     same = unmoved(arms)
-    rest = {arm: -change(arm, start, end)[0] for arm in arms if arm not in same}
-    least, most = min(rest.values()), max(rest.values())
-    lost = f"the others lose {least:.0f} to {most:.0f} points" if len(rest) > 1 else f"{listed(rest)} loses {most:.0f}"
-    return f"Moved, {listed(same)} name as many letters as before, seed by seed; {lost}."
+    lost = [-change(arm, start, end)[0] for arm in arms if arm not in same]
+    names = listed(TITLES[arm] for arm in same)
+    losses = f"the others lose {min(lost):.0f} to {max(lost):.0f} points"
+    return f"Moved, {names} name as many letters as before, seed by seed; {losses}."
 
 
 def finer_words(arms) -> str:
     """What normalized coordinates add to indices where a letter has four times as many patches."""
-    gains = [mean(arm, "48, normalized") - mean(arm, "48, by index") for arm in arms]
-    start = f"In finer patches normalized coordinates beat indices for all {len(gains)} that read coordinates, by"
-    if min(gains) <= 0:
-        start = "In finer patches normalized coordinates add to indices"
-    return typeset(f"{start} {min(gains):.0f} to {max(gains):.0f} points.")
+    gains = finer_gains(arms).values()
+    assert min(gains) > 0, gains
+    words = f"In finer patches normalized coordinates beat indices for all {len(gains)} that read coordinates, by"
+    return f"{words} {min(gains):.0f} to {max(gains):.0f} points."
 
 
 def numbers() -> dict[str, str]:
-    """Sizes of the study that both chapters cite."""
+    """Sizes of the study, as *Two axes and more* cites them."""
     results = study()
     settings, tests = results["settings"], results["tasks"]["glyphs"]["methods"]
     rates = results["rates"]
@@ -187,7 +185,6 @@ def numbers() -> dict[str, str]:
         "study_seeds": f"{len(results['seeds'])}",
         "study_steps": f"{results['steps']['glyphs']}",
         "study_layers": f"{settings['num_layers']}",
-        "study_dim": f"{settings['dim']}",
         "study_faces": f"{results['faces']['training']}",
         "study_test_faces": f"{results['faces']['test']}",
         "study_rates": ", ".join(f"{rate:g}" for rate in rates),
