@@ -159,9 +159,9 @@ def tests(task: str, count: int = 992) -> dict:
 class Table2d(nn.Module):
     """The `embed` of a learned table of places on two axes, read between its rows; beyond its edge, at the edge."""
 
-    def __init__(self, dim, rows=ROWS, std=0.5**0.5):
+    def __init__(self, dim):
         super().__init__()
-        self.table = nn.Parameter(torch.randn(rows, rows, dim) * std)
+        self.table = nn.Parameter(torch.randn(ROWS, ROWS, dim) * 0.5**0.5)
 
     def forward(self, x, positions):
         last = len(self.table) - 1
@@ -228,11 +228,11 @@ ARMS = {
     "sinusoidal": lambda head_dim, num_heads: Encoding(embed=Sinusoid2d(), axes=2),
     "axial": lambda head_dim, num_heads: rope2d(head_dim),
     "mixed": lambda head_dim, num_heads: rope2d(head_dim, "mixed", num_heads=num_heads),
-    "liere 2": functools.partial(liere, block=2, std=0.3),
-    "liere 4": functools.partial(liere, block=4, std=0.3),
-    "liere 8": functools.partial(liere, block=8, std=0.3),
-    "comrope ap": functools.partial(comrope, form="ap", block=8, std=0.3),
-    "comrope ld": functools.partial(comrope, form="ld", block=8, std=0.3),
+    "liere 2": functools.partial(liere, block=2),
+    "liere 4": functools.partial(liere, block=4),
+    "liere 8": functools.partial(liere, block=8),
+    "comrope ap": functools.partial(comrope, form="ap", block=8),
+    "comrope ld": functools.partial(comrope, form="ld", block=8),
 }
 STUDY = {
     task: Settings(dim=64, num_layers=2, length=ROWS**2, batch=64, steps=steps)
