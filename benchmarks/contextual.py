@@ -131,9 +131,8 @@ def train_each(todo, measure, folder, workers, words):
 
 def train_at(rates, measure, folder, workers):
     """All seeds of the arms, {(task, arm): its rate}."""
-    return train_each(
-        [(*arm, rate, seed) for arm, rate in rates.items() for seed in SEEDS], measure, folder, workers, ""
-    )
+    todo = [(*arm, rate, seed) for arm, rate in rates.items() for seed in SEEDS]
+    return train_each(todo, measure, folder, workers, "the chosen rate")
 
 
 def train_cells(arms, measure, folder, workers, rates=RATES):
