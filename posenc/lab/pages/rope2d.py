@@ -6,7 +6,7 @@ import torch
 
 import posenc
 from posenc.lab.pages import finish, pictures, seeded, table, typeset
-from posenc.lab.train.pictures import CHARACTERS
+from posenc.lab.train.pictures import CHARACTERS, grid
 from posenc.rotate.mrope import dealt, positions_for
 from posenc.rotate.rope import inv_freq
 from posenc.rotate.rope import rotate as rotate_1d
@@ -17,11 +17,6 @@ LANES = 16
 QWEN2 = dict(sections=(16, 24, 24), base=1e6)  # of a head of 128 lanes, as the models' configurations have it
 QWEN3 = dict(sections=(24, 20, 20), base=5e5, interleaved=True)  # the defaults in transformers
 HEAD = 128
-
-
-def grid(rows, columns):
-    r"""The places (row, column) of a picture's patches, columns fastest: [rows * columns, 2]."""
-    return torch.cartesian_prod(torch.arange(rows), torch.arange(columns))
 
 
 # ------------------------------------------------------------------------------------------------ a flattened picture
