@@ -74,6 +74,8 @@ def rotations_of(positions, generators):
         len(positions) == 1 or positions.is_meta or torch.compiler.is_compiling()
     ):  # no graph knows how many are distinct
         return rotation(positions[:, None], generators)
+    # `unique` holds each NaN for a number of its own: +inf stands for it, while what was infinite becomes the largest
+    # number, at which a rotation is NaN as it is at infinity
     distinct, which = positions.flatten(0, 1).nan_to_num(nan=math.inf).unique(dim=0, return_inverse=True)
     distinct = distinct.masked_fill(distinct.isposinf(), math.nan) if distinct.is_floating_point() else distinct
     return rotation(distinct[None], generators)[:, which.view(positions.shape[:2])].transpose(0, 1)
