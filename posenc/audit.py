@@ -284,6 +284,24 @@ def small(number):
     return f"{number:.2g}"
 
 
+def shown(number, digits=3):
+    """A number with this many decimals; with two digits and a power of ten where they would show nothing but zeros."""
+    text = f"{number:.{digits}f}"
+    return text if number == 0 or float(text) else f"{number:.1e}"
+
+
+def percent(share, digits=1):
+    """A share in percent, as `shown`."""
+    return f"{shown(100 * share, digits)}%"
+
+
+def unlike(a, b, digits=3):
+    """Two numbers as `shown`, with as many more decimals as it takes to tell them from each other."""
+    while a != b and shown(a, digits) == shown(b, digits) and digits < 16:
+        digits += 1
+    return shown(a, digits), shown(b, digits)
+
+
 def unravel(index, shape):
     """The index of each dimension from the one into a flat tensor; torch's own imports sympy, which takes seconds."""
     place = []
@@ -346,8 +364,8 @@ def ask_relative(bench):
             worst = change.max().item()
             _, head, i, j = place = worst_at(change)
             pair = f"query {i}, key {j}, head {head}: weight" if bench.weighs else f"token {i}: output"
-            values = f"{before[place]:.4f} at home, {after[place]:.4f} with all positions moved by {shift}"
-            example = f"{pair} {values}"
+            home, away = unlike(before[place].item(), after[place].item(), 4)
+            example = f"{pair} {home} at home, {away} with all positions moved by {shift}"
     what = "weight" if bench.weighs else "output"
     exact = "" if worst < 1e-9 else ", as in float32"
     words = f"moving all positions by up to {farthest} changes no {what} by more than {small(worst)}{exact}"
@@ -368,9 +386,10 @@ def ask_norm(bench):
         if change.max() > worst:
             worst = change.max().item()
             place = worst_at(change)
-            example = f"a {kind} at position {place[2]}, head {place[1]}, becomes {ratio[place]:.3f} times as long"
+            times, _ = unlike(ratio[place].item(), 1.0)
+            example = f"a {kind} at position {place[2]}, head {place[1]}, becomes {times} times as long"
     words = f"lengths are kept to {small(worst)}"
-    return at_most("norm", worst, bench.tolerance, words, f"lengths change by up to {worst:.1%}", example)
+    return at_most("norm", worst, bench.tolerance, words, f"lengths change by up to {percent(worst)}", example)
 
 
 def groups_of(matrices):
@@ -404,7 +423,7 @@ def fixed_lanes(bench, start):
 
 
 def bent_block(matrices, groups, tolerance):
-    r"""(how far, position, lanes, lengths of unit vectors) of the first block that is no rotation; None where all are.
+    r"""(how far, position, lanes, their products [b, b]) of the first block that is no rotation; None where all are.
 
     matrices: {position: [D, D]}. A rotation times a number is let pass: "norm" asks for that.
     """
@@ -414,7 +433,7 @@ def bent_block(matrices, groups, tolerance):
             square = block.T @ block
             bent = (square - square.trace() / len(group) * torch.eye(len(group))).abs().max().item()
             if bent > tolerance:
-                return bent, position, group, square.diagonal().sqrt()
+                return bent, position, group, square
     return None
 
 
@@ -443,15 +462,18 @@ def ask_layout(bench):
     single = [g for g in moved if len(g) == 1]
     if single:
         lane = single[0][0]
-        factors = ", ".join(f"{m[lane, lane]:.3f} at {p}" for p, m in zip(positions, into))
+        factors = ", ".join(f"{unlike(m[lane, lane].item(), 1.0)[0]} at {p}" for p, m in zip(positions, into))
         whole = "lanes never mix: each is scaled, none turns" if len(single) == len(moved) else "some lanes only scale"
         return Finding("layout", "fails", len(single), whole, f"lane {lane} is multiplied by {factors}")
     turned = [g for g in groups_of(out) if len(g) > 1]
     bent = bent_block(dict(zip(positions, out)), turned, bench.tolerance)
     if bent is not None:
-        number, position, group, sizes = bent
-        lengths = " and ".join(f"{size:.3f}" for size in sizes)
-        example = f"at position {position} unit vectors in lanes {group} get lengths {lengths}"
+        number, position, group, products = bent
+        sizes = products.diagonal().sqrt()
+        longest, shortest = unlike(sizes.max().item(), sizes.min().item())
+        product = shown(products.triu(1).abs().max().item())
+        example = f"at position {position} unit vectors in lanes {group} get lengths from {shortest} to {longest}"
+        example += f" and products of up to {product}"
         words = f"{name_of(moved)}, but the lanes of a pair do not turn as one"
         return Finding("layout", "fails", number, words, example)
     return named_layout(moved, turned, bench.head_dim)
@@ -508,7 +530,8 @@ def disagreement(compute, leaves, generator, samples):
             off = abs(claimed - number) / largest
             if not off <= worst:
                 place = ", ".join(str(i) for i in unravel(index, leaf.shape))
-                words = f"{name}[{place}]: backward says {claimed:.4f}, finite differences {number:.4f}"
+                ours, theirs = unlike(claimed, number, 4)
+                words = f"{name}[{place}]: backward says {ours}, finite differences {theirs}"
                 worst = off if off == off else math.inf
     return worst, words
 
@@ -534,7 +557,7 @@ def ask_gradient(bench):
             worst, example = off, words
     what = "inputs and parameters" if parameters else "inputs"
     words = f"backward and finite differences agree for {what}, to {small(worst)} of the largest entry"
-    broken = f"the backward pass is off by {worst:.0%} of the largest entry"
+    broken = f"the backward pass is off by {percent(worst, 0)} of the largest entry"
     return at_most("gradient", worst, SLOPE, words, broken, example)
 
 
@@ -653,13 +676,13 @@ def ask_weights(bench):
     highest = sums.max().item()
     if lowest < -1e-9 or hidden > 1e-9 or not highest <= 1 + bench.tolerance:
         place = worst_at(sums)
-        example = f"query {place[2]}, head {place[1]}: its weights sum to {highest:.2f}"
+        example = f"query {place[2]}, head {place[1]}: its weights sum to {unlike(highest, 1.0, 2)[0]}"
         if hidden > 1e-9:
             _, _, i, j = worst_at(weights.triu(1).abs())
-            example = f"query {i} gives key {j}, which it must not see, {weights.triu(1).abs().max():.3f}"
+            example = f"query {i} gives key {j}, which it must not see, {shown(hidden)}"
         elif lowest < -1e-9:
             sums_too = f"; {example}" if highest > 1 + bench.tolerance else ""
-            example = f"a weight of {lowest:.3f}{sums_too}"
+            example = f"a weight of {shown(lowest)}{sums_too}"
         return Finding("weights", "fails", highest, "rows are no shares of one whole", example)
     return Finding("weights", "holds", highest, f"rows sum to {sums.min():.2f} at least, {highest:.2f} at most")
 
@@ -759,8 +782,8 @@ def unseen_values(bench, place, trained, new):
     if not rows:
         return None
     r, d = worst_at(beyond)
-    span = f"trained on {low[r].item():.2f} to {high[r].item():.2f}"
-    example = f"{row} {r} at {where} {d + bench.length}: {new[r, d]:.2f}, {span}"
+    span = f"trained on {shown(low[r].item(), 2)} to {shown(high[r].item(), 2)}"
+    example = f"{row} {r} at {where} {d + bench.length}: {shown(new[r, d].item(), 2)}, {span}"
     return rows, f"{rows} of {len(new)} {row}s leave the range of training", example
 
 

@@ -3,6 +3,7 @@
 import importlib.metadata
 import importlib.util
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -326,6 +327,37 @@ def test_a_whole_attention_function():
 
     finding = audit(square, "attention", questions=["cache"])["cache"]
     assert finding.verdict == "not asked" and "must be as many" in finding.words
+
+
+def leaks(scores, at):
+    right = torch.softmax(scores.masked_fill(~at.visible, -math.inf), -1)
+    return right + 2e-5 * ~at.visible
+
+
+def barely_negative(scores, at):
+    return torch.softmax(scores.masked_fill(~at.visible, -math.inf), -1) - 3e-4 * at.visible
+
+
+@pytest.mark.parametrize(
+    "subject, place, question",
+    [
+        (lambda x, p: 1.0002 * turn(x, p), "rotate", "norm"),
+        (lambda x, p: x * (1 + 2e-4 * p[:, None]), "rotate", "layout"),
+        (lambda i, j: 2e-5 * (i[:, None] * j).double(), "bias", "relative"),
+        (leaks, "weigh", "weights"),
+        (barely_negative, "weigh", "weights"),
+        (lambda scores, at: 1.0002 * posenc.encoding.softmax(scores, at), "weigh", "weights"),
+        (lambda x, p: 1e-5 * turn(x.detach(), p) + 1e-6 * x, "rotate", "gradient"),
+    ],
+    ids=["norm", "layout", "relative", "hidden", "negative", "sum", "gradient"],
+)
+def test_a_number_that_makes_a_question_fail_is_not_shown_as_none(subject, place, question):
+    """Neither as zero, nor as the one that it differs from."""
+    finding = audit(subject, place, questions=[question])[question]
+    assert finding.verdict == "fails"
+    numbers = re.findall(r"(?<![\d.])\d+\.\d+(?:e-\d+)?", f"{finding.words}; {finding.example}")
+    assert numbers and not {0.0, 1.0} & set(map(float, numbers)), finding
+    assert len(numbers) == len(set(numbers)), finding
 
 
 def test_the_report_reads_as_text_and_is_the_same_twice():

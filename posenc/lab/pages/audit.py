@@ -10,7 +10,7 @@ import re
 import torch
 from IPython.display import Markdown
 
-from posenc.audit import NEW, SLOPE, WRONG, audit
+from posenc.audit import NEW, SLOPE, WRONG, audit, percent
 from posenc.bias.t5 import t5
 from posenc.embed.learned import learned
 from posenc.encoding import At
@@ -74,10 +74,10 @@ def mechanisms() -> dict:
 
 def mechanisms_table(reports: dict) -> str:
     """`mechanisms` as a printed table."""
-    lines = [f"{'mechanism':22s} {'relative':>9s}  {'norm':>6s}  layout"]
+    lines = [f"{'mechanism':22s} {'relative':>9s}  {'norm':>8s}  layout"]
     for name, report in reports.items():
         relative, norm, layout = (report[question] for question in ("relative", "norm", "layout"))
-        lines.append(f"{name:22s} {relative.number:9.1e}  {norm.number:6.1%}  {layout.verdict}")
+        lines.append(f"{name:22s} {relative.number:9.1e}  {percent(norm.number):>8s}  {layout.verdict}")
     return "\n".join(lines)
 
 
