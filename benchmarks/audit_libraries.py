@@ -116,7 +116,8 @@ class BuiltAlibi(nn.Module):
 
     def forward(self, q, k, at):
         ones = torch.ones(1, int(at.pos_k.max()) + 1, dtype=torch.long)
-        return self.build(ones, q.shape[1], self.hidden.dtype)[:, :, at.pos_k[0].long()]
+        table = self.build(ones, q.shape[1], self.hidden.dtype)  # [H, 1, keys]
+        return table[:, :, at.pos_k.long()].movedim(2, 0)
 
 
 def hf_alibi(model):

@@ -35,7 +35,9 @@ QUESTIONS = {
     "precision": "half precisions and autocast read the same positions",
     "causality": "the future changes nothing in the past",
     "cache": "token by token, or in chunks, equals all at once",
+    "batch": "a batch is its rows, each with positions of its own",
     "weights": "a row's weights are at least 0 and sum to at most 1",
+    "distance": "which keys win at equal content, the nearest or the farthest",
     "finite": "past the trained length it stays finite, or refuses in words",
     "unseen": "past the trained length nothing leaves the range of training",
 }
@@ -50,8 +52,9 @@ SLOPE = 1e-2  # largest disagreement of a gradient, as a share of its largest en
 class Finding(NamedTuple):
     r"""The answer to one of `QUESTIONS`.
 
-    verdict: "holds", "fails" or "not asked"; number: what was measured, or None; words: what that means, or the reason
-    why it is not asked; example: where it fails, in words, or "".
+    verdict: "holds", "fails", "told" (a fact with nothing to be right or wrong about) or "not asked"; number: what was
+    measured, or None; words: what that means, or the reason why it is not asked; example: where it fails, in words, or
+    "".
     """
 
     name: str
@@ -87,7 +90,7 @@ class Report:
 
     def __str__(self):
         verdicts = list(self.verdicts.values())
-        counts = ", ".join(f"{verdicts.count(v)} {v}" for v in ("holds", "fails", "not asked"))
+        counts = ", ".join(f"{verdicts.count(v)} {v}" for v in ("holds", "fails", "told", "not asked"))
         head = f"Audit of {self.subject} (at {', '.join(self.places) or 'no place'}): {counts}"
         rows = []
         for finding in self.findings:
@@ -122,7 +125,10 @@ def shape_of(out):
 
 
 class ByHand(nn.Module):
-    """A callable as a person has it, in the form that the package calls. A module in it moves and casts along."""
+    """A callable as a person has it, in the form that the package calls. A module in it moves and casts along.
+
+    It knows one row of positions: where the rows of a batch have positions of their own, it is called for each.
+    """
 
     def __init__(self, function):
         super().__init__()
@@ -136,20 +142,33 @@ class ByHand(nn.Module):
         return out
 
 
+def by_rows(function, positions, *batches):
+    """function(batches, positions [T]) for positions [1, T], or joined from a call for each row of positions [B, T]."""
+    if len(positions) == 1:
+        return function(*batches, positions[0])
+    return torch.cat([function(*(batch[i : i + 1] for batch in batches), own) for i, own in enumerate(positions)])
+
+
 class HandEmbed(ByHand):
     def forward(self, x, positions):
-        return self.same_shape(x, positions[0])
+        return by_rows(self.same_shape, positions, x)
 
 
 class HandRotate(ByHand):
     def forward(self, q, k, at):
-        return self.same_shape(q, at.pos_q[0]), self.same_shape(k, at.pos_k[0])
+        return by_rows(self.same_shape, at.pos_q, q), by_rows(self.same_shape, at.pos_k, k)
 
 
 class HandBias(ByHand):
     def forward(self, q, k, at):
-        out = self.function(at.pos_q[0], at.pos_k[0])
         shape = (q.shape[1], q.shape[2], k.shape[2])  # [H, Tq, Tk]
+        rows = max(len(at.pos_q), len(at.pos_k))
+        pairs = zip(at.pos_q.expand(rows, -1), at.pos_k.expand(rows, -1))
+        return torch.cat([self.of_row(pos_q, pos_k, shape) for pos_q, pos_k in pairs])
+
+    def of_row(self, pos_q, pos_k, shape):
+        """[1, H, Tq, Tk] of positions [Tq] and [Tk]."""
+        out = self.function(pos_q, pos_k)
         try:
             return torch.broadcast_to(out, (1, *shape))
         except (RuntimeError, TypeError):
@@ -168,12 +187,16 @@ class HandWeigh(ByHand):
 
 class HandAttention(ByHand):
     def forward(self, q, k, v, encoding, *, pos_k=None, causal=True, return_weights=False, **others):
-        positions = torch.arange(k.shape[2]) if pos_k is None else pos_k.reshape(-1, k.shape[2])[0]
-        out = self.function(q, k, v, positions, causal)
-        shape = (*q.shape[:3], v.shape[3])
-        if not isinstance(out, torch.Tensor) or out.shape != shape:
-            got = shape_of(out)
-            raise ValueError(f"it must return [B, H, Tq, Dv] = {list(shape)}, got {got}")
+        positions = torch.arange(k.shape[2]) if pos_k is None else pos_k
+
+        def outputs(q, k, v, positions):
+            out = self.function(q, k, v, positions, causal)
+            shape = (*q.shape[:3], v.shape[3])
+            if not isinstance(out, torch.Tensor) or out.shape != shape:
+                raise ValueError(f"it must return [B, H, Tq, Dv] = {list(shape)}, got {shape_of(out)}")
+            return out
+
+        out = by_rows(outputs, positions.reshape(-1, k.shape[2]), q, k, v)
         return (out, None) if return_weights else out
 
 
@@ -203,9 +226,10 @@ def as_encoding(subject, place):
 class Bench:
     r"""One attention layer with fixed random projections around the subject, so that all are asked the same."""
 
-    def __init__(self, encoding, head_dim, num_heads, trained_length, causal, tolerance, far, seed):
+    def __init__(self, encoding, head_dim, num_heads, trained_length, causal, tolerance, far, seed, decays=False):
         self.encoding, self.head_dim, self.num_heads = encoding, head_dim, num_heads
         self.length, self.causal, self.tolerance, self.far, self.seed = trained_length, causal, tolerance, far, seed
+        self.decays = decays
         self.weighs = not isinstance(encoding.attend, HandAttention)  # else there are outputs alone
         self.copies = {}
         self.exact = self.encoding_in(torch.float64)
@@ -239,12 +263,12 @@ class Bench:
         return activation(self.random(1, self.num_heads, length, *size))
 
     def run(self, x, positions, cache=None, dtype=torch.float64):
-        r"""(output [B, T, C], weights [B, H, Tq, Tk] or None) of tokens x at positions [T]."""
+        r"""(output [B, T, C], weights [B, H, Tq, Tk] or None) of tokens x at positions [T] or [B, T]."""
         layer = self.layer(dtype)
         try:
             x = x.to(dtype)
             if layer.encoding.embed is not None and layer.encoding.embed_at == "input":
-                x = layer.encoding.embed(x, positions[None])
+                x = layer.encoding.embed(x, positions.view(-1, x.shape[1]))
             out, weights = layer(x, positions=positions, cache=cache, return_weights=True)
         except Exception as error:
             raise SubjectError from error
@@ -254,6 +278,21 @@ class Bench:
         """What a question compares: weights, and the output where a whole attention function gives no weights."""
         out, weights = self.run(x, positions, **options)
         return out[:, None] if weights is None else weights
+
+    def weights(self, q, k, gates):
+        """[B, H, T, T] of queries and keys [B, H, T, D] at positions 0 .. T-1; one-hot values show those of outputs."""
+        parts, size = [], k.shape[2]
+        try:
+            if self.weighs:
+                return attention(q, k, k, self.exact, causal=self.causal, gates=gates, return_weights=True)[1]
+            for lanes in torch.eye(size, dtype=torch.float64).split(self.head_dim, -1):
+                v = torch.zeros_like(k)
+                v[..., : lanes.shape[1]] = lanes
+                out = attention(q, k, v, self.exact, causal=self.causal, gates=gates)
+                parts.append(out[..., : lanes.shape[1]])
+        except Exception as error:
+            raise SubjectError from error
+        return torch.cat(parts, -1)
 
     def at(self, pos_q, pos_k=None):
         pos_k = pos_q if pos_k is None else pos_k
@@ -284,22 +323,22 @@ def small(number):
     return f"{number:.2g}"
 
 
-def shown(number, digits=3):
+def decimals(number, digits=3):
     """A number with this many decimals; with two digits and a power of ten where they would show nothing but zeros."""
     text = f"{number:.{digits}f}"
     return text if number == 0 or float(text) else f"{number:.1e}"
 
 
 def percent(share, digits=1):
-    """A share in percent, as `shown`."""
-    return f"{shown(100 * share, digits)}%"
+    """A share in percent, as `decimals`."""
+    return f"{decimals(100 * share, digits)}%"
 
 
 def unlike(a, b, digits=3):
-    """Two numbers as `shown`, with as many more decimals as it takes to tell them from each other."""
-    while a != b and shown(a, digits) == shown(b, digits) and digits < 16:
+    """Two numbers as `decimals`, with as many more decimals as it takes to tell them from each other."""
+    while a != b and decimals(a, digits) == decimals(b, digits) and digits < 16:
         digits += 1
-    return shown(a, digits), shown(b, digits)
+    return decimals(a, digits), decimals(b, digits)
 
 
 def unravel(index, shape):
@@ -471,7 +510,7 @@ def ask_layout(bench):
         number, position, group, products = bent
         sizes = products.diagonal().sqrt()
         longest, shortest = unlike(sizes.max().item(), sizes.min().item())
-        product = shown(products.triu(1).abs().max().item())
+        product = decimals(products.triu(1).abs().max().item())
         example = f"at position {position} unit vectors in lanes {group} get lengths from {shortest} to {longest}"
         example += f" and products of up to {product}"
         words = f"{name_of(moved)}, but the lanes of a pair do not turn as one"
@@ -653,24 +692,31 @@ def ask_cache(bench):
     return at_most("cache", worst, bench.tolerance, words, f"decoding differs by {small(worst)}", example)
 
 
+def ask_batch(bench):
+    """Two sequences in one call, at shared positions and each at its own, against each in a call of its own."""
+    size = min(8, bench.length // 2)
+    x, near = 2 * bench.random(2, size, bench.head_dim * bench.num_heads), torch.arange(size)
+    own = torch.stack((near, 2 * near + 1))  # with other gaps: what is relative can't see a shift
+    worst, example = 0.0, ""
+    for where, positions in (("both at the same positions", near), ("each at positions of its own", own)):
+        together = bench.run(x, positions)[0]
+        alone = torch.cat([bench.run(x[i : i + 1], row)[0] for i, row in enumerate(positions.expand(2, -1))])
+        off = (together - alone).abs().amax(-1).nan_to_num(math.inf)
+        if off.max() > worst:
+            worst = off.max().item()
+            row, token = worst_at(off)
+            example = f"{where}, token {token} of row {row} is off by {small(worst)}"
+    words = f"two rows in one call are each row alone, to {small(worst)}"
+    return at_most("batch", worst, bench.tolerance, words, "a row in a batch is not the row alone", example)
+
+
 def ask_weights(bench):
     """Rows of weights: no negative entry, nothing above 1 in sum, nothing on hidden keys."""
     size = bench.length
     x, positions = bench.tokens(size), torch.arange(size)
     _, weights = bench.run(x, positions)
     if weights is None:
-        q, k = bench.random(2, 1, bench.num_heads, size, bench.head_dim)
-        parts = []
-        for lanes in torch.eye(size, dtype=torch.float64).split(bench.head_dim, -1):  # one-hot values show the weights
-            v = torch.zeros_like(k)
-            v[..., : lanes.shape[1]] = lanes
-            try:
-                parts.append(
-                    attention(q, k, v, bench.exact, causal=bench.causal, gates=bench.gates(size))[..., : lanes.shape[1]]
-                )
-            except Exception as error:
-                raise SubjectError from error
-        weights = torch.cat(parts, -1)
+        weights = bench.weights(*bench.random(2, 1, bench.num_heads, size, bench.head_dim), bench.gates(size))
     sums, lowest = weights.sum(-1), weights.min().item()
     hidden = weights.triu(1).abs().max().item() if bench.causal else 0.0
     highest = sums.max().item()
@@ -679,12 +725,64 @@ def ask_weights(bench):
         example = f"query {place[2]}, head {place[1]}: its weights sum to {unlike(highest, 1.0, 2)[0]}"
         if hidden > 1e-9:
             _, _, i, j = worst_at(weights.triu(1).abs())
-            example = f"query {i} gives key {j}, which it must not see, {shown(hidden)}"
+            example = f"query {i} gives key {j}, which it must not see, {decimals(hidden)}"
         elif lowest < -1e-9:
             sums_too = f"; {example}" if highest > 1 + bench.tolerance else ""
-            example = f"a weight of {shown(lowest)}{sums_too}"
+            example = f"a weight of {decimals(lowest)}{sums_too}"
         return Finding("weights", "fails", highest, "rows are no shares of one whole", example)
-    return Finding("weights", "holds", highest, f"rows sum to {sums.min():.2f} at least, {highest:.2f} at most")
+    return Finding(
+        "weights", "holds", highest, f"rows sum to {decimals(sums.min().item(), 2)} at least, {highest:.2f} at most"
+    )
+
+
+def ask_distance(bench):
+    """One query looks back at keys that all say what it says: what then differs between them is distance alone."""
+    if bench.exact.places == ("embed",) and bench.exact.attend is None:
+        raise NotAsked("learned projections decide what becomes of what it adds")
+    size = bench.length
+    same = bench.random(1, bench.num_heads, 1, bench.head_dim).expand(-1, -1, size, -1)
+    gates = bench.gates(1)
+    gates = None if gates is None else gates.expand(-1, -1, size, *gates.shape[3:])
+    weights = bench.weights(same, same, gates)[0, :, -1].flip(-1)  # [H, T], by distance
+    return judged_decay(weights) if bench.decays else told_distance(weights)
+
+
+def told_distance(weights):
+    """The finding that says which quarter of the keys wins, head by head; weights [H, T], by distance."""
+    quarter = weights.shape[1] // 4
+    near, far = weights[:, :quarter].sum(-1), weights[:, -quarter:].sum(-1)
+    lead = torch.where((near - far).abs() > 1e-6 * (near.abs() + far.abs()), near - far, 0.0)
+    if not lead.any():
+        return Finding("distance", "told", 0.0, "at equal content neither the nearest keys win nor the farthest")
+    parts = []
+    for end, wins in (("the nearest keys win", lead > 0), ("the farthest keys win", lead < 0), ("neither", lead == 0)):
+        heads = wins.nonzero().flatten().tolist()
+        where = "every head" if wins.all() else f"head{'s' * (len(heads) > 1)} {', '.join(map(str, heads))}"
+        parts += [f"{end} in {where}"] if heads else []
+    head = int(lead.abs().argmax())
+    shares = f"head {head} gives the {quarter} nearest {decimals(near[head].item())}"
+    shares += f", the {quarter} farthest {decimals(far[head].item())}"
+    return Finding("distance", "told", lead.min().item(), f"at equal content {', '.join(parts)}; {shares}")
+
+
+def judged_decay(weights):
+    """The finding for a claimed decay; weights [H, T], by distance. A stick gives a token itself none: from 1 on."""
+    before, after = weights[:, 1:-1], weights[:, 2:]
+    gain = (after - before) - 1e-6 * before.abs()
+    if gain.max() > 0:
+        head, step = worst_at(gain)
+        near, far = unlike(before[head, step].item(), after[head, step].item())
+        example = f"head {head}: a key {step + 1} tokens away gets {near}, one {step + 2} away {far}"
+        words = "at equal content a farther key gets more, although decay is claimed"
+        return Finding("distance", "fails", gain.max().item(), words, example)
+    fall = (weights[:, 1] - weights[:, -1]) / weights[:, 1]
+    if not fall.min() > 1e-6:
+        head = int(fall.argmin())
+        words = "at equal content a head weighs all distances alike, although decay is claimed"
+        example = f"head {head}: {decimals(weights[head, 1].item())} one token away and {weights.shape[1] - 1} away"
+        return Finding("distance", "fails", fall.min().item(), words, example)
+    words = "at equal content no key gets more than a nearer one, and the farthest gets less than the nearest"
+    return Finding("distance", "holds", fall.min().item(), words)
 
 
 def ask_finite(bench):
@@ -782,8 +880,8 @@ def unseen_values(bench, place, trained, new):
     if not rows:
         return None
     r, d = worst_at(beyond)
-    span = f"trained on {shown(low[r].item(), 2)} to {shown(high[r].item(), 2)}"
-    example = f"{row} {r} at {where} {d + bench.length}: {shown(new[r, d].item(), 2)}, {span}"
+    span = f"trained on {decimals(low[r].item(), 2)} to {decimals(high[r].item(), 2)}"
+    example = f"{row} {r} at {where} {d + bench.length}: {decimals(new[r, d].item(), 2)}, {span}"
     return rows, f"{rows} of {len(new)} {row}s leave the range of training", example
 
 
@@ -827,7 +925,9 @@ ASK = {
     "precision": ask_precision,
     "causality": ask_causality,
     "cache": ask_cache,
+    "batch": ask_batch,
     "weights": ask_weights,
+    "distance": ask_distance,
     "finite": ask_finite,
     "unseen": ask_unseen,
 }
@@ -882,11 +982,12 @@ def audit(
     causal=True,
     far=4096,
     tolerance=1e-4,
+    decays=False,
     questions=None,
     name=None,
     seed=0,
 ):
-    r"""Ask an encoding eleven questions and report the answers, each with the example that shows a failure.
+    r"""Ask an encoding thirteen questions and report the answers, each with the example that shows a failure.
 
     Arguments:
         subject: an `Encoding`, or a callable as you have it at hand, with its `place`. A module is copied and cast
@@ -902,6 +1003,8 @@ def audit(
         causal: False audits without a causal mask; "causality" and "cache" are then not asked.
         far: the last position, in tokens, of "precision"; "relative" is asked of a window across it, too.
         tolerance: the largest change that counts as none. It lets pass what computes in float32 inside.
+        decays: True where distance is claimed to be a penalty: "distance" then judges that claim. Otherwise it tells
+            which keys win, as many methods learn it.
         questions: names from `QUESTIONS`, default all of them.
         name: what the report calls the subject.
         seed: of the random vectors; the same seed gives the same report.
@@ -916,6 +1019,7 @@ def audit(
     check_bool("causal", causal)
     check_int("far", far, minimum=16)
     check_number("tolerance", tolerance, above=0)
+    check_bool("decays", decays)
     check_int("seed", seed, minimum=0)
     if not causal and encoding.causal_only:
         raise ValueError(f"causal=False: {encoding.causal_only}")
@@ -924,7 +1028,7 @@ def audit(
         check_choice("questions", question, tuple(QUESTIONS))
     name = name or getattr(subject, "__name__", None) or type(subject).__name__
 
-    bench = Bench(encoding, head_dim, num_heads, trained_length, causal, tolerance, far, seed)
+    bench = Bench(encoding, head_dim, num_heads, trained_length, causal, tolerance, far, seed, decays)
     runs = ask_shape(bench)
     findings = []
     for question in questions:
@@ -949,6 +1053,7 @@ def audit(
         "causal": causal,
         "far": far,
         "tolerance": tolerance,
+        "decays": decays,
         "seed": seed,
     }
     return Report(name, places, tuple(findings), cost, settings)

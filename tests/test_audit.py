@@ -42,7 +42,8 @@ def test_every_method_gets_the_verdicts_that_its_chapter_claims(name):
     rotates = "rotate" in report.places
     assert (report["norm"].verdict != "not asked") == (report["layout"].verdict != "not asked") == rotates
     for finding in report.findings:
-        assert finding.verdict in ("holds", "fails", "not asked") and finding.words
+        assert finding.verdict in ("holds", "fails", "told", "not asked") and finding.words
+        assert (finding.verdict == "told") == (finding.name == "distance" and finding.verdict != "not asked")
         if finding.verdict == "holds":
             assert not finding.example
 
@@ -106,6 +107,10 @@ def right_stick(scores, at):
     return posenc.stickbreaking.weigh(scores, at.visible, order="first")
 
 
+def right_stick_of_the_nearest(scores, at):
+    return posenc.stickbreaking.weigh(scores, at.visible)
+
+
 def one_rest_a_block(scores, at, block=16):
     """A blocked kernel that updates the rest of the stick once for each block of keys."""
     beta = torch.sigmoid(scores).masked_fill(~at.visible, 0.0)
@@ -167,6 +172,19 @@ def quarter(pos_q, pos_k):
     return (torch.tensor(0.25, dtype=torch.bfloat16) * pos_k).double().expand(4, len(pos_q), -1)
 
 
+def looks_at_the_batch(x, positions):
+    return turn(x, positions) / x.norm(dim=0).clamp(min=1e-3)  # a length across the sequences of a batch
+
+
+def positions_of_the_first_row(q, k, at):
+    return clipped(at.pos_q[0], at.pos_k[0])
+
+
+def reward(pos_q, pos_k):
+    """ALiBi with a plus."""
+    return -posenc.alibi.bias(pos_q, pos_k, posenc.alibi.slopes(4).double())
+
+
 CASES = {  # question: [(the one that passes, the broken one, place, what its finding says)]
     "shape": [(turn, documented, "rotate", "size of tensor"), (turn, lambda x, p: x[..., :4], "rotate", "returned")],
     "relative": [
@@ -196,10 +214,21 @@ CASES = {  # question: [(the one that passes, the broken one, place, what its fi
         (right_stick, ignores_the_mask, "weigh", "the output of token 0 moves"),
     ],
     "cache": [(turn, counts_from_zero, "rotate", "one token at a time, token 1 is off by")],
+    "batch": [
+        (turn, looks_at_the_batch, "rotate", "both at the same positions"),
+        (posenc.alibi.alibi(4), posenc.Encoding(bias=positions_of_the_first_row), None, "each at positions of its own"),
+        (Table(words=True), lambda x, p: x - x.mean(0), "embed", "off by"),
+    ],
     "weights": [
         (right_stick, one_rest_a_block, "weigh", "its weights sum to"),
         (right_stick, ignores_the_mask, "weigh", "which it must not see"),
         (right_stick, lambda scores, at: scores.masked_fill(~at.visible, 0.0) / 64, "weigh", "a weight of -"),
+    ],
+    "distance": [  # asked with the claim that distance is a penalty
+        (logarithm, reward, "bias", "head 0: a key 62 tokens away gets"),
+        (window_of_16, lambda i, j: 0 * clipped(i, j), "bias", "weighs all distances alike"),
+        (right_stick_of_the_nearest, right_stick, "weigh", "a farther key gets more"),
+        (posenc.kerple.kerple(4), posenc.t5.t5(4), None, "a farther key gets more"),
     ],
     "finite": [
         (Table(words=True), Table(words=False), "embed", "index out of range"),
@@ -238,9 +267,10 @@ def test_every_question_is_tried():
 def test_a_question_tells_right_from_broken(question, index):
     right, broken, place, words = CASES[question][index]
     places = place.split("|") if place else [None]
-    good = audit(right, places[0], questions=[question])[question]
+    claims = {"decays": question == "distance"}
+    good = audit(right, places[0], questions=[question], **claims)[question]
     assert good.verdict == "holds", good
-    bad = audit(bound(broken), places[-1], questions=[question])[question]
+    bad = audit(bound(broken), places[-1], questions=[question], **claims)[question]
     assert bad.verdict == "fails" and words in f"{bad.words}; {bad.example}", bad
 
 
@@ -329,6 +359,46 @@ def test_a_whole_attention_function():
     assert finding.verdict == "not asked" and "must be as many" in finding.words
 
 
+@pytest.mark.parametrize(
+    "subject, place, words",
+    [
+        (posenc.alibi.alibi(4), None, "the nearest keys win in every head; head 0 gives the 16 nearest 0.98"),
+        (reward, "bias", "the farthest keys win in every head"),
+        (
+            lambda i, j: clipped(i, j) * torch.tensor([1.0, -1, 0, -1]).view(4, 1, 1),
+            "bias",
+            "the nearest keys win in head 0, the farthest keys win in heads 1, 3, neither in head 2",
+        ),
+        (posenc.Encoding(), None, "neither the nearest keys win nor the farthest"),
+    ],
+    ids=["penalty", "reward", "mixed", "none"],
+)
+def test_without_a_claim_the_report_tells_which_keys_win_and_blames_nobody(subject, place, words):
+    report = audit(subject, place, questions=["distance"])
+    assert report["distance"].verdict == "told" and words in report["distance"].words
+    assert not report.failures
+
+
+def test_where_projections_decide_which_keys_win_it_is_not_asked():
+    assert audit(posenc.sinusoidal.sinusoidal(), questions=["distance"])["distance"].verdict == "not asked"
+
+
+@pytest.mark.parametrize("name", ["alibi", "kerple", "fox", "stickbreaking"])
+def test_methods_that_penalize_distance_do(name):
+    assert audit(method(name), questions=["distance"], decays=True)["distance"].verdict == "holds"
+
+
+def test_a_whole_function_and_its_encoding_are_told_the_same():
+    def attend(q, k, v, positions, causal):
+        return posenc.attention(q, k, v, posenc.alibi.alibi(4), pos_k=positions, pos_q=positions, causal=causal)
+
+    findings = [
+        audit(*subject, questions=["distance"])["distance"]
+        for subject in [(attend, "attention"), (posenc.alibi.alibi(4),)]
+    ]
+    assert findings[0].words == findings[1].words
+
+
 def leaks(scores, at):
     right = torch.softmax(scores.masked_fill(~at.visible, -math.inf), -1)
     return right + 2e-5 * ~at.visible
@@ -364,7 +434,7 @@ def test_the_report_reads_as_text_and_is_the_same_twice():
     reports = [audit(bound(masks_lanes), "rotate", name="masked") for _ in range(2)]
     assert str(reports[0]) == str(reports[1]) and isinstance(reports[0], Report)
     text = str(reports[0])
-    assert text.startswith("Audit of masked (at rotate): 7 holds, 4 fails, 0 not asked")
+    assert text.startswith("Audit of masked (at rotate): 8 holds, 4 fails, 1 told, 0 not asked")
     assert all(f" {name} " in text for name in QUESTIONS) and "e.g. lane 0 is" in " ".join(text.split())
     assert max(map(len, text.split("\n"))) <= 76
     assert reports[0].failures == ("relative", "norm", "layout", "unseen")

@@ -195,7 +195,7 @@ def library_numbers() -> dict:
     """Where the libraries' functions first go wrong, and by how much."""
     frozen = load_results("audit")
     subjects, examples = frozen["subjects"], {key: subject["examples"] for key, subject in frozen["subjects"].items()}
-    for name in ("shape", "norm", "layout", "gradient", "causality", "cache"):
+    for name in ("shape", "norm", "layout", "gradient", "causality", "cache", "batch"):
         assert all(subject["verdicts"][name] != "fails" for subject in subjects.values()), name
     assert subjects["deepseek_v3"]["words"]["layout"].startswith("reads interleaved, writes half-split")
     assert "precision" not in examples["llama"] and "precision" not in examples["fla-rotary"]
