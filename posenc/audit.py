@@ -8,6 +8,7 @@ An audit looks for counterexamples. It finds no proof, and says nothing about wh
 """
 
 import copy
+import inspect
 import math
 import re
 from dataclasses import dataclass, field
@@ -200,7 +201,27 @@ class HandAttention(ByHand):
         return (out, None) if return_weights else out
 
 
-BY_HAND = {"embed": HandEmbed, "rotate": HandRotate, "bias": HandBias, "weigh": HandWeigh, "attention": HandAttention}
+BY_HAND = {  # place: (its class, what the callable is given)
+    "embed": (HandEmbed, ("x", "positions")),
+    "rotate": (HandRotate, ("x", "positions")),
+    "bias": (HandBias, ("pos_q", "pos_k")),
+    "weigh": (HandWeigh, ("scores", "at")),
+    "attention": (HandAttention, ("q", "k", "v", "positions", "causal")),
+}
+
+
+def check_takes(subject, place, given):
+    """Raise unless the callable takes as many arguments as its place gives it; builtins don't tell what they take."""
+    try:
+        signature = inspect.signature(subject)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*given)
+    except TypeError:
+        raise TypeError(
+            f"subject must take ({', '.join(given)}), as place={place!r} calls it; this one takes {signature}"
+        ) from None
 
 
 def as_encoding(subject, place):
@@ -216,18 +237,30 @@ def as_encoding(subject, place):
     if place is None:
         raise ValueError(f"place=None: say where this callable acts, one of {', '.join(map(repr, FORMS))}")
     check_choice("place", place, FORMS)
-    part = BY_HAND[place](subject)
+    kind, given = BY_HAND[place]
+    check_takes(subject, place, given)
+    part = kind(subject)
     return Encoding(attend=part) if place == "attention" else Encoding(**{place: part})
 
 
 # --------------------------------------------------------------------------------------------------- the test bench
 
 
+def copied(encoding):
+    """A copy of the subject's encoding. Errors: TypeError where it can't be copied, with what to do."""
+    try:
+        return copy.deepcopy(encoding)
+    except Exception as error:
+        raise TypeError(
+            f"subject holds what can't be copied ({error_words(error)}); a function that refers to it is used as it is"
+        ) from error
+
+
 class Bench:
     r"""One attention layer with fixed random projections around the subject, so that all are asked the same."""
 
     def __init__(self, encoding, head_dim, num_heads, trained_length, causal, tolerance, far, seed, decays=False):
-        self.encoding, self.head_dim, self.num_heads = encoding, head_dim, num_heads
+        self.encoding, self.head_dim, self.num_heads = copied(encoding), head_dim, num_heads
         self.length, self.causal, self.tolerance, self.far, self.seed = trained_length, causal, tolerance, far, seed
         self.decays = decays
         self.weighs = not isinstance(encoding.attend, HandAttention)  # else there are outputs alone
@@ -302,7 +335,8 @@ class Bench:
     def rotate(self, x, positions):
         """(x turned as a query, x turned as a key) for x [1, H, T, D]."""
         try:
-            return [y.to(x.dtype) for y in self.exact.rotate(x, x, self.at(positions))]
+            q, k = self.exact.rotate(x, x, self.at(positions))
+            return [q.to(x.dtype), k.to(x.dtype)]
         except Exception as error:
             raise SubjectError from error
 
@@ -366,15 +400,15 @@ def at_most(name, number, limit, words, broken, example):
 
 
 def ask_shape(bench):
-    """It runs at all: two sequences, integer and float positions."""
+    """It runs at all: three sequences, integer and float positions."""
     positions = torch.arange(5)
-    x = bench.tokens(5).expand(2, -1, -1)
+    x = bench.tokens(5).expand(3, -1, -1)
     for at in (positions, positions.double()):
         try:
             out, _ = bench.run(x, at)
         except SubjectError as error:
             kind = "whole" if at is positions else "float"
-            words = f"it does not run in float64 on two sequences of 5 tokens at {kind} positions"
+            words = f"it does not run in float64 on three sequences of 5 tokens at {kind} positions"
             if at is not positions:  # a table is right to ask for whole numbers
                 return Finding("shape", "holds", None, f"it runs at whole positions alone ({error_words(error)})")
             return Finding("shape", "fails", None, words, error_words(error))
@@ -625,6 +659,8 @@ def ask_precision(bench):
         try:
             right = window(start, torch.float64)
         except SubjectError:  # a table's end
+            if start == 0:
+                raise
             break
         reached = start + width - 1
         for name in dtypes:
@@ -1023,6 +1059,8 @@ def audit(
     check_int("seed", seed, minimum=0)
     if not causal and encoding.causal_only:
         raise ValueError(f"causal=False: {encoding.causal_only}")
+    if not isinstance(questions, list | tuple | set | None):
+        raise TypeError(f"questions={questions!r} must be a list of names, or None for all")
     questions = tuple(QUESTIONS) if questions is None else tuple(questions)
     for question in questions:
         check_choice("questions", question, tuple(QUESTIONS))
@@ -1044,7 +1082,12 @@ def audit(
                 findings.append(Finding(question, "not asked", None, f"it refuses positions past {trained_length - 1}"))
             else:
                 findings.append(Finding(question, "fails", None, "it raises an error", error_words(error)))
-    cost = cost_of(bench) if runs.verdict == "holds" else {"parameters": 0, "words": "not counted: it does not run"}
+    cost = {"parameters": 0, "words": "not counted: it does not run"}
+    if runs.verdict == "holds":
+        try:
+            cost = cost_of(bench)
+        except SubjectError as error:
+            cost["words"] = f"not counted: it raises an error ({error_words(error)})"
     places = encoding.places + (("attention",) if encoding.attend is not None else ())
     settings = {
         "head_dim": head_dim,

@@ -445,6 +445,27 @@ def test_the_report_reads_as_text_and_is_the_same_twice():
         reports[0]["norms"]
 
 
+def raises_at_home(x, positions):
+    if len(positions) > 5:
+        raise RuntimeError("no more than five")
+    return x
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [(posenc.learned.learned(8, 64),), (raises_at_home, "rotate")],
+    ids=["a table that ends at once", "more than five tokens"],
+)
+def test_what_the_subject_raises_is_a_finding(subject):
+    failed = [finding for finding in audit(*subject).findings if finding.verdict == "fails"]
+    assert any("Error: " in f"{finding.words}; {finding.example}" for finding in failed)
+
+
+def test_one_tensor_of_two_rows_is_no_pair():
+    report = audit(posenc.Encoding(rotate=lambda q, k, at: q))
+    assert report.failures == ("shape",) and "unpack" in report["shape"].example
+
+
 def test_the_subject_is_left_as_it_was():
     table = Table(words=True)
     before = table.table.weight.detach().clone()
@@ -469,6 +490,15 @@ def test_a_longer_trained_length_sees_more_or_less():
     assert audit(gain, far=16, tolerance=0.02, questions=["relative"])["relative"].verdict == "holds"
 
 
+class HoldsAGenerator(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.numbers = (number for number in range(3))
+
+    def forward(self, x, positions):
+        return x
+
+
 @pytest.mark.parametrize(
     "subject, options, words",
     [
@@ -478,6 +508,12 @@ def test_a_longer_trained_length_sees_more_or_less():
         (posenc.Encoding(), {"place": "rotate"}, "place='rotate'.*None"),
         (posenc.Encoding(axes=2), {}, "axes=2"),
         (posenc.alibi.alibi(4), {"causal": False}, "causal=False"),
+        (lambda x: x, {"place": "rotate"}, r"subject.*\(x, positions\).*place='rotate'.*takes \(x\)"),
+        (turn, {"place": "attention"}, r"subject.*\(q, k, v, positions, causal\)"),
+        (HoldsAGenerator(), {"place": "rotate"}, "subject.*copied.*generator"),
+        (turn, {"place": "rotate", "questions": "norm"}, "questions='norm'.*list"),
+        (turn, {"place": "rotate", "questions": 3}, "questions=3.*list"),
+        (turn, {"place": "rotate", "decays": 1}, "decays=1"),
         (turn, {"place": "rotate", "questions": ["norms"]}, "questions='norms'.*'norm'"),
         *(
             (turn, {"place": "rotate", name: value}, f"{name}={value}")
