@@ -72,12 +72,12 @@ def attention(
         return dispatch.attend(q, k, v, encoding, pos_q, pos_k, causal, mask, scale, gates)
 
     at = At(pos_q, pos_k, visible_keys(q, k, causal, mask), gates)
-    groups = q.shape[1] // k.shape[1]
-    k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)  # [B, H, Tk, D]
+    if (groups := q.shape[1] // k.shape[1]) > 1:
+        k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)  # [B, H, Tk, D]
     if encoding.rotate is not None:
         q, k = encoding.rotate(q, k, at)
     if chosen == "sdpa":
-        return fused_softmax(q, k, v, at, scale, plain=causal and mask is None)
+        return fused_softmax(q, k, v, encoding.bias, at, scale, causal, mask)
     scores = (q @ k.transpose(-2, -1)).to(accumulation_dtype(q)) * scale  # [B, H, Tq, Tk]
     if encoding.bias is not None:
         scores = scores + encoding.bias(q, k, at._replace(scores=scores))
