@@ -7,6 +7,8 @@ from .impls import choose_impl, fused_softmax
 from .inputs import accumulation_dtype, check_inputs, place_tokens, visible_keys
 from .kernels import dispatch
 
+NOPE = Encoding()
+
 
 def attention(
     q,
@@ -47,7 +49,7 @@ def attention(
         asked for, or the implementation does not serve it.
     Chapter: Four places.
     """
-    encoding = Encoding() if encoding is None else encoding
+    encoding = NOPE if encoding is None else encoding
     check_inputs(q, k, v, encoding, causal, scale, gates, return_weights)
     if encoding.attend is not None:  # a method that fits no place brings an attention of its own
         return encoding.attend(

@@ -206,7 +206,8 @@ class SelfAttention(nn.Module):
         encoding = self.encoding
         if cache is not None:
             if getattr(encoding.rotate, "turns_alone", False):  # each key turns once, when it comes
-                q, k = encoding.rotate.turn(q, positions), encoding.rotate.turn(k, positions)
+                turned = encoding.rotate.turn(torch.cat((q, k), dim=1), positions)
+                q, k = turned.split((self.num_heads, self.num_kv_heads), dim=1)
                 encoding = encoding.without("rotate")
             pos_all = positions.expand(batch, *positions.shape[1:])
             k, v, pos_k, valid, gates = cache.append(k, v, pos_all, valid, gates)

@@ -68,7 +68,7 @@ def turn(x, angles, layout, factor=1.0):
     else:
         a, b = turned.unflatten(-1, (2, pairs)).unbind(-2)
         out = torch.cat((a * cos - b * sin, a * sin + b * cos), dim=-1)
-    return torch.cat((out.to(x.dtype), rest), dim=-1)
+    return torch.cat((out.to(x.dtype), rest), dim=-1) if rest.shape[-1] else out.to(x.dtype)
 
 
 class Rotary(nn.Module):
