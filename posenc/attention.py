@@ -7,6 +7,8 @@ from .impls import choose_impl, fused_softmax
 from .inputs import accumulation_dtype, check_inputs, place_tokens, visible_keys
 from .kernels import dispatch
 
+NOPE = Encoding()
+
 
 def attention(
     q,
@@ -47,7 +49,7 @@ def attention(
         asked for, or the implementation does not serve it.
     Chapter: Four places.
     """
-    encoding = Encoding() if encoding is None else encoding
+    encoding = NOPE if encoding is None else encoding
     check_inputs(q, k, v, encoding, causal, scale, gates, return_weights)
     if encoding.attend is not None:  # a method that fits no place brings an attention of its own
         return encoding.attend(
@@ -72,12 +74,12 @@ def attention(
         return dispatch.attend(q, k, v, encoding, pos_q, pos_k, causal, mask, scale, gates)
 
     at = At(pos_q, pos_k, visible_keys(q, k, causal, mask), gates)
-    groups = q.shape[1] // k.shape[1]
-    k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)  # [B, H, Tk, D]
+    if (groups := q.shape[1] // k.shape[1]) > 1:
+        k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)  # [B, H, Tk, D]
     if encoding.rotate is not None:
         q, k = encoding.rotate(q, k, at)
     if chosen == "sdpa":
-        return fused_softmax(q, k, v, at, scale, plain=causal and mask is None)
+        return fused_softmax(q, k, v, encoding.bias, at, scale, causal, mask)
     scores = (q @ k.transpose(-2, -1)).to(accumulation_dtype(q)) * scale  # [B, H, Tq, Tk]
     if encoding.bias is not None:
         scores = scores + encoding.bias(q, k, at._replace(scores=scores))

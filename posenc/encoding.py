@@ -94,6 +94,13 @@ class Encoding(nn.Module):
         """The names of the places that this encoding fills, in the order of the computation."""
         return tuple(place for place in PLACES if getattr(self, place) is not None)
 
+    def without(self, place):
+        """This encoding with nothing at `place`; the other parts are shared, not copied."""
+        check_choice("place", place, self.places)
+        kept = {name: getattr(self, name) for name in (*self.places, "attend") if name != place}
+        settings = dict(embed_at=self.embed_at, axes=self.axes, gates=self.gates, causal_only=self.causal_only)
+        return Encoding(**kept, **settings)
+
     def extra_repr(self):
         return f"places={self.places}"
 

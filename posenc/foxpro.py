@@ -107,8 +107,9 @@ class FoxPro(SelfAttention):
         batch, _, length, _ = k.shape
         if valid is None:
             valid = torch.ones(batch, length, dtype=torch.bool, device=x.device)
-        if cache is not None and cache.valid is not None:
-            valid = torch.cat((cache.valid, valid), dim=1)  # [B, Tk], all tokens up to now
+        if cache is not None and len(cache):
+            past = valid.new_ones(batch, len(cache)) if cache.valid is None else cache.valid
+            valid = torch.cat((past, valid), dim=1)  # [B, Tk], all tokens up to now
         start = valid.shape[1] - length
         index = torch.arange(valid.shape[1], device=x.device)
         index = pad(index.where(valid, -1).cummax(1).values, (1, 0), value=-1)  # [B, 1 + Tk], the last token before t

@@ -9,37 +9,60 @@ from .inputs import check_encoding
 from .kernels.served import why_not_here
 
 IMPLS = ("auto", "torch", "sdpa", "triton")
+EXACT = (torch.float32, torch.float64)  # dtypes in which a bias added by the fused function loses nothing
 
 
 def choose_impl(impl, encoding, return_weights=False, device=None, dtype=torch.float32, head_dim=64, positions=()):
     r"""Return (implementation, reason) for `impl` in `IMPLS`, from what each declares to serve; nothing is tried."""
     check_choice("impl", impl, IMPLS)
     device = torch.device("cpu") if device is None else device
-    no_triton = why_not(encoding, return_weights, device, dtype, head_dim, positions)
+    if impl == "torch":
+        return "torch", "asked for"
     if impl == "triton":
+        no_triton = why_not(encoding, return_weights, device, dtype, head_dim, positions)
         if no_triton is not None:
             raise UnsupportedError(f"impl='triton': {no_triton}; impl='torch' (or 'auto') computes it")
         return "triton", f"asked for: {kernels_of(encoding)}"
-    if impl == "torch":
-        return "torch", "asked for"
-    if encoding.attend is not None:
-        no_sdpa = "the encoding brings an attention of its own, which PyTorch's fused attention does not compute"
-    elif encoding.weigh is not None or encoding.bias is not None:
-        place = "bias" if encoding.weigh is None else "weigh"
-        no_sdpa = f"the encoding acts at {place!r}, which PyTorch's fused attention does not serve in every dtype"
-    elif return_weights:
-        no_sdpa = "return_weights=True asks for weights that fused attention never holds"
-    else:
-        before = getattr(encoding.rotate, "no_kernel", None)
+    no_sdpa = why_not_fused(encoding, return_weights, dtype)
+    if no_sdpa is None and (impl == "sdpa" or encoding.bias is None):
         reason = "asked for" if impl == "sdpa" else "PyTorch's fused attention serves a softmax without bias"
-        return "sdpa", reason + (f"; before it, {before}" if before else "")
+        return "sdpa", reason + before_it(encoding)
     if impl == "sdpa":
         raise UnsupportedError(f"impl='sdpa': {no_sdpa}; impl='torch' (or 'auto') computes it")
-    no_triton = no_triton or why_slower(device)
+    no_triton = why_not(encoding, return_weights, device, dtype, head_dim, positions) or why_slower(device)
     if no_triton is None:
-        return "triton", f"{no_sdpa}; in memory linear in the length, {kernels_of(encoding)}"
+        why = no_sdpa or "PyTorch's fused attention would hold the bias of every score"
+        return "triton", f"{why}; in memory linear in the length, {kernels_of(encoding)}"
     elsewhere = "" if no_twin(encoding) else f" (elsewhere {kernels_of(encoding)})"
+    if no_sdpa is None:
+        why = f"PyTorch's fused attention adds the bias, in {dtype} as exactly as the reference"
+        return "sdpa", f"{why}, and for Triton {no_triton}{elsewhere}{before_it(encoding)}"
     return "torch", f"{no_sdpa}, and for Triton {no_triton}{elsewhere}"
+
+
+def why_not_fused(encoding, return_weights, dtype):
+    """Why PyTorch's fused attention does not compute attention with this encoding; None where it does."""
+    if encoding.attend is not None:
+        return "the encoding brings an attention of its own, which PyTorch's fused attention does not compute"
+    if encoding.weigh is not None:
+        return "the encoding acts at 'weigh', and PyTorch's fused attention makes a softmax"
+    if return_weights:
+        return "return_weights=True asks for weights that fused attention never holds"
+    if encoding.bias is None:
+        return None
+    if getattr(encoding.bias, "reads_scores", True):
+        return (
+            "the encoding's 'bias' reads the scores (or does not say reads_scores=False), which fused attention hides"
+        )
+    if dtype not in EXACT:
+        return f"the encoding acts at 'bias', which PyTorch's fused attention would round to {dtype}"
+    return None
+
+
+def before_it(encoding):
+    """What is computed before PyTorch's fused attention, in words; "" where nothing needs a word."""
+    before = getattr(encoding.rotate, "no_kernel", None)
+    return f"; before it, {before}" if before else ""
 
 
 def explain_impl(encoding=None, impl="auto", *, device=None, dtype=torch.float32, head_dim=64):
@@ -110,9 +133,16 @@ def why_slower(device):
     return None
 
 
-def fused_softmax(q, k, v, at, scale, plain):
-    """The softmax of q.k by PyTorch's fused function, which never holds the weights [B, H, Tq, Tk]."""
-    if plain and q.shape[2] == k.shape[2]:
-        return scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale)
-    output = scaled_dot_product_attention(q, k, v, attn_mask=at.visible, scale=scale)
+def fused_softmax(q, k, v, bias, at, scale, causal, mask):
+    """The softmax of q.k and a bias by PyTorch's fused function, which never holds the weights [B, H, Tq, Tk]."""
+    queries, keys = q.shape[2], k.shape[2]
+    all_seen = mask is None and keys > 0 and (queries == 1 or not causal)  # a single query is the last
+    if bias is None and (all_seen or (mask is None and causal and queries == keys)):
+        return scaled_dot_product_attention(q, k, v, is_causal=not all_seen, scale=scale)
+    allowed = at.visible if bias is None else bias(q, k, at).to(q.dtype)
+    if bias is not None and not all_seen:
+        allowed = allowed.masked_fill(~at.visible, float("-inf"))
+    output = scaled_dot_product_attention(q, k, v, attn_mask=allowed, scale=scale)
+    if all_seen or (mask is None and causal and queries <= keys):
+        return output
     return output.masked_fill(~at.visible.any(-1, keepdim=True), 0.0)  # a query that sees nothing

@@ -13,27 +13,82 @@ from .inputs import accumulation_dtype, batched_mask, batched_positions, check_e
 
 
 class KVCache:
-    r"""Keys, values, positions and padding of the tokens seen so far, for decoding step by step.
+    r"""Keys, values, positions, padding and gates of the tokens seen so far, for decoding step by step.
 
-    Keys are kept as they are before `rotate`: a scheme whose angles depend on the length can then turn them anew.
+    k, v: [B, Hkv, T, D] and [B, Hkv, T, Dv]; positions: [B, T] or [B, T, n]; valid: [B, T], False at padding, None as
+    long as nobody spoke of padding; gates: [B, H, T] where the encoding reads them. All None while it is empty. Read
+    them, and change them by `append`, `crop` and `reorder`.
+    Keys are held turned where the encoding's `rotate` says `turns_alone`: a key's turn depends on its own position
+    alone, as RoPE's does. Else they are held as they are before `rotate`, so that a scheme whose angles depend on the
+    length can turn them anew.
+    Without gradients a step writes its own tokens alone, into room that doubles when it is full.
     """
+
+    AXES = {"k": 2, "v": 2, "positions": 1, "valid": 1, "gates": 2}  # the axis of each that counts tokens
 
     def __init__(self):
         self.k = self.v = self.positions = self.valid = self.gates = None
         self.last = None  # what `FoxPro` keeps: k and v of the last token, [B, Hkv, 1, D] each, before its shift
+        self.rooms = {}  # each of the five is a view of the first tokens of its room
 
     def __len__(self):
         return 0 if self.k is None else self.k.shape[2]
 
-    def append(self, k, v, positions, valid, gates=None):
-        r"""Add k, v [B, Hkv, T, D], positions [B, T] or [B, T, n], valid [B, T] and gates [B, H, T] where the encoding
-        reads them; return all that is held now."""
-        new = (k, v, positions, valid, gates)
-        if self.k is not None:
-            old = (self.k, self.v, self.positions, self.valid, self.gates)
-            new = tuple(None if b is None else torch.cat((a, b), dim=d) for a, b, d in zip(old, new, (2, 2, 1, 1, 2)))
-        self.k, self.v, self.positions, self.valid, self.gates = new
-        return new
+    def append(self, k, v, positions, valid=None, gates=None):
+        r"""Add k, v [B, Hkv, T, D], positions [B, T] or [B, T, n], and valid [B, T] and gates [B, H, T] where there are
+        any; return all five as held now. Errors: ValueError where k is of another batch, head count or device."""
+        past = len(self)
+        if self.k is not None and (k.shape[:2], k.device) != (self.k.shape[:2], self.k.device):
+            raise ValueError(
+                f"cache holds keys {list(self.k.shape)} on {self.k.device} and can't take {list(k.shape)} on "
+                f"{k.device}: give each batch a KVCache of its own"
+            )
+        if valid is None and self.valid is not None:
+            valid = self.valid.new_ones(k.shape[0], k.shape[2])
+        elif valid is not None and self.valid is None and past:
+            self.valid = valid.new_ones(k.shape[0], past)
+        new = {"k": k, "v": v, "positions": positions, "valid": valid, "gates": gates}
+        for name, x in new.items():
+            setattr(self, name, None if x is None else self.extended(name, x))
+        return self.k, self.v, self.positions, self.valid, self.gates
+
+    def extended(self, name, new):
+        """What is held of `name` and behind it `new`, in its room where that has place."""
+        old, axis, room = getattr(self, name), KVCache.AXES[name], self.rooms.get(name)
+        if old is None:
+            return new
+        past, more = old.shape[axis], new.shape[axis]
+        if torch.is_grad_enabled():
+            return torch.cat((old, new), dim=axis)
+        if room is None or past + more > room.shape[axis] or room.is_inference() != torch.is_inference_mode_enabled():
+            room = torch.cat((old, new, torch.empty_like(old), torch.empty_like(new)), dim=axis)
+            self.rooms[name] = room
+        else:
+            room.narrow(axis, past, more).copy_(new)
+        return room.narrow(axis, 0, past + more)
+
+    def crop(self, *, start=0, stop=None):
+        r"""Keep tokens start to stop, counted as a slice counts: stop=-1 forgets the last one, start=-W keeps W.
+
+        Positions stay as they are. Errors: ValueError where `FoxPro`, whose shift reads it, would lose the last token.
+        """
+        kept = range(len(self))[start:stop]
+        if self.last is not None and len(self) - 1 not in kept:
+            raise ValueError(f"stop={stop}: FoxPro's shift reads the token before, so the last one must be kept")
+        self.change(lambda x, axis: x.narrow(axis, kept.start, len(kept)))
+
+    def reorder(self, rows):
+        r"""Take `rows` [B'] of the batch: which row each new row goes on from, as in a beam search."""
+        check_tensor("rows", rows, "[B'] of integers", ndim=1)
+        self.change(lambda x, axis: x.index_select(0, rows))
+        self.last = None if self.last is None else tuple(x.index_select(0, rows) for x in self.last)
+
+    def change(self, function):
+        """Put function(x, its axis of tokens) in the place of each of the five, and give up their rooms."""
+        self.rooms = {}
+        for name, axis in KVCache.AXES.items():
+            if (x := getattr(self, name)) is not None:
+                setattr(self, name, function(x, axis))
 
 
 class SelfAttention(nn.Module):
@@ -45,6 +100,9 @@ class SelfAttention(nn.Module):
         encoding: an `Encoding` of its own or shared with other layers; None is NoPE.
         num_kv_heads: heads of k and v, a divisor of H; default H.
         causal, scale, impl: see `attention`.
+        bias: True gives the four linear maps one.
+        qk_norm: True divides each query and key by the root mean square of its D lanes and multiplies it by learned
+            weights [D], before it turns (arXiv 2302.05442, with RMS norm as OLMo 2 and Qwen3 do).
     An encoding with `embed_at="input"` embeds in the model, before the first layer, not here. For one that reads gates
     the block makes them from its input, one linear map a head and the encoding's activation: for FoX log f =
     logsigmoid(x W_f + b_f), in float32. The bias starts at 0, where f is near 1/2; padding closes no gate.
@@ -63,6 +121,7 @@ class SelfAttention(nn.Module):
         causal=True,
         scale=None,
         bias=False,
+        qk_norm=False,
         impl="auto",
     ):
         super().__init__()
@@ -80,6 +139,7 @@ class SelfAttention(nn.Module):
             check_encoding(encoding)
         check_bool("causal", causal)
         check_bool("bias", bias)
+        check_bool("qk_norm", qk_norm)
         if scale is not None:
             check_number("scale", scale)
         check_choice("impl", impl, IMPLS)
@@ -90,6 +150,7 @@ class SelfAttention(nn.Module):
         self.to_k = nn.Linear(dim, num_kv_heads * head_dim, bias=bias)
         self.to_v = nn.Linear(dim, num_kv_heads * head_dim, bias=bias)
         self.to_out = nn.Linear(num_heads * head_dim, dim, bias=bias)
+        self.norm_q, self.norm_k = (nn.RMSNorm(head_dim, eps=1e-6) if qk_norm else None for _ in "qk")
         if self.encoding.gates is not None:
             with torch.random.fork_rng(devices=[]):  # with random numbers of its own: all else starts as without gates
                 torch.default_generator.manual_seed(int(torch.randint(2**62, (), device="cpu")))
@@ -128,8 +189,7 @@ class SelfAttention(nn.Module):
         v = self.to_v(xv).unflatten(-1, (self.num_kv_heads, -1)).transpose(1, 2)
 
         pos_k, gates = positions, None
-        if cache is not None or valid is not None:
-            valid = torch.ones(batch, length, dtype=torch.bool, device=x.device) if valid is None else valid
+        if valid is not None:
             if not isinstance(valid, Tensor):
                 raise TypeError(f"valid={valid!r} must be a bool tensor of shape {[batch, length]}")
             if valid.shape != (batch, length) or valid.dtype != torch.bool:
@@ -143,7 +203,12 @@ class SelfAttention(nn.Module):
             if valid is not None:
                 gates = gates.masked_fill(~valid.view(batch, 1, length, *(1 for _ in size)), 0.0)
         q, k, v = self.before_attention(x, q, k, v, mask, valid, cache)
+        encoding = self.encoding
         if cache is not None:
+            if getattr(encoding.rotate, "turns_alone", False):  # each key turns once, when it comes
+                turned = encoding.rotate.turn(torch.cat((q, k), dim=1), positions)
+                q, k = turned.split((self.num_heads, self.num_kv_heads), dim=1)
+                encoding = encoding.without("rotate")
             pos_all = positions.expand(batch, *positions.shape[1:])
             k, v, pos_k, valid, gates = cache.append(k, v, pos_all, valid, gates)
         if valid is not None:
@@ -153,7 +218,7 @@ class SelfAttention(nn.Module):
             q,
             k,
             v,
-            self.encoding,
+            encoding,
             pos_q=positions,
             pos_k=pos_k,
             causal=self.causal,
@@ -169,7 +234,7 @@ class SelfAttention(nn.Module):
 
     def before_attention(self, x, q, k, v, mask, valid, cache):
         r"""For blocks made from this one: q [B, H, T, D], k and v [B, Hkv, T, D] as cache and attention get them."""
-        return q, k, v
+        return (q, k, v) if self.norm_q is None else (self.norm_q(q), self.norm_k(k), v)
 
     def after_attention(self, x, out):
         r"""For blocks made from this one: what attention gives, out [B, H, T, D], as it goes into `to_out`."""

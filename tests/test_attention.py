@@ -112,14 +112,18 @@ def test_an_implementation_serves_or_is_refused_and_auto_takes_what_serves(capsy
         attention(q, q, q, posenc.make("rope", head_dim=8), impl="triton")
     assert torch.equal(attention(q, q, q, impl="auto"), attention(q, q, q, impl="sdpa"))
     alibi = posenc.make("alibi", num_heads=2)
-    assert torch.equal(attention(q, q, q, alibi, impl="auto"), attention(q, q, q, alibi, impl="torch"))
+    half = q.bfloat16()
+    assert torch.equal(attention(q, q, q, alibi, impl="auto"), attention(q, q, q, alibi, impl="sdpa"))
+    assert torch.equal(attention(half, half, half, alibi), attention(half, half, half, alibi, impl="torch"))
     line = posenc.explain_impl(posenc.make("rope", head_dim=8))
     assert capsys.readouterr().out.strip() == line and "'sdpa'" in line
-    assert "'torch'" in posenc.explain_impl(alibi) and "'bias'" in posenc.explain_impl(alibi)
+    assert "'sdpa'" in posenc.explain_impl(alibi, device="cpu")
+    rounded = posenc.explain_impl(alibi, device="cpu", dtype=torch.bfloat16)
+    assert "'torch'" in rounded and "'bias'" in rounded
     with pytest.raises(posenc.UnsupportedError, match="300"):
         posenc.explain_impl(impl="triton", device="cpu", head_dim=300)
     for refused in (
-        lambda: attention(q, q, q, alibi, impl="sdpa"),
+        lambda: attention(half, half, half, alibi, impl="sdpa"),
         lambda: attention(q, q, q, posenc.make("stickbreaking"), impl="sdpa"),
         lambda: attention(q, q, q, impl="sdpa", return_weights=True),
     ):
@@ -130,18 +134,21 @@ def test_an_implementation_serves_or_is_refused_and_auto_takes_what_serves(capsy
 @pytest.mark.parametrize("causal", (True, False), ids=("causal", "both-ways"))
 @pytest.mark.parametrize("masked", (True, False), ids=("mask", "no-mask"))
 @pytest.mark.parametrize("queries,keys", ((7, 7), (3, 7), (7, 3)), ids=str)
-@pytest.mark.parametrize("encoding", (None, posenc.make("rope", head_dim=8)), ids=("nope", "rope"))
-def test_fused_attention_returns_what_the_reference_returns(encoding, queries, keys, masked, causal):
+@pytest.mark.parametrize("name", ("nope", "rope", "t5+rope"))
+def test_fused_attention_returns_what_the_reference_returns(name, queries, keys, masked, causal):
     q, k, v = (random(2, heads, length, 8).requires_grad_() for heads, length in ((4, queries), (2, keys), (2, keys)))
     mask = torch.rand(queries, keys, generator=torch.Generator().manual_seed(1)) < 0.6 if masked else None
     if masked:
         mask[0] = False  # a query that sees nothing
+    rope, t5 = posenc.make("rope", head_dim=8), posenc.make("t5", num_heads=4, bidirectional=True)
+    encoding = {"nope": None, "rope": rope, "t5+rope": posenc.compose(t5, rope)}[name]
+    learned = () if encoding is None else tuple(encoding.parameters())
     places = {"pos_q": torch.arange(queries) + 40, "pos_k": torch.arange(keys) + 5} if queries != keys else {}
     results, out_grad = [], random(2, 4, queries, 8)
     for impl in ("torch", "sdpa"):
         out = attention(q, k, v, encoding, causal=causal, mask=mask, scale=0.7, impl=impl, **places)
-        results.append((out, *torch.autograd.grad(out, (q, k, v), out_grad)))
-    for name, a, b in zip(("output", "q", "k", "v"), *results):
+        results.append((out, *torch.autograd.grad(out, (q, k, v, *learned), out_grad)))
+    for name, a, b in zip(("output", "q", "k", "v", "table")[: len(results[0])], *results):
         assert (a - b).abs().max() < 1e-12, name
     if masked:
         assert not results[1][0][:, :, 0].any()
@@ -202,7 +209,7 @@ def test_the_kernels_get_everything(monkeypatch):
         assert given[7].shape == (1, 1, 3, 5)
     assert attention(q, k, v, encoding, impl="triton")[7:] == (None, 1 / math.sqrt(8), None)
     assert questions[0][:5] == (encoding, False, q.device, torch.float64, 16)  # v is the wider one
-    attention(q, k, v, encoding, return_weights=True, impl="torch")
+    attention(q, k, v, encoding, return_weights=True)
     assert questions[-1][1] is True
 
 
@@ -216,9 +223,13 @@ def test_which_implementation_and_why(monkeypatch):
     assert questions[0] == (rope, False, torch.device("cpu"), torch.float32, 64, ())
     assert impls.choose_impl("auto", rope)[0] == "sdpa"
     choice, reason = impls.choose_impl("auto", alibi)
+    assert choice == "sdpa" and "bias" in reason and "it is slow" in reason
+    choice, reason = impls.choose_impl("auto", alibi, dtype=torch.float16)
     assert choice == "torch" and "'bias'" in reason and "it is slow" in reason
+    alone = Encoding(bias=lambda q, k, at: at.scores)  # says nothing of what it reads
+    assert impls.choose_impl("auto", alone)[0] == "torch" and "reads_scores" in impls.choose_impl("auto", alone)[1]
     assert impls.choose_impl("auto", alibi, device=torch.device("cuda"))[0] == "triton"
-    for there, device, choice in ((True, "cuda", "triton"), (False, "cpu", "torch")):
+    for there, device, choice in ((True, "cuda", "triton"), (False, "cpu", "sdpa")):
         monkeypatch.setattr(torch.cuda, "is_available", lambda there=there: there)
         assert posenc.explain_impl(alibi) == posenc.explain_impl(alibi, device=device)
         assert posenc.explain_impl(alibi).startswith(f"impl='{choice}'")
@@ -233,7 +244,12 @@ def test_fused_attention_gets_no_mask_where_causality_is_all(monkeypatch):
         for options in ({}, {"causal": False}, {"mask": torch.ones(queries, keys).bool()}):
             q, k = random(1, 2, queries, 8), random(1, 2, keys, 8, seed=1)
             attention(q, k, k, impl="sdpa", **options)
-            assert ("attn_mask" in calls.pop()) == (queries != keys or bool(options))
+            given = calls.pop()
+            assert ("attn_mask" in given) == ("mask" in options or (queries != keys and not options))
+            assert given.get("is_causal", False) == (queries == keys and not options)
+    attention(q[:, :, :1], k, k, impl="sdpa")  # one query, the last: it sees every key
+    assert "attn_mask" not in calls.pop()
+    assert attention(q[:, :, :1], k[:, :, :0], k[:, :, :0], impl="sdpa").eq(0).all()  # and here none
 
 
 def test_a_query_that_sees_nothing_gets_zeros_whatever_the_fused_function_gives(monkeypatch):
@@ -290,6 +306,90 @@ def test_padding_hides_and_a_mask_hides_more_in_one_pass_and_in_steps():
         block(x, valid=valid, mask=window[:4])
 
 
+def held(cache):
+    """What a cache holds, as (k, v, positions, valid, gates)."""
+    return cache.k, cache.v, cache.positions, cache.valid, cache.gates
+
+
+@pytest.mark.parametrize("gradients", (True, False), ids=("with-gradients", "without"))
+def test_a_cache_holds_what_was_appended_whatever_its_room(gradients):
+    k, v, positions, gates = random(2, 3, 20, 4), random(2, 3, 20, 5), torch.arange(20).expand(2, 20), random(2, 6, 20)
+    valid = torch.rand(2, 20, generator=torch.Generator().manual_seed(0)) < 0.5
+    cache, at = posenc.KVCache(), 0
+    assert held(cache) == (None,) * 5
+    with torch.set_grad_enabled(gradients):
+        for more in (3, 1, 1, 7, 1, 1, 6):
+            now, at = slice(at, at + more), at + more
+            told = valid[:, now] if at > 4 else None  # nobody speaks of padding at first
+            cache.append(k[:, :, now], v[:, :, now], positions[:, now], told, gates[:, :, now])
+            assert len(cache) == at
+    valid[:, :4] = True
+    assert all(torch.equal(a, b) for a, b in zip(held(cache), (k, v, positions, valid, gates)))
+    cache.crop(stop=-2)
+    cache.crop(start=5)
+    cache.reorder(torch.tensor([1, 1, 0]))
+    cache.append(
+        *(x[[1, 1, 0]] for x in (k[:, :, 18:], v[:, :, 18:], positions[:, 18:])), gates=gates[[1, 1, 0], :, 18:]
+    )
+    valid[:, 18:] = True
+    wanted = (k[:, :, 5:], v[:, :, 5:], positions[:, 5:], valid[:, 5:], gates[:, :, 5:])
+    assert all(torch.equal(a, b[[1, 1, 0]]) for a, b in zip(held(cache), wanted))
+    with pytest.raises(ValueError, match=r"cache .*\[3, 3, 15, 4\].*\[2, 3, 1, 4\]"):
+        cache.append(k[:, :, :1], v[:, :, :1], positions[:, :1])
+
+
+def test_a_step_without_gradients_copies_its_own_token_alone():
+    block, cache, x = (
+        posenc.SelfAttention(16, 2, posenc.make("rope", head_dim=8)),
+        posenc.KVCache(),
+        torch.randn(1, 9, 16),
+    )
+    with torch.inference_mode():
+        block(x, cache=cache)
+    rooms = []
+    with torch.no_grad():  # what was made in inference mode may not be written to here
+        for _ in range(6):
+            block(x[:, :1], cache=cache)
+            rooms.append(cache.k.untyped_storage().data_ptr())
+    assert len(cache) == 15 and rooms[1:] == rooms[:1] * 5
+
+
+def test_cached_keys_are_turned_once_where_their_turn_is_their_own(monkeypatch):
+    turned, real = [], posenc.rotate.rope.rotate
+    monkeypatch.setattr(posenc.rotate.rope, "rotate", lambda x, *a, **b: turned.append(x.shape[2]) or real(x, *a, **b))
+    x = random(2, 6, 32)
+    for name, options in (("rope", {}), ("exposb", {"num_heads": 4})):
+        encoding, cache = posenc.make(name, head_dim=8, **options), posenc.KVCache()
+        block = posenc.SelfAttention(32, 4, encoding, num_kv_heads=2).double()
+        whole, turned[:] = block(x), []
+        steps = torch.cat([block(x[:, t : t + 1], cache=cache) for t in range(6)], dim=1)
+        torch.testing.assert_close(steps, whole)
+        assert name == "exposb" or turned == [1] * 6
+
+
+def test_an_encoding_without_a_place_shares_the_others():
+    both = posenc.compose(posenc.make("rope", head_dim=8), posenc.make("alibi", num_heads=2))
+    assert both.without("rotate").places == ("bias",) and both.without("rotate").bias is both.bias
+    assert both.without("bias").causal_only == both.causal_only
+    with pytest.raises(ValueError, match="place='weigh'.*'rotate'"):
+        both.without("weigh")
+
+
+def test_queries_and_keys_can_be_normalized():
+    plain, normed = posenc.SelfAttention(16, 2), posenc.SelfAttention(16, 2, qk_norm=True)
+    assert {name for name, _ in normed.named_parameters()} - {name for name, _ in plain.named_parameters()} == {
+        "norm_q.weight",
+        "norm_k.weight",
+    }
+    x, normed = random(1, 5, 16), normed.double()
+    out = normed(x)
+    with torch.no_grad():
+        normed.to_q.weight *= 50  # lost in the norm
+    torch.testing.assert_close(normed(x), out, rtol=1e-5, atol=1e-5)
+    with pytest.raises(TypeError, match="qk_norm='yes'"):
+        posenc.SelfAttention(16, 2, qk_norm="yes")
+
+
 def test_compose_keeps_what_only_one_part_says():
     plane = Encoding(rotate=lambda q, k, at: (q, k), axes=2)
     for parts in ((plane, posenc.make("alibi", num_heads=2)), (posenc.make("alibi", num_heads=2), plane)):
@@ -323,9 +423,10 @@ def test_each_case_is_told_with_its_kernel_or_why_there_is_none(monkeypatch, cap
     monkeypatch.setattr(impls, "why_not_here", lambda *_: None)
     monkeypatch.setattr(impls, "why_slower", lambda device: None if device.type == "cuda" else "it is slow")
     plain = case in ("rope", "exposb, gain")  # a softmax without bias: PyTorch's own
-    for device, choice in (("cpu", "sdpa" if plain else "torch"), ("cuda", "sdpa" if plain else "triton")):
-        line = posenc.explain_impl(encoding, device=device)
-        assert line.startswith(f"impl={choice if served else 'torch'!r}")
+    fused = plain or case in ("fox", "exposb, log", "inkling")  # one with a bias that reads no scores
+    for device in ("cpu", "cuda"):
+        line, kernel = posenc.explain_impl(encoding, device=device), device == "cuda" and served and not plain
+        assert line.startswith(f"impl={'triton' if kernel else 'sdpa' if fused else 'torch'!r}")
         assert plain or re.search(words, line), line
     if served:
         assert re.search(words, posenc.explain_impl(encoding, "triton", device="cpu"))

@@ -54,6 +54,8 @@ def bias(pos_q, pos_k, slopes, symmetric=False):
 class LinearBias(nn.Module):
     """The `bias` callable. Fixed slopes are no buffer: `model.half()` would round them."""
 
+    reads_scores = False  # of At: PyTorch's fused attention can add this bias
+
     @property
     def kernel(self):
         """The name of its twin, a variant in posenc.kernels."""

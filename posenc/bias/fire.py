@@ -12,6 +12,8 @@ from ..inputs import accumulation_dtype
 class ProgressiveInterpolation(nn.Module):
     """The `bias` callable: MLP(psi(i - j) / psi(max(L, i))) with psi(x) = log(c x + 1)."""
 
+    reads_scores = False  # of At: PyTorch's fused attention can add this bias
+
     def __init__(self, num_heads, hidden, threshold):
         super().__init__()
         self.c = nn.Parameter(torch.tensor(0.1))

@@ -48,6 +48,7 @@ def check_log_forget(log_forget):
 class Forgetting(nn.Module):
     """The `bias` callable: the decay of the gates that `attention` was given."""
 
+    reads_scores = False  # of At: PyTorch's fused attention can add this bias
     kernel = "decay"  # its twin, a variant in posenc.kernels
 
     def kernel_inputs(self, q, at):

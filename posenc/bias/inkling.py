@@ -33,6 +33,8 @@ def curves(mix, bank, distance):
 class CurveBank(nn.Module):
     """The `bias` callable: the bank is shared by the heads, the mix is made from the layer's input."""
 
+    reads_scores = False  # of At: PyTorch's fused attention can add this bias
+
     no_kernel = "Inkling's queries have a curve over distance each, and the kernels read one table a head"
 
     def __init__(self, num_curves, extent):

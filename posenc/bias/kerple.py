@@ -13,6 +13,8 @@ FORMS = ("log", "power")
 class DistanceKernel(nn.Module):
     """The `bias` callable. Logarithms of r1 and r2 are trained, so that both stay positive."""
 
+    reads_scores = False  # of At: PyTorch's fused attention can add this bias
+
     def __init__(self, num_heads, form):
         super().__init__()
         self.form = form

@@ -14,6 +14,8 @@ from ..inputs import accumulation_dtype
 class RelativeKeys(nn.Module):
     """The `bias` callable: q_i . a_clip(j - i) / sqrt(D), the keys' part of the paper's equation 4."""
 
+    reads_scores = False  # of At: PyTorch's fused attention can add this bias
+
     def __init__(self, head_dim, clip, values):
         super().__init__()
         self.clip = clip

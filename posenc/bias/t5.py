@@ -39,6 +39,7 @@ def bucket(relative, num_buckets=32, max_distance=128, bidirectional=True):
 class TableBias(nn.Module):
     """The `bias` callable: table[bucket(j - i)] of each head."""
 
+    reads_scores = False  # of At: PyTorch's fused attention can add this bias
     kernel = "table"  # its twin, a variant in posenc.kernels
 
     def __init__(self, num_heads, num_buckets, max_distance, bidirectional):

@@ -34,6 +34,8 @@ def shift(x):
 class FourTerms(nn.Module):
     """The `bias` callable: the terms b, c and d, beside the content term a = q.k that attention makes itself."""
 
+    reads_scores = False  # of At: PyTorch's fused attention can add this bias
+
     def __init__(self, num_heads, head_dim, dim, base):
         super().__init__()
         self.base = base

@@ -1,5 +1,6 @@
 r"""Which devices, dtypes and head sizes the kernels serve. Importing this imports no Triton."""
 
+import functools
 import os
 from importlib.util import find_spec
 
@@ -9,16 +10,22 @@ DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 MAX_HEAD_DIM = 128
 
 
+@functools.cache
+def has_triton():
+    """Whether Triton is installed; asked once, looking for a package takes as long as a small attention."""
+    return find_spec("triton") is not None
+
+
 def why_not_here(device, dtype, head_dim):
     """Why the kernels don't serve this device, dtype and head size; None where they do."""
     interpreted = os.environ.get("TRITON_INTERPRET") == "1"
-    if find_spec("triton") is None:
-        return "the package triton is not installed (it is published for Linux only)"
     if device.type != "cuda" and not (device.type == "cpu" and interpreted):
         return (
             f"the tensors are on {device.type!r}; served are CUDA devices, and the CPU through Triton's interpreter "
             f"(TRITON_INTERPRET=1)"
         )
+    if not has_triton():
+        return "the package triton is not installed (it is published for Linux only)"
     if dtype not in DTYPES:
         return f"the dtype is {dtype}; served are float32, float16 and bfloat16"
     if dtype == torch.bfloat16 and interpreted:

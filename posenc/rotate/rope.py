@@ -68,7 +68,7 @@ def turn(x, angles, layout, factor=1.0):
     else:
         a, b = turned.unflatten(-1, (2, pairs)).unbind(-2)
         out = torch.cat((a * cos - b * sin, a * sin + b * cos), dim=-1)
-    return torch.cat((out.to(x.dtype), rest), dim=-1)
+    return torch.cat((out.to(x.dtype), rest), dim=-1) if rest.shape[-1] else out.to(x.dtype)
 
 
 class Rotary(nn.Module):
@@ -76,16 +76,18 @@ class Rotary(nn.Module):
 
     kernel = "rotary"  # its twin in posenc.kernels
     kernel_does = "turns q and k"  # in words, for `explain_impl`
+    turns_alone = True  # a token's turn depends on its own position alone, so a cache may hold keys turned
 
     def __init__(self, inv_freq, layout, attention_factor):
         super().__init__()
         self.inv_freq, self.layout, self.attention_factor = inv_freq, layout, attention_factor
 
-    def forward(self, q, k, at):
-        def turn(x, positions):
-            return rotate(x, positions[:, None], self.inv_freq, self.layout, self.attention_factor)
+    def turn(self, x, positions):
+        """x [B, H, T, D] as its tokens stand at positions [B or 1, T]."""
+        return rotate(x, positions[:, None], self.inv_freq, self.layout, self.attention_factor)
 
-        return turn(q, at.pos_q), turn(k, at.pos_k)
+    def forward(self, q, k, at):
+        return self.turn(q, at.pos_q), self.turn(k, at.pos_k)
 
     def kernel_inputs(self, q):
         """What the twin reads besides q, k and positions."""

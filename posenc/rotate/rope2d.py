@@ -111,12 +111,18 @@ class Rotary2d(nn.Module):
         self.check_heads(q)
         return {"inv_freq": self.freqs, "layout": self.layout}
 
-    def forward(self, q, k, at):
-        def turned(x, positions):
-            self.check_heads(x)
-            return rotate(x, positions[:, None], self.freqs, self.layout)
+    @property
+    def turns_alone(self):
+        """Whether a cache may hold keys turned: learned frequencies are those of H heads, a cache holds Hkv."""
+        return self.freqs.ndim == 2
 
-        return turned(q, at.pos_q), turned(k, at.pos_k)
+    def turn(self, x, positions):
+        """x [B, H, T, D] as its tokens stand at positions [B or 1, T, n]."""
+        self.check_heads(x)
+        return rotate(x, positions[:, None], self.freqs, self.layout)
+
+    def forward(self, q, k, at):
+        return self.turn(q, at.pos_q), self.turn(k, at.pos_k)
 
 
 def rope2d(head_dim, form="axial", *, axes=2, base=None, num_heads=None, layout="interleaved"):

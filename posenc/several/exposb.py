@@ -109,6 +109,8 @@ def hazard(scores, visible, rate=0.0):
 class GainedRotary(Rotary):
     """The `rotate` callable: RoPE, then the gain of the position and the factors of the lanes."""
 
+    turns_alone = False  # keys get the factors of H heads, a cache holds Hkv
+
     @property
     def kernel_does(self):
         """What one launch of its twin does, in words."""
@@ -215,6 +217,7 @@ class FadedWeights(Fade):
 class FadedBias(Fade):
     """The `bias` callable of on="log"."""
 
+    reads_scores = False  # of At: PyTorch's fused attention can add this bias
     kernel = "log_faded"
 
     def forward(self, q, k, at):

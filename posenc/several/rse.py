@@ -17,6 +17,7 @@ from ..weigh.stickbreaking import ORDERS, stickbreaking
 class Penalty(nn.Module):
     """The `bias` callable -lambda |i - j|, one learned lambda for all heads. Its softplus inverse is trained."""
 
+    reads_scores = False  # of At: PyTorch's fused attention can add this bias
     kernel = "symmetric"  # its twin, a variant in posenc.kernels
 
     def __init__(self, rate):

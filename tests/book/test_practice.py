@@ -266,9 +266,7 @@ def test_a_cache_that_forgets_wants_ids_that_count_on(name):
         for t in range(10):
             steps.append(model(tokens[:, t : t + 1], positions=torch.tensor([t]), caches=caches))
             for cache in caches:
-                cache.k, cache.v = cache.k[:, :, 1 - window :], cache.v[:, :, 1 - window :]
-                cache.positions, cache.valid = cache.positions[:, 1 - window :], cache.valid[:, 1 - window :]
-                cache.gates = None if cache.gates is None else cache.gates[:, :, 1 - window :]
+                cache.crop(start=1 - window)
     assert torch.allclose(torch.cat(steps, dim=1), whole, atol=1e-10)
 
 

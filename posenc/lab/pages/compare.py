@@ -40,7 +40,7 @@ ADDED = {
     ),
     "bias": (
         "about $HT^2$ a layer, one sum a pair, and what makes the bias",
-        "the weights, $HT^2$ numbers: here PyTorch's fused attention does not serve it",
+        "the bias, $HT^2$ numbers, and where it is learned the weights beside it",
     ),
     "weigh": (
         "several times $HT^2$ a layer, in place of the softmax's own few times $HT^2$",

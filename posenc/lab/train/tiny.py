@@ -183,12 +183,4 @@ def after_input(encoding):
     """The encoding without an `embed` that acts at the input: what is left for the layers."""
     if encoding.embed is None or encoding.embed_at != "input":
         return encoding
-    return Encoding(
-        rotate=encoding.rotate,
-        bias=encoding.bias,
-        weigh=encoding.weigh,
-        axes=encoding.axes,
-        gates=encoding.gates,
-        causal_only=encoding.causal_only,
-        attend=encoding.attend,
-    )
+    return encoding.without("embed")
