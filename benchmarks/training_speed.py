@@ -53,7 +53,7 @@ class Plain(nn.Module):
 
 
 def stepper(model, batch):
-    """A function that trains the model by one step."""
+    """A function that trains the model by one step and returns its loss."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
 
     def step():
@@ -62,6 +62,7 @@ def stepper(model, batch):
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), SETTINGS.clip)
         optimizer.step()
+        return loss.detach()
 
     return step
 
