@@ -109,8 +109,9 @@ def flex(encoding, q, k, *, pos_q=None, pos_k=None, causal=True, mask=None, gate
         )
     pos_q, pos_k, mask = place_tokens(q, k, encoding, pos_q, pos_k, mask)
     batch, queries, keys = q.shape[0], q.shape[2], k.shape[2]
-    at = At(pos_q.expand(batch, queries), pos_k.expand(batch, keys), None, gates)
-    mask = None if mask is None else mask.expand(batch, 1, queries, keys)
+    # Inductor's C++ reads no buffer whose strides are 0 or shared.
+    at = At(pos_q.expand(batch, queries).contiguous(), pos_k.expand(batch, keys).contiguous(), None, gates)
+    mask = None if mask is None else mask.expand(batch, 1, queries, keys).contiguous()
 
     def mask_mod(b, h, i, j):
         seen = j <= i + (keys - queries) if causal else j >= 0
@@ -121,7 +122,7 @@ def flex(encoding, q, k, *, pos_q=None, pos_k=None, causal=True, mask=None, gate
 
 def _linear(bias, q, at):
     symmetric = isinstance(bias, Penalty) or bias.symmetric
-    slopes = bias.rate.to(q.device).expand(q.shape[1]) if isinstance(bias, Penalty) else bias.slopes_for(q)
+    slopes = bias.rate.to(q.device).repeat(q.shape[1]) if isinstance(bias, Penalty) else bias.slopes_for(q)
 
     def score_mod(score, b, h, i, j):
         distance = at.pos_q[b, i] - at.pos_k[b, j]
@@ -153,7 +154,7 @@ def _kerple(bias, q, at):
 def _decay(bias, q, at):
     check_log_forget(at.gates)
     c = at.gates.to(accumulation_dtype(q)).cumsum(-1)
-    c_q = at_queries(c, q.shape[2])
+    c_q = at_queries(c, q.shape[2]).contiguous()
     return lambda score, b, h, i, j: score + c_q[b, h, i] - c[b, h, j]
 
 
