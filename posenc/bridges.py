@@ -109,9 +109,9 @@ def flex(encoding, q, k, *, pos_q=None, pos_k=None, causal=True, mask=None, gate
         )
     pos_q, pos_k, mask = place_tokens(q, k, encoding, pos_q, pos_k, mask)
     batch, queries, keys = q.shape[0], q.shape[2], k.shape[2]
-    # Inductor's C++ reads no buffer whose strides are 0 or shared.
-    at = At(pos_q.expand(batch, queries).contiguous(), pos_k.expand(batch, keys).contiguous(), None, gates)
-    mask = None if mask is None else mask.expand(batch, 1, queries, keys).contiguous()
+    # Copies: compiled for a CPU, FlexAttention reads no buffer of stride 0, and no two that share their memory.
+    at = At(pos_q.expand(batch, queries).clone(), pos_k.expand(batch, keys).clone(), None, gates)
+    mask = None if mask is None else mask.expand(batch, 1, queries, keys).clone()
 
     def mask_mod(b, h, i, j):
         seen = j <= i + (keys - queries) if causal else j >= 0
@@ -154,7 +154,7 @@ def _kerple(bias, q, at):
 def _decay(bias, q, at):
     check_log_forget(at.gates)
     c = at.gates.to(accumulation_dtype(q)).cumsum(-1)
-    c_q = at_queries(c, q.shape[2]).contiguous()
+    c_q = at_queries(c, q.shape[2]).clone()
     return lambda score, b, h, i, j: score + c_q[b, h, i] - c[b, h, j]
 
 
@@ -262,7 +262,9 @@ def write_rope(model, encoding):
 
     Serves RoPE with fixed frequencies, by any scheme of `posenc.scaling`; the model pairs lanes as it always does.
 
-    Arguments: model, changed in place: a model with one `rotary_emb`. encoding: made by `posenc.rope.rope`.
+    Arguments:
+        model: a PreTrainedModel with one `rotary_emb`, changed in place.
+        encoding: made by `posenc.rope.rope`.
     Returns: the model.
     Errors: TypeError, ValueError naming the argument; UnsupportedError for another encoding or model.
     Convention: its configuration stays what it was and its frequencies are not saved: write them again after loading.

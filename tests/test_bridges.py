@@ -1,8 +1,10 @@
 r"""Encodings in other people's attention: FlexAttention, PyTorch's fused function and models of transformers."""
 
 import copy
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import cases
 import pytest
@@ -417,3 +419,35 @@ except ImportError as error:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "pip install" in done.stdout and "transformers" in done.stdout
+
+
+# --- what readers copy -----------------------------------------------------------------------------------------------
+
+
+def test_the_blocks_of_the_readme_run():
+    """One after the other, as someone pastes them; what they call equal is equal."""
+    text = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
+    values = {}
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), values)
+    assert len(blocks) == 2 and "book/in_your_own_model.md" in text
+    expected = posenc.attention(values["q"], values["k"], values["v"], values["both"], impl="torch")
+    assert torch.allclose(values["out"], expected, atol=1e-5)
+
+
+def test_the_page_asks_the_functions_what_they_serve(monkeypatch):
+    from posenc.lab.pages import in_your_own_model as page
+
+    def answers():
+        lines = [line.strip("| ").split(" | ") for line in page.bridges_table().data.splitlines()[2:]]
+        return {re.search(r"\w[\w-]*", title)[0]: cells for title, *cells in lines}
+
+    table = answers()
+    assert table["ALiBi"] == ["yes", "yes", "yes", "–"]
+    assert table["RoPE"] == ["after `turn`", "after `turn`", "yes", "yes"]
+    assert table["Stick-breaking"] == ["–", "–", "yes", "–"]
+    assert table["FIRE"] == ["–", "yes", "yes", "–"]
+    assert table["PaTH"] == table["Sinusoidal"] == ["–", "–", "–", "–"]
+    monkeypatch.setattr(bridges, "SCORE_MODS", {})
+    assert answers()["ALiBi"] == ["–", "yes", "yes", "–"]
