@@ -248,6 +248,18 @@ def test_rope_gives_the_logits_and_the_text_of_the_model_itself(kind):
     assert len(set(text[:, 12:].flatten().tolist())) > 6, "texts that say something"
 
 
+@torch.no_grad()
+def test_a_model_keeps_its_own_scale():
+    ids, _ = batch(pads=0)
+    logits = []
+    for model in (llama(), bridges.attach(llama(), rope_of_llama())):
+        for layer in model.model.layers:
+            layer.self_attn.scaling = 1.0
+        logits.append(model(ids).logits)
+    assert (logits[0] - logits[1]).abs().max() < 1e-5
+    assert (logits[0] - llama()(ids).logits).abs().max() > 1e-2
+
+
 @pytest.mark.parametrize("name", ["alibi", "t5", "stickbreaking", "rope+alibi", "fire", "cope", "rse", "exposb"])
 @torch.no_grad()
 def test_a_llama_decodes_step_by_step_as_it_reads(name):
