@@ -109,7 +109,7 @@ def flex(encoding, q, k, *, pos_q=None, pos_k=None, causal=True, mask=None, gate
         )
     pos_q, pos_k, mask = place_tokens(q, k, encoding, pos_q, pos_k, mask)
     batch, queries, keys = q.shape[0], q.shape[2], k.shape[2]
-    # Copies: compiled for a CPU, FlexAttention reads no buffer of stride 0, and no two that share their memory.
+    # Copies: compiled for a CPU, FlexAttention reads no buffer of stride 0.
     at = At(pos_q.expand(batch, queries).clone(), pos_k.expand(batch, keys).clone(), None, gates)
     mask = None if mask is None else mask.expand(batch, 1, queries, keys).clone()
 
