@@ -3,7 +3,7 @@ r"""Positional encodings for transformers: readable references behind one attent
 posenc.attention assembles an encoding from four places (embed, rotate, bias, weigh); start reading there.
 """
 
-from . import audit
+from . import audit, bridges
 from .attention import attention
 from .bias import alibi, cope, fire, fox, inkling, kerple, shaw, t5, transformer_xl
 from .embed import learned, sinusoidal
@@ -30,6 +30,7 @@ __all__ = [
     "alibi",
     "attention",
     "audit",
+    "bridges",
     "compose",
     "comrope",
     "cope",

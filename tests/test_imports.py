@@ -18,7 +18,7 @@ LAYERS = [
     "layer",
     "foxpro",
     "methods",
-    "audit",
+    "audit bridges",
     "",  # posenc/__init__.py
     "lab",
 ]

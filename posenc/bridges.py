@@ -1,0 +1,314 @@
+r"""An encoding in code that is not ours: PyTorch's FlexAttention and fused attention, models of transformers.
+
+Nothing here imports transformers before it is needed, and posenc never depends on it.
+"""
+
+import functools
+
+import torch
+from torch import nn
+
+from .attention import attention
+from .bias.alibi import LinearBias
+from .bias.fox import Forgetting, at_queries, check_log_forget
+from .bias.kerple import DistanceKernel
+from .bias.t5 import TableBias
+from .encoding import At, Encoding
+from .errors import UnsupportedError, check_choice, whole
+from .inputs import accumulation_dtype, check_encoding, check_inputs, check_qkv, place_tokens, visible_keys
+from .rotate.rope import LAYOUTS, Rotary, rope
+from .several.rse import Penalty
+
+ELSEWHERE = {  # what to do with a place that a bridge does not serve
+    "embed": "it belongs to the model: apply encoding.embed to the input of its first layer, and give the rest here",
+    "rotate": "turn q and k first: q, k, rest = posenc.bridges.turn(encoding, q, k), and give the rest here",
+    "weigh": "it stands in for the softmax, which this function makes itself; posenc.attention and attach serve it",
+    "attend": "it is an attention of its own; posenc.attention calls it",
+    "gates": "the layers of the model make none; posenc.SelfAttention does",
+    "axes": "its positions have several coordinates, those of the model have one",
+}
+
+
+def _only(encoding, bridge, *served):
+    """Raise UnsupportedError where an encoding holds anything of ELSEWHERE that is not among `served`."""
+    check_encoding(encoding)
+    for what, remedy in ELSEWHERE.items():
+        if getattr(encoding, what) is not None and what not in served:
+            raise UnsupportedError(f"{bridge} does not serve an encoding with {what!r}: {remedy}")
+
+
+def turn(encoding, q, k, *, pos_q=None, pos_k=None):
+    r"""Do what an encoding does at `rotate`, and return what is left of it: q, k and an `Encoding` without rotation.
+
+    Serves every encoding without an attention of its own; q and k come back as they are where it does not rotate.
+
+    Arguments: as in `posenc.attention`.
+    Returns: q [B, H, Tq, D], k [B, Hkv, Tk, D], and the `Encoding` that `flex` and `sdpa_bias` take for them.
+    Errors: TypeError, ValueError naming the argument; UnsupportedError for a method that brings its own attention.
+    Convention: whoever caches keys that are turned must not turn them again, and needs frequencies that stay.
+    Chapter: In your own model.
+    """
+    check_qkv(q, k, k)
+    _only(encoding, "turn", "rotate", "weigh", "gates", "axes")
+    pos_q, pos_k, _ = place_tokens(q, k, encoding, pos_q, pos_k, None)
+    rest = Encoding(bias=encoding.bias, weigh=encoding.weigh, gates=encoding.gates, causal_only=encoding.causal_only)
+    if encoding.rotate is not None:
+        q, k = encoding.rotate(q, k, At(pos_q, pos_k, None))
+    return q, k, rest
+
+
+def sdpa_bias(encoding, q, k, *, pos_q=None, pos_k=None, causal=True, mask=None, scale=None, gates=None):
+    r"""The bias of an encoding with causality and mask in it, as `attn_mask` of `scaled_dot_product_attention`.
+
+    bias_ij where query i may see key j, else -inf
+
+    Serves every encoding whose only place is `bias`, and none at all (NoPE). For one that rotates too, `turn` first:
+
+        q, k, rest = turn(encoding, q, k)
+        out = scaled_dot_product_attention(q, k, v, attn_mask=sdpa_bias(rest, q, k), enable_gqa=True)
+
+    Arguments: as in `posenc.attention`; give the fused function the same scale, and no `is_causal`.
+    Returns: [B or 1, H, Tq, Tk] in the dtype of q, with its gradient; as large as the scores are.
+    Errors: TypeError, ValueError naming the argument; UnsupportedError where the encoding acts elsewhere.
+    Convention: 16 bits round large biases. A query that sees nothing is up to the fused function.
+    Chapter: In your own model.
+    """
+    check_inputs(q, k, k, encoding, causal, scale, gates, False)
+    _only(encoding, "sdpa_bias", "gates")
+    pos_q, pos_k, mask = place_tokens(q, k, encoding, pos_q, pos_k, mask)
+    visible = visible_keys(q, k, causal, mask)
+    bias = torch.zeros((), dtype=accumulation_dtype(q), device=q.device)
+    if encoding.bias is not None:
+        k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)
+        scores = (q @ k.transpose(-2, -1)).to(bias.dtype) * (q.shape[-1] ** -0.5 if scale is None else scale)
+        bias = encoding.bias(q, k, At(pos_q, pos_k, visible, gates, scores))
+    shape = torch.broadcast_shapes(bias.shape, visible.shape)
+    return bias.to(q.dtype).expand(shape[0], q.shape[1], *shape[2:]).masked_fill(~visible, float("-inf"))
+
+
+def flex(encoding, q, k, *, pos_q=None, pos_k=None, causal=True, mask=None, gates=None):
+    r"""An encoding as (score_mod, mask_mod) of FlexAttention, which holds nothing of the size of the scores.
+
+    score_mod(score, b, h, i, j) = score + bias_hij,  mask_mod(b, h, i, j) = whether query i may see key j
+
+    Serves the biases that are a function of head and positions or gates: ALiBi, T5, KERPLE, RSE's penalty, FoX; and no
+    bias at all (NoPE), where score_mod is None. For one that rotates too, `turn` first, as for `sdpa_bias`.
+
+    Arguments: as in `posenc.attention`. Of q and k only shapes, dtype and device are read.
+    Returns: (score_mod, mask_mod) for `flex_attention(q, k, v, score_mod, block_mask=create_block_mask(mask_mod, B,
+        None, Tq, Tk))`. Positions and parameters are read now: make them anew in each step of training.
+    Errors: TypeError, ValueError naming the argument; UnsupportedError for another encoding.
+    Chapter: In your own model.
+    """
+    check_inputs(q, k, k, encoding, causal, None, gates, False)
+    _only(encoding, "flex", "gates")
+    if encoding.bias is not None and type(encoding.bias) not in SCORE_MODS:
+        raise UnsupportedError(
+            f"flex does not know {type(encoding.bias).__name__} as a function of head and positions or gates; "
+            f"it serves ALiBi, T5, KERPLE, RSE's penalty and FoX, and sdpa_bias makes the whole bias of any other"
+        )
+    pos_q, pos_k, mask = place_tokens(q, k, encoding, pos_q, pos_k, mask)
+    batch, queries, keys = q.shape[0], q.shape[2], k.shape[2]
+    # Copies: compiled for a CPU, FlexAttention reads no buffer of stride 0.
+    at = At(pos_q.expand(batch, queries).clone(), pos_k.expand(batch, keys).clone(), None, gates)
+    mask = None if mask is None else mask.expand(batch, 1, queries, keys).clone()
+
+    def mask_mod(b, h, i, j):
+        seen = j <= i + (keys - queries) if causal else j >= 0
+        return seen if mask is None else seen & mask[b, 0, i, j]
+
+    return None if encoding.bias is None else SCORE_MODS[type(encoding.bias)](encoding.bias, q, at), mask_mod
+
+
+def _linear(bias, q, at):
+    symmetric = isinstance(bias, Penalty) or bias.symmetric
+    slopes = bias.rate.to(q.device).repeat(q.shape[1]) if isinstance(bias, Penalty) else bias.slopes_for(q)
+
+    def score_mod(score, b, h, i, j):
+        distance = at.pos_q[b, i] - at.pos_k[b, j]
+        return score - slopes[h] * (distance.abs() if symmetric else distance)
+
+    return score_mod
+
+
+def _table(bias, q, at):
+    pos_q, pos_k, far = whole("pos_q", at.pos_q), whole("pos_k", at.pos_k), bias.max_distance
+    table = bias.by_offset(q, torch.arange(-far, far + 1, device=q.device))  # [H, 2 far + 1], constant beyond its ends
+    return lambda score, b, h, i, j: score + table[h, (pos_k[b, j] - pos_q[b, i]).clamp(-far, far) + far]
+
+
+def _kerple(bias, q, at):
+    bias(q, q, At(at.pos_q[:1, :1], at.pos_k[:1, :1], None))  # it checks the number of heads
+    r1, r2 = (log.to(accumulation_dtype(q)).exp() for log in (bias.log_r1, bias.log_r2))
+
+    def score_mod(score, b, h, i, j):
+        distance = (at.pos_q[b, i] - at.pos_k[b, j]).abs().to(r1.dtype)
+        if bias.form == "log":
+            return score - r1[h] * torch.log1p(r2[h] * distance)
+        apart = distance > 0
+        return score - r1[h] * torch.where(apart, torch.where(apart, distance, 1.0) ** r2[h].clamp(max=2), 0.0)
+
+    return score_mod
+
+
+def _decay(bias, q, at):
+    check_log_forget(at.gates)
+    c = at.gates.to(accumulation_dtype(q)).cumsum(-1)
+    c_q = at_queries(c, q.shape[2]).clone()
+    return lambda score, b, h, i, j: score + c_q[b, h, i] - c[b, h, j]
+
+
+SCORE_MODS = {LinearBias: _linear, Penalty: _linear, TableBias: _table, DistanceKernel: _kerple, Forgetting: _decay}
+
+
+def attach(model, encoding):
+    r"""Put an encoding into a model of transformers in place of its rotation, in training and in generation.
+
+    Registers "posenc" as attention function and mask function of transformers, sets it, and makes the model's own
+    rotation one by zero. Serves `rotate`, `bias` and `weigh` without gates, in decoders whose layers ask
+    `ALL_ATTENTION_FUNCTIONS` and whose module `rotary_emb` gives cosines and sines: Llama, Mistral, Qwen3 and such.
+
+    Arguments:
+        model: a PreTrainedModel, changed in place. Its cache may not be a static one.
+        encoding: an `Encoding` that all layers share (as T5's table), or a list with one for each layer.
+    Returns: the model; parameters of the encoding are its own, as `model.posenc`.
+    Errors: TypeError, ValueError naming the argument; ImportError without transformers; UnsupportedError for an
+        encoding or a model that does not fit.
+    Convention: keys go into the model's cache as they are before rotation, their positions stay beside them. A cache
+        filled before `attach` holds turned keys and is refused. Call `attach` before loading weights trained with it.
+    Chapter: In your own model.
+    """
+    try:
+        import transformers
+        from transformers.masking_utils import sdpa_mask
+    except ImportError as error:
+        raise ImportError("attach needs transformers, 5 or newer: pip install 'transformers>=5'") from error
+    layers = [module for module in model.modules() if hasattr(module, "layer_idx") and hasattr(module, "scaling")]
+    rotations = [module for name, module in model.named_modules() if name.endswith("rotary_emb")]
+    if not isinstance(model, transformers.PreTrainedModel) or not layers or not rotations:
+        raise UnsupportedError(
+            f"model={type(model).__name__} has no rotary_emb that attach could replace in its layers"
+        )
+    if hasattr(model, "posenc"):
+        raise ValueError("model.posenc is there: attach was called before, take a fresh model")
+    encodings = list(encoding) if isinstance(encoding, list | tuple) else [encoding]
+    if len(encodings) not in (1, len(layers)):
+        raise ValueError(
+            f"encoding holds {len(encodings)} encodings for {len(layers)} layers; give one for each, or one"
+        )
+    for one in encodings:
+        _only(one, "attach", "rotate", "weigh", "attend")
+    transformers.AttentionInterface.register("posenc", _attend)
+    transformers.AttentionMaskInterface.register("posenc", sdpa_mask)
+    model.set_attn_implementation("posenc")
+    model.posenc = nn.ModuleList(encodings)
+    for rotation in rotations:
+        rotation.register_forward_hook(_unturned)
+    for index, layer in enumerate(layers):
+        own = encodings[index % len(encodings)]
+        layer.register_forward_pre_hook(functools.partial(_tell_layer, own), with_kwargs=True)
+    return model
+
+
+def _unturned(rotation, inputs, output):
+    """Cosines of one and sines of zero, in place of the model's own."""
+    cos, sin = output
+    return torch.ones_like(cos), torch.zeros_like(sin)
+
+
+def _tell_layer(encoding, layer, args, kwargs):
+    """Add to what a layer passes on to its attention function: the encoding, and where all its keys stand, [B, Tk]."""
+    cache, pos_k = kwargs.get("past_key_values"), kwargs.get("position_ids")
+    if pos_k is None:
+        raise UnsupportedError(f"{type(layer).__name__} is given no position_ids: attach serves no such model")
+    if cache is not None:
+        held = cache.__dict__.setdefault("posenc_positions", {})
+        past, before = cache.get_seq_length(layer.layer_idx), held.get(layer.layer_idx)
+        if past > (0 if before is None else before.shape[1]):
+            raise ValueError(f"past_key_values holds {past} keys that attach did not see: begin with a new cache")
+        if past:  # fewer than held where the cache was cropped
+            rows = max(before.shape[0], pos_k.shape[0])
+            pos_k = torch.cat((before[:, :past].expand(rows, -1), pos_k.expand(rows, -1)), dim=1)
+        held[layer.layer_idx] = pos_k
+    return args, kwargs | {"encoding": encoding, "pos_k": pos_k}
+
+
+def _attend(module, query, key, value, attention_mask, *, encoding, pos_k, position_ids, scaling=None, **options):
+    """`posenc.attention` as transformers calls it; returns [B, T, H, D] and no weights."""
+    asked = [name for name in ("softcap", "s_aux", "position_bias") if options.get(name) is not None]
+    if asked or options.get("dropout"):
+        raise UnsupportedError(f"attach serves no {(asked or ['dropout'])[0]} in attention, which this model asks for")
+    if key.shape[2] > pos_k.shape[1]:
+        raise UnsupportedError(f"past_key_values gives {key.shape[2]} keys of {pos_k.shape[1]}: it may not be static")
+    causal = options.get("is_causal")
+    out = attention(
+        query,
+        key,
+        value,
+        encoding,
+        pos_q=position_ids,
+        pos_k=pos_k[:, -key.shape[2] :],  # a sliding window has dropped the first
+        causal=getattr(module, "is_causal", True) if causal is None else causal,
+        mask=attention_mask,
+        scale=scaling,
+    )
+    return out.transpose(1, 2).contiguous(), None
+
+
+def write_rope(model, encoding):
+    r"""Turn a model of transformers by the frequencies and the attention factor of an encoding, `rope(...)`.
+
+    write_rope(model, rope(head_dim, inv_freq=frequencies, attention_factor=factor))
+
+    Serves RoPE with fixed frequencies, by any scheme of `posenc.scaling`; the model pairs lanes as it always does.
+
+    Arguments:
+        model: a PreTrainedModel with one `rotary_emb`, changed in place.
+        encoding: made by `posenc.rope.rope`.
+    Returns: the model.
+    Errors: TypeError, ValueError naming the argument; UnsupportedError for another encoding or model.
+    Convention: its configuration stays what it was and its frequencies are not saved: write them again after loading.
+    Chapter: In your own model.
+    """
+    check_encoding(encoding)
+    if encoding.places != ("rotate",) or not isinstance(encoding.rotate, Rotary):
+        raise UnsupportedError(
+            f"encoding with {encoding.places}: write_rope serves posenc.rope.rope alone, whose frequencies are fixed; "
+            f"attach puts others into a model"
+        )
+    rotation, new = _rotation(model), encoding.rotate.inv_freq
+    if new.shape != rotation.inv_freq.shape:
+        raise ValueError(f"encoding turns {2 * new.shape[0]} lanes, and the model {2 * rotation.inv_freq.shape[0]}")
+    for name in ("inv_freq", "original_inv_freq"):
+        setattr(rotation, name, new.detach().to(rotation.inv_freq.device, torch.float32).clone())
+    rotation.attention_scaling = encoding.rotate.attention_factor
+    rotation.rope_type = "default"  # dynamic types make their frequencies anew in each call
+    return model
+
+
+def read_rope(model, layout="half"):
+    r"""The rotation of a model of transformers as an `Encoding`, with its frequencies and its attention factor.
+
+    Arguments:
+        model: a model with one `rotary_emb`; of a dynamic type, the frequencies are those of its last call.
+        layout: how it pairs lanes, see `posenc.rope.rotate`; "interleaved" for GPT-J, Cohere and GLM.
+    Errors: TypeError, ValueError naming the argument; UnsupportedError for a model without.
+    Chapter: In your own model.
+    """
+    check_choice("layout", layout, LAYOUTS)
+    rotation, config = _rotation(model), model.config
+    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    inv_freq = rotation.inv_freq.detach().clone()
+    return rope(head_dim, inv_freq=inv_freq, layout=layout, attention_factor=float(rotation.attention_scaling))
+
+
+def _rotation(model):
+    """The one module `rotary_emb` of a model, which `attach` has not silenced."""
+    if hasattr(model, "posenc"):
+        raise ValueError("model.posenc is there: after attach the model's own rotation does nothing")
+    names = [name for name, _ in model.named_modules() if name.endswith("rotary_emb")]
+    if len(names) != 1 or not hasattr(model.get_submodule(names[0]), "inv_freq"):
+        raise UnsupportedError(
+            f"model={type(model).__name__} must have one rotary_emb with inv_freq, it has {len(names)} of that name"
+        )
+    return model.get_submodule(names[0])

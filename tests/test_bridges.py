@@ -1,0 +1,467 @@
+r"""Encodings in other people's attention: FlexAttention, PyTorch's fused function and models of transformers."""
+
+import copy
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import cases
+import pytest
+import torch
+from torch.nn.functional import cross_entropy, scaled_dot_product_attention
+
+import posenc
+from posenc import UnsupportedError, bridges, make, scaling
+
+BIASES = [
+    name for name in cases.NAMES if cases.encoding(name).places == ("bias",) and cases.encoding(name).attend is None
+]
+FLEX = ["nope", "alibi", "alibi-symmetric", "alibi-learned", "t5", "t5-bidirectional", "kerple", "kerple-power"]
+FLEX += ["fox", "penalty"]
+
+
+def penalty_or(name):
+    return posenc.rse.penalty(rate=0.3) if name == "penalty" else cases.encoding(name)
+
+
+def inputs(queries=9, keys=9, dtype=torch.float64, heads_k=cases.HEADS, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    sizes = ((cases.HEADS, queries), (heads_k, keys), (heads_k, keys))
+    return [torch.randn(2, h, t, cases.HEAD_DIM, dtype=torch.float64, generator=generator).to(dtype) for h, t in sizes]
+
+
+def situations(name):
+    """Options of `attention`: all at once that differs from a plain call, and a call without causality."""
+    positions = torch.stack((torch.arange(9), torch.arange(9) * 3 + 5))
+    padding = torch.ones(2, 1, 1, 9, dtype=torch.bool)
+    padding[0, ..., :3] = False
+    yield inputs(queries=7, heads_k=2), {"pos_q": positions[:, 2:], "pos_k": positions, "mask": padding}
+    if not penalty_or(name).causal_only:
+        yield inputs(queries=4), {"causal": False}
+
+
+def off_by(out, expected, options):
+    """The largest difference, of queries that see a key: what a fused function gives the others is its own affair."""
+    rows = posenc.inputs.visible_keys(out, out.new_zeros(2, 1, 9, 1), options.get("causal", True), options.get("mask"))
+    return (out - expected).masked_fill(~rows.any(-1, keepdim=True), 0).abs().max()
+
+
+# --- FlexAttention and the additive bias ---------------------------------------------------------------------------
+
+
+def by_the_mods(q, k, v, score_mod, mask_mod):
+    """What FlexAttention defines, with every index a tensor that broadcasts: no compiler, so it is quick."""
+    k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], dim=1) for x in (k, v))
+    scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
+    index = torch.meshgrid(*(torch.arange(n) for n in scores.shape), indexing="ij")
+    scores = scores if score_mod is None else score_mod(scores, *index)
+    return scores.masked_fill(~mask_mod(*index), float("-inf")).softmax(-1) @ v
+
+
+@pytest.mark.parametrize("name", FLEX)
+def test_the_mods_equal_attention(name):
+    for dtype, limit in ((torch.float64, 1e-12), (torch.float32, 2e-6)):
+        for tensors, options in situations(name):
+            q, k, v = (x.to(dtype) for x in tensors)
+            made = penalty_or(name).to(dtype)
+            gates = cases.gates(made, q, k)
+            out = by_the_mods(q, k, v, *bridges.flex(made, q, k, gates=gates, **options))
+            expected = posenc.attention(q, k, v, made, gates=gates, impl="torch", **options)
+            assert out.dtype == dtype and off_by(out, expected, options) < limit
+
+
+@pytest.mark.parametrize("name", ["alibi", "t5", "fox"])
+def test_flex_attention_takes_them(name):
+    attend_flex = pytest.importorskip("torch.nn.attention.flex_attention")
+    (q, k, v), options = next(situations(name))
+    made = cases.encoding(name).double()
+    gates = cases.gates(made, q, k)
+    score_mod, mask_mod = bridges.flex(made, q, k, gates=gates, **options)
+    block_mask = attend_flex.create_block_mask(mask_mod, 2, None, q.shape[2], k.shape[2], device="cpu")
+    out = attend_flex.flex_attention(q, k, v, score_mod, block_mask, enable_gqa=True)
+    expected = posenc.attention(q, k, v, made, gates=gates, impl="torch", **options)
+    assert off_by(out, expected, options) < 1e-12
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["alibi-learned", "t5", "kerple-power", "penalty", "fox"])
+def test_flex_attention_compiles_them(name):
+    attend_flex = pytest.importorskip("torch.nn.attention.flex_attention")
+    everything = next(situations(name))
+    for tensors, options in (everything, (inputs(), {})):
+        q, k, v = (x.float() for x in tensors)
+        made = penalty_or(name)
+        gates = cases.gates(made, q, k)
+        with torch.no_grad():
+            score_mod, mask_mod = bridges.flex(made, q, k, gates=gates, **options)
+            block_mask = attend_flex.create_block_mask(mask_mod, 2, None, q.shape[2], k.shape[2], device="cpu")
+            grouped = k.shape[1] != q.shape[1]
+            compiled = torch.compile(
+                attend_flex.flex_attention, dynamic=False
+            )  # or Inductor's C++ names what is not there
+            out = compiled(q, k, v, score_mod, block_mask, enable_gqa=grouped)
+            expected = posenc.attention(q, k, v, made, gates=gates, impl="torch", **options)
+        assert off_by(out, expected, options) < 2e-6
+
+
+@pytest.mark.parametrize("name", ["nope", "penalty", *BIASES])
+def test_the_additive_bias_equals_attention(name):
+    for (q, k, v), options in situations(name):
+        made = penalty_or(name).double()
+        gates = cases.gates(made, q, k)
+        bias = bridges.sdpa_bias(made, q, k, gates=gates, **options)
+        assert bias.shape[1:] == (cases.HEADS, q.shape[2], k.shape[2]) and bias.dtype == q.dtype
+        grouped = k.shape[1] != q.shape[1]
+        out = scaled_dot_product_attention(q, k, v, attn_mask=bias, enable_gqa=grouped)
+        expected = posenc.attention(q, k, v, made, gates=gates, impl="torch", **options)
+        assert off_by(out, expected, options) < 1e-12
+
+
+@pytest.mark.parametrize("name", ["alibi-learned", "t5", "kerple", "kerple-power", "penalty"])
+def test_parameters_learn_through_both(name):
+    q, k, v = inputs()
+    made = penalty_or(name).double()
+
+    def gradients(out):
+        return torch.autograd.grad(out.square().sum(), list(made.parameters()))
+
+    expected = gradients(posenc.attention(q, k, v, made, impl="torch"))
+    for out in (
+        scaled_dot_product_attention(q, k, v, attn_mask=bridges.sdpa_bias(made, q, k)),
+        by_the_mods(q, k, v, *bridges.flex(made, q, k)),
+    ):
+        for ours, wanted in zip(gradients(out), expected):
+            assert torch.allclose(ours, wanted, atol=1e-12) and wanted.abs().max() > 1e-3
+
+
+def test_a_scale_is_what_a_counting_bias_reads():
+    q, k, v = inputs()
+    made = cases.encoding("cope").double()
+    bias = bridges.sdpa_bias(made, q, k, scale=1.0)
+    out = scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=1.0)
+    assert torch.allclose(out, posenc.attention(q, k, v, made, scale=1.0, impl="torch"), atol=1e-12)
+    assert not torch.allclose(bias, bridges.sdpa_bias(made, q, k))
+
+
+@pytest.mark.parametrize("name", ["rope", "rope+alibi", "rse-softmax", "rope2d"])
+def test_what_rotates_is_turned_first(name):
+    made = cases.encoding(name).double()
+    q, k, v = inputs(queries=4)
+    at = {
+        "pos_q": cases.along_a_line(torch.arange(5, 9), made.axes),
+        "pos_k": cases.along_a_line(torch.arange(9), made.axes),
+    }
+    for bridge in (bridges.flex, bridges.sdpa_bias):
+        with pytest.raises(UnsupportedError, match="turn"):
+            bridge(made, q, k)
+    turned_q, turned_k, rest = bridges.turn(made, q, k, **at)
+    bias = bridges.sdpa_bias(rest, turned_q, turned_k)
+    out = scaled_dot_product_attention(turned_q, turned_k, v, attn_mask=bias)
+    assert torch.allclose(out, posenc.attention(q, k, v, made, impl="torch", **at), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "name, bridge, reason",
+    [
+        ("stickbreaking", bridges.sdpa_bias, "weigh"),
+        ("rse", bridges.turn, None),
+        ("sinusoidal", bridges.sdpa_bias, "embed"),
+        ("sinusoidal", bridges.turn, "embed"),
+        ("shaw-values", bridges.flex, "attend"),
+        ("fire", bridges.flex, "sdpa_bias"),
+    ],
+)
+def test_what_a_bridge_does_not_serve_is_named(name, bridge, reason):
+    q, k, _ = inputs()
+    made = cases.encoding(name).double()
+    if reason is None:  # the stick is left over, and refused by those that make a softmax
+        _, _, made = bridge(made, q, k)
+        bridge, reason = bridges.flex, "weigh"
+    with pytest.raises(UnsupportedError, match=reason):
+        bridge(made, q, k)
+
+
+def test_causal_only_methods_and_wrong_sizes_are_refused():
+    q, k, _ = inputs()
+    for bridge in (bridges.flex, bridges.sdpa_bias):
+        with pytest.raises(UnsupportedError, match="causal"):
+            bridge(make("alibi", num_heads=4), q, k, causal=False)
+        for name in ("alibi", "t5", "kerple"):
+            with pytest.raises(ValueError, match="num_heads=3"):
+                bridge(make(name, num_heads=3), q, k)
+        with pytest.raises(TypeError, match="encoding"):
+            bridge("alibi", q, k)
+        with pytest.raises(ValueError, match="gates"):
+            bridge(make("fox"), q, k)
+    with pytest.raises(ValueError, match="whole"):
+        bridges.flex(make("t5", num_heads=4), q, k, pos_q=torch.arange(9) + 0.5)
+
+
+# --- models of transformers ------------------------------------------------------------------------------------------
+
+
+def llama(seed=0, kind="Llama", **options):
+    import transformers
+
+    sizes = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, head_dim=8)
+    sizes |= dict(vocab_size=40, num_key_value_heads=2, max_position_embeddings=64, initializer_range=0.3)
+    config = getattr(transformers, f"{kind}Config")(**sizes | dict(pad_token_id=0) | options)
+    torch.manual_seed(seed)
+    return getattr(transformers, f"{kind}ForCausalLM")(config).eval()
+
+
+def rope_of_llama():
+    return make("rope", head_dim=8, layout="half")
+
+
+def batch(pads=4, length=12):
+    """Two texts of which the first has pads on its left: ids and mask as transformers wants them."""
+    ids = torch.randint(3, 40, (2, length), generator=torch.Generator().manual_seed(1))
+    valid = torch.ones_like(ids)
+    valid[0, :pads] = 0
+    return ids * valid, valid
+
+
+def by_mask(valid):
+    return (valid.cumsum(1) - 1).clamp(min=0)
+
+
+@pytest.mark.parametrize("kind", ["Llama", "Mistral", "Qwen3"])
+@torch.no_grad()
+def test_rope_gives_the_logits_and_the_text_of_the_model_itself(kind):
+    window = {"sliding_window": 5} if kind == "Mistral" else {}
+    own, ours = llama(kind=kind, **window), bridges.attach(llama(kind=kind, **window), rope_of_llama())
+    ids, valid = batch()
+    packed = torch.cat((torch.arange(7), torch.arange(5)))[None]
+    for options in (
+        {},
+        {"attention_mask": valid},
+        {"attention_mask": valid, "position_ids": by_mask(valid)},
+        {"position_ids": packed, "use_cache": False},  # transformers sees two texts in each row
+    ):
+        given = ids if "attention_mask" in options else ids.clamp(min=3)
+        difference = own(given, **options).logits - ours(given, **options).logits
+        assert difference[valid.bool()].abs().max() < 1e-6
+    options = {"attention_mask": valid, "max_new_tokens": 12, "do_sample": False, "eos_token_id": None}
+    text = own.generate(ids, **options)
+    assert torch.equal(text, ours.generate(ids, **options))
+    assert torch.equal(own.generate(ids, num_beams=3, **options), ours.generate(ids, num_beams=3, **options))
+    assert len(set(text[:, 12:].flatten().tolist())) > 6, "texts that say something"
+
+
+@torch.no_grad()
+def test_a_model_keeps_its_own_scale():
+    ids, _ = batch(pads=0)
+    logits = []
+    for model in (llama(), bridges.attach(llama(), rope_of_llama())):
+        for layer in model.model.layers:
+            layer.self_attn.scaling = 1.0
+        logits.append(model(ids).logits)
+    assert (logits[0] - logits[1]).abs().max() < 1e-5
+    assert (logits[0] - llama()(ids).logits).abs().max() > 1e-2
+
+
+@pytest.mark.parametrize("name", ["alibi", "t5", "stickbreaking", "rope+alibi", "fire", "cope", "rse", "exposb"])
+@torch.no_grad()
+def test_a_llama_decodes_step_by_step_as_it_reads(name):
+    model = bridges.attach(llama(), cases.encoding(name))
+    ids, valid = batch()
+    positions = by_mask(valid)
+    whole = model(ids, attention_mask=valid, position_ids=positions).logits
+    steps, cache = [], None
+    for start, end in ((0, 7), *((t, t + 1) for t in range(7, 12))):
+        at = {"attention_mask": valid[:, :end], "position_ids": positions[:, start:end]}
+        out = model(ids[:, start:end], past_key_values=cache, use_cache=True, **at)
+        cache = out.past_key_values
+        steps.append(out.logits)
+    assert torch.allclose(torch.cat(steps, dim=1)[valid.bool()], whole[valid.bool()], atol=2e-5)
+    alone = model(ids[:1, 4:]).logits  # the padded row by itself
+    assert torch.allclose(alone, whole[:1, 4:], atol=2e-5)
+    bare = llama()(ids, attention_mask=valid, position_ids=positions).logits
+    assert (bare - whole)[valid.bool()].abs().max() > 1e-2, "the encoding is what stands in the model"
+
+
+@pytest.mark.parametrize("name", ["alibi", "t5", "stickbreaking"])
+def test_a_llama_trains(name):
+    """Loss falls, and what the encoding learns gets a gradient and a place among the weights."""
+    model = bridges.attach(llama(initializer_range=0.1), cases.encoding(name)).train()
+    ids = torch.randint(3, 40, (8, 8), generator=torch.Generator().manual_seed(2)).repeat(
+        1, 2
+    )  # the second half repeats
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
+    losses = []
+    for _ in range(40):
+        logits = model(ids).logits
+        losses.append(cross_entropy(logits[:, :-1].flatten(0, 1), ids[:, 1:].flatten()))
+        optimizer.zero_grad()
+        losses[-1].backward()
+        optimizer.step()
+    assert losses[-1] < 0.6 * losses[0]
+    learned = [name for name, _ in model.named_parameters() if name.startswith("posenc")]
+    assert len(learned) == (name == "t5") and all(model.get_parameter(name).grad.abs().sum() > 0 for name in learned)
+    again = bridges.attach(llama(seed=3), cases.encoding(name))
+    again.load_state_dict(model.state_dict())
+    assert torch.equal(again.eval()(ids).logits, model.eval()(ids).logits)
+
+
+@torch.no_grad()
+def test_layers_have_encodings_of_their_own_and_copies_too():
+    ids, _ = batch()
+    parts = [make("alibi", num_heads=4, learned=True), make("alibi", num_heads=4, learned=True)]
+    model = bridges.attach(llama(), parts)
+    twin = copy.deepcopy(model)
+    before = model(ids).logits
+    assert torch.equal(twin(ids).logits, before)
+    parts[1].bias.slopes *= 3
+    assert not torch.equal(model(ids).logits, before) and torch.equal(twin(ids).logits, before)
+    shared = bridges.attach(llama(), parts[0])
+    assert torch.equal(shared(ids).logits, before)
+    with pytest.raises(ValueError, match="3 encodings for 2 layers"):
+        bridges.attach(llama(), [make("nope")] * 3)
+
+
+@torch.no_grad()
+def test_a_cropped_cache_goes_on_and_a_strange_one_is_refused():
+    ids, _ = batch(pads=0)
+    model, other = bridges.attach(llama(), rope_of_llama()), llama()
+    cache = model(ids, use_cache=True).past_key_values
+    cache.crop(8)
+    assert torch.allclose(model(ids[:, 8:], past_key_values=cache).logits, model(ids).logits[:, 8:], atol=1e-5)
+    filled = other(ids[:, :8], use_cache=True).past_key_values
+    with pytest.raises(ValueError, match="8 keys"):
+        model(ids[:, 8:], past_key_values=filled)
+    with pytest.raises(UnsupportedError, match="static"):
+        model.generate(ids, max_new_tokens=4, cache_implementation="static")
+
+
+@pytest.mark.parametrize("name, reason", [("sinusoidal", "embed"), ("fox", "gates"), ("rope2d", "axes")])
+def test_what_a_model_cannot_hold_is_named(name, reason):
+    with pytest.raises(UnsupportedError, match=reason):
+        bridges.attach(llama(), cases.encoding(name))
+
+
+def test_a_model_that_does_not_fit_is_named():
+    import transformers
+
+    gpt2 = transformers.GPT2LMHeadModel(transformers.GPT2Config(n_embd=8, n_layer=1, n_head=2, vocab_size=9))
+    for bridge in (
+        lambda m: bridges.attach(m, make("nope")),
+        bridges.read_rope,
+        lambda m: bridges.write_rope(m, rope_of_llama()),
+    ):
+        with pytest.raises(UnsupportedError, match="GPT2LMHeadModel"):
+            bridge(gpt2)
+    model = bridges.attach(llama(attention_dropout=0.1), make("nope"))
+    with pytest.raises(UnsupportedError, match="dropout"):
+        model.train()(batch()[0])
+    gemma = bridges.attach(llama(kind="Gemma2"), make("nope"))
+    with pytest.raises(UnsupportedError, match="softcap"):
+        gemma(batch()[0])
+    for bridge in (lambda: bridges.attach(model, make("nope")), lambda: bridges.read_rope(model)):
+        with pytest.raises(ValueError, match="attach"):
+            bridge()
+
+
+# --- frequencies -----------------------------------------------------------------------------------------------------
+
+SCHEMES = {
+    "default": ({}, lambda: (posenc.rope.inv_freq(8, dtype=torch.float64), 1.0)),
+    "linear": ({"factor": 4.0}, lambda: scaling.linear(8, 4.0)),
+    "yarn": ({"factor": 4.0}, lambda: scaling.yarn(8, 4.0, trained=64)),
+    "llama3": (
+        {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0},
+        lambda: scaling.llama3(8, 8.0, trained=64, base=10000.0),
+    ),
+    "longrope": (
+        {"factor": 4.0, "short_factor": [1.0] * 4, "long_factor": [1.0, 2.0, 3.0, 4.0]},
+        lambda: scaling.longrope(8, 4.0, short=[1.0] * 4, long=[1.0, 2.0, 3.0, 4.0], length=99, trained=64),
+    ),
+    "dynamic": ({"factor": 2.0}, lambda: scaling.dynamic_ntk(8, 2.0, length=99, trained=64)),
+}
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@torch.no_grad()
+def test_frequencies_go_into_a_model_and_come_back(scheme):
+    options, ours = SCHEMES[scheme]
+    parameters = {"rope_type": scheme, "rope_theta": 10000.0, "original_max_position_embeddings": 64, **options}
+    theirs = llama(rope_parameters=parameters, max_position_embeddings=64)
+    frequencies, factor = ours()
+    encoding = posenc.rope.rope(8, inv_freq=frequencies, attention_factor=factor, layout="half")
+    ids = torch.randint(3, 40, (1, 99), generator=torch.Generator().manual_seed(1))
+    expected = theirs(ids).logits
+    written = bridges.write_rope(llama(), encoding)
+    assert (written(ids).logits - expected).abs().max() < 1e-5
+    assert (llama()(ids).logits - expected).abs().max() > 1e-3 or scheme == "default"
+    for model in (written, theirs):
+        read = bridges.read_rope(model)
+        assert read.rotate.attention_factor == pytest.approx(factor)
+        assert torch.allclose(read.rotate.inv_freq.double(), frequencies, rtol=1e-6)
+        attached = bridges.attach(llama(), read)
+        assert (attached(ids).logits - expected).abs().max() < 1e-5
+
+
+@torch.no_grad()
+def test_written_frequencies_stay_in_a_model_of_a_dynamic_type():
+    parameters = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}
+    model = bridges.write_rope(llama(rope_parameters=parameters), rope_of_llama())
+    ids = torch.randint(3, 40, (1, 99), generator=torch.Generator().manual_seed(1))
+    assert (model(ids).logits - llama()(ids).logits).abs().max() < 1e-5
+
+
+def test_frequencies_that_do_not_fit_are_refused():
+    for name in ("alibi", "rope+alibi", "rope2d"):
+        with pytest.raises(UnsupportedError, match="posenc.rope.rope"):
+            bridges.write_rope(llama(), cases.encoding(name))
+    with pytest.raises(ValueError, match="16 lanes"):
+        bridges.write_rope(llama(), make("rope", head_dim=16))
+
+
+def test_transformers_is_asked_for_where_it_is_needed():
+    code = """
+import sys
+sys.modules["transformers"] = None
+sys.modules["torch.nn.attention.flex_attention"] = None
+import torch, posenc
+q = torch.randn(1, 2, 3, 4)
+posenc.bridges.flex(posenc.make("alibi", num_heads=2), q, q)
+try:
+    posenc.bridges.attach(torch.nn.Linear(1, 1), posenc.make("nope"))
+except ImportError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "pip install" in done.stdout and "transformers" in done.stdout
+
+
+# --- what readers copy -----------------------------------------------------------------------------------------------
+
+
+def test_the_blocks_of_the_readme_run():
+    """One after the other, as someone pastes them; what they call equal is equal."""
+    text = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
+    values = {}
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), values)
+    assert len(blocks) == 2 and "book/in_your_own_model.md" in text
+    expected = posenc.attention(values["q"], values["k"], values["v"], values["both"], impl="torch")
+    assert torch.allclose(values["out"], expected, atol=1e-5)
+
+
+def test_the_page_asks_the_functions_what_they_serve(monkeypatch):
+    from posenc.lab.pages import in_your_own_model as page
+
+    def answers():
+        lines = [line.strip("| ").split(" | ") for line in page.bridges_table().data.splitlines()[2:]]
+        return {re.search(r"\w[\w-]*", title)[0]: cells for title, *cells in lines}
+
+    table = answers()
+    assert table["ALiBi"] == ["yes", "yes", "yes", "–"]
+    assert table["RoPE"] == ["after `turn`", "after `turn`", "yes", "yes"]
+    assert table["Stick-breaking"] == ["–", "–", "yes", "–"]
+    assert table["FIRE"] == ["–", "yes", "yes", "–"]
+    assert table["PaTH"] == table["Sinusoidal"] == ["–", "–", "–", "–"]
+    monkeypatch.setattr(bridges, "SCORE_MODS", {})
+    assert answers()["ALiBi"] == ["–", "yes", "yes", "–"]
