@@ -31,6 +31,11 @@ from .variants import VARIANTS
 
 SPENT = tl.constexpr(-64.0)  # exp(-64) = 1.6e-28: a key that leaves less than this has taken the whole stick
 SLICE = 1024  # queries whose carries the backward holds at a time
+# How a tile sums along the stick: by scans (tl.cumsum), or by a product with a tile of zeros and ones, without a scan.
+# Triton's scans have been wrong on GPUs while right in the interpreter: reversed ones (triton-lang/triton issue 4362),
+# and one beside a tl.sum in one kernel (3017). A total less a scan would not do: it loses small sums after large ones
+# (fla-org/flash-linear-attention pull request 1095). `benchmarks/kernels.py --smoke` says which of the two are right.
+BY_PRODUCT = False
 
 # A kernel's arguments are read in groups, as they were written.
 # fmt: off
@@ -48,7 +53,18 @@ def log1p(x):
 
 
 @triton.jit
-def pieces(z, visible, carry):
+def sums(x, LATER: tl.constexpr, PRODUCT: tl.constexpr):
+    """For each column of a tile [Q, K] the sum of the columns before it, or of those after it."""
+    if PRODUCT:
+        one, other = tl.arange(0, x.shape[1])[:, None], tl.arange(0, x.shape[1])[None, :]
+        total = tl.dot(x, (one > other if LATER else one < other).to(tl.float32), input_precision="ieee")
+    else:
+        total = tl.cumsum(x, 1, reverse=LATER) - x
+    return total
+
+
+@triton.jit
+def pieces(z, visible, carry, PRODUCT: tl.constexpr):
     """The weights of a tile whose keys stand in stick order: (weights, log beta, log(1 - beta), log kept by the tile).
 
     z [Q, K] logits, carry [Q] the log of the stick that reaches the tile. The sum over the keys before j is the sum up
@@ -58,13 +74,13 @@ def pieces(z, visible, carry):
     log_beta = tl.minimum(z, 0.0) - rest
     log_keep = -tl.maximum(z, 0.0) - rest
     kept = tl.where(visible, tl.maximum(log_keep, SPENT), 0.0)
-    before = tl.cumsum(kept, 1) - kept
+    before = sums(kept, False, PRODUCT)
     weights = tl.where(visible, tl.exp(log_beta + before + carry[:, None]), 0.0)
     return weights, log_beta, log_keep, tl.sum(kept, 1)
 
 
 @triton.jit
-def grad_logits(weights, log_beta, log_keep, visible, dweights, after):
+def grad_logits(weights, log_beta, log_keep, visible, dweights, after, PRODUCT: tl.constexpr):
     """The gradient of a tile's logits, and the sum of weights * dweights over the tile's keys, [Q].
 
     dz_j = A_j dA_j (1 - beta_j) - beta_j (sum over the keys after j of A dA + what the remainder gets); `after` [Q] is
@@ -72,7 +88,7 @@ def grad_logits(weights, log_beta, log_keep, visible, dweights, after):
     word.
     """
     flow = weights * dweights
-    later = tl.cumsum(flow, 1, reverse=True) - flow + after[:, None]
+    later = sums(flow, True, PRODUCT) + after[:, None]
     dz = flow * tl.exp(log_keep) - tl.exp(log_beta) * later
     return tl.where(visible, dz, 0.0), tl.sum(flow, 1)
 
@@ -83,6 +99,7 @@ def forward_kernel(
     q_stride, k_stride, v_stride, out_stride, mask_stride, pos_q_stride, pos_k_stride,
     blocks, heads, groups, queries, keys, width, width_v, scale,
     SCORE: tl.constexpr, DELTA: tl.constexpr, CAUSAL: tl.constexpr, STRICT: tl.constexpr, RECENT: tl.constexpr,
+    PRODUCT: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, LANES: tl.constexpr, LANES_V: tl.constexpr,
 ):
     """One program: one block of queries of one head, along the stick.
@@ -118,7 +135,7 @@ def forward_kernel(
             visible = tl.full([BLOCK_Q, BLOCK_K], True, tl.int1)
             if (stage == 0) == RECENT:
                 visible = seen(i, j, b, queries, keys, mask_ptr, mask_stride, CAUSAL, STRICT)
-            weights, _, _, kept = pieces(z, visible, carry)
+            weights, _, _, kept = pieces(z, visible, carry, PRODUCT)
             carry += kept
             acc = tl.dot(weights.to(v.dtype), v, acc, input_precision="ieee")
 
@@ -133,7 +150,7 @@ def backward_q_kernel(
     q_stride, k_stride, v_stride, dout_stride, dq_stride, mask_stride, pos_q_stride, pos_k_stride,
     blocks, heads, groups, queries, keys, width, width_v, scale, first_block,
     SCORE: tl.constexpr, GRAD: tl.constexpr, DELTA: tl.constexpr, CAUSAL: tl.constexpr, STRICT: tl.constexpr,
-    RECENT: tl.constexpr,
+    RECENT: tl.constexpr, PRODUCT: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, LANES: tl.constexpr, LANES_V: tl.constexpr,
 ):
     """One program: the gradients of one block of queries, in two walks.
@@ -176,7 +193,7 @@ def backward_q_kernel(
             if (stage == 0) == RECENT:
                 visible = seen(i, j, b, queries, keys, mask_ptr, mask_stride, CAUSAL, STRICT)
             tl.store(before_ptr + key_block * rows + place, carry)
-            _, _, _, kept = pieces(z, visible, carry)
+            _, _, _, kept = pieces(z, visible, carry, PRODUCT)
             carry += kept
 
     tl.debug_barrier()  # the second walk may read with another thread what the first wrote
@@ -199,9 +216,11 @@ def backward_q_kernel(
             if (stage == 1) == RECENT:
                 visible = seen(i, j, b, queries, keys, mask_ptr, mask_stride, CAUSAL, STRICT)
             tl.store(after_ptr + key_block * rows + place, after)
-            weights, log_beta, log_keep, _ = pieces(z, visible, tl.load(before_ptr + key_block * rows + place))
+            weights, log_beta, log_keep, _ = pieces(
+                z, visible, tl.load(before_ptr + key_block * rows + place), PRODUCT
+            )
             dweights = tl.dot(dout, tl.trans(v), input_precision="ieee")
-            dz, flow = grad_logits(weights, log_beta, log_keep, visible, dweights, after)
+            dz, flow = grad_logits(weights, log_beta, log_keep, visible, dweights, after, PRODUCT)
             after += flow
             ds, da_tile, dx_tile, _ = GRAD(dz, s, delta, a, x, y)
             if da_ptr is not None:
@@ -224,7 +243,7 @@ def backward_kv_kernel(
     q_stride, k_stride, v_stride, dout_stride, dk_stride, dv_stride, mask_stride, pos_q_stride, pos_k_stride,
     blocks, heads, groups, queries, keys, width, width_v, scale, first_row, rows,
     SCORE: tl.constexpr, GRAD: tl.constexpr, DELTA: tl.constexpr, CAUSAL: tl.constexpr, STRICT: tl.constexpr,
-    RECENT: tl.constexpr,
+    RECENT: tl.constexpr, PRODUCT: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, LANES: tl.constexpr, LANES_V: tl.constexpr,
 ):
     """One program: what one slice of queries adds to the gradients of one block of keys and values.
@@ -270,10 +289,10 @@ def backward_kv_kernel(
                 visible = tl.full([BLOCK_Q, BLOCK_K], True, tl.int1)
                 if not WHOLE:
                     visible = seen(i, j, b, queries, keys, mask_ptr, mask_stride, CAUSAL, STRICT)
-                weights, log_beta, log_keep, _ = pieces(z, visible, before)
+                weights, log_beta, log_keep, _ = pieces(z, visible, before, PRODUCT)
                 dv = tl.dot(tl.trans(weights.to(dout.dtype)), dout, dv, input_precision="ieee")
                 dweights = tl.dot(dout, tl.trans(v), input_precision="ieee")
-                dz, _ = grad_logits(weights, log_beta, log_keep, visible, dweights, after)
+                dz, _ = grad_logits(weights, log_beta, log_keep, visible, dweights, after, PRODUCT)
                 ds, _, _, dy_tile = GRAD(dz, s, delta, a, x, y)
                 if dy_ptr is not None:
                     dy += tl.sum(dy_tile, 0)
@@ -330,7 +349,7 @@ def stickbreaking(
         forward_kernel, triton.cdiv(q.shape[2], cut.block_q), q.shape[0] * q.shape[1], cut,
         q_ptr=q, k_ptr=k, v_ptr=v, out_ptr=out, rest_ptr=rest, a_ptr=a, x_ptr=x, y_ptr=y, out_stride=out.stride(),
         scale=scale, SCORE=VARIANTS[variant].score, CAUSAL=causal, STRICT=strict, RECENT=recent,
-        **launch_arguments(q, k, v, mask, pos_q, pos_k, variant),
+        PRODUCT=BY_PRODUCT, **launch_arguments(q, k, v, mask, pos_q, pos_k, variant),
     )
     return out, rest
 
@@ -369,7 +388,7 @@ def stickbreaking_backward(
         both = launch_arguments(q, k, v, mask, pos_q, pos_k, variant)
         both |= dict(q_ptr=q, k_ptr=k, v_ptr=v, dout_ptr=dout, a_ptr=a, x_ptr=x, y_ptr=y, dout_stride=dout.stride())
         both |= dict(before_ptr=before, after_ptr=after, scale=scale, CAUSAL=causal, STRICT=strict, RECENT=recent)
-        both |= dict(SCORE=VARIANTS[variant].score, GRAD=VARIANTS[variant].grad)
+        both |= dict(SCORE=VARIANTS[variant].score, GRAD=VARIANTS[variant].grad, PRODUCT=BY_PRODUCT)
         for first_block in range(0, blocks, slice_blocks):
             these = min(slice_blocks, blocks - first_block)
             launch(
