@@ -56,18 +56,6 @@ def test_the_hash_is_of_what_is_compiled(tmp_path, monkeypatch):
 
 
 @needs_triton
-def test_rows_of_other_families_stand_where_only_one_file_changed(rows, monkeypatch):
-    stand, sources = report.standing("rotary"), report.sources_hash()
-    assert set(stand) == {job for job in report.jobs() if job[0] != "rotary"}
-    assert [row for each in stand.values() for row in each] == [row for row in rows if row["family"] != "rotary"]
-    monkeypatch.setattr(report, "sources_hash", lambda: sources | {"rotary.py": "other"})
-    assert report.standing("rotary") == stand
-    monkeypatch.setattr(report, "sources_hash", lambda: sources | {"common.py": "other"})
-    with pytest.raises(SystemExit, match=r"common\.py.*make kernel-report"):
-        report.standing("rotary")
-
-
-@needs_triton
 def test_the_frozen_report_is_of_these_launches(rows, monkeypatch):
     """Which kernels each call launches for each GPU, cut by which tiles: what the hash of the sources does not hold."""
     monkeypatch.setattr(report, "BATCH", 1)
@@ -110,11 +98,21 @@ def test_every_gpu_gets_what_the_project_demands(rows):
     assert report.problems(rows) == []
 
 
+def test_the_goals_hold_where_they_are_counted(rows):
+    """No 64-bit conversion a score (but of the table, which counts in whole numbers), no index product in 32 bits."""
+    for row in rows:
+        name = [row[part] for part in report.KEY]
+        assert not row["narrow"] and (not row["conversions"] or row["pass"] == "backward_table"), name
+        assert row["compiles"] == (row["code"] is not None) or row["narrow"] is None, name
+
+
 WRONG = {
     "does not compile": dict(compiles=False, instructions="PTXASError: no"),
     "shared memory": dict(shared=99 * 1024 + 1),
     "spills 4 bytes": dict(spilled=4),
     "no tensor-core": dict(tensor_cores=0),
+    "converts 1 64-bit": dict(conversions=1.0),
+    "forms 2 index products in 32 bits": dict(narrow=2),
 }
 
 
@@ -188,11 +186,135 @@ SAMPLE = [
 TOO_LARGE = ["softmax", "plain", "8.6", "float16", 128, [128, 128, 8, 4], ["forward"]]
 
 
+SASS = """
+        /*0000*/                   I2F.S64 R1, R2 ;
+.L_x_0:
+        /*0010*/                   I2F.S64 R1, R2 ;
+.L_x_1:
+        /*0020*/                   I2F.S64 R40, R44 ;
+        /*0030*/              @!P2 F2I.S64.TRUNC R40, R44 ;
+        /*0040*/                   I2F.F64.S64 R40, R44 ;
+        /*0050*/                   I2FP.F32.S32 R40, R44 ;
+        /*0060*/                   MUFU.EX2 R40, R44 ;
+        /*0070*/              @!P2 BRA `(.L_x_9) ;
+        /*0080*/                   MUFU.EX2 R40, R44 ;
+        /*0090*/               @P1 BRA `(.L_x_1) ;
+        /*00a0*/                   MUFU.RCP R40, R44 ;
+        /*00b0*/              @P1 BRA `(.L_x_0) ;
+.L_x_2:
+        /*00c0*/                   MUFU.EX2 R40, R44 ;
+        /*00d0*/                   REDG.E.ADD.64.STRONG.GPU desc[UR42][R62.64], R20 ;
+        /*00e0*/                   REDUX.OR UR5, R4 ;
+        /*00f0*/               @P1 BRA `(.L_x_2) ;
+.L_x_9:
+        /*0100*/                   ATOMG.E.ADD PT, R4, desc[UR4][R2.64], R5 ;
+"""
+
+
+def test_instructions_are_counted_in_the_loops_over_scores():
+    """Two loops with two scores a thread: what stands before, around or after them costs a score nothing."""
+    assert list(map(len, report.score_loops(SASS))) == [8, 4]
+    found = report.per_score(SASS, (8, 8, 1, 1))
+    assert found == {"conversions": 1.0, "atomics": 0.5, "divisions": 0.0, "exponentials": 1.0}
+    assert set(report.per_score("", (8, 8, 1, 1)).values()) == {None}
+
+
+TTIR = """
+  tt.func public @f(%q_ptr: !tt.ptr<f16> loc("q_ptr"(#loc)), %stride: i32 {tt.divisibility = 16} loc("stride"(#loc))) {
+    %c64_i32 = arith.constant 64 : i32 loc(#loc5)
+    %0 = tt.get_program_id x : i32 loc(#loc8)
+    %1 = arith.muli %0, %c64_i32 : i32 loc(#loc9)
+    %2 = arith.extsi %stride : i32 to i64 loc(#loc9)
+    %3 = arith.extsi %1 : i32 to i64 loc(#loc9)
+    %4 = arith.muli %3, %2 : i64 loc(#loc9)
+    %5 = arith.muli %0, %stride : i32 loc(#loc9)
+    %q = tt.addptr %q_ptr, %4 : !tt.ptr<f16>, i64 loc(#loc10)
+    scf.for %n = %0 to %1 step %1 {
+      %6 = arith.muli %n, %stride : tensor<4xi32> loc(#loc9)
+      %7 = arith.addi %6, %6 : tensor<4xi32> loc(#loc9)
+      %8 = tt.addptr %q, %7 : tensor<4x!tt.ptr<f16>>, tensor<4xi32> loc(#loc10)
+    }
+    scf.for %n = %0 to %1 step %1 {
+      %6 = arith.addi %n, %1 : i32 loc(#loc9)
+      %8 = tt.addptr %q, %6 : !tt.ptr<f16>, i32 loc(#loc10)
+    }
+"""
+
+
+def test_index_products_in_32_bits_are_found():
+    """One of four products: the others are with a constant, in 64 bits, and of no address."""
+    assert report.narrow_products(TTIR) == 1
+    assert report.narrow_products(TTIR.replace("tensor<4xi32> loc(#loc9)", "tensor<4xi64> loc(#loc9)")) == 0
+
+
+def test_the_goals_are_counted(rows):
+    counts = dict(conversions=0.0, atomics=0.0, divisions=0.0, exponentials=1.0, narrow=0)
+    (row,) = report.select(
+        rows, family="softmax", variant="plain", pass_="forward", capability="8.0", dtype="float16", head_dim=64
+    )
+    wrong = [row | counts | {name: 1} for name in ("conversions", "atomics", "divisions", "narrow")]
+    lines = report.goals([row | counts, *wrong, row | dict(narrow=None)]).split("\n")[2:]
+    assert len(lines) == len(report.GOALS) and all("4 of 5 | softmax plain forward" in line for line in lines)
+    divides = row | counts | dict(divisions=1.0, family="stickbreaking")
+    assert "| 1 of 1 | - |" in report.goals([divides]).split("\n")[4]
+
+
+def test_a_code_is_of_all_that_a_row_follows_from(monkeypatch):
+    code, tile = report.code_of(TTIR, "8.0", (64, 64, 4, 1)), (64, 64, 4, 1)
+    renamed = TTIR.replace("%n", "%other").replace("#loc9", "#loc11") + "#loc11 = loc(unknown)\n"
+    assert report.code_of(renamed, "8.0", tile) == code
+    others = [(TTIR.replace(*change), "8.0", tile) for change in (("addi", "subi"), ("= 16", "= 8"))]
+    others += [(TTIR, "9.0", tile), (TTIR, "8.0", (64, 32, 4, 1))]
+    assert code not in [report.code_of(*other) for other in others]
+    monkeypatch.setattr(report, "version", lambda _: "0")
+    assert report.code_of(TTIR, "8.0", tile) != code
+
+
+STANDS = """
+import json, torch; torch.set_num_threads(1)
+from unittest import mock
+from triton.backends.nvidia.compiler import CUDABackend
+from posenc.lab.experiments import kernel_report as report
+job = ("rotary", "half", "8.0", "float16", 64)
+(row,) = report.compile_rows(*job)
+never = mock.Mock(side_effect=RuntimeError("compiled once more"))
+def anew(known, job=job):
+    with mock.patch.object(report, "read_compiled", never), mock.patch.object(CUDABackend, "make_llir", never):
+        return report.compile_rows(*job, known=known)[0]
+stands = anew([row | {"registers": 7}])
+changed = anew([row | {"code": "0"}])
+print(json.dumps([row, stands, changed]))
+"""
+
+
+@needs_triton
+def test_a_row_stands_where_its_code_does(tmp_path):
+    """Not with Triton's cache warm, nor cold: what is known is neither compiled on nor read again."""
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    environment |= {"TRITON_CACHE_DIR": str(tmp_path)}
+    run = subprocess.run([sys.executable, "-c", STANDS], capture_output=True, text=True, cwd=ROOT, env=environment)
+    assert run.returncode == 0, run.stderr
+    row, stands, changed = json.loads(run.stdout)
+    assert stands == row | {"registers": 7}
+    assert changed["compiles"] is False and "compiled once more" in changed["instructions"]
+    assert row["compiles"] and row["narrow"] is not None and row["exponentials"] is None
+
+
+def test_an_interrupted_report_goes_on(rows, tmp_path, monkeypatch):
+    """What a run had made before it was interrupted stands, a half-written last line does not."""
+    monkeypatch.setattr(report, "PART", tmp_path / "part")
+    assert report.known_rows() == rows
+    report.PART.write_text(json.dumps(rows[0] | {"code": "new"}) + "\n" + '{"family": "ro')
+    assert report.known_rows() == [*rows, rows[0] | {"code": "new"}]
+
+
 def same_as_frozen(rows, anew):
     if version("triton") != report.load_report()["triton"]:
         pytest.skip(f"the report is of triton {report.load_report()['triton']}, here is {version('triton')}")
+    columns = load_results("kernel_report")["columns"]
     for row in anew:
-        assert [row] == report.select(rows, **{name: row[name] for name in report.KEY})
+        (frozen,) = report.select(rows, **{name: row[name] for name in report.KEY})
+        assert {name: row[name] for name in columns} == {name: frozen[name] for name in columns}
 
 
 @needs_triton

@@ -1,11 +1,11 @@
 r"""What each GPU gets: every kernel compiled ahead of time, on a machine without a GPU.
 
-    make kernel-report                           compile everything, print it, write results/kernel_report.json
-    python -m posenc.lab.experiments.kernel_report --family rotary      the same, where nothing but rotary.py changed
+    make kernel-report                           compile what has changed, print all, write results/kernel_report.json
     python -m posenc.lab.experiments.kernel_report --frozen     print what is frozen there
 
 Each public function is called as a user calls it, on small CPU tensors; what it would launch is compiled for each
-compute capability instead of launched, and Triton's own `cuobjdump`, `nvdisasm` and `ptxas` say what came out.
+compute capability instead of launched, and Triton's own `cuobjdump`, `nvdisasm` and `ptxas` say what came out. A row
+stands, here or in the file that an interrupted run left, where the kernel's first intermediate code is still the same.
 Chapter: From formula to kernel.
 """
 
@@ -14,6 +14,7 @@ import ast
 import collections
 import functools
 import hashlib
+import inspect
 import json
 import os
 import platform
@@ -21,7 +22,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
@@ -65,12 +65,28 @@ COLUMNS = (
     "spilled",
     "tensor_cores",
     "instructions",
+    "conversions",
+    "atomics",
+    "divisions",
+    "exponentials",
+    "narrow",
+    "code",
 )
 KEY = COLUMNS[:6]
+PER_SCORE = {  # what is counted in the loops over scores, as nvdisasm writes it
+    "conversions": re.compile(r"(I2F|F2I)\.(?!F64)\S*[SU]64"),  # between 64-bit integers and floats
+    "atomics": re.compile(r"(ATOM|ATOMG|ATOMS|RED|REDG)\b"),
+    "divisions": re.compile(r"MUFU\.RCP"),
+    "exponentials": re.compile(r"MUFU\.EX2"),
+}
 # As nvdisasm writes them: HMMA up to 8.9, HGMMA ("wgmma") on 9.0, UTCHMMA ("tcgen05") on 10.0.
-TENSOR_CORES = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?(HMMA|HGMMA|UTC\w*MMA)\b", re.M)
+TENSOR_CORES = re.compile(r"(HMMA|HGMMA|UTC\w*MMA)\b")
+INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?(\S+)([^;]*)")
+PLACE = re.compile(r" loc\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")  # in the source, as Triton's code names it
+LABEL = re.compile(r"^(\.L_x_\d+):")
 KERNELS = Path(kernels.__file__).parent
 FILE = Path(__file__).parents[3] / "results" / "kernel_report.json"
+PART = FILE.with_name(FILE.name + ".part")  # the rows of a run that was interrupted
 
 
 # --------------------------------------------------------------------------------------------------- what is compiled
@@ -241,13 +257,70 @@ def spilled_bytes(compiled):
     return max(int(size) for size in re.findall(r"(\d+) bytes spill", run.stdout + run.stderr))
 
 
-def read_compiled(compiled):
-    """What a compiled kernel takes: shared memory, registers, stack, spills, tensor-core instructions."""
+def score_loops(sass) -> list[list[str]]:
+    r"""The loops over tiles of scores, each the names of its instructions: the smallest around each exponential."""
+    names, labels, loops = [], {}, []
+    for line in sass.splitlines():
+        if label := LABEL.match(line):
+            labels[label[1]] = len(names)
+        elif instruction := INSTRUCTION.match(line):
+            names.append(instruction[1])
+            target = re.search(r"\.L_x_\d+", instruction[2]) if instruction[1].startswith("BRA") else None
+            if target and target[0] in labels:  # a branch back
+                loops.append((labels[target[0]], len(names)))
+    found = set()
+    for at, name in enumerate(names):
+        around = [(end - start, start, end) for start, end in loops if start <= at < end]
+        if PER_SCORE["exponentials"].match(name) and around:
+            found.add(min(around)[1:])
+    return [names[start:end] for start, end in sorted(found)]
+
+
+def per_score(sass, tile) -> dict[str, float | None]:
+    r"""How many instructions of each kind in `PER_SCORE` one score costs, in the loop that has most; None without one.
+
+    A kernel whose layout gives one score to two threads counts each twice, as it costs.
+    """
+    block_q, block_k, num_warps, _ = tile
+    loops, scores = score_loops(sass), block_q * block_k / (32 * num_warps)  # of one thread
+    return {
+        kind: max((round(sum(map(bool, map(name.match, loop))) / scores, 2) for loop in loops), default=None)
+        for kind, name in PER_SCORE.items()
+    }
+
+
+def narrow_products(ttir) -> int:
+    r"""How many products of two variables that lead to an address are formed in 32 bits, where they may overflow."""
+    made, found = {}, set()  # name: (where, operation, names it reads, the rest of the line)
+    for at, line in enumerate(ttir.splitlines()):
+        operation = re.match(r"\s*(%\w+)(?::\d+)? = \"?([\w.]+)\"?(.*?)(?: loc\(.*)?$", line)
+        if not operation:
+            continue
+        name, kind, rest = operation.groups()
+        made[name] = at, kind, re.findall(r"%\w+", rest), rest  # a name may come again, in another loop
+        open_names, seen = [made[name][2][1]] if kind == "tt.addptr" else [], set()
+        while open_names:
+            name = open_names.pop()
+            place, kind, operands, rest = made.get(name, (None, "an argument", [], ""))
+            if name in seen or kind in ("tt.load", "tt.dot", "scf.for"):  # what is loaded is no index product
+                continue
+            seen.add(name)
+            open_names += operands
+            constant = any(made.get(operand, (0, ""))[1] == "arith.constant" for operand in operands)
+            if kind == "arith.muli" and re.search(r"\b(?:\d+x)*i32\b", rest) and not constant:
+                found.add(place)
+    return len(found)
+
+
+def read_compiled(compiled, tile):
+    """What a compiled kernel takes: shared memory, registers, stack, spills, tensor-core and other instructions."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "kernel.cubin"
         file.write_bytes(compiled.asm["cubin"])
         usage = re.search(r"REG:(\d+) STACK:(\d+)", tool("cuobjdump", "-res-usage", file))
-        cores = TENSOR_CORES.findall(tool("nvdisasm", "-c", file))
+        sass = tool("nvdisasm", "-c", file)
+    named = (INSTRUCTION.match(line) for line in sass.splitlines())
+    cores = [core[1] for name in named if name and (core := TENSOR_CORES.match(name[1]))]
     stack = int(usage[2])
     return dict(
         compiles=True,
@@ -257,7 +330,47 @@ def read_compiled(compiled):
         spilled=spilled_bytes(compiled) if stack else 0,  # a sine keeps a small array on the stack, which is no spill
         tensor_cores=len(cores),
         instructions=" ".join(sorted(set(cores))),
+        **per_score(sass, tile),
+        narrow=narrow_products(compiled.asm["ttir"]),
     )
+
+
+@functools.cache
+def reading() -> str:
+    """How a compiled kernel is read: a row of another reading does not stand."""
+    readers = (score_loops, per_score, narrow_products, read_compiled)
+    return "\0".join([str(PER_SCORE), *(ast.unparse(ast.parse(inspect.getsource(reader))) for reader in readers)])
+
+
+class Known(Exception):
+    """Raised in the middle of a compilation of which the frozen row stands."""
+
+
+def code_of(ttir, capability, tile) -> str:
+    r"""A hash of all that a row follows from: a kernel's first intermediate code less names and places, the chip, the
+    tile, Triton's version, and how the result is read."""
+    code = [PLACE.sub("", line) for line in ttir.splitlines() if line.strip() and not line.startswith("#loc")]
+    names = {}
+    text = re.sub(r"%\w+", lambda name: names.setdefault(name[0], f"%{len(names)}"), "\n".join(code))
+    parts = [version("triton"), capability, str(list(tile)), reading(), text]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+@contextmanager
+def stopping_at(codes, capability, tile):
+    """Stop a compilation with `Known` once its code is known to be one of these; yield a place for the code."""
+    from triton.backends.nvidia.compiler import CUDABackend
+
+    make, here = CUDABackend.make_ttgir, {}
+
+    def stop(module, *arguments):
+        here["code"] = code_of(str(module), capability, tile)
+        if here["code"] in codes:
+            raise Known
+        return make(module, *arguments)
+
+    with mock.patch.object(CUDABackend, "make_ttgir", staticmethod(stop)):
+        yield here
 
 
 def launch_each(take, family, variant, capability, dtype, head_dim, tile=(), only=None):
@@ -276,10 +389,11 @@ def launch_each(take, family, variant, capability, dtype, head_dim, tile=(), onl
         calls[family, variant](q, k, v, torch.arange(LENGTH), tile, variant)
 
 
-def compile_rows(family, variant, capability, dtype, head_dim, tile=(), only=None) -> list[dict]:
+def compile_rows(family, variant, capability, dtype, head_dim, tile=(), only=None, known=()) -> list[dict]:
     r"""Compile the kernels that one call launches: a row (a dict with the keys `COLUMNS`) for each.
 
-    Arguments: as in `launch_each`. Errors: UnsupportedError where there is no Triton, or only its interpreter.
+    Arguments: as in `launch_each`; known: rows to take, where their kernel's code is what would be compiled.
+    Errors: UnsupportedError where there is no Triton, or only its interpreter.
     """
     if find_spec("triton") is None:
         raise UnsupportedError("the report needs triton, published for Linux only; --frozen needs none")
@@ -290,8 +404,14 @@ def compile_rows(family, variant, capability, dtype, head_dim, tile=(), only=Non
     def take(name, cut, compile_it):
         row = dict.fromkeys(COLUMNS) | dict(family=family, variant=variant, capability=capability, dtype=dtype)
         row |= {"pass": name, "head_dim": head_dim, "tile": list(cut)}
+        stand = {old["code"]: old for old in known if all(old[part] == row[part] for part in KEY)}
         try:
-            row |= read_compiled(compile_it())
+            with stopping_at(stand, capability, cut) as here:
+                compiled = compile_it()
+            row["code"] = here.get("code") or code_of(compiled.asm["ttir"], capability, cut)  # or from Triton's cache
+            row = stand.get(row["code"]) or row | read_compiled(compiled, cut)
+        except Known:
+            row = stand[here["code"]]
         except Exception as error:  # whatever the compiler says belongs in the report
             row |= dict(compiles=False, instructions=f"{type(error).__name__}: {str(error).splitlines()[-1]}")
         rows.append(row)
@@ -324,27 +444,18 @@ def sources_hash() -> dict[str, str]:
     return hashes
 
 
-def standing(family) -> dict[tuple, list[dict]]:
-    r"""The frozen rows of the jobs of other families, which stand where nothing but this family's file has changed.
-
-    family: one whose file no other family compiles from. Errors: SystemExit naming what else has changed.
-    """
-    frozen, now = load_report(), sources_hash()
-    changed = {name for name in now | frozen["sources"] if now.get(name) != frozen["sources"].get(name)}
-    changed |= {"triton"} if frozen["triton"] != version("triton") else set()
-    if changed - {f"{family}.py"}:
-        raise SystemExit(f"--family {family}: {sorted(changed)} changed too, compile everything: make kernel-report")
-    rows = {}
-    for row in frozen["rows"]:
-        if row["family"] != family:
-            rows.setdefault((row["family"], row["variant"], *(row[part] for part in KEY[3:])), []).append(row)
-    return rows
+def known_rows() -> list[dict]:
+    r"""The rows that are frozen, and those of a run that was interrupted."""
+    part = PART.read_text("utf-8").splitlines(keepends=True) if PART.exists() else []
+    part = [line for line in part if line.endswith("\n")]  # the last one may have been cut
+    return [*load_report()["rows"], *map(json.loads, part)]
 
 
 def load_report() -> dict:
     r"""The frozen report: provenance, and under "rows" a list of dicts with the keys `COLUMNS`. Needs no Triton."""
     report = load_results("kernel_report")
-    return report | {"rows": [dict(zip(report["columns"], row)) for row in report["rows"]]}
+    rows = [dict.fromkeys(COLUMNS) | dict(zip(report["columns"], row)) for row in report["rows"]]
+    return report | {"rows": rows}
 
 
 def select(rows: list[dict], **columns) -> list[dict]:
@@ -357,7 +468,9 @@ def select(rows: list[dict], **columns) -> list[dict]:
 
 def problems(rows: list[dict]) -> list[str]:
     r"""What is wrong with rows, a sentence each: kernels that don't compile, ask for more shared memory than the chip
-    has, spill, or lack tensor-core instructions. Only half types owe no spills (at head size 64) and tensor cores.
+    has, spill, lack tensor-core instructions, may overflow an index or convert 64-bit integers for each score.
+
+    Only half types owe no spills (at head size 64) and tensor cores. Rows of before these were counted owe no counts.
     """
     faults = []
     for row in rows:
@@ -372,7 +485,33 @@ def problems(rows: list[dict]) -> list[str]:
             faults.append(f"{name} spills {row['spilled']} bytes a thread")
         if not row["tensor_cores"] and half and row["capability"] != "7.5" and row["family"] != "rotary":
             faults.append(f"{name} has no tensor-core instruction")
+        if row["narrow"]:
+            faults.append(f"{name} forms {row['narrow']} index products in 32 bits, which overflow in large tensors")
+        if row["conversions"] and row["pass"] != "backward_table":  # which counts in whole numbers, to have one sum
+            faults.append(f"{name} converts {row['conversions']:g} 64-bit integers a score")
     return faults
+
+
+DIVIDES = ("stickbreaking", "cope", "log_faded")  # log(1 + x), a sigmoid and the gradient of a logarithm need to
+GOALS = {  # what each kernel should do: whether a row that has been counted does
+    "no conversion between 64-bit integers and floats a score": lambda row: not row["conversions"],
+    "no atomic operation a score": lambda row: not row["atomics"],
+    "no division a score where the formula has none": lambda row: (
+        not row["divisions"] or row["family"] in DIVIDES or row["variant"] in DIVIDES
+    ),
+    "no index product in 32 bits": lambda row: not row["narrow"],
+}
+
+
+def goals(rows: list[dict]) -> str:
+    r"""A Markdown table: of the kernels in rows whose instructions were counted, how many meet each of `GOALS`."""
+    counted = [row for row in rows if row["narrow"] is not None]
+    lines = [("goal", "kernels that meet it", "that do not"), ["---"] * 3]
+    for words, met in GOALS.items():
+        missed = [row for row in counted if not met(row)]
+        names = sorted({f"{row['family']} {row['variant']} {row['pass']}" for row in missed})
+        lines.append((words, f"{len(counted) - len(missed)} of {len(counted)}", ", ".join(names) or "-"))
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 HEAD = (
@@ -388,6 +527,7 @@ HEAD = (
     "spilled",
     "tensor cores",
 )
+COUNTS = (*PER_SCORE, "narrow")  # printed beside them
 
 
 def cells(row):
@@ -434,19 +574,21 @@ def overview(rows: list[dict]) -> str:
 
 
 def print_report(rows):
-    """The whole report as plain text, one block for each compute capability."""
+    """The whole report as plain text: a block for each compute capability, with `COUNTS` a score, and the goals."""
     lines = [cells(row) for row in rows]
     widths = [max(len(line[n]) for line in [HEAD, *lines]) for n in range(len(HEAD))]
     for capability, (names, limit) in CHIPS.items():
         mine = select(rows, capability=capability)
         if mine:
             print(f"\ncompute capability {capability} ({names}), {limit // KIB} kB of shared memory a block")
-            for line in [HEAD, *(cells(row) for row in mine)]:
-                print("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip())
+            for line, counts in zip([HEAD, *map(cells, mine)], [COUNTS, *([row[k] for k in COUNTS] for row in mine)]):
+                counts = ("-" if count is None else f"{count}" for count in counts)
+                print("  ".join([cell.ljust(width) for cell, width in zip(line, widths)] + [*counts]).rstrip())
+    print("\nIn the loops over scores, in the one that has most of them:\n" + goals(rows))
 
 
-def freeze(rows, sources, seconds, file=FILE):
-    """Write the report of the kernels whose hashes were `sources`, one row a line; seconds: of compiling them all."""
+def freeze(rows, sources, file=FILE):
+    """Write the report of the kernels whose hashes were `sources`, one row a line."""
     report = {
         "name": "kernel_report",
         "question": "What does the compiler make of each kernel, for each GPU generation?",
@@ -454,7 +596,7 @@ def freeze(rows, sources, seconds, file=FILE):
         "commit": commit_of(KERNELS),
         "versions": f"Python {platform.python_version()}, torch {torch.__version__}, triton {version('triton')}",
         "machine": f"{cpu_model()}, {os.cpu_count()} cores, no GPU needed",
-        "settings": dict(batch=BATCH, heads=HEADS, length=LENGTH, causal=True, seconds=round(seconds)),
+        "settings": dict(batch=BATCH, heads=HEADS, length=LENGTH, causal=True),
         "triton": version("triton"),
         "sources": sources,
         "columns": COLUMNS,
@@ -472,30 +614,29 @@ def main():
     )
     parser.add_argument("--frozen", action="store_true", help="print results/kernel_report.json and compile nothing")
     parser.add_argument("--capability", choices=CHIPS, help="this one only; nothing is written")
-    parser.add_argument(
-        "--family", choices=("rotary", "cope", "stickbreaking"), help="the others' rows stand as frozen"
-    )
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes that compile (all cores)")
     chosen = parser.parse_args()
     if chosen.frozen:
         rows = load_report()["rows"]
         rows = select(rows, capability=chosen.capability) if chosen.capability else rows
     else:
-        started, sources = time.monotonic(), sources_hash()
-        stand = standing(chosen.family) if chosen.family else {}
-        wanted = [job for job in jobs() if chosen.capability in (None, job[2])]
-        todo = [job for job in wanted if job not in stand]
+        sources, known = sources_hash(), {}
+        for row in known_rows():
+            known.setdefault((row["family"], row["variant"], *(row[part] for part in KEY[3:])), []).append(row)
+        todo = [job for job in jobs() if chosen.capability in (None, job[2])]
         with ProcessPoolExecutor(chosen.workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            futures = {job: pool.submit(compile_rows, *job) for job in todo}
+            futures = {job: pool.submit(compile_rows, *job, known=known.get(job, [])) for job in todo}
             for future in tqdm(as_completed(futures.values()), total=len(todo), desc="compiling"):
-                future.result()
-        rows = [row for job in wanted for row in (stand[job] if job in stand else futures[job].result())]
+                new = [row for row in future.result() if row["compiles"]]
+                with PART.open("a", encoding="utf-8") as file:
+                    file.writelines(json.dumps(row) + "\n" for row in new)
+        rows = [row for job in todo for row in futures[job].result()]
         twice = [key for key, n in collections.Counter(tuple(r[part] for part in KEY) for r in rows).items() if n > 1]
         if twice:
             raise RuntimeError(f"kernels compiled twice under one name: {twice}")
         if chosen.capability is None:
-            whole = load_report()["settings"]["seconds"] if stand else time.monotonic() - started
-            freeze(rows, sources, whole)
+            freeze(rows, sources)
+            PART.unlink()
     print_report(rows)
     faults = problems(rows)
     print(
