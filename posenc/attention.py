@@ -68,7 +68,8 @@ def attention(
         )
     pos_q, pos_k, mask = place_tokens(q, k, encoding, pos_q, pos_k, mask)
     widest = max(q.shape[3], v.shape[3])
-    chosen, _ = choose_impl(impl, encoding, return_weights, q.device, q.dtype, widest, (pos_q, pos_k))
+    lengths = q.shape[2], k.shape[2]
+    chosen, _ = choose_impl(impl, encoding, return_weights, q.device, q.dtype, widest, (pos_q, pos_k), lengths)
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     if chosen == "triton":
         return dispatch.attend(q, k, v, encoding, pos_q, pos_k, causal, mask, scale, gates)

@@ -10,10 +10,16 @@ from .kernels.served import why_not_here
 
 IMPLS = ("auto", "torch", "sdpa", "triton")
 EXACT = (torch.float32, torch.float64)  # dtypes in which a bias added by the fused function loses nothing
+MANY_SCORES = 2**26  # of one head: 256 MiB in float32. From here on memory decides, and a kernel holds none of them
 
 
-def choose_impl(impl, encoding, return_weights=False, device=None, dtype=torch.float32, head_dim=64, positions=()):
-    r"""Return (implementation, reason) for `impl` in `IMPLS`, from what each declares to serve; nothing is tried."""
+def choose_impl(
+    impl, encoding, return_weights=False, device=None, dtype=torch.float32, head_dim=64, positions=(), lengths=None
+):
+    r"""Return (implementation, reason) for `impl` in `IMPLS`, from what each declares to serve; nothing is tried.
+
+    lengths: (queries, keys); None where they are not known, and many.
+    """
     check_choice("impl", impl, IMPLS)
     device = torch.device("cpu") if device is None else device
     if impl == "torch":
@@ -29,7 +35,8 @@ def choose_impl(impl, encoding, return_weights=False, device=None, dtype=torch.f
         return "sdpa", reason + before_it(encoding)
     if impl == "sdpa":
         raise UnsupportedError(f"impl='sdpa': {no_sdpa}; impl='torch' (or 'auto') computes it")
-    no_triton = why_not(encoding, return_weights, device, dtype, head_dim, positions) or why_slower(device)
+    no_triton = why_not(encoding, return_weights, device, dtype, head_dim, positions)
+    no_triton = no_triton or why_slower(device, encoding, dtype, head_dim, lengths)
     if no_triton is None:
         why = no_sdpa or "PyTorch's fused attention would hold the bias of every score"
         return "triton", f"{why}; in memory linear in the length, {kernels_of(encoding)}"
@@ -65,13 +72,14 @@ def before_it(encoding):
     return f"; before it, {before}" if before else ""
 
 
-def explain_impl(encoding=None, impl="auto", *, device=None, dtype=torch.float32, head_dim=64):
+def explain_impl(encoding=None, impl="auto", *, device=None, dtype=torch.float32, head_dim=64, queries=None, keys=None):
     r"""Print and return which implementation `attention` would take for this encoding, and why.
 
     Arguments:
         encoding, impl: as in `attention`.
         device: a torch.device or its name; default "cuda" where there is one, else "cpu".
         dtype, head_dim: of q, k and v.
+        queries, keys: how many of each; default many queries, and as many keys as queries.
     Errors: TypeError or ValueError naming the argument; UnsupportedError where `attention` would raise it.
     """
     encoding = Encoding() if encoding is None else encoding
@@ -82,7 +90,11 @@ def explain_impl(encoding=None, impl="auto", *, device=None, dtype=torch.float32
         raise TypeError(f"dtype={dtype!r} must be a torch.dtype such as torch.float32")
     check_int("head_dim", head_dim)
     device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    choice, reason = choose_impl(impl, encoding, device=device, dtype=dtype, head_dim=head_dim)
+    for name, length in (("queries", queries), ("keys", keys)):
+        if length is not None:
+            check_int(name, length)
+    lengths = None if queries is None else (queries, queries if keys is None else keys)
+    choice, reason = choose_impl(impl, encoding, device=device, dtype=dtype, head_dim=head_dim, lengths=lengths)
     line = f"impl={choice!r}: {reason}"
     print(line)
     return line
@@ -123,14 +135,31 @@ def kernels_of(encoding):
     return f"{turn}the {'stick-breaking' if stick else 'softmax'} kernel takes the variant {variant!r}"
 
 
-def why_slower(device):
-    """Why impl="auto" leaves a device to PyTorch that the kernels would serve; None where it doesn't."""
+def why_slower(device, encoding, dtype, head_dim, lengths=None):
+    """Why impl="auto" leaves to PyTorch what the kernels would serve; None where it doesn't. Decided from counts."""
     if device.type != "cuda":
         return "Triton's interpreter is for testing: it is slower than PyTorch"
     major, minor = torch.cuda.get_device_capability(device)
     if major < 8:
         return f"compute capability {major}.{minor} gets no tensor-core instructions, which PyTorch's products use"
+    if dtype == torch.float32 and (lengths is None or lengths[0] * lengths[1] < MANY_SCORES):
+        return (
+            f"no tensor core serves products of float32, which run as multiply-adds in small tiles (from "
+            f"{MANY_SCORES:,} scores a head on, memory decides)"
+        )
+    rows = tile_rows(encoding, (major, minor), dtype, head_dim)
+    if lengths is not None and 2 * lengths[0] <= rows:
+        return f"queries={lengths[0]} would fill {lengths[0]} of a tile's {rows} rows, and the others idle"
     return None
+
+
+def tile_rows(encoding, capability, dtype, head_dim):
+    """How many queries a tile of the forward kernel has that computes attention with this encoding."""
+    from .kernels import cope, softmax, stickbreaking  # what imports Triton
+
+    kernel = cope if getattr(encoding.bias, "kernel", None) == "cope" else softmax
+    kernel = stickbreaking if getattr(encoding.weigh, "kernel", None) == "stickbreaking" else kernel
+    return kernel.tiles(capability, dtype, head_dim)[0].block_q
 
 
 def fused_softmax(q, k, v, bias, at, scale, causal, mask):

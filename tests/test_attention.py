@@ -216,7 +216,7 @@ def test_the_kernels_get_everything(monkeypatch):
 def test_which_implementation_and_why(monkeypatch):
     questions = []
     monkeypatch.setattr(posenc.impls, "why_not", lambda *given: questions.append(given))
-    monkeypatch.setattr(posenc.impls, "why_slower", lambda device: "it is slow" if device.type == "cpu" else None)
+    monkeypatch.setattr(posenc.impls, "why_slower", lambda device, *_: "it is slow" if device.type == "cpu" else None)
     rope, alibi = posenc.make("rope", head_dim=8), posenc.make("alibi", num_heads=2)
     for impl in ("triton", "torch", "sdpa"):
         assert impls.choose_impl(impl, rope)[0] == impl
@@ -421,7 +421,7 @@ TWINS = {  # case: (the encoding, what its line says of its own, whether kernels
 def test_each_case_is_told_with_its_kernel_or_why_there_is_none(monkeypatch, capsys, case):
     encoding, words, served = TWINS[case]
     monkeypatch.setattr(impls, "why_not_here", lambda *_: None)
-    monkeypatch.setattr(impls, "why_slower", lambda device: None if device.type == "cuda" else "it is slow")
+    monkeypatch.setattr(impls, "why_slower", lambda device, *_: None if device.type == "cuda" else "it is slow")
     plain = case in ("rope", "exposb, gain")  # a softmax without bias: PyTorch's own
     fused = plain or case in ("fox", "exposb, log", "inkling")  # one with a bias that reads no scores
     for device in ("cpu", "cuda"):

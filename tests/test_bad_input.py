@@ -113,6 +113,8 @@ WRONG = [  # (function, what is changed: the first is to be named, the error, wo
     ("explain_impl", {"device": 0}, T, ""),
     ("explain_impl", {"dtype": "half"}, T, "torch.float32"),
     ("explain_impl", {"head_dim": 0}, V, "1"),
+    ("explain_impl", {"queries": 0}, V, "1"),
+    ("explain_impl", {"keys": 1.5}, T, ""),
     ("SelfAttention", {"dim": 16.0}, T, "int"),
     ("SelfAttention", {"dim": 0}, V, "1"),
     ("SelfAttention", {"num_heads": True}, T, "int"),

@@ -733,9 +733,9 @@ def test_auto_takes_kernels_where_they_gain_and_says_why(monkeypatch, capsys):
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     alibi, stick = posenc.make("alibi", num_heads=4), posenc.make("stickbreaking")
 
-    def chosen(encoding, capability, dtype=torch.float16):
+    def chosen(encoding, capability, dtype=torch.float16, **lengths):
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
-        line = posenc.explain_impl(encoding, device="cuda", dtype=dtype)
+        line = posenc.explain_impl(encoding, device="cuda", dtype=dtype, **lengths)
         assert capsys.readouterr().out.strip() == line
         return line
 
@@ -744,10 +744,30 @@ def test_auto_takes_kernels_where_they_gain_and_says_why(monkeypatch, capsys):
         old = chosen(encoding, (7, 5))
         assert old.startswith("impl='torch'") and "7.5" in old
         assert chosen(encoding, (9, 0), torch.float64).startswith("impl='torch'")
+        single = chosen(encoding, (9, 0), torch.float32)
+        assert not single.startswith("impl='triton'") and "multiply-adds" in single
+        assert not chosen(encoding, (9, 0), torch.float32, queries=8191).startswith("impl='triton'")
+        assert chosen(encoding, (9, 0), torch.float32, queries=8192).startswith("impl='triton'")
+        one = chosen(encoding, (9, 0), queries=1, keys=4096)
+        assert one.startswith("impl='torch'") and "1 of a tile's 128 rows" in one
+        assert chosen(encoding, (9, 0), queries=64, keys=4096).startswith("impl='torch'")
+        assert chosen(encoding, (9, 0), queries=65).startswith("impl='triton'")
         on_cpu = posenc.explain_impl(encoding, device="cpu")
         assert capsys.readouterr().out.strip() == on_cpu and on_cpu.startswith("impl='torch'")
+    assert "of a tile's 64 rows" in chosen(stick, (8, 0), queries=32)  # of the stick there, and CoPE's
+    assert "of a tile's 64 rows" in chosen(posenc.make("cope", head_dim=64), (9, 0), queries=32)
     for encoding in (None, posenc.make("rope", head_dim=64)):
         assert chosen(encoding, (9, 0)).startswith("impl='sdpa'") and chosen(encoding, (7, 5)).startswith("impl='sdpa'")
+
+
+@pytest.mark.skipif(CUDA, reason="pretends that there is a GPU")
+def test_auto_asks_with_the_lengths_of_the_call(monkeypatch):
+    """`attention` hands its own numbers of queries and keys over, in this order."""
+    asked = []
+    monkeypatch.setattr(posenc.impls, "why_slower", lambda *given: asked.append(given[2:]) or "asked")
+    alibi = posenc.make("alibi", num_heads=4)
+    attention(X[16][:, :, -3:].half(), X[16].half(), X[16].half(), alibi)
+    assert asked == [(torch.float16, 16, (3, 8))]
 
 
 ARANGE, ONES = torch.arange(8), torch.ones(8, 8)
