@@ -1,28 +1,43 @@
-r"""How fast are the kernels? Milliseconds and peak memory on a CUDA GPU, against what PyTorch offers.
+r"""Are the kernels right on this GPU, and how fast are they, against what PyTorch and flash-linear-attention offer?
 
-    python benchmarks/kernels.py            lengths 1,024 to 32,768, head sizes 64 and 128, bfloat16 (half an hour)
-    python benchmarks/kernels.py --smoke    two short lengths, to see that all runs
+    python benchmarks/kernels.py --smoke    all tiles against the reference, then two lengths, in under eight minutes
+    python benchmarks/kernels.py            speed alone: lengths 1,024 to 32,768, head sizes 64 and 128 (half an hour)
 
-Causal, 16 heads, 32,768 tokens in all: the longer, the fewer sequences. Times are medians of `triton.testing.do_bench`
-(which empties the L2 cache between calls) with the 20% and 80% quantiles; peak memory is that of one forward and
-backward of one sequence, inputs and gradients included. "SDPA ..." is PyTorch's attention with that backend forced,
-"flex ..." its FlexAttention, compiled, "eager ..." this package's reference, impl="torch". Prints one table and the
-ratios to the targets; writes results/kernels_<GPU>.json after the last cell, and results/kernels_<GPU>.json.part after
-each: started again, it goes on from there. Chapter: From formula to kernel.
+--smoke first holds every kernel, in every dtype that the GPU has and cut by every tile that ships for any GPU, against
+the reference in float64, forward and backward, at lengths that fill no block; each family in a process of its own, so
+that one that crashes takes no other with it. Stick-breaking is held so twice, once for each way to sum along the stick:
+the output says which are right here. Then speed, the nearest first, until --budget seconds are over; what is left is
+listed. It ends with an error where a kernel is wrong or fails. Without a GPU, but with TRITON_INTERPRET=1, a few small
+cases are interpreted and nothing is timed.
+
+Speed: bfloat16, causal, 16 heads, 32,768 tokens in all: the longer, the fewer sequences. Times are medians of
+`triton.testing.do_bench` (which empties the L2 cache between calls) with the 20% and 80% quantiles; peak memory is that
+of one forward and backward of one sequence, inputs and gradients included. "SDPA ..." is PyTorch's attention with that
+backend forced, "flex ..." its FlexAttention, compiled, "fla ..." flash-linear-attention, "eager ..." this package's
+reference, impl="torch". Prints tables and the ratios to the targets; writes results/kernels_<GPU>.json after the last
+cell (and results/kernels_<GPU>.json.part after each: started again, it goes on from there), --smoke writes
+results/kernels_smoke_<GPU>.json. Chapter: From formula to kernel.
 """
 
 import argparse
+import importlib
 import itertools
 import json
+import math
+import multiprocessing
 import os
 import platform
 import re
 import sys
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import cache, partial
 from pathlib import Path
+from unittest import mock
 
 import torch
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import logsigmoid, scaled_dot_product_attention
 from tqdm import tqdm
 
 import posenc
@@ -33,7 +48,8 @@ HEADS, TOKENS = 16, 32768
 LENGTHS = (1024, 2048, 4096, 8192, 16384, 32768)
 HEAD_SIZES = (64, 128)
 FORWARD, BOTH, MEMORY, ROTARY = "forward", "forward and backward", "peak memory", "rotation"
-SMOKE = (256, 512)
+SMOKE = (2048, 8192)
+BUDGET, SHARE = 420, 0.6  # seconds of --smoke, and what part of them may go to correctness
 
 
 # -------------------------------------------------------------------------------------------------- what is measured
@@ -53,6 +69,31 @@ def rope_inside(q, k, v):
     at = torch.arange(q.shape[2], device=q.device)
     inv_freq = posenc.rope.inv_freq(q.shape[3])
     return softmax.attend(q, k, v, pos_q=at, pos_k=at, inv_freq=inv_freq, scale=q.shape[3] ** -0.5)
+
+
+@cache
+def log_gates(batch, length, device):
+    """FoX's log f, [B, H, T]: gates of one half to nearly one."""
+    generator = torch.Generator(device).manual_seed(1)
+    return logsigmoid(torch.randn(batch, HEADS, length, device=device, generator=generator) + 3)
+
+
+def fox(q, k, v):
+    gates = log_gates(q.shape[0], q.shape[2], q.device)
+    return posenc.attention(q, k, v, posenc.make("fox"), gates=gates, impl="triton")
+
+
+@cache
+def fla_function(name):
+    return getattr(importlib.import_module(f"fla.ops.{name}.parallel"), f"parallel_{name}")
+
+
+def fla(name, q, k, v):
+    given = [x.transpose(1, 2) for x in (q, k, v)]  # its layout [B, T, H, D], in which `measure` makes them
+    if name == "forgetting_attn":
+        given.append(log_gates(q.shape[0], q.shape[2], q.device).transpose(1, 2).contiguous())
+    out = fla_function(name)(*given)
+    return (out[0] if isinstance(out, tuple) else out).transpose(1, 2)
 
 
 def sdpa(backend, q, k, v):
@@ -118,6 +159,7 @@ ATTENTION = {
     "softmax": partial(ours, no_position),
     "ALiBi": partial(ours, alibi),
     "T5": partial(ours, t5),
+    "FoX": fox,
     "stick-breaking": partial(ours, stick),
     "RoPE beforehand": partial(ours, rope),
     "RoPE inside": rope_inside,
@@ -126,11 +168,13 @@ ATTENTION = {
     "SDPA EFFICIENT_ATTENTION": partial(sdpa, "EFFICIENT_ATTENTION"),
     "flex softmax": partial(flex, False),
     "flex ALiBi": partial(flex, True),
+    "fla FoX": partial(fla, "forgetting_attn"),
+    "fla stick-breaking": partial(fla, "stickbreaking_attn"),
     "eager softmax": partial(eager, no_position),
     "eager ALiBi": partial(eager, alibi),
     "eager stick-breaking": partial(eager, stick),
 }
-OURS = tuple(ATTENTION)[:6]
+OURS = tuple(ATTENTION)[:7]
 TURNING = ("rotary interleaved", "rotary half", "copy")
 
 
@@ -145,13 +189,21 @@ def turn(name, q, k):
     return lambda: rotate(q, k, at, at, inv_freq, name.split()[1])
 
 
-def cells(lengths=LENGTHS, head_sizes=HEAD_SIZES, arms=None):
+def cells(lengths=LENGTHS, head_sizes=HEAD_SIZES):
     """(what, arm, length, head size) of all that is measured, the short ones first."""
     every = [
         *itertools.product((FORWARD, BOTH, MEMORY), ATTENTION, lengths, head_sizes),
         *itertools.product((ROTARY,), TURNING, lengths, head_sizes),
     ]
-    return sorted((cell for cell in every if arms is None or cell[1] in arms), key=lambda cell: cell[2])
+    return sorted(every, key=lambda cell: cell[2])
+
+
+def smoke_cells():
+    """What --smoke measures: first what compiles in a second, then, at one head size, what tunes or compiles longer."""
+    slow = ("flex", "fla")
+    wanted = [cell for cell in cells(SMOKE) if cell[0] != MEMORY and not cell[1].startswith("eager")]
+    wanted = [cell for cell in wanted if cell[3] == 64 or not cell[1].startswith(slow)]
+    return sorted(wanted, key=lambda cell: (cell[1].startswith(slow), cell[3]))
 
 
 def measure(cell):
@@ -163,10 +215,10 @@ def measure(cell):
     generator = torch.Generator("cuda").manual_seed(0)
     torch.cuda.synchronize()
     before = torch.cuda.memory_allocated()
-    q, k, v, dout = (
-        torch.randn(batch, HEADS, length, head_dim, device="cuda", dtype=torch.bfloat16, generator=generator)
-        for _ in range(4)
-    )
+    shape = (batch, length, HEADS, head_dim) if arm.startswith("fla") else (batch, HEADS, length, head_dim)
+    q, k, v, dout = (torch.randn(shape, device="cuda", dtype=torch.bfloat16, generator=generator) for _ in range(4))
+    if arm.startswith("fla"):  # which takes heads after tokens: no copy is timed
+        q, k, v, dout = (x.transpose(1, 2) for x in (q, k, v, dout))
     if what == ROTARY:
         run = turn(arm, q, k)
     else:
@@ -190,11 +242,210 @@ def measure(cell):
     return {"median": median, "low": low, "high": high}
 
 
+# -------------------------------------------------------------------------------------------------- what is held to be
+
+
+def made(name, head_dim):
+    """(family, encoding, options of the call) of a case, for 4 heads of queries and 2 of keys."""
+    heads, causal = {"num_heads": 4}, not name.endswith("both ways")
+    ramps = {"alibi": {"learned": True}, "symmetric": {"symmetric": True, "learned": True}}
+    slope = {n: partial(posenc.make, "alibi", **heads, **options) for n, options in ramps.items()}
+    stick = partial(posenc.make, "stickbreaking")
+    exposb = partial(posenc.make, "exposb", head_dim=head_dim, **heads)
+    family, _, variant = name.partition(": ")
+    encodings = {
+        "softmax: plain": lambda: None,
+        "softmax: masked": lambda: None,
+        "softmax: linear": slope["alibi"],
+        "softmax: symmetric, both ways": slope["symmetric"],
+        "softmax: table": partial(posenc.make, "t5", **heads, num_buckets=8, max_distance=40),
+        "softmax: faded": partial(exposb, learn_rate=True, rate=0.05, floor=0.4),
+        "softmax: log_faded, both ways": partial(exposb, on="log", learn_rate=True, rate=0.1, gain=False),
+        "softmax: decay": partial(posenc.make, "fox"),
+        "stickbreaking: plain": stick,
+        "stickbreaking: masked": stick,
+        "stickbreaking: linear": lambda: posenc.compose(slope["alibi"](), stick()),
+        "stickbreaking: remainder": partial(stick, remainder="current"),
+        "stickbreaking: first, both ways": partial(stick, order="first"),
+        "cope: plain": partial(posenc.make, "cope", head_dim=head_dim, num_positions=24),
+        "cope: masked": partial(posenc.make, "cope", head_dim=head_dim, num_positions=24),
+        "rotary: interleaved": partial(posenc.make, "rope", head_dim=head_dim),
+        "rotary: half": partial(posenc.make, "rope", head_dim=head_dim, layout="half"),
+        "rotary: partial": partial(posenc.make, "rope", head_dim=head_dim, rotary_dim=head_dim // 4 * 2),
+        "rotary: axial, both ways": partial(posenc.make, "rope2d", head_dim=head_dim),
+        "rotary: mixed, both ways": partial(posenc.make, "rope2d", head_dim=head_dim, form="mixed", **heads),
+    }
+    torch.manual_seed(0)  # T5 and CoPE start from random numbers
+    return family, encodings[name](), dict(causal=causal, masked=variant == "masked")
+
+
+SOFTMAX = ("plain", "linear", "symmetric, both ways", "table", "faded", "log_faded, both ways", "decay", "masked")
+STICK = ("plain", "linear", "remainder", "first, both ways", "masked")
+ROTARIES = ("interleaved", "half", "partial", "axial, both ways", "mixed, both ways")
+FAMILIES = {"softmax": SOFTMAX, "stickbreaking": STICK, "cope": ("plain", "masked"), "rotary": ROTARIES}
+CHIPS = ("7.5", "8.0", "8.6", "8.9", "9.0", "10.0")
+OWN, PRODUCT = "own tiles", "own tiles, sums by product"
+
+
+def cases():
+    """(name, dtype, head size, cut) of all that is held against the reference; cut: whose tiles, and which sums."""
+    if not torch.cuda.is_available():  # interpreted, where each takes seconds
+        names = ("softmax: linear", "softmax: table", "stickbreaking: plain", "cope: plain", "rotary: half")
+        few = [(name, dtype, 16, OWN) for name in names for dtype in ("float32", "float16")]
+        return [
+            *few,
+            ("stickbreaking: plain", "float32", 16, PRODUCT),
+            ("softmax: plain", "float16", 16, "tiles of 9.0"),
+        ]
+    dtypes = ["float16", "float32"] + ["bfloat16"] * (torch.cuda.get_device_capability() >= (8, 0))
+    names = [f"{family}: {variant}" for family, variants in FAMILIES.items() for variant in variants]
+    found = [(*case, OWN) for case in itertools.product(names, dtypes, HEAD_SIZES)]
+    found += [
+        (f"{family}: plain", dtype, d, OWN) for family in list(FAMILIES)[:3] for dtype in dtypes for d in (40, 80)
+    ]
+    found += [(f"stickbreaking: {v}", dtype, d, PRODUCT) for v in STICK[:2] for dtype in dtypes for d in HEAD_SIZES]
+    own = ".".join(map(str, torch.cuda.get_device_capability()))
+    names = ("softmax: plain", "softmax: table", "stickbreaking: plain", "cope: plain", "rotary: half")
+    for name, dtype, head_dim in itertools.product(names, dtypes[:2], HEAD_SIZES):
+        seen = [shipped(name, own, dtype, head_dim)]
+        for chip in CHIPS:
+            if (cut := shipped(name, chip, dtype, head_dim)) not in seen:
+                seen.append(cut)
+                found.append((name, dtype, head_dim, f"tiles of {chip}"))
+    return found
+
+
+def shipped(name, chip, dtype, head_dim):
+    """The tiles that a case is cut by on a GPU of this compute capability, forward and backward."""
+    family, _, variant = name.partition(": ")
+    module = importlib.import_module(f"posenc.kernels.{family}")
+    chip, dtype = tuple(int(part) for part in chip.split(".")), getattr(torch, dtype)
+    if family == "rotary":
+        return module.tiles(chip, head_dim)
+    more = {"heavy": variant == "table"} if family == "softmax" else {}
+    return module.tiles(chip, dtype, head_dim)[0], module.tiles(chip, dtype, head_dim, **more)[1]
+
+
+def outcome(impl, name, head_dim, held, dtype, device):
+    """The output of a case and every gradient, in a dtype, of inputs that the dtype `held` holds."""
+    _, encoding, options = made(name, head_dim)
+    queries, keys = (131, 197) if device == "cuda" else (37, 50)
+    generator = torch.Generator().manual_seed(0)
+    shapes = [(2, 4, queries, head_dim), (2, 2, keys, head_dim), (2, 2, keys, head_dim), (2, 4, queries, head_dim)]
+    drawn = [torch.randn(shape, generator=generator) for shape in shapes]
+    gates = logsigmoid(torch.randn(2, 4, keys, generator=generator) + 3)
+    mask = torch.rand(queries, keys, generator=generator) < 0.7 if options["masked"] else None
+    q, k, v, dout = (x.to(held).to(device, dtype) for x in drawn)
+    inputs, more = [x.requires_grad_() for x in (q, k, v)], {}
+    if name == "softmax: decay":
+        inputs.append(gates.to(device, torch.promote_types(dtype, torch.float32)).requires_grad_())
+        more["gates"] = inputs[-1]
+    if encoding is not None:
+        encoding = encoding.to(device)
+        inputs += encoding.parameters()
+        if encoding.axes is not None:  # rows of eight
+            at = torch.arange(keys, device=device)
+            at = torch.stack((at // 8, at % 8), -1).float()
+            more |= dict(pos_q=at[-queries:], pos_k=at)
+    mask = mask if mask is None else mask.to(device)
+    out = posenc.attention(q, k, v, encoding, causal=options["causal"], mask=mask, impl=impl, **more)
+    return [x.detach().double() for x in (out, *torch.autograd.grad(out, inputs, dout))]
+
+
+def check_case(case):
+    """Hold one case: {"share"}, the largest error as a share of what is allowed, or {"error"} or {"left out"}.
+
+    Allowed is twice the reference's own error in this dtype, and one more rounding; all errors are norms over a tensor.
+    """
+    from triton.runtime.errors import OutOfResources
+
+    from posenc.kernels import cope, rotary, softmax, stickbreaking
+
+    name, dtype, head_dim, cut = case
+    dtype, device = getattr(torch, dtype), "cuda" if torch.cuda.is_available() else "cpu"
+    with ExitStack() as stack:
+        stack.enter_context(mock.patch.object(stickbreaking, "BY_PRODUCT", cut == PRODUCT))
+        if cut.startswith("tiles of "):
+            chip = tuple(int(part) for part in cut.removeprefix("tiles of ").split("."))
+            for module in (cope, rotary, softmax, stickbreaking):
+                stack.enter_context(mock.patch.object(module, "capability", lambda device: chip))
+        try:
+            kinds = ("torch", torch.float64), ("torch", dtype), ("triton", dtype)
+            exact, eager, mine = (outcome(impl, name, head_dim, dtype, d, device) for impl, d in kinds)
+        except OutOfResources as error:
+            return {"error": str(error)} if cut in (OWN, PRODUCT) else {"left out": "does not fit on this GPU"}
+        except Exception as error:  # whatever it says belongs in the table
+            return {"error": f"{type(error).__name__}: {str(error).strip().splitlines()[-1][:200]}"}
+    shares = []
+    for n, (a, b, c) in enumerate(zip(mine, eager, exact)):
+        own = n > 3  # gradients of parameters: sums over all pairs, in which the reference's errors may cancel
+        slack = 1e-5 if dtype == torch.float32 else (1.0 if own else 0.3) * torch.finfo(dtype).eps
+        allowed = 2 * (b - c).norm() + slack * c.norm() + 1e-5 * math.sqrt(c.numel()) * (10 if own else 1)
+        shares.append(float((a - c).norm() / allowed))
+    worst = max(shares)
+    return {"share": round(worst, 3)} if math.isfinite(worst) else {"error": "not finite"}
+
+
+def check_group(group, deadline):
+    """Hold cases one after the other until time.time() is past the deadline: [[*case, found], ...]."""
+    return [[*case, check_case(case) if time.time() < deadline else {"not run": "no time left"}] for case in group]
+
+
+def isolated(group, deadline):
+    """`check_group` in a process of its own, which may crash or hang."""
+    pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
+    try:
+        return pool.submit(check_group, group, deadline).result(timeout=max(deadline - time.time(), 0) + 60)
+    except Exception as error:  # of the process: a case's own error is in its row
+        for process in list(pool._processes.values()):
+            process.kill()
+        return [[*case, {"error": f"its process: {type(error).__name__} {error}"}] for case in group]
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def check_all(todo, deadline, run):
+    """Hold all cases, several families and dtypes at a time: rows [*case, found]. Own tiles come first."""
+    groups = {}
+    for case in todo:
+        groups.setdefault((case[0].partition(":")[0], case[1], case[3].startswith("tiles")), []).append(case)
+    with ThreadPoolExecutor(1 if run is check_group else max(1, min(8, (os.cpu_count() or 1) // 2))) as threads:
+        found = threads.map(lambda group: run(group, deadline), groups.values())
+        return [row for rows in tqdm(found, total=len(groups), desc="correctness") for row in rows]
+
+
+def is_wrong(found):
+    """Whether a case's kernel differs from the reference by more than is allowed, or fails."""
+    return "error" in found or found.get("share", 0) > 1
+
+
+def constructions(checks):
+    """{way to sum along the stick: what is known of it here}, from rows of `check_all`."""
+    known = {}
+    for words, cut in (("scan", OWN), ("product", PRODUCT)):
+        mine = [row[4] for row in checks if row[0].startswith("stick") and row[3] == cut and "share" in row[4]]
+        bad = [row for row in checks if row[0].startswith("stick") and row[3] == cut and is_wrong(row[4])]
+        known[words] = "differs from the reference" if bad else "agrees" if mine else "not run"
+    return known
+
+
+def check_table(checks):
+    """What was held against the reference, as plain text: a line for each case and dtype."""
+    lines = []
+    for name, dtype, head_dim, cut, found in checks:
+        said = f"{found['share']:.2f} of what is allowed" if "share" in found else next(iter(found.values()))
+        lines.append([name, dtype, str(head_dim), cut, "WRONG" if is_wrong(found) else "", said])
+    return text_table(["kernel", "dtype", "head size", "cut", "", "error"], lines)
+
+
 # ----------------------------------------------------------------------------------------------- what is made of it
 
 
-def measure_all(todo, settings, part, measure=measure):
-    """Measure the cells that the file `part` does not hold yet, and write it after each. Returns its cells."""
+def measure_all(todo, settings, part, measure=measure, deadline=math.inf):
+    """Measure the cells that the file `part` does not hold yet, and write it after each. Returns its cells.
+
+    Past the deadline, in time.time(), what is left is not run, and not in the file.
+    """
     done = {"settings": settings, "cells": []}
     if part.exists():
         done = json.loads(part.read_text())
@@ -203,6 +454,8 @@ def measure_all(todo, settings, part, measure=measure):
     done["cells"] = [row for row in done["cells"] if "error" not in row[4]]  # what failed is tried again
     known = {tuple(row[:4]) for row in done["cells"]}
     for cell in tqdm([cell for cell in todo if cell not in known], desc="cells"):
+        if time.time() > deadline:
+            break
         try:
             found = measure(cell)
         except Exception as error:  # out of memory, or a backend that does not serve this shape: said in the table
@@ -302,23 +555,24 @@ def provenance(gpu, settings):
 
 def parse(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--smoke", action="store_true", help=f"lengths {SMOKE} only; nothing is written to results/")
-    parser.add_argument("--arms", nargs="+", choices=[*ATTENTION, *TURNING], help="these only; nothing is written")
+    parser.add_argument("--smoke", action="store_true", help="correctness, then two lengths")
+    parser.add_argument("--budget", type=float, default=BUDGET, help=f"seconds that --smoke may take ({BUDGET})")
     return parser.parse_args(arguments)
 
 
-def main():
-    chosen = parse()
-    if not torch.cuda.is_available():
-        sys.exit("benchmarks/kernels.py measures on a CUDA GPU, and PyTorch sees none here")
+def main(arguments=None):
+    chosen, started = parse(arguments), time.time()
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    if gpu is None and not (chosen.smoke and os.environ.get("TRITON_INTERPRET") == "1"):
+        sys.exit(
+            "benchmarks/kernels.py measures on a CUDA GPU, and PyTorch sees none here (--smoke: TRITON_INTERPRET=1)"
+        )
     import triton
 
-    gpu = torch.cuda.get_device_name()
-    lengths = SMOKE if chosen.smoke else LENGTHS
     settings = {
         "heads": HEADS,
         "tokens": TOKENS,
-        "lengths": lengths,
+        "lengths": SMOKE if chosen.smoke else LENGTHS,
         "head_sizes": HEAD_SIZES,
         "dtype": "bfloat16",
         "causal": True,
@@ -327,16 +581,29 @@ def main():
         "versions": f"Python {platform.python_version()}, torch {torch.__version__}, triton {triton.__version__}, "
         f"CUDA {torch.version.cuda}",
     }
-    keep = not (chosen.smoke or chosen.arms)
-    name = f"kernels_{slug(gpu)}" + ("" if keep else "_smoke" if chosen.smoke else "_some")
-    part = ROOT / "results" / f"{name}.json.part"
-    rows = measure_all(cells(lengths, HEAD_SIZES, chosen.arms), settings, part)
-    found = ratios(rows)
-    print(table(rows), "\n", ratio_table(found), sep="\n")
-    if keep:
-        write_json(part.with_suffix(""), check_results(provenance(gpu, settings) | {"cells": rows, "ratios": found}))
-    part.unlink()
-    failed = [row for row in rows if row[1] in (*OURS, *TURNING) and "error" in row[4]]
+    checks, failed, more = [], [], {}
+    if chosen.smoke:
+        checks = check_all(cases(), started + SHARE * chosen.budget, check_group if gpu is None else isolated)
+        failed = [row for row in checks if is_wrong(row[4])]
+        more = {"checks": checks, "constructions": constructions(checks)}
+        print(check_table(checks), "\n")
+        for words, known in more["constructions"].items():
+            print(f"sums along the stick by {words}: {known}")
+    if gpu is None:
+        print("no speed is measured without a GPU")
+    else:
+        name = f"kernels_{'smoke_' if chosen.smoke else ''}{slug(gpu)}"
+        part, todo = ROOT / "results" / f"{name}.json.part", smoke_cells() if chosen.smoke else cells()
+        deadline = started + chosen.budget if chosen.smoke else math.inf
+        rows = measure_all(todo, settings, part, deadline=deadline)
+        found, done = ratios(rows), {tuple(row[:4]) for row in rows}
+        more |= {"not_run": [list(cell) for cell in todo if cell not in done]}
+        print(table(rows), "\n", ratio_table(found), sep="\n")
+        print(*(f"not run: {cell}" for cell in more["not_run"]), sep="\n")
+        results = provenance(gpu, settings) | {"name": name, "cells": rows, "ratios": found} | more
+        write_json(part.with_suffix(""), check_results(results))
+        part.unlink(missing_ok=True)
+        failed += [row for row in rows if row[1] in (*OURS, *TURNING) and "error" in row[4]]
     sys.exit("\n".join(f"failed: {row}" for row in failed) if failed else 0)
 
 

@@ -367,12 +367,17 @@ def test_all_arms_compute_the_same(bench, monkeypatch):
     torch.manual_seed(0)
     q, k, v = torch.randn(3, 1, bench.HEADS, 40, 16, device=device)
     encodings = {"softmax": None, "ALiBi": bench.alibi(q), "stick-breaking": bench.stick(q), "RoPE": bench.rope(q)}
-    encodings["T5"] = bench.t5(q)
+    encodings |= {"T5": bench.t5(q), "FoX": posenc.make("fox")}
     for name, arm in bench.ATTENTION.items():
+        if name.startswith("fla"):  # its kernels take no float32: its references in PyTorch stand in
+            (family,) = arm.args
+            naive = getattr(importlib.import_module(f"fla.ops.{family}.naive"), f"naive_{family}")
+            monkeypatch.setattr(bench, "fla_function", lambda _, naive=naive: naive)
         if name.startswith("SDPA"):  # its fused backends take no float32, its plain one stands in
             arm = functools.partial(bench.sdpa, "MATH")
         (method,) = [known for known in encodings if known in name] or ["softmax"]
-        expected = posenc.attention(q, k, v, encodings[method], impl="torch")
+        gates = bench.log_gates(*q.shape[:3:2], q.device) if method == "FoX" else None
+        expected = posenc.attention(q, k, v, encodings[method], impl="torch", gates=gates)
         say = functools.partial("{}: {}".format, name)
         torch.testing.assert_close(arm(q, k, v), expected, rtol=1e-4, atol=1e-5, msg=say)
 
@@ -408,7 +413,11 @@ def test_the_benchmark_covers_what_the_project_demands(bench):
     assert len(cells) == len(set(cells)) == (3 * len(bench.ATTENTION) + len(bench.TURNING)) * 6 * 2
     assert [length for _, _, length, _ in cells] == sorted(length for _, _, length, _ in cells)
     assert {length for _, _, length, _ in cells} == {1024, 2048, 4096, 8192, 16384, 32768}
-    assert {arm for _, arm, _, _ in bench.cells(arms=("softmax", "copy"))} == {"softmax", "copy"}
+    smoke = bench.smoke_cells()
+    assert set(smoke) < set(bench.cells(bench.SMOKE)) and {length for _, _, length, _ in smoke} == set(bench.SMOKE)
+    assert {arm for _, arm, _, _ in smoke} == {a for a in (*bench.ATTENTION, *bench.TURNING) if "eager" not in a}
+    slow = [arm.startswith(("flex", "fla")) for _, arm, _, _ in smoke]
+    assert slow == sorted(slow) and any(slow)
 
 
 def test_ratios_and_verdicts(bench, measure_all):
@@ -450,7 +459,7 @@ def test_tables(bench, measure_all):
 
 
 def test_an_interrupted_run_goes_on(bench, tmp_path):
-    part, cells, asked = tmp_path / "x.part", bench.cells(arms=("softmax",)), []
+    part, cells, asked = tmp_path / "x.part", [c for c in bench.cells() if c[1] == "softmax"], []
 
     def interrupted(cell):
         if len(asked) == 5:
@@ -472,27 +481,136 @@ def test_an_interrupted_run_goes_on(bench, tmp_path):
 
 def test_the_benchmark_says_what_it_needs(bench, monkeypatch):
     monkeypatch.setattr(bench.torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(sys, "argv", ["kernels.py", "--smoke"])
-    with pytest.raises(SystemExit, match="CUDA"):
-        bench.main()
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    for arguments in ([], ["--smoke"]):
+        with pytest.raises(SystemExit, match="CUDA"):
+            bench.main(arguments)
     with pytest.raises(SystemExit, match="2"):
-        bench.parse(["--arms", "flash"])
+        bench.parse(["--budget", "short"])
     assert bench.slug("NVIDIA H200") == "h200" and bench.slug("NVIDIA GeForce RTX 4090") == "geforce_rtx_4090"
 
 
-def test_the_benchmark_writes_results_that_load(bench, tmp_path, monkeypatch):
+@pytest.fixture
+def pretended(bench, tmp_path, monkeypatch):
+    """A GPU that is not there: `fake` measures, nothing is held against the reference; results go to a folder."""
     monkeypatch.setattr(bench, "ROOT", tmp_path)
     monkeypatch.setattr(bench.torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(bench.torch.cuda, "empty_cache", lambda: None)
     monkeypatch.setattr(bench.torch.cuda, "get_device_name", lambda: "NVIDIA H200")
+    monkeypatch.setattr(bench.torch.cuda, "get_device_capability", lambda *_: (9, 0))
     monkeypatch.setattr(bench, "measure_all", functools.partial(bench.measure_all, measure=fake))
-    monkeypatch.setitem(sys.modules, "triton", type(sys)("triton"))
-    monkeypatch.setattr(sys.modules["triton"], "__version__", "0", raising=False)
-    monkeypatch.setattr(sys, "argv", ["benchmarks/kernels.py"])
-    with pytest.raises(SystemExit) as end:
-        bench.main()
-    assert end.value.code == 0
-    assert [file.name for file in (tmp_path / "results").iterdir()] == ["kernels_h200.json"]
+    if importlib.util.find_spec("triton") is None:
+        monkeypatch.setitem(sys.modules, "triton", types.SimpleNamespace(__version__="0"))
     monkeypatch.setattr("importlib.resources.files", lambda package: tmp_path / "results")
+
+
+def ended(bench, *arguments):
+    """What `main` says to the shell as it ends."""
+    with pytest.raises(SystemExit) as end:
+        bench.main(list(arguments))
+    return end.value.code
+
+
+def test_the_benchmark_writes_results_that_load(bench, tmp_path, monkeypatch, pretended):
+    monkeypatch.setattr(sys, "argv", ["benchmarks/kernels.py"])
+    assert ended(bench) == 0
+    assert [file.name for file in (tmp_path / "results").iterdir()] == ["kernels_h200.json"]
     results = load_results("kernels_h200")
-    assert results["name"] == "kernels_h200" and "NVIDIA H200" in results["machine"] and len(results["cells"]) == 540
+    assert results["name"] == "kernels_h200" and "NVIDIA H200" in results["machine"]
+    assert len(results["cells"]) == len(bench.cells()) and not results["not_run"]
+
+
+@needs_triton
+def test_smoke_covers_every_shipped_tile(bench, pretended):
+    """On an H200: every kernel in every dtype by its own tiles, and by all others that ship."""
+    cases = bench.cases()
+    assert len(cases) == len(set(cases))
+    own = {case[:3] for case in cases if case[3] == bench.OWN}
+    names = {f"{family}: {variant}" for family, variants in bench.FAMILIES.items() for variant in variants}
+    assert own >= {(n, d, h) for n in names for d in report.DTYPES for h in report.HEAD_SIZES}
+    held = {
+        (case[0], *case[1:3], bench.shipped(*case[:1], "9.0", *case[1:3])) for case in cases if case[3] == bench.OWN
+    }
+    for name, dtype, head_dim, cut in cases:
+        if cut.startswith("tiles of"):
+            held.add((name, dtype, head_dim, bench.shipped(name, cut.removeprefix("tiles of "), dtype, head_dim)))
+    for name in ("softmax: plain", "softmax: table", "stickbreaking: plain", "cope: plain", "rotary: half"):
+        for dtype in ("float16", "float32"):
+            for chip in report.CHIPS:
+                for head_dim in report.HEAD_SIZES:
+                    assert (name, dtype, head_dim, bench.shipped(name, chip, dtype, head_dim)) in held
+    assert {case[3] for case in cases if case[0] == "stickbreaking: plain"} >= {bench.OWN, bench.PRODUCT}
+
+
+def test_smoke_lists_what_its_budget_left_out(bench, tmp_path, monkeypatch, pretended, capsys):
+    """With no budget nothing is run, and all is said; with one, all is."""
+    held = []
+    monkeypatch.setattr(bench, "cases", lambda: [("softmax: plain", "float16", 64, bench.OWN)])
+    monkeypatch.setattr(bench, "check_case", lambda case: held.append(case) or {"share": 0.5})
+    monkeypatch.setattr(bench, "isolated", bench.check_group)
+    assert ended(bench, "--smoke", "--budget", "0") == 0 and not held
+    results = load_results("kernels_smoke_h200")
+    assert results["checks"] == [["softmax: plain", "float16", 64, bench.OWN, {"not run": "no time left"}]]
+    assert [tuple(cell) for cell in results["not_run"]] == bench.smoke_cells() and not results["cells"]
+    assert capsys.readouterr().out.count("not run: ") == len(bench.smoke_cells())
+
+    assert ended(bench, "--smoke") == 0 and len(held) == 1
+    results = load_results("kernels_smoke_h200")
+    assert len(results["cells"]) == len(bench.smoke_cells()) and not results["not_run"]
+    assert results["constructions"] == {"scan": "not run", "product": "not run"}
+    assert results["command"].startswith("python ") and results["commit"] and "torch" in results["versions"]
+
+
+@needs_triton
+@pytest.mark.skipif(torch.cuda.is_available(), reason="interprets")
+def test_smoke_holds_kernels_against_the_reference_and_times_nothing_without_a_gpu(bench, monkeypatch, capsys):
+    """Once as they are; then with a planted error, in a variant and in the sums along the stick."""
+    from posenc.kernels import stickbreaking, variants
+
+    few = [("softmax: linear", "float32", 16, bench.OWN), ("stickbreaking: plain", "float32", 16, bench.OWN)]
+    few += [("stickbreaking: plain", "float32", 16, bench.PRODUCT)]
+    assert set(few) <= set(bench.cases())
+    monkeypatch.setattr(bench, "cases", lambda: few)
+    assert ended(bench, "--smoke") == 0
+    out = capsys.readouterr().out
+    assert "no speed is measured without a GPU" in out and "WRONG" not in out
+    assert "by scan: agrees" in out and "by product: agrees" in out
+
+    wrong = variants.VARIANTS["linear"]._replace(grad=variants.plain_grad)  # a slope's gradient without the distance
+    monkeypatch.setitem(variants.VARIANTS, "linear", wrong)
+    real = stickbreaking.tl.cumsum
+    monkeypatch.setattr(stickbreaking.tl, "cumsum", lambda x, axis, reverse=False: real(x, axis))  # a scan's known bug
+    said = ended(bench, "--smoke")
+    assert isinstance(said, str) and said.count("failed: ") == 2 and "linear" in said  # which exits with 1
+    out = capsys.readouterr().out
+    assert out.count("WRONG") == 2 and "by scan: differs" in out and "by product: agrees" in out
+
+
+@needs_triton
+@pytest.mark.slow
+@pytest.mark.skipif(torch.cuda.is_available(), reason="interprets")
+def test_smoke_runs_from_the_shell():
+    command = [sys.executable, ROOT / "benchmarks" / "kernels.py", "--smoke"]
+    environment = os.environ | {"TRITON_INTERPRET": "1"}
+    run = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert run.returncode == 0, run.stderr
+    assert "no speed is measured without a GPU" in run.stdout and "by product: agrees" in run.stdout
+
+
+def crash(case):
+    os._exit(3)
+
+
+def test_a_process_that_crashes_takes_only_its_own_cases(bench, monkeypatch):
+    """As a kernel may that writes where it may not."""
+    if sys.platform != "linux":
+        pytest.skip("forks, as a module of tests is no script")
+    context = bench.multiprocessing.get_context("fork")
+    monkeypatch.setattr(bench.multiprocessing, "get_context", lambda _: context)
+    monkeypatch.setitem(sys.modules, bench.__name__, bench)
+    case = ("rotary: half", "float16", 64, bench.OWN)
+    monkeypatch.setattr(bench, "check_case", lambda case: {"share": 0.5})
+    assert bench.isolated([case], bench.time.time() + 60) == [[*case, {"share": 0.5}]]
+    monkeypatch.setattr(bench, "check_case", crash)
+    (row,) = bench.isolated([case], bench.time.time() + 60)
+    assert "its process" in row[4]["error"] and bench.is_wrong(row[4])
