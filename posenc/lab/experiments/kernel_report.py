@@ -279,7 +279,7 @@ def score_loops(sass) -> list[list[str]]:
 def per_score(sass, tile) -> dict[str, float | None]:
     r"""How many instructions of each kind in `PER_SCORE` one score costs, in the loop that has most; None without one.
 
-    A kernel whose layout gives one score to two threads counts each twice, as it costs.
+    A kernel whose layout gives one score to two threads counts each twice, as it costs; what a branch may skip counts.
     """
     block_q, block_k, num_warps, _ = tile
     loops, scores = score_loops(sass), block_q * block_k / (32 * num_warps)  # of one thread
@@ -339,7 +339,14 @@ def read_compiled(compiled, tile):
 def reading() -> str:
     """How a compiled kernel is read: a row of another reading does not stand."""
     readers = (score_loops, per_score, narrow_products, read_compiled)
-    return "\0".join([str(PER_SCORE), *(ast.unparse(ast.parse(inspect.getsource(reader))) for reader in readers)])
+    return "\0".join([str(PER_SCORE), *(bare(ast.parse(inspect.getsource(reader)).body[0]) for reader in readers)])
+
+
+def bare(function: ast.FunctionDef) -> str:
+    """A function's source without docstring, comments and layout."""
+    if ast.get_docstring(function) is not None:
+        del function.body[0]
+    return ast.unparse(function)
 
 
 class Known(Exception):
@@ -434,9 +441,7 @@ def sources_hash() -> dict[str, str]:
         parts = []
         for node in ast.parse(file.read_text("utf-8")).body:
             if isinstance(node, ast.FunctionDef) and "triton.jit" in map(ast.unparse, node.decorator_list):
-                if ast.get_docstring(node) is not None:
-                    del node.body[0]
-                parts.append(ast.unparse(node))
+                parts.append(bare(node))
             elif isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("tl.constexpr("):
                 parts.append(ast.unparse(node))
         if parts:
