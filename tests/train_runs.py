@@ -18,9 +18,11 @@ LIMIT = 300  # seconds a process may take: it stops what hangs; each takes a few
 COMMAND = """
 import importlib, json, sys
 from posenc.lab.train import settings
+from posenc.lab.train.command import in_one_line
 sizes = json.loads(sys.argv[2])
 settings.PRESETS["nano"], settings.PUZZLES["nano"] = settings.Settings(**sizes), sizes
-importlib.import_module(f"posenc.lab.{sys.argv[1]}.command").main(sys.argv[3:])
+command = importlib.import_module(f"posenc.lab.{sys.argv[1]}.command")
+sys.exit(in_one_line(lambda: command.main(sys.argv[3:])))
 """
 
 

@@ -19,7 +19,19 @@ from posenc.lab.experiments.command import main
 from posenc.lab.experiments.runner import SAME
 from posenc.lab.experiments.sweeps import PREDICTIONS, TOLERANCE, arms_of, measure_needle, recall_batches, recall_pairs
 from posenc.lab.experiments.verdicts import CLAIMS, changes
-from posenc.lab.train import PRESETS, Settings, build, measure, settings, settings_for
+from posenc.lab.train import (
+    PRESETS,
+    HeldError,
+    Settings,
+    build,
+    measure,
+    read_checkpoint,
+    settings,
+    settings_for,
+    trainer,
+)
+from posenc.lab.train.command import in_one_line
+from posenc.lab.train.files import held
 from posenc.lab.train.measure import KINDS, key_cuts, unseen_gaps
 from posenc.lab.train.tasks import TASKS, load_corpus
 from posenc.methods import on_text
@@ -255,6 +267,30 @@ def test_a_sweep_shared_by_processes_survives_one_that_is_killed(whole, tmp_path
     finish(start(tmp_path, "experiments", SIZES, sweep_command(out), processes=2))
     assert without_times(out) == whole  # however many processes there are
     assert json.loads(out.read_text())["command"].startswith("torchrun --nproc-per-node 2 -m posenc.lab.experiments")
+
+
+def test_a_second_sweep_of_one_file_is_refused(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "run_cell", lambda *given: pytest.fail("a cell was trained"))
+    with held("out", tmp_path / "r.json"), pytest.raises(HeldError, match="r.json is held by the process"):
+        main(sweep_command(tmp_path / "r.json"))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("out, words", [("", "is a folder"), ("file/r.json", "can't be written")])
+def test_a_sweep_s_file_that_cannot_be_written_is_told_first(out, words, tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "run_cell", lambda *given: pytest.fail("a cell was trained"))
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match=rf"out='{tmp_path / out}' {words}.*name a file"):
+        main(sweep_command(tmp_path / out))
+
+
+def test_a_signal_stops_a_sweep_with_its_code_and_one_line(tiny, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(trainer, "learning_rate", lambda *given: signal.raise_signal(signal.SIGTERM) or 0.0)
+    assert in_one_line(lambda: main(sweep_command(tmp_path / "r.json"))) == 143
+    checkpoint = tmp_path / "r.json.cells" / "nope-0.pt"
+    assert capsys.readouterr().err.strip().endswith(f"\nstopped after step 1, saved to {checkpoint}")
+    assert read_checkpoint(checkpoint)["step"] == 1
+    assert {file.name for file in checkpoint.parent.iterdir()} == {"begun-0.json", "nope-0.pt"}
 
 
 CELL = {"scores": {}, "final_train_loss": 0.0, "curve": [], "parameters": 0, "seconds": 0.0}

@@ -1,28 +1,35 @@
 """The trainer: settings, seeds, checkpoints, a process that is killed, processes that share a run, the command."""
 
+import contextlib
 import copy
 import dataclasses
+import errno
+import math
 import os
 import re
 import signal
 import socket
 import statistics
 import sys
+import time
 import types
+from concurrent.futures import ThreadPoolExecutor
 
 import matplotlib.figure
 import pytest
 import torch
 from torch import distributed
-from train_runs import SIZES, TINY, TINY_TASK, finish, kill_when, start, wait_for, workers
+from train_runs import SIZES, TINY, TINY_TASK, finish, start, wait_for, workers
 
 import posenc
 from posenc import METHODS
 from posenc.lab.train import (
     PRESETS,
+    HeldError,
     Settings,
     build,
     encoding_maker,
+    files,
     load,
     models,
     pick_device,
@@ -34,7 +41,7 @@ from posenc.lab.train import (
     trainer,
 )
 from posenc.lab.train.checkpoints import write_checkpoint
-from posenc.lab.train.command import main
+from posenc.lab.train.command import in_one_line, main
 from posenc.lab.train.curve import LiveCurve, plot_loss
 from posenc.lab.train.measure import short_long
 from posenc.lab.train.tasks import TASKS, load_corpus
@@ -90,7 +97,9 @@ def no_step(monkeypatch):
         ({"options": {"bass": 5.0}}, ValueError, "bass=5.0 .*'base'"),
         ({"preset": "labs"}, ValueError, "preset='labs' .*'lab'"),
         ({"seed": -1}, ValueError, "seed=-1"),
-        ({"device": "warp"}, RuntimeError, "warp"),
+        ({"device": "gpu"}, ValueError, "device='gpu' .*'cuda'"),
+        ({"device": 3.5}, ValueError, "device=3.5 .*'cpu'"),
+        ({"device": "meta"}, ValueError, "device='meta'"),
     ],
     ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
 )
@@ -364,10 +373,7 @@ def test_an_interruption_while_writing_leaves_the_old_checkpoint(path, where, mo
     state = read_checkpoint(path)
     with pytest.raises(KeyboardInterrupt):
         write_checkpoint(path, state | {"step": 3})
-    assert path.read_bytes() == before
-    monkeypatch.undo()
-    write_checkpoint(path, state | {"seconds": 9.0})  # what the interruption left is no obstacle
-    assert read_checkpoint(path)["seconds"] == 9.0
+    assert path.read_bytes() == before and [file.name for file in path.parent.iterdir()] == ["run.pt"]
 
 
 @pytest.mark.parametrize(
@@ -451,20 +457,162 @@ def one_thread():
 
 
 def test_a_killed_run_goes_on_to_the_same_weights(one_thread, tmp_path, monkeypatch):
-    """kill -9 at whatever step it stands, and the same command again."""
+    """kill -9 at whatever step it stands, and the same command again; refused before, while the first one is there."""
     sizes = SIZES | {"length": 32, "batch": 8, "steps": 200, "warmup": 30}
     command = ["run", "--method", "rope", "--preset", "nano", "--seed", "5"]
     whole, killed = tmp_path / "whole.pt", tmp_path / "killed.pt"
     process = start(tmp_path, "train", sizes, [*command, "--save-every", "0", "--out", killed])
-    kill_when(killed.exists, process)
-    assert 0 < read_checkpoint(killed)["step"] < 200
+    wait_for(killed.exists, process)
+    process.send_signal(signal.SIGSTOP)  # it stands, and holds what it held
     monkeypatch.setitem(PRESETS, "nano", Settings(**sizes))
+    with pytest.raises(
+        HeldError, match=rf"killed.pt is held by the process {process.pid} on .* since 20.*another file"
+    ):
+        main([*command, "--out", str(killed)])
+    process.send_signal(signal.SIGKILL)
+    finish(process, -signal.SIGKILL)
+    assert 0 < read_checkpoint(killed)["step"] < 200
+    (tmp_path / f"killed.pt.0{files.WRITING}").write_bytes(b"half of a checkpoint")
     for path in (killed, whole):
         main([*command, "--out", str(path)])
     a, b = read_checkpoint(whole), read_checkpoint(killed)
     assert torch.equal(a["losses"], b["losses"]) and len(a["losses"]) == 200
     assert same(a["model"], b["model"])
     assert torch.equal(a["batches"], b["batches"]) and a["config"] == b["config"]
+    assert {file.name for file in tmp_path.iterdir()} == {"whole.pt", "killed.pt", "command.py"}
+
+
+def test_many_may_write_one_checkpoint_and_every_reader_finds_a_whole_one(path):
+    state, reads = read_checkpoint(path), []
+
+    def write(number):
+        for _ in range(25):
+            write_checkpoint(path, state | {"seconds": float(number)})
+
+    def read():
+        while not all(writing.done() for writing in writings):
+            reads.append(read_checkpoint(path)["seconds"])
+
+    with ThreadPoolExecutor(6) as pool:
+        writings = [pool.submit(write, number) for number in range(4)]
+        readings = [pool.submit(read) for _ in range(2)]
+    for done in (*writings, *readings):
+        done.result()
+    assert len(reads) > 10 and {file.name for file in path.parent.iterdir()} == {"run.pt"}
+
+
+def test_of_many_that_take_one_file_at_once_one_has_it(tmp_path):
+    inside, most, taken = [], [], []
+
+    def take(number):
+        for _ in range(100):
+            with contextlib.suppress(HeldError), files.held("out", tmp_path / "run.pt"):
+                inside.append(number)
+                most.append(len(inside))
+                taken.append(number)
+                time.sleep(0.0005)
+                inside.remove(number)
+
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(take, number) for number in range(4)]:
+            done.result()
+    assert max(most) == 1 and len(taken) > 4 and not list(tmp_path.iterdir())
+
+
+def test_a_lock_file_that_its_holder_removes_while_another_opens_it_holds_nothing(tmp_path, monkeypatch):
+    path, lock, first, second = tmp_path / "run.pt", files.lock_file, contextlib.ExitStack(), contextlib.ExitStack()
+
+    def late(file):
+        monkeypatch.setattr(files, "lock_file", lock)
+        first.close()
+        second.enter_context(files.held("out", path))
+        lock(file)
+
+    first.enter_context(files.held("out", path))
+    monkeypatch.setattr(files, "lock_file", late)
+    with second, pytest.raises(HeldError), files.held("out", path):
+        pytest.fail("two hold one file")
+
+
+def test_where_a_file_system_has_no_locks_a_warning_says_so(tmp_path, monkeypatch):
+    def none(*given):
+        raise OSError(errno.ENOLCK, "no locks")
+
+    monkeypatch.setattr(files.fcntl, "flock", none)
+    with pytest.warns(UserWarning, match="run.pt.lock: .*no locks.*second process"):
+        train_with("nope", TINY, progress=False, checkpoint=tmp_path / "run.pt")
+    assert [file.name for file in tmp_path.iterdir()] == ["run.pt"]
+
+
+@pytest.mark.parametrize("out, words", [("folder", "is a folder"), ("file/run.pt", "can't be written")])
+def test_a_checkpoint_that_cannot_be_written_is_told_before_the_first_step(out, words, no_step, tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match=rf"checkpoint='{tmp_path / out}' {words}.*name a file"):
+        train_with("nope", TINY, progress=False, checkpoint=tmp_path / out)
+
+
+# --------------------------------------------------------------------------------------------------- what goes astray
+
+
+def test_a_rate_too_high_stops_with_the_step_and_the_remedy(tmp_path):
+    settings = dataclasses.replace(TINY, steps=200, lr=1e9)
+    path = tmp_path / "run.pt"
+    with pytest.raises(
+        FloatingPointError, match=r"step \d+ of 200, .*lr=1e\+09.*smaller lr.*run.pt keeps step"
+    ) as caught:
+        train_with("rope", settings, progress=False, checkpoint=path, save_every=0)
+    model, history = load(path)
+    assert f"keeps step {len(history['loss'])}." in str(caught.value)
+    assert (
+        all(weight.isfinite().all() for weight in model.parameters()) and torch.tensor(history["loss"]).isfinite().all()
+    )
+
+
+@pytest.mark.parametrize("at", [2, 5])
+def test_weights_that_are_no_numbers_are_not_saved(at, tmp_path, monkeypatch):
+    """The loss is that before the step: the weights after it may be the first that are NaN."""
+    path, rate = tmp_path / "run.pt", learning_rate
+    monkeypatch.setattr(trainer, "learning_rate", lambda step, given: math.nan if step == at else rate(step, given))
+    with pytest.raises(
+        FloatingPointError, match=rf"weights are no finite numbers at step {at + 2} of 6.*keeps step {at}"
+    ):
+        train_with("nope", TINY, progress=False, checkpoint=path, save_every=0)
+    assert read_checkpoint(path)["step"] == at and all(w.isfinite().all() for w in load(path)[0].parameters())
+
+
+def test_a_loss_that_is_no_number_stops_at_once_and_names_no_file_where_there_is_none(monkeypatch):
+    steps = []
+    monkeypatch.setattr(trainer, "learning_rate", lambda step, given: steps.append(step) or math.nan)
+    with pytest.raises(FloatingPointError, match="the loss is nan at step 2 of 6, after .*clip than 1.$"):
+        train_with("nope", TINY, progress=False)
+    assert steps == [0, 1]
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_ends_a_command_with_its_code_and_one_line(number, code, ctrl_c, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(trainer, "learning_rate", lambda *given: signal.raise_signal(number) or 0.0)
+    path = tmp_path / "run.pt"
+    assert in_one_line(lambda: train_with("nope", TINY, progress=False, checkpoint=path)) == code
+    assert capsys.readouterr().err == f"stopped after step 1, saved to {path}\n" and read_checkpoint(path)["step"] == 1
+
+
+def test_sigterm_ends_the_process_so(tmp_path):
+    path = tmp_path / "run.pt"
+    command = ["run", "--method", "nope", "--preset", "nano", "--save-every", "0", "--out", path]
+    process = start(tmp_path, "train", SIZES | {"length": 32, "batch": 4, "steps": 10**6}, command)
+    wait_for(path.exists, process)
+    process.terminate()
+    output = finish(process, 143)
+    last = output.replace("\r", "\n").strip().split("\n")[-1]
+    assert last == f"stopped after step {read_checkpoint(path)['step']}, saved to {path}" and "Traceback" not in output
+
+
+def test_an_error_that_a_line_can_say_is_one_line(tmp_path, capsys):
+    command = ["run", "--method", "nope", "--preset", "nano", "--out", str(tmp_path)]
+    assert in_one_line(lambda: main(command)) == 1
+    assert capsys.readouterr().err == f"error: checkpoint='{tmp_path}' is a folder; name a file in it\n"
+    assert in_one_line(lambda: None) == 0
 
 
 # ------------------------------------------------------------------------------------------- many processes, one run
@@ -507,7 +655,7 @@ def test_a_signal_to_one_process_stops_all_after_the_same_step(tmp_path):
     wait_for(path.exists, process)
     os.kill(workers(process)[-1], signal.SIGTERM)
     output = finish(process, None)
-    steps = re.findall(r"KeyboardInterrupt: stopped after step (\d+)", output)
+    steps = re.findall(r"stopped after step (\d+)", output)
     assert len(steps) >= 2 and set(steps) == {str(read_checkpoint(path)["step"])}, output
 
 
@@ -548,6 +696,8 @@ def test_the_command_trains_one_model_and_tells_how_it_does(task, tmp_path, monk
         ("run --method rope --task needle --set length=8 targets=8", "length=8"),
         ("run --method rope --seed -1", "seed=-1"),
         ("run --method rope --save-every -1", "save_every=-1"),
+        ("run --method rope --device gpu", "--device: device='gpu'"),
+        ("run --method rope --device cuda:99", "device='cuda:99'"),
     ],
 )
 def test_the_command_refuses_what_cannot_be_and_writes_nothing(

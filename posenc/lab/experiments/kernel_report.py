@@ -37,6 +37,7 @@ from posenc import kernels
 from posenc.errors import UnsupportedError, check_choice
 from posenc.lab.experiments.provenance import commit_of, cpu_model
 from posenc.lab.experiments.results import load_results
+from posenc.lab.train.files import replacing
 
 KIB = 1024
 CHIPS = {  # compute capability: (GPUs that have it, shared memory that one block may ask for, in bytes)
@@ -608,9 +609,8 @@ def freeze(rows, sources, file=FILE):
     }
     head = json.dumps(report, indent=1).removesuffix("\n}")
     lines = ",\n".join("  " + json.dumps([row[name] for name in COLUMNS]) for row in rows)
-    partial = file.with_name(file.name + ".writing")
-    partial.write_text(f'{head},\n "rows": [\n{lines}\n ]\n}}\n')
-    os.replace(partial, file)
+    with replacing(file) as new:
+        new.write(f'{head},\n "rows": [\n{lines}\n ]\n}}\n'.encode())
 
 
 def main():

@@ -6,12 +6,12 @@ verdict(results, "rope").words                # held, failed or within the sprea
 
 import importlib.resources
 import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from posenc.errors import check_choice, nearest
 from posenc.lab.experiments.verdicts import CLAIMS
+from posenc.lab.train.files import replacing
 from posenc.lab.train.measure import KINDS
 
 # None, and then a method for each of the four places: what pages show that need no more than that.
@@ -178,10 +178,9 @@ def read_json(path: Path, parts: dict | None = None) -> dict:
 
 def write_json(path: Path, value: dict) -> None:
     """Write a file in one move: a reader or an interruption finds the old one or the new one, never a half."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".writing")
-    partial.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(partial, path)
+    text = json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+    with replacing(path) as file:
+        file.write(text.encode("utf-8"))
 
 
 def six_digits(value):

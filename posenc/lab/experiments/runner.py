@@ -1,5 +1,6 @@
 r"""The runner of a sweep: one cell for each arm and seed, each kept when it is done, and one JSON when all are."""
 
+import contextlib
 import datetime
 import json
 import os
@@ -20,6 +21,7 @@ from posenc.lab.experiments.results import check_results, read_cell, read_json, 
 from posenc.lab.experiments.sweeps import SWEEPS, Sweep, arms_of
 from posenc.lab.experiments.verdicts import verdict
 from posenc.lab.train import Settings, read_checkpoint, sample, settings_for, train_with
+from posenc.lab.train.files import held
 from posenc.lab.train.tasks import TASKS
 
 SAME = ("settings", "versions", "corpus")  # what all cells of one JSON share
@@ -36,7 +38,8 @@ def run_sweep(
     results that are there, which must have been made with the same settings, corpus and versions.
 
     Arguments: methods: the arms, default all of the sweep's; command: how a reader runs this again.
-    Errors: ValueError naming an argument, or a file that is damaged or of other settings, before anything is trained.
+    Errors: ValueError naming an argument, or a file that is damaged or of other settings, OSError for an `out` that
+        can't be written, HeldError for one that another sweep is making: all before anything is trained.
     """
     check_choice("name", name, SWEEPS)
     check_int("seeds", seeds)
@@ -44,37 +47,39 @@ def run_sweep(
     arms = arms_of(sweep) if methods is None else list(dict.fromkeys(methods))
     for arm in arms:
         check_choice("methods", arm, arms_of(sweep))
+    if sweep.against and not add and sweep.against not in arms:
+        raise ValueError(f"methods={arms} must hold {sweep.against!r}, which {name} compares the others with")
     settings = settings_for(preset, sweep.task)
     facts = provenance(name, preset, settings, command)
-    older = read_results(out, name) if add else None
-    if add:
-        check_addition(out, older, facts, arms)
-    if sweep.against and sweep.against not in (older["methods"] if add else arms):
-        raise ValueError(f"methods={arms} must hold {sweep.against!r}, which {name} compares the others with")
-
-    torch.set_num_threads(1)
     rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-    cells = Cells(out.with_name(out.name + ".cells"), arms, range(seeds))
-    facts["commit"] = cells.begin(facts, rank)
-    bar = tqdm(cells.share(rank, world), desc=f"{name}, process {rank}" if world > 1 else name, position=rank)
-    for arm, seed in bar:
-        cells.run(sweep, arm, seed, settings)
-    if world > 1:
-        distributed.init_process_group("gloo", timeout=datetime.timedelta(days=2))
-        distributed.barrier()
-        distributed.destroy_process_group()
-        if rank:
-            return
-    results = facts | assemble(sweep, settings, cells.read())
-    whole = check_results(merge(older, results) if add else results)
-    write_json(out, whole)
-    shutil.rmtree(cells.folder)
+    with contextlib.nullcontext() if rank else held("out", out):
+        older = read_results(out, name) if add else None
+        if add:
+            check_addition(out, older, facts, arms, sweep.against)
+        torch.set_num_threads(1)
+        cells = Cells(out.with_name(out.name + ".cells"), arms, range(seeds))
+        facts["commit"] = cells.begin(facts, rank)
+        bar = tqdm(cells.share(rank, world), desc=f"{name}, process {rank}" if world > 1 else name, position=rank)
+        for arm, seed in bar:
+            cells.run(sweep, arm, seed, settings)
+        if world > 1:
+            distributed.init_process_group("gloo", timeout=datetime.timedelta(days=2))
+            distributed.barrier()
+            distributed.destroy_process_group()
+            if rank:
+                return
+        results = facts | assemble(sweep, settings, cells.read())
+        whole = check_results(merge(older, results) if add else results)
+        write_json(out, whole)
+        shutil.rmtree(cells.folder)
     for arm in results["claims"]:
         print(verdict(whole, arm).words)
 
 
-def check_addition(out: Path, older: dict, facts: dict, arms: Sequence[str]) -> None:
+def check_addition(out: Path, older: dict, facts: dict, arms: Sequence[str], against: str | None) -> None:
     """Raise ValueError unless arms trained under these facts may stand beside those of the older results."""
+    if against and against not in older["methods"]:
+        raise ValueError(f"{out} must hold {against!r}, which it compares the others with")
     for key in SAME:
         if older.get(key) != as_read(facts[key]):
             raise ValueError(f"{out} was made with other {key}, {older[key]}; nothing can be added to it")

@@ -1,5 +1,5 @@
 import sys
 
-from posenc.lab.train.command import main
+from posenc.lab.train.command import in_one_line, main
 
-sys.exit(main())
+sys.exit(in_one_line(main))

@@ -3,13 +3,13 @@ r"""Checkpoints: one file a run, written whole or not at all, and read without r
 import contextlib
 import dataclasses
 import json
-import os
 import zipfile
 from pathlib import Path
 
 import torch
 
 from posenc.errors import check_int, check_number
+from posenc.lab.train.files import replacing
 from posenc.lab.train.models import build
 from posenc.lab.train.settings import Settings
 from posenc.lab.train.tasks import load_corpus
@@ -38,13 +38,8 @@ def describe(method: str, settings: Settings, seed: int, task: str, options: dic
 
 def write_checkpoint(path: Path, state: dict) -> None:
     """Write a checkpoint in one move: whoever reads finds the old one or the new one, never a half."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".writing")
-    with open(partial, "wb") as file:
+    with replacing(path) as file:
         torch.save({"format": FORMAT} | state, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, path)
 
 
 def read_checkpoint(path: str | Path) -> dict:

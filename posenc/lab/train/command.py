@@ -5,18 +5,34 @@ import contextlib
 import datetime
 import json
 import os
-from collections.abc import Sequence
+import signal
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
 from torch import distributed
 
+from posenc.lab.train.files import HeldError
 from posenc.lab.train.measure import scores
 from posenc.lab.train.models import pick_device
 from posenc.lab.train.settings import PRESETS, settings_for
 from posenc.lab.train.tasks import TASKS
 from posenc.lab.train.trainer import train_with
 from posenc.methods import on_text
+
+
+def in_one_line(main: Callable[[], None]) -> int:
+    r"""Run a command; return its exit code: 143 for SIGTERM, 130 for Ctrl-C, 1 for what a line on stderr can say."""
+    try:
+        main()
+    except KeyboardInterrupt as stopped:
+        print(str(stopped) or "stopped", file=sys.stderr)
+        return 128 + getattr(stopped, "number", signal.SIGINT)
+    except (HeldError, FloatingPointError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -30,7 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     one.add_argument("--seed", type=int, default=0)
     one.add_argument("--set", nargs="+", default=[], type=change, metavar="NAME=NUMBER", help="other settings")
     one.add_argument("--out", type=Path, help="the checkpoint, default runs/TASK-METHOD-PRESET-SEED.pt")
-    one.add_argument("--device", help="default cuda where there is one, else cpu")
+    one.add_argument(
+        "--device", type=torch_device, help="cpu, cuda, cuda:1 ... or mps; default cuda where there is one"
+    )
     one.add_argument("--save-every", type=float, default=30.0, metavar="SECONDS")
     run(parser.parse_args(arguments))
 
@@ -71,6 +89,14 @@ def process_group(device):
         yield
     finally:
         distributed.destroy_process_group()
+
+
+def torch_device(text):
+    """`--device cuda:1` as a torch device."""
+    try:
+        return pick_device(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(error) from None
 
 
 def change(text):

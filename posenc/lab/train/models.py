@@ -12,6 +12,8 @@ from posenc.lab.train.tiny import Decoder, Encoder, Model
 from posenc.layer import SelfAttention
 from posenc.methods import METHODS, make, sizes
 
+DEVICES = ("cpu", "cuda", "mps")
+
 
 def encoding_maker(
     method: str | Callable, settings: Settings, causal: bool = True, options: dict | None = None
@@ -57,13 +59,22 @@ def build(
 
 
 def pick_device(device: str | torch.device | None = None) -> torch.device:
-    """The torch device: the one asked for, else cuda where there is one, else cpu."""
+    """The torch device: the one asked for, else cuda where there is one, else cpu. Errors: ValueError naming it."""
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    device = torch.device(device)
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise UnsupportedError(f"device={str(device)!r}: torch sees no CUDA device here; device='cpu' works")
-    return device
+    try:
+        found = torch.device(device)
+    except (RuntimeError, TypeError):
+        found = None
+    if found is None or found.type not in DEVICES:
+        raise ValueError(f"device={device!r} is not known; choose one of {', '.join(map(repr, DEVICES))}, or 'cuda:1'")
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if found.type == "cuda" and (found.index or 0) >= count:
+        there = f"torch sees {count} CUDA devices here, counted from 0" if count else "torch sees no CUDA device here"
+        raise UnsupportedError(f"device={str(device)!r}: {there}; device='cpu' works")
+    if found.type == "mps" and not torch.backends.mps.is_available():
+        raise UnsupportedError(f"device={str(device)!r}: torch can't use Metal here; device='cpu' works")
+    return found
 
 
 def precision(device: torch.device) -> torch.autocast:

@@ -24,7 +24,7 @@ from posenc.encoding import Encoding
 from posenc.errors import check_choice, check_int, check_number
 from posenc.lab.train.settings import Settings
 from posenc.lab.train.tiny import Block, after_input
-from posenc.lab.train.trainer import learning_rate
+from posenc.lab.train.trainer import diverged, learning_rate
 from posenc.rotate.comrope import comrope
 from posenc.rotate.liere import liere
 from posenc.rotate.rope2d import rope2d
@@ -260,7 +260,7 @@ def train_pictures(
         perturb: spread of normal noise on the coordinates, in patches, cut at half a patch: one draw a step and patch.
         pool: see `Vision`.
     Returns: (model, losses).
-    Errors: TypeError, ValueError naming the argument.
+    Errors: TypeError, ValueError naming the argument; FloatingPointError where a loss is no finite number.
     """
     check_choice("task", task, CLASSES)
     if not callable(arm):
@@ -292,6 +292,8 @@ def train_pictures(
         torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
         optimizer.step()
         losses.append(loss.item())
+        if not math.isfinite(losses[-1]):
+            raise diverged(losses, settings)
     return model.eval(), losses
 
 

@@ -34,6 +34,7 @@ from posenc.lab.train.checkpoints import (
     write_checkpoint,
 )
 from posenc.lab.train.curve import LiveCurve
+from posenc.lab.train.files import held
 from posenc.lab.train.measure import check_windows
 from posenc.lab.train.models import build, pick_device, precision
 from posenc.lab.train.settings import Settings, settings_for
@@ -67,12 +68,15 @@ def train(
         device: default cuda where there is one, else cpu.
         live: True draws the loss curve as it grows, in a notebook; elsewhere it does nothing.
         progress: True shows a progress bar with an estimate.
-        checkpoint: a file that the run is saved to on its way, and gone on from where it exists.
+        checkpoint: a file that the run is saved to on its way, and gone on from where it exists. While it trains, no
+            other process can train to it.
         options: of the method's factory, such as {"base": 500.0} for "rope".
     Returns: (model, history); history = {"loss": one number a step, in nats per scored token, "seconds": ...,
         "settings": ..., "device": ..., "seed": ..., "task": ...}. The same call gives the same weights on the same
         machine with the same number of threads.
-    Errors: TypeError or ValueError naming the argument, before the first step.
+    Errors: TypeError or ValueError naming the argument, OSError for a checkpoint that can't be written,
+        posenc.lab.train.HeldError for one that another process trains to: all before the first step.
+        FloatingPointError where the loss is no finite number any more; the checkpoint keeps the last that was saved.
     """
     settings = settings_for(preset, task, **changes)
     return train_with(
@@ -116,35 +120,52 @@ def train_with(
             f"method={method!r} counts {row(method).axes} axes, text has one; posenc.lab.train.pictures trains it"
         )
     run = Run(method, settings, seed, task, pick_device(device), options, together, make_attention)
-    if checkpoint is not None:
-        if make_attention is not SelfAttention:
-            raise TypeError(f"checkpoint: make_attention={make_attention!r} must be SelfAttention then, see method")
-        run.resume(Path(checkpoint), describe(method, settings, seed, task, options))
-
-    name = method if isinstance(method, str) else "your encoding"
-    curve = LiveCurve(settings.steps, name) if live else None
-    quiet = not progress or run.rank > 0 or "POSENC_BOOK" in os.environ
-    first = len(run.losses)
-    saved_at = time.perf_counter()
-    bar = tqdm(total=settings.steps, initial=first, desc=name, disable=quiet)
-    with bar, DeferredSignals(checkpoint is not None) as signals:
-        for step in range(first, settings.steps):
-            loss, stopping = run.step(signals)
-            bar.update()
-            if step % 10 == 9 or step == settings.steps - 1:
-                bar.set_postfix(loss=f"{loss.item():.3f}", refresh=False)
-                if curve is not None:
-                    curve.draw(stack(run.losses).tolist())
-            if stopping or time.perf_counter() - saved_at >= save_every:
-                run.save()
-                saved_at = time.perf_counter()
-            if stopping:
-                raise KeyboardInterrupt(f"stopped after step {step + 1}, saved to {checkpoint}")
-        if len(run.losses) > first:
-            run.save()
-        if signals.pending:  # since the last step began
-            raise KeyboardInterrupt(f"stopped after the last step, saved to {checkpoint}")
+    with contextlib.ExitStack() as inside:
+        if checkpoint is not None:
+            if make_attention is not SelfAttention:
+                raise TypeError(f"checkpoint: make_attention={make_attention!r} must be SelfAttention then, see method")
+            config = describe(method, settings, seed, task, options)
+            if run.rank == 0:
+                inside.enter_context(held("checkpoint", Path(checkpoint)))
+            run.resume(Path(checkpoint), config)
+        name = method if isinstance(method, str) else "your encoding"
+        curve = LiveCurve(settings.steps, name) if live else None
+        quiet = not progress or run.rank > 0 or "POSENC_BOOK" in os.environ
+        bar = inside.enter_context(tqdm(total=settings.steps, initial=len(run.losses), desc=name, disable=quiet))
+        take_steps(run, save_every, bar, curve, inside.enter_context(DeferredSignals(checkpoint is not None)))
     return run.model.eval(), run.history()
+
+
+def take_steps(run, save_every, bar, curve, signals):
+    """The steps that a run has left, saved on the way and at the end."""
+    first, saved_at = len(run.losses), time.perf_counter()
+    for step in range(first, run.settings.steps):
+        loss, stopping = run.step(signals)
+        bar.update()
+        tenth = step % 10 == 9 or step == run.settings.steps - 1
+        if tenth or run.device.type == "cpu":  # elsewhere to look is to wait
+            run.check_loss(loss.item())
+        if tenth:
+            bar.set_postfix(loss=f"{loss.item():.3f}", refresh=False)
+            if curve is not None:
+                curve.draw(stack(run.losses).tolist())
+        if stopping or time.perf_counter() - saved_at >= save_every:
+            run.save()
+            saved_at = time.perf_counter()
+        if stopping:
+            raise Stopped(f"stopped after step {step + 1}, saved to {run.checkpoint}", signals.number)
+    if len(run.losses) > first:
+        run.save()
+    if signals.pending:  # since the last step began
+        raise Stopped(f"stopped after the last step, saved to {run.checkpoint}", signals.number)
+
+
+class Stopped(KeyboardInterrupt):
+    """A run that a signal stopped, and saved; `number` is the signal's, SIGTERM's where another process had it."""
+
+    def __init__(self, words, number):
+        super().__init__(words)
+        self.number = number or signal.SIGTERM
 
 
 class Run:
@@ -164,7 +185,7 @@ class Run:
             self.model.parameters(), lr=settings.lr, betas=(0.9, 0.99), weight_decay=settings.weight_decay, fused=True
         )
         self.batches = torch.Generator().manual_seed(seed)
-        self.losses, self.checkpoint, self.config = [], None, None
+        self.losses, self.checkpoint, self.config, self.saved = [], None, None, 0
         self.before, self.started = 0.0, time.perf_counter()  # seconds before it was resumed, and when that was
         self.parallel = DistributedDataParallel(self.model) if together else self.model
 
@@ -185,10 +206,14 @@ class Run:
             check_moments(self.optimizer)
             self.batches.set_state(saved["batches"])
         self.losses, self.before = list(saved["losses"].to(self.device)), saved["seconds"]
+        self.saved = len(self.losses)
         self.started = time.perf_counter()
 
     def save(self):
-        """Write the checkpoint, if there is to be one; one of the processes does it."""
+        """Write the checkpoint, if there is to be one; one of the processes does it. Errors: as `check_loss`."""
+        self.check_loss(self.losses[-1].item())
+        if not all(parameter.isfinite().all() for parameter in self.model.parameters()):
+            self.check_loss(math.nan)  # as the next step would find it
         if self.checkpoint is not None and self.rank == 0:
             write_checkpoint(
                 self.checkpoint,
@@ -202,6 +227,12 @@ class Run:
                     "optimizer": self.optimizer.state_dict(),
                 },
             )
+            self.saved = len(self.losses)
+
+    def check_loss(self, loss):
+        """Raise FloatingPointError, naming step, loss and rate, unless the loss is a finite number."""
+        if not math.isfinite(loss):
+            raise diverged(stack(self.losses).tolist(), self.settings, self.checkpoint, self.saved)
 
     def step(self, signals):
         """Make one step: the loss before it, a tensor, and whether a signal, to any process, says to stop after it."""
@@ -247,6 +278,19 @@ def learning_rate(step: int, settings: Settings) -> float:
     return settings.lr * (0.1 + 0.9 * (1 + math.cos(math.pi * done)) / 2)
 
 
+def diverged(losses, settings, checkpoint=None, saved=0):
+    """The error that says where a run with these losses, numbers, came to no finite one, and what may help."""
+    step = next((step for step, loss in enumerate(losses) if not math.isfinite(loss)), len(losses))
+    found = f"the loss is {losses[step]}" if step < len(losses) else "the weights are no finite numbers"
+    before = f", after {losses[step - 1]:.4g} at the step before" if step else ""
+    kept = f" {checkpoint} keeps step {saved}." if saved else ""
+    return FloatingPointError(
+        f"{found} at step {step + 1} of {settings.steps}{before}, with lr={settings.lr:g}: the training has diverged. "
+        f"Try a smaller lr, such as {settings.lr / 10:g}, more warmup than {settings.warmup} steps, or a smaller clip "
+        f"than {settings.clip:g}.{kept}"
+    )
+
+
 def stack(losses):
     """A list of numbers on some device as one tensor on the CPU."""
     return torch.stack(losses).cpu() if losses else torch.zeros(0)
@@ -268,7 +312,7 @@ class DeferredSignals(contextlib.AbstractContextManager):
     """While entered, Ctrl-C and SIGTERM are only noted in `pending`, for a run that is going to save itself first."""
 
     def __init__(self, active):
-        self.active, self.pending, self.handlers = active, False, {}
+        self.active, self.pending, self.number, self.handlers = active, False, None, {}
 
     def __enter__(self):
         if self.active:
@@ -278,7 +322,7 @@ class DeferredSignals(contextlib.AbstractContextManager):
         return self
 
     def note(self, number, frame):
-        self.pending = True
+        self.pending, self.number = True, number
 
     def __exit__(self, *error):
         for number, handler in self.handlers.items():
