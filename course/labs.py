@@ -25,8 +25,8 @@ INSTALL = """\
 import sys
 
 if "google.colab" in sys.modules:  # anywhere else this cell does nothing
-    # posenc alone: what it needs is there, and torch, triton, numpy, ipywidgets and plotly stay as Colab has them
-    %pip install --quiet --no-deps git+https://github.com/{repository}@{ref}"""
+    # posenc, and what of its needs is not there; torch, numpy, ipywidgets and plotly stay as Colab has them
+    %pip install --quiet "posenc[{extras}] @ git+https://github.com/{repository}@{ref}\""""
 
 BADGE = "[**Open in Colab**](https://colab.research.google.com/github/{repository}/blob/{ref}/notebooks/{lab}.ipynb)"
 
@@ -61,6 +61,11 @@ def address(root=ROOT):
     return {"repository": table["repository"], "ref": table["ref"]}
 
 
+def extras(source):
+    """What the lab in this file needs of posenc: Triton, which a CPU machine has to fetch, where it writes kernels."""
+    return "book,kernels" if "import triton" in source.read_text(encoding="utf-8") else "book"
+
+
 def read(source, address, badge=BADGE):
     """The lab with its solutions and hidden tests: placeholders filled, cell ids stable."""
     notebook = jupytext.read(source, fmt="py:percent")
@@ -75,7 +80,8 @@ def read(source, address, badge=BADGE):
         found = [cell for cell in notebook.cells if place in cell.source.splitlines()]
         if len(found) != 1:
             raise SystemExit(f"{source.name}: the line {place!r} must stand in exactly one cell, found {len(found)}")
-        found[0].source = found[0].source.replace(place, fill.format(**address, lab=source.stem))
+        filled = fill.format(**address, lab=source.stem, extras=extras(source))
+        found[0].source = found[0].source.replace(place, filled)
     for number, cell in enumerate(notebook.cells):
         cell.id = cell.metadata.get("nbgrader", {}).get("grade_id", f"cell-{number:02}")
     return notebook

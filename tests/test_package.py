@@ -2,6 +2,7 @@
 
 import importlib
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -100,4 +101,74 @@ def test_what_is_installed_is_what_is_there():
     assert packages == {".".join(folder.parts) for folder in folders} | {"posenc.results"}
     pinned = dict(re.findall(r"^([\w-]+)==([\w.]+)", (ROOT / "requirements.txt").read_text(), flags=re.M))
     assert pinned["jupyter-book"].startswith("1.")
-    assert {re.split(r"[<>=;\[ ]", need)[0] for need in PROJECT["project"]["dependencies"]} <= set(pinned)
+    assert needs() <= set(pinned)
+
+
+def needs(extras=("book", "kernels")):
+    """The names of what is installed with `posenc[...]`."""
+    lines = [*PROJECT["project"]["dependencies"]]
+    for extra in extras:
+        lines += PROJECT["project"]["optional-dependencies"][extra]
+    return {re.split(r"[<>=;\[ ]", line)[0] for line in lines}
+
+
+BARE = """
+import os, sys
+os.environ["TRITON_INTERPRET"] = "1"
+sys.modules |= dict.fromkeys(("triton", "matplotlib", "PIL", "plotly", "ipywidgets", "tqdm", "IPython", "yaml"))
+import torch, posenc
+from posenc.methods import on_text, sizes
+q, k, v = torch.randn(3, 1, 2, 16, 8)
+for name in on_text():
+    encoding = posenc.make(name, **sizes(name, num_heads=2, head_dim=8, length=16))
+    if encoding.gates is None:
+        assert posenc.attention(q, k, v, encoding).isfinite().all()
+    if encoding.embed is None:
+        posenc.SelfAttention(16, 2, encoding)(torch.randn(1, 16, 16)).sum().backward()
+posenc.explain_impl(posenc.make("alibi", num_heads=2))
+posenc.audit.audit(posenc.make("rope", head_dim=8), num_heads=2, head_dim=8)
+for module in ("posenc.lab", "posenc.lab.train", "posenc.kernels.rotary", "posenc.kernels.variants"):
+    try:
+        __import__(module)
+    except ModuleNotFoundError as error:
+        print(error.name, error, sep="|")
+try:
+    posenc.attention(q, k, v, posenc.make("alibi", num_heads=2), impl="triton")
+except posenc.UnsupportedError as error:
+    print(error)
+"""
+
+
+def test_torch_and_numpy_are_enough_and_errors_name_what_brings_the_rest():
+    assert needs(()) == {"torch", "numpy"}
+    bare = python(BARE)
+    *lab, rotary, variants, attention = bare.strip().split("\n")[-5:]
+    everything = "matplotlib, PIL, plotly, ipywidgets, tqdm: pip install 'posenc[book]'"
+    assert lab == [f"matplotlib|posenc.lab needs {everything}"] * 2
+    assert rotary == variants and rotary.startswith("triton|") and rotary.endswith("pip install 'posenc[kernels]'")
+    assert attention.startswith("impl='triton': ") and "pip install 'posenc[kernels]'" in attention
+
+
+@pytest.mark.slow
+def test_a_wheel_made_from_the_sdist_holds_everything_and_works(tmp_path):
+    tree, unpacked, wheel = tmp_path / "tree", tmp_path / "unpacked", tmp_path / "wheel"
+    for name in ("posenc", "results"):
+        shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tree)
+
+    def build(kind, folder):
+        code = f"from setuptools import build_meta; print(build_meta.build_{kind}({str(tmp_path)!r}))"
+        words = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=folder)
+        return tmp_path / words.stdout.split()[-1]
+
+    shutil.unpack_archive(build("sdist", tree), unpacked, filter="data")
+    shutil.unpack_archive(build("wheel", *unpacked.iterdir()), wheel, "zip")
+    wanted = {path.relative_to(tree) for path in (tree / "posenc").rglob("*") if path.is_file()}
+    wanted |= {Path("posenc", path.relative_to(tree)) for path in (tree / "results").glob("*.*")}
+    held = {path.relative_to(wheel) for path in wheel.rglob("*") if path.parts[len(wheel.parts)] == "posenc"}
+    assert {path for path in held if (wheel / path).is_file()} == wanted and Path("posenc/py.typed") in wanted
+    code = f"import sys; sys.path.insert(0, {str(wheel)!r}); import posenc; "
+    code += "from posenc.lab.explore import STATIC; from posenc.lab.experiments import load_results; "
+    code += "print(posenc.__file__, len(load_results('flipflop')['methods']), *STATIC.iterdir())"
+    assert python(code).startswith(str(wheel))

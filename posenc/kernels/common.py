@@ -5,11 +5,10 @@ from contextlib import nullcontext
 from typing import NamedTuple
 
 import torch
-import triton
-import triton.language as tl
 
 from ..errors import UnsupportedError, check_bool, check_choice, check_number, check_tensor
 from ..inputs import batched_mask, check_qkv
+from .needs import tl, triton
 from .served import DTYPES, MAX_HEAD_DIM, why_not_here
 from .variants import VARIANTS
 

@@ -6,8 +6,6 @@ each position, z [B, H, Tq, P], is made outside, by one matrix product.
 """
 
 import torch
-import triton
-import triton.language as tl
 
 from ..errors import check_tensor
 from .common import (
@@ -25,6 +23,7 @@ from .common import (
     seen,
     store_tile,
 )
+from .needs import tl, triton
 from .softmax import online
 
 SLICE = 1024  # queries whose carries the backward holds at a time

@@ -22,7 +22,7 @@ def attend(q, k, v, encoding, pos_q, pos_k, causal, mask, scale, gates=None):
         return cope.attend(q, k, v, **encoding.bias.kernel_inputs(q, at), mask=mask, scale=scale)
     options = dict(causal=causal, mask=mask, scale=scale)
     if encoding.axes is None:  # no variant reads positions with axes
-        options |= dict(pos_q=pos_q, pos_k=pos_k)
+        options.update(pos_q=pos_q, pos_k=pos_k)
     weigh = encoding.weigh
     stick = weigh is not None and weigh.kernel == "stickbreaking"
     variant = encoding.bias if stick or weigh is None else weigh  # what scores get, at whichever place it stands
@@ -31,11 +31,11 @@ def attend(q, k, v, encoding, pos_q, pos_k, causal, mask, scale, gates=None):
             raise UnsupportedError(
                 f"the variant {variant.kernel!r} reads positions that are numbers, here are axes={encoding.axes}"
             )
-        options |= dict(variant=variant.kernel, **variant.kernel_inputs(q, at))
+        options.update(variant=variant.kernel, **variant.kernel_inputs(q, at))
     if not stick:
         return softmax.attend(q, k, v, **options)
 
-    options |= dict(order=weigh.order, attend_current=weigh.attend_current)
+    options.update(order=weigh.order, attend_current=weigh.attend_current)
     out, remainder = stickbreaking.attend(q, k, v, **options)
     if weigh.remainder == "current" and k.shape[2]:  # what is left of the stick goes to the query's own value
         queries, keys = q.shape[2], k.shape[2]

@@ -6,8 +6,6 @@ of each lane: ExpoSB's, in the same launch.
 """
 
 import torch
-import triton
-import triton.language as tl
 
 from ..errors import UnsupportedError, check_choice, check_number, check_tensor
 from .common import (
@@ -23,6 +21,7 @@ from .common import (
     rows_first,
     store_tile,
 )
+from .needs import tl, triton
 
 LAYOUTS = ("interleaved", "half")
 

@@ -1,6 +1,5 @@
 r"""Which devices, dtypes and head sizes the kernels serve. Importing this imports no Triton."""
 
-import functools
 import os
 from importlib.util import find_spec
 
@@ -8,12 +7,8 @@ import torch
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 MAX_HEAD_DIM = 128
-
-
-@functools.cache
-def has_triton():
-    """Whether Triton is installed; asked once, looking for a package takes as long as a small attention."""
-    return find_spec("triton") is not None
+# Asked once: it takes as long as a small attention, and torch 2.7's compiler can't trace the question, cached or not.
+INSTALLED = find_spec("triton") is not None
 
 
 def why_not_here(device, dtype, head_dim):
@@ -24,8 +19,8 @@ def why_not_here(device, dtype, head_dim):
             f"the tensors are on {device.type!r}; served are CUDA devices, and the CPU through Triton's interpreter "
             f"(TRITON_INTERPRET=1)"
         )
-    if not has_triton():
-        return "the package triton is not installed (it is published for Linux only)"
+    if not INSTALLED:
+        return "the package triton is not installed: on Linux, pip install 'posenc[kernels]'"
     if dtype not in DTYPES:
         return f"the dtype is {dtype}; served are float32, float16 and bfloat16"
     if dtype == torch.bfloat16 and interpreted:

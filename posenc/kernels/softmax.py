@@ -5,8 +5,6 @@ added atomically but the whole numbers of table.py, which have one sum in any or
 """
 
 import torch
-import triton
-import triton.language as tl
 
 from ..errors import UnsupportedError, check_tensor
 from .common import (
@@ -29,6 +27,7 @@ from .common import (
     seen,
     store_tile,
 )
+from .needs import tl, triton
 from .rotary import check as check_rotation
 from .rotary import rotary
 from .table import backward_table_kernel, read, table_arguments, table_inputs, unit_of

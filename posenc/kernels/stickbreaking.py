@@ -4,8 +4,6 @@ Memory grows with the length, not with its square, and nothing is added atomical
 """
 
 import torch
-import triton
-import triton.language as tl
 
 from ..errors import UnsupportedError, check_bool, check_choice
 from .common import (
@@ -27,6 +25,7 @@ from .common import (
     seen,
     store_tile,
 )
+from .needs import tl, triton
 from .variants import VARIANTS
 
 SPENT = tl.constexpr(-64.0)  # exp(-64) = 1.6e-28: a key that leaves less than this has taken the whole stick

@@ -5,11 +5,10 @@ atomically, in whole numbers: integers give the same sum in any order, so the sa
 """
 
 import torch
-import triton
-import triton.language as tl
 
 from ..errors import check_int, check_tensor, whole
 from .common import LOG2E, column, distances, head_of, key_blocks, load_tile, row, seen
+from .needs import tl, triton
 
 # A kernel's arguments are read in groups, as they were written.
 # fmt: off

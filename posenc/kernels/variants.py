@@ -18,8 +18,7 @@ linear in d.
 
 from typing import NamedTuple
 
-import triton
-import triton.language as tl
+from .needs import tl, triton
 
 
 class Variant(NamedTuple):

@@ -125,7 +125,8 @@ def run_install_cell(colab, tmp_path_factory):
     command(*git, "tag", ADDRESS["ref"], cwd=origin)
 
     notebook = nbformat.v4.new_notebook()
-    cells = (FAKE_COLAB, labs.INSTALL.format(**ADDRESS), "import posenc\nprint(posenc.__file__)")
+    install = labs.INSTALL.format(**ADDRESS, extras="book,kernels")
+    cells = (FAKE_COLAB, install, "import posenc\nprint(posenc.__file__)")
     notebook.cells = [nbformat.v4.new_code_cell(source) for source in cells]
     return run(
         notebook,
@@ -152,9 +153,11 @@ def test_install_cell_adds_posenc_and_changes_nothing(installed_by_cell):
     assert added == installed_by_cell.before
 
 
-def test_pip_would_change_nothing_even_with_dependencies(colab, alone):
+def test_pip_would_change_nothing(colab, alone):
     with alone:
-        report = command(colab.python, "-m", "pip", "install", "--quiet", "--dry-run", "--report", "-", ROOT)
+        report = command(
+            colab.python, "-m", "pip", "install", "--quiet", "--dry-run", "--report", "-", f"{ROOT}[book,kernels]"
+        )
     assert [entry["metadata"]["name"] for entry in json.loads(report)["install"]] == ["posenc"]
 
 
