@@ -11,6 +11,7 @@ import copy
 import inspect
 import math
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from textwrap import fill
 from typing import NamedTuple
@@ -1009,20 +1010,20 @@ def cost_of(bench, length=128):
 
 
 def audit(
-    subject,
-    place=None,
+    subject: Encoding | Callable,
+    place: str | None = None,
     *,
-    head_dim=16,
-    num_heads=4,
-    trained_length=64,
-    causal=True,
-    far=4096,
-    tolerance=1e-4,
-    decays=False,
-    questions=None,
-    name=None,
-    seed=0,
-):
+    head_dim: int = 16,
+    num_heads: int = 4,
+    trained_length: int = 64,
+    causal: bool = True,
+    far: int = 4096,
+    tolerance: float = 1e-4,
+    decays: bool = False,
+    questions: Iterable[str] | None = None,
+    name: str | None = None,
+    seed: int = 0,
+) -> Report:
     r"""Ask an encoding thirteen questions and report the answers, each with the example that shows a failure.
 
     Arguments:

@@ -63,17 +63,17 @@ class Encoding(nn.Module):
 
     def __init__(
         self,
-        embed=None,
-        rotate=None,
-        bias=None,
-        weigh=None,
+        embed: Callable | None = None,
+        rotate: Callable | None = None,
+        bias: Callable | None = None,
+        weigh: Callable | None = None,
         *,
-        embed_at="input",
-        axes=None,
-        gates=None,
-        causal_only=None,
-        attend=None,
-    ):
+        embed_at: str = "input",
+        axes: int | None = None,
+        gates: Gates | None = None,
+        causal_only: str | None = None,
+        attend: Callable | None = None,
+    ) -> None:
         super().__init__()
         for place, function in zip((*PLACES, "attend"), (embed, rotate, bias, weigh, attend)):
             if function is not None and not callable(function):
@@ -105,7 +105,7 @@ class Encoding(nn.Module):
         return f"places={self.places}"
 
 
-def compose(*encodings):
+def compose(*encodings: Encoding) -> Encoding:
     r"""Join encodings that act at different places into one.
 
     compose(rope(head_dim=64), alibi(num_heads=8)) rotates and biases. The parts are shared, not copied.
@@ -136,7 +136,7 @@ def compose(*encodings):
     return Encoding(**chosen, embed_at=embed_at, axes=axes, gates=gates, causal_only=causal_only)
 
 
-def softmax(scores, at):
+def softmax(scores: torch.Tensor, at: At) -> torch.Tensor:
     r"""Weigh visible keys by the softmax of their logits; a query that sees no key gets weights of exactly 0.
 
     scores: [B, H, Tq, Tk]. Returns weights of the same shape, rows summing to 1 (or 0).

@@ -1,10 +1,13 @@
 r"""The Pro block of the forgetting transformer: `SelfAttention` with four parts that can be switched off."""
 
+from typing import Any
+
 import torch
 from torch import nn
 from torch.nn.functional import pad
 
 from .bias.fox import fox
+from .encoding import Encoding
 from .errors import check_bool
 from .inputs import accumulation_dtype, batched_mask
 from .layer import SelfAttention
@@ -60,16 +63,16 @@ class FoxPro(SelfAttention):
 
     def __init__(
         self,
-        dim,
-        num_heads,
-        encoding=None,
+        dim: int,
+        num_heads: int,
+        encoding: Encoding | None = None,
         *,
-        kv_shift=True,
-        qk_norm=True,
-        output_norm=True,
-        output_gate=True,
-        **options,
-    ):
+        kv_shift: bool = True,
+        qk_norm: bool = True,
+        output_norm: bool = True,
+        output_gate: bool = True,
+        **options: Any,
+    ) -> None:
         switches = {"kv_shift": kv_shift, "qk_norm": qk_norm, "output_norm": output_norm, "output_gate": output_gate}
         for name, value in switches.items():
             check_bool(name, value)

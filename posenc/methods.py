@@ -2,7 +2,7 @@ r"""The table of methods: everything that lists, compares or tests "all methods"
 
 import inspect
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .bias.alibi import alibi
 from .bias.cope import cope
@@ -56,7 +56,7 @@ class Method(NamedTuple):
     fails: tuple = ()
 
 
-def nope():
+def nope() -> Encoding:
     """No positional encoding: the empty `Encoding`. Chapter: Why attention needs position."""
     return Encoding()
 
@@ -287,12 +287,12 @@ METHODS = {
 }
 
 
-def on_text():
+def on_text() -> tuple[str, ...]:
     """The names in `METHODS` whose positions are plain numbers, so that they are defined on text."""
     return tuple(name for name, row in METHODS.items() if row.axes is None)
 
 
-def sizes(name, *, num_heads, head_dim, length):
+def sizes(name: str, *, num_heads: int, head_dim: int, length: int) -> dict[str, int]:
     r"""The sizes that the factory of a method has no default for, as options for `make`, for a model of these sizes.
 
     Arguments:
@@ -308,7 +308,7 @@ def sizes(name, *, num_heads, head_dim, length):
     }
 
 
-def row(name):
+def row(name: str) -> Method:
     r"""The row of `METHODS` with this name. Errors: ValueError for an unknown one, naming the nearest."""
     if not isinstance(name, str) or name not in METHODS:
         known = ", ".join(METHODS)
@@ -316,7 +316,7 @@ def row(name):
     return METHODS[name]
 
 
-def make(name, **options):
+def make(name: str, **options: Any) -> Encoding:
     r"""Make the encoding called `name`, with the options of its factory: make("rope", head_dim=64).
 
     Errors: ValueError for an unknown name or option, naming the nearest known one; TypeError where an option that

@@ -1,11 +1,13 @@
 """The package as a whole: what importing costs, where names lead, what the files promise."""
 
 import importlib
+import inspect
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
+import typing
 from pathlib import Path
 
 import pytest
@@ -110,6 +112,37 @@ def needs(extras=("book", "kernels")):
     for extra in extras:
         lines += PROJECT["project"]["optional-dependencies"][extra]
     return {re.split(r"[<>=;\[ ]", line)[0] for line in lines}
+
+
+def public():
+    """What users call: {where it stands: the function}, classes by what makes them."""
+    found = {name: getattr(posenc, name) for name in posenc.__all__}
+    found = {name: thing for name, thing in found.items() if inspect.isfunction(thing) or inspect.isclass(thing)}
+    found |= {f"the factory of {name}": method.factory for name, method in posenc.METHODS.items()}
+    found |= {f"scaling.{name}": f for name, f in vars(posenc.scaling).items() if made_in(f, "scaling")}
+    found |= {"audit.audit": posenc.audit.audit, "forward": posenc.SelfAttention.forward}
+    plain = {name for name, thing in found.items() if inspect.isclass(thing) and issubclass(thing, (Exception, tuple))}
+    return {name: thing for name, thing in found.items() if name not in plain}
+
+
+def made_in(thing, module):
+    return inspect.isfunction(thing) and thing.__module__.endswith(f".{module}") and not thing.__name__.startswith("_")
+
+
+#: Whose signatures say nothing yet.
+UNTYPED = ("attention", "impls", "layer", "scaling", "rope", "alibi", "t5", "fire", "transformer_xl")
+UNTYPED += ("learned", "sinusoidal", "rse", "exposb")
+
+
+@pytest.mark.parametrize("name", public())
+def test_what_users_call_says_its_types(name):
+    thing = public()[name]
+    if thing.__module__.split(".")[-1] in UNTYPED:
+        pytest.skip("not yet")
+    signature = inspect.signature(thing.__init__ if inspect.isclass(thing) else thing)
+    bare = [p.name for p in signature.parameters.values() if p.annotation is p.empty and p.name != "self"]
+    assert not bare and signature.return_annotation is not signature.empty
+    typing.get_type_hints(thing.__init__ if inspect.isclass(thing) else thing)  # they resolve
 
 
 BARE = """

@@ -86,7 +86,7 @@ class ContextualBias(nn.Module):
         return f"table={list(self.table.shape)}"
 
 
-def cope(head_dim, num_positions=64, *, num_heads=None):
+def cope(head_dim: int, num_positions: int = 64, *, num_heads: int | None = None) -> Encoding:
     r"""Contextual position encoding, an `Encoding` at the place `bias`.
 
     logit_ij = scale q_i . k_j + q_i . e[p_ij],  p_ij the sum of sigmoid(scale q_i . k_k) over the keys k = j .. i

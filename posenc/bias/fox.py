@@ -8,7 +8,7 @@ from ..encoding import Encoding, Gates
 from ..errors import check_int, check_tensor
 
 
-def decay(log_forget, queries=None):
+def decay(log_forget: torch.Tensor, queries: int | None = None) -> torch.Tensor:
     r"""What is left of each key when the query comes, as a logarithm.
 
     D_ij = c_i - c_j = sum of log f_l over l = j+1 .. i,  c the cumulative sum of log f;  -inf for keys after the query
@@ -61,7 +61,7 @@ class Forgetting(nn.Module):
         return decay(at.gates, q.shape[2])
 
 
-def fox():
+def fox() -> Encoding:
     r"""Forgetting attention, an `Encoding` at the place `bias`: softmax(q.k / sqrt(D) + D).
 
     It has no parameters: `attention(..., gates=log_forget)` is given log f [B, H, Tk], and `SelfAttention` makes them

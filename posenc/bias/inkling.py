@@ -7,7 +7,7 @@ from ..encoding import Encoding, Gates
 from ..errors import check_int, check_tensor, offsets
 
 
-def curves(mix, bank, distance):
+def curves(mix: torch.Tensor, bank: torch.Tensor, distance: torch.Tensor) -> torch.Tensor:
     r"""The bias at each distance, by the curve that each query mixes for itself; 0 in the future and beyond the bank.
 
     b_ij = sum over n of mix_in bank_n[i - j] for 0 <= i - j < E, else 0
@@ -46,7 +46,7 @@ class CurveBank(nn.Module):
         return curves(mix, self.bank, -offsets(at)[:, None])
 
 
-def inkling(extent=128, *, num_curves=16):
+def inkling(extent: int = 128, *, num_curves: int = 16) -> Encoding:
     r"""Inkling's content-dependent relative bias, an `Encoding` at the place `bias`, without any rotation.
 
     logit_ij = scale q_i . k_j + r_i . bank[:, i - j],  r_i = x_i W_r a head, made by `SelfAttention` from its input

@@ -34,7 +34,7 @@ class DistanceKernel(nn.Module):
         return -r1 * grown.where(apart, 0.0)
 
 
-def kerple(num_heads, *, form="log"):
+def kerple(num_heads: int, *, form: str = "log") -> Encoding:
     r"""KERPLE, an `Encoding` at the place `bias`: the kernels of distance that are conditionally positive definite.
 
     log:   -r1 log(1 + r2 |i - j|)        power: -r1 |i - j|^r2,  0 < r2 <= 2

@@ -59,7 +59,7 @@ def attend(q, k, v, encoding, *, return_weights=False, **options):
     return (out, weights) if return_weights else out
 
 
-def shaw(head_dim, clip=16, *, values=False):
+def shaw(head_dim: int, clip: int = 16, *, values: bool = False) -> Encoding:
     r"""Relative position representations, an `Encoding` at the place `bias`, with an attention of its own for values.
 
     score_ij = q_i . (k_j + a^K_c) / sqrt(D),  c = clip(j - i, -k, k);  with `values` also a^V_c on the values.

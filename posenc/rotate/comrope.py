@@ -37,7 +37,9 @@ class LinearlyDependent(Blocks):
         return self.theta.to(dtype)[..., None, None] * skew(self.matrices.to(dtype))[:, None]
 
 
-def comrope(head_dim, num_heads, form="ap", *, axes=2, block=None, std=0.3):
+def comrope(
+    head_dim: int, num_heads: int, form: str = "ap", *, axes: int = 2, block: int | None = None, std: float = 0.3
+) -> Encoding:
     r"""ComRoPE: as LieRE, with generators that commute by construction, so that scores are relative.
 
     Arguments:

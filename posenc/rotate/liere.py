@@ -15,7 +15,7 @@ def skew(matrices):
     return matrices - matrices.mT
 
 
-def rotation(positions, generators):
+def rotation(positions: torch.Tensor, generators: torch.Tensor) -> torch.Tensor:
     r"""R(p) = exp(sum over the axes a of p_a A_a), one orthogonal matrix a token and block.
 
     Arguments:
@@ -92,7 +92,7 @@ class Liere(Blocks):
         return skew(self.matrices.to(dtype))
 
 
-def liere(head_dim, num_heads, *, axes=2, block=None, std=0.3):
+def liere(head_dim: int, num_heads: int, *, axes: int = 2, block: int | None = None, std: float = 0.3) -> Encoding:
     r"""LieRE: blocks of lanes turn by exp(sum of p_a A_a) with learned generators; an `Encoding` at the place `rotate`.
 
     Norms are kept always; scores depend on differences of positions alone only where the generators commute, which is

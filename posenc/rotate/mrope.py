@@ -1,5 +1,7 @@
 r"""M-RoPE: RoPE for texts that hold pictures; time, row and column share one ladder of frequencies."""
 
+from collections.abc import Sequence
+
 import torch
 
 from ..encoding import Encoding
@@ -10,7 +12,9 @@ from .rope2d import Rotary2d
 AXES = 3  # time, row, column
 
 
-def dealt(head_dim, sections=None, base=1e6, interleaved=False):
+def dealt(
+    head_dim: int, sections: Sequence[int] | None = None, base: float = 1e6, interleaved: bool = False
+) -> torch.Tensor:
     r"""RoPE's frequencies, each dealt to one of the three axes.
 
     Arguments:
@@ -42,7 +46,7 @@ def dealt(head_dim, sections=None, base=1e6, interleaved=False):
     return ladder(head_dim, base) * (owner == torch.arange(AXES)[:, None])
 
 
-def positions_for(layout):
+def positions_for(layout: str) -> torch.Tensor:
     r"""The three ids of each token of a text with pictures.
 
     A word stands at the same id on all axes, so text alone is plain RoPE. A picture starts at the next id; its patches
@@ -71,7 +75,14 @@ def positions_for(layout):
     return torch.cat(parts)
 
 
-def mrope(head_dim, sections=None, base=1e6, *, interleaved=False, layout="half"):
+def mrope(
+    head_dim: int,
+    sections: Sequence[int] | None = None,
+    base: float = 1e6,
+    *,
+    interleaved: bool = False,
+    layout: str = "half",
+) -> Encoding:
     r"""RoPE with three ids a token, an `Encoding` at the place `rotate` whose positions are [T, 3] or [B, T, 3].
 
     Arguments:

@@ -11,7 +11,7 @@ from .rope import LAYOUTS, turn
 FORMS = ("axial", "mixed")
 
 
-def axial(head_dim, axes=2, base=100.0, dtype=torch.float32):
+def axial(head_dim: int, axes: int = 2, base: float = 100.0, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     r"""Frequencies where each pair of lanes knows one axis: pair n t + a turns by w_t = base^(-2 n t / D) along axis a.
 
     Returns: [n, D/2] of `dtype`, in radians per step of an axis, one entry of a column not zero; rounded once.
@@ -34,7 +34,7 @@ def steps(head_dim, axes, base):
     return base ** (-torch.arange(0, head_dim, 2 * axes, dtype=torch.float64) / head_dim)
 
 
-def angles(positions, freqs):
+def angles(positions: torch.Tensor, freqs: torch.Tensor) -> torch.Tensor:
     r"""The angle of each pair of lanes: sum over the axes a of p_a w_(a,i). A token without a place turns by none.
 
     Arguments:
@@ -56,7 +56,7 @@ def angles(positions, freqs):
     return (positions.masked_fill(placeless, 0)[..., None] * freqs[..., None, :, :]).sum(-2)
 
 
-def rotate(x, positions, freqs, layout="interleaved"):
+def rotate(x: torch.Tensor, positions: torch.Tensor, freqs: torch.Tensor, layout: str = "interleaved") -> torch.Tensor:
     r"""Turn each pair of lanes of x by its angle, see `angles`.
 
     Arguments:
@@ -125,7 +125,15 @@ class Rotary2d(nn.Module):
         return self.turn(q, at.pos_q), self.turn(k, at.pos_k)
 
 
-def rope2d(head_dim, form="axial", *, axes=2, base=None, num_heads=None, layout="interleaved"):
+def rope2d(
+    head_dim: int,
+    form: str = "axial",
+    *,
+    axes: int = 2,
+    base: float | None = None,
+    num_heads: int | None = None,
+    layout: str = "interleaved",
+) -> Encoding:
     r"""RoPE on n axes, an `Encoding` at the place `rotate` whose positions are [T, n] or [B, T, n].
 
     Scores depend on differences of positions alone, in either form. A token with NaN for a coordinate has no place

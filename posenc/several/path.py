@@ -62,7 +62,7 @@ def reflections(raw):
     return torch.cat((normalize(raw[..., :-1], dim=-1), 2 * torch.sigmoid(raw[..., -1:])), dim=-1)
 
 
-def path(head_dim):
+def path(head_dim: int) -> Encoding:
     r"""PaTH attention, an `Encoding` with an attention of its own: position by accumulated reflections.
 
     logit_ij = scale q_i . H_i ... H_(j+1) k_j,  H_t = I - beta_t w_t w_t^T,  w_t and beta_t made from the token t

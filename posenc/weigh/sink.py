@@ -8,7 +8,7 @@ from ..errors import check_int
 from ..inputs import check_visible
 
 
-def weigh(scores, visible, sinks):
+def weigh(scores: torch.Tensor, visible: torch.Tensor, sinks: torch.Tensor) -> torch.Tensor:
     r"""The softmax over the visible keys and one slot more, which is then left out.
 
     A_ij = exp(z_ij) / (exp(s_h) + sum over k of exp(z_ik)),  so a row sums to less than 1
@@ -41,7 +41,7 @@ class Sink(nn.Module):
         return weigh(scores, at.visible, self.sinks)
 
 
-def sink(num_heads):
+def sink(num_heads: int) -> Encoding:
     r"""A softmax with a learned sink a head, an `Encoding` at the place `weigh`. It knows no position.
 
     Arguments:

@@ -11,7 +11,9 @@ from ..inputs import check_visible
 ORDERS = ("recent", "first")
 
 
-def weigh(scores, visible, order="recent", return_remainder=False):
+def weigh(
+    scores: torch.Tensor, visible: torch.Tensor, order: str = "recent", return_remainder: bool = False
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     r"""Break a stick of length 1 into one piece a key.
 
     A_ij = beta_ij * prod over the keys k that come before j in the order of (1 - beta_ik),  beta = sigmoid(scores)
@@ -58,7 +60,7 @@ class StickBreaking(nn.Module):
         return weights
 
 
-def stickbreaking(*, order="recent", attend_current=False, remainder="drop"):
+def stickbreaking(*, order: str = "recent", attend_current: bool = False, remainder: str = "drop") -> Encoding:
     r"""Stick-breaking attention, an `Encoding` at the place `weigh`. It needs no other position.
 
     Arguments:
