@@ -70,7 +70,7 @@ def attention(
     widest = max(q.shape[3], v.shape[3])
     lengths = q.shape[2], k.shape[2]
     chosen, _ = choose_impl(impl, encoding, return_weights, q.device, q.dtype, widest, (pos_q, pos_k), lengths)
-    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
     if chosen == "triton":
         return dispatch.attend(q, k, v, encoding, pos_q, pos_k, causal, mask, scale, gates)
 

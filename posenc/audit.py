@@ -21,7 +21,7 @@ from torch.overrides import TorchFunctionMode
 
 from .attention import attention
 from .encoding import PLACES, At, Encoding
-from .errors import check_bool, check_choice, check_int, check_number
+from .errors import check_bool, check_choice, check_int, check_number, shown
 from .layer import KVCache, SelfAttention
 
 FORMS = (*PLACES, "attention")
@@ -233,7 +233,7 @@ def as_encoding(subject, place):
             raise ValueError(f"subject has axes={subject.axes}; an audit asks about positions that are single numbers")
         return subject
     if not callable(subject):
-        raise TypeError(f"subject={subject!r} must be an Encoding or a callable, got {type(subject).__name__}")
+        raise TypeError(f"subject={shown(subject)} must be an Encoding or a callable, got {type(subject).__name__}")
     if place is None:
         raise ValueError(f"place=None: say where this callable acts, one of {', '.join(map(repr, FORMS))}")
     check_choice("place", place, FORMS)
@@ -1049,18 +1049,18 @@ def audit(
     Chapter: Auditing a proposal.
     """
     encoding = as_encoding(subject, place)
-    check_int("head_dim", head_dim, minimum=2, even=True)
-    check_int("num_heads", num_heads)
-    check_int("trained_length", trained_length, minimum=8)
+    head_dim = check_int("head_dim", head_dim, minimum=2, even=True)
+    num_heads = check_int("num_heads", num_heads)
+    trained_length = check_int("trained_length", trained_length, minimum=8)
     check_bool("causal", causal)
-    check_int("far", far, minimum=16)
-    check_number("tolerance", tolerance, above=0)
+    far = check_int("far", far, minimum=16)
+    tolerance = check_number("tolerance", tolerance, above=0)
     check_bool("decays", decays)
-    check_int("seed", seed, minimum=0)
+    seed = check_int("seed", seed, minimum=0)
     if not causal and encoding.causal_only:
         raise ValueError(f"causal=False: {encoding.causal_only}")
     if not isinstance(questions, list | tuple | set | None):
-        raise TypeError(f"questions={questions!r} must be a list of names, or None for all")
+        raise TypeError(f"questions={shown(questions)} must be a list of names, or None for all")
     questions = tuple(QUESTIONS) if questions is None else tuple(questions)
     for question in questions:
         check_choice("questions", question, tuple(QUESTIONS))

@@ -81,7 +81,7 @@ class Encoding(nn.Module):
             setattr(self, place, function)
         check_choice("embed_at", embed_at, ("input", "layer_qk", "layer_qkv"))
         if axes is not None:
-            check_int("axes", axes)
+            axes = check_int("axes", axes)
         if not isinstance(gates, Gates | None):
             raise TypeError(f"gates={gates!r} must be a posenc.encoding.Gates or None, got {type(gates).__name__}")
         if not isinstance(causal_only, str | None):

@@ -88,7 +88,7 @@ def explain_impl(encoding=None, impl="auto", *, device=None, dtype=torch.float32
         raise TypeError(f"device={device!r} must be a torch.device, its name or None, got {type(device).__name__}")
     if not isinstance(dtype, torch.dtype):
         raise TypeError(f"dtype={dtype!r} must be a torch.dtype such as torch.float32")
-    check_int("head_dim", head_dim)
+    head_dim = check_int("head_dim", head_dim)
     device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     for name, length in (("queries", queries), ("keys", keys)):
         if length is not None:

@@ -125,14 +125,14 @@ class SelfAttention(nn.Module):
         impl="auto",
     ):
         super().__init__()
-        check_int("dim", dim)
-        check_int("num_heads", num_heads)
+        dim = check_int("dim", dim)
+        num_heads = check_int("num_heads", num_heads)
         if head_dim is None and dim % num_heads:
             raise ValueError(f"num_heads={num_heads} must divide dim={dim}, or give head_dim")
         head_dim = dim // num_heads if head_dim is None else head_dim
         num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
-        check_int("head_dim", head_dim)
-        check_int("num_kv_heads", num_kv_heads)
+        head_dim = check_int("head_dim", head_dim)
+        num_kv_heads = check_int("num_kv_heads", num_kv_heads)
         if num_heads % num_kv_heads:
             raise ValueError(f"num_kv_heads={num_kv_heads} must divide num_heads={num_heads}")
         if encoding is not None:
@@ -141,7 +141,7 @@ class SelfAttention(nn.Module):
         check_bool("bias", bias)
         check_bool("qk_norm", qk_norm)
         if scale is not None:
-            check_number("scale", scale)
+            scale = check_number("scale", scale)
         check_choice("impl", impl, IMPLS)
         self.dim, self.num_heads, self.num_kv_heads, self.head_dim = dim, num_heads, num_kv_heads, head_dim
         self.causal, self.scale, self.impl = causal, scale, impl

@@ -18,7 +18,7 @@ def slopes(num_heads):
     Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2108.12409, section 3. Chapter: ALiBi.
     """
-    check_int("num_heads", num_heads)
+    num_heads = check_int("num_heads", num_heads)
     power = 1 << (num_heads.bit_length() - 1)  # the largest power of two up to num_heads
     own = [2 ** (-8 * h / power) for h in range(1, power + 1)]
     between = [2 ** (-4 * h / power) for h in range(1, 2 * power + 1)][0::2]

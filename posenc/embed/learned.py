@@ -26,8 +26,8 @@ def resize(table, length, mode="linear", prefix=0):
     Paper: the practice of ViT, arXiv 2010.11929, section 3.2. Chapter: Learned positions.
     """
     check_tensor("table", table, "[N, C]", ndim=2, floating=True)
-    check_int("prefix", prefix, minimum=0)
-    check_int("length", length, minimum=prefix + 1)
+    prefix = check_int("prefix", prefix, minimum=0)
+    length = check_int("length", length, minimum=prefix + 1)
     check_choice("mode", mode, ("linear", "nearest"))
     kept, rows = table[:prefix], table[prefix:]  # [prefix, C], [n, C]
     if not len(rows):
@@ -79,7 +79,7 @@ def learned(max_positions, dim, *, embed_at="input", std=0.02):
     Errors: TypeError, ValueError naming the argument; whole numbers are asked for as positions.
     Paper: arXiv 1705.03122, section 3.1; arXiv 1810.04805 (BERT). Chapter: Learned positions.
     """
-    check_int("max_positions", max_positions)
-    check_int("dim", dim)
-    check_number("std", std, minimum=0)
+    max_positions = check_int("max_positions", max_positions)
+    dim = check_int("dim", dim)
+    std = check_number("std", std, minimum=0)
     return Encoding(embed=LearnedTable(max_positions, dim, std), embed_at=embed_at)

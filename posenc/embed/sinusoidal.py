@@ -26,8 +26,8 @@ def table(positions, dim, base=10000.0, layout="interleaved"):
     Convention: small i is the fastest. Paper: arXiv 1706.03762, section 3.5. Chapter: Sinusoidal encoding.
     """
     check_positions("positions", positions)
-    check_int("dim", dim, minimum=2, even=True)
-    check_number("base", base, above=0)
+    dim = check_int("dim", dim, minimum=2, even=True)
+    base = check_number("base", base, above=0)
     check_choice("layout", layout, LAYOUTS)
     dtype = torch.float64 if positions.dtype == torch.float64 else torch.float32
     steps = torch.arange(dim // 2, dtype=torch.float64)  # i
@@ -67,7 +67,7 @@ def sinusoidal(base=10000.0, *, embed_at="input", layout="interleaved", volume=1
             N(0, 1) embeddings by sqrt(C) drowns it.
     Paper: arXiv 1706.03762, section 3.5. Chapter: Sinusoidal encoding.
     """
-    check_number("base", base, above=0)
+    base = check_number("base", base, above=0)
     check_choice("layout", layout, LAYOUTS)
-    check_number("volume", volume)
+    volume = check_number("volume", volume)
     return Encoding(embed=AddSinusoid(base, layout, volume), embed_at=embed_at)

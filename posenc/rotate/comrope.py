@@ -50,8 +50,8 @@ def comrope(head_dim, num_heads, form="ap", *, axes=2, block=None, std=0.3):
     """
     check_choice("form", form, FORMS)
     if block is None:
-        check_int("head_dim", head_dim, minimum=2)
-        check_int("axes", axes)
+        head_dim = check_int("head_dim", head_dim, minimum=2)
+        axes = check_int("axes", axes)
         together = axes if form == "ap" else 1  # blocks come in so many
         block = next((b for b in BLOCKS if head_dim % (b * together) == 0), BLOCKS[-1])
     sizes = block_sizes(head_dim, num_heads, axes, block, std)

@@ -114,12 +114,12 @@ def liere(head_dim, num_heads, *, axes=2, block=None, std=0.3):
 
 def block_sizes(head_dim, num_heads, axes, block, std):
     """(H, n, m, b, std), checked."""
-    check_int("head_dim", head_dim, minimum=2)
-    check_int("num_heads", num_heads)
-    check_int("axes", axes)
+    head_dim = check_int("head_dim", head_dim, minimum=2)
+    num_heads = check_int("num_heads", num_heads)
+    axes = check_int("axes", axes)
     block = head_dim if block is None else block
-    check_int("block", block, minimum=2)
-    check_number("std", std, above=0)
+    block = check_int("block", block, minimum=2)
+    std = check_number("std", std, above=0)
     if head_dim % block:
         raise ValueError(f"block={block} must divide head_dim={head_dim}")
     return num_heads, axes, head_dim // block, block, std

@@ -24,9 +24,9 @@ def axial(head_dim, axes=2, base=100.0, dtype=torch.float32):
 
 def steps(head_dim, axes, base):
     """The D/(2n) magnitudes base^(-2 n t / D) in float64, fastest first; both arguments checked."""
-    check_int("axes", axes)
-    check_int("head_dim", head_dim, minimum=2, even=True)
-    check_number("base", base, above=0)
+    axes = check_int("axes", axes)
+    head_dim = check_int("head_dim", head_dim, minimum=2, even=True)
+    base = check_number("base", base, above=0)
     if head_dim % (2 * axes):
         raise ValueError(
             f"head_dim={head_dim} must be a multiple of {2 * axes}: a pair of lanes for each of axes={axes}"
@@ -153,7 +153,7 @@ def rope2d(head_dim, form="axial", *, axes=2, base=None, num_heads=None, layout=
         return Encoding(rotate=Rotary2d(freqs, layout, learned=False), axes=axes)
     if num_heads is None:
         raise ValueError("num_heads=None: form='mixed' learns frequencies for each head, say how many there are")
-    check_int("num_heads", num_heads)
+    num_heads = check_int("num_heads", num_heads)
     freqs = axial(head_dim, axes, 10.0 if base is None else base, torch.get_default_dtype())
     frames = torch.linalg.qr(torch.randn(num_heads, axes, axes))[0]  # each head starts in directions of its own
     return Encoding(rotate=Rotary2d(frames @ freqs, layout, learned=True), axes=axes)

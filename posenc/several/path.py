@@ -75,7 +75,7 @@ def path(head_dim):
         convolution, and may add FoX's decay: `compose` does not, since both read gates.
     Paper: arXiv 2505.16381, section 3. Chapter: When content moves the ruler.
     """
-    check_int("head_dim", head_dim)
+    head_dim = check_int("head_dim", head_dim)
     return Encoding(
         attend=attend,
         gates=Gates((head_dim + 1,), reflections),
