@@ -351,8 +351,8 @@ def score_of(case, encoding):  # noqa: C901  (a case for each method)
 
             return beside(plain, share)
         case "rope":
-            lanes = case.dim if o["proportional"] else o["rotary_dim"]
-            frequencies = ladder(lanes, o["base"], o["rotary_dim"] // 2)
+            pairs, lanes = o["rotary_dim"] // 2, case.dim if o["proportional"] else o["rotary_dim"]
+            frequencies = ladder(lanes, o["base"], pairs) + [0.0] * (lanes // 2 - pairs)
             return rotated(frequencies, o["layout"], o["attention_factor"])
         case "scaled rope":
             return rotated(o["scheme"][0].tolist(), o["layout"], o["scheme"][1])
