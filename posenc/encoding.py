@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from .errors import UnsupportedError, check_choice, check_int
+from .errors import UnsupportedError, check_choice, check_int, shown
 
 PLACES = ("embed", "rotate", "bias", "weigh")
 
@@ -77,15 +77,15 @@ class Encoding(nn.Module):
         super().__init__()
         for place, function in zip((*PLACES, "attend"), (embed, rotate, bias, weigh, attend)):
             if function is not None and not callable(function):
-                raise TypeError(f"{place}={function!r} must be a callable or None, got {type(function).__name__}")
+                raise TypeError(f"{place}={shown(function)} must be a callable or None, got {type(function).__name__}")
             setattr(self, place, function)
         check_choice("embed_at", embed_at, ("input", "layer_qk", "layer_qkv"))
         if axes is not None:
             axes = check_int("axes", axes)
         if not isinstance(gates, Gates | None):
-            raise TypeError(f"gates={gates!r} must be a posenc.encoding.Gates or None, got {type(gates).__name__}")
+            raise TypeError(f"gates={shown(gates)} must be a posenc.encoding.Gates or None, got {type(gates).__name__}")
         if not isinstance(causal_only, str | None):
-            raise TypeError(f"causal_only={causal_only!r} must be None or the reason, in words")
+            raise TypeError(f"causal_only={shown(causal_only)} must be None or the reason, in words")
         self.embed_at, self.axes, self.causal_only = embed_at, axes, causal_only
         self.gates = gates
 
@@ -116,7 +116,7 @@ def compose(*encodings):
     chosen, axes, gates, causal_only, embed_at = {}, None, None, None, "input"
     for index, encoding in enumerate(encodings):
         if not isinstance(encoding, Encoding):
-            raise TypeError(f"encodings[{index}]={encoding!r} must be an Encoding, got {type(encoding).__name__}")
+            raise TypeError(f"encodings[{index}]={shown(encoding)} must be an Encoding, got {type(encoding).__name__}")
         own = ("attend",) if encoding.attend is not None else ()
         for place in (*encoding.places, *own):
             if place in chosen:

@@ -128,6 +128,12 @@ def check_positions(argument, positions, axes=False):
     return positions
 
 
+def check_device(argument, tensor, device):
+    """Raise ValueError unless a tensor lies on this device, where the others are."""
+    if tensor.device != device:
+        raise ValueError(f"{argument} is on {tensor.device}, it must be on {device}, where the rest is")
+
+
 def readable(tensor):
     """Whether values of a tensor may be asked for: not in a graph or a transform, and no wait for another device."""
     return (

@@ -4,7 +4,7 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 from .encoding import Encoding
-from .errors import UnsupportedError, check_choice, check_int
+from .errors import UnsupportedError, check_choice, check_int, shown
 from .inputs import check_encoding
 from .kernels.served import why_not_here
 
@@ -85,11 +85,14 @@ def explain_impl(encoding=None, impl="auto", *, device=None, dtype=torch.float32
     encoding = Encoding() if encoding is None else encoding
     check_encoding(encoding)
     if not isinstance(device, torch.device | str | None):
-        raise TypeError(f"device={device!r} must be a torch.device, its name or None, got {type(device).__name__}")
+        raise TypeError(f"device={shown(device)} must be a torch.device, its name or None, got {type(device).__name__}")
     if not isinstance(dtype, torch.dtype):
-        raise TypeError(f"dtype={dtype!r} must be a torch.dtype such as torch.float32")
+        raise TypeError(f"dtype={shown(dtype)} must be a torch.dtype such as torch.float32")
     head_dim = check_int("head_dim", head_dim)
-    device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    try:
+        device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    except RuntimeError:
+        raise ValueError(f"device={shown(device)} is no device that PyTorch knows, such as 'cuda' or 'cpu'") from None
     for name, length in (("queries", queries), ("keys", keys)):
         if length is not None:
             check_int(name, length)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from .attention import attention
 from .encoding import Encoding
-from .errors import check_bool, check_choice, check_int, check_number, check_tensor
+from .errors import check_bool, check_choice, check_device, check_int, check_number, check_tensor, shown
 from .impls import IMPLS
 from .inputs import accumulation_dtype, batched_mask, batched_positions, check_encoding
 
@@ -171,14 +171,14 @@ class SelfAttention(nn.Module):
         if x.shape[-1] != self.dim:
             raise ValueError(f"x must have shape [B, T, {self.dim}], got {list(x.shape)}")
         if cache is not None and not isinstance(cache, KVCache):
-            raise TypeError(f"cache={cache!r} must be a KVCache or None, got {type(cache).__name__}")
+            raise TypeError(f"cache={shown(cache)} must be a KVCache or None, got {type(cache).__name__}")
         batch, length, _ = x.shape
         start = 0 if cache is None else len(cache)
         if positions is None and self.encoding.axes is None:
             positions = torch.arange(start, start + length, device=x.device)
         elif positions is None:
             raise ValueError(f"positions=None: this encoding needs positions of shape [T, {self.encoding.axes}]")
-        positions = batched_positions("positions", positions, batch, length, self.encoding.axes)
+        positions = batched_positions("positions", positions, batch, length, self.encoding.axes, x.device)
 
         xqk = xv = x
         if self.encoding.embed is not None and self.encoding.embed_at != "input":
@@ -191,11 +191,12 @@ class SelfAttention(nn.Module):
         pos_k, gates = positions, None
         if valid is not None:
             if not isinstance(valid, Tensor):
-                raise TypeError(f"valid={valid!r} must be a bool tensor of shape {[batch, length]}")
+                raise TypeError(f"valid={shown(valid)} must be a bool tensor of shape {[batch, length]}")
             if valid.shape != (batch, length) or valid.dtype != torch.bool:
                 raise ValueError(
                     f"valid must be bool of shape {[batch, length]}, got {valid.dtype} {list(valid.shape)}"
                 )
+            check_device("valid", valid, x.device)
         if self.encoding.gates is not None:
             size, activation = self.encoding.gates
             raw = self.to_gates(x).to(accumulation_dtype(x)).unflatten(-1, (self.num_heads, *size)).transpose(1, 2)
@@ -213,7 +214,7 @@ class SelfAttention(nn.Module):
             k, v, pos_k, valid, gates = cache.append(k, v, pos_all, valid, gates)
         if valid is not None:
             padding = valid[:, None, None, :]  # [B, 1, 1, Tk]
-            mask = padding if mask is None else padding & batched_mask(mask, batch, length, k.shape[2])
+            mask = padding if mask is None else padding & batched_mask(mask, batch, length, k.shape[2], x.device)
         result = attention(
             q,
             k,

@@ -352,7 +352,7 @@ def test_what_looks_positions_up_asks_for_whole_numbers(name, options):
 @pytest.mark.parametrize(
     "positions, words",
     [([0, 1, 8], ["8", "max_positions=8", "resize"]), ([-1, 0, 1], ["-1", "max_positions=8"])]
-    + [([0, 1, 1.5], ["1.5", "whole"]), ([0, 1, math.nan], ["nan", "whole"])],
+    + [([0, 1, 1.5], ["1.5", "whole"]), ([0, 1, math.nan], ["nan", "finite"])],
     ids=str,
 )
 def test_a_position_without_a_row_is_refused_with_both_numbers(positions, words):

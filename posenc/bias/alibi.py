@@ -37,8 +37,7 @@ def bias(pos_q, pos_k, slopes, symmetric=False):
     Errors: TypeError, ValueError naming the argument.
     Convention: the penalty is negative. Paper: arXiv 2108.12409, equation in section 3. Chapter: ALiBi.
     """
-    check_positions("pos_q", pos_q)
-    check_positions("pos_k", pos_k)
+    pos_q, pos_k = check_positions("pos_q", pos_q), check_positions("pos_k", pos_k)
     check_tensor("slopes", slopes, "[H]", ndim=1, floating=True)
     check_bool("symmetric", symmetric)
     batches = {pos_q.shape[0], pos_k.shape[0]} if pos_q.ndim == 2 else {1}

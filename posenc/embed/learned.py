@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from ..encoding import Encoding
-from ..errors import check_choice, check_int, check_number, check_tensor, whole
+from ..errors import check_choice, check_device, check_int, check_number, check_tensor, whole
 from ..inputs import accumulation_dtype
 
 
@@ -54,6 +54,7 @@ class LearnedTable(nn.Module):
         if x.shape[-1] != dim:
             raise ValueError(f"dim={dim} of this table must equal the width of x, {list(x.shape)}")
         positions = whole("positions", positions)
+        check_device("positions", positions, x.device)
         if (*positions.shape,) not in ((x.shape[1],), (1, x.shape[1]), (*x.shape[:2],)):
             raise ValueError(f"positions {list(positions.shape)} must be [T] or [B, T] of x, {list(x.shape[:2])}")
         if positions.numel() and not (0 <= positions.min() and positions.max() < rows):

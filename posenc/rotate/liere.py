@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from ..encoding import Encoding
-from ..errors import check_int, check_number, check_tensor
+from ..errors import check_int, check_number, check_positions, check_tensor
 from ..inputs import accumulation_dtype
 
 
@@ -36,7 +36,7 @@ def rotation(positions, generators):
             f"positions {list(positions.shape)} must be [..., T, n] with the n = {generators.shape[-4]} axes of the "
             f"generators"
         )
-    positions = positions.to(generators.dtype)
+    positions = check_positions("positions", positions, axes=True).to(generators.dtype)
     placeless = positions.isnan().any(-1, keepdim=True)
     positions = positions.masked_fill(placeless, 0)[..., None, None, None]  # [..., T, n, 1, 1, 1]
     return torch.linalg.matrix_exp((positions * generators[..., None, :, :, :, :]).sum(-4))

@@ -4,7 +4,16 @@ import torch
 from torch import nn
 
 from ..encoding import Encoding
-from ..errors import check_bool, check_choice, check_int, check_number, check_positions, check_tensor
+from ..errors import (
+    check_bool,
+    check_choice,
+    check_device,
+    check_int,
+    check_number,
+    check_positions,
+    check_tensor,
+    shown,
+)
 from ..inputs import accumulation_dtype
 
 LAYOUTS = ("interleaved", "half")
@@ -20,7 +29,7 @@ def inv_freq(dim, base=10000.0, dtype=torch.float32):
     dim = check_int("dim", dim, minimum=2, even=True)
     base = check_number("base", base, above=0)
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
-        raise TypeError(f"dtype={dtype!r} must be a floating-point dtype such as torch.float32")
+        raise TypeError(f"dtype={shown(dtype)} must be a floating-point dtype such as torch.float32")
     return (base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)).to(dtype)
 
 
@@ -41,8 +50,11 @@ def rotate(x, positions, inv_freq, layout="interleaved", attention_factor=1.0):
     Paper: arXiv 2104.09864, equation 34. Chapter: RoPE.
     """
     check_tensor("x", x, "[..., T, D]", floating=True)
-    check_positions("positions", positions)
+    positions = check_positions("positions", positions)
     check_tensor("inv_freq", inv_freq, "[p/2]", ndim=1, floating=True)
+    if inv_freq.is_meta:
+        check_device("inv_freq", inv_freq, x.device)  # from any other it is brought
+    check_device("positions", positions, x.device)
     check_choice("layout", layout, LAYOUTS)
     attention_factor = check_number("attention_factor", attention_factor, above=0)
     pairs = inv_freq.shape[0]

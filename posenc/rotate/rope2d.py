@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from ..encoding import Encoding
-from ..errors import check_choice, check_int, check_number, check_tensor
+from ..errors import check_choice, check_int, check_number, check_positions, check_tensor
 from ..inputs import accumulation_dtype
 from .rope import LAYOUTS, turn
 
@@ -51,7 +51,7 @@ def angles(positions, freqs):
             f"positions {list(positions.shape)} must be [..., T, n] with the n axes of freqs {list(freqs.shape)}, "
             f"[..., n, P]"
         )
-    positions = positions.to(freqs.dtype)
+    positions = check_positions("positions", positions, axes=True).to(freqs.dtype)
     placeless = positions.isnan().any(-1, keepdim=True)
     return (positions.masked_fill(placeless, 0)[..., None] * freqs[..., None, :, :]).sum(-2)
 

@@ -39,7 +39,7 @@ def gain(positions, rates=0.001, boost=0.2):
     Errors: TypeError, ValueError naming the argument.
     Source: the report's section 5.1, mechanism 1. Chapter: ExpoSB.
     """
-    check_positions("positions", positions)
+    positions = check_positions("positions", positions)
     _check_rate("rates", rates, positions)
     boost = check_number("boost", boost)
     return 1 + boost * torch.exp(-rates * positions)
@@ -74,6 +74,7 @@ def fade(distance, rate=0.005, floor=0.7):
     Source: the report's section 5.1, mechanism 3. Chapter: ExpoSB.
     """
     check_tensor("distance", distance)
+    distance = distance if distance.is_floating_point() else distance.long()
     _check_rate("rate", rate, distance)
     floor = check_number("floor", floor, minimum=0)
     if floor > 1:
