@@ -33,18 +33,20 @@ def attention(
         q: [B, H, Tq, D] queries.
         k, v: [B, Hkv, Tk, D] and [B, Hkv, Tk, Dv] keys and values; Hkv divides H (grouped queries).
         encoding: an `Encoding`; None is NoPE. Its `embed` is not applied here, it belongs to the model.
-        pos_q, pos_k: positions, [T] or [B, T] ([T, n] or [B, T, n] for an encoding with n axes), integers or floats.
+        pos_q, pos_k: positions, [T] or [B, T] ([T, n] or [B, T, n] for an encoding with n axes): integers, float32 or
+            float64, finite (which is asked of tensors on a CPU, outside of graphs; with axes NaN says "no place").
             Default: keys at 0 .. Tk-1 and queries at the last Tq of them. With Tq = Tk one of them serves both.
         causal: True lets query i see keys up to i + Tk - Tq, by index: positions carry geometry only.
         mask: bool, True where a query may look; [Tq, Tk], or broadcastable to [B, 1, Tq, Tk]. Padding:
             `mask=valid[:, None, None, :]`. Packing: `mask=segment[:, None, :, None] == segment[:, None, None, :]`.
-        scale: factor on q.k, default 1/sqrt(D).
+        scale: factor on q.k, any finite number, 0 and below too; default 1/sqrt(D).
         gates: [B, H, Tk], for encodings that read them: log f of each key for FoX, at most 0.
         impl: "torch" (the lines below, which define the result), "sdpa" (PyTorch's own fused attention in the place of
             their last five), "triton" (`posenc.kernels`, in memory linear in T, no second derivatives) or "auto"; see
             `explain_impl`.
         return_weights: True returns (output, weights [B, H, Tq, Tk]).
-    Returns: [B, H, Tq, Dv] in the dtype of v. A query that sees nothing gets exact zeros.
+    Returns: [B, H, Tq, Dv] in the dtype of v. A query that sees nothing gets exact zeros. One that holds NaN gets NaN
+        with impl="torch"; with "sdpa" it may get zeros: PyTorch's function hides it from some sizes (pytorch#141128).
     Errors: TypeError or ValueError naming the argument; UnsupportedError where the encoding does not define what is
         asked for, or the implementation does not serve it.
     Chapter: Four places.

@@ -1,8 +1,10 @@
 """attention() against plain loops, the four places and what is said about them."""
 
 import math
+import os
 import re
 
+import numpy as np
 import pytest
 import torch
 
@@ -250,6 +252,47 @@ def test_fused_attention_gets_no_mask_where_causality_is_all(monkeypatch):
     attention(q[:, :, :1], k, k, impl="sdpa")  # one query, the last: it sees every key
     assert "attn_mask" not in calls.pop()
     assert attention(q[:, :, :1], k[:, :, :0], k[:, :, :0], impl="sdpa").eq(0).all()  # and here none
+
+
+@pytest.mark.parametrize("scale", [-1.0, -0.3, 0.0, 1e-46, -1e-46, 1e-320, np.float32(-0.5)], ids=str)
+def test_a_scale_of_any_sign_gives_what_the_reference_gives(scale):
+    q, k, v = (torch.randn(2, 4, 20, 8, generator=torch.Generator().manual_seed(s)) for s in range(3))
+    mask = torch.rand(20, 20, generator=torch.Generator().manual_seed(3)) > 0.3
+    for options in ({}, {"causal": False}, {"mask": mask}, {"encoding": posenc.make("rope", head_dim=8)}):
+        expected = attention(q.double(), k.double(), v.double(), scale=scale, impl="torch", **options)
+        for dtype, far in ((torch.float64, 1e-12), (torch.float32, 1e-5), (torch.bfloat16, 0.03)):
+            for impl in ("auto", "sdpa"):
+                out = attention(*(x.to(dtype) for x in (q, k, v)), scale=scale, impl=impl, **options)
+                torch.testing.assert_close(out.double(), expected, rtol=0, atol=far)
+
+
+@pytest.mark.parametrize("name", ["nope", "alibi", "t5", "stickbreaking", "cope", "rse"])
+def test_the_kernels_take_a_scale_of_any_sign(name):
+    pytest.importorskip("triton")
+    if not torch.cuda.is_available() and os.environ.get("TRITON_INTERPRET") != "1":
+        pytest.skip("no kernel runs here")
+    encoding = posenc.make(name, **posenc.methods.sizes(name, num_heads=2, head_dim=16, length=20))
+    for scale in (-0.3, 0.0):
+        found = []
+        for impl in ("torch", "triton"):
+            q, k, v = (torch.randn(1, 2, 20, 16, generator=torch.Generator().manual_seed(s)) for s in range(3))
+            for x in (q, k, v):
+                x.requires_grad_()
+            out = attention(q, k, v, encoding, scale=scale, impl=impl)
+            found.append((out, *torch.autograd.grad(out.square().sum(), (q, k, v))))
+        torch.testing.assert_close(*found, rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("keys", [3, 20])
+def test_what_becomes_of_a_query_that_is_no_number(keys):
+    """impl="torch" says so; PyTorch's function may give zeros (with few keys it does). No other query knows of it."""
+    q, k, v = (torch.randn(1, 2, keys, 8, generator=torch.Generator().manual_seed(s)) for s in range(3))
+    q[:, :, 1] = math.nan
+    for impl in ("torch", "sdpa"):
+        out, right = (attention(x, k, v, impl=impl) for x in (q, q.nan_to_num()))
+        assert out[:, :, 1].isnan().all() or (impl == "sdpa" and (out[:, :, 1] == 0).all())
+        others = [i for i in range(keys) if i != 1]
+        torch.testing.assert_close(out[:, :, others], right[:, :, others])
 
 
 def test_a_query_that_sees_nothing_gets_zeros_whatever_the_fused_function_gives(monkeypatch):
