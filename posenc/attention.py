@@ -4,7 +4,7 @@ import math
 
 from .encoding import At, Encoding, softmax
 from .impls import choose_impl, fused_softmax
-from .inputs import accumulation_dtype, check_inputs, place_tokens, visible_keys
+from .inputs import accumulation_dtype, check_bias, check_inputs, place_tokens, visible_keys
 from .kernels import dispatch
 
 NOPE = Encoding()
@@ -85,7 +85,7 @@ def attention(
         return fused_softmax(q, k, v, encoding.bias, at, scale, causal, mask)
     scores = (q @ k.transpose(-2, -1)).to(accumulation_dtype(q)) * scale  # [B, H, Tq, Tk]
     if encoding.bias is not None:
-        scores = scores + encoding.bias(q, k, at._replace(scores=scores))
+        scores = scores + check_bias(encoding.bias(q, k, at._replace(scores=scores)), scores.shape)
     weights = (encoding.weigh or softmax)(scores, at)
     output = weights.to(v.dtype) @ v  # [B, H, Tq, Dv]
     return (output, weights) if return_weights else output

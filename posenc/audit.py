@@ -22,7 +22,7 @@ from torch.overrides import TorchFunctionMode
 from .attention import attention
 from .encoding import PLACES, At, Encoding
 from .errors import check_bool, check_choice, check_int, check_number, shown
-from .layer import KVCache, SelfAttention
+from .layer import KVCache, SelfAttention, embed_input
 
 FORMS = (*PLACES, "attention")
 
@@ -272,7 +272,7 @@ class Bench:
 
     def encoding_in(self, dtype):
         """A copy of the encoding as `model.to(dtype)` would make it."""
-        return self.layer(dtype).encoding
+        return self.layer(dtype).whole
 
     def layer(self, dtype):
         if dtype not in self.copies:
@@ -280,7 +280,8 @@ class Bench:
                 torch.manual_seed(self.seed)
                 dim = self.head_dim * self.num_heads
                 own = copy.deepcopy(self.encoding)
-                layer = SelfAttention(dim, self.num_heads, own, causal=self.causal, impl="torch")
+                layer = SelfAttention(dim, self.num_heads, own.in_layers(), causal=self.causal, impl="torch")
+                layer.whole = own  # with what acts before the layer
             self.copies[dtype] = layer.to(dtype).eval()
         return self.copies[dtype]
 
@@ -299,9 +300,7 @@ class Bench:
         r"""(output [B, T, C], weights [B, H, Tq, Tk] or None) of tokens x at positions [T] or [B, T]."""
         layer = self.layer(dtype)
         try:
-            x = x.to(dtype)
-            if layer.encoding.embed is not None and layer.encoding.embed_at == "input":
-                x = layer.encoding.embed(x, positions.view(-1, x.shape[1]))
+            x = embed_input(layer.whole, x.to(dtype), positions)
             out, weights = layer(x, positions=positions, cache=cache, return_weights=True)
         except Exception as error:
             raise SubjectError from error

@@ -5,6 +5,7 @@ import math
 import numbers
 import operator
 
+import numpy as np
 import torch
 
 
@@ -42,7 +43,7 @@ def check_int(argument, value, minimum=1, even=False):
     Errors: TypeError where it is no int (a bool or a tensor is none), ValueError below `minimum` or where it is odd.
     """
     try:
-        if isinstance(value, bool | torch.Tensor):
+        if isinstance(value, bool | np.bool_ | torch.Tensor):
             raise TypeError
         if not isinstance(value, int | torch.SymInt):  # a size that a compiled graph leaves open stays one
             value = operator.index(value)

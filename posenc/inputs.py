@@ -51,6 +51,7 @@ def check_inputs(q, k, v, encoding, causal, scale, gates, return_weights):
     if scale is not None:
         check_number("scale", scale)
     check_gates(q, k, encoding, gates)
+    check_sizes(encoding, num_heads=q.shape[1], head_dim=q.shape[3])
 
 
 def check_gates(q, k, encoding, gates):
@@ -95,6 +96,15 @@ def check_encoding(encoding):
         )
 
 
+def check_sizes(encoding, **sizes):
+    """Raise ValueError where an encoding is made for other sizes than these."""
+    for name, size in sizes.items():
+        own = getattr(encoding, name)
+        if own is not None and own != size:
+            partly = "; rotary_dim turns a part of a head" if name == "head_dim" and encoding.rotate else ""
+            raise ValueError(f"{name}={own} of the encoding must be {size} here: make it for {name}={size}{partly}")
+
+
 def batched_positions(name, positions, batch, length, axes, device):
     """Bring positions [T], [B, T], [T, n] or [B, T, n] to [B or 1, T] or [B or 1, T, n], in a dtype that holds them."""
     tail = () if axes is None else (axes,)
@@ -127,6 +137,15 @@ def batched_mask(mask, batch, queries, keys, device):
     if mask.ndim != 4 or any(size not in allowed for size, allowed in zip(mask.shape, sizes)):
         raise ValueError(f"mask must have shape {words}, got {list(mask.shape)}")
     return mask
+
+
+def check_bias(bias, shape):
+    """Return what an encoding's `bias` gave, once it is a tensor that broadcasts to the scores, (B, H, Tq, Tk)."""
+    if not isinstance(bias, Tensor):
+        raise TypeError(f"the encoding's bias must return a tensor, it returned {type(bias).__name__}: {shown(bias)}")
+    if any(own not in (1, size) for own, size in zip(reversed(bias.shape), reversed(shape))) or bias.ndim > 4:
+        raise ValueError(f"the encoding's bias must broadcast to {list(shape)}, it has {list(bias.shape)}")
+    return bias
 
 
 def check_visible(scores, visible, name="scores"):

@@ -619,11 +619,11 @@ def block(name, given, heads, kv_heads, dim, seed):
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         encoding = built(name, given, seed)
-        layer = posenc.SelfAttention(heads * dim, heads, encoding, num_kv_heads=kv_heads, head_dim=dim).double()
+        layers = encoding.in_layers()
+        layer = posenc.SelfAttention(heads * dim, heads, layers, num_kv_heads=kv_heads, head_dim=dim).double()
 
     def forward(x, positions, **options):
-        if encoding.embed is not None and encoding.embed_at == "input":
-            x = encoding.embed(x, positions)
+        x = posenc.embed_input(encoding, x, positions)
         return layer(x, positions=positions, **options)
 
     return forward

@@ -108,4 +108,6 @@ def cope(head_dim, num_positions=64, *, num_heads=None):
     return Encoding(
         bias=ContextualBias(head_dim, num_positions, num_heads),
         causal_only="CoPE counts the gates from a key up to the query, which says nothing of the keys after it",
+        num_heads=num_heads,
+        head_dim=head_dim,
     )

@@ -49,4 +49,4 @@ def kerple(num_heads, *, form="log"):
     """
     num_heads = check_int("num_heads", num_heads)
     check_choice("form", form, FORMS)
-    return Encoding(bias=DistanceKernel(num_heads, form))
+    return Encoding(bias=DistanceKernel(num_heads, form), num_heads=num_heads)

@@ -75,4 +75,4 @@ def shaw(head_dim, clip=16, *, values=False):
     head_dim = check_int("head_dim", head_dim)
     clip = check_int("clip", clip)
     check_bool("values", values)
-    return Encoding(bias=RelativeKeys(head_dim, clip, values), attend=attend if values else None)
+    return Encoding(bias=RelativeKeys(head_dim, clip, values), attend=attend if values else None, head_dim=head_dim)

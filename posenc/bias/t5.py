@@ -84,4 +84,4 @@ def t5(num_heads, *, num_buckets=32, max_distance=128, bidirectional=False):
     bucket(torch.zeros(1, dtype=torch.long), num_buckets, max_distance, bidirectional)  # checks the rest
     reason = "the causal buckets put every later key into bucket 0; bidirectional=True tells them apart"
     bias = TableBias(num_heads, num_buckets, max_distance, bidirectional)
-    return Encoding(bias=bias, causal_only=None if bidirectional else reason)
+    return Encoding(bias=bias, causal_only=None if bidirectional else reason, num_heads=num_heads)

@@ -85,4 +85,5 @@ def transformer_xl(num_heads, head_dim, dim=None, *, base=10000.0):
     dim = num_heads * head_dim if dim is None else dim
     dim = check_int("dim", dim, minimum=2, even=True)
     base = check_number("base", base, above=0)
-    return Encoding(bias=FourTerms(num_heads, head_dim, dim, base))
+    bias = FourTerms(num_heads, head_dim, dim, base)
+    return Encoding(bias=bias, num_heads=num_heads, head_dim=head_dim)

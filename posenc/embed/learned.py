@@ -83,4 +83,4 @@ def learned(max_positions, dim, *, embed_at="input", std=0.02):
     max_positions = check_int("max_positions", max_positions)
     dim = check_int("dim", dim)
     std = check_number("std", std, minimum=0)
-    return Encoding(embed=LearnedTable(max_positions, dim, std), embed_at=embed_at)
+    return Encoding(embed=LearnedTable(max_positions, dim, std), embed_at=embed_at, dim=dim)

@@ -59,4 +59,5 @@ def comrope(head_dim, num_heads, form="ap", *, axes=2, block=None, std=0.3):
         raise ValueError(
             f"block={block} cuts head_dim={head_dim} into {sizes[2]} blocks, form='ap' needs a multiple of axes={axes}"
         )
-    return Encoding(rotate=(AxialPartition if form == "ap" else LinearlyDependent)(*sizes), axes=axes)
+    turning = (AxialPartition if form == "ap" else LinearlyDependent)(*sizes)
+    return Encoding(rotate=turning, axes=axes, num_heads=num_heads, head_dim=head_dim)

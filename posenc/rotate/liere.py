@@ -109,7 +109,7 @@ def liere(head_dim, num_heads, *, axes=2, block=None, std=0.3):
     Paper: arXiv 2406.10322. Chapter: Rotations that commute.
     """
     sizes = block_sizes(head_dim, num_heads, axes, block, std)
-    return Encoding(rotate=Liere(*sizes), axes=axes)
+    return Encoding(rotate=Liere(*sizes), axes=axes, num_heads=num_heads, head_dim=head_dim)
 
 
 def block_sizes(head_dim, num_heads, axes, block, std):

@@ -83,4 +83,5 @@ def mrope(head_dim, sections=None, base=1e6, *, interleaved=False, layout="half"
     Paper: arXiv 2409.12191. Chapter: Two axes and more.
     """
     check_choice("layout", layout, LAYOUTS)
-    return Encoding(rotate=Rotary2d(dealt(head_dim, sections, base, interleaved), layout, learned=False), axes=AXES)
+    turning = Rotary2d(dealt(head_dim, sections, base, interleaved), layout, learned=False)
+    return Encoding(rotate=turning, axes=AXES, head_dim=head_dim)

@@ -119,7 +119,7 @@ def rope(
     r"""Rotary position embedding, an `Encoding` at the place `rotate`.
 
     Arguments:
-        head_dim: D, even.
+        head_dim: D, even: that of q and k, whatever part of it turns.
         base: b of the frequencies b^(-2i/D).
         layout: which lanes make a pair, see `rotate`. Converting weights between layouts permutes lanes.
         rotary_dim: p, even, at most D: only p/2 pairs of lanes turn. Default D.
@@ -149,7 +149,7 @@ def rope(
     check_tensor("inv_freq", inv_freq, "[p/2]", ndim=1, floating=True)
     if 2 * inv_freq.shape[0] > head_dim:
         raise ValueError(f"inv_freq turns {2 * inv_freq.shape[0]} lanes, more than head_dim={head_dim}")
-    return Encoding(rotate=Rotary(inv_freq, layout, attention_factor))
+    return Encoding(rotate=Rotary(inv_freq, layout, attention_factor), head_dim=head_dim)
 
 
 def ladder(dim, base):
@@ -203,4 +203,5 @@ def xpos(head_dim, base=10000.0, *, gamma=0.4, scale_base=512.0, layout="interle
     check_bool("center", center)
     zeta = (torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim + gamma) / (1 + gamma)
     reason = "xPos makes the score of a key after the query grow with its distance"
-    return Encoding(rotate=XPos(ladder(head_dim, base), zeta, scale_base, layout, center), causal_only=reason)
+    turning = XPos(ladder(head_dim, base), zeta, scale_base, layout, center)
+    return Encoding(rotate=turning, causal_only=reason, head_dim=head_dim)

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from ..encoding import Encoding
-from ..errors import check_choice, check_int, check_number, check_positions, check_tensor
+from ..errors import check_choice, check_int, check_number, check_positions, check_tensor, shown
 from ..inputs import accumulation_dtype
 from .rope import LAYOUTS, turn
 
@@ -147,13 +147,14 @@ def rope2d(head_dim, form="axial", *, axes=2, base=None, num_heads=None, layout=
     if form == "axial":
         if num_heads is not None:
             raise ValueError(
-                f"num_heads={num_heads}: form='axial' has one set of frequencies for all heads, leave it out"
+                f"num_heads={shown(num_heads)}: form='axial' has one set of frequencies for all heads, leave it out"
             )
         freqs = axial(head_dim, axes, 100.0 if base is None else base, torch.float64)
-        return Encoding(rotate=Rotary2d(freqs, layout, learned=False), axes=axes)
+        return Encoding(rotate=Rotary2d(freqs, layout, learned=False), axes=axes, head_dim=head_dim)
     if num_heads is None:
         raise ValueError("num_heads=None: form='mixed' learns frequencies for each head, say how many there are")
     num_heads = check_int("num_heads", num_heads)
     freqs = axial(head_dim, axes, 10.0 if base is None else base, torch.get_default_dtype())
     frames = torch.linalg.qr(torch.randn(num_heads, axes, axes))[0]  # each head starts in directions of its own
-    return Encoding(rotate=Rotary2d(frames @ freqs, layout, learned=True), axes=axes)
+    turning = Rotary2d(frames @ freqs, layout, learned=True)
+    return Encoding(rotate=turning, axes=axes, num_heads=num_heads, head_dim=head_dim)

@@ -218,7 +218,7 @@ def dynamic(head_dim, scheme, *, layout="interleaved"):
     check_tensor("scheme(length=1)[0]", frequencies, "[p/2]", ndim=1, floating=True)
     if 2 * frequencies.shape[0] > head_dim:
         raise ValueError(f"scheme turns {2 * frequencies.shape[0]} lanes, more than head_dim={head_dim}")
-    return Encoding(rotate=DynamicRotary(scheme, layout))
+    return Encoding(rotate=DynamicRotary(scheme, layout), head_dim=head_dim)
 
 
 def _mixture(dim, factor, base, kept):

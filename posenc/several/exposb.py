@@ -280,4 +280,4 @@ def exposb(
             "log": ("bias", FadedBias),
         }[on]
         places[place] = form(num_heads, rate, floor, learn_rate)
-    return Encoding(**places)
+    return Encoding(**places, num_heads=num_heads, head_dim=head_dim)

@@ -80,4 +80,5 @@ def path(head_dim):
         attend=attend,
         gates=Gates((head_dim + 1,), reflections),
         causal_only="PaTH accumulates what lies between a key and the query after it; keys in the future have no path",
+        head_dim=head_dim,
     )
