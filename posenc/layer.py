@@ -141,8 +141,8 @@ class SelfAttention(nn.Module):
             check_sizes(encoding, dim=dim, num_heads=num_heads, head_dim=head_dim)
             if encoding.embed is not None and encoding.embed_at == "input":
                 raise ValueError(
-                    f"encoding={shown(encoding)} adds to the embeddings, which a layer does not: give the layers "
-                    f"encoding.in_layers(), and call posenc.embed_input(encoding, x, positions) before the first"
+                    f"encoding, with places={encoding.places}, adds to the embeddings, which no layer does: give the "
+                    f"layers encoding.in_layers(), and call posenc.embed_input(encoding, x, positions) before the first"
                 )
         check_bool("causal", causal)
         check_bool("bias", bias)
