@@ -511,3 +511,15 @@ def test_a_bias_that_gives_no_bias_is_named(given, error):
 def test_a_device_that_does_not_exist_is_named():
     with pytest.raises(ValueError, match="device='gpu'.*'cuda'"):
         posenc.explain_impl(device="gpu")
+
+
+def test_numbers_are_checked_inside_a_compiled_graph():
+    """dynamic=True makes an option of the encoding a symbol: no check may ask for more of it than a comparison."""
+    encoding = posenc.compose(posenc.make("sinusoidal"), rope.rope(8, attention_factor=1.5))
+
+    def run(x, q, positions):
+        return posenc.embed_input(encoding, x, positions), attention(q, q, q, encoding, pos_q=positions)
+
+    compiled = torch.compile(run, fullgraph=True, dynamic=True, backend="eager")
+    for found, expected in zip(compiled(x, q, at.float()), run(x, q, at.float())):
+        torch.testing.assert_close(found, expected)
