@@ -140,7 +140,9 @@ def batched_mask(mask, batch, queries, keys, device):
 
 
 def check_bias(bias, shape):
-    """Return what an encoding's `bias` gave, once it is a tensor that broadcasts to the scores, (B, H, Tq, Tk)."""
+    """Return what an encoding's `bias` gave as a tensor, once it broadcasts to the scores, (B, H, Tq, Tk)."""
+    if isinstance(bias, float):
+        bias = torch.tensor(bias)
     if not isinstance(bias, Tensor):
         raise TypeError(f"the encoding's bias must return a tensor, it returned {type(bias).__name__}: {shown(bias)}")
     if any(own not in (1, size) for own, size in zip(reversed(bias.shape), reversed(shape))) or bias.ndim > 4:

@@ -261,7 +261,7 @@ def test_a_scale_of_any_sign_gives_what_the_reference_gives(scale):
     encodings = [posenc.make(name, head_dim=8) for name in ("rope", "shaw")]  # shaw's bias reads q, unscaled
     for options in ({}, {"causal": False}, {"mask": mask}, *({"encoding": encoding} for encoding in encodings)):
         expected = attention(q.double(), k.double(), v.double(), scale=scale, impl="torch", **options).detach()
-        for dtype, far in ((torch.float64, 1e-12), (torch.float32, 1e-5), (torch.bfloat16, 0.03)):
+        for dtype, far in ((torch.float64, 1e-12), (torch.float32, 1e-5), (torch.bfloat16, 0.1)):
             for impl in ("auto",) if options.get("encoding") is encodings[1] else ("auto", "sdpa"):
                 out = attention(*(x.to(dtype) for x in (q, k, v)), scale=scale, impl=impl, **options)
                 torch.testing.assert_close(out.double(), expected, rtol=0, atol=far)
