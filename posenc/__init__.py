@@ -11,7 +11,7 @@ from .encoding import At, Encoding, compose, softmax
 from .errors import UnsupportedError
 from .foxpro import FoxPro
 from .impls import explain_impl
-from .layer import KVCache, SelfAttention
+from .layer import KVCache, SelfAttention, embed_input
 from .methods import METHODS, make
 from .rotate import comrope, liere, mrope, rope, rope2d, scaling
 from .several import exposb, path, rse
@@ -34,6 +34,7 @@ __all__ = [
     "compose",
     "comrope",
     "cope",
+    "embed_input",
     "explain_impl",
     "exposb",
     "fire",

@@ -4,7 +4,7 @@ import math
 
 from .encoding import At, Encoding, softmax
 from .impls import choose_impl, fused_softmax
-from .inputs import accumulation_dtype, check_inputs, place_tokens, visible_keys
+from .inputs import accumulation_dtype, check_bias, check_inputs, place_tokens, visible_keys
 from .kernels import dispatch
 
 NOPE = Encoding()
@@ -33,18 +33,20 @@ def attention(
         q: [B, H, Tq, D] queries.
         k, v: [B, Hkv, Tk, D] and [B, Hkv, Tk, Dv] keys and values; Hkv divides H (grouped queries).
         encoding: an `Encoding`; None is NoPE. Its `embed` is not applied here, it belongs to the model.
-        pos_q, pos_k: positions, [T] or [B, T] ([T, n] or [B, T, n] for an encoding with n axes), integers or floats.
+        pos_q, pos_k: positions, [T] or [B, T] ([T, n] or [B, T, n] for an encoding with n axes): integers, float32 or
+            float64, finite (which is asked of tensors on a CPU, outside of graphs; with axes NaN says "no place").
             Default: keys at 0 .. Tk-1 and queries at the last Tq of them. With Tq = Tk one of them serves both.
         causal: True lets query i see keys up to i + Tk - Tq, by index: positions carry geometry only.
         mask: bool, True where a query may look; [Tq, Tk], or broadcastable to [B, 1, Tq, Tk]. Padding:
             `mask=valid[:, None, None, :]`. Packing: `mask=segment[:, None, :, None] == segment[:, None, None, :]`.
-        scale: factor on q.k, default 1/sqrt(D).
+        scale: factor on q.k, any finite number, 0 and below too; default 1/sqrt(D).
         gates: [B, H, Tk], for encodings that read them: log f of each key for FoX, at most 0.
         impl: "torch" (the lines below, which define the result), "sdpa" (PyTorch's own fused attention in the place of
             their last five), "triton" (`posenc.kernels`, in memory linear in T, no second derivatives) or "auto"; see
             `explain_impl`.
         return_weights: True returns (output, weights [B, H, Tq, Tk]).
-    Returns: [B, H, Tq, Dv] in the dtype of v. A query that sees nothing gets exact zeros.
+    Returns: [B, H, Tq, Dv] in the dtype of v. A query that sees nothing gets exact zeros. One that holds NaN gets NaN
+        with impl="torch"; with "sdpa" it may get zeros: PyTorch's function hides it from some sizes (pytorch#141128).
     Errors: TypeError or ValueError naming the argument; UnsupportedError where the encoding does not define what is
         asked for, or the implementation does not serve it.
     Chapter: Four places.
@@ -70,7 +72,7 @@ def attention(
     widest = max(q.shape[3], v.shape[3])
     lengths = q.shape[2], k.shape[2]
     chosen, _ = choose_impl(impl, encoding, return_weights, q.device, q.dtype, widest, (pos_q, pos_k), lengths)
-    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
     if chosen == "triton":
         return dispatch.attend(q, k, v, encoding, pos_q, pos_k, causal, mask, scale, gates)
 
@@ -83,7 +85,7 @@ def attention(
         return fused_softmax(q, k, v, encoding.bias, at, scale, causal, mask)
     scores = (q @ k.transpose(-2, -1)).to(accumulation_dtype(q)) * scale  # [B, H, Tq, Tk]
     if encoding.bias is not None:
-        scores = scores + encoding.bias(q, k, at._replace(scores=scores))
+        scores = scores + check_bias(encoding.bias(q, k, at._replace(scores=scores)), scores.shape)
     weights = (encoding.weigh or softmax)(scores, at)
     output = weights.to(v.dtype) @ v  # [B, H, Tq, Dv]
     return (output, weights) if return_weights else output

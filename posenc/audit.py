@@ -22,8 +22,8 @@ from torch.overrides import TorchFunctionMode
 
 from .attention import attention
 from .encoding import PLACES, At, Encoding
-from .errors import check_bool, check_choice, check_int, check_number
-from .layer import KVCache, SelfAttention
+from .errors import check_bool, check_choice, check_int, check_number, shown
+from .layer import KVCache, SelfAttention, embed_input
 
 FORMS = (*PLACES, "attention")
 
@@ -234,7 +234,7 @@ def as_encoding(subject, place):
             raise ValueError(f"subject has axes={subject.axes}; an audit asks about positions that are single numbers")
         return subject
     if not callable(subject):
-        raise TypeError(f"subject={subject!r} must be an Encoding or a callable, got {type(subject).__name__}")
+        raise TypeError(f"subject={shown(subject)} must be an Encoding or a callable, got {type(subject).__name__}")
     if place is None:
         raise ValueError(f"place=None: say where this callable acts, one of {', '.join(map(repr, FORMS))}")
     check_choice("place", place, FORMS)
@@ -273,7 +273,7 @@ class Bench:
 
     def encoding_in(self, dtype):
         """A copy of the encoding as `model.to(dtype)` would make it."""
-        return self.layer(dtype).encoding
+        return self.layer(dtype).whole
 
     def layer(self, dtype):
         if dtype not in self.copies:
@@ -281,7 +281,8 @@ class Bench:
                 torch.manual_seed(self.seed)
                 dim = self.head_dim * self.num_heads
                 own = copy.deepcopy(self.encoding)
-                layer = SelfAttention(dim, self.num_heads, own, causal=self.causal, impl="torch")
+                layer = SelfAttention(dim, self.num_heads, own.in_layers(), causal=self.causal, impl="torch")
+                layer.whole = own  # with what acts before the layer
             self.copies[dtype] = layer.to(dtype).eval()
         return self.copies[dtype]
 
@@ -300,9 +301,7 @@ class Bench:
         r"""(output [B, T, C], weights [B, H, Tq, Tk] or None) of tokens x at positions [T] or [B, T]."""
         layer = self.layer(dtype)
         try:
-            x = x.to(dtype)
-            if layer.encoding.embed is not None and layer.encoding.embed_at == "input":
-                x = layer.encoding.embed(x, positions.view(-1, x.shape[1]))
+            x = embed_input(layer.whole, x.to(dtype), positions)
             out, weights = layer(x, positions=positions, cache=cache, return_weights=True)
         except Exception as error:
             raise SubjectError from error
@@ -1050,18 +1049,18 @@ def audit(
     Chapter: Auditing a proposal.
     """
     encoding = as_encoding(subject, place)
-    check_int("head_dim", head_dim, minimum=2, even=True)
-    check_int("num_heads", num_heads)
-    check_int("trained_length", trained_length, minimum=8)
+    head_dim = check_int("head_dim", head_dim, minimum=2, even=True)
+    num_heads = check_int("num_heads", num_heads)
+    trained_length = check_int("trained_length", trained_length, minimum=8)
     check_bool("causal", causal)
-    check_int("far", far, minimum=16)
-    check_number("tolerance", tolerance, above=0)
+    far = check_int("far", far, minimum=16)
+    tolerance = check_number("tolerance", tolerance, above=0)
     check_bool("decays", decays)
-    check_int("seed", seed, minimum=0)
+    seed = check_int("seed", seed, minimum=0)
     if not causal and encoding.causal_only:
         raise ValueError(f"causal=False: {encoding.causal_only}")
     if not isinstance(questions, list | tuple | set | None):
-        raise TypeError(f"questions={questions!r} must be a list of names, or None for all")
+        raise TypeError(f"questions={shown(questions)} must be a list of names, or None for all")
     questions = tuple(QUESTIONS) if questions is None else tuple(questions)
     for question in questions:
         check_choice("questions", question, tuple(QUESTIONS))

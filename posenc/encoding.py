@@ -6,9 +6,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from .errors import UnsupportedError, check_choice, check_int
+from .errors import UnsupportedError, check_choice, check_int, shown
 
 PLACES = ("embed", "rotate", "bias", "weigh")
+SIZES = ("dim", "num_heads", "head_dim")
 
 
 class At(NamedTuple):
@@ -50,13 +51,15 @@ class Encoding(nn.Module):
     `Encoding()` holds none of them: it is NoPE, attention without position.
 
     Arguments:
-        embed_at: where `embed` acts: "input" (once, on the embeddings), "layer_qk" (in each layer, on what queries
-            and keys are made from) or "layer_qkv" (values too).
+        embed_at: where `embed` acts: "input" (once, on the embeddings, see `posenc.embed_input`), "layer_qk" (in each
+            layer, on what queries and keys are made from) or "layer_qkv" (values too).
         axes: None for positions that are numbers, n for positions with n coordinates.
         gates: None, or the `Gates` that a place reads: `attention` then asks for them, and `SelfAttention` makes them.
         causal_only: None, or the reason why the method is not defined without a causal mask.
         attend: None, or the attention function of a method that fits no place, called in place of
             `posenc.attention` as attend(q, k, v, encoding, **options) with the options that were given to it.
+        dim, num_heads, head_dim: C of what is embedded, H and D of q, where the places are made for one size alone:
+            `attention` and `SelfAttention` then refuse others. None: any.
     Errors: TypeError where a place is not callable, TypeError or ValueError naming another argument.
     Chapter: Four places.
     """
@@ -73,21 +76,26 @@ class Encoding(nn.Module):
         gates: Gates | None = None,
         causal_only: str | None = None,
         attend: Callable | None = None,
+        dim: int | None = None,
+        num_heads: int | None = None,
+        head_dim: int | None = None,
     ) -> None:
         super().__init__()
         for place, function in zip((*PLACES, "attend"), (embed, rotate, bias, weigh, attend)):
             if function is not None and not callable(function):
-                raise TypeError(f"{place}={function!r} must be a callable or None, got {type(function).__name__}")
+                raise TypeError(f"{place}={shown(function)} must be a callable or None, got {type(function).__name__}")
             setattr(self, place, function)
         check_choice("embed_at", embed_at, ("input", "layer_qk", "layer_qkv"))
         if axes is not None:
-            check_int("axes", axes)
+            axes = check_int("axes", axes)
         if not isinstance(gates, Gates | None):
-            raise TypeError(f"gates={gates!r} must be a posenc.encoding.Gates or None, got {type(gates).__name__}")
+            raise TypeError(f"gates={shown(gates)} must be a posenc.encoding.Gates or None, got {type(gates).__name__}")
         if not isinstance(causal_only, str | None):
-            raise TypeError(f"causal_only={causal_only!r} must be None or the reason, in words")
+            raise TypeError(f"causal_only={shown(causal_only)} must be None or the reason, in words")
         self.embed_at, self.axes, self.causal_only = embed_at, axes, causal_only
         self.gates = gates
+        for name, size in zip(SIZES, (dim, num_heads, head_dim)):
+            setattr(self, name, None if size is None else check_int(name, size))
 
     @property
     def places(self):
@@ -99,7 +107,17 @@ class Encoding(nn.Module):
         check_choice("place", place, self.places)
         kept = {name: getattr(self, name) for name in (*self.places, "attend") if name != place}
         settings = dict(embed_at=self.embed_at, axes=self.axes, gates=self.gates, causal_only=self.causal_only)
-        return Encoding(**kept, **settings)
+        sizes = {name: getattr(self, name) for name in SIZES if (name, place) != ("dim", "embed")}
+        return Encoding(**kept, **settings, **sizes)
+
+    def at_input(self):
+        r"""What acts before the first layer, for `posenc.embed_input`: `embed` with embed_at="input", or nothing."""
+        embed = self.embed if self.embed_at == "input" else None
+        return Encoding(embed=embed, axes=self.axes, dim=None if embed is None else self.dim)
+
+    def in_layers(self):
+        r"""What acts in the layers, for `SelfAttention`: all but an `embed` with embed_at="input". Parts are shared."""
+        return self if self.embed is None or self.embed_at != "input" else self.without("embed")
 
     def extra_repr(self):
         return f"places={self.places}"
@@ -110,13 +128,13 @@ def compose(*encodings: Encoding) -> Encoding:
 
     compose(rope(head_dim=64), alibi(num_heads=8)) rotates and biases. The parts are shared, not copied.
 
-    Errors: TypeError where an argument is no Encoding; UnsupportedError where two claim the same place or count
-    different axes, or read gates both.
+    Errors: TypeError where an argument is no Encoding; UnsupportedError where two claim the same place, count
+    different axes or are made for different sizes, or read gates both.
     """
-    chosen, axes, gates, causal_only, embed_at = {}, None, None, None, "input"
+    chosen, sizes, axes, gates, causal_only, embed_at = {}, {}, None, None, None, "input"
     for index, encoding in enumerate(encodings):
         if not isinstance(encoding, Encoding):
-            raise TypeError(f"encodings[{index}]={encoding!r} must be an Encoding, got {type(encoding).__name__}")
+            raise TypeError(f"encodings[{index}]={shown(encoding)} must be an Encoding, got {type(encoding).__name__}")
         own = ("attend",) if encoding.attend is not None else ()
         for place in (*encoding.places, *own):
             if place in chosen:
@@ -126,6 +144,11 @@ def compose(*encodings: Encoding) -> Encoding:
                 )
             chosen[place] = getattr(encoding, place)
             embed_at = encoding.embed_at if place == "embed" else embed_at
+        for name in SIZES:
+            own, other = getattr(encoding, name), sizes.get(name)
+            if own is not None and other is not None and own != other:
+                raise UnsupportedError(f"encodings[{index}] is made for {name}={own}, an earlier one for {other}")
+            sizes[name] = other if own is None else own
         if encoding.axes is not None and axes is not None and encoding.axes != axes:
             raise UnsupportedError(f"encodings[{index}] counts {encoding.axes} axes, an earlier one {axes}")
         axes = axes if encoding.axes is None else encoding.axes
@@ -133,7 +156,7 @@ def compose(*encodings: Encoding) -> Encoding:
             raise UnsupportedError(f"encodings[{index}] reads gates, and so does an earlier one; one of them may")
         gates = gates if encoding.gates is None else encoding.gates
         causal_only = causal_only or encoding.causal_only
-    return Encoding(**chosen, embed_at=embed_at, axes=axes, gates=gates, causal_only=causal_only)
+    return Encoding(**chosen, embed_at=embed_at, axes=axes, gates=gates, causal_only=causal_only, **sizes)
 
 
 def softmax(scores: torch.Tensor, at: At) -> torch.Tensor:

@@ -1,17 +1,33 @@
 """Errors that name the argument, its value and what would be right."""
 
 import difflib
+import numbers
+import operator
+import sys
 
+import numpy as np
 import torch
+
+MAX_FLOAT = sys.float_info.max
 
 
 class UnsupportedError(ValueError):
     """A method, an implementation or a device does not define what was asked for; the message says why."""
 
 
+def shown(value, most=100):
+    """repr(value), cut after `most` characters: an error names what was given, it does not print all of it."""
+    try:
+        text = repr(value)
+    except ValueError:  # an int of more digits than Python prints
+        return f"{type(value).__name__} of {value.bit_length()} bits"
+    return text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)"
+
+
 def nearest(name, known):
     """Return " Did you mean 'x'?" for the known name closest to `name`, or "" when none is close."""
-    close = difflib.get_close_matches(str(name), [str(k) for k in known], n=1, cutoff=0.5)
+    name = name if isinstance(name, str) else shown(name)
+    close = difflib.get_close_matches(name[:100], [str(k) for k in known], n=1, cutoff=0.5)
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
@@ -19,35 +35,53 @@ def check_choice(argument, value, choices):
     """Raise ValueError unless `value` is one of `choices`."""
     if not isinstance(value, str) or value not in choices:
         options = ", ".join(repr(c) for c in choices)
-        raise ValueError(f"{argument}={value!r} is not known; choose one of {options}.{nearest(value, choices)}")
+        raise ValueError(f"{argument}={shown(value)} is not known; choose one of {options}.{nearest(value, choices)}")
 
 
 def check_int(argument, value, minimum=1, even=False):
-    """Raise unless `value` is an int of at least `minimum` (and even, where asked)."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{argument}={value!r} must be an int, got {type(value).__name__}")
+    r"""Return `value` as an int, NumPy's and others that stand for one too.
+
+    even: True for a number of lanes that are used in pairs; else False, or in words why it must be even.
+    Errors: TypeError where it is no int (a bool or a tensor is none), ValueError below `minimum` or where it is odd.
+    """
+    try:
+        if isinstance(value, bool | np.bool_ | torch.Tensor):
+            raise TypeError
+        if not isinstance(value, int | torch.SymInt):  # a size that a compiled graph leaves open stays one
+            value = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{argument}={shown(value)} must be an int, got {type(value).__name__}") from None
     if value < minimum:
-        raise ValueError(f"{argument}={value} must be at least {minimum}")
+        raise ValueError(f"{argument}={shown(value)} must be at least {minimum}")
     if even and value % 2:
-        raise ValueError(f"{argument}={value} must be even: its lanes are used in pairs")
+        reason = even if isinstance(even, str) else "its lanes are used in pairs"
+        raise ValueError(f"{argument}={shown(value)} must be even: {reason}")
+    return value
 
 
 def check_number(argument, value, above=None, minimum=None):
-    """Raise unless `value` is a finite real number, greater than `above` or at least `minimum` where given."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{argument}={value!r} must be a number, got {type(value).__name__}")
-    if value != value or value in (float("inf"), float("-inf")):
-        raise ValueError(f"{argument}={value} must be finite")
+    r"""Return `value` as an int or a float, NumPy's and others that stand for one too.
+
+    Errors: TypeError where it is no real number (a bool or a tensor is none), ValueError where it is not finite or
+    has no float, is not greater than `above` or less than `minimum`.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float | numbers.Real):
+        raise TypeError(f"{argument}={shown(value)} must be a number, got {type(value).__name__}")
+    if type(value) not in (int, float):
+        value = operator.index(value) if isinstance(value, numbers.Integral) else float(value)
+    if not abs(value) <= MAX_FLOAT:  # NaN and ints that no float reaches too; plain comparisons, for compiled graphs
+        raise ValueError(f"{argument}={shown(value)} must be finite: floats end near {MAX_FLOAT:.1e}")
     if above is not None and not value > above:
         raise ValueError(f"{argument}={value} must be greater than {above}")
     if minimum is not None and value < minimum:
         raise ValueError(f"{argument}={value} must be at least {minimum}")
+    return value
 
 
 def check_bool(argument, value):
     """Raise TypeError unless `value` is True or False."""
     if not isinstance(value, bool):
-        raise TypeError(f"{argument}={value!r} must be True or False, got {type(value).__name__}")
+        raise TypeError(f"{argument}={shown(value)} must be True or False, got {type(value).__name__}")
 
 
 def check_tensor(argument, value, shape=None, ndim=None, floating=False):
@@ -60,7 +94,7 @@ def check_tensor(argument, value, shape=None, ndim=None, floating=False):
     """
     expected = f" of shape {shape}" if shape else ""
     if not isinstance(value, torch.Tensor):
-        raise TypeError(f"{argument} must be a tensor{expected}, got {type(value).__name__}: {value!r}")
+        raise TypeError(f"{argument} must be a tensor{expected}, got {type(value).__name__}: {shown(value)}")
     ndims = (ndim,) if isinstance(ndim, int) else ndim
     if ndims is not None and value.ndim not in ndims:
         raise ValueError(f"{argument} must be a tensor{expected}, got shape {list(value.shape)}")
@@ -70,11 +104,44 @@ def check_tensor(argument, value, shape=None, ndim=None, floating=False):
         raise TypeError(f"{argument} must hold real numbers, got {value.dtype}")
 
 
-def check_positions(argument, positions):
-    """Raise unless `positions` is a tensor of integers or floats with at least one dimension."""
+def check_positions(argument, positions, axes=False):
+    r"""Return `positions` as int64, float32 or float64, the dtypes that hold them.
+
+    Narrower integers become int64, since a difference of theirs would wrap around. Half precision is refused: it
+    counts whole numbers to 256 (bfloat16) or 2048 (float16) only. NaN and infinity are refused where reading the
+    values costs nothing: in plain tensors on a CPU, outside of `torch.compile`, `torch.export` and `torch.func`.
+
+    axes: True for positions with coordinates, whose methods read NaN as "without a place".
+    Errors: TypeError or ValueError naming the argument.
+    """
     check_tensor(argument, positions, "[T] or [B, T]")
     if positions.ndim == 0:
-        raise ValueError(f"{argument} must have shape [T] or [B, T], got a single number: {positions.item()!r}")
+        raise ValueError(f"{argument} must have shape [T] or [B, T], got a single number")
+    if not positions.is_floating_point():
+        return positions.long()
+    if positions.dtype not in (torch.float32, torch.float64):
+        raise TypeError(f"{argument} is {positions.dtype}, which rounds positions: pass integers, float32 or float64")
+    if readable(positions):
+        odd = positions.isinf() if axes else ~positions.isfinite()
+        if odd.any():
+            raise ValueError(f"{argument} holds {positions[odd][0].item()}, positions must be finite")
+    return positions
+
+
+def check_device(argument, tensor, device):
+    """Raise ValueError unless a tensor lies on this device, where the others are."""
+    if tensor.device != device:
+        raise ValueError(f"{argument} is on {tensor.device}, it must be on {device}, where the rest is")
+
+
+def readable(tensor):
+    """Whether values of a tensor may be asked for: not in a graph or a transform, and no wait for another device."""
+    return (
+        not torch.compiler.is_compiling()
+        and tensor.device.type == "cpu"
+        and type(tensor) in (torch.Tensor, torch.nn.Parameter)
+        and torch._C._functorch.maybe_current_level() is None
+    )
 
 
 def whole(argument, positions):
@@ -82,23 +149,28 @@ def whole(argument, positions):
 
     Errors: ValueError where one of them is no whole number.
     """
-    check_positions(argument, positions)
+    positions = check_positions(argument, positions)
     if positions.is_floating_point() and not torch.equal(positions, positions.round()):
         odd = positions[positions != positions.round()].flatten()[0].item()
         raise ValueError(f"{argument} holds {odd:g}, it must hold whole numbers: this method looks them up in a table")
     return positions.long()
 
 
-def distances(at):
-    r"""pos_q - pos_k of every pair, [B or 1, Tq, Tk]. Errors: ValueError where positions have several axes."""
+def check_one_axis(at):
+    """Raise ValueError where positions have several axes, for methods that read numbers."""
     if at.pos_q.ndim != 2:
         raise ValueError(
             f"pos_q {list(at.pos_q.shape)} has {at.pos_q.shape[-1]} axes, this method reads positions that are numbers"
         )
-    return at.pos_q[:, :, None] - at.pos_k[:, None, :]
+
+
+def distances(at):
+    r"""pos_q - pos_k of every pair, [B or 1, Tq, Tk]. Errors: ValueError where positions have several axes."""
+    check_one_axis(at)
+    return check_positions("pos_q", at.pos_q)[:, :, None] - check_positions("pos_k", at.pos_k)[:, None, :]
 
 
 def offsets(at):
     r"""pos_k - pos_q of every pair, [B or 1, Tq, Tk] int64, for methods that look offsets up in a table."""
-    distances(at)
+    check_one_axis(at)
     return whole("pos_k", at.pos_k)[:, None, :] - whole("pos_q", at.pos_q)[:, :, None]

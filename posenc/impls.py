@@ -4,8 +4,8 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 from .encoding import Encoding
-from .errors import UnsupportedError, check_choice, check_int
-from .inputs import check_encoding
+from .errors import UnsupportedError, check_choice, check_int, shown
+from .inputs import check_bias, check_encoding
 from .kernels.served import why_not_here
 
 IMPLS = ("auto", "torch", "sdpa", "triton")
@@ -85,11 +85,14 @@ def explain_impl(encoding=None, impl="auto", *, device=None, dtype=torch.float32
     encoding = Encoding() if encoding is None else encoding
     check_encoding(encoding)
     if not isinstance(device, torch.device | str | None):
-        raise TypeError(f"device={device!r} must be a torch.device, its name or None, got {type(device).__name__}")
+        raise TypeError(f"device={shown(device)} must be a torch.device, its name or None, got {type(device).__name__}")
     if not isinstance(dtype, torch.dtype):
-        raise TypeError(f"dtype={dtype!r} must be a torch.dtype such as torch.float32")
-    check_int("head_dim", head_dim)
-    device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        raise TypeError(f"dtype={shown(dtype)} must be a torch.dtype such as torch.float32")
+    head_dim = check_int("head_dim", head_dim)
+    try:
+        device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    except RuntimeError:
+        raise ValueError(f"device={shown(device)} is no device that PyTorch knows, such as 'cuda' or 'cpu'") from None
     for name, length in (("queries", queries), ("keys", keys)):
         if length is not None:
             check_int(name, length)
@@ -166,9 +169,12 @@ def fused_softmax(q, k, v, bias, at, scale, causal, mask):
     """The softmax of q.k and a bias by PyTorch's fused function, which never holds the weights [B, H, Tq, Tk]."""
     queries, keys = q.shape[2], k.shape[2]
     all_seen = mask is None and keys > 0 and (queries == 1 or not causal)  # a single query is the last
+    bias = None if bias is None else check_bias(bias(q, k, at), (*q.shape[:3], keys)).to(q.dtype)
+    if scale < torch.finfo(torch.float32).tiny:  # PyTorch's kernels mask by -inf and then multiply: 0 makes it NaN
+        q, scale = q * scale, 1.0
     if bias is None and (all_seen or (mask is None and causal and queries == keys)):
         return scaled_dot_product_attention(q, k, v, is_causal=not all_seen, scale=scale)
-    allowed = at.visible if bias is None else bias(q, k, at).to(q.dtype)
+    allowed = at.visible if bias is None else bias
     if bias is not None and not all_seen:
         allowed = allowed.masked_fill(~at.visible, float("-inf"))
     output = scaled_dot_product_attention(q, k, v, attn_mask=allowed, scale=scale)

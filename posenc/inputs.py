@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from .encoding import Encoding
-from .errors import UnsupportedError, check_bool, check_number, check_tensor
+from .errors import UnsupportedError, check_bool, check_device, check_number, check_positions, check_tensor, shown
 
 
 def accumulation_dtype(x):
@@ -27,9 +27,9 @@ def place_tokens(q, k, encoding, pos_q, pos_k, mask):
             raise ValueError(f"pos_q=None: this encoding needs positions of shape [T, {encoding.axes}]")
         pos_k = torch.arange(keys, device=q.device)
         pos_q = torch.arange(keys - queries, keys, device=q.device)
-    pos_q = batched_positions("pos_q", pos_q, batch, queries, encoding.axes)
-    pos_k = batched_positions("pos_k", pos_k, batch, keys, encoding.axes)
-    return pos_q, pos_k, None if mask is None else batched_mask(mask, batch, queries, keys)
+    pos_q = batched_positions("pos_q", pos_q, batch, queries, encoding.axes, q.device)
+    pos_k = batched_positions("pos_k", pos_k, batch, keys, encoding.axes, q.device)
+    return pos_q, pos_k, None if mask is None else batched_mask(mask, batch, queries, keys, q.device)
 
 
 def visible_keys(q, k, causal, mask):
@@ -51,6 +51,7 @@ def check_inputs(q, k, v, encoding, causal, scale, gates, return_weights):
     if scale is not None:
         check_number("scale", scale)
     check_gates(q, k, encoding, gates)
+    check_sizes(encoding, num_heads=q.shape[1], head_dim=q.shape[3])
 
 
 def check_gates(q, k, encoding, gates):
@@ -67,6 +68,7 @@ def check_gates(q, k, encoding, gates):
         raise ValueError(f"gates=None: this encoding reads gates {words} = {expected}; SelfAttention makes them")
     if list(gates.shape) != expected:
         raise ValueError(f"gates must have shape {words} = {expected}, got {list(gates.shape)}")
+    check_device("gates", gates, q.device)
 
 
 def check_qkv(q, k, v):
@@ -89,16 +91,27 @@ def check_qkv(q, k, v):
 def check_encoding(encoding):
     if not isinstance(encoding, Encoding):
         raise TypeError(
-            f"encoding={encoding!r} must be an Encoding or None, got {type(encoding).__name__}; "
+            f"encoding={shown(encoding)} must be an Encoding or None, got {type(encoding).__name__}; "
             f"posenc.make(name, ...) makes one"
         )
 
 
-def batched_positions(name, positions, batch, length, axes):
-    """Bring positions [T], [B, T], [T, n] or [B, T, n] to [B or 1, T] or [B or 1, T, n]."""
+def check_sizes(encoding, **sizes):
+    """Raise ValueError where an encoding is made for other sizes than these."""
+    for name, size in sizes.items():
+        own = getattr(encoding, name)
+        if own is not None and own != size:
+            partly = "; rotary_dim turns a part of a head" if name == "head_dim" and encoding.rotate else ""
+            raise ValueError(f"{name}={own} of the encoding must be {size} here: make it for {name}={size}{partly}")
+
+
+def batched_positions(name, positions, batch, length, axes, device):
+    """Bring positions [T], [B, T], [T, n] or [B, T, n] to [B or 1, T] or [B or 1, T, n], in a dtype that holds them."""
     tail = () if axes is None else (axes,)
     shapes = f"{[length, *tail]} or {[batch, length, *tail]}"
     check_tensor(name, positions, shapes)
+    check_device(name, positions, device)
+    positions = check_positions(name, positions, axes is not None)
     if tuple(positions.shape) == (length, *tail):
         return positions[None]
     if (
@@ -110,19 +123,31 @@ def batched_positions(name, positions, batch, length, axes):
     return positions
 
 
-def batched_mask(mask, batch, queries, keys):
+def batched_mask(mask, batch, queries, keys, device):
     """Bring a mask to a bool tensor that broadcasts to [B, 1, Tq, Tk]."""
     words = f"[{queries}, {keys}], or broadcast to [{batch}, 1, {queries}, {keys}]"
     if not isinstance(mask, Tensor):
-        raise TypeError(f"mask must be a bool tensor of shape {words}, got {type(mask).__name__}: {mask!r}")
+        raise TypeError(f"mask must be a bool tensor of shape {words}, got {type(mask).__name__}: {shown(mask)}")
     if mask.dtype != torch.bool:
         raise TypeError(f"mask must be bool, True where a query may look, got {mask.dtype}")
+    check_device("mask", mask, device)
     if mask.ndim == 2 and tuple(mask.shape) == (queries, keys):
         return mask[None, None]
     sizes = ((1, batch), (1,), (1, queries), (1, keys))
     if mask.ndim != 4 or any(size not in allowed for size, allowed in zip(mask.shape, sizes)):
         raise ValueError(f"mask must have shape {words}, got {list(mask.shape)}")
     return mask
+
+
+def check_bias(bias, shape):
+    """Return what an encoding's `bias` gave as a tensor, once it broadcasts to the scores, (B, H, Tq, Tk)."""
+    if isinstance(bias, float):
+        bias = torch.tensor(bias)
+    if not isinstance(bias, Tensor):
+        raise TypeError(f"the encoding's bias must return a tensor, it returned {type(bias).__name__}: {shown(bias)}")
+    if any(own not in (1, size) for own, size in zip(reversed(bias.shape), reversed(shape))) or bias.ndim > 4:
+        raise ValueError(f"the encoding's bias must broadcast to {list(shape)}, it has {list(bias.shape)}")
+    return bias
 
 
 def check_visible(scores, visible, name="scores"):

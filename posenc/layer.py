@@ -7,9 +7,9 @@ from torch import Tensor, nn
 
 from .attention import attention
 from .encoding import Encoding
-from .errors import check_bool, check_choice, check_int, check_number, check_tensor
+from .errors import check_bool, check_choice, check_device, check_int, check_number, check_tensor, shown
 from .impls import IMPLS
-from .inputs import accumulation_dtype, batched_mask, batched_positions, check_encoding
+from .inputs import accumulation_dtype, batched_mask, batched_positions, check_encoding, check_sizes
 
 
 class KVCache:
@@ -103,7 +103,8 @@ class SelfAttention(nn.Module):
         bias: True gives the four linear maps one.
         qk_norm: True divides each query and key by the root mean square of its D lanes and multiplies it by learned
             weights [D], before it turns (arXiv 2302.05442, with RMS norm as OLMo 2 and Qwen3 do).
-    An encoding with `embed_at="input"` embeds in the model, before the first layer, not here. For one that reads gates
+    An encoding with `embed_at="input"` embeds in the model, before the first layer, and is refused here: see
+    `embed_input`. So is one that is made for another number of heads, or another head_dim. For one that reads gates
     the block makes them from its input, one linear map a head and the encoding's activation: for FoX log f =
     logsigmoid(x W_f + b_f), in float32. The bias starts at 0, where f is near 1/2; padding closes no gate.
     Errors: TypeError or ValueError naming the argument.
@@ -125,23 +126,29 @@ class SelfAttention(nn.Module):
         impl="auto",
     ):
         super().__init__()
-        check_int("dim", dim)
-        check_int("num_heads", num_heads)
+        dim = check_int("dim", dim)
+        num_heads = check_int("num_heads", num_heads)
         if head_dim is None and dim % num_heads:
             raise ValueError(f"num_heads={num_heads} must divide dim={dim}, or give head_dim")
         head_dim = dim // num_heads if head_dim is None else head_dim
         num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
-        check_int("head_dim", head_dim)
-        check_int("num_kv_heads", num_kv_heads)
+        head_dim = check_int("head_dim", head_dim)
+        num_kv_heads = check_int("num_kv_heads", num_kv_heads)
         if num_heads % num_kv_heads:
             raise ValueError(f"num_kv_heads={num_kv_heads} must divide num_heads={num_heads}")
         if encoding is not None:
             check_encoding(encoding)
+            check_sizes(encoding, dim=dim, num_heads=num_heads, head_dim=head_dim)
+            if encoding.embed is not None and encoding.embed_at == "input":
+                raise ValueError(
+                    f"encoding, with places={encoding.places}, adds to the embeddings, which no layer does: give the "
+                    f"layers encoding.in_layers(), and call posenc.embed_input(encoding, x, positions) before the first"
+                )
         check_bool("causal", causal)
         check_bool("bias", bias)
         check_bool("qk_norm", qk_norm)
         if scale is not None:
-            check_number("scale", scale)
+            scale = check_number("scale", scale)
         check_choice("impl", impl, IMPLS)
         self.dim, self.num_heads, self.num_kv_heads, self.head_dim = dim, num_heads, num_kv_heads, head_dim
         self.causal, self.scale, self.impl = causal, scale, impl
@@ -171,14 +178,18 @@ class SelfAttention(nn.Module):
         if x.shape[-1] != self.dim:
             raise ValueError(f"x must have shape [B, T, {self.dim}], got {list(x.shape)}")
         if cache is not None and not isinstance(cache, KVCache):
-            raise TypeError(f"cache={cache!r} must be a KVCache or None, got {type(cache).__name__}")
+            raise TypeError(f"cache={shown(cache)} must be a KVCache or None, got {type(cache).__name__}")
         batch, length, _ = x.shape
+        if cache is not None and len(cache) and cache.k.shape[0] != batch:
+            raise ValueError(
+                f"cache holds a batch of {cache.k.shape[0]}, x one of {batch}: give each a KVCache of its own"
+            )
         start = 0 if cache is None else len(cache)
         if positions is None and self.encoding.axes is None:
             positions = torch.arange(start, start + length, device=x.device)
         elif positions is None:
             raise ValueError(f"positions=None: this encoding needs positions of shape [T, {self.encoding.axes}]")
-        positions = batched_positions("positions", positions, batch, length, self.encoding.axes)
+        positions = batched_positions("positions", positions, batch, length, self.encoding.axes, x.device)
 
         xqk = xv = x
         if self.encoding.embed is not None and self.encoding.embed_at != "input":
@@ -191,11 +202,12 @@ class SelfAttention(nn.Module):
         pos_k, gates = positions, None
         if valid is not None:
             if not isinstance(valid, Tensor):
-                raise TypeError(f"valid={valid!r} must be a bool tensor of shape {[batch, length]}")
+                raise TypeError(f"valid={shown(valid)} must be a bool tensor of shape {[batch, length]}")
             if valid.shape != (batch, length) or valid.dtype != torch.bool:
                 raise ValueError(
                     f"valid must be bool of shape {[batch, length]}, got {valid.dtype} {list(valid.shape)}"
                 )
+            check_device("valid", valid, x.device)
         if self.encoding.gates is not None:
             size, activation = self.encoding.gates
             raw = self.to_gates(x).to(accumulation_dtype(x)).unflatten(-1, (self.num_heads, *size)).transpose(1, 2)
@@ -213,7 +225,7 @@ class SelfAttention(nn.Module):
             k, v, pos_k, valid, gates = cache.append(k, v, pos_all, valid, gates)
         if valid is not None:
             padding = valid[:, None, None, :]  # [B, 1, 1, Tk]
-            mask = padding if mask is None else padding & batched_mask(mask, batch, length, k.shape[2])
+            mask = padding if mask is None else padding & batched_mask(mask, batch, length, k.shape[2], x.device)
         result = attention(
             q,
             k,
@@ -239,3 +251,29 @@ class SelfAttention(nn.Module):
     def after_attention(self, x, out):
         r"""For blocks made from this one: what attention gives, out [B, H, T, D], as it goes into `to_out`."""
         return out
+
+
+def embed_input(encoding, x, positions):
+    r"""The embeddings with what the encoding adds before the first layer; x itself where it adds nothing there.
+
+        x = embed_input(encoding, embedding(tokens), positions)
+        layers = [SelfAttention(dim, num_heads, encoding.in_layers()) for _ in range(4)]
+
+    A model whose parts are apart needs no `in_layers`: embed_input(sinusoidal(), ...), and layers with alibi(8).
+
+    Arguments:
+        encoding: an `Encoding`, None is NoPE.
+        x: [B, T, C] embeddings.
+        positions: [T] or [B, T] (or with n axes last), those that the layers get: with a cache they count on from it.
+    Returns: [B, T, C].
+    Errors: TypeError or ValueError naming the argument.
+    Chapter: Four places.
+    """
+    encoding = Encoding() if encoding is None else encoding
+    check_encoding(encoding)
+    check_tensor("x", x, "[B, T, C]", ndim=3, floating=True)
+    positions = batched_positions("positions", positions, *x.shape[:2], encoding.axes, x.device)
+    if encoding.embed is None or encoding.embed_at != "input":
+        return x
+    check_sizes(encoding, dim=x.shape[2])
+    return encoding.embed(x, positions)

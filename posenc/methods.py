@@ -16,7 +16,7 @@ from .bias.transformer_xl import transformer_xl
 from .embed.learned import learned
 from .embed.sinusoidal import sinusoidal
 from .encoding import Encoding
-from .errors import nearest
+from .errors import nearest, shown
 from .rotate.comrope import comrope
 from .rotate.liere import liere
 from .rotate.mrope import mrope
@@ -312,7 +312,7 @@ def row(name: str) -> Method:
     r"""The row of `METHODS` with this name. Errors: ValueError for an unknown one, naming the nearest."""
     if not isinstance(name, str) or name not in METHODS:
         known = ", ".join(METHODS)
-        raise ValueError(f"name={name!r} is no method; known: {known}.{nearest(name, METHODS)}")
+        raise ValueError(f"name={shown(name)} is no method; known: {known}.{nearest(name, METHODS)}")
     return METHODS[name]
 
 
@@ -328,7 +328,8 @@ def make(name: str, **options: Any) -> Encoding:
         if option not in parameters:
             known = ", ".join(parameters) or "none"
             raise ValueError(
-                f"{option}={options[option]!r} is no option of {name}; known: {known}.{nearest(option, parameters)}"
+                f"{option}={shown(options[option])} is no option of {name}; known: {known}."
+                f"{nearest(option, parameters)}"
             )
     missing = [p for p, spec in parameters.items() if spec.default is spec.empty and p not in options]
     if missing:

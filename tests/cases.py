@@ -76,19 +76,18 @@ class Block(torch.nn.Module):
     def __init__(self, name, causal=True, num_kv_heads=2, dtype=torch.float64, seed=0):
         super().__init__()
         torch.manual_seed(seed)
-        self.attention = posenc.SelfAttention(DIM, HEADS, encoding(name), num_kv_heads=num_kv_heads, causal=causal)
+        whole = encoding(name)
+        self.at_input, layers = whole.at_input(), whole.in_layers()
+        self.attention = posenc.SelfAttention(DIM, HEADS, layers, num_kv_heads=num_kv_heads, causal=causal)
         self.to(dtype)
 
     def forward(self, x, positions=None, cache=None, **options):
-        encoding = self.attention.encoding
-        if encoding.axes is not None:
-            start = 0 if cache is None else len(cache)
-            at = torch.arange(start, start + x.shape[1]) if positions is None else positions
-            positions = along_a_line(at, encoding.axes)
-        if encoding.embed is not None and encoding.embed_at == "input":
-            start = 0 if cache is None else len(cache)
-            at = torch.arange(start, start + x.shape[1]) if positions is None else positions
-            x = encoding.embed(x, at)
+        axes = self.attention.encoding.axes
+        start = 0 if cache is None else len(cache)
+        at = torch.arange(start, start + x.shape[1]) if positions is None else positions
+        x = posenc.embed_input(self.at_input, x, along_a_line(at, axes))
+        if positions is not None or axes is not None:  # else the layer counts
+            positions = along_a_line(at, axes)
         return self.attention(x, positions=positions, cache=cache, **options)
 
 

@@ -1,8 +1,10 @@
 """attention() against plain loops, the four places and what is said about them."""
 
 import math
+import os
 import re
 
+import numpy as np
 import pytest
 import torch
 
@@ -252,6 +254,48 @@ def test_fused_attention_gets_no_mask_where_causality_is_all(monkeypatch):
     assert attention(q[:, :, :1], k[:, :, :0], k[:, :, :0], impl="sdpa").eq(0).all()  # and here none
 
 
+@pytest.mark.parametrize("scale", [-1.0, -0.3, 0.0, 1e-46, -1e-46, 1e-320, np.float32(-0.5)], ids=str)
+def test_a_scale_of_any_sign_gives_what_the_reference_gives(scale):
+    q, k, v = (torch.randn(2, 4, 20, 8, generator=torch.Generator().manual_seed(s)) for s in range(3))
+    mask = torch.rand(20, 20, generator=torch.Generator().manual_seed(3)) > 0.3
+    encodings = [posenc.make(name, head_dim=8) for name in ("rope", "shaw")]  # shaw's bias reads q, unscaled
+    for options in ({}, {"causal": False}, {"mask": mask}, *({"encoding": encoding} for encoding in encodings)):
+        expected = attention(q.double(), k.double(), v.double(), scale=scale, impl="torch", **options).detach()
+        for dtype, far in ((torch.float64, 1e-12), (torch.float32, 1e-5), (torch.bfloat16, 0.1)):
+            for impl in ("auto",) if options.get("encoding") is encodings[1] else ("auto", "sdpa"):
+                out = attention(*(x.to(dtype) for x in (q, k, v)), scale=scale, impl=impl, **options)
+                torch.testing.assert_close(out.double(), expected, rtol=0, atol=far)
+
+
+@pytest.mark.parametrize("name", ["nope", "alibi", "t5", "stickbreaking", "cope", "rse"])
+def test_the_kernels_take_a_scale_of_any_sign(name):
+    pytest.importorskip("triton")
+    if not torch.cuda.is_available() and os.environ.get("TRITON_INTERPRET") != "1":
+        pytest.skip("no kernel runs here")
+    encoding = posenc.make(name, **posenc.methods.sizes(name, num_heads=2, head_dim=16, length=20))
+    for scale in (-0.3, 0.0):
+        found = []
+        for impl in ("torch", "triton"):
+            q, k, v = (torch.randn(1, 2, 20, 16, generator=torch.Generator().manual_seed(s)) for s in range(3))
+            for x in (q, k, v):
+                x.requires_grad_()
+            out = attention(q, k, v, encoding, scale=scale, impl=impl)
+            found.append((out, *torch.autograd.grad(out.square().sum(), (q, k, v))))
+        torch.testing.assert_close(*found, rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("keys", [3, 20])
+def test_what_becomes_of_a_query_that_is_no_number(keys):
+    """impl="torch" says so; PyTorch's function may give zeros (with few keys it does). No other query knows of it."""
+    q, k, v = (torch.randn(1, 2, keys, 8, generator=torch.Generator().manual_seed(s)) for s in range(3))
+    q[:, :, 1] = math.nan
+    for impl in ("torch", "sdpa"):
+        out, right = (attention(x, k, v, impl=impl) for x in (q, q.nan_to_num()))
+        assert out[:, :, 1].isnan().all() or (impl == "sdpa" and (out[:, :, 1] == 0).all())
+        others = [i for i in range(keys) if i != 1]
+        torch.testing.assert_close(out[:, :, others], right[:, :, others])
+
+
 def test_a_query_that_sees_nothing_gets_zeros_whatever_the_fused_function_gives(monkeypatch):
     monkeypatch.setattr(posenc.impls, "scaled_dot_product_attention", lambda q, *_, **__: torch.full_like(q, math.nan))
     mask = torch.tensor([[False, False], [True, True]])
@@ -443,3 +487,62 @@ def test_path_is_refused_with_its_reason_where_a_kernel_is_asked_for():
             attention(q, q, q, path, gates=gates, impl=impl)
         with pytest.raises(posenc.UnsupportedError, match=f"impl='{impl}'.*(own|PaTH)"):
             posenc.explain_impl(path, impl, device="cpu")
+
+
+SINUSOID = posenc.make("sinusoidal")
+
+
+@pytest.mark.parametrize(
+    "encoding",
+    [SINUSOID, posenc.compose(SINUSOID, posenc.make("alibi", num_heads=4)), posenc.learned.learned(9, 16)],
+    ids=["sinusoidal", "sinusoidal+alibi", "learned"],
+)
+def test_a_block_refuses_what_acts_before_the_first_layer(encoding):
+    with pytest.raises(ValueError, match=r"encoding.*in_layers.*posenc\.embed_input"):
+        posenc.SelfAttention(16, 4, encoding)
+    assert posenc.SelfAttention(16, 4, encoding.in_layers()).encoding.embed is None
+    with pytest.raises(ValueError, match="dim=12.*16"):
+        posenc.SelfAttention(16, 4, posenc.learned.learned(9, 12, embed_at="layer_qk"))
+
+
+def test_an_encoding_in_two_parts_is_the_model_that_is_made_of_parts():
+    alibi, x = posenc.make("alibi", num_heads=4), torch.randn(2, 5, 16)
+    both, positions = posenc.compose(SINUSOID, alibi), torch.arange(5) + 3
+    whole, parts = (posenc.SelfAttention(16, 4, layers) for layers in (both.in_layers(), alibi))
+    parts.load_state_dict(whole.state_dict())
+    at_input = posenc.embed_input(both, x, positions)
+    assert torch.equal(at_input, SINUSOID.embed(x, positions[None])) and (at_input - x).abs().max() > 0.1
+    assert torch.equal(at_input, posenc.embed_input(both.at_input(), x, positions.expand(2, 5)))
+    expected = parts(posenc.embed_input(SINUSOID, x, positions), positions=positions)
+    torch.testing.assert_close(whole(at_input, positions=positions), expected)
+    for nothing in (None, alibi, both.in_layers(), posenc.make("sinusoidal", embed_at="layer_qk")):
+        assert posenc.embed_input(nothing, x, positions) is x
+
+
+def test_the_parts_keep_what_the_whole_says():
+    gated = posenc.compose(posenc.learned.learned(9, 16), posenc.make("path", head_dim=4))
+    layers = gated.in_layers()
+    for name in ("gates", "attend", "causal_only", "head_dim", "axes"):
+        assert getattr(layers, name) is getattr(gated, name), name
+    assert layers.dim is None and gated.at_input().dim == 16 and gated.at_input().embed is gated.embed
+    assert layers.in_layers() is layers and layers.at_input().places == ()
+    axes = posenc.compose(Encoding(embed=lambda x, at: x, axes=2), posenc.make("rope2d", head_dim=8))
+    assert axes.in_layers().axes == axes.at_input().axes == 2
+
+
+@pytest.mark.parametrize(
+    "change, error, words",
+    [
+        ({"x": torch.zeros(5, 16)}, ValueError, r"x .*\[B, T, C\]"),
+        ({"x": torch.zeros(2, 5, 12)}, ValueError, "dim=16.*12"),
+        ({"positions": torch.arange(4)}, ValueError, r"positions .*\[5\]"),
+        ({"positions": None}, TypeError, "positions"),
+        ({"positions": torch.arange(5, device="meta")}, ValueError, "positions is on meta"),
+        ({"encoding": "sinusoidal"}, TypeError, "encoding='sinusoidal'"),
+    ],
+    ids=str,
+)
+def test_embedding_the_input_names_what_is_wrong(change, error, words):
+    right = {"encoding": posenc.learned.learned(9, 16), "x": torch.zeros(2, 5, 16), "positions": torch.arange(5)}
+    with pytest.raises(error, match=words):
+        posenc.embed_input(**right | change)

@@ -92,7 +92,7 @@ def documented(x, positions):
 
 
 def positions_in_the_dtype_of_x(x, positions):
-    return rotate(x, positions.to(x.dtype), W)
+    return rotate(x, positions.to(x.dtype).double(), W)  # rounded: half precision itself is refused
 
 
 def looks_ahead(x, positions):

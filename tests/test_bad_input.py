@@ -4,6 +4,7 @@ import inspect
 import math
 import re
 
+import numpy as np
 import pytest
 import torch
 
@@ -130,6 +131,7 @@ WRONG = [  # (function, what is changed: the first is to be named, the error, wo
     ("forward", {"valid": at}, V, "[2, 5]"),
     ("forward", {"valid": torch.ones(2, 5)}, V, "bool"),
     ("forward", {"valid": torch.ones(2, 4).bool()}, V, "[2, 5]"),
+    ("Encoding", {"head_dim": 0}, V, "1"),
     ("Encoding", {"embed_at": "layer"}, V, "'layer_qk'"),
     ("Encoding", {"axes": 0}, V, "1"),
     ("Encoding", {"causal_only": True}, T, "reason"),
@@ -310,26 +312,35 @@ def test_a_wrong_value_is_named_with_what_would_be_right(name, change, error, re
 @pytest.mark.parametrize(
     "name, sizes, words",
     [
-        ("alibi", {"num_heads": 3}, ["num_heads=3", "4 heads"]),
-        ("t5", {"num_heads": 3}, ["num_heads=3", "4 heads"]),
-        ("kerple", {"num_heads": 3}, ["num_heads=3", "4 heads"]),
-        ("fire", {"num_heads": 3}, ["num_heads=3", "4"]),
-        ("exposb", {"num_heads": 3}, ["num_heads=3", "4 heads"]),
-        ("exposb", {"num_heads": 3, "gain": False, "band": False}, ["num_heads=3", "4 heads"]),
-        ("exposb", {"num_heads": 3, "gain": False, "decay": False}, ["num_heads=3", "4 heads"]),
-        ("transformer_xl", {"num_heads": 3}, ["num_heads=3", "[2, 4, 5, 8]"]),
-        ("transformer_xl", {"head_dim": 4}, ["head_dim=4", "[2, 4, 5, 8]"]),
-        ("shaw", {"head_dim": 4}, ["head_dim=4", "8 lanes"]),
-        ("rope", {"head_dim": 16}, ["16 lanes", "[2, 4, 5, 8]"]),
-        ("rse", {"head_dim": 16}, ["16 lanes", "[2, 4, 5, 8]"]),
+        ("alibi", {"num_heads": 3}, ["num_heads=3", "num_heads=4"]),
+        ("t5", {"num_heads": 3}, ["num_heads=3", "num_heads=4"]),
+        ("kerple", {"num_heads": 3}, ["num_heads=3", "num_heads=4"]),
+        ("fire", {"num_heads": 3}, ["num_heads=3", "num_heads=4"]),
+        ("exposb", {"num_heads": 3}, ["num_heads=3", "num_heads=4"]),
+        ("exposb", {"num_heads": 3, "gain": False, "band": False}, ["num_heads=3", "num_heads=4"]),
+        ("exposb", {"num_heads": 3, "gain": False, "decay": False}, ["num_heads=3", "num_heads=4"]),
+        ("transformer_xl", {"num_heads": 3}, ["num_heads=3", "num_heads=4"]),
+        ("transformer_xl", {"head_dim": 4}, ["head_dim=4", "head_dim=8"]),
+        ("shaw", {"head_dim": 4}, ["head_dim=4", "head_dim=8"]),
+        ("rope", {"head_dim": 16}, ["head_dim=16", "head_dim=8"]),
+        ("rope", {"head_dim": 4}, ["head_dim=4", "head_dim=8", "rotary_dim"]),
+        ("path", {"head_dim": 4}, ["head_dim=4", "head_dim=8"]),
+        ("rse", {"head_dim": 16}, ["head_dim=16", "head_dim=8"]),
     ],
     ids=str,
 )
 def test_an_encoding_of_another_size_is_refused(name, sizes, words):
     factory, right = CALLS[name]
-    with pytest.raises(ValueError) as raised:
-        attention(q, q, q, factory(**right | sizes))
-    assert all(word in str(raised.value) for word in words), str(raised.value)
+    made = factory(**right | sizes)
+    gates = None if made.gates is None else torch.zeros(2, 4, 5, *made.gates.size)
+    for refused in (
+        lambda: attention(q, q, q, made, gates=gates),
+        lambda: attention(q, q, q, posenc.compose(posenc.make("nope"), made), gates=gates),
+        lambda: posenc.SelfAttention(32, 4, made),
+    ):
+        with pytest.raises(ValueError) as raised:
+            refused()
+        assert all(word in str(raised.value) for word in words), str(raised.value)
 
 
 def test_heads_of_keys_must_divide_those_of_queries_and_values_fit_a_table_of_values():
@@ -352,7 +363,7 @@ def test_what_looks_positions_up_asks_for_whole_numbers(name, options):
 @pytest.mark.parametrize(
     "positions, words",
     [([0, 1, 8], ["8", "max_positions=8", "resize"]), ([-1, 0, 1], ["-1", "max_positions=8"])]
-    + [([0, 1, 1.5], ["1.5", "whole"]), ([0, 1, math.nan], ["nan", "whole"])],
+    + [([0, 1, 1.5], ["1.5", "whole"]), ([0, 1, math.nan], ["nan", "finite"])],
     ids=str,
 )
 def test_a_position_without_a_row_is_refused_with_both_numbers(positions, words):
@@ -376,8 +387,10 @@ def test_compose_takes_encodings_alone(wrong):
         ([posenc.make("rope", head_dim=8)] * 2, ["encodings[1]", "'rotate'"]),
         ([posenc.make("shaw", head_dim=8, values=True)] * 2, ["encodings[1]", "'bias'"]),
         ([Encoding(axes=1), Encoding(axes=2)], ["encodings[1]", "2 axes"]),
+        ([posenc.make("rope", head_dim=8), posenc.make("cope", head_dim=4)], ["encodings[1]", "head_dim=4", "8"]),
+        ([posenc.make("sink", num_heads=2), posenc.make("alibi", num_heads=4)], ["encodings[1]", "num_heads=4", "2"]),
     ],
-    ids=["weigh", "rotate", "attend", "axes"],
+    ids=["weigh", "rotate", "attend", "axes", "head_dim", "num_heads"],
 )
 def test_compose_refuses_what_claims_the_same(parts, words):
     with pytest.raises(U) as raised:
@@ -402,3 +415,111 @@ def test_make_names_what_is_wrong_or_missing(name, options, error, words):
     with pytest.raises(error) as raised:
         posenc.make(name, **options)
     assert all(word in str(raised.value) for word in words), str(raised.value)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_number_of_numpy_is_one(name):
+    function, right = CALLS[name]
+    kinds = {int: np.int64, float: np.float32}
+    numbers = {a: kinds[type(value)](value) for a, value in right.items() if type(value) in kinds}
+    defaults = {a: kinds[type(p.default)](p.default) for a, p in arguments(name).items() if type(p.default) in kinds}
+    made = function(**right | defaults | numbers)
+    if isinstance(made, Encoding):
+        assert all(size is None or type(size) is int for size in (made.axes, made.dim, made.num_heads, made.head_dim))
+
+
+@pytest.mark.parametrize("value", [True, np.bool_(True), torch.tensor(8), np.array([8]), 8.0, np.float64(8)], ids=repr)
+def test_what_stands_for_no_whole_number_is_refused_as_a_size(value):
+    with pytest.raises(TypeError, match=r"num_heads=.* must be an int"):
+        posenc.make("alibi", num_heads=value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [10**400, 10**9000, np.float64("inf"), -math.inf, math.nan],
+    ids=lambda v: str(v)[:9] if type(v) is not int else "int",
+)
+def test_a_number_without_a_float_is_named(value):
+    with pytest.raises(ValueError, match=r"base=.*finite"):
+        rope.rope(8, base=value)
+
+
+@pytest.mark.parametrize("name, argument", [(name, argument) for name in CALLS for argument in arguments(name)])
+def test_an_error_does_not_print_all_that_was_given(name, argument):
+    function, right = CALLS[name]
+    with pytest.raises((TypeError, ValueError), match=rf"\b{argument}\b") as raised:
+        function(**right | {argument: [2] * 20_000})
+    assert len(str(raised.value)) < 1000
+
+
+def test_an_odd_number_of_buckets_is_refused_for_what_buckets_are():
+    for bidirectional in (False, True):
+        with pytest.raises(ValueError, match="num_buckets=31 must be even") as raised:
+            t5.t5(4, num_buckets=31, bidirectional=bidirectional)
+        assert "lane" not in str(raised.value)
+
+
+def elsewhere(tensor):
+    return tensor.to("meta")
+
+
+@pytest.mark.parametrize(
+    "name, change",
+    [
+        ("attention", {"pos_q": elsewhere(at)}),
+        ("attention", {"pos_k": elsewhere(at)}),
+        ("attention", {"mask": elsewhere(seen)}),
+        ("attention", {"k": elsewhere(q)}),
+        ("attention", {"gates": elsewhere(q[..., 0]), "encoding": posenc.fox.fox()}),
+        ("forward", {"positions": elsewhere(at)}),
+        ("forward", {"mask": elsewhere(seen)}),
+        ("forward", {"mask": elsewhere(seen), "valid": torch.ones(2, 5).bool()}),
+        ("forward", {"valid": elsewhere(torch.ones(2, 5).bool())}),
+        ("rotate", {"positions": elsewhere(at)}),
+        ("rotate", {"inv_freq": elsewhere(freq)}),
+        ("sinusoidal embed", {"positions": elsewhere(at)[None]}),
+        ("learned embed", {"positions": elsewhere(at)}),
+        ("bias", {"pos_k": elsewhere(at)}),
+        ("bias", {"slopes": elsewhere(freq)}),
+    ],
+    ids=lambda part: part if isinstance(part, str) else next(iter(part)),
+)
+def test_a_tensor_on_another_device_is_named(name, change):
+    function, right = CALLS[name]
+    argument = next(iter(change))
+    with pytest.raises(ValueError, match=rf"\b{argument}\b.*meta"):
+        function(**right | change)
+
+
+@pytest.mark.parametrize("block", [posenc.SelfAttention, posenc.FoxPro])
+def test_a_cache_of_another_batch_is_named(block):
+    layer, cache = block(16, 2), posenc.KVCache()
+    layer(x, cache=cache)
+    with pytest.raises(ValueError, match="cache holds a batch of 2.*1"):
+        layer(x[:1], cache=cache)
+    assert len(cache) == 5
+
+
+@pytest.mark.parametrize(
+    "given, error", [(None, T), ("none", T), (torch.zeros(3, 1, 1, 1), V), (torch.zeros(1, 2, 4, 5, 5), V)]
+)
+def test_a_bias_that_gives_no_bias_is_named(given, error):
+    with pytest.raises(error, match="bias must"):
+        attention(q, q, q, Encoding(bias=lambda q, k, at: given))
+
+
+def test_a_device_that_does_not_exist_is_named():
+    with pytest.raises(ValueError, match="device='gpu'.*'cuda'"):
+        posenc.explain_impl(device="gpu")
+
+
+def test_numbers_are_checked_inside_a_compiled_graph():
+    """dynamic=True makes an option of the encoding a symbol: no check may ask for more of it than a comparison."""
+    encoding = posenc.compose(posenc.make("sinusoidal"), rope.rope(8, attention_factor=1.5))
+
+    def run(x, q, positions):
+        return posenc.embed_input(encoding, x, positions), attention(q, q, q, encoding, pos_q=positions)
+
+    compiled = torch.compile(run, fullgraph=True, dynamic=True, backend="eager")
+    for found, expected in zip(compiled(x, q, at.float()), run(x, q, at.float())):
+        torch.testing.assert_close(found, expected)

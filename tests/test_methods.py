@@ -228,7 +228,7 @@ def test_nothing_is_made_on_another_device_than_q(name):
     q, at = k[:, :, :5], along_a_line(torch.arange(10, device="meta"), method.axes)
     options = {"pos_q": at[2:7], "pos_k": at[:7], "gates": gates(method, q, k)}
     assert posenc.attention(q, k, k, method, **options).device.type == "meta"
-    block, cache = posenc.SelfAttention(DIM, HEADS, method, num_kv_heads=2).to("meta"), posenc.KVCache()
+    block, cache = posenc.SelfAttention(DIM, HEADS, method.in_layers(), num_kv_heads=2).to("meta"), posenc.KVCache()
     for positions in at.split(5):
         assert block(x, positions=positions, cache=cache).device.type == "meta"
     assert {part.device.type for part in (cache.k, cache.v, cache.positions)} == {"meta"} and cache.valid is None

@@ -351,8 +351,8 @@ def score_of(case, encoding):  # noqa: C901  (a case for each method)
 
             return beside(plain, share)
         case "rope":
-            lanes = case.dim if o["proportional"] else o["rotary_dim"]
-            frequencies = ladder(lanes, o["base"], o["rotary_dim"] // 2)
+            pairs, lanes = o["rotary_dim"] // 2, case.dim if o["proportional"] else o["rotary_dim"]
+            frequencies = ladder(lanes, o["base"], pairs) + [0.0] * (lanes // 2 - pairs)
             return rotated(frequencies, o["layout"], o["attention_factor"])
         case "scaled rope":
             return rotated(o["scheme"][0].tolist(), o["layout"], o["scheme"][1])
@@ -619,11 +619,11 @@ def block(name, given, heads, kv_heads, dim, seed):
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         encoding = built(name, given, seed)
-        layer = posenc.SelfAttention(heads * dim, heads, encoding, num_kv_heads=kv_heads, head_dim=dim).double()
+        layers = encoding.in_layers()
+        layer = posenc.SelfAttention(heads * dim, heads, layers, num_kv_heads=kv_heads, head_dim=dim).double()
 
     def forward(x, positions, **options):
-        if encoding.embed is not None and encoding.embed_at == "input":
-            x = encoding.embed(x, positions)
+        x = posenc.embed_input(encoding, x, positions)
         return layer(x, positions=positions, **options)
 
     return forward

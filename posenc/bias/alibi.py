@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from ..encoding import Encoding
-from ..errors import check_bool, check_int, check_positions, check_tensor
+from ..errors import check_bool, check_device, check_int, check_positions, check_tensor
 from ..inputs import accumulation_dtype
 
 
@@ -18,7 +18,7 @@ def slopes(num_heads):
     Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2108.12409, section 3. Chapter: ALiBi.
     """
-    check_int("num_heads", num_heads)
+    num_heads = check_int("num_heads", num_heads)
     power = 1 << (num_heads.bit_length() - 1)  # the largest power of two up to num_heads
     own = [2 ** (-8 * h / power) for h in range(1, power + 1)]
     between = [2 ** (-4 * h / power) for h in range(1, 2 * power + 1)][0::2]
@@ -37,10 +37,11 @@ def bias(pos_q, pos_k, slopes, symmetric=False):
     Errors: TypeError, ValueError naming the argument.
     Convention: the penalty is negative. Paper: arXiv 2108.12409, equation in section 3. Chapter: ALiBi.
     """
-    check_positions("pos_q", pos_q)
-    check_positions("pos_k", pos_k)
+    pos_q, pos_k = check_positions("pos_q", pos_q), check_positions("pos_k", pos_k)
     check_tensor("slopes", slopes, "[H]", ndim=1, floating=True)
     check_bool("symmetric", symmetric)
+    check_device("pos_k", pos_k, pos_q.device)
+    check_device("slopes", slopes, pos_q.device)
     batches = {pos_q.shape[0], pos_k.shape[0]} if pos_q.ndim == 2 else {1}
     if pos_q.ndim > 2 or pos_k.ndim != pos_q.ndim or len(batches - {1}) > 1:
         shapes = f"{list(pos_q.shape)} and {list(pos_k.shape)}"
@@ -93,4 +94,5 @@ def alibi(num_heads, *, symmetric=False, learned=False):
     check_bool("symmetric", symmetric)
     check_bool("learned", learned)
     reason = "ALiBi penalizes the past only; symmetric=True penalizes both directions"
-    return Encoding(bias=LinearBias(slopes(num_heads), symmetric, learned), causal_only=None if symmetric else reason)
+    bias = LinearBias(slopes(num_heads), symmetric, learned)
+    return Encoding(bias=bias, causal_only=None if symmetric else reason, num_heads=num_heads)

@@ -101,11 +101,13 @@ def cope(head_dim: int, num_positions: int = 64, *, num_heads: int | None = None
         scaled. Equations 3 and 5 know no 1/sqrt(D) at all: `attention(..., scale=1.0)` computes them.
     Paper: arXiv 2405.18719, equations 3 to 5. Chapter: CoPE: counting what matters.
     """
-    check_int("head_dim", head_dim)
-    check_int("num_positions", num_positions, minimum=2)
+    head_dim = check_int("head_dim", head_dim)
+    num_positions = check_int("num_positions", num_positions, minimum=2)
     if num_heads is not None:
-        check_int("num_heads", num_heads)
+        num_heads = check_int("num_heads", num_heads)
     return Encoding(
         bias=ContextualBias(head_dim, num_positions, num_heads),
         causal_only="CoPE counts the gates from a key up to the query, which says nothing of the keys after it",
+        num_heads=num_heads,
+        head_dim=head_dim,
     )

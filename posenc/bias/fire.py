@@ -58,8 +58,9 @@ def fire(num_heads, *, hidden=32, threshold=512.0):
     Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2310.04418, section 3. Chapter: Relative position.
     """
-    check_int("num_heads", num_heads)
-    check_int("hidden", hidden)
-    check_number("threshold", threshold, above=0)
+    num_heads = check_int("num_heads", num_heads)
+    hidden = check_int("hidden", hidden)
+    threshold = check_number("threshold", threshold, above=0)
     reason = "FIRE divides by the query's position, the length of its past; a key after the query has no such share"
-    return Encoding(bias=ProgressiveInterpolation(num_heads, hidden, threshold), causal_only=reason)
+    bias = ProgressiveInterpolation(num_heads, hidden, threshold)
+    return Encoding(bias=bias, causal_only=reason, num_heads=num_heads)

@@ -59,6 +59,6 @@ def inkling(extent: int = 128, *, num_curves: int = 16) -> Encoding:
         layers multiplies the logits by a number that grows with the index: see the chapter.
     Source: transformers 5.15, models/inkling. Chapter: When content moves the ruler.
     """
-    check_int("extent", extent)
-    check_int("num_curves", num_curves)
+    extent = check_int("extent", extent)
+    num_curves = check_int("num_curves", num_curves)
     return Encoding(bias=CurveBank(num_curves, extent), gates=Gates((num_curves,)))

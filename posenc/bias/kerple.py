@@ -47,6 +47,6 @@ def kerple(num_heads: int, *, form: str = "log") -> Encoding:
     Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2205.09921, section 4. Chapter: Relative position.
     """
-    check_int("num_heads", num_heads)
+    num_heads = check_int("num_heads", num_heads)
     check_choice("form", form, FORMS)
-    return Encoding(bias=DistanceKernel(num_heads, form))
+    return Encoding(bias=DistanceKernel(num_heads, form), num_heads=num_heads)

@@ -72,7 +72,7 @@ def shaw(head_dim: int, clip: int = 16, *, values: bool = False) -> Encoding:
     Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 1803.02155. Chapter: Relative position.
     """
-    check_int("head_dim", head_dim)
-    check_int("clip", clip)
+    head_dim = check_int("head_dim", head_dim)
+    clip = check_int("clip", clip)
     check_bool("values", values)
-    return Encoding(bias=RelativeKeys(head_dim, clip, values), attend=attend if values else None)
+    return Encoding(bias=RelativeKeys(head_dim, clip, values), attend=attend if values else None, head_dim=head_dim)

@@ -25,11 +25,13 @@ def bucket(relative, num_buckets=32, max_distance=128, bidirectional=True):
     check_tensor("relative", relative)
     if relative.is_floating_point():
         raise TypeError(f"relative must hold integers, got {relative.dtype}")
+    relative = relative.long()  # a narrower integer may have no negative
     check_bool("bidirectional", bidirectional)
-    check_int("num_buckets", num_buckets, minimum=4 if bidirectional else 2, even=True)
+    halves = "one half is for the keys before the query" if bidirectional else "one half is for single distances"
+    num_buckets = check_int("num_buckets", num_buckets, minimum=4 if bidirectional else 2, even=halves)
     side = num_buckets // 2 if bidirectional else num_buckets  # buckets for one direction
     exact = side // 2  # distances below this have a bucket of their own
-    check_int("max_distance", max_distance, minimum=exact + 1)
+    max_distance = check_int("max_distance", max_distance, minimum=exact + 1)
     distance = relative.abs() if bidirectional else (-relative).clamp(min=0)
     steps = torch.log(distance.clamp(min=1).double() / exact) / math.log(max_distance / exact) * (side - exact)
     shared = (exact + (steps + 1e-9).long()).clamp(max=side - 1)  # 1e-9: a power of two lands on a whole number
@@ -78,8 +80,8 @@ def t5(num_heads, *, num_buckets=32, max_distance=128, bidirectional=False):
     Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 1910.10683, section 2.1. Chapter: Relative position.
     """
-    check_int("num_heads", num_heads)
+    num_heads = check_int("num_heads", num_heads)
     bucket(torch.zeros(1, dtype=torch.long), num_buckets, max_distance, bidirectional)  # checks the rest
     reason = "the causal buckets put every later key into bucket 0; bidirectional=True tells them apart"
     bias = TableBias(num_heads, num_buckets, max_distance, bidirectional)
-    return Encoding(bias=bias, causal_only=None if bidirectional else reason)
+    return Encoding(bias=bias, causal_only=None if bidirectional else reason, num_heads=num_heads)

@@ -80,9 +80,10 @@ def transformer_xl(num_heads, head_dim, dim=None, *, base=10000.0):
     Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 1901.02860, section 3.3. Chapter: Relative position.
     """
-    check_int("num_heads", num_heads)
-    check_int("head_dim", head_dim)
+    num_heads = check_int("num_heads", num_heads)
+    head_dim = check_int("head_dim", head_dim)
     dim = num_heads * head_dim if dim is None else dim
-    check_int("dim", dim, minimum=2, even=True)
-    check_number("base", base, above=0)
-    return Encoding(bias=FourTerms(num_heads, head_dim, dim, base))
+    dim = check_int("dim", dim, minimum=2, even=True)
+    base = check_number("base", base, above=0)
+    bias = FourTerms(num_heads, head_dim, dim, base)
+    return Encoding(bias=bias, num_heads=num_heads, head_dim=head_dim)

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from ..encoding import Encoding
-from ..errors import check_choice, check_int, check_number, check_tensor, whole
+from ..errors import check_choice, check_device, check_int, check_number, check_tensor, whole
 from ..inputs import accumulation_dtype
 
 
@@ -26,8 +26,8 @@ def resize(table, length, mode="linear", prefix=0):
     Paper: the practice of ViT, arXiv 2010.11929, section 3.2. Chapter: Learned positions.
     """
     check_tensor("table", table, "[N, C]", ndim=2, floating=True)
-    check_int("prefix", prefix, minimum=0)
-    check_int("length", length, minimum=prefix + 1)
+    prefix = check_int("prefix", prefix, minimum=0)
+    length = check_int("length", length, minimum=prefix + 1)
     check_choice("mode", mode, ("linear", "nearest"))
     kept, rows = table[:prefix], table[prefix:]  # [prefix, C], [n, C]
     if not len(rows):
@@ -54,6 +54,7 @@ class LearnedTable(nn.Module):
         if x.shape[-1] != dim:
             raise ValueError(f"dim={dim} of this table must equal the width of x, {list(x.shape)}")
         positions = whole("positions", positions)
+        check_device("positions", positions, x.device)
         if (*positions.shape,) not in ((x.shape[1],), (1, x.shape[1]), (*x.shape[:2],)):
             raise ValueError(f"positions {list(positions.shape)} must be [T] or [B, T] of x, {list(x.shape[:2])}")
         if positions.numel() and not (0 <= positions.min() and positions.max() < rows):
@@ -79,7 +80,7 @@ def learned(max_positions, dim, *, embed_at="input", std=0.02):
     Errors: TypeError, ValueError naming the argument; whole numbers are asked for as positions.
     Paper: arXiv 1705.03122, section 3.1; arXiv 1810.04805 (BERT). Chapter: Learned positions.
     """
-    check_int("max_positions", max_positions)
-    check_int("dim", dim)
-    check_number("std", std, minimum=0)
-    return Encoding(embed=LearnedTable(max_positions, dim, std), embed_at=embed_at)
+    max_positions = check_int("max_positions", max_positions)
+    dim = check_int("dim", dim)
+    std = check_number("std", std, minimum=0)
+    return Encoding(embed=LearnedTable(max_positions, dim, std), embed_at=embed_at, dim=dim)

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from ..encoding import Encoding
-from ..errors import check_choice, check_int, check_number, check_positions, check_tensor
+from ..errors import check_choice, check_device, check_int, check_number, check_positions, check_tensor
 from ..inputs import accumulation_dtype
 
 LAYOUTS = ("interleaved", "concatenated")
@@ -25,9 +25,9 @@ def table(positions, dim, base=10000.0, layout="interleaved"):
     Errors: TypeError, ValueError naming the argument.
     Convention: small i is the fastest. Paper: arXiv 1706.03762, section 3.5. Chapter: Sinusoidal encoding.
     """
-    check_positions("positions", positions)
-    check_int("dim", dim, minimum=2, even=True)
-    check_number("base", base, above=0)
+    positions = check_positions("positions", positions)
+    dim = check_int("dim", dim, minimum=2, even=True)
+    base = check_number("base", base, above=0)
     check_choice("layout", layout, LAYOUTS)
     dtype = torch.float64 if positions.dtype == torch.float64 else torch.float32
     steps = torch.arange(dim // 2, dtype=torch.float64)  # i
@@ -48,7 +48,8 @@ class AddSinusoid(nn.Module):
 
     def forward(self, x, positions):
         check_tensor("x", x, "[B, T, C]", ndim=3, floating=True)
-        check_positions("positions", positions)
+        positions = check_positions("positions", positions)
+        check_device("positions", positions, x.device)
         if positions.shape[-1] != x.shape[1] or (positions.ndim == 2 and positions.shape[0] not in (1, x.shape[0])):
             raise ValueError(f"positions {list(positions.shape)} must be [T] or [B, T] of x, {list(x.shape[:2])}")
         code = table(positions.to(accumulation_dtype(x)), x.shape[-1], self.base, self.layout)
@@ -67,7 +68,7 @@ def sinusoidal(base=10000.0, *, embed_at="input", layout="interleaved", volume=1
             N(0, 1) embeddings by sqrt(C) drowns it.
     Paper: arXiv 1706.03762, section 3.5. Chapter: Sinusoidal encoding.
     """
-    check_number("base", base, above=0)
+    base = check_number("base", base, above=0)
     check_choice("layout", layout, LAYOUTS)
-    check_number("volume", volume)
+    volume = check_number("volume", volume)
     return Encoding(embed=AddSinusoid(base, layout, volume), embed_at=embed_at)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import torch
 
-from ..errors import UnsupportedError, check_bool, check_choice, check_number, check_tensor
+from ..errors import UnsupportedError, check_bool, check_choice, check_number, check_positions, check_tensor
 from ..inputs import batched_mask, check_qkv
 from .needs import tl, triton
 from .served import DTYPES, MAX_HEAD_DIM, why_not_here
@@ -174,6 +174,7 @@ def check_positions_of(op, name, positions, x, axes=None):
     batch, length, tail = x.shape[0], x.shape[2], () if axes is None else (axes,)
     shapes = f"{[length, *tail]} or {[batch, length, *tail]}"
     check_tensor(name, positions, shapes)
+    check_positions(name, positions, axes is not None)
     if tuple(positions.shape) not in ((length, *tail), (1, length, *tail), (batch, length, *tail)):
         raise ValueError(f"{name} must have shape {shapes}, got {list(positions.shape)}")
     if positions.device != x.device:
@@ -221,9 +222,7 @@ def check_attend(op, q, k, v, pos_q, pos_k, causal, mask, scale, tile):
         if positions is not None:
             check_positions_of(op, name, positions, x)
     if mask is not None:
-        batched_mask(mask, q.shape[0], q.shape[2], k.shape[2])
-        if mask.device != q.device:
-            raise ValueError(f"mask is on {mask.device}, it must be on {q.device}, as q")
+        batched_mask(mask, q.shape[0], q.shape[2], k.shape[2], q.device)
     check_tile(tile)
 
 
@@ -249,6 +248,8 @@ def as_positions(positions, batch, length, *axes):
     """Positions [T], [1, T] or [B, T] as [B, T] (a view), or with n axes last as [B, T, n], and their strides."""
     if positions is None:
         return None, (0, 0)
+    if positions.element_size() < 4:  # a difference of narrow integers would wrap around
+        positions = positions.long()
     positions = positions.expand(batch, length, *axes)
     return positions, positions.stride()
 

@@ -52,8 +52,8 @@ def comrope(
     """
     check_choice("form", form, FORMS)
     if block is None:
-        check_int("head_dim", head_dim, minimum=2)
-        check_int("axes", axes)
+        head_dim = check_int("head_dim", head_dim, minimum=2)
+        axes = check_int("axes", axes)
         together = axes if form == "ap" else 1  # blocks come in so many
         block = next((b for b in BLOCKS if head_dim % (b * together) == 0), BLOCKS[-1])
     sizes = block_sizes(head_dim, num_heads, axes, block, std)
@@ -61,4 +61,5 @@ def comrope(
         raise ValueError(
             f"block={block} cuts head_dim={head_dim} into {sizes[2]} blocks, form='ap' needs a multiple of axes={axes}"
         )
-    return Encoding(rotate=(AxialPartition if form == "ap" else LinearlyDependent)(*sizes), axes=axes)
+    turning = (AxialPartition if form == "ap" else LinearlyDependent)(*sizes)
+    return Encoding(rotate=turning, axes=axes, num_heads=num_heads, head_dim=head_dim)

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from ..encoding import Encoding
-from ..errors import check_int, check_number, check_tensor
+from ..errors import check_int, check_number, check_positions, check_tensor
 from ..inputs import accumulation_dtype
 
 
@@ -36,7 +36,7 @@ def rotation(positions: torch.Tensor, generators: torch.Tensor) -> torch.Tensor:
             f"positions {list(positions.shape)} must be [..., T, n] with the n = {generators.shape[-4]} axes of the "
             f"generators"
         )
-    positions = positions.to(generators.dtype)
+    positions = check_positions("positions", positions, axes=True).to(generators.dtype)
     placeless = positions.isnan().any(-1, keepdim=True)
     positions = positions.masked_fill(placeless, 0)[..., None, None, None]  # [..., T, n, 1, 1, 1]
     return torch.linalg.matrix_exp((positions * generators[..., None, :, :, :, :]).sum(-4))
@@ -109,17 +109,17 @@ def liere(head_dim: int, num_heads: int, *, axes: int = 2, block: int | None = N
     Paper: arXiv 2406.10322. Chapter: Rotations that commute.
     """
     sizes = block_sizes(head_dim, num_heads, axes, block, std)
-    return Encoding(rotate=Liere(*sizes), axes=axes)
+    return Encoding(rotate=Liere(*sizes), axes=axes, num_heads=num_heads, head_dim=head_dim)
 
 
 def block_sizes(head_dim, num_heads, axes, block, std):
     """(H, n, m, b, std), checked."""
-    check_int("head_dim", head_dim, minimum=2)
-    check_int("num_heads", num_heads)
-    check_int("axes", axes)
+    head_dim = check_int("head_dim", head_dim, minimum=2)
+    num_heads = check_int("num_heads", num_heads)
+    axes = check_int("axes", axes)
     block = head_dim if block is None else block
-    check_int("block", block, minimum=2)
-    check_number("std", std, above=0)
+    block = check_int("block", block, minimum=2)
+    std = check_number("std", std, above=0)
     if head_dim % block:
         raise ValueError(f"block={block} must divide head_dim={head_dim}")
     return num_heads, axes, head_dim // block, block, std

@@ -1,11 +1,12 @@
 r"""M-RoPE: RoPE for texts that hold pictures; time, row and column share one ladder of frequencies."""
 
+import numbers
 from collections.abc import Sequence
 
 import torch
 
 from ..encoding import Encoding
-from ..errors import check_bool, check_choice, check_int
+from ..errors import check_bool, check_choice, check_int, shown
 from .rope import LAYOUTS, ladder
 from .rope2d import Rotary2d
 
@@ -28,13 +29,14 @@ def dealt(
     Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2409.12191, section 2.1; arXiv 2511.21631, section 2. Chapter: Two axes and more.
     """
-    check_int("head_dim", head_dim, minimum=2, even=True)
+    head_dim = check_int("head_dim", head_dim, minimum=2, even=True)
     check_bool("interleaved", interleaved)
     space = head_dim // 2 * 3 // 8
     sections = [head_dim // 2 - 2 * space, space, space] if sections is None else list(sections)
-    if len(sections) != AXES or any(not isinstance(n, int) or n < 0 for n in sections) or 2 * sum(sections) != head_dim:
+    whole = all(isinstance(n, numbers.Integral) and n >= 0 for n in sections)
+    if not whole or len(sections) != AXES or 2 * sum(sections) != head_dim:
         raise ValueError(
-            f"sections={sections} must be three whole numbers that add up to head_dim / 2 = {head_dim // 2}"
+            f"sections={shown(sections)} must be three whole numbers that add up to head_dim / 2 = {head_dim // 2}"
         )
     owner = torch.arange(AXES).repeat_interleave(torch.tensor(sections))
     if interleaved:
@@ -61,15 +63,14 @@ def positions_for(layout: str) -> torch.Tensor:
     """
     parts, start = [torch.zeros(0, AXES, dtype=torch.long)], 0
     for part in layout:
-        if isinstance(part, int):
-            check_int("layout", part, minimum=0)
+        if isinstance(part, numbers.Integral):
+            part = check_int("layout", part, minimum=0)
             ids = torch.arange(part)[:, None].expand(part, AXES)
         else:
             if len(part) != AXES:
-                raise ValueError(f"layout holds {part!r}, a picture is (time, rows, columns)")
-            for size in part:
-                check_int("layout", size)
-            ids = torch.cartesian_prod(*map(torch.arange, part))
+                raise ValueError(f"layout holds {shown(part)}, a picture is (time, rows, columns)")
+            sizes = [check_int("layout", size) for size in part]
+            ids = torch.cartesian_prod(*map(torch.arange, sizes))
         parts.append(start + ids)
         start = int(parts[-1].max()) + 1 if len(ids) else start
     return torch.cat(parts)
@@ -92,4 +93,5 @@ def mrope(
     Paper: arXiv 2409.12191. Chapter: Two axes and more.
     """
     check_choice("layout", layout, LAYOUTS)
-    return Encoding(rotate=Rotary2d(dealt(head_dim, sections, base, interleaved), layout, learned=False), axes=AXES)
+    turning = Rotary2d(dealt(head_dim, sections, base, interleaved), layout, learned=False)
+    return Encoding(rotate=turning, axes=AXES, head_dim=head_dim)

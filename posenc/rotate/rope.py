@@ -4,7 +4,16 @@ import torch
 from torch import nn
 
 from ..encoding import Encoding
-from ..errors import check_bool, check_choice, check_int, check_number, check_positions, check_tensor
+from ..errors import (
+    check_bool,
+    check_choice,
+    check_device,
+    check_int,
+    check_number,
+    check_positions,
+    check_tensor,
+    shown,
+)
 from ..inputs import accumulation_dtype
 
 LAYOUTS = ("interleaved", "half")
@@ -17,10 +26,10 @@ def inv_freq(dim, base=10000.0, dtype=torch.float32):
     Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2104.09864, section 3.2.2. Chapter: RoPE.
     """
-    check_int("dim", dim, minimum=2, even=True)
-    check_number("base", base, above=0)
+    dim = check_int("dim", dim, minimum=2, even=True)
+    base = check_number("base", base, above=0)
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
-        raise TypeError(f"dtype={dtype!r} must be a floating-point dtype such as torch.float32")
+        raise TypeError(f"dtype={shown(dtype)} must be a floating-point dtype such as torch.float32")
     return (base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)).to(dtype)
 
 
@@ -41,10 +50,13 @@ def rotate(x, positions, inv_freq, layout="interleaved", attention_factor=1.0):
     Paper: arXiv 2104.09864, equation 34. Chapter: RoPE.
     """
     check_tensor("x", x, "[..., T, D]", floating=True)
-    check_positions("positions", positions)
+    positions = check_positions("positions", positions)
     check_tensor("inv_freq", inv_freq, "[p/2]", ndim=1, floating=True)
+    if inv_freq.is_meta:
+        check_device("inv_freq", inv_freq, x.device)  # from any other it is brought
+    check_device("positions", positions, x.device)
     check_choice("layout", layout, LAYOUTS)
-    check_number("attention_factor", attention_factor, above=0)
+    attention_factor = check_number("attention_factor", attention_factor, above=0)
     pairs = inv_freq.shape[0]
     if x.ndim < 2 or 2 * pairs > x.shape[-1]:
         raise ValueError(f"inv_freq turns {2 * pairs} lanes, x must have at least as many, got {list(x.shape)}")
@@ -107,34 +119,37 @@ def rope(
     r"""Rotary position embedding, an `Encoding` at the place `rotate`.
 
     Arguments:
-        head_dim: D, even.
+        head_dim: D, even: that of q and k, whatever part of it turns.
         base: b of the frequencies b^(-2i/D).
         layout: which lanes make a pair, see `rotate`. Converting weights between layouts permutes lanes.
-        rotary_dim: p, even, at most D: only the first p lanes turn. Default D.
-        proportional: with p < D, False divides the exponent by p (GPT-NeoX), True by D, so that the p/2 fastest
-            frequencies of the full ladder are kept.
+        rotary_dim: p, even, at most D: only p/2 pairs of lanes turn. Default D.
+        proportional: with p < D, False pairs the first p lanes among themselves and divides the exponent by p
+            (GPT-NeoX). True is p-RoPE, the type "proportional" of transformers (Gemma 4): the lanes of the whole head
+            are paired, the p/2 fastest frequencies of the full ladder are kept and the others are 0. With
+            layout="half" the lanes that turn then are the first p/2 of either half.
         inv_freq: [p/2] frequencies of your own, instead of `base`, `rotary_dim` and `proportional`.
         attention_factor: see `rotate`.
     Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2104.09864. Chapter: RoPE.
     """
-    check_int("head_dim", head_dim, minimum=2, even=True)
+    head_dim = check_int("head_dim", head_dim, minimum=2, even=True)
     check_choice("layout", layout, LAYOUTS)
     check_bool("proportional", proportional)
-    check_number("attention_factor", attention_factor, above=0)
+    attention_factor = check_number("attention_factor", attention_factor, above=0)
     if rotary_dim is not None:
-        check_int("rotary_dim", rotary_dim, minimum=2, even=True)
+        rotary_dim = check_int("rotary_dim", rotary_dim, minimum=2, even=True)
         if rotary_dim > head_dim:
             raise ValueError(f"rotary_dim={rotary_dim} must be at most head_dim={head_dim}")
     if inv_freq is None:
         lanes = head_dim if rotary_dim is None else rotary_dim
-        inv_freq = ladder(head_dim if proportional else lanes, base)[: lanes // 2]
+        inv_freq = ladder(head_dim if proportional else lanes, base)
+        inv_freq[lanes // 2 :] = 0.0  # pairs that don't turn, of a ladder over the whole head
     elif rotary_dim is not None or proportional:
         raise ValueError(f"inv_freq is given, so leave out rotary_dim={rotary_dim} and proportional={proportional}")
     check_tensor("inv_freq", inv_freq, "[p/2]", ndim=1, floating=True)
     if 2 * inv_freq.shape[0] > head_dim:
         raise ValueError(f"inv_freq turns {2 * inv_freq.shape[0]} lanes, more than head_dim={head_dim}")
-    return Encoding(rotate=Rotary(inv_freq, layout, attention_factor))
+    return Encoding(rotate=Rotary(inv_freq, layout, attention_factor), head_dim=head_dim)
 
 
 def ladder(dim, base):
@@ -181,11 +196,12 @@ def xpos(head_dim, base=10000.0, *, gamma=0.4, scale_base=512.0, layout="interle
     Errors: TypeError, ValueError naming the argument; UnsupportedError without a causal mask.
     Paper: arXiv 2212.10554, section 2. Chapter: RoPE, looked at closely.
     """
-    check_int("head_dim", head_dim, minimum=2, even=True)
-    check_number("gamma", gamma, above=0)
-    check_number("scale_base", scale_base, above=0)
+    head_dim = check_int("head_dim", head_dim, minimum=2, even=True)
+    gamma = check_number("gamma", gamma, above=0)
+    scale_base = check_number("scale_base", scale_base, above=0)
     check_choice("layout", layout, LAYOUTS)
     check_bool("center", center)
     zeta = (torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim + gamma) / (1 + gamma)
     reason = "xPos makes the score of a key after the query grow with its distance"
-    return Encoding(rotate=XPos(ladder(head_dim, base), zeta, scale_base, layout, center), causal_only=reason)
+    turning = XPos(ladder(head_dim, base), zeta, scale_base, layout, center)
+    return Encoding(rotate=turning, causal_only=reason, head_dim=head_dim)

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from ..encoding import Encoding
-from ..errors import check_choice, check_int, check_number, check_tensor
+from ..errors import check_choice, check_int, check_number, check_positions, check_tensor, shown
 from ..inputs import accumulation_dtype
 from .rope import LAYOUTS, turn
 
@@ -24,9 +24,9 @@ def axial(head_dim: int, axes: int = 2, base: float = 100.0, dtype: torch.dtype 
 
 def steps(head_dim, axes, base):
     """The D/(2n) magnitudes base^(-2 n t / D) in float64, fastest first; both arguments checked."""
-    check_int("axes", axes)
-    check_int("head_dim", head_dim, minimum=2, even=True)
-    check_number("base", base, above=0)
+    axes = check_int("axes", axes)
+    head_dim = check_int("head_dim", head_dim, minimum=2, even=True)
+    base = check_number("base", base, above=0)
     if head_dim % (2 * axes):
         raise ValueError(
             f"head_dim={head_dim} must be a multiple of {2 * axes}: a pair of lanes for each of axes={axes}"
@@ -51,7 +51,7 @@ def angles(positions: torch.Tensor, freqs: torch.Tensor) -> torch.Tensor:
             f"positions {list(positions.shape)} must be [..., T, n] with the n axes of freqs {list(freqs.shape)}, "
             f"[..., n, P]"
         )
-    positions = positions.to(freqs.dtype)
+    positions = check_positions("positions", positions, axes=True).to(freqs.dtype)
     placeless = positions.isnan().any(-1, keepdim=True)
     return (positions.masked_fill(placeless, 0)[..., None] * freqs[..., None, :, :]).sum(-2)
 
@@ -155,13 +155,14 @@ def rope2d(
     if form == "axial":
         if num_heads is not None:
             raise ValueError(
-                f"num_heads={num_heads}: form='axial' has one set of frequencies for all heads, leave it out"
+                f"num_heads={shown(num_heads)}: form='axial' has one set of frequencies for all heads, leave it out"
             )
         freqs = axial(head_dim, axes, 100.0 if base is None else base, torch.float64)
-        return Encoding(rotate=Rotary2d(freqs, layout, learned=False), axes=axes)
+        return Encoding(rotate=Rotary2d(freqs, layout, learned=False), axes=axes, head_dim=head_dim)
     if num_heads is None:
         raise ValueError("num_heads=None: form='mixed' learns frequencies for each head, say how many there are")
-    check_int("num_heads", num_heads)
+    num_heads = check_int("num_heads", num_heads)
     freqs = axial(head_dim, axes, 10.0 if base is None else base, torch.get_default_dtype())
     frames = torch.linalg.qr(torch.randn(num_heads, axes, axes))[0]  # each head starts in directions of its own
-    return Encoding(rotate=Rotary2d(frames @ freqs, layout, learned=True), axes=axes)
+    turning = Rotary2d(frames @ freqs, layout, learned=True)
+    return Encoding(rotate=turning, axes=axes, num_heads=num_heads, head_dim=head_dim)

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from ..encoding import Encoding
-from ..errors import check_choice, check_int, check_number, check_tensor
+from ..errors import check_bool, check_choice, check_int, check_number, check_tensor, shown
 from .rope import LAYOUTS, ladder, rotate
 
 RAMPS = ("lanes", "rotations")
@@ -32,7 +32,7 @@ def linear(dim, factor, *, base=10000.0):
     Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2306.15595, section 2.3. Chapter: Longer than trained.
     """
-    check_number("factor", factor, minimum=1)
+    factor = check_number("factor", factor, minimum=1)
     return ladder(dim, base) / factor, 1.0
 
 
@@ -45,10 +45,14 @@ def ntk(dim, factor, *, base=10000.0):
     Paper: bloc97, a post of June 2023 (reddit.com/r/LocalLLaMA/comments/14lz7j5); arXiv 2309.00071, definition 1.
     Chapter: Longer than trained.
     """
-    check_int("dim", dim, minimum=4, even=True)
-    check_number("factor", factor, minimum=1)
-    check_number("base", base, above=0)
-    return ladder(dim, base * factor ** (dim / (dim - 2))), 1.0
+    dim = check_int("dim", dim, minimum=4, even=True)
+    factor = check_number("factor", factor, minimum=1)
+    base = check_number("base", base, above=0)
+    try:
+        stretched = check_number("base", base * factor ** (dim / (dim - 2)))
+    except (OverflowError, ValueError):
+        raise ValueError(f"factor={factor} is too large for base={base}: the new base has no float") from None
+    return ladder(dim, stretched), 1.0
 
 
 def dynamic_ntk(dim, factor=1.0, *, length, trained, base=10000.0):
@@ -66,13 +70,15 @@ def dynamic_ntk(dim, factor=1.0, *, length, trained, base=10000.0):
     Paper: emozilla, a post of June 2023 (reddit.com/r/LocalLLaMA/comments/14mrgpr); arXiv 2309.00071, section 3.3.
     Chapter: Longer than trained.
     """
-    check_number("factor", factor, minimum=1)
-    check_number("length", length, minimum=0)
-    check_number("trained", trained, above=0)
+    factor = check_number("factor", factor, minimum=1)
+    length = check_number("length", length, minimum=0)
+    trained = check_number("trained", trained, above=0)
     return ntk(dim, 1.0 + factor * (max(length / trained, 1.0) - 1.0), base=base)
 
 
-def yarn(dim, factor, *, trained, base=10000.0, ramp="lanes", alpha=1.0, beta=32.0, attention_factor=None):
+def yarn(
+    dim, factor, *, trained, base=10000.0, ramp="lanes", alpha=1.0, beta=32.0, truncate=True, attention_factor=None
+):
     r"""YaRN: lanes that turn often in training keep their frequency, those that don't finish a turn are interpolated.
 
     A lane of wavelength 2 pi / w turns r = L w / (2 pi) times within the trained length L. Below alpha turns its
@@ -82,8 +88,10 @@ def yarn(dim, factor, *, trained, base=10000.0, ramp="lanes", alpha=1.0, beta=32
         dim, factor, base: as in `linear`.
         trained: L, in tokens.
         ramp: what the mixture is linear in. "lanes", the released code: the index of the lane, between the lanes that
-            turn beta and alpha times, rounded outwards. "rotations", the paper: r.
+            turn beta and alpha times. "rotations", the paper: r.
         alpha, beta: in turns, alpha < beta.
+        truncate: True rounds those two lanes outwards, as the released code does; False leaves them between lanes, as
+            gpt-oss does. For ramp="lanes" alone.
         attention_factor: the factor on cos and sin, so that logits grow by its square. Default 0.1 ln s + 1; 1.0
             leaves the temperature out.
     Returns: inv_freq [dim/2] float64 in radians per token, and the attention factor.
@@ -91,33 +99,39 @@ def yarn(dim, factor, *, trained, base=10000.0, ramp="lanes", alpha=1.0, beta=32
     Paper: arXiv 2309.00071, definitions 2 and 3. Chapter: Longer than trained.
     """
     check_choice("ramp", ramp, RAMPS)
+    check_bool("truncate", truncate)
     if attention_factor is None:
-        check_number("factor", factor, minimum=1)
+        factor = check_number("factor", factor, minimum=1)
         attention_factor = 0.1 * math.log(factor) + 1.0
-    check_number("attention_factor", attention_factor, above=0)
+    attention_factor = check_number("attention_factor", attention_factor, above=0)
     if ramp == "rotations":
+        if not truncate:
+            raise ValueError("truncate=False is for ramp='lanes': ramp='rotations' rounds nothing")
         return _by_turns(dim, factor, trained, base, alpha=alpha, beta=beta), attention_factor
-    low, high = correction_lanes(dim, trained=trained, base=base, alpha=alpha, beta=beta)
+    low, high = correction_lanes(dim, trained=trained, base=base, alpha=alpha, beta=beta, truncate=truncate)
     high = max(high, low + 1e-3)  # as the released code avoids dividing by 0
     kept = 1.0 - ((torch.arange(dim // 2, dtype=torch.float64) - low) / (high - low)).clamp(0, 1)
     return _mixture(dim, factor, base, kept), attention_factor
 
 
-def correction_lanes(dim, *, trained, base=10000.0, alpha=1.0, beta=32.0):
+def correction_lanes(dim, *, trained, base=10000.0, alpha=1.0, beta=32.0, truncate=True):
     r"""Where `yarn`'s ramp over lanes starts and ends: the lanes that turn beta and alpha times, rounded outwards.
 
     Arguments: as in `yarn`; base above 1.
 
-    Returns: (first, last), ints; 20 and 46 for dim=128 and trained=4096.
+    Returns: (first, last), ints; 20 and 46 for dim=128 and trained=4096. With truncate=False floats, not rounded.
     Errors: TypeError, ValueError naming the argument.
     Paper: the code of arXiv 2309.00071. Chapter: Longer than trained.
     """
-    check_int("dim", dim, minimum=2, even=True)
-    check_number("base", base, above=1)
-    check_number("trained", trained, above=0)
-    _check_turns(alpha=alpha, beta=beta)
+    dim = check_int("dim", dim, minimum=2, even=True)
+    base = check_number("base", base, above=1)
+    trained = check_number("trained", trained, above=0)
+    check_bool("truncate", truncate)
+    alpha, beta = _check_turns(alpha=alpha, beta=beta)
     first, last = (dim * math.log(trained / (2 * math.pi * turns)) / (2 * math.log(base)) for turns in (beta, alpha))
-    return max(math.floor(first), 0), min(math.ceil(last), dim - 1)
+    if truncate:
+        first, last = math.floor(first), math.ceil(last)
+    return max(first, 0), min(last, dim - 1)
 
 
 def llama3(dim, factor=8.0, *, trained=8192, low=1.0, high=4.0, base=500000.0):
@@ -128,12 +142,15 @@ def llama3(dim, factor=8.0, *, trained=8192, low=1.0, high=4.0, base=500000.0):
     Arguments:
         dim, factor, base: as in `linear`; the defaults are those of Llama 3.1.
         trained: L, in tokens.
-        low, high: in turns within L, low < high.
+        low, high: in turns within L, low <= high; where they are equal there is no mixture.
     Returns: inv_freq [dim/2] float64 in radians per token, and 1.0.
     Errors: TypeError, ValueError naming the argument.
     Paper: the released code and configuration of Llama 3.1 (the report, arXiv 2407.21783, gives the base alone).
     Chapter: Longer than trained.
     """
+    if check_number("low", low, above=0) == check_number("high", high, above=0):
+        trained = check_number("trained", trained, above=0)
+        return _mixture(dim, factor, base, (trained * ladder(dim, base) / (2 * math.pi) >= low).double()), 1.0
     return _by_turns(dim, factor, trained, base, low=low, high=high), 1.0
 
 
@@ -153,14 +170,14 @@ def longrope(dim, factor, *, short, long, length, trained, base=10000.0, attenti
     Paper: arXiv 2402.13753, section 3; the attention factor is that of the models released with it (Phi-3).
     Chapter: Longer than trained.
     """
-    check_number("factor", factor, minimum=1)
-    check_number("length", length, minimum=0)
-    check_number("trained", trained, above=1)
+    factor = check_number("factor", factor, minimum=1)
+    length = check_number("length", length, minimum=0)
+    trained = check_number("trained", trained, above=1)
     plain = ladder(dim, base)
     divisors = [_divisors(name, value, plain) for name, value in (("short", short), ("long", long))]
     if attention_factor is None:
         attention_factor = math.sqrt(1 + math.log(factor) / math.log(trained))
-    check_number("attention_factor", attention_factor, above=0)
+    attention_factor = check_number("attention_factor", attention_factor, above=0)
     return plain / divisors[length > trained], attention_factor
 
 
@@ -193,38 +210,37 @@ def dynamic(head_dim, scheme, *, layout="interleaved"):
         last row of a full pass over the text up to there; earlier rows of a longer pass differ from their own steps.
     Chapter: Longer than trained.
     """
-    check_int("head_dim", head_dim, minimum=2, even=True)
+    head_dim = check_int("head_dim", head_dim, minimum=2, even=True)
     check_choice("layout", layout, LAYOUTS)
     if not callable(scheme):
-        raise TypeError(f"scheme={scheme!r} must be a callable of length, got {type(scheme).__name__}")
+        raise TypeError(f"scheme={shown(scheme)} must be a callable of length, got {type(scheme).__name__}")
     frequencies = scheme(length=1)[0]
     check_tensor("scheme(length=1)[0]", frequencies, "[p/2]", ndim=1, floating=True)
     if 2 * frequencies.shape[0] > head_dim:
         raise ValueError(f"scheme turns {2 * frequencies.shape[0]} lanes, more than head_dim={head_dim}")
-    return Encoding(rotate=DynamicRotary(scheme, layout))
+    return Encoding(rotate=DynamicRotary(scheme, layout), head_dim=head_dim)
 
 
 def _mixture(dim, factor, base, kept):
     """Frequencies of which the part `kept` [dim/2] stays and the rest is divided by `factor`."""
-    check_number("factor", factor, minimum=1)
+    factor = check_number("factor", factor, minimum=1)
     return ladder(dim, base) * (kept + (1.0 - kept) / factor)
 
 
 def _by_turns(dim, factor, trained, base, **turns):
-    check_number("trained", trained, above=0)
-    _check_turns(**turns)
-    low, high = turns.values()
+    trained = check_number("trained", trained, above=0)
+    low, high = _check_turns(**turns)
     rotations = trained * ladder(dim, base) / (2 * math.pi)
     return _mixture(dim, factor, base, ((rotations - low) / (high - low)).clamp(0, 1))
 
 
 def _check_turns(**turns):
-    """Raise unless two numbers of turns, under the caller's names for them, are positive and in order."""
-    for name, value in turns.items():
-        check_number(name, value, above=0)
-    (low, first), (high, second) = turns.items()
+    """Two numbers of turns, given under the caller's names for them, once they are positive and in order."""
+    first, second = (check_number(name, value, above=0) for name, value in turns.items())
     if first >= second:
+        low, high = turns
         raise ValueError(f"{low}={first} must be below {high}={second}")
+    return first, second
 
 
 def _divisors(name, value, plain):
@@ -234,5 +250,5 @@ def _divisors(name, value, plain):
     if value.shape != plain.shape:
         raise ValueError(f"{name} must have one factor for each of {plain.shape[0]} pairs, got {list(value.shape)}")
     if not (value.isfinite() & (value > 0)).all():
-        raise ValueError(f"{name} must hold finite factors above 0, got {value.tolist()}")
+        raise ValueError(f"{name} must hold finite factors above 0, got {shown(value.tolist())}")
     return value.to(plain.dtype)

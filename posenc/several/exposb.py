@@ -39,9 +39,9 @@ def gain(positions, rates=0.001, boost=0.2):
     Errors: TypeError, ValueError naming the argument.
     Source: the report's section 5.1, mechanism 1. Chapter: ExpoSB.
     """
-    check_positions("positions", positions)
+    positions = check_positions("positions", positions)
     _check_rate("rates", rates, positions)
-    check_number("boost", boost)
+    boost = check_number("boost", boost)
     return 1 + boost * torch.exp(-rates * positions)
 
 
@@ -55,7 +55,7 @@ def band(head_dim, per_pair=False):
     Errors: TypeError, ValueError naming the argument.
     Source: the report's section 5.1, mechanism 2. Chapter: ExpoSB.
     """
-    check_int("head_dim", head_dim, minimum=2, even=True)
+    head_dim = check_int("head_dim", head_dim, minimum=2, even=True)
     check_bool("per_pair", per_pair)
     lane = torch.arange(head_dim, dtype=torch.float64)
     if per_pair:
@@ -74,8 +74,9 @@ def fade(distance, rate=0.005, floor=0.7):
     Source: the report's section 5.1, mechanism 3. Chapter: ExpoSB.
     """
     check_tensor("distance", distance)
+    distance = distance if distance.is_floating_point() else distance.long()
     _check_rate("rate", rate, distance)
-    check_number("floor", floor, minimum=0)
+    floor = check_number("floor", floor, minimum=0)
     if floor > 1:
         raise ValueError(f"floor={floor} must be at most 1")
     return floor + (1 - floor) * torch.exp(-rate * distance.abs())
@@ -95,7 +96,7 @@ def hazard(scores, visible, rate=0.0):
     Source: ours; no paper defines it. Chapter: ExpoSB.
     """
     visible = check_visible(scores, visible)
-    check_number("rate", rate, minimum=0)
+    rate = check_number("rate", rate, minimum=0)
 
     hazards = (rate - logsigmoid(-scores)).masked_fill(~visible, 0.0)
     before = pad(hazards[..., 1:], (0, 1)).flip(-1).cumsum(-1).flip(-1)  # of the keys nearer than j
@@ -257,17 +258,17 @@ def exposb(
     Errors: TypeError, ValueError naming the argument.
     Source: a report, section 5; no paper. Chapter: ExpoSB.
     """
-    check_int("head_dim", head_dim, minimum=2, even=True)
-    check_int("num_heads", num_heads)
+    head_dim = check_int("head_dim", head_dim, minimum=2, even=True)
+    num_heads = check_int("num_heads", num_heads)
     for name, value in (("gain", gain), ("band", band), ("decay", decay), ("learn_rate", learn_rate)):
         check_bool(name, value)
     check_choice("on", on, FORMS)
     check_bool("per_pair", per_pair)
-    check_number("rate", rate, minimum=0)
+    rate = check_number("rate", rate, minimum=0)
     if learn_rate and rate == 0:
         raise ValueError(f"rate={rate} must be greater than 0 with learn_rate=True: softplus never reaches 0")
-    check_number("boost", boost)
-    check_number("floor", floor, above=0)
+    boost = check_number("boost", boost)
+    floor = check_number("floor", floor, above=0)
     if floor > 1:
         raise ValueError(f"floor={floor} must be at most 1")
     shares = ("pair" if per_pair else "lane") if band else None  # a factor of the band each
@@ -279,4 +280,4 @@ def exposb(
             "log": ("bias", FadedBias),
         }[on]
         places[place] = form(num_heads, rate, floor, learn_rate)
-    return Encoding(**places)
+    return Encoding(**places, num_heads=num_heads, head_dim=head_dim)

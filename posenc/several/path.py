@@ -75,9 +75,10 @@ def path(head_dim: int) -> Encoding:
         convolution, and may add FoX's decay: `compose` does not, since both read gates.
     Paper: arXiv 2505.16381, section 3. Chapter: When content moves the ruler.
     """
-    check_int("head_dim", head_dim)
+    head_dim = check_int("head_dim", head_dim)
     return Encoding(
         attend=attend,
         gates=Gates((head_dim + 1,), reflections),
         causal_only="PaTH accumulates what lies between a key and the query after it; keys in the future have no path",
+        head_dim=head_dim,
     )

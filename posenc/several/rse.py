@@ -47,7 +47,7 @@ def penalty(rate=0.01):
     Errors: TypeError, ValueError naming the argument.
     Source: a report, section 6.3; no paper. Chapter: RSE.
     """
-    check_number("rate", rate, above=0)
+    rate = check_number("rate", rate, above=0)
     return Encoding(bias=Penalty(float(rate)))
 
 
@@ -66,8 +66,8 @@ def rse(head_dim, base=10000.0, *, rate=0.01, order="first", rotation=True, pena
     Errors: TypeError, ValueError naming the argument.
     Source: a report, section 6; no paper. Chapter: RSE.
     """
-    check_int("head_dim", head_dim, minimum=2, even=True)
-    check_number("rate", rate, above=0)
+    head_dim = check_int("head_dim", head_dim, minimum=2, even=True)
+    rate = check_number("rate", rate, above=0)
     check_choice("order", order, ORDERS)
     for name, value in (("rotation", rotation), ("penalty", penalty), ("stick", stick)):
         check_bool(name, value)

@@ -49,5 +49,5 @@ def sink(num_heads: int) -> Encoding:
     Errors: TypeError, ValueError naming the argument.
     Paper: gpt-oss's model card, arXiv 2508.10925, section 2.2. Chapter: When content moves the ruler.
     """
-    check_int("num_heads", num_heads)
-    return Encoding(weigh=Sink(num_heads))
+    num_heads = check_int("num_heads", num_heads)
+    return Encoding(weigh=Sink(num_heads), num_heads=num_heads)

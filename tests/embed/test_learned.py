@@ -99,7 +99,7 @@ def test_nearest_takes_the_nearer_row(old, new):
 def test_in_a_layer_it_reaches_queries_keys_and_values_as_said(embed_at, moves):
     torch.manual_seed(0)
     encoding = with_table(numbers(9, 8, seed=1), embed_at=embed_at)
-    layer = posenc.SelfAttention(8, 2, encoding).double()
+    layer = posenc.SelfAttention(8, 2, encoding.in_layers()).double()
     x, place = numbers(1, 5, 8, seed=2), torch.arange(2, 7)
     there = x + encoding.embed.table[place]
     q, k, v = (

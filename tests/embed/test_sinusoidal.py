@@ -59,11 +59,10 @@ def test_attention_layer_equals_the_construction(embed_at):
     torch.manual_seed(0)
     positions, volume, dim = [4, 5, 6, 7, 11], 0.5, 8
     encoding = posenc.make("sinusoidal", embed_at=embed_at, volume=volume)
-    layer = posenc.SelfAttention(dim, 2, encoding).double()
+    layer = posenc.SelfAttention(dim, 2, encoding.in_layers()).double()
     x = torch.randn(1, 5, dim, dtype=torch.float64)
     position_ids = torch.tensor(positions)
-    embedded = encoding.embed(x, position_ids) if embed_at == "input" else x
-    actual = layer(embedded, positions=position_ids)
+    actual = layer(posenc.embed_input(encoding, x, position_ids), positions=position_ids)
 
     moved = x + volume * rows(paper, positions, dim)
 

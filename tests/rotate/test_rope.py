@@ -21,7 +21,7 @@ def matrix(m, dim, base=10000.0, layout="interleaved", rotary_dim=None, proporti
     R = torch.eye(dim, dtype=torch.float64)
     for i in range(lanes // 2):
         angle = m * base ** (-2 * i / (dim if proportional else lanes))
-        a, b = pair(i, lanes, layout)
+        a, b = pair(i, dim if proportional else lanes, layout)
         R[a, a], R[a, b] = math.cos(angle), -math.sin(angle)
         R[b, a], R[b, b] = math.sin(angle), math.cos(angle)
     return R
@@ -48,6 +48,7 @@ OPTIONS = {
     "partial": {"rotary_dim": 4},
     "partial half": {"rotary_dim": 4, "layout": "half"},
     "proportional": {"rotary_dim": 4, "proportional": True},
+    "proportional half": {"rotary_dim": 4, "proportional": True, "layout": "half"},
 }
 
 
@@ -125,7 +126,26 @@ def test_partial_and_proportional_divide_the_exponent_differently():
     neox = posenc.make("rope", head_dim=8, rotary_dim=4).rotate.inv_freq
     proportional = posenc.make("rope", head_dim=8, rotary_dim=4, proportional=True).rotate.inv_freq
     close(neox, torch.tensor([1.0, 0.01], dtype=torch.float64))
-    close(proportional, torch.tensor([1.0, 0.1], dtype=torch.float64))
+    close(proportional, torch.tensor([1.0, 0.1, 0.0, 0.0], dtype=torch.float64))
+
+
+@pytest.mark.parametrize("share", [0.25, 0.5, 1.0])
+def test_proportional_is_what_gemma_4_turns(share):
+    from transformers import LlamaConfig
+    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+    from transformers.models.gemma4.modeling_gemma4 import apply_rotary_pos_emb
+
+    parameters = {"rope_type": "proportional", "rope_theta": 1e6, "partial_rotary_factor": share}
+    config = LlamaConfig(hidden_size=64, num_attention_heads=4, head_dim=16, rope_parameters=parameters)
+    theirs, factor = ROPE_INIT_FUNCTIONS["proportional"](config, "cpu")
+    ours = posenc.make("rope", head_dim=16, base=1e6, rotary_dim=int(16 * share), proportional=True, layout="half")
+    q, k, v = inputs(dim=16)
+    angles = torch.arange(q.shape[2])[:, None] * torch.cat((theirs, theirs)).double()
+    cos, sin = (factor * x[None] for x in (angles.cos(), angles.sin()))
+    expected = apply_rotary_pos_emb(q, cos, sin) @ apply_rotary_pos_emb(k, cos, sin).transpose(-2, -1) / 4
+    later = torch.ones(q.shape[2], q.shape[2], dtype=torch.bool).triu(1)
+    weights = posenc.attention(q, k, v, ours, return_weights=True)[1]
+    close(weights, expected.masked_fill(later, -math.inf).softmax(-1), 1e-6)
 
 
 def test_attention_factor_scales_scores_by_its_square():

@@ -1,6 +1,7 @@
 """The schemes that scale RoPE, against the papers' equations in plain loops and against transformers."""
 
 import math
+import re
 from functools import partial
 
 import pytest
@@ -150,6 +151,29 @@ def agrees(actual, expected):
 def test_yarn_equals_transformers_where_no_lane_finishes_a_turn():
     assert scaling.correction_lanes(8, trained=5) == (0, 0)
     agrees(scaling.yarn(8, 4.0, trained=5), theirs("yarn", 8, 10000.0, trained=5, factor=4.0))
+
+
+def test_yarn_without_rounding_is_that_of_gpt_oss():
+    call = partial(theirs, "yarn", 64, 150000.0, trained=4096, factor=32.0)
+    agrees(scaling.yarn(64, 32.0, trained=4096, base=150000.0, truncate=False), call(truncate=False))
+    rounded = scaling.yarn(64, 32.0, trained=4096, base=150000.0)
+    agrees(rounded, call())
+    assert ((rounded[0] / call(truncate=False)[0].double() - 1).abs() > 0.01).sum() == 7
+
+
+@pytest.mark.parametrize("turns", [1.0, 4.0])
+def test_llama3_without_a_mixture_equals_transformers(turns):
+    for trained in (64, 8192):
+        call = theirs("llama3", 64, 5e5, trained=trained, factor=8.0, low_freq_factor=turns, high_freq_factor=turns)
+        agrees(scaling.llama3(64, 8.0, trained=trained, low=turns, high=turns, base=5e5), call)
+
+
+def test_a_factor_that_leaves_the_base_without_a_float_is_named():
+    for factor, base in ((1e300, 10000.0), (1e100, 1e300)):
+        with pytest.raises(ValueError, match=rf"factor={re.escape(str(factor))}.*base"):
+            scaling.ntk(4, factor, base=base)
+    with pytest.raises(ValueError, match="truncate=False"):
+        scaling.yarn(8, 4.0, trained=64, ramp="rotations", truncate=False)
 
 
 @pytest.mark.parametrize(

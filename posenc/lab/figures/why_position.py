@@ -4,7 +4,7 @@ import functools
 
 import torch
 
-from posenc import SelfAttention, UnsupportedError, make
+from posenc import SelfAttention, UnsupportedError, embed_input, make
 from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
 
 WORDS = ("the", "dog", "bit", "a", "man")
@@ -20,7 +20,7 @@ SAME = 1e-10  # relative to an output's length; double precision leaves about 1e
 
 
 def network(position, mask, depth):
-    r"""`depth` layers of attention with residuals in double precision; the same weights for every `position`."""
+    r"""An encoding and `depth` layers of attention in double precision; the same weights for every `position`."""
     options = {
         "none": dict(name="nope"),
         "sinusoidal": dict(name="sinusoidal"),
@@ -29,14 +29,14 @@ def network(position, mask, depth):
         "stick-breaking": dict(name="stickbreaking"),
     }[position]
     generator = torch.Generator().manual_seed(1)
-    layers = []
+    encoding, layers = make(**options), []
     for _ in range(depth):
-        layer = SelfAttention(DIM, HEADS, make(**options), causal=mask == "past keys").double()
+        layer = SelfAttention(DIM, HEADS, encoding.in_layers(), causal=mask == "past keys").double()
         with torch.no_grad():
             for weight in layer.parameters():
                 weight.copy_(1.2 * torch.randn(weight.shape, generator=generator, dtype=torch.float64) / DIM**0.5)
         layers.append(layer)
-    return layers
+    return encoding, layers
 
 
 @functools.cache
@@ -44,9 +44,8 @@ def outputs(words, position, mask, depth):
     r"""The output of each word of a sentence: [T, C]. `words` are indices into WORDS, in the order they are read."""
     vectors = torch.randn(len(WORDS), DIM, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
     x = vectors[list(words)][None]
-    layers = network(position, mask, depth)
-    if layers[0].encoding.embed is not None:
-        x = layers[0].encoding.embed(x, torch.arange(len(words), dtype=torch.float64)[None])
+    encoding, layers = network(position, mask, depth)
+    x = embed_input(encoding, x, torch.arange(len(words)))
     with torch.no_grad():
         for layer in layers:
             x = x + layer(x)

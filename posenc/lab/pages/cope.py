@@ -41,9 +41,7 @@ def preference(method, text, dim=16):
     r"""ln of the last word's weight on the "The" at 7 over that on the "The" at 0, in one layer of the method."""
     encoding = with_random_numbers(posenc.make(method, **sizes(method, num_heads=1, head_dim=dim, length=16)))
     x = vectors(TEXTS[text], dim)
-    if encoding.embed is not None:
-        x = encoding.embed(x, torch.arange(x.shape[1])[None])
-    x = x[:, None]  # [B, H, T, D]
+    x = posenc.embed_input(encoding, x, torch.arange(x.shape[1]))[:, None]  # [B, H, T, D]
     weights = posenc.attention(x, x, x, encoding, return_weights=True)[1][0, 0, -1]
     return (weights[STARTS[0]] / weights[STARTS[1]]).log().item()
 

@@ -73,7 +73,7 @@ def phrase_at(start, encoding):
     x = torch.randn(1, PHRASE, WIDTH, generator=generator)
     w_q, w_k = torch.randn(2, WIDTH, WIDTH, generator=generator) / math.sqrt(WIDTH)
     at = torch.arange(PHRASE)[None] + start
-    x = x if encoding.embed is None else encoding.embed(x, at)
+    x = posenc.embed_input(encoding, x, at)
     return weights((x @ w_q)[:, None], (x @ w_k)[:, None], encoding, start)[0, 0]
 
 

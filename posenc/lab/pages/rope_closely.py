@@ -223,7 +223,8 @@ def ladders():
     r"""The frequencies of 128 lanes that turn all, in the first quarter squeezed, and in p-RoPE: {name: [pairs]}."""
     quarter = {"rotary_dim": 32}
     options = {"all lanes": {}, "first quarter, p": quarter, "p-RoPE": quarter | {"proportional": True}}
-    return {name: rope(128, **more).rotate.inv_freq for name, more in options.items()}
+    frequencies = {name: rope(128, **more).rotate.inv_freq for name, more in options.items()}
+    return {name: turning[turning > 0] for name, turning in frequencies.items()}  # p-RoPE's other pairs stand at 0
 
 
 def ladder_table():

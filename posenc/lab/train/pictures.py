@@ -23,8 +23,9 @@ from posenc.embed.sinusoidal import table
 from posenc.encoding import Encoding
 from posenc.errors import check_choice, check_int, check_number
 from posenc.lab.train.settings import Settings
-from posenc.lab.train.tiny import Block, after_input
+from posenc.lab.train.tiny import Block
 from posenc.lab.train.trainer import diverged, learning_rate
+from posenc.layer import embed_input
 from posenc.rotate.comrope import comrope
 from posenc.rotate.liere import liere
 from posenc.rotate.rope2d import rope2d
@@ -198,8 +199,8 @@ class Vision(nn.Module):
             encodings = [make_encoding(layer) for layer in range(num_layers)]
         self.patch = nn.Linear(PATCH**2, dim)
         self.norm_patch = nn.LayerNorm(dim)
-        self.blocks = nn.ModuleList(Block(dim, num_heads, after_input(e), causal=False) for e in encodings)
-        self.embed = encodings[0].embed if encodings[0].embed_at == "input" else None
+        self.blocks = nn.ModuleList(Block(dim, num_heads, e.in_layers(), causal=False) for e in encodings)
+        self.at_input = encodings[0].at_input()
         self.norm = nn.LayerNorm(dim)
         self.head = nn.Linear(dim, classes)
         self.token = nn.Parameter(torch.randn(1, 1, dim)) if pool == "token" else None
@@ -207,9 +208,7 @@ class Vision(nn.Module):
     def forward(self, pictures, positions):
         """Logits [B, classes] of pictures [B, S, S], their patches at positions [B or 1, T, 2]."""
         patches = pictures.unfold(1, PATCH, PATCH).unfold(2, PATCH, PATCH).flatten(3).flatten(1, 2)  # [B, T, 16]
-        x = self.norm_patch(self.patch(patches))
-        if self.embed is not None:
-            x = self.embed(x, positions)
+        x = embed_input(self.at_input, self.norm_patch(self.patch(patches)), positions)
         if self.token is not None:
             x = torch.cat((self.token.expand(len(x), -1, -1), x), 1)
             nowhere = torch.full((len(positions), 1, 2), math.nan, device=positions.device)

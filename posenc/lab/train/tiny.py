@@ -8,7 +8,7 @@ from torch.nn.functional import gelu
 
 from posenc.encoding import Encoding
 from posenc.errors import UnsupportedError, check_int, check_number, check_tensor
-from posenc.layer import KVCache, SelfAttention
+from posenc.layer import KVCache, SelfAttention, embed_input
 
 
 class MLP(nn.Module):
@@ -80,12 +80,17 @@ class Model(nn.Module):
         self.dim = dim
         self.embedding = nn.Embedding(vocab_size, dim)
         nn.init.normal_(self.embedding.weight, std=1 / math.sqrt(dim))
-        self.embed = encodings[0].embed if encodings[0].embed_at == "input" else None
+        self.at_input = encodings[0].at_input()
         self.blocks = nn.ModuleList(
-            Block(dim, num_heads, after_input(encoding), self.causal, make_attention) for encoding in encodings
+            Block(dim, num_heads, encoding.in_layers(), self.causal, make_attention) for encoding in encodings
         )
         self.norm = nn.LayerNorm(dim)
         self.head = nn.Linear(dim, vocab_size, bias=False)
+
+    @property
+    def embed(self):
+        """What adds to the embeddings, or None."""
+        return self.at_input.embed
 
     def forward(self, tokens, *, positions=None, mask=None, valid=None, caches=None):
         r"""Predict a token at each of tokens [B, T]: the next one (`Decoder`) or the one that stands there (`Encoder`).
@@ -106,9 +111,7 @@ class Model(nn.Module):
             start = 0 if caches is None else len(caches[0])
             positions = torch.arange(start, start + tokens.shape[1], device=tokens.device)
 
-        x = self.embedding(tokens) * math.sqrt(self.dim)  # [B, T, C]
-        if self.embed is not None:
-            x = self.embed(x, positions if positions.ndim > 1 else positions[None])
+        x = embed_input(self.at_input, self.embedding(tokens) * math.sqrt(self.dim), positions)  # [B, T, C]
         for block, cache in zip(self.blocks, caches or [None] * len(self.blocks)):
             x = block(x, positions, mask, valid, cache)
         return self.head(self.norm(x))
@@ -177,10 +180,3 @@ class Decoder(Model):
                 new = torch.multinomial((logits / temperature).softmax(-1), 1, generator=generator)
             tokens = torch.cat((tokens, new), dim=1)
         return tokens
-
-
-def after_input(encoding):
-    """The encoding without an `embed` that acts at the input: what is left for the layers."""
-    if encoding.embed is None or encoding.embed_at != "input":
-        return encoding
-    return encoding.without("embed")

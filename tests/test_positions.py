@@ -1,0 +1,124 @@
+"""What positions may be: integers that no difference wraps around, float32 and float64, all of them finite."""
+
+import math
+
+import pytest
+import torch
+from cases import DIM, HEAD_DIM, HEADS, NAMES, Block, along_a_line, causal_modes, encoding, tokens
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+import posenc
+from posenc.bias.alibi import bias
+from posenc.rotate.rope import inv_freq, rotate
+
+AT = [250, 3, 200, 7, 120, 0]  # a key seen later may stand before: in 8 bits their difference wraps
+NARROW = (torch.uint8, torch.int16, torch.uint16, torch.int32)
+HALF = (torch.bfloat16, torch.float16)
+
+
+def qkv(dtype=torch.float64):
+    return torch.randn(3, 2, HEADS, len(AT), HEAD_DIM, generator=torch.Generator().manual_seed(1)).to(dtype)
+
+
+def placed(name, dtype):
+    """AT in this dtype, on a line where the method of this name has axes; small enough for the line's second axis."""
+    axes = encoding(name).axes
+    at = torch.tensor(AT) if axes is None else torch.tensor(AT) // axes
+    return along_a_line(at, axes).to(dtype)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_integers_of_any_width_stand_where_int64_does(name):
+    for causal in causal_modes(name):
+        expected = attend_at(name, placed(name, torch.int64), causal)
+        for dtype in NARROW:
+            torch.testing.assert_close(attend_at(name, placed(name, dtype), causal), expected, rtol=0, atol=0)
+
+
+def attend_at(name, at, causal=True):
+    made = encoding(name)
+    q, k, v = qkv()
+    gates = None
+    if made.gates is not None:
+        size, activation = made.gates
+        gates = activation(torch.randn(*q.shape[:3], *size, generator=torch.Generator().manual_seed(2)).double())
+    return posenc.attention(q, k, v, made, pos_q=at, causal=causal, gates=gates)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_block_and_its_cache_take_narrow_integers(name):
+    at = placed(name, torch.uint8)
+    x, layer, cache = tokens(2, len(AT)), Block(name).attention, posenc.KVCache()
+    torch.testing.assert_close(layer(x, positions=at), layer(x, positions=at.long()), rtol=0, atol=0)
+    layer(x[:, :4], positions=at[:4], cache=cache)
+    assert cache.positions.dtype == torch.int64
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_half_precision_and_what_is_no_number_are_refused(name):
+    for dtype in HALF:
+        with pytest.raises(TypeError, match=rf"pos_q.*{dtype}.*integers.*float32"):
+            attend_at(name, placed(name, dtype))
+    with pytest.raises(TypeError, match="pos_q.*bool"):
+        attend_at(name, placed(name, torch.int64) > 5)
+    for wrong in (math.nan, math.inf, -math.inf):
+        at = placed(name, torch.float32)
+        at[2] = wrong
+        if math.isnan(wrong) and encoding(name).axes is not None:  # a token without a place
+            assert attend_at(name, at).isfinite().all()
+            continue
+        with pytest.raises(ValueError, match=f"pos_q holds {wrong}"):
+            attend_at(name, at)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_place_that_is_called_by_hand_converts_too(name):
+    made = encoding(name)
+    at, (q, k, _) = placed(name, torch.uint8)[None], qkv()
+    seen = torch.ones(1, 1, len(AT), len(AT), dtype=torch.bool)
+    if made.rotate is not None:
+        narrow, wide = (made.rotate(q, k, posenc.At(a, a, seen)) for a in (at, at.long()))
+        torch.testing.assert_close(narrow, wide, rtol=0, atol=0)
+    if made.bias is not None and made.gates is None:
+        scores = q @ k.transpose(-2, -1)
+        narrow, wide = (made.bias(q, k, posenc.At(a, a, seen, None, scores)) for a in (at, at.long()))
+        torch.testing.assert_close(narrow, wide, rtol=0, atol=0)
+    if made.embed is not None:
+        x = torch.zeros(1, len(AT), DIM)
+        torch.testing.assert_close(made.embed(x, at), made.embed(x, at.long()), rtol=0, atol=0)
+        with pytest.raises(TypeError, match="positions.*bfloat16"):
+            made.embed(x, at.bfloat16())
+
+
+def test_functions_that_take_distances_convert_too():
+    apart = torch.tensor([-128, 0, 127], dtype=torch.int8)
+    for function in (posenc.t5.bucket, posenc.exposb.fade):
+        assert torch.equal(function(apart), function(apart.long()))
+
+
+def test_kernels_called_by_hand_convert_too():
+    pytest.importorskip("triton")
+    from posenc.kernels import rotary, softmax
+
+    q, k, v = qkv(torch.float32)
+    at = torch.tensor(AT)
+    slopes = torch.tensor([0.01] * HEADS)
+    for form in (at.to(torch.uint8), at.to(torch.int16), at.float()):
+        turned, expected = (rotary.rotate(q, k, p, p, inv_freq(HEAD_DIM)) for p in (form, at))
+        torch.testing.assert_close(turned, expected, rtol=0, atol=0)
+        out, expected = (softmax.attend(q, k, v, pos_q=p, pos_k=p, variant="linear", a=slopes) for p in (form, at))
+        torch.testing.assert_close(out, expected, rtol=0, atol=0)
+    for wrong, error in ((at.half(), TypeError), (at / 0, ValueError)):
+        with pytest.raises(error, match="pos_k"):
+            rotary.rotate(q, k, at, wrong, inv_freq(HEAD_DIM))
+        with pytest.raises(error, match="pos_q"):
+            softmax.attend(q, k, v, pos_q=wrong, pos_k=at, variant="linear", a=slopes)
+
+
+def test_values_are_asked_for_on_a_cpu_and_outside_of_graphs_alone():
+    slopes, at = torch.tensor([0.5, 0.1]), torch.arange(12.0).view(3, 4)
+    each = torch.vmap(lambda p: bias(p, p, slopes))(at)
+    torch.testing.assert_close(each, bias(at, at, slopes))
+    with FakeTensorMode():
+        assert rotate(torch.ones(4, 8), torch.arange(4.0), inv_freq(8)).shape == (4, 8)
+    assert rotate(torch.ones(4, 8, device="meta"), torch.full((4,), math.nan, device="meta"), inv_freq(8)).is_meta
