@@ -17,9 +17,11 @@ from .common import (
     capability,
     check_attend,
     head_of,
+    heaviest_first,
     key_blocks,
     launch,
     load_tile,
+    long,
     query_rows,
     rows_first,
     seen,
@@ -45,7 +47,7 @@ def lookup(p, z_ptr, i, queries, positions):
     """z_i[p] for a tile of positions p [Q, K], and its slope in p, which is 0 where p is clamped."""
     value, slope = tl.zeros(p.shape, tl.float32), tl.zeros(p.shape, tl.float32)
     for c in range(positions):
-        z = tl.load(z_ptr + i * positions + c, mask=i < queries, other=0.0)[:, None]
+        z = tl.load(z_ptr + long(i) * positions + c, mask=i < queries, other=0.0)[:, None]
         away = p - c
         value += z * tl.maximum(1.0 - tl.abs(away), 0.0)
         slope += tl.where((away >= -1.0) & (away < 0.0), z, 0.0) - tl.where((away >= 0.0) & (away < 1.0), z, 0.0)
@@ -59,7 +61,7 @@ def forward_kernel(
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, LANES: tl.constexpr, LANES_V: tl.constexpr,
 ):
     """One program: one block of queries of one head, along its keys from the newest to the oldest."""
-    block, bh = tl.program_id(0) % blocks, (tl.program_id(0) // blocks).to(tl.int64)
+    block, bh = heaviest_first(blocks)
     b, h = bh // heads, bh % heads
     q_ptr = head_of(q_ptr, q_stride, b, h)
     k_ptr = head_of(k_ptr, k_stride, b, h // groups)
@@ -126,7 +128,8 @@ def backward_q_kernel(
     sums what the softmax takes off each row; the second comes back and gathers what older keys send to newer gates.
     Both carries, [B*H, blocks of keys, rows of the slice], serve the other kernel too.
     """
-    block, bh = first_block + tl.program_id(0) % blocks, (tl.program_id(0) // blocks).to(tl.int64)
+    block, bh = heaviest_first(blocks)
+    block += first_block
     b, h = bh // heads, bh % heads
     q_ptr = head_of(q_ptr, q_stride, b, h)
     k_ptr = head_of(k_ptr, k_stride, b, h // groups)
@@ -156,7 +159,7 @@ def backward_q_kernel(
         v = load_tile(v_ptr, j, lane_v, v_stride, keys, width_v)
         s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
         visible = seen(i, j, b, queries, keys, mask_ptr, mask_stride, True, False)
-        tl.store(before_ptr + key_block * rows + place, carry)
+        tl.store(before_ptr + long(key_block) * rows + place, carry)
         gates, weights, p, slope, count = weighed(s, visible, carry, lse, z_ptr, i, queries, positions)
         dot += tl.sum(weights * tl.dot(dout, tl.trans(v), input_precision="ieee"), 1)
         carry += count
@@ -171,15 +174,15 @@ def backward_q_kernel(
         v = load_tile(v_ptr, j, lane_v, v_stride, keys, width_v)
         s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
         visible = seen(i, j, b, queries, keys, mask_ptr, mask_stride, True, False)
-        before = tl.load(before_ptr + key_block * rows + place)
+        before = tl.load(before_ptr + long(key_block) * rows + place)
         gates, weights, p, slope, count = weighed(s, visible, before, lse, z_ptr, i, queries, positions)
         d = weights * (tl.dot(dout, tl.trans(v), input_precision="ieee") - dot[:, None])
         for c in range(positions):
-            at = dz_ptr + i * positions + c
+            at = dz_ptr + long(i) * positions + c
             more = tl.sum(d * tl.maximum(1.0 - tl.abs(p - c), 0.0), 1)
             tl.store(at, tl.load(at, mask=i < queries, other=0.0) + more, mask=i < queries)
         tl.debug_barrier()  # and so may the next block of keys
-        tl.store(after_ptr + key_block * rows + place, after)
+        tl.store(after_ptr + long(key_block) * rows + place, after)
         ds, sent = grad_scores(d, gates, slope, after)
         after += sent
         dq = tl.dot(ds.to(k.dtype), k, dq, input_precision="ieee")

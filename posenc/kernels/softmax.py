@@ -18,11 +18,14 @@ from .common import (
     column,
     distances,
     head_of,
+    heaviest_first,
+    in_parts,
     key_blocks,
     launch,
     launch_arguments,
     load_tile,
     one_number,
+    position,
     query_rows,
     row,
     rows_first,
@@ -43,7 +46,7 @@ def turned(x, b, index, pos_ptr, pos_stride, length, freq_ptr, pairs, ROWS: tl.c
     """A tile of q or k [N, D], its pairs of neighboring lanes turned by position; as it is without frequencies."""
     if freq_ptr is not None:
         pair = tl.arange(0, LANES // 2)
-        pos = tl.load(pos_ptr + b * pos_stride[0] + index * pos_stride[1], mask=index < length, other=0).to(tl.float32)
+        pos = position(pos_ptr, pos_stride, b, index, length, 0).to(tl.float32)
         freq = tl.load(freq_ptr + pair, mask=pair < pairs, other=0.0)  # lanes past the last pair turn by 0
         cos, sin = tl.cos(pos[:, None] * freq[None, :]), tl.sin(pos[:, None] * freq[None, :])
         one, two = tl.split(tl.reshape(x.to(tl.float32), [ROWS, LANES // 2, 2]))
@@ -75,7 +78,7 @@ def forward_kernel(
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, LANES: tl.constexpr, LANES_V: tl.constexpr,
 ):
     """One program: one block of queries of one head, against all blocks of keys that one of them sees."""
-    block, bh = tl.program_id(0) % blocks, (tl.program_id(0) // blocks).to(tl.int64)
+    block, bh = heaviest_first(blocks)
     b, h = bh // heads, bh % heads
     q_ptr = head_of(q_ptr, q_stride, b, h)
     k_ptr = head_of(k_ptr, k_stride, b, h // groups)
@@ -134,7 +137,7 @@ def backward_q_kernel(
     mends the gradients of a and x, which may weigh far keys most, and dot_i for the other kernel. Only dq, which is
     summed in the same walk, keeps it: there it is as small as the rounding of `out`.
     """
-    block, bh = tl.program_id(0) % blocks, (tl.program_id(0) // blocks).to(tl.int64)
+    block, bh = heaviest_first(blocks)
     b, h = bh // heads, bh % heads
     q_ptr = head_of(q_ptr, q_stride, b, h)
     k_ptr = head_of(k_ptr, k_stride, b, h // groups)
@@ -286,7 +289,10 @@ def softmax(
     x: torch.Tensor | None, y: torch.Tensor | None, first: int, scale: float, causal: bool, variant: str,
     tile: list[int],
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The forward kernel as an operator: (output [B, H, Tq, Dv], log2-sum-exp2 of the logits [B, H, Tq])."""
+    """The forward kernel as an operator: (output [B, H, Tq, Dv], log2-sum-exp2 of the logits [B, H, Tq]).
+
+    Positions are [parts, 1 or B, T]: from `in_parts`, or one part of int64 for a table.
+    """
     check("softmax kernel", q, k, v, pos_q, pos_k, a, x, y, variant, table)
     out = rows_first(q, v.shape[3])
     lse = q.new_empty(q.shape[:3], dtype=torch.float32)
@@ -368,11 +374,12 @@ def _setup_context(ctx, inputs, output):
 
 
 def _backward(ctx, dout, _):
-    q, k, v, mask, pos_q, pos_k, inv_freq, a, table, x, y, out, lse = ctx.saved_tensors
+    q, k, v, mask, *at, inv_freq, a, table, x, y, out, lse = ctx.saved_tensors
     if inv_freq is not None:  # what was turned inside is turned once here, and its gradient turned back
+        pos_q, pos_k = (p[0] for p in at)  # the first part is the position in float32, as angles are
         q, k = rotary(q, k, pos_q, pos_k, inv_freq, False, 1.0, 1.0, [])
     dq, dk, dv, *rest = softmax_backward(
-        dout, q, k, v, out, lse, mask, pos_q, pos_k, a, table, x, y,
+        dout, q, k, v, out, lse, mask, *at, a, table, x, y,
         ctx.first, ctx.scale, ctx.causal, ctx.variant, ctx.tile,
     )
     if inv_freq is not None:
@@ -421,6 +428,8 @@ def attend(q, k, v, *, pos_q=None, pos_k=None, causal=True, mask=None, scale=1.0
         inv_freq = inv_freq.to(q.device, torch.float32).contiguous()
     if table is not None:
         pos_q, pos_k, table = table_inputs(pos_q, pos_k, table, first)
+    else:
+        pos_q, pos_k = in_parts(pos_q, pos_k, variant, inv_freq is not None)
     return softmax(
         q, k, v, mask, pos_q, pos_k, inv_freq, a, table, x, y, first, float(scale), causal, variant, list(tile)
     )[0]

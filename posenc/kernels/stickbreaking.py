@@ -16,10 +16,13 @@ from .common import (
     column,
     distances,
     head_of,
+    heaviest_first,
+    in_parts,
     key_blocks,
     launch,
     launch_arguments,
     load_tile,
+    long,
     one_number,
     query_rows,
     row,
@@ -107,7 +110,7 @@ def forward_kernel(
     "recent" walks the blocks of keys from the last to the first, and the keys of a block likewise, so that a tile
     always lies in stick order and one sum from left to right serves both orders.
     """
-    block, bh = tl.program_id(0) % blocks, (tl.program_id(0) // blocks).to(tl.int64)
+    block, bh = heaviest_first(blocks)
     b, h = bh // heads, bh % heads
     q_ptr = head_of(q_ptr, q_stride, b, h)
     k_ptr = head_of(k_ptr, k_stride, b, h // groups)
@@ -159,7 +162,8 @@ def backward_q_kernel(
     gathers what the later keys send to the earlier ones. Both carries, [B*H, blocks of keys, rows of the slice], serve
     the other kernel too. Only sums of what is needed are ever formed, so nothing cancels.
     """
-    block, bh = first_block + tl.program_id(0) % blocks, (tl.program_id(0) // blocks).to(tl.int64)
+    block, bh = heaviest_first(blocks)
+    block += first_block
     b, h = bh // heads, bh % heads
     q_ptr = head_of(q_ptr, q_stride, b, h)
     k_ptr = head_of(k_ptr, k_stride, b, h // groups)
@@ -168,7 +172,7 @@ def backward_q_kernel(
     a = one_number(a_ptr, h)
 
     i = block * BLOCK_Q + tl.arange(0, BLOCK_Q)
-    rows = blocks * BLOCK_Q  # of the slice
+    rows = long(blocks * BLOCK_Q)  # of the slice
     place = i - first_block * BLOCK_Q
     count = (keys + BLOCK_K - 1) // BLOCK_K  # blocks of keys
     before_ptr += bh * count * rows
@@ -338,7 +342,10 @@ def stickbreaking(
     pos_k: torch.Tensor | None, a: torch.Tensor | None, x: torch.Tensor | None, y: torch.Tensor | None,
     scale: float, causal: bool, strict: bool, recent: bool, variant: str, tile: list[int],
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The forward kernel as an operator: (output [B, H, Tq, Dv], remainder [B, H, Tq] in float32)."""
+    """The forward kernel as an operator: (output [B, H, Tq, Dv], remainder [B, H, Tq] in float32).
+
+    Positions are [parts, 1 or B, T], from `in_parts`.
+    """
     check("stick-breaking kernel", q, k, v, pos_q, pos_k, a, x, y, variant)
     out = rows_first(q, v.shape[3])
     rest = q.new_empty(q.shape[:3], dtype=torch.float32)
@@ -450,6 +457,7 @@ def attend(q, k, v, *, pos_q=None, pos_k=None, causal=True, mask=None, scale=1.0
     check_attend("stick-breaking kernel", q, k, v, pos_q, pos_k, causal, mask, scale, tile)
     if variant in VARIANTS and "table" in VARIANTS[variant].reads:
         raise UnsupportedError(f"stick-breaking kernel: the variant {variant!r} reads a table, as only softmax does")
+    pos_q, pos_k = in_parts(pos_q, pos_k, variant)
     return stickbreaking(
         q, k, v, mask, pos_q, pos_k, a, x, y, float(scale), causal, not attend_current, order == "recent", variant,
         list(tile),

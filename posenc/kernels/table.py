@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 
 from ..errors import check_int, check_tensor, whole
-from .common import LOG2E, column, distances, head_of, key_blocks, load_tile, row, seen
+from .common import LOG2E, column, distances, head_of, key_blocks, load_tile, position, row, seen
 
 # A kernel's arguments are read in groups, as they were written.
 # fmt: off
@@ -18,8 +18,8 @@ from .common import LOG2E, column, distances, head_of, key_blocks, load_tile, ro
 @triton.jit
 def places(q_ptr, k_ptr, b, i, j, q_stride, k_stride, queries, keys, first_offset, entries):
     """Which entry of the table each pair reads, [Q, K]: that of the offset pos_k[j] - pos_q[i], held to its ends."""
-    pos_q = tl.load(q_ptr + b * q_stride[0] + i * q_stride[1], mask=i < queries, other=0)
-    pos_k = tl.load(k_ptr + b * k_stride[0] + j * k_stride[1], mask=j < keys, other=0)
+    pos_q = position(q_ptr, q_stride, b, i, queries, 0)
+    pos_k = position(k_ptr, k_stride, b, j, keys, 0)
     place = pos_k[None, :] - pos_q[:, None] - first_offset
     return tl.minimum(tl.maximum(place, 0), entries - 1).to(tl.int32)
 
@@ -113,10 +113,11 @@ def unit_of(dout, v, dot):
 
 
 def table_inputs(pos_q, pos_k, table, first):
-    """Check what `attend` gets for a table; return positions as int64, the table contiguous."""
+    """Check what `attend` gets for a table; return positions as int64 [1, 1 or B, T], the table contiguous."""
     check_tensor("table", table, "[H, R]", ndim=2, floating=True)
     check_int("first", first, minimum=-(2**62))
-    pos_q, pos_k = (p if p is None else whole(name, p) for name, p in (("pos_q", pos_q), ("pos_k", pos_k)))
+    given = (("pos_q", pos_q), ("pos_k", pos_k))
+    pos_q, pos_k = (None if p is None else whole(name, p).view(1, -1, p.shape[-1]) for name, p in given)
     return pos_q, pos_k, table.contiguous()
 
 

@@ -18,7 +18,7 @@ import triton
 import triton.language as tl
 
 from posenc.kernels import rotary, softmax, stickbreaking, variants
-from posenc.kernels.common import Tile
+from posenc.kernels.common import Tile, in_parts
 
 CUDA = torch.cuda.is_available()
 DEVICE = "cuda" if CUDA else "cpu"
@@ -567,16 +567,16 @@ def test_rotary_kernel_equals_the_reference_to_the_last_bit_but_one(heads, kv_he
 OPERATORS = {
     "softmax": lambda q, k, v, a, at: (
         softmax.softmax,
-        (q, k, v, None, *at, None, a, None, None, None, 0, 0.3, True, "linear", []),
+        (q, k, v, None, *in_parts(*at, "linear"), None, a, None, None, None, 0, 0.3, True, "linear", []),
     ),
     "table": lambda q, k, v, a, at: (
         softmax.softmax,
-        (q, k, v, None, *at, None, None, leaves(torch.ones(HEADS, 9, device=DEVICE))[0])
+        (q, k, v, None, *(x[None, None] for x in at), None, None, leaves(torch.ones(HEADS, 9, device=DEVICE))[0])
         + (None, None, -5, 0.3, True, "table", []),
     ),
     "stickbreaking": lambda q, k, v, a, at: (
         stickbreaking.stickbreaking,
-        (q, k, v, None, *at, a, None, None, 0.3, True, True, True, "linear", []),
+        (q, k, v, None, *in_parts(*at, "linear"), a, None, None, 0.3, True, True, True, "linear", []),
     ),
     "rotary": lambda q, k, v, a, at: (
         rotary.rotary,
