@@ -302,10 +302,33 @@ def in_parts(pos_q, pos_k, variant, turned=False):
     return split
 
 
-def rows_first(x, width=None, dtype=None):
-    """An empty tensor of x's shape [B, H, T, D] (with `width` lanes) whose heads lie side by side in memory."""
-    batch, heads, length, lanes = x.shape
-    return x.new_empty(batch, length, heads, lanes if width is None else width, dtype=dtype).transpose(1, 2)
+def rows_first(x, width=None, dtype=None, heads=None):
+    """An empty tensor of x's shape [B, H, T, D] (or other lanes, heads) whose heads lie side by side in memory."""
+    batch, own_heads, length, lanes = x.shape
+    shape = (batch, length, own_heads if heads is None else heads, lanes if width is None else width)
+    return x.new_empty(shape, dtype=dtype).transpose(1, 2)
+
+
+def fewest_programs(device):
+    """How many programs a device should have: two for each multiprocessor, some end early. 1 for the interpreter."""
+    return 2 * torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 1
+
+
+def share_of(groups, programs, device):
+    """How many heads of queries one program of the backward sums, of the `groups` that share a head of keys.
+
+    All, unless these are too few programs for the device, as with one head of keys: then several own a block of keys,
+    each with a gradient of its own, for `added`.
+    """
+    fewest = fewest_programs(device)
+    return next((n for n in range(groups, 1, -1) if groups % n == 0 and programs * (groups // n) >= fewest), 1)
+
+
+def added(shares, x):
+    """The gradient of x [B, Hkv, T, D] from those of the programs that share its heads, [B, Hkv * n, T, D]."""
+    if shares.shape[1] == x.shape[1]:
+        return shares.to(x.dtype)
+    return rows_first(x).copy_(shares.unflatten(1, (x.shape[1], -1)).sum(2))  # one order: the same bits again
 
 
 def launch(kernel, blocks, times, cut, **arguments):

@@ -10,6 +10,7 @@ import triton.language as tl
 from ..errors import UnsupportedError, check_bool, check_choice
 from .common import (
     Tile,
+    added,
     capability,
     check,
     check_attend,
@@ -28,6 +29,7 @@ from .common import (
     row,
     rows_first,
     seen,
+    share_of,
     store_tile,
 )
 from .variants import VARIANTS
@@ -245,21 +247,22 @@ def backward_kv_kernel(
     q_ptr, k_ptr, v_ptr, dout_ptr, before_ptr, after_ptr, dk_ptr, dv_ptr, dy_ptr,
     mask_ptr, pos_q_ptr, pos_k_ptr, a_ptr, x_ptr, y_ptr,
     q_stride, k_stride, v_stride, dout_stride, dk_stride, dv_stride, mask_stride, pos_q_stride, pos_k_stride,
-    blocks, heads, groups, queries, keys, width, width_v, scale, first_row, rows,
+    blocks, heads, groups, share, queries, keys, width, width_v, scale, first_row, rows,
     SCORE: tl.constexpr, GRAD: tl.constexpr, DELTA: tl.constexpr, CAUSAL: tl.constexpr, STRICT: tl.constexpr,
     RECENT: tl.constexpr, PRODUCT: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, LANES: tl.constexpr, LANES_V: tl.constexpr,
 ):
-    """One program: what one slice of queries adds to the gradients of one block of keys and values.
+    """One program: what one slice of queries, of `share` heads, adds to the gradients of one block of keys and values.
 
     The slices follow one another and a block of keys belongs to one program, so the sums have one order.
     """
-    block, pair = tl.program_id(0) % blocks, (tl.program_id(0) // blocks).to(tl.int64)
-    b, kv_head = pair // (heads // groups), pair % (heads // groups)
+    block, pair = tl.program_id(0) % blocks, long(tl.program_id(0) // blocks)
+    b, part = pair // (heads // share), pair % (heads // share)
+    kv_head = part * share // groups
     k_ptr = head_of(k_ptr, k_stride, b, kv_head)
     v_ptr = head_of(v_ptr, v_stride, b, kv_head)
-    dk_ptr = head_of(dk_ptr, dk_stride, b, kv_head)
-    dv_ptr = head_of(dv_ptr, dv_stride, b, kv_head)
+    dk_ptr = head_of(dk_ptr, dk_stride, b, part)
+    dv_ptr = head_of(dv_ptr, dv_stride, b, part)
 
     j = block * BLOCK_K + (BLOCK_K - 1 - tl.arange(0, BLOCK_K) if RECENT else tl.arange(0, BLOCK_K))
     lane, lane_v = tl.arange(0, LANES), tl.arange(0, LANES_V)
@@ -273,8 +276,8 @@ def backward_kv_kernel(
         block, first_row, end, queries, keys, BLOCK_Q, BLOCK_K, CAUSAL, STRICT, mask_ptr is not None
     )
     count = (keys + BLOCK_K - 1) // BLOCK_K  # blocks of keys
-    for group in range(groups):
-        h = kv_head * groups + group
+    for n in range(share):
+        h = part * share + n
         bh = b * heads + h
         a, y = one_number(a_ptr, h), row(y_ptr, bh, j, keys)
         dy = tl.zeros([BLOCK_K], tl.float32)
@@ -384,7 +387,8 @@ def stickbreaking_backward(
     blocks, blocks_k = triton.cdiv(queries, cut.block_q), triton.cdiv(keys, cut.block_k)
     float32 = dict(dtype=torch.float32, device=q.device)
     dq = rows_first(q)
-    dk, dv = (rows_first(t, dtype=torch.float32).zero_() for t in (k, v))
+    share = share_of(heads // kv_heads, batch * kv_heads * blocks_k, q.device)
+    dk, dv = (rows_first(t, dtype=torch.float32, heads=max(heads // share, kv_heads)).zero_() for t in (k, v))
     da = torch.zeros(batch, heads, blocks if a is not None else 0, **float32)
     dx, dy = (torch.zeros(0 if t is None else t.shape, **float32) for t in (x, y))
     if q.numel() == 0 or k.numel() == 0:
@@ -404,11 +408,11 @@ def stickbreaking_backward(
                 first_block=first_block, **both,
             )
             launch(
-                backward_kv_kernel, blocks_k, batch * kv_heads, cut, dk_ptr=dk, dv_ptr=dv,
+                backward_kv_kernel, blocks_k, batch * heads // share, cut, share=share, dk_ptr=dk, dv_ptr=dv,
                 dy_ptr=None if y is None else dy, dk_stride=dk.stride(), dv_stride=dv.stride(),
                 first_row=first_block * cut.block_q, rows=these * cut.block_q, **both,
             )
-    return dq, dk.to(k.dtype), dv.to(v.dtype), da.sum((0, 2)) if a is not None else da.new_empty(0), dx, dy
+    return dq, added(dk, k), added(dv, v), da.sum((0, 2)) if a is not None else da.new_empty(0), dx, dy
 
 
 @stickbreaking_backward.register_fake
