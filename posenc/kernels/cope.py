@@ -141,7 +141,7 @@ def backward_q_kernel(
     dz_ptr += bh * queries * positions
 
     i = block * BLOCK_Q + tl.arange(0, BLOCK_Q)
-    rows = blocks * BLOCK_Q  # of the slice
+    rows = long(blocks * BLOCK_Q)  # of the slice
     place = i - first_block * BLOCK_Q
     count_blocks = (keys + BLOCK_K - 1) // BLOCK_K
     before_ptr += bh * count_blocks * rows
@@ -161,7 +161,7 @@ def backward_q_kernel(
         v = load_tile(v_ptr, j, lane_v, v_stride, keys, width_v)
         s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
         visible = seen(i, j, b, queries, keys, mask_ptr, mask_stride, True, False)
-        tl.store(before_ptr + long(key_block) * rows + place, carry)
+        tl.store(before_ptr + key_block * rows + place, carry)
         gates, weights, p, slope, count = weighed(s, visible, carry, lse, z_ptr, i, queries, positions)
         dot += tl.sum(weights * tl.dot(dout, tl.trans(v), input_precision="ieee"), 1)
         carry += count
@@ -176,7 +176,7 @@ def backward_q_kernel(
         v = load_tile(v_ptr, j, lane_v, v_stride, keys, width_v)
         s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
         visible = seen(i, j, b, queries, keys, mask_ptr, mask_stride, True, False)
-        before = tl.load(before_ptr + long(key_block) * rows + place)
+        before = tl.load(before_ptr + key_block * rows + place)
         gates, weights, p, slope, count = weighed(s, visible, before, lse, z_ptr, i, queries, positions)
         d = weights * (tl.dot(dout, tl.trans(v), input_precision="ieee") - dot[:, None])
         for c in range(positions):
@@ -184,7 +184,7 @@ def backward_q_kernel(
             more = tl.sum(d * tl.maximum(1.0 - tl.abs(p - c), 0.0), 1)
             tl.store(at, tl.load(at, mask=i < queries, other=0.0) + more, mask=i < queries)
         tl.debug_barrier()  # and so may the next block of keys
-        tl.store(after_ptr + long(key_block) * rows + place, after)
+        tl.store(after_ptr + key_block * rows + place, after)
         ds, sent = grad_scores(d, gates, slope, after)
         after += sent
         dq = tl.dot(ds.to(k.dtype), k, dq, input_precision="ieee")
