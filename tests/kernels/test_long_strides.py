@@ -38,9 +38,9 @@ def spread(x, dim):
     return view.detach().requires_grad_(x.requires_grad)
 
 
-def spread_rows(x, width=None, dtype=None):
+def spread_rows(x, width=None, dtype=None, heads=None):
     """What the kernels write to, in place of `rows_first`: lanes that stand far apart."""
-    shape = (*x.shape[:3], x.shape[3] if width is None else width)
+    shape = (x.shape[0], heads or x.shape[1], x.shape[2], width or x.shape[3])
     return spread(torch.zeros(shape, dtype=dtype or x.dtype, device=x.device), 3)
 
 
