@@ -280,7 +280,7 @@ def tiles(major_minor, dtype, width, turned=False, heavy=False):
     elif major == 10:
         backward = Tile(64, 64, 8, 2)
     else:
-        backward = Tile(64, 64, 8, 1) if wide else Tile(64, 32, 4, 1)
+        backward = Tile(64, 64, 8, 1) if wide else Tile(64, 32, 8, 1)
     if heavy:
         backward = Tile(64, 64, 8, 1) if major == 10 and not wide else Tile(64, 32, 8, 1)
     return forward, backward

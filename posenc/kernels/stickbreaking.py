@@ -334,7 +334,7 @@ def tiles(major_minor, dtype, width):
     if wide:
         backward = Tile(32, 32, 4, 1) if major == 9 else Tile(64, 32, 8, 1)
     else:
-        narrow = Tile(32, 32, 4, 1) if major_minor == (8, 0) else Tile(16, 32, 4, 1)
+        narrow = Tile(32, 32, 8, 1) if major_minor == (8, 0) else Tile(16, 32, 4, 1)
         backward = Tile(64, 32, 8, 1) if major in (9, 10) else narrow
     return forward, backward
 
