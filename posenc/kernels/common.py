@@ -20,25 +20,44 @@ INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"  # read where @triton.ji
 
 
 @triton.jit
+def long(index):
+    """An index as int64: a tensor may span more than 2^31 numbers, so no stride is multiplied by a shorter one."""
+    return tl.cast(index, tl.int64)
+
+
+@triton.jit
+def heaviest_first(blocks):
+    """This program's block of queries, and its sequence and head as one number.
+
+    Under a causal mask the last queries see most keys. Their blocks start first, so that none is left running alone.
+    """
+    return blocks - 1 - tl.program_id(0) % blocks, long(tl.program_id(0) // blocks)
+
+
+@triton.jit
 def head_of(ptr, stride, b, h):
     """Where the head h of the sequence b begins in a tensor [B, H, T, D]."""
-    return ptr + b * stride[0] + h * stride[1]
+    return ptr + long(b) * stride[0] + long(h) * stride[1]
+
+
+@triton.jit
+def pairs_at(rows, lanes, stride):
+    """Where the numbers of rows [R] and lanes [L] of a matrix stand, [R, L]."""
+    return long(rows)[:, None] * stride[2] + long(lanes)[None, :] * stride[3]
 
 
 @triton.jit
 def load_tile(ptr, rows, lanes, stride, length, width):
     """Rows [R] and lanes [L] of a matrix [length, width] as a tile [R, L], with 0 outside of the matrix."""
     inside = (rows < length)[:, None] & (lanes < width)[None, :]
-    at = rows.to(tl.int64)[:, None] * stride[2] + lanes[None, :] * stride[3]  # int64: a head may span 2^31 numbers
-    return tl.load(ptr + at, mask=inside, other=0.0)
+    return tl.load(ptr + pairs_at(rows, lanes, stride), mask=inside, other=0.0)
 
 
 @triton.jit
 def store_tile(ptr, tile, rows, lanes, stride, length, width):
     """Write a tile [R, L] to rows and lanes of a matrix [length, width], in the matrix's dtype."""
     inside = (rows < length)[:, None] & (lanes < width)[None, :]
-    at = rows.to(tl.int64)[:, None] * stride[2] + lanes[None, :] * stride[3]
-    tl.store(ptr + at, tile.to(ptr.dtype.element_ty), mask=inside)
+    tl.store(ptr + pairs_at(rows, lanes, stride), tile.to(ptr.dtype.element_ty), mask=inside)
 
 
 @triton.jit
@@ -60,14 +79,22 @@ def row(ptr, bh, j, keys):
 
 
 @triton.jit
+def position(ptr, stride, b, index, length, part):
+    """Positions [N] of the tokens `index`, from a tensor [parts, B, T]; 0 past the end."""
+    return tl.load(ptr + part * stride[0] + long(b) * stride[1] + long(index) * stride[2], mask=index < length, other=0)
+
+
+@triton.jit
 def distances(q_ptr, k_ptr, b, i, j, q_stride, k_stride, queries, keys, DELTA: tl.constexpr):
-    """pos_q[i] - pos_k[j] in float32, [Q, K], subtracted in the positions' dtype; 0.0 for variants that read none."""
+    """pos_q[i] - pos_k[j] in float32, [Q, K], for positions in DELTA parts; 0.0 for variants that read none."""
     if not DELTA:
         delta = 0.0
     else:
-        pos_q = tl.load(q_ptr + b * q_stride[0] + i * q_stride[1], mask=i < queries, other=0)
-        pos_k = tl.load(k_ptr + b * k_stride[0] + j * k_stride[1], mask=j < keys, other=0)
-        delta = (pos_q[:, None] - pos_k[None, :]).to(tl.float32)
+        pos_q, pos_k = position(q_ptr, q_stride, b, i, queries, 0), position(k_ptr, k_stride, b, j, keys, 0)
+        delta = pos_q[:, None] - pos_k[None, :]
+        if DELTA == 2:
+            pos_q, pos_k = position(q_ptr, q_stride, b, i, queries, 1), position(k_ptr, k_stride, b, j, keys, 1)
+            delta += pos_q[:, None] - pos_k[None, :]
     return delta
 
 
@@ -81,8 +108,8 @@ def seen(i, j, b, queries, keys, mask_ptr, mask_stride, CAUSAL: tl.constexpr, ST
     if STRICT:
         ok &= j[None, :] != own[:, None]
     if mask_ptr is not None:
-        at = b * mask_stride[0] + i.to(tl.int64)[:, None] * mask_stride[2] + j[None, :] * mask_stride[3]
-        ok &= tl.load(mask_ptr + at, mask=ok, other=0) != 0
+        at = pairs_at(i, j, mask_stride)
+        ok &= tl.load(mask_ptr + long(b) * mask_stride[0] + at, mask=ok, other=0) != 0
     return ok
 
 
@@ -246,18 +273,60 @@ def as_mask(mask, batch, queries, keys):
 
 def as_positions(positions, batch, length, *axes):
     """Positions [T], [1, T] or [B, T] as [B, T] (a view), or with n axes last as [B, T, n], and their strides."""
-    if positions is None:
-        return None, (0, 0)
-    if positions.element_size() < 4:  # a difference of narrow integers would wrap around
-        positions = positions.long()
     positions = positions.expand(batch, length, *axes)
     return positions, positions.stride()
 
 
-def rows_first(x, width=None, dtype=None):
-    """An empty tensor of x's shape [B, H, T, D] (with `width` lanes) whose heads lie side by side in memory."""
-    batch, heads, length, lanes = x.shape
-    return x.new_empty(batch, length, heads, lanes if width is None else width, dtype=dtype).transpose(1, 2)
+EXACT = {torch.float32, torch.float16, torch.bfloat16, torch.uint8, torch.int8, torch.int16}  # float32 holds them
+
+
+def in_parts(pos_q, pos_k, variant, turned=False):
+    r"""Positions [T], [1, T] or [B, T] as float32 numbers [parts, 1 or B, T] whose sum they are, where they are read.
+
+    Split once here, a pair of them costs additions and no conversion. For distances, integers and float64 have two
+    parts of 24 bits each: whole numbers up to 2^48 keep their distance to its last float32 digit, however far from 0
+    they stand. What float32 holds has one part and is subtracted in float32, as the reference does. For angles the
+    first part is enough: they are float32.
+    """
+    delta = variant in VARIANTS and "delta" in VARIANTS[variant].reads  # the operator refuses other names
+    if pos_q is None or pos_k is None or not (delta or turned):
+        return pos_q, pos_k
+    two = delta and not EXACT.issuperset((pos_q.dtype, pos_k.dtype))
+    split = []
+    for positions in (pos_q, pos_k):
+        positions = positions.reshape(-1, positions.shape[-1])
+        first = positions.to(torch.float32)
+        split.append(torch.stack((first, (positions.double() - first).to(torch.float32))) if two else first[None])
+    return split
+
+
+def rows_first(x, width=None, dtype=None, heads=None):
+    """An empty tensor of x's shape [B, H, T, D] (or other lanes, heads) whose heads lie side by side in memory."""
+    batch, own_heads, length, lanes = x.shape
+    shape = (batch, length, own_heads if heads is None else heads, lanes if width is None else width)
+    return x.new_empty(shape, dtype=dtype).transpose(1, 2)
+
+
+def fewest_programs(device):
+    """How many programs a device should have: two for each multiprocessor, some end early. 1 for the interpreter."""
+    return 2 * torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 1
+
+
+def share_of(groups, programs, device):
+    """How many heads of queries one program of the backward sums, of the `groups` that share a head of keys.
+
+    All, unless these are too few programs for the device, as with one head of keys: then several own a block of keys,
+    each with a gradient of its own, for `added`.
+    """
+    fewest = fewest_programs(device)
+    return next((n for n in range(groups, 1, -1) if groups % n == 0 and programs * (groups // n) >= fewest), 1)
+
+
+def added(shares, x):
+    """The gradient of x [B, Hkv, T, D] from those of the programs that share its heads, [B, Hkv * n, T, D]."""
+    if shares.shape[1] == x.shape[1]:
+        return shares.to(x.dtype)
+    return rows_first(x).copy_(shares.unflatten(1, (x.shape[1], -1)).sum(2))  # one order: the same bits again
 
 
 def launch(kernel, blocks, times, cut, **arguments):
@@ -283,13 +352,13 @@ def launch_arguments(q, k, v, mask, pos_q, pos_k, variant, read_positions=False)
     kv_heads, keys = k.shape[1:3]
     reads = VARIANTS[variant].reads
     delta = "delta" in reads
-    if not (delta or "table" in reads or read_positions):
-        pos_q = pos_k = None
     mask, mask_stride = as_mask(mask, batch, queries, keys)
-    pos_q, pos_q_stride = as_positions(pos_q, batch, queries)
-    pos_k, pos_k_stride = as_positions(pos_k, batch, keys)
-    extra = dict(mask_ptr=mask, pos_q_ptr=pos_q, pos_k_ptr=pos_k, DELTA=delta)
-    extra |= dict(mask_stride=mask_stride, pos_q_stride=pos_q_stride, pos_k_stride=pos_k_stride)
+    extra = dict(mask_ptr=mask, mask_stride=mask_stride, DELTA=pos_q.shape[0] if delta else 0)
+    for name, positions, length in (("pos_q", pos_q, queries), ("pos_k", pos_k, keys)):
+        if not (delta or "table" in reads or read_positions):
+            positions = None
+        positions = None if positions is None else positions.expand(-1, batch, length)
+        extra |= {f"{name}_ptr": positions, f"{name}_stride": (0, 0, 0) if positions is None else positions.stride()}
     extra |= dict(q_stride=q.stride(), k_stride=k.stride(), v_stride=v.stride())
     extra |= dict(heads=heads, groups=heads // kv_heads, queries=queries, keys=keys, width=width, width_v=v.shape[3])
     return extra | dict(LANES=lanes(width), LANES_V=lanes(v.shape[3]))

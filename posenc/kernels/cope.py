@@ -11,16 +11,20 @@ from ..errors import check_tensor
 from .common import (
     LOG2E,
     Tile,
+    added,
     as_mask,
     capability,
     check_attend,
     head_of,
+    heaviest_first,
     key_blocks,
     launch,
     load_tile,
+    long,
     query_rows,
     rows_first,
     seen,
+    share_of,
     store_tile,
 )
 from .needs import tl, triton
@@ -44,7 +48,7 @@ def lookup(p, z_ptr, i, queries, positions):
     """z_i[p] for a tile of positions p [Q, K], and its slope in p, which is 0 where p is clamped."""
     value, slope = tl.zeros(p.shape, tl.float32), tl.zeros(p.shape, tl.float32)
     for c in range(positions):
-        z = tl.load(z_ptr + i * positions + c, mask=i < queries, other=0.0)[:, None]
+        z = tl.load(z_ptr + long(i) * positions + c, mask=i < queries, other=0.0)[:, None]
         away = p - c
         value += z * tl.maximum(1.0 - tl.abs(away), 0.0)
         slope += tl.where((away >= -1.0) & (away < 0.0), z, 0.0) - tl.where((away >= 0.0) & (away < 1.0), z, 0.0)
@@ -58,7 +62,7 @@ def forward_kernel(
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, LANES: tl.constexpr, LANES_V: tl.constexpr,
 ):
     """One program: one block of queries of one head, along its keys from the newest to the oldest."""
-    block, bh = tl.program_id(0) % blocks, (tl.program_id(0) // blocks).to(tl.int64)
+    block, bh = heaviest_first(blocks)
     b, h = bh // heads, bh % heads
     q_ptr = head_of(q_ptr, q_stride, b, h)
     k_ptr = head_of(k_ptr, k_stride, b, h // groups)
@@ -125,7 +129,8 @@ def backward_q_kernel(
     sums what the softmax takes off each row; the second comes back and gathers what older keys send to newer gates.
     Both carries, [B*H, blocks of keys, rows of the slice], serve the other kernel too.
     """
-    block, bh = first_block + tl.program_id(0) % blocks, (tl.program_id(0) // blocks).to(tl.int64)
+    block, bh = heaviest_first(blocks)
+    block += first_block
     b, h = bh // heads, bh % heads
     q_ptr = head_of(q_ptr, q_stride, b, h)
     k_ptr = head_of(k_ptr, k_stride, b, h // groups)
@@ -135,7 +140,7 @@ def backward_q_kernel(
     dz_ptr += bh * queries * positions
 
     i = block * BLOCK_Q + tl.arange(0, BLOCK_Q)
-    rows = blocks * BLOCK_Q  # of the slice
+    rows = long(blocks * BLOCK_Q)  # of the slice
     place = i - first_block * BLOCK_Q
     count_blocks = (keys + BLOCK_K - 1) // BLOCK_K
     before_ptr += bh * count_blocks * rows
@@ -174,7 +179,7 @@ def backward_q_kernel(
         gates, weights, p, slope, count = weighed(s, visible, before, lse, z_ptr, i, queries, positions)
         d = weights * (tl.dot(dout, tl.trans(v), input_precision="ieee") - dot[:, None])
         for c in range(positions):
-            at = dz_ptr + i * positions + c
+            at = dz_ptr + long(i) * positions + c
             more = tl.sum(d * tl.maximum(1.0 - tl.abs(p - c), 0.0), 1)
             tl.store(at, tl.load(at, mask=i < queries, other=0.0) + more, mask=i < queries)
         tl.debug_barrier()  # and so may the next block of keys
@@ -189,19 +194,20 @@ def backward_q_kernel(
 def backward_kv_kernel(
     q_ptr, k_ptr, v_ptr, z_ptr, dout_ptr, lse_ptr, dot_ptr, before_ptr, after_ptr, dk_ptr, dv_ptr, mask_ptr,
     q_stride, k_stride, v_stride, dout_stride, dk_stride, dv_stride, mask_stride,
-    blocks, heads, groups, queries, keys, width, width_v, positions, scale, first_row, rows,
+    blocks, heads, groups, share, queries, keys, width, width_v, positions, scale, first_row, rows,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, LANES: tl.constexpr, LANES_V: tl.constexpr,
 ):
-    """One program: what one slice of queries adds to the gradients of one block of keys and values.
+    """One program: what one slice of queries, of `share` heads, adds to the gradients of one block of keys and values.
 
     The slices follow one another and a block of keys belongs to one program, so the sums have one order.
     """
-    block, pair = tl.program_id(0) % blocks, (tl.program_id(0) // blocks).to(tl.int64)
-    b, kv_head = pair // (heads // groups), pair % (heads // groups)
+    block, pair = tl.program_id(0) % blocks, long(tl.program_id(0) // blocks)
+    b, part = pair // (heads // share), pair % (heads // share)
+    kv_head = part * share // groups
     k_ptr = head_of(k_ptr, k_stride, b, kv_head)
     v_ptr = head_of(v_ptr, v_stride, b, kv_head)
-    dk_ptr = head_of(dk_ptr, dk_stride, b, kv_head)
-    dv_ptr = head_of(dv_ptr, dv_stride, b, kv_head)
+    dk_ptr = head_of(dk_ptr, dk_stride, b, part)
+    dv_ptr = head_of(dv_ptr, dv_stride, b, part)
 
     j = block * BLOCK_K + BLOCK_K - 1 - tl.arange(0, BLOCK_K)
     lane, lane_v = tl.arange(0, LANES), tl.arange(0, LANES_V)
@@ -213,8 +219,8 @@ def backward_kv_kernel(
     end = tl.minimum(first_row + rows, queries)
     first, whole = query_rows(block, first_row, end, queries, keys, BLOCK_Q, BLOCK_K, True, False, mask_ptr is not None)
     count_blocks = (keys + BLOCK_K - 1) // BLOCK_K
-    for group in range(groups):
-        h = kv_head * groups + group
+    for n in range(share):
+        h = part * share + n
         bh = b * heads + h
         for start in range(first, end, BLOCK_Q):
             i = start + tl.arange(0, BLOCK_Q)
@@ -302,9 +308,10 @@ def cope_backward(
     cut = Tile(*tile) if tile else tiles(capability(q.device), q.dtype, max(q.shape[3], v.shape[3]))[1]
     blocks, blocks_k = triton.cdiv(queries, cut.block_q), triton.cdiv(keys, cut.block_k)
     dq, dz, dot = rows_first(q), torch.zeros_like(z), torch.empty_like(lse)
-    dk, dv = (rows_first(t, dtype=torch.float32).zero_() for t in (k, v))
+    share = share_of(heads // kv_heads, batch * kv_heads * blocks_k, q.device)
+    dk, dv = (rows_first(t, dtype=torch.float32, heads=max(heads // share, kv_heads)).zero_() for t in (k, v))
     if q.numel() == 0 or k.numel() == 0:
-        return dq.zero_(), dk.to(k.dtype), dv.to(v.dtype), dz
+        return dq.zero_(), added(dk, k), added(dv, v), dz
     slice_blocks = min(blocks, triton.cdiv(SLICE, cut.block_q))
     carries = (2, batch * heads, blocks_k, slice_blocks * cut.block_q)
     before, after = torch.empty(carries, dtype=torch.float32, device=q.device)
@@ -317,10 +324,11 @@ def cope_backward(
             first_block=first_block, **both,
         )
         launch(
-            backward_kv_kernel, blocks_k, batch * kv_heads, cut, dk_ptr=dk, dv_ptr=dv, dk_stride=dk.stride(),
-            dv_stride=dv.stride(), first_row=first_block * cut.block_q, rows=these * cut.block_q, **both,
+            backward_kv_kernel, blocks_k, batch * heads // share, cut, share=share, dk_ptr=dk, dv_ptr=dv,
+            dk_stride=dk.stride(), dv_stride=dv.stride(), first_row=first_block * cut.block_q,
+            rows=these * cut.block_q, **both,
         )
-    return dq, dk.to(k.dtype), dv.to(v.dtype), dz
+    return dq, added(dk, k), added(dv, v), dz
 
 
 @cope_backward.register_fake

@@ -18,6 +18,7 @@ from .common import (
     head_of,
     launch,
     load_tile,
+    long,
     rows_first,
     store_tile,
 )
@@ -44,7 +45,7 @@ def of_lanes(ptr, lane, width):
 @triton.jit
 def coordinate(pos_ptr, pos_stride, b, t, a, there):
     """Where the tokens t stand along axis a, [T] float32; 0 for those that are not `there`."""
-    at = b * pos_stride[0] + t.to(tl.int64) * pos_stride[1] + tl.cast(a, tl.int64) * pos_stride[2]
+    at = long(b) * pos_stride[0] + long(t) * pos_stride[1] + long(a) * pos_stride[2]
     return tl.load(pos_ptr + at, mask=there, other=0).to(tl.float32)
 
 
@@ -64,10 +65,10 @@ def angles(pos_ptr, freq_ptr, pos_stride, b, h, t, pair, there, pairs, AXES: tl.
     """The sum over the axes of coordinate times frequency, [T, P], in float32 whatever the dtype of q."""
     rows: tl.constexpr = AXES if AXES else 1  # AXES is 0 where positions are numbers; frequencies are [H or 1, rows, P]
     inside = pair < pairs
-    freq_ptr += tl.cast(h, tl.int64) * rows * pairs + pair
+    freq_ptr += long(h) * rows * pairs + pair
     angle = coordinate(pos_ptr, pos_stride, b, t, 0, there)[:, None] * tl.load(freq_ptr, inside, 0.0)[None, :]
     for a in tl.static_range(1, AXES):
-        freq = tl.load(freq_ptr + a * pairs, inside, 0.0)
+        freq = tl.load(freq_ptr + long(a) * pairs, inside, 0.0)
         angle += coordinate(pos_ptr, pos_stride, b, t, a, there)[:, None] * freq[None, :]
     return angle
 
@@ -108,9 +109,8 @@ def turn(
     end = 1 if HEADS == 1 else tl.minimum(first_head + HEADS, heads)
     for n in range(start, end):
         h = first_head + n if HEADS == 1 else n
-        wide = tl.cast(h, tl.int64)
-        x, out = head_of(x_ptr, x_stride, b, wide), head_of(out_ptr, out_stride, b, wide)
-        before = None if before_ptr is None else head_of(before_ptr, before_stride, b, wide)
+        x, out = head_of(x_ptr, x_stride, b, h), head_of(out_ptr, out_stride, b, h)
+        before = None if before_ptr is None else head_of(before_ptr, before_stride, b, h)
         if OWN:
             angle = angles(pos_ptr, freq_ptr, pos_stride, b, h, t, pair, there, pairs, AXES)
             cos, sin = factor * tl.cos(angle), factor * sign * tl.sin(angle)
@@ -119,7 +119,7 @@ def turn(
         much = weight * (1.0 + extra)
         inner = tl.zeros([BLOCK_T, 1], tl.float32)
         if HALF:
-            second = tl.cast(pairs, tl.int64)  # how many lanes on the other half begins
+            second = long(pairs)  # how many lanes on the other half begins
             one = load_tile(x, t, pair, x_stride, length, pairs).to(tl.float32)
             two = load_tile(x + second * x_stride[3], t, pair, x_stride, length, pairs).to(tl.float32)
             band_one, band_two = of_lanes(band_ptr, pair, pairs), of_lanes(band_ptr, pairs + pair, 2 * pairs)
@@ -156,7 +156,7 @@ def turn(
             if before_ptr is not None:
                 inner += tl.sum(rest * load_tile(before, t, lane, before_stride, length, width), 1)[:, None]
             store_tile(out, rest * much, t, lane, out_stride, length, width)
-        at = (b * slots + h) * places + place
+        at = (long(b) * slots + h) * places + place
         if drate_ptr is not None:
             tl.store(drate_ptr + at, tl.sum(-weight * pos[:, None] * extra * inner))
         if dweight_ptr is not None:

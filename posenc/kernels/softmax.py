@@ -10,27 +10,33 @@ from ..errors import UnsupportedError, check_tensor
 from .common import (
     LOG2E,
     Tile,
+    added,
     capability,
     check,
     check_attend,
     column,
     distances,
     head_of,
+    heaviest_first,
+    in_parts,
     key_blocks,
     launch,
     launch_arguments,
     load_tile,
+    long,
     one_number,
+    position,
     query_rows,
     row,
     rows_first,
     seen,
+    share_of,
     store_tile,
 )
 from .needs import tl, triton
 from .rotary import check as check_rotation
 from .rotary import rotary
-from .table import backward_table_kernel, read, table_arguments, table_inputs, unit_of
+from .table import backward_table_kernel, diagonals, read, table_arguments, table_inputs, unit_of
 from .variants import VARIANTS
 
 # A kernel's arguments are read in groups, as they were written.
@@ -42,7 +48,7 @@ def turned(x, b, index, pos_ptr, pos_stride, length, freq_ptr, pairs, ROWS: tl.c
     """A tile of q or k [N, D], its pairs of neighboring lanes turned by position; as it is without frequencies."""
     if freq_ptr is not None:
         pair = tl.arange(0, LANES // 2)
-        pos = tl.load(pos_ptr + b * pos_stride[0] + index * pos_stride[1], mask=index < length, other=0).to(tl.float32)
+        pos = position(pos_ptr, pos_stride, b, index, length, 0).to(tl.float32)
         freq = tl.load(freq_ptr + pair, mask=pair < pairs, other=0.0)  # lanes past the last pair turn by 0
         cos, sin = tl.cos(pos[:, None] * freq[None, :]), tl.sin(pos[:, None] * freq[None, :])
         one, two = tl.split(tl.reshape(x.to(tl.float32), [ROWS, LANES // 2, 2]))
@@ -74,7 +80,7 @@ def forward_kernel(
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, LANES: tl.constexpr, LANES_V: tl.constexpr,
 ):
     """One program: one block of queries of one head, against all blocks of keys that one of them sees."""
-    block, bh = tl.program_id(0) % blocks, (tl.program_id(0) // blocks).to(tl.int64)
+    block, bh = heaviest_first(blocks)
     b, h = bh // heads, bh % heads
     q_ptr = head_of(q_ptr, q_stride, b, h)
     k_ptr = head_of(k_ptr, k_stride, b, h // groups)
@@ -133,7 +139,7 @@ def backward_q_kernel(
     mends the gradients of a and x, which may weigh far keys most, and dot_i for the other kernel. Only dq, which is
     summed in the same walk, keeps it: there it is as small as the rounding of `out`.
     """
-    block, bh = tl.program_id(0) % blocks, (tl.program_id(0) // blocks).to(tl.int64)
+    block, bh = heaviest_first(blocks)
     b, h = bh // heads, bh % heads
     q_ptr = head_of(q_ptr, q_stride, b, h)
     k_ptr = head_of(k_ptr, k_stride, b, h // groups)
@@ -197,13 +203,14 @@ def backward_kv_kernel(
     q_ptr, k_ptr, v_ptr, dout_ptr, lse_ptr, dot_ptr, dk_ptr, dv_ptr, dy_ptr,
     mask_ptr, pos_q_ptr, pos_k_ptr, a_ptr, table_ptr, x_ptr, y_ptr,
     q_stride, k_stride, v_stride, dout_stride, dk_stride, dv_stride, mask_stride, pos_q_stride, pos_k_stride,
-    blocks, heads, groups, queries, keys, width, width_v, first_offset, entries, scale,
+    blocks, heads, groups, share, queries, keys, width, width_v, first_offset, entries, scale,
     SCORE: tl.constexpr, GRAD: tl.constexpr, DELTA: tl.constexpr, CAUSAL: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, LANES: tl.constexpr, LANES_V: tl.constexpr,
 ):
-    """One program: the gradients of one block of keys and values, over all heads of queries that share them."""
-    block, pair = tl.program_id(0) % blocks, (tl.program_id(0) // blocks).to(tl.int64)
-    b, kv_head = pair // (heads // groups), pair % (heads // groups)
+    """One program: the gradients of one block of keys and values, over `share` of the heads of queries on them."""
+    block, pair = tl.program_id(0) % blocks, long(tl.program_id(0) // blocks)
+    b, part = pair // (heads // share), pair % (heads // share)
+    kv_head = part * share // groups
     k_ptr = head_of(k_ptr, k_stride, b, kv_head)
     v_ptr = head_of(v_ptr, v_stride, b, kv_head)
 
@@ -215,8 +222,8 @@ def backward_kv_kernel(
     dv = tl.zeros([BLOCK_K, LANES_V], tl.float32)
 
     first, whole = query_rows(block, 0, queries, queries, keys, BLOCK_Q, BLOCK_K, CAUSAL, False, mask_ptr is not None)
-    for group in range(groups):
-        h = kv_head * groups + group
+    for n in range(share):
+        h = part * share + n
         bh = b * heads + h
         number, y = one_number(a_ptr, h), row(y_ptr, bh, j, keys)
         dy = tl.zeros([BLOCK_K], tl.float32)
@@ -246,8 +253,8 @@ def backward_kv_kernel(
         if dy_ptr is not None:
             tl.store(dy_ptr + bh * keys + j, dy, mask=j < keys)
 
-    store_tile(head_of(dk_ptr, dk_stride, b, kv_head), dk * scale, j, lane, dk_stride, keys, width)
-    store_tile(head_of(dv_ptr, dv_stride, b, kv_head), dv, j, lane_v, dv_stride, keys, width_v)
+    store_tile(head_of(dk_ptr, dk_stride, b, part), dk * scale, j, lane, dk_stride, keys, width)
+    store_tile(head_of(dv_ptr, dv_stride, b, part), dv, j, lane_v, dv_stride, keys, width_v)
 
 
 def tiles(major_minor, dtype, width, turned=False, heavy=False):
@@ -270,10 +277,10 @@ def tiles(major_minor, dtype, width, turned=False, heavy=False):
     if major == 9:
         backward = Tile(64, 64, 8, 1) if wide else Tile(128, 64, 8, 1)
     elif major == 10:
-        backward = Tile(64, 64, 8, 2) if wide else Tile(64, 64, 4, 2)
+        backward = Tile(64, 64, 8, 2)
     else:
-        backward = Tile(64, 64, 8, 1) if wide else Tile(64, 32, 4, 1)
-    if heavy and (wide or major in (9, 10)):
+        backward = Tile(64, 64, 8, 1) if wide else Tile(64, 32, 8, 1)
+    if heavy:
         backward = Tile(64, 64, 8, 1) if major == 10 and not wide else Tile(64, 32, 8, 1)
     return forward, backward
 
@@ -285,7 +292,10 @@ def softmax(
     x: torch.Tensor | None, y: torch.Tensor | None, first: int, scale: float, causal: bool, variant: str,
     tile: list[int],
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The forward kernel as an operator: (output [B, H, Tq, Dv], log2-sum-exp2 of the logits [B, H, Tq])."""
+    """The forward kernel as an operator: (output [B, H, Tq, Dv], log2-sum-exp2 of the logits [B, H, Tq]).
+
+    Positions are [parts, 1 or B, T]: from `in_parts`, or one part of int64 for a table.
+    """
     check("softmax kernel", q, k, v, pos_q, pos_k, a, x, y, variant, table)
     out = rows_first(q, v.shape[3])
     lse = q.new_empty(q.shape[:3], dtype=torch.float32)
@@ -324,7 +334,10 @@ def softmax_backward(
     cut = Tile(*tile) if tile else tiles(capability(q.device), q.dtype, wider, heavy=heavy)[1]
     blocks = triton.cdiv(queries, cut.block_q)
     float32 = dict(dtype=torch.float32, device=q.device)
-    dq, dk, dv = (rows_first(t) for t in (q, k, v))
+    kv_heads, blocks_k = k.shape[1], triton.cdiv(keys, cut.block_k)
+    share = share_of(heads // kv_heads, batch * kv_heads * blocks_k, q.device)
+    parts = {} if share * kv_heads == heads else dict(dtype=torch.float32, heads=max(heads // share, kv_heads))
+    dq, dk, dv = rows_first(q), rows_first(k, **parts), rows_first(v, **parts)
     da = torch.zeros(batch, heads, blocks if a is not None else 0, **float32)
     dtable, dx, dy = (torch.zeros(0 if t is None else t.shape, **float32) for t in (table, x, y))
     if q.numel() == 0 or k.numel() == 0:
@@ -342,13 +355,16 @@ def softmax_backward(
             dq_stride=dq.stride(), **both,
         )
         launch(
-            backward_kv_kernel, triton.cdiv(keys, cut.block_k), batch * k.shape[1], cut, a_ptr=a, dk_ptr=dk, dv_ptr=dv,
+            backward_kv_kernel, blocks_k, batch * heads // share, cut, share=share, a_ptr=a, dk_ptr=dk, dv_ptr=dv,
             dy_ptr=None if y is None else dy, dk_stride=dk.stride(), dv_stride=dv.stride(), **both,
         )
         if table is not None:
             total, unit = torch.zeros(table.shape, dtype=torch.int64, device=q.device), unit_of(dout, v, dot)
-            launch(backward_table_kernel, blocks, batch * heads, cut, total_ptr=total, unit_ptr=unit, **both)
+            cut = cut._replace(block_k=min(cut.block_k, cut.block_q, 32))  # it holds two tiles more
+            if (blocks := diagonals(queries, keys, cut, causal)) > 0:
+                launch(backward_table_kernel, blocks, batch * heads, cut, total_ptr=total, unit_ptr=unit, **both)
             dtable = total.to(torch.float32) * unit[:, None]
+    dk, dv = added(dk, k), added(dv, v)
     return dq, dk, dv, da.sum((0, 2)) if a is not None else da.new_empty(0), dtable, dx, dy
 
 
@@ -367,11 +383,12 @@ def _setup_context(ctx, inputs, output):
 
 
 def _backward(ctx, dout, _):
-    q, k, v, mask, pos_q, pos_k, inv_freq, a, table, x, y, out, lse = ctx.saved_tensors
+    q, k, v, mask, *at, inv_freq, a, table, x, y, out, lse = ctx.saved_tensors
     if inv_freq is not None:  # what was turned inside is turned once here, and its gradient turned back
+        pos_q, pos_k = (p[0] for p in at)  # the first part is the position in float32, as angles are
         q, k = rotary(q, k, pos_q, pos_k, inv_freq, False, 1.0, 1.0, [])
     dq, dk, dv, *rest = softmax_backward(
-        dout, q, k, v, out, lse, mask, pos_q, pos_k, a, table, x, y,
+        dout, q, k, v, out, lse, mask, *at, a, table, x, y,
         ctx.first, ctx.scale, ctx.causal, ctx.variant, ctx.tile,
     )
     if inv_freq is not None:
@@ -420,6 +437,8 @@ def attend(q, k, v, *, pos_q=None, pos_k=None, causal=True, mask=None, scale=1.0
         inv_freq = inv_freq.to(q.device, torch.float32).contiguous()
     if table is not None:
         pos_q, pos_k, table = table_inputs(pos_q, pos_k, table, first)
+    else:
+        pos_q, pos_k = in_parts(pos_q, pos_k, variant, inv_freq is not None)
     return softmax(
         q, k, v, mask, pos_q, pos_k, inv_freq, a, table, x, y, first, float(scale), causal, variant, list(tile)
     )[0]

@@ -8,21 +8,26 @@ import torch
 from ..errors import UnsupportedError, check_bool, check_choice
 from .common import (
     Tile,
+    added,
     capability,
     check,
     check_attend,
     column,
     distances,
     head_of,
+    heaviest_first,
+    in_parts,
     key_blocks,
     launch,
     launch_arguments,
     load_tile,
+    long,
     one_number,
     query_rows,
     row,
     rows_first,
     seen,
+    share_of,
     store_tile,
 )
 from .needs import tl, triton
@@ -106,7 +111,7 @@ def forward_kernel(
     "recent" walks the blocks of keys from the last to the first, and the keys of a block likewise, so that a tile
     always lies in stick order and one sum from left to right serves both orders.
     """
-    block, bh = tl.program_id(0) % blocks, (tl.program_id(0) // blocks).to(tl.int64)
+    block, bh = heaviest_first(blocks)
     b, h = bh // heads, bh % heads
     q_ptr = head_of(q_ptr, q_stride, b, h)
     k_ptr = head_of(k_ptr, k_stride, b, h // groups)
@@ -158,7 +163,8 @@ def backward_q_kernel(
     gathers what the later keys send to the earlier ones. Both carries, [B*H, blocks of keys, rows of the slice], serve
     the other kernel too. Only sums of what is needed are ever formed, so nothing cancels.
     """
-    block, bh = first_block + tl.program_id(0) % blocks, (tl.program_id(0) // blocks).to(tl.int64)
+    block, bh = heaviest_first(blocks)
+    block += first_block
     b, h = bh // heads, bh % heads
     q_ptr = head_of(q_ptr, q_stride, b, h)
     k_ptr = head_of(k_ptr, k_stride, b, h // groups)
@@ -167,7 +173,7 @@ def backward_q_kernel(
     a = one_number(a_ptr, h)
 
     i = block * BLOCK_Q + tl.arange(0, BLOCK_Q)
-    rows = blocks * BLOCK_Q  # of the slice
+    rows = long(blocks * BLOCK_Q)  # of the slice
     place = i - first_block * BLOCK_Q
     count = (keys + BLOCK_K - 1) // BLOCK_K  # blocks of keys
     before_ptr += bh * count * rows
@@ -240,21 +246,22 @@ def backward_kv_kernel(
     q_ptr, k_ptr, v_ptr, dout_ptr, before_ptr, after_ptr, dk_ptr, dv_ptr, dy_ptr,
     mask_ptr, pos_q_ptr, pos_k_ptr, a_ptr, x_ptr, y_ptr,
     q_stride, k_stride, v_stride, dout_stride, dk_stride, dv_stride, mask_stride, pos_q_stride, pos_k_stride,
-    blocks, heads, groups, queries, keys, width, width_v, scale, first_row, rows,
+    blocks, heads, groups, share, queries, keys, width, width_v, scale, first_row, rows,
     SCORE: tl.constexpr, GRAD: tl.constexpr, DELTA: tl.constexpr, CAUSAL: tl.constexpr, STRICT: tl.constexpr,
     RECENT: tl.constexpr, PRODUCT: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, LANES: tl.constexpr, LANES_V: tl.constexpr,
 ):
-    """One program: what one slice of queries adds to the gradients of one block of keys and values.
+    """One program: what one slice of queries, of `share` heads, adds to the gradients of one block of keys and values.
 
     The slices follow one another and a block of keys belongs to one program, so the sums have one order.
     """
-    block, pair = tl.program_id(0) % blocks, (tl.program_id(0) // blocks).to(tl.int64)
-    b, kv_head = pair // (heads // groups), pair % (heads // groups)
+    block, pair = tl.program_id(0) % blocks, long(tl.program_id(0) // blocks)
+    b, part = pair // (heads // share), pair % (heads // share)
+    kv_head = part * share // groups
     k_ptr = head_of(k_ptr, k_stride, b, kv_head)
     v_ptr = head_of(v_ptr, v_stride, b, kv_head)
-    dk_ptr = head_of(dk_ptr, dk_stride, b, kv_head)
-    dv_ptr = head_of(dv_ptr, dv_stride, b, kv_head)
+    dk_ptr = head_of(dk_ptr, dk_stride, b, part)
+    dv_ptr = head_of(dv_ptr, dv_stride, b, part)
 
     j = block * BLOCK_K + (BLOCK_K - 1 - tl.arange(0, BLOCK_K) if RECENT else tl.arange(0, BLOCK_K))
     lane, lane_v = tl.arange(0, LANES), tl.arange(0, LANES_V)
@@ -268,8 +275,8 @@ def backward_kv_kernel(
         block, first_row, end, queries, keys, BLOCK_Q, BLOCK_K, CAUSAL, STRICT, mask_ptr is not None
     )
     count = (keys + BLOCK_K - 1) // BLOCK_K  # blocks of keys
-    for group in range(groups):
-        h = kv_head * groups + group
+    for n in range(share):
+        h = part * share + n
         bh = b * heads + h
         a, y = one_number(a_ptr, h), row(y_ptr, bh, j, keys)
         dy = tl.zeros([BLOCK_K], tl.float32)
@@ -326,7 +333,7 @@ def tiles(major_minor, dtype, width):
     if wide:
         backward = Tile(32, 32, 4, 1) if major == 9 else Tile(64, 32, 8, 1)
     else:
-        narrow = Tile(32, 32, 4, 1) if major_minor == (8, 0) else Tile(16, 32, 4, 1)
+        narrow = Tile(32, 32, 8, 1) if major_minor == (8, 0) else Tile(16, 32, 4, 1)
         backward = Tile(64, 32, 8, 1) if major in (9, 10) else narrow
     return forward, backward
 
@@ -337,7 +344,10 @@ def stickbreaking(
     pos_k: torch.Tensor | None, a: torch.Tensor | None, x: torch.Tensor | None, y: torch.Tensor | None,
     scale: float, causal: bool, strict: bool, recent: bool, variant: str, tile: list[int],
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The forward kernel as an operator: (output [B, H, Tq, Dv], remainder [B, H, Tq] in float32)."""
+    """The forward kernel as an operator: (output [B, H, Tq, Dv], remainder [B, H, Tq] in float32).
+
+    Positions are [parts, 1 or B, T], from `in_parts`.
+    """
     check("stick-breaking kernel", q, k, v, pos_q, pos_k, a, x, y, variant)
     out = rows_first(q, v.shape[3])
     rest = q.new_empty(q.shape[:3], dtype=torch.float32)
@@ -376,7 +386,8 @@ def stickbreaking_backward(
     blocks, blocks_k = triton.cdiv(queries, cut.block_q), triton.cdiv(keys, cut.block_k)
     float32 = dict(dtype=torch.float32, device=q.device)
     dq = rows_first(q)
-    dk, dv = (rows_first(t, dtype=torch.float32).zero_() for t in (k, v))
+    share = share_of(heads // kv_heads, batch * kv_heads * blocks_k, q.device)
+    dk, dv = (rows_first(t, dtype=torch.float32, heads=max(heads // share, kv_heads)).zero_() for t in (k, v))
     da = torch.zeros(batch, heads, blocks if a is not None else 0, **float32)
     dx, dy = (torch.zeros(0 if t is None else t.shape, **float32) for t in (x, y))
     if q.numel() == 0 or k.numel() == 0:
@@ -396,11 +407,11 @@ def stickbreaking_backward(
                 first_block=first_block, **both,
             )
             launch(
-                backward_kv_kernel, blocks_k, batch * kv_heads, cut, dk_ptr=dk, dv_ptr=dv,
+                backward_kv_kernel, blocks_k, batch * heads // share, cut, share=share, dk_ptr=dk, dv_ptr=dv,
                 dy_ptr=None if y is None else dy, dk_stride=dk.stride(), dv_stride=dv.stride(),
                 first_row=first_block * cut.block_q, rows=these * cut.block_q, **both,
             )
-    return dq, dk.to(k.dtype), dv.to(v.dtype), da.sum((0, 2)) if a is not None else da.new_empty(0), dx, dy
+    return dq, added(dk, k), added(dv, v), da.sum((0, 2)) if a is not None else da.new_empty(0), dx, dy
 
 
 @stickbreaking_backward.register_fake
@@ -449,6 +460,7 @@ def attend(q, k, v, *, pos_q=None, pos_k=None, causal=True, mask=None, scale=1.0
     check_attend("stick-breaking kernel", q, k, v, pos_q, pos_k, causal, mask, scale, tile)
     if variant in VARIANTS and "table" in VARIANTS[variant].reads:
         raise UnsupportedError(f"stick-breaking kernel: the variant {variant!r} reads a table, as only softmax does")
+    pos_q, pos_k = in_parts(pos_q, pos_k, variant)
     return stickbreaking(
         q, k, v, mask, pos_q, pos_k, a, x, y, float(scale), causal, not attend_current, order == "recent", variant,
         list(tile),

@@ -7,6 +7,7 @@ import math
 
 import pytest
 import torch
+from nan_memory import inside_nan, nan_buffers  # noqa: F401 (the fixture serves by its name)
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import posenc
@@ -17,7 +18,7 @@ import triton
 import triton.language as tl
 
 from posenc.kernels import rotary, softmax, stickbreaking, variants
-from posenc.kernels.common import Tile
+from posenc.kernels.common import Tile, in_parts
 
 CUDA = torch.cuda.is_available()
 DEVICE = "cuda" if CUDA else "cpu"
@@ -29,15 +30,6 @@ HEADS, KV_HEADS = 2, 1
 def sometimes(condition, *values):
     """A case that always runs on a GPU; through the interpreter, where each takes seconds, with the slow ones only."""
     return pytest.param(*values, marks=() if CUDA or condition else pytest.mark.slow)
-
-
-@pytest.fixture(autouse=True)
-def nan_buffers():
-    """Whatever torch.empty returns holds NaN: what a kernel doesn't write, or reads before it is written, shows."""
-    torch.use_deterministic_algorithms(True)
-    assert torch.utils.deterministic.fill_uninitialized_memory and torch.empty(1).isnan()
-    yield
-    torch.use_deterministic_algorithms(False)
 
 
 def make(name, head_dim):
@@ -103,16 +95,6 @@ LENGTHS = [
     (40, 100),
     (100, 40),
 ]
-
-
-def inside_nan(x):
-    """The same numbers as a view into a larger buffer of NaN, with no stride that a contiguous tensor would have."""
-    batch, heads, length, lanes = x.shape
-    buffer = torch.full((batch, length + 2, heads + 1, 2 * lanes + 3), math.nan, dtype=x.dtype, device=x.device)
-    view = buffer[:, 1 : length + 1, :heads, 1 : 2 * lanes : 2].transpose(1, 2)
-    with torch.no_grad():
-        view.copy_(x)
-    return view.detach().requires_grad_()
 
 
 def run(impl, name, q, k, v, dout, positions=None, mask=None, dtype=torch.float64):
@@ -585,16 +567,16 @@ def test_rotary_kernel_equals_the_reference_to_the_last_bit_but_one(heads, kv_he
 OPERATORS = {
     "softmax": lambda q, k, v, a, at: (
         softmax.softmax,
-        (q, k, v, None, *at, None, a, None, None, None, 0, 0.3, True, "linear", []),
+        (q, k, v, None, *in_parts(*at, "linear"), None, a, None, None, None, 0, 0.3, True, "linear", []),
     ),
     "table": lambda q, k, v, a, at: (
         softmax.softmax,
-        (q, k, v, None, *at, None, None, leaves(torch.ones(HEADS, 9, device=DEVICE))[0])
+        (q, k, v, None, *(x[None, None] for x in at), None, None, leaves(torch.ones(HEADS, 9, device=DEVICE))[0])
         + (None, None, -5, 0.3, True, "table", []),
     ),
     "stickbreaking": lambda q, k, v, a, at: (
         stickbreaking.stickbreaking,
-        (q, k, v, None, *at, a, None, None, 0.3, True, True, True, "linear", []),
+        (q, k, v, None, *in_parts(*at, "linear"), a, None, None, 0.3, True, True, True, "linear", []),
     ),
     "rotary": lambda q, k, v, a, at: (
         rotary.rotary,

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from nan_memory import inside_nan, nan_buffers  # noqa: F401 (the fixture serves by its name)
 
 pytest.importorskip("triton", reason="Triton is published for Linux only")
 
@@ -14,23 +15,6 @@ from posenc.rotate.rope2d import Rotary2d
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 HERE = dict(device=DEVICE)
-
-
-@pytest.fixture(autouse=True)
-def nan_buffers():
-    """Whatever torch.empty returns holds NaN: what a kernel doesn't write, or reads before it is written, shows."""
-    torch.use_deterministic_algorithms(True)
-    yield
-    torch.use_deterministic_algorithms(False)
-
-
-def inside_nan(x):
-    """The same numbers as a view into a larger buffer of NaN, with no stride that a contiguous tensor would have."""
-    batch, heads, length, lanes = x.shape
-    buffer = torch.full((batch, length + 2, heads + 1, 2 * lanes + 3), math.nan, dtype=x.dtype, device=x.device)
-    view = buffer[:, 1 : length + 1, :heads, 1 : 2 * lanes : 2].transpose(1, 2)
-    view.copy_(x)
-    return view.requires_grad_()
 
 
 def places(kind, length, axes, generator):
