@@ -104,6 +104,25 @@ def check_tensor(argument, value, shape=None, ndim=None, floating=False):
         raise TypeError(f"{argument} must hold real numbers, got {value.dtype}")
 
 
+def check_values(good, must, words):
+    r"""Raise ValueError unless all of `good` hold, but neither wait for a device nor break a graph for it.
+
+    What is `readable` is looked at now. On a GPU, and within `torch.compile` and `torch.export`, an assertion becomes
+    part of the computation: RuntimeError, or the error of a CUDA kernel, when its turn comes. In a transform of
+    `torch.func`, and on other devices, nothing is looked at.
+
+    Arguments:
+        good: bool tensor.
+        must: what the assertion says.
+        words: called for what the ValueError says.
+    """
+    transformed = not torch.compiler.is_compiling() and torch._C._functorch.maybe_current_level() is not None
+    if torch.compiler.is_compiling() or (good.device.type == "cuda" and not transformed):
+        torch._assert_async(good.all(), must)
+    elif readable(good) and not good.all():
+        raise ValueError(words())
+
+
 def check_positions(argument, positions, axes=False):
     r"""Return `positions` as int64, float32 or float64, the dtypes that hold them.
 
@@ -150,9 +169,14 @@ def whole(argument, positions):
     Errors: ValueError where one of them is no whole number.
     """
     positions = check_positions(argument, positions)
-    if positions.is_floating_point() and not torch.equal(positions, positions.round()):
-        odd = positions[positions != positions.round()].flatten()[0].item()
-        raise ValueError(f"{argument} holds {odd:g}, it must hold whole numbers: this method looks them up in a table")
+    if positions.is_floating_point():
+        good = positions == positions.round()
+        must = "it must hold whole numbers: this method looks them up in a table"
+
+        def words():
+            return f"{argument} holds {positions[~good].flatten()[0].item():g}, {must}"
+
+        check_values(good, f"{argument}: {must}", words)
     return positions.long()
 
 

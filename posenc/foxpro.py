@@ -18,7 +18,11 @@ class HeadNorm(nn.Module):
 
     def __init__(self, num_heads, head_dim, eps):
         super().__init__()
-        self.eps, self.weight = eps, nn.Parameter(torch.ones(num_heads, head_dim))
+        self.eps, self.weight = eps, nn.Parameter(torch.empty(num_heads, head_dim))
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        nn.init.ones_(self.weight)
 
     def forward(self, x):
         y = x.to(accumulation_dtype(x))

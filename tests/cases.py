@@ -13,18 +13,23 @@ VARIANTS["rope-own-frequencies"] = ("rope", {"inv_freq": torch.tensor([0.5, 0.1]
 NAMES = [*posenc.METHODS, *VARIANTS, "rope+alibi", "rope+stickbreaking", "rope+shaw-values", "t5+stickbreaking"]
 
 
-def encoding(name):
-    """A fresh encoding for one of NAMES, with the same parameters each time, none of them at zero throughout."""
+def as_made(name):
+    """A fresh encoding for one of NAMES as its factory makes it."""
     if "+" in name:
-        return posenc.compose(*(encoding(part) for part in name.split("+")))
+        return posenc.compose(*(as_made(part) for part in name.split("+")))
     method, options = VARIANTS.get(name, (name, {}))
     sizes = posenc.methods.sizes(method, num_heads=HEADS, head_dim=HEAD_DIM, length=8192)
+    return posenc.make(method, **(sizes | options))
+
+
+def encoding(name):
+    """A fresh encoding for one of NAMES, with the same parameters each time, none of them at zero throughout."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        made = posenc.make(method, **(sizes | options))
+        made = as_made(name)
         for parameter in made.parameters():
-            if not parameter.any():  # CoPE's table starts at zero, where it is NoPE and every test would hold
-                torch.nn.init.normal_(parameter)
+            if not parameter.is_meta and not parameter.any():  # CoPE's table starts at 0, where it is NoPE: every test
+                torch.nn.init.normal_(parameter)  # would hold
         return made
 
 

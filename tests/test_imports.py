@@ -12,6 +12,7 @@ LAYERS = [
     "errors",
     "encoding",
     "inputs",
+    "fixed",
     "embed rotate bias weigh several kernels",
     "impls",
     "attention bias.shaw several.path",  # these have an attention of their own

@@ -214,13 +214,9 @@ def test_half_precision_does_not_round_distances():
     assert torch.equal(bias[0], posenc.alibi.bias(positions[0], positions[0], posenc.alibi.slopes(HEADS)))
 
 
-# Another device: tensors without numbers on "meta" refuse to meet those of the CPU, as a GPU's would. Three methods
-# look into the numbers, of which meta has none: the largest position, the distinct distances, the largest gate.
-ELSEWHERE = [name for name in NAMES if name.split("-")[0] not in ("learned", "transformer_xl", "fox")]
-
-
-@pytest.mark.parametrize("name", ELSEWHERE)
+@each
 def test_nothing_is_made_on_another_device_than_q(name):
+    """Tensors without numbers on "meta" refuse to meet those of the CPU, as a GPU's would."""
     method = encoding(name).to("meta")
     x, k = torch.randn(2, 5, DIM, device="meta"), torch.randn(2, HEADS, 7, HEAD_DIM, device="meta")
     if method.embed is not None:

@@ -5,7 +5,7 @@ from torch import nn
 
 from ..encoding import Encoding
 from ..errors import check_bool, check_device, check_int, check_positions, check_tensor
-from ..inputs import accumulation_dtype
+from ..fixed import FixedNumbers
 
 
 def slopes(num_heads):
@@ -14,7 +14,7 @@ def slopes(num_heads):
     m_h = 2^(-8h/H), h = 1 .. H, for H a power of two; else the slopes for the power of two p below H, followed by
     every other slope for 2p, as in the authors' code.
 
-    Returns: [H] float32; the first head is the steepest.
+    Returns: [H] float32, on the CPU; the first head is the steepest.
     Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2108.12409, section 3. Chapter: ALiBi.
     """
@@ -22,7 +22,7 @@ def slopes(num_heads):
     power = 1 << (num_heads.bit_length() - 1)  # the largest power of two up to num_heads
     own = [2 ** (-8 * h / power) for h in range(1, power + 1)]
     between = [2 ** (-4 * h / power) for h in range(1, 2 * power + 1)][0::2]
-    return torch.tensor((own + between)[:num_heads])
+    return torch.tensor((own + between)[:num_heads], dtype=torch.float32, device="cpu")
 
 
 def bias(pos_q, pos_k, slopes, symmetric=False):
@@ -52,8 +52,8 @@ def bias(pos_q, pos_k, slopes, symmetric=False):
     return -slopes[:, None, None] * distance[..., None, :, :]
 
 
-class LinearBias(nn.Module):
-    """The `bias` callable. Fixed slopes are no buffer: `model.half()` would round them."""
+class LinearBias(FixedNumbers):
+    """The `bias` callable."""
 
     reads_scores = False  # of At: PyTorch's fused attention can add this bias
 
@@ -66,16 +66,22 @@ class LinearBias(nn.Module):
         """What the twin reads besides q and k: a [H], the slopes."""
         return {"a": self.slopes_for(q).to(torch.float32)}
 
-    def __init__(self, slopes, symmetric, learned):
+    def __init__(self, num_heads, symmetric, learned):
         super().__init__()
-        self.slopes = nn.Parameter(slopes) if learned else slopes
         self.symmetric = symmetric
+        self.fix(slopes=nn.Parameter(torch.empty(num_heads)) if learned else slopes(num_heads))
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        if isinstance(self.slopes, nn.Parameter):
+            with torch.no_grad():
+                self.slopes.copy_(slopes(len(self.slopes)))
 
     def slopes_for(self, q):
         """The slopes where q is, in the dtype of its logits."""
         if q.shape[1] != self.slopes.shape[0]:
             raise ValueError(f"num_heads={self.slopes.shape[0]} of this ALiBi must equal the {q.shape[1]} heads of q")
-        return self.slopes.to(q.device, accumulation_dtype(q))
+        return self.here("slopes", q)
 
     def forward(self, q, k, at):
         return bias(at.pos_q, at.pos_k, self.slopes_for(q), self.symmetric)
@@ -91,8 +97,9 @@ def alibi(num_heads, *, symmetric=False, learned=False):
     Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2108.12409. Chapter: ALiBi.
     """
+    check_int("num_heads", num_heads)
     check_bool("symmetric", symmetric)
     check_bool("learned", learned)
     reason = "ALiBi penalizes the past only; symmetric=True penalizes both directions"
-    bias = LinearBias(slopes(num_heads), symmetric, learned)
+    bias = LinearBias(num_heads, symmetric, learned)
     return Encoding(bias=bias, causal_only=None if symmetric else reason, num_heads=num_heads)

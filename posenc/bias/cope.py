@@ -65,7 +65,11 @@ class ContextualBias(nn.Module):
     def __init__(self, head_dim, num_positions, num_heads):
         super().__init__()
         shape = (num_positions, head_dim) if num_heads is None else (num_heads, num_positions, head_dim)
-        self.table = nn.Parameter(torch.zeros(shape))
+        self.table = nn.Parameter(torch.empty(shape))
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        nn.init.zeros_(self.table)
 
     def forward(self, q, k, at):
         return lookup(q, self.table_for(q), positions(at.scores, at.visible))

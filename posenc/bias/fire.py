@@ -6,6 +6,7 @@ from torch.nn.functional import linear, relu
 
 from ..encoding import Encoding
 from ..errors import check_int, check_number, distances
+from ..fixed import widen_scalars
 from ..inputs import accumulation_dtype
 
 
@@ -16,15 +17,21 @@ class ProgressiveInterpolation(nn.Module):
 
     def __init__(self, num_heads, hidden, threshold):
         super().__init__()
-        self.c = nn.Parameter(torch.tensor(0.1))
+        self.c = nn.Parameter(torch.empty(1))
         self.start = float(threshold)
-        self.stretch = nn.Parameter(torch.tensor(1.0))  # L = start * stretch, as in the authors' code: a step of the
+        self.stretch = nn.Parameter(torch.empty(1))  # L = start * stretch, as in the authors' code: a step of the
         # optimizer then moves L by a share of itself. As a number of tokens it would hardly move at all.
         self.widen, self.narrow = nn.Linear(1, hidden), nn.Linear(hidden, num_heads)
+        self.register_load_state_dict_pre_hook(widen_scalars)
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        nn.init.constant_(self.c, 0.1)
+        nn.init.constant_(self.stretch, 1.0)
 
     @property
     def threshold(self):
-        """L, the position up to which the bias is relative."""
+        """L [1], the position up to which the bias is relative."""
         return self.start * self.stretch.abs()
 
     def share(self, at, dtype):

@@ -5,7 +5,7 @@ from torch import nn
 from torch.nn.functional import logsigmoid, pad
 
 from ..encoding import Encoding, Gates
-from ..errors import check_int, check_tensor
+from ..errors import check_int, check_tensor, check_values
 
 
 def decay(log_forget: torch.Tensor, queries: int | None = None) -> torch.Tensor:
@@ -27,7 +27,8 @@ def decay(log_forget: torch.Tensor, queries: int | None = None) -> torch.Tensor:
     check_log_forget(log_forget)
     keys = log_forget.shape[-1]
     queries = keys if queries is None else queries
-    queries = check_int("queries", queries, minimum=0)
+    if not isinstance(queries, torch.SymInt):  # a length that `torch.export` leaves open
+        queries = check_int("queries", queries, minimum=0)
     c = log_forget.to(torch.promote_types(log_forget.dtype, torch.float32)).cumsum(-1)
     later = torch.ones(queries, keys, dtype=torch.bool, device=c.device).triu(keys - queries + 1)
     return (at_queries(c, queries)[..., :, None] - c[..., None, :]).masked_fill(later, float("-inf"))
@@ -40,9 +41,13 @@ def at_queries(c, queries):
 
 def check_log_forget(log_forget):
     """Raise ValueError where one of the numbers is no logarithm of a gate between 0 and 1."""
-    if not (log_forget <= 0).all():
+    must = "it must be at most 0, as logsigmoid(x) is"
+
+    def words():
         worst = "nan" if log_forget.isnan().any() else f"{log_forget.max().item():g}"
-        raise ValueError(f"log_forget (gates) holds {worst}, it must be at most 0, as logsigmoid(x) is")
+        return f"log_forget (gates) holds {worst}, {must}"
+
+    check_values(log_forget <= 0, f"log_forget (gates): {must}", words)
 
 
 class Forgetting(nn.Module):

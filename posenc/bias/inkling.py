@@ -39,7 +39,11 @@ class CurveBank(nn.Module):
 
     def __init__(self, num_curves, extent):
         super().__init__()
-        self.bank = nn.Parameter(torch.randn(num_curves, extent) * num_curves**-0.5)
+        self.bank = nn.Parameter(torch.empty(num_curves, extent))
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        nn.init.normal_(self.bank, std=len(self.bank) ** -0.5)
 
     def forward(self, q, k, at):
         mix = at.gates[:, :, at.gates.shape[2] - q.shape[2] :]

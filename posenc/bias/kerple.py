@@ -18,8 +18,14 @@ class DistanceKernel(nn.Module):
     def __init__(self, num_heads, form):
         super().__init__()
         self.form = form
-        self.log_r1 = nn.Parameter(torch.linspace(0.0, -3.0, num_heads))  # heads start apart, as ALiBi's do
-        self.log_r2 = nn.Parameter(torch.full((num_heads,), -0.7))  # r2 near 1/2
+        self.log_r1 = nn.Parameter(torch.empty(num_heads))
+        self.log_r2 = nn.Parameter(torch.empty(num_heads))
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        with torch.no_grad():
+            self.log_r1.copy_(torch.linspace(0.0, -3.0, len(self.log_r1)))  # heads start apart, as ALiBi's do
+        nn.init.constant_(self.log_r2, -0.7)  # r2 near 1/2
 
     def forward(self, q, k, at):
         if q.shape[1] != self.log_r1.shape[0]:

@@ -19,8 +19,13 @@ class RelativeKeys(nn.Module):
     def __init__(self, head_dim, clip, values):
         super().__init__()
         self.clip = clip
-        self.keys = nn.Parameter(nn.init.xavier_uniform_(torch.empty(2 * clip + 1, head_dim)))  # a^K
-        self.values = nn.Parameter(nn.init.xavier_uniform_(torch.empty(2 * clip + 1, head_dim))) if values else None
+        self.keys = nn.Parameter(torch.empty(2 * clip + 1, head_dim))  # a^K
+        self.values = nn.Parameter(torch.empty(2 * clip + 1, head_dim)) if values else None  # a^V
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        for table in self.parameters(recurse=False):
+            nn.init.xavier_uniform_(table)
 
     def rows(self, at):
         """The row of the tables for each pair, [B or 1, 1, Tq, Tk]."""

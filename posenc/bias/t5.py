@@ -46,8 +46,12 @@ class TableBias(nn.Module):
 
     def __init__(self, num_heads, num_buckets, max_distance, bidirectional):
         super().__init__()
-        self.table = nn.Parameter(torch.randn(num_heads, num_buckets) * 0.1)
+        self.table = nn.Parameter(torch.empty(num_heads, num_buckets))
         self.num_buckets, self.max_distance, self.bidirectional = num_buckets, max_distance, bidirectional
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        nn.init.normal_(self.table, std=0.1)
 
     def by_offset(self, q, relative):
         """The bias of each head for offsets of any shape: [H, ...] in the dtype of the logits of q."""
@@ -74,14 +78,14 @@ def t5(num_heads, *, num_buckets=32, max_distance=128, bidirectional=False):
         num_buckets, max_distance: see `bucket`.
         bidirectional: False as in T5's decoder, True as in its encoder.
     Convention: T5 has one table for all layers of its encoder and one for those of its decoder: give layers the same
-        object. It also leaves out the factor 1/sqrt(D) on q.k and starts W_Q smaller instead: give `scale=1.0` to
-        `attention` or `SelfAttention` for that. Its attention between decoder and encoder has no bias. Whole numbers
-        as positions.
+        object. (Under FSDP2 give `encoding.bias` to `fully_shard` before the layers that share it.) It also leaves out
+        the factor 1/sqrt(D) on q.k and starts W_Q smaller instead: give `scale=1.0` to `attention` or `SelfAttention`
+        for that. Its attention between decoder and encoder has no bias. Whole numbers as positions.
     Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 1910.10683, section 2.1. Chapter: Relative position.
     """
     num_heads = check_int("num_heads", num_heads)
-    bucket(torch.zeros(1, dtype=torch.long), num_buckets, max_distance, bidirectional)  # checks the rest
+    bucket(torch.zeros(1, dtype=torch.long, device="cpu"), num_buckets, max_distance, bidirectional)  # checks the rest
     reason = "the causal buckets put every later key into bucket 0; bidirectional=True tells them apart"
     bias = TableBias(num_heads, num_buckets, max_distance, bidirectional)
     return Encoding(bias=bias, causal_only=None if bidirectional else reason, num_heads=num_heads)

@@ -4,7 +4,6 @@ import math
 
 import torch
 from torch import nn
-from torch.nn.functional import linear
 
 from ..embed.sinusoidal import table
 from ..encoding import Encoding
@@ -39,10 +38,15 @@ class FourTerms(nn.Module):
     def __init__(self, num_heads, head_dim, dim, base):
         super().__init__()
         self.base = base
-        self.u = nn.Parameter(torch.randn(num_heads, head_dim) * 0.02)
-        self.v = nn.Parameter(torch.randn(num_heads, head_dim) * 0.02)
-        start = nn.Linear(dim, num_heads * head_dim, bias=False)  # W_{k,R} starts as W_k of SelfAttention does
-        self.w_r = start.weight
+        self.u = nn.Parameter(torch.empty(num_heads, head_dim))
+        self.v = nn.Parameter(torch.empty(num_heads, head_dim))
+        self.w_r = nn.Parameter(torch.empty(num_heads * head_dim, dim))  # W_{k,R}
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        nn.init.normal_(self.u, std=0.02)
+        nn.init.normal_(self.v, std=0.02)
+        nn.init.kaiming_uniform_(self.w_r, a=math.sqrt(5))  # as W_k of SelfAttention, a linear map
 
     def terms(self, q, k, at):
         """b = q_i . r, c = u . k_j and d = v . r with r = W_R R_(i-j), each [B or 1, H, Tq, Tk], before scaling."""
@@ -50,14 +54,18 @@ class FourTerms(nn.Module):
             heads, lanes = self.u.shape
             raise ValueError(f"num_heads={heads}, head_dim={lanes} of this encoding must equal q's, {list(q.shape)}")
         dtype = accumulation_dtype(q)
-        distance = distances(at).double()  # [B or 1, Tq, Tk]
-        distinct, which = distance.unique(return_inverse=True)  # each distance is looked up once
-        r = linear(table(distinct, self.w_r.shape[1], self.base).to(dtype), self.w_r.to(dtype))  # [n, H D]
-        r = r.unflatten(-1, self.u.shape).movedim(0, -1)  # [H, D, n]
-        which = which[:, None].expand(-1, q.shape[1], -1, -1)  # [B or 1, H, Tq, Tk]
-        b = (q.to(dtype) @ r).gather(-1, which.expand(q.shape[0], -1, -1, -1))
+        distances(at)  # checks the positions
+        at_q, at_k = (table(p.double(), self.w_r.shape[1], self.base).to(dtype) for p in (at.pos_q, -at.pos_k))
+        sin, cos = at_q[:, None].unflatten(-1, (-1, 2)).unbind(-1)  # [B or 1, 1, Tq, C/2]
+        w_r = self.w_r.to(dtype).unflatten(0, self.u.shape)  # [H, D, C]
+
+        def along(x):  # x . W_R R_(i-j), where R_(i-j) is R_(-j) with each pair of lanes turned by i
+            first, second = (x.to(dtype) @ w_r).unflatten(-1, (-1, 2)).unbind(-1)
+            turned = torch.stack((first * cos - second * sin, first * sin + second * cos), dim=-1).flatten(-2)
+            return turned @ at_k[:, None].transpose(-2, -1)
+
+        b, d = along(q), along(self.v[:, None])
         c = (self.u[:, None].to(dtype) @ k.to(dtype).transpose(-2, -1)).expand(-1, -1, q.shape[2], -1)
-        d = (self.v[:, None].to(dtype) @ r).expand(-1, q.shape[2], -1).expand(len(which), -1, -1, -1).gather(-1, which)
         return b, c, d
 
     def forward(self, q, k, at):

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from ..encoding import Encoding
-from ..errors import check_choice, check_device, check_int, check_number, check_tensor, whole
+from ..errors import check_choice, check_device, check_int, check_number, check_tensor, check_values, whole
 from ..inputs import accumulation_dtype
 
 
@@ -46,7 +46,12 @@ class LearnedTable(nn.Module):
 
     def __init__(self, max_positions, dim, std):
         super().__init__()
-        self.table = nn.Parameter(torch.randn(max_positions, dim) * std)
+        self.std = std
+        self.table = nn.Parameter(torch.empty(max_positions, dim))
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        nn.init.normal_(self.table, std=self.std)
 
     def forward(self, x, positions):
         rows, dim = self.table.shape
@@ -57,12 +62,14 @@ class LearnedTable(nn.Module):
         check_device("positions", positions, x.device)
         if (*positions.shape,) not in ((x.shape[1],), (1, x.shape[1]), (*x.shape[:2],)):
             raise ValueError(f"positions {list(positions.shape)} must be [T] or [B, T] of x, {list(x.shape[:2])}")
-        if positions.numel() and not (0 <= positions.min() and positions.max() < rows):
+        good = (positions >= 0) & (positions < rows)
+        must = f"max_positions={rows}: the table has rows 0 to {rows - 1} and nothing beyond"
+
+        def words():
             wrong = positions.max().item() if positions.max() >= rows else positions.min().item()
-            raise ValueError(
-                f"positions hold {wrong}, but max_positions={rows}: the table has rows 0 to {rows - 1} and nothing "
-                f"beyond; posenc.learned.resize makes a longer one"
-            )
+            return f"positions hold {wrong}, but {must}; posenc.learned.resize makes a longer one"
+
+        check_values(good, must, words)
         return x + self.table[positions].to(x.dtype)
 
 
@@ -77,7 +84,9 @@ def learned(max_positions, dim, *, embed_at="input", std=0.02):
             encoding of its own each layer then trains N C parameters.
         std: of the normal distribution that the table starts from; 0.02 is BERT's, whose embeddings start at 0.02 too.
             Those of `posenc.lab.train.tiny` stand at variance 1: there a table of 0.02 begins quietly and has to grow.
-    Errors: TypeError, ValueError naming the argument; whole numbers are asked for as positions.
+    Errors: TypeError, ValueError naming the argument; whole numbers are asked for as positions. On a GPU and in a
+        compiled or exported model, where looking would wait, a position outside is an assertion's RuntimeError or the
+        error of a CUDA kernel.
     Paper: arXiv 1705.03122, section 3.1; arXiv 1810.04805 (BERT). Chapter: Learned positions.
     """
     max_positions = check_int("max_positions", max_positions)

@@ -30,7 +30,8 @@ def table(positions, dim, base=10000.0, layout="interleaved"):
     base = check_number("base", base, above=0)
     check_choice("layout", layout, LAYOUTS)
     dtype = torch.float64 if positions.dtype == torch.float64 else torch.float32
-    steps = torch.arange(dim // 2, dtype=torch.float64)  # i
+    where = "cpu" if positions.device.type == "mps" else positions.device  # mps has no float64
+    steps = torch.arange(dim // 2, dtype=torch.float64, device=where)  # i
     exponent = 2 * steps / dim if layout == "interleaved" else steps / max(dim // 2 - 1, 1)
     frequencies = (base**-exponent).to(positions.device, dtype)  # w_i, [C/2]
     angles = positions[..., None].to(dtype) * frequencies  # [..., T, C/2]

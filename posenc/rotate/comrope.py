@@ -16,8 +16,10 @@ class AxialPartition(Blocks):
 
     def __init__(self, num_heads, axes, blocks, block, std):
         super().__init__()
-        self.matrices = nn.Parameter(std * torch.randn(num_heads, blocks, block, block))
+        self.std = std
+        self.matrices = nn.Parameter(torch.empty(num_heads, blocks, block, block))
         self.axes = axes
+        self.reset_parameters()
 
     def generators(self, dtype=None):
         blocks = torch.arange(self.matrices.shape[1], device=self.matrices.device)
@@ -30,8 +32,14 @@ class LinearlyDependent(Blocks):
 
     def __init__(self, num_heads, axes, blocks, block, std):
         super().__init__()
-        self.matrices = nn.Parameter(std * torch.randn(num_heads, blocks, block, block))
-        self.theta = nn.Parameter(torch.randn(num_heads, axes, blocks))
+        self.std = std
+        self.matrices = nn.Parameter(torch.empty(num_heads, blocks, block, block))
+        self.theta = nn.Parameter(torch.empty(num_heads, axes, blocks))
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        super().reset_parameters()
+        nn.init.normal_(self.theta)
 
     def generators(self, dtype=None):
         return self.theta.to(dtype)[..., None, None] * skew(self.matrices.to(dtype))[:, None]

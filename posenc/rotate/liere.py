@@ -56,6 +56,9 @@ class Blocks(nn.Module):
 
     no_kernel = "blocks of q and k turn by matrix products in PyTorch"  # in words, for `explain_impl`
 
+    def reset_parameters(self):
+        nn.init.normal_(self.matrices, std=self.std)
+
     def forward(self, q, k, at):
         generators = self.generators(accumulation_dtype(q))
         for name, x in (("q", q), ("k", k)):
@@ -86,7 +89,9 @@ class Liere(Blocks):
 
     def __init__(self, num_heads, axes, blocks, block, std):
         super().__init__()
-        self.matrices = nn.Parameter(std * torch.randn(num_heads, axes, blocks, block, block))
+        self.std = std
+        self.matrices = nn.Parameter(torch.empty(num_heads, axes, blocks, block, block))
+        self.reset_parameters()
 
     def generators(self, dtype=None):
         return skew(self.matrices.to(dtype))

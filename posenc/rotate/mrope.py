@@ -25,7 +25,7 @@ def dealt(
         base: b of the frequencies b^(-2i/D).
         interleaved: False deals in sections, the fastest to time (Qwen2-VL); True in turn, as long as row and column
             have some left (Qwen3-VL), so that each axis has fast and slow ones.
-    Returns: [3, D/2] float64, for `posenc.rope2d.rotate`.
+    Returns: [3, D/2] float64, on the CPU, for `posenc.rope2d.rotate`.
     Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2409.12191, section 2.1; arXiv 2511.21631, section 2. Chapter: Two axes and more.
     """
@@ -38,14 +38,14 @@ def dealt(
         raise ValueError(
             f"sections={shown(sections)} must be three whole numbers that add up to head_dim / 2 = {head_dim // 2}"
         )
-    owner = torch.arange(AXES).repeat_interleave(torch.tensor(sections))
+    owner = torch.arange(AXES, device="cpu").repeat_interleave(torch.tensor(sections, device="cpu"))
     if interleaved:
         if max(2 + AXES * (sections[2] - 1), 1 + AXES * (sections[1] - 1)) >= head_dim // 2:
             raise ValueError(f"sections={sections} can't be interleaved: row and column take every third frequency")
-        owner = torch.zeros(head_dim // 2, dtype=torch.long)
+        owner = torch.zeros(head_dim // 2, dtype=torch.long, device="cpu")
         for axis in (1, 2):
             owner[axis : AXES * sections[axis] : AXES] = axis
-    return ladder(head_dim, base) * (owner == torch.arange(AXES)[:, None])
+    return ladder(head_dim, base) * (owner == torch.arange(AXES, device="cpu")[:, None])
 
 
 def positions_for(layout: str) -> torch.Tensor:
@@ -93,5 +93,5 @@ def mrope(
     Paper: arXiv 2409.12191. Chapter: Two axes and more.
     """
     check_choice("layout", layout, LAYOUTS)
-    turning = Rotary2d(dealt(head_dim, sections, base, interleaved), layout, learned=False)
+    turning = Rotary2d(dealt(head_dim, sections, base, interleaved), layout)
     return Encoding(rotate=turning, axes=AXES, head_dim=head_dim)

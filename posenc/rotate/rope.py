@@ -1,7 +1,6 @@
 r"""Rotary position embedding (RoPE): queries and keys turn by an angle proportional to their position."""
 
 import torch
-from torch import nn
 
 from ..encoding import Encoding
 from ..errors import (
@@ -14,6 +13,7 @@ from ..errors import (
     check_tensor,
     shown,
 )
+from ..fixed import FixedNumbers
 from ..inputs import accumulation_dtype
 
 LAYOUTS = ("interleaved", "half")
@@ -22,7 +22,7 @@ LAYOUTS = ("interleaved", "half")
 def inv_freq(dim, base=10000.0, dtype=torch.float32):
     r"""The rotation frequencies w_i = base^(-2i/dim), i = 0 .. dim/2 - 1, in radians per token, fastest first.
 
-    Returns: [dim/2] of `dtype`, rounded once from float64.
+    Returns: [dim/2] of `dtype`, rounded once from float64, on the CPU.
     Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2104.09864, section 3.2.2. Chapter: RoPE.
     """
@@ -30,7 +30,7 @@ def inv_freq(dim, base=10000.0, dtype=torch.float32):
     base = check_number("base", base, above=0)
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise TypeError(f"dtype={shown(dtype)} must be a floating-point dtype such as torch.float32")
-    return (base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)).to(dtype)
+    return (base ** (-torch.arange(0, dim, 2, dtype=torch.float64, device="cpu") / dim)).to(dtype)
 
 
 def rotate(x, positions, inv_freq, layout="interleaved", attention_factor=1.0):
@@ -83,8 +83,8 @@ def turn(x, angles, layout, factor=1.0):
     return torch.cat((out.to(x.dtype), rest), dim=-1) if rest.shape[-1] else out.to(x.dtype)
 
 
-class Rotary(nn.Module):
-    """The `rotate` callable. Frequencies are no buffer: `model.half()` would round them."""
+class Rotary(FixedNumbers):
+    """The `rotate` callable."""
 
     kernel = "rotary"  # its twin in posenc.kernels
     kernel_does = "turns q and k"  # in words, for `explain_impl`
@@ -92,18 +92,20 @@ class Rotary(nn.Module):
 
     def __init__(self, inv_freq, layout, attention_factor):
         super().__init__()
-        self.inv_freq, self.layout, self.attention_factor = inv_freq, layout, attention_factor
+        self.fix(inv_freq=inv_freq)
+        self.layout, self.attention_factor = layout, attention_factor
 
     def turn(self, x, positions):
         """x [B, H, T, D] as its tokens stand at positions [B or 1, T]."""
-        return rotate(x, positions[:, None], self.inv_freq, self.layout, self.attention_factor)
+        return rotate(x, positions[:, None], self.here("inv_freq", x), self.layout, self.attention_factor)
 
     def forward(self, q, k, at):
         return self.turn(q, at.pos_q), self.turn(k, at.pos_k)
 
     def kernel_inputs(self, q):
         """What the twin reads besides q, k and positions."""
-        return {"inv_freq": self.inv_freq, "layout": self.layout, "attention_factor": self.attention_factor}
+        inv_freq = self.here("inv_freq", q)
+        return {"inv_freq": inv_freq, "layout": self.layout, "attention_factor": self.attention_factor}
 
 
 def rope(
@@ -157,13 +159,13 @@ def ladder(dim, base):
     return inv_freq(dim, base, dtype=torch.float64)
 
 
-class XPos(nn.Module):
+class XPos(FixedNumbers):
     """The `rotate` callable of `xpos`: RoPE, then pair i of a query by zeta_i^(m/B), of a key by zeta_i^(-n/B)."""
 
     def __init__(self, inv_freq, zeta, scale_base, layout, center):
         super().__init__()
-        self.inv_freq, self.zeta, self.scale_base = inv_freq, zeta, scale_base
-        self.layout, self.center = layout, center
+        self.fix(inv_freq=inv_freq, zeta=zeta)
+        self.scale_base, self.layout, self.center = scale_base, layout, center
 
     def forward(self, q, k, at):
         first, last = at.pos_k.amin(-1, keepdim=True), at.pos_q.amax(-1, keepdim=True)
@@ -172,9 +174,9 @@ class XPos(nn.Module):
         def turn(x, positions, sign):
             dtype = accumulation_dtype(x)
             power = sign * (positions - middle)[:, None, :, None].to(dtype) / self.scale_base
-            scale = self.zeta.to(x.device, dtype) ** power  # [B or 1, 1, T, D/2]
+            scale = self.here("zeta", x) ** power  # [B or 1, 1, T, D/2]
             lanes = scale.repeat_interleave(2, -1) if self.layout == "interleaved" else scale.repeat(1, 1, 1, 2)
-            turned = rotate(x.to(dtype), positions[:, None], self.inv_freq, self.layout)
+            turned = rotate(x.to(dtype), positions[:, None], self.here("inv_freq", x), self.layout)
             return (turned * lanes).to(x.dtype)
 
         return turn(q, at.pos_q, 1), turn(k, at.pos_k, -1)
@@ -201,7 +203,8 @@ def xpos(head_dim, base=10000.0, *, gamma=0.4, scale_base=512.0, layout="interle
     scale_base = check_number("scale_base", scale_base, above=0)
     check_choice("layout", layout, LAYOUTS)
     check_bool("center", center)
-    zeta = (torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim + gamma) / (1 + gamma)
+    pairs = torch.arange(0, head_dim, 2, dtype=torch.float64, device="cpu")
+    zeta = (pairs / head_dim + gamma) / (1 + gamma)
     reason = "xPos makes the score of a key after the query grow with its distance"
     turning = XPos(ladder(head_dim, base), zeta, scale_base, layout, center)
     return Encoding(rotate=turning, causal_only=reason, head_dim=head_dim)

@@ -5,6 +5,7 @@ from torch import nn
 
 from ..encoding import Encoding
 from ..errors import check_choice, check_int, check_number, check_positions, check_tensor, shown
+from ..fixed import FixedNumbers
 from ..inputs import accumulation_dtype
 from .rope import LAYOUTS, turn
 
@@ -14,12 +15,13 @@ FORMS = ("axial", "mixed")
 def axial(head_dim: int, axes: int = 2, base: float = 100.0, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     r"""Frequencies where each pair of lanes knows one axis: pair n t + a turns by w_t = base^(-2 n t / D) along axis a.
 
-    Returns: [n, D/2] of `dtype`, in radians per step of an axis, one entry of a column not zero; rounded once.
+    Returns: [n, D/2] of `dtype`, in radians per step of an axis, one entry of a column not zero; rounded once, on the
+        CPU.
     Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2403.13298, section 3.2, for two axes. Chapter: Two axes and more.
     """
     magnitudes = steps(head_dim, axes, base)
-    return (magnitudes[:, None, None] * torch.eye(axes, dtype=torch.float64)).flatten(0, 1).T.to(dtype)
+    return (magnitudes[:, None, None] * torch.eye(axes, dtype=torch.float64, device="cpu")).flatten(0, 1).T.to(dtype)
 
 
 def steps(head_dim, axes, base):
@@ -31,7 +33,7 @@ def steps(head_dim, axes, base):
         raise ValueError(
             f"head_dim={head_dim} must be a multiple of {2 * axes}: a pair of lanes for each of axes={axes}"
         )
-    return base ** (-torch.arange(0, head_dim, 2 * axes, dtype=torch.float64) / head_dim)
+    return base ** (-torch.arange(0, head_dim, 2 * axes, dtype=torch.float64, device="cpu") / head_dim)
 
 
 def angles(positions: torch.Tensor, freqs: torch.Tensor) -> torch.Tensor:
@@ -84,7 +86,7 @@ def rotate(x: torch.Tensor, positions: torch.Tensor, freqs: torch.Tensor, layout
     return turn(x, by, layout)
 
 
-class Rotary2d(nn.Module):
+class Rotary2d(FixedNumbers):
     """The `rotate` callable of `rope2d`: frequencies [n, D/2] that stand, or [H, n, D/2] that are learned."""
 
     kernel = "rotary"  # its twin in posenc.kernels
@@ -94,10 +96,17 @@ class Rotary2d(nn.Module):
         """What its twin does, in words."""
         return f"turns q and k by angles summed over {self.freqs.shape[-2]} axes"
 
-    def __init__(self, freqs, layout, learned):
+    def __init__(self, freqs, layout, num_heads=None):
         super().__init__()
-        self.freqs = nn.Parameter(freqs) if learned else freqs  # no buffer: `model.half()` would round it
-        self.layout = layout
+        self.start, self.layout = freqs, layout
+        self.fix(freqs=freqs if num_heads is None else nn.Parameter(torch.empty(num_heads, *freqs.shape)))
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        if isinstance(self.freqs, nn.Parameter):  # each head starts in directions of its own
+            frames = torch.linalg.qr(torch.randn(len(self.freqs), *2 * (len(self.start),), dtype=torch.float32))[0]
+            with torch.no_grad():
+                self.freqs.copy_(frames @ self.start.to(frames))
 
     def check_heads(self, x):
         """Raise unless x [B, H, T, D] has as many heads as there are learned frequencies."""
@@ -109,7 +118,7 @@ class Rotary2d(nn.Module):
     def kernel_inputs(self, q):
         """What the twin reads besides q, k and positions; keys get the heads of q."""
         self.check_heads(q)
-        return {"inv_freq": self.freqs, "layout": self.layout}
+        return {"inv_freq": self.here("freqs", q), "layout": self.layout}
 
     @property
     def turns_alone(self):
@@ -119,7 +128,7 @@ class Rotary2d(nn.Module):
     def turn(self, x, positions):
         """x [B, H, T, D] as its tokens stand at positions [B or 1, T, n]."""
         self.check_heads(x)
-        return rotate(x, positions[:, None], self.freqs, self.layout)
+        return rotate(x, positions[:, None], self.here("freqs", x), self.layout)
 
     def forward(self, q, k, at):
         return self.turn(q, at.pos_q), self.turn(k, at.pos_k)
@@ -158,11 +167,9 @@ def rope2d(
                 f"num_heads={shown(num_heads)}: form='axial' has one set of frequencies for all heads, leave it out"
             )
         freqs = axial(head_dim, axes, 100.0 if base is None else base, torch.float64)
-        return Encoding(rotate=Rotary2d(freqs, layout, learned=False), axes=axes, head_dim=head_dim)
+        return Encoding(rotate=Rotary2d(freqs, layout), axes=axes, head_dim=head_dim)
     if num_heads is None:
         raise ValueError("num_heads=None: form='mixed' learns frequencies for each head, say how many there are")
     num_heads = check_int("num_heads", num_heads)
-    freqs = axial(head_dim, axes, 10.0 if base is None else base, torch.get_default_dtype())
-    frames = torch.linalg.qr(torch.randn(num_heads, axes, axes))[0]  # each head starts in directions of its own
-    turning = Rotary2d(frames @ freqs, layout, learned=True)
-    return Encoding(rotate=turning, axes=axes, num_heads=num_heads, head_dim=head_dim)
+    freqs = axial(head_dim, axes, 10.0 if base is None else base)
+    return Encoding(rotate=Rotary2d(freqs, layout, num_heads), axes=axes, num_heads=num_heads, head_dim=head_dim)

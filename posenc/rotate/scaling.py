@@ -110,7 +110,7 @@ def yarn(
         return _by_turns(dim, factor, trained, base, alpha=alpha, beta=beta), attention_factor
     low, high = correction_lanes(dim, trained=trained, base=base, alpha=alpha, beta=beta, truncate=truncate)
     high = max(high, low + 1e-3)  # as the released code avoids dividing by 0
-    kept = 1.0 - ((torch.arange(dim // 2, dtype=torch.float64) - low) / (high - low)).clamp(0, 1)
+    kept = 1.0 - ((torch.arange(dim // 2, dtype=torch.float64, device="cpu") - low) / (high - low)).clamp(0, 1)
     return _mixture(dim, factor, base, kept), attention_factor
 
 
@@ -208,6 +208,8 @@ def dynamic(head_dim, scheme, *, layout="interleaved"):
     Errors: TypeError, ValueError naming the argument.
     Convention: all queries and keys of a call turn by the frequencies of one length. So a step of decoding equals the
         last row of a full pass over the text up to there; earlier rows of a longer pass differ from their own steps.
+        Each call reads the largest position and moves new frequencies to the device: no CUDA graph holds it, nor does
+        `torch.compile(fullgraph=True)`.
     Chapter: Longer than trained.
     """
     head_dim = check_int("head_dim", head_dim, minimum=2, even=True)
@@ -245,10 +247,10 @@ def _check_turns(**turns):
 
 def _divisors(name, value, plain):
     if isinstance(value, (list, tuple)):
-        value = torch.tensor(value, dtype=plain.dtype)
+        value = torch.tensor(value, dtype=plain.dtype, device="cpu")
     check_tensor(name, value, f"[{plain.shape[0]}]", ndim=1, floating=True)
     if value.shape != plain.shape:
         raise ValueError(f"{name} must have one factor for each of {plain.shape[0]} pairs, got {list(value.shape)}")
     if not (value.isfinite() & (value > 0)).all():
         raise ValueError(f"{name} must hold finite factors above 0, got {shown(value.tolist())}")
-    return value.to(plain.dtype)
+    return value.to("cpu", plain.dtype)

@@ -51,13 +51,13 @@ def band(head_dim, per_pair=False):
     Arguments:
         head_dim: D, even.
         per_pair: True gives both lanes of a pair (2i, 2i+1) the factor of its middle, d = 2i + 1/2.
-    Returns: [D] float64.
+    Returns: [D] float64, on the CPU.
     Errors: TypeError, ValueError naming the argument.
     Source: the report's section 5.1, mechanism 2. Chapter: ExpoSB.
     """
     head_dim = check_int("head_dim", head_dim, minimum=2, even=True)
     check_bool("per_pair", per_pair)
-    lane = torch.arange(head_dim, dtype=torch.float64)
+    lane = torch.arange(head_dim, dtype=torch.float64, device="cpu")
     if per_pair:
         lane = 2 * (lane // 2) + 0.5
     return 0.8 + 0.4 * torch.exp(-((lane - head_dim / 4) ** 2) / (2 * (head_dim / 8) ** 2))
@@ -99,7 +99,7 @@ def hazard(scores, visible, rate=0.0):
     rate = check_number("rate", rate, minimum=0)
 
     hazards = (rate - logsigmoid(-scores)).masked_fill(~visible, 0.0)
-    before = pad(hazards[..., 1:], (0, 1)).flip(-1).cumsum(-1).flip(-1)  # of the keys nearer than j
+    before = pad(hazards, (0, 1)).flip(-1).cumsum(-1).flip(-1)[..., 1:]  # of the keys nearer than j
     # log(1 - exp(-r)) = log((1 - exp(-rate)) + exp(-rate) sigmoid(z)): at rate 0 it is log sigmoid(z), without loss
     took = logsigmoid(scores)
     if rate > 0:
@@ -123,9 +123,16 @@ class GainedRotary(Rotary):
     def __init__(self, inv_freq, num_heads, boost, fades, shares):
         super().__init__(inv_freq, "interleaved", 1.0)
         self.boost = boost
-        self.decay_rates = nn.Parameter(torch.full((num_heads,), 0.001)) if fades else None
-        self.band_weights = nn.Parameter(torch.ones(num_heads)) if shares else None
-        self.lanes = None if shares is None else band(2 * len(inv_freq), per_pair=shares == "pair")
+        self.decay_rates = nn.Parameter(torch.empty(num_heads)) if fades else None
+        self.band_weights = nn.Parameter(torch.empty(num_heads)) if shares else None
+        if shares:
+            self.fix(lanes=band(2 * len(inv_freq), per_pair=shares == "pair"))
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        for parameter, start in ((self.decay_rates, 0.001), (self.band_weights, 1.0)):
+            if parameter is not None:
+                nn.init.constant_(parameter, start)
 
     def factors(self, x, positions):
         r"""What x [B, H, T, D] is multiplied by after the turn, broadcastable to it; positions [B or 1, T]."""
@@ -137,7 +144,7 @@ class GainedRotary(Rotary):
             rates = self.decay_rates.to(dtype).abs()[:, None, None]
             factor = factor * gain(positions[:, None, :, None].to(dtype), rates, self.boost)  # [B or 1, H, T, 1]
         if self.band_weights is not None:
-            factor = factor * self.band_weights.to(dtype)[:, None, None] * self.lanes.to(x.device, dtype)
+            factor = factor * self.band_weights.to(dtype)[:, None, None] * self.here("lanes", x)
         return factor
 
     def check_heads(self, x):
@@ -153,14 +160,13 @@ class GainedRotary(Rotary):
         if self.decay_rates is not None:
             inputs |= {"rates": self.decay_rates.to(torch.float32).abs(), "boost": self.boost}
         if self.band_weights is not None:
-            band = self.lanes.to(q.device, torch.float32)
-            inputs |= {"weights": self.band_weights.to(torch.float32), "band": band}
+            inputs |= {"weights": self.band_weights.to(torch.float32), "band": self.here("lanes", q)}
         return inputs
 
     def forward(self, q, k, at):
         def turn(x, positions):
             wide = x.to(accumulation_dtype(x))
-            turned = rotate(wide, positions[:, None], self.inv_freq, self.layout)
+            turned = rotate(wide, positions[:, None], self.here("inv_freq", x), self.layout)
             return (turned * self.factors(x, positions)).to(x.dtype)
 
         return turn(q, at.pos_q), turn(k, at.pos_k)
@@ -173,8 +179,12 @@ class Fade(nn.Module):
         super().__init__()
         self.floor = floor
         self.num_heads, self.rate = num_heads, rate
-        raw = torch.full((num_heads,), rate + math.log(-math.expm1(-rate))) if learn_rate else None
-        self.raw = None if raw is None else nn.Parameter(raw)  # softplus(raw) is the rate, so that it stays positive
+        self.raw = nn.Parameter(torch.empty(num_heads)) if learn_rate else None  # softplus(raw), positive, is the rate
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        if self.raw is not None:
+            nn.init.constant_(self.raw, self.rate + math.log(-math.expm1(-self.rate)))
 
     def rates(self, like):
         """The rate of each head [H], where `like` [B, H, ...] is, in the dtype of its logits."""

@@ -9,6 +9,7 @@ from torch.nn.functional import softplus
 from ..bias.alibi import bias
 from ..encoding import Encoding, compose
 from ..errors import check_bool, check_choice, check_int, check_number
+from ..fixed import widen_scalars
 from ..inputs import accumulation_dtype
 from ..rotate.rope import rope
 from ..weigh.stickbreaking import ORDERS, stickbreaking
@@ -22,11 +23,17 @@ class Penalty(nn.Module):
 
     def __init__(self, rate):
         super().__init__()
-        self.raw = nn.Parameter(torch.tensor(rate + math.log(-math.expm1(-rate))))  # softplus(raw) = rate
+        self.start = rate
+        self.raw = nn.Parameter(torch.empty(1))
+        self.register_load_state_dict_pre_hook(widen_scalars)
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        nn.init.constant_(self.raw, self.start + math.log(-math.expm1(-self.start)))  # softplus(raw) = rate
 
     @property
     def rate(self):
-        """lambda, at least 0, per token; float32 also where `model.half()` has rounded what is trained."""
+        """lambda [1], at least 0, per token; float32 also where `model.half()` has rounded what is trained."""
         return softplus(self.raw.to(accumulation_dtype(self.raw)))
 
     def kernel_inputs(self, q, at):

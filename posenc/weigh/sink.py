@@ -35,7 +35,11 @@ class Sink(nn.Module):
 
     def __init__(self, num_heads):
         super().__init__()
-        self.sinks = nn.Parameter(torch.zeros(num_heads))
+        self.sinks = nn.Parameter(torch.empty(num_heads))
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        nn.init.zeros_(self.sinks)
 
     def forward(self, scores, at):
         return weigh(scores, at.visible, self.sinks)

@@ -33,9 +33,9 @@ def weigh(
 
     kept = logsigmoid(-scores).masked_fill(~visible, 0.0)  # log(1 - beta), 0 where a key is not asked
     if order == "recent":
-        before = pad(kept[..., 1:], (0, 1)).flip(-1).cumsum(-1).flip(-1)  # log of the stick that reaches key j
+        before = pad(kept, (0, 1)).flip(-1).cumsum(-1).flip(-1)[..., 1:]  # log of the stick that reaches key j
     else:
-        before = pad(kept[..., :-1], (1, 0)).cumsum(-1)
+        before = pad(kept, (1, 0)).cumsum(-1)[..., :-1]
     weights = (logsigmoid(scores) + before).exp().masked_fill(~visible, 0.0)
     return (weights, kept.sum(-1).exp()) if return_remainder else weights
 
