@@ -3,12 +3,13 @@ r"""Turn the package's plain docstrings into reStructuredText for the API page.
 The docstrings are written to be read in a terminal: a first line, formulas as they are, then sections that begin with
 `Arguments:`, `Returns:`, `Errors:`, `Convention:`, `Paper:`, `Chapter:`. Here formulas become literal blocks, arguments
 a list, the other sections a table of fields; arXiv numbers and chapters become links. The API page's sections on
-methods are written from `posenc.METHODS`.
+methods are written from `posenc.METHODS`, its table of what works where from results/works_in.json.
 """
 
 from __future__ import annotations
 
 import functools
+import json
 import re
 import sys
 import textwrap
@@ -22,6 +23,7 @@ from posenc import METHODS
 
 ROOT = Path(__file__).resolve().parents[2]
 MARK = "<!-- methods -->"
+WORKS_IN = "<!-- works in -->"
 
 FIELDS = ("Returns", "Errors", "Raises", "Convention", "Paper", "Chapter")
 _FIELD = re.compile(rf"(?:(?<=\. )|^)({'|'.join(FIELDS)}): *")
@@ -79,6 +81,17 @@ def write_methods(app: Sphinx, docname: str, source: list[str]) -> None:
         rows = {name: row for name, row in METHODS.items() if name != "nope"}
         sections = (reference(n, r.title, sys.modules[r.factory.__module__]) for n, r in rows.items())
         source[0] = source[0].replace(MARK, "\n".join(sections))
+    if WORKS_IN in source[0]:
+        source[0] = source[0].replace(WORKS_IN, works_in())
+
+
+def works_in() -> str:
+    r"""Markdown of the table that tests/works_in.py makes, a row for each method, and of what it says."""
+    found = json.loads((ROOT / "results" / "works_in.json").read_text("utf-8"))
+    rows = [(METHODS[name].title, *row.values()) for name, row in found["methods"].items()]
+    head = ("Method", *next(iter(found["methods"].values())))
+    lines = [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)]
+    return "\n".join([f"{found['definition']} Tried with {found['versions']}.", "", *lines])
 
 
 def convert(lines: list[str]) -> list[str]:
