@@ -8,7 +8,7 @@ import torch
 from cases import DIM, HEADS, encoding
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
-from works_in import DEFINITION, WAYS, WHY_NOT, compiled, near, one_process, read, tried, x
+from works_in import DEFINITION, WAYS, WHY_NOT, compiled, near, one_process, read, tried, vmapped, x
 
 import posenc
 
@@ -30,6 +30,11 @@ LONG = ("compile", "export")  # seconds each
 @pytest.mark.parametrize("way", [way for way in WAYS if way not in LONG])
 def test_the_table_says_what_comes_out(way):
     assert {name: row[way] for name, row in TABLE["methods"].items()} == {n: tried(n, way) for n in posenc.METHODS}
+
+
+def test_the_references_lines_work_under_vmap_for_all():
+    for name in posenc.METHODS:
+        vmapped(name, impl="torch")
 
 
 @pytest.mark.parametrize("way", LONG)

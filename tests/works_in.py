@@ -34,9 +34,13 @@ DEFINITION = (
     "torch.utils.checkpoint, use_reentrant=False. vmap: torch.vmap of posenc.attention over q, k, v and gates."
 )
 ONE_BY_ONE = "no: its loop goes through the keys one by one, so that each length is a graph of its own"
+NO_GRADIENT = 'with impl="torch": PyTorch\'s fused attention has no gradient for a learned bias that vmap batches'
 WHY_NOT = {  # {(method, way): (what the error says, the reason)}
     ("path", "compile"): ("graphs for three lengths", ONE_BY_ONE),
     ("path", "export"): ("specialized it to be a constant", ONE_BY_ONE),
+    ("shaw", "vmap"): ("not differentiable", NO_GRADIENT),
+    ("transformer_xl", "vmap"): ("not differentiable", NO_GRADIENT),
+    ("inkling", "vmap"): ("not differentiable", NO_GRADIENT),
 }
 
 
@@ -102,7 +106,7 @@ def checkpointed(name):
     near(trained(model, lambda x: run(x.requires_grad_())), trained(model, model))
 
 
-def vmapped(name):
+def vmapped(name, impl="auto"):
     r"""`attention` over a batch of batches, [3, B, H, T, D]."""
     made = encoding(name)
     q, k, v = (torch.randn(3, 2, HEADS, 9, HEAD_DIM, generator=torch.Generator().manual_seed(s)) for s in range(3))
@@ -110,7 +114,7 @@ def vmapped(name):
     positions = along_a_line(torch.arange(9), made.axes)
 
     def run(q, k, v, gates=None):
-        return posenc.attention(q, k, v, made, gates=gates, pos_q=positions, pos_k=positions)
+        return posenc.attention(q, k, v, made, gates=gates, pos_q=positions, pos_k=positions, impl=impl)
 
     given = (q, k, v) if own is None else (q, k, v, torch.stack([own, own.flip(2), own.flip(1)]))
     near(torch.vmap(run)(*given), torch.stack([run(*one) for one in zip(*given)]))
