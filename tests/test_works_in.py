@@ -29,7 +29,7 @@ LONG = ("compile", "export")  # seconds each
 
 @pytest.mark.parametrize("way", [way for way in WAYS if way not in LONG])
 def test_the_table_says_what_comes_out(way):
-    assert {name: row[way] for name, row in TABLE["methods"].items()} == {n: tried(n, way) for n in posenc.METHODS}
+    assert {name: row[way] for name, row in TABLE["table"].items()} == {n: tried(n, way) for n in posenc.METHODS}
 
 
 def test_the_references_lines_work_under_vmap_for_all():
@@ -40,14 +40,14 @@ def test_the_references_lines_work_under_vmap_for_all():
 @pytest.mark.parametrize("way", LONG)
 @pytest.mark.parametrize("name", ["learned", "rse"])
 def test_the_table_says_what_comes_out_of_a_graph(name, way):
-    assert tried(name, way) == TABLE["methods"][name][way]
+    assert tried(name, way) == TABLE["table"][name][way]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", LONG)
 @pytest.mark.parametrize("name", posenc.METHODS)
 def test_the_table_says_what_comes_out_of_every_graph(name, way):
-    assert tried(name, way) == TABLE["methods"][name][way]
+    assert tried(name, way) == TABLE["table"][name][way]
 
 
 @pytest.mark.slow
@@ -58,9 +58,9 @@ def test_pytorchs_own_compiler_gives_the_same(name):
 
 def test_the_table_is_whole_and_written_with_this_code():
     assert TABLE["definition"] == DEFINITION
-    assert list(TABLE["methods"]) == list(posenc.METHODS)
-    assert all(list(row) == list(WAYS) for row in TABLE["methods"].values())
-    cells = {(name, way): cell for name, row in TABLE["methods"].items() for way, cell in row.items()}
+    assert list(TABLE["table"]) == list(posenc.METHODS)
+    assert all(list(row) == list(WAYS) for row in TABLE["table"].values())
+    cells = {(name, way): cell for name, row in TABLE["table"].items() for way, cell in row.items()}
     assert {key: cell for key, cell in cells.items() if cell != "yes"} == {
         key: why for key, (_, why) in WHY_NOT.items()
     }
@@ -71,7 +71,7 @@ def test_the_api_page_shows_the_table():
     docstrings.write_methods(None, "book/api", page)
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page[0].splitlines() if line[:1] == "|"]
     assert rows[0] == ["Method", *WAYS]
-    titles = {row.title: list(TABLE["methods"][name].values()) for name, row in posenc.METHODS.items()}
+    titles = {row.title: list(TABLE["table"][name].values()) for name, row in posenc.METHODS.items()}
     assert {title: cells for title, *cells in rows[2:]} == titles
     assert DEFINITION in page[0]
 

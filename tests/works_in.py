@@ -23,6 +23,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
 import posenc
+from posenc.lab.experiments.provenance import commit_of, cpu_model
 
 FILE = Path(__file__).resolve().parents[1] / "results" / "works_in.json"
 DEFINITION = (
@@ -157,6 +158,21 @@ def read():
     return json.loads(FILE.read_text("utf-8"))
 
 
+def save(table):
+    r"""Keep {method: {way: cell}} with where it comes from."""
+    whole = {
+        "name": "works_in",
+        "command": "python tests/works_in.py --write",
+        "commit": commit_of("posenc"),
+        "versions": f"torch {torch.__version__}, posenc {posenc.__version__}",
+        "machine": cpu_model(),
+        "settings": {"num_heads": HEADS, "head_dim": HEAD_DIM},
+        "definition": DEFINITION,
+        "table": table,
+    }
+    FILE.write_text(json.dumps(whole, indent=1) + "\n", "utf-8")
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="keep the table in results/works_in.json")
@@ -167,11 +183,4 @@ if __name__ == "__main__":
             table[name] = {way: tried(name, way) for way in WAYS}
             print(name, table[name], flush=True)
     if write:
-        whole = {
-            "name": "works_in",
-            "command": "python tests/works_in.py --write",
-            "versions": f"torch {torch.__version__}, posenc {posenc.__version__}",
-            "definition": DEFINITION,
-            "methods": table,
-        }
-        FILE.write_text(json.dumps(whole, indent=1) + "\n", "utf-8")
+        save(table)

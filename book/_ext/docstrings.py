@@ -88,8 +88,8 @@ def write_methods(app: Sphinx, docname: str, source: list[str]) -> None:
 def works_in() -> str:
     r"""Markdown of the table that tests/works_in.py makes, a row for each method, and of what it says."""
     found = json.loads((ROOT / "results" / "works_in.json").read_text("utf-8"))
-    rows = [(METHODS[name].title, *row.values()) for name, row in found["methods"].items()]
-    head = ("Method", *next(iter(found["methods"].values())))
+    rows = [(METHODS[name].title, *row.values()) for name, row in found["table"].items()]
+    head = ("Method", *next(iter(found["table"].values())))
     lines = [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)]
     return "\n".join([f"{found['definition']} Tried with {found['versions']}.", "", *lines])
 
