@@ -2,6 +2,8 @@ r"""Attention with position at four places. Start reading here."""
 
 import math
 
+import torch
+
 from .encoding import At, Encoding, softmax
 from .impls import choose_impl, fused_softmax
 from .inputs import accumulation_dtype, check_bias, check_inputs, place_tokens, visible_keys
@@ -11,20 +13,20 @@ NOPE = Encoding()
 
 
 def attention(
-    q,
-    k,
-    v,
-    encoding=None,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    encoding: Encoding | None = None,
     *,
-    pos_q=None,
-    pos_k=None,
-    causal=True,
-    mask=None,
-    scale=None,
-    gates=None,
-    impl="auto",
-    return_weights=False,
-):
+    pos_q: torch.Tensor | None = None,
+    pos_k: torch.Tensor | None = None,
+    causal: bool = True,
+    mask: torch.Tensor | None = None,
+    scale: float | None = None,
+    gates: torch.Tensor | None = None,
+    impl: str = "auto",
+    return_weights: bool = False,
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     r"""Attend from q to k and v, with position entering where the encoding says.
 
     weights = weigh(scale * rotate(q) . rotate(k) + bias),  output = weights v

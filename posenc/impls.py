@@ -72,7 +72,16 @@ def before_it(encoding):
     return f"; before it, {before}" if before else ""
 
 
-def explain_impl(encoding=None, impl="auto", *, device=None, dtype=torch.float32, head_dim=64, queries=None, keys=None):
+def explain_impl(
+    encoding: Encoding | None = None,
+    impl: str = "auto",
+    *,
+    device: torch.device | str | None = None,
+    dtype: torch.dtype = torch.float32,
+    head_dim: int = 64,
+    queries: int | None = None,
+    keys: int | None = None,
+) -> str:
     r"""Print and return which implementation `attention` would take for this encoding, and why.
 
     Arguments:

@@ -26,7 +26,7 @@ class KVCache:
 
     AXES = {"k": 2, "v": 2, "positions": 1, "valid": 1, "gates": 2}  # the axis of each that counts tokens
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.k = self.v = self.positions = self.valid = self.gates = None
         self.last = None  # what `FoxPro` keeps: k and v of the last token, [B, Hkv, 1, D] each, before its shift
         self.rooms = {}  # each of the five is a view of the first tokens of its room
@@ -34,7 +34,9 @@ class KVCache:
     def __len__(self):
         return 0 if self.k is None else self.k.shape[2]
 
-    def append(self, k, v, positions, valid=None, gates=None):
+    def append(
+        self, k: Tensor, v: Tensor, positions: Tensor, valid: Tensor | None = None, gates: Tensor | None = None
+    ) -> tuple:
         r"""Add k, v [B, Hkv, T, D], positions [B, T] or [B, T, n], and valid [B, T] and gates [B, H, T] where there are
         any; return all five as held now. Errors: ValueError where k is of another batch, head count or device."""
         past = len(self)
@@ -67,7 +69,7 @@ class KVCache:
             room.narrow(axis, past, more).copy_(new)
         return room.narrow(axis, 0, past + more)
 
-    def crop(self, *, start=0, stop=None):
+    def crop(self, *, start: int = 0, stop: int | None = None) -> None:
         r"""Keep tokens start to stop, counted as a slice counts: stop=-1 forgets the last one, start=-W keeps W.
 
         Positions stay as they are. Errors: ValueError where `FoxPro`, whose shift reads it, would lose the last token.
@@ -77,7 +79,7 @@ class KVCache:
             raise ValueError(f"stop={stop}: FoxPro's shift reads the token before, so the last one must be kept")
         self.change(lambda x, axis: x.narrow(axis, kept.start, len(kept)))
 
-    def reorder(self, rows):
+    def reorder(self, rows: Tensor) -> None:
         r"""Take `rows` [B'] of the batch: which row each new row goes on from, as in a beam search."""
         check_tensor("rows", rows, "[B'] of integers", ndim=1)
         self.change(lambda x, axis: x.index_select(0, rows))
@@ -113,18 +115,18 @@ class SelfAttention(nn.Module):
 
     def __init__(
         self,
-        dim,
-        num_heads,
-        encoding=None,
+        dim: int,
+        num_heads: int,
+        encoding: Encoding | None = None,
         *,
-        num_kv_heads=None,
-        head_dim=None,
-        causal=True,
-        scale=None,
-        bias=False,
-        qk_norm=False,
-        impl="auto",
-    ):
+        num_kv_heads: int | None = None,
+        head_dim: int | None = None,
+        causal: bool = True,
+        scale: float | None = None,
+        bias: bool = False,
+        qk_norm: bool = False,
+        impl: str = "auto",
+    ) -> None:
         super().__init__()
         dim = check_int("dim", dim)
         num_heads = check_int("num_heads", num_heads)
@@ -164,7 +166,16 @@ class SelfAttention(nn.Module):
                 self.to_gates = nn.Linear(dim, num_heads * math.prod(self.encoding.gates.size))
             nn.init.zeros_(self.to_gates.bias)
 
-    def forward(self, x, *, positions=None, mask=None, valid=None, cache=None, return_weights=False):
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        positions: Tensor | None = None,
+        mask: Tensor | None = None,
+        valid: Tensor | None = None,
+        cache: KVCache | None = None,
+        return_weights: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor]:
         r"""Mix the tokens of x [B, T, C].
 
         Arguments:
@@ -253,7 +264,7 @@ class SelfAttention(nn.Module):
         return out
 
 
-def embed_input(encoding, x, positions):
+def embed_input(encoding: Encoding, x: Tensor, positions: Tensor) -> Tensor:
     r"""The embeddings with what the encoding adds before the first layer; x itself where it adds nothing there.
 
         x = embed_input(encoding, embedding(tokens), positions)

@@ -129,16 +129,9 @@ def made_in(thing, module):
     return inspect.isfunction(thing) and thing.__module__.endswith(f".{module}") and not thing.__name__.startswith("_")
 
 
-#: Whose signatures say nothing yet.
-UNTYPED = ("attention", "impls", "layer", "scaling", "rope", "alibi", "t5", "fire", "transformer_xl")
-UNTYPED += ("learned", "sinusoidal", "rse", "exposb")
-
-
 @pytest.mark.parametrize("name", public())
 def test_what_users_call_says_its_types(name):
     thing = public()[name]
-    if thing.__module__.split(".")[-1] in UNTYPED:
-        pytest.skip("not yet")
     signature = inspect.signature(thing.__init__ if inspect.isclass(thing) else thing)
     bare = [p.name for p in signature.parameters.values() if p.annotation is p.empty and p.name != "self"]
     assert not bare and signature.return_annotation is not signature.empty

@@ -8,7 +8,7 @@ from ..errors import check_bool, check_device, check_int, check_positions, check
 from ..fixed import FixedNumbers
 
 
-def slopes(num_heads):
+def slopes(num_heads: int) -> torch.Tensor:
     r"""The slope m_h of each head.
 
     m_h = 2^(-8h/H), h = 1 .. H, for H a power of two; else the slopes for the power of two p below H, followed by
@@ -25,7 +25,7 @@ def slopes(num_heads):
     return torch.tensor((own + between)[:num_heads], dtype=torch.float32, device="cpu")
 
 
-def bias(pos_q, pos_k, slopes, symmetric=False):
+def bias(pos_q: torch.Tensor, pos_k: torch.Tensor, slopes: torch.Tensor, symmetric: bool = False) -> torch.Tensor:
     r"""The bias -m_h (pos_q - pos_k) that is added to the scaled logits.
 
     Arguments:
@@ -87,7 +87,7 @@ class LinearBias(FixedNumbers):
         return bias(at.pos_q, at.pos_k, self.slopes_for(q), self.symmetric)
 
 
-def alibi(num_heads, *, symmetric=False, learned=False):
+def alibi(num_heads: int, *, symmetric: bool = False, learned: bool = False) -> Encoding:
     r"""Attention with linear biases, an `Encoding` at the place `bias`.
 
     Arguments:

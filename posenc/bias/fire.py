@@ -51,7 +51,7 @@ class ProgressiveInterpolation(nn.Module):
         return x.permute(0, 3, 1, 2)  # [B or 1, H, Tq, Tk]
 
 
-def fire(num_heads, *, hidden=32, threshold=512.0):
+def fire(num_heads: int, *, hidden: int = 32, threshold: float = 512.0) -> Encoding:
     r"""FIRE, functional interpolation for relative positions, an `Encoding` at the place `bias`.
 
     b_ij = f( psi(i - j) / psi(max(L, i)) ),  psi(x) = log(c x + 1),  f a network of one hidden layer

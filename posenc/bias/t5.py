@@ -10,7 +10,9 @@ from ..errors import check_bool, check_int, check_tensor, offsets
 from ..inputs import accumulation_dtype
 
 
-def bucket(relative, num_buckets=32, max_distance=128, bidirectional=True):
+def bucket(
+    relative: torch.Tensor, num_buckets: int = 32, max_distance: int = 128, bidirectional: bool = True
+) -> torch.Tensor:
     r"""The bucket of each offset: small ones have their own, larger ones share on a logarithmic scale.
 
     Arguments:
@@ -70,7 +72,7 @@ class TableBias(nn.Module):
         return self.by_offset(q, offsets(at)).transpose(0, 1)  # [B or 1, H, Tq, Tk]
 
 
-def t5(num_heads, *, num_buckets=32, max_distance=128, bidirectional=False):
+def t5(num_heads: int, *, num_buckets: int = 32, max_distance: int = 128, bidirectional: bool = False) -> Encoding:
     r"""T5's relative bias, an `Encoding` at the place `bias`.
 
     Arguments:

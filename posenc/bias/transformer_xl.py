@@ -11,7 +11,7 @@ from ..errors import check_int, check_number, check_tensor, distances
 from ..inputs import accumulation_dtype
 
 
-def shift(x):
+def shift(x: torch.Tensor) -> torch.Tensor:
     r"""Line up scores by distance with keys, by the paper's trick: one zero column, one reshape, one row dropped.
 
     Column c of row i holds the score at distance Tk - 1 - c; in the result, column j of row i holds the one at
@@ -73,7 +73,7 @@ class FourTerms(nn.Module):
         return (b + c + d) / math.sqrt(q.shape[-1])
 
 
-def transformer_xl(num_heads, head_dim, dim=None, *, base=10000.0):
+def transformer_xl(num_heads: int, head_dim: int, dim: int | None = None, *, base: float = 10000.0) -> Encoding:
     r"""Transformer-XL's relative attention, an `Encoding` at the place `bias`.
 
     score_ij = [ (q_i + u) . k_j + (q_i + v) . W_R R_(i-j) ] / sqrt(D)

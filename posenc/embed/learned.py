@@ -8,7 +8,7 @@ from ..errors import check_choice, check_device, check_int, check_number, check_
 from ..inputs import accumulation_dtype
 
 
-def resize(table, length, mode="linear", prefix=0):
+def resize(table: torch.Tensor, length: int, mode: str = "linear", prefix: int = 0) -> torch.Tensor:
     r"""Stretch or squeeze a table of positions to another number of rows.
 
     The first and the last row stay where they are; new row t is read at t (N - 1) / (length - 1) of the old ones. (With
@@ -73,7 +73,7 @@ class LearnedTable(nn.Module):
         return x + self.table[positions].to(x.dtype)
 
 
-def learned(max_positions, dim, *, embed_at="input", std=0.02):
+def learned(max_positions: int, dim: int, *, embed_at: str = "input", std: float = 0.02) -> Encoding:
     r"""Learned absolute positions, an `Encoding` at the place `embed`.
 
     Arguments:

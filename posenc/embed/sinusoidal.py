@@ -10,7 +10,7 @@ from ..inputs import accumulation_dtype
 LAYOUTS = ("interleaved", "concatenated")
 
 
-def table(positions, dim, base=10000.0, layout="interleaved"):
+def table(positions: torch.Tensor, dim: int, base: float = 10000.0, layout: str = "interleaved") -> torch.Tensor:
     r"""The sinusoidal encoding of each position.
 
     PE(p)_{2i} = sin(p w_i),  PE(p)_{2i+1} = cos(p w_i),  w_i = base^(-2i/dim),  i = 0 .. dim/2 - 1
@@ -57,7 +57,9 @@ class AddSinusoid(nn.Module):
         return x + (self.volume * code).to(x.dtype)
 
 
-def sinusoidal(base=10000.0, *, embed_at="input", layout="interleaved", volume=1.0):
+def sinusoidal(
+    base: float = 10000.0, *, embed_at: str = "input", layout: str = "interleaved", volume: float = 1.0
+) -> Encoding:
     r"""Sinusoidal encoding, an `Encoding` at the place `embed`.
 
     Arguments:

@@ -19,7 +19,7 @@ from ..inputs import accumulation_dtype
 LAYOUTS = ("interleaved", "half")
 
 
-def inv_freq(dim, base=10000.0, dtype=torch.float32):
+def inv_freq(dim: int, base: float = 10000.0, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     r"""The rotation frequencies w_i = base^(-2i/dim), i = 0 .. dim/2 - 1, in radians per token, fastest first.
 
     Returns: [dim/2] of `dtype`, rounded once from float64, on the CPU.
@@ -33,7 +33,13 @@ def inv_freq(dim, base=10000.0, dtype=torch.float32):
     return (base ** (-torch.arange(0, dim, 2, dtype=torch.float64, device="cpu") / dim)).to(dtype)
 
 
-def rotate(x, positions, inv_freq, layout="interleaved", attention_factor=1.0):
+def rotate(
+    x: torch.Tensor,
+    positions: torch.Tensor,
+    inv_freq: torch.Tensor,
+    layout: str = "interleaved",
+    attention_factor: float = 1.0,
+) -> torch.Tensor:
     r"""Turn each pair of lanes of x by the angle position * frequency.
 
     (a, b) -> (a cos(m w_i) - b sin(m w_i), a sin(m w_i) + b cos(m w_i))
@@ -109,15 +115,15 @@ class Rotary(FixedNumbers):
 
 
 def rope(
-    head_dim,
-    base=10000.0,
+    head_dim: int,
+    base: float = 10000.0,
     *,
-    layout="interleaved",
-    rotary_dim=None,
-    proportional=False,
-    inv_freq=None,
-    attention_factor=1.0,
-):
+    layout: str = "interleaved",
+    rotary_dim: int | None = None,
+    proportional: bool = False,
+    inv_freq: torch.Tensor | None = None,
+    attention_factor: float = 1.0,
+) -> Encoding:
     r"""Rotary position embedding, an `Encoding` at the place `rotate`.
 
     Arguments:
@@ -182,7 +188,15 @@ class XPos(FixedNumbers):
         return turn(q, at.pos_q, 1), turn(k, at.pos_k, -1)
 
 
-def xpos(head_dim, base=10000.0, *, gamma=0.4, scale_base=512.0, layout="interleaved", center=True):
+def xpos(
+    head_dim: int,
+    base: float = 10000.0,
+    *,
+    gamma: float = 0.4,
+    scale_base: float = 512.0,
+    layout: str = "interleaved",
+    center: bool = True,
+) -> Encoding:
     r"""xPos: RoPE whose pair i of the score also shrinks by zeta_i^(d/B) at distance d; an `Encoding` at `rotate`.
 
     zeta_i = (2i/D + gamma) / (1 + gamma) <= 1, so that the fastest pairs shrink most.

@@ -10,6 +10,7 @@ needs no scheme: rope(64, base=500000.0).
 """
 
 import math
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import nn
@@ -21,7 +22,7 @@ from .rope import LAYOUTS, ladder, rotate
 RAMPS = ("lanes", "rotations")
 
 
-def linear(dim, factor, *, base=10000.0):
+def linear(dim: int, factor: float, *, base: float = 10000.0) -> tuple[torch.Tensor, float]:
     r"""Position interpolation: every frequency is divided by s, as if positions were.
 
     Arguments:
@@ -36,7 +37,7 @@ def linear(dim, factor, *, base=10000.0):
     return ladder(dim, base) / factor, 1.0
 
 
-def ntk(dim, factor, *, base=10000.0):
+def ntk(dim: int, factor: float, *, base: float = 10000.0) -> tuple[torch.Tensor, float]:
     r"""NTK-aware scaling: the base becomes b s^(dim/(dim-2)); the first frequency stays, the last is divided by s.
 
     Arguments: as in `linear`; dim at least 4.
@@ -55,7 +56,9 @@ def ntk(dim, factor, *, base=10000.0):
     return ladder(dim, stretched), 1.0
 
 
-def dynamic_ntk(dim, factor=1.0, *, length, trained, base=10000.0):
+def dynamic_ntk(
+    dim: int, factor: float = 1.0, *, length: int, trained: int, base: float = 10000.0
+) -> tuple[torch.Tensor, float]:
     r"""NTK-aware scaling that grows with the text: `ntk` by 1 + f (L / L0 - 1), with L = max(length, L0).
 
     Arguments:
@@ -77,8 +80,17 @@ def dynamic_ntk(dim, factor=1.0, *, length, trained, base=10000.0):
 
 
 def yarn(
-    dim, factor, *, trained, base=10000.0, ramp="lanes", alpha=1.0, beta=32.0, truncate=True, attention_factor=None
-):
+    dim: int,
+    factor: float,
+    *,
+    trained: int,
+    base: float = 10000.0,
+    ramp: str = "lanes",
+    alpha: float = 1.0,
+    beta: float = 32.0,
+    truncate: bool = True,
+    attention_factor: float | None = None,
+) -> tuple[torch.Tensor, float]:
     r"""YaRN: lanes that turn often in training keep their frequency, those that don't finish a turn are interpolated.
 
     A lane of wavelength 2 pi / w turns r = L w / (2 pi) times within the trained length L. Below alpha turns its
@@ -114,7 +126,9 @@ def yarn(
     return _mixture(dim, factor, base, kept), attention_factor
 
 
-def correction_lanes(dim, *, trained, base=10000.0, alpha=1.0, beta=32.0, truncate=True):
+def correction_lanes(
+    dim: int, *, trained: int, base: float = 10000.0, alpha: float = 1.0, beta: float = 32.0, truncate: bool = True
+) -> tuple[float, float]:
     r"""Where `yarn`'s ramp over lanes starts and ends: the lanes that turn beta and alpha times, rounded outwards.
 
     Arguments: as in `yarn`; base above 1.
@@ -134,7 +148,9 @@ def correction_lanes(dim, *, trained, base=10000.0, alpha=1.0, beta=32.0, trunca
     return max(first, 0), min(last, dim - 1)
 
 
-def llama3(dim, factor=8.0, *, trained=8192, low=1.0, high=4.0, base=500000.0):
+def llama3(
+    dim: int, factor: float = 8.0, *, trained: int = 8192, low: float = 1.0, high: float = 4.0, base: float = 500000.0
+) -> tuple[torch.Tensor, float]:
     r"""Llama 3.1: wavelengths below L / high are kept, above L / low multiplied by s, between the two a mixture.
 
     It is `yarn` with the paper's ramp from 1 to 4 turns and without the temperature.
@@ -154,7 +170,17 @@ def llama3(dim, factor=8.0, *, trained=8192, low=1.0, high=4.0, base=500000.0):
     return _by_turns(dim, factor, trained, base, low=low, high=high), 1.0
 
 
-def longrope(dim, factor, *, short, long, length, trained, base=10000.0, attention_factor=None):
+def longrope(
+    dim: int,
+    factor: float,
+    *,
+    short: Sequence[float],
+    long: Sequence[float],
+    length: int,
+    trained: int,
+    base: float = 10000.0,
+    attention_factor: float | None = None,
+) -> tuple[torch.Tensor, float]:
     r"""LongRoPE: each lane has a factor of its own, found by search; one list up to the trained length, one beyond.
 
     Arguments:
@@ -195,7 +221,7 @@ class DynamicRotary(nn.Module):
         return tuple(turned)
 
 
-def dynamic(head_dim, scheme, *, layout="interleaved"):
+def dynamic(head_dim: int, scheme: Callable, *, layout: str = "interleaved") -> Encoding:
     r"""RoPE whose frequencies follow the length of the text, an `Encoding` at the place `rotate`.
 
     dynamic(64, functools.partial(dynamic_ntk, 64, trained=4096))

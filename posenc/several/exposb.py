@@ -29,7 +29,7 @@ def _check_rate(argument, rate, against):
         raise ValueError(f"{argument} must broadcast against what it is multiplied with, got {shapes}") from None
 
 
-def gain(positions, rates=0.001, boost=0.2):
+def gain(positions: torch.Tensor, rates: torch.Tensor | float = 0.001, boost: float = 0.2) -> torch.Tensor:
     r"""The factor 1 + boost exp(-rate m) on a vector at position m, shape of positions + rates.
 
     Arguments:
@@ -45,7 +45,7 @@ def gain(positions, rates=0.001, boost=0.2):
     return 1 + boost * torch.exp(-rates * positions)
 
 
-def band(head_dim, per_pair=False):
+def band(head_dim: int, per_pair: bool = False) -> torch.Tensor:
     r"""The factor on each lane, 0.8 + 0.4 exp(-(d - D/4)^2 / (2 (D/8)^2)), d = 0 .. D-1.
 
     Arguments:
@@ -63,7 +63,7 @@ def band(head_dim, per_pair=False):
     return 0.8 + 0.4 * torch.exp(-((lane - head_dim / 4) ** 2) / (2 * (head_dim / 8) ** 2))
 
 
-def fade(distance, rate=0.005, floor=0.7):
+def fade(distance: torch.Tensor, rate: torch.Tensor | float = 0.005, floor: float = 0.7) -> torch.Tensor:
     r"""The factor floor + (1 - floor) exp(-rate |distance|), which falls from 1 to the floor.
 
     Arguments:
@@ -82,7 +82,7 @@ def fade(distance, rate=0.005, floor=0.7):
     return floor + (1 - floor) * torch.exp(-rate * distance.abs())
 
 
-def hazard(scores, visible, rate=0.0):
+def hazard(scores: torch.Tensor, visible: torch.Tensor, rate: torch.Tensor | float = 0.0) -> torch.Tensor:
     r"""Exponential stick-breaking: a key survives the nearer ones' hazards and adds its own.
 
     r_ij = softplus(scores) + rate,   A_ij = (1 - exp(-r_ij)) exp(-sum of r_ik over the visible keys k nearer than j)
@@ -236,20 +236,20 @@ class FadedBias(Fade):
 
 
 def exposb(
-    head_dim,
-    num_heads,
+    head_dim: int,
+    num_heads: int,
     *,
-    gain=True,
-    band=True,
-    decay=True,
-    on="logits",
-    per_pair=False,
-    rate=0.005,
-    learn_rate=False,
-    base=10000.0,
-    boost=0.2,
-    floor=0.7,
-):
+    gain: bool = True,
+    band: bool = True,
+    decay: bool = True,
+    on: str = "logits",
+    per_pair: bool = False,
+    rate: float = 0.005,
+    learn_rate: bool = False,
+    base: float = 10000.0,
+    boost: float = 0.2,
+    floor: float = 0.7,
+) -> Encoding:
     r"""ExpoSB, an `Encoding` at the places `rotate` and `weigh` (`rotate` and `bias` with on="log").
 
     Three mechanisms over RoPE, each with a switch; with all of them off it is RoPE.

@@ -45,7 +45,7 @@ class Penalty(nn.Module):
         return bias(at.pos_q, at.pos_k, rates, symmetric=True)
 
 
-def penalty(rate=0.01):
+def penalty(rate: float = 0.01) -> Encoding:
     r"""A learned penalty on distance, -lambda |i - j|, an `Encoding` at the place `bias`.
 
     Arguments:
@@ -58,7 +58,16 @@ def penalty(rate=0.01):
     return Encoding(bias=Penalty(float(rate)))
 
 
-def rse(head_dim, base=10000.0, *, rate=0.01, order="first", rotation=True, penalty=True, stick=True):
+def rse(
+    head_dim: int,
+    base: float = 10000.0,
+    *,
+    rate: float = 0.01,
+    order: str = "first",
+    rotation: bool = True,
+    penalty: bool = True,
+    stick: bool = True,
+) -> Encoding:
     r"""Rotary stick-breaking encoding, an `Encoding` at the places `rotate`, `bias` and `weigh`.
 
     compose(rope(head_dim, base), penalty(rate), stickbreaking(order=order, attend_current=True))
