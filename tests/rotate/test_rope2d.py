@@ -229,7 +229,7 @@ def test_coordinates_divided_by_a_number_are_frequencies_divided_by_it():
         (lambda: rotate(normal(4, 8), normal(4, 2), axial(16)), ["16 lanes", "[4, 8]"]),
         (
             lambda: posenc.attention(*[normal(1, 2, 4, DIM)] * 3, made("mixed"), pos_q=grid(2, 2)),
-            ["num_heads=3", "has 2"],
+            ["num_heads=3", "must be 2"],
         ),
         (lambda: posenc.attention(*[normal(1, 2, 4, DIM)] * 3, made("axial")), ["pos_q=None", "[T, 2]"]),
     ],
