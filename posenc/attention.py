@@ -44,8 +44,8 @@ def attention(
         scale: factor on q.k, any finite number, 0 and below too; default 1/sqrt(D).
         gates: [B, H, Tk], for encodings that read them: log f of each key for FoX, at most 0.
         impl: "torch" (the lines below, which define the result), "sdpa" (PyTorch's own fused attention in the place of
-            their last five), "triton" (`posenc.kernels`, in memory linear in T, no second derivatives) or "auto"; see
-            `explain_impl`.
+            their last five), "triton" (`posenc.kernels`, in memory linear in T) or "auto"; see `explain_impl`. Second
+            derivatives come from "torch" alone.
         return_weights: True returns (output, weights [B, H, Tq, Tk]).
     Returns: [B, H, Tq, Dv] in the dtype of v. A query that sees nothing gets exact zeros. One that holds NaN gets NaN
         with impl="torch"; with "sdpa" it may get zeros: PyTorch's function hides it from some sizes (pytorch#141128).
@@ -87,7 +87,7 @@ def attention(
         return fused_softmax(q, k, v, encoding.bias, at, scale, causal, mask)
     scores = (q @ k.transpose(-2, -1)).to(accumulation_dtype(q)) * scale  # [B, H, Tq, Tk]
     if encoding.bias is not None:
-        scores = scores + check_bias(encoding.bias(q, k, at._replace(scores=scores)), scores.shape)
+        scores = scores + check_bias(encoding.bias(q, k, at._replace(scores=scores)), q, k.shape[2])
     weights = (encoding.weigh or softmax)(scores, at)
     output = weights.to(v.dtype) @ v  # [B, H, Tq, Dv]
     return (output, weights) if return_weights else output

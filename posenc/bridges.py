@@ -15,12 +15,12 @@ from .bias.kerple import DistanceKernel
 from .bias.t5 import TableBias
 from .encoding import At, Encoding
 from .errors import UnsupportedError, check_choice, whole
-from .inputs import accumulation_dtype, check_encoding, check_inputs, check_qkv, place_tokens, visible_keys
+from .inputs import accumulation_dtype, check_bias, check_encoding, check_inputs, check_qkv, place_tokens, visible_keys
 from .rotate.rope import LAYOUTS, Rotary, rope
 from .several.rse import Penalty
 
 ELSEWHERE = {  # what to do with a place that a bridge does not serve
-    "embed": "it belongs to the model: apply encoding.embed to the input of its first layer, and give the rest here",
+    "embed": "it belongs to the model: posenc.embed_input adds it to the embeddings; give encoding.in_layers() here",
     "rotate": "turn q and k first: q, k, rest = posenc.bridges.turn(encoding, q, k), and give the rest here",
     "weigh": "it stands in for the softmax, which this function makes itself; posenc.attention and attach serve it",
     "attend": "it is an attention of its own; posenc.attention calls it",
@@ -51,7 +51,8 @@ def turn(encoding, q, k, *, pos_q=None, pos_k=None):
     check_qkv(q, k, k)
     _only(encoding, "turn", "rotate", "weigh", "gates", "axes")
     pos_q, pos_k, _ = place_tokens(q, k, encoding, pos_q, pos_k, None)
-    rest = Encoding(bias=encoding.bias, weigh=encoding.weigh, gates=encoding.gates, causal_only=encoding.causal_only)
+    kept = ("bias", "weigh", "gates", "causal_only", "num_heads", "head_dim")
+    rest = Encoding(**{name: getattr(encoding, name) for name in kept})
     if encoding.rotate is not None:
         q, k = encoding.rotate(q, k, At(pos_q, pos_k, None))
     return q, k, rest
@@ -81,7 +82,7 @@ def sdpa_bias(encoding, q, k, *, pos_q=None, pos_k=None, causal=True, mask=None,
     if encoding.bias is not None:
         k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)
         scores = (q @ k.transpose(-2, -1)).to(bias.dtype) * (q.shape[-1] ** -0.5 if scale is None else scale)
-        bias = encoding.bias(q, k, At(pos_q, pos_k, visible, gates, scores))
+        bias = check_bias(encoding.bias(q, k, At(pos_q, pos_k, visible, gates, scores)), q, k.shape[2])
     shape = torch.broadcast_shapes(bias.shape, visible.shape)
     return bias.to(q.dtype).expand(shape[0], q.shape[1], *shape[2:]).masked_fill(~visible, float("-inf"))
 
@@ -138,7 +139,6 @@ def _table(bias, q, at):
 
 
 def _kerple(bias, q, at):
-    bias(q, q, At(at.pos_q[:1, :1], at.pos_k[:1, :1], None))  # it checks the number of heads
     r1, r2 = (log.to(accumulation_dtype(q)).exp() for log in (bias.log_r1, bias.log_r2))
 
     def score_mod(score, b, h, i, j):
@@ -271,7 +271,7 @@ def write_rope(model, encoding):
     Chapter: In your own model.
     """
     check_encoding(encoding)
-    if encoding.places != ("rotate",) or not isinstance(encoding.rotate, Rotary):
+    if encoding.places != ("rotate",) or type(encoding.rotate) is not Rotary:
         raise UnsupportedError(
             f"encoding with {encoding.places}: write_rope serves posenc.rope.rope alone, whose frequencies are fixed; "
             f"attach puts others into a model"

@@ -18,7 +18,7 @@ class FixedNumbers(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.names, self.copies = [], {}  # copies: {(name, device, dtype): (number, its copy)}
+        self.names, self.copies = [], {}  # copies: {(name, device, dtype): (number, its version, its copy)}
 
     def fix(self, **numbers):
         r"""Hold numbers, tensors by name. An `nn.Parameter` becomes one of this module: `here` casts it.
@@ -41,14 +41,18 @@ class FixedNumbers(nn.Module):
         exact = getattr(self, name)
         if name not in self.names or exact.requires_grad:
             return exact.to(device, dtype)
-        held, copy = self.copies.get((name, device, dtype), (None, None))
-        if held is not exact:  # none yet, or of numbers that somebody has replaced
+        held, version, copy = self.copies.get((name, device, dtype), (None, None, None))
+        if held is not exact or version != version_of(exact):  # none yet, or of numbers that have changed
             if torch.compiler.is_compiling():  # a graph may not keep anything
                 return exact.to(device, dtype)
             with torch.inference_mode(False):  # what is made within could not be trained with later
                 copy = exact.to(device, dtype)
             if type(copy) is type(exact) and not torch._C._functorch.is_functorch_wrapped_tensor(copy):
-                self.copies[name, device, dtype] = exact, copy  # else it belongs to a trace, and ends with it
+                self.copies[name, device, dtype] = (
+                    exact,
+                    version_of(exact),
+                    copy,
+                )  # else it belongs to a trace, and ends with it
         return copy
 
     def _apply(self, fn, recurse=True):
@@ -63,6 +67,11 @@ class FixedNumbers(nn.Module):
 
     def __getstate__(self):
         return self.__dict__ | {"copies": {}}  # a file or a copy of the model makes its own
+
+
+def version_of(tensor):
+    """How often a tensor was written to; None where that is not counted or, in a graph, not asked."""
+    return None if torch.compiler.is_compiling() or tensor.is_inference() else tensor._version
 
 
 def widen_scalars(module, state, prefix, *_):

@@ -178,7 +178,7 @@ def fused_softmax(q, k, v, bias, at, scale, causal, mask):
     """The softmax of q.k and a bias by PyTorch's fused function, which never holds the weights [B, H, Tq, Tk]."""
     queries, keys = q.shape[2], k.shape[2]
     all_seen = mask is None and keys > 0 and (queries == 1 or not causal)  # a single query is the last
-    bias = None if bias is None else check_bias(bias(q, k, at), (*q.shape[:3], keys)).to(q.dtype)
+    bias = None if bias is None else check_bias(bias(q, k, at), q, keys).to(q.dtype)
     if scale < torch.finfo(torch.float32).tiny:  # PyTorch's kernels mask by -inf and then multiply: 0 makes it NaN
         q, scale = q * scale, 1.0
     if bias is None and (all_seen or (mask is None and causal and queries == keys)):

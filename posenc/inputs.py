@@ -139,15 +139,16 @@ def batched_mask(mask, batch, queries, keys, device):
     return mask
 
 
-def check_bias(bias, shape):
-    """Return what an encoding's `bias` gave as a tensor, once it broadcasts to the scores, (B, H, Tq, Tk)."""
-    if isinstance(bias, float):
-        bias = torch.tensor(bias)
+def check_bias(bias, q, keys):
+    """Return what an encoding's `bias` gave, once it broadcasts to the scores, as a tensor of four dimensions."""
+    shape = (*q.shape[:3], keys)
+    if isinstance(bias, int | float) and not isinstance(bias, bool):
+        bias = torch.full((1, 1, 1, 1), float(bias), dtype=accumulation_dtype(q), device=q.device)
     if not isinstance(bias, Tensor):
         raise TypeError(f"the encoding's bias must return a tensor, it returned {type(bias).__name__}: {shown(bias)}")
     if any(own not in (1, size) for own, size in zip(reversed(bias.shape), reversed(shape))) or bias.ndim > 4:
         raise ValueError(f"the encoding's bias must broadcast to {list(shape)}, it has {list(bias.shape)}")
-    return bias
+    return bias[(None,) * (4 - bias.ndim)]
 
 
 def check_visible(scores, visible, name="scores"):

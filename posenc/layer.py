@@ -30,9 +30,30 @@ class KVCache:
         self.k = self.v = self.positions = self.valid = self.gates = None
         self.last = None  # what `FoxPro` keeps: k and v of the last token, [B, Hkv, 1, D] each, before its shift
         self.rooms = {}  # each of the five is a view of the first tokens of its room
+        self.dropped = 0  # tokens that `crop` has cut in front
 
     def __len__(self):
         return 0 if self.k is None else self.k.shape[2]
+
+    def __copy__(self):
+        other = KVCache()
+        self.rooms = {}  # two caches that go on from here may not write into one room
+        other.__dict__.update(self.__dict__, rooms={})
+        return other
+
+    @property
+    def seen(self):
+        """How many tokens there have been, those too that `crop` has cut in front: where the next one stands."""
+        return self.dropped + len(self)
+
+    def check_fits(self, batch, heads, device):
+        """Raise ValueError unless keys of this batch, so many heads and this device can follow those held."""
+        held = None if self.k is None else (*self.k.shape[:2], self.k.device)
+        if held not in (None, (batch, heads, device)):
+            raise ValueError(
+                f"cache holds keys of a batch of {held[0]} with {held[1]} heads on {held[2]} and can't take a batch of "
+                f"{batch} with {heads} heads on {device}: give each a KVCache of its own"
+            )
 
     def append(
         self, k: Tensor, v: Tensor, positions: Tensor, valid: Tensor | None = None, gates: Tensor | None = None
@@ -40,11 +61,7 @@ class KVCache:
         r"""Add k, v [B, Hkv, T, D], positions [B, T] or [B, T, n], and valid [B, T] and gates [B, H, T] where there are
         any; return all five as held now. Errors: ValueError where k is of another batch, head count or device."""
         past = len(self)
-        if self.k is not None and (k.shape[:2], k.device) != (self.k.shape[:2], self.k.device):
-            raise ValueError(
-                f"cache holds keys {list(self.k.shape)} on {self.k.device} and can't take {list(k.shape)} on "
-                f"{k.device}: give each batch a KVCache of its own"
-            )
+        self.check_fits(*k.shape[:2], k.device)
         if valid is None and self.valid is not None:
             valid = self.valid.new_ones(k.shape[0], k.shape[2])
         elif valid is not None and self.valid is None and past:
@@ -58,9 +75,10 @@ class KVCache:
         """What is held of `name` and behind it `new`, in its room where that has place."""
         old, axis, room = getattr(self, name), KVCache.AXES[name], self.rooms.get(name)
         if old is None:
-            return new
+            return new.clone() if name in ("positions", "valid") else new  # whose owner may go on counting in them
         past, more = old.shape[axis], new.shape[axis]
         if torch.is_grad_enabled():
+            self.rooms.pop(name, None)
             return torch.cat((old, new), dim=axis)
         if room is None or past + more > room.shape[axis] or room.is_inference() != torch.is_inference_mode_enabled():
             room = torch.cat((old, new, torch.empty_like(old), torch.empty_like(new)), dim=axis)
@@ -72,11 +90,13 @@ class KVCache:
     def crop(self, *, start: int = 0, stop: int | None = None) -> None:
         r"""Keep tokens start to stop, counted as a slice counts: stop=-1 forgets the last one, start=-W keeps W.
 
-        Positions stay as they are. Errors: ValueError where `FoxPro`, whose shift reads it, would lose the last token.
+        Positions stay as they are, and by default the next token goes on counting from those it comes after. Errors:
+        ValueError where `FoxPro`, whose shift reads it, would lose the last token.
         """
         kept = range(len(self))[start:stop]
         if self.last is not None and len(self) - 1 not in kept:
             raise ValueError(f"stop={stop}: FoxPro's shift reads the token before, so the last one must be kept")
+        self.dropped += kept.start
         self.change(lambda x, axis: x.narrow(axis, kept.start, len(kept)))
 
     def reorder(self, rows: Tensor) -> None:
@@ -179,7 +199,7 @@ class SelfAttention(nn.Module):
         r"""Mix the tokens of x [B, T, C].
 
         Arguments:
-            positions: [T] or [B, T] (or with n axes last); default counts on from the cache's length.
+            positions: [T] or [B, T] (or with n axes last); default counts on from the tokens that the cache has seen.
             mask: as in `attention`, over all keys including cached ones.
             valid: [B, T] bool, False at padding; kept with the cache.
             cache: a `KVCache`, extended in place.
@@ -191,11 +211,12 @@ class SelfAttention(nn.Module):
         if cache is not None and not isinstance(cache, KVCache):
             raise TypeError(f"cache={shown(cache)} must be a KVCache or None, got {type(cache).__name__}")
         batch, length, _ = x.shape
-        if cache is not None and len(cache) and cache.k.shape[0] != batch:
-            raise ValueError(
-                f"cache holds a batch of {cache.k.shape[0]}, x one of {batch}: give each a KVCache of its own"
-            )
-        start = 0 if cache is None else len(cache)
+        if cache is not None:
+            cache.check_fits(batch, self.num_kv_heads, x.device)
+        start = 0 if cache is None else cache.seen
+        if mask is not None:
+            keys = length if cache is None else len(cache) + length
+            mask = batched_mask(mask, batch, length, keys, x.device)
         if positions is None and self.encoding.axes is None:
             positions = torch.arange(start, start + length, device=x.device)
         elif positions is None:
@@ -236,7 +257,7 @@ class SelfAttention(nn.Module):
             k, v, pos_k, valid, gates = cache.append(k, v, pos_all, valid, gates)
         if valid is not None:
             padding = valid[:, None, None, :]  # [B, 1, 1, Tk]
-            mask = padding if mask is None else padding & batched_mask(mask, batch, length, k.shape[2], x.device)
+            mask = padding if mask is None else padding & mask
         result = attention(
             q,
             k,

@@ -1,5 +1,6 @@
 """attention() against plain loops, the four places and what is said about them."""
 
+import copy
 import math
 import os
 import re
@@ -378,8 +379,62 @@ def test_a_cache_holds_what_was_appended_whatever_its_room(gradients):
     valid[:, 18:] = True
     wanted = (k[:, :, 5:], v[:, :, 5:], positions[:, 5:], valid[:, 5:], gates[:, :, 5:])
     assert all(torch.equal(a, b[[1, 1, 0]]) for a, b in zip(held(cache), wanted))
-    with pytest.raises(ValueError, match=r"cache .*\[3, 3, 15, 4\].*\[2, 3, 1, 4\]"):
+    assert (len(cache), cache.seen) == (15, 20)
+    with pytest.raises(ValueError, match="cache .*batch of 3 with 3 heads.*batch of 2"):
         cache.append(k[:, :, :1], v[:, :, :1], positions[:, :1])
+
+
+def test_caches_do_not_write_into_what_is_not_theirs():
+    k = random(1, 2, 9, 4)
+    for order in ("nnnn", "ngnn", "nngn", "gngn"):  # without gradients, with
+        cache, at = posenc.KVCache(), torch.arange(2)[None]
+        for turn, mode in enumerate(order):
+            with torch.set_grad_enabled(mode == "g"):
+                cache.append(k[:, :, 2 * turn : 2 * turn + 2], k[:, :, 2 * turn : 2 * turn + 2], at)
+            at += 2  # in place, as a loop does that counts
+        assert torch.equal(cache.k, k[:, :, :8]) and cache.positions.tolist() == [[*range(8)]]
+    twin = copy.copy(cache)
+    with torch.no_grad():
+        twin.append(k[:, :, :1], k[:, :, :1], at[:, :1])
+        cache.append(k[:, :, 8:], k[:, :, 8:], at[:, :1])
+    assert torch.equal(cache.k, k) and torch.equal(twin.k[:, :, 8:], k[:, :, :1])
+
+
+@pytest.mark.parametrize("name", ("rope", "fire"))
+def test_positions_count_on_where_a_cache_was_cut(name):
+    """Both ends: a window that rolls, and a last token taken back."""
+    encoding = {"rope": posenc.make("rope", head_dim=8), "fire": posenc.make("fire", num_heads=2, threshold=3.0)}[name]
+    block, x, cache = posenc.SelfAttention(16, 2, encoding).double(), random(1, 7, 16), posenc.KVCache()
+    index = torch.arange(7)
+    whole = block(x, mask=index[:, None] - index < 4)
+    steps = []
+    for t in range(7):
+        block(x[:, (t + 1) % 7, None], cache=cache)  # a wrong guess
+        cache.crop(stop=-1)
+        steps.append(block(x[:, t : t + 1], cache=cache))
+        cache.crop(start=-3)
+    torch.testing.assert_close(torch.cat(steps, 1), whole)
+
+
+def test_a_call_that_is_refused_leaves_the_cache_alone():
+    block, cache, x = posenc.SelfAttention(16, 2), posenc.KVCache(), torch.randn(1, 3, 16)
+    block(x, cache=cache)
+    with pytest.raises(ValueError, match="mask"):
+        block(x, cache=cache, mask=torch.ones(3, 5).bool())
+    assert len(cache) == 3
+
+
+@pytest.mark.parametrize("causal", (True, False), ids=("causal", "both-ways"))
+def test_a_bias_may_be_a_number_or_have_few_dimensions(causal):
+    q, k = random(1, 2, 3, 4), random(1, 2, 5, 4, seed=1)
+    plain = attention(q, k, k, causal=causal, impl="torch")
+    for flat in (2, 0.1, torch.tensor(0.1), torch.full((5,), 0.1), torch.full((2, 1, 1), 0.1)):
+
+        def bias(q, k, at, flat=flat):
+            return flat
+
+        for impl, bias.reads_scores in (("torch", True), ("sdpa", False)):  # the same for all keys: it changes nothing
+            torch.testing.assert_close(attention(q, k, k, Encoding(bias=bias), causal=causal, impl=impl), plain)
 
 
 def test_a_step_without_gradients_copies_its_own_token_alone():
@@ -399,16 +454,21 @@ def test_a_step_without_gradients_copies_its_own_token_alone():
 
 
 def test_cached_keys_are_turned_once_where_their_turn_is_their_own(monkeypatch):
-    turned, real = [], posenc.rotate.rope.rotate
-    monkeypatch.setattr(posenc.rotate.rope, "rotate", lambda x, *a, **b: turned.append(x.shape[2]) or real(x, *a, **b))
+    turned, real = [], posenc.rotate.rope.turn
     x = random(2, 6, 32)
-    for name, options in (("rope", {}), ("exposb", {"num_heads": 4})):
+    for name, options, at_each in (
+        ("rope", {}, [1] * 6),
+        ("exposb", {"num_heads": 4}, [1, 1, 1, 2, 1, 3, 1, 4, 1, 5, 1, 6]),
+    ):
         encoding, cache = posenc.make(name, head_dim=8, **options), posenc.KVCache()
         block = posenc.SelfAttention(32, 4, encoding, num_kv_heads=2).double()
-        whole, turned[:] = block(x), []
-        steps = torch.cat([block(x[:, t : t + 1], cache=cache) for t in range(6)], dim=1)
+        whole = block(x)
+        with monkeypatch.context() as patch:
+            patch.setattr(posenc.rotate.rope, "turn", lambda x, *a, **b: turned.append(x.shape[2]) or real(x, *a, **b))
+            steps = torch.cat([block(x[:, t : t + 1], cache=cache) for t in range(6)], dim=1)
         torch.testing.assert_close(steps, whole)
-        assert name == "exposb" or turned == [1] * 6
+        assert turned == at_each
+        turned.clear()
 
 
 def test_an_encoding_without_a_place_shares_the_others():

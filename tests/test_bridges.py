@@ -71,7 +71,7 @@ def test_the_mods_equal_attention(name):
             assert out.dtype == dtype and off_by(out, expected, options) < limit
 
 
-@pytest.mark.parametrize("name", ["alibi", "t5", "fox"])
+@pytest.mark.parametrize("name", ["t5"])
 def test_flex_attention_takes_them(name):
     attend_flex = pytest.importorskip("torch.nn.attention.flex_attention")
     (q, k, v), options = next(situations(name))

@@ -28,8 +28,9 @@ LONG = ("compile", "export")  # seconds each
 
 
 @pytest.mark.parametrize("way", [way for way in WAYS if way not in LONG])
-def test_the_table_says_what_comes_out(way):
-    assert {name: row[way] for name, row in TABLE["table"].items()} == {n: tried(n, way) for n in posenc.METHODS}
+@pytest.mark.parametrize("name", ["rope", "t5", "shaw"])
+def test_the_table_says_what_comes_out(name, way):
+    assert tried(name, way) == TABLE["table"][name][way]
 
 
 def test_the_references_lines_work_under_vmap_for_all():
@@ -44,9 +45,9 @@ def test_the_table_says_what_comes_out_of_a_graph(name, way):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", LONG)
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", posenc.METHODS)
-def test_the_table_says_what_comes_out_of_every_graph(name, way):
+def test_the_table_says_what_comes_out_of_every_method(name, way):
     assert tried(name, way) == TABLE["table"][name][way]
 
 

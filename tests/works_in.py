@@ -15,7 +15,6 @@ from pathlib import Path
 
 import torch
 from cases import DIM, HEAD_DIM, HEADS, Block, along_a_line, encoding, gates
-from torch._dynamo.testing import CompileCounterWithBackend
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.export import Dim
@@ -68,6 +67,8 @@ def trained(model, run, length=16):
 
 def compiled(name, backend="eager"):
     r"""One graph at T = 16 that serves other lengths too; PyTorch itself makes one more where a length is 1."""
+    from torch._dynamo.testing import CompileCounterWithBackend  # which takes seconds to import
+
     model = block(name)
     graphs = CompileCounterWithBackend(backend)
     run = torch.compile(model, fullgraph=True, dynamic=True, backend=graphs)

@@ -27,8 +27,7 @@ def decay(log_forget: torch.Tensor, queries: int | None = None) -> torch.Tensor:
     check_log_forget(log_forget)
     keys = log_forget.shape[-1]
     queries = keys if queries is None else queries
-    if not isinstance(queries, torch.SymInt):  # a length that `torch.export` leaves open
-        queries = check_int("queries", queries, minimum=0)
+    queries = check_int("queries", queries, minimum=0)
     c = log_forget.to(torch.promote_types(log_forget.dtype, torch.float32)).cumsum(-1)
     later = torch.ones(queries, keys, dtype=torch.bool, device=c.device).triu(keys - queries + 1)
     return (at_queries(c, queries)[..., :, None] - c[..., None, :]).masked_fill(later, float("-inf"))

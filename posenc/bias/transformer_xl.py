@@ -55,7 +55,7 @@ class FourTerms(nn.Module):
             raise ValueError(f"num_heads={heads}, head_dim={lanes} of this encoding must equal q's, {list(q.shape)}")
         dtype = accumulation_dtype(q)
         distances(at)  # checks the positions
-        at_q, at_k = (table(p.double(), self.w_r.shape[1], self.base).to(dtype) for p in (at.pos_q, -at.pos_k))
+        at_q, at_k = (table(p.double(), self.w_r.shape[1], self.base).to(dtype) for p in (at.pos_q, -at.pos_k.double()))
         sin, cos = at_q[:, None].unflatten(-1, (-1, 2)).unbind(-1)  # [B or 1, 1, Tq, C/2]
         w_r = self.w_r.to(dtype).unflatten(0, self.u.shape)  # [H, D, C]
 

@@ -48,7 +48,7 @@ def dealt(
     return ladder(head_dim, base) * (owner == torch.arange(AXES, device="cpu")[:, None])
 
 
-def positions_for(layout: str) -> torch.Tensor:
+def positions_for(layout: Sequence[int | Sequence[int]]) -> torch.Tensor:
     r"""The three ids of each token of a text with pictures.
 
     A word stands at the same id on all axes, so text alone is plain RoPE. A picture starts at the next id; its patches

@@ -94,12 +94,16 @@ class Rotary(FixedNumbers):
 
     kernel = "rotary"  # its twin in posenc.kernels
     kernel_does = "turns q and k"  # in words, for `explain_impl`
-    turns_alone = True  # a token's turn depends on its own position alone, so a cache may hold keys turned
 
     def __init__(self, inv_freq, layout, attention_factor):
         super().__init__()
         self.fix(inv_freq=inv_freq)
         self.layout, self.attention_factor = layout, attention_factor
+
+    @property
+    def turns_alone(self):
+        """Whether a cache may hold keys turned, as `turn` leaves them: unless a subclass has a forward of its own."""
+        return type(self).forward is Rotary.forward
 
     def turn(self, x, positions):
         """x [B, H, T, D] as its tokens stand at positions [B or 1, T]."""

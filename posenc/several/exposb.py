@@ -110,8 +110,6 @@ def hazard(scores: torch.Tensor, visible: torch.Tensor, rate: torch.Tensor | flo
 class GainedRotary(Rotary):
     """The `rotate` callable: RoPE, then the gain of the position and the factors of the lanes."""
 
-    turns_alone = False  # keys get the factors of H heads, a cache holds Hkv
-
     @property
     def kernel_does(self):
         """What one launch of its twin does, in words."""

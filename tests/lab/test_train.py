@@ -597,6 +597,7 @@ def test_a_signal_ends_a_command_with_its_code_and_one_line(number, code, ctrl_c
     assert capsys.readouterr().err == f"stopped after step 1, saved to {path}\n" and read_checkpoint(path)["step"] == 1
 
 
+@pytest.mark.slow
 def test_sigterm_ends_the_process_so(tmp_path):
     path = tmp_path / "run.pt"
     command = ["run", "--method", "nope", "--preset", "nano", "--save-every", "0", "--out", path]

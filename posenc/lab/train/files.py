@@ -84,7 +84,7 @@ def take(lock: Path, path: Path) -> IO[str]:
         file = open(lock, "a+", encoding="utf-8")
         try:
             lock_file(file)
-            if lock.exists() and os.path.samestat(os.fstat(file.fileno()), lock.stat()):
+            if is_still(lock, file):
                 file.truncate(0)
                 since = datetime.datetime.now().astimezone().isoformat(" ", "seconds")
                 file.write(json.dumps({"host": socket.gethostname(), "pid": os.getpid(), "since": since}) + "\n")
@@ -99,6 +99,14 @@ def take(lock: Path, path: Path) -> IO[str]:
             file.close()
             raise
         file.close()  # its holder has just finished and removed it
+
+
+def is_still(lock: Path, file: IO[str]) -> bool:
+    """Whether an open file is the one that stands at this path; its holder may have removed it."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), lock.stat())
+    except FileNotFoundError:
+        return False
 
 
 def holder(file: IO[str]) -> str:

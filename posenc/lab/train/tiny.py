@@ -8,7 +8,7 @@ from torch.nn.functional import gelu
 
 from posenc.encoding import Encoding
 from posenc.errors import UnsupportedError, check_int, check_number, check_tensor
-from posenc.layer import KVCache, SelfAttention, embed_input
+from posenc.layer import KVCache, SelfAttention
 
 
 class MLP(nn.Module):
@@ -80,17 +80,12 @@ class Model(nn.Module):
         self.dim = dim
         self.embedding = nn.Embedding(vocab_size, dim)
         nn.init.normal_(self.embedding.weight, std=1 / math.sqrt(dim))
-        self.at_input = encodings[0].at_input()
+        self.embed = encodings[0].at_input().embed
         self.blocks = nn.ModuleList(
             Block(dim, num_heads, encoding.in_layers(), self.causal, make_attention) for encoding in encodings
         )
         self.norm = nn.LayerNorm(dim)
         self.head = nn.Linear(dim, vocab_size, bias=False)
-
-    @property
-    def embed(self):
-        """What adds to the embeddings, or None."""
-        return self.at_input.embed
 
     def forward(self, tokens, *, positions=None, mask=None, valid=None, caches=None):
         r"""Predict a token at each of tokens [B, T]: the next one (`Decoder`) or the one that stands there (`Encoder`).
@@ -108,10 +103,12 @@ class Model(nn.Module):
         if caches is not None and len(caches) != len(self.blocks):
             raise ValueError(f"caches holds {len(caches)}, it must hold one for each of {len(self.blocks)} layers")
         if positions is None:
-            start = 0 if caches is None else len(caches[0])
+            start = 0 if caches is None else caches[0].seen
             positions = torch.arange(start, start + tokens.shape[1], device=tokens.device)
 
-        x = embed_input(self.at_input, self.embedding(tokens) * math.sqrt(self.dim), positions)  # [B, T, C]
+        x = self.embedding(tokens) * math.sqrt(self.dim)  # [B, T, C]
+        if self.embed is not None:
+            x = self.embed(x, positions if positions.ndim > 1 else positions[None])
         for block, cache in zip(self.blocks, caches or [None] * len(self.blocks)):
             x = block(x, positions, mask, valid, cache)
         return self.head(self.norm(x))
