@@ -93,7 +93,7 @@ def test_every_gpu_gets_what_the_project_demands(rows):
         half, turing = row["dtype"] != "float32", row["capability"] == "7.5"
         assert row["compiles"] is True, (name, row["instructions"])
         assert row["shared"] <= limits[row["capability"]] * 1024, name
-        if half and (row["head_dim"] == 64 or turing):
+        if half and (row["head_dim"] == 64 or (turing and row["pass"] != "backward_table")):
             assert row["spilled"] == 0, name
         if half and row["family"] != "rotary":
             assert (row["tensor_cores"] == 0) == turing, name
@@ -106,7 +106,7 @@ def test_the_goals_hold_where_they_are_counted(rows):
     for row in rows:
         name = [row[part] for part in report.KEY]
         assert not row["narrow"] and (not row["conversions"] or row["pass"] == "backward_table"), name
-        assert row["compiles"] == (row["code"] is not None) or row["narrow"] is None, name
+        assert row["code"] is not None, name
 
 
 WRONG = {
