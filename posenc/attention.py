@@ -6,7 +6,15 @@ import torch
 
 from .encoding import At, Encoding, softmax
 from .impls import choose_impl, fused_softmax
-from .inputs import accumulation_dtype, check_bias, check_inputs, place_tokens, visible_keys
+from .inputs import (
+    accumulation_dtype,
+    check_bias,
+    check_inputs,
+    check_turned,
+    check_weights,
+    place_tokens,
+    visible_keys,
+)
 from .kernels import dispatch
 
 NOPE = Encoding()
@@ -82,12 +90,12 @@ def attention(
     if (groups := q.shape[1] // k.shape[1]) > 1:
         k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)  # [B, H, Tk, D]
     if encoding.rotate is not None:
-        q, k = encoding.rotate(q, k, at)
+        q, k = check_turned(encoding.rotate(q, k, at), q, k)
     if chosen == "sdpa":
         return fused_softmax(q, k, v, encoding.bias, at, scale, causal, mask)
     scores = (q @ k.transpose(-2, -1)).to(accumulation_dtype(q)) * scale  # [B, H, Tq, Tk]
     if encoding.bias is not None:
         scores = scores + check_bias(encoding.bias(q, k, at._replace(scores=scores)), q, k.shape[2])
-    weights = (encoding.weigh or softmax)(scores, at)
+    weights = check_weights((encoding.weigh or softmax)(scores, at), scores)
     output = weights.to(v.dtype) @ v  # [B, H, Tq, Dv]
     return (output, weights) if return_weights else output

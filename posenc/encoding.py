@@ -103,7 +103,7 @@ class Encoding(nn.Module):
         return tuple(place for place in PLACES if getattr(self, place) is not None)
 
     def without(self, place):
-        """This encoding with nothing at `place`; the other parts are shared, not copied."""
+        """This encoding with nothing at `place`; the other parts are shared, and sizes and gates stay as they are."""
         check_choice("place", place, self.places)
         kept = {name: getattr(self, name) for name in (*self.places, "attend") if name != place}
         settings = dict(embed_at=self.embed_at, axes=self.axes, gates=self.gates, causal_only=self.causal_only)

@@ -197,4 +197,5 @@ def distances(at):
 def offsets(at):
     r"""pos_k - pos_q of every pair, [B or 1, Tq, Tk] int64, for methods that look offsets up in a table."""
     check_one_axis(at)
-    return whole("pos_k", at.pos_k)[:, None, :] - whole("pos_q", at.pos_q)[:, :, None]
+    pos_q, pos_k = whole("pos_q", at.pos_q), whole("pos_k", at.pos_k)
+    return pos_k[:, None, :] - pos_q[:, :, None]

@@ -139,6 +139,23 @@ def batched_mask(mask, batch, queries, keys, device):
     return mask
 
 
+def check_turned(turned, q, k):
+    """Return what an encoding's `rotate` gave, once it is a query and a key for each of those it was given."""
+    shapes = [list(getattr(x, "shape", [])) for x in turned] if isinstance(turned, tuple | list) else None
+    if shapes != [list(q.shape), list(k.shape)]:
+        got = type(turned).__name__ if shapes is None else f"shapes {shapes}"
+        raise TypeError(f"the encoding's rotate must return q {list(q.shape)} and k {list(k.shape)}, it returned {got}")
+    return turned
+
+
+def check_weights(weights, scores):
+    """Return what an encoding's `weigh` gave, once it has the shape of the scores."""
+    if not isinstance(weights, Tensor) or weights.shape != scores.shape:
+        got = list(weights.shape) if isinstance(weights, Tensor) else type(weights).__name__
+        raise TypeError(f"the encoding's weigh must return weights {list(scores.shape)}, it returned {got}")
+    return weights
+
+
 def check_bias(bias, q, keys):
     """Return what an encoding's `bias` gave, once it broadcasts to the scores, as a tensor of four dimensions."""
     shape = (*q.shape[:3], keys)

@@ -7,13 +7,13 @@ from torch import Tensor, nn
 
 from .attention import attention
 from .encoding import Encoding
-from .errors import check_bool, check_choice, check_device, check_int, check_number, check_tensor, shown
+from .errors import check_bool, check_choice, check_device, check_int, check_number, check_tensor, readable, shown
 from .impls import IMPLS
 from .inputs import accumulation_dtype, batched_mask, batched_positions, check_encoding, check_sizes
 
 
 class KVCache:
-    r"""Keys, values, positions, padding and gates of the tokens seen so far, for decoding step by step.
+    r"""Keys, values, positions, padding and gates of the tokens of one layer, for decoding step by step.
 
     k, v: [B, Hkv, T, D] and [B, Hkv, T, Dv]; positions: [B, T] or [B, T, n]; valid: [B, T], False at padding, None as
     long as nobody spoke of padding; gates: [B, H, T] where the encoding reads them. All None while it is empty. Read
@@ -46,13 +46,16 @@ class KVCache:
         """How many tokens there have been, those too that `crop` has cut in front: where the next one stands."""
         return self.dropped + len(self)
 
-    def check_fits(self, batch, heads, device):
-        """Raise ValueError unless keys of this batch, so many heads and this device can follow those held."""
-        held = None if self.k is None else (*self.k.shape[:2], self.k.device)
-        if held not in (None, (batch, heads, device)):
+    def check_fits(self, batch, heads, head_dim, device):
+        """Raise ValueError unless keys of this batch, heads, size and device can follow those held."""
+        new, held = (batch, heads, head_dim, device), None
+        if self.k is not None:
+            held = (*self.k.shape[:2], self.k.shape[3], self.k.device)
+        if held not in (None, new):
+            words = "a batch of {} with {} heads of {} lanes on {}"
             raise ValueError(
-                f"cache holds keys of a batch of {held[0]} with {held[1]} heads on {held[2]} and can't take a batch of "
-                f"{batch} with {heads} heads on {device}: give each a KVCache of its own"
+                f"cache holds keys of {words.format(*held)} and can't take those of {words.format(*new)}: give each "
+                f"layer and each batch a KVCache of its own"
             )
 
     def append(
@@ -61,7 +64,7 @@ class KVCache:
         r"""Add k, v [B, Hkv, T, D], positions [B, T] or [B, T, n], and valid [B, T] and gates [B, H, T] where there are
         any; return all five as held now. Errors: ValueError where k is of another batch, head count or device."""
         past = len(self)
-        self.check_fits(*k.shape[:2], k.device)
+        self.check_fits(*k.shape[:2], k.shape[3], k.device)
         if valid is None and self.valid is not None:
             valid = self.valid.new_ones(k.shape[0], k.shape[2])
         elif valid is not None and self.valid is None and past:
@@ -77,7 +80,7 @@ class KVCache:
         if old is None:
             return new.clone() if name in ("positions", "valid") else new  # whose owner may go on counting in them
         past, more = old.shape[axis], new.shape[axis]
-        if torch.is_grad_enabled():
+        if torch.is_grad_enabled() or torch.compiler.is_compiling() or old.dtype != new.dtype:  # fractions after wholes
             self.rooms.pop(name, None)
             return torch.cat((old, new), dim=axis)
         if room is None or past + more > room.shape[axis] or room.is_inference() != torch.is_inference_mode_enabled():
@@ -100,8 +103,14 @@ class KVCache:
         self.change(lambda x, axis: x.narrow(axis, kept.start, len(kept)))
 
     def reorder(self, rows: Tensor) -> None:
-        r"""Take `rows` [B'] of the batch: which row each new row goes on from, as in a beam search."""
+        r"""Take `rows` [B'] of the batch: which row each new row goes on from, as in a beam search.
+
+        Errors: ValueError for a row that is none of the batch.
+        """
         check_tensor("rows", rows, "[B'] of integers", ndim=1)
+        batch = 0 if self.k is None else self.k.shape[0]
+        if rows.is_floating_point() or (readable(rows) and not ((0 <= rows) & (rows < batch)).all()):
+            raise ValueError(f"rows={shown(rows.tolist())} must be integers from 0 to {batch - 1}, rows of the batch")
         self.change(lambda x, axis: x.index_select(0, rows))
         self.last = None if self.last is None else tuple(x.index_select(0, rows) for x in self.last)
 
@@ -111,6 +120,14 @@ class KVCache:
         for name, axis in KVCache.AXES.items():
             if (x := getattr(self, name)) is not None:
                 setattr(self, name, function(x, axis))
+
+
+class ToGates(nn.Linear):
+    """The linear map that gates are made by: its bias starts at 0."""
+
+    def reset_parameters(self):
+        super().reset_parameters()
+        nn.init.zeros_(self.bias)
 
 
 class SelfAttention(nn.Module):
@@ -183,8 +200,7 @@ class SelfAttention(nn.Module):
         if self.encoding.gates is not None:
             with torch.random.fork_rng(devices=[]):  # with random numbers of its own: all else starts as without gates
                 torch.default_generator.manual_seed(int(torch.randint(2**62, (), device="cpu")))
-                self.to_gates = nn.Linear(dim, num_heads * math.prod(self.encoding.gates.size))
-            nn.init.zeros_(self.to_gates.bias)
+                self.to_gates = ToGates(dim, num_heads * math.prod(self.encoding.gates.size))
 
     def forward(
         self,
@@ -199,30 +215,15 @@ class SelfAttention(nn.Module):
         r"""Mix the tokens of x [B, T, C].
 
         Arguments:
-            positions: [T] or [B, T] (or with n axes last); default counts on from the tokens that the cache has seen.
+            positions: [T] or [B, T] (or with n axes last); default counts on from the tokens that the cache has seen:
+                once you have given some, such as those of padded rows, give them at each step.
             mask: as in `attention`, over all keys including cached ones.
             valid: [B, T] bool, False at padding; kept with the cache.
             cache: a `KVCache`, extended in place.
         Returns: [B, T, C], or (that, weights [B, H, T, Tk]) with `return_weights`.
         """
-        check_tensor("x", x, f"[B, T, {self.dim}]", ndim=3, floating=True)
-        if x.shape[-1] != self.dim:
-            raise ValueError(f"x must have shape [B, T, {self.dim}], got {list(x.shape)}")
-        if cache is not None and not isinstance(cache, KVCache):
-            raise TypeError(f"cache={shown(cache)} must be a KVCache or None, got {type(cache).__name__}")
+        positions, mask = self.told(x, positions, mask, valid, cache)
         batch, length, _ = x.shape
-        if cache is not None:
-            cache.check_fits(batch, self.num_kv_heads, x.device)
-        start = 0 if cache is None else cache.seen
-        if mask is not None:
-            keys = length if cache is None else len(cache) + length
-            mask = batched_mask(mask, batch, length, keys, x.device)
-        if positions is None and self.encoding.axes is None:
-            positions = torch.arange(start, start + length, device=x.device)
-        elif positions is None:
-            raise ValueError(f"positions=None: this encoding needs positions of shape [T, {self.encoding.axes}]")
-        positions = batched_positions("positions", positions, batch, length, self.encoding.axes, x.device)
-
         xqk = xv = x
         if self.encoding.embed is not None and self.encoding.embed_at != "input":
             xqk = self.encoding.embed(x, positions)
@@ -232,14 +233,6 @@ class SelfAttention(nn.Module):
         v = self.to_v(xv).unflatten(-1, (self.num_kv_heads, -1)).transpose(1, 2)
 
         pos_k, gates = positions, None
-        if valid is not None:
-            if not isinstance(valid, Tensor):
-                raise TypeError(f"valid={shown(valid)} must be a bool tensor of shape {[batch, length]}")
-            if valid.shape != (batch, length) or valid.dtype != torch.bool:
-                raise ValueError(
-                    f"valid must be bool of shape {[batch, length]}, got {valid.dtype} {list(valid.shape)}"
-                )
-            check_device("valid", valid, x.device)
         if self.encoding.gates is not None:
             size, activation = self.encoding.gates
             raw = self.to_gates(x).to(accumulation_dtype(x)).unflatten(-1, (self.num_heads, *size)).transpose(1, 2)
@@ -275,6 +268,35 @@ class SelfAttention(nn.Module):
         out, weights = result if return_weights else (result, None)
         out = self.to_out(self.after_attention(x, out).transpose(1, 2).flatten(2))  # [B, T, C]
         return (out, weights) if return_weights else out
+
+    def told(self, x, positions, mask, valid, cache):
+        """Check what `forward` is given, before anything is kept; return positions and mask in their whole shapes."""
+        check_tensor("x", x, f"[B, T, {self.dim}]", ndim=3, floating=True)
+        if x.shape[-1] != self.dim:
+            raise ValueError(f"x must have shape [B, T, {self.dim}], got {list(x.shape)}")
+        if cache is not None and not isinstance(cache, KVCache):
+            raise TypeError(f"cache={shown(cache)} must be a KVCache or None, got {type(cache).__name__}")
+        batch, length, _ = x.shape
+        if cache is not None:
+            cache.check_fits(batch, self.num_kv_heads, self.head_dim, x.device)
+        start = 0 if cache is None else cache.seen
+        if mask is not None:
+            keys = length if cache is None else len(cache) + length
+            mask = batched_mask(mask, batch, length, keys, x.device)
+        if positions is None and self.encoding.axes is None:
+            positions = torch.arange(start, start + length, device=x.device)
+        elif positions is None:
+            raise ValueError(f"positions=None: this encoding needs positions of shape [T, {self.encoding.axes}]")
+        positions = batched_positions("positions", positions, batch, length, self.encoding.axes, x.device)
+        if valid is not None:
+            if not isinstance(valid, Tensor):
+                raise TypeError(f"valid={shown(valid)} must be a bool tensor of shape {[batch, length]}")
+            if valid.shape != (batch, length) or valid.dtype != torch.bool:
+                raise ValueError(
+                    f"valid must be bool of shape {[batch, length]}, got {valid.dtype} {list(valid.shape)}"
+                )
+            check_device("valid", valid, x.device)
+        return positions, mask
 
     def before_attention(self, x, q, k, v, mask, valid, cache):
         r"""For blocks made from this one: q [B, H, T, D], k and v [B, Hkv, T, D] as cache and attention get them."""

@@ -380,7 +380,7 @@ def test_a_cache_holds_what_was_appended_whatever_its_room(gradients):
     wanted = (k[:, :, 5:], v[:, :, 5:], positions[:, 5:], valid[:, 5:], gates[:, :, 5:])
     assert all(torch.equal(a, b[[1, 1, 0]]) for a, b in zip(held(cache), wanted))
     assert (len(cache), cache.seen) == (15, 20)
-    with pytest.raises(ValueError, match="cache .*batch of 3 with 3 heads.*batch of 2"):
+    with pytest.raises(ValueError, match="cache .*batch of 3 with 3 heads of 4 lanes.*batch of 2"):
         cache.append(k[:, :, :1], v[:, :, :1], positions[:, :1])
 
 
@@ -435,6 +435,27 @@ def test_a_bias_may_be_a_number_or_have_few_dimensions(causal):
 
         for impl, bias.reads_scores in (("torch", True), ("sdpa", False)):  # the same for all keys: it changes nothing
             torch.testing.assert_close(attention(q, k, k, Encoding(bias=bias), causal=causal, impl=impl), plain)
+
+
+def test_what_a_cache_is_asked_is_named():
+    cache, k = posenc.KVCache(), random(2, 3, 5, 4)
+    cache.append(k, k, torch.arange(5).expand(2, 5))
+    for rows in (torch.tensor([0, 2]), torch.tensor([-1]), torch.tensor([0.0])):
+        with pytest.raises(ValueError, match="rows=.* 0 to 1"):
+            cache.reorder(rows)
+    with torch.no_grad():  # a fraction behind whole numbers stays one
+        cache.append(k[:, :, :1], k[:, :, :1], torch.full((2, 1), 6.5))
+    assert cache.positions[:, -1].tolist() == [6.5, 6.5]
+
+
+@pytest.mark.parametrize(
+    "place, wrong", [("rotate", lambda q, k, at: q), ("weigh", lambda scores, at: scores[..., :1])]
+)
+def test_what_a_place_returns_is_checked(place, wrong):
+    q = random(2, 2, 5, 4)  # a batch of two comes apart as two
+    for function in (wrong, lambda *_: None):
+        with pytest.raises(TypeError, match=f"{place} must return"):
+            attention(q, q, q, Encoding(**{place: function}))
 
 
 def test_a_step_without_gradients_copies_its_own_token_alone():

@@ -588,8 +588,8 @@ def test_gradients_are_finite_and_nothing_flows_to_what_nobody_sees(drawn, loud)
 def test_each_implementation_that_serves_a_case_gives_the_same(drawn):
     encoding, expected = drawn.encoding(), drawn.attend()
     close(drawn.attend(encoding, impl="auto"), expected, 1e-10)
-    fills = encoding.bias is not None or encoding.weigh is not None or encoding.attend is not None
-    if fills:
+    hides = encoding.bias is not None and getattr(encoding.bias, "reads_scores", True)  # the scores, from whom it reads
+    if hides or encoding.weigh is not None or encoding.attend is not None:
         with pytest.raises(posenc.UnsupportedError, match="impl='sdpa'"):
             drawn.attend(encoding, impl="sdpa")
     else:

@@ -6,7 +6,7 @@ from posenc import METHODS, Encoding
 from posenc.methods import Method
 
 
-def toy(num_heads, *, rate=0.3):
+def toy(num_heads: int, *, rate: float = 0.3) -> Encoding:
     """A fixed penalty on the square root of the distance. Chapter: Four places."""
 
     def bias(q, k, at):

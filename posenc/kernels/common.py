@@ -294,7 +294,7 @@ def in_parts(pos_q, pos_k, variant, turned=False):
     two = delta and not EXACT.issuperset((pos_q.dtype, pos_k.dtype))
     split = []
     for positions in (pos_q, pos_k):
-        positions = positions.reshape(-1, positions.shape[-1])
+        positions = positions[None] if positions.ndim == 1 else positions
         first = positions.to(torch.float32)
         split.append(torch.stack((first, (positions.double() - first).to(torch.float32))) if two else first[None])
     return split

@@ -223,8 +223,8 @@ def test_fire(threshold):
         elif i == threshold:  # torch.maximum halves the gradient of a tie
             dl += 0.5 * dx * -x * c / (1 + c * threshold) / below
     got = autograd(encoding, *p)
-    close(got["bias.c"], wide(dc))
-    close(got["bias.stretch"], wide(dl * threshold))
+    close(got["bias.c"], wide([dc]))
+    close(got["bias.stretch"], wide([dl * threshold]))
     close(got["bias.widen.weight"][:, 0], wide(dw))
     close(got["bias.widen.bias"], wide(dw0))
     close(got["bias.narrow.weight"], dn)
