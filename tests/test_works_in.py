@@ -110,3 +110,15 @@ def test_a_shared_table_is_sharded_before_the_layers_that_share_it():
     assert len(wanted) == 13
     for name, parameter in model.named_parameters():
         near(parameter.grad.full_tensor(), wanted[name].grad)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_a_step_of_decoding_compiles_into_one_graph(mode):
+    torch._dynamo.reset()
+    block = posenc.SelfAttention(DIM, HEADS, encoding("rope"))
+    run, caches, tokens = torch.compile(block, fullgraph=True, backend="eager"), [posenc.KVCache() for _ in "ab"], x(4)
+    with mode():
+        for t in range(4):
+            step = tokens[:, t : t + 1]
+            torch.testing.assert_close(run(step, cache=caches[0]), block(step, cache=caches[1]))
