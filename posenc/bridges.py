@@ -4,6 +4,7 @@ Nothing here imports transformers before it is needed, and posenc never depends 
 """
 
 import functools
+import inspect
 
 import torch
 from torch import nn
@@ -14,7 +15,7 @@ from .bias.fox import Forgetting, at_queries, check_log_forget
 from .bias.kerple import DistanceKernel
 from .bias.t5 import TableBias
 from .encoding import At, Encoding
-from .errors import UnsupportedError, check_choice, whole
+from .errors import UnsupportedError, check_choice, shown, whole
 from .inputs import accumulation_dtype, check_bias, check_encoding, check_inputs, check_qkv, place_tokens, visible_keys
 from .rotate.rope import LAYOUTS, Rotary, rope
 from .several.rse import Penalty
@@ -27,6 +28,7 @@ ELSEWHERE = {  # what to do with a place that a bridge does not serve
     "gates": "the layers of the model make none; posenc.SelfAttention does",
     "axes": "its positions have several coordinates, those of the model have one",
 }
+FITTING = "Llama, Mistral and Qwen3 fit"
 
 
 def _only(encoding, bridge, *served):
@@ -43,17 +45,22 @@ def turn(encoding, q, k, *, pos_q=None, pos_k=None):
     Serves every encoding without an attention of its own; q and k come back as they are where it does not rotate.
 
     Arguments: as in `posenc.attention`.
-    Returns: q [B, H, Tq, D], k [B, Hkv, Tk, D], and the `Encoding` that `flex` and `sdpa_bias` take for them.
+    Returns: q [B, H, Tq, D], k [B, Hkv, Tk, D], and the `Encoding` that `flex` and `sdpa_bias` take for them. From a
+        rotation that may turn each head otherwise (rope2d's form "mixed"; LieRE and xPos too) k is [B, H, Tk, D]:
+        repeat v as well, `v.repeat_interleave(H // Hkv, dim=1)`, where k and v must have as many heads.
     Errors: TypeError, ValueError naming the argument; UnsupportedError for a method that brings its own attention.
     Convention: whoever caches keys that are turned must not turn them again, and needs frequencies that stay.
     Chapter: In your own model.
     """
+    encoding = Encoding() if encoding is None else encoding
     check_qkv(q, k, k)
     _only(encoding, "turn", "rotate", "weigh", "gates", "axes")
     pos_q, pos_k, _ = place_tokens(q, k, encoding, pos_q, pos_k, None)
     kept = ("bias", "weigh", "gates", "causal_only", "num_heads", "head_dim")
     rest = Encoding(**{name: getattr(encoding, name) for name in kept})
     if encoding.rotate is not None:
+        if not getattr(encoding.rotate, "turns_alone", False):  # it is promised the heads of q, as in `attention`
+            k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)
         q, k = encoding.rotate(q, k, At(pos_q, pos_k, None))
     return q, k, rest
 
@@ -74,6 +81,7 @@ def sdpa_bias(encoding, q, k, *, pos_q=None, pos_k=None, causal=True, mask=None,
     Convention: 16 bits round large biases. A query that sees nothing is up to the fused function.
     Chapter: In your own model.
     """
+    encoding = Encoding() if encoding is None else encoding
     check_inputs(q, k, k, encoding, causal, scale, gates, False)
     _only(encoding, "sdpa_bias", "gates")
     pos_q, pos_k, mask = place_tokens(q, k, encoding, pos_q, pos_k, mask)
@@ -88,7 +96,7 @@ def sdpa_bias(encoding, q, k, *, pos_q=None, pos_k=None, causal=True, mask=None,
 
 
 def flex(encoding, q, k, *, pos_q=None, pos_k=None, causal=True, mask=None, gates=None):
-    r"""An encoding as (score_mod, mask_mod) of FlexAttention, which holds nothing of the size of the scores.
+    r"""An encoding as (score_mod, mask_mod) of FlexAttention, which compiled holds nothing of the size of the scores.
 
     score_mod(score, b, h, i, j) = score + bias_hij,  mask_mod(b, h, i, j) = whether query i may see key j
 
@@ -97,10 +105,12 @@ def flex(encoding, q, k, *, pos_q=None, pos_k=None, causal=True, mask=None, gate
 
     Arguments: as in `posenc.attention`. Of q and k only shapes, dtype and device are read.
     Returns: (score_mod, mask_mod) for `flex_attention(q, k, v, score_mod, block_mask=create_block_mask(mask_mod, B,
-        None, Tq, Tk))`. Positions and parameters are read now: make them anew in each step of training.
+        None, Tq, Tk))`. Positions and parameters are read now: make them anew in each step of training. A mask is
+        held in the shape it is given, as a copy: [Tq, Tk] is held whole, padding [B, 1, 1, Tk] is not spread out.
     Errors: TypeError, ValueError naming the argument; UnsupportedError for another encoding.
     Chapter: In your own model.
     """
+    encoding = Encoding() if encoding is None else encoding
     check_inputs(q, k, k, encoding, causal, None, gates, False)
     _only(encoding, "flex", "gates")
     if encoding.bias is not None and type(encoding.bias) not in SCORE_MODS:
@@ -109,16 +119,21 @@ def flex(encoding, q, k, *, pos_q=None, pos_k=None, causal=True, mask=None, gate
             f"it serves ALiBi, T5, KERPLE, RSE's penalty and FoX, and sdpa_bias makes the whole bias of any other"
         )
     pos_q, pos_k, mask = place_tokens(q, k, encoding, pos_q, pos_k, mask)
-    batch, queries, keys = q.shape[0], q.shape[2], k.shape[2]
+    queries, keys = q.shape[2], k.shape[2]
     # Copies: compiled for a CPU, FlexAttention reads no buffer of stride 0.
-    at = At(pos_q.expand(batch, queries).clone(), pos_k.expand(batch, keys).clone(), None, gates)
-    mask = None if mask is None else mask.expand(batch, 1, queries, keys).clone()
+    at = At(*(x.clone(memory_format=torch.contiguous_format) for x in (pos_q, pos_k)), None, gates)
+    mask = None if mask is None else mask.clone(memory_format=torch.contiguous_format)
 
     def mask_mod(b, h, i, j):
         seen = j <= i + (keys - queries) if causal else j >= 0
-        return seen if mask is None else seen & mask[b, 0, i, j]
+        return seen if mask is None else seen & _read(mask, b, 0, i, j)
 
     return None if encoding.bias is None else SCORE_MODS[type(encoding.bias)](encoding.bias, q, at), mask_mod
+
+
+def _read(x, *index):
+    """The entry of x that broadcasts: index 0 on axes of size 1."""
+    return x[tuple(0 if size == 1 else n for size, n in zip(x.shape, index))]
 
 
 def _linear(bias, q, at):
@@ -126,7 +141,7 @@ def _linear(bias, q, at):
     slopes = bias.rate.to(q.device).repeat(q.shape[1]) if isinstance(bias, Penalty) else bias.slopes_for(q)
 
     def score_mod(score, b, h, i, j):
-        distance = at.pos_q[b, i] - at.pos_k[b, j]
+        distance = _read(at.pos_q, b, i) - _read(at.pos_k, b, j)
         return score - slopes[h] * (distance.abs() if symmetric else distance)
 
     return score_mod
@@ -135,14 +150,19 @@ def _linear(bias, q, at):
 def _table(bias, q, at):
     pos_q, pos_k, far = whole("pos_q", at.pos_q), whole("pos_k", at.pos_k), bias.max_distance
     table = bias.by_offset(q, torch.arange(-far, far + 1, device=q.device))  # [H, 2 far + 1], constant beyond its ends
-    return lambda score, b, h, i, j: score + table[h, (pos_k[b, j] - pos_q[b, i]).clamp(-far, far) + far]
+
+    def score_mod(score, b, h, i, j):
+        offset = _read(pos_k, b, j) - _read(pos_q, b, i)
+        return score + table[h, offset.clamp(-far, far) + far]
+
+    return score_mod
 
 
 def _kerple(bias, q, at):
     r1, r2 = (log.to(accumulation_dtype(q)).exp() for log in (bias.log_r1, bias.log_r2))
 
     def score_mod(score, b, h, i, j):
-        distance = (at.pos_q[b, i] - at.pos_k[b, j]).abs().to(r1.dtype)
+        distance = (_read(at.pos_q, b, i) - _read(at.pos_k, b, j)).abs().to(r1.dtype)
         if bias.form == "log":
             return score - r1[h] * torch.log1p(r2[h] * distance)
         apart = distance > 0
@@ -166,16 +186,19 @@ def attach(model, encoding):
 
     Registers "posenc" as attention function and mask function of transformers, sets it, and makes the model's own
     rotation one by zero. Serves `rotate`, `bias` and `weigh` without gates, in decoders whose layers ask
-    `ALL_ATTENTION_FUNCTIONS` and whose module `rotary_emb` gives cosines and sines: Llama, Mistral, Qwen3 and such.
+    `ALL_ATTENTION_FUNCTIONS`, take `past_key_values`, and whose module `rotary_emb` gives (cosines, sines). Tried with
+    Llama, Mistral and Qwen3.
 
     Arguments:
         model: a PreTrainedModel, changed in place. Its cache may not be a static one.
-        encoding: an `Encoding` that all layers share (as T5's table), or a list with one for each layer.
+        encoding: an `Encoding` that all layers share (as T5's table), or a list with one for each layer; None is NoPE.
     Returns: the model; parameters of the encoding are its own, as `model.posenc`.
     Errors: TypeError, ValueError naming the argument; ImportError without transformers; UnsupportedError for an
         encoding or a model that does not fit.
     Convention: keys go into the model's cache as they are before rotation, their positions stay beside them. A cache
-        filled before `attach` holds turned keys and is refused. Call `attach` before loading weights trained with it.
+        filled before `attach` holds turned keys and is refused. `from_pretrained` knows no `model.posenc`: to load what
+        was trained with an encoding, `attach` it to a new model and `load_state_dict` after. Another attention than
+        "posenc", set later, is refused in the next call: the model's own rotation stays silent.
     Chapter: In your own model.
     """
     try:
@@ -183,15 +206,27 @@ def attach(model, encoding):
         from transformers.masking_utils import sdpa_mask
     except ImportError as error:
         raise ImportError("attach needs transformers, 5 or newer: pip install 'transformers>=5'") from error
+    _check_model(model)
     layers = [module for module in model.modules() if hasattr(module, "layer_idx") and hasattr(module, "scaling")]
     rotations = [module for name, module in model.named_modules() if name.endswith("rotary_emb")]
     if not isinstance(model, transformers.PreTrainedModel) or not layers or not rotations:
         raise UnsupportedError(
-            f"model={type(model).__name__} has no rotary_emb that attach could replace in its layers"
+            f"model={type(model).__name__} has no rotary_emb that attach could replace in its layers; {FITTING}"
+        )
+    if "past_key_values" not in inspect.signature(layers[0].forward).parameters:
+        raise UnsupportedError(
+            f"model={type(model).__name__}: its {type(layers[0]).__name__} takes no past_key_values, where attach "
+            f"looks for the cache; {FITTING}"
+        )
+    if not all(_gives_cosines(rotation) for rotation in rotations):
+        raise UnsupportedError(
+            f"model={type(model).__name__}: its rotary_emb does not give (cosines, sines) for positions [B, T], which "
+            f"attach replaces; {FITTING}"
         )
     if hasattr(model, "posenc"):
         raise ValueError("model.posenc is there: attach was called before, take a fresh model")
     encodings = list(encoding) if isinstance(encoding, list | tuple) else [encoding]
+    encodings = [Encoding() if one is None else one for one in encodings]
     if len(encodings) not in (1, len(layers)):
         raise ValueError(
             f"encoding holds {len(encodings)} encodings for {len(layers)} layers; give one for each, or one"
@@ -210,6 +245,27 @@ def attach(model, encoding):
     return model
 
 
+def _check_model(model):
+    if not isinstance(model, nn.Module) or not hasattr(model, "set_attn_implementation"):
+        raise TypeError(
+            f"model must be a PreTrainedModel of transformers, not its name, class or configuration; "
+            f"got {type(model).__name__}"
+        )
+
+
+def _gives_cosines(rotation):
+    """Whether a module `rotary_emb` gives a pair of tensors for positions of shape [B, T]; asked for one token."""
+    device = next((buffer.device for buffer in rotation.buffers()), None)
+    asked = {"position_ids": torch.zeros(1, 1, dtype=torch.long, device=device)}
+    if "layer_type" in inspect.signature(rotation.forward).parameters:  # Gemma 3 has frequencies for each type
+        asked["layer_type"] = next(iter(getattr(rotation, "layer_types", ())), None)
+    try:
+        given = rotation(torch.zeros(1, 1, 1, device=device), **asked)
+    except Exception:  # whatever a strange module raises: it wants something else
+        return False
+    return isinstance(given, tuple) and len(given) == 2
+
+
 def _unturned(rotation, inputs, output):
     """Cosines of one and sines of zero, in place of the model's own."""
     cos, sin = output
@@ -218,6 +274,12 @@ def _unturned(rotation, inputs, output):
 
 def _tell_layer(encoding, layer, args, kwargs):
     """Add to what a layer passes on to its attention function: the encoding, and where all its keys stand, [B, Tk]."""
+    chosen = layer.config._attn_implementation
+    if chosen != "posenc":
+        raise UnsupportedError(
+            f"attn_implementation={chosen!r} knows nothing of the encoding that attach put in the place of the model's "
+            f"rotation: model.set_attn_implementation('posenc'), or take a model without attach"
+        )
     cache, pos_k = kwargs.get("past_key_values"), kwargs.get("position_ids")
     if pos_k is None:
         raise UnsupportedError(f"{type(layer).__name__} is given no position_ids: attach serves no such model")
@@ -260,7 +322,9 @@ def write_rope(model, encoding):
 
     write_rope(model, rope(head_dim, inv_freq=frequencies, attention_factor=factor))
 
-    Serves RoPE with fixed frequencies, by any scheme of `posenc.scaling`; the model pairs lanes as it always does.
+    Serves RoPE with fixed frequencies, by any scheme of `posenc.scaling`. The `layout` of the encoding is not written:
+    the model pairs lanes as it always does. So `posenc.attention` with an "interleaved" encoding is not what a Llama
+    computes with the frequencies of it; "half" is.
 
     Arguments:
         model: a PreTrainedModel with one `rotary_emb`, changed in place.
@@ -270,7 +334,11 @@ def write_rope(model, encoding):
     Convention: its configuration stays what it was and its frequencies are not saved: write them again after loading.
     Chapter: In your own model.
     """
-    check_encoding(encoding)
+    _check_model(model)
+    if not isinstance(encoding, Encoding):
+        raise TypeError(
+            f"encoding={shown(encoding)} must be an Encoding made by posenc.rope.rope, got {type(encoding).__name__}"
+        )
     if encoding.places != ("rotate",) or type(encoding.rotate) is not Rotary:
         raise UnsupportedError(
             f"encoding with {encoding.places}: write_rope serves posenc.rope.rope alone, whose frequencies are fixed; "
@@ -291,10 +359,11 @@ def read_rope(model, layout="half"):
 
     Arguments:
         model: a model with one `rotary_emb`; of a dynamic type, the frequencies are those of its last call.
-        layout: how it pairs lanes, see `posenc.rope.rotate`; "interleaved" for GPT-J, Cohere and GLM.
+        layout: how it pairs lanes, see `posenc.rope.rotate`; "interleaved" for Cohere and GLM.
     Errors: TypeError, ValueError naming the argument; UnsupportedError for a model without.
     Chapter: In your own model.
     """
+    _check_model(model)
     check_choice("layout", layout, LAYOUTS)
     rotation, config = _rotation(model), model.config
     head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
@@ -307,8 +376,14 @@ def _rotation(model):
     if hasattr(model, "posenc"):
         raise ValueError("model.posenc is there: after attach the model's own rotation does nothing")
     names = [name for name, _ in model.named_modules() if name.endswith("rotary_emb")]
-    if len(names) != 1 or not hasattr(model.get_submodule(names[0]), "inv_freq"):
+    rotation = model.get_submodule(names[0]) if len(names) == 1 else None
+    if not hasattr(rotation, "inv_freq"):
+        missing = {
+            0: "no module rotary_emb",
+            1: "a rotary_emb without inv_freq (Gemma 3 holds one for each type of layer)",
+        }
+        has = missing.get(len(names), f"{len(names)} modules rotary_emb")
         raise UnsupportedError(
-            f"model={type(model).__name__} must have one rotary_emb with inv_freq, it has {len(names)} of that name"
+            f"model={type(model).__name__} has {has}, it must have one rotary_emb with one inv_freq; {FITTING}"
         )
-    return model.get_submodule(names[0])
+    return rotation

@@ -71,6 +71,22 @@ def test_the_mods_equal_attention(name):
             assert out.dtype == dtype and off_by(out, expected, options) < limit
 
 
+def test_the_mods_hold_a_mask_as_small_as_it_is_given():
+    """And positions that all rows of a batch share; each of the shapes that broadcast says the same as the whole."""
+    q, k, v = inputs()
+    made = make("alibi", num_heads=4).double()
+    masks = [torch.rand(2, 1, 9, 9, generator=torch.Generator().manual_seed(1)) < 0.8]
+    masks += [masks[0][:1], masks[0][:, :, :1], masks[0][..., :1], masks[0][:1, :, :1], torch.ones(1, 1, 1, 1).bool()]
+    for mask in masks:
+        score_mod, mask_mod = bridges.flex(made, q, k, mask=mask, pos_q=torch.arange(9) * 2)
+        held = [cell.cell_contents for mod in (score_mod, mask_mod) for cell in mod.__closure__]
+        tensors = [x for cell in held for x in (cell if isinstance(cell, tuple) else [cell]) if torch.is_tensor(x)]
+        assert sorted(x.numel() for x in tensors) == sorted([4, 9, 9, mask.numel()])
+        options = {"mask": mask, "pos_q": torch.arange(9) * 2}
+        expected = posenc.attention(q, k, v, made, impl="torch", **options)
+        assert off_by(by_the_mods(q, k, v, score_mod, mask_mod), expected, options) < 1e-12
+
+
 @pytest.mark.parametrize("name", ["t5"])
 def test_flex_attention_takes_them(name):
     attend_flex = pytest.importorskip("torch.nn.attention.flex_attention")
@@ -89,13 +105,14 @@ def test_flex_attention_takes_them(name):
 def test_flex_attention_compiles_them(name):
     attend_flex = pytest.importorskip("torch.nn.attention.flex_attention")
     everything = next(situations(name))
-    for tensors, options in (everything, (inputs(), {})):
+    one = [x[:1] for x in inputs(queries=1)], {"mask": torch.ones(1, 1, 1, 9, dtype=torch.bool)}
+    for tensors, options in (everything, (inputs(), {}), one):
         q, k, v = (x.float() for x in tensors)
         made = penalty_or(name)
         gates = cases.gates(made, q, k)
         with torch.no_grad():
             score_mod, mask_mod = bridges.flex(made, q, k, gates=gates, **options)
-            block_mask = attend_flex.create_block_mask(mask_mod, 2, None, q.shape[2], k.shape[2], device="cpu")
+            block_mask = attend_flex.create_block_mask(mask_mod, len(q), None, q.shape[2], k.shape[2], device="cpu")
             grouped = k.shape[1] != q.shape[1]
             compiled = torch.compile(
                 attend_flex.flex_attention, dynamic=False
@@ -180,6 +197,28 @@ def test_what_a_bridge_does_not_serve_is_named(name, bridge, reason):
         bridge, reason = bridges.flex, "weigh"
     with pytest.raises(UnsupportedError, match=reason):
         bridge(made, q, k)
+
+
+def test_a_rotation_of_each_head_is_given_the_keys_of_each_head():
+    """As `attention` does it; one that turns all heads alike leaves grouped keys grouped."""
+    q, k, v = inputs(heads_k=2)
+    positions = cases.along_a_line(torch.arange(9), 2)
+    made = make("rope2d", form="mixed", num_heads=4, head_dim=cases.HEAD_DIM).double()
+    turned_q, turned_k, rest = bridges.turn(made, q, k, pos_q=positions)
+    bias = bridges.sdpa_bias(rest, turned_q, turned_k)
+    out = scaled_dot_product_attention(turned_q, turned_k, v.repeat_interleave(2, dim=1), attn_mask=bias)
+    assert torch.allclose(out, posenc.attention(q, k, v, made, pos_q=positions, impl="torch"), atol=1e-12)
+    assert bridges.turn(make("rope", head_dim=cases.HEAD_DIM).double(), q, k)[1].shape == k.shape
+
+
+def test_no_encoding_is_nope():
+    q, k, v = inputs()
+    expected = posenc.attention(q, k, v, impl="torch")
+    out = scaled_dot_product_attention(q, k, v, attn_mask=bridges.sdpa_bias(None, q, k))
+    assert torch.allclose(out, expected, atol=1e-12)
+    assert torch.allclose(by_the_mods(q, k, v, *bridges.flex(None, q, k)), expected, atol=1e-12)
+    turned_q, turned_k, rest = bridges.turn(None, q, k)
+    assert turned_q is q and turned_k is k and rest.places == ()
 
 
 def test_causal_only_methods_and_wrong_sizes_are_refused():
@@ -322,6 +361,28 @@ def test_layers_have_encodings_of_their_own_and_copies_too():
 
 
 @torch.no_grad()
+def test_another_attention_set_later_is_refused():
+    """The model's own rotation is silent by then, so it would compute NoPE."""
+    ids, _ = batch(pads=0)
+    model = bridges.attach(llama(), make("alibi", num_heads=4))
+    before = model(ids).logits
+    for name in ("sdpa", "eager"):
+        model.set_attn_implementation(name)
+        with pytest.raises(UnsupportedError, match=f"{name}.*posenc"):
+            model(ids)
+    model.set_attn_implementation("posenc")
+    assert torch.equal(model(ids).logits, before)
+
+
+@torch.no_grad()
+def test_a_model_without_encoding_is_nope():
+    ids, _ = batch(pads=0)
+    expected = bridges.attach(llama(), make("nope"))(ids).logits
+    for none in (None, [None, make("nope")]):
+        assert torch.equal(bridges.attach(llama(), none)(ids).logits, expected)
+
+
+@torch.no_grad()
 def test_a_cropped_cache_goes_on_and_a_strange_one_is_refused():
     ids, _ = batch(pads=0)
     model, other = bridges.attach(llama(), rope_of_llama()), llama()
@@ -350,8 +411,13 @@ def test_a_model_that_does_not_fit_is_named():
         bridges.read_rope,
         lambda m: bridges.write_rope(m, rope_of_llama()),
     ):
-        with pytest.raises(UnsupportedError, match="GPT2LMHeadModel"):
+        with pytest.raises(UnsupportedError, match="GPT2LMHeadModel.*Llama"):
             bridge(gpt2)
+        for strange in (None, "llama", gpt2.config, type(gpt2), torch.nn.Linear(1, 1)):
+            with pytest.raises(TypeError, match="model must be a PreTrainedModel"):
+                bridge(strange)
+    with pytest.raises(TypeError, match="encoding=None must be an Encoding made by"):
+        bridges.write_rope(llama(), None)
     model = bridges.attach(llama(attention_dropout=0.1), make("nope"))
     with pytest.raises(UnsupportedError, match="dropout"):
         model.train()(batch()[0])
@@ -361,6 +427,31 @@ def test_a_model_that_does_not_fit_is_named():
     for bridge in (lambda: bridges.attach(model, make("nope")), lambda: bridges.read_rope(model)):
         with pytest.raises(ValueError, match="attach"):
             bridge()
+
+
+def other_model(kind, model=None, **options):
+    import transformers
+
+    sizes = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, vocab_size=40)
+    config = getattr(transformers, f"{kind}Config")(**sizes | dict(pad_token_id=0) | options)
+    return getattr(transformers, f"{model or kind}ForCausalLM")(config).eval()
+
+
+def test_models_that_name_their_cache_or_their_rotation_otherwise_are_refused_at_once():
+    grouped = dict(head_dim=8, num_key_value_heads=2)
+    llama4 = other_model("Llama4Text", "Llama4", intermediate_size_mlp=48, num_local_experts=2, **grouped)
+    for model, reason in ((other_model("GPTNeoX"), "past_key_values"), (llama4, "cosines")):
+        weights = set(model.state_dict())
+        with pytest.raises(UnsupportedError, match=f"{type(model).__name__}.*{reason}.*Llama, Mistral"):
+            bridges.attach(model, make("nope"))
+        assert set(model.state_dict()) == weights and model.config._attn_implementation != "posenc"
+    gemma = other_model("Gemma3Text", "Gemma3", **grouped)
+    with pytest.raises(UnsupportedError, match="without inv_freq"):
+        bridges.read_rope(gemma)
+    with torch.no_grad():  # several rotations, none of which is left
+        ids, _ = batch(pads=0)
+        bridges.attach(gemma, make("nope"))
+        assert torch.allclose(gemma(ids).logits, gemma(ids, position_ids=torch.arange(12)[None] * 9).logits)
 
 
 # --- frequencies -----------------------------------------------------------------------------------------------------
