@@ -188,7 +188,8 @@ def main():
     print(f"decoding behind {CACHED}: rope takes {step['ratio']:.2f} times NoPE's {step['nope']:.2e} s")
     print(f"one call: {call['ours']:.1e} s, {call['ratio']:.1f} times SDPA's")
     if options.write:
-        results = provenance("cpu_speed", "study", settings_for("study"), "python " + " ".join(sys.argv))
+        settings = settings_for("study", num_layers=LAYERS, dim=DIM, num_heads=HEADS)
+        results = provenance("cpu_speed", "study", settings, "python " + " ".join(sys.argv))
         results |= {"definition": __doc__.split("\n\n")[2], "rounds": ROUNDS, "cached": CACHED} | found
         write_json(Path("results/cpu_speed.json"), check_results(results))
 

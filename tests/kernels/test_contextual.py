@@ -107,7 +107,7 @@ def test_cope_at_every_length(queries, keys):
     compare(counting(), problem(queries, keys), torch.float32)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+@pytest.mark.parametrize("dtype", [pytest.param(torch.float32, marks=pytest.mark.slow), torch.float16], ids=str)
 def test_cope_with_grouped_heads_packed_rows_and_rope(dtype):
     tensors = problem(70, 70, heads=4, kv_heads=2, head_dim=32, batch=2)
     segment = torch.tensor([[0] * 25 + [1] * 45, [0] * 69 + [1]], device=DEVICE)

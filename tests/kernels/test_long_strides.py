@@ -154,10 +154,8 @@ print([entry for entry in found if entry[1]])
 """
 
 
-@pytest.mark.parametrize(
-    "case",
-    [pytest.param(name, marks=() if name == "table" else pytest.mark.slow) for name in CASES if name != "rotary"],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [name for name in CASES if name != "rotary"])
 def test_no_address_comes_from_a_product_in_32_bits(case):
     """Of numbers that are known at run time only, as indices and strides are, in what the compiler is given."""
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
