@@ -185,7 +185,7 @@ def attach(model, encoding):
     r"""Put an encoding into a model of transformers in place of its rotation, in training and in generation.
 
     Registers "posenc" as attention function and mask function of transformers, sets it, and makes the model's own
-    rotation one by zero. Serves `rotate`, `bias` and `weigh` without gates, in decoders whose layers ask
+    rotation a turn by zero. Serves `rotate`, `bias` and `weigh` without gates, in decoders whose layers ask
     `ALL_ATTENTION_FUNCTIONS`, take `past_key_values`, and whose module `rotary_emb` gives (cosines, sines). Tried with
     Llama, Mistral and Qwen3.
 

@@ -88,10 +88,13 @@ def write_methods(app: Sphinx, docname: str, source: list[str]) -> None:
 def works_in() -> str:
     r"""Markdown of the table that tests/works_in.py makes, a row for each method, and of what it says."""
     found = json.loads((ROOT / "results" / "works_in.json").read_text("utf-8"))
-    rows = [(METHODS[name].title, *row.values()) for name, row in found["table"].items()]
+    reasons = list(dict.fromkeys(cell for row in found["table"].values() for cell in row.values() if cell != "yes"))
+    short = {"yes": "yes"} | {reason: f"note {n}" for n, reason in enumerate(reasons, 1)}
+    rows = [(METHODS[name].title, *map(short.get, row.values())) for name, row in found["table"].items()]
     head = ("Method", *next(iter(found["table"].values())))
     lines = [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)]
-    return "\n".join([f"{found['definition']} Tried with {found['versions']}.", "", *lines])
+    notes = [f"- note {n}: {reason}" for n, reason in enumerate(reasons, 1)]
+    return "\n".join([f"{found['definition']} Tried with {found['versions']}.", "", *lines, "", *notes])
 
 
 def convert(lines: list[str]) -> list[str]:

@@ -4,7 +4,8 @@ import torch
 
 import posenc
 from posenc import METHODS, UnsupportedError, bridges
-from posenc.lab.pages import table
+from posenc.lab.experiments import load_results
+from posenc.lab.pages import say_all, table
 from posenc.methods import sizes
 
 HEADS, HEAD_DIM, LENGTH = 4, 8, 6
@@ -61,3 +62,30 @@ def bridges_table():
     names = [*MASKS, *MODELS]
     answers = [[title, *(serves(bridge, encoding) for bridge in names)] for title, encoding in rows]
     return table(["method", *(f"`{name}`" for name in names)], answers)
+
+
+def speed_table():
+    r"""Training beside the same lines by hand, from results/cpu_speed.json: by hand is 1, above it is faster."""
+    trained = load_results("cpu_speed")["training"]
+    lengths = list(next(iter(trained.values())))
+    rows = [
+        [f"[{METHODS[name].title}]({METHODS[name].page}.md)", *(f"{by[length]['ratio']:.2f}" for length in lengths)]
+        for name, by in trained.items()
+    ]
+    return table(["method", *(f"{length} tokens" for length in lengths)], rows)
+
+
+def numbers():
+    r"""Give the prose what a step of decoding and a call cost."""
+    measured = load_results("cpu_speed")
+    step, call = measured["decoding"], measured["call"]
+    say_all(
+        "own",
+        {
+            "rounds": f"{measured['rounds']}",
+            "cached": f"{measured['cached']:,}",
+            "decoding": f"{step['ratio']:.2f}",
+            "call": f"{call['ratio']:.1f}",
+            "microseconds": f"{1e6 * call['ours']:.0f}",
+        },
+    )
