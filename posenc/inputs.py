@@ -163,7 +163,7 @@ def check_bias(bias, q, keys):
         bias = torch.full((1, 1, 1, 1), float(bias), dtype=accumulation_dtype(q), device=q.device)
     if not isinstance(bias, Tensor):
         raise TypeError(f"the encoding's bias must return a tensor, it returned {type(bias).__name__}: {shown(bias)}")
-    if any(own not in (1, size) for own, size in zip(reversed(bias.shape), reversed(shape))) or bias.ndim > 4:
+    if bias.ndim > 4 or any(own != 1 and own != size for own, size in zip(reversed(bias.shape), reversed(shape))):
         raise ValueError(f"the encoding's bias must broadcast to {list(shape)}, it has {list(bias.shape)}")
     return bias[(None,) * (4 - bias.ndim)]
 
