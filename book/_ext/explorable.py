@@ -114,6 +114,41 @@ class ExplorableDirective(SphinxDirective):
         return [figure]
 
 
+class LiveDirective(SphinxDirective):
+    r"""`{live} <name>`: a figure of `posenc.lab.live`, which a script of its own draws. Its label is `fig-<name>`."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        from posenc.lab.explore.page import escape, script_json
+        from posenc.lab.live import load_live
+
+        for path in sources():
+            self.env.note_dependency(str(path))
+        name = self.arguments[0]
+        try:
+            shown = load_live(name)
+        except ValueError as error:
+            raise self.error(str(error)) from error
+        figure = nodes.figure(classes=["live"])
+        self.set_source_info(figure)
+        figure += nodes.raw(
+            "",
+            f'<div data-live="{name}"><div class="live-still">{shown.picture()}</div><div class="live-place"></div>'
+            f'<script type="application/json" class="live-data">{script_json(shown.data())}</script></div>',
+            format="html",
+        )
+        figure += nodes.caption("", "", nodes.Text(shown.TITLE))
+        legend = nodes.legend()
+        legend += nodes.raw(
+            "", f"<details><summary>What to see</summary><p>{escape(shown.ALT)}</p></details>", format="html"
+        )
+        figure += legend
+        self.options["name"] = f"fig-{name}".replace("_", "-")
+        self.add_name(figure)
+        return [figure]
+
+
 def states(shown, cache: Path) -> str:
     r"""The script with every state; computed once for each state of the package, as executed pages are."""
     path = cache / f"{shown.id}.data.js"
@@ -174,7 +209,7 @@ def move_out(site: Path, found: re.Match) -> str:
 def add_player(app: Sphinx, pagename, templatename, context, doctree) -> None:
     r"""Give pages that show an explorable (by the directive, or in a cell's output) the player, and only those."""
     body = context.get("body") or ""
-    if "data-explorable=" not in body:
+    if "data-explorable=" not in body and "data-live=" not in body:
         return
     body = INLINE.sub(partial(move_out, Path(app.outdir)), body)
     for mark, folder in (("posenc-static/", "_static/"), ("posenc-embed/", "embed/")):
@@ -285,6 +320,7 @@ def write_player(app: Sphinx) -> None:
     if app.builder.format != "html":
         return
     from posenc.lab.explore import STATIC
+    from posenc.lab.live import STATIC as LIVE
 
     out = Path(app.outdir) / "_static" / "explore"
     out.mkdir(parents=True, exist_ok=True)
@@ -293,10 +329,12 @@ def write_player(app: Sphinx) -> None:
         if not source.exists():
             raise ExtensionError(f"{source.relative_to(ROOT)} is missing: run `make vendor`")
         shutil.copyfile(source, out / name)
+    shutil.copytree(LIVE, out / "live", dirs_exist_ok=True)
 
 
 def setup(app: Sphinx) -> dict:
     app.add_directive("explorable", ExplorableDirective)
+    app.add_directive("live", LiveDirective)
     app.connect("env-purge-doc", purge)
     app.connect("env-merge-info", merge)
     app.connect("env-updated", check_sizes)

@@ -1,4 +1,4 @@
-r"""Explorables: figures that a reader moves with sliders, without a kernel and without a network.
+r"""Explorables: figures that a reader takes in hand or moves with controls, without a kernel and without a network.
 
 An explorable is one pure function of slider values that returns a plotly figure, and the values of each slider:
 
@@ -21,6 +21,7 @@ An explorable is one pure function of slider values that returns a plotly figure
         title="RoPE: two vectors turn, their score stays",
         alt="Two arrows of equal length. Moving the shift slider turns both by the same angle.",
         readout="score q·k = {score:.4f}",
+        handles={"query": "m", "key": "n"},
         depends={
             "query": [("m", "shift"), "base", "pair"],
             "key": [("n", "shift"), "base", "pair"],
@@ -28,7 +29,7 @@ An explorable is one pure function of slider values that returns a plotly figure
         },
         m=slider(range(0, 31), label="query position m", default=5),
         n=slider(range(0, 31), label="key position n", default=2),
-        shift=slider(range(0, 21), label="shift of both"),
+        shift=slider(range(0, 21), label="shift of both", play=True),
         base=slider([1e2, 1e4, 1e6], label="base b", format=lambda v: f"{v:g}"),
         pair=range(0, 8),
     )
@@ -54,6 +55,20 @@ The function
 Sliders
     `slider(values, label=, default=, format=)`, or just the values (label = name, default = first). Values are numbers,
     or strings for a choice. `format` gives the words shown and read aloud for a value, and takes the value.
+    Strings, and numbers where there are at most four, are a row of buttons. A label is one line: at most 28 letters.
+    `play=True` is for a sequence (training steps, blocks, a shift): a button steps through it. `at_most="heads"` keeps
+    a slider's value at or below that of another. A control that changes nothing in a state is greyed and says why: the
+    player finds that out by itself, from equal arrays. The same name and label in two figures of a page move together.
+
+`handles`
+    maps the name of a scatter trace to the one or two sliders that its last point follows. The reader drags that point
+    (of an upright or level line: any of it), and the figure takes the state whose point is nearest. Other controls and
+    the ranges of the axes stay as they are meanwhile: an axis must not depend on a slider that a handle moves.
+
+`readout`
+    is at most three short chips, parted by " · ", that stand above the plot: "distance {d} · score {score:.3f}". A chip
+    is at most some 40 letters in every state, and their lines on a phone are counted at the default state: words that
+    grow longer elsewhere would move the plot.
 
 `depends`
     maps the name of a trace to the sliders its data depends on; a trace not named depends on all of them. It also takes
@@ -74,8 +89,9 @@ Color
     `COLORS` (blue, orange, green, purple, sky, red, yellow, gray, ink) and `SEQUENTIAL`, `DIVERGING` for heat maps are
     readable on light and dark ground; the player swaps them with the theme. Leave fonts, background, template and grid
     alone. Do not tell things apart by color alone: use dashes (`line.dash`), marker symbols, text.
-    Fix axis ranges (`xaxis.range`), or the drawing jumps while a slider moves. `layout.height` (default 360) is its
-    height in pixels. The legend stands above the plot. Text takes plain Unicode (θ, ², ·), no `$...$`.
+    Fix axis ranges (`xaxis.range`), or the drawing jumps while a slider moves. `layout.height` (default 360) is the
+    most pixels that it takes; with its controls on one screen it gets what they leave: some 450, on a phone 300. The
+    legend stands above the plot. Text takes plain Unicode (θ, ², ·), no `$...$`.
 """
 
 from posenc.lab.explore.browser import BROWSER_ARGS, find_chromium

@@ -17,7 +17,7 @@ from posenc.lab.explore.depends import Axis, read_depends
 from posenc.lab.explore.leaves import figure_leaves
 from posenc.lab.explore.notebook import figure_html
 from posenc.lab.explore.readout import check_template, fields, fill
-from posenc.lab.explore.sliders import Slider, SliderSpec, random_states
+from posenc.lab.explore.sliders import Slider, SliderSpec, check_limits, random_states
 from posenc.lab.explore.states import Recorder, decode_state
 
 PICTURES = Path(__file__).parents[3] / "book" / "_static" / "figures"
@@ -34,6 +34,7 @@ class Explorable:
     readout: str | None
     depends: dict[str, tuple[Axis, ...]]
     sliders: dict[str, Slider]
+    handles: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _record: dict | None = field(default=None, init=False)
 
     def __repr__(self):
@@ -93,11 +94,18 @@ class Explorable:
                 if name not in recorder.start["readout"]:
                     names = sorted(recorder.start["readout"])
                     raise ValueError(f"{self.id}: readout uses {{{name}}}, but the function returns {names}")
+            names = list(self.sliders)
             sliders = [
-                {"name": s.name, "values": list(s.values), "words": list(s.words), "start": s.start}
+                {"name": s.name, "label": s.label, "values": list(s.values), "words": list(s.words), "start": s.start}
+                | ({} if s.at_most is None else {"atMost": names.index(s.at_most)})
                 for s in self.sliders.values()
             ]
-            self._record = {"id": self.id, "sliders": sliders, "readout": self.readout, **recorder.record()}
+            handles = [
+                [recorder.trace(name), [names.index(slider) for slider in bound]]
+                for name, bound in self.handles.items()
+            ]
+            fixed = {"id": self.id, "sliders": sliders, "readout": self.readout, "handles": handles}
+            self._record = fixed | recorder.record()
         return self._record
 
     def decode(self, state: Mapping) -> dict[str, dict]:
@@ -119,7 +127,7 @@ class Explorable:
         return fill(self.readout or "", readouts)
 
     def body_html(self, prefix: str, picture: str | None, inline: bool = False) -> str:
-        r"""The inside of `figure.explorable`: the plot's place and picture (a URL or None), readout, sliders.
+        r"""The inside of `figure.explorable`: readout, the plot's place and picture (a URL or None), controls.
 
         Ids begin with `prefix`. With `inline`, the states stand inside it too.
         """
@@ -128,8 +136,11 @@ class Explorable:
             self.id,
             self.alt,
             page.picture_html(picture, self.alt, _height(items)),
+            _height(items),
             self.readout_text(items["readout"]) if self.readout else None,
-            page.controls_html(self.title, self.sliders.values(), prefix),
+            self.title,
+            self.sliders.values(),
+            prefix,
             self.record() if inline else None,
         )
 
@@ -162,6 +173,7 @@ def explorable(
     id: str | None = None,
     readout: str | None = None,
     depends: Mapping | None = None,
+    handles: Mapping | None = None,
     **sliders: Any,
 ) -> Explorable:
     r"""Declare an explorable. The docstring of `posenc.lab.explore` says what each argument means.
@@ -182,9 +194,23 @@ def explorable(
     specs = {name: spec if isinstance(spec, SliderSpec) else SliderSpec(spec) for name, spec in sliders.items()}
     named = {name: spec.named(name) for name, spec in specs.items()}
     _check_signature(fn, named, id)
+    check_limits(named, id)
     if readout is not None:
         check_template(readout, id)
-    return Explorable(id, fn, title, alt, readout, read_depends({} if depends is None else depends, named, id), named)
+    axes = read_depends({} if depends is None else depends, named, id)
+    return Explorable(id, fn, title, alt, readout, axes, named, _read_handles(handles or {}, named, id))
+
+
+def _read_handles(handles: Mapping, sliders: Mapping[str, Slider], where: str) -> dict[str, tuple[str, ...]]:
+    out = {}
+    for trace, bound in handles.items():
+        bound = (bound,) if isinstance(bound, str) else tuple(bound)
+        if not 1 <= len(bound) <= 2 or any(name not in sliders for name in bound):
+            raise ValueError(
+                f"{where}: handles[{trace!r}]={bound!r} must name one or two of the sliders {list(sliders)}"
+            )
+        out[trace] = bound
+    return out
 
 
 def _default_id(fn: Callable) -> str:

@@ -2,7 +2,8 @@ r"""The markup of an explorable, and its states as a script. `static/player.js` 
 
 import html
 import json
-from collections.abc import Iterable
+import math
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -30,29 +31,74 @@ def data_js(id: str, record: dict) -> str:
     return f"posencExplorable({json.dumps(id)}, {script_json(record)});\n"
 
 
-def slider_html(slider: Slider, prefix: str) -> str:
-    field, words = f"{prefix}-{slider.name}", escape(slider.words[slider.start])
+def control_html(slider: Slider, prefix: str) -> str:
+    r"""One line: label, then a slider and its value in words, or a row of buttons."""
+    field, label = f"{prefix}-{slider.name}", escape(slider.label)
+    words, name = [escape(word) for word in slider.words], escape(slider.name)
+    if slider.buttons:
+        buttons = "".join(
+            f'<label><input type="radio" name="{field}" value="{i}" autocomplete="off"'
+            f"{' checked' * (i == slider.start)}><span>{word}</span></label>"
+            for i, word in enumerate(words)
+        )
+        wide = " explorable-wide" * (line_width(slider) > HALF_LINE)
+        return (
+            f'<div class="explorable-control explorable-choice{wide}" data-name="{name}" role="radiogroup" '
+            f'aria-labelledby="{field}"><span class="explorable-label" id="{field}">{label}</span>{buttons}</div>'
+        )
+    play = f'<button type="button" class="explorable-play" data-label="{label}"></button>' if slider.play else ""
+    longest = max(map(len, slider.words))
     return (
-        f'<div class="explorable-slider"><label for="{field}">{escape(slider.label)}</label>'
-        f'<span class="explorable-value" aria-hidden="true">{words}</span>'
-        f'<input type="range" id="{field}" name="{escape(slider.name)}" min="0" max="{len(slider.values) - 1}" '
-        f'step="1" value="{slider.start}" aria-valuetext="{words}" autocomplete="off"></div>'
+        f'<div class="explorable-control" data-name="{name}">'
+        f'<label class="explorable-label" for="{field}">{label}</label>'
+        f'<input type="range" id="{field}" name="{name}" min="0" max="{len(words) - 1}" step="1" '
+        f'value="{slider.start}" '
+        f'aria-valuetext="{words[slider.start]}" autocomplete="off"><span class="explorable-value" aria-hidden="true" '
+        f'style="min-width: {min(longest, 16)}ch">{words[slider.start]}</span>{play}</div>'
     )
 
 
+# About how wide things are, in letters, so that the page can leave room for them before any script has run.
+HALF_LINE, PHONE_LINE = 46, 46
+
+
+def line_width(slider: Slider) -> int:
+    r"""How many letters a control takes in its line: a button has some room around its word."""
+    if slider.buttons:
+        return len(slider.label) + sum(len(word) + 4 for word in slider.words) + 2
+    return len(slider.label) + 14 + max(map(len, slider.words))
+
+
+def rows(sliders: Iterable[Slider]) -> tuple[int, int]:
+    r"""How many lines the controls take, two in a line where they fit, and one in a line on a phone."""
+    wide = phone = 0.0
+    for slider in sliders:
+        lines = -(-line_width(slider) // PHONE_LINE) if slider.buttons else 1
+        phone += lines
+        broad = slider.buttons and line_width(slider) > HALF_LINE
+        wide += -(-line_width(slider) // (2 * HALF_LINE)) if broad else 0.5
+    return math.ceil(wide), phone
+
+
 def controls_html(title: str, sliders: Iterable[Slider], prefix: str) -> str:
-    r"""Sliders and reset button, ids beginning with `prefix`."""
+    r"""The controls and the reset button, ids beginning with `prefix`."""
     return (
-        f'<div class="explorable-controls" role="group" aria-label="{escape("Sliders: " + title)}">'
-        f"{''.join(slider_html(slider, prefix) for slider in sliders)}"
+        f'<div class="explorable-controls" role="group" aria-label="{escape("Controls: " + title)}">'
+        f"{''.join(control_html(slider, prefix) for slider in sliders)}"
         '<div class="explorable-tools"><button type="button" class="explorable-reset">Reset</button></div></div>'
+    )
+
+
+def chips_html(text: str) -> str:
+    r"""The readout's parts, each of which stays whole."""
+    return '<span class="explorable-dot"> · </span>'.join(
+        f'<span class="explorable-chip">{escape(part)}</span>' for part in text.split(" · ")
     )
 
 
 def picture_html(picture: str | None, alt: str, height: int) -> str:
     r"""What stands where the plot will be: a picture (its URL), or empty space."""
-    # On a phone the width shrinks; the height must not shrink with it, or stacked panels become unreadable.
-    size = f'width="{PICTURE_WIDTH}" height="{height}" style="min-height: min({height}px, 28rem)"'
+    size = f'width="{PICTURE_WIDTH}" height="{height}"'
     if picture is None:
         view = f"0 0 {PICTURE_WIDTH} {height}"
         return f'<svg class="explorable-picture" {size} viewBox="{view}" aria-hidden="true"></svg>'
@@ -61,13 +107,30 @@ def picture_html(picture: str | None, alt: str, height: int) -> str:
     )
 
 
-def body_html(id: str, alt: str, picture: str, readout: str | None, controls: str, record: dict | None) -> str:
-    r"""The inside of `figure.explorable`, from its parts' markup; with `record`, the states stand inside it."""
-    line = "" if readout is None else f'<p class="explorable-readout">{escape(readout)}</p>'
+def body_html(
+    id: str,
+    alt: str,
+    picture: str,
+    height: int,
+    readout: str | None,
+    title: str,
+    sliders: Collection[Slider],
+    prefix: str,
+    record: dict | None,
+) -> str:
+    r"""The inside of `figure.explorable`; with `record`, the states stand inside it. Ids begin with `prefix`."""
+    line, chips = "", 0
+    if readout is not None:
+        line, chips = f'<p class="explorable-readout">{chips_html(readout)}</p>', -(-len(readout) // 42)
+    wide, phone = rows(sliders)
+    sizes = (
+        f"--plot: {height}px; --rows: {wide}; --rows-phone: {phone}; --chips: {min(chips, 1)}; --chips-phone: {chips}"
+    )
     data = f'<script type="application/json" class="explorable-data">{script_json(record)}</script>' if record else ""
     return (
-        f'<div class="explorable-body" data-explorable="{escape(id)}" data-alt="{escape(alt)}">'
-        f'<div class="explorable-plot">{picture}</div>{line}{controls}{data}</div>'
+        f'<div class="explorable-body" data-explorable="{escape(id)}" data-alt="{escape(alt)}" style="{sizes}">'
+        f'<div class="explorable-view">{line}<div class="explorable-plot">{picture}</div></div>'
+        f"{controls_html(title, sliders, prefix)}{data}</div>"
     )
 
 

@@ -1,4 +1,4 @@
-r"""The line of words under a figure: a template such as "score q·k = {score:.4f}"."""
+r"""The words above a figure: a template such as "score {score:.4f} · distance {distance}", at most three chips."""
 
 import math
 import re
@@ -18,6 +18,10 @@ def check_template(template: Any, where: str) -> None:
         parts = list(string.Formatter().parse(template))
     except ValueError as error:
         raise ValueError(f"{where}: readout={template!r}: {error}") from error
+    if template.count(" · ") > 2:
+        raise ValueError(
+            f"{where}: readout={template!r} has more than three parts between its dots: leave the least out"
+        )
     for _, field, form, conversion in parts:
         if field is None:
             continue

@@ -47,6 +47,12 @@ class Recorder:
             return self.depends["readout"]
         return () if item == "layout" else tuple(slider_axis(s) for s in self.sliders.values())
 
+    def trace(self, name: str) -> int:
+        r"""The number of the trace of this name, which a handle may take hold of: one of `scatter`."""
+        if name not in self.traces or self.start[name].get("type", "scatter") != "scatter":
+            raise ValueError(f"{self.id}: handles names {name!r}, which is no scatter trace; traces: {self.traces}")
+        return self.traces.index(name)
+
     def record(self) -> dict:
         r"""The traces' names, the figure that never changes, and the tables of what does."""
         self._check()

@@ -162,8 +162,8 @@ rotation_invariance = explorable(
     "their directions before turning, at position 0, are dotted. The shift slider turns both arrows by the same "
     "angle. Below, the score of this pair against the distance m − n, with a diamond at the distance now: it moves "
     "with m and with n, never with the shift.",
-    readout="query at {query:d}, key at {key:d}: distance {distance}; this pair: q · k = {score}; "
-    "all 8 pairs: {whole}; one turn takes {period} tokens",
+    readout="distance {distance} · score of this pair {score} · of all 8 {whole}",
+    handles={"query, turned to m + shift": "m", "key, turned to n + shift": "n", "score now": ("m", "n")},
     depends={
         "both before turning": ["pair"],
         "q and k before turning": ["pair"],
@@ -182,7 +182,7 @@ rotation_invariance = explorable(
     },
     m=slider(range(0, 21), label="query position m", default=7),
     n=slider(range(0, 21), label="key position n", default=3),
-    shift=slider(range(0, 31), label="shift of both positions"),
+    shift=slider(range(0, 31), label="shift of both positions", play=True),
     base=slider([100, 10_000, 1_000_000], label="base b", default=10_000, format=_power),
     pair=slider(range(PAIRS), label="pair of lanes i", default=1),
 )

@@ -126,9 +126,14 @@
     record.opened = true;
   }
 
-  function read(record, place, plain) {
+  // Equal arrays are stored once: states with the same row draw the same.
+  function rowOf(record, place) {
     if (!record.opened) open(record);
-    const row = record.rowOf ? record.rowOf[place] : record.index === undefined ? place : record.index;
+    return record.rowOf ? record.rowOf[place] : record.index === undefined ? place : record.index;
+  }
+
+  function read(record, place, plain) {
+    const row = rowOf(record, place);
     if (record.type === "json") return record.rows[row];
     if (record.made.has(row)) return record.made.get(row);
     const shape = record.shape || record.shapes[row];
@@ -208,42 +213,142 @@
     return made;
   }
 
+  // ---- one control: a slider, or a row of buttons
+
+  function Control(element) {
+    const range = element.querySelector("input[type=range]"), radios = [...element.querySelectorAll("input[type=radio]")];
+    const value = element.querySelector(".explorable-value"), play = element.querySelector(".explorable-play");
+    let why = null;
+    return {
+      element, play,
+      get greyed() { return element.classList.contains("explorable-greyed"); },
+      get value() { return range ? Number(range.value) : radios.findIndex((r) => r.checked); },
+      set value(n) { if (range) range.value = n; else radios[Math.min(Math.max(n, 0), radios.length - 1)].checked = true; },
+      limit(n) {
+        if (this.value > n) this.value = n;
+        if (range) range.max = n;
+        radios.forEach((r, i) => { r.disabled = i > n || this.greyed; });
+      },
+      say(text) {
+        if (!range) return;
+        range.setAttribute("aria-valuetext", text);
+        if (!this.greyed) value.textContent = text;
+      },
+      // `reason`: why it has no effect now, or null. The words stand in the page, so that all readers meet them.
+      grey(reason) {
+        if (reason === null) {
+          if (why) why.remove();
+          why = null;
+        } else {
+          why = why || element.appendChild(make("span", "explorable-why", {}));
+          why.textContent = reason;
+        }
+        element.classList.toggle("explorable-greyed", reason !== null);
+        for (const input of range ? [range] : radios) input.disabled = reason !== null;
+        if (range && reason === null) value.textContent = range.getAttribute("aria-valuetext");
+      },
+      listen(kind, act) { for (const input of range ? [range] : radios) input.addEventListener(kind, act); },
+      showPlay(on, calm) {
+        if (!play) return;
+        const word = calm ? "Step" : on ? "Pause" : "Play";
+        play.textContent = calm ? "Step" : on ? "❚❚" : "▶";
+        play.setAttribute("aria-label", `${word}: ${play.dataset.label}`);
+      },
+    };
+  }
+
+  // A move in one figure moves the others of the page that have the same control.
+  function carry(from) {
+    const values = from.moved();
+    list.forEach((e) => { if (e !== from) e.receive(values); });
+  }
+
   // ---- one figure
 
   function Explorable(figure) {
     const body = figure.querySelector("[data-explorable]");
+    const controls = Array.from(body.querySelectorAll(".explorable-control"), (element) => Control(element));
     const self = {
       id: body.dataset.explorable, figure, times: [], drawn: 0, state, set, data, readout, start, draw, share,
-      redraw: () => request(null),
+      redraw: () => request(null), receive, controls,
     };
     const place = body.querySelector(".explorable-plot");
-    const inputs = Array.from(body.querySelectorAll("input[type=range]"));
     const line = body.querySelector(".explorable-readout");
     const spoken = make("p", "explorable-spoken", { role: "status" }); // what a screen reader is told, out of sight
     const note = make("p", "explorable-note", {}); // what is wrong, or slow, in sight
+    const remark = make("span", "explorable-remark", {}); // what another figure has changed here
     const fold = figure.querySelector(".explorable-embed");
-    const defaults = inputs.map((input) => Number(input.getAttribute("value")));
+    const defaults = controls.map((c) => c.value);
     let record = null, library_ = null, sheet = null, started = null, busy = false, waiting = false, oldest = null;
+    let said = "", rings = [], held = null, playing = null, carried = []; // the readout, what can be taken in hand, what is
     let width = 0, height = 0; // asked for when they change only: asking makes the browser lay out the page
     let late = 0, telling = 0, zoomed = 1;
 
-    const indices = () => inputs.map((input) => Number(input.value));
+    const indices = () => controls.map((c) => c.value);
 
     function state() {
       const out = {};
-      record.sliders.forEach((s, i) => { out[s.name] = s.values[Number(inputs[i].value)]; });
+      record.sliders.forEach((s, i) => { out[s.name] = s.values[controls[i].value]; });
       return out;
     }
 
-    // Say each slider's value in words, in sight and to a screen reader.
+    // The largest place of a control: another one may limit its value.
+    function last(i, at) {
+      const s = record.sliders[i];
+      if (s.atMost === undefined) return s.values.length - 1;
+      const limit = record.sliders[s.atMost].values[at[s.atMost]];
+      return s.values.findLastIndex((v) => v <= limit);
+    }
+
+    // Keep each control within its limit, and say its value in words, in sight and to a screen reader.
     function say() {
-      inputs.forEach((input, i) => {
-        if (!record && Number(input.value) === defaults[i]) return;
-        const text = record ? record.sliders[i].words[Number(input.value)] : "…"; // no words before the states are here
-        input.setAttribute("aria-valuetext", text);
-        input.parentElement.querySelector(".explorable-value").textContent = text;
+      controls.forEach((c, i) => {
+        if (!record && c.value === defaults[i]) return;
+        if (record) c.limit(last(i, indices()));
+        c.say(record ? record.sliders[i].words[c.value] : "…"); // no words before the states are here
       });
       figure.classList.toggle("explorable-moved", self.changed());
+      if (record) rest();
+    }
+
+    // ---- what changes nothing in this state is greyed, and says why
+
+    // Whether control i draws anything else at another of its values, the other controls standing at `at`.
+    function matters(i, at) {
+      const tables = record.tables.filter((t) => t.groups.some((g) => g.of.some(([k]) => k === i)));
+      const other = at.slice();
+      for (const table of tables) {
+        const arrays = Object.values(table.arrays), places = new Set();
+        for (other[i] = 0; other[i] <= last(i, at); other[i]++) places.add(placeOf(table, other));
+        const [first, ...more] = places;
+        if (more.some((n) => arrays.some((a) => rowOf(a, n) !== rowOf(a, first)))) return true;
+      }
+      return false;
+    }
+
+    // The first control whose other value would give control i something to do.
+    function because(i, at) {
+      for (let k = 0; k < controls.length; k++) {
+        for (let v = 0; k !== i && v <= last(k, at); v++) {
+          if (v !== at[k] && matters(i, at.map((old, n) => (n === k ? v : old)))) return k;
+        }
+      }
+      return -1;
+    }
+
+    function grey() {
+      const at = indices();
+      controls.forEach((c, i) => {
+        if (matters(i, at)) return c.grey(null);
+        const k = because(i, at), s = record.sliders[k];
+        c.grey(s ? `no effect while ${s.label} is ${s.words[at[k]]}` : "no effect here");
+      });
+    }
+
+    let resting = 0;
+    function rest() {
+      clearTimeout(resting);
+      resting = setTimeout(grey, 120);
     }
 
     // Tell a screen reader, once things are at rest: a slider on the move has words of its own.
@@ -292,8 +397,8 @@
     }
 
     // The figure at the sliders' values: {data, layout, readouts}, in the colors of light ground.
-    function compute() {
-      const at = indices(), figure_ = { data: record.figure.data, layout: record.figure.layout }, readouts = {};
+    function compute(at = indices()) {
+      const figure_ = { data: record.figure.data, layout: record.figure.layout }, readouts = {};
       const out = { data: figure_.data.map((t) => paint(t, false)), layout: paint(figure_.layout, false), readouts };
       for (const table of record.tables) {
         const n = placeOf(table, at), [where, which] = table.target;
@@ -305,6 +410,186 @@
         }
       }
       return out;
+    }
+
+    // Where a trace's last point lies on the drawing at a state; for an upright or level line, along it everywhere.
+    function pointOf(trace, at) {
+      const own = { ...record.figure.data[trace] };
+      for (const table of record.tables) {
+        if (table.target[0] !== "data" || table.target[1] !== trace) continue;
+        const n = placeOf(table, at);
+        for (const path of ["x", "y", "visible"]) {
+          const value = table.arrays[path] && read(table.arrays[path], n, false);
+          if (value !== null && value !== undefined) own[path] = value;
+        }
+      }
+      if (own.visible === false || !own.x || !own.y) return null;
+      const { _fullLayout: full } = sheet;
+      const axes = [own.xaxis || "x", own.yaxis || "y"].map((id) => full[`${id[0]}axis${id.slice(1)}`]);
+      if (!axes[0] || !axes[1]) return null;
+      const pixel = (axis, v) => (v === null || (typeof v === "number" && Number.isNaN(v)) ? NaN : axis.d2p(v) + axis._offset);
+      const xs = Array.from(own.x, (v) => pixel(axes[0], v)), ys = Array.from(own.y, (v) => pixel(axes[1], v));
+      const seen = xs.map((_, i) => i).filter((i) => Number.isFinite(xs[i]) && Number.isFinite(ys[i]));
+      if (!seen.length) return null;
+      const end = seen[seen.length - 1], among = (v) => seen.map((i) => v[i]);
+      const span = (v) => [Math.min(...among(v)), Math.max(...among(v))];
+      const [left, right] = span(xs), [top, bottom] = span(ys);
+      const upright = seen.length > 1 && right - left < 0.5 && bottom - top > 1;
+      const level = seen.length > 1 && bottom - top < 0.5 && right - left > 1;
+      return { x: xs[end], y: ys[end], left, right, top, bottom, upright, level };
+    }
+
+    const away = (p, x, y) => Math.hypot(p.upright ? 0 : p.x - x, 0 + (p.level ? 0 : p.y - y));
+
+    // All states that a handle can reach, and where it is then. Of those as near, the one that is fewest steps away.
+    function reach([trace, bound]) {
+      const at = indices(), out = [];
+      const walk = (depth, now) => {
+        if (depth < bound.length) {
+          for (let v = 0; v <= last(bound[depth], now); v++) walk(depth + 1, now.map((old, n) => (n === bound[depth] ? v : old)));
+          return;
+        }
+        const point = pointOf(trace, now);
+        if (point) out.push({ point, at: now });
+      };
+      walk(0, at);
+      return out;
+    }
+
+    function nearestOf(found, x, y) {
+      const now = indices(), steps = (f) => f.at.reduce((sum, v, i) => sum + Math.abs(v - now[i]), 0);
+      const least = Math.min(...found.map((f) => away(f.point, x, y)));
+      const close = found.filter((f) => away(f.point, x, y) < least + 1.5);
+      return close.length ? close.reduce((a, b) => (steps(b) < steps(a) ? b : a)) : null;
+    }
+
+    // Rings show what can be taken in hand. They stand over the drawing, so that a finger on one does not scroll.
+    function ring() {
+      (record.handles || []).forEach((handle, i) => {
+        if (!rings[i]) {
+          rings[i] = make("div", "explorable-handle", { "aria-hidden": "true" });
+          const mine = rings[i];
+          mine.addEventListener("pointerdown", (event) => {
+            if (event.button) return;
+            event.preventDefault();
+            stop();
+            mine.setPointerCapture(event.pointerId);
+            held = { handle, found: reach(handle), box: place.getBoundingClientRect() };
+            mine.classList.add("explorable-held");
+          });
+          mine.addEventListener("pointermove", (event) => {
+            if (!held || held.handle !== handle) return;
+            take(held.found, event.clientX - held.box.left, event.clientY - held.box.top, event.timeStamp);
+          });
+          for (const kind of ["pointerup", "pointercancel"]) {
+            mine.addEventListener(kind, () => {
+              if (!held) return;
+              held = null;
+              mine.classList.remove("explorable-held");
+              settled();
+            });
+          }
+          place.appendChild(mine);
+        }
+        const p = handle[1].every((k) => controls[k].greyed) ? null : pointOf(handle[0], indices());
+        rings[i].hidden = !p;
+        if (!p) return;
+        const pad = p.upright || p.level ? 13 : 16;
+        const box = p.upright ? [p.left, p.top, p.left, p.bottom] : p.level ? [p.left, p.top, p.right, p.top] : [p.x, p.y, p.x, p.y];
+        Object.assign(rings[i].style, {
+          left: `${(box[0] - pad) * zoomed}px`, top: `${(box[1] - pad) * zoomed}px`,
+          width: `${(box[2] - box[0] + 2 * pad) * zoomed}px`, height: `${(box[3] - box[1] + 2 * pad) * zoomed}px`,
+        });
+        rings[i].dataset.along = p.upright ? "x" : p.level ? "y" : "xy";
+      });
+    }
+
+    function take(found, x, y, since) {
+      const best = nearestOf(found, x / zoomed, y / zoomed), now = indices();
+      if (!best || best.at.every((v, i) => v === now[i])) return;
+      controls.forEach((c, i) => { c.value = best.at[i]; });
+      say();
+      request(since);
+    }
+
+    // A click, or a tap, on a place that a handle can reach takes it there.
+    place.addEventListener("click", (event) => {
+      if (!sheet || !record || !(record.handles || []).length || event.target.closest(".explorable-handle")) return;
+      const box = place.getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top;
+      let best = null;
+      for (const handle of record.handles) {
+        if (handle[1].every((k) => controls[k].greyed)) continue;
+        const found = reach(handle), near_ = nearestOf(found, x / zoomed, y / zoomed);
+        const far = near_ ? away(near_.point, x / zoomed, y / zoomed) : Infinity;
+        if (far < 24 && (!best || far < best.far)) best = { far, found };
+      }
+      if (!best) return;
+      stop();
+      take(best.found, x, y, event.timeStamp);
+      settled();
+    });
+
+    // ---- play
+
+    const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
+
+    function stop() {
+      if (!playing) return;
+      clearTimeout(playing.timer);
+      playing = null;
+      controls.forEach((c) => c.showPlay(false, calm.matches));
+    }
+
+    function play(i) {
+      const was = playing && playing.i === i;
+      stop();
+      if (was) return settled();
+      const end = last(i, indices());
+      let at = controls[i].value >= end ? -1 : controls[i].value;
+      if (calm.matches) {
+        controls[i].value = at + 1;
+        say();
+        request(null);
+        return settled();
+      }
+      const pause = Math.min(Math.max(6000 / (end + 1), 140), 900);
+      const step = () => {
+        controls[i].value = at += 1;
+        say();
+        request(null);
+        if (at < end) playing.timer = setTimeout(step, pause);
+        else { stop(); settled(); }
+      };
+      playing = { i, timer: 0 };
+      controls[i].showPlay(true, false);
+      return step();
+    }
+
+    // After a move has ended: the address, the other figures of the page, and a screen reader hear of it.
+    function settled() {
+      writeLink();
+      carry(self);
+      tell(readout, 200);
+    }
+
+    // What another figure of the page was set to, where this one has the same control: by label and value.
+    function receive(values) {
+      if (!record) {
+        carried = [...carried.filter((c) => !values.some((v) => v.name === c.name)), ...values];
+        return;
+      }
+      const told = [];
+      record.sliders.forEach((s, i) => {
+        const found = values.find((v) => v.name === s.name && v.label === s.label);
+        const at = found ? s.values.indexOf(found.value) : -1;
+        if (at < 0 || at === controls[i].value) return;
+        controls[i].value = at;
+        told.push(`${s.label} ${s.words[at]}`);
+      });
+      if (!told.length) return;
+      say();
+      request(null);
+      remark.textContent = `${told.join(", ")}: as in the figure you moved`;
     }
 
     function draw() {
@@ -328,13 +613,28 @@
         displayModeBar: false, responsive: false, scrollZoom: false, doubleClick: false, showTips: false,
       });
       self.drawn += 1;
+      ring();
       // Words last: plotly measures text, and each measurement lays out what has changed on the page so far.
       if (line && record.readout) {
         const text = record.readout.replace(/\{\{|\}\}|\{(\w+)(?::([^}]*))?\}/g, (all, name, spec) =>
           all === "{{" ? "{" : all === "}}" ? "}" : words(now.readouts[name], spec || ""));
-        if (line.textContent !== text) line.textContent = text;
+        if (said !== text) chips(text);
       }
       return done;
+    }
+
+    function chips(text) {
+      said = text;
+      const parts = text.split(" · "), own = line.querySelectorAll(".explorable-chip");
+      if (parts.length === own.length) {
+        own.forEach((chip, i) => { if (chip.textContent !== parts[i]) chip.textContent = parts[i]; });
+        return;
+      }
+      line.replaceChildren();
+      parts.forEach((part, i) => {
+        if (i) line.appendChild(make("span", "explorable-dot", {})).textContent = " · ";
+        line.appendChild(make("span", "explorable-chip", {})).textContent = part;
+      });
     }
 
     // Draw at once, and at most once a frame.
@@ -361,7 +661,7 @@
     function start() {
       started = started || wake().catch((error) => {
         started = null;
-        const text = `The sliders do not work here: ${error.message}.`;
+        const text = `The controls do not work here: ${error.message}.`;
         show(text);
         tell(() => text, 0);
         throw error;
@@ -375,12 +675,15 @@
       const [P] = await Promise.all([library(), states_.then(() => {
         record = inline ? JSON.parse(inline.textContent) : states[self.id];
         say(); // the states are small and come first
+        receive(carried);
       })]);
       library_ = P;
       sheet = make("div", "explorable-drawing", { role: "img", "aria-label": body.dataset.alt });
       place.appendChild(sheet);
       measure();
       await draw();
+      grey();
+      ring();
       figure.classList.add("explorable-live");
       clearTimeout(late);
       show("");
@@ -413,7 +716,7 @@
     // By value; what is not a value of its slider goes to the nearest. Used by links and tests.
     function set(values) {
       record.sliders.forEach((s, i) => {
-        if (Object.prototype.hasOwnProperty.call(values, s.name)) inputs[i].value = nearest(s, values[s.name], defaults[i]);
+        if (Object.prototype.hasOwnProperty.call(values, s.name)) controls[i].value = nearest(s, values[s.name], defaults[i]);
       });
       say();
       request(null);
@@ -428,7 +731,7 @@
     }
 
     function readout() {
-      return line ? line.textContent : "";
+      return line ? said || line.textContent : "";
     }
 
     // The address of this figure alone, and what to paste into another site.
@@ -481,17 +784,21 @@
     }
     offerFullScreen();
 
-    for (const input of inputs) {
-      input.addEventListener("input", (event) => {
+    controls.forEach((c, i) => {
+      c.listen("input", (event) => {
+        stop();
         touched();
-        request(event.timeStamp);
         say();
+        request(event.timeStamp);
         tell(readout, 700);
       });
-      input.addEventListener("change", () => touched(writeLink));
-    }
+      c.listen("change", () => touched(() => { writeLink(); carry(self); }));
+      if (c.play) c.play.addEventListener("click", () => touched(() => play(i)));
+      c.showPlay(false, calm.matches);
+    });
     body.querySelector(".explorable-reset").addEventListener("click", () => {
-      inputs.forEach((input, i) => { input.value = defaults[i]; });
+      stop();
+      controls.forEach((c, i) => { c.value = defaults[i]; });
       touched(() => {
         say();
         request(null);
@@ -501,10 +808,18 @@
     });
     for (const kind of ["pointerdown", "focusin", "touchstart"]) body.addEventListener(kind, () => touched(), { passive: true, once: true });
     body.appendChild(spoken);
+    body.querySelector(".explorable-tools").appendChild(remark);
 
     self.ready = () => record !== null;
+    let before = defaults;
+    self.moved = () => { // since it was asked last
+      const was = before;
+      before = indices();
+      return record.sliders.map((s, i) => ({ name: s.name, label: s.label, value: s.values[before[i]] }))
+        .filter((_, i) => before[i] !== was[i]);
+    };
     self.changed = () => indices().some((v, i) => v !== defaults[i]);
-    self.link = () => record.sliders.map((s, i) => [s, Number(inputs[i].value)]).filter(([, v], i) => v !== defaults[i])
+    self.link = () => record.sliders.map((s, i) => [s, controls[i].value]).filter(([, v], i) => v !== defaults[i])
       .map(([s, v]) => `${s.name}:${encodeURIComponent(s.values[v])}`).join(",");
     return self;
   }
@@ -581,6 +896,31 @@
     return self;
   }
 
+  // ---- live figures: drawn by a script of their own (posenc/lab/live), which comes as late as plotly does
+
+  const scripts = {}; // name -> function of the element and its data, as the script registers it
+
+  function Live(figure) {
+    const body = figure.querySelector("[data-live]"), name = body.dataset.live;
+    const self = { id: name, figure, ready: () => false, share() {}, receive() {}, redraw() { self.repaint(); }, repaint() {} };
+    let started = null;
+    self.start = () => {
+      started = started || load(`${home}live/${name}.js`).then(() => {
+        const data = JSON.parse(figure.querySelector("script.live-data").textContent);
+        figure.classList.add("live-on");
+        // What it returns is called when the theme changes.
+        self.repaint = scripts[name](body.querySelector(".live-place"), data) || self.repaint;
+      }).catch((error) => {
+        started = null;
+        throw error;
+      });
+      return started;
+    };
+    for (const kind of ["pointerdown", "focusin"]) body.addEventListener(kind, () => self.start().catch(() => {}), { passive: true, once: true });
+    list.push(self);
+    if (stirred) watch(self);
+  }
+
   function watch(self) {
     if (near) near.observe(self.figure); else self.start().catch(() => {});
   }
@@ -626,10 +966,12 @@
   }
 
   window.posencExplorable = (id, record) => { states[id] = record; };
+  window.posencLive = (name, draw) => { scripts[name] = draw; };
   window.posencExplorables = { list, notebook, get: (id) => list.find((e) => e.id === id) };
 
   function begin() {
     document.querySelectorAll("figure.explorable:not(.explorable-notebook)").forEach(adopt);
+    if (home) document.querySelectorAll("figure.live").forEach(Live);
     readLink();
     window.addEventListener("hashchange", readLink);
     const watched = { attributes: true, attributeFilter: ["data-theme", "theme", "class", "data-jp-theme-light"] };
