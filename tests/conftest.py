@@ -115,11 +115,11 @@ class Log:
 
 @pytest.fixture(scope="session")
 def open_page(browser):
-    r"""open_page(url, dark=, scripts=) -> a loaded page with `page.log`; the caller closes its context."""
+    r"""open_page(url, dark=, scripts=, width=, height=) -> a loaded page with `page.log`; the caller closes it."""
 
-    def open_(url, dark=False, scripts=True):
+    def open_(url, dark=False, scripts=True, width=1280, height=900):
         context = browser.new_context(
-            viewport={"width": 1280, "height": 900},
+            viewport={"width": width, "height": height},
             color_scheme="dark" if dark else "light",
             java_script_enabled=scripts,
             reduced_motion="reduce",

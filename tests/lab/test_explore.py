@@ -448,7 +448,9 @@ def test_nothing_slips_into_the_page():
     assert "\u2028" not in e.data_js() and "&" not in script_json("&")
     page = Page(e.body_html("p", EVIL))
     assert page.all("img")[0][0]["alt"] == page.all("div")[0][0]["data-alt"] == page.all("img")[0][0]["src"] == EVIL
-    assert page.all("label")[0][1] == EVIL and page.all("p")[0][1] == EVIL + " " + EVIL
+    assert [text for _, text in page.all("span", **{"class": "explorable-label"})] == [EVIL, "kind"]
+    assert page.all("span", **{"class": "explorable-chip"})[0][1] == EVIL + " " + EVIL
+    assert EVIL + "0" in [text for _, text in page.all("span")]
     with pytest.raises(ValueError):
         script_json({"x": math.nan})
 
@@ -460,23 +462,22 @@ def test_the_states_stand_in_a_script():
     assert json.loads(inside[0][1]) == e.record()
     assert e.record()["id"] == e.id and e.record()["readout"] == e.readout
     wanted = {"name": "m", "values": [0, 1, 2, 3, 4], "words": ["0", "1", "2", "3", "4"], "start": 2}
-    assert e.record()["sliders"][0] == wanted
+    assert e.record()["sliders"][0] == {**wanted, "label": "m of the wave"}
 
 
-def test_each_slider_is_a_native_input_with_a_label():
+def test_each_control_is_a_native_input_with_a_label():
     page = Page(declare().body_html("p", "a.svg"))
-    inputs = {a["name"]: a for a, _ in page.all("input", type="range", min="0", step="1", autocomplete="off")}
-    assert [(i["max"], i["value"], i["aria-valuetext"]) for i in inputs.values()] == [
-        ("4", "2", "2"),
-        ("2", "0", "0"),
-        ("1", "0", "sine"),
-    ]
-    labels = {a["for"]: text for a, text in page.all("label")}
-    assert labels == {"p-m": "m of the wave", "p-n": "n", "p-kind": "kind"} and [*labels] == [
-        i["id"] for i in inputs.values()
-    ]
+    ((slider, _),) = page.all("input", type="range", min="0", step="1", autocomplete="off")
+    assert (slider["name"], slider["max"], slider["value"], slider["aria-valuetext"]) == ("m", "4", "2", "2")
+    assert [text for a, text in page.all("label") if a.get("for") == slider["id"]] == ["m of the wave"]
+    for group, words in (("p-n", ["0", "1", "2"]), ("p-kind", ["sine", "line"])):
+        buttons = page.all("input", type="radio", name=group)
+        assert [a["value"] for a, _ in buttons] == [str(i) for i in range(len(words))]
+        assert [text for _, text in page.all("span")].count(words[-1]) == 1
+        assert ["checked" in a for a, _ in buttons] == [True] + [False] * (len(words) - 1)
+        assert page.all("div", role="radiogroup", **{"aria-labelledby": group}) and page.all("span", id=group)
     assert "A wave" in page.all("div", role="group")[0][0]["aria-label"] and page.all("button", type="button")
-    assert page.all("p", **{"class": "explorable-readout"})[0][1] == "top 2.00 (sine)"
+    assert page.all("span", **{"class": "explorable-chip"})[0][1] == "top 2.00 (sine)"
     assert not Page(declare(readout=None).body_html("p", "a.svg")).all("p")
 
 
@@ -484,7 +485,8 @@ def test_the_picture_keeps_the_place_of_the_plot():
     picture = Page(declare().body_html("p", "a.svg")).all("img", alt="A wave and a bar.", src="a.svg", loading="lazy")
     empty = Page(declare().body_html("p", None)).all("svg", **{"aria-hidden": "true"})
     for (attributes, _), *_ in (picture, empty):
-        assert (attributes["width"], attributes["height"]) == ("680", "200") and "min(200px," in attributes["style"]
+        assert (attributes["width"], attributes["height"]) == ("680", "200")
+    assert "--plot: 200px" in Page(declare().body_html("p", None)).all("div")[0][0]["style"]
 
 
 def test_a_cell_of_the_book_takes_the_site_s_player(monkeypatch, tmp_path):
@@ -505,7 +507,8 @@ def test_a_cell_of_a_notebook_brings_all_along(monkeypatch):
     page = Page(text)
     prefix = page.all("figure")[0][0]["id"]
     assert f'posencExplorables.notebook("{prefix}", ' in text and prefix not in declare()._repr_html_()
-    assert {a["id"].removeprefix(prefix) for a, _ in page.all("input")} == {"-m", "-n", "-kind"}
+    own = {a.get("id", a["name"]).removeprefix(prefix) for a, _ in page.all("input")}
+    assert own == {"-m", "-n", "-kind"}
     assert page.all("img")[0][0]["src"].startswith("data:image/png;base64,iVBOR") and len(page.all("img")) == 1
     assert page.all("style") and page.all("figcaption")
     assert "http" not in re.sub(r'"[A-Za-z0-9+/=]{1000,}"', "", text), "nothing is fetched"

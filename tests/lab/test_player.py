@@ -3,8 +3,10 @@ r"""The player in a real browser: it waits, it speaks, it fills a screen, it is 
 import functools
 import http.server
 import io
+import math
 import random
 import re
+import shutil
 import sys
 import threading
 from urllib.parse import quote
@@ -14,7 +16,7 @@ from conftest import ROOT, SITE, Log, missing
 from PIL import Image
 from states import fragment, parse
 
-from posenc.lab.explore import STATIC, explorable
+from posenc.lab.explore import STATIC, explorable, slider
 from posenc.lab.explore.page import escape
 from posenc.lab.figures import load
 
@@ -81,7 +83,7 @@ def example(site):
     if not EMBEDDED:
         missing(f"no page to embed in {SITE / 'embed'}: run `make html` first")
     shown = map(load, EMBEDDED)
-    return next(e for e in shown if e.readout and all(s.numeric for s in e.sliders.values()))
+    return next(e for e in shown if e.readout and not next(iter(e.sliders.values())).buttons)
 
 
 @pytest.fixture(scope="module")
@@ -208,10 +210,13 @@ def test_a_lost_line_is_told_and_tried_again(opened, example):
 # --- by keyboard, in words -------------------------------------------------------------------------------------------
 
 FOCUSED = """() => {
-    const e = document.activeElement, style = getComputedStyle(e), box = e.getBoundingClientRect();
+    const e = document.activeElement, box = e.getBoundingClientRect();
+    const style = getComputedStyle(e.type === 'radio' ? e.nextSibling : e);
     return {tag: e.tagName, text: e.textContent, inside: Boolean(e.closest('figure.explorable')),
-        name: e.tagName === 'INPUT' ? e.labels[0].textContent : e.getAttribute('aria-label') || e.textContent,
-        said: e.getAttribute('aria-valuetext'), color: style.outlineColor,
+        name: e.tagName === 'INPUT' ? e.closest('.explorable-control').querySelector('.explorable-label').textContent
+            : e.getAttribute('aria-label') || e.textContent,
+        said: e.type === 'radio' ? e.nextSibling.textContent : e.getAttribute('aria-valuetext'),
+        color: style.outlineColor,
         outline: style.outlineStyle === 'none' ? 0 : parseFloat(style.outlineWidth),
         width: box.width, height: box.height};
 }"""
@@ -314,25 +319,6 @@ def test_pictures_are_read_without_scripts(where, dark, site, strict, open_page,
         page.context.close()
 
 
-def test_the_readout_keeps_its_place(embed):
-    line = embed.locator(".explorable-readout")
-    top = "() => document.querySelector('.explorable-controls').getBoundingClientRect().top"
-    was, before = line.text_content(), embed.evaluate(top)
-    line.evaluate("(line) => { line.textContent = 'many words '.repeat(60); }")
-    embed.wait_for_timeout(100)
-    grown = embed.evaluate(top)
-    line.evaluate("(line, was) => { line.textContent = was; }", was)
-    embed.wait_for_timeout(100)
-    assert embed.evaluate(top) == grown > before, "the sliders move under the finger"
-    embed.set_viewport_size({"width": 1100, "height": 900})
-    embed.set_viewport_size({"width": 640, "height": 900})
-    embed.wait_for_timeout(200)
-    embed.set_viewport_size({"width": 1280, "height": 900})
-    embed.wait_for_timeout(200)
-    assert embed.evaluate(top) < grown, "another width, another height"
-    assert embed.log.problems == []
-
-
 CROWDED = """() => {
     const drawing = document.querySelector('.explorable-drawing'), edge = drawing.getBoundingClientRect(), out = [];
     const all = (what) => [...drawing.querySelectorAll(what)].map((n) => [n.textContent, n.getBoundingClientRect()]);
@@ -360,6 +346,195 @@ def test_words_are_whole_on_a_narrow_screen(id, opened):
     page.wait_for_selector("figure.explorable-live")
     page.wait_for_timeout(200)
     assert page.evaluate(CROWDED) == []
+
+
+# --- in the hand -----------------------------------------------------------------------------------------------------
+
+
+def dial(m, n, kind, step, heads, head):
+    r"""A point on a circle that follows m, a cell that follows m and n, a curve that follows the rest."""
+    data = [
+        {"name": "arrow", "x": [0, math.cos(0.3 * m)], "y": [0, math.sin(0.3 * m)], "mode": "lines"},
+        {"name": "cell", "x": [m], "y": [n], "xaxis": "x2", "yaxis": "y2", "mode": "markers"},
+        {"name": "line", "x": [n, n], "y": [0, 12], "xaxis": "x2", "yaxis": "y2", "mode": "lines"},
+        {"name": "curve", "x": [0, 1], "y": [0, step if kind == "steps" else head / heads], "mode": "lines"},
+    ]
+    ranges = {"xaxis": [-1.2, 1.2], "yaxis": [-1.2, 1.2], "xaxis2": [-1, 13], "yaxis2": [-1, 13]}
+    layout = {name: {"range": limits} for name, limits in ranges.items()}
+    for name, domain in (("xaxis", [0, 0.45]), ("xaxis2", [0.55, 1])):
+        layout[name]["domain"] = domain
+    layout["xaxis2"]["anchor"], layout["yaxis2"]["anchor"] = "y2", "x2"
+    return {"data": data, "layout": {**layout, "height": 320}}, {"m": m, "n": n}
+
+
+def made_by(fn=dial, **changes):
+    arguments = dict(
+        id="made.dial",
+        title="t",
+        alt="a",
+        readout="m {m:d} · n {n:d}",
+        handles={"arrow": "m", "cell": ("m", "n"), "line": "n"},
+        depends={"arrow": ["m"], "cell": ["m", "n"], "line": ["n"], "curve": ["kind", "step", "heads", "head"]}
+        | {"readout.m": ["m"], "readout.n": ["n"]},
+        m=slider(range(12), label="query m"),
+        n=slider(range(12), label="key n", default=8),
+        kind=slider(["steps", "heads"], label="what the curve shows"),
+        step=slider(range(4), label="steps", play=True),
+        heads=slider([2, 4, 8, 12, 16], label="heads H", default=16),
+        head=slider(range(1, 17), label="head", default=9, at_most="heads"),
+    )
+    return explorable(fn, **(arguments | changes))
+
+
+@pytest.fixture(scope="module")
+def hand(browser, tmp_path_factory):
+    r"""hand(*explorables, **options of the context) -> a page from disk that shows them, each drawn."""
+    contexts = []
+
+    def open_(*shown, **options):
+        folder = tmp_path_factory.mktemp("hand")
+        for name in ("player.js", "player.css", "plotly-cartesian.min.js"):
+            shutil.copyfile(STATIC / name, folder / name)
+        figures = "".join(
+            f'<figure class="explorable">{e.body_html(f"p{i}", None, inline=True)}</figure>'
+            for i, e in enumerate(shown)
+        )
+        (folder / "page.html").write_text(
+            '<!doctype html><meta charset="utf-8"><link rel="stylesheet" href="player.css">'
+            f'<script defer src="player.js"></script><body class="explorable-page">{figures}',
+            "utf-8",
+        )
+        contexts.append(browser.new_context(viewport={"width": 1000, "height": 800}, **options))
+        page = contexts[-1].new_page()
+        page.log = Log(page)
+        page.goto((folder / "page.html").as_uri())
+        page.evaluate("Promise.all(posencExplorables.list.map((e) => e.start()))")
+        until(page, f"document.querySelectorAll('.explorable-live').length === {len(shown)}")
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+
+
+def at(page, which=0):
+    return page.evaluate("(i) => posencExplorables.list[i].state()", which)
+
+
+def middle(page, i):
+    box = page.locator(".explorable-handle").nth(i).bounding_box()
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def test_a_drag_takes_the_nearest_state_and_a_click_brings_the_point(hand):
+    page = hand(made_by())
+    x, y = middle(page, 0)  # the arrow points right, at m = 0
+    page.mouse.move(x, y)
+    page.mouse.down()
+    for step in range(1, 9):  # along the circle to m = 4
+        before, turn = at(page)["m"], 0.15 * step
+        radius = (x - page.evaluate(CENTER)[0]) if step == 1 else radius
+        center = page.evaluate(CENTER) if step == 1 else center
+        page.mouse.move(center[0] + radius * math.cos(turn), center[1] - radius * math.sin(turn))
+        page.wait_for_timeout(30)
+        assert at(page)["m"] >= before
+    page.mouse.up()
+    assert at(page)["m"] == 4 and page.evaluate("location.hash") == "#made.dial=m:4"
+    until(page, "posencExplorables.list[0].readout() === 'm 4 · n 8'")
+    x, y = middle(page, 1)  # one step right and three down on the map
+    one = page.evaluate(
+        "() => { const {xaxis2: a} = posencExplorables.list[0].figure.querySelector"
+        "('.explorable-drawing')._fullLayout; return a.d2p(1) - a.d2p(0); }"
+    )
+    page.mouse.click(x + one, y + 1)
+    assert at(page)["m"] == 5 and at(page)["n"] == 8
+    x, y = middle(page, 2)  # an upright line is held anywhere
+    page.mouse.move(x, y - 60)
+    page.mouse.down()
+    page.mouse.move(x - 3 * one, y + 20)
+    page.mouse.up()
+    assert (at(page)["m"], at(page)["n"]) == (5, 5)
+    assert page.log.problems == []
+
+
+CENTER = """() => { const d = posencExplorables.list[0].figure.querySelector('.explorable-drawing');
+    const {xaxis: x, yaxis: y} = d._fullLayout, box = d.getBoundingClientRect();
+    return [box.x + x._offset + x.d2p(0), box.y + y._offset + y.d2p(0)]; }"""
+
+
+def test_a_finger_on_a_handle_drags_and_elsewhere_scrolls(hand):
+    page = hand(made_by(), has_touch=True)
+    assert page.evaluate("getComputedStyle(document.querySelector('.explorable-handle')).touchAction") == "none"
+    assert page.evaluate("getComputedStyle(document.querySelector('.explorable-plot')).touchAction") != "none"
+    x, y = middle(page, 1)
+    finger = page.context.new_cdp_session(page)
+    for kind, points in (
+        ("touchStart", [(x, y)]),
+        ("touchMove", [(x + 40, y)]),
+        ("touchMove", [(x + 90, y + 40)]),
+        ("touchEnd", []),
+    ):
+        finger.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": a, "y": b} for a, b in points]})
+    page.wait_for_timeout(60)
+    state = at(page)
+    assert state["m"] > 0 and state["n"] < 8
+    assert page.evaluate("scrollY") == 0
+
+
+def test_what_has_no_effect_is_greyed_and_says_why(hand):
+    page = hand(made_by())
+    control = page.locator("[data-name=heads]")
+    until(page, "document.querySelector('[data-name=heads] .explorable-why')")
+    assert "what the curve shows" in control.locator(".explorable-why").inner_text()
+    assert control.locator("input").is_disabled() and page.locator("[data-name=step] input").is_enabled()
+    page.locator("[data-name=kind] label").nth(1).click()
+    assert at(page)["kind"] == "heads"
+    until(page, "!document.querySelector('[data-name=heads] .explorable-why')")
+    assert control.locator("input").is_enabled() and page.locator("[data-name=step] input").is_disabled()
+
+
+def test_a_slider_stays_below_the_one_that_limits_it(hand):
+    page = hand(made_by())
+    page.locator("[data-name=kind] label").nth(1).click()
+    until(page, "!document.querySelector('[data-name=heads] input').disabled")
+    page.locator("[data-name=heads] input").focus()
+    page.keyboard.press("Home")
+    assert at(page)["heads"] == 2 and at(page)["head"] == 2
+    assert page.locator("[data-name=head] input").get_attribute("max") == "1"
+    page.evaluate("posencExplorables.list[0].set({head: 12})")
+    assert at(page)["head"] == 2
+
+
+@pytest.mark.parametrize("motion", ["no-preference", "reduce"])
+def test_play_runs_to_the_end_or_goes_by_steps(motion, hand):
+    page = hand(made_by(), reduced_motion=motion)
+    button = page.locator(".explorable-play")
+    name = button.get_attribute("aria-label")
+    button.click()
+    page.wait_for_timeout(100)
+    assert at(page)["step"] == 1 and (button.get_attribute("aria-label") != name) == (motion == "no-preference")
+    page.wait_for_timeout(2500)
+    assert at(page)["step"] == (1 if motion == "reduce" else 3)
+    if motion == "no-preference":
+        assert button.get_attribute("aria-label") == name, "it has stopped"
+        button.click()
+        page.wait_for_timeout(100)
+        button.click()
+        held = at(page)["step"]
+        page.wait_for_timeout(1200)
+        assert at(page)["step"] == held < 3, "it pauses"
+
+
+def test_a_move_carries_to_the_same_control_of_other_figures_and_says_so(hand):
+    other = made_by(id="made.other", n=slider(range(12), label="another n", default=8))
+    page = hand(made_by(), other)
+    page.locator("[data-name=m] input").first.focus()
+    page.keyboard.press("ArrowRight")
+    page.locator("[data-name=n] input").first.focus()
+    page.keyboard.press("ArrowLeft")
+    assert (at(page)["m"], at(page)["n"]) == (1, 7)
+    assert (at(page, 1)["m"], at(page, 1)["n"]) == (1, 8), "another label is another parameter"
+    assert "query m 1" in page.locator(".explorable-remark").nth(1).inner_text()
 
 
 # --- full screen -----------------------------------------------------------------------------------------------------
@@ -421,7 +596,7 @@ def test_no_full_screen_where_there_is_none(opened, example):
 
 
 def test_in_a_notebook_it_draws_by_itself_and_leaves_the_page_alone(browser):
-    e = explorable(lambda m: {"data": [{"name": "a", "x": [m]}]}, title="t", alt="t", m=range(3))
+    e = explorable(lambda m: {"data": [{"name": "a", "x": [m]}]}, title="t", alt="t", m=range(6))
     page = browser.new_page()
     try:
         body = e.body_html("p", None, inline=True)
@@ -431,7 +606,7 @@ def test_in_a_notebook_it_draws_by_itself_and_leaves_the_page_alone(browser):
         page.locator("input").focus()
         page.keyboard.press("End")
         page.wait_for_timeout(50)
-        assert page.evaluate("posencExplorables.list[0].state()") == {"m": 2}
+        assert page.evaluate("posencExplorables.list[0].state()") == {"m": 5}
         assert page.locator(".explorable-full").count() == 0
         assert page.evaluate("location.hash") == ""
     finally:
@@ -700,7 +875,6 @@ def addresses(e, count, seed):
 TRY = """async ([id, addresses, rest]) => {
     const e = posencExplorables.get(id), out = [];
     await Promise.all(posencExplorables.list.map((other) => other.start())); // links scroll: others may come near
-    const inputs = [...e.figure.querySelectorAll('input[type=range]')];
     const settle = () => new Promise((done) => setTimeout(done, 0));
     // Every element outside the drawings, a figure's with its attributes: the theme's own come and go with the address.
     const ours = (n) => n.closest('.explorable-drawing, #js-plotly-tester') === null;
@@ -720,7 +894,7 @@ TRY = """async ([id, addresses, rest]) => {
         location.hash = address;
         if (location.href !== before) await heard;
         await settle();
-        const legal = inputs.every((i) => /^\\d+$/.test(i.value) && Number(i.value) <= Number(i.max));
+        const legal = e.controls.every((c, i) => c.value >= 0 && e.state()[c.element.dataset.name] !== undefined);
         out.push({hash: location.hash, state: e.state(), legal,
             whole: shape() === shapes && base() === bases, polluted: ({}).polluted || null});
     }
@@ -758,16 +932,16 @@ FRESH = """async (jobs) => {
         await new Promise((done) => { frame.onload = done; });
         const page = frame.contentWindow, e = page.posencExplorables.get(id);
         await e.start();
-        const inputs = [...page.document.querySelectorAll('input[type=range]')];
         if (places) {
-            inputs.forEach((input, i) => {
-                input.value = places[i];
-                input.dispatchEvent(new Event('input', {bubbles: true}));
-            });
-            inputs[0].dispatchEvent(new Event('change', {bubbles: true}));
+            e.controls.forEach((c, i) => { c.value = places[i]; });
+            for (const kind of ['input', 'change']) {
+                e.controls[0].element.querySelector('input').dispatchEvent(new Event(kind, {bubbles: true}));
+            }
         }
         await wait(20);
-        const said = inputs.map((input) => input.getAttribute('aria-valuetext'));
+        const said = e.controls.map(({element}) => element.querySelector('input[type=range]')
+            ? element.querySelector('input').getAttribute('aria-valuetext')
+            : element.querySelector('input:checked').parentElement.textContent);
         const strange = page.document.querySelectorAll('img:not(.explorable-picture), body script, svg').length;
         const got = {href: page.location.href, hash: page.location.hash, state: e.state(), said, strange};
         frame.remove();

@@ -43,23 +43,17 @@ def one(site):
 SET = """async ([id, states]) => {
     const e = posencExplorables.get(id);
     await e.start();
-    const inputs = [...e.figure.querySelectorAll('input[type=range]')];
     const frame = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
-    const out = [];
+    const out = [], said = ({element}) => element.querySelector('input[type=range]')
+        ? element.querySelector('input').getAttribute('aria-valuetext')
+        : element.querySelector('input:checked').parentElement.textContent;
     for (const state of states) {
-        inputs.forEach((input, i) => {
-            input.value = state[i];
-            input.dispatchEvent(new Event('input', {bubbles: true}));
-        });
+        e.set(state);
         await frame();
-        out.push({figure: e.data(), readout: e.readout(), said: inputs.map((i) => i.getAttribute('aria-valuetext'))});
+        out.push({figure: e.data(), readout: e.readout(), said: e.controls.map(said)});
     }
     return out;
 }"""
-
-
-def places(e, state):
-    return [s.index(state[name]) for name, s in e.sliders.items()]
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +135,7 @@ def close(expected, got) -> bool:
 def test_plotly_holds_what_the_function_returns(figure):
     e, page = figure
     states = e.random_states(20, seed=2)
-    for state, got in zip(states, page.evaluate(SET, [e.id, [places(e, s) for s in states]])):
+    for state, got in zip(states, page.evaluate(SET, [e.id, states])):
         expected = e.evaluate(state)
         readouts = expected.pop("readout")
         held = figure_leaves(got["figure"])
@@ -192,41 +186,141 @@ def test_each_slider_alone_changes_the_drawing(figure):
     for name in e.sliders:
         pair = moving(e, name)
         assert pair, f"slider {name!r} of {e.id} moves nothing"
-        one, two = page.evaluate(SET, [e.id, [places(e, state) for state in pair]])
+        one, two = page.evaluate(SET, [e.id, list(pair)])
         assert (one["figure"], one["readout"]) != (two["figure"], two["readout"]), f"slider {name!r} of {e.id}: {pair}"
 
 
 @every_figure
-def test_the_keyboard_moves_each_slider(figure):
+def test_the_keyboard_moves_each_control(figure):
     e, page = figure
     element = page.evaluate_handle("(id) => posencExplorables.get(id).figure", e.id).as_element()
-    element.query_selector(".explorable-reset").click()
-    for i, s in enumerate(e.sliders.values()):
-        field = element.query_selector_all("input[type=range]")[i]
+    for name, s in e.sliders.items():
+        state = moving(e, name)[0]  # where it has an effect: elsewhere it is greyed
+        page.evaluate("([id, state]) => posencExplorables.get(id).set(state)", [e.id, state])
+        page.wait_for_timeout(200)
+        control = element.query_selector(f"[data-name={name}]")
+        field = control.query_selector("input:checked" if s.buttons else "input")
         field.focus()
-        page.keyboard.press("ArrowRight" if s.start + 1 < len(s.values) else "ArrowLeft")
-        now = s.start + 1 if s.start + 1 < len(s.values) else s.start - 1
-        assert field.get_attribute("aria-valuetext") == s.words[now]
-        assert element.query_selector_all(".explorable-value")[i].inner_text() == s.words[now]
-    assert page.evaluate("(id) => posencExplorables.get(id).state()", e.id) != e.default_state()
-    assert page.evaluate("location.hash").startswith(f"#{e.id}=")
+        page.keyboard.press("ArrowRight")
+        now = page.evaluate("(id) => posencExplorables.get(id).state()", e.id)
+        if now == state:  # it stood at its end
+            page.keyboard.press("ArrowLeft")
+            now = page.evaluate("(id) => posencExplorables.get(id).state()", e.id)
+        assert now[name] != state[name], f"{e.id}: {name}"
+        words = s.words[s.index(now[name])]
+        if s.buttons:
+            assert control.query_selector("input:checked + span").inner_text() == words
+        else:
+            assert field.get_attribute("aria-valuetext") == control.query_selector(".explorable-value").inner_text()
+            assert field.get_attribute("aria-valuetext") == words
+    page.wait_for_timeout(50)
+    if now != e.default_state():
+        assert page.evaluate("location.hash").startswith(f"#{e.id}=")
     reset = element.query_selector(".explorable-reset")
     reset.focus()
     page.keyboard.press("Enter")
     comes_to(page, e, e.default_state())
-    assert page.evaluate("location.hash") == ""
+
+
+SCREENS = {"laptop": (1440, 780), "small": (1024, 700), "phone": (390, 664)}
+FITS = """async (id) => {
+    const e = posencExplorables.get(id), of = (what) => e.figure.querySelector(what).getBoundingClientRect();
+    document.documentElement.dataset.whole = "";
+    await e.start();
+    const bar = document.querySelector('.bd-header-article'), free = innerHeight - bar.offsetHeight;
+    const out = {free, all: of('.explorable-controls').bottom - of('.explorable-view').top, hidden: []};
+    for (const control of e.controls) {
+        const input = control.element.querySelector('input:not(:disabled)');
+        if (!input) continue;
+        e.figure.scrollIntoView({block: 'end', behavior: 'instant'});
+        input.focus();
+        await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+        const plot = of('.explorable-plot'), own = control.element.getBoundingClientRect();
+        const ends = Math.max(plot.bottom, own.bottom), under = own.top < plot.bottom - 1 && own.left < plot.right - 1;
+        if (plot.top < bar.offsetHeight - 1 || ends > innerHeight + 1 || under) {
+            out.hidden.push(control.element.dataset.name);
+        }
+    }
+    return out;
+}"""
+HEIGHTS = """async ([id, states]) => {
+    const e = posencExplorables.get(id), out = new Set();
+    for (const state of states) {
+        e.set(state);
+        await new Promise((done) => setTimeout(done, 20));
+        out.add(Math.round(e.figure.getBoundingClientRect().height));
+    }
+    return [...out];
+}"""
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+@pytest.mark.parametrize("page", SHOWN)
+def test_picture_and_controls_are_on_one_screen_and_nothing_jumps(page, screen, base, open_page):
+    """On a phone the plot stays in sight beside the control in use; on a laptop all of both is in sight at once."""
+    width, height = SCREENS[screen]
+    opened, wrong = open_page(base + page, width=width, height=height), []
+    try:
+        for id in SHOWN[page]:
+            got = opened.evaluate(FITS, id)
+            if got["hidden"] or (screen != "phone" and got["all"] > got["free"] + 1):
+                wrong.append(f"{id}: {got}")
+            heights = opened.evaluate(HEIGHTS, [id, load(id).random_states(20, seed=6)])
+            if len(heights) > 1:
+                wrong.append(f"{id} jumps: heights {heights}")
+        assert not wrong, wrong
+    finally:
+        opened.context.close()
+
+
+DRAG = """([id, i]) => {
+    const ring = posencExplorables.get(id).figure.querySelectorAll('.explorable-handle')[i].getBoundingClientRect();
+    return {x: ring.x + ring.width / 2, y: ring.y + ring.height / 2, hidden: ring.width === 0};
+}"""
+
+
+@pytest.mark.parametrize("figure", [id for ids in SHOWN.values() for id in ids if load(id).handles], indirect=True)
+def test_each_handle_takes_the_figure_along(figure):
+    """From the default state to another, by dragging the point to where that state has it."""
+    e, page = figure
+    for i, (trace, bound) in enumerate(e.handles.items()):
+        for goal in e.random_states(12, seed=i)[1:]:
+            start = {**e.default_state(), **{name: e.default_state()[name] for name in bound}}
+            wanted = {**start, **{name: goal[name] for name in bound}}
+            where = []
+            for state in (wanted, start):
+                page.evaluate("([id, state]) => posencExplorables.get(id).set(state)", [e.id, state])
+                page.wait_for_timeout(60)
+                where.append(page.evaluate(DRAG, [e.id, i]))
+            (to, at) = where
+            if wanted == start or to["hidden"] or at["hidden"]:
+                continue
+            page.evaluate("(id) => posencExplorables.get(id).figure.scrollIntoView({block: 'start'})", e.id)
+            page.wait_for_timeout(60)
+            now = page.evaluate(DRAG, [e.id, i])
+            page.mouse.move(now["x"], now["y"])
+            page.mouse.down()
+            page.mouse.move(now["x"] + (to["x"] - at["x"]) / 2, now["y"] + (to["y"] - at["y"]) / 2)
+            page.mouse.move(now["x"] + to["x"] - at["x"], now["y"] + to["y"] - at["y"])
+            page.mouse.up()
+            page.wait_for_timeout(60)
+            moved = page.evaluate(DRAG, [e.id, i])
+            far = math.hypot(moved["x"] - now["x"] - to["x"] + at["x"], moved["y"] - now["y"] - to["y"] + at["y"])
+            assert far <= 3, f"{e.id}: {trace} did not come along to {wanted}: {far:.0f} pixels away"
+            break
+        else:
+            pytest.fail(f"{e.id}: no state tries the handle {trace}")
 
 
 TIME = """async ([id, steps]) => {
     const e = posencExplorables.get(id);
     e.figure.scrollIntoView({block: 'center'});
-    const inputs = [...e.figure.querySelectorAll('input[type=range]')];
     const frame = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
     await frame();
     e.times.length = 0;
     for (const [i, value] of steps) {
-        inputs[i].value = value;
-        inputs[i].dispatchEvent(new Event('input', {bubbles: true}));
+        e.controls[i].value = value;
+        e.controls[i].element.querySelector('input').dispatchEvent(new Event('input', {bubbles: true}));
         await frame();
     }
     return e.times;
@@ -300,7 +394,7 @@ def test_a_notebook_output_stands_alone(theme, one, tmp_path, monkeypatch, open_
     try:
         page.wait_for_selector("figure.explorable-live", timeout=20_000)
         state = e.random_states(2, seed=4)[1]
-        (got,) = page.evaluate(SET, [e.id, [places(e, state)]])
+        (got,) = page.evaluate(SET, [e.id, [state]])
         held, expected = figure_leaves(got["figure"]), e.evaluate(state)
         for item in held:
             if item not in ("layout", "readout"):

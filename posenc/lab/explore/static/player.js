@@ -280,7 +280,7 @@
     const fold = figure.querySelector(".explorable-embed");
     const defaults = controls.map((c) => c.value);
     let record = null, library_ = null, sheet = null, started = null, busy = false, waiting = false, oldest = null;
-    let said = "", rings = [], held = null, playing = null, carried = []; // the readout, what can be taken in hand, what is
+    let said = "", rings = [], held = null, released = -1e9, playing = null, carried = []; // the readout, what can be taken in hand, what is
     let width = 0, height = 0; // asked for when they change only: asking makes the browser lay out the page
     let late = 0, telling = 0, zoomed = 1;
 
@@ -482,9 +482,10 @@
             take(held.found, event.clientX - held.box.left, event.clientY - held.box.top, event.timeStamp);
           });
           for (const kind of ["pointerup", "pointercancel"]) {
-            mine.addEventListener(kind, () => {
+            mine.addEventListener(kind, (event) => {
               if (!held) return;
               held = null;
+              released = event.timeStamp;
               mine.classList.remove("explorable-held");
               settled();
             });
@@ -514,6 +515,7 @@
 
     // A click, or a tap, on a place that a handle can reach takes it there.
     place.addEventListener("click", (event) => {
+      if (event.timeStamp - released < 300) return; // a drag ends with a click
       if (!sheet || !record || !(record.handles || []).length || event.target.closest(".explorable-handle")) return;
       const box = place.getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top;
       let best = null;
