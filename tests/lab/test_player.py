@@ -429,13 +429,12 @@ def middle(page, i):
 def test_a_drag_takes_the_nearest_state_and_a_click_brings_the_point(hand):
     page = hand(made_by())
     x, y = middle(page, 0)  # the arrow points right, at m = 0
+    center = page.evaluate(CENTER)
     page.mouse.move(x, y)
     page.mouse.down()
     for step in range(1, 9):  # along the circle to m = 4
         before, turn = at(page)["m"], 0.15 * step
-        radius = (x - page.evaluate(CENTER)[0]) if step == 1 else radius
-        center = page.evaluate(CENTER) if step == 1 else center
-        page.mouse.move(center[0] + radius * math.cos(turn), center[1] - radius * math.sin(turn))
+        page.mouse.move(center[0] + (x - center[0]) * math.cos(turn), center[1] - (x - center[0]) * math.sin(turn))
         page.wait_for_timeout(30)
         assert at(page)["m"] >= before
     page.mouse.up()

@@ -280,7 +280,7 @@
     const fold = figure.querySelector(".explorable-embed");
     const defaults = controls.map((c) => c.value);
     let record = null, library_ = null, sheet = null, started = null, busy = false, waiting = false, oldest = null;
-    let said = "", rings = [], held = null, released = -1e9, playing = null, carried = []; // the readout, what can be taken in hand, what is
+    let said = "", rings = [], held = null, dragged = false, playing = null, carried = []; // the readout, what can be taken in hand, what is
     let width = 0, height = 0; // asked for when they change only: asking makes the browser lay out the page
     let late = 0, telling = 0, zoomed = 1;
 
@@ -439,7 +439,7 @@
       return { x: xs[end], y: ys[end], left, right, top, bottom, upright, level };
     }
 
-    const away = (p, x, y) => Math.hypot(p.upright ? 0 : p.x - x, 0 + (p.level ? 0 : p.y - y));
+    const away = (p, x, y) => Math.hypot(p.level ? 0 : p.x - x, p.upright ? 0 : p.y - y);
 
     // All states that a handle can reach, and where it is then. Of those as near, the one that is fewest steps away.
     function reach([trace, bound]) {
@@ -479,13 +479,13 @@
           });
           mine.addEventListener("pointermove", (event) => {
             if (!held || held.handle !== handle) return;
+            dragged = true;
             take(held.found, event.clientX - held.box.left, event.clientY - held.box.top, event.timeStamp);
           });
           for (const kind of ["pointerup", "pointercancel"]) {
-            mine.addEventListener(kind, (event) => {
+            mine.addEventListener(kind, () => {
               if (!held) return;
               held = null;
-              released = event.timeStamp;
               mine.classList.remove("explorable-held");
               settled();
             });
@@ -514,16 +514,18 @@
     }
 
     // A click, or a tap, on a place that a handle can reach takes it there.
+    place.addEventListener("pointerdown", () => { dragged = false; }, { capture: true, passive: true });
     place.addEventListener("click", (event) => {
-      if (event.timeStamp - released < 300) return; // a drag ends with a click
-      if (!sheet || !record || !(record.handles || []).length || event.target.closest(".explorable-handle")) return;
+      if (dragged) return; // a drag ends with a click
+      if (!sheet || !record || !(record.handles || []).length) return;
       const box = place.getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top;
       let best = null;
       for (const handle of record.handles) {
         if (handle[1].every((k) => controls[k].greyed)) continue;
         const found = reach(handle), near_ = nearestOf(found, x / zoomed, y / zoomed);
         const far = near_ ? away(near_.point, x / zoomed, y / zoomed) : Infinity;
-        if (far < 24 && (!best || far < best.far)) best = { far, found };
+        const rank = near_ && (near_.point.upright || near_.point.level) ? 100 : 0; // points come before lines
+        if (far < 24 && (!best || far + rank < best.far)) best = { far: far + rank, found };
       }
       if (!best) return;
       stop();
