@@ -1,0 +1,156 @@
+/* Break the stick by hand. The stick's pieces are beta_j times what the words before left, beta_j = sigmoid(logit_j). */
+(function () {
+  "use strict";
+
+  function weights(logits) {
+    let left = 1;
+    const stick = logits.map((z) => {
+      const piece = left / (1 + Math.exp(-z));
+      left /= 1 + Math.exp(z);
+      return piece;
+    });
+    const top = Math.max(...logits), parts = logits.map((z) => Math.exp(z - top)), sum = parts.reduce((a, b) => a + b, 0);
+    return { stick: [...stick, left], softmax: parts.map((p) => p / sum) };
+  }
+
+  function element(tag, name, attributes, parent) {
+    const made = document.createElement(tag);
+    made.className = name;
+    for (const key of Object.keys(attributes)) made.setAttribute(key, attributes[key]);
+    parent.appendChild(made);
+    return made;
+  }
+
+  posencLive("sticks", function (place, data) {
+    const count = data.words.length, order = data.words.map((_, i) => i), logits = data.logits.slice();
+    let before = weights(logits), moved = null; // what a move is measured against: the state when it began
+
+    const chips = element("p", "explorable-readout", {}, place);
+    const bars = {}, cuts = [];
+    for (const [key, name] of [["stick", "stick-breaking: each word cuts its share of what is left"], ["softmax", "softmax of the same logits"]]) {
+      element("p", "sticks-name", {}, place).textContent = name;
+      const bar = element("div", "sticks-bar", {}, place);
+      bars[key] = { bar, pieces: [], marks: [] };
+      for (let i = 0; i < count + (key === "stick"); i++) {
+        const piece = element("span", "sticks-piece", {}, bar);
+        element("b", "", {}, piece);
+        element("i", "", {}, piece);
+        bars[key].pieces.push(piece);
+      }
+      for (let i = 1; i < count + (key === "stick"); i++) bars[key].marks.push(element("span", "sticks-mark", { "aria-hidden": "true" }, bar));
+    }
+    const stick = bars.stick.bar;
+    for (let i = 0; i < count; i++) cuts.push(element("button", "sticks-cut", { type: "button", role: "slider", "aria-valuemin": 0, "aria-valuemax": 1 }, stick));
+    element("p", "sticks-name", {}, place).textContent = "swap two neighbors";
+    const row = element("div", "sticks-words", {}, place), tiles = [], swaps = [];
+    for (let i = 0; i < count; i++) {
+      tiles.push(element("span", "sticks-word", {}, row));
+      if (i < count - 1) swaps.push(element("button", "sticks-swap", { type: "button" }, row));
+    }
+    const tools = element("div", "explorable-tools", {}, place);
+    const reset = element("button", "", { type: "button" }, tools);
+    reset.textContent = "Reset";
+    const spoken = element("p", "explorable-spoken", { role: "status" }, place);
+
+    function draw() {
+      const now = weights(order.map((k) => logits[k]));
+      const values = { stick: now.stick, softmax: now.softmax };
+      for (const key of ["stick", "softmax"]) {
+        let at = 0, was = 0;
+        bars[key].pieces.forEach((piece, i) => {
+          const share = values[key][i], word = i < count ? data.words[order[i]] : "left over";
+          piece.style.left = `${100 * at}%`;
+          piece.style.width = `${100 * share}%`;
+          piece.style.setProperty("--hue", i < count ? data.hues[order[i]] : "var(--x-muted)");
+          piece.classList.toggle("sticks-rest", i === count);
+          const room = share * bars[key].bar.clientWidth; // words that do not fit stand in the tooltip alone
+          piece.firstChild.textContent = room > 9 * word.length + 8 ? word : "";
+          piece.lastChild.textContent = room > 34 ? share.toFixed(2) : "";
+          piece.title = `${word}: ${share.toFixed(3)}`;
+          at += share;
+          was += before[key][i];
+          const mark = bars[key].marks[i];
+          if (mark) mark.style.left = `${100 * was}%`;
+          if (key === "stick" && i < count) cuts[i].style.left = `${100 * at}%`;
+        });
+      }
+      order.forEach((k, i) => {
+        const beta = 1 / (1 + Math.exp(-logits[k]));
+        cuts[i].setAttribute("aria-label", `share of what is left that “${data.words[k]}” takes`);
+        cuts[i].setAttribute("aria-valuenow", beta.toFixed(2));
+        cuts[i].setAttribute("aria-valuetext", `${beta.toFixed(2)}, a piece of ${now.stick[i].toFixed(2)}`);
+        tiles[i].textContent = data.words[k];
+        tiles[i].style.setProperty("--hue", data.hues[k]);
+        if (i < count - 1) swaps[i].setAttribute("aria-label", `swap “${data.words[k]}” and “${data.words[order[i + 1]]}”`);
+        if (i < count - 1) swaps[i].textContent = "⇄";
+      });
+      const changed = (key) => now[key].slice(0, count).filter((v, i) => Math.abs(v - before[key][i]) > 5e-4).length;
+      const parts = [`left over ${now.stick[count].toFixed(2)}`];
+      if (moved) parts.push(`${moved} changed ${changed("stick")} of ${count} pieces of the stick`, `${changed("softmax")} of the softmax`);
+      chips.replaceChildren();
+      parts.forEach((part, i) => {
+        if (i) element("span", "explorable-dot", {}, chips).textContent = " · ";
+        element("span", "explorable-chip", {}, chips).textContent = part;
+      });
+      place.dataset.stick = JSON.stringify(now.stick);
+      place.dataset.softmax = JSON.stringify(now.softmax);
+    }
+
+    // A move begins: what stands now is what it is measured against.
+    function begin(what) {
+      before = weights(order.map((k) => logits[k]));
+      moved = what;
+    }
+
+    function tell() {
+      setTimeout(() => { spoken.textContent = chips.textContent; }, 300);
+    }
+
+    function setShare(i, beta) {
+      const kept = Math.min(Math.max(beta, 0.02), 0.98);
+      logits[order[i]] = Math.log(kept / (1 - kept));
+      draw();
+    }
+
+    cuts.forEach((cut, i) => {
+      let held = null;
+      cut.addEventListener("pointerdown", (event) => {
+        if (event.button) return;
+        cut.setPointerCapture(event.pointerId);
+        begin("the cut");
+        const start = before.stick.slice(0, i).reduce((a, b) => a + b, 0);
+        held = { start, left: 1 - start, box: stick.getBoundingClientRect() };
+      });
+      cut.addEventListener("pointermove", (event) => {
+        if (held) setShare(i, ((event.clientX - held.box.left) / held.box.width - held.start) / held.left);
+      });
+      for (const kind of ["pointerup", "pointercancel"]) cut.addEventListener(kind, () => { if (held) tell(); held = null; });
+      cut.addEventListener("keydown", (event) => {
+        const step = { ArrowRight: 0.02, ArrowUp: 0.02, ArrowLeft: -0.02, ArrowDown: -0.02, PageUp: 0.1, PageDown: -0.1 }[event.key];
+        if (!step) return;
+        event.preventDefault();
+        if (!event.repeat) begin("the cut");
+        setShare(i, 1 / (1 + Math.exp(-logits[order[i]])) + step);
+        tell();
+      });
+    });
+    swaps.forEach((button, i) => button.addEventListener("click", () => {
+      begin("the swap");
+      [order[i], order[i + 1]] = [order[i + 1], order[i]];
+      // Measured by word, not by place: the two pieces change places in both bars.
+      for (const key of ["stick", "softmax"]) [before[key][i], before[key][i + 1]] = [before[key][i + 1], before[key][i]];
+      draw();
+      tell();
+    }));
+    reset.addEventListener("click", () => {
+      order.sort((a, b) => a - b);
+      data.logits.forEach((z, i) => { logits[i] = z; });
+      moved = null;
+      before = weights(logits);
+      draw();
+      tell();
+    });
+    draw();
+    if (window.ResizeObserver) new ResizeObserver(draw).observe(stick);
+  });
+})();
