@@ -120,7 +120,7 @@ def summary(reports: list[dict]) -> dict:
     }
 
 
-# Each figure is started by hand, then its sliders are named: [id, [[name, lowest, highest, value], ...]].
+# Each figure is started by hand, then its controls are named: [id, [[name, lowest, highest, value], ...]].
 START = """async () => {
     const figures = [...document.querySelectorAll('[data-explorable]')];
     for (const body of figures) {
@@ -130,18 +130,21 @@ START = """async () => {
         while (!find()) await new Promise((done) => setTimeout(done, 50));
         await find().start();
     }
-    const slider = (i) => [i.name, Number(i.min), Number(i.max), Number(i.value)];
+    const control = (c) => {
+        const inputs = c.element.querySelectorAll('input');
+        return [c.element.dataset.name, 0, inputs.length > 1 ? inputs.length - 1 : Number(inputs[0].max), c.value];
+    };
     return figures.map((body) => [
-        body.dataset.explorable, [...body.querySelectorAll('input[type=range]')].map(slider)]);
+        body.dataset.explorable, posencExplorables.get(body.dataset.explorable).controls.map(control)]);
 }"""
 
 TIME = """async ([id, k, values]) => {
     const e = posencExplorables.list.find((e) => e.id === id);
     e.figure.scrollIntoView({block: 'center', behavior: 'instant'});
-    const input = e.figure.querySelectorAll('input[type=range]')[k];
+    const control = e.controls[k], input = control.element.querySelector('input');
     const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));  // painted
-    const move = (value) => { input.value = value; input.dispatchEvent(new Event('input', {bubbles: true})); };
-    const before = input.value;
+    const move = (value) => { control.value = value; input.dispatchEvent(new Event('input', {bubbles: true})); };
+    const before = control.value;
     await frame();
     e.times.length = 0;
     for (const value of values) {
