@@ -37,7 +37,7 @@ PRIMES = ROOT / "book" / "vendor" / "temml" / "Temml.woff2"  # made to be raised
 logging.getLogger("fontTools").setLevel(logging.WARNING)  # it tells each table it drops
 
 THEME_STYLES = ["basic.css", "styles/pydata-sphinx-theme.css"]
-OWN_STYLES = ["explore/player.css", "posenc.css"]  # kept whole
+OWN_STYLES = ["explore/player.css", "posenc.css", "predict.css"]  # kept whole
 SCRIPTS = [
     "documentation_options.js",
     "doctools.js",
@@ -45,6 +45,7 @@ SCRIPTS = [
     "clipboard.min.js",
     "copybutton.js",
     "site.js",
+    "predict.js",
 ]
 # The index starts the search, so it comes last.
 SEARCH = ["_static/searchtools.js", "_static/language_data.js", "_static/search.js", "searchindex.js"]

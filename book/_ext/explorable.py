@@ -115,9 +115,13 @@ class ExplorableDirective(SphinxDirective):
 
 
 class LiveDirective(SphinxDirective):
-    r"""`{live} <name>`: a figure of `posenc.lab.live`, which a script of its own draws. Its label is `fig-<name>`."""
+    r"""`{live} <name>`: a figure of `posenc.lab.live`, which a script of its own draws. Its label is `fig-<name>`.
+
+    Words after the name go to its `data` and `picture`: `{live} draw_loss alibi`, whose label is `fig-draw-loss-alibi`.
+    """
 
     required_arguments = 1
+    optional_arguments = 1
 
     def run(self) -> list[nodes.Node]:
         from posenc.lab.explore.page import escape, script_json
@@ -125,17 +129,18 @@ class LiveDirective(SphinxDirective):
 
         for path in sources():
             self.env.note_dependency(str(path))
-        name = self.arguments[0]
+        name, *more = self.arguments
         try:
             shown = load_live(name)
+            picture, data = shown.picture(*more), shown.data(*more)
         except ValueError as error:
             raise self.error(str(error)) from error
         figure = nodes.figure(classes=["live"])
         self.set_source_info(figure)
         figure += nodes.raw(
             "",
-            f'<div data-live="{name}"><div class="live-still">{shown.picture()}</div><div class="live-place"></div>'
-            f'<script type="application/json" class="live-data">{script_json(shown.data())}</script></div>',
+            f'<div data-live="{name}"><div class="live-still">{picture}</div><div class="live-place"></div>'
+            f'<script type="application/json" class="live-data">{script_json(data)}</script></div>',
             format="html",
         )
         figure += nodes.caption("", "", nodes.Text(shown.TITLE))
@@ -144,7 +149,7 @@ class LiveDirective(SphinxDirective):
             "", f"<details><summary>What to see</summary><p>{escape(shown.ALT)}</p></details>", format="html"
         )
         figure += legend
-        self.options["name"] = f"fig-{name}".replace("_", "-")
+        self.options["name"] = f"fig-{'-'.join(self.arguments)}".replace("_", "-")
         self.add_name(figure)
         return [figure]
 

@@ -133,8 +133,10 @@ def test_a_question_stands_before_each_explorable(page):
     text = page.read_text("utf-8")
     places = [match.start() for match in re.finditer(r"^`{3,}\{explorable\}", text, re.M)]
     for start, end in zip([0, *places], places):
-        asked = [body for _, body in blocks(text[start:end], "admonition") if "?" in body or "Predict" in body]
-        assert asked, f"no question before the explorable at line {text[:end].count(chr(10)) + 1}"
+        boxes = [*blocks(text[start:end], "admonition"), *blocks(text[start:end], "predict")]
+        assert any("?" in body for _, body in boxes), (
+            f"no question before the explorable at line {text[:end].count(chr(10)) + 1}"
+        )
 
 
 @each_page

@@ -1,0 +1,155 @@
+r"""The `predict` directive: a question with answers to press, which the figure below it then answers.
+
+    ```{predict}
+    :show: rope.rotation_invariance=shift:10
+    Both positions move by ten. What does the score do?
+
+    - [ ] it grows
+    - [x] it stays
+    - [ ] it falls
+    ---
+    Why it stays.
+    ```
+
+`:show:` is the state that the figure takes when an answer is pressed, written as in the figure's address; controls that
+it does not name go to their default. Without scripts and in print the box is a plain question, its answers in a list,
+and a fold that says which is right, and why. Nothing outside of the fold says it. The script:
+book/_static/predict.js.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import NamedTuple
+
+from docutils import nodes
+from docutils.statemachine import StringList
+from explorable import all_figures
+from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
+from sphinx.util.docutils import SphinxDirective
+
+
+class Question(NamedTuple):
+    asked: list[str]
+    answers: list[str]
+    right: int
+    because: list[str]
+
+
+def read(lines: list[str]) -> Question:
+    r"""The parts of a box. Raises ValueError that says what is missing."""
+    cut = lines.index("---") if "---" in lines else len(lines)
+    first = next((i for i, line in enumerate(lines[:cut]) if re.match(r"- \[[ x]\] ", line)), cut)
+    answers, right = [], []
+    for line in filter(str.strip, lines[first:cut]):
+        if found := re.match(r"- \[([ x])\] +(.+)", line):
+            right += [len(answers)] * (found[1] == "x")
+            answers.append(found[2])
+        elif line.startswith("  ") and answers:
+            answers[-1] += " " + line.strip()
+        else:
+            raise ValueError(f"predict: {line!r} is no answer; write '- [ ] answer', or '- [x] answer' for the right")
+    if len(answers) not in (2, 3) or len(right) != 1:
+        raise ValueError(
+            f"predict: {len(answers)} answers, {len(right)} of them right; write two or three, one of them right"
+        )
+    asked, because = lines[:first], lines[cut + 1 :]
+    for name, part in (("question", asked), ("text after the line ---", because)):
+        if not any(map(str.strip, part)):
+            raise ValueError(f"predict: no {name}")
+    return Question(asked, answers, right[0], because)
+
+
+def shown(text: str) -> tuple[str, dict]:
+    r"""("rope.decay", its whole state) of an option `show`. Raises ValueError for what the figure has not."""
+    from posenc.lab.figures import load
+
+    id, _, pairs = text.strip().partition("=")
+    figure = load(id)
+    state = figure.default_state()
+    for pair in re.split(r",(?=\w+:)", pairs) if pairs else ():
+        name, _, word = pair.partition(":")
+        if name not in figure.sliders:
+            raise ValueError(f"show: {id} has no control {name!r}; it has {list(figure.sliders)}")
+        slider = figure.sliders[name]
+        try:
+            state[name] = slider.values[slider.index(float(word) if slider.numeric else word)]
+        except ValueError:
+            raise ValueError(f"show: {name} of {id} is never {word!r}; it takes {list(slider.values)}") from None
+    for name, slider in figure.sliders.items():
+        if slider.at_most and state[name] > state[slider.at_most]:
+            raise ValueError(f"show: {name}={state[name]} of {id} is above {slider.at_most}={state[slider.at_most]}")
+    return id, state
+
+
+class PredictDirective(SphinxDirective):
+    has_content = True
+    option_spec = {"show": str}
+
+    def run(self) -> list[nodes.Node]:
+        try:
+            question = read(list(self.content))
+            id, state = shown(self.options["show"]) if "show" in self.options else (None, None)
+        except (ValueError, TypeError) as error:
+            raise self.error(str(error)) from error
+        box = nodes.admonition(classes=["tip", "predict"])
+        self.set_source_info(box)
+        box += nodes.title("", "Predict")
+        self.parse(question.asked, box)
+        answers = nodes.bullet_list(classes=["predict-answers"], bullet="-")
+        for answer in question.answers:
+            item = nodes.list_item()
+            self.parse([answer], item)
+            answers += item
+        box += answers
+        show = ""
+        if id:
+            all_shown(self.env).setdefault(self.env.docname, set()).add(id)
+            said = json.dumps(state).replace("&", "&amp;").replace("<", "&lt;").replace("'", "&#39;")
+            show = f" data-show='{id}' data-state='{said}'"
+        box += html(f'<details class="predict-because"{show}><summary>Answer</summary>')
+        right = nodes.container(classes=["predict-right", f"predict-right-{question.right}"])
+        self.parse([question.answers[question.right]], right)
+        box += right
+        self.parse(question.because, box)
+        box += html("</details>")
+        return [box]
+
+    def parse(self, lines: list[str], into: nodes.Element) -> None:
+        self.state.nested_parse(StringList(lines, self.state_machine.document["source"]), self.content_offset, into)
+
+
+def html(text: str) -> nodes.raw:
+    return nodes.raw("", text, format="html")
+
+
+def all_shown(env) -> dict:
+    r"""{page: the figures that its boxes set}"""
+    if not hasattr(env, "posenc_predictions"):
+        env.posenc_predictions = {}
+    return env.posenc_predictions
+
+
+def purge(app, env, docname) -> None:
+    all_shown(env).pop(docname, None)
+
+
+def merge(app, env, docnames, other) -> None:
+    all_shown(env).update({name: all_shown(other)[name] for name in docnames if name in all_shown(other)})
+
+
+def check_places(app, env) -> None:
+    for page, ids in all_shown(env).items():
+        there = {figure["id"] for figure in all_figures(env).get(page, {}).values()}
+        if ids - there:
+            raise ExtensionError(f"{page}: a predict box shows {sorted(ids - there)}, but the page has {sorted(there)}")
+
+
+def setup(app: Sphinx) -> dict:
+    app.add_directive("predict", PredictDirective)
+    app.connect("env-purge-doc", purge)
+    app.connect("env-merge-info", merge)
+    app.connect("env-check-consistency", check_places)
+    return {"version": "1", "env_version": 1, "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,61 @@
+// The answers of a `{predict}` box become buttons. A press marks the reader's answer and the right one, then the figure
+// that the box names takes the state that shows it, and only then the fold with the reason opens.
+(function () {
+  "use strict";
+  const make = (tag, name) => Object.assign(document.createElement(tag), { className: name });
+  const wait = (time) => new Promise((done) => setTimeout(done, time));
+
+  function words(element) { // a formula carries its source along
+    const copy = element.cloneNode(true);
+    for (const source of copy.querySelectorAll("annotation")) source.remove();
+    return copy.textContent.trim().replace(/[.!]$/, "");
+  }
+
+  async function answerBelow({ show, state }) {
+    const figure = window.posencExplorables && posencExplorables.get(show);
+    if (!figure) return;
+    await figure.start();
+    figure.set(JSON.parse(state));
+    await wait(600); // the figure first, the words after it
+  }
+
+  for (const box of document.querySelectorAll(".predict")) {
+    const fold = box.querySelector(".predict-because"), list = box.querySelector(".predict-answers");
+    const right = Number(/predict-right-(\d)/.exec(fold.querySelector(".predict-right").className)[1]);
+    const said = make("p", "predict-said");
+    said.setAttribute("role", "status");
+    list.after(said);
+    list.setAttribute("role", "group");
+    list.setAttribute("aria-label", "Your answer");
+
+    const buttons = Array.from(list.children, (item, i) => {
+      const button = make("button", "predict-press"), text = make("span", "predict-text");
+      button.type = "button";
+      button.setAttribute("aria-pressed", "false");
+      text.append(...(item.querySelector("p") || item).childNodes);
+      button.append(text);
+      item.setAttribute("role", "presentation");
+      item.replaceChildren(button);
+      button.addEventListener("click", () => press(i));
+      return button;
+    });
+
+    function mark(button, kind, text) {
+      button.classList.add(`predict-${kind}`);
+      button.appendChild(make("span", "predict-mark")).textContent = text;
+    }
+
+    let pressed = false;
+    function press(mine) {
+      if (pressed) return;
+      pressed = true;
+      const answer = words(buttons[right].firstChild);
+      for (const button of buttons) button.setAttribute("aria-disabled", "true");
+      buttons[mine].setAttribute("aria-pressed", "true");
+      mark(buttons[right], "true", mine === right ? "✓ your answer, right" : "✓ right");
+      if (mine !== right) mark(buttons[mine], "false", "✗ your answer");
+      said.textContent = (mine === right ? "Right." : `Not so. The answer is: ${answer}.`) + (fold.dataset.show ? " The figure below shows it." : "");
+      Promise.race([answerBelow(fold.dataset).catch(() => {}), wait(5000)]).then(() => { fold.open = true; });
+    }
+  }
+})();

@@ -1,0 +1,203 @@
+r"""A `{predict}` box and a figure that the reader draws first, in a real browser, on a page of their own."""
+
+import json
+
+import pytest
+from conftest import ROOT
+from tiny_site import build
+
+from posenc.lab.live import draw_loss
+
+pytestmark = pytest.mark.browser
+
+PAGE = """# A page
+
+```{predict}
+:show: rope.rotation_invariance=shift:10
+Both positions move by ten. What does the score do?
+
+- [ ] It grows
+- [x] It stays
+- [ ] It falls
+---
+The arrows turn *together*.
+```
+
+```{explorable} rope.rotation_invariance
+```
+
+```{predict}
+Which of the two?
+
+- [x] This
+- [ ] That
+---
+So it is.
+```
+
+```{live} draw_loss
+```
+"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("predict")
+    build(folder, PAGE)
+    return (folder / "out" / "index.html").as_uri()
+
+
+@pytest.fixture
+def page(site, open_page):
+    page = open_page(site)
+    yield page
+    problems, _ = page.log.problems, page.context.close()
+    assert not problems
+
+
+def box(page, number=0):
+    found = page.locator(".predict").nth(number)
+    return found, found.get_by_role("button"), found.locator("details")
+
+
+def test_a_press_marks_the_answers_moves_the_figure_then_opens_the_fold(page):
+    found, buttons, fold = box(page)
+    assert buttons.all_inner_texts() == ["It grows", "It stays", "It falls"]
+    assert "together" not in found.inner_text() and found.get_by_role("status").inner_text() == ""
+    page.evaluate("""() => { document.querySelector('.predict details').addEventListener('toggle', () => {
+        window.opened = posencExplorables.get('rope.rotation_invariance').state(); window.at = scrollY; }); }""")
+    top = page.evaluate("scrollY")
+    buttons.nth(2).click()
+    assert [text.split("\n")[-1] for text in buttons.all_inner_texts()] == ["It grows", "✓ right", "✗ your answer"]
+    status = found.get_by_role("status").inner_text()
+    assert "It stays" in status and "figure" in status
+    assert fold.get_attribute("open") is None
+    page.wait_for_function("window.opened")
+    assert page.evaluate("window.opened.shift") == 10, "the fold opened before the figure had answered"
+    assert page.evaluate("window.at") == top
+    assert "together" in found.inner_text()
+
+
+def test_an_answer_is_given_once_and_by_keyboard(page):
+    found, buttons, fold = box(page, 1)
+    assert len({(button.get_attribute("class"), button.get_attribute("aria-pressed")) for button in buttons.all()}) == 1
+    buttons.first.focus()
+    page.keyboard.press("Enter")
+    fold.get_by_text("So it is.").wait_for()
+    assert "right" in buttons.first.inner_text() and "✓" in buttons.first.inner_text()
+    said = found.get_by_role("status").inner_text()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Space")
+    assert page.evaluate("document.activeElement.textContent") == "That" == buttons.nth(1).inner_text()
+    assert found.get_by_role("status").inner_text() == said
+
+
+def test_the_fold_opens_without_the_figure(site, open_page):
+    page = open_page(site)
+    page.route("**/*.data.js", lambda route: route.abort())
+    page.locator(".predict button").first.click()
+    page.get_by_text("together").wait_for()
+    page.context.close()
+
+
+def test_without_scripts_it_is_a_question_with_a_fold(site, open_page):
+    page = open_page(site, scripts=False)
+    found = page.locator(".predict").first
+    assert found.locator("li").all_inner_texts() == ["It grows", "It stays", "It falls"]
+    assert not found.get_by_role("button").count() and not found.get_by_text("together").is_visible()
+    found.locator("summary").click()
+    assert found.get_by_text("together").is_visible() and found.locator("details").get_by_text("It stays").is_visible()
+    assert page.locator("figure.live .live-still svg").is_visible()
+    page.context.close()
+
+
+@pytest.mark.parametrize("how", ["phone", "dark", "forced", "print"])
+def test_answers_can_be_read(site, browser, how):
+    context = browser.new_context(
+        viewport={"width": 390 if how == "phone" else 1024, "height": 664},
+        forced_colors="active" if how == "forced" else "none",
+        color_scheme="dark" if how == "dark" else "light",
+    )
+    page = context.new_page()
+    page.goto(site)
+    page.locator(".predict button").first.click()
+    page.get_by_text("together").wait_for()
+    if how == "print":
+        page.emulate_media(media="print")
+        assert page.get_by_text("together").is_visible() and page.locator(".predict button").first.is_visible()
+    else:
+        lines = page.eval_on_selector_all(
+            ".predict:first-of-type .predict-press",
+            "all => all.slice(0, 3).map((b) => getComputedStyle(b).borderTopStyle)",
+        )
+        assert lines == ["dashed", "solid", "solid"]
+    sizes = page.eval_on_selector_all(
+        ".predict-press", "all => all.map((b) => [b.scrollWidth - b.clientWidth, b.offsetHeight])"
+    )
+    assert all(over <= 1 and (how == "print" or tall >= 44) for over, tall in sizes)
+    context.close()
+
+
+# --- draw it ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def figure(page):
+    page.mouse.move(9, 9)
+    found = page.locator("figure.live")
+    found.scroll_into_view_if_needed()
+    found.get_by_role("slider").first.wait_for()
+    return found
+
+
+def test_rings_move_by_keyboard_and_by_hand(page, figure):
+    one, two, three = figure.get_by_role("slider").all()
+    assert [ring.get_attribute("aria-label").split()[-2] for ring in (one, two, three)] == ["128", "256", "512"]
+    start = float(one.get_attribute("aria-valuenow"))
+    one.focus()
+    for key in ("ArrowUp", "ArrowUp", "ArrowDown", "PageUp"):
+        page.keyboard.press(key)
+    assert float(one.get_attribute("aria-valuenow")) == pytest.approx(start + 0.6)
+    assert one.get_attribute("aria-valuetext").startswith(f"{start + 0.6:.1f} ")
+    page.keyboard.press("End")
+    page.keyboard.press("ArrowUp")
+    assert one.get_attribute("aria-valuenow") == one.get_attribute("aria-valuemax") + ".0"
+    place = three.bounding_box()
+    x, y = place["x"] + place["width"] / 2, place["y"] + place["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x, y - 80, steps=4)
+    page.mouse.up()
+    moved = three.bounding_box()
+    assert moved["y"] == pytest.approx(place["y"] - 80, abs=5) and moved["x"] == pytest.approx(place["x"], abs=0.5)
+    assert float(two.get_attribute("aria-valuenow")) == start
+
+
+def test_what_was_measured_comes_after_the_press_and_is_what_is_frozen(page, figure):
+    results = json.loads((ROOT / "results" / "train_short_test_long.json").read_text("utf-8"))
+    runs = results["methods"]["rope"]["whole"]
+    means = [sum(run[i] for run in runs) / len(runs) for i in range(len(runs[0]))]
+    said = figure.get_by_role("status")
+    assert f"{means[-1]:.2f}" not in figure.inner_text() and not figure.get_by_text("RoPE, measured").count()
+    rings = figure.get_by_role("slider").all()
+    rings[2].focus()
+    page.keyboard.press("Home")
+    figure.get_by_role("button", name="Show").click()
+    assert all(f"{mean:.2f}" in said.inner_text() for mean in means[1:])
+    assert f"{means[-1] - 1:.1f} too low" in said.inner_text()
+    marks = figure.locator("svg.draw-plot rect")
+    tops = [box["y"] + box["height"] / 2 for box in (marks.nth(i).bounding_box() for i in range(3))]
+    grid = [figure.locator("svg.draw-plot line").nth(i).bounding_box()["y"] for i in range(5)]  # 1 to 5 nats
+    assert [1 + 4 * (grid[0] - top) / (grid[0] - grid[4]) for top in tops] == pytest.approx(means[1:], abs=0.03)
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("ArrowUp")
+    assert rings[2].get_attribute("aria-valuenow") == "1.0", "what is drawn stands while the two are compared"
+    figure.get_by_role("button").click()
+    assert not figure.get_by_text("RoPE, measured").count() and rings[2].get_attribute("aria-disabled") is None
+
+
+def test_the_picture_does_not_show_what_was_measured():
+    shown = draw_loss.data("alibi")
+    assert shown["method"] == "ALiBi" and [n for n, *_ in shown["measured"]] == [64, 128, 256, 512]
+    line = draw_loss.picture("alibi").split('<polyline points="')[2].split('"')[0]
+    assert len(line.split()) == len(shown["known"]) + 1
