@@ -107,7 +107,7 @@ def test_every_box_of_the_book_can_be_answered(page):
     for _, body in blocks(text, "predict"):
         option = re.match(r":show: (.+)\n", body)
         if option:
-            id, _ = predict.shown(option[1])
+            id, _ = predict.shown(option[1].strip('"'))
             after = text[text.index(body) :]
             assert id in re.findall(r"^`{3,}\{explorable\} (\S+)", after, re.M)[:2], f"{id} does not follow the box"
         places.append(predict.read(body[option.end() if option else 0 :].rstrip().split("\n")).right)
