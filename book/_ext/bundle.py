@@ -300,7 +300,8 @@ def finish(app: Sphinx, error: Exception | None) -> None:
     options = read(SCRIPTS[0]).replace("ENABLE_SEARCH_SHORTCUTS: true", "ENABLE_SEARCH_SHORTCUTS: false")
     (static / SCRIPTS[0]).write_text(options, "utf-8")
     scripts = ";\n".join(re.sub(r"\n?//# sourceMappingURL=.*", "", read(name)) for name in SCRIPTS)
-    player = read("explore/player.js")
+    live = sorted((static / "explore" / "live").glob("*.js"))
+    player = read("explore/player.js") + "".join(path.read_text("utf-8") for path in live)
     asked = [str(file.filename).removeprefix("_static/") for file in app.builder._css_files]
     names = list(dict.fromkeys(THEME_STYLES + [name for name in asked if (static / name).exists()]))
     sheets = {name: read(name) for name in names if name not in OWN_STYLES and name != "styles/theme.css"}
@@ -339,7 +340,7 @@ def finish(app: Sphinx, error: Exception | None) -> None:
 def digest() -> str:
     r"""Of what every page is dressed in. Sphinx writes all pages anew when it changes."""
     out = hashlib.sha256()
-    for folder in ("book/_ext", "book/_static", "posenc/lab/explore/static"):
+    for folder in ("book/_ext", "book/_static", "posenc/lab/explore/static", "posenc/lab/live/static"):
         for path in sorted((ROOT / folder).rglob("*")):
             if path.suffix in (".py", ".js", ".css", ".html"):
                 out.update(path.read_bytes())

@@ -154,6 +154,7 @@ def test_rings_move_by_keyboard_and_by_hand(page, figure):
     one, two, three = figure.get_by_role("slider").all()
     assert [ring.get_attribute("aria-label").split()[-2] for ring in (one, two, three)] == ["128", "256", "512"]
     start = float(one.get_attribute("aria-valuenow"))
+    assert figure.locator("path[stroke-dasharray]").get_attribute("d") == "", "a line that nobody has drawn"
     one.focus()
     for key in ("ArrowUp", "ArrowUp", "ArrowDown", "PageUp"):
         page.keyboard.press(key)
@@ -166,10 +167,10 @@ def test_rings_move_by_keyboard_and_by_hand(page, figure):
     x, y = place["x"] + place["width"] / 2, place["y"] + place["height"] / 2
     page.mouse.move(x, y)
     page.mouse.down()
-    page.mouse.move(x, y - 80, steps=4)
+    page.mouse.move(x, y + 80, steps=4)
     page.mouse.up()
     moved = three.bounding_box()
-    assert moved["y"] == pytest.approx(place["y"] - 80, abs=5) and moved["x"] == pytest.approx(place["x"], abs=0.5)
+    assert moved["y"] == pytest.approx(place["y"] + 80, abs=5) and moved["x"] == pytest.approx(place["x"], abs=0.5)
     assert float(two.get_attribute("aria-valuenow")) == start
 
 

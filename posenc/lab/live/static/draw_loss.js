@@ -3,9 +3,9 @@ posencLive("draw_loss", function (place, data) {
   "use strict";
   const LOW = 1, HIGH = 5, STEP = 0.1;
   const [start, ...beyond] = data.measured, first = data.known[0][0], last = beyond[beyond.length - 1][0];
-  const drawn = beyond.map(() => Math.round(start[1] / STEP) * STEP);
+  const drawn = beyond.map(() => 4); // off every curve: a level line would be an answer
   const ASK = `Move the three rings to where you expect the loss at ${beyond.map(([n]) => n).join(", ")} characters.`;
-  let shown = false, width = 0, height = 0;
+  let begun = false, shown = false, width = 0, height = 0;
 
   place.innerHTML = `<style>
     .draw-plot { display: block; width: 100%; overflow: visible; font: 13px system-ui, sans-serif; }
@@ -33,7 +33,7 @@ posencLive("draw_loss", function (place, data) {
   const path = (points) => points.map(([n, loss], i) => `${i ? "L" : "M"}${x(n).toFixed(1)} ${y(loss).toFixed(1)}`).join("");
 
   const line = make("path", { fill: "none", stroke: "var(--x-orange, #c45500)", "stroke-width": 2.5, "stroke-dasharray": "7 5" });
-  const mine = make("text", { "text-anchor": "middle" }, "yours");
+  const mine = make("text", { "text-anchor": "middle" });
   const handles = beyond.map(([n], i) => {
     const handle = make("g", {
       class: "draw-handle", role: "slider", tabindex: 0, "aria-orientation": "vertical",
@@ -67,19 +67,21 @@ posencLive("draw_loss", function (place, data) {
 
   function move(i, loss) {
     if (shown) return;
+    begun = true;
     drawn[i] = Math.round(Math.min(Math.max(loss, LOW), HIGH) / STEP) * STEP;
     own();
   }
 
   // What the reader draws. It is all that changes under the finger.
   function own() {
-    line.setAttribute("d", path([start, ...beyond.map(([n], i) => [n, drawn[i]])]));
+    line.setAttribute("d", begun ? path([start, ...beyond.map(([n], i) => [n, drawn[i]])]) : "");
     handles.forEach((handle, i) => {
       handle.setAttribute("transform", `translate(${x(beyond[i][0]).toFixed(1)} ${y(drawn[i]).toFixed(1)})`);
       handle.setAttribute("aria-valuenow", drawn[i].toFixed(1));
       handle.setAttribute("aria-valuetext", `${drawn[i].toFixed(1)} nats per character`);
     });
     const below = shown && beyond[0][1] > drawn[0] && drawn[0] > LOW + 0.3; // out of the way of the other curve
+    mine.textContent = begun ? "yours" : "move me";
     mine.setAttribute("x", x(beyond[0][0]));
     mine.setAttribute("y", y(drawn[0]) + (below ? 26 : -16));
   }
