@@ -51,7 +51,8 @@ def picture(method: str = "rope") -> str:
     points = [*shown["known"], shown["measured"][0][:2]]
     marks = [text(n, 0.72, n) for n, *_ in [*shown["known"], *shown["measured"]]]
     marks += [text(first, nats - 0.06, f"{nats}  ", "end") for nats in (1, 2, 3, 4, 5)]
-    marks += [text(n, points[-1][1], "?") for n, *_ in shown["measured"][1:]]
+    marks += [text(n, 3, "?") for n, *_ in shown["measured"][1:]]
+    marks += [text(first, 5.2, "nats per character", "start")]
     return (
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(ALT)}" font-size="14">'
         f'<polyline points="{at(first, 5)} {at(first, 1)} {at(last, 1)}" fill="none" stroke="currentColor" '
