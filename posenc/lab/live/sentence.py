@@ -112,7 +112,11 @@ def encoding(method: str, slope: float) -> Encoding:
     numbers = {
         "learned": {"embed.table": [[0.5 * random(row + 1, at) for at in range(LANES)] for row in range(ROWS)]},
         "shaw": {"bias.keys": [(lane * b * math.sqrt(LANES)).tolist() for b in (*CLIPPED, *CLIPPED[-2::-1])]},
-        "transformer_xl": {"bias.w_r": (2 * torch.eye(LANES)).tolist(), "bias.u": [[0.0] * LANES], "bias.v": [[0.0] * LANES]},
+        "transformer_xl": {
+            "bias.w_r": (2 * torch.eye(LANES)).tolist(),
+            "bias.u": [[0.0] * LANES],
+            "bias.v": [[0.0] * LANES],
+        },
         "t5": {"bias.table": [(-0.3 * steps).tolist()]},
         "fire": {
             "bias.widen.weight": [[1.0]],
@@ -194,33 +198,42 @@ def data() -> dict:
     }
 
 
+SHADES = 12
+
+
+def drawn(method: str, words: list, left: float, top: float, side: float) -> list:
+    """One method's map with the last word's row as bars, as pieces of SVG: a path for each shade."""
+    rows, cell = weights(method, words).tolist(), side / len(words)
+    paths, bars = {}, ""
+    for i, row in enumerate(rows):
+        for j, weight in enumerate(row[: i + 1]):
+            shade = round(SHADES * min(1, (1.5 * weight) ** 0.7))
+            at = f"M{left + j * cell:.4g} {top + 6 + i * cell:.4g}h{cell:.3g}v{cell:.3g}h-{cell:.3g}z"
+            paths[shade] = paths.get(shade, "") + at
+    for j, weight in enumerate(rows[-1]):
+        bars += (
+            f"M{left + (j + 0.1) * cell:.4g} {top + side + 38}v{-40 * weight:.3g}h{0.8 * cell:.3g}V{top + side + 38}z"
+        )
+    title = escape(SHORT.get(method, METHODS[method].title))
+    return [
+        f'<text x="{left}" y="{top}" font-weight="600">{title}</text>',
+        f'<text x="{left + side}" y="{top}" text-anchor="end">{rows[-1][-3]:.0%}</text>',
+        *(f'<path d="{d}" fill="var(--x-accent)" fill-opacity="{s / SHADES:.2f}"/>' for s, d in paths.items() if s),
+        f'<path d="{bars}" fill="var(--x-accent)"/>',
+        f'<path d="M{left} {top + side + 38}h{side}" stroke="currentColor" stroke-opacity="0.4"/>',
+    ]
+
+
 def picture() -> str:
-    """The first preset as it stands at first: the last word looks."""
-    words = PRESETS[0].split()
-    wide, side, tall, columns = 132, 118, 182, 7
-    shapes = []
+    """The first preset before it is touched: the last word looks."""
+    words, wide, tall, columns = PRESETS[0].split(), 120, 174, 8
+    said = f"{PRESETS[0]}: where “{words[-1]}” looks, and how much of it at “{words[-3]}”"
+    pieces = [f'<text x="0" y="14" font-size="14">{escape(said)}</text>']
     for index, name in enumerate(on_text()):
-        left, top = index % columns * wide, 34 + index // columns * tall
-        rows, cell = weights(name, words).tolist(), side / len(words)
-        title = SHORT.get(name, METHODS[name].title)
-        share = f"{rows[-1][-3]:.0%}"
-        shapes.append(f'<text x="{left}" y="{top}" font-weight="600">{escape(title)}</text>')
-        shapes.append(f'<text x="{left + side}" y="{top}" text-anchor="end">{share}</text>')
-        for i, row in enumerate(rows):
-            for j, weight in enumerate(row[: i + 1]):
-                at = f'x="{left + j * cell:.1f}" y="{top + 6 + i * cell:.1f}" width="{cell:.1f}" height="{cell:.1f}"'
-                shapes.append(f'<rect {at} fill="var(--x-accent)" fill-opacity="{min(1, 1.5 * weight) ** 0.7:.2f}"/>')
-        for j, weight in enumerate(rows[-1]):
-            height = 30 * weight / 0.75
-            at = f'x="{left + (j + 0.1) * cell:.1f}" y="{top + 156 - height:.1f}" width="{0.8 * cell:.1f}"'
-            shapes.append(f'<rect {at} height="{height:.1f}" fill="var(--x-accent)"/>')
-        shapes.append(f'<path d="M{left} {top + 156}h{side}" stroke="currentColor" stroke-opacity="0.4"/>')
-    said = f"“{words[-1]}” looks back: {PRESETS[0]}"
-    size = f"0 0 {columns * wide - 14} {3 * tall + 16}"
-    text = f'<text x="0" y="14" font-size="14">{escape(said)} (numbers: how much at “{words[-3]}”)</text>'
+        pieces += drawn(name, words, index % columns * wide, 40 + index // columns * tall, wide - 14)
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{size}" role="img" aria-label="{escape(ALT)}" '
-        f'fill="currentColor" font-family="inherit" font-size="12.5">{text}{"".join(shapes)}</svg>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {columns * wide - 14} {3 * tall + 16}" role="img" '
+        f'aria-label="{escape(ALT)}" fill="currentColor" font-family="inherit" font-size="12">{"".join(pieces)}</svg>'
     )
 
 

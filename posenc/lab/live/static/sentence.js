@@ -137,7 +137,7 @@
   border: 1px solid var(--x-line); border-radius: 0.4rem; padding: 0.2rem 0.6rem; min-height: 1.9rem; }
 .sentence-tools button { cursor: pointer; }
 .sentence-tools button:disabled { opacity: 0.5; cursor: default; }
-.sentence-field { flex: 1 1 20rem; min-width: 0; }
+.sentence-field { flex: 1 1 14rem; min-width: 0; }
 .sentence-words { display: flex; flex-wrap: wrap; gap: 0.1rem; margin: 0.35rem 0 0; padding: 0.1rem; cursor: pointer;
   touch-action: pan-y; user-select: none; font-size: 1rem; line-height: 1.4; }
 .sentence-words span { padding: 0 0.3rem; border: 2px solid transparent; border-radius: 0.4rem; }
@@ -149,11 +149,11 @@
   white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
 .sentence-grid { display: grid; grid-template-columns: repeat(7, minmax(0, 1fr)); gap: 0.5rem 0.7rem; }
 .sentence-card { min-width: 0; line-height: 1.2; }
-.sentence-card header { display: flex; justify-content: space-between; gap: 0.2rem; font-size: 0.72rem; font-weight: 600; white-space: nowrap; }
+.sentence-card header { display: flex; justify-content: space-between; gap: 0.2rem; font-size: 0.68rem; font-weight: 600; white-space: nowrap; }
 .sentence-card header :first-child { overflow: hidden; text-overflow: ellipsis; }
 .sentence-card header a { color: inherit; text-decoration: none; }
 .sentence-card header a:hover { text-decoration: underline; }
-.sentence-card output { color: var(--x-orange, #b85c00); font-variant-numeric: tabular-nums; }
+.sentence-card b { color: var(--x-orange, #b85c00); font-variant-numeric: tabular-nums; }
 .sentence-card small { display: none; overflow: hidden; color: var(--x-muted); font-size: 0.65rem; white-space: nowrap; text-overflow: ellipsis; }
 .sentence-card svg { display: block; width: 100%; touch-action: pan-y; cursor: crosshair; }
 .sentence-card .sentence-bars { height: 1.9rem; margin-top: 0.15rem; }
@@ -172,9 +172,10 @@
 @container (min-width: 50rem) {
   .sentence-grid { grid-template-columns: repeat(8, minmax(0, 1fr)); gap: 0.4rem 0.8rem; }
   .sentence-card small { display: block; }
+  .sentence-card header { font-size: 0.75rem; }
   .sentence-card .sentence-bars { height: 2.3rem; }
-  .sentence-fan { grid-column: span 2; display: flex; flex-direction: column; }
-  .sentence-fan svg { flex: 1; height: 0; }
+  .sentence-fan { position: relative; grid-column: span 2; }
+  .sentence-fan svg { position: absolute; top: 1.9rem; height: calc(100% - 1.9rem); }
   .sentence-out { grid-column: span 4; }
 }
 @container (max-width: 33rem) {
@@ -187,6 +188,7 @@
   .sentence-tools > * { flex: 1 1 auto; font-size: 0.72rem; padding: 0.1rem 0.3rem; }
   .sentence-card .sentence-bars { height: 1.6rem; }
   .sentence-field { flex-basis: 100%; }
+  .sentence-out span { display: none; }
   .sentence-words { margin-top: 0.2rem; font-size: 0.85rem; }
   .sentence-readout { margin: 0; font-size: 0.75rem; }
 }
@@ -278,7 +280,7 @@
 
     // the cards
     for (const { name, title, full, note, page } of data.methods) {
-      const share = make("output", {}), about = make("small", {}, note);
+      const share = make("b", {}), about = make("small", {}, note);
       const map = make("svg", { viewBox: "0 0 100 100", class: "sentence-map", "aria-hidden": true });
       const bars = make("svg", { viewBox: "0 0 100 32", preserveAspectRatio: "none", class: "sentence-bars", "aria-hidden": true });
       const card = make("div", { class: "sentence-card", title: `${full}: ${note}` }, make("header", {}, make("a", { href: page }, title), share), about, map, bars);
@@ -295,7 +297,8 @@
       if (name === "alibi") grid.append(fan());
       for (const picture of [map, bars]) follow(picture, picture === map);
     }
-    grid.append(make("p", { class: "sentence-out" }, data.left_out));
+    const how = "Each row is a word that looks, darker where it looks more; the framed row stands below as bars. Drag it, or drag along the words. ";
+    grid.append(make("p", { class: "sentence-out" }, make("span", {}, how), data.left_out));
 
     // Pressing or dragging takes the row as the word that looks; what the pointer is over is the word looked at.
     function follow(picture, picks) {
@@ -362,7 +365,7 @@
       const bar = (weight, j) => `M${(j + 0.12) * size} 32v${(-31 * Math.max(weight, 0.004)) / top}h${0.76 * size}V32z`;
       for (const card of cards.values()) {
         const row = card.rows[query], known = !Number.isNaN(row[key]);
-        card.share.value = percent(row[key]);
+        card.share.textContent = percent(row[key]);
         card.plain.setAttribute("d", known ? row.slice(0, query + 1).map((weight, j) => (j === key ? "" : bar(weight, j))).join("") : "");
         card.marked.setAttribute("d", known ? bar(row[key], key) : "");
         for (const [name, value] of Object.entries({ x: 0, y: query * size, width: (query + 1) * size, height: size })) card.row.setAttribute(name, value);
@@ -386,13 +389,13 @@
       const drawn = make("svg", { viewBox: "0 0 100 100", preserveAspectRatio: "none", role: "slider", tabindex: 0, "aria-label": "ALiBi's slope", "aria-valuemin": RANGE.m[0], "aria-valuemax": RANGE.m[1] });
       for (const m of data.slopes) drawn.append(make("path", { class: "sentence-ray", d: `M5 5L${to(m)}` }));
       drawn.append(line, rim, dot);
-      const value = make("output", {});
+      const value = make("b", {});
       const box = make("div", { class: "sentence-card sentence-fan" }, make("header", {}, make("span", {}, "ALiBi’s fan"), value), make("small", {}, "logit by words back: drag"), drawn);
       const set = (m) => {
         self.slope = Math.max(RANGE.m[0], Math.min(RANGE.m[1], m));
         line.setAttribute("d", `M5 5L${to(self.slope)}`);
         for (const round of [rim, dot]) round.setAttribute("d", `M${to(self.slope)}h0`);
-        value.value = String(+self.slope.toPrecision(2));
+        value.textContent = String(+self.slope.toPrecision(2));
         drawn.setAttribute("aria-valuenow", self.slope.toPrecision(2));
         if (cards.get("alibi").rows.length) compute("alibi");
       };
