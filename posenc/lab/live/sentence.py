@@ -203,7 +203,7 @@ SHADES = 12
 
 def drawn(method: str, words: list, left: float, top: float, side: float) -> list:
     """One method's map with the last word's row as bars, as pieces of SVG: a path for each shade."""
-    rows, cell = weights(method, words).tolist(), side / len(words)
+    rows, cell, floor = weights(method, words).tolist(), side / len(words), top + side + 38
     paths, bars = {}, ""
     for i, row in enumerate(rows):
         for j, weight in enumerate(row[: i + 1]):
@@ -211,16 +211,14 @@ def drawn(method: str, words: list, left: float, top: float, side: float) -> lis
             at = f"M{left + j * cell:.4g} {top + 6 + i * cell:.4g}h{cell:.3g}v{cell:.3g}h-{cell:.3g}z"
             paths[shade] = paths.get(shade, "") + at
     for j, weight in enumerate(rows[-1]):
-        bars += (
-            f"M{left + (j + 0.1) * cell:.4g} {top + side + 38}v{-40 * weight:.3g}h{0.8 * cell:.3g}V{top + side + 38}z"
-        )
+        bars += f"M{left + (j + 0.1) * cell:.4g} {floor}v{-40 * weight:.3g}h{0.8 * cell:.3g}V{floor}z"
     title = escape(SHORT.get(method, METHODS[method].title))
     return [
         f'<text x="{left}" y="{top}" font-weight="600">{title}</text>',
         f'<text x="{left + side}" y="{top}" text-anchor="end">{rows[-1][-3]:.0%}</text>',
         *(f'<path d="{d}" fill="var(--x-accent)" fill-opacity="{s / SHADES:.2f}"/>' for s, d in paths.items() if s),
         f'<path d="{bars}" fill="var(--x-accent)"/>',
-        f'<path d="M{left} {top + side + 38}h{side}" stroke="currentColor" stroke-opacity="0.4"/>',
+        f'<path d="M{left} {floor}h{side}" stroke="currentColor" stroke-opacity="0.4"/>',
     ]
 
 
