@@ -33,7 +33,7 @@ def page(browser):
     page.set_content(
         f"<style>{(STATIC / 'player.css').read_text('utf-8')}</style>"
         '<figure class="live live-on"><div class="live-place"></div></figure>'
-        f'<script type="application/json">{script_json(sentence.data())}</script>'
+        f'<script type="application/json" class="live-data">{script_json(sentence.data())}</script>'
     )
     page.evaluate(STUB)
     page.add_script_tag(path=LIVE / "sentence.js")
@@ -44,7 +44,7 @@ def page(browser):
 @pytest.fixture
 def fresh(page):
     r"""The page with the figure as it stands at first."""
-    page.evaluate("""() => { window.data = JSON.parse(document.querySelector("script[type]").textContent);
+    page.evaluate("""() => { window.data = JSON.parse(document.querySelector(".live-data").textContent);
         drawSentence(document.querySelector(".live-place"), data); }""")
     return page
 
