@@ -157,10 +157,7 @@ slopes = explorable(
     },
     attention=slider(["whole", "cut to 64"], label="attention"),
     method=slider(
-        range(len(CURVES)),
-        label="method",
-        default=CURVES.index("rope"),
-        format=lambda i: METHODS[CURVES[i]].title,
+        range(len(CURVES)), label="method", default=CURVES.index("rope"), format=lambda i: METHODS[CURVES[i]].title
     ),
 )
 
@@ -172,7 +169,7 @@ PUZZLES = {
     "recall": "recall",
     "flip-flop": "flipflop",
     "copy": "selective_copy",
-    "counting": "counting",
+    "count": "counting",
 }
 #: puzzle -> what is outside of training
 OUTSIDE = {
@@ -180,10 +177,9 @@ OUTSIDE = {
     "recall": "twice the pairs",
     "flip-flop": "hardly any writes",
     "copy": "three times the blanks",
-    "counting": "four times as long",
+    "count": "four times as long",
 }
 LEARNED = 0.1  # as on the page: more wrong answers in training's own setting, and the puzzle was not learned
-MOST = 13  # methods in a puzzle
 
 
 def _puzzles(puzzle):
@@ -243,8 +239,8 @@ puzzles = explorable(
     id="compare.puzzles",
     title="Five puzzles, every seed",
     alt="Wrong answers of each method in a puzzle, a mark a seed: rings as trained, diamonds outside of training, a "
-    "line from mean to mean. A long line is a method that knows the puzzle and loses it elsewhere. Methods with a cross "
-    "did not learn the puzzle itself, so what they do elsewhere tells nothing; they stand at the foot.",
+    "line from mean to mean. A long line is a method that knows the puzzle and loses it elsewhere. Methods with a "
+    "cross did not learn the puzzle itself, so what they do elsewhere tells nothing; they stand at the foot.",
     readout="learned by {learned} · lowest outside: {best}",
     depends={"layout": ["puzzle"]},
     puzzle=slider(list(PUZZLES), label="puzzle"),

@@ -55,7 +55,7 @@ NOTES = {
     "path": "set: w = letters",
     "sink": "as it starts",
 }
-SHORT = {"transformer_xl": "Transf.-XL", "stickbreaking": "Stick", "sink": "Sink"}
+SHORT = {"sinusoidal": "Sinusoid", "transformer_xl": "Transf.-XL", "stickbreaking": "Stick", "sink": "Sink"}
 
 
 def random(seed: int, lane: int) -> float:

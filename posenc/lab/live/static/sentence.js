@@ -390,7 +390,7 @@
       for (const m of data.slopes) drawn.append(make("path", { class: "sentence-ray", d: `M5 5L${to(m)}` }));
       drawn.append(line, rim, dot);
       const value = make("b", {});
-      const box = make("div", { class: "sentence-card sentence-fan" }, make("header", {}, make("span", {}, "ALiBi’s fan"), value), make("small", {}, "logit by words back: drag"), drawn);
+      const box = make("div", { class: "sentence-card sentence-fan" }, make("header", {}, make("span", {}, "Slope"), value), make("small", {}, "ALiBi’s fan: drag a line"), drawn);
       const set = (m) => {
         self.slope = Math.max(RANGE.m[0], Math.min(RANGE.m[1], m));
         line.setAttribute("d", `M5 5L${to(self.slope)}`);
