@@ -299,7 +299,8 @@ def finish(app: Sphinx, error: Exception | None) -> None:
     options = read(SCRIPTS[0]).replace("ENABLE_SEARCH_SHORTCUTS: true", "ENABLE_SEARCH_SHORTCUTS: false")
     (static / SCRIPTS[0]).write_text(options, "utf-8")
     scripts = ";\n".join(re.sub(r"\n?//# sourceMappingURL=.*", "", read(name)) for name in SCRIPTS)
-    player = read("explore/player.js")
+    live = sorted((static / "explore" / "live").glob("*.js"))  # they read colors of the player's sheet
+    player = "\n".join([read("explore/player.js"), *(path.read_text("utf-8") for path in live)])
     asked = [str(file.filename).removeprefix("_static/") for file in app.builder._css_files]
     names = list(dict.fromkeys(THEME_STYLES + [name for name in asked if (static / name).exists()]))
     sheets = {name: read(name) for name in names if name not in OWN_STYLES and name != "styles/theme.css"}

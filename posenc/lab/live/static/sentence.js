@@ -195,6 +195,10 @@
 @media (forced-colors: active) {
   .sentence-cell, .sentence-marked { fill: CanvasText; }
   .sentence-marked { fill: Highlight; }
+  .sentence-column { stroke: Highlight; }
+  .sentence-words span { border-color: Canvas; }
+  .sentence-words .sentence-query { border-color: CanvasText; }
+  .sentence-words .sentence-key { border-color: Canvas Canvas Highlight; }
 }`;
   const SVG = "http://www.w3.org/2000/svg", MOST = 24, LEVELS = 12, SHADE = (weight) => (1.5 * weight) ** 0.7; // so that small weights are seen
   const RANGE = { m: [1 / 256, 1], d: 9, depth: 4 }; // of the fan: slopes, words back, logits down
