@@ -507,6 +507,85 @@ def rises() -> dict:
     }
 
 
+def decision() -> Markdown:
+    """The report's chart of when to use which method, its three questions first, as nested lists.
+
+    Each branch starts with its arrow, a link to the evidence, and ends with what these results say beside the report.
+    """
+    tolerance, rise = results()[TEXT]["tolerance"], {name: mean for name, (mean, _) in rises().items()}
+    start = {name: statistics.mean(values) for name, values in text_losses("whole", 0).items()}
+    far = {name: statistics.mean(ends("needle", name)[1]) for name in results()["needle"]["methods"]}
+    both = results()["masked"]["methods"]
+    hidden = {name: statistics.mean(next(iter(values["scores"].values()))) for name, values in both.items()}
+    relative = ("nope", "shaw", "transformer_xl", "t5", "kerple", "fire")
+    # what the branches say: who stays within the tolerance and who does not, and who is ahead
+    assert all(rise[name] <= tolerance for name in ("fox", "stickbreaking", "alibi", "transformer_xl"))
+    assert all(rise[name] > 10 * tolerance for name in ("rse", "exposb", "rope"))
+    assert all(far[name] <= tolerance for name in relative) and far["rope"] > 10 * tolerance
+    assert max(start["shaw"], start["transformer_xl"], start["rope"]) < start["sinusoidal"] < start["learned"]
+    assert min(hidden, key=hidden.get) == "transformer_xl" and hidden["rope"] < hidden["alibi"]
+    assert {"stickbreaking", "transformer_xl"} <= set(puzzle_ranking("recall")[0])
+    assert {"stickbreaking", "transformer_xl", "alibi"} <= set(puzzle_ranking("counting")[0])
+
+    def take(names, value="", report="", lost="") -> str:
+        """The leaf: what came out ahead here, and what the report says instead."""
+        here = f"**{listed(link(name) for name in names)}**" + (f", {typeset(value)}" if value else "")
+        return here + (f"<br>the report: {link(report)}, {typeset(lost)}" if report else "")
+
+    grown = {name: f"{value:+.2f} nats" if abs(value) >= 0.005 else "0.00 nats" for name, value in rise.items()}
+    assert grown["fox"] == grown["stickbreaking"]
+    branches = [
+        (0, "", "", "Is the context ever longer than in training?"),
+        (1, "yes", "#longer-than-in-training-and-what-counts-is-near", "Does what is near decide?"),
+        (
+            2,
+            "yes, by a reach that adapts",
+            "fox.md#one-verdict",
+            take(("fox", "stickbreaking"), f"{grown['fox']} each", "rse", grown["rse"]),
+        ),
+        (
+            2,
+            "yes, by a fixed reach",
+            "alibi.md#does-it-learn",
+            take(("alibi",), grown["alibi"], "exposb", grown["exposb"]),
+        ),
+        (
+            2,
+            "no, something far",
+            "#longer-than-in-training-and-what-counts-is-far",
+            take(relative, f"{max(far[n] for n in relative):.0%} wrong at most", "rope", f"{far['rope']:.0%} wrong"),
+        ),
+        (1, "no", "#the-context-is-never-longer-than-in-training", "Most flexible, or simple?"),
+        (
+            2,
+            "flexible, much to learn",
+            "relative.md",
+            take(
+                ("transformer_xl", "shaw"),
+                f"loss {start['transformer_xl']:.2f} and {start['shaw']:.2f}",
+                "learned",
+                f"{start['learned']:.2f}",
+            ),
+        ),
+        (
+            2,
+            "simple, nothing to learn",
+            "rope.md",
+            take(("rope",), f"loss {start['rope']:.2f}", "sinusoidal", f"{start['sinusoidal']:.2f}"),
+        ),
+        (0, "", "", "Does something else decide?"),
+        (1, "it looks both ways", "#it-looks-both-ways", take(("transformer_xl", "rope"), "which tell sides")),
+        (1, "it looks things up", "#it-must-look-things-up-by-content", take(("stickbreaking", "transformer_xl"))),
+        (1, "it counts", "#it-must-count", take(("stickbreaking", "transformer_xl", "alibi"))),
+        (1, "memory and speed", "#memory-and-speed-decide", take(("rope",), "or another at `embed` or `rotate`")),
+    ]
+    lines = []
+    for depth, arrow, evidence, words in branches:
+        way = f"[{arrow}]({evidence}) " if arrow else ""
+        lines.append(f"{'  ' * depth}- {way}{words if way and words.startswith('**') else f'*{words}*'}")
+    return Markdown("\n".join(["````{container} decision", *lines, "````"]))
+
+
 def short_numbers() -> dict:
     """The context is never longer than in training."""
     tolerance, saved = results()[TEXT]["tolerance"], gains()
@@ -531,6 +610,7 @@ def near_numbers() -> dict:
     assert max(costs) <= tolerance  # none uses what is far
     assert abs(statistics.mean(less(cut["rope"], start["rope"]))) < tolerance
     assert statistics.mean(less(cut["sinusoidal"], start["sinusoidal"])) > 4 * tolerance
+    back = [name for name in rising if statistics.mean(less(cut[name], start[name])) <= tolerance]
     apart = {what: statistics.mean(values) for what, values in factorial("rope").items()}
     assert apart["distance"] > apart["keys"]
     return {
@@ -538,6 +618,7 @@ def near_numbers() -> dict:
         "breaks": listed("{} ({:+.2f} ± {:.2f})".format(METHODS[name].title, *rise[name]) for name in rising),
         "cutting": f"{max(abs(cost) for cost in costs):.3f}",
         "cut": ranking(cut, tolerance, percent=False)[1],
+        "cut_back": listed(METHODS[name].title for name in back),
         "rope_whole": amount(whole["rope"]),
         "rope_cut": amount(cut["rope"]),
         "sinusoidal_cut": amount(cut["sinusoidal"]),

@@ -107,3 +107,24 @@ def test_every_number_of_the_prose_is_said_once(monkeypatch):
     text = (RESULTS.parent / "book" / "compare.md").read_text("utf-8")
     assert len(names) == len(set(names))
     assert set(names) == set(re.findall(r"\{glue:text\}`(\w+)`", text))
+
+
+def slug(heading):
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
+def test_each_arrow_of_the_decision_has_evidence():
+    book = RESULTS.parent / "book"
+    branches = re.findall(r"^ +- (.*)$", compare.decision().data, re.M)
+    for branch in branches:
+        page, _, anchor = re.match(r"\[[^\]]+\]\(([^)]+)\)", branch)[1].partition("#")
+        text = (book / (page or "compare.md")).read_text("utf-8")
+        assert not anchor or anchor in [slug(heading) for heading in re.findall(r"^#+ (.+)$", text, re.M)], branch
+    assert len(branches) >= 8
+
+
+def test_the_decision_gives_the_numbers_of_the_files():
+    whole = np.array(frozen("train_short_test_long")["methods"]["rse"]["whole"])
+    far = frozen("needle")["methods"]["rope"]["scores"]["far"]
+    words = compare.decision().data
+    assert f"{(whole[:, -1] - whole[:, 0]).mean():+.2f} nats" in words and f"{np.mean(far):.0%} wrong" in words
