@@ -175,9 +175,11 @@ def unique_ids(body: str) -> str:
 
 def mend_markup(app: Sphinx, pagename, templatename, context, doctree) -> None:
     r"""Docutils gives a list of citations entries of a role that is no longer used; it calls an empty corner of a table
-    a heading; and MyST-NB gives folded code a name that is not the words it shows."""
+    a heading; MyST-NB gives folded code a name that is not the words it shows; and Pygments marks also the words of
+    code that have no color, a sixth of a long page's bytes."""
     body = (context.get("body") or "").replace('role="doc-biblioentry"', 'role="listitem"')
     body = body.replace('<summary aria-label="Toggle hidden content">', "<summary>")
+    body = re.sub(r'<span class="(?:n|nn|o|p|sa|si|w)">([^<]*)</span>|<span></span>', r"\1", body)
     context["body"] = unique_ids(re.sub(r'<th class="head[^"]*">(?:<p></p>|\s)*</th>', "<td></td>", body))
 
 

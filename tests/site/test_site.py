@@ -4,6 +4,7 @@ import base64
 import gzip
 import hashlib
 import html
+import io
 import re
 import sys
 import urllib.parse
@@ -13,6 +14,7 @@ import pytest
 import sphinx
 import tinycss2
 from conftest import ROOT, SITE, missing
+from fontTools.ttLib import TTFont
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 
@@ -90,7 +92,34 @@ def test_variables_that_nothing_reads_go():
 
 def test_the_font_has_the_letters_as_browsers_draw_them():
     made = bundle.math_characters(["<p>Z</p><math><mi>q</mi><mo>&le;</mo><mi>h</mi><mi>ω</mi><mtext>if</mtext></math>"])
-    assert {"q", "𝑞", "≤", "ℎ", "ω", "𝜔", "i", "f"} <= made and "Z" not in made
+    assert {"𝑞", "≤", "ℎ", "ω", "𝜔"} <= made and not {"Z", "q", "i", "f"} & made, "the text face has those"
+
+
+def letters(face: str) -> set[str]:
+    data = re.search(r"base64,([^)\"]+)", face)[1]
+    return {chr(code) for code in TTFont(io.BytesIO(base64.b64decode(data))).getBestCmap()}
+
+
+def test_the_text_face_has_what_pages_say_and_is_small():
+    everything = "".join(map(chr, range(32, 127))) + "é–—‘’“”…×−"
+    made = bundle.text_faces([f"<p>{html.escape(everything)}</p><pre>Ж</pre>"])
+    faces = re.findall("@font-face{.*?}", made)
+    styles = {re.search(r"font-style:(\w+);font-weight:(\d+)", face).groups() for face in faces}
+    assert styles == {("normal", "400"), ("italic", "400"), ("normal", "600")}
+    assert all(letters(face) >= set(everything) and "Ж" not in letters(face) for face in faces)
+    assert len(made) * 3 / 4 < 60_000
+
+
+@pytest.mark.parametrize(
+    "script, kept",
+    [
+        ("a();\n// b\n  // c\nd(); // e\n", "a();\nd(); // e\n"),
+        ("/*! license */\n/**\n * what\n */\na();\n\nb();\n", "/*! license */\na();\nb();\n"),
+        ('a = "http://x";\n', 'a = "http://x";\n'),
+    ],
+)
+def test_lines_that_are_comment_alone_go(script, kept):
+    assert bundle.bare(script) == kept
 
 
 def test_the_policy_allows_the_inline_script_and_no_other_host():
