@@ -4,6 +4,7 @@ import base64
 import html
 import io
 import re
+import string
 
 import pytest
 from bs4 import BeautifulSoup
@@ -105,7 +106,8 @@ def test_the_math_font_has_all_that_formulas_show(site):
             # Browsers draw this one of their own accord.
             shown |= {"√"} if "<msqrt" in formula or "<mroot" in formula else set()
             lacking = {c for c in shown if ord(c) not in letters and not c.isspace() and not 0x2061 <= ord(c) <= 0x2064}
-            assert lacking <= set("′″‴"), f"{path.name}: {formula}"  # primes have a font of their own
+            # Primes have a font of their own; upright letters are those of the text face.
+            assert lacking <= set("′″‴" + string.ascii_letters), f"{path.name}: {formula}"
 
 
 @every_page
@@ -238,6 +240,37 @@ def test_on_a_phone_a_side_bar_opens_over_the_page(name, toggle, base, open_page
         page.keyboard.press("Escape")
         assert not dialog.is_visible() and page.locator(f"#pst-{name}-sidebar a").count() > 5
         assert button.evaluate("(b) => b === document.activeElement"), "the focus is back where it was"
+    finally:
+        page.context.close()
+
+
+@pytest.mark.parametrize("size", [(1440, 780), (1024, 700), (1920, 1080), (390, 664)])
+def test_lines_are_short_and_figures_take_the_room(size, base, open_page):
+    page = open_page(base + CHAPTER)
+    try:
+        page.set_viewport_size({"width": size[0], "height": size[1]})
+        page.evaluate(SETTLE)
+        found = page.evaluate("""() => {
+            const box = (selector) => document.querySelector(selector).getBoundingClientRect();
+            const lines = [];
+            for (const p of document.querySelectorAll('.bd-article section > p')) {
+                const high = parseFloat(getComputedStyle(p).lineHeight), rows = p.getBoundingClientRect().height / high;
+                if (p.textContent.length > 200 && !p.querySelector('math')) lines.push(p.textContent.length / rows);
+            }
+            const contents = document.querySelector('#pst-secondary-sidebar').getBoundingClientRect();
+            return {
+                page: document.documentElement.scrollWidth,
+                letters: Math.max(...lines),
+                text: box('.bd-article section > p').width,
+                figure: box('figure.explorable').width,
+                free: (contents.width && contents.left > 0 ? contents.left : innerWidth) - box('figure.explorable').right,
+                face: document.fonts.check('18px posenc-text'),
+            };
+        }""")
+        assert found["page"] <= size[0] and found["free"] >= 0 and found["face"]
+        assert 30 < found["letters"] < 76
+        if size[0] > 1000:
+            assert found["letters"] > 60 and found["figure"] > found["text"] + 100
     finally:
         page.context.close()
 
