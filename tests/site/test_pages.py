@@ -263,7 +263,7 @@ def test_lines_are_short_and_figures_take_the_room(size, base, open_page):
                 letters: Math.max(...lines),
                 text: box('.bd-article section > p').width,
                 figure: box('figure.explorable').width,
-                free: (contents.width && contents.left > 0 ? contents.left : innerWidth) - box('figure.explorable').right,
+                free: (contents.left > 0 ? contents.left : innerWidth) - box('figure.explorable').right,
                 face: document.fonts.check('18px posenc-text'),
             };
         }""")
@@ -271,6 +271,38 @@ def test_lines_are_short_and_figures_take_the_room(size, base, open_page):
         assert 30 < found["letters"] < 76
         if size[0] > 1000:
             assert found["letters"] > 60 and found["figure"] > found["text"] + 100
+    finally:
+        page.context.close()
+
+
+@pytest.mark.parametrize("to", ["references.html#", "#equation-", "#thm-"])
+def test_what_a_reference_leads_to_is_shown_to_mouse_and_keyboard(to, base, open_page):
+    page = open_page(base + "book/relative.html")
+    try:
+        page.evaluate(SETTLE)
+        link = page.locator(f'.bd-article a.reference[href*="{to}"]:not([href^="../"])').first
+        title = link.get_attribute("title")
+        link.scroll_into_view_if_needed()
+        page.wait_for_timeout(400)
+        peek = page.locator("#peek")
+        link.hover()
+        peek.wait_for(state="visible")
+        shown = peek.inner_text()
+        assert len(shown) > 20 and "#" not in shown and not peek.locator("[id]").count()
+        peek.hover()
+        page.wait_for_timeout(400)
+        assert peek.is_visible(), "who points at what is shown reads on"
+        page.mouse.move(3, 300)
+        peek.wait_for(state="hidden")
+        link.focus()
+        page.keyboard.press("Shift+Tab")
+        page.keyboard.press("Tab")
+        peek.wait_for(state="visible")
+        assert link.get_attribute("aria-describedby") == "peek"
+        page.keyboard.press("Escape")
+        peek.wait_for(state="hidden")
+        assert link.get_attribute("title") == title and not link.get_attribute("aria-describedby")
+        assert page.log.problems == []
     finally:
         page.context.close()
 
