@@ -16,6 +16,8 @@ import tinycss2
 from conftest import ROOT, SITE, missing
 from fontTools.ttLib import TTFont
 
+from posenc.lab.explore import COLORS
+
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 
 import bundle  # noqa: E402
@@ -53,6 +55,27 @@ def test_a_broken_formula_is_named(broken):
 def test_rows_stay_rows(tex, rows):
     made = mathml.mathml(mathml.wrap(tex), display=True)
     assert made.count("<mtr>") == rows and made.count("<mtable") == 1
+
+
+@pytest.mark.parametrize(
+    "page, tex, kinds",
+    [
+        ("book/rope", "q_m k_n", ["query", "query", "key", "key"]),
+        ("notebooks/rope", r"d = m - n, \omega", ["distance", "query", "key", "frequency"]),
+        ("book/alibi", "m_h d", ["distance"]),  # m is a slope
+        ("book/gradients", r"dq_i = \sum_k k_j", ["query", "key"]),  # d begins a differential, the index counts
+    ],
+)
+def test_letters_have_the_color_of_what_they_mean_on_a_page(page, tex, kinds):
+    assert re.findall(r'<mi class="(\w+)">', mathml.colored(mathml.mathml(tex, False), page)) == kinds
+
+
+def test_formulas_have_the_colors_of_figures():
+    css = (ROOT / "book/_static/posenc.css").read_text("utf-8")
+    player = (ROOT / "posenc/lab/explore/static/player.js").read_text("utf-8")
+    for kind, color in {"query": "blue", "key": "orange", "frequency": "purple", "distance": "green"}.items():
+        light, dark = re.findall(rf"--{kind}: (#\w+);", css)
+        assert light == COLORS[color] and f'"{light}": "{dark}"' in player
 
 
 # --- style sheets ----------------------------------------------------------------------------------------------------
