@@ -193,7 +193,7 @@ def size_images(app: Sphinx, pagename, templatename, context, doctree) -> None:
             return tag
         source = sources.get(re.search(r'src="(?:\.\./)*([^"]*)"', tag)[1])
         size = imagesize.get(source) if source and "style=" not in tag and source.exists() else (-1, -1)
-        place = ' width="{}" height="{}"'.format(*size) if min(size) > 0 else ""
+        place = ' width="{:.0f}" height="{:.0f}"'.format(*size) if min(size) > 0 else ""
         return f'<img loading="lazy" decoding="async"{place}{tag[4:]}'
 
     context["body"] = re.sub(r"<img\b[^>]*>", mend, context.get("body") or "")
@@ -237,24 +237,66 @@ def finish(app: Sphinx, error: Exception | None) -> None:
     (out / "robots.txt").write_text(f"User-agent: *\nAllow: /\nSitemap: {base}sitemap.xml\n", "utf-8")
 
 
+# --- plots that cells draw -------------------------------------------------------------------------------------------
+
+# How they are saved: without ground, so that the page's shows through, and the same at every build.
+SAVED = {"facecolor": "none", "bbox_inches": "tight", "metadata": {"Date": None}}
+
+
+def figure_style() -> dict:
+    r"""matplotlib's settings in every executed page and lab: the colors of the explorables, no frame, no ground."""
+    from posenc.lab.explore import COLORS
+
+    named = [COLORS[name] for name in ("blue", "orange", "green", "purple", "red", "sky", "yellow", "gray")]
+    ink = ("text.color", "axes.labelcolor", "axes.titlecolor", "xtick.labelcolor", "ytick.labelcolor")
+    return {
+        "axes.prop_cycle": f"cycler('color', {named})",
+        "figure.facecolor": "none",
+        "axes.facecolor": "none",
+        "savefig.facecolor": "none",
+        "legend.facecolor": "none",
+        "legend.frameon": False,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.edgecolor": COLORS["gray"],
+        "xtick.color": COLORS["gray"],
+        "ytick.color": COLORS["gray"],
+        "grid.color": COLORS["gray"],
+        "grid.alpha": 0.3,
+        "font.size": 12,
+        "svg.hashsalt": "posenc",
+        **dict.fromkeys(ink, COLORS["ink"]),
+    }
+
+
+def plots_config() -> str:
+    r"""The configuration of every kernel that the build starts: plots in this style, as SVG."""
+    settings = {"figure_formats": {"svg"}, "print_figure_kwargs": SAVED, "rc": figure_style()}
+    return "".join(f"c.InlineBackend.{name} = {value!r}\n" for name, value in settings.items())
+
+
 # --- the execution cache ---------------------------------------------------------------------------------------------
 
 
 def sources_hash() -> str:
-    r"""A hash of posenc/ and results/, and of the preset that executed pages run at."""
-    digest = hashlib.sha256(os.environ.get("POSENC_PRESET", "").encode())
+    r"""A hash of posenc/ and results/, of the style of plots and of the preset that executed pages run at."""
+    digest = hashlib.sha256((os.environ.get("POSENC_PRESET", "") + plots_config()).encode())
     for path in sources():
         digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 
 
 def key_cache(app: Sphinx, config) -> None:
-    r"""Give each state of the package its own execution cache.
+    r"""Give each state of the package its own execution cache, and each kernel the style of plots.
 
     jupyter-cache compares cells only, so an edit of posenc/ would leave stale outputs on the pages. The cache's path is
     a setting that belongs to the environment: when it changes, Sphinx reads every page again.
     """
     os.environ["POSENC_BOOK"] = "1"  # for the kernels: displayed explorables use the site's player
+    settings = Path(app.doctreedir).parent / ".ipython"
+    os.environ["IPYTHONDIR"] = str(settings)
+    (settings / "profile_default").mkdir(parents=True, exist_ok=True)
+    (settings / "profile_default" / "ipython_kernel_config.py").write_text(plots_config(), "utf-8")
     base = Path(app.doctreedir).parent / ".execution_cache"
     kept = base / sources_hash()
     for old in base.glob("*"):

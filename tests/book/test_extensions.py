@@ -20,7 +20,8 @@ def test_vendored_files_are_what_was_vendored():
 @pytest.fixture
 def site_parts(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "book" / "_ext"))
-    monkeypatch.setenv("POSENC_BOOK", "")  # which the extension sets; put back afterwards
+    for name in ("POSENC_BOOK", "IPYTHONDIR"):
+        monkeypatch.setenv(name, "")  # which the extension sets; put back afterwards
     return pytest.importorskip("site_parts", reason="Sphinx is missing: run `make test` once")
 
 
@@ -44,6 +45,27 @@ def test_the_execution_cache_follows_the_code(site_parts, tmp_path, monkeypatch)
         folders.append(Path(Config.nb_execution_cache_path))
         assert folders[-1].is_dir() and len(list(folders[-1].parent.iterdir())) == 1  # the stale one is gone
     assert folders[0] == folders[2] != folders[1]
+
+
+def test_a_plot_of_a_page_is_an_svg_without_ground_in_the_book_s_colors(site_parts, tmp_path, monkeypatch):
+    nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
+    monkeypatch.setattr(site_parts, "sources", lambda: [])
+
+    class App:
+        doctreedir = tmp_path / "_build" / ".doctrees"
+
+    class Config:
+        pass
+
+    site_parts.key_cache(App, Config)
+    monkeypatch.delenv("MPLBACKEND", raising=False)
+    cell = nbformat.v4.new_code_cell("import matplotlib.pyplot as plt\nplt.plot([1, 2]);")
+    notebook = nbformat.v4.new_notebook(cells=[cell])
+    nbclient.NotebookClient(notebook, timeout=120).execute()
+    [output] = notebook.cells[0].outputs
+    assert "image/png" not in output.data
+    drawn = output.data["image/svg+xml"]
+    assert "#0072b2" in drawn and "#ffffff" not in drawn and "<dc:date>" not in drawn
 
 
 def test_the_cache_depends_on_package_and_results(site_parts):
