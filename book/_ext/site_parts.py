@@ -247,10 +247,10 @@ def figure_style() -> dict:
     r"""matplotlib's settings in every executed page and lab: the colors of the explorables, no frame, no ground."""
     from posenc.lab.explore import COLORS
 
-    named = [COLORS[name] for name in ("blue", "orange", "green", "purple", "red", "sky", "yellow", "gray")]
+    named = [COLORS[name] for name in ("blue", "orange", "green", "purple", "red", "sky", "yellow", "gray", "ink")]
     ink = ("text.color", "axes.labelcolor", "axes.titlecolor", "xtick.labelcolor", "ytick.labelcolor")
     return {
-        "axes.prop_cycle": f"cycler('color', {named})",
+        "axes.prop_cycle": f"cycler('color', {[*named, '#7a4a12']})",
         "figure.facecolor": "none",
         "axes.facecolor": "none",
         "savefig.facecolor": "none",
