@@ -131,6 +131,8 @@ def rewrite(page: Page, pages: dict[str, Page], site: Path, folder: Path, site_a
             if not file.is_file():
                 raise SystemExit(f"{page.name}: its picture {tag['src']} is not in {site}")
             tag["src"] = urllib.parse.quote(Path(os.path.relpath(file, folder)).as_posix())
+    for tag in article.select("details:is(.above-input, .of-figure, .paperwork)"):
+        tag.decompose()  # paper shows figures, not the code that draws them
     for tag in article.find_all("details"):
         tag["open"] = ""
     article["id"] = page.anchor

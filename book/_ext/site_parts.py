@@ -176,9 +176,11 @@ def unique_ids(body: str) -> str:
 def mend_markup(app: Sphinx, pagename, templatename, context, doctree) -> None:
     r"""Docutils gives a list of citations entries of a role that is no longer used; it calls an empty corner of a table
     a heading; MyST-NB gives folded code a name that is not the words it shows; and Pygments marks also the words of
-    code that have no color, a sixth of a long page's bytes."""
+    code that have no color, a sixth of a long page's bytes. Code that draws a figure is named as such, for paper."""
     body = (context.get("body") or "").replace('role="doc-biblioentry"', 'role="listitem"')
     body = body.replace('<summary aria-label="Toggle hidden content">', "<summary>")
+    drawing = r'<details class="(sd-[^"]*)"([^>]*>\s*<summary(?:(?!</summary>).)*?>The code of this figure<)'
+    body = re.sub(drawing, r'<details class="\1 of-figure"\2', body, flags=re.DOTALL)
     body = re.sub(r'<span class="(?:n|nn|o|p|sa|si|w)">([^<]*)</span>|<span></span>', r"\1", body)
     context["body"] = unique_ids(re.sub(r'<th class="head[^"]*">(?:<p></p>|\s)*</th>', "<td></td>", body))
 

@@ -79,3 +79,23 @@ def test_colab_links_come_from_pyproject(site_parts, tmp_path, monkeypatch):
     monkeypatch.setattr(site_parts, "ROOT", tmp_path)
     wanted = "https://colab.research.google.com/github/someone/fork/blob/v1.2/notebooks/rope.ipynb"
     assert site_parts.colab_url("rope") == wanted
+
+
+def test_a_long_docstring_stands_folded_behind_its_code(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "book" / "_ext"))
+    build = pytest.importorskip("sphinx.cmd.build").build_main
+    (tmp_path / "code.py").write_text(
+        'def long(x):\n    r"""What it is.\n\n    Arguments:\n        x: a < b.\n    """\n    check(x)\n\n\n'
+        'def short(x):\n    """All there is."""\n    return x\n'
+    )
+    includes = (
+        f".. literalinclude:: code.py\n   :pyobject: {name}\n   :language: python\n\n" for name in ("long", "short")
+    )
+    (tmp_path / "index.rst").write_text("Title\n=====\n\n" + "".join(includes))
+    (tmp_path / "conf.py").write_text('extensions = ["paperwork"]\n')
+    assert build(["-q", "-W", str(tmp_path), str(tmp_path / "out")]) == 0
+    page = (tmp_path / "out/index.html").read_text("utf-8")
+    code, rest = page.split("<details", 1)
+    assert "What it is." in code and "Arguments" not in code and '"""</span>' in code and "check" in code
+    assert "<summary>More on <code>long</code></summary><pre>Arguments:\n    x: a &lt; b.</pre></details>" in rest
+    assert "All there is." in rest and "<details" not in rest

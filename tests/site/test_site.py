@@ -193,6 +193,14 @@ def test_an_id_stays_where_it_stands_first():
     assert site_parts.unique_ids(body) == '<p id="a">x</p><section class="s" id="b"><i></i></section><p class="t">'
 
 
+def test_markup_tells_paper_which_code_draws_a_figure_and_code_has_no_idle_elements():
+    fold = '<details class="sd-dropdown">\n<summary class="sd-summary-title">\n<span class="t">{}</span></summary>'
+    context = {"body": fold.format("The code of this figure") + fold.format("The answer") + '<span class="n">x</span>'}
+    site_parts.mend_markup(None, "book/rope", "page.html", context, None)
+    assert re.findall(r'<details class="([^"]+)"', context["body"]) == ["sd-dropdown of-figure", "sd-dropdown"]
+    assert context["body"].endswith("</summary>x")
+
+
 # --- search ----------------------------------------------------------------------------------------------------------
 
 
