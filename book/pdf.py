@@ -73,8 +73,8 @@ def read_site(site: Path) -> tuple[list[Page], BeautifulSoup]:
     root = canonical["href"].removeprefix(site_address()).removesuffix(".html") if canonical else "index"
     first = parse(site / f"{root}.html")
     listed, part = {root: ""}, ""
-    for found in first.select(".bd-docs-nav p.caption, .bd-docs-nav li.toctree-l1 > a"):
-        if found.name == "p":
+    for found in first.select(".bd-docs-nav .caption, .bd-docs-nav li.toctree-l1 > a"):
+        if found.name != "a":
             part = found.get_text(strip=True)
         else:
             href = found["href"].split("#")[0]

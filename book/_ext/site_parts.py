@@ -23,6 +23,7 @@ import urllib.parse
 from pathlib import Path
 
 import imagesize
+from bs4 import BeautifulSoup
 from bundle import moved_up
 from docutils import nodes
 from explorable import sources, states
@@ -31,6 +32,7 @@ from jupyter_cache.executors import load_executor
 from jupyter_cache.executors.basic import ExecutionWorkerLocalMProc, ProcessData
 from sphinx import addnodes
 from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
@@ -201,6 +203,59 @@ def size_images(app: Sphinx, pagename, templatename, context, doctree) -> None:
     context["body"] = re.sub(r"<img\b[^>]*>", mend, context.get("body") or "")
 
 
+# --- the list of chapters --------------------------------------------------------------------------------------------
+
+UNNUMBERED = ("Reference", "Labs")
+
+
+def chapters(toctree: str, pagename: str) -> str:
+    r"""The side bar's list: parts fold, chapters have numbers, a lab stands beside the chapter whose name it has."""
+    tree = BeautifulSoup(toctree, "html.parser")
+
+    def name(link) -> str:
+        return pagename.split("/")[-1] if link["href"] == "#" else Path(link["href"]).stem
+
+    labs = {}
+    for link in tree.select("li > a"):
+        if link.get_text().startswith("Lab: "):
+            link.parent.extract()
+            labs[name(link)] = link
+    count = 0
+    for caption in tree.select("p.caption"):
+        part = caption.find_next_sibling("ul")
+        title = caption.get_text(strip=True)
+        for link in part.select("li > a"):
+            if title not in UNNUMBERED:
+                count += 1
+                number = tree.new_tag("span", attrs={"class": "chapter-number"})
+                number.string = f"{count} "
+                link.insert(0, number)
+            if lab := labs.pop(name(link), None):
+                lab["aria-label"] = lab.get_text()
+                lab["class"].append("chapter-lab")
+                lab.string = "lab"
+                link.insert_after(lab)
+        if not part.li:
+            part.decompose()
+            caption.decompose()
+            continue
+        fold, summary = tree.new_tag("details", attrs={"open": ""}), tree.new_tag("summary")
+        caption.insert_before(fold)
+        caption.name = "span"
+        summary.append(caption.extract())
+        fold.extend([summary, part.extract()])
+    if labs:
+        raise ExtensionError(f"_toc.yml: the labs {', '.join(labs)} have no chapter of their name")
+    return str(tree)
+
+
+def arrange(app: Sphinx, pagename, templatename, context, doctree) -> None:
+    r"""Hand the side bar's template the list as it shall be. Runs behind the theme, which makes it."""
+    made = context.get("generate_toctree_html")
+    if made:
+        context["generate_toctree_html"] = lambda kind, **how: chapters(str(made(kind, **how)), pagename)
+
+
 # --- for readers who are lost, and for crawlers ----------------------------------------------------------------------
 
 
@@ -361,6 +416,7 @@ def setup(app: Sphinx) -> dict:
     app.connect("html-page-context", size_images)
     app.connect("html-page-context", mend_markup)
     app.connect("html-page-context", keep_out)
+    app.connect("html-page-context", arrange, priority=600)
     app.connect("html-collect-pages", lost)
     app.connect("build-finished", finish, priority=950)  # after bundle.py
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

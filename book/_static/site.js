@@ -102,6 +102,18 @@
   sidebar("primary", document.querySelector(".primary-toggle"));
   sidebar("secondary", document.querySelector(".secondary-toggle"));
 
+  // Parts that the reader folds stay folded, but for the one that holds this page.
+  const parts = all(".bd-docs-nav details");
+  let folds = [];
+  try { folds = JSON.parse(localStorage.getItem("folds")) || []; } catch (error) { /* all stand open */ }
+  for (const part of parts) {
+    const title = part.querySelector("summary").textContent.trim();
+    part.open = !folds.includes(title) || Boolean(part.querySelector("a.current"));
+    part.querySelector("summary").addEventListener("click", () => {
+      folds = part.open ? [...folds, title] : folds.filter((other) => other !== title);
+      try { localStorage.setItem("folds", JSON.stringify(folds)); } catch (error) { /* for this page */ }
+    });
+  }
   const chapters = byId("pst-primary-sidebar"), here = chapters && chapters.querySelector("a.current");
   if (here && chapters.clientHeight && here.offsetTop > chapters.clientHeight / 2) {
     chapters.scrollTop = here.offsetTop - chapters.clientHeight / 4;

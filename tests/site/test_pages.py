@@ -432,6 +432,36 @@ def test_search_finds(words, page, base, open_page):
         opened.context.close()
 
 
+@pytest.mark.parametrize(
+    "words, page",
+    [("rotation", "book/rope"), ("YaRN", "book/scaling"), ("kernel", "book/kernels"), ("stick-breaking", "book/stick")],
+)
+def test_the_chapter_that_teaches_it_comes_first_and_results_fit_a_phone(words, page, base, open_page):
+    opened = open_page(f"{base}search.html?q={words}")
+    try:
+        opened.set_viewport_size({"width": 360, "height": 740})
+        opened.wait_for_selector("#search-results li a", timeout=10_000)
+        opened.wait_for_timeout(800)
+        assert page in opened.locator("#search-results li a").first.get_attribute("href")
+        assert opened.evaluate("document.documentElement.scrollWidth") <= 360
+    finally:
+        opened.context.close()
+
+
+def test_a_part_that_the_reader_folds_stays_folded_until_they_are_in_it(base, open_page):
+    page = open_page(base + CHAPTER)
+    try:
+        parts = page.locator(".bd-docs-nav details")
+        assert parts.count() > 4 and all(part.get_attribute("open") is not None for part in parts.all())
+        parts.last.locator("summary").click()
+        page.reload()
+        assert parts.last.get_attribute("open") is None and parts.first.get_attribute("open") is not None
+        page.goto(base + "book/notation.html")
+        assert parts.last.get_attribute("open") is not None, "this page is in it"
+    finally:
+        page.context.close()
+
+
 # --- tables -------------------------------------------------------------------------------------------------------
 
 

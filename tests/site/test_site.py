@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 import sphinx
 import tinycss2
+from bs4 import BeautifulSoup
 from conftest import ROOT, SITE, missing
 from fontTools.ttLib import TTFont
+from sphinx.errors import ExtensionError
 
 from posenc.lab.explore import COLORS
 
@@ -199,6 +201,32 @@ def test_markup_tells_paper_which_code_draws_a_figure_and_code_has_no_idle_eleme
     site_parts.mend_markup(None, "book/rope", "page.html", context, None)
     assert re.findall(r'<details class="([^"]+)"', context["body"]) == ["sd-dropdown of-figure", "sd-dropdown"]
     assert context["body"].endswith("</summary>x")
+
+
+def listed(*parts: tuple[str, str]) -> str:
+    entry = '<li class="toctree-l1"><a class="reference internal" href="{}">{}</a></li>'
+    part = '<p class="caption"><span class="caption-text">{}</span></p><ul class="nav">{}</ul>'
+    return "".join(part.format(title, entry.format(href, text)) for title, href, text in parts)
+
+
+def test_chapters_are_numbered_and_have_their_labs_beside_them():
+    toctree = listed(
+        ("Start", "why.html", "Why"),
+        ("Methods", "#", "RoPE"),
+        ("Labs", "../notebooks/rope.html", "Lab: RoPE"),
+        ("Reference", "api.html", "API"),
+    )
+    made = BeautifulSoup(site_parts.chapters(toctree, "book/rope"), "html.parser")
+    assert [part.summary.get_text() for part in made("details")] == ["Start", "Methods", "Reference"]
+    assert [li.a.get_text() for li in made("li")] == ["1 Why", "2 RoPE", "API"]
+    [lab] = made.select("a.chapter-lab")
+    assert lab["href"] == "../notebooks/rope.html" and lab["aria-label"] == "Lab: RoPE" and lab.parent.a["href"] == "#"
+
+
+def test_a_lab_without_a_chapter_of_its_name_is_named():
+    toctree = listed(("Start", "why.html", "Why"), ("Labs", "../notebooks/rope.html", "Lab: RoPE"))
+    with pytest.raises(ExtensionError, match="rope"):
+        site_parts.chapters(toctree, "book/why")
 
 
 # --- search ----------------------------------------------------------------------------------------------------------
