@@ -73,8 +73,8 @@ def read_site(site: Path) -> tuple[list[Page], BeautifulSoup]:
     root = canonical["href"].removeprefix(site_address()).removesuffix(".html") if canonical else "index"
     first = parse(site / f"{root}.html")
     listed, part = {root: ""}, ""
-    for found in first.select(".bd-docs-nav p.caption, .bd-docs-nav li.toctree-l1 > a"):
-        if found.name == "p":
+    for found in first.select(".bd-docs-nav .caption, .bd-docs-nav li.toctree-l1 > a"):
+        if found.name != "a":
             part = found.get_text(strip=True)
         else:
             href = found["href"].split("#")[0]
@@ -131,6 +131,8 @@ def rewrite(page: Page, pages: dict[str, Page], site: Path, folder: Path, site_a
             if not file.is_file():
                 raise SystemExit(f"{page.name}: its picture {tag['src']} is not in {site}")
             tag["src"] = urllib.parse.quote(Path(os.path.relpath(file, folder)).as_posix())
+    for tag in article.select("details:is(.above-input, .of-figure, .paperwork)"):
+        tag.decompose()  # paper shows figures, not the code that draws them
     for tag in article.find_all("details"):
         tag["open"] = ""
     article["id"] = page.anchor

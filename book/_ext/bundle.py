@@ -1,9 +1,9 @@
-r"""One style sheet, one script and two small fonts for the whole site, made from what the theme and Sphinx bring.
+r"""One style sheet, one script and a few small fonts for the whole site, made from what the theme and Sphinx bring.
 
 The stock pages load twelve style sheets and seventeen scripts, most of it for parts that this book does not have. This
 extension leaves the theme's files as they are and works on what the build wrote:
 
-- `book.css` holds the rules of all style sheets that can match something on some page;
+- `book.css` holds the rules of all style sheets that can match something on some page, and the text face;
 - `math.css` holds the math font, cut down to the characters in the book's formulas; only pages with a formula load it;
 - `book.js` holds the scripts one behind the other, loaded with `defer`; book/_static/site.js stands in for the theme's.
   The search page alone loads the index.
@@ -32,6 +32,11 @@ from sphinx.builders.html import _CascadingStyleSheet, _JavaScript
 
 ROOT = Path(__file__).resolve().parents[2]
 STIX = ROOT / "book" / "vendor" / "stix" / "STIXTwoMath.woff2"
+TEXT = {
+    ("normal", 400): ROOT / "book" / "vendor" / "stix" / "STIXTwoText.woff2",
+    ("italic", 400): ROOT / "book" / "vendor" / "stix" / "STIXTwoText-Italic.woff2",
+    ("normal", 600): ROOT / "book" / "vendor" / "stix" / "STIXTwoText-SemiBold.woff2",
+}
 PRIMES = ROOT / "book" / "vendor" / "temml" / "Temml.woff2"  # made to be raised; those of STIX are small
 
 logging.getLogger("fontTools").setLevel(logging.WARNING)  # it tells each table it drops
@@ -216,13 +221,25 @@ def names_in(pages: list[str], scripts: str) -> set[str]:
     return used
 
 
+def bare(script: str) -> str:
+    r"""A script without the lines that are comment alone; licenses, which begin with an exclamation mark, stay."""
+    script = re.sub(r"^[ \t]*/\*(?!!).*?\*/[ \t]*\n", "", script, flags=re.DOTALL | re.MULTILINE)
+    return re.sub(r"^[ \t]*(?://.*)?\n", "", script, flags=re.MULTILINE)
+
+
 # --- fonts -----------------------------------------------------------------------------------------------------------
 
 
-def cut_font(source: Path, characters: set[str]) -> str:
-    r"""A font with these characters only, as a data URI; what the MATH table needs of them comes along."""
-    options = subset.Options(flavor="woff2", layout_features=[], hinting=False, notdef_outline=True)
+def cut_font(source: Path, characters: set[str], features: tuple[str, ...] = ()) -> str:
+    r"""A font with these characters only, as a data URI; what the MATH table needs of them comes along, less the
+    tallest brackets: browsers put together from parts what is taller than the eighth."""
+    options = subset.Options(flavor="woff2", layout_features=features, hinting=False, notdef_outline=True)
     font = subset.load_font(str(source), options)
+    if "MATH" in font:
+        for made in font["MATH"].table.MathVariants.VertGlyphConstruction:
+            if made.GlyphAssembly:
+                made.MathGlyphVariantRecord = made.MathGlyphVariantRecord[:8]
+                made.VariantCount = len(made.MathGlyphVariantRecord)
     cutter = subset.Subsetter(options)
     cutter.populate(unicodes=sorted(map(ord, characters)))
     cutter.subset(font)
@@ -233,8 +250,25 @@ def cut_font(source: Path, characters: set[str]) -> str:
     return "data:font/woff2;base64," + base64.b64encode(out.getvalue()).decode()
 
 
+FACE = '@font-face{{font-family:{};font-style:{};font-weight:{};src:url({}) format("woff2")}}'
+
+
+def text_faces(pages: list[str]) -> str:
+    r"""The face of the text, with the characters that stand in some page outside code and formulas."""
+    shown = {" "}
+    for page in pages:
+        prose = re.sub(r"<(script|style|math|svg|pre|code)\b.*?</\1>", " ", page, flags=re.DOTALL)
+        shown.update(html.unescape(re.sub(r"<[^>]+>", "", prose)))
+    printed = {character for character in shown if not character.isspace()} | {" ", "\u00a0"}
+    return "".join(
+        FACE.format("posenc-text", style, weight, cut_font(path, printed, ("kern", "liga")))
+        for (style, weight), path in TEXT.items()
+    )
+
+
 def math_characters(pages: list[str]) -> set[str]:
-    r"""The characters in the pages' formulas, with the letters and signs that browsers put of their own accord."""
+    r"""The characters in the pages' formulas, with the letters and signs that browsers put of their own accord; without
+    upright Latin letters, which the text face has in the same shapes."""
     shown = set()
     for page in pages:
         for formula in re.findall(r"<math.*?</math>", page, re.DOTALL):
@@ -246,7 +280,8 @@ def math_characters(pages: list[str]) -> set[str]:
     for start, first in ((0x391, 0x1D6E2), (0x3B1, 0x1D6FC)):
         italic.update({chr(start + i): chr(first + i) for i in range(25)})
     italic.update({"ϵ": "𝜖", "ϑ": "𝜗", "ϰ": "𝜘", "ϕ": "𝜙", "ϱ": "𝜚", "ϖ": "𝜛", "∂": "𝜕"})
-    return {c for c in shown | {italic[c] for c in shown if c in italic} if not c.isspace()} | {" "}
+    shown |= {italic[c] for c in shown if c in italic}
+    return {c for c in shown if not c.isspace() and not re.fullmatch("[A-Za-z]", c)} | {" "}
 
 
 # --- the address without a page --------------------------------------------------------------------------------------
@@ -299,7 +334,7 @@ def finish(app: Sphinx, error: Exception | None) -> None:
     # "/" would be a key of its own, which nobody could switch off; Ctrl+K opens the search.
     options = read(SCRIPTS[0]).replace("ENABLE_SEARCH_SHORTCUTS: true", "ENABLE_SEARCH_SHORTCUTS: false")
     (static / SCRIPTS[0]).write_text(options, "utf-8")
-    scripts = ";\n".join(re.sub(r"\n?//# sourceMappingURL=.*", "", read(name)) for name in SCRIPTS)
+    scripts = bare(";\n".join(re.sub(r"\n?//# sourceMappingURL=.*", "", read(name)) for name in SCRIPTS))
     live = sorted((static / "explore" / "live").glob("*.js"))
     player = read("explore/player.js") + "".join(path.read_text("utf-8") for path in live)
     asked = [str(file.filename).removeprefix("_static/") for file in app.builder._css_files]
@@ -315,12 +350,12 @@ def finish(app: Sphinx, error: Exception | None) -> None:
 
     webfonts = static / "vendor" / "fontawesome" / "webfonts"
     icons = set(re.findall("[\ue000-\uf8ff]", css))  # the private-use characters in the rules that stayed
-    face = '@font-face{{font-family:{};font-weight:{};src:url({}) format("woff2")}}'
-    css += face.format('"Font Awesome 6 Free"', 900, cut_font(webfonts / "fa-solid-900.woff2", icons))
+    icon_font = cut_font(webfonts / "fa-solid-900.woff2", icons)
+    css += FACE.format('"Font Awesome 6 Free"', "normal", 900, icon_font) + text_faces(pages)
     (static / "book.css").write_text(css, "utf-8")
     (static / "book.js").write_text(scripts, "utf-8")
     fonts = {"posenc-math": (STIX, math_characters(pages)), "posenc-primes": (PRIMES, set("′″‴"))}
-    faces = [face.format(name, 400, cut_font(*font)) for name, font in fonts.items()]
+    faces = [FACE.format(name, "normal", 400, cut_font(*font)) for name, font in fonts.items()]
     (static / "math.css").write_text("".join(faces), "utf-8")
 
     for picture in sorted((out / "_images").glob("*.png")):

@@ -24,7 +24,7 @@ import shutil
 from functools import partial
 from pathlib import Path
 
-from bundle import FIRST_SCRIPT, POLICY
+from bundle import FIRST_SCRIPT, POLICY, bare
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
@@ -333,7 +333,10 @@ def write_player(app: Sphinx) -> None:
         source = STATIC / name
         if not source.exists():
             raise ExtensionError(f"{source.relative_to(ROOT)} is missing: run `make vendor`")
-        shutil.copyfile(source, out / name)
+        if name == "player.js":
+            (out / name).write_text(bare(source.read_text("utf-8")), "utf-8")
+        else:
+            shutil.copyfile(source, out / name)
     shutil.copytree(LIVE, out / "live", dirs_exist_ok=True)
 
 

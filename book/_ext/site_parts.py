@@ -23,6 +23,7 @@ import urllib.parse
 from pathlib import Path
 
 import imagesize
+from bs4 import BeautifulSoup
 from bundle import moved_up
 from docutils import nodes
 from explorable import sources, states
@@ -31,6 +32,7 @@ from jupyter_cache.executors import load_executor
 from jupyter_cache.executors.basic import ExecutionWorkerLocalMProc, ProcessData
 from sphinx import addnodes
 from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
@@ -175,9 +177,13 @@ def unique_ids(body: str) -> str:
 
 def mend_markup(app: Sphinx, pagename, templatename, context, doctree) -> None:
     r"""Docutils gives a list of citations entries of a role that is no longer used; it calls an empty corner of a table
-    a heading; and MyST-NB gives folded code a name that is not the words it shows."""
+    a heading; MyST-NB gives folded code a name that is not the words it shows; and Pygments marks also the words of
+    code that have no color, a sixth of a long page's bytes. Code that draws a figure is named as such, for paper."""
     body = (context.get("body") or "").replace('role="doc-biblioentry"', 'role="listitem"')
     body = body.replace('<summary aria-label="Toggle hidden content">', "<summary>")
+    drawing = r'<details class="(sd-[^"]*)"([^>]*>\s*<summary(?:(?!</summary>).)*?>The code of this figure<)'
+    body = re.sub(drawing, r'<details class="\1 of-figure"\2', body, flags=re.DOTALL)
+    body = re.sub(r'<span class="(?:n|nn|o|p|sa|si|w)">([^<]*)</span>|<span></span>', r"\1", body)
     context["body"] = unique_ids(re.sub(r'<th class="head[^"]*">(?:<p></p>|\s)*</th>', "<td></td>", body))
 
 
@@ -191,10 +197,63 @@ def size_images(app: Sphinx, pagename, templatename, context, doctree) -> None:
             return tag
         source = sources.get(re.search(r'src="(?:\.\./)*([^"]*)"', tag)[1])
         size = imagesize.get(source) if source and "style=" not in tag and source.exists() else (-1, -1)
-        place = ' width="{}" height="{}"'.format(*size) if min(size) > 0 else ""
+        place = ' width="{:.0f}" height="{:.0f}"'.format(*size) if min(size) > 0 else ""
         return f'<img loading="lazy" decoding="async"{place}{tag[4:]}'
 
     context["body"] = re.sub(r"<img\b[^>]*>", mend, context.get("body") or "")
+
+
+# --- the list of chapters --------------------------------------------------------------------------------------------
+
+UNNUMBERED = ("Reference", "Labs")
+
+
+def chapters(toctree: str, pagename: str) -> str:
+    r"""The side bar's list: parts fold, chapters have numbers, a lab stands beside the chapter whose name it has."""
+    tree = BeautifulSoup(toctree, "html.parser")
+
+    def name(link) -> str:
+        return pagename.split("/")[-1] if link["href"] == "#" else Path(link["href"]).stem
+
+    labs = {}
+    for link in tree.select("li > a"):
+        if link.get_text().startswith("Lab: "):
+            link.parent.extract()
+            labs[name(link)] = link
+    count = 0
+    for caption in tree.select("p.caption"):
+        part = caption.find_next_sibling("ul")
+        title = caption.get_text(strip=True)
+        for link in part.select("li > a"):
+            if title not in UNNUMBERED:
+                count += 1
+                number = tree.new_tag("span", attrs={"class": "chapter-number"})
+                number.string = f"{count} "
+                link.insert(0, number)
+            if lab := labs.pop(name(link), None):
+                lab["aria-label"] = lab.get_text()
+                lab["class"].append("chapter-lab")
+                lab.string = "lab"
+                link.insert_after(lab)
+        if not part.li:
+            part.decompose()
+            caption.decompose()
+            continue
+        fold, summary = tree.new_tag("details", attrs={"open": ""}), tree.new_tag("summary")
+        caption.insert_before(fold)
+        caption.name = "span"
+        summary.append(caption.extract())
+        fold.extend([summary, part.extract()])
+    if labs:
+        raise ExtensionError(f"_toc.yml: the labs {', '.join(labs)} have no chapter of their name")
+    return str(tree)
+
+
+def arrange(app: Sphinx, pagename, templatename, context, doctree) -> None:
+    r"""Hand the side bar's template the list as it shall be. Runs behind the theme, which makes it."""
+    made = context.get("generate_toctree_html")
+    if made:
+        context["generate_toctree_html"] = lambda kind, **how: chapters(str(made(kind, **how)), pagename)
 
 
 # --- for readers who are lost, and for crawlers ----------------------------------------------------------------------
@@ -235,24 +294,66 @@ def finish(app: Sphinx, error: Exception | None) -> None:
     (out / "robots.txt").write_text(f"User-agent: *\nAllow: /\nSitemap: {base}sitemap.xml\n", "utf-8")
 
 
+# --- plots that cells draw -------------------------------------------------------------------------------------------
+
+# How they are saved: without ground, so that the page's shows through, and the same at every build.
+SAVED = {"facecolor": "none", "bbox_inches": "tight", "metadata": {"Date": None}}
+
+
+def figure_style() -> dict:
+    r"""matplotlib's settings in every executed page and lab: the colors of the explorables, no frame, no ground."""
+    from posenc.lab.explore import COLORS
+
+    named = [COLORS[name] for name in ("blue", "orange", "green", "purple", "red", "sky", "yellow", "gray", "ink")]
+    ink = ("text.color", "axes.labelcolor", "axes.titlecolor", "xtick.labelcolor", "ytick.labelcolor")
+    return {
+        "axes.prop_cycle": f"cycler('color', {[*named, '#7a4a12']})",
+        "figure.facecolor": "none",
+        "axes.facecolor": "none",
+        "savefig.facecolor": "none",
+        "legend.facecolor": "none",
+        "legend.frameon": False,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.edgecolor": COLORS["gray"],
+        "xtick.color": COLORS["gray"],
+        "ytick.color": COLORS["gray"],
+        "grid.color": COLORS["gray"],
+        "grid.alpha": 0.3,
+        "font.size": 12,
+        "svg.hashsalt": "posenc",
+        **dict.fromkeys(ink, COLORS["ink"]),
+    }
+
+
+def plots_config() -> str:
+    r"""The configuration of every kernel that the build starts: plots in this style, as SVG."""
+    settings = {"figure_formats": {"svg"}, "print_figure_kwargs": SAVED, "rc": figure_style()}
+    return "".join(f"c.InlineBackend.{name} = {value!r}\n" for name, value in settings.items())
+
+
 # --- the execution cache ---------------------------------------------------------------------------------------------
 
 
 def sources_hash() -> str:
-    r"""A hash of posenc/ and results/, and of the preset that executed pages run at."""
-    digest = hashlib.sha256(os.environ.get("POSENC_PRESET", "").encode())
+    r"""A hash of posenc/ and results/, of the style of plots and of the preset that executed pages run at."""
+    digest = hashlib.sha256((os.environ.get("POSENC_PRESET", "") + plots_config()).encode())
     for path in sources():
         digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 
 
 def key_cache(app: Sphinx, config) -> None:
-    r"""Give each state of the package its own execution cache.
+    r"""Give each state of the package its own execution cache, and each kernel the style of plots.
 
     jupyter-cache compares cells only, so an edit of posenc/ would leave stale outputs on the pages. The cache's path is
     a setting that belongs to the environment: when it changes, Sphinx reads every page again.
     """
     os.environ["POSENC_BOOK"] = "1"  # for the kernels: displayed explorables use the site's player
+    settings = Path(app.doctreedir).parent / ".ipython"
+    os.environ["IPYTHONDIR"] = str(settings)
+    (settings / "profile_default").mkdir(parents=True, exist_ok=True)
+    (settings / "profile_default" / "ipython_kernel_config.py").write_text(plots_config(), "utf-8")
     base = Path(app.doctreedir).parent / ".execution_cache"
     kept = base / sources_hash()
     for old in base.glob("*"):
@@ -315,6 +416,7 @@ def setup(app: Sphinx) -> dict:
     app.connect("html-page-context", size_images)
     app.connect("html-page-context", mend_markup)
     app.connect("html-page-context", keep_out)
+    app.connect("html-page-context", arrange, priority=600)
     app.connect("html-collect-pages", lost)
     app.connect("build-finished", finish, priority=950)  # after bundle.py
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

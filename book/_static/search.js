@@ -6,10 +6,39 @@
   const REMOVED = ".headerlink, script, style, .gp, .linenos, .prompt, .lab-links, annotation, details, .cell_input";
   const HEADING = "h1, h2, h3, h4, h5, h6";
 
-  // Where scores are equal: the chapters, then the labs, then the lists. Sphinx's scores are whole numbers.
-  Scorer.score = ([page, , , , score]) => {
-    if (page === "book/api" || page === "book/references") return score;
-    return score + (page.startsWith("book/") ? 0.5 : page.startsWith("notebooks/") ? 0.25 : 0);
+  // First the chapter that teaches a word, where no title says so; then titles and headings with all words of the query.
+  // Where scores are equal: chapters before labs; lists last. Sphinx's own scores are whole numbers.
+  const TAUGHT = {
+    alibi: /slopes?|linear bias(es)?/,
+    fox: /forget(ting)?( gates?)?/,
+    gradients: /gradients?|backprop(agation)?/,
+    kernels: /kernels?|triton|flash ?attention/,
+    practice: /kv ?cache|cache|packing|packed|padding/,
+    relative: /t5|shaw|transformer-?xl|kerple|fire|buckets?|relative( positions?)?/,
+    rope: /rotations?|rotary|rotate|roformer/,
+    rope2d: /2d|images?|axial|m-?rope|vision/,
+    scaling: /yarn|ntk|longrope|interpolation|extrapolation|long(er)? context|context length/,
+    sinusoidal: /frequenc(y|ies)|wavelengths?/,
+    why_position: /permutations?|equivarian(t|ce)|order|nope/,
+  };
+  const LISTS = /^book\/(api|errata|notation|references|teachers)$/;
+  const asked = (new URLSearchParams(location.search).get("q") || "").toLowerCase().trim();
+  const words = asked.split(/[^\p{L}\p{N}]+/u).filter(Boolean).map((word) => word.replace(/(?<=...)s$/, ""));
+  const hit = (text) => words.every((word) => new RegExp("(?<![\\p{L}\\p{N}])" + word, "iu").test(text));
+  let headings; // {page: how many of its headings have all words}
+  Scorer.score = ([page, title, , description, score]) => {
+    if (!headings) {
+      headings = {};
+      for (const [heading, places] of Object.entries(Search._index.alltitles)) {
+        if (!hit(heading)) continue;
+        for (const [file] of places) headings[Search._index.docnames[file]] = (headings[Search._index.docnames[file]] || 0) + 1;
+      }
+    }
+    if (LISTS.test(page)) return score - (description ? 0 : 30); // names of the package have a description
+    const [folder, name] = page.split("/");
+    const taught = name in TAUGHT && new RegExp(`^(${TAUGHT[name].source})$`).test(asked);
+    return score + (folder === "book" ? 0.5 : 0.25) + (taught ? (folder === "book" ? 300 : 50) : 0)
+      + (hit(title) ? 100 : 0) + (headings[page] ? 30 + headings[page] : 0);
   };
 
   // A page's prose, or that of the place an anchor names; its title stands in the link already.

@@ -1,4 +1,5 @@
-// What the pages do beside the explorables: color mode, search dialog, side bars, the place in the contents, wide things.
+// What the pages do beside the explorables: color mode, search, side bars, the place in the contents, wide things, what a
+// reference leads to.
 // It stands in for the theme's own scripts, which lay out the whole page while it loads.
 (function () {
   "use strict";
@@ -101,6 +102,18 @@
   sidebar("primary", document.querySelector(".primary-toggle"));
   sidebar("secondary", document.querySelector(".secondary-toggle"));
 
+  // Parts that the reader folds stay folded, but for the one that holds this page.
+  const parts = all(".bd-docs-nav details");
+  let folds = [];
+  try { folds = JSON.parse(localStorage.getItem("folds")) || []; } catch (error) { /* all stand open */ }
+  for (const part of parts) {
+    const title = part.querySelector("summary").textContent.trim();
+    part.open = !folds.includes(title) || Boolean(part.querySelector("a.current"));
+    part.querySelector("summary").addEventListener("click", () => {
+      folds = part.open ? [...folds, title] : folds.filter((other) => other !== title);
+      try { localStorage.setItem("folds", JSON.stringify(folds)); } catch (error) { /* for this page */ }
+    });
+  }
   const chapters = byId("pst-primary-sidebar"), here = chapters && chapters.querySelector("a.current");
   if (here && chapters.clientHeight && here.offsetTop > chapters.clientHeight / 2) {
     chapters.scrollTop = here.offsetTop - chapters.clientHeight / 4;
@@ -166,6 +179,73 @@
     clearTimeout(waiting);
     waiting = setTimeout(() => { if (begun) mark(); }, 150);
   });
+
+  // ---- what a reference leads to stands beside it while it is pointed at or has the focus: a work, an equation, a theorem
+
+  const peek = document.createElement("div");
+  peek.className = "peek";
+  peek.id = "peek";
+  peek.setAttribute("role", "tooltip");
+  peek.hidden = true;
+  document.body.append(peek);
+  let shownFor = null, later = 0;
+  function hide() {
+    if (!shownFor) return;
+    shownFor.removeAttribute("aria-describedby");
+    if (shownFor.dataset.work) shownFor.title = shownFor.dataset.work;
+    shownFor = null;
+    peek.hidden = true;
+  }
+  function show(link) {
+    if (link === shownFor) return;
+    const target = link.hash && link.pathname === location.pathname && byId(decodeURIComponent(link.hash.slice(1)));
+    const work = link.pathname.endsWith("/references.html") && (link.title || link.dataset.work);
+    if (work ? false : !target || !target.matches("div.math, div.proof")) return;
+    hide();
+    if (work) {
+      link.dataset.work = work;
+      link.removeAttribute("title"); // or the browser shows it, too
+      peek.textContent = work.replace(/ URL: \S+$/, "");
+    } else {
+      peek.replaceChildren(...Array.from(target.childNodes, (node) => node.cloneNode(true)));
+      for (const part of peek.querySelectorAll(".headerlink, .eqno")) part.remove();
+      for (const part of peek.querySelectorAll("[id]")) part.removeAttribute("id");
+    }
+    shownFor = link;
+    link.setAttribute("aria-describedby", "peek");
+    peek.hidden = false;
+    put();
+  }
+  function put() {
+    const work = "work" in shownFor.dataset, text = shownFor.closest("p, li, td, dd, figcaption") || shownFor;
+    const line = shownFor.getClientRects()[0], edge = text.getBoundingClientRect().right + 20;
+    const free = shownFor.closest("article").getBoundingClientRect().right - 24 - edge;
+    const margin = work && free > 170; // a work fits the margin, where there is one
+    peek.style.width = margin ? `${free}px` : "";
+    const wide = peek.offsetWidth, high = peek.offsetHeight, below = line.bottom + 6;
+    const left = margin ? edge : Math.min(line.left, innerWidth - wide - 8);
+    const top = margin ? line.top : below + high < innerHeight ? below : line.top - high - 6;
+    peek.style.left = `${Math.max(left, 8)}px`;
+    peek.style.top = `${Math.max(Math.min(top, innerHeight - high - 8), 8)}px`;
+  }
+  const reference = (event) => event.target.closest && event.target.closest(".bd-article a.reference.internal");
+  document.addEventListener("pointerover", (event) => {
+    if (event.pointerType !== "mouse") return; // a tap follows the link
+    const link = reference(event);
+    clearTimeout(later);
+    if (link && link !== shownFor) later = setTimeout(show, 120, link);
+    else if (!link && !peek.contains(event.target)) later = setTimeout(hide, 200); // time to reach what is shown
+  });
+  document.addEventListener("focusin", (event) => {
+    const link = reference(event);
+    if (link && link.matches(":focus-visible")) show(link);
+    else hide();
+  });
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape") hide(); }, true);
+  window.addEventListener("scroll", () => {
+    if (!shownFor) return;
+    if (shownFor.matches(":focus-visible")) put(); else hide(); // the focus may have come with the scroll
+  }, { passive: true });
 
   // ---- paper can't unfold
 

@@ -20,7 +20,8 @@ def test_vendored_files_are_what_was_vendored():
 @pytest.fixture
 def site_parts(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "book" / "_ext"))
-    monkeypatch.setenv("POSENC_BOOK", "")  # which the extension sets; put back afterwards
+    for name in ("POSENC_BOOK", "IPYTHONDIR"):
+        monkeypatch.setenv(name, "")  # which the extension sets; put back afterwards
     return pytest.importorskip("site_parts", reason="Sphinx is missing: run `make test` once")
 
 
@@ -46,6 +47,27 @@ def test_the_execution_cache_follows_the_code(site_parts, tmp_path, monkeypatch)
     assert folders[0] == folders[2] != folders[1]
 
 
+def test_a_plot_of_a_page_is_an_svg_without_ground_in_the_book_s_colors(site_parts, tmp_path, monkeypatch):
+    nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
+    monkeypatch.setattr(site_parts, "sources", lambda: [])
+
+    class App:
+        doctreedir = tmp_path / "_build" / ".doctrees"
+
+    class Config:
+        pass
+
+    site_parts.key_cache(App, Config)
+    monkeypatch.delenv("MPLBACKEND", raising=False)
+    cell = nbformat.v4.new_code_cell("import matplotlib.pyplot as plt\nplt.plot([1, 2]);")
+    notebook = nbformat.v4.new_notebook(cells=[cell])
+    nbclient.NotebookClient(notebook, timeout=120).execute()
+    [output] = notebook.cells[0].outputs
+    assert "image/png" not in output.data
+    drawn = output.data["image/svg+xml"]
+    assert "#0072b2" in drawn and "#ffffff" not in drawn and "<dc:date>" not in drawn
+
+
 def test_the_cache_depends_on_package_and_results(site_parts):
     names = {path.relative_to(ROOT).as_posix() for path in site_parts.sources()}
     assert {"posenc/rotate/rope.py", "posenc/lab/figures/rope.py", "posenc/lab/explore/states.py"} <= names
@@ -57,3 +79,23 @@ def test_colab_links_come_from_pyproject(site_parts, tmp_path, monkeypatch):
     monkeypatch.setattr(site_parts, "ROOT", tmp_path)
     wanted = "https://colab.research.google.com/github/someone/fork/blob/v1.2/notebooks/rope.ipynb"
     assert site_parts.colab_url("rope") == wanted
+
+
+def test_a_long_docstring_stands_folded_behind_its_code(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "book" / "_ext"))
+    build = pytest.importorskip("sphinx.cmd.build").build_main
+    (tmp_path / "code.py").write_text(
+        'def long(x):\n    r"""What it is.\n\n    Arguments:\n        x: a < b.\n    """\n    check(x)\n\n\n'
+        'def short(x):\n    """All there is."""\n    return x\n'
+    )
+    includes = (
+        f".. literalinclude:: code.py\n   :pyobject: {name}\n   :language: python\n\n" for name in ("long", "short")
+    )
+    (tmp_path / "index.rst").write_text("Title\n=====\n\n" + "".join(includes))
+    (tmp_path / "conf.py").write_text('extensions = ["paperwork"]\n')
+    assert build(["-q", "-W", str(tmp_path), str(tmp_path / "out")]) == 0
+    page = (tmp_path / "out/index.html").read_text("utf-8")
+    code, rest = page.split("<details", 1)
+    assert "What it is." in code and "Arguments" not in code and '"""</span>' in code and "check" in code
+    assert "<summary>More on <code>long</code></summary><pre>Arguments:\n    x: a &lt; b.</pre></details>" in rest
+    assert "All there is." in rest and "<details" not in rest

@@ -4,6 +4,7 @@ import base64
 import html
 import io
 import re
+import string
 
 import pytest
 from bs4 import BeautifulSoup
@@ -105,7 +106,8 @@ def test_the_math_font_has_all_that_formulas_show(site):
             # Browsers draw this one of their own accord.
             shown |= {"√"} if "<msqrt" in formula or "<mroot" in formula else set()
             lacking = {c for c in shown if ord(c) not in letters and not c.isspace() and not 0x2061 <= ord(c) <= 0x2064}
-            assert lacking <= set("′″‴"), f"{path.name}: {formula}"  # primes have a font of their own
+            # Primes have a font of their own; upright letters are those of the text face.
+            assert lacking <= set("′″‴" + string.ascii_letters), f"{path.name}: {formula}"
 
 
 @every_page
@@ -242,6 +244,69 @@ def test_on_a_phone_a_side_bar_opens_over_the_page(name, toggle, base, open_page
         page.context.close()
 
 
+@pytest.mark.parametrize("size", [(1440, 780), (1024, 700), (1920, 1080), (390, 664)])
+def test_lines_are_short_and_figures_take_the_room(size, base, open_page):
+    page = open_page(base + CHAPTER)
+    try:
+        page.set_viewport_size({"width": size[0], "height": size[1]})
+        page.evaluate(SETTLE)
+        found = page.evaluate("""() => {
+            const box = (selector) => document.querySelector(selector).getBoundingClientRect();
+            const lines = [];
+            for (const p of document.querySelectorAll('.bd-article section > p')) {
+                const high = parseFloat(getComputedStyle(p).lineHeight), rows = p.getBoundingClientRect().height / high;
+                if (p.textContent.length > 200 && !p.querySelector('math')) lines.push(p.textContent.length / rows);
+            }
+            const contents = document.querySelector('#pst-secondary-sidebar').getBoundingClientRect();
+            return {
+                page: document.documentElement.scrollWidth,
+                letters: Math.max(...lines),
+                text: box('.bd-article section > p').width,
+                figure: box('figure.explorable').width,
+                free: (contents.left > 0 ? contents.left : innerWidth) - box('figure.explorable').right,
+                face: document.fonts.check('18px posenc-text'),
+            };
+        }""")
+        assert found["page"] <= size[0] and found["free"] >= 0 and found["face"]
+        assert 30 < found["letters"] < 76
+        if size[0] > 1000:
+            assert found["letters"] > 60 and found["figure"] > found["text"] + 100
+    finally:
+        page.context.close()
+
+
+@pytest.mark.parametrize("to", ["references.html#", "#equation-", "#thm-"])
+def test_what_a_reference_leads_to_is_shown_to_mouse_and_keyboard(to, base, open_page):
+    page = open_page(base + "book/relative.html")
+    try:
+        page.evaluate(SETTLE)
+        link = page.locator(f'.bd-article a.reference[href*="{to}"]:not([href^="../"])').first
+        title = link.get_attribute("title")
+        link.scroll_into_view_if_needed()
+        page.wait_for_timeout(400)
+        peek = page.locator("#peek")
+        link.hover()
+        peek.wait_for(state="visible")
+        shown = peek.inner_text()
+        assert len(shown) > 20 and "#" not in shown and not peek.locator("[id]").count()
+        peek.hover()
+        page.wait_for_timeout(400)
+        assert peek.is_visible(), "who points at what is shown reads on"
+        page.mouse.move(3, 300)
+        peek.wait_for(state="hidden")
+        link.focus()
+        page.keyboard.press("Shift+Tab")
+        page.keyboard.press("Tab")
+        peek.wait_for(state="visible")
+        assert link.get_attribute("aria-describedby") == "peek"
+        page.keyboard.press("Escape")
+        peek.wait_for(state="hidden")
+        assert link.get_attribute("title") == title and not link.get_attribute("aria-describedby")
+        assert page.log.problems == []
+    finally:
+        page.context.close()
+
+
 def test_the_contents_follow_the_reader(base, open_page):
     page = open_page(base + CHAPTER)
     try:
@@ -365,6 +430,36 @@ def test_search_finds(words, page, base, open_page):
         assert opened.log.problems == []
     finally:
         opened.context.close()
+
+
+@pytest.mark.parametrize(
+    "words, page",
+    [("rotation", "book/rope"), ("YaRN", "book/scaling"), ("kernel", "book/kernels"), ("stick-breaking", "book/stick")],
+)
+def test_the_chapter_that_teaches_it_comes_first_and_results_fit_a_phone(words, page, base, open_page):
+    opened = open_page(f"{base}search.html?q={words}")
+    try:
+        opened.set_viewport_size({"width": 360, "height": 740})
+        opened.wait_for_selector("#search-results li a", timeout=10_000)
+        opened.wait_for_timeout(800)
+        assert page in opened.locator("#search-results li a").first.get_attribute("href")
+        assert opened.evaluate("document.documentElement.scrollWidth") <= 360
+    finally:
+        opened.context.close()
+
+
+def test_a_part_that_the_reader_folds_stays_folded_until_they_are_in_it(base, open_page):
+    page = open_page(base + CHAPTER)
+    try:
+        parts = page.locator(".bd-docs-nav details")
+        assert parts.count() > 4 and all(part.get_attribute("open") is not None for part in parts.all())
+        parts.last.locator("summary").click()
+        page.reload()
+        assert parts.last.get_attribute("open") is None and parts.first.get_attribute("open") is not None
+        page.goto(base + "book/notation.html")
+        assert parts.last.get_attribute("open") is not None, "this page is in it"
+    finally:
+        page.context.close()
 
 
 # --- tables -------------------------------------------------------------------------------------------------------

@@ -18,9 +18,9 @@ import pdf  # noqa: E402
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
-NAVIGATION = """<nav class="bd-docs-nav"><p class="caption">Methods &amp; more</p><ul>
-<li class="toctree-l1"><a href="turn.html">Turn</a></li></ul><p class="caption">Labs</p><ul>
-<li class="toctree-l1"><a href="../notebooks/turn.html">Lab: Turn</a></li></ul></nav>"""
+NAVIGATION = """<nav class="bd-docs-nav"><details><summary><span class="caption">Methods &amp; more</span></summary><ul>
+<li class="toctree-l1"><a href="turn.html">1 Turn</a><a href="../notebooks/turn.html">lab</a></li></ul></details>
+</nav>"""
 PAGE = """<html><head><title>x</title></head><body><span class="logo__title">A book</span>{navigation}
 <article class="bd-article"><section id="top"><h1>{title}<a class="headerlink" href="#top">#</a></h1>
 {body}</section></article>

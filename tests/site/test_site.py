@@ -4,6 +4,7 @@ import base64
 import gzip
 import hashlib
 import html
+import io
 import re
 import sys
 import urllib.parse
@@ -12,7 +13,12 @@ from pathlib import Path
 import pytest
 import sphinx
 import tinycss2
+from bs4 import BeautifulSoup
 from conftest import ROOT, SITE, missing
+from fontTools.ttLib import TTFont
+from sphinx.errors import ExtensionError
+
+from posenc.lab.explore import COLORS
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 
@@ -53,6 +59,27 @@ def test_rows_stay_rows(tex, rows):
     assert made.count("<mtr>") == rows and made.count("<mtable") == 1
 
 
+@pytest.mark.parametrize(
+    "page, tex, kinds",
+    [
+        ("book/rope", "q_m k_n", ["query", "query", "key", "key"]),
+        ("notebooks/rope", r"d = m - n, \omega", ["distance", "query", "key", "frequency"]),
+        ("book/alibi", "m_h d", ["distance"]),  # m is a slope
+        ("book/gradients", r"dq_i = \sum_k k_j", ["query", "key"]),  # d begins a differential, the index counts
+    ],
+)
+def test_letters_have_the_color_of_what_they_mean_on_a_page(page, tex, kinds):
+    assert re.findall(r'<mi class="(\w+)">', mathml.colored(mathml.mathml(tex, False), page)) == kinds
+
+
+def test_formulas_have_the_colors_of_figures():
+    css = (ROOT / "book/_static/posenc.css").read_text("utf-8")
+    player = (ROOT / "posenc/lab/explore/static/player.js").read_text("utf-8")
+    for kind, color in {"query": "blue", "key": "orange", "frequency": "purple", "distance": "green"}.items():
+        light, dark = re.findall(rf"--{kind}: (#\w+);", css)
+        assert light == COLORS[color] and f'"{light}": "{dark}"' in player
+
+
 # --- style sheets ----------------------------------------------------------------------------------------------------
 
 USED = {"html", "p", "a", ".note", "#top"}
@@ -90,7 +117,34 @@ def test_variables_that_nothing_reads_go():
 
 def test_the_font_has_the_letters_as_browsers_draw_them():
     made = bundle.math_characters(["<p>Z</p><math><mi>q</mi><mo>&le;</mo><mi>h</mi><mi>ω</mi><mtext>if</mtext></math>"])
-    assert {"q", "𝑞", "≤", "ℎ", "ω", "𝜔", "i", "f"} <= made and "Z" not in made
+    assert {"𝑞", "≤", "ℎ", "ω", "𝜔"} <= made and not {"Z", "q", "i", "f"} & made, "the text face has those"
+
+
+def letters(face: str) -> set[str]:
+    data = re.search(r"base64,([^)\"]+)", face)[1]
+    return {chr(code) for code in TTFont(io.BytesIO(base64.b64decode(data))).getBestCmap()}
+
+
+def test_the_text_face_has_what_pages_say_and_is_small():
+    everything = "".join(map(chr, range(32, 127))) + "é–—‘’“”…×−"
+    made = bundle.text_faces([f"<p>{html.escape(everything)}</p><pre>Ж</pre>"])
+    faces = re.findall("@font-face{.*?}", made)
+    styles = {re.search(r"font-style:(\w+);font-weight:(\d+)", face).groups() for face in faces}
+    assert styles == {("normal", "400"), ("italic", "400"), ("normal", "600")}
+    assert all(letters(face) >= set(everything) and "Ж" not in letters(face) for face in faces)
+    assert len(made) * 3 / 4 < 60_000
+
+
+@pytest.mark.parametrize(
+    "script, kept",
+    [
+        ("a();\n// b\n  // c\nd(); // e\n", "a();\nd(); // e\n"),
+        ("/*! license */\n/**\n * what\n */\na();\n\nb();\n", "/*! license */\na();\nb();\n"),
+        ('a = "http://x";\n', 'a = "http://x";\n'),
+    ],
+)
+def test_lines_that_are_comment_alone_go(script, kept):
+    assert bundle.bare(script) == kept
 
 
 def test_the_policy_allows_the_inline_script_and_no_other_host():
@@ -139,6 +193,40 @@ def test_a_description_ends_where_a_sentence_or_a_word_ends(text, kept):
 def test_an_id_stays_where_it_stands_first():
     body = '<p id="a">x</p><section class="s" id="b"><i id="a"></i></section><p id="b" class="t">'
     assert site_parts.unique_ids(body) == '<p id="a">x</p><section class="s" id="b"><i></i></section><p class="t">'
+
+
+def test_markup_tells_paper_which_code_draws_a_figure_and_code_has_no_idle_elements():
+    fold = '<details class="sd-dropdown">\n<summary class="sd-summary-title">\n<span class="t">{}</span></summary>'
+    context = {"body": fold.format("The code of this figure") + fold.format("The answer") + '<span class="n">x</span>'}
+    site_parts.mend_markup(None, "book/rope", "page.html", context, None)
+    assert re.findall(r'<details class="([^"]+)"', context["body"]) == ["sd-dropdown of-figure", "sd-dropdown"]
+    assert context["body"].endswith("</summary>x")
+
+
+def listed(*parts: tuple[str, str]) -> str:
+    entry = '<li class="toctree-l1"><a class="reference internal" href="{}">{}</a></li>'
+    part = '<p class="caption"><span class="caption-text">{}</span></p><ul class="nav">{}</ul>'
+    return "".join(part.format(title, entry.format(href, text)) for title, href, text in parts)
+
+
+def test_chapters_are_numbered_and_have_their_labs_beside_them():
+    toctree = listed(
+        ("Start", "why.html", "Why"),
+        ("Methods", "#", "RoPE"),
+        ("Labs", "../notebooks/rope.html", "Lab: RoPE"),
+        ("Reference", "api.html", "API"),
+    )
+    made = BeautifulSoup(site_parts.chapters(toctree, "book/rope"), "html.parser")
+    assert [part.summary.get_text() for part in made("details")] == ["Start", "Methods", "Reference"]
+    assert [li.a.get_text() for li in made("li")] == ["1 Why", "2 RoPE", "API"]
+    [lab] = made.select("a.chapter-lab")
+    assert lab["href"] == "../notebooks/rope.html" and lab["aria-label"] == "Lab: RoPE" and lab.parent.a["href"] == "#"
+
+
+def test_a_lab_without_a_chapter_of_its_name_is_named():
+    toctree = listed(("Start", "why.html", "Why"), ("Labs", "../notebooks/rope.html", "Lab: RoPE"))
+    with pytest.raises(ExtensionError, match="rope"):
+        site_parts.chapters(toctree, "book/why")
 
 
 # --- search ----------------------------------------------------------------------------------------------------------

@@ -82,7 +82,7 @@ def stirred(model, seed=0):
 
 
 def set_up(**style):
-    r"""Make a page's figures and numbers the same on every machine: one thread, white paper, letters of 12 points.
+    r"""Make a page's numbers the same on every machine: one thread. The build itself gives plots the book's style.
 
     style: more of matplotlib's settings, as `matplotlib.rcParams` names them.
     """
@@ -90,7 +90,7 @@ def set_up(**style):
     import torch
 
     torch.set_num_threads(1)
-    plt.rcParams.update({"figure.facecolor": "white", "savefig.facecolor": "white", "font.size": 12} | style)
+    plt.rcParams.update(style)
 
 
 def print_errors(errors, limit, *, width=46, spec=".1e"):

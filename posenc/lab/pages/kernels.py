@@ -11,7 +11,7 @@ from posenc.lab.pages import finish
 
 MARK = "# needs Triton: "  # a cell that begins so needs it; its name follows
 MARKS = {"rotary": 0.75, "three steps, D = 64": 32, "tiles, b = 64": 64, "tiles, b = 128": 128, "tiles, b = 256": 256}
-STYLES = (("#6b7280", ":"), ("#0072b2", "-"), ("#d55e00", "--"), ("#7b3294", "-."))
+STYLES = (("#6b7280", ":"), ("#0072b2", "-"), ("#c45500", "--"), ("#a8468a", "-."))
 T4_PLAIN = 8.1  # trillion operations a second without tensor cores
 WITHOUT_BIAS = ("interleaved", "half", "gain and band", "axial", "M-RoPE", "mixed", "plain")  # variants of the families
 

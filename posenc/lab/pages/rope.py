@@ -77,7 +77,7 @@ def absolute_figure():
     r"""The score of two tokens at one distance, at every place, and its content term."""
     content, *_, total = score_terms()
     figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
-    axes.plot(torch.arange(len(total)), total, color="tab:orange", label="score, sinusoids added")
+    axes.plot(torch.arange(len(total)), total, color="C1", label="score, sinusoids added")
     axes.axhline(content[0], color="black", linestyle="--", label="its content term")
     axes.set(xlabel="position n of the key (query at n + 3)", ylabel="score")
     axes.legend(frameon=False, ncols=2, loc="upper center")

@@ -87,7 +87,7 @@ def card_figure():
     figure, axes = plt.subplots(1, 2, figsize=(5.4, 2.7), layout="constrained", sharex=True, sharey=True)
     for axis, (name, freqs) in zip(axes, sets.items()):
         for n, (row, column) in enumerate(freqs.T.tolist()):
-            look = dict(color=("#1f77b4", "#b15928")[n % 2], linestyle=("-", "--")[n % 2], marker="os"[n % 2])
+            look = dict(color=("#0072b2", "#c45500")[n % 2], linestyle=("-", "--")[n % 2], marker="os"[n % 2])
             axis.plot((0, column), (0, row), markevery=[1], markersize=6, **look)
         axis.set(xlim=(-1.15, 1.15), ylim=(1.15, -1.15), title=name, xlabel="rad a column", aspect="equal")
         axis.axhline(0, color="0.8", zorder=0)
