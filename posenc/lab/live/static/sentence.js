@@ -155,7 +155,7 @@
 .sentence-card header a:hover { text-decoration: underline; }
 .sentence-card b { color: var(--x-orange, #b85c00); font-variant-numeric: tabular-nums; }
 .sentence-card small { display: none; overflow: hidden; color: var(--x-muted); font-size: 0.65rem; white-space: nowrap; text-overflow: ellipsis; }
-.sentence-card svg { display: block; width: 100%; touch-action: pan-y; cursor: crosshair; }
+.sentence-card svg { display: block; width: 100%; overflow: visible; touch-action: pan-y; cursor: crosshair; }
 .sentence-card .sentence-bars { height: 1.9rem; margin-top: 0.15rem; }
 .sentence-fan svg { touch-action: none; cursor: grab; border: 1px solid var(--x-line); border-radius: 0.3rem; }
 .sentence-ground { fill: currentColor; fill-opacity: 0.07; }
