@@ -32,10 +32,10 @@ from sphinx.builders.html import _CascadingStyleSheet, _JavaScript
 
 ROOT = Path(__file__).resolve().parents[2]
 STIX = ROOT / "book" / "vendor" / "stix" / "STIXTwoMath.woff2"
-TEXT = {
-    ("normal", 400): ROOT / "book" / "vendor" / "stix" / "STIXTwoText.woff2",
-    ("italic", 400): ROOT / "book" / "vendor" / "stix" / "STIXTwoText-Italic.woff2",
-    ("normal", 600): ROOT / "book" / "vendor" / "stix" / "STIXTwoText-SemiBold.woff2",
+TEXT = {  # (style, weight): the face, and what is set with care in it
+    ("normal", 400): (STIX.with_name("STIXTwoText.woff2"), ("kern", "liga")),
+    ("italic", 400): (STIX.with_name("STIXTwoText-Italic.woff2"), ()),
+    ("normal", 600): (STIX.with_name("STIXTwoText-SemiBold.woff2"), ("kern",)),
 }
 PRIMES = ROOT / "book" / "vendor" / "temml" / "Temml.woff2"  # made to be raised; those of STIX are small
 
@@ -261,14 +261,14 @@ def text_faces(pages: list[str]) -> str:
         shown.update(html.unescape(re.sub(r"<[^>]+>", "", prose)))
     printed = {character for character in shown if not character.isspace()} | {" ", "\u00a0"}
     return "".join(
-        FACE.format("posenc-text", style, weight, cut_font(path, printed, ("kern", "liga")))
-        for (style, weight), path in TEXT.items()
+        FACE.format("posenc-text", style, weight, cut_font(path, printed, features))
+        for (style, weight), (path, features) in TEXT.items()
     )
 
 
 def math_characters(pages: list[str]) -> set[str]:
     r"""The characters in the pages' formulas, with the letters and signs that browsers put of their own accord; without
-    upright Latin letters, which the text face has in the same shapes."""
+    upright Latin letters and digits, which the text face has in the same shapes."""
     shown = set()
     for page in pages:
         for formula in re.findall(r"<math.*?</math>", page, re.DOTALL):
@@ -281,7 +281,7 @@ def math_characters(pages: list[str]) -> set[str]:
         italic.update({chr(start + i): chr(first + i) for i in range(25)})
     italic.update({"ϵ": "𝜖", "ϑ": "𝜗", "ϰ": "𝜘", "ϕ": "𝜙", "ϱ": "𝜚", "ϖ": "𝜛", "∂": "𝜕"})
     shown |= {italic[c] for c in shown if c in italic}
-    return {c for c in shown if not c.isspace() and not re.fullmatch("[A-Za-z]", c)} | {" "}
+    return {c for c in shown if not c.isspace() and not re.fullmatch("[A-Za-z0-9]", c)} | {" "}
 
 
 # --- the address without a page --------------------------------------------------------------------------------------
