@@ -183,7 +183,7 @@ def mend_markup(app: Sphinx, pagename, templatename, context, doctree) -> None:
     body = body.replace('<summary aria-label="Toggle hidden content">', "<summary>")
     drawing = r'<details class="(sd-[^"]*)"([^>]*>\s*<summary(?:(?!</summary>).)*?>The code of this figure<)'
     body = re.sub(drawing, r'<details class="\1 of-figure"\2', body, flags=re.DOTALL)
-    body = re.sub(r'<span class="(?:n|nn|o|p|sa|si|w)">([^<]*)</span>|<span></span>', r"\1", body)
+    body = re.sub(r'<span class="(?:mf|mi|n|nn|o|p|sa|si|w)">([^<]*)</span>|<span></span>', r"\1", body)
     context["body"] = unique_ids(re.sub(r'<th class="head[^"]*">(?:<p></p>|\s)*</th>', "<td></td>", body))
 
 
