@@ -5,15 +5,14 @@ from functools import cache
 
 import torch
 
-from posenc.bias.alibi import slopes
 from posenc.lab.explore import COLORS, explorable, slider
 from posenc.rotate.rope import inv_freq, rotate
 from posenc.several.exposb import FORMS, band, fade, gain
 
 KEYS = 1024  # keys of the row, at the distances 0 .. KEYS - 1
-EVERY = 8  # of which each eighth is drawn
-NEAR = 64  # the nearest keys, whose share of the weight is read out
-LOW, HIGH = -2.0, 1.0  # decades drawn below and above "as without it"
+EVERY = 16  # of which each sixteenth is drawn
+NEAR = 64  # the nearest keys, whose share of the weight is read out, and how many keys a bar holds
+RATE, FLOOR = 0.005, 0.4  # of the fade that is drawn; the report's own floor is 0.7, where all this is fainter
 
 
 def content_logits():
@@ -29,95 +28,104 @@ def row(z, form, rate, floor, fade=fade):
     return (z * f if form == "logits" else z + f.log()).softmax(-1)
 
 
-def _decades(ratio):
-    """Base-10 logarithms for a drawing, gaps where they leave it."""
-    return [x if LOW <= x <= HIGH else math.nan for x in ratio.log10().tolist()]
-
-
-def _fading(form, rate, floor, level, slope, distance, *, fade=fade):
+def _fading(form, level, *, fade=fade):
     far = torch.arange(KEYS, dtype=torch.float64)
     z = content_logits() + level
-    plain, faded = z.softmax(-1), row(z, form, rate, floor, fade)
-    alibi = (z - slope * far).softmax(-1)
-    f = fade(far, rate, floor)
+    f = fade(far, RATE, FLOOR)
+    moved = z * f if form == "logits" else z + f.log()  # a factor on a weight is its log, added to the logit
+    plain, faded = z.softmax(-1), row(z, form, RATE, FLOOR, fade)
     drawn = torch.arange(0, KEYS, EVERY)
-    ratio = (faded / plain)[drawn]
-    high = z[drawn] > 0
-    at = int(distance)
+    x, before, after = far[drawn], z[drawn], moved[drawn]
+    up = after > before
+    gap = torch.full_like(x, math.nan)
+    bars = torch.arange(0, KEYS, NEAR)
+    change = (faded.view(-1, NEAR).sum(-1) / plain.view(-1, NEAR).sum(-1)).log2()
+
+    def arrows(name, which, color, symbol):
+        return dict(
+            type="scatter",
+            name=name,
+            x=x[which],
+            y=after[which],
+            mode="markers",
+            marker=dict(color=COLORS[color], size=8, symbol=symbol),
+            hovertemplate="distance %{x:.0f}: logit %{y:.2f} after the fade<extra></extra>",
+        )
+
     data = [
         dict(
             type="scatter",
-            name="ExpoSB's factor",
-            x=drawn,
-            y=f[drawn],
+            name="zero",
+            x=[-60, KEYS + 20],
+            y=[0, 0],
             mode="lines",
-            line=dict(color=COLORS["blue"], width=3),
+            line=dict(color=COLORS["gray"], width=2),
+            hoverinfo="skip",
             showlegend=False,
         ),
         dict(
             type="scatter",
-            name="ALiBi's factor on a weight",
-            x=drawn,
-            y=torch.exp(-slope * far)[drawn],
+            name="the way of each logit",
+            x=torch.stack((x, x, gap), -1).flatten(),
+            y=torch.stack((before, after, gap), -1).flatten(),
             mode="lines",
-            line=dict(color=COLORS["orange"], width=2, dash="dash"),
+            line=dict(color=COLORS["gray"], width=1.5),
+            hoverinfo="skip",
             showlegend=False,
         ),
         dict(
             type="scatter",
-            name="at this distance",
-            x=[at],
-            y=f[at : at + 1],
+            name="before",
+            x=x,
+            y=before,
             mode="markers",
-            marker=dict(color=COLORS["blue"], size=12, symbol="diamond"),
+            marker=dict(color=COLORS["gray"], size=4),
+            hovertemplate="distance %{x:.0f}: logit %{y:.2f} before<extra></extra>",
+        ),
+        arrows("lifted", up, "blue", "triangle-up"),
+        arrows("lowered", ~up, "orange", "triangle-down"),
+        dict(
+            type="scatter",
+            name="mean of all logits",
+            x=[-60, KEYS + 20],
+            y=[level, level],
+            mode="lines",
+            line=dict(color=COLORS["ink"], width=3, dash="dash"),
+            hoverinfo="skip",
             showlegend=False,
         ),
         dict(
-            type="scatter",
-            name="logit above 0",
-            x=drawn[high],
-            y=_decades(ratio[high]),
-            mode="markers",
+            type="bar",
+            name="weight against that without the fade",
+            x=bars + NEAR / 2,
+            y=change,
+            width=0.8 * NEAR,
             yaxis="y2",
-            marker=dict(color=COLORS["blue"], size=5),
-        ),
-        dict(
-            type="scatter",
-            name="logit below 0",
-            x=drawn[~high],
-            y=_decades(ratio[~high]),
-            mode="markers",
-            yaxis="y2",
-            marker=dict(color=COLORS["red"], size=7, symbol="x-thin-open"),
-        ),
-        dict(
-            type="scatter",
-            name="ALiBi",
-            x=drawn,
-            y=_decades((alibi / plain)[drawn]),
-            mode="lines",
-            yaxis="y2",
-            line=dict(color=COLORS["orange"], width=2, dash="dash"),
+            marker=dict(color=COLORS["green"]),
+            text=[f"×{2**c:.2g}" if n in (0, len(change) - 1) else "" for n, c in enumerate(change.tolist())],
+            textposition="outside",
+            textfont=dict(size=12),
+            constraintext="none",
+            cliponaxis=False,
+            hovertemplate="64 keys around distance %{x:.0f}: 2 to the %{y:.1f} times their weight<extra></extra>",
+            showlegend=False,
         ),
     ]
     layout = dict(
-        height=520,
-        xaxis=dict(range=[-20, KEYS + 10], title=dict(text="distance of the key, in tokens"), anchor="y2"),
-        yaxis=dict(range=[-0.05, 1.08], domain=[0.62, 1], title=dict(text="factor")),
+        height=460,
+        xaxis=dict(range=[-60, KEYS + 20], title=dict(text="distance of the key, in tokens"), anchor="y2"),
+        yaxis=dict(range=[-7.4, 7.4], domain=[0.46, 1], title=dict(text="logit"), tickvals=[-5, 0, 5]),
         yaxis2=dict(
-            range=[LOW - 0.1, HIGH + 0.1],
-            domain=[0, 0.5],
+            range=[-2.4, 3.6],
+            domain=[0, 0.38],
             title=dict(text="weight, times"),
-            tickvals=[-2, -1, 0, 1],
-            ticktext=["1/100", "1/10", "as it was", "10"],
+            tickvals=[-2, 0, 2],
+            ticktext=["1/4", "1", "4"],
         ),
     )
     return dict(data=data, layout=layout), {
-        "at": at,
-        "factor": f[at].item(),
-        "plain": plain[:NEAR].sum().item(),
         "faded": faded[:NEAR].sum().item() / faded.sum().item(),
-        "alibi": alibi[:NEAR].sum().item(),
+        "plain": plain[:NEAR].sum().item(),
         "sum": faded.sum().item(),
     }
 
@@ -125,32 +133,19 @@ def _fading(form, rate, floor, level, slope, distance, *, fade=fade):
 fading = explorable(
     _fading,
     id="exposb.fading",
-    title="A factor that fades, and what attention makes of it",
-    alt="Above, two curves fall with distance: ExpoSB's factor to its floor, ALiBi's factor to zero. Below, "
-    "by how much the weight of each key changes against attention without either. On logits, dots (logit above zero) "
-    "fall and crosses (below zero) rise with distance; on log, all lie on one curve that falls.",
-    readout=f"factor at distance {{at}}: {{factor:.4f}} · share of the nearest {NEAR} keys: without {{plain:.1%}}, "
-    "ExpoSB {faded:.1%}, ALiBi {alibi:.1%} · row sums to {sum:.3f}",
-    depends={
-        "ExpoSB's factor": ["rate", "floor"],
-        "ALiBi's factor on a weight": ["slope"],
-        "at this distance": ["rate", "floor", "distance"],
-        "logit above 0": ["form", "rate", "floor", "level"],
-        "logit below 0": ["form", "rate", "floor", "level"],
-        "ALiBi": ["slope"],
-        "readout.at": ["distance"],
-        "readout.factor": ["rate", "floor", "distance"],
-        "readout.plain": [],
-        "readout.faded": ["form", "rate", "floor", "level"],
-        "readout.alibi": ["slope"],
-        "readout.sum": ["form", "rate", "floor", "level"],
-    },
-    form=slider(FORMS, label="the factor multiplies", format=lambda v: {"log": "log: added to logits"}.get(v, v)),
-    level=slider([-6, -3, 0, 3, 6], label="added to all logits", default=0, format=lambda v: f"{v:+d}" if v else "0"),
-    rate=slider([0.0, 0.001, 0.005, 0.02, 0.1], label="rate a", default=0.005),
-    floor=slider([0.1, 0.4, 0.7, 1.0], label="floor", default=0.7),
-    slope=slider(slopes(8).tolist(), label="ALiBi's slope", default=2**-8, format=lambda m: f"1/{1 / m:.0f}"),
-    distance=slider([0, 1, 5, 10, 50, 100, 200, 500, 1000], label="distance", default=100),
+    title="A factor that fades lifts what is below zero",
+    alt="Above, the logits of keys by distance, each with a line from where it was to where the fade brings it. On "
+    "logits all go towards zero, farther away the more: those above zero fall, those below rise. On weights and on log "
+    "all fall by the same curve. A dashed line, the mean of all logits, can be dragged up and down. Below, by how much "
+    "the weight of each 64 keys grows or shrinks: with the mean below zero on logits, near keys lose and far ones "
+    "gain; with the mean above zero it is the reverse. The fade has rate 0.005 and floor 0.4.",
+    readout=f"nearest {NEAR} hold {{faded:.1%}} · without {{plain:.1%}} · row sum {{sum:.2f}}",
+    handles={"mean of all logits": "level"},
+    depends={"zero": [], "layout": [], "mean of all logits": ["level"], "before": ["level"], "readout.plain": []},
+    form=slider(FORMS, label="the factor acts on"),
+    level=slider(
+        range(-3, 4), label="added to all logits", default=0, format=lambda v: f"{v:+d}".replace("-", "−") if v else "0"
+    ),
 )
 
 
@@ -163,157 +158,195 @@ def _filter(head_dim, which):
     return torch.ones(head_dim, dtype=torch.float64) if which == OFF else band(head_dim, which == PAIRS)
 
 
-def _ladder(head_dim, which, position, boost):
-    g = gain(torch.tensor([float(position)], dtype=torch.float64), boost=boost)
-    c = _filter(head_dim, which)
+def turning(head_dim, which):
+    r"""The part of each pair's score that turns with m + n, against the part that is relative: [D/2]."""
+    even, odd = _filter(head_dim, which).view(-1, 2).unbind(-1)
+    return (even**2 - odd**2) / (even**2 + odd**2)
+
+
+def _ladder(which, pairs, pair):
+    head_dim = 2 * pairs
+    c, part = _filter(head_dim, which), turning(head_dim, which)
     even, odd = c[0::2], c[1::2]
-    pairs = torch.arange(head_dim // 2)
-    middle = (2 * pairs + 0.5) / head_dim
-    relative, mirrored = (even**2 + odd**2) / 2, (even**2 - odd**2) / 2
     lane = torch.arange(head_dim) / head_dim
+    middle = (lane[0::2] + lane[1::2]) / 2
+    at = min(pair, pairs) - 1  # a state with fewer pairs than that is never shown
+    gap = torch.full_like(even, math.nan)
     data = [
         dict(
             type="scatter",
-            name="even lanes",
-            x=lane[0::2],
-            y=g * even,
-            mode="markers",
-            marker=dict(color=COLORS["blue"], size=7),
+            name="the two lanes of a pair",
+            x=torch.stack((lane[0::2], lane[1::2], gap), -1).flatten(),
+            y=torch.stack((even, odd, gap), -1).flatten(),
+            mode="lines",
+            line=dict(color=COLORS["gray"], width=3),
+            hoverinfo="skip",
+            showlegend=False,
         ),
         dict(
             type="scatter",
-            name="odd lanes",
-            x=lane[1::2],
-            y=g * odd,
+            name="even lane",
+            x=lane[0::2],
+            y=even,
             mode="markers",
-            marker=dict(color=COLORS["orange"], size=8, symbol="diamond-open"),
+            marker=dict(color=COLORS["blue"], size=8),
+            hovertemplate="even lane: factor %{y:.3f}<extra></extra>",
+        ),
+        dict(
+            type="scatter",
+            name="odd lane",
+            x=lane[1::2],
+            y=odd,
+            mode="markers",
+            marker=dict(color=COLORS["orange"], size=9, symbol="diamond-open", line=dict(width=2)),
+            hovertemplate="odd lane: factor %{y:.3f}<extra></extra>",
         ),
         dict(
             type="bar",
-            name="relative part of a pair's score",
+            name="part that turns with m + n",
             x=middle,
-            y=relative,
+            y=100 * part,
             yaxis="y2",
-            width=1.6 / head_dim,
-            marker=dict(color=COLORS["green"]),
+            width=1.5 / head_dim,
+            marker=dict(color=COLORS["red"]),
+            hovertemplate="%{y:.1f}% of this pair's score turns with m + n<extra></extra>",
             showlegend=False,
         ),
         dict(
             type="scatter",
-            name="part that turns with m + n",
-            x=middle,
-            y=mirrored / relative,
-            yaxis="y3",
-            mode="lines+markers",
-            line=dict(color=COLORS["red"], width=2),
-            marker=dict(symbol="square", size=5),
+            name="this pair",
+            x=[middle[at], middle[at]],
+            y=[0.74, 1.26],
+            mode="lines",
+            line=dict(color=COLORS["ink"], width=2, dash="dot"),
+            hoverinfo="skip",
+            showlegend=False,
+        ),
+        dict(
+            type="scatter",
+            name="this pair, below",
+            x=[middle[at], middle[at]],
+            y=[-22, 22],
+            yaxis="y2",
+            mode="lines",
+            line=dict(color=COLORS["ink"], width=2, dash="dot"),
+            hoverinfo="skip",
             showlegend=False,
         ),
     ]
-    waves = 2 * math.pi / inv_freq(head_dim, dtype=torch.float64)
     quarters = [0, 0.25, 0.5, 0.75]
     layout = dict(
-        height=560,
+        height=460,
         xaxis=dict(
-            range=[-0.03, 1.03],
-            anchor="y3",
-            title=dict(text="lane, and its wavelength in tokens"),
+            range=[-0.03, 1.01],
+            anchor="y2",
+            title=dict(text="wavelength of a pair, in tokens"),
             tickvals=quarters,
-            ticktext=[f"{int(x * head_dim)}<br>{waves[int(x * head_dim / 2)]:,.0f}" for x in quarters],
+            ticktext=[f"{2 * math.pi * 10_000**x:,.0f}" for x in quarters],
         ),
-        yaxis=dict(range=[0.7, 1.5], domain=[0.66, 1], title=dict(text="factor")),
-        yaxis2=dict(range=[0, 1.55], domain=[0.33, 0.56], title=dict(text="relative")),
-        yaxis3=dict(
-            range=[-0.3, 0.3],
-            domain=[0, 0.24],
+        yaxis=dict(range=[0.74, 1.26], domain=[0.5, 1], title=dict(text="factor"), tickvals=[0.8, 1, 1.2]),
+        yaxis2=dict(
+            range=[-22, 22],
+            domain=[0, 0.4],
             title=dict(text="turning"),
-            tickvals=[-0.2, 0, 0.2],
+            tickvals=[-20, 0, 20],
             ticktext=["−20%", "0", "+20%"],
         ),
     )
-    worst = (mirrored / relative).abs().max().item()
+    wave = 2 * math.pi / inv_freq(head_dim, dtype=torch.float64)[at].item()
+    percent = round(100 * part[at].item(), 1) + 0.0
     return dict(data=data, layout=layout), {
-        "gain": g.item(),
-        "both": g.item() ** 2,
-        "worst": f"{worst:.1%}" if worst > 1e-12 else "nothing",
-        "peak": f"{waves[(even + odd).argmax()]:,.0f} tokens" if which != OFF else "no pair",
+        "wave": f"{wave:,.0f}",
+        "even": even[at].item(),
+        "odd": odd[at].item(),
+        "turning": f"{percent:+.1f}%".replace("-", "−") if percent else "0.0%",
     }
 
 
 ladder = explorable(
     _ladder,
     id="exposb.ladder",
-    title="Gain and filter over the ladder of frequencies",
-    alt="Above, the factor on each lane: a bump around a quarter of the lanes, even and odd lanes apart on its slopes, "
-    "all lifted by the gain of the position. In the middle, a bar for each pair: the part of its score that is "
-    "relative. Below, the part that turns with the sum of the positions: zero at the top, largest on the slopes.",
-    readout="gain {gain:.3f}, on a score at this position {both:.3f} · loudest pair: wavelength {peak} · turning part: "
-    "up to {worst}",
+    title="The filter over the ladder of frequencies",
+    alt="Above, the factor on each lane from the fastest pair to the slowest, the two lanes of a pair joined: a bump "
+    "around a quarter of the lanes. Lane by lane the joined ends stand at different heights on the slopes of the "
+    "bump; pair by pair they are level. Below, a bar for each pair: how much of its score turns with the sum of the "
+    "positions. Bars stand on the slopes and have opposite signs on its two sides; pair by pair there are none. A "
+    "dotted line, the chosen pair, can be dragged.",
+    readout="turns in {wave} tokens · factors {even:.2f}, {odd:.2f} · turns with m + n: {turning}",
+    handles={"this pair": "pair", "this pair, below": "pair"},
     depends={
-        "even lanes": ["head_dim", "which", "position", "boost"],
-        "odd lanes": ["head_dim", "which", "position", "boost"],
-        "relative part of a pair's score": ["head_dim", "which"],
-        "part that turns with m + n": ["head_dim", "which"],
-        "layout": ["head_dim"],
-        "readout.gain": ["position", "boost"],
-        "readout.both": ["position", "boost"],
-        "readout.worst": ["head_dim", "which"],
-        "readout.peak": ["head_dim", "which"],
+        "the two lanes of a pair": ["which", "pairs"],
+        "even lane": ["which", "pairs"],
+        "odd lane": ["which", "pairs"],
+        "part that turns with m + n": ["which", "pairs"],
+        "this pair": ["pairs", "pair"],
+        "this pair, below": ["pairs", "pair"],
+        "readout.wave": ["pairs", "pair"],
     },
-    which=slider([LANES, PAIRS, OFF], label="filter"),
-    head_dim=slider([8, 16, 32, 64, 128], label="head size D", default=32),
-    position=slider([0, 100, 300, 700, 1000, 2000, 3000, 5000], label="position m", default=0),
-    boost=slider([0.0, 0.2], label="gain", default=0.2, format=lambda b: "on" if b else "off"),
+    which=slider([LANES, PAIRS], label="filter"),
+    pairs=slider([4, 8, 16, 32], label="head size D", default=8, format=lambda n: f"{2 * n}"),
+    pair=slider(range(1, 33), label="pair", default=2, at_most="pairs"),
 )
 
 
 # The score of one offset, wherever it stands
 
 FAR, CLOSE = torch.arange(0, 4001, 100), torch.arange(0, 257, 2)  # positions of the key in the two panels
+HELD = 1000  # where the curve of the gain is taken in hand
 
 
 @cache
-def _vectors(head_dim, alike):
-    q, k = torch.randn(2, head_dim, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
-    return (q, q) if alike else (q, k)
+def _vector(head_dim):
+    return torch.randn(head_dim, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
 
 
-def offset_scores(head_dim, offset, positions, *, factors=None, rates=None, alike=True):
-    r"""Score / sqrt(D) of one query and one key `offset` apart, with the key at each of `positions`."""
+def offset_scores(head_dim, offset, positions, *, factors=None, rates=None):
+    r"""Score / sqrt(D) of a query and a key of one content `offset` apart, with the key at each of `positions`."""
     frequencies = inv_freq(head_dim, dtype=torch.float64)
     turned = []
-    for vector, at in zip(_vectors(head_dim, alike), (positions + offset, positions)):
-        x = rotate(vector.expand(len(at), head_dim), at.double(), frequencies)
+    for at in (positions + offset, positions):
+        x = rotate(_vector(head_dim).expand(len(at), head_dim), at.double(), frequencies)
         x = x if factors is None else x * factors
         turned.append(x if rates is None else x * gain(at.double(), rates)[:, None])
     return (turned[0] * turned[1]).sum(-1) / math.sqrt(head_dim)
 
 
-def _same_offset(offset, head_dim, rate, content):
-    alike = content == "key = query"
-    rope_far = offset_scores(head_dim, offset, FAR, alike=alike)
-    gained = offset_scores(head_dim, offset, FAR, rates=float(rate), alike=alike)
-    unit = (_vectors(head_dim, alike)[0].norm() * _vectors(head_dim, alike)[1].norm() / math.sqrt(head_dim)).item()
+def _same_offset(offset, head_dim, rate):
+    unit = (_vector(head_dim).norm() ** 2 / math.sqrt(head_dim)).item()
+    rope_far = offset_scores(head_dim, offset, FAR) / unit
+    gained = offset_scores(head_dim, offset, FAR, rates=float(rate)) / unit
     moved = {}
     for which in (LANES, PAIRS):
-        s = offset_scores(head_dim, offset, CLOSE, factors=_filter(head_dim, which), alike=alike)
+        s = offset_scores(head_dim, offset, CLOSE, factors=_filter(head_dim, which))
         moved[which] = (s - s.mean()) / unit
     data = [
         dict(
             type="scatter",
             name="RoPE",
             x=FAR[[0, -1]],
-            y=(rope_far / unit)[[0, -1]],
+            y=rope_far[[0, -1]],
             mode="lines",
             line=dict(color=COLORS["gray"], width=2, dash="dot"),
+            hovertemplate="RoPE: score %{y:.3f} at every position<extra></extra>",
         ),
         dict(
             type="scatter",
             name="gain",
             x=FAR,
-            y=gained / unit,
+            y=gained,
             mode="lines",
             line=dict(color=COLORS["orange"], width=3),
+            hovertemplate="gain, key at %{x}: score %{y:.3f}<extra></extra>",
+        ),
+        dict(
+            type="scatter",
+            name="gain at a thousand",
+            x=[HELD],
+            y=gained[FAR == HELD],
+            mode="markers",
+            marker=dict(color=COLORS["orange"], size=13, line=dict(color=COLORS["ink"], width=2)),
+            hovertemplate="gain, key at %{x}: score %{y:.3f}<extra></extra>",
+            showlegend=False,
         ),
         dict(
             type="scatter",
@@ -324,6 +357,7 @@ def _same_offset(offset, head_dim, rate, content):
             xaxis="x2",
             yaxis="y2",
             line=dict(color=COLORS["red"], width=2),
+            hovertemplate="filter by lane, key at %{x}: %{y:+.3f}<extra></extra>",
         ),
         dict(
             type="scatter",
@@ -333,17 +367,18 @@ def _same_offset(offset, head_dim, rate, content):
             mode="lines",
             xaxis="x2",
             yaxis="y2",
-            line=dict(color=COLORS["blue"], width=2, dash="dash"),
+            line=dict(color=COLORS["blue"], width=3, dash="dash"),
+            hovertemplate="filter by pair, key at %{x}: %{y:+.3f}<extra></extra>",
         ),
     ]
     layout = dict(
-        height=540,
-        xaxis=dict(range=[-50, 4050], anchor="y", title=dict(text="position n of the key (m = n + offset)")),
-        yaxis=dict(range=[-0.8, 1.55], domain=[0.6, 1], title=dict(text="score")),
-        xaxis2=dict(range=[-4, 260], anchor="y2", title=dict(text="position n of the key, close up")),
+        height=480,
+        xaxis=dict(range=[-50, 4050], anchor="y", tickvals=[0, 1000, 2000, 3000, 4000]),
+        yaxis=dict(range=[-0.15, 1.55], domain=[0.58, 1], title=dict(text="score")),
+        xaxis2=dict(range=[-3, 259], anchor="y2", title=dict(text="position n of the key (m = n + offset)")),
         yaxis2=dict(
-            range=[-0.2, 0.2],
-            domain=[0, 0.36],
+            range=[-0.11, 0.11],
+            domain=[0, 0.44],
             title=dict(text="score − mean"),
             tickvals=[-0.1, 0, 0.1],
             ticktext=["−0.1", "0", "+0.1"],
@@ -354,10 +389,9 @@ def _same_offset(offset, head_dim, rate, content):
         return (s.max() - s.min()).item()
 
     return dict(data=data, layout=layout), {
-        "rope": f"{swing(rope_far / unit):.0e}",
-        "gain": swing(gained / unit),
+        "gain": swing(gained),
         "lanes": swing(moved[LANES]),
-        "pairs": f"{swing(moved[PAIRS]):.0e}",
+        "pairs": swing(moved[PAIRS]),
     }
 
 
@@ -365,23 +399,23 @@ same_offset = explorable(
     _same_offset,
     id="exposb.same_offset",
     title="One offset, many positions",
-    alt="Above, the score of one query and one key a fixed offset apart, as both move along: RoPE's is a flat line, "
-    "with the gain it falls towards that line. Below, close up, the score less its mean: with the filter by lane it "
-    "wiggles, with the filter by pair it is flat.",
-    readout="the score of this offset moves by: RoPE {rope}, gain {gain:.3f}, filter by lane {lanes:.3f}, by pair "
-    "{pairs} (in units of |q||k|/√D)",
+    alt="Above, the score of a query and a key of one content, a fixed offset apart, as both move along: RoPE's is a "
+    "flat line, with the gain it falls towards that line. A dot on the curve of the gain can be dragged. Below, close "
+    "up, the score less its mean: with the filter by lane it wiggles, with the filter by pair it is flat. Scores are "
+    "in units of |q||k|/√D; the readout says by how much each of the three moves.",
+    readout="moved by gain {gain:.3f} · lane filter {lanes:.3f} · pair filter {pairs:.3f}",
+    handles={"gain at a thousand": "rate"},
     depends={
-        "RoPE": ["offset", "head_dim", "content"],
-        "gain": ["offset", "head_dim", "content", "rate"],
-        "filter by lane": ["offset", "head_dim", "content"],
-        "filter by pair": ["offset", "head_dim", "content"],
-        "readout.rope": ["offset", "head_dim", "content"],
-        "readout.gain": ["offset", "head_dim", "content", "rate"],
-        "readout.lanes": ["offset", "head_dim", "content"],
-        "readout.pairs": ["offset", "head_dim", "content"],
+        "RoPE": ["offset", "head_dim"],
+        "gain": ["offset", "head_dim", "rate"],
+        "gain at a thousand": ["offset", "head_dim", "rate"],
+        "filter by lane": ["offset", "head_dim"],
+        "filter by pair": ["offset", "head_dim"],
+        "readout.gain": ["offset", "head_dim", "rate"],
+        "readout.lanes": ["offset", "head_dim"],
+        "readout.pairs": ["offset", "head_dim"],
     },
     offset=slider([0, 1, 2, 5, 10, 50], label="offset m − n", default=1),
-    head_dim=slider([8, 16, 32, 64, 128], label="head size D", default=16),
-    rate=slider([0.0, 0.0003, 0.001, 0.003, 0.01], label="rate of the gain", default=0.001),
-    content=slider(["key = query", "a key at random"], label="content"),
+    head_dim=slider([8, 16, 32, 64], label="head size D", default=8),
+    rate=slider([0.0, 0.0001, 0.0003, 0.0005, 0.001, 0.002, 0.003, 0.01], label="rate of the gain", default=0.001),
 )

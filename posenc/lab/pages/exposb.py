@@ -9,6 +9,7 @@ import torch
 import posenc
 from posenc.lab.experiments import SWEEPS
 from posenc.lab.experiments.plots import plot_parts
+from posenc.lab.figures import exposb as figures
 from posenc.lab.figures import four_places
 from posenc.lab.figures.exposb import content_logits, row
 from posenc.lab.pages import ablation, table
@@ -16,7 +17,7 @@ from posenc.rotate.rope import inv_freq
 from posenc.several.exposb import band, exposb, fade, gain, hazard
 
 NEAR = 64  # keys that count as near
-RATE, FLOOR = 0.005, 0.7  # of the fade, as the report has them
+FLOOR = 0.7  # of the fade, as the report has it
 LENGTH, HEADS, HEAD_DIM = 48, 2, 16  # of the checks
 BARE = dict(gain=False, band=False, decay=False)
 FAR = 4000  # a shift of all positions
@@ -43,8 +44,8 @@ def places_picture():
 
 
 def near_share(z, form: str | None) -> float:
-    r"""Share that the NEAR nearest of the keys with logits z hold, faded on "logits" or "log", or not at all (None)."""
-    weights = z.softmax(-1) if form is None else row(z, form, RATE, FLOOR)
+    r"""Share that the NEAR nearest of the keys with logits z hold, faded as drawn on "logits" or "log" (None: not)."""
+    weights = z.softmax(-1) if form is None else row(z, form, figures.RATE, figures.FLOOR)
     return (weights[:NEAR].sum() / weights.sum()).item()
 
 
@@ -52,8 +53,8 @@ def level_numbers() -> dict[str, str]:
     r"""What the nearest keys hold with all logits low, as they are, and high."""
     z = content_logits()
     return {
-        "level_low": f"{near_share(z - 6, 'logits'):.1%}",
-        "level_high": f"{near_share(z + 6, 'logits'):.0%}",
+        "level_low": f"{near_share(z - 3, 'logits'):.1%}",
+        "level_high": f"{near_share(z + 3, 'logits'):.0%}",
         "level_zero": f"{near_share(z, 'logits'):.1%}",
         "level_none": f"{near_share(z, None):.1%}",
         "level_log": f"{near_share(z, 'log'):.1%}",
