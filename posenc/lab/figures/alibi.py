@@ -12,6 +12,7 @@ from posenc.methods import METHODS
 KEYS = 128
 MATCH, MATCH_LOGIT = 24, 6.0  # one key fits the query: its logit stands this far above the flat level
 FLOOR = 1e-6  # weights below this are not drawn
+LOW, EDGE = -17.0, -14.5  # the lower edge of the panel of biases, and where a line ends that would leave it
 
 
 def content_logits():
@@ -26,19 +27,51 @@ def _log10(weights):
     return [math.log10(w) if w >= FLOOR else math.nan for w in weights]
 
 
-def _decay(heads, head, query, *, slopes=slopes, bias=bias):
-    chosen = min(head, heads) - 1  # with fewer heads, the last one
-    m = slopes(heads).double()
+def _logits(heads, query, m, bias):
+    """The bias of every head on the keys up to the query, [H, query + 1]."""
     position = torch.arange(KEYS)
-    seen = position[: query + 1]
-    row = bias(position[query : query + 1], seen, m)[:, 0]  # [H, query + 1]
+    return bias(position[query : query + 1], position[: query + 1], m)[:, 0]
+
+
+def _end(line):
+    """Where the line of a head, a bias by key, leaves the upper panel: at the first key or at its lower edge."""
+    steep = (line[-1] - line[0]).item() / max(len(line) - 1, 1)
+    if line[0].item() >= EDGE or not steep:
+        return 0.0, line[0].item()
+    return len(line) - 1 + (EDGE - line[-1].item()) / steep, EDGE
+
+
+def _slope(m):
+    """A slope in few letters: 1/4, or 0.35 where it is no such fraction."""
+    return f"1/{1 / m:.0f}" if abs(1 / m - round(1 / m)) < 1e-4 else f"{m:.3f}"
+
+
+def _named(ends):
+    """Of the heads, those whose slopes can be written beside each other, the steepest and the mildest first."""
+    named = []
+    for head in [0, len(ends) - 1, *range(1, len(ends) - 1)]:
+        (x, y), taken = ends[head], [ends[h] for h in named]
+        if all(abs(x - a) > 13 or abs(y - b) > 1.9 for a, b in taken):
+            named.append(head)
+    return named
+
+
+def _decay(heads, head, query, *, slopes=slopes, bias=bias):
+    chosen = min(head, heads) - 1  # a state with fewer heads is never shown
+    m = slopes(heads).double()
+    row = _logits(heads, query, m, bias)
+    seen = torch.arange(query + 1)
     flat = torch.softmax(row[chosen], -1)
     content = torch.softmax(content_logits()[: query + 1] + row[chosen], -1)
+    slope = m[chosen].item()
+    near = min(1 + math.floor(math.log(20) / slope), query + 1)
 
+    ends = [_end(line) for line in row]
     fan_x, fan_y = [], []
-    for line in row:
-        fan_x += [0, query, math.nan]
-        fan_y += [line[0], line[query], math.nan]
+    for line, (x, y) in zip(row, ends):
+        fan_x += [query, x, math.nan]
+        fan_y += [line[-1], y, math.nan]
+    named = _named(ends)
     data = [
         dict(
             type="scatter",
@@ -47,15 +80,65 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
             y=fan_y,
             mode="lines",
             line=dict(color=COLORS["gray"], width=1, dash="dot"),
+            hoverinfo="skip",
+            showlegend=False,
+        ),
+        dict(
+            type="scatter",
+            name="slopes",
+            x=[ends[h][0] or -3 for h in named],
+            y=[ends[h][1] for h in named],
+            mode="text",
+            text=[_slope(m[h].item()) for h in named],
+            textposition=["middle left" if ends[h][0] == 0 else "bottom center" for h in named],
+            textfont=dict(size=11, color=COLORS["gray"]),
+            cliponaxis=False,
+            hoverinfo="skip",
             showlegend=False,
         ),
         dict(
             type="scatter",
             name="bias of this head",
-            x=[0, query],
-            y=[row[chosen, 0], row[chosen, query]],
+            x=[query, ends[chosen][0]],
+            y=[row[chosen, -1], ends[chosen][1]],
+            mode="lines",
+            line=dict(color=COLORS["green"], width=4),
+            hovertemplate="key %{x:.0f}: bias %{y:.2f}<extra></extra>",
+            showlegend=False,
+        ),
+        dict(
+            type="scatter",
+            name="end of this head's line",
+            x=ends[chosen][:1],
+            y=ends[chosen][1:],
+            mode="markers+text",
+            text=[f"<b>{_slope(slope)}</b>"],
+            textposition="top right",
+            textfont=dict(size=14, color=COLORS["green"]),
+            marker=dict(color=COLORS["green"], size=12),
+            cliponaxis=False,
+            hovertemplate=f"head {chosen + 1}: slope {slope:.4f}<extra></extra>",
+            showlegend=False,
+        ),
+        dict(
+            type="scatter",
+            name="query",
+            x=[query, query],
+            y=[LOW, 1],
             mode="lines",
             line=dict(color=COLORS["blue"], width=3),
+            hoverinfo="skip",
+            showlegend=False,
+        ),
+        dict(
+            type="scatter",
+            name="query, below",
+            x=[query, query],
+            y=[-6.2, 0.45],
+            mode="lines",
+            yaxis="y2",
+            line=dict(color=COLORS["blue"], width=3),
+            hoverinfo="skip",
             showlegend=False,
         ),
         dict(
@@ -65,16 +148,18 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
             y=_log10(flat),
             mode="lines",
             yaxis="y2",
-            line=dict(color=COLORS["blue"], width=3, dash="dash"),
+            line=dict(color=COLORS["green"], width=3, dash="dash"),
+            hoverinfo="skip",
         ),
         dict(
             type="scatter",
-            name="content logits",
+            name="with content",
             x=seen,
             y=_log10(content),
             mode="markers",
             yaxis="y2",
             marker=dict(color=COLORS["orange"], size=5),
+            hovertemplate="key %{x}: weight 10 to the %{y:.2f}<extra></extra>",
         ),
         dict(
             type="scatter",
@@ -83,29 +168,53 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
             y=_log10(content[MATCH : MATCH + 1]),
             mode="markers",
             yaxis="y2",
-            marker=dict(color=COLORS["red"], size=13, symbol="star"),
+            marker=dict(color=COLORS["red"], size=14, symbol="star"),
+            hovertemplate=f"key {MATCH}, which fits: weight 10 to the %{{y:.2f}}<extra></extra>",
+        ),
+        dict(
+            type="scatter",
+            name="95% of the weight",
+            x=[query - near + 1, query],
+            y=[-5.6, -5.6],
+            mode="lines+markers",
+            yaxis="y2",
+            line=dict(color=COLORS["green"], width=2),
+            marker=dict(symbol="line-ns-open", size=10, line=dict(width=2)),
+            hovertemplate=f"95% of the weight of equal logits: {near} keys<extra></extra>",
+            showlegend=False,
+        ),
+        dict(
+            type="scatter",
+            name="how many keys that are",
+            x=[query - near - 1],
+            y=[-5.6],
+            mode="text",
+            yaxis="y2",
+            text=[f"95% on {near}" if near <= query - 30 else ""],
+            textposition="middle left",
+            textfont=dict(size=12, color=COLORS["green"]),
+            hoverinfo="skip",
+            showlegend=False,
         ),
     ]
     layout = dict(
-        height=480,
-        xaxis=dict(range=[-2, KEYS + 1], title=dict(text="key position j"), anchor="y2"),
-        yaxis=dict(range=[-16, 1], domain=[0.6, 1], title=dict(text="bias")),
+        height=470,
+        xaxis=dict(
+            range=[-24, KEYS + 2], title=dict(text="key position j"), anchor="y2", tickvals=[0, 32, 64, 96, 127]
+        ),
+        yaxis=dict(range=[LOW, 1.5], domain=[0.54, 1], title=dict(text="bias")),
         yaxis2=dict(
-            range=[-6.2, 0.2],
-            domain=[0, 0.52],
+            range=[-6.2, 0.45],
+            domain=[0, 0.47],
             title=dict(text="weight"),
             tickvals=[-6, -4, -2, 0],
             ticktext=["10⁻⁶", "10⁻⁴", "10⁻²", "1"],
         ),
     )
-    slope = m[chosen].item()
-    near = 1 + math.floor(math.log(20) / slope)
     readouts = {
-        "which": f"head {chosen + 1} of {heads}",
         "slope": slope,
         "half": math.log(2) / slope,
-        "window": f"{near} keys" if near <= query + 1 else f"{near} keys (more than there are)",
-        "match": f"{content[MATCH].item():.2g}" if query >= MATCH else "not seen yet",
+        "match": f"{content[MATCH].item():.4f}" if query >= MATCH else "hidden",
     }
     return dict(data=data, layout=layout), readouts
 
@@ -114,31 +223,28 @@ decay = explorable(
     _decay,
     id="alibi.decay",
     title="ALiBi: a straight penalty, an exponential window",
-    alt="Above, the bias of each head, this one thick: straight lines that fall from zero at the query towards older "
-    "keys. Below, the weights of this head, on a log scale: with equal logits a straight line again (dashed), "
-    f"with content dots scattered around it, and above them a star: key {MATCH}, which fits the query.",
-    readout="{which}: slope m = {slope:.4f}, weight halves every {half:.1f} tokens, 95% of it on {window}; "
-    f"weight of key {MATCH}: {{match}}",
+    alt="Above, the bias of each head as a dotted line with its slope beside it, this one thick: straight lines that "
+    "fall from zero at the query towards older keys. The end of the thick line can be dragged to another, and so can "
+    "the upright line, the query. Below, the weights of this head, on a log scale: with equal logits a straight line "
+    f"again (dashed), with content dots scattered around it, and above them a star: key {MATCH}, which fits the query. "
+    "A bracket at the bottom spans the keys that hold 95% of the weight of equal logits.",
+    readout=f"slope {{slope:.4f}} · halves in {{half:.1f}} tokens · weight of key {MATCH}: {{match}}",
+    handles={"end of this head's line": "head", "query": "query", "query, below": "query"},
     depends={
         "bias of every head": ["heads", "query"],
-        "bias of this head": ["heads", "head", "query"],
-        "equal logits": ["heads", "head", "query"],
-        "content logits": ["heads", "head", "query"],
-        f"key {MATCH}": ["heads", "head", "query"],
-        "readout.which": ["heads", "head"],
+        "slopes": ["heads", "query"],
+        "query": ["query"],
+        "query, below": ["query"],
         "readout.slope": ["heads", "head"],
         "readout.half": ["heads", "head"],
-        "readout.window": ["heads", "head", "query"],
-        "readout.match": ["heads", "head", "query"],
     },
-    heads=slider([2, 4, 8, 12, 16], label="number of heads H", default=8),
-    head=slider(range(1, 17), label="head h (the last one, if there are fewer)", default=4),
+    heads=slider([2, 4, 8, 12, 16], label="heads H", default=8),
+    head=slider(range(1, 17), label="head h", default=4, at_most="heads"),
     query=slider(range(7, KEYS, 8), label="query position i", default=127),
 )
 
 
 TITLES = {key: METHODS[key].title for key in ONE_A_PLACE}
-WHOLE, CUT, BOTH = "whole", "cut to the training window", "both"
 NEAR = 0.06  # half the height of the lower panel, in nats per character
 
 
@@ -153,88 +259,109 @@ def far_context(whole, cut):
     return f"what is far {'costs' if mean > 0 else 'saves'} {abs(mean):.3f}"
 
 
-def _extrapolates_or_ignores(method, length, attention, *, results=None):
+def _extrapolates_or_ignores(method, length, *, results=None):
     results = load_results("train_short_test_long", ONE_A_PLACE) if results is None else results
     key = next(k for k, title in TITLES.items() if title == method)
     lengths, runs = results["lengths"], results["methods"][key]
-    upto = lengths.index(length) + 1
     seeds = range(len(runs["whole"]))
-    top = max(max(map(max, m["whole"] + m["cut"])) for m in results["methods"].values())
-    bottom = min(min(map(min, m["whole"] + m["cut"])) for m in results["methods"].values())
+    everyone = [value for m in results["methods"].values() for seed in m["whole"] + m["cut"] for value in seed]
+    pad = 0.05 * (max(everyone) - min(everyone))
+    bottom, top = min(everyone) - pad, max(everyone) + pad
 
-    def dots(kind, shown):
-        x = [lengths[n] * 2 ** (0.05 * (s - (len(seeds) - 1) / 2)) for s in seeds for n in range(upto)]
-        return (x, [runs[kind][s][n] for s in seeds for n in range(upto)]) if shown else ([], [])
+    def mean(runs):
+        return [mean_and_spread([run[n] for run in runs])[0] for n in range(len(lengths))]
 
-    def means(kind, shown):
-        y = [mean_and_spread([runs[kind][s][n] for s in seeds])[0] for n in range(upto)]
-        return (lengths[:upto], y) if shown else ([], [])
+    def each(runs):
+        return [run[n] for run in runs for n in range(len(lengths))]
 
-    show_whole, show_cut = attention != CUT, attention != WHOLE
-    gap = [[w - c for w, c in zip(runs["whole"][s], runs["cut"][s])] for s in seeds]
-    gaps_x, gaps_y = dots("whole", attention == BOTH)[0], []
-    off_x, off_y = [], []
-    if attention == BOTH:
-        for place, value in enumerate(gap[s][n] for s in seeds for n in range(upto)):
-            inside = abs(value) <= NEAR
-            gaps_y.append(value if inside else math.nan)
-            if not inside:
-                off_x.append(gaps_x[place])
-                off_y.append(math.copysign(0.93 * NEAR, value))
-    blue, orange = COLORS["blue"], COLORS["orange"]
-    (wx, wy), (cx, cy) = dots("whole", show_whole), dots("cut", show_cut)
-    (wmx, wmy), (cmx, cmy) = means("whole", show_whole), means("cut", show_cut)
+    x = [n * 2 ** (0.05 * (s - (len(seeds) - 1) / 2)) for s in seeds for n in lengths]
+    gap = [w - c for w, c in zip(each(runs["whole"]), each(runs["cut"]))]
+    inside = [abs(value) <= NEAR for value in gap]
+    others_x, others_y, others = [], [], []
+    for other, of_other in results["methods"].items():
+        if other != key:
+            others_x += [*lengths, math.nan]
+            others_y += [*mean(of_other["whole"]), math.nan]
+            others += [TITLES[other]] * (len(lengths) + 1)
+    blue, orange, purple = COLORS["blue"], COLORS["orange"], COLORS["purple"]
+
+    def line(name, y, color, dash, width):
+        return dict(
+            type="scatter",
+            name=name,
+            x=lengths,
+            y=y,
+            mode="lines",
+            line=dict(color=color, width=width, dash=dash),
+            hoverinfo="skip",
+            showlegend=False,
+        )
+
+    def marks(name, x, y, color, symbol, size, words, **parts):
+        return dict(
+            type="scatter",
+            name=name,
+            x=x,
+            y=y,
+            mode="markers",
+            marker=dict(color=color, size=size, symbol=symbol),
+            hovertemplate=f"{method}, one seed: {words}<extra></extra>",
+            **parts,
+        )
+
+    def cursor(name, low, high, **parts):
+        return dict(
+            type="scatter",
+            name=name,
+            x=[length, length],
+            y=[low, high],
+            mode="lines",
+            line=dict(color=COLORS["ink"], width=2, dash="dot"),
+            hoverinfo="skip",
+            showlegend=False,
+            **parts,
+        )
+
     data = [
-        dict(
-            type="scatter",
-            name="whole, mean",
-            x=wmx,
-            y=wmy,
-            mode="lines",
-            line=dict(color=blue, width=2),
-            showlegend=False,
+        line("others", others_y, COLORS["gray"], "solid", 1)
+        | dict(
+            x=others_x,
+            text=others,
+            hoverinfo="all",
+            hovertemplate="%{text}: loss %{y:.3f}<extra></extra>",
+            showlegend=True,
         ),
-        dict(type="scatter", name="whole", x=wx, y=wy, mode="markers", marker=dict(color=blue, size=7)),
-        dict(
-            type="scatter",
-            name="cut, mean",
-            x=cmx,
-            y=cmy,
-            mode="lines",
-            line=dict(color=orange, width=2, dash="dash"),
-            showlegend=False,
-        ),
-        dict(
-            type="scatter",
-            name="cut",
-            x=cx,
-            y=cy,
-            mode="markers",
-            marker=dict(color=orange, size=9, symbol="diamond-open"),
-        ),
-        dict(
-            type="scatter",
-            name="whole minus cut",
-            x=gaps_x,
-            y=gaps_y,
-            mode="markers",
+        cursor("length", bottom, top),
+        cursor("length, below", -NEAR, NEAR, yaxis="y2"),
+        line("whole, mean", mean(runs["whole"]), blue, "solid", 3),
+        marks("whole", x, each(runs["whole"]), blue, "circle", 7, "loss %{y:.3f} with all of the context"),
+        line("cut, mean", mean(runs["cut"]), orange, "dash", 3),
+        marks("cut to 64", x, each(runs["cut"]), orange, "diamond-open", 9, "loss %{y:.3f}, cut"),
+        marks(
+            "whole minus cut",
+            x,
+            [value if near else math.nan for value, near in zip(gap, inside)],
+            purple,
+            "square",
+            7,
+            "whole minus cut %{y:+.4f}",
             yaxis="y2",
-            marker=dict(color=COLORS["purple"], size=7, symbol="square"),
             showlegend=False,
         ),
-        dict(
-            type="scatter",
-            name="off the scale",
-            x=off_x,
-            y=off_y,
-            mode="markers",
+        marks(
+            "off the scale",
+            [at for at, near in zip(x, inside) if not near],
+            [math.copysign(0.9 * NEAR, value) for value, near in zip(gap, inside) if not near],
+            purple,
+            "triangle-up",
+            11,
+            "whole minus cut is off the scale",
             yaxis="y2",
-            marker=dict(color=COLORS["purple"], size=11, symbol="triangle-up"),
+            showlegend=False,
         ),
     ]
-    pad = 0.05 * (top - bottom)
     layout = dict(
-        height=500,
+        height=470,
         xaxis=dict(
             type="log",
             range=[math.log10(lengths[0]) - 0.08, math.log10(lengths[-1]) + 0.08],
@@ -243,28 +370,23 @@ def _extrapolates_or_ignores(method, length, attention, *, results=None):
             title=dict(text="characters of context"),
             anchor="y2",
         ),
-        yaxis=dict(range=[bottom - pad, top + pad], domain=[0.42, 1], title=dict(text="loss")),
+        yaxis=dict(range=[bottom, top], domain=[0.42, 1], title=dict(text="loss")),
         yaxis2=dict(
             range=[-NEAR, NEAR],
-            domain=[0, 0.32],
+            domain=[0, 0.34],
             title=dict(text="whole − cut"),
             tickvals=[-0.05, 0, 0.05],
             ticktext=["−0.05", "0", "+0.05"],
         ),
     )
-    n = upto - 1
-    at_first = mean_and_spread([runs["whole"][s][0] for s in seeds])[0]
-    whole_now, cut_now = ([runs[kind][s][n] for s in seeds] for kind in ("whole", "cut"))
-    words = [f"{method}, trained at {lengths[0]}, tested at {length}"]
-    if show_whole:
-        mean, spread = mean_and_spread(whole_now)
-        words.append(f"whole {mean:.3f} ± {spread:.3f} ({mean - at_first:+.3f} against {lengths[0]})")
-    if show_cut:
-        mean, spread = mean_and_spread(cut_now)
-        words.append(f"cut {mean:.3f} ± {spread:.3f}")
-    if attention == BOTH:
-        words.append("the two are one" if n == 0 else far_context(whole_now, cut_now))
-    return dict(data=data, layout=layout), {"words": "; ".join(words)}
+    at = lengths.index(length)
+    whole, cut = ([run[at] for run in runs[kind]] for kind in ("whole", "cut"))
+    said = "nothing is cut" if at == 0 else far_context(whole, cut).replace("no difference: what is", "")
+    return dict(data=data, layout=layout), {
+        "whole": "{:.3f} ± {:.3f}".format(*mean_and_spread(whole)),
+        "cut": "{:.3f} ± {:.3f}".format(*mean_and_spread(cut)),
+        "words": said.strip(),
+    }
 
 
 extrapolates_or_ignores = explorable(
@@ -272,11 +394,24 @@ extrapolates_or_ignores = explorable(
     id="alibi.extrapolates_or_ignores",
     title="Extrapolates, or ignores?",
     alt="Above, the loss of a trained model, in nats per character, on the same characters as the context in front of "
-    "them grows, a mark for each seed: with all of the context visible, and with attention cut to the training window. "
+    "them grows, a mark for each seed: with all of the context visible, and with attention cut to the training window; "
+    "thin gray lines are the other methods. "
     "Below, the difference of the two on a finer scale: above zero what is far harms, below it helps, at zero the "
-    "model makes nothing of it. A triangle is off the scale.",
-    readout="{words}",
+    "model makes nothing of it. A triangle is off the scale. A dotted line, the context whose numbers stand above, "
+    "can be dragged.",
+    readout="whole {whole} · cut {cut} · {words}",
+    handles={"length": "length", "length, below": "length"},
+    depends={
+        "length": ["length"],
+        "length, below": ["length"],
+        "others": ["method"],
+        "whole, mean": ["method"],
+        "whole": ["method"],
+        "cut, mean": ["method"],
+        "cut to 64": ["method"],
+        "whole minus cut": ["method"],
+        "off the scale": ["method"],
+    },
     method=slider(list(TITLES.values()), label="method", default="RoPE"),
-    length=slider([64, 128, 256, 512], label="characters of context", default=512),
-    attention=slider([WHOLE, CUT, BOTH], label="attention", default=BOTH),
+    length=slider([64, 128, 256, 512], label="context", default=512),
 )
