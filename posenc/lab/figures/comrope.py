@@ -57,6 +57,11 @@ def scores(rows, columns, degrees):
     return (turned(QUERY, moved, degrees) * turned(KEY, moved + offset, degrees)).sum(-1)
 
 
+def _signed(value):
+    """A number for a readout, with a true minus sign."""
+    return f"{value:+.3f}".replace("-", "−")
+
+
 VIEW, TILT = math.radians(95), math.radians(20)  # from where the sphere is seen: around, and above its equator
 
 
@@ -109,14 +114,19 @@ def _globe():
 def _axis(name, color, dash, degrees):
     """What a block turns about, from pole to pole, drawn outside the sphere, with its name."""
     pole = torch.tensor([[math.sin(math.radians(degrees)), 0, math.cos(math.radians(degrees))]])
-    x, y, _ = _flat(torch.cat((pole, 1.2 * pole, torch.full((1, 3), math.nan), -pole, -1.2 * pole)))
+    x, y, _ = _flat(torch.cat((-1.2 * pole, -pole, torch.full((1, 3), math.nan), pole, 1.2 * pole)))
     return dict(
         type="scatter",
         name=f"axis of the {name}",
         x=x,
         y=y,
-        mode="lines",
+        mode="lines+markers+text",
         line=dict(color=COLORS[color], width=3, dash=dash),
+        marker=dict(size=[1, 1, 1, 1, 9], opacity=[0, 0, 0, 0, 1], color=COLORS[color]),
+        text=["", "", "", "", name],
+        textposition="top right" if name == "rows" else "top left",
+        textfont=dict(color=COLORS[color], size=13),
+        cliponaxis=False,
         showlegend=False,
         **ALONE,
     )
@@ -140,11 +150,11 @@ def _commute(degrees, rows, columns, shift):
         ),
         _axis("rows", "blue", "solid", 0),
         _axis("columns", "orange", "dot", degrees),
-        _way("rows first, then columns", down, "blue", "solid", "circle-open"),
-        _way("columns first, then rows", right, "orange", "dash", "square-open"),
+        _way("rows first", down, "blue", "solid", "circle-open"),
+        _way("columns first", right, "orange", "dash", "square-open"),
         dict(
             type="scatter",
-            name="both at once",
+            name="at once",
             x=x,
             y=y,
             mode="markers",
@@ -159,9 +169,9 @@ def _commute(degrees, rows, columns, shift):
             xaxis="x2",
             yaxis="y2",
             mode="lines",
-            line=dict(color=COLORS["ink"], width=2),
+            line=dict(color=COLORS["green"], width=3),
+            hovertemplate="both moved %{x} rows: score %{y:.3f}<extra></extra>",
             showlegend=False,
-            **ALONE,
         ),
         dict(
             type="scatter",
@@ -171,23 +181,27 @@ def _commute(degrees, rows, columns, shift):
             xaxis="x2",
             yaxis="y2",
             mode="markers",
-            marker=dict(symbol="diamond", size=13, color=COLORS["green"]),
+            marker=dict(symbol="diamond", size=15, color=COLORS["green"], line=dict(color=COLORS["ink"], width=2)),
+            hovertemplate="both moved %{x} rows: score %{y:.3f}<extra></extra>",
             showlegend=False,
-            **ALONE,
         ),
     ]
-    hidden = dict(range=[-1.25, 1.25], visible=False)
     layout = dict(
-        height=620,
-        xaxis=hidden | dict(domain=[0, 1], constrain="domain"),
-        yaxis=hidden | dict(domain=[0.3, 1], scaleanchor="x"),
-        xaxis2=dict(range=[-0.4, SHIFTS + 0.4], anchor="y2", title=dict(text="rows that both tokens have moved down")),
-        yaxis2=dict(range=[-1.1, 1.1], domain=[0, 0.19], anchor="x2", title=dict(text="score")),
-        legend=dict(orientation="h", y=1.0, yanchor="bottom", x=0),
+        height=430,
+        xaxis=dict(range=[-1.2, 1.2], visible=False, domain=[0, 0.58], constrain="domain"),
+        yaxis=dict(range=[-1.3, 1.42], visible=False, scaleanchor="x"),
+        xaxis2=dict(
+            range=[-1.5, SHIFTS + 0.6],
+            domain=[0.7, 1],
+            anchor="y2",
+            title=dict(text="rows both moved"),
+            tickvals=[0, 4, 8, 12],
+        ),
+        yaxis2=dict(range=[-1.1, 1.1], anchor="x2", title=dict(text="score"), tickvals=[-1, 0, 1]),
     )
     return dict(data=data, layout=layout), {
         "apart": (down[-1] - right[-1]).norm().item(),
-        "score": curve[4 * shift].item(),
+        "score": _signed(curve[4 * shift].item()),
         "off": (curve - curve[0]).abs().max().item(),
     }
 
@@ -198,28 +212,36 @@ commute = explorable(
     title="Two walks, and a pair that moves",
     alt=(
         "A globe, seen from the side. From one point two walks start: a solid one turns by the rows first and then by "
-        "the columns, a dashed one the other way round; a cross shows where both at once lead. Two spokes outside the "
-        "globe are the axes of turning. Below, the score of a query and a key whose offset stays, against the rows "
-        "that both have moved: level where the two axes of turning are one, wavy where they are apart."
+        "the columns, a dashed one the other way round; a cross shows where both at once lead. The walks' ends can be "
+        "dragged, which makes them longer or shorter. Two spokes outside the globe are the axes of turning; the dotted "
+        "one, of the columns, can be dragged too. Beside it, the score of a query and a key whose offset stays, "
+        "against the rows that both have moved: level where the two axes are one, wavy where they are apart. The "
+        "diamond can be dragged along it; the last number is the largest change that moving both makes."
     ),
-    readout="the walks end {apart:.2f} apart · score now {score:.3f}, largest change by moving both {off:.3f}",
+    readout="walks end {apart:.2f} apart · score {score} · changes by up to {off:.3f}",
+    handles={
+        "axis of the columns": "degrees",
+        "score now": "shift",
+        "rows first": ("rows", "columns"),
+        "columns first": ("rows", "columns"),
+    },
     depends={
+        "sphere": [],
+        "axis of the rows": [],
         "axis of the columns": ["degrees"],
-        "rows first, then columns": ["degrees", "rows", "columns"],
-        "columns first, then rows": ["degrees", "rows", "columns"],
-        "both at once": ["degrees", "rows", "columns"],
+        "rows first": ["degrees", "rows", "columns"],
+        "columns first": ["degrees", "rows", "columns"],
+        "at once": ["degrees", "rows", "columns"],
         "score of one pair, both tokens moved": ["degrees", "rows", "columns"],
         "score now": ["degrees", "rows", "columns", "shift"],
         "readout.apart": ["degrees", "rows", "columns"],
         "readout.score": ["degrees", "rows", "columns", "shift"],
         "readout.off": ["degrees", "rows", "columns"],
     },
-    degrees=slider(
-        [0, 5, 15, 30, 45, 60, 90], label="angle between the two axes of turning", default=30, format=lambda d: f"{d}°"
-    ),
-    rows=slider(range(5), label="rows from query to key", default=3),
-    columns=slider(range(5), label="columns from query to key", default=4),
-    shift=slider(range(0, SHIFTS + 1, 2), label="rows that both have moved down", default=0),
+    degrees=slider([0, 5, 15, 30, 60, 90], label="angle between the axes", default=30, format=lambda d: f"{d}°"),
+    rows=slider(range(5), label="rows, query to key", default=3),
+    columns=slider(range(5), label="columns, query to key", default=4),
+    shift=slider(range(SHIFTS + 1), label="rows both moved", default=0, play=True),
 )
 
 # --------------------------------------------------------------------------------------------- what a block is blind to
@@ -235,8 +257,9 @@ DIRECTIONS = {
     "90°": (0, 1),
     "135°": (-1, 1),
 }  # (row, column)
-ONE, TWO, PARTITION = "LD, one block", "LD, two blocks", "AP, two blocks"
+ONE, TWO, PARTITION = "1 of LD", "2 of LD", "2 of AP"
 FINE = 43  # points of the map, a side
+ARROW = 1.6  # patches, how long theta is drawn
 
 
 def normals(form, direction):
@@ -284,6 +307,26 @@ def _blind(form, direction, row, column):
             **ALONE,
         )
 
+    def named(point, words, color, position="middle right"):
+        return point | dict(
+            mode="markers+text", text=[words], textposition=position, textfont=dict(color=COLORS[color], size=14)
+        )
+
+    def arrow(name, block, dash):
+        theta = normals(form, direction)
+        seen = form == TWO or (form == ONE and block == 0)
+        tip = CENTER + ARROW * theta[:, block] if seen else torch.full((2,), math.nan)
+        return dict(
+            type="scatter",
+            name=name,
+            x=[CENTER, tip[1]],
+            y=[CENTER, tip[0]],
+            mode="lines+markers",
+            line=dict(color=COLORS["ink"], width=2, dash=dash),
+            marker=dict(symbol="arrow", angleref="previous", size=[0, 14], color=COLORS["ink"]),
+            **ALONE,
+        )
+
     data = [
         dict(
             type="heatmap",
@@ -294,10 +337,10 @@ def _blind(form, direction, row, column):
             zmin=-1,
             zmax=1,
             colorscale=DIVERGING,
-            colorbar=dict(title=dict(text="score"), len=0.8, thickness=14),
-            **ALONE,
+            colorbar=dict(title=dict(text="score"), tickvals=[-1, 0, 1], thickness=12, xpad=4),
+            hovertemplate="row %{y:.1f}, column %{x:.1f}: score %{z:.2f}<extra></extra>",
         ),
-        points("patches", patches, "circle", 3, "gray") | dict(showlegend=False),
+        points("patches", patches, "circle", 3, "gray"),
         dict(
             type="scatter",
             name="as far along θ as the key",
@@ -307,23 +350,26 @@ def _blind(form, direction, row, column):
             line=dict(color=COLORS["ink"], width=2, dash="dash"),
             **ALONE,
         ),
-        points("query", torch.full((1, 2), CENTER), "star", 16, "ink"),
-        points("key", place, "circle-open", 18, "ink", line=dict(width=4)),
+        arrow("θ", 0, "solid"),
+        arrow("θ of the second block", 1, "dot"),
+        named(points("query", torch.full((1, 2), CENTER), "star", 15, "ink"), "query", "ink", "middle left"),
+        named(points("key", place, "circle-open", 18, "ink", line=dict(width=4)), " key", "ink", "top center"),
     ]
-    axis = dict(tickvals=list(range(GRID)), showgrid=False, zeroline=False)
+    for trace in data:
+        trace["showlegend"] = False
+    axis = dict(tickvals=list(range(GRID)), showgrid=False, zeroline=False, constrain="domain")
     layout = dict(
-        height=520,
-        xaxis=axis | dict(range=[-0.5, GRID - 0.5], constrain="domain", title=dict(text="column")),
-        yaxis=axis | dict(range=[GRID - 0.5, -0.5], constrain="domain", scaleanchor="x", title=dict(text="row")),
-        legend=dict(orientation="h", y=1.02, yanchor="bottom", x=0),
+        height=460,
+        xaxis=axis | dict(range=[-0.5, GRID - 0.5], title=dict(text="column")),
+        yaxis=axis | dict(range=[GRID - 0.5, -0.5], scaleanchor="x", title=dict(text="row")),
     )
     theta = normals(form, direction)
     seen = (place - CENTER) @ theta
     score = likeness(form, direction, place).item()
     along = likeness(form, direction, place + step).item()
     return dict(data=data, layout=layout), {
-        "seen": " and ".join(f"{value:.2f}" for value in (seen.flatten() + 0.0).tolist()).replace("-", "−"),
-        "score": score,
+        "seen": ", ".join(f"{value:+.2f}" for value in (seen.flatten() + 0.0).tolist()).replace("-", "−"),
+        "score": _signed(score),
         "change": abs(along - score),
     }
 
@@ -333,22 +379,29 @@ blind = explorable(
     id="comrope.blind",
     title="What a block cannot see",
     alt=(
-        "A picture of seven by seven patches with the query in its middle, as a star, and a key as a ring. Colors say "
-        "what score the key would get at each place. For one block of LD they are stripes square to theta, and a "
-        "dashed line runs through the key along its stripe. For two blocks, of LD or AP, they are a pattern of hills."
+        "A picture of seven by seven patches with the query in its middle, as a star, and a key as a ring, which can "
+        "be dragged. Colors say what score the key would get at each place. An arrow from the query is theta of LD's "
+        "first block; its tip can be dragged. For one block of LD the colors are stripes square to theta, and a dashed "
+        "line runs through the key along its stripe. For two blocks, of LD or AP, they are a pattern of hills. The "
+        "first chip says what the blocks see of the way from query to key, the last by how much the score changes with "
+        "a step of the key square to theta."
     ),
-    readout="from the query the blocks see {seen} · score {score:.3f} · "
-    "a step square to the slider's θ changes it by {change:.3f}",
+    readout="seen {seen} · score {score} · a step across θ: {change:.3f}",
+    handles={"key": ("row", "column"), "θ": "direction"},
     depends={
         "score of a key there": ["form", "direction"],
         "as far along θ as the key": ["form", "direction", "row", "column"],
+        "patches": [],
+        "query": [],
+        "θ": ["form", "direction"],
+        "θ of the second block": ["form", "direction"],
         "key": ["row", "column"],
         "readout.seen": ["form", "direction", "row", "column"],
         "readout.score": ["form", "direction", "row", "column"],
         "readout.change": ["form", "direction", "row", "column"],
     },
-    form=slider([ONE, TWO, PARTITION], label="form", default=ONE),
-    direction=slider(list(DIRECTIONS), label="θ of LD's first block, from the rows", default="27°"),
+    form=slider([ONE, TWO, PARTITION], label="blocks", default=ONE),
+    direction=slider(list(DIRECTIONS), label="θ", default="27°"),
     row=slider(range(GRID), label="row of the key", default=4),
     column=slider(range(GRID), label="column of the key", default=5),
 )
