@@ -44,14 +44,14 @@ def test_keys_lie_on_the_lines_between_the_rows_and_the_last_row_takes_the_rest(
 @pytest.mark.parametrize(
     "preset, query, token, gate, words",
     [
-        ("all", 4, 9, 1.0, "hidden"),
-        ("all", 11, 0, 1.0, "no gradient"),
-        ("all", 11, 11, 1.0, "row 1:"),
-        ("words", 11, 9, 0.5, "50% of row 2, 50% of row 3"),
+        ("all", 4, 9, 1.0, "after the query"),
+        ("all", 11, 0, 1.0, "beyond row 7"),
+        ("all", 11, 11, 1.0, "row 1"),
+        ("words", 11, 9, 0.5, "50% row 3"),
     ],
 )
 def test_the_readout_says_where_the_key_stands(preset, query, token, gate, words):
-    assert words in figures._gates(preset, query, token, gate)[1]["where"]
+    assert figures._gates(preset, query, token, gate)[1]["where"] == words
 
 
 @pytest.mark.parametrize("rows", [4, 16, 128])
@@ -70,14 +70,16 @@ def test_a_gate_hears_from_the_unclamped_keys_behind_it_as_autograd_says(rows, c
 
 
 def test_the_chapters_answer_on_the_clamp():
-    p, heard = figures.clamped(16, "every second", 64)
+    p, heard = figures.clamped(16, "1 in 2", 64)
     assert (p >= 15).nonzero().min() == 28 and (p >= 15).sum() > 32
     assert torch.equal(heard == 0, p >= 15)
 
 
 def test_the_frozen_gates_are_those_of_a_line_and_its_heads():
     frozen = figures.trained_gates()
-    assert [figures.name_of(head) for head in frozen["heads"]] == list(figures.trained.sliders["head"].values)
+    layers, heads = (figures.trained.sliders[name].values for name in ("layer", "head"))
+    names = [f"layer {layer}, head {head}" for layer in layers for head in heads]
+    assert [figures.name_of(head) for head in frozen["heads"]] == names
     assert frozen["queries"] == list(figures.trained.sliders["query"].values)
     for head in frozen["heads"]:
         assert [len(row) for row in head["gates"]] == [query + 1 for query in frozen["queries"]]
@@ -85,10 +87,10 @@ def test_the_frozen_gates_are_those_of_a_line_and_its_heads():
 
 
 def test_a_trained_heads_staircase_sums_the_gates_that_are_drawn():
-    lines = traces(figures._trained("layer 2, head 3", 31)[0])
-    gates = dict(zip(lines["gate of a space"]["x"], lines["gate of a space"]["y"].tolist()))
-    gates |= dict(zip(lines["gate of a letter or mark"]["x"], lines["gate of a letter or mark"]["y"].tolist()))
+    lines = traces(figures._trained(2, 3, 31)[0])
+    gates = dict(zip(lines["space"]["x"], lines["space"]["y"].tolist()))
+    gates |= dict(zip(lines["letter"]["x"], lines["letter"]["y"].tolist()))
     assert sorted(gates) == list(range(32))
     expected = by_loops([gates[key] for key in range(32)], 31)
     assert lines["position p of each key"]["y"].tolist() == pytest.approx(expected)
-    assert {figures.trained_gates()["line"][key] for key in lines["gate of a space"]["x"]} == {" "}
+    assert {figures.trained_gates()["line"][key] for key in lines["space"]["x"]} == {" "}

@@ -2,6 +2,7 @@ r"""The explorables of the chapter *CoPE: counting what matters*."""
 
 import functools
 import math
+import re
 
 import torch
 
@@ -44,29 +45,64 @@ def _gates(preset, query, token, gate, *, positions=positions, lookup=lookup):
     gates[token] = gate
     keys = list(range(len(TOKENS)))
     seen = token <= query
-    star = dict(color=COLORS["red"], size=14, symbol="star")
     blue, orange = COLORS["blue"], COLORS["orange"]
+
+    def chosen(name, x, y, position, **parts):
+        return dict(
+            type="scatter",
+            name=name,
+            x=x if seen else [],
+            y=y if seen else [],
+            mode="markers+text",
+            marker=dict(color=COLORS["red"], size=18, symbol="star"),
+            text=[TOKENS[token]],
+            textposition=position,
+            textfont=dict(color=COLORS["red"], size=14),
+            cliponaxis=False,
+            hoverinfo="skip",
+            **parts,
+        )
+
     data = [
-        dict(type="bar", name="gate", x=keys, y=gates, width=0.7, marker=dict(color=blue), showlegend=False),
+        dict(
+            type="bar",
+            name="gate",
+            x=keys,
+            y=gates,
+            width=0.7,
+            marker=dict(color=orange),
+            text=TOKENS,
+            textposition="none",
+            hovertemplate="“%{text}”: gate %{y}<extra></extra>",
+        ),
+        dict(
+            type="scatter",
+            name="gate set by hand",
+            x=[token],
+            y=[gate],
+            mode="markers",
+            marker=dict(symbol="diamond", size=13, color=COLORS["red"], line=dict(color=COLORS["ink"], width=1)),
+            cliponaxis=False,
+            hoverinfo="skip",
+        ),
         dict(
             type="scatter",
             name="the query",
             x=[query, query],
-            y=[0, 1.12],
+            y=[0, 1.3],
             mode="lines",
-            line=dict(color=COLORS["gray"], width=2, dash="dot"),
-            showlegend=False,
+            line=dict(color=blue, width=3),
+            hoverinfo="skip",
         ),
         dict(
             type="scatter",
-            name="position p of each key",
-            x=keys[: query + 1],
-            y=p,
-            mode="lines+markers",
-            line=dict(color=blue, width=2, shape="hv"),
-            marker=dict(color=blue, size=7),
+            name="the query, below",
+            x=[query, query],
+            y=[0, len(TOKENS) + 0.6],
+            mode="lines",
+            line=dict(color=blue, width=3),
             yaxis="y2",
-            showlegend=False,
+            hoverinfo="skip",
         ),
         dict(
             type="scatter",
@@ -76,18 +112,20 @@ def _gates(preset, query, token, gate, *, positions=positions, lookup=lookup):
             mode="lines",
             line=dict(color=COLORS["gray"], width=1, dash="dash"),
             yaxis="y2",
-            showlegend=False,
+            hoverinfo="skip",
         ),
         dict(
             type="scatter",
-            name="key on the staircase",
-            x=[token] if seen else [],
-            y=p[token : token + 1] if seen else [],
-            mode="markers",
-            marker=star,
+            name="position p of each key",
+            x=keys[: query + 1],
+            y=p,
+            mode="lines+markers",
+            line=dict(color=orange, width=2, shape="hv"),
+            marker=dict(color=orange, size=7),
             yaxis="y2",
-            showlegend=False,
+            hovertemplate="key %{x}: position %{y:.2f}<extra></extra>",
         ),
+        chosen("key on the staircase", [token], p[token : token + 1], "top right", yaxis="y2"),
         dict(
             type="scatter",
             name="q·e between the rows",
@@ -98,6 +136,7 @@ def _gates(preset, query, token, gate, *, positions=positions, lookup=lookup):
             marker=dict(color=COLORS["gray"], size=9, symbol="square"),
             xaxis="x3",
             yaxis="y3",
+            hovertemplate="row %{x} of the table: q·e = %{y}<extra></extra>",
         ),
         dict(
             type="scatter",
@@ -105,85 +144,93 @@ def _gates(preset, query, token, gate, *, positions=positions, lookup=lookup):
             x=p.clamp(max=last),
             y=z,
             mode="markers",
-            marker=dict(color=orange, size=9, symbol="circle-open", line=dict(width=2)),
+            marker=dict(color=orange, size=12, symbol="circle-open", line=dict(width=3)),
             xaxis="x3",
             yaxis="y3",
+            hovertemplate="a key at p = %{x:.2f}: bias %{y:.2f}<extra></extra>",
         ),
-        dict(
-            type="scatter",
-            name="the chosen key",
-            x=[min(p[token].item(), last)] if seen else [],
-            y=[z[token].item()] if seen else [],
-            mode="markers",
-            marker=star,
+        chosen(
+            "the chosen key",
+            [min(p[token].item(), last)] if seen else [],
+            [z[token].item()] if seen else [],
+            "top center",
             xaxis="x3",
             yaxis="y3",
         ),
     ]
     layout = dict(
-        height=620,
+        height=500,
+        showlegend=False,
         xaxis=dict(range=[-0.6, len(TOKENS) - 0.4], tickvals=keys, ticktext=TOKENS, anchor="y2"),
-        yaxis=dict(range=[0, 1.12], domain=[0.8, 1], tickvals=[0, 0.5, 1], title=dict(text="gate")),
-        yaxis2=dict(range=[-0.5, len(TOKENS) + 0.6], domain=[0.44, 0.74], title=dict(text="position p")),
-        xaxis3=dict(range=[-0.4, last + 0.4], tickvals=list(range(len(TABLE))), anchor="y3", title=dict(text="p")),
-        yaxis3=dict(range=[-1.7, 2.5], domain=[0, 0.28], anchor="x3", title=dict(text="bias")),
+        yaxis=dict(range=[0, 1.3], domain=[0.83, 1], tickvals=[0, 1], title=dict(text="gate")),
+        yaxis2=dict(
+            range=[0, len(TOKENS) + 0.6], domain=[0.46, 0.78], tickvals=[0, 5, 10], title=dict(text="position p")
+        ),
+        xaxis3=dict(
+            range=[-0.4, last + 0.4],
+            tickvals=list(range(len(TABLE))),
+            anchor="y3",
+            title=dict(text="position p: row of the table"),
+        ),
+        yaxis3=dict(range=[-1.9, 3.2], domain=[0, 0.3], anchor="x3", tickvals=[-1, 0, 1, 2], title=dict(text="bias")),
     )
-    readouts = {
-        "query": TOKENS[query],
-        "key": f"“{TOKENS[token]}” (key {token})",
-        "where": gate_words(query, token, p, z),
-    }
-    return dict(data=data, layout=layout), readouts
+    stands, where, bias = gate_words(query, token, p, z)
+    return dict(data=data, layout=layout), {"stands": stands, "where": where, "bias": bias}
 
 
 def gate_words(query, token, p, z):
-    """Where the chosen key stands, and which rows it mixes, in words."""
+    """Where the chosen key stands, the rows that it mixes, and its bias, in words."""
     if token > query:
-        return "comes later: it is hidden, and its gate counts nothing"
+        return "hidden", "after the query", "no bias"
     here, last = p[token].item(), len(TABLE) - 1
-    if here > last:
-        return f"stands at p = {here:g}, beyond the last row: bias {z[token]:.2f}, and no gradient to any gate"
     low = math.floor(here)
-    if low == here:
-        return f"stands at p = {here:g}, row {low}: bias {z[token]:.2f}"
-    share = here - low
-    return f"stands at p = {here:g}: {1 - share:.0%} of row {low}, {share:.0%} of row {low + 1}, bias {z[token]:.2f}"
+    where = f"row {low}" if low == here else f"{here - low:.0%} row {low + 1}"
+    bias = f"bias {z[token]:+.2f}".replace("-", "−")
+    return f"p {here:g}", f"beyond row {last}" if here > last else where, bias
 
 
 gates = explorable(
     _gates,
     id="cope.gates",
     title="Gates, positions, lookup",
-    alt="Three panels. Above, a bar for each of twelve tokens: its gate, from 0 to 1, and a dotted line at the query. "
-    "In the middle, the position of each key as a staircase that rises from the query to the left, by one gate a step, "
-    "with a dashed line at the last row of the table. Below, the query's product with eight rows of the table as gray "
-    "squares joined by lines, and the keys as circles on these lines, a star for the chosen one.",
-    readout="seen from “{query}”, {key} {where}",
+    alt="Three panels. Above, a bar for each of twelve tokens: its gate, from 0 to 1. A diamond stands on the one that "
+    "is set by hand; drag it up or down, or to another token. In the middle, the position of each key as a staircase "
+    "that rises from the query, an upright line that can be dragged, to the left, by one gate a step, with a dashed "
+    "line at the last row of the table. Below, the query's product with eight rows of the table as gray squares "
+    "joined by lines, and the keys as circles on these lines. A star is the key set by hand; beyond the last row it "
+    "gives no gradient to any gate.",
+    readout="{stands} · {where} · {bias}",
+    handles={
+        "gate set by hand": ("token", "gate"),
+        "the query": "query",
+        "the query, below": "query",
+        "key on the staircase": "token",
+    },
     depends={
         "gate": ["preset", "token", "gate"],
+        "gate set by hand": ["token", "gate"],
         "the query": ["query"],
+        "the query, below": ["query"],
         "position p of each key": ["preset", "query", "token", "gate"],
         "the last row, P − 1": [],
         "key on the staircase": ["preset", "query", "token", "gate"],
         "q·e between the rows": [],
         "the keys": ["preset", "query", "token", "gate"],
         "the chosen key": ["preset", "query", "token", "gate"],
-        "readout.query": ["query"],
-        "readout.key": ["token"],
+        "readout.stands": ["preset", "query", "token", "gate"],
         "readout.where": ["preset", "query", "token", "gate"],
+        "readout.bias": ["preset", "query", "token", "gate"],
     },
     preset=slider(list(PRESETS), label="count", default="words"),
-    query=slider(range(2, len(TOKENS)), label="query", default=10, format=lambda i: TOKENS[i]),
-    token=slider(
-        range(len(TOKENS)), label="one token with a gate of its own", default=8, format=lambda i: f"{i}: {TOKENS[i]}"
-    ),
+    query=slider(range(2, len(TOKENS)), label="query", default=10, format=lambda i: f"{i}: {TOKENS[i]}"),
+    token=slider(range(len(TOKENS)), label="key set by hand", default=8, format=lambda i: f"{i}: {TOKENS[i]}"),
     gate=slider([0.0, 0.25, 0.5, 0.75, 1.0], label="its gate", default=1.0),
 )
 
 
 # ------------------------------------------------------------------------------------------------------- the clamp
 
-RATES = {"every token": 1, "every second": 2, "every fourth": 4, "every eighth": 8}
+RATES = {"all": 1, "1 in 2": 2, "1 in 4": 4, "1 in 8": 8}
 LENGTHS = [32, 64, 128, 256]
 
 
@@ -200,12 +247,11 @@ def clamped(rows, count, length):
 
 
 def _clamp(rows, count, length):
+    rows = min(rows, length)  # a state with more is never shown
     p, heard = clamped(rows, count, length)
     distance = list(range(length))
     last = rows - 1
     here = p.clamp(max=last)
-    piled = int((p >= last).sum())
-    silent = int((heard == 0).sum())
     data = [
         dict(
             type="scatter",
@@ -214,14 +260,25 @@ def _clamp(rows, count, length):
             y=p,
             mode="lines",
             line=dict(color=COLORS["gray"], width=2, dash="dot"),
+            hovertemplate="key %{x} before the query: counted %{y}<extra></extra>",
         ),
         dict(
             type="scatter",
-            name="after the clamp",
+            name="clamped",
             x=distance,
             y=here,
             mode="lines",
-            line=dict(color=COLORS["blue"], width=4),
+            line=dict(color=COLORS["orange"], width=4),
+            hovertemplate="key %{x} before the query: position %{y}<extra></extra>",
+        ),
+        dict(
+            type="scatter",
+            name="last row",
+            x=[length, -0.5],
+            y=[last, last],
+            mode="lines",
+            line=dict(color=COLORS["ink"], width=2, dash="dash"),
+            hoverinfo="skip",
         ),
         dict(
             type="scatter",
@@ -230,22 +287,24 @@ def _clamp(rows, count, length):
             y=heard,
             mode="lines",
             fill="tozeroy",
-            line=dict(color=COLORS["orange"], width=2),
+            line=dict(color=COLORS["green"], width=2),
             yaxis="y2",
+            hovertemplate="gate %{x} before the query: hears from %{y} keys<extra></extra>",
             showlegend=False,
         ),
     ]
     layout = dict(
-        height=470,
+        height=460,
         xaxis=dict(range=[length, -0.5], title=dict(text="how far before the query"), anchor="y2"),
-        yaxis=dict(
-            range=[0, min(length / RATES[count] + 2, 3 * rows)], domain=[0.47, 1], title=dict(text="position p")
-        ),
-        yaxis2=dict(range=[0, max(8, 1.1 * float(heard.max()))], domain=[0, 0.36], title=dict(text="keys heard")),
+        yaxis=dict(range=[0, 1.05 * length], domain=[0.45, 1], title=dict(text="position p"), nticks=5),
+        yaxis2=dict(range=[0, 1.05 * length], domain=[0, 0.36], title=dict(text="keys heard"), nticks=4),
     )
-    share = f"{piled} of {length} keys share row {last}" if piled else f"no key reaches row {last}"
-    gate = f"{silent} gates get no gradient" if silent else "every gate gets a gradient"
-    return dict(data=data, layout=layout), {"words": f"{share}; {gate}"}
+    return dict(data=data, layout=layout), {
+        "piled": int((p >= last).sum()),
+        "length": length,
+        "last": last,
+        "silent": int((heard == 0).sum()),
+    }
 
 
 clamp = explorable(
@@ -253,19 +312,24 @@ clamp = explorable(
     id="cope.clamp",
     title="Where positions pile up",
     alt="Above, the position of each key against its distance before the query: a dotted staircase as counted, and a "
-    "thick line that follows it up to the last row of the table and is level from there on. Below, how many keys send "
-    "a gradient to the gate at that distance: most near the query, none beyond the place where the thick line "
-    "becomes level.",
-    readout="{words}",
+    "thick line that follows it up to the last row of the table and is level from there on. The dashed line, the last "
+    "row, can be dragged up and down. Below, how many keys send a gradient to the gate at that distance: most near the "
+    "query, none beyond the place where the thick line becomes level.",
+    readout="{piled} of {length} keys share row {last} · {silent} gates without gradient",
+    handles={"last row": "rows"},
     depends={
         "counted": ["count", "length"],
-        "after the clamp": ["rows", "count", "length"],
+        "clamped": ["rows", "count", "length"],
+        "last row": ["rows", "length"],
         "keys that a gate hears from": ["rows", "count", "length"],
-        "layout": ["rows", "count", "length"],
-        "readout.words": ["rows", "count", "length"],
+        "layout": ["length"],
+        "readout.piled": ["rows", "count", "length"],
+        "readout.length": ["length"],
+        "readout.last": ["rows", "length"],
+        "readout.silent": ["rows", "count", "length"],
     },
-    rows=slider([4, 8, 16, 32, 64, 128], label="rows of the table P", default=16),
-    count=slider(list(RATES), label="gates open at", default="every second"),
+    rows=slider([4, 8, 12, 16, 24, 32, 48, 64, 128], label="rows of the table P", default=16, at_most="length"),
+    count=slider(list(RATES), label="open gates", default="1 in 2"),
     length=slider(LENGTHS, label="tokens", default=64),
 )
 
@@ -283,31 +347,59 @@ def name_of(head):
     return f"layer {head['layer'] + 1}, head {head['head'] + 1}"
 
 
-def _trained(head, query, *, results=None):
+def word_ticks(line):
+    """The words of a line of text under their middles, every other one a line lower: what an x axis takes."""
+    words = list(re.finditer(r"\S+", line))
+    low = [n % 2 * "<br>" + w.group() for n, w in enumerate(words)]
+    return dict(tickvals=[(w.start() + w.end() - 1) / 2 for w in words], ticktext=low, tickangle=0)
+
+
+def _trained(layer, head, query, *, results=None):
     results = trained_gates() if results is None else results
-    chosen = next(each for each in results["heads"] if name_of(each) == head)
+    chosen = next(each for each in results["heads"] if name_of(each) == f"layer {layer}, head {head}")
     line, row = results["line"], chosen["gates"][results["queries"].index(query)]
     g = torch.tensor(row, dtype=torch.float64)
     p = g.flip(0).cumsum(0).flip(0)
     keys = list(range(query + 1))
     spaces = [j for j in keys if line[j] == " "]
     letters = [j for j in keys if line[j] != " "]
+
+    def bars(name, keys, **look):
+        return dict(
+            type="bar",
+            name=name,
+            x=keys,
+            y=g[keys],
+            width=0.8,
+            marker=look,
+            hovertemplate=f"key %{{x}}, {name}: gate %{{y:.2f}}<extra></extra>",
+        )
+
+    def at_query(name, top, **axis):
+        return dict(
+            type="scatter",
+            name=name,
+            x=[query, query],
+            y=[0, top],
+            mode="lines",
+            line=dict(color=COLORS["blue"], width=2),
+            hoverinfo="skip",
+            showlegend=False,
+            **axis,
+        )
+
     data = [
+        bars("letter", letters, color=COLORS["orange"]),
+        bars("space", spaces, color=COLORS["ink"], pattern=dict(shape="/", fillmode="replace")),
         dict(
-            type="bar",
-            name="gate of a letter or mark",
-            x=letters,
-            y=g[letters],
-            width=0.8,
-            marker=dict(color=COLORS["blue"]),
-        ),
-        dict(
-            type="bar",
-            name="gate of a space",
-            x=spaces,
-            y=g[spaces],
-            width=0.8,
-            marker=dict(color=COLORS["orange"], pattern=dict(shape="/", fillmode="replace")),
+            type="scatter",
+            name="tokens",
+            x=[0, query],
+            y=[query + 1, 1],
+            mode="lines",
+            line=dict(color=COLORS["gray"], width=2, dash="dash"),
+            yaxis="y2",
+            hoverinfo="skip",
         ),
         dict(
             type="scatter",
@@ -315,40 +407,28 @@ def _trained(head, query, *, results=None):
             x=keys,
             y=p,
             mode="lines",
-            line=dict(color=COLORS["blue"], width=3, shape="hv"),
+            line=dict(color=COLORS["orange"], width=3, shape="hv"),
             yaxis="y2",
+            hovertemplate="key %{x}: position %{y:.1f}<extra></extra>",
             showlegend=False,
         ),
-        dict(
-            type="scatter",
-            name="tokens: i − j + 1",
-            x=[0, query],
-            y=[query + 1, 1],
-            mode="lines",
-            line=dict(color=COLORS["gray"], width=2, dash="dash"),
-            yaxis="y2",
-        ),
+        at_query("the query", 1.05),
+        at_query("the query, below", len(line) + 2, yaxis="y2"),
     ]
     layout = dict(
-        height=480,
+        height=450,
         barmode="overlay",
-        xaxis=dict(
-            range=[-1, len(line)],
-            tickvals=list(range(len(line))),
-            ticktext=[character if character != " " else "␣" for character in line],
-            tickangle=0,
-            tickfont=dict(size=10),
-            anchor="y2",
-        ),
-        yaxis=dict(range=[0, 1.05], domain=[0.6, 1], tickvals=[0, 0.5, 1], title=dict(text="gate")),
+        xaxis=dict(range=[-1, len(line)], **word_ticks(line), anchor="y2"),
+        yaxis=dict(range=[0, 1.05], domain=[0.57, 1], tickvals=[0, 0.5, 1], title=dict(text="gate")),
         yaxis2=dict(range=[0, len(line) + 2], domain=[0, 0.5], title=dict(text="position p")),
     )
     mean = chosen["by_kind"]
-    words = (
-        f"{head}: it counts {p[0]:.1f} in {query + 1} characters; over held-out text its gates are "
-        f"{mean['letter']:.2f} on letters, {mean['space']:.2f} on spaces"
-    )
-    return dict(data=data, layout=layout), {"words": words}
+    return dict(data=data, layout=layout), {
+        "counted": p[0].item(),
+        "length": query + 1,
+        "letter": mean["letter"],
+        "space": mean["space"],
+    }
 
 
 trained = explorable(
@@ -356,13 +436,22 @@ trained = explorable(
     id="cope.trained",
     title="What a trained head counts",
     alt="Above, a bar for each character of a line of real text: the gate that the query gives it, hatched for spaces. "
-    "Below, the position of each key as a staircase that rises from the query to the left, and a dashed line that "
-    "rises by one a character: what counting tokens would give.",
-    readout="{words}",
-    head=slider(
-        [f"layer {layer}, head {head}" for layer in (1, 2, 3) for head in (1, 2, 3, 4)],
-        label="head",
-        default="layer 1, head 1",
-    ),
-    query=slider([7, 15, 23, 31, 39, 47, 55, 63], label="query (which character)", default=63),
+    "Below, the position of each key as a staircase that rises from the query, an upright line that can be dragged, to "
+    "the left, and a dashed line that rises by one a character: what counting tokens would give. The last two numbers "
+    "are the head's mean gates over held-out text.",
+    readout="counts {counted:.1f} in {length} characters · letters {letter:.2f} · spaces {space:.2f}",
+    handles={"the query": "query", "the query, below": "query"},
+    depends={
+        "letter": ["layer", "head", "query"],
+        "space": ["layer", "head", "query"],
+        "tokens": ["query"],
+        "the query": ["query"],
+        "the query, below": ["query"],
+        "readout.length": ["query"],
+        "readout.letter": ["layer", "head"],
+        "readout.space": ["layer", "head"],
+    },
+    layer=slider([1, 2, 3], label="layer"),
+    head=slider([1, 2, 3, 4], label="head"),
+    query=slider([7, 15, 23, 31, 39, 47, 55, 63], label="query", default=63, play=True),
 )
