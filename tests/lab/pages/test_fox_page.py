@@ -105,7 +105,8 @@ def test_the_passage_is_drawn_with_its_gates():
     figure, readouts = figures.trained.fn(layer=1, head=1, query=62)
     bars = next(trace for trace in figure["data"] if "gate" in trace["name"])
     torch.testing.assert_close(bars["y"].log(), torch.tensor(results["passage_gates"][0][0], dtype=torch.float64))
-    assert figures.shown("\n") not in results["passage"]
+    spaces = next(trace for trace in figure["data"] if "space" in trace["name"])["x"]
+    assert {results["passage"][at] for at in spaces} == {" ", "\n"}
 
 
 def test_the_pro_table_shows_each_arm(monkeypatch):
