@@ -11,7 +11,6 @@ from posenc.lab.explore import COLORS, explorable, slider
 
 PAIRS = 8  # pairs of lanes in the plane: D = 16
 DRAWS = 400  # seeded draws behind a mean and its spread
-POINTS = 65  # distances drawn
 
 
 def _power(value):
@@ -190,68 +189,61 @@ rotation_invariance = explorable(
 
 # Score against distance
 
-SPANS = [64, 256, 8_192]  # multiples of POINTS - 1: every point is a whole distance
-TRAINED = load_results("rope_heads")
+DIM, REACH = 64, 81  # head size, and the distances drawn: 0 .. REACH - 1
+KINDS = ["random", "the query, aimed"]
+
+
+def label(name, x, y, text, color, place="top center", **axes):
+    r"""Words that stand in a drawing, beside what they name: a trace without a mark."""
+    return dict(
+        type="scatter",
+        name=name,
+        mode="text",
+        x=[x] if isinstance(text, str) else x,
+        y=[y] if isinstance(text, str) else y,
+        text=[text] if isinstance(text, str) else text,
+        textposition=place,
+        textfont=dict(size=13, color=color),
+        hoverinfo="skip",
+        showlegend=False,
+        **axes,
+    )
 
 
 @cache
-def _vectors(dim, same):
-    generator = torch.Generator().manual_seed(dim)
-    q = torch.randn(DRAWS, dim, dtype=torch.float64, generator=generator)
-    return q, q if same else torch.randn(DRAWS, dim, dtype=torch.float64, generator=generator)
+def _scores(kind, aim, base, rotate):
+    r"""Scores q . k / sqrt(D) of DRAWS seeded draws [DRAWS, REACH], the query 0 .. REACH - 1 tokens after the key.
+
+    The key is drawn as well, or it is the query itself, turned on by `aim` tokens.
+    """
+    frequencies = rope.inv_freq(DIM, float(base), dtype=torch.float64)
+    q, k = torch.randn(2, DRAWS, DIM, dtype=torch.float64, generator=torch.Generator().manual_seed(DIM))
+    if kind == KINDS[1]:
+        k = rotate(q, torch.full((DRAWS,), float(aim), dtype=torch.float64), frequencies)
+    turned = rotate(q[:, None].expand(-1, REACH, -1), torch.arange(REACH, dtype=torch.float64), frequencies)
+    return (turned @ k[..., None])[..., 0] / math.sqrt(DIM)
 
 
 @cache
-def _scores(dim, base, span, same, rotate):
-    r"""Scores q . k / sqrt(D) of DRAWS seeded draws [DRAWS, POINTS], the query 0 .. span tokens after the key."""
-    q, k = _vectors(dim, same)
-    distances = torch.linspace(0, span, POINTS, dtype=torch.float64)
-    turned = rotate(q[:, None].expand(-1, POINTS, -1), distances, rope.inv_freq(dim, float(base), dtype=torch.float64))
-    return (turned @ k[..., None])[..., 0] / math.sqrt(dim)
+def _scores(kind, aim, base, rotate):
+    r"""Scores q . k / sqrt(D) of DRAWS seeded draws [DRAWS, REACH], the query 0 .. REACH - 1 tokens after the key.
 
-
-def averaged_bound(distances, frequencies):
-    r"""The mean over j of |sum over the first j pairs of exp(i d w)|: what is known as RoPE's "long-term decay".
-
-    distances: [T]. frequencies: [D/2]. Returns [T]: a bound on a score is this times a factor made of q and k.
-    Paper: arXiv 2104.09864, section 3.4.3.
+    The key is drawn as well, or it is the query itself, turned on by `aim` tokens.
     """
-    angles = distances[:, None] * frequencies
-    return torch.polar(torch.ones_like(angles), angles).cumsum(dim=-1).abs().mean(dim=-1)
+    frequencies = rope.inv_freq(DIM, float(base), dtype=torch.float64)
+    q, k = torch.randn(2, DRAWS, DIM, dtype=torch.float64, generator=torch.Generator().manual_seed(DIM))
+    if kind == KINDS[1]:
+        k = rotate(q, torch.full((DRAWS,), float(aim), dtype=torch.float64), frequencies)
+    turned = rotate(q[:, None].expand(-1, REACH, -1), torch.arange(REACH), frequencies)
+    return (turned @ k[..., None])[..., 0] / math.sqrt(DIM)
 
 
-_PARTS = ("mean", "std", "cos", "sin")
-
-
-def _trained(head, span):
-    r"""Mean and spread of a trained head's scores where they were measured, and its content's score at any distance.
-
-    Returns: measured distances, mean, spread; all distances and the score of the held content. Up to a span of 256
-        every distance is there.
-    """
-    mean, std, cos, sin = (torch.tensor(TRAINED["heads"][head][k], dtype=torch.float64) for k in _PARTS)
-    frequencies = torch.tensor(TRAINED["inv_freq"], dtype=torch.float64)
-    measured = torch.arange(min(span, len(mean) - 1) + 1)
-    distances = torch.linspace(0, span, (span if span <= 256 else POINTS - 1) + 1, dtype=torch.float64)
-    angles = distances[:, None] * frequencies
-    return measured, mean[measured], std[measured], distances, angles.cos() @ cos + angles.sin() @ sin
-
-
-def _by_distance(kind, dim, base, span, head, *, rotate=rope.rotate):
-    distances = far = torch.linspace(0, span, POINTS, dtype=torch.float64)
-    spread = one = held = edge = none = torch.zeros(0, dtype=torch.float64)
-    low, high, name = -4, 13 if kind == "q = k, random" else 4, "score q · k / √D"
-    if kind in ("random q and k", "q = k, random"):
-        scores = _scores(dim, base, span, kind != "random q and k", rotate)
-        mean, spread, one = scores.mean(dim=0), scores.std(dim=0), scores[0]
-    elif kind == "the averaged bound":
-        mean = averaged_bound(distances, rope.inv_freq(dim, float(base), dtype=torch.float64))
-        low, high, name = 0, 0.55 * (dim / 2 + 1), "bound, up to a factor"
-    else:
-        distances, mean, spread, far, held = _trained(head, span)
-        high = 4.0 * math.ceil(max((mean.abs() + spread).max(), held.abs().max()) / 4)
-        low, edge = -high, torch.full((2,), TRAINED["settings"]["length"])
-    around = distances[: len(spread)]
+def _by_distance(kind, aim, draw, base, *, rotate=rope.rotate):
+    distances = torch.arange(REACH)
+    aim = aim if kind == KINDS[1] else 0
+    scores = _scores(kind, aim, base, rotate)
+    mean, spread = scores.mean(dim=0), scores.std(dim=0)
+    lowest = int(scores[draw].argmin())
     data = [
         dict(
             type="scatter",
@@ -260,73 +252,176 @@ def _by_distance(kind, dim, base, span, head, *, rotate=rope.rotate):
             fill="toself",
             hoverinfo="skip",
             line=dict(width=0, color=COLORS["sky"]),
-            x=torch.cat((around, around.flip(0))),
-            y=torch.cat((mean + spread, (mean - spread).flip(0))) if len(spread) else none,
+            x=torch.cat((distances, distances.flip(0))),
+            y=torch.cat((mean + spread, (mean - spread).flip(0))),
         ),
         dict(
             type="scatter",
-            name="one draw",
+            name="this draw",
             mode="lines",
-            x=distances[: len(one)],
-            y=one,
-            line=dict(color=COLORS["orange"], width=1.5, dash="dot"),
+            x=distances,
+            y=scores[draw],
+            line=dict(color=COLORS["orange"], width=2, dash="dot"),
+            hovertemplate="distance %{x}: this draw %{y:.2f}<extra></extra>",
         ),
         dict(
             type="scatter",
-            name="content held, distance alone moves",
+            name="mean",
             mode="lines",
-            x=far[: len(held)],
-            y=held,
-            line=dict(color=COLORS["orange"], width=2, dash="dash"),
+            x=distances,
+            y=mean,
+            line=dict(color=COLORS["ink"], width=2.5),
+            hovertemplate="distance %{x}: mean %{y:.2f}<extra></extra>",
         ),
-        dict(type="scatter", name="mean", mode="lines", x=distances, y=mean, line=dict(color=COLORS["ink"], width=2.5)),
+        dict(
+            type="scatter",
+            name="where the key aims",
+            mode="markers",
+            x=[aim] if kind == KINDS[1] else [],
+            y=[mean[aim]] if kind == KINDS[1] else [],
+            marker=dict(color=COLORS["green"], size=14, symbol="diamond"),
+            hoverinfo="skip",
+        ),
+        label("its name", lowest, scores[draw][lowest], "this draw", COLORS["orange"], "bottom center"),
+        label("the mean's name", REACH - 3, -2.6, "mean of 400 draws ± spread", COLORS["ink"], "middle left"),
+    ]
+    layout = dict(
+        height=430,
+        showlegend=False,
+        margin=dict(t=10),
+        xaxis=dict(range=[-2, REACH], title=dict(text="distance m − n, in tokens")),
+        yaxis=dict(range=[-4.5, 10.5 if kind == KINDS[1] else 4.5], title=dict(text="score q · k / √D")),
+    )
+    return dict(data=data, layout=layout), {
+        "at": aim,
+        "near": _words(float(mean[aim]), 1),
+        "far": _words(float(mean[distances != aim].mean()), 1),
+        "wide": _words(float(spread.mean()), 1),
+    }
+
+
+score_by_distance = explorable(
+    _by_distance,
+    id="rope.score_by_distance",
+    title="Does RoPE decay with distance?",
+    alt="The score of a query and a key against the distance between them. For a key drawn at random every draw goes "
+    "its own way, the mean stays at zero, and the band keeps its width at every distance. A key that is the query "
+    "itself, turned on by a tokens, scores highest a tokens away: the peak goes where the reader drags it.",
+    readout="mean {near} at distance {at} · {far} elsewhere · spread {wide}",
+    handles={"where the key aims": "aim"},
+    depends={
+        "mean ± spread": ["kind", "aim", "base"],
+        "mean": ["kind", "aim", "base"],
+        "where the key aims": ["kind", "aim", "base"],
+        "the mean's name": [],
+        "layout": ["kind"],
+        "readout": ["kind", "aim", "base"],
+    },
+    kind=slider(KINDS, label="key"),
+    aim=slider(range(0, 57, 8), label="aims at a", default=40),
+    draw=slider(range(4), label="draw", play=True, format=lambda draw: str(draw + 1)),
+    base=slider([100, 10_000, 500_000], label="base b", default=10_000, format=_power),
+)
+
+
+# A trained head
+
+TRAINED = load_results("rope_heads")
+PLACES = [*range(17), 20, 24, 32, 40, 48, 56, 63, 64, 72, 80, 96, 112, 128, 160, 192, 224, 255]
+
+
+@cache
+def _measured():
+    r"""Mean and spread of every trained head's scores at the distances 0 .. 255: two tensors [heads, 256]."""
+    return tuple(torch.tensor([h[key] for h in TRAINED["heads"]], dtype=torch.float64) for key in ("mean", "std"))
+
+
+def _trained_head(head, distance):
+    means, spreads = _measured()
+    mean, spread, length = means[head], spreads[head], TRAINED["settings"]["length"]
+    distances = torch.arange(len(mean))
+    high = math.ceil((means.abs() + spreads).max() / 2) * 2
+    data = [
+        dict(
+            type="scatter",
+            name="mean ± spread",
+            mode="lines",
+            fill="toself",
+            hoverinfo="skip",
+            line=dict(width=0, color=COLORS["sky"]),
+            x=torch.cat((distances, distances.flip(0))),
+            y=torch.cat((mean + spread, (mean - spread).flip(0))),
+        ),
+        dict(
+            type="scatter",
+            name="mean score",
+            mode="lines",
+            x=distances,
+            y=mean,
+            line=dict(color=COLORS["ink"], width=2.5),
+            hovertemplate="distance %{x}: mean %{y:.2f}<extra></extra>",
+        ),
         dict(
             type="scatter",
             name="training length",
             mode="lines",
-            x=edge,
-            y=[low, high][: len(edge)],
+            x=[length, length],
+            y=[-high, high],
             line=dict(color=COLORS["gray"], width=1.5, dash="dashdot"),
+            hoverinfo="skip",
+        ),
+        label("shown", length - 3, -0.94 * high, "trained", COLORS["gray"], "middle left"),
+        label("not shown", length + 3, -0.94 * high, "never seen in training →", COLORS["gray"], "middle right"),
+        dict(
+            type="scatter",
+            name="here",
+            mode="markers",
+            x=[distance],
+            y=[mean[distance]],
+            marker=dict(color=COLORS["green"], size=14, symbol="diamond"),
+            hoverinfo="skip",
         ),
     ]
     layout = dict(
         height=400,
-        xaxis=dict(range=[0, span], title=dict(text="distance m − n, in tokens")),
-        yaxis=dict(range=[low, high], title=dict(text=name)),
+        showlegend=False,
+        margin=dict(t=10),
+        xaxis=dict(range=[-3, len(mean)], title=dict(text="distance m − n, in tokens")),
+        yaxis=dict(range=[-high, high], title=dict(text="score q · k / √D")),
     )
-    readouts = {
-        "near": _words(float(mean[0]), 2),
-        "far": _words(float(mean[1:].mean()), 2),
-        "wide": _words(float(spread[1:].mean()) if len(spread) else math.nan, 2),
+    return dict(data=data, layout=layout), {
+        "distance": distance,
+        "score": _words(mean[distance].item(), 1),
+        "wide": _words(spread[distance].item(), 1),
+        "peak": int(mean[:length].argmax()),
+        "beyond": length + int(mean[length:].argmax()),
     }
-    return dict(data=data, layout=layout), readouts
 
 
 def _head(index):
     return "layer {layer}, head {head}".format(**TRAINED["heads"][index])
 
 
-_RANDOM = ["kind", "dim", "base", "span"]
-score_by_distance = explorable(
-    _by_distance,
-    id="rope.score_by_distance",
-    title="Score against distance: does RoPE decay?",
-    alt="A curve of the score of a query and a key against the distance between them, with a band for the spread. For "
-    "random vectors the mean stays at zero and the band keeps its width at every distance. For a key equal to its "
-    "query the curve falls from a peak and then wavers. A trained head was measured up to distance "
-    f"{len(TRAINED['heads'][0]['mean']) - 1}; a dashed curve, its content held, goes on beyond.",
-    readout="mean at distance 0: {near}; mean at the other distances: {far}; spread there: {wide}",
+trained_head = explorable(
+    _trained_head,
+    id="rope.trained_head",
+    title="What training makes of it",
+    alt="The mean score of a trained head against distance, in a band of one spread, up to four times the training "
+    "length. Within the training length it peaks a token or two away and falls; past the upright line, at distances "
+    "that training never showed, it comes back up in waves. A diamond is dragged along the curve.",
+    readout="distance {distance}: {score} ± {wide} · highest at {peak} in training · at {beyond} beyond",
+    handles={"here": "distance"},
     depends={
-        "one draw": _RANDOM,
-        "content held, distance alone moves": ["kind", "span", "head"],
-        "training length": ["kind", "span", "head"],
-        "layout": ["kind", "dim", "span", "head"],
+        "mean ± spread": ["head"],
+        "mean score": ["head"],
+        "training length": [],
+        "shown": [],
+        "not shown": [],
+        "readout.peak": ["head"],
+        "readout.beyond": ["head"],
     },
-    kind=slider(["random q and k", "q = k, random", "the averaged bound", "a trained head"], label="vectors"),
-    dim=slider([16, 64, 128], label="head size D (untrained only)", default=64),
-    base=slider([100, 10_000, 500_000], label="base b (untrained only)", default=10_000, format=_power),
-    span=slider(SPANS, label="distances up to", format=_power),
-    head=slider(range(len(TRAINED["heads"])), label="head (trained only)", format=_head),
+    head=slider(range(len(TRAINED["heads"])), label="head", default=4, format=_head),
+    distance=slider(PLACES, label="distance m − n", default=1),
 )
 
 
@@ -335,46 +430,38 @@ score_by_distance = explorable(
 WIDE = 128  # the head size of most large models: 64 pairs
 
 
-def circle(pair, seen, asked, new, names, points=49):
-    """What training showed of one pair's circle and what a longer text asks for, over bars of all pairs.
-
-    seen, asked, new: [D/2] parts of a turn. names: of the two arcs. points: of an arc. Returns plotly traces.
-    """
-
-    def arc(radius, turns):
-        angle = torch.linspace(0, 2 * math.pi * min(turns, 1.0), points, dtype=torch.float64)
-        return radius * angle.cos(), radius * angle.sin()
-
+def _seen(trained, target, base, pair):
+    frequencies = rope.inv_freq(WIDE, float(base), dtype=torch.float64)
+    seen = (frequencies * (trained - 1) / (2 * math.pi)).clamp(max=1)  # the part of a turn that distances reach
+    asked = (frequencies * (target - 1) / (2 * math.pi)).clamp(max=1)
+    new = (asked - seen).clamp(min=0)
     pairs = torch.arange(len(seen))
-    around, inner, outer = arc(1, 1.0), arc(1, seen[pair].item()), arc(1.25, asked[pair].item())
-    return [
-        dict(
+
+    def arc(name, radius, turns, **line):
+        angle = torch.linspace(0, 2 * math.pi * turns, 49, dtype=torch.float64)
+        return dict(
             type="scatter",
-            name="a full turn",
+            name=name,
             mode="lines",
-            x=around[0],
-            y=around[1],
+            x=radius * angle.cos(),
+            y=radius * angle.sin(),
             hoverinfo="skip",
-            line=dict(color=COLORS["gray"], width=1, dash="dot", shape="spline"),
+            line=dict(shape="spline", **line),
+        )
+
+    data = [
+        arc("a full turn", 1, 1.0, color=COLORS["gray"], width=1, dash="dot"),
+        arc("angles seen in training", 1, seen[pair].item(), color=COLORS["blue"], width=8),
+        arc(
+            "angles that the target length asks for",
+            1.25,
+            asked[pair].item(),
+            color=COLORS["orange"],
+            width=4,
+            dash="dash",
         ),
-        dict(
-            type="scatter",
-            name=names[0],
-            mode="lines",
-            x=inner[0],
-            y=inner[1],
-            hoverinfo="skip",
-            line=dict(color=COLORS["blue"], width=7, shape="spline"),
-        ),
-        dict(
-            type="scatter",
-            name=names[1],
-            mode="lines",
-            x=outer[0],
-            y=outer[1],
-            line=dict(color=COLORS["orange"], width=3, dash="dash", shape="spline"),
-            hoverinfo="skip",
-        ),
+        label("seen", -1.45, 0.4, "seen in<br>training", COLORS["blue"], "middle left"),
+        label("asked", 1.45, 0.4, "asked for<br>at target", COLORS["orange"], "middle right"),
         dict(
             type="bar",
             name="part of the circle seen",
@@ -383,7 +470,7 @@ def circle(pair, seen, asked, new, names, points=49):
             xaxis="x2",
             yaxis="y2",
             marker=dict(color=COLORS["blue"]),
-            showlegend=False,
+            hovertemplate="pair %{x}: %{y:.0%} of the circle seen<extra></extra>",
         ),
         dict(
             type="bar",
@@ -393,40 +480,37 @@ def circle(pair, seen, asked, new, names, points=49):
             xaxis="x2",
             yaxis="y2",
             marker=dict(color=COLORS["orange"], pattern=dict(shape="/", fillmode="replace")),
-            showlegend=False,
+            hovertemplate="pair %{x}: %{y:.0%} of the circle is new<extra></extra>",
         ),
         dict(
             type="scatter",
             name="this pair",
-            mode="markers",
-            x=[pair],
-            y=[1.09],
+            mode="lines+markers",
+            x=[pair, pair],
+            y=[0, 1.1],
             xaxis="x2",
             yaxis="y2",
-            marker=dict(symbol="triangle-down", size=13, color=COLORS["ink"]),
-            showlegend=False,
+            line=dict(color=COLORS["ink"], width=2),
+            marker=dict(symbol="triangle-down", size=[0, 15], color=COLORS["ink"], opacity=1),
+            hoverinfo="skip",
         ),
     ]
-
-
-def _seen(trained, target, base, pair):
-    frequencies = rope.inv_freq(WIDE, float(base), dtype=torch.float64)
-    seen = (frequencies * (trained - 1) / (2 * math.pi)).clamp(max=1)  # the part of a turn that distances reach
-    asked = (frequencies * (target - 1) / (2 * math.pi)).clamp(max=1)
-    new = (asked - seen).clamp(min=0)
-    names = ("angles seen in training", "angles that the target length asks for")
-    data = circle(pair, seen, asked, new, names)
     layout = dict(
         height=560,
         barmode="stack",
         bargap=0.15,
-        xaxis=dict(range=[-1.45, 1.45], domain=[0, 1], constrain="domain", visible=False),
-        yaxis=dict(range=[-1.45, 1.45], domain=[0.45, 1], scaleanchor="x", visible=False),
+        showlegend=False,
+        margin=dict(t=8),
+        xaxis=dict(range=[-3, 3], domain=[0, 1], visible=False),
+        yaxis=dict(range=[-1.4, 1.4], domain=[0.44, 1], scaleanchor="x", visible=False),
         xaxis2=dict(range=[-0.8, WIDE // 2 - 0.2], anchor="y2", title=dict(text="pair of lanes i, fast to slow")),
-        yaxis2=dict(range=[0, 1.18], domain=[0, 0.34], anchor="x2", title=dict(text="part of the circle")),
+        yaxis2=dict(
+            range=[0, 1.22], domain=[0, 0.38], anchor="x2", tickvals=[0, 0.5, 1], ticktext=["0", "50%", "100%"]
+        ),
     )
     return dict(data=data, layout=layout), {
         "blind": int((new > 0).sum()),
+        "pair": pair,
         "period": _words(2 * math.pi / frequencies[pair].item(), 0),
     }
 
@@ -436,18 +520,22 @@ seen_angles = explorable(
     id="rope.seen_angles",
     title="Which angles has training shown?",
     alt="Above, one pair of lanes as a circle: a thick inner arc for the angles between query and key that training "
-    "shows, a dashed outer arc for those that the target length asks for. Below, a bar for each of 64 pairs: the "
-    "fast pairs on the left have seen the whole circle, the slow pairs on the right only a part of it, and a hatched "
-    "piece on top is what the target length adds.",
-    readout="{blind:d} of 64 pairs meet angles that training never showed; this pair turns once in {period} tokens",
+    "shows, a dashed outer arc for those that the target length asks for. Below, a bar for each of 64 pairs, the part "
+    "of its circle seen: the fast pairs on the left have seen all of it, the slow pairs on the right only a part, and "
+    "a hatched piece on top is what the target length adds. The upright line at this pair is dragged along the bars.",
+    readout="{blind:d} of 64 pairs meet new angles · pair {pair:d}: a turn in {period} tokens",
+    handles={"this pair": "pair"},
     depends={
         "a full turn": [],
+        "seen": [],
+        "asked": [],
         "angles seen in training": ["trained", "base", "pair"],
         "angles that the target length asks for": ["target", "base", "pair"],
         "part of the circle seen": ["trained", "base"],
         "new at the target length": ["trained", "target", "base"],
         "this pair": ["pair"],
         "readout.blind": ["trained", "target", "base"],
+        "readout.pair": ["pair"],
         "readout.period": ["base", "pair"],
     },
     trained=slider([512, 2_048, 4_096, 8_192], label="training length L", default=4_096, format=_power),

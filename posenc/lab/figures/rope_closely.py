@@ -7,6 +7,7 @@ import torch
 
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, explorable, slider
+from posenc.lab.figures.rope import label
 from posenc.rotate.rope import inv_freq, rotate, xpos
 
 #: Where rounding may enter on the way to cos and sin, and to what: what is rounded, and the dtype.
@@ -23,7 +24,11 @@ ROUNDED = {
 
 def rounded_cos_sin(positions, inv_freq, where):
     r"""cos and sin [..., T, p/2] in float64, rounded on the way at the one place that `where`, of `ROUNDED`, names."""
-    place, dtype = ROUNDED[where]
+    return cos_sin(positions, inv_freq, *ROUNDED[where])
+
+
+def cos_sin(positions, inv_freq, place, dtype):
+    r"""cos and sin [..., T, p/2] in float64, what `place` names rounded to `dtype` on the way."""
     if place == "angles":
         angles = (positions[..., None].to(dtype) * inv_freq.to(dtype)).double()
     elif place == "positions":
@@ -43,17 +48,10 @@ def turn_rounded(x, positions, inv_freq, where):
     return torch.stack((a * cos - b * sin, a * sin + b * cos), dim=-1).flatten(-2).to(x.dtype)
 
 
-# Score by distance: which content, which pairs of lanes, which encoding
+# A key aimed at a distance: which pairs of lanes make the peak
 
-DIM, DRAWS, POINTS = 64, 400, 65
-SPANS = [64, 256, 1_024]  # multiples of POINTS - 1: every point is a whole distance
-LANES = {
-    "all 32 pairs": slice(0, 32),
-    "the 16 fastest": slice(0, 16),
-    "the 16 slowest": slice(16, 32),
-    "pair 8 alone": slice(8, 9),
-}
-ENCODINGS = ["RoPE", "p-RoPE: the 8 fastest turn", "xPos, B = 512"]
+DIM = 64
+LANES = {"all 32": slice(0, 32), "16 fastest": slice(0, 16), "16 slowest": slice(16, 32), "pair 8 alone": slice(8, 9)}
 
 
 def _number(value):
@@ -65,85 +63,185 @@ def _words(value, digits=2):
 
 
 @cache
-def _scores(content, target, encoding, lanes, span):
-    r"""Scores q . k / sqrt(D) of DRAWS seeded pairs at POINTS distances: [DRAWS, POINTS]."""
-    generator = torch.Generator().manual_seed(4)
-    q, k = torch.randn(2, DRAWS, DIM, dtype=torch.float64, generator=generator)
-    w = inv_freq(DIM, dtype=torch.float64)
-    if encoding == ENCODINGS[1]:
-        w = torch.where(torch.arange(DIM // 2) < 8, w, 0.0)
-    if content != "random q and k":
-        k = rotate(q, torch.full((DRAWS,), float(target), dtype=torch.float64), w)
-    distances = torch.linspace(0, span, POINTS, dtype=torch.float64)
-    turned = rotate(q[:, None].expand(-1, POINTS, -1), distances, w)
-    parts = (turned * k[:, None]).unflatten(-1, (-1, 2)).sum(-1)  # [DRAWS, POINTS, D/2]
-    if encoding == ENCODINGS[2]:
-        parts = parts * xpos(DIM).rotate.zeta ** (distances[:, None] / 512)
-    return parts[..., LANES[lanes]].sum(-1) / math.sqrt(DIM)
+def aimed_scores(target, reach):
+    r"""The mean score of a random query and a key that is this query, turned on by `target` tokens: a row a choice of
+    LANES, a column a distance 0 .. reach, each as a share of the row's peak.
+
+    A pair whose lanes are drawn alike adds, on average, its squared length times the cosine of its angle.
+    """
+    away = torch.arange(reach + 1, dtype=torch.float64) - target
+    cosines = (away[:, None] * inv_freq(DIM, dtype=torch.float64)).cos()
+    return torch.stack([cosines[:, lanes].mean(-1) for lanes in LANES.values()])
 
 
-def _by_distance(content, target, encoding, lanes, span):
-    random = content == "random q and k"
-    distances = torch.linspace(0, span, POINTS, dtype=torch.float64)
-    scores = _scores(content, target if not random else 0, encoding, lanes, span)
-    mean, spread, none = scores.mean(0), scores.std(0), torch.zeros(0)
+def _aimed(target, lanes):
+    reach = 128
+    scores, names = aimed_scores(target, reach), list(LANES)
+    row = scores[names.index(lanes)]
+    above = (row >= 0.5).tolist()
+    end = next((d for d in range(target, reach + 1) if not above[d]), reach)
     data = [
         dict(
             type="scatter",
-            name="mean ± spread",
+            name=name,
+            mode="lines",
+            x=torch.arange(reach + 1),
+            y=scores[i],
+            line=dict(color=COLORS["gray"], width=1, dash=("dash", "dot", "dashdot", "longdash")[i]),
+            hoverinfo="skip",
+        )
+        for i, name in enumerate(names)
+    ]
+    data += [
+        dict(
+            type="scatter",
+            name="these pairs",
+            mode="lines",
+            x=torch.arange(reach + 1),
+            y=row,
+            line=dict(color=COLORS["blue"], width=3),
+            hovertemplate="distance %{x}: %{y:.0%} of the peak<extra></extra>",
+        ),
+        dict(
+            type="scatter",
+            name="where the key aims",
+            mode="markers",
+            x=[target],
+            y=[1],
+            marker=dict(color=COLORS["orange"], size=15, symbol="diamond"),
+            hoverinfo="skip",
+        ),
+        label("aimed", target, 1.1, f"aimed at {target}", COLORS["orange"]),
+    ]
+    layout = dict(
+        height=420,
+        showlegend=False,
+        margin=dict(t=10),
+        xaxis=dict(range=[-3, reach], title=dict(text="distance m − n, in tokens")),
+        yaxis=dict(range=[-1.1, 1.3], tickvals=[-1, 0, 1], title=dict(text="score, share of its peak")),
+    )
+    return dict(data=data, layout=layout), {
+        "half": f"{end - target} tokens" if end < reach else "none drawn",
+        "end": _words(row[-1], 2),
+        "target": target,
+    }
+
+
+aimed_key = explorable(
+    _aimed,
+    id="rope_closely.aimed_key",
+    title="Which pairs of lanes make the peak?",
+    alt="The mean score of a query and a key aimed at a distance, as a share of its peak. The peak stands wherever "
+    "the reader drags it. With the fastest pairs it is a needle, with the slowest a broad hill, and a single pair "
+    "draws a cosine that peaks again after each full turn. The choices not taken stand behind as thin gray lines.",
+    readout="highest at distance {target} · under half of it after {half}",
+    handles={"where the key aims": "target"},
+    depends={
+        **{name: ["target"] for name in LANES},
+        "where the key aims": ["target"],
+        "aimed": ["target"],
+        "readout.target": ["target"],
+    },
+    lanes=slider(list(LANES), label="pairs of lanes", default="16 fastest"),
+    target=slider(range(0, 97, 4), label="aimed at distance a", default=40),
+)
+
+
+# What the encoding does to the spread of random scores
+
+DRAWS, SHOWN = 400, 3
+ENCODINGS = ["RoPE", "p-RoPE", "xPos"]
+FAR, APART = 1_024, 16  # distances 0, APART .. FAR
+
+
+@cache
+def _scores(encoding, slowness):
+    r"""Scores q . k / sqrt(D) of DRAWS seeded random pairs at the distances 0, APART .. FAR: [DRAWS, points]."""
+    q, k = torch.randn(2, DRAWS, DIM, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
+    w = inv_freq(DIM, dtype=torch.float64)
+    if encoding == ENCODINGS[1]:  # the 8 fastest pairs turn, the others stand
+        w = torch.where(torch.arange(DIM // 2) < 8, w, 0.0)
+    distances = torch.arange(0, FAR + 1, APART, dtype=torch.float64)
+    turned = rotate(q[:, None].expand(-1, len(distances), -1), distances, w)
+    parts = (turned * k[:, None]).unflatten(-1, (-1, 2)).sum(-1)  # [DRAWS, points, D/2]
+    if encoding == ENCODINGS[2]:
+        parts = parts * xpos(DIM).rotate.zeta ** (distances[:, None] / slowness)
+    return parts.sum(-1) / math.sqrt(DIM)
+
+
+def _spread(encoding, slowness, distance):
+    distances = torch.arange(0, FAR + 1, APART)
+    scores = _scores(encoding, slowness)
+    spread, at = scores.std(0), distance // APART
+    gaps = torch.full((SHOWN, 1), torch.nan)
+    data = [
+        dict(
+            type="scatter",
+            name="one spread up and down",
             mode="lines",
             fill="toself",
             hoverinfo="skip",
             line=dict(width=0, color=COLORS["sky"]),
-            x=torch.cat((distances, distances.flip(0))) if random else none,
-            y=torch.cat((mean + spread, (mean - spread).flip(0))) if random else none,
+            x=torch.cat((distances, distances.flip(0))),
+            y=torch.cat((spread, -spread.flip(0))),
         ),
         dict(
             type="scatter",
-            name="one draw",
+            name=f"{SHOWN} of the draws",
             mode="lines",
-            x=distances,
-            y=scores[0],
-            line=dict(color=COLORS["orange"], width=1.5, dash="dot"),
+            hoverinfo="skip",
+            x=torch.cat((distances.expand(SHOWN, -1), gaps), 1).flatten(),
+            y=torch.cat((scores[:SHOWN], gaps), 1).flatten(),
+            line=dict(color=COLORS["gray"], width=1, dash="dot"),
         ),
         dict(
             type="scatter",
-            name="mean of all draws",
+            name="RoPE's spread",
             mode="lines",
-            x=distances,
-            y=mean,
-            line=dict(color=COLORS["ink"], width=2.5),
+            hoverinfo="skip",
+            x=[0, FAR, None, 0, FAR],
+            y=[1, 1, None, -1, -1],
+            line=dict(color=COLORS["blue"], width=2, dash="dash"),
+        ),
+        dict(
+            type="scatter",
+            name="spread here",
+            mode="lines+markers",
+            showlegend=False,
+            x=[distance] * 2,
+            y=torch.stack((-spread[at], spread[at])),
+            line=dict(color=COLORS["ink"], width=3),
+            marker=dict(symbol="line-ew-open", size=14, color=COLORS["ink"]),
+            hoverinfo="skip",
         ),
     ]
     layout = dict(
-        height=400,
-        xaxis=dict(range=[0, span], title=dict(text="distance m − n, in tokens")),
-        yaxis=dict(range=[-4, 4] if random else [-4, 11], title=dict(text="score q · k / √D")),
+        height=380,
+        xaxis=dict(range=[-16, FAR + 16], title=dict(text="distance m − n, in tokens")),
+        yaxis=dict(range=[-2.6, 2.6], title=dict(text="score q · k / √D")),
     )
-    best = int(distances[mean.argmax()])
-    return dict(data=data, layout=layout), {
-        "near": _words(spread[0]),
-        "far": _words(spread[-1]),
-        "best": "–" if random else f"{best:,d}",
-        "end": _words(mean[-1]),
-    }
+    return dict(data=data, layout=layout), {"near": _words(spread[0]), "far": _words(spread[at]), "distance": distance}
 
 
-score_kinds = explorable(
-    _by_distance,
-    id="rope_closely.score_kinds",
-    title="Does it decay? Content, lanes and encoding, one at a time",
-    alt="Score against distance. For random vectors under RoPE the mean is a flat line at zero and the band around it "
-    "keeps its width at every distance. For a key aimed at a distance the curve peaks at that distance and wavers on "
-    "both sides. Under xPos the band and the peak shrink with distance.",
-    readout="spread over draws at distance 0: {near}, at the far end: {far}; highest mean among the points at distance "
-    "{best}; mean at the far end: {end}",
-    depends={"mean ± spread": ["content", "encoding", "lanes", "span"], "layout": ["content", "span"]},
-    content=slider(["random q and k", "k = R(a) q, a key aimed at distance a"], label="vectors"),
-    target=slider([0, 8, 16, 40, 64], label="a, in tokens (aimed key only)", default=40),
-    encoding=slider(ENCODINGS, label="encoding"),
-    lanes=slider(list(LANES), label="pairs of lanes"),
-    span=slider(SPANS, label="distances up to", format=_number),
+spread = explorable(
+    _spread,
+    id="rope_closely.spread",
+    title="Which encoding fades with distance?",
+    alt="Scores of random queries and keys against distance, three draws as thin lines in a band one spread wide. "
+    "Under RoPE and under p-RoPE the band keeps its width at every distance. Under xPos it narrows, and the draws "
+    "with it. An upright bar spans the band at the distance where the reader drags it.",
+    readout="spread {near} at distance 0 · {far} at distance {distance}",
+    handles={"spread here": "distance"},
+    depends={
+        "one spread up and down": ["encoding", "slowness"],
+        f"{SHOWN} of the draws": ["encoding", "slowness"],
+        "RoPE's spread": [],
+        "readout.near": ["encoding", "slowness"],
+        "readout.distance": ["distance"],
+    },
+    encoding=slider(ENCODINGS, label="encoding", default="xPos"),
+    slowness=slider([128, 512, 2_048], label="xPos, B", default=512, format=_number),
+    distance=slider(range(0, FAR + 1, 64), label="distance m − n", default=512),
 )
 
 
@@ -171,22 +269,32 @@ def _lanes(head, pair):
     top = math.ceil(10 * energy[head].max().item()) / 10
     reach = math.ceil(10 * curves[head].abs().max().item()) / 10
     data = [
-        dict(type="bar", name="from position", x=pairs, y=position[head], marker=dict(color=COLORS["blue"])),
+        dict(
+            type="bar",
+            name="from position",
+            x=pairs,
+            y=position[head],
+            marker=dict(color=COLORS["blue"]),
+            hovertemplate="pair %{x}: %{y:.2f} from position<extra></extra>",
+        ),
         dict(
             type="bar",
             name="from content",
             x=pairs,
             y=content[head],
             marker=dict(color=COLORS["orange"], pattern=dict(shape="/", fillmode="replace")),
+            hovertemplate="pair %{x}: %{y:.2f} from content<extra></extra>",
         ),
         dict(
             type="scatter",
             name="this pair",
-            mode="markers",
-            x=[pair],
-            y=[1.06 * top],
+            mode="lines+markers",
+            x=[pair, pair],
+            y=[0, 1.06 * top],
             showlegend=False,
-            marker=dict(symbol="triangle-down", size=13, color=COLORS["ink"]),
+            line=dict(color=COLORS["ink"], width=2),
+            marker=dict(symbol="triangle-down", size=[0, 15], color=COLORS["ink"], opacity=1),
+            hoverinfo="skip",
         ),
         dict(
             type="scatter",
@@ -198,6 +306,7 @@ def _lanes(head, pair):
             yaxis="y2",
             line=dict(color=COLORS["ink"], width=2.5),
             showlegend=False,
+            hovertemplate="distance %{x}: %{y:.2f}<extra></extra>",
         ),
     ]
     layout = dict(
@@ -212,7 +321,7 @@ def _lanes(head, pair):
     return dict(data=data, layout=layout), {
         "share": f"{position[head, pair] / energy[head, pair]:.0%}",
         "whole": f"{position[head].sum() / energy[head].sum():.0%}",
-        "turns": _words((WINDOW - 1) * inv_freq(2 * PAIRS)[pair] / (2 * math.pi), 3),
+        "turns": f"{(WINDOW - 1) * inv_freq(2 * PAIRS)[pair].item() / (2 * math.pi):.2g}",
     }
 
 
@@ -225,8 +334,8 @@ lane_use = explorable(
     "Nearly all of it is in the five fastest pairs; the slow pairs have short, hatched bars. Below, the mean "
     "part of the chosen pair in the score against distance: an oscillation for a fast pair, nearly "
     "a straight line for a slow one.",
-    readout="from position: {share} of this pair's energy, {whole} of the head's; this pair turns {turns} times within "
-    "the training window",
+    readout="by position: {share} of this pair · {whole} of the head · {turns} turns",
+    handles={"this pair": "pair"},
     depends={
         "from position": ["head"],
         "from content": ["head"],
@@ -242,8 +351,6 @@ lane_use = explorable(
 # Rounding on the way to cos and sin
 
 WIDE, BINS, DRAWN = 128, 64, 256
-REACHES = [512, 4_096, 32_768, 131_072, 1_048_576]
-FLOOR = -9  # smaller errors are drawn here
 
 
 @cache
@@ -269,51 +376,94 @@ def cosine_errors(where, reach):
     return (cos - _exact(reach)).abs().amax(1)  # nan where a position has overflowed
 
 
-def _precision(where, reach, pair):
-    width = reach // BINS
-    errors = cosine_errors(where, reach)
-    middle = torch.arange(0, reach, width) + width / 2
-    log = errors.log10().clamp(min=FLOOR)
+OCTAVES = range(4, 21)  # 16 .. 1,048,576
+AROUND = 32
+PLACES = {"positions": "positions", "frequencies": "frequencies", "the angle": "angles", "cos and sin": "table"}
+DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "float32": torch.float32}
+
+
+@cache
+def octave_errors(place, dtype):
+    r"""The largest error of a cosine at DRAWN positions of each octave 2^k .. 2^(k+1): [len(OCTAVES), 64 pairs].
+
+    NaN where a position overflows: infinity has no cosine.
+    """
+    w = inv_freq(WIDE, dtype=torch.float64)
+    part = torch.rand(DRAWN, dtype=torch.float64, generator=torch.Generator().manual_seed(6))
+    positions = torch.stack([(2**k * (1 + part)).floor() for k in OCTAVES])
+    exact = (positions[..., None] * w).cos()
+    return (cos_sin(positions, w, PLACES[place], DTYPES[dtype])[0] - exact).abs().amax(1)
+
+
+def _precision(place, dtype, octave, pair):
+    start, w = 2**octave, inv_freq(WIDE, dtype=torch.float64)[pair : pair + 1]
+    steps = torch.arange(AROUND + 1)
+    fine = torch.linspace(0, AROUND, 8 * AROUND + 1 if pair < 16 else 33, dtype=torch.float64)
+    got = cos_sin((start + steps).double(), w, PLACES[place], DTYPES[dtype])[0][:, 0]
+    errors = octave_errors(place, dtype)[:, pair]
+    here = errors[octave - OCTAVES[0]].item()
     data = [
         dict(
             type="scatter",
-            name="worst pair",
+            name="exact",
             mode="lines",
-            x=middle,
-            y=log.amax(1),
-            line=dict(color=COLORS["gray"], width=2, dash="dash"),
-        ),
-        dict(
-            type="scatter",
-            name="this pair",
-            mode="lines",
-            x=middle,
-            y=log[:, pair],
-            line=dict(color=COLORS["blue"], width=2.5),
-        ),
-        dict(
-            type="scatter",
-            name="one rounding of a cosine to bf16",
-            mode="lines",
-            x=[0, reach],
+            x=fine,
+            y=((start + fine) * w).cos(),
+            line=dict(color=COLORS["gray"], width=2),
             hoverinfo="skip",
-            y=[math.log10(2**-9)] * 2,
-            line=dict(color=COLORS["orange"], width=1.5, dash="dot"),
+        ),
+        dict(
+            type="scatter",
+            name="as computed",
+            mode="markers",
+            x=steps,
+            y=got,
+            marker=dict(color=COLORS["orange"], size=8, symbol="diamond"),
+            hovertemplate=f"position {start:,} + %{{x}}: %{{y:.3f}}<extra></extra>",
+        ),
+        dict(
+            type="scatter",
+            name="largest error",
+            mode="lines",
+            x=list(OCTAVES),
+            y=errors,
+            xaxis="x2",
+            yaxis="y2",
+            showlegend=False,
+            line=dict(color=COLORS["blue"], width=2.5),
+            hovertemplate="from position 2^%{x}: off by %{y:.2g}<extra></extra>",
+        ),
+        dict(
+            type="scatter",
+            name="here",
+            mode="lines+markers",
+            x=[octave, octave],
+            y=[0, 2.1],
+            xaxis="x2",
+            yaxis="y2",
+            showlegend=False,
+            line=dict(color=COLORS["ink"], width=2),
+            marker=dict(symbol="triangle-down", size=[0, 15], color=COLORS["ink"], opacity=1),
+            hoverinfo="skip",
         ),
     ]
-    ticks = list(range(FLOOR, 1))
-    raised = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
-    names = ["1" if t == 0 else "10⁻" + str(-t).translate(raised) for t in ticks]
     layout = dict(
-        height=400,
-        xaxis=dict(range=[0, reach], title=dict(text="position")),
-        yaxis=dict(range=[FLOOR - 0.2, 0.5], tickvals=ticks, ticktext=names, title=dict(text="largest error of cos")),
+        height=480,
+        xaxis=dict(range=[-0.7, AROUND + 0.7], anchor="y", title=dict(text="tokens on from there")),
+        yaxis=dict(range=[-1.2, 1.2], domain=[0.56, 1], tickvals=[-1, 0, 1], title=dict(text="cosine")),
+        xaxis2=dict(
+            range=[OCTAVES[0] - 0.4, OCTAVES[-1] + 0.4],
+            anchor="y2",
+            tickvals=[4, 8, 11, 14, 17, 20],
+            ticktext=["16", "256", "2k", "16k", "131k", "1M"],
+            tickangle=0,
+            title=dict(text="position"),
+        ),
+        yaxis2=dict(range=[0, 2.3], domain=[0, 0.32], tickvals=[0, 1, 2], title=dict(text="off by")),
     )
-    finite = errors[errors.isfinite().all(1)]
     return dict(data=data, layout=layout), {
-        "worst": f"{finite.max():.2g}".replace("-", "−"),
-        "this": f"{finite[:, pair].max():.2g}".replace("-", "−"),
-        "lost": "" if len(finite) == BINS else "; beyond the gap positions overflow to infinity",
+        "position": _number(start),
+        "here": "–" if math.isnan(here) else "nothing" if here < 1e-9 else f"{here:.1g}".replace("-", "−"),
     }
 
 
@@ -321,19 +471,20 @@ precision = explorable(
     _precision,
     id="rope_closely.precision",
     title="What rounding does to the angle",
-    alt="The largest error of a pair's cosine against position, on a logarithmic scale. With positions in bf16 the "
-    "fast pairs are wrong by order one soon after position 256. Rounded frequencies give an error that grows with the "
-    "position until it is of order one. Rounding cosine and sine themselves gives a flat line. Angles in float32 give "
-    "an error that grows with the position but stays small.",
-    readout="largest error drawn: {worst}, of this pair {this}{lost}",
+    alt="Above, the cosine of one pair at 33 neighboring positions: the exact curve, and a diamond for what is "
+    "computed. With positions in bf16 the diamonds sit on the curve up to position 256; beyond it neighbors share a "
+    "value, and the diamonds part from the curve. Below, the largest error against the position, which doubles from "
+    "mark to mark; the upright line is dragged to where the upper drawing looks.",
+    readout="position {position} · cosine off by {here}",
+    handles={"here": "octave"},
     depends={
-        "worst pair": ["where", "reach"],
-        "one rounding of a cosine to bf16": ["reach"],
-        "layout": ["reach"],
-        "readout.worst": ["where", "reach"],
-        "readout.lost": ["where", "reach"],
+        "exact": ["octave", "pair"],
+        "largest error": ["place", "dtype", "pair"],
+        "here": ["octave"],
+        "readout.position": ["octave"],
     },
-    where=slider(list(ROUNDED), label="rounded", default="positions in bf16"),
-    reach=slider(REACHES, label="positions up to", default=4_096, format=_number),
-    pair=slider([0, 1, 4, 8, 16, 32, 63], label="pair of lanes i", default=8),
+    place=slider(list(PLACES), label="rounded"),
+    dtype=slider(list(DTYPES), label="to"),
+    octave=slider(OCTAVES, label="position", default=9, play=True, format=lambda k: _number(2**k)),
+    pair=slider([0, 4, 8, 16, 32], label="pair of lanes i", default=8),
 )

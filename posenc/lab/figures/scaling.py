@@ -8,11 +8,11 @@ import torch
 from posenc import scaling
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.rope import circle
+from posenc.lab.figures.rope import label
 from posenc.rotate.rope import inv_freq
 
 DIM = 128  # the head size of most large models: 64 pairs
-PLAIN = "plain RoPE"
+PLAIN = "plain"
 FACTORS = [1, 2, 4, 8, 16, 32]
 
 
@@ -21,11 +21,11 @@ def _schemes(factor, trained, base):
     r"""The frequencies [DIM/2] of each scheme: target length over trained length is `factor`."""
     return {
         PLAIN: inv_freq(DIM, base, dtype=torch.float64),
-        "another base alone: 50 b": inv_freq(DIM, 50 * base, dtype=torch.float64),
-        "position interpolation": scaling.linear(DIM, factor, base=base)[0],
-        "NTK-aware": scaling.ntk(DIM, factor, base=base)[0],
-        "YaRN, ramp by lanes": scaling.yarn(DIM, factor, trained=trained, base=base)[0],
-        "YaRN, ramp by rotations": scaling.yarn(DIM, factor, trained=trained, base=base, ramp="rotations")[0],
+        "base × 50": inv_freq(DIM, 50 * base, dtype=torch.float64),
+        "linear": scaling.linear(DIM, factor, base=base)[0],
+        "NTK": scaling.ntk(DIM, factor, base=base)[0],
+        "YaRN by lanes": scaling.yarn(DIM, factor, trained=trained, base=base)[0],
+        "YaRN by turns": scaling.yarn(DIM, factor, trained=trained, base=base, ramp="rotations")[0],
         "Llama 3.1": scaling.llama3(DIM, factor, trained=trained, base=base)[0],
     }
 
@@ -38,124 +38,137 @@ def _power(value):
 
 
 def _times(value):
-    return f"{value} ×"
+    return f"{value} × L"
 
 
-# Wavelengths
+# What a scheme divides, and what that does to the wavelengths
 
-DECADES = {"tickvals": [1, 2, 3, 4, 5, 6, 7, 8], "ticktext": ["10", "100", "1k", "10k", "100k", "1M", "10M", "100M"]}
-DIVISORS = {"tickvals": [math.log10(f) for f in (1, 4, 16, 64)], "ticktext": ["1", "4", "16", "64"]}
+DECADES = {"tickvals": [1, 3, 5, 7], "ticktext": ["10", "1k", "100k", "10M"]}
+DIVISORS = {"tickvals": [math.log2(f) for f in FACTORS], "ticktext": [str(f) for f in FACTORS]}
+TRAINED = 4096
 
 
-def _wavelengths(scheme, factor, trained, base):
+def _wavelengths(scheme, factor, base):
     plain = inv_freq(DIM, float(base), dtype=torch.float64)
-    now = _schemes(float(factor), trained, float(base))[scheme]
+    now = _schemes(float(factor), TRAINED, float(base))[scheme]
+    divided = plain / now
     before, after = (torch.log10(2 * math.pi / w) for w in (plain, now))
     pairs = torch.arange(DIM // 2)
     across = [-1, DIM // 2]
+    length, target = math.log10(TRAINED), math.log10(factor * TRAINED)
     data = [
         dict(
             type="scatter",
-            name="as trained",
-            mode="lines",
-            x=pairs,
-            y=before,
-            line=dict(color=COLORS["gray"], width=2, dash="dot"),
-        ),
-        dict(
-            type="scatter",
-            name="under the scheme",
-            mode="lines+markers",
-            x=pairs,
-            y=after,
-            line=dict(color=COLORS["blue"], width=2),
-            marker=dict(color=COLORS["blue"], size=5),
-        ),
-        dict(
-            type="scatter",
-            name="trained length L",
+            name="by s",
             mode="lines",
             x=across,
-            y=[math.log10(trained)] * 2,
-            line=dict(color=COLORS["orange"], width=2),
-        ),
-        dict(
-            type="scatter",
-            name="target length s L",
-            mode="lines",
-            x=across,
-            y=[math.log10(factor * trained)] * 2,
-            line=dict(color=COLORS["orange"], width=2, dash="dash"),
+            y=[math.log2(factor)] * 2,
+            line=dict(color=COLORS["orange"], width=3, dash="dash"),
+            hoverinfo="skip",
         ),
         dict(
             type="scatter",
             name="frequency divided by",
             mode="lines+markers",
             x=pairs,
-            y=after - before,
-            yaxis="y2",
+            y=divided.log2(),
             line=dict(color=COLORS["green"], width=2),
             marker=dict(color=COLORS["green"], size=5, symbol="square"),
-            showlegend=False,
+            customdata=divided,
+            hovertemplate="pair %{x}: divided by %{customdata:.3~g}<extra></extra>",
+        ),
+        label("s", 1, math.log2(factor) + 0.1, f"s = {factor}", COLORS["orange"], "top right"),
+        dict(
+            type="scatter",
+            name="as trained",
+            mode="lines",
+            x=pairs,
+            y=before,
+            yaxis="y2",
+            line=dict(color=COLORS["gray"], width=2, dash="dot"),
+            hoverinfo="skip",
         ),
         dict(
             type="scatter",
-            name="by s",
+            name="under the scheme",
+            mode="lines",
+            x=pairs,
+            y=after,
+            yaxis="y2",
+            line=dict(color=COLORS["blue"], width=3),
+            customdata=10**after,
+            hovertemplate="pair %{x}: a turn in %{customdata:,.0f} tokens<extra></extra>",
+        ),
+        dict(
+            type="scatter",
+            name="trained length L",
             mode="lines",
             x=across,
-            y=[math.log10(factor)] * 2,
+            y=[length] * 2,
             yaxis="y2",
-            line=dict(color=COLORS["gray"], width=1.5, dash="dash"),
-            showlegend=False,
+            line=dict(color=COLORS["ink"], width=1.5),
+            hoverinfo="skip",
         ),
+        dict(
+            type="scatter",
+            name="target length s L",
+            mode="lines",
+            x=across,
+            y=[target] * 2,
+            yaxis="y2",
+            line=dict(color=COLORS["orange"], width=2, dash="dash"),
+            hoverinfo="skip",
+        ),
+        label("L", 1, length, f"trained length L = {TRAINED:,}", COLORS["ink"], "bottom right", yaxis="y2"),
+        label("s L", 1, target, "s L", COLORS["orange"], "top right", yaxis="y2"),
     ]
     layout = dict(
-        height=540,
-        xaxis=dict(range=[-1, DIM // 2], anchor="y2", title=dict(text="pair of lanes i, fast to slow")),
-        yaxis=dict(range=[0.5, 8.4], domain=[0.4, 1], title=dict(text="wavelength, in tokens"), **DECADES),
-        yaxis2=dict(range=[-0.12, 1.95], domain=[0, 0.3], title=dict(text="divided by"), **DIVISORS),
+        height=500,
+        showlegend=False,
+        margin=dict(t=10),
+        xaxis=dict(range=across, anchor="y2", title=dict(text="pair of lanes i, fast to slow")),
+        yaxis=dict(range=[-0.3, 6.2], domain=[0.5, 1], title=dict(text="divided by"), **DIVISORS),
+        yaxis2=dict(range=[0.5, 8.4], domain=[0, 0.44], title=dict(text="tokens a turn"), **DECADES),
     )
-    divided = 10 ** (after - before)
-    whole = divided >= factor * (1 - 1e-9)
     return dict(data=data, layout=layout), {
-        "open": int((before > math.log10(trained)).sum()),
         "kept": int((divided < 1 + 1e-9).sum()),
-        "whole": int(whole.sum()) if factor > 1 else "–",
-        "first": f"{divided[0].item():.3g}",
-        "last": f"{divided[-1].item():.3g}",
+        "whole": int((divided >= factor * (1 - 1e-9)).sum()) if factor > 1 else 0,
+        "open": int((before > length).sum()),
     }
 
 
 wavelengths = explorable(
     _wavelengths,
     id="scaling.wavelengths",
-    title="How long is a turn, and how much does a scheme stretch it?",
-    alt="Above, the wavelength of each of 64 pairs of lanes on a log scale, a straight dotted line as trained, and "
-    "dots under the scheme chosen, with horizontal lines at the trained length and at the target length. Below, what "
-    "divides each frequency: one level for position interpolation, a straight rise for NTK-aware scaling, "
-    "two levels with a ramp between them for YaRN and for Llama 3.1.",
-    readout="{open:d} of 64 pairs did not finish a turn in training; pairs whose frequency is kept: {kept:d}, divided "
-    "by s or more: {whole}; the first is divided by {first}, the last by {last}",
+    title="How much does a scheme stretch each pair?",
+    alt="Above, what divides the frequency of each of 64 pairs of lanes, on a log axis, under a dashed line at the "
+    "factor s, which the reader drags: one level for linear scaling, a straight rise for NTK, two levels with a ramp "
+    "between them for YaRN and for Llama 3.1. Below, the tokens that a turn takes, on a log axis: a straight dotted "
+    "line as trained, a thick one under the scheme, with level lines at the trained and the target length.",
+    readout="{kept:d} pairs kept · {whole:d} divided by s or more · {open:d} never turned fully",
+    handles={"by s": "factor"},
     depends={
-        "as trained": ["base"],
-        "trained length L": ["trained"],
-        "target length s L": ["trained", "factor"],
         "by s": ["factor"],
-        "readout.open": ["trained", "base"],
+        "s": ["factor"],
+        "as trained": ["base"],
+        "trained length L": [],
+        "L": [],
+        "target length s L": ["factor"],
+        "s L": ["factor"],
+        "readout.open": ["base"],
     },
-    scheme=slider(NAMES, label="scheme", default="YaRN, ramp by lanes"),
+    scheme=slider(NAMES, label="scheme", default="YaRN by lanes"),
     factor=slider(FACTORS, label="factor s", default=8),
-    trained=slider([4_096, 8_192], label="trained length L", format=_power),
     base=slider([10_000, 500_000], label="base b", format=_power),
 )
 
 
 # Angles seen and unseen
 
-TRAINED = 4096
+SHARES = {"tickvals": [0, 0.5, 1], "ticktext": ["0", "50%", "100%"]}
 
 
-def _angles(scheme, factor, target, pair):
+def _angles(scheme, factor, target):
     plain = inv_freq(DIM, dtype=torch.float64)
     now = _schemes(float(factor), TRAINED, 10000.0)[scheme]
     seen = (plain * TRAINED / (2 * math.pi)).clamp(max=1)  # the part of a turn that distances up to L reach
@@ -163,37 +176,57 @@ def _angles(scheme, factor, target, pair):
     new = (asked - seen).clamp(min=0)
     new[new < 1e-9] = 0  # rounding, where a scheme hits the edge exactly
     pairs = torch.arange(DIM // 2)
-    names = ("seen in training", "asked for at the target length")
     data = [
-        *circle(pair, seen, asked, new, names, points=33),
+        dict(
+            type="bar",
+            name="seen in training",
+            x=pairs,
+            y=seen,
+            marker=dict(color=COLORS["blue"]),
+            hovertemplate="pair %{x}: %{y:.0%} of the circle seen<extra></extra>",
+        ),
+        dict(
+            type="bar",
+            name="new at the target length",
+            x=pairs,
+            y=new,
+            marker=dict(color=COLORS["orange"], pattern=dict(shape="/", fillmode="replace")),
+            hovertemplate="pair %{x}: %{y:.0%} of the circle is new<extra></extra>",
+        ),
         dict(
             type="scatter",
             name="angle of one token",
             mode="lines",
             x=pairs,
             y=now / plain,
-            xaxis="x2",
-            yaxis="y3",
+            yaxis="y2",
             line=dict(color=COLORS["green"], width=3, shape="hvh"),
+            hovertemplate="pair %{x}: one token turns %{y:.0%} of what it did<extra></extra>",
+            showlegend=False,
+        ),
+        dict(
+            type="scatter",
+            name="the slowest pair",
+            mode="markers",
+            x=[DIM // 2 - 1],
+            y=[(now / plain)[-1]],
+            yaxis="y2",
+            marker=dict(color=COLORS["green"], size=14, symbol="diamond"),
+            hoverinfo="skip",
             showlegend=False,
         ),
     ]
     layout = dict(
-        height=640,
+        height=500,
         barmode="stack",
         bargap=0.15,
-        xaxis=dict(range=[-1.45, 1.45], domain=[0, 1], constrain="domain", visible=False),
-        yaxis=dict(range=[-1.45, 1.45], domain=[0.56, 1], scaleanchor="x", visible=False),
-        xaxis2=dict(range=[-0.8, DIM // 2 - 0.2], anchor="y3", title=dict(text="pair of lanes i, fast to slow")),
-        yaxis2=dict(range=[0, 1.18], domain=[0.26, 0.52], anchor="x2", title=dict(text="part of<br>the circle")),
-        yaxis3=dict(range=[0, 1.1], domain=[0, 0.2], anchor="x2", title=dict(text="angle of one<br>token, ratio")),
+        xaxis=dict(range=[-0.8, DIM // 2], anchor="y2", title=dict(text="pair of lanes i, fast to slow")),
+        yaxis=dict(range=[0, 1.05], domain=[0.44, 1], title=dict(text="of the circle"), **SHARES),
+        yaxis2=dict(range=[0, 1.1], domain=[0, 0.36], title=dict(text="a token's turn"), **SHARES),
     )
     return dict(data=data, layout=layout), {
         "blind": int((new > 0).sum()),
         "squeezed": int((now < plain * (1 - 1e-9)).sum()),
-        "seen": f"{100 * seen[pair].item():.0f}%",
-        "asked": f"{100 * asked[pair].item():.0f}%",
-        "step": f"{100 * (now / plain)[pair].item():.3g}%",
     }
 
 
@@ -201,29 +234,22 @@ angles = explorable(
     _angles,
     id="scaling.angles",
     title="Angles seen and unseen, and what it costs to avoid them",
-    alt="Three drawings. A circle for one pair of lanes: a thick inner arc for the angles that training showed, a "
-    "dashed outer arc for those that the target length asks for under the scheme. Below it a bar for each of 64 pairs: "
-    "the part of the circle seen, and hatched on top what is new. At the bottom, the angle of one token compared with "
-    "training: one where the scheme keeps a pair, lower where it squeezes neighbors together.",
-    readout=f"trained at {TRAINED:,}: {{blind:d}} of 64 pairs meet unseen angles, {{squeezed:d}} turn less per token; "
-    "this pair: seen {seen} of the circle, asked for {asked}, one token turns {step} of what it did",
+    alt="Above, a bar for each of 64 pairs: the part of the circle that training showed, and hatched on top what is "
+    "new at the target length. Below, the angle of one token, as a share of what it was in training: all of it where "
+    "the scheme keeps a pair, less where it squeezes neighbors together. A diamond at the slowest pair is dragged up "
+    "and down, and sets the factor s.",
+    readout="new angles in {blind:d} of 64 pairs · neighbors squeezed in {squeezed:d}",
+    handles={"the slowest pair": "factor"},
     depends={
-        "a full turn": [],
-        "seen in training": ["pair"],
-        "asked for at the target length": ["scheme", "factor", "target", "pair"],
-        "part of the circle seen": [],
+        "seen in training": [],
         "new at the target length": ["scheme", "factor", "target"],
-        "this pair": ["pair"],
         "angle of one token": ["scheme", "factor"],
-        "readout.blind": ["scheme", "factor", "target"],
+        "the slowest pair": ["scheme", "factor"],
         "readout.squeezed": ["scheme", "factor"],
-        "readout.seen": ["pair"],
-        "readout.step": ["scheme", "factor", "pair"],
     },
-    scheme=slider(NAMES, label="scheme", default="NTK-aware"),
+    scheme=slider(NAMES, label="scheme", default="NTK"),
     factor=slider(FACTORS[:-1], label="factor s", default=8),
-    target=slider([1, 2, 4, 8, 16], label="target length, in trained lengths", default=8, format=_times),
-    pair=slider(range(0, DIM // 2, 9), label="pair of lanes i", default=54),
+    target=slider([1, 2, 4, 8, 16], label="target", default=8, format=_times),
 )
 
 
@@ -240,93 +266,85 @@ def _logits():
 
 @cache
 def _dilution(count, spread, strength):
-    r"""Mean entropy (in nats) and mean largest weight of a softmax over `count` random logits of this spread.
+    r"""Mean entropy, in nats, of a softmax over `count` random logits of this spread.
 
     For more keys than in training logits are multiplied by (strength ln s + 1)^2, s = count / TRAINED.
     """
     sharpening = (strength * math.log(max(count / TRAINED, 1.0)) + 1.0) ** 2
     z = sharpening * spread * _logits()[:, :count]
-    weights = z.softmax(-1)
-    entropy = z.logsumexp(-1) - (weights * z).sum(-1)
-    return entropy.mean().item(), weights.amax(-1).mean().item()
+    return (z.logsumexp(-1) - (z.softmax(-1) * z).sum(-1)).mean().item()
 
 
-def _temperature(keys, spread, strength):
-    bare, warm = ([_dilution(n, spread, c) for n in KEYS] for c in (0.0, strength))
-    now, log_keys = KEYS.index(keys), [math.log10(n) for n in KEYS]
-    edge = [math.log10(TRAINED)] * 2
+def _temperature(spread, strength):
+    bare, warm = (torch.tensor([_dilution(n, spread, c) for n in KEYS]).exp() for c in (0.0, strength))
+    log_keys, trained = [math.log10(n) for n in KEYS], KEYS.index(TRAINED)
+    edges = [log_keys[0] - 0.1, log_keys[-1] + 0.1]
 
-    def line(name, values, which, color, dash, symbol):
-        y = [v[0] if which == "y" else math.log10(v[1]) for v in values]
+    def line(name, values, color, dash, symbol):
         return dict(
             type="scatter",
-            name=name if which == "y" else f"{name}: largest weight",
+            name=name,
             mode="lines+markers",
             x=log_keys,
-            y=y,
-            yaxis=which,
-            showlegend=which == "y",
-            line=dict(color=color, width=2, dash=dash),
-            marker=dict(color=color, symbol=symbol, size=[14 if i == now else 6 for i in range(len(KEYS))], opacity=1),
+            y=values.log10(),
+            line=dict(color=color, width=2.5, dash=dash),
+            marker=dict(color=color, symbol=symbol, size=[7] * (len(KEYS) - 1) + [15], opacity=1),
+            customdata=[[n, v] for n, v in zip(KEYS, values.tolist())],
+            hovertemplate="%{customdata[0]:,} keys: %{customdata[1]:,.0f} attended<extra></extra>",
         )
 
     data = [
         dict(
             type="scatter",
-            name="all keys equal",
+            name="all of them",
             mode="lines",
             x=log_keys,
-            y=[math.log(n) for n in KEYS],
+            y=log_keys,
             line=dict(color=COLORS["gray"], width=1.5, dash="dot"),
+            hoverinfo="skip",
+        ),
+        dict(
+            type="scatter",
+            name="as many as in training",
+            mode="lines",
+            x=[log_keys[trained], edges[1]],
+            y=[bare[trained].log10()] * 2,
+            line=dict(color=COLORS["ink"], width=1.5),
+            hoverinfo="skip",
         ),
         dict(
             type="scatter",
             name="trained length",
             mode="lines",
-            x=edge,
-            y=[0, 13],
+            x=[log_keys[trained]] * 2,
+            y=[0, 5.4],
             line=dict(color=COLORS["gray"], width=1.5, dash="dashdot"),
+            hoverinfo="skip",
         ),
-        line("logits as they are", bare, "y", COLORS["orange"], "dash", "diamond"),
-        line("logits times (c ln s + 1)²", warm, "y", COLORS["blue"], "solid", "circle"),
-        line("logits as they are", bare, "y2", COLORS["orange"], "dash", "diamond"),
-        line("logits times (c ln s + 1)²", warm, "y2", COLORS["blue"], "solid", "circle"),
-        dict(
-            type="scatter",
-            name="trained length below",
-            mode="lines",
-            x=edge,
-            y=[-6, 0],
-            yaxis="y2",
-            line=dict(color=COLORS["gray"], width=1.5, dash="dashdot"),
-            showlegend=False,
-        ),
+        line("logits as they are", bare, COLORS["orange"], "dash", "diamond"),
+        line("logits times (c ln s + 1)²", warm, COLORS["blue"], "solid", "circle"),
+        label("all keys", log_keys[5], log_keys[5] + 0.1, "all keys equal", COLORS["gray"], "top left"),
+        label("level", edges[1], bare[trained].log10() - 0.05, "as in training", COLORS["ink"], "bottom left"),
+        label("trained", log_keys[trained] + 0.03, 0.2, "trained length L", COLORS["gray"], "middle right"),
     ]
-    ticks = KEYS[::2]
     layout = dict(
-        height=500,
+        height=440,
         xaxis=dict(
-            range=[log_keys[0] - 0.1, log_keys[-1] + 0.1],
-            anchor="y2",
-            title=dict(text="keys n"),
-            tickvals=[math.log10(n) for n in ticks],
-            ticktext=[_power(n) for n in ticks],
+            range=edges, title=dict(text="keys n"), tickvals=log_keys[::2], ticktext=[_power(n) for n in KEYS[::2]]
         ),
-        yaxis=dict(range=[0, 13], domain=[0.48, 1], title=dict(text="entropy, nats")),
-        yaxis2=dict(
-            range=[-5, 0.1],
-            domain=[0, 0.4],
-            title=dict(text="largest weight"),
-            tickvals=[-4, -3, -2, -1, 0],
-            ticktext=["10⁻⁴", "10⁻³", "10⁻²", "0.1", "1"],
+        yaxis=dict(
+            range=[0, 5.4],
+            title=dict(text="keys attended to"),
+            tickvals=[0, 1, 2, 3, 4, 5],
+            ticktext=["1", "10", "100", "1k", "10k", "100k"],
         ),
     )
-    trained = KEYS.index(TRAINED)
+    for trace in data[:3]:
+        trace["showlegend"] = False
     return dict(data=data, layout=layout), {
-        "sharper": f"{(strength * math.log(max(keys / TRAINED, 1.0)) + 1) ** 2:.2f}",
-        "before": _power(math.exp(bare[trained][0])),
-        "bare": _power(math.exp(bare[now][0])),
-        "warm": _power(math.exp(warm[now][0])),
+        "before": _power(bare[trained].item()),
+        "bare": _power(bare[-1].item()),
+        "warm": _power(warm[-1].item()),
     }
 
 
@@ -334,29 +352,31 @@ temperature = explorable(
     _temperature,
     id="scaling.temperature",
     title="More keys, flatter attention, and a temperature against it",
-    alt="Above, the entropy of one query's attention over n keys with random logits, against n on a log scale: with "
-    "the logits as they are it rises in parallel to the dotted line of equal weights; with the logits multiplied it "
-    "rises less beyond the trained length, or falls. Below, the largest weight: it sinks as keys are added, with the "
-    "factor less. Large marks stand at the number of keys chosen.",
-    readout=f"effective number of keys exp(entropy): {{before}} at {TRAINED:,} keys; at this n {{bare}} with the "
-    "logits as they are, {warm} with the logits times {sharper}",
+    alt="The number of keys that a query attends to, the exponential of the entropy, against the number of keys, both "
+    "on log axes, for random logits. With the logits as they are the dashed line rises in parallel to the dotted one "
+    "of equal weights. With the logits multiplied it rises less beyond the trained length, stays on the level line of "
+    "training, or falls: its last point is dragged up and down, and sets c.",
+    readout=f"{{before}} in training · {{bare}} at {KEYS[-1] // TRAINED} × L · {{warm}} with c",
+    handles={"logits times (c ln s + 1)²": "strength"},
     depends={
-        "all keys equal": [],
+        "all of them": [],
+        "all keys": [],
+        "trained": [],
         "trained length": [],
-        "trained length below": [],
-        "logits as they are": ["keys", "spread"],
-        "logits as they are: largest weight": ["keys", "spread"],
+        "as many as in training": ["spread"],
+        "level": ["spread"],
+        "logits as they are": ["spread"],
         "readout.before": ["spread"],
-        "readout.bare": ["keys", "spread"],
-        "readout.sharper": ["keys", "strength"],
+        "readout.bare": ["spread"],
     },
-    keys=slider(KEYS, label="keys n", default=32_768, format=_power),
     spread=slider([0.5, 1.0, 1.5, 2.0, 3.0], label="spread of the logits", default=1.5),
-    strength=slider([0.0, 0.05, 0.1, 0.15, 0.2], label="c (0.1 in YaRN)", default=0.1),
+    strength=slider([k / 50 for k in range(16)], label="c, in YaRN 0.1", default=0.1, format=lambda c: f"{c:.2f}"),
 )
 
 
 # Which lanes break it
+
+LOWER = {"xaxis": "x2", "yaxis": "y2"}
 
 
 def _which_lanes(kind, cutoff, *, results=None):
@@ -364,7 +384,7 @@ def _which_lanes(kind, cutoff, *, results=None):
     length, runs = results["settings"]["length"], results["stopped"][kind]
     ends = torch.tensor(results["until"], dtype=torch.float64)
     losses = torch.tensor(runs, dtype=torch.float64)  # [seed, cutoff, bin]
-    none, everything = torch.tensor(results["stopped"]["slow"], dtype=torch.float64).mean(0)[[0, -1]]  # [bin]
+    none = torch.tensor(results["stopped"]["slow"], dtype=torch.float64).mean(0)[0]  # [bin]
     cut = torch.tensor(results["cut"], dtype=torch.float64).mean(0)
     frequencies = inv_freq(2 * results["cutoffs"][-1], dtype=torch.float64)
     pairs, slow = len(frequencies), int((2 * math.pi / frequencies > length).sum())
@@ -375,13 +395,14 @@ def _which_lanes(kind, cutoff, *, results=None):
     low, high = cut[1:].min().item() - 0.1, math.ceil(10 * highest) / 10
 
     def by_position(name, values, **style):
-        return dict(type="scatter", name=name, mode="lines", x=ends, y=values, line=style)
+        words = f"position %{{x}}: loss %{{y:.2f}} {name}<extra></extra>"
+        return dict(type="scatter", name=name, mode="lines", x=ends, y=values, line=style, hovertemplate=words)
 
-    seeds, cutoffs = far.shape
+    (seeds, cutoffs), stopped = far.shape, losses[:, cutoff].mean(0)
     data = [
         by_position("RoPE as trained", none, color=COLORS["gray"], width=2, dash="dot"),
         by_position("attention cut to L", cut, color=COLORS["green"], width=2, dash="dash"),
-        by_position("these pairs stopped", losses[:, cutoff].mean(0), color=COLORS["blue"], width=3),
+        by_position("these pairs stopped", stopped, color=COLORS["blue"], width=3),
         dict(
             type="scatter",
             name="trained length",
@@ -389,7 +410,18 @@ def _which_lanes(kind, cutoff, *, results=None):
             x=[length, length],
             y=[low, high],
             line=dict(color=COLORS["gray"], width=1.5, dash="dashdot"),
+            hoverinfo="skip",
         ),
+        label("plain's name", ends[-1].item(), none.max().item(), "as trained", COLORS["gray"], "top left"),
+        label(
+            "their name",
+            ends[-1].item(),
+            stopped[-8:].max().item(),
+            "these stopped" if cutoff else "",
+            COLORS["blue"],
+            "top left",
+        ),
+        label("L", length + 4, none.max().item() + 0.2, "trained length L", COLORS["gray"], "middle right"),
         dict(
             type="scatter",
             name="mean beyond 2 L",
@@ -399,7 +431,7 @@ def _which_lanes(kind, cutoff, *, results=None):
             xaxis="x2",
             yaxis="y2",
             line=dict(color=COLORS["blue"], width=2),
-            showlegend=False,
+            hovertemplate="%{x} stopped: loss %{y:.2f} on average<extra></extra>",
         ),
         dict(
             type="scatter",
@@ -410,7 +442,7 @@ def _which_lanes(kind, cutoff, *, results=None):
             xaxis="x2",
             yaxis="y2",
             marker=dict(color=COLORS["blue"], size=5),
-            showlegend=False,
+            hovertemplate="%{x} stopped: loss %{y:.2f}, one seed<extra></extra>",
         ),
         dict(
             type="scatter",
@@ -420,8 +452,8 @@ def _which_lanes(kind, cutoff, *, results=None):
             y=[far[:, cutoff].mean()],
             xaxis="x2",
             yaxis="y2",
-            marker=dict(color=COLORS["orange"], size=14, symbol="diamond"),
-            showlegend=False,
+            marker=dict(color=COLORS["orange"], size=15, symbol="diamond"),
+            hoverinfo="skip",
         ),
         dict(
             type="scatter",
@@ -432,8 +464,9 @@ def _which_lanes(kind, cutoff, *, results=None):
             xaxis="x2",
             yaxis="y2",
             line=dict(color=COLORS["green"], width=2, dash="dash"),
-            showlegend=False,
+            hoverinfo="skip",
         ),
+        label("cut's name", 0, cut[beyond].mean().item(), "attention cut to L", COLORS["green"], "top right", **LOWER),
         dict(
             type="scatter",
             name="a turn takes L tokens",
@@ -443,20 +476,31 @@ def _which_lanes(kind, cutoff, *, results=None):
             xaxis="x2",
             yaxis="y2",
             line=dict(color=COLORS["purple"], width=2, dash="dashdot"),
+            hoverinfo="skip",
+        ),
+        label(
+            "edge's name",
+            edge + (0.15 if kind == "slow" else -0.15),
+            high - 0.25,
+            "turned fully",
+            COLORS["purple"],
+            "middle right" if kind == "slow" else "middle left",
+            **LOWER,
         ),
     ]
     layout = dict(
-        height=540,
+        height=500,
+        showlegend=False,
+        margin=dict(t=10),
         xaxis=dict(range=[0, ends[-1].item() + 1], anchor="y", title=dict(text="position in the text")),
-        yaxis=dict(range=[low, high], domain=[0.56, 1], title=dict(text="loss")),
+        yaxis=dict(range=[low, none.max().item() + 0.5], domain=[0.6, 1], title=dict(text="loss")),
         xaxis2=dict(range=[-0.5, pairs + 0.5], anchor="y2", title=dict(text=f"{kind}est pairs stopped")),
-        yaxis2=dict(range=[low, high], domain=[0, 0.36], title=dict(text="loss beyond 2 L")),
+        yaxis2=dict(range=[low, high], domain=[0, 0.4], title=dict(text="beyond 2 L")),
     )
     return dict(data=data, layout=layout), {
-        "which": f"{cutoff} of {pairs} pairs stopped, the {kind}est" if cutoff else f"none of {pairs} pairs stopped",
-        "far": f"{far[:, cutoff].mean().item():.2f} ± {far[:, cutoff].std().item():.2f}",
+        "which": f"{cutoff} {kind}est of {pairs} stopped",
+        "far": f"{far[:, cutoff].mean().item():.2f}",
         "plain": f"{none[beyond].mean().item():.2f}",
-        "all": f"{everything[beyond].mean().item():.2f}",
         "cut": f"{cut[beyond].mean().item():.2f}",
     }
 
@@ -468,10 +512,10 @@ which_lanes = explorable(
     alt="Above, the loss of a trained model by position in the text: as trained it climbs beyond the trained length, "
     "with attention cut to that length it stays, and a thick line shows it with the chosen pairs of lanes stopped at "
     "the largest angle of training. Below, the loss far beyond the trained length against the number of pairs stopped, "
-    "a dot for each seed, with a diamond at the number chosen, and an upright line between pairs that finish a turn "
-    "within the trained length and pairs that don't.",
-    readout="{which}: loss beyond twice the trained length {far}; none stopped {plain}, all stopped {all}, attention "
-    "cut {cut}",
+    "a dot for each seed, a diamond to drag, and an upright line between pairs that finish a turn within the trained "
+    "length and pairs that don't.",
+    readout="{which} · loss far out {far} · none {plain}, cut {cut}",
+    handles={"this many": "cutoff"},
     depends={
         "RoPE as trained": [],
         "attention cut to L": [],
@@ -482,9 +526,12 @@ which_lanes = explorable(
         "a turn takes L tokens": ["kind"],
         "layout": ["kind"],
         "readout.plain": [],
-        "readout.all": [],
+        "plain's name": [],
+        "L": [],
+        "cut's name": [],
+        "edge's name": ["kind"],
         "readout.cut": [],
     },
-    kind=slider(["slow", "fast"], label="which pairs stop first", format=lambda kind: f"the {kind}est"),
+    kind=slider(["slow", "fast"], label="stop first", format=lambda kind: f"the {kind}est"),
     cutoff=slider(load_results("rope_surgery")["cutoffs"], label="pairs stopped", default=8),
 )

@@ -1,4 +1,4 @@
-r"""Explorables of the chapter Sinusoidal: the ladder, the inner product by offset, the one rotation, the volume."""
+r"""Explorables of the chapter Sinusoidal."""
 
 import math
 
@@ -9,22 +9,20 @@ from posenc import sinusoidal
 from posenc.lab.exercises.sinusoidal import rotation
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
+from posenc.lab.figures.rope import label
 
 POSITIONS = 48  # rows of the heat map
-CONTEXTS = (16, 64, 256, 1024, 4096)
+DIM = 32  # of the ladder's figures
 
 
-def _ladder(dim, base, position, context, *, table=sinusoidal.table):
+def _power(value):
+    return f"{value:,.0f}"
+
+
+def _ladder(dim, base, position, *, table=sinusoidal.table):
     lanes = torch.arange(dim)
     code = table(torch.arange(POSITIONS), dim, base)
-    pairs = torch.arange(0, dim, 2, dtype=torch.float64)
-    wavelengths = 2 * math.pi * base ** (pairs / dim)
-    turns = wavelengths <= context
     edges = [-0.5, dim - 0.5]
-
-    def steps(chosen):  # where not chosen, a gap
-        return torch.where(chosen, wavelengths, torch.nan)
-
     data = [
         dict(
             type="heatmap",
@@ -36,7 +34,7 @@ def _ladder(dim, base, position, context, *, table=sinusoidal.table):
             zmax=1,
             colorscale=DIVERGING,
             showscale=False,
-            hovertemplate="lane %{x}, p = %{y}: %{z:.2f}<extra></extra>",
+            hovertemplate="position %{y}, lane %{x}: %{z:.2f}<extra></extra>",
         ),
         dict(
             type="scatter",
@@ -44,166 +42,217 @@ def _ladder(dim, base, position, context, *, table=sinusoidal.table):
             x=edges,
             y=[position, position],
             mode="lines",
-            line=dict(color=COLORS["ink"], width=3),
-            showlegend=False,
+            line=dict(color=COLORS["ink"], width=4),
+            hoverinfo="skip",
         ),
         dict(
-            type="scatter",
+            type="bar",
             name="PE(p) at that position",
             x=lanes,
             y=code[position],
-            mode="lines+markers",
             xaxis="x2",
             yaxis="y2",
-            line=dict(color=COLORS["blue"], width=1),
-            marker=dict(size=5),
-            showlegend=False,
-        ),
-        dict(
-            type="scatter",
-            name="completes a turn",
-            x=pairs + 0.5,
-            y=steps(turns),
-            mode="markers",
-            xaxis="x3",
-            yaxis="y3",
-            marker=dict(color=COLORS["green"], size=8),
-        ),
-        dict(
-            type="scatter",
-            name="never completes a turn",
-            x=pairs + 0.5,
-            y=steps(~turns),
-            mode="markers",
-            xaxis="x3",
-            yaxis="y3",
-            marker=dict(color=COLORS["orange"], size=8, symbol="x"),
-        ),
-        dict(
-            type="scatter",
-            name="context length",
-            x=edges,
-            y=[context, context],
-            mode="lines",
-            xaxis="x3",
-            yaxis="y3",
-            line=dict(color=COLORS["ink"], dash="dash"),
+            marker=dict(color=COLORS["blue"]),
+            hovertemplate=f"position {position}, lane %{{x}}: %{{y:.2f}}<extra></extra>",
         ),
     ]
     layout = dict(
-        height=640,
-        xaxis=dict(range=edges, anchor="y"),
-        yaxis=dict(range=[POSITIONS - 0.5, -0.5], domain=[0.62, 1], title=dict(text="position p")),
-        xaxis2=dict(range=edges, anchor="y2", matches="x"),
-        yaxis2=dict(range=[-1.15, 1.15], domain=[0.38, 0.54], title=dict(text="value")),
-        xaxis3=dict(range=edges, anchor="y3", matches="x", title=dict(text="lane")),
-        yaxis3=dict(
-            type="log",
-            range=[0.5, 7.1],
-            dtick=2,
-            domain=[0, 0.3],
-            title=dict(text="wavelength (tokens)"),
-            exponentformat="power",
-        ),
+        height=520,
+        bargap=0.3,
+        showlegend=False,
+        margin=dict(t=10),
+        xaxis=dict(range=edges, anchor="y", showticklabels=False),
+        yaxis=dict(range=[POSITIONS - 0.5, -0.5], domain=[0.38, 1], title=dict(text="position p")),
+        xaxis2=dict(range=edges, anchor="y2", title=dict(text="lane: sine, cosine, sine, …")),
+        yaxis2=dict(range=[-1.15, 1.15], domain=[0, 0.33], tickvals=[-1, 0, 1], title=dict(text="PE(p)")),
     )
-    readouts = {
-        "first": wavelengths[0].item(),
-        "last": wavelengths[-1].item(),
-        "turning": int(turns.sum()),
-        "pairs": dim // 2,
-    }
-    return dict(data=data, layout=layout), readouts
+    moved = (code[position] - code[position - 1 if position else 1]).abs() > 0.05
+    return dict(data=data, layout=layout), {"position": position, "moved": int(moved.sum()), "dim": dim}
 
 
 ladder = explorable(
     _ladder,
     id="sinusoidal.ladder",
     title="The frequency ladder",
-    alt="Three panels over the lanes of the encoding. Top: a heat map of lanes against positions; stripes in the first "
-    "lanes change at every position, the last lanes hardly at all. Middle: the row of the chosen position. Bottom: the "
-    "wavelength of each pair of lanes on a log axis, a straight line upwards, crossed by the context length.",
-    readout="wavelengths {first:.2f} to {last:.0f} tokens; in the context, {turning:d} of {pairs:d} clocks turn fully",
+    alt="A heat map of lanes against positions: stripes in the first lanes change at every position, the last lanes "
+    "hardly at all. A level line is dragged from position to position, and below, a bar for each lane shows the row "
+    "under it: the bars on the left jump at every step, those on the right stand.",
+    readout="position {position:d} · one step moves {moved:d} of {dim:d} lanes by over 0.05",
+    handles={"the position p": "position"},
     depends={
         "PE(p), every lane and position": ["dim", "base"],
         "the position p": ["dim", "position"],
-        "PE(p) at that position": ["dim", "base", "position"],
-        "completes a turn": ["dim", "base", "context"],
-        "never completes a turn": ["dim", "base", "context"],
-        "context length": ["dim", "context"],
         "layout": ["dim"],
-        "readout": ["dim", "base", "context"],
-        "readout.first": ["dim", "base"],
-        "readout.last": ["dim", "base"],
-        "readout.pairs": ["dim"],
+        "readout.position": ["position"],
+        "readout.dim": ["dim"],
     },
+    position=slider(range(POSITIONS), label="position p", default=12, play=True),
+    base=slider([1e2, 1e4, 1e6], label="base b", default=1e4, format=_power),
     dim=slider([8, 16, 32, 64], label="model size C", default=32),
-    base=slider([1e2, 1e4, 1e6], label="base b", default=1e4, format=lambda v: f"{v:,.0f}"),
-    position=slider(range(POSITIONS), label="position p", default=12),
-    context=slider(CONTEXTS, label="context length", default=64),
 )
 
 
-OFFSETS = torch.arange(-48, 49)
-BETWEEN = ("nothing", "the rotation R(−10)", "a random matrix")
+CONTEXTS = tuple(4 ** (k / 2) for k in range(5, 15))  # 32 .. 16,384, a factor of two apart
 
 
-def _inner_product(p, dim, base, between, *, table=sinusoidal.table):
-    def scores(start):  # PE(start) A PE(start + k)^T over C/2, for every offset k
+def _clocks(context, base):
+    pairs = torch.arange(DIM // 2)
+    wavelengths = 2 * math.pi * base ** (2 * pairs / DIM).double()
+    turns = wavelengths <= context
+    across = [-0.8, DIM // 2 - 0.2]
+    low, high = math.log10(3), 7
+
+    def stems(chosen):  # an upright line for each clock, from below the drawing to its wavelength
+        x = torch.stack((pairs, pairs, torch.full_like(pairs, -9)), 1)[chosen].double()
+        y = torch.stack((torch.zeros_like(wavelengths), wavelengths.log10(), torch.zeros_like(wavelengths)), 1)
+        x[:, 2] = torch.nan
+        return x.flatten(), y[chosen].flatten()
+
+    data = []
+    for name, chosen, color, symbol, dash in (
+        ("comes round", turns, "green", "circle", "solid"),
+        ("never comes round", ~turns, "orange", "x", "dot"),
+    ):
+        x, y = stems(chosen)
+        data.append(
+            dict(
+                type="scatter",
+                name=name,
+                mode="markers+lines",
+                x=x,
+                y=y,
+                line=dict(color=COLORS[color], width=2, dash=dash),
+                marker=dict(color=COLORS[color], symbol=symbol, size=9),
+                customdata=10**y,
+                hovertemplate="clock %{x}: a turn in %{customdata:,.0f} tokens<extra></extra>",
+            )
+        )
+    data += [
+        dict(
+            type="scatter",
+            name="context length",
+            mode="lines",
+            x=across,
+            y=[math.log10(context)] * 2,
+            line=dict(color=COLORS["ink"], width=4),
+            showlegend=False,
+            hoverinfo="skip",
+        ),
+        label("its name", -0.6, math.log10(context), f"context {context:,.0f}", COLORS["ink"], "top right"),
+    ]
+    ticks = [1, 2, 3, 4, 5, 6]
+    layout = dict(
+        height=420,
+        xaxis=dict(range=across, title=dict(text="clock i: lanes 2i and 2i + 1")),
+        yaxis=dict(
+            range=[low, high],
+            tickvals=ticks,
+            ticktext=["10", "100", "1k", "10k", "100k", "1M"],
+            title=dict(text="tokens a turn"),
+        ),
+    )
+    return dict(data=data, layout=layout), {
+        "turning": int(turns.sum()),
+        "pairs": DIM // 2,
+        "last": _power(wavelengths[-1].item()),
+    }
+
+
+clocks = explorable(
+    _clocks,
+    id="sinusoidal.clocks",
+    title="Which clocks come round?",
+    alt="An upright line for each of 16 clocks, as tall as a turn is long in tokens, on a log axis: a straight rise "
+    "from 6 tokens. A level line at the context length is dragged up and down; clocks below it come round, those "
+    "above it, with a cross, never do. A larger base makes the rise steeper and moves the slow clocks most.",
+    readout="{turning:d} of {pairs:d} come round · the slowest takes {last} tokens",
+    handles={"context length": "context"},
+    depends={"context length": ["context"], "its name": ["context"], "readout.pairs": [], "readout.last": ["base"]},
+    context=slider([int(c) for c in CONTEXTS], label="context length", default=64, format=_power),
+    base=slider([1e2, 1e4, 1e6], label="base b", default=1e4, format=_power),
+)
+
+
+KEYS = torch.arange(101)
+OFFSETS = torch.arange(-40, 41)
+FIXED = (20, 70)  # where the two other curves stand
+BETWEEN = ("nothing", "R(−10)", "a random matrix")
+
+
+def _inner_product(p, dim, between, *, table=sinusoidal.table):
+    base, low = 1e4, 0.0 if dim == 64 and between != BETWEEN[2] else -1.2
+
+    def scores(start, keys):  # PE(start) A PE(key)^T over C/2
         here = table(torch.tensor([start], dtype=torch.float64), dim, base)
-        there = table((start + OFFSETS).double(), dim, base)
         if between == BETWEEN[1]:
             here = here @ rotation(-10, dim, base, dtype=torch.float64)
         elif between == BETWEEN[2]:
             here = here @ torch.randn(dim, dim, generator=torch.Generator().manual_seed(0), dtype=torch.float64) / 5
-        return (there @ here[0]) / (dim / 2)
+        return (table(keys.double(), dim, base) @ here[0]) / (dim / 2)
 
-    data = [
+    looks = {
+        f"from {FIXED[0]}": dict(mode="lines", line=dict(color=COLORS["sky"], width=8)),
+        f"from {FIXED[1]}": dict(mode="lines", line=dict(color=COLORS["orange"], width=4, dash="dash")),
+        "from p": dict(mode="lines", line=dict(color=COLORS["ink"], width=1.5)),
+    }
+    data = []
+    for start, (name, style) in zip((*FIXED, p), looks.items(), strict=True):
+        words = f"from position {start} to %{{x}}: %{{y:.2f}}<extra></extra>"
+        data.append(dict(type="scatter", name=name, x=KEYS, y=scores(start, KEYS), hovertemplate=words, **style))
+    for start, (name, style) in zip((*FIXED, p), looks.items(), strict=True):
+        data.append(
+            dict(
+                type="scatter",
+                name=f"{name}, by offset",
+                x=OFFSETS,
+                y=scores(start, start + OFFSETS),
+                xaxis="x2",
+                yaxis="y2",
+                showlegend=False,
+                hovertemplate=f"from position {start}, offset %{{x}}: %{{y:.2f}}<extra></extra>",
+                **style,
+            )
+        )
+    data.append(
         dict(
             type="scatter",
-            name="from position 0",
-            x=OFFSETS,
-            y=scores(0),
-            mode="lines",
-            line=dict(color=COLORS["sky"], width=7),
-        ),
-        dict(
-            type="scatter",
-            name="from position 50",
-            x=OFFSETS,
-            y=scores(50),
-            mode="lines",
-            line=dict(color=COLORS["orange"], width=3, dash="dash"),
-        ),
-        dict(
-            type="scatter",
-            name="from position p",
-            x=OFFSETS[::2],
-            y=scores(p)[::2],
-            mode="markers",
-            marker=dict(color=COLORS["ink"], size=6, symbol="diamond-open"),
-        ),
-    ]
-    layout = dict(
-        height=380,
-        xaxis=dict(range=[-48.5, 48.5], title=dict(text="offset k")),
-        yaxis=dict(range=[-1.15, 1.15], title=dict(text="score over C/2")),
+            name="p",
+            mode="lines+markers",
+            x=[p, p],
+            y=[low, 1.15],
+            line=dict(color=COLORS["ink"], width=1.5, dash="dot"),
+            marker=dict(symbol="triangle-down", size=[0, 15], color=COLORS["ink"], opacity=1),
+            showlegend=False,
+            hoverinfo="skip",
+        )
     )
-    gap = (scores(p) - scores(0)).abs().max()
-    return dict(data=data, layout=layout), {"gap": gap}
+    ticks = dict(range=[low, 1.25], tickvals=[-1, 0, 1])
+    layout = dict(
+        height=480,
+        xaxis=dict(range=[-1, 101], anchor="y", title=dict(text="position of the other")),
+        yaxis=dict(domain=[0.58, 1], title=dict(text="score"), **ticks),
+        xaxis2=dict(range=[-40.5, 40.5], anchor="y2", title=dict(text="offset k, the same three")),
+        yaxis2=dict(domain=[0, 0.38], title=dict(text="score"), **ticks),
+    )
+    gap = (scores(p, p + OFFSETS) - scores(FIXED[0], FIXED[0] + OFFSETS)).abs().max()
+    return dict(data=data, layout=layout), {"p": p, "gap": gap}
 
 
+_BY = {f"from {start}{how}": ["dim", "between"] for start in FIXED for how in ("", ", by offset")}
 inner_product = explorable(
     _inner_product,
     id="sinusoidal.inner_product",
     title="The inner product by offset",
-    alt="Three curves of the score between position p and p + k against the offset k. With nothing between them the "
-    "curves lie on top of each other, with a peak of 1 at offset 0. A rotation moves it; a random matrix parts them.",
-    readout="largest difference between the curves from p and from 0: {gap:.3f}",
-    depends={"from position 0": ["dim", "base", "between"], "from position 50": ["dim", "base", "between"]},
-    p=slider(range(0, 101, 5), label="position p", default=20),
+    alt="Above, the score of three positions with every other, against the place of the other: three bumps, one of "
+    "which follows the position p that is dragged. Below, the same three against the offset k: a thick, a dashed and "
+    "a thin line, one on top of the other, with a peak of 1 at offset 0, wherever p stands. A rotation between the "
+    "two moves all peaks alike; a random matrix parts the lines.",
+    readout="p = {p:d} · lines below apart by {gap:.2f} at most",
+    handles={"p": "p"},
+    depends={**_BY, "p": ["p", "dim", "between"], "layout": ["dim", "between"], "readout.p": ["p"]},
+    p=slider(range(0, 101, 5), label="position p", default=45),
     dim=slider([4, 16, 64], label="model size C", default=64),
-    base=slider([10.0, 1e2, 1e4], label="base b", default=1e4, format=lambda v: f"{v:,.0f}"),
-    between=slider(BETWEEN, label="between the two"),
+    between=slider(BETWEEN, label="between"),
 )
 
 
@@ -234,7 +283,15 @@ def _one_rotation(p, k, pair, *, table=sinusoidal.table):
             line=dict(color=COLORS["gray"], width=1),
             hoverinfo="skip",
         ),
-        dict(type="scatter", name="PE(0)", x=[0, 0], y=[0, 1], mode="lines", line=dict(color=COLORS["gray"], width=2)),
+        dict(
+            type="scatter",
+            name="PE(0)",
+            x=[0, 0],
+            y=[0, 1],
+            mode="lines",
+            line=dict(color=COLORS["gray"], width=2),
+            hoverinfo="skip",
+        ),
         dict(
             type="scatter",
             name="PE(k)",
@@ -242,6 +299,7 @@ def _one_rotation(p, k, pair, *, table=sinusoidal.table):
             y=[0, v],
             mode="lines",
             line=dict(color=COLORS["gray"], width=2, dash="dot"),
+            hoverinfo="skip",
         ),
         dict(
             type="scatter",
@@ -259,7 +317,8 @@ def _one_rotation(p, k, pair, *, table=sinusoidal.table):
             y=[0, y0],
             mode="lines+markers",
             line=dict(color=COLORS["blue"], width=3),
-            marker=dict(size=[1, 11]),
+            marker=dict(size=[0, 15], opacity=1),
+            hoverinfo="skip",
         ),
         dict(
             type="scatter",
@@ -268,7 +327,8 @@ def _one_rotation(p, k, pair, *, table=sinusoidal.table):
             y=[0, y1],
             mode="lines+markers",
             line=dict(color=COLORS["orange"], width=3, dash="dash"),
-            marker=dict(size=[1, 11], symbol="diamond"),
+            marker=dict(size=[0, 15], symbol="diamond", opacity=1),
+            hoverinfo="skip",
         ),
         dict(
             type="scatter",
@@ -276,14 +336,21 @@ def _one_rotation(p, k, pair, *, table=sinusoidal.table):
             x=arc_x,
             y=arc_y,
             mode="lines",
-            showlegend=False,
-            line=dict(color=COLORS["green"], width=3),
+            line=dict(color=COLORS["green"], width=4),
+            hoverinfo="skip",
         ),
+        label("0", 0, 1.13, "0", COLORS["gray"], "middle center"),
+        label("k", 1.13 * u, 1.13 * v, "k" if k else "", COLORS["gray"], "middle center"),
+        label("p", 1.2 * x0, 1.2 * y0, "p", COLORS["blue"], "middle center"),
+        label("p + k", 1.26 * x1, 1.26 * y1, "p + k" if k else "", COLORS["orange"], "middle center"),
     ]
+    bare = dict(range=[-1.4, 1.4], zeroline=False, tickvals=[-1, 0, 1])
     layout = dict(
         height=440,
-        xaxis=dict(range=[-1.15, 1.15], title=dict(text="lane 2i: sin"), zeroline=False, constrain="domain"),
-        yaxis=dict(range=[-1.15, 1.15], title=dict(text="lane 2i + 1: cos"), scaleanchor="x", zeroline=False),
+        showlegend=False,
+        margin=dict(t=10),
+        xaxis=dict(title=dict(text="lane 2i: sin"), constrain="domain", **bare),
+        yaxis=dict(title=dict(text="lane 2i + 1: cos"), scaleanchor="x", **bare),
     )
     return dict(data=data, layout=layout), {"angle": k * frequency, "degrees": math.degrees(k * frequency)}
 
@@ -293,8 +360,10 @@ one_rotation = explorable(
     id="sinusoidal.one_rotation",
     title="One rotation carries every position",
     alt="A clock face for one pair of lanes. A solid hand stands at position p, a dashed one at p + k, with the arc "
-    "between them. A gray pair of hands stands at 0 and k, with an arc of the same angle.",
-    readout="R(k) turns by k·ω = {angle:+.3f} radians ({degrees:+.0f} degrees), from every p",
+    "between them; both hands are dragged by their tips. A gray pair of hands stands at 0 and k, with an arc of the "
+    "same angle.",
+    handles={"PE(p)": "p", "PE(p + k)": "k"},
+    readout="R(k) turns by {degrees:+.0f}°, from every p · kω = {angle:+.2f} rad",
     depends={
         "clock face": [],
         "PE(0)": [],
@@ -302,15 +371,19 @@ one_rotation = explorable(
         "R(k) from 0": ["k", "pair"],
         "PE(p)": ["p", "pair"],
         "PE(p + k)": [("p", "k"), "pair"],
+        "0": [],
+        "k": ["k", "pair"],
+        "p": ["p", "pair"],
         "readout": ["k", "pair"],
     },
-    p=slider(range(13), label="position p", default=2),
+    p=slider(range(13), label="position p", default=3),
     k=slider(range(-6, 7), label="offset k", default=2),
     pair=slider(range(4), label="pair of lanes i"),
 )
 
 
 VOLUMES = (0.0, 0.03, 96**-0.5, 0.3, 1.0, 3.0, 10.0)
+LOUD = VOLUMES[4:]  # the others lie on one another
 
 
 def _volume(volume, *, results=None):
@@ -335,6 +408,7 @@ def _volume(volume, *, results=None):
             y=others_y,
             mode="lines",
             line=dict(color=COLORS["gray"], width=1),
+            hoverinfo="skip",
         ),
         dict(
             type="scatter",
@@ -343,6 +417,7 @@ def _volume(volume, *, results=None):
             y=none,
             mode="lines",
             line=dict(color=COLORS["ink"], width=2, dash="dash"),
+            hovertemplate="%{x} characters: loss %{y:.3f} with no encoding<extra></extra>",
         ),
         dict(
             type="scatter",
@@ -351,7 +426,8 @@ def _volume(volume, *, results=None):
             y=mean,
             mode="lines+markers",
             line=dict(color=COLORS["blue"], width=3),
-            marker=dict(size=9),
+            marker=dict(size=[9] * (len(lengths) - 1) + [15], opacity=1),
+            hovertemplate="%{x} characters: loss %{y:.3f} on average<extra></extra>",
         ),
         dict(
             type="scatter",
@@ -360,13 +436,25 @@ def _volume(volume, *, results=None):
             y=curves[volume].flatten(),
             mode="markers",
             marker=dict(color=COLORS["ink"], size=5, symbol="circle-open"),
+            hovertemplate="%{x} characters: loss %{y:.3f}, one seed<extra></extra>",
         ),
+        label(
+            "loud ones",
+            [lengths[-1] * 1.14] * len(LOUD),
+            [curves[v].mean(0)[-1] for v in LOUD],
+            [f"{v:g}" for v in LOUD],
+            COLORS["gray"],
+            "middle right",
+        ),
+        label("the quiet", lengths[-1] * 1.14, none[-1], "≤ 0.3", COLORS["ink"], "middle right"),
     ]
     layout = dict(
         height=420,
+        showlegend=False,
+        margin=dict(t=10),
         xaxis=dict(
             type="log",
-            range=[math.log10(lengths[0]) - 0.08, math.log10(lengths[-1]) + 0.08],
+            range=[math.log10(lengths[0]) - 0.08, math.log10(lengths[-1]) + 0.24],
             tickvals=lengths,
             ticktext=[str(n) for n in lengths],
             title=dict(text="characters of context"),
@@ -378,7 +466,7 @@ def _volume(volume, *, results=None):
         "share": f"{share:.0%}" if 0.01 <= share or not share else f"{share:.1%}" if share >= 0.001 else f"{share:.2%}",
         "short": mean[0],
         "spread": spread[0],
-        "saved": f"{none[0] - mean[0]:+.3f}".replace("-", "−"),
+        "saved": f"{none[0] - mean[0]:+.2f}".replace("-", "−"),
     }
     return dict(data=data, layout=layout), readouts
 
@@ -388,15 +476,11 @@ volume = explorable(
     id="sinusoidal.volume",
     title="The volume knob",
     alt="Loss against the length of the context for the chosen volume of the sinusoid, in bold, beside the model "
-    "without encoding, dashed, and all other volumes, thin. Quiet ones lie on the dashed line; from a volume near one "
-    "on the loss at the training length is far lower, and jumps up at longer contexts.",
-    readout="position is {share} of the squared length of the sum at the start; loss at the training length "
-    "{short:.3f} ± {spread:.3f}, saved against no encoding: {saved}",
-    depends={"other volumes": [], "no encoding": []},
-    volume=slider(
-        VOLUMES,
-        label="volume (embeddings: 1)",
-        default=1.0,
-        format=lambda v: "1/√96 = 0.102" if v == VOLUMES[2] else f"{v:g}",
-    ),
+    "without encoding, dashed, and all other volumes, thin. The bold curve is dragged by its last point. Quiet ones "
+    "lie on the dashed line; from a volume near one on the loss at the training length is far lower, and jumps up at "
+    "longer contexts.",
+    readout="{share} of x + PE is position · loss {short:.2f} ± {spread:.2f} at 64 · {saved} saved",
+    handles={"this volume": "volume"},
+    depends={"other volumes": [], "no encoding": [], "loud ones": [], "the quiet": []},
+    volume=slider(VOLUMES, label="volume", default=1.0, format=lambda v: "0.1" if v == VOLUMES[2] else f"{v:g}"),
 )

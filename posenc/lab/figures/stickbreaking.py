@@ -7,6 +7,11 @@ import torch
 from posenc import stickbreaking
 from posenc.lab.explore import COLORS, explorable, slider
 
+
+def _signed(value):
+    return f"{value:+d}".replace("-", "−") if value else "0"
+
+
 TOKENS = ["the", "cat", "sat", "and", "the", "dog", "sat", "and", "the", "cat"]
 NOUNS = {"cat", "dog"}
 
@@ -22,7 +27,7 @@ def logits(query):
 def _allocation(query, temperature, offset, order, remainder, *, weigh=stickbreaking.weigh):
     z = logits(query) / temperature
     visible = torch.ones(1, query, dtype=torch.bool)
-    direction = "recent" if order == "most recent first" else "first"
+    direction = "recent" if order == "nearest first" else "first"
     take, left = weigh((z + offset)[None], visible, direction, return_remainder=True)
     take, left = take[0], float(left[0])
     soft = torch.softmax(z + offset, dim=-1)
@@ -39,13 +44,23 @@ def _allocation(query, temperature, offset, order, remainder, *, weigh=stickbrea
     gap = 1 - left
     edge = dict(color="#ffffff", width=1)
 
-    def bar(name, **parts):
-        return dict(type="bar", name=name, orientation="h", hoverinfo="skip", textangle=0, **parts)
+    def bar(name, words, **parts):
+        hover = f"query {query}, key %{{customdata}}: {words}<extra></extra>"
+        return dict(
+            type="bar", name=name, orientation="h", customdata=parts.pop("keys", asked), hovertemplate=hover, **parts
+        )
+
+    def strip(name, words, x, base, y, **parts):  # a bar of the upper panel, its pieces labelled
+        parts = dict(width=0.86, text=names, marker=dict(color=[fills[j] for j in asked], line=edge)) | parts
+        where = dict(yaxis="y2", textposition="inside", insidetextanchor="middle", textangle=0)
+        return bar(name, words, x=x, base=base, y=[y] * len(x), **where, **parts)
 
     drop = remainder == "dropped"
+    rest = "left over" if drop else f"to {TOKENS[query]}<sub>{query}</sub> itself"
     data = [
         bar(
             "stick reaching the key",
+            "%{x:.3f} of the stick reaches it",
             x=1 - start,
             base=start,
             y=asked,
@@ -54,79 +69,56 @@ def _allocation(query, temperature, offset, order, remainder, *, weigh=stickbrea
         ),
         bar(
             "piece the key takes",
+            "takes %{x:.3f}",
             x=pieces,
             base=start,
             y=asked,
             width=0.8,
             marker=dict(color=[fills[j] for j in asked]),
         ),
-        bar(
-            "the stick",
-            x=pieces,
-            base=start,
-            y=[1] * query,
-            yaxis="y2",
-            width=0.8,
-            text=names,
-            textposition="inside",
-            insidetextanchor="middle",
-            marker=dict(color=[fills[j] for j in asked], line=edge),
-            showlegend=False,
-        ),
-        bar(
+        strip("the stick", "weight %{x:.3f}", pieces, start, 1),
+        strip(
             "what is left of the stick",
-            x=[left],
-            base=[gap],
-            y=[1],
-            yaxis="y2",
-            width=0.8 if not drop else 0.35,
-            text=["left over" if drop else f"to {TOKENS[query]}<sub>{query}</sub> itself"],
-            textposition="inside",
-            insidetextanchor="middle",
+            f"%{{x:.3f}} {rest}",
+            [left],
+            [gap],
+            1,
+            width=0.4 if drop else 0.86,
+            text=[rest],
             marker=dict(color=COLORS["gray"] if drop else COLORS["purple"], line=edge),
-            showlegend=False,
+            keys=["none"],
         ),
-        bar(
-            "softmax",
-            x=soft[asked],
-            base=soft_start,
-            y=[0] * query,
-            yaxis="y2",
-            width=0.8,
-            text=names,
-            textposition="inside",
-            insidetextanchor="middle",
-            marker=dict(color=[fills[j] for j in asked], line=edge),
-            showlegend=False,
-        ),
+        strip("softmax", "softmax weight %{x:.3f}", soft[asked], soft_start, 0),
         dict(
             type="scatter",
             name="the query",
-            x=[0.012],
-            y=[query],
-            mode="markers+text",
-            text=["← asks"],
-            textposition="middle right",
-            marker=dict(symbol="diamond", size=11, color=COLORS["ink"]),
+            x=[1, 0.015],
+            y=[query, query],
+            mode="lines+markers+text",
+            text=["", f"{TOKENS[query]}<sub>{query}</sub> asks"],
+            textposition="bottom right",
+            line=dict(color=COLORS["ink"], width=1.5, dash="dot"),
+            marker=dict(symbol="diamond", size=[0, 15], color=COLORS["ink"], opacity=1),
             hoverinfo="skip",
         ),
     ]
     layout = dict(
         barmode="overlay",
-        height=520,
+        height=540,
+        showlegend=False,
         uniformtext=dict(mode="hide", minsize=10),
         xaxis=dict(range=[0, 1], title=dict(text="share of the stick"), anchor="y", domain=[0, 1]),
         yaxis=dict(
-            range=[len(TOKENS) - 0.4, -0.6],
-            domain=[0, 0.66],
+            range=[len(TOKENS) + 0.1, -0.6],
+            domain=[0, 0.7],
             tickmode="array",
             tickvals=list(range(len(TOKENS))),
             ticktext=[f"{token}<sub>{j}</sub>" for j, token in enumerate(TOKENS)],
         ),
         yaxis2=dict(
-            range=[-0.6, 1.6], domain=[0.74, 1], tickmode="array", tickvals=[0, 1], ticktext=["softmax", "the stick"]
+            range=[-0.5, 1.5], domain=[0.77, 1], tickmode="array", tickvals=[0, 1], ticktext=["softmax", "stick"]
         ),
-        margin=dict(l=70),
+        margin=dict(l=70, t=10),
     )
     total = float(take.sum()) + (0.0 if drop else left)
     nearest = float(take[-1]) if query else 0.0
@@ -141,9 +133,10 @@ allocation = explorable(
         "Top: the finished stick as a bar of length one, cut into one labelled piece for each key in the order of "
         "asking, above the softmax of the same logits. Below: a staircase with a row for each key; a thin gray bar "
         "shows how much stick reaches the key, a thick bar what the key takes. Of two equal tokens the one asked "
-        "first takes more; softmax gives both the same."
+        "first takes more; softmax gives both the same. The dotted row of the query is dragged to another token."
     ),
-    readout="weights sum to {total:.3f} · left over {left:.3f} · nearest key takes {nearest:.3f}",
+    readout="sum {total:.3f} · left over {left:.3f} · nearest key {nearest:.3f}",
+    handles={"the query": "query"},
     depends={
         "stick reaching the key": ["query", "temperature", "offset", "order"],
         "piece the key takes": ["query", "temperature", "offset", "order"],
@@ -156,12 +149,10 @@ allocation = explorable(
         "readout.nearest": ["query", "temperature", "offset", "order"],
     },
     query=slider(range(len(TOKENS)), label="query position i", default=8, format=lambda i: f"{i}, “{TOKENS[i]}”"),
-    temperature=slider([0.25, 0.5, 1.0, 2.0, 4.0], label="temperature (divides the logits)", default=1.0),
-    offset=slider(
-        [-6, -4, -2, -1, 0, 1, 2, 4, 6], label="logit offset (added to all)", default=0, format=lambda v: f"{v:+d}"
-    ),
-    order=slider(["most recent first", "key 0 first"], label="order of asking"),
-    remainder=slider(["dropped", "to the query itself"], label="what is left"),
+    temperature=slider([0.5, 1.0, 2.0], label="temperature", default=1.0),
+    offset=slider([-6, -4, -2, 0, 2, 4, 6], label="added to all logits", default=0, format=_signed),
+    order=slider(["nearest first", "key 0 first"], label="asked"),
+    remainder=slider(["dropped", "to the query"], label="the rest"),
 )
 
 
@@ -192,22 +183,26 @@ def _dilution(far, match, rest, between, *, weigh=stickbreaking.weigh):
             x=places,
             y=y,
             mode="lines+markers",
-            line=dict(color=COLORS[color], dash=dash, width=2),
-            marker=dict(symbol=symbol, size=7),
+            line=dict(color=COLORS[color], dash=dash, width=2.5),
+            marker=dict(symbol=symbol, size=8),
+            customdata=COUNTS,
+            hovertemplate=f"%{{customdata:,}} keys farther away: %{{y:.4f}}, {name}<extra></extra>",
         )
 
     data = [
-        line("match, stick-breaking", stick, "blue", "solid", "circle"),
-        line("match, softmax", soft, "orange", "dash", "diamond"),
-        line("left over, stick-breaking", left, "gray", "dot", "x"),
+        line("stick-breaking", stick, "blue", "solid", "circle"),
+        line("softmax", soft, "orange", "dash", "diamond"),
+        line("left over", left, "gray", "dot", "x"),
         dict(
             type="scatter",
             name="here",
             x=[n, n],
-            y=[-0.04, 1.04],
-            mode="lines",
-            line=dict(color=COLORS["ink"], width=1),
+            y=[-0.04, 1.09],
+            mode="lines+markers",
+            line=dict(color=COLORS["ink"], width=2),
+            marker=dict(symbol="triangle-down", size=[0, 15], color=COLORS["ink"], opacity=1),
             showlegend=False,
+            hoverinfo="skip",
         ),
     ]
     layout = dict(
@@ -220,7 +215,7 @@ def _dilution(far, match, rest, between, *, weigh=stickbreaking.weigh):
             tickangle=0,
             title=dict(text="keys farther away than the match"),
         ),
-        yaxis=dict(range=[-0.04, 1.04], title=dict(text="weight")),
+        yaxis=dict(range=[-0.04, 1.12], title=dict(text="weight of the match")),
     )
     return dict(data=data, layout=layout), {"stick": float(stick[n]), "soft": float(soft[n]), "left": float(left[n])}
 
@@ -231,19 +226,19 @@ dilution = explorable(
     title="More keys behind the match",
     alt=(
         "Weight of one matching key against the number of keys farther away. The softmax curve falls as keys are "
-        "added; the stick-breaking curve is flat. A third curve, the stick left over, falls: it pays for the far keys."
+        "added; the stick-breaking curve is flat. A third curve, the stick left over, falls: it pays for the far keys. "
+        "An upright line is dragged to a number of keys."
     ),
-    readout="match: stick-breaking {stick:.4f}, softmax {soft:.4f} · left over {left:.4f}",
+    readout="stick {stick:.4f} · softmax {soft:.4f} · left over {left:.4f}",
+    handles={"here": "far"},
     depends={
-        "match, stick-breaking": ["match", "rest", "between"],
-        "match, softmax": ["match", "rest", "between"],
-        "left over, stick-breaking": ["match", "rest", "between"],
+        "stick-breaking": ["match", "rest", "between"],
+        "softmax": ["match", "rest", "between"],
+        "left over": ["match", "rest", "between"],
         "here": ["far"],
     },
     far=slider(COUNTS, label="keys farther away", default=16, format=lambda v: f"{v:,}"),
-    match=slider([-2, 0, 2, 4, 6, 8], label="logit of the match", default=4, format=lambda v: f"{v:+d}"),
-    rest=slider(
-        [-8, -6, -4, -3, -2, -1, 0, 2], label="logit of all other keys", default=-4, format=lambda v: f"{v:+d}"
-    ),
+    match=slider([-2, 0, 2, 4, 6, 8], label="logit of the match", default=4, format=_signed),
+    rest=slider([-8, -6, -4, -3, -2, -1, 0, 2], label="logit of all other keys", default=-4, format=_signed),
     between=slider([0, 1, 4, 16, 64], label="keys nearer than the match", default=1),
 )

@@ -348,7 +348,7 @@
     let resting = 0;
     function rest() {
       clearTimeout(resting);
-      resting = setTimeout(grey, 120);
+      resting = setTimeout(() => { grey(); if (sheet) ring(); }, 120); // what is greyed cannot be taken in hand
     }
 
     // Tell a screen reader, once things are at rest: a slider on the move has words of its own.
