@@ -91,24 +91,42 @@ def test_one_rounding_at_a_time():
 
 
 def test_errors_are_of_the_size_that_the_chapter_says():
-    assert 1.5e-4 < figures.cosine_errors("float32 angles", 4_096).max() < 3e-4
-    assert figures.cosine_errors("positions in bf16", 512)[:32].max() == 0
-    assert figures.cosine_errors("positions in fp16", 131_072).isnan().any(), "infinity has no cosine"
+    bf16, fp16 = (figures.octave_errors("positions", dtype) for dtype in ("bf16", "fp16"))
+    first = figures.OCTAVES[0]
+    for errors, exact in ((bf16, 8), (fp16, 11)):  # up to 2^8 and 2^11
+        assert errors[: exact - first].max() == 0 and errors[exact - first, 0] > 0.5
+    assert fp16[16 - first].isnan().any(), "infinity has no cosine"
+    assert figures.octave_errors("cos and sin", "bf16").max() <= 2**-9
+    angles = figures.octave_errors("the angle", "float32").amax(1)
+    assert angles[11 - first] < 3e-4 < 1e-2 < angles[-1]
+    frequencies = figures.octave_errors("frequencies", "bf16")
+    assert frequencies[:, 0].max() == 0, "the frequency 1 needs no rounding"
+    assert frequencies[5, 8] > 1.9 * frequencies[4, 8]
 
 
-@pytest.mark.parametrize(
-    "encoding, near, far", [("RoPE", 1, 1), (figures.ENCODINGS[1], 1, 1), (figures.ENCODINGS[2], 1, 0.53)]
-)
-def test_the_band_is_flat_but_for_xpos(encoding, near, far):
-    scores = figures._scores("random q and k", 0, encoding, "all 32 pairs", 1_024)
-    assert abs(scores[:, 0].std() - near) < 0.12 and abs(scores[:, -1].std() - far) < 0.12
+def test_the_window_shows_what_is_computed():
+    figure, readout = figures._precision("positions", "bf16", 9, 8)
+    exact, computed = (figure["data"][i] for i in range(2))
+    w = 10_000 ** (-8 / 64)
+    assert exact["y"][0].item() == pytest.approx(math.cos(512 * w))
+    assert computed["y"][:4].tolist() == pytest.approx([math.cos(p * w) for p in (512, 512, 512, 516)])
+    assert readout["position"] == "512"
+
+
+@pytest.mark.parametrize("encoding, far", [("RoPE", 1), ("p-RoPE", 1), ("xPos", 0.53)])
+def test_the_band_is_flat_but_for_xpos(encoding, far):
+    scores = figures._scores(encoding, 512)
+    assert abs(scores[:, 0].std() - 1) < 0.12 and abs(scores[:, -1].std() - far) < 0.12
 
 
 def test_an_aimed_key_peaks_where_it_is_aimed():
-    mean = figures._scores("aimed", 40, "RoPE", "all 32 pairs", 64).mean(0)
-    assert mean.argmax() == 40
-    fast, slow = (figures._scores("aimed", 40, "RoPE", lanes, 64).mean(0) for lanes in list(figures.LANES)[1:3])
-    assert fast[36] / fast[40] < 0.5 < 0.98 < slow[36] / slow[40]
+    q = torch.randn(2_000, figures.DIM, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
+    w = inv_freq(figures.DIM, dtype=torch.float64)
+    k = rotate(q, torch.full((len(q),), 40.0), w)
+    drawn = torch.stack([(rotate(q, torch.full((len(q),), float(d)), w) * k).sum(-1).mean() for d in range(65)])
+    every, fast, slow, _ = figures.aimed_scores(40, 64)
+    torch.testing.assert_close(every, drawn / drawn.max(), atol=0.02, rtol=0)
+    assert every.argmax() == 40 and fast[36] < 0.6 and slow[36] > 0.98
 
 
 def test_results_are_those_of_the_figures_model():

@@ -12,32 +12,31 @@ def traces(figure):
     return {trace.get("uid") or trace["name"]: trace for trace in figure["data"]}
 
 
-@pytest.mark.parametrize("trained", [4096, 8192])
 @pytest.mark.parametrize("base", [10_000, 500_000])
-def test_wavelengths_of_plain_rope_and_position_interpolation(base, trained):
-    figure, readout = figures._wavelengths("position interpolation", 8, trained, base)
+def test_wavelengths_of_plain_rope_and_linear_scaling(base):
+    figure, readout = figures._wavelengths("linear", 8, base)
     lines = traces(figure)
     for i in range(64):
         plain = 2 * math.pi * base ** (i / 64)
         assert lines["as trained"]["y"][i].item() == pytest.approx(math.log10(plain))
         assert lines["under the scheme"]["y"][i].item() == pytest.approx(math.log10(8 * plain))
-    assert readout["open"] == sum(2 * math.pi * base ** (i / 64) > trained for i in range(64))
-    assert (readout["kept"], readout["whole"], readout["first"], readout["last"]) == (0, 64, "8", "8")
-    low, high = figure["layout"]["yaxis"]["range"]
+        assert lines["frequency divided by"]["y"][i].item() == pytest.approx(3), "log2 of 8"
+    assert readout == {"kept": 0, "whole": 64, "open": sum(2 * math.pi * base ** (i / 64) > 4096 for i in range(64))}
+    low, high = figure["layout"]["yaxis2"]["range"]
     for scheme in figures.NAMES:
-        y = traces(figures._wavelengths(scheme, 32, trained, base)[0])["under the scheme"]["y"]
+        y = traces(figures._wavelengths(scheme, 32, base)[0])["under the scheme"]["y"]
         assert low < y.min() and y.max() < high, scheme
 
 
 def test_yarn_and_llama3_leave_no_angle_unseen_at_their_target_and_ntk_does():
-    unseen = {scheme: figures._angles(scheme, 8, 8, 54)[1]["blind"] for scheme in figures.NAMES}
+    unseen = {scheme: figures._angles(scheme, 8, 8)[1]["blind"] for scheme in figures.NAMES}
     slow = sum(2 * math.pi * 10_000 ** (i / 64) > 4096 for i in range(64))  # pairs that did not finish a turn
     assert unseen.pop(figures.PLAIN) == slow
-    assert unseen.pop("NTK-aware") == slow - 1  # the last pair alone is divided by s
+    assert unseen.pop("NTK") == slow - 1  # the last pair alone is divided by s
     assert set(unseen.values()) == {0}
     for scheme in figures.NAMES:
-        assert figures._angles(scheme, 8, 1, 54)[1]["blind"] == 0, "at the trained length nothing is unseen"
-        assert (figures._angles(scheme, 8, 16, 54)[1]["blind"] > 0) == (scheme != "another base alone: 50 b")
+        assert figures._angles(scheme, 8, 1)[1]["blind"] == 0, "at the trained length nothing is unseen"
+        assert (figures._angles(scheme, 8, 16)[1]["blind"] > 0) == (scheme != "base × 50")
 
 
 @pytest.mark.parametrize("keys", [4096, 32_768])
@@ -46,9 +45,8 @@ def test_yarn_and_llama3_leave_no_angle_unseen_at_their_target_and_ntk_does():
 def test_entropy_of_many_normal_logits(keys, spread, strength):
     r"""ln n - (spread of the logits)^2 / 2, and the factor multiplies the spread."""
     factor = (strength * math.log(keys / 4096) + 1) ** 2
-    entropy, largest = figures._dilution(keys, spread, strength)
+    entropy = figures._dilution(keys, spread, strength)
     assert entropy == pytest.approx(math.log(keys) - (factor * spread) ** 2 / 2, abs=0.03)
-    assert 1 / keys < largest < 0.1
 
 
 def test_dilution_equals_the_softmax_of_one_draw(monkeypatch):
@@ -56,9 +54,8 @@ def test_dilution_equals_the_softmax_of_one_draw(monkeypatch):
     monkeypatch.setattr(figures, "_logits", lambda: logits)
     weights = [math.exp(2 * z) for z in logits[0].tolist()]
     weights = [w / sum(weights) for w in weights]
-    entropy, largest = figures._dilution.__wrapped__(4, 2.0, 0.1)
+    entropy = figures._dilution.__wrapped__(4, 2.0, 0.1)
     assert entropy == pytest.approx(-sum(w * math.log(w) for w in weights), rel=1e-5)
-    assert largest == pytest.approx(max(weights), rel=1e-5)
 
 
 def test_which_lanes_shows_the_losses_that_were_measured():
@@ -79,6 +76,6 @@ def test_which_lanes_shows_the_losses_that_were_measured():
     assert lines["RoPE as trained"]["y"].tolist() == [1.25, 6.25, 7.25, 8.25]
     assert lines["mean beyond 2 L"]["y"].tolist() == [7.75, 6.75, 5.75, 4.75, 3.75]
     assert lines["this many"]["x"] == [3] and lines["this many"]["y"][0].item() == 4.75
-    assert (readout["plain"], readout["all"], readout["cut"]) == ("7.75", "3.75", "1.00")
+    assert (readout["far"], readout["plain"], readout["cut"]) == ("4.75", "7.75", "1.00")
     # 4 pairs of base 10,000 have wavelengths 6.3, 63, 628, 6283: two of them exceed 64
     assert lines["a turn takes L tokens"]["x"] == [2.5, 2.5]

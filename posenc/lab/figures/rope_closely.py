@@ -350,32 +350,7 @@ lane_use = explorable(
 
 # Rounding on the way to cos and sin
 
-WIDE, BINS, DRAWN = 128, 64, 256
-
-
-@cache
-def _places(reach):
-    r"""Positions to test, [BINS, n]: all of a short bin, else DRAWN at random (multiples of a power of two flatter)."""
-    width = reach // BINS
-    if width <= DRAWN:
-        within = torch.arange(width).expand(BINS, -1)
-    else:
-        within = torch.randint(width, (BINS, DRAWN), generator=torch.Generator().manual_seed(reach))
-    return torch.arange(0, reach, width)[:, None] + within
-
-
-@cache
-def _exact(reach):
-    return (_places(reach).double()[..., None] * inv_freq(WIDE, dtype=torch.float64)).cos()
-
-
-@cache
-def cosine_errors(where, reach):
-    r"""The largest error of the cosine in each of BINS bins of positions, for each pair of D = 128: [BINS, 64]."""
-    cos, _ = rounded_cos_sin(_places(reach), inv_freq(WIDE, dtype=torch.float64), where)
-    return (cos - _exact(reach)).abs().amax(1)  # nan where a position has overflowed
-
-
+WIDE, DRAWN = 128, 256
 OCTAVES = range(4, 21)  # 16 .. 1,048,576
 AROUND = 32
 PLACES = {"positions": "positions", "frequencies": "frequencies", "the angle": "angles", "cos and sin": "table"}

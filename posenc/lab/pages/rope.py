@@ -17,7 +17,6 @@ from posenc.lab.exercises.rope import (
 )
 from posenc.lab.experiments import ONE_A_PLACE, load_results, verdict
 from posenc.lab.experiments.plots import plot_short_long
-from posenc.lab.figures.rope import POINTS, SPANS
 from posenc.lab.pages import pm, say, say_all
 
 #: The head that the chapter draws: layer and number.
@@ -144,7 +143,6 @@ def head_numbers():
         "peaks": " or ".join(str(peak) for peak in peaks),
         "heads_length": length,
         "measured": len(measured[0]["mean"]) - 1,
-        "apart": SPANS[-1] // (POINTS - 1),
         "heads": len(measured),
         "random": ", ".join(spreads),
     }
