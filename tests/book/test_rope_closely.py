@@ -83,7 +83,7 @@ def test_one_rounding_at_a_time():
     assert errors["positions in bf16"][:3].max() == 0 and errors["positions in bf16"][3] > 0.1
     assert errors["positions in fp16"][:4].max() == 0 and errors["positions in fp16"][4] > 0.1
     assert errors["float32 angles"].max() < 2e-4
-    assert 1e-4 < errors["cos and sin in bf16"].max() <= 2**-9
+    assert 1e-4 < errors["cos and sin in bf16"].max() < 1.01 * 2**-9
     assert errors["frequencies in bf16"][4] > errors["frequencies in fp16"][4] > 0.01
     x = torch.randn(5, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     off = (figures.turn_rounded(x, at, w, "float32 angles") - rotate(x, at, w)).abs().max()
@@ -96,7 +96,7 @@ def test_errors_are_of_the_size_that_the_chapter_says():
     for errors, exact in ((bf16, 8), (fp16, 11)):  # up to 2^8 and 2^11
         assert errors[: exact - first].max() == 0 and errors[exact - first, 0] > 0.5
     assert fp16[16 - first].isnan().any(), "infinity has no cosine"
-    assert figures.octave_errors("cos and sin", "bf16").max() <= 2**-9
+    assert figures.octave_errors("cos and sin", "bf16").max() < 1.01 * 2**-9
     angles = figures.octave_errors("the angle", "float32").amax(1)
     assert angles[11 - first] < 3e-4 < 1e-2 < angles[-1]
     frequencies = figures.octave_errors("frequencies", "bf16")
