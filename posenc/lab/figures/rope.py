@@ -290,7 +290,7 @@ def _by_distance(kind, aim, draw, base, *, rotate=rope.rotate):
         showlegend=False,
         margin=dict(t=10),
         xaxis=dict(range=[-2, REACH], title=dict(text="distance m − n, in tokens")),
-        yaxis=dict(range=[-4.5, 10.5 if kind == KINDS[1] else 4.5], title=dict(text="score q · k / √D")),
+        yaxis=dict(range=[-4.5, 12 if kind == KINDS[1] else 4.5], title=dict(text="score q · k / √D")),
     )
     return dict(data=data, layout=layout), {
         "at": aim,
