@@ -81,7 +81,7 @@ lab: $(READY)
 pictures: $(READY)
 	$(PY) -m posenc.lab.figures pictures
 
-## make screenshot: take the README's picture from the built book (needs Chromium)
+## make screenshot: take the README's pictures from the built book (needs Chromium)
 screenshot: html
 	$(PY) book/screenshot.py
 

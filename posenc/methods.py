@@ -37,7 +37,8 @@ class Method(NamedTuple):
     book/ and notebooks/, without their endings, None where there is none; both_ways: the options that define it without
     a causal mask; shared: whether all layers of a model share one encoding; per_length: options that a model sets to
     this share of its training length; color and marker: its line in plots; variants: other options that all tests try
-    too, by name; fails: the properties that `posenc.audit` finds missing in it, with its defaults.
+    too, by name; fails: the properties that `posenc.audit` finds missing in it, with its defaults; idea: what it
+    does, in one line.
     """
 
     factory: Callable
@@ -54,6 +55,7 @@ class Method(NamedTuple):
     marker: str = "o"
     variants: dict = {}
     fails: tuple = ()
+    idea: str = ""
 
 
 def nope() -> Encoding:
@@ -62,11 +64,20 @@ def nope() -> Encoding:
 
 
 METHODS = {
-    "nope": Method(nope, "NoPE", (), page="why_position", color="0.35", marker="o"),
+    "nope": Method(
+        nope,
+        "NoPE",
+        (),
+        idea="Nothing: words are told apart by content alone",
+        page="why_position",
+        color="0.35",
+        marker="o",
+    ),
     "sinusoidal": Method(
         sinusoidal,
         "Sinusoidal",
         ("embed",),
+        idea="Add waves of many lengths to each word",
         page="sinusoidal",
         lab="sinusoidal",
         color="C0",
@@ -82,6 +93,7 @@ METHODS = {
         learned,
         "Learned",
         ("embed",),
+        idea="Add a learned vector for each place",
         page="learned",
         lab="learned",
         color="C9",
@@ -93,6 +105,7 @@ METHODS = {
         shaw,
         "Shaw",
         ("bias",),
+        idea="Add a learned vector for each distance to the keys",
         page="relative",
         lab="relative",
         color="C3",
@@ -103,6 +116,7 @@ METHODS = {
         transformer_xl,
         "Transformer-XL",
         ("bias",),
+        idea="Give distance a term of its own in the score",
         page="relative",
         lab="relative",
         color="C5",
@@ -114,6 +128,7 @@ METHODS = {
         "T5",
         ("bias",),
         causal_only=True,
+        idea="Add a learned number for each bucket of distances",
         page="relative",
         lab="relative",
         both_ways={"bidirectional": True},
@@ -127,6 +142,7 @@ METHODS = {
         kerple,
         "KERPLE",
         ("bias",),
+        idea="Subtract a learned logarithm of the distance",
         page="relative",
         lab="relative",
         color="C8",
@@ -139,6 +155,7 @@ METHODS = {
         "FIRE",
         ("bias",),
         causal_only=True,
+        idea="Let a small network turn distance into a bias",
         page="relative",
         lab="relative",
         per_length={"threshold": 1 / 4},
@@ -151,6 +168,7 @@ METHODS = {
         rope,
         "RoPE",
         ("rotate",),
+        idea="Turn query and key by their positions",
         page="rope",
         lab="rope",
         color="C1",
@@ -167,6 +185,7 @@ METHODS = {
         "2D-RoPE",
         ("rotate",),
         axes=2,
+        idea="Turn some pairs by row, others by column",
         page="rope2d",
         lab="rope2d",
         color="#b15928",
@@ -178,6 +197,7 @@ METHODS = {
         "M-RoPE",
         ("rotate",),
         axes=3,
+        idea="Turn by time, height and width",
         page="rope2d",
         lab="rope2d",
         color="#6a3d9a",
@@ -189,6 +209,7 @@ METHODS = {
         "LieRE",
         ("rotate",),
         axes=2,
+        idea="Turn in learned planes, on any number of axes",
         page="comrope",
         lab="comrope",
         color="#999900",
@@ -200,6 +221,7 @@ METHODS = {
         "ComRoPE",
         ("rotate",),
         axes=2,
+        idea="Learn turns that commute: only offsets count",
         page="comrope",
         lab="comrope",
         color="#1b9e77",
@@ -211,6 +233,7 @@ METHODS = {
         "ALiBi",
         ("bias",),
         causal_only=True,
+        idea="Subtract a slope times the distance",
         page="alibi",
         lab="alibi",
         both_ways={"symmetric": True},
@@ -224,6 +247,7 @@ METHODS = {
         "Stick-breaking",
         ("weigh",),
         causal_only=True,
+        idea="Each key breaks its piece off what nearer keys left",
         page="stickbreaking",
         lab="stickbreaking",
         both_ways={"order": "first"},
@@ -240,6 +264,7 @@ METHODS = {
         exposb,
         "ExpoSB",
         ("rotate", "weigh"),
+        idea="Turn, boost early positions, fade with distance",
         page="exposb",
         lab="exposb",
         color="#b8860b",
@@ -254,6 +279,7 @@ METHODS = {
         rse,
         "RSE",
         ("rotate", "bias", "weigh"),
+        idea="Turn, subtract, and break a stick, all at once",
         page="rse",
         lab="rse",
         color="#006400",
@@ -266,24 +292,53 @@ METHODS = {
         "CoPE",
         ("bias",),
         causal_only=True,
+        idea="Count only the tokens that the query cares about",
         page="cope",
         lab="cope",
         color="#1f3b73",
         marker="H",
         variants={"few": {"num_positions": 3}, "a-table-a-head": {"num_positions": 6, "num_heads": 4}},
     ),
-    "fox": Method(fox, "FoX", ("bias",), causal_only=True, page="fox", lab="fox", color="#8c2d04", marker="8"),
+    "fox": Method(
+        fox,
+        "FoX",
+        ("bias",),
+        causal_only=True,
+        idea="Let each word shut a gate on all before it",
+        page="fox",
+        lab="fox",
+        color="#8c2d04",
+        marker="8",
+    ),
     "inkling": Method(
         inkling,
         "Inkling",
         ("bias",),
+        idea="Let the query choose its own curve of distance",
         page="moving_ruler",
         color="#54278f",
         marker="4",
         variants={"near": {"extent": 3, "num_curves": 2}},
     ),
-    "path": Method(path, "PaTH", (), causal_only=True, page="moving_ruler", color="#00441b", marker="2"),
-    "sink": Method(sink, "Softmax with a sink", ("weigh",), page="moving_ruler", color="#67000d", marker="3"),
+    "path": Method(
+        path,
+        "PaTH",
+        (),
+        causal_only=True,
+        idea="Reflect by each word on the way",
+        page="moving_ruler",
+        color="#00441b",
+        marker="2",
+    ),
+    "sink": Method(
+        sink,
+        "Softmax with a sink",
+        ("weigh",),
+        idea="Let a query look at nothing",
+        page="moving_ruler",
+        color="#67000d",
+        marker="3",
+    ),
 }
 
 

@@ -183,6 +183,7 @@ CHANGES = [
     (MARKS, dict(mode="markers+text", text=["$ <b>one</b>", "two"])),
     *((BAR, dict(x=BAR["y"], y=BAR["x"], orientation="h")), (BAR, dict(base=0.5)), (BAR, dict(text=["one", "two"]))),
     *((BAR, dict(marker=HATCH["marker"])), (HATCH, dict(marker=dict(pattern=dict(shape="x"))))),
+    (BAR, dict(marker=dict(pattern=dict(shape=["", "/"])))),
     *((HEAT, dict(colorscale=[[0.0, "#000000"], [1.0, "#ff0000"]])), (HEAT, dict(zmin=-9, zmax=9))),
 ]
 

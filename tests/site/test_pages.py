@@ -11,6 +11,8 @@ from bs4 import BeautifulSoup
 from conftest import ROOT, SITE, missing
 from fontTools.ttLib import TTFont
 
+import posenc
+
 pytestmark = pytest.mark.browser
 
 PAGES = sorted(
@@ -524,3 +526,43 @@ def test_no_solution_is_anywhere_in_the_built_tree(site):
             shown = squeezed(html.unescape(re.sub(r"<[^>]+>", "", path.read_text("utf-8", errors="replace"))))
             for name, text in found:
                 assert text not in shown, f"{path.relative_to(site)} holds, from {name}: {text[:80]}"
+
+
+LANDING = "book/intro.html"
+SEEN = "(cards) => cards.filter((card) => card.checkVisibility()).map((card) => card.querySelector('a').textContent)"
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_place_on_the_landing_page_leaves_its_methods(scripts, base, open_page):
+    page = open_page(base + LANDING, scripts=scripts)
+    try:
+        cards = page.locator(".method")
+        assert cards.evaluate_all(SEEN) == [method.title for method in posenc.METHODS.values()]
+        page.locator("input[name=place][value=all]").focus()
+        for place in [*reversed(posenc.encoding.PLACES), "all"]:
+            page.keyboard.press("ArrowLeft")  # on from the first to the last
+            there = [m.title for m in posenc.METHODS.values() if place in (*m.places, "all")]
+            assert cards.evaluate_all(SEEN) == there
+    finally:
+        page.context.close()
+
+
+@pytest.mark.parametrize("width, height", [(1440, 780), (390, 664)])
+def test_the_landing_page_opens_on_its_figure(width, height, base, open_page):
+    r"""The whole drawing is on the first screen, and a hand on the bracket moves it."""
+    page = open_page(base + LANDING, width=width, height=height)
+    try:
+        page.evaluate(SETTLE)
+        page.wait_for_selector("figure.explorable-live")
+        plot = page.locator(".explorable-plot").first.bounding_box()
+        assert plot["y"] > 0 and plot["y"] + plot["height"] <= height
+        grip = page.locator(".explorable-handle").nth(2).bounding_box()
+        x, y = grip["x"] + grip["width"] / 2, grip["y"] + grip["height"] / 2
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.mouse.move(x + plot["width"] / 4, y, steps=4)
+        page.mouse.up()
+        state = page.evaluate("posencExplorables.get('clock.two_hands').state()")
+        assert (state["m"], state["n"]) == (3, 1) and 5 <= state["shift"] <= 8
+    finally:
+        page.context.close()

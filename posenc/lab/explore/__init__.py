@@ -77,7 +77,8 @@ Sliders
     alone, at most 2,000 of them.
     A tuple of sliders inside the list says "depends on their sum only" (a name after the first may carry a minus sign:
     `("m", "-n")` is the difference). The trace is then stored over the distinct sums, and the function is called with
-    the *first* slider set to the sum and the others to 0, even where these are not among the slider's values.
+    the *first* slider set to the sum and the others to 0, even where these are not among the slider's values. A slider
+    may stand in several sums, first in none: `[("m", "shift"), ("n", "shift")]`.
     The declaration is checked on seeded random states: a trace that moves with an undeclared slider is an error.
 
 Size
@@ -90,7 +91,8 @@ Color
     readable on light and dark ground; the player swaps them with the theme. Leave fonts, background, template and grid
     alone. Do not tell things apart by color alone: use dashes (`line.dash`), marker symbols, text.
     Fix axis ranges (`xaxis.range`), or the drawing jumps while a slider moves. `layout.height` (default 360) is the
-    most pixels that it takes; with its controls on one screen it gets what they leave: some 450, on a phone 300. The
+    most pixels that it takes; with its controls on one screen it gets what they leave: some 450, on a phone 300. What
+    is to be otherwise on a narrow screen stands in `layout.meta["phone"]`: `dict(xaxis2=dict(domain=[0, 1]))`. The
     legend stands above the plot. Text takes plain Unicode (θ, ², ·), no `$...$`.
 """
 

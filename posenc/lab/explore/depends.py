@@ -49,7 +49,7 @@ def _read_axes(parts: Any, sliders: Mapping[str, Slider], where: str) -> tuple[A
         raise TypeError(f"{where} must be a list of slider names, got {parts!r}")
     axes = [_read_axis(part, sliders, where) for part in parts]
     names = [name for axis in axes for name, _ in axis.members]
-    for name in names:
+    for name in (axis.members[0][0] for axis in axes):  # a later member of a sum, which is set to 0, may come again
         if names.count(name) > 1:
             raise ValueError(f"{where} names {name!r} twice")
     order = list(sliders)

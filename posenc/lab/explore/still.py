@@ -98,7 +98,8 @@ def _bar(ax, trace, layout):
     color = [_color(c) for c in color] if isinstance(color, list) else _color(color)
     look = {"color": color, "edgecolor": _color(trace.get("marker.line.color", "none"))}
     if shape := trace.get("marker.pattern.shape"):
-        look |= {"hatch": 2 * shape, "edgecolor": "white"}
+        hatch = 2 * shape if isinstance(shape, str) else [2 * own for own in shape]
+        look |= {"hatch": hatch, "edgecolor": "white"}
     size = np.asarray(trace.get("width", 0.8), float).tolist()  # a plain number, where the places are words
     across = trace.get("orientation") == "h"
     length, place = (trace["x"], trace["y"]) if across else (trace["y"], trace["x"])

@@ -88,7 +88,14 @@
     return text.replace(new RegExp(`(.{1,${Math.max(Math.round(most), 20)}})(?:\\s+|$)`, "g"), "$1<br>").replace(/<br>$/, "");
   }
 
+  const merge = (tree, more) => {
+    for (const [key, value] of Object.entries(more)) {
+      if (value && value.constructor === Object) merge(tree[key] = { ...tree[key] }, value); else tree[key] = value;
+    }
+  };
+
   function narrow(data, layout, width) {
+    if (layout.meta && layout.meta.phone) merge(layout, layout.meta.phone);
     for (const key of Object.keys(layout).filter((k) => /^xaxis\d*$/.test(k))) {
       const axis = layout[key], [from, to] = axis.domain || [0, 1], wide = width * (to - from);
       if (axis.title) axis.title.text = inLines(axis.title.text, wide / 8);

@@ -1,0 +1,346 @@
+r"""Two hands on a clock: the figure that opens the book, and the RoPE chapter's first."""
+
+import math
+from functools import cache
+
+import torch
+
+from posenc import rope
+from posenc.lab.explore import COLORS, explorable, slider
+
+PAIRS = 8  # pairs of lanes, D = 16: a dial each
+BASE = 177.0  # pair 1 turns by 30 degrees a word, an hour on a clock; the slowest still turns in sight
+LARGE = 1  # the pair on the large dial
+CELLS = 24  # words of the strip
+KEY = 0.75  # the length of a key's hand; a query's is 1, so that a score is a length along it
+
+
+def _content():
+    r"""A query and a key before turning, [2, PAIRS, 2]. On the large dial both point to lane 2i, elsewhere anywhere."""
+    phase = 2 * math.pi * torch.rand(2, PAIRS, dtype=torch.float64, generator=torch.Generator().manual_seed(6889))
+    phase[:, LARGE] = 0
+    lengths = torch.tensor([1.0, KEY], dtype=torch.float64)
+    return torch.stack((phase.cos(), phase.sin()), dim=-1) * lengths[:, None, None]
+
+
+@cache
+def hands(which, position):
+    r"""The query (0) or the key (1) turned to a position: [PAIRS, 2]."""
+    frequencies = rope.inv_freq(2 * PAIRS, BASE, dtype=torch.float64)
+    flat = _content()[which].reshape(1, -1)
+    return rope.rotate(flat, torch.tensor([position], dtype=torch.float64), frequencies).view(PAIRS, 2)
+
+
+def _across(points):
+    r"""Where vectors [..., 2] stand on a dial: lane 2i up, lane 2i + 1 to the right, so that hands turn clockwise."""
+    return points[..., 1], points[..., 0]
+
+
+def _arrow(name, tip, color, dash, width):
+    r"""A hand. The point beside it, which is not drawn, tells the player that a level hand is no level line."""
+    x, y = (part.item() for part in _across(tip))
+    return dict(
+        type="scatter",
+        name=name,
+        x=[-0.05 * y, math.nan, 0, x],
+        y=[0.05 * x, math.nan, 0, y],
+        xaxis="x2",
+        yaxis="y2",
+        mode="lines+markers",
+        line=dict(color=color, width=width, dash=dash),
+        marker=dict(symbol="arrow", angleref="previous", size=[0, 0, 0, 15], color=color, opacity=1),
+        hoverinfo="skip",
+    )
+
+
+def _small_hands(name, tips, color, dash, width):
+    x, y = _across(0.42 * tips)
+    center = torch.arange(PAIRS, dtype=torch.float64)
+    gap = torch.full((PAIRS,), math.nan, dtype=torch.float64)
+    return dict(
+        type="scatter",
+        name=name,
+        x=torch.stack((center, center + x, gap), dim=-1).flatten(),
+        y=torch.stack((0 * center, y, gap), dim=-1).flatten(),
+        xaxis="x3",
+        yaxis="y3",
+        mode="lines",
+        line=dict(color=color, width=width, dash=dash),
+        hoverinfo="skip",
+    )
+
+
+def _tile(name, word, position, color, symbol, side):
+    return dict(
+        type="scatter",
+        name=name,
+        x=[2 * position],
+        y=[1.5],
+        mode="markers+text",
+        marker=dict(symbol=symbol, size=15, color=color, opacity=1),
+        text=[f"<b>{word}</b>"],
+        textposition=f"top {side}",
+        textfont=dict(size=15, color=color),
+        cliponaxis=False,
+        hoverinfo="skip",
+    )
+
+
+def _words(name, line, row, color):
+    return dict(
+        type="scatter",
+        name=name,
+        x=[0],
+        y=[row],
+        xaxis="x4",
+        yaxis="y4",
+        mode="text",
+        text=[line],
+        textposition="middle right",
+        textfont=dict(size=13, color=color),
+        hoverinfo="skip",
+        cliponaxis=False,
+    )
+
+
+def _number(value):
+    return f"{round(value, 2) + 0.0:.2f}".replace("-", "−")
+
+
+def _whole(value):
+    return f"{value:.0f}".replace("-", "−")
+
+
+def _circle(x, y, radius, where, color, width):
+    corners = dict(x0=x - radius, x1=x + radius, y0=y - radius, y1=y + radius)
+    return dict(
+        type="circle", xref=f"x{where}", yref=f"y{where}", line=dict(color=color, width=width), layer="below", **corners
+    )
+
+
+@cache
+def _layout():
+    degrees = torch.rad2deg(rope.inv_freq(2 * PAIRS, BASE, dtype=torch.float64)).tolist()
+    gray, ink = COLORS["gray"], COLORS["ink"]
+    hidden = dict(visible=False)
+    dials = [_circle(i, 0, 0.46, 3, ink if i == LARGE else gray, 2 if i == LARGE else 1) for i in range(PAIRS)]
+    zero = dict(type="line", xref="x3", yref="y5", x0=-0.5, x1=PAIRS + 0.6, y0=0, y1=0, line=dict(color=gray, width=1))
+    return dict(
+        height=420,
+        margin=dict(l=8, r=8, t=4, b=40),
+        showlegend=False,
+        bargap=0.3,
+        xaxis=dict(range=[-4, 2 * CELLS + 1], domain=[0, 1], **hidden),  # half words: the bracket's middle is whole
+        yaxis=dict(range=[-1, 2.7], domain=[0.78, 1], **hidden),
+        xaxis2=dict(range=[-1.15, 1.15], domain=[0, 0.43], constrain="domain", anchor="y2", **hidden),
+        yaxis2=dict(range=[-1.15, 1.15], domain=[0, 0.76], scaleanchor="x2", anchor="x2", **hidden),
+        xaxis3=dict(
+            range=[-0.55, PAIRS + 0.75],
+            domain=[0.45, 1],
+            anchor="y5",
+            showgrid=False,
+            zeroline=False,
+            tickvals=[*range(PAIRS), PAIRS + 0.2],
+            ticktext=[*(f"{d:.0f}°" if d > 9.5 else f"{d:.1f}°" for d in degrees), "sum"],
+            title=dict(text="a pair's turn for each word, fast to slow", font=dict(size=12)),
+        ),
+        yaxis3=dict(range=[-0.5, 0.5], domain=[0.34, 0.48], scaleanchor="x3", anchor="x3", **hidden),
+        xaxis4=dict(range=[0, 1], domain=[0.46, 1], anchor="y4", **hidden),
+        yaxis4=dict(range=[0.4, 4.9], domain=[0.5, 0.76], anchor="x4", **hidden),
+        yaxis5=dict(range=[-1.7, 3.1], domain=[0, 0.32], anchor="x3", **hidden),
+        shapes=[_circle(0, 0, 1, 2, ink, 2), *dials, zero],
+        meta=dict(
+            phone=dict(
+                xaxis2=dict(domain=[0, 0.45]),
+                yaxis2=dict(domain=[0.36, 0.76]),
+                xaxis3=dict(domain=[0, 1]),
+                yaxis3=dict(domain=[0.23, 0.34]),
+                yaxis4=dict(domain=[0.38, 0.76]),
+                yaxis5=dict(domain=[0, 0.22]),
+            )
+        ),
+    )
+
+
+def _two_hands(m, n, shift):
+    at_q, at_k = m + shift, n + shift
+    query, key = hands(0, at_q), hands(1, at_k)
+    scores = (hands(0, m - n) * hands(1, 0)).sum(-1)  # what turning both by the same angle leaves
+    total = scores.cumsum(0)
+    q, k = query[LARGE], key[LARGE]
+    foot = (q @ k) * q
+    turn = math.degrees(rope.inv_freq(2 * PAIRS, BASE, dtype=torch.float64)[LARGE].item())
+    start, end = (math.atan2(tip[1].item(), tip[0].item()) for tip in (k, q))
+    between = (end - start + math.pi) % (2 * math.pi) - math.pi
+    arc = start + between * torch.linspace(0, 1, 4, dtype=torch.float64)
+    ticks = hands(0, 0)[LARGE, 0] * torch.arange(12, dtype=torch.float64) * math.radians(turn)
+    gap = torch.full((12,), math.nan, dtype=torch.float64)
+    edge = torch.stack((ticks.cos(), ticks.sin()), dim=-1)
+    marks = [torch.stack((a, 0.92 * a, gap), dim=-1).flatten() for a in _across(edge)]
+    numerals = [part * 0.82 for part in _across(edge)]
+    apart, angle = _whole(m - n), _whole((m - n) * turn)
+    pair, whole = _number(scores[LARGE].item()), _number(total[-1].item())
+    (foot_x, foot_y), (k_x, k_y) = ([part.item() for part in _across(tip)] for tip in (foot, k))
+    levels = torch.stack((total[:-1], total[:-1], gap[: PAIRS - 1]), dim=-1).flatten()
+    across = torch.arange(PAIRS - 1, dtype=torch.float64)
+    on_dial, on_columns = dict(xaxis="x2", yaxis="y2", hoverinfo="skip"), dict(xaxis="x3", yaxis="y5")
+    data = [
+        dict(
+            type="bar",
+            name="words",
+            x=list(range(0, 2 * CELLS, 2)),
+            y=[0.5] * CELLS,
+            base=[1.25] * CELLS,
+            width=[1.6] * CELLS,
+            marker=dict(color=COLORS["gray"], opacity=0.3),
+            hoverinfo="skip",
+        ),
+        dict(
+            type="scatter",
+            name="bracket",
+            x=[2 * at_k, 2 * at_k, 2 * at_q, 2 * at_q, math.nan, at_q + at_k],
+            y=[0.9, 0.45, 0.45, 0.9, math.nan, 0.45],
+            mode="lines+markers+text",
+            line=dict(color=COLORS["purple"], width=4),
+            marker=dict(symbol="circle", size=[0] * 5 + [12], color=COLORS["purple"], opacity=1),
+            text=[""] * 5 + ["<br>◂ drag ▸"],
+            textposition="bottom center",
+            textfont=dict(size=12, color=COLORS["purple"]),
+            cliponaxis=False,
+            hoverinfo="skip",
+        ),
+        _tile("query word", "it", at_q, COLORS["blue"], "square", "right"),
+        _tile("key word", "cat", at_k, COLORS["orange"], "diamond", "left"),
+        dict(
+            type="scatter",
+            name="ticks",
+            x=marks[0],
+            y=marks[1],
+            mode="lines",
+            line=dict(color=COLORS["ink"], width=1.5),
+            **on_dial,
+        ),
+        dict(
+            type="scatter",
+            name="numerals",
+            x=numerals[0],
+            y=numerals[1],
+            mode="text",
+            text=[str(hour) for hour in range(12)],
+            textfont=dict(size=12, color=COLORS["gray"]),
+            **on_dial,
+        ),
+        dict(
+            type="scatter",
+            name="projection",
+            x=[0, foot_x],
+            y=[0, foot_y],
+            mode="lines",
+            line=dict(color=COLORS["green"], width=11),
+            opacity=0.75,
+            **on_dial,
+        ),
+        dict(
+            type="scatter",
+            name="drop",
+            x=[k_x, foot_x],
+            y=[k_y, foot_y],
+            mode="lines",
+            line=dict(color=COLORS["green"], width=1.5, dash="dot"),
+            **on_dial,
+        ),
+        dict(
+            type="scatter",
+            name="angle",
+            x=0.4 * arc.sin(),
+            y=0.4 * arc.cos(),
+            mode="lines",
+            line=dict(color=COLORS["purple"], width=4, shape="spline"),
+            **on_dial,
+        ),
+        _arrow("query", q, COLORS["blue"], "solid", 4),
+        _arrow("key", k, COLORS["orange"], "dash", 3),
+        _words("query in words", f"<b>it</b> {at_q} × {turn:.0f}° = {at_q * turn:.0f}°", 4.3, COLORS["blue"]),
+        _words("key in words", f"<b>cat</b> {at_k} × {turn:.0f}° = {at_k * turn:.0f}°", 3.3, COLORS["orange"]),
+        _words("angle in words", f"<b>apart</b> {apart} × {turn:.0f}° = {angle}°", 2, COLORS["purple"]),
+        _words("score in words", f"<b>score</b> of this pair {pair}", 1, COLORS["green"]),
+        _small_hands("query hands", query, COLORS["blue"], "solid", 2.5),
+        _small_hands("key hands", key, COLORS["orange"], "dot", 2.5),
+        dict(
+            type="bar",
+            name="score of each pair",
+            x=list(range(PAIRS)),
+            y=scores,
+            base=total - scores,
+            marker=dict(color=COLORS["green"], pattern=dict(shape=["/" if s < 0 else "" for s in scores.tolist()])),
+            hoverinfo="skip",
+            **on_columns,
+        ),
+        dict(
+            type="scatter",
+            name="levels",
+            x=torch.stack((across - 0.35, across + 1.35, gap[: PAIRS - 1]), dim=-1).flatten(),
+            y=levels,
+            mode="lines",
+            line=dict(color=COLORS["gray"], width=1),
+            hoverinfo="skip",
+            **on_columns,
+        ),
+        dict(
+            type="bar",
+            name="score",
+            x=[PAIRS + 0.2],
+            y=[total[-1]],
+            marker=dict(color=COLORS["ink"]),
+            text=[whole],
+            textposition="outside",
+            constraintext="none",
+            textfont=dict(size=12),
+            cliponaxis=False,
+            hoverinfo="skip",
+            **on_columns,
+        ),
+    ]
+    return dict(data=data, layout=_layout()), {"distance": apart, "pair": pair, "whole": whole}
+
+
+_QUERY, _KEY, _APART = [("m", "shift")], [("n", "shift")], [("m", "-n")]
+_BOTH = [*_QUERY, *_KEY]
+two_hands = explorable(
+    _two_hands,
+    id="clock.two_hands",
+    title="Two hands on a clock",
+    alt="On top a strip of words with a query, it, and a key, cat, and a bracket that holds them apart. Below, a dial "
+    "with a long hand for the query and a short dashed one for the key, each turned by its place in the text, the arc "
+    "between them, and the key's projection on the query, which is the score. Eight small dials, from fast to slow, "
+    "each with a bar for its score; the bars add up to the sum on the right. Drag the bracket: every hand turns, no "
+    "bar moves. Drag one word or one hand: the bars move.",
+    readout="{distance} apart · this pair {pair} · sum {whole}",
+    handles={"query word": "m", "key word": "n", "bracket": "shift", "query": "m", "key": "n"},
+    depends={
+        "words": [],
+        "bracket": _BOTH,
+        "query word": _QUERY,
+        "key word": _KEY,
+        "ticks": [],
+        "numerals": [],
+        "projection": _BOTH,
+        "drop": _BOTH,
+        "angle": _BOTH,
+        "query": _QUERY,
+        "key": _KEY,
+        "query in words": _QUERY,
+        "key in words": _KEY,
+        "angle in words": _APART,
+        "score in words": _APART,
+        "query hands": _QUERY,
+        "key hands": _KEY,
+        "score of each pair": _APART,
+        "levels": _APART,
+        "score": _APART,
+        "readout": _APART,
+    },
+    m=slider(range(12), label="query position m", default=3),
+    n=slider(range(12), label="key position n", default=1),
+    shift=slider(range(0, 13), label="words put before both", play=True),
+)

@@ -1,0 +1,135 @@
+r"""What the landing page shows beside its clock: the methods as cards, and how to cite."""
+
+import functools
+import tomllib
+from html import escape
+
+import torch
+import yaml
+
+from posenc import METHODS, attention, make
+from posenc.encoding import PLACES
+from posenc.lab.figures.four_places import WORDS
+from posenc.lab.live.sentence import LANES, PRESETS, weights
+from posenc.lab.pages import ROOT, seeded
+from posenc.methods import sizes
+
+SHADES = 8
+SIDE = 7  # patches of the picture in which methods of several axes look around
+
+
+def around(name: str) -> torch.Tensor:
+    r"""Where the middle patch of a picture looks by a method of several axes, all patches alike: [SIDE, SIDE]."""
+    axes = METHODS[name].axes
+    middle = SIDE // 2
+    grid = torch.cartesian_prod(torch.arange(SIDE), torch.arange(SIDE))
+    grid = torch.nn.functional.pad(grid, (axes - 2, 0)).double()  # one picture: time stands still
+    few = {"base": 100.0, "sections": (4, 2, 2), "interleaved": True}  # so that a few patches matter
+    options = few if name == "mrope" else {}
+    encoding = seeded(lambda: make(name, **options, **sizes(name, num_heads=1, head_dim=LANES, length=SIDE))).double()
+    vector = torch.ones(1, 1, 1, LANES, dtype=torch.float64) / LANES**0.25
+    k = vector.expand(1, 1, SIDE * SIDE, LANES)
+    at = dict(pos_q=grid[middle * SIDE + middle][None], pos_k=grid)
+    with torch.no_grad():
+        shares = attention(vector, k, k, encoding, causal=False, scale=1.0, return_weights=True, **at)[1]
+    return shares.view(SIDE, SIDE)
+
+
+@functools.cache
+def project() -> dict:
+    r"""Where the repository is, as pyproject.toml says: "repository" and "ref"."""
+    return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["posenc"]
+
+
+@functools.cache
+def thumbnail(name: str) -> str:
+    r"""A method's attention over the first preset sentence, or over a picture, as an SVG: a path for each shade."""
+    shares = weights(name, PRESETS[0].split()) if METHODS[name].axes is None else around(name)
+    count, paths = len(shares), {}
+    top = 0.35 if METHODS[name].axes is None else shares.max().item()
+    for i, row in enumerate(shares.tolist()):
+        for j, share in enumerate(row):
+            shade = round(SHADES * min(1.0, share / top) ** 0.7)
+            if shade:
+                paths[shade] = paths.get(shade, "") + f"M{j} {i}h1v1h-1z"
+    drawn = "".join(f'<path d="{d}" opacity="{shade / SHADES:.3g}"/>' for shade, d in sorted(paths.items()))
+    return f'<svg class="method-map" viewBox="0 0 {count} {count}" aria-hidden="true">{drawn}</svg>'
+
+
+def choice() -> str:
+    r"""The way through attention with its four places as buttons: each leaves the cards of its methods."""
+
+    def button(place, words):
+        count = sum(place in method.places for method in METHODS.values()) if place != "all" else len(METHODS)
+        return (
+            f'<label class="place"><input type="radio" name="place" value="{place}" autocomplete="off"'
+            f"{' checked' * (place == 'all')}><span><b>{place}</b> {count}<small>{escape(words)}</small></span></label>"
+        )
+
+    def step(words):
+        return f'<span class="step">{escape(words)}</span>'
+
+    embed, rotate, bias, weigh = (button(place, WORDS[place][1]) for place in PLACES)
+    flow = (step("x →"), embed, step("→ q, k, v →"), rotate, step("→ q · k / √D →"), bias, step("→"), weigh)
+    return (
+        '<fieldset class="places"><legend>Where position enters: choose a place</legend>'
+        f"{''.join(flow)}{button('all', 'methods')}</fieldset>"
+    )
+
+
+def card(name: str) -> str:
+    r"""A method: its map, its name, its idea, its places, and its lab, here and in Colab."""
+    method = METHODS[name]
+    links = ""
+    if method.lab:
+        title, place = escape(method.title), f"blob/{project()['ref']}/notebooks/{method.lab}.ipynb"
+        links = (
+            f'<a href="../notebooks/{method.lab}.html" aria-label="Lab: {title}">lab</a> '
+            f'<a href="https://colab.research.google.com/github/{project()["repository"]}/{place}" '
+            f'aria-label="Colab: {title}">Colab</a>'
+        )
+    places = " + ".join(method.places)
+    return (
+        f'<li class="method" data-places="{" ".join(method.places)}">{thumbnail(name)}<div>'
+        f'<a class="method-name" href="{method.page}.html">{escape(method.title)}</a>'
+        f"<p>{escape(method.idea)}</p><p>{places} {links}</p></div></li>"
+    )
+
+
+def methods():
+    r"""All methods as cards, and the buttons that choose among them; style sheets alone make them work."""
+    from IPython.display import HTML
+
+    return HTML(f'<div class="methods">{choice()}<ul class="method-cards">{"".join(map(card, METHODS))}</ul></div>')
+
+
+def run():
+    r"""The commands that build and serve the book."""
+    address = project()["repository"]
+    print(f"git clone https://github.com/{address} && cd {address.split('/')[1]}\nmake book")
+
+
+def downloads():
+    r"""Links to the book as one file, where it is published."""
+    from IPython.display import Markdown
+
+    owner, name = project()["repository"].split("/")
+    files = {"one PDF": "posenc.pdf", "a folder to open from disk": "posenc-book.zip"}
+    return Markdown(
+        "Or take the book along as "
+        + " or ".join(f"[{words}](https://{owner}.github.io/{name}/{file})" for words, file in files.items())
+        + "."
+    )
+
+
+def cite():
+    r"""How to cite the book, in BibTeX, from CITATION.cff."""
+    told = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    fields = {
+        "author": "{" + " and ".join(author["name"] for author in told["authors"]) + "}",
+        "title": told["title"],
+        "year": str(told["date-released"])[:4],
+        "version": told["version"],
+        "url": told["repository-code"],
+    }
+    print("@software{posenc,\n" + "".join(f"  {key} = {{{value}}},\n" for key, value in fields.items()) + "}")
