@@ -73,7 +73,7 @@ def changes(order, position, mask, depth):
 # Where things stand, from left to right: a strip of numbers, the lines, the word, its strip, how far it moved.
 CELL = 0.25
 LEFT, LINES, TILE, RIGHT, BARS, END = 1.2, (3.35, 5.8), 6.55, 7.35, 9.65, 12
-WIDEST = 3.8  # no output moves farther
+WIDEST = 4.0  # no output moves farther
 
 
 def _shuffle(sentence, position, mask, depth):
