@@ -288,7 +288,7 @@ bucket_staircase = explorable(
     alt="Above, a tape of tiles from 300 keys before the query up to it, one tile a bucket: hair-thin tiles near the "
     "query, then wider and wider ones, and beyond the maximal distance a single one. Below, the same as a staircase, "
     "on an axis on which each doubling is as wide: near the query every distance has a step of its own, farther out "
-    "all steps are equally wide. Drag the dotted line: the orange tile and step are the distances that share its bucket.",
+    "all steps are equally wide. Drag the dotted line: tile and step turn orange that hold the distances of its bucket.",
     readout="{back} · {ahead} · {holds}",
     handles={"the key": "distance", "the key on the tape": "distance"},
     depends={
