@@ -156,9 +156,10 @@ ids = explorable(
     id="practice.ids",
     title="Whose ids are wrong?",
     alt="Eight tokens, the right id of each in gray and the id it has below, bold and orange where it is wrong. Under "
-    "them a square of queries and keys: a colored cell with a number is a visible pair whose offset is off by so much, "
-    "a plain gray one is right; a cross marks a pair that is seen and must not be, a ring one that is hidden and must be seen. "
-    "Drag the dashed line, the border between the cached and the new tokens, the pads and the text, or two texts.",
+    "them a square of queries and keys: a colored cell with a number is a visible pair whose offset is off by so "
+    "much, a plain gray one is right; a cross marks a pair that is seen and must not be, a ring one that is "
+    "hidden and must be seen. Drag the dashed line, the border between the cached and the new tokens, the pads "
+    "and the text, or two texts.",
     readout="{tokens:d} wrong ids · {pairs:d} wrong offsets · mask: {seen:d} too many, {hidden:d} too few",
     handles={"border": "n"},
     depends={

@@ -130,11 +130,11 @@ four_terms = explorable(
     _four_terms,
     id="relative.four_terms",
     title="Transformer-XL: one score, four terms",
-    alt="Four square maps in a row, joined by plus signs, queries down and keys across. Term a is irregular. In term b "
-    "every row is a smooth curve of the distance, another one for each query. In term c all rows are equal: upright "
-    "stripes. In term d all diagonals are equal: slanted stripes. Below, the causal weights that their sum gives. A "
-    "cross goes through one pair in all five maps, and bars show its four terms; drag it in any map. Moving all "
-    "positions changes the numbers on the axis and no cell.",
+    alt="Four square maps in a row, joined by plus signs, queries down and keys across. Term a is irregular. In term "
+    "b every row is a smooth curve of the distance, another one for each query. In term c all rows are equal: "
+    "upright stripes. In term d all diagonals are equal: slanted stripes. Below, the causal weights that their "
+    "sum gives. A cross goes through one pair in all five maps, and bars show its four terms; drag it in any map. "
+    "Moving all positions changes the numbers on the axis and no cell.",
     readout="query {query:d}, key {key:d} · sum/√D {sum:.2f} · weight {weight:.3f}",
     handles={name: ("query", "key") for name in _PAIRS},
     depends={
@@ -286,9 +286,10 @@ bucket_staircase = explorable(
     id="relative.bucket_staircase",
     title="T5: which offsets share a number?",
     alt="Above, a tape of tiles from 300 keys before the query up to it, one tile a bucket: hair-thin tiles near the "
-    "query, then wider and wider ones, and beyond the maximal distance a single one. Below, the same as a staircase, "
-    "on an axis on which each doubling is as wide: near the query every distance has a step of its own, farther out "
-    "all steps are equally wide. Drag the dotted line: tile and step turn orange that hold the distances of its bucket.",
+    "query, then wider and wider ones, and beyond the maximal distance a single one. Below, the same as a "
+    "staircase, on an axis on which each doubling is as wide: near the query every distance has a step of its "
+    "own, farther out all steps are equally wide. Drag the dotted line: tile and step turn orange that hold the "
+    "distances of its bucket.",
     readout="{back} · {ahead} · {holds}",
     handles={"the key": "distance", "the key on the tape": "distance"},
     depends={
@@ -419,10 +420,10 @@ shift_trick = explorable(
     id="relative.shift_trick",
     title="The shift trick: no score is moved, only the rows are cut anew",
     alt="A table of tiles, each named by its query, A to D, and a distance. First every row runs through the same "
-    "distances. A column of zeros comes in on the left, the numbers are read as more and shorter rows, the first row "
-    "is dropped, and the rest is read as long rows again: now each row ends its run at distance 0 under its own key. "
-    "Crosses mark zeros and distances at which the query has no key; at the end they stand right of the diagonal. Play "
-    "the steps; drag the filled tile to follow another.",
+    "distances. A column of zeros comes in on the left, the numbers are read as more and shorter rows, the first "
+    "row is dropped, and the rest is read as long rows again: now each row ends its run at distance 0 under its "
+    "own key. Crosses mark zeros and distances at which the query has no key; at the end they stand right of the "
+    "diagonal. Play the steps; drag the filled tile to follow another.",
     readout="{shape} · {where} · {memory}",
     handles={"followed": "follow"},
     depends={
@@ -541,9 +542,9 @@ clipped = explorable(
     id="relative.clipped",
     title="Shaw: beyond the clip all offsets are one",
     alt="A square of queries and keys whose shade says which row of the table a pair reads: a stripe for each offset "
-    "around the diagonal, and one flat shade in each far corner, where the offset is clipped. Drag the dot to take a "
-    "pair: rings mark the pairs that read the same row. Bars below, in the shades of the rows, count the pairs of each "
-    "row: tall at the two ends.",
+    "around the diagonal, and one flat shade in each far corner, where the offset is clipped. Drag the dot to "
+    "take a pair: rings mark the pairs that read the same row. Bars below, in the shades of the rows, count the "
+    "pairs of each row: tall at the two ends.",
     readout="{offset} · {pairs} · {shared}",
     handles={"the pair": ("query", "key")},
     depends={
@@ -647,10 +648,10 @@ penalties = explorable(
     _penalties,
     id="relative.penalties",
     title="KERPLE beside ALiBi: how fast does the past fade?",
-    alt="Above, three penalties against the number of nearest keys, on a log axis. ALiBi and the power form fall off a "
-    "cliff; the logarithmic form is a straight slope. Below, for equal content, the weight that the nearest keys hold "
-    "together: it rises early for ALiBi and late for the logarithm. Two dots can be dragged: one on the line of the "
-    "logarithm sets r₂, one on ALiBi's sets r₁, which all three share.",
+    alt="Above, three penalties against the number of nearest keys, on a log axis. ALiBi and the power form fall off "
+    "a cliff; the logarithmic form is a straight slope. Below, for equal content, the weight that the nearest "
+    "keys hold together: it rises early for ALiBi and late for the logarithm. Two dots can be dragged: one on the "
+    "line of the logarithm sets r₂, one on ALiBi's sets r₁, which all three share.",
     readout="95% of the weight: log {log:d} keys · power {power:d} · ALiBi {alibi:d}",
     handles={"log: take it": "r2", "ALiBi: take it": "r1"},
     depends={"ALiBi": ["r1"], "ALiBi: weight so far": ["r1"], "ALiBi: take it": ["r1"]},
@@ -751,9 +752,10 @@ shares = explorable(
     id="relative.shares",
     title="FIRE: what share of the past is this distance?",
     alt="The input of FIRE's network against distance, on a log axis: a curve that rises from 0 at the query. Up to "
-    "the threshold, a dashed upright line, the curve lies on a dotted one, the same for every query. Beyond it the "
-    "curve is pressed flatter the later the query stands, and always ends at 1. Drag the square, the first key of the "
-    "text, and the query moves; the diamond, and the key does; the dashed line, and the threshold does.",
+    "the threshold, a dashed upright line, the curve lies on a dotted one, the same for every query. Beyond it "
+    "the curve is pressed flatter the later the query stands, and always ends at 1. Drag the square, the first "
+    "key of the text, and the query moves; the diamond, and the key does; the dashed line, and the threshold "
+    "does.",
     readout="f reads {own:.3f} · key {here:d} back · {kind}",
     handles={"this key": "back", "first key": "query", "threshold L": "threshold"},
     depends={
