@@ -95,18 +95,22 @@ def _four_terms(text, query, key, moved):
             notes.append(dict(place, x=sum(across) / 2, y=1, yanchor="bottom", text=f"<b>{name}</b><br>{TERMS[name]}"))
             if n:
                 notes.append(dict(place, x=0.265 * n - 0.03, y=0.8, text="<b>+</b>"))
-    data.append(
-        dict(
-            type="bar",
-            name="of this pair",
-            x=list(range(5)),
-            y=[*terms[:, query, key], total[query, key]],
-            xaxis="x6",
-            yaxis="y6",
-            marker=dict(color=[COLORS["sky"]] * 4 + [COLORS["green"]], pattern=dict(shape=["", "", "", "", "/"])),
-            hovertemplate="%{y:.2f}<extra></extra>",
+    for name, x, y, color, pattern in (
+        ("terms of the pair", list(range(4)), terms[:, query, key], "blue", ""),
+        ("sum of the pair", [4], [total[query, key]], "green", "/"),
+    ):
+        data.append(
+            dict(
+                type="bar",
+                name=name,
+                x=x,
+                y=y,
+                xaxis="x6",
+                yaxis="y6",
+                marker=dict(color=COLORS[color], pattern=dict(shape=pattern)),
+                hovertemplate="%{y:.2f}<extra></extra>",
+            )
         )
-    )
     ticks = dict(showticklabels=True, tickvals=[0, TOKENS - 1], ticktext=[f"{moved:,}", f"{moved + TOKENS - 1:,}"])
     layout["xaxis5"] |= ticks | dict(tickangle=0, title=dict(text="weights, by key", standoff=2))
     layout["yaxis5"] |= dict(title=dict(text="query", standoff=2))
@@ -140,7 +144,8 @@ four_terms = explorable(
     depends={
         **{name: ["text"] for name in (*TERMS, "weights")},
         **{name: ["query", "key"] for name in _PAIRS},
-        "of this pair": ["text", "query", "key"],
+        "terms of the pair": ["text", "query", "key"],
+        "sum of the pair": ["text", "query", "key"],
         "layout": ["moved"],
         "readout": ["text", "query", "key"],
     },
@@ -179,7 +184,7 @@ def _bucket_staircase(num_buckets, max_distance, direction, distance, *, bucket=
         ends = [[(_doubling(a), n), (_doubling(b), n)] for n, _, a, b in steps]
         return [x for pair in ends for x, _ in pair], [y for pair in ends for _, y in pair]
 
-    def tape(name, steps, color, **more):
+    def tape(name, steps, color, tall):
         return dict(
             type="bar",
             name=name,
@@ -189,10 +194,9 @@ def _bucket_staircase(num_buckets, max_distance, direction, distance, *, bucket=
             y=[0] * len(steps),
             xaxis="x2",
             yaxis="y2",
-            width=1,
+            width=tall,
             marker=dict(color=COLORS[color], line=dict(width=0)),
             hoverinfo="skip",
-            **more,
         )
 
     x, y = stairs(steps)
@@ -228,9 +232,9 @@ def _bucket_staircase(num_buckets, max_distance, direction, distance, *, bucket=
             line=dict(color=COLORS["ink"], width=1.5, dash="dot"),
             hoverinfo="skip",
         ),
-        tape("odd buckets", [step for step in steps if step[0] % 2], "sky"),
-        tape("even buckets", [step for step in steps if not step[0] % 2], "blue"),
-        tape("its bucket", taken, "orange"),
+        tape("odd buckets", [step for step in steps if step[0] % 2], "sky", 0.8),
+        tape("even buckets", [step for step in steps if not step[0] % 2], "blue", 1),
+        tape("its bucket", taken, "orange", 1.2),
         dict(
             type="scatter",
             name="the key on the tape",
@@ -493,6 +497,21 @@ def _clipped(clip, sees, query, key):
             hoverinfo="skip",
         ),
         dict(
+            type="heatmap",
+            name="shade of each row",
+            x=table,
+            y=[0],
+            z=[table],
+            zmin=-8,
+            zmax=8,
+            colorscale=DIVERGING,
+            xgap=1,
+            xaxis="x2",
+            yaxis="y3",
+            showscale=False,
+            hoverinfo="skip",
+        ),
+        dict(
             type="bar",
             name="pairs that read each row",
             x=table,
@@ -502,18 +521,18 @@ def _clipped(clip, sees, query, key):
             text=[str(n) if n else "" for n in counts],
             textposition="outside",
             cliponaxis=False,
-            marker=dict(color=table, cmin=-8, cmax=8, colorscale=DIVERGING, line=dict(color=COLORS["gray"], width=1)),
+            marker=dict(color=COLORS["gray"]),
             hovertemplate="row %{x}: read by %{y} pairs<extra></extra>",
         ),
         dict(
             type="scatter",
             name="the row of this offset",
             x=[own],
-            y=[-9],
+            y=[0],
             xaxis="x2",
-            yaxis="y2",
+            yaxis="y3",
             mode="markers",
-            marker=dict(symbol="triangle-up", size=10, color=COLORS["ink"]),
+            marker=dict(symbol="circle", size=11, color=COLORS["ink"]),
             hoverinfo="skip",
         ),
     ]
@@ -523,8 +542,9 @@ def _clipped(clip, sees, query, key):
         margin=dict(t=8),
         xaxis=dict(range=[-0.5, LENGTH - 0.5], anchor="y", title=dict(text="key", standoff=2), dtick=1, tickangle=0),
         yaxis=dict(range=[LENGTH - 0.5, -0.5], domain=[0.44, 1], title=dict(text="query"), dtick=2),
-        xaxis2=dict(range=[-8.7, 8.7], anchor="y2", title=dict(text="row of the table", standoff=2), dtick=2),
-        yaxis2=dict(range=[-17, 88], domain=[0, 0.26], title=dict(text="pairs"), tickvals=[0, 40]),
+        xaxis2=dict(range=[-8.7, 8.7], anchor="y3", title=dict(text="row of the table", standoff=2), dtick=2),
+        yaxis2=dict(range=[0, 88], domain=[0.08, 0.29], title=dict(text="pairs"), tickvals=[0, 40]),
+        yaxis3=dict(range=[-0.5, 0.5], domain=[0, 0.06], anchor="x2", showticklabels=False, showgrid=False),
     )
     hidden = sees == CAUSAL and offset > 0
     pairs = 0 if hidden else same.shape[1]
@@ -552,6 +572,7 @@ clipped = explorable(
         "pairs that read the same row": ["clip", "sees", *_OFFSET],
         "the pair": ["query", "key"],
         "pairs that read each row": ["clip", "sees"],
+        "shade of each row": ["clip"],
         "the row of this offset": ["clip", *_OFFSET],
         "readout": ["clip", "sees", *_OFFSET],
     },
@@ -606,7 +627,7 @@ def _penalties(r1, r2):
                     x=[here + 1],
                     y=[added[here].clamp(min=-12)],
                     mode="markers",
-                    marker=dict(color=COLORS[color], size=11),
+                    marker=dict(color=COLORS[color], size=11, symbol="circle" if form == "log" else "square"),
                     showlegend=False,
                     hoverinfo="skip",
                 )

@@ -183,7 +183,7 @@ primacy = explorable(
 
 LANES, LENGTH = 16, 24
 
-WAYS = {"softmax": ("gray", "circle"), "softmax, −λd": ("orange", "circle"), "stick": ("green", "circle")}
+WAYS = {"softmax": ("gray", 0.6), "softmax, −λd": ("orange", 0.7), "stick": ("green", 0.8)}  # color, opacity
 
 
 def scores():
@@ -203,7 +203,7 @@ def _same_scores(query, rate, offset, order, *, weigh=stickbreaking.weigh):
 
     soft, biased = torch.softmax(s, -1), torch.softmax(z, -1)
     data, means = [], []
-    for row, (name, (color, symbol)) in zip((2, 1, 0), WAYS.items()):
+    for row, (name, (color, opacity)) in zip((2, 1, 0), WAYS.items()):
         weights = (soft, biased, pieces)[2 - row]
         mean = float((weights * (query - keys)).sum() / weights.sum())
         means.append(mean)
@@ -216,7 +216,7 @@ def _same_scores(query, rate, offset, order, *, weigh=stickbreaking.weigh):
                 mode="markers",
                 # the area is the weight
                 marker=dict(
-                    symbol=symbol, color=COLORS[color], size=weights, sizemode="area", sizeref=2 / 44**2, sizemin=1.5
+                    opacity=opacity, color=COLORS[color], size=weights, sizemode="area", sizeref=2 / 44**2, sizemin=1.5
                 ),
                 hovertemplate="key %{x}: weight %{marker.size:.3f}<extra></extra>",
             ),

@@ -223,7 +223,7 @@
       element, play,
       get greyed() { return element.classList.contains("explorable-greyed"); },
       get value() { return range ? Number(range.value) : radios.findIndex((r) => r.checked); },
-      set value(n) { if (range) range.value = n; else radios[Math.min(Math.max(n, 0), radios.length - 1)].checked = true; },
+      set value(n) { if (range) { range.max = Math.max(range.max, n); range.value = n; } else radios[Math.min(Math.max(n, 0), radios.length - 1)].checked = true; },
       limit(n) {
         if (this.value > n) this.value = n;
         if (range) range.max = n;
