@@ -187,8 +187,7 @@ def test_roberta_counts_from_two(transformers):
 
 def pairs_off(situation, ids, mask, n):
     figure, readout = practice.ids.fn(situation, ids, mask, n)
-    wrong_ids, wrong_offsets, seen, unseen = map(int, re.findall(r"\d+", readout["words"]))
-    return {trace["name"]: trace for trace in figure["data"]}, (wrong_ids, wrong_offsets, seen, unseen)
+    return {trace["name"]: trace for trace in figure["data"]}, tuple(readout.values())
 
 
 @pytest.mark.parametrize("situation", [practice.DECODING, practice.PADDING, practice.PACKING])
@@ -200,10 +199,14 @@ def test_mended_ids_and_mask_leave_nothing_over(situation, n):
 
 
 def test_only_a_restart_breaks_pairs():
-    n, new = 6, practice.TOKENS - 6
+    n = 5
+    new = practice.TOKENS - n
     traces, counts = pairs_off(practice.DECODING, practice.WRONG, practice.MENDED, n)
     z = traces["offset off by"]["z"].numpy()
     assert counts[:2] == (new, n * new)
+    assert set(traces["by how much"]["text"]) == {f"−{n}"} and len(traces["by how much"]["x"]) == n * new
+    assert traces["ids that are wrong"]["x"] == [*range(n, practice.TOKENS)]
+    assert [re.sub(r"<.*?>", "", t) for t in traces["ids that are wrong"]["text"]] == [str(i) for i in range(new)]
     assert (z[n:, :n] == -n).all() and (z[:n, :n][np.tril_indices(n)] == 0).all()
     for situation in (practice.PADDING, practice.PACKING):
         assert pairs_off(situation, practice.WRONG, practice.MENDED, n)[1][:2] == (new, 0)
@@ -239,14 +242,14 @@ RESULTS = {
 def test_the_bars_are_what_the_offsets_add():
     def told(which, off):
         figure, readout = practice.wrong_ids.fn(which, off, results=RESULTS)
-        return figure, dict(part.rsplit(" ", 1) for part in readout["words"].split(", "))
+        return figure, (readout["most"], readout["spared"], readout["refused"])
 
-    figure, costs = told(practice.NEW, 32)
-    assert costs == {"RoPE": "+1.00", "Learned": "+0.50"}
+    figure, said = told(practice.NEW, 32)
+    assert said == ("RoPE +1.00", 0, 0)
     bars, rings = figure["data"]
     assert bars["x"] == pytest.approx([0.5, 1.0]) and len(rings["x"]) == 4
-    assert told(practice.ALL, 32)[1] == {"RoPE": "0.00", "Learned": "refuses"}
-    assert told(practice.NEW, 0)[1] == {"RoPE": "0.00", "Learned": "0.00"}
+    assert told(practice.ALL, 32)[1] == ("RoPE 0.00", 1, 1)
+    assert told(practice.NEW, 0)[1][1:] == (2, 0)
 
 
 # ------------------------------------------------------------------------------ the checklist, for every method at once

@@ -461,6 +461,35 @@ CENTER = """() => { const d = posencExplorables.list[0].figure.querySelector('.e
     return [box.x + x._offset + x.d2p(0), box.y + y._offset + y.d2p(0)]; }"""
 
 
+def test_a_tile_among_others_of_one_control_changes_places_with_one(hand):
+    page = hand(load("why_position.shuffle"))
+    page.evaluate("posencExplorables.list[0].set({sentence: 0})")  # the dog bit a man
+    tops = [middle(page, i) for i in range(5)]
+    page.mouse.move(*tops[0])
+    page.mouse.down()
+    for x, y in tops[1:4]:  # past two words, onto the third
+        page.mouse.move(x, y)
+        page.wait_for_timeout(60)
+    page.mouse.up()
+    assert page.evaluate("document.querySelector('.explorable-value').textContent") == "a dog bit the man"
+    assert page.log.problems == []
+
+
+def test_a_drag_may_raise_a_control_and_its_limit_at_once(hand):
+    page = hand(load("relative.four_terms"))
+    weights = [f"posencExplorables.list[0].set({{query: {q}, key: {k}}})" for q, k in ((2, 1), (7, 6))]
+    page.evaluate(weights[1])
+    page.wait_for_timeout(80)
+    there = middle(page, 4)
+    page.evaluate(weights[0])
+    page.wait_for_timeout(80)
+    page.mouse.move(*middle(page, 4))
+    page.mouse.down()
+    page.mouse.move(*there)
+    page.mouse.up()
+    assert (at(page)["query"], at(page)["key"]) == (7, 6)
+
+
 def test_a_finger_on_a_handle_drags_and_elsewhere_scrolls(hand):
     page = hand(made_by(), has_touch=True)
     assert page.evaluate("getComputedStyle(document.querySelector('.explorable-handle')).touchAction") == "none"

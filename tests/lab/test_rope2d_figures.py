@@ -72,14 +72,22 @@ def test_by_index_leaves_the_range_and_normalizing_halves_the_steps(asked):
     assert len(normalized[rope2d.BETWEEN]) > len(normalized[rope2d.OUTSIDE])
 
 
-def test_dials_show_each_angle_once():
-    figure, _ = rope2d.resolution.fn(asked=12, coordinates=rope2d.NORMALIZED, which=rope2d.FAR)
+def test_rows_show_each_angle_once_and_where_the_key_is():
+    figure, readouts = rope2d.resolution.fn(asked=12, coordinates=rope2d.NORMALIZED, offset=11)
     dots = sum(len(trace(figure, word)["x"]) for word in (rope2d.SEEN, rope2d.BETWEEN, rope2d.OUTSIDE))
-    assert dots == 4 * (2 * 12 - 1)
-    hand = trace(figure, "the key")
-    ends = [(x - across, y - up) for x, y, (across, up) in zip(hand["x"][1::3], hand["y"][1::3], rope2d.CENTERS)]
-    for (x, y), w in zip(ends, rope2d.MAGNITUDES.tolist()):
-        assert math.remainder(math.atan2(y, x) - 11 / 2 * w, 2 * math.pi) == pytest.approx(0, abs=1e-9)
+    assert dots == 4 * (2 * 12 - 1) == readouts["all"]
+    assert readouts["beyond"] == len(trace(figure, rope2d.OUTSIDE)["x"])
+    for w in rope2d.MAGNITUDES.tolist():
+        (angle,) = trace(figure, f"the key at {w:.2g}")["x"]
+        assert abs(angle) <= math.pi and math.remainder(angle - 11 / 2 * w, 2 * math.pi) == pytest.approx(0, abs=1e-9)
+
+
+def test_the_key_stays_in_the_picture():
+    states = [rope2d.resolution.fn(asked=6, coordinates=rope2d.BY_INDEX, offset=offset) for offset in (5, 6)]
+    assert [trace(figure, "the key at 0.1")["x"] for figure, _ in states][0] == trace(states[1][0], "the key at 0.1")[
+        "x"
+    ]
+    assert states[1][1]["offset"] == 5
 
 
 @pytest.mark.parametrize("deal", rope2d.DEALS)

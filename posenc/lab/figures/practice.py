@@ -13,8 +13,9 @@ load = functools.cache(load_results)
 
 # ------------------------------------------------------------------------------------------------- ids, pairs and masks
 
-TOKENS = 10
-DECODING, PADDING, PACKING = "decoding with a cache", "padding on the left", "two texts in one row"
+TOKENS = 8
+DECODING, PADDING, PACKING = "a cache", "padding", "packing"
+PARTS = {DECODING: ("cached", "new"), PADDING: ("pads", "text"), PACKING: ("text A", "text B")}
 WRONG, MENDED = "wrong", "mended"
 
 
@@ -49,7 +50,27 @@ def _ids(situation, ids, mask, n):
     offset = (positions[:, None] - positions[None, :]) - (right[:, None] - right[None, :])
     shown = torch.where(visible & seen_right, offset.double(), math.nan)
     extra, missing = (visible & ~seen_right).nonzero().T, (seen_right & ~visible).nonzero().T
+    broken = (torch.nan_to_num(shown) != 0).nonzero()
     cells = list(range(TOKENS))
+
+    def said(name, values, y, which, color, form="{}"):
+        return dict(
+            type="scatter",
+            name=name,
+            x=[n for n in cells if which[n]],
+            y=[y] * int(sum(which)),
+            mode="text",
+            text=[form.format(value) for value, wanted in zip(values, which) if wanted],
+            textfont=dict(size=14, color=COLORS[color]),
+            showlegend=False,
+            hoverinfo="skip",
+        )
+
+    def line(name, x, y):
+        look = dict(color=COLORS["ink"], width=2, dash="dash")
+        return dict(type="scatter", name=name, x=x, y=y, mode="lines", line=look, showlegend=False, hoverinfo="skip")
+
+    own = [str(p) if real else "–" for p, real in zip(positions.tolist(), counts)]
     data = [
         dict(
             type="heatmap",
@@ -57,12 +78,23 @@ def _ids(situation, ids, mask, n):
             x=cells,
             y=cells,
             z=shown,
-            zmin=-8,
-            zmax=8,
+            zmin=-10,
+            zmax=10,
             colorscale=DIVERGING,
-            xgap=1,
-            ygap=1,
-            colorbar=dict(title=dict(text="offset<br>off by"), len=0.7, y=0.35),
+            xgap=2,
+            ygap=2,
+            showscale=False,
+            hovertemplate="token %{y} asks token %{x}: offset off by %{z}<extra></extra>",
+        ),
+        dict(
+            type="scatter",
+            name="by how much",
+            x=[k for _, k in broken.tolist()],
+            y=[q for q, _ in broken.tolist()],
+            mode="text",
+            text=[signed_count(int(shown[q, k])) for q, k in broken.tolist()],
+            showlegend=False,
+            hoverinfo="skip",
         ),
         dict(
             type="scatter",
@@ -71,6 +103,7 @@ def _ids(situation, ids, mask, n):
             y=extra[0],
             mode="markers",
             marker=dict(symbol="x", size=9, color=COLORS["red"]),
+            hovertemplate="token %{y} sees token %{x}, and must not<extra></extra>",
         ),
         dict(
             type="scatter",
@@ -79,71 +112,76 @@ def _ids(situation, ids, mask, n):
             y=missing[0],
             mode="markers",
             marker=dict(symbol="circle-open", size=10, color=COLORS["purple"], line=dict(width=2)),
+            hovertemplate="token %{y} does not see token %{x}, and must<extra></extra>",
         ),
-        dict(
-            type="bar",
-            name="id off by",
-            x=cells,
-            y=off,
-            yaxis="y2",
-            marker=dict(color=COLORS["orange"]),
-            showlegend=False,
+        said(
+            "right ids", [p if real else "–" for p, real in zip(right.tolist(), counts)], -2.1, [True] * TOKENS, "gray"
         ),
+        said("ids that are right", own, -1.1, (off == 0).tolist(), "ink"),
+        said("ids that are wrong", own, -1.1, (off != 0).tolist(), "orange", "<b>{}</b>"),
+        line("border of the queries", [-0.5, TOKENS - 0.5], [n - 0.5] * 2),
+        line("border", [n - 0.5] * 2, [TOKENS - 0.5, -2.7]),
     ]
-    labels = [f"{name}<br>{'–' if name == 'pad' else p}" for name, p in zip(names, positions.tolist())]
+    middles, parts = [(n - 1) / 2, (n + TOKENS - 1) / 2], list(PARTS[situation])
+    plain = dict(showgrid=False, zeroline=False, ticks="")
     layout = dict(
-        height=520,
+        height=460,
+        margin=dict(l=64, r=8, b=40),
         xaxis=dict(
-            range=[-0.5, TOKENS - 0.5],
-            tickvals=cells,
-            ticktext=labels,
+            plain,
+            range=[-0.6, TOKENS - 0.4],
+            tickvals=middles,
+            ticktext=parts,
             tickangle=0,
-            anchor="y",
-            title=dict(text="key, and the id it has"),
+            title=dict(text="token as a key", standoff=2),
         ),
         yaxis=dict(
-            range=[TOKENS - 0.5, -0.5], tickvals=cells, ticktext=names, domain=[0, 0.72], title=dict(text="query")
-        ),
-        yaxis2=dict(
-            range=[-8.5, 8.5],
-            domain=[0.8, 1],
-            title=dict(text="id off by"),
-            tickvals=[-8, 0, 8],
-            ticktext=["−8", "0", "+8"],
+            plain, range=[TOKENS - 0.4, -2.8], tickvals=[-2.1, -1.1, *middles], ticktext=["right id", "its id", *parts]
         ),
     )
-    wrong_pairs = int((torch.nan_to_num(shown) != 0).sum())
-    words = (
-        f"{int((off != 0).sum())} tokens with a wrong id, {wrong_pairs} pairs with a wrong offset, "
-        f"{extra.shape[1]} seen that must not be, {missing.shape[1]} hidden that must be seen"
-    )
-    return dict(data=data, layout=layout), {"words": words}
+    return dict(data=data, layout=layout), {
+        "tokens": int((off != 0).sum()),
+        "pairs": len(broken),
+        "seen": extra.shape[1],
+        "hidden": missing.shape[1],
+    }
+
+
+def signed_count(value):
+    return f"+{value}" if value > 0 else f"−{-value}"
 
 
 ids = explorable(
     _ids,
     id="practice.ids",
     title="Whose ids are wrong?",
-    alt="Ten tokens. Bars above show by how much each token's position id is off. Below, a square of queries and keys: "
-    "its shade says by how much the offset of a visible pair is off, gray for right; a cross marks a pair that is seen "
-    "and must not be, a ring one that is hidden and must be seen.",
-    readout="{words}",
+    alt="Eight tokens, the right id of each in gray and the id it has below, bold and orange where it is wrong. Under "
+    "them a square of queries and keys: a colored cell with a number is a visible pair whose offset is off by so "
+    "much, a plain gray one is right; a cross marks a pair that is seen and must not be, a ring one that is "
+    "hidden and must be seen. Drag the dashed line, the border between the cached and the new tokens, the pads "
+    "and the text, or two texts.",
+    readout="{tokens:d} wrong ids · {pairs:d} wrong offsets · mask: {seen:d} too many, {hidden:d} too few",
+    handles={"border": "n"},
     depends={
-        "id off by": ["situation", "ids", "n"],
         "seen, must not be": ["situation", "mask", "n"],
         "hidden, must be seen": ["situation", "mask", "n"],
-        "layout": ["situation", "ids", "n"],
+        "right ids": ["situation", "n"],
+        "ids that are right": ["situation", "ids", "n"],
+        "ids that are wrong": ["situation", "ids", "n"],
+        "border": ["n"],
+        "border of the queries": ["n"],
+        "layout": ["situation", "n"],
     },
     situation=slider([DECODING, PADDING, PACKING], label="situation"),
-    ids=slider([WRONG, MENDED], label="position ids"),
+    ids=slider([WRONG, MENDED], label="ids"),
     mask=slider([WRONG, MENDED], label="mask"),
-    n=slider([2, 4, 6, 8], label="tokens in the cache, pads, or tokens of text A", default=6),
+    n=slider(range(1, TOKENS), label="tokens before the border", default=5),
 )
 
 
 # ------------------------------------------------------------------------------------- what wrong ids cost, by method
 
-NEW, ALL = "the new tokens, after a prefix", "all tokens, as padding does"
+NEW, ALL = "new tokens only", "all tokens"
 OFF = (0, 1, 2, 4, 8, 16, 32)
 
 
@@ -174,11 +212,12 @@ def _wrong_ids(which, off, *, results=None):
     data = [
         dict(
             type="bar",
-            name="added to the loss",
+            name="mean",
             orientation="h",
             x=list(mean.values()),
             y=list(at.values()),
             marker=dict(color=COLORS["orange"]),
+            hovertemplate="%{x:.3f} nats added, mean of the seeds<extra></extra>",
         ),
         dict(
             type="scatter",
@@ -187,22 +226,28 @@ def _wrong_ids(which, off, *, results=None):
             y=[y for _, y in seeds],
             mode="markers",
             marker=dict(color=COLORS["ink"], size=6, symbol="circle-open"),
+            hovertemplate="one seed: %{x:.3f} nats<extra></extra>",
         ),
     ]
     layout = dict(
         height=460,
-        xaxis=dict(range=[-0.08 * top, 1.05 * top], title=dict(text="added to the loss, nats per character")),
+        xaxis=dict(range=[-0.08 * top, 1.05 * top], title=dict(text="added to the loss, nats")),
         yaxis=dict(
             range=[-0.6, len(methods) - 0.4],
             tickvals=list(at.values()),
             ticktext=[METHODS[method].title for method in methods],
         ),
     )
-    said = [
-        f"{METHODS[method].title} {'refuses' if losses[method] is None else signed(mean[method])}"
-        for method in methods[::-1]
-    ]
-    return dict(data=data, layout=layout), {"words": ", ".join(said)}
+    paid = {method: value for method, value in mean.items() if not math.isnan(value)}
+    most = max(paid, key=paid.get)
+    return dict(data=data, layout=layout), {
+        "most": "nobody pays" if off == 0 else f"{METHODS[most].title} {signed(paid[most])}",
+        "spared": sum(value < FREE for value in paid.values()),
+        "refused": len(mean) - len(paid),
+    }
+
+
+FREE = 0.05  # nats that count as nothing
 
 
 def signed(value):
@@ -217,7 +262,7 @@ wrong_ids = explorable(
     alt="A bar for each method: what is added to the loss of a trained model when position ids are off by the chosen "
     "number, with a ring for each seed. When all ids are moved, relative methods have no bar; when only the new "
     "tokens' ids are off against their prefix, those that read positions do.",
-    readout="added: {words}",
-    which=slider([NEW, ALL], label="whose ids are off"),
-    off=slider(OFF, label="off by how many tokens", default=32, format=lambda k: "right" if k == 0 else str(k)),
+    readout="most: {most} · {spared:d} pay less than 0.05 · {refused:d} refuse",
+    which=slider([NEW, ALL], label="ids off"),
+    off=slider(OFF, label="off by, tokens", default=32, play=True),
 )

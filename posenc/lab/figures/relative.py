@@ -12,7 +12,7 @@ from posenc.bias.shaw import shaw
 from posenc.bias.t5 import bucket
 from posenc.bias.transformer_xl import shift, transformer_xl
 from posenc.encoding import At
-from posenc.lab.explore import COLORS, DIVERGING, SEQUENTIAL, explorable, slider
+from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
 
 
 def _signed(offset):
@@ -21,10 +21,11 @@ def _signed(offset):
 
 # ------------------------------------------------------------------------------------------- Transformer-XL, four terms
 
-TOKENS, HEADS, LANES, WIDTH = 10, 2, 8, 16
-TEXTS = {"ten different tokens": list(range(10)), "two tokens in turn": [0, 1] * 5, "one token ten times": [2] * 10}
-MAPS = ["a: content", "b: query, distance", "c: key", "d: distance", "sum / √D", "weights"]
-BASE = 10  # ten tokens then see several turns; with the paper's 10,000 most lanes would stand still
+TOKENS, HEADS, LANES, WIDTH = 8, 2, 8, 16
+TEXTS = {"different": list(range(TOKENS)), "in turn": [0, 1] * 4, "the same": [2] * TOKENS}
+TERMS = {"a": "content", "b": "q, distance", "c": "key", "d": "distance"}
+BASE = 10  # the tokens then see several turns; with the paper's 10,000 most lanes would stand still
+WEIGHTS = [[0, "#f2f2f2"], [1, COLORS["green"]]]
 
 
 @functools.cache
@@ -44,215 +45,243 @@ def _terms(text, moved):
     return torch.cat([a, b, c.expand_as(a), d.expand_as(a)])
 
 
-def _four_terms(text, head, moved):
-    terms = _terms(text, moved)
-    total = terms.sum(0)[head - 1] / math.sqrt(LANES)
+def _four_terms(text, query, key, moved):
+    terms = _terms(text, moved)[:, 0]
+    total = terms.sum(0) / math.sqrt(LANES)
     hidden = torch.ones(TOKENS, TOKENS, dtype=torch.bool).triu(1)
     weights = total.masked_fill(hidden, -math.inf).softmax(-1).masked_fill(hidden, math.nan)
     cells = list(range(TOKENS))
-    layout = dict(height=760, showlegend=False)
-    data = []
-    for n, (name, z) in enumerate(zip(MAPS, [*terms[:, head - 1], total, weights])):
-        last = n == len(MAPS) - 1
-        one, low = "" if n == 0 else str(n + 1), 0.74 - 0.37 * (n // 2)
-        bar = dict(len=0.26, thickness=12, x=1.0, y=0.13 if last else 0.87)
-        colors = dict(zmin=0, zmax=1, colorscale=SEQUENTIAL) if last else dict(zmin=-9, zmax=9, colorscale=DIVERGING)
-        data.append(
+    plain = dict(showticklabels=False, ticks="", showgrid=False, zeroline=False, fixedrange=True)
+    layout = dict(height=470, showlegend=False, margin=dict(l=44, r=10, t=44, b=44), bargap=0.35)
+    data, notes = [], []
+    for n, (name, z) in enumerate([*zip(TERMS, terms), ("weights", weights)]):
+        one, across = "" if n == 0 else str(n + 1), [0.265 * n, 0.265 * n + 0.205] if n < 4 else [0, 0.47]
+        axes = dict(xaxis=f"x{one}", yaxis=f"y{one}")
+        colors = dict(zmin=0, zmax=1, colorscale=WEIGHTS) if n == 4 else dict(zmin=-9, zmax=9, colorscale=DIVERGING)
+        said = "weight %{z:.3f}" if n == 4 else f"term {name} %{{z:.2f}}"
+        cell = f"query %{{y}}, key %{{x}}: {said}<extra></extra>"
+        data += [
             dict(
                 type="heatmap",
                 name=name,
                 x=cells,
                 y=cells,
                 z=z,
-                xaxis=f"x{one}",
-                yaxis=f"y{one}",
+                **axes,
                 **colors,
                 xgap=1,
                 ygap=1,
-                colorbar=bar,
-                showscale=n in (1, 5),
+                showscale=False,
+                hovertemplate=cell,
+            ),
+            dict(
+                type="scatter",
+                name=f"pair in {name}",
+                x=[-0.5, TOKENS - 0.5, None, key, key, None, key],
+                y=[query, query, None, -0.5, TOKENS - 0.5, None, query],
+                **axes,
+                mode="lines+markers",
+                line=dict(color=COLORS["ink"], width=1),
+                marker=dict(color=COLORS["ink"], size=[0, 0, 0, 0, 0, 0, 7]),
+                hoverinfo="skip",
+            ),
+        ]
+        layout[f"xaxis{one}"] = dict(plain, domain=across, anchor=f"y{one}", range=[-0.5, TOKENS - 0.5])
+        layout[f"yaxis{one}"] = dict(
+            plain, domain=[0.6, 1] if n < 4 else [0, 0.42], anchor=f"x{one}", range=[TOKENS - 0.5, -0.5]
+        )
+        if n < 4:
+            place = dict(xref="paper", yref="paper", xanchor="center", showarrow=False)
+            notes.append(dict(place, x=sum(across) / 2, y=1, yanchor="bottom", text=f"<b>{name}</b><br>{TERMS[name]}"))
+            if n:
+                notes.append(dict(place, x=0.265 * n - 0.03, y=0.8, text="<b>+</b>"))
+    for name, x, y, color, pattern in (
+        ("terms of the pair", list(range(4)), terms[:, query, key], "blue", ""),
+        ("sum of the pair", [4], [total[query, key]], "green", "/"),
+    ):
+        data.append(
+            dict(
+                type="bar",
+                name=name,
+                x=x,
+                y=y,
+                xaxis="x6",
+                yaxis="y6",
+                marker=dict(color=COLORS[color], pattern=dict(shape=pattern)),
+                hovertemplate="%{y:.2f}<extra></extra>",
             )
         )
-        side = [0, 0.43] if n % 2 == 0 else [0.56, 0.99]
-        ticks = dict(
-            tickvals=[0, TOKENS - 1],
-            ticktext=[str(moved), str(moved + TOKENS - 1)],
-            fixedrange=True,
-            showgrid=False,
-            zeroline=False,
-        )
-        layout[f"xaxis{one}"] = dict(
-            ticks,
-            domain=side,
-            anchor=f"y{one}",
-            range=[-0.5, TOKENS - 0.5],
-            tickangle=0,
-            title=dict(text=name, standoff=2, font=dict(size=14)),
-        )
-        layout[f"yaxis{one}"] = dict(
-            ticks,
-            domain=[low, low + 0.26],
-            anchor=f"x{one}",
-            range=[TOKENS - 0.5, -0.5],
-            title=dict(text="query" if n % 2 == 0 else ""),
-        )
-    change = (terms - _terms(text, 0)).abs().max().item()
-    words = "positions from 0" if moved == 0 else f"all positions moved by {moved}: the largest change of a cell is "
-    return dict(data=data, layout=layout), {"words": words + ("" if moved == 0 else f"{change:.0e}")}
+    ticks = dict(showticklabels=True, tickvals=[0, TOKENS - 1], ticktext=[f"{moved:,}", f"{moved + TOKENS - 1:,}"])
+    layout["xaxis5"] |= ticks | dict(tickangle=0, title=dict(text="weights, by key", standoff=2))
+    layout["yaxis5"] |= dict(title=dict(text="query", standoff=2))
+    layout["xaxis6"] = dict(
+        domain=[0.6, 1],
+        anchor="y6",
+        range=[-0.6, 4.6],
+        tickvals=list(range(5)),
+        ticktext=[*TERMS, "sum"],
+        tickangle=0,
+        title=dict(text="this pair; sum over √D", standoff=2),
+    )
+    layout["yaxis6"] = dict(domain=[0, 0.42], anchor="x6", range=[-9.5, 9.5], tickvals=[-8, 0, 8])
+    layout["annotations"] = notes
+    said = {"query": query, "key": key, "sum": total[query, key].item(), "weight": weights[query, key].item()}
+    return dict(data=data, layout=layout), said
 
 
+_PAIRS = [f"pair in {name}" for name in (*TERMS, "weights")]
 four_terms = explorable(
     _four_terms,
     id="relative.four_terms",
     title="Transformer-XL: one score, four terms",
-    alt="Six square maps, queries down and keys across. Term a is irregular. In term b every row is a smooth curve of "
-    "the distance, another one for each query. In term c all rows are equal: upright stripes. In term d all diagonals "
-    "are equal: slanted stripes. Then their sum, and the causal weights it gives. Moving all positions changes the "
-    "numbers on the axes and no cell.",
-    readout="{words}",
-    depends={name: ["text", "head"] for name in MAPS} | {"layout": ["moved"], "readout": ["text", "moved"]},
-    text=slider(list(TEXTS), label="text"),
-    head=slider(range(1, HEADS + 1), label="head"),
-    moved=slider([0, 100, 10_000], label="positions start at"),
+    alt="Four square maps in a row, joined by plus signs, queries down and keys across. Term a is irregular. In term "
+    "b every row is a smooth curve of the distance, another one for each query. In term c all rows are equal: "
+    "upright stripes. In term d all diagonals are equal: slanted stripes. Below, the causal weights that their "
+    "sum gives. A cross goes through one pair in all five maps, and bars show its four terms; drag it in any map. "
+    "Moving all positions changes the numbers on the axis and no cell.",
+    readout="query {query:d}, key {key:d} · sum/√D {sum:.2f} · weight {weight:.3f}",
+    handles={name: ("query", "key") for name in _PAIRS},
+    depends={
+        **{name: ["text"] for name in (*TERMS, "weights")},
+        **{name: ["query", "key"] for name in _PAIRS},
+        "terms of the pair": ["text", "query", "key"],
+        "sum of the pair": ["text", "query", "key"],
+        "layout": ["moved"],
+        "readout": ["text", "query", "key"],
+    },
+    text=slider(list(TEXTS), label="tokens"),
+    query=slider(range(TOKENS), label="query", default=7),
+    key=slider(range(TOKENS), label="key", default=4, at_most="query"),
+    moved=slider([0, 10_000], label="positions start at", format=lambda n: f"{n:,}"),
 )
 
 
 # --------------------------------------------------------------------------------------------- T5, the bucket staircase
 
 REACH = 300
-OFFSETS = [
-    300,
-    257,
-    256,
-    255,
-    200,
-    129,
-    128,
-    127,
-    100,
-    65,
-    64,
-    63,
-    50,
-    40,
-    33,
-    32,
-    31,
-    24,
-    17,
-    16,
-    15,
-    12,
-    9,
-    8,
-    7,
-    4,
-    2,
-]
-OFFSETS = [*(-n for n in OFFSETS), -1, 0, 1, 2, 4, 7, 8, 9, 12, 15, 16, 17, 31, 32, 64, 128, 300]
+DISTANCES = [*range(17), 20, 24, 28, 32, 36, 40, 45, 50, 57, 64, 72, 80, 90, 100, 113, 128, 150, 180, 210, 256, 300]
 CAUSAL, BOTH = "causal", "both directions"
-FOOT = 0.15  # what a bar for a single offset, whose logarithm is 0, stands on
 
 
-def _bucket_staircase(num_buckets, max_distance, direction, offset, *, bucket=bucket):
+def _doubling(x):
+    """Where an offset stands on an axis on which each doubling is as wide."""
+    return math.copysign(math.log2(1 + abs(x)), x)
+
+
+def _bucket_staircase(num_buckets, max_distance, direction, distance, *, bucket=bucket):
     both = direction == BOTH
-    relative = torch.arange(-REACH, REACH + 1)
-    rows = bucket(relative, num_buckets, max_distance, both)
-    edges = [0, *((rows[1:] != rows[:-1]).nonzero().flatten() + 1).tolist(), len(rows)]
-    steps_x, steps_y = [], []
-    for start, end in zip(edges, edges[1:]):
-        steps_x += [relative[start] - 0.5, relative[end - 1] + 0.5]
-        steps_y += [rows[start]] * 2
-    last = rows[0].item()  # of the keys before the query
-    endless = {last, num_buckets - 1} if both else {0, last}
-    widths = torch.bincount(rows, minlength=num_buckets).double()
-    widths[list(endless)] = REACH
-    heights = [math.log10(w) + FOOT if w else math.nan for w in widths.tolist()]
-    own = bucket(torch.tensor([offset]), num_buckets, max_distance, both).item()
-    sharing = relative[rows == own]
+    relative = torch.arange(-REACH, (REACH if both else 0) + 1)
+    rows = bucket(relative, num_buckets, max_distance, both).tolist()
+    starts = [0, *(n for n in range(1, len(rows)) if rows[n] != rows[n - 1]), len(rows)]
+    steps = [  # a bucket, its offsets and where it begins and ends
+        (rows[a], range(a - REACH, b - REACH), max(a - REACH - 0.5, -REACH), min(b - REACH - 0.5, relative[-1].item()))
+        for a, b in zip(starts, starts[1:])
+    ]
+    taken = [step for step in steps if -distance in step[1] or (both and distance in step[1])]
+    own = next(step for step in taken if -distance in step[1])
+
+    def stairs(steps):
+        ends = [[(_doubling(a), n), (_doubling(b), n)] for n, _, a, b in steps]
+        return [x for pair in ends for x, _ in pair], [y for pair in ends for _, y in pair]
+
+    def tape(name, steps, color, tall):
+        return dict(
+            type="bar",
+            name=name,
+            orientation="h",
+            base=[a for _, _, a, _ in steps],
+            x=[b - a for _, _, a, b in steps],
+            y=[0] * len(steps),
+            xaxis="x2",
+            yaxis="y2",
+            width=tall,
+            marker=dict(color=COLORS[color], line=dict(width=0)),
+            hoverinfo="skip",
+        )
+
+    x, y = stairs(steps)
+    own_x, own_y = stairs(taken)
+    if len(taken) > 1:
+        own_x, own_y = [*own_x[:2], None, *own_x[2:]], [*own_y[:2], None, *own_y[2:]]
+    here = _doubling(-distance)
     data = [
         dict(
             type="scatter",
             name="bucket of each offset",
-            x=steps_x,
-            y=steps_y,
+            x=x,
+            y=y,
             mode="lines",
-            line=dict(color=COLORS["blue"], width=2),
-            showlegend=False,
+            line=dict(color=COLORS["blue"], width=2.5),
+            hoverinfo="skip",
         ),
         dict(
             type="scatter",
             name="offsets that share its bucket",
-            x=[sharing[0] - 0.5, sharing[-1] + 0.5],
-            y=[own, own],
+            x=own_x,
+            y=own_y,
             mode="lines",
-            line=dict(color=COLORS["orange"], width=7),
+            line=dict(color=COLORS["orange"], width=8),
+            hoverinfo="skip",
         ),
         dict(
             type="scatter",
-            name="this offset",
-            x=[offset],
-            y=[own],
-            mode="markers",
-            marker=dict(color=COLORS["red"], size=12, symbol="diamond"),
+            name="the key",
+            x=[here, here],
+            y=[-0.5, num_buckets - 0.5],
+            mode="lines",
+            line=dict(color=COLORS["ink"], width=1.5, dash="dot"),
+            hoverinfo="skip",
         ),
-        dict(
-            type="bar",
-            name="offsets in each bucket",
-            x=list(range(num_buckets)),
-            y=heights,
-            yaxis="y2",
-            xaxis="x2",
-            base=-FOOT,
-            marker=dict(color=COLORS["blue"]),
-            showlegend=False,
-        ),
+        tape("odd buckets", [step for step in steps if step[0] % 2], "sky", 0.8),
+        tape("even buckets", [step for step in steps if not step[0] % 2], "blue", 1),
+        tape("its bucket", taken, "orange", 1.2),
         dict(
             type="scatter",
-            name="endless",
-            x=sorted(endless),
-            y=[math.log10(REACH) + 0.1] * len(endless),
-            xaxis="x2",
-            yaxis="y2",
-            mode="text",
-            text=["∞"] * len(endless),
-            textfont=dict(size=16),
-            showlegend=False,
-        ),
-        dict(
-            type="scatter",
-            name="its bucket",
-            x=[own],
-            y=[-0.35],
+            name="the key on the tape",
+            x=[-distance],
+            y=[0.95],
             xaxis="x2",
             yaxis="y2",
             mode="markers",
-            marker=dict(color=COLORS["red"], size=10, symbol="triangle-up"),
-            showlegend=False,
+            marker=dict(color=COLORS["ink"], size=12, symbol="triangle-down"),
+            hoverinfo="skip",
         ),
     ]
+    marks = [0, 1, 4, 16, 64, 256]
+    marks = [*(-n for n in marks[:0:-1]), *(marks if both else [0])]
+    far = [-300, -200, -100, 0, 100, 200, 300] if both else [-300, -250, -200, -150, -100, -50, 0]
+    end, right = _doubling(REACH), 1 if both else 0.04
     layout = dict(
-        height=560,
-        bargap=0.15,
-        xaxis=dict(range=[-REACH - 8, REACH + 8], title=dict(text="offset, key − query"), anchor="y"),
-        yaxis=dict(range=[-0.04 * num_buckets, 1.04 * num_buckets], domain=[0.46, 1], title=dict(text="bucket")),
-        xaxis2=dict(range=[-1, num_buckets], title=dict(text="bucket"), anchor="y2"),
-        yaxis2=dict(
-            range=[-0.5, 2.85],
-            domain=[0, 0.3],
-            title=dict(text="offsets in it"),
-            tickvals=[0, 1, 2],
-            ticktext=["1", "10", "100"],
+        height=460,
+        barmode="overlay",
+        showlegend=False,
+        margin=dict(t=10),
+        xaxis=dict(
+            range=[-1.02 * end, right * 1.02 * end],
+            tickvals=[_doubling(n) for n in marks],
+            ticktext=[_signed(n) for n in marks],
+            title=dict(text="key − query, each doubling as wide"),
+            anchor="y",
         ),
+        yaxis=dict(range=[-0.04 * num_buckets, 1.04 * num_buckets], domain=[0, 0.62], title=dict(text="bucket")),
+        xaxis2=dict(
+            range=[-1.02 * REACH, right * 1.02 * REACH],
+            tickvals=far,
+            ticktext=[_signed(n) for n in far],
+            title=dict(text="key − query, one tile a bucket", standoff=4),
+            anchor="y2",
+        ),
+        yaxis2=dict(range=[-0.5, 1.4], domain=[0.84, 1], showticklabels=False, showgrid=False, zeroline=False),
     )
-    if own == 0 and not both:
-        holds = "offset 0 and all keys behind the query"
-    elif own in endless:
-        holds = f"all offsets from {_signed(sharing[-1 if offset < 0 else 0].item())} on"
-    else:
-        holds = "one offset" if len(sharing) == 1 else f"{len(sharing)} offsets"
-    key = "the query itself" if offset == 0 else f"a key {abs(offset)} {'before' if offset < 0 else 'behind'} the query"
-    return dict(data=data, layout=layout), {"key": key, "bucket": own, "holds": holds}
+    held = len(own[1]) if own[2] > -REACH else 0
+    words = {
+        "back": f"{_signed(-distance)}: bucket {own[0]}",
+        "ahead": f"{_signed(distance)}: bucket {taken[-1][0]}" if both else "keys ahead hidden",
+        "holds": (f"{held} distances share it" if held > 1 else "its own bucket")
+        if held
+        else f"all from {-own[1][-1]} on",
+    }
+    return dict(data=data, layout=layout), words
 
 
 _SHAPE = ["num_buckets", "max_distance", "direction"]
@@ -260,48 +289,45 @@ bucket_staircase = explorable(
     _bucket_staircase,
     id="relative.bucket_staircase",
     title="T5: which offsets share a number?",
-    alt="Above, a staircase: the bucket of each offset from 300 keys before the query to 300 behind it. Steps of one "
-    "offset near zero, then wider and wider ones, and beyond the maximal distance a single one; a thick bar marks the "
-    "offsets that share the bucket of the diamond. Below, on a log scale, how many offsets each bucket holds: "
-    "one for the near half, then a straight rise, and no end for the last.",
-    readout="{key}: bucket {bucket:d}, which holds {holds}",
+    alt="Above, a tape of tiles from 300 keys before the query up to it, one tile a bucket: hair-thin tiles near the "
+    "query, then wider and wider ones, and beyond the maximal distance a single one. Below, the same as a "
+    "staircase, on an axis on which each doubling is as wide: near the query every distance has a step of its "
+    "own, farther out all steps are equally wide. Drag the dotted line: tile and step turn orange that hold the "
+    "distances of its bucket.",
+    readout="{back} · {ahead} · {holds}",
+    handles={"the key": "distance", "the key on the tape": "distance"},
     depends={
-        "readout.key": ["offset"],
         "bucket of each offset": _SHAPE,
-        "offsets in each bucket": _SHAPE,
-        "endless": _SHAPE,
-        "layout": ["num_buckets"],
+        "odd buckets": _SHAPE,
+        "even buckets": _SHAPE,
+        "the key": ["distance", "num_buckets"],
+        "the key on the tape": ["distance"],
+        "layout": ["num_buckets", "direction"],
     },
     num_buckets=slider([8, 16, 32, 64], label="buckets", default=32),
     max_distance=slider([64, 128, 256], label="maximal distance", default=128),
-    direction=slider([CAUSAL, BOTH], label="directions", default=CAUSAL),
-    offset=slider(OFFSETS, label="offset, key − query", default=-40, format=_signed),
+    direction=slider([CAUSAL, BOTH], label="a query sees", default=CAUSAL, format=lambda d: d.split()[0]),
+    distance=slider(DISTANCES, label="distance of the key", default=40),
 )
 
 
 # ------------------------------------------------------------------------------------------------------ the shift trick
 
 QUERIES = 4
-STEPS = [
-    "0: scores by distance",
-    "1: a column of zeros",
-    "2: read as rows of Tq",
-    "3: the first row dropped",
-    "4: read as rows of Tk",
-]
+STEPS = ["by distance", "zeros added", "rows of Tq", "a row dropped", "rows of Tk"]
 PAD = -1
+LOOKS = {"A": "blue", "B": "orange", "C": "green", "D": "purple"}
 
 
 def _shift_trick(step, memory, follow, *, shift=shift):
     queries, keys = QUERIES, QUERIES + memory
     distance = torch.arange(keys - 1, -1, -1).expand(queries, keys)
     cells = 100 * torch.arange(queries)[:, None] + distance  # query and distance in one number
-    n = STEPS.index(step)
     pad = torch.full((queries, 1), PAD)
     padded = torch.cat((pad, cells), dim=1)
     narrow = padded.reshape(keys + 1, queries)
     final = (shift(cells.double() + 1) - 1).long()  # the function itself; its pad, 0, becomes -1
-    shown = [cells, padded, narrow, narrow[1:], final][n]
+    shown = [cells, padded, narrow, narrow[1:], final][step]
 
     rows, columns = (x.flatten().tolist() for x in torch.meshgrid(*map(torch.arange, shown.shape), indexing="ij"))
     values = shown.flatten().tolist()
@@ -311,20 +337,27 @@ def _shift_trick(step, memory, follow, *, shift=shift):
         return value == PAD or value % 100 > value // 100 + memory
 
     dead = [i for i, value in enumerate(values) if lost(value)]
-    place = names.index(follow) if follow in names else None
-    wanted = 100 * "ABCD".index(follow[0]) + int(follow[1:])
-    data = [
-        dict(
+    followed = _followed(follow)
+    place = names.index(followed) if followed in names else None
+    wanted = 100 * "ABCD".index(followed[0]) + int(followed[1:])
+
+    def tiles(name, wanted, color):
+        mine = [i for i, n in enumerate(names) if n[0] == wanted]
+        return dict(
             type="scatter",
-            name="score",
-            x=columns,
-            y=rows,
+            name=name,
+            x=[columns[i] for i in mine],
+            y=[rows[i] for i in mine],
             mode="markers+text",
-            text=names,
-            showlegend=False,
+            text=[names[i] for i in mine],
             textfont=dict(size=14),
-            marker=dict(symbol="square-open", size=31, color=COLORS["blue"]),
-        ),
+            marker=dict(symbol="square-open", size=32, color=COLORS[color], line=dict(width=3)),
+            hoverinfo="skip",
+        )
+
+    data = [
+        tiles("zeros", "0", "gray"),
+        *(tiles(f"query {letter}", letter, color) for letter, color in LOOKS.items()),
         dict(
             type="scatter",
             name="no key stands there",
@@ -332,6 +365,7 @@ def _shift_trick(step, memory, follow, *, shift=shift):
             y=[rows[i] for i in dead],
             mode="markers",
             marker=dict(symbol="x-thin-open", size=24, color=COLORS["gray"], line=dict(width=1.5)),
+            hoverinfo="skip",
         ),
         dict(
             type="scatter",
@@ -339,61 +373,70 @@ def _shift_trick(step, memory, follow, *, shift=shift):
             x=[] if place is None else [columns[place]],
             y=[] if place is None else [rows[place]],
             mode="markers",
-            marker=dict(symbol="square-open", size=33, color=COLORS["orange"], line=dict(width=4)),
+            marker=dict(symbol="square", size=32, color="rgba(196, 85, 0, 0.3)"),
+            hoverinfo="skip",
         ),
     ]
-    side = keys + 2  # room for Tk + 1 rows or columns
-    ticks = list(range(side - 1))
-    labels = ["key " + str(j) for j in range(keys)] if n == 4 else [""] * len(ticks)
-    if n == 0:
+    side = keys + 1
+    labels = [f"key {j}" for j in range(keys)] if step == 4 else []
+    if step == 0:
         labels = [f"−{d}" if d else "0" for d in range(keys - 1, -1, -1)]
+    named = step in (0, 1, 4)
+    plain = dict(showgrid=False, zeroline=False, fixedrange=True)
+    title = ["offset of the column", "", "", "", ""][step]
     layout = dict(
-        height=470,
+        height=400,
+        showlegend=False,
+        margin=dict(l=76, r=10, t=10, b=40),
         xaxis=dict(
-            range=[-0.7, side - 1.3],
-            tickvals=ticks[: len(labels)],
+            plain,
+            range=[-0.6, side - 0.4],
+            tickvals=list(range(len(labels))),
             ticktext=labels,
             tickangle=0,
-            showgrid=False,
-            zeroline=False,
-            fixedrange=True,
-            title=dict(text=["offset of the column", "", "", "", "key of the column"][n]),
+            automargin=False,
+            title=dict(text=title),
         ),
         yaxis=dict(
-            range=[side - 1.3, -0.7],
-            tickvals=ticks[:queries] if n in (0, 1, 4) else [],
-            ticktext=[f"query {x}" for x in "ABCD"] if n in (0, 1, 4) else [],
-            showgrid=False,
-            zeroline=False,
-            fixedrange=True,
+            plain,
+            range=[side - 0.4, -0.6],
+            tickvals=list(range(queries)) if named else [],
+            ticktext=[f"query {letter}" for letter in LOOKS] if named else [],
+            automargin=False,
         ),
     )
-    shape = f"[{shown.shape[0]}, {shown.shape[1]}]"
-    if place is None:
-        where = f"{follow} went with the first row" if wanted in cells.flatten().tolist() else f"there is no {follow}"
+    if place is not None:
+        where = f"{followed}: row {rows[place]}, column {columns[place]}"
+        memory_place = f"number {place:2d} in memory"
     else:
-        where = f"{follow} is number {place} in memory, row {rows[place]}, column {columns[place]}"
-        if n == 4:
-            if lost(wanted):
-                where += ": left over, the mask must hide it"
-            else:
-                where += f": key {columns[place]} is {int(follow[1:])} before query {follow[0]}"
-    return dict(data=data, layout=layout), {"words": f"{shape}; {where}"}
+        where = f"{followed} went with the first row" if wanted in cells.flatten().tolist() else f"no {followed}"
+        memory_place = "dropped"
+    shape = f"{shown.shape[0]} rows of {shown.shape[1]}"
+    return dict(data=data, layout=layout), {"shape": shape, "where": where, "memory": memory_place}
+
+
+def _followed(place):
+    return f"{'ABCD'[place // QUERIES]}{place % QUERIES}"
 
 
 shift_trick = explorable(
     _shift_trick,
     id="relative.shift_trick",
     title="The shift trick: no score is moved, only the rows are cut anew",
-    alt="A table of cells, each named by its query, A to D, and a distance. First every row runs through the same "
-    "distances. A column of zeros comes in on the left, the numbers are read as more and shorter rows, the first row "
-    "is dropped, and the rest is read as long rows again: now each row ends its run at distance 0 under its own key. "
-    "Crosses mark zeros and distances at which the query has no key; at the end they stand right of the diagonal.",
-    readout="{words}",
-    depends={"score": ["step", "memory"], "no key stands there": ["step", "memory"], "layout": ["step", "memory"]},
-    step=slider(STEPS, label="step"),
-    memory=slider([0, 1, 2], label="keys in memory before the queries"),
-    follow=slider(["A0", "B0", "B3", "C1", "D2", "D3"], label="follow", default="C1"),
+    alt="A table of tiles, each named by its query, A to D, and a distance. First every row runs through the same "
+    "distances. A column of zeros comes in on the left, the numbers are read as more and shorter rows, the first "
+    "row is dropped, and the rest is read as long rows again: now each row ends its run at distance 0 under its "
+    "own key. Crosses mark zeros and distances at which the query has no key; at the end they stand right of the "
+    "diagonal. Play the steps; drag the filled tile to follow another.",
+    readout="{shape} · {where} · {memory}",
+    handles={"followed": "follow"},
+    depends={
+        **{name: ["step", "memory"] for name in ("zeros", *(f"query {letter}" for letter in LOOKS), "layout")},
+        "no key stands there": ["step", "memory"],
+    },
+    step=slider(range(len(STEPS)), label="step", format=lambda n: f"{n}: {STEPS[n]}", play=True),
+    memory=slider([0, 1, 2], label="keys in memory"),
+    follow=slider(range(QUERIES * QUERIES), label="follow", default=9, format=_followed),
 )
 
 
@@ -409,11 +452,12 @@ def _rows_read(clip):
     return shaw(head_dim=2, clip=clip).bias.rows(At(at, at, None))[0, 0] - clip
 
 
-def _clipped(clip, sees, offset):
+def _clipped(clip, sees, query, key):
     rows = _rows_read(clip).double()
     visible = torch.ones(LENGTH, LENGTH, dtype=torch.bool)
     if sees == CAUSAL:
         visible = visible.tril()
+    offset = key - query
     own = max(-clip, min(clip, offset))
     same = (visible & (rows == own)).nonzero().T
     cells = list(range(LENGTH))
@@ -431,7 +475,8 @@ def _clipped(clip, sees, offset):
             colorscale=DIVERGING,
             xgap=1,
             ygap=1,
-            colorbar=dict(title=dict(text="row"), len=0.62, y=0.68),
+            showscale=False,
+            hovertemplate="query %{y}, key %{x}: reads row %{z}<extra></extra>",
         ),
         dict(
             type="scatter",
@@ -439,7 +484,32 @@ def _clipped(clip, sees, offset):
             x=same[1],
             y=same[0],
             mode="markers",
-            marker=dict(symbol="circle-open", size=9, color=COLORS["ink"], line=dict(width=2)),
+            marker=dict(symbol="circle-open", size=7, color=COLORS["ink"], line=dict(width=1.5)),
+            hoverinfo="skip",
+        ),
+        dict(
+            type="scatter",
+            name="the pair",
+            x=[key],
+            y=[query],
+            mode="markers",
+            marker=dict(symbol="circle", size=11, color=COLORS["ink"]),
+            hoverinfo="skip",
+        ),
+        dict(
+            type="heatmap",
+            name="shade of each row",
+            x=table,
+            y=[0],
+            z=[table],
+            zmin=-8,
+            zmax=8,
+            colorscale=DIVERGING,
+            xgap=1,
+            xaxis="x2",
+            yaxis="y3",
+            showscale=False,
+            hoverinfo="skip",
         ),
         dict(
             type="bar",
@@ -448,59 +518,68 @@ def _clipped(clip, sees, offset):
             y=counts,
             xaxis="x2",
             yaxis="y2",
-            showlegend=False,
             text=[str(n) if n else "" for n in counts],
             textposition="outside",
             cliponaxis=False,
-            marker=dict(color=COLORS["blue"]),
+            marker=dict(color=COLORS["gray"]),
+            hovertemplate="row %{x}: read by %{y} pairs<extra></extra>",
         ),
         dict(
             type="scatter",
             name="the row of this offset",
             x=[own],
-            y=[-7],
+            y=[0],
             xaxis="x2",
-            yaxis="y2",
+            yaxis="y3",
             mode="markers",
-            marker=dict(symbol="triangle-up", size=10, color=COLORS["red"]),
-            showlegend=False,
+            marker=dict(symbol="circle", size=11, color=COLORS["ink"]),
+            hoverinfo="skip",
         ),
     ]
     layout = dict(
-        height=600,
-        xaxis=dict(range=[-0.5, LENGTH - 0.5], anchor="y", title=dict(text="key"), dtick=1, tickangle=0),
-        yaxis=dict(range=[LENGTH - 0.5, -0.5], domain=[0.37, 1], title=dict(text="query"), dtick=1),
-        xaxis2=dict(range=[-8.7, 8.7], anchor="y2", title=dict(text="row of the table"), dtick=2),
-        yaxis2=dict(range=[-14, 78], domain=[0, 0.24], title=dict(text="pairs"), tickvals=[0, 30, 60]),
+        height=470,
+        showlegend=False,
+        margin=dict(t=8),
+        xaxis=dict(range=[-0.5, LENGTH - 0.5], anchor="y", title=dict(text="key", standoff=2), dtick=1, tickangle=0),
+        yaxis=dict(range=[LENGTH - 0.5, -0.5], domain=[0.44, 1], title=dict(text="query"), dtick=2),
+        xaxis2=dict(range=[-8.7, 8.7], anchor="y3", title=dict(text="row of the table", standoff=2), dtick=2),
+        yaxis2=dict(range=[0, 88], domain=[0.08, 0.29], title=dict(text="pairs"), tickvals=[0, 40]),
+        yaxis3=dict(range=[-0.5, 0.5], domain=[0, 0.06], anchor="x2", showticklabels=False, showgrid=False),
     )
-    pairs = same.shape[1]
-    reads = f"offset {_signed(offset)} reads row {_signed(own)}"
-    shared = (
-        "a row of its own" if abs(offset) < clip else f"and so does every offset from {_signed(own)} on, however far"
-    )
-    if sees == CAUSAL and offset > 0:
-        words = f"offset {_signed(offset)}: hidden by the causal mask; {clip} rows of the table are never read"
-    else:
-        words = f"{reads}, {shared}; {pairs} of {int(visible.sum())} pairs read it"
-    return dict(data=data, layout=layout), {"words": words}
+    hidden = sees == CAUSAL and offset > 0
+    pairs = 0 if hidden else same.shape[1]
+    said = {
+        "offset": f"offset {_signed(offset)}: " + ("hidden" if hidden else f"row {_signed(own)}"),
+        "pairs": f"read by {pairs} of {int(visible.sum())} pairs",
+        "shared": "hidden by the mask" if hidden else "its own row" if abs(offset) < clip else "shared: clipped",
+    }
+    return dict(data=data, layout=layout), said
 
 
+_OFFSET = [("key", "-query")]
 clipped = explorable(
     _clipped,
     id="relative.clipped",
     title="Shaw: beyond the clip all offsets are one",
     alt="A square of queries and keys whose shade says which row of the table a pair reads: a stripe for each offset "
-    "around the diagonal, and one flat shade in each far corner, where the offset is clipped. Rings mark the pairs "
-    "that read the same row as the offset chosen. Bars below count the pairs of each row: tall at the two ends.",
-    readout="{words}",
+    "around the diagonal, and one flat shade in each far corner, where the offset is clipped. Drag the dot to "
+    "take a pair: rings mark the pairs that read the same row. Bars below, in the shades of the rows, count the "
+    "pairs of each row: tall at the two ends.",
+    readout="{offset} · {pairs} · {shared}",
+    handles={"the pair": ("query", "key")},
     depends={
         "row of the table": ["clip", "sees"],
+        "pairs that read the same row": ["clip", "sees", *_OFFSET],
+        "the pair": ["query", "key"],
         "pairs that read each row": ["clip", "sees"],
-        "the row of this offset": ["clip", "offset"],
+        "shade of each row": ["clip"],
+        "the row of this offset": ["clip", *_OFFSET],
+        "readout": ["clip", "sees", *_OFFSET],
     },
     clip=slider([1, 2, 3, 4, 6, 8], label="clip k", default=3),
-    sees=slider([CAUSAL, BOTH], label="a query sees", default=BOTH),
-    offset=slider(range(-9, 10), label="offset, key − query", default=-5, format=_signed),
+    sees=slider([CAUSAL, BOTH], label="a query sees", default=BOTH, format=lambda d: d.split()[0]),
+    query=slider(range(LENGTH), label="query", default=8),
+    key=slider(range(LENGTH), label="key", default=3),
 )
 
 
@@ -530,11 +609,8 @@ def _penalty(form, r1, r2):
         return encoding.bias(q, q, At(now[None], at[None], None))[0, 0, 0].flip(0)
 
 
-SHOWN = {
-    "KERPLE, log": ("log", COLORS["blue"], "solid"),
-    "KERPLE, power": ("power", COLORS["orange"], "dash"),
-    "ALiBi, slope r₁": ("alibi", COLORS["green"], "dot"),
-}
+SHOWN = {"log": ("log", "blue", "solid"), "power": ("power", "orange", "dash"), "ALiBi": ("alibi", "green", "dot")}
+HELD = {"log": 255, "alibi": 3}  # where a curve can be taken: the distance
 
 
 def _penalties(r1, r2):
@@ -542,17 +618,39 @@ def _penalties(r1, r2):
     data, near = [], {}
     for name, (form, color, dash) in SHOWN.items():
         added = _penalty(form, r1, r2)
+        if form in HELD:
+            here = HELD[form]
+            data.append(
+                dict(
+                    type="scatter",
+                    name=f"{name}: take it",
+                    x=[here + 1],
+                    y=[added[here].clamp(min=-12)],
+                    mode="markers",
+                    marker=dict(color=COLORS[color], size=11, symbol="circle" if form == "log" else "square"),
+                    showlegend=False,
+                    hoverinfo="skip",
+                )
+            )
         share = added.softmax(0).cumsum(0)
         near[form] = int((share < 0.95).sum()) + 1
-        line = dict(type="scatter", mode="lines", line=dict(color=color, width=2.5, dash=dash))
+        line = dict(type="scatter", mode="lines", line=dict(color=COLORS[color], width=2.5, dash=dash))
         steep = added[drawn].clamp(min=-60).masked_fill(added[drawn] < -50, math.nan)
         data += [
-            dict(line, name=name, x=drawn + 1, y=steep),
-            dict(line, name=f"{name}: weight so far", x=drawn + 1, y=share[drawn], yaxis="y2", showlegend=False),
+            dict(line, name=name, x=drawn + 1, y=steep, hovertemplate="%{x} keys back: bias %{y:.2f}<extra></extra>"),
+            dict(
+                line,
+                name=f"{name}: weight so far",
+                x=drawn + 1,
+                y=share[drawn],
+                yaxis="y2",
+                showlegend=False,
+                hovertemplate="the nearest %{x} hold %{y:.3f}<extra></extra>",
+            ),
         ]
     ticks = [1, 4, 16, 64, 256, 1024]
     layout = dict(
-        height=520,
+        height=460,
         xaxis=dict(
             type="log",
             range=[0, math.log10(FARTHEST + 1)],
@@ -571,11 +669,13 @@ penalties = explorable(
     _penalties,
     id="relative.penalties",
     title="KERPLE beside ALiBi: how fast does the past fade?",
-    alt="Above, three penalties against the number of nearest keys, on a log axis. ALiBi and the power form fall off a "
-    "cliff; the logarithmic form is a straight slope. Below, for equal content, the weight that the nearest keys hold "
-    "together: it rises early for ALiBi and late for the logarithm.",
-    readout="95% of the weight, of 1,024 keys with equal content: log {log:d} keys, power {power:d}, ALiBi {alibi:d}",
-    depends={"ALiBi, slope r₁": ["r1"], "ALiBi, slope r₁: weight so far": ["r1"]},
+    alt="Above, three penalties against the number of nearest keys, on a log axis. ALiBi and the power form fall off "
+    "a cliff; the logarithmic form is a straight slope. Below, for equal content, the weight that the nearest "
+    "keys hold together: it rises early for ALiBi and late for the logarithm. Two dots can be dragged: one on the "
+    "line of the logarithm sets r₂, one on ALiBi's sets r₁, which all three share.",
+    readout="95% of the weight: log {log:d} keys · power {power:d} · ALiBi {alibi:d}",
+    handles={"log: take it": "r2", "ALiBi: take it": "r1"},
+    depends={"ALiBi": ["r1"], "ALiBi: weight so far": ["r1"], "ALiBi: take it": ["r1"]},
     r1=slider([0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0], label="r₁", default=1.0),
     r2=slider([0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0], label="r₂", default=0.5),
 )
@@ -612,12 +712,14 @@ def _shares(query, threshold, c, back):
             x=(distance + 1).log10(),
             y=share,
             mode="lines",
+            hoverinfo="skip",
             line=dict(color=COLORS["blue"], width=2.5),
             showlegend=False,
         ),
         dict(
             type="scatter",
             name="any query up to L",
+            hoverinfo="skip",
             x=(near + 1).log10(),
             y=near_share,
             mode="lines",
@@ -631,10 +733,21 @@ def _shares(query, threshold, c, back):
             mode="markers",
             marker=dict(color=COLORS["orange"], size=12, symbol="diamond"),
             showlegend=False,
+            hoverinfo="skip",
+        ),
+        dict(
+            type="scatter",
+            name="first key",
+            x=[math.log10(query + 1)],
+            y=[share[-1]],
+            mode="markers",
+            marker=dict(color=COLORS["blue"], size=11, symbol="square"),
+            hoverinfo="skip",
         ),
         dict(
             type="scatter",
             name="threshold L",
+            hoverinfo="skip",
             x=[math.log10(threshold + 1)] * 2,
             y=[0, 1],
             mode="lines",
@@ -649,11 +762,10 @@ def _shares(query, threshold, c, back):
             ticktext=[str(n) for n in DECADES],
             title=dict(text="distance i − j"),
         ),
-        yaxis=dict(range=[-0.03, 1.05], title=dict(text="input of f")),
+        yaxis=dict(range=[-0.03, 1.05], title=dict(text="share that f reads")),
     )
-    kind = "relative: only the distance counts" if query <= threshold else "beyond L: the query's position counts too"
-    words = f"query at {query}, key {here} before it: f reads {own:.3f}; {kind}"
-    return dict(data=data, layout=layout), {"words": words}
+    kind = "relative, up to L" if query <= threshold else "absolute, beyond L"
+    return dict(data=data, layout=layout), {"own": own, "here": here, "kind": kind}
 
 
 shares = explorable(
@@ -661,16 +773,20 @@ shares = explorable(
     id="relative.shares",
     title="FIRE: what share of the past is this distance?",
     alt="The input of FIRE's network against distance, on a log axis: a curve that rises from 0 at the query. Up to "
-    "the threshold, a dashed upright line, the curve lies on a dotted one, the same for every query. Beyond it the "
-    "curve is pressed flatter the later the query stands, and always ends at 1.",
-    readout="{words}",
+    "the threshold, a dashed upright line, the curve lies on a dotted one, the same for every query. Beyond it "
+    "the curve is pressed flatter the later the query stands, and always ends at 1. Drag the square, the first "
+    "key of the text, and the query moves; the diamond, and the key does; the dashed line, and the threshold "
+    "does.",
+    readout="f reads {own:.3f} · key {here:d} back · {kind}",
+    handles={"this key": "back", "first key": "query", "threshold L": "threshold"},
     depends={
         "what the network reads": ["query", "threshold", "c"],
+        "first key": ["query", "threshold", "c"],
         "any query up to L": ["threshold", "c"],
         "threshold L": ["threshold"],
     },
-    query=slider([4, 16, 64, 128, 256, 512, 1024, 4096], label="query position i", default=64),
+    query=slider([4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096], label="query position i", default=64, play=True),
     threshold=slider([16, 128, 512], label="threshold L", default=128),
-    c=slider([0.02, 0.1, 1.0], label="c", default=0.1),
-    back=slider([0, 1, 4, 16, 64, 256], label="distance of the key", default=16),
+    c=slider([0.02, 0.1, 1.0], label="c of ψ", default=0.1),
+    back=slider([0, 1, 2, 4, 8, 16, 32, 64, 128, 256], label="distance of the key", default=16, at_most="query"),
 )

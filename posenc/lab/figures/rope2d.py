@@ -57,16 +57,8 @@ def _map(row, column, pairs, direction, *, angles=angles):
             colorscale=DIVERGING,
             xgap=1,
             ygap=1,
-            colorbar=dict(
-                orientation="h",
-                x=0.5,
-                y=1.02,
-                yanchor="bottom",
-                len=0.5,
-                thickness=12,
-                tickvals=[-1, 0, 1],
-                ticktext=["−1", "score 0", "1"],
-            ),
+            colorbar=dict(tickvals=[-1, 0, 1], ticktext=["−1", "0", "1"], title=dict(text="score")),
+            hovertemplate="row %{y}, column %{x}: score %{z:.2f}<extra></extra>",
         ),
         dict(
             type="scatter",
@@ -92,15 +84,16 @@ def _map(row, column, pairs, direction, *, angles=angles):
     ]
     ticks = dict(tickvals=list(range(SIDE)), fixedrange=True, showgrid=False, zeroline=False)
     layout = dict(
-        height=500,
-        xaxis=dict(ticks, range=[-0.5, SIDE - 0.5], title=dict(text="column"), constrain="domain"),
+        height=430,
+        margin=dict(t=8),
+        xaxis=dict(ticks, range=[-0.5, SIDE - 0.5], title=dict(text="column", standoff=2), constrain="domain"),
         yaxis=dict(ticks, range=[SIDE - 0.5, -0.5], title=dict(text="row"), scaleanchor="x", constrain="domain"),
     )
     frequency = frequencies(direction)
-    words = "the two pairs of each magnitude stand at right angles"
+    words = "all pairs, averaged"
     if pairs != ALL:
         w = frequency[:, PAIRS.index(pairs)].tolist()
-        words = f"radians a row {w[0]:+.2f}, a column {w[1]:+.2f}".replace("-0.00", "+0.00").replace("-", "−")
+        words = f"turns {w[0]:+.2f} a row, {w[1]:+.2f} a column".replace("-0.00", "+0.00").replace("-", "−")
     at = {arrow: z[SIDE, SIDE - 1 + step].item() for arrow, step in diagonals.items()}
     return dict(data=data, layout=layout), {"words": words, "right": at["↘"], "left": at["↙"]}
 
@@ -110,11 +103,13 @@ map = explorable(
     id="rope2d.map",
     title="What a query sees from its patch",
     alt=(
-        "A picture of nine by nine patches. Its colors are the scores of one query with keys of equal content at every "
-        "patch, from minus one to one. A pair that turns along one axis draws stripes along the other one; a turned "
-        "pair draws oblique stripes; all pairs together draw a cross through the query, upright or turned."
+        "A picture of nine by nine patches. Its colors are the scores of one query with keys of equal content at "
+        "every patch, from minus one to one. A pair that turns along one axis draws stripes along the other one; a "
+        "turned pair draws oblique stripes; all pairs together draw a cross through the query, upright or turned. "
+        "Drag the diamond, the query."
     ),
-    readout="{words} · score with ↘ {right:+.2f}, with ↙ {left:+.2f}",
+    readout="{words} · ↘ {right:+.2f}, ↙ {left:+.2f}",
+    handles={"the query": ("row", "column")},
     depends={
         "score": ["row", "column", "pairs", "direction"],
         "the query": ["row", "column"],
@@ -123,13 +118,8 @@ map = explorable(
     },
     row=slider(range(SIDE), label="row of the query", default=4),
     column=slider(range(SIDE), label="column of the query", default=4),
-    pairs=slider(PAIRS, label="pairs of lanes", default=PAIRS[0]),
-    direction=slider(
-        DIRECTIONS,
-        label="frequencies",
-        default=0,
-        format=lambda d: "straight: axial" if d == 0 else f"turned by {d}°: mixed",
-    ),
+    pairs=slider(PAIRS, label="pair", default=PAIRS[0], format=lambda name: name.replace("pair ", "").split(",")[0]),
+    direction=slider(DIRECTIONS, label="turned by", default=0, format=lambda d: "axial, 0°" if d == 0 else f"{d}°"),
 )
 
 # -------------------------------------------------------------------------------------------------------- resolution
@@ -137,10 +127,8 @@ map = explorable(
 TRAINED = 6  # patches on a side of the training pictures
 DIAL_LANES = 16
 MAGNITUDES = steps(DIAL_LANES, 2, 100.0)  # radians a patch, of the four pairs of an axis
-CENTERS = [(0.0, 0.0), (2.7, 0.0), (0.0, -2.8), (2.7, -2.8)]
-BY_INDEX, NORMALIZED = "by index", "normalized to training"
-NEXT, HALF, FAR = "the next patch", "half the picture on", "the far edge"
-SEEN, BETWEEN, OUTSIDE = "an angle of training", "between two of them", "beyond all of them"
+BY_INDEX, NORMALIZED = "by index", "normalized"
+SEEN, BETWEEN, OUTSIDE = "trained", "between", "beyond"
 
 
 def sort_angles(asked, coordinates, magnitude):
@@ -153,145 +141,109 @@ def sort_angles(asked, coordinates, magnitude):
     turns = magnitude * scale * torch.arange(1 - asked, asked, dtype=torch.float64)
     around = torch.remainder(turns[:, None] - trained + math.pi, 2 * math.pi) - math.pi  # [asked, trained]
     seen = around.abs().min(-1)[0] < 1e-9
-    folded = torch.remainder(turns + math.pi, 2 * math.pi) - math.pi
-    inside = (folded.abs() <= trained.max() + 1e-9) | seen  # the arc lies around zero
+    inside = (folded(turns).abs() <= trained.max() + 1e-9) | seen  # the band lies around zero
     return {SEEN: turns[seen], BETWEEN: turns[inside & ~seen], OUTSIDE: turns[~inside]}
 
 
-def offset_of(which, asked):
-    """How many patches on the key stands that the arrows show."""
-    return {NEXT: 1, HALF: asked // 2, FAR: asked - 1}[which]
+def folded(turns):
+    """The same angles within half a turn to either side."""
+    return torch.remainder(torch.as_tensor(turns) + math.pi, 2 * math.pi) - math.pi
 
 
-def on_dials(pieces, radius=1.0):
-    """Points of all four dials as one trace: pieces is a list of four lists of angles."""
-    x, y = [], []
-    for (across, up), turns in zip(CENTERS, pieces):
-        x += (across + radius * torch.as_tensor(turns).cos()).tolist()
-        y += (up + radius * torch.as_tensor(turns).sin()).tolist()
-    return x, y
-
-
-def lines_on_dials(pieces, radius=1.0):
-    """As `on_dials`, with a gap after each dial."""
-    x, y = [], []
-    for n, turns in enumerate(pieces):
-        a, b = on_dials([turns if m == n else [] for m in range(4)], radius)
-        x, y = x + a + [math.nan], y + b + [math.nan]
-    return x, y
-
-
-def _resolution(asked, coordinates, which):
+def _resolution(asked, coordinates, offset):
     sorted_angles = [sort_angles(asked, coordinates, w.item()) for w in MAGNITUDES]
     scale = TRAINED / asked if coordinates == NORMALIZED else 1.0
-    offset = offset_of(which, asked)
-    arcs = [torch.linspace(-a, a, 65) for a in ((TRAINED - 1) * MAGNITUDES).clamp(max=math.pi)]
-    whole = [torch.linspace(-math.pi, math.pi, 65)] * 4
-    x, y = lines_on_dials(whole)
+    here = min(offset, asked - 1)  # the key stays within the picture
+    rows = list(range(len(MAGNITUDES)))
+    reach = ((TRAINED - 1) * MAGNITUDES).clamp(max=math.pi).tolist()
+    look = dict(type="scatter", hoverinfo="skip")
     data = [
         dict(
-            type="scatter",
-            name="a full turn",
-            x=x,
-            y=y,
+            look,
+            name="range of training",
+            x=[x for a in reach for x in (-a, a, None)],
+            y=[y for row in rows for y in (row, row, None)],
             mode="lines",
-            line=dict(color=COLORS["gray"], width=1, dash="dot"),
+            line=dict(color="rgba(42, 143, 201, 0.35)", width=20),
             showlegend=False,
-            **ALONE,
         )
     ]
-    x, y = lines_on_dials(arcs)
-    data.append(
-        dict(
-            type="scatter",
-            name=f"the range of training, {TRAINED} × {TRAINED}",
-            x=x,
-            y=y,
-            mode="lines",
-            line=dict(color=COLORS["sky"], width=9),
-            opacity=0.45,
-            **ALONE,
-        )
-    )
     looks = {SEEN: ("circle", "blue"), BETWEEN: ("circle-open", "blue"), OUTSIDE: ("x", "orange")}
     for word, (symbol, color) in looks.items():
-        x, y = on_dials([found[word] for found in sorted_angles])
+        found = [folded(angles[word]).tolist() for angles in sorted_angles]
+        data.append(
+            dict(
+                look,
+                name=word,
+                x=[x for angles in found for x in angles],
+                y=[row for row, angles in zip(rows, found) for _ in angles],
+                mode="markers",
+                marker=dict(symbol=symbol, size=8, color=COLORS[color]),
+            )
+        )
+    turned = folded(here * scale * MAGNITUDES).tolist()
+    for row, (angle, w) in enumerate(zip(turned, MAGNITUDES.tolist())):
         data.append(
             dict(
                 type="scatter",
-                name=word,
-                x=x,
-                y=y,
+                name=f"the key at {w:.2g}",
+                x=[angle],
+                y=[row - 0.34],
                 mode="markers",
-                marker=dict(symbol=symbol, size=8, color=COLORS[color]),
-                **ALONE,
+                marker=dict(symbol="triangle-down", size=13, color=COLORS["ink"]),
+                showlegend=False,
+                hovertemplate=f"turned by {here * scale * w:.2f} radians<extra></extra>",
             )
         )
-    x, y = [], []
-    for (across, up), w in zip(CENTERS, MAGNITUDES.tolist()):
-        a = offset * scale * w
-        x += [across, across + 0.8 * math.cos(a), math.nan]
-        y += [up, up + 0.8 * math.sin(a), math.nan]
-    data.append(
-        dict(
-            type="scatter",
-            name="the key of the slider",
-            x=x,
-            y=y,
-            mode="lines",
-            line=dict(color=COLORS["ink"], width=3),
-            **ALONE,
-        )
-    )
-    data.append(
-        dict(
-            type="scatter",
-            name="frequencies",
-            x=[across for across, _ in CENTERS],
-            y=[up - 1.3 for _, up in CENTERS],
-            mode="text",
-            text=[f"t = {t}, {w:.2g} rad a patch" for t, w in enumerate(MAGNITUDES.tolist())],
-            textfont=dict(size=11, color=COLORS["ink"]),
-            showlegend=False,
-            **ALONE,
-        )
-    )
-    plain = dict(showticklabels=False, showgrid=False, zeroline=False, fixedrange=True, ticks="")
     layout = dict(
-        height=560,
-        xaxis=dict(plain, range=[-1.25, 3.95], constrain="domain"),
-        yaxis=dict(plain, range=[-4.3, 1.15], scaleanchor="x", constrain="domain"),
+        height=430,
+        margin=dict(l=64),
+        xaxis=dict(
+            range=[-3.4, 3.4],
+            tickvals=[-math.pi, -math.pi / 2, 0, math.pi / 2, math.pi],
+            ticktext=["−π", "−π/2", "0", "π/2", "π"],
+            title=dict(text="angle between query and key", standoff=2),
+        ),
+        yaxis=dict(
+            range=[len(rows) - 0.2, -0.8],
+            tickvals=rows,
+            ticktext=[f"{w:.2g}" for w in MAGNITUDES.tolist()],
+            title=dict(text="radians a patch"),
+            showgrid=False,
+            zeroline=False,
+        ),
+        annotations=[
+            dict(x=0, y=len(rows) - 0.45, text=f"bands: the range of training, {TRAINED} × {TRAINED}", showarrow=False)
+        ],
     )
-    counts = ", ".join(str(len(found[OUTSIDE])) for found in sorted_angles)
-    patches = f"{offset} patch" + "es" * (offset > 1)
-    return dict(data=data, layout=layout), {
-        "counts": f"{counts} of {2 * asked - 1} offsets",
-        "offset": f"{patches} on, turns t = 0 by {offset * scale * MAGNITUDES[0].item():.2f}",
-    }
+    counts = [len(found[OUTSIDE]) for found in sorted_angles]
+    return dict(data=data, layout=layout), {"beyond": sum(counts), "all": len(rows) * (2 * asked - 1), "offset": here}
 
 
+_KEYS = [f"the key at {w:.2g}" for w in MAGNITUDES.tolist()]
 resolution = explorable(
     _resolution,
     id="rope2d.resolution",
     title="A larger picture than trained",
     alt=(
-        "Four dials, one for each frequency of an axis. A broad arc shows the angles between patches of the six by six "
-        "training pictures. Dots are the angles that a larger picture asks for: full ones are angles of training, open "
-        "ones lie between two of them, crosses lie beyond the arc. A hand points at the angle of one key."
+        "Four rows, one for each frequency of an axis, from fast to slow; across, the angle between query and key. A "
+        "broad band shows the angles between patches of the six by six training pictures. Marks are the angles that a "
+        "larger picture asks for: full dots are angles of training, open ones lie between two of them, crosses lie "
+        "beyond the band. Triangles stand at the angles of one key: drag one, and the key moves farther away."
     ),
-    readout="beyond training for t = 0, 1, 2, 3: {counts} · the key, {offset}",
+    readout="{beyond:d} of {all:d} angles are beyond training · key {offset:d} on",
+    handles={name: "offset" for name in _KEYS[1:]},
     depends={
-        "a full turn": [],
-        f"the range of training, {TRAINED} × {TRAINED}": [],
+        "range of training": [],
         **{word: ["asked", "coordinates"] for word in (SEEN, BETWEEN, OUTSIDE)},
-        "the key of the slider": ["asked", "coordinates", "which"],
-        "frequencies": [],
-        "readout.counts": ["asked", "coordinates"],
-        "readout.offset": ["asked", "coordinates", "which"],
+        "layout": [],
+        "readout.beyond": ["asked", "coordinates"],
+        "readout.all": ["asked"],
+        "readout.offset": ["asked", "offset"],
     },
-    asked=slider([6, 8, 9, 12, 18, 24], label="patches on a side now", default=12, format=lambda n: f"{n} × {n}"),
+    asked=slider([6, 8, 9, 12, 18, 24], label="patches on a side", default=12),
     coordinates=slider([BY_INDEX, NORMALIZED], label="coordinates"),
-    which=slider([NEXT, HALF, FAR], label="key"),
+    offset=slider(range(1, 24), label="key, patches on", default=4, at_most="asked"),
 )
 
 # ------------------------------------------------------------------------------------------------------- M-RoPE's ids
@@ -361,10 +313,10 @@ def _ids(words, row, column, deal):
         dict(
             type="scatter",
             name="the key, a patch",
-            x=[key] * 3,
-            y=ids[key],
-            mode="markers",
-            marker=dict(symbol="circle-open", size=14, color=COLORS["ink"], line=dict(width=2)),
+            x=[key] * 2,
+            y=[-0.5, 16.5],
+            mode="lines",
+            line=dict(color=COLORS["ink"], width=2, dash="dot"),
             showlegend=False,
             **ALONE,
         )
@@ -384,12 +336,12 @@ def _ids(words, row, column, deal):
                 width=0.8,
                 marker=dict(color=COLORS[color], pattern=dict(shape=pattern)),
                 showlegend=False,
-                **ALONE,
+                hovertemplate="pair %{x}: cos %{y:.2f}<extra></extra>",
             )
         )
     longest = 8 + patches + AFTER
     layout = dict(
-        height=520,
+        height=430,
         xaxis=dict(range=[-0.8, longest - 0.2], title=dict(text="token of the text", standoff=4), anchor="y"),
         yaxis=dict(range=[-1, 17], domain=[0.55, 1], title=dict(text="id")),
         xaxis2=dict(
@@ -404,7 +356,7 @@ def _ids(words, row, column, deal):
     steps = [turns_between(words, place, deal).cos().mean().item() - score for place in beside(row, column)]
     place = ", ".join(str(id) for id in ids[key].tolist())
     return dict(data=data, layout=layout), {
-        "place": f"ids of the patch {place}, of the last word {ids[-1][0].item()} thrice",
+        "place": place,
         "score": score,
         "row": abs(steps[0]),
         "column": abs(steps[1]),
@@ -424,10 +376,11 @@ ids = explorable(
     alt=(
         "Above, three lines over the tokens of a text that holds a picture of four by four patches: the ids of time, "
         "row and column. They are equal in words; in the picture time stands still, row climbs a step every four "
-        "patches and column runs up and down. Below, a bar for each pair of lanes: the cosine of the angle between the "
-        "last word and one patch, patterned by the axis that owns the pair."
+        "patches and column runs up and down. Below, a bar for each pair of lanes: the cosine of the angle between "
+        "the last word and one patch, patterned by the axis that owns the pair. Drag the dotted line, the patch."
     ),
-    readout="{place} · score {score:.3f}, changed by a row {row:.3f}, by a column {column:.5f}",
+    readout="ids {place} · score {score:.3f} · a row changes it {row:.3f}, a column {column:.5f}",
+    handles={"the key, a patch": ("row", "column")},
     depends={
         "the picture": ["words"],
         **{name: ["words"] for name in AXES},
@@ -438,8 +391,8 @@ ids = explorable(
         "readout.row": ["row", "column", "deal"],
         "readout.column": ["row", "column", "deal"],
     },
-    words=slider(range(9), label="words before the picture", default=3),
-    row=slider(range(PICTURE[1]), label="row of the patch", default=1),
-    column=slider(range(PICTURE[2]), label="column of the patch", default=1),
-    deal=slider(list(DEALS), label="frequencies dealt"),
+    words=slider(range(9), label="words before", default=3),
+    row=slider(range(PICTURE[1]), label="row", default=1),
+    column=slider(range(PICTURE[2]), label="column", default=1),
+    deal=slider(list(DEALS), label="pairs dealt"),
 )

@@ -10,12 +10,12 @@ from posenc.lab.explore import COLORS, explorable, slider
 from posenc.rotate.rope import inv_freq, rotate
 
 KEYS = 64
-FIRST, BOTH, RECENT = "key 0 first, causal", "key 0 first, both ways", "last key first, causal"
+FIRST, BOTH, RECENT = "key 0 first", "both ways", "last key first"
 RATES = [0.0, 0.01, 0.03, 0.1, 0.3, 1.0]
 
 
 def _rate(value):
-    return f"{value:g} a token"
+    return f"{value:g}"
 
 
 def broken(logits, order, weigh=stickbreaking.weigh):
@@ -38,8 +38,9 @@ def _allocation(rate, content, query, order, *, weigh=stickbreaking.weigh):
     reaches = reaches.flip(0) if order == RECENT else reaches
 
     near = float(pieces[distance < 8].sum())
+    top = int(pieces.argmax())
     data = [
-        _bars("weight", keys, pieces, "blue"),
+        _bars("weight", keys, pieces, "green", hovertemplate="key %{x}: weight %{y:.3f}<extra></extra>"),
         dict(
             type="scatter",
             name="stick that reaches the key",
@@ -47,34 +48,44 @@ def _allocation(rate, content, query, order, *, weigh=stickbreaking.weigh):
             y=reaches,
             mode="lines",
             yaxis="y2",
-            line=dict(color=COLORS["orange"], width=2.5, shape="hvh"),
+            line=dict(color=COLORS["purple"], width=2.5, shape="hvh"),
+            hovertemplate="of the stick %{y:.3f} reaches key %{x}<extra></extra>",
+        ),
+        dict(
+            type="scatter",
+            name="the top of the hill",
+            x=[top],
+            y=[reaches[top]],
+            mode="markers",
+            yaxis="y2",
+            marker=dict(color=COLORS["purple"], symbol="diamond", size=11),
+            hoverinfo="skip",
         ),
         dict(
             type="scatter",
             name="the query",
             x=[query],
-            y=[-0.06],
+            y=[-0.09],
             mode="markers",
             yaxis="y2",
-            marker=dict(color=COLORS["ink"], symbol="triangle-up", size=12),
+            marker=dict(color=COLORS["blue"], symbol="triangle-up", size=13),
+            hoverinfo="skip",
         ),
     ]
-    top = float(pieces.max())
-    scale = next(s for s in (0.02, 0.05, 0.1, 0.2, 0.5, 1.0) if top <= s)
+    scale = next(s for s in (0.02, 0.05, 0.1, 0.2, 0.5, 1.0) if pieces.max() <= s)
     layout = dict(
-        height=460,
+        height=430,
         bargap=0.1,
-        xaxis=dict(range=[-1, KEYS], title=dict(text="key j"), anchor="y2"),
-        yaxis=dict(range=[0, 1.05 * scale], domain=[0.5, 1], title=dict(text="weight")),
-        yaxis2=dict(range=[-0.12, 1.05], domain=[0, 0.4], title=dict(text="stick"), tickvals=[0, 0.5, 1]),
+        showlegend=False,
+        margin=dict(t=8),
+        xaxis=dict(range=[-1.5, KEYS + 0.5], title=dict(text="key j"), anchor="y2"),
+        yaxis=dict(range=[0, 1.05 * scale], domain=[0.54, 1], title=dict(text="weight"), nticks=4),
+        yaxis2=dict(range=[-0.2, 1.08], domain=[0, 0.46], title=dict(text="stick left"), tickvals=[0, 0.5, 1]),
     )
-    if order == RECENT:
-        where = "largest weight on the query's own key, whatever λ"
-    elif rate == 0:
-        where = "no λ: key 0 has most"
-    else:
-        far = peak(content, rate)
-        where = "λ ≥ softplus(c): local" if far == 0 else f"endless past: most at distance {far:.0f}"
+    where = "the query"
+    if order != RECENT:
+        far = math.inf if rate == 0 else peak(content, rate)
+        where = "key 0" if math.isinf(far) else f"{far:.0f} back" if far else where
     return dict(data=data, layout=layout), {"near": near, "left": left, "where": where}
 
 
@@ -83,27 +94,24 @@ allocation = explorable(
     id="rse.allocation",
     title="What lambda allots",
     alt="Above, the weight of each key of one query, all contents equal. Below, how much of the stick reaches each "
-    "key, and a triangle at the query. Asked from key 0 on, the weights form a hill that stands far before the query "
-    "while lambda is small, and moves up to the query as lambda grows. Asked from the last key back, the query's own "
-    "key is always the largest.",
-    readout="within 7 tokens of the query {near:.3f} · left over {left:.3f} · {where}",
+    "key; drag the triangle, the query, and the diamond under the top of the hill, which sets lambda. Asked from "
+    "key 0 on, the weights form a hill that stands far before the query while lambda is small, and moves up to "
+    "the query as lambda grows. Asked from the last key back, the query's own key is always the largest.",
+    readout="nearest 8: {near:.3f} · left over {left:.3f} · hill: {where}",
+    handles={"the query": "query", "the top of the hill": "rate"},
     depends={
-        "weight": ["rate", "content", "query", "order"],
-        "stick that reaches the key": ["rate", "content", "query", "order"],
         "the query": ["query"],
         "layout": ["rate", "content", "query", "order"],
-        "readout.near": ["rate", "content", "query", "order"],
-        "readout.left": ["rate", "content", "query", "order"],
         "readout.where": ["rate", "content", "order"],
     },
     rate=slider(RATES, label="λ", default=0.1, format=_rate),
-    content=slider([-4, -2, 0, 2], label="content logit c of every key", default=0, format=lambda v: f"{v:+d}"),
-    query=slider([0, 7, 15, 31, 47, 63], label="query position i", default=63),
-    order=slider([FIRST, BOTH, RECENT], label="order of asking"),
+    content=slider([-4, -2, 0, 2], label="content logit c", default=0, format=lambda v: f"{v:+d}"),
+    query=slider([0, 7, 15, 23, 31, 47, 63], label="query position i", default=63),
+    order=slider([FIRST, BOTH, RECENT], label="order"),
 )
 
 
-PAST = 48
+PAST = 32
 SPAN = 4  # the newer of the two matches stands this far back
 
 
@@ -119,28 +127,38 @@ def _primacy(rate, match, rest, older, *, weigh=stickbreaking.weigh):
         ("recent", "last key first", "y2", "green"),
     ):
         pieces, left = broken(logits, order, weigh)
-        data.append(_bars(name, keys, pieces, color, yaxis=axis))
         data.append(
-            dict(
-                type="scatter",
-                uid=f"matches {order}",
-                name="the two matches",
-                x=list(places.values()),
-                y=[float(pieces[j]) + 0.04 for j in places.values()],
-                mode="markers",
-                yaxis=axis,
-                marker=dict(color=COLORS["orange"], symbol="star", size=11),
-                showlegend=order == "first",
-            )
+            _bars(name, keys, pieces, color, yaxis=axis, hovertemplate="key %{x}: weight %{y:.3f}<extra></extra>")
         )
+        for which, j in places.items():
+            data.append(
+                dict(
+                    type="scatter",
+                    name=f"{which} match, {name}",
+                    x=[j],
+                    y=[float(pieces[j]) + 0.06],
+                    mode="markers",
+                    yaxis=axis,
+                    marker=dict(color=COLORS["orange"], symbol="star", size=12),
+                    hoverinfo="skip",
+                )
+            )
         readouts |= {f"{order}_{which}": float(pieces[j]) for which, j in places.items()}
         readouts[f"{order}_left"] = left
     layout = dict(
-        height=460,
+        height=430,
         bargap=0.1,
+        showlegend=False,
+        margin=dict(t=8),
         xaxis=dict(range=[-1, PAST], title=dict(text="key j, the query's own is the last"), anchor="y2"),
-        yaxis=dict(range=[0, 1.12], domain=[0.54, 1], title=dict(text="weight"), tickvals=[0, 0.5, 1]),
-        yaxis2=dict(range=[0, 1.12], domain=[0, 0.46], title=dict(text="weight"), tickvals=[0, 0.5, 1]),
+        yaxis=dict(range=[0, 1.2], domain=[0.54, 1], title=dict(text="weight"), tickvals=[0, 0.5, 1]),
+        yaxis2=dict(range=[0, 1.2], domain=[0, 0.46], title=dict(text="weight"), tickvals=[0, 0.5, 1]),
+        annotations=[
+            dict(
+                x=0, xref="x", y=1.17, yref=axis, text=f"<b>{name}</b>", showarrow=False, xanchor="left", yanchor="top"
+            )
+            for axis, name in (("y", "key 0 first"), ("y2", "last key first"))
+        ],
     )
     return dict(data=data, layout=layout), readouts
 
@@ -150,23 +168,26 @@ primacy = explorable(
     id="rse.primacy",
     title="Primacy against recency",
     alt="Two panels of bars over the same keys, with the same logits: above, key 0 is asked first, below, the last "
-    "key. Two stars mark equal matches. Above, the older one takes most, or a crowd of others before it takes it all; "
-    "below, the newer one does. What is left over is the same in both.",
-    readout="key 0 first: older {first_older:.3f}, newer {first_newer:.3f} · last key first: older {recent_older:.3f}, "
-    "newer {recent_newer:.3f} · left over in either {first_left:.3f}",
-    depends={name: ["rate", "match", "rest", "older"] for name in ("key 0 first", "last key first", "readout")},
+    "key. Two stars mark equal matches. Above, the older one takes most, or a crowd of others before it takes it "
+    "all; below, the newer one does; drag the older match. What is left over is the same in both.",
+    readout="key 0 first {first_older:.2f} : {first_newer:.2f} · last first {recent_older:.2f} : {recent_newer:.2f}"
+    " · left over {first_left:.3f}",
+    handles={f"older match, {name}": "older" for name in ("key 0 first", "last key first")},
+    depends={"layout": []},
     rate=slider([0.0, 0.01, 0.03, 0.1, 0.3], label="λ", default=0.0, format=_rate),
-    match=slider([0, 2, 4], label="logit of the two matches", default=2, format=lambda v: f"{v:+d}"),
-    rest=slider([-8, -6, -4, -2], label="logit of all other keys", default=-6, format=lambda v: f"{v:+d}"),
-    older=slider([8, 16, 32, 47], label="distance of the older match", default=32, format=lambda v: f"{v} back"),
+    match=slider([0, 2, 4], label="matches' logit", default=2, format=lambda v: f"{v:+d}"),
+    rest=slider([-8, -6, -4, -2], label="others' logit", default=-6, format=lambda v: f"{v:+d}"),
+    older=slider([8, 12, 16, 20, 24, 31], label="older match, keys back", default=24),
 )
 
 
-LANES, LENGTH = 16, 48
+LANES, LENGTH = 16, 24
+
+WAYS = {"softmax": ("gray", 0.6), "softmax, −λd": ("orange", 0.7), "stick": ("green", 0.8)}  # color, opacity
 
 
 def scores():
-    """Seeded scores of 48 rotated queries and keys, [48, 48]: the ones that all three methods of the figure weigh."""
+    """Seeded scores of 24 rotated queries and keys, [24, 24]: the ones that all three methods of the figure weigh."""
     source = torch.Generator().manual_seed(3)
     q, k = (1.6 * torch.randn(LENGTH, LANES, generator=source, dtype=torch.float64) for _ in range(2))
     at = torch.arange(LENGTH)
@@ -180,48 +201,95 @@ def _same_scores(query, rate, offset, order, *, weigh=stickbreaking.weigh):
     z = s - rate * (query - keys)
     pieces, left = broken(z, "first" if order == "key 0 first" else "recent", weigh)
 
-    def line(name, y, color, dash, symbol):
-        return dict(
-            type="scatter",
-            name=name,
-            x=keys,
-            y=y,
-            mode="lines+markers",
-            line=dict(color=COLORS[color], dash=dash, width=1.5),
-            marker=dict(symbol=symbol, size=6),
-        )
-
     soft, biased = torch.softmax(s, -1), torch.softmax(z, -1)
-    data = [
-        line("softmax (RoPE)", soft, "gray", "dot", "x"),
-        line("softmax, minus λ times distance (ALiBi's way)", biased, "orange", "dash", "diamond"),
-        line("stick (RSE)", pieces, "blue", "solid", "circle"),
+    data, means = [], []
+    for row, (name, (color, opacity)) in zip((2, 1, 0), WAYS.items()):
+        weights = (soft, biased, pieces)[2 - row]
+        mean = float((weights * (query - keys)).sum() / weights.sum())
+        means.append(mean)
+        data += [
+            dict(
+                type="scatter",
+                name=name,
+                x=keys,
+                y=[row] * len(keys),
+                mode="markers",
+                # the area is the weight
+                marker=dict(
+                    opacity=opacity, color=COLORS[color], size=weights, sizemode="area", sizeref=2 / 44**2, sizemin=1.5
+                ),
+                hovertemplate="key %{x}: weight %{marker.size:.3f}<extra></extra>",
+            ),
+            dict(
+                type="scatter",
+                name=f"mean key, {name}",
+                x=[query - mean],
+                y=[row - 0.42],
+                mode="markers",
+                marker=dict(symbol="triangle-up", size=11, color=COLORS["ink"]),
+                hoverinfo="skip",
+            ),
+        ]
+    data += [
+        dict(
+            type="scatter",
+            name="left over",
+            x=[LENGTH + 1.5],
+            y=[0],
+            mode="markers",
+            marker=dict(symbol="circle-open", color=COLORS["ink"], size=[left], sizemode="area", sizeref=2 / 44**2),
+            hovertemplate="left over: %{marker.size:.3f}<extra></extra>",
+        ),
+        dict(
+            type="scatter",
+            name="the query",
+            x=[query + 0.5] * 2,
+            y=[2.5, -0.5],
+            mode="lines",
+            line=dict(color=COLORS["blue"], width=1.5, dash="dot"),
+            hoverinfo="skip",
+        ),
     ]
     layout = dict(
-        height=420,
-        xaxis=dict(range=[-1, LENGTH], title=dict(text="key j, the query's own is the last")),
-        yaxis=dict(range=[-0.02, 1.02], title=dict(text="weight")),
+        height=400,
+        showlegend=False,
+        margin=dict(t=8, r=8),
+        xaxis=dict(
+            range=[-1, LENGTH + 3.2],
+            tickvals=[0, 5, 10, 15, 20, LENGTH + 1.5],
+            ticktext=["0", "5", "10", "15", "20", "left"],
+            tickangle=0,
+            title=dict(text="key j; triangle: the mean key"),
+            showgrid=False,
+            zeroline=False,
+        ),
+        yaxis=dict(range=[-0.6, 2.6], tickvals=[2, 1, 0], ticktext=list(WAYS), ticks="", zeroline=False),
     )
-    moved = float((pieces - biased).clamp(min=0).sum())
-    return dict(data=data, layout=layout), {"sum": float(pieces.sum()), "left": left, "apart": moved}
+    return dict(data=data, layout=layout), {"left": left, "soft": means[0], "biased": means[1], "stick": means[2]}
 
 
 same_scores = explorable(
     _same_scores,
     id="rse.same_scores",
     title="Three ways to weigh the same scores",
-    alt="Weights of one query over its past by three methods, from the same rotated scores. The softmax ignores "
-    "distance and offset; with the penalty it prefers near keys and still ignores the offset. The stick from key 0 on "
-    "puts its weight on old keys, and more so with a larger offset.",
-    readout="softmax: weights sum to 1 either way · stick: {sum:.3f}, left over {left:.3f} · weight that the stick "
-    "puts where the penalized softmax has less: {apart:.3f}",
+    alt="Three rows over the same keys; the area of each disk is the weight of a key for one query, by three methods, "
+    "from the same rotated scores: a softmax as in RoPE, a softmax with ALiBi's penalty, and RSE's stick. A "
+    "triangle under each row stands at the mean key. The softmax ignores distance and offset; with the penalty it "
+    "moves to near keys and still ignores the offset. The stick from key 0 on puts its weight on old keys, and "
+    "more so with a larger offset; a ring on the right is what it leaves over. Drag the dotted line, the query.",
+    readout="left over {left:.3f} · stick {stick:.1f} back · softmax {soft:.1f}, with λ {biased:.1f}",
+    handles={"the query": "query"},
     depends={
-        "softmax (RoPE)": ["query"],
-        "softmax, minus λ times distance (ALiBi's way)": ["query", "rate"],
-        "stick (RSE)": ["query", "rate", "offset", "order"],
+        "softmax": ["query"],
+        "mean key, softmax": ["query"],
+        "softmax, −λd": ["query", "rate"],
+        "mean key, softmax, −λd": ["query", "rate"],
+        "left over": ["query", "rate", "offset"],
+        "the query": ["query"],
+        "layout": [],
     },
-    query=slider([3, 7, 15, 31, 47], label="query position i", default=31),
-    rate=slider([0.0, 0.01, 0.03, 0.1, 0.3, 1.0], label="λ, and ALiBi's slope", default=0.1, format=_rate),
-    offset=slider([-6, -4, -2, 0, 2], label="offset, added to all logits", default=-2, format=lambda v: f"{v:+d}"),
-    order=slider(["key 0 first", "last key first"], label="order of the stick"),
+    query=slider(range(3, LENGTH, 2), label="query position i", default=23),
+    rate=slider(RATES, label="λ", default=0.1, format=_rate),
+    offset=slider([-6, -4, -2, 0, 2], label="offset of all logits", default=-2, format=lambda v: f"{v:+d}"),
+    order=slider(["key 0 first", "last key first"], label="order"),
 )

@@ -4,16 +4,27 @@ import functools
 
 import torch
 
-from posenc import SelfAttention, UnsupportedError, embed_input, make
+from posenc import SelfAttention, embed_input, make
 from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
 
 WORDS = ("the", "dog", "bit", "a", "man")
+
+
+def orders(count):
+    r"""All orders of `count` words, as tuples of indices: each swaps two neighbors of the one before."""
+    if count == 1:
+        return [(0,)]
+    found = []
+    for n, shorter in enumerate(orders(count - 1)):
+        places = range(count) if n % 2 else range(count - 1, -1, -1)
+        found += [(*shorter[:place], count - 1, *shorter[place:]) for place in places]
+    return found
+
+
 #: Orders of the sentence, as indices into WORDS; the first is the sentence as it is written.
-ORDERS = {
-    " ".join(WORDS[i] for i in order): order
-    for order in ((0, 1, 2, 3, 4), (0, 4, 2, 3, 1), (1, 0, 2, 3, 4), (2, 3, 1, 0, 4), (4, 0, 1, 2, 3), (4, 3, 2, 1, 0))
-}
-POSITIONS = ("none", "sinusoidal", "RoPE", "ALiBi", "stick-breaking")
+ORDERS = {" ".join(WORDS[i] for i in order): order for order in orders(len(WORDS))}
+SENTENCES = list(ORDERS)
+POSITIONS = ("none", "sinusoidal", "RoPE", "ALiBi")
 MASKS = ("every key", "past keys")
 DIM, HEADS = 8, 4
 SAME = 1e-10  # relative to an output's length; double precision leaves about 1e-16
@@ -26,7 +37,6 @@ def network(position, mask, depth):
         "sinusoidal": dict(name="sinusoidal"),
         "RoPE": dict(name="rope", head_dim=DIM // HEADS),
         "ALiBi": dict(name="alibi", num_heads=HEADS, symmetric=mask == "every key"),
-        "stick-breaking": dict(name="stickbreaking"),
     }[position]
     generator = torch.Generator().manual_seed(1)
     encoding, layers = make(**options), []
@@ -60,80 +70,132 @@ def changes(order, position, mask, depth):
     return (after - before).norm(dim=-1) / before.norm(dim=-1)
 
 
+# Where things stand, from left to right: a strip of numbers, the lines, the word, its strip, how far it moved.
+CELL = 0.25
+LEFT, LINES, TILE, RIGHT, BARS, END = 1.2, (3.35, 5.8), 6.55, 7.35, 9.65, 12
+WIDEST = 4.0  # no output moves farther
+
+
 def _shuffle(sentence, position, mask, depth):
-    order, size = ORDERS[sentence], len(WORDS)
+    order, size = ORDERS[SENTENCES[sentence]], len(WORDS)
     rows = list(range(size))
-    try:
-        before, after = (outputs(o, position, mask, depth) for o in (tuple(rows), order))
-        moved = changes(order, position, mask, depth)
-    except UnsupportedError:
-        before, after, moved = torch.zeros(0, DIM), torch.zeros(0, DIM), torch.zeros(0)
-        verdict = "stick-breaking needs a past and a future: without the mask it is not defined, and posenc refuses"
-    else:
-        verdict = _verdict(order, moved)
-    drawn = [value if value > SAME else 0.0 for value in moved.tolist()]
-    cells = dict(type="heatmap", x=list(range(DIM)), colorscale=DIVERGING, zmid=0, zmin=-4, zmax=4, showscale=False)
+    before, after = (outputs(o, position, mask, depth) for o in (tuple(rows), order))
+    moved = changes(order, position, mask, depth)[list(order)].tolist()  # row by row, as read
+    same = [value < SAME for value in moved]
+
+    def strip(name, left, values):  # whole tenths take one byte
+        return dict(
+            type="heatmap",
+            name=name,
+            x=[left + CELL * (n + 0.5) for n in range(DIM)],
+            y=rows,
+            z=(10 * values).round(),
+            colorscale=DIVERGING,
+            zmid=0,
+            zmin=-40,
+            zmax=40,
+            ygap=12,
+            showscale=False,
+            hoverinfo="skip",
+        )
+
+    def lines(name, wanted, color, dash):
+        x, y = [], []
+        for row, word in enumerate(order):
+            if same[row] == wanted:
+                x += [*LINES, None]
+                y += [word, row, None]
+        line = dict(color=COLORS[color], dash=dash, width=3)
+        return dict(type="scatter", name=name, x=x, y=y, mode="lines", line=line, hoverinfo="skip")
+
     data = [
-        dict(cells, name="outputs as written", y=rows[: len(before)], z=before),
-        dict(cells, name="outputs in the new order", y=rows[: len(after)], z=after, xaxis="x2", yaxis="y2"),
+        strip("outputs as written", LEFT, before),
+        strip("outputs as read", RIGHT, after),
+        dict(
+            type="scatter",
+            name="words as written",
+            x=[LEFT - 0.15] * size,
+            y=rows,
+            mode="text",
+            text=list(WORDS),
+            textposition="middle left",
+            hoverinfo="skip",
+        ),
+        lines("the same output", True, "blue", "solid"),
+        lines("another output", False, "orange", "dot"),
         dict(
             type="bar",
             name="change of the output",
             orientation="h",
-            x=drawn,
-            y=rows[: len(drawn)],
-            text=[f"{value:.2f}" if value else "0, the same" for value in drawn],
-            textposition="outside",
-            marker=dict(color=COLORS["blue"]),
-            xaxis="x3",
-            yaxis="y3",
+            x=[0.0 if value < SAME else value for value in moved],
+            y=rows,
+            xaxis="x2",
+            width=0.3,
+            marker=dict(color=COLORS["orange"]),
+            hovertemplate="the output moved by %{x:.2f} of its length<extra></extra>",
+        ),
+        dict(
+            type="scatter",
+            name="no change",
+            x=[BARS] * sum(same),
+            y=[row for row in rows if same[row]],
+            mode="text",
+            text=["same"] * sum(same),
+            textposition="middle right",
+            textfont=dict(color=COLORS["blue"]),
+            hoverinfo="skip",
         ),
     ]
-
-    def words(indices, domain, anchor):
-        labels = [WORDS[i] for i in indices]
-        return dict(
-            tickvals=rows, ticktext=labels, range=[size - 0.5, -0.5], domain=domain, anchor=anchor, fixedrange=True
+    for place, word in enumerate(WORDS):
+        data.append(
+            dict(
+                type="scatter",
+                name=f"tile {word}",
+                x=[TILE],
+                y=[order.index(place)],
+                mode="markers+text",
+                text=[word],
+                marker=dict(symbol="square", size=36, color="rgba(42, 143, 201, 0.2)"),
+                hoverinfo="skip",
+            )
         )
-
-    plain = dict(showticklabels=False, fixedrange=True, ticks="", showgrid=False, zeroline=False)
+    heads = {LEFT + 1: "as written", RIGHT + 1: "as read", BARS + 0.9: "change"}
+    plain = dict(showticklabels=False, ticks="", showgrid=False, zeroline=False, fixedrange=True)
     layout = dict(
-        xaxis=dict(plain, domain=[0, 0.42], title=dict(text="as written")),
-        yaxis=words(rows, [0.56, 1], "x"),
-        xaxis2=dict(plain, domain=[0.58, 1], title=dict(text="in the new order"), anchor="y2"),
-        yaxis2=words(order, [0.56, 1], "x2"),
-        xaxis3=dict(range=[0, 3.8], anchor="y3", fixedrange=True, title=dict(text="change of each word's output")),
-        yaxis3=words(rows, [0, 0.36], "x3"),
+        xaxis=dict(plain, range=[0, END]),
+        xaxis2=dict(plain, range=[0, WIDEST], domain=[BARS / END, 1], anchor="y"),
+        yaxis=dict(plain, range=[size - 0.45, -1.05]),
+        annotations=[dict(x=x, y=-0.8, text=text, showarrow=False) for x, text in heads.items()],
+        margin=dict(l=8, r=8, t=6, b=6),
         showlegend=False,
-        height=460,
+        height=400,
     )
-    return dict(data=data, layout=layout), {"verdict": verdict}
-
-
-def _verdict(order, moved):
-    if order == tuple(range(len(WORDS))):
-        return "the sentence as written; pick another order"
-    same = [word for word, value in zip(WORDS, moved.tolist()) if value < SAME]
-    if len(same) == len(WORDS):
-        return "the outputs are reordered with the words, and nothing else happens"
-    return f"outputs that stay the same: {', '.join(same)}" if same else "every word's output changes"
+    return dict(data=data, layout=layout), {"same": sum(same), "largest": max(moved) if not all(same) else 0.0}
 
 
 shuffle = explorable(
     _shuffle,
     id="why_position.shuffle",
     title="Reorder a sentence: do the outputs only reorder with it?",
-    alt="Two maps hold one row of numbers for each word: what attention puts out for the sentence as written and in "
-    "the new order. Below, a bar for each word shows how far its output moved. Without position and mask no bar "
-    "appears: each word keeps its row and takes it along.",
-    readout="{verdict}",
-    depends={"outputs as written": ["position", "mask", "depth"], "layout": ["sentence"]},
-    sentence=slider(list(ORDERS), label="read as", default="the man bit a dog"),
-    position=slider(
-        list(POSITIONS),
-        label="position",
-        format=lambda value: "ALiBi (symmetric without a mask)" if value == "ALiBi" else value,
+    alt="Left, the sentence as written, right, as it is read: each word has a strip of colored numbers, what attention "
+    "puts out for it. A line leads from each word to its new place, blue where its output is the same, orange and "
+    "dotted where it is another one; a bar says how far it moved. Without position and mask all five lines stay blue: "
+    "each word takes its strip along. Drag a word onto another, and they change places.",
+    readout="{same:d} of 5 outputs stay the same · largest change {largest:.2f}",
+    handles={f"tile {word}": "sentence" for word in WORDS},
+    depends={
+        "outputs as written": ["position", "mask", "depth"],
+        "words as written": [],
+        **{f"tile {word}": ["sentence"] for word in WORDS},
+        "layout": [],
+    },
+    sentence=slider(
+        range(len(SENTENCES)),
+        label="read as",
+        default=SENTENCES.index("the man bit a dog"),
+        format=SENTENCES.__getitem__,
     ),
+    position=slider(list(POSITIONS), label="position"),
     mask=slider(list(MASKS), label="a word sees"),
-    depth=slider([1, 2], label="layers", format=lambda value: f"{value} layer{'s' * (value > 1)}"),
+    depth=slider([1, 2], label="layers"),
 )

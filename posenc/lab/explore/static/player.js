@@ -230,7 +230,7 @@
       element, play,
       get greyed() { return element.classList.contains("explorable-greyed"); },
       get value() { return range ? Number(range.value) : radios.findIndex((r) => r.checked); },
-      set value(n) { if (range) range.value = n; else radios[Math.min(Math.max(n, 0), radios.length - 1)].checked = true; },
+      set value(n) { if (range) { range.max = Math.max(range.max, n); range.value = n; } else radios[Math.min(Math.max(n, 0), radios.length - 1)].checked = true; },
       limit(n) {
         if (this.value > n) this.value = n;
         if (range) range.max = n;
@@ -443,21 +443,26 @@
       const [left, right] = span(xs), [top, bottom] = span(ys);
       const upright = seen.length > 1 && right - left < 0.5 && bottom - top > 1;
       const level = seen.length > 1 && bottom - top < 0.5 && right - left > 1;
-      return { x: xs[end], y: ys[end], left, right, top, bottom, upright, level };
+      const { size: across, symbol } = own.marker || {}, large = across > 20 && { across, square: symbol === "square" };
+      return { x: xs[end], y: ys[end], left, right, top, bottom, upright, level, large };
     }
 
     const away = (p, x, y) => Math.hypot(p.level ? 0 : p.x - x, p.upright ? 0 : p.y - y);
 
-    // All states that a handle can reach, and where it is then. Of those as near, the one that is fewest steps away.
+    // All states that a handle can reach, and where it is then. Of those as near, the one that leaves the
+    // other handles of these controls where they are, then the one that is fewest steps away.
     function reach([trace, bound]) {
       const at = indices(), out = [];
+      const beside = record.handles.filter(([t, b]) => t !== trace && b.some((k) => bound.includes(k))).map(([t]) => t);
+      const places = (now) => beside.map((t) => pointOf(t, now)), still = places(at);
+      const moved = (now) => places(now).filter((p, n) => !p || !still[n] || Math.hypot(p.x - still[n].x, p.y - still[n].y) > 1.5).length;
       const walk = (depth, now) => {
         if (depth < bound.length) {
           for (let v = 0; v <= last(bound[depth], now); v++) walk(depth + 1, now.map((old, n) => (n === bound[depth] ? v : old)));
           return;
         }
         const point = pointOf(trace, now);
-        if (point) out.push({ point, at: now });
+        if (point) out.push({ point, at: now, moved: () => moved(now) });
       };
       walk(0, at);
       return out;
@@ -467,7 +472,9 @@
       const now = indices(), steps = (f) => f.at.reduce((sum, v, i) => sum + Math.abs(v - now[i]), 0);
       const least = Math.min(...found.map((f) => away(f.point, x, y)));
       const close = found.filter((f) => away(f.point, x, y) < least + 1.5);
-      return close.length ? close.reduce((a, b) => (steps(b) < steps(a) ? b : a)) : null;
+      if (close.length < 2) return close[0] || null;
+      const fewest = Math.min(...close.map((f) => f.moved())), kept = close.filter((f) => f.moved() === fewest);
+      return kept.reduce((a, b) => (steps(b) < steps(a) ? b : a));
     }
 
     // Rings show what can be taken in hand. They stand over the drawing, so that a finger on one does not scroll.
@@ -502,12 +509,14 @@
         const p = handle[1].every((k) => controls[k].greyed) ? null : pointOf(handle[0], indices());
         rings[i].hidden = !p;
         if (!p) return;
-        const pad = p.upright || p.level ? 13 : 16;
+        const pad = p.upright || p.level ? 13 : p.large ? Math.max(p.large.across / 2, 16) : 16;
         const box = p.upright ? [p.left, p.top, p.left, p.bottom] : p.level ? [p.left, p.top, p.right, p.top] : [p.x, p.y, p.x, p.y];
         Object.assign(rings[i].style, {
           left: `${(box[0] - pad) * zoomed}px`, top: `${(box[1] - pad) * zoomed}px`,
           width: `${(box[2] - box[0] + 2 * pad) * zoomed}px`, height: `${(box[3] - box[1] + 2 * pad) * zoomed}px`,
         });
+        if (p.large) rings[i].style.setProperty("--x-ring", `${p.large.across * zoomed}px`);
+        rings[i].classList.toggle("explorable-tile", Boolean(p.large && p.large.square));
         rings[i].dataset.along = p.upright ? "x" : p.level ? "y" : "xy";
       });
     }

@@ -1,0 +1,61 @@
+r"""What the explorables of relative position and of RSE draw, against the methods."""
+
+import math
+
+import pytest
+import torch
+
+from posenc.bias.t5 import bucket
+from posenc.lab.figures import relative, rse
+
+
+def named(figure):
+    return {trace["name"]: trace for trace in figure["data"]}
+
+
+@pytest.mark.parametrize("text", relative.TEXTS)
+def test_four_terms_add_up_to_the_weights_under_the_cross(text):
+    figure, said = relative.four_terms.fn(text=text, query=5, key=3, moved=10_000)
+    traces = named(figure)
+    terms = torch.stack([traces[name]["z"] for name in relative.TERMS])
+    total = terms.sum(0) / math.sqrt(relative.LANES)
+    assert said["sum"] == pytest.approx(total[5, 3].item()) and said["sum"] == pytest.approx(
+        traces["terms of the pair"]["y"].sum().item() / math.sqrt(relative.LANES)
+    )
+    assert said["weight"] == pytest.approx(total[5, :6].softmax(-1)[3].item())
+    rows, diagonals = traces["c"]["z"], traces["d"]["z"]
+    torch.testing.assert_close(rows, rows[:1].expand_as(rows))
+    torch.testing.assert_close(diagonals[1:, 1:], diagonals[:-1, :-1], atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize("direction", [relative.CAUSAL, relative.BOTH])
+@pytest.mark.parametrize("distance", [0, 40, 300])
+def test_the_orange_tile_holds_the_distances_of_one_bucket(direction, distance):
+    both = direction == relative.BOTH
+    figure, _ = relative.bucket_staircase.fn(32, 128, direction, distance)
+    tile = named(figure)["its bucket"]
+    for side in (-1, 1)[: 1 + both]:
+        own = bucket(torch.tensor([side * distance]), 32, 128, both)
+        for n in range(0, relative.REACH + 1):
+            inside = any(
+                a < side * n < a + width or side * n in (a, a + width) for a, width in zip(tile["base"], tile["x"])
+            )
+            shared = bucket(torch.tensor([side * n]), 32, 128, both) == own
+            assert bool(shared) == inside or n in (0, relative.REACH), (side, n)
+
+
+def test_a_pair_beyond_the_clip_shares_its_row():
+    near, far = (relative.clipped.fn(3, relative.BOTH, query, 1) for query in (4, 9))
+    assert named(near[0])["the row of this offset"]["x"] == named(far[0])["the row of this offset"]["x"] == [-3]
+    assert near[1]["pairs"] == far[1]["pairs"]
+
+
+def test_offsets_move_the_stick_and_no_softmax():
+    one, other = (rse.same_scores.fn(query=15, rate=0.1, offset=offset, order="key 0 first") for offset in (-6, 2))
+    first, second = named(one[0]), named(other[0])
+    for name in ("softmax", "softmax, −λd"):
+        torch.testing.assert_close(first[name]["marker"]["size"], second[name]["marker"]["size"])
+        assert first[name]["marker"]["size"].sum().item() == pytest.approx(1)
+    assert one[1]["left"] > other[1]["left"]
+    for figure, said in (one, other):
+        assert named(figure)["stick"]["marker"]["size"].sum().item() + said["left"] == pytest.approx(1)
