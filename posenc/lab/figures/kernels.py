@@ -300,14 +300,19 @@ def _stick_across_blocks(blocks, step, handed, beta, *, rule=break_block):
             hovertemplate=f"{name}: {end - start:.2f}<extra></extra>",
         )
 
-    rests = tens(true_rests[:-1].exp())
-    under, over = ([""] * (KEYS - 1) + [word] for word in ("true pieces", "true rest"))
     total = float(pieces[:seen].sum())
     data = [
+        line("true piece", asked, tens(truth), "gray", "dot"),
+        line("true rest", asked, tens(true_rests[:-1].exp()), "gray", "dash"),
         line(
-            "true piece", asked, tens(truth), "gray", "dot", mode="lines+text", text=under, textposition="bottom right"
+            "names",
+            [4, 3, KEYS - 1.5],
+            [true_rests[KEYS - 5] / math.log(10), truth[KEYS - 4].log10(), 0.05],
+            "gray",
+            mode="text",
+            text=["true rest", "true pieces", "rest handed on"],
+            textposition=["top left", "bottom right", "middle left"],
         ),
-        line("true rest", asked, rests, "gray", "dash", mode="lines+text", text=over, textposition="top right"),
         points("earlier piece", old, "blue", "circle"),
         points("this block's", new, "orange", "square", 10),
         line(
@@ -384,13 +389,14 @@ stick_across_blocks = explorable(
     readout="weights sum to {total:.2f} · truly {truth:.2f} · handed on 10^{carry:.2f}",
     depends={
         "true piece": ["beta"],
+        "names": ["beta"],
         "true rest": ["beta"],
         "read so far": ["blocks", "step"],
         "one stick": [],
         "readout.truth": ["blocks", "step", "beta"],
     },
     handles={"read so far": "step"},
-    handed=slider(list(RULES), label="rest handed on"),
+    handed=slider(list(RULES), label="handed on"),
     blocks=slider(STICK_BLOCKS, label="blocks", default=3, format=_cut),
     step=slider(range(max(STICK_BLOCKS) + 1), label="blocks done", default=2, play=True, at_most="blocks"),
     beta=slider([0.1, 0.2, 0.3], label="share β of each key", default=0.3),
