@@ -392,10 +392,10 @@ def test_exposb(on, per_pair):
 
 
 def test_the_figure_by_offset_shows_the_sums():
-    figure, words = gradients.by_offset.fn(method="ALiBi", head=2, query=15, extra=4)
-    bars = {trace["name"]: trace["y"] for trace in figure["data"]}
-    q, k, v, dout = (x[:, 1:2] for x in gradients.example())
-    slope = 2.0 ** (-2 * 2)
+    figure, words = gradients.by_offset.fn(method="ALiBi", favored=6, extra=4)
+    drawn = {trace["name"]: trace for trace in figure["data"]}
+    q, k, v, dout = (x[:, :1] for x in gradients.example())
+    slope = 2.0**-2
     logits = torch.full((gradients.LENGTH, gradients.LENGTH), -math.inf, dtype=torch.float64)
     for i in range(gradients.LENGTH):
         for j in range(i + 1):
@@ -404,12 +404,11 @@ def test_the_figure_by_offset_shows_the_sums():
     dA = dout[0, 0] @ v[0, 0].T
     ds = A * (dA - (A * dA).sum(-1, keepdim=True))
     sums = [sum(ds[i, i - d].item() for i in range(d, gradients.LENGTH)) for d in range(gradients.LENGTH)]
-    close(bars["sum over all queries"], wide(sums))
-    close(bars["gradient of its logit"], ds[15, :16].flip(-1))
-    close(bars["weight of the key"], A[15, :16].flip(-1))
-    assert words["total"] == "0" and float(words["slope"].replace("−", "-")) == pytest.approx(
-        -sum(d * x for d, x in enumerate(sums)), abs=0.006
-    )
+    cells = drawn["gradient of the logits"]["z"]
+    close(cells[15, :16], ds[15, :16].flip(-1))
+    assert cells[15, 16:].isnan().all() and words["row"] == "0"
+    close(drawn["sum of a column"]["y"], wide(sums))
+    close(drawn["sum of a row"]["x"], wide([0.0] * gradients.LENGTH))
 
 
 def test_the_figure_by_offset_keeps_what_is_nearer_on_a_stick_alone():
@@ -423,10 +422,10 @@ def test_the_figure_by_offset_keeps_what_is_nearer_on_a_stick_alone():
 
 @pytest.mark.parametrize("method", gradients.BY_POSITION)
 def test_no_gradient_comes_from_the_future_or_from_beyond_a_text(method):
-    g = gradients.input_gradient(method, 2, "token 15", gradients.FULL)
+    g = gradients.input_gradient(method, 2, gradients.FULL, of=15)
     assert (g[:, 16:] == 0).all() and g[:, 15].norm(dim=-1).min() > 0
     lengths = gradients.texts(gradients.DRAWN)[1]
-    g = gradients.input_gradient(method, 1, gradients.EVERY, gradients.DRAWN)
+    g = gradients.input_gradient(method, 1, gradients.DRAWN)
     assert all((row[length:] == 0).all() for row, length in zip(g, lengths))
     assert (g.norm(dim=-1) > 0).sum() == lengths.sum()
 
@@ -441,11 +440,22 @@ def test_the_figure_by_position_shows_the_rows_gradient():
     tokens, lengths = gradients.texts(gradients.DRAWN)
     losses = torch.nn.functional.cross_entropy(model(tokens).transpose(1, 2), tokens.roll(-1, 1), reduction="none")
     (losses * (torch.arange(gradients.TEXT) < lengths[:, None])).sum().backward()
-    g = gradients.input_gradient("learned", 2, gradients.EVERY, gradients.DRAWN)
+    g = gradients.input_gradient("learned", 2, gradients.DRAWN)
     close(g.sum(0), model.embed.table.grad)
-    figure, words = gradients.by_position.fn(method="learned", layers=2, of=gradients.EVERY, kind=gradients.DRAWN)
-    traces = {trace["name"]: trace["y"] for trace in figure["data"]}
+    figure, words = gradients.by_position.fn(method="learned", layers=2, of=15, kind=gradients.DRAWN)
+    traces = {trace["name"]: trace for trace in figure["data"]}
     rows = model.embed.table.grad.norm(dim=-1)
-    close(wide(traces["size of the sum, the row's gradient"]), rows.log10())
-    assert words["first"] == pytest.approx(rows[0].item())
-    assert traces["texts with a token there"].tolist() == [(lengths > p).sum().item() for p in range(gradients.TEXT)]
+    close(traces["gradient"]["y"], rows)
+    assert words["first"] == pytest.approx((rows[0] / rows[-1]).item())
+    visits = wide([(lengths > p).sum().item() for p in range(gradients.TEXT)])
+    close(traces["visits"]["y"] / traces["visits"]["y"][0], visits / visits[0])
+    one = gradients.input_gradient("learned", 2, gradients.DRAWN, of=15).norm(dim=-1).sum(0)
+    cells = traces["gradient of one loss"]["z"]
+    close(cells[15, :16], one[:16].clamp(min=gradients.FAINT).log10())
+    assert cells[15, 16:].isnan().all()
+
+
+def test_the_reach_of_a_loss():
+    """Of nine rows before the last one, equal, nine tenths are nine; of a steep fall, the nearest."""
+    assert gradients.reach(torch.ones(11)) == 9 and gradients.reach(10.0 ** torch.arange(5)) == 1
+    assert gradients.reach(torch.ones(1)) == 0

@@ -87,9 +87,10 @@ def _scatter(ax, trace, layout):
         dots = ax.scatter(x, y, s=size**2 / 2, marker=marker, zorder=3, **look)
         handle = dots if handle is None else handle
     if "text" in mode:
-        ink = _color(trace.get("textfont.color", "#1f2933"))
-        for a, b, words in zip(x, y, trace.get("text", [])):
-            ax.text(a, b, _plain(words), color=ink, fontsize=7, ha="center", va="center", clip_on=True)
+        ink = trace.get("textfont.color", "#1f2933")
+        inks = ink if isinstance(ink, list) else [ink] * len(x)
+        for a, b, words, one in zip(x, y, trace.get("text", []), inks):
+            ax.text(a, b, _plain(words), color=_color(one), fontsize=7, ha="center", va="center", clip_on=True)
     return handle
 
 

@@ -8,10 +8,12 @@ import torch
 from posenc.attention import attention
 from posenc.encoding import Encoding, compose
 from posenc.lab.exercises.gradients import softmax_gradient as softmax_gradient  # the page's other formula
-from posenc.lab.explore import COLORS, explorable, slider
+from posenc.lab.explore import COLORS, DIVERGING, SEQUENTIAL, explorable, slider
 from posenc.lab.train.tiny import Decoder
 from posenc.methods import make
 from posenc.several.rse import rse
+
+HATCHED = dict(shape="/", solidity=0.35)
 
 
 def stick_gradient(scores, weights, dweights, order="recent"):
@@ -54,17 +56,17 @@ def logit_gradient(q, k, v, dout, encoding, extra=0.0):
 
 # By offset: one head of attention on seeded numbers
 
-LENGTH, HEADS, LANES = 32, 4, 8
-FAVORED = 6  # the offset that gets extra logits
-QUERIES = (7, 15, 23, 31)
+LENGTH, HEADS, LANES = 24, 4, 8
+HEAD = 0  # ALiBi's steepest
+FAVORED = (1, 3, 6, 9, 12, 16, 20)  # the offsets whose keys may get extra logits
+EXTRA = (0, 4, 8)
+LOWER = 2.5  # all logits are lowered by this, so that a stick reaches far; a softmax does not notice
 BY_OFFSET = {
     "NoPE": lambda: Encoding(),
-    "T5": lambda: make("t5", num_heads=HEADS),
-    "KERPLE": lambda: make("kerple", num_heads=HEADS),
     "RoPE": lambda: make("rope", head_dim=LANES),
     "ALiBi": lambda: make("alibi", num_heads=HEADS),
     "stick-breaking": lambda: make("stickbreaking", attend_current=True),
-    "RSE, recent first": lambda: rse(LANES, order="recent"),
+    "RSE": lambda: rse(LANES, order="recent"),
 }
 
 
@@ -87,53 +89,105 @@ def offsets_between(length):
 
 
 @functools.cache
-def _scored(method, extra):
-    distance = offsets_between(LENGTH)
-    ds, weights = logit_gradient(*example(), _seeded(BY_OFFSET[method]), extra * (distance == FAVORED).double())
-    return ds[0], weights[0]  # [H, T, T]
+def scored(method, favored, extra):
+    r"""The gradient of one head's logits, [T, T]; the keys `favored` back have `extra` logits more."""
+    more = extra * (offsets_between(LENGTH) == favored).double() - LOWER
+    return logit_gradient(*example(), _seeded(BY_OFFSET[method]), more)[0][0, HEAD]
 
 
-def _by_offset(method, head, query, extra):
-    ds, weights = (x[head - 1] for x in _scored(method, extra))
-    offset = torch.arange(LENGTH)
-    row, row_weights = (x[query, : query + 1].flip(-1) for x in (ds, weights))
+def sides(ds, favored):
+    r"""Sizes of the gradients that are nearer than `favored`, and farther, in rows that reach so far."""
+    offset, reached = offsets_between(LENGTH), torch.arange(LENGTH)[:, None] >= favored
+    return [(ds.abs() * (reached & side)).sum().item() for side in (offset < favored, offset > favored)]
+
+
+def sheared(ds):
+    r"""[T, T] with a column for each offset i - j in place of a key; NaN where there is no key."""
+    return torch.stack([torch.cat((row[: i + 1].flip(0), row[i + 1 :] * math.nan)) for i, row in enumerate(ds)])
+
+
+def signed(value):
+    """A number in words, with a true minus sign and none before a zero."""
+    return "0" if abs(value) < 5e-3 else f"{value:+.2f}".replace("-", "−")
+
+
+def _by_offset(method, favored, extra):
+    ds = scored(method, favored, extra)
+    plain = scored(method, favored, 0)
+    index = torch.arange(LENGTH)
+    rows, along = ds.sum(-1), sum_by_offset(ds)
+    silent = bool(rows.abs().max() < 1e-9)
     data = [
         dict(
-            type="bar", name="weight of the key", x=offset[: query + 1], y=row_weights, marker=dict(color=COLORS["sky"])
+            type="heatmap",
+            name="gradient of the logits",
+            x=index,
+            y=index,
+            z=sheared(ds),
+            zmin=-0.4,
+            zmid=0,
+            zmax=0.4,
+            colorscale=DIVERGING,
+            showscale=False,
+            xgap=1,
+            ygap=1,
+            hoverongaps=False,
+            hovertemplate="query %{y}, the key %{x} back: gradient %{z:.2f}<extra></extra>",
         ),
         dict(
             type="bar",
-            name="gradient of its logit",
-            x=offset[: query + 1],
-            y=row,
+            name="sum of a row",
+            orientation="h",
+            x=rows,
+            y=index,
+            xaxis="x2",
+            marker=dict(color=COLORS["purple"]),
+            hovertemplate="query %{y}: its row sums to %{x:.2f}<extra></extra>",
+        ),
+        dict(
+            type="scatter",
+            name="in words",
+            x=[0],
+            y=[(LENGTH - 1) / 2],
+            mode="text",
+            text=["all 0" if silent else ""],
+            xaxis="x2",
+            hoverinfo="skip",
+        ),
+        dict(
+            type="bar",
+            name="sum of a column",
+            x=index,
+            y=along,
             yaxis="y2",
-            marker=dict(color=COLORS["blue"]),
+            marker=dict(color=COLORS["orange"], pattern=HATCHED),
+            hovertemplate="all keys %{x} back: sum %{y:.2f}<extra></extra>",
         ),
         dict(
-            type="bar",
-            name="sum over all queries",
-            x=offset,
-            y=sum_by_offset(ds),
-            yaxis="y3",
-            marker=dict(color=COLORS["orange"]),
+            type="scatter",
+            name="favored",
+            x=[favored] * 2,
+            y=[LENGTH - 0.5, -1],
+            mode="lines+markers",
+            line=dict(color=COLORS["ink"], width=2, dash="dot"),
+            marker=dict(symbol=["line-ew", "triangle-down"], size=14, color=COLORS["ink"]),
+            hoverinfo="skip",
         ),
     ]
     layout = dict(
-        height=520,
-        xaxis=dict(range=[-1, LENGTH], title=dict(text="offset i − j"), anchor="y3"),
-        yaxis=dict(range=[0, 1.05], domain=[0.7, 1], title=dict(text="weight")),
-        yaxis2=dict(range=[-1, 1], domain=[0.36, 0.64], title=dict(text="query i")),
-        yaxis3=dict(range=[-6.8, 6.8], domain=[0, 0.3], title=dict(text="all queries")),
+        height=500,
+        showlegend=False,
+        margin=dict(t=24),
+        bargap=0.2,
+        xaxis=dict(range=[-0.6, LENGTH - 0.4], domain=[0, 0.83], anchor="y2", title=dict(text="offset i − j")),
+        yaxis=dict(
+            range=[LENGTH - 0.4, -2.2], domain=[0.32, 1], title=dict(text="query i"), tickvals=[0, 5, 10, 15, 20]
+        ),
+        xaxis2=dict(range=[-2, 2], domain=[0.86, 1], anchor="y", tickvals=[-1, 0, 1], title=dict(text="row sums")),
+        yaxis2=dict(range=[-4.6, 4.6], domain=[0, 0.27], title=dict(text="column sums"), tickvals=[-4, 0, 4]),
     )
-    size = row.abs()
-    words = {
-        "method": method,
-        "query": query,
-        "total": f"{row.sum().item():+.3f}".replace("-", "−") if abs(row.sum().item()) > 5e-4 else "0",
-        "nearer": size[:FAVORED].sum().item(),
-        "farther": size[FAVORED + 1 :].sum().item(),
-        "slope": f"{-(ds * offsets_between(LENGTH)).sum().item():+.2f}".replace("-", "−"),
-    }
+    left = [now / before for now, before in zip(sides(ds, favored), sides(plain, favored))]
+    words = {"near": left[0], "far": left[1], "row": "0" if silent else f"{rows.abs().max().item():.2f}"}
     return dict(data=data, layout=layout), words
 
 
@@ -141,38 +195,30 @@ by_offset = explorable(
     _by_offset,
     id="gradients.by_offset",
     title="The gradient of the logits, by offset",
-    alt="Three rows of bars against the offset from the query back to the key. Above, the weights of one query. In the "
-    "middle, the gradient of its logits, of both signs. Below, these gradients summed over all queries with that "
-    "offset: what a table by offset would receive.",
-    readout=f"{{method}}, query {{query}}: the row of gradients sums to {{total}}; sizes nearer than offset {FAVORED} "
-    f"add up to {{nearer:.3f}}, farther to {{farther:.3f}}; a slope would get {{slope}}",
-    depends={
-        "sum over all queries": ["method", "head", "extra"],
-        "readout.method": ["method"],
-        "readout.query": ["query"],
-        "readout.slope": ["method", "head", "extra"],
-    },
-    method=slider(list(BY_OFFSET), label="method"),
-    head=slider(range(1, HEADS + 1), label="head"),
-    query=slider(QUERIES, label="query position i", default=23),
-    extra=slider([0, 2, 4, 6, 8], label=f"extra logits at offset {FAVORED}", default=0),
+    alt="A map of the gradient of every logit: a row for each query, a column for each offset back to the key, so that "
+    "a diagonal of the T × T matrix is a column here. Blue is negative, orange positive. At the right, the sum of each "
+    "row; below, of each column: what a table by offset would receive. An arrow above the map marks the column whose "
+    "keys get extra logits, and can be dragged. With eight of them, a softmax falls silent in every row that has such "
+    "a key; a stick only to the right of it, at the keys farther away.",
+    readout="nearer keys keep {near:.0%} · farther {far:.0%} · rows sum to at most {row}",
+    depends={"favored": ["favored"], "layout": []},
+    handles={"favored": "favored"},
+    method=slider(list(BY_OFFSET), label="method", default="stick-breaking"),
+    extra=slider(EXTRA, label="extra logits", format=lambda v: f"+{v}" if v else "none"),
+    favored=slider(FAVORED, label="for the keys this far back", default=6),
 )
 
 
 # By position: an untrained decoder, whose input rows are probed
 
-TEXT, TEXTS, WORDS, WIDTH = 32, 64, 12, 16
-EVERY = "every token"
-ONE = {f"token {p}": p for p in (7, 15, 23, 31)}
+TEXT, TEXTS, WORDS, WIDTH = 24, 64, 12, 16
 FULL, DRAWN = f"all of {TEXT} tokens", f"of 4 to {TEXT} tokens"
 BY_POSITION = {
-    "NoPE": lambda: Encoding(),
-    "sinusoidal": lambda: make("sinusoidal"),
     "learned": lambda: make("learned", max_positions=TEXT, dim=WIDTH),
-    "RoPE": lambda: make("rope", head_dim=WIDTH // 2),
     "ALiBi": lambda: make("alibi", num_heads=2),
-    "stick-breaking": lambda: make("stickbreaking", attend_current=True),
+    "stick": lambda: make("stickbreaking", attend_current=True),
 }
+FAINT = 1e-2  # gradients below are drawn as this
 
 
 def texts(kind):
@@ -185,11 +231,8 @@ def texts(kind):
 
 
 @functools.cache
-def input_gradient(method, layers, of, kind):
-    r"""The gradient of the loss with respect to the input of every token, [TEXTS, TEXT, WIDTH].
-
-    of: EVERY, or the key in `ONE` of the token whose loss alone counts. Losses are summed over the tokens of a text.
-    """
+def losses_gradient(method, layers):
+    r"""The gradient of each token's loss with respect to the input of each token, [TEXT, TEXTS, TEXT, WIDTH]."""
     rows = torch.zeros(TEXTS, TEXT, WIDTH, dtype=torch.float64, requires_grad=True)
 
     def encoding(layer):
@@ -201,83 +244,128 @@ def input_gradient(method, layers, of, kind):
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
         model = Decoder(WORDS, WIDTH, layers, 2, encoding).double()
-    tokens, lengths = texts(kind)
+    tokens = texts(FULL)[0]
     following = tokens.roll(-1, 1)  # of the last token too: of an untrained model any will do
     losses = torch.nn.functional.cross_entropy(model(tokens).transpose(1, 2), following, reduction="none")
-    counts = torch.arange(TEXT) < lengths[:, None]
-    if of != EVERY:
-        counts = counts & (torch.arange(TEXT) == ONE[of])
-    return torch.autograd.grad(losses[counts].sum(), rows)[0]
+    return torch.stack([torch.autograd.grad(loss, rows, retain_graph=True)[0] for loss in losses.sum(0)])
 
 
-def _by_position(method, layers, of, kind):
-    g = input_gradient(method, layers, of, kind)
+def input_gradient(method, layers, kind, of=None):
+    r"""The gradient of the input of every token, [TEXTS, TEXT, WIDTH], of the loss of token `of`, or of all losses.
+
+    Only tokens within a text's length have a loss. They are summed, not averaged.
+    """
+    counts = torch.arange(TEXT)[:, None] < texts(kind)[1]
+    if of is not None:
+        counts = counts & (torch.arange(TEXT)[:, None] == of)
+    return (losses_gradient(method, layers) * counts[:, :, None, None]).sum(0)
+
+
+def reach(sizes):
+    r"""Of how many rows right before the last one the sizes add up to nine tenths of all before it; sizes [n]."""
+    before = sizes[:-1].flip(0)
+    return int((before.cumsum(0) < 0.9 * before.sum() - 1e-12).sum()) + 1 if len(before) else 0
+
+
+def _by_position(method, layers, kind, of):
+    counted = texts(kind)[1]
     position = torch.arange(TEXT)
+    counts = (position[:, None] < counted)[:, :, None]
+    one_loss = (losses_gradient(method, layers).norm(dim=-1) * counts).sum(1)  # [loss, row]
+    g = input_gradient(method, layers, kind)
     one_by_one, together = g.norm(dim=-1).sum(0), g.sum(0).norm(dim=-1)
-    visits = (texts(kind)[1][:, None] > position).sum(0)
-
-    def drawn(values):
-        return [math.log10(x) if x > 1e-6 else math.nan for x in values.tolist()]
-
+    visits = (counted[:, None] > position).sum(0)
+    past = position[:, None] >= position
     data = [
         dict(
-            type="scatter",
-            name="sizes added up",
+            type="heatmap",
+            name="gradient of one loss",
             x=position,
-            y=drawn(one_by_one),
-            mode="lines+markers",
-            line=dict(color=COLORS["gray"], width=1, dash="dash"),
-            marker=dict(size=6, symbol="circle-open"),
+            y=position,
+            z=torch.where(past, one_loss.clamp(min=FAINT).log10(), math.nan),
+            zmin=math.log10(FAINT),
+            zmax=1,
+            colorscale=SEQUENTIAL,
+            xgap=1,
+            ygap=1,
+            hoverongaps=False,
+            hovertemplate="loss of token %{y}, row %{x}: gradient 10 to the %{z:.1f}<extra></extra>",
+            colorbar=dict(tickvals=[-2, -1, 0, 1], ticktext=["0.01", "0.1", "1", "10"], y=0.72, len=0.62),
         ),
         dict(
             type="scatter",
-            name="size of the sum, the row's gradient",
-            x=position,
-            y=drawn(together),
-            mode="lines+markers",
-            line=dict(color=COLORS["blue"], width=2),
-            marker=dict(size=6),
+            name="loss of one token",
+            x=[-0.5, TEXT - 0.5],
+            y=[of, of],
+            mode="lines",
+            line=dict(color=COLORS["red"], width=3),
+            hoverinfo="skip",
+            showlegend=False,
         ),
         dict(
             type="bar",
-            name="texts with a token there",
+            name="gradient",
             x=position,
-            y=visits,
+            y=together,
             yaxis="y2",
-            marker=dict(color=COLORS["orange"]),
+            marker=dict(color=COLORS["blue"]),
+            hovertemplate="row %{x}: gradient %{y:.2f}<extra></extra>",
+        ),
+        dict(
+            type="scatter",
+            name="sizes",
+            x=position,
+            y=one_by_one,
+            yaxis="y2",
+            mode="lines+markers",
+            line=dict(color=COLORS["gray"], width=1),
+            marker=dict(size=6, symbol="circle-open"),
+            hovertemplate="row %{x}: sizes add up to %{y:.2f}<extra></extra>",
+        ),
+        dict(
+            type="scatter",
+            name="visits",
+            x=position,
+            y=one_by_one[0] * visits / visits[0],
+            yaxis="y2",
+            mode="lines",
+            line=dict(color=COLORS["orange"], width=2, dash="dash"),
+            hovertemplate="row %{x}: as many texts as reach it<extra></extra>",
         ),
     ]
     layout = dict(
-        height=460,
-        xaxis=dict(range=[-1, TEXT], title=dict(text="position p"), anchor="y2"),
-        yaxis=dict(
-            range=[-3.2, 2.4],
-            domain=[0.36, 1],
-            title=dict(text="gradient"),
-            tickvals=[-3, -2, -1, 0, 1, 2],
-            ticktext=["0.001", "0.01", "0.1", "1", "10", "100"],
-        ),
-        yaxis2=dict(range=[0, TEXTS + 4], domain=[0, 0.28], title=dict(text="texts")),
+        height=500,
+        xaxis=dict(range=[-0.6, TEXT - 0.4], anchor="y2", title=dict(text="row of position p")),
+        yaxis=dict(range=[TEXT - 0.4, -0.6], domain=[0.44, 1], title=dict(text="loss of token i")),
+        yaxis2=dict(range=[0, MOST], domain=[0, 0.34], title=dict(text="all losses")),
     )
-    silent = int((together == 0).sum())
-    return dict(data=data, layout=layout), {
-        "silent": f"{silent} of {TEXT} rows get exactly 0" if silent else "no row gets 0",
-        "first": together[0].item(),
-        "last": together[-1].item(),
-    }
+    rows = reach(one_loss[of, : of + 1])
+    return dict(data=data, layout=layout), {"of": of, "rows": rows, "first": together[0].item() / together[-1].item()}
 
+
+MOST = 60  # the axis of the sizes
 
 by_position = explorable(
     _by_position,
     id="gradients.by_position",
     title="The gradient of the input, by position",
-    alt="Above, on a logarithmic scale, the gradient that a row of positions receives, against the position: the size "
-    "of the sum over all texts (full dots), below the sizes added up one by one (open dots). Below, bars: how many "
-    "texts have a token at that position. With the loss of one token, nothing stands to the right of it.",
-    readout="{silent}; row 0 gets {first:.3f}, the last row {last:.3f}",
-    depends={"texts with a token there": ["kind"], "readout.silent": ["method", "layers", "of", "kind"]},
-    method=slider(list(BY_POSITION), label="method", default="learned"),
-    layers=slider([1, 2], label="layers"),
-    of=slider([EVERY, *ONE], label="whose loss counts"),
+    alt="A map: a row for the loss of each token, a column for each row of a table of positions, colored by the size "
+    "of the gradient on a logarithmic scale. To the right of the diagonal it is empty: a loss says nothing to later "
+    "positions. A line to drag picks the loss of one token. Below, all losses together: bars for what each row of the "
+    "table gets, open dots for the sizes added up, a dashed line for what the visits of texts alone would make of it.",
+    readout="token {of}: 90% within {rows} rows · first / last row {first:.1f}",
+    depends={
+        "loss of one token": ["of"],
+        "gradient of one loss": ["method", "layers", "kind"],
+        "gradient": ["method", "layers", "kind"],
+        "sizes": ["method", "layers", "kind"],
+        "visits": ["method", "layers", "kind"],
+        "readout.of": ["of"],
+        "readout.first": ["method", "layers", "kind"],
+    },
+    handles={"loss of one token": "of"},
+    method=slider(list(BY_POSITION), label="method"),
     kind=slider([FULL, DRAWN], label="texts", default=DRAWN),
+    layers=slider([1, 2], label="layers", default=2),
+    of=slider(range(TEXT), label="loss of token", default=15),
 )

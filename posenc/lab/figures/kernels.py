@@ -9,7 +9,7 @@ from torch.nn.functional import logsigmoid
 from posenc.lab.explore import COLORS, explorable, slider
 
 KEYS = 24
-BLOCKS = (4, 6, 8, 12)
+BLOCKS = (2, 3, 4, 6)  # how many; the keys are cut into as many alike
 HATCHED = dict(shape="/", solidity=0.35)
 PEAK = 3.0  # the largest logit stands this high; the others are noise of spread 1
 
@@ -43,15 +43,20 @@ def _finite(number):
     return number if math.isfinite(number) else math.nan
 
 
+def _cut(blocks):
+    return f"{blocks}×{KEYS // blocks}"
+
+
 def _or_gap(numbers):
     """The numbers, or one gap where there are none: a trace without points would leave the legend."""
     return [_finite(number) for number in numbers] or [math.nan]
 
 
-def _online_softmax(block, step, peak, *, update=online_update):
+def _online_softmax(blocks, step, peak, *, update=online_update):
+    block = KEYS // blocks
     scores, values = online_row(peak)
     target = float(torch.softmax(scores, -1) @ values)
-    done = min(step, KEYS // block)
+    done = min(step, blocks)
     seen, before = done * block, max(done - 1, 0) * block
     zero = torch.zeros((), dtype=torch.float64)
     states = [(zero - math.inf, zero, zero)]
@@ -74,14 +79,16 @@ def _online_softmax(block, step, peak, *, update=online_update):
             **dict(parts),
         )
 
+    logit, weight = ({"hovertemplate": f"key %{{x}}: {word} %{{y:.2f}}<extra></extra>"} for word in ("logit", "weight"))
+    unnamed = dict(logit, showlegend=False)
     weights = (scores - m).exp() if done else scores
     ends = [n * block - 0.5 for n in range(1, done + 1)]
     said = f"exp(s − m), earlier ones × {factor:.3f}" if done > 1 else "exp(s − m), nothing to rescale" if done else ""
     lower = dict(xaxis="x", yaxis="y2", showlegend=False)
     data = [
-        bars("earlier", old, scores, "blue"),
-        bars("this block", new, scores, "orange", pattern=HATCHED),
-        bars("to come", later, scores, "gray", opacity=0.3),
+        bars("earlier", old, scores, "blue", unnamed),
+        bars("this block", new, scores, "orange", logit, pattern=HATCHED),
+        bars("to come", later, scores, "gray", unnamed, opacity=0.3),
         dict(
             type="scatter",
             name="maximum m",
@@ -89,9 +96,30 @@ def _online_softmax(block, step, peak, *, update=online_update):
             line=dict(color=COLORS["ink"], width=2, dash="dash"),
             x=_or_gap(x for n in range(done) for x in (n * block - 0.5, (n + 1) * block - 0.5)),
             y=_or_gap(s[0] for s in states[1:] for _ in range(2)),
+            hovertemplate="the largest logit so far: %{y:.2f}<extra></extra>",
         ),
-        bars("weights of earlier blocks", old, weights, "blue", lower),
-        bars("weights of this block", new, weights, "orange", lower, pattern=HATCHED),
+        dict(
+            type="scatter",
+            name="read so far",
+            x=[seen - 0.5] * 2,
+            y=[-2.6, 5],
+            mode="lines",
+            line=dict(color=COLORS["ink"], width=1),
+            hoverinfo="skip",
+            showlegend=False,
+        ),
+        dict(
+            type="scatter",
+            name="the largest",
+            x=[peak],
+            y=[PEAK],
+            mode="markers",
+            marker=dict(symbol="triangle-up", size=11, color=COLORS["ink"]),
+            hoverinfo="skip",
+            showlegend=False,
+        ),
+        bars("weights of earlier blocks", old, weights, "blue", lower | weight),
+        bars("weights of this block", new, weights, "orange", lower | weight, pattern=HATCHED),
         dict(
             type="scatter",
             name="rescaled from",
@@ -99,6 +127,7 @@ def _online_softmax(block, step, peak, *, update=online_update):
             y=_or_gap((scores[old] - was).exp()),
             mode="markers",
             marker=dict(symbol="diamond-open", size=8, color=COLORS["purple"]),
+            hovertemplate="key %{x}: weight %{y:.2f} before<extra></extra>",
             xaxis="x",
             yaxis="y2",
         ),
@@ -120,6 +149,7 @@ def _online_softmax(block, step, peak, *, update=online_update):
             mode="lines+markers",
             line=dict(color=COLORS["orange"], width=2),
             marker=dict(size=8),
+            hovertemplate="output so far: %{y:.3f}<extra></extra>",
             xaxis="x",
             yaxis="y3",
             showlegend=False,
@@ -131,6 +161,7 @@ def _online_softmax(block, step, peak, *, update=online_update):
             y=[target, target],
             mode="lines",
             line=dict(color=COLORS["green"], width=2, dash="dot"),
+            hovertemplate="softmax over all keys: %{y:.3f}<extra></extra>",
             xaxis="x",
             yaxis="y3",
         ),
@@ -150,10 +181,9 @@ def _online_softmax(block, step, peak, *, update=online_update):
         yaxis2=dict(range=[0, 1.45], domain=[0.34, 0.62], title=dict(text="weight"), tickvals=[0, 0.5, 1]),
         yaxis3=dict(range=[-0.5, 0.5], domain=[0, 0.28], title=dict(text="output"), tickvals=[-0.4, 0, 0.4]),
     )
-    head = f"{done} of {KEYS // block} blocks, {seen} of {KEYS} keys"
     output = _finite(acc / l) if done else math.nan
     numbers = {"m": _finite(m), "l": _finite(l), "output": output, "target": target}
-    return dict(data=data, layout=layout), {"head": head, **numbers}
+    return dict(data=data, layout=layout), numbers
 
 
 online_softmax = explorable(
@@ -165,21 +195,26 @@ online_softmax = explorable(
         "keys still to come, and a dashed staircase, the largest logit so far. Middle: the weight of each key relative "
         "to that maximum; diamonds show where earlier weights stood before this block, and where the maximum rose all "
         "of them shrink by one factor. Bottom: the output so far, which ends on the dotted line of the whole softmax "
-        "for every block size."
+        "for every block size. The line after the last key read can be dragged, and so can the largest logit."
     ),
-    readout="{head}: m = {m:.3f}, l = {l:.3f}, output acc / l = {output:.4f} · softmax over all keys {target:.4f}",
-    depends={"whole softmax": ["peak"], "readout.head": ["block", "step"], "readout.target": ["peak"]},
-    block=slider(BLOCKS, label="keys in a block", default=6),
-    step=slider(range(KEYS // min(BLOCKS) + 1), label="blocks done (stops after the last)", default=3),
-    peak=slider(range(1, KEYS, 4), label="the largest logit stands at key", default=13),
+    readout="m {m:.2f}, l {l:.2f} · output {output:.3f} · whole softmax {target:.3f}",
+    depends={
+        "whole softmax": ["peak"],
+        "read so far": ["blocks", "step"],
+        "the largest": ["peak"],
+        "readout.target": ["peak"],
+    },
+    handles={"read so far": "step", "the largest": "peak"},
+    blocks=slider(BLOCKS, label="blocks", default=4, format=_cut),
+    step=slider(range(max(BLOCKS) + 1), label="blocks done", default=3, play=True, at_most="blocks"),
+    peak=slider(range(1, KEYS, 4), label="largest logit at key", default=13),
 )
 
 
 # ------------------------------------------------------------------------------------------------ stick across blocks
 
-STICK_BLOCKS = (4, 8, 12, 24)
-TRUE, ONE_REST, NOTHING = "the true rest", "one rest a block (wrong)", "nothing (wrong)"
-RECENT, FIRST = "most recent first", "key 0 first"
+STICK_BLOCKS = (1, 2, 3, 6)  # how many
+TRUE, ONE_REST, NOTHING = "true", "one a block", "none"
 
 
 def break_block(logits, log_rest):
@@ -219,152 +254,152 @@ def walk(logits, block, rule):
     return torch.cat(pieces), torch.stack(log_rests)
 
 
-def _stick_across_blocks(block, step, handed, beta, order, *, rule=break_block):
+def _stick_across_blocks(blocks, step, handed, beta, *, rule=break_block):
+    block = KEYS // blocks
     logits = torch.full((KEYS,), math.log(beta / (1 - beta)), dtype=torch.float64)
     rules = {**RULES, TRUE: rule}
     pieces, log_rests = walk(logits, block, rules[handed])
     truth, true_rests = walk(logits, 1, break_block)
-    done = min(step, KEYS // block)
+    done = min(step, blocks)
     seen, before = done * block, max(done - 1, 0) * block
-    forward = order == FIRST
-    asked = list(range(KEYS)) if forward else list(range(KEYS))[::-1]
-
-    def place(n):
-        """Where the key stands that is asked after n others."""
-        return n if forward else KEYS - 1 - n
-
-    reaches = (pieces / logits.sigmoid()).log()  # the rest that each key takes its share of
-    sums = pieces.cumsum(0)
+    asked = list(range(KEYS))[::-1]  # the most recent key first
     old, new = slice(0, before), slice(before, seen)
+    reaches = pieces / logits.sigmoid()  # the rest that each key takes its share of
 
-    def bars(name, at, color, **look):
+    def tens(values):
+        return _or_gap(torch.as_tensor(values).log10())
+
+    def points(name, at, color, symbol, size=8):
+        return dict(
+            type="scatter",
+            name=name,
+            x=_or_gap(asked[at]),
+            y=tens(pieces[at]),
+            mode="markers",
+            marker=dict(color=COLORS[color], symbol=symbol, size=size),
+            text=[f"{piece:.3g}" for piece in pieces[at]] or [""],
+            hovertemplate="key %{x}: piece %{text}<extra></extra>",
+        )
+
+    def line(name, x, y, color, dash="solid", **parts):
+        look = dict(color=COLORS[color], width=2, dash=dash)
+        return dict(dict(type="scatter", name=name, x=x, y=y, mode="lines", line=look, hoverinfo="skip"), **parts)
+
+    def gauge(name, start, end, color, **look):
         return dict(
             type="bar",
             name=name,
-            x=_or_gap(asked[at]),
-            y=_or_gap(pieces[at]),
-            width=0.84,
+            orientation="h",
+            base=[start],
+            x=[end - start],
+            y=[0],
+            width=1,
+            xaxis="x2",
+            yaxis="y2",
             marker=dict(color=COLORS[color], **look),
+            hovertemplate=f"{name}: {end - start:.2f}<extra></extra>",
         )
 
-    def line(name, axis, x, y, color, dash="solid", **parts):
-        look = dict(color=COLORS[color], width=2, dash=dash)
-        return dict(dict(type="scatter", name=name, x=x, y=y, mode="lines", line=look, xaxis="x", yaxis=axis), **parts)
-
+    total = float(pieces[:seen].sum())
     data = [
-        bars("earlier", old, "blue"),
-        bars("this block", new, "orange", pattern=HATCHED),
+        line("true piece", asked, tens(truth), "gray", "dot"),
+        line("true rest", asked, tens(true_rests[:-1].exp()), "gray", "dash"),
         line(
-            "true piece",
-            "y",
-            asked,
-            truth,
-            "ink",
-            mode="markers",
-            marker=dict(symbol="line-ew-open", size=9, color=COLORS["ink"], line=dict(width=2)),
+            "names",
+            [4, 3, KEYS - 1.5],
+            [true_rests[KEYS - 5] / math.log(10), truth[KEYS - 4].log10(), 0.05],
+            "gray",
+            mode="text",
+            text=["true rest", "true pieces", "rest handed on"],
+            textposition=["top left", "bottom right", "middle left"],
         ),
-        line("true rest", "y2", asked, true_rests[:-1], "gray", "dot"),
+        points("earlier piece", old, "blue", "circle"),
+        points("this block's", new, "orange", "square", 10),
         line(
             "rest that a key takes from",
-            "y2",
             _or_gap(asked[:seen]),
-            _or_gap(reaches[:seen]),
-            "blue",
-            line=dict(color=COLORS["blue"], width=2, shape="hvh"),
-            showlegend=False,
+            tens(reaches[:seen]),
+            "purple",
+            line=dict(color=COLORS["purple"], width=1),
         ),
         line(
-            "handed on",
-            "y2",
-            [place(n * block) for n in range(done + 1)],
-            _or_gap(log_rests[: done + 1]),
+            "rest handed on",
+            [KEYS - 1 - n * block for n in range(done + 1)],
+            tens(log_rests[: done + 1].exp()),
             "purple",
             mode="markers",
-            marker=dict(symbol="diamond", size=10, color=COLORS["purple"]),
+            marker=dict(symbol="diamond", size=12, color=COLORS["purple"]),
+            text=[f"{rest:.3g}" for rest in log_rests[: done + 1].exp()],
+            hovertemplate="handed on: %{text} of the stick<extra></extra>",
+            hoverinfo=None,
         ),
+        line("read so far", [KEYS - 0.5 - seen] * 2, [LOWEST, 0.6], "ink"),
+        gauge("within one stick", 0.0, min(total, 1.0), "blue"),
+        gauge("more than there is", 1.0, max(total, 1.0), "red", pattern=HATCHED),
         line(
-            "sum of the weights",
-            "y3",
-            [place(-1), *asked[:seen]],
-            [0.0, *sums[:seen].tolist()],
-            "orange",
-            showlegend=False,
-        ),
-        line("one stick", "y3", [-1.5, KEYS + 0.7], [1, 1], "green", "dash"),
-        line(
-            "the query",
-            "y",
-            [KEYS],
-            [0.012],
-            "ink",
-            mode="markers",
-            marker=dict(symbol="star", size=12, color=COLORS["ink"]),
-            showlegend=False,
+            "one stick", [0, 1, 1, 0, 0], [-0.5, -0.5, 0.5, 0.5, -0.5], "ink", xaxis="x2", yaxis="y2", showlegend=False
         ),
     ]
     layout = dict(
-        height=600,
+        height=500,
+        showlegend=False,
+        margin=dict(t=12),
         barmode="overlay",
         xaxis=dict(
             type="linear",
-            range=[-1.5, KEYS + 0.7],
-            anchor="y3",
-            title=dict(text="key j (★ the query)"),
+            range=[-1.6, KEYS],
+            anchor="y",
+            title=dict(text="key j, the query at the right"),
             tickvals=list(range(0, KEYS, 4)),
             zeroline=False,
         ),
-        yaxis=dict(range=[0, 0.33], domain=[0.7, 1], title=dict(text="piece"), tickvals=[0, 0.1, 0.2, 0.3]),
-        yaxis2=dict(range=[-15.5, 1.5], domain=[0.35, 0.64], title=dict(text="log rest"), tickvals=[-15, -10, -5, 0]),
-        yaxis3=dict(range=[0, 7.8], domain=[0, 0.29], title=dict(text="sum"), tickvals=[0, 1, 3, 5, 7]),
+        yaxis=dict(
+            range=[LOWEST, 0.6],
+            domain=[0.36, 1],
+            title=dict(text="part of the stick"),
+            tickvals=[0, -2, -4, -6],
+            ticktext=["1", "0.01", "0.0001", "10⁻⁶"],
+            zeroline=False,
+        ),
+        xaxis2=dict(
+            range=[-0.05, 7.4], anchor="y2", title=dict(text="sum of the weights, in sticks"), tickvals=list(range(8))
+        ),
+        yaxis2=dict(range=[-0.6, 0.6], domain=[0, 0.14], visible=False),
     )
-    total = float(sums[seen - 1]) if done else 0.0
-    verdict = "more than one stick" if total > 1 + 1e-9 else "no more than one stick"
-    readouts = {
-        "head": f"{done} of {KEYS // block} blocks",
-        "total": total,
-        "verdict": verdict,
-        "truth": float(truth[:seen].sum()),
-        "carry": _finite(log_rests[done]),
-    }
+    carried = log_rests[done].item() / math.log(10) if log_rests[done].isfinite() else math.nan
+    readouts = {"total": total, "truth": float(truth[:seen].sum()), "carry": carried}
     return dict(data=data, layout=layout), readouts
 
 
-_WALK = ["block", "step", "handed", "beta"]
+LOWEST = -6.9  # of the axis, in powers of ten
+_WALK = ["blocks", "step", "handed", "beta"]
 
 stick_across_blocks = explorable(
     _stick_across_blocks,
     id="kernels.stick_across_blocks",
     title="The stick, handed from block to block",
     alt=(
-        "Three panels over the same keys, the query a star at their right. Top: the piece that each key takes, the "
-        "block just read hatched, short lines at the true pieces. Middle: the logarithm of the rest that a key takes "
-        "from, with diamonds where a block hands it to the next; the true rest is a straight dotted line. Bottom: the "
-        "sum of the weights so far against a dashed line at one whole stick. The true stick stays below that line for "
-        "every block size; with one rest for all keys of a block the sum is too large, and grows with the block."
+        "On a logarithmic scale, the piece that each key takes, from the query at the right to older keys: dots for "
+        "earlier blocks, squares for the block just read, diamonds for the rest that a block hands to the next. The "
+        "true pieces and the true rest are straight dotted and dashed lines. Below, the sum of the weights laid along "
+        "a framed stick of length one. The true pieces stay within it for every block size; with one rest for all keys "
+        "of a block the sum goes beyond, the farther the larger the block; with nothing handed on, each block breaks a "
+        "stick of its own. The line after the last key read can be dragged."
     ),
-    readout=(
-        "{head}: weights sum to {total:.3f}, {verdict}; the true pieces to {truth:.3f} · "
-        "handed on: log rest {carry:.2f}"
-    ),
+    readout="weights sum to {total:.2f} · truly {truth:.2f} · handed on 10^{carry:.2f}",
     depends={
-        "earlier": [*_WALK, "order"],
-        "this block": [*_WALK, "order"],
-        "true piece": ["beta", "order"],
-        "true rest": ["beta", "order"],
-        "rest that a key takes from": [*_WALK, "order"],
-        "handed on": [*_WALK, "order"],
-        "sum of the weights": [*_WALK, "order"],
+        "true piece": ["beta"],
+        "names": ["beta"],
+        "true rest": ["beta"],
+        "read so far": ["blocks", "step"],
         "one stick": [],
-        "the query": [],
-        "readout": _WALK,
-        "readout.head": ["block", "step"],
-        "readout.truth": ["block", "step", "beta"],
+        "readout.truth": ["blocks", "step", "beta"],
     },
+    handles={"read so far": "step"},
     handed=slider(list(RULES), label="handed on"),
-    block=slider(STICK_BLOCKS, label="keys in a block", default=8),
-    step=slider(range(KEYS // min(STICK_BLOCKS) + 1), label="blocks done (stops after the last)", default=2),
-    beta=slider([0.03, 0.1, 0.2, 0.3], label="β, the share each key takes", default=0.3),
-    order=slider([RECENT, FIRST], label="order of asking"),
+    blocks=slider(STICK_BLOCKS, label="blocks", default=3, format=_cut),
+    step=slider(range(max(STICK_BLOCKS) + 1), label="blocks done", default=2, play=True, at_most="blocks"),
+    beta=slider([0.1, 0.2, 0.3], label="share β of each key", default=0.3),
 )
 
 
@@ -401,6 +436,9 @@ def _causal_blocks(queries, keys, block_q, block_k, *, kind=tile_kind):
             y=_or_gap(query + block_q / 2 for query, _ in found[name]),
             width=block_q,
             marker=dict(color=color, line=dict(color=edge, width=1), **look),
+            hovertemplate=f"a tile that is computed: {name}<extra></extra>"
+            if name != SKIPPED
+            else "skipped<extra></extra>",
         )
 
     data = [
@@ -414,6 +452,27 @@ def _causal_blocks(queries, keys, block_q, block_k, *, kind=tile_kind):
             y=[0, 0, queries, queries, 0],
             mode="lines",
             line=dict(color=COLORS["ink"], width=2),
+            hoverinfo="skip",
+            showlegend=False,
+        ),
+        dict(
+            type="scatter",
+            name="last query",
+            x=[0, keys],
+            y=[queries, queries],
+            mode="lines",
+            line=dict(color=COLORS["ink"], width=4),
+            hoverinfo="skip",
+            showlegend=False,
+        ),
+        dict(
+            type="scatter",
+            name="a tile's corner",
+            x=[block_k],
+            y=[block_q],
+            mode="markers",
+            marker=dict(symbol="square", size=11, color=COLORS["ink"]),
+            hoverinfo="skip",
             showlegend=False,
         ),
         dict(
@@ -423,14 +482,13 @@ def _causal_blocks(queries, keys, block_q, block_k, *, kind=tile_kind):
             y=[0, queries],
             mode="lines",
             line=dict(color=COLORS["ink"], width=3, dash="dot"),
+            hoverinfo="skip",
         ),
     ]
     layout = dict(
         height=480,
         barmode="overlay",
-        xaxis=dict(
-            type="linear", range=[-2, max(LENGTHS) + 2], title=dict(text="key j"), tickvals=list(range(0, 193, 32))
-        ),
+        xaxis=dict(type="linear", range=[-2, keys + 2], title=dict(text="key j"), tickvals=list(range(0, 193, 32))),
         yaxis=dict(
             type="linear", range=[max(QUERIES) + 2, -2], title=dict(text="query i"), tickvals=list(range(0, 129, 32))
         ),
@@ -457,14 +515,18 @@ causal_blocks = explorable(
         "beyond the frame where they do not divide it. A dotted diagonal that ends in the bottom right corner marks "
         "the last key each query sees. Tiles to its right are empty: skipped. Tiles to its left are solid blue: "
         "computed without a mask. Tiles that it cuts are hatched orange: computed with the mask. Smaller tiles follow "
-        "the diagonal more closely."
+        "the diagonal more closely. The corner of the first tile and the edge after the last query can be dragged."
     ),
-    readout=(
-        "{skipped:d} tiles skipped, {whole:d} without a mask, {masked:d} with it: {saved:.1%} of the tiles saved; "
-        "of the entries computed, {wasted:.1%} are masked or outside: wasted"
-    ),
-    depends={"the scores": ["queries", "keys"], "last key seen": ["queries", "keys"]},
-    queries=slider(QUERIES, label="queries, the last of the keys", default=128),
+    readout="{skipped:d} skipped, {whole:d} unmasked, {masked:d} masked · {saved:.0%} saved · {wasted:.0%} wasted",
+    depends={
+        "the scores": ["queries", "keys"],
+        "last query": ["queries", "keys"],
+        "last key seen": ["queries", "keys"],
+        "a tile's corner": ["block_q", "block_k"],
+        "layout": ["keys"],
+    },
+    handles={"a tile's corner": ("block_k", "block_q"), "last query": "queries"},
+    queries=slider(QUERIES, label="last queries", default=128),
     keys=slider(LENGTHS, label="keys", default=128),
     block_q=slider(TILE, label="queries in a tile", default=32),
     block_k=slider(TILE, label="keys in a tile", default=32),

@@ -1,97 +1,139 @@
 r"""Explorables of the chapter Learned positions: resizing, likeness by offset, the cliff at the table's end."""
 
+import math
+
 import numpy as np
 import torch
 
 from posenc import learned, sinusoidal
-from posenc.lab.experiments import load_results, mean_and_spread
+from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, explorable, slider
 
 RESULTS = load_results("learned_table")
 ROWS = torch.tensor(RESULTS["rows"], dtype=torch.float64)  # the trained ones, [seeds, L, C]
 LENGTH, DIM = ROWS.shape[1:]
-LANES = tuple(range(2, DIM, DIM // 6))
+LANE = 26  # the one that is drawn
+KEPT = "kept"
+RULER = 2.0  # the height of the new rows' ruler
 CLASS = 1.5  # the class row stands apart, so that one sees where it goes
 STEPS, SHIFTS = RESULTS["steps"], RESULTS["shifts"]
 WINDOW, TARGETS = LENGTH // 2, LENGTH // 4  # characters whose ids are moved, and how many of them count
 
 
-def _resizing(length, lane, prefix, *, resize=learned.resize):
+def _resizing(length, row, prefix, *, resize=learned.resize):
     old = torch.cat((torch.full((1, DIM), CLASS, dtype=torch.float64), ROWS[0]))  # a class row, then positions 0 to L-1
-    kept = 1 if prefix == "kept" else 0
-    new = resize(old, 1 + length, prefix=kept)[:, lane]
-    at = torch.linspace(0, len(old) - 1 - kept, 1 + length - kept, dtype=torch.float64) + kept
-    at = torch.cat((torch.zeros(kept, dtype=torch.float64), at))  # where each new row reads, in old rows
+    kept = 1 if prefix == KEPT else 0
+    new = resize(old, 1 + length, prefix=kept)[1:, LANE]
+    first = 0 if kept else LENGTH / length - 1
+    at = torch.linspace(first, LENGTH - 1, length, dtype=torch.float64)  # where each new position reads, in old rows
+    here, every = min(row, length - 1), max(length // 8, 1)
+    spoiled = at < -1e-9
+    left = min(math.floor(at[here].item()), LENGTH - 2)
+    share = at[here].item() - left
     data = [
         dict(
             type="scatter",
             name="old rows",
-            x=torch.arange(-1, len(old) - 1),
-            y=old[:, lane],
+            x=torch.arange(-1, LENGTH),
+            y=old[:, LANE],
             mode="lines+markers",
             line=dict(color=COLORS["gray"], width=1),
-            marker=dict(size=5, symbol="circle-open"),
+            marker=dict(size=9, symbol="circle-open"),
+            hovertemplate="old row %{x}: %{y:.2f}<extra></extra>",
         ),
         dict(
             type="scatter",
             name="new rows",
-            x=torch.arange(-1, length),
-            y=new,
-            mode="lines+markers",
-            line=dict(color=COLORS["blue"], width=1),
-            marker=dict(size=5),
+            x=at[~spoiled],
+            y=new[~spoiled],
+            mode="markers",
+            marker=dict(size=6, color=COLORS["blue"]),
+            hovertemplate="a new row that reads at %{x:.2f}: %{y:.2f}<extra></extra>",
         ),
         dict(
             type="scatter",
-            name="reads at",
-            x=torch.arange(-1, length),
-            y=at - 1,
-            mode="lines+markers",
-            yaxis="y2",
-            line=dict(color=COLORS["green"], width=1),
-            marker=dict(size=4),
-            showlegend=False,
+            name="spoiled",
+            x=at[spoiled] if spoiled.any() else [math.nan],
+            y=new[spoiled] if spoiled.any() else [math.nan],
+            mode="markers",
+            marker=dict(size=9, color=COLORS["red"], symbol="x"),
+            hovertemplate="a new row that reads at %{x:.2f}: %{y:.2f}<extra></extra>",
         ),
         dict(
             type="scatter",
             name="class row",
             x=[-1],
-            y=new[:1],
-            mode="markers",
-            marker=dict(color=COLORS["red"], size=12, symbol="star"),
+            y=[CLASS],
+            mode="markers+text",
+            text=["  class row"],
+            textposition="middle right",
+            marker=dict(color=COLORS["red"], size=14, symbol="star"),
+            hoverinfo="skip",
+            showlegend=False,
+        ),
+        dict(
+            type="scatter",
+            name="ruler of new rows",
+            x=at,
+            y=[RULER] * length,
+            mode="markers+text",
+            marker=dict(symbol="line-ns-open", size=9, color=COLORS["blue"], line=dict(width=1)),
+            text=[str(n) if n % every == 0 or n == length - 1 else "" for n in range(length)],
+            textposition="top center",
+            textfont=dict(color=COLORS["blue"], size=11),
+            hoverinfo="skip",
+            showlegend=False,
+        ),
+        dict(
+            type="scatter",
+            name="this row",
+            x=[at[here].item()] * 2,
+            y=[RULER, new[here].item()],
+            mode="lines+markers",
+            line=dict(color=COLORS["ink"], width=1, dash="dot"),
+            marker=dict(color=COLORS["ink"], size=[0, 11], symbol="diamond", opacity=1),
+            hoverinfo="skip",
+            showlegend=False,
         ),
     ]
     layout = dict(
-        height=480,
-        xaxis=dict(range=[-LENGTH / 11, 4.1 * LENGTH], title=dict(text="row (−1: the class row)"), anchor="y2"),
-        yaxis=dict(range=[-1.3, 1.7], domain=[0.48, 1], title=dict(text="value of the lane")),
-        yaxis2=dict(range=[-4, LENGTH + 2], domain=[0, 0.4], title=dict(text="reads old row")),
+        height=460,
+        xaxis=dict(range=[-1.8, LENGTH], title=dict(text="row of the old table (−1: the class row)"), zeroline=False),
+        yaxis=dict(range=[-1.3, RULER + 0.35], title=dict(text="value of one lane"), tickvals=[-1, 0, 1]),
     )
-    first = (new[1] - old[1, lane]).item()
-    return dict(data=data, layout=layout), {"step": (at[-1] - at[-2]).item(), "first": f"{abs(first):.2f}"}
+    moved = abs((new[0] - old[1, LANE]).item())
+    names = {number: "class row" if number < 0 else f"row {number}" for number in (left, left + 1)}
+    return dict(data=data, layout=layout), {
+        "row": here,
+        "mix": f"{1 - share:.2f} {names[left]} + {share:.2f} {names[left + 1]}",
+        "step": (at[-1] - at[-2]).item(),
+        "moved": moved,
+    }
 
 
 resizing = explorable(
     _resizing,
     id="learned.resizing",
     title="Resizing a trained table",
-    alt="Above, one lane of a trained table against the row: open gray dots for its old rows, blue dots for the new "
-    "ones, the same curve pulled out to the new length; a star for the class row, far above. Below, which old row each "
-    "new one reads: a straight line from the first to the last.",
-    readout="one step of the new table is {step:.3f} of an old one; position 0 moves by {first}",
+    alt="One lane of a trained table: open gray dots for its old rows, with a line through them; blue dots for the new "
+    "rows, which lie on that line, at the places where they read. The blue ruler above them counts the new rows. A "
+    "diamond, which can be dragged, is one of them. A star is the class row, far above; stretched with the rest, it "
+    "pulls new rows (red crosses) onto the line between itself and position 0.",
+    readout="row {row} = {mix} · step {step:.3f} · position 0 moves by {moved:.2f}",
     depends={
-        "old rows": ["lane"],
-        "reads at": ["length", "prefix"],
-        "new rows": ["length", "lane", "prefix"],
-        "class row": ["lane", "prefix"],
+        "old rows": [],
+        "class row": [],
+        "new rows": ["length", "prefix"],
+        "spoiled": ["length", "prefix"],
+        "ruler of new rows": ["length", "prefix"],
+        "readout.row": ["length", "row"],
         "readout.step": ["length", "prefix"],
-        "readout.first": ["length", "lane", "prefix"],
+        "readout.moved": ["length", "prefix"],
     },
-    length=slider(
-        [LENGTH * n // 4 for n in (1, 2, 3, 4, 6, 8, 12, 16)], label="positions afterwards", default=2 * LENGTH
-    ),
-    lane=slider(LANES, label="lane", default=LANES[3]),
-    prefix=slider(("kept", "stretched with the rest"), label="class row"),
+    handles={"this row": "row"},
+    length=slider([LENGTH * n // 4 for n in (1, 2, 3, 4, 6, 8, 12, 16)], label="new length", default=2 * LENGTH),
+    row=slider(range(0, 4 * LENGTH, 3), label="new row", default=21, at_most="length"),
+    prefix=slider((KEPT, "stretched"), label="class row"),
 )
 
 
@@ -108,17 +150,17 @@ def by_offset(table):
 
 
 SHOWN = 3 * LENGTH // 4  # offsets: the last ones are averages over few pairs
-CENTERED, AS_THEY_ARE = "mean row taken away", "as they are"
+CENTERED, AS_THEY_ARE = "mean taken away", "as they are"
 
 
-def _likeness(step, p, mean, seed):
+def _likeness(step, p, mean):
     def seen(table):
         return table - table.mean(0) if mean == CENTERED else table
 
     sinusoid = seen(sinusoidal.table(torch.arange(LENGTH, dtype=torch.float64), DIM))
     kind = "centered" if mean == CENTERED else "raw"
     offsets = torch.arange(LENGTH)
-    learned_rows = RESULTS[kind][seed][STEPS.index(step)]
+    by_seed = [run[STEPS.index(step)] for run in RESULTS[kind]]
     data = [
         dict(
             type="scatter",
@@ -127,15 +169,30 @@ def _likeness(step, p, mean, seed):
             y=by_offset(sinusoid)[:SHOWN],
             mode="lines",
             line=dict(color=COLORS["orange"], width=3, dash="dash"),
+            hovertemplate="sinusoid, offset %{x}: cosine %{y:.2f}<extra></extra>",
         ),
         dict(
             type="scatter",
             name="learned",
             x=offsets[:SHOWN],
-            y=learned_rows[:SHOWN],
+            y=by_seed[0][:SHOWN],
             mode="lines+markers",
             line=dict(color=COLORS["blue"], width=2),
             marker=dict(size=5),
+            hovertemplate="learned, offset %{x}: cosine %{y:.2f}<extra></extra>",
+        ),
+        *(
+            dict(
+                type="scatter",
+                name=f"learned, seed {seed}",
+                x=offsets[:SHOWN],
+                y=by_seed[seed][:SHOWN],
+                mode="lines",
+                line=dict(color=COLORS["blue"], width=1),
+                hovertemplate="learned, another seed, offset %{x}: cosine %{y:.2f}<extra></extra>",
+                showlegend=False,
+            )
+            for seed in RESULTS["seeds"][1:]
         ),
         dict(
             type="scatter",
@@ -146,16 +203,18 @@ def _likeness(step, p, mean, seed):
             yaxis="y2",
             xaxis="x2",
             line=dict(color=COLORS["orange"], width=3, dash="dash"),
+            hovertemplate="sinusoid, row %{x}: cosine %{y:.2f}<extra></extra>",
             showlegend=False,
         ),
         dict(
             type="scatter",
             name="learned from p",
             x=offsets,
-            y=cosines(seen(ROWS[seed]))[p],
+            y=cosines(seen(ROWS[0]))[p],
             mode="lines+markers",
             xaxis="x2",
             yaxis="y2",
+            hovertemplate="learned, row %{x}: cosine %{y:.2f}<extra></extra>",
             line=dict(color=COLORS["blue"], width=2),
             marker=dict(size=5),
             showlegend=False,
@@ -168,18 +227,19 @@ def _likeness(step, p, mean, seed):
             mode="lines",
             xaxis="x2",
             yaxis="y2",
-            line=dict(color=COLORS["ink"], width=1, dash="dot"),
+            line=dict(color=COLORS["ink"], width=2, dash="dot"),
+            hoverinfo="skip",
             showlegend=False,
         ),
     ]
     layout = dict(
-        height=560,
+        height=520,
         xaxis=dict(range=[-1, SHOWN], title=dict(text="offset d"), anchor="y"),
-        yaxis=dict(range=[-1.1, 1.1], domain=[0.58, 1], title=dict(text="mean cosine")),
-        xaxis2=dict(range=[-1, LENGTH], title=dict(text="row"), anchor="y2"),
-        yaxis2=dict(range=[-1.1, 1.1], domain=[0, 0.4], title=dict(text="cosine with row p")),
+        yaxis=dict(range=[-1.1, 1.1], domain=[0.58, 1], title=dict(text="cosine")),
+        xaxis2=dict(range=[-1, LENGTH], title=dict(text="row, after training (dotted: row p)"), anchor="y2"),
+        yaxis2=dict(range=[-1.1, 1.1], domain=[0, 0.4], title=dict(text="with row p")),
     )
-    readouts = {"one": learned_rows[1], "eight": learned_rows[8], "sin": by_offset(sinusoid)[1].item()}
+    readouts = {"one": by_seed[0][1], "eight": by_seed[0][8], "sin": by_offset(sinusoid)[1].item()}
     return dict(data=data, layout=layout), readouts
 
 
@@ -188,24 +248,25 @@ likeness = explorable(
     id="learned.likeness",
     title="What the table learns",
     alt="Above, the mean cosine of two rows against their offset: an orange dashed curve for the sinusoid, blue dots "
-    "for the learned table, which start near zero and end above the sinusoid at small offsets and below it at large "
-    "ones. Below, the cosine of one row with all "
-    "others, after the last step: the sinusoid peaks at the row with symmetric waves, the learned one is ragged.",
-    readout="learned rows: cosine {one:.2f} at offset 1, {eight:.2f} at offset 8; the sinusoid at offset 1: {sin:.2f}",
+    "for a learned table and thin lines for two other seeds. They start near zero and end above the sinusoid at small "
+    "offsets and below it at large ones. Below, the cosine of one row, which can be dragged, with all others, after "
+    "the last step: the sinusoid peaks at the row with symmetric waves, the learned one is ragged.",
+    readout="offset 1: {one:.2f} · offset 8: {eight:.2f} · sinusoid at 1: {sin:.2f}",
     depends={
         "sinusoid": ["mean"],
-        "learned": ["step", "mean", "seed"],
+        "learned": ["step", "mean"],
+        **{f"learned, seed {seed}": ["step", "mean"] for seed in RESULTS["seeds"][1:]},
         "sinusoid from p": ["p", "mean"],
-        "learned from p": ["p", "mean", "seed"],
+        "learned from p": ["p", "mean"],
         "row p": ["p"],
-        "readout.one": ["step", "mean", "seed"],
-        "readout.eight": ["step", "mean", "seed"],
+        "readout.one": ["step", "mean"],
+        "readout.eight": ["step", "mean"],
         "readout.sin": ["mean"],
     },
-    step=slider(STEPS, label="training steps (above)", default=STEPS[-1]),
-    p=slider(range(0, LENGTH, 3), label="row p (below)", default=30),
+    handles={"row p": "p"},
+    step=slider(STEPS, label="training steps", default=STEPS[-1], play=True),
+    p=slider(range(0, LENGTH, 3), label="row p", default=15),
     mean=slider((CENTERED, AS_THEY_ARE), label="rows"),
-    seed=slider(RESULTS["seeds"], label="seed"),
 )
 
 
@@ -233,6 +294,7 @@ def _cliff(shift):
             mode="lines+markers",
             line=dict(color=COLORS["blue"], width=3),
             marker=dict(size=5),
+            hovertemplate="learned table, first id %{x}: loss %{y:.2f}<extra></extra>",
         ),
         dict(
             type="scatter",
@@ -241,14 +303,17 @@ def _cliff(shift):
             y=mean["sinusoidal"],
             mode="lines",
             line=dict(color=COLORS["orange"], width=2, dash="dash"),
+            hovertemplate="sinusoid, first id %{x}: loss %{y:.2f}<extra></extra>",
         ),
         dict(
             type="scatter",
             name="here",
-            x=[shift, shift],
-            y=[mean["learned"][place], mean["sinusoidal"][place]],
-            mode="markers",
-            marker=dict(color=COLORS["ink"], size=11, symbol="diamond-open"),
+            x=[shift] * 4,
+            y=[low - pad, mean["sinusoidal"][place], mean["learned"][place], top + pad],
+            mode="lines+markers",
+            line=dict(color=COLORS["ink"], width=1, dash="dot"),
+            marker=dict(color=COLORS["ink"], size=[0, 11, 11, 0], symbol="diamond", opacity=1),
+            hoverinfo="skip",
             showlegend=False,
         ),
         dict(
@@ -260,6 +325,7 @@ def _cliff(shift):
             xaxis="x2",
             yaxis="y2",
             line=dict(color=COLORS["blue"], width=2),
+            hovertemplate="row %{x}: length %{y:.2f}<extra></extra>",
             showlegend=False,
         ),
         dict(
@@ -271,17 +337,21 @@ def _cliff(shift):
             xaxis="x2",
             yaxis="y2",
             line=dict(color=COLORS["gray"], width=1, dash="dot"),
+            hovertemplate="row %{x} at the start: length %{y:.2f}<extra></extra>",
             showlegend=False,
         ),
         dict(
             type="scatter",
             name="ids in use",
-            x=[here[0], *here, here[1]],
-            y=[0.15, 0, 0, 0.15],
+            x=[here[0], here[0], here[1], here[1], here[0]],
+            y=[0.3, 0, 0, 0.3, 0.3],
             mode="lines",
+            fill="toself",
+            fillcolor="rgba(107, 114, 128, 0.25)",
+            hoverinfo="skip",
             xaxis="x2",
             yaxis="y2",
-            line=dict(color=COLORS["ink"], width=4),
+            line=dict(color=COLORS["ink"], width=2),
             showlegend=False,
         ),
     ]
@@ -290,15 +360,13 @@ def _cliff(shift):
         height=500,
         xaxis=dict(range=[-3, right], title=dict(text="first id s"), anchor="y"),
         yaxis=dict(range=[low - pad, top + pad], domain=[0.58, 1], title=dict(text="loss (nats)")),
-        xaxis2=dict(range=[-3, right], title=dict(text="row (bracket: ids in use)"), anchor="y2"),
-        yaxis2=dict(range=[-0.15, float(norms.max()) * 1.1], domain=[0, 0.38], title=dict(text="length of the row")),
+        xaxis2=dict(range=[-3, right], title=dict(text="row of the table (box: the ids in use)"), anchor="y2"),
+        yaxis2=dict(range=[-0.15, float(norms.max()) * 1.1], domain=[0, 0.38], title=dict(text="row's length")),
     )
-    learned_mean, learned_spread = mean_and_spread([curve[place] for curve in curves["learned"]])
     return dict(data=data, layout=layout), {
         "untrained": untrained(shift),
         "targets": TARGETS,
-        "learned": learned_mean,
-        "spread": learned_spread,
+        "learned": float(mean["learned"][place]),
         "sinusoid": float(mean["sinusoidal"][place]),
     }
 
@@ -309,9 +377,9 @@ cliff = explorable(
     title="The cliff at the table's end",
     alt="Above, loss against the first id of the same characters: a solid line for the learned table, a dashed one for "
     "the sinusoid, a diamond on each at the chosen id. Below, the length of each row of the table: long up to the "
-    "training length, then a fall to the short rows that it started with (dotted); a bracket shows the ids in use.",
-    readout="of the {targets} characters that count, {untrained} stand on untrained rows; loss {learned:.2f} ± "
-    "{spread:.2f} with the table, {sinusoid:.2f} with the sinusoid",
+    "training length, then a fall to the short rows that it started with (dotted); a box shows the ids in use. The "
+    "diamonds and the box can be dragged.",
+    readout="untrained rows {untrained} of {targets} · table {learned:.2f} · sinusoid {sinusoid:.2f}",
     depends={
         "learned table": [],
         "sinusoid": [],
@@ -321,5 +389,6 @@ cliff = explorable(
         "ids in use": ["shift"],
         "readout.targets": [],
     },
-    shift=slider(SHIFTS, label="first id s"),
+    handles={"here": "shift", "ids in use": "shift"},
+    shift=slider(SHIFTS, label="first id s", default=20, play=True),
 )

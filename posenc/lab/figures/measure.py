@@ -35,106 +35,212 @@ def added(results, method, keys, gap):
     return np.stack([grid[:, 0, g], grid[:, n, 0], grid[:, n, g]]) - grid[:, 0, 0]
 
 
-CELLS = ("distance alone", "keys alone", "both")
+TRAINED, REACH = (64, 128, 256, 512), (0, 64, 192, 448)
+MORE = [[0.0, "#f2f2f2"], [0.5, "#e3a36b"], [1.0, "#b35806"]]  # from the ground to the warm end of DIVERGING
+SHARES = (0, 0.5, 1.5)  # of the color's scale, in nats: it goes by the root, so that a tenth is still seen
+
+
+def _map(results, method):
+    r"""What each cell of the factorial adds to the loss of training, over seeds: mean and spread, [keys, gaps]."""
+    grid = np.array(results["methods"][method]["distance_and_keys"])
+    more = grid - grid[:, :1, :1]
+    return more.mean(0), more.std(0, ddof=1)
+
+
+def _panel(place):
+    r"""The left, right, lower and upper edge of a map, three in a row."""
+    left, low = 0.355 * (place % 3), 0.56 - 0.56 * (place // 3)
+    return left, left + 0.29, low, low + 0.34
 
 
 def _distance_keys(keys, gap, *, results=None):
     results = load("train_short_test_long") if results is None else results
     methods = list(results["methods"])
-    losses = np.stack([added(results, method, keys, gap) for method in methods])  # [methods, 3, seeds]
-    mean = losses.mean(-1)
-    grids = [np.array(results["methods"][method]["distance_and_keys"]) for method in methods]
-    top = max((grid - grid[:, :1, :1]).max() for grid in grids)
-    at = np.arange(len(methods))
-    data = [
-        dict(
-            type="bar",
-            name=name,
-            x=at + 0.27 * (place - 1),
-            y=mean[:, place],
-            width=0.25,
-            marker=dict(color=COLORS[color], pattern=dict(shape=shape, solidity=0.35)),
+    n, g = results["lengths"].index(keys), results["gaps"].index(gap)
+    places = list(range(4))
+    data, axes, titles, sums = [], {}, [], {}
+    for place, method in enumerate(methods):
+        mean, spread = _map(results, method)
+        tag = "" if place == 0 else str(place + 1)
+        left, right, low, high = _panel(place)
+        sums[title(method)] = mean[n, g]
+        at = dict(xaxis=f"x{tag}", yaxis=f"y{tag}")
+        words = [
+            [
+                f"{title(method)}, {k} keys, gap {d}: {signed(mean[a, b])} ± {spread[a, b]:.2f} nats"
+                for b, d in enumerate(results["gaps"])
+            ]
+            for a, k in enumerate(results["lengths"])
+        ]
+        data.append(
+            dict(
+                type="heatmap",
+                name=title(method),
+                x=places,
+                y=places,
+                z=np.sqrt(np.maximum(mean, 0)),
+                text=words,
+                hovertemplate="%{text}<extra></extra>",
+                zmin=0,
+                zmax=math.sqrt(SHARES[-1]),
+                colorscale=MORE,
+                xgap=1,
+                ygap=1,
+                showscale=place == 0,
+                colorbar=dict(
+                    orientation="h",
+                    x=0.855,
+                    xanchor="center",
+                    y=0.26,
+                    yanchor="top",
+                    len=0.29,
+                    thickness=14,
+                    tickvals=[math.sqrt(value) for value in SHARES],
+                    ticktext=[f"{value:g}" for value in SHARES],
+                    tickangle=0,
+                ),
+                **at,
+            )
         )
-        for place, (name, color, shape) in enumerate(zip(CELLS, ("sky", "orange", "gray"), ("", "/", "x")))
-    ] + [
-        dict(
-            type="scatter",
-            name="each seed",
-            mode="markers",
-            y=losses.flatten(),
-            x=np.repeat([i + 0.27 * (place - 1) for i in at for place in range(3)], losses.shape[-1]),
-            marker=dict(color=COLORS["ink"], size=5, symbol="circle-open"),
+        data.append(
+            dict(
+                type="scatter",
+                name=f"cursor on {title(method)}",
+                x=[g - 0.5, g + 0.5, g + 0.5, g - 0.5, g - 0.5, math.nan, g],
+                y=[n - 0.5, n - 0.5, n + 0.5, n + 0.5, n - 0.5, math.nan, n],
+                mode="lines",
+                line=dict(color=COLORS["ink"], width=3),
+                hoverinfo="skip",
+                **at,
+            )
         )
-    ]
-    layout = dict(
-        height=420,
-        barmode="overlay",
-        xaxis=dict(range=[-0.6, len(methods) - 0.4], tickvals=at, ticktext=[title(method) for method in methods]),
-        yaxis=dict(range=[-0.1, 1.1 * top], title=dict(text="added to the loss, nats")),
-    )
-    words = ", ".join(f"{title(method)} {signed(value)}" for method, value in zip(methods, mean[:, 2]))
-    return dict(data=data, layout=layout), {"words": words}
+        ticks = dict(range=[-0.5, 3.5], tickvals=places, tickangle=0, ticks="", showgrid=False, zeroline=False)
+        ticks |= dict(tickfont=dict(size=10))
+        axes[f"xaxis{tag}"] = ticks | dict(
+            domain=[left, right],
+            anchor=f"y{tag}",
+            ticktext=[str(d) for d in results["gaps"]],
+            showticklabels=place >= 2,
+        )
+        axes[f"yaxis{tag}"] = ticks | dict(
+            domain=[low, high],
+            anchor=f"x{tag}",
+            ticktext=[str(k) for k in results["lengths"]],
+            showticklabels=place % 3 == 0,
+        )
+        if place in (3, 4):
+            axes[f"xaxis{tag}"]["title"] = dict(text="unseen gap")
+        if place % 3 == 0:
+            axes[f"yaxis{tag}"]["title"] = dict(text="keys")
+        above = dict(xref="paper", yref="paper", x=left, y=high, xanchor="left", yanchor="bottom", align="left")
+        words = f"<b>{title(method)}</b><br>{signed(mean[n, g])} ± {spread[n, g]:.2f}"
+        titles.append(dict(text=words, showarrow=False, **above))
+    scale = dict(xref="paper", yref="paper", x=0.855, y=0.27, xanchor="center", yanchor="bottom")
+    titles.append(dict(text="added to the<br>loss, nats", showarrow=False, **scale))
+    layout = dict(height=470, showlegend=False, annotations=titles, margin=dict(t=16), **axes)
+    most, least = max(sums, key=sums.get), min(sums, key=sums.get)
+    words = {"most": f"{most} {signed(sums[most])}", "least": f"{least} {signed(sums[least])}"}
+    return dict(data=data, layout=layout), words
 
 
-TRAINED, REACH = (64, 128, 256, 512), (0, 64, 192, 448)
+_METHODS = [title(method) for method in ONE_A_PLACE]
 
 distance_keys = explorable(
     _distance_keys,
     id="measure.distance_keys",
     title="Too far, or too many?",
-    alt="Three bars for each method: what is added to its loss, in nats per character, when the distance to the "
-    "context grows beyond training and the number of keys stays, when keys are added and no distance is new, and when "
-    "both happen, with a ring for each seed. RoPE and the sinusoid rise by distance, NoPE by keys.",
-    readout="both together add: {words}",
-    depends={"distance alone": ["gap"], "keys alone": ["keys"], "both": ["keys", "gap"], "readout": ["keys", "gap"]},
-    keys=slider(TRAINED, label="number of keys (64 in training)", default=256),
-    gap=slider(REACH, label="unseen gap before the targets, in positions", default=0),
+    alt="One map of four by four cells for each method: to the right the unseen gap before the context grows, upward "
+    "the number of keys; the lower left cell is training. The stronger the color, the more is added to the loss. A "
+    "frame stands on the same cell of every map and can be dragged; the numbers above are that cell's, with the spread "
+    "over seeds. RoPE and the sinusoid change from left to right, NoPE from below to above, stick-breaking nowhere.",
+    readout="most: {most} · least: {least}",
+    depends={"layout": ["keys", "gap"]} | {name: [] for name in _METHODS},
+    handles={f"cursor on {name}": ("gap", "keys") for name in _METHODS},
+    keys=slider(TRAINED, label="number of keys", default=256),
+    gap=slider(REACH, label="unseen gap", default=192),
 )
 
 
 # ------------------------------------------------------------------------------------------------------ attention cut
 
 CUTS = tuple(2**power for power in range(10))
+NAMED = {  # where each line is named: at which cut, how far from the line, on which side
+    "nope": (32, -0.06, "bottom center"),
+    "sinusoidal": (1, 0, "middle right"),
+    "rope": (512, 0.06, "top left"),
+    "alibi": (16, 0.05, "top center"),
+    "stickbreaking": (16, -0.05, "bottom center"),
+}
 
 
 def _context_cut(keys, *, results=None):
     results = load("train_short_test_long") if results is None else results
-    cuts, shown = results["cuts"], results["cuts"].index(keys) + 1
-    means = {m: np.array(values["context_cut"]).mean(0) for m, values in results["methods"].items()}
-    top = max(mean.max() for mean in means.values())
-    bottom = min(mean.min() for mean in means.values())
-    pad = 0.05 * (top - bottom)
+    cuts, shown = results["cuts"], results["cuts"].index(keys)
+    losses = {m: np.array(values["context_cut"]) for m, values in results["methods"].items()}
+    means = {m: values.mean(0) for m, values in losses.items()}
+    top, bottom = max(mean.max() for mean in means.values()), min(mean.min() for mean in means.values())
+    pad = 0.1 * (top - bottom)
+    ends = [bottom - pad, top + pad]
     data = [
         dict(
             type="scatter",
             name=title(method),
-            x=cuts[:shown],
-            y=mean[:shown],
+            x=cuts,
+            y=mean,
             mode="lines+markers",
             line=dict(color=COLORS[color], width=2, dash=dash),
             marker=dict(symbol=symbol, size=8),
+            text=[f"{value:.2f} ± {spread:.2f}" for value, spread in zip(mean, losses[method].std(0, ddof=1))],
+            hovertemplate=f"{title(method)}, %{{x}} keys: loss %{{text}}<extra></extra>",
         )
         for (method, mean), color, symbol, dash in zip(means.items(), HUES, SYMBOLS, DASHES * 2)
     ] + [
         dict(
             type="scatter",
-            name="whole context",
-            x=[cuts[-1]] * len(means),
-            y=[mean[-1] for mean in means.values()],
-            mode="markers",
-            marker=dict(symbol=[f"{s}-open" for s in SYMBOLS[: len(means)]], size=14, color=COLORS["ink"]),
+            name="names",
+            x=[NAMED[method][0] for method in means],
+            y=[mean[cuts.index(NAMED[method][0])] + NAMED[method][1] for method, mean in means.items()],
+            mode="text",
+            text=[f" {title(method)}" for method in means],
+            textposition=[NAMED[method][2] for method in means],
+            textfont=dict(color=[COLORS[color] for color, _ in zip(HUES, means)], size=14),
+            hoverinfo="skip",
         ),
         dict(
             type="scatter",
             name="training length",
-            x=[results["lengths"][0]] * 2,
-            y=[bottom - pad, top + pad],
-            mode="lines",
+            x=[results["lengths"][0]] * 3,
+            y=[ends[0], 0.8 * ends[1] + 0.2 * ends[0], ends[1]],
+            mode="lines+text",
             line=dict(color=COLORS["gray"], dash="dot", width=2),
+            text=["", "keys in training ", ""],
+            textposition="middle left",
+            textfont=dict(color=COLORS["gray"]),
+            hoverinfo="skip",
+        ),
+        dict(
+            type="scatter",
+            name="cursor",
+            x=[keys, keys],
+            y=ends,
+            mode="lines",
+            line=dict(color=COLORS["ink"], width=2),
+            hoverinfo="skip",
+        ),
+        dict(
+            type="scatter",
+            name="here",
+            x=[keys] * len(means),
+            y=[mean[shown] for mean in means.values()],
+            mode="markers",
+            marker=dict(size=15, color=COLORS["ink"], symbol="circle-open", line=dict(width=2)),
+            hoverinfo="skip",
         ),
     ]
     layout = dict(
         height=480,
+        showlegend=False,
+        margin=dict(t=16),
         xaxis=dict(
             type="log",
             range=[-0.08, math.log10(cuts[-1]) + 0.08],
@@ -142,75 +248,96 @@ def _context_cut(keys, *, results=None):
             ticktext=[str(n) for n in cuts],
             title=dict(text="keys that a query may see"),
         ),
-        yaxis=dict(range=[bottom - pad, top + pad], title=dict(text="loss, nats per character")),
+        yaxis=dict(range=ends, title=dict(text="loss, nats per character")),
     )
-    now = {method: (mean[shown - 1], mean[shown - 1] - mean[-1]) for method, mean in means.items()}
-    words = ", ".join(f"{title(method)} {loss:.2f} ({signed(change)})" for method, (loss, change) in now.items())
-    return dict(data=data, layout=layout), {"words": words}
+    return dict(data=data, layout=layout), {method: mean[shown] for method, mean in means.items()}
 
 
 context_cut = explorable(
     _context_cut,
     id="measure.context_cut",
     title="How much of the context does it use?",
-    alt="The loss of each trained method against the number of keys that a query may see, revealed up to the chosen "
-    "cut; open marks at the right show the loss with the whole context, a dotted line the training length. All fall "
-    "steeply over the first keys and are level before the training length. Beyond it RoPE and the sinusoid rise.",
-    readout="loss (against the whole context): {words}",
-    depends={"whole context": [], "training length": []},
-    keys=slider(CUTS, label="keys that a query may see", default=8),
+    alt="The loss of each trained method against the number of keys that a query may see, with an upright line to drag "
+    "that rings the losses at one number of keys; a dotted line stands at the training length. All fall steeply over "
+    "the first keys and are level before the training length. Beyond it RoPE and the sinusoid rise.",
+    readout="RoPE {rope:.2f}, sinusoid {sinusoidal:.2f} · NoPE {nope:.2f}, ALiBi {alibi:.2f} · "
+    "stick {stickbreaking:.2f}",
+    depends={"cursor": ["keys"], "here": ["keys"], "readout": ["keys"], "names": [], "training length": []}
+    | {name: [] for name in _METHODS},
+    handles={"cursor": "keys"},
+    keys=slider(CUTS, label="keys a query may see", default=8),
 )
 
 
 # ------------------------------------------------------------------------------------------------------------- needle
 
 
-def _needle(method, attention, *, results=None):
+def _needle(method, at, *, results=None):
     results = load("needle") if results is None else results
     key = next(m for m in METHODS if title(m) == method)
     runs, contexts, distances = results["methods"][key], results["contexts"], results["distances"]
-    whole = attention == "whole"
-
-    def row(context):
-        values = [[math.nan if v is None else v for v in grid[context]] for grid in runs["grid"]]
-        return np.array(values).mean(0)
-
+    grid = np.array([[[math.nan if v is None else v for v in row] for row in seed] for seed in runs["grid"]])
+    cut = np.array(runs["cut_row"])
+    place = distances.index(at)
+    guess = 1 - 1 / NEEDLE_VALUES
     data = [
         dict(
             type="scatter",
-            name=f"context {n}",
-            x=distances if whole else [],
-            y=row(i) if whole else [],
+            name=f"context {n}" if i == 0 else str(n),
+            x=distances,
+            y=grid[:, i].mean(0),
             mode="lines+markers",
             line=dict(color=COLORS[color], dash=dash),
             marker=dict(symbol=symbol, size=9),
+            hovertemplate=f"{method}, context {n}, needle %{{x}} back: %{{y:.2f}} wrong<extra></extra>",
         )
         for i, (n, color, symbol, dash) in enumerate(zip(contexts, ("sky", "blue", "purple", "ink"), SYMBOLS, DASHES))
     ] + [
         dict(
             type="scatter",
-            name=f"context {contexts[-1]}, cut",
-            x=[] if whole else distances,
-            y=[] if whole else np.array(runs["cut_row"]).mean(0),
+            name=f"{contexts[-1]}, cut",
+            x=distances,
+            y=cut.mean(0),
             mode="lines+markers",
             line=dict(color=COLORS["orange"], dash="dash"),
             marker=dict(symbol="diamond-open", size=11),
+            hovertemplate=f"{method}, attention cut, needle %{{x}} back: %{{y:.2f}} wrong<extra></extra>",
         ),
         dict(
             type="scatter",
             name="guessing",
             x=[distances[0], distances[-1]],
-            y=[1 - 1 / NEEDLE_VALUES] * 2,
-            mode="lines",
+            y=[guess] * 2,
+            mode="lines+text",
             line=dict(color=COLORS["gray"], width=1, dash="dot"),
+            text=["guessing"],
+            textposition="top right",
+            textfont=dict(color=COLORS["gray"]),
+            hoverinfo="skip",
+            showlegend=False,
         ),
         dict(
             type="scatter",
             name="farthest in training",
             x=[contexts[0] - 10] * 2,
+            y=[-0.03, 0.6],
+            mode="lines+text",
+            line=dict(color=COLORS["gray"], width=2, dash="dot"),
+            text=["", "farthest in training "],
+            textposition="top left",
+            textfont=dict(color=COLORS["gray"]),
+            hoverinfo="skip",
+            showlegend=False,
+        ),
+        dict(
+            type="scatter",
+            name="cursor",
+            x=[at, at],
             y=[-0.03, 1.03],
             mode="lines",
-            line=dict(color=COLORS["gray"], width=2, dash="dot"),
+            line=dict(color=COLORS["ink"], width=1),
+            hoverinfo="skip",
+            showlegend=False,
         ),
     ]
     layout = dict(
@@ -224,20 +351,26 @@ def _needle(method, attention, *, results=None):
         ),
         yaxis=dict(range=[-0.03, 1.03], title=dict(text="share of wrong answers")),
     )
-    near, far = ("near", "far") if whole else ("near, cut", "far, cut")
-    scores = {name: mean_and_spread(runs["scores"][name]) for name in ("in", near, far)}
-    words = ", ".join(f"{name} {mean:.2f} ± {spread:.2f}" for name, (mean, spread) in scores.items())
-    return dict(data=data, layout=layout), {"words": f"{method}: {words}"}
+    words = {
+        name: "{:.2f} ± {:.2f}".format(*mean_and_spread(values.tolist()))
+        for name, values in {"whole": grid[:, -1, place], "cut": cut[:, place]}.items()
+    }
+    return dict(data=data, layout=layout), {"at": at, **words}
 
+
+_DISTANCES = load("needle")["distances"]
 
 needle = explorable(
     _needle,
     id="measure.needle",
     title="Where is the needle lost?",
-    alt="The share of wrong answers against the distance of the needle, one line for each length of the context, with "
-    "dotted lines for guessing and for the farthest needle of training.",
-    readout="{words}",
-    depends={"guessing": [], "farthest in training": []},
-    method=slider([title(m) for m in ONE_A_PLACE], label="method", default="ALiBi"),
-    attention=slider(["whole", "cut to the training window"], label="attention"),
+    alt="The share of wrong answers against the distance of the needle, one line for each length of the context, and a "
+    "dashed one with attention cut to the training window, which is at guessing for every needle beyond it. Dotted "
+    "lines for guessing and for the farthest needle of training. An upright line to drag reads a distance off.",
+    readout="needle {at} back · wrong {whole} · cut {cut}",
+    depends={"guessing": [], "farthest in training": [], "cursor": ["at"], "readout.at": ["at"]}
+    | {name: ["method"] for name in ("context 64", "128", "256", "512", "512, cut")},
+    handles={"cursor": "at"},
+    method=slider(_METHODS, label="method", default="ALiBi"),
+    at=slider(_DISTANCES, label="distance of the needle", default=_DISTANCES[-2]),
 )

@@ -139,8 +139,9 @@ def idea_figure():
 
 
 def side_sizes(method: str, side: str) -> tuple[float, float]:
-    r"""Sizes of the gradients on one side of the favored key, "nearer" or "farther": without and with extra logits."""
-    plain, extra = (figures.by_offset.fn(method=method, head=1, query=23, extra=extra)[1][side] for extra in (0, 8))
+    r"""Sizes of the gradients "nearer" or "farther" than the keys six back: without and with their extra logits."""
+    place = ("nearer", "farther").index(side)
+    plain, extra = (figures.sides(figures.scored(method, 6, extra), 6)[place] for extra in (0, 8))
     return plain, extra
 
 
@@ -159,14 +160,14 @@ def offset_numbers() -> dict[str, str]:
     }
 
 
-def row_sizes(method: str, layers: int, of: str) -> torch.Tensor:
+def row_sizes(method: str, layers: int, of: int | None = None) -> torch.Tensor:
     r"""Size of the gradient of each position's input [T], summed over texts that are full."""
-    return figures.input_gradient(method, layers, of, figures.FULL).sum(0).norm(dim=-1)
+    return figures.input_gradient(method, layers, figures.FULL, of).sum(0).norm(dim=-1)
 
 
 def position_numbers() -> dict[str, str]:
     r"""How much more row 0 gets than the last one, and how a stick's gradient falls with the distance."""
-    rows, stick = row_sizes("learned", 2, figures.EVERY), row_sizes("stick-breaking", 1, "token 23")
+    rows, stick = row_sizes("learned", 2), row_sizes("stick", 1, of=23)
     return {"first_row": f"{rows[0] / rows[-1]:.1f}", "stick_reach": f"{stick[22] / stick[13]:,.0f}"}
 
 

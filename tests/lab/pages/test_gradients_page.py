@@ -77,10 +77,11 @@ def test_the_row_by_hand():
 
 
 def test_what_the_prose_concludes_of_rows_and_tokens():
-    only = {method: page.row_sizes(method, 1, "token 23") for method in ("NoPE", "stick-breaking")}
-    assert all((sizes[24:] == 0).all() for sizes in only.values())
-    assert only["NoPE"][:23].max() < 10 * only["NoPE"][:23].min()
-    assert only["stick-breaking"][22] / only["stick-breaking"][13] > 100
+    only = {method: page.row_sizes(method, 1, of=15) for method in ("learned", "stick")}
+    assert all((sizes[16:] == 0).all() for sizes in only.values())
+    assert only["learned"][:15].max() < 10 * only["learned"][:15].min()
+    stick = page.row_sizes("stick", 1, of=23)
+    assert stick[22] / stick[13] > 100
 
 
 def test_visits_are_counted():
