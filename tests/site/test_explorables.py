@@ -215,7 +215,7 @@ def test_the_keyboard_moves_each_control(figure):
             assert field.get_attribute("aria-valuetext") == words
     page.wait_for_timeout(50)
     if now != e.default_state():
-        assert page.evaluate("location.hash").startswith(f"#{e.id}=")
+        assert f"{e.id}=" in page.evaluate("location.hash")
     reset = element.query_selector(".explorable-reset")
     reset.focus()
     page.keyboard.press("Enter")
@@ -285,8 +285,8 @@ def test_each_handle_takes_the_figure_along(figure):
     e, page = figure
     for i, (trace, bound) in enumerate(e.handles.items()):
         for goal in e.random_states(12, seed=i)[1:]:
-            start = {**e.default_state(), **{name: e.default_state()[name] for name in bound}}
-            wanted = {**start, **{name: goal[name] for name in bound}}
+            start = {**goal, **{name: e.default_state()[name] for name in bound}}
+            wanted = goal
             where = []
             for state in (wanted, start):
                 page.evaluate("([id, state]) => posencExplorables.get(id).set(state)", [e.id, state])
