@@ -85,9 +85,6 @@ def _invariance(m, n, shift, base, pair, *, rotate=rope.rotate):
     distances, curve = torch.arange(-20, 21), _curve(base, rotate)[:, pair]
     score = float(q[pair] @ k[pair])
     ghost = dict(color=COLORS["gray"], width=1.5, dash="dot")
-    lines = torch.stack((query[pair], key[pair]))
-    beside = torch.stack((-lines[:, 1], lines[:, 0]), dim=-1) / lines.norm(dim=-1, keepdim=True)
-    before = 0.72 * lines + 0.16 * beside  # labels stand beside their dotted lines
     data = [
         dict(
             type="scatter",
@@ -97,17 +94,6 @@ def _invariance(m, n, shift, base, pair, *, rotate=rope.rotate):
             hoverinfo="skip",
             x=[query[pair, 0].item(), 0, key[pair, 0].item()],
             y=[query[pair, 1].item(), 0, key[pair, 1].item()],
-        ),
-        dict(
-            type="scatter",
-            name="q and k before turning",
-            mode="text",
-            text=["q at 0", "k at 0"],
-            hoverinfo="skip",
-            x=before[:, 0],
-            y=before[:, 1],
-            textfont=dict(size=14, color=COLORS["gray"]),
-            showlegend=False,
         ),
         _arrow("query, turned to m + shift", q[pair], COLORS["blue"], "solid"),
         _arrow("key, turned to n + shift", k[pair], COLORS["orange"], "dash"),
@@ -165,7 +151,6 @@ rotation_invariance = explorable(
     handles={"query, turned to m + shift": "m", "key, turned to n + shift": "n", "score now": ("m", "n")},
     depends={
         "both before turning": ["pair"],
-        "q and k before turning": ["pair"],
         "query, turned to m + shift": [("m", "shift"), "base", "pair"],
         "key, turned to n + shift": [("n", "shift"), "base", "pair"],
         "q": [("m", "shift"), "base", "pair"],

@@ -14,7 +14,7 @@ ALT = (
     "equal logits moves weight between them in the stick, and nothing in the softmax."
 )
 WORDS = ("it", "sleeps", "cat", "the", "dog", "a")  # most recent first
-LOGITS = (-1.5, -1.0, 0.5, -2.5, 0.5, -2.5)
+LOGITS = (-1.5, -1.2, 0.2, -1.6, 0.2, -1.6)
 HUES = ("blue", "orange", "green", "purple", "yellow", "sky")
 
 

@@ -287,7 +287,7 @@
     const fold = figure.querySelector(".explorable-embed");
     const defaults = controls.map((c) => c.value);
     let record = null, library_ = null, sheet = null, started = null, busy = false, waiting = false, oldest = null;
-    let said = "", rings = [], held = null, dragged = false, playing = null, carried = []; // the readout, what can be taken in hand, what is
+    let said = "", rings = [], held = null, dragged = false, lines = new Map(), playing = null, carried = []; // the readout, what can be taken in hand, what is
     let width = 0, height = 0; // asked for when they change only: asking makes the browser lay out the page
     let late = 0, telling = 0, zoomed = 1;
 
@@ -441,8 +441,9 @@
       const end = seen[seen.length - 1], among = (v) => seen.map((i) => v[i]);
       const span = (v) => [Math.min(...among(v)), Math.max(...among(v))];
       const [left, right] = span(xs), [top, bottom] = span(ys);
-      const upright = seen.length > 1 && right - left < 0.5 && bottom - top > 1;
-      const level = seen.length > 1 && bottom - top < 0.5 && right - left > 1;
+      const kind = lines.get(trace);
+      const upright = kind !== "xy" && seen.length > 1 && right - left < 0.5 && bottom - top > 1;
+      const level = kind !== "xy" && seen.length > 1 && bottom - top < 0.5 && right - left > 1;
       const { size: across, symbol } = own.marker || {}, large = across > 20 && { across, square: symbol === "square" };
       return { x: xs[end], y: ys[end], left, right, top, bottom, upright, level, large };
     }
@@ -466,6 +467,15 @@
       };
       walk(0, at);
       return out;
+    }
+
+    // A line is one at all that it can reach: an arrow or a curve that happens to stand upright or level is none.
+    function findLines() {
+      for (const handle of record.handles || []) {
+        const points = reach(handle).map((f) => f.point);
+        const whole = points.length && (points.every((p) => p.upright) || points.every((p) => p.level));
+        lines.set(handle[0], whole ? "line" : "xy");
+      }
     }
 
     function nearestOf(found, x, y) {
@@ -702,6 +712,7 @@
       place.appendChild(sheet);
       measure();
       await draw();
+      findLines();
       grey();
       ring();
       figure.classList.add("explorable-live");

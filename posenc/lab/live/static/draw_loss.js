@@ -10,11 +10,11 @@ posencLive("draw_loss", function (place, data) {
   place.innerHTML = `<style>
     .draw-plot { display: block; width: 100%; overflow: visible; font: 13px system-ui, sans-serif; }
     .draw-plot text { fill: var(--x-text); }
-    .draw-handle { cursor: ns-resize; outline: none; touch-action: none; }
+    .draw-handle, .draw-handle circle { cursor: ns-resize; outline: none; touch-action: none; }
     .draw-handle .draw-ring { fill: var(--x-ground); stroke: var(--x-orange, #c45500); stroke-width: 2.5; }
     .draw-handle:focus-visible .draw-ring { stroke-width: 5; }
     .draw-handle:hover .draw-ring { fill: color-mix(in srgb, var(--x-orange, #c45500) 30%, var(--x-ground)); }
-    .draw-handle[aria-disabled] { cursor: default; touch-action: auto; }
+    .draw-handle[aria-disabled], .draw-handle[aria-disabled] circle { cursor: default; touch-action: auto; }
     .draw-said { min-height: 3.2em; margin: 0.3rem 0 0; line-height: 1.5; }
     @media (max-width: 480px) { .draw-said { min-height: 6.2em; } }
   </style><svg class="draw-plot" role="group" aria-label="Loss against characters of context"></svg>

@@ -23,9 +23,9 @@
 
   posencLive("sticks", function (place, data) {
     const count = data.words.length, order = data.words.map((_, i) => i), logits = data.logits.slice();
-    let before = weights(logits), moved = null; // what a move is measured against: the state when it began
+    let before = weights(logits), moved = false; // what a move is measured against: the state when it began
 
-    const chips = element("p", "explorable-readout", {}, place);
+    const chips = element("p", "explorable-readout sticks-chips", {}, place);
     const bars = {}, cuts = [];
     for (const [key, name] of [["stick", "stick-breaking: each word cuts its share of what is left"], ["softmax", "softmax of the same logits"]]) {
       element("p", "sticks-name", {}, place).textContent = name;
@@ -84,9 +84,10 @@
         if (i < count - 1) swaps[i].setAttribute("aria-label", `swap “${data.words[k]}” and “${data.words[order[i + 1]]}”`);
         if (i < count - 1) swaps[i].textContent = "⇄";
       });
-      const changed = (key) => now[key].slice(0, count).filter((v, i) => Math.abs(v - before[key][i]) > 5e-4).length;
+      const changed = (key) => now[key].slice(0, count).filter((v, i) => Math.abs(v - before[key][i]) > 1e-9).length;
       const parts = [`left over ${now.stick[count].toFixed(2)}`];
-      if (moved) parts.push(`${moved} changed ${changed("stick")} of ${count} pieces of the stick`, `${changed("softmax")} of the softmax`);
+      if (moved) parts.push(`stick: ${changed("stick")} of ${count} changed`, `softmax: ${changed("softmax")} of ${count}`);
+      else parts.push("drag a cut, or swap");
       chips.replaceChildren();
       parts.forEach((part, i) => {
         if (i) element("span", "explorable-dot", {}, chips).textContent = " · ";
@@ -97,9 +98,9 @@
     }
 
     // A move begins: what stands now is what it is measured against.
-    function begin(what) {
+    function begin() {
       before = weights(order.map((k) => logits[k]));
-      moved = what;
+      moved = true;
     }
 
     function tell() {
@@ -117,7 +118,7 @@
       cut.addEventListener("pointerdown", (event) => {
         if (event.button) return;
         cut.setPointerCapture(event.pointerId);
-        begin("the cut");
+        begin();
         const start = before.stick.slice(0, i).reduce((a, b) => a + b, 0);
         held = { start, left: 1 - start, box: stick.getBoundingClientRect() };
       });
@@ -129,13 +130,13 @@
         const step = { ArrowRight: 0.02, ArrowUp: 0.02, ArrowLeft: -0.02, ArrowDown: -0.02, PageUp: 0.1, PageDown: -0.1 }[event.key];
         if (!step) return;
         event.preventDefault();
-        if (!event.repeat) begin("the cut");
+        if (!event.repeat) begin();
         setShare(i, 1 / (1 + Math.exp(-logits[order[i]])) + step);
         tell();
       });
     });
     swaps.forEach((button, i) => button.addEventListener("click", () => {
-      begin("the swap");
+      begin();
       [order[i], order[i + 1]] = [order[i + 1], order[i]];
       // Measured by word, not by place: the two pieces change places in both bars.
       for (const key of ["stick", "softmax"]) [before[key][i], before[key][i + 1]] = [before[key][i + 1], before[key][i]];
@@ -145,7 +146,7 @@
     reset.addEventListener("click", () => {
       order.sort((a, b) => a - b);
       data.logits.forEach((z, i) => { logits[i] = z; });
-      moved = null;
+      moved = false;
       before = weights(logits);
       draw();
       tell();
