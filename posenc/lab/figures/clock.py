@@ -340,7 +340,7 @@ two_hands = explorable(
         "score": _APART,
         "readout": _APART,
     },
-    m=slider(range(12), label="query position m", default=3),
-    n=slider(range(12), label="key position n", default=1),
+    m=slider(range(12), label="query m, before the shift", default=3),
+    n=slider(range(12), label="key n, before the shift", default=1),
     shift=slider(range(0, 13), label="words put before both", play=True),
 )

@@ -163,7 +163,7 @@ gates = explorable(
     },
     preset=slider(list(PRESETS), label="gates", default=ALL_OPEN),
     token=slider(range(len(TOKENS)), label="gate set by hand", default=8, format=name_of),
-    gate=slider([1.0, 0.8, 0.5, 0.2, 0.05], label="its value f", default=0.2),
+    gate=slider([0.05, 0.2, 0.5, 0.8, 1.0], label="its value f", default=0.2),
     query=slider(range(3, len(TOKENS)), label="query", default=11, format=name_of, play=True),
 )
 

@@ -65,7 +65,7 @@ def _arrow(name, tip, color, dash):
 
 
 def _label(name, text, tip, color):
-    x, y = (tip * (1 + 0.2 / tip.norm())).tolist()
+    x, y = (tip * (1 + 0.4 / tip.norm())).tolist()
     return dict(
         type="scatter",
         name=name,
@@ -123,11 +123,13 @@ def _invariance(m, n, shift, base, pair, *, rotate=rope.rotate):
         ),
     ]
     layout = dict(
-        height=620,
-        xaxis=dict(range=[-1.6, 1.6], domain=[0, 1], title=dict(text="lane 2i"), constrain="domain", zeroline=True),
-        yaxis=dict(range=[-1.6, 1.6], domain=[0.36, 1], title=dict(text="lane 2i + 1"), scaleanchor="x"),
-        xaxis2=dict(range=[-20.5, 20.5], anchor="y2", title=dict(text="distance m − n, in tokens")),
-        yaxis2=dict(range=[-1.5, 1.5], domain=[0, 0.22], anchor="x2", title=dict(text="q · k")),
+        height=400,
+        showlegend=False,
+        margin=dict(t=10),
+        xaxis=dict(range=[-1.9, 1.9], domain=[0, 0.46], title=dict(text="lane 2i"), constrain="domain", dtick=1),
+        yaxis=dict(range=[-1.9, 1.9], title=dict(text="lane 2i + 1"), scaleanchor="x", dtick=1),
+        xaxis2=dict(range=[-20.5, 20.5], domain=[0.62, 1], anchor="y2", title=dict(text="distance m − n")),
+        yaxis2=dict(range=[-1.5, 1.5], anchor="x2", title=dict(text="q · k")),
     )
     return dict(data=data, layout=layout), {
         "query": m + shift,
@@ -143,9 +145,9 @@ rotation_invariance = explorable(
     _invariance,
     id="rope.rotation_invariance",
     title="Two vectors turn, their score stays",
-    alt="Above, one pair of lanes drawn as a plane: a query arrow and a dashed key arrow start at the origin, and "
+    alt="At the left, one pair of lanes as a plane: a query arrow and a dashed key arrow start at the origin, and "
     "their directions before turning, at position 0, are dotted. The shift slider turns both arrows by the same "
-    "angle. Below, the score of this pair against the distance m − n, with a diamond at the distance now: it moves "
+    "angle. At the right, the score of this pair against the distance m − n, a diamond at the distance now. It moves "
     "with m and with n, never with the shift.",
     readout="distance {distance} · score of this pair {score} · of all 8 {whole}",
     handles={"query, turned to m + shift": "m", "key, turned to n + shift": "n", "score now": ("m", "n")},
@@ -355,8 +357,8 @@ def _trained_head(head, distance):
             line=dict(color=COLORS["gray"], width=1.5, dash="dashdot"),
             hoverinfo="skip",
         ),
-        label("shown", length - 3, -0.94 * high, "trained", COLORS["gray"], "middle left"),
-        label("not shown", length + 3, -0.94 * high, "never seen in training →", COLORS["gray"], "middle right"),
+        label("shown", length - 6, -0.94 * high, "trained", COLORS["gray"], "middle left"),
+        label("not shown", length + 6, -0.94 * high, "never seen →", COLORS["gray"], "middle right"),
         dict(
             type="scatter",
             name="here",
