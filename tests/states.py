@@ -5,6 +5,7 @@ import re
 from urllib.parse import quote, unquote
 
 from posenc.lab.explore.leaves import first_difference
+from posenc.lab.explore.sliders import within
 
 
 def fragment(e, **state) -> str:
@@ -19,7 +20,7 @@ def fragment(e, **state) -> str:
 
 
 def parse(e, fragment: str) -> dict:
-    r"""The state that a fragment asks for. Unknown names are ignored, numbers clamped; never raises."""
+    r"""The state that a fragment asks for. Unknown names are ignored, numbers kept within limits; never raises."""
     state = e.default_state()
     for entry in fragment.removeprefix("#").split("&"):
         key, _, body = entry.partition("=")
@@ -27,7 +28,7 @@ def parse(e, fragment: str) -> dict:
             name, colon, text = pair.partition(":")
             if colon and name in e.sliders:
                 state[name] = nearest(e.sliders[name], unquote(text, errors="replace"))
-    return state
+    return within(e.sliders, state)
 
 
 def nearest(slider, text: str):

@@ -290,7 +290,7 @@ def test_each_handle_takes_the_figure_along(figure):
             where = []
             for state in (wanted, start):
                 page.evaluate("([id, state]) => posencExplorables.get(id).set(state)", [e.id, state])
-                page.wait_for_timeout(60)
+                page.wait_for_timeout(200)  # what is greyed, at rest, cannot be taken
                 where.append(page.evaluate(DRAG, [e.id, i]))
             (to, at) = where
             if wanted == start or to["hidden"] or at["hidden"]:

@@ -432,6 +432,7 @@
       }
       if (own.visible === false || !own.x || !own.y) return null;
       const { _fullLayout: full } = sheet;
+      if (!full) return null;
       const axes = [own.xaxis || "x", own.yaxis || "y"].map((id) => full[`${id[0]}axis${id.slice(1)}`]);
       if (!axes[0] || !axes[1]) return null;
       const pixel = (axis, v) => (v === null || (typeof v === "number" && Number.isNaN(v)) ? NaN : axis.d2p(v) + axis._offset);
