@@ -19,6 +19,8 @@ def test_a_line_is_a_row_of_the_results(attention, kind):
     for name, values in runs.items():
         np.testing.assert_allclose(drawn[METHODS[name].title]["y"], np.array(values[kind]).mean(0))
         assert f"{np.mean(values[kind], axis=0)[-1]:.2f} ±" in drawn[METHODS[name].title]["hovertemplate"]
+        tooltip = drawn[METHODS[name].title]["hovertemplate"].removesuffix("<extra></extra>").split("<br>")
+        assert max(map(len, tooltip)) <= 32  # fits beside a point on a phone
     names = sorted(drawn["names"]["y"])
     assert min(np.diff(names)) > 0.9 * compare.GAP and compare.BOTTOM < names[0] and names[-1] < compare.TOP
 
@@ -30,3 +32,7 @@ def test_every_seed_has_a_dot(puzzle):
     for trace, column in zip(("as trained, a ring a seed", "outside of training"), result["contrast"]):
         scores = [score for values in result["methods"].values() for score in values["scores"][column]]
         assert sorted(drawn[trace]["x"]) == sorted(scores)
+
+
+def test_the_puzzles_do_not_open_on_the_answer():
+    assert compare.puzzles.default_state()["puzzle"] != "needle"

@@ -132,7 +132,8 @@ def test_filler_comes_before_the_word_that_looks(fresh):
 
 @pytest.mark.browser
 def test_the_fan_moves_alibi_alone(fresh):
-    before, fan = shares(fresh), fresh.locator(".sentence-fan svg")
+    bars = lambda: fresh.locator(".sentence-bars").evaluate_all("(all) => all.map((bars) => bars.innerHTML)")  # noqa: E731
+    before, drawn, fan = shares(fresh), bars(), fresh.locator(".sentence-fan svg")
     box = fan.bounding_box()
     fresh.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     fresh.mouse.down()
@@ -141,6 +142,7 @@ def test_the_fan_moves_alibi_alone(fresh):
     after, slope = shares(fresh), float(fan.get_attribute("aria-valuenow"))
     assert slope > 2 * sentence.SLOPE
     assert {title for title in before if before[title] != after[title]} == {"ALiBi"}
+    assert [a == b for a, b in zip(drawn, bars())] == [name != "alibi" for name in on_text()]  # one scale, always
     fan.focus()
     fan.press("ArrowLeft")
     assert float(fan.get_attribute("aria-valuenow")) < slope
@@ -156,6 +158,33 @@ def test_a_sentence_of_ones_own(fresh):
     field.fill("   ")
     assert query(fresh) == ["one"]  # nothing typed changes nothing
     assert fresh.log.problems == []
+
+
+@pytest.mark.browser
+def test_each_preset_is_one_press_away(fresh):
+    fresh.get_by_label("type your own").fill("my own words")
+    assert fresh.locator("[aria-pressed=true]").count() == 0
+    for text in reversed(sentence.PRESETS):
+        fresh.get_by_role("button", name=text).click()
+        assert fresh.get_by_label("type your own").input_value() == text
+        assert fresh.locator("[aria-pressed=true]").get_attribute("aria-label") == text
+
+
+@pytest.mark.browser
+def test_a_phone_can_read_and_press_every_part(fresh):
+    fresh.set_viewport_size({"width": 390, "height": 844})
+    words = "(all) => all.filter((e) => e.getClientRects().length).map((e) => parseFloat(getComputedStyle(e).fontSize))"
+    sizes = fresh.locator(".live-place :is(input, button, p, span, b, a)").evaluate_all(words)
+    links = [link.bounding_box() for link in fresh.locator(".sentence-card a").all()]
+    assert min(sizes) >= 13 and len(links) == len(on_text())
+    assert all(min(box["width"], box["height"]) >= 24 for box in links)
+    bars = fresh.locator(".sentence-bars").nth(3)
+    box, href = bars.bounding_box(), fresh.url
+    fresh.touchscreen.tap(box["x"] + 0.25 * box["width"], box["y"] + 0.5 * box["height"])
+    assert fresh.locator(".sentence-key").inner_text() == "sat" and query(fresh) == ["tired"]
+    fresh.locator(".sentence-card header").nth(3).tap()
+    assert fresh.url == href  # a name leads nowhere
+    fresh.set_viewport_size({"width": 1280, "height": 900})
 
 
 def test_the_still_needs_no_script():

@@ -55,13 +55,13 @@ def apart(values: list) -> list:
 def row(name: str) -> str:
     """A method's row of the table, for its tooltip."""
     text = load(TEXT)
-    lines = [METHODS[name].title]
-    for kind, words in (("whole", "whole"), ("cut", "cut to 64")):
-        means = [mean_and_spread(values) for values in zip(*text["methods"][name][kind])]
-        cells = (f"{n}: {mean:.2f} ± {spread:.2f}" for n, (mean, spread) in zip(text["lengths"], means))
-        lines.append(f"{words}: " + ", ".join(cells))
+    lines = [METHODS[name].title, "loss: whole | cut to 64"]
+    whole, cut = (zip(*text["methods"][name][kind]) for kind in ("whole", "cut"))
+    for length, *pair in zip(text["lengths"], whole, cut):
+        cells = (f"{mean:.2f} ± {spread:.2f}" for mean, spread in map(mean_and_spread, pair))
+        lines.append(f"{length}: " + " | ".join(cells))
     if name in text["claims"]:
-        lines.append(f"predicted that it {text['claims'][name]}: {verdict(text, name).outcome}")
+        lines.append(f"predicted “{text['claims'][name]}”: {verdict(text, name).outcome}")
     return "<br>".join(lines) + "<extra></extra>"
 
 
@@ -243,5 +243,5 @@ puzzles = explorable(
     "cross did not learn the puzzle itself, so what they do elsewhere tells nothing; they stand at the foot.",
     readout="learned by {learned} · lowest outside: {best}",
     depends={"layout": ["puzzle"]},
-    puzzle=slider(list(PUZZLES), label="puzzle"),
+    puzzle=slider(list(PUZZLES), label="puzzle", default="recall"),  # the needle is asked for first
 )

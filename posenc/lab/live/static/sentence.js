@@ -136,8 +136,9 @@
 .sentence-tools > * { font: inherit; font-size: 0.85rem; color: inherit; background: none;
   border: 1px solid var(--x-line); border-radius: 0.4rem; padding: 0.2rem 0.6rem; min-height: 1.9rem; }
 .sentence-tools button { cursor: pointer; }
+.sentence-tools [aria-pressed="true"] { border-color: var(--x-accent); font-weight: 600; }
 .sentence-tools button:disabled { opacity: 0.5; cursor: default; }
-.sentence-field { flex: 1 1 14rem; min-width: 0; }
+.sentence-field { flex: 1 1 100%; min-width: 0; }
 .sentence-words { display: flex; flex-wrap: wrap; gap: 0.1rem; margin: 0.35rem 0 0; padding: 0.1rem; cursor: pointer;
   touch-action: pan-y; user-select: none; font-size: 1rem; line-height: 1.4; }
 .sentence-words span { padding: 0 0.3rem; border: 2px solid transparent; border-radius: 0.4rem; }
@@ -147,16 +148,17 @@
 .sentence-words .sentence-later { color: var(--x-muted); text-decoration: line-through; text-decoration-thickness: 1px; }
 .sentence-readout { margin: 0.1rem 0 0.3rem; font-size: 0.85rem; min-height: 1.3rem; font-variant-numeric: tabular-nums;
   white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
+.sentence-how { margin: 0 0 0.3rem; color: var(--x-muted); font-size: 0.85rem; line-height: 1.3; }
 .sentence-grid { display: grid; grid-template-columns: repeat(7, minmax(0, 1fr)); gap: 0.5rem 0.7rem; }
 .sentence-card { min-width: 0; line-height: 1.2; }
 .sentence-card header { display: flex; justify-content: space-between; gap: 0.2rem; font-size: 0.68rem; font-weight: 600; white-space: nowrap; }
 .sentence-card header :first-child { overflow: hidden; text-overflow: ellipsis; }
-.sentence-card header a { color: inherit; text-decoration: none; }
-.sentence-card header a:hover { text-decoration: underline; }
+.sentence-card > a { display: inline-block; min-width: 1.5rem; min-height: 1.5rem; line-height: 1.5rem; color: var(--x-muted); font-size: 0.8125rem; }
 .sentence-card b { color: var(--x-orange, #b85c00); font-variant-numeric: tabular-nums; }
 .sentence-card small { display: none; overflow: hidden; color: var(--x-muted); font-size: 0.65rem; white-space: nowrap; text-overflow: ellipsis; }
 .sentence-card svg { display: block; width: 100%; overflow: visible; touch-action: pan-y; cursor: crosshair; }
-.sentence-card .sentence-bars { height: 1.9rem; margin-top: 0.15rem; }
+.sentence-card .sentence-bars { height: 2.4rem; margin-top: 0.15rem; }
+.sentence-card.sentence-fan header { flex-wrap: wrap; }
 .sentence-fan svg { touch-action: none; cursor: grab; border: 1px solid var(--x-line); border-radius: 0.3rem; }
 .sentence-ground { fill: currentColor; fill-opacity: 0.07; }
 .sentence-bars .sentence-ground { fill-opacity: 0.4; }
@@ -170,27 +172,30 @@
 .sentence-dot { stroke: var(--x-ground); stroke-width: 9; }
 .sentence-out { grid-column: span 2; align-self: end; margin: 0; color: var(--x-muted); font-size: 0.75rem; line-height: 1.35; }
 @container (min-width: 50rem) {
+  .sentence-tools > .sentence-field { flex-basis: 14rem; }
   .sentence-grid { grid-template-columns: repeat(8, minmax(0, 1fr)); gap: 0.4rem 0.8rem; }
   .sentence-card small { display: block; }
   .sentence-card header { font-size: 0.75rem; }
-  .sentence-card .sentence-bars { height: 2.3rem; }
+  .sentence-card .sentence-bars { height: 2.6rem; }
   .sentence-fan { position: relative; grid-column: span 2; }
   .sentence-fan svg { position: absolute; top: 1.9rem; height: calc(100% - 1.9rem); }
   .sentence-out { grid-column: span 4; }
 }
 @container (max-width: 33rem) {
-  .sentence-grid { grid-template-columns: repeat(3, minmax(0, 1fr)); gap: 0.2rem 0.7rem; }
+  .sentence-grid { grid-template-columns: repeat(3, minmax(0, 1fr)); gap: 0 0.5rem; }
   .sentence-card .sentence-map { display: none; }
   .sentence-fan { order: 1; }
   .sentence-card.sentence-fan { grid-column: span 2; }
   .sentence-fan svg { height: 3.2rem; }
-  .sentence-out { order: 2; grid-column: span 1; font-size: 0.6rem; line-height: 1.2; }
-  .sentence-tools > * { flex: 1 1 auto; font-size: 0.72rem; padding: 0.1rem 0.3rem; }
-  .sentence-card .sentence-bars { height: 1.6rem; }
-  .sentence-field { flex-basis: 100%; }
+  .sentence-out { order: 2; grid-column: 1 / -1; font-size: 0.8125rem; line-height: 1.2; }
+  .sentence-tools > * { flex: 1 1 auto; padding: 0.1rem 0.3rem; }
+  .sentence-card header { font-size: 0.8125rem; letter-spacing: -0.02em; }
+  .sentence-card .sentence-bars { height: 2rem; }
+  .sentence-tools > .sentence-field { flex-basis: 100%; font-size: 1rem; }
   .sentence-out span { display: none; }
   .sentence-words { margin-top: 0.2rem; font-size: 0.85rem; }
-  .sentence-readout { margin: 0; font-size: 0.75rem; }
+  .sentence-words [data-filler="true"] { font-size: inherit; }
+  .sentence-readout, .sentence-how { margin: 0; font-size: 0.8125rem; }
 }
 @media (forced-colors: active) {
   .sentence-cell, .sentence-marked { fill: CanvasText; }
@@ -218,21 +223,26 @@
     // the sentence
     const field = make("input", { type: "text", class: "sentence-field", maxlength: 160, spellcheck: false, autocomplete: "off", "aria-label": "The sentence: type your own" });
     const more = make("button", { type: "button" }, "ten filler words more"), fewer = make("button", { type: "button" }, "ten fewer");
-    const other = make("button", { type: "button" }, "another sentence");
-    other.addEventListener("click", () => {
-      field.value = data.presets[(data.presets.indexOf(field.value) + 1) % data.presets.length];
-      read();
+    const presets = data.presets.map((text) => {
+      const button = make("button", { type: "button", "aria-label": text }, `${text.split(" ").slice(0, 2).join(" ")} …`);
+      button.addEventListener("click", () => {
+        field.value = text;
+        read();
+      });
+      return button;
     });
     const strip = make("div", { class: "sentence-words", role: "slider", tabindex: 0, "aria-label": "The word that looks", "aria-valuemin": 1 });
     const readout = make("p", { class: "sentence-readout", "aria-live": "polite" });
+    const how = make("p", { class: "sentence-how" }, "Press a word: it looks. Press a bar: it is looked at.");
     const grid = make("div", { class: "sentence-grid" });
     place.replaceChildren(
-      make("style", {}, STYLE), make("div", { class: "sentence-tools" }, field, other, more, fewer), strip, readout, grid,
+      make("style", {}, STYLE), make("div", { class: "sentence-tools" }, field, ...presets, more, fewer), strip, readout, how, grid,
     );
 
     function read() {
       self.own = field.value.split(/\s+/).filter(Boolean).slice(0, MOST);
       self.added = 0;
+      presets.forEach((button, i) => button.setAttribute("aria-pressed", field.value === data.presets[i]));
       if (self.own.length) fill(self.own.length - 1);
     }
 
@@ -287,7 +297,7 @@
       const share = make("b", {}), about = make("small", {}, note);
       const map = make("svg", { viewBox: "0 0 100 100", class: "sentence-map", "aria-hidden": true });
       const bars = make("svg", { viewBox: "0 0 100 32", preserveAspectRatio: "none", class: "sentence-bars", "aria-hidden": true });
-      const card = make("div", { class: "sentence-card", title: `${full}: ${note}` }, make("header", {}, make("a", { href: page }, title), share), about, map, bars);
+      const card = make("div", { class: "sentence-card", title: `${full}: ${note}` }, make("header", {}, make("span", {}, title), share), about, map, bars, make("a", { href: page, "aria-label": `${full}: chapter` }, "chapter"));
       const kept = { name, title, share, about, map, bars, levels: [], rows: [] };
       for (let level = 1; level <= LEVELS; level++) kept.levels.push(make("path", { class: "sentence-cell", "fill-opacity": level / LEVELS }));
       kept.row = make("rect", { class: "sentence-row" });
@@ -301,8 +311,8 @@
       if (name === "alibi") grid.append(fan());
       for (const picture of [map, bars]) follow(picture, picture === map);
     }
-    const how = "Each row is a word that looks, darker where it looks more; the framed row stands below as bars. Drag it, or drag along the words. ";
-    grid.append(make("p", { class: "sentence-out" }, make("span", {}, how), data.left_out));
+    const maps = "Each row is a word that looks, darker where it looks more; the framed row stands below as bars. Drag it, or drag along the words. ";
+    grid.append(make("p", { class: "sentence-out" }, make("span", {}, maps), data.left_out));
 
     // Pressing or dragging takes the row as the word that looks; what the pointer is over is the word looked at.
     function follow(picture, picks) {
@@ -363,10 +373,7 @@
 
     function mark() {
       const { query, key, words } = self, size = 100 / words.length;
-      const all = [...cards.values()].map((card) => card.rows[query]);
-      const most = Math.max(...all.flat().filter((weight) => !Number.isNaN(weight)));
-      const top = [0.25, 0.5, 0.75, 1].find((step) => most <= step) || 1; // one scale for all
-      const bar = (weight, j) => `M${(j + 0.12) * size} 32v${(-31 * Math.max(weight, 0.004)) / top}h${0.76 * size}V32z`;
+      const bar = (weight, j) => `M${(j + 0.12) * size} 32v${-31 * Math.max(weight, 0.004)}h${0.76 * size}V32z`;
       for (const card of cards.values()) {
         const row = card.rows[query], known = !Number.isNaN(row[key]);
         card.share.textContent = percent(row[key]);
@@ -394,7 +401,7 @@
       for (const m of data.slopes) drawn.append(make("path", { class: "sentence-ray", d: `M5 5L${to(m)}` }));
       drawn.append(line, rim, dot);
       const value = make("b", {});
-      const box = make("div", { class: "sentence-card sentence-fan" }, make("header", {}, make("span", {}, "Slope"), value), make("small", {}, "ALiBi’s fan: drag a line"), drawn);
+      const box = make("div", { class: "sentence-card sentence-fan" }, make("header", {}, make("span", {}, "ALiBi’s slope"), value), make("small", {}, "drag the line"), drawn);
       const set = (m) => {
         self.slope = Math.max(RANGE.m[0], Math.min(RANGE.m[1], m));
         line.setAttribute("d", `M5 5L${to(self.slope)}`);
