@@ -33,9 +33,9 @@ from sphinx.builders.html import _CascadingStyleSheet, _JavaScript
 ROOT = Path(__file__).resolve().parents[2]
 STIX = ROOT / "book" / "vendor" / "stix" / "STIXTwoMath.woff2"
 TEXT = {  # (style, weight): the face, and what is set with care in it
-    ("normal", 400): (STIX.with_name("STIXTwoText.woff2"), ("kern", "liga")),
+    ("normal", 400): (STIX.with_name("STIXTwoText.woff2"), ("kern",)),
     ("italic", 400): (STIX.with_name("STIXTwoText-Italic.woff2"), ()),
-    ("normal", 600): (STIX.with_name("STIXTwoText-SemiBold.woff2"), ("kern",)),
+    ("normal", 600): (STIX.with_name("STIXTwoText-SemiBold.woff2"), ()),
 }
 PRIMES = ROOT / "book" / "vendor" / "temml" / "Temml.woff2"  # made to be raised; those of STIX are small
 

@@ -274,8 +274,9 @@ def test_picture_and_controls_are_on_one_screen_and_nothing_jumps(page, screen, 
 
 
 DRAG = """([id, i]) => {
-    const ring = posencExplorables.get(id).figure.querySelectorAll('.explorable-handle')[i].getBoundingClientRect();
-    return {x: ring.x + ring.width / 2, y: ring.y + ring.height / 2, hidden: ring.width === 0};
+    const own = posencExplorables.get(id).figure.querySelectorAll('.explorable-handle')[i];
+    const ring = own.getBoundingClientRect(), x = ring.x + ring.width / 2, y = ring.y + ring.height / 2;
+    return {x, y, hidden: ring.width === 0, above: document.elementFromPoint(x, y) === own};
 }"""
 
 
@@ -298,6 +299,8 @@ def test_each_handle_takes_the_figure_along(figure):
             page.evaluate("(id) => posencExplorables.get(id).figure.scrollIntoView({block: 'start'})", e.id)
             page.wait_for_timeout(60)
             now = page.evaluate(DRAG, [e.id, i])
+            if not now["above"]:
+                continue  # another ring lies over this one
             page.mouse.move(now["x"], now["y"])
             page.mouse.down()
             page.mouse.move(now["x"] + (to["x"] - at["x"]) / 2, now["y"] + (to["y"] - at["y"]) / 2)
