@@ -8,20 +8,10 @@ import torch
 from posenc import rope
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, explorable, slider
+from posenc.lab.figures.parts import label, number, thousands
 
 PAIRS = 8  # pairs of lanes in the plane: D = 16
 DRAWS = 400  # seeded draws behind a mean and its spread
-
-
-def _power(value):
-    return f"{value:,.0f}"
-
-
-def _words(value, digits):
-    r"""A number for a readout: thousands separated, a true minus sign, none before a zero, a dash for nan."""
-    if math.isnan(value):
-        return "–"
-    return f"{round(value, digits) + 0.0:,.{digits}f}".replace("-", "−")
 
 
 # Two vectors turn, their score stays
@@ -134,10 +124,10 @@ def _invariance(m, n, shift, base, pair, *, rotate=rope.rotate):
     return dict(data=data, layout=layout), {
         "query": m + shift,
         "key": n + shift,
-        "distance": _words(m - n, 0),
-        "score": _words(score, 4),
-        "whole": _words(float((q * k).sum()), 4),
-        "period": _words(2 * math.pi / base ** (-pair / PAIRS), 1),
+        "distance": number(m - n, 0),
+        "score": number(score, 4),
+        "whole": number(float((q * k).sum()), 4),
+        "period": number(2 * math.pi / base ** (-pair / PAIRS), 1),
     }
 
 
@@ -169,7 +159,7 @@ rotation_invariance = explorable(
     m=slider(range(0, 21), label="query position m", default=7),
     n=slider(range(0, 21), label="key position n", default=3),
     shift=slider(range(0, 31), label="shift of both positions", play=True),
-    base=slider([100, 10_000, 1_000_000], label="base b", default=10_000, format=_power),
+    base=slider([100, 10_000, 1_000_000], label="base b", default=10_000, format=thousands),
     pair=slider(range(PAIRS), label="pair of lanes i", default=1),
 )
 
@@ -178,37 +168,6 @@ rotation_invariance = explorable(
 
 DIM, REACH = 64, 81  # head size, and the distances drawn: 0 .. REACH - 1
 KINDS = ["random", "the query, aimed"]
-
-
-def label(name, x, y, text, color, place="top center", **axes):
-    r"""Words that stand in a drawing, beside what they name: a trace without a mark."""
-    return dict(
-        type="scatter",
-        name=name,
-        mode="text",
-        x=[x] if isinstance(text, str) else x,
-        y=[y] if isinstance(text, str) else y,
-        text=[text] if isinstance(text, str) else text,
-        textposition=place,
-        textfont=dict(size=13, color=color),
-        hoverinfo="skip",
-        showlegend=False,
-        **axes,
-    )
-
-
-@cache
-def _scores(kind, aim, base, rotate):
-    r"""Scores q . k / sqrt(D) of DRAWS seeded draws [DRAWS, REACH], the query 0 .. REACH - 1 tokens after the key.
-
-    The key is drawn as well, or it is the query itself, turned on by `aim` tokens.
-    """
-    frequencies = rope.inv_freq(DIM, float(base), dtype=torch.float64)
-    q, k = torch.randn(2, DRAWS, DIM, dtype=torch.float64, generator=torch.Generator().manual_seed(DIM))
-    if kind == KINDS[1]:
-        k = rotate(q, torch.full((DRAWS,), float(aim), dtype=torch.float64), frequencies)
-    turned = rotate(q[:, None].expand(-1, REACH, -1), torch.arange(REACH, dtype=torch.float64), frequencies)
-    return (turned @ k[..., None])[..., 0] / math.sqrt(DIM)
 
 
 @cache
@@ -281,9 +240,9 @@ def _by_distance(kind, aim, draw, base, *, rotate=rope.rotate):
     )
     return dict(data=data, layout=layout), {
         "at": aim,
-        "near": _words(float(mean[aim]), 1),
-        "far": _words(float(mean[distances != aim].mean()), 1),
-        "wide": _words(float(spread.mean()), 1),
+        "near": number(float(mean[aim]), 1),
+        "far": number(float(mean[distances != aim].mean()), 1),
+        "wide": number(float(spread.mean()), 1),
     }
 
 
@@ -307,7 +266,7 @@ score_by_distance = explorable(
     kind=slider(KINDS, label="key"),
     aim=slider(range(0, 57, 8), label="aims at a", default=40),
     draw=slider(range(4), label="draw", play=True, format=lambda draw: str(draw + 1)),
-    base=slider([100, 10_000, 500_000], label="base b", default=10_000, format=_power),
+    base=slider([100, 10_000, 500_000], label="base b", default=10_000, format=thousands),
 )
 
 
@@ -378,8 +337,8 @@ def _trained_head(head, distance):
     )
     return dict(data=data, layout=layout), {
         "distance": distance,
-        "score": _words(mean[distance].item(), 1),
-        "wide": _words(spread[distance].item(), 1),
+        "score": number(mean[distance].item(), 1),
+        "wide": number(spread[distance].item(), 1),
         "peak": int(mean[:length].argmax()),
         "beyond": length + int(mean[length:].argmax()),
     }
@@ -498,7 +457,7 @@ def _seen(trained, target, base, pair):
     return dict(data=data, layout=layout), {
         "blind": int((new > 0).sum()),
         "pair": pair,
-        "period": _words(2 * math.pi / frequencies[pair].item(), 0),
+        "period": number(2 * math.pi / frequencies[pair].item(), 0),
     }
 
 
@@ -525,8 +484,8 @@ seen_angles = explorable(
         "readout.pair": ["pair"],
         "readout.period": ["base", "pair"],
     },
-    trained=slider([512, 2_048, 4_096, 8_192], label="training length L", default=4_096, format=_power),
-    target=slider([512, 2_048, 4_096, 8_192, 32_768, 131_072], label="target length", default=32_768, format=_power),
-    base=slider([100, 10_000, 500_000], label="base b", default=10_000, format=_power),
+    trained=slider([512, 2_048, 4_096, 8_192], label="training length L", default=4_096, format=thousands),
+    target=slider([512, 2_048, 4_096, 8_192, 32_768, 131_072], label="target length", default=32_768, format=thousands),
+    base=slider([100, 10_000, 500_000], label="base b", default=10_000, format=thousands),
     pair=slider(range(0, WIDE // 2, 3), label="pair of lanes i", default=48),
 )

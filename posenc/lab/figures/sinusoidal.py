@@ -9,7 +9,7 @@ from posenc import sinusoidal
 from posenc.lab.exercises.sinusoidal import rotation
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
-from posenc.lab.figures.rope import label
+from posenc.lab.figures.parts import label
 
 POSITIONS = 48  # rows of the heat map
 DIM = 32  # of the ladder's figures
