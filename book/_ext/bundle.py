@@ -230,10 +230,10 @@ def bare(script: str) -> str:
 # --- fonts -----------------------------------------------------------------------------------------------------------
 
 
-def cut_font(source: Path, characters: set[str], features: tuple[str, ...] = ()) -> str:
+def cut_font(source: Path, characters: set[str]) -> str:
     r"""A font with these characters only, as a data URI; what the MATH table needs of them comes along, less the
     tallest brackets: browsers put together from parts what is taller than the eighth."""
-    options = subset.Options(flavor="woff2", layout_features=features, hinting=False, notdef_outline=True)
+    options = subset.Options(flavor="woff2", layout_features=(), hinting=False, notdef_outline=True)
     font = subset.load_font(str(source), options)
     if "MATH" in font:
         for made in font["MATH"].table.MathVariants.VertGlyphConstruction:

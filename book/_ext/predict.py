@@ -106,7 +106,7 @@ class PredictDirective(SphinxDirective):
         box += answers
         show = ""
         if id:
-            all_shown(self.env).setdefault(self.env.docname, set()).add(id)
+            box["shows"] = id
             said = json.dumps(state).replace("&", "&amp;").replace("<", "&lt;").replace("'", "&#39;")
             show = f" data-show='{id}' data-state='{said}'"
         box += html(f'<details class="predict-because"{show}><summary>Answer</summary>')
@@ -125,31 +125,16 @@ def html(text: str) -> nodes.raw:
     return nodes.raw("", text, format="html")
 
 
-def all_shown(env) -> dict:
-    r"""{page: the figures that its boxes set}"""
-    if not hasattr(env, "posenc_predictions"):
-        env.posenc_predictions = {}
-    return env.posenc_predictions
-
-
-def purge(app, env, docname) -> None:
-    all_shown(env).pop(docname, None)
-
-
-def merge(app, env, docnames, other) -> None:
-    all_shown(env).update({name: all_shown(other)[name] for name in docnames if name in all_shown(other)})
-
-
-def check_places(app, env) -> None:
-    for page, ids in all_shown(env).items():
-        there = {figure["id"] for figure in all_figures(env).get(page, {}).values()}
-        if ids - there:
-            raise ExtensionError(f"{page}: a predict box shows {sorted(ids - there)}, but the page has {sorted(there)}")
+def check_places(app, doctree) -> None:
+    r"""The figures that a page's boxes set must stand on it."""
+    page = app.env.docname
+    ids = {box["shows"] for box in doctree.findall(nodes.admonition) if "shows" in box}
+    there = {figure["id"] for figure in all_figures(app.env).get(page, {}).values()}
+    if ids - there:
+        raise ExtensionError(f"{page}: a predict box shows {sorted(ids - there)}, but the page has {sorted(there)}")
 
 
 def setup(app: Sphinx) -> dict:
     app.add_directive("predict", PredictDirective)
-    app.connect("env-purge-doc", purge)
-    app.connect("env-merge-info", merge)
-    app.connect("env-check-consistency", check_places)
-    return {"version": "1", "env_version": 1, "parallel_read_safe": True, "parallel_write_safe": True}
+    app.connect("doctree-read", check_places)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -54,7 +54,8 @@
       buttons[mine].setAttribute("aria-pressed", "true");
       mark(buttons[right], "true", mine === right ? "✓ your answer, right" : "✓ right");
       if (mine !== right) mark(buttons[mine], "false", "✗ your answer");
-      said.textContent = (mine === right ? "Right." : `Not so. The answer is “${answer}”.`) + (fold.dataset.show ? " The figure below shows it." : "");
+      const verdict = mine === right ? "Right." : `Not so. The answer is “${answer}”.`;
+      said.textContent = verdict + (fold.dataset.show ? " The figure below shows it." : "");
       Promise.race([answerBelow(fold.dataset).catch(() => {}), wait(5000)]).then(() => { fold.open = true; });
     }
   }

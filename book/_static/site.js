@@ -37,7 +37,8 @@
     });
     dialog.addEventListener("click", (event) => {
       const box = dialog.getBoundingClientRect();
-      const inside = box.left <= event.clientX && event.clientX <= box.right && box.top <= event.clientY && event.clientY <= box.bottom;
+      const across = box.left <= event.clientX && event.clientX <= box.right;
+      const inside = across && box.top <= event.clientY && event.clientY <= box.bottom;
       if (event.target === dialog && !inside) dialog.close();
     });
   }
@@ -149,7 +150,7 @@
     places.push(...all(".bd-article span.math")); // thousands, and hardly one is wide: last
     (function some() {
       for (const place of places.splice(0, 100)) {
-        const scrolls = place.scrollWidth > place.clientWidth + 1;
+        const scrolls = place.scrollWidth > place.clientWidth;
         if (scrolls && !place.hasAttribute("tabindex")) {
           place.setAttribute("tabindex", "0");
           const more = () => {

@@ -132,17 +132,8 @@ class Explorable:
         Ids begin with `prefix`. With `inline`, the states stand inside it too.
         """
         items = self.evaluate()
-        return page.body_html(
-            self.id,
-            self.alt,
-            page.picture_html(picture, self.alt, _height(items)),
-            _height(items),
-            self.readout_text(items["readout"]) if self.readout else None,
-            self.title,
-            self.sliders.values(),
-            prefix,
-            self.record() if inline else None,
-        )
+        readout = self.readout_text(items["readout"]) if self.readout else None
+        return page.body_html(self, prefix, picture, _height(items), readout, inline)
 
     def data_js(self) -> str:
         r"""The classic script that hands the states to the player; works from `file://`."""

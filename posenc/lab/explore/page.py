@@ -3,11 +3,14 @@ r"""The markup of an explorable, and its states as a script. `static/player.js` 
 import html
 import json
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from posenc.lab.explore.sliders import Slider
+
+if TYPE_CHECKING:
+    from posenc.lab.explore.declaration import Explorable
 
 STATIC = Path(__file__).parent / "static"
 MAX_PAGE_BYTES = 300_000
@@ -41,7 +44,7 @@ def control_html(slider: Slider, prefix: str) -> str:
             f"{' checked' * (i == slider.start)}><span>{word}</span></label>"
             for i, word in enumerate(words)
         )
-        wide = " explorable-wide" * (line_width(slider) > HALF_LINE)
+        wide = " explorable-wide" * (line_width(slider) > LINE)
         return (
             f'<div class="explorable-control explorable-choice{wide}" data-name="{name}" role="radiogroup" '
             f'aria-labelledby="{field}"><span class="explorable-label" id="{field}">{label}</span>{buttons}</div>'
@@ -54,12 +57,13 @@ def control_html(slider: Slider, prefix: str) -> str:
         f'<input type="range" id="{field}" name="{name}" min="0" max="{len(words) - 1}" step="1" '
         f'value="{slider.start}" '
         f'aria-valuetext="{words[slider.start]}" autocomplete="off"><span class="explorable-value" aria-hidden="true" '
-        f'style="min-width: {min(longest, 16)}ch">{words[slider.start]}</span>{play}</div>'
+        f'style="min-width: {min(longest, 14)}ch">{words[slider.start]}</span>{play}</div>'
     )
 
 
-# About how wide things are, in letters, so that the page can leave room for them before any script has run.
-HALF_LINE, PHONE_LINE = 46, 46
+# About how wide a line of controls is, in letters, on a phone, and half of one elsewhere: the page can leave room for
+# them before any script has run.
+LINE = 46
 
 
 def line_width(slider: Slider) -> int:
@@ -71,12 +75,11 @@ def line_width(slider: Slider) -> int:
 
 def rows(sliders: Iterable[Slider]) -> tuple[int, int]:
     r"""How many lines the controls take, two in a line where they fit, and one in a line on a phone."""
-    wide = phone = 0.0
+    wide, phone = 0.0, 0
     for slider in sliders:
-        lines = -(-line_width(slider) // PHONE_LINE) if slider.buttons else 1
-        phone += lines
-        broad = slider.buttons and line_width(slider) > HALF_LINE
-        wide += -(-line_width(slider) // (2 * HALF_LINE)) if broad else 0.5
+        phone += math.ceil(line_width(slider) / LINE) if slider.buttons else 1
+        broad = slider.buttons and line_width(slider) > LINE
+        wide += math.ceil(line_width(slider) / (2 * LINE)) if broad else 0.5
     return math.ceil(wide), phone
 
 
@@ -108,29 +111,25 @@ def picture_html(picture: str | None, alt: str, height: int) -> str:
 
 
 def body_html(
-    id: str,
-    alt: str,
-    picture: str,
-    height: int,
-    readout: str | None,
-    title: str,
-    sliders: Collection[Slider],
-    prefix: str,
-    record: dict | None,
+    shown: "Explorable", prefix: str, picture: str | None, height: int, readout: str | None, inline: bool
 ) -> str:
-    r"""The inside of `figure.explorable`; with `record`, the states stand inside it. Ids begin with `prefix`."""
+    r"""The inside of `figure.explorable`; `inline`, its states stand inside it. Ids begin with `prefix`."""
     line, chips = "", 0
     if readout is not None:
-        line, chips = f'<p class="explorable-readout">{chips_html(readout)}</p>', -(-len(readout) // 42)
+        line, chips = f'<p class="explorable-readout">{chips_html(readout)}</p>', math.ceil(len(readout) / 42)
+    sliders = shown.sliders.values()
     wide, phone = rows(sliders)
     sizes = (
         f"--plot: {height}px; --rows: {wide}; --rows-phone: {phone}; --chips: {min(chips, 1)}; --chips-phone: {chips}"
     )
-    data = f'<script type="application/json" class="explorable-data">{script_json(record)}</script>' if record else ""
+    data = ""
+    if inline:
+        data = f'<script type="application/json" class="explorable-data">{script_json(shown.record())}</script>'
+    plot = picture_html(picture, shown.alt, height)
     return (
-        f'<div class="explorable-body" data-explorable="{escape(id)}" data-alt="{escape(alt)}" style="{sizes}">'
-        f'<div class="explorable-view">{line}<div class="explorable-plot">{picture}</div></div>'
-        f"{controls_html(title, sliders, prefix)}{data}</div>"
+        f'<div class="explorable-body" data-explorable="{escape(shown.id)}" data-alt="{escape(shown.alt)}" '
+        f'style="{sizes}"><div class="explorable-view">{line}<div class="explorable-plot">{plot}</div></div>'
+        f"{controls_html(shown.title, sliders, prefix)}{data}</div>"
     )
 
 

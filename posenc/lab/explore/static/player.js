@@ -1,8 +1,9 @@
 /* The player of posenc's explorables: one script for the book's pages, the pages to embed, and a notebook's output.
  *
- * It finds every figure.explorable and leaves it alone until the reader has done anything on the page. From then on a
- * figure that comes near, is touched or is named by the address loads plotly and its states (classic scripts, so that
- * file:// works), draws over the static picture, and redraws while a slider moves.
+ * It finds every figure.explorable and leaves it alone until the reader has done anything on the page, or the page has
+ * come to rest with the figure in sight. From then on a figure that comes near, is touched or is named by the address
+ * loads plotly and its states (classic scripts, so that file:// works), draws over the static picture, and redraws while
+ * a slider moves.
  * posenc/lab/explore/page.py writes the markup and states.py the states, and documents their form.
  */
 (function () {
@@ -45,7 +46,8 @@
     if (typeof tree === "string") return (night && DARK[tree.toLowerCase()]) || tree;
     if (!tree || typeof tree !== "object" || ArrayBuffer.isView(tree)) return tree;
     if (Array.isArray(tree)) {
-      if (!night || (typeof tree[0] === "number" && typeof tree[1] !== "string") || ArrayBuffer.isView(tree[0])) return tree;
+      const numbers = (typeof tree[0] === "number" && typeof tree[1] !== "string") || ArrayBuffer.isView(tree[0]);
+      if (!night || numbers) return tree;
       if (!painted.has(tree)) painted.set(tree, tree.map((v) => paint(v, true)));
       return painted.get(tree);
     }
@@ -70,7 +72,9 @@
           paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
           font: { family: "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif", size: small ? 12 : 13, color: c.ink },
           margin: small ? { l: 44, r: 12, t: 36, b: 40 } : { l: 56, r: 20, t: 40, b: 48 },
-          legend: { orientation: "h", x: 0, xanchor: "left", y: 1.02, yanchor: "bottom", itemclick: false, itemdoubleclick: false },
+          legend: {
+            orientation: "h", x: 0, xanchor: "left", y: 1.02, yanchor: "bottom", itemclick: false, itemdoubleclick: false,
+          },
           hovermode: "closest", dragmode: false,
           hoverlabel: { bgcolor: c.card, bordercolor: c.zero, font: { color: c.ink } },
           xaxis: axis, yaxis: axis, bargap: 0.15,
@@ -102,7 +106,8 @@
       if (axis.title && axis.title.font) axis.title.font.size = 12;
       if (axis.ticktext && axis.ticktext.length * 30 > wide) {
         const longest = Math.max(...axis.ticktext.map((t) => String(t).length));
-        if (longest > 3) Object.assign(axis, { ticktext: axis.ticktext.map((t) => String(t).replace("<br>", " ")), tickangle: -90 });
+        const flat = axis.ticktext.map((t) => String(t).replace("<br>", " "));
+        if (longest > 3) Object.assign(axis, { ticktext: flat, tickangle: -90 });
       }
     }
     for (const trace of data) trace.name = inLines(trace.name, (width - 60) / 6.5);
@@ -225,16 +230,27 @@
   function Control(element) {
     const range = element.querySelector("input[type=range]"), radios = [...element.querySelectorAll("input[type=radio]")];
     const value = element.querySelector(".explorable-value"), play = element.querySelector(".explorable-play");
-    let why = null;
+    const inputs = range ? [range] : radios;
+    let why = null, most = Infinity;
+    // A button is shut above the limit, and all inputs while the control is greyed.
+    const shut = () => inputs.forEach((input, i) => { input.disabled = why !== null || i > most; });
     return {
       element, play,
-      get greyed() { return element.classList.contains("explorable-greyed"); },
+      get greyed() { return why !== null; },
       get value() { return range ? Number(range.value) : radios.findIndex((r) => r.checked); },
-      set value(n) { if (range) { range.max = Math.max(range.max, n); range.value = n; } else radios[Math.min(Math.max(n, 0), radios.length - 1)].checked = true; },
+      set value(n) {
+        if (range) {
+          range.max = Math.max(range.max, n);
+          range.value = n;
+        } else {
+          radios[Math.min(Math.max(n, 0), radios.length - 1)].checked = true;
+        }
+      },
       limit(n) {
         if (this.value > n) this.value = n;
         if (range) range.max = n;
-        radios.forEach((r, i) => { r.disabled = i > n || this.greyed; });
+        else most = n;
+        shut();
       },
       say(text) {
         if (!range) return;
@@ -251,10 +267,10 @@
           why.textContent = reason;
         }
         element.classList.toggle("explorable-greyed", reason !== null);
-        for (const input of range ? [range] : radios) input.disabled = reason !== null;
+        shut();
         if (range && reason === null) value.textContent = range.getAttribute("aria-valuetext");
       },
-      listen(kind, act) { for (const input of range ? [range] : radios) input.addEventListener(kind, act); },
+      listen(kind, act) { for (const input of inputs) input.addEventListener(kind, act); },
       showPlay(on, calm) {
         if (!play) return;
         const word = calm ? "Step" : on ? "Pause" : "Play";
@@ -287,7 +303,9 @@
     const fold = figure.querySelector(".explorable-embed");
     const defaults = controls.map((c) => c.value);
     let record = null, library_ = null, sheet = null, started = null, busy = false, waiting = false, oldest = null;
-    let said = "", rings = [], held = null, dragged = false, lines = new Map(), playing = null, carried = []; // the readout, what can be taken in hand, what is
+    let said = "", playing = null, carried = []; // the readout; the control that plays; what other figures were set to
+    let rings = [], dragged = false; // what can be taken in hand, and whether it was
+    const lines = new Map();
     let width = 0, height = 0; // asked for when they change only: asking makes the browser lay out the page
     let late = 0, telling = 0, zoomed = 1;
 
@@ -309,6 +327,7 @@
 
     // Keep each control within its limit, and say its value in words, in sight and to a screen reader.
     function say() {
+      remark.textContent = "";
       controls.forEach((c, i) => {
         if (!record && c.value === defaults[i]) return;
         if (record) c.limit(last(i, indices()));
@@ -355,7 +374,7 @@
     let resting = 0;
     function rest() {
       clearTimeout(resting);
-      resting = setTimeout(() => { grey(); if (sheet) ring(); }, 120); // what is greyed cannot be taken in hand
+      resting = setTimeout(() => { grey(); placeRings(); }, 120); // what is greyed cannot be taken in hand
     }
 
     // Tell a screen reader, once things are at rest: a slider on the move has words of its own.
@@ -404,11 +423,11 @@
     }
 
     // The figure at the sliders' values: {data, layout, readouts}, in the colors of light ground.
-    function compute(at = indices()) {
+    function compute() {
       const figure_ = { data: record.figure.data, layout: record.figure.layout }, readouts = {};
       const out = { data: figure_.data.map((t) => paint(t, false)), layout: paint(figure_.layout, false), readouts };
       for (const table of record.tables) {
-        const n = placeOf(table, at), [where, which] = table.target;
+        const n = placeOf(table, indices()), [where, which] = table.target;
         const tree = where === "data" ? out.data[which] : where === "layout" ? out.layout : readouts;
         for (const path of Object.keys(table.arrays)) {
           const value = read(table.arrays[path], n, where === "layout");
@@ -457,10 +476,12 @@
       const at = indices(), out = [];
       const beside = record.handles.filter(([t, b]) => t !== trace && b.some((k) => bound.includes(k))).map(([t]) => t);
       const places = (now) => beside.map((t) => pointOf(t, now)), still = places(at);
-      const moved = (now) => places(now).filter((p, n) => !p || !still[n] || Math.hypot(p.x - still[n].x, p.y - still[n].y) > 1.5).length;
+      const stays = (p, q) => p && q && Math.hypot(p.x - q.x, p.y - q.y) <= 1.5;
+      const moved = (now) => places(now).filter((p, n) => !stays(p, still[n])).length;
       const walk = (depth, now) => {
         if (depth < bound.length) {
-          for (let v = 0; v <= last(bound[depth], now); v++) walk(depth + 1, now.map((old, n) => (n === bound[depth] ? v : old)));
+          const k = bound[depth];
+          for (let v = 0; v <= last(k, now); v++) walk(depth + 1, now.map((old, n) => (n === k ? v : old)));
           return;
         }
         const point = pointOf(trace, now);
@@ -472,7 +493,7 @@
 
     // A line is one at all that it can reach: an arrow or a curve that happens to stand upright or level is none.
     function findLines() {
-      for (const handle of record.handles || []) {
+      for (const handle of record.handles) {
         const points = reach(handle).map((f) => f.point);
         const whole = points.length && (points.every((p) => p.upright) || points.every((p) => p.level));
         lines.set(handle[0], whole ? "line" : "xy");
@@ -488,47 +509,50 @@
       return kept.reduce((a, b) => (steps(b) < steps(a) ? b : a));
     }
 
-    // Rings show what can be taken in hand. They stand over the drawing, so that a finger on one does not scroll.
-    function ring() {
-      (record.handles || []).forEach((handle, i) => {
-        if (!rings[i]) {
-          rings[i] = make("div", "explorable-handle", { "aria-hidden": "true" });
-          const mine = rings[i];
-          mine.addEventListener("pointerdown", (event) => {
-            if (event.button) return;
-            event.preventDefault();
-            stop();
-            mine.setPointerCapture(event.pointerId);
-            held = { handle, found: reach(handle), box: place.getBoundingClientRect() };
-            mine.classList.add("explorable-held");
-          });
-          mine.addEventListener("pointermove", (event) => {
-            if (!held || held.handle !== handle) return;
-            dragged = true;
-            take(held.found, event.clientX - held.box.left, event.clientY - held.box.top, event.timeStamp);
-          });
-          for (const kind of ["pointerup", "pointercancel"]) {
-            mine.addEventListener(kind, () => {
-              if (!held) return;
-              held = null;
-              mine.classList.remove("explorable-held");
-              settled();
-            });
-          }
-          place.appendChild(mine);
-        }
-        const p = handle[1].every((k) => controls[k].greyed) ? null : pointOf(handle[0], indices());
-        rings[i].hidden = !p;
+    // A ring shows what can be taken in hand. It stands over the drawing, so that a finger on it does not scroll.
+    function makeRing(handle) {
+      const ring = place.appendChild(make("div", "explorable-handle", { "aria-hidden": "true" }));
+      let held = null; // while it is: all that it can reach, and the drawing's corner
+      ring.addEventListener("pointerdown", (event) => {
+        if (event.button) return;
+        event.preventDefault();
+        stop();
+        ring.setPointerCapture(event.pointerId);
+        ring.classList.add("explorable-held");
+        held = { found: reach(handle), box: place.getBoundingClientRect() };
+      });
+      ring.addEventListener("pointermove", (event) => {
+        if (!held) return;
+        dragged = true;
+        take(held.found, event.clientX - held.box.left, event.clientY - held.box.top, event.timeStamp);
+      });
+      for (const kind of ["pointerup", "pointercancel"]) {
+        ring.addEventListener(kind, () => {
+          if (!held) return;
+          held = null;
+          ring.classList.remove("explorable-held");
+          settled();
+        });
+      }
+      return ring;
+    }
+
+    function placeRings() {
+      rings.forEach((ring, i) => {
+        const [trace, bound] = record.handles[i];
+        const p = bound.every((k) => controls[k].greyed) ? null : pointOf(trace, indices());
+        ring.hidden = !p;
         if (!p) return;
         const pad = p.upright || p.level ? 13 : p.large ? Math.max(p.large.across / 2, 16) : 16;
-        const box = p.upright ? [p.left, p.top, p.left, p.bottom] : p.level ? [p.left, p.top, p.right, p.top] : [p.x, p.y, p.x, p.y];
-        Object.assign(rings[i].style, {
-          left: `${(box[0] - pad) * zoomed}px`, top: `${(box[1] - pad) * zoomed}px`,
-          width: `${(box[2] - box[0] + 2 * pad) * zoomed}px`, height: `${(box[3] - box[1] + 2 * pad) * zoomed}px`,
+        const [left, right] = p.level ? [p.left, p.right] : [p.x, p.x];
+        const [top, bottom] = p.upright ? [p.top, p.bottom] : [p.y, p.y];
+        Object.assign(ring.style, {
+          left: `${(left - pad) * zoomed}px`, top: `${(top - pad) * zoomed}px`,
+          width: `${(right - left + 2 * pad) * zoomed}px`, height: `${(bottom - top + 2 * pad) * zoomed}px`,
         });
-        if (p.large) rings[i].style.setProperty("--x-ring", `${p.large.across * zoomed}px`);
-        rings[i].classList.toggle("explorable-tile", Boolean(p.large && p.large.square));
-        rings[i].dataset.along = p.upright ? "x" : p.level ? "y" : "xy";
+        if (p.large) ring.style.setProperty("--x-ring", `${p.large.across * zoomed}px`);
+        ring.classList.toggle("explorable-tile", Boolean(p.large && p.large.square));
+        ring.dataset.along = p.upright ? "x" : p.level ? "y" : "xy";
       });
     }
 
@@ -544,7 +568,7 @@
     place.addEventListener("pointerdown", () => { dragged = false; }, { capture: true, passive: true });
     place.addEventListener("click", (event) => {
       if (dragged) return; // a drag ends with a click
-      if (!sheet || !record || !(record.handles || []).length) return;
+      if (!sheet) return;
       const box = place.getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top;
       let best = null;
       for (const handle of record.handles) {
@@ -620,6 +644,7 @@
       if (!told.length) return;
       say();
       request(null);
+      self.moved();
       remark.textContent = `${told.join(", ")}: as in the figure you moved`;
     }
 
@@ -629,22 +654,25 @@
       const layout = paint(now.layout, night);
       layout.template = template(night, small);
       // For a lecture everything grows, the type with the lines, so that the last row can read it.
-      const zoom = document.fullscreenElement === figure ? Math.min(Math.max(Math.min(width / 680, height / 400), 1), 2.5) : 1;
+      const full = document.fullscreenElement === figure;
+      const zoom = full ? Math.min(Math.max(Math.min(width / 680, height / 400), 1), 2.5) : 1;
       if (zoom !== zoomed) {
         zoomed = zoom;
-        Object.assign(sheet.style, { width: `${100 / zoom}%`, height: `${100 / zoom}%`, transform: zoom > 1 ? `scale(${zoom})` : "" });
+        const part = `${100 / zoom}%`;
+        Object.assign(sheet.style, { width: part, height: part, transform: zoom > 1 ? `scale(${zoom})` : "" });
       }
       layout.width = width / zoom;
       layout.height = height / zoom;
       layout.autosize = false;
-      if (layout.showlegend === undefined) layout.showlegend = now.data.filter((t) => t.type !== "heatmap" && t.showlegend !== false).length > 1;
+      const named = now.data.filter((t) => t.type !== "heatmap" && t.showlegend !== false);
+      if (layout.showlegend === undefined) layout.showlegend = named.length > 1;
       const traces = now.data.map((t) => paint(t, night));
       if (small) narrow(traces, layout, width);
       const done = library_.react(sheet, traces, layout, {
         displayModeBar: false, responsive: false, scrollZoom: false, doubleClick: false, showTips: false,
       });
       self.drawn += 1;
-      ring();
+      placeRings();
       // Words last: plotly measures text, and each measurement lays out what has changed on the page so far.
       if (line && record.readout) {
         const text = record.readout.replace(/\{\{|\}\}|\{(\w+)(?::([^}]*))?\}/g, (all, name, spec) =>
@@ -715,7 +743,8 @@
       await draw();
       findLines();
       grey();
-      ring();
+      rings = record.handles.map(makeRing);
+      placeRings();
       figure.classList.add("explorable-live");
       clearTimeout(late);
       show("");
@@ -752,6 +781,7 @@
       });
       say();
       request(null);
+      self.moved();
     }
 
     // What plotly holds, in plain JSON.
@@ -834,11 +864,14 @@
       touched(() => {
         say();
         request(null);
+        self.moved();
         writeLink();
         tell(() => `Reset. ${readout()}`, 200);
       });
     });
-    for (const kind of ["pointerdown", "focusin", "touchstart"]) body.addEventListener(kind, () => touched(), { passive: true, once: true });
+    for (const kind of ["pointerdown", "focusin", "touchstart"]) {
+      body.addEventListener(kind, () => touched(), { passive: true, once: true });
+    }
     body.appendChild(spoken);
     body.querySelector(".explorable-tools").appendChild(remark);
 
@@ -934,7 +967,9 @@
 
   function Live(figure) {
     const body = figure.querySelector("[data-live]"), name = body.dataset.live;
-    const self = { id: name, figure, ready: () => false, share() {}, receive() {}, redraw() { self.repaint(); }, repaint() {} };
+    const self = {
+      id: name, figure, ready: () => false, share() {}, receive() {}, repaint() {}, redraw() { self.repaint(); },
+    };
     let started = null;
     self.start = () => {
       started = started || load(`${home}live/${name}.js`).then(() => {
@@ -948,7 +983,9 @@
       });
       return started;
     };
-    for (const kind of ["pointerdown", "focusin"]) body.addEventListener(kind, () => self.start().catch(() => {}), { passive: true, once: true });
+    for (const kind of ["pointerdown", "focusin"]) {
+      body.addEventListener(kind, () => self.start().catch(() => {}), { passive: true, once: true });
+    }
     list.push(self);
     if (stirred) watch(self);
   }
@@ -966,7 +1003,20 @@
     }
   }, { rootMargin: "400px 0px" });
 
-  // The first view costs nothing: on the site figures wait until the reader does anything at all.
+  // The first view costs nothing: on the site figures wait until the reader does anything at all, or, where they stand
+  // on the first screen, until the page has come to rest, so that the first drag is not lost.
+  const REST = 2000; // milliseconds after the page has loaded
+  function wakeFirst() {
+    if (navigator.connection && navigator.connection.saveData) return;
+    const idle = window.requestIdleCallback || window.setTimeout;
+    setTimeout(() => idle(() => list.filter(inSight).forEach((e) => e.start().catch(() => {}))), REST);
+  }
+
+  function inSight({ figure }) {
+    const { top, bottom } = figure.getBoundingClientRect();
+    return bottom > 0 && top < 0.8 * window.innerHeight;
+  }
+
   let stirred = false;
   const STIRS = ["scroll", "wheel", "pointermove", "pointerdown", "touchstart", "keydown"];
   function stir() {
@@ -1006,6 +1056,8 @@
     if (home) document.querySelectorAll("figure.live").forEach(Live);
     readLink();
     window.addEventListener("hashchange", readLink);
+    if (home && document.readyState === "complete") wakeFirst();
+    else if (home) window.addEventListener("load", wakeFirst);
     const watched = { attributes: true, attributeFilter: ["data-theme", "theme", "class", "data-jp-theme-light"] };
     let was = dark();
     const repaint = () => {
