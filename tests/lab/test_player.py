@@ -143,6 +143,17 @@ def test_a_figure_in_view_waits_for_the_reader(act, opened, example):
     assert page.log.problems == []
 
 
+@pytest.mark.parametrize("saves", [False, True], ids=["as it comes", "saves data"])
+def test_a_figure_on_the_first_screen_wakes_when_the_page_rests(saves, opened, example):
+    page = opened("embed/")  # any address of the site
+    page.add_init_script(
+        f"Object.defineProperty(navigator, 'connection', {{value: {{saveData: {str(saves).lower()}}}}})"
+    )
+    page.goto(page.url + f"{example.id}.html")
+    page.wait_for_timeout(3500)
+    assert bool(page.locator("figure.explorable-live").count()) == (not saves)
+
+
 def test_the_whole_page_loads_plotly_once_and_only_near(opened, example):
     page = opened(chapter(example.id).partition("#")[0])
     page.wait_for_timeout(300)
@@ -534,6 +545,24 @@ def test_a_slider_stays_below_the_one_that_limits_it(hand):
     assert at(page)["head"] == 2
 
 
+def test_buttons_above_a_limit_stay_shut_when_their_control_has_an_effect_again(hand):
+    def draw(kind, most, head):
+        return {"data": [{"name": "a", "x": [most, head if kind == "by head" else 0], "y": [0, 1]}]}
+
+    page = hand(
+        explorable(
+            draw, title="t", alt="t", id="made.limit",
+            kind=["alone", "by head"], most=slider([1, 2, 3], default=2), head=slider([1, 2, 3], default=1, at_most="most"),
+        )
+    )  # fmt: skip
+    buttons = page.locator("[data-name=head] input")
+    until(page, "document.querySelector('[data-name=head] .explorable-why')")
+    assert [b.is_enabled() for b in buttons.all()] == [False, False, False]
+    page.locator("[data-name=kind] label").nth(1).click()
+    until(page, "!document.querySelector('[data-name=head] .explorable-why')")
+    assert [b.is_enabled() for b in buttons.all()] == [True, True, False]
+
+
 @pytest.mark.parametrize("motion", ["no-preference", "reduce"])
 def test_play_runs_to_the_end_or_goes_by_steps(motion, hand):
     page = hand(made_by(), reduced_motion=motion)
@@ -564,6 +593,13 @@ def test_a_move_carries_to_the_same_control_of_other_figures_and_says_so(hand):
     assert (at(page)["m"], at(page)["n"]) == (1, 7)
     assert (at(page, 1)["m"], at(page, 1)["n"]) == (1, 8), "another label is another parameter"
     assert "query m 1" in page.locator(".explorable-remark").nth(1).inner_text()
+    page.locator("[data-name=n] input").nth(1).focus()
+    page.keyboard.press("ArrowLeft")
+    assert page.locator(".explorable-remark").nth(1).inner_text() == "", "its own move ends what was said"
+    page.evaluate("posencExplorables.list[1].set({m: 5})")
+    page.locator("[data-name=n] input").nth(1).focus()
+    page.keyboard.press("ArrowLeft")
+    assert at(page)["m"] == 1, "what an address has set does not travel with the next move"
 
 
 # --- full screen -----------------------------------------------------------------------------------------------------
