@@ -1,4 +1,4 @@
-// The search page: what Sphinx's searchtools.js shows beside a result, what it puts first, and what it says of no result.
+// The search page: what Sphinx's searchtools.js shows beside a result, what it puts first, and what it says of none.
 // Runs between searchtools.js and the index, which starts the search.
 (function () {
   "use strict";
@@ -6,7 +6,7 @@
   const REMOVED = ".headerlink, script, style, .gp, .linenos, .prompt, .lab-links, annotation, details, .cell_input";
   const HEADING = "h1, h2, h3, h4, h5, h6";
 
-  // First the chapter that teaches a word, where no title says so; then titles and headings with all words of the query.
+  // First the chapter that teaches a word, where no title says so; then titles and headings with all of the query's words.
   // Where scores are equal: chapters before labs; lists last. Sphinx's own scores are whole numbers.
   const TAUGHT = {
     alibi: /slopes?|linear bias(es)?/,
@@ -31,7 +31,10 @@
       headings = {};
       for (const [heading, places] of Object.entries(Search._index.alltitles)) {
         if (!hit(heading)) continue;
-        for (const [file] of places) headings[Search._index.docnames[file]] = (headings[Search._index.docnames[file]] || 0) + 1;
+        for (const [file] of places) {
+          const page = Search._index.docnames[file];
+          headings[page] = (headings[page] || 0) + 1;
+        }
       }
     }
     if (LISTS.test(page)) return score - (description ? 0 : 30); // names of the package have a description

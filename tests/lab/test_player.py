@@ -549,12 +549,8 @@ def test_buttons_above_a_limit_stay_shut_when_their_control_has_an_effect_again(
     def draw(kind, most, head):
         return {"data": [{"name": "a", "x": [most, head if kind == "by head" else 0], "y": [0, 1]}]}
 
-    page = hand(
-        explorable(
-            draw, title="t", alt="t", id="made.limit",
-            kind=["alone", "by head"], most=slider([1, 2, 3], default=2), head=slider([1, 2, 3], default=1, at_most="most"),
-        )
-    )  # fmt: skip
+    sliders = dict(most=slider([1, 2, 3], default=2), head=slider([1, 2, 3], default=1, at_most="most"))
+    page = hand(explorable(draw, title="t", alt="t", id="made.limit", kind=["alone", "by head"], **sliders))
     buttons = page.locator("[data-name=head] input")
     until(page, "document.querySelector('[data-name=head] .explorable-why')")
     assert [b.is_enabled() for b in buttons.all()] == [False, False, False]
