@@ -1,0 +1,203 @@
+r"""Explorables on "trained short, tested long": one figure, which opens in each chapter at that chapter's method."""
+
+import functools
+import math
+from collections.abc import Sequence
+
+from posenc.lab.experiments import ONE_A_PLACE, load_results, mean_and_spread
+from posenc.lab.explore import COLORS, Explorable, explorable, slider
+from posenc.lab.figures.parts import label, number, upright
+from posenc.methods import METHODS
+
+RESULTS = load_results("train_short_test_long")
+LENGTHS = RESULTS["lengths"]
+LOW, HIGH = 1.2, 3.75  # of the plot, in nats per character
+APART = 0.17  # nats between the names at the right end: they stand apart on a phone too
+HOVER = (
+    "%{text}, %{x} characters: %{customdata[0]:.2f} ± %{customdata[1]:.2f} nats, "
+    "%{customdata[2]:.0f} seeds; cut %{customdata[3]:.2f}<extra></extra>"
+)
+
+
+def summary(method: str) -> list[list[float]]:
+    r"""Of a method, at each length: mean and spread of its loss over seeds, how many seeds, mean with attention cut."""
+    whole, cut = (zip(*RESULTS["methods"][method][kind]) for kind in ("whole", "cut"))
+    return [[*mean_and_spread(w), len(w), mean_and_spread(c)[0]] for w, c in zip(whole, cut)]
+
+
+SUMMARY = {method: summary(method) for method in RESULTS["methods"]}
+#: from the lowest loss at the longest context to the highest: the control walks up the right side
+RANKED = sorted(SUMMARY, key=lambda method: SUMMARY[method][-1][0])
+
+
+def title(method: str) -> str:
+    return METHODS[method].title
+
+
+def apart(heights: Sequence[float]) -> list[float]:
+    r"""Where names stand beside these heights: as near as `APART` lets them, the lowest at its own."""
+    order, out = sorted(range(len(heights)), key=heights.__getitem__), list(heights)
+    for below, above in zip(order, order[1:]):
+        out[above] = max(out[above], out[below] + APART)
+    return out
+
+
+def curve(name, method, column, color, dash, symbol, width):
+    r"""A method's means at each length: column 0 of its summary, or 3 with attention cut.
+
+    "Every method" lies under the whole ones and answers the pointer for them.
+    """
+    cut = dict(hovertemplate=f"{title(method)}, %{{x}} characters, cut: %{{y:.2f}} nats<extra></extra>")
+    hover = cut if name == "cut" else dict(hoverinfo="skip")
+    return dict(
+        type="scatter",
+        name=name,
+        x=LENGTHS,
+        y=[row[column] for row in SUMMARY[method]],
+        mode="lines+markers",
+        line=dict(color=color, dash=dash, width=width),
+        marker=dict(symbol=symbol, size=8),
+        **hover,
+    )
+
+
+def band(name, method, color):
+    r"""One standard deviation over seeds to either side of the means."""
+    rows = SUMMARY[method]
+    return dict(
+        type="scatter",
+        name=name,
+        x=[*LENGTHS, *reversed(LENGTHS)],
+        y=[*(row[0] - row[1] for row in rows), *(row[0] + row[1] for row in reversed(rows))],
+        mode="lines",
+        line=dict(color=color, width=0),
+        fill="toself",
+        fillcolor=color,
+        opacity=0.25,
+        hoverinfo="skip",
+    )
+
+
+def _short_long(method, beside, length):
+    other, at, gap = RANKED[beside], LENGTHS.index(length), [math.nan] * 4
+    pale = [row for name in RANKED for row in (*SUMMARY[name], gap)]
+    blue, orange, end = COLORS["blue"], COLORS["orange"], LENGTHS[-1] * 1.14
+    heights = apart([SUMMARY[method][-1][3], SUMMARY[method][-1][0], SUMMARY[other][-1][0]])
+    data = [
+        dict(
+            type="scatter",
+            name="every method",
+            x=[x for _ in RANKED for x in (*LENGTHS, math.nan)],
+            y=[row[0] for row in pale],
+            mode="lines",
+            line=dict(color=COLORS["gray"], width=1),
+            opacity=0.6,
+            text=[title(name) for name in RANKED for _ in (*LENGTHS, None)],
+            customdata=pale,
+            hovertemplate=HOVER,
+        ),
+        upright("context", length, LOW, HIGH, COLORS["ink"], 2, "dot"),
+        band("spread beside", other, orange),
+        curve("cut beside", other, 3, orange, "dash", "square-open", 1.5),
+        curve("beside", other, 0, orange, "solid", "square", 2),
+        band("spread", method, blue),
+        curve("cut", method, 3, blue, "dash", "circle-open", 3),
+        curve("whole", method, 0, blue, "solid", "circle", 3),
+        label("name of the cut", end, heights[0], f"cut to {LENGTHS[0]}", blue, "middle right"),
+        label("name", end, heights[1], f"<b>{title(method)}</b>", blue, "middle right"),
+        label("name beside", end, heights[2], title(other) if other != method else "", orange, "middle right"),
+    ]
+    first, last = math.log10(LENGTHS[0]), math.log10(LENGTHS[-1])
+    layout = dict(
+        height=440,
+        showlegend=False,
+        margin=dict(t=12),
+        xaxis=dict(
+            type="log",
+            range=[first - 0.04, last + 0.26],
+            tickvals=LENGTHS,
+            ticktext=[str(n) for n in LENGTHS],
+            title=dict(text=f"characters of context; {LENGTHS[0]} in training"),
+        ),
+        yaxis=dict(range=[LOW, HIGH], title=dict(text="loss, nats per character")),
+        meta=dict(phone=dict(xaxis=dict(range=[first - 0.04, last + 0.5]))),
+    )
+    mean, spread, seeds, cut = SUMMARY[method][at]
+    return dict(data=data, layout=layout), {
+        "whole": f"{title(method)} {mean:.2f} ± {spread:.2f}, {seeds} seeds",
+        "cut": f"{cut:.2f} ({number(cut - mean)})",
+        "beside": title(other),
+        "loss": SUMMARY[other][at][0],
+    }
+
+
+def short_long(page: str, own: Sequence[str], beside: str, see: str) -> Explorable:
+    r"""The figure of a page: at its method, or at the first of several to choose from, with another one beside it."""
+    moves = ["method"] if len(own) > 1 else []
+    method = slider(own, label="method", format=title)
+    return explorable(
+        _short_long if moves else functools.partial(_short_long, own[0]),
+        id=f"learn.{page}",
+        title=f"Trained on {LENGTHS[0]} characters, read on up to {LENGTHS[-1]}",
+        alt=f"The loss on the same characters as the context before them grows. {see} Solid lines are means with all "
+        "of the context, bands one standard deviation over seeds. Dashed lines are the same models with attention cut "
+        "to the training window: what parts solid from dashed is the doing of far keys. Thin gray lines are the other "
+        "methods; point at one for its numbers. The upright line can be dragged to another context, the end of the "
+        "orange line to another method.",
+        readout="{whole} · cut {cut} · {beside} {loss:.2f}",
+        handles={"context": "length", "beside": "beside"},
+        depends={
+            "every method": [],
+            "context": ["length"],
+            **{name: ["beside"] for name in ("spread beside", "cut beside", "beside")},
+            **{name: moves for name in ("spread", "cut", "whole")},
+            **{name: [*moves, "beside"] for name in ("name of the cut", "name", "name beside")},
+            "readout.whole": [*moves, "length"],
+            "readout.cut": [*moves, "length"],
+            "readout.beside": ["beside"],
+            "readout.loss": ["beside", "length"],
+        },
+        **({"method": method} if moves else {}),
+        beside=slider(
+            range(len(RANKED)), label="beside", default=RANKED.index(beside), format=lambda n: title(RANKED[n])
+        ),
+        length=slider(LENGTHS, label="context", default=LENGTHS[-2]),
+    )
+
+
+why_position = short_long(
+    "why_position",
+    ["nope"],
+    "rope",
+    "NoPE, in blue, starts above all others and rises slowly; with attention cut it rises at first, then no more.",
+)
+sinusoidal = short_long(
+    "sinusoidal",
+    ["sinusoidal"],
+    "nope",
+    "The sinusoid, in blue, jumps up as soon as the context is longer than in training, and cutting does not save it.",
+)
+learned = short_long(
+    "learned",
+    ["learned"],
+    "sinusoidal",
+    "The learned table, in blue, starts high and rises with the context; with attention cut it rises less.",
+)
+relative = short_long(
+    "relative",
+    ["shaw", "transformer_xl", "t5", "kerple", "fire"],
+    "rope",
+    "The chosen method is blue. T5 rises most, then FIRE, the others hardly; with attention cut only those two rise.",
+)
+rope = short_long("rope", ["rope"], "alibi", "RoPE, in blue, rises steeply, and with attention cut it runs level.")
+alibi = short_long("alibi", ["alibi"], "rope", "ALiBi, in blue, runs nearly level, and its dashed line lies on it.")
+stickbreaking = short_long(
+    "stickbreaking", ["stickbreaking"], "nope", "Stick-breaking, in blue, runs level, and its dashed line lies on it."
+)
+fox = short_long("fox", ["fox"], "alibi", "FoX, in blue, runs level, and its dashed line lies on it.")
+measure = short_long(
+    "measure",
+    ONE_A_PLACE,
+    "rope",
+    "The chosen method is blue. NoPE, the sinusoid and RoPE rise, ALiBi and stick-breaking stay level.",
+)
