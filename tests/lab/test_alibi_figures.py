@@ -1,9 +1,8 @@
-r"""What the explorables of ALiBi draw, against the method and the frozen results."""
+r"""What the explorables of ALiBi draw, against the method."""
 
 import pytest
 
 from posenc import alibi
-from posenc.lab.experiments import mean_and_spread
 from posenc.lab.figures import alibi as figures
 
 
@@ -37,14 +36,3 @@ def test_the_window_holds_95_percent_of_equal_logits():
     ratio = 2.718281828 ** -alibi.slopes(8)[3].item()
     held = sum(weights * ratio**distance for distance in range(last - first + 1))
     assert 0.95 <= held < 0.96
-
-
-def test_the_cursor_reads_the_means_at_its_length():
-    runs = figures.load_results("train_short_test_long", figures.ONE_A_PLACE)
-    at = runs["lengths"].index(256)
-    figure, readouts = figures.extrapolates_or_ignores.fn(method="ALiBi", length=256)
-    mean, _ = mean_and_spread([seed[at] for seed in runs["methods"]["alibi"]["whole"]])
-    assert readouts["whole"].startswith(f"{mean:.3f}")
-    assert traces(figure)["whole, mean"]["y"][at] == mean and set(traces(figure)["length"]["x"]) == {256}
-    assert "ALiBi" not in traces(figure)["others"]["text"]
-    assert "costs 1.8" in figures.extrapolates_or_ignores.fn(method="RoPE", length=512)[1]["words"]

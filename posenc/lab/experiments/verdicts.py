@@ -1,5 +1,6 @@
 r"""What became of a prediction: held, failed or within the spread, with the numbers in a sentence."""
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -101,3 +102,14 @@ def verdict(results: dict, method: str, claim: str | None = None) -> Verdict:
         f"{beside} the same model with its attention cut to {shortest} keys. {ends} nats: {lies}"
     )
     return Verdict(outcome, change, spread, gap, gap_spread, words)
+
+
+def far_context(whole: Sequence[float], cut: Sequence[float]) -> str:
+    r"""What the paired difference whole - cut of some seeds says about the far context, in words.
+
+    A difference counts where it is at least 0.001 nats and beyond 2.8 standard errors (95% for five seeds).
+    """
+    mean, spread = mean_and_spread([a - b for a, b in zip(whole, cut)])
+    if abs(mean) < 0.001 or abs(mean) < 2.8 * spread / math.sqrt(len(whole)):
+        return "no difference: what is far is ignored"
+    return f"what is far {'costs' if mean > 0 else 'saves'} {abs(mean):.3f}"

@@ -14,8 +14,8 @@ LENGTHS = RESULTS["lengths"]
 LOW, HIGH = 1.2, 3.75  # of the plot, in nats per character
 APART = 0.17  # nats between the names at the right end: they stand apart on a phone too
 HOVER = (
-    "%{text}, %{x} characters: %{customdata[0]:.2f} ± %{customdata[1]:.2f} nats, "
-    "%{customdata[2]:.0f} seeds; cut %{customdata[3]:.2f}<extra></extra>"
+    "%{text}, %{x} characters:<br>%{customdata[0]:.2f} ± %{customdata[1]:.2f} nats, "
+    "%{customdata[2]:.0f} seeds;<br>cut %{customdata[3]:.2f}<extra></extra>"
 )
 
 
@@ -47,7 +47,7 @@ def curve(name, method, column, color, dash, symbol, width):
 
     "Every method" lies under the whole ones and answers the pointer for them.
     """
-    cut = dict(hovertemplate=f"{title(method)}, %{{x}} characters, cut: %{{y:.2f}} nats<extra></extra>")
+    cut = dict(hovertemplate=f"{title(method)}, %{{x}} characters:<br>cut %{{y:.2f}} nats<extra></extra>")
     hover = cut if name == "cut" else dict(hoverinfo="skip")
     return dict(
         type="scatter",
@@ -79,7 +79,8 @@ def band(name, method, color):
 
 
 def _short_long(method, beside, length):
-    other, at, gap = RANKED[beside], LENGTHS.index(length), [math.nan] * 4
+    method, other = next(name for name in RANKED if title(name) == method), RANKED[beside]
+    at, gap = LENGTHS.index(length), [math.nan] * 4
     pale = [row for name in RANKED for row in (*SUMMARY[name], gap)]
     blue, orange, end = COLORS["blue"], COLORS["orange"], LENGTHS[-1] * 1.14
     heights = apart([SUMMARY[method][-1][3], SUMMARY[method][-1][0], SUMMARY[other][-1][0]])
@@ -104,7 +105,7 @@ def _short_long(method, beside, length):
         curve("cut", method, 3, blue, "dash", "circle-open", 3),
         curve("whole", method, 0, blue, "solid", "circle", 3),
         label("name of the cut", end, heights[0], f"cut to {LENGTHS[0]}", blue, "middle right"),
-        label("name", end, heights[1], f"<b>{title(method)}</b>", blue, "middle right"),
+        label("name", end, heights[1], title(method), blue, "middle right"),
         label("name beside", end, heights[2], title(other) if other != method else "", orange, "middle right"),
     ]
     first, last = math.log10(LENGTHS[0]), math.log10(LENGTHS[-1])
@@ -114,13 +115,13 @@ def _short_long(method, beside, length):
         margin=dict(t=12),
         xaxis=dict(
             type="log",
-            range=[first - 0.04, last + 0.26],
+            range=[first - 0.04, last + 0.3],
             tickvals=LENGTHS,
             ticktext=[str(n) for n in LENGTHS],
             title=dict(text=f"characters of context; {LENGTHS[0]} in training"),
         ),
         yaxis=dict(range=[LOW, HIGH], title=dict(text="loss, nats per character")),
-        meta=dict(phone=dict(xaxis=dict(range=[first - 0.04, last + 0.5]))),
+        meta=dict(phone=dict(xaxis=dict(range=[first - 0.04, last + 0.57]))),
     )
     mean, spread, seeds, cut = SUMMARY[method][at]
     return dict(data=data, layout=layout), {
@@ -133,10 +134,9 @@ def _short_long(method, beside, length):
 
 def short_long(page: str, own: Sequence[str], beside: str, see: str) -> Explorable:
     r"""The figure of a page: at its method, or at the first of several to choose from, with another one beside it."""
-    moves = ["method"] if len(own) > 1 else []
-    method = slider(own, label="method", format=title)
+    moves, names = ["method"] if len(own) > 1 else [], list(map(title, own))
     return explorable(
-        _short_long if moves else functools.partial(_short_long, own[0]),
+        _short_long if moves else functools.partial(_short_long, names[0]),
         id=f"learn.{page}",
         title=f"Trained on {LENGTHS[0]} characters, read on up to {LENGTHS[-1]}",
         alt=f"The loss on the same characters as the context before them grows. {see} Solid lines are means with all "
@@ -157,7 +157,7 @@ def short_long(page: str, own: Sequence[str], beside: str, see: str) -> Explorab
             "readout.beside": ["beside"],
             "readout.loss": ["beside", "length"],
         },
-        **({"method": method} if moves else {}),
+        **({"method": slider(names, label="method")} if moves else {}),
         beside=slider(
             range(len(RANKED)), label="beside", default=RANKED.index(beside), format=lambda n: title(RANKED[n])
         ),

@@ -7,9 +7,9 @@ import torch
 
 import posenc
 from posenc.bias.alibi import bias, slopes
-from posenc.lab.experiments import ONE_A_PLACE, load_results, verdict
+from posenc.lab.experiments import ONE_A_PLACE, far_context, load_results, verdict
 from posenc.lab.experiments.plots import plot_short_long
-from posenc.lab.figures.alibi import KEYS, MATCH, MATCH_LOGIT, content_logits, far_context
+from posenc.lab.figures.alibi import KEYS, MATCH, MATCH_LOGIT, content_logits
 from posenc.lab.pages import finish, print_errors, seeded
 
 FAILURE = ("sinusoidal", "rope")  # the methods that the chapter starts from
@@ -239,11 +239,6 @@ def prediction():
     from IPython.display import Markdown
 
     return Markdown(f"**The prediction**, written before the run: *{frozen()['predictions']['alibi']}*")
-
-
-def results_figure():
-    r"""Trained short, tested long: all methods, ALiBi drawn strong."""
-    return plot_short_long(frozen(), highlight="alibi")
 
 
 def reading(whole, cut) -> str:

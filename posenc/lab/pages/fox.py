@@ -8,9 +8,8 @@ from torch.nn.functional import logsigmoid
 
 import posenc
 from posenc.bias.fox import decay
-from posenc.lab.experiments import judge, load_results, mean_and_spread, verdict
-from posenc.lab.experiments.plots import plot_by_position, plot_short_long
-from posenc.lab.figures.alibi import far_context
+from posenc.lab.experiments import far_context, judge, load_results, mean_and_spread, verdict
+from posenc.lab.experiments.plots import plot_by_position
 from posenc.lab.figures.fox import ALL_OPEN, SHUT, TOKENS, line_of_gates, weights_of
 from posenc.lab.pages import finish, pm, table, typeset
 from posenc.lab.pages.cope import SOLVED
@@ -182,11 +181,6 @@ def lengths():
 def losses(method, kind, place):
     r"""A method's losses at one of the lengths, a seed each."""
     return [run[place] for run in lengths()["methods"][method][kind]]
-
-
-def lengths_figure():
-    r"""Trained short, tested long: FoX drawn strong beside the others."""
-    return plot_short_long(lengths(), highlight="fox")
 
 
 def needed_keys(tolerance: float = KEYS_TOLERANCE) -> int:

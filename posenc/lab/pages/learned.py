@@ -9,7 +9,6 @@ import torch
 import posenc
 from posenc.embed.learned import learned, resize
 from posenc.lab.experiments import judge, load_results, mean_and_spread, verdict
-from posenc.lab.experiments.plots import plot_short_long
 from posenc.lab.pages import say_all
 
 BLUE, ORANGE, GREEN, GRAY, INK = "#0072b2", "#c45500", "#00805a", "#6b7280", "#1f2933"
@@ -275,11 +274,6 @@ def check_table(errors):
 def study():
     r"""The study of all methods on text."""
     return load_results("train_short_test_long")
-
-
-def short_long_figure():
-    r"""Loss against the length of the context: no position, the sinusoid, the table."""
-    return plot_short_long(study(), methods=list(TRIO), highlight="learned")
 
 
 def loss(name, kind, place):

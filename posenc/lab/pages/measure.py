@@ -372,11 +372,6 @@ def needle_numbers() -> dict:
     }
 
 
-def short_long_figure():
-    """Trained short, tested long: the loss at each length, whole and cut."""
-    return plots.plot_short_long(results(TEXT))
-
-
 def factorial_figure():
     """What distance alone, keys alone and both add to the loss."""
     return plots.plot_distance_and_keys(results(TEXT))

@@ -13,9 +13,7 @@ from posenc.bias.kerple import kerple
 from posenc.bias.shaw import shaw
 from posenc.bias.t5 import bucket, t5
 from posenc.bias.transformer_xl import shift, transformer_xl
-from posenc.lab.experiments import load_results, verdict
-from posenc.lab.experiments.plots import mean_spread
-from posenc.lab.figures.alibi import far_context
+from posenc.lab.experiments import far_context, load_results, verdict
 from posenc.lab.pages import say_all
 
 #: The chapter's methods, as the table of methods has them.
@@ -304,31 +302,6 @@ def predictions():
 
     lines = [f"- **{METHODS[arm].title}**: *{study()['predictions'][arm]}*" for arm in ARMS]
     return Markdown("**The predictions**, written before the run:\n\n" + "\n".join(lines))
-
-
-def results_figure():
-    r"""A panel for each method, and ALiBi: loss against the context, whole and cut, NoPE and RoPE in gray."""
-    panels, runs, ticks = [*ARMS, "alibi"], study()["methods"], study()["lengths"]
-    height = (len(panels) + 1) // 2
-    figure, axes = plt.subplots(
-        height, 2, figsize=(6.4, 1.1 + 2.1 * height), sharex=True, sharey=True, layout="constrained", squeeze=False
-    )
-    for axis, arm in zip(axes.flat, panels):
-        for other, line in (("nope", ":"), ("rope", "-")):
-            axis.plot(ticks, mean_spread(runs[other]["whole"])[0], line, color="0.7")
-        for kind, look in (("cut", {"linestyle": "--", "color": "C0"}), ("whole", {"color": "C3", "marker": "o"})):
-            center, spread = mean_spread(runs[arm][kind])
-            axis.errorbar(ticks, center, spread, capsize=3, markersize=4, label=kind, **look)
-        axis.set_title(METHODS[arm].title, fontsize="medium")
-        axis.set_xscale("log", base=2)
-        axis.set_xticks(ticks, [str(n) for n in ticks])
-        axis.set_xlim(ticks[0] / 1.3, ticks[-1] * 1.3)
-    for axis in axes.flat[len(panels) :]:
-        axis.set_axis_off()
-    axes.flat[0].legend(frameon=False, fontsize="small")
-    figure.supxlabel("context, characters", fontsize="medium")
-    figure.supylabel("loss on the same targets, nats per character", fontsize="medium")
-    return figure
 
 
 def change_table():

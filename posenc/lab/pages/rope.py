@@ -16,7 +16,6 @@ from posenc.lab.exercises.rope import (
     turns_backwards,
 )
 from posenc.lab.experiments import ONE_A_PLACE, load_results, verdict
-from posenc.lab.experiments.plots import plot_short_long
 from posenc.lab.pages import pm, say, say_all
 
 #: The head that the chapter draws: layer and number.
@@ -442,11 +441,6 @@ def lane_numbers():
 def study():
     r"""The study of all methods, those alone that stand for the four places."""
     return load_results("train_short_test_long", ONE_A_PLACE)
-
-
-def short_long_figure():
-    r"""Loss against the length of the context, RoPE drawn strong."""
-    return plot_short_long(study(), highlight="rope")
 
 
 def study_numbers():

@@ -8,7 +8,7 @@ import torch
 
 from posenc.embed.sinusoidal import table
 from posenc.lab.experiments import ONE_A_PLACE, load_results, verdict
-from posenc.lab.experiments.plots import plot_short_long, plot_volume
+from posenc.lab.experiments.plots import plot_volume
 from posenc.lab.pages import finish, pm
 
 BLUE, ORANGE, GREEN, GRAY = "#0072b2", "#c45500", "#00805a", "#6b7280"
@@ -110,11 +110,6 @@ def rounding_numbers() -> dict[str, str]:
 def frozen():
     r"""Frozen results of `train_short_test_long`, a method for each place."""
     return load_results("train_short_test_long", ONE_A_PLACE)
-
-
-def results_figure():
-    r"""Trained short, tested long, the sinusoid drawn strong."""
-    return plot_short_long(frozen(), highlight="sinusoidal")
 
 
 def losses(name: str, kind: str = "whole") -> np.ndarray:

@@ -5,7 +5,6 @@ import functools
 import torch
 
 from posenc.lab.experiments import ONE_A_PLACE, load_results, mean_and_spread, verdict
-from posenc.lab.experiments.plots import plot_short_long
 from posenc.lab.pages import finish
 
 PIECES = (
@@ -112,8 +111,3 @@ def results_numbers() -> dict[str, str]:
         "longest": f"{results['lengths'][-1]}",
         "seeds": f"{len(results['seeds'])}",
     }
-
-
-def results_figure():
-    r"""Trained short, tested long, the stick drawn strong."""
-    return plot_short_long(frozen(), methods=["nope", "alibi", "stickbreaking"], highlight="stickbreaking")

@@ -7,7 +7,6 @@ import torch
 
 import posenc
 from posenc.lab.experiments import ONE_A_PLACE, load_results, mean_and_spread, verdict
-from posenc.lab.experiments.plots import plot_short_long
 from posenc.lab.figures.why_position import ORDERS, WORDS, outputs
 from posenc.lab.pages import pm
 from posenc.lab.train import Settings
@@ -97,11 +96,6 @@ def results_numbers() -> dict[str, str]:
 def print_prediction() -> None:
     r"""What was predicted of NoPE before the run."""
     print(textwrap.fill(frozen()["predictions"]["nope"], 76))
-
-
-def results_figure():
-    r"""Trained short, tested long, NoPE drawn strong."""
-    return plot_short_long(frozen(), highlight="nope")
 
 
 def shares(context, follower, contexts: int, prior) -> torch.Tensor:

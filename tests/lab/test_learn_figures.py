@@ -1,0 +1,84 @@
+r"""The figure of "trained short, tested long": its numbers are those of the frozen file, read here on their own."""
+
+import json
+import statistics
+from pathlib import Path
+
+import pytest
+
+from posenc.lab.figures import learn, load
+from posenc.methods import METHODS
+
+RUNS = json.loads((Path(__file__).parents[2] / "results" / "train_short_test_long.json").read_text("utf-8"))
+LENGTHS = RUNS["lengths"]
+PAGES = ["alibi", "fox", "learned", "measure", "relative", "rope", "sinusoidal", "stickbreaking", "why_position"]
+
+
+def losses(method, kind, length):
+    return [run[LENGTHS.index(length)] for run in RUNS["methods"][method][kind]]
+
+
+def drawn(page, **state):
+    r"""The traces by name and the readout of a page's figure; `beside` is a method's title."""
+    e = load(f"learn.{page}")
+    if "beside" in state:
+        state["beside"] = e.sliders["beside"].words.index(state["beside"])
+    figure, readouts = e.fn(**{**e.default_state(), **state})
+    return {trace["name"]: trace for trace in figure["data"]}, e.readout_text(readouts)
+
+
+@pytest.mark.parametrize("page, own, other", [("rope", "rope", "kerple"), ("alibi", "alibi", "rope")])
+def test_the_lines_are_means_of_the_runs(page, own, other):
+    lines, _ = drawn(page, beside=METHODS[other].title)
+    for name, arm, kind in [
+        ("whole", own, "whole"),
+        ("cut", own, "cut"),
+        ("beside", other, "whole"),
+        ("cut beside", other, "cut"),
+    ]:
+        assert lines[name]["x"] == LENGTHS
+        assert lines[name]["y"] == pytest.approx([statistics.fmean(losses(arm, kind, n)) for n in LENGTHS])
+    band = lines["spread"]["y"]
+    for n, low, high in zip(LENGTHS, band, reversed(band)):
+        assert high - low == pytest.approx(2 * statistics.stdev(losses(own, "whole", n)))
+
+
+def test_the_pointer_meets_every_method_with_its_own_numbers():
+    pale = drawn("rope")[0]["every method"]
+    met = set()
+    for name, x, (mean, spread, seeds, cut) in zip(pale["text"], pale["x"], pale["customdata"]):
+        if x == x:  # between two methods stands a gap
+            arm = next(key for key in RUNS["methods"] if METHODS[key].title == name)
+            whole = losses(arm, "whole", x)
+            assert (mean, spread, seeds) == pytest.approx(
+                (statistics.fmean(whole), statistics.stdev(whole), len(whole))
+            )
+            assert cut == pytest.approx(statistics.fmean(losses(arm, "cut", x)))
+            met.add((arm, x))
+    assert len(met) == len(RUNS["methods"]) * len(LENGTHS)
+
+
+def test_the_chips_are_the_numbers_at_the_context():
+    whole, cut, shaw = losses("rope", "whole", 128), losses("rope", "cut", 128), losses("shaw", "whole", 128)
+    mean, spread = statistics.fmean(whole), statistics.stdev(whole)
+    gap = f"{statistics.fmean(cut) - mean:.2f}".replace("-", "−")
+    chips = [
+        f"RoPE {mean:.2f} ± {spread:.2f}, 5 seeds",
+        f"cut {statistics.fmean(cut):.2f} ({gap})",
+        f"Shaw {statistics.fmean(shaw):.2f}",
+    ]
+    lines, said = drawn("rope", beside="Shaw", length=128)
+    assert said.split(" · ") == chips and set(lines["context"]["x"]) == {128}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_each_page_opens_at_a_method_of_its_own_and_names_stand_apart(page):
+    rank = load(f"learn.{page}").sliders["beside"].words
+    own = {METHODS[arm].title for arm in RUNS["methods"] if METHODS[arm].page == page}
+    for other in rank:
+        lines, said = drawn(page, beside=other)
+        assert page == "measure" or lines["name"]["text"][0] in own
+        assert said.startswith(lines["name"]["text"][0])
+        names = [lines[f"name{which}"] for which in ("", " of the cut", " beside")]
+        heights = sorted(name["y"][0] for name in names if name["text"][0])
+        assert all(b - a >= learn.APART - 1e-9 for a, b in zip(heights, heights[1:])) and heights[-1] < learn.HIGH
