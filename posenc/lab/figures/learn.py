@@ -82,7 +82,7 @@ def _short_long(method, beside, length):
     method, other = next(name for name in RANKED if title(name) == method), RANKED[beside]
     at, gap = LENGTHS.index(length), [math.nan] * 4
     pale = [row for name in RANKED for row in (*SUMMARY[name], gap)]
-    blue, orange, end = COLORS["blue"], COLORS["orange"], LENGTHS[-1] * 1.14
+    blue, orange, purple, end = *map(COLORS.get, ("blue", "orange", "purple")), LENGTHS[-1] * 1.14
     heights = apart([SUMMARY[method][-1][3], SUMMARY[method][-1][0], SUMMARY[other][-1][0]])
     data = [
         dict(
@@ -102,9 +102,9 @@ def _short_long(method, beside, length):
         curve("cut beside", other, 3, orange, "dash", "square-open", 1.5),
         curve("beside", other, 0, orange, "solid", "square", 2),
         band("spread", method, blue),
-        curve("cut", method, 3, blue, "dash", "circle-open", 3),
-        curve("whole", method, 0, blue, "solid", "circle", 3),
-        label("name of the cut", end, heights[0], f"cut to {LENGTHS[0]}", blue, "middle right"),
+        curve("whole", method, 0, blue, "solid", "circle", 5),
+        curve("cut", method, 3, purple, "dash", "circle-open", 2),
+        label("name of the cut", end, heights[0], f"cut to {LENGTHS[0]}", purple, "middle right"),
         label("name", end, heights[1], title(method), blue, "middle right"),
         label("name beside", end, heights[2], title(other) if other != method else "", orange, "middle right"),
     ]
