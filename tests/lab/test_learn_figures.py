@@ -77,8 +77,8 @@ def test_each_page_opens_at_a_method_of_its_own_and_names_stand_apart(page):
     own = {METHODS[arm].title for arm in RUNS["methods"] if METHODS[arm].page == page}
     for other in rank:
         lines, said = drawn(page, beside=other)
-        assert page == "measure" or lines["name"]["text"][0] in own
-        assert said.startswith(lines["name"]["text"][0])
-        names = [lines[f"name{which}"] for which in ("", " of the cut", " beside")]
-        heights = sorted(name["y"][0] for name in names if name["text"][0])
+        names = dict(zip(lines["names"]["text"], lines["names"]["y"]))
+        shown = lines["names"]["text"][1]
+        assert (page == "measure" or shown in own) and said.startswith(shown) and other in names
+        heights = sorted(height for name, height in names.items() if name)
         assert all(b - a >= learn.APART - 1e-9 for a, b in zip(heights, heights[1:])) and heights[-1] < learn.HIGH

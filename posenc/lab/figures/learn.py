@@ -61,7 +61,7 @@ def curve(name, method, column, color, dash, symbol, width):
     )
 
 
-def band(name, method, color):
+def band(name, method, color, opacity):
     r"""One standard deviation over seeds to either side of the means."""
     rows = SUMMARY[method]
     return dict(
@@ -73,7 +73,7 @@ def band(name, method, color):
         line=dict(color=color, width=0),
         fill="toself",
         fillcolor=color,
-        opacity=0.25,
+        opacity=opacity,
         hoverinfo="skip",
     )
 
@@ -83,7 +83,8 @@ def _short_long(method, beside, length):
     at, gap = LENGTHS.index(length), [math.nan] * 4
     pale = [row for name in RANKED for row in (*SUMMARY[name], gap)]
     blue, orange, purple, end = *map(COLORS.get, ("blue", "orange", "purple")), LENGTHS[-1] * 1.14
-    heights = apart([SUMMARY[method][-1][3], SUMMARY[method][-1][0], SUMMARY[other][-1][0]])
+    ends = [SUMMARY[method][-1][3], SUMMARY[method][-1][0], SUMMARY[other][-1][0]]
+    words = [f"cut to {LENGTHS[0]}", title(method), title(other) if other != method else ""]
     data = [
         dict(
             type="scatter",
@@ -93,20 +94,18 @@ def _short_long(method, beside, length):
             mode="lines",
             line=dict(color=COLORS["gray"], width=1),
             opacity=0.6,
-            text=[title(name) for name in RANKED for _ in (*LENGTHS, None)],
+            text=[word for name in RANKED for word in (*[title(name)] * len(LENGTHS), "")],
             customdata=pale,
             hovertemplate=HOVER,
         ),
         upright("context", length, LOW, HIGH, COLORS["ink"], 2, "dot"),
-        band("spread beside", other, orange),
+        band("spread beside", other, orange, 0.2),
         curve("cut beside", other, 3, orange, "dash", "square-open", 1.5),
         curve("beside", other, 0, orange, "solid", "square", 2),
-        band("spread", method, blue),
+        band("spread", method, blue, 0.3),
         curve("whole", method, 0, blue, "solid", "circle", 5),
         curve("cut", method, 3, purple, "dash", "circle-open", 2),
-        label("name of the cut", end, heights[0], f"cut to {LENGTHS[0]}", purple, "middle right"),
-        label("name", end, heights[1], title(method), blue, "middle right"),
-        label("name beside", end, heights[2], title(other) if other != method else "", orange, "middle right"),
+        label("names", [end] * 3, apart(ends), words, [purple, blue, orange], "middle right"),
     ]
     first, last = math.log10(LENGTHS[0]), math.log10(LENGTHS[-1])
     layout = dict(
@@ -151,7 +150,7 @@ def short_long(page: str, own: Sequence[str], beside: str, see: str) -> Explorab
             "context": ["length"],
             **{name: ["beside"] for name in ("spread beside", "cut beside", "beside")},
             **{name: moves for name in ("spread", "cut", "whole")},
-            **{name: [*moves, "beside"] for name in ("name of the cut", "name", "name beside")},
+            "names": [*moves, "beside"],
             "readout.whole": [*moves, "length"],
             "readout.cut": [*moves, "length"],
             "readout.beside": ["beside"],
