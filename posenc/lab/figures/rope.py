@@ -265,7 +265,7 @@ score_by_distance = explorable(
     },
     kind=slider(KINDS, label="key"),
     aim=slider(range(0, 57, 8), label="aims at a", default=40),
-    draw=slider(range(4), label="draw", play=True, format=lambda draw: str(draw + 1)),
+    draw=slider(range(3), label="draw", play=True, format=lambda draw: str(draw + 1)),
     base=slider([100, 10_000, 500_000], label="base b", default=10_000, format=thousands),
 )
 
