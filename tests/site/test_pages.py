@@ -386,11 +386,16 @@ def test_without_a_script_a_phone_shows_the_way_to_all_chapters(base, open_page)
 def test_what_is_folded_unfolds_on_paper_and_folds_again(base, open_page):
     page = open_page(base + CHAPTER)
     try:
+        page.emulate_media(reduced_motion="no-preference")  # the theme lets what is unfolded fade in
         folded = "document.querySelectorAll('.bd-article details:not([open])').length"
         before = page.evaluate(folded)
         assert before > 5
         page.evaluate("dispatchEvent(new Event('beforeprint'))")
         assert page.evaluate(folded) == 0
+        faint = (
+            "[...document.querySelectorAll('.bd-article details > *')].filter((e) => getComputedStyle(e).opacity < 1)"
+        )
+        assert page.evaluate(f"{faint}.length") == 0, "paper is printed at once"
         page.evaluate("dispatchEvent(new Event('afterprint'))")
         assert page.evaluate(folded) == before
     finally:

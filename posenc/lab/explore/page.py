@@ -5,12 +5,9 @@ import json
 import math
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from posenc.lab.explore.sliders import Slider
-
-if TYPE_CHECKING:
-    from posenc.lab.explore.declaration import Explorable
 
 STATIC = Path(__file__).parent / "static"
 MAX_PAGE_BYTES = 300_000
@@ -110,10 +107,8 @@ def picture_html(picture: str | None, alt: str, height: int) -> str:
     )
 
 
-def body_html(
-    shown: "Explorable", prefix: str, picture: str | None, height: int, readout: str | None, inline: bool
-) -> str:
-    r"""The inside of `figure.explorable`; `inline`, its states stand inside it. Ids begin with `prefix`."""
+def body_html(shown: Any, prefix: str, picture: str | None, height: int, readout: str | None, inline: bool) -> str:
+    r"""The inside of `figure.explorable` for an Explorable; `inline`, its states too. Ids begin with `prefix`."""
     line, chips = "", 0
     if readout is not None:
         line, chips = f'<p class="explorable-readout">{chips_html(readout)}</p>', math.ceil(len(readout) / 42)
