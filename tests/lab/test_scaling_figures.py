@@ -16,15 +16,16 @@ def traces(figure):
 def test_wavelengths_of_plain_rope_and_linear_scaling(base):
     figure, readout = figures._wavelengths("linear", 8, base)
     lines = traces(figure)
-    for i in range(64):
-        plain = 2 * math.pi * base ** (i / 64)
-        assert lines["as trained"]["y"][i].item() == pytest.approx(math.log10(plain))
-        assert lines["under the scheme"]["y"][i].item() == pytest.approx(math.log10(8 * plain))
+    turns = [2 * math.pi * base ** (i / 64) for i in range(64)]  # in tokens
+    for i, turn in enumerate(turns):
         assert lines["frequency divided by"]["y"][i].item() == pytest.approx(3), "log2 of 8"
-    assert readout == {"kept": 0, "whole": 64, "open": sum(2 * math.pi * base ** (i / 64) > 4096 for i in range(64))}
-    low, high = figure["layout"]["yaxis2"]["range"]
+        assert lines["frequency divided by"]["customdata"][i].tolist() == pytest.approx([8, turn])
+    slow = [i for i, turn in enumerate(turns) if turn > 4096]
+    assert slow[0] - 1 < lines["a turn takes L"]["x"][0] < slow[0]
+    assert readout == {"kept": 0, "whole": 64, "open": len(slow)}
+    low, high = figure["layout"]["yaxis"]["range"]
     for scheme in figures.NAMES:
-        y = traces(figures._wavelengths(scheme, 32, base)[0])["under the scheme"]["y"]
+        y = traces(figures._wavelengths(scheme, 32, base)[0])["frequency divided by"]["y"]
         assert low < y.min() and y.max() < high, scheme
 
 

@@ -6,6 +6,7 @@ import statistics
 
 from posenc.lab.experiments import load_results, mean_and_spread, verdict
 from posenc.lab.explore import COLORS, explorable, slider
+from posenc.lab.figures.parts import signed
 from posenc.methods import METHODS
 
 load = functools.cache(load_results)
@@ -23,11 +24,6 @@ LOOK = {
 def look(name: str) -> dict:
     """How a method is drawn: by the first of its places."""
     return LOOK[next(iter(METHODS[name].places), None)]
-
-
-def signed(value: float) -> str:
-    """A change in words: no minus before a zero."""
-    return "0.00" if abs(value) < 0.005 else f"{value:+.2f}".replace("-", "−")
 
 
 # -------------------------------------------------------------------------------------------------------------- slopes
@@ -135,7 +131,7 @@ def _slopes(attention, method):
     return dict(data=data, layout=layout), {
         "who": METHODS[chosen].title,
         "ends": f"{means[chosen][0]:.2f} → {means[chosen][-1]:.2f}",
-        "rise": f"{signed(rise)} ± {spread:.2f}",
+        "rise": f"{signed(rise, 2)} ± {spread:.2f}",
     }
 
 
@@ -191,15 +187,17 @@ def _puzzles(puzzle):
     order = sorted(scores, key=lambda name: (not able[name], mean[name][1]))
     at = {name: len(order) - 1 - i for i, name in enumerate(order)}
 
-    def dots(name, column, shift, symbol, size, color, said):
-        pairs = [(score, at[m] + shift, m) for m in order for score in scores[m][column]]
+    def dots(name, column, symbol, size, color, said):
+        pairs = [(score, at[m], m) for m in order for score in scores[m][column]]
         return dict(
             type="scatter",
             name=name,
             x=[x for x, _, _ in pairs],
             y=[y for _, y, _ in pairs],
             mode="markers",
-            marker=dict(symbol=symbol, size=size, color=COLORS[color]),
+            marker=dict(
+                symbol=symbol, size=size, color=COLORS[color], opacity=[1 if able[m] else 0.4 for *_, m in pairs]
+            ),
             text=[f"{METHODS[m].title}, {said}: {x:.1%} wrong" for x, _, m in pairs],
             hovertemplate="%{text}<extra></extra>",
         )
@@ -211,24 +209,27 @@ def _puzzles(puzzle):
             x=[x for m in order for x in (*mean[m], math.nan)],
             y=[y for m in order for y in (at[m], at[m], math.nan)],
             mode="lines",
-            line=dict(color=COLORS["gray"], width=2),
+            line=dict(color=COLORS["gray"], width=5),
+            opacity=0.5,
             showlegend=False,
             hoverinfo="skip",
         ),
-        dots("as trained, a ring a seed", inside, 0.16, "circle-open", 8, "blue", "as trained"),
-        dots("outside of training", outside, -0.16, "diamond", 8, "orange", OUTSIDE[puzzle]),
+        dots("outside", outside, "diamond", 8, "orange", OUTSIDE[puzzle]),
+        dots("as trained", inside, "circle-open", 12, "blue", "as trained"),
     ]
     layout = dict(
         height=460,
-        xaxis=dict(range=[-0.02, 1.0], tickformat=".0%", title=dict(text=f"wrong answers; outside: {OUTSIDE[puzzle]}")),
+        xaxis=dict(range=[-0.03, 1.0], tickformat=".0%", title=dict(text="wrong answers, a mark a seed")),
         yaxis=dict(
             range=[-0.6, len(order) - 0.4],
+            zeroline=False,
             tickvals=[at[m] for m in order],
             ticktext=[METHODS[m].title + ("" if able[m] else " (✗)") for m in order],
         ),
     )
     best = next((m for m in order if able[m]), None)
     return dict(data=data, layout=layout), {
+        "outside": OUTSIDE[puzzle],
         "best": f"{METHODS[best].title} {mean[best][1]:.0%}" if best else "none",
         "learned": f"{sum(able.values())} of {len(able)}",
     }
@@ -239,9 +240,9 @@ puzzles = explorable(
     id="compare.puzzles",
     title="Five puzzles, every seed",
     alt="Wrong answers of each method in a puzzle, a mark a seed: rings as trained, diamonds outside of training, a "
-    "line from mean to mean. A long line is a method that knows the puzzle and loses it elsewhere. Methods with a "
-    "cross did not learn the puzzle itself, so what they do elsewhere tells nothing; they stand at the foot.",
-    readout="learned by {learned} · lowest outside: {best}",
+    "bar from mean to mean. A long bar is a method that knows the puzzle and loses it elsewhere. Methods with a "
+    "cross, pale at the foot, did not learn the puzzle itself, so what they do elsewhere tells nothing.",
+    readout="outside: {outside} · learned by {learned} · best {best}",
     depends={"layout": ["puzzle"]},
     puzzle=slider(list(PUZZLES), label="puzzle", default="recall"),  # the needle is asked for first
 )

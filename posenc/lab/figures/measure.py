@@ -7,22 +7,18 @@ import numpy as np
 
 from posenc.lab.experiments import ONE_A_PLACE, load_results, mean_and_spread
 from posenc.lab.explore import COLORS, explorable, slider
+from posenc.lab.figures.parts import label, level, signed, upright
 from posenc.lab.train.tasks import NEEDLE_VALUES
 from posenc.methods import METHODS
 
 load = functools.cache(functools.partial(load_results, methods=ONE_A_PLACE))
-HUES = ("gray", "blue", "orange", "green", "purple", "sky", "red", "yellow", "ink")
-SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "x", "star", "cross", "pentagon")
+HUES = ("gray", "blue", "orange", "green", "purple")
+SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 
 
 def title(method):
     return METHODS[method].title
-
-
-def signed(value):
-    """A change in words: no minus before a zero."""
-    return "0.00" if abs(value) < 0.005 else f"{value:+.2f}".replace("-", "−")
 
 
 # ------------------------------------------------------------------------------------------- distance, number of keys
@@ -67,7 +63,7 @@ def _distance_keys(keys, gap, *, results=None):
         at = dict(xaxis=f"x{tag}", yaxis=f"y{tag}")
         words = [
             [
-                f"{title(method)}, {k} keys, gap {d}: {signed(mean[a, b])} ± {spread[a, b]:.2f} nats"
+                f"{title(method)}, {k} keys, gap {d}: {signed(mean[a, b], 2)} ± {spread[a, b]:.2f} nats"
                 for b, d in enumerate(results["gaps"])
             ]
             for a, k in enumerate(results["lengths"])
@@ -133,13 +129,13 @@ def _distance_keys(keys, gap, *, results=None):
         if place % 3 == 0:
             axes[f"yaxis{tag}"]["title"] = dict(text="keys")
         above = dict(xref="paper", yref="paper", x=left, y=high, xanchor="left", yanchor="bottom", align="left")
-        words = f"<b>{title(method)}</b><br>{signed(mean[n, g])} ± {spread[n, g]:.2f}"
+        words = f"<b>{title(method)}</b><br>{signed(mean[n, g], 2)} ± {spread[n, g]:.2f}"
         titles.append(dict(text=words, showarrow=False, **above))
     scale = dict(xref="paper", yref="paper", x=0.855, y=0.27, xanchor="center", yanchor="bottom")
     titles.append(dict(text="added to the<br>loss, nats", showarrow=False, **scale))
     layout = dict(height=470, showlegend=False, annotations=titles, margin=dict(t=16), **axes)
     most, least = max(sums, key=sums.get), min(sums, key=sums.get)
-    words = {"most": f"{most} {signed(sums[most])}", "least": f"{least} {signed(sums[least])}"}
+    words = {"most": f"{most} {signed(sums[most], 2)}", "least": f"{least} {signed(sums[least], 2)}"}
     return dict(data=data, layout=layout), words
 
 
@@ -164,13 +160,6 @@ distance_keys = explorable(
 # ------------------------------------------------------------------------------------------------------ attention cut
 
 CUTS = tuple(2**power for power in range(10))
-NAMED = {  # where each line is named: at which cut, how far from the line, on which side
-    "nope": (32, -0.06, "bottom center"),
-    "sinusoidal": (1, 0, "middle right"),
-    "rope": (512, 0.06, "top left"),
-    "alibi": (16, 0.05, "top center"),
-    "stickbreaking": (16, -0.05, "bottom center"),
-}
 
 
 def _context_cut(keys, *, results=None):
@@ -181,6 +170,7 @@ def _context_cut(keys, *, results=None):
     top, bottom = max(mean.max() for mean in means.values()), min(mean.min() for mean in means.values())
     pad = 0.1 * (top - bottom)
     ends = [bottom - pad, top + pad]
+    colors = [COLORS[color] for color, _ in zip(HUES, means)]
     data = [
         dict(
             type="scatter",
@@ -188,45 +178,24 @@ def _context_cut(keys, *, results=None):
             x=cuts,
             y=mean,
             mode="lines+markers",
-            line=dict(color=COLORS[color], width=2, dash=dash),
+            line=dict(color=color, width=2, dash=dash),
             marker=dict(symbol=symbol, size=8),
             text=[f"{value:.2f} ± {spread:.2f}" for value, spread in zip(mean, losses[method].std(0, ddof=1))],
             hovertemplate=f"{title(method)}, %{{x}} keys: loss %{{text}}<extra></extra>",
         )
-        for (method, mean), color, symbol, dash in zip(means.items(), HUES, SYMBOLS, DASHES * 2)
+        for (method, mean), color, symbol, dash in zip(means.items(), colors, SYMBOLS, DASHES)
     ] + [
-        dict(
-            type="scatter",
-            name="names",
-            x=[NAMED[method][0] for method in means],
-            y=[mean[cuts.index(NAMED[method][0])] + NAMED[method][1] for method, mean in means.items()],
-            mode="text",
-            text=[f" {title(method)}" for method in means],
-            textposition=[NAMED[method][2] for method in means],
-            textfont=dict(color=[COLORS[color] for color, _ in zip(HUES, means)], size=14),
-            hoverinfo="skip",
+        label(
+            "names",
+            [1.2 * cuts[-1]] * len(means),
+            [mean[-1] for mean in means.values()],
+            [title(method).replace("-", "-<br>") for method in means],
+            colors,
+            "middle right",
+            cliponaxis=False,
         ),
-        dict(
-            type="scatter",
-            name="training length",
-            x=[results["lengths"][0]] * 3,
-            y=[ends[0], 0.8 * ends[1] + 0.2 * ends[0], ends[1]],
-            mode="lines+text",
-            line=dict(color=COLORS["gray"], dash="dot", width=2),
-            text=["", "keys in training ", ""],
-            textposition="middle left",
-            textfont=dict(color=COLORS["gray"]),
-            hoverinfo="skip",
-        ),
-        dict(
-            type="scatter",
-            name="cursor",
-            x=[keys, keys],
-            y=ends,
-            mode="lines",
-            line=dict(color=COLORS["ink"], width=2),
-            hoverinfo="skip",
-        ),
+        upright("training length", results["lengths"][0], *ends, COLORS["gray"], 2, "dot"),
+        upright("cursor", keys, *ends, COLORS["ink"], 2),
         dict(
             type="scatter",
             name="here",
@@ -237,15 +206,19 @@ def _context_cut(keys, *, results=None):
             hoverinfo="skip",
         ),
     ]
+    ticks = {n: f"{n}<br>in training" if n == results["lengths"][0] else str(n) for n in cuts}
+    few = list(ticks)[::2]
     layout = dict(
         height=480,
         showlegend=False,
-        margin=dict(t=16),
+        margin=dict(t=16, r=84),  # for the names
+        meta=dict(phone=dict(xaxis=dict(tickvals=few, ticktext=[ticks[n] for n in few]))),
         xaxis=dict(
             type="log",
             range=[-0.08, math.log10(cuts[-1]) + 0.08],
-            tickvals=cuts,
-            ticktext=[str(n) for n in cuts],
+            tickvals=list(ticks),
+            ticktext=list(ticks.values()),
+            tickangle=0,
             title=dict(text="keys that a query may see"),
         ),
         yaxis=dict(range=ends, title=dict(text="loss, nats per character")),
@@ -279,11 +252,12 @@ def _needle(method, at, *, results=None):
     grid = np.array([[[math.nan if v is None else v for v in row] for row in seed] for seed in runs["grid"]])
     cut = np.array(runs["cut_row"])
     place = distances.index(at)
-    guess = 1 - 1 / NEEDLE_VALUES
+    guess, farthest = 1 - 1 / NEEDLE_VALUES, contexts[0] - 10
+    ticks = [n for n in distances if not farthest <= n < contexts[0]]
     data = [
         dict(
             type="scatter",
-            name=f"context {n}" if i == 0 else str(n),
+            name=str(n),
             x=distances,
             y=grid[:, i].mean(0),
             mode="lines+markers",
@@ -295,7 +269,7 @@ def _needle(method, at, *, results=None):
     ] + [
         dict(
             type="scatter",
-            name=f"{contexts[-1]}, cut",
+            name="cut",
             x=distances,
             y=cut.mean(0),
             mode="lines+markers",
@@ -303,53 +277,26 @@ def _needle(method, at, *, results=None):
             marker=dict(symbol="diamond-open", size=11),
             hovertemplate=f"{method}, attention cut, needle %{{x}} back: %{{y:.2f}} wrong<extra></extra>",
         ),
-        dict(
-            type="scatter",
-            name="guessing",
-            x=[distances[0], distances[-1]],
-            y=[guess] * 2,
-            mode="lines+text",
-            line=dict(color=COLORS["gray"], width=1, dash="dot"),
-            text=["guessing"],
-            textposition="top right",
-            textfont=dict(color=COLORS["gray"]),
-            hoverinfo="skip",
-            showlegend=False,
-        ),
-        dict(
-            type="scatter",
-            name="farthest in training",
-            x=[contexts[0] - 10] * 2,
-            y=[-0.03, 0.6],
-            mode="lines+text",
-            line=dict(color=COLORS["gray"], width=2, dash="dot"),
-            text=["", "farthest in training "],
-            textposition="top left",
-            textfont=dict(color=COLORS["gray"]),
-            hoverinfo="skip",
-            showlegend=False,
-        ),
-        dict(
-            type="scatter",
-            name="cursor",
-            x=[at, at],
-            y=[-0.03, 1.03],
-            mode="lines",
-            line=dict(color=COLORS["ink"], width=1),
-            hoverinfo="skip",
-            showlegend=False,
-        ),
+        level("guessing", guess, 1, 2 * distances[-1], COLORS["gray"], 1, "dot"),
+        upright("farthest in training", farthest, -0.03, 1.03, COLORS["gray"], 2, "dot"),
+        upright("cursor", at, -0.03, 1.03, COLORS["ink"], 2),
     ]
     layout = dict(
         height=440,
         xaxis=dict(
             type="log",
             range=[math.log10(distances[0]) - 0.05, math.log10(distances[-1]) + 0.05],
-            tickvals=sorted(set(distances)),
-            ticktext=[str(d) for d in sorted(set(distances))],
+            tickvals=[*ticks, farthest],
+            ticktext=[*map(str, ticks), f"{farthest}<br>in training"],
             title=dict(text="distance of the needle, tokens"),
         ),
-        yaxis=dict(range=[-0.03, 1.03], title=dict(text="share of wrong answers")),
+        yaxis=dict(
+            range=[-0.03, 1.03],
+            tickvals=[0, 0.25, 0.5, guess],
+            ticktext=["0", "25%", "50%", "guess"],
+            title=dict(text="wrong answers"),
+        ),
+        legend=dict(title=dict(text="length of the context", side="top", font=dict(size=12)), entrywidth=22),
     )
     words = {
         name: "{:.2f} ± {:.2f}".format(*mean_and_spread(values.tolist()))
@@ -366,10 +313,10 @@ needle = explorable(
     title="Where is the needle lost?",
     alt="The share of wrong answers against the distance of the needle, one line for each length of the context, and a "
     "dashed one with attention cut to the training window, which is at guessing for every needle beyond it. Dotted "
-    "lines for guessing and for the farthest needle of training. An upright line to drag reads a distance off.",
+    "lines stand at guessing and at the farthest needle of training. An upright line to drag reads a distance off.",
     readout="needle {at} back · wrong {whole} · cut {cut}",
     depends={"guessing": [], "farthest in training": [], "cursor": ["at"], "readout.at": ["at"]}
-    | {name: ["method"] for name in ("context 64", "128", "256", "512", "512, cut")},
+    | {name: ["method"] for name in (*map(str, load("needle")["contexts"]), "cut")},
     handles={"cursor": "at"},
     method=slider(_METHODS, label="method", default="ALiBi"),
     at=slider(_DISTANCES, label="distance of the needle", default=_DISTANCES[-2]),

@@ -13,11 +13,7 @@ from posenc.bias.t5 import bucket
 from posenc.bias.transformer_xl import shift, transformer_xl
 from posenc.encoding import At
 from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
-
-
-def _signed(offset):
-    return f"+{offset}" if offset > 0 else f"−{-offset}" if offset < 0 else "0"
-
+from posenc.lab.figures.parts import label, signed, thousands
 
 # ------------------------------------------------------------------------------------------- Transformer-XL, four terms
 
@@ -26,6 +22,27 @@ TEXTS = {"different": list(range(TOKENS)), "in turn": [0, 1] * 4, "the same": [2
 TERMS = {"a": "content", "b": "q, distance", "c": "key", "d": "distance"}
 BASE = 10  # the tokens then see several turns; with the paper's 10,000 most lanes would stand still
 WEIGHTS = [[0, "#f2f2f2"], [1, COLORS["green"]]]
+
+
+# left, right, lower and upper edge of each map, the weights and the bars: in two rows, on a phone in three columns
+WIDE = [*((0.265 * n, 0.265 * n + 0.205, 0.6, 1) for n in range(4)), (0, 0.47, 0, 0.42), (0.6, 1, 0, 0.42)]
+NARROW = [(0.36 * (n % 3), 0.36 * (n % 3) + 0.28, 0.58 * (1 - n // 3), 0.58 * (1 - n // 3) + 0.42) for n in range(6)]
+NAMES = {**TERMS, "weights": "", "this pair": "sum over √D"}
+
+
+def _placed(places):
+    """The panels of the four terms at these edges, each under its name, with a plus sign between two maps of a row."""
+    beside = dict(xref="paper", yref="paper", xanchor="center", showarrow=False)
+    axes, notes = {}, []
+    for n, ((left, right, low, high), (name, words)) in enumerate(zip(places, NAMES.items())):
+        one = "" if n == 0 else str(n + 1)
+        axes |= {f"xaxis{one}": dict(domain=[left, right]), f"yaxis{one}": dict(domain=[low, high])}
+        head = f"<b>{name}</b><br>{words}" if words else f"<b>{name}</b>"
+        notes.append(dict(beside, x=(left + right) / 2, y=high, yanchor="bottom", text=head))
+        if 0 < n < len(TERMS):
+            x, y = (left - 0.03 if left else -0.04), (low + high) / 2
+            notes.append(dict(beside, x=x, y=y, text="<b>+</b>"))
+    return axes | dict(annotations=notes)
 
 
 @functools.cache
@@ -53,9 +70,9 @@ def _four_terms(text, query, key, moved):
     cells = list(range(TOKENS))
     plain = dict(showticklabels=False, ticks="", showgrid=False, zeroline=False, fixedrange=True)
     layout = dict(height=470, showlegend=False, margin=dict(l=44, r=10, t=44, b=44), bargap=0.35)
-    data, notes = [], []
+    data = []
     for n, (name, z) in enumerate([*zip(TERMS, terms), ("weights", weights)]):
-        one, across = "" if n == 0 else str(n + 1), [0.265 * n, 0.265 * n + 0.205] if n < 4 else [0, 0.47]
+        one = "" if n == 0 else str(n + 1)
         axes = dict(xaxis=f"x{one}", yaxis=f"y{one}")
         colors = dict(zmin=0, zmax=1, colorscale=WEIGHTS) if n == 4 else dict(zmin=-9, zmax=9, colorscale=DIVERGING)
         said = "weight %{z:.3f}" if n == 4 else f"term {name} %{{z:.2f}}"
@@ -86,15 +103,8 @@ def _four_terms(text, query, key, moved):
                 hoverinfo="skip",
             ),
         ]
-        layout[f"xaxis{one}"] = dict(plain, domain=across, anchor=f"y{one}", range=[-0.5, TOKENS - 0.5])
-        layout[f"yaxis{one}"] = dict(
-            plain, domain=[0.6, 1] if n < 4 else [0, 0.42], anchor=f"x{one}", range=[TOKENS - 0.5, -0.5]
-        )
-        if n < 4:
-            place = dict(xref="paper", yref="paper", xanchor="center", showarrow=False)
-            notes.append(dict(place, x=sum(across) / 2, y=1, yanchor="bottom", text=f"<b>{name}</b><br>{TERMS[name]}"))
-            if n:
-                notes.append(dict(place, x=0.265 * n - 0.03, y=0.8, text="<b>+</b>"))
+        layout[f"xaxis{one}"] = dict(plain, anchor=f"y{one}", range=[-0.5, TOKENS - 0.5])
+        layout[f"yaxis{one}"] = dict(plain, anchor=f"x{one}", range=[TOKENS - 0.5, -0.5])
     for name, x, y, color, pattern in (
         ("terms of the pair", list(range(4)), terms[:, query, key], "blue", ""),
         ("sum of the pair", [4], [total[query, key]], "green", "/"),
@@ -112,19 +122,15 @@ def _four_terms(text, query, key, moved):
             )
         )
     ticks = dict(showticklabels=True, tickvals=[0, TOKENS - 1], ticktext=[f"{moved:,}", f"{moved + TOKENS - 1:,}"])
-    layout["xaxis5"] |= ticks | dict(tickangle=0, title=dict(text="weights, by key", standoff=2))
+    layout["xaxis5"] |= ticks | dict(tickangle=0, title=dict(text="key", standoff=2))
     layout["yaxis5"] |= dict(title=dict(text="query", standoff=2))
     layout["xaxis6"] = dict(
-        domain=[0.6, 1],
-        anchor="y6",
-        range=[-0.6, 4.6],
-        tickvals=list(range(5)),
-        ticktext=[*TERMS, "sum"],
-        tickangle=0,
-        title=dict(text="this pair; sum over √D", standoff=2),
+        anchor="y6", range=[-0.6, 4.6], tickvals=list(range(5)), ticktext=[*TERMS, "Σ"], tickangle=0
     )
-    layout["yaxis6"] = dict(domain=[0, 0.42], anchor="x6", range=[-9.5, 9.5], tickvals=[-8, 0, 8])
-    layout["annotations"] = notes
+    layout["yaxis6"] = dict(anchor="x6", range=[-9.5, 9.5], tickvals=[-8, 0, 8])
+    for part, more in _placed(WIDE).items():
+        layout[part] = layout[part] | more if part in layout else more
+    layout["meta"] = dict(phone=_placed(NARROW))
     said = {"query": query, "key": key, "sum": total[query, key].item(), "weight": weights[query, key].item()}
     return dict(data=data, layout=layout), said
 
@@ -152,7 +158,7 @@ four_terms = explorable(
     text=slider(list(TEXTS), label="tokens"),
     query=slider(range(TOKENS), label="query", default=7),
     key=slider(range(TOKENS), label="key", default=4, at_most="query"),
-    moved=slider([0, 10_000], label="positions start at", format=lambda n: f"{n:,}"),
+    moved=slider([0, 10_000], label="positions start at", format=thousands),
 )
 
 
@@ -259,7 +265,7 @@ def _bucket_staircase(num_buckets, max_distance, direction, distance, *, bucket=
         xaxis=dict(
             range=[-1.02 * end, right * 1.02 * end],
             tickvals=[_doubling(n) for n in marks],
-            ticktext=[_signed(n) for n in marks],
+            ticktext=[signed(n) for n in marks],
             title=dict(text="key − query, each doubling as wide"),
             anchor="y",
         ),
@@ -267,7 +273,7 @@ def _bucket_staircase(num_buckets, max_distance, direction, distance, *, bucket=
         xaxis2=dict(
             range=[-1.02 * REACH, right * 1.02 * REACH],
             tickvals=far,
-            ticktext=[_signed(n) for n in far],
+            ticktext=[signed(n) for n in far],
             title=dict(text="key − query, one tile a bucket", standoff=4),
             anchor="y2",
         ),
@@ -275,8 +281,8 @@ def _bucket_staircase(num_buckets, max_distance, direction, distance, *, bucket=
     )
     held = len(own[1]) if own[2] > -REACH else 0
     words = {
-        "back": f"{_signed(-distance)}: bucket {own[0]}",
-        "ahead": f"{_signed(distance)}: bucket {taken[-1][0]}" if both else "keys ahead hidden",
+        "back": f"{signed(-distance)}: bucket {own[0]}",
+        "ahead": f"{signed(distance)}: bucket {taken[-1][0]}" if both else "keys ahead hidden",
         "holds": (f"{held} distances share it" if held > 1 else "its own bucket")
         if held
         else f"all from {-own[1][-1]} on",
@@ -317,6 +323,8 @@ QUERIES = 4
 STEPS = ["by distance", "zeros added", "rows of Tq", "a row dropped", "rows of Tk"]
 PAD = -1
 LOOKS = {"A": "blue", "B": "orange", "C": "green", "D": "purple"}
+FRAME = [(-1, -1), (1, -1), (1, 1), (-1, 1), (-1, -1)]
+STROKE = [(-1, 1), (1, -1)]
 
 
 def _shift_trick(step, memory, follow, *, shift=shift):
@@ -341,32 +349,32 @@ def _shift_trick(step, memory, follow, *, shift=shift):
     place = names.index(followed) if followed in names else None
     wanted = 100 * "ABCD".index(followed[0]) + int(followed[1:])
 
-    def tiles(name, wanted, color):
-        mine = [i for i, n in enumerate(names) if n[0] == wanted]
+    def drawn(name, mine, shape, color, width):
+        r"""A shape in each of these cells: its corners, from -1 to 1 across and down."""
         return dict(
             type="scatter",
             name=name,
-            x=[columns[i] for i in mine],
-            y=[rows[i] for i in mine],
-            mode="markers+text",
-            text=[names[i] for i in mine],
-            textfont=dict(size=14),
-            marker=dict(symbol="square-open", size=32, color=COLORS[color], line=dict(width=3)),
+            x=[x for i in mine for x in (*(columns[i] + 0.45 * across for across, _ in shape), None)],
+            y=[y for i in mine for y in (*(rows[i] + 0.42 * down for _, down in shape), None)],
+            mode="lines",
+            line=dict(color=COLORS[color], width=width),
             hoverinfo="skip",
         )
 
+    def tiles(name, letter, color):
+        return drawn(name, [i for i, n in enumerate(names) if n[0] == letter], FRAME, color, 3)
+
+    def words(name, mine, color):
+        here = [[of[i] for i in mine] for of in (columns, rows, names)]
+        return label(name, *here, COLORS[color], "middle center")
+
+    alive = [i for i in range(len(names)) if i not in dead]
     data = [
         tiles("zeros", "0", "gray"),
         *(tiles(f"query {letter}", letter, color) for letter, color in LOOKS.items()),
-        dict(
-            type="scatter",
-            name="no key stands there",
-            x=[columns[i] for i in dead],
-            y=[rows[i] for i in dead],
-            mode="markers",
-            marker=dict(symbol="x-thin-open", size=24, color=COLORS["gray"], line=dict(width=1.5)),
-            hoverinfo="skip",
-        ),
+        drawn("no key stands there", dead, STROKE, "gray", 1.5),
+        words("words", alive, "ink"),
+        words("words of no key", dead, "gray"),
         dict(
             type="scatter",
             name="followed",
@@ -383,19 +391,19 @@ def _shift_trick(step, memory, follow, *, shift=shift):
         labels = [f"−{d}" if d else "0" for d in range(keys - 1, -1, -1)]
     named = step in (0, 1, 4)
     plain = dict(showgrid=False, zeroline=False, fixedrange=True)
-    title = ["offset of the column", "", "", "", ""][step]
     layout = dict(
         height=400,
         showlegend=False,
-        margin=dict(l=76, r=10, t=10, b=40),
+        margin=dict(l=66, r=10, t=44 if step in (0, 4) else 12, b=8),
         xaxis=dict(
             plain,
+            side="top",
             range=[-0.6, side - 0.4],
             tickvals=list(range(len(labels))),
             ticktext=labels,
             tickangle=0,
             automargin=False,
-            title=dict(text=title),
+            title=dict(text="offset of the column" if step == 0 else ""),
         ),
         yaxis=dict(
             plain,
@@ -426,13 +434,13 @@ shift_trick = explorable(
     alt="A table of tiles, each named by its query, A to D, and a distance. First every row runs through the same "
     "distances. A column of zeros comes in on the left, the numbers are read as more and shorter rows, the first "
     "row is dropped, and the rest is read as long rows again: now each row ends its run at distance 0 under its "
-    "own key. Crosses mark zeros and distances at which the query has no key; at the end they stand right of the "
+    "own key. Strokes mark zeros and distances at which the query has no key; at the end they stand right of the "
     "diagonal. Play the steps; drag the filled tile to follow another.",
     readout="{shape} · {where} · {memory}",
     handles={"followed": "follow"},
     depends={
         **{name: ["step", "memory"] for name in ("zeros", *(f"query {letter}" for letter in LOOKS), "layout")},
-        "no key stands there": ["step", "memory"],
+        **{name: ["step", "memory"] for name in ("no key stands there", "words", "words of no key")},
     },
     step=slider(range(len(STEPS)), label="step", format=lambda n: f"{n}: {STEPS[n]}", play=True),
     memory=slider([0, 1, 2], label="keys in memory"),
@@ -549,7 +557,7 @@ def _clipped(clip, sees, query, key):
     hidden = sees == CAUSAL and offset > 0
     pairs = 0 if hidden else same.shape[1]
     said = {
-        "offset": f"offset {_signed(offset)}: " + ("hidden" if hidden else f"row {_signed(own)}"),
+        "offset": f"offset {signed(offset)}: " + ("hidden" if hidden else f"row {signed(own)}"),
         "pairs": f"read by {pairs} of {int(visible.sum())} pairs",
         "shared": "hidden by the mask" if hidden else "its own row" if abs(offset) < clip else "shared: clipped",
     }

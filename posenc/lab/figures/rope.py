@@ -8,7 +8,7 @@ import torch
 from posenc import rope
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import label, number, thousands
+from posenc.lab.figures.parts import label, level, number, thousands, upright
 
 PAIRS = 8  # pairs of lanes in the plane: D = 16
 DRAWS = 400  # seeded draws behind a mean and its spread
@@ -17,27 +17,36 @@ DRAWS = 400  # seeded draws behind a mean and its spread
 # Two vectors turn, their score stays
 
 
+LAST = 36  # the last token that query or key reaches
+SPEEDS = rope.inv_freq(2 * PAIRS, dtype=torch.float64)
+
+
 @cache
 def _content():
     r"""A query and a key before rotation, [2, PAIRS, 2]: every pair of the query has length 1.3, of the key 1."""
     phase = 2 * math.pi * torch.rand(2, PAIRS, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
-    return (
-        torch.stack((phase.cos(), phase.sin()), dim=-1) * torch.tensor([1.3, 1.0], dtype=torch.float64)[:, None, None]
-    )
+    lengths = torch.tensor([1.3, 1.0], dtype=torch.float64)
+    return torch.stack((phase.cos(), phase.sin()), dim=-1) * lengths[:, None, None]
 
 
 @cache
-def _turned(which, position, base, rotate):
+def _turned(which, position, rotate):
     r"""The query (0) or the key (1) turned to `position`, by the interleaved layout: [PAIRS, 2]."""
-    frequencies = rope.inv_freq(2 * PAIRS, float(base), dtype=torch.float64)
     flat = _content()[which].reshape(1, -1)
-    return rotate(flat, torch.tensor([position], dtype=torch.float64), frequencies).view(PAIRS, 2)
+    return rotate(flat, torch.tensor([position], dtype=torch.float64), SPEEDS).view(PAIRS, 2)
 
 
 @cache
-def _curve(base, rotate):
-    r"""The score of each pair at the distances -20 .. 20: [41, PAIRS]."""
-    return torch.stack([(_turned(0, d, base, rotate) * _content()[1]).sum(-1) for d in range(-20, 21)])
+def _scores_at(distance, rotate):
+    r"""The score of each pair, the query `distance` tokens after the key: [PAIRS]."""
+    return (_turned(0, distance, rotate) * _content()[1]).sum(-1)
+
+
+@cache
+def _wave(rotate):
+    r"""Distances -LAST .. LAST in half tokens, and the score of each pair there: [n], [n, PAIRS]."""
+    distances = torch.arange(-2 * LAST, 2 * LAST + 1, dtype=torch.float64) / 2
+    return distances, torch.stack([_scores_at(d, rotate) for d in distances.tolist()])
 
 
 def _arrow(name, tip, color, dash):
@@ -48,118 +57,100 @@ def _arrow(name, tip, color, dash):
         x=[0, x],
         y=[0, y],
         mode="lines+markers",
-        line=dict(color=color, width=3, dash=dash),
+        line=dict(color=color, width=4, dash=dash),
         marker=dict(symbol="arrow", angleref="previous", size=[0, 16], color=color, opacity=1),
         hoverinfo="skip",
     )
 
 
-def _label(name, text, tip, color):
-    x, y = (tip * (1 + 0.4 / tip.norm())).tolist()
-    return dict(
-        type="scatter",
-        name=name,
-        x=[x],
-        y=[y],
-        mode="text",
-        text=[text],
-        textfont=dict(size=18, color=color),
-        hoverinfo="skip",
-        showlegend=False,
-    )
-
-
-def _invariance(m, n, shift, base, pair, *, rotate=rope.rotate):
-    query, key = _content()
-    q, k = _turned(0, m + shift, base, rotate), _turned(1, n + shift, base, rotate)
-    distances, curve = torch.arange(-20, 21), _curve(base, rotate)[:, pair]
-    score = float(q[pair] @ k[pair])
-    ghost = dict(color=COLORS["gray"], width=1.5, dash="dot")
+def _invariance(shift, m, n, pair, *, rotate=rope.rotate):
+    at_q, at_k = m + shift, n + shift
+    q, k = _turned(0, at_q, rotate)[pair], _turned(1, at_k, rotate)[pair]
+    distances, wave = _wave(rotate)
+    scores = _scores_at(m - n, rotate)
+    score = number(scores[pair].item(), 3)
+    blue, orange, green, purple = (COLORS[name] for name in ("blue", "orange", "green", "purple"))
+    right = dict(xaxis="x2", yaxis="y2")
     data = [
+        _arrow("query, turned", q, blue, "solid"),
+        _arrow("key, turned", k, orange, "dash"),
+        label("q", *(1.34 * q).tolist(), "<b>q</b>", blue, "middle center"),
+        label("k", *(1.45 * k).tolist(), "<b>k</b>", orange, "middle center"),
         dict(
             type="scatter",
-            name="both before turning",
+            name="score of this query by the key's place",
             mode="lines",
-            line=ghost,
+            x=at_q - distances,
+            y=wave[:, pair],
+            line=dict(color=COLORS["ink"], width=2, shape="spline"),
             hoverinfo="skip",
-            x=[query[pair, 0].item(), 0, key[pair, 0].item()],
-            y=[query[pair, 1].item(), 0, key[pair, 1].item()],
+            **right,
         ),
-        _arrow("query, turned to m + shift", q[pair], COLORS["blue"], "solid"),
-        _arrow("key, turned to n + shift", k[pair], COLORS["orange"], "dash"),
-        _label("q", "q", q[pair], COLORS["blue"]),
-        _label("k", "k", k[pair], COLORS["orange"]),
+        level("score", scores[pair].item(), 0, LAST, green, 5, **right),
+        label("its number", 0, 2.2, f"<b>score {score}</b>", green, "middle center"),
+        upright("key's place", at_k, -1.5, 1.5, orange, 2, "dash", **right),
+        upright("query's place", at_q, -1.5, 1.5, blue, 2, **right),
         dict(
             type="scatter",
-            name="score of this pair at every distance",
-            mode="lines",
-            x=distances,
-            y=curve,
-            xaxis="x2",
-            yaxis="y2",
-            line=dict(color=COLORS["ink"], width=2),
-            showlegend=False,
-        ),
-        dict(
-            type="scatter",
-            name="score now",
-            mode="markers",
-            x=[m - n],
-            y=[score],
-            xaxis="x2",
-            yaxis="y2",
-            marker=dict(color=COLORS["green"], size=13, symbol="diamond"),
-            showlegend=False,
+            name="bracket",
+            x=[at_k, at_k, at_q, at_q, math.nan, (at_q + at_k) / 2],
+            y=[-1.5, -1.75, -1.75, -1.5, math.nan, -1.75],
+            mode="lines+markers",
+            line=dict(color=purple, width=3),
+            marker=dict(size=[0] * 5 + [12], color=purple, opacity=1),
+            hoverinfo="skip",
+            **right,
         ),
     ]
+    circles = [
+        dict(type="circle", x0=-r, x1=r, y0=-r, y1=r, line=dict(color=COLORS["gray"], width=1), layer="below")
+        for r in (1, 1.3)
+    ]
+    plane = dict(showticklabels=False, showgrid=False, zeroline=False, constrain="domain")
     layout = dict(
         height=400,
         showlegend=False,
-        margin=dict(t=10),
-        xaxis=dict(range=[-1.9, 1.9], domain=[0, 0.46], title=dict(text="lane 2i"), constrain="domain", dtick=1),
-        yaxis=dict(range=[-1.9, 1.9], title=dict(text="lane 2i + 1"), scaleanchor="x", dtick=1),
-        xaxis2=dict(range=[-20.5, 20.5], domain=[0.62, 1], anchor="y2", title=dict(text="distance m − n")),
-        yaxis2=dict(range=[-1.5, 1.5], anchor="x2", title=dict(text="q · k")),
+        margin=dict(l=16, t=10),
+        shapes=circles,
+        xaxis=dict(plane, range=[-1.95, 1.95], domain=[0, 0.48], title=dict(text="lanes 2i and 2i + 1")),
+        yaxis=dict(plane, range=[-1.95, 2.4], scaleanchor="x"),
+        xaxis2=dict(range=[-1, LAST + 1], domain=[0.56, 1], anchor="y2", title=dict(text="place in the text")),
+        yaxis2=dict(range=[-2, 1.6], anchor="x2", tickvals=[-1, 0, 1]),
     )
-    return dict(data=data, layout=layout), {
-        "query": m + shift,
-        "key": n + shift,
-        "distance": number(m - n, 0),
-        "score": number(score, 4),
-        "whole": number(float((q * k).sum()), 4),
-        "period": number(2 * math.pi / base ** (-pair / PAIRS), 1),
-    }
+    whole = number(scores.sum().item(), 3)
+    return dict(data=data, layout=layout), {"distance": number(m - n, 0), "score": score, "whole": whole}
 
 
+_QUERY, _KEY, _APART = ("m", "shift"), ("n", "shift"), ("m", "-n")
 rotation_invariance = explorable(
     _invariance,
     id="rope.rotation_invariance",
     title="Two vectors turn, their score stays",
-    alt="At the left, one pair of lanes as a plane: a query arrow and a dashed key arrow start at the origin, and "
-    "their directions before turning, at position 0, are dotted. The shift slider turns both arrows by the same "
-    "angle. At the right, the score of this pair against the distance m − n, a diamond at the distance now. It moves "
-    "with m and with n, never with the shift.",
+    alt="At the left, one pair of lanes as a plane: a query arrow and a dashed key arrow from the origin, each turned "
+    "by its place in the text. At the right, the places: an upright line for the query, a dashed one for the key, a "
+    "bracket between them, and the wave of scores that this query has with a key at each place. The wave crosses the "
+    "key's line at the level green line, the score. Drag the bracket: arrows, lines and wave move on, and the green "
+    "line stays. Drag one arrow alone, and it goes up or down.",
     readout="distance {distance} · score of this pair {score} · of all 8 {whole}",
-    handles={"query, turned to m + shift": "m", "key, turned to n + shift": "n", "score now": ("m", "n")},
+    handles={"bracket": "shift", "query, turned": "m", "key, turned": "n"},
     depends={
-        "both before turning": ["pair"],
-        "query, turned to m + shift": [("m", "shift"), "base", "pair"],
-        "key, turned to n + shift": [("n", "shift"), "base", "pair"],
-        "q": [("m", "shift"), "base", "pair"],
-        "k": [("n", "shift"), "base", "pair"],
-        "score of this pair at every distance": ["base", "pair"],
-        "score now": [("m", "-n"), "base", "pair"],
-        "readout.query": [("m", "shift")],
-        "readout.key": [("n", "shift")],
-        "readout.distance": [("m", "-n")],
-        "readout.score": [("m", "-n"), "base", "pair"],
-        "readout.whole": [("m", "-n"), "base"],
-        "readout.period": ["base", "pair"],
+        "query, turned": [_QUERY, "pair"],
+        "key, turned": [_KEY, "pair"],
+        "q": [_QUERY, "pair"],
+        "k": [_KEY, "pair"],
+        "score of this query by the key's place": [_QUERY, "pair"],
+        "score": [_APART, "pair"],
+        "its number": [_APART, "pair"],
+        "key's place": [_KEY],
+        "query's place": [_QUERY],
+        "bracket": [_QUERY, _KEY],
+        "readout.distance": [_APART],
+        "readout.score": [_APART, "pair"],
+        "readout.whole": [_APART],
     },
-    m=slider(range(0, 21), label="query position m", default=7),
-    n=slider(range(0, 21), label="key position n", default=3),
-    shift=slider(range(0, 31), label="shift of both positions", play=True),
-    base=slider([100, 10_000, 1_000_000], label="base b", default=10_000, format=thousands),
+    shift=slider(range(0, LAST - 11), label="shift of both positions", play=True),
+    m=slider(range(13), label="query position m", default=7),
+    n=slider(range(13), label="key position n", default=3),
     pair=slider(range(PAIRS), label="pair of lanes i", default=1),
 )
 
@@ -186,10 +177,12 @@ def _scores(kind, aim, base, rotate):
 
 def _by_distance(kind, aim, draw, base, *, rotate=rope.rotate):
     distances = torch.arange(REACH)
-    aim = aim if kind == KINDS[1] else 0
+    aimed = kind == KINDS[1]
+    aim = aim if aimed else 0
     scores = _scores(kind, aim, base, rotate)
     mean, spread = scores.mean(dim=0), scores.std(dim=0)
-    lowest = int(scores[draw].argmin())
+    low, high = (-2, 14) if aimed else (-4.5, 4.5)
+    foot = low + 0.06 * (high - low)
     data = [
         dict(
             type="scatter",
@@ -207,7 +200,7 @@ def _by_distance(kind, aim, draw, base, *, rotate=rope.rotate):
             mode="lines",
             x=distances,
             y=scores[draw],
-            line=dict(color=COLORS["orange"], width=2, dash="dot"),
+            line=dict(color=COLORS["orange"], width=2.5, dash="dot"),
             hovertemplate="distance %{x}: this draw %{y:.2f}<extra></extra>",
         ),
         dict(
@@ -223,20 +216,20 @@ def _by_distance(kind, aim, draw, base, *, rotate=rope.rotate):
             type="scatter",
             name="where the key aims",
             mode="markers",
-            x=[aim] if kind == KINDS[1] else [],
-            y=[mean[aim]] if kind == KINDS[1] else [],
+            x=[aim] if aimed else [],
+            y=[mean[aim]] if aimed else [],
             marker=dict(color=COLORS["green"], size=14, symbol="diamond"),
             hoverinfo="skip",
         ),
-        label("its name", lowest, scores[draw][lowest], "this draw", COLORS["orange"], "bottom center"),
-        label("the mean's name", REACH - 3, -2.6, "mean of 400 draws ± spread", COLORS["ink"], "middle left"),
+        label("its name", 1, foot, "this draw", COLORS["orange"], "middle right"),
+        label("the mean's name", REACH - 1, foot, "mean of 400 draws ± spread", COLORS["ink"], "middle left"),
     ]
     layout = dict(
         height=430,
         showlegend=False,
         margin=dict(t=10),
         xaxis=dict(range=[-2, REACH], title=dict(text="distance m − n, in tokens")),
-        yaxis=dict(range=[-4.5, 12 if kind == KINDS[1] else 4.5], title=dict(text="score q · k / √D")),
+        yaxis=dict(range=[low, high], dtick=2, title=dict(text="score q · k / √D")),
     )
     return dict(data=data, layout=layout), {
         "at": aim,
@@ -259,11 +252,12 @@ score_by_distance = explorable(
         "mean ± spread": ["kind", "aim", "base"],
         "mean": ["kind", "aim", "base"],
         "where the key aims": ["kind", "aim", "base"],
-        "the mean's name": [],
+        "its name": ["kind"],
+        "the mean's name": ["kind"],
         "layout": ["kind"],
         "readout": ["kind", "aim", "base"],
     },
-    kind=slider(KINDS, label="key"),
+    kind=slider(KINDS, label="key", default=KINDS[1]),
     aim=slider(range(0, 57, 8), label="aims at a", default=40),
     draw=slider(range(3), label="draw", play=True, format=lambda draw: str(draw + 1)),
     base=slider([100, 10_000, 500_000], label="base b", default=10_000, format=thousands),

@@ -44,6 +44,9 @@ def _map(row, column, pairs, direction, *, angles=angles):
     z = score_map(pairs, direction, angles=angles)
     line = list(range(1 - SIDE, SIDE))
     diagonals = {"↘": 1, "↙": -1}
+    turns = frequencies(direction).T.tolist()  # of each pair: a row, a column
+    shown = [pairs in (name, ALL) for name in PAIRS[:-1]]
+    pale = dict(type="scatter", mode="lines+markers", xaxis="x2", yaxis="y2")
     data = [
         dict(
             type="heatmap",
@@ -57,7 +60,16 @@ def _map(row, column, pairs, direction, *, angles=angles):
             colorscale=DIVERGING,
             xgap=1,
             ygap=1,
-            colorbar=dict(tickvals=[-1, 0, 1], ticktext=["−1", "0", "1"], title=dict(text="score")),
+            colorbar=dict(
+                orientation="h",
+                x=0.855,
+                y=0.16,
+                len=0.29,
+                thickness=14,
+                tickvals=[-1, 0, 1],
+                ticktext=["−1", "0", "1"],
+                title=dict(text="score", side="top"),
+            ),
             hovertemplate="row %{y}, column %{x}: score %{z:.2f}<extra></extra>",
         ),
         dict(
@@ -67,7 +79,6 @@ def _map(row, column, pairs, direction, *, angles=angles):
             y=[row],
             mode="markers",
             marker=dict(symbol="diamond", size=15, color="#1f2933", line=dict(color="#ffffff", width=2)),
-            showlegend=False,
             **ALONE,
         ),
         dict(
@@ -76,26 +87,51 @@ def _map(row, column, pairs, direction, *, angles=angles):
             x=[column + step for step in diagonals.values()],
             y=[row + 1] * 2,
             mode="text",
-            text=list(diagonals),
-            textfont=dict(size=18, color="#1f2933"),
-            showlegend=False,
+            text=[f"<b>{arrow}</b>" for arrow in diagonals],
+            textfont=dict(size=20, color="#1f2933"),
             **ALONE,
         ),
+        *(
+            dict(
+                pale,
+                name=f"how {name} turns",
+                x=[0, on_column],
+                y=[0, on_row],
+                line=dict(color=COLORS["blue" if chosen else "gray"], width=3 if chosen else 1.5),
+                marker=dict(
+                    symbol="arrow",
+                    angleref="previous",
+                    size=[0, 13],
+                    color=COLORS["blue" if chosen else "gray"],
+                    opacity=1,
+                ),
+                hovertemplate=f"{name}: a row {on_row:.2f}, a column {on_column:.2f} radians<extra></extra>",
+            )
+            for name, chosen, (on_row, on_column) in zip(PAIRS, shown, turns)
+        ),
     ]
-    ticks = dict(tickvals=list(range(SIDE)), fixedrange=True, showgrid=False, zeroline=False)
+    ticks = dict(tickvals=list(range(SIDE)), showgrid=False, zeroline=False, constrain="domain")
+    dial = dict(tickvals=[-1, 0, 1], constrain="domain")
     layout = dict(
         height=430,
+        showlegend=False,
         margin=dict(t=8),
-        xaxis=dict(ticks, range=[-0.5, SIDE - 0.5], title=dict(text="column", standoff=2), constrain="domain"),
-        yaxis=dict(ticks, range=[SIDE - 0.5, -0.5], title=dict(text="row"), scaleanchor="x", constrain="domain"),
+        xaxis=dict(ticks, range=[-0.5, SIDE - 0.5], domain=[0, 0.66], title=dict(text="column", standoff=2)),
+        yaxis=dict(ticks, range=[SIDE - 0.5, -0.5], title=dict(text="row"), scaleanchor="x", constraintoward="top"),
+        xaxis2=dict(dial, range=[-1.25, 1.25], domain=[0.74, 1], anchor="y2", title=dict(text="turn by a column")),
+        yaxis2=dict(
+            dial, range=[1.25, -1.25], domain=[0.5, 1], anchor="x2", title=dict(text="by a row"), scaleanchor="x2"
+        ),
+        meta=dict(
+            phone=dict(
+                xaxis=dict(domain=[0, 0.72]),
+                xaxis2=dict(domain=[0.78, 1], showticklabels=False, title=dict(text="column")),
+                yaxis2=dict(domain=[0.6, 1], showticklabels=False, title=dict(text="row", standoff=0)),
+            )
+        ),
     )
-    frequency = frequencies(direction)
-    words = "all pairs, averaged"
-    if pairs != ALL:
-        w = frequency[:, PAIRS.index(pairs)].tolist()
-        words = f"turns {w[0]:+.2f} a row, {w[1]:+.2f} a column".replace("-0.00", "+0.00").replace("-", "−")
     at = {arrow: z[SIDE, SIDE - 1 + step].item() for arrow, step in diagonals.items()}
-    return dict(data=data, layout=layout), {"words": words, "right": at["↘"], "left": at["↙"]}
+    return dict(data=data, layout=layout), {"right": at["↘"], "left": at["↙"]}
 
 
 map = explorable(
@@ -106,14 +142,16 @@ map = explorable(
         "A picture of nine by nine patches. Its colors are the scores of one query with keys of equal content at "
         "every patch, from minus one to one. A pair that turns along one axis draws stripes along the other one; a "
         "turned pair draws oblique stripes; all pairs together draw a cross through the query, upright or turned. "
-        "Drag the diamond, the query."
+        "Beside it an arrow for each pair: how far it turns for a row, downward, and for a column, across. Stripes "
+        "lie across the arrow. Drag the diamond, the query, or the tip of a long arrow."
     ),
-    readout="{words} · ↘ {right:+.2f}, ↙ {left:+.2f}",
-    handles={"the query": ("row", "column")},
+    readout="score on ↘ {right:+.2f} · on ↙ {left:+.2f}",
+    handles={"the query": ("row", "column"), "how pair 0 turns": "direction", "how pair 1 turns": "direction"},
     depends={
         "score": ["row", "column", "pairs", "direction"],
         "the query": ["row", "column"],
         "its neighbors on the two diagonals": ["row", "column"],
+        **{f"how {name} turns": ["pairs", "direction"] for name in PAIRS[:-1]},
         "readout": ["pairs", "direction"],
     },
     row=slider(range(SIDE), label="row of the query", default=4),
@@ -150,12 +188,18 @@ def folded(turns):
     return torch.remainder(torch.as_tensor(turns) + math.pi, 2 * math.pi) - math.pi
 
 
+def _spread(turns):
+    """Where angles stand on the axis: by the root, so that those of slow pairs stand apart."""
+    turns = torch.as_tensor(turns, dtype=torch.float64)
+    return (turns.sign() * (turns.abs() / math.pi).sqrt()).tolist()
+
+
 def _resolution(asked, coordinates, offset):
     sorted_angles = [sort_angles(asked, coordinates, w.item()) for w in MAGNITUDES]
     scale = TRAINED / asked if coordinates == NORMALIZED else 1.0
     here = min(offset, asked - 1)  # the key stays within the picture
     rows = list(range(len(MAGNITUDES)))
-    reach = ((TRAINED - 1) * MAGNITUDES).clamp(max=math.pi).tolist()
+    reach = _spread(((TRAINED - 1) * MAGNITUDES).clamp(max=math.pi))
     look = dict(type="scatter", hoverinfo="skip")
     data = [
         dict(
@@ -170,7 +214,7 @@ def _resolution(asked, coordinates, offset):
     ]
     looks = {SEEN: ("circle", "blue"), BETWEEN: ("circle-open", "blue"), OUTSIDE: ("x", "orange")}
     for word, (symbol, color) in looks.items():
-        found = [folded(angles[word]).tolist() for angles in sorted_angles]
+        found = [_spread(folded(angles[word])) for angles in sorted_angles]
         data.append(
             dict(
                 look,
@@ -181,7 +225,7 @@ def _resolution(asked, coordinates, offset):
                 marker=dict(symbol=symbol, size=8, color=COLORS[color]),
             )
         )
-    turned = folded(here * scale * MAGNITUDES).tolist()
+    turned = _spread(folded(here * scale * MAGNITUDES))
     for row, (angle, w) in enumerate(zip(turned, MAGNITUDES.tolist())):
         data.append(
             dict(
@@ -199,10 +243,10 @@ def _resolution(asked, coordinates, offset):
         height=430,
         margin=dict(l=64),
         xaxis=dict(
-            range=[-3.4, 3.4],
-            tickvals=[-math.pi, -math.pi / 2, 0, math.pi / 2, math.pi],
-            ticktext=["−π", "−π/2", "0", "π/2", "π"],
-            title=dict(text="angle between query and key", standoff=2),
+            range=[-1.06, 1.06],
+            tickvals=_spread([-math.pi, -math.pi / 4, 0, math.pi / 4, math.pi]),
+            ticktext=["−π", "−π/4", "0", "π/4", "π"],
+            title=dict(text="angle of query to key, root scale", standoff=2),
         ),
         yaxis=dict(
             range=[len(rows) - 0.2, -0.8],
@@ -212,9 +256,8 @@ def _resolution(asked, coordinates, offset):
             showgrid=False,
             zeroline=False,
         ),
-        annotations=[
-            dict(x=0, y=len(rows) - 0.45, text=f"bands: the range of training, {TRAINED} × {TRAINED}", showarrow=False)
-        ],
+        legend=dict(x=-0.1, entrywidth=48),
+        annotations=[dict(x=0, y=len(rows) - 0.45, text=f"bands: trained on {TRAINED} × {TRAINED}", showarrow=False)],
     )
     counts = [len(found[OUTSIDE]) for found in sorted_angles]
     return dict(data=data, layout=layout), {"beyond": sum(counts), "all": len(rows) * (2 * asked - 1), "offset": here}

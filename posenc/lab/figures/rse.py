@@ -7,6 +7,7 @@ import torch
 from posenc import stickbreaking
 from posenc.lab.exercises.rse import peak
 from posenc.lab.explore import COLORS, explorable, slider
+from posenc.lab.figures.parts import label, number, signed
 from posenc.rotate.rope import inv_freq, rotate
 
 KEYS = 64
@@ -105,7 +106,7 @@ allocation = explorable(
         "readout.where": ["rate", "content", "order"],
     },
     rate=slider(RATES, label="λ", default=0.1, format=_rate),
-    content=slider([-4, -2, 0, 2], label="content logit c", default=0, format=lambda v: f"{v:+d}"),
+    content=slider([-4, -2, 0, 2], label="content logit c", default=0, format=signed),
     query=slider([0, 7, 15, 23, 31, 47, 63], label="query position i", default=63),
     order=slider([FIRST, BOTH, RECENT], label="order"),
 )
@@ -113,70 +114,92 @@ allocation = explorable(
 
 PAST = 32
 SPAN = 4  # the newer of the two matches stands this far back
+MATCH = 2.0  # the logit of both
 
 
-def _primacy(rate, match, rest, older, *, weigh=stickbreaking.weigh):
+def _primacy(rate, rest, older, *, weigh=stickbreaking.weigh):
     distance = torch.arange(PAST - 1, -1, -1, dtype=torch.float64)
     logits = torch.full((PAST,), float(rest), dtype=torch.float64)
     places = {"older": PAST - 1 - older, "newer": PAST - 1 - SPAN}
-    logits[list(places.values())] = float(match)
+    logits[list(places.values())] = MATCH
     logits = logits - rate * distance
+    aside = "top right" if places["older"] < PAST / 4 else "top left"
     data, readouts, keys = [], {}, torch.arange(PAST)
-    for order, name, axis, color in (
-        ("first", "key 0 first", "y", "blue"),
-        ("recent", "last key first", "y2", "green"),
+    for order, name, asked, axis, color in (
+        ("first", FIRST, "the stick, from here ▸", "y", "blue"),
+        ("recent", RECENT, "◂ the stick, from here", "y2", "green"),
     ):
         pieces, left = broken(logits, order, weigh)
-        data.append(
-            _bars(name, keys, pieces, color, yaxis=axis, hovertemplate="key %{x}: weight %{y:.3f}<extra></extra>")
-        )
+        taken = pieces.cumsum(0) if order == "first" else pieces.flip(0).cumsum(0).flip(0)
+        on = dict(yaxis=axis)
+        begin, side = (-0.5, "bottom right") if order == "first" else (PAST - 0.5, "bottom left")
+        data += [
+            _bars(name, keys, pieces, color, hovertemplate="key %{x}: weight %{y:.3f}<extra></extra>", **on),
+            dict(
+                type="scatter",
+                name=f"stick that reaches the key, {name}",
+                x=keys,
+                y=1 - taken + pieces,
+                mode="lines",
+                line=dict(color=COLORS["purple"], width=2, shape="hvh"),
+                hovertemplate="of the stick %{y:.3f} reaches key %{x}<extra></extra>",
+                **on,
+            ),
+            label(f"{name} begins", begin, 1.36, asked, COLORS["purple"], side, **on),
+        ]
         for which, j in places.items():
-            data.append(
+            weight = float(pieces[j])
+            words = f"{which} {number(weight)}"
+            data += [
                 dict(
                     type="scatter",
                     name=f"{which} match, {name}",
                     x=[j],
-                    y=[float(pieces[j]) + 0.06],
+                    y=[weight + 0.07],
                     mode="markers",
-                    yaxis=axis,
                     marker=dict(color=COLORS["orange"], symbol="star", size=12),
                     hoverinfo="skip",
-                )
-            )
-        readouts |= {f"{order}_{which}": float(pieces[j]) for which, j in places.items()}
-        readouts[f"{order}_left"] = left
+                    **on,
+                ),
+                label(
+                    f"{which} match in words, {name}",
+                    j,
+                    weight + 0.16,
+                    words,
+                    COLORS["orange"],
+                    aside if which == "older" else "top center",
+                    **on,
+                ),
+            ]
+        readouts[order] = float(pieces[places["older"]])
+        readouts["left"] = left
+    weights = dict(range=[0, 1.38], title=dict(text="weight"), tickvals=[0, 0.5, 1])
     layout = dict(
         height=430,
         bargap=0.1,
         showlegend=False,
         margin=dict(t=8),
         xaxis=dict(range=[-1, PAST], title=dict(text="key j, the query's own is the last"), anchor="y2"),
-        yaxis=dict(range=[0, 1.2], domain=[0.54, 1], title=dict(text="weight"), tickvals=[0, 0.5, 1]),
-        yaxis2=dict(range=[0, 1.2], domain=[0, 0.46], title=dict(text="weight"), tickvals=[0, 0.5, 1]),
-        annotations=[
-            dict(
-                x=0, xref="x", y=1.17, yref=axis, text=f"<b>{name}</b>", showarrow=False, xanchor="left", yanchor="top"
-            )
-            for axis, name in (("y", "key 0 first"), ("y2", "last key first"))
-        ],
+        yaxis=dict(weights, domain=[0.53, 1]),
+        yaxis2=dict(weights, domain=[0, 0.47]),
     )
     return dict(data=data, layout=layout), readouts
 
 
+_ORDERS = (FIRST, RECENT)
 primacy = explorable(
     _primacy,
     id="rse.primacy",
     title="Primacy against recency",
     alt="Two panels of bars over the same keys, with the same logits: above, key 0 is asked first, below, the last "
-    "key. Two stars mark equal matches. Above, the older one takes most, or a crowd of others before it takes it "
-    "all; below, the newer one does; drag the older match. What is left over is the same in both.",
-    readout="key 0 first {first_older:.2f} : {first_newer:.2f} · last first {recent_older:.2f} : {recent_newer:.2f}"
-    " · left over {first_left:.3f}",
-    handles={f"older match, {name}": "older" for name in ("key 0 first", "last key first")},
-    depends={"layout": []},
+    "key. Two stars mark equal matches, with what they get, and a falling line is the stick that reaches each key. "
+    "Above, the older match takes most, or a crowd of others before it takes it all; below, the newer one does; drag "
+    "the older match. What is left over is the same in both.",
+    readout="older match {first:.2f} above, {recent:.2f} below · left over {left:.3f}",
+    handles={f"older match, {name}": "older" for name in _ORDERS},
+    depends={"layout": [], **{f"{name} begins": [] for name in _ORDERS}},
     rate=slider([0.0, 0.01, 0.03, 0.1, 0.3], label="λ", default=0.0, format=_rate),
-    match=slider([0, 2, 4], label="matches' logit", default=2, format=lambda v: f"{v:+d}"),
-    rest=slider([-8, -6, -4, -2], label="others' logit", default=-6, format=lambda v: f"{v:+d}"),
+    rest=slider([-8, -6, -4, -2], label="others' logit", default=-4, format=signed),
     older=slider([8, 12, 16, 20, 24, 31], label="older match, keys back", default=24),
 )
 
@@ -290,6 +313,6 @@ same_scores = explorable(
     },
     query=slider(range(3, LENGTH, 2), label="query position i", default=23),
     rate=slider(RATES, label="λ", default=0.1, format=_rate),
-    offset=slider([-6, -4, -2, 0, 2], label="offset of all logits", default=-2, format=lambda v: f"{v:+d}"),
+    offset=slider([-6, -4, -2, 0, 2], label="offset of all logits", default=-2, format=signed),
     order=slider(["key 0 first", "last key first"], label="order"),
 )

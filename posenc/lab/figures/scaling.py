@@ -8,7 +8,7 @@ import torch
 from posenc import scaling
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import label
+from posenc.lab.figures.parts import label, level, thousands, upright
 from posenc.rotate.rope import inv_freq
 
 DIM = 128  # the head size of most large models: 64 pairs
@@ -33,107 +33,58 @@ def _schemes(factor, trained, base):
 NAMES = list(_schemes(1.0, 4096, 10000.0))
 
 
-def _power(value):
-    return f"{value:,.0f}"
+def _short(scheme):
+    return scheme.replace(" by", "")
 
 
 def _times(value):
     return f"{value} × L"
 
 
-# What a scheme divides, and what that does to the wavelengths
+# What a scheme divides
 
-DECADES = {"tickvals": [1, 3, 5, 7], "ticktext": ["10", "1k", "100k", "10M"]}
 DIVISORS = {"tickvals": [math.log2(f) for f in FACTORS], "ticktext": [str(f) for f in FACTORS]}
 TRAINED = 4096
 
 
 def _wavelengths(scheme, factor, base):
     plain = inv_freq(DIM, float(base), dtype=torch.float64)
-    now = _schemes(float(factor), TRAINED, float(base))[scheme]
-    divided = plain / now
-    before, after = (torch.log10(2 * math.pi / w) for w in (plain, now))
-    pairs = torch.arange(DIM // 2)
-    across = [-1, DIM // 2]
-    length, target = math.log10(TRAINED), math.log10(factor * TRAINED)
+    divided = plain / _schemes(float(factor), TRAINED, float(base))[scheme]
+    turn = 2 * math.pi / plain  # tokens
+    fully = int((turn <= TRAINED).sum())
+    edge, across = fully - 0.5, [-1, DIM // 2]
     data = [
-        dict(
-            type="scatter",
-            name="by s",
-            mode="lines",
-            x=across,
-            y=[math.log2(factor)] * 2,
-            line=dict(color=COLORS["orange"], width=3, dash="dash"),
-            hoverinfo="skip",
-        ),
+        level("by s", math.log2(factor), *across, COLORS["orange"], 3, "dash"),
         dict(
             type="scatter",
             name="frequency divided by",
             mode="lines+markers",
-            x=pairs,
+            x=torch.arange(DIM // 2),
             y=divided.log2(),
-            line=dict(color=COLORS["green"], width=2),
+            fill="tozeroy",
+            fillcolor="rgba(0, 128, 90, 0.15)",
+            line=dict(color=COLORS["green"], width=2.5),
             marker=dict(color=COLORS["green"], size=5, symbol="square"),
-            customdata=divided,
-            hovertemplate="pair %{x}: divided by %{customdata:.3~g}<extra></extra>",
+            customdata=torch.stack((divided, turn), dim=-1),
+            hovertemplate="pair %{x}, a turn in %{customdata[1]:,.0f} tokens: divided by %{customdata[0]:.3~g}"
+            "<extra></extra>",
         ),
-        label("s", 1, math.log2(factor) + 0.1, f"s = {factor}", COLORS["orange"], "top right"),
-        dict(
-            type="scatter",
-            name="as trained",
-            mode="lines",
-            x=pairs,
-            y=before,
-            yaxis="y2",
-            line=dict(color=COLORS["gray"], width=2, dash="dot"),
-            hoverinfo="skip",
-        ),
-        dict(
-            type="scatter",
-            name="under the scheme",
-            mode="lines",
-            x=pairs,
-            y=after,
-            yaxis="y2",
-            line=dict(color=COLORS["blue"], width=3),
-            customdata=10**after,
-            hovertemplate="pair %{x}: a turn in %{customdata:,.0f} tokens<extra></extra>",
-        ),
-        dict(
-            type="scatter",
-            name="trained length L",
-            mode="lines",
-            x=across,
-            y=[length] * 2,
-            yaxis="y2",
-            line=dict(color=COLORS["ink"], width=1.5),
-            hoverinfo="skip",
-        ),
-        dict(
-            type="scatter",
-            name="target length s L",
-            mode="lines",
-            x=across,
-            y=[target] * 2,
-            yaxis="y2",
-            line=dict(color=COLORS["orange"], width=2, dash="dash"),
-            hoverinfo="skip",
-        ),
-        label("L", 1, length, f"trained length L = {TRAINED:,}", COLORS["ink"], "bottom right", yaxis="y2"),
-        label("s L", 1, target, "s L", COLORS["orange"], "top right", yaxis="y2"),
+        label("s", 0, math.log2(factor) + 0.1, f"s = {factor}", COLORS["orange"], "top right"),
+        upright("a turn takes L", edge, -0.3, 6.2, COLORS["purple"], 2, "dashdot"),
+        label("turned", edge - 1, 5.85, "turned fully in training", COLORS["purple"], "middle left"),
+        label("not turned", edge + 1, 5.85, "never", COLORS["purple"], "middle right"),
     ]
     layout = dict(
-        height=500,
+        height=430,
         showlegend=False,
         margin=dict(t=10),
-        xaxis=dict(range=across, anchor="y2", title=dict(text="pair of lanes i, fast to slow")),
-        yaxis=dict(range=[-0.3, 6.2], domain=[0.5, 1], title=dict(text="divided by"), **DIVISORS),
-        yaxis2=dict(range=[0.5, 8.4], domain=[0, 0.44], title=dict(text="tokens a turn"), **DECADES),
+        xaxis=dict(range=across, title=dict(text="pair of lanes i, fast to slow")),
+        yaxis=dict(range=[-0.3, 6.2], title=dict(text="frequency divided by"), **DIVISORS),
     )
     return dict(data=data, layout=layout), {
         "kept": int((divided < 1 + 1e-9).sum()),
         "whole": int((divided >= factor * (1 - 1e-9)).sum()) if factor > 1 else 0,
-        "open": int((before > length).sum()),
+        "open": len(plain) - fully,
     }
 
 
@@ -141,25 +92,23 @@ wavelengths = explorable(
     _wavelengths,
     id="scaling.wavelengths",
     title="How much does a scheme stretch each pair?",
-    alt="Above, what divides the frequency of each of 64 pairs of lanes, on a log axis, under a dashed line at the "
-    "factor s, which the reader drags: one level for linear scaling, a straight rise for NTK, two levels with a ramp "
-    "between them for YaRN and for Llama 3.1. Below, the tokens that a turn takes, on a log axis: a straight dotted "
-    "line as trained, a thick one under the scheme, with level lines at the trained and the target length.",
+    alt="What divides the frequency of each of 64 pairs of lanes, on a log axis, under a dashed line at the factor s, "
+    "which the reader drags: one level for linear scaling, a straight rise for NTK, two levels with a ramp between "
+    "them for YaRN and for Llama 3.1. An upright line parts the fast pairs, which made a whole turn within the "
+    "trained length of 4,096 tokens, from the slow ones, which did not.",
     readout="{kept:d} pairs kept · {whole:d} divided by s or more · {open:d} never turned fully",
     handles={"by s": "factor"},
     depends={
         "by s": ["factor"],
         "s": ["factor"],
-        "as trained": ["base"],
-        "trained length L": [],
-        "L": [],
-        "target length s L": ["factor"],
-        "s L": ["factor"],
+        "a turn takes L": ["base"],
+        "turned": ["base"],
+        "not turned": ["base"],
         "readout.open": ["base"],
     },
-    scheme=slider(NAMES, label="scheme", default="YaRN by lanes"),
+    scheme=slider(NAMES, label="scheme", default="YaRN by lanes", format=_short),
     factor=slider(FACTORS, label="factor s", default=8),
-    base=slider([10_000, 500_000], label="base b", format=_power),
+    base=slider([10_000, 500_000], label="base b", format=thousands),
 )
 
 
@@ -247,7 +196,7 @@ angles = explorable(
         "the slowest pair": ["scheme", "factor"],
         "readout.squeezed": ["scheme", "factor"],
     },
-    scheme=slider(NAMES, label="scheme", default="NTK"),
+    scheme=slider(NAMES, label="scheme", default="NTK", format=_short),
     factor=slider(FACTORS[:-1], label="factor s", default=8),
     target=slider([1, 2, 4, 8, 16], label="target", default=8, format=_times),
 )
@@ -302,25 +251,10 @@ def _temperature(spread, strength):
             y=log_keys,
             line=dict(color=COLORS["gray"], width=1.5, dash="dot"),
             hoverinfo="skip",
+            showlegend=False,
         ),
-        dict(
-            type="scatter",
-            name="as many as in training",
-            mode="lines",
-            x=[log_keys[trained], edges[1]],
-            y=[bare[trained].log10()] * 2,
-            line=dict(color=COLORS["ink"], width=1.5),
-            hoverinfo="skip",
-        ),
-        dict(
-            type="scatter",
-            name="trained length",
-            mode="lines",
-            x=[log_keys[trained]] * 2,
-            y=[0, 5.4],
-            line=dict(color=COLORS["gray"], width=1.5, dash="dashdot"),
-            hoverinfo="skip",
-        ),
+        level("as many as in training", bare[trained].log10(), log_keys[trained], edges[1], COLORS["ink"], 1.5),
+        upright("trained length", log_keys[trained], 0, 5.4, COLORS["gray"], 1.5, "dashdot"),
         line("logits as they are", bare, COLORS["orange"], "dash", "diamond"),
         line("logits times (c ln s + 1)²", warm, COLORS["blue"], "solid", "circle"),
         label("all keys", log_keys[5], log_keys[5] + 0.1, "all keys equal", COLORS["gray"], "top left"),
@@ -330,7 +264,7 @@ def _temperature(spread, strength):
     layout = dict(
         height=440,
         xaxis=dict(
-            range=edges, title=dict(text="keys n"), tickvals=log_keys[::2], ticktext=[_power(n) for n in KEYS[::2]]
+            range=edges, title=dict(text="keys n"), tickvals=log_keys[::2], ticktext=[thousands(n) for n in KEYS[::2]]
         ),
         yaxis=dict(
             range=[0, 5.4],
@@ -339,12 +273,10 @@ def _temperature(spread, strength):
             ticktext=["1", "10", "100", "1k", "10k", "100k"],
         ),
     )
-    for trace in data[:3]:
-        trace["showlegend"] = False
     return dict(data=data, layout=layout), {
-        "before": _power(bare[trained].item()),
-        "bare": _power(bare[-1].item()),
-        "warm": _power(warm[-1].item()),
+        "before": thousands(bare[trained].item()),
+        "bare": thousands(bare[-1].item()),
+        "warm": thousands(warm[-1].item()),
     }
 
 
@@ -399,28 +331,18 @@ def _which_lanes(kind, cutoff, *, results=None):
         return dict(type="scatter", name=name, mode="lines", x=ends, y=values, line=style, hovertemplate=words)
 
     (seeds, cutoffs), stopped = far.shape, losses[:, cutoff].mean(0)
+    place = 5 * len(ends) // 8
+    middle = stopped[place - 1 : place + 3]
+    climbs = middle.mean() > (none[beyond].mean() + cut[beyond].mean()) / 2
+    beside = ends[place].item(), (middle.min() - 0.1 if climbs else middle.max() + 0.1).item()
+    words = "these stopped" if cutoff else "none stopped"
     data = [
         by_position("RoPE as trained", none, color=COLORS["gray"], width=2, dash="dot"),
         by_position("attention cut to L", cut, color=COLORS["green"], width=2, dash="dash"),
         by_position("these pairs stopped", stopped, color=COLORS["blue"], width=3),
-        dict(
-            type="scatter",
-            name="trained length",
-            mode="lines",
-            x=[length, length],
-            y=[low, high],
-            line=dict(color=COLORS["gray"], width=1.5, dash="dashdot"),
-            hoverinfo="skip",
-        ),
+        upright("trained length", length, low, high, COLORS["gray"], 1.5, "dashdot"),
         label("plain's name", ends[-1].item(), none.max().item(), "as trained", COLORS["gray"], "top left"),
-        label(
-            "their name",
-            ends[-1].item(),
-            stopped[-8:].max().item(),
-            "these stopped" if cutoff else "",
-            COLORS["blue"],
-            "top left",
-        ),
+        label("their name", *beside, words, COLORS["blue"], "bottom center" if climbs else "top center"),
         label("L", length + 4, none.max().item() + 0.2, "trained length L", COLORS["gray"], "middle right"),
         dict(
             type="scatter",
@@ -455,33 +377,13 @@ def _which_lanes(kind, cutoff, *, results=None):
             marker=dict(color=COLORS["orange"], size=15, symbol="diamond"),
             hoverinfo="skip",
         ),
-        dict(
-            type="scatter",
-            name="cut beyond 2 L",
-            mode="lines",
-            x=[0, pairs],
-            y=[cut[beyond].mean()] * 2,
-            xaxis="x2",
-            yaxis="y2",
-            line=dict(color=COLORS["green"], width=2, dash="dash"),
-            hoverinfo="skip",
-        ),
-        label("cut's name", 0, cut[beyond].mean().item(), "attention cut to L", COLORS["green"], "top right", **LOWER),
-        dict(
-            type="scatter",
-            name="a turn takes L tokens",
-            mode="lines",
-            x=[edge, edge],
-            y=[low, high],
-            xaxis="x2",
-            yaxis="y2",
-            line=dict(color=COLORS["purple"], width=2, dash="dashdot"),
-            hoverinfo="skip",
-        ),
+        level("cut beyond 2 L", cut[beyond].mean(), 0, pairs, COLORS["green"], 2, "dash", **LOWER),
+        label("cut's name", 0, cut[beyond].mean().item(), "cut to L", COLORS["green"], "top right", **LOWER),
+        upright("a turn takes L tokens", edge, low, high, COLORS["purple"], 2, "dashdot", **LOWER),
         label(
             "edge's name",
             edge + (0.15 if kind == "slow" else -0.15),
-            high - 0.25,
+            2.05,
             "turned fully",
             COLORS["purple"],
             "middle right" if kind == "slow" else "middle left",

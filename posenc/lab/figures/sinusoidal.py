@@ -9,14 +9,10 @@ from posenc import sinusoidal
 from posenc.lab.exercises.sinusoidal import rotation
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
-from posenc.lab.figures.parts import label
+from posenc.lab.figures.parts import label, signed, thousands
 
 POSITIONS = 48  # rows of the heat map
 DIM = 32  # of the ladder's figures
-
-
-def _power(value):
-    return f"{value:,.0f}"
 
 
 def _ladder(dim, base, position, *, table=sinusoidal.table):
@@ -87,7 +83,7 @@ ladder = explorable(
         "readout.dim": ["dim"],
     },
     position=slider(range(POSITIONS), label="position p", default=12, play=True),
-    base=slider([1e2, 1e4, 1e6], label="base b", default=1e4, format=_power),
+    base=slider([1e2, 1e4, 1e6], label="base b", default=1e4, format=thousands),
     dim=slider([8, 16, 32, 64], label="model size C", default=32),
 )
 
@@ -154,7 +150,7 @@ def _clocks(context, base):
     return dict(data=data, layout=layout), {
         "turning": int(turns.sum()),
         "pairs": DIM // 2,
-        "last": _power(wavelengths[-1].item()),
+        "last": thousands(wavelengths[-1].item()),
     }
 
 
@@ -168,8 +164,8 @@ clocks = explorable(
     readout="{turning:d} of {pairs:d} come round · the slowest takes {last} tokens",
     handles={"context length": "context"},
     depends={"context length": ["context"], "its name": ["context"], "readout.pairs": [], "readout.last": ["base"]},
-    context=slider([int(c) for c in CONTEXTS], label="context length", default=64, format=_power),
-    base=slider([1e2, 1e4, 1e6], label="base b", default=1e4, format=_power),
+    context=slider([int(c) for c in CONTEXTS], label="context length", default=64, format=thousands),
+    base=slider([1e2, 1e4, 1e6], label="base b", default=1e4, format=thousands),
 )
 
 
@@ -234,8 +230,9 @@ def _inner_product(p, dim, between, *, table=sinusoidal.table):
         xaxis2=dict(range=[-40.5, 40.5], anchor="y2", title=dict(text="offset k, the same three")),
         yaxis2=dict(domain=[0, 0.38], title=dict(text="score"), **ticks),
     )
-    gap = (scores(p, p + OFFSETS) - scores(FIXED[0], FIXED[0] + OFFSETS)).abs().max()
-    return dict(data=data, layout=layout), {"p": p, "gap": gap}
+    own, other = (scores(start, start + OFFSETS) for start in (p, FIXED[0]))
+    peak = int(OFFSETS[own.argmax()])
+    return dict(data=data, layout=layout), {"peak": signed(peak), "gap": (own - other).abs().max()}
 
 
 _BY = {f"from {start}{how}": ["dim", "between"] for start in FIXED for how in ("", ", by offset")}
@@ -247,12 +244,12 @@ inner_product = explorable(
     "which follows the position p that is dragged. Below, the same three against the offset k: a thick, a dashed and "
     "a thin line, one on top of the other, with a peak of 1 at offset 0, wherever p stands. A rotation between the "
     "two moves all peaks alike; a random matrix parts the lines.",
-    readout="p = {p:d} · lines below apart by {gap:.2f} at most",
+    readout="peak at k = {peak} · curves apart {gap:.2f}",
     handles={"p": "p"},
-    depends={**_BY, "p": ["p", "dim", "between"], "layout": ["dim", "between"], "readout.p": ["p"]},
+    depends={**_BY, "p": ["p", "dim", "between"], "layout": ["dim", "between"]},
     p=slider(range(0, 101, 5), label="position p", default=45),
     dim=slider([4, 16, 64], label="model size C", default=64),
-    between=slider(BETWEEN, label="between"),
+    between=slider(BETWEEN, label="between", format=lambda between: between.replace("a random matrix", "random")),
 )
 
 
