@@ -6,10 +6,11 @@ import torch
 
 from posenc import inkling, sink
 from posenc.lab.explore import COLORS, explorable, slider
+from posenc.lab.figures.parts import label, number, signed
 
 KEY = torch.tensor([0.8, 0.6], dtype=torch.float64)
-ORDERS = ("a, then b", "b, then a")
 HALF = 1.15  # half the length of a drawn mirror
+SLICE = 0.5  # how far the slices reach that show what the two ways turn by
 
 
 def direction(degrees):
@@ -28,87 +29,98 @@ def through(first, second, strength):
     return torch.stack(steps)
 
 
-def _arrow(name, tip, color, dash="solid"):
+def turn(tip):
+    r"""The angle from the key to `tip`, in whole degrees from -179 to 180; nan where nothing is left of the key."""
+    if tip.norm() < 1e-9:
+        return math.nan
+    (x, y), (u, v) = KEY.tolist(), tip.tolist()
+    return 180 - (180 - round(math.degrees(math.atan2(x * v - y * u, x * u + y * v)))) % 360
+
+
+def _arrows(name, points, color, dash, width, **parts):
+    r"""Arrows from point to point."""
     return dict(
         type="scatter",
         name=name,
-        x=[0, tip[0].item()],
-        y=[0, tip[1].item()],
+        x=[x for x, _ in points],
+        y=[y for _, y in points],
         mode="lines+markers",
-        line=dict(color=color, width=3, dash=dash),
-        marker=dict(symbol="arrow", angleref="previous", size=[0, 15], color=color, opacity=1),
+        line=dict(color=color, width=width, dash=dash),
+        marker=dict(
+            symbol="arrow", angleref="previous", size=[0, *[9 + 2 * width] * (len(points) - 1)], color=color, opacity=1
+        ),
         hoverinfo="skip",
+        **parts,
     )
 
 
-def _mirror(name, degrees, color, dash):
-    x, y = (direction(degrees + 90) * HALF).tolist()
+def _sector(name, tip, color, fill):
+    r"""What a way turns the key by: a slice around the middle, from the key to `tip`."""
+    start, wide = math.degrees(math.atan2(KEY[1], KEY[0])), turn(tip)
+    around = [] if math.isnan(wide) else torch.linspace(start, start + wide, 25, dtype=torch.float64)
+    x, y = torch.stack([torch.zeros(2), *(SLICE * direction(angle) for angle in around), torch.zeros(2)]).T
     return dict(
         type="scatter",
         name=name,
+        x=x,
+        y=y,
+        mode="lines",
+        line=dict(color=color, width=1),
+        fill="toself",
+        fillcolor=fill,
+        hoverinfo="skip",
+        showlegend=False,
+    )
+
+
+def _mirror(name, end, color, dash):
+    x, y = (end * HALF).tolist()
+    return dict(
+        type="scatter",
+        name=f"mirror of {name}",
         x=[-x, x],
         y=[-y, y],
         mode="lines",
         line=dict(color=color, width=2, dash=dash),
         hoverinfo="skip",
+        showlegend=False,
     )
 
 
-def _names(tips):
-    r"""A word beyond the tip of each arrow: {word: (tip, color)}."""
-    ends = torch.stack([tip * (1 + 0.2 / tip.norm().clamp(min=0.2)) for tip, _ in tips.values()])
-    return dict(
-        type="scatter",
-        name="names",
-        x=ends[:, 0],
-        y=ends[:, 1],
-        mode="text",
-        text=list(tips),
-        textfont=dict(size=14, color=[color for _, color in tips.values()]),
-        hoverinfo="skip",
-    )
-
-
-def _mirrors(a, b, strength, order):
-    turned = order == ORDERS[0]
-    steps = through(a, b, strength) if turned else through(b, a, strength)
-    other = (through(b, a, strength) if turned else through(a, b, strength))[-1]
-    first, last = ("a", "b") if turned else ("b", "a")
-    apart = (steps[-1] - other).norm().item()
-    tips = {
-        "a": (direction(a + 90) * HALF, COLORS["orange"]),
-        "b": (direction(b + 90) * HALF, COLORS["purple"]),
-        "key": (steps[0], COLORS["gray"]),
-        f"after {first}": (steps[1], COLORS["sky"]),
-        f"after {first}, {last}": (steps[2], COLORS["blue"]),
-        f"after {last}, {first}" if apart > 0.05 else "": (other, COLORS["red"]),
-    }
+def _mirrors(a, b, strength):
+    ways = {"a, then b": through(a, b, strength), "b, then a": through(b, a, strength)}
+    looks = {"a, then b": (COLORS["blue"], "solid"), "b, then a": (COLORS["red"], "dash")}
+    ends = {"a": direction(a + 90), "b": direction(b - 90)}  # on two sides of the drawing: they never meet
+    pale = {"a, then b": "rgba(0, 114, 178, 0.22)", "b, then a": "rgba(192, 57, 43, 0.22)"}
     data = [
-        _mirror("mirror of a", a, COLORS["orange"], "dot"),
-        _mirror("mirror of b", b, COLORS["purple"], "longdash"),
-        _arrow("the key", steps[0], COLORS["gray"], "dashdot"),
-        _arrow("after the first", steps[1], COLORS["sky"], "dash"),
-        _arrow("after both", steps[2], COLORS["blue"]),
-        dict(
-            type="scatter",
-            name="after both, in the other order",
-            x=[other[0].item()],
-            y=[other[1].item()],
-            mode="markers",
-            marker=dict(symbol="diamond-open", size=14, color=COLORS["red"], line=dict(width=3)),
-            hoverinfo="skip",
+        *(_sector(f"turn, {name}", way[-1], looks[name][0], pale[name]) for name, way in ways.items()),
+        _mirror("a", ends["a"], COLORS["orange"], "dot"),
+        _mirror("b", ends["b"], COLORS["purple"], "longdash"),
+        *(
+            label(f"name of {name}", *(ends[name] * 1.36).tolist(), f"<b>{name}</b>", COLORS[color], "middle center")
+            for name, color in (("a", "orange"), ("b", "purple"))
         ),
-        _names(tips),
+        _arrows("key", [(0, 0), KEY.tolist()], COLORS["gray"], "solid", 4),
+        *(
+            _arrows(f"the way {name}", way.tolist(), *looks[name], 1.5, showlegend=False, opacity=0.8)
+            for name, way in ways.items()
+        ),
+        *(
+            _arrows(name, [(0, 0), way[-1].masked_fill(way[-1].norm() < 1e-9, math.nan).tolist()], *looks[name], 4)
+            for name, way in ways.items()
+        ),
     ]
     axis = dict(range=[-1.5, 1.5], tickvals=[-1, 0, 1])
     layout = dict(
         height=440,
-        showlegend=False,
-        margin=dict(t=12),
         xaxis=axis | dict(title=dict(text="lane 0")),
         yaxis=axis | dict(scaleanchor="x", title=dict(text="lane 1")),
     )
-    return dict(data=data, layout=layout), {"apart": apart, "length": steps[-1].norm().item()}
+    one, other = (way[-1] for way in ways.values())
+    turns = ["–" if math.isnan(angle) else f"{signed(angle)}°" for angle in (turn(one), turn(other))]
+    lengths = [number(tip.norm().item()) for tip in (one, other)]
+    apart = (one - other).norm().item()
+    return dict(data=data, layout=layout), {"turns": ", ".join(turns), "lengths": ", ".join(lengths), "apart": apart}
 
 
 mirrors = explorable(
@@ -116,17 +128,25 @@ mirrors = explorable(
     id="moving_ruler.mirrors",
     title="Two reflections, in two orders",
     alt=(
-        "A key as an arrow, two mirrors, a dotted and b dashed, whose ends can be dragged, the key after one "
-        "reflection and after both, and a diamond where the other order would have brought it. Arrow and diamond meet "
-        "only where the mirrors are parallel or square to each other."
+        "A key as a gray arrow, and two mirrors through its foot, a dotted and b dashed, whose ends can be dragged. "
+        "Thin arrows take the key's tip straight across one mirror and then across the other: blue and solid by a "
+        "first, red and dashed by b first. A thick arrow shows where each way ends. At full strength both have turned "
+        "the key by twice the angle between the mirrors, the one to the left, the other to the right; they meet only "
+        "where the mirrors are parallel or square to each other."
     ),
-    readout="the two orders end {apart:.2f} apart · the key's length is now {length:.2f}",
-    depends={"mirror of a": ["a"], "mirror of b": ["b"], "the key": [], "layout": []},
+    readout="turned by {turns} · lengths {lengths} · {apart:.2f} apart",
+    depends={
+        "mirror of a": ["a"],
+        "mirror of b": ["b"],
+        "name of a": ["a"],
+        "name of b": ["b"],
+        "key": [],
+        "layout": [],
+    },
     handles={"mirror of a": "a", "mirror of b": "b"},
     a=slider(range(0, 180, 15), label="direction a", default=15, format=lambda v: f"{v}°"),
     b=slider(range(0, 180, 15), label="direction b", default=60, format=lambda v: f"{v}°"),
     strength=slider([0.5, 1.0, 1.5, 2.0], label="strength β", default=2.0),
-    order=slider(list(ORDERS), label="order"),
 )
 
 

@@ -55,6 +55,19 @@ def test_two_orders_meet_where_mirrors_are_parallel_or_square():
     assert all((value < 1e-12) == ((a - b) % 90 == 0) for (a, b), value in apart.items())
 
 
+def test_two_full_mirrors_turn_by_twice_their_angle_and_the_other_order_back():
+    for a, b in itertools.product(range(0, 180, 15), repeat=2):
+        there, back = (figures.turn(figures.through(*way, 2.0)[-1]) for way in ((a, b), (b, a)))
+        assert (there - 2 * (b - a)) % 360 == 0 and (there + back) % 360 == 0
+
+
+def test_the_names_of_the_mirrors_never_meet():
+    for a, b in itertools.product(range(0, 180, 15), repeat=2):
+        drawn = {trace["name"]: trace for trace in figures.mirrors.fn(a=a, b=b, strength=2.0)[0]["data"]}
+        ends = [[drawn[f"name of {name}"][axis][0] for axis in "xy"] for name in "ab"]
+        assert math.dist(*ends) > 0.3
+
+
 def test_a_sink_multiplies_the_row():
     assert page.rows_of_weights([-5.0, 2.0]) < 1e-12
 
