@@ -118,12 +118,12 @@ def test_sums_drawn_for_each_rule(beta):
 
 
 def test_what_is_handed_on_stands_at_the_key_that_receives_it_and_on_the_line_of_the_true_rest():
-    drawn = at("stick_across_blocks", handed=kernels.TRUE)
+    drawn = at("stick_across_blocks", handed=kernels.TRUE, step=2)
     given, true = drawn["rest handed on"], drawn["true rest"]
     assert given["x"].tolist() == [23, 15, 7]
     line = dict(zip(true["x"].tolist(), true["y"].tolist()))
     assert given["y"] == pytest.approx([line[key] for key in (23, 15, 7)])
-    wrong = at("stick_across_blocks", handed=kernels.ONE_REST)["rest handed on"]["y"]
+    wrong = at("stick_across_blocks", handed=kernels.ONE_REST, step=2)["rest handed on"]["y"]
     assert wrong[1] < given["y"][1] - 1
 
 
@@ -132,6 +132,11 @@ def test_what_is_more_than_a_stick_stands_beyond_it():
     assert whole["more than there is"]["x"] == 0 and whole["within one stick"]["x"] < 1
     assert beyond["within one stick"]["x"] == 1
     assert beyond["more than there is"]["x"] == pytest.approx(beyond["readout"]["total"] - 1)
+
+
+def test_the_first_state_shows_a_failure_beside_the_truth():
+    drawn = at("stick_across_blocks")
+    assert drawn["more than there is"]["x"] > 0.5 and drawn["true sum"]["x"] <= 1
 
 
 # Causal block map

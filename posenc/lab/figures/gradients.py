@@ -106,16 +106,11 @@ def sheared(ds):
     return torch.stack([torch.cat((row[: i + 1].flip(0), row[i + 1 :] * math.nan)) for i, row in enumerate(ds)])
 
 
-def signed(value):
-    """A number in words, with a true minus sign and none before a zero."""
-    return "0" if abs(value) < 5e-3 else f"{value:+.2f}".replace("-", "−")
-
-
 def _by_offset(method, favored, extra):
     ds = scored(method, favored, extra)
     plain = scored(method, favored, 0)
     index = torch.arange(LENGTH)
-    rows, along = ds.sum(-1), sum_by_offset(ds)
+    rows, along, before = ds.sum(-1), sum_by_offset(ds), sum_by_offset(plain)
     silent = bool(rows.abs().max() < 1e-9)
     data = [
         dict(
@@ -150,9 +145,19 @@ def _by_offset(method, favored, extra):
             x=[0],
             y=[(LENGTH - 1) / 2],
             mode="text",
-            text=["all 0" if silent else ""],
+            text=["all<br>0" if silent else ""],
+            textfont=dict(size=14, color=COLORS["purple"]),
             xaxis="x2",
             hoverinfo="skip",
+        ),
+        dict(
+            type="bar",
+            name="sum without the extra logits",
+            x=index,
+            y=before,
+            yaxis="y2",
+            marker=dict(color="rgba(107, 114, 128, 0.15)", line=dict(color=COLORS["gray"], width=1)),
+            hovertemplate="without extra logits, all keys %{x} back: sum %{y:.2f}<extra></extra>",
         ),
         dict(
             type="bar",
@@ -160,7 +165,8 @@ def _by_offset(method, favored, extra):
             x=index,
             y=along,
             yaxis="y2",
-            marker=dict(color=COLORS["orange"], pattern=HATCHED),
+            width=0.45,
+            marker=dict(color=COLORS["orange"]),
             hovertemplate="all keys %{x} back: sum %{y:.2f}<extra></extra>",
         ),
         dict(
@@ -178,15 +184,19 @@ def _by_offset(method, favored, extra):
         height=500,
         showlegend=False,
         margin=dict(t=24),
+        barmode="overlay",
         bargap=0.2,
-        xaxis=dict(range=[-0.6, LENGTH - 0.4], domain=[0, 0.83], anchor="y2", title=dict(text="offset i − j")),
+        xaxis=dict(range=[-0.6, LENGTH - 0.4], domain=[0, 0.81], anchor="y2", title=dict(text="offset i − j")),
         yaxis=dict(
-            range=[LENGTH - 0.4, -2.2], domain=[0.32, 1], title=dict(text="query i"), tickvals=[0, 5, 10, 15, 20]
+            range=[LENGTH - 0.4, -2.2], domain=[0.36, 1], title=dict(text="query i"), tickvals=[0, 5, 10, 15, 20]
         ),
-        xaxis2=dict(range=[-2, 2], domain=[0.86, 1], anchor="y", tickvals=[-1, 0, 1], title=dict(text="row sums")),
-        yaxis2=dict(range=[-4.6, 4.6], domain=[0, 0.27], title=dict(text="column sums"), tickvals=[-4, 0, 4]),
+        xaxis2=dict(
+            range=[-2, 2], domain=[0.84, 1], anchor="y", tickvals=[-1, 1], tickangle=0, title=dict(text="row sums")
+        ),
+        yaxis2=dict(range=[-4.6, 3], domain=[0, 0.3], title=dict(text="column sums"), tickvals=[-4, 0, 2]),
+        meta=dict(phone=dict(xaxis=dict(domain=[0, 0.72]), xaxis2=dict(domain=[0.77, 1], title=dict(text="row sums")))),
     )
-    left = [now / before for now, before in zip(sides(ds, favored), sides(plain, favored))]
+    left = [now / was for now, was in zip(sides(ds, favored), sides(plain, favored))]
     words = {"near": left[0], "far": left[1], "row": "0" if silent else f"{rows.abs().max().item():.2f}"}
     return dict(data=data, layout=layout), words
 
@@ -197,14 +207,15 @@ by_offset = explorable(
     title="The gradient of the logits, by offset",
     alt="A map of the gradient of every logit: a row for each query, a column for each offset back to the key, so that "
     "a diagonal of the T × T matrix is a column here. Blue is negative, orange positive. At the right, the sum of each "
-    "row; below, of each column: what a table by offset would receive. An arrow above the map marks the column whose "
+    "row; below, of each column, what a table by offset would receive, in front of a wide gray bar, what it was "
+    "without the extra logits. An arrow above the map marks the column whose "
     "keys get extra logits, and can be dragged. With eight of them, a softmax falls silent in every row that has such "
     "a key; a stick only to the right of it, at the keys farther away.",
     readout="nearer keys keep {near:.0%} · farther {far:.0%} · rows sum to at most {row}",
-    depends={"favored": ["favored"], "layout": []},
+    depends={"favored": ["favored"], "sum without the extra logits": ["method"], "layout": []},
     handles={"favored": "favored"},
-    method=slider(list(BY_OFFSET), label="method", default="stick-breaking"),
-    extra=slider(EXTRA, label="extra logits", format=lambda v: f"+{v}" if v else "none"),
+    method=slider(list(BY_OFFSET), label="method"),
+    extra=slider(EXTRA, label="extra logits", default=max(EXTRA), format=lambda v: f"+{v}" if v else "none"),
     favored=slider(FAVORED, label="for the keys this far back", default=6),
 )
 

@@ -285,29 +285,29 @@ def _stick_across_blocks(blocks, step, handed, beta, *, rule=break_block):
         look = dict(color=COLORS[color], width=2, dash=dash)
         return dict(dict(type="scatter", name=name, x=x, y=y, mode="lines", line=look, hoverinfo="skip"), **parts)
 
-    def gauge(name, start, end, color, **look):
+    def gauge(name, row, start, end, color, **look):
         return dict(
             type="bar",
             name=name,
             orientation="h",
             base=[start],
             x=[end - start],
-            y=[0],
-            width=1,
+            y=[row],
+            width=0.7,
             xaxis="x2",
             yaxis="y2",
             marker=dict(color=COLORS[color], **look),
             hovertemplate=f"{name}: {end - start:.2f}<extra></extra>",
         )
 
-    total = float(pieces[:seen].sum())
+    total, whole = float(pieces[:seen].sum()), float(truth[:seen].sum())
     data = [
         line("true piece", asked, tens(truth), "gray", "dot"),
         line("true rest", asked, tens(true_rests[:-1].exp()), "gray", "dash"),
         line(
             "names",
-            [4, 3, KEYS - 1.5],
-            [true_rests[KEYS - 5] / math.log(10), truth[KEYS - 4].log10(), 0.05],
+            [6, 6, KEYS - 0.2],
+            [true_rests[KEYS - 7] / math.log(10), truth[KEYS - 7].log10(), 0.7],
             "gray",
             mode="text",
             text=["true rest", "true pieces", "rest handed on"],
@@ -333,12 +333,11 @@ def _stick_across_blocks(blocks, step, handed, beta, *, rule=break_block):
             hovertemplate="handed on: %{text} of the stick<extra></extra>",
             hoverinfo=None,
         ),
-        line("read so far", [KEYS - 0.5 - seen] * 2, [LOWEST, 0.6], "ink"),
-        gauge("within one stick", 0.0, min(total, 1.0), "blue"),
-        gauge("more than there is", 1.0, max(total, 1.0), "red", pattern=HATCHED),
-        line(
-            "one stick", [0, 1, 1, 0, 0], [-0.5, -0.5, 0.5, 0.5, -0.5], "ink", xaxis="x2", yaxis="y2", showlegend=False
-        ),
+        line("read so far", [KEYS - 0.5 - seen] * 2, [LOWEST, 1.1], "ink"),
+        gauge("true sum", 1, 0.0, whole, "gray"),
+        gauge("within one stick", 0, 0.0, min(total, 1.0), "blue"),
+        gauge("more than there is", 0, 1.0, max(total, 1.0), "red", pattern=HATCHED),
+        line("one stick", [1, 1], [-0.6, 1.6], "ink", xaxis="x2", yaxis="y2"),
     ]
     layout = dict(
         height=500,
@@ -354,8 +353,8 @@ def _stick_across_blocks(blocks, step, handed, beta, *, rule=break_block):
             zeroline=False,
         ),
         yaxis=dict(
-            range=[LOWEST, 0.6],
-            domain=[0.36, 1],
+            range=[LOWEST, 1.1],
+            domain=[0.42, 1],
             title=dict(text="part of the stick"),
             tickvals=[0, -2, -4, -6],
             ticktext=["1", "0.01", "0.0001", "10⁻⁶"],
@@ -364,10 +363,16 @@ def _stick_across_blocks(blocks, step, handed, beta, *, rule=break_block):
         xaxis2=dict(
             range=[-0.05, 7.4], anchor="y2", title=dict(text="sum of the weights, in sticks"), tickvals=list(range(8))
         ),
-        yaxis2=dict(range=[-0.6, 0.6], domain=[0, 0.14], visible=False),
+        yaxis2=dict(
+            range=[-0.6, 1.6],
+            domain=[0, 0.2],
+            tickvals=[0, 1],
+            ticktext=["here", "true"],
+            showgrid=False,
+            zeroline=False,
+        ),
     )
-    carried = log_rests[done].item() / math.log(10) if log_rests[done].isfinite() else math.nan
-    readouts = {"total": total, "truth": float(truth[:seen].sum()), "carry": carried}
+    readouts = {"total": total, "truth": whole, "carry": log_rests[done].exp().item()}
     return dict(data=data, layout=layout), readouts
 
 
@@ -381,24 +386,25 @@ stick_across_blocks = explorable(
     alt=(
         "On a logarithmic scale, the piece that each key takes, from the query at the right to older keys: dots for "
         "earlier blocks, squares for the block just read, diamonds for the rest that a block hands to the next. The "
-        "true pieces and the true rest are straight dotted and dashed lines. Below, the sum of the weights laid along "
-        "a framed stick of length one. The true pieces stay within it for every block size; with one rest for all keys "
-        "of a block the sum goes beyond, the farther the larger the block; with nothing handed on, each block breaks a "
-        "stick of its own. The line after the last key read can be dragged."
+        "true pieces and the true rest are straight dotted and dashed lines. Below, the sum of the weights as a bar, "
+        "under the true sum; an upright line marks one stick. The true pieces stay within it for every block size; "
+        "with one rest for all keys of a block the sum goes beyond, hatched, the farther the larger the block; with "
+        "nothing handed on, each block breaks a stick of its own. The line after the last key read can be dragged."
     ),
-    readout="weights sum to {total:.2f} · truly {truth:.2f} · handed on 10^{carry:.2f}",
+    readout="weights sum to {total:.2f} · truly {truth:.2f} · handed on {carry:.2g}",
     depends={
         "true piece": ["beta"],
         "names": ["beta"],
         "true rest": ["beta"],
         "read so far": ["blocks", "step"],
         "one stick": [],
+        "true sum": ["blocks", "step", "beta"],
         "readout.truth": ["blocks", "step", "beta"],
     },
     handles={"read so far": "step"},
-    handed=slider(list(RULES), label="handed on"),
+    handed=slider(list(RULES), label="handed on", default=NOTHING),
     blocks=slider(STICK_BLOCKS, label="blocks", default=3, format=_cut),
-    step=slider(range(max(STICK_BLOCKS) + 1), label="blocks done", default=2, play=True, at_most="blocks"),
+    step=slider(range(max(STICK_BLOCKS) + 1), label="blocks done", default=3, play=True, at_most="blocks"),
     beta=slider([0.1, 0.2, 0.3], label="share β of each key", default=0.3),
 )
 

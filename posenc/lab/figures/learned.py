@@ -8,6 +8,7 @@ import torch
 from posenc import learned, sinusoidal
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, explorable, slider
+from posenc.lab.figures.parts import label
 
 RESULTS = load_results("learned_table")
 ROWS = torch.tensor(RESULTS["rows"], dtype=torch.float64)  # the trained ones, [seeds, L, C]
@@ -164,6 +165,17 @@ def _likeness(step, p, mean):
     data = [
         dict(
             type="scatter",
+            name="learned, at step 0",
+            x=offsets[:SHOWN],
+            y=RESULTS[kind][0][0][:SHOWN],
+            mode="lines",
+            line=dict(color=COLORS["gray"], width=2, dash="dot"),
+            hovertemplate="before training, offset %{x}: cosine %{y:.2f}<extra></extra>",
+            showlegend=False,
+        ),
+        label("name of step 0", 1, -0.1, "at step 0", COLORS["gray"], "bottom right"),
+        dict(
+            type="scatter",
             name="sinusoid",
             x=offsets[:SHOWN],
             y=by_offset(sinusoid)[:SHOWN],
@@ -236,8 +248,8 @@ def _likeness(step, p, mean):
         height=520,
         xaxis=dict(range=[-1, SHOWN], title=dict(text="offset d"), anchor="y"),
         yaxis=dict(range=[-1.1, 1.1], domain=[0.58, 1], title=dict(text="cosine")),
-        xaxis2=dict(range=[-1, LENGTH], title=dict(text="row, after training (dotted: row p)"), anchor="y2"),
-        yaxis2=dict(range=[-1.1, 1.1], domain=[0, 0.4], title=dict(text="with row p")),
+        xaxis2=dict(range=[-1, LENGTH], title=dict(text="row, at the last step"), anchor="y2"),
+        yaxis2=dict(range=[-1.1, 1.1], domain=[0, 0.4], title=dict(text="cosine with p")),
     )
     readouts = {"one": by_seed[0][1], "eight": by_seed[0][8], "sin": by_offset(sinusoid)[1].item()}
     return dict(data=data, layout=layout), readouts
@@ -248,11 +260,13 @@ likeness = explorable(
     id="learned.likeness",
     title="What the table learns",
     alt="Above, the mean cosine of two rows against their offset: an orange dashed curve for the sinusoid, blue dots "
-    "for a learned table and thin lines for two other seeds. They start near zero and end above the sinusoid at small "
-    "offsets and below it at large ones. Below, the cosine of one row, which can be dragged, with all others, after "
-    "the last step: the sinusoid peaks at the row with symmetric waves, the learned one is ragged.",
+    "for a learned table and thin lines for two other seeds. They start near zero (dotted) and end above the sinusoid "
+    "at small offsets and below it at large ones. Below, the cosine of one row, which can be dragged, with all others, "
+    "after the last step: the sinusoid peaks at the row with symmetric waves, the learned one is ragged.",
     readout="offset 1: {one:.2f} · offset 8: {eight:.2f} · sinusoid at 1: {sin:.2f}",
     depends={
+        "learned, at step 0": ["mean"],
+        "name of step 0": [],
         "sinusoid": ["mean"],
         "learned": ["step", "mean"],
         **{f"learned, seed {seed}": ["step", "mean"] for seed in RESULTS["seeds"][1:]},
