@@ -10,7 +10,7 @@ from posenc.bias.cope import lookup, positions
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, explorable, slider
 
-TOKENS = ["The", "cat", "sat", ".", "It", "slept", ".", "The", "dog", "saw", "it", "run"]
+TOKENS = ["The", "cat", "sat", ".", "It", "hid", ".", "A", "dog", "saw", "it", "run"]
 PRESETS = {
     "words": [0.0 if token == "." else 1.0 for token in TOKENS],
     "sentences": [1.0 if token == "." else 0.0 for token in TOKENS],
@@ -161,10 +161,14 @@ def _gates(preset, query, token, gate, *, positions=positions, lookup=lookup):
     layout = dict(
         height=500,
         showlegend=False,
-        xaxis=dict(range=[-0.6, len(TOKENS) - 0.4], tickvals=keys, ticktext=TOKENS, anchor="y2"),
+        margin=dict(t=12),
+        xaxis=dict(range=[-0.6, len(TOKENS) - 0.4], tickvals=keys, ticktext=TOKENS, tickangle=0, anchor="y2"),
         yaxis=dict(range=[0, 1.3], domain=[0.83, 1], tickvals=[0, 1], title=dict(text="gate")),
         yaxis2=dict(
-            range=[0, len(TOKENS) + 0.6], domain=[0.46, 0.78], tickvals=[0, 5, 10], title=dict(text="position p")
+            range=[0, len(TOKENS) + 0.6],
+            domain=[0.46, 0.78],
+            tickvals=[0, last, len(TOKENS)],
+            title=dict(text="position p"),
         ),
         xaxis3=dict(
             range=[-0.4, last + 0.4],

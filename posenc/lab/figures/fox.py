@@ -9,8 +9,9 @@ from posenc.bias.fox import decay
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, explorable, slider
 from posenc.lab.figures.cope import word_ticks
+from posenc.lab.figures.parts import label, upright
 
-TOKENS = ["Ann", "is", "in", "Rome", ".", "Bob", "is", "in", "Oslo", ".", "Bob", "is"]
+TOKENS = ["Ann", "is", "in", "Ulm", ".", "Bob", "is", "in", "Rio", ".", "Bob", "is"]
 FIRST = slice(0, 4)  # what the first sentence says, before its period
 ALL_OPEN, ALIBI, AT_PERIODS = "open", "as ALiBi", "shut at periods"
 SLOPE = 0.25  # logits per token, of the preset that is ALiBi
@@ -66,21 +67,6 @@ def _steps(name, y, color, dash, axis, words, **parts):
     )
 
 
-def _query(name, query, axis, low, high):
-    """The query as an upright line through one drawing."""
-    return dict(
-        type="scatter",
-        name=name,
-        x=[query, query],
-        y=[low, high],
-        yaxis=axis,
-        mode="lines",
-        line=dict(color=COLORS["blue"], width=3),
-        hoverinfo="skip",
-        showlegend=False,
-    )
-
-
 def _gates(preset, token, gate, query):
     log_gates = line_of_gates(preset, token, gate)
     left, weights = weights_of(log_gates, query)
@@ -97,15 +83,19 @@ def _gates(preset, token, gate, query):
             hoverinfo="skip",
             showlegend=False,
         ),
-        _query("the query, above", query, "y", 0, 1.15),
+        upright("the query, above", query, 0, 1.25, yaxis="y"),
         _steps("c", log_gates.cumsum(0), "gray", "dot", "y2", "c ="),
         _steps("D", left, "purple", "solid", "y2", "what is left,", connectgaps=False),
-        _query("the query", query, "y2", LOW, 0.5),
+        label("name of c", -0.4, 1.9, "<b>c</b>: log f summed", COLORS["gray"], "middle right", yaxis="y2"),
+        label("name of D", 11.4, 1.9, "<b>D</b>: c of query − c of key", COLORS["purple"], "middle left", yaxis="y2"),
+        upright("the query", query, LOW, 0.5, yaxis="y2"),
         _bars("weight of each key", weights, "green", "y3", "weight"),
-        _query("the query, below", query, "y3", 0, 1.05),
+        upright("the query, below", query, 0, 1.05, yaxis="y3"),
     ]
     layout = dict(
         height=480,
+        showlegend=False,
+        margin=dict(t=12),
         barmode="overlay",
         xaxis=dict(
             range=[-0.6, len(TOKENS) - 0.4],
@@ -114,9 +104,9 @@ def _gates(preset, token, gate, query):
             anchor="y3",
             tickangle=0,
         ),
-        yaxis=dict(range=[0, 1.15], domain=[0.76, 1], title=dict(text="gate f"), tickvals=[0, 1]),
-        yaxis2=dict(range=[LOW, 0.5], domain=[0.36, 0.7], title=dict(text="logits"), tickvals=[0, -3, -6]),
-        yaxis3=dict(range=[0, 1.05], domain=[0, 0.31], title=dict(text="weight"), tickvals=[0, 0.5, 1]),
+        yaxis=dict(range=[0, 1.25], domain=[0.8, 1], title=dict(text="gate f"), tickvals=[0, 1]),
+        yaxis2=dict(range=[LOW, 2.8], domain=[0.34, 0.74], title=dict(text="logits"), tickvals=[0, -3, -6]),
+        yaxis3=dict(range=[0, 1.05], domain=[0, 0.29], title=dict(text="weight"), tickvals=[0, 0.5, 1]),
     )
     period = TOKENS.index(".")
     readouts = {
@@ -137,7 +127,7 @@ gates = explorable(
     id="fox.gates",
     title="Gates by hand",
     alt=(
-        "Twelve tokens, “Ann is in Rome. Bob is in Oslo. Bob is”, in three drawings. Above, the gate of "
+        "Twelve tokens, “Ann is in Ulm. Bob is in Rio. Bob is”, in three drawings. Above, the gate of "
         "each token as a bar between 0 and 1. A diamond stands on the one that is set by hand; drag it up or down, or "
         "to another token. In the middle, the sum c of log f as a dotted staircase that falls, and "
         "for one query what is left of each key as a solid staircase that rises to 0 at the query, an upright line "
@@ -156,6 +146,8 @@ gates = explorable(
         "gate set by hand": ["token", "gate"],
         "c": ["preset", "token", "gate"],
         "D": ["preset", "token", "gate", "query"],
+        "name of c": [],
+        "name of D": [],
         "weight of each key": ["preset", "token", "gate", "query"],
         "the query": ["query"],
         "the query, above": ["query"],
@@ -196,10 +188,10 @@ def _alibi(slope, uneven, query, *, decay=decay, bias=bias):
         _bars("gates", log_gates.exp(), "gray", "y", "gate"),
         _steps("FoX", left, "purple", "solid", "y2", "FoX's decay"),
         crosses("ALiBi", line, "y2", "bias"),
-        _query("the query", query, "y2", -12.5, 0.5),
+        upright("the query", query, -12.5, 0.5, yaxis="y2"),
         _bars("weights, FoX", ours, "green", "y3", "FoX's weight"),
         crosses("weights, ALiBi", theirs, "y3", "weight"),
-        _query("the query, below", query, "y3", 0, 0.62),
+        upright("the query, below", query, 0, 0.62, yaxis="y3"),
     ]
     layout = dict(
         height=470,
@@ -263,10 +255,10 @@ def _trained(layer, head, query):
             hovertemplate="space at %{x}: gate %{y:.3f}<extra></extra>",
             showlegend=True,
         ),
-        _query("the query", query, "y", 0, 1.05),
+        upright("the query", query, 0, 1.05, yaxis="y"),
         _steps("D, left for the query", left, "purple", "solid", "y2", "what is left,", connectgaps=False)
         | dict(showlegend=False),
-        _query("the query, below", query, "y2", -25, 1),
+        upright("the query, below", query, -25, 1, yaxis="y2"),
     ]
     layout = dict(
         height=450,
