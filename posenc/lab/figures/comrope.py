@@ -289,8 +289,8 @@ def _blind(form, direction, row, column):
     across = torch.linspace(-0.5, GRID - 0.5, FINE, dtype=torch.float64)
     picture = likeness(form, direction, torch.cartesian_prod(across, across)).view(FINE, FINE)
     place = torch.tensor([[row, column]], dtype=torch.float64)
-    step = torch.tensor(DIRECTIONS[direction], dtype=torch.float64)
-    step = torch.stack((-step[1], step[0])) / step.norm()
+    theta = normals(form, direction)
+    step = torch.stack((-theta[1, 0], theta[0, 0]))  # square to the first block's theta
     line = place + torch.tensor([[-2.0 * GRID], [2.0 * GRID]]) * step
     if form != ONE:
         line = torch.full((2, 2), math.nan)
@@ -307,15 +307,8 @@ def _blind(form, direction, row, column):
             **ALONE,
         )
 
-    def named(point, words, color, position="middle right"):
-        return point | dict(
-            mode="markers+text", text=[words], textposition=position, textfont=dict(color=COLORS[color], size=14)
-        )
-
     def arrow(name, block, dash):
-        theta = normals(form, direction)
-        seen = form == TWO or (form == ONE and block == 0)
-        tip = CENTER + ARROW * theta[:, block] if seen else torch.full((2,), math.nan)
+        tip = CENTER + ARROW * theta[:, block] if block < theta.shape[1] else torch.full((2,), math.nan)
         return dict(
             type="scatter",
             name=name,
@@ -352,18 +345,17 @@ def _blind(form, direction, row, column):
         ),
         arrow("θ", 0, "solid"),
         arrow("θ of the second block", 1, "dot"),
-        named(points("query", torch.full((1, 2), CENTER), "star", 15, "ink"), "query", "ink", "middle left"),
-        named(points("key", place, "circle-open", 18, "ink", line=dict(width=4)), " key", "ink", "top center"),
+        points("query", torch.full((1, 2), CENTER), "star", 15, "ink"),
+        points("key", place, "circle-open", 18, "ink", line=dict(width=4)),
     ]
     for trace in data:
-        trace["showlegend"] = False
+        trace["showlegend"] = trace["name"] in ("query", "key", "θ")
     axis = dict(tickvals=list(range(GRID)), showgrid=False, zeroline=False, constrain="domain")
     layout = dict(
         height=460,
         xaxis=axis | dict(range=[-0.5, GRID - 0.5], title=dict(text="column")),
         yaxis=axis | dict(range=[GRID - 0.5, -0.5], scaleanchor="x", title=dict(text="row")),
     )
-    theta = normals(form, direction)
     seen = (place - CENTER) @ theta
     score = likeness(form, direction, place).item()
     along = likeness(form, direction, place + step).item()
@@ -380,11 +372,11 @@ blind = explorable(
     title="What a block cannot see",
     alt=(
         "A picture of seven by seven patches with the query in its middle, as a star, and a key as a ring, which can "
-        "be dragged. Colors say what score the key would get at each place. An arrow from the query is theta of LD's "
-        "first block; its tip can be dragged. For one block of LD the colors are stripes square to theta, and a dashed "
-        "line runs through the key along its stripe. For two blocks, of LD or AP, they are a pattern of hills. The "
-        "first chip says what the blocks see of the way from query to key, the last by how much the score changes with "
-        "a step of the key square to theta."
+        "be dragged. Colors say what score the key would get at each place. An arrow from the query is theta of the "
+        "first block, a dotted one that of the second; LD's first can be dragged by its tip. For one block of LD the "
+        "colors are stripes square to theta, and a dashed line runs through the key along its stripe. For two blocks, "
+        "of LD or AP, they are a pattern of hills. The first chip says what the blocks see of the way from query to "
+        "key, the last by how much the score changes with a step of the key square to the first theta."
     ),
     readout="seen {seen} · score {score} · a step across θ: {change:.3f}",
     handles={"key": ("row", "column"), "θ": "direction"},

@@ -10,8 +10,8 @@ from posenc.rotate.rope import inv_freq, rotate
 from posenc.several.exposb import FORMS, band, fade, gain
 
 KEYS = 1024  # keys of the row, at the distances 0 .. KEYS - 1
-EVERY = 16  # of which each sixteenth is drawn
-NEAR = 64  # the nearest keys, whose share of the weight is read out, and how many keys a bar holds
+NEAR = 64  # the nearest keys, whose share of the weight is read out, and how many keys stand for one that is drawn
+DRAWN = 43  # the one of them that is drawn: of this one no logit starts so near zero that its way cannot be seen
 RATE, FLOOR = 0.005, 0.4  # of the fade that is drawn; the report's own floor is 0.7, where all this is fainter
 
 
@@ -34,7 +34,7 @@ def _fading(form, level, *, fade=fade):
     f = fade(far, RATE, FLOOR)
     moved = z * f if form == "logits" else z + f.log()  # a factor on a weight is its log, added to the logit
     plain, faded = z.softmax(-1), row(z, form, RATE, FLOOR, fade)
-    drawn = torch.arange(0, KEYS, EVERY)
+    drawn = torch.arange(DRAWN, KEYS, NEAR)
     x, before, after = far[drawn], z[drawn], moved[drawn]
     up = after > before
     gap = torch.full_like(x, math.nan)
@@ -48,7 +48,7 @@ def _fading(form, level, *, fade=fade):
             x=x[which],
             y=after[which],
             mode="markers",
-            marker=dict(color=COLORS[color], size=8, symbol=symbol),
+            marker=dict(color=COLORS[color], size=10, symbol=symbol),
             hovertemplate="distance %{x:.0f}: logit %{y:.2f} after the fade<extra></extra>",
         )
 
@@ -69,7 +69,7 @@ def _fading(form, level, *, fade=fade):
             x=torch.stack((x, x, gap), -1).flatten(),
             y=torch.stack((before, after, gap), -1).flatten(),
             mode="lines",
-            line=dict(color=COLORS["gray"], width=1.5),
+            line=dict(color=COLORS["gray"], width=2),
             hoverinfo="skip",
             showlegend=False,
         ),
@@ -79,7 +79,7 @@ def _fading(form, level, *, fade=fade):
             x=x,
             y=before,
             mode="markers",
-            marker=dict(color=COLORS["gray"], size=4),
+            marker=dict(color=COLORS["gray"], size=6),
             hovertemplate="distance %{x:.0f}: logit %{y:.2f} before<extra></extra>",
         ),
         arrows("lifted", up, "blue", "triangle-up"),
@@ -90,7 +90,7 @@ def _fading(form, level, *, fade=fade):
             x=[-60, KEYS + 20],
             y=[level, level],
             mode="lines",
-            line=dict(color=COLORS["ink"], width=3, dash="dash"),
+            line=dict(color=COLORS["ink"], width=2, dash="dash"),
             hoverinfo="skip",
             showlegend=False,
         ),
@@ -107,20 +107,21 @@ def _fading(form, level, *, fade=fade):
             textfont=dict(size=12),
             constraintext="none",
             cliponaxis=False,
-            hovertemplate="64 keys around distance %{x:.0f}: 2 to the %{y:.1f} times their weight<extra></extra>",
+            customdata=2**change,
+            hovertemplate="64 keys around distance %{x:.0f}: %{customdata:.2f} times their weight<extra></extra>",
             showlegend=False,
         ),
     ]
     layout = dict(
         height=460,
         xaxis=dict(range=[-60, KEYS + 20], title=dict(text="distance of the key, in tokens"), anchor="y2"),
-        yaxis=dict(range=[-7.4, 7.4], domain=[0.46, 1], title=dict(text="logit"), tickvals=[-5, 0, 5]),
+        yaxis=dict(range=[-6.2, 6.2], domain=[0.4, 1], title=dict(text="logit"), tickvals=[-5, 0, 5]),
         yaxis2=dict(
-            range=[-2.4, 3.6],
-            domain=[0, 0.38],
+            range=[-2.2, 3.3],
+            domain=[0, 0.34],
             title=dict(text="weight, times"),
-            tickvals=[-2, 0, 2],
-            ticktext=["1/4", "1", "4"],
+            tickvals=[-1, 0, 2],
+            ticktext=["1/2", "1", "4"],
         ),
     )
     return dict(data=data, layout=layout), {
@@ -134,11 +135,11 @@ fading = explorable(
     _fading,
     id="exposb.fading",
     title="A factor that fades lifts what is below zero",
-    alt="Above, the logits of keys by distance, each with a line from where it was to where the fade brings it. On "
-    "logits all go towards zero, farther away the more: those above zero fall, those below rise. On weights and on log "
-    "all fall by the same curve. A dashed line, the mean of all logits, can be dragged up and down. Below, by how much "
-    "the weight of each 64 keys grows or shrinks: with the mean below zero on logits, near keys lose and far ones "
-    "gain; with the mean above zero it is the reverse. The fade has rate 0.005 and floor 0.4.",
+    alt="Above, the logits of sixteen keys by distance, each with a line from where it was to where the fade brings "
+    "it. On logits all go towards zero, farther away the more: those above zero fall, those below rise. On weights and "
+    "on log all fall by the same curve. A dashed line, the mean of all logits, can be dragged up and down. Below, by "
+    "how much the weight of each 64 keys grows or shrinks: with the mean below zero on logits, near keys lose and far "
+    "ones gain; with the mean above zero it is the reverse. The fade has rate 0.005 and floor 0.4.",
     readout=f"nearest {NEAR} hold {{faded:.1%}} · without {{plain:.1%}} · row sum {{sum:.2f}}",
     handles={"mean of all logits": "level"},
     depends={"zero": [], "layout": [], "mean of all logits": ["level"], "before": ["level"], "readout.plain": []},
