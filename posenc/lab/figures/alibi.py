@@ -6,6 +6,7 @@ import torch
 
 from posenc.bias.alibi import bias, slopes
 from posenc.lab.explore import COLORS, explorable, slider
+from posenc.lab.figures.parts import label, upright
 
 KEYS = 128
 MATCH, MATCH_LOGIT = 24, 6.0  # one key fits the query: its logit stands this far above the flat level
@@ -70,6 +71,7 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
         fan_x += [query, x, math.nan]
         fan_y += [line[-1], y, math.nan]
     named = _named(ends)
+    room = f"95% on {near}" if near <= query - 30 else ""
     data = [
         dict(
             type="scatter",
@@ -118,27 +120,8 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
             hovertemplate=f"head {chosen + 1}: slope {slope:.4f}<extra></extra>",
             showlegend=False,
         ),
-        dict(
-            type="scatter",
-            name="query",
-            x=[query, query],
-            y=[LOW, 1],
-            mode="lines",
-            line=dict(color=COLORS["blue"], width=3),
-            hoverinfo="skip",
-            showlegend=False,
-        ),
-        dict(
-            type="scatter",
-            name="query, below",
-            x=[query, query],
-            y=[-6.2, 0.45],
-            mode="lines",
-            yaxis="y2",
-            line=dict(color=COLORS["blue"], width=3),
-            hoverinfo="skip",
-            showlegend=False,
-        ),
+        upright("query", query, LOW, 1),
+        upright("query, below", query, -6.2, 0.45, yaxis="y2"),
         dict(
             type="scatter",
             name="equal logits",
@@ -181,19 +164,7 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
             hovertemplate=f"95% of the weight of equal logits: {near} keys<extra></extra>",
             showlegend=False,
         ),
-        dict(
-            type="scatter",
-            name="how many keys that are",
-            x=[query - near - 1],
-            y=[-5.6],
-            mode="text",
-            yaxis="y2",
-            text=[f"95% on {near}" if near <= query - 30 else ""],
-            textposition="middle left",
-            textfont=dict(size=12, color=COLORS["green"]),
-            hoverinfo="skip",
-            showlegend=False,
-        ),
+        label("how many keys that are", query - near - 1, -5.6, room, COLORS["green"], "middle left", yaxis="y2"),
     ]
     layout = dict(
         height=470,

@@ -6,6 +6,7 @@ import math
 import torch
 
 from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
+from posenc.lab.figures.parts import held, signed
 from posenc.rotate.liere import rotation
 
 ALONE = {"hoverinfo": "skip"}
@@ -55,11 +56,6 @@ def scores(rows, columns, degrees):
     moved = torch.arange(0, SHIFTS + 0.25, 0.25, dtype=torch.float64)[:, None] * torch.tensor([1, 0])
     offset = torch.tensor([rows, columns], dtype=torch.float64)
     return (turned(QUERY, moved, degrees) * turned(KEY, moved + offset, degrees)).sum(-1)
-
-
-def _signed(value):
-    """A number for a readout, with a true minus sign."""
-    return f"{value:+.3f}".replace("-", "−")
 
 
 VIEW, TILT = math.radians(95), math.radians(20)  # from where the sphere is seen: around, and above its equator
@@ -173,18 +169,7 @@ def _commute(degrees, rows, columns, shift):
             hovertemplate="both moved %{x} rows: score %{y:.3f}<extra></extra>",
             showlegend=False,
         ),
-        dict(
-            type="scatter",
-            name="score now",
-            x=[shift],
-            y=[curve[4 * shift]],
-            xaxis="x2",
-            yaxis="y2",
-            mode="markers",
-            marker=dict(symbol="diamond", size=15, color=COLORS["green"], line=dict(color=COLORS["ink"], width=2)),
-            hovertemplate="both moved %{x} rows: score %{y:.3f}<extra></extra>",
-            showlegend=False,
-        ),
+        held("score now", shift, curve[4 * shift].item(), COLORS["green"], size=15, xaxis="x2", yaxis="y2"),
     ]
     layout = dict(
         height=430,
@@ -201,7 +186,7 @@ def _commute(degrees, rows, columns, shift):
     )
     return dict(data=data, layout=layout), {
         "apart": (down[-1] - right[-1]).norm().item(),
-        "score": _signed(curve[4 * shift].item()),
+        "score": signed(curve[4 * shift], 3),
         "off": (curve - curve[0]).abs().max().item(),
     }
 
@@ -233,9 +218,7 @@ commute = explorable(
         "columns first": ["degrees", "rows", "columns"],
         "at once": ["degrees", "rows", "columns"],
         "score of one pair, both tokens moved": ["degrees", "rows", "columns"],
-        "score now": ["degrees", "rows", "columns", "shift"],
         "readout.apart": ["degrees", "rows", "columns"],
-        "readout.score": ["degrees", "rows", "columns", "shift"],
         "readout.off": ["degrees", "rows", "columns"],
     },
     degrees=slider([0, 5, 15, 30, 60, 90], label="angle between the axes", default=30, format=lambda d: f"{d}°"),
@@ -360,8 +343,8 @@ def _blind(form, direction, row, column):
     score = likeness(form, direction, place).item()
     along = likeness(form, direction, place + step).item()
     return dict(data=data, layout=layout), {
-        "seen": ", ".join(f"{value:+.2f}" for value in (seen.flatten() + 0.0).tolist()).replace("-", "−"),
-        "score": _signed(score),
+        "seen": ", ".join(signed(value, 2) for value in seen.flatten()),
+        "score": signed(score, 3),
         "change": abs(along - score),
     }
 
@@ -382,15 +365,11 @@ blind = explorable(
     handles={"key": ("row", "column"), "θ": "direction"},
     depends={
         "score of a key there": ["form", "direction"],
-        "as far along θ as the key": ["form", "direction", "row", "column"],
         "patches": [],
         "query": [],
         "θ": ["form", "direction"],
         "θ of the second block": ["form", "direction"],
         "key": ["row", "column"],
-        "readout.seen": ["form", "direction", "row", "column"],
-        "readout.score": ["form", "direction", "row", "column"],
-        "readout.change": ["form", "direction", "row", "column"],
     },
     form=slider([ONE, TWO, PARTITION], label="blocks", default=ONE),
     direction=slider(list(DIRECTIONS), label="θ", default="27°"),

@@ -9,6 +9,7 @@ import torch
 from posenc.bias.cope import lookup, positions
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, explorable, slider
+from posenc.lab.figures.parts import held, level, signed, upright
 
 TOKENS = ["The", "cat", "sat", ".", "It", "hid", ".", "A", "dog", "saw", "it", "run"]
 PRESETS = {
@@ -45,7 +46,7 @@ def _gates(preset, query, token, gate, *, positions=positions, lookup=lookup):
     gates[token] = gate
     keys = list(range(len(TOKENS)))
     seen = token <= query
-    blue, orange = COLORS["blue"], COLORS["orange"]
+    orange = COLORS["orange"]
 
     def chosen(name, x, y, position, **parts):
         return dict(
@@ -75,45 +76,10 @@ def _gates(preset, query, token, gate, *, positions=positions, lookup=lookup):
             textposition="none",
             hovertemplate="“%{text}”: gate %{y}<extra></extra>",
         ),
-        dict(
-            type="scatter",
-            name="gate set by hand",
-            x=[token],
-            y=[gate],
-            mode="markers",
-            marker=dict(symbol="diamond", size=13, color=COLORS["red"], line=dict(color=COLORS["ink"], width=1)),
-            cliponaxis=False,
-            hoverinfo="skip",
-        ),
-        dict(
-            type="scatter",
-            name="the query",
-            x=[query, query],
-            y=[0, 1.3],
-            mode="lines",
-            line=dict(color=blue, width=3),
-            hoverinfo="skip",
-        ),
-        dict(
-            type="scatter",
-            name="the query, below",
-            x=[query, query],
-            y=[0, len(TOKENS) + 0.6],
-            mode="lines",
-            line=dict(color=blue, width=3),
-            yaxis="y2",
-            hoverinfo="skip",
-        ),
-        dict(
-            type="scatter",
-            name="the last row, P − 1",
-            x=[-0.5, len(TOKENS) - 0.5],
-            y=[last, last],
-            mode="lines",
-            line=dict(color=COLORS["gray"], width=1, dash="dash"),
-            yaxis="y2",
-            hoverinfo="skip",
-        ),
+        held("gate set by hand", token, gate, COLORS["red"]),
+        upright("the query", query, 0, 1.3),
+        upright("the query, below", query, 0, len(TOKENS) + 0.6, yaxis="y2"),
+        level("the last row, P − 1", last, -0.5, len(TOKENS) - 0.5, COLORS["gray"], 1, "dash", yaxis="y2"),
         dict(
             type="scatter",
             name="position p of each key",
@@ -189,8 +155,7 @@ def gate_words(query, token, p, z):
     here, last = p[token].item(), len(TABLE) - 1
     low = math.floor(here)
     where = f"row {low}" if low == here else f"{here - low:.0%} row {low + 1}"
-    bias = f"bias {z[token]:+.2f}".replace("-", "−")
-    return f"p {here:g}", f"beyond row {last}" if here > last else where, bias
+    return f"p {here:g}", f"beyond row {last}" if here > last else where, f"bias {signed(z[token], 2)}"
 
 
 gates = explorable(
@@ -215,15 +180,8 @@ gates = explorable(
         "gate set by hand": ["token", "gate"],
         "the query": ["query"],
         "the query, below": ["query"],
-        "position p of each key": ["preset", "query", "token", "gate"],
         "the last row, P − 1": [],
-        "key on the staircase": ["preset", "query", "token", "gate"],
         "q·e between the rows": [],
-        "the keys": ["preset", "query", "token", "gate"],
-        "the chosen key": ["preset", "query", "token", "gate"],
-        "readout.stands": ["preset", "query", "token", "gate"],
-        "readout.where": ["preset", "query", "token", "gate"],
-        "readout.bias": ["preset", "query", "token", "gate"],
     },
     preset=slider(list(PRESETS), label="count", default="words"),
     query=slider(range(2, len(TOKENS)), label="query", default=10, format=lambda i: f"{i}: {TOKENS[i]}"),
@@ -275,15 +233,7 @@ def _clamp(rows, count, length):
             line=dict(color=COLORS["orange"], width=4),
             hovertemplate="key %{x} before the query: position %{y}<extra></extra>",
         ),
-        dict(
-            type="scatter",
-            name="last row",
-            x=[length, -0.5],
-            y=[last, last],
-            mode="lines",
-            line=dict(color=COLORS["ink"], width=2, dash="dash"),
-            hoverinfo="skip",
-        ),
+        level("last row", last, length, -0.5, COLORS["ink"], 2, "dash") | dict(showlegend=True),
         dict(
             type="scatter",
             name="keys that a gate hears from",
@@ -323,14 +273,10 @@ clamp = explorable(
     handles={"last row": "rows"},
     depends={
         "counted": ["count", "length"],
-        "clamped": ["rows", "count", "length"],
         "last row": ["rows", "length"],
-        "keys that a gate hears from": ["rows", "count", "length"],
         "layout": ["length"],
-        "readout.piled": ["rows", "count", "length"],
         "readout.length": ["length"],
         "readout.last": ["rows", "length"],
-        "readout.silent": ["rows", "count", "length"],
     },
     rows=slider([4, 8, 12, 16, 24, 32, 48, 64, 128], label="rows of the table P", default=16, at_most="length"),
     count=slider(list(RATES), label="open gates", default="1 in 2"),
@@ -379,19 +325,6 @@ def _trained(layer, head, query, *, results=None):
             hovertemplate=f"key %{{x}}, {name}: gate %{{y:.2f}}<extra></extra>",
         )
 
-    def at_query(name, top, **axis):
-        return dict(
-            type="scatter",
-            name=name,
-            x=[query, query],
-            y=[0, top],
-            mode="lines",
-            line=dict(color=COLORS["blue"], width=2),
-            hoverinfo="skip",
-            showlegend=False,
-            **axis,
-        )
-
     data = [
         bars("letter", letters, color=COLORS["orange"]),
         bars("space", spaces, color=COLORS["ink"], pattern=dict(shape="/", fillmode="replace")),
@@ -416,8 +349,8 @@ def _trained(layer, head, query, *, results=None):
             hovertemplate="key %{x}: position %{y:.1f}<extra></extra>",
             showlegend=False,
         ),
-        at_query("the query", 1.05),
-        at_query("the query, below", len(line) + 2, yaxis="y2"),
+        upright("the query", query, 0, 1.05, width=2),
+        upright("the query, below", query, 0, len(line) + 2, width=2, yaxis="y2"),
     ]
     layout = dict(
         height=450,
@@ -446,8 +379,6 @@ trained = explorable(
     readout="counts {counted:.1f} in {length} characters · letters {letter:.2f} · spaces {space:.2f}",
     handles={"the query": "query", "the query, below": "query"},
     depends={
-        "letter": ["layer", "head", "query"],
-        "space": ["layer", "head", "query"],
         "tokens": ["query"],
         "the query": ["query"],
         "the query, below": ["query"],

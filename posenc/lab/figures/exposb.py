@@ -6,6 +6,8 @@ from functools import cache
 import torch
 
 from posenc.lab.explore import COLORS, explorable, slider
+from posenc.lab.figures.parts import held, signed, upright
+from posenc.lab.figures.parts import level as line
 from posenc.rotate.rope import inv_freq, rotate
 from posenc.several.exposb import FORMS, band, fade, gain
 
@@ -53,16 +55,7 @@ def _fading(form, level, *, fade=fade):
         )
 
     data = [
-        dict(
-            type="scatter",
-            name="zero",
-            x=[-60, KEYS + 20],
-            y=[0, 0],
-            mode="lines",
-            line=dict(color=COLORS["gray"], width=2),
-            hoverinfo="skip",
-            showlegend=False,
-        ),
+        line("zero", 0, -60, KEYS + 20, COLORS["gray"], 2),
         dict(
             type="scatter",
             name="the way of each logit",
@@ -84,16 +77,7 @@ def _fading(form, level, *, fade=fade):
         ),
         arrows("lifted", up, "blue", "triangle-up"),
         arrows("lowered", ~up, "orange", "triangle-down"),
-        dict(
-            type="scatter",
-            name="mean of all logits",
-            x=[-60, KEYS + 20],
-            y=[level, level],
-            mode="lines",
-            line=dict(color=COLORS["ink"], width=2, dash="dash"),
-            hoverinfo="skip",
-            showlegend=False,
-        ),
+        line("mean of all logits", level, -60, KEYS + 20, COLORS["ink"], 2, "dash"),
         dict(
             type="bar",
             name="weight against that without the fade",
@@ -144,9 +128,7 @@ fading = explorable(
     handles={"mean of all logits": "level"},
     depends={"zero": [], "layout": [], "mean of all logits": ["level"], "before": ["level"], "readout.plain": []},
     form=slider(FORMS, label="the factor acts on"),
-    level=slider(
-        range(-3, 4), label="added to all logits", default=0, format=lambda v: f"{v:+d}".replace("-", "−") if v else "0"
-    ),
+    level=slider(range(-3, 4), label="added to all logits", default=0, format=signed),
 )
 
 
@@ -213,27 +195,8 @@ def _ladder(which, pairs, pair):
             hovertemplate="%{y:.1f}% of this pair's score turns with m + n<extra></extra>",
             showlegend=False,
         ),
-        dict(
-            type="scatter",
-            name="this pair",
-            x=[middle[at], middle[at]],
-            y=[0.74, 1.26],
-            mode="lines",
-            line=dict(color=COLORS["ink"], width=2, dash="dot"),
-            hoverinfo="skip",
-            showlegend=False,
-        ),
-        dict(
-            type="scatter",
-            name="this pair, below",
-            x=[middle[at], middle[at]],
-            y=[-22, 22],
-            yaxis="y2",
-            mode="lines",
-            line=dict(color=COLORS["ink"], width=2, dash="dot"),
-            hoverinfo="skip",
-            showlegend=False,
-        ),
+        upright("this pair", middle[at], 0.74, 1.26, COLORS["ink"], 2, "dot"),
+        upright("this pair, below", middle[at], -22, 22, COLORS["ink"], 2, "dot", yaxis="y2"),
     ]
     quarters = [0, 0.25, 0.5, 0.75]
     layout = dict(
@@ -255,12 +218,11 @@ def _ladder(which, pairs, pair):
         ),
     )
     wave = 2 * math.pi / inv_freq(head_dim, dtype=torch.float64)[at].item()
-    percent = round(100 * part[at].item(), 1) + 0.0
     return dict(data=data, layout=layout), {
         "wave": f"{wave:,.0f}",
         "even": even[at].item(),
         "odd": odd[at].item(),
-        "turning": f"{percent:+.1f}%".replace("-", "−") if percent else "0.0%",
+        "turning": f"{signed(100 * part[at], 1)}%",
     }
 
 
@@ -339,16 +301,7 @@ def _same_offset(offset, head_dim, rate):
             line=dict(color=COLORS["orange"], width=3),
             hovertemplate="gain, key at %{x}: score %{y:.3f}<extra></extra>",
         ),
-        dict(
-            type="scatter",
-            name="gain at a thousand",
-            x=[HELD],
-            y=gained[FAR == HELD],
-            mode="markers",
-            marker=dict(color=COLORS["orange"], size=13, line=dict(color=COLORS["ink"], width=2)),
-            hovertemplate="gain, key at %{x}: score %{y:.3f}<extra></extra>",
-            showlegend=False,
-        ),
+        held("gain at a thousand", HELD, gained[FAR == HELD].item(), COLORS["orange"], "circle"),
         dict(
             type="scatter",
             name="filter by lane",
@@ -408,11 +361,8 @@ same_offset = explorable(
     handles={"gain at a thousand": "rate"},
     depends={
         "RoPE": ["offset", "head_dim"],
-        "gain": ["offset", "head_dim", "rate"],
-        "gain at a thousand": ["offset", "head_dim", "rate"],
         "filter by lane": ["offset", "head_dim"],
         "filter by pair": ["offset", "head_dim"],
-        "readout.gain": ["offset", "head_dim", "rate"],
         "readout.lanes": ["offset", "head_dim"],
         "readout.pairs": ["offset", "head_dim"],
     },

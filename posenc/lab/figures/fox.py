@@ -9,7 +9,7 @@ from posenc.bias.fox import decay
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, explorable, slider
 from posenc.lab.figures.cope import word_ticks
-from posenc.lab.figures.parts import label, upright
+from posenc.lab.figures.parts import held, label, upright
 
 TOKENS = ["Ann", "is", "in", "Ulm", ".", "Bob", "is", "in", "Rio", ".", "Bob", "is"]
 FIRST = slice(0, 4)  # what the first sentence says, before its period
@@ -72,17 +72,7 @@ def _gates(preset, token, gate, query):
     left, weights = weights_of(log_gates, query)
     data = [
         _bars("gate of each token", log_gates.exp(), "gray", "y", "gate"),
-        dict(
-            type="scatter",
-            name="gate set by hand",
-            x=[token],
-            y=[gate],
-            mode="markers",
-            marker=dict(symbol="diamond", size=14, color=COLORS["orange"], line=dict(width=2, color=COLORS["ink"])),
-            cliponaxis=False,
-            hoverinfo="skip",
-            showlegend=False,
-        ),
+        held("gate set by hand", token, gate, COLORS["orange"], size=14),
         upright("the query, above", query, 0, 1.25, yaxis="y"),
         _steps("c", log_gates.cumsum(0), "gray", "dot", "y2", "c ="),
         _steps("D", left, "purple", "solid", "y2", "what is left,", connectgaps=False),
@@ -145,10 +135,8 @@ gates = explorable(
         "gate of each token": ["preset", "token", "gate"],
         "gate set by hand": ["token", "gate"],
         "c": ["preset", "token", "gate"],
-        "D": ["preset", "token", "gate", "query"],
         "name of c": [],
         "name of D": [],
-        "weight of each key": ["preset", "token", "gate", "query"],
         "the query": ["query"],
         "the query, above": ["query"],
         "the query, below": ["query"],
@@ -220,10 +208,8 @@ alibi = explorable(
     handles={"the query": "query", "the query, below": "query"},
     depends={
         "gates": ["slope", "uneven"],
-        "FoX": ["slope", "uneven", "query"],
         "ALiBi": ["slope", "query"],
         "the query": ["query"],
-        "weights, FoX": ["slope", "uneven", "query"],
         "weights, ALiBi": ["slope", "query"],
         "the query, below": ["query"],
         "readout.gate": ["slope"],
@@ -290,9 +276,7 @@ trained = explorable(
         "gate of each character": ["layer", "head"],
         "space or line end": ["layer", "head"],
         "the query": ["query"],
-        "D, left for the query": ["layer", "head", "query"],
         "the query, below": ["query"],
-        "readout.tightest": ["layer", "head", "query"],
     },
     layer=slider([1, 2, 3], label="layer"),
     head=slider([1, 2, 3, 4], label="head"),

@@ -9,11 +9,10 @@ from posenc.attention import attention
 from posenc.encoding import Encoding, compose
 from posenc.lab.exercises.gradients import softmax_gradient as softmax_gradient  # the page's other formula
 from posenc.lab.explore import COLORS, DIVERGING, SEQUENTIAL, explorable, slider
+from posenc.lab.figures.parts import label, level, number
 from posenc.lab.train.tiny import Decoder
 from posenc.methods import make
 from posenc.several.rse import rse
-
-HATCHED = dict(shape="/", solidity=0.35)
 
 
 def stick_gradient(scores, weights, dweights, order="recent"):
@@ -139,17 +138,7 @@ def _by_offset(method, favored, extra):
             marker=dict(color=COLORS["purple"]),
             hovertemplate="query %{y}: its row sums to %{x:.2f}<extra></extra>",
         ),
-        dict(
-            type="scatter",
-            name="in words",
-            x=[0],
-            y=[(LENGTH - 1) / 2],
-            mode="text",
-            text=["all<br>0" if silent else ""],
-            textfont=dict(size=14, color=COLORS["purple"]),
-            xaxis="x2",
-            hoverinfo="skip",
-        ),
+        label("in words", 0, LENGTH / 2, "all<br>0" if silent else "", COLORS["purple"], "middle center", xaxis="x2"),
         dict(
             type="bar",
             name="sum without the extra logits",
@@ -197,7 +186,7 @@ def _by_offset(method, favored, extra):
         meta=dict(phone=dict(xaxis=dict(domain=[0, 0.72]), xaxis2=dict(domain=[0.77, 1], title=dict(text="row sums")))),
     )
     left = [now / was for now, was in zip(sides(ds, favored), sides(plain, favored))]
-    words = {"near": left[0], "far": left[1], "row": "0" if silent else f"{rows.abs().max().item():.2f}"}
+    words = {"near": left[0], "far": left[1], "row": "0" if silent else number(rows.abs().max())}
     return dict(data=data, layout=layout), words
 
 
@@ -248,8 +237,10 @@ def losses_gradient(method, layers):
 
     def encoding(layer):
         own = BY_POSITION[method]()
-        if layer or own.embed is None:
-            return own if layer else compose(Encoding(embed=lambda x, positions: x + rows), own)
+        if layer:
+            return own
+        if own.embed is None:
+            return compose(Encoding(embed=lambda x, positions: x + rows), own)
         return Encoding(embed=lambda x, positions: own.embed(x, positions) + rows)
 
     with torch.random.fork_rng(devices=[]):
@@ -303,16 +294,7 @@ def _by_position(method, layers, kind, of):
             hovertemplate="loss of token %{y}, row %{x}: gradient 10 to the %{z:.1f}<extra></extra>",
             colorbar=dict(tickvals=[-2, -1, 0, 1], ticktext=["0.01", "0.1", "1", "10"], y=0.72, len=0.62),
         ),
-        dict(
-            type="scatter",
-            name="loss of one token",
-            x=[-0.5, TEXT - 0.5],
-            y=[of, of],
-            mode="lines",
-            line=dict(color=COLORS["red"], width=3),
-            hoverinfo="skip",
-            showlegend=False,
-        ),
+        level("loss of one token", of, -0.5, TEXT - 0.5, COLORS["red"]),
         dict(
             type="bar",
             name="gradient",

@@ -7,6 +7,7 @@ import torch
 from torch.nn.functional import logsigmoid
 
 from posenc.lab.explore import COLORS, explorable, slider
+from posenc.lab.figures.parts import held, label, level, upright
 
 KEYS = 24
 BLOCKS = (2, 3, 4, 6)  # how many; the keys are cut into as many alike
@@ -83,7 +84,7 @@ def _online_softmax(blocks, step, peak, *, update=online_update):
     unnamed = dict(logit, showlegend=False)
     weights = (scores - m).exp() if done else scores
     ends = [n * block - 0.5 for n in range(1, done + 1)]
-    said = f"exp(s − m), earlier ones × {factor:.3f}" if done > 1 else "exp(s − m), nothing to rescale" if done else ""
+    said = ("", "exp(s − m), nothing to rescale", f"exp(s − m), earlier ones × {factor:.3f}")[min(done, 2)]
     lower = dict(xaxis="x", yaxis="y2", showlegend=False)
     data = [
         bars("earlier", old, scores, "blue", unnamed),
@@ -98,26 +99,8 @@ def _online_softmax(blocks, step, peak, *, update=online_update):
             y=_or_gap(s[0] for s in states[1:] for _ in range(2)),
             hovertemplate="the largest logit so far: %{y:.2f}<extra></extra>",
         ),
-        dict(
-            type="scatter",
-            name="read so far",
-            x=[seen - 0.5] * 2,
-            y=[-2.6, 5],
-            mode="lines",
-            line=dict(color=COLORS["ink"], width=1),
-            hoverinfo="skip",
-            showlegend=False,
-        ),
-        dict(
-            type="scatter",
-            name="the largest",
-            x=[peak],
-            y=[PEAK],
-            mode="markers",
-            marker=dict(symbol="triangle-up", size=11, color=COLORS["ink"]),
-            hoverinfo="skip",
-            showlegend=False,
-        ),
+        upright("read so far", seen - 0.5, -2.6, 5, COLORS["ink"], 1),
+        held("the largest", peak, PEAK, symbol="triangle-up", size=11),
         bars("weights of earlier blocks", old, weights, "blue", lower | weight),
         bars("weights of this block", new, weights, "orange", lower | weight, pattern=HATCHED),
         dict(
@@ -131,16 +114,7 @@ def _online_softmax(blocks, step, peak, *, update=online_update):
             xaxis="x",
             yaxis="y2",
         ),
-        dict(
-            type="scatter",
-            name="in words",
-            x=[(KEYS - 1) / 2],
-            y=[1.28],
-            mode="text",
-            text=[said],
-            hoverinfo="skip",
-            **lower,
-        ),
+        label("in words", (KEYS - 1) / 2, 1.28, said, COLORS["ink"], "middle center", yaxis="y2"),
         dict(
             type="scatter",
             name="output so far",
@@ -333,11 +307,11 @@ def _stick_across_blocks(blocks, step, handed, beta, *, rule=break_block):
             hovertemplate="handed on: %{text} of the stick<extra></extra>",
             hoverinfo=None,
         ),
-        line("read so far", [KEYS - 0.5 - seen] * 2, [LOWEST, 1.1], "ink"),
+        upright("read so far", KEYS - 0.5 - seen, LOWEST, 1.1, COLORS["ink"], 2),
         gauge("true sum", 1, 0.0, whole, "gray"),
         gauge("within one stick", 0, 0.0, min(total, 1.0), "blue"),
         gauge("more than there is", 0, 1.0, max(total, 1.0), "red", pattern=HATCHED),
-        line("one stick", [1, 1], [-0.6, 1.6], "ink", xaxis="x2", yaxis="y2"),
+        upright("one stick", 1, -0.6, 1.6, COLORS["ink"], 2, xaxis="x2", yaxis="y2"),
     ]
     layout = dict(
         height=500,
@@ -377,7 +351,6 @@ def _stick_across_blocks(blocks, step, handed, beta, *, rule=break_block):
 
 
 LOWEST = -6.9  # of the axis, in powers of ten
-_WALK = ["blocks", "step", "handed", "beta"]
 
 stick_across_blocks = explorable(
     _stick_across_blocks,
@@ -442,9 +415,7 @@ def _causal_blocks(queries, keys, block_q, block_k, *, kind=tile_kind):
             y=_or_gap(query + block_q / 2 for query, _ in found[name]),
             width=block_q,
             marker=dict(color=color, line=dict(color=edge, width=1), **look),
-            hovertemplate=f"a tile that is computed: {name}<extra></extra>"
-            if name != SKIPPED
-            else "skipped<extra></extra>",
+            hovertemplate=f"a tile: {name}<extra></extra>",
         )
 
     data = [
@@ -461,26 +432,8 @@ def _causal_blocks(queries, keys, block_q, block_k, *, kind=tile_kind):
             hoverinfo="skip",
             showlegend=False,
         ),
-        dict(
-            type="scatter",
-            name="last query",
-            x=[0, keys],
-            y=[queries, queries],
-            mode="lines",
-            line=dict(color=COLORS["ink"], width=4),
-            hoverinfo="skip",
-            showlegend=False,
-        ),
-        dict(
-            type="scatter",
-            name="a tile's corner",
-            x=[block_k],
-            y=[block_q],
-            mode="markers",
-            marker=dict(symbol="square", size=11, color=COLORS["ink"]),
-            hoverinfo="skip",
-            showlegend=False,
-        ),
+        level("last query", queries, 0, keys, COLORS["ink"], 4),
+        held("a tile's corner", block_k, block_q, symbol="square", size=11),
         dict(
             type="scatter",
             name="last key seen",

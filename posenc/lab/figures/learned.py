@@ -8,7 +8,7 @@ import torch
 from posenc import learned, sinusoidal
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import label
+from posenc.lab.figures.parts import label, number, upright
 
 RESULTS = load_results("learned_table")
 ROWS = torch.tensor(RESULTS["rows"], dtype=torch.float64)  # the trained ones, [seeds, L, C]
@@ -231,18 +231,7 @@ def _likeness(step, p, mean):
             marker=dict(size=5),
             showlegend=False,
         ),
-        dict(
-            type="scatter",
-            name="row p",
-            x=[p, p],
-            y=[-1.1, 1.1],
-            mode="lines",
-            xaxis="x2",
-            yaxis="y2",
-            line=dict(color=COLORS["ink"], width=2, dash="dot"),
-            hoverinfo="skip",
-            showlegend=False,
-        ),
+        upright("row p", p, -1.1, 1.1, COLORS["ink"], 2, "dot", xaxis="x2", yaxis="y2"),
     ]
     layout = dict(
         height=520,
@@ -251,7 +240,7 @@ def _likeness(step, p, mean):
         xaxis2=dict(range=[-1, LENGTH], title=dict(text="row, at the last step"), anchor="y2"),
         yaxis2=dict(range=[-1.1, 1.1], domain=[0, 0.4], title=dict(text="cosine with p")),
     )
-    readouts = {"one": by_seed[0][1], "eight": by_seed[0][8], "sin": by_offset(sinusoid)[1].item()}
+    readouts = {"one": number(by_seed[0][1]), "eight": number(by_seed[0][8]), "sin": number(by_offset(sinusoid)[1])}
     return dict(data=data, layout=layout), readouts
 
 
@@ -263,7 +252,7 @@ likeness = explorable(
     "for a learned table and thin lines for two other seeds. They start near zero (dotted) and end above the sinusoid "
     "at small offsets and below it at large ones. Below, the cosine of one row, which can be dragged, with all others, "
     "after the last step: the sinusoid peaks at the row with symmetric waves, the learned one is ragged.",
-    readout="offset 1: {one:.2f} · offset 8: {eight:.2f} · sinusoid at 1: {sin:.2f}",
+    readout="offset 1: {one} · offset 8: {eight} · sinusoid at 1: {sin}",
     depends={
         "learned, at step 0": ["mean"],
         "name of step 0": [],
@@ -298,7 +287,7 @@ def _cliff(shift):
     top = float(max(curve.max() for curve in mean.values()))
     low = float(min(curve.min() for curve in mean.values()))
     pad = 0.08 * (top - low)
-    here = [shift, shift + WINDOW - 1]
+    last = shift + WINDOW - 1
     data = [
         dict(
             type="scatter",
@@ -357,7 +346,7 @@ def _cliff(shift):
         dict(
             type="scatter",
             name="ids in use",
-            x=[here[0], here[0], here[1], here[1], here[0]],
+            x=[shift, shift, last, last, shift],
             y=[0.3, 0, 0, 0.3, 0.3],
             mode="lines",
             fill="toself",
@@ -394,15 +383,7 @@ cliff = explorable(
     "training length, then a fall to the short rows that it started with (dotted); a box shows the ids in use. The "
     "diamonds and the box can be dragged.",
     readout="untrained rows {untrained} of {targets} · table {learned:.2f} · sinusoid {sinusoid:.2f}",
-    depends={
-        "learned table": [],
-        "sinusoid": [],
-        "here": ["shift"],
-        "rows, trained": [],
-        "rows at the start": [],
-        "ids in use": ["shift"],
-        "readout.targets": [],
-    },
+    depends={"learned table": [], "sinusoid": [], "rows, trained": [], "rows at the start": [], "readout.targets": []},
     handles={"here": "shift", "ids in use": "shift"},
     shift=slider(SHIFTS, label="first id s", default=20, play=True),
 )

@@ -6,7 +6,7 @@ import torch
 
 from posenc import inkling, sink
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import label, number, signed
+from posenc.lab.figures.parts import held, label, number, signed
 
 KEY = torch.tensor([0.8, 0.6], dtype=torch.float64)
 HALF = 1.15  # half the length of a drawn mirror
@@ -165,24 +165,11 @@ def _slot(fit, empty, others):
         said = dict(text=text, textposition="outside", hovertemplate=f"{name}, %{{x}}: %{{y:.3f}}<extra></extra>")
         return dict(type="bar", name=name, x=bars, y=values, marker=marker, **said)
 
-    def grip(name, place, value):
-        look = dict(symbol="diamond", size=12, color=COLORS["ink"])
-        return dict(
-            type="scatter",
-            name=name,
-            x=[bars[place]],
-            y=[value],
-            mode="markers",
-            marker=look,
-            hoverinfo="skip",
-            showlegend=False,
-        )
-
     data = [
         bar("softmax", [plain[0].item(), plain[1:].sum().item(), 0.0], COLORS["gray"], "/"),
         bar("with a sink", [with_slot[0].item(), with_slot[1:].sum().item(), left], COLORS["blue"], ""),
-        grip("what fits", 0, with_slot[0].item()),
-        grip("what is left", 2, left),
+        held("what fits", bars[0], with_slot[0].item()),
+        held("what is left", bars[2], left),
     ]
     layout = dict(height=360, barmode="group", yaxis=dict(range=[0, 1.12], title=dict(text="weight")))
     return dict(data=data, layout=layout), {"left": left, "factor": 1 - left}
@@ -199,20 +186,25 @@ slot = explorable(
     ),
     readout="the sink takes {left:.2f} · all other weights × {factor:.2f}",
     handles={"what fits": "fit", "what is left": "empty"},
-    fit=slider(range(-2, 9), label="logit of the fitting key", default=1, format=lambda v: f"{v:+d}"),
-    empty=slider(range(-4, 9), label="logit of the sink", default=3, format=lambda v: f"{v:+d}"),
+    fit=slider(range(-2, 9), label="logit of the fitting key", default=1, format=signed),
+    empty=slider(range(-4, 9), label="logit of the sink", default=3, format=signed),
     others=slider([4, 16, 64, 256], label="other keys, at logit 0", default=16),
 )
 
 
 EXTENT = 32
 DISTANCE = torch.arange(40)
+SHARES = [-2, -1, -0.5, 0, 0.5, 1, 2]
 
 
 def bank():
     r"""Two curves over the distances 0 .. 31 [2, 32]: one for near keys, one for far ones."""
     d = torch.arange(EXTENT, dtype=torch.float64)
     return torch.stack((2 * torch.exp(-d / 4), 2 * torch.sigmoid((d - 16) / 2)))
+
+
+def share(value):
+    return signed(value, 1 if value % 1 else 0)
 
 
 def _mixture(near, back):
@@ -232,19 +224,7 @@ def _mixture(near, back):
             ("curve 0", "curve 1"), bank(), (COLORS["orange"], COLORS["purple"]), ("dot", "longdash")
         )
     ]
-    data.extend(
-        dict(
-            type="scatter",
-            name=name,
-            x=[at],
-            y=[own[at].item()],
-            mode="markers",
-            marker=dict(symbol="diamond", size=13, color=COLORS["ink"]),
-            hoverinfo="skip",
-            showlegend=False,
-        )
-        for name, at in (("near end", 0), ("far end", EXTENT - 1))
-    )
+    data.extend(held(name, at, own[at].item()) for name, at in (("near end", 0), ("far end", EXTENT - 1)))
     data.append(
         dict(
             type="scatter",
@@ -262,7 +242,7 @@ def _mixture(near, back):
         xaxis=dict(range=[-0.5, 39.5], title=dict(text="distance i − j")),
         yaxis=dict(range=[-5, 5], title=dict(text="added to the logit")),
     )
-    return dict(data=data, layout=layout), {"at": own[31].item(), "beyond": own[EXTENT:].abs().max().item()}
+    return dict(data=data, layout=layout), {"at": signed(own[31], 2), "beyond": own[EXTENT:].abs().max().item()}
 
 
 mixture = explorable(
@@ -274,9 +254,9 @@ mixture = explorable(
         "curve, their mixture. The solid curve drops to zero at distance 32, whatever the shares are. The "
         "diamonds at its ends can be dragged."
     ),
-    readout="at distance 31 it adds {at:+.2f} · from 32 on {beyond:.2f}",
+    readout="at distance 31 it adds {at} · from 32 on {beyond:.2f}",
     depends={"curve 0": [], "curve 1": [], "own curve": ["near", "back"]},
     handles={"near end": "near", "far end": "back"},
-    near=slider([-2, -1, -0.5, 0, 0.5, 1, 2], label="share of curve 0, near", default=1, format=lambda v: f"{v:+g}"),
-    back=slider([-2, -1, -0.5, 0, 0.5, 1, 2], label="share of curve 1, far", default=0.5, format=lambda v: f"{v:+g}"),
+    near=slider(SHARES, label="share of curve 0, near", default=1, format=share),
+    back=slider(SHARES, label="share of curve 1, far", default=0.5, format=share),
 )

@@ -37,6 +37,22 @@ def _line(name, x, y, line, axes):
     return dict(name=name, x=x, y=y, line=line, **look, **axes)
 
 
+def held(name, x, y, color=COLORS["ink"], symbol="diamond", size=13, **axes):
+    r"""A mark to take in hand, with an edge of ink."""
+    return dict(
+        type="scatter",
+        name=name,
+        mode="markers",
+        x=[x],
+        y=[y],
+        marker=dict(symbol=symbol, size=size, color=color, line=dict(color=COLORS["ink"], width=2)),
+        cliponaxis=False,
+        hoverinfo="skip",
+        showlegend=False,
+        **axes,
+    )
+
+
 def number(value, digits=2):
     r"""A number for a readout: thousands separated, a true minus sign, none before a zero, a dash for nan."""
     if math.isnan(value):

@@ -6,11 +6,7 @@ import torch
 
 from posenc import stickbreaking
 from posenc.lab.explore import COLORS, explorable, slider
-
-
-def _signed(value):
-    return f"{value:+d}".replace("-", "−") if value else "0"
-
+from posenc.lab.figures.parts import signed
 
 TOKENS = ["the", "cat", "sat", "and", "the", "dog", "sat", "and", "the", "cat"]
 NOUNS = {"cat", "dog"}
@@ -150,7 +146,7 @@ allocation = explorable(
     },
     query=slider(range(len(TOKENS)), label="query position i", default=8, format=lambda i: f"{i}, “{TOKENS[i]}”"),
     temperature=slider([0.5, 1.0, 2.0], label="temperature", default=1.0),
-    offset=slider([-6, -4, -2, 0, 2, 4, 6], label="added to all logits", default=0, format=_signed),
+    offset=slider([-6, -4, -2, 0, 2, 4, 6], label="added to all logits", default=0, format=signed),
     order=slider(["nearest first", "key 0 first"], label="asked"),
     remainder=slider(["dropped", "to the query"], label="the rest"),
 )
@@ -238,7 +234,7 @@ dilution = explorable(
         "here": ["far"],
     },
     far=slider(COUNTS, label="keys farther away", default=16, format=lambda v: f"{v:,}"),
-    match=slider([-2, 0, 2, 4, 6, 8], label="logit of the match", default=4, format=_signed),
-    rest=slider([-8, -6, -4, -3, -2, -1, 0, 2], label="logit of all other keys", default=-4, format=_signed),
+    match=slider([-2, 0, 2, 4, 6, 8], label="logit of the match", default=4, format=signed),
+    rest=slider([-8, -6, -4, -3, -2, -1, 0, 2], label="logit of all other keys", default=-4, format=signed),
     between=slider([0, 1, 4, 16, 64], label="keys nearer than the match", default=1),
 )
