@@ -158,6 +158,10 @@ def gate_words(query, token, p, z):
     return f"p {here:g}", f"beyond row {last}" if here > last else where, f"bias {signed(z[token], 2)}"
 
 
+def token_name(place):
+    return f"{place}: {TOKENS[place]}"
+
+
 gates = explorable(
     _gates,
     id="cope.gates",
@@ -184,8 +188,8 @@ gates = explorable(
         "q·e between the rows": [],
     },
     preset=slider(list(PRESETS), label="count", default="words"),
-    query=slider(range(2, len(TOKENS)), label="query", default=10, format=lambda i: f"{i}: {TOKENS[i]}"),
-    token=slider(range(len(TOKENS)), label="key set by hand", default=8, format=lambda i: f"{i}: {TOKENS[i]}"),
+    query=slider(range(2, len(TOKENS)), label="query", default=10, format=token_name),
+    token=slider(range(len(TOKENS)), label="key set by hand", default=8, format=token_name),
     gate=slider([0.0, 0.25, 0.5, 0.75, 1.0], label="its gate", default=1.0),
 )
 

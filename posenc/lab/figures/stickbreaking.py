@@ -33,9 +33,8 @@ def _allocation(query, temperature, offset, order, remainder, *, weigh=stickbrea
     start = torch.cumsum(pieces, 0) - pieces
     names = [f"{TOKENS[j]}<sub>{j}</sub>" for j in asked]
     # One fill a key in both bars; the tokens that equal the query's are orange, and every piece has its label.
-    fills = [
-        COLORS["orange"] if TOKENS[j] == TOKENS[query] else COLORS["blue" if j % 2 else "sky"] for j in range(query)
-    ]
+    fills = [COLORS["blue" if j % 2 else "sky"] for j in range(query)]
+    fills = [COLORS["orange"] if TOKENS[j] == TOKENS[query] else fill for j, fill in enumerate(fills)]
     soft_start = torch.cumsum(soft[asked], 0) - soft[asked]
     gap = 1 - left
     edge = dict(color="#ffffff", width=1)
