@@ -86,8 +86,8 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
         dict(
             type="scatter",
             name="slopes",
-            x=[ends[h][0] or -3 for h in named],
-            y=[ends[h][1] for h in named],
+            x=[ends[h][0] or -7 for h in named],  # beside what may be held at the end of a line
+            y=[ends[h][1] - 1.2 * (ends[h][0] > 0) for h in named],
             mode="text",
             text=[_slope(m[h].item()) for h in named],
             textposition=["middle left" if ends[h][0] == 0 else "bottom center" for h in named],
@@ -169,7 +169,7 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
     layout = dict(
         height=470,
         xaxis=dict(
-            range=[-24, KEYS + 2], title=dict(text="key position j"), anchor="y2", tickvals=[0, 32, 64, 96, 127]
+            range=[-29, KEYS + 2], title=dict(text="key position j"), anchor="y2", tickvals=[0, 32, 64, 96, 127]
         ),
         yaxis=dict(range=[LOW, 1.5], domain=[0.54, 1], title=dict(text="bias")),
         yaxis2=dict(

@@ -244,7 +244,7 @@ def _trained(layer, head, query):
         upright("the query", query, 0, 1.05, yaxis="y"),
         _steps("D, left for the query", left, "purple", "solid", "y2", "what is left,", connectgaps=False)
         | dict(showlegend=False),
-        upright("the query, below", query, -25, 1, yaxis="y2"),
+        upright("the query, below", query, -62, 2, yaxis="y2"),
     ]
     layout = dict(
         height=450,
@@ -252,7 +252,7 @@ def _trained(layer, head, query):
         barmode="overlay",
         xaxis=dict(range=[-1, len(text)], anchor="y2", **word_ticks(text)),
         yaxis=dict(range=[-0.03, 1.05], domain=[0.56, 1], title=dict(text="gate f"), tickvals=[0, 0.5, 1]),
-        yaxis2=dict(range=[-25, 1], domain=[0, 0.48], title=dict(text="D, logits"), tickvals=[0, -10, -20]),
+        yaxis2=dict(range=[-62, 2], domain=[0, 0.48], title=dict(text="D, logits"), tickvals=[0, -20, -40, -60]),
     )
     near = int((left[: query + 1] >= math.log(0.1)).sum())
     readouts = {"tightest": tightest, "gate": f[tightest].item(), "near": near}
@@ -278,7 +278,7 @@ trained = explorable(
         "the query": ["query"],
         "the query, below": ["query"],
     },
-    layer=slider([1, 2, 3], label="layer"),
+    layer=slider([1, 2, 3], label="layer", default=3),
     head=slider([1, 2, 3, 4], label="head"),
     query=slider([*range(2, 62, 4), 62], label="query", default=62, play=True),
 )

@@ -204,7 +204,7 @@ by_offset = explorable(
     depends={"favored": ["favored"], "sum without the extra logits": ["method"], "layout": []},
     handles={"favored": "favored"},
     method=slider(list(BY_OFFSET), label="method"),
-    extra=slider(EXTRA, label="extra logits", default=max(EXTRA), format=lambda v: f"+{v}" if v else "none"),
+    extra=slider(EXTRA, label="extra logits", default=4, format=lambda v: f"+{v}" if v else "none"),
     favored=slider(FAVORED, label="for the keys this far back", default=6),
 )
 

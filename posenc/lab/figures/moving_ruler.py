@@ -157,21 +157,46 @@ def _slot(fit, empty, others):
     with_slot = sink.weigh(scores, visible, torch.tensor([empty], dtype=torch.float64))[0, 0, 0]
     plain = torch.softmax(scores[0, 0, 0], dim=-1)
     left = 1 - with_slot.sum().item()
-    bars = ["the key that fits", f"the {others} others", "the sink"]
+    bars = ["the key that fits", "all others", "the sink"]
+    plain_shares = [plain[0].item(), plain[1:].sum().item(), 0.0]
+    shares = [with_slot[0].item(), with_slot[1:].sum().item(), left]
+    places = torch.arange(3)
+    side = places + 0.22  # where the bars with a sink stand
 
-    def bar(name, values, color, pattern):
+    def bar(name, values, color, pattern, **parts):
         marker = dict(color=color, pattern=dict(shape=pattern))
-        text = [f"{value:.2f}" for value in values]
-        said = dict(text=text, textposition="outside", hovertemplate=f"{name}, %{{x}}: %{{y:.3f}}<extra></extra>")
-        return dict(type="bar", name=name, x=bars, y=values, marker=marker, **said)
+        words = f"{name}, %{{customdata}}: %{{y:.3f}}<extra></extra>"
+        return dict(
+            type="bar", name=name, x=places, y=values, customdata=bars, marker=marker, hovertemplate=words, **parts
+        )
 
     data = [
-        bar("softmax", [plain[0].item(), plain[1:].sum().item(), 0.0], COLORS["gray"], "/"),
-        bar("with a sink", [with_slot[0].item(), with_slot[1:].sum().item(), left], COLORS["blue"], ""),
-        held("what fits", bars[0], with_slot[0].item()),
-        held("what is left", bars[2], left),
+        bar(
+            "softmax",
+            plain_shares,
+            COLORS["gray"],
+            "/",
+            text=[f"{v:.2f}" for v in plain_shares],
+            textposition="outside",
+        ),
+        bar("with a sink", shares, COLORS["blue"], ""),
+        label(
+            "weights with a sink",
+            side,
+            [v + 0.09 for v in shares],
+            [f"{v:.2f}" for v in shares],
+            COLORS["blue"],
+            "middle center",
+        ),
+        held("what fits", side[0].item(), shares[0]),
+        held("what is left", side[2].item(), shares[2]),
     ]
-    layout = dict(height=360, barmode="group", yaxis=dict(range=[0, 1.12], title=dict(text="weight")))
+    layout = dict(
+        height=360,
+        barmode="group",
+        xaxis=dict(range=[-0.5, 2.5], tickvals=places, ticktext=bars, showgrid=False, zeroline=False),
+        yaxis=dict(range=[0, 1.16], title=dict(text="weight")),
+    )
     return dict(data=data, layout=layout), {"left": left, "factor": 1 - left}
 
 
