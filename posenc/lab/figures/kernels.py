@@ -267,7 +267,7 @@ def _stick_across_blocks(blocks, step, handed, beta, *, rule=break_block):
             base=[start],
             x=[end - start],
             y=[row],
-            width=0.7,
+            width=0.7 - 0.2 * row,
             xaxis="x2",
             yaxis="y2",
             marker=dict(color=COLORS[color], **look),

@@ -54,7 +54,7 @@ def _arrows(name, points, color, dash, width, **parts):
     )
 
 
-def _sector(name, tip, color, fill):
+def _sector(name, tip, color, dash, fill):
     r"""What a way turns the key by: a slice around the middle, from the key to `tip`."""
     start, wide = math.degrees(math.atan2(KEY[1], KEY[0])), turn(tip)
     around = [] if math.isnan(wide) else torch.linspace(start, start + wide, 25, dtype=torch.float64)
@@ -65,7 +65,7 @@ def _sector(name, tip, color, fill):
         x=x,
         y=y,
         mode="lines",
-        line=dict(color=color, width=1),
+        line=dict(color=color, width=1, dash=dash),
         fill="toself",
         fillcolor=fill,
         hoverinfo="skip",
@@ -93,14 +93,14 @@ def _mirrors(a, b, strength):
     ends = {"a": direction(a + 90), "b": direction(b - 90)}  # on two sides of the drawing: they never meet
     pale = {"a, then b": "rgba(0, 114, 178, 0.22)", "b, then a": "rgba(192, 57, 43, 0.22)"}
     data = [
-        *(_sector(f"turn, {name}", way[-1], looks[name][0], pale[name]) for name, way in ways.items()),
+        *(_sector(f"turn, {name}", way[-1], *looks[name], pale[name]) for name, way in ways.items()),
         _mirror("a", ends["a"], COLORS["orange"], "dot"),
         _mirror("b", ends["b"], COLORS["purple"], "longdash"),
         *(
             label(f"name of {name}", *(ends[name] * 1.36).tolist(), f"<b>{name}</b>", COLORS[color], "middle center")
             for name, color in (("a", "orange"), ("b", "purple"))
         ),
-        _arrows("key", [(0, 0), KEY.tolist()], COLORS["gray"], "solid", 4),
+        _arrows("key", [(0, 0), KEY.tolist()], COLORS["gray"], "dashdot", 4),
         *(
             _arrows(f"the way {name}", way.tolist(), *looks[name], 1.5, showlegend=False, opacity=0.8)
             for name, way in ways.items()
