@@ -189,8 +189,9 @@ def test_the_sentence_and_its_cards_are_on_one_screen(fresh, wide, free):
     if free:
         assert place.bounding_box()["height"] <= free
     else:  # on a phone the sentence stays in sight
-        fresh.locator(".sentence-card").last.scroll_into_view_if_needed()
-        words, card = (fresh.locator(part).bounding_box() for part in (".sentence-words", ".sentence-card:last-of-type"))
+        last = fresh.locator(".sentence-card").last
+        last.evaluate("(card) => card.scrollIntoView({block: 'end'})")
+        words, card = fresh.locator(".sentence-words").bounding_box(), last.bounding_box()
         assert words["y"] >= 0 and words["y"] + words["height"] < card["y"]
     words = "(all) => all.filter((e) => e.getClientRects().length).map((e) => parseFloat(getComputedStyle(e).fontSize))"
     assert min(place.locator(":is(input, button, p, span, b, a, header, small)").evaluate_all(words)) >= 13
