@@ -24,7 +24,7 @@ def test_a_line_is_a_row_of_the_results(attention, kind):
         low, *_, high = np.array(values[kind]).mean(0)
         said = compare._slopes(attention, compare.CURVES.index(name))[1]
         assert said["ends"] == f"{low:.2f} → {high:.2f}"
-        assert said["rise"].startswith(compare.signed(high - low))
+        assert said["rise"].startswith(compare.signed(high - low, 2))
     names = sorted(drawn["names"]["y"])
     assert min(np.diff(names)) > 0.9 * compare.GAP and compare.BOTTOM < names[0] and names[-1] < compare.TOP
 
