@@ -35,7 +35,7 @@ ARC = [
     "A failure that asks for it",
     "The idea",
     "Derivation",
-    "Predict, then move the slider",
+    "Predict, then touch",
     "By hand",
     "The code",
     "Check it",

@@ -179,7 +179,8 @@ def test_what_was_measured_comes_after_the_press_and_is_what_is_frozen(page, fig
     runs = results["methods"]["rope"]["whole"]
     means = [sum(run[i] for run in runs) / len(runs) for i in range(len(runs[0]))]
     said = figure.get_by_role("status")
-    assert f"{means[-1]:.2f}" not in figure.inner_text() and not figure.get_by_text("RoPE, measured").count()
+    drawn = figure.get_by_text("measured", exact=True)
+    assert f"{means[-1]:.2f}" not in figure.inner_text() and not drawn.count()
     rings = figure.get_by_role("slider").all()
     rings[2].focus()
     page.keyboard.press("Home")
@@ -194,7 +195,28 @@ def test_what_was_measured_comes_after_the_press_and_is_what_is_frozen(page, fig
     page.keyboard.press("ArrowUp")
     assert rings[2].get_attribute("aria-valuenow") == "1.0", "what is drawn stands while the two are compared"
     figure.get_by_role("button").click()
-    assert not figure.get_by_text("RoPE, measured").count() and rings[2].get_attribute("aria-disabled") is None
+    assert not drawn.count() and rings[2].get_attribute("aria-disabled") is None
+
+
+def test_no_words_meet_and_nothing_jumps(page, figure):
+    page.set_viewport_size({"width": 390, "height": 664})
+    rings, button = figure.get_by_role("slider"), figure.get_by_role("button")
+    boxes = """(all) => all.map((text) => text.getBoundingClientRect()).map(({left, right, top, bottom, height}) =>
+        [left, right, top + 0.15 * height, bottom - 0.15 * height])"""
+    heights = set()
+    last = round((draw_loss.data()["measured"][-1][1] - 1) / 0.1)  # steps up to where the measured curve ends
+    for keys in (["End"], ["Home"], ["ArrowUp"] * last):
+        for key in keys:
+            rings.last.press(key)
+        for _ in range(2):
+            places = figure.locator("svg.draw-plot text").evaluate_all(boxes)
+            for i, (left, right, top, bottom) in enumerate(places):
+                assert 0 <= left and right <= 390
+                for others in places[i + 1 :]:
+                    assert right <= others[0] or others[1] <= left or bottom <= others[2] or others[3] <= top
+            heights.add(figure.bounding_box()["height"])
+            button.click()
+    assert len(heights) == 1
 
 
 def test_the_picture_does_not_show_what_was_measured():

@@ -59,6 +59,7 @@ def test_the_projection_is_as_long_as_the_score(m, n):
     query, foot, key = (np.array([figure[name][axis][-1] for axis in "xy"]) for name in ("query", "projection", "key"))
     assert foot @ query == pytest.approx(figure["score of each pair"]["y"][LARGE])
     assert (key - foot) @ query == pytest.approx(0, abs=1e-12)  # it is dropped at a right angle
+    assert foot[0] * query[1] == pytest.approx(foot[1] * query[0], abs=1e-12)  # and lies along the query
     angle = np.arctan2(figure["angle"]["x"][[0, -1]], figure["angle"]["y"][[0, -1]])
     ends = np.arctan2(*np.stack((key, query)).T)
     np.testing.assert_allclose(np.cos(angle - ends), 1, atol=1e-12)

@@ -21,6 +21,10 @@ def test_a_line_is_a_row_of_the_results(attention, kind):
         assert f"{np.mean(values[kind], axis=0)[-1]:.2f} ±" in drawn[METHODS[name].title]["hovertemplate"]
         tooltip = drawn[METHODS[name].title]["hovertemplate"].removesuffix("<extra></extra>").split("<br>")
         assert max(map(len, tooltip)) <= 32  # fits beside a point on a phone
+        low, *_, high = np.array(values[kind]).mean(0)
+        said = compare._slopes(attention, compare.CURVES.index(name))[1]
+        assert said["ends"] == f"{low:.2f} → {high:.2f}"
+        assert said["rise"].startswith(compare.signed(high - low, 2))
     names = sorted(drawn["names"]["y"])
     assert min(np.diff(names)) > 0.9 * compare.GAP and compare.BOTTOM < names[0] and names[-1] < compare.TOP
 
@@ -32,6 +36,18 @@ def test_every_seed_has_a_dot(puzzle):
     for trace, column in zip(("as trained", "outside"), result["contrast"]):
         scores = [score for values in result["methods"].values() for score in values["scores"][column]]
         assert sorted(drawn[trace]["x"]) == sorted(scores)
+
+
+@pytest.mark.parametrize("puzzle", list(compare.PUZZLES))
+def test_who_did_not_learn_the_puzzle_stands_at_the_foot(puzzle):
+    result = load_results(compare.PUZZLES[puzzle])
+    inside = {METHODS[m].title: np.mean(v["scores"][result["contrast"][0]]) for m, v in result["methods"].items()}
+    figure, said = compare._puzzles(puzzle)
+    axis = figure["layout"]["yaxis"]
+    rows = [title for _, title in sorted(zip(axis["tickvals"], axis["ticktext"]))]  # from the foot up
+    failed = [title for title in rows if title.endswith(" (✗)")]
+    assert rows[: len(failed)] == failed and said["learned"] == f"{len(rows) - len(failed)} of {len(rows)}"
+    assert {title.removesuffix(" (✗)") for title in failed} == {t for t, wrong in inside.items() if wrong > 0.1}
 
 
 def test_the_puzzles_do_not_open_on_the_answer():

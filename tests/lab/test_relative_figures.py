@@ -32,10 +32,11 @@ def test_four_terms_add_up_to_the_weights_under_the_cross(text):
 @pytest.mark.parametrize("distance", [0, 40, 300])
 def test_the_orange_tile_holds_the_distances_of_one_bucket(direction, distance):
     both = direction == relative.BOTH
-    figure, _ = relative.bucket_staircase.fn(32, 128, direction, distance)
+    figure, said = relative.bucket_staircase.fn(32, 128, direction, distance)
     tile = named(figure)["its bucket"]
     for side in (-1, 1)[: 1 + both]:
         own = bucket(torch.tensor([side * distance]), 32, 128, both)
+        assert said["back" if side < 0 else "ahead"].endswith(f": bucket {own.item()}")
         for n in range(0, relative.REACH + 1):
             inside = any(
                 a < side * n < a + width or side * n in (a, a + width) for a, width in zip(tile["base"], tile["x"])

@@ -13,7 +13,6 @@ from posenc.lab.live import STATIC as LIVE
 from posenc.lab.live import sentence
 from posenc.methods import METHODS, on_text
 
-STUB = "window.posencLive = (name, draw) => { window.drawSentence = draw; };"
 LETTERS = "abcdefghijklmnopqrstuvwxyzäßéжλ'-7"
 
 
@@ -27,7 +26,7 @@ def sentences(count=20):
 
 @pytest.fixture(scope="module")
 def page(browser):
-    r"""The figure as the player starts it, without the book."""
+    r"""The figure without the book; `fresh` draws it."""
     page = browser.new_page(viewport={"width": 1280, "height": 900}, has_touch=True)
     page.log = Log(page)
     page.set_content(
@@ -35,7 +34,17 @@ def page(browser):
         '<figure class="live live-on"><div class="live-place"></div></figure>'
         f'<script type="application/json" class="live-data">{script_json(sentence.data())}</script>'
     )
-    page.evaluate(STUB)
+    page.evaluate("""() => {
+        const make = (tag, name, attributes) => {  // as the player's
+            const made = document.createElement(tag);
+            made.className = name;
+            for (const key in attributes) made.setAttribute(key, attributes[key]);
+            return made;
+        };
+        window.posencLive = (name, draw) => {
+            window.drawSentence = () => draw(document.querySelector(".live-place"), data, make);
+        };
+    }""")
     page.add_script_tag(path=LIVE / "sentence.js")
     yield page
     page.close()
@@ -45,14 +54,14 @@ def page(browser):
 def fresh(page):
     r"""The page with the figure as it stands at first."""
     page.evaluate("""() => { window.data = JSON.parse(document.querySelector(".live-data").textContent);
-        drawSentence(document.querySelector(".live-place"), data); }""")
+        drawSentence(); }""")
     return page
 
 
 def shares(page):
     r"""What the cards say: {title: the weight on the marked word}."""
-    return dict(page.locator(".sentence-card:not(.sentence-fan) header").evaluate_all(
-        "(headers) => headers.map((h) => [h.firstChild.textContent, h.querySelector('b').textContent])"
+    return dict(page.locator(".sentence-card:not(.sentence-fan)").evaluate_all(
+        "(cards) => cards.map((card) => ['header', 'b'].map((part) => card.querySelector(part).textContent))"
     ))  # fmt: skip
 
 
@@ -88,7 +97,7 @@ def test_each_method_has_a_card_or_a_reason():
 def test_presets_come_from_posenc(fresh):
     # a mark in the data that no closed form computes: the page must show it
     fresh.evaluate("""() => { data.weights[data.presets[0]].rope[9][7] = 0.77;
-        drawSentence(document.querySelector(".live-place"), data); }""")
+        drawSentence(); }""")
     assert shares(fresh)["RoPE"] == "77%"
 
 
@@ -171,15 +180,30 @@ def test_each_preset_is_one_press_away(fresh):
 
 
 @pytest.mark.browser
-def test_a_phone_can_read_and_press_every_part(fresh):
-    fresh.set_viewport_size({"width": 390, "height": 844})
+@pytest.mark.parametrize("wide, free", [(822, 724), (690, 644), (358, None)])  # as on screens of 1440, 1024 and 390
+def test_the_sentence_and_its_cards_are_on_one_screen(fresh, wide, free):
+    place, fills = fresh.locator(".live-place"), fresh.get_by_text("ten filler words more")
+    fresh.set_viewport_size({"width": wide, "height": 500})
+    fills.click()
+    fills.click()
+    if free:
+        assert place.bounding_box()["height"] <= free
+    else:  # on a phone the sentence stays in sight
+        last = fresh.locator(".sentence-card").last
+        last.evaluate("(card) => card.scrollIntoView({block: 'end'})")
+        words, card = fresh.locator(".sentence-words").bounding_box(), last.bounding_box()
+        assert words["y"] >= 0 and words["y"] + words["height"] < card["y"]
     words = "(all) => all.filter((e) => e.getClientRects().length).map((e) => parseFloat(getComputedStyle(e).fontSize))"
-    sizes = fresh.locator(".live-place :is(input, button, p, span, b, a)").evaluate_all(words)
+    assert min(place.locator(":is(input, button, p, span, b, a, header, small)").evaluate_all(words)) >= 13
     links = [link.bounding_box() for link in fresh.locator(".sentence-card a").all()]
-    assert min(sizes) >= 13 and len(links) == len(on_text())
-    assert all(min(box["width"], box["height"]) >= 24 for box in links)
-    bars = fresh.locator(".sentence-bars").nth(3)
-    box, href = bars.bounding_box(), fresh.url
+    assert len(links) == len(on_text()) and all(min(box["width"], box["height"]) >= 24 for box in links)
+    fresh.set_viewport_size({"width": 1280, "height": 900})
+
+
+@pytest.mark.browser
+def test_a_finger_picks_the_word_looked_at(fresh):
+    fresh.set_viewport_size({"width": 390, "height": 844})
+    box, href = fresh.locator(".sentence-bars").nth(3).bounding_box(), fresh.url
     fresh.touchscreen.tap(box["x"] + 0.25 * box["width"], box["y"] + 0.5 * box["height"])
     assert fresh.locator(".sentence-key").inner_text() == "sat" and query(fresh) == ["tired"]
     fresh.locator(".sentence-card header").nth(3).tap()

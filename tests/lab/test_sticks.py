@@ -107,3 +107,5 @@ def test_a_swap_of_equal_logits_moves_weight_in_the_stick_alone(page):
     assert bars(page) == [stick, softmax], "equal logits: the pieces by place are the same, the words have changed"
     assert "2 of 6" in page.locator(".explorable-chip").nth(1).inner_text()
     assert "0 of 6" in page.locator(".explorable-chip").nth(2).inner_text()
+    page.get_by_role("button", name="Reset").click()
+    assert page.locator(".sticks-word").first.inner_text() == first and page.locator(".explorable-chip").count() == 2

@@ -8,13 +8,14 @@ A live figure is a module here, `posenc/lab/live/<name>.py`, with
 
 and a script `posenc/lab/live/static/<name>.js`, which calls
 
-    posencLive("<name>", function (place, data) { ...; return repaint; });
+    posencLive("<name>", function (place, data, make) { ...; return repaint; });
 
-`place` is an empty element; `repaint`, if returned, is called when the theme changes. Colors come from the custom
-properties --x-text, --x-muted, --x-line, --x-ground, --x-accent, and --x-blue, --x-orange, --x-green, --x-purple of
-player.css, so that most scripts need none. The script is a classic one (it works from `file://`), asks nothing of the
-network, moves nothing by itself, works by keyboard, and computes in closed form what `posenc` computes: a browser test
-holds it against `posenc`. The chapter shows it by the directive ``{live} <name>``.
+`place` is an empty element; `make(tag, class, attributes)` makes an element of HTML; `repaint`, if returned, is called
+when the theme changes. Colors come from the custom properties --x-text, --x-muted, --x-line, --x-ground, --x-accent,
+and --x-blue, --x-orange, --x-green, --x-purple of player.css, so that most scripts need none. The script is a classic
+one (it works from `file://`), asks nothing of the network, moves nothing by itself, works by keyboard, and computes in
+closed form what `posenc` computes: a browser test holds it against `posenc`. The chapter shows it by the directive
+``{live} <name>``.
 """
 
 import importlib

@@ -20,7 +20,7 @@ from posenc.methods import METHODS, on_text
 TITLE = "One sentence, every method: where a word looks"
 ALT = (
     "A sentence, and for each method a small map of its attention: a row for each word that looks, darker where it "
-    "looks more, with the row of one chosen word drawn as bars below. Choose the word, put ten filler words before it, "
+    "looks more, with the row of one chosen word drawn as bars. Choose the word, put ten filler words before it, "
     "drag ALiBi's slope, or type a sentence of your own."
 )
 PRESETS = (

@@ -976,7 +976,7 @@
         const data = JSON.parse(figure.querySelector("script.live-data").textContent);
         figure.classList.add("live-on");
         // What it returns is called when the theme changes.
-        self.repaint = scripts[name](body.querySelector(".live-place"), data) || self.repaint;
+        self.repaint = scripts[name](body.querySelector(".live-place"), data, make) || self.repaint;
       }).catch((error) => {
         started = null;
         throw error;

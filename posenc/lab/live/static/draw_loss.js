@@ -4,42 +4,44 @@ posencLive("draw_loss", function (place, data) {
   const LOW = 1, HIGH = 5, STEP = 0.1;
   const [start, ...beyond] = data.measured, first = data.known[0][0], last = beyond[beyond.length - 1][0];
   const drawn = beyond.map(() => 4); // off every curve: a level line would be an answer
-  const ASK = `Move the three rings to where you expect the loss at ${beyond.map(([n]) => n).join(", ")} characters.`;
+  const list = beyond.map(([n]) => n).join(", ");
+  const ASK = `Drag the rings to the loss that you expect at ${list} characters. By keyboard: Tab to a ring, then the arrow keys.`;
+  const BLUE = "var(--x-blue, #0072b2)", ORANGE = "var(--x-orange, #c45500)";
   let begun = false, shown = false, width = 0, height = 0;
 
+  const rings = beyond.map(([n]) => `<g class="draw-handle" role="slider" tabindex="0" aria-orientation="vertical" aria-label="Your loss at ${n} characters"
+    aria-valuemin="${LOW}" aria-valuemax="${HIGH}"><circle fill="transparent"/><circle r="9" class="draw-ring"/></g>`);
   place.innerHTML = `<style>
     .draw-plot { display: block; width: 100%; overflow: visible; font: 13px system-ui, sans-serif; }
-    .draw-plot text { fill: var(--x-text); }
+    .draw-plot text { fill: var(--x-text); stroke: var(--x-ground); stroke-width: 3px; paint-order: stroke; }
+    .draw-plot .draw-yours { fill: ${ORANGE}; font-weight: 600; }
+    .draw-plot .draw-blue { fill: ${BLUE}; font-weight: 600; }
+    .draw-faint { stroke: var(--x-text); stroke-opacity: 0.18; }
+    .draw-border { stroke: var(--x-text); stroke-opacity: 0.5; }
     .draw-handle, .draw-handle circle { cursor: ns-resize; outline: none; touch-action: none; }
-    .draw-handle .draw-ring { fill: var(--x-ground); stroke: var(--x-orange, #c45500); stroke-width: 2.5; }
+    .draw-handle .draw-ring { fill: var(--x-ground); stroke: ${ORANGE}; stroke-width: 2.5; }
     .draw-handle:focus-visible .draw-ring { stroke-width: 5; }
-    .draw-handle:hover .draw-ring { fill: color-mix(in srgb, var(--x-orange, #c45500) 30%, var(--x-ground)); }
+    .draw-handle:hover .draw-ring { fill: color-mix(in srgb, ${ORANGE} 30%, var(--x-ground)); }
     .draw-handle[aria-disabled], .draw-handle[aria-disabled] circle { cursor: default; touch-action: auto; }
-    .draw-said { min-height: 3.2em; margin: 0.3rem 0 0; line-height: 1.5; }
-    @media (max-width: 480px) { .draw-said { min-height: 6.2em; } }
-  </style><svg class="draw-plot" role="group" aria-label="Loss against characters of context"></svg>
+    .draw-said { min-height: 4.6em; margin: 0.3rem 0 0; line-height: 1.5; }
+    @media (max-width: 480px) { .draw-said { min-height: 7.6em; } }
+  </style><svg class="draw-plot" role="group" aria-label="Loss against characters of context"><g></g>
+    <path fill="none" stroke="${ORANGE}" stroke-width="2.5" stroke-dasharray="7 5"/><g></g>${rings.join("")}</svg>
   <div class="explorable-tools"><button type="button">Show what happened</button></div><p class="draw-said" role="status">${ASK}</p>`;
   const svg = place.querySelector("svg"), button = place.querySelector("button"), said = place.querySelector(".draw-said");
+  const [frame, results] = svg.querySelectorAll("g:not(.draw-handle)"), line = svg.querySelector("path"), handles = [...svg.querySelectorAll(".draw-handle")];
 
-  function make(tag, attributes, text) {
-    const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    for (const key of Object.keys(attributes)) made.setAttribute(key, attributes[key]);
-    if (text !== undefined) made.textContent = text;
-    return made;
-  }
-  const x = (n) => 40 + (Math.log2(n / first) / Math.log2(last / first)) * (width - 74);
-  const y = (loss) => 18 + ((HIGH - loss) / (HIGH - LOW)) * (height - 66);
-  const lossAt = (pixel) => HIGH - ((pixel - 18) / (height - 66)) * (HIGH - LOW);
+  // Left of the plot stand the nats, right of it the names of the curves, below it the lengths.
+  const LEFT = 26, RIGHT = 76, TOP = 32, BELOW = 58;
+  const step = () => (width - LEFT - RIGHT) / Math.log2(last / first);
+  const x = (n) => LEFT + Math.log2(n / first) * step();
+  const y = (loss) => TOP + ((HIGH - loss) / (HIGH - LOW)) * (height - TOP - BELOW);
+  const lossAt = (pixel) => HIGH - ((pixel - TOP) / (height - TOP - BELOW)) * (HIGH - LOW);
   const path = (points) => points.map(([n, loss], i) => `${i ? "L" : "M"}${x(n).toFixed(1)} ${y(loss).toFixed(1)}`).join("");
+  const text = (at, level, words, anchor = "start", name = "") => `<text x="${at.toFixed(1)}" y="${level.toFixed(1)}" text-anchor="${anchor}" class="${name}">${words}</text>`;
+  const ruler = (x1, y1, x2, y2, how) => `<line x1="${x1}" y1="${y1}" x2="${x2}" y2="${y2}" ${how}/>`;
 
-  const line = make("path", { fill: "none", stroke: "var(--x-orange, #c45500)", "stroke-width": 2.5, "stroke-dasharray": "7 5" });
-  const mine = make("text", { "text-anchor": "middle" });
-  const handles = beyond.map(([n], i) => {
-    const handle = make("g", {
-      class: "draw-handle", role: "slider", tabindex: 0, "aria-orientation": "vertical",
-      "aria-label": `Your loss at ${n} characters`, "aria-valuemin": LOW, "aria-valuemax": HIGH,
-    });
-    handle.append(make("circle", { r: 24, fill: "transparent" }), make("circle", { r: 9, class: "draw-ring" }));
+  handles.forEach((handle, i) => {
     handle.addEventListener("pointerdown", (event) => {
       if (event.button || shown) return;
       handle.setPointerCapture(event.pointerId);
@@ -55,7 +57,6 @@ posencLive("draw_loss", function (place, data) {
       event.preventDefault();
       move(i, drawn[i] + by);
     });
-    return handle;
   });
   // A tap beyond the training length takes the nearest point there.
   svg.addEventListener("click", (event) => {
@@ -80,52 +81,54 @@ posencLive("draw_loss", function (place, data) {
       handle.setAttribute("aria-valuenow", drawn[i].toFixed(1));
       handle.setAttribute("aria-valuetext", `${drawn[i].toFixed(1)} nats per character`);
     });
-    const below = shown && beyond[0][1] > drawn[0] && drawn[0] > LOW + 0.3; // out of the way of the other curve
-    mine.textContent = begun ? "yours" : "move me";
-    mine.setAttribute("x", x(beyond[0][0]));
-    mine.setAttribute("y", y(drawn[0]) + (below ? 26 : -16));
+    results.innerHTML = (shown ? measured() : "") + names();
   }
 
-  function frame() {
-    const ink = "var(--x-text)", faint = { stroke: ink, "stroke-opacity": 0.18 }, all = [...data.known, ...data.measured];
-    const parts = [];
+  // At the right ends of the curves, and apart from each other.
+  function names() {
+    const yours = y(drawn[drawn.length - 1]), real = y(beyond[beyond.length - 1][1]);
+    const apart = shown ? Math.max(0, 18 - Math.abs(real - yours)) / 2 : 0, up = yours < real ? -1 : 1;
+    return text(x(last) + 14, yours + up * apart + 4, "yours", "start", "draw-yours")
+      + (shown ? text(x(last) + 14, real - up * apart + 4, "measured", "start", "draw-blue") : "");
+  }
+
+  function axes() {
+    const [from, to] = [x(first), x(last)], half = step() / 2, border = x(start[0]) + half, bottom = y(LOW);
+    let out = text(0, 12, "nats per character, less is better");
     for (let nats = LOW; nats <= HIGH; nats++) {
-      parts.push(make("line", { x1: x(first), x2: x(last), y1: y(nats), y2: y(nats), ...faint }));
-      parts.push(make("text", { x: x(first) - 10, y: y(nats) + 4, "text-anchor": "end" }, nats));
+      out += ruler(from, y(nats), to, y(nats), 'class="draw-faint"') + text(LEFT - 10, y(nats) + 4, nats, "end");
     }
-    parts.push(make("text", { x: 0, y: 8 }, "nats per character"));
-    for (const [n] of all) parts.push(make("text", { x: x(n), y: height - 28, "text-anchor": "middle" }, n));
-    parts.push(make("text", { x: (x(first) + x(last)) / 2, y: height - 6, "text-anchor": "middle" }, "characters of context"));
-    parts.push(make("line", { x1: x(start[0]), x2: x(start[0]), y1: y(HIGH), y2: y(LOW), stroke: ink, "stroke-opacity": 0.5, "stroke-dasharray": "2 4" }));
-    parts.push(make("text", { x: x(start[0]) - 6, y: y(HIGH - 0.75), "text-anchor": "end" }, width < 480 ? "trained" : `trained on ${start[0]}`));
-    parts.push(make("line", { x1: x(first), x2: x(last), y1: y(data.guess), y2: y(data.guess), stroke: ink, "stroke-opacity": 0.5, "stroke-dasharray": "6 3 1 3" }));
-    parts.push(make("text", { x: x(last), y: y(data.guess) - 4, "text-anchor": "end" }, "a blind guess"));
-    parts.push(make("path", { d: path([...data.known, start]), fill: "none", stroke: ink, "stroke-width": 2.5 }));
-    for (const [n, loss] of [...data.known, start]) parts.push(make("circle", { cx: x(n), cy: y(loss), r: 3.5, fill: ink }));
-    return parts;
+    for (const [n] of [...data.known, ...data.measured]) out += text(x(n), bottom + 20, n, "middle");
+    out += ruler(border, y(HIGH), border, height, 'class="draw-border" stroke-dasharray="2 4"');
+    out += text(border - 8, height - 8, width < 480 ? "context in training" : "characters of context, as in training", "end");
+    out += text(border + 8, height - 8, "longer");
+    out += ruler(from, y(data.guess), to, y(data.guess), 'class="draw-border" stroke-dasharray="6 3 1 3"');
+    out += text(from, y(data.guess) - 6, "a blind guess");
+    const low = Math.max(...[...data.known, start].map(([, loss]) => loss)); // the curve's name stands clear of it
+    out += text(from, y(low) - 10, `${data.method}, measured`, "start", "draw-blue");
+    out += `<path d="${path([...data.known, start])}" fill="none" stroke="${BLUE}" stroke-width="3"/>`;
+    for (const [n, loss] of [...data.known, start]) out += `<circle cx="${x(n)}" cy="${y(loss)}" r="3.5" fill="${BLUE}"/>`;
+    return out;
   }
 
   // The measured curve: solid, squares, a bar of one standard deviation each side.
   function measured() {
-    const blue = "var(--x-blue, #0072b2)", parts = [make("path", { d: path(data.measured), fill: "none", stroke: blue, "stroke-width": 3 })];
+    let out = `<path d="${path(data.measured)}" fill="none" stroke="${BLUE}" stroke-width="3"/>`;
     for (const [n, mean, spread] of beyond) {
-      parts.push(make("line", { x1: x(n), x2: x(n), y1: y(mean - spread), y2: y(mean + spread), stroke: blue, "stroke-width": 7, "stroke-opacity": 0.45 }));
-      parts.push(make("rect", { x: x(n) - 4.5, y: y(mean) - 4.5, width: 9, height: 9, fill: blue }));
+      out += ruler(x(n), y(mean - spread), x(n), y(mean + spread), `stroke="${BLUE}" stroke-width="7" stroke-opacity="0.45"`);
+      out += `<rect x="${x(n) - 4.5}" y="${y(mean) - 4.5}" width="9" height="9" fill="${BLUE}"/>`;
     }
-    const [n, mean] = beyond[beyond.length - 1], under = mean > drawn[drawn.length - 1] ? -16 : 24;
-    parts.push(make("text", { x: x(n) + 20, y: y(mean) + under, "text-anchor": "end", "font-weight": 600 }, `${data.method}, measured`));
-    return parts;
+    return out;
   }
 
   function draw() {
-    const held = handles.indexOf(document.activeElement);
     width = place.clientWidth;
-    height = width < 480 ? 290 : 340;
+    height = width < 480 ? 300 : 350;
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     svg.style.height = `${height}px`;
-    svg.replaceChildren(...frame(), line, ...(shown ? measured() : []), mine, ...handles);
+    frame.innerHTML = axes();
+    for (const handle of handles) handle.firstChild.setAttribute("r", Math.min(24, step() / 2));
     own();
-    if (held >= 0) handles[held].focus({ preventScroll: true });
   }
 
   button.addEventListener("click", () => {

@@ -132,13 +132,13 @@
   // ---- the drawing
 
   const STYLE = `
-.sentence-tools { display: flex; flex-wrap: wrap; gap: 0.3rem; }
+.sentence-tools { display: flex; flex-wrap: wrap; gap: 0.3rem; align-items: start; }
 .sentence-tools > * { font: inherit; font-size: 0.85rem; color: inherit; background: none;
   border: 1px solid var(--x-line); border-radius: 0.4rem; padding: 0.2rem 0.6rem; min-height: 1.9rem; }
 .sentence-tools button { cursor: pointer; }
 .sentence-tools [aria-pressed="true"] { border-color: var(--x-accent); font-weight: 600; }
 .sentence-tools button:disabled { opacity: 0.5; cursor: default; }
-.sentence-field { flex: 1 1 100%; min-width: 0; }
+.sentence-field { flex: 1 1 7rem; min-width: 0; }
 .sentence-words { display: flex; flex-wrap: wrap; gap: 0.1rem; margin: 0.35rem 0 0; padding: 0.1rem; cursor: pointer;
   touch-action: pan-y; user-select: none; font-size: 1rem; line-height: 1.4; }
 .sentence-words span { padding: 0 0.3rem; border: 2px solid transparent; border-radius: 0.4rem; }
@@ -146,20 +146,19 @@
 .sentence-words .sentence-query { border-color: var(--x-accent); font-weight: 600; }
 .sentence-words .sentence-key { border-bottom: 2px solid var(--x-orange, #b85c00); border-radius: 0; }
 .sentence-words .sentence-later { color: var(--x-muted); text-decoration: line-through; text-decoration-thickness: 1px; }
-.sentence-readout { margin: 0.1rem 0 0.3rem; font-size: 0.85rem; min-height: 1.3rem; font-variant-numeric: tabular-nums;
-  white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
-.sentence-how { margin: 0 0 0.3rem; color: var(--x-muted); font-size: 0.85rem; line-height: 1.3; }
-.sentence-grid { display: grid; grid-template-columns: repeat(7, minmax(0, 1fr)); gap: 0.5rem 0.7rem; }
-.sentence-card { min-width: 0; line-height: 1.2; }
-.sentence-card header { display: flex; justify-content: space-between; gap: 0.2rem; font-size: 0.68rem; font-weight: 600; white-space: nowrap; }
-.sentence-card header :first-child { overflow: hidden; text-overflow: ellipsis; }
-.sentence-card > a { display: inline-block; min-width: 1.5rem; min-height: 1.5rem; line-height: 1.5rem; color: var(--x-muted); font-size: 0.8125rem; }
-.sentence-card b { color: var(--x-orange, #b85c00); font-variant-numeric: tabular-nums; }
-.sentence-card small { display: none; overflow: hidden; color: var(--x-muted); font-size: 0.65rem; white-space: nowrap; text-overflow: ellipsis; }
+.sentence-said { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 1rem; margin: 0.1rem 0 0.4rem; font-size: 0.85rem; line-height: 1.3rem; }
+.sentence-said p { margin: 0; font-variant-numeric: tabular-nums; white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
+.sentence-said .sentence-how { color: var(--x-muted); }
+.sentence-grid { display: grid; grid-template-columns: repeat(7, minmax(0, 1fr)); gap: 0.4rem 0.7rem; }
+.sentence-card { position: relative; min-width: 0; font-size: 0.8125rem; line-height: 1.25rem; }
+.sentence-card header { overflow: hidden; font-weight: 600; letter-spacing: -0.02em; white-space: nowrap; text-overflow: ellipsis; }
+.sentence-card b { position: absolute; top: 1.3rem; right: 0; color: var(--x-orange, #b85c00); font-size: 1rem; font-variant-numeric: tabular-nums; pointer-events: none; }
+.sentence-card a { position: absolute; top: 2.55rem; right: 0; min-width: 1.5rem; color: var(--x-muted); line-height: 1.5rem; text-align: right; }
+.sentence-card small { display: none; overflow: hidden; color: var(--x-muted); font-size: 0.8125rem; letter-spacing: -0.02em; white-space: nowrap; text-overflow: ellipsis; }
 .sentence-card svg { display: block; width: 100%; overflow: visible; touch-action: pan-y; cursor: crosshair; }
-.sentence-card .sentence-bars { height: 2.4rem; margin-top: 0.15rem; }
-.sentence-card.sentence-fan header { flex-wrap: wrap; }
-.sentence-fan svg { touch-action: none; cursor: grab; border: 1px solid var(--x-line); border-radius: 0.3rem; }
+.sentence-card .sentence-bars { height: 2.1rem; margin-top: 0.15rem; }
+.sentence-fan b { top: auto; bottom: 0.2rem; right: auto; left: 0.4rem; }
+.sentence-fan svg { box-sizing: border-box; height: calc(100% - 1.25rem); touch-action: none; cursor: grab; border: 1px solid var(--x-line); border-radius: 0.3rem; }
 .sentence-ground { fill: currentColor; fill-opacity: 0.07; }
 .sentence-bars .sentence-ground { fill-opacity: 0.4; }
 .sentence-cell { fill: var(--x-accent); }
@@ -170,32 +169,33 @@
 .sentence-slope { stroke: var(--x-accent); stroke-width: 3; }
 .sentence-rim, .sentence-dot { stroke: var(--x-accent); stroke-width: 14; stroke-linecap: round; vector-effect: non-scaling-stroke; }
 .sentence-dot { stroke: var(--x-ground); stroke-width: 9; }
-.sentence-out { grid-column: span 2; align-self: end; margin: 0; color: var(--x-muted); font-size: 0.75rem; line-height: 1.35; }
+.sentence-out { grid-column: span 2; align-self: end; margin: 0; color: var(--x-muted); font-size: 0.8125rem; line-height: 1.35; }
 @container (min-width: 50rem) {
-  .sentence-tools > .sentence-field { flex-basis: 14rem; }
-  .sentence-grid { grid-template-columns: repeat(8, minmax(0, 1fr)); gap: 0.4rem 0.8rem; }
+  .sentence-card b { top: 2.55rem; }
+  .sentence-card a { top: 3.8rem; }
   .sentence-card small { display: block; }
-  .sentence-card header { font-size: 0.75rem; }
-  .sentence-card .sentence-bars { height: 2.6rem; }
-  .sentence-fan { position: relative; grid-column: span 2; }
-  .sentence-fan svg { position: absolute; top: 1.9rem; height: calc(100% - 1.9rem); }
-  .sentence-out { grid-column: span 4; }
+  .sentence-card.sentence-fan b { top: auto; }
+  .sentence-fan svg { height: calc(100% - 2.5rem); }
 }
 @container (max-width: 33rem) {
-  .sentence-grid { grid-template-columns: repeat(3, minmax(0, 1fr)); gap: 0 0.5rem; }
-  .sentence-card .sentence-map { display: none; }
-  .sentence-fan { order: 1; }
-  .sentence-card.sentence-fan { grid-column: span 2; }
+  .sentence-now { position: sticky; top: calc(var(--bar, 3.5rem) - 0.25rem); z-index: 1; padding-bottom: 0.2rem; background: var(--x-ground); }
+  .sentence-grid { grid-template-columns: repeat(3, minmax(0, 1fr)); gap: 0.2rem 0.6rem; }
+  .sentence-card { display: grid; grid-template: "name link" 1.5rem "map share" 1rem "map bars" 1.6rem / 2.6rem minmax(0, 1fr); gap: 0 0.3rem; }
+  .sentence-card header { grid-area: name; width: max-content; line-height: 1.5rem; }
+  .sentence-card b { position: static; grid-area: share; font-size: 0.8125rem; line-height: 1rem; }
+  .sentence-card a { position: static; grid-area: link; justify-self: end; }
+  .sentence-card .sentence-map { grid-area: map; }
+  .sentence-card .sentence-bars { grid-area: bars; height: 1.6rem; margin: 0; }
+  .sentence-fan { display: block; order: 1; grid-column: 1 / -1; }
+  .sentence-card.sentence-fan b { position: absolute; top: 0; bottom: auto; right: 0; left: auto; line-height: 1.5rem; }
   .sentence-fan svg { height: 3.2rem; }
-  .sentence-out { order: 2; grid-column: 1 / -1; font-size: 0.8125rem; line-height: 1.2; }
-  .sentence-tools > * { flex: 1 1 auto; padding: 0.1rem 0.3rem; }
-  .sentence-card header { font-size: 0.8125rem; letter-spacing: -0.02em; }
-  .sentence-card .sentence-bars { height: 2rem; }
-  .sentence-tools > .sentence-field { flex-basis: 100%; font-size: 1rem; }
+  .sentence-out { order: 2; grid-column: 1 / -1; }
   .sentence-out span { display: none; }
+  .sentence-tools > * { flex: 1 1 auto; padding: 0.1rem 0.3rem; }
+  .sentence-tools > .sentence-field { flex-basis: 100%; font-size: 1rem; }
   .sentence-words { margin-top: 0.2rem; font-size: 0.85rem; }
   .sentence-words [data-filler="true"] { font-size: inherit; }
-  .sentence-readout, .sentence-how { margin: 0; font-size: 0.8125rem; }
+  .sentence-said { margin: 0; font-size: 0.8125rem; }
 }
 @media (forced-colors: active) {
   .sentence-cell, .sentence-marked { fill: CanvasText; }
@@ -205,39 +205,31 @@
   .sentence-words .sentence-query { border-color: CanvasText; }
   .sentence-words .sentence-key { border-color: Canvas Canvas Highlight; }
 }`;
-  const SVG = "http://www.w3.org/2000/svg", MOST = 24, LEVELS = 12, SHADE = (weight) => (1.5 * weight) ** 0.7; // so that small weights are seen
+  const MOST = 24, LEVELS = 12, SHADE = (weight) => (1.5 * weight) ** 0.7; // so that small weights are seen
   const RANGE = { m: [1 / 256, 1], d: 9, depth: 4 }; // of the fan: slopes, words back, logits down
 
-  function make(name, attributes = {}, ...inside) {
-    const drawn = ["svg", "path", "rect", "circle", "line", "text"].includes(name);
-    const element = drawn ? document.createElementNS(SVG, name) : document.createElement(name);
-    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-    element.append(...inside);
-    return element;
-  }
-
-  function Sentence(place, data) {
+  function Sentence(place, data, make) {
     const self = { own: [], words: [], query: 0, key: 0, slope: data.slope, added: 0, at: 0 };
     const cards = new Map();
 
     // the sentence
-    const field = make("input", { type: "text", class: "sentence-field", maxlength: 160, spellcheck: false, autocomplete: "off", "aria-label": "The sentence: type your own" });
-    const more = make("button", { type: "button" }, "ten filler words more"), fewer = make("button", { type: "button" }, "ten fewer");
+    place.innerHTML = `<style>${STYLE}</style><div class="sentence-tools"><input type="text" class="sentence-field" maxlength="160" spellcheck="false"
+        autocomplete="off" aria-label="The sentence: type your own"><button type="button">ten filler words more</button><button type="button">ten fewer</button></div>
+      <div class="sentence-now"><div class="sentence-words" role="slider" tabindex="0" aria-label="The word that looks" aria-valuemin="1"></div>
+      <div class="sentence-said"><p class="sentence-readout" aria-live="polite"></p><p class="sentence-how">Press a word: it looks. Press a bar: it is looked at.</p></div></div>
+      <div class="sentence-grid"></div>`;
+    const [field, strip, readout, grid] = ["field", "words", "readout", "grid"].map((part) => place.querySelector(`.sentence-${part}`));
+    const [more, fewer] = place.querySelectorAll("button");
     const presets = data.presets.map((text) => {
-      const button = make("button", { type: "button", "aria-label": text }, `${text.split(" ").slice(0, 2).join(" ")} …`);
+      const button = make("button", "", { type: "button", "aria-label": text });
+      button.textContent = `${text.split(" ").slice(0, 2).join(" ")} …`;
       button.addEventListener("click", () => {
         field.value = text;
         read();
       });
+      more.before(button);
       return button;
     });
-    const strip = make("div", { class: "sentence-words", role: "slider", tabindex: 0, "aria-label": "The word that looks", "aria-valuemin": 1 });
-    const readout = make("p", { class: "sentence-readout", "aria-live": "polite" });
-    const how = make("p", { class: "sentence-how" }, "Press a word: it looks. Press a bar: it is looked at.");
-    const grid = make("div", { class: "sentence-grid" });
-    place.replaceChildren(
-      make("style", {}, STYLE), make("div", { class: "sentence-tools" }, field, ...presets, more, fewer), strip, readout, how, grid,
-    );
 
     function read() {
       self.own = field.value.split(/\s+/).filter(Boolean).slice(0, MOST);
@@ -258,8 +250,8 @@
       more.disabled = self.added > 1;
       fewer.disabled = !self.added;
       strip.replaceChildren(...self.words.map((word, i) => {
-        const span = make("span", {}, word);
-        span.dataset.filler = i >= self.at && i < self.at + between.length;
+        const span = make("span", "", { "data-filler": i >= self.at && i < self.at + between.length });
+        span.textContent = word;
         return span;
       }));
       strip.setAttribute("aria-valuemax", self.words.length);
@@ -293,26 +285,30 @@
     }
 
     // the cards
+    const levels = range(LEVELS, (level) => `<path class="sentence-cell" fill-opacity="${(level + 1) / LEVELS}"/>`).join("");
     for (const { name, title, full, note, page } of data.methods) {
-      const share = make("b", {}), about = make("small", {}, note);
-      const map = make("svg", { viewBox: "0 0 100 100", class: "sentence-map", "aria-hidden": true });
-      const bars = make("svg", { viewBox: "0 0 100 32", preserveAspectRatio: "none", class: "sentence-bars", "aria-hidden": true });
-      const card = make("div", { class: "sentence-card", title: `${full}: ${note}` }, make("header", {}, make("span", {}, title), share), about, map, bars, make("a", { href: page, "aria-label": `${full}: chapter` }, "chapter"));
-      const kept = { name, title, share, about, map, bars, levels: [], rows: [] };
-      for (let level = 1; level <= LEVELS; level++) kept.levels.push(make("path", { class: "sentence-cell", "fill-opacity": level / LEVELS }));
-      kept.row = make("rect", { class: "sentence-row" });
-      kept.column = make("rect", { class: "sentence-column" });
-      map.append(make("path", { class: "sentence-ground", d: "M0 0V100H100Z" }), ...kept.levels, kept.column, kept.row);
-      kept.plain = make("path", { class: "sentence-cell" });
-      kept.marked = make("path", { class: "sentence-marked" });
-      bars.append(make("path", { class: "sentence-ground", d: "M0 32V31.3H100V32Z" }), kept.plain, kept.marked);
-      cards.set(name, kept);
+      const card = make("div", "sentence-card", { title: `${full}: ${note}` });
+      card.innerHTML = `<header></header><small></small>
+        <svg viewBox="0 0 100 100" class="sentence-map" aria-hidden="true"><path class="sentence-ground" d="M0 0V100H100Z"/>${levels}<rect
+          class="sentence-column"/><rect class="sentence-row"/></svg><b></b><a href="${page}">read</a>
+        <svg viewBox="0 0 100 32" preserveAspectRatio="none" class="sentence-bars" aria-hidden="true"><path class="sentence-ground" d="M0 32V31.3H100V32Z"/><path
+          class="sentence-cell"/><path class="sentence-marked"/></svg>`;
+      const part = (selector) => card.querySelector(selector), [map, bars] = card.querySelectorAll("svg");
+      part("header").textContent = title;
+      part("small").textContent = note;
+      part("a").setAttribute("aria-label", `read the chapter: ${full}`);
+      cards.set(name, {
+        name, title, rows: [], share: part("b"), levels: [...map.querySelectorAll(".sentence-cell")], row: part(".sentence-row"),
+        column: part(".sentence-column"), plain: bars.querySelector(".sentence-cell"), marked: part(".sentence-marked"),
+      });
       grid.append(card);
       if (name === "alibi") grid.append(fan());
       for (const picture of [map, bars]) follow(picture, picture === map);
     }
-    const maps = "Each row is a word that looks, darker where it looks more; the framed row stands below as bars. Drag it, or drag along the words. ";
-    grid.append(make("p", { class: "sentence-out" }, make("span", {}, maps), data.left_out));
+    const out = make("p", "sentence-out", {});
+    out.innerHTML = "<span>A row for each word that looks, darker where it looks more. The framed row stands below as bars: drag it. </span>";
+    out.append(data.left_out);
+    grid.append(out);
 
     // Pressing or dragging takes the row as the word that looks; what the pointer is over is the word looked at.
     function follow(picture, picks) {
@@ -394,14 +390,13 @@
 
     // ALiBi's fan: what each slope takes from the logit, by distance; the line in use can be dragged.
     function fan() {
-      const line = make("path", { class: "sentence-slope" }), rim = make("path", { class: "sentence-rim" }), dot = make("path", { class: "sentence-dot" });
       const at = (m) => (m * RANGE.d > RANGE.depth ? [RANGE.depth / m / RANGE.d, 1] : [1, (m * RANGE.d) / RANGE.depth]);
       const to = (m) => at(m).map((share, axis) => share * (axis ? 88 : 90) + 5);
-      const drawn = make("svg", { viewBox: "0 0 100 100", preserveAspectRatio: "none", role: "slider", tabindex: 0, "aria-label": "ALiBi's slope", "aria-valuemin": RANGE.m[0], "aria-valuemax": RANGE.m[1] });
-      for (const m of data.slopes) drawn.append(make("path", { class: "sentence-ray", d: `M5 5L${to(m)}` }));
-      drawn.append(line, rim, dot);
-      const value = make("b", {});
-      const box = make("div", { class: "sentence-card sentence-fan" }, make("header", {}, make("span", {}, "ALiBi’s slope"), value), make("small", {}, "drag the line"), drawn);
+      const box = make("div", "sentence-card sentence-fan", {}), rays = data.slopes.map((m) => `<path class="sentence-ray" d="M5 5L${to(m)}"/>`);
+      box.innerHTML = `<header>ALiBi slope</header><small>drag the line</small><svg viewBox="0 0 100 100" preserveAspectRatio="none" role="slider"
+        tabindex="0" aria-label="ALiBi’s slope" aria-valuemin="${RANGE.m[0]}" aria-valuemax="${RANGE.m[1]}">${rays.join("")}<path
+        class="sentence-slope"/><path class="sentence-rim"/><path class="sentence-dot"/></svg><b></b>`;
+      const drawn = box.querySelector("svg"), [line, rim, dot] = drawn.querySelectorAll("path:not(.sentence-ray)"), value = box.querySelector("b");
       const set = (m) => {
         self.slope = Math.max(RANGE.m[0], Math.min(RANGE.m[1], m));
         line.setAttribute("d", `M5 5L${to(self.slope)}`);

@@ -26,7 +26,7 @@
     .sticks-bar {
       position: relative;
       height: 3.6rem;
-      margin-right: 0.75rem; 
+      margin-right: 0.75rem;
     }
     .sticks-piece {
       position: absolute;
@@ -47,7 +47,7 @@
       white-space: nowrap;
     }
     .sticks-piece i {
-      font-size: 0.8rem;
+      font-size: 0.8125rem;
       font-variant-numeric: tabular-nums;
     }
     .sticks-rest {
@@ -140,45 +140,38 @@
     return { stick: [...stick, left], softmax: parts.map((p) => p / sum) };
   }
 
-  function element(tag, name, attributes, parent) {
-    const made = document.createElement(tag);
-    made.className = name;
-    for (const key of Object.keys(attributes)) made.setAttribute(key, attributes[key]);
-    parent.appendChild(made);
-    return made;
-  }
-
-  posencLive("sticks", function (place, data) {
-    element("style", "", {}, place).textContent = STYLE;
+  posencLive("sticks", function (place, data, make) {
+    const put = (parent, ...parts) => parent.appendChild(make(...parts));
+    put(place, "style", "", {}).textContent = STYLE;
     const count = data.words.length, order = data.words.map((_, i) => i), logits = data.logits.slice();
     let before = weights(logits), moved = false; // what a move is measured against: the state when it began
 
-    const chips = element("p", "explorable-readout sticks-chips", {}, place);
+    const chips = put(place, "p", "explorable-readout sticks-chips", {});
     const bars = {}, cuts = [];
     for (const [key, name] of [["stick", "stick-breaking: each word cuts its share of what is left"], ["softmax", "softmax of the same logits"]]) {
-      element("p", "sticks-name", {}, place).textContent = name;
-      const bar = element("div", "sticks-bar", {}, place);
+      put(place, "p", "sticks-name", {}).textContent = name;
+      const bar = put(place, "div", "sticks-bar", {});
       bars[key] = { bar, pieces: [], marks: [] };
       for (let i = 0; i < count + (key === "stick"); i++) {
-        const piece = element("span", "sticks-piece", {}, bar);
-        element("b", "", {}, piece);
-        element("i", "", {}, piece);
+        const piece = put(bar, "span", "sticks-piece", {});
+        put(piece, "b", "", {});
+        put(piece, "i", "", {});
         bars[key].pieces.push(piece);
       }
-      for (let i = 1; i < count + (key === "stick"); i++) bars[key].marks.push(element("span", "sticks-mark", { "aria-hidden": "true" }, bar));
+      for (let i = 1; i < count + (key === "stick"); i++) bars[key].marks.push(put(bar, "span", "sticks-mark", { "aria-hidden": "true" }));
     }
     const stick = bars.stick.bar;
-    for (let i = 0; i < count; i++) cuts.push(element("button", "sticks-cut", { type: "button", role: "slider", "aria-valuemin": 0, "aria-valuemax": 1 }, stick));
-    element("p", "sticks-name", {}, place).textContent = "swap two neighbors";
-    const row = element("div", "sticks-words", {}, place), tiles = [], swaps = [];
+    for (let i = 0; i < count; i++) cuts.push(put(stick, "button", "sticks-cut", { type: "button", role: "slider", "aria-valuemin": 0, "aria-valuemax": 1 }));
+    put(place, "p", "sticks-name", {}).textContent = "swap two neighbors";
+    const row = put(place, "div", "sticks-words", {}), tiles = [], swaps = [];
     for (let i = 0; i < count; i++) {
-      tiles.push(element("span", "sticks-word", {}, row));
-      if (i < count - 1) swaps.push(element("button", "sticks-swap", { type: "button" }, row));
+      tiles.push(put(row, "span", "sticks-word", {}));
+      if (i < count - 1) swaps.push(put(row, "button", "sticks-swap", { type: "button" }));
     }
-    const tools = element("div", "explorable-tools", {}, place);
-    const reset = element("button", "", { type: "button" }, tools);
+    const tools = put(place, "div", "explorable-tools", {});
+    const reset = put(tools, "button", "", { type: "button" });
     reset.textContent = "Reset";
-    const spoken = element("p", "explorable-spoken", { role: "status" }, place);
+    const spoken = put(place, "p", "explorable-spoken", { role: "status" });
 
     function draw() {
       const now = weights(order.map((k) => logits[k]));
@@ -218,8 +211,8 @@
       else parts.push("drag a cut, or swap");
       chips.replaceChildren();
       parts.forEach((part, i) => {
-        if (i) element("span", "explorable-dot", {}, chips).textContent = " · ";
-        element("span", "explorable-chip", {}, chips).textContent = part;
+        if (i) put(chips, "span", "explorable-dot", {}).textContent = " · ";
+        put(chips, "span", "explorable-chip", {}).textContent = part;
       });
       place.dataset.stick = JSON.stringify(now.stick);
       place.dataset.softmax = JSON.stringify(now.softmax);
