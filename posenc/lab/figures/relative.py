@@ -13,7 +13,7 @@ from posenc.bias.t5 import bucket
 from posenc.bias.transformer_xl import shift, transformer_xl
 from posenc.encoding import At
 from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
-from posenc.lab.figures.parts import label, signed, thousands
+from posenc.lab.figures.parts import label, signed, thousands, upright
 
 # ------------------------------------------------------------------------------------------- Transformer-XL, four terms
 
@@ -229,15 +229,7 @@ def _bucket_staircase(num_buckets, max_distance, direction, distance, *, bucket=
             line=dict(color=COLORS["orange"], width=8),
             hoverinfo="skip",
         ),
-        dict(
-            type="scatter",
-            name="the key",
-            x=[here, here],
-            y=[-0.5, num_buckets - 0.5],
-            mode="lines",
-            line=dict(color=COLORS["ink"], width=1.5, dash="dot"),
-            hoverinfo="skip",
-        ),
+        upright("the key", here, -0.5, num_buckets - 0.5, COLORS["ink"], 1.5, "dot"),
         tape("odd buckets", [step for step in steps if step[0] % 2], "sky", 0.8),
         tape("even buckets", [step for step in steps if not step[0] % 2], "blue", 1),
         tape("its bucket", taken, "orange", 1.2),
@@ -279,13 +271,14 @@ def _bucket_staircase(num_buckets, max_distance, direction, distance, *, bucket=
         ),
         yaxis2=dict(range=[-0.5, 1.4], domain=[0.84, 1], showticklabels=False, showgrid=False, zeroline=False),
     )
-    held = len(own[1]) if own[2] > -REACH else 0
+    if own[2] <= -REACH:
+        holds = f"all from {-own[1][-1]} on"
+    else:
+        holds = f"{len(own[1])} distances share it" if len(own[1]) > 1 else "its own bucket"
     words = {
         "back": f"{signed(-distance)}: bucket {own[0]}",
         "ahead": f"{signed(distance)}: bucket {taken[-1][0]}" if both else "keys ahead hidden",
-        "holds": (f"{held} distances share it" if held > 1 else "its own bucket")
-        if held
-        else f"all from {-own[1][-1]} on",
+        "holds": holds,
     }
     return dict(data=data, layout=layout), words
 
@@ -556,10 +549,11 @@ def _clipped(clip, sees, query, key):
     )
     hidden = sees == CAUSAL and offset > 0
     pairs = 0 if hidden else same.shape[1]
+    row_said = "its own row" if abs(offset) < clip else "shared: clipped"
     said = {
         "offset": f"offset {signed(offset)}: " + ("hidden" if hidden else f"row {signed(own)}"),
         "pairs": f"read by {pairs} of {int(visible.sum())} pairs",
-        "shared": "hidden by the mask" if hidden else "its own row" if abs(offset) < clip else "shared: clipped",
+        "shared": "hidden by the mask" if hidden else row_said,
     }
     return dict(data=data, layout=layout), said
 

@@ -8,7 +8,7 @@ import torch
 from posenc import rope
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import label, level, number, thousands, upright
+from posenc.lab.figures.parts import arrow, label, level, number, pin, thousands, upright
 
 PAIRS = 8  # pairs of lanes in the plane: D = 16
 DRAWS = 400  # seeded draws behind a mean and its spread
@@ -49,20 +49,6 @@ def _wave(rotate):
     return distances, torch.stack([_scores_at(d, rotate) for d in distances.tolist()])
 
 
-def _arrow(name, tip, color, dash):
-    x, y = tip.tolist()
-    return dict(
-        type="scatter",
-        name=name,
-        x=[0, x],
-        y=[0, y],
-        mode="lines+markers",
-        line=dict(color=color, width=4, dash=dash),
-        marker=dict(symbol="arrow", angleref="previous", size=[0, 16], color=color, opacity=1),
-        hoverinfo="skip",
-    )
-
-
 def _invariance(shift, m, n, pair, *, rotate=rope.rotate):
     at_q, at_k = m + shift, n + shift
     q, k = _turned(0, at_q, rotate)[pair], _turned(1, at_k, rotate)[pair]
@@ -72,8 +58,8 @@ def _invariance(shift, m, n, pair, *, rotate=rope.rotate):
     blue, orange, green, purple = (COLORS[name] for name in ("blue", "orange", "green", "purple"))
     right = dict(xaxis="x2", yaxis="y2")
     data = [
-        _arrow("query, turned", q, blue, "solid"),
-        _arrow("key, turned", k, orange, "dash"),
+        arrow("query, turned", q, blue, 4),
+        arrow("key, turned", k, orange, 4, "dash"),
         label("q", *(1.34 * q).tolist(), "<b>q</b>", blue, "middle center"),
         label("k", *(1.45 * k).tolist(), "<b>k</b>", orange, "middle center"),
         dict(
@@ -301,15 +287,7 @@ def _trained_head(head, distance):
             line=dict(color=COLORS["ink"], width=2.5),
             hovertemplate="distance %{x}: mean %{y:.2f}<extra></extra>",
         ),
-        dict(
-            type="scatter",
-            name="training length",
-            mode="lines",
-            x=[length, length],
-            y=[-high, high],
-            line=dict(color=COLORS["gray"], width=1.5, dash="dashdot"),
-            hoverinfo="skip",
-        ),
+        upright("training length", length, -high, high, COLORS["gray"], 1.5, "dashdot"),
         label("shown", length - 6, -0.94 * high, "trained", COLORS["gray"], "middle left"),
         label("not shown", length + 6, -0.94 * high, "never seen →", COLORS["gray"], "middle right"),
         dict(
@@ -422,18 +400,7 @@ def _seen(trained, target, base, pair):
             marker=dict(color=COLORS["orange"], pattern=dict(shape="/", fillmode="replace")),
             hovertemplate="pair %{x}: %{y:.0%} of the circle is new<extra></extra>",
         ),
-        dict(
-            type="scatter",
-            name="this pair",
-            mode="lines+markers",
-            x=[pair, pair],
-            y=[0, 1.1],
-            xaxis="x2",
-            yaxis="y2",
-            line=dict(color=COLORS["ink"], width=2),
-            marker=dict(symbol="triangle-down", size=[0, 15], color=COLORS["ink"], opacity=1),
-            hoverinfo="skip",
-        ),
+        pin("this pair", pair, 0, 1.1, xaxis="x2", yaxis="y2"),
     ]
     layout = dict(
         height=560,
