@@ -13,7 +13,7 @@ from posenc.bias.t5 import bucket
 from posenc.bias.transformer_xl import shift, transformer_xl
 from posenc.encoding import At
 from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
-from posenc.lab.figures.parts import label, signed, thousands, upright
+from posenc.lab.figures.parts import signed, thousands, upright
 
 # ------------------------------------------------------------------------------------------- Transformer-XL, four terms
 
@@ -317,7 +317,6 @@ STEPS = ["by distance", "zeros added", "rows of Tq", "a row dropped", "rows of T
 PAD = -1
 LOOKS = {"A": "blue", "B": "orange", "C": "green", "D": "purple"}
 FRAME = [(-1, -1), (1, -1), (1, 1), (-1, 1), (-1, -1)]
-STROKE = [(-1, 1), (1, -1)]
 
 
 def _shift_trick(step, memory, follow, *, shift=shift):
@@ -342,32 +341,35 @@ def _shift_trick(step, memory, follow, *, shift=shift):
     place = names.index(followed) if followed in names else None
     wanted = 100 * "ABCD".index(followed[0]) + int(followed[1:])
 
-    def drawn(name, mine, shape, color, width):
-        r"""A shape in each of these cells: its corners, from -1 to 1 across and down."""
+    def tiles(name, letter, color):
+        r"""A frame around each cell of a query, and its name: gray where no key stands."""
+        mine = [i for i, n in enumerate(names) if n[0] == letter]
         return dict(
             type="scatter",
             name=name,
-            x=[x for i in mine for x in (*(columns[i] + 0.45 * across for across, _ in shape), None)],
-            y=[y for i in mine for y in (*(rows[i] + 0.42 * down for _, down in shape), None)],
-            mode="lines",
-            line=dict(color=COLORS[color], width=width),
+            x=[x for i in mine for x in (*(columns[i] + 0.45 * across for across, _ in FRAME), None, columns[i], None)],
+            y=[y for i in mine for y in (*(rows[i] + 0.42 * down for _, down in FRAME), None, rows[i], None)],
+            mode="lines+text",
+            text=[word for i in mine for word in (*[""] * (len(FRAME) + 1), names[i], "")],
+            textfont=dict(
+                size=13, color=[COLORS["gray" if i in dead else "ink"] for i in mine for _ in range(len(FRAME) + 3)]
+            ),
+            line=dict(color=COLORS[color], width=3),
             hoverinfo="skip",
         )
 
-    def tiles(name, letter, color):
-        return drawn(name, [i for i, n in enumerate(names) if n[0] == letter], FRAME, color, 3)
-
-    def words(name, mine, color):
-        here = [[of[i] for i in mine] for of in (columns, rows, names)]
-        return label(name, *here, COLORS[color], "middle center")
-
-    alive = [i for i in range(len(names)) if i not in dead]
     data = [
         tiles("zeros", "0", "gray"),
         *(tiles(f"query {letter}", letter, color) for letter, color in LOOKS.items()),
-        drawn("no key stands there", dead, STROKE, "gray", 1.5),
-        words("words", alive, "ink"),
-        words("words of no key", dead, "gray"),
+        dict(
+            type="scatter",
+            name="no key stands there",
+            x=[x for i in dead for x in (columns[i] - 0.45, columns[i] + 0.45, None)],
+            y=[y for i in dead for y in (rows[i] + 0.42, rows[i] - 0.42, None)],
+            mode="lines",
+            line=dict(color=COLORS["gray"], width=1.5),
+            hoverinfo="skip",
+        ),
         dict(
             type="scatter",
             name="followed",
@@ -433,7 +435,7 @@ shift_trick = explorable(
     handles={"followed": "follow"},
     depends={
         **{name: ["step", "memory"] for name in ("zeros", *(f"query {letter}" for letter in LOOKS), "layout")},
-        **{name: ["step", "memory"] for name in ("no key stands there", "words", "words of no key")},
+        "no key stands there": ["step", "memory"],
     },
     step=slider(range(len(STEPS)), label="step", format=lambda n: f"{n}: {STEPS[n]}", play=True),
     memory=slider([0, 1, 2], label="keys in memory"),

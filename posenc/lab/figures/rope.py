@@ -75,7 +75,7 @@ def _invariance(shift, m, n, pair, *, rotate=rope.rotate):
         level("score", scores[pair].item(), 0, LAST, green, 5, **right),
         label("its number", 0, 2.2, f"<b>score {score}</b>", green, "middle center"),
         upright("key's place", at_k, -1.5, 1.5, orange, 2, "dash", **right),
-        upright("query's place", at_q, -1.5, 1.5, blue, 2, **right),
+        upright("query's place", at_q, -1.5, 1.5, blue, **right),
         dict(
             type="scatter",
             name="bracket",
