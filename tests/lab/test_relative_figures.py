@@ -60,3 +60,13 @@ def test_offsets_move_the_stick_and_no_softmax():
     assert one[1]["left"] > other[1]["left"]
     for figure, said in (one, other):
         assert named(figure)["stick"]["marker"]["size"].sum().item() + said["left"] == pytest.approx(1)
+
+
+@pytest.mark.parametrize("name, before", [(rse.FIRST, slice(0, 7)), (rse.RECENT, slice(8, None))])
+def test_the_stick_that_reaches_a_match_is_what_those_asked_before_left(name, before):
+    figure, said = rse.primacy.fn(rate=0.03, rest=-4, older=24)
+    traces = named(figure)
+    weights = torch.as_tensor(traces[name]["y"])
+    reaches = torch.as_tensor(traces[f"stick that reaches the key, {name}"]["y"])[7]
+    assert reaches.item() == pytest.approx(1 - weights[before].sum().item())
+    assert weights.sum().item() + said["left"] == pytest.approx(1)

@@ -7,6 +7,7 @@ import torch
 
 from posenc import rope
 from posenc.lab.explore import COLORS, explorable, slider
+from posenc.lab.figures.parts import label, number
 
 PAIRS = 8  # pairs of lanes, D = 16: a dial each
 BASE = 177.0  # pair 1 turns by 30 degrees a word, an hour on a clock; the slowest still turns in sight
@@ -87,28 +88,7 @@ def _tile(name, word, position, color, symbol, side):
 
 
 def _words(name, line, row, color):
-    return dict(
-        type="scatter",
-        name=name,
-        x=[0],
-        y=[row],
-        xaxis="x4",
-        yaxis="y4",
-        mode="text",
-        text=[line],
-        textposition="middle right",
-        textfont=dict(size=13, color=color),
-        hoverinfo="skip",
-        cliponaxis=False,
-    )
-
-
-def _number(value):
-    return f"{round(value, 2) + 0.0:.2f}".replace("-", "−")
-
-
-def _whole(value):
-    return f"{value:.0f}".replace("-", "−")
+    return label(name, 0, row, line, color, "middle right", xaxis="x4", yaxis="y4", cliponaxis=False)
 
 
 def _circle(x, y, radius, where, color, width):
@@ -178,8 +158,8 @@ def _two_hands(m, n, shift):
     edge = torch.stack((ticks.cos(), ticks.sin()), dim=-1)
     marks = [torch.stack((a, 0.92 * a, gap), dim=-1).flatten() for a in _across(edge)]
     numerals = [part * 0.82 for part in _across(edge)]
-    apart, angle = _whole(m - n), _whole((m - n) * turn)
-    pair, whole = _number(scores[LARGE].item()), _number(total[-1].item())
+    apart, angle = number(m - n, 0), number((m - n) * turn, 0)
+    pair, whole = number(scores[LARGE].item()), number(total[-1].item())
     (foot_x, foot_y), (k_x, k_y) = ([part.item() for part in _across(tip)] for tip in (foot, k))
     levels = torch.stack((total[:-1], total[:-1], gap[: PAIRS - 1]), dim=-1).flatten()
     across = torch.arange(PAIRS - 1, dtype=torch.float64)

@@ -133,7 +133,9 @@ def _distance_keys(keys, gap, *, results=None):
         titles.append(dict(text=words, showarrow=False, **above))
     scale = dict(xref="paper", yref="paper", x=0.855, y=0.27, xanchor="center", yanchor="bottom")
     titles.append(dict(text="added to the<br>loss, nats", showarrow=False, **scale))
-    layout = dict(height=470, showlegend=False, annotations=titles, margin=dict(t=16), **axes)
+    few = dict(tickvals=[0, 3], ticktext=[str(results["gaps"][0]), str(results["gaps"][-1])])
+    phone = {axis: few for axis in axes if axis.startswith("x")}
+    layout = dict(height=470, showlegend=False, annotations=titles, margin=dict(t=16), meta=dict(phone=phone), **axes)
     most, least = max(sums, key=sums.get), min(sums, key=sums.get)
     words = {"most": f"{most} {signed(sums[most], 2)}", "least": f"{least} {signed(sums[least], 2)}"}
     return dict(data=data, layout=layout), words
@@ -263,7 +265,7 @@ def _needle(method, at, *, results=None):
             mode="lines+markers",
             line=dict(color=COLORS[color], dash=dash),
             marker=dict(symbol=symbol, size=9),
-            hovertemplate=f"{method}, context {n}, needle %{{x}} back: %{{y:.2f}} wrong<extra></extra>",
+            hovertemplate=f"{method}, context {n}, needle %{{x}} back: %{{y:.0%}} wrong<extra></extra>",
         )
         for i, (n, color, symbol, dash) in enumerate(zip(contexts, ("sky", "blue", "purple", "ink"), SYMBOLS, DASHES))
     ] + [
@@ -275,7 +277,7 @@ def _needle(method, at, *, results=None):
             mode="lines+markers",
             line=dict(color=COLORS["orange"], dash="dash"),
             marker=dict(symbol="diamond-open", size=11),
-            hovertemplate=f"{method}, attention cut, needle %{{x}} back: %{{y:.2f}} wrong<extra></extra>",
+            hovertemplate=f"{method}, attention cut, needle %{{x}} back: %{{y:.0%}} wrong<extra></extra>",
         ),
         level("guessing", guess, 1, 2 * distances[-1], COLORS["gray"], 1, "dot"),
         upright("farthest in training", farthest, -0.03, 1.03, COLORS["gray"], 2, "dot"),

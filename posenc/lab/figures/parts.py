@@ -32,6 +32,20 @@ def level(name, y, left, right, color=COLORS["blue"], width=3, dash="solid", **a
     return _line(name, [left, right], [y, y], dict(color=color, width=width, dash=dash), axes)
 
 
+def pin(name, x, low, high, color=COLORS["ink"], width=2, dash="solid", **axes):
+    r"""An upright line under a triangle, its handle."""
+    line = _line(name, [x, x], [low, high], dict(color=color, width=width, dash=dash), axes)
+    return line | dict(mode="lines+markers", marker=dict(symbol="triangle-down", size=[0, 15], color=color, opacity=1))
+
+
+def arrow(name, tip, color, width=3, dash="solid", **axes):
+    r"""An arrow from the origin to a tip (x, y)."""
+    x, y = (float(part) for part in tip)
+    line = _line(name, [0, x], [0, y], dict(color=color, width=width, dash=dash), axes)
+    head = dict(symbol="arrow", angleref="previous", size=[0, 4 * width], color=color, opacity=1)
+    return line | dict(mode="lines+markers", marker=head)
+
+
 def _line(name, x, y, line, axes):
     look = dict(type="scatter", mode="lines", hoverinfo="skip", showlegend=False)
     return dict(name=name, x=x, y=y, line=line, **look, **axes)

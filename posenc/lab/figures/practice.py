@@ -7,6 +7,7 @@ import torch
 
 from posenc.lab.experiments import load_results, mean_and_spread
 from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
+from posenc.lab.figures.parts import label, level, signed, upright
 from posenc.methods import METHODS
 
 load = functools.cache(load_results)
@@ -54,21 +55,8 @@ def _ids(situation, ids, mask, n):
     cells = list(range(TOKENS))
 
     def said(name, values, y, which, color, form="{}"):
-        return dict(
-            type="scatter",
-            name=name,
-            x=[n for n in cells if which[n]],
-            y=[y] * int(sum(which)),
-            mode="text",
-            text=[form.format(value) for value, wanted in zip(values, which) if wanted],
-            textfont=dict(size=14, color=COLORS[color]),
-            showlegend=False,
-            hoverinfo="skip",
-        )
-
-    def line(name, x, y):
-        look = dict(color=COLORS["ink"], width=2, dash="dash")
-        return dict(type="scatter", name=name, x=x, y=y, mode="lines", line=look, showlegend=False, hoverinfo="skip")
+        words = [form.format(value) for value, wanted in zip(values, which) if wanted]
+        return label(name, [n for n in cells if which[n]], [y] * len(words), words, COLORS[color], "middle center")
 
     own = [str(p) if real else "–" for p, real in zip(positions.tolist(), counts)]
     data = [
@@ -92,7 +80,7 @@ def _ids(situation, ids, mask, n):
             x=[k for _, k in broken.tolist()],
             y=[q for q, _ in broken.tolist()],
             mode="text",
-            text=[signed_count(int(shown[q, k])) for q, k in broken.tolist()],
+            text=[signed(shown[q, k]) for q, k in broken.tolist()],
             showlegend=False,
             hoverinfo="skip",
         ),
@@ -119,8 +107,8 @@ def _ids(situation, ids, mask, n):
         ),
         said("ids that are right", own, -1.1, (off == 0).tolist(), "ink"),
         said("ids that are wrong", own, -1.1, (off != 0).tolist(), "orange", "<b>{}</b>"),
-        line("border of the queries", [-0.5, TOKENS - 0.5], [n - 0.5] * 2),
-        line("border", [n - 0.5] * 2, [TOKENS - 0.5, -2.7]),
+        level("border of the queries", n - 0.5, -0.5, TOKENS - 0.5, COLORS["ink"], 2, "dash"),
+        upright("border", n - 0.5, TOKENS - 0.5, -2.7, COLORS["ink"], 2, "dash"),
     ]
     middles, parts = [(n - 1) / 2, (n + TOKENS - 1) / 2], list(PARTS[situation])
     plain = dict(showgrid=False, zeroline=False, ticks="")
@@ -145,10 +133,6 @@ def _ids(situation, ids, mask, n):
         "seen": extra.shape[1],
         "hidden": missing.shape[1],
     }
-
-
-def signed_count(value):
-    return f"+{value}" if value > 0 else f"−{-value}"
 
 
 ids = explorable(
@@ -241,18 +225,13 @@ def _wrong_ids(which, off, *, results=None):
     paid = {method: value for method, value in mean.items() if not math.isnan(value)}
     most = max(paid, key=paid.get)
     return dict(data=data, layout=layout), {
-        "most": "nobody pays" if off == 0 else f"{METHODS[most].title} {signed(paid[most])}",
+        "most": "nobody pays" if off == 0 else f"{METHODS[most].title} {signed(paid[most], 2)}",
         "spared": sum(value < FREE for value in paid.values()),
         "refused": len(mean) - len(paid),
     }
 
 
 FREE = 0.05  # nats that count as nothing
-
-
-def signed(value):
-    """A change in words: no minus before a zero."""
-    return "0.00" if abs(value) < 0.005 else f"{value:+.2f}".replace("-", "−")
 
 
 wrong_ids = explorable(

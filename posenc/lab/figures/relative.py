@@ -13,7 +13,7 @@ from posenc.bias.t5 import bucket
 from posenc.bias.transformer_xl import shift, transformer_xl
 from posenc.encoding import At
 from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
-from posenc.lab.figures.parts import label, signed, thousands
+from posenc.lab.figures.parts import signed, thousands, upright
 
 # ------------------------------------------------------------------------------------------- Transformer-XL, four terms
 
@@ -229,15 +229,7 @@ def _bucket_staircase(num_buckets, max_distance, direction, distance, *, bucket=
             line=dict(color=COLORS["orange"], width=8),
             hoverinfo="skip",
         ),
-        dict(
-            type="scatter",
-            name="the key",
-            x=[here, here],
-            y=[-0.5, num_buckets - 0.5],
-            mode="lines",
-            line=dict(color=COLORS["ink"], width=1.5, dash="dot"),
-            hoverinfo="skip",
-        ),
+        upright("the key", here, -0.5, num_buckets - 0.5, COLORS["ink"], 1.5, "dot"),
         tape("odd buckets", [step for step in steps if step[0] % 2], "sky", 0.8),
         tape("even buckets", [step for step in steps if not step[0] % 2], "blue", 1),
         tape("its bucket", taken, "orange", 1.2),
@@ -279,13 +271,14 @@ def _bucket_staircase(num_buckets, max_distance, direction, distance, *, bucket=
         ),
         yaxis2=dict(range=[-0.5, 1.4], domain=[0.84, 1], showticklabels=False, showgrid=False, zeroline=False),
     )
-    held = len(own[1]) if own[2] > -REACH else 0
+    if own[2] <= -REACH:
+        holds = f"all from {-own[1][-1]} on"
+    else:
+        holds = f"{len(own[1])} distances share it" if len(own[1]) > 1 else "its own bucket"
     words = {
         "back": f"{signed(-distance)}: bucket {own[0]}",
         "ahead": f"{signed(distance)}: bucket {taken[-1][0]}" if both else "keys ahead hidden",
-        "holds": (f"{held} distances share it" if held > 1 else "its own bucket")
-        if held
-        else f"all from {-own[1][-1]} on",
+        "holds": holds,
     }
     return dict(data=data, layout=layout), words
 
@@ -324,7 +317,6 @@ STEPS = ["by distance", "zeros added", "rows of Tq", "a row dropped", "rows of T
 PAD = -1
 LOOKS = {"A": "blue", "B": "orange", "C": "green", "D": "purple"}
 FRAME = [(-1, -1), (1, -1), (1, 1), (-1, 1), (-1, -1)]
-STROKE = [(-1, 1), (1, -1)]
 
 
 def _shift_trick(step, memory, follow, *, shift=shift):
@@ -349,32 +341,35 @@ def _shift_trick(step, memory, follow, *, shift=shift):
     place = names.index(followed) if followed in names else None
     wanted = 100 * "ABCD".index(followed[0]) + int(followed[1:])
 
-    def drawn(name, mine, shape, color, width):
-        r"""A shape in each of these cells: its corners, from -1 to 1 across and down."""
+    def tiles(name, letter, color):
+        r"""A frame around each cell of a query, and its name: gray where no key stands."""
+        mine = [i for i, n in enumerate(names) if n[0] == letter]
         return dict(
             type="scatter",
             name=name,
-            x=[x for i in mine for x in (*(columns[i] + 0.45 * across for across, _ in shape), None)],
-            y=[y for i in mine for y in (*(rows[i] + 0.42 * down for _, down in shape), None)],
-            mode="lines",
-            line=dict(color=COLORS[color], width=width),
+            x=[x for i in mine for x in (*(columns[i] + 0.45 * across for across, _ in FRAME), None, columns[i], None)],
+            y=[y for i in mine for y in (*(rows[i] + 0.42 * down for _, down in FRAME), None, rows[i], None)],
+            mode="lines+text",
+            text=[word for i in mine for word in (*[""] * (len(FRAME) + 1), names[i], "")],
+            textfont=dict(
+                size=13, color=[COLORS["gray" if i in dead else "ink"] for i in mine for _ in range(len(FRAME) + 3)]
+            ),
+            line=dict(color=COLORS[color], width=3),
             hoverinfo="skip",
         )
 
-    def tiles(name, letter, color):
-        return drawn(name, [i for i, n in enumerate(names) if n[0] == letter], FRAME, color, 3)
-
-    def words(name, mine, color):
-        here = [[of[i] for i in mine] for of in (columns, rows, names)]
-        return label(name, *here, COLORS[color], "middle center")
-
-    alive = [i for i in range(len(names)) if i not in dead]
     data = [
         tiles("zeros", "0", "gray"),
         *(tiles(f"query {letter}", letter, color) for letter, color in LOOKS.items()),
-        drawn("no key stands there", dead, STROKE, "gray", 1.5),
-        words("words", alive, "ink"),
-        words("words of no key", dead, "gray"),
+        dict(
+            type="scatter",
+            name="no key stands there",
+            x=[x for i in dead for x in (columns[i] - 0.45, columns[i] + 0.45, None)],
+            y=[y for i in dead for y in (rows[i] + 0.42, rows[i] - 0.42, None)],
+            mode="lines",
+            line=dict(color=COLORS["gray"], width=1.5),
+            hoverinfo="skip",
+        ),
         dict(
             type="scatter",
             name="followed",
@@ -440,7 +435,7 @@ shift_trick = explorable(
     handles={"followed": "follow"},
     depends={
         **{name: ["step", "memory"] for name in ("zeros", *(f"query {letter}" for letter in LOOKS), "layout")},
-        **{name: ["step", "memory"] for name in ("no key stands there", "words", "words of no key")},
+        "no key stands there": ["step", "memory"],
     },
     step=slider(range(len(STEPS)), label="step", format=lambda n: f"{n}: {STEPS[n]}", play=True),
     memory=slider([0, 1, 2], label="keys in memory"),
@@ -556,10 +551,11 @@ def _clipped(clip, sees, query, key):
     )
     hidden = sees == CAUSAL and offset > 0
     pairs = 0 if hidden else same.shape[1]
+    row_said = "its own row" if abs(offset) < clip else "shared: clipped"
     said = {
         "offset": f"offset {signed(offset)}: " + ("hidden" if hidden else f"row {signed(own)}"),
         "pairs": f"read by {pairs} of {int(visible.sum())} pairs",
-        "shared": "hidden by the mask" if hidden else "its own row" if abs(offset) < clip else "shared: clipped",
+        "shared": "hidden by the mask" if hidden else row_said,
     }
     return dict(data=data, layout=layout), said
 

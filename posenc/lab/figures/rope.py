@@ -8,7 +8,7 @@ import torch
 from posenc import rope
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import label, level, number, thousands, upright
+from posenc.lab.figures.parts import arrow, label, level, number, pin, thousands, upright
 
 PAIRS = 8  # pairs of lanes in the plane: D = 16
 DRAWS = 400  # seeded draws behind a mean and its spread
@@ -49,20 +49,6 @@ def _wave(rotate):
     return distances, torch.stack([_scores_at(d, rotate) for d in distances.tolist()])
 
 
-def _arrow(name, tip, color, dash):
-    x, y = tip.tolist()
-    return dict(
-        type="scatter",
-        name=name,
-        x=[0, x],
-        y=[0, y],
-        mode="lines+markers",
-        line=dict(color=color, width=4, dash=dash),
-        marker=dict(symbol="arrow", angleref="previous", size=[0, 16], color=color, opacity=1),
-        hoverinfo="skip",
-    )
-
-
 def _invariance(shift, m, n, pair, *, rotate=rope.rotate):
     at_q, at_k = m + shift, n + shift
     q, k = _turned(0, at_q, rotate)[pair], _turned(1, at_k, rotate)[pair]
@@ -72,8 +58,8 @@ def _invariance(shift, m, n, pair, *, rotate=rope.rotate):
     blue, orange, green, purple = (COLORS[name] for name in ("blue", "orange", "green", "purple"))
     right = dict(xaxis="x2", yaxis="y2")
     data = [
-        _arrow("query, turned", q, blue, "solid"),
-        _arrow("key, turned", k, orange, "dash"),
+        arrow("query, turned", q, blue, 4),
+        arrow("key, turned", k, orange, 4, "dash"),
         label("q", *(1.34 * q).tolist(), "<b>q</b>", blue, "middle center"),
         label("k", *(1.45 * k).tolist(), "<b>k</b>", orange, "middle center"),
         dict(
@@ -89,15 +75,18 @@ def _invariance(shift, m, n, pair, *, rotate=rope.rotate):
         level("score", scores[pair].item(), 0, LAST, green, 5, **right),
         label("its number", 0, 2.2, f"<b>score {score}</b>", green, "middle center"),
         upright("key's place", at_k, -1.5, 1.5, orange, 2, "dash", **right),
-        upright("query's place", at_q, -1.5, 1.5, blue, 2, **right),
+        upright("query's place", at_q, -1.5, 1.5, blue, **right),
         dict(
             type="scatter",
             name="bracket",
             x=[at_k, at_k, at_q, at_q, math.nan, (at_q + at_k) / 2],
             y=[-1.5, -1.75, -1.75, -1.5, math.nan, -1.75],
-            mode="lines+markers",
+            mode="lines+markers+text",
             line=dict(color=purple, width=3),
             marker=dict(size=[0] * 5 + [12], color=purple, opacity=1),
+            text=[""] * 5 + ["    drag ▸" if at_q + at_k < LAST else "◂ drag    "],
+            textposition="middle right" if at_q + at_k < LAST else "middle left",
+            textfont=dict(size=12, color=purple),
             hoverinfo="skip",
             **right,
         ),
@@ -115,7 +104,7 @@ def _invariance(shift, m, n, pair, *, rotate=rope.rotate):
         xaxis=dict(plane, range=[-1.95, 1.95], domain=[0, 0.48], title=dict(text="lanes 2i and 2i + 1")),
         yaxis=dict(plane, range=[-1.95, 2.4], scaleanchor="x"),
         xaxis2=dict(range=[-1, LAST + 1], domain=[0.56, 1], anchor="y2", title=dict(text="place in the text")),
-        yaxis2=dict(range=[-2, 1.6], anchor="x2", tickvals=[-1, 0, 1]),
+        yaxis2=dict(range=[-2, 1.6], anchor="x2", tickvals=[-1, 0, 1], title=dict(text="score", standoff=2)),
     )
     whole = number(scores.sum().item(), 3)
     return dict(data=data, layout=layout), {"distance": number(m - n, 0), "score": score, "whole": whole}
@@ -301,15 +290,7 @@ def _trained_head(head, distance):
             line=dict(color=COLORS["ink"], width=2.5),
             hovertemplate="distance %{x}: mean %{y:.2f}<extra></extra>",
         ),
-        dict(
-            type="scatter",
-            name="training length",
-            mode="lines",
-            x=[length, length],
-            y=[-high, high],
-            line=dict(color=COLORS["gray"], width=1.5, dash="dashdot"),
-            hoverinfo="skip",
-        ),
+        upright("training length", length, -high, high, COLORS["gray"], 1.5, "dashdot"),
         label("shown", length - 6, -0.94 * high, "trained", COLORS["gray"], "middle left"),
         label("not shown", length + 6, -0.94 * high, "never seen →", COLORS["gray"], "middle right"),
         dict(
@@ -422,18 +403,7 @@ def _seen(trained, target, base, pair):
             marker=dict(color=COLORS["orange"], pattern=dict(shape="/", fillmode="replace")),
             hovertemplate="pair %{x}: %{y:.0%} of the circle is new<extra></extra>",
         ),
-        dict(
-            type="scatter",
-            name="this pair",
-            mode="lines+markers",
-            x=[pair, pair],
-            y=[0, 1.1],
-            xaxis="x2",
-            yaxis="y2",
-            line=dict(color=COLORS["ink"], width=2),
-            marker=dict(symbol="triangle-down", size=[0, 15], color=COLORS["ink"], opacity=1),
-            hoverinfo="skip",
-        ),
+        pin("this pair", pair, 0, 1.1, xaxis="x2", yaxis="y2"),
     ]
     layout = dict(
         height=560,
@@ -481,5 +451,5 @@ seen_angles = explorable(
     trained=slider([512, 2_048, 4_096, 8_192], label="training length L", default=4_096, format=thousands),
     target=slider([512, 2_048, 4_096, 8_192, 32_768, 131_072], label="target length", default=32_768, format=thousands),
     base=slider([100, 10_000, 500_000], label="base b", default=10_000, format=thousands),
-    pair=slider(range(0, WIDE // 2, 3), label="pair of lanes i", default=48),
+    pair=slider(range(0, WIDE // 2, 3), label="pair i", default=48),
 )

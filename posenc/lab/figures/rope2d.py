@@ -5,6 +5,7 @@ import math
 import torch
 
 from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
+from posenc.lab.figures.parts import arrow, upright
 from posenc.rotate.mrope import dealt, positions_for
 from posenc.rotate.rope2d import angles, axial, steps
 
@@ -45,8 +46,7 @@ def _map(row, column, pairs, direction, *, angles=angles):
     line = list(range(1 - SIDE, SIDE))
     diagonals = {"↘": 1, "↙": -1}
     turns = frequencies(direction).T.tolist()  # of each pair: a row, a column
-    shown = [pairs in (name, ALL) for name in PAIRS[:-1]]
-    pale = dict(type="scatter", mode="lines+markers", xaxis="x2", yaxis="y2")
+    looks = [(COLORS["blue"], 3) if pairs in (name, ALL) else (COLORS["gray"], 2) for name in PAIRS[:-1]]
     data = [
         dict(
             type="heatmap",
@@ -92,22 +92,8 @@ def _map(row, column, pairs, direction, *, angles=angles):
             **ALONE,
         ),
         *(
-            dict(
-                pale,
-                name=f"how {name} turns",
-                x=[0, on_column],
-                y=[0, on_row],
-                line=dict(color=COLORS["blue" if chosen else "gray"], width=3 if chosen else 1.5),
-                marker=dict(
-                    symbol="arrow",
-                    angleref="previous",
-                    size=[0, 13],
-                    color=COLORS["blue" if chosen else "gray"],
-                    opacity=1,
-                ),
-                hovertemplate=f"{name}: a row {on_row:.2f}, a column {on_column:.2f} radians<extra></extra>",
-            )
-            for name, chosen, (on_row, on_column) in zip(PAIRS, shown, turns)
+            arrow(f"how {name} turns", turn[::-1], *look, xaxis="x2", yaxis="y2")
+            for name, look, turn in zip(PAIRS, looks, turns)
         ),
     ]
     ticks = dict(tickvals=list(range(SIDE)), showgrid=False, zeroline=False, constrain="domain")
@@ -134,6 +120,14 @@ def _map(row, column, pairs, direction, *, angles=angles):
     return dict(data=data, layout=layout), {"right": at["↘"], "left": at["↙"]}
 
 
+def _short(pairs):
+    return "all" if pairs == ALL else pairs.removeprefix("pair ")
+
+
+def _degrees(direction):
+    return f"{direction}°" if direction else "axial, 0°"
+
+
 map = explorable(
     _map,
     id="rope2d.map",
@@ -156,8 +150,8 @@ map = explorable(
     },
     row=slider(range(SIDE), label="row of the query", default=4),
     column=slider(range(SIDE), label="column of the query", default=4),
-    pairs=slider(PAIRS, label="pair", default=PAIRS[0], format=lambda name: name.replace("pair ", "").split(",")[0]),
-    direction=slider(DIRECTIONS, label="turned by", default=0, format=lambda d: "axial, 0°" if d == 0 else f"{d}°"),
+    pairs=slider(PAIRS, label="pair", default=PAIRS[0], format=_short),
+    direction=slider(DIRECTIONS, label="turned by", default=0, format=_degrees),
 )
 
 # -------------------------------------------------------------------------------------------------------- resolution
@@ -352,18 +346,7 @@ def _ids(words, row, column, deal):
                 **ALONE,
             )
         )
-    data.append(
-        dict(
-            type="scatter",
-            name="the key, a patch",
-            x=[key] * 2,
-            y=[-0.5, 16.5],
-            mode="lines",
-            line=dict(color=COLORS["ink"], width=2, dash="dot"),
-            showlegend=False,
-            **ALONE,
-        )
-    )
+    data.append(upright("the key, a patch", key, -0.5, 16.5, COLORS["ink"], 2, "dot"))
     turned = turns_between(words, (row, column), deal)
     owner = (frequencies_of(deal) > 0).long().argmax(0)
     for a, (name, (_, _, color, pattern)) in enumerate(AXES.items()):

@@ -7,7 +7,7 @@ import torch
 
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import label
+from posenc.lab.figures.parts import label, number, pin, thousands
 from posenc.rotate.rope import inv_freq, rotate, xpos
 
 #: Where rounding may enter on the way to cos and sin, and to what: what is rounded, and the dtype.
@@ -52,14 +52,6 @@ def turn_rounded(x, positions, inv_freq, where):
 
 DIM = 64
 LANES = {"all 32": slice(0, 32), "16 fastest": slice(0, 16), "16 slowest": slice(16, 32), "pair 8 alone": slice(8, 9)}
-
-
-def _number(value):
-    return f"{value:,.0f}"
-
-
-def _words(value, digits=2):
-    return f"{round(float(value), digits) + 0.0:,.{digits}f}".replace("-", "−")
 
 
 @cache
@@ -122,7 +114,6 @@ def _aimed(target, lanes):
     )
     return dict(data=data, layout=layout), {
         "half": f"{end - target} tokens" if end < reach else "none drawn",
-        "end": _words(row[-1], 2),
         "target": target,
     }
 
@@ -220,7 +211,7 @@ def _spread(encoding, slowness, distance):
         xaxis=dict(range=[-16, FAR + 16], title=dict(text="distance m − n, in tokens")),
         yaxis=dict(range=[-2.6, 2.6], title=dict(text="score q · k / √D")),
     )
-    return dict(data=data, layout=layout), {"near": _words(spread[0]), "far": _words(spread[at]), "distance": distance}
+    return dict(data=data, layout=layout), {"near": number(spread[0]), "far": number(spread[at]), "distance": distance}
 
 
 spread = explorable(
@@ -240,7 +231,7 @@ spread = explorable(
         "readout.distance": ["distance"],
     },
     encoding=slider(ENCODINGS, label="encoding", default="xPos"),
-    slowness=slider([128, 512, 2_048], label="xPos, B", default=512, format=_number),
+    slowness=slider([128, 512, 2_048], label="xPos, B", default=512, format=thousands),
     distance=slider(range(0, FAR + 1, 64), label="distance m − n", default=512),
 )
 
@@ -285,17 +276,7 @@ def _lanes(head, pair):
             marker=dict(color=COLORS["orange"], pattern=dict(shape="/", fillmode="replace")),
             hovertemplate="pair %{x}: %{y:.2f} from content<extra></extra>",
         ),
-        dict(
-            type="scatter",
-            name="this pair",
-            mode="lines+markers",
-            x=[pair, pair],
-            y=[0, 1.06 * top],
-            showlegend=False,
-            line=dict(color=COLORS["ink"], width=2),
-            marker=dict(symbol="triangle-down", size=[0, 15], color=COLORS["ink"], opacity=1),
-            hoverinfo="skip",
-        ),
+        pin("this pair", pair, 0, 1.06 * top),
         dict(
             type="scatter",
             name="mean part of this pair in the score",
@@ -325,6 +306,10 @@ def _lanes(head, pair):
     }
 
 
+def _head(index):
+    return f"layer {index // 4}, head {index % 4}"
+
+
 lane_use = explorable(
     _lanes,
     id="rope_closely.lane_use",
@@ -343,7 +328,7 @@ lane_use = explorable(
         "readout.whole": ["head"],
         "readout.turns": ["pair"],
     },
-    head=slider(range(HEADS), label="head", default=4, format=lambda index: f"layer {index // 4}, head {index % 4}"),
+    head=slider(range(HEADS), label="head", default=4, format=_head),
     pair=slider(range(PAIRS), label="pair of lanes i", default=2),
 )
 
@@ -368,6 +353,12 @@ def octave_errors(place, dtype):
     positions = torch.stack([(2**k * (1 + part)).floor() for k in OCTAVES])
     exact = (positions[..., None] * w).cos()
     return (cos_sin(positions, w, PLACES[place], DTYPES[dtype])[0] - exact).abs().amax(1)
+
+
+def _off_by(error):
+    if math.isnan(error):
+        return "–"
+    return "nothing" if error < 1e-9 else f"{error:.1g}".replace("-", "−")
 
 
 def _precision(place, dtype, octave, pair):
@@ -408,19 +399,7 @@ def _precision(place, dtype, octave, pair):
             line=dict(color=COLORS["blue"], width=2.5),
             hovertemplate="from position 2^%{x}: off by %{y:.2g}<extra></extra>",
         ),
-        dict(
-            type="scatter",
-            name="here",
-            mode="lines+markers",
-            x=[octave, octave],
-            y=[0, 2.1],
-            xaxis="x2",
-            yaxis="y2",
-            showlegend=False,
-            line=dict(color=COLORS["ink"], width=2),
-            marker=dict(symbol="triangle-down", size=[0, 15], color=COLORS["ink"], opacity=1),
-            hoverinfo="skip",
-        ),
+        pin("here", octave, 0, 2.1, xaxis="x2", yaxis="y2"),
     ]
     layout = dict(
         height=480,
@@ -436,10 +415,11 @@ def _precision(place, dtype, octave, pair):
         ),
         yaxis2=dict(range=[0, 2.3], domain=[0, 0.32], tickvals=[0, 1, 2], title=dict(text="off by")),
     )
-    return dict(data=data, layout=layout), {
-        "position": _number(start),
-        "here": "–" if math.isnan(here) else "nothing" if here < 1e-9 else f"{here:.1g}".replace("-", "−"),
-    }
+    return dict(data=data, layout=layout), {"position": thousands(start), "here": _off_by(here)}
+
+
+def _position(octave):
+    return thousands(2**octave)
 
 
 precision = explorable(
@@ -460,6 +440,6 @@ precision = explorable(
     },
     place=slider(list(PLACES), label="rounded"),
     dtype=slider(list(DTYPES), label="to"),
-    octave=slider(OCTAVES, label="position", default=9, play=True, format=lambda k: _number(2**k)),
+    octave=slider(OCTAVES, label="position", default=9, play=True, format=_position),
     pair=slider([0, 4, 8, 16, 32], label="pair of lanes i", default=8),
 )

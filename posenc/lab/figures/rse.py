@@ -7,7 +7,7 @@ import torch
 from posenc import stickbreaking
 from posenc.lab.exercises.rse import peak
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import label, number, signed
+from posenc.lab.figures.parts import label, number, signed, upright
 from posenc.rotate.rope import inv_freq, rotate
 
 KEYS = 64
@@ -86,7 +86,10 @@ def _allocation(rate, content, query, order, *, weigh=stickbreaking.weigh):
     where = "the query"
     if order != RECENT:
         far = math.inf if rate == 0 else peak(content, rate)
-        where = "key 0" if math.isinf(far) else f"{far:.0f} back" if far else where
+        if math.isinf(far):
+            where = "key 0"
+        elif far:
+            where = f"{far:.0f} back"
     return dict(data=data, layout=layout), {"near": near, "left": left, "where": where}
 
 
@@ -263,15 +266,7 @@ def _same_scores(query, rate, offset, order, *, weigh=stickbreaking.weigh):
             marker=dict(symbol="circle-open", color=COLORS["ink"], size=[left], sizemode="area", sizeref=2 / 44**2),
             hovertemplate="left over: %{marker.size:.3f}<extra></extra>",
         ),
-        dict(
-            type="scatter",
-            name="the query",
-            x=[query + 0.5] * 2,
-            y=[2.5, -0.5],
-            mode="lines",
-            line=dict(color=COLORS["blue"], width=1.5, dash="dot"),
-            hoverinfo="skip",
-        ),
+        upright("the query", query + 0.5, 2.5, -0.5, COLORS["blue"], 1.5, "dot"),
     ]
     layout = dict(
         height=400,

@@ -9,7 +9,7 @@ from posenc import sinusoidal
 from posenc.lab.exercises.sinusoidal import rotation
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
-from posenc.lab.figures.parts import label, signed, thousands
+from posenc.lab.figures.parts import label, level, pin, signed, thousands
 
 POSITIONS = 48  # rows of the heat map
 DIM = 32  # of the ladder's figures
@@ -32,15 +32,7 @@ def _ladder(dim, base, position, *, table=sinusoidal.table):
             showscale=False,
             hovertemplate="position %{y}, lane %{x}: %{z:.2f}<extra></extra>",
         ),
-        dict(
-            type="scatter",
-            name="the position p",
-            x=edges,
-            y=[position, position],
-            mode="lines",
-            line=dict(color=COLORS["ink"], width=4),
-            hoverinfo="skip",
-        ),
+        level("the position p", position, *edges, COLORS["ink"], 4),
         dict(
             type="bar",
             name="PE(p) at that position",
@@ -124,16 +116,7 @@ def _clocks(context, base):
             )
         )
     data += [
-        dict(
-            type="scatter",
-            name="context length",
-            mode="lines",
-            x=across,
-            y=[math.log10(context)] * 2,
-            line=dict(color=COLORS["ink"], width=4),
-            showlegend=False,
-            hoverinfo="skip",
-        ),
+        level("context length", math.log10(context), *across, COLORS["ink"], 4),
         label("its name", -0.6, math.log10(context), f"context {context:,.0f}", COLORS["ink"], "top right"),
     ]
     ticks = [1, 2, 3, 4, 5, 6]
@@ -209,19 +192,7 @@ def _inner_product(p, dim, between, *, table=sinusoidal.table):
                 **style,
             )
         )
-    data.append(
-        dict(
-            type="scatter",
-            name="p",
-            mode="lines+markers",
-            x=[p, p],
-            y=[low, 1.15],
-            line=dict(color=COLORS["ink"], width=1.5, dash="dot"),
-            marker=dict(symbol="triangle-down", size=[0, 15], color=COLORS["ink"], opacity=1),
-            showlegend=False,
-            hoverinfo="skip",
-        )
-    )
+    data.append(pin("p", p, low, 1.15, width=1.5, dash="dot"))
     ticks = dict(range=[low, 1.25], tickvals=[-1, 0, 1])
     layout = dict(
         height=480,
@@ -233,6 +204,10 @@ def _inner_product(p, dim, between, *, table=sinusoidal.table):
     own, other = (scores(start, start + OFFSETS) for start in (p, FIXED[0]))
     peak = int(OFFSETS[own.argmax()])
     return dict(data=data, layout=layout), {"peak": signed(peak), "gap": (own - other).abs().max()}
+
+
+def _in_short(between):
+    return between.replace("a random matrix", "random")
 
 
 _BY = {f"from {start}{how}": ["dim", "between"] for start in FIXED for how in ("", ", by offset")}
@@ -249,7 +224,7 @@ inner_product = explorable(
     depends={**_BY, "p": ["p", "dim", "between"], "layout": ["dim", "between"]},
     p=slider(range(0, 101, 5), label="position p", default=45),
     dim=slider([4, 16, 64], label="model size C", default=64),
-    between=slider(BETWEEN, label="between", format=lambda between: between.replace("a random matrix", "random")),
+    between=slider(BETWEEN, label="between", format=_in_short),
 )
 
 
@@ -383,6 +358,13 @@ VOLUMES = (0.0, 0.03, 96**-0.5, 0.3, 1.0, 3.0, 10.0)
 LOUD = VOLUMES[4:]  # the others lie on one another
 
 
+def _percent(share):
+    r"""A share with two digits, none for nothing."""
+    if share >= 0.01 or not share:
+        return f"{share:.0%}"
+    return f"{share:.1%}" if share >= 0.001 else f"{share:.2%}"
+
+
 def _volume(volume, *, results=None):
     results = load_results("sinusoidal_volume") if results is None else results
     lengths = results["lengths"]
@@ -460,7 +442,7 @@ def _volume(volume, *, results=None):
     )
     share = volume**2 / 2 / (1 + volume**2 / 2)  # of the squared length, |x|^2 = C and |PE|^2 = volume^2 C/2
     readouts = {
-        "share": f"{share:.0%}" if 0.01 <= share or not share else f"{share:.1%}" if share >= 0.001 else f"{share:.2%}",
+        "share": _percent(share),
         "short": mean[0],
         "spread": spread[0],
         "saved": f"{none[0] - mean[0]:+.2f}".replace("-", "−"),
@@ -479,5 +461,5 @@ volume = explorable(
     readout="{share} of x + PE is position · loss {short:.2f} ± {spread:.2f} at 64 · {saved} saved",
     handles={"this volume": "volume"},
     depends={"other volumes": [], "no encoding": [], "loud ones": [], "the quiet": []},
-    volume=slider(VOLUMES, label="volume", default=1.0, format=lambda v: "0.1" if v == VOLUMES[2] else f"{v:g}"),
+    volume=slider(VOLUMES, label="volume", default=1.0, format="{:.2g}".format),
 )
