@@ -41,7 +41,7 @@ def is_folded(node: nodes.Node) -> bool:
     r"""Whether a node stands in a fold of the page already."""
     while node.parent is not None:
         node = node.parent
-        if type(node).__name__ == "dropdown_main":
+        if isinstance(node, nodes.Element) and node.get("design_component") == "dropdown":
             return True
     return False
 

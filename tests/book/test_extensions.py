@@ -91,11 +91,12 @@ def test_a_long_docstring_stands_folded_behind_its_code(tmp_path, monkeypatch):
     includes = (
         f".. literalinclude:: code.py\n   :pyobject: {name}\n   :language: python\n\n" for name in ("long", "short")
     )
-    (tmp_path / "index.rst").write_text("Title\n=====\n\n" + "".join(includes))
-    (tmp_path / "conf.py").write_text('extensions = ["paperwork"]\n')
+    inside = ".. dropdown:: The code\n\n   .. literalinclude:: code.py\n      :language: python\n"
+    (tmp_path / "index.rst").write_text("Title\n=====\n\n" + "".join(includes) + inside)
+    (tmp_path / "conf.py").write_text('extensions = ["paperwork", "sphinx_design"]\n')
     assert build(["-q", "-W", str(tmp_path), str(tmp_path / "out")]) == 0
     page = (tmp_path / "out/index.html").read_text("utf-8")
-    code, rest = page.split("<details", 1)
+    code, rest, folded = page.split("<details")
     assert "What it is." in code and "Arguments" not in code and '"""</span>' in code and "check" in code
     assert "<summary>More on <code>long</code></summary><pre>Arguments:\n    x: a &lt; b.</pre></details>" in rest
-    assert "All there is." in rest and "<details" not in rest
+    assert "All there is." in rest and "Arguments" in folded
