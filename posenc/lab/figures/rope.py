@@ -84,8 +84,8 @@ def _invariance(shift, m, n, pair, *, rotate=rope.rotate):
             mode="lines+markers+text",
             line=dict(color=purple, width=3),
             marker=dict(size=[0] * 5 + [12], color=purple, opacity=1),
-            text=[""] * 5 + ["    drag ▸" if at_q + at_k < LAST else "◂ drag    "],
-            textposition="middle right" if at_q + at_k < LAST else "middle left",
+            text=[""] * 5 + ["<br>◂ drag ▸"],
+            textposition="bottom center",
             textfont=dict(size=12, color=purple),
             hoverinfo="skip",
             **right,
@@ -104,7 +104,7 @@ def _invariance(shift, m, n, pair, *, rotate=rope.rotate):
         xaxis=dict(plane, range=[-1.95, 1.95], domain=[0, 0.48], title=dict(text="lanes 2i and 2i + 1")),
         yaxis=dict(plane, range=[-1.95, 2.4], scaleanchor="x"),
         xaxis2=dict(range=[-1, LAST + 1], domain=[0.56, 1], anchor="y2", title=dict(text="place in the text")),
-        yaxis2=dict(range=[-2, 1.6], anchor="x2", tickvals=[-1, 0, 1], title=dict(text="score", standoff=2)),
+        yaxis2=dict(range=[-2.4, 1.6], anchor="x2", tickvals=[-1, 0, 1], title=dict(text="score", standoff=2)),
     )
     whole = number(scores.sum().item(), 3)
     return dict(data=data, layout=layout), {"distance": number(m - n, 0), "score": score, "whole": whole}
