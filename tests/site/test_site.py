@@ -141,6 +141,7 @@ def test_the_text_face_has_what_pages_say_and_is_small():
         ("a();\n// b\n  // c\nd(); // e\n", "a();\nd(); // e\n"),
         ("/*! license */\n/**\n * what\n */\na();\n\nb();\n", "/*! license */\na();\nb();\n"),
         ('a = "http://x";\n', 'a = "http://x";\n'),
+        ("if (a) {\n    b();\n}\n", "if (a) {\nb();\n}\n"),
     ],
 )
 def test_lines_that_are_comment_alone_go(script, kept):
