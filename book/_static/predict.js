@@ -1,5 +1,6 @@
 // The answers of a `{predict}` box become buttons. A press marks the reader's answer and the right one, then the figure
-// that the box names takes the state that shows it, and only then the fold with the reason opens.
+// that the box names takes the state that shows it, and only then the fold with the reason opens; on a phone the figure
+// comes into view instead.
 (function () {
   "use strict";
   const make = (tag, name) => Object.assign(document.createElement(tag), { className: name });
@@ -11,12 +12,15 @@
     return copy.textContent.trim().replace(/[.!]$/, "");
   }
 
+  const narrow = window.matchMedia("(max-width: 30rem)");
+
   async function answerBelow({ show, state }) {
     const figure = window.posencExplorables && posencExplorables.get(show);
-    if (!figure) return;
+    if (!figure) return null;
     await figure.start();
     figure.set(JSON.parse(state));
     await wait(600); // the figure first, the words after it
+    return figure.figure;
   }
 
   for (const box of document.querySelectorAll(".predict")) {
@@ -56,7 +60,10 @@
       if (mine !== right) mark(buttons[mine], "false", "✗ your answer");
       const verdict = mine === right ? "Right." : `Not so. The answer is “${answer}”.`;
       said.textContent = verdict + (fold.dataset.show ? " The figure below shows it." : "");
-      Promise.race([answerBelow(fold.dataset).catch(() => {}), wait(5000)]).then(() => { fold.open = true; });
+      Promise.race([answerBelow(fold.dataset).catch(() => null), wait(5000)]).then((figure) => {
+        if (figure && narrow.matches) figure.scrollIntoView({ block: "nearest" }); // the reason would push it off a phone
+        else fold.open = true;
+      });
     }
   }
 })();

@@ -78,6 +78,17 @@ def test_a_press_marks_the_answers_moves_the_figure_then_opens_the_fold(page):
     assert "together" in found.inner_text()
 
 
+def test_on_a_phone_the_figure_comes_into_view_in_place_of_the_reason(page):
+    page.set_viewport_size({"width": 390, "height": 664})
+    _, buttons, fold = box(page)
+    buttons.nth(1).click()
+    page.wait_for_function("posencExplorables.get('rope.rotation_invariance').ready()")
+    page.wait_for_function("document.querySelector('.explorable-view').getBoundingClientRect().bottom <= innerHeight")
+    page.wait_for_timeout(700)
+    assert fold.get_attribute("open") is None
+    assert page.evaluate("posencExplorables.get('rope.rotation_invariance').state().shift") == 10
+
+
 def test_an_answer_is_given_once_and_by_keyboard(page):
     found, buttons, fold = box(page, 1)
     assert len({(button.get_attribute("class"), button.get_attribute("aria-pressed")) for button in buttons.all()}) == 1
@@ -121,6 +132,8 @@ def test_answers_can_be_read(site, browser, how):
     page = context.new_page()
     page.goto(site)
     page.locator(".predict button").first.click()
+    if how == "phone":
+        page.locator(".predict summary").first.click()
     page.get_by_text("together").wait_for()
     if how == "print":
         page.emulate_media(media="print")
@@ -172,6 +185,36 @@ def test_rings_move_by_keyboard_and_by_hand(page, figure):
     moved = three.bounding_box()
     assert moved["y"] == pytest.approx(place["y"] + 80, abs=5) and moved["x"] == pytest.approx(place["x"], abs=0.5)
     assert float(two.get_attribute("aria-valuenow")) == start
+
+
+def test_the_page_stays_while_a_finger_holds_a_ring(site, browser):
+    context = browser.new_context(viewport={"width": 390, "height": 500}, has_touch=True, is_mobile=True)
+    page = context.new_page()
+    try:
+        page.goto(site)
+        page.mouse.move(9, 9)
+        page.locator("figure.live").scroll_into_view_if_needed()
+        ring = page.locator(".draw-handle").first
+        ring.wait_for()
+        page.evaluate("scrollTo(0, scrollY + document.querySelector('.draw-ring').getBoundingClientRect().top - 200)")
+        page.wait_for_timeout(300)
+        place, scrolled = page.locator(".draw-ring").first.bounding_box(), page.evaluate("scrollY")
+        x, y = place["x"] + place["width"] / 2, place["y"] + place["height"] / 2
+        start, finger = float(ring.get_attribute("aria-valuenow")), context.new_cdp_session(page)
+        for kind, by in (("touchStart", 0), *(("touchMove", 8 * i) for i in range(1, 8)), ("touchEnd", None)):
+            points = [] if by is None else [{"x": x, "y": y + by}]
+            finger.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+            page.wait_for_timeout(20)
+        page.wait_for_timeout(300)
+        assert page.evaluate("scrollY") == scrolled
+        assert float(ring.get_attribute("aria-valuenow")) == pytest.approx(start - 56 / 210 * 4, abs=0.15)
+    finally:
+        context.close()
+
+
+def test_nothing_is_judged_that_nobody_drew(page, figure):
+    figure.get_by_role("button").click()
+    assert "you drew" not in figure.get_by_role("status").inner_text()
 
 
 def test_what_was_measured_comes_after_the_press_and_is_what_is_frozen(page, figure):

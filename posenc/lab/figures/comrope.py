@@ -183,6 +183,12 @@ def _commute(degrees, rows, columns, shift):
             tickvals=[0, 4, 8, 12],
         ),
         yaxis2=dict(range=[-1.1, 1.1], anchor="x2", title=dict(text="score"), tickvals=[-1, 0, 1]),
+        meta=dict(
+            phone=dict(
+                xaxis=dict(domain=[0, 0.7]),
+                xaxis2=dict(domain=[0.82, 1], tickvals=[0, 12], title=dict(text="both moved")),
+            )
+        ),
     )
     return dict(data=data, layout=layout), {
         "apart": (down[-1] - right[-1]).norm().item(),

@@ -280,8 +280,8 @@ def _stick_across_blocks(blocks, step, handed, beta, *, rule=break_block):
         line("true rest", asked, tens(true_rests[:-1].exp()), "gray", "dash"),
         line(
             "names",
-            [6, 6, KEYS - 0.2],
-            [true_rests[KEYS - 7] / math.log(10), truth[KEYS - 7].log10(), 0.7],
+            [6, 9, KEYS - 0.2],  # beside their lines, which are steeper on a phone
+            [true_rests[KEYS - 9] / math.log(10), truth[KEYS - 8].log10(), 0.7],
             "gray",
             mode="text",
             text=["true rest", "true pieces", "rest handed on"],

@@ -82,7 +82,7 @@ def _short_long(method, beside, length):
     method, other = next(name for name in RANKED if title(name) == method), RANKED[beside]
     at, gap = LENGTHS.index(length), [math.nan] * 4
     pale = [row for name in RANKED for row in (*SUMMARY[name], gap)]
-    blue, orange, purple, end = *map(COLORS.get, ("blue", "orange", "purple")), LENGTHS[-1] * 1.14
+    blue, orange, purple, end = *map(COLORS.get, ("blue", "orange", "purple")), LENGTHS[-1] * 1.22
     ends = [SUMMARY[method][-1][3], SUMMARY[method][-1][0], SUMMARY[other][-1][0]]
     words = [f"cut to {LENGTHS[0]}", title(method), title(other) if other != method else ""]
     data = [
@@ -120,7 +120,7 @@ def _short_long(method, beside, length):
             title=dict(text=f"characters of context; {LENGTHS[0]} in training"),
         ),
         yaxis=dict(range=[LOW, HIGH], title=dict(text="loss, nats per character")),
-        meta=dict(phone=dict(xaxis=dict(range=[first - 0.04, last + 0.57]))),
+        meta=dict(phone=dict(xaxis=dict(range=[first - 0.04, last + 0.62]))),
     )
     mean, spread, seeds, cut = SUMMARY[method][at]
     return dict(data=data, layout=layout), {

@@ -145,6 +145,7 @@ def sizes_figure(arms):
             )
         axis.set_title(f"coordinates {reading}", fontsize="medium")
         axis.set_xticks(sides, [f"{side}\n{side // 4} × {side // 4}" for side in sides])
+        axis.margins(x=0.2)  # the numbers under two panels stand apart
         axis.set_xlabel("pixels a side, patches")
         axis.grid(alpha=0.3)
     axes[0].set_ylabel("right answers, %")

@@ -491,6 +491,7 @@ def lengths_axis(axes, ticks):
     r"""A logarithmic axis of lengths with these ticks."""
     axes.set_xscale("log", base=2)
     axes.set_xticks(ticks, [str(n) for n in ticks])
+    axes.set_xlim(ticks[0] / 1.15, ticks[-1] * 1.15)  # the margin of what was drawn before is a linear axis's
 
 
 def draw_schemes(axes, when, x, values):

@@ -66,7 +66,7 @@
         ticklabeloverflow: "allow", title: small ? { standoff: 8, font: { size: 12 } } : { standoff: 8 },
         tickfont: { size: small ? 11 : 12 }, hoverformat: ".4~g",
       };
-      const map = { colorbar: { outlinewidth: 0, thickness: 12, tickfont: { size: 11 } } };
+      const map = { colorbar: { outlinewidth: 0, thickness: 12, tickfont: { size: 11 } }, hoverongaps: false };
       templates[key] = {
         layout: {
           paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
@@ -80,7 +80,7 @@
           xaxis: axis, yaxis: axis, bargap: 0.15,
           annotationdefaults: { font: { color: c.ink }, arrowcolor: c.ink },
         },
-        data: { heatmap: [map], contour: [map] },
+        data: { heatmap: [map], contour: [map] }, // a gap has no number to tell
       };
     }
     return templates[key];

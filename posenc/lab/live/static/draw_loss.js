@@ -48,6 +48,8 @@ posencLive("draw_loss", function (place, data) {
       handle.focus({ preventScroll: true, focusVisible: false });
       event.preventDefault();
     });
+    // A shape's touch-action alone does not keep the page from scrolling under the finger.
+    handle.addEventListener("touchstart", (event) => { if (!shown) event.preventDefault(); }, { passive: false });
     handle.addEventListener("pointermove", (event) => {
       if (handle.hasPointerCapture(event.pointerId)) move(i, lossAt(event.clientY - svg.getBoundingClientRect().top));
     });
@@ -142,6 +144,10 @@ posencLive("draw_loss", function (place, data) {
   });
 
   function verdict() {
+    if (!begun) {
+      const means = beyond.map(([n, mean, spread]) => `${mean.toFixed(2)} ± ${spread.toFixed(2)} at ${n}`);
+      return `${data.method}, which you did not guess: ${means.join("; ")}.`;
+    }
     const off = beyond.map(([, mean], i) => drawn[i] - mean), close = (i) => Math.abs(off[i]) <= Math.max(2 * beyond[i][2], STEP / 2);
     const each = beyond.map(([n, mean, spread], i) => `at ${n} it is ${mean.toFixed(2)} ± ${spread.toFixed(2)}, ${
       close(i) ? "as you drew" : `you drew ${drawn[i].toFixed(1)}, ${Math.abs(off[i]).toFixed(1)} too ${off[i] < 0 ? "low" : "high"}`}`);
