@@ -219,7 +219,11 @@ def _puzzles(puzzle):
     ]
     layout = dict(
         height=460,
-        xaxis=dict(range=[-0.03, 1.0], tickformat=".0%", title=dict(text="wrong answers, a mark a seed")),
+        xaxis=dict(
+            range=[-0.03, 1.0],
+            tickformat=".0%",
+            title=dict(text="wrong answers, a mark a seed; ✗ did not learn the puzzle"),
+        ),
         yaxis=dict(
             range=[-0.6, len(order) - 0.4],
             zeroline=False,
