@@ -19,7 +19,7 @@ def positions(logits, visible):
     Returns: p [..., Tq, Tk], float32 (float64 where logits are), 0 for keys after the query.
     Errors: TypeError, ValueError naming the argument.
     Convention: with all gates 1, p_ij = i - j + 1: the query itself stands at 1.
-    Paper: arXiv 2405.18719, equation 4. Chapter: CoPE: counting what matters.
+    Paper: arXiv 2405.18719. Chapter: CoPE: counting what matters.
     """
     visible = check_visible(logits, visible, "logits")
     gates = torch.sigmoid(logits.to(torch.promote_types(logits.dtype, torch.float32))).masked_fill(~visible, 0.0)
@@ -39,7 +39,7 @@ def lookup(q, table, p):
         p: [..., Tq, Tk] positions; those beyond P-1 stand at P-1 and get no gradient.
     Returns: [..., Tq, Tk] in the dtype of p.
     Errors: TypeError, ValueError naming the argument.
-    Paper: arXiv 2405.18719, equation 5 and section 4. Chapter: CoPE: counting what matters.
+    Paper: arXiv 2405.18719. Chapter: CoPE: counting what matters.
     """
     check_tensor("q", q, "[..., Tq, D]", floating=True)
     check_tensor("table", table, "[..., P, D]", floating=True)
@@ -103,7 +103,7 @@ def cope(head_dim: int, num_positions: int = 64, *, num_heads: int | None = None
     Errors: TypeError, ValueError naming the argument.
     Convention: the listing in the paper's appendix: gates are made of the scaled and masked logits, q . e is not
         scaled. Equations 3 and 5 know no 1/sqrt(D) at all: `attention(..., scale=1.0)` computes them.
-    Paper: arXiv 2405.18719, equations 3 to 5. Chapter: CoPE: counting what matters.
+    Paper: arXiv 2405.18719. Chapter: CoPE: counting what matters.
     """
     head_dim = check_int("head_dim", head_dim)
     num_positions = check_int("num_positions", num_positions, minimum=2)

@@ -19,7 +19,7 @@ def decay(log_forget: torch.Tensor, queries: int | None = None) -> torch.Tensor:
     Returns: [..., Tq, Tk], float32 (float64 where log_forget is), 0 on the diagonal, at most 0.
     Errors: TypeError, ValueError naming the argument.
     Convention: the gate of token l closes on what is before l, not on l: the first gate is never used.
-    Paper: arXiv 2503.02130, equation 5. Chapter: FoX: a door that closes.
+    Paper: arXiv 2503.02130. Chapter: FoX: a door that closes.
     """
     check_tensor("log_forget", log_forget, "[..., Tk]", floating=True)
     if log_forget.ndim == 0:
@@ -72,7 +72,7 @@ def fox() -> Encoding:
     from its input, log f = logsigmoid(x W_f + b_f), with a weight w_f and a bias b_f for each head. Packed sequences
     need no care: the decay between two tokens reads the gates between them alone.
     Not defined without a causal mask.
-    Paper: arXiv 2503.02130, equations 4 to 6. Chapter: FoX: a door that closes.
+    Paper: arXiv 2503.02130. Chapter: FoX: a door that closes.
     """
     return Encoding(
         bias=Forgetting(),

@@ -46,11 +46,11 @@ def gain(positions: torch.Tensor, rates: torch.Tensor | float = 0.001, boost: fl
 
 
 def band(head_dim: int, per_pair: bool = False) -> torch.Tensor:
-    r"""The factor on each lane, 0.8 + 0.4 exp(-(d - D/4)^2 / (2 (D/8)^2)), d = 0 .. D-1.
+    r"""The factor on each lane, 0.8 + 0.4 exp(-(l - D/4)^2 / (2 (D/8)^2)), l = 0 .. D-1.
 
     Arguments:
         head_dim: D, even.
-        per_pair: True gives both lanes of a pair (2i, 2i+1) the factor of its middle, d = 2i + 1/2.
+        per_pair: True gives both lanes of a pair (2i, 2i+1) the factor of its middle, l = 2i + 1/2.
     Returns: [D] float64, on the CPU.
     Errors: TypeError, ValueError naming the argument.
     Source: the report's section 5.1, mechanism 2. Chapter: ExpoSB.

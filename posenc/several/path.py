@@ -21,7 +21,7 @@ def scores_along(q, k, w, beta):
         k, w: [..., Tk, D] keys, and the directions of the reflections, of length 1.
         beta: [..., Tk], how far each reflects: 0 leaves all as it is, 1 projects w out, 2 is a mirror.
     Returns: [..., Tq, Tk]; what stands at keys after the query has no meaning.
-    Paper: arXiv 2505.16381, equation 3. Chapter: When content moves the ruler.
+    Paper: arXiv 2505.16381. Chapter: When content moves the ruler.
     """
     queries, keys = q.shape[-2], k.shape[-2]
     index = torch.arange(keys - queries, keys, device=q.device)[:, None]
@@ -38,7 +38,7 @@ def attend(q, k, v, encoding, *, gates=None, scale=None, **options):
 
     Arguments and errors as for `posenc.attention`, which calls this for `path(...)`; gates [B, H, Tk, D + 1] hold w and
     beta of each token. The products take the place of q.k, which is none of the four places.
-    Paper: arXiv 2505.16381, equation 3. Chapter: When content moves the ruler.
+    Paper: arXiv 2505.16381. Chapter: When content moves the ruler.
     """
     if gates.shape[-1] != q.shape[-1] + 1:
         raise ValueError(f"head_dim={gates.shape[-1] - 1} of this encoding must equal the {q.shape[-1]} lanes of q")
@@ -73,7 +73,7 @@ def path(head_dim: int) -> Encoding:
     Errors: TypeError, ValueError naming the argument.
     Convention: w and beta are one linear map of the layer's input; the paper makes w by a low rank and a short
         convolution, and may add FoX's decay: `compose` does not, since both read gates.
-    Paper: arXiv 2505.16381, section 3. Chapter: When content moves the ruler.
+    Paper: arXiv 2505.16381. Chapter: When content moves the ruler.
     """
     head_dim = check_int("head_dim", head_dim)
     return Encoding(
