@@ -126,6 +126,7 @@ START = """async () => {
     for (const body of figures) {
         body.scrollIntoView({block: 'center', behavior: 'instant'});
         body.dispatchEvent(new Event('pointerdown', {bubbles: true}));
+        body.querySelector('.explorable-cover button')?.click(); // what is covered is not painted
         const find = () => (window.posencExplorables?.list ?? []).find((e) => e.id === body.dataset.explorable);
         while (!find()) await new Promise((done) => setTimeout(done, 50));
         await find().start();

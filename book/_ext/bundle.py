@@ -222,8 +222,9 @@ def names_in(pages: list[str], scripts: str) -> set[str]:
 
 
 def bare(script: str) -> str:
-    r"""A script without indentation and the lines that are comment alone; licenses, which begin with `/*!`, stay."""
+    r"""A script without indentation and comments; licenses, which begin with `/*!`, stay, and what might be text."""
     script = re.sub(r"^[ \t]*/\*(?!!).*?\*/[ \t]*\n", "", script, flags=re.DOTALL | re.MULTILINE)
+    script = re.sub(r"(?<=[;{},)]) +// [^\"'`\n]*$", "", script, flags=re.MULTILINE)
     return re.sub(r"^[ \t]*(?:(?://.*)?\n)?", "", script, flags=re.MULTILINE)
 
 

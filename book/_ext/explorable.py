@@ -58,8 +58,8 @@ class ExplorableDirective(SphinxDirective):
             script = states(shown, Path(self.env.config.nb_execution_cache_path))
         except (ValueError, TypeError, RuntimeError) as error:
             raise self.error(str(error)) from error
-        picture = shown.picture()
-        if not picture.exists():
+        picture, narrow = shown.pictures()
+        if not (picture.exists() and narrow.exists()):
             logger.warning(
                 "%s has no picture: run `python -m posenc.lab.figures pictures %s`",
                 shown.id,
@@ -75,7 +75,7 @@ class ExplorableDirective(SphinxDirective):
             part.write_text(script, "utf-8")
             part.replace(kept)
         prefix = f"explorable-{shown.id.replace('.', '-')}-{self.env.new_serialno('explorable')}"
-        figure = nodes.figure(classes=["explorable"])
+        figure = nodes.figure(classes=["explorable"], shows=shown.id)
         self.set_source_info(figure)
         body = shown.body_html(prefix, f"posenc-static/figures/{shown.id}.svg")
         body = body.replace('<div class="explorable-body"', f'<div class="explorable-body" data-src="{name}"', 1)
@@ -135,7 +135,7 @@ class LiveDirective(SphinxDirective):
             picture, data = shown.picture(*more), shown.data(*more)
         except ValueError as error:
             raise self.error(str(error)) from error
-        figure = nodes.figure(classes=["live"])
+        figure = nodes.figure(classes=["live"], shows=name)
         self.set_source_info(figure)
         figure += nodes.raw(
             "",

@@ -12,9 +12,13 @@ r"""The `predict` directive: a question with answers to press, which the figure 
     ```
 
 `:show:` is the state that the figure takes when an answer is pressed, written as in the figure's address; controls that
-it does not name go to their default. Without scripts and in print the box is a plain question, its answers in a list,
-and a fold that says which is right, and why. Nothing outside of the fold says it. The script:
-book/_static/predict.js.
+it does not name go to their default. A live figure takes what its `SHOWN` allows: `sticks=cat:0.9`. Without scripts and
+in print the box is a plain question, its answers in a list, and a fold that says which is right, and why. Nothing
+outside of the fold says it. The script: book/_static/predict.js.
+
+`:waits:`, for a figure that gives the answer away as it stands: its plot and controls stay behind a cover of their size
+until an answer is pressed, or the cover's one button. Without scripts, in print, and where the page's address names the
+figure's state, there is no cover.
 """
 
 from __future__ import annotations
@@ -24,8 +28,8 @@ import re
 from typing import NamedTuple
 
 from docutils import nodes
+from docutils.parsers.rst import directives
 from docutils.statemachine import StringList
-from explorable import all_figures
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
@@ -67,10 +71,12 @@ def shown(text: str) -> tuple[str, dict]:
     from posenc.lab.figures import load
 
     id, _, pairs = text.strip().partition("=")
+    named = [pair.partition(":")[::2] for pair in re.split(r",(?=\w+:)", pairs) if pair]
+    if "." not in id:
+        return id, shown_live(id, named)
     figure = load(id)
     state = figure.default_state()
-    for pair in re.split(r",(?=\w+:)", pairs) if pairs else ():
-        name, _, word = pair.partition(":")
+    for name, word in named:
         if name not in figure.sliders:
             raise ValueError(f"show: {id} has no control {name!r}; it has {list(figure.sliders)}")
         slider = figure.sliders[name]
@@ -84,9 +90,24 @@ def shown(text: str) -> tuple[str, dict]:
     return id, state
 
 
+def shown_live(id: str, named: list) -> dict:
+    r"""The state of a live figure: only what is named. Raises ValueError for what the figure has not."""
+    from posenc.lab.live import load_live
+
+    may, state = getattr(load_live(id), "SHOWN", {}), {}
+    for name, word in named:
+        if name not in may:
+            raise ValueError(f"show: {id} has no {name!r}; it has {list(may)}")
+        low, high = may[name]
+        if not low <= float(word) <= high:
+            raise ValueError(f"show: {name} of {id} is {low} to {high}, never {word}")
+        state[name] = float(word)
+    return state
+
+
 class PredictDirective(SphinxDirective):
     has_content = True
-    option_spec = {"show": str}
+    option_spec = {"show": str, "waits": directives.flag}
 
     def run(self) -> list[nodes.Node]:
         try:
@@ -94,6 +115,8 @@ class PredictDirective(SphinxDirective):
             id, state = shown(self.options["show"]) if "show" in self.options else (None, None)
         except (ValueError, TypeError) as error:
             raise self.error(str(error)) from error
+        if "waits" in self.options and "." not in (id or ""):
+            raise self.error("waits: name the explorable that waits, by :show:")
         box = nodes.admonition(classes=["tip", "predict"])
         self.set_source_info(box)
         box += nodes.title("", "Predict")
@@ -106,7 +129,7 @@ class PredictDirective(SphinxDirective):
         box += answers
         show = ""
         if id:
-            box["shows"] = id
+            box["shows"], box["waits"] = id, "waits" in self.options
             said = json.dumps(state).replace("&", "&amp;").replace("<", "&lt;").replace("'", "&#39;")
             show = f" data-show='{id}' data-state='{said}'"
         box += html(f'<details class="predict-because"{show}><summary>Answer</summary>')
@@ -125,16 +148,21 @@ def html(text: str) -> nodes.raw:
     return nodes.raw("", text, format="html")
 
 
-def check_places(app, doctree) -> None:
-    r"""The figures that a page's boxes set must stand on it."""
+def find_figures(app, doctree) -> None:
+    r"""The figures that a page's boxes set must stand on it; those that wait are marked."""
     page = app.env.docname
-    ids = {box["shows"] for box in doctree.findall(nodes.admonition) if "shows" in box}
-    there = {figure["id"] for figure in all_figures(app.env).get(page, {}).values()}
+    boxes = [box for box in doctree.findall(nodes.admonition) if "shows" in box]
+    ids = {box["shows"] for box in boxes}
+    there = {figure["shows"] for figure in doctree.findall(nodes.figure) if "shows" in figure}
     if ids - there:
         raise ExtensionError(f"{page}: a predict box shows {sorted(ids - there)}, but the page has {sorted(there)}")
+    waiting = {box["shows"] for box in boxes if box["waits"]}
+    for figure in doctree.findall(nodes.figure):
+        if figure.get("shows") in waiting:
+            figure["classes"].append("explorable-waits")
 
 
 def setup(app: Sphinx) -> dict:
     app.add_directive("predict", PredictDirective)
-    app.connect("doctree-read", check_places)
+    app.connect("doctree-read", find_figures)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -22,7 +22,6 @@ import tomllib
 import urllib.parse
 from pathlib import Path
 
-import imagesize
 from bs4 import BeautifulSoup
 from bundle import moved_up
 from docutils import nodes
@@ -30,6 +29,7 @@ from explorable import sources, states
 from jupyter_cache import get_cache
 from jupyter_cache.executors import load_executor
 from jupyter_cache.executors.basic import ExecutionWorkerLocalMProc, ProcessData
+from pictures import plots_config
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
@@ -187,22 +187,6 @@ def mend_markup(app: Sphinx, pagename, templatename, context, doctree) -> None:
     context["body"] = unique_ids(re.sub(r'<th class="head[^"]*">(?:<p></p>|\s)*</th>', "<td></td>", body))
 
 
-def size_images(app: Sphinx, pagename, templatename, context, doctree) -> None:
-    r"""Fetch pictures as the reader comes near, and keep their place until then: their size stands in the page."""
-    sources = {f"_images/{quoted}": Path(app.srcdir, path) for path, quoted in app.builder.images.items()}
-
-    def mend(found: re.Match) -> str:
-        tag = found[0]
-        if "loading=" in tag:
-            return tag
-        source = sources.get(re.search(r'src="(?:\.\./)*([^"]*)"', tag)[1])
-        size = imagesize.get(source) if source and "style=" not in tag and source.exists() else (-1, -1)
-        place = ' width="{:.0f}" height="{:.0f}"'.format(*size) if min(size) > 0 else ""
-        return f'<img loading="lazy" decoding="async"{place}{tag[4:]}'
-
-    context["body"] = re.sub(r"<img\b[^>]*>", mend, context.get("body") or "")
-
-
 # --- the list of chapters --------------------------------------------------------------------------------------------
 
 UNNUMBERED = ("Reference", "Labs")
@@ -294,44 +278,6 @@ def finish(app: Sphinx, error: Exception | None) -> None:
     (out / "robots.txt").write_text(f"User-agent: *\nAllow: /\nSitemap: {base}sitemap.xml\n", "utf-8")
 
 
-# --- plots that cells draw -------------------------------------------------------------------------------------------
-
-# How they are saved: without ground, so that the page's shows through, and the same at every build.
-SAVED = {"facecolor": "none", "bbox_inches": "tight", "metadata": {"Date": None}}
-
-
-def figure_style() -> dict:
-    r"""matplotlib's settings in every executed page and lab: the colors of the explorables, no frame, no ground."""
-    from posenc.lab.explore import COLORS
-
-    named = [COLORS[name] for name in ("blue", "orange", "green", "purple", "red", "sky", "yellow", "gray", "ink")]
-    ink = ("text.color", "axes.labelcolor", "axes.titlecolor", "xtick.labelcolor", "ytick.labelcolor")
-    return {
-        "axes.prop_cycle": f"cycler('color', {[*named, '#7a4a12']})",
-        "figure.facecolor": "none",
-        "axes.facecolor": "none",
-        "savefig.facecolor": "none",
-        "legend.facecolor": "none",
-        "legend.frameon": False,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.edgecolor": COLORS["gray"],
-        "xtick.color": COLORS["gray"],
-        "ytick.color": COLORS["gray"],
-        "grid.color": COLORS["gray"],
-        "grid.alpha": 0.3,
-        "font.size": 12,
-        "svg.hashsalt": "posenc",
-        **dict.fromkeys(ink, COLORS["ink"]),
-    }
-
-
-def plots_config() -> str:
-    r"""The configuration of every kernel that the build starts: plots in this style, as SVG."""
-    settings = {"figure_formats": {"svg"}, "print_figure_kwargs": SAVED, "rc": figure_style()}
-    return "".join(f"c.InlineBackend.{name} = {value!r}\n" for name, value in settings.items())
-
-
 # --- the execution cache ---------------------------------------------------------------------------------------------
 
 
@@ -413,7 +359,6 @@ def setup(app: Sphinx) -> dict:
     app.connect("html-page-context", add_noscript)
     app.connect("html-page-context", describe)
     app.connect("html-page-context", sign)
-    app.connect("html-page-context", size_images)
     app.connect("html-page-context", mend_markup)
     app.connect("html-page-context", keep_out)
     app.connect("html-page-context", arrange, priority=600)

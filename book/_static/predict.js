@@ -1,6 +1,8 @@
 // The answers of a `{predict}` box become buttons. A press marks the reader's answer and the right one, then the figure
-// that the box names takes the state that shows it, and only then the fold with the reason opens; on a phone the figure
-// comes into view instead.
+// that the box names takes the state that shows it, and only then the fold with the reason opens and the figure comes
+// into view below it. On a phone, which holds one of the two, the fold stays closed and a button leads to the figure. A
+// figure that waits stands behind a cover until then, or until the cover's button is pressed: predict.css hides it, from
+// the first paint on.
 (function () {
   "use strict";
   const make = (tag, name) => Object.assign(document.createElement(tag), { className: name });
@@ -19,8 +21,24 @@
     if (!figure) return null;
     await figure.start();
     figure.set(JSON.parse(state));
+    uncover(figure.figure);
     await wait(600); // the figure first, the words after it
     return figure.figure;
+  }
+
+  const waits = "explorable-waits";
+  const uncover = (figure) => figure.classList.remove(waits);
+
+  for (const figure of document.querySelectorAll(`.${waits}`)) {
+    const cover = make("div", "explorable-cover"), button = make("button", "predict-press");
+    cover.append(make("p", ""), button);
+    cover.firstChild.textContent = "Answer the question above; the figure then shows what happens.";
+    Object.assign(button, { type: "button", textContent: "Show the figure" });
+    button.addEventListener("click", () => {
+      uncover(figure);
+      figure.querySelector(".explorable-controls :is([type=range], :checked, button):enabled").focus({ preventScroll: true });
+    });
+    figure.querySelector(".explorable-body").append(cover);
   }
 
   for (const box of document.querySelectorAll(".predict")) {
@@ -58,11 +76,22 @@
       buttons[mine].setAttribute("aria-pressed", "true");
       mark(buttons[right], "true", mine === right ? "✓ your answer, right" : "✓ right");
       if (mine !== right) mark(buttons[mine], "false", "✗ your answer");
-      const verdict = mine === right ? "Right." : `Not so. The answer is “${answer}”.`;
-      said.textContent = verdict + (fold.dataset.show ? " The figure below shows it." : "");
+      said.textContent = mine === right ? "Right." : `Not so. The answer is “${answer}”.`;
+      const here = fold.dataset.show && !narrow.matches;
+      if (here) said.textContent += " The figure below shows it.";
       Promise.race([answerBelow(fold.dataset).catch(() => null), wait(5000)]).then((figure) => {
-        if (figure && narrow.matches) figure.scrollIntoView({ block: "nearest" }); // the reason would push it off a phone
-        else fold.open = true;
+        const waiting = document.querySelector(`.${waits} [data-explorable="${fold.dataset.show}"]`);
+        if (waiting) uncover(waiting.closest("figure")); // its picture at least
+        const look = () => figure.scrollIntoView({ block: "nearest" });
+        if (figure && !here) {
+          const button = make("button", "predict-look");
+          Object.assign(button, { type: "button", textContent: "See it in the figure ↓" });
+          button.addEventListener("click", look);
+          said.after(button);
+        } else {
+          fold.open = true;
+          if (figure) look();
+        }
       });
     }
   }

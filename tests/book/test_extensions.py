@@ -2,9 +2,13 @@ r"""What the book's own extensions hand on: the vendored files, the cache of exe
 
 import hashlib
 import json
+import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+
+from posenc.lab.pages import phone
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -64,8 +68,35 @@ def test_a_plot_of_a_page_is_an_svg_without_ground_in_the_book_s_colors(site_par
     nbclient.NotebookClient(notebook, timeout=120).execute()
     [output] = notebook.cells[0].outputs
     assert "image/png" not in output.data
-    drawn = output.data["image/svg+xml"]
-    assert "#0072b2" in drawn and "#ffffff" not in drawn and "<dc:date>" not in drawn
+    wide, narrow = output.data["image/svg+xml"].split(phone.MARK)
+    for drawn in (wide, narrow):
+        assert "#0072b2" in drawn and "#ffffff" not in drawn and "<dc:date>" not in drawn
+    widths = [float(re.search(r'width="([\d.]+)pt"', drawn)[1]) * 4 / 3 for drawn in (wide, narrow)]
+    assert widths[1] <= 358 < widths[0]
+
+
+def test_a_plot_in_two_layouts_becomes_two_files(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "book" / "_ext"))
+    pictures = pytest.importorskip("pictures", reason="Sphinx is missing: run `make test` once")
+    drawn = ['<svg width="600pt" height="300pt"><text>wide</text></svg>', '<svg width="267pt" height="240pt"></svg>']
+    for folder in ("source", "out/_images"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "plot.svg").write_text(phone.MARK.join(drawn), "utf-8")
+        (tmp_path / folder / "sign.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg" width="40" height="30"/>')
+    app = SimpleNamespace(srcdir=tmp_path / "source", outdir=tmp_path / "out")
+    app.builder = SimpleNamespace(images={"plot.svg": "plot.svg", "sign.svg": "sign.svg"})
+    context = {"body": '<img alt="a" src="../_images/plot.svg" /><img alt="b" src="../_images/sign.svg" />'}
+    pictures.place_images(app, "book/page", "page.html", context, None)
+    both, one = pytest.importorskip("bs4").BeautifulSoup(context["body"], "html.parser").find_all("img")
+    assert (both["alt"], both["width"], both["height"], both["src"]) == ("a", "800", "400", "../_images/plot.svg")
+    narrow = both.parent.source
+    assert (narrow["srcset"], narrow["width"], narrow["height"]) == ("../_images/plot.phone.svg", "356", "320")
+    assert one.parent.name != "picture" and one["width"] == "40"
+    for _ in range(2):  # a second build finds the parts
+        pictures.part(app, None)
+        found = [(tmp_path / "out" / "_images" / name).read_text("utf-8") for name in ("plot.svg", "plot.phone.svg")]
+        assert found == drawn
+    assert not (tmp_path / "out" / "_images" / "sign.phone.svg").exists()
 
 
 def test_the_cache_depends_on_package_and_results(site_parts):

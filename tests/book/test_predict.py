@@ -70,8 +70,12 @@ def test_show_names_a_whole_state():
         ("rope.rotation_invariance=speed:10", ["'speed'", "'shift'"]),
         ("rope.rotation_invariance=shift:1000", ["shift", "'1000'"]),
         ("rope.rotation_invariance=shift:far", ["shift", "'far'"]),
+        ("sticks=cow:0.5", ["sticks", "'cow'", "'cat'"]),
+        ("sticks=cat:1", ["cat", "0.98"]),
+        ("draw_loss=cat:1", ["draw_loss", "'cat'"]),
+        ("stick=cat:1", ["'stick'", "'sticks'"]),
     ],
-    ids=["figure", "control", "value", "word"],
+    ids=["figure", "control", "value", "word", "live control", "live value", "live without", "live figure"],
 )
 def test_show_names_what_the_figure_has(text, words):
     with pytest.raises(ValueError) as raised:
@@ -93,6 +97,20 @@ def test_the_page_does_not_say_which_answer_is_right_outside_of_the_fold(tmp_pat
     assert not warnings
 
 
+@pytest.mark.parametrize("show", ["", "sticks=cat:0.9"], ids=["none", "live"])
+def test_only_an_explorable_can_wait(show, tmp_path):
+    option = (f":show: {show}\n" if show else "") + ":waits:"
+    _, warnings = build(tmp_path, BOX.format(option=option, figure="```{live} sticks\n```"))
+    assert "ERROR" in warnings and "waits" in warnings
+
+
+def test_the_figure_that_a_box_names_waits_alone(tmp_path):
+    figures = "```{explorable} rope.rotation_invariance\n```\n\n```{explorable} rope.trained_head\n```"
+    text, _ = build(tmp_path, BOX.format(option=":show: rope.trained_head\n:waits:", figure=figures))
+    marked = [("explorable-waits" in figure.split(">")[0]) for figure in text.split("<figure")[1:]]
+    assert marked == [False, True]
+
+
 def test_what_a_box_shows_must_be_there(tmp_path):
     from sphinx.errors import ExtensionError
 
@@ -110,7 +128,9 @@ def test_every_box_of_the_book_can_be_answered(page):
         if option:
             id, _ = predict.shown(option[1].strip('"'))
             after = text[text.index(body) :]
-            assert id in re.findall(r"^`{3,}\{explorable\} (\S+)", after, re.M)[:2], f"{id} does not follow the box"
+            assert id in re.findall(r"^`{3,}\{(?:explorable|live)\} (\S+)", after, re.M)[:2], (
+                f"{id} does not follow the box"
+            )
         places.append(predict.read(body[option.end() if option else 0 :].rstrip().split("\n")).right)
     assert len(places) < 3 or len(set(places)) > 1, "the right answer is always at the same place"
     assert not re.search(r"\{admonition\} Predict\b", text), "write it as {predict}"

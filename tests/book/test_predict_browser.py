@@ -37,6 +37,19 @@ So it is.
 
 ```{live} draw_loss
 ```
+
+```{predict}
+:show: sticks=cat:0.9
+The third takes more. Which pieces change?
+
+- [ ] All
+- [x] Its own and later ones
+---
+Who was asked *before* keeps all.
+```
+
+```{live} sticks
+```
 """
 
 
@@ -65,8 +78,7 @@ def test_a_press_marks_the_answers_moves_the_figure_then_opens_the_fold(page):
     assert buttons.all_inner_texts() == ["It grows", "It stays", "It falls"]
     assert "together" not in found.inner_text() and found.get_by_role("status").inner_text() == ""
     page.evaluate("""() => { document.querySelector('.predict details').addEventListener('toggle', () => {
-        window.opened = posencExplorables.get('rope.rotation_invariance').state(); window.at = scrollY; }); }""")
-    top = page.evaluate("scrollY")
+        window.opened = posencExplorables.get('rope.rotation_invariance').state(); }); }""")
     buttons.nth(2).click()
     assert [text.split("\n")[-1] for text in buttons.all_inner_texts()] == ["It grows", "✓ right", "✗ your answer"]
     status = found.get_by_role("status").inner_text()
@@ -74,19 +86,32 @@ def test_a_press_marks_the_answers_moves_the_figure_then_opens_the_fold(page):
     assert fold.get_attribute("open") is None
     page.wait_for_function("window.opened")
     assert page.evaluate("window.opened.shift") == 10, "the fold opened before the figure had answered"
-    assert page.evaluate("window.at") == top
     assert "together" in found.inner_text()
 
 
-def test_on_a_phone_the_figure_comes_into_view_in_place_of_the_reason(page):
+def test_on_a_phone_a_button_leads_to_the_figure_in_place_of_the_reason(page):
     page.set_viewport_size({"width": 390, "height": 664})
-    _, buttons, fold = box(page)
+    found, buttons, fold = box(page)
+    top = page.evaluate("scrollY")
     buttons.nth(1).click()
-    page.wait_for_function("posencExplorables.get('rope.rotation_invariance').ready()")
-    page.wait_for_function("document.querySelector('.explorable-view').getBoundingClientRect().bottom <= innerHeight")
-    page.wait_for_timeout(700)
+    look = found.get_by_role("button", name="See it in the figure")
+    look.wait_for()
+    assert page.evaluate("scrollY") == top and "Right" in found.get_by_role("status").inner_text()
     assert fold.get_attribute("open") is None
     assert page.evaluate("posencExplorables.get('rope.rotation_invariance').state().shift") == 10
+    look.click()
+    page.wait_for_function("document.querySelector('.explorable-view').getBoundingClientRect().bottom <= innerHeight")
+
+
+def test_on_a_laptop_the_figure_comes_into_view_below_the_reason(page):
+    page.set_viewport_size({"width": 1440, "height": 780})
+    found, buttons, fold = box(page)
+    page.evaluate("scrollBy(0, document.querySelector('.predict').getBoundingClientRect().top - 300)")
+    bottom = "document.querySelector('figure.explorable').getBoundingClientRect().bottom"
+    assert page.evaluate(bottom) > 780
+    buttons.nth(1).click()
+    page.wait_for_function(f"{bottom} <= innerHeight + 1")
+    assert fold.get_attribute("open") is not None and not found.locator(".predict-look").count()
 
 
 def test_an_answer_is_given_once_and_by_keyboard(page):
@@ -118,7 +143,7 @@ def test_without_scripts_it_is_a_question_with_a_fold(site, open_page):
     assert not found.get_by_role("button").count() and not found.get_by_text("together").is_visible()
     found.locator("summary").click()
     assert found.get_by_text("together").is_visible() and found.locator("details").get_by_text("It stays").is_visible()
-    assert page.locator("figure.live .live-still svg").is_visible()
+    assert page.locator("figure.live .live-still svg").first.is_visible()
     page.context.close()
 
 
@@ -151,13 +176,163 @@ def test_answers_can_be_read(site, browser, how):
     context.close()
 
 
+# --- a figure that waits ---------------------------------------------------------------------------------------------
+
+WAITING = """# A page
+
+```{predict}
+:show: rope.seen_angles=trained:4096,target:32768,base:100
+:waits:
+Which pairs?
+
+- [ ] Fast ones
+- [x] Slow ones
+---
+They turn *slowly*.
+```
+
+```{explorable} rope.seen_angles
+```
+
+```{explorable} rope.score_by_distance
+```
+"""
+SEEN = '[data-explorable="rope.seen_angles"]'
+
+
+@pytest.fixture(scope="module")
+def waiting_site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("waits")
+    build(folder, WAITING)
+    return (folder / "out" / "index.html").as_uri()
+
+
+@pytest.fixture
+def waiting(waiting_site, open_page):
+    page = open_page(waiting_site)
+    yield page
+    problems, _ = page.log.problems, page.context.close()
+    assert not problems
+
+
+def height(page):
+    return page.locator(SEEN).evaluate("(b) => [b.offsetHeight, b.closest('figure').offsetHeight]")
+
+
+def is_covered(page) -> bool:
+    r"""Whether the cover stands; what is under it, wherever it is pressed, is then out of reach."""
+    button = page.locator(f"{SEEN} .explorable-cover button")
+    seen = page.locator(f"{SEEN} :is(.explorable-plot, .explorable-picture, input, .explorable-reset)")
+    visible = [one.is_visible() for one in seen.all()]
+    if button.count() and button.is_visible():
+        assert not any(visible)
+        cover, body = (page.locator(what).bounding_box() for what in (f"{SEEN} .explorable-cover", SEEN))
+        assert cover == body
+        return True
+    assert any(visible)
+    return False
+
+
+def test_a_figure_waits_until_an_answer_is_pressed(waiting):
+    assert is_covered(waiting) and waiting.get_by_role("slider").count() == len(
+        waiting.locator(f"figure:not(:has({SEEN})) input[type=range]").all()
+    ), "a screen reader finds what is covered"
+    assert waiting.locator('[data-explorable="rope.score_by_distance"] .explorable-picture').is_visible()
+    before = height(waiting)
+    waiting.evaluate("async () => { await posencExplorables.get('rope.seen_angles').start(); }")
+    assert is_covered(waiting), "the drawing gives the answer away"
+    assert not waiting.locator(f"{SEEN} .explorable-drawing").is_visible()
+    waiting.locator(".predict button").first.click()
+    waiting.wait_for_function("""!document.querySelector('.explorable-waits, .predict details[open]')
+        && posencExplorables.get('rope.seen_angles').state().base === 100""")  # the figure first, the words after it
+    waiting.wait_for_function("document.querySelector('.predict details').open")
+    assert not is_covered(waiting) and height(waiting) == before
+
+
+def test_a_figure_is_shown_by_its_button_and_the_keyboard_goes_on_in_it(waiting):
+    button, before = waiting.get_by_role("button", name="Show the figure"), height(waiting)
+    while not button.evaluate("(b) => b === document.activeElement"):
+        waiting.keyboard.press("Tab")
+        assert waiting.evaluate("document.activeElement !== document.body"), "the keyboard has passed the button"
+    waiting.keyboard.press("Enter")
+    assert not is_covered(waiting) and height(waiting) == before
+    assert waiting.evaluate(f"Boolean(document.activeElement.closest('{SEEN} .explorable-controls'))")
+    waiting.wait_for_function("posencExplorables.get('rope.seen_angles').ready()")
+    assert waiting.evaluate("!posencExplorables.get('rope.seen_angles').changed()")
+    waiting.locator(".predict button").last.click()
+    waiting.wait_for_function("posencExplorables.get('rope.seen_angles').state().base === 100")
+
+
+def test_a_covered_figure_takes_the_values_of_others(waiting):
+    waiting.evaluate("""async () => { await Promise.all(posencExplorables.list.map((e) => e.start())); }""")
+    waiting.locator('figure:not(:has(.explorable-cover)) [data-name="base"] label').first.click()
+    waiting.wait_for_function("posencExplorables.get('rope.seen_angles').state().base === 100")
+    assert is_covered(waiting)
+
+
+def test_a_figure_that_the_address_names_does_not_wait(waiting_site, open_page):
+    for address, covered in (("rope.seen_angles%3Dbase%3A100", False), ("rope.score_by_distance=base:100", True)):
+        page = open_page(f"{waiting_site}#{address}")
+        page.wait_for_function("posencExplorables.list.some((e) => e.ready() && e.state().base === 100)")
+        assert is_covered(page) is covered
+        page.context.close()
+
+
+def test_the_answer_is_shown_where_the_states_do_not_come(waiting_site, open_page):
+    page = open_page(waiting_site)
+    page.route("**/*.data.js", lambda route: route.abort())
+    page.locator(".predict button").first.click()
+    page.get_by_text("slowly").wait_for()
+    assert not is_covered(page)
+    page.context.close()
+
+
+def test_no_script_has_to_run_to_keep_the_answer(waiting_site, open_page, browser):
+    page = browser.new_page()
+    page.route("**/*.js*", lambda route: route.abort())
+    page.goto(waiting_site)
+    assert not page.locator(f"{SEEN} .explorable-picture").is_visible(), "the answer is seen before the script comes"
+    page.close()
+    page = open_page(waiting_site, scripts=False)
+    assert page.locator(f"{SEEN} .explorable-picture").is_visible() and not page.locator(".explorable-cover").count()
+    page.context.close()
+
+
+def test_nothing_waits_in_print(waiting):
+    waiting.emulate_media(media="print")
+    assert waiting.locator(f"{SEEN} .explorable-picture").is_visible()
+    assert not waiting.locator(".explorable-cover").is_visible()
+
+
+@pytest.mark.parametrize("how", ["phone", "dark", "forced"])
+def test_a_cover_hides_and_can_be_read(waiting_site, browser, how):
+    context = browser.new_context(
+        viewport={"width": 390 if how == "phone" else 1024, "height": 664},
+        forced_colors="active" if how == "forced" else "none",
+        color_scheme="dark" if how == "dark" else "light",
+    )
+    page = context.new_page()
+    page.goto(waiting_site)
+    page.evaluate("async () => { await posencExplorables.get('rope.seen_angles').start(); }")
+    assert is_covered(page)
+    button = page.locator(".explorable-cover button")
+    assert button.bounding_box()["height"] >= 44
+    ground, ink, fits = page.locator(".explorable-cover").evaluate(
+        """(c) => [getComputedStyle(c).backgroundColor, getComputedStyle(c).color,
+            c.scrollWidth <= c.clientWidth && c.scrollHeight <= c.clientHeight]"""
+    )
+    assert fits
+    assert "rgba(0, 0, 0, 0)" != ground != ink
+    context.close()
+
+
 # --- draw it ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def figure(page):
     page.mouse.move(9, 9)
-    found = page.locator("figure.live")
+    found = page.locator('figure.live:has([data-live="draw_loss"])')
     found.scroll_into_view_if_needed()
     found.get_by_role("slider").first.wait_for()
     return found
@@ -193,7 +368,7 @@ def test_the_page_stays_while_a_finger_holds_a_ring(site, browser):
     try:
         page.goto(site)
         page.mouse.move(9, 9)
-        page.locator("figure.live").scroll_into_view_if_needed()
+        page.locator("figure.live").first.scroll_into_view_if_needed()
         ring = page.locator(".draw-handle").first
         ring.wait_for()
         page.evaluate("scrollTo(0, scrollY + document.querySelector('.draw-ring').getBoundingClientRect().top - 200)")

@@ -18,15 +18,29 @@ def test_a_line_is_a_row_of_the_results(attention, kind):
     drawn = traces(compare._slopes, attention, 0)
     for name, values in runs.items():
         np.testing.assert_allclose(drawn[METHODS[name].title]["y"], np.array(values[kind]).mean(0))
-        assert f"{np.mean(values[kind], axis=0)[-1]:.2f} ±" in drawn[METHODS[name].title]["hovertemplate"]
-        tooltip = drawn[METHODS[name].title]["hovertemplate"].removesuffix("<extra></extra>").split("<br>")
-        assert max(map(len, tooltip)) <= 32  # fits beside a point on a phone
+        for at, tooltip in enumerate(drawn[METHODS[name].title]["text"]):
+            for both in ("whole", "cut"):
+                assert f"{np.mean(values[both], axis=0)[at]:.2f} ±" in tooltip
+            lines = tooltip.split("<br>")
+            assert len(lines) <= 2 and max(map(len, lines)) <= 32  # leaves the plot in sight on a phone
         low, *_, high = np.array(values[kind]).mean(0)
         said = compare._slopes(attention, compare.CURVES.index(name))[1]
         assert said["ends"] == f"{low:.2f} → {high:.2f}"
         assert said["rise"].startswith(compare.signed(high - low, 2))
-    names = sorted(drawn["names"]["y"])
-    assert min(np.diff(names)) > 0.9 * compare.GAP and compare.BOTTOM < names[0] and names[-1] < compare.TOP
+
+
+@pytest.mark.parametrize("attention", ["whole", "cut to 64"])
+def test_names_stand_apart_near_their_lines(attention):
+    for method, name in enumerate(compare.CURVES):
+        drawn = traces(compare._slopes, attention, method)
+        names = sorted(drawn["names"]["y"])
+        assert min(np.diff(names)) > 0.9 * compare.GAP and compare.BOTTOM < names[0] and names[-1] < compare.TOP
+        assert f"<b>{METHODS[name].title}</b>" in drawn["names"]["text"]
+        ends, beside = (np.array(drawn["from line to name"]["y"][i::3]) for i in (0, 1))
+        assert max(abs(ends - beside)) < 2 * compare.GAP
+        assert {min(ends), max(ends)} == {
+            f([drawn[METHODS[m].title]["y"][-1] for m in compare.CURVES]) for f in (min, max)
+        }
 
 
 @pytest.mark.parametrize("puzzle", list(compare.PUZZLES))

@@ -47,7 +47,7 @@ def test_keys_lie_on_the_lines_between_the_rows_and_the_last_row_takes_the_rest(
         ("all", 4, 9, 1.0, "after the query"),
         ("all", 11, 0, 1.0, "beyond row 7"),
         ("all", 11, 11, 1.0, "row 1"),
-        ("words", 11, 9, 0.5, "50% row 3"),
+        ("words", 11, 9, 0.5, "rows 2 and 3"),
     ],
 )
 def test_the_readout_says_where_the_key_stands(preset, query, token, gate, words):
@@ -73,6 +73,14 @@ def test_the_chapters_answer_on_the_clamp():
     p, heard = figures.clamped(16, "1 in 2", 64)
     assert (p >= 15).nonzero().min() == 28 and (p >= 15).sum() > 32
     assert torch.equal(heard == 0, p >= 15)
+
+
+def test_the_last_row_stays_in_sight_and_is_said_to_be_above_where_no_key_reaches_it():
+    for rows, arrow in ((48, True), (16, False)):
+        figure, said = figures._clamp(rows, "1 in 2", 64)
+        lines = traces(figure)
+        assert lines["last row"]["y"][0] < figure["layout"]["yaxis"]["range"][1]
+        assert ("↑" in lines["row of the clamp"]["text"][0]) == arrow == (said["piled"] == 0)
 
 
 def test_the_frozen_gates_are_those_of_a_line_and_its_heads():

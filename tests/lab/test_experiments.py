@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import os
 import re
 import signal
@@ -18,7 +19,7 @@ from posenc.lab.experiments import SWEEPS, check_results, load_results, mean_and
 from posenc.lab.experiments.command import main
 from posenc.lab.experiments.runner import SAME
 from posenc.lab.experiments.sweeps import PREDICTIONS, TOLERANCE, arms_of, measure_needle, recall_batches, recall_pairs
-from posenc.lab.experiments.verdicts import CLAIMS, changes
+from posenc.lab.experiments.verdicts import CLAIMS, T95, changes, ignores_far
 from posenc.lab.train import (
     PRESETS,
     HeldError,
@@ -181,6 +182,22 @@ def test_verdict_measures_the_gap_to_the_cut():
     mine = verdict(results_with([[1.0, 1.5], [1.0, 1.7]], cut=[[1.0, 1.6], [1.0, 1.9]]), "rope")
     assert mine.gap == pytest.approx(-0.15) and mine.gap_spread == pytest.approx(statistics.stdev([-0.1, -0.2]))
     assert "0.150 ± 0.071 nats below" in mine.words
+
+
+@pytest.mark.parametrize("seeds", range(2, 12))
+def test_student_t_leaves_out_five_percent(seeds):
+    freedom = seeds - 1
+    angle = torch.atan(torch.linspace(0, T95[freedom - 1] / math.sqrt(freedom), 20001, dtype=torch.float64))
+    density = angle.cos() ** (freedom - 1)  # of t = tan(angle) sqrt(freedom)
+    scale = math.gamma((freedom + 1) / 2) / (math.sqrt(math.pi) * math.gamma(freedom / 2))
+    assert 2 * scale * torch.trapezoid(density, angle).item() == pytest.approx(0.95, abs=1e-4)
+
+
+def test_far_context_is_ignored_where_its_interval_holds_zero():
+    bound, cut = 4.303 * 0.001 / math.sqrt(3), [1.0] * 3
+    within, beyond = ([1 + factor * bound + noise for noise in (-0.001, 0, 0.001)] for factor in (0.99, 1.01))
+    assert ignores_far(within, cut) and not ignores_far(beyond, cut) and not ignores_far(cut, beyond)
+    assert ignores_far([1.0009] * 5, [1.0] * 5) and not ignores_far([1.0011] * 5, [1.0] * 5)
 
 
 def test_verdict_names_what_it_does_not_know():

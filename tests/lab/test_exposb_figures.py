@@ -12,9 +12,10 @@ def traces(figure):
 
 
 def drawn(form, level):
-    """Logits before and after the fade, by distance, as the two ends of each key's line, and the change below."""
+    """Distances, logits before and after the fade, as the two ends of each key's line, and all traces."""
     lines = traces(exposb.fading.fn(form=form, level=level)[0])
-    x, y = (torch.as_tensor(lines["the way of each logit"][axis]).view(-1, 3) for axis in "xy")
+    ends = [torch.stack([torch.as_tensor(lines[n][xy]).view(-1, 3) for xy in "xy"]) for n in ("lifted", "lowered")]
+    x, y = torch.cat(ends, 1)
     return x[:, 0], y[:, 0], y[:, 1], lines
 
 
@@ -22,9 +23,8 @@ def drawn(form, level):
 def test_a_fade_on_logits_lifts_those_below_zero_and_lowers_those_above(level):
     far, before, after, lines = drawn("logits", level)
     torch.testing.assert_close(after, before * fade(far, exposb.RATE, exposb.FLOOR))
-    moved = far > 0
-    assert set(lines["lifted"]["x"].tolist()) == set(far[moved & (before < 0)].tolist())
-    assert set(lines["lowered"]["x"].tolist()) == set(far[~moved | (before > 0)].tolist())
+    assert len(far) == exposb.KEYS // exposb.NEAR and (far > 0).all()
+    assert set(lines["lifted"]["x"].tolist()) == set(far[before < 0].tolist())
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -56,5 +56,16 @@ def test_the_turning_part_is_what_a_pair_s_score_swings_by(pair):
 def test_the_readout_of_the_ladder_is_of_the_chosen_pair():
     figure, readouts = exposb.ladder.fn(which=exposb.LANES, pairs=8, pair=3)
     lines = traces(figure)
-    assert readouts["even"] == lines["even lane"]["y"][2] and readouts["odd"] == lines["odd lane"]["y"][2]
+    lanes = torch.as_tensor(lines["the two lanes of a pair"]["y"]).view(-1, 3)[2, :2]
+    assert [readouts["even"], readouts["odd"]] == lanes.tolist() == [float(y) for y in lines["this pair's lanes"]["y"]]
     assert lines["this pair"]["x"][0] == lines["part that turns with m + n"]["x"][2]
+
+
+def test_one_offset_scores_the_same_everywhere_with_rope_and_with_the_filter_by_pair_alone():
+    at = torch.arange(0.0, 4000.0, 7, dtype=torch.float64)
+    for head_dim in (8, 64):
+        assert exposb.off_by(head_dim, at, exposb.PAIRS).abs().max() < 1e-9
+        assert exposb.off_by(head_dim, at, "gain", 0.0) == pytest.approx(44)  # 1.2 squared, and no decay
+        assert exposb.off_by(head_dim, at[-1:], "gain", 0.01).item() == pytest.approx(0, abs=1e-6)
+    small, large = (exposb.off_by(head_dim, at, exposb.LANES) for head_dim in (64, 8))
+    assert 0.5 < small.max() < large.max() / 4

@@ -43,15 +43,15 @@ def test_the_drawn_walk_ends_on_the_line_of_the_whole_softmax(blocks):
             assert low < values.min() and values.max() < high, f"{path} leaves its panel"
 
 
-def test_one_factor_rescales_all_earlier_weights():
+def test_one_factor_rescales_all_earlier_terms():
     """Where the maximum jumps, each diamond times the factor in words is the bar below it."""
     drawn = at("online_softmax", blocks=4, step=3, peak=13)
-    before, after = drawn["rescaled from"]["y"], drawn["weights of earlier blocks"]["y"]
+    before, after = drawn["rescaled from"]["y"], drawn["terms of earlier blocks"]["y"]
     factor = float(drawn["in words"]["text"][0].split("×")[1])
     assert len(before) == len(after) == 12 and before.max() == 1 and factor < 0.3
     assert after == pytest.approx(factor * before, abs=6e-4)
     later = at("online_softmax", blocks=4, step=4, peak=13)
-    assert later["rescaled from"]["y"] == pytest.approx(later["weights of earlier blocks"]["y"]), "no new maximum"
+    assert later["rescaled from"]["y"] == pytest.approx(later["terms of earlier blocks"]["y"]), "no new maximum"
 
 
 def test_a_students_update_is_drawn():
@@ -113,18 +113,26 @@ def test_sums_drawn_for_each_rule(beta):
     assert all(float(r["truth"]) == pytest.approx(whole) for readouts in sums.values() for r in readouts)
     assert totals[kernels.ONE_REST] == sorted(totals[kernels.ONE_REST]) and totals[kernels.ONE_REST][0] > whole
     assert totals[kernels.NOTHING][:3] > [whole] * 3 and totals[kernels.NOTHING][3] == pytest.approx(whole)
-    low, high = at("stick_across_blocks")["layout"]["xaxis2.range"]
-    assert low <= 0 and max(max(t) for t in totals.values()) < high
+
+
+@pytest.mark.parametrize("handed", kernels.RULES)
+@pytest.mark.parametrize("blocks", kernels.STICK_BLOCKS)
+def test_one_stick_stays_where_it_is_and_a_sum_off_the_scale_says_so(handed, blocks):
+    end = at("stick_across_blocks", blocks=blocks, handed=handed, step=99)
+    low, high = end["layout"]["xaxis2.range"]
+    assert (low, high) == (0, kernels.MOST_STICKS)
+    assert bool(end["off the scale"]["text"][0]) == (end["readout"]["total"] > high)
 
 
 def test_what_is_handed_on_stands_at_the_key_that_receives_it_and_on_the_line_of_the_true_rest():
     drawn = at("stick_across_blocks", handed=kernels.TRUE, step=2)
-    given, true = drawn["rest handed on"], drawn["true rest"]
-    assert given["x"].tolist() == [23, 15, 7]
+    rest, true = drawn["rest handed on"], drawn["true rest"]
+    given = rest["marker.size"] > 0
+    assert rest["x"][given].tolist() == [23, 15, 7]
     line = dict(zip(true["x"].tolist(), true["y"].tolist()))
-    assert given["y"] == pytest.approx([line[key] for key in (23, 15, 7)])
+    assert rest["y"] == pytest.approx([line[key] for key in rest["x"].tolist()])
     wrong = at("stick_across_blocks", handed=kernels.ONE_REST, step=2)["rest handed on"]["y"]
-    assert wrong[1] < given["y"][1] - 1
+    assert wrong[8] != wrong[8] and wrong[9] < rest["y"][8] - 1  # a gap, then the next block
 
 
 def test_what_is_more_than_a_stick_stands_beyond_it():

@@ -489,13 +489,13 @@ def test_a_tile_among_others_of_one_control_changes_places_with_one(hand):
 
 def test_a_drag_may_raise_a_control_and_its_limit_at_once(hand):
     page = hand(load("relative.four_terms"))
-    weights = [f"posencExplorables.list[0].set({{query: {q}, key: {k}}})" for q, k in ((2, 1), (7, 6))]
-    page.evaluate(weights[1])
+    pairs = [f"posencExplorables.list[0].set({{query: {q}, key: {k}}})" for q, k in ((2, 1), (7, 6))]
+    page.evaluate(pairs[1])
     page.wait_for_timeout(80)
-    there = middle(page, 4)
-    page.evaluate(weights[0])
+    there = middle(page, 0)
+    page.evaluate(pairs[0])
     page.wait_for_timeout(80)
-    page.mouse.move(*middle(page, 4))
+    page.mouse.move(*middle(page, 0))
     page.mouse.down()
     page.mouse.move(*there)
     page.mouse.up()
@@ -880,6 +880,20 @@ def test_an_encoded_address_is_read(address, moves, embed, example):
     embed.wait_for_timeout(100)
     stands_at(embed, example.id, wanted if moves else example.default_state())
     assert embed.log.problems == []
+
+
+def test_a_gap_of_a_map_has_no_number_to_tell(hand):
+    def draw(m):
+        return {"data": [{"type": "heatmap", "name": "a", "x": [0, 1], "y": [0], "z": [[m, math.nan]]}]}
+
+    page = hand(explorable(draw, title="t", alt="t", id="made.gap", m=[1, 2]))
+    box = page.locator(".explorable-drawing .nsewdrag").bounding_box()
+    told = []
+    for share in (0.25, 0.75):
+        page.mouse.move(box["x"] + share * box["width"], box["y"] + box["height"] / 2, steps=3)
+        page.wait_for_timeout(300)
+        told.append(page.locator(".hoverlayer .hovertext").count())
+    assert told == [1, 0]
 
 
 def test_an_encoded_value_stays_whole(browser):

@@ -129,6 +129,13 @@ def test_scores_stand_over_their_test():
     assert drawn["NoPE"][0][0] < drawn["RoPE"][0][0] and axes.get_ylabel() == SCORES["unit"]
 
 
+def test_the_tests_of_all_puzzles_stand_in_one_order():
+    names = ("in", "denser", "sparser", "longer 2x")
+    scores = {"nope": {"scores": {name: [0.1, 0.2] for name in names}}}
+    axes = plot_scores(SCORES | {"tests": dict.fromkeys(names, ""), "methods": scores}).axes[0]
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["in", "sparser", "denser", "longer 2x"]
+
+
 def test_distance_and_keys_draws_what_each_adds():
     axes = plot_distance_and_keys(TEXT, methods=["alibi", "nope"]).axes[0]
     heights = [patch.get_height() for patch in axes.patches]
@@ -138,7 +145,7 @@ def test_distance_and_keys_draws_what_each_adds():
         for place, (keys, gap) in enumerate(((0, -1), (-1, 0), (-1, -1))):  # distance alone, keys alone, both
             added = [grid[keys][gap] - grid[0][0] for grid in grids]
             assert heights[3 * index + place] == pytest.approx(statistics.mean(added)), (name, place)
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["distance alone", "keys alone", "both"]
+    assert [text.get_text() for text in axes.figure.legends[0].get_texts()] == ["distance alone", "keys alone", "both"]
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["ALiBi", "NoPE"]
 
 
@@ -151,6 +158,7 @@ def test_context_cut_draws_loss_by_keys():
 def test_by_position_draws_means_and_bands():
     axes = plot_by_position(TEXT, methods=["nope", "rope"]).axes[0]
     lines = {line.get_label(): line for line in axes.lines}
+    assert lines["NoPE"].get_linestyle() != lines["RoPE"].get_linestyle()  # neighbors that meet are told apart
     bands = [band.get_paths()[0].vertices[:, 1] for band in axes.collections]
     for index, (label, name) in enumerate((("NoPE", "nope"), ("RoPE", "rope"))):
         mean, spread = expected(TEXT["methods"][name]["by_position"])
@@ -175,7 +183,9 @@ def test_needle_writes_each_mean_into_its_cell():
 def test_recall_draws_errors_by_pairs():
     axes = plot_recall(RECALL).axes[0]
     drawn = bars(axes)
-    same(drawn["NoPE"], RECALL["methods"]["nope"]["by_pairs"], RECALL["pairs"])
+    same(drawn["NoPE"], RECALL["methods"]["nope"]["by_pairs"])
+    apart = [(one, two) for one, two in zip(drawn["NoPE"][0], drawn["ALiBi"][0])]  # bars stand beside each other
+    assert all(one < pairs < two < one + 2 for pairs, (one, two) in zip(RECALL["pairs"], apart))
     assert drawn["ALiBi"][1:] == ([0, 0.1, 1.0], [0, 0, 0])  # one seed has no spread
     assert any(list(line.get_xdata()) == [8, 8] for line in axes.lines)
 
@@ -183,8 +193,8 @@ def test_recall_draws_errors_by_pairs():
 def test_volume_draws_a_line_for_each_length():
     axes = plot_volume(VOLUME).axes[0]
     drawn = bars(axes)
-    assert list(drawn) == ["64", "128"]
-    for index, length in enumerate(("64", "128")):
+    assert list(drawn) == ["context 64", "context 128"]
+    for index, length in enumerate(drawn):
         rows = [[VOLUME["methods"][f"{v:.4f}"]["whole"][seed][index] for v in VOLUME["volumes"]] for seed in range(2)]
         same(drawn[length], rows)
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["0", "0.3", "1"]

@@ -14,18 +14,22 @@ def named(figure):
 
 
 @pytest.mark.parametrize("text", relative.TEXTS)
-def test_four_terms_add_up_to_the_weights_under_the_cross(text):
-    figure, said = relative.four_terms.fn(text=text, query=5, key=3, moved=10_000)
-    traces = named(figure)
-    terms = torch.stack([traces[name]["z"] for name in relative.TERMS])
-    total = terms.sum(0) / math.sqrt(relative.LANES)
-    assert said["sum"] == pytest.approx(total[5, 3].item()) and said["sum"] == pytest.approx(
-        traces["terms of the pair"]["y"].sum().item() / math.sqrt(relative.LANES)
-    )
+def test_four_terms_add_up_to_the_sum_under_the_cross(text):
+    figures = {
+        term: relative.four_terms.fn(text=text, term=term, query=5, key=3, moved=0) for term in relative.CAPTIONS
+    }
+    maps = {term: named(figure)["map"]["z"] for term, (figure, _) in figures.items()}
+    figure, said = figures["d"]
+    total = torch.stack([maps[name] for name in relative.TERMS]).sum(0) / math.sqrt(relative.LANES)
+    torch.testing.assert_close(maps["sum"], total)
+    bars, sum_bar = named(figure)["terms of the pair"], named(figure)["sum of the pair"]
+    assert said["sum"] == pytest.approx(total[5, 3].item()) == pytest.approx(bars["x"].sum().item())
+    assert sum_bar["x"][0].item() == pytest.approx((bars["base"] + bars["x"])[-1].item())
     assert said["weight"] == pytest.approx(total[5, :6].softmax(-1)[3].item())
-    rows, diagonals = traces["c"]["z"], traces["d"]["z"]
-    torch.testing.assert_close(rows, rows[:1].expand_as(rows))
-    torch.testing.assert_close(diagonals[1:, 1:], diagonals[:-1, :-1], atol=1e-9, rtol=0)
+    torch.testing.assert_close(maps["c"], maps["c"][:1].expand_as(maps["c"]))
+    torch.testing.assert_close(maps["d"][1:, 1:], maps["d"][:-1, :-1], atol=1e-9, rtol=0)
+    moved, _ = relative.four_terms.fn(text=text, term="b", query=5, key=3, moved=10_000)
+    torch.testing.assert_close(named(moved)["map"]["z"], maps["b"], atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("direction", [relative.CAUSAL, relative.BOTH])

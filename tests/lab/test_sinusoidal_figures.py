@@ -22,14 +22,14 @@ def test_a_clock_comes_round_where_its_turn_fits_the_context(base):
         assert tips == pytest.approx([math.log10(turn) for turn in turns if turn > context])
 
 
-def test_a_bump_stands_where_p_stands_and_the_curves_by_offset_lie_on_one_another():
+def test_a_bump_stands_where_m_stands_and_the_curves_by_offset_lie_on_one_another():
     for between, parted in zip(figures.BETWEEN, (False, False, True), strict=True):
         figure, readout = figures._inner_product(45, 64, between)
         gap = float(readout["gap"])
         assert gap > 0.1 if parted else gap < 1e-9
         if between == "nothing":
-            assert traces(figure)["from p"]["y"].argmax() == 45
-            assert traces(figure)["from p, by offset"]["y"].max().item() == pytest.approx(1)
+            assert traces(figure)["from m"]["y"].argmax() == 45
+            assert traces(figure)["from m, by offset"]["y"].max().item() == pytest.approx(1)
 
 
 def test_one_step_moves_the_fast_lanes():

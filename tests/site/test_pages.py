@@ -10,6 +10,7 @@ import pytest
 from bs4 import BeautifulSoup
 from conftest import ROOT, SITE, missing
 from fontTools.ttLib import TTFont
+from pypdf import PdfReader
 
 import posenc
 
@@ -144,6 +145,21 @@ def test_images_are_there_and_say_what_they_show(opened):
         return out;
     }""")
     assert broken == []
+
+
+@pytest.mark.parametrize("name", ["book/rope.html", "book/measure.html"])
+def test_a_phone_gets_drawings_of_its_own(name, base, open_page):
+    page = open_page(base + name)
+    try:
+        for width, narrow in ((1280, False), (390, True)):
+            page.set_viewport_size({"width": width, "height": 740})
+            found = page.evaluate("""() => Promise.all([...document.querySelectorAll('.bd-article picture img')].map(
+                async (i) => { i.loading = 'eager'; await i.decode(); return [i.currentSrc, i.naturalWidth]; }))""")
+            assert len(found) > 5
+            for address, drawn in found:
+                assert (address.endswith(".phone.svg"), drawn <= 358) == (narrow, narrow), address
+    finally:
+        page.context.close()
 
 
 @every_page
@@ -312,8 +328,8 @@ def test_what_a_reference_leads_to_is_shown_to_mouse_and_keyboard(to, base, open
 def test_the_contents_follow_the_reader(base, open_page):
     page = open_page(base + CHAPTER)
     try:
-        page.evaluate("document.querySelector('#exercises').scrollIntoView()")
-        page.wait_for_selector('#pst-page-toc-nav a[aria-current="true"][href="#exercises"]')
+        page.evaluate("document.querySelector('#check-yourself').scrollIntoView()")
+        page.wait_for_selector('#pst-page-toc-nav a[aria-current="true"][href="#check-yourself"]')
         assert page.locator('#pst-page-toc-nav a[aria-current="true"]').count() == 1
     finally:
         page.context.close()
@@ -568,6 +584,13 @@ def test_the_landing_page_opens_on_its_figure(width, height, base, open_page):
         page.mouse.move(x + plot["width"] / 4, y, steps=4)
         page.mouse.up()
         state = page.evaluate("posencExplorables.get('clock.two_hands').state()")
-        assert (state["m"], state["n"]) == (3, 1) and 5 <= state["shift"] <= 8
+        assert (state["m"], state["n"]) == (5, 1) and 5 <= state["shift"] <= 8
     finally:
         page.context.close()
+
+
+def test_the_methods_on_one_sheet_are_two_pages_of_paper(base, open_page):
+    page = open_page(base + "book/sheet.html")
+    paper = page.pdf(format="A4", margin=dict.fromkeys(("top", "right", "bottom", "left"), "12mm"))
+    assert len(PdfReader(io.BytesIO(paper)).pages) == 2
+    page.context.close()

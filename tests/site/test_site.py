@@ -138,13 +138,15 @@ def test_the_text_face_has_what_pages_say_and_is_small():
 @pytest.mark.parametrize(
     "script, kept",
     [
-        ("a();\n// b\n  // c\nd(); // e\n", "a();\nd(); // e\n"),
+        ("a();\n// b\n  // c\nd(); // e\n", "a();\nd();\n"),
+        ('a = "b; // c"; // d\n', 'a = "b; // c";\n'),
+        ("a = 'b; // c';\n", "a = 'b; // c';\n"),
         ("/*! license */\n/**\n * what\n */\na();\n\nb();\n", "/*! license */\na();\nb();\n"),
         ('a = "http://x";\n', 'a = "http://x";\n'),
         ("if (a) {\n    b();\n}\n", "if (a) {\nb();\n}\n"),
     ],
 )
-def test_lines_that_are_comment_alone_go(script, kept):
+def test_comments_go(script, kept):
     assert bundle.bare(script) == kept
 
 

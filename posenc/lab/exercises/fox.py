@@ -13,8 +13,8 @@ from posenc.lab.exercises.exercise import Exercise, generator
 def log_forget(x, weight, bias):
     r"""Log f of each token, a head each, float32: logsigmoid(x W^T + b).
 
-    x [..., T, C], weight [H, C] and bias [H] as `nn.Linear` holds them -> [..., H, T]. Paper: arXiv 2503.02130,
-    equation 4. Chapter: FoX: a door that closes.
+    x [..., T, C], weight [H, C] and bias [H] as `nn.Linear` holds them -> [..., H, T]. Paper: arXiv 2503.02130.
+    Chapter: FoX: a door that closes.
     """
     return logsigmoid(_logits(x, weight, bias)).mT
 

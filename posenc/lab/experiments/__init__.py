@@ -3,7 +3,7 @@ r"""The frozen experiments: the sweeps as data, their runner, results, verdicts 
 from posenc.lab.experiments.provenance import commit_of, cpu_model, provenance
 from posenc.lab.experiments.results import ONE_A_PLACE, check_results, load_results, read_json, six_digits, write_json
 from posenc.lab.experiments.sweeps import SWEEPS
-from posenc.lab.experiments.verdicts import Verdict, far_context, judge, mean_and_spread, verdict
+from posenc.lab.experiments.verdicts import Verdict, half_width, ignores_far, in_longer, judge, mean_and_spread, verdict
 
 __all__ = [
     "ONE_A_PLACE",
@@ -12,7 +12,9 @@ __all__ = [
     "check_results",
     "commit_of",
     "cpu_model",
-    "far_context",
+    "half_width",
+    "ignores_far",
+    "in_longer",
     "judge",
     "load_results",
     "mean_and_spread",

@@ -9,8 +9,20 @@ import numpy
 from posenc.errors import check_choice
 from posenc.lab.experiments.results import load_results
 from posenc.lab.experiments.sweeps import SWEEPS
+from posenc.lab.explore import COLORS, DIVERGING
 from posenc.lab.train.curve import blank_figure
 from posenc.methods import METHODS
+
+NAME = "name of a line"  # the texts that `part_names` moves
+AMOUNT = "Blues"  # the map of all plots whose cells have no sign: more is darker
+HIDDEN = "0.85"  # the gray of cells that a causal mask hides
+
+
+def signed():
+    r"""The map of all plots whose cells have a sign, that of the explorables: blue below zero, orange above."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("signed", DIVERGING)
 
 
 def choose(results, methods):
@@ -25,6 +37,62 @@ def mark(axes, x, words):
     """A dotted line at x, with words beside its top."""
     axes.axvline(x, color="0.6", linestyle=":", linewidth=1)
     axes.annotate(f" {words}", (x, 0.97), xycoords=("data", "axes fraction"), va="top", color="0.4")
+
+
+def name_lines(axes):
+    r"""Write each line's label beside its end, in its color, in place of a legend: once all is drawn, limits too."""
+    for handle, words in zip(*axes.get_legend_handles_labels()):
+        line = handle if hasattr(handle, "get_xdata") else handle[0]  # of a container with bars of error
+        axes.annotate(
+            words,
+            (line.get_xdata()[-1], line.get_ydata()[-1]),
+            (1.02, 0),
+            xycoords=line.get_transform(),
+            textcoords="axes fraction",
+            va="center",
+            fontsize="small",
+            color=line.get_color(),
+            arrowprops={
+                "arrowstyle": "-",
+                "color": line.get_color(),
+                "linewidth": 0.7,
+                "relpos": (0, 0.5),
+                "shrinkA": 1,
+            },
+            gid=NAME,
+        )
+    part_names(axes.figure)
+
+
+def part_names(figure):
+    r"""Move the names of lines up and down until none meets another, each as near its line's end as can be."""
+    from matplotlib.text import Text
+
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        box, names = axes.bbox, [text for text in axes.texts if text.get_gid() == NAME]
+        ends = [name.xycoords.transform(name.xy)[1] for name in names]
+        order = numpy.argsort(ends, kind="stable")
+        heights = [Text.get_window_extent(names[i]).height for i in order]  # an annotation's own has its arrow in it
+        for i, middle in zip(order, stack(numpy.array(ends)[order], numpy.array(heights), box.y0, box.y1)):
+            names[i].xyann = 1.02, (middle - box.y0) / box.height
+
+
+def stack(middles, heights, low, high):
+    r"""The middles of boxes of these heights, in order from below, moved so that none meets the next.
+
+    The sum of squared moves is the least possible, except where a box would leave the range from low to high.
+    """
+    under = numpy.cumsum(heights) - heights / 2  # the middles of boxes piled up without a gap
+    blocks = []  # [boxes that touch, where their pile would begin]
+    for start in middles - under:
+        blocks.append([1, start])
+        while len(blocks) > 1 and blocks[-2][1] > blocks[-1][1]:
+            count, start = blocks.pop()
+            total = blocks[-1][0] + count
+            blocks[-1] = [total, (blocks[-1][0] * blocks[-1][1] + count * start) / total]
+    starts = [start for count, start in blocks for _ in range(count)]
+    return numpy.clip(starts, low, max(low, high - sum(heights))) + under
 
 
 def plot_short_long(results, methods=None, highlight=None, own=None):
@@ -66,7 +134,7 @@ def plot_short_long(results, methods=None, highlight=None, own=None):
     axes.set_xticks(ticks, [str(length) for length in ticks])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set(xlabel="context, characters", ylabel="loss on the same targets,\nnats per character")
-    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize="small")
+    name_lines(axes)
     return figure
 
 
@@ -92,24 +160,32 @@ def plot_scores(results, columns=None, methods=None):
 
     Arguments:
         results: from `load_results`, of a sweep over a puzzle or "masked".
-        columns: tests in drawing order, default all.
+        columns: tests in drawing order, default all, "sparser" before "denser".
         methods: default all of the results'.
     Returns: a matplotlib figure. Errors: ValueError for a test or method that the results lack.
     """
     methods = choose(results, methods)
-    columns = list(results["tests"]) if columns is None else list(columns)
+    first = ("in", "sparser", "denser")
+    if columns is None:
+        columns = sorted(results["tests"], key=lambda name: first.index(name) if name in first else len(first))
     for name in columns:
         check_choice("columns", name, list(results["tests"]))
+    share = results["unit"].startswith("share")
     figure, axes = blank_figure(6.4, 3.6)
     for index, name in enumerate(methods):
         rows = [mean_spread(results["methods"][name]["scores"][column]) for column in columns]
         at = numpy.arange(len(columns)) + (index - (len(methods) - 1) / 2) * min(0.13, 0.8 / len(methods))
         mean, spread = zip(*rows)
         axes.errorbar(at, mean, spread, linestyle="none", capsize=2, label=title(name), **look(name))
+        if share:
+            axes.vlines(at, 0, mean, color=look(name)["color"], linewidth=1, alpha=0.6)
     axes.set_xticks(range(len(columns)), columns)
     axes.set(ylabel=results["unit"], xlim=(-0.5, len(columns) - 0.5))
-    if results["unit"].startswith("share"):
+    if share:
         axes.set_ylim(-0.03, 1.03)
+        axes.axhline(0, color="0.3", linewidth=0.8, zorder=1)  # most points stand on it
+        axes.spines["bottom"].set_visible(False)
+        axes.tick_params(axis="x", length=0)
     for edge in range(1, len(columns)):
         axes.axvline(edge - 0.5, color="0.9", linewidth=0.8)
     figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize="small")
@@ -137,7 +213,7 @@ def plot_distance_and_keys(results, methods=None):
     axes.axhline(0, color="0.3", linewidth=0.8)
     axes.set_xticks(range(len(methods)), [title(name) for name in methods])
     axes.set_ylabel("added to the loss,\nnats per character")
-    axes.legend(frameon=False, fontsize="small")
+    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize="small")
     return figure
 
 
@@ -155,7 +231,7 @@ def plot_context_cut(results, methods=None):
     axes.set_xscale("log", base=2)
     axes.set_xticks(results["cuts"], [str(cut) for cut in results["cuts"]])
     axes.set(xlabel="keys that a query may see", ylabel="loss, nats per character")
-    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize="small")
+    name_lines(axes)
     return figure
 
 
@@ -167,13 +243,15 @@ def plot_by_position(results, methods=None):
     """
     methods = choose(results, methods)
     figure, axes = blank_figure(6.4, 4.2)
-    for name in methods:
+    for index, name in enumerate(methods):
         mean, spread = mean_spread(results["methods"][name]["by_position"])
-        axes.plot(results["until"], mean, label=title(name), markersize=3, **look(name))
+        dash, face = (("-", None), ((0, (4, 3)), "white"))[index % 2]  # lines that all but meet are told apart
+        marks = {"markersize": 6, "markevery": (3 * index % 8, 8), "markerfacecolor": face}
+        axes.plot(results["until"], mean, linestyle=dash, label=title(name), **marks, **look(name))
         axes.fill_between(results["until"], mean - spread, mean + spread, color=look(name)["color"], alpha=0.2)
     axes.axvline(results["lengths"][0], color="0.6", linestyle=":", linewidth=1)
     axes.set(xlabel="place in the window, characters", ylabel="loss, nats per character")
-    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize="small")
+    name_lines(axes)
     return figure
 
 
@@ -187,7 +265,7 @@ def plot_needle(results, method):
     values = results["methods"][method]
     cells = numpy.array([[*grid, cut] for grid, cut in zip(values["grid"], values["cut_row"])], dtype=float).mean(0)
     figure, axes = blank_figure(6.4, 2.8)
-    axes.imshow(cells, cmap="Greys", vmin=0, vmax=1, aspect="auto")
+    axes.imshow(cells, cmap=AMOUNT, vmin=0, vmax=1, aspect="auto")
     for (row, column), value in numpy.ndenumerate(cells):
         if not numpy.isnan(value):
             color = "white" if value > 0.5 else "black"
@@ -206,12 +284,16 @@ def plot_recall(results, methods=None):
     """
     methods = choose(results, methods)
     figure, axes = blank_figure(6.4, 4.2)
-    for name in methods:
+    pairs = numpy.array(results["pairs"])
+    step = 0.06 * numpy.ptp(pairs) / len(methods)  # bars at one place would cover each other
+    for index, name in enumerate(methods):
+        shift = step * (index - (len(methods) - 1) / 2)
         mean, spread = mean_spread(results["methods"][name]["by_pairs"])
-        axes.errorbar(results["pairs"], mean, spread, capsize=2, markersize=4, label=title(name), **look(name))
+        bars = numpy.stack((numpy.minimum(spread, mean), spread))  # no share is below 0
+        axes.errorbar(pairs + shift, mean, bars, capsize=2, markersize=4, label=title(name), **look(name))
     mark(axes, results["trained_pairs"], "most in training")
     axes.set(xlabel="pairs in the context", ylabel=results["unit"], ylim=(-0.03, 1.03))
-    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize="small")
+    name_lines(axes)
     return figure
 
 
@@ -227,12 +309,11 @@ def plot_volume(results):
     for index, length in enumerate(results["lengths"]):
         values = numpy.array([results["methods"][f"{volume:.4f}"]["whole"] for volume in volumes])[:, :, index]
         mean, spread = values.mean(1), values.std(1, ddof=1) if values.shape[1] > 1 else 0 * values[:, 0]
-        axes.errorbar(
-            at, mean, spread, capsize=2, color=str(0.65 - 0.2 * index), marker="osD^"[index % 4], label=str(length)
-        )
-    axes.set_xticks(at, [f"{volume:.3g}" for volume in volumes])
+        look = {"color": list(COLORS.values())[index], "marker": "osD^"[index % 4], "label": f"context {length}"}
+        axes.errorbar(at, mean, spread, capsize=2, **look)
+    axes.set_xticks(at, [f"{volume:.2g}" for volume in volumes])
     axes.set(xlabel="volume of the sinusoid (embeddings: 1)", ylabel="loss, nats per character")
-    axes.legend(title="context", frameon=False, fontsize="small")
+    name_lines(axes)
     return figure
 
 
@@ -267,6 +348,7 @@ def plot_parts(results, names=None):
     axes.set_yticks(range(len(arms)), [names[arm] for arm in arms])
     axes.invert_yaxis()
     axes.set_xlabel("loss, nats per character")
+    figure.phone = {"height": 1 + 0.37 * len(arms)}  # names of rows take two lines there
     figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize="small")
     return figure
 
@@ -282,6 +364,7 @@ def plot_language(causal, masked):
     for index, name in enumerate(methods):
         first = numpy.array(causal["methods"][name]["whole"])[:, 0]
         second = numpy.array(masked["methods"][name]["scores"][next(iter(masked["tests"]))])
+        axes.plot([index - 0.1, index + 0.1], [first.mean(), second.mean()], color=look(name)["color"], linewidth=1)
         for values, face, shift, words in (
             (first, None, -0.1, "causal: next character"),
             (second, "white", 0.1, "masked: hidden character"),
@@ -300,7 +383,7 @@ def plot_language(causal, masked):
             )
     axes.set_xticks(range(len(methods)), [title(name) for name in methods])
     axes.set_ylabel("loss, nats per character")
-    axes.legend(frameon=False, fontsize="small")
+    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize="small")
     return figure
 
 

@@ -104,12 +104,41 @@ def verdict(results: dict, method: str, claim: str | None = None) -> Verdict:
     return Verdict(outcome, change, spread, gap, gap_spread, words)
 
 
-def far_context(whole: Sequence[float], cut: Sequence[float]) -> str:
-    r"""What the paired difference whole - cut of some seeds says about the far context, in words.
+# Student's t for two-sided 95%, by degrees of freedom
+T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
 
-    A difference counts where it is at least 0.001 nats and beyond 2.8 standard errors (95% for five seeds).
+
+LEAST = 0.001  # nats: what is below makes no difference, however narrow its interval
+
+
+def half_width(values: Sequence[float]) -> float:
+    r"""Half of the 95% interval of a mean over seeds, by Student's t. values: one number a seed, at least two."""
+    t = T95[min(len(values) - 1, len(T95)) - 1]
+    return t * mean_and_spread(values)[1] / math.sqrt(len(values))
+
+
+def ignores_far(whole: Sequence[float], cut: Sequence[float]) -> bool:
+    r"""Whether attending to the far context makes no difference to the loss.
+
+    It makes one where the mean of whole - cut is at least `LEAST` and its 95% interval leaves out zero.
+
+    Arguments: whole, cut: losses, one a seed, of the model as it is and with its attention cut; at least two.
     """
-    mean, spread = mean_and_spread([a - b for a, b in zip(whole, cut)])
-    if abs(mean) < 0.001 or abs(mean) < 2.8 * spread / math.sqrt(len(whole)):
-        return "no difference: what is far is ignored"
-    return f"what is far {'costs' if mean > 0 else 'saves'} {abs(mean):.3f}"
+    gaps = [a - b for a, b in zip(whole, cut, strict=True)]
+    return abs(mean_and_spread(gaps)[0]) < max(LEAST, half_width(gaps))
+
+
+def in_longer(short: Sequence[float], whole: Sequence[float], cut: Sequence[float], tolerance: float) -> str:
+    r"""The word for a model in a longer context: "breaks", "ignores", "extrapolates" or "suffers".
+
+    It breaks if the mean of whole - short is above the tolerance. Else it holds, and whole - cut decides: no difference
+    by `ignores_far`, whole below cut, or whole above.
+
+    Arguments: short, whole, cut: losses or shares of errors, one a seed, in the training window, in the longer context,
+    and there with attention cut to the training window; at least two. tolerance: how much more still holds.
+    """
+    if mean_and_spread([b - a for a, b in zip(short, whole, strict=True)])[0] > tolerance:
+        return "breaks"
+    if ignores_far(whole, cut):
+        return "ignores"
+    return "extrapolates" if mean_and_spread(whole)[0] < mean_and_spread(cut)[0] else "suffers"

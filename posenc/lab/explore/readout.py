@@ -8,6 +8,7 @@ from typing import Any
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 FORMAT = re.compile(r"[+]?(\.\d+)?[feg%]?|[+]?d|s?")
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def check_template(template: Any, where: str) -> None:
@@ -53,4 +54,12 @@ def _word(value: float | str, form: str) -> str:
         return value
     if math.isnan(value):
         return "–"
-    return format(round(value) if form.endswith("d") else value, form or "g")
+    return printed(format(round(value) if form.endswith("d") else value, form or "g"))
+
+
+def printed(text: str) -> str:
+    r"""A number as print has it, not as Python does: a true minus sign, none before a zero, 10⁻⁶ for 1e-06."""
+    head, e, power = re.sub(r"^-(?=[0.]+%?$)", "", text).partition("e")
+    if e:
+        head = re.sub(r"^([+-]?)1×", r"\1", f"{head}×10") + str(int(power)).translate(RAISED)
+    return head.replace("-", "−")

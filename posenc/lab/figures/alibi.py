@@ -12,6 +12,7 @@ KEYS = 128
 MATCH, MATCH_LOGIT = 24, 6.0  # one key fits the query: its logit stands this far above the flat level
 FLOOR = 1e-6  # weights below this are not drawn
 LOW, EDGE = -17.0, -14.5  # the lower edge of the panel of biases, and where a line ends that would leave it
+WEIGHTS = [-6.2, 1.6]  # the panel of weights, as powers of ten, with room for a name over a weight of one
 
 
 def content_logits():
@@ -45,14 +46,14 @@ def _slope(m):
     return f"1/{1 / m:.0f}" if abs(1 / m - round(1 / m)) < 1e-4 else f"{m:.3f}"
 
 
-def _named(ends):
-    """Of the heads, those whose slopes can be written beside each other, the steepest and the mildest first."""
-    named = []
+def _named(ends, chosen):
+    """Of the other heads, those whose slopes can be written beside its own, the steepest and the mildest first."""
+    named = [chosen]
     for head in [0, len(ends) - 1, *range(1, len(ends) - 1)]:
         (x, y), taken = ends[head], [ends[h] for h in named]
         if all(abs(x - a) > 13 or abs(y - b) > 1.9 for a, b in taken):
             named.append(head)
-    return named
+    return named[1:]
 
 
 def _decay(heads, head, query, *, slopes=slopes, bias=bias):
@@ -70,8 +71,12 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
     for line, (x, y) in zip(row, ends):
         fan_x += [query, x, math.nan]
         fan_y += [line[-1], y, math.nan]
-    named = _named(ends)
-    room = f"95% on {near}" if near <= query - 30 else ""
+    # The mildest names stand below the zero line.
+    beside = [(x, y if x else min(y, -1.5)) for x, y in ends]
+    named = _named(beside, chosen)
+    left, middle = query - near - 1, query - near / 2 + 0.5
+    words, place = ([left, 0.9], "middle left") if left > MATCH + 45 else ([middle, 0.95], "top center")
+    room = near > 40 and abs(middle - MATCH) > 40 or place == "middle left"
     data = [
         dict(
             type="scatter",
@@ -86,8 +91,8 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
         dict(
             type="scatter",
             name="slopes",
-            x=[ends[h][0] or -7 for h in named],  # beside what may be held at the end of a line
-            y=[ends[h][1] - 1.2 * (ends[h][0] > 0) for h in named],
+            x=[beside[h][0] or -7 for h in named],  # beside what may be held at the end of a line
+            y=[beside[h][1] - 1.2 * (beside[h][0] > 0) for h in named],
             mode="text",
             text=[_slope(m[h].item()) for h in named],
             textposition=["middle left" if ends[h][0] == 0 else "bottom center" for h in named],
@@ -112,16 +117,16 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
             x=ends[chosen][:1],
             y=ends[chosen][1:],
             mode="markers+text",
-            text=[f"<b>{_slope(slope)}</b>"],
-            textposition="top right",
-            textfont=dict(size=14, color=COLORS["green"]),
+            text=[f"<b>{_slope(slope)}</b>  "],
+            textposition="middle left",  # the line runs to the right
+            textfont=dict(size=12, color=COLORS["green"]),
             marker=dict(color=COLORS["green"], size=12),
             cliponaxis=False,
             hovertemplate=f"head {chosen + 1}: slope {slope:.4f}<extra></extra>",
             showlegend=False,
         ),
         upright("query", query, LOW, 1),
-        upright("query, below", query, -6.2, 0.45, yaxis="y2"),
+        upright("query, below", query, *WEIGHTS, yaxis="y2"),
         dict(
             type="scatter",
             name="equal logits",
@@ -147,7 +152,11 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
             name=f"key {MATCH}",
             x=[MATCH] if query >= MATCH else [],
             y=_log10(content[MATCH : MATCH + 1]),
-            mode="markers",
+            mode="markers+text",
+            text=[f"key {MATCH} fits"],
+            textposition="top center",
+            textfont=dict(size=13, color=COLORS["red"]),
+            showlegend=False,
             yaxis="y2",
             marker=dict(color=COLORS["red"], size=14, symbol="star"),
             hovertemplate=f"key {MATCH}, which fits: weight 10 to the %{{y:.2f}}<extra></extra>",
@@ -156,7 +165,7 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
             type="scatter",
             name="95% of the weight",
             x=[query - near + 1, query],
-            y=[-5.6, -5.6],
+            y=[0.9, 0.9],
             mode="lines+markers",
             yaxis="y2",
             line=dict(color=COLORS["green"], width=2),
@@ -164,7 +173,7 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
             hovertemplate=f"95% of the weight of equal logits: {near} keys<extra></extra>",
             showlegend=False,
         ),
-        label("how many keys that are", query - near - 1, -5.6, room, COLORS["green"], "middle left", yaxis="y2"),
+        label("how many keys that are", *words, f"95% on {near}" if room else "", COLORS["green"], place, yaxis="y2"),
     ]
     layout = dict(
         height=470,
@@ -173,7 +182,7 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
         ),
         yaxis=dict(range=[LOW, 1.5], domain=[0.54, 1], title=dict(text="bias")),
         yaxis2=dict(
-            range=[-6.2, 0.45],
+            range=WEIGHTS,
             domain=[0, 0.47],
             title=dict(text="weight"),
             tickvals=[-6, -4, -2, 0],
@@ -196,12 +205,12 @@ decay = explorable(
     "fall from zero at the query towards older keys. The end of the thick line can be dragged to another, and so can "
     "the upright line, the query. Below, the weights of this head, on a log scale: with equal logits a straight line "
     f"again (dashed), with content dots scattered around it, and above them a star: key {MATCH}, which fits the query. "
-    "A bracket at the bottom spans the keys that hold 95% of the weight of equal logits.",
-    readout=f"slope {{slope:.4f}} · halves in {{half:.1f}} tokens · weight of key {MATCH}: {{match}}",
+    "A bracket at the top spans the keys that hold 95% of the weight of equal logits.",
+    readout=f"slope {{slope:.4f}} · halves in {{half:.1f}} · key {MATCH}: {{match}}",
     handles={"end of this head's line": "head", "query": "query", "query, below": "query"},
     depends={
         "bias of every head": ["heads", "query"],
-        "slopes": ["heads", "query"],
+        "slopes": ["heads", "head", "query"],
         "query": ["query"],
         "query, below": ["query"],
         "readout.slope": ["heads", "head"],

@@ -87,8 +87,12 @@ def _tile(name, word, position, color, symbol, side):
     )
 
 
+RIM = 1.25  # beyond the query's tip, whose ring then covers no numeral
+
+
 def _words(name, line, row, color):
-    return label(name, 0, row, line, color, "middle right", xaxis="x4", yaxis="y4", cliponaxis=False)
+    words = label(name, 0, row, line, color, "middle right", xaxis="x4", yaxis="y4", cliponaxis=False)
+    return words | dict(textfont=dict(size=12, color=color))
 
 
 def _circle(x, y, radius, where, color, width):
@@ -112,8 +116,8 @@ def _layout():
         bargap=0.3,
         xaxis=dict(range=[-4, 2 * CELLS + 1], domain=[0, 1], **hidden),  # half words: the bracket's middle is whole
         yaxis=dict(range=[-1, 2.7], domain=[0.78, 1], **hidden),
-        xaxis2=dict(range=[-1.15, 1.15], domain=[0, 0.43], constrain="domain", anchor="y2", **hidden),
-        yaxis2=dict(range=[-1.15, 1.15], domain=[0, 0.76], scaleanchor="x2", anchor="x2", **hidden),
+        xaxis2=dict(range=[-1.56, 1.56], domain=[0, 0.43], constrain="domain", anchor="y2", **hidden),
+        yaxis2=dict(range=[-1.56, 1.56], domain=[0, 0.76], scaleanchor="x2", anchor="x2", **hidden),
         xaxis3=dict(
             range=[-0.55, PAIRS + 0.75],
             domain=[0.45, 1],
@@ -128,15 +132,16 @@ def _layout():
         xaxis4=dict(range=[0, 1], domain=[0.46, 1], anchor="y4", **hidden),
         yaxis4=dict(range=[0.4, 4.9], domain=[0.5, 0.76], anchor="x4", **hidden),
         yaxis5=dict(range=[-1.7, 3.1], domain=[0, 0.32], anchor="x3", **hidden),
-        shapes=[_circle(0, 0, 1, 2, ink, 2), *dials, zero],
+        shapes=[_circle(0, 0, RIM, 2, ink, 2), *dials, zero],
         meta=dict(
             phone=dict(
-                xaxis2=dict(domain=[0, 0.45]),
-                yaxis2=dict(domain=[0.36, 0.76]),
+                xaxis2=dict(domain=[0, 0.52]),
+                yaxis2=dict(domain=[0.31, 0.77]),
                 xaxis3=dict(domain=[0, 1]),
-                yaxis3=dict(domain=[0.23, 0.34]),
-                yaxis4=dict(domain=[0.38, 0.76]),
-                yaxis5=dict(domain=[0, 0.22]),
+                yaxis3=dict(domain=[0.2, 0.3]),
+                xaxis4=dict(domain=[0.53, 1]),
+                yaxis4=dict(domain=[0.34, 0.72]),
+                yaxis5=dict(domain=[0, 0.18]),
             )
         ),
     )
@@ -155,10 +160,12 @@ def _two_hands(m, n, shift):
     arc = start + between * torch.linspace(0, 1, 4, dtype=torch.float64)
     ticks = hands(0, 0)[LARGE, 0] * torch.arange(12, dtype=torch.float64) * math.radians(turn)
     gap = torch.full((12,), math.nan, dtype=torch.float64)
-    edge = torch.stack((ticks.cos(), ticks.sin()), dim=-1)
+    edge = RIM * torch.stack((ticks.cos(), ticks.sin()), dim=-1)
     marks = [torch.stack((a, 0.92 * a, gap), dim=-1).flatten() for a in _across(edge)]
-    numerals = [part * 0.82 for part in _across(edge)]
-    apart, angle = number(m - n, 0), number((m - n) * turn, 0)
+    numerals = [part * 1.14 for part in _across(edge)]
+    apart, angle = number(m - n, 0), f"= {number((m - n) * turn, 0)}°"
+    if abs(m - n) * turn > 180.5:  # the arc goes the short way
+        angle = f"≡ {number(math.degrees(between), 0)}°"
     pair, whole = number(scores[LARGE].item()), number(total[-1].item())
     (foot_x, foot_y), (k_x, k_y) = ([part.item() for part in _across(tip)] for tip in (foot, k))
     levels = torch.stack((total[:-1], total[:-1], gap[: PAIRS - 1]), dim=-1).flatten()
@@ -189,8 +196,8 @@ def _two_hands(m, n, shift):
             cliponaxis=False,
             hoverinfo="skip",
         ),
-        _tile("query word", "it", at_q, COLORS["blue"], "square", "right"),
-        _tile("key word", "cat", at_k, COLORS["orange"], "diamond", "left"),
+        _tile("query word", "it", at_q, COLORS["blue"], "square", "right" if at_q >= at_k else "left"),
+        _tile("key word", "cat", at_k, COLORS["orange"], "diamond", "left" if at_q >= at_k else "right"),
         dict(
             type="scatter",
             name="ticks",
@@ -235,15 +242,15 @@ def _two_hands(m, n, shift):
             x=0.4 * arc.sin(),
             y=0.4 * arc.cos(),
             mode="lines",
-            line=dict(color=COLORS["purple"], width=4, shape="spline"),
+            line=dict(color=COLORS["purple"], width=4, shape="spline", smoothing=1.3),
             **on_dial,
         ),
         _arrow("query", q, COLORS["blue"], "solid", 4),
         _arrow("key", k, COLORS["orange"], "dash", 3),
         _words("query in words", f"<b>it</b> {at_q} × {turn:.0f}° = {at_q * turn:.0f}°", 4.3, COLORS["blue"]),
         _words("key in words", f"<b>cat</b> {at_k} × {turn:.0f}° = {at_k * turn:.0f}°", 3.3, COLORS["orange"]),
-        _words("angle in words", f"<b>apart</b> {apart} × {turn:.0f}° = {angle}°", 2, COLORS["purple"]),
-        _words("score in words", f"<b>score</b> of this pair {pair}", 1, COLORS["green"]),
+        _words("angle in words", f"<b>apart</b> {apart} × {turn:.0f}° {angle}", 2, COLORS["purple"]),
+        _words("score in words", f"<b>score</b> here {pair}", 1, COLORS["green"]),
         _small_hands("query hands", query, COLORS["blue"], "solid", 2.5),
         _small_hands("key hands", key, COLORS["orange"], "dot", 2.5),
         dict(
@@ -254,6 +261,16 @@ def _two_hands(m, n, shift):
             base=total - scores,
             marker=dict(color=COLORS["green"], pattern=dict(shape=["/" if s < 0 else "" for s in scores.tolist()])),
             hoverinfo="skip",
+            **on_columns,
+        ),
+        label(
+            "hatched",
+            -0.4,
+            2.75,
+            "hatched: takes away",
+            COLORS["green"],
+            "middle right",
+            cliponaxis=False,
             **on_columns,
         ),
         dict(
@@ -291,17 +308,17 @@ two_hands = explorable(
     id="clock.two_hands",
     title="Two hands on a clock",
     alt="On top a strip of words with a query, it, and a key, cat, and a bracket that holds them apart. Below, a dial "
-    "with a long hand for the query and a short dashed one for the key, each turned by its place in the text, the arc "
-    "between them, and the key's projection on the query, which is the score. Eight small dials, from fast to slow, "
-    "each with a bar for its score; the bars add up to the sum on the right. Drag the bracket: every hand turns, no "
-    "bar moves. Drag one word or one hand: the bars move.",
+    "with a long hand for the query and a short dashed one for the key, each turned by its place in the text, the "
+    "arc between them, and the key's projection on the query, which is the score. Eight small dials, from fast to "
+    "slow, each with a bar for its score, hatched where it takes away; the bars add up to the sum on the right. Drag "
+    "the bracket: every hand turns, no bar moves. Drag one word or one hand: the bars move.",
     readout="{distance} apart · this pair {pair} · sum {whole}",
     handles={"query word": "m", "key word": "n", "bracket": "shift", "query": "m", "key": "n"},
     depends={
         "words": [],
         "bracket": _BOTH,
-        "query word": _QUERY,
-        "key word": _KEY,
+        "query word": _BOTH,
+        "key word": _BOTH,
         "ticks": [],
         "numerals": [],
         "projection": _BOTH,
@@ -316,11 +333,12 @@ two_hands = explorable(
         "query hands": _QUERY,
         "key hands": _KEY,
         "score of each pair": _APART,
+        "hatched": [],
         "levels": _APART,
         "score": _APART,
         "readout": _APART,
     },
-    m=slider(range(12), label="query m, before the shift", default=3),
+    m=slider(range(12), label="query m, before the shift", default=5),
     n=slider(range(12), label="key n, before the shift", default=1),
     shift=slider(range(0, 13), label="words put before both", play=True),
 )

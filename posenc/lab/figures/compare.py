@@ -4,7 +4,7 @@ import functools
 import math
 import statistics
 
-from posenc.lab.experiments import load_results, mean_and_spread, verdict
+from posenc.lab.experiments import load_results, mean_and_spread
 from posenc.lab.explore import COLORS, explorable, slider
 from posenc.lab.figures.parts import signed
 from posenc.methods import METHODS
@@ -48,17 +48,28 @@ def apart(values: list) -> list:
     return [places[i] for i in range(len(values))]
 
 
-def row(name: str) -> str:
-    """A method's row of the table, for its tooltip."""
-    text = load(TEXT)
-    lines = [METHODS[name].title, "loss: whole | cut to 64"]
-    whole, cut = (zip(*text["methods"][name][kind]) for kind in ("whole", "cut"))
-    for length, *pair in zip(text["lengths"], whole, cut):
-        cells = (f"{mean:.2f} ± {spread:.2f}" for mean, spread in map(mean_and_spread, pair))
-        lines.append(f"{length}: " + " | ".join(cells))
-    if name in text["claims"]:
-        lines.append(f"predicted “{text['claims'][name]}”: {verdict(text, name).outcome}")
-    return "<br>".join(lines) + "<extra></extra>"
+def named(ends: list, chosen: int) -> dict[int, float]:
+    """Line -> height of its name: all of them, or, where they would fan out, the chosen, the outermost, the free."""
+    places = dict(enumerate(apart(ends)))
+    if all(abs(place - end) < 2 * GAP for place, end in zip(places.values(), ends)):
+        return places
+    falling = sorted(places, key=ends.__getitem__, reverse=True)
+    first = list(dict.fromkeys((chosen, falling[0], falling[-1])))
+    kept = dict(zip(first, apart([ends[one] for one in first])))
+    for one in falling:
+        if one not in kept and all(abs(ends[one] - place) >= GAP for place in kept.values()):
+            kept[one] = ends[one]
+    return kept
+
+
+def row(name: str) -> list[str]:
+    """What the tooltip of a method says at each length: few words, so that they leave the plot in sight on a phone."""
+    runs = load(TEXT)["methods"][name]
+    said = []
+    for length, *both in zip(load(TEXT)["lengths"], *(zip(*runs[kind]) for kind in ("whole", "cut"))):
+        whole, cut = ("{:.2f} ± {:.2f}".format(*mean_and_spread(losses)) for losses in both)
+        said.append(f"{METHODS[name].title}, {length}: {whole}<br>cut {cut}")
+    return said
 
 
 def _slopes(attention, method):
@@ -66,7 +77,7 @@ def _slopes(attention, method):
     lengths, chosen = text["lengths"], CURVES[method]
     means = {name: [statistics.fmean(x) for x in zip(*text["methods"][name][kind])] for name in CURVES}
     ends = [means[name][-1] for name in CURVES]
-    names = apart(ends)
+    names = named(ends, method)
     beside = lengths[-1] * 1.14
     data = [
         dict(
@@ -77,7 +88,8 @@ def _slopes(attention, method):
             mode="lines+markers",
             line=dict(color=look(name)["color"], dash=look(name)["dash"], width=1.6),
             marker=dict(symbol=look(name)["symbol"], size=6),
-            hovertemplate=row(name),
+            text=row(name),
+            hovertemplate="%{text}<extra></extra>",
         )
         for name in CURVES
     ]
@@ -85,8 +97,8 @@ def _slopes(attention, method):
         dict(
             type="scatter",
             name="from line to name",
-            x=[x for _ in CURVES for x in (lengths[-1] * 1.02, beside * 0.985, math.nan)],
-            y=[y for end, at in zip(ends, names) for y in (end, at, math.nan)],
+            x=[x for _ in names for x in (lengths[-1] * 1.02, beside * 0.985, math.nan)],
+            y=[y for one, at in names.items() for y in (ends[one], at, math.nan)],
             mode="lines",
             line=dict(color=COLORS["gray"], width=0.6),
             hoverinfo="skip",
@@ -94,10 +106,13 @@ def _slopes(attention, method):
         dict(
             type="scatter",
             name="names",
-            x=[beside] * len(CURVES),
-            y=names,
+            x=[beside] * len(names),
+            y=list(names.values()),
             mode="text",
-            text=[METHODS[name].title for name in CURVES],
+            text=[
+                f"<b>{METHODS[name].title}</b>" if name == chosen else METHODS[name].title
+                for name in (CURVES[one] for one in names)
+            ],
             textposition="middle right",
             textfont=dict(size=11),
             hoverinfo="skip",
@@ -139,18 +154,16 @@ slopes = explorable(
     _slopes,
     id="compare.slopes",
     title="Trained on 64 characters, read on up to 512",
-    alt="The loss of each method at four lengths of context, a line each, its name at the right end. With the whole "
-    "context, RoPE, RSE, the sinusoid and ExpoSB climb steeply, T5, CoPE, FIRE, NoPE and the learned table less, and "
-    "the others run level. With attention cut to the 64 characters of training, nearly all run level. Colors and "
-    "dashes tell where a method acts: bias green, rotate blue, embed orange and dashed, weigh purple. Point at a line "
-    "for its row of the table, or drag the heavy end along the right side.",
+    alt="The loss of each method at four lengths of context, a line each, its name at the right end; where many "
+    "run together, only the chosen and the outermost have theirs. With the whole "
+    "context, RoPE, RSE, the sinusoid and ExpoSB climb steeply, T5, CoPE, FIRE, NoPE and the learned table less, Shaw "
+    "a little, and the others run level. With attention cut to the 64 characters of training, RoPE, RSE, ExpoSB, CoPE "
+    "and Shaw run level too, T5, NoPE and the learned table rise less, the sinusoid and FIRE hardly less. Colors and "
+    "dashes tell where a method acts: bias green, rotate blue, embed orange and dashed, weigh purple. Point at a mark "
+    "for its numbers, or drag the heavy end along the right side.",
     readout="{who} · {ends} nats · rise {rise}",
     handles={"the one in hand": "method"},
-    depends={
-        **{METHODS[name].title: ["attention"] for name in CURVES},
-        "from line to name": ["attention"],
-        "names": ["attention"],
-    },
+    depends={**{METHODS[name].title: ["attention"] for name in CURVES}},
     attention=slider(["whole", "cut to 64"], label="attention"),
     method=slider(
         range(len(CURVES)), label="method", default=CURVES.index("rope"), format=lambda i: METHODS[CURVES[i]].title
@@ -205,13 +218,12 @@ def _puzzles(puzzle):
     data = [
         dict(
             type="scatter",
-            name="from mean to mean",
+            name="means",
             x=[x for m in order for x in (*mean[m], math.nan)],
             y=[y for m in order for y in (at[m], at[m], math.nan)],
             mode="lines",
             line=dict(color=COLORS["gray"], width=5),
             opacity=0.5,
-            showlegend=False,
             hoverinfo="skip",
         ),
         dots("outside", outside, "diamond", 8, "orange", OUTSIDE[puzzle]),
@@ -246,7 +258,7 @@ puzzles = explorable(
     alt="Wrong answers of each method in a puzzle, a mark a seed: rings as trained, diamonds outside of training, a "
     "bar from mean to mean. A long bar is a method that knows the puzzle and loses it elsewhere. Methods with a "
     "cross, pale at the foot, did not learn the puzzle itself, so what they do elsewhere tells nothing.",
-    readout="outside: {outside} · learned by {learned} · best {best}",
+    readout="outside: {outside} · {learned} learn it · lowest {best}",
     depends={"layout": ["puzzle"]},
     puzzle=slider(list(PUZZLES), label="puzzle", default="recall"),  # the needle is asked for first
 )

@@ -17,7 +17,7 @@ STEP = 0.35  # radians that a block turns for a step of one axis
 VECTOR = (0.8, 0.0, 0.6)  # where the walks start: a vector of length 1 in a block of three lanes
 QUERY, KEY = (0.6, 0.0, 0.8), (0.8, 0.6, 0.0)  # contents whose score is drawn
 SHIFTS = 12  # rows by which both tokens move
-ARC = 9  # points of an arc
+ARC = 13  # points of an arc: with fewer a walk has corners
 
 
 def about(axis):
@@ -153,8 +153,12 @@ def _commute(degrees, rows, columns, shift):
             name="at once",
             x=x,
             y=y,
-            mode="markers",
+            mode="markers+text",
             marker=dict(symbol="x", size=9, color=COLORS["ink"]),
+            text=["    at once"],
+            textposition="middle right",
+            textfont=dict(size=13, color=COLORS["ink"]),
+            showlegend=False,
             **ALONE,
         ),
         dict(
@@ -174,7 +178,7 @@ def _commute(degrees, rows, columns, shift):
     layout = dict(
         height=430,
         xaxis=dict(range=[-1.2, 1.2], visible=False, domain=[0, 0.58], constrain="domain"),
-        yaxis=dict(range=[-1.3, 1.42], visible=False, scaleanchor="x"),
+        yaxis=dict(range=[-0.25, 1.38], visible=False, scaleanchor="x"),  # no walk leads below
         xaxis2=dict(
             range=[-1.5, SHIFTS + 0.6],
             domain=[0.7, 1],
@@ -182,11 +186,13 @@ def _commute(degrees, rows, columns, shift):
             title=dict(text="rows both moved"),
             tickvals=[0, 4, 8, 12],
         ),
-        yaxis2=dict(range=[-1.1, 1.1], anchor="x2", title=dict(text="score"), tickvals=[-1, 0, 1]),
+        yaxis2=dict(range=[-0.8, 1.15], anchor="x2", title=dict(text="score"), tickvals=[-0.5, 0, 0.5, 1]),
         meta=dict(
             phone=dict(
-                xaxis=dict(domain=[0, 0.7]),
-                xaxis2=dict(domain=[0.82, 1], tickvals=[0, 12], title=dict(text="both moved")),
+                xaxis=dict(domain=[0, 1], range=[-1.3, 1.3]),
+                yaxis=dict(domain=[0.41, 1], range=[-0.15, 1.25]),
+                xaxis2=dict(domain=[0, 1]),
+                yaxis2=dict(domain=[0, 0.33]),
             )
         ),
     )
@@ -202,20 +208,15 @@ commute = explorable(
     id="comrope.commute",
     title="Two walks, and a pair that moves",
     alt=(
-        "A globe, seen from the side. From one point two walks start: a solid one turns by the rows first and then by "
-        "the columns, a dashed one the other way round; a cross shows where both at once lead. The walks' ends can be "
-        "dragged, which makes them longer or shorter. Two spokes outside the globe are the axes of turning; the dotted "
-        "one, of the columns, can be dragged too. Beside it, the score of a query and a key whose offset stays, "
-        "against the rows that both have moved: level where the two axes are one, wavy where they are apart. The "
-        "diamond can be dragged along it; the last number is the largest change that moving both makes."
+        "The upper part of a globe. From one point two walks start: a solid one turns by the rows first and then by "
+        "the columns, a dashed one the other way round; a cross shows where both at once lead. The solid walk's end "
+        "can be dragged, which makes both longer or shorter. Two spokes outside the globe are the axes of turning; the "
+        "dotted one, of the columns, can be dragged too. Beside or below, the score of a query and a key whose offset "
+        "stays, against the rows that both have moved: level where the two axes are one, wavy where they are apart. "
+        "The diamond can be dragged along it; the last number is the largest change that moving both makes."
     ),
     readout="walks end {apart:.2f} apart · score {score} · changes by up to {off:.3f}",
-    handles={
-        "axis of the columns": "degrees",
-        "score now": "shift",
-        "rows first": ("rows", "columns"),
-        "columns first": ("rows", "columns"),
-    },
+    handles={"axis of the columns": "degrees", "score now": "shift", "rows first": ("rows", "columns")},
     depends={
         "sphere": [],
         "axis of the rows": [],

@@ -9,9 +9,10 @@ import torch
 from posenc.bias.cope import lookup, positions
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import held, level, signed, upright
+from posenc.lab.figures.parts import held, label, level, signed, upright
 
 TOKENS = ["The", "cat", "sat", ".", "It", "hid", ".", "A", "dog", "saw", "it", "run"]
+LOWERED = [n % 2 * "<br>" + token for n, token in enumerate(TOKENS)]  # so that none meet on a phone
 PRESETS = {
     "words": [0.0 if token == "." else 1.0 for token in TOKENS],
     "sentences": [1.0 if token == "." else 0.0 for token in TOKENS],
@@ -128,7 +129,7 @@ def _gates(preset, query, token, gate, *, positions=positions, lookup=lookup):
         height=500,
         showlegend=False,
         margin=dict(t=12),
-        xaxis=dict(range=[-0.6, len(TOKENS) - 0.4], tickvals=keys, ticktext=TOKENS, tickangle=0, anchor="y2"),
+        xaxis=dict(range=[-0.6, len(TOKENS) - 0.4], tickvals=keys, ticktext=LOWERED, tickangle=0, anchor="y2"),
         yaxis=dict(range=[0, 1.3], domain=[0.83, 1], tickvals=[0, 1], title=dict(text="gate")),
         yaxis2=dict(
             range=[0, len(TOKENS) + 0.6],
@@ -142,7 +143,7 @@ def _gates(preset, query, token, gate, *, positions=positions, lookup=lookup):
             anchor="y3",
             title=dict(text="position p: row of the table"),
         ),
-        yaxis3=dict(range=[-1.9, 3.2], domain=[0, 0.3], anchor="x3", tickvals=[-1, 0, 1, 2], title=dict(text="bias")),
+        yaxis3=dict(range=[-1.9, 3.2], domain=[0, 0.28], anchor="x3", tickvals=[-1, 0, 1, 2], title=dict(text="bias")),
     )
     stands, where, bias = gate_words(query, token, p, z)
     return dict(data=data, layout=layout), {"stands": stands, "where": where, "bias": bias}
@@ -151,11 +152,11 @@ def _gates(preset, query, token, gate, *, positions=positions, lookup=lookup):
 def gate_words(query, token, p, z):
     """Where the chosen key stands, the rows that it mixes, and its bias, in words."""
     if token > query:
-        return "hidden", "after the query", "no bias"
+        return "no position", "after the query", "no bias"
     here, last = p[token].item(), len(TABLE) - 1
     low = math.floor(here)
-    where = f"row {low}" if low == here else f"{here - low:.0%} row {low + 1}"
-    return f"p {here:g}", f"beyond row {last}" if here > last else where, f"bias {signed(z[token], 2)}"
+    where = f"row {low}" if low == here else f"rows {low} and {low + 1}"
+    return f"p = {here:g}", f"beyond row {last}" if here > last else where, f"bias {signed(z[token], 2)}"
 
 
 def token_name(place):
@@ -218,6 +219,14 @@ def _clamp(rows, count, length):
     distance = list(range(length))
     last = rows - 1
     here = p.clamp(max=last)
+    silent = int((heard == 0).sum())
+    most = p[-1].item()
+    top = 1.15 * most
+    at, beyond = (last, "") if last < 1.08 * most else (1.08 * most, " ↑")  # a row that no key reaches is above
+    under = at > 0.2 * top  # there is room under the line
+    aside = at > 0.6 * most  # the line as counted is in the way at the left
+    middle = 0.85 if 0.4 * most < at < 0.75 * most else 0.5  # where the name of the line as counted meets no other
+    ceiling = 1.05 * length  # a gate hears from all keys at most; the axis stays while the row is dragged
     data = [
         dict(
             type="scatter",
@@ -237,7 +246,25 @@ def _clamp(rows, count, length):
             line=dict(color=COLORS["orange"], width=4),
             hovertemplate="key %{x} before the query: position %{y}<extra></extra>",
         ),
-        level("last row", last, length, -0.5, COLORS["ink"], 2, "dash") | dict(showlegend=True),
+        level("last row", at, length, -0.5, COLORS["ink"], 2, "dash"),
+        label(
+            "row of the clamp",
+            (0.08 if aside else 0.97) * length,
+            at - 0.1 * top if under else at + 0.1 * top,
+            f"last row {last}{beyond}",
+            COLORS["ink"],
+            "middle left" if aside else "middle right",
+        ),
+        label("count", middle * length, middle * most + 0.04 * top, "as counted", COLORS["gray"], "top right"),
+        label(
+            "silence",
+            0.97 * length,
+            0.16 * ceiling,
+            "no gradient here" if silent else "",
+            COLORS["green"],
+            "middle right",
+            yaxis="y2",
+        ),
         dict(
             type="scatter",
             name="keys that a gate hears from",
@@ -254,15 +281,11 @@ def _clamp(rows, count, length):
     layout = dict(
         height=460,
         xaxis=dict(range=[length, -0.5], title=dict(text="how far before the query"), anchor="y2"),
-        yaxis=dict(range=[0, 1.05 * length], domain=[0.45, 1], title=dict(text="position p"), nticks=5),
-        yaxis2=dict(range=[0, 1.05 * length], domain=[0, 0.36], title=dict(text="keys heard"), nticks=4),
+        yaxis=dict(range=[0, top], domain=[0.45, 1], title=dict(text="position p"), nticks=5),
+        yaxis2=dict(range=[0, ceiling], domain=[0, 0.36], title=dict(text="keys heard"), nticks=4),
+        showlegend=False,
     )
-    return dict(data=data, layout=layout), {
-        "piled": int((p >= last).sum()),
-        "length": length,
-        "last": last,
-        "silent": int((heard == 0).sum()),
-    }
+    return dict(data=data, layout=layout), {"piled": int((p >= last).sum()), "length": length, "silent": silent}
 
 
 clamp = explorable(
@@ -273,15 +296,9 @@ clamp = explorable(
     "thick line that follows it up to the last row of the table and is level from there on. The dashed line, the last "
     "row, can be dragged up and down. Below, how many keys send a gradient to the gate at that distance: most near the "
     "query, none beyond the place where the thick line becomes level.",
-    readout="{piled} of {length} keys share row {last} · {silent} gates without gradient",
+    readout="last row: {piled} of {length} keys · no gradient: {silent} gates",
     handles={"last row": "rows"},
-    depends={
-        "counted": ["count", "length"],
-        "last row": ["rows", "length"],
-        "layout": ["length"],
-        "readout.length": ["length"],
-        "readout.last": ["rows", "length"],
-    },
+    depends={"counted": ["count", "length"], "layout": ["count", "length"], "readout.length": ["length"]},
     rows=slider([4, 8, 12, 16, 24, 32, 48, 64, 128], label="rows of the table P", default=16, at_most="length"),
     count=slider(list(RATES), label="open gates", default="1 in 2"),
     length=slider(LENGTHS, label="tokens", default=64),
@@ -317,6 +334,9 @@ def _trained(layer, head, query, *, results=None):
     keys = list(range(query + 1))
     spaces = [j for j in keys if line[j] == " "]
     letters = [j for j in keys if line[j] != " "]
+    roomy = query > len(line) / 2
+    half = query // 2
+    low = p[half] < 12  # no room for a name under the staircase's middle
 
     def bars(name, keys, **look):
         return dict(
@@ -341,6 +361,25 @@ def _trained(layer, head, query, *, results=None):
             line=dict(color=COLORS["gray"], width=2, dash="dash"),
             yaxis="y2",
             hoverinfo="skip",
+            showlegend=False,
+        ),
+        label(
+            "all of them",
+            query / 2,
+            query / 2 + 8,
+            "all characters" if roomy else "",
+            COLORS["gray"],
+            "middle right",
+            yaxis="y2",
+        ),
+        label(
+            "this head",
+            0 if low else half,
+            p[0].item() + 7 if low else p[half].item() - 8,
+            "this head" if roomy else "",
+            COLORS["orange"],
+            "middle right" if low else "middle left",
+            yaxis="y2",
         ),
         dict(
             type="scatter",
@@ -380,10 +419,11 @@ trained = explorable(
     "Below, the position of each key as a staircase that rises from the query, an upright line that can be dragged, to "
     "the left, and a dashed line that rises by one a character: what counting tokens would give. The last two numbers "
     "are the head's mean gates over held-out text.",
-    readout="counts {counted:.1f} in {length} characters · letters {letter:.2f} · spaces {space:.2f}",
+    readout="counts {counted:.1f} of {length} · mean gates: letters {letter:.2f}, spaces {space:.2f}",
     handles={"the query": "query", "the query, below": "query"},
     depends={
         "tokens": ["query"],
+        "all of them": ["query"],
         "the query": ["query"],
         "the query, below": ["query"],
         "readout.length": ["query"],

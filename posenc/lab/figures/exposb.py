@@ -6,7 +6,7 @@ from functools import cache
 import torch
 
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import held, signed, upright
+from posenc.lab.figures.parts import held, label, signed, upright
 from posenc.lab.figures.parts import level as line
 from posenc.rotate.rope import inv_freq, rotate
 from posenc.several.exposb import FORMS, band, fade, gain
@@ -39,45 +39,43 @@ def _fading(form, level, *, fade=fade):
     drawn = torch.arange(DRAWN, KEYS, NEAR)
     x, before, after = far[drawn], z[drawn], moved[drawn]
     up = after > before
-    gap = torch.full_like(x, math.nan)
     bars = torch.arange(0, KEYS, NEAR)
     change = (faded.view(-1, NEAR).sum(-1) / plain.view(-1, NEAR).sum(-1)).log2()
+    gains = (change > 0).tolist()
 
-    def arrows(name, which, color, symbol):
+    def ways(name, which, color, symbol):
+        ends = torch.stack((before[which], after[which], torch.full_like(x[which], math.nan)), -1)
         return dict(
             type="scatter",
             name=name,
-            x=x[which],
-            y=after[which],
-            mode="markers",
-            marker=dict(color=COLORS[color], size=10, symbol=symbol),
-            hovertemplate="distance %{x:.0f}: logit %{y:.2f} after the fade<extra></extra>",
+            x=x[which].repeat_interleave(3),
+            y=ends.flatten(),
+            mode="lines+markers",
+            line=dict(color=COLORS[color], width=2.5),
+            marker=dict(
+                color=COLORS[color],
+                size=[6, 11, 0] * len(ends),
+                symbol=["circle", symbol, symbol] * len(ends),
+                opacity=1,
+            ),
+            hovertemplate="distance %{x:.0f}: logit %{y:.2f}<extra></extra>",
+            showlegend=False,
         )
 
+    where = "towards 0" if form == "logits" else "down by one curve"
     data = [
         line("zero", 0, -60, KEYS + 20, COLORS["gray"], 2),
-        dict(
-            type="scatter",
-            name="the way of each logit",
-            x=torch.stack((x, x, gap), -1).flatten(),
-            y=torch.stack((before, after, gap), -1).flatten(),
-            mode="lines",
-            line=dict(color=COLORS["gray"], width=2),
-            hoverinfo="skip",
-            showlegend=False,
-        ),
-        dict(
-            type="scatter",
-            name="before",
-            x=x,
-            y=before,
-            mode="markers",
-            marker=dict(color=COLORS["gray"], size=6),
-            hovertemplate="distance %{x:.0f}: logit %{y:.2f} before<extra></extra>",
-        ),
-        arrows("lifted", up, "blue", "triangle-up"),
-        arrows("lowered", ~up, "orange", "triangle-down"),
+        ways("lifted", up, "blue", "triangle-up"),
+        ways("lowered", ~up, "orange", "triangle-down"),
         line("mean of all logits", level, -60, KEYS + 20, COLORS["ink"], 2, "dash"),
+        label(
+            "what the fade does",
+            KEYS / 2,
+            -3.8 if level > 0 else 3.8,
+            f"all move <b>{where}</b>",
+            COLORS["ink"],
+            "middle center",
+        ),
         dict(
             type="bar",
             name="weight against that without the fade",
@@ -85,27 +83,33 @@ def _fading(form, level, *, fade=fade):
             y=change,
             width=0.8 * NEAR,
             yaxis="y2",
-            marker=dict(color=COLORS["green"]),
+            marker=dict(
+                color=[COLORS["green"] if g else COLORS["gray"] for g in gains],
+                pattern=dict(shape=["" if g else "/" for g in gains], fillmode="replace"),
+            ),
             text=[f"×{2**c:.2g}" if n in (0, len(change) - 1) else "" for n, c in enumerate(change.tolist())],
             textposition="outside",
-            textfont=dict(size=12),
+            textfont=dict(size=13),
             constraintext="none",
             cliponaxis=False,
             customdata=2**change,
             hovertemplate="64 keys around distance %{x:.0f}: %{customdata:.2f} times their weight<extra></extra>",
-            showlegend=False,
         ),
+        label("above", KEYS / 2, 3.5, "<b>gain</b> weight by the fade", COLORS["green"], "middle center", yaxis="y2"),
+        label("below", KEYS / 2, -3.5, "<b>lose</b> weight", COLORS["gray"], "middle center", yaxis="y2"),
     ]
     layout = dict(
         height=460,
+        showlegend=False,
+        margin=dict(t=12),
         xaxis=dict(range=[-60, KEYS + 20], title=dict(text="distance of the key, in tokens"), anchor="y2"),
-        yaxis=dict(range=[-6.2, 6.2], domain=[0.4, 1], title=dict(text="logit"), tickvals=[-5, 0, 5]),
+        yaxis=dict(range=[-6.2, 6.2], domain=[0.46, 1], title=dict(text="logit"), tickvals=[-5, 0, 5]),
         yaxis2=dict(
-            range=[-2.2, 3.3],
-            domain=[0, 0.34],
+            range=[-4.2, 4.2],
+            domain=[0, 0.42],
             title=dict(text="weight, times"),
-            tickvals=[-1, 0, 2],
-            ticktext=["1/2", "1", "4"],
+            tickvals=[-2, 0, 2],
+            ticktext=["1/4", "1", "4"],
         ),
     )
     return dict(data=data, layout=layout), {
@@ -119,16 +123,17 @@ fading = explorable(
     _fading,
     id="exposb.fading",
     title="A factor that fades lifts what is below zero",
-    alt="Above, the logits of sixteen keys by distance, each with a line from where it was to where the fade brings "
-    "it. On logits all go towards zero, farther away the more: those above zero fall, those below rise. On weights and "
-    "on log all fall by the same curve. A dashed line, the mean of all logits, can be dragged up and down. Below, by "
-    "how much the weight of each 64 keys grows or shrinks: with the mean below zero on logits, near keys lose and far "
-    "ones gain; with the mean above zero it is the reverse. The fade has rate 0.005 and floor 0.4.",
-    readout=f"nearest {NEAR} hold {{faded:.1%}} · without {{plain:.1%}} · row sum {{sum:.2f}}",
+    alt="Above, the logits of sixteen keys by distance, each with a line that ends in an arrow, where the fade brings"
+    " it: blue is up, orange is down. On logits all go towards zero, farther away the more: those above zero "
+    "fall, those below rise. On weights and on log all fall by the same curve. A dashed line, the mean of all "
+    "logits, can be dragged up and down. Below, by how much the weight of each 64 keys grows, green, or shrinks, "
+    "hatched: with the mean above zero on logits, near keys gain and far ones lose; with the mean below zero it "
+    "is the reverse. The fade has rate 0.005 and floor 0.4.",
+    readout=f"nearest {NEAR} hold {{faded:.1%}} · unfaded {{plain:.1%}} · row sum {{sum:.2f}}",
     handles={"mean of all logits": "level"},
-    depends={"zero": [], "layout": [], "mean of all logits": ["level"], "before": ["level"], "readout.plain": []},
+    depends={"zero": [], "above": [], "below": [], "layout": [], "mean of all logits": ["level"], "readout.plain": []},
     form=slider(FORMS, label="the factor acts on"),
-    level=slider(range(-3, 4), label="added to all logits", default=0, format=signed),
+    level=slider(range(-3, 4), label="added to all logits", default=3, format=signed),
 )
 
 
@@ -155,35 +160,55 @@ def _ladder(which, pairs, pair):
     middle = (lane[0::2] + lane[1::2]) / 2
     at = min(pair, pairs) - 1  # a state with fewer pairs than that is never shown
     gap = torch.full_like(even, math.nan)
+    fine = torch.linspace(0, 1, 97, dtype=torch.float64)
     data = [
+        dict(
+            type="scatter",
+            name="the bump",
+            x=fine,
+            y=0.8 + 0.4 * torch.exp(-((fine - 1 / 4) ** 2) / (2 * (1 / 8) ** 2)),
+            mode="lines",
+            line=dict(color=COLORS["gray"], width=1, dash="dot"),
+            hoverinfo="skip",
+        ),
+        upright("this pair", middle[at], 0.68, 1.29, COLORS["ink"], 1.5, "dot"),
         dict(
             type="scatter",
             name="the two lanes of a pair",
             x=torch.stack((lane[0::2], lane[1::2], gap), -1).flatten(),
             y=torch.stack((even, odd, gap), -1).flatten(),
+            mode="lines+markers",
+            line=dict(color=COLORS["gray"], width=2),
+            marker=dict(
+                color=[COLORS["blue"], COLORS["orange"], COLORS["gray"]] * len(even),
+                symbol=["circle", "diamond", "circle"] * len(even),
+                size=8 if pairs < 16 else 5,
+            ),
+            text=["even", "odd", ""] * len(even),
+            hovertemplate="%{text} lane: factor %{y:.3f}<extra></extra>",
+        ),
+        dict(
+            type="scatter",
+            name="between the two",
+            x=[middle[at]] * 2,
+            y=[even[at], odd[at]],
             mode="lines",
-            line=dict(color=COLORS["gray"], width=3),
+            line=dict(color=COLORS["red"], width=7),
             hoverinfo="skip",
-            showlegend=False,
         ),
         dict(
             type="scatter",
-            name="even lane",
-            x=lane[0::2],
-            y=even,
-            mode="markers",
-            marker=dict(color=COLORS["blue"], size=8),
-            hovertemplate="even lane: factor %{y:.3f}<extra></extra>",
+            name="this pair's lanes",
+            x=[lane[2 * at], lane[2 * at + 1]],
+            y=[even[at], odd[at]],
+            mode="markers+text",
+            marker=dict(color=[COLORS["blue"], COLORS["orange"]], symbol=["circle", "diamond"], size=13),
+            text=["even", "odd"],
+            textposition=["middle left", "middle right"],
+            textfont=dict(size=13, color=[COLORS["blue"], COLORS["orange"]]),
+            hoverinfo="skip",
         ),
-        dict(
-            type="scatter",
-            name="odd lane",
-            x=lane[1::2],
-            y=odd,
-            mode="markers",
-            marker=dict(color=COLORS["orange"], size=9, symbol="diamond-open", line=dict(width=2)),
-            hovertemplate="odd lane: factor %{y:.3f}<extra></extra>",
-        ),
+        label("above", 1, 1.255, "factor on each lane", COLORS["ink"], "middle left"),
         dict(
             type="bar",
             name="part that turns with m + n",
@@ -191,31 +216,38 @@ def _ladder(which, pairs, pair):
             y=100 * part,
             yaxis="y2",
             width=1.5 / head_dim,
-            marker=dict(color=COLORS["red"]),
+            marker=dict(color=COLORS["red"], opacity=[1 if n == at else 0.45 for n in range(pairs)]),
+            text=[f"{signed(100 * p, 1)}%" if n == at else "" for n, p in enumerate(part.tolist())],
+            textposition="outside",
+            textfont=dict(size=13),
+            constraintext="none",
+            cliponaxis=False,
             hovertemplate="%{y:.1f}% of this pair's score turns with m + n<extra></extra>",
-            showlegend=False,
         ),
-        upright("this pair", middle[at], 0.74, 1.26, COLORS["ink"], 2, "dot"),
-        upright("this pair, below", middle[at], -22, 22, COLORS["ink"], 2, "dot", yaxis="y2"),
+        label(
+            "below",
+            1,
+            24.5,
+            "part of a score that turns with m + n" if which == LANES else "nothing turns with m + n",
+            COLORS["red"],
+            "middle left",
+            yaxis="y2",
+        ),
     ]
     quarters = [0, 0.25, 0.5, 0.75]
     layout = dict(
         height=460,
+        showlegend=False,
+        margin=dict(t=12),
         xaxis=dict(
-            range=[-0.03, 1.01],
+            range=[-0.09, 1.01],
             anchor="y2",
-            title=dict(text="wavelength of a pair, in tokens"),
+            title=dict(text="a pair turns once in so many tokens"),
             tickvals=quarters,
             ticktext=[f"{2 * math.pi * 10_000**x:,.0f}" for x in quarters],
         ),
-        yaxis=dict(range=[0.74, 1.26], domain=[0.5, 1], title=dict(text="factor"), tickvals=[0.8, 1, 1.2]),
-        yaxis2=dict(
-            range=[-22, 22],
-            domain=[0, 0.4],
-            title=dict(text="turning"),
-            tickvals=[-20, 0, 20],
-            ticktext=["−20%", "0", "+20%"],
-        ),
+        yaxis=dict(range=[0.68, 1.3], domain=[0.5, 1], tickvals=[0.8, 1, 1.2]),
+        yaxis2=dict(range=[-28, 28], domain=[0, 0.44], tickvals=[-20, 0, 20], ticktext=["−20%", "0", "+20%"]),
     )
     wave = 2 * math.pi / inv_freq(head_dim, dtype=torch.float64)[at].item()
     return dict(data=data, layout=layout), {
@@ -232,30 +264,33 @@ ladder = explorable(
     title="The filter over the ladder of frequencies",
     alt="Above, the factor on each lane from the fastest pair to the slowest, the two lanes of a pair joined: a bump "
     "around a quarter of the lanes. Lane by lane the joined ends stand at different heights on the slopes of the "
-    "bump; pair by pair they are level. Below, a bar for each pair: how much of its score turns with the sum of the "
-    "positions. Bars stand on the slopes and have opposite signs on its two sides; pair by pair there are none. A "
-    "dotted line, the chosen pair, can be dragged.",
+    "bump, by the red mark of the chosen pair; pair by pair they are level. Below, a bar for each pair: how much "
+    "of its score turns with the sum of the positions. Bars stand on the slopes and have opposite signs on its "
+    "two sides; pair by pair there are none. A dotted line, the chosen pair, can be dragged.",
     readout="turns in {wave} tokens · factors {even:.2f}, {odd:.2f} · turns with m + n: {turning}",
-    handles={"this pair": "pair", "this pair, below": "pair"},
+    handles={"this pair": "pair"},
     depends={
+        "the bump": [],
+        "above": [],
+        "below": ["which"],
+        "layout": [],
         "the two lanes of a pair": ["which", "pairs"],
-        "even lane": ["which", "pairs"],
-        "odd lane": ["which", "pairs"],
-        "part that turns with m + n": ["which", "pairs"],
         "this pair": ["pairs", "pair"],
-        "this pair, below": ["pairs", "pair"],
         "readout.wave": ["pairs", "pair"],
     },
     which=slider([LANES, PAIRS], label="filter"),
     pairs=slider([4, 8, 16, 32], label="head size D", default=8, format=lambda n: f"{2 * n}"),
-    pair=slider(range(1, 33), label="pair", default=2, at_most="pairs"),
+    pair=slider(range(1, 33), label="pair", default=4, at_most="pairs"),
 )
 
 
 # The score of one offset, wherever it stands
 
-FAR, CLOSE = torch.arange(0, 4001, 100), torch.arange(0, 257, 2)  # positions of the key in the two panels
-HELD = 1000  # where the curve of the gain is taken in hand
+REACH = 128  # positions of the key, and of the query one token after it
+FINE = torch.linspace(0, REACH, 4 * REACH + 1, dtype=torch.float64)
+HELD = 48  # where the curve of the gain is taken in hand
+ZOOM = 5  # the filters' curves are drawn so many times as high as the gain's
+ROWS = {"gain": 0, "filter by lane": 90, "filter by pair": 150, "RoPE": 180}  # where zero stands for each curve
 
 
 @cache
@@ -263,89 +298,94 @@ def _vector(head_dim):
     return torch.randn(head_dim, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
 
 
-def offset_scores(head_dim, offset, positions, *, factors=None, rates=None):
-    r"""Score / sqrt(D) of a query and a key of one content `offset` apart, with the key at each of `positions`."""
+def next_scores(head_dim, positions, *, factors=None, rates=None):
+    r"""Score of a key at each of `positions` and a query of the same content one token after it, of the D given."""
     frequencies = inv_freq(head_dim, dtype=torch.float64)
     turned = []
-    for at in (positions + offset, positions):
+    for at in (positions + 1, positions):
         x = rotate(_vector(head_dim).expand(len(at), head_dim), at.double(), frequencies)
         x = x if factors is None else x * factors
         turned.append(x if rates is None else x * gain(at.double(), rates)[:, None])
-    return (turned[0] * turned[1]).sum(-1) / math.sqrt(head_dim)
+    return (turned[0] * turned[1]).sum(-1)
 
 
-def _same_offset(offset, head_dim, rate):
-    unit = (_vector(head_dim).norm() ** 2 / math.sqrt(head_dim)).item()
-    rope_far = offset_scores(head_dim, offset, FAR) / unit
-    gained = offset_scores(head_dim, offset, FAR, rates=float(rate)) / unit
-    moved = {}
-    for which in (LANES, PAIRS):
-        s = offset_scores(head_dim, offset, CLOSE, factors=_filter(head_dim, which))
-        moved[which] = (s - s.mean()) / unit
-    data = [
+def off_by(head_dim, positions, which, rate=0.0):
+    r"""In percent: how far such scores are from RoPE's (with the gain), or from their own mean (with a filter)."""
+    plain = next_scores(head_dim, positions)
+    if which in (LANES, PAIRS):
+        factors = _filter(head_dim, which)
+        mean = next_scores(head_dim, torch.arange(4096), factors=factors).mean()
+        return 100 * (next_scores(head_dim, positions, factors=factors) / mean - 1)
+    return 100 * (next_scores(head_dim, positions, rates=float(rate)) / plain - 1)
+
+
+def _same_offset(at, head_dim, rate):
+    curves = {
+        "RoPE": torch.zeros_like(FINE),
+        "filter by pair": off_by(head_dim, FINE, PAIRS),
+        "filter by lane": off_by(head_dim, FINE, LANES),
+        "gain": off_by(head_dim, FINE, "gain", rate),
+    }
+    looks = {
+        "RoPE": dict(color=COLORS["gray"], width=3),
+        "filter by pair": dict(color=COLORS["blue"], width=3, dash="dash"),
+        "filter by lane": dict(color=COLORS["red"], width=1.8),
+        "gain": dict(color=COLORS["orange"], width=4),
+    }
+    names = {"RoPE": 3, "filter by pair": 3, "filter by lane": 33, "gain": -16}  # above its zero stands a curve's name
+    place = int((FINE == at).nonzero())
+    data = []
+    for name, curve in curves.items():
+        high = ROWS[name] + curve * (ZOOM if "filter" in name else 1)
+        data += [
+            line(f"{name}, its zero", ROWS[name], 0, REACH, COLORS["gray"], 1, "dot"),
+            dict(
+                type="scatter",
+                name=name,
+                x=FINE,
+                y=high,
+                mode="lines",
+                line=looks[name],
+                customdata=curve,
+                hovertemplate=f"key at %{{x:.0f}}, query one after: %{{customdata:+.1f}}%, {name}<extra></extra>",
+            ),
+            label(
+                f"{name}, its name", REACH, ROWS[name] + names[name], f"<b>{name}</b>", looks[name]["color"], "top left"
+            ),
+        ]
+    ends = [ROWS[name] + curve[place] * (ZOOM if "filter" in name else 1) for name, curve in curves.items()]
+    data += [
+        upright("the two", at, -16, 200, COLORS["ink"], 2),
         dict(
             type="scatter",
-            name="RoPE",
-            x=FAR[[0, -1]],
-            y=rope_far[[0, -1]],
-            mode="lines",
-            line=dict(color=COLORS["gray"], width=2, dash="dot"),
-            hovertemplate="RoPE: score %{y:.3f} at every position<extra></extra>",
+            name="here",
+            x=[at] * len(ends),
+            y=ends,
+            mode="markers",
+            marker=dict(symbol="circle", size=9, color=[looks[name]["color"] for name in curves], opacity=1),
+            hoverinfo="skip",
         ),
-        dict(
-            type="scatter",
-            name="gain",
-            x=FAR,
-            y=gained,
-            mode="lines",
-            line=dict(color=COLORS["orange"], width=3),
-            hovertemplate="gain, key at %{x}: score %{y:.3f}<extra></extra>",
-        ),
-        held("gain at a thousand", HELD, gained[FAR == HELD].item(), COLORS["orange"], "circle"),
-        dict(
-            type="scatter",
-            name="filter by lane",
-            x=CLOSE,
-            y=moved[LANES],
-            mode="lines",
-            xaxis="x2",
-            yaxis="y2",
-            line=dict(color=COLORS["red"], width=2),
-            hovertemplate="filter by lane, key at %{x}: %{y:+.3f}<extra></extra>",
-        ),
-        dict(
-            type="scatter",
-            name="filter by pair",
-            x=CLOSE,
-            y=moved[PAIRS],
-            mode="lines",
-            xaxis="x2",
-            yaxis="y2",
-            line=dict(color=COLORS["blue"], width=3, dash="dash"),
-            hovertemplate="filter by pair, key at %{x}: %{y:+.3f}<extra></extra>",
-        ),
+        held("gain in hand", HELD, curves["gain"][FINE == HELD].item(), COLORS["orange"], "diamond"),
     ]
     layout = dict(
-        height=480,
-        xaxis=dict(range=[-50, 4050], anchor="y", tickvals=[0, 1000, 2000, 3000, 4000]),
-        yaxis=dict(range=[-0.15, 1.55], domain=[0.58, 1], title=dict(text="score")),
-        xaxis2=dict(range=[-3, 259], anchor="y2", title=dict(text="position n of the key (m = n + offset)")),
-        yaxis2=dict(
-            range=[-0.11, 0.11],
-            domain=[0, 0.44],
-            title=dict(text="score − mean"),
-            tickvals=[-0.1, 0, 0.1],
-            ticktext=["−0.1", "0", "+0.1"],
+        height=440,
+        showlegend=False,
+        margin=dict(t=12),
+        xaxis=dict(
+            range=[-3, REACH + 3], tickvals=[0, 32, 64, 96, 128], title=dict(text="the key is at n, the query at n + 1")
+        ),
+        yaxis=dict(
+            range=[-20, 206],
+            tickvals=[0, 40, 90 - 5 * ZOOM, 90, 90 + 5 * ZOOM, 150, 180],
+            ticktext=["0", "+40%", "−5%", "0", "+5%", "0", "0"],
+            showgrid=False,
+            zeroline=False,
         ),
     )
-
-    def swing(s):
-        return (s.max() - s.min()).item()
-
     return dict(data=data, layout=layout), {
-        "gain": swing(gained),
-        "lanes": swing(moved[LANES]),
-        "pairs": swing(moved[PAIRS]),
+        "gain": signed(curves["gain"][place], 1),
+        "lanes": signed(curves["filter by lane"][place], 1),
+        "pairs": signed(curves["filter by pair"][place], 1),
     }
 
 
@@ -353,20 +393,27 @@ same_offset = explorable(
     _same_offset,
     id="exposb.same_offset",
     title="One offset, many positions",
-    alt="Above, the score of a query and a key of one content, a fixed offset apart, as both move along: RoPE's is a "
-    "flat line, with the gain it falls towards that line. A dot on the curve of the gain can be dragged. Below, close "
-    "up, the score less its mean: with the filter by lane it wiggles, with the filter by pair it is flat. Scores are "
-    "in units of |q||k|/√D; the readout says by how much each of the three moves.",
-    readout="moved by gain {gain:.3f} · lane filter {lanes:.3f} · pair filter {pairs:.3f}",
-    handles={"gain at a thousand": "rate"},
+    alt="Four curves, one above the other, like those of a seismograph: the score of a query and a key of one "
+    "content, one token apart, as both move along. RoPE's and that of the filter by pair are flat. That of the "
+    "filter by lane, drawn on a finer scale, wiggles about its mean; with the gain the score starts high and "
+    "falls towards RoPE's. An upright line, the position of the two, and a diamond on the curve of the gain can "
+    "be dragged.",
+    readout="gain {gain}% · by lane {lanes}% · by pair {pairs}%",
+    handles={"the two": "at", "gain in hand": "rate"},
     depends={
-        "RoPE": ["offset", "head_dim"],
-        "filter by lane": ["offset", "head_dim"],
-        "filter by pair": ["offset", "head_dim"],
-        "readout.lanes": ["offset", "head_dim"],
-        "readout.pairs": ["offset", "head_dim"],
+        **{f"{name}, its {part}": [] for name in ROWS for part in ("zero", "name")},
+        "RoPE": [],
+        "filter by lane": ["head_dim"],
+        "filter by pair": ["head_dim"],
+        "gain": ["rate"],
+        "gain in hand": ["rate"],
+        "the two": ["at"],
+        "layout": [],
+        "readout.gain": ["at", "rate"],
+        "readout.lanes": ["at", "head_dim"],
+        "readout.pairs": ["at", "head_dim"],
     },
-    offset=slider([0, 1, 2, 5, 10, 50], label="offset m − n", default=1),
+    at=slider(range(0, REACH + 1, 8), label="position n", default=16, play=True),
     head_dim=slider([8, 16, 32, 64], label="head size D", default=8),
-    rate=slider([0.0, 0.0001, 0.0003, 0.0005, 0.001, 0.002, 0.003, 0.01], label="rate of the gain", default=0.001),
+    rate=slider([0.0, 0.001, 0.003, 0.01, 0.03], label="rate of the gain", default=0.01),
 )

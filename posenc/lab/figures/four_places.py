@@ -1,12 +1,19 @@
-r"""The diagram of attention with its four places, one SVG for each place that is lit.
+r"""The diagram of attention with its four places, and the explorable of the chapter that names them.
 
-python -m posenc.lab.figures.four_places writes book/_static/four-places-<place>.svg. A lit place is filled, has a heavy
-border, bold text and an arrow from the word "position"; another is dashed and says what stands there instead.
+python -m posenc.lab.figures.four_places writes book/_static/four-places-<place>.svg, one for each place that is lit. A
+lit place is filled, has a heavy border, bold text and an arrow from the word "position"; another is dashed and says
+what stands there instead.
 """
 
+import functools
 from pathlib import Path
 
+import torch
+
+from posenc import attention, embed_input, make
 from posenc.encoding import PLACES
+from posenc.lab.explore import COLORS, explorable, slider
+from posenc.lab.figures.parts import held, label
 
 #: For each place: what stands there when an encoding leaves it empty, and what an encoding does there.
 WORDS = {
@@ -49,7 +56,7 @@ def diagram(lit):
             '<rect x="1" y="1" width="518" height="506" rx="14" fill="#ffffff" stroke="#cbd2d9" stroke-width="1.5"/>',
             '<g transform="translate(20 2)">',
             _step(170, 14, 120, "x"),
-            _text(300, 37, "[B, T, C]", "dim small"),
+            _text(300, 37, "[T, C]", "dim small"),
             _wire("M230 46 V68"),
             _place("embed", lit),
             _wire("M230 112 V122 H170 V138"),
@@ -128,6 +135,115 @@ def write(folder):
         paths.append(path)
     return paths
 
+
+# The explorable: one sentence, one method a place, the same words at other positions.
+
+SENTENCE = ("the", "dog", "bit", "the", "man")
+NOWHERE = "nowhere"
+DIM, HEADS = 8, 8  # ALiBi's first of eight slopes is 1/2
+LAST = 20  # the last position that is drawn
+#: A method for each place: its name in `METHODS` and its options. All heads have the same content; the first is drawn.
+METHOD = {
+    NOWHERE: ("nope", {}),
+    "embed": ("sinusoidal", {}),
+    "rotate": ("rope", {"head_dim": DIM}),
+    "bias": ("alibi", {"num_heads": HEADS}),
+    "weigh": ("stickbreaking", {"attend_current": True}),
+}
+
+
+@functools.cache
+def weights(place, start):
+    r"""What the last word gives to each word of the sentence, [T], when the first stands at position `start`."""
+    generator = torch.Generator().manual_seed(7)
+    vectors = {word: torch.randn(DIM, generator=generator, dtype=torch.float64) for word in dict.fromkeys(SENTENCE)}
+    w_q, w_k = 0.35 * torch.randn(2, DIM, DIM, generator=generator, dtype=torch.float64)
+    name, options = METHOD[place]
+    encoding = make(name, **options)
+    positions = start + torch.arange(len(SENTENCE))
+    x = embed_input(encoding, torch.stack([vectors[word] for word in SENTENCE])[None], positions)  # [1, T, C]
+    q, k = ((x @ w.T)[:, None].expand(-1, HEADS, -1, -1) for w in (w_q, w_k))
+    return attention(q, k, k, encoding.in_layers(), pos_q=positions, pos_k=positions, return_weights=True)[1][0, 0, -1]
+
+
+def _shift(place, start):
+    row, plain = weights(place, start).tolist(), weights(NOWHERE, 0).tolist()
+    count, rest = len(SENTENCE), 1 - sum(row)
+    slots = list(range(count))
+    data = [
+        dict(
+            type="bar",
+            name="weight",
+            x=slots,
+            y=row,
+            width=0.7,
+            marker=dict(color=COLORS["blue"]),
+            hovertemplate="%{y:.3f}<extra></extra>",
+        ),
+        dict(
+            type="bar",
+            name="given to no word",
+            x=[count],
+            y=[0.0 if rest < 1e-9 else rest],
+            width=0.7,
+            marker=dict(color=COLORS["gray"], pattern=dict(shape="/")),
+            hovertemplate="given to no word: %{y:.3f}<extra></extra>",
+        ),
+        dict(
+            type="scatter",
+            name="without position",
+            x=[x for slot in slots for x in (slot - 0.45, slot + 0.45, None)],
+            y=[y for value in plain for y in (value, value, None)],
+            mode="lines",
+            line=dict(color=COLORS["orange"], dash="dot", width=3),
+            hoverinfo="skip",
+        ),
+        dict(
+            type="scatter",
+            name="the sentence",
+            x=[start + slot for slot in slots],
+            y=[0] * count,
+            xaxis="x2",
+            yaxis="y2",
+            mode="lines+markers",
+            line=dict(color=COLORS["blue"], width=3),
+            marker=dict(symbol="square", size=11, color=COLORS["blue"]),
+            hoverinfo="skip",
+        ),
+        held("first word", start, 0, COLORS["blue"], "square", 13, xaxis="x2", yaxis="y2"),
+        label("hand", [LAST / 2], [0.75], ["drag the first word"], COLORS["gray"], xaxis="x2", yaxis="y2"),
+    ]
+    layout = dict(
+        height=400,
+        showlegend=False,
+        margin=dict(t=12),
+        barmode="overlay",
+        xaxis=dict(range=[-0.6, count + 0.6], tickvals=[*slots, count], ticktext=[*SENTENCE, "no word"], anchor="y"),
+        yaxis=dict(range=[0, 0.95], domain=[0.36, 1], title=dict(text="weight"), tickvals=[0, 0.2, 0.4, 0.6, 0.8]),
+        xaxis2=dict(
+            range=[-0.7, LAST + 0.7], anchor="y2", title=dict(text="position"), tickvals=list(range(0, LAST + 1, 5))
+        ),
+        yaxis2=dict(range=[-0.5, 1.6], domain=[0, 0.18], visible=False),
+    )
+    return dict(data=data, layout=layout), {"first": row[0], "second": row[3], "sum": sum(row)}
+
+
+shift = explorable(
+    _shift,
+    id="four_places.shift",
+    title="One sentence, a method at each place",
+    alt=(
+        "Five words, the dog bit the man, with a bar over each: what the last word, man, gives to it. A sixth, hatched "
+        "bar is what it gives to no word. Dotted lines mark the weights without position, the same for both “the”. "
+        "Below, the sentence as five squares on a line of positions from 0 to 20: drag its first word along. The "
+        "buttons choose at which of the four places position enters, by one method each."
+    ),
+    readout="first “the” {first:.3f} · second “the” {second:.3f} · all words {sum:.3f}",
+    handles={"first word": "start"},
+    depends={"without position": [], "the sentence": ["start"], "first word": ["start"], "hand": [], "layout": []},
+    place=slider(list(METHOD), label="place"),
+    start=slider(range(LAST + 2 - len(SENTENCE)), label="first word stands at", play=True),
+)
 
 if __name__ == "__main__":
     for path in write(Path(__file__).parents[3] / "book" / "_static"):

@@ -149,45 +149,59 @@ gates = explorable(
 
 
 LENGTH = 24
+LOWEST = -13.8  # the lower edge of the drawing of logits
+OTHERS = (3, 7, 11, 19, 23)  # queries whose staircases stand behind
 WIGGLE = torch.randn(LENGTH, generator=torch.Generator().manual_seed(3), dtype=torch.float64).tanh()
 
 
 def _alibi(slope, uneven, query, *, decay=decay, bias=bias):
     log_gates = -slope * (1 + uneven * WIGGLE)
-    i, keys = torch.tensor([query]), torch.arange(query + 1)
+    keys = torch.arange(query + 1)
     left = decay(log_gates[: query + 1], 1)[0]
-    line = bias(i, keys, torch.tensor([slope], dtype=torch.float64)).flatten()
-    ours, theirs = left.softmax(-1), line.softmax(-1)
-
-    def crosses(name, y, axis, words):
-        return dict(
-            type="scatter",
-            name=name,
-            x=keys,
-            y=y,
-            yaxis=axis,
-            mode="markers",
-            showlegend=axis == "y2",
-            marker=dict(symbol="x", size=7, color=COLORS["orange"]),
-            hovertemplate=f"key %{{x}}: ALiBi's {words} %{{y:.3f}}<extra></extra>",
-        )
-
+    line = bias(torch.tensor([query]), keys, torch.tensor([slope], dtype=torch.float64)).flatten()
+    others = [decay(log_gates[: other + 1], 1)[0] for other in OTHERS]
+    gap = torch.tensor([math.nan], dtype=torch.float64)
     data = [
         _bars("gates", log_gates.exp(), "gray", "y", "gate"),
+        label("name of the gates", LENGTH / 2 - 0.5, 1.2, "gate f of each token", COLORS["gray"], "middle center"),
+        dict(
+            type="scatter",
+            name="other queries",
+            x=torch.cat([torch.cat((torch.arange(len(row), dtype=torch.float64), gap)) for row in others]),
+            y=torch.cat([torch.cat((row, gap)) for row in others]),
+            yaxis="y2",
+            mode="lines",
+            line=dict(color=COLORS["gray"], width=1.5, shape="hvh"),
+            opacity=0.55,
+            connectgaps=False,
+            hoverinfo="skip",
+        ),
+        dict(
+            type="scatter",
+            name="ALiBi",
+            x=keys,
+            y=line,
+            yaxis="y2",
+            mode="lines+markers",
+            line=dict(color=COLORS["orange"], width=7),
+            marker=dict(symbol="circle", size=9),
+            opacity=0.45,
+            hovertemplate="key %{x}: ALiBi's bias %{y:.2f}<extra></extra>",
+        ),
         _steps("FoX", left, "purple", "solid", "y2", "FoX's decay"),
-        crosses("ALiBi", line, "y2", "bias"),
-        upright("the query", query, -12.5, 0.5, yaxis="y2"),
-        _bars("weights, FoX", ours, "green", "y3", "FoX's weight"),
-        crosses("weights, ALiBi", theirs, "y3", "weight"),
-        upright("the query, below", query, 0, 0.62, yaxis="y3"),
+        upright("the query", query, LOWEST, 0.5, yaxis="y2"),
+        label("name of FoX", LENGTH - 0.6, -9.9, "<b>FoX</b>", COLORS["purple"], "middle left", yaxis="y2"),
+        label("name of ALiBi", LENGTH - 0.6, -11.4, "<b>ALiBi</b>", COLORS["orange"], "middle left", yaxis="y2"),
+        label("name of others", LENGTH - 0.6, -12.9, "other queries", COLORS["gray"], "middle left", yaxis="y2"),
     ]
     layout = dict(
-        height=470,
+        height=450,
+        showlegend=False,
+        margin=dict(t=12),
         barmode="overlay",
-        xaxis=dict(range=[-0.6, LENGTH - 0.4], tickvals=[0, 4, 8, 12, 16, 20], anchor="y3", title=dict(text="token")),
-        yaxis=dict(range=[0, 1.05], domain=[0.8, 1], title=dict(text="gate f"), tickvals=[0, 1]),
-        yaxis2=dict(range=[-12.5, 0.5], domain=[0.34, 0.74], title=dict(text="logits"), tickvals=[0, -5, -10]),
-        yaxis3=dict(range=[0, 0.62], domain=[0, 0.28], title=dict(text="weight"), tickvals=[0, 0.25, 0.5]),
+        xaxis=dict(range=[-0.6, LENGTH - 0.4], tickvals=[0, 4, 8, 12, 16, 20], anchor="y2", title=dict(text="token")),
+        yaxis=dict(range=[0, 1.35], domain=[0.8, 1], tickvals=[0, 1]),
+        yaxis2=dict(range=[LOWEST, 0.7], domain=[0, 0.77], title=dict(text="logits"), tickvals=[0, -4, -8, -12]),
     )
     off = (left - line).abs().max().item()
     words = "the same logits" if off < 1e-9 else f"{off:.2f} logits apart"
@@ -199,24 +213,26 @@ alibi = explorable(
     id="fox.alibi",
     title="The constant gate",
     alt=(
-        "Above, the gates of 24 tokens as bars. In the middle, FoX's decay for one query as a staircase, c of the "
-        "query less c of the key, and ALiBi's bias, minus slope times distance, as crosses on a straight line. The "
-        "query is an upright line that can be dragged. Below, the weights of both for equal contents, bars and "
-        "crosses. With even gates the crosses stand on the staircase; with uneven ones they do not."
+        "Above, the gates of 24 tokens as bars. Below, FoX's decay for one query as a staircase, c of the query less "
+        "c of the key, over a broad pale line, ALiBi's bias, minus slope times distance. Thin gray staircases are "
+        "those of other queries. The query is an upright line that can be dragged. With even gates the staircase "
+        "lies on ALiBi's line, and those of other queries are the same staircase, moved along; with uneven ones each "
+        "step stays at its token, and the staircase leaves the line."
     ),
-    readout="e to the minus slope {gate:.4f} · {words}",
-    handles={"the query": "query", "the query, below": "query"},
+    readout="e⁻ᵐ = {gate:.4f} · {words}",
+    handles={"the query": "query"},
     depends={
         "gates": ["slope", "uneven"],
+        "other queries": ["slope", "uneven"],
         "ALiBi": ["slope", "query"],
         "the query": ["query"],
-        "weights, ALiBi": ["slope", "query"],
-        "the query, below": ["query"],
+        **{f"name of {what}": [] for what in ("the gates", "FoX", "ALiBi", "others")},
+        "layout": [],
         "readout.gate": ["slope"],
     },
-    slope=slider([0.5, 0.25, 0.125, 0.0625, 0.03125], label="slope m", default=0.25, format=lambda m: f"1/{1 / m:.0f}"),
+    slope=slider([0.5, 0.25, 0.125, 0.0625], label="slope m", default=0.5, format=lambda m: f"1/{1 / m:.0f}"),
     uneven=slider([0.0, 0.25, 0.5, 1.0], label="uneven by", default=0.0),
-    query=slider(range(3, LENGTH), label="query i", default=23, play=True),
+    query=slider(range(3, LENGTH), label="query i", default=15, play=True),
 )
 
 
@@ -228,6 +244,7 @@ def _trained(layer, head, query):
     tightest = 1 + int(log_gates[1 : query + 1].argmin())  # the first gate closes on nothing
     f = log_gates.exp()
     blank = [n for n, character in enumerate(text) if character.isspace()]
+    lowest = 1.03 * log_gates[1:].sum().item()  # the same for every query of a head
     data = [
         _bars("gate of each character", f, "gray", "y", "gate"),
         dict(
@@ -244,7 +261,7 @@ def _trained(layer, head, query):
         upright("the query", query, 0, 1.05, yaxis="y"),
         _steps("D, left for the query", left, "purple", "solid", "y2", "what is left,", connectgaps=False)
         | dict(showlegend=False),
-        upright("the query, below", query, -62, 2, yaxis="y2"),
+        upright("the query, below", query, lowest, -0.03 * lowest, yaxis="y2"),
     ]
     layout = dict(
         height=450,
@@ -252,10 +269,14 @@ def _trained(layer, head, query):
         barmode="overlay",
         xaxis=dict(range=[-1, len(text)], anchor="y2", **word_ticks(text)),
         yaxis=dict(range=[-0.03, 1.05], domain=[0.56, 1], title=dict(text="gate f"), tickvals=[0, 0.5, 1]),
-        yaxis2=dict(range=[-62, 2], domain=[0, 0.48], title=dict(text="D, logits"), tickvals=[0, -20, -40, -60]),
+        yaxis2=dict(range=[lowest, -0.03 * lowest], domain=[0, 0.48], title=dict(text="D, logits"), nticks=5),
     )
     near = int((left[: query + 1] >= math.log(0.1)).sum())
-    readouts = {"tightest": tightest, "gate": f[tightest].item(), "near": near}
+    readouts = {
+        "tightest": tightest,
+        "gate": f[tightest].item(),
+        "near": "1 character keeps" if near == 1 else f"{near} characters keep",
+    }
     return dict(data=data, layout=layout), readouts
 
 
@@ -270,13 +291,14 @@ trained = explorable(
         "large step at each door. The readout names the tightest door up to the query, and says of how many "
         "characters a tenth or more is left."
     ),
-    readout="tightest door f {gate:.4f} · at character {tightest} · a tenth left of {near}",
+    readout="tightest door f {gate:.4f} · at character {tightest} · {near} 10% or more",
     handles={"the query": "query", "the query, below": "query"},
     depends={
         "gate of each character": ["layer", "head"],
         "space or line end": ["layer", "head"],
         "the query": ["query"],
-        "the query, below": ["query"],
+        "the query, below": ["layer", "head", "query"],
+        "layout": ["layer", "head"],
     },
     layer=slider([1, 2, 3], label="layer", default=3),
     head=slider([1, 2, 3, 4], label="head"),

@@ -9,7 +9,7 @@ from posenc.attention import attention
 from posenc.encoding import Encoding, compose
 from posenc.lab.exercises.gradients import softmax_gradient as softmax_gradient  # the page's other formula
 from posenc.lab.explore import COLORS, DIVERGING, SEQUENTIAL, explorable, slider
-from posenc.lab.figures.parts import label, level, number
+from posenc.lab.figures.parts import label, level
 from posenc.lab.train.tiny import Decoder
 from posenc.methods import make
 from posenc.several.rse import rse
@@ -61,10 +61,10 @@ FAVORED = (1, 3, 6, 9, 12, 16, 20)  # the offsets whose keys may get extra logit
 EXTRA = (0, 4, 8)
 LOWER = 2.5  # all logits are lowered by this, so that a stick reaches far; a softmax does not notice
 BY_OFFSET = {
+    "stick-breaking": lambda: make("stickbreaking", attend_current=True),
     "NoPE": lambda: Encoding(),
     "RoPE": lambda: make("rope", head_dim=LANES),
     "ALiBi": lambda: make("alibi", num_heads=HEADS),
-    "stick-breaking": lambda: make("stickbreaking", attend_current=True),
     "RSE": lambda: rse(LANES, order="recent"),
 }
 
@@ -110,7 +110,7 @@ def _by_offset(method, favored, extra):
     plain = scored(method, favored, 0)
     index = torch.arange(LENGTH)
     rows, along, before = ds.sum(-1), sum_by_offset(ds), sum_by_offset(plain)
-    silent = bool(rows.abs().max() < 1e-9)
+    left = favored < LENGTH / 2
     data = [
         dict(
             type="heatmap",
@@ -122,23 +122,42 @@ def _by_offset(method, favored, extra):
             zmid=0,
             zmax=0.4,
             colorscale=DIVERGING,
-            showscale=False,
+            colorbar=dict(
+                orientation="h",
+                title=dict(text="gradient", side="top"),
+                tickvals=[-0.4, 0.4],
+                ticktext=["−0.4", "0.4"],
+                x=0.92,
+                y=0.02,
+                len=0.16,
+                xpad=0,
+                ypad=0,
+            ),
             xgap=1,
             ygap=1,
             hoverongaps=False,
             hovertemplate="query %{y}, the key %{x} back: gradient %{z:.2f}<extra></extra>",
         ),
         dict(
-            type="bar",
+            type="scatter",
+            name="stems",
+            x=[x for row in rows.tolist() for x in (0, row, None)],
+            y=[y for y in range(LENGTH) for y in (y, y, None)],
+            xaxis="x2",
+            mode="lines",
+            line=dict(color=COLORS["purple"], width=3),
+            hoverinfo="skip",
+        ),
+        dict(
+            type="scatter",
             name="sum of a row",
-            orientation="h",
             x=rows,
             y=index,
             xaxis="x2",
-            marker=dict(color=COLORS["purple"]),
+            mode="markers",
+            marker=dict(color=COLORS["purple"], size=6),
             hovertemplate="query %{y}: its row sums to %{x:.2f}<extra></extra>",
         ),
-        label("in words", 0, LENGTH / 2, "all<br>0" if silent else "", COLORS["purple"], "middle center", xaxis="x2"),
         dict(
             type="bar",
             name="sum without the extra logits",
@@ -168,6 +187,23 @@ def _by_offset(method, favored, extra):
             marker=dict(symbol=["line-ew", "triangle-down"], size=14, color=COLORS["ink"]),
             hoverinfo="skip",
         ),
+        label(
+            "what they get",
+            favored + (1.8 if left else -1.8),
+            -1.2,
+            f"+{extra} here",
+            COLORS["ink"],
+            "middle right" if left else "middle left",
+        ),
+        label(
+            "bars in words",
+            [LENGTH - 2] * 2,
+            [-1.9, -3.6],
+            ["■ with the extra logits", "□ without them"],
+            [COLORS["orange"], COLORS["gray"]],
+            "middle left",
+            yaxis="y2",
+        ),
     ]
     layout = dict(
         height=500,
@@ -175,19 +211,34 @@ def _by_offset(method, favored, extra):
         margin=dict(t=24),
         barmode="overlay",
         bargap=0.2,
-        xaxis=dict(range=[-0.6, LENGTH - 0.4], domain=[0, 0.81], anchor="y2", title=dict(text="offset i − j")),
+        xaxis=dict(range=[-0.6, LENGTH - 0.4], domain=[0, 0.79], anchor="y2", title=dict(text="how far back, i − j")),
         yaxis=dict(
-            range=[LENGTH - 0.4, -2.2], domain=[0.36, 1], title=dict(text="query i"), tickvals=[0, 5, 10, 15, 20]
+            range=[LENGTH - 0.4, -2.4],
+            domain=[0.31, 1],
+            title=dict(text="query i"),
+            tickvals=[0, 5, 10, 15, 20],
+            zeroline=False,
         ),
         xaxis2=dict(
-            range=[-2, 2], domain=[0.84, 1], anchor="y", tickvals=[-1, 1], tickangle=0, title=dict(text="row sums")
+            range=[-2, 2],
+            domain=[0.82, 1],
+            anchor="y",
+            tickvals=[-1, 1],
+            ticktext=["−1", "1"],
+            tickangle=0,
+            title=dict(text="row sum", standoff=4),
         ),
-        yaxis2=dict(range=[-4.6, 3], domain=[0, 0.3], title=dict(text="column sums"), tickvals=[-4, 0, 2]),
-        meta=dict(phone=dict(xaxis=dict(domain=[0, 0.72]), xaxis2=dict(domain=[0.77, 1], title=dict(text="row sums")))),
+        yaxis2=dict(
+            range=[-4.6, 3.8],
+            domain=[0, 0.26],
+            title=dict(text="column sum"),
+            tickvals=[-4, 0, 3],
+            ticktext=["−4", "0", "3"],
+        ),
+        meta=dict(phone=dict(margin=dict(t=8))),
     )
-    left = [now / was for now, was in zip(sides(ds, favored), sides(plain, favored))]
-    words = {"near": left[0], "far": left[1], "row": "0" if silent else number(rows.abs().max())}
-    return dict(data=data, layout=layout), words
+    kept = [now / was for now, was in zip(sides(ds, favored), sides(plain, favored))]
+    return dict(data=data, layout=layout), {"near": kept[0], "far": kept[1]}
 
 
 by_offset = explorable(
@@ -195,13 +246,14 @@ by_offset = explorable(
     id="gradients.by_offset",
     title="The gradient of the logits, by offset",
     alt="A map of the gradient of every logit: a row for each query, a column for each offset back to the key, so that "
-    "a diagonal of the T × T matrix is a column here. Blue is negative, orange positive. At the right, the sum of each "
-    "row; below, of each column, what a table by offset would receive, in front of a wide gray bar, what it was "
-    "without the extra logits. An arrow above the map marks the column whose "
-    "keys get extra logits, and can be dragged. With eight of them, a softmax falls silent in every row that has such "
-    "a key; a stick only to the right of it, at the keys farther away.",
-    readout="nearer keys keep {near:.0%} · farther {far:.0%} · rows sum to at most {row}",
-    depends={"favored": ["favored"], "sum without the extra logits": ["method"], "layout": []},
+    "a diagonal of the T × T matrix is a column here. Blue is negative, orange positive. At the right, a dot for "
+    "the sum of each row: all on zero under a softmax. Below, the sum of each column, what a table by offset would "
+    "receive, in front of a wide open bar, what it was without the extra logits. An arrow above the map marks the "
+    "column whose keys get extra logits, and can be dragged. With eight of them, a softmax falls silent in every row "
+    "that has such a key; a stick only to the right of it, at the keys farther away. Above stands what the extra "
+    "logits multiply the size of the gradients by, on either side of the column.",
+    readout="nearer keys: gradient × {near:.2f} · farther keys: gradient × {far:.2f}",
+    depends={"favored": ["favored"], "sum without the extra logits": ["method"], "bars in words": [], "layout": []},
     handles={"favored": "favored"},
     method=slider(list(BY_OFFSET), label="method"),
     extra=slider(EXTRA, label="extra logits", default=4, format=lambda v: f"+{v}" if v else "none"),
@@ -292,12 +344,23 @@ def _by_position(method, layers, kind, of):
             ygap=1,
             hoverongaps=False,
             hovertemplate="loss of token %{y}, row %{x}: gradient 10 to the %{z:.1f}<extra></extra>",
-            colorbar=dict(tickvals=[-2, -1, 0, 1], ticktext=["0.01", "0.1", "1", "10"], y=0.72, len=0.62),
+            colorbar=dict(  # in the corner that no loss reaches
+                orientation="h",
+                title=dict(text="size of the gradient", side="top"),
+                tickvals=[-2, -1, 0, 1],
+                ticktext=["0.01", "0.1", "1", "10"],
+                x=0.78,
+                y=0.96,
+                yanchor="top",
+                len=0.4,
+                xpad=0,
+                ypad=0,
+            ),
         ),
-        level("loss of one token", of, -0.5, TEXT - 0.5, COLORS["red"]),
+        level("loss of one token", of, -0.5, min(of + 1.5, TEXT - 0.5), COLORS["red"]),
         dict(
             type="bar",
-            name="gradient",
+            name="all together",
             x=position,
             y=together,
             yaxis="y2",
@@ -306,37 +369,55 @@ def _by_position(method, layers, kind, of):
         ),
         dict(
             type="scatter",
-            name="sizes",
+            name="one by one",
             x=position,
             y=one_by_one,
             yaxis="y2",
             mode="lines+markers",
             line=dict(color=COLORS["gray"], width=1),
             marker=dict(size=6, symbol="circle-open"),
-            hovertemplate="row %{x}: sizes add up to %{y:.2f}<extra></extra>",
+            hovertemplate="row %{x}: the sizes of each text's gradient add up to %{y:.2f}<extra></extra>",
         ),
         dict(
             type="scatter",
-            name="visits",
+            name="text count",
             x=position,
             y=one_by_one[0] * visits / visits[0],
             yaxis="y2",
             mode="lines",
             line=dict(color=COLORS["orange"], width=2, dash="dash"),
-            hovertemplate="row %{x}: as many texts as reach it<extra></extra>",
+            hovertemplate="row %{x}: in proportion to the texts that reach it<extra></extra>",
+        ),
+        label(
+            "names",
+            [-0.5, 12, TEXT - 0.5],
+            [0.89 * MOST] * 3,
+            ["■ all together", "○ one by one", "╌ text count"],
+            [COLORS["blue"], COLORS["gray"], COLORS["orange"]],
+            ["middle right", "middle center", "middle left"],
+            yaxis="y2",
         ),
     ]
     layout = dict(
-        height=500,
+        height=450,
+        margin=dict(t=10),
+        showlegend=False,
         xaxis=dict(range=[-0.6, TEXT - 0.4], anchor="y2", title=dict(text="row of position p")),
-        yaxis=dict(range=[TEXT - 0.4, -0.6], domain=[0.44, 1], title=dict(text="loss of token i")),
-        yaxis2=dict(range=[0, MOST], domain=[0, 0.34], title=dict(text="all losses")),
+        yaxis=dict(
+            range=[TEXT - 0.4, -0.6],
+            domain=[0.42, 1],
+            title=dict(text="loss of token i"),
+            showgrid=False,
+            zeroline=False,
+        ),
+        yaxis2=dict(range=[0, MOST], domain=[0, 0.37], title=dict(text="gradient"), tickvals=[0, 20, 40]),
+        meta=dict(phone=dict(margin=dict(t=4), yaxis=dict(domain=[0.44, 1]), yaxis2=dict(domain=[0, 0.4]))),
     )
     rows = reach(one_loss[of, : of + 1])
     return dict(data=data, layout=layout), {"of": of, "rows": rows, "first": together[0].item() / together[-1].item()}
 
 
-MOST = 60  # the axis of the sizes
+MOST = 70  # the axis of the sizes; above 55 stand the names
 
 by_position = explorable(
     _by_position,
@@ -344,15 +425,17 @@ by_position = explorable(
     title="The gradient of the input, by position",
     alt="A map: a row for the loss of each token, a column for each row of a table of positions, colored by the size "
     "of the gradient on a logarithmic scale. To the right of the diagonal it is empty: a loss says nothing to later "
-    "positions. A line to drag picks the loss of one token. Below, all losses together: bars for what each row of the "
-    "table gets, open dots for the sizes added up, a dashed line for what the visits of texts alone would make of it.",
-    readout="token {of}: 90% within {rows} rows · first / last row {first:.1f}",
+    "positions. A red line to drag picks the loss of one token. Below, all losses: bars for what each row of the table "
+    "gets from all texts together, open dots for the sizes of what the texts give it one by one, added up, a dashed "
+    "line in proportion to the number of texts that are long enough to reach the row.",
+    readout="loss of token {of} reaches {rows} rows (90%) · row 0 gets {first:.1f} × row 23",
     depends={
         "loss of one token": ["of"],
         "gradient of one loss": ["method", "layers", "kind"],
-        "gradient": ["method", "layers", "kind"],
-        "sizes": ["method", "layers", "kind"],
-        "visits": ["method", "layers", "kind"],
+        "all together": ["method", "layers", "kind"],
+        "one by one": ["method", "layers", "kind"],
+        "text count": ["method", "layers", "kind"],
+        "names": [],
         "readout.of": ["of"],
         "readout.first": ["method", "layers", "kind"],
     },

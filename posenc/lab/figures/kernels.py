@@ -12,7 +12,7 @@ from posenc.lab.figures.parts import held, label, level, upright
 KEYS = 24
 BLOCKS = (2, 3, 4, 6)  # how many; the keys are cut into as many alike
 HATCHED = dict(shape="/", solidity=0.35)
-PEAK = 3.0  # the largest logit stands this high; the others are noise of spread 1
+PEAK = 3.0  # the largest score stands this high; the others are noise of spread 1
 
 
 # ------------------------------------------------------------------------------------------------------ online softmax
@@ -26,13 +26,13 @@ def online_update(m, l, acc, scores, values):  # noqa: E741, the letters of the 
     Paper: arXiv 2205.14135, algorithm 1.
     """
     new = torch.maximum(m, scores.max())
-    old = (m - new).exp()  # what all earlier weights shrink by
+    old = (m - new).exp()  # what all earlier terms shrink by
     weights = (scores - new).exp()
     return new, old * l + weights.sum(), old * acc + weights @ values
 
 
 def online_row(peak):
-    """Seeded logits and values of the keys, [KEYS] each; the largest logit stands at key `peak`."""
+    """Seeded scores and values of the keys, [KEYS] each; the largest score stands at key `peak`."""
     generator = torch.Generator().manual_seed(3)
     noise = torch.randn(KEYS - 1, generator=generator, dtype=torch.float64)
     values = torch.rand(KEYS, generator=generator, dtype=torch.float64) * 2 - 1
@@ -80,15 +80,15 @@ def _online_softmax(blocks, step, peak, *, update=online_update):
             **dict(parts),
         )
 
-    logit, weight = ({"hovertemplate": f"key %{{x}}: {word} %{{y:.2f}}<extra></extra>"} for word in ("logit", "weight"))
-    unnamed = dict(logit, showlegend=False)
-    weights = (scores - m).exp() if done else scores
+    score, term = ({"hovertemplate": f"key %{{x}}: {word} %{{y:.2f}}<extra></extra>"} for word in ("score", "term"))
+    unnamed = dict(score, showlegend=False)
+    terms = (scores - m).exp() if done else scores
     ends = [n * block - 0.5 for n in range(1, done + 1)]
     said = ("", "exp(s − m), nothing to rescale", f"exp(s − m), earlier ones × {factor:.3f}")[min(done, 2)]
     lower = dict(xaxis="x", yaxis="y2", showlegend=False)
     data = [
         bars("earlier", old, scores, "blue", unnamed),
-        bars("this block", new, scores, "orange", logit, pattern=HATCHED),
+        bars("this block", new, scores, "orange", score, pattern=HATCHED),
         bars("to come", later, scores, "gray", unnamed, opacity=0.3),
         dict(
             type="scatter",
@@ -97,12 +97,12 @@ def _online_softmax(blocks, step, peak, *, update=online_update):
             line=dict(color=COLORS["ink"], width=2, dash="dash"),
             x=_or_gap(x for n in range(done) for x in (n * block - 0.5, (n + 1) * block - 0.5)),
             y=_or_gap(s[0] for s in states[1:] for _ in range(2)),
-            hovertemplate="the largest logit so far: %{y:.2f}<extra></extra>",
+            hovertemplate="the largest score so far: %{y:.2f}<extra></extra>",
         ),
         upright("read so far", seen - 0.5, -2.6, 5, COLORS["ink"], 1),
         held("the largest", peak, PEAK, symbol="triangle-up", size=11),
-        bars("weights of earlier blocks", old, weights, "blue", lower | weight),
-        bars("weights of this block", new, weights, "orange", lower | weight, pattern=HATCHED),
+        bars("terms of earlier blocks", old, terms, "blue", lower | term),
+        bars("terms of this block", new, terms, "orange", lower | term, pattern=HATCHED),
         dict(
             type="scatter",
             name="rescaled from",
@@ -110,7 +110,7 @@ def _online_softmax(blocks, step, peak, *, update=online_update):
             y=_or_gap((scores[old] - was).exp()),
             mode="markers",
             marker=dict(symbol="diamond-open", size=8, color=COLORS["purple"]),
-            hovertemplate="key %{x}: weight %{y:.2f} before<extra></extra>",
+            hovertemplate="key %{x}: term %{y:.2f} before<extra></extra>",
             xaxis="x",
             yaxis="y2",
         ),
@@ -141,7 +141,7 @@ def _online_softmax(blocks, step, peak, *, update=online_update):
         ),
     ]
     layout = dict(
-        height=600,
+        height=500,
         barmode="overlay",
         xaxis=dict(
             type="linear",
@@ -151,8 +151,8 @@ def _online_softmax(blocks, step, peak, *, update=online_update):
             tickvals=keys[::4],
             zeroline=False,
         ),
-        yaxis=dict(range=[-2.6, 5], domain=[0.68, 1], title=dict(text="logit s"), tickvals=[-2, 0, 2, 4]),
-        yaxis2=dict(range=[0, 1.45], domain=[0.34, 0.62], title=dict(text="weight"), tickvals=[0, 0.5, 1]),
+        yaxis=dict(range=[-2.6, 5], domain=[0.68, 1], title=dict(text="score s"), tickvals=[-2, 0, 2, 4]),
+        yaxis2=dict(range=[0, 1.45], domain=[0.34, 0.62], title=dict(text="term"), tickvals=[0, 0.5, 1]),
         yaxis3=dict(range=[-0.5, 0.5], domain=[0, 0.28], title=dict(text="output"), tickvals=[-0.4, 0, 0.4]),
     )
     output = _finite(acc / l) if done else math.nan
@@ -165,11 +165,11 @@ online_softmax = explorable(
     id="kernels.online_softmax",
     title="The softmax, one block of keys at a time",
     alt=(
-        "Three panels over the same keys. Top: the logits, with the blocks done, the block just read (hatched) and the "
-        "keys still to come, and a dashed staircase, the largest logit so far. Middle: the weight of each key relative "
-        "to that maximum; diamonds show where earlier weights stood before this block, and where the maximum rose all "
+        "Three panels over the same keys. Top: the scores, with the blocks done, the block just read (hatched) and the "
+        "keys still to come, and a dashed staircase, the largest score so far. Middle: the term of each key relative "
+        "to that maximum; diamonds show where earlier terms stood before this block, and where the maximum rose all "
         "of them shrink by one factor. Bottom: the output so far, which ends on the dotted line of the whole softmax "
-        "for every block size. The line after the last key read can be dragged, and so can the largest logit."
+        "for every block size. The line after the last key read can be dragged, and so can the largest score."
     ),
     readout="m {m:.2f}, l {l:.2f} · output {output:.3f} · whole softmax {target:.3f}",
     depends={
@@ -181,7 +181,7 @@ online_softmax = explorable(
     handles={"read so far": "step", "the largest": "peak"},
     blocks=slider(BLOCKS, label="blocks", default=4, format=_cut),
     step=slider(range(max(BLOCKS) + 1), label="blocks done", default=3, play=True, at_most="blocks"),
-    peak=slider(range(1, KEYS, 4), label="largest logit at key", default=13),
+    peak=slider(range(1, KEYS, 4), label="largest score at key", default=13),
 )
 
 
@@ -243,7 +243,7 @@ def _stick_across_blocks(blocks, step, handed, beta, *, rule=break_block):
     def tens(values):
         return _or_gap(torch.as_tensor(values).log10())
 
-    def points(name, at, color, symbol, size=8):
+    def points(name, at, color, symbol, size):
         return dict(
             type="scatter",
             name=name,
@@ -274,49 +274,62 @@ def _stick_across_blocks(blocks, step, handed, beta, *, rule=break_block):
             hovertemplate=f"{name}: {end - start:.2f}<extra></extra>",
         )
 
+    # What reaches each key, by blocks: only the truth runs on from one to the next.
+    whole_walk = handed == TRUE
+    rests = torch.cat((reaches[:seen], log_rests[done : done + 1].exp())).tolist()
+    reached = [*asked[:seen], KEYS - 1 - seen]
+    for n in range(0 if whole_walk else done, 0, -1):
+        rests.insert(n * block, math.nan)
+        reached.insert(n * block, math.nan)
+    every = block + (not whole_walk)
+    sizes = [0 if n % every else 11 for n in range(len(rests))]
     total, whole = float(pieces[:seen].sum()), float(truth[:seen].sum())
     data = [
-        line("true piece", asked, tens(truth), "gray", "dot"),
+        line("true pieces", asked, tens(truth), "gray", "dot"),
         line("true rest", asked, tens(true_rests[:-1].exp()), "gray", "dash"),
-        line(
-            "names",
-            [6, 9, KEYS - 0.2],  # beside their lines, which are steeper on a phone
-            [true_rests[KEYS - 9] / math.log(10), truth[KEYS - 8].log10(), 0.7],
-            "gray",
-            mode="text",
-            text=["true rest", "true pieces", "rest handed on"],
-            textposition=["top left", "bottom right", "middle left"],
-        ),
-        points("earlier piece", old, "blue", "circle"),
-        points("this block's", new, "orange", "square", 10),
-        line(
-            "rest that a key takes from",
-            _or_gap(asked[:seen]),
-            tens(reaches[:seen]),
-            "purple",
-            line=dict(color=COLORS["purple"], width=1),
-        ),
+        points("pieces, earlier blocks", old, "blue", "circle", 6),
+        points("pieces, this block", new, "orange", "square", 6),
         line(
             "rest handed on",
-            [KEYS - 1 - n * block for n in range(done + 1)],
-            tens(log_rests[: done + 1].exp()),
+            _or_gap(reached),
+            tens(rests),
             "purple",
-            mode="markers",
-            marker=dict(symbol="diamond", size=12, color=COLORS["purple"]),
-            text=[f"{rest:.3g}" for rest in log_rests[: done + 1].exp()],
-            hovertemplate="handed on: %{text} of the stick<extra></extra>",
+            mode="lines+markers",
+            line=dict(color=COLORS["purple"], width=1),
+            marker=dict(symbol="diamond", size=sizes, opacity=1, color=COLORS["purple"]),
+            text=[f"{rest:.3g}" for rest in rests],
+            hovertemplate="rest: %{text} of the stick<extra></extra>",
             hoverinfo=None,
         ),
         upright("read so far", KEYS - 0.5 - seen, LOWEST, 1.1, COLORS["ink"], 2),
+        label(
+            "names",
+            [-1.4, KEYS - 0.2] * 2,
+            [3.3, 3.3, 2.2, 2.2],
+            ["● earlier pieces", "■ this block’s pieces", "◆ rest handed on", "gray: what is true"],
+            [COLORS[color] for color in ("blue", "orange", "purple", "gray")],
+            ["middle right", "middle left"] * 2,
+        ),
         gauge("true sum", 1, 0.0, whole, "gray"),
         gauge("within one stick", 0, 0.0, min(total, 1.0), "blue"),
         gauge("more than there is", 0, 1.0, max(total, 1.0), "red", pattern=HATCHED),
         upright("one stick", 1, -0.6, 1.6, COLORS["ink"], 2, xaxis="x2", yaxis="y2"),
+        label(
+            "off the scale",
+            0.98 * MOST_STICKS,
+            1,
+            f"{total:.1f} sticks: off the scale ▸" if total > MOST_STICKS else "",
+            COLORS["red"],
+            "middle left",
+            xaxis="x2",
+            yaxis="y2",
+        ),
     ]
     layout = dict(
         height=500,
         showlegend=False,
-        margin=dict(t=12),
+        margin=dict(t=8),
+        meta=dict(phone=dict(yaxis=dict(domain=[0.4, 1]))),
         barmode="overlay",
         xaxis=dict(
             type="linear",
@@ -324,33 +337,39 @@ def _stick_across_blocks(blocks, step, handed, beta, *, rule=break_block):
             anchor="y",
             title=dict(text="key j, the query at the right"),
             tickvals=list(range(0, KEYS, 4)),
+            showgrid=False,
             zeroline=False,
         ),
         yaxis=dict(
-            range=[LOWEST, 1.1],
-            domain=[0.42, 1],
+            range=[LOWEST, 3.9],
+            domain=[0.33, 1],
             title=dict(text="part of the stick"),
             tickvals=[0, -2, -4, -6],
-            ticktext=["1", "0.01", "0.0001", "10⁻⁶"],
+            ticktext=["1", "0.01", "0.0001", "≤ 10⁻⁶"],
             zeroline=False,
         ),
         xaxis2=dict(
-            range=[-0.05, 7.4], anchor="y2", title=dict(text="sum of the weights, in sticks"), tickvals=list(range(8))
+            range=[0, MOST_STICKS],
+            anchor="y2",
+            title=dict(text="sum of the weights, in sticks"),
+            tickvals=list(range(8)),
         ),
         yaxis2=dict(
             range=[-0.6, 1.6],
-            domain=[0, 0.2],
+            domain=[0, 0.18],
             tickvals=[0, 1],
             ticktext=["here", "true"],
             showgrid=False,
             zeroline=False,
         ),
     )
-    readouts = {"total": total, "truth": whole, "carry": log_rests[done].exp().item()}
+    carry = log_rests[done].exp().item()
+    readouts = {"total": total, "truth": whole, "carry": "at most 10⁻⁶" if carry < 1.01e-6 else f"{carry:.2g}"}
     return dict(data=data, layout=layout), readouts
 
 
 LOWEST = -6.9  # of the axis, in powers of ten
+MOST_STICKS = 5  # of the axis below: the same in every state, so that one stick stays where it is
 
 stick_across_blocks = explorable(
     _stick_across_blocks,
@@ -364,13 +383,14 @@ stick_across_blocks = explorable(
         "with one rest for all keys of a block the sum goes beyond, hatched, the farther the larger the block; with "
         "nothing handed on, each block breaks a stick of its own. The line after the last key read can be dragged."
     ),
-    readout="weights sum to {total:.2f} · truly {truth:.2f} · handed on {carry:.2g}",
+    readout="weights sum to {total:.2f} · truly {truth:.2f} · handed on {carry}",
     depends={
-        "true piece": ["beta"],
-        "names": ["beta"],
+        "true pieces": ["beta"],
         "true rest": ["beta"],
         "read so far": ["blocks", "step"],
         "one stick": [],
+        "names": [],
+        "layout": [],
         "true sum": ["blocks", "step", "beta"],
         "readout.truth": ["blocks", "step", "beta"],
     },
@@ -421,7 +441,7 @@ def _causal_blocks(queries, keys, block_q, block_k, *, kind=tile_kind):
     data = [
         tiles(SKIPPED, "rgba(107, 114, 128, 0.1)", COLORS["gray"]),
         tiles(WHOLE, COLORS["blue"]),
-        tiles(MASKED, COLORS["orange"], pattern=HATCHED),
+        tiles(MASKED, COLORS["orange"], COLORS["orange"], pattern=HATCHED),
         dict(
             type="scatter",
             name="the scores",

@@ -12,7 +12,7 @@ from posenc.methods import METHODS
 RESULTS = load_results("train_short_test_long")
 LENGTHS = RESULTS["lengths"]
 LOW, HIGH = 1.2, 3.75  # of the plot, in nats per character
-APART = 0.17  # nats between the names at the right end: they stand apart on a phone too
+APART = 0.17  # nats between the names at the right: they stand apart on a phone too
 HOVER = (
     "%{text}, %{x} characters:<br>%{customdata[0]:.2f} ± %{customdata[1]:.2f} nats, "
     "%{customdata[2]:.0f} seeds;<br>cut %{customdata[3]:.2f}<extra></extra>"
@@ -32,14 +32,6 @@ RANKED = sorted(SUMMARY, key=lambda method: SUMMARY[method][-1][0])
 
 def title(method: str) -> str:
     return METHODS[method].title
-
-
-def apart(heights: Sequence[float]) -> list[float]:
-    r"""Where names stand beside these heights: as near as `APART` lets them, the lowest at its own."""
-    order, out = sorted(range(len(heights)), key=heights.__getitem__), list(heights)
-    for below, above in zip(order, order[1:]):
-        out[above] = max(out[above], out[below] + APART)
-    return out
 
 
 def curve(name, method, column, color, dash, symbol, width):
@@ -82,8 +74,12 @@ def _short_long(method, beside, length):
     method, other = next(name for name in RANKED if title(name) == method), RANKED[beside]
     at, gap = LENGTHS.index(length), [math.nan] * 4
     pale = [row for name in RANKED for row in (*SUMMARY[name], gap)]
-    blue, orange, purple, end = *map(COLORS.get, ("blue", "orange", "purple")), LENGTHS[-1] * 1.22
-    ends = [SUMMARY[method][-1][3], SUMMARY[method][-1][0], SUMMARY[other][-1][0]]
+    blue, orange, purple = map(COLORS.get, ("blue", "orange", "purple"))
+    low, high, near = SUMMARY[method][-1][3], SUMMARY[method][-1][0] + 0.05, SUMMARY[other][-1][0] + 0.05
+    if abs(high - near) < APART:  # two names above their lines stand apart
+        high, near = (max(high, near + APART), near) if high > near else (high, max(near, high + APART))
+    at_end = dict(x=[LENGTHS[-1] * 0.92] * 3, y=[low - 0.05, high, near])
+    places = ["bottom left", "top left", "top left"]
     words = [f"cut to {LENGTHS[0]}", title(method), title(other) if other != method else ""]
     data = [
         dict(
@@ -103,9 +99,10 @@ def _short_long(method, beside, length):
         curve("cut beside", other, 3, orange, "dash", "square-open", 1.5),
         curve("beside", other, 0, orange, "solid", "square", 2),
         band("spread", method, blue, 0.3),
-        curve("whole", method, 0, blue, "solid", "circle", 5),
-        curve("cut", method, 3, purple, "dash", "circle-open", 2),
-        label("names", [end] * 3, apart(ends), words, [purple, blue, orange], "middle right"),
+        curve("whole", method, 0, blue, "solid", "circle", 5) | dict(opacity=0.6),
+        curve("cut", method, 3, purple, "dash", "circle-open", 2.5)
+        | dict(marker=dict(symbol="circle-open", size=13, line=dict(width=2))),
+        label("names", **at_end, text=words, color=[purple, blue, orange], place=places),
     ]
     first, last = math.log10(LENGTHS[0]), math.log10(LENGTHS[-1])
     layout = dict(
@@ -114,13 +111,12 @@ def _short_long(method, beside, length):
         margin=dict(t=12),
         xaxis=dict(
             type="log",
-            range=[first - 0.04, last + 0.3],
+            range=[first - 0.04, last + 0.04],
             tickvals=LENGTHS,
             ticktext=[str(n) for n in LENGTHS],
             title=dict(text=f"characters of context; {LENGTHS[0]} in training"),
         ),
         yaxis=dict(range=[LOW, HIGH], title=dict(text="loss, nats per character")),
-        meta=dict(phone=dict(xaxis=dict(range=[first - 0.04, last + 0.62]))),
     )
     mean, spread, seeds, cut = SUMMARY[method][at]
     return dict(data=data, layout=layout), {
@@ -158,7 +154,7 @@ def short_long(page: str, own: Sequence[str], beside: str, see: str) -> Explorab
         },
         **({"method": slider(names, label="method")} if moves else {}),
         beside=slider(
-            range(len(RANKED)), label="beside", default=RANKED.index(beside), format=lambda n: title(RANKED[n])
+            range(len(RANKED)), label="compare with", default=RANKED.index(beside), format=lambda n: title(RANKED[n])
         ),
         length=slider(LENGTHS, label="context", default=LENGTHS[-2]),
     )
@@ -167,7 +163,7 @@ def short_long(page: str, own: Sequence[str], beside: str, see: str) -> Explorab
 why_position = short_long(
     "why_position",
     ["nope"],
-    "rope",
+    "learned",
     "NoPE, in blue, starts above all others and rises slowly; with attention cut it rises at first, then no more.",
 )
 sinusoidal = short_long(
@@ -185,15 +181,15 @@ learned = short_long(
 relative = short_long(
     "relative",
     ["shaw", "transformer_xl", "t5", "kerple", "fire"],
-    "rope",
+    "nope",
     "The chosen method is blue. T5 rises most, then FIRE, the others hardly; with attention cut only those two rise.",
 )
 rope = short_long("rope", ["rope"], "alibi", "RoPE, in blue, rises steeply, and with attention cut it runs level.")
 alibi = short_long("alibi", ["alibi"], "rope", "ALiBi, in blue, runs nearly level, and its dashed line lies on it.")
 stickbreaking = short_long(
-    "stickbreaking", ["stickbreaking"], "nope", "Stick-breaking, in blue, runs level, and its dashed line lies on it."
+    "stickbreaking", ["stickbreaking"], "rope", "Stick-breaking, in blue, runs level, and its dashed line lies on it."
 )
-fox = short_long("fox", ["fox"], "alibi", "FoX, in blue, runs level, and its dashed line lies on it.")
+fox = short_long("fox", ["fox"], "rope", "FoX, in blue, runs level, and its dashed line lies on it.")
 measure = short_long(
     "measure",
     ONE_A_PLACE,

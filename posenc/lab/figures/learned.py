@@ -16,6 +16,7 @@ LENGTH, DIM = ROWS.shape[1:]
 LANE = 26  # the one that is drawn
 KEPT = "kept"
 RULER = 2.0  # the height of the new rows' ruler
+TICKS = 64  # its most ticks: they stay apart on a phone
 CLASS = 1.5  # the class row stands apart, so that one sees where it goes
 STEPS, SHIFTS = RESULTS["steps"], RESULTS["shifts"]
 WINDOW, TARGETS = LENGTH // 2, LENGTH // 4  # characters whose ids are moved, and how many of them count
@@ -27,7 +28,8 @@ def _resizing(length, row, prefix, *, resize=learned.resize):
     new = resize(old, 1 + length, prefix=kept)[1:, LANE]
     first = 0 if kept else LENGTH / length - 1
     at = torch.linspace(first, LENGTH - 1, length, dtype=torch.float64)  # where each new position reads, in old rows
-    here, every = min(row, length - 1), max(length // 8, 1)
+    here, every = min(row, length - 1), length // 4
+    shown = [*range(0, length - 1, math.ceil(length / TICKS)), length - 1]
     spoiled = at < -1e-9
     left = min(math.floor(at[here].item()), LENGTH - 2)
     share = at[here].item() - left
@@ -48,16 +50,16 @@ def _resizing(length, row, prefix, *, resize=learned.resize):
             x=at[~spoiled],
             y=new[~spoiled],
             mode="markers",
-            marker=dict(size=6, color=COLORS["blue"]),
+            marker=dict(size=6 if length <= 2 * LENGTH else 3.5, color=COLORS["blue"]),
             hovertemplate="a new row that reads at %{x:.2f}: %{y:.2f}<extra></extra>",
         ),
         dict(
             type="scatter",
             name="spoiled",
-            x=at[spoiled] if spoiled.any() else [math.nan],
-            y=new[spoiled] if spoiled.any() else [math.nan],
+            x=at[spoiled],
+            y=new[spoiled],
             mode="markers",
-            marker=dict(size=9, color=COLORS["red"], symbol="x"),
+            marker=dict(size=10, color=COLORS["red"], symbol="x"),
             hovertemplate="a new row that reads at %{x:.2f}: %{y:.2f}<extra></extra>",
         ),
         dict(
@@ -68,23 +70,26 @@ def _resizing(length, row, prefix, *, resize=learned.resize):
             mode="markers+text",
             text=["  class row"],
             textposition="middle right",
+            textfont=dict(color=COLORS["red"], size=13),
             marker=dict(color=COLORS["red"], size=14, symbol="star"),
             hoverinfo="skip",
-            showlegend=False,
         ),
         dict(
             type="scatter",
             name="ruler of new rows",
-            x=at,
-            y=[RULER] * length,
+            x=at[shown],
+            y=[RULER] * len(shown),
             mode="markers+text",
             marker=dict(symbol="line-ns-open", size=9, color=COLORS["blue"], line=dict(width=1)),
-            text=[str(n) if n % every == 0 or n == length - 1 else "" for n in range(length)],
+            text=[str(n) if n % every == 0 or n == length - 1 else "" for n in shown],
             textposition="top center",
             textfont=dict(color=COLORS["blue"], size=11),
+            cliponaxis=False,
             hoverinfo="skip",
-            showlegend=False,
         ),
+        label("what is spoiled", 4.5, -1.02, _spoiled_words(int(spoiled.sum())), COLORS["red"], "middle right"),
+        label("old", 14, -0.35, "○ old rows", COLORS["gray"], "bottom right"),
+        label("new", 14, -0.6, "● new rows", COLORS["blue"], "bottom right"),
         dict(
             type="scatter",
             name="this row",
@@ -94,12 +99,15 @@ def _resizing(length, row, prefix, *, resize=learned.resize):
             line=dict(color=COLORS["ink"], width=1, dash="dot"),
             marker=dict(color=COLORS["ink"], size=[0, 11], symbol="diamond", opacity=1),
             hoverinfo="skip",
-            showlegend=False,
         ),
     ]
     layout = dict(
         height=460,
-        xaxis=dict(range=[-1.8, LENGTH], title=dict(text="row of the old table (−1: the class row)"), zeroline=False),
+        showlegend=False,
+        margin=dict(t=10),
+        xaxis=dict(
+            range=[-1.8, LENGTH + 0.4], title=dict(text="row of the old table (−1: the class row)"), zeroline=False
+        ),
         yaxis=dict(range=[-1.3, RULER + 0.35], title=dict(text="value of one lane"), tickvals=[-1, 0, 1]),
     )
     moved = abs((new[0] - old[1, LANE]).item())
@@ -112,6 +120,12 @@ def _resizing(length, row, prefix, *, resize=learned.resize):
     }
 
 
+def _spoiled_words(count):
+    if not count:
+        return ""
+    return f"✕ {count} row{'s' * (count > 1)} spoiled:<br>mixed with the class row"
+
+
 resizing = explorable(
     _resizing,
     id="learned.resizing",
@@ -119,22 +133,24 @@ resizing = explorable(
     alt="One lane of a trained table: open gray dots for its old rows, with a line through them; blue dots for the new "
     "rows, which lie on that line, at the places where they read. The blue ruler above them counts the new rows. A "
     "diamond, which can be dragged, is one of them. A star is the class row, far above; stretched with the rest, it "
-    "pulls new rows (red crosses) onto the line between itself and position 0.",
+    "pulls new rows (red crosses, counted beside them) onto the line between itself and position 0.",
     readout="row {row} = {mix} · step {step:.3f} · position 0 moves by {moved:.2f}",
     depends={
         "old rows": [],
         "class row": [],
         "new rows": ["length", "prefix"],
         "spoiled": ["length", "prefix"],
+        "what is spoiled": ["length", "prefix"],
+        **{name: [] for name in ("old", "new")},
         "ruler of new rows": ["length", "prefix"],
         "readout.row": ["length", "row"],
         "readout.step": ["length", "prefix"],
         "readout.moved": ["length", "prefix"],
     },
     handles={"this row": "row"},
-    length=slider([LENGTH * n // 4 for n in (1, 2, 3, 4, 6, 8, 12, 16)], label="new length", default=2 * LENGTH),
-    row=slider(range(0, 4 * LENGTH, 3), label="new row", default=21, at_most="length"),
-    prefix=slider((KEPT, "stretched"), label="class row"),
+    length=slider([LENGTH * n // 4 for n in (1, 2, 3, 4, 6, 8, 12, 16)], label="new length", default=4 * LENGTH),
+    row=slider(range(0, 4 * LENGTH, 3), label="new row", default=93, at_most="length"),
+    prefix=slider((KEPT, "stretched"), label="class row", default="stretched"),
 )
 
 
@@ -145,7 +161,7 @@ def cosines(table):
 
 
 def by_offset(table):
-    """The mean cosine of rows p and p + d over p, for d = 0 .. N-1."""
+    """The mean cosine of rows i and i + d over i, for d = 0 .. N-1."""
     alike = cosines(table)
     return torch.stack([alike.diagonal(d).mean() for d in range(len(table))])
 
@@ -154,7 +170,7 @@ SHOWN = 3 * LENGTH // 4  # offsets: the last ones are averages over few pairs
 CENTERED, AS_THEY_ARE = "mean taken away", "as they are"
 
 
-def _likeness(step, p, mean):
+def _likeness(step, i, mean):
     def seen(table):
         return table - table.mean(0) if mean == CENTERED else table
 
@@ -208,9 +224,9 @@ def _likeness(step, p, mean):
         ),
         dict(
             type="scatter",
-            name="sinusoid from p",
+            name="sinusoid from i",
             x=offsets,
-            y=cosines(sinusoid)[p],
+            y=cosines(sinusoid)[i],
             mode="lines",
             yaxis="y2",
             xaxis="x2",
@@ -220,9 +236,9 @@ def _likeness(step, p, mean):
         ),
         dict(
             type="scatter",
-            name="learned from p",
+            name="learned from i",
             x=offsets,
-            y=cosines(seen(ROWS[0]))[p],
+            y=cosines(seen(ROWS[0]))[i],
             mode="lines+markers",
             xaxis="x2",
             yaxis="y2",
@@ -231,14 +247,14 @@ def _likeness(step, p, mean):
             marker=dict(size=5),
             showlegend=False,
         ),
-        upright("row p", p, -1.1, 1.1, COLORS["ink"], 2, "dot", xaxis="x2", yaxis="y2"),
+        upright("row i", i, -1.1, 1.1, COLORS["ink"], 2, "dot", xaxis="x2", yaxis="y2"),
     ]
     layout = dict(
         height=520,
         xaxis=dict(range=[-1, SHOWN], title=dict(text="offset d"), anchor="y"),
         yaxis=dict(range=[-1.1, 1.1], domain=[0.58, 1], title=dict(text="cosine")),
         xaxis2=dict(range=[-1, LENGTH], title=dict(text="row, at the last step"), anchor="y2"),
-        yaxis2=dict(range=[-1.1, 1.1], domain=[0, 0.4], title=dict(text="cosine with p")),
+        yaxis2=dict(range=[-1.1, 1.1], domain=[0, 0.4], title=dict(text="cosine with i")),
     )
     readouts = {"one": number(by_seed[0][1]), "eight": number(by_seed[0][8]), "sin": number(by_offset(sinusoid)[1])}
     return dict(data=data, layout=layout), readouts
@@ -259,16 +275,16 @@ likeness = explorable(
         "sinusoid": ["mean"],
         "learned": ["step", "mean"],
         **{f"learned, seed {seed}": ["step", "mean"] for seed in RESULTS["seeds"][1:]},
-        "sinusoid from p": ["p", "mean"],
-        "learned from p": ["p", "mean"],
-        "row p": ["p"],
+        "sinusoid from i": ["i", "mean"],
+        "learned from i": ["i", "mean"],
+        "row i": ["i"],
         "readout.one": ["step", "mean"],
         "readout.eight": ["step", "mean"],
         "readout.sin": ["mean"],
     },
-    handles={"row p": "p"},
+    handles={"row i": "i"},
     step=slider(STEPS, label="training steps", default=STEPS[-1], play=True),
-    p=slider(range(0, LENGTH, 3), label="row p", default=15),
+    i=slider(range(0, LENGTH, 3), label="row i", default=15),
     mean=slider((CENTERED, AS_THEY_ARE), label="rows"),
 )
 
@@ -361,7 +377,7 @@ def _cliff(shift):
     right = SHIFTS[-1] + WINDOW
     layout = dict(
         height=500,
-        xaxis=dict(range=[-3, right], title=dict(text="first id s"), anchor="y"),
+        xaxis=dict(range=[-3, right], title=dict(text="first id"), anchor="y"),
         yaxis=dict(range=[low - pad, top + pad], domain=[0.58, 1], title=dict(text="loss (nats)")),
         xaxis2=dict(range=[-3, right], title=dict(text="row of the table (box: the ids in use)"), anchor="y2"),
         yaxis2=dict(range=[-0.15, float(norms.max()) * 1.1], domain=[0, 0.38], title=dict(text="row's length")),
@@ -382,8 +398,8 @@ cliff = explorable(
     "the sinusoid, a diamond on each at the chosen id. Below, the length of each row of the table: long up to the "
     "training length, then a fall to the short rows that it started with (dotted); a box shows the ids in use. The "
     "diamonds and the box can be dragged.",
-    readout="untrained rows {untrained} of {targets} · table {learned:.2f} · sinusoid {sinusoid:.2f}",
+    readout="untrained rows {untrained} of the last {targets} · table {learned:.2f} · sinusoid {sinusoid:.2f}",
     depends={"learned table": [], "sinusoid": [], "rows, trained": [], "rows at the start": [], "readout.targets": []},
     handles={"here": "shift", "ids in use": "shift"},
-    shift=slider(SHIFTS, label="first id s", default=20, play=True),
+    shift=slider(SHIFTS, label="first id", default=20, play=True),
 )

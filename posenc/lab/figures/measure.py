@@ -129,7 +129,7 @@ def _distance_keys(keys, gap, *, results=None):
         if place % 3 == 0:
             axes[f"yaxis{tag}"]["title"] = dict(text="keys")
         above = dict(xref="paper", yref="paper", x=left, y=high, xanchor="left", yanchor="bottom", align="left")
-        words = f"<b>{title(method)}</b><br>{signed(mean[n, g], 2)} ± {spread[n, g]:.2f}"
+        words = f"<b>{title(method)}</b><br>{signed(mean[n, g], 2)}"
         titles.append(dict(text=words, showarrow=False, **above))
     scale = dict(xref="paper", yref="paper", x=0.855, y=0.27, xanchor="center", yanchor="bottom")
     titles.append(dict(text="added to the<br>loss, nats", showarrow=False, **scale))
@@ -149,11 +149,11 @@ distance_keys = explorable(
     title="Too far, or too many?",
     alt="One map of four by four cells for each method: to the right the unseen gap before the context grows, upward "
     "the number of keys; the lower left cell is training. The stronger the color, the more is added to the loss. A "
-    "frame stands on the same cell of every map and can be dragged; the numbers above are that cell's, with the spread "
-    "over seeds. RoPE and the sinusoid change from left to right, NoPE from below to above, stick-breaking nowhere.",
+    "frame stands on the same cell of every map and can be dragged on that of RoPE; the numbers above are that cell's. "
+    "RoPE and the sinusoid change from left to right, NoPE from below to above, stick-breaking nowhere.",
     readout="most: {most} · least: {least}",
     depends={"layout": ["keys", "gap"]} | {name: [] for name in _METHODS},
-    handles={f"cursor on {name}": ("gap", "keys") for name in _METHODS},
+    handles={"cursor on RoPE": ("gap", "keys")},
     keys=slider(TRAINED, label="number of keys", default=256),
     gap=slider(REACH, label="unseen gap", default=192),
 )
@@ -197,6 +197,7 @@ def _context_cut(keys, *, results=None):
             cliponaxis=False,
         ),
         upright("training length", results["lengths"][0], *ends, COLORS["gray"], 2, "dot"),
+        label("beyond", 1.1 * results["lengths"][0], bottom - 0.6 * pad, "beyond →", COLORS["gray"], "middle right"),
         upright("cursor", keys, *ends, COLORS["ink"], 2),
         dict(
             type="scatter",
@@ -204,7 +205,7 @@ def _context_cut(keys, *, results=None):
             x=[keys] * len(means),
             y=[mean[shown] for mean in means.values()],
             mode="markers",
-            marker=dict(size=15, color=COLORS["ink"], symbol="circle-open", line=dict(width=2)),
+            marker=dict(size=14, color=COLORS["ink"], symbol="circle-open", line=dict(width=2)),
             hoverinfo="skip",
         ),
     ]
@@ -235,9 +236,15 @@ context_cut = explorable(
     alt="The loss of each trained method against the number of keys that a query may see, with an upright line to drag "
     "that rings the losses at one number of keys; a dotted line stands at the training length. All fall steeply over "
     "the first keys and are level before the training length. Beyond it RoPE and the sinusoid rise.",
-    readout="RoPE {rope:.2f}, sinusoid {sinusoidal:.2f} · NoPE {nope:.2f}, ALiBi {alibi:.2f} · "
-    "stick {stickbreaking:.2f}",
-    depends={"cursor": ["keys"], "here": ["keys"], "readout": ["keys"], "names": [], "training length": []}
+    readout="RoPE {rope:.2f} · ALiBi {alibi:.2f} · stick {stickbreaking:.2f}",
+    depends={
+        "cursor": ["keys"],
+        "here": ["keys"],
+        "readout": ["keys"],
+        "names": [],
+        "training length": [],
+        "beyond": [],
+    }
     | {name: [] for name in _METHODS},
     handles={"cursor": "keys"},
     keys=slider(CUTS, label="keys a query may see", default=8),
@@ -256,28 +263,51 @@ def _needle(method, at, *, results=None):
     place = distances.index(at)
     guess, farthest = 1 - 1 / NEEDLE_VALUES, contexts[0] - 10
     ticks = [n for n in distances if not farthest <= n < contexts[0]]
+    wrong, blind = grid.mean(0), cut.mean(0)
+    ends = [int(np.isfinite(row).sum()) - 1 for row in wrong[1:-1]]  # of the lines between: that of training lies below
+    apart = max(0.0, 0.08 - (blind[-1] - wrong[-1, -1])) / 2
+    # The names of lines that end below stand one above the other, the farther beside its needle.
+    places = [(row[at], row[at] < 0.1, 0.02 + 0.08 * i) for i, (row, at) in enumerate(zip(wrong[1:], ends))]
     data = [
         dict(
             type="scatter",
             name=str(n),
             x=distances,
-            y=grid[:, i].mean(0),
+            y=wrong[i],
             mode="lines+markers",
-            line=dict(color=COLORS[color], dash=dash),
-            marker=dict(symbol=symbol, size=9),
+            line=dict(color=COLORS["gray"], width=1.5) if n < contexts[-1] else dict(color=COLORS["blue"], width=4),
+            marker=dict(symbol=symbol, size=7 if n < contexts[-1] else 10),
             hovertemplate=f"{method}, context {n}, needle %{{x}} back: %{{y:.0%}} wrong<extra></extra>",
         )
-        for i, (n, color, symbol, dash) in enumerate(zip(contexts, ("sky", "blue", "purple", "ink"), SYMBOLS, DASHES))
+        for i, (n, symbol) in enumerate(zip(contexts, SYMBOLS))
     ] + [
         dict(
             type="scatter",
             name="cut",
             x=distances,
-            y=cut.mean(0),
+            y=blind,
             mode="lines+markers",
             line=dict(color=COLORS["orange"], dash="dash"),
             marker=dict(symbol="diamond-open", size=11),
             hovertemplate=f"{method}, attention cut, needle %{{x}} back: %{{y:.0%}} wrong<extra></extra>",
+        ),
+        label(
+            "names of shorter contexts",
+            [distances[at] for at in ends],
+            [y + (above if low else 0.01) for y, low, above in places],
+            [f"of {n}" for n in contexts[1:-1]],
+            COLORS["gray"],
+            "top left",
+            cliponaxis=False,
+        ),
+        label(
+            "names",
+            [1.12 * distances[-1]] * 2,
+            [wrong[-1, -1] - apart, blind[-1] + apart],
+            [f"context<br>of {contexts[-1]}", f"cut to {contexts[0]}"],
+            [COLORS["blue"], COLORS["orange"]],
+            "middle right",
+            cliponaxis=False,
         ),
         level("guessing", guess, 1, 2 * distances[-1], COLORS["gray"], 1, "dot"),
         upright("farthest in training", farthest, -0.03, 1.03, COLORS["gray"], 2, "dot"),
@@ -285,6 +315,8 @@ def _needle(method, at, *, results=None):
     ]
     layout = dict(
         height=440,
+        showlegend=False,
+        margin=dict(t=12, r=70),  # for the names
         xaxis=dict(
             type="log",
             range=[math.log10(distances[0]) - 0.05, math.log10(distances[-1]) + 0.05],
@@ -298,7 +330,6 @@ def _needle(method, at, *, results=None):
             ticktext=["0", "25%", "50%", "guess"],
             title=dict(text="wrong answers"),
         ),
-        legend=dict(title=dict(text="length of the context", side="top", font=dict(size=12)), entrywidth=22),
     )
     words = {
         name: "{:.2f} ± {:.2f}".format(*mean_and_spread(values.tolist()))
@@ -313,12 +344,16 @@ needle = explorable(
     _needle,
     id="measure.needle",
     title="Where is the needle lost?",
-    alt="The share of wrong answers against the distance of the needle, one line for each length of the context, and a "
-    "dashed one with attention cut to the training window, which is at guessing for every needle beyond it. Dotted "
-    "lines stand at guessing and at the farthest needle of training. An upright line to drag reads a distance off.",
+    alt="The share of wrong answers against the distance of the needle: a heavy line in the longest context, thin ones "
+    "in shorter ones, and a dashed one with attention cut to the training window, which is at guessing for every "
+    "needle beyond it. Dotted lines stand at guessing and at the farthest needle of training. An upright line to "
+    "drag reads a distance off.",
     readout="needle {at} back · wrong {whole} · cut {cut}",
     depends={"guessing": [], "farthest in training": [], "cursor": ["at"], "readout.at": ["at"]}
-    | {name: ["method"] for name in (*map(str, load("needle")["contexts"]), "cut")},
+    | {
+        name: ["method"]
+        for name in (*map(str, load("needle")["contexts"]), "cut", "names", "names of shorter contexts")
+    },
     handles={"cursor": "at"},
     method=slider(_METHODS, label="method", default="ALiBi"),
     at=slider(_DISTANCES, label="distance of the needle", default=_DISTANCES[-2]),

@@ -6,7 +6,7 @@ import torch
 
 from posenc import inkling, sink
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import held, label, number, signed
+from posenc.lab.figures.parts import held, label, number, signed, upright
 
 KEY = torch.tensor([0.8, 0.6], dtype=torch.float64)
 HALF = 1.15  # half the length of a drawn mirror
@@ -218,6 +218,7 @@ slot = explorable(
 
 
 EXTENT = 32
+ASKED = 35  # how far back the key is that the chapter asks about
 DISTANCE = torch.arange(40)
 SHARES = [-2, -1, -0.5, 0, 0.5, 1, 2]
 
@@ -262,10 +263,14 @@ def _mixture(near, back):
             hovertemplate="distance %{x}: adds %{y:.2f}<extra></extra>",
         )
     )
+    data += [
+        upright("the key in question", ASKED, -5, 6.2, COLORS["ink"], 1.5, "dashdot"),
+        label("its distance", ASKED - 0.4, 5.3, f"a key {ASKED} back", COLORS["ink"], "middle left"),
+    ]
     layout = dict(
         height=360,
         xaxis=dict(range=[-0.5, 39.5], title=dict(text="distance i − j")),
-        yaxis=dict(range=[-5, 5], title=dict(text="added to the logit")),
+        yaxis=dict(range=[-5, 6.2], tickvals=[-4, -2, 0, 2, 4], title=dict(text="added to the logit")),
     )
     return dict(data=data, layout=layout), {"at": signed(own[31], 2), "beyond": own[EXTENT:].abs().max().item()}
 
@@ -276,11 +281,18 @@ mixture = explorable(
     title="A curve of one's own",
     alt=(
         "Two thin curves over distance, one high for near keys and one for far ones, and a solid "
-        "curve, their mixture. The solid curve drops to zero at distance 32, whatever the shares are. The "
+        "curve, their mixture. The solid curve drops to zero at distance 32, whatever the shares are: an "
+        "upright line marks a key 35 back, to which it adds nothing. The "
         "diamonds at its ends can be dragged."
     ),
     readout="at distance 31 it adds {at} · from 32 on {beyond:.2f}",
-    depends={"curve 0": [], "curve 1": [], "own curve": ["near", "back"]},
+    depends={
+        "curve 0": [],
+        "curve 1": [],
+        "own curve": ["near", "back"],
+        "the key in question": [],
+        "its distance": [],
+    },
     handles={"near end": "near", "far end": "back"},
     near=slider(SHARES, label="share of curve 0, near", default=1, format=share),
     back=slider(SHARES, label="share of curve 1, far", default=0.5, format=share),

@@ -20,46 +20,52 @@ def stale() -> dict[str, str]:
     r"""{id: what is wrong} for each explorable whose committed picture is missing or shows another state."""
     complaints = {}
     for id, e in all_explorables().items():
-        state = STATE.search(e.picture().read_text("utf-8")) if e.picture().exists() else None
-        if state is None:
-            complaints[id] = f"{id} has no picture; run: python -m posenc.lab.figures pictures {id}"
-        elif not same_fingerprint(state[1], e.fingerprint()):
-            complaints[id] = f"{id}: the picture shows another state; run: python -m posenc.lab.figures pictures {id}"
+        for path in e.pictures():
+            state = STATE.search(path.read_text("utf-8")) if path.exists() else None
+            run = f"run: python -m posenc.lab.figures pictures {id}"
+            if state is None:
+                complaints.setdefault(id, f"{id} has no picture {path.name}; {run}")
+            elif not same_fingerprint(state[1], e.fingerprint()):
+                complaints.setdefault(id, f"{id}: {path.name} shows another state; {run}")
     return complaints
 
 
 def orphans() -> list[str]:
     r"""One line for each committed picture that belongs to no explorable."""
-    ids = all_explorables()
-    paths = sorted(path for path in PICTURES.glob("*.svg") if path.stem not in ids)
-    return [f"{path.name} belongs to no explorable; delete it" for path in paths]
+    owned = {path for e in all_explorables().values() for path in e.pictures()}
+    return [f"{path.name} belongs to no explorable; delete it" for path in sorted({*PICTURES.glob("*.svg")} - owned)]
+
+
+# The window that each of the two pictures is drawn in, and how wide a page leaves the plot there.
+WINDOWS = (((1000, 900), PICTURE_WIDTH), ((390, 664), 340))
 
 
 def draw(explorables: Iterable[Explorable]) -> Iterable[Path]:
-    r"""Draw the static pictures of these explorables with Chromium."""
+    r"""Draw the static pictures of these explorables with Chromium, for a wide screen and for a phone."""
     from playwright.sync_api import sync_playwright
 
-    css = (STATIC / "player.css").read_text("utf-8")
-    css += f".explorable-picture{{min-height:0 !important}} .explorable-plot{{width:{PICTURE_WIDTH}px}}"
+    css = (STATIC / "player.css").read_text("utf-8") + ".explorable-picture{min-height:0 !important}"
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=BROWSER_ARGS)
         for e in explorables:
-            page = browser.new_page(viewport={"width": 1000, "height": 900})
-            page.set_content(
-                f'<!doctype html><html data-theme="light"><style>{css}</style><body><figure class="explorable">'
-                f"{e.body_html('picture', None, inline=True)}</figure></body></html>"
-            )
-            page.add_script_tag(path=str(STATIC / "plotly-cartesian.min.js"))
-            page.add_script_tag(content=(STATIC / "player.js").read_text("utf-8"))
-            svg = page.evaluate("""async () => {
-                await posencExplorables.list[0].start();
-                const url = await Plotly.toImage(document.querySelector('.explorable-drawing'), {format: 'svg'});
-                return decodeURIComponent(url.slice(url.indexOf(',') + 1));
-            }""")
-            page.close()
-            e.picture().parent.mkdir(parents=True, exist_ok=True)
-            e.picture().write_text(tidy(svg, e.fingerprint()), "utf-8")
-            yield e.picture()
+            for path, ((width, height), room) in zip(e.pictures(), WINDOWS):
+                page = browser.new_page(viewport={"width": width, "height": height})
+                body = e.body_html("picture", None, inline=True)
+                page.set_content(
+                    f'<!doctype html><html data-theme="light"><style>{css} .explorable-plot{{width:{room}px}}</style>'
+                    f'<body><figure class="explorable">{body}</figure></body></html>'
+                )
+                page.add_script_tag(path=str(STATIC / "plotly-cartesian.min.js"))
+                page.add_script_tag(content=(STATIC / "player.js").read_text("utf-8"))
+                svg = page.evaluate("""async () => {
+                    await posencExplorables.list[0].start();
+                    const url = await Plotly.toImage(document.querySelector('.explorable-drawing'), {format: 'svg'});
+                    return decodeURIComponent(url.slice(url.indexOf(',') + 1));
+                }""")
+                page.close()
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(tidy(svg, e.fingerprint()), "utf-8")
+                yield path
         browser.close()
 
 
@@ -67,6 +73,7 @@ def tidy(svg: str, fingerprint: str) -> str:
     r"""Plotly's SVG without its random ids and its weight, with the fingerprint on the root element."""
     for random in sorted(set(re.findall(r'id="(?:clip|topdefs-|defs-|legend|g)?([0-9a-f]{6})', svg))):
         svg = svg.replace(random, "posenc")
+    svg = re.sub(r"\btrace[0-9a-f]{6}\b", "trace", svg)
     svg = re.sub(r"\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}".rstrip("0").rstrip("."), svg)
     svg = svg.replace("<svg ", f'<svg data-posenc-state="{escape(fingerprint)}" ', 1)
     return svg.strip() + "\n"
@@ -89,7 +96,9 @@ def main(arguments: list[str]) -> int:
                 print(path)
         case ["check"]:
             complaints = [*stale().values(), *orphans()]
-            print("\n".join(complaints) or f"{len(all_explorables())} pictures show the state they should")
+            print(
+                "\n".join(complaints) or f"the pictures of {len(all_explorables())} figures show the state they should"
+            )
             return 1 if complaints else 0
         case ["sizes", *ids]:
             for id in ids or all_explorables():

@@ -121,7 +121,7 @@ def _ids(situation, ids, mask, n):
             tickvals=middles,
             ticktext=parts,
             tickangle=0,
-            title=dict(text="token as a key", standoff=2),
+            title=dict(text="token as a key; a number: offset off by", standoff=2),
         ),
         yaxis=dict(
             plain, range=[TOKENS - 0.4, -2.8], tickvals=[-2.1, -1.1, *middles], ticktext=["right id", "its id", *parts]
@@ -129,7 +129,9 @@ def _ids(situation, ids, mask, n):
     )
     return dict(data=data, layout=layout), {
         "tokens": int((off != 0).sum()),
+        "ids": "id" if (off != 0).sum() == 1 else "ids",
         "pairs": len(broken),
+        "offsets": "offset" if len(broken) == 1 else "offsets",
         "seen": extra.shape[1],
         "hidden": missing.shape[1],
     }
@@ -144,7 +146,7 @@ ids = explorable(
     "much, a plain gray one is right; a cross marks a pair that is seen and must not be, a ring one that is "
     "hidden and must be seen. Drag the dashed line, the border between the cached and the new tokens, the pads "
     "and the text, or two texts.",
-    readout="{tokens:d} wrong ids · {pairs:d} wrong offsets · mask: {seen:d} too many, {hidden:d} too few",
+    readout="{tokens:d} wrong {ids} · {pairs:d} wrong {offsets} · mask: {seen:d} too many, {hidden:d} too few",
     handles={"border": "n"},
     depends={
         "seen, must not be": ["situation", "mask", "n"],

@@ -20,29 +20,15 @@ from posenc.lab.figures.parts import signed, thousands, upright
 TOKENS, HEADS, LANES, WIDTH = 8, 2, 8, 16
 TEXTS = {"different": list(range(TOKENS)), "in turn": [0, 1] * 4, "the same": [2] * TOKENS}
 TERMS = {"a": "content", "b": "q, distance", "c": "key", "d": "distance"}
+CAPTIONS = {  # what stands above each map
+    "a": "<b>a</b> query times key: as the words are",
+    "b": "<b>b</b> query and distance: a curve in each row",
+    "c": "<b>c</b> the key alone: columns of one color",
+    "d": "<b>d</b> the distance alone: diagonals of one color",
+    "sum": "<b>a + b + c + d</b>, over √D",
+}
+SPAN = 5.5  # the widest that a pair's terms reach
 BASE = 10  # the tokens then see several turns; with the paper's 10,000 most lanes would stand still
-WEIGHTS = [[0, "#f2f2f2"], [1, COLORS["green"]]]
-
-
-# left, right, lower and upper edge of each map, the weights and the bars: in two rows, on a phone in three columns
-WIDE = [*((0.265 * n, 0.265 * n + 0.205, 0.6, 1) for n in range(4)), (0, 0.47, 0, 0.42), (0.6, 1, 0, 0.42)]
-NARROW = [(0.36 * (n % 3), 0.36 * (n % 3) + 0.28, 0.58 * (1 - n // 3), 0.58 * (1 - n // 3) + 0.42) for n in range(6)]
-NAMES = {**TERMS, "weights": "", "this pair": "sum over √D"}
-
-
-def _placed(places):
-    """The panels of the four terms at these edges, each under its name, with a plus sign between two maps of a row."""
-    beside = dict(xref="paper", yref="paper", xanchor="center", showarrow=False)
-    axes, notes = {}, []
-    for n, ((left, right, low, high), (name, words)) in enumerate(zip(places, NAMES.items())):
-        one = "" if n == 0 else str(n + 1)
-        axes |= {f"xaxis{one}": dict(domain=[left, right]), f"yaxis{one}": dict(domain=[low, high])}
-        head = f"<b>{name}</b><br>{words}" if words else f"<b>{name}</b>"
-        notes.append(dict(beside, x=(left + right) / 2, y=high, yanchor="bottom", text=head))
-        if 0 < n < len(TERMS):
-            x, y = (left - 0.03 if left else -0.04), (low + high) / 2
-            notes.append(dict(beside, x=x, y=y, text="<b>+</b>"))
-    return axes | dict(annotations=notes)
 
 
 @functools.cache
@@ -62,99 +48,150 @@ def _terms(text, moved):
     return torch.cat([a, b, c.expand_as(a), d.expand_as(a)])
 
 
-def _four_terms(text, query, key, moved):
+def _four_terms(text, term, query, key, moved):
     terms = _terms(text, moved)[:, 0]
     total = terms.sum(0) / math.sqrt(LANES)
     hidden = torch.ones(TOKENS, TOKENS, dtype=torch.bool).triu(1)
-    weights = total.masked_fill(hidden, -math.inf).softmax(-1).masked_fill(hidden, math.nan)
-    cells = list(range(TOKENS))
-    plain = dict(showticklabels=False, ticks="", showgrid=False, zeroline=False, fixedrange=True)
-    layout = dict(height=470, showlegend=False, margin=dict(l=44, r=10, t=44, b=44), bargap=0.35)
-    data = []
-    for n, (name, z) in enumerate([*zip(TERMS, terms), ("weights", weights)]):
-        one = "" if n == 0 else str(n + 1)
-        axes = dict(xaxis=f"x{one}", yaxis=f"y{one}")
-        colors = dict(zmin=0, zmax=1, colorscale=WEIGHTS) if n == 4 else dict(zmin=-9, zmax=9, colorscale=DIVERGING)
-        said = "weight %{z:.3f}" if n == 4 else f"term {name} %{{z:.2f}}"
-        cell = f"query %{{y}}, key %{{x}}: {said}<extra></extra>"
-        data += [
-            dict(
-                type="heatmap",
-                name=name,
-                x=cells,
-                y=cells,
-                z=z,
-                **axes,
-                **colors,
-                xgap=1,
-                ygap=1,
-                showscale=False,
-                hovertemplate=cell,
+    weights = total.masked_fill(hidden, -math.inf).softmax(-1)
+    maps = dict(zip(CAPTIONS, [*terms, total]))
+    parts = terms[:, query, key] / math.sqrt(LANES)
+    ends = parts.cumsum(0)
+    cells, rows = list(range(TOKENS)), list(range(len(TERMS)))
+    data = [
+        dict(
+            type="heatmap",
+            name="map",
+            x=cells,
+            y=cells,
+            z=maps[term],
+            zmin=-9,
+            zmax=9,
+            colorscale=DIVERGING,
+            xgap=1,
+            ygap=1,
+            colorbar=dict(
+                orientation="h",
+                x=0.86,
+                y=0.13,
+                len=0.3,
+                thickness=12,
+                tickvals=[-9, 0, 9],
+                ticktext=["−9", "0", "9"],
+                title=dict(text="color of a cell", side="top"),
             ),
-            dict(
-                type="scatter",
-                name=f"pair in {name}",
-                x=[-0.5, TOKENS - 0.5, None, key, key, None, key],
-                y=[query, query, None, -0.5, TOKENS - 0.5, None, query],
-                **axes,
-                mode="lines+markers",
-                line=dict(color=COLORS["ink"], width=1),
-                marker=dict(color=COLORS["ink"], size=[0, 0, 0, 0, 0, 0, 7]),
-                hoverinfo="skip",
-            ),
-        ]
-        layout[f"xaxis{one}"] = dict(plain, anchor=f"y{one}", range=[-0.5, TOKENS - 0.5])
-        layout[f"yaxis{one}"] = dict(plain, anchor=f"x{one}", range=[TOKENS - 0.5, -0.5])
-    for name, x, y, color, pattern in (
-        ("terms of the pair", list(range(4)), terms[:, query, key], "blue", ""),
-        ("sum of the pair", [4], [total[query, key]], "green", "/"),
-    ):
-        data.append(
-            dict(
-                type="bar",
-                name=name,
-                x=x,
-                y=y,
-                xaxis="x6",
-                yaxis="y6",
-                marker=dict(color=COLORS[color], pattern=dict(shape=pattern)),
-                hovertemplate="%{y:.2f}<extra></extra>",
+            hovertemplate=f"query %{{y}}, key %{{x}}: {term} %{{z:.2f}}<extra></extra>",
+        ),
+        dict(
+            type="scatter",
+            name="pair",
+            x=[-0.5, TOKENS - 0.5, None, key, key, None, key],
+            y=[query, query, None, -0.5, TOKENS - 0.5, None, query],
+            mode="lines+markers",
+            line=dict(color=COLORS["ink"], width=1.5),
+            marker=dict(color=COLORS["ink"], size=[0, 0, 0, 0, 0, 0, 7]),
+            hoverinfo="skip",
+        ),
+        dict(
+            type="bar",
+            name="terms of the pair",
+            orientation="h",
+            y=rows,
+            x=parts,
+            base=ends - parts,
+            width=0.4,
+            xaxis="x2",
+            yaxis="y2",
+            marker=dict(color=COLORS["blue"]),
+            hovertemplate="term %{y}: %{x:.2f}<extra></extra>",
+        ),
+        dict(
+            type="bar",
+            name="sum of the pair",
+            orientation="h",
+            y=[len(TERMS)],
+            x=[total[query, key]],
+            width=0.4,
+            xaxis="x2",
+            yaxis="y2",
+            marker=dict(color=COLORS["green"], pattern=dict(shape="/")),
+            hovertemplate="sum: %{x:.2f}<extra></extra>",
+        ),
+        dict(
+            type="scatter",
+            name="from term to term",
+            x=[x for end in ends.tolist() for x in (end, end, None)],
+            y=[y for n in rows for y in (n - 0.2, n + 1.2, None)],
+            xaxis="x2",
+            yaxis="y2",
+            mode="lines",
+            line=dict(color=COLORS["gray"], width=1),
+            hoverinfo="skip",
+        ),
+    ]
+    ticks = dict(tickvals=[0, TOKENS - 1], ticktext=[f"{moved:,}", f"{moved + TOKENS - 1:,}"], tickangle=0)
+    bare = dict(showgrid=False, zeroline=False)
+    names = [f"<b>{name}</b> {words}" for name, words in TERMS.items()]
+    layout = dict(
+        height=450,
+        showlegend=False,
+        margin=dict(r=10, t=24, b=44),
+        xaxis=dict(bare, range=[-0.5, TOKENS - 0.5], domain=[0, 0.56], title=dict(text="key", standoff=2), **ticks),
+        yaxis=dict(
+            bare, range=[TOKENS - 0.5, -0.5], title=dict(text="query", standoff=2), **ticks | dict(tickangle=-90)
+        ),
+        xaxis2=dict(range=[-SPAN, SPAN], domain=[0.72, 1], anchor="y2", tickvals=[-4, 0, 4], ticktext=["−4", "0", "4"]),
+        yaxis2=dict(
+            bare,
+            range=[4.45, -0.45],
+            domain=[0.32, 1],
+            anchor="x2",
+            tickvals=list(range(5)),
+            ticktext=[*names, "<b>sum</b>"],
+        ),
+        meta=dict(
+            phone=dict(  # the letters alone: the bars need the room
+                xaxis2=dict(domain=[0.68, 1]),
+                yaxis2=dict(domain=[0.48, 1], ticktext=[f"<b>{name}</b>" for name in (*TERMS, "sum")]),
             )
-        )
-    ticks = dict(showticklabels=True, tickvals=[0, TOKENS - 1], ticktext=[f"{moved:,}", f"{moved + TOKENS - 1:,}"])
-    layout["xaxis5"] |= ticks | dict(tickangle=0, title=dict(text="key", standoff=2))
-    layout["yaxis5"] |= dict(title=dict(text="query", standoff=2))
-    layout["xaxis6"] = dict(
-        anchor="y6", range=[-0.6, 4.6], tickvals=list(range(5)), ticktext=[*TERMS, "Σ"], tickangle=0
+        ),
+        annotations=[
+            dict(
+                xref="paper",
+                yref="paper",
+                x=0,
+                y=1,
+                xanchor="left",
+                yanchor="bottom",
+                showarrow=False,
+                text=CAPTIONS[term],
+            )
+        ],
     )
-    layout["yaxis6"] = dict(anchor="x6", range=[-9.5, 9.5], tickvals=[-8, 0, 8])
-    for part, more in _placed(WIDE).items():
-        layout[part] = layout[part] | more if part in layout else more
-    layout["meta"] = dict(phone=_placed(NARROW))
     said = {"query": query, "key": key, "sum": total[query, key].item(), "weight": weights[query, key].item()}
     return dict(data=data, layout=layout), said
 
 
-_PAIRS = [f"pair in {name}" for name in (*TERMS, "weights")]
 four_terms = explorable(
     _four_terms,
     id="relative.four_terms",
     title="Transformer-XL: one score, four terms",
-    alt="Four square maps in a row, joined by plus signs, queries down and keys across. Term a is irregular. In term "
-    "b every row is a smooth curve of the distance, another one for each query. In term c all rows are equal: "
-    "upright stripes. In term d all diagonals are equal: slanted stripes. Below, the causal weights that their "
-    "sum gives. A cross goes through one pair in all five maps, and bars show its four terms; drag it in any map. "
-    "Moving all positions changes the numbers on the axis and no cell.",
-    readout="query {query:d}, key {key:d} · sum/√D {sum:.2f} · weight {weight:.3f}",
-    handles={name: ("query", "key") for name in _PAIRS},
+    alt="At the left a square map of one term, queries down and keys across, with a cross on one pair, which can be "
+    "dragged. Term a is irregular. In term b every row is a smooth curve of the distance, another one for each query. "
+    "In term c all rows are equal: upright stripes. In term d all diagonals are equal: slanted stripes. At the right, "
+    "bars for the four terms of the pair, each from where the one above ends, over √D; the last one is their sum. "
+    "Moving all positions changes the numbers on the axes and no cell.",
+    readout="query {query:d}, key {key:d} · sum {sum:.2f} · weight after softmax {weight:.3f}",
+    handles={"pair": ("query", "key")},
     depends={
-        **{name: ["text"] for name in (*TERMS, "weights")},
-        **{name: ["query", "key"] for name in _PAIRS},
+        "map": ["text", "term"],
+        "pair": ["query", "key"],
         "terms of the pair": ["text", "query", "key"],
         "sum of the pair": ["text", "query", "key"],
-        "layout": ["moved"],
+        "from term to term": ["text", "query", "key"],
+        "layout": ["term", "moved"],
         "readout": ["text", "query", "key"],
     },
+    term=slider(list(CAPTIONS), label="term", default="d"),
     text=slider(list(TEXTS), label="tokens"),
     query=slider(range(TOKENS), label="query", default=7),
     key=slider(range(TOKENS), label="key", default=4, at_most="query"),
@@ -466,6 +503,7 @@ def _clipped(clip, sees, query, key):
     cells = list(range(LENGTH))
     table = list(range(-clip, clip + 1))
     counts = [int((visible & (rows == n)).sum()) for n in table]
+    most = max(LENGTH, int((rows == -clip).sum()))  # in either direction: the bars keep their scale
     data = [
         dict(
             type="heatmap",
@@ -523,6 +561,8 @@ def _clipped(clip, sees, query, key):
             yaxis="y2",
             text=[str(n) if n else "" for n in counts],
             textposition="outside",
+            textfont=dict(size=13),
+            textangle=0,
             cliponaxis=False,
             marker=dict(color=COLORS["gray"]),
             hovertemplate="row %{x}: read by %{y} pairs<extra></extra>",
@@ -544,10 +584,15 @@ def _clipped(clip, sees, query, key):
         showlegend=False,
         margin=dict(t=8),
         xaxis=dict(range=[-0.5, LENGTH - 0.5], anchor="y", title=dict(text="key", standoff=2), dtick=1, tickangle=0),
-        yaxis=dict(range=[LENGTH - 0.5, -0.5], domain=[0.44, 1], title=dict(text="query"), dtick=2),
-        xaxis2=dict(range=[-8.7, 8.7], anchor="y3", title=dict(text="row of the table", standoff=2), dtick=2),
-        yaxis2=dict(range=[0, 88], domain=[0.08, 0.29], title=dict(text="pairs"), tickvals=[0, 40]),
-        yaxis3=dict(range=[-0.5, 0.5], domain=[0, 0.06], anchor="x2", showticklabels=False, showgrid=False),
+        yaxis=dict(range=[LENGTH - 0.5, -0.5], domain=[0.51, 1], title=dict(text="query"), dtick=2),
+        xaxis2=dict(
+            range=[-clip - 0.7, clip + 0.7],
+            anchor="y3",
+            title=dict(text="row of the table", standoff=2),
+            tickvals=table[:: 1 + (clip > 4)],
+        ),
+        yaxis2=dict(range=[0, 1.35 * most], domain=[0.12, 0.33], title=dict(text="pairs"), showticklabels=False),
+        yaxis3=dict(range=[-0.5, 0.5], domain=[0, 0.1], anchor="x2", tickvals=[], zeroline=False),
     )
     hidden = sees == CAUSAL and offset > 0
     pairs = 0 if hidden else same.shape[1]
@@ -573,6 +618,7 @@ clipped = explorable(
     handles={"the pair": ("query", "key")},
     depends={
         "row of the table": ["clip", "sees"],
+        "layout": ["clip"],
         "pairs that read the same row": ["clip", "sees", *_OFFSET],
         "the pair": ["query", "key"],
         "pairs that read each row": ["clip", "sees"],

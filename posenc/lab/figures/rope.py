@@ -8,7 +8,7 @@ import torch
 from posenc import rope
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import arrow, label, level, number, pin, thousands, upright
+from posenc.lab.figures.parts import arrow, held, label, level, number, pin, thousands, upright
 
 PAIRS = 8  # pairs of lanes in the plane: D = 16
 DRAWS = 400  # seeded draws behind a mean and its spread
@@ -19,6 +19,7 @@ DRAWS = 400  # seeded draws behind a mean and its spread
 
 LAST = 36  # the last token that query or key reaches
 SPEEDS = rope.inv_freq(2 * PAIRS, dtype=torch.float64)
+SLOW = 4  # a token turns this pair and those after it by less than a degree: nothing to take in hand
 
 
 @cache
@@ -49,6 +50,11 @@ def _wave(rotate):
     return distances, torch.stack([_scores_at(d, rotate) for d in distances.tolist()])
 
 
+def _tip(name, end, color, symbol, pair):
+    """The end of an arrow, to take in hand where its pair is not a slow one."""
+    return held(name, *end.tolist(), color, symbol, 6) | ({} if pair < SLOW else dict(x=[], y=[]))
+
+
 def _invariance(shift, m, n, pair, *, rotate=rope.rotate):
     at_q, at_k = m + shift, n + shift
     q, k = _turned(0, at_q, rotate)[pair], _turned(1, at_k, rotate)[pair]
@@ -60,8 +66,11 @@ def _invariance(shift, m, n, pair, *, rotate=rope.rotate):
     data = [
         arrow("query, turned", q, blue, 4),
         arrow("key, turned", k, orange, 4, "dash"),
-        label("q", *(1.34 * q).tolist(), "<b>q</b>", blue, "middle center"),
-        label("k", *(1.45 * k).tolist(), "<b>k</b>", orange, "middle center"),
+        _tip("end of the query", q, blue, "circle", pair),
+        _tip("end of the key", k, orange, "diamond", pair),
+        label("q", *(1.34 * q).tolist(), "<b>q</b>", blue, "middle center", cliponaxis=False),
+        label("k", *(1.45 * k).tolist(), "<b>k</b>", orange, "middle center", cliponaxis=False),
+        level("score", scores[pair].item(), 0, LAST, green, 5, **right),
         dict(
             type="scatter",
             name="score of this query by the key's place",
@@ -72,21 +81,21 @@ def _invariance(shift, m, n, pair, *, rotate=rope.rotate):
             hoverinfo="skip",
             **right,
         ),
-        level("score", scores[pair].item(), 0, LAST, green, 5, **right),
         label("its number", 0, 2.2, f"<b>score {score}</b>", green, "middle center"),
-        upright("key's place", at_k, -1.5, 1.5, orange, 2, "dash", **right),
-        upright("query's place", at_q, -1.5, 1.5, blue, **right),
+        upright("key's place", at_k, -1.75, 1.5, orange, 2, "dash", **right),
+        upright("query's place", at_q, -1.75, 1.5, blue, **right),
         dict(
             type="scatter",
             name="bracket",
-            x=[at_k, at_k, at_q, at_q, math.nan, (at_q + at_k) / 2],
-            y=[-1.5, -1.75, -1.75, -1.5, math.nan, -1.75],
+            x=[at_k, at_q, (at_q + at_k) / 2],
+            y=[-1.75, -1.75, -1.77],  # a level line would be held anywhere, and moved up and down
             mode="lines+markers+text",
             line=dict(color=purple, width=3),
-            marker=dict(size=[0] * 5 + [12], color=purple, opacity=1),
-            text=[""] * 5 + ["<br>◂ drag ▸"],
+            marker=dict(size=[0, 0, 12], color=purple, opacity=1),
+            text=["", "", "<br>◂ drag ▸"],
             textposition="bottom center",
             textfont=dict(size=12, color=purple),
+            cliponaxis=False,
             hoverinfo="skip",
             **right,
         ),
@@ -105,6 +114,14 @@ def _invariance(shift, m, n, pair, *, rotate=rope.rotate):
         yaxis=dict(plane, range=[-1.95, 2.4], scaleanchor="x"),
         xaxis2=dict(range=[-1, LAST + 1], domain=[0.56, 1], anchor="y2", title=dict(text="place in the text")),
         yaxis2=dict(range=[-2.4, 1.6], anchor="x2", tickvals=[-1, 0, 1], title=dict(text="score", standoff=2)),
+        meta=dict(
+            phone=dict(  # a larger circle: it is taken in hand
+                margin=dict(l=8, r=8),
+                xaxis=dict(range=[-1.8, 1.8], domain=[0, 0.5]),  # wide enough for the letters
+                xaxis2=dict(domain=[0.59, 1]),
+                yaxis2=dict(title=dict(text="")),
+            )
+        ),
     )
     whole = number(scores.sum().item(), 3)
     return dict(data=data, layout=layout), {"distance": number(m - n, 0), "score": score, "whole": whole}
@@ -119,11 +136,14 @@ rotation_invariance = explorable(
     "by its place in the text. At the right, the places: an upright line for the query, a dashed one for the key, a "
     "bracket between them, and the wave of scores that this query has with a key at each place. The wave crosses the "
     "key's line at the level green line, the score. Drag the bracket: arrows, lines and wave move on, and the green "
-    "line stays. Drag one arrow alone, and it goes up or down.",
-    readout="distance {distance} · score of this pair {score} · of all 8 {whole}",
-    handles={"bracket": "shift", "query, turned": "m", "key, turned": "n"},
+    "line stays. Drag one arrow alone, and it goes up or down; the arrows of slow pairs hardly turn, and cannot be "
+    "dragged.",
+    readout="distance {distance} · score of this pair {score} · all 8 pairs: {whole}",
+    handles={"bracket": "shift", "end of the query": "m", "end of the key": "n"},
     depends={
         "query, turned": [_QUERY, "pair"],
+        "end of the query": [_QUERY, "pair"],
+        "end of the key": [_KEY, "pair"],
         "key, turned": [_KEY, "pair"],
         "q": [_QUERY, "pair"],
         "k": [_KEY, "pair"],
@@ -256,7 +276,8 @@ score_by_distance = explorable(
 # A trained head
 
 TRAINED = load_results("rope_heads")
-PLACES = [*range(17), 20, 24, 32, 40, 48, 56, 63, 64, 72, 80, 96, 112, 128, 160, 192, 224, 255]
+SHOWN = 160  # distances that are drawn: two and a half times the training length, and wide enough for a phone
+PLACES = [*range(17), 20, 24, 32, 40, 48, 56, 63, 64, 72, 80, 88, 96, 104, 112, 121, 128, 136, 144, 152, 159]
 
 
 @cache
@@ -266,7 +287,7 @@ def _measured():
 
 
 def _trained_head(head, distance):
-    means, spreads = _measured()
+    means, spreads = (measured[:, :SHOWN] for measured in _measured())
     mean, spread, length = means[head], spreads[head], TRAINED["settings"]["length"]
     distances = torch.arange(len(mean))
     high = math.ceil((means.abs() + spreads).max() / 2) * 2
@@ -291,8 +312,10 @@ def _trained_head(head, distance):
             hovertemplate="distance %{x}: mean %{y:.2f}<extra></extra>",
         ),
         upright("training length", length, -high, high, COLORS["gray"], 1.5, "dashdot"),
-        label("shown", length - 6, -0.94 * high, "trained", COLORS["gray"], "middle left"),
-        label("not shown", length + 6, -0.94 * high, "never seen →", COLORS["gray"], "middle right"),
+        label("shown", length - 4, -0.94 * high, "← trained", COLORS["gray"], "middle left"),
+        label("not shown", length + 4, -0.94 * high, "never seen →", COLORS["gray"], "middle right"),
+        level("highest in training", mean[:length].max(), 0, SHOWN, COLORS["orange"], 1.5, "dash"),
+        label("its name", 4, 0.92 * high, "- - highest here", COLORS["orange"], "middle right"),
         dict(
             type="scatter",
             name="here",
@@ -327,10 +350,11 @@ trained_head = explorable(
     _trained_head,
     id="rope.trained_head",
     title="What training makes of it",
-    alt="The mean score of a trained head against distance, in a band of one spread, up to four times the training "
-    "length. Within the training length it peaks a token or two away and falls; past the upright line, at distances "
-    "that training never showed, it comes back up in waves. A diamond is dragged along the curve.",
-    readout="distance {distance}: {score} ± {wide} · highest at {peak} in training · at {beyond} beyond",
+    alt="The mean score of a trained head against distance, in a band of one spread, up to two and a half times the "
+    "training length. Within the training length it peaks a token or two away, up to the dashed line, and falls; past "
+    "the upright line, at distances that training never showed, it comes back up in waves. A diamond is dragged along "
+    "the curve.",
+    readout="distance {distance}: {score} ± {wide} · peak: {peak} in training · {beyond} beyond",
     handles={"here": "distance"},
     depends={
         "mean ± spread": ["head"],
@@ -338,6 +362,9 @@ trained_head = explorable(
         "training length": [],
         "shown": [],
         "not shown": [],
+        "highest in training": ["head"],
+        "its name": [],
+        "layout": [],
         "readout.peak": ["head"],
         "readout.beyond": ["head"],
     },

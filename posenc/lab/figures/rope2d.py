@@ -5,7 +5,7 @@ import math
 import torch
 
 from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
-from posenc.lab.figures.parts import arrow, upright
+from posenc.lab.figures.parts import arrow, label, upright
 from posenc.rotate.mrope import dealt, positions_for
 from posenc.rotate.rope2d import angles, axial, steps
 
@@ -104,15 +104,16 @@ def _map(row, column, pairs, direction, *, angles=angles):
         margin=dict(t=8),
         xaxis=dict(ticks, range=[-0.5, SIDE - 0.5], domain=[0, 0.66], title=dict(text="column", standoff=2)),
         yaxis=dict(ticks, range=[SIDE - 0.5, -0.5], title=dict(text="row"), scaleanchor="x", constraintoward="top"),
-        xaxis2=dict(dial, range=[-1.25, 1.25], domain=[0.74, 1], anchor="y2", title=dict(text="turn by a column")),
+        xaxis2=dict(dial, range=[-1.3, 1.3], domain=[0.74, 1], anchor="y2", title=dict(text="turn by a column")),
         yaxis2=dict(
-            dial, range=[1.25, -1.25], domain=[0.5, 1], anchor="x2", title=dict(text="by a row"), scaleanchor="x2"
+            dial, range=[1.3, -1.3], domain=[0.5, 1], anchor="x2", title=dict(text="by a row"), scaleanchor="x2"
         ),
         meta=dict(
             phone=dict(
-                xaxis=dict(domain=[0, 0.72]),
-                xaxis2=dict(domain=[0.78, 1], showticklabels=False, title=dict(text="column")),
-                yaxis2=dict(domain=[0.6, 1], showticklabels=False, title=dict(text="row", standoff=0)),
+                xaxis=dict(domain=[0, 1]),
+                yaxis=dict(domain=[0.46, 1]),
+                xaxis2=dict(domain=[0, 0.46]),
+                yaxis2=dict(domain=[0, 0.34]),
             )
         ),
     )
@@ -136,8 +137,8 @@ map = explorable(
         "A picture of nine by nine patches. Its colors are the scores of one query with keys of equal content at "
         "every patch, from minus one to one. A pair that turns along one axis draws stripes along the other one; a "
         "turned pair draws oblique stripes; all pairs together draw a cross through the query, upright or turned. "
-        "Beside it an arrow for each pair: how far it turns for a row, downward, and for a column, across. Stripes "
-        "lie across the arrow. Drag the diamond, the query, or the tip of a long arrow."
+        "Beside or below it an arrow for each pair: how far it turns for a row, downward, and for a column, across. "
+        "Stripes lie across the arrow. Drag the diamond, the query, or the tip of a long arrow."
     ),
     readout="score on ↘ {right:+.2f} · on ↙ {left:+.2f}",
     handles={"the query": ("row", "column"), "how pair 0 turns": "direction", "how pair 1 turns": "direction"},
@@ -161,6 +162,7 @@ DIAL_LANES = 16
 MAGNITUDES = steps(DIAL_LANES, 2, 100.0)  # radians a patch, of the four pairs of an axis
 BY_INDEX, NORMALIZED = "by index", "normalized"
 SEEN, BETWEEN, OUTSIDE = "trained", "between", "beyond"
+SIDES = [6, 7, 8, 9, 10, 12]  # patches on a side of the picture that is asked for
 
 
 def sort_angles(asked, coordinates, magnitude):
@@ -182,78 +184,104 @@ def folded(turns):
     return torch.remainder(torch.as_tensor(turns) + math.pi, 2 * math.pi) - math.pi
 
 
-def _spread(turns):
-    """Where angles stand on the axis: by the root, so that those of slow pairs stand apart."""
-    turns = torch.as_tensor(turns, dtype=torch.float64)
-    return (turns.sign() * (turns.abs() / math.pi).sqrt()).tolist()
+def widest(w):
+    """The widest angle of training that a pair of w radians a patch shows: half a turn at most."""
+    return min((TRAINED - 1) * w, math.pi)
+
+
+def _named(found):
+    """The marks of the drawing to write the words at, of each kind: of the slowest pair, or of the fastest."""
+    names, slowest = {}, len(MAGNITUDES) - 1
+    for word, goal, rows in ((SEEN, 0.1, [slowest - 1]), (BETWEEN, -0.6, [slowest, 0]), (OUTSIDE, 1.8, [slowest])):
+        row = next((row for row in rows if len(found[word][row])), None)
+        if row is not None:
+            x = found[word][row]
+            names[word] = (x[(x - goal).abs().argmin()].item(), row + 0.12)
+    return names
 
 
 def _resolution(asked, coordinates, offset):
-    sorted_angles = [sort_angles(asked, coordinates, w.item()) for w in MAGNITUDES]
+    sorted_angles = [sort_angles(asked, coordinates, w) for w in MAGNITUDES.tolist()]
     scale = TRAINED / asked if coordinates == NORMALIZED else 1.0
     here = min(offset, asked - 1)  # the key stays within the picture
     rows = list(range(len(MAGNITUDES)))
-    reach = _spread(((TRAINED - 1) * MAGNITUDES).clamp(max=math.pi))
-    look = dict(type="scatter", hoverinfo="skip")
-    data = [
-        dict(
-            look,
-            name="range of training",
-            x=[x for a in reach for x in (-a, a, None)],
-            y=[y for row in rows for y in (row, row, None)],
-            mode="lines",
-            line=dict(color="rgba(42, 143, 201, 0.35)", width=20),
-            showlegend=False,
-        )
-    ]
     looks = {SEEN: ("circle", "blue"), BETWEEN: ("circle-open", "blue"), OUTSIDE: ("x", "orange")}
+    found = {
+        word: [folded(angles[word]) / widest(w) for angles, w in zip(sorted_angles, MAGNITUDES.tolist())]
+        for word in looks
+    }
+    data = []
     for word, (symbol, color) in looks.items():
-        found = [_spread(folded(angles[word])) for angles in sorted_angles]
         data.append(
             dict(
-                look,
+                type="scatter",
                 name=word,
-                x=[x for angles in found for x in angles],
-                y=[row for row, angles in zip(rows, found) for _ in angles],
+                x=torch.cat(found[word]),
+                y=[row for row in rows for _ in found[word][row]],
                 mode="markers",
-                marker=dict(symbol=symbol, size=8, color=COLORS[color]),
+                marker=dict(symbol=symbol, size=7, color=COLORS[color]),
+                hovertemplate=f"{word}: %{{x:.2f}} of the widest trained angle<extra></extra>",
             )
         )
-    turned = _spread(folded(here * scale * MAGNITUDES))
-    for row, (angle, w) in enumerate(zip(turned, MAGNITUDES.tolist())):
+    named = _named(found)
+    data.append(
+        label(
+            "names of the marks",
+            [x for x, _ in named.values()],
+            [y for _, y in named.values()],
+            list(named),
+            [COLORS[looks[word][1]] for word in named],
+            "bottom center",
+        )
+    )
+    for row, w in enumerate(MAGNITUDES.tolist()):
         data.append(
             dict(
                 type="scatter",
                 name=f"the key at {w:.2g}",
-                x=[angle],
+                x=folded(torch.tensor([here * scale * w], dtype=torch.float64)) / widest(w),
                 y=[row - 0.34],
                 mode="markers",
                 marker=dict(symbol="triangle-down", size=13, color=COLORS["ink"]),
-                showlegend=False,
                 hovertemplate=f"turned by {here * scale * w:.2f} radians<extra></extra>",
             )
         )
+    farthest = (SIDES[-1] - 1) / (TRAINED - 1)
     layout = dict(
         height=430,
-        margin=dict(l=64),
+        showlegend=False,
+        margin=dict(l=64, t=10),
         xaxis=dict(
-            range=[-1.06, 1.06],
-            tickvals=_spread([-math.pi, -math.pi / 4, 0, math.pi / 4, math.pi]),
-            ticktext=["−π", "−π/4", "0", "π/4", "π"],
-            title=dict(text="angle of query to key, root scale", standoff=2),
+            range=[-farthest - 0.1, farthest + 0.1],
+            tickvals=[-2, -1, 0, 1, 2],
+            ticktext=["−2", "−1", "0", "1", "2"],
+            title=dict(text="angle, 1: the widest in training", standoff=2),
         ),
         yaxis=dict(
-            range=[len(rows) - 0.2, -0.8],
+            range=[len(rows) - 0.3, -1.25],
             tickvals=rows,
-            ticktext=[f"{w:.2g}" for w in MAGNITUDES.tolist()],
-            title=dict(text="radians a patch"),
+            ticktext=[f"{math.degrees(w):.2g}°" for w in MAGNITUDES.tolist()],
+            title=dict(text="turn a patch"),
             showgrid=False,
             zeroline=False,
         ),
-        legend=dict(x=-0.1, entrywidth=48),
-        annotations=[dict(x=0, y=len(rows) - 0.45, text=f"bands: trained on {TRAINED} × {TRAINED}", showarrow=False)],
+        shapes=[
+            dict(
+                type="rect",
+                x0=-1,
+                x1=1,
+                y0=0,
+                y1=1,
+                yref="paper",
+                layer="below",
+                line=dict(width=0),
+                fillcolor="rgba(42, 143, 201, 0.2)",
+            )
+        ],
+        annotations=[dict(x=0, y=-0.95, text=f"trained on {TRAINED} × {TRAINED}", showarrow=False)],
+        meta=dict(phone=dict(margin=dict(l=50))),
     )
-    counts = [len(found[OUTSIDE]) for found in sorted_angles]
+    counts = [len(angles[OUTSIDE]) for angles in sorted_angles]
     return dict(data=data, layout=layout), {"beyond": sum(counts), "all": len(rows) * (2 * asked - 1), "offset": here}
 
 
@@ -263,37 +291,38 @@ resolution = explorable(
     id="rope2d.resolution",
     title="A larger picture than trained",
     alt=(
-        "Four rows, one for each frequency of an axis, from fast to slow; across, the angle between query and key. A "
-        "broad band shows the angles between patches of the six by six training pictures. Marks are the angles that a "
-        "larger picture asks for: full dots are angles of training, open ones lie between two of them, crosses lie "
-        "beyond the band. Triangles stand at the angles of one key: drag one, and the key moves farther away."
+        "Four rows, one for each frequency of an axis, from fast to slow; across, the angle between query and key, as "
+        "a share of the widest that the row met in training: half a turn at most. A band shows the angles between "
+        "patches of the six by six training pictures. Marks are the angles that a larger picture asks for: full dots "
+        "are angles of training, open ones lie between two of them, crosses lie beyond the band. Triangles stand at "
+        "the angles of one key: drag one, and the key moves farther away."
     ),
-    readout="{beyond:d} of {all:d} angles are beyond training · key {offset:d} on",
+    readout="{beyond:d} of {all:d} angles beyond · key {offset:d} on",
     handles={name: "offset" for name in _KEYS[1:]},
     depends={
-        "range of training": [],
-        **{word: ["asked", "coordinates"] for word in (SEEN, BETWEEN, OUTSIDE)},
+        **{word: ["asked", "coordinates"] for word in (SEEN, BETWEEN, OUTSIDE, "names of the marks")},
         "layout": [],
         "readout.beyond": ["asked", "coordinates"],
         "readout.all": ["asked"],
         "readout.offset": ["asked", "offset"],
     },
-    asked=slider([6, 8, 9, 12, 18, 24], label="patches on a side", default=12),
+    asked=slider(SIDES, label="patches on a side", default=12),
     coordinates=slider([BY_INDEX, NORMALIZED], label="coordinates"),
-    offset=slider(range(1, 24), label="key, patches on", default=4, at_most="asked"),
+    offset=slider(range(1, SIDES[-1]), label="key, patches on", default=4, at_most="asked"),
 )
 
 # ------------------------------------------------------------------------------------------------------- M-RoPE's ids
 
 PICTURE = (1, 4, 4)  # time, rows, columns
 AFTER = 4  # words after the picture
+MOST_WORDS, TOP = 5, 13  # before it; where its ground ends in the drawing
 ID_LANES = 32
 ID_BASE = 10000.0
 DEALS = {"in sections": dict(sections=(4, 6, 6)), "in turn": dict(sections=(6, 5, 5), interleaved=True)}
-AXES = {
-    "time": ("circle", "solid", "blue", ""),
-    "row": ("square", "dash", "orange", "/"),
-    "column": ("diamond", "dot", "green", "x"),
+AXES = {  # how each is drawn
+    "time": ("solid", "blue"),
+    "row": ("dash", "orange"),
+    "column": ("solid", "green"),
 }
 
 
@@ -319,37 +348,58 @@ def _ids(words, row, column, deal):
     key = words + row * PICTURE[2] + column
     tokens = list(range(len(ids)))
     patches = PICTURE[1] * PICTURE[2]
+    colors = [COLORS[color] for _, color in AXES.values()]
     data = [
         dict(
             type="scatter",
             name="the picture",
             x=[words - 0.5, words + patches - 0.5, words + patches - 0.5, words - 0.5],
-            y=[-1, -1, 17, 17],
+            y=[-2, -2, TOP, TOP],
             mode="lines",
             fill="toself",
             fillcolor="rgba(128, 128, 128, 0.15)",
             line=dict(color="rgba(128, 128, 128, 0.15)", width=0),
-            showlegend=False,
             **ALONE,
         )
     ]
-    for a, (name, (symbol, dash, color, _)) in enumerate(AXES.items()):
+    for a, (name, (dash, color)) in enumerate(AXES.items()):
         data.append(
             dict(
                 type="scatter",
                 name=name,
                 x=tokens,
                 y=ids[:, a],
-                mode="lines+markers",
-                line=dict(color=COLORS[color], dash=dash, width=1.5),
-                marker=dict(symbol=symbol, size=6 - a),
-                **ALONE,
+                mode="lines",
+                line=dict(color=COLORS[color], dash=dash, width=4 if name == "time" else 2, shape="hvh"),
+                hovertemplate=f"token %{{x}}: {name} %{{y}}<extra></extra>",
             )
         )
-    data.append(upright("the key, a patch", key, -0.5, 16.5, COLORS["ink"], 2, "dot"))
+    names = label(  # at the ends of the lines, where nothing is dragged
+        "names of the lines",
+        [words + patches - 0.3] * 3,
+        [words - 0.4, words + 1.1, words + 2.6],
+        [f"<b>{name}</b>" for name in AXES],
+        colors,
+        "middle right",
+    )
+    data += [
+        names,
+        label("what the ground is", words + patches / 2 - 0.5, TOP - 1, "picture, 4 × 4 patches", COLORS["gray"]),
+        upright("the key, a patch", key, -2, TOP - 3, COLORS["ink"], 2, "dot"),
+        dict(
+            type="scatter",
+            name="its ids",
+            x=[key] * 3,
+            y=ids[key],
+            mode="markers",
+            marker=dict(symbol="circle", size=9, color=colors, line=dict(color=COLORS["ink"], width=1)),
+            text=list(AXES),
+            hovertemplate="this patch: %{text} %{y}<extra></extra>",
+        ),
+    ]
     turned = turns_between(words, (row, column), deal)
     owner = (frequencies_of(deal) > 0).long().argmax(0)
-    for a, (name, (_, _, color, pattern)) in enumerate(AXES.items()):
+    for a, (name, (_, color)) in enumerate(AXES.items()):
         mine = (owner == a).nonzero().flatten()
         data.append(
             dict(
@@ -360,33 +410,50 @@ def _ids(words, row, column, deal):
                 yaxis="y2",
                 xaxis="x2",
                 width=0.8,
-                marker=dict(color=COLORS[color], pattern=dict(shape=pattern)),
-                showlegend=False,
-                hovertemplate="pair %{x}: cos %{y:.2f}<extra></extra>",
+                marker=dict(color=COLORS[color]),
+                text=[name] * len(mine),
+                textposition="none",
+                hovertemplate="pair %{x}, %{text}: cos %{y:.2f}<extra></extra>",
             )
         )
-    longest = 8 + patches + AFTER
+        # In sections a name over each section, in turn a letter over each pair.
+        at, word = (mine, name[0]) if deal == "in turn" else (mine.double().mean()[None], name)
+        words_ = [f"<b>{word}</b>"] * len(at)
+        data.append(label(f"owner, {name}", at, [1.05] * len(at), words_, COLORS[color], xaxis="x2", yaxis="y2"))
+    corner = turns_between(words, (0, 0), deal).cos()
+    pairs = torch.arange(len(corner), dtype=torch.float64)
+    data.append(
+        dict(
+            type="scatter",
+            name="the first patch",
+            x=torch.stack((pairs - 0.4, pairs + 0.4, pairs + math.nan), -1).flatten(),
+            y=torch.stack((corner, corner, corner + math.nan), -1).flatten(),
+            xaxis="x2",
+            yaxis="y2",
+            mode="lines",
+            line=dict(color=COLORS["ink"], width=2),
+            **ALONE,
+        )
+    )
+    data.append(label("its name", 15.4, -0.62, "━ first patch", COLORS["ink"], "middle left", xaxis="x2", yaxis="y2"))
+    longest = MOST_WORDS + patches + AFTER
     layout = dict(
         height=430,
-        xaxis=dict(range=[-0.8, longest - 0.2], title=dict(text="token of the text", standoff=4), anchor="y"),
-        yaxis=dict(range=[-1, 17], domain=[0.55, 1], title=dict(text="id")),
+        showlegend=False,
+        margin=dict(t=10),
+        xaxis=dict(range=[-0.8, longest + 0.8], title=dict(text="token of the text", standoff=4), anchor="y"),
+        yaxis=dict(range=[-2, TOP + 1], domain=[0.5, 1], tickvals=[0, 5, 10], title=dict(text="id")),
         xaxis2=dict(
             range=[-0.6, ID_LANES // 2 - 0.4],
             title=dict(text="pair of lanes, fastest first", standoff=4),
             anchor="y2",
             tickvals=list(range(0, ID_LANES // 2, 3)),
         ),
-        yaxis2=dict(range=[-1.1, 1.1], domain=[0, 0.36], title=dict(text="cos"), tickvals=[-1, 0, 1]),
+        yaxis2=dict(range=[-1.1, 1.75], domain=[0, 0.33], title=dict(text="cos"), tickvals=[-1, 0, 1]),
     )
     score = turned.cos().mean().item()
     steps = [turns_between(words, place, deal).cos().mean().item() - score for place in beside(row, column)]
-    place = ", ".join(str(id) for id in ids[key].tolist())
-    return dict(data=data, layout=layout), {
-        "place": place,
-        "score": score,
-        "row": abs(steps[0]),
-        "column": abs(steps[1]),
-    }
+    return dict(data=data, layout=layout), {"score": score, "row": abs(steps[0]), "column": abs(steps[1])}
 
 
 def beside(row, column):
@@ -402,23 +469,25 @@ ids = explorable(
     alt=(
         "Above, three lines over the tokens of a text that holds a picture of four by four patches: the ids of time, "
         "row and column. They are equal in words; in the picture time stands still, row climbs a step every four "
-        "patches and column runs up and down. Below, a bar for each pair of lanes: the cosine of the angle between "
-        "the last word and one patch, patterned by the axis that owns the pair. Drag the dotted line, the patch."
+        "patches and column runs up and down. Three dots on a dotted line are the ids of one patch: drag the line. "
+        "Below, a bar for each pair of lanes: the cosine of the angle between the last word and this patch, under the "
+        "name or the first letter of the axis that owns the pair, and a short line where the bar of the first patch "
+        "ends. The chips say how far the score moves if the patch is one row, or one column, farther."
     ),
-    readout="ids {place} · score {score:.3f} · a row changes it {row:.3f}, a column {column:.5f}",
+    readout="score {score:.2f} · row ±{row:.3f} · column ±{column:.3f}",
     handles={"the key, a patch": ("row", "column")},
     depends={
-        "the picture": ["words"],
-        **{name: ["words"] for name in AXES},
+        **{name: ["words"] for name in ("the picture", *AXES, "names of the lines", "what the ground is")},
         "the key, a patch": ["words", "row", "column"],
+        "its ids": ["words", "row", "column"],
         **{f"cos of the angle, {name}": ["row", "column", "deal"] for name in AXES},
-        "readout.place": ["words", "row", "column"],
-        "readout.score": ["row", "column", "deal"],
-        "readout.row": ["row", "column", "deal"],
-        "readout.column": ["row", "column", "deal"],
+        **{f"owner, {name}": ["deal"] for name in AXES},
+        "the first patch": ["deal"],
+        "its name": [],
+        "readout": ["row", "column", "deal"],
     },
-    words=slider(range(9), label="words before", default=3),
+    words=slider(range(MOST_WORDS + 1), label="words before", default=3),
     row=slider(range(PICTURE[1]), label="row", default=1),
-    column=slider(range(PICTURE[2]), label="column", default=1),
+    column=slider(range(PICTURE[2]), label="column", default=2),
     deal=slider(list(DEALS), label="pairs dealt"),
 )

@@ -2,6 +2,7 @@ r"""Explorables of the chapter *RoPE, looked at closely*."""
 
 import math
 from functools import cache
+from itertools import pairwise
 
 import torch
 
@@ -69,7 +70,7 @@ def aimed_scores(target, reach):
 def _aimed(target, lanes):
     reach = 128
     scores, names = aimed_scores(target, reach), list(LANES)
-    row = scores[names.index(lanes)]
+    row, shorts = scores[names.index(lanes)], [name.removesuffix(" alone") for name in names]
     above = (row >= 0.5).tolist()
     end = next((d for d in range(target, reach + 1) if not above[d]), reach)
     data = [
@@ -79,8 +80,8 @@ def _aimed(target, lanes):
             mode="lines",
             x=torch.arange(reach + 1),
             y=scores[i],
-            line=dict(color=COLORS["gray"], width=1, dash=("dash", "dot", "dashdot", "longdash")[i]),
-            hoverinfo="skip",
+            line=dict(color=COLORS["gray"], width=1, dash="dash" if name == names[-1] else "solid"),
+            hovertemplate=f"{name}, distance %{{x}}: %{{y:.0%}} of the peak<extra></extra>",
         )
         for i, name in enumerate(names)
     ]
@@ -96,6 +97,18 @@ def _aimed(target, lanes):
         ),
         dict(
             type="scatter",
+            name="names of the others",
+            mode="text",
+            x=[reach] * len(names),
+            y=_apart(scores[:, -1]),
+            text=[f" <b>{short}</b>" if name == lanes else f" {short}" for name, short in zip(names, shorts)],
+            textposition="middle right",
+            textfont=dict(size=12, color=[COLORS["blue" if name == lanes else "gray"] for name in names]),
+            cliponaxis=False,
+            hoverinfo="skip",
+        ),
+        dict(
+            type="scatter",
             name="where the key aims",
             mode="markers",
             x=[target],
@@ -108,14 +121,22 @@ def _aimed(target, lanes):
     layout = dict(
         height=420,
         showlegend=False,
-        margin=dict(t=10),
+        margin=dict(t=10, r=78),
         xaxis=dict(range=[-3, reach], title=dict(text="distance m − n, in tokens")),
         yaxis=dict(range=[-1.1, 1.3], tickvals=[-1, 0, 1], title=dict(text="score, share of its peak")),
     )
     return dict(data=data, layout=layout), {
-        "half": f"{end - target} tokens" if end < reach else "none drawn",
+        "half": f"half of it gone after {end - target} tokens" if end < reach else "never half gone in this range",
         "target": target,
     }
+
+
+def _apart(heights, least=0.13):
+    """The heights of names, so that no two are nearer than their letters are tall; [lines]."""
+    out = heights.clone()
+    for above, below in pairwise(heights.argsort(descending=True).tolist()):
+        out[below] = torch.minimum(out[below], out[above] - least)
+    return out
 
 
 aimed_key = explorable(
@@ -124,8 +145,9 @@ aimed_key = explorable(
     title="Which pairs of lanes make the peak?",
     alt="The mean score of a query and a key aimed at a distance, as a share of its peak. The peak stands wherever "
     "the reader drags it. With the fastest pairs it is a needle, with the slowest a broad hill, and a single pair "
-    "draws a cosine that peaks again after each full turn. The choices not taken stand behind as thin gray lines.",
-    readout="highest at distance {target} · under half of it after {half}",
+    "draws a cosine that peaks again after each full turn. The choices not taken stand behind as thin gray lines; each "
+    "line has its name at its right end.",
+    readout="peak at {target} · {half}",
     handles={"where the key aims": "target"},
     depends={
         **{name: ["target"] for name in LANES},

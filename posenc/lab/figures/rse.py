@@ -13,6 +13,7 @@ from posenc.rotate.rope import inv_freq, rotate
 KEYS = 64
 FIRST, BOTH, RECENT = "key 0 first", "both ways", "last key first"
 RATES = [0.0, 0.01, 0.03, 0.1, 0.3, 1.0]
+NEAR_RATES = [0.0, 0.03, 0.05, 0.06, 0.07, 0.08, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0]  # the hill walks some keys with each
 
 
 def _rate(value):
@@ -86,7 +87,7 @@ def _allocation(rate, content, query, order, *, weigh=stickbreaking.weigh):
     where = "the query"
     if order != RECENT:
         far = math.inf if rate == 0 else peak(content, rate)
-        if math.isinf(far):
+        if far >= query:
             where = "key 0"
         elif far:
             where = f"{far:.0f} back"
@@ -106,11 +107,11 @@ allocation = explorable(
     depends={
         "the query": ["query"],
         "layout": ["rate", "content", "query", "order"],
-        "readout.where": ["rate", "content", "order"],
+        "readout.where": ["rate", "content", "query", "order"],
     },
-    rate=slider(RATES, label="λ", default=0.1, format=_rate),
-    content=slider([-4, -2, 0, 2], label="content logit c", default=0, format=signed),
-    query=slider([0, 7, 15, 23, 31, 47, 63], label="query position i", default=63),
+    rate=slider(NEAR_RATES, label="λ", default=0.1, format=_rate),
+    content=slider([-2, 0, 2], label="content logit c", default=0, format=signed),
+    query=slider([15, 31, 47, 55, 63], label="query position i", default=63),
     order=slider([FIRST, BOTH, RECENT], label="order"),
 )
 
@@ -126,7 +127,11 @@ def _primacy(rate, rest, older, *, weigh=stickbreaking.weigh):
     places = {"older": PAST - 1 - older, "newer": PAST - 1 - SPAN}
     logits[list(places.values())] = MATCH
     logits = logits - rate * distance
-    aside = "top right" if places["older"] < PAST / 4 else "top left"
+    right, near = places["older"] < PAST / 4, older < 3 * SPAN + 1  # too near for two names on a phone
+    sides = {
+        "older": ("older ", "top right", (0, 8)) if right else ("older ", "top left", (-8, 0)),
+        "newer": ("" if near else "newer ", "top center", (-2, 2) if near else (-4, 4)),
+    }
     data, readouts, keys = [], {}, torch.arange(PAST)
     for order, name, asked, axis, color in (
         ("first", FIRST, "the stick, from here ▸", "y", "blue"),
@@ -148,11 +153,13 @@ def _primacy(rate, rest, older, *, weigh=stickbreaking.weigh):
                 hovertemplate="of the stick %{y:.3f} reaches key %{x}<extra></extra>",
                 **on,
             ),
-            label(f"{name} begins", begin, 1.36, asked, COLORS["purple"], side, **on),
+            label(f"{name} begins", begin, 1.47, asked, COLORS["purple"], side, **on),
         ]
         for which, j in places.items():
             weight = float(pieces[j])
-            words = f"{which} {number(weight)}"
+            called, place, (start, stop) = sides[which]
+            line = (1 - taken + pieces)[max(j + start, 0) : j + stop + 1]  # of the stick, where the words stand
+            struck = line.min() < weight + 0.38 and line.max() > weight + 0.16
             data += [
                 dict(
                     type="scatter",
@@ -167,16 +174,16 @@ def _primacy(rate, rest, older, *, weigh=stickbreaking.weigh):
                 label(
                     f"{which} match in words, {name}",
                     j,
-                    weight + 0.16,
-                    words,
+                    float(line.max()) + 0.04 if struck else weight + 0.16,
+                    called + number(weight),
                     COLORS["orange"],
-                    aside if which == "older" else "top center",
+                    place,
                     **on,
                 ),
             ]
         readouts[order] = float(pieces[places["older"]])
         readouts["left"] = left
-    weights = dict(range=[0, 1.38], title=dict(text="weight"), tickvals=[0, 0.5, 1])
+    weights = dict(range=[0, 1.48], title=dict(text="weight"), tickvals=[0, 0.5, 1], showgrid=False)
     layout = dict(
         height=430,
         bargap=0.1,

@@ -53,6 +53,7 @@ def _wavelengths(scheme, factor, base):
     turn = 2 * math.pi / plain  # tokens
     fully = int((turn <= TRAINED).sum())
     edge, across = fully - 0.5, [-1, DIM // 2]
+    kept = int((divided < 1 + 1e-9).sum())
     data = [
         level("by s", math.log2(factor), *across, COLORS["orange"], 3, "dash"),
         dict(
@@ -82,7 +83,7 @@ def _wavelengths(scheme, factor, base):
         yaxis=dict(range=[-0.3, 6.2], title=dict(text="frequency divided by"), **DIVISORS),
     )
     return dict(data=data, layout=layout), {
-        "kept": int((divided < 1 + 1e-9).sum()),
+        "kept": f"{kept} pair{'s' * (kept != 1)}",
         "whole": int((divided >= factor * (1 - 1e-9)).sum()) if factor > 1 else 0,
         "open": len(plain) - fully,
     }
@@ -96,7 +97,7 @@ wavelengths = explorable(
     "which the reader drags: one level for linear scaling, a straight rise for NTK, two levels with a ramp between "
     "them for YaRN and for Llama 3.1. An upright line parts the fast pairs, which made a whole turn within the "
     "trained length of 4,096 tokens, from the slow ones, which did not.",
-    readout="{kept:d} pairs kept · {whole:d} divided by s or more · {open:d} never turned fully",
+    readout="{kept} kept · {whole:d} divided by s or more · {open:d} never turned fully",
     handles={"by s": "factor"},
     depends={
         "by s": ["factor"],
@@ -161,6 +162,7 @@ def _angles(scheme, factor, target):
             y=[(now / plain)[-1]],
             yaxis="y2",
             marker=dict(color=COLORS["green"], size=14, symbol="diamond"),
+            cliponaxis=False,
             hoverinfo="skip",
             showlegend=False,
         ),
@@ -169,9 +171,9 @@ def _angles(scheme, factor, target):
         height=500,
         barmode="stack",
         bargap=0.15,
-        xaxis=dict(range=[-0.8, DIM // 2], anchor="y2", title=dict(text="pair of lanes i, fast to slow")),
+        xaxis=dict(range=[-0.8, DIM // 2 + 1], anchor="y2", title=dict(text="pair of lanes i, fast to slow")),
         yaxis=dict(range=[0, 1.05], domain=[0.44, 1], title=dict(text="of the circle"), **SHARES),
-        yaxis2=dict(range=[0, 1.1], domain=[0, 0.36], title=dict(text="a token's turn"), **SHARES),
+        yaxis2=dict(range=[0, 1.1], domain=[0, 0.36], title=dict(text="turn, share of training"), **SHARES),
     )
     return dict(data=data, layout=layout), {
         "blind": int((new > 0).sum()),
@@ -197,8 +199,8 @@ angles = explorable(
         "readout.squeezed": ["scheme", "factor"],
     },
     scheme=slider(NAMES, label="scheme", default="NTK", format=_short),
-    factor=slider(FACTORS[:-1], label="factor s", default=8),
-    target=slider([1, 2, 4, 8, 16], label="target", default=8, format=_times),
+    factor=slider(FACTORS[:-1], label="factor s", default=4),  # the page asks which larger one will do
+    target=slider([1, 2, 4, 8, 16], label="target", default=4, format=_times),
 )
 
 
@@ -227,7 +229,7 @@ def _dilution(count, spread, strength):
 def _temperature(spread, strength):
     bare, warm = (torch.tensor([_dilution(n, spread, c) for n in KEYS]).exp() for c in (0.0, strength))
     log_keys, trained = [math.log10(n) for n in KEYS], KEYS.index(TRAINED)
-    edges = [log_keys[0] - 0.1, log_keys[-1] + 0.1]
+    edges = [log_keys[0] - 0.7, log_keys[-1] + 0.1]  # the name of the level stands where no curve runs
 
     def line(name, values, color, dash, symbol):
         return dict(
@@ -253,12 +255,12 @@ def _temperature(spread, strength):
             hoverinfo="skip",
             showlegend=False,
         ),
-        level("as many as in training", bare[trained].log10(), log_keys[trained], edges[1], COLORS["ink"], 1.5),
-        upright("trained length", log_keys[trained], 0, 5.4, COLORS["gray"], 1.5, "dashdot"),
+        level("as many as in training", bare[trained].log10(), edges[0], edges[1], COLORS["ink"], 1.5),
+        upright("trained length", log_keys[trained], -0.3, 5.4, COLORS["gray"], 1.5, "dashdot"),
         line("logits as they are", bare, COLORS["orange"], "dash", "diamond"),
         line("logits times (c ln s + 1)²", warm, COLORS["blue"], "solid", "circle"),
-        label("all keys", log_keys[5], log_keys[5] + 0.1, "all keys equal", COLORS["gray"], "top left"),
-        label("level", edges[1], bare[trained].log10() - 0.05, "as in training", COLORS["ink"], "bottom left"),
+        label("all keys", log_keys[6], log_keys[6] + 0.1, "all keys equal", COLORS["gray"], "top left"),
+        label("level", edges[0] + 0.02, bare[trained].log10() + 0.02, "as in<br>training", COLORS["ink"], "top right"),
         label("trained", log_keys[trained] + 0.03, 0.2, "trained length L", COLORS["gray"], "middle right"),
     ]
     layout = dict(
@@ -267,7 +269,7 @@ def _temperature(spread, strength):
             range=edges, title=dict(text="keys n"), tickvals=log_keys[::2], ticktext=[thousands(n) for n in KEYS[::2]]
         ),
         yaxis=dict(
-            range=[0, 5.4],
+            range=[-0.3, 5.4],
             title=dict(text="keys attended to"),
             tickvals=[0, 1, 2, 3, 4, 5],
             ticktext=["1", "10", "100", "1k", "10k", "100k"],
@@ -331,6 +333,7 @@ def _which_lanes(kind, cutoff, *, results=None):
         return dict(type="scatter", name=name, mode="lines", x=ends, y=values, line=style, hovertemplate=words)
 
     (seeds, cutoffs), stopped = far.shape, losses[:, cutoff].mean(0)
+    foot = low - 0.45  # of the upper panel: the line's name stands under it
     place = 5 * len(ends) // 8
     middle = stopped[place - 1 : place + 3]
     climbs = middle.mean() > (none[beyond].mean() + cut[beyond].mean()) / 2
@@ -340,7 +343,8 @@ def _which_lanes(kind, cutoff, *, results=None):
         by_position("RoPE as trained", none, color=COLORS["gray"], width=2, dash="dot"),
         by_position("attention cut to L", cut, color=COLORS["green"], width=2, dash="dash"),
         by_position("these pairs stopped", stopped, color=COLORS["blue"], width=3),
-        upright("trained length", length, low, high, COLORS["gray"], 1.5, "dashdot"),
+        upright("trained length", length, foot, high, COLORS["gray"], 1.5, "dashdot"),
+        label("cut's name above", ends[-1].item(), low + 0.07, "attention cut to L", COLORS["green"], "bottom left"),
         label("plain's name", ends[-1].item(), none.max().item(), "as trained", COLORS["gray"], "top left"),
         label("their name", *beside, words, COLORS["blue"], "bottom center" if climbs else "top center"),
         label("L", length + 4, none.max().item() + 0.2, "trained length L", COLORS["gray"], "middle right"),
@@ -369,12 +373,13 @@ def _which_lanes(kind, cutoff, *, results=None):
         dict(
             type="scatter",
             name="this many",
-            mode="markers",
-            x=[cutoff],
-            y=[far[:, cutoff].mean()],
+            mode="lines+markers",
+            x=[cutoff] * 3,  # upright, so that a drag follows its number alone: the losses stand close
+            y=[low, far[:, cutoff].mean().item(), high],
             xaxis="x2",
             yaxis="y2",
-            marker=dict(color=COLORS["orange"], size=15, symbol="diamond"),
+            line=dict(color=COLORS["orange"], width=2),
+            marker=dict(color=COLORS["orange"], size=[0, 15, 0], opacity=1, symbol="diamond"),
             hoverinfo="skip",
         ),
         level("cut beyond 2 L", cut[beyond].mean(), 0, pairs, COLORS["green"], 2, "dash", **LOWER),
@@ -395,7 +400,7 @@ def _which_lanes(kind, cutoff, *, results=None):
         showlegend=False,
         margin=dict(t=10),
         xaxis=dict(range=[0, ends[-1].item() + 1], anchor="y", title=dict(text="position in the text")),
-        yaxis=dict(range=[low, none.max().item() + 0.5], domain=[0.6, 1], title=dict(text="loss")),
+        yaxis=dict(range=[foot, none.max().item() + 0.5], domain=[0.6, 1], title=dict(text="loss")),
         xaxis2=dict(range=[-0.5, pairs + 0.5], anchor="y2", title=dict(text=f"{kind}est pairs stopped")),
         yaxis2=dict(range=[low, high], domain=[0, 0.4], title=dict(text="beyond 2 L")),
     )
@@ -414,9 +419,9 @@ which_lanes = explorable(
     alt="Above, the loss of a trained model by position in the text: as trained it climbs beyond the trained length, "
     "with attention cut to that length it stays, and a thick line shows it with the chosen pairs of lanes stopped at "
     "the largest angle of training. Below, the loss far beyond the trained length against the number of pairs stopped, "
-    "a dot for each seed, a diamond to drag, and an upright line between pairs that finish a turn within the trained "
-    "length and pairs that don't.",
-    readout="{which} · loss far out {far} · none {plain}, cut {cut}",
+    "a dot for each seed, an upright line with a diamond to drag, and another one between pairs that finish a "
+    "turn within the trained length and pairs that don't.",
+    readout="{which} · loss beyond 2 L {far} · none {plain}, cut {cut}",
     handles={"this many": "cutoff"},
     depends={
         "RoPE as trained": [],
@@ -431,6 +436,7 @@ which_lanes = explorable(
         "plain's name": [],
         "L": [],
         "cut's name": [],
+        "cut's name above": [],
         "edge's name": ["kind"],
         "readout.cut": [],
     },

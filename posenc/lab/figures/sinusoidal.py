@@ -22,7 +22,7 @@ def _ladder(dim, base, position, *, table=sinusoidal.table):
     data = [
         dict(
             type="heatmap",
-            name="PE(p), every lane and position",
+            name="every lane and position",
             x=lanes,
             y=torch.arange(POSITIONS),
             z=code,
@@ -32,10 +32,10 @@ def _ladder(dim, base, position, *, table=sinusoidal.table):
             showscale=False,
             hovertemplate="position %{y}, lane %{x}: %{z:.2f}<extra></extra>",
         ),
-        level("the position p", position, *edges, COLORS["ink"], 4),
+        level("the position m", position, *edges, COLORS["ink"], 4),
         dict(
             type="bar",
-            name="PE(p) at that position",
+            name="the code of that position",
             x=lanes,
             y=code[position],
             xaxis="x2",
@@ -50,9 +50,9 @@ def _ladder(dim, base, position, *, table=sinusoidal.table):
         showlegend=False,
         margin=dict(t=10),
         xaxis=dict(range=edges, anchor="y", showticklabels=False),
-        yaxis=dict(range=[POSITIONS - 0.5, -0.5], domain=[0.38, 1], title=dict(text="position p")),
+        yaxis=dict(range=[POSITIONS - 0.5, -0.5], domain=[0.38, 1], title=dict(text="position m")),
         xaxis2=dict(range=edges, anchor="y2", title=dict(text="lane: sine, cosine, sine, …")),
-        yaxis2=dict(range=[-1.15, 1.15], domain=[0, 0.33], tickvals=[-1, 0, 1], title=dict(text="PE(p)")),
+        yaxis2=dict(range=[-1.15, 1.15], domain=[0, 0.33], tickvals=[-1, 0, 1], title=dict(text="code")),
     )
     moved = (code[position] - code[position - 1 if position else 1]).abs() > 0.05
     return dict(data=data, layout=layout), {"position": position, "moved": int(moved.sum()), "dim": dim}
@@ -66,15 +66,15 @@ ladder = explorable(
     "hardly at all. A level line is dragged from position to position, and below, a bar for each lane shows the row "
     "under it: the bars on the left jump at every step, those on the right stand.",
     readout="position {position:d} · one step moves {moved:d} of {dim:d} lanes by over 0.05",
-    handles={"the position p": "position"},
+    handles={"the position m": "position"},
     depends={
-        "PE(p), every lane and position": ["dim", "base"],
-        "the position p": ["dim", "position"],
+        "every lane and position": ["dim", "base"],
+        "the position m": ["dim", "position"],
         "layout": ["dim"],
         "readout.position": ["position"],
         "readout.dim": ["dim"],
     },
-    position=slider(range(POSITIONS), label="position p", default=12, play=True),
+    position=slider(range(POSITIONS), label="position m", default=12, play=True),
     base=slider([1e2, 1e4, 1e6], label="base b", default=1e4, format=thousands),
     dim=slider([8, 16, 32, 64], label="model size C", default=32),
 )
@@ -117,12 +117,25 @@ def _clocks(context, base):
         )
     data += [
         level("context length", math.log10(context), *across, COLORS["ink"], 4),
-        label("its name", -0.6, math.log10(context), f"context {context:,.0f}", COLORS["ink"], "top right"),
+        label(
+            "its name",
+            DIM // 2 + 1.2,
+            math.log10(context),
+            f"context<br>{context:,.0f}",
+            COLORS["ink"],
+            "middle right",
+            cliponaxis=False,
+        ),
     ]
     ticks = [1, 2, 3, 4, 5, 6]
     layout = dict(
         height=420,
-        xaxis=dict(range=across, title=dict(text="clock i: lanes 2i and 2i + 1")),
+        margin=dict(r=56),  # for the name of the line
+        xaxis=dict(
+            range=[across[0], DIM // 2 + 1.2],
+            tickvals=[0, 5, 10, DIM // 2 - 1],
+            title=dict(text="clock i: lanes 2i and 2i + 1"),
+        ),
         yaxis=dict(
             range=[low, high],
             tickvals=ticks,
@@ -158,10 +171,10 @@ FIXED = (20, 70)  # where the two other curves stand
 BETWEEN = ("nothing", "R(−10)", "a random matrix")
 
 
-def _inner_product(p, dim, between, *, table=sinusoidal.table):
+def _inner_product(m, dim, between, *, table=sinusoidal.table):
     base, low = 1e4, 0.0 if dim == 64 and between != BETWEEN[2] else -1.2
 
-    def scores(start, keys):  # PE(start) A PE(key)^T over C/2
+    def scores(start, keys):  # the code of start, a matrix, the code of a key; over C/2
         here = table(torch.tensor([start], dtype=torch.float64), dim, base)
         if between == BETWEEN[1]:
             here = here @ rotation(-10, dim, base, dtype=torch.float64)
@@ -172,13 +185,13 @@ def _inner_product(p, dim, between, *, table=sinusoidal.table):
     looks = {
         f"from {FIXED[0]}": dict(mode="lines", line=dict(color=COLORS["sky"], width=8)),
         f"from {FIXED[1]}": dict(mode="lines", line=dict(color=COLORS["orange"], width=4, dash="dash")),
-        "from p": dict(mode="lines", line=dict(color=COLORS["ink"], width=1.5)),
+        "from m": dict(mode="lines", line=dict(color=COLORS["ink"], width=1.5)),
     }
     data = []
-    for start, (name, style) in zip((*FIXED, p), looks.items(), strict=True):
+    for start, (name, style) in zip((*FIXED, m), looks.items(), strict=True):
         words = f"from position {start} to %{{x}}: %{{y:.2f}}<extra></extra>"
         data.append(dict(type="scatter", name=name, x=KEYS, y=scores(start, KEYS), hovertemplate=words, **style))
-    for start, (name, style) in zip((*FIXED, p), looks.items(), strict=True):
+    for start, (name, style) in zip((*FIXED, m), looks.items(), strict=True):
         data.append(
             dict(
                 type="scatter",
@@ -192,16 +205,16 @@ def _inner_product(p, dim, between, *, table=sinusoidal.table):
                 **style,
             )
         )
-    data.append(pin("p", p, low, 1.15, width=1.5, dash="dot"))
+    data.append(pin("m", m, low, 1.15, width=1.5, dash="dot"))
     ticks = dict(range=[low, 1.25], tickvals=[-1, 0, 1])
     layout = dict(
         height=480,
-        xaxis=dict(range=[-1, 101], anchor="y", title=dict(text="position of the other")),
+        xaxis=dict(range=[-1, 101], anchor="y", title=dict(text="position n of the other")),
         yaxis=dict(domain=[0.58, 1], title=dict(text="score"), **ticks),
-        xaxis2=dict(range=[-40.5, 40.5], anchor="y2", title=dict(text="offset k, the same three")),
+        xaxis2=dict(range=[-40.5, 40.5], anchor="y2", title=dict(text="offset n − m, the same three")),
         yaxis2=dict(domain=[0, 0.38], title=dict(text="score"), **ticks),
     )
-    own, other = (scores(start, start + OFFSETS) for start in (p, FIXED[0]))
+    own, other = (scores(start, start + OFFSETS) for start in (m, FIXED[0]))
     peak = int(OFFSETS[own.argmax()])
     return dict(data=data, layout=layout), {"peak": signed(peak), "gap": (own - other).abs().max()}
 
@@ -215,20 +228,20 @@ inner_product = explorable(
     _inner_product,
     id="sinusoidal.inner_product",
     title="The inner product by offset",
-    alt="Above, the score of three positions with every other, against the place of the other: three bumps, one of "
-    "which follows the position p that is dragged. Below, the same three against the offset k: a thick, a dashed and "
-    "a thin line, one on top of the other, with a peak of 1 at offset 0, wherever p stands. A rotation between the "
-    "two moves all peaks alike; a random matrix parts the lines.",
-    readout="peak at k = {peak} · curves apart {gap:.2f}",
-    handles={"p": "p"},
-    depends={**_BY, "p": ["p", "dim", "between"], "layout": ["dim", "between"]},
-    p=slider(range(0, 101, 5), label="position p", default=45),
+    alt="Above, the score of three positions with every other, divided by C/2, against the place of the other: three "
+    "bumps, one of which follows the position m that is dragged. Below, the same three against the offset n - m: a "
+    "thick, a dashed and a thin line, one on top of the other, with a peak of 1 at offset 0, wherever m stands. A "
+    "rotation between the two moves all peaks alike; a random matrix parts the lines.",
+    readout="peak at n − m = {peak} · curves apart {gap:.2f}",
+    handles={"m": "m"},
+    depends={**_BY, "m": ["m", "dim", "between"], "layout": ["dim", "between"]},
+    m=slider(range(0, 101, 5), label="position m", default=45),
     dim=slider([4, 16, 64], label="model size C", default=64),
     between=slider(BETWEEN, label="between", format=_in_short),
 )
 
 
-def _one_rotation(p, k, pair, *, table=sinusoidal.table):
+def _one_rotation(m, t, pair, *, table=sinusoidal.table):
     dim, base = 8, 100.0
     frequency = base ** (-2 * pair / dim)
 
@@ -236,13 +249,13 @@ def _one_rotation(p, k, pair, *, table=sinusoidal.table):
         x, y = table(torch.tensor([position], dtype=torch.float64), dim, base)[0, 2 * pair : 2 * pair + 2].tolist()
         return x, y
 
-    def arc(start, radius):  # the clock's way from start to start + k: clockwise from the top
-        angle = frequency * (start + torch.linspace(0, k, 15, dtype=torch.float64))
+    def arc(start, radius):  # the clock's way from start to start + t: clockwise from the top
+        angle = frequency * (start + torch.linspace(0, t, 15, dtype=torch.float64))
         return radius * angle.sin(), radius * angle.cos()
 
     around = torch.linspace(0, 2 * math.pi, 65)
-    (x0, y0), (x1, y1), (u, v) = hand(p), hand(p + k), hand(k)
-    arc_x, arc_y = arc(p, 0.55)
+    (x0, y0), (x1, y1), (u, v) = hand(m), hand(m + t), hand(t)
+    arc_x, arc_y = arc(m, 0.55)
     ghost_x, ghost_y = arc(0, 0.3)
     data = [
         dict(
@@ -257,7 +270,7 @@ def _one_rotation(p, k, pair, *, table=sinusoidal.table):
         ),
         dict(
             type="scatter",
-            name="PE(0)",
+            name="at 0",
             x=[0, 0],
             y=[0, 1],
             mode="lines",
@@ -266,7 +279,7 @@ def _one_rotation(p, k, pair, *, table=sinusoidal.table):
         ),
         dict(
             type="scatter",
-            name="PE(k)",
+            name="at t",
             x=[0, u],
             y=[0, v],
             mode="lines",
@@ -275,7 +288,7 @@ def _one_rotation(p, k, pair, *, table=sinusoidal.table):
         ),
         dict(
             type="scatter",
-            name="R(k) from 0",
+            name="the turn from 0",
             x=ghost_x,
             y=ghost_y,
             mode="lines",
@@ -284,7 +297,7 @@ def _one_rotation(p, k, pair, *, table=sinusoidal.table):
         ),
         dict(
             type="scatter",
-            name="PE(p)",
+            name="at m",
             x=[0, x0],
             y=[0, y0],
             mode="lines+markers",
@@ -294,7 +307,7 @@ def _one_rotation(p, k, pair, *, table=sinusoidal.table):
         ),
         dict(
             type="scatter",
-            name="PE(p + k)",
+            name="at m + t",
             x=[0, x1],
             y=[0, y1],
             mode="lines+markers",
@@ -304,7 +317,7 @@ def _one_rotation(p, k, pair, *, table=sinusoidal.table):
         ),
         dict(
             type="scatter",
-            name="R(k) from p",
+            name="the turn from m",
             x=arc_x,
             y=arc_y,
             mode="lines",
@@ -312,9 +325,9 @@ def _one_rotation(p, k, pair, *, table=sinusoidal.table):
             hoverinfo="skip",
         ),
         label("0", 0, 1.13, "0", COLORS["gray"], "middle center"),
-        label("k", 1.13 * u, 1.13 * v, "k" if k else "", COLORS["gray"], "middle center"),
-        label("p", 1.2 * x0, 1.2 * y0, "p", COLORS["blue"], "middle center"),
-        label("p + k", 1.26 * x1, 1.26 * y1, "p + k" if k else "", COLORS["orange"], "middle center"),
+        label("t", 1.13 * u, 1.13 * v, "t" if t else "", COLORS["gray"], "middle center"),
+        label("m", 1.2 * x0, 1.2 * y0, "m", COLORS["blue"], "middle center"),
+        label("m + t", 1.26 * x1, 1.26 * y1, "m + t" if t else "", COLORS["orange"], "middle center"),
     ]
     bare = dict(range=[-1.4, 1.4], zeroline=False, tickvals=[-1, 0, 1])
     layout = dict(
@@ -324,32 +337,32 @@ def _one_rotation(p, k, pair, *, table=sinusoidal.table):
         xaxis=dict(title=dict(text="lane 2i: sin"), constrain="domain", **bare),
         yaxis=dict(title=dict(text="lane 2i + 1: cos"), scaleanchor="x", **bare),
     )
-    return dict(data=data, layout=layout), {"angle": k * frequency, "degrees": math.degrees(k * frequency)}
+    return dict(data=data, layout=layout), {"angle": t * frequency, "degrees": math.degrees(t * frequency)}
 
 
 one_rotation = explorable(
     _one_rotation,
     id="sinusoidal.one_rotation",
     title="One rotation carries every position",
-    alt="A clock face for one pair of lanes. A solid hand stands at position p, a dashed one at p + k, with the arc "
-    "between them; both hands are dragged by their tips. A gray pair of hands stands at 0 and k, with an arc of the "
+    alt="A clock face for one pair of lanes. A solid hand stands at position m, a dashed one at m + t, with the arc "
+    "between them; both hands are dragged by their tips. A gray pair of hands stands at 0 and t, with an arc of the "
     "same angle.",
-    handles={"PE(p)": "p", "PE(p + k)": "k"},
-    readout="R(k) turns by {degrees:+.0f}°, from every p · kω = {angle:+.2f} rad",
+    handles={"at m": "m", "at m + t": "t"},
+    readout="t tokens turn it by {degrees:+.0f}°, from every m · tω = {angle:+.2f} rad",
     depends={
         "clock face": [],
-        "PE(0)": [],
-        "PE(k)": ["k", "pair"],
-        "R(k) from 0": ["k", "pair"],
-        "PE(p)": ["p", "pair"],
-        "PE(p + k)": [("p", "k"), "pair"],
+        "at 0": [],
+        "at t": ["t", "pair"],
+        "the turn from 0": ["t", "pair"],
+        "at m": ["m", "pair"],
+        "at m + t": [("m", "t"), "pair"],
         "0": [],
-        "k": ["k", "pair"],
-        "p": ["p", "pair"],
-        "readout": ["k", "pair"],
+        "t": ["t", "pair"],
+        "m": ["m", "pair"],
+        "readout": ["t", "pair"],
     },
-    p=slider(range(13), label="position p", default=3),
-    k=slider(range(-6, 7), label="offset k", default=2),
+    m=slider(range(13), label="position m", default=3),
+    t=slider(range(-6, 7), label="shift t", default=2),
     pair=slider(range(4), label="pair of lanes i"),
 )
 
@@ -371,9 +384,8 @@ def _volume(volume, *, results=None):
     curves = {v: np.array(results["methods"][f"{v:.4f}"]["whole"]) for v in VOLUMES}  # [seeds, lengths]
     mean, spread = curves[volume].mean(0), curves[volume].std(0, ddof=1)
     none = curves[0.0].mean(0)
-    means = [curve.mean(0) for curve in curves.values()]
-    bottom, top = min(map(min, means)), max(map(max, means))
-    pad = 0.08 * (top - bottom)
+    bottom, top = min(curve.min() for curve in curves.values()), max(curve.max() for curve in curves.values())
+    pad = 0.05 * (top - bottom)
     others_x, others_y = [], []
     for v, curve in curves.items():
         if v:
@@ -425,10 +437,10 @@ def _volume(volume, *, results=None):
             COLORS["gray"],
             "middle right",
         ),
-        label("the quiet", lengths[-1] * 1.14, none[-1], "≤ 0.3", COLORS["ink"], "middle right"),
+        label("the quiet", lengths[-1] * 1.14, none[-1] + 0.08, "no PE,<br>≤ 0.3", COLORS["ink"], "bottom right"),
     ]
     layout = dict(
-        height=420,
+        height=350,  # the ends of two loud curves are to be one short drag apart
         showlegend=False,
         margin=dict(t=10),
         xaxis=dict(
@@ -441,12 +453,7 @@ def _volume(volume, *, results=None):
         yaxis=dict(range=[bottom - pad, top + pad], title=dict(text="loss, nats per character")),
     )
     share = volume**2 / 2 / (1 + volume**2 / 2)  # of the squared length, |x|^2 = C and |PE|^2 = volume^2 C/2
-    readouts = {
-        "share": _percent(share),
-        "short": mean[0],
-        "spread": spread[0],
-        "saved": f"{none[0] - mean[0]:+.2f}".replace("-", "−"),
-    }
+    readouts = {"share": _percent(share), "short": mean[0], "spread": spread[0], "none": none[0]}
     return dict(data=data, layout=layout), readouts
 
 
@@ -458,8 +465,8 @@ volume = explorable(
     "without encoding, dashed, and all other volumes, thin. The bold curve is dragged by its last point. Quiet ones "
     "lie on the dashed line; from a volume near one on the loss at the training length is far lower, and jumps up at "
     "longer contexts.",
-    readout="{share} of x + PE is position · loss {short:.2f} ± {spread:.2f} at 64 · {saved} saved",
+    readout="{share} of x + PE is position · loss at 64: {short:.2f} ± {spread:.2f} · no PE: {none:.2f}",
     handles={"this volume": "volume"},
-    depends={"other volumes": [], "no encoding": [], "loud ones": [], "the quiet": []},
+    depends={"other volumes": [], "no encoding": [], "loud ones": [], "the quiet": [], "readout.none": []},
     volume=slider(VOLUMES, label="volume", default=1.0, format="{:.2g}".format),
 )

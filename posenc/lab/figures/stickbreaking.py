@@ -6,7 +6,7 @@ import torch
 
 from posenc import stickbreaking
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import signed
+from posenc.lab.figures.parts import label, pin, signed
 
 TOKENS = ["the", "cat", "sat", "and", "the", "dog", "sat", "and", "the", "cat"]
 NOUNS = {"cat", "dog"}
@@ -54,10 +54,10 @@ def _allocation(query, temperature, offset, order, remainder, *, weigh=stickbrea
     rest = "left over" if drop else f"to {TOKENS[query]}<sub>{query}</sub> itself"
     data = [
         bar(
-            "stick reaching the key",
-            "%{x:.3f} of the stick reaches it",
-            x=1 - start,
-            base=start,
+            "what the key leaves",
+            "leaves %{x:.3f} of the stick to those asked after it",
+            x=1 - start - pieces,
+            base=start + pieces,
             y=asked,
             width=0.3,
             marker=dict(color=COLORS["gray"], opacity=0.4),
@@ -126,14 +126,14 @@ allocation = explorable(
     title="A stick, broken key by key",
     alt=(
         "Top: the finished stick as a bar of length one, cut into one labelled piece for each key in the order of "
-        "asking, above the softmax of the same logits. Below: a staircase with a row for each key; a thin gray bar "
-        "shows how much stick reaches the key, a thick bar what the key takes. Of two equal tokens the one asked "
-        "first takes more; softmax gives both the same. The dotted row of the query is dragged to another token."
+        "asking, above the softmax of the same logits. Below: a staircase with a row for each key; a thick bar is "
+        "what the key takes, a thin gray bar what it leaves to the keys asked after it. Of two equal tokens the one "
+        "asked first takes more; softmax gives both the same. The dotted row of the query is dragged to another token."
     ),
     readout="sum {total:.3f} · left over {left:.3f} · nearest key {nearest:.3f}",
     handles={"the query": "query"},
     depends={
-        "stick reaching the key": ["query", "temperature", "offset", "order"],
+        "what the key leaves": ["query", "temperature", "offset", "order"],
         "piece the key takes": ["query", "temperature", "offset", "order"],
         "the stick": ["query", "temperature", "offset", "order"],
         "what is left of the stick": ["query", "temperature", "offset", "remainder"],
@@ -152,22 +152,32 @@ allocation = explorable(
 
 
 COUNTS = (0, 1, 4, 16, 64, 256, 1024, 4096)
+PARTS = {  # of the weight: who has it
+    "nearer keys": dict(color=COLORS["gray"], pattern=dict(shape="x", fillmode="replace")),
+    "the match": dict(color=COLORS["green"], pattern=dict(shape="")),
+    "farther keys": dict(color=COLORS["orange"], pattern=dict(shape="/", fillmode="replace")),
+    "left over": dict(color=COLORS["gray"], pattern=dict(shape=".", fillmode="replace")),
+}
 
 
 @functools.lru_cache(maxsize=512)
-def _match_weights(match, rest, between, weigh):
-    r"""Weight of the match under softmax and stick-breaking, and the stick left over, for each number of far keys."""
+def _shares(match, rest, between, weigh):
+    r"""What each of `PARTS` has under softmax and stick-breaking, for each number of far keys: two [4, counts]."""
     nearer, far = int(between), max(COUNTS)
     z = torch.full((1, far + 1 + nearer), float(rest), dtype=torch.float64)
     z[0, far] = match
     here = torch.arange(z.shape[1]) >= far - torch.tensor(COUNTS)[:, None]  # [counts, keys]: far keys stand in front
-    soft = torch.softmax(z.expand_as(here).masked_fill(~here, float("-inf")), dim=-1)[:, far]
+    soft = torch.softmax(z.expand_as(here).masked_fill(~here, float("-inf")), dim=-1)
     take, left = weigh(z.expand_as(here), here, "recent", return_remainder=True)
-    return soft, take[:, far], left
+
+    def parts(weights, rest):
+        return torch.stack((weights[:, far + 1 :].sum(-1), weights[:, far], weights[:, :far].sum(-1), rest))
+
+    return parts(soft, torch.zeros_like(left)), parts(take, left)
 
 
 def _dilution(far, match, rest, between, *, weigh=stickbreaking.weigh):
-    soft, stick, left = _match_weights(match, rest, between, weigh)
+    soft, stick = _shares(match, rest, between, weigh)
     n = COUNTS.index(far)
     places = list(range(len(COUNTS)))  # an evenly spaced axis that can hold 0
 
@@ -181,38 +191,75 @@ def _dilution(far, match, rest, between, *, weigh=stickbreaking.weigh):
             line=dict(color=COLORS[color], dash=dash, width=2.5),
             marker=dict(symbol=symbol, size=8),
             customdata=COUNTS,
-            hovertemplate=f"%{{customdata:,}} keys farther away: %{{y:.4f}}, {name}<extra></extra>",
+            hovertemplate=f"%{{customdata:,}} keys farther away: weight of the match %{{y:.3f}}, {name}<extra></extra>",
         )
 
+    both = torch.stack((soft[:, n], stick[:, n]), -1)  # [parts, 2]
+    starts = both.cumsum(0) - both
     data = [
-        line("stick-breaking", stick, "blue", "solid", "circle"),
-        line("softmax", soft, "orange", "dash", "diamond"),
-        line("left over", left, "gray", "dot", "x"),
         dict(
-            type="scatter",
-            name="here",
-            x=[n, n],
-            y=[-0.04, 1.09],
-            mode="lines+markers",
-            line=dict(color=COLORS["ink"], width=2),
-            marker=dict(symbol="triangle-down", size=[0, 15], color=COLORS["ink"], opacity=1),
-            showlegend=False,
-            hoverinfo="skip",
+            type="bar",
+            name=part,
+            orientation="h",
+            x=share,
+            base=start,
+            y=[0, 1],
+            width=0.7,
+            xaxis="x2",
+            yaxis="y2",
+            marker=look | dict(line=dict(color=COLORS["ink"], width=1)),
+            hovertemplate=f"{part}: %{{customdata:.3f}}<extra></extra>",
+            customdata=share,
+            showlegend=True,
+        )
+        for (part, look), share, start in zip(PARTS.items(), both, starts)
+    ]
+    ends = [float(stick[1, -1]), float(soft[1, -1])]
+    low = max(min(ends), 0.04)
+    high = max(max(ends), low + 0.16)
+    heights = [high, low] if ends[0] >= ends[1] else [low, high]  # of the names: on the plot, and apart
+    data += [
+        line("stick-breaking", stick[1], "blue", "solid", "circle") | dict(showlegend=False),
+        line("softmax", soft[1], "purple", "dash", "diamond") | dict(showlegend=False),
+        label(
+            "names",
+            [places[-1] + 0.2] * 2,
+            heights,
+            ["stick", "softmax"],
+            [COLORS["blue"], COLORS["purple"]],
+            "middle right",
         ),
+        pin("here", n, -0.04, 1.13),
     ]
     layout = dict(
-        height=380,
+        height=440,
+        barmode="overlay",
+        meta=dict(phone=dict(xaxis=dict(range=[-0.3, len(COUNTS) + 1.1]))),
         xaxis=dict(
-            range=[-0.3, len(COUNTS) - 0.7],
+            range=[-0.3, len(COUNTS) + 0.1],
             tickmode="array",
             tickvals=[0, *places[1::2]],  # few enough to lie flat and whole on a narrow screen
             ticktext=[f"{c:,}" for c in (COUNTS[0], *COUNTS[1::2])],
             tickangle=0,
             title=dict(text="keys farther away than the match"),
         ),
-        yaxis=dict(range=[-0.04, 1.12], title=dict(text="weight of the match")),
+        yaxis=dict(range=[-0.04, 1.16], domain=[0, 0.62], title=dict(text="weight of the match"), tickvals=[0, 0.5, 1]),
+        xaxis2=dict(range=[0, 1], anchor="y2", showticklabels=False, showgrid=False, zeroline=False),
+        yaxis2=dict(
+            range=[-0.5, 1.5],
+            domain=[0.74, 1],
+            anchor="x2",
+            tickvals=[0, 1],
+            ticktext=["softmax", "stick"],
+            showgrid=False,
+            zeroline=False,
+        ),
     )
-    return dict(data=data, layout=layout), {"stick": float(stick[n]), "soft": float(soft[n]), "left": float(left[n])}
+    return dict(data=data, layout=layout), {
+        "stick": float(stick[1, n]),
+        "soft": float(soft[1, n]),
+        "left": float(stick[3, n]),
+    }
 
 
 dilution = explorable(
@@ -220,20 +267,22 @@ dilution = explorable(
     id="stickbreaking.dilution",
     title="More keys behind the match",
     alt=(
-        "Weight of one matching key against the number of keys farther away. The softmax curve falls as keys are "
-        "added; the stick-breaking curve is flat. A third curve, the stick left over, falls: it pays for the far keys. "
-        "An upright line is dragged to a number of keys."
+        "Above, two bars, who has the weight under softmax and who under stick-breaking: nearer keys, the match, "
+        "farther keys, and what is left over of the stick. Below, the weight of the match against the number of keys "
+        "farther away. The softmax curve falls as keys are added; the stick-breaking curve is flat, and in its bar "
+        "farther keys take only from what was left over. An upright line is dragged to a number of keys."
     ),
-    readout="stick {stick:.4f} · softmax {soft:.4f} · left over {left:.4f}",
+    readout="stick {stick:.3f} · softmax {soft:.3f} · left over {left:.3f}",
     handles={"here": "far"},
     depends={
         "stick-breaking": ["match", "rest", "between"],
         "softmax": ["match", "rest", "between"],
-        "left over": ["match", "rest", "between"],
+        "names": ["match", "rest", "between"],
         "here": ["far"],
+        "layout": [],
     },
-    far=slider(COUNTS, label="keys farther away", default=16, format=lambda v: f"{v:,}"),
-    match=slider([-2, 0, 2, 4, 6, 8], label="logit of the match", default=4, format=signed),
-    rest=slider([-8, -6, -4, -3, -2, -1, 0, 2], label="logit of all other keys", default=-4, format=signed),
+    far=slider(COUNTS, label="keys farther away", default=256, format=lambda v: f"{v:,}", play=True),
+    match=slider([0, 1, 2, 4, 6], label="logit of the match", default=2, format=signed),
+    rest=slider([-8, -6, -4, -2, 0], label="logit of all other keys", default=-4, format=signed),
     between=slider([0, 1, 4, 16, 64], label="keys nearer than the match", default=1),
 )

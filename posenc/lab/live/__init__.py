@@ -5,6 +5,8 @@ A live figure is a module here, `posenc/lab/live/<name>.py`, with
     TITLE, ALT      one line; one or two sentences on what it shows and what to do with it
     data()          what the script gets: plain JSON, computed by `posenc`
     picture()       an SVG of how it stands before it is touched, as text: seen before, without scripts and in print
+    SHOWN           if a `{predict}` box may set it: {name: (lowest, highest value)}; `place` then gets an event "set",
+                    whose `detail` is {name: value}
 
 and a script `posenc/lab/live/static/<name>.js`, which calls
 

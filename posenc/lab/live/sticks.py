@@ -14,7 +14,8 @@ ALT = (
     "equal logits moves weight between them in the stick, and nothing in the softmax."
 )
 WORDS = ("it", "sleeps", "cat", "the", "dog", "a")  # most recent first
-LOGITS = (-1.5, -1.2, 0.2, -1.6, 0.2, -1.6)
+LOGITS = (-2.0, -1.7, -0.4, -0.85, -0.4, -0.85)  # cuts that a finger can tell apart
+SHOWN = {word: (0.02, 0.98) for word in WORDS}  # the share that a word takes of what is left
 HUES = ("blue", "orange", "green", "purple", "yellow", "sky")
 
 

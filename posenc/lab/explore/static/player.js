@@ -105,7 +105,7 @@
       if (axis.title) axis.title.text = inLines(axis.title.text, wide / 8);
       if (axis.title && axis.title.font) axis.title.font.size = 12;
       if (axis.ticktext && axis.ticktext.length * 30 > wide) {
-        const longest = Math.max(...axis.ticktext.map((t) => String(t).length));
+        const longest = Math.max(...axis.ticktext.flatMap((t) => String(t).split("<br>")).map((line) => line.length));
         const flat = axis.ticktext.map((t) => String(t).replace("<br>", " "));
         if (longest > 3) Object.assign(axis, { ticktext: flat, tickangle: -90 });
       }
@@ -174,24 +174,31 @@
     at[keys[keys.length - 1]] = value;
   }
 
-  // ---- numbers in words, as Python's format writes them
+  // ---- numbers in words: as Python's format writes them, then as print has them (readout.py)
+
+  const raised = (power) => String(Number(power)).replace(/./g, (c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[c]));
+  const printed = (text) => text.replace(/^-(?=[0.]+%?$)/, "")
+    .replace(/e([+-]\d+)$/, (_, power) => `×10${raised(power)}`).replace(/^([+-]?)1×/, "$1").replace("-", "−");
 
   function words(value, spec) {
     if (typeof value === "string") return value;
     if (value === null || value === undefined || Number.isNaN(value)) return "–";
+    return printed(plain(value, spec));
+  }
+
+  function plain(value, spec) {
     const plus = spec.startsWith("+") ? (value < 0 ? "" : "+") : "";
     const kind = /[fegd%s]$/.test(spec) ? spec.slice(-1) : "g";
     const found = /\.(\d+)/.exec(spec);
     const digits = found ? Number(found[1]) : 6;
-    const power = (text) => text.replace(/e([+-])(\d)$/, "e$10$2");
     if (kind === "f") return plus + value.toFixed(digits);
     if (kind === "%") return plus + (value * 100).toFixed(digits) + "%";
-    if (kind === "e") return plus + power(value.toExponential(digits));
+    if (kind === "e") return plus + value.toExponential(digits);
     if (kind === "d") return plus + String(Math.round(value));
     const p = Math.max(digits, 1), exponent = value === 0 ? 0 : Number(value.toExponential(p - 1).split("e")[1]);
     if (exponent < -4 || exponent >= p) {
       const [head, tail] = value.toExponential(p - 1).split("e");
-      return plus + power(`${head.includes(".") ? head.replace(/\.?0+$/, "") : head}e${tail}`);
+      return plus + `${head.includes(".") ? head.replace(/\.?0+$/, "") : head}e${tail}`;
     }
     const text = value.toFixed(Math.max(p - 1 - exponent, 0));
     return plus + (text.includes(".") ? text.replace(/\.?0+$/, "") : text);
@@ -667,6 +674,9 @@
       const named = now.data.filter((t) => t.type !== "heatmap" && t.showlegend !== false);
       if (layout.showlegend === undefined) layout.showlegend = named.length > 1;
       const traces = now.data.map((t) => paint(t, night));
+      for (const trace of traces) { // plotly takes a label that was empty once for gone, for good
+        if (Array.isArray(trace.text)) trace.text = trace.text.map((word) => word === "" ? " " : word);
+      }
       if (small) narrow(traces, layout, width);
       const done = library_.react(sheet, traces, layout, {
         displayModeBar: false, responsive: false, scrollZoom: false, doubleClick: false, showTips: false,
@@ -924,6 +934,7 @@
       const [, id, body] = /^(.+?)(?:=|%3D)(.*)$/is.exec(entry) || [];
       const self = id && list.find((e) => e.id === unquote(id));
       if (!self) continue;
+      self.figure.classList.remove("explorable-waits"); // book/_ext/predict.py: what was sent is not a question
       // A frame must not scroll the page around it.
       if (first && window === window.top) {
         document.documentElement.dataset.whole = ""; // book/_static/posenc.css: all sections take their true height
@@ -971,6 +982,7 @@
       id: name, figure, ready: () => false, share() {}, receive() {}, repaint() {}, redraw() { self.repaint(); },
     };
     let started = null;
+    self.set = (state) => body.querySelector(".live-place").dispatchEvent(new CustomEvent("set", { detail: state }));
     self.start = () => {
       started = started || load(`${home}live/${name}.js`).then(() => {
         const data = JSON.parse(figure.querySelector("script.live-data").textContent);

@@ -2,12 +2,13 @@
 posencLive("draw_loss", function (place, data) {
   "use strict";
   const LOW = 1, HIGH = 5, STEP = 0.1;
-  const [start, ...beyond] = data.measured, first = data.known[0][0], last = beyond[beyond.length - 1][0];
+  const [start, ...beyond] = data.measured, last = beyond[beyond.length - 1][0];
   const drawn = beyond.map(() => 4); // off every curve: a level line would be an answer
   const list = beyond.map(([n]) => n).join(", ");
-  const ASK = `Drag the rings to the loss that you expect at ${list} characters. By keyboard: Tab to a ring, then the arrow keys.`;
+  const KEYS = ' <span class="draw-keys">By keyboard: Tab to a ring, then the arrow keys.</span>';
+  const ASK = `Drag the rings to the loss that you expect at ${list} characters.${KEYS}`;
   const BLUE = "var(--x-blue, #0072b2)", ORANGE = "var(--x-orange, #c45500)";
-  let begun = false, shown = false, width = 0, height = 0;
+  let begun = false, shown = false, width = 0, height = 0, known = data.known, first = known[0][0];
 
   const rings = beyond.map(([n]) => `<g class="draw-handle" role="slider" tabindex="0" aria-orientation="vertical" aria-label="Your loss at ${n} characters"
     aria-valuemin="${LOW}" aria-valuemax="${HIGH}"><circle fill="transparent"/><circle r="9" class="draw-ring"/></g>`);
@@ -25,6 +26,7 @@ posencLive("draw_loss", function (place, data) {
     .draw-handle[aria-disabled], .draw-handle[aria-disabled] circle { cursor: default; touch-action: auto; }
     .draw-said { min-height: 4.6em; margin: 0.3rem 0 0; line-height: 1.5; }
     @media (max-width: 480px) { .draw-said { min-height: 7.6em; } }
+    @media not all and (hover: hover) { .draw-keys { display: none; } }
   </style><svg class="draw-plot" role="group" aria-label="Loss against characters of context"><g></g>
     <path fill="none" stroke="${ORANGE}" stroke-width="2.5" stroke-dasharray="7 5"/><g></g>${rings.join("")}</svg>
   <div class="explorable-tools"><button type="button">Show what happened</button></div><p class="draw-said" role="status">${ASK}</p>`;
@@ -100,16 +102,16 @@ posencLive("draw_loss", function (place, data) {
     for (let nats = LOW; nats <= HIGH; nats++) {
       out += ruler(from, y(nats), to, y(nats), 'class="draw-faint"') + text(LEFT - 10, y(nats) + 4, nats, "end");
     }
-    for (const [n] of [...data.known, ...data.measured]) out += text(x(n), bottom + 20, n, "middle");
+    for (const [n] of [...known, ...data.measured]) out += text(x(n), bottom + 20, n, "middle");
     out += ruler(border, y(HIGH), border, height, 'class="draw-border" stroke-dasharray="2 4"');
     out += text(border - 8, height - 8, width < 480 ? "context in training" : "characters of context, as in training", "end");
     out += text(border + 8, height - 8, "longer");
     out += ruler(from, y(data.guess), to, y(data.guess), 'class="draw-border" stroke-dasharray="6 3 1 3"');
     out += text(from, y(data.guess) - 6, "a blind guess");
-    const low = Math.max(...[...data.known, start].map(([, loss]) => loss)); // the curve's name stands clear of it
+    const low = Math.max(...[...known, start].map(([, loss]) => loss)); // the curve's name stands clear of it
     out += text(from, y(low) - 10, `${data.method}, measured`, "start", "draw-blue");
-    out += `<path d="${path([...data.known, start])}" fill="none" stroke="${BLUE}" stroke-width="3"/>`;
-    for (const [n, loss] of [...data.known, start]) out += `<circle cx="${x(n)}" cy="${y(loss)}" r="3.5" fill="${BLUE}"/>`;
+    out += `<path d="${path([...known, start])}" fill="none" stroke="${BLUE}" stroke-width="3"/>`;
+    for (const [n, loss] of [...known, start]) out += `<circle cx="${x(n)}" cy="${y(loss)}" r="3.5" fill="${BLUE}"/>`;
     return out;
   }
 
@@ -126,6 +128,9 @@ posencLive("draw_loss", function (place, data) {
   function draw() {
     width = place.clientWidth;
     height = width < 480 ? 300 : 350;
+    // On a phone the part that the reader draws gets as much room as the part that is known.
+    known = data.known.slice(width < 480 ? -beyond.length : 0);
+    first = known[0][0];
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     svg.style.height = `${height}px`;
     frame.innerHTML = axes();
@@ -139,7 +144,7 @@ posencLive("draw_loss", function (place, data) {
       if (shown) handle.setAttribute("aria-disabled", "true"); else handle.removeAttribute("aria-disabled");
     }
     button.textContent = shown ? "Draw again" : "Show what happened";
-    said.textContent = shown ? verdict() : ASK;
+    if (shown) said.textContent = verdict(); else said.innerHTML = ASK;
     draw();
   });
 

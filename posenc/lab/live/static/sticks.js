@@ -54,6 +54,20 @@
       border: 1px dashed var(--x-muted);
       background: none;
     }
+    .sticks-thin {
+      position: relative;
+      height: 1.4rem;
+      margin: 0.75rem 0.75rem 0 0;
+      font-size: 0.8125rem;
+      line-height: 1.4rem;
+    }
+    .sticks-thin span {
+      position: absolute;
+      padding: 0 0.2rem;
+      border-radius: 0.3rem;
+      background: color-mix(in srgb, var(--hue) 38%, var(--x-ground));
+      white-space: nowrap;
+    }
     .sticks-mark {
       position: absolute;
       top: 3.6rem;
@@ -97,10 +111,16 @@
       content: "";
     }
     .sticks-cut:nth-of-type(odd) {
-      top: -0.2rem;
+      top: -0.4rem;
     }
     .sticks-cut:nth-of-type(odd)::before {
       top: 0;
+    }
+    @media (max-width: 30rem) {
+      .sticks-cut:not(:active)::after {
+        width: 0.6rem;
+        height: 0.6rem;
+      }
     }
     .sticks-cut:focus-visible {
       outline: 2px solid var(--x-accent);
@@ -151,7 +171,7 @@
     for (const [key, name] of [["stick", "stick-breaking: each word cuts its share of what is left"], ["softmax", "softmax of the same logits"]]) {
       put(place, "p", "sticks-name", {}).textContent = name;
       const bar = put(place, "div", "sticks-bar", {});
-      bars[key] = { bar, pieces: [], marks: [] };
+      bars[key] = { bar, pieces: [], marks: [], thin: put(place, "div", "sticks-thin", { "aria-hidden": "true" }) };
       for (let i = 0; i < count + (key === "stick"); i++) {
         const piece = put(bar, "span", "sticks-piece", {});
         put(piece, "b", "", {});
@@ -177,16 +197,25 @@
       const now = weights(order.map((k) => logits[k]));
       const values = { stick: now.stick, softmax: now.softmax };
       for (const key of ["stick", "softmax"]) {
-        let at = 0, was = 0;
+        let at = 0, was = 0, right = 0;
+        const { bar, thin } = bars[key], wide = bar.clientWidth, named = [];
+        thin.replaceChildren();
         bars[key].pieces.forEach((piece, i) => {
           const share = values[key][i], word = i < count ? data.words[order[i]] : "left over";
           piece.style.left = `${100 * at}%`;
           piece.style.width = `${100 * share}%`;
           piece.style.setProperty("--hue", i < count ? data.hues[order[i]] : "var(--x-muted)");
           piece.classList.toggle("sticks-rest", i === count);
-          const room = share * bars[key].bar.clientWidth; // words that do not fit stand in the tooltip alone
-          piece.firstChild.textContent = room > 9 * word.length + 8 ? word : "";
-          piece.lastChild.textContent = room > 34 ? share.toFixed(2) : "";
+          const room = share * wide; // words that do not fit stand below their piece
+          const fits = room > Math.max(9 * word.length + 8, 34);
+          piece.firstChild.textContent = fits ? word : "";
+          if (i < count && !fits) {
+            const tag = put(thin, "span", "", {});
+            tag.textContent = `${word} ${share.toFixed(2)}`;
+            tag.style.setProperty("--hue", data.hues[order[i]]);
+            named.push([tag, (at + share / 2) * wide]);
+          }
+          piece.lastChild.textContent = (i < count ? fits : room > 34) ? share.toFixed(2) : "";
           piece.title = `${word}: ${share.toFixed(3)}`;
           at += share;
           was += before[key][i];
@@ -194,6 +223,13 @@
           if (mark) mark.style.left = `${100 * was}%`;
           if (key === "stick" && i < count) cuts[i].style.left = `${100 * at}%`;
         });
+        let end = wide; // from the right, each as near its piece as the ones beside it let it be
+        const sizes = named.map(([tag]) => tag.offsetWidth + 3);
+        named.forEach(([, middle], i) => { named[i][2] = right = Math.max(middle - sizes[i] / 2, right); right += sizes[i]; });
+        for (let i = named.length - 1; i >= 0; i--) {
+          end = Math.min(named[i][2], end - sizes[i]);
+          named[i][0].style.left = `${Math.max(end, 0)}px`;
+        }
       }
       order.forEach((k, i) => {
         const beta = 1 / (1 + Math.exp(-logits[k]));
@@ -264,12 +300,22 @@
       draw();
       tell();
     }));
-    reset.addEventListener("click", () => {
+    function restart() {
       order.sort((a, b) => a - b);
       data.logits.forEach((z, i) => { logits[i] = z; });
+    }
+    reset.addEventListener("click", () => {
+      restart();
       moved = false;
       before = weights(logits);
       draw();
+      tell();
+    });
+    // An answer to the question above: this word's share, the others as they were at first.
+    place.addEventListener("set", ({ detail }) => {
+      restart();
+      begin();
+      for (const [word, beta] of Object.entries(detail)) setShare(data.words.indexOf(word), beta);
       tell();
     });
     draw();

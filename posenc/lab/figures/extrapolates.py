@@ -1,0 +1,122 @@
+r"""The explorable on the cut: three trained models in a longer context, whole and cut. Two of them go without names."""
+
+import functools
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from posenc.lab.experiments import in_longer, load_results
+from posenc.lab.explore import COLORS, explorable, slider
+from posenc.lab.figures.parts import label, number
+
+load = functools.cache(load_results)
+WHOLE, CUT = "whole", "cut to 64"
+#: model -> its experiment and method. The chapters of A and B ask for a guess of their own.
+MODELS = {"NoPE": ("train_short_test_long", "nope"), "A": ("train_short_test_long", "fox"), "B": ("needle", "shaw")}
+
+
+class Runs(NamedTuple):
+    r"""A model's losses or shares of wrong answers, [seeds, lengths]; their name and range; the tolerance."""
+
+    lengths: list[int]
+    whole: np.ndarray
+    cut: np.ndarray
+    unit: str
+    range: tuple[float, float]
+    tolerance: float
+
+    def word(self) -> str:
+        r"""What the two rows say at the longest context."""
+        return in_longer(self.whole[:, 0], self.whole[:, -1], self.cut[:, -1], self.tolerance)
+
+
+@functools.cache
+def runs(model: str) -> Runs:
+    r"""The frozen runs of a model, by the name that the page gives it."""
+    experiment, method = MODELS[model]
+    result = load(experiment)
+    arm = result["methods"][method]
+    if experiment != "needle":
+        whole, cut = (np.array(arm[kind]) for kind in ("whole", "cut"))
+        return Runs(result["lengths"], whole, cut, "loss, nats per character", (1.25, 2.65), result["tolerance"])
+    contexts = [result["contexts"][0], result["contexts"][-1]]
+    whole, cut = (np.array([arm["scores"]["in"], arm["scores"][test]]).T for test in ("far", "far, cut"))
+    return Runs(contexts, whole, cut, "share of wrong answers", (-0.06, 1.06), result["tolerance"])
+
+
+def _cut(model, attention):
+    r = runs(model)
+    whole, cut = r.whole.mean(0), r.cut.mean(0)
+    shown = attention == CUT
+    blue, orange, end = COLORS["blue"], COLORS["orange"], r.lengths[-1] * 1.1
+    room = 0.035 * (r.range[1] - r.range[0])
+    apart = max(0.0, room - abs(cut[-1] - whole[-1]) / 2) if shown else 0.0
+    side = 1 if whole[-1] >= cut[-1] else -1
+    data = [
+        dict(
+            type="scatter",
+            name="whole",
+            x=r.lengths,
+            y=whole,
+            mode="lines+markers",
+            line=dict(color=blue, width=7),
+            opacity=0.65,
+            marker=dict(size=12),
+            hovertemplate="%{x} of context, whole: %{y:.3f}<extra></extra>",
+        ),
+        dict(
+            type="scatter",
+            name="cut",
+            x=r.lengths,
+            y=cut if shown else [math.nan] * len(r.lengths),
+            mode="lines+markers",
+            line=dict(color=orange, width=2.5, dash="dash"),
+            marker=dict(symbol="circle-open", size=14, line=dict(width=2)),
+            hovertemplate="%{x} of context, cut: %{y:.3f}<extra></extra>",
+        ),
+        label(
+            "names",
+            [end, end],
+            [whole[-1] + side * apart, cut[-1] - side * apart],
+            ["whole", "cut" if shown else ""],
+            [blue, orange],
+            "middle right",
+        ),
+    ]
+    ends = [math.log10(64) - 0.05, math.log10(512) + 0.22]
+    layout = dict(
+        height=400,
+        showlegend=False,
+        margin=dict(t=12),
+        xaxis=dict(
+            type="log",
+            range=ends,
+            tickvals=[64, 128, 256, 512],
+            ticktext=["64<br>in training", "128", "256", "512"],
+            tickangle=0,
+            title=dict(text="context"),
+        ),
+        yaxis=dict(range=list(r.range), title=dict(text=r.unit)),
+    )
+    word = r.word()
+    return dict(data=data, layout=layout), {
+        "ends": f"{number(whole[0])} → {number(whole[-1])}",
+        "cut": number(cut[-1]) if shown else "?",
+        "word": word if shown or word == "breaks" else "holds",
+    }
+
+
+cut = explorable(
+    _cut,
+    id="extrapolates.cut",
+    title="Trained on 64, read on up to 512",
+    alt="One trained model at a time. A solid line: its loss, or its share of wrong answers, as the context grows from "
+    "64 to 512. With attention cut to the training window a dashed line is added. NoPE rises, and its dashed line "
+    "rises less. Model A runs level and its dashed line lies on it. Model B stays at zero, and its dashed line climbs "
+    "to nearly nine wrong of ten.",
+    readout="{ends} · cut {cut} · {word}",
+    depends={"layout": ["model"], "whole": ["model"]},
+    model=slider(list(MODELS), label="model", default="A"),
+    attention=slider([WHOLE, CUT], label="attention"),
+)

@@ -1,0 +1,95 @@
+r"""The explorable of *Attention in ten lines*."""
+
+import math
+
+import torch
+
+from posenc.lab.explore import COLORS, explorable, slider
+from posenc.lab.figures.parts import arrow, held, label
+
+WORDS = ("the", "dog", "bit")
+KEYS = torch.tensor([[-1.1, 0.5], [0.2, 1.4], [1.3, 0.1]], dtype=torch.float64)
+LENGTHS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
+REACH = 2.1
+
+
+def looked_at(angle, length):
+    r"""The query [2] at an angle in degrees, its scores and weights for the three words, [3] each."""
+    turn = math.radians(angle)
+    query = length * torch.tensor([math.cos(turn), math.sin(turn)], dtype=torch.float64)
+    scores = KEYS @ query / 2**0.5
+    return query, scores, scores.softmax(0)
+
+
+def _ask(angle, length):
+    query, scores, weights = looked_at(angle, length)
+    blue, orange = COLORS["blue"], COLORS["orange"]
+    right = dict(xaxis="x2", yaxis="y2")
+    data = [arrow(f"key of {word}", key, orange, 3, "dash") for word, key in zip(WORDS, KEYS)]
+    data += [
+        label(
+            "names of the keys",
+            *(1.25 * KEYS).T.tolist(),
+            [f"<b>{word}</b>" for word in WORDS],
+            orange,
+            "middle center",
+        ),
+        arrow("query", query, blue, 4),
+        held("end of the query", *query.tolist(), blue, "circle", 12),
+        dict(
+            type="bar",
+            name="weight",
+            x=[0, 1, 2],
+            y=weights,
+            width=0.7,
+            marker=dict(color=blue),
+            hovertemplate="weight %{y:.3f}<extra></extra>",
+            **right,
+        ),
+        label(
+            "scores",
+            [0, 1, 2],
+            (weights + 0.02).tolist(),
+            [f"s = {score:.2f}".replace("-", "−") for score in scores.tolist()],
+            COLORS["ink"],
+            **right,
+        ),
+    ]
+    plane = dict(showticklabels=False, showgrid=False, constrain="domain")
+    layout = dict(
+        height=400,
+        showlegend=False,
+        margin=dict(l=16, t=10),
+        xaxis=dict(plane, range=[-REACH, REACH], domain=[0, 0.52]),
+        yaxis=dict(plane, range=[-REACH, REACH], scaleanchor="x"),
+        xaxis2=dict(range=[-0.6, 2.6], domain=[0.62, 1], anchor="y2", tickvals=[0, 1, 2], ticktext=list(WORDS)),
+        yaxis2=dict(range=[0, 1.12], anchor="x2", title=dict(text="weight"), tickvals=[0, 0.5, 1]),
+        meta=dict(
+            phone=dict(
+                margin=dict(l=40, t=4),
+                xaxis=dict(domain=[0, 1]),
+                yaxis=dict(domain=[0.42, 1]),
+                xaxis2=dict(domain=[0, 1]),
+                yaxis2=dict(range=[0, 1.3], domain=[0, 0.34]),
+            )
+        ),
+    )
+    the, dog, bit = weights.tolist()
+    return dict(data=data, layout=layout), {"the": the, "dog": dog, "bit": bit}
+
+
+ask = explorable(
+    _ask,
+    id="ten_lines.ask",
+    title="A query among three keys",
+    alt=(
+        "At the left a plane with three dashed arrows, the keys of the, dog and bit, and a solid one, the query: its "
+        "end can be dragged. At the right a bar for each word, the weight that the query gives it, with the score s "
+        "above. The bar is highest where key and query point the same way, and a longer query makes it higher still."
+    ),
+    readout="the {the:.2f} · dog {dog:.2f} · bit {bit:.2f}",
+    handles={"end of the query": ("angle", "length")},
+    depends={**{f"key of {word}": [] for word in WORDS}, "names of the keys": [], "layout": []},
+    angle=slider(range(0, 360, 15), label="angle of the query", default=60, format=lambda angle: f"{angle}°"),
+    length=slider(LENGTHS, label="its length", default=1.0, format=lambda length: f"{length:g}"),
+)
