@@ -38,7 +38,7 @@ STYLE = Path(__file__).with_name("pdf.css")
 
 LEFT_OUT = ("notebooks/",)
 # What needs a script, or a page of its own.
-DROPPED = ".headerlink, script, noscript, .explorable-controls, .explorable-embed, .lab-links a:not(.lab-colab)"
+DROPPED = "source, .headerlink, script, noscript, .explorable-controls, .explorable-embed, .lab-links a:not(.lab-colab)"
 # Words of code in the text's own color: each would be an element in the PDF's structure, and they are most of them.
 PLAIN = ".highlight span.n, .highlight span.p, .highlight span.w, .highlight span.nn, code span.pre"
 REFERRING = ("for", "aria-labelledby", "aria-describedby", "aria-controls", "headers")

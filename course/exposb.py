@@ -47,8 +47,8 @@ _ = posenc.explain_impl(posenc.exposb.exposb(64, 4))
 # %% [markdown]
 # ## Build it yourself
 # ### Exercise 1: the band
-# Lane $d$ of $D$ is multiplied by $c_d = 0.8 + 0.4\,e^{-(d - D/4)^2 / (2 (D/8)^2)}$, $d = 0, \dots, D - 1$. With `per_pair` both
-# lanes of a pair $(2i, 2i + 1)$ get the factor of the middle between them, $d = 2i + \tfrac12$.
+# Lane $l$ of $D$ is multiplied by $c_l = 0.8 + 0.4\,e^{-(l - D/4)^2 / (2 (D/8)^2)}$, $l = 0, \dots, D - 1$. With `per_pair` both
+# lanes of a pair $(2i, 2i + 1)$ get the factor of the middle between them, $l = 2i + \tfrac12$.
 #
 # Return a tensor `[D]` of float64.
 
@@ -57,10 +57,10 @@ _ = posenc.explain_impl(posenc.exposb.exposb(64, 4))
 def lane_filter(head_dim, per_pair):
     """The factor on each lane, a tensor [head_dim] of float64."""
     ### BEGIN SOLUTION
-    d = torch.arange(head_dim).double()
-    d = d - d % 2 + 0.5 if per_pair else d
+    lane = torch.arange(head_dim).double()
+    lane = lane - lane % 2 + 0.5 if per_pair else lane
     center, width = head_dim / 4, head_dim / 8
-    bump = torch.exp(-0.5 * ((d - center) / width) ** 2)
+    bump = torch.exp(-0.5 * ((lane - center) / width) ** 2)
     return 0.8 + 0.4 * bump
     ### END SOLUTION
 
@@ -110,8 +110,8 @@ interact(
 
 # %% [markdown]
 # ### Exercise 2: the fade, as the report has it
-# Logits `[..., Tq, Tk]` are multiplied by $\varphi + (1 - \varphi)\,e^{-a \lvert\delta\rvert}$: `rate` is $a$, `floor` is $\varphi$, `distance` is
-# $\delta$, query minus key, of any sign. Return logits.
+# Logits `[..., Tq, Tk]` are multiplied by $\varphi + (1 - \varphi)\,e^{-a \lvert d\rvert}$: `rate` is $a$, `floor` is $\varphi$, `distance` is
+# $d$, query minus key, of any sign. Return logits.
 
 
 # %% nbgrader={"grade": false, "grade_id": "fade_logits", "locked": false, "schema_version": 3, "solution": true, "task": false}

@@ -19,8 +19,8 @@ PARTS = ["Claim", "Why it is believable", "What holds", "Check"]
 
 #: label of a row -> its text, from the heading to the next label or chapter
 ROWS = {
-    label: re.split(r"^(?:\(err-\w+\)=|## .*)$", rest, maxsplit=1, flags=re.M)[0]
-    for label, rest in re.findall(r"^\(err-(\w+)\)=\n(### .*?)(?=\Z|^\(err-\w+\)=)", PAGE, re.M | re.S)
+    label: re.split(r"^(?:\(err-\w+\)=|### .*)$", rest, maxsplit=1, flags=re.M)[0]
+    for label, rest in re.findall(r"^\(err-(\w+)\)=\n(#### .*?)(?=\Z|^\(err-\w+\)=)", PAGE, re.M | re.S)
 }
 
 
@@ -74,35 +74,53 @@ FLIPPED = errata.pair_frequencies().flip(0)
 
 #: label -> what the check reads, and what to put there: a world in which the claim holds, or a wrong correction
 TURNS = {
+    "padded": ("rope.inv_freq", lambda dim, **options: INV_FREQ(128, **options)[: dim // 2]),
     "invariant": ("Encoding", lambda: alibi_method.alibi(1, symmetric=True)),
     "causal": ("layer", lambda x, causal: x.mean(2, keepdim=True).expand_as(x)),
     "slow": ("pair_frequencies", lambda: FLIPPED),
     "table": ("ROW", [math.sin(0.4 * position) for position in range(8)]),
     "last": ("pair_frequencies", lambda: torch.tensor([1e-4])),
+    "wavelength": ("pair_frequencies", lambda: 2 * math.pi / 10000 ** (torch.arange(192) / 192)),
     "fourier": ("pair_frequencies", lambda: torch.linspace(1, 0.1, 10)),
+    "between": ("sinusoidal.table", lambda at, width: at[:, None] * torch.ones(width)),
     "unseen": ("rises", lambda method: torch.zeros(3)),
+    "through": ("sinusoidal.table", lambda at, width: torch.zeros(len(at), width)),
     "count": ("learned.learned", lambda positions, width, **each: LEARNED(positions // (6 if each else 1), width)),
+    "missing": ("learned.learned", lambda rows, dim: LEARNED(rows + 1, dim)),
+    "fits": (
+        "load_results",
+        lambda name: {"methods": {k: {"whole": [[1.0], [1.1]]} for k in ("learned", "sinusoidal", "nope")}},
+    ),
     "bert": ("shuffling_changes", lambda model: torch.tensor(1.0)),
     "concat": ("normal", lambda *shape, seed=0: 0 * NORMAL(*shape, seed=seed)),
     "xl": ("normal", lambda *shape, seed: NORMAL(*shape, seed=seed) * (seed not in (3, 4))),
     "t5": ("shuffling_changes", lambda model: torch.tensor(1.0)),
     "sign": ("rope.rotate", lambda x, at, w: ROTATE(x, at.abs(), w)),
     "exponent": ("rope.inv_freq", lambda dim, **options: INV_FREQ(dim, **options) * 10000 ** (2 / dim)),
+    "minus": ("rope.inv_freq", lambda dim, **options: 1 / INV_FREQ(dim, **options)),
     "decay": ("rope.rotate", lambda x, at, w: ROTATE(x, at, w) * 0.999 ** at[:, None]),
     "extrapolates": ("rises", lambda method, kind="whole": torch.zeros(3)),
     "masked": ("masks_lanes", ROTATE),
     "backward": ("reads_pairs_writes_halves", ROTATE),
+    "partial": ("rope.rope", lambda head_dim, rotary_dim: None),
     "fast": ("LONGEST", errata.TRAINED + 1),
     "yarn": ("scaling.yarn", lambda dim, factor, trained: errata.scaling.ntk(dim, factor)),
     "plus": ("alibi.bias", lambda i, j, slopes: (slopes * (i - j))[None, None]),
     "slopes": ("alibi.slopes", lambda n: torch.tensor([2 ** (-8 * h / n) for h in range(1, n + 1)])),
     "mild": ("alibi.slopes", lambda n: SLOPES(n).flip(0)),
     "nth": ("alibi.slopes", lambda n: 2 ** (-8 / torch.arange(1.0, n + 1))),
+    "free": ("alibi.bias", lambda i, j, slopes: torch.zeros(1, 1, len(i), len(j))),
+    "today": ("recent_models", lambda: [{"encoding": "ALiBi", "kind": "decoder"}]),
     "relative": ("gain", lambda positions: 1.2 * torch.ones_like(positions)),
     "boost": ("gain", lambda positions: GAIN(10 * positions)),
+    "extra": ("LAYERS", 1),
+    "edges": ("band", lambda dim: torch.full((dim,), 0.8)),
     "multiply": ("fade", torch.ones_like),
     "rest": ("stickbreaking.weigh", lambda scores, visible, order: torch.sigmoid(scores)),
+    "tracked": ("stickbreaking.weigh", lambda scores, visible, order: scores.sigmoid() * visible),
     "softmax": ("stickbreaking.weigh", lambda scores, visible, order: scores.softmax(-1)),
+    "lengths": ("rises", lambda method: torch.zeros(3)),
+    "softplus": ("one_guard", torch.nn.functional.softplus),
 }
 
 
@@ -144,8 +162,28 @@ def lanes(kind):
 
 #: label -> numbers of its check that a line of arithmetic gives
 BY_HAND = {
+    "softplus": {"softplus_true": f"{math.exp(-17):.0e}".replace("-", "−")},
+    "lengths": {"rse_rise": study("rse"), "exposb_rise": study("exposb")},
+    "extra": {"extra_exposb": "72", "extra_rse": "6"},
+    "edges": {
+        "edges_first": f"{0.8 + 0.4 * math.exp(-2):.3f}",
+        "edges_square": f"{(0.8 + 0.4 * math.exp(-2)) ** 2:.2f}",
+    },
+    "free": {"free_less": f"{257 / 2 / (6 * 64):.0%}", "free_more": f"{2049 / 2 / (6 * 64):.0%}"},
+    "padded": {"padded_times": f"{10000 ** (78 / 80 - 78 / 128):.0f}"},
+    "minus": {"minus_last": f"{10000 ** (62 / 64):,.0f}"},
+    "missing": {"missing_last": "999", "missing_first": "1000"},
+    "wavelength": {
+        "wave_claimed": f"{10000 ** (20 / 384):.2f}",
+        "wave_true": f"{2 * math.pi * 10000 ** (20 / 384):.2f}",
+    },
     "slow": {"first_wave": f"{2 * math.pi:.1f}", "last_wave": f"{2 * math.pi * 10000 ** (382 / 384):,.0f}"},
-    "table": {"omega_one": f"{10000 ** (-2 / 384):.3f}", "dim_two": f"{math.sin(10000 ** (-2 / 384)):.2f}"},
+    "table": {
+        "omega_one": f"{10000 ** (-2 / 384):.3f}",
+        "dim_two": f"{math.sin(10000 ** (-2 / 384)):.2f}",
+        "dim_last": f"{math.sin(7 * 10000 ** (-382 / 384)):.4f}",
+    },
+    "tracked": {"tracked_pairs": f"{64 * 65 // 2:,}", "tracked_read": f"{64 * 384:,}"},
     "last": {"last_ratio": f"{10000 ** (2 / 384):.2f}", "last_ratio_64": f"{10000 ** (2 / 64):.2f}"},
     "unseen": {"sin_rise": study("sinusoidal")},
     "count": {"once": f"{512 * 384:,}", "each": f"{6 * 512 * 384:,}"},

@@ -187,7 +187,8 @@ def test_roberta_counts_from_two(transformers):
 
 def pairs_off(situation, ids, mask, n):
     figure, readout = practice.ids.fn(situation, ids, mask, n)
-    return {trace["name"]: trace for trace in figure["data"]}, tuple(readout.values())
+    counts = tuple(readout[name] for name in ("tokens", "pairs", "seen", "hidden"))
+    return {trace["name"]: trace for trace in figure["data"]}, counts
 
 
 @pytest.mark.parametrize("situation", [practice.DECODING, practice.PADDING, practice.PACKING])

@@ -7,10 +7,11 @@ import torch
 
 import posenc
 from posenc.bias.alibi import bias, slopes
-from posenc.lab.experiments import ONE_A_PLACE, far_context, load_results, verdict
-from posenc.lab.experiments.plots import plot_short_long
-from posenc.lab.figures.alibi import KEYS, MATCH, MATCH_LOGIT, content_logits
-from posenc.lab.pages import finish, print_errors, seeded
+from posenc.lab.experiments import ONE_A_PLACE, ignores_far, load_results, verdict
+from posenc.lab.experiments.plots import AMOUNT, HIDDEN, plot_short_long
+from posenc.lab.experiments.verdicts import LEAST
+from posenc.lab.figures.alibi import KEYS, MATCH, content_logits
+from posenc.lab.pages import finish, print_errors, rope, seeded
 
 FAILURE = ("sinusoidal", "rope")  # the methods that the chapter starts from
 HEADS = 8
@@ -46,20 +47,22 @@ def failure_figure():
 
 
 def bias_figure():
-    r"""The bias of each of four heads, a map of queries and keys."""
+    r"""By what factor the bias of each of four heads makes a key quieter, a map of queries and keys."""
     import matplotlib.pyplot as plt
 
-    positions = torch.arange(24)
-    maps = bias(positions, positions, slopes(4)).masked_fill(positions[:, None] < positions, float("nan"))
+    positions = torch.arange(128)
+    maps = bias(positions, positions, slopes(4)).exp().masked_fill(positions[:, None] < positions, float("nan"))
     figure, axes = plt.subplots(2, 2, figsize=(6.4, 5.6), layout="constrained", sharex=True, sharey=True)
     for axis, picture, slope in zip(axes.flat, maps, slopes(4).tolist()):
-        image = axis.imshow(picture, cmap="cividis", vmin=-6, vmax=0)
+        image = axis.imshow(picture, cmap=AMOUNT, vmin=0, vmax=1)
+        axis.set_facecolor(HIDDEN)
+        axis.set(xticks=range(0, 128, 50), yticks=range(0, 128, 50))
         axis.set_title(f"slope 1/{1 / slope:.0f}")
     for axis in axes[-1]:
         axis.set_xlabel("key j")
     for axis in axes[:, 0]:
         axis.set_ylabel("query i")
-    figure.colorbar(image, ax=axes, label="bias", shrink=0.8)
+    figure.colorbar(image, ax=axes, label="what is left, a factor", shrink=0.8)
     return finish(figure)
 
 
@@ -89,20 +92,14 @@ def match_weights() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def match_numbers() -> dict[str, str]:
-    r"""By how many decades the match rises above the bias's line."""
-    star, line = match_weights()
-    decades = (star / line).log10()
-    return {
-        "star_before": f"{MATCH_LOGIT / math.log(10):.2f}",
-        "star_four": f"{decades[3]:.2f}",
-        "star_eight": f"{decades[7]:.2f}",
-        "star_share": f"{star[7]:.0%}",
-    }
+    r"""What head 8 gives the match."""
+    star, _ = match_weights()
+    return {"star_eight": f"{star[7]:.0%}"}
 
 
 def weights(q, k, encoding, **options):
     r"""What attention gives each pair."""
-    return posenc.attention(q, k, q, encoding, return_weights=True, **options)[1]
+    return posenc.attention(q, k, k, encoding, return_weights=True, **options)[1]
 
 
 def key_bias(m, scale: float = 1.0) -> posenc.Encoding:
@@ -183,16 +180,33 @@ def check_numbers() -> dict[str, str]:
     return {"keys_error": f"{error:.0e}", "scale_factor": f"{math.sqrt(64):.0f}"}
 
 
-def hand_numbers(by_hand, without) -> dict[str, str]:
+def hand_numbers() -> dict[str, str]:
     r"""The example by hand: the first weight without the bias.
 
-    Arguments:
-        by_hand, without: the three weights, with the bias and without.
-    Errors: AssertionError where those with the bias are not what the page's table says.
+    Errors: AssertionError where the weights with the bias are not what the page's table says.
     """
-    found = [f"{w:.3f}" for w in by_hand.flatten()]
-    assert found == ["0.384", "0.233", "0.384"], f"by_hand={found} is not what the table says"
-    return {"hand_nope": f"{without.flatten()[0]:.3f}"}
+    q = torch.tensor([2.0, 0, 0, 2]).view(1, 1, 1, 4)
+    k = torch.tensor([[1.0, 0, 0, 1], [1, 1, 0, 0], [0, 0, 1, 1]]).view(1, 1, 3, 4)
+    half = posenc.Encoding(bias=lambda q, k, at: bias(at.pos_q, at.pos_k, torch.tensor([0.5])))
+    by_hand, without = (weights(q, k, encoding).flatten() for encoding in (half, posenc.Encoding()))
+    found = [f"{w:.3f}" for w in by_hand]
+    assert found == ["0.384", "0.233", "0.384"], f"{found} is not what the table says"
+    return {"hand_nope": f"{without[0]:.3f}"}
+
+
+def check_short(own_slopes, own_weights) -> None:
+    r"""Assert that the page's own lines do what posenc does: for many numbers of heads, and where one query decodes.
+
+    Arguments: own_slopes, own_weights: the functions that the page shows, slopes(H) and alibi(q, k, m, pos_q, pos_k).
+    """
+    for heads in range(1, 40):
+        torch.testing.assert_close(own_slopes(heads), slopes(heads))
+    q, k = seeded(lambda: torch.randn(2, 6, 58, 8))
+    at, m, encoding = torch.arange(58), slopes(6), posenc.make("alibi", num_heads=6)
+    for now in (at, at[-1:]):
+        ours = own_weights(q[:, now], k, m, now, at)
+        theirs = weights(q[None, :, now], k[None], encoding, pos_q=now, pos_k=at)[0]
+        torch.testing.assert_close(ours, theirs)
 
 
 def bfloat16_numbers(forms, slope: float, i: int) -> dict[str, str]:
@@ -234,37 +248,71 @@ def needle_numbers() -> dict[str, str]:
     }
 
 
-def prediction():
-    r"""What was predicted before the run."""
-    from IPython.display import Markdown
-
-    return Markdown(f"**The prediction**, written before the run: *{frozen()['predictions']['alibi']}*")
-
-
 def reading(whole, cut) -> str:
     r"""Does ALiBi extrapolate or ignore? From the losses at the longest context, seed by seed, whole and cut."""
     gap = sum(w - c for w, c in zip(whole, cut)) / len(whole)
-    if "ignored" in far_context(whole, cut):
-        return (
-            f"Whole and cut agree to {abs(gap):.3f} nats. ALiBi does not extrapolate here, it **ignores**: the curve "
-            "is level because what is far has no say."
-        )
+    if ignores_far(whole, cut):
+        return f"Whole and cut agree to {abs(gap):.3f} nats: it ignores what is far."
     if gap > 0:
-        return (
-            f"But with its attention cut the model is *better*, by {gap:.3f} nats: the little say that is left to the "
-            "far keys does harm. The curve is nearly level because the bias **ignores** most of what is far, not "
-            "because the model uses it."
-        )
-    return f"What is far saves {-gap:.3f} nats: here ALiBi **uses** a part of what it never saw in training."
+        return f"Cut, the model is better by {gap:.3f} nats: it suffers from what is far."
+    return f"Cut, the model is worse by {-gap:.3f} nats: it uses a part of what it never saw in training."
 
 
-def verdict_words():
-    r"""What became of the prediction, and how to read it."""
-    from IPython.display import Markdown
-
+def ends() -> tuple[list[float], list[float]]:
+    r"""ALiBi's losses at the longest context, one a seed: whole, and with attention cut."""
     runs = frozen()["methods"]["alibi"]
-    whole, cut = ([losses[-1] for losses in runs[kind]] for kind in ("whole", "cut"))
-    return Markdown(f"**The verdict.** {verdict(frozen(), 'alibi').words} {reading(whole, cut)}")
+    return [losses[-1] for losses in runs["whole"]], [losses[-1] for losses in runs["cut"]]
+
+
+def verdict_numbers() -> dict[str, str]:
+    r"""What was predicted of ALiBi, what became of it, and the numbers that part the words of a verdict.
+
+    Errors: AssertionError where ALiBi does not suffer by less than the tolerance, as the page says.
+    """
+    found, tolerance = verdict(frozen(), "alibi"), frozen()["tolerance"]
+    assert "suffers" in reading(*ends()) and found.outcome == "held"
+    assert LEAST < found.gap < tolerance / 2
+    return {
+        "prediction": frozen()["predictions"]["alibi"],
+        "verdict": f"{found.words} {reading(*ends())}",
+        "rise": f"{found.change:.3f}",
+        "gap": f"{found.gap:.3f}",
+        "least": f"{LEAST:g}",
+        "tolerance": f"{tolerance:g}",
+    }
+
+
+def far_share(slope: float) -> float:
+    r"""What a last row of equal keys leaves beyond the training length, in the longest context."""
+    short, long = frozen()["lengths"][0], frozen()["lengths"][-1]
+    return (math.exp(-slope * short) - math.exp(-slope * long)) / (1 - math.exp(-slope * long))
+
+
+def cost(method: str, keys: int, gap: int) -> float:
+    r"""What more keys (-1 for the most), or a gap of unseen distance, add to the loss: mean over seeds."""
+    grids = frozen()["methods"][method]["distance_and_keys"]
+    return sum(grid[keys][gap] - grid[0][0] for grid in grids) / len(grids)
+
+
+def cost_numbers() -> dict[str, str]:
+    r"""What more keys cost, in two models and by two tests, and what a neutral row leaves to far keys.
+
+    Errors: AssertionError where one part does not cost ALiBi more than the whole.
+    """
+    steepest, *_, mildest = slopes(frozen()["settings"]["num_heads"]).double().tolist()
+    assert far_share(steepest) < 0.001 and mildest == 1 / 256
+    keys, gap = cost("alibi", -1, 0), cost("alibi", 0, -1)
+    assert min(keys, gap) > verdict(frozen(), "alibi").change
+    return {
+        "far_mildest": f"{far_share(mildest):.0%}",
+        "far_keys": f"{frozen()['lengths'][-1] - frozen()['lengths'][0]}",
+        "keys_alone": f"{keys:.2f}",
+        "gap_alone": f"{gap:.2f}",
+        "rope_keys_study": f"{cost('rope', -1, 0):.2f}",
+        "rope_keys_lab": f"{rope.rises()['all']:.3f}",
+        "lab_steps": f"{rope.lanes()['settings']['steps']}",
+        "study_steps": f"{frozen()['settings']['steps']}",
+    }
 
 
 def best_short() -> str:

@@ -17,7 +17,7 @@ from IPython.display import Markdown
 
 from posenc.encoding import PLACES
 from posenc.errors import UnsupportedError
-from posenc.lab.experiments import SWEEPS, judge, load_results, mean_and_spread, verdict
+from posenc.lab.experiments import SWEEPS, in_longer, judge, load_results, mean_and_spread, verdict
 from posenc.lab.pages import pm, repository, say_all, seeded, stirred, table, typeset
 from posenc.lab.train import build, encoding_maker, settings_for
 from posenc.lab.train.tasks import TASKS, load_corpus
@@ -56,6 +56,7 @@ ADDED = {
 def numbers():
     """Give the prose every number of the page; an assertion fails where the results contradict it."""
     check_properties()
+    check_verdicts()
     for section in (cost_numbers, study_numbers, short_numbers, near_numbers, puzzle_numbers, masked_numbers):
         say_all("compare", section())
     say_all("compare", nope_numbers() | corpus_numbers())
@@ -328,6 +329,68 @@ def factorial(name: str) -> dict:
     return {what: [grid[i][j] - grid[0][0] for grid in grids] for what, (i, j) in cells.items()}
 
 
+def word_on_text(name: str) -> str:
+    """The word for a method on text at the longest context: "breaks", "ignores", "extrapolates" or "suffers"."""
+    three = (losses(name, "whole", 0), losses(name, "whole", -1), losses(name, "cut", -1))
+    return in_longer(*three, results()[TEXT]["tolerance"])
+
+
+def word_on_needle(name: str) -> str:
+    """The word for a method that is asked for a far needle, by its shares of wrong answers."""
+    needle = results()["needle"]
+    scores = needle["methods"][name]["scores"]
+    return in_longer(scores["in"], scores["far"], scores["far, cut"], needle["tolerance"])
+
+
+def signed(changes) -> str:
+    """The mean of changes with its sign, without a minus before a zero."""
+    return f"{statistics.mean(changes):+.2f}".replace("-0.00", "+0.00")
+
+
+def verdict_table() -> Markdown:
+    """A row for each method: its loss in training and what a longer context adds, far needles, and a word for each."""
+    text, needle = results()[TEXT], results()["needle"]
+    rows = []
+    for name in judged_at_all():
+        cells = ["–"] * 6
+        if name in text["methods"]:
+            start = losses(name, "whole", 0)
+            ends = [less(losses(name, kind, -1), start) for kind in ("whole", "cut")]
+            changes = [typeset(signed(end)) for end in ends]
+            cells[:4] = [f"{statistics.mean(start):.2f}", *changes, f"*{word_on_text(name)}*"]
+        if name in needle["methods"]:
+            wrong = statistics.mean(needle["methods"][name]["scores"]["far"])
+            cells[4:] = [f"{wrong:.0%}", f"*{word_on_needle(name)}*"]
+        rows.append([link(name), *cells])
+    near, far = text["lengths"][0], text["lengths"][-1]
+    head = ["method", f"loss at {near}", f"to {far}", f"to {far}, cut", "on text"]
+    return table([*head, "far needles wrong", "on the needle"], rows)
+
+
+def judged_at_all() -> list:
+    """The methods that were run on text or on the needle."""
+    return [name for name in on_text() if any(name in results()[run]["methods"] for run in (TEXT, "needle"))]
+
+
+def check_verdicts():
+    """Assert what the page tells beside the table of verdicts."""
+    on_needle = {name: word_on_needle(name) for name in results()["needle"]["methods"]}
+    assert "extrapolates" not in map(word_on_text, results()[TEXT]["methods"])
+    assert word_on_text("stickbreaking") == "ignores" and on_needle["stickbreaking"] == "extrapolates"
+    words = {(word_on_text(name), on_needle[name]) for name in on_needle}
+    pairs = {("ignores", "extrapolates"), ("breaks", "extrapolates"), ("suffers", "breaks"), ("breaks", "breaks")}
+    assert words == pairs | {("suffers", "extrapolates")}
+    assert word_on_text("alibi") == word_on_text("kerple") == "suffers"
+    assert word_on_text("rope") == on_needle["rope"] == "breaks" and on_needle["kerple"] == "extrapolates"
+    assert results()["needle"]["tolerance"] == results()[TEXT]["tolerance"]
+    assert word_on_text("t5") == "breaks" and on_needle["t5"] == "extrapolates" and on_needle["alibi"] == "breaks"
+    scores = results()["needle"]["methods"]
+    wrong = {name: statistics.mean(scores[name]["scores"]["far"]) for name in ("t5", "alibi", "nope")}
+    left_out = [METHODS[name].title for name in on_text() if name not in judged_at_all()]
+    assert listed(left_out) == study_numbers()["unrun"]  # "in no experiment here"
+    assert max(wrong["t5"], wrong["nope"]) < 0.03 and wrong["alibi"] > 0.25
+
+
 def text_table() -> Markdown:
     """Loss on text as trained, at the longest context, and there with attention cut."""
     text = results()[TEXT]
@@ -526,6 +589,11 @@ def decision() -> Markdown:
     assert min(hidden, key=hidden.get) == "transformer_xl" and hidden["rope"] < hidden["alibi"]
     assert {"stickbreaking", "transformer_xl"} <= set(puzzle_ranking("recall")[0])
     assert {"stickbreaking", "transformer_xl", "alibi"} <= set(puzzle_ranking("counting")[0])
+    learning = {name: parameters(name, "study") > parameters("nope", "study") for name in start}
+    first = sorted(start, key=start.get)
+    assert [name for name in first if learning[name]][:3] == ["transformer_xl", "fox", "shaw"]
+    assert [name for name in first if not learning[name]][:2] == ["stickbreaking", "rope"]
+    assert max(start, key=start.get) == "nope"  # "the highest"
 
     def take(names, value="", report="", lost="") -> str:
         """The leaf: what came out ahead here, and what the report says instead."""
@@ -534,6 +602,19 @@ def decision() -> Markdown:
 
     grown = {name: f"{value:+.2f} nats" if abs(value) >= 0.005 else "0.00 nats" for name, value in rise.items()}
     assert grown["fox"] == grown["stickbreaking"]
+    close = [name for name in puzzle_ranking("needle")[0] if name not in relative]
+    (wrong,) = {f"{far[name]:.0%}" for name in close}
+    most = f"{max(far[name] for name in relative):.0%} wrong at most"
+    words_far = f"{most}; {listed(METHODS[name].title for name in close)}, with {wrong} wrong, tie with them. "
+    words_far += f"But NoPE's loss on text is the highest, {start['nope']:.2f}"
+
+    def wrong_each(puzzle, *names) -> str:
+        """The wrong answers of some methods outside of a puzzle's training."""
+        return listed(f"{statistics.mean(ends(puzzle, name)[1]):.1%}" for name in names) + " wrong"
+
+    seekers, counters = ("stickbreaking", "transformer_xl"), ("stickbreaking", "transformer_xl", "alibi")
+    sides = f"which tell sides: loss {hidden['transformer_xl']:.2f} and {hidden['rope']:.2f}"
+    sides += f"; ALiBi, which does not, {hidden['alibi']:.2f}"
     branches = [
         (0, "", "", "Is the context ever longer than in training?"),
         (1, "yes", "#longer-than-in-training-and-what-counts-is-near", "Does what is near decide?"),
@@ -546,14 +627,14 @@ def decision() -> Markdown:
         (
             2,
             "yes, by a fixed reach",
-            "alibi.md#does-it-learn",
+            "alibi.md#one-verdict",
             take(("alibi",), grown["alibi"], "exposb", grown["exposb"]),
         ),
         (
             2,
             "no, something far",
             "#longer-than-in-training-and-what-counts-is-far",
-            take(relative, f"{max(far[n] for n in relative):.0%} wrong at most", "rope", f"{far['rope']:.0%} wrong"),
+            take(relative, words_far, "rope", f"{far['rope']:.0%} wrong"),
         ),
         (1, "no", "#the-context-is-never-longer-than-in-training", "Most flexible, or simple?"),
         (
@@ -561,8 +642,8 @@ def decision() -> Markdown:
             "flexible, much to learn",
             "relative.md",
             take(
-                ("transformer_xl", "shaw"),
-                f"loss {start['transformer_xl']:.2f} and {start['shaw']:.2f}",
+                ("transformer_xl", "fox", "shaw"),
+                "loss " + listed(f"{start[name]:.2f}" for name in ("transformer_xl", "fox", "shaw")),
                 "learned",
                 f"{start['learned']:.2f}",
             ),
@@ -571,12 +652,17 @@ def decision() -> Markdown:
             2,
             "simple, nothing to learn",
             "rope.md",
-            take(("rope",), f"loss {start['rope']:.2f}", "sinusoidal", f"{start['sinusoidal']:.2f}"),
+            take(
+                ("stickbreaking", "rope"),
+                f"loss {start['stickbreaking']:.2f} and {start['rope']:.2f}; only RoPE keeps the softmax",
+                "sinusoidal",
+                f"{start['sinusoidal']:.2f}",
+            ),
         ),
         (0, "", "", "Does something else decide?"),
-        (1, "it looks both ways", "#it-looks-both-ways", take(("transformer_xl", "rope"), "which tell sides")),
-        (1, "it looks things up", "#it-must-look-things-up-by-content", take(("stickbreaking", "transformer_xl"))),
-        (1, "it counts", "#it-must-count", take(("stickbreaking", "transformer_xl", "alibi"))),
+        (1, "it looks both ways", "#it-looks-both-ways", take(("transformer_xl", "rope"), sides)),
+        (1, "it looks things up", "#it-must-look-things-up-by-content", take(seekers, wrong_each("recall", *seekers))),
+        (1, "it counts", "#it-must-count", take(counters, wrong_each("counting", *counters))),
         (1, "memory and speed", "#memory-and-speed-decide", take(("rope",), "or another at `embed` or `rotate`")),
     ]
     lines = []
@@ -611,6 +697,9 @@ def near_numbers() -> dict:
     assert abs(statistics.mean(less(cut["rope"], start["rope"]))) < tolerance
     assert statistics.mean(less(cut["sinusoidal"], start["sinusoidal"])) > 4 * tolerance
     back = [name for name in rising if statistics.mean(less(cut[name], start[name])) <= tolerance]
+    kept = {name: statistics.mean(less(cut[name], start[name])) / rise[name][0] for name in rising if name not in back}
+    most = sorted((name for name in kept if kept[name] > 0.5), key=kept.get)
+    assert len(back) == len(kept) and most == ["learned", "sinusoidal", "fire"]  # "half"; who reads places
     apart = {what: statistics.mean(values) for what, values in factorial("rope").items()}
     assert apart["distance"] > apart["keys"]
     return {
@@ -619,6 +708,11 @@ def near_numbers() -> dict:
         "cutting": f"{max(abs(cost) for cost in costs):.3f}",
         "cut": ranking(cut, tolerance, percent=False)[1],
         "cut_back": listed(METHODS[name].title for name in back),
+        "cut_kept": listed(
+            "{} ({}, cut {})".format(METHODS[name].title, *(signed(less(x[name], start[name])) for x in (whole, cut)))
+            for name in sorted(kept, key=kept.get)
+        ),
+        "cut_most": listed(METHODS[name].title for name in most),
         "rope_whole": amount(whole["rope"]),
         "rope_cut": amount(cut["rope"]),
         "sinusoidal_cut": amount(cut["sinusoidal"]),
@@ -640,17 +734,48 @@ def puzzle_numbers() -> dict:
     assert statistics.mean(ends("selective_copy", "stickbreaking")[0]) > LEARNED
     top_count, counting = puzzle_ranking("counting")
     assert {"alibi", "stickbreaking"} <= set(top_count)
+    copied = {name: arm["scores"] for name, arm in results()["selective_copy"]["methods"].items()}
+    able = {
+        name: statistics.mean(score["sparser"])
+        for name, score in copied.items()
+        if statistics.mean(score["in"]) <= LEARNED
+    }
+    assert len(able) < len(copied) / 2 and min(able.values()) > LEARNED  # "only"; even the best
     best_cut = min(statistics.mean(values["scores"]["far, cut"]) for values in needle.values())
+    best_text = min(start, key=lambda name: statistics.mean(start[name]))
+    at_last = text_losses("whole", -1)
+    assert best_text == min(at_last, key=lambda name: statistics.mean(at_last[name])) != top_far[0]
     return {
         "learned": f"{LEARNED:.0%}",
         "needle": far,
         "needle_near": puzzle_ranking("needle", "near")[1],
         "needle_cut": f"{100 * best_cut:.0f}%",
+        "best_text": METHODS[best_text].title,
+        "best_needle": METHODS[top_far[0]].title,
         "recall": puzzle_ranking("recall")[1],
         "flipflop": flipflop,
         "selective_copy": puzzle_ranking("selective_copy")[1],
         "counting": counting,
+        "copy_able": f"{len(able)}",
+        "copy_run": f"{len(copied)}",
+        "copy_best": f"{min(able.values()):.0%}",
+        **pick_numbers(),
     }
+
+
+def pick_numbers() -> dict:
+    """The evidence for the two methods that a question's answer chooses."""
+    start, picks = text_losses("whole", 0), {"stick": "stickbreaking", "xl": "transformer_xl"}
+    assert all("breaks" not in (word_on_text(name), word_on_needle(name)) for name in picks.values())
+    assert set(picks.values()) <= set(level(start, results()[TEXT]["tolerance"])[0])  # "tie on text"
+    texts = {}
+    for short, name in picks.items():
+        texts |= {
+            f"pick_{short}_start": f"{statistics.mean(start[name]):.2f}",
+            f"pick_{short}_rise": signed(less(losses(name, "whole", -1), start[name])),
+            f"pick_{short}_far": f"{statistics.mean(ends('needle', name)[1]):.0%}",
+        }
+    return texts
 
 
 def masked_numbers() -> dict:

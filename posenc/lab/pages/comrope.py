@@ -6,6 +6,8 @@ import torch
 
 import posenc
 from posenc.lab.experiments import mean_and_spread
+from posenc.lab.experiments.plots import signed
+from posenc.lab.explore import COLORS
 from posenc.lab.figures.comrope import scores
 from posenc.lab.pages import finish, pictures, seeded, table, typeset
 from posenc.rotate.comrope import comrope
@@ -104,16 +106,18 @@ def generators_figure():
 
     made = {name: whole(encoding) for name, encoding in heads().items() if "RoPE, " not in name and "blocks" in name}
     made = {name.split(",")[0]: generators for name, generators in made.items()}
-    figure, axes = plt.subplots(3, len(made), figsize=(7, 6.6), layout="constrained")
+    figure, axes = plt.subplots(3, len(made), figsize=(7, 7.2), layout="constrained")
     for column, (name, (one, two)) in zip(axes.T, made.items()):
         rows = {"$A_1$ (rows)": one, "$A_2$ (columns)": two, "$A_1A_2 - A_2A_1$": commutator(one, two)}
         for axis, (words, picture) in zip(column, rows.items()):
-            image = axis.imshow(picture, cmap="RdBu", vmin=-1, vmax=1)
+            image = axis.imshow(picture, cmap=signed(), vmin=-1, vmax=1)
             axis.set(xticks=[], yticks=[])
             if name == "LieRE":
                 axis.set_ylabel(words)
-        column[0].set_title(name)
-    figure.colorbar(image, ax=axes, shrink=0.6)
+        column[0].set_title(name, fontsize="medium")
+    figure.colorbar(
+        image, ax=axes, shrink=0.6, location="bottom", ticks=(-1, -0.5, 0, 0.5, 1), label="entry of the matrix"
+    )
     return finish(figure)
 
 
@@ -126,8 +130,9 @@ def card_figure():
     seen = {"AP, block 0": row, "AP, block 1": column, "LD, block 0": 0.9 * row + 0.45 * column}
     figure, axes = plt.subplots(1, 3, figsize=(7, 2.6), layout="constrained", sharey=True)
     for axis, (name, picture) in zip(axes, seen.items()):
-        axis.contour(across, across, picture, levels=8, colors="#1b9e77")
-        axis.set(title=name, xlabel="column", aspect="equal", ylim=(6.5, -0.5))
+        axis.contour(across, across, picture, levels=8, colors=COLORS["green"])
+        axis.set(xlabel="column", aspect="equal", ylim=(6.5, -0.5), xticks=range(0, 7, 2), yticks=range(0, 7, 2))
+        axis.set_title(name, fontsize="medium")
     axes[0].set_ylabel("row")
     return finish(figure)
 

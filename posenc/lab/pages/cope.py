@@ -89,7 +89,7 @@ def idea_figure():
         axis.set_ylabel("position p")
         axis.set_title(f"{name} text: {len(words) - 1 - best} words back", fontsize=12)
         axis.grid(axis="y", alpha=0.4)
-    axes[0].legend(loc="upper right", fontsize=10)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize="small")
     return finish(figure)
 
 
@@ -152,15 +152,22 @@ def card_figure():
 
     words = posenc.lab.figures.cope.TOKENS
     p = counted("words", len(words) - 1, 8, 0.5)
-    figure, (left, right) = plt.subplots(1, 2, figsize=(6.8, 2.7), layout="constrained")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(6.8, 3.0), layout="constrained")
     left.step(range(len(words)), p, where="post", color="#0072b2", lw=2)
     left.axhline(len(TABLE) - 1, color="#6b7280", ls="--", lw=1)
+    left.annotate(
+        "last row of the table", (1, len(TABLE) - 1), (0, 3), ("axes fraction", "data"), "offset points", ha="right"
+    )
+    figure.get_layout_engine().set(wspace=0.12)
     left.set_xticks(range(len(words)), words, rotation=60, fontsize=9)
     left.set_ylabel("position p")
-    right.plot(range(len(TABLE)), TABLE, "s-", color="#6b7280", ms=5)
-    right.plot(p.clamp(max=len(TABLE) - 1), looked_up(p), "o", mfc="none", color="#c45500", ms=8)
+    right.plot(range(len(TABLE)), TABLE, "s-", color="#6b7280", ms=5, label="row of the table")
+    right.plot(p.clamp(max=len(TABLE) - 1), looked_up(p), "o", mfc="none", color="#c45500", ms=8, label="key")
     right.set_xlabel("position p")
     right.set_ylabel("bias q·e[p]")
+    figure.legend(
+        *right.get_legend_handles_labels(), loc="outside lower right", ncols=2, frameon=False, fontsize="small"
+    )
     return finish(figure)
 
 

@@ -5,6 +5,7 @@ compute in float64, from seed 0, and leave torch as it was.
 """
 
 import functools
+import json
 import math
 
 import torch
@@ -15,14 +16,17 @@ from posenc.bias.transformer_xl import transformer_xl
 from posenc.encoding import Encoding
 from posenc.lab.exercises.rope import masks_lanes, reads_pairs_writes_halves
 from posenc.lab.experiments import load_results, mean_and_spread
-from posenc.lab.pages import say_all, seeded
-from posenc.several.exposb import band, fade, gain
+from posenc.lab.pages import ROOT, say_all, seeded
+from posenc.several.exposb import band, exposb, fade, gain
+from posenc.several.rse import rse
 
 ORDER = [2, 0, 1, 5, 4, 3]  # six tokens, shuffled
 PREFIX = [3, 1, 4, 0, 2, 5]  # six tokens, the last where it was
 TOKENS = [[7, 3, 42, 11, 5, 28]]
 WIDTH = 384  # of the report's model
 ROW = [0, 0.38, 0.72, 0.95, 0.99, 0.86, 0.56, 0.14]  # of the report's table, "dim 2"
+ROW_THREE = [1, 0.93, 0.70, 0.33, -0.10, -0.51, -0.83, -0.99]  # "dim 3"
+LAYERS = 6  # of the report's model
 DISTANCES = (0, 1, 4, 16, 64, 256, 1024)
 TRAINED, LONGEST = 4096, 32768  # positions
 
@@ -93,6 +97,17 @@ def shuffling_changes(model):
         return (there - model(tokens).last_hidden_state[:, ORDER]).abs().max()
 
 
+def recent_models() -> list:
+    """The rows from 2024 on in the book's table of shipped models."""
+    rows = json.loads((ROOT / "book" / "shipped_models.json").read_text("utf-8"))["rows"]
+    return [row for row in rows if row["year"] >= 2024]
+
+
+def one_guard(x):
+    """Softplus as the notes have it."""
+    return torch.where(x > 15, x, (1 + x.exp()).log())
+
+
 def farthest(frequency, trained, unseen):
     """The largest gap, on the circle, between an angle of a new position and the nearest trained one."""
     seen = (trained * frequency).remainder(2 * math.pi).sort().values
@@ -140,14 +155,24 @@ def slow():
 
 @check
 def table():
-    """No single frequency gives the report's row of "dim 2"."""
+    """No single frequency gives the report's row of "dim 2", and its last row is too fast."""
     row = torch.tensor(ROW)
     every = torch.linspace(0, math.pi, 100_001)[:, None]
     misfit = ((every * torch.arange(8)).sin() - row).abs().amax(-1).min()
     omega = pair_frequencies()[1]
-    assert misfit > 2 * 0.005
+    misfit_three = ((every * torch.arange(8)).cos() - torch.tensor(ROW_THREE)).abs().amax(-1).min()
+    assert misfit > 2 * 0.005 and misfit_three > 2 * 0.005
     assert 0.95 < omega < 0.96 and abs(omega.sin() - row[1]) > 0.4
-    return {"misfit": f"{misfit:.2f}", "omega_one": f"{omega:.3f}", "dim_two": f"{omega.sin():.2f}"}
+    sine, cosine = sinusoidal.table(torch.tensor([7.0]), WIDTH)[0, -2:].double().tolist()
+    assert 50 * sine < 0.07 and cosine > 0.999  # the report's last row ends at .07
+    return {
+        "misfit": f"{misfit:.2f}",
+        "misfit_three": f"{misfit_three:.2f}",
+        "omega_one": f"{omega:.3f}",
+        "dim_two": f"{omega.sin():.2f}",
+        "dim_last": f"{sine:.4f}",
+        "dim_very_last": f"{cosine:.6f}",
+    }
 
 
 @check
@@ -158,6 +183,22 @@ def last():
     ratio_64 = rope.inv_freq(64, dtype=torch.float64)[-1] * 10000
     assert ratio_64 > 1.3
     return {"last_ratio": f"{ratio:.2f}", "last_ratio_64": f"{ratio_64:.2f}"}
+
+
+@check
+def wavelength():
+    """Over b^(2k/d) tokens a pair turns by one radian, over 2 pi times as many by a turn."""
+    claimed = 10000 ** (2 * 10 / WIDTH)
+    omega = pair_frequencies()[10]
+    angle, turn = omega * claimed, 2 * math.pi / omega
+    assert abs(angle - 1) < 1e-4 and abs(turn / claimed - 2 * math.pi) < 1e-3
+    assert abs((omega * claimed).cos() - 1) > 0.4  # no turn, so the value has not come back
+    return {
+        "wave_width": f"{WIDTH}",
+        "wave_claimed": f"{claimed:.2f}",
+        "wave_true": f"{turn:.2f}",
+        "wave_angle": f"{angle:.0f}",
+    }
 
 
 @check
@@ -175,6 +216,23 @@ def fourier():
 
 
 @check
+def between():
+    """A step is a rotation of each pair; the mean of two places is no place between them."""
+    table = sinusoidal.table(torch.arange(40.0), WIDTH).double()
+    turned = rope.rotate(table[10:11].float(), torch.tensor([-7]), pair_frequencies().float())[
+        0
+    ]  # (sin, cos) turn back
+    mean = (table[0] + table[20]) / 2
+    short, off = mean.norm() / table[10].norm(), (mean - table[10]).abs().max()
+    assert (turned - table[17]).abs().max() < 1e-4 and short < 0.95 and off > 0.5
+    return {
+        "between_turned": tiny((turned - table[17]).abs().max()),
+        "between_length": f"{short:.0%}",
+        "between_off": f"{off:.1f}",
+    }
+
+
+@check
 def unseen(method="sinusoidal"):
     """A model trained with the sinusoid gets worse beyond the training length."""
     study = load_results("train_short_test_long")
@@ -188,6 +246,24 @@ def unseen(method="sinusoidal"):
     }
 
 
+@check
+def through():
+    """With all weights equal, what was added to a token still comes through its value; a rotation does not."""
+    x, w_v = normal(1, 1, 6, 8), normal(8, 8, seed=1) / math.sqrt(8)
+
+    def moves(encoding, added):
+        outputs = []
+        for start in (0, 7):
+            at = torch.arange(6) + start
+            token = x + sinusoidal.table(at.double(), 8) if added else x
+            outputs.append(attention(torch.zeros_like(x), token, token @ w_v, encoding, pos_q=at))
+        return (outputs[1] - outputs[0]).abs().max()
+
+    added, turned = moves(Encoding(), True), moves(rope.rope(8), False)
+    assert added > 0.1 and turned < 1e-12
+    return {"through_added": f"{added:.1f}", "through_turned": tiny(turned)}
+
+
 # --- learned ---------------------------------------------------------------------------------------------------------
 
 
@@ -199,6 +275,30 @@ def count():
     once, each = (sum(p.numel() for e in encodings for p in e.parameters()) for encodings in (one_table, six_tables))
     assert once == 512 * WIDTH and each == 6 * once
     return {"once": f"{once:,}", "each": f"{each:,}"}
+
+
+@check
+def missing():
+    """The first position without a row is the number of rows."""
+    table = learned.learned(1000, 4).embed
+    answered = []
+    for position in (998, 999, 1000, 1001):
+        try:
+            table(torch.zeros(1, 1, 4), torch.tensor([[position]]))
+        except ValueError:
+            break
+        answered.append(position)
+    assert answered == [998, 999] and position == 1000
+    return {"missing_last": f"{answered[-1]}", "missing_first": f"{position}"}
+
+
+@check
+def fits():
+    """In the book's text study the learned table is behind the sinusoid where both were trained."""
+    runs = load_results("train_short_test_long")["methods"]
+    loss = {name: torch.tensor(runs[name]["whole"])[:, 0] for name in ("learned", "sinusoidal", "nope")}
+    assert loss["learned"].min() > loss["sinusoidal"].max() + 0.1
+    return {f"fits_{name}": f"{values.mean():.2f}" for name, values in loss.items()}
 
 
 @check
@@ -317,6 +417,16 @@ def exponent():
 
 
 @check
+def minus():
+    """With the minus a neighbor's score is near the own one; without, it is anything."""
+    q = torch.ones(1, 64)
+    right = rope.inv_freq(64, dtype=torch.float64)
+    kept = [(rope.rotate(q, torch.tensor([1]), w) @ q.T).item() / 64 for w in (right, 1 / right)]
+    assert right.max() <= 1 and kept[0] > 0.9 and kept[1] < 0.5
+    return {"minus_last": f"{(1 / right).max():,.0f}", "minus_right": f"{kept[0]:.0%}", "minus_wrong": f"{kept[1]:.0%}"}
+
+
+@check
 def decay():
     """Scores of unrelated queries and keys stay as they are at any distance; those of equal ones fall."""
     w = rope.inv_freq(64, dtype=torch.float64)
@@ -403,6 +513,26 @@ def backward():
 
 
 @check
+def partial():
+    """Half-split rotation of three lanes, with tables cut to three, changes lengths; of four lanes it does not."""
+    x, w = normal(100, 4), rope.inv_freq(4, dtype=torch.float64)
+
+    def turn(x):
+        lanes, half = x.shape[-1], x.shape[-1] // 2
+        angle = torch.cat((w, w))[:lanes] * 3.0  # position 3, in tables made for four lanes
+        other = torch.cat((-x[:, half:], x[:, :half]), dim=-1)
+        return x * angle.cos() + other * angle.sin()
+
+    changed = [(turn(x[:, :lanes]).norm(dim=-1) / x[:, :lanes].norm(dim=-1) - 1).abs().max() for lanes in (3, 4)]
+    assert changed[0] > 0.05 and changed[1] < 1e-12
+    try:
+        rope.rope(4, rotary_dim=3)
+    except ValueError:
+        return {"partial_norm": f"{changed[0]:.0%}", "partial_four": tiny(changed[1])}
+    raise AssertionError("an odd number of lanes was accepted")
+
+
+@check
 def fused(n=8192):
     """Rotated inside the loop over key blocks, each key turns once for each block of queries."""
     dim, block = 64, 64
@@ -420,6 +550,15 @@ def fused(n=8192):
     assert queries == n * dim and keys == n * dim * (n // block)
     assert growth > 3.9
     return {"fused_growth": f"{growth:.2f}", "fused_n": f"{n:,}", "fused_again": f"{keys // (n * dim)}"}
+
+
+@check
+def padded():
+    """A head of 80 in a tile of 128: other frequencies; a head of 64 fills its tile."""
+    own, tile = rope.inv_freq(80, dtype=torch.float64), 10000.0 ** (-2 * torch.arange(40) / 128)
+    off = int((tile / own > 1.1).sum())
+    assert tile[-1] / own[-1] > 20 and off > 30
+    return {"padded_times": f"{tile[-1] / own[-1]:.0f}", "padded_off": f"{off}"}
 
 
 # --- longer than trained ---------------------------------------------------------------------------------------------
@@ -515,6 +654,36 @@ def nth():
     return {"nth_shared": f"{shared}", "nth_where": "no", "zero_where": "no"}
 
 
+@check
+def free():
+    """Operations of one head: an addition for each visible score against six for each pair of lanes in q and in k."""
+
+    def share(length, dim=64):
+        at = torch.arange(length)
+        additions = int((alibi.bias(at, at, torch.ones(1)) * torch.ones(length, length).tril() < 0).sum()) + length
+        pairs = 2 * length * len(rope.inv_freq(dim))  # of q and of k: four products and two sums each
+        return additions / (6 * pairs)
+
+    short, long = share(256), share(2048)
+    assert short < 0.5 and long > 2
+    return {"free_short": "256", "free_long": "2,048", "free_less": f"{short:.0%}", "free_more": f"{long:.0%}"}
+
+
+@check
+def today():
+    """No recent model of the book's table has ALiBi, its encoders rotate, and so did the better ones of our own."""
+    rows = recent_models()
+    with_alibi = sum("ALiBi" in row["encoding"] for row in rows)
+    encoders = [row["encoding"] for row in rows if row["kind"] == "encoder"]
+    masked = load_results("masked")["methods"]
+    loss = {name: torch.tensor(masked[name]["scores"]["64"]) for name in ("learned", "rope")}
+    assert with_alibi == 0 and encoders and all("RoPE" in encoding for encoding in encoders)
+    assert loss["rope"].max() < loss["learned"].min() - 0.5
+    return {"today_models": f"{len(rows)}", "today_alibi": f"{with_alibi}"} | {
+        f"today_{name}": f"{values.mean():.2f}" for name, values in loss.items()
+    }
+
+
 # --- ExpoSB ----------------------------------------------------------------------------------------------------------
 
 
@@ -555,6 +724,28 @@ def boost():
         "boost_score": f"{at_1000**2 - 1:.1%}",
         "boost_gone": f"{gone:,}",
         "neighbor": f"{neighbor:.2%}",
+    }
+
+
+@check
+def extra():
+    """Six layers, each with an encoding of its own, as the report builds them."""
+    own = {"exposb": lambda: exposb(64, 6), "rse": lambda: rse(64)}
+    total = {name: sum(p.numel() for _ in range(LAYERS) for p in make().parameters()) for name, make in own.items()}
+    assert total == {"exposb": 72, "rse": 6}
+    return {f"extra_{name}": f"{count}" for name, count in total.items()}
+
+
+@check
+def edges():
+    """Lane 0 is two widths from the center, the last lane six."""
+    first, end = band(64)[0], band(64)[-1]
+    assert abs(first - (0.8 + 0.4 * math.exp(-2))) < 1e-6 and first > 0.85 and abs(end - 0.8) < 1e-6
+    return {
+        "edges_first": f"{first:.3f}",
+        "edges_last": f"{end:.3f}",
+        "edges_square": f"{first**2:.2f}",
+        "edges_square_last": f"{end**2:.2f}",
     }
 
 
@@ -603,6 +794,36 @@ def rest():
 
 
 @check
+def tracked(tokens=64, width=WIDTH):
+    """A rest is multiplied once for each pair; a lookup reads the rows of its tokens, however long the table is."""
+
+    def by_loop(z):
+        beta, pieces, count = z.sigmoid(), torch.zeros_like(z), 0
+        for i in range(len(z)):
+            rest = 1.0
+            for j in range(i + 1):  # key 0 first
+                pieces[i, j] = beta[i, j] * rest
+                rest, count = rest * (1 - beta[i, j]), count + 1
+        return pieces, count
+
+    z = normal(2 * tokens, 2 * tokens)
+    (pieces, count), (_, twice) = by_loop(z[:tokens, :tokens]), by_loop(z)
+    seen = torch.ones(tokens, tokens, dtype=torch.bool).tril()
+    apart = (stickbreaking.weigh(z[:tokens, :tokens], seen, order="first") - pieces).abs().max()
+    assert apart < 1e-12 and count == tokens * (tokens + 1) / 2 and twice / count > 3.9
+    read = [torch.nn.Embedding(rows, width)(torch.arange(tokens)).numel() for rows in (512, 8192)]
+    assert read == [tokens * width] * 2 and read[0] < 512 * width
+    return {
+        "tracked_apart": tiny(apart),
+        "tracked_tokens": f"{tokens}",
+        "tracked_pairs": f"{count:,}",
+        "tracked_growth": f"{twice / count:.2f}",
+        "tracked_read": f"{read[0]:,}",
+        "tracked_claimed": f"{512 * width:,}",
+    }
+
+
+@check
 def softmax():
     """A softmax forgets a constant and moves along with an order; a stick does neither."""
     z = normal(1, 12, seed=8)
@@ -625,35 +846,75 @@ def softmax():
 
 
 #: The rows in the page's order; a row's label is its function's name.
+
+
+@check
+def lengths():
+    """In the book's text study RSE and ExpoSB rise, the stick alone does not."""
+    up = {name: rises(name) for name in ("rse", "exposb", "stickbreaking")}
+    assert up["rse"].min() > 0.5 and up["exposb"].min() > 0.5 and up["stickbreaking"].abs().max() < 0.05
+    words = {name: mean_and_spread(values.tolist()) for name, values in up.items()}
+    return {
+        f"{name.replace('breaking', '')}_rise": f"{round(mean, 2) + 0.0:.2f} ± {spread:.2f}"
+        for name, (mean, spread) in words.items()
+    }
+
+
+@check
+def softplus():
+    """In float32 log(1 + e^x) is exactly 0 at -17, and so the row of a firm no is off; log1p is right."""
+    x = torch.tensor(-17.0, dtype=torch.float32)
+    notes, right = one_guard(x).item(), torch.log1p(x.exp()).item()
+    true = math.log1p(math.exp(-17.0))
+    assert notes == 0 and abs(right / true - 1) < 1e-6
+    lost = 1 - math.exp(-1_000_000 * true)
+    return {"softplus_notes": f"{notes:.0f}", "softplus_true": tiny(true), "softplus_million": f"{lost:.0%}"}
+
+
 ROWS = (
     invariant,
     causal,
     slow,
     table,
     last,
+    wavelength,
     fourier,
+    between,
     unseen,
+    through,
     count,
+    missing,
+    fits,
     bert,
     concat,
     xl,
     t5,
     sign,
     exponent,
+    minus,
     decay,
     extrapolates,
     masked,
     backward,
+    partial,
     fused,
+    padded,
     fast,
     yarn,
     plus,
     slopes,
     mild,
     nth,
+    free,
+    today,
     relative,
     boost,
+    extra,
+    edges,
     multiply,
     rest,
+    tracked,
     softmax,
+    lengths,
+    softplus,
 )

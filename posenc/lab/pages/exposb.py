@@ -7,14 +7,14 @@ import math
 import torch
 
 import posenc
-from posenc.lab.experiments import SWEEPS
+from posenc.lab.experiments import SWEEPS, load_results, verdict
 from posenc.lab.experiments.plots import plot_parts
 from posenc.lab.figures import exposb as figures
 from posenc.lab.figures import four_places
 from posenc.lab.figures.exposb import content_logits, row
-from posenc.lab.pages import ablation, table
+from posenc.lab.pages import ablation, finish, pm, table
 from posenc.rotate.rope import inv_freq
-from posenc.several.exposb import band, exposb, fade, gain, hazard
+from posenc.several.exposb import FadedBias, FadedLogits, FadedWeights, band, exposb, fade, gain, hazard
 
 NEAR = 64  # keys that count as near
 FLOOR = 0.7  # of the fade, as the report has it
@@ -41,6 +41,105 @@ def places_picture():
     picture = base64.b64encode(four_places.diagram(lit).encode()).decode()
     alt = f"{four_places.title(lit)}. The other two pass on what they get."
     return HTML(f'<img alt="{alt}" src="data:image/svg+xml;base64,{picture}" style="max-width: 100%">')
+
+
+def noise_share(encoding: posenc.Encoding, keys: int = 1024, dim: int = 64) -> float:
+    r"""Weight on the NEAR nearest of so many keys, for a last query and keys that are noise: a mean over 64 draws."""
+    q, k = torch.randn(2, 64, 1, keys, dim, generator=seeded())
+    return posenc.attention(q[:, :, -1:], k, k, encoding, return_weights=True)[1][..., -NEAR:].sum(-1).mean().item()
+
+
+@functools.cache
+def noise_shares() -> dict[str, float]:
+    r"""That weight under RoPE, and under RoPE with a slope of 1/64 for each token of distance."""
+    rope = posenc.make("rope", head_dim=64)
+
+    def slope(q, k, at):
+        return posenc.alibi.bias(at.pos_q, at.pos_k, torch.tensor([1 / 64]))
+
+    sloped = posenc.compose(rope, posenc.Encoding(bias=slope))
+    return {"RoPE": noise_share(rope), "RoPE, slope 1/64": noise_share(sloped)}
+
+
+def print_noise_shares() -> None:
+    r"""What the nearest keys hold of noise."""
+    for name, share in noise_shares().items():
+        print(f"{name:18} the nearest {NEAR} of 1024 keys hold {share:.1%}")
+
+
+def first_numbers() -> dict[str, str]:
+    r"""What the first reading cites: shares of noise, the gain, the floor, the frozen study and its prediction."""
+    study = load_results("train_short_test_long")
+    runs, first, last = study["methods"], study["lengths"][0], study["lengths"][-1]
+    rises = [row[-1] - row[0] for row in runs["rope"]["whole"]]
+    at_start, far = (gain(torch.tensor([0.0, 1000.0], dtype=torch.float64)) ** 2).tolist()
+    return {
+        "near": f"{NEAR}",
+        "rope_share": f"{noise_shares()['RoPE']:.0%}",
+        "slope_share": f"{noise_shares()['RoPE, slope 1/64']:.0%}",
+        "gain_start": f"{at_start:.2f}",
+        "gain_far": f"{far:.2f}",
+        "most": f"{-math.log(FLOOR):.2f}",
+        "alibi_reach": f"{alibi_reach():.0f}",
+        "prediction": study["predictions"]["exposb"],
+        "verdict": verdict(study, "exposb").words,
+        "study_short": f"{first}",
+        "study_long": f"{last}",
+        "study_seeds": f"{len(runs['exposb']['whole'])}",
+        "rope_rise": pm(rises),
+    }
+
+
+def alibi_reach() -> float:
+    r"""After how many tokens ALiBi's mildest slope has taken as much as the fade, as a penalty, ever does."""
+    return -math.log(FLOOR) * 256
+
+
+def hand_weights() -> dict[str, list[float]]:
+    r"""{form: weights} of three keys of logit -2, floor 1/2 and a rest that halves with each token: By hand."""
+    q = torch.tensor([2.0, 0, 0, 2], dtype=torch.float64).view(1, 1, 1, 4)
+    k = torch.tensor([-1.0, 0, 0, -1], dtype=torch.float64).expand(1, 1, 3, 4)
+    forms = {"logits": ("weigh", FadedLogits), "weights": ("weigh", FadedWeights), "log": ("bias", FadedBias)}
+    return {
+        name: posenc.attention(
+            q, k, k, posenc.Encoding(**{place: form(1, math.log(2), 0.5, False)}), return_weights=True
+        )[1]
+        .flatten()
+        .tolist()
+        for name, (place, form) in forms.items()
+    }
+
+
+def hand_numbers() -> dict[str, str]:
+    r"""The weights of *By hand*, and what the row on weights sums to: {"hand_logits_0": "0.444", ...}."""
+    numbers = {f"hand_{form}_{j}": f"{w:.3f}" for form, row in hand_weights().items() for j, w in enumerate(row)}
+    return numbers | {"hand_sum": f"{sum(hand_weights()['weights']):.3f}"}
+
+
+def check_short(weigh, dim: int = 8, tokens: int = 40) -> None:
+    r"""Hold the page's own lines, weigh(q, k) for one head, against posenc. Errors: AssertionError."""
+    q, k = torch.randn(2, tokens, dim, generator=seeded())
+    expected = posenc.attention(q[None, None], k[None, None], k[None, None], exposb(dim, 1), return_weights=True)[1]
+    torch.testing.assert_close(weigh(q, k), expected[0, 0].detach())
+
+
+def card_figure():
+    r"""The card's picture: the three factors, each over what it reads."""
+    import matplotlib.pyplot as plt
+
+    far = torch.linspace(0, 4000, 200, dtype=torch.float64)
+    panels = {
+        "gain": (far, gain(far), "position", (1.0, 1.2)),
+        "band": (torch.arange(64), band(64), "lane", (0.8, 1.2)),
+        "fade": (far / 4, fade(far / 4), "distance", (0.7, 1.0)),
+    }
+    figure, axes = plt.subplots(1, 3, figsize=(6.8, 2.2), layout="constrained")
+    for panel, (name, (x, y, words, marks)) in zip(axes, panels.items()):
+        panel.plot(x, y, color="#0072b2", lw=2)
+        panel.axhline(1, color="#6b7280", ls="--", lw=1)
+        panel.set(title=name, xlabel=words, ylim=(0.6, 1.3), yticks=marks)
+    axes[0].set_ylabel("factor")
+    return finish(figure)
 
 
 def near_share(z, form: str | None) -> float:
@@ -71,7 +170,15 @@ def band_numbers() -> dict[str, str]:
     r"""Where the band is loudest, and what the last lane keeps of a score."""
     peak, middle = wavelengths()
     rest = (band(64)[-1] / band(64).max()).item() ** 2
-    return {"peak": f"{peak:.0f}", "middle": f"{middle:.0f}", "band_rest": f"{rest:.0%}"}
+    return {"peak": f"{peak:.0f}", "middle": f"{middle:.0f}", "band_rest": f"{rest:.0%}"} | xpos_words()
+
+
+def xpos_words() -> dict[str, str]:
+    r"""What xPos does to the lengths of queries and of keys as the position grows."""
+    places, ones = torch.tensor([[0, 100]]), torch.ones(1, 1, 2, HEAD_DIM, dtype=torch.float64)
+    turned = posenc.rope.xpos(HEAD_DIM).rotate(ones, ones, posenc.encoding.At(places, places, None))
+    words = ["grow" if (length[1] > length[0]) else "shrink" for length in (x.norm(dim=-1)[0, 0] for x in turned)]
+    return {"xpos_queries": f"queries {words[0]}", "xpos_keys": f"keys {words[1]}"}
 
 
 @functools.cache
@@ -198,7 +305,7 @@ def claims() -> list[tuple[str, str, str]]:
     tokens = torch.tensor([0, 1, 100, 1000], dtype=torch.float64)
     g, f = gain(tokens), fade(tokens)
     gone = math.log(0.2 / 0.01) / 0.001  # where the gain is within 1% of 1
-    alibi_reach = -math.log(FLOOR) * 256  # where ALiBi's mildest slope takes as much as the fade ever does
+    reach = alibi_reach()
     low, high, long = equal_share(-4.0, 1024), equal_share(4.0, 1024), equal_share(4.0, 16_384)
     peak, middle = wavelengths()
     numbers = sum(p.numel() for p in exposb(64, 6).parameters())  # learned, in one layer
@@ -217,7 +324,7 @@ def claims() -> list[tuple[str, str, str]]:
             "A strong, explicit locality bias",
             FAILS,
             f"{NEAR} of 1,024 equal keys hold {low:.1%} at logit −4, {high:.1%} at +4, {NEAR / 1024:.1%} without; on "
-            f"log at most {-math.log(FLOOR):.2f} logits, which ALiBi's mildest slope takes in {alibi_reach:.0f} tokens",
+            f"log at most {-math.log(FLOOR):.2f} logits, which ALiBi's mildest slope takes in {reach:.0f} tokens",
         ),
         (
             "No dilution over long texts",

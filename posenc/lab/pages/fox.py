@@ -8,8 +8,8 @@ from torch.nn.functional import logsigmoid
 
 import posenc
 from posenc.bias.fox import decay
-from posenc.lab.experiments import far_context, judge, load_results, mean_and_spread, verdict
-from posenc.lab.experiments.plots import plot_by_position
+from posenc.lab.experiments import ignores_far, judge, load_results, mean_and_spread, verdict
+from posenc.lab.experiments.plots import AMOUNT, HIDDEN, plot_by_position
 from posenc.lab.figures.fox import ALL_OPEN, SHUT, TOKENS, line_of_gates, weights_of
 from posenc.lab.pages import finish, pm, table, typeset
 from posenc.lab.pages.cope import SOLVED
@@ -97,14 +97,16 @@ def doors_figure():
     import matplotlib.pyplot as plt
 
     index = torch.arange(CHAPTER + AFTER)
-    maps = {"ALiBi, slope 1/16": penalty(1 / 16), "FoX, one door closes": decay(chapter_gates())}
-    figure, axes = plt.subplots(1, 2, figsize=(7, 3.4), layout="constrained", sharey=True)
+    maps = {"ALiBi,\nslope 1/16": penalty(1 / 16), "FoX,\none door closes": decay(chapter_gates())}
+    figure, axes = plt.subplots(1, 2, figsize=(7, 4.4), layout="constrained", sharey=True)
     for axis, (name, picture) in zip(axes, maps.items()):
         picture = picture.exp().masked_fill(index[:, None] < index, math.nan)
-        image = axis.imshow(picture, cmap="cividis", vmin=0, vmax=1)
-        axis.set(title=name, xlabel="key j")
+        image = axis.imshow(picture, cmap=AMOUNT, vmin=0, vmax=1)
+        axis.set_facecolor(HIDDEN)
+        axis.set(xlabel="key j", xticks=range(0, 60, 20), yticks=range(0, 60, 20))
+        axis.set_title(name, fontsize="medium")
     axes[0].set_ylabel("query i")
-    figure.colorbar(image, ax=axes, label="what is left, a factor", shrink=0.8)
+    figure.colorbar(image, ax=axes, label="what is left, a factor", location="bottom", shrink=0.6, aspect=30)
     return finish(figure)
 
 
@@ -194,10 +196,10 @@ def needed_keys(tolerance: float = KEYS_TOLERANCE) -> int:
 def reading(whole, cut) -> str:
     r"""Does FoX extrapolate or ignore? From the losses at the longest context, seed by seed, whole and cut."""
     gap = mean_and_spread([a - b for a, b in zip(whole, cut)])[0]
-    if "ignored" in far_context(whole, cut):
+    if ignores_far(whole, cut):
         return f"Whole and cut differ by {abs(gap):.4f} nats: FoX **ignores** what lies beyond the training window."
     if gap > 0:
-        return f"With its attention cut the model is *better*, by {gap:.3f} nats: what is far does **harm**."
+        return f"With its attention cut the model is *better*, by {gap:.3f} nats: FoX **suffers** from what is far."
     return f"What is far saves {-gap:.3f} nats: FoX **uses** what lies beyond the training window."
 
 
@@ -334,7 +336,7 @@ def gates_figure():
     axis.set_yticks(range(len(order)), order)
     axis.set(xlabel="mean log f (left: the door closes)", xlim=(None, 0))
     axis.grid(axis="x", alpha=0.3)
-    axis.legend(loc="lower left")
+    figure.legend(loc="outside lower center", ncols=3, fontsize="small")
     return finish(figure)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 
 import posenc
+from posenc.lab.experiments.plots import signed
 from posenc.lab.figures import gradients as figures
 from posenc.lab.figures.gradients import logit_gradient, softmax_gradient, stick_gradient, sum_by_offset
 from posenc.lab.pages import finish, table
@@ -129,12 +130,20 @@ def idea_figure():
         [["matrix", "table"], ["matrix", "slope"]], figsize=(7.2, 3.8), layout="constrained"
     )
     past = ds[0, 0].masked_fill(torch.ones(20, 20).triu(1).bool(), math.nan)
-    axes["matrix"].imshow(past, cmap="RdBu", vmin=-0.6, vmax=0.6)
-    axes["matrix"].set(xlabel="key j", ylabel="query i", title="gradient of each logit", yticks=range(0, 20, 5))
+    image = axes["matrix"].imshow(past, cmap=signed(), vmin=-0.6, vmax=0.6)
+    scale = axes["matrix"].inset_axes([0.54, 0.92, 0.44, 0.05])  # in the half that no query sees
+    figure.colorbar(image, scale, orientation="horizontal", extend="both", ticks=[-0.5, 0, 0.5])
+    axes["matrix"].set(xlabel="key j", ylabel="query i", yticks=range(0, 20, 5))
     axes["table"].bar(range(20), along, color=BLUE)
-    axes["table"].set_title("summed by offset")
     axes["slope"].bar(range(20), -along * torch.arange(20), color=ORANGE)
-    axes["slope"].set(title="times minus the offset", xlabel="offset i − j")
+    axes["slope"].set(xlabel="offset i − j")
+    for panel, words in (
+        ("matrix", "gradient of each logit"),
+        ("table", "summed by offset"),
+        ("slope", "times −offset"),
+    ):
+        axes[panel].set_title(words, fontsize="medium")
+    figure.phone = {"columns": 1, "rows": [2.4, 1, 1], "height": 6}
     return finish(figure)
 
 
@@ -489,7 +498,7 @@ def visits_figure():
     left.semilogy(by_offset, color=BLUE)
     left.set(xlabel="offset i − j", ylabel="visits")
     right.bar(range(32), by_bucket, color=ORANGE)
-    right.set(xlabel="bucket", yscale="log")
+    right.set(xlabel="bucket", ylabel="visits", yscale="log")
     return finish(figure)
 
 

@@ -12,9 +12,24 @@ from posenc.encoding import PLACES
 from posenc.lab.figures.four_places import WORDS
 from posenc.lab.live.sentence import LANES, PRESETS, weights
 from posenc.lab.pages import ROOT, seeded
+from posenc.lab.pages.teachers import book, parts
 from posenc.methods import sizes
 
 SHADES = 8
+#: The learner's map: what to read first, in this order, and the parts of the book that can wait until they are needed.
+FIRST = (
+    "ten_lines",
+    "why_position",
+    "four_places",
+    "extrapolates",
+    "sinusoidal",
+    "rope",
+    "alibi",
+    "stickbreaking",
+    "measure",
+    "compare",
+)
+WAIT = ("Proposals, audited", "Kernels")
 SIDE = 7  # patches of the picture in which methods of several axes look around
 
 
@@ -101,6 +116,31 @@ def methods():
     from IPython.display import HTML
 
     return HTML(f'<div class="methods">{choice()}<ul class="method-cards">{"".join(map(card, METHODS))}</ul></div>')
+
+
+def stop(name: str) -> str:
+    r"""A chapter on the map: its title, linked, and the minutes of its first reading."""
+    return f"[{book()[name].title}]({name}.md) ({book()[name].reading}\u00a0min)"
+
+
+def way():
+    r"""The learner's map: chapters to read first, then those of each part, at last what can wait."""
+    from IPython.display import Markdown
+
+    then = {part: [name for name in chapters if name not in FIRST] for part, chapters in parts().items()}
+    lines = [
+        ":::::{div} way",
+        f"**First** ({sum(book()[name].reading for name in FIRST) / 60:.0f} hours)",
+        "",
+        *(f"{number}. {stop(name)}" for number, name in enumerate(FIRST, 1)),
+        "",
+        "**Then, as you like**",
+        "",
+        *(f"- *{part}*: {', '.join(map(stop, rest))}" for part, rest in then.items() if rest and part not in WAIT),
+        f"- *Never mind, until you need it*: {', '.join(stop(name) for part in WAIT for name in then[part])}",
+        ":::::",
+    ]
+    return Markdown("\n".join(lines))
 
 
 def run():

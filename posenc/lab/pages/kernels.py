@@ -1,12 +1,17 @@
 r"""What the chapter on kernels computes behind its prose, and how its cells run where there is no Triton."""
 
 import ast
+import contextlib
 import functools
 import importlib.util
+import tempfile
 from pathlib import Path
+
+import torch
 
 import posenc
 from posenc.lab.experiments import kernel_report, load_results
+from posenc.lab.experiments.plots import name_lines
 from posenc.lab.pages import finish
 
 MARK = "# needs Triton: "  # a cell that begins so needs it; its name follows
@@ -136,6 +141,25 @@ def pairs_visited(length: int, block_q: int, block_k: int) -> int:
     return sum(block_q * block_k * -(-end // block_k) for end in ends)
 
 
+def tile_numbers(length: int = 128, block: int = 32) -> dict[str, str]:
+    r"""Shares of what a causal kernel computes and hides, with tiles [block, block] and with tiles half as wide."""
+    visible = length * (length + 1) // 2
+    whole, half = (1 - visible / pairs_visited(length, b, b) for b in (block, block // 2))
+    return {"wasted_whole": f"{whole:.0%}", "wasted_half": f"{half:.0%}"}
+
+
+def first_numbers(heads: int, head_dim: int, scores: int, asked_for: int) -> dict[str, str]:
+    r"""What the first reading counts, of bytes that the scores take and bytes that were asked for, and of tiles."""
+    counted = {
+        "heads": f"{heads}",
+        "head_dim": f"{head_dim}",
+        "scores": f"{scores / 2**30:.0f} GiB",
+        "asked": f"{asked_for / 2**30:.0f} GiB",
+        "ratio": f"{scores / asked_for:.0f}",
+    }
+    return counted | tile_numbers()
+
+
 def product_numbers() -> dict[str, str]:
     r"""Matrix products of each pass."""
     forward, owns_q, owns_kv = (
@@ -190,18 +214,16 @@ def roofline_figure(gpus: dict[str, tuple[float, float]]):
     r"""What arithmetic and memory allow. Arguments: gpus: {name: (operations a second, bytes a second)}."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(7, 4.4))
+    figure, axes = plt.subplots(figsize=(7, 4.4), layout="constrained")
     intensity = [2 ** (n / 8) for n in range(-16, 89)]
     for (name, (peak, bandwidth)), (color, dash) in zip(gpus.items(), STYLES, strict=True):
         roof = [min(peak, x * bandwidth) / 1e12 for x in intensity]
         axes.loglog(intensity, roof, label=name, color=color, ls=dash, lw=2)
-    box = dict(facecolor="white", edgecolor="none", pad=1)
-    for words, x in MARKS.items():
-        axes.axvline(x, color="#9ca3af", lw=1)
-        axes.text(x, 0.013, words, rotation=90, ha="center", va="bottom", fontsize=10, bbox=box)
+    for (words, x), foot in zip(MARKS.items(), (0.02, 0.02, 0.11, 0.2, 0.29), strict=True):  # no name over a line
+        axes.axvline(x, foot, color="#9ca3af", lw=1)
+        axes.annotate(words, (x, foot), (3, 0), axes.get_xaxis_transform(), textcoords="offset points", fontsize=10)
     axes.set(xlabel="operations a byte", ylabel="trillion operations a second, at most", ylim=(0.01, 3000))
-    axes.legend(loc="upper left")
-    figure.tight_layout()
+    name_lines(axes)
     return finish(figure)
 
 
@@ -218,3 +240,96 @@ def ridge_numbers(gpus: dict[str, tuple[float, float]]) -> dict[str, str]:
         "t4_plain": f"{T4_PLAIN}",
         "t4_ridge": f"{T4_PLAIN * 1e12 / gpus['T4'][1]:.0f}",
     }
+
+
+# ------------------------------------------------------------------------------------------------------- first reading
+
+SIDE, TILE, LEFT = 12, 3, 6  # of the drawn matrix, of a tile, of the tile that is held
+
+
+def idea_figure():
+    r"""What stands in memory: all scores with three kernels, one tile with one."""
+    import matplotlib.pyplot as plt
+    from matplotlib.patches import Rectangle
+
+    figure, panels = plt.subplots(1, 2, figsize=(6.8, 3.6), layout="constrained", sharey=True)
+    for axes, words in zip(panels, ("three kernels: all scores", "one kernel: one tile")):
+        for i in range(SIDE):
+            for j in range(SIDE):
+                kept = j <= i and (axes is panels[0] or (LEFT <= j < LEFT + TILE and i >= SIDE - TILE))
+                look = dict(facecolor="#0072b2" if kept else "none", edgecolor="#d1d5db", linewidth=0.6)
+                axes.add_patch(Rectangle((j, i), 1, 1, **look))
+        axes.set(xlim=(0, SIDE), ylim=(SIDE, 0), aspect="equal", xlabel="keys", xticks=[], yticks=[], title=words)
+        axes.spines[:].set_visible(True)
+    top = SIDE - TILE
+    for start in range(0, LEFT, TILE):
+        panels[1].add_patch(Rectangle((start, top), TILE, TILE, fill=False, edgecolor="#6b7280", linewidth=1.2))
+        for side in (1, -1):
+            ends = (top + 0.3, top + TILE - 0.3)[::side]
+            panels[1].plot((start + 0.3, start + TILE - 0.3), ends, color="#6b7280", lw=1.2)
+    arrow = dict(arrowstyle="->", color="#c45500", lw=2)
+    panels[1].annotate("", (SIDE - 0.2, top - 0.5), (0.2, top - 0.5), arrowprops=arrow)
+    panels[0].set_ylabel("queries")
+    return finish(figure)
+
+
+def plain(q, k, v):
+    r"""Attention as the formula has it, causal, every score at once: q, k, v [..., T, D]."""
+    hidden = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).triu(1)
+    scores = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(hidden, -torch.inf)
+    return scores.softmax(-1) @ v
+
+
+#: Mistakes in one line of the softmax kernels: words -> (the line's right part, what a wrong kernel has there).
+BREAKS = {
+    "as it is": ("", ""),
+    "no factor r before a": ("acc * shrink[:, None]", "acc"),
+    "later keys not hidden": ('s = tl.where(ok, s, float("-inf"))', "s = tl.where(ok, s, s)"),
+    "a term left out backward": (" - dot[:, None])", ")"),
+}
+
+
+@contextlib.contextmanager
+def broken(right, wrong):
+    r"""The module of the softmax kernels, with `wrong` wherever its source has `right`.
+
+    Errors: ValueError where the source has no such part.
+    """
+    source = (Path(posenc.__file__).parent / "kernels" / "softmax.py").read_text("utf-8")
+    if right not in source:
+        raise ValueError(f"the softmax kernels have no {right!r}")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "softmax.py"
+        path.write_text(source.replace(right, wrong) if right else source, "utf-8")
+        spec = importlib.util.spec_from_file_location("posenc.kernels.broken", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        yield module
+
+
+def verdict_errors(tokens, right="", wrong=""):
+    r"""How far a softmax kernel in float32, on tiles of 64 x 64, is from the formula in float64: [output, dq, dk, dv].
+
+    Arguments: tokens: T. right, wrong: a part of its source, and what stands there instead.
+    """
+    generator = torch.Generator().manual_seed(0)
+    inputs = [torch.randn(1, 1, tokens, 16, generator=generator) for _ in range(4)]
+    results = []
+    with broken(right, wrong) as kernels:
+        for dtype in (torch.float32, torch.float64):
+            *x, dout = (tensor.to(dtype) for tensor in inputs)
+            x = [tensor.requires_grad_() for tensor in x]
+            ours = dtype == torch.float32
+            out = kernels.attend(*x, scale=0.25, tile=(64, 64, 4, 1)) if ours else plain(*x)
+            results.append((out, *torch.autograd.grad(out, x, dout)))
+    return [(a - b).abs().max().item() for a, b in zip(*results)]
+
+
+def print_verdict():
+    r"""Print what the test says of the kernel and of three broken ones, at 64 and at 512 tokens."""
+    lengths = (64, 512)
+    print(f"{'largest error at':26}" + "".join(f"{tokens:13} tokens" for tokens in lengths))
+    print(f"{'':26}" + "    output  gradients" * len(lengths))
+    for words, change in BREAKS.items():
+        errors = [verdict_errors(tokens, *change) for tokens in lengths]
+        print(f"{words:26}" + "".join(f"{output:10.0e}{max(gradients):11.0e}" for output, *gradients in errors))

@@ -134,7 +134,7 @@ def unfair_figure():
         left.annotate(name, (lengths[0], values[0]), (0, -14), textcoords="offset points", fontsize="small")
     left.set(title="three models", ylabel="loss, nats per character", ylim=(min(values) - 0.2, None))
     right.plot(lengths, losses("stickbreaking", "chopped").mean(0), "C4-v")
-    right.set(title="one model")
+    right.set(title="one model", ylabel="loss")
     for axes in (left, right):
         axes.set_xscale("log", base=2)
         axes.set_xticks(lengths, [str(n) for n in lengths])
@@ -186,13 +186,33 @@ def unfair_numbers() -> dict:
 
 
 def text_numbers() -> dict:
-    """Lengths, targets and steps."""
+    """Lengths, targets and steps; what a longer context adds to two losses; volumes."""
     text = results(TEXT)
+    rises = {name: (losses(name)[:, -1] - losses(name)[:, 0]).mean() for name in ("rope", "alibi")}
     return {
         "length": f"{text['lengths'][0]}",
         "longest": f"{text['lengths'][-1]}",
         "targets": f"{text['settings']['targets']}",
         "volume_steps": f"{results(VOLUME)['settings']['steps']}",
+        **{f"rise_{name}": f"{rise:.2f}" for name, rise in rises.items()},
+        **volume_numbers(),
+    }
+
+
+def volume_numbers() -> dict:
+    """What the sinusoid saves against NoPE in training's own window, at 1/sqrt(C) of its volume and at volume one."""
+    volume = results(VOLUME)
+    none, quiet, full = (
+        np.mean([row[0] for row in volume["methods"][f"{v:.4f}"]["whole"]])
+        for v in (0, volume["settings"]["dim"] ** -0.5, 1)
+    )
+    assert none - quiet < 0.2 * (none - full)
+    width = volume["settings"]["dim"]
+    return {
+        "drowned": f"{none - quiet:.2f}",
+        "loud": f"{none - full:.2f}",
+        "quiet": f"{width**-0.5:.1f}",
+        "width": f"{width}",
     }
 
 
@@ -208,11 +228,18 @@ def factorial_numbers() -> dict:
     assert max(many, key=lambda name: many[name].mean()) == "nope"
     assert 0.02 < many["alibi"].mean() < 0.15 and 0.02 < far["alibi"].mean() < 0.15
     assert np.abs(many["stickbreaking"]).max() < 0.01
+    mid_gap = text["gaps"][-2]
+    mid = added(text, "rope", text["lengths"][-1], mid_gap)[0].mean()
+    assert mid > far["rope"].mean() + 0.1  # "RoPE pays more" there
+    assert min(many["alibi"].mean(), far["alibi"].mean()) > (losses("alibi")[:, -1] - losses("alibi")[:, 0]).mean()
     interaction = (both["rope"] - far["rope"] - many["rope"]).mean()
-    assert interaction > 0.2
+    rise = losses("rope")[:, -1] - losses("rope")[:, 0]
+    assert interaction > 0.2 and both["rope"].mean() < rise.mean() - 0.1  # below the rise at natural distances
     return {
         **{f"far_{name}": f"{far[name].mean():.2f}" for name in ("rope", "sinusoidal", "alibi")},
         **{f"many_{name}": f"{many[name].mean():.2f}" for name in ("rope", "sinusoidal", "nope", "alibi")},
+        "mid_rope": f"{mid:.2f}",
+        "mid_gap": f"{mid_gap}",
         "interaction_rope": f"{interaction:.2f}",
     }
 
@@ -357,6 +384,7 @@ def needle_numbers() -> dict:
     wrong = {method: {test: v.mean() for test, v in tests.items()} for method, tests in scores("needle").items()}
     assert max(tests["in"] for tests in wrong.values()) < 0.03  # all have learned it
     assert min(tests["far, cut"] for tests in wrong.values()) > 0.7
+    assert max(wrong, key=lambda method: losses(method)[:, 0].mean()) == "nope"  # the highest loss on text
     for method in ("nope", "stickbreaking"):
         assert wrong[method]["far"] < 0.05 and outcome("needle", method) == "failed"
     rope, sinusoidal, alibi = (wrong[method] for method in ("rope", "sinusoidal", "alibi"))

@@ -8,6 +8,7 @@ import torch
 
 from posenc import METHODS, cope, fox, path
 from posenc.lab.experiments import load_results, mean_and_spread
+from posenc.lab.experiments.plots import name_lines
 from posenc.lab.pages import finish, pm, table
 
 RIGHT = 0.05  # a method whose share of wrong answers stays below this has the answer
@@ -174,7 +175,7 @@ def verdict_figure():
     r"""The share of wrong answers against the number of swaps, every seed a point."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(7, 3.6))
+    figure, axes = plt.subplots(figsize=(7, 3.6), layout="constrained")
     lengths = frozen()["lengths"]
     for name in frozen()["methods"]:
         means = [mean_and_spread(errors(name, length))[0] for length in lengths]
@@ -186,7 +187,7 @@ def verdict_figure():
     axes.set(xlabel="swaps", ylabel="share of wrong answers", xscale="log", ylim=(-0.03, 0.75))
     axes.set_xticks(lengths, [str(length) for length in lengths])
     axes.minorticks_off()
-    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+    name_lines(axes)
     return finish(figure)
 
 

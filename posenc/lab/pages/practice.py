@@ -8,13 +8,15 @@ from pathlib import Path
 import torch
 
 from posenc.lab.experiments import load_results, mean_and_spread
+from posenc.lab.experiments.plots import AMOUNT
+from posenc.lab.explore import COLORS
 from posenc.lab.pages import finish, stirred, table
 from posenc.lab.train import build, encoding_maker, settings_for
 from posenc.methods import METHODS, on_text
 
 SAME = 1e-9  # relative differences below this are rounding
 NEW_TOKENS = 16
-NEEDLE_BORDER = 4.5  # right of it distances are longer than any in training: between two columns
+NEAR = 5  # distances that training had: the first so many columns
 COLUMNS = ("base", "rotary", "scaling", "nope_layers", "window", "trained")
 
 
@@ -72,9 +74,30 @@ def cost(method: str, kind: str, key: str) -> float:
     return average(method, kind, key) - average(method, kind, "right")
 
 
+def restarted_above_cached(method: str) -> list[float]:
+    r"""By how much restarted ids without a mask cost more than the worse ids against a cache, seed by seed."""
+    runs = frozen()["methods"][method]
+    return [
+        packed["ids only"] - packed["right"] - max(cached["begun anew"], cached["always 0"]) + cached["right"]
+        for packed, cached in zip(runs["packing"], runs["decoding"], strict=True)
+    ]
+
+
 def decoding_numbers() -> dict[str, str]:
-    r"""What wrong ids cost a trained RoPE in decoding."""
+    r"""What wrong ids cost a trained RoPE in decoding, and what the page compares that with.
+
+    Errors: AssertionError where restarted ids cost ALiBi or the sinusoid less than ids off against a cache.
+    """
+    study = load_results("train_short_test_long")
+    at_length = [losses[0] for losses in study["methods"]["rope"]["whole"]]
+    swaps = [above for method in ("alibi", "sinusoidal") for above in restarted_above_cached(method)]
+    assert min(swaps) > 0, swaps
     return {
+        "steps": f"{frozen()['settings']['steps']}",
+        "study_steps": f"{study['settings']['steps']}",
+        "study_rope": f"{statistics.fmean(at_length):.2f}",
+        "swap_low": f"{min(swaps):.2f}",
+        "swap_high": f"{max(swaps):.2f}",
         "seeds": f"{len(frozen()['seeds'])}",
         "length": f"{frozen()['settings']['length']}",
         "new": f"{NEW_TOKENS}",
@@ -156,6 +179,64 @@ def packing_numbers() -> dict[str, str]:
     }
 
 
+#: Mistakes whose cost is frozen: words -> (occasion, state).
+MISTAKES = {
+    "cached: ids always 0": ("decoding", "always 0"),
+    "cached: ids begun anew": ("decoding", "begun anew"),
+    "padded: ids by index, pads hidden": ("padding", "mask only"),
+    "padded: ids right, pads seen": ("padding", "ids only"),
+    "packed: mask alone": ("packing", "mask only"),
+    "packed: restarted ids alone": ("packing", "ids only"),
+    "packed: neither": ("packing", "neither"),
+}
+SHOWN = ("rope", "alibi", "sinusoidal", "nope")
+
+
+def costs_table():
+    r"""What each mistake adds to the loss of trained models: mean and spread of the differences seed by seed."""
+    rows = []
+    for words, (kind, key) in MISTAKES.items():
+        row = [words]
+        for method in SHOWN:
+            added = [one[key] - one["right"] for one in frozen()["methods"][method][kind]]
+            mean, spread = mean_and_spread(added)
+            row.append("0" if max(map(abs, added)) < 5e-5 else f"{mean:.3f} ± {spread:.3f}")
+        rows.append(row)
+    return table(["mistake", *(METHODS[method].title for method in SHOWN)], rows)
+
+
+#: Rows of the picture of ids: words -> (tokens, index in the tensor of the call, right id; None for a pad).
+OCCASIONS = {
+    "a cache": ("the cat sat | on it", (0, 1, 2, 0, 1), (0, 1, 2, 3, 4)),
+    "left padding": ("pad pad | the cat sat", (0, 1, 2, 3, 4), (None, None, 0, 1, 2)),
+    "a packed row": ("the cat sat | it rained", (0, 1, 2, 3, 4), (0, 1, 2, 0, 1)),
+}
+
+
+def ids_figure():
+    r"""Index in the tensor of the call and right id, with a cache, under left padding and in a packed row."""
+    import matplotlib.pyplot as plt
+    from matplotlib.patches import Rectangle
+
+    figure, panels = plt.subplots(len(OCCASIONS), 1, figsize=(6.8, 5.2), layout="constrained")
+    for axes, (words, (text, index, right)) in zip(panels, OCCASIONS.items()):
+        border = len(text.split("|")[0].split())
+        for at, (token, number, wanted) in enumerate(zip(text.replace("|", "").split(), index, right)):
+            wrong = wanted is not None and number != wanted
+            axes.add_patch(Rectangle((at + 0.03, 2.05), 0.94, 0.9, facecolor="#e5e7eb", edgecolor="#6b7280"))
+            look = dict(ha="center", va="center")
+            axes.text(at + 0.5, 2.5, token, **look)
+            axes.text(at + 0.5, 1.5, f"{number}", color="#c45500" if wrong else COLORS["ink"], **look)
+            bold = {"weight": "bold"} if wrong else {}
+            axes.text(at + 0.5, 0.5, "–" if wanted is None else f"{wanted}", **bold, **look)
+        axes.axvline(border, color="#0072b2", linestyle="--", lw=2)
+        axes.set(xlim=(0, len(index)), ylim=(0, 3), xticks=[], title=words)
+        axes.set_yticks([2.5, 1.5, 0.5], ["token", "index", "right id"])
+        axes.tick_params(length=0)
+        axes.spines[:].set_visible(False)
+    return finish(figure)
+
+
 def directions_table():
     r"""For each method whether it works without a causal mask, or with which option, or why not."""
     rows = []
@@ -181,30 +262,36 @@ def needle_errors(method: str):
     return 100 * np.mean(np.array(needle()["methods"][method]["grid"], dtype=float), axis=0)
 
 
-def needle_figure(across: int = 2):
-    r"""A map for each method: wrong answers by the length of the context and the distance of the needle."""
+def needle_figure():
+    r"""Wrong answers of each method, a row each: at the longest context by distance, and of near needles by context."""
     import matplotlib.pyplot as plt
     import numpy as np
 
-    results, methods = needle(), [method for method in METHODS if method in needle()["methods"]]
-    down = -(-len(methods) // across)
-    figure, axes = plt.subplots(down, across, figsize=(9, 2.5 * down), layout="constrained", squeeze=False)
-    for axis in axes.flat[len(methods) :]:
-        axis.set_axis_off()
-    for axis, method in zip(axes.flat, methods):
-        errors = needle_errors(method)
-        axis.imshow(errors, cmap="cividis_r", vmin=0, vmax=100, aspect="auto")
-        for (i, j), value in np.ndenumerate(errors):
-            if not np.isnan(value):
-                color = "white" if value > 50 else "black"
-                axis.text(j, i, f"{value:.0f}", ha="center", va="center", color=color, fontsize=10)
-        axis.axvline(NEEDLE_BORDER, color="black", linestyle="--")
-        axis.set_title(METHODS[method].title)
-        axis.set_xticks(range(len(results["distances"])), results["distances"])
-        axis.set_yticks(range(len(results["contexts"])), results["contexts"])
-    for axis in axes[:, 0]:
-        axis.set_ylabel("context")
-    figure.supxlabel("distance of the needle, tokens")
+    distances, contexts = needle()["distances"], needle()["contexts"]
+    methods = sorted(needle()["methods"], key=lambda method: needle_errors(method)[-1, -1])
+    errors = np.array([needle_errors(method) for method in methods])  # [methods, contexts, distances]
+    panels = (
+        (errors[:, -1], distances, f"at {contexts[-1]} tokens", "distance of the needle"),
+        (errors[..., :NEAR].mean(-1), contexts, "near needle", "context"),
+    )
+    figure, axes = plt.subplots(
+        1, 2, figsize=(7.2, 5.4), layout="constrained", sharey=True, width_ratios=(len(distances), len(contexts))
+    )
+    for axis, (wrong, columns, words, of) in zip(axes, panels):
+        axis.pcolormesh(wrong, cmap=AMOUNT, vmin=0, vmax=100, edgecolors="0.85", linewidth=0.5)
+        for (i, j), value in np.ndenumerate(wrong):
+            if round(value):
+                color = "white" if value > 60 else COLORS["ink"]
+                axis.text(j + 0.5, i + 0.5, f"{value:.0f}", ha="center", va="center", color=color, fontsize="small")
+        axis.set_xticks(np.arange(len(columns)) + 0.5, columns)
+        axis.set_yticks(np.arange(len(methods)) + 0.5, [METHODS[method].title for method in methods])
+        axis.set_title(words, fontsize="medium")
+        axis.set_xlabel(of)
+        axis.tick_params(length=0)
+        axis.spines[:].set_visible(False)
+    axes[0].axvline(NEAR, color=COLORS["ink"], linestyle="--")
+    axes[0].invert_yaxis()
+    figure.phone = {"columns": 2, "height": 4.8}
     return finish(figure)
 
 

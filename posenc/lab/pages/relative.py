@@ -13,8 +13,9 @@ from posenc.bias.kerple import kerple
 from posenc.bias.shaw import shaw
 from posenc.bias.t5 import bucket, t5
 from posenc.bias.transformer_xl import shift, transformer_xl
-from posenc.lab.experiments import far_context, load_results, verdict
-from posenc.lab.pages import say_all
+from posenc.lab.experiments import half_width, load_results, verdict
+from posenc.lab.experiments.plots import name_lines
+from posenc.lab.pages import finish, say_all, seeded, table
 
 #: The chapter's methods, as the table of methods has them.
 ARMS = [name for name, method in METHODS.items() if method.page == "relative"]
@@ -44,7 +45,7 @@ def numbers():
     r"""Give the prose all its numbers."""
     sinusoid = moved_weight()["sinusoidal"][1:]
     rows, pairs = 1024 * 33 * 4, 1024 * 1024 * 64 * 4  # bytes of logits for 33 rows, and of a vector for each pair
-    say_all("relative", study_numbers() | result_numbers())
+    say_all("relative", study_numbers() | result_numbers() | fire_by_hand())
     say_all("relative", {"moved": f"{mean(sinusoid):.0%}", "unseen_t5": unseen_rows()["T5's buckets"][1]})
     say_all("relative", {"shaw_small": f"{rows / 1e3:.0f} kB", "shaw_large": f"{pairs / 1e6:.0f} MB"})
 
@@ -104,8 +105,119 @@ def failure_figure():
     for (name, values), look in zip(moved_weight().items(), ("s-", "o-", "D-")):
         axis.plot(STARTS, values, look, markersize=4, label=name)
     axis.set(xlabel="positions by which the phrase is moved", ylabel="share of weight that moves")
-    figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    name_lines(axis)
     return figure
+
+
+# By hand
+
+
+def check_short(own_shaw, own_xl, own_t5):
+    r"""Assert that the page's own lines give posenc's weights, for random content of one head.
+
+    Arguments: the functions that the page shows, shaw(q, k, a, offset), transformer_xl(q, k, r, u, v, distance) and
+        t5(q, k, t, bucket); each returns logits [Tq, Tk].
+    """
+    generator = torch.Generator().manual_seed(0)
+    q, k = torch.randn(2, T, D, generator=generator, dtype=torch.float64)
+    offset = torch.arange(T) - torch.arange(T)[:, None]
+    makers = lambda: shaw(D, 5), lambda: transformer_xl(1, D), lambda: t5(1, bidirectional=False)
+    by_shaw, by_xl, by_t5 = (seeded(make).double() for make in makers)
+    r = posenc.sinusoidal.table(torch.arange(T).double(), D) @ by_xl.bias.w_r.T
+    rows = bucket(offset, bidirectional=False)
+    logits = {
+        by_shaw: own_shaw(q, k, by_shaw.bias.keys, offset),
+        by_xl: own_xl(q, k, r, by_xl.bias.u[0], by_xl.bias.v[0], (-offset).clamp(min=0)),
+        by_t5: own_t5(q / math.sqrt(D), k, by_t5.bias.table[0], rows),
+    }
+    for encoding, own in logits.items():
+        torch.testing.assert_close(softmax_of_past(own), weights(q[None, None], k[None, None], encoding)[0, 0])
+
+
+@torch.no_grad()
+def hand_weights(own_shaw, own_xl, own_t5):
+    r"""The example by hand, by the page's own lines: {method: three weights}.
+
+    Errors: AssertionError where the lines are not posenc's, or the weights not those of the page's table.
+    """
+    check_short(own_shaw, own_xl, own_t5)
+    q = torch.tensor([[2.0, 0, 0, 2]])
+    k = torch.tensor([[1.0, 0, 0, 1], [1, 1, 0, 0], [0, 0, 1, 1]])
+    offset = torch.tensor([[-2, -1, 0]])
+    a = torch.tensor([[0.0, 1, 0, 1], [0, 0, 1, 0], [0, 0, 0, 0]])  # rows -1, 0, 1
+    r = torch.tensor([[0.0, 0, 1, 0], [0, 1, 0, 1], [1, 0, 0, 0]])  # r_0, r_1, r_2
+    u, v = torch.tensor([0.0, 2, 0, 0]), torch.tensor([0.0, 0, 2, 0])
+    logits = {
+        "Shaw": own_shaw(q, k, a, offset),
+        "Transformer-XL": own_xl(q, k, r, u, v, -offset),
+        "T5": own_t5(q / 2, k, torch.tensor([1, 0.5, -1]), -offset),
+    }
+    found = {name: [f"{w:.3f}" for w in s.softmax(-1)[0].tolist()] for name, s in logits.items()}
+    table = {
+        "Shaw": ["0.665", "0.245", "0.090"],
+        "Transformer-XL": ["0.422", "0.422", "0.155"],
+        "T5": ["0.186", "0.307", "0.506"],
+    }
+    assert found == table, f"{found} is not what the table says"
+    return found
+
+
+def hand_table(own_shaw, own_xl, own_t5):
+    r"""`hand_weights`, printed."""
+    return "\n".join(f"{name:15} {' '.join(w)}" for name, w in hand_weights(own_shaw, own_xl, own_t5).items())
+
+
+@torch.no_grad()
+def fire_by_hand(c=1.0, threshold=2, start=1000):
+    r"""What FIRE's network reads of the key before the query, for a query at the threshold and one that moved."""
+    adaptive = fire(1, threshold=threshold).bias
+    adaptive.c.fill_(c)
+    places = {"fire_near": threshold, "fire_moved": threshold + start}
+    queries = {name: torch.tensor([[place]]) for name, place in places.items()}
+    shares = {name: adaptive.share(posenc.At(at, at - 1, None), torch.float64) for name, at in queries.items()}
+    for name, share in shares.items():
+        assert abs(share.item() - math.log(2) / math.log(places[name] + 1)) < 1e-4  # as the text writes it
+    return {name: f"{share.item():.3f}" for name, share in shares.items()}
+
+
+# The card
+
+
+def curves(reach=200, threshold=64):
+    r"""What each method adds at distances 0 .. reach - 1, random weights: {title: one curve [reach] for each query}."""
+    return seeded(lambda: drawn_curves(reach, threshold), seed=3)
+
+
+@torch.no_grad()
+def drawn_curves(reach, threshold):
+    r"""`curves`, for weights that torch draws."""
+    q, key = torch.randn(2, 1, 1, D), torch.zeros(2, 1, reach, D)  # two queries, one head
+    back = torch.arange(reach)
+    encodings = {"shaw": shaw(D), "transformer_xl": transformer_xl(1, D, 64)}
+    encodings |= {"t5": t5(1, bidirectional=False), "kerple": kerple(1)}
+    at = posenc.At(torch.tensor([[reach - 1]]), reach - 1 - back[None], None)
+    found = {METHODS[name].title: one.bias(q, key, at)[:, 0, 0] for name, one in encodings.items()}
+    adaptive, places = fire(1, threshold=threshold), (reach - 1, 8 * reach)
+    ats = [posenc.At(torch.tensor([[place]]), place - back[None], None) for place in places]
+    found["FIRE"] = torch.stack([adaptive.bias(q[:1], key[:1], at)[0, 0, 0] for at in ats])
+    return found
+
+
+def card_figure():
+    r"""The card's picture: `curves`, a panel for each method."""
+    figure, axes = plt.subplots(2, 3, figsize=(6.6, 3.9), layout="constrained", sharex=True)
+    for axis, (title, lines) in zip(axes.flat, curves().items()):
+        for line, look in zip(lines, ("-", "--")):
+            axis.plot(line, look, color="C0" if look == "-" else "C1", lw=1.5)
+        axis.axvline(64, color="0.6", lw=1, ls=":")
+        axis.set(title=title, yticks=[])
+    for axis in (*axes[1, :2], axes[0, 2]):
+        axis.set_xlabel("distance")
+    for axis in axes[:, 0]:
+        axis.set_ylabel("what is added")
+    axes[0, 2].tick_params(labelbottom=True)
+    axes[1, 2].axis("off")
+    return finish(figure)
 
 
 # Derivation
@@ -223,7 +335,7 @@ def check_table(errors):
     return "\n".join(f"{claim:62} {error:.0e}" for claim, error in errors.items())
 
 
-# Does it learn?
+# One verdict
 
 
 @cache
@@ -306,17 +418,37 @@ def predictions():
 
 def change_table():
     r"""Each method's change in the long context, its prediction, and what far keys, keys and the gap do, printed."""
-    lines = [f"{'':16}{'change':>17}  {'predicted':18}{'far keys':>9}{'keys':>8}{'gap':>8}"]
+    lines = [f"{'':16}{'change':>17}  {'predicted':18}{'far keys':>16}{'keys':>8}{'gap':>8}"]
     for arm in ARMS:
         outcome = verdict(study(), arm)
         whole, cut = ([losses[-1] for losses in study()["methods"][arm][kind]] for kind in ("whole", "cut"))
-        far = "ignored" if "ignored" in far_context(whole, cut) else f"{mean(whole) - mean(cut):+.3f}"
+        gaps = [a - b for a, b in zip(whole, cut)]
+        far = f"{mean(gaps):+.3f} ± {half_width(gaps):.3f}"
         claim = f"{study()['claims'][arm]}: {outcome.outcome}"
         lines.append(
             f"{METHODS[arm].title:16}{outcome.change:+9.3f} ± {outcome.spread:.3f}  {claim:18}"
-            f"{far:>9}{alone(arm, -1, 0):+8.3f}{alone(arm, 0, -1):+8.3f}"
+            f"{far:>16}{alone(arm, -1, 0):+8.3f}{alone(arm, 0, -1):+8.3f}"
         )
     return "\n".join(lines)
+
+
+def verdict_table():
+    r"""Each method's loss at the training length and in the longest context, whole and cut, and its verdict."""
+    first, last = lengths()
+    words = {"rises": "a rise", "holds": "no rise"}
+    rows = [
+        [
+            METHODS[arm].title,
+            f"{loss(arm, 'whole', 0):.3f}",
+            f"{loss(arm, 'whole', -1):.3f}",
+            f"{loss(arm, 'cut', -1):.3f}",
+            f"{words[study()['claims'][arm]]}: {verdict(study(), arm).outcome}",
+        ]
+        for arm in ARMS
+    ]
+    assert [verdict(study(), arm).outcome for arm in ARMS].count("failed") == 4  # as the text says
+    assert unseen_rows()["T5's buckets"][1] == 5
+    return table(["", f"at {first}", f"at {last}", f"at {last}, cut", "predicted"], rows)
 
 
 def result_numbers():

@@ -16,7 +16,8 @@ from posenc.lab.exercises.rope import (
     turns_backwards,
 )
 from posenc.lab.experiments import ONE_A_PLACE, load_results, verdict
-from posenc.lab.pages import pm, say, say_all
+from posenc.lab.explore import COLORS
+from posenc.lab.pages import finish, pm, say, say_all
 
 #: The head that the chapter draws: layer and number.
 DRAWN_HEAD = (1, 0)
@@ -78,8 +79,7 @@ def absolute_figure():
     axes.plot(torch.arange(len(total)), total, color="C1", label="score, sinusoids added")
     axes.axhline(content[0], color="black", linestyle="--", label="its content term")
     axes.set(xlabel="position n of the key (query at n + 3)", ylabel="score")
-    axes.legend(frameon=False, ncols=2, loc="upper center")
-    axes.margins(y=0.2)
+    figure.legend(loc="outside lower center", ncols=2, fontsize="small")
     return figure
 
 
@@ -160,7 +160,13 @@ def hand_numbers():
         turned_q = rope.rotate(q[None], torch.tensor([start + 2]), w)[0]
         turned_k = rope.rotate(keys, start + torch.arange(3), w)
         values[f"q{name}"] = words(turned_q)
-        values |= {f"k{j}{name}": words(k) for j, k in enumerate(turned_k)}
+        values |= {f"s{j}{name}": f"{turned_q @ k:.3f}" for j, k in enumerate(turned_k)}
+        values |= {} if start else {f"k{j}": words(k) for j, k in enumerate(turned_k)}
+    order = half_from_interleaved(4)
+    for name, lanes in (("_half", order), ("_wrong", torch.arange(4))):
+        turned_q = rope.rotate(q[None, lanes], torch.tensor([2]), w, "half")[0]
+        turned_k = rope.rotate(keys[:, lanes], torch.arange(3), w, "half")
+        values[f"q{name}"] = words(turned_q)
         values |= {f"s{j}{name}": f"{turned_q @ k:.3f}" for j, k in enumerate(turned_k)}
     for j, k in enumerate(keys):
         angles = (j - 2) * w
@@ -169,7 +175,34 @@ def hand_numbers():
     return values
 
 
-# Check it
+# The code, the card, the checks
+
+
+def check_short(turn, dim=8, tokens=20):
+    r"""Assert that the page's own lines turn as posenc does, in both layouts.
+
+    turn: the function that the page shows, of x [T, D], positions [T] and a layout.
+    """
+    x = torch.randn(tokens, dim, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    at, w = torch.arange(tokens), rope.inv_freq(dim, dtype=torch.float64)
+    for layout in rope.LAYOUTS:
+        torch.testing.assert_close(turn(x, at, layout), rope.rotate(x, at, w, layout))
+
+
+def card_figure(m=5, n=3, dim=8, base=100.0):
+    r"""The card's picture: the hands of a query and of a key in each pair, fast to slow, and the arc between them."""
+    figure, panels = plt.subplots(1, dim // 2, figsize=(6, 1.9), layout="constrained")
+    for i, (axes, w) in enumerate(zip(panels, rope.inv_freq(dim, base).tolist())):
+        axes.add_patch(plt.Circle((0, 0), 1, fill=False, color="0.8"))
+        for place, length, color, style in ((m, 1.0, "C0", "-"), (n, 0.8, "C1", "--")):
+            axes.plot(
+                [0, length * math.cos(place * w)], [0, length * math.sin(place * w)], style, color=color, linewidth=2.5
+            )
+        arc = w * torch.linspace(n, m, 40)
+        axes.plot(0.5 * arc.cos(), 0.5 * arc.sin(), color="C2", linewidth=3)
+        axes.set(xlim=(-1.1, 1.1), ylim=(-1.1, 1.1), aspect="equal", xticks=[], yticks=[], title=f"pair {i}")
+        axes.axis("off")
+    return finish(figure)
 
 
 def rotation_matrix(m, w):
@@ -355,14 +388,26 @@ def unseen_table():
 
 def unseen_figure():
     r"""The score of one trained head against distance, with all pairs moving, the slow and the fast ones stopped."""
-    figure, axes = plt.subplots(figsize=(6, 3.4), layout="constrained")
+    figure, panels = plt.subplots(1, len(STOPS), figsize=(7.2, 3), layout="constrained", sharex=True, sharey=True)
     drawn = next(head for head in heads()["heads"] if (head["layer"], head["head"]) == DRAWN_HEAD)
-    for name, style in zip(STOPS, ("-", "--", ":")):
+    length = heads()["settings"]["length"]
+    for axes, name in zip(panels, STOPS):
         scores = scores_of(drawn, stop_mask(name))
-        axes.plot(torch.arange(len(scores), dtype=torch.float64), scores, style, label=name)
-    axes.axvline(heads()["settings"]["length"], color="gray", linestyle="dotted", linewidth=1)
-    axes.set(xlabel="distance", ylabel="score")
-    axes.legend(frameon=False, fontsize="small", ncols=3, loc="upper center", bbox_to_anchor=(0.5, 1.2))
+        distance = torch.arange(len(scores), dtype=torch.float64)
+        axes.plot(distance[:length], scores[:length], color=COLORS["ink"], linewidth=1)
+        axes.plot(distance[length - 1 :], scores[length - 1 :], color=COLORS["blue"], linewidth=1)
+        axes.axvline(length, color=COLORS["gray"], linestyle="dotted", linewidth=1)
+        axes.axhline(scores[:length].max(), color=COLORS["gray"], linestyle="dashed", linewidth=1)
+        top = length + int(scores[length:].argmax())
+        axes.plot(top, scores[top], "o", color=COLORS["orange"])
+        axes.set_title(name, fontsize="medium")
+        axes.set(xlabel="distance", xticks=range(0, len(scores) + 1, 2 * length))
+        if axes is panels[1]:  # whose curve leaves room for words
+            axes.text(length, 0.02, " training ends", transform=axes.get_xaxis_transform(), fontsize="small")
+            highest = scores[:length].max()
+            axes.text(len(scores), highest, "highest in training", ha="right", va="bottom", fontsize="small")
+    panels[0].set_ylabel("score")
+    figure.phone = {"columns": 1, "height": 5.4}
     return figure
 
 
@@ -405,6 +450,12 @@ def rises():
     }
 
 
+def keys_study():
+    r"""What more keys cost RoPE in the study model, at distances that it knows, in nats."""
+    grid = torch.tensor(load_results("train_short_test_long")["methods"]["rope"]["distance_and_keys"])
+    return (grid[:, -1, 0] - grid[:, 0, 0]).mean().item()
+
+
 def loss_table():
     r"""The losses at the training length and at the longest, printed."""
     first, last = lanes()["lengths"][0], lanes()["lengths"][-1]
@@ -424,6 +475,7 @@ def lane_numbers():
         "rise_slow": f"{rise['slow']:.3f}",
         "rise_fast": f"{rise['fast']:.3f}",
         "rise_all": f"{rise['all']:.3f}",
+        "keys_study": f"{keys_study():.2f}",
         "fast_less": f"{rise['none'] - rise['fast']:.3f}",
         "lane_seeds": len(lanes()["seeds"]),
         "lane_steps": shape["steps"],
@@ -434,7 +486,7 @@ def lane_numbers():
     }
 
 
-# Does it learn?
+# One verdict
 
 
 @cache

@@ -8,6 +8,7 @@ import torch
 
 import posenc
 from posenc.lab.experiments import judge, load_results, mean_and_spread
+from posenc.lab.experiments.plots import name_lines
 from posenc.lab.figures.rope_closely import ROUNDED, turn_rounded
 from posenc.lab.pages import pm, say_all, table
 from posenc.rotate.rope import inv_freq, rope, rotate, xpos
@@ -193,10 +194,11 @@ def damage_figure():
     figure, axes = plt.subplots(figsize=(6.4, 3.2), layout="constrained")
     for kind, marker, shift in (("unturned", "o", -0.08), ("removed", "s", 0.08)):
         mean, spread = damage(kind).mean(0), damage(kind).std(0)
-        axes.errorbar(torch.arange(pairs) + shift, mean, spread, fmt=marker, label=kind, capsize=2)
+        dots = axes.errorbar(torch.arange(pairs) + shift, mean, spread, fmt=marker, label=kind, capsize=2)
+        look = dict(color=dots[0].get_color(), va="center")
+        axes.annotate(kind, (shift, mean[0]), (10, 0), textcoords="offset points", **look)
     axes.axhline(0, color="gray", linewidth=0.8)
     axes.set(xlabel="pair of lanes, fastest first", ylabel="rise of the loss, nats", xticks=range(pairs))
-    axes.legend(frameon=False)
     return figure
 
 
@@ -258,7 +260,7 @@ def arms_figure():
     axes.set(xscale="log", xticks=lengths, xticklabels=lengths)
     axes.set(xlabel="context, characters", ylabel="loss, nats per character")
     axes.minorticks_off()
-    axes.legend(frameon=False, fontsize="small")
+    name_lines(axes)
     return figure
 
 
@@ -448,7 +450,7 @@ def shift_figure():
         axes.errorbar(ticks, rows.mean(0), rows.std(0), fmt=style, label=where, capsize=2, markersize=5)
     axes.set(xticks=ticks, xlabel="all positions moved by", ylabel="rise of the loss, nats")
     axes.set_xticklabels([f"{s:,}" for s in results()["shifts"]], rotation=45, ha="right", fontsize="small")
-    axes.legend(frameon=False, fontsize="small")
+    name_lines(axes)
     return figure
 
 

@@ -7,9 +7,9 @@ import torch
 
 import posenc
 from posenc import stickbreaking
-from posenc.lab.experiments import SWEEPS, load_results, mean_and_spread
+from posenc.lab.experiments import SWEEPS, load_results, mean_and_spread, verdict
 from posenc.lab.experiments.plots import plot_parts
-from posenc.lab.pages import ablation, finish, table
+from posenc.lab.pages import ablation, finish, pm, table
 
 BITES = (0.30, 0.25, 0.40, 0.35, 0.50)  # the report's worked example
 SHADES = ("#0072b2", "#005a8f", "#1f7db0", "#00486f", "#3d8fc0")
@@ -39,14 +39,14 @@ def stick_figure():
     r"""The same bites, taken in two orders: a bar of length one each."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(6.4, 2.4), facecolor="white", layout="constrained")
+    figure, axes = plt.subplots(figsize=(6.4, 2.8), layout="constrained")
     for y, order in ((1, "first"), (0, "recent")):
         weights, left = pieces(order)
         keys, start = range(len(BITES)), 0.0
         for j in keys if order == "first" else reversed(keys):
             axes.barh(y, weights[j], left=start, color=SHADES[j], edgecolor="white", height=0.7)
             if weights[j] > 0.08:
-                words = dict(color="white", ha="center", va="center", size=10)
+                words = dict(color="white", ha="center", va="center", size=10, rotation=90 * (weights[j] < 0.15))
                 axes.text(start + weights[j] / 2, y, f"key {j}\n{weights[j]:.3f}", **words)
             start += weights[j]
         axes.barh(y, left, left=start, color=GRAY, edgecolor="white", height=0.7)
@@ -57,13 +57,84 @@ def stick_figure():
     return finish(figure)
 
 
-def hill_numbers(top: int) -> dict[str, str]:
-    r"""Where the hill was measured, the rate from which all is local at c = 0, and ALiBi's steepest slope."""
+def weights_of(z, order: str = "first") -> torch.Tensor:
+    r"""Weights of one query that sees all keys with these logits [n]."""
+    return stickbreaking.weigh(z[None], torch.ones(1, len(z), dtype=torch.bool), order)[0]
+
+
+@functools.cache
+def found(back: int, rate: float = 0.0, keys: int = 512) -> float:
+    r"""What a match so far back gets, last key first, where all others say no and a token of distance costs `rate`."""
+    z = torch.full((keys,), -12.0, dtype=torch.float64)
+    z[-1 - back] = 3.0
+    return weights_of(z - rate * torch.arange(keys - 1, -1, -1), "recent")[-1 - back].item()
+
+
+def print_found(rate: float = 0.05) -> None:
+    r"""The weight of one match at three distances, by a stick and by a stick with a penalty."""
+    print(f"match at     stick   stick, {rate} a token")
+    for back in (3, 30, 300):
+        print(f"{back:4} back {found(back):10.3f} {found(back, rate):15.3f}")
+
+
+def first_numbers() -> dict[str, str]:
+    r"""What the first reading cites: how little distance counts, where the hill is, and the frozen study."""
+    study = load_results("train_short_test_long")
+    runs, lengths = study["methods"], study["lengths"]
+    plain = [found(back) for back in (3, 30, 300)]
+    first, last = ablation.ends()
     return {
-        "hill": f"{top}",
+        "no_distance": f"{max(plain) - min(plain):.4f}",
+        "hill_tenth": f"{-math.log(math.expm1(0.1)) / 0.1:.0f}",
         "local_0": f"{math.log(2):.2f}",
         "alibi_steepest": f"{posenc.alibi.slopes(8)[0].item():g}",
+        "verdict": verdict(study, "rse").words,
+        "prediction": study["predictions"]["rse"],
+        "study_short": f"{lengths[0]}",
+        "study_long": f"{lengths[-1]}",
+        "study_seeds": f"{len(runs['rse']['whole'])}",
+        "rope_rise": pm([row[-1] - row[0] for row in runs["rope"]["whole"]]),
+        "recent_short": f"{ablation.loss('rse_recent', first):.2f}",
+        "recent_long": f"{ablation.loss('rse_recent', last):.2f}",
+        "first_short": f"{ablation.loss('rse', first):.2f}",
+        "first_long": f"{ablation.loss('rse', last):.2f}",
     }
+
+
+def check_hand() -> None:
+    r"""Hold the pieces of *By hand* against posenc, in both orders. Errors: AssertionError."""
+    k = torch.zeros(1, 1, 3, 4, dtype=torch.float64)  # [B, H, T, D]
+    k[..., 0, 0], k[..., 1, 1], k[..., 2, 1] = -math.log(12), -math.log(2), 1.0
+    q = torch.zeros_like(k)
+    q[..., 0] = 2.0
+    places = torch.arange(3) * math.pi / 2
+    for order, by_hand in (("first", [0.75, 0.05, 0.1]), ("recent", [0.3, 0.1, 0.5])):
+        encoding = posenc.make("rse", head_dim=4, rate=2 / math.pi * math.log(2), order=order).double()
+        weights = posenc.attention(q, k, k, encoding, pos_q=places, return_weights=True)[1][0, 0, 2].detach()
+        torch.testing.assert_close(weights, torch.tensor(by_hand, dtype=torch.float64), atol=1e-6, rtol=0)
+
+
+def check_short(weigh, dim: int = 8, tokens: int = 20, rate: float = 0.1) -> None:
+    r"""Hold the page's own lines, weigh(q, k, rate) for one head, against posenc. Errors: AssertionError."""
+    q, k = torch.randn(2, tokens, dim, generator=torch.Generator().manual_seed(0))
+    encoding = posenc.make("rse", head_dim=dim, rate=rate)
+    expected = posenc.attention(q[None, None], k[None, None], k[None, None], encoding, return_weights=True)[1]
+    weights, rest = weigh(q, k, rate)
+    torch.testing.assert_close(weights, expected[0, 0].detach())
+    torch.testing.assert_close(weights.sum(-1) + rest, torch.ones(tokens))
+
+
+def card_figure(keys: int = 128):
+    r"""The card's picture: the weights of one query over keys alike, key 0 first, for three rates."""
+    import matplotlib.pyplot as plt
+
+    back = torch.arange(keys - 1, -1, -1, dtype=torch.float64)
+    figure, panels = plt.subplots(1, 3, figsize=(6.8, 2.2), layout="constrained")
+    for axes, rate in zip(panels, (0.0, 0.05, 0.7)):
+        axes.fill_between(range(keys), weights_of(-rate * back), color="#0072b2", step="mid")
+        axes.set(title=rf"$\lambda$ = {rate:g}", xlabel="key", xlim=(-2, keys), ylim=(0, None))
+    panels[0].set_ylabel("weight")
+    return finish(figure)
 
 
 def predictions():

@@ -10,7 +10,8 @@ import torch
 import posenc
 from posenc import rope, scaling
 from posenc.lab.experiments import judge, load_results, mean_and_spread
-from posenc.lab.pages import pm, say_all
+from posenc.lab.experiments.plots import name_lines
+from posenc.lab.pages import finish, pm, say_all, sheet, table
 
 #: The schemes of the study, as the tables and legends name them.
 NAMES = {
@@ -21,7 +22,7 @@ NAMES = {
     "yarn": "YaRN (code)",
     "yarn_rotations": "YaRN (paper)",
     "llama3": "Llama 3.1",
-    "longrope": "LongRoPE",
+    "longrope": "searched ramp",
     "base": "new base",
 }
 #: Color, marker and line of each. Dynamic NTK has none: at each length it is NTK.
@@ -30,13 +31,26 @@ LOOKS = {
     "linear": ("C0", "s", "-"),
     "ntk": ("C1", "^", "-"),
     "yarn": ("C2", "D", "-"),
-    "yarn_rotations": ("C2", "D", ":"),
+    "yarn_rotations": ("C6", "D", ":"),
     "llama3": ("C3", "v", "-"),
     "longrope": ("C4", "P", "--"),
-    "base": ("C5", "X", "--"),
+    "base": ("C9", "X", "--"),
 }
 #: Schemes that decide pair by pair and keep the neighbors.
 BY_PARTS = ("yarn", "llama3", "longrope")
+#: The rows of the verdict of the first reading.
+VERDICT = ("plain", "linear", "ntk", "yarn", "llama3", "longrope")
+#: The chapter's card. Its schemes are no methods of their own: each is RoPE with other frequencies.
+CARD = sheet.Card(
+    r"pair $i$ turns by $m\,\omega_i / c_i$; linear: $c_i = s$; NTK: $c_i = s^{2i/(D-2)}$; by parts: $c_i$ from $1$ to "
+    "$s$ as turns in training get fewer",
+    "yes, by $n - m$",
+    "linear: fractions of a token, at every length; NTK: some angles of open pairs; by parts: combinations of angles",
+    "nothing learned, nothing at run time; neighbors are told apart less well",
+    "YaRN: gpt-oss {cite}`openai2025gptoss`, DeepSeek-V3 {cite}`deepseek2024v3`; its own ramp: Llama 3.1 "
+    "{cite}`meta2024models`",
+    "rotate",
+)
 #: The two halves of the study: the trained weights as they are, and after a short fine-tuning.
 WHEN = ("before", "after")
 #: The example by hand: D = 4, base 100, trained on 16 tokens, wanted at 64.
@@ -52,7 +66,7 @@ def numbers():
     r"""Give the prose all its numbers."""
     for part in (study_numbers, failure_numbers, surgery_numbers, scheme_numbers, hand_numbers, table_numbers):
         say_all("scaling", part())
-    say_all("scaling", needle_numbers() | {"error": f"{max(check_errors().values()):.0e}"})
+    say_all("scaling", needle_numbers() | {"error": f"{max(check_errors().values()):.0e}", "v_words": claim_words()})
 
 
 # The frozen results
@@ -164,7 +178,7 @@ def failure_figure():
         axes.fill_between(places(), mean - spread, mean + spread, color=color, alpha=0.2)
     axes.axvline(trained_length(), color="0.6", linestyle=":")
     axes.set(xlabel="place in the window, characters", ylabel="loss, nats per character")
-    axes.legend(frameon=False, fontsize="small")
+    name_lines(axes)
     return figure
 
 
@@ -240,6 +254,7 @@ def surgery_numbers():
         "turned_idle": turned[b + 1],
     }
     counts = {"pairs": pairs, "slow_pairs": slow_pairs, "fast_pairs": pairs - slow_pairs, "idle": idle}
+    counts |= {"idle_1": idle + 1, "idle_2": idle + 2}
     return counts | {"worst_a": a, "worst_b": b} | {name: f"{value:.0%}" for name, value in shares.items()}
 
 
@@ -265,6 +280,13 @@ def scheme_numbers():
     most_turns = 64 * rope.inv_freq(24, dtype=torch.float64)[0].item() / (2 * math.pi)
     ends = scaling.correction_lanes(24, trained=64)
     assert trained_length() == 64 and most_turns < 32 and ends == (0, 4) and abs(small["lanes"] - 1) < 1e-12
+    ours = frequencies_of_study()
+    made = {
+        "yarn": scaling.yarn(24, float(times), trained=64),
+        "llama3": scaling.llama3(24, float(times), trained=64, base=10000.0),
+    }
+    divided = {name: (ours / frequencies)[2:4].tolist() for name, (frequencies, _) in made.items()}  # pairs 2 and 3
+    assert all(a < b for a, b in zip(divided["yarn"], divided["llama3"])) and harmful_pairs()[0] > 3
     static, real = scaling.ntk(128, 8.0)[0], scaling.yarn(128, 8.0, trained=4096)
     misnamed = int(((static / real[0] - 1).abs() > 0.01).sum())
     assert misnamed > 32 and real[1] > 1.2
@@ -280,6 +302,7 @@ def scheme_numbers():
         "small_first": ends[0],
         "small_last": ends[1],
         "keeps_rotations": f"{small['rotations']:.0%}",
+        **{f"{name}_{pair}": f"{c:.1f}" for name, both in divided.items() for pair, c in zip((2, 3), both)},
         "misnamed": misnamed,
         "misnamed_factor": f"{real[1] ** 2:.2f}",
     }
@@ -301,6 +324,42 @@ def hand_numbers():
     assert abs(HAND["ntk"]()[0][1] - 0.025) < 1e-12 and abs(HAND["parts"]()[0][0] - 2 / math.pi) < 1e-12
     assert far_cosine["plain"] > 0.999 > 0.01 > abs(far_cosine["linear"])
     return values
+
+
+def check_short(linear, ntk, by_parts):
+    r"""Hold the page's own lines against posenc. Errors: AssertionError."""
+    for dim, s, base, trained in ((4, 4.0, 100.0, 16), (128, 8.0, 500_000.0, 8192)):
+        torch.testing.assert_close(linear(dim, s, base), scaling.linear(dim, s, base=base)[0])
+        torch.testing.assert_close(ntk(dim, s, base), scaling.ntk(dim, s, base=base)[0])
+        theirs = scaling.llama3(dim, s, trained=trained, base=base)[0]
+        torch.testing.assert_close(by_parts(dim, s, base, trained), theirs)
+
+
+def card():
+    r"""The chapter's card, as those of the methods look."""
+    from IPython.display import Markdown
+
+    line = 'posenc.make("rope", head_dim=64, inv_freq=posenc.scaling.llama3(64)[0])'
+    return Markdown(sheet.written("Scaling RoPE", CARD, CARD.place, line))
+
+
+def card_figure(dim=128, s=8.0, trained=4096):
+    r"""The card's picture: by what three schemes divide each pair."""
+    figure, axes = plt.subplots(figsize=(6, 2.6), layout="constrained")
+    w = rope.inv_freq(dim, dtype=torch.float64)
+    schemes = {
+        "linear": (scaling.linear(dim, s)[0], "C0", "-"),
+        "NTK": (scaling.ntk(dim, s)[0], "C1", "--"),
+        "by parts": (scaling.llama3(dim, s, trained=trained, base=10_000.0)[0], "C3", "-"),
+    }
+    for name, (scaled, color, line) in schemes.items():
+        axes.plot(w / scaled, line, color=color, label=name)
+    axes.axvline((trained * w >= 2 * math.pi).sum() - 0.5, color="0.6", linestyle=":")
+    axes.set_yscale("log", base=2)
+    axes.set_yticks([1, 2, 4, 8], ["1", "2", "4", "8"])
+    axes.set(xlabel="pair of lanes, fast to slow", ylabel="frequency divided by")
+    name_lines(axes)
+    return finish(figure)
 
 
 # Check it
@@ -447,6 +506,12 @@ def ratios_off(counts):
     return {name: abs(math.log(count / counts["before"])) for name, count in counts.items() if name != "before"}
 
 
+def check_effective(counts):
+    r"""Assert that the factor on both of q and k comes nearest, at less than half the error of none."""
+    off = ratios_off(counts)
+    assert min(off, key=off.get) == "t on both" and off["t on both"] < off["none"] / 2, off
+
+
 def effective_table(counts):
     r"""`effective_keys` as a printed table."""
     lines = [f"{name:22s} among 32,768: {count:5.0f}" for name, count in counts.items() if name != "before"]
@@ -476,7 +541,38 @@ def partial_gap(rotary=64, head_dim=256):
     return (log_weights(t) - log_weights(1.0, scale=t**2)).abs().max().item()
 
 
-# Does it learn?
+def partial_words():
+    r"""`partial_divisors` and `partial_gap`, printed."""
+    right, wrong = partial_divisors()
+    return (
+        f"the slowest pair is divided by {right:.2f} with the lanes that turn, by {wrong:.2f} with D\n"
+        f"log weights off by up to {partial_gap():.2f} with the factor on cos and sin, by 0 with it on all logits"
+    )
+
+
+# One verdict
+
+
+def verdict_table():
+    r"""The first reading's table: a row a scheme, made for the longest context and not trained on."""
+    cells = {
+        f"at {trained_length()}": lambda a: pm(text(a, key="price")),
+        f"at {longest()}": lambda a: pm(text(a)[:, -1]),
+        f"at {longest()}, cut": lambda a: pm(text(a, key="cut")[:, -1]),
+        "far needles missed": lambda a: f"{wrong_share(a, 'before', 'far').mean():.1%}",
+    }
+    return table(["scheme", *cells], [[NAMES[a], *(cell(a) for cell in cells.values())] for a in VERDICT])
+
+
+def claim_words():
+    r"""How many of the predictions' claims held, failed, or neither."""
+    outcomes = [outcome for claims in verdicts().values() for _, outcome in claims]
+    counts = {word: outcomes.count(word) for word in ("held", "failed", "within the spread")}
+    said = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    return f"of {len(outcomes)} claims {said}"
+
+
+# What was predicted, and measured?
 
 
 def two_panels(height=6.4):
@@ -494,10 +590,10 @@ def lengths_axis(axes, ticks):
     axes.set_xlim(ticks[0] / 1.15, ticks[-1] * 1.15)  # the margin of what was drawn before is a linear axis's
 
 
-def draw_schemes(axes, when, x, values):
-    r"""One line a scheme with bars over seeds; `values(scheme)` is [seed, x]. The first panel makes the legend."""
-    for name, (color, marker, line) in LOOKS.items():
-        losses = values(name)
+def draw_schemes(axes, x, values, schemes=tuple(LOOKS)):
+    r"""One line a scheme with bars over seeds; `values(scheme)` is [seed, x]."""
+    for name in schemes:
+        (color, marker, line), losses = LOOKS[name], values(name)
         axes.errorbar(
             x,
             losses.mean(0),
@@ -507,14 +603,21 @@ def draw_schemes(axes, when, x, values):
             linestyle=line,
             capsize=2,
             markersize=5,
-            label=NAMES[name] if when == "before" else None,
+            label=NAMES[name],
         )
 
 
-def draw_cut(axes, when, x, values):
+def draw_together(axes, x, lines, words):
+    r"""Thin gray lines [line, x] of schemes that do not part, and one name for them, at the middle of their ends."""
+    order = np.argsort(lines[:, -1])
+    for place, line in enumerate(order):
+        label = words if place == len(order) // 2 else None
+        axes.plot(x, lines[line], color="C7", linewidth=1, label=label)
+
+
+def draw_cut(axes, x, values):
     r"""The gray line of plain RoPE with attention cut: values [seed, x]."""
-    label = "plain, attention cut" if when == "before" else None
-    axes.plot(x, values.mean(0), color="0.6", linestyle="--", label=label)
+    axes.plot(x, values.mean(0), color="0.45", linestyle="--", label="plain, attention cut")
 
 
 def loss_figure():
@@ -522,12 +625,13 @@ def loss_figure():
     figure, panels = two_panels(height=7)
     lengths = study()["lengths"]
     for axes, when in panels:
-        draw_schemes(axes, when, lengths, partial(text, when=when))
-        draw_cut(axes, when, lengths, text("plain", "before", "cut"))
+        draw_schemes(axes, lengths, partial(text, when=when))
+        draw_cut(axes, lengths, text("plain", "before", "cut"))
         lengths_axis(axes, lengths)
         axes.set(ylabel="loss, nats per character")
     axes.set_xlabel("context, characters")
-    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize="small")
+    for axes, _ in panels:
+        name_lines(axes)
     return figure
 
 
@@ -644,6 +748,9 @@ def table_numbers():
     assert set(better) >= set(BY_PARTS) and "linear" in worse
     assert (near_keys["plain"] < min(values.mean() for values in tuned.values())).all()  # nobody beats the cut
     check_places()
+    lost = {a: (near_keys[a] - near_keys["plain"]).mean() for a in VERDICT}  # among near keys
+    shares = sorted(lost[a] / lost["linear"] for a in VERDICT[-3:])  # "the last three"
+    assert set(VERDICT[-3:]) == set(BY_PARTS) and shares[-1] < 0.4
     means = {
         "w_linear": whole["linear"],
         "c_linear": near_keys["linear"],
@@ -653,13 +760,15 @@ def table_numbers():
         "trained": trained,
         "base_cut": near_keys["plain"],
     }
-    means |= {f"w_{scheme}": whole[scheme] for scheme in BY_PARTS}
+    means |= {f"w_{scheme}": whole[scheme] for scheme in (*BY_PARTS, "plain")}
     return {name: f"{values.mean():.2f}" for name, values in means.items()} | {
         "t_plain": pm(tuned["plain"]),
         "t_best": pm(tuned[champion]),
         "champion": NAMES[champion],
         "better": ", ".join(NAMES[a] for a in better),
         "worse": " and ".join(NAMES[a] for a in worse),
+        "parts_least": f"{shares[0]:.0%}",
+        "parts_most": f"{shares[-1]:.0%}",
         "t_worse": " and ".join(f"{tuned[a].mean():.2f}" for a in worse),
     }
 
@@ -674,24 +783,22 @@ def check_places():
 
 
 def position_figure():
-    r"""Loss by place in the longest windows, before and after fine-tuning."""
+    r"""Loss by place in the longest windows, before and after fine-tuning; schemes that end alike share a name."""
     figure, panels = two_panels()
     for axes, when in panels:
-        for name, (color, marker, line) in LOOKS.items():
-            axes.plot(
-                places(),
-                text(name, when, "by_position").mean(0),
-                color=color,
-                marker=marker,
-                linestyle=line,
-                markersize=4,
-                markevery=4,
-                label=NAMES[name] if when == "before" else None,
-            )
+        losses = {name: text(name, when, "by_position").mean(0) for name in LOOKS}
+        alike = [name for name in LOOKS if when == "after" and losses[name].mean() < losses["plain"].mean()]
+        if alike:
+            draw_together(axes, places(), np.array([losses[name] for name in alike]), f"the {len(alike)} others")
+        for name in [name for name in LOOKS if name not in alike]:
+            color, marker, line = LOOKS[name]
+            look = {"color": color, "marker": marker, "linestyle": line, "markersize": 4, "markevery": 4}
+            axes.plot(places(), losses[name], label=NAMES[name], **look)
         axes.axvline(trained_length(), color="0.6", linestyle=":")
         axes.set(ylabel="loss, nats per character")
     axes.set_xlabel("place in the window, characters")
-    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize="small")
+    for axes, _ in panels:
+        name_lines(axes)
     return figure
 
 
@@ -710,18 +817,27 @@ def wrong_share(scheme, when, which):
     return needle(scheme, when)[:, unseen_distances() if which == "far" else ~unseen_distances()].mean(1)
 
 
+def clean():
+    r"""The schemes that miss hardly any far needle before fine-tuning."""
+    return [name for name in LOOKS if wrong_share(name, "before", "far").mean() < 0.015]
+
+
 def needle_figure():
-    r"""Shares of wrong answers by the needle's distance, before and after fine-tuning."""
+    r"""Shares of wrong answers by the needle's distance, before and after fine-tuning: a name for each that rises."""
     figure, panels = two_panels()
-    distances = study()["distances"]
+    distances, finders = study()["distances"], clean()
     for axes, when in panels:
-        draw_schemes(axes, when, distances, partial(needle, when=when))
-        draw_cut(axes, when, distances, np.array(study()["needle_cut"]))
+        low = np.array([needle(name, when).mean(0) for name in finders])
+        words = f"\nat most {low.max():.2f}" if low.any() else " 0"
+        draw_together(axes, distances, low, f"the {len(finders)} others:{words}")
+        draw_schemes(axes, distances, partial(needle, when=when), [name for name in LOOKS if name not in finders])
+        draw_cut(axes, distances, np.array(study()["needle_cut"]))
         axes.axvline(trained_length(), color="0.6", linestyle=":")
         lengths_axis(axes, distances)
         axes.set(ylabel="share wrong", ylim=(-0.03, 1.03))
     axes.set_xlabel("distance of the needle, tokens")
-    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize="small")
+    for axes, _ in panels:
+        name_lines(axes)
     return figure
 
 
@@ -737,8 +853,7 @@ def needle_table():
 def needle_numbers():
     r"""Who misses far needles."""
     miss = {(a, w): wrong_share(a, w, "far") for a in LOOKS for w in WHEN}
-    clean = [a for a in LOOKS if miss[a, "before"].mean() < 0.015]
-    assert {"linear", "yarn", "yarn_rotations", "llama3", "longrope"} <= set(clean)
+    assert {"linear", "yarn", "yarn_rotations", "llama3", "longrope"} <= set(clean())
     assert 0.05 < miss["ntk", "before"].mean() < 0.3 and (miss["plain", "before"] > 0.3).all()
     assert miss["plain", "after"].mean() > 0.3
     return {
@@ -746,6 +861,6 @@ def needle_numbers():
         "n_plain_after": f"{miss['plain', 'after'].mean():.0%}",
         "n_ntk": f"{miss['ntk', 'before'].mean():.0%}",
         "n_base": f"{miss['base', 'before'].mean():.0%}",
-        "n_clean": f"{max(miss[a, 'before'].mean() for a in clean):.1%}",
+        "n_clean": f"{max(miss[a, 'before'].mean() for a in clean()):.1%}",
         "n_cut": f"{np.array(study()['needle_cut'])[:, unseen_distances()].mean():.0%}",
     }

@@ -8,14 +8,21 @@ import torch
 
 from posenc.embed.sinusoidal import table
 from posenc.lab.experiments import ONE_A_PLACE, load_results, verdict
-from posenc.lab.experiments.plots import plot_volume
-from posenc.lab.pages import finish, pm
+from posenc.lab.experiments.plots import plot_volume, signed
+from posenc.lab.pages import finish, pm, say_all
 
 BLUE, ORANGE, GREEN, GRAY = "#0072b2", "#c45500", "#00805a", "#6b7280"
 BASE = 10_000
 DIM = 64
 FAR = 1_000_001  # positions whose rounding is measured
 CIRCULATED_ROW = (0, 0.38, 0.72, 0.95, 0.99, 0.86, 0.56, 0.14)  # "dim 2" of a table that is often copied
+
+
+def numbers() -> None:
+    r"""Give the prose all its numbers but those that its own cells compute."""
+    parts = (failure_numbers, ladder_numbers, volume_ratios, hand_numbers, results_numbers, volume_numbers)
+    for part in (*parts, rounding_numbers, mistake_numbers):
+        say_all("sin", part())
 
 
 def number_share(position):
@@ -53,11 +60,11 @@ def failure_figure():
     position, lengths = torch.arange(257.0), torch.arange(2, 101)
     figure, axes = plt.subplot_mosaic([[0, 1], [2, 2]], figsize=(6.4, 5.2), layout="constrained")
     axes[0].plot(position, number_share(position), color=BLUE)
-    axes[0].set(xlabel="position p", ylabel="share of content", title="the number", ylim=(0, 1.05))
+    axes[0].set(xlabel="position m", ylabel="share of content", title="the number", ylim=(0, 1.05))
     axes[1].plot(lengths, 1 / (lengths - 1), color=ORANGE)
     axes[1].set(xlabel="sentence length T", ylabel="step to the next", title="the fraction", ylim=(0, 1.05))
     axes[2].bar(torch.arange(31) + 0.5, binary_jumps(), color=GREEN)
-    axes[2].set(xlabel="from p to p + 1", ylabel="distance of the codes", title="the binary digits", ylim=(0, 2.5))
+    axes[2].set(xlabel="from m to m + 1", ylabel="distance of the codes", title="the binary digits", ylim=(0, 2.5))
     return finish(figure)
 
 
@@ -70,11 +77,12 @@ def clocks_figure():
     around = torch.linspace(0, 2 * math.pi, 100)
     for i, face in enumerate(axes):
         face.plot(around.sin(), around.cos(), color=GRAY, lw=1)
-        for p in range(6):
-            x, y = clocks[p, i].tolist()
-            face.plot([0, x], [0, y], color=BLUE if p == 5 else GRAY, lw=3 if p == 5 else 0.8)
+        for m in range(6):
+            x, y = clocks[m, i].tolist()
+            face.plot([0, x], [0, y], color=BLUE if m == 5 else GRAY, lw=3 if m == 5 else 0.8)
         face.plot(x, y, "o", color=BLUE)
-        face.set(title=f"clock {i}\nlanes {2 * i}, {2 * i + 1}", aspect="equal", xticks=[], yticks=[])
+        face.set(aspect="equal", xticks=[], yticks=[])
+        face.set_title(f"clock {i}\nlanes {2 * i}, {2 * i + 1}", fontsize="medium")
         face.axis("off")
     return finish(figure)
 
@@ -88,7 +96,63 @@ def ladder_numbers() -> dict[str, str]:
         "last_claim": f"{2 * math.pi * BASE:,.0f}",
         "rank": f"{int((singular > 1e-6 * singular[0]).sum())}",
         "rank99": f"{int((energy < 0.99).sum()) + 1}",
+    } | alias_numbers(44)
+
+
+def alias_numbers(position: int) -> dict[str, str]:
+    r"""How near the first pair is, after whole turns, to what it was at 0, and how far the farthest lane is."""
+    here, start = table(torch.tensor([position, 0], dtype=torch.float64), 512)
+    off = (here - start).abs()
+    assert abs(position - round(position / (2 * math.pi)) * 2 * math.pi) < 0.02  # whole turns
+    assert off[:2].max() < 0.02 < 1 < off.max()
+    return {
+        "alias_turns": f"{round(position / (2 * math.pi))}",
+        "alias_first": f"{off[:2].max():.2f}",
+        "alias_all": f"{off.max():.1f}",
     }
+
+
+def volume_ratios(width: int = 512) -> dict[str, str]:
+    r"""How many times longer than its code the content is, with the paper's embeddings and with PyTorch's."""
+    code = table(torch.tensor([30.0], dtype=torch.float64), width).norm().item()
+    return {"louder_paper": f"{math.sqrt(width) / code:.2f}", "louder_torch": f"{width / code:.0f}"}
+
+
+def hand_numbers() -> dict[str, str]:
+    r"""The example by hand: C = 4, base 100, three tokens; their products; tensor2tensor's order of lanes."""
+
+    def words(x):
+        return "(" + ", ".join(f"{v:.3f}" for v in x.tolist()) + ")"
+
+    places = torch.arange(3, dtype=torch.float64)
+    codes, theirs = table(places, 4, 100.0), table(places, 4, 100.0, "concatenated")
+    values = {f"hand_p{m}": words(code) for m, code in enumerate(codes)}
+    for m, n in ((0, 1), (1, 2), (0, 2)):
+        terms = codes[m] * codes[n]
+        values[f"hand_{m}{n}"] = f"{terms.sum():.3f}"
+        values[f"hand_{m}{n}_terms"] = " + ".join(f"{t:.3f}" for t in terms.tolist()).replace("+ -", "− ")
+    (s, c), (s1, c1) = codes[1, :2].tolist(), (math.sin(1), math.cos(1))
+    values["hand_across"] = f"{s * c1:.3f} + {c * s1:.3f} = {s * c1 + c * s1:.3f}"
+    values["hand_up"] = f"{c * c1:.3f} − {s * s1:.3f} = {c * c1 - s * s1:.3f}"
+    values["hand_theirs"] = words(theirs[1])
+    return values
+
+
+def check_short(sinusoid) -> None:
+    r"""Assert that the page's own lines make posenc's table. sinusoid: the page's function, of m [T], C and a base."""
+    for width, base in ((4, 100.0), (64, BASE)):
+        m = torch.arange(50)
+        torch.testing.assert_close(sinusoid(m, width, base), table(m.double(), width, base))
+
+
+def card_figure(positions: int = 48, width: int = 32):
+    r"""The card's picture: the codes of the first positions, a row each, fast lanes on the left."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(6, 2.8), layout="constrained")
+    axes.imshow(table(torch.arange(positions), width), aspect="auto", cmap=signed(), vmin=-1, vmax=1)
+    axes.set(xlabel="lane: sine, cosine, sine, …", ylabel="position m")
+    return finish(figure)
 
 
 def worst_rounding(start: int, stop: int) -> torch.Tensor:
@@ -139,10 +203,12 @@ def results_numbers() -> dict[str, str]:
         "gain": pm(losses("nope")[:, 0] - seen[:, 0], 3),
         "jump": pm(seen[:, 1] - seen[:, 0], 3),
         "cut_share": f"{rise('sinusoidal', 'cut').mean() / rise('sinusoidal').mean():.0%}",
+        "cut_saved": f"{1 - rise('sinusoidal', 'cut').mean() / rise('sinusoidal').mean():.0%}",
         "whole_double": f"{seen[:, 1].mean():.2f}",
         "cut_double": f"{cut[1]:.2f}",
         "cut_long": f"{cut[-1]:.2f}",
         "cut_rise": pm(rise("sinusoidal", "cut"), 3),
+        "nope_cut_rise": pm(rise("nope", "cut"), 3),
         "rope_rise": pm(rise("rope", "cut"), 3),
     }
 

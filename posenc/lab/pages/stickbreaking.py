@@ -1,10 +1,12 @@
-r"""What the chapter on stick-breaking computes behind its prose: a picture, and the reading of its experiment."""
+r"""What the chapter on stick-breaking computes behind its prose: pictures, and the reading of its experiment."""
 
 import functools
 
 import torch
 
-from posenc.lab.experiments import ONE_A_PLACE, load_results, mean_and_spread, verdict
+from posenc import stickbreaking
+from posenc.bias.alibi import slopes
+from posenc.lab.experiments import ONE_A_PLACE, ignores_far, load_results, mean_and_spread, verdict
 from posenc.lab.pages import finish
 
 PIECES = (
@@ -18,21 +20,71 @@ RANKS = ("lowest", "second lowest", "third lowest", "fourth lowest", "highest")
 NONE = 0.005  # nats: smaller differences count as none
 
 
+def two_matches(distance: int, gap: int = 3, keys: int = 128) -> torch.Tensor:
+    r"""Logits of `keys` keys, oldest first: a match `distance` back, an outdated one `gap` before it, nothing else."""
+    z = torch.full((keys,), -7.0, dtype=torch.float64)
+    z[-distance] = z[-distance - gap] = 7.0
+    return z
+
+
+def with_slope(logits, slope: float) -> torch.Tensor:
+    r"""A row of softmax weights with ALiBi's penalty, for logits with the oldest key first."""
+    distance = torch.arange(len(logits), 0, -1)
+    return torch.softmax(logits - slope * distance, dim=0)
+
+
 def best_slope_weight(logits, key: int) -> float:
     r"""The largest weight that a softmax with a linear penalty can give a key [n], over all slopes."""
-    distance = torch.arange(len(logits), 0, -1)
-    return max(torch.softmax(logits - slope * distance, dim=0)[key].item() for slope in SLOPES)
+    return max(with_slope(logits, slope)[key].item() for slope in SLOPES)
+
+
+def failure_numbers() -> dict[str, str]:
+    r"""What softmax and the best slope give the later of two matches, and at the distance of 40 the stick."""
+    z = two_matches(40)
+    stick = stickbreaking.weigh(z[None], torch.ones(1, len(z), dtype=torch.bool))[0]
+    split, best = with_slope(z, 0.0)[-40].item(), best_slope_weight(z, key=-40)
+    assert abs(split - 0.5) < 1e-3 and best < 0.7 and stick[-40] > 0.9
+    miss, match = torch.sigmoid(z[-1]).item(), torch.sigmoid(z[-40]).item()
+    return {
+        "split": f"{split:.2f}",
+        "best_slope": f"{best:.2f}",
+        "match_bite": f"{match:.1%}",
+        "miss_bite": f"{miss:.1%}",
+        "stick_match": f"{stick[-40].item():.2f}",
+        "stick_old": f"{stick[-43].item():.4f}",
+    }
+
+
+def failure_figure():
+    r"""The weight of the later of two matches, one and 40 tokens back, under every slope."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(6, 2.9), layout="constrained")
+    eight = slopes(8).tolist()
+    for distance, color, style, marker in ((1, "#0072b2", "-", "o"), (40, "#c45500", "--", "s")):
+        z = two_matches(distance)
+        weights = [with_slope(z, slope)[-distance].item() for slope in SLOPES]
+        axes.plot(
+            SLOPES, weights, style, color=color, label="1 token back" if distance == 1 else f"{distance} tokens back"
+        )
+        axes.plot(eight, [with_slope(z, slope)[-distance].item() for slope in eight], marker, color=color, markersize=5)
+    axes.set_xscale("log", base=2)
+    axes.set(xlabel="slope, logits per token", ylabel="weight of the later match", ylim=(0, 1))
+    axes.set_xticks([2.0**k for k in range(-12, 5, 4)], ["1/4096", "1/256", "1/16", "1", "16"])
+    axes.legend(frameon=False, fontsize="small", loc="upper left")
+    return finish(figure)
 
 
 def stick_figure():
     r"""A stick of length one and its pieces, the most recent key first."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(6, 2), facecolor="white")
+    figure, axes = plt.subplots(figsize=(6, 2.2), layout="constrained")
     start = 0.0
     for words, piece, shade in PIECES:
         axes.barh(0, piece, left=start, color=shade, edgecolor="white", height=0.6)
-        axes.text(start + piece / 2, 0, f"{words}\n{piece:g}", color="white", ha="center", va="center")
+        look = dict(color="white", ha="center", va="center", rotation=90 * (piece < 0.15))
+        axes.text(start + piece / 2, 0, f"{words}\n{piece:g}", **look)
         start += piece
     axes.annotate("asked first", (0.0, 0.4))
     axes.annotate("asked last", (0.9, 0.4), ha="right")
@@ -40,6 +92,19 @@ def stick_figure():
     for side in ("top", "left", "right"):
         axes.spines[side].set_visible(False)
     return finish(figure)
+
+
+def check_short(stick_weights):
+    r"""Hold the page's own lines against posenc and against the numbers by hand. Errors: AssertionError."""
+    z = 3 * torch.randn(2, 9, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    past = torch.ones(9, 9, dtype=torch.bool).tril(-1)
+    for ours, theirs in zip(stick_weights(z, past), stickbreaking.weigh(z, past, return_remainder=True)):
+        torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-14)
+    z = torch.tensor([[3.0, 0.25, 1.0]], dtype=torch.float64).log()
+    for order, by_hand in (("recent", [0.3, 0.1, 0.5]), ("first", [0.75, 0.05, 0.1])):
+        pieces, rest = stickbreaking.weigh(z, torch.ones(1, 3, dtype=torch.bool), order, return_remainder=True)
+        torch.testing.assert_close(pieces, torch.tensor([by_hand], dtype=torch.float64))
+        torch.testing.assert_close(rest, torch.tensor([0.1], dtype=torch.float64))
 
 
 @functools.cache
@@ -64,7 +129,7 @@ def verdict_words(judged) -> str:
     return (
         f"from {lengths[0]} to {lengths[-1]} characters the loss changes by {signed(judged.change)} ± "
         f"{judged.spread:.4f} nats per character, and the whole context differs from the cut one by "
-        f"{signed(judged.gap)} ± {judged.gap_spread:.4f}. That it holds, with no rise beyond {tolerance}: "
+        f"{signed(judged.gap)} ± {judged.gap_spread:.4f}. The claim that it holds, rising by no more than {tolerance}: "
         f"{judged.outcome}."
     )
 
@@ -72,7 +137,7 @@ def verdict_words(judged) -> str:
 def improvement_words(judged) -> str:
     r"""Does the loss improve with the length?"""
     improves = judged.change + judged.spread < 0 and judged.change < -NONE
-    return "it also improves" if improves else "it does not improve"
+    return "It does." if improves else "It does not."
 
 
 def use_words(judged) -> str:
@@ -82,8 +147,8 @@ def use_words(judged) -> str:
     if abs(judged.gap) <= max(judged.gap_spread, NONE):
         return (
             "With its attention cut to the training window it does the same. So it holds because what is far makes no "
-            "difference, not because what is far helps. Whether this text would reward a look that far, the run "
-            "doesn't tell."
+            "difference, not because what is far helps. In the words of the verdicts: it ignores what is far. Whether "
+            "this text would reward a look that far, the run doesn't tell."
         )
     return "It is worse with the whole context than with the cut one: what is far away disturbs it."
 
@@ -95,8 +160,13 @@ def rank() -> str:
 
 
 def results_numbers() -> dict[str, str]:
-    r"""What the reading of the results cites."""
+    r"""What the reading of the results cites.
+
+    Errors: AssertionError where its words and the definition of "ignores" part.
+    """
     results, judged = frozen(), verdict(frozen(), "stickbreaking")
+    ends = ([losses[-1] for losses in results["methods"]["stickbreaking"][kind]] for kind in ("whole", "cut"))
+    assert ("ignores" in use_words(judged)) == ignores_far(*ends)
     return {
         "prediction": results["predictions"]["stickbreaking"],
         "verdict": verdict_words(judged),

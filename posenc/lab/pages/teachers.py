@@ -17,23 +17,20 @@ from posenc.lab.pages import ROOT, say_all, table
 
 MARGIN = 45  # minutes on paper and in discussion that each chapter with a lab asks for, beside reading and lab
 NOT_CHAPTERS = ("Labs", "Reference")  # parts of the table of contents
-#: What an opening box may say for a number of minutes.
-WORDS = {
-    "ten": 10,
-    "fifteen": 15,
-    "sixteen": 16,
-    "eighteen": 18,
-    "twenty": 20,
-    "thirty": 30,
-    "half an hour": 30,
-    "forty": 40,
-    "fifty": 50,
-}
 #: track -> its chapters and those whose labs belong to it; a full course has all.
 TRACKS = {
     "90 minutes": {"chapters": ["ten_lines", "why_position", "rope"], "labs": ["rope"]},
     "two weeks": {
-        "chapters": ["ten_lines", "why_position", "four_places", "sinusoidal", "rope", "alibi", "compare"],
+        "chapters": [
+            "ten_lines",
+            "why_position",
+            "four_places",
+            "extrapolates",
+            "sinusoidal",
+            "rope",
+            "alibi",
+            "compare",
+        ],
         "labs": ["rope", "alibi"],
     },
     "half a semester": {
@@ -41,11 +38,12 @@ TRACKS = {
             "ten_lines",
             "why_position",
             "four_places",
-            "measure",
+            "extrapolates",
             "sinusoidal",
             "rope",
             "alibi",
             "stickbreaking",
+            "measure",
             "compare",
             "kernels",
         ],
@@ -76,12 +74,20 @@ def numbers():
 
 
 @functools.cache
+def parts() -> dict:
+    """{part of the book: its chapters}."""
+    listed = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))["parts"]
+    files = {
+        part["caption"]: [chapter["file"].removeprefix("book/") for chapter in part["chapters"]] for part in listed
+    }
+    return {
+        part: [name for name in names if "/" not in name] for part, names in files.items() if part not in NOT_CHAPTERS
+    }
+
+
 def names() -> list:
     """The chapters in the book's order."""
-    parts = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))["parts"]
-    files = [chapter["file"] for part in parts if part["caption"] not in NOT_CHAPTERS for chapter in part["chapters"]]
-    pages = [file.removeprefix("book/") for file in files]
-    return [name for name in pages if "/" not in name]
+    return [name for chapters in parts().values() for name in chapters]
 
 
 @functools.cache
@@ -92,8 +98,8 @@ def labs() -> list:
 
 def minutes_in(box: str, what: str) -> int:
     """How long a box says that reading or the lab takes; 0 where it says nothing."""
-    match = re.search(rf"\b{what}\b\W+(?:about )?(\d+|{'|'.join(WORDS)})\b", box, re.I)
-    return int(WORDS.get(match[1], match[1])) if match else 0
+    match = re.search(rf"\b{what}\b\W+(?:about )?(\d+)\b", box, re.I)
+    return int(match[1]) if match else 0
 
 
 def read(name: str, text: str) -> Chapter:

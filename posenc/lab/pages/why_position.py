@@ -1,14 +1,13 @@
 r"""What the chapter on the need for position computes behind its prose: small demonstrations and its experiment."""
 
 import functools
-import textwrap
 
 import torch
 
 import posenc
 from posenc.lab.experiments import ONE_A_PLACE, load_results, mean_and_spread, verdict
 from posenc.lab.figures.why_position import ORDERS, WORDS, outputs
-from posenc.lab.pages import pm
+from posenc.lab.pages import finish, pm
 from posenc.lab.train import Settings
 from posenc.lab.train.measure import held_out_windows
 from posenc.lab.train.tasks import load_corpus
@@ -56,6 +55,34 @@ def print_shift_changes() -> None:
     assert changes.pop("Sinusoidal") > 1e-3 and max(changes.values()) < 1e-12
 
 
+def check_short(mean_of_past) -> None:
+    r"""Hold the page's layer of means against `posenc.attention`. Errors: AssertionError where they differ."""
+    x = torch.randn(9, 4)
+    no_query = torch.zeros(1, 1, 9, 4)
+    theirs = posenc.attention(no_query, no_query, x[None, None])[0, 0]
+    assert (mean_of_past(x) - theirs).abs().max() < 1e-6, "the layer of means is not attention with W_Q = 0"
+
+
+def shares_of_places(count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    r"""How much of each place is in the last output of one and of two layers with W_Q = 0, [count] each."""
+    no_query, tokens = torch.zeros(1, 1, count, 2), torch.eye(count)[None, None]
+    one = posenc.attention(no_query, no_query, tokens)
+    return one[0, 0, -1], posenc.attention(no_query, no_query, one)[0, 0, -1]
+
+
+def card_figure(count=6):
+    r"""The card's picture: what is left of each place in the last output, after one layer and after two."""
+    import matplotlib.pyplot as plt
+
+    figure, panels = plt.subplots(1, 2, figsize=(6.8, 2.5), sharey=True, layout="constrained")
+    for axes, shares, title in zip(panels, shares_of_places(count), ("one causal layer", "two causal layers")):
+        axes.bar(range(1, count + 1), shares, color="#0072b2", width=0.7)
+        axes.set_title(title, fontsize=12)
+        axes.set_xlabel("place in the text")
+    panels[0].set_ylabel("share of the last output")
+    return finish(figure)
+
+
 @functools.cache
 def frozen():
     r"""Frozen results of `train_short_test_long`, a method for each place."""
@@ -83,19 +110,17 @@ def results_numbers() -> dict[str, str]:
         "next": f"{results['lengths'][1]}",
         "longest": f"{results['lengths'][-1]}",
         "seeds": NUMERALS.get(len(results["seeds"]), f"{len(results['seeds'])}"),
+        "prediction": results["predictions"]["nope"],
         "verdict": judged.words,
         "nope": f"{at_train['nope']:.3f}",
         "best": posenc.METHODS[best].title,
         "best_loss": f"{at_train[best]:.3f}",
         "rise": f"{judged.change:.3f}",
+        "gap": f"{judged.gap:.3f}",
+        "gap_next": pm((losses("nope") - losses("nope", "cut"))[:, 1].tolist(), 3),
         "cut_rise": pm(crowding()[:, -1].tolist(), 3),
         "cut_next": f"{crowding()[:, 0].mean():.3f}",
     }
-
-
-def print_prediction() -> None:
-    r"""What was predicted of NoPE before the run."""
-    print(textwrap.fill(frozen()["predictions"]["nope"], 76))
 
 
 def shares(context, follower, contexts: int, prior) -> torch.Tensor:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from posenc.bias.alibi import slopes
+from posenc.bias.alibi import bias, slopes
 from posenc.lab.figures.alibi import FLOOR, MATCH_LOGIT
 from posenc.lab.pages import alibi as page
 from posenc.lab.pages import print_errors
@@ -66,11 +66,37 @@ def test_the_chapters_own_check_stops_at_a_wrong_slope(monkeypatch, capsys):
     page.checked.cache_clear()
 
 
-def test_the_example_by_hand_is_held_against_its_table():
-    weights = torch.tensor([0.3843, 0.2331, 0.3843])
-    assert page.hand_numbers(weights, torch.tensor([0.4519, 0.1, 0.4])) == {"hand_nope": "0.452"}
-    with pytest.raises(AssertionError, match="0.233"):
-        page.hand_numbers(weights.flip(0).roll(1), weights)
+def test_the_example_by_hand_is_held_against_its_table(monkeypatch):
+    weight = math.exp(2) / (math.exp(2) + 2 * math.e)  # of scaled products 2, 1, 1
+    assert page.hand_numbers() == {"hand_nope": f"{weight:.3f}"}
+    monkeypatch.setattr(page, "bias", lambda pos_q, pos_k, m: -bias(pos_q, pos_k, m))
+    with pytest.raises(AssertionError, match="is not what the table says"):
+        page.hand_numbers()
+
+
+def test_the_chapters_own_lines_are_held_against_the_package():
+    def own_slopes(heads):
+        return slopes(heads) * (1.01 if heads == 12 else 1)
+
+    with pytest.raises(AssertionError, match="not close"):
+        page.check_short(own_slopes, None)
+    with pytest.raises(AssertionError, match="not close"):
+        page.check_short(slopes, lambda q, k, m, pos_q, pos_k: (q @ k.transpose(-2, -1)).softmax(-1))
+
+
+def test_the_words_of_the_verdict_are_parted_by_the_frozen_losses():
+    runs = json.loads((RESULTS / "train_short_test_long.json").read_text())["methods"]["alibi"]
+    gap = sum(w[-1] - c[-1] for w, c in zip(runs["whole"], runs["cut"])) / len(runs["whole"])
+    numbers = page.verdict_numbers()
+    assert numbers["gap"] == f"{gap:.3f}" and numbers["verdict"].endswith("suffers from what is far.")
+    assert float(numbers["least"]) < gap < float(numbers["tolerance"])
+
+
+def test_what_a_row_of_equal_keys_leaves_beyond_training():
+    first, last = page.frozen()["lengths"][0], page.frozen()["lengths"][-1]
+    row = (-torch.arange(last, dtype=torch.float64) / 256).softmax(-1)  # by distance
+    assert page.far_share(1 / 256) == pytest.approx(row[first:].sum().item())
+    assert page.cost_numbers()["far_mildest"] == f"{row[first:].sum():.0%}"
 
 
 def test_the_needle_pays_the_price():
@@ -84,7 +110,14 @@ def test_the_needle_pays_the_price():
         assert (logits.softmax(-1)[distance] >= 0.5).item() == holds
 
 
-@pytest.mark.parametrize("gap, word", [(0.0, "ignores"), (0.02, "better"), (-0.02, "uses")])
+@pytest.mark.parametrize("gap, word", [(0.0, "ignores"), (0.02, "suffers"), (-0.02, "uses")])
 def test_the_reading_follows_the_gap(gap, word):
     cut = [2.0, 2.1, 2.2]
     assert word in page.reading([loss + gap for loss in cut], cut)
+
+
+def test_the_maps_show_what_is_left_of_a_key_and_no_two_heads_alike():
+    maps = [axes.images[0].get_array() for axes in page.bias_figure().axes if axes.images]
+    for picture, slope in zip(maps, (1 / 4, 1 / 16, 1 / 64, 1 / 256), strict=True):
+        assert picture[100, 60] == pytest.approx(math.exp(-40 * slope)) and picture[7, 7] == 1 and picture.mask[7, 8]
+    assert maps[-1].min() > 0.5  # as the picture's text says

@@ -44,6 +44,21 @@ def test_a_method_that_was_not_run_has_dashes_and_no_number(monkeypatch):
         compare.near_numbers()
 
 
+def test_the_table_of_verdicts_has_the_words_of_the_files():
+    text, needle = frozen("train_short_test_long")["methods"], frozen("needle")["methods"]
+    cells = {row[0]: row[1:] for row in rows(compare.verdict_table())}
+    assert list(cells) == [compare.link(name) for name in on_text() if name in text or name in needle]
+    rope, fox, t5 = (cells[compare.link(name)] for name in ("rope", "fox", "t5"))
+    whole = np.array(text["rope"]["whole"])
+    assert rope[1] == f"{(whole[:, -1] - whole[:, 0]).mean():+.2f}" and rope[3] == rope[5] == "*breaks*"
+    assert rope[2] == f"{(np.array(text['rope']['cut'])[:, -1] - whole[:, 0]).mean():+.2f}"
+    assert fox[3:] == ["*ignores*", "–", "–"] and t5[3:] == [
+        "*breaks*",
+        f"{np.mean(needle['t5']['scores']['far']):.0%}",
+        "*extrapolates*",
+    ]
+
+
 def test_numbers_are_those_of_the_files():
     text = frozen("train_short_test_long")
     whole, cut = (np.array(text["methods"]["rope"][kind])[:, [0, -1]] for kind in ("whole", "cut"))
@@ -130,3 +145,24 @@ def test_the_decision_gives_the_numbers_of_the_files():
     words = compare.decision().data
     assert all(f"{(loss[:, -1] - loss[:, 0]).mean():+.2f} nats" in words for loss in whole.values())
     assert f"{np.mean(far):.0%} wrong" in words
+
+
+def test_the_table_of_one_glance_agrees_with_the_methods_and_the_shipped_models():
+    book = Path(__file__).resolve().parents[3] / "book"
+    text = (book / "compare.md").read_text("utf-8")
+    rows = re.findall(r"^\| \[([\w-]+)\]\((\w+)\.md\) \| (\w+) \| .+? \| (.+?) \| .+ \| .+ \| (.+) \|$", text, re.M)
+    methods = {method.title: method for method in METHODS.values()}
+    models = {row["model"]: row["encoding"] for row in json.loads((book / "shipped_models.json").read_text())["rows"]}
+    assert len(rows) == 7
+    for title, page, place, relative, shipped in rows:
+        method = methods[title]
+        assert (page, place) == (method.page, *(method.places or ("nowhere",)))
+        assert relative == ("no" if "relative" in method.fails else relative) and relative in (
+            "no",
+            "yes",
+            "reads no position",
+        )
+        for model in shipped.removesuffix(", in some layers").split(", ") if shipped != "none widely used" else ():
+            nope = title == "NoPE"
+            assert nope or title.lower().split("-")[0] in models[model].lower(), model
+            assert not nope or "RoPE" in models[model]

@@ -157,3 +157,11 @@ def test_what_the_page_says_of_the_frozen_gates_is_so():
 def test_an_encoding_gets_random_numbers_of_its_own():
     table = page.with_random_numbers(posenc.make("cope", head_dim=4)).bias.table
     assert table.dtype == torch.float64 and table.std() > 0.5
+
+
+def test_the_card_has_a_key_and_its_panels_words_stand_apart():
+    figure = page.card_figure()
+    left, right = figure.axes
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["row of the table", "key"]
+    (words,) = (text.get_window_extent() for text in left.texts)
+    assert right.yaxis.label.get_window_extent().x0 - words.x1 > 0.1 * figure.dpi

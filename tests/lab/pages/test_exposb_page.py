@@ -43,6 +43,37 @@ def test_the_loudest_lane_is_a_quarter_up():
     assert page.wavelengths() == pytest.approx((2 * math.pi * 10000**0.25, 2 * math.pi * 100))
 
 
+def test_noise_has_no_favorite_distance_and_a_slope_has():
+    shares = page.noise_shares()
+    assert shares["RoPE"] == pytest.approx(page.NEAR / 1024, abs=0.01) and shares["RoPE, slope 1/64"] > 0.5
+
+
+def test_three_bad_keys_by_hand():
+    f, z = torch.tensor([5 / 8, 3 / 4, 1.0], dtype=torch.float64), -2.0
+    expected = {"logits": (f * z).softmax(-1), "weights": f / 3, "log": f / f.sum()}
+    for form, weights in page.hand_weights().items():
+        assert weights == pytest.approx(expected[form].tolist(), abs=1e-6)
+
+
+def test_the_page_s_own_lines_are_held_against_posenc():
+    def plain_rope(q, k):
+        at = torch.arange(len(q))
+        q, k = (page.posenc.rope.rotate(x, at, page.inv_freq(q.shape[-1])) for x in (q, k))
+        return (q @ k.T / q.shape[-1] ** 0.5).masked_fill(at[:, None] < at, -math.inf).softmax(-1)
+
+    with pytest.raises(AssertionError):
+        page.check_short(plain_rope)
+
+
+def test_the_card_draws_three_factors():
+    gain, band, fade = ([line.get_ydata() for line in panel.lines][0] for panel in page.card_figure().axes)
+    assert (
+        max(gain) == pytest.approx(1.2)
+        and max(band) == pytest.approx(1.2)
+        and min(fade) == pytest.approx(0.7, abs=0.01)
+    )
+
+
 def test_equal_keys_by_hand():
     f = 0.7 + 0.3 * torch.exp(-0.005 * torch.arange(1024.0, dtype=torch.float64))
     weights = (4 * f).exp()

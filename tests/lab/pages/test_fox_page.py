@@ -61,11 +61,10 @@ def test_a_sum_in_half_precision_is_off_by_whole_units():
     assert rows["bfloat16"][0] > 100 and rows["bfloat16"][1] > 0.5
 
 
-def test_the_reading_tells_ignoring_from_use_and_harm():
+@pytest.mark.parametrize("gap, word", [(0.0, "ignores"), (0.1, "suffers"), (-0.1, "uses")])
+def test_the_reading_follows_the_gap(gap, word):
     cut = [1.5, 1.51, 1.49, 1.5, 1.52]
-    assert "ignores" in page.reading(cut, cut)
-    assert "harm" in page.reading([loss + 0.1 for loss in cut], cut)
-    assert "uses" in page.reading([loss - 0.1 for loss in cut], cut)
+    assert word in page.reading([loss + gap for loss in cut], cut)
 
 
 # ------------------------------------------------------------------------------------------------------ frozen results
@@ -146,7 +145,7 @@ def test_what_three_rates_say_follows_the_losses(monkeypatch):
     assert "failed" in words and "RoPE" in words and "FoX," not in words and "ignores" in words
     assert page.rates_table().data.count("holds: held") == list(results["claims"].values()).count("holds")
     scores[far] = [loss + 1 for loss in scores[near]]
-    assert "harm" in page.rates_words().data and "holds: failed" in page.rates_table().data
+    assert "suffers" in page.rates_words().data and "holds: failed" in page.rates_table().data
 
 
 def test_the_second_reading_counts_seeds_and_parts():

@@ -8,7 +8,7 @@ import torch
 import posenc
 from posenc.encoding import PLACES
 from posenc.lab.live.sentence import PRESETS, weights
-from posenc.lab.pages import ROOT, intro
+from posenc.lab.pages import ROOT, intro, teachers
 
 HTML = intro.methods().data
 
@@ -66,3 +66,11 @@ def test_what_is_cited_is_what_the_repository_says(capsys):
     told = capsys.readouterr().out
     assert f"url = {{https://github.com/{intro.project()['repository']}}}" in told and told.count("@software") == 1
     assert told.rstrip().endswith("make book")
+
+
+def test_the_map_names_each_chapter_once_and_first_what_others_need():
+    text = intro.way().data
+    named = re.findall(r"\]\((\w+)\.md\) \(\d+\smin\)", text)
+    assert sorted(named) == sorted(teachers.names()) and tuple(named[: len(intro.FIRST)]) == intro.FIRST
+    for place, name in enumerate(intro.FIRST):
+        assert set(teachers.book()[name].needs) <= set(intro.FIRST[:place]), name

@@ -1,7 +1,10 @@
 r"""The chapter on kernels: its counts from the kernels' source, its tables from the frozen report."""
 
 import collections
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,7 @@ import torch
 
 import posenc
 from posenc.lab.experiments import kernel_report
+from posenc.lab.figures import load
 from posenc.lab.pages import kernels as page
 
 KERNELS = Path(posenc.__file__).parent / "kernels"
@@ -124,3 +128,39 @@ def test_a_marked_cell_prints_what_is_frozen(capsys):
     (line,) = page.or_frozen([f"{page.MARK}tiles\n", "import triton\n"])
     exec(line, {})
     assert re.search(r"softmax .* apart", capsys.readouterr().out)
+
+
+MISTAKES = """
+from posenc.lab.pages import kernels as page
+
+right, forgotten, unmasked, backward = page.BREAKS.values()
+assert max(page.verdict_errors(64, *right) + page.verdict_errors(512, *right)) < 1e-5
+assert max(page.verdict_errors(64, *forgotten)) < 1e-5 < 0.1 < page.verdict_errors(512, *forgotten)[0]
+assert min(page.verdict_errors(64, *unmasked)) > 0.1
+output, dq, dk, dv = page.verdict_errors(64, *backward)
+assert max(output, dv) < 1e-5 and min(dq, dk) > 0.1
+"""
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="says what the interpreter finds")
+def test_the_verdicts_mistakes_are_found_where_the_page_says():
+    """A forgotten factor shows on several tiles alone; one in the backward shows in the gradients alone.
+
+    In a process of its own: kernels loaded a second time leave Triton's interpreter unfit for those loaded first.
+    """
+    pytest.importorskip("triton")
+    subprocess.run([sys.executable, "-c", MISTAKES], check=True, env=os.environ | {"TRITON_INTERPRET": "1"})
+    with pytest.raises(ValueError, match="no such part"), page.broken("no such part", ""):
+        pass
+
+
+def test_the_formula_is_pytorchs():
+    q, k, v = torch.randn(3, 9, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    wanted = torch.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=True)[0]
+    torch.testing.assert_close(page.plain(q, k, v), wanted)
+
+
+def test_the_share_of_wasted_entries_is_that_of_the_explorable():
+    drawn = [load("kernels.causal_blocks").evaluate({"block_q": b, "block_k": b}) for b in (32, 16)]
+    said = [f"{each['readout']['wasted']:.0%}" for each in drawn]
+    assert list(page.tile_numbers().values()) == said

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 from pathlib import Path
 from statistics import fmean
 
@@ -25,6 +26,30 @@ def test_the_best_reading_of_the_boxes_leaves_nothing_that_the_sinusoid_holds():
     for lane in (*lanes, torch.ones(64, dtype=torch.float64)):
         assert abs((wanted - reading) @ lane) < 1e-4, "what is left is orthogonal to each lane"
     assert 0.5 < page.unread_share() < 1
+
+
+def test_the_weights_by_hand():
+    half, one = math.exp(0.5), math.exp(1)
+    expected = [weight / (2 * half + one) for weight in (half, half, one)]
+    assert list(page.hand_numbers().values()) == [f"{weight:.3f}" for weight in expected]
+
+
+def test_the_pages_own_lines_are_held_against_posenc():
+    def table(rows, dim, forward):
+        module = page.learned(rows, dim).embed
+        module.forward = forward.__get__(module)
+        return module
+
+    def right(self, x, positions):
+        if positions.min() < 0 or positions.max() >= len(self.table):
+            raise ValueError("no such row")
+        return x + self.table[positions]
+
+    page.check_short(lambda rows, dim: table(rows, dim, right))
+    with pytest.raises(AssertionError, match="-1"):
+        page.check_short(lambda rows, dim: table(rows, dim, lambda self, x, positions: x + self.table[positions]))
+    with pytest.raises(AssertionError):
+        page.check_short(lambda rows, dim: table(rows, dim, lambda self, x, positions: x + self.table[positions // 2]))
 
 
 def test_errors_are_of_rounding():
@@ -82,3 +107,34 @@ def test_results_without_an_arm_are_refused(monkeypatch, frozen):
     monkeypatch.setattr(page, "load_results", lambda name: less)
     with pytest.raises(ValueError, match="concat"):
         page.results.__wrapped__()
+
+
+def test_losses_far_from_the_best_are_written_at_the_edge_and_squeeze_no_others():
+    axes = page.injected_figure().axes[0]
+    best = min(page.injection_losses(arm).mean() for arm in page.INJECTIONS)
+    written = {text.xy[1]: text.get_text() for text in axes.texts if "→" in text.get_text()}
+    for line, arm in enumerate(page.INJECTIONS):
+        losses = page.injection_losses(arm)
+        assert (line in written) == (losses.min() > best + page.FAR)
+        if line in written:
+            assert written[line].split(" →")[0] == ", ".join(f"{loss:.2f}" for loss in losses)
+            assert axes.get_xlim()[1] < losses.min()
+
+
+def test_the_product_of_the_rates_is_what_silent_rows_kept(frozen):
+    length, given = frozen["length"], frozen["settings"]
+    kept = [end / start for was, now in zip(frozen["norms_start"], frozen["norms"]) for start, end in zip(was, now)]
+    silent = [share for place, share in enumerate(kept) if place % len(frozen["norms"][0]) >= length]
+    numbers = page.decay_numbers()
+    assert numbers["product"] == f"{fmean(silent):.3f}"
+    assert float(numbers["rate"]) == pytest.approx(
+        (1 - fmean(silent)) / given["weight_decay"] / given["steps"], rel=0.1
+    )
+
+
+def test_volumes_of_another_model_are_refused(monkeypatch):
+    other = copy.deepcopy(page.study())
+    other["settings"]["dim"] += 1
+    monkeypatch.setattr(page, "study", lambda: other)
+    with pytest.raises(ValueError, match="dim"):
+        page.volumes()

@@ -1,4 +1,4 @@
-"""Every figure that a page's module draws has something in each of its panels, and says what its axes are."""
+"""Every figure that a page's module draws has something in each panel, names its axes, and colors cells alike."""
 
 import importlib
 import re
@@ -7,8 +7,11 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
+from matplotlib.collections import QuadMesh
+from matplotlib.image import AxesImage
 
 from posenc.lab import pages
+from posenc.lab.experiments.plots import AMOUNT, signed
 
 
 def figures(name):
@@ -29,6 +32,9 @@ def test_a_figure_is_drawn(name, function):
     figure = getattr(importlib.import_module(f"posenc.lab.pages.{name}"), function)() or plt.gcf()
     try:
         figure.draw_without_rendering()
+        for cells in (*figure.findobj(AxesImage), *figure.findobj(QuadMesh)):
+            low, high = cells.get_clim()
+            assert cells.get_cmap() == (signed() if low < 0 else plt.get_cmap(AMOUNT)) and low in (0, -high)
         panels = [axes for axes in figure.axes if axes.axison]
         assert any(axes.has_data() for axes in figure.axes) and all(axes.has_data() for axes in panels)
         for side in "xy":

@@ -69,10 +69,18 @@ def test_every_method_works_without_a_mask_or_says_why_not():
             assert all(option in answers[method.title] for option in method.both_ways)
 
 
-def test_the_maps_have_a_panel_for_each_method_and_gaps_beyond_the_context():
-    methods = page.needle()["methods"]
-    figure = page.needle_figure()
-    assert {axes.get_title() for axes in figure.axes} - {""} == {posenc.METHODS[m].title for m in methods}
+def test_the_maps_have_a_row_for_each_method_and_a_number_where_answers_are_wrong():
+    left, right = page.needle_figure().axes
+    methods = {posenc.METHODS[name].title: page.needle_errors(name) for name in page.needle()["methods"]}
+    rows = [tick.get_text() for tick in left.get_yticklabels()]
+    assert sorted(rows) == sorted(methods) and left.yaxis_inverted() and right.yaxis_inverted()
+    last = [methods[name][-1, -1] for name in rows]
+    assert last == sorted(last)
+    for axes, wrong in ((left, lambda e: e[-1]), (right, lambda e: e[:, : page.NEAR].mean(-1))):
+        drawn = {(int(text.get_position()[1]), int(text.get_position()[0])): text.get_text() for text in axes.texts}
+        cells = {(i, j): round(x) for i, name in enumerate(rows) for j, x in enumerate(wrong(methods[name]))}
+        assert drawn == {place: f"{value}" for place, value in cells.items() if value}
+    assert left.lines[0].get_xdata()[0] == page.NEAR
     assert math.isnan(page.needle_errors("rope")[0, -1]) and not math.isnan(page.needle_errors("rope")[-1, -1])
 
 
@@ -124,3 +132,24 @@ def test_what_the_prose_concludes_of_the_needle():
     assert longest["alibi"][0] < 10 < 30 < longest["alibi"][-1] and longest["nope"].max() < 5
     runs = page.frozen()["needle"]["sinusoidal"]
     assert all(one[key] < 0.02 for one in runs for key in ("right", "shuffled"))
+
+
+def test_the_costs_are_those_that_the_verdict_puts_in_order():
+    """Ids wrong against a cache cost RoPE most, then restarted ids without a mask, then pads; masks alone hurt NoPE."""
+    head, _, *found = rows(page.costs_table())
+    assert len(head) == 5 and len(found) == len(page.MISTAKES)
+    rope = {row[0]: float(row[1].split(" ± ")[0]) for row in found}
+    zero, anew, index, seen, mask, restarted, neither = rope.values()
+    assert zero > anew > restarted > seen > neither > mask == index == 0
+    assert all(row[4] == "0" for row in found if row[0].startswith("cached") or "mask alone" in row[0])
+    seeds = [one["always 0"] - one["right"] for one in page.frozen()["methods"]["rope"]["decoding"]]
+    assert found[0][1] == f"{statistics.mean(seeds):.3f} ± {statistics.stdev(seeds):.3f}"
+
+
+def test_the_pictured_ids_count_the_tokens_of_the_own_text():
+    for words, (text, index, right) in page.OCCASIONS.items():
+        parts = [part.split() for part in text.split("|")]
+        assert len(index) == len(right) == sum(map(len, parts)), words
+    assert page.OCCASIONS["a cache"][2] == tuple(range(5))
+    assert page.OCCASIONS["a packed row"][2] == (*range(3), *range(2))
+    assert page.OCCASIONS["left padding"][2] == (None, None, *range(3))

@@ -96,3 +96,50 @@ def test_a_study_without_one_of_the_methods_is_refused(monkeypatch, frozen):
     monkeypatch.setattr(page, "load_results", lambda name: frozen | {"methods": methods})
     with pytest.raises(ValueError, match="kerple"):
         page.study.__wrapped__()
+
+
+def own_shaw(q, k, a, offset):
+    clip = len(a) // 2
+    return (q @ k.T + (q @ a.T).gather(-1, offset.clamp(-clip, clip) + clip)) / math.sqrt(q.shape[-1])
+
+
+def own_xl(q, k, r, u, v, distance):
+    return (q @ k.T + (q @ r.T).gather(-1, distance) + k @ u + (r @ v)[distance]) / math.sqrt(q.shape[-1])
+
+
+def own_t5(q, k, t, bucket):
+    return q @ k.T + t[bucket]
+
+
+def test_the_chapters_own_lines_are_held_against_the_package_and_the_example():
+    right = own_shaw, own_xl, own_t5
+    assert page.hand_table(*right).splitlines()[0] == "Shaw            0.665 0.245 0.090"
+
+    def swapped(q, k, a, offset):
+        return own_shaw(q, k, a, -offset)
+
+    def without_c(q, k, r, u, v, distance):
+        return own_xl(q, k, r, 0 * u, v, distance)
+
+    def divided(q, k, t, bucket):
+        return own_t5(q, k, t, bucket) / 2
+
+    for place, wrong in enumerate((swapped, without_c, divided)):
+        with pytest.raises(AssertionError, match="not close"):
+            page.hand_weights(*(wrong if i == place else one for i, one in enumerate(right)))
+
+
+def test_the_cards_curves_are_what_the_captions_say():
+    curves = page.curves()
+    assert list(curves) == [posenc.METHODS[name].title for name in page.ARMS]
+    assert (curves["Shaw"][:, 16:] == curves["Shaw"][:, 16:17]).all() and curves["Shaw"][:, :16].std() > 0
+    assert (curves["T5"][:, 128:] == curves["T5"][:, 128:129]).all() and (curves["KERPLE"].diff() < 0).all()
+    assert (curves["FIRE"][0] - curves["FIRE"][1]).abs().max() > 1e-3
+    assert len(page.card_figure().axes) == 6
+
+
+def test_the_verdict_has_a_row_for_each_method(frozen):
+    rows = page.verdict_table().data.splitlines()[2:]
+    assert len(rows) == len(page.ARMS) and [row.rsplit(" ", 2)[1] for row in rows].count("failed") == 4
+    cut = fmean(seed[-1] for seed in frozen["methods"]["t5"]["cut"])
+    assert any(row.startswith("| T5 |") and f"{cut:.3f}" in row for row in rows)

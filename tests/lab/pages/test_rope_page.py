@@ -36,6 +36,25 @@ def test_a_rotation_matrix_turns_each_pair():
     assert turned == pytest.approx([math.cos(1.5), math.sin(1.5), -math.sin(0.3), math.cos(0.3)])
 
 
+def test_the_example_by_hand_in_halves_keeps_the_scores_and_forgetting_to_reorder_does_not():
+    numbers = page.hand_numbers()
+    scores, half, wrong = ([numbers[f"s{j}{name}"] for j in range(3)] for name in ("", "_half", "_wrong"))
+    assert half == scores != wrong
+    stored = [numbers[name].strip("()").split(", ") for name in ("q", "q_half")]
+    assert [stored[0][lane] for lane in (0, 2, 1, 3)] == stored[1]
+
+
+def test_orthogonal_matrices_that_commute_have_their_planes_in_common():
+    """Planes from the eigenvectors of one member, asked of another member at a place that is no whole number."""
+    basis = torch.linalg.qr(torch.randn(6, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0)))[0]
+    rates = torch.tensor([1.0, 0.3, 0.07], dtype=torch.float64)
+    one, other = (basis @ page.rotation_matrix(m, rates) @ basis.T for m in (1.0, 2.5))
+    values, vectors = torch.linalg.eig(one)
+    for value, u in zip(values, vectors.T):
+        assert torch.allclose(other.to(u) @ u, value**2.5 * u, atol=1e-12)
+        assert abs(u.real @ u.imag) < 1e-12 and torch.isclose(u.real.norm(), u.imag.norm())
+
+
 def test_errors_are_of_rounding():
     errors = page.check_errors()
     assert len(errors) == 8 and max(errors.values()) < 1e-11
@@ -90,3 +109,22 @@ def test_results_of_another_model_are_refused(monkeypatch, loader, setting):
     monkeypatch.setattr(page, "load_results", lambda asked: other if asked == name else real(asked))
     with pytest.raises(ValueError, match=name):
         getattr(page, loader).__wrapped__()
+
+
+def test_the_pages_own_lines_are_held_against_posencs():
+    page.check_short(lambda x, at, layout: page.rope.rotate(x, at, page.rope.inv_freq(x.shape[-1]).double(), layout))
+    with pytest.raises(AssertionError):
+        page.check_short(
+            lambda x, at, layout: page.rope.rotate(x, at, page.rope.inv_freq(x.shape[-1]).double(), "half")
+        )
+
+
+def test_each_panel_of_unseen_distances_marks_the_highest_score_of_training_and_the_highest_beyond():
+    head = next(h for h in page.heads()["heads"] if (h["layer"], h["head"]) == page.DRAWN_HEAD)
+    length = page.heads()["settings"]["length"]
+    for axes, (name, _) in zip(page.unseen_figure().axes, page.STOPS.items(), strict=True):
+        scores = page.scores_of(head, page.stop_mask(name))
+        *_, end, within, dot = axes.lines
+        assert axes.get_title() == name and end.get_xdata()[0] == length
+        assert within.get_ydata()[0] == scores[:length].max() and dot.get_ydata()[0] == scores[length:].max()
+        assert scores[int(dot.get_xdata()[0])] == scores[length:].max()

@@ -5,6 +5,7 @@ import math
 from pathlib import Path
 
 import pytest
+import torch
 
 from posenc.lab.pages import ablation
 from posenc.lab.pages import rse as page
@@ -26,6 +27,36 @@ def test_the_figure_has_a_bar_for_each_piece_and_rest():
     (axes,) = page.stick_figure().axes
     assert len(axes.patches) == 2 * (len(page.BITES) + 1)
     assert max(bar.get_x() + bar.get_width() for bar in axes.patches) == pytest.approx(1.0)
+
+
+def test_a_stick_sees_no_distance_and_a_penalty_does():
+    assert max(page.found(back) for back in (3, 30, 300)) - min(page.found(back) for back in (3, 30, 300)) < 0.002
+    assert page.found(300, 0.05) < 0.01 < 0.9 < page.found(3, 0.05)
+
+
+def test_the_example_by_hand():
+    page.check_hand()
+
+
+def test_the_page_s_own_lines_are_held_against_posenc():
+    def by_pieces(q, k, rate):  # the rest loses the piece, as the report prints it
+        at, w = torch.arange(len(q)), page.posenc.rope.inv_freq(q.shape[-1])
+        turned, keys = (page.posenc.rope.rotate(x, at, w) for x in (q, k))
+        beta = torch.sigmoid(turned @ keys.T / q.shape[-1] ** 0.5 - rate * (at[:, None] - at).abs()).tril()
+        rest, weights = torch.ones(len(q)), torch.empty_like(beta)
+        for j in range(len(q)):
+            weights[:, j] = beta[:, j] * rest
+            rest = rest * (1 - weights[:, j])
+        return weights, rest
+
+    with pytest.raises(AssertionError):
+        page.check_short(by_pieces)
+
+
+def test_the_card_places_a_hill():
+    heights = [panel.collections[0].get_paths()[0].vertices for panel in page.card_figure().axes]
+    tops = [points[points[:, 1].argmax(), 0] for points in heights]
+    assert tops[0] < 1 < 50 < tops[1] < 80 < 126 < tops[2]
 
 
 def test_tables_have_a_row_for_each_arm():

@@ -2,11 +2,14 @@
 
 import json
 import math
+import re
 from pathlib import Path
 from statistics import fmean
 
+import matplotlib.pyplot as plt
 import pytest
 import torch
+from matplotlib.colors import to_hex
 
 from posenc.lab.pages import scaling as page
 
@@ -36,6 +39,34 @@ def test_far_needles_are_those_beyond_training(frozen):
     near = [i for i in range(len(frozen["distances"])) if i not in far]
     missed = [fmean(seed[i] for i in near) for seed in frozen["schemes"]["ntk"]["needle"]["after"]]
     assert page.wrong_share("ntk", "after", "near").tolist() == pytest.approx(missed)
+
+
+@pytest.mark.parametrize("draw", [page.loss_figure, page.position_figure, page.needle_figure])
+def test_a_scheme_looks_the_same_in_every_plot_and_is_counted_where_it_has_no_name(draw):
+    looks = {page.NAMES[name]: (color, line) for name, (color, _, line) in page.LOOKS.items()}
+    assert len(set(looks.values())) == len({color for color, _ in looks.values()}) == len(looks)
+    figure = draw()
+    plt.close(figure)
+    for axes in figure.axes:
+        handles, names = axes.get_legend_handles_labels()
+        lines = {name: getattr(handle, "lines", [handle])[0] for name, handle in zip(names, handles)}
+        for name in lines.keys() & looks.keys():
+            line = lines[name]
+            assert (to_hex(line.get_color()), line.get_linestyle()) == (to_hex(looks[name][0]), looks[name][1])
+        others = [int(found[1]) for name in names if (found := re.match(r"the (\d+) others", name))]
+        assert len(lines.keys() & looks.keys()) + sum(others) == len(looks) and len(others) <= 1
+
+
+def test_the_needles_line_of_others_says_their_most(frozen):
+    figure = page.needle_figure()
+    plt.close(figure)
+    said = [next(name for name in axes.get_legend_handles_labels()[1] if "others" in name) for axes in figure.axes]
+    others = ("linear", "yarn", "yarn_rotations", "llama3", "longrope")
+    most = [
+        max(fmean(column) for name in others for column in zip(*frozen["schemes"][name]["needle"][when]))
+        for when in page.WHEN
+    ]
+    assert most[1] == 0 and [name.split()[-1] for name in said] == [f"{most[0]:.2f}", "0"]
 
 
 def test_what_distance_and_keys_add_is_counted_from_neither():
@@ -122,3 +153,43 @@ def test_results_that_do_not_fit_are_refused(monkeypatch, frozen, change, words)
     monkeypatch.setattr(page, "short_long", lambda: frozen)
     with pytest.raises(ValueError, match=words):
         page.study.__wrapped__()
+
+
+def test_the_page_s_own_lines_are_held_against_posenc():
+    from posenc import scaling
+
+    right = (
+        lambda dim, s, base: scaling.linear(dim, s, base=base)[0],
+        lambda dim, s, base: scaling.ntk(dim, s, base=base)[0],
+        lambda dim, s, base, trained: scaling.llama3(dim, s, trained=trained, base=base)[0],
+    )
+    page.check_short(*right)
+    with pytest.raises(AssertionError):
+        page.check_short(right[0], right[0], right[2])
+
+
+def test_the_verdict_s_table_holds_the_frozen_means(frozen):
+    rows = [line.strip("| ").split(" | ") for line in page.verdict_table().data.splitlines()[2:]]
+    assert [row[0] for row in rows] == [page.NAMES[name] for name in page.VERDICT]
+    ntk = frozen["schemes"]["ntk"]["text"]["before"]
+    wanted = [fmean(ntk["price"]), fmean(seed[-1] for seed in ntk["whole"]), fmean(seed[-1] for seed in ntk["cut"])]
+    assert [float(cell.split()[0]) for cell in rows[2][1:4]] == pytest.approx(wanted, abs=0.005)
+
+
+def test_the_claims_are_counted_once_each():
+    counted = [int(number) for number in re.findall(r"\d+", page.claim_words())]
+    assert counted[0] == sum(counted[1:]) == sum(map(len, page.verdicts().values()))
+
+
+def test_the_card_s_line_makes_an_encoding():
+    import posenc
+
+    line = re.findall(r"^`(posenc\.make.+)`$", page.card().data, re.M)
+    assert isinstance(eval(line[0], {"posenc": posenc}), posenc.Encoding)
+
+
+def test_the_factor_in_a_wrong_place_is_found():
+    counts = page.effective_keys()
+    page.check_effective(counts)
+    with pytest.raises(AssertionError):
+        page.check_effective(counts | {"t on both": counts["none"]})

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from posenc.embed.sinusoidal import table
 from posenc.lab.pages import sinusoidal as page
@@ -44,13 +43,25 @@ def test_each_figure_draws_what_it_says():
 
 def test_the_numbers_by_hand():
     r"""C = 4, base 100: the rows and products that the chapter prints."""
-    rows = table(torch.arange(3), 4, base=100.0)
-    printed = torch.tensor([[0, 1, 0, 1], [0.841, 0.540, 0.100, 0.995], [0.909, -0.416, 0.199, 0.980]])
-    assert (rows - printed).abs().max() < 6e-4
-    assert abs(rows[0] @ rows[1] - 1.535) < 6e-4 and abs(rows[1] @ rows[2] - 1.535) < 6e-4
-    products = torch.cat((rows[1].square(), rows[1] * rows[2]))
-    printed = torch.tensor([0.708, 0.292, 0.010, 0.990, 0.765, -0.225, 0.020, 0.975])
-    assert (products - printed).abs().max() < 6e-4
+    said = page.hand_numbers()
+    one = (math.sin(1), math.cos(1), math.sin(0.1), math.cos(0.1))
+    assert said["hand_p1"] == "(" + ", ".join(f"{v:.3f}" for v in one) + ")" == "(0.841, 0.540, 0.100, 0.995)"
+    assert said["hand_01"] == said["hand_12"] == f"{math.cos(1) + math.cos(0.1):.3f}"
+    assert said["hand_02"] == f"{math.cos(2) + math.cos(0.2):.3f}"
+    assert said["hand_12_terms"] == "0.765 − 0.225 + 0.020 + 0.975"
+    assert said["hand_across"].endswith(f"= {math.sin(2):.3f}") and said["hand_up"].endswith(f"= {math.cos(2):.3f}")
+    theirs = (math.sin(1), math.sin(0.01), math.cos(1), math.cos(0.01))  # its last frequency is 1/b
+    assert said["hand_theirs"] == "(" + ", ".join(f"{v:.3f}" for v in theirs) + ")"
+
+
+def test_the_pages_own_lines_are_held_against_posenc():
+    page.check_short(lambda m, width, base: table(m.double(), width, base))
+    with pytest.raises(AssertionError):
+        page.check_short(lambda m, width, base: table(m.double(), width, base, "concatenated"))
+
+
+def test_how_loud_the_content_is_beside_its_code():
+    assert page.volume_ratios(512) == {"louder_paper": f"{math.sqrt(2):.2f}", "louder_torch": f"{math.sqrt(1024):.0f}"}
 
 
 def test_rounding_grows_on_all_clocks_but_the_first():

@@ -44,3 +44,23 @@ def test_the_words_on_the_length_follow_the_change(change, improves):
 
 def test_a_change_that_rounds_to_zero_has_no_sign():
     assert page.signed(-0.00004) == "0.0000" and page.signed(-0.0001) == "-0.0001"
+
+
+def test_the_later_match_is_served_by_a_steep_slope_near_by_and_by_none_far_away():
+    near, far = page.two_matches(1), page.two_matches(40)
+    assert page.with_slope(near, 4.0)[-1] > 0.99 and page.with_slope(far, 4.0)[-40] < 0.01
+    assert float(page.failure_numbers()["best_slope"]) < 0.7 < 0.9 < float(page.failure_numbers()["stick_match"])
+
+
+def test_the_page_s_own_lines_are_held_against_posenc():
+    def right(z, visible):
+        left = -torch.nn.functional.softplus(z.masked_fill(~visible, float("-inf")))
+        return (z + left.flip(-1).cumsum(-1).flip(-1)).exp() * visible, left.sum(-1).exp()
+
+    def not_turned(z, visible):
+        left = -torch.nn.functional.softplus(z.masked_fill(~visible, float("-inf")))
+        return (z + left.cumsum(-1)).exp() * visible, left.sum(-1).exp()
+
+    page.check_short(right)
+    with pytest.raises(AssertionError):
+        page.check_short(not_turned)

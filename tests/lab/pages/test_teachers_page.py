@@ -11,7 +11,7 @@ BOX = "# Title\n\n```{{admonition}} In this chapter\nYou need {{doc}}`rope`, [pl
 
 
 def test_a_box_is_read():
-    chapter = teachers.read("alibi", BOX.format("Reading: about 15 minutes. Lab: half an hour."))
+    chapter = teachers.read("alibi", BOX.format("Reading: about 15 minutes. Lab: 30 minutes."))
     assert chapter == ("Title", [name for name in teachers.names() if name in ("four_places", "rope")], 15, 30)
 
 

@@ -1,6 +1,7 @@
 r"""The chapter on the need for position: tables that count, and what its prose concludes from the frozen results."""
 
 import json
+import re
 import statistics
 from pathlib import Path
 
@@ -55,3 +56,22 @@ def test_what_the_prose_concludes_of_the_crowd():
 def test_chopping_hides_what_a_longer_context_costs():
     fixed, chopped = (page.losses("alibi", kind).mean(0) for kind in ("whole", "chopped"))
     assert fixed[-1] > fixed[0] and chopped[-1] < chopped[0]
+
+
+def test_places_by_hand():
+    r"""The last proof's weights for three tokens, 11, 5 and 2 eighteenths, and equal ones after one layer."""
+    one, two = page.shares_of_places(3)
+    assert torch.allclose(18 * two, torch.tensor([11.0, 5, 2])) and torch.allclose(3 * one, torch.ones(3))
+
+
+def test_the_lines_of_the_page_are_a_layer_of_means():
+    text = (RESULTS.parent / "book" / "why_position.md").read_text("utf-8")
+    code = re.search(r"^def mean_of_past.*?\n\n", text, re.M | re.S)[0]
+    for change, right in (("", True), (".tril()", False)):
+        names = {"torch": torch}
+        exec(code.replace(change, ""), names)
+        if right:
+            page.check_short(names["mean_of_past"])
+        else:
+            with pytest.raises(AssertionError, match="W_Q = 0"):
+                page.check_short(names["mean_of_past"])

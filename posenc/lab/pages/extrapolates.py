@@ -1,0 +1,79 @@
+r"""Extrapolates, or ignores?: the mask of the cut, two lines without it, and the numbers of the prose."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+
+from posenc.lab.experiments.verdicts import LEAST
+from posenc.lab.figures.extrapolates import load, runs
+from posenc.lab.pages import say_all, set_up
+from posenc.lab.train.measure import last_keys
+
+TEXT = "train_short_test_long"
+
+
+def start():
+    """Set figures up and give the prose its numbers."""
+    set_up(**{"font.size": 12, "axes.spines.top": False, "axes.spines.right": False})
+    numbers()
+
+
+def numbers():
+    """Give the prose every number."""
+    say_all("extrapolates", text_numbers() | needle_numbers())
+
+
+def text_numbers() -> dict:
+    """Settings, tolerance, and what a longer context adds to NoPE's loss; model A's stays."""
+    nope, a = runs("NoPE"), runs("A")
+    assert (nope.word(), a.word()) == ("breaks", "ignores")
+    rise, cut_rise = (losses[:, -1] - nope.whole[:, 0] for losses in (nope.whole, nope.cut))
+    assert nope.tolerance < cut_rise.mean() < 0.6 * rise.mean()  # the cut takes back a part
+    assert abs(a.whole - a.whole[:, :1]).max() < 0.005 and abs(a.whole - a.cut).max() < 0.001
+    text, settings = load(TEXT), load(TEXT)["settings"]
+    return {
+        "length": f"{text['lengths'][0]}",
+        "longest": f"{text['lengths'][-1]}",
+        "times": f"{text['lengths'][-1] // text['lengths'][0]}",
+        "layers": f"{settings['num_layers']}",
+        "tolerance": f"{text['tolerance']:g}",
+        "least": f"{LEAST:g}",
+        "nope_rise": f"{rise.mean():.2f}",
+        "nope_cut": f"{cut_rise.mean():.2f}",
+    }
+
+
+def needle_numbers() -> dict:
+    """Model B's wrong answers on far needles, whole and cut."""
+    b = runs("B")
+    assert b.word() == "extrapolates"
+    return {"needle_far": f"{b.whole[:, -1].mean():.1%}", "needle_cut": f"{b.cut[:, -1].mean():.0%}"}
+
+
+def whole_figure():
+    """The losses of NoPE and of model A as the context grows, nothing cut."""
+    _, axes = plt.subplots(figsize=(6.2, 3.2), layout="constrained")
+    for name, look in (("NoPE", dict(color="0.45", marker="o")), ("A", dict(color="C0", marker="s", linewidth=3))):
+        r = runs(name)
+        axes.errorbar(r.lengths, r.whole.mean(0), r.whole.std(0, ddof=1), capsize=3, **look)
+        words = "NoPE" if name == "NoPE" else "model A"
+        axes.annotate(words, (r.lengths[0], r.whole[:, 0].mean()), (0, 9), textcoords="offset points")
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(r.lengths, [f"{n}\nin training" if n == r.lengths[0] else str(n) for n in r.lengths])
+    axes.set(xlabel="characters of context", ylabel="loss, nats", ylim=(1.25, 2.65))
+
+
+def masks_figure():
+    """Which keys each query sees, whole and cut, in a text of twelve tokens with a training window of four."""
+    T, L = 12, 4
+    past = torch.ones(T, T, dtype=torch.bool).tril()
+    _, panels = plt.subplots(1, 2, figsize=(6.2, 3.1), layout="constrained", sharey=True)
+    for axes, seen, title in zip(panels, (past, past & last_keys(T, L, "cpu")), ("whole", f"cut to the last {L} keys")):
+        shades = np.where(seen & last_keys(T, L, "cpu"), 1.0, np.where(seen, 0.45, 0.0))
+        axes.pcolormesh(shades, cmap="Blues", vmin=0, vmax=1.4, edgecolors="0.85", linewidth=0.5)
+        axes.set(aspect="equal", xlabel="key $j$", xticks=[0.5, T - 0.5], yticks=[0.5, T - 0.5])
+        axes.set_xticklabels(["0", str(T - 1)])
+        axes.set_yticklabels(["0", str(T - 1)])
+        axes.set_title(title, fontsize="medium")
+    panels[0].invert_yaxis()  # shared by both
+    panels[0].set_ylabel("query $i$")
