@@ -81,10 +81,10 @@ def used(page: str) -> Counter:
     return Counter(s for formula in formulas((BOOK / f"{page}.md").read_text("utf-8")) for s in symbols(formula))
 
 
-def rows(heading: str) -> list[list[str]]:
-    r"""The cells of each row of the table that stands below this heading of *Notation*."""
-    text = (BOOK / "notation.md").read_text("utf-8").split(f"\n{heading}\n")[1].split("\n#")[0]
-    lines = [line.strip()[1:-1] for line in text.split("\n") if line.startswith("|")]
+def rows(notation: str, heading: str) -> list[list[str]]:
+    r"""The cells of each row of the table that stands below this heading of *Notation*, given as text."""
+    below = notation.split(f"\n{heading}\n")[1].split("\n#")[0]
+    lines = [line.strip()[1:-1] for line in below.split("\n") if line.startswith("|")]
     return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)] for line in lines[2:]]
 
 
@@ -99,18 +99,21 @@ def named(cell: str) -> set[str]:
 
 
 @functools.cache
-def explained(book: Path) -> tuple[set[str], dict[str, Counter], dict[str, set[str]]]:
-    r"""(symbols that hold everywhere, {page: how many rows explain each of its own}, {page: those of its last row})."""
-    text = (BOOK / "notation.md").read_text("utf-8")
-    groups = {name: pages_named(line) for name, line in re.findall(r"^\*(Pages of \w+)\*: (.*)$", text, re.M)}
+def explained(notation: str, book: tuple[str, ...]) -> tuple[set[str], dict[str, Counter], dict[str, set[str]]]:
+    r"""What the text of *Notation* explains, in a book of these pages.
+
+    Returns: (symbols that hold everywhere, {page: how many rows explain each of its own}, {page: those of its row
+    among the letters of one page}).
+    """
+    groups = {name: pages_named(line) for name, line in re.findall(r"^\*(Pages of \w+)\*: (.*)$", notation, re.M)}
     everywhere, own, last = set(), {}, {}
-    for symbol, *_, place in rows("## Symbols"):
+    for symbol, *_, place in rows(notation, "## Symbols"):
         if not place:
             everywhere |= named(symbol)
         on = pages_named(place) + [page for name in groups if name in place for page in groups[name]]
-        for page in (page for page in pages() if (page in on) != place.startswith("all but")):
+        for page in (page for page in book if (page in on) != place.startswith("all but")):
             own.setdefault(page, Counter()).update(named(symbol))
-    for page, letters in rows("### Letters of one page"):
+    for page, letters in rows(notation, "### Letters of one page"):
         for name in pages_named(page):
             last[name] = named(letters)
             own.setdefault(name, Counter()).update(named(letters))
@@ -119,7 +122,7 @@ def explained(book: Path) -> tuple[set[str], dict[str, Counter], dict[str, set[s
 
 def faults(page: str) -> list[str]:
     r"""What is wrong with a page's symbols: ["k: no row explains it (2 times)", ...]."""
-    everywhere, own, last = explained(BOOK)
+    everywhere, own, last = explained((BOOK / "notation.md").read_text("utf-8"), tuple(pages()))
     here, uses = own.get(page, Counter()), used(page)
     unexplained = [s for s, _ in uses.most_common() if s not in everywhere and s not in here]
     twice = [s for s in sorted(here) if here[s] > 1 or s in everywhere]

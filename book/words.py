@@ -22,9 +22,9 @@ EVERYDAY = (
     "slope tile token variant verdict visit volume window"
 ).split()
 #: Names of methods lead to their chapters.
-NAMES = "ALiBi ExpoSB RoPE RSE CoPE FoX NoPE xPos M-RoPE p-RoPE stick-breaking".split()
-#: What is no prose: the header, fenced code and math, directives' first lines and options, headings, targets, roles,
-#: code, formulas, links, comments, answers to press, titles in bold.
+NAMES = "ALiBi ExpoSB RoPE RSE NoPE xPos M-RoPE p-RoPE stick-breaking".split()
+#: What is no prose: the header, fenced code, directives' first lines and options, headings, targets, answers to press,
+#: formulas, links, roles, code, what stands in quotes.
 MASKS = [
     r"\A---\n(?:.*\n)*?---\n",
     r"^( *)(`{3,})(?:\{(?:code-cell|literalinclude|glossary|figure|explorable|live|lab|eval-rst)\}.*|python)\n"

@@ -49,3 +49,8 @@ def test_the_first_use_in_prose_becomes_a_link():
 
 def test_a_link_after_the_first_use_is_too_late():
     assert list(words.first_uses("The loss in nats, in {term}`nats`.")) == ["nats"]
+
+
+def test_words_left_out_are_in_the_glossary():
+    glossary = (words.BOOK / "notation.md").read_text("utf-8").split("```{glossary}\n")[1].split("\n```")[0].split("\n")
+    assert {*words.EVERYDAY, *words.NAMES} <= set(glossary)

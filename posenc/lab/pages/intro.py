@@ -12,23 +12,11 @@ from posenc.encoding import PLACES
 from posenc.lab.figures.four_places import WORDS
 from posenc.lab.live.sentence import LANES, PRESETS, weights
 from posenc.lab.pages import ROOT, seeded
-from posenc.lab.pages.teachers import book, parts
+from posenc.lab.pages.teachers import FIRST, book, parts
 from posenc.methods import sizes
 
 SHADES = 8
-#: The learner's map: what to read first, in this order, and the parts of the book that can wait until they are needed.
-FIRST = (
-    "ten_lines",
-    "why_position",
-    "four_places",
-    "extrapolates",
-    "sinusoidal",
-    "rope",
-    "alibi",
-    "stickbreaking",
-    "measure",
-    "compare",
-)
+#: Parts of the book that can wait until they are needed.
 WAIT = ("Proposals, audited", "Kernels")
 SIDE = 7  # patches of the picture in which methods of several axes look around
 

@@ -17,36 +17,28 @@ from posenc.lab.pages import ROOT, say_all, table
 
 MARGIN = 45  # minutes on paper and in discussion that each chapter with a lab asks for, beside reading and lab
 NOT_CHAPTERS = ("Labs", "Reference")  # parts of the table of contents
+#: What a learner reads first, in this order.
+FIRST = (
+    "ten_lines",
+    "why_position",
+    "four_places",
+    "extrapolates",
+    "sinusoidal",
+    "rope",
+    "alibi",
+    "stickbreaking",
+    "measure",
+    "compare",
+)
 #: track -> its chapters and those whose labs belong to it; a full course has all.
 TRACKS = {
     "90 minutes": {"chapters": ["ten_lines", "why_position", "rope"], "labs": ["rope"]},
     "two weeks": {
-        "chapters": [
-            "ten_lines",
-            "why_position",
-            "four_places",
-            "extrapolates",
-            "sinusoidal",
-            "rope",
-            "alibi",
-            "compare",
-        ],
+        "chapters": [name for name in FIRST if name not in ("stickbreaking", "measure")],
         "labs": ["rope", "alibi"],
     },
     "half a semester": {
-        "chapters": [
-            "ten_lines",
-            "why_position",
-            "four_places",
-            "extrapolates",
-            "sinusoidal",
-            "rope",
-            "alibi",
-            "stickbreaking",
-            "measure",
-            "compare",
-            "kernels",
-        ],
+        "chapters": [*FIRST, "kernels"],
         "labs": ["sinusoidal", "rope", "alibi", "stickbreaking", "kernels"],
     },
 }

@@ -71,6 +71,6 @@ def test_what_is_cited_is_what_the_repository_says(capsys):
 def test_the_map_names_each_chapter_once_and_first_what_others_need():
     text = intro.way().data
     named = re.findall(r"\]\((\w+)\.md\) \(\d+\smin\)", text)
-    assert sorted(named) == sorted(teachers.names()) and tuple(named[: len(intro.FIRST)]) == intro.FIRST
-    for place, name in enumerate(intro.FIRST):
-        assert set(teachers.book()[name].needs) <= set(intro.FIRST[:place]), name
+    assert sorted(named) == sorted(teachers.names()) and tuple(named[: len(teachers.FIRST)]) == teachers.FIRST
+    for place, name in enumerate(teachers.FIRST):
+        assert set(teachers.book()[name].needs) <= set(teachers.FIRST[:place]), name
