@@ -67,9 +67,10 @@ def masks_figure():
     """Which keys each query sees, whole and cut, in a text of twelve tokens with a training window of four."""
     T, L = 12, 4
     past = torch.ones(T, T, dtype=torch.bool).tril()
+    last = past & last_keys(T, L, "cpu")
     _, panels = plt.subplots(1, 2, figsize=(6.2, 3.1), layout="constrained", sharey=True)
-    for axes, seen, title in zip(panels, (past, past & last_keys(T, L, "cpu")), ("whole", f"cut to the last {L} keys")):
-        shades = np.where(seen & last_keys(T, L, "cpu"), 1.0, np.where(seen, 0.45, 0.0))
+    for axes, seen, title in zip(panels, (past, last), ("whole", f"cut to the last {L} keys")):
+        shades = np.where(last, 1.0, np.where(seen, 0.45, 0.0))
         axes.pcolormesh(shades, cmap="Blues", vmin=0, vmax=1.4, edgecolors="0.85", linewidth=0.5)
         axes.set(aspect="equal", xlabel="key $j$", xticks=[0.5, T - 0.5], yticks=[0.5, T - 0.5])
         axes.set_xticklabels(["0", str(T - 1)])

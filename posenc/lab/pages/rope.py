@@ -161,7 +161,8 @@ def hand_numbers():
         turned_k = rope.rotate(keys, start + torch.arange(3), w)
         values[f"q{name}"] = words(turned_q)
         values |= {f"s{j}{name}": f"{turned_q @ k:.3f}" for j, k in enumerate(turned_k)}
-        values |= {} if start else {f"k{j}": words(k) for j, k in enumerate(turned_k)}
+        if start == 0:
+            values |= {f"k{j}": words(k) for j, k in enumerate(turned_k)}
     order = half_from_interleaved(4)
     for name, lanes in (("_half", order), ("_wrong", torch.arange(4))):
         turned_q = rope.rotate(q[None, lanes], torch.tensor([2]), w, "half")[0]
