@@ -212,7 +212,8 @@ def library_numbers() -> dict:
     positions = {
         name: figures_in(examples[key]["precision"], pattern.format(dtype))[0] for name, (key, dtype) in first.items()
     }
-    home, far = figures_in(examples["falcon"]["relative"], r"weight ([\d.]+) at home, ([\d.]+) with")
+    found = r"weight ([\d.]+) at home, ([\d.]+) with all positions moved by (\d+)"
+    home, far, moved = figures_in(examples["falcon"]["relative"], found)
     (total,) = figures_in(examples["fla-retention"]["weights"], r"sum to ([\d.]+)")
     return {
         "date": frozen["date"],
@@ -220,6 +221,7 @@ def library_numbers() -> dict:
         **{name: f"{position:.0f}" for name, position in positions.items()},
         "falcon_home": f"{home:.2f}",
         "falcon_far": f"{far:.2f}",
+        "falcon_moved": f"{moved:,.0f}",
         "retention": f"{total:.1f}",
     }
 

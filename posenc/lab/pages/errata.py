@@ -431,21 +431,26 @@ def decay():
     """Scores of unrelated queries and keys stay as they are at any distance; those of equal ones fall."""
     w = rope.inv_freq(64, dtype=torch.float64)
     q, k = normal(2, 10_000, 64, seed=6)
-    spread, mean, same = [], [], []
-    for distance in DISTANCES:
-        far = torch.tensor(distance).expand(len(k))
-        scores = (q * rope.rotate(k, far, w)).sum(-1) / 8
-        spread.append(scores.std())
-        mean.append(scores.mean())
-        same.append((q * rope.rotate(q, far, w)).sum(-1).mean() / 8)
-    assert max(abs(m) for m in mean) < 0.03 and max(spread) - min(spread) < 0.03
-    assert same[-1] < same[0] / 2
+
+    def scores(keys, distance):
+        far = torch.tensor(distance).expand(len(keys))
+        return (q * rope.rotate(keys, far, w)).sum(-1) / 8
+
+    def equal(distance):
+        return scores(q, distance).mean()
+
+    unrelated = [scores(k, distance) for distance in DISTANCES]
+    spread, same = [s.std() for s in unrelated], [equal(distance) for distance in DISTANCES]
+    assert max(abs(s.mean()) for s in unrelated) < 0.03 and max(spread) - min(spread) < 0.03
+    assert same[-1] < same[0] / 2 and equal(40) < equal(100)
     return {
         "decay_pairs": f"{len(q):,}",
         "decay_low": f"{min(spread):.2f}",
         "decay_high": f"{max(spread):.2f}",
         "same_near": f"{same[0]:.1f}",
         "same_far": f"{same[-1]:.1f}",
+        "same_40": f"{equal(40):.1f}",
+        "same_100": f"{equal(100):.1f}",
     }
 
 
