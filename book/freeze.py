@@ -1,4 +1,4 @@
-"""Write results/kernels_page.json: what cells of the kernels chapter print that need Triton, for systems without it.
+"""Write results/kernels_page.json: what the cells print that need Triton, for systems without it.
 
 python book/freeze.py
 """
@@ -10,9 +10,9 @@ import jupytext
 from nbclient import NotebookClient
 
 from posenc.lab.experiments import provenance, write_json
+from posenc.lab.pages.kernels import MARK, PAGES
 
-ROOT = Path(__file__).parents[1]
-MARK = "# needs Triton: "
+BOOK = Path(__file__).parent
 FACTS = ("name", "command", "commit", "versions", "machine", "settings")
 
 
@@ -20,24 +20,25 @@ FACTS = ("name", "command", "commit", "versions", "machine", "settings")
 class Settings:
     """Of a run."""
 
-    page: str
+    pages: tuple[str, ...]
     interpreted: bool = True
 
 
 if __name__ == "__main__":
-    page = ROOT / "book" / "kernels.md"
-    notebook = jupytext.read(page)
-    NotebookClient(notebook, kernel_name="python3", resources={"metadata": {"path": str(page.parent)}}).execute()
     outputs = {}
-    for cell in notebook.cells:
-        if cell.cell_type == "code" and cell.source.startswith(MARK):
-            name = cell.source.partition("\n")[0].removeprefix(MARK)
-            outputs[name] = "".join(
-                out.text for out in cell.outputs if out.output_type == "stream" and out.name == "stdout"
-            )
+    for page in PAGES:
+        notebook = jupytext.read(BOOK / f"{page}.md")
+        NotebookClient(notebook, kernel_name="python3", resources={"metadata": {"path": str(BOOK)}}).execute()
+        for cell in notebook.cells:
+            if cell.cell_type == "code" and cell.source.startswith(MARK):
+                name = cell.source.partition("\n")[0].removeprefix(MARK)
+                outputs[name] = "".join(
+                    out.text for out in cell.outputs if out.output_type == "stream" and out.name == "stdout"
+                )
     if not all(outputs.values()):
         raise SystemExit(f"a cell printed nothing: {outputs}")
-    facts = provenance("kernels_page", "nano", Settings("book/kernels.md"), "python book/freeze.py")
-    question = {"question": "What do the cells of the kernels chapter print that need Triton?"}
+    settings = Settings(tuple(f"book/{page}.md" for page in PAGES))
+    facts = provenance("kernels_page", "nano", settings, "python book/freeze.py")
+    question = {"question": "What do the cells of the pages on kernels print that need Triton?"}
     results = {key: facts[key] for key in FACTS} | question | {"outputs": outputs}
-    write_json(ROOT / "results" / "kernels_page.json", results)
+    write_json(BOOK.parent / "results" / "kernels_page.json", results)

@@ -722,7 +722,7 @@ else:
 # %% [markdown]
 # ## 11. Exercises
 #
-# What bounds a kernel on a GPU? The chapter's *roof over every kernel* says it with two numbers: operations a second, and bytes a second from memory. Their
+# What bounds a kernel on a GPU? *Kernels without a GPU* says it with two numbers: operations a second, and bytes a second from memory. Their
 # quotient is the number of operations a byte from which on arithmetic is the limit, and not memory. From the data sheets, dense half precision:
 
 # %%

@@ -6,7 +6,7 @@ r"""What each GPU gets: every kernel compiled ahead of time, on a machine withou
 Each public function is called as a user calls it, on small CPU tensors; what it would launch is compiled for each
 compute capability instead of launched, and Triton's own `cuobjdump`, `nvdisasm` and `ptxas` say what came out. A row
 stands, here or in the file that an interrupted run left, where the kernel's first intermediate code is still the same.
-Chapter: From formula to kernel.
+Chapter: Kernels without a GPU.
 """
 
 import argparse

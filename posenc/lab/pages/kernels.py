@@ -1,4 +1,4 @@
-r"""What the chapter on kernels computes behind its prose, and how its cells run where there is no Triton."""
+r"""What the two pages on kernels compute behind their prose, and how their cells run where there is no Triton."""
 
 import ast
 import contextlib
@@ -14,6 +14,7 @@ from posenc.lab.experiments import kernel_report, load_results
 from posenc.lab.experiments.plots import name_lines
 from posenc.lab.pages import finish
 
+PAGES = ("kernels", "kernels_closely")
 MARK = "# needs Triton: "  # a cell that begins so needs it; its name follows
 MARKS = {"rotary": 0.75, "three steps, D = 64": 32, "tiles, b = 64": 64, "tiles, b = 128": 128, "tiles, b = 256": 256}
 STYLES = (("#6b7280", ":"), ("#0072b2", "-"), ("#c45500", "--"), ("#a8468a", "-."))
@@ -195,19 +196,39 @@ def report_rows(capability: str) -> list[dict]:
     )
 
 
+def shown_rows(capability: str) -> list[dict]:
+    r"""Those of `report_rows` that a table shows: one rotary kernel, with most registers, and all others."""
+    rows = report_rows(capability)
+    rotary = kernel_report.select(rows, family="rotary")
+    return [max(rotary, key=lambda row: row["registers"]), *(row for row in rows if row not in rotary)]
+
+
 def glue_reports() -> None:
     r"""Give the prose a table for each generation, as `k_report_7_5` and so on."""
     from IPython.display import Markdown
     from myst_nb import glue
 
     for capability in kernel_report.CHIPS:
-        lines = kernel_report.table(report_rows(capability), hide=("dtype", "head size"))
+        lines = kernel_report.table(shown_rows(capability), hide=("dtype", "head size"))
         glue(f"k_report_{capability.replace('.', '_')}", Markdown(lines), display=False)
 
 
 def report_numbers() -> dict[str, str]:
-    r"""How many kernels were compiled, and by which Triton."""
-    return {"report_triton": report()["triton"], "report_kernels": f"{len(report()['rows'])}"}
+    r"""How many kernels were compiled, by which Triton, and what the rotary kernels of the tables take at most.
+
+    Errors: AssertionError where one of these spills or uses tensor cores, or where generations have not equally many.
+    """
+    by_chip = [kernel_report.select(report_rows(capability), family="rotary") for capability in kernel_report.CHIPS]
+    (count,) = set(map(len, by_chip))
+    rows = sum(by_chip, [])
+    assert not any(row["spilled"] or row["tensor_cores"] for row in rows)
+    return {
+        "report_triton": report()["triton"],
+        "report_kernels": f"{len(report()['rows'])}",
+        "report_rotary": f"{count}",
+        "report_rotary_registers": f"{max(row['registers'] for row in rows)}",
+        "report_rotary_shared": f"{max(row['shared'] for row in rows) / kernel_report.KIB:.0f}",
+    }
 
 
 def roofline_figure(gpus: dict[str, tuple[float, float]]):

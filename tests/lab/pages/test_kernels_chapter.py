@@ -1,4 +1,4 @@
-r"""The chapter on kernels: its counts from the kernels' source, its tables from the frozen report."""
+r"""The pages on kernels: their counts from the kernels' source, their tables from the frozen report."""
 
 import collections
 import os
@@ -105,6 +105,21 @@ def test_the_report_has_rows_for_every_generation_and_no_problem():
         assert picked and {(row["capability"], row["dtype"], row["head_dim"]) for row in picked} == {
             (capability, "float16", 64)
         }
+
+
+def test_a_table_shows_one_rotary_kernel_the_widest():
+    for capability in kernel_report.CHIPS:
+        shown, rows = page.shown_rows(capability), page.report_rows(capability)
+        rotary = [row["registers"] for row in rows if row["family"] == "rotary"]
+        assert [row["registers"] for row in shown if row["family"] == "rotary"] == [max(rotary)]
+        assert len(shown) == len(rows) - len(rotary) + 1
+
+
+def test_the_rotary_sentence_is_refused_where_one_spills(monkeypatch):
+    assert page.report_numbers()["report_rotary"] == "8"
+    monkeypatch.setattr(page, "report_rows", lambda capability: [dict(family="rotary", spilled=4, tensor_cores=0)])
+    with pytest.raises(AssertionError):
+        page.report_numbers()
 
 
 def test_ridges_by_hand():
