@@ -69,7 +69,10 @@ def base(site):
         def log_message(self, *_):
             pass
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(site)))
+    class Server(http.server.ThreadingHTTPServer):
+        request_queue_size = 128  # a page asks for dozens of files at once; beyond five a busy machine refuses some
+
+    server = Server(("127.0.0.1", 0), functools.partial(Quiet, directory=str(site)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}/"
     server.shutdown()
@@ -103,7 +106,7 @@ class Log:
         self.problems: list[str] = []
         page.on("console", lambda m: self.problems.append(f"console: {m.text}") if m.type == "error" else None)
         page.on("pageerror", lambda e: self.problems.append(f"error: {e}"))
-        page.on("requestfailed", lambda r: self.problems.append(f"failed: {r.url}"))
+        page.on("requestfailed", lambda r: self.problems.append(f"failed: {r.url}, {r.failure}"))
         page.on("response", lambda r: self.problems.append(f"{r.status}: {r.url}") if r.status >= 400 else None)
         page.on("dialog", lambda d: (self.problems.append(f"dialog: {d.message}"), d.dismiss()))
         page.on("request", lambda r: self._inside(r.url))
