@@ -279,6 +279,7 @@ def test_picture_and_controls_are_on_one_screen_and_nothing_jumps(page, base, op
         for screen, (width, height) in SCREENS.items():
             opened.set_viewport_size({"width": width, "height": height})
             opened.wait_for_timeout(150)
+            opened.evaluate("() => document.fonts.ready.then(() => null)")  # a face that comes late moves lines
             for id in SHOWN[page]:
                 opened.evaluate(UNCOVER, id)
                 got = opened.evaluate(FITS, id)
