@@ -6,7 +6,7 @@ import math
 import torch
 
 from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
-from posenc.lab.figures.parts import held, signed
+from posenc.lab.figures.parts import held, level, signed
 from posenc.rotate.liere import rotation
 
 ALONE = {"hoverinfo": "skip"}
@@ -153,17 +153,16 @@ def _commute(degrees, rows, columns, shift):
             name="at once",
             x=x,
             y=y,
-            mode="markers+text",
+            mode="markers",
             marker=dict(symbol="x", size=9, color=COLORS["ink"]),
-            text=["    at once"],
-            textposition="middle right",
-            textfont=dict(size=13, color=COLORS["ink"]),
-            showlegend=False,
             **ALONE,
         ),
+        level("score at the start", curve[0].item(), 0, SHIFTS, COLORS["gray"], 1.5, "dot", xaxis="x2", yaxis="y2"),
         dict(
             type="scatter",
             name="score of one pair, both tokens moved",
+            fill="tonexty",
+            fillcolor="rgba(0, 128, 90, 0.15)",
             x=torch.arange(0, SHIFTS + 0.25, 0.25),
             y=curve,
             xaxis="x2",
@@ -186,13 +185,13 @@ def _commute(degrees, rows, columns, shift):
             title=dict(text="rows both moved"),
             tickvals=[0, 4, 8, 12],
         ),
-        yaxis2=dict(range=[-0.8, 1.15], anchor="x2", title=dict(text="score"), tickvals=[-0.5, 0, 0.5, 1]),
+        yaxis2=dict(range=[-0.75, 1.1], anchor="x2", title=dict(text="score"), tickvals=[-0.5, 0, 0.5, 1]),
         meta=dict(
             phone=dict(
                 xaxis=dict(domain=[0, 1], range=[-1.3, 1.3]),
-                yaxis=dict(domain=[0.41, 1], range=[-0.15, 1.25]),
+                yaxis=dict(domain=[0.47, 1], range=[-0.15, 1.25]),
                 xaxis2=dict(domain=[0, 1]),
-                yaxis2=dict(domain=[0, 0.33]),
+                yaxis2=dict(domain=[0, 0.4]),
             )
         ),
     )
@@ -224,6 +223,7 @@ commute = explorable(
         "rows first": ["degrees", "rows", "columns"],
         "columns first": ["degrees", "rows", "columns"],
         "at once": ["degrees", "rows", "columns"],
+        "score at the start": ["degrees", "rows", "columns"],
         "score of one pair, both tokens moved": ["degrees", "rows", "columns"],
         "readout.apart": ["degrees", "rows", "columns"],
         "readout.off": ["degrees", "rows", "columns"],

@@ -220,6 +220,7 @@ def _clamp(rows, count, length):
     last = rows - 1
     here = p.clamp(max=last)
     silent = int((heard == 0).sum())
+    wide = silent > 0.45 * length  # the words fit on the level part; else they stand over the slope
     most = p[-1].item()
     top = 1.15 * most
     at, beyond = (last, "") if last < 1.08 * most else (1.08 * most, " ↑")  # a row that no key reaches is above
@@ -259,8 +260,8 @@ def _clamp(rows, count, length):
         label(
             "silence",
             0.97 * length,
-            0.16 * ceiling,
-            "no gradient here" if silent else "",
+            (0.16 if wide else 0.6) * ceiling,
+            ("no gradient here" if wide else "↙ no gradient") if silent else "",
             COLORS["green"],
             "middle right",
             yaxis="y2",
@@ -323,6 +324,13 @@ def word_ticks(line):
     words = list(re.finditer(r"\S+", line))
     low = [n % 2 * "<br>" + w.group() for n, w in enumerate(words)]
     return dict(tickvals=[(w.start() + w.end() - 1) / 2 for w in words], ticktext=low, tickangle=0)
+
+
+def word_bands(line):
+    """A pale ground behind every other word, through all panels: what a layout takes as shapes."""
+    look = dict(type="rect", yref="paper", y0=0, y1=1, layer="below", fillcolor="rgba(128, 128, 128, 0.18)")
+    words = list(re.finditer(r"\S+", line))[1::2]
+    return [look | dict(x0=w.start() - 0.5, x1=w.end() - 0.5, line=dict(width=0)) for w in words]
 
 
 def _trained(layer, head, query, *, results=None):
@@ -398,6 +406,7 @@ def _trained(layer, head, query, *, results=None):
     layout = dict(
         height=450,
         barmode="overlay",
+        shapes=word_bands(line),
         xaxis=dict(range=[-1, len(line)], **word_ticks(line), anchor="y2"),
         yaxis=dict(range=[0, 1.05], domain=[0.57, 1], tickvals=[0, 0.5, 1], title=dict(text="gate")),
         yaxis2=dict(range=[0, len(line) + 2], domain=[0, 0.5], title=dict(text="position p")),

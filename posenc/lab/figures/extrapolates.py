@@ -83,6 +83,14 @@ def _cut(model, attention):
             [blue, orange],
             "middle right",
         ),
+        label(
+            "question",
+            64,
+            r.range[1] - room,
+            "" if shown else "if cut: higher, level or lower?",
+            orange,
+            "middle right",
+        ),
     ]
     ends = [math.log10(64) - 0.05, math.log10(512) + 0.22]
     layout = dict(
@@ -101,8 +109,8 @@ def _cut(model, attention):
     )
     word = r.word()
     return dict(data=data, layout=layout), {
-        "ends": f"{number(whole[0])} → {number(whole[-1])}",
-        "cut": number(cut[-1]) if shown else "?",
+        "ends": f"{number(whole[0])} at 64, {number(whole[-1])} at {r.lengths[-1]}",
+        "cut": f"cut {number(cut[-1])}" if shown else "not cut yet",
         "word": word if shown or word == "breaks" else "holds",
     }
 
@@ -115,7 +123,7 @@ cut = explorable(
     "64 to 512. With attention cut to the training window a dashed line is added. NoPE rises, and its dashed line "
     "rises less. Model A runs level and its dashed line lies on it. Model B stays at zero, and its dashed line climbs "
     "to nearly nine wrong of ten.",
-    readout="{ends} · cut {cut} · {word}",
+    readout="{ends} · {cut} · {word}",
     depends={"layout": ["model"], "whole": ["model"]},
     model=slider(list(MODELS), label="model", default="A"),
     attention=slider([WHOLE, CUT], label="attention"),

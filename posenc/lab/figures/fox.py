@@ -8,7 +8,7 @@ from posenc.bias.alibi import bias
 from posenc.bias.fox import decay
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.cope import word_ticks
+from posenc.lab.figures.cope import word_bands, word_ticks
 from posenc.lab.figures.parts import held, label, upright
 
 TOKENS = ["Ann", "is", "in", "Ulm", ".", "Bob", "is", "in", "Rio", ".", "Bob", "is"]
@@ -267,6 +267,7 @@ def _trained(layer, head, query):
         height=450,
         showlegend=True,
         barmode="overlay",
+        shapes=word_bands(text),
         xaxis=dict(range=[-1, len(text)], anchor="y2", **word_ticks(text)),
         yaxis=dict(range=[-0.03, 1.05], domain=[0.56, 1], title=dict(text="gate f"), tickvals=[0, 0.5, 1]),
         yaxis2=dict(range=[lowest, -0.03 * lowest], domain=[0, 0.48], title=dict(text="D, logits"), nticks=5),

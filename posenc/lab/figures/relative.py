@@ -149,9 +149,12 @@ def _four_terms(text, term, query, key, moved):
             ticktext=[*names, "<b>sum</b>"],
         ),
         meta=dict(
-            phone=dict(  # the letters alone: the bars need the room
-                xaxis2=dict(domain=[0.68, 1]),
-                yaxis2=dict(domain=[0.48, 1], ticktext=[f"<b>{name}</b>" for name in (*TERMS, "sum")]),
+            phone=dict(  # a name in two lines: the bars need the room
+                xaxis=dict(domain=[0, 0.52]),
+                xaxis2=dict(domain=[0.77, 1]),
+                yaxis2=dict(
+                    domain=[0.44, 1], ticktext=[name.replace(", ", ",<br>") for name in (*names, "<b>sum</b>")]
+                ),
             )
         ),
         annotations=[

@@ -81,6 +81,9 @@ def _invariance(shift, m, n, pair, *, rotate=rope.rotate):
             hoverinfo="skip",
             **right,
         ),
+        label(
+            "wave's name", LAST / 2, 1.95, "score with a key<br>at each place", COLORS["ink"], "middle center", **right
+        ),
         label("its number", 0, 2.2, f"<b>score {score}</b>", green, "middle center"),
         upright("key's place", at_k, -1.75, 1.5, orange, 2, "dash", **right),
         upright("query's place", at_q, -1.75, 1.5, blue, **right),
@@ -113,7 +116,7 @@ def _invariance(shift, m, n, pair, *, rotate=rope.rotate):
         xaxis=dict(plane, range=[-1.95, 1.95], domain=[0, 0.48], title=dict(text="lanes 2i and 2i + 1")),
         yaxis=dict(plane, range=[-1.95, 2.4], scaleanchor="x"),
         xaxis2=dict(range=[-1, LAST + 1], domain=[0.56, 1], anchor="y2", title=dict(text="place in the text")),
-        yaxis2=dict(range=[-2.4, 1.6], anchor="x2", tickvals=[-1, 0, 1], title=dict(text="score", standoff=2)),
+        yaxis2=dict(range=[-2.4, 2.4], anchor="x2", tickvals=[-1, 0, 1], title=dict(text="score", standoff=2)),
         meta=dict(
             phone=dict(  # a larger circle: it is taken in hand
                 margin=dict(l=8, r=8),
@@ -149,6 +152,7 @@ rotation_invariance = explorable(
         "k": [_KEY, "pair"],
         "score of this query by the key's place": [_QUERY, "pair"],
         "score": [_APART, "pair"],
+        "wave's name": [],
         "its number": [_APART, "pair"],
         "key's place": [_KEY],
         "query's place": [_QUERY],
@@ -475,7 +479,7 @@ seen_angles = explorable(
         "readout.pair": ["pair"],
         "readout.period": ["base", "pair"],
     },
-    trained=slider([512, 2_048, 4_096, 8_192], label="training length L", default=4_096, format=thousands),
+    trained=slider([512, 2_048, 4_096, 8_192], label="trained on L", default=4_096, format=thousands),
     target=slider([512, 2_048, 4_096, 8_192, 32_768, 131_072], label="target length", default=32_768, format=thousands),
     base=slider([100, 10_000, 500_000], label="base b", default=10_000, format=thousands),
     pair=slider(range(0, WIDE // 2, 3), label="pair i", default=48),

@@ -321,7 +321,7 @@ ID_BASE = 10000.0
 DEALS = {"in sections": dict(sections=(4, 6, 6)), "in turn": dict(sections=(6, 5, 5), interleaved=True)}
 AXES = {  # how each is drawn
     "time": ("solid", "blue"),
-    "row": ("dash", "orange"),
+    "row": ("solid", "orange"),
     "column": ("solid", "green"),
 }
 
@@ -362,7 +362,7 @@ def _ids(words, row, column, deal):
             **ALONE,
         )
     ]
-    for a, (name, (dash, color)) in enumerate(AXES.items()):
+    for a, ((name, (dash, color)), width) in enumerate(zip(AXES.items(), (9, 4, 2))):  # each shows beside the next
         data.append(
             dict(
                 type="scatter",
@@ -370,13 +370,13 @@ def _ids(words, row, column, deal):
                 x=tokens,
                 y=ids[:, a],
                 mode="lines",
-                line=dict(color=COLORS[color], dash=dash, width=4 if name == "time" else 2, shape="hvh"),
+                line=dict(color=COLORS[color], dash=dash, width=width, shape="hvh"),
                 hovertemplate=f"token %{{x}}: {name} %{{y}}<extra></extra>",
             )
         )
     names = label(  # at the ends of the lines, where nothing is dragged
         "names of the lines",
-        [words + patches - 0.3] * 3,
+        [words + patches + 0.2] * 3,
         [words - 0.4, words + 1.1, words + 2.6],
         [f"<b>{name}</b>" for name in AXES],
         colors,
@@ -474,7 +474,7 @@ ids = explorable(
         "name or the first letter of the axis that owns the pair, and a short line where the bar of the first patch "
         "ends. The chips say how far the score moves if the patch is one row, or one column, farther."
     ),
-    readout="score {score:.2f} · row ±{row:.3f} · column ±{column:.3f}",
+    readout="score {score:.2f} · a row on: ±{row:.3f} · a column on: ±{column:.3f}",
     handles={"the key, a patch": ("row", "column")},
     depends={
         **{name: ["words"] for name in ("the picture", *AXES, "names of the lines", "what the ground is")},

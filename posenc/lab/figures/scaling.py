@@ -70,10 +70,10 @@ def _wavelengths(scheme, factor, base):
             hovertemplate="pair %{x}, a turn in %{customdata[1]:,.0f} tokens: divided by %{customdata[0]:.3~g}"
             "<extra></extra>",
         ),
-        label("s", 0, math.log2(factor) + 0.1, f"s = {factor}", COLORS["orange"], "top right"),
+        label("s", 1, math.log2(factor) + 0.2, f"s = {factor}", COLORS["orange"], "top right"),
         upright("a turn takes L", edge, -0.3, 6.2, COLORS["purple"], 2, "dashdot"),
-        label("turned", edge - 1, 5.85, "turned fully in training", COLORS["purple"], "middle left"),
-        label("not turned", edge + 1, 5.85, "never", COLORS["purple"], "middle right"),
+        label("turned", edge - 1, 5.75, "a full turn<br>in training", COLORS["purple"], "middle left"),
+        label("not turned", edge + 1, 5.75, "no full<br>turn", COLORS["purple"], "middle right"),
     ]
     layout = dict(
         height=430,
@@ -173,7 +173,7 @@ def _angles(scheme, factor, target):
         bargap=0.15,
         xaxis=dict(range=[-0.8, DIM // 2 + 1], anchor="y2", title=dict(text="pair of lanes i, fast to slow")),
         yaxis=dict(range=[0, 1.05], domain=[0.44, 1], title=dict(text="of the circle"), **SHARES),
-        yaxis2=dict(range=[0, 1.1], domain=[0, 0.36], title=dict(text="turn, share of training"), **SHARES),
+        yaxis2=dict(range=[0, 1.1], domain=[0, 0.36], title=dict(text="turn kept"), **SHARES),
     )
     return dict(data=data, layout=layout), {
         "blind": int((new > 0).sum()),
@@ -401,7 +401,7 @@ def _which_lanes(kind, cutoff, *, results=None):
         margin=dict(t=10),
         xaxis=dict(range=[0, ends[-1].item() + 1], anchor="y", title=dict(text="position in the text")),
         yaxis=dict(range=[foot, none.max().item() + 0.5], domain=[0.6, 1], title=dict(text="loss")),
-        xaxis2=dict(range=[-0.5, pairs + 0.5], anchor="y2", title=dict(text=f"{kind}est pairs stopped")),
+        xaxis2=dict(range=[-0.5, pairs + 0.5], anchor="y2", title=dict(text=f"{kind}est pairs stopped; dots: seeds")),
         yaxis2=dict(range=[low, high], domain=[0, 0.4], title=dict(text="beyond 2 L")),
     )
     return dict(data=data, layout=layout), {

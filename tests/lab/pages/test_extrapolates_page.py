@@ -49,7 +49,7 @@ def test_nothing_of_the_cut_is_told_before_it_is_made(model):
     figure, said = load("extrapolates.cut").fn(model, "whole")
     traces = {trace["name"]: trace for trace in figure["data"]}
     assert all(map(math.isnan, traces["cut"]["y"])) and "cut" not in traces["names"]["text"]
-    assert said["cut"] == "?" and said["word"] == "holds"
+    assert not any(c.isdigit() for c in said["cut"]) and said["word"] == "holds"
 
 
 def test_the_needle_of_model_b_is_the_frozen_one():
