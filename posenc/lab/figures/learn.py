@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from posenc.lab.experiments import ONE_A_PLACE, load_results, mean_and_spread
 from posenc.lab.explore import COLORS, Explorable, explorable, slider
-from posenc.lab.figures.parts import label, number, upright
+from posenc.lab.figures.parts import label, upright
 from posenc.methods import METHODS
 
 RESULTS = load_results("train_short_test_long")
@@ -120,8 +120,8 @@ def _short_long(method, beside, length):
     )
     mean, spread, seeds, cut = SUMMARY[method][at]
     return dict(data=data, layout=layout), {
-        "whole": f"{title(method)} {mean:.2f} ± {spread:.2f}, {seeds} seeds",
-        "cut": f"{cut:.2f} ({number(cut - mean)})",
+        "whole": f"{title(method)} at {length}: {mean:.2f} ± {spread:.2f}, {seeds} seeds",
+        "cut": cut,
         "beside": title(other),
         "loss": SUMMARY[other][at][0],
     }
@@ -139,7 +139,7 @@ def short_long(page: str, own: Sequence[str], beside: str, see: str) -> Explorab
         "to the training window: what parts solid from dashed is the doing of far keys. Thin gray lines are the other "
         "methods; point at one for its numbers. The upright line can be dragged to another context, the end of the "
         "orange line to another method.",
-        readout="{whole} · cut {cut} · {beside} {loss:.2f}",
+        readout="{whole} · cut {cut:.2f} · {beside} {loss:.2f}",
         handles={"context": "length", "beside": "beside"},
         depends={
             "every method": [],

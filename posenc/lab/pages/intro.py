@@ -118,7 +118,7 @@ def way():
     then = {part: [name for name in chapters if name not in FIRST] for part, chapters in parts().items()}
     lines = [
         ":::::{div} way",
-        f"**First** ({sum(book()[name].reading for name in FIRST) / 60:.0f} hours)",
+        f"**First** ({round(sum(book()[name].reading for name in FIRST) / 30) / 2:g} hours)",
         "",
         *(f"{number}. {stop(name)}" for number, name in enumerate(FIRST, 1)),
         "",

@@ -366,6 +366,7 @@ def study_numbers():
     r"""The study's sizes and losses, and how much of the sinusoid's gain the table has."""
     gain = {name: loss("nope", "whole", 0).mean() - loss(name, "whole", 0).mean() for name in TRIO}
     assert 0 < gain["learned"] < 0.5 * gain["sinusoidal"]  # as the text says
+    assert len(loss("nope", "whole", 0)) == len(loss("sinusoidal", "whole", 0))
     values = {
         "short": study()["lengths"][0],
         "long": study()["lengths"][-1],
@@ -373,6 +374,8 @@ def study_numbers():
         "verdict": verdict(study(), "learned").words,
         "cut": f"{loss('learned', 'cut', -1).mean():.2f}",
         "study_steps": study()["settings"]["steps"],
+        "table_seeds": len(loss("learned", "whole", 0)),
+        "control_seeds": len(loss("nope", "whole", 0)),
         "gain": f"{gain['learned']:.2f}",
         "share": f"{gain['learned'] / gain['sinusoidal']:.0%}",
         "volume_steps": load_results("sinusoidal_volume")["settings"]["steps"],
