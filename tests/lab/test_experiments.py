@@ -1,25 +1,42 @@
 """The experiments: predictions, verdicts, sweeps that are killed or shared, and what stands in results/."""
 
-import dataclasses
+import functools
 import json
 import math
 import os
 import re
 import signal
 import statistics
+import subprocess
+import sys
 from pathlib import Path
 
+import matplotlib.text
+import numpy
 import pytest
 import torch
 from train_runs import SIZES as TINY_SIZES
 from train_runs import finish, kill_when, start, wait_for, workers
 
+import posenc
 from posenc import METHODS
-from posenc.lab.experiments import SWEEPS, check_results, load_results, mean_and_spread, runner, verdict
+from posenc.lab.experiments import (
+    SWEEPS,
+    check_results,
+    compare,
+    comparison,
+    decide,
+    interval,
+    load_results,
+    mean_and_spread,
+    runner,
+    verdict,
+)
 from posenc.lab.experiments.command import main
+from posenc.lab.experiments.provenance import hash_of_code, sources
 from posenc.lab.experiments.runner import SAME
 from posenc.lab.experiments.sweeps import PREDICTIONS, TOLERANCE, arms_of, measure_needle, recall_batches, recall_pairs
-from posenc.lab.experiments.verdicts import CLAIMS, T95, changes, ignores_far
+from posenc.lab.experiments.verdicts import CLAIMS, T95, block_changes, changes, ignores_far
 from posenc.lab.train import (
     PRESETS,
     HeldError,
@@ -198,6 +215,62 @@ def test_far_context_is_ignored_where_its_interval_holds_zero():
     within, beyond = ([1 + factor * bound + noise for noise in (-0.001, 0, 0.001)] for factor in (0.99, 1.01))
     assert ignores_far(within, cut) and not ignores_far(beyond, cut) and not ignores_far(cut, beyond)
     assert ignores_far([1.0009] * 5, [1.0] * 5) and not ignores_far([1.0011] * 5, [1.0] * 5)
+
+
+def test_an_interval_is_student_s_over_seeds():
+    moves = [0.06, 0.09, 0.07, 0.10, 0.08]
+    results = scores_with([0.5] * 5, [0.5 + move for move in moves])
+    found = interval(results, "rope")
+    half = 2.776 * statistics.stdev(moves) / math.sqrt(5)
+    assert found == pytest.approx((0.08, 0.08 - half, 0.08 + half, 5, 0))
+    # by hand: 0.0604 to 0.0996, so beyond 0.05 as a whole, across 0.08, within 0.1
+    for tolerance, rises, holds in (
+        (0.05, "held", "failed"),
+        (0.08, "not decided", "not decided"),
+        (0.1, "failed", "held"),
+    ):
+        assert decide(results | {"tolerance": tolerance}, "rope") == rises
+        assert decide(results | {"tolerance": tolerance}, "rope", "holds") == holds
+    mirrored = scores_with([0.5] * 5, [0.5 - move for move in moves], "nope", "falls")
+    assert decide(mirrored, "rope") == "held" and decide(mirrored, "rope", "stays") == "failed"
+    with pytest.raises(ValueError, match="arm='nope' is what the others"):
+        interval(mirrored, "nope")
+    with pytest.raises(ValueError, match="arm='rope' has 1 seed"):
+        interval(scores_with([0.5], [0.6]), "rope")
+    with pytest.raises(ValueError, match="arm='ropes'.*'rope'"):
+        interval(results, "ropes")
+
+
+def blocks_with(ends):
+    """Results on text whose change is `ends` [seeds, blocks]."""
+    results = results_with([[1.0, 1 + float(numpy.mean(row))] for row in ends])
+    results["methods"]["rope"]["blocks"] = [{"whole": [[1.0] * len(row), [1 + x for x in row]]} for row in ends]
+    return results
+
+
+def test_an_interval_is_over_windows_too_where_their_blocks_are_stored():
+    random = numpy.random.default_rng(1)
+    seeds, windows = random.normal(0, 0.02, (5, 1)), random.normal(0, 0.1, (1, 40))
+    by_seeds = interval(blocks_with(0.1 + seeds + 0 * windows), "rope")
+    plain = interval(results_with([[1.0, 1.1 + x] for x in seeds[:, 0]]), "rope")
+    assert by_seeds.blocks == 40 and by_seeds.high - by_seeds.low == pytest.approx(plain.high - plain.low, rel=0.1)
+    by_windows = interval(blocks_with(0.1 + 0 * seeds + windows), "rope")
+    assert by_windows.high - by_windows.low == pytest.approx(2 * 1.96 * windows.std() / math.sqrt(40), rel=0.1)
+    both = interval(blocks_with(0.1 + seeds + windows), "rope")
+    wide = math.hypot(by_seeds.high - by_seeds.low, by_windows.high - by_windows.low)
+    assert both.high - both.low == pytest.approx(wide, rel=0.15)
+    assert both == interval(blocks_with(0.1 + seeds + windows), "rope")
+    assert both.low < both.mean < both.high and both.mean == pytest.approx(float((0.1 + seeds + windows).mean()))
+
+
+def test_blocks_are_compared_with_the_other_arm_s():
+    cell = {"whole": [[1.0, 2.0], [3.0, 5.0]]}
+    rope = {"scores": {"64": [0.0] * 2}, "blocks": [{"whole": [[0.5, 2.5], [9.0, 9.0]]}] * 2}
+    results = scores_with([0.0] * 2, [0.0] * 2, "nope") | {"lengths": [64, 128], "contrast": [None, "64"]}
+    results["methods"] = {"rope": rope, "nope": {"scores": {"64": [0.0] * 2}, "blocks": [cell] * 2}}
+    assert block_changes(results, "rope").tolist() == [[-0.5, 0.5]] * 2
+    del results["methods"]["nope"]["blocks"]
+    assert block_changes(results, "rope") is None
 
 
 def test_verdict_names_what_it_does_not_know():
@@ -379,7 +452,7 @@ def test_a_sweep_gone_on_with_at_another_commit_says_so(tiny, tmp_path, monkeypa
     results = json.loads(out.read_text())
     folder.mkdir()
     for rank in (0, 1):
-        same = {key: results[key] for key in SAME}
+        same = {key: results[key] for key in SAME if key in results}
         (folder / f"begun-{rank}.json").write_text(json.dumps({"same": same, "commit": "a" * 40}))
     main(sweep_command(out))
     commit = json.loads(out.read_text())["commit"]
@@ -399,10 +472,12 @@ def test_every_sweep_writes_what_a_reader_needs(name, tiny, tmp_path, monkeypatc
     assert results["command"] == f"python -m posenc.lab.experiments {' '.join(command)}"
     assert results["corpus"]["sha256"] == load_corpus().sha256 and f"torch {torch.__version__}" in results["versions"]
     assert results["machine"] and results["commit"]
-    assert results["settings"] == json.loads(json.dumps(dataclasses.asdict(settings_for("nano", sweep.task))))
+    assert results["settings"] == json.loads(json.dumps(settings_for("nano", sweep.task).as_dict()))
     for values in results["methods"].values():
         assert len(values["seconds"]) == len(values["curve"]) == len(values["final_train_loss"]) == 2
         assert values["parameters"] > 1000
+        for kind in ("start", "batches"):  # each arm as the first, seed by seed
+            assert values[kind] == results["methods"][arms[0]][kind] and len(set(values[kind])) == 2
     lines = capsys.readouterr().out.split("\n")
     assert [line for line in lines if line] == [verdict(results, arm).words for arm in results["claims"]]
 
@@ -415,6 +490,10 @@ def test_every_sweep_writes_what_a_reader_needs(name, tiny, tmp_path, monkeypatc
         ("sweep flipflop --methods ropes", "'rope'"),
         ("sweep flipflop --seeds 0", "seeds=0"),
         ("sweep masked --methods rope", "'nope'"),
+        ("sweep flipflop --device gpu", "device='gpu'"),
+        ("sweep flipflop --device cuda:99", "device='cuda:99'"),
+        ("sweep flipflop --set step=3", "'steps'"),
+        ("rates flipflop --methods ropes", "'rope'"),
     ],
 )
 def test_the_command_refuses_what_cannot_be_and_writes_nothing(arguments, words, tmp_path, monkeypatch, capsys):
@@ -423,6 +502,90 @@ def test_the_command_refuses_what_cannot_be_and_writes_nothing(arguments, words,
         main(arguments.split())
     assert words in (capsys.readouterr().err if caught.type is SystemExit else str(caught.value))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_of_rates_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere.json.*rates counting --out"):
+        main(sweep_command(tmp_path / "r.json", "--rates", str(tmp_path / "nowhere.json")))
+
+
+def test_processes_take_the_gpus_in_turn(monkeypatch):
+    assert str(runner.deal("cpu", 3)) == "cpu"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert [str(runner.deal("cuda", rank)) for rank in range(3)] == ["cuda:0", "cuda:1", "cuda:0"]
+    assert str(runner.deal("cuda:1", 0)) == "cuda:1"
+
+
+def rates_command(out, *more, name="counting"):
+    return ["rates", name, "--preset", "nano", "--methods", "rope", "t5", "--out", str(out), *more]
+
+
+def test_rates_are_chosen_by_validation_and_a_sweep_trains_with_them(tiny, tmp_path, monkeypatch):
+    rates, out, trained = tmp_path / "rates.json", tmp_path / "r.json", []
+
+    def run_cell(sweep, arm, seed, settings, *given):
+        trained.append((arm, seed, settings.lr, settings.own, settings.held_back))
+        if arm.startswith("rope lr=0.0015"):
+            raise FloatingPointError("diverged")
+        score = {0.003: 2.0, 0.006: 1.0}.get(settings.lr, 3.0) - settings.own / 100 + seed / 1000
+        return CELL | {"score": score if arm.startswith("t5") else 1.0, "scores": {}}
+
+    monkeypatch.setattr("posenc.lab.experiments.rates.run_cell", run_cell)
+    main(rates_command(rates, "--device", "cpu", name="masked"))
+    assert len(trained) == 2 * (3 + 6) and {seed for _, seed, *_ in trained} == {100, 101}
+    assert {held_back for *_, held_back in trained} == {16000}
+    found = load_results_at(rates)
+    assert found["choice"] == {"rope": {"lr": 0.003, "own": 1.0}, "t5": {"lr": 0.006, "own": 10.0}}
+    assert found["ties"] == ["rope"] and found["arms"]["rope"]["ties"] == [{"lr": 0.006, "own": 1.0}]
+    assert found["at_edge"] == {"t5": ["lr", "own"]}
+    diverged = next(trial for trial in found["arms"]["rope"]["trials"] if trial["lr"] == 0.0015)
+    assert diverged["mean"] is None and diverged["diverged"] == ["diverged"] * 2
+    t5 = found["arms"]["t5"]["trials"][-1]
+    assert t5["scores"] == pytest.approx([1.0, 1.001]) and t5["mean"] == pytest.approx(1.0005)
+
+    trained.clear()
+    monkeypatch.setattr(runner, "run_cell", lambda *given: run_cell(*given) | {"scores": {"32": 1.0}})
+    masked = SWEEPS["masked"]._replace(against="rope", facts=lambda settings: {"tests": {"32": "as told"}})
+    monkeypatch.setitem(SWEEPS, "masked", masked)
+    main(sweep_command(out, "--rates", str(rates), name="masked", arms=["rope", "t5"]))
+    assert set(trained) == {(a, s, r, o, 16000) for s in (0, 1) for a, r, o in (("rope", 3e-3, 1), ("t5", 6e-3, 10))}
+    results = json.loads(out.read_text())
+    assert results["choice"] == found["choice"] and results["settings"]["held_back"] == 16000
+    for arguments, words in (
+        (sweep_command(out, "--rates", str(rates), name="masked", arms=["rope", "alibi"]), "none for 'alibi'"),
+        (sweep_command(out, "--rates", str(rates), "--set", "steps=9", name="masked", arms=["rope"]), "steps"),
+        (sweep_command(out, "--rates", str(rates), name="counting"), "holds the results 'rates_masked'"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            main(arguments)
+
+
+def load_results_at(path):
+    return check_results(json.loads(path.read_text()))
+
+
+def test_killed_rates_go_on_and_sources_and_device_are_not_mixed(tiny, tmp_path, monkeypatch):
+    out, runs = tmp_path / "rates.json", []
+    once, whole = tmp_path / "once.json", runner.run_cell
+    main(rates_command(once))
+
+    def stops(*given):
+        runs.append(given[1:3])
+        if len(runs) == 5:
+            raise KeyboardInterrupt
+        return whole(*given)
+
+    monkeypatch.setattr("posenc.lab.experiments.rates.run_cell", stops)
+    with pytest.raises(KeyboardInterrupt):
+        main(rates_command(out))
+    with monkeypatch.context() as patch:
+        patch.setattr(sys.modules[hash_of_code.__module__], "sources", lambda: {"tiny.py": "other"})
+        with pytest.raises(ValueError, match="begun with other sources"):
+            main(rates_command(out))
+    main(rates_command(out))
+    assert len(runs) == 18 + 1  # the fifth twice
+    assert load_results_at(out)["arms"] == load_results_at(once)["arms"]
 
 
 def test_results_of_some_methods_alone():
@@ -469,6 +632,40 @@ def test_arms_are_added_to_results_that_are_there(tiny, tmp_path, monkeypatch, c
         check_results(grown)
 
 
+# ------------------------------------------------------------------------------------------------- one of your own
+
+
+@pytest.mark.parametrize("name, arms", [("counting", ["nope", "rope"]), ("train_short_test_long", ["rope", "alibi"])])
+def test_an_encoding_of_your_own_stands_beside_the_frozen_arms(name, arms, tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "sample", lambda *given, **more: "text")
+    monkeypatch.setattr(runner, "start_of", lambda *given: "start")
+    main(sweep_command(tmp_path / "r.json", name=name, arms=arms))
+    frozen = json.loads((tmp_path / "r.json").read_text())
+    monkeypatch.setattr(comparison, "load_results", lambda asked: frozen if asked == name else None)
+    yours = compare(lambda layer: posenc.make("rope", head_dim=8), sweep=name, seeds=2, name="my own")
+    theirs, mine = frozen["methods"]["rope"], yours.results["methods"]["my own"]
+    measured = "scores" if "scores" in mine else "whole"
+    assert mine[measured] == theirs[measured] and mine["batches"] == theirs["batches"]  # it is rope
+    assert yours.verdict == verdict(frozen | {"methods": yours.results["methods"]}, "my own", "holds")
+    assert yours.interval == interval(yours.results, "my own") and "my own" in yours.verdict.words
+    words = {text.get_text() for text in yours.figure().findobj(matplotlib.text.Text)}
+    assert {"my own", "RoPE"} <= words
+    for given, error, words in (
+        ({"my_encoding": "rope"}, TypeError, "my_encoding='rope'"),
+        ({"seeds": 3}, ValueError, "seeds=3 .*2"),
+        ({"name": "rope"}, ValueError, "name='rope'"),
+        ({"sweep": "ablation_text"}, ValueError, "sweep='ablation_text'"),
+        ({"claim": "rise"}, ValueError, "claim='rise'"),
+    ):
+        monkeypatch.setattr(comparison, "run_cell", lambda *given: pytest.fail("a cell was trained"))
+        with pytest.raises(error, match=words):
+            compare(**{"my_encoding": lambda layer: None, "sweep": name, "seeds": 1} | given)
+    if name != "counting":
+        monkeypatch.setitem(frozen, "corpus", {"sha256": "0"})
+        with pytest.raises(ValueError, match="another text.*Python 3"):
+            compare(lambda layer: None, name, seeds=1)
+
+
 # ----------------------------------------------------------------------------------------------------- frozen results
 
 
@@ -485,7 +682,7 @@ def test_a_frozen_sweep_is_the_study_s(name):
     preset = "lab" if name in ("sinusoidal_volume", "ablation_text") else "study"
     settings = settings_for(preset, sweep.task)
     assert results["preset"] == preset and made_by(name, preset, results["command"])
-    assert results["settings"] == json.loads(json.dumps(dataclasses.asdict(settings)))
+    assert results["settings"] == json.loads(json.dumps(settings.as_dict()))
     assert results["seeds"] == list(range(3 if name.startswith("ablation") else 5))
     assert list(results["methods"]) == arms_of(sweep)
     assert results["claims"] == {arm: claim for arm, (claim, _) in sweep.predictions.items()}
@@ -566,6 +763,74 @@ def test_frozen_heads_are_the_study_s():
 def test_an_unknown_result_is_named():
     with pytest.raises(FileNotFoundError, match="Did you mean 'rope_heads'"):
         load_results("rope_head")
+
+
+ROOT = Path(__file__).parents[2]
+FROZEN = sorted(path.stem for path in (ROOT / "results").glob("*.json"))
+# Frozen before results held the hash of their sources. A file made anew leaves this list; none enters it but those for
+# which nothing is trained.
+WITHOUT_SOURCES = (
+    "ablation_needle ablation_text audit contextual cope_gates counting cpu_speed cups flipflop fox_gates foxpro "
+    "kernel_report kernels_page learned_table masked needle pictures practice recall rope_closely rope_heads "
+    "rope_lanes rope_surgery rse_rates scaling selective_copy sinusoidal_volume text_rates train_short_test_long "
+    "training_speed works_in"
+).split()
+UNKNOWN_COMMITS = ("kernels_page", "works_in")  # made on branches that were rebased
+
+
+def pairing(results):
+    """Raise unless arms that hold them share starts and batches, seed by seed."""
+    held = {arm: values for arm, values in results.get("methods", {}).items() if "start" in values}
+    assert not held or set(held) == set(results["methods"])
+    for kind in ("start", "batches"):
+        by_seed = {}
+        for arm, values in held.items():
+            for seed, value in zip(values.get("seeds", results["seeds"]), values[kind], strict=True):
+                assert by_seed.setdefault(seed, value) == value, f"{results['name']}: {arm} has another {kind}"
+        assert len(set(by_seed.values())) == len(by_seed)
+
+
+@pytest.mark.parametrize("name", FROZEN)
+def test_arms_of_a_frozen_result_share_starts_and_batches(name):
+    pairing(load_results(name))
+
+
+def test_an_arm_of_another_start_or_batch_is_found():
+    values = {"start": ["a", "b"], "batches": ["c", "d"]}
+    pairing({"name": "x", "seeds": [0, 1], "methods": {"rope": values, "nope": values}})
+    for other in (values | {"start": ["a", "x"]}, values | {"batches": ["d", "c"]}, {}):
+        with pytest.raises(AssertionError):
+            pairing({"name": "x", "seeds": [0, 1], "methods": {"rope": values, "nope": other}})
+
+
+@pytest.mark.parametrize("name", FROZEN)
+def test_a_frozen_result_is_of_today_s_code_or_named(name):
+    results = load_results(name)
+    made_of = results.get("sources", {}) if name != "kernel_report" else {}  # whose sources are kernels, tested there
+    assert (not made_of) == (name in WITHOUT_SOURCES)
+    changed = [file for file, code in made_of.items() if sources().get(file) != code]
+    assert not changed, f"{changed} changed since {name}.json was made: rerun {results['command']}"
+
+
+def test_a_hash_of_code_is_of_code_alone():
+    code = 'r"""What."""\nimport os\n\ndef f(x):\n    """Why."""\n    return x + 1  # so\n'
+    assert hash_of_code(code) == hash_of_code("import os\ndef f(x):\n    return (x\n        + 1)\n")
+    for a, b in (("+ 1", "+ 2"), ("+", "-"), ("(x)", "(x=None)"), ("return", "yield"), ("os", "re")):
+        assert hash_of_code(code) != hash_of_code(code.replace(a, b))
+    assert set(sources()) == {"settings.py", "tiny.py", "models.py", "tasks.py", "trainer.py"}
+
+
+@pytest.mark.parametrize("name", FROZEN)
+def test_a_frozen_result_s_commits_lead_here(name):
+    git = functools.partial(subprocess.run, cwd=ROOT, capture_output=True, text=True)
+    if git(["git", "rev-parse", "--is-shallow-repository"]).stdout.strip() != "false":
+        pytest.skip("no history here")
+    if name in UNKNOWN_COMMITS:
+        return
+    results = load_results(name)
+    for note in (results, *results.get("added", [])):
+        for commit in re.findall(r"\b[0-9a-f]{40}\b", note["commit"]):
+            assert git(["git", "merge-base", "--is-ancestor", commit, "HEAD"]).returncode == 0, commit
 
 
 def whole_results():

@@ -28,6 +28,7 @@ from posenc.lab.train.measure import (
     short_long,
     target_losses,
     task_errors,
+    validation,
     wrong_tokens,
 )
 from posenc.lab.train.tasks import IGNORE, TASKS, Batch, load_corpus, mask_characters
@@ -95,6 +96,37 @@ class Letters(torch.nn.Module):
 
     def forward(self, tokens, mask=None, positions=None):
         return self.logits.expand(*tokens.shape, -1)
+
+
+def test_many_windows_are_kept_in_blocks(corpus, monkeypatch):
+    monkeypatch.setattr(measure, "BLOCKS", 4)
+    monkeypatch.setattr(measure, "BLOCK", 2)
+    losses, model = short_long(sharp("rope", SMALL), SMALL), sharp("rope", SMALL)
+    windows = held_out_windows(corpus.held_out, SMALL)
+    for kind, cut in (("whole", None), ("cut", SMALL.length)):
+        for length, mean, blocks in zip(SMALL.lengths, losses[kind], losses["blocks"][kind], strict=True):
+            each = target_losses(model, windows[:, -(length + 1) :], cut=cut)[:, -SMALL.targets :].mean(1)
+            assert blocks == pytest.approx(each.unflatten(0, (4, 2)).mean(1).tolist(), abs=6e-4)
+            assert statistics.mean(blocks) == pytest.approx(mean, abs=6e-4)
+    assert "blocks" not in short_long(model, dataclasses.replace(SMALL, windows=7))
+
+
+def test_validation_reads_what_is_held_back_alone(corpus):
+    settings = dataclasses.replace(SMALL, held_back=300)
+    kept, letters = corpus.train[-300:], Letters(corpus)
+    expected = -letters.logits[kept[SMALL.length - SMALL.targets + 1 :]]  # all but what the last window leaves
+    expected = expected[: len(expected) // SMALL.targets * SMALL.targets].mean().item()
+    assert validation(letters, "text", settings) == pytest.approx(expected, abs=1e-5)
+    with pytest.raises(ValueError, match="held_back=0 .*length=16"):
+        validation(letters, "text", SMALL)
+    other = settings_for("nano", "flipflop", **TINY_TASK)
+    model = build("rope", other, "flipflop")
+    shown = fixed_batch("flipflop", other, {}, 1024)
+    drawn = fixed_batch("flipflop", other, {}, 1024, seed=2**31 + 1)
+    assert not torch.equal(shown.tokens, drawn.tokens)
+    assert validation(model, "flipflop", other) == share_wrong(model, drawn)
+    masked = settings_for("nano", "masked", **TINY_TASK, held_back=400)
+    assert 3 < validation(build("alibi", masked, "masked"), "masked", masked) < 8
 
 
 def test_targets_are_the_same_characters_at_every_length(corpus):

@@ -4,6 +4,7 @@ import contextlib
 import copy
 import dataclasses
 import errno
+import json
 import math
 import os
 import re
@@ -78,6 +79,10 @@ def no_step(monkeypatch):
         ({"warmup": 300}, ValueError, "warmup=300 .*steps=300"),
         ({"lr": 0}, ValueError, "lr=0"),
         ({"clip": float("nan")}, ValueError, "clip=nan"),
+        ({"own": 0}, ValueError, "own=0"),
+        ({"held_back": 1.5}, TypeError, "held_back=1.5"),
+        ({"held_back": 10**6}, ValueError, "held_back=1000000"),
+        ({"held_back": 9, "task": "flipflop"}, ValueError, "held_back=9 .*'flipflop'"),
         ({"weight_decay": "0"}, TypeError, "weight_decay='0'"),
         ({"targets": 65}, ValueError, "targets=65 .*length=64"),
         ({"multiples": (4, 1)}, ValueError, r"multiples=\(4, 1\) .*rise"),
@@ -305,6 +310,69 @@ def test_the_live_curve_draws_in_a_notebook_and_nowhere_else(monkeypatch):
     curve = LiveCurve(10, "rope")
     curve.draw([1.0] * 10)
     assert curve.handle is None
+
+
+def steps_of(method, taken, **changes):
+    """How far each parameter moves in so many steps, by name."""
+    settings = dataclasses.replace(TINY, **changes)
+    run = trainer.Run(method, settings, 0, "text", torch.device("cpu"), None, False, posenc.SelfAttention)
+    before = copy.deepcopy(dict(run.model.named_parameters()))
+    for _ in range(taken):
+        run.step(types.SimpleNamespace(pending=False))
+    return {name: (new - before[name]).detach() for name, new in run.model.named_parameters()}
+
+
+def test_an_encoding_s_own_parameters_have_a_rate_of_their_own():
+    (table,) = models.own_parameters(build("t5", TINY), TINY)
+    plain, quick = steps_of("t5", 1), steps_of("t5", 1, own=10.0)
+    assert table.endswith("table")
+    torch.testing.assert_close(quick.pop(table), 10 * plain.pop(table), rtol=1e-3, atol=1e-6)
+    assert same(plain, quick)
+    assert steps_of("t5", 6, own=10.0)[table].norm() > 3 * steps_of("t5", 6)[table].norm()
+    assert same(steps_of("rope", 2), steps_of("rope", 2, own=10.0))  # which has none
+
+
+def test_with_own_1_all_is_as_it_was_before_there_was_one(tmp_path):
+    """The one group of parameters and the words of a checkpoint: an older one, which kept no hash, is gone on with."""
+    path, rate = tmp_path / "run.pt", learning_rate
+    whole, _ = train_with("t5", TINY, progress=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trainer, "learning_rate", lambda *given: signal.raise_signal(signal.SIGTERM) or rate(*given))
+        with pytest.raises(KeyboardInterrupt):
+            train_with("t5", TINY, progress=False, checkpoint=path)
+    state = read_checkpoint(path)
+    fields = set(json.loads(state["config"])["settings"])
+    assert fields == {field.name for field in dataclasses.fields(Settings)} - {"own", "held_back"}
+    (group,) = state["optimizer"]["param_groups"]
+    assert "factor" not in group
+    state.pop("read")
+    write_checkpoint(path, state)
+    with pytest.raises(ValueError, match="own=1.0, not 10.0"):
+        train_with("t5", dataclasses.replace(TINY, own=10.0), progress=False, checkpoint=path)
+    model, history = train_with("t5", TINY, progress=False, checkpoint=path)
+    assert same_weights(model, whole) and history["batches"] is None
+
+
+def test_a_run_with_a_rate_of_its_own_goes_on(tmp_path, monkeypatch):
+    settings, path, rate = dataclasses.replace(TINY, own=10.0, held_back=999), tmp_path / "run.pt", learning_rate
+    whole, history = train_with("t5", settings, progress=False)
+    stop = lambda step, given: (signal.raise_signal(signal.SIGTERM) if step == 2 else None) or rate(step, given)  # noqa: E731
+    monkeypatch.setattr(trainer, "learning_rate", stop)
+    with pytest.raises(KeyboardInterrupt):
+        train_with("t5", settings, progress=False, checkpoint=path)
+    monkeypatch.undo()
+    model, record = train_with("t5", settings, progress=False, checkpoint=path)
+    assert same_weights(model, whole) and record["batches"] == history["batches"] == load(path)[1]["batches"]
+
+
+def test_what_is_held_back_is_not_read(monkeypatch):
+    corpus = load_corpus()
+    texts = []
+    monkeypatch.setattr(type(TASKS["text"]), "batch", lambda self, *given, **options: texts.append(options) or 1 / 0)
+    for held_back in (0, 300):
+        with pytest.raises(ZeroDivisionError):
+            train_with("nope", dataclasses.replace(TINY, held_back=held_back), progress=False)
+    assert texts[0] == {} and torch.equal(texts[1]["text"], corpus.train[:-300])
 
 
 # -------------------------------------------------------------------------------------------------------- checkpoints

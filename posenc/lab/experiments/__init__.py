@@ -1,20 +1,37 @@
 r"""The frozen experiments: the sweeps as data, their runner, results, verdicts and plots."""
 
+from posenc.lab.experiments.comparison import Comparison, compare
 from posenc.lab.experiments.provenance import commit_of, cpu_model, provenance
 from posenc.lab.experiments.results import ONE_A_PLACE, check_results, load_results, read_json, six_digits, write_json
 from posenc.lab.experiments.sweeps import SWEEPS
-from posenc.lab.experiments.verdicts import Verdict, half_width, ignores_far, in_longer, judge, mean_and_spread, verdict
+from posenc.lab.experiments.verdicts import (
+    Interval,
+    Verdict,
+    decide,
+    half_width,
+    ignores_far,
+    in_longer,
+    interval,
+    judge,
+    mean_and_spread,
+    verdict,
+)
 
 __all__ = [
     "ONE_A_PLACE",
     "SWEEPS",
+    "Comparison",
+    "Interval",
     "Verdict",
     "check_results",
     "commit_of",
+    "compare",
     "cpu_model",
+    "decide",
     "half_width",
     "ignores_far",
     "in_longer",
+    "interval",
     "judge",
     "load_results",
     "mean_and_spread",

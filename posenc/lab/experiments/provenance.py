@@ -1,7 +1,9 @@
-r"""Where a result comes from: command, commit, versions, machine, settings and text."""
+r"""Where a result comes from: command, commit, versions, machine, settings, text, code, and what it started from."""
 
+import ast
 import dataclasses
 import functools
+import hashlib
 import importlib.metadata
 import os
 import platform
@@ -13,12 +15,15 @@ from pathlib import Path
 import numpy
 import torch
 
-from posenc.lab.train import Settings
+from posenc.lab import train
+from posenc.lab.train import Settings, build
 from posenc.lab.train.tasks import load_corpus
 
+SOURCES = ("settings.py", "tiny.py", "models.py", "tasks.py", "trainer.py")  # what draws weights and batches, and steps
 
-def provenance(name: str, preset: str, settings: Settings, command: str) -> dict:
-    """What a reader needs to know about how a result was made."""
+
+def provenance(name: str, preset: str, settings: Settings, command: str, trained: bool = True) -> dict:
+    """What a reader needs to know about how a result was made. trained: whether models were, so by which code."""
     corpus = load_corpus()
     modules = [module.__file__ for name, module in sys.modules.items() if name.startswith("posenc.")]
     versions = f"Python {platform.python_version()}, torch {torch.__version__}, numpy {numpy.__version__}"
@@ -29,7 +34,7 @@ def provenance(name: str, preset: str, settings: Settings, command: str) -> dict
         "versions": f"{versions}, posenc {importlib.metadata.version('posenc')}",
         "machine": f"{cpu_model()}, {os.cpu_count()} cores, one thread a run",
         "preset": preset,
-        "settings": dataclasses.asdict(settings),
+        "settings": settings.as_dict() if isinstance(settings, Settings) else dataclasses.asdict(settings),
         "corpus": {
             "name": corpus.name,
             "sha256": corpus.sha256,
@@ -38,7 +43,41 @@ def provenance(name: str, preset: str, settings: Settings, command: str) -> dict
             "held_out_characters": len(corpus.held_out),
             "vocabulary": len(corpus.vocabulary),
         },
+        **({"sources": sources()} if trained else {}),
     }
+
+
+def sources() -> dict:
+    """{file: sha256 of its syntax tree} of the code that draws weights and batches and trains."""
+    folder = Path(train.__file__).parent
+    return {name: hash_of_code((folder / name).read_text(encoding="utf-8")) for name in SOURCES}
+
+
+def hash_of_code(text: str) -> str:
+    """The sha256 of a module's syntax tree without docstrings: alike for all layouts, comments and Python versions."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and ast.get_docstring(
+            node
+        ):
+            del node.body[0]
+
+    def plain(value):
+        if isinstance(value, ast.AST):  # newer Pythons have more fields, empty ones
+            fields = [(key, plain(item)) for key, item in ast.iter_fields(value) if item not in (None, [])]
+            return (type(value).__name__, *fields)
+        return [plain(item) for item in value] if isinstance(value, list) else repr(value)
+
+    return hashlib.sha256(repr(plain(tree)).encode()).hexdigest()
+
+
+def start_of(method, settings: Settings, task: str, seed: int, options: dict | None = None) -> str:
+    """The sha256 of the initial parameters that a model shares with NoPE's: names, shapes and bytes, in order."""
+    shared, digest = dict(build("nope", settings, task).named_parameters()), hashlib.sha256()
+    for name, tensor in build(method, settings, task, seed, options).named_parameters():
+        if name in shared:
+            digest.update(f"{name} {list(tensor.shape)} ".encode() + tensor.detach().numpy().tobytes())
+    return digest.hexdigest()
 
 
 def commit_of(*paths: str | Path) -> str:

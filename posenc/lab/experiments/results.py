@@ -4,13 +4,16 @@ results = load_results("flipflop")            # frozen, from results/flipflop.js
 verdict(results, "rope").words                # held, failed or within the spread, with the numbers
 """
 
+import dataclasses
 import importlib.resources
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from posenc.errors import check_choice, nearest
 from posenc.lab.experiments.verdicts import CLAIMS
+from posenc.lab.train import Settings
 from posenc.lab.train.files import replacing
 from posenc.lab.train.measure import KINDS
 
@@ -88,6 +91,33 @@ def check_results(results: dict) -> dict:
     if "claims" in results:
         check_claims(results)
     return results
+
+
+def read_rates(path: Path, name: str, settings: Settings, arms: Iterable[str]) -> tuple[Settings, dict]:
+    r"""What a file of `run_rates` chose for the sweep `name`: the settings with its text held back, {arm: its rates}.
+
+    Errors: FileNotFoundError; ValueError for a file of another sweep, or that lacks an arm or was made with settings
+    other than these. The test's windows may differ.
+    """
+    if not path.exists():
+        raise FileNotFoundError(
+            f"rates={str(path)!r}: no such file; python -m posenc.lab.experiments rates {name} --out {path} makes it"
+        )
+    chosen = read_results(path, f"rates_{name}")
+    settings = dataclasses.replace(settings, held_back=chosen["settings"].get("held_back", 0))
+    ours = json.loads(json.dumps(settings.as_dict()))
+    differ = [key for key in ours | chosen["settings"] if ours.get(key) != chosen["settings"].get(key)]
+    if set(differ) - {"windows"}:
+        raise ValueError(
+            f"rates={str(path)!r} was made with other settings: {', '.join(sorted(differ))}. Choose rates with the same"
+        )
+    choice = part(chosen, "choice", dict)
+    for arm in arms:
+        if not {"lr", "own"} == set(part(choice, arm, dict, {}, f"rates={str(path)!r}: ")):
+            raise ValueError(
+                f"rates={str(path)!r} chose none for {arm!r}; add it with `rates {name}`, or leave the arm out"
+            )
+    return settings, choice
 
 
 def check_claims(results: dict) -> None:
@@ -179,6 +209,7 @@ def read_json(path: Path, parts: dict | None = None) -> dict:
 def write_json(path: Path, value: dict) -> None:
     """Write a file in one move: a reader or an interruption finds the old one or the new one, never a half."""
     text = json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+    text = re.sub(r"\[\n[-+.\deE,\s]+\]", lambda row: re.sub(r"\s+", "", row[0]).replace(",", ", "), text)
     with replacing(path) as file:
         file.write(text.encode("utf-8"))
 

@@ -1,13 +1,14 @@
 r"""The runner of a sweep: one cell for each arm and seed, each kept when it is done, and one JSON when all are."""
 
 import contextlib
+import dataclasses
 import datetime
 import json
 import os
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy
@@ -16,20 +17,39 @@ from torch import distributed
 from tqdm import tqdm
 
 from posenc.errors import check_choice, check_int
-from posenc.lab.experiments.provenance import provenance
-from posenc.lab.experiments.results import check_results, read_cell, read_json, read_results, six_digits, write_json
+from posenc.lab.experiments.provenance import provenance, start_of
+from posenc.lab.experiments.results import (
+    check_results,
+    read_cell,
+    read_json,
+    read_rates,
+    read_results,
+    six_digits,
+    write_json,
+)
 from posenc.lab.experiments.sweeps import SWEEPS, Sweep, arms_of
 from posenc.lab.experiments.verdicts import verdict
-from posenc.lab.train import Settings, read_checkpoint, sample, settings_for, train_with
+from posenc.lab.train import Settings, pick_device, read_checkpoint, sample, settings_for, train_with
 from posenc.lab.train.files import held
 from posenc.lab.train.tasks import TASKS
 
-SAME = ("settings", "versions", "corpus")  # what all cells of one JSON share
+# What all cells of one JSON share, as far as it is there: "device" stands for a GPU, "choice" for rates.
+SAME = ("settings", "versions", "corpus", "sources", "device", "choice")
 ONCE = ("parameters", "sample", "sample_long")  # what stands once for all seeds of an arm
 
 
 def run_sweep(
-    name: str, preset: str, seeds: int, methods: Sequence[str] | None, out: Path, command: str, add: bool = False
+    name: str,
+    preset: str,
+    seeds: int,
+    methods: Sequence[str] | None,
+    out: Path,
+    command: str,
+    add: bool = False,
+    *,
+    rates: Path | None = None,
+    device: str = "cpu",
+    changes: dict | None = None,
 ) -> None:
     r"""Train every arm with `seeds` seeds, one CPU thread each, and write `out` when all are there.
 
@@ -37,37 +57,32 @@ def run_sweep(
     torchrun the cells are dealt to the processes, and the first one writes `out`. `add` puts the arms into the
     results that are there, which must have been made with the same settings, corpus and versions.
 
-    Arguments: methods: the arms, default all of the sweep's; command: how a reader runs this again.
+    Arguments:
+        methods: the arms, default all of the sweep's.
+        command: how a reader runs this again.
+        rates: a file that `run_rates` wrote; each arm trains with its choice, on text without what is held back.
+        device: "cpu", or "cuda": the processes then take the GPUs in turn.
+        changes: fields of `Settings` other than the preset's, such as {"windows": 960}.
     Errors: ValueError naming an argument, or a file that is damaged or of other settings, OSError for an `out` that
         can't be written, HeldError for one that another sweep is making: all before anything is trained.
     """
-    check_choice("name", name, SWEEPS)
     check_int("seeds", seeds)
-    sweep = SWEEPS[name]
-    arms = arms_of(sweep) if methods is None else list(dict.fromkeys(methods))
-    for arm in arms:
-        check_choice("methods", arm, arms_of(sweep))
+    pick_device(device)
+    sweep, arms = chosen(name, methods)
     if sweep.against and not add and sweep.against not in arms:
         raise ValueError(f"methods={arms} must hold {sweep.against!r}, which {name} compares the others with")
-    settings = settings_for(preset, sweep.task)
-    facts = provenance(name, preset, settings, command)
-    rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-    with contextlib.nullcontext() if rank else held("out", out):
+    settings, choice = settings_for(preset, sweep.task, **changes or {}), {}
+    if rates is not None:
+        settings, choice = read_rates(rates, name, settings, arms)
+    facts = provenance(name, preset, settings, command) | ({"choice": choice} if rates is not None else {})
+    each = {arm: dataclasses.replace(settings, **choice.get(arm, {})) for arm in arms}
+    with holding(out):
         older = read_results(out, name) if add else None
         if add:
             check_addition(out, older, facts, arms, sweep.against)
-        torch.set_num_threads(1)
-        cells = Cells(out.with_name(out.name + ".cells"), arms, range(seeds))
-        facts["commit"] = cells.begin(facts, rank)
-        bar = tqdm(cells.share(rank, world), desc=f"{name}, process {rank}" if world > 1 else name, position=rank)
-        for arm, seed in bar:
-            cells.run(sweep, arm, seed, settings)
-        if world > 1:
-            distributed.init_process_group("gloo", timeout=datetime.timedelta(days=2))
-            distributed.barrier()
-            distributed.destroy_process_group()
-            if rank:
-                return
+        cells = train_all(sweep, each, range(seeds), facts, out, device)
+        if cells is None:
+            return
         results = facts | assemble(sweep, settings, cells.read())
         whole = check_results(merge(older, results) if add else results)
         write_json(out, whole)
@@ -76,13 +91,58 @@ def run_sweep(
         print(verdict(whole, arm).words)
 
 
+def chosen(name: str, methods: Sequence[str] | None) -> tuple[Sweep, list]:
+    """The sweep of a name, and its arms among `methods`, default all. Errors: ValueError for one that isn't known."""
+    check_choice("name", name, SWEEPS)
+    arms = arms_of(SWEEPS[name]) if methods is None else list(dict.fromkeys(methods))
+    for arm in arms:
+        check_choice("methods", arm, arms_of(SWEEPS[name]))
+    return SWEEPS[name], arms
+
+
+def holding(out: Path):
+    """The hold on a file that the first of the processes has for all."""
+    return contextlib.nullcontext() if int(os.environ.get("RANK", 0)) else held("out", out)
+
+
+def train_all(
+    sweep: Sweep, each: dict, seeds: Sequence[int], facts: dict, out: Path, device: str, one: Callable | None = None
+):
+    r"""Train the cells of each arm, {arm: its Settings}, that are not there yet; `facts` is told where they come from.
+
+    one: trains a cell, default `run_cell`. Returns: the `Cells`, all there; None in all processes but the first.
+    """
+    rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    device = deal(device, rank)
+    if device.type != "cpu":
+        facts["device"] = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    torch.set_num_threads(1)
+    cells = Cells(out.with_name(out.name + ".cells"), list(each), seeds)
+    facts["commit"] = cells.begin(facts, rank)
+    name = facts["name"]
+    bar = tqdm(cells.share(rank, world), desc=f"{name}, process {rank}" if world > 1 else name, position=rank)
+    for arm, seed in bar:
+        cells.run(one or run_cell, sweep, arm, seed, each[arm], device)
+    if world > 1:
+        distributed.init_process_group("gloo", timeout=datetime.timedelta(days=2))
+        distributed.barrier()
+        distributed.destroy_process_group()
+    return None if rank else cells
+
+
+def deal(device: str, rank: int) -> torch.device:
+    """The device of a process: "cuda" without a number is each GPU in turn. Errors: as `pick_device`."""
+    found = pick_device(device)
+    return torch.device("cuda", rank % torch.cuda.device_count()) if str(found) == "cuda" else found
+
+
 def check_addition(out: Path, older: dict, facts: dict, arms: Sequence[str], against: str | None) -> None:
     """Raise ValueError unless arms trained under these facts may stand beside those of the older results."""
     if against and against not in older["methods"]:
         raise ValueError(f"{out} must hold {against!r}, which it compares the others with")
     for key in SAME:
-        if older.get(key) != as_read(facts[key]):
-            raise ValueError(f"{out} was made with other {key}, {older[key]}; nothing can be added to it")
+        if older.get(key) != as_read(facts.get(key)):
+            raise ValueError(f"{out} was made with other {key}, {older.get(key)}; nothing can be added to it")
     twice = sorted({*arms} & {*older["methods"]})
     if twice:
         raise ValueError(f"methods={list(arms)}: {out} already holds {twice}")
@@ -107,12 +167,13 @@ class Cells:
 
     def begin(self, facts: dict, rank: int) -> str:
         """The commits that these cells are trained at; raise ValueError where they were begun under other facts."""
-        same, commits = {key: facts[key] for key in SAME}, []
+        same, commits = {key: facts[key] for key in SAME if key in facts}, []
         for file in sorted(self.folder.glob("begun-*.json")):
             start = read_json(file, {"same": dict, "commit": str})
-            if start["same"] != as_read(same):
+            others = [key for key in SAME if start["same"].get(key) != as_read(same.get(key))]
+            if others:
                 raise ValueError(
-                    f"{self.folder} was begun with other settings, corpus or versions; go on with those or delete it"
+                    f"{self.folder} was begun with other {', '.join(others)}; go on with those or delete it"
                 )
             commits.append(start["commit"])
         commit = ", gone on with at ".join(dict.fromkeys([*commits, facts["commit"]]))
@@ -131,12 +192,12 @@ class Cells:
             print(f"{self.folder}: {len(mine) - len(left)} finished runs, {len(left)} to go", file=sys.stderr)
         return left
 
-    def run(self, sweep: Sweep, arm: str, seed: int, settings: Settings) -> None:
+    def run(self, one: Callable, sweep: Sweep, arm: str, seed: int, settings: Settings, device: torch.device) -> None:
         """Train one cell, or go on with it, and keep its numbers."""
         checkpoint = self.file(arm, seed).with_suffix(".pt")
         if checkpoint.exists():
             read_checkpoint(checkpoint)  # refuses a damaged one before anything is trained
-        write_json(self.file(arm, seed), run_cell(sweep, arm, seed, settings, checkpoint))
+        write_json(self.file(arm, seed), one(sweep, arm, seed, settings, checkpoint, device))
         checkpoint.unlink(missing_ok=True)
 
     def read(self) -> dict:
@@ -156,16 +217,28 @@ def columns(values):
     return sorted({*values} - {*ONCE}), sorted(values.get("scores", {}))
 
 
-def run_cell(sweep: Sweep, arm: str, seed: int, settings: Settings, checkpoint: Path | None = None) -> dict:
-    """Train and test one arm with one seed on the CPU: the numbers of one cell of a sweep."""
+def run_cell(
+    sweep: Sweep,
+    arm: str,
+    seed: int,
+    settings: Settings,
+    checkpoint: Path | None = None,
+    device: str | torch.device = "cpu",
+) -> dict:
+    r"""Train and test one arm with one seed: the numbers of one cell of a sweep.
+
+    "start" and "batches" are hashes of the initial parameters that the model shares with NoPE's and of all that it
+    read: arms of one seed share them.
+    """
     started = time.perf_counter()
     method, options = (sweep.arms or {}).get(arm, (arm, {}))
     model, history = train_with(
-        method, settings, seed, sweep.task, device="cpu", progress=False, checkpoint=checkpoint, options=options
+        method, settings, seed, sweep.task, device=device, progress=False, checkpoint=checkpoint, options=options
     )
     cell = six_digits(sweep.measure(model, settings))
     cell["final_train_loss"] = round(float(numpy.mean(history["loss"][-max(1, settings.steps // 10) :])), 6)
     cell["curve"] = [round(float(numpy.mean(history["loss"][i : i + 10])), 4) for i in range(0, settings.steps, 10)]
+    cell["start"], cell["batches"] = start_of(method, settings, sweep.task, seed, options), history["batches"]
     cell["parameters"] = sum(parameter.numel() for parameter in model.parameters())
     if sweep.task == "text" and seed == 0 and sweep.arms is None:
         cell["sample"] = sample(model, window=settings.length)

@@ -121,7 +121,7 @@ def arms_of(sweep):
 
 def measure_text(model, settings):
     losses = measure.short_long(model, settings)
-    cell = {kind: losses[kind] for kind in KINDS}
+    cell = {kind: losses[kind] for kind in (*KINDS, "blocks") if kind in losses}
     return cell | {
         "distance_and_keys": measure.distance_and_keys(model, settings)["loss"],
         "context_cut": measure.context_cut(model, settings)["loss"],
@@ -145,7 +145,7 @@ def text_facts(settings):
 def measure_volume(model, settings):
     losses = measure.short_long(model, settings)
     scores = {str(length): losses["whole"][i] for i, length in enumerate(losses["lengths"])}
-    return {"scores": scores} | {kind: losses[kind] for kind in KINDS}
+    return {"scores": scores} | {kind: losses[kind] for kind in (*KINDS, "blocks") if kind in losses}
 
 
 def measure_masked(model, settings):

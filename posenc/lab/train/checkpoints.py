@@ -1,7 +1,6 @@
 r"""Checkpoints: one file a run, written whole or not at all, and read without running any code in it."""
 
 import contextlib
-import dataclasses
 import json
 import zipfile
 from pathlib import Path
@@ -11,7 +10,7 @@ import torch
 from posenc.errors import check_int, check_number
 from posenc.lab.train.files import replacing
 from posenc.lab.train.models import build
-from posenc.lab.train.settings import Settings
+from posenc.lab.train.settings import LATER, Settings
 from posenc.lab.train.tasks import load_corpus
 from posenc.lab.train.tiny import Model
 
@@ -33,7 +32,7 @@ def describe(method: str, settings: Settings, seed: int, task: str, options: dic
         raise TypeError(f"checkpoint: method={method!r} must be a name then, a function can't be told from another")
     corpus = load_corpus().sha256 if task in ("text", "masked") else None
     facts = {"method": method, "options": options or {}, "task": task, "seed": seed, "corpus": corpus}
-    return json.dumps(facts | {"settings": dataclasses.asdict(settings)}, sort_keys=True)
+    return json.dumps(facts | {"settings": settings.as_dict()}, sort_keys=True)
 
 
 def write_checkpoint(path: Path, state: dict) -> None:
@@ -69,13 +68,15 @@ def check_same_run(path: Path, state: dict, config: str) -> None:
     if state["config"] == config:
         return
     theirs, ours = in_one(json.loads(state["config"])), in_one(json.loads(config))
-    differences = [f"{key}={theirs.get(key)!r}, not {ours[key]!r}" for key in ours if theirs.get(key) != ours[key]]
+    differences = [
+        f"{key}={theirs.get(key)!r}, not {ours.get(key)!r}" for key in ours | theirs if theirs.get(key) != ours.get(key)
+    ]
     raise ValueError(f"{path} is another run's: {'; '.join(differences)}. It is left as it is; name another file")
 
 
 def in_one(facts):
     """A run's facts in one dict, its settings beside the others."""
-    return {key: value for key, value in facts.items() if key != "settings"} | facts["settings"]
+    return {key: value for key, value in facts.items() if key != "settings"} | LATER | facts["settings"]
 
 
 def check_state(state):
@@ -85,6 +86,8 @@ def check_state(state):
     missing = [name for name, kind in PARTS.items() if not isinstance(state.get(name), kind)]
     if missing:
         raise ValueError(f"it lacks {missing}")
+    if not isinstance(state.get("read"), str | None):  # older ones lack it
+        raise ValueError(f"its part 'read' is a {type(state['read']).__name__}")
     check_int("step", state["step"], minimum=0)
     check_number("seconds", state["seconds"], minimum=0)
     _, settings = facts_of(state)
@@ -152,5 +155,6 @@ def load(path: str | Path) -> tuple[Model, dict]:
         "device": "cpu",
         "seed": facts["seed"],
         "task": facts["task"],
+        "batches": state.get("read"),
     }
     return model.eval(), history

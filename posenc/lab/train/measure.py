@@ -35,6 +35,8 @@ KINDS = {
     "early ones falls as the pieces grow, so this falls too, even where distant context is no help.",
 }
 
+BLOCKS, BLOCK = 32, 30  # of so many windows short_long also gives the mean of each block
+
 
 def check_windows(held_out: Tensor, settings: Settings) -> None:
     """Raise unless the held-out text has room for the test windows with targets that don't overlap."""
@@ -92,11 +94,12 @@ def short_long(model: Model, settings: Settings) -> dict:
     r"""Loss as the context grows beyond the training length, on fixed target characters: `KINDS` says what is what.
 
     Returns: {"lengths": settings.lengths, "whole": [...], "cut": [...], "early": [...], "chopped": [...]}, a loss in
-        nats per character for each length.
+        nats per character for each length. Of many windows, `BLOCKS` of `BLOCK` or more, also "blocks": for "whole" and
+        "cut" at each length the means over blocks of neighboring windows, from which an interval can be drawn.
     Chapter: Why attention needs position.
     """
     windows = held_out_windows(load_corpus().held_out, settings)
-    losses = {kind: [] for kind in KINDS}
+    losses, blocks = {kind: [] for kind in KINDS}, {"whole": [], "cut": []}
     early = target_losses(model, windows[:, -(settings.targets + 1) :]).mean().item()
     for length in settings.lengths:
         pieces = windows.unfold(
@@ -104,11 +107,13 @@ def short_long(model: Model, settings: Settings) -> dict:
         )  # [W, n, length + 1]; one predicts last what the next reads first
         chopped = target_losses(model, pieces.flatten(0, 1)).unflatten(0, pieces.shape[:2])  # [W, n, length]
         cut = target_losses(model, pieces[:, -1], cut=settings.length)
-        losses["whole"].append(chopped[:, -1, -settings.targets :].mean().item())
-        losses["cut"].append(cut[:, -settings.targets :].mean().item())
+        for kind, rows in (("whole", chopped[:, -1, -settings.targets :]), ("cut", cut[:, -settings.targets :])):
+            losses[kind].append(rows.mean().item())
+            blocks[kind].append([round(part.mean().item(), 3) for part in rows.tensor_split(BLOCKS)])
         losses["early"].append(early)
         losses["chopped"].append(chopped.mean().item())
-    return {"lengths": settings.lengths, **losses}
+    stored = {"blocks": blocks} if settings.windows >= BLOCKS * BLOCK else {}
+    return {"lengths": settings.lengths, **losses, **stored}
 
 
 # ------------------------------------------------------------------------------------- distance, and number of keys
@@ -228,9 +233,9 @@ def share_wrong(model: Model, batch: Batch, cut: int | None = None) -> float:
     return wrong_tokens(model, batch, cut).sum().item() / (batch.targets != IGNORE).sum().item()
 
 
-def fixed_batch(task: str, settings: Settings, options: dict, sequences: int = 256) -> Batch:
+def fixed_batch(task: str, settings: Settings, options: dict, sequences: int = 256, seed: int = 2**31) -> Batch:
     """The fixed batch that a test of a task is measured on: the same for every model."""
-    generator = torch.Generator().manual_seed(2**31)  # far from the seeds that training draws with
+    generator = torch.Generator().manual_seed(seed)  # far from the seeds that training draws with
     return TASKS[task].batch(generator, sequences, **{"length": settings.length} | options)
 
 
@@ -281,6 +286,31 @@ def scores(model: Model, task: str, settings: Settings) -> dict:
         losses = masked_losses(model, settings)
         return {f"loss {n}": value for n, value in zip(losses["lengths"], losses["loss"])}
     return {f"error {name}": value for name, value in task_errors(model, task, settings).items()}
+
+
+# ---------------------------------------------------------------------------------------------- to choose settings by
+
+
+@torch.no_grad()
+def validation(model: Model, task: str, settings: Settings) -> float:
+    r"""How a model does on what no test shows and no training read, at the training length: less is better.
+
+    Text: nats per character over the `settings.held_back` characters kept from training; the last `settings.targets`
+    of windows whose targets meet. Masked: nats per masked character there. Puzzles: the share of wrong answers on a
+    batch drawn as the test "in" is, with a seed of its own.
+    """
+    check_choice("task", task, TASKS)
+    if task not in ("text", "masked"):
+        return share_wrong(model, fixed_batch(task, settings, {}, 1024, seed=2**31 + 1))
+    if settings.held_back <= settings.length:
+        raise ValueError(f"held_back={settings.held_back} must be more than length={settings.length}, to measure there")
+    kept = load_corpus().train[-settings.held_back :]
+    if task == "text":
+        windows = kept.unfold(0, settings.length + 1, settings.targets)
+        return target_losses(model, windows)[:, -settings.targets :].mean().item()
+    batch = mask_characters(torch.Generator().manual_seed(2**31 + 1), kept.unfold(0, settings.length, settings.length))
+    logits = model(batch.tokens.to(next(model.parameters()).device)).float().cpu()
+    return cross_entropy(logits.flatten(0, 1), batch.targets.flatten(), ignore_index=IGNORE).item()
 
 
 # ------------------------------------------------------------------------------------------------- trained RoPE heads

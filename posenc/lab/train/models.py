@@ -58,6 +58,12 @@ def build(
         return kind(*shape, make_encoding, make_attention)
 
 
+def own_parameters(model: Model, settings: Settings, task: str = "text") -> list[str]:
+    r"""The names of the parameters that a model's encoding brings: those that NoPE's model of these settings lacks."""
+    shared = dict(build("nope", settings, task).named_parameters())
+    return [name for name, _ in model.named_parameters() if name not in shared]
+
+
 def pick_device(device: str | torch.device | None = None) -> torch.device:
     """The torch device: the one asked for, else cuda where there is one, else cpu. Errors: ValueError naming it."""
     if device is None:

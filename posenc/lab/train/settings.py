@@ -11,7 +11,9 @@ class Settings:
     r"""The model, its training and its test. The defaults are the study's for text.
 
     length is the training window in tokens; the test lengthens it by each of `multiples`. For text, `windows` are test
-    windows, of which the last `targets` characters count. Errors: TypeError, ValueError naming the field.
+    windows, of which the last `targets` characters count. own: a factor on the learning rate of the parameters that an
+    encoding brings, those that NoPE's model lacks. held_back: how many characters at the end of the training text are
+    kept from training on text, to choose a rate by. Errors: TypeError, ValueError naming the field.
     """
 
     dim: int = 96
@@ -27,12 +29,16 @@ class Settings:
     multiples: tuple = (1, 2, 4, 8)
     windows: int = 96
     targets: int = 32
+    own: float = 1.0
+    held_back: int = 0
 
     def __post_init__(self):
         for name in ("dim", "num_layers", "num_heads", "length", "batch", "steps", "windows", "targets"):
             check_int(name, getattr(self, name))
         check_int("warmup", self.warmup, minimum=0)
+        check_int("held_back", self.held_back, minimum=0)
         check_number("lr", self.lr, above=0)
+        check_number("own", self.own, above=0)
         check_number("weight_decay", self.weight_decay, minimum=0)
         check_number("clip", self.clip, above=0)
         if self.dim % self.num_heads:
@@ -55,6 +61,13 @@ class Settings:
     def lengths(self) -> list[int]:
         """The context lengths of the test, in tokens."""
         return [self.length * multiple for multiple in self.multiples]
+
+    def as_dict(self) -> dict:
+        """The fields as files hold them: one that came later, in `LATER`, only where it is not its default."""
+        return {k: v for k, v in dataclasses.asdict(self).items() if k not in LATER or v != LATER[k]}
+
+
+LATER = {"own": 1.0, "held_back": 0}  # what older checkpoints and results do not hold
 
 
 # "original" is the ground of the five-way comparison in the report that this book began with; it wants a GPU.

@@ -11,6 +11,7 @@ Chapter: How to measure position.
 """
 
 import contextlib
+import hashlib
 import math
 import os
 import signal
@@ -36,7 +37,7 @@ from posenc.lab.train.checkpoints import (
 from posenc.lab.train.curve import LiveCurve
 from posenc.lab.train.files import held
 from posenc.lab.train.measure import check_windows
-from posenc.lab.train.models import build, pick_device, precision
+from posenc.lab.train.models import build, own_parameters, pick_device, precision
 from posenc.lab.train.settings import Settings, settings_for
 from posenc.lab.train.tasks import IGNORE, TASKS, Task, load_corpus
 from posenc.lab.train.tiny import Model
@@ -72,7 +73,8 @@ def train(
             other process can train to it.
         options: of the method's factory, such as {"base": 500.0} for "rope".
     Returns: (model, history); history = {"loss": one number a step, in nats per scored token, "seconds": ...,
-        "settings": ..., "device": ..., "seed": ..., "task": ...}. The same call gives the same weights on the same
+        "settings": ..., "device": ..., "seed": ..., "task": ..., "batches": a sha256 of all that it read, None where
+        the checkpoint of an older version did not keep it}. The same call gives the same weights on the same
         machine with the same number of threads.
     Errors: TypeError or ValueError naming the argument, OSError for a checkpoint that can't be written,
         posenc.lab.train.HeldError for one that another process trains to: all before the first step.
@@ -182,9 +184,13 @@ class Run:
         check_task(TASKS[task], settings)
         self.model = build(method, settings, task, seed, options, make_attention).to(device)
         self.optimizer = torch.optim.AdamW(
-            self.model.parameters(), lr=settings.lr, betas=(0.9, 0.99), weight_decay=settings.weight_decay, fused=True
+            groups(self.model, settings, task),
+            lr=settings.lr,
+            betas=(0.9, 0.99),
+            weight_decay=settings.weight_decay,
+            fused=True,
         )
-        self.batches = torch.Generator().manual_seed(seed)
+        self.batches, self.read = torch.Generator().manual_seed(seed), ""
         self.losses, self.checkpoint, self.config, self.saved = [], None, None, 0
         self.before, self.started = 0.0, time.perf_counter()  # seconds before it was resumed, and when that was
         self.parallel = DistributedDataParallel(self.model) if together else self.model
@@ -205,6 +211,7 @@ class Run:
             self.optimizer.load_state_dict(saved["optimizer"])
             check_moments(self.optimizer)
             self.batches.set_state(saved["batches"])
+        self.read = saved.get("read")
         self.losses, self.before = list(saved["losses"].to(self.device)), saved["seconds"]
         self.saved = len(self.losses)
         self.started = time.perf_counter()
@@ -223,6 +230,7 @@ class Run:
                     "losses": stack(self.losses),
                     "seconds": self.seconds,
                     "batches": self.batches.get_state(),
+                    "read": self.read,
                     "model": self.model.state_dict(),
                     "optimizer": self.optimizer.state_dict(),
                 },
@@ -237,7 +245,10 @@ class Run:
     def step(self, signals):
         """Make one step: the loss before it, a tensor, and whether a signal, to any process, says to stop after it."""
         settings = self.settings
-        tokens, targets = TASKS[self.task].batch(self.batches, settings.batch, settings.length)
+        options = {"text": training_text(settings)} if settings.held_back else {}
+        tokens, targets = TASKS[self.task].batch(self.batches, settings.batch, settings.length, **options)
+        if self.read is not None:  # a chain, since a hash can't be gone on with
+            self.read = hashlib.sha256(self.read.encode() + bytes_of(tokens) + bytes_of(targets)).hexdigest()
         answers = (targets != IGNORE).sum().item()  # in the whole batch, whatever this process's share of it
         tokens, targets = (part[self.rank :: self.world].to(self.device) for part in (tokens, targets))
         with precision(self.device):
@@ -245,7 +256,7 @@ class Run:
         loss = cross_entropy(logits.float().flatten(0, 1), targets.flatten(), ignore_index=IGNORE, reduction="sum")
         loss = loss / answers
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(len(self.losses), settings)
+            group["lr"] = learning_rate(len(self.losses), settings) * group.get("factor", 1.0)
         self.optimizer.zero_grad()
         (loss * self.world).backward()  # processes average their gradients, the loss is a sum over them
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), settings.clip)
@@ -267,7 +278,29 @@ class Run:
             "device": str(self.device),
             "seed": self.seed,
             "task": self.task,
+            "batches": self.read,
         }
+
+
+def groups(model: Model, settings: Settings, task: str) -> list:
+    """The parameters for the optimizer: the encoding's own apart where they have a factor on the learning rate."""
+    own = set(own_parameters(model, settings, task)) if settings.own != 1 else ()
+    if not own:
+        return list(model.parameters())
+    named = list(model.named_parameters())
+    shared = [parameter for name, parameter in named if name not in own]
+    return [{"params": shared}, {"params": [p for name, p in named if name in own], "factor": settings.own}]
+
+
+def training_text(settings: Settings) -> torch.Tensor:
+    """The text that training reads: all of the corpus's part for training but what is held back."""
+    text = load_corpus().train
+    return text[: len(text) - settings.held_back]
+
+
+def bytes_of(tensor: torch.Tensor) -> bytes:
+    """A tensor's numbers as bytes."""
+    return tensor.numpy().tobytes()
 
 
 def learning_rate(step: int, settings: Settings) -> float:
@@ -284,10 +317,11 @@ def diverged(losses, settings, checkpoint=None, saved=0):
     found = f"the loss is {losses[step]}" if step < len(losses) else "the weights are no finite numbers"
     before = f", after {losses[step - 1]:.4g} at the step before" if step else ""
     kept = f" {checkpoint} keeps step {saved}." if saved else ""
+    own = f", own={settings.own:g}" if settings.own != 1 else ""
     return FloatingPointError(
-        f"{found} at step {step + 1} of {settings.steps}{before}, with lr={settings.lr:g}: the training has diverged. "
-        f"Try a smaller lr, such as {settings.lr / 10:g}, more warmup than {settings.warmup} steps, or a smaller clip "
-        f"than {settings.clip:g}.{kept}"
+        f"{found} at step {step + 1} of {settings.steps}{before}, with lr={settings.lr:g}{own}: the training has "
+        f"diverged. Try a smaller lr, such as {settings.lr / 10:g}, more warmup than {settings.warmup} steps, or a "
+        f"smaller clip than {settings.clip:g}.{kept}"
     )
 
 
@@ -300,10 +334,18 @@ def check_task(task: Task, settings: Settings) -> None:
     """Draw from every test of a task once, so that what does not fit is told before the first step."""
     if task.name in ("text", "masked"):
         corpus = load_corpus()
-        if len(corpus.train) <= settings.length:
-            raise ValueError(f"length={settings.length} must be less than the {len(corpus.train)} training characters")
+        room = len(corpus.train) - settings.held_back
+        if room <= settings.length:
+            left = f", less held_back={settings.held_back}" if settings.held_back else ""
+            raise ValueError(
+                f"length={settings.length} must be less than the {len(corpus.train)} training characters{left}"
+            )
         check_windows(corpus.held_out, settings)
         return
+    if settings.held_back:
+        raise ValueError(
+            f"held_back={settings.held_back} is for text; the batches of {task.name!r} are drawn: leave it 0"
+        )
     for options in task.tests(settings.length).values():
         task.batch(torch.Generator().manual_seed(0), 1, **{"length": settings.length} | options)
 

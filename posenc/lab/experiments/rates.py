@@ -1,0 +1,131 @@
+r"""The choice of learning rates: each arm's best, by what no table shows.
+
+    python -m posenc.lab.experiments rates needle                   # writes results/rates_needle.json
+    python -m posenc.lab.experiments sweep needle --rates           # trains each arm with its choice
+
+Chapter: How to measure position.
+"""
+
+import dataclasses
+import math
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from posenc.lab.experiments.provenance import provenance
+from posenc.lab.experiments.results import check_results, six_digits, write_json
+from posenc.lab.experiments.runner import chosen, holding, run_cell, train_all
+from posenc.lab.experiments.sweeps import Sweep
+from posenc.lab.train import Settings, build, measure, pick_device, settings_for
+from posenc.lab.train.models import own_parameters
+
+FACTORS = (0.5, 1, 2)  # on the preset's learning rate
+OWN = (1, 10)  # on that of an encoding's own parameters, which the first is a part of
+SEEDS = (100, 101)  # of no sweep
+HELD_BACK = 16_000  # characters, of text
+MEASURED = {
+    "text": f"nats per character over the last {HELD_BACK} characters of the training text, kept from training",
+    "masked": f"nats per masked character in the last {HELD_BACK} characters of the training text, kept from training",
+}
+
+
+def run_rates(
+    name: str,
+    preset: str,
+    methods: Sequence[str] | None,
+    out: Path,
+    command: str,
+    *,
+    device: str = "cpu",
+    changes: dict | None = None,
+) -> None:
+    r"""Train every arm of a sweep at each rate with two seeds of its own, and write the scores and choices to `out`.
+
+    The cells are kept and gone on with as `run_sweep`'s are. A score is `measure.validation`; the choice is the least
+    mean over seeds, in a tie the rate nearest the preset's. A run that diverges has no score.
+    Arguments and errors: as `run_sweep`.
+    """
+    pick_device(device)
+    sweep, arms = chosen(name, methods)
+    kept = {"held_back": HELD_BACK} if sweep.task in MEASURED else {}
+    settings = settings_for(preset, sweep.task, **(changes or {}) | kept)
+    known = {arm: (sweep.arms or {}).get(arm, (arm, {})) for arm in arms}
+    trials = {arm: grid(*known[arm], sweep.task, settings) for arm in arms}
+    each = {called(arm, trial): (arm, trial) for arm in arms for trial in trials[arm]}
+    trial_sweep = sweep._replace(
+        arms={cell: known[arm] for cell, (arm, _) in each.items()},
+        measure=lambda model, settings: {"score": measure.validation(model, sweep.task, settings)},
+    )
+    facts = provenance(f"rates_{name}", preset, settings, command)
+    with holding(out):
+        each = {cell: dataclasses.replace(settings, **trial) for cell, (_, trial) in each.items()}
+        cells = train_all(trial_sweep, each, SEEDS, facts, out, device, run_trial)
+        if cells is None:
+            return
+        numbers = cells.read()
+        tried = {}
+        for arm in arms:
+            found = [[numbers[called(arm, trial), seed] for seed in SEEDS] for trial in trials[arm]]
+            tried[arm] = choose(trials[arm], found, settings.lr)
+        results = facts | {
+            "task": sweep.task,
+            "question": f"With which learning rates does each arm of the sweep {name} do best?",
+            "measured": MEASURED.get(
+                sweep.task, 'share of wrong answers on a batch like the test "in", of its own seed'
+            ),
+            "seeds": list(SEEDS),
+            "choice": {arm: values["choice"] for arm, values in tried.items() if values["choice"]},
+            "ties": [arm for arm, values in tried.items() if values["ties"]],
+            "at_edge": {arm: values["at_edge"] for arm, values in tried.items() if values["at_edge"]},
+            "arms": tried,
+        }
+        write_json(out, check_results(results))
+        shutil.rmtree(cells.folder)
+    for arm, values in tried.items():
+        print(f"{arm}: {values['choice'] or 'every run diverged'}{', a tie' if values['ties'] else ''}")
+
+
+def grid(method: str, options: dict, task: str, settings: Settings) -> list[dict]:
+    """The rates to try, the preset's first; `own` only where the encoding has parameters of its own."""
+    owns = OWN if own_parameters(build(method, settings, task, options=options), settings, task) else OWN[:1]
+    factors = sorted(FACTORS, key=lambda factor: abs(math.log(factor)))
+    return [{"lr": settings.lr * factor, "own": float(own)} for own in owns for factor in factors]
+
+
+def called(arm: str, trial: dict) -> str:
+    """The name of an arm at a rate, its cells' file name."""
+    return f"{arm} lr={trial['lr']:g} own={trial['own']:g}"
+
+
+def run_trial(sweep: Sweep, arm: str, seed: int, settings: Settings, *given) -> dict:
+    """`run_cell`, less what a run that diverges can't have; such a run has no score, and says so."""
+    try:
+        cell = run_cell(sweep, arm, seed, settings, *given) | {"diverged": None}
+    except FloatingPointError as error:
+        cell = {"score": None, "diverged": str(error), "parameters": 0, "seconds": 0.0}
+    return {key: cell[key] for key in ("score", "diverged", "parameters", "seconds")} | {
+        "final_train_loss": cell.get("final_train_loss", 0.0),
+        "curve": [],
+    }
+
+
+def choose(trials: list[dict], found: list[list[dict]], lr: float) -> dict:
+    r"""The choice among trials of one arm, with every score.
+
+    found: for each trial its cells over seeds. Returns: {"choice": {"lr", "own"} or None, "ties": the other trials of
+    the same mean, "at_edge": those of "lr" and "own" whose choice is the grid's last, so that one beyond may be better,
+    "trials": [{"lr", "own", "scores", "mean", "diverged"}]}.
+    """
+    rows = []
+    for trial, cells in zip(trials, found):
+        scores = [cell["score"] for cell in cells]
+        mean = None if None in scores else sum(scores) / len(scores)
+        rows.append(
+            trial | six_digits({"scores": scores, "mean": mean, "diverged": [cell["diverged"] for cell in cells]})
+        )
+    means = [row["mean"] for row in rows if row["mean"] is not None]
+    best = [trial for trial, row in zip(trials, rows) if means and row["mean"] == min(means)]
+    choice = best[0] if best else None
+    edges = {"lr": [lr * min(FACTORS), lr * max(FACTORS)], "own": [OWN[-1]]}
+    at_edge = [key for key, ends in edges.items() if choice and choice[key] in ends]
+    return {"choice": choice, "ties": best[1:], "at_edge": at_edge, "trials": rows}
