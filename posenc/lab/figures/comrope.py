@@ -379,7 +379,7 @@ blind = explorable(
         "key": ["row", "column"],
     },
     form=slider([ONE, TWO, PARTITION], label="blocks", default=ONE),
-    direction=slider(list(DIRECTIONS), label="θ", default="27°"),
+    direction=slider(list(DIRECTIONS), label="θ, from straight down", default="27°"),
     row=slider(range(GRID), label="row of the key", default=4),
     column=slider(range(GRID), label="column of the key", default=5),
 )

@@ -133,7 +133,7 @@ fading = explorable(
     handles={"mean of all logits": "level"},
     depends={"zero": [], "above": [], "below": [], "layout": [], "mean of all logits": ["level"], "readout.plain": []},
     form=slider(FORMS, label="the factor acts on"),
-    level=slider(range(-3, 4), label="added to all logits", default=3, format=signed),
+    level=slider(range(-3, 4), label="added to all logits", default=0, format=signed),
 )
 
 

@@ -127,9 +127,10 @@ def _tip(name, size, color):
 
 
 def write(folder):
-    r"""Write the diagram for no place, each place and all places into `folder`; return the paths."""
+    r"""Write the diagram for no place, each, all, and those of one chapter into `folder`; return the paths."""
     paths = []
-    for name, lit in [("none", ()), *((place, (place,)) for place in PLACES), ("all", PLACES)]:
+    single = ((place, (place,)) for place in PLACES)
+    for name, lit in [("none", ()), *single, ("all", PLACES), ("bias-weigh", ("bias", "weigh"))]:
         path = Path(folder) / f"four-places-{name}.svg"
         path.write_text(diagram(lit), encoding="utf-8")
         paths.append(path)

@@ -128,7 +128,8 @@ mirrors = explorable(
     id="moving_ruler.mirrors",
     title="Two reflections, in two orders",
     alt=(
-        "A key as a gray arrow, and two mirrors through its foot, a dotted and b dashed, whose ends can be dragged. "
+        "A key as a gray arrow, and two mirrors through its foot, each square to its w, a dotted and b dashed, whose "
+        "ends can be dragged. "
         "Thin arrows take the key's tip straight across one mirror and then across the other: blue and solid by a "
         "first, red and dashed by b first. A thick arrow shows where each way ends. At full strength both have turned "
         "the key by twice the angle between the mirrors, the one to the left, the other to the right; they meet only "
@@ -144,8 +145,8 @@ mirrors = explorable(
         "layout": [],
     },
     handles={"mirror of a": "a", "mirror of b": "b"},
-    a=slider(range(0, 180, 15), label="direction a", default=15, format=lambda v: f"{v}°"),
-    b=slider(range(0, 180, 15), label="direction b", default=60, format=lambda v: f"{v}°"),
+    a=slider(range(0, 180, 15), label="w of a", default=15, format=lambda v: f"{v}°"),
+    b=slider(range(0, 180, 15), label="w of b", default=45, format=lambda v: f"{v}°"),
     strength=slider([0.5, 1.0, 1.5, 2.0], label="strength β", default=2.0),
 )
 

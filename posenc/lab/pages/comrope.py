@@ -403,10 +403,11 @@ def study_table():
 def study_numbers() -> dict[str, str]:
     r"""What the prose beside the tables cites."""
     gaps = {}
-    for arm in ("comrope ap", "comrope ld"):
-        pairs = zip(pictures.scores("mixed", "24"), pictures.scores(arm, "24"))
-        mean, spread = mean_and_spread([b - a for a, b in pairs])
-        gaps[arm] = typeset(f"{mean:+.1f} ± {spread:.1f}")
+    for beside, test in (("liere 8", "24"), ("mixed", "24"), ("mixed", "48, normalized")):
+        for arm in ("comrope ap", "comrope ld"):
+            pairs = zip(pictures.scores(beside, test), pictures.scores(arm, test))
+            mean, spread = mean_and_spread([b - a for a, b in pairs])
+            gaps.setdefault((beside, test), []).append(typeset(f"{mean:+.1f} ± {spread:.1f}"))
     asked = {arm: pictures.mean(arm, "24", "left") for arm in ("none", "learned", *ARMS)}
     blind = asked.pop("none")
     learnt = f"Every arm that reads coordinates gives at least {min(asked.values()):.1f}% right answers; without an "
@@ -416,7 +417,14 @@ def study_numbers() -> dict[str, str]:
         f"the share of right answers of {sum(gain < 0 for gain in gains)} of {len(gains)} rotary arms, on average by "
     )
     noise += typeset(f"{-sum(gains) / len(gains):.1f} points")
-    words = "As trained, AP stands {} and LD {} points from mixed, seed by seed.".format(*gaps.values())
+    words = "As trained, AP stands {} and LD {} points from LieRE with the same blocks, seed by seed, and ".format(
+        *gaps["liere 8", "24"]
+    )
+    words += "{} and {} from mixed. At 12 × 12 they stand {} and {} from mixed".format(
+        *gaps["mixed", "24"], *gaps["mixed", "48, normalized"]
+    )
+    lowest = min(ARMS, key=lambda arm: pictures.mean(arm, "48, normalized"))
+    words += f", and {pictures.TITLES[lowest]} is the lowest row."
     return {
         "study_seeds": f"{len(pictures.study()['seeds'])}",
         "moved_words": pictures.moved_words(ARMS),

@@ -80,7 +80,7 @@ def first_numbers() -> dict[str, str]:
         "gain_start": f"{at_start:.2f}",
         "gain_far": f"{far:.2f}",
         "most": f"{-math.log(FLOOR):.2f}",
-        "alibi_reach": f"{alibi_reach():.0f}",
+        "alibi_reach": f"{alibi_reach()}",
         "prediction": study["predictions"]["exposb"],
         "verdict": verdict(study, "exposb").words,
         "study_short": f"{first}",
@@ -90,9 +90,9 @@ def first_numbers() -> dict[str, str]:
     }
 
 
-def alibi_reach() -> float:
+def alibi_reach() -> int:
     r"""After how many tokens ALiBi's mildest slope has taken as much as the fade, as a penalty, ever does."""
-    return -math.log(FLOOR) * 256
+    return math.ceil(-math.log(FLOOR) * 256)
 
 
 def hand_weights() -> dict[str, list[float]]:
@@ -156,6 +156,7 @@ def level_numbers() -> dict[str, str]:
         "level_high": f"{near_share(z + 3, 'logits'):.0%}",
         "level_zero": f"{near_share(z, 'logits'):.1%}",
         "level_none": f"{near_share(z, None):.1%}",
+        "keys": f"{len(z):,}",
         "level_log": f"{near_share(z, 'log'):.1%}",
     }
 
@@ -324,7 +325,7 @@ def claims() -> list[tuple[str, str, str]]:
             "A strong, explicit locality bias",
             FAILS,
             f"{NEAR} of 1,024 equal keys hold {low:.1%} at logit −4, {high:.1%} at +4, {NEAR / 1024:.1%} without; on "
-            f"log at most {-math.log(FLOOR):.2f} logits, which ALiBi's mildest slope takes in {reach:.0f} tokens",
+            f"log at most {-math.log(FLOOR):.2f} logits, which ALiBi's mildest slope takes in {reach} tokens",
         ),
         (
             "No dilution over long texts",

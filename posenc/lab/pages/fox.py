@@ -250,8 +250,8 @@ def lengths_numbers() -> dict[str, str]:
         "seeds": f"{len(results['seeds'])}",
         "rates_gap": f"{RATES_GAP:g}",
         "rank_words": f"FoX is number {rank} of these {len(at_end)} at the longest context.",
-        "keys_words": f"Queries that may see no more than their nearest {keys} keys in each layer, and so reach "
-        f"{layers * (keys - 1)} characters back through all layers, lose less than {KEYS_TOLERANCE:g} nats by it.",
+        "keys_words": f"Queries that see only their nearest {keys} keys in each of {layers} layers, and so reach "
+        f"{layers} · {keys - 1} = {layers * (keys - 1)} characters back, lose less than {KEYS_TOLERANCE:g} nats by it.",
     }
 
 

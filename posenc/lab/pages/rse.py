@@ -24,6 +24,7 @@ ARMS = {
     "stickbreaking": "stick-breaking, as in its chapter",
 }
 TRAINED_RATES = {"rse": "key 0 first", "rse_recent": "last key first", "rse_softmax": "softmax"}
+THIN_KEYS, THIN_NEAR = 512, 8  # of keys alike, whose nearest hold less as there are more: how many, how many near
 FIRST_RATE = 0.01  # where every rate starts
 
 
@@ -77,6 +78,21 @@ def print_found(rate: float = 0.05) -> None:
         print(f"{back:4} back {found(back):10.3f} {found(back, rate):15.3f}")
 
 
+def near_share(keys: int, rate: float) -> float:
+    r"""What the THIN_NEAR nearest of so many keys alike hold, with content 0 and key 0 asked first."""
+    z = -rate * torch.arange(keys - 1, -1, -1, dtype=torch.float64)
+    bite = z.sigmoid()
+    left = torch.cumprod(1 - bite, 0)
+    return (bite * torch.cat((torch.ones_like(left[:1]), left[:-1])))[-THIN_NEAR:].sum().item()
+
+
+def thinned(rate: float) -> str:
+    r"""That share, the same for THIN_KEYS keys and for eight times as many. Errors: AssertionError if it is not."""
+    few, many = (f"{near_share(keys, rate):.3f}" for keys in (THIN_KEYS, 8 * THIN_KEYS))
+    assert few == many, (few, many)
+    return few
+
+
 def first_numbers() -> dict[str, str]:
     r"""What the first reading cites: how little distance counts, where the hill is, and the frozen study."""
     study = load_results("train_short_test_long")
@@ -87,6 +103,10 @@ def first_numbers() -> dict[str, str]:
         "no_distance": f"{max(plain) - min(plain):.4f}",
         "hill_tenth": f"{-math.log(math.expm1(0.1)) / 0.1:.0f}",
         "local_0": f"{math.log(2):.2f}",
+        "thin_keys": f"{THIN_KEYS}",
+        "thin_near": f"{THIN_NEAR}",
+        "thin_high": thinned(0.7),
+        "thin_low": thinned(0.1),
         "alibi_steepest": f"{posenc.alibi.slopes(8)[0].item():g}",
         "verdict": verdict(study, "rse").words,
         "prediction": study["predictions"]["rse"],

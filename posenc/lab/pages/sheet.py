@@ -111,7 +111,7 @@ CARDS = {
     ),
     "liere": Card(
         r"$R(p) = \exp(\sum_a p_a A_a)$, $A_a^\top = -A_a$, in blocks of $b$",
-        "if and only if the generators commute: always in blocks of $2$, else on lines through the origin",
+        "if and only if the generators commute (always in blocks of $2$); else only on a line through the origin",
         "larger differences, and each place beyond the trained grid",
         "$b$ multiply-adds a lane, where RoPE takes $2$; an exponential for each block and distinct position; $n b^2$ "
         "numbers a block",
@@ -154,7 +154,8 @@ CARDS = {
         "authors' models and kernel {cite}`lin2025code`, flash-linear-attention {cite}`fla2024`",
     ),
     "inkling": Card(
-        r"$s_{ij} + \sum_n r_{in} B_n[i - j]$ for $0 \le i - j < E$, the shares $r_i$ made from token $i$",
+        r"$s_{ij} + \sum_c r_{ic} B_c[i - j]$ for $0 \le i - j < E$: $n$ learned curves $B_c$ over distance, "
+        r"token $i$'s share $r_{ic}$ of each",
         "yes, by a curve that the query chooses",
         "more keys beyond $E$, where the bias is zero",
         "$n E$ numbers and a map to $n$ shares a layer; a look-up for each pair",
@@ -164,12 +165,12 @@ CARDS = {
         r"$s_{ij} = \tau\, q_i^\top H_i \cdots H_{j+1} k_j$, $H_t = I - \beta_t w_t w_t^\top$",
         "reads no position, so a shift changes nothing; what stands between counts",
         r"longer products of reflections; at $\beta \le 2$ none grows",
-        "$w_t$ and $\\beta_t$ by a linear map; $2 T^2 D$ more than the scores (the paper has a block form)",
+        "$w_t$ and $\\beta_t$ by a linear map; $2 T^2 D$ more than the scores (the paper has a cheaper way)",
         "the paper's models {cite}`yang2025path`, flash-linear-attention {cite}`fla2024`",
         place="none of the four: another product in the place of $q \\cdot k$",
     ),
     "sink": Card(
-        r"$A_{ij} = e^{s_{ij}} / (e^{s} + \sum_l e^{s_{il}})$, $s$ learned",
+        r"$A_{ij} = e^{s_{ij}} / (e^{s} + \sum_l e^{s_{il}})$; $s$, without indices, is the sink's logit, learned",
         "reads no position",
         "more keys beside the same sink",
         "one number a head",
@@ -177,9 +178,10 @@ CARDS = {
     ),
     "exposb": Card(
         r"$A_{mn} = \operatorname{softmax}_n(f(m - n)\, \hat q_m \cdot \hat k_n / \sqrt D)$, "
-        r"$\hat q_m = g(m)\, w_h\, M R(m)\, q$, $M = \operatorname{diag}(c_0, \dots, c_{D-1})$",
+        r"$\hat q_m = g(m)\, w_h\, M R(m)\, q$, $M = \operatorname{diag}(c_0, \dots, c_{D-1})$, $w_h$ a number "
+        "a head, learned",
         "no; the gain $g$ reads each position by itself",
-        "RoPE's angles, under a gain and a fade that have nearly settled",
+        "RoPE's angles; gain and fade hardly change any more there",
         "RoPE's, and a factor for each lane, position and pair",
         NOBODY,
     ),
