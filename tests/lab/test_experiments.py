@@ -33,7 +33,7 @@ from posenc.lab.experiments import (
     verdict,
 )
 from posenc.lab.experiments.command import main
-from posenc.lab.experiments.provenance import hash_of_code, sources
+from posenc.lab.experiments.provenance import hash_of_code, sources, start_of
 from posenc.lab.experiments.runner import SAME
 from posenc.lab.experiments.sweeps import PREDICTIONS, TOLERANCE, arms_of, measure_needle, recall_batches, recall_pairs
 from posenc.lab.experiments.verdicts import CLAIMS, T95, block_changes, changes, ignores_far
@@ -266,9 +266,9 @@ def test_an_interval_is_over_windows_too_where_their_blocks_are_stored():
 def test_blocks_are_compared_with_the_other_arm_s():
     cell = {"whole": [[1.0, 2.0], [3.0, 5.0]]}
     rope = {"scores": {"64": [0.0] * 2}, "blocks": [{"whole": [[0.5, 2.5], [9.0, 9.0]]}] * 2}
-    results = scores_with([0.0] * 2, [0.0] * 2, "nope") | {"lengths": [64, 128], "contrast": [None, "64"]}
+    results = scores_with([0.0] * 2, [0.0] * 2, "nope") | {"lengths": [64, 128], "contrast": [None, "128"]}
     results["methods"] = {"rope": rope, "nope": {"scores": {"64": [0.0] * 2}, "blocks": [cell] * 2}}
-    assert block_changes(results, "rope").tolist() == [[-0.5, 0.5]] * 2
+    assert block_changes(results, "rope").tolist() == [[6.0, 4.0]] * 2
     del results["methods"]["nope"]["blocks"]
     assert block_changes(results, "rope") is None
 
@@ -515,6 +515,16 @@ def test_processes_take_the_gpus_in_turn(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert [str(runner.deal("cuda", rank)) for rank in range(3)] == ["cuda:0", "cuda:1", "cuda:0"]
     assert str(runner.deal("cuda:1", 0)) == "cuda:1"
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a GPU")
+    assert runner.on("cuda") == {"device": "a GPU"} and runner.on("cpu") == {}
+
+
+def test_a_start_is_what_is_shared_with_nope():
+    small = Settings(**SIZES)
+    starts = [
+        [start_of(arm, small, "text", seed) for arm in ("nope", "rope", "learned", "t5", "fox")] for seed in (0, 1)
+    ]
+    assert [len(set(row)) for row in starts] == [1, 1] and starts[0] != starts[1]
 
 
 def rates_command(out, *more, name="counting"):

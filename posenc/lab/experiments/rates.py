@@ -14,9 +14,9 @@ from pathlib import Path
 
 from posenc.lab.experiments.provenance import provenance
 from posenc.lab.experiments.results import check_results, six_digits, write_json
-from posenc.lab.experiments.runner import chosen, holding, run_cell, train_all
+from posenc.lab.experiments.runner import chosen, holding, on, run_cell, train_all
 from posenc.lab.experiments.sweeps import Sweep
-from posenc.lab.train import Settings, build, measure, pick_device, settings_for
+from posenc.lab.train import Settings, build, measure, settings_for
 from posenc.lab.train.models import own_parameters
 
 FACTORS = (0.5, 1, 2)  # on the preset's learning rate
@@ -45,7 +45,6 @@ def run_rates(
     mean over seeds, in a tie the rate nearest the preset's. A run that diverges has no score.
     Arguments and errors: as `run_sweep`.
     """
-    pick_device(device)
     sweep, arms = chosen(name, methods)
     kept = {"held_back": HELD_BACK} if sweep.task in MEASURED else {}
     settings = settings_for(preset, sweep.task, **(changes or {}) | kept)
@@ -56,7 +55,7 @@ def run_rates(
         arms={cell: known[arm] for cell, (arm, _) in each.items()},
         measure=lambda model, settings: {"score": measure.validation(model, sweep.task, settings)},
     )
-    facts = provenance(f"rates_{name}", preset, settings, command)
+    facts = provenance(f"rates_{name}", preset, settings, command) | on(device)
     with holding(out):
         each = {cell: dataclasses.replace(settings, **trial) for cell, (_, trial) in each.items()}
         cells = train_all(trial_sweep, each, SEEDS, facts, out, device, run_trial)

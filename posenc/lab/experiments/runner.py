@@ -67,14 +67,13 @@ def run_sweep(
         can't be written, HeldError for one that another sweep is making: all before anything is trained.
     """
     check_int("seeds", seeds)
-    pick_device(device)
     sweep, arms = chosen(name, methods)
     if sweep.against and not add and sweep.against not in arms:
         raise ValueError(f"methods={arms} must hold {sweep.against!r}, which {name} compares the others with")
     settings, choice = settings_for(preset, sweep.task, **changes or {}), {}
     if rates is not None:
         settings, choice = read_rates(rates, name, settings, arms)
-    facts = provenance(name, preset, settings, command) | ({"choice": choice} if rates is not None else {})
+    facts = provenance(name, preset, settings, command) | on(device) | ({"choice": choice} if rates is not None else {})
     each = {arm: dataclasses.replace(settings, **choice.get(arm, {})) for arm in arms}
     with holding(out):
         older = read_results(out, name) if add else None
@@ -114,8 +113,6 @@ def train_all(
     """
     rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     device = deal(device, rank)
-    if device.type != "cpu":
-        facts["device"] = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
     torch.set_num_threads(1)
     cells = Cells(out.with_name(out.name + ".cells"), list(each), seeds)
     facts["commit"] = cells.begin(facts, rank)
@@ -128,6 +125,14 @@ def train_all(
         distributed.barrier()
         distributed.destroy_process_group()
     return None if rank else cells
+
+
+def on(device: str) -> dict:
+    """{"device": the GPU's name} for the facts of what is trained on one, {} for the CPU. Errors: as `pick_device`."""
+    found = pick_device(device)
+    if found.type == "cpu":
+        return {}
+    return {"device": torch.cuda.get_device_name(found) if found.type == "cuda" else found.type}
 
 
 def deal(device: str, rank: int) -> torch.device:
