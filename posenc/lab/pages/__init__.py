@@ -37,6 +37,15 @@ def pm(values, digits=2):
     return f"{typeset(f'{mean:.{digits}f}')} ± {spread:.{digits}f}"
 
 
+def interval(values, digits=3):
+    r"""Mean and 95% interval of one number a seed, by Student's t, as "0.015 (0.007 to 0.023)"."""
+    from posenc.lab.experiments import half_width
+
+    mean, half = statistics.fmean(values), half_width(values)
+    middle, low, high = (round(x, digits) + 0.0 for x in (mean, mean - half, mean + half))  # no minus before a zero
+    return typeset(f"{middle:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})")
+
+
 def table(head, rows):
     r"""A table, as Markdown that a notebook renders; cells are texts, the first of each row names it."""
     from IPython.display import Markdown

@@ -18,7 +18,8 @@ from IPython.display import Markdown
 from posenc.encoding import PLACES
 from posenc.errors import UnsupportedError
 from posenc.lab.experiments import SWEEPS, in_longer, judge, load_results, mean_and_spread, verdict
-from posenc.lab.pages import pm, repository, say_all, seeded, stirred, table, typeset
+from posenc.lab.experiments.verdicts import LEAST
+from posenc.lab.pages import interval, pm, repository, say_all, seeded, stirred, table, typeset
 from posenc.lab.train import build, encoding_maker, settings_for
 from posenc.lab.train.tasks import TASKS, load_corpus
 from posenc.lab.train.tiny import Decoder, Encoder
@@ -329,6 +330,11 @@ def factorial(name: str) -> dict:
     return {what: [grid[i][j] - grid[0][0] for grid in grids] for what, (i, j) in cells.items()}
 
 
+def saved(name: str) -> list:
+    """What cutting takes off a method's loss at the longest context, a number a seed."""
+    return less(losses(name, "whole", -1), losses(name, "cut", -1))
+
+
 def word_on_text(name: str) -> str:
     """The word for a method on text at the longest context: "breaks", "ignores", "extrapolates" or "suffers"."""
     three = (losses(name, "whole", 0), losses(name, "whole", -1), losses(name, "cut", -1))
@@ -355,15 +361,14 @@ def verdict_table() -> Markdown:
         cells = ["–"] * 6
         if name in text["methods"]:
             start = losses(name, "whole", 0)
-            ends = [less(losses(name, kind, -1), start) for kind in ("whole", "cut")]
-            changes = [typeset(signed(end)) for end in ends]
-            cells[:4] = [f"{statistics.mean(start):.2f}", *changes, f"*{word_on_text(name)}*"]
+            rise = typeset(signed(less(losses(name, "whole", -1), start)))
+            cells[:4] = [f"{statistics.mean(start):.2f}", rise, interval(saved(name)), f"*{word_on_text(name)}*"]
         if name in needle["methods"]:
             wrong = statistics.mean(needle["methods"][name]["scores"]["far"])
             cells[4:] = [f"{wrong:.0%}", f"*{word_on_needle(name)}*"]
         rows.append([link(name), *cells])
     near, far = text["lengths"][0], text["lengths"][-1]
-    head = ["method", f"loss at {near}", f"to {far}", f"to {far}, cut", "on text"]
+    head = ["method", f"loss at {near}", f"to {far}", "cutting saves", "on text"]
     return table([*head, "far needles wrong", "on the needle"], rows)
 
 
@@ -380,6 +385,7 @@ def check_verdicts():
     words = {(word_on_text(name), on_needle[name]) for name in on_needle}
     pairs = {("ignores", "extrapolates"), ("breaks", "extrapolates"), ("suffers", "breaks"), ("breaks", "breaks")}
     assert words == pairs | {("suffers", "extrapolates")}
+    assert word_on_text("transformer_xl") == "ignores" and abs(statistics.mean(saved("transformer_xl"))) > LEAST
     assert word_on_text("alibi") == word_on_text("kerple") == "suffers"
     assert word_on_text("rope") == on_needle["rope"] == "breaks" and on_needle["kerple"] == "extrapolates"
     assert results()["needle"]["tolerance"] == results()[TEXT]["tolerance"]
@@ -613,7 +619,10 @@ def decision() -> Markdown:
         return listed(f"{statistics.mean(ends(puzzle, name)[1]):.1%}" for name in names) + " wrong"
 
     seekers, counters = ("stickbreaking", "transformer_xl"), ("stickbreaking", "transformer_xl", "alibi")
-    sides = f"which tell sides: loss {hidden['transformer_xl']:.2f} and {hidden['rope']:.2f}"
+    assert [results()[puzzle]["contrast"][1] for puzzle in ("recall", "counting")] == ["more 2x", "longer 4x"]
+    looked_up, counted = wrong_each("recall", *seekers), wrong_each("counting", *counters)
+    at_twice, in_long = " at twice the pairs of training", " in rows four times as long"
+    sides = f"which tell sides: loss on hidden characters {hidden['transformer_xl']:.2f} and {hidden['rope']:.2f}"
     sides += f"; ALiBi, which does not, {hidden['alibi']:.2f}"
     branches = [
         (0, "", "", "Is the context ever longer than in training?"),
@@ -661,8 +670,8 @@ def decision() -> Markdown:
         ),
         (0, "", "", "Does something else decide?"),
         (1, "it looks both ways", "#it-looks-both-ways", take(("transformer_xl", "rope"), sides)),
-        (1, "it looks things up", "#it-must-look-things-up-by-content", take(seekers, wrong_each("recall", *seekers))),
-        (1, "it counts", "#it-must-count", take(counters, wrong_each("counting", *counters))),
+        (1, "it looks things up", "#it-must-look-things-up-by-content", take(seekers, looked_up + at_twice)),
+        (1, "it counts", "#it-must-count", take(counters, counted + in_long)),
         (1, "memory and speed", "#memory-and-speed-decide", take(("rope",), "or another at `embed` or `rotate`")),
     ]
     lines = []
@@ -745,7 +754,12 @@ def puzzle_numbers() -> dict:
     best_text = min(start, key=lambda name: statistics.mean(start[name]))
     at_last = text_losses("whole", -1)
     assert best_text == min(at_last, key=lambda name: statistics.mean(at_last[name])) != top_far[0]
+    run = {puzzle: set(results()[puzzle]["methods"]) for puzzle in puzzles()}
+    needle_alone = set(needle).difference(*(names for puzzle, names in run.items() if puzzle != "needle"))
+    no_puzzle = [name for name in judged_at_all() if not any(name in names for names in run.values())]
     return {
+        "needle_alone": listed(METHODS[name].title for name in judged_at_all() if name in needle_alone),
+        "no_puzzle": listed(METHODS[name].title for name in no_puzzle),
         "learned": f"{LEARNED:.0%}",
         "needle": far,
         "needle_near": puzzle_ranking("needle", "near")[1],
@@ -759,6 +773,8 @@ def puzzle_numbers() -> dict:
         "copy_able": f"{len(able)}",
         "copy_run": f"{len(copied)}",
         "copy_best": f"{min(able.values()):.0%}",
+        "xl_saved": interval(saved("transformer_xl")),
+        "least": f"{LEAST:g}",
         **pick_numbers(),
     }
 

@@ -13,9 +13,9 @@ from posenc.bias.kerple import kerple
 from posenc.bias.shaw import shaw
 from posenc.bias.t5 import bucket, t5
 from posenc.bias.transformer_xl import shift, transformer_xl
-from posenc.lab.experiments import half_width, load_results, verdict
+from posenc.lab.experiments import half_width, in_longer, load_results, verdict
 from posenc.lab.experiments.plots import name_lines
-from posenc.lab.pages import finish, say_all, seeded, table
+from posenc.lab.pages import finish, interval, say_all, seeded, table
 
 #: The chapter's methods, as the table of methods has them.
 ARMS = [name for name, method in METHODS.items() if method.page == "relative"]
@@ -451,11 +451,18 @@ def verdict_table():
     return table(["", f"at {first}", f"at {last}", f"at {last}, cut", "predicted"], rows)
 
 
+ENDS = (("whole", 0), ("whole", -1), ("cut", -1))  # as `in_longer` takes them
+
+
 def result_numbers():
     r"""What the study says of each method, as the text tells it."""
     short = {arm: loss(arm, "whole", 0) for arm in study()["methods"]}
     up = {arm: loss(arm, "whole", -1) - short[arm] for arm in ARMS}
     up_cut = {arm: loss(arm, "cut", -1) - short[arm] for arm in [*ARMS, "nope"]}
+    ends = {arm: [[row[i] for row in study()["methods"][arm][kind]] for kind, i in ENDS] for arm in ARMS}
+    words = {arm: in_longer(*ends[arm], study()["tolerance"]) for arm in ARMS}
+    assert [words[arm] for arm in ("shaw", "transformer_xl", "kerple")] == ["breaks", "ignores", "suffers"]
+    assert words["t5"] == words["fire"] == "breaks"
     best, others = min(ARMS, key=short.get), ("shaw", "transformer_xl", "kerple")
     steady = max(abs(up_cut[arm]) for arm in others)
     assert best == "transformer_xl" and short[best] < short["rope"]  # as the text says, like all that follows
@@ -480,7 +487,8 @@ def result_numbers():
         "xl_gap": alone(best, 0, -1),
         "alibi_gap": alone("alibi", 0, -1),
     }
-    return {name: f"{value:.2f}" if abs(value) > 0.05 else f"{value:.3f}" for name, value in values.items()}
+    texts = {name: f"{value:.2f}" if abs(value) > 0.05 else f"{value:.3f}" for name, value in values.items()}
+    return texts | {"xl_saved": interval([a - b for a, b in zip(*ends["transformer_xl"][1:])])}
 
 
 def task_table():

@@ -129,7 +129,7 @@ def verdict_words(judged) -> str:
     return (
         f"from {lengths[0]} to {lengths[-1]} characters the loss changes by {signed(judged.change)} ± "
         f"{judged.spread:.4f} nats per character, and the whole context differs from the cut one by "
-        f"{signed(judged.gap)} ± {judged.gap_spread:.4f}. The claim that it holds, rising by no more than {tolerance}: "
+        f"{signed(judged.gap)} ± {judged.gap_spread:.4f}. Predicted was no rise above {tolerance}: "
         f"{judged.outcome}."
     )
 

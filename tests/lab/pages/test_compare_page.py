@@ -51,7 +51,11 @@ def test_the_table_of_verdicts_has_the_words_of_the_files():
     rope, fox, t5 = (cells[compare.link(name)] for name in ("rope", "fox", "t5"))
     whole = np.array(text["rope"]["whole"])
     assert rope[1] == f"{(whole[:, -1] - whole[:, 0]).mean():+.2f}" and rope[3] == rope[5] == "*breaks*"
-    assert rope[2] == f"{(np.array(text['rope']['cut'])[:, -1] - whole[:, 0]).mean():+.2f}"
+    saves = whole[:, -1] - np.array(text["rope"]["cut"])[:, -1]
+    half = 2.776 * saves.std(ddof=1) / 5**0.5  # Student's t, five seeds
+    assert rope[2] == f"{saves.mean():.3f} ({saves.mean() - half:.3f} to {saves.mean() + half:.3f})"
+    low, high = re.search(r"\((.+) to (.+)\)", cells[compare.link("transformer_xl")][2].replace("−", "-")).groups()
+    assert float(low) < 0 < float(high) and cells[compare.link("transformer_xl")][3] == "*ignores*"
     assert fox[3:] == ["*ignores*", "–", "–"] and t5[3:] == [
         "*breaks*",
         f"{np.mean(needle['t5']['scores']['far']):.0%}",
