@@ -479,7 +479,7 @@ seen_angles = explorable(
         "readout.pair": ["pair"],
         "readout.period": ["base", "pair"],
     },
-    trained=slider([512, 2_048, 4_096, 8_192], label="trained on L", default=4_096, format=thousands),
+    trained=slider([512, 2_048, 4_096, 8_192], label="trained", default=4_096, format=thousands),
     target=slider([512, 2_048, 4_096, 8_192, 32_768, 131_072], label="target length", default=32_768, format=thousands),
     base=slider([100, 10_000, 500_000], label="base b", default=10_000, format=thousands),
     pair=slider(range(0, WIDE // 2, 3), label="pair i", default=48),
