@@ -60,12 +60,15 @@ def site(tmp_path_factory):
     return (folder / "out" / "index.html").as_uri()
 
 
-@pytest.fixture
-def page(site, open_page):
-    page = open_page(site)
+def watched(page):
     yield page
     problems, _ = page.log.problems, page.context.close()
     assert not problems
+
+
+@pytest.fixture
+def page(site, open_page):
+    yield from watched(open_page(site))
 
 
 def box(page, number=0):
@@ -209,10 +212,7 @@ def waiting_site(tmp_path_factory):
 
 @pytest.fixture
 def waiting(waiting_site, open_page):
-    page = open_page(waiting_site)
-    yield page
-    problems, _ = page.log.problems, page.context.close()
-    assert not problems
+    yield from watched(open_page(waiting_site))
 
 
 def height(page):

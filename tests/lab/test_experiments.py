@@ -785,7 +785,7 @@ WITHOUT_SOURCES = (
     "rope_lanes rope_surgery rse_rates scaling selective_copy sinusoidal_volume text_rates train_short_test_long "
     "training_speed works_in"
 ).split()
-UNKNOWN_COMMITS = ("kernels_page", "works_in")  # made on branches that were rebased
+REBASED = "works_in"  # made on a branch that was rebased: its commit is gone. What is made anew names one that stays
 
 
 def pairing(results):
@@ -827,16 +827,13 @@ def test_a_hash_of_code_is_of_code_alone():
     assert hash_of_code(code) == hash_of_code("import os\ndef f(x):\n    return (x\n        + 1)\n")
     for a, b in (("+ 1", "+ 2"), ("+", "-"), ("(x)", "(x=None)"), ("return", "yield"), ("os", "re")):
         assert hash_of_code(code) != hash_of_code(code.replace(a, b))
-    assert set(sources()) == {"settings.py", "tiny.py", "models.py", "tasks.py", "trainer.py"}
 
 
-@pytest.mark.parametrize("name", FROZEN)
+@pytest.mark.parametrize("name", [name for name in FROZEN if name != REBASED])
 def test_a_frozen_result_s_commits_lead_here(name):
     git = functools.partial(subprocess.run, cwd=ROOT, capture_output=True, text=True)
     if git(["git", "rev-parse", "--is-shallow-repository"]).stdout.strip() != "false":
         pytest.skip("no history here")
-    if name in UNKNOWN_COMMITS:
-        return
     results = load_results(name)
     for note in (results, *results.get("added", [])):
         for commit in re.findall(r"\b[0-9a-f]{40}\b", note["commit"]):
