@@ -26,6 +26,7 @@ from posenc.lab.train.measure import (
     scores,
     share_wrong,
     short_long,
+    some_windows,
     target_losses,
     task_errors,
     validation,
@@ -227,6 +228,15 @@ def test_the_factorial_starts_where_the_fair_test_does(method, monkeypatch):
     assert cuts["loss"][-1] == pytest.approx(losses["whole"][-1], abs=1e-6)
     assert cuts["loss"][4] == pytest.approx(losses["cut"][-1], abs=1e-6)
     assert len({round(loss, 4) for loss in cuts["loss"]}) > 4  # the cut does something
+
+
+def test_what_reads_each_window_many_times_takes_48_of_960_and_half_of_fewer():
+    for windows, read in ((8, 4), (96, 48), (960, 48)):
+        settings = dataclasses.replace(SMALL, windows=windows)
+        assert len(some_windows(settings)) == read
+        assert torch.equal(
+            some_windows(settings)[1], held_out_windows(load_corpus().held_out, settings)[windows // read]
+        )
 
 
 @pytest.mark.parametrize("method", ["nope", "stickbreaking"])
