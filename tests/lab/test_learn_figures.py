@@ -79,6 +79,9 @@ def test_each_page_opens_at_a_method_of_its_own_and_names_stand_apart(page):
         names = dict(zip(lines["names"]["text"], lines["names"]["y"]))
         shown = lines["names"]["text"][1]
         assert (page == "measure" or shown in own) and said.startswith(shown) and other in names
-        heights = [height for name, height in names.items() if name and not name.startswith("cut")]  # that one is below
-        assert max(heights) - min(heights) >= learn.APART - 1e-9 or len(heights) == 1
-        assert max(heights) < learn.HIGH
+        ends = [lines[name]["y"][-1] for name in ("cut", "whole", "beside", "cut beside")][: len(names)]
+        assert len(names) == (2 if other == shown else 4)
+        assert min(lines["names"]["x"]) > LENGTHS[-1] and lines["from line to name"]["y"][::3] == ends
+        heights = [learn.LOW, *sorted(names.values()), learn.HIGH]
+        assert min(b - a for a, b in zip(heights, heights[1:])) > learn.APART / 2 - 1e-9
+        assert min(b - a for a, b in zip(heights[1:-1], heights[2:-1])) > 0.99 * learn.APART

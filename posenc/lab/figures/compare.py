@@ -6,7 +6,7 @@ import statistics
 
 from posenc.lab.experiments import load_results, mean_and_spread
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import signed
+from posenc.lab.figures.parts import HALO, apart, leaders, signed
 from posenc.methods import METHODS
 
 load = functools.cache(load_results)
@@ -33,29 +33,14 @@ GAP = 0.115  # nats between the names of two lines, so that they stand apart on 
 CURVES = list(load(TEXT)["methods"])
 
 
-def apart(values: list) -> list:
-    """Where names stand beside these heights: near them, and at least `GAP` from each other."""
-    order = sorted(range(len(values)), key=values.__getitem__)
-    out = [values[i] for i in order]
-    for _ in range(200):  # neighbors that are too near push each other away, and the lowest stays on the plot
-        out[0] = max(out[0], BOTTOM + GAP / 2)
-        for low in range(len(out) - 1):
-            short = GAP - (out[low + 1] - out[low])
-            if short > 1e-6:
-                out[low] -= short / 2
-                out[low + 1] += short / 2
-    places = dict(zip(order, out))
-    return [places[i] for i in range(len(values))]
-
-
 def named(ends: list, chosen: int) -> dict[int, float]:
     """Line -> height of its name: all of them, or, where they would fan out, the chosen, the outermost, the free."""
-    places = dict(enumerate(apart(ends)))
+    places = dict(enumerate(apart(ends, GAP, BOTTOM)))
     if all(abs(place - end) < 2 * GAP for place, end in zip(places.values(), ends)):
         return places
     falling = sorted(places, key=ends.__getitem__, reverse=True)
     first = list(dict.fromkeys((chosen, falling[0], falling[-1])))
-    kept = dict(zip(first, apart([ends[one] for one in first])))
+    kept = dict(zip(first, apart([ends[one] for one in first], GAP, BOTTOM)))
     for one in falling:
         if one not in kept and all(abs(ends[one] - place) >= GAP for place in kept.values()):
             kept[one] = ends[one]
@@ -94,15 +79,7 @@ def _slopes(attention, method):
         for name in CURVES
     ]
     data += [
-        dict(
-            type="scatter",
-            name="from line to name",
-            x=[x for _ in names for x in (lengths[-1] * 1.02, beside * 0.985, math.nan)],
-            y=[y for one, at in names.items() for y in (ends[one], at, math.nan)],
-            mode="lines",
-            line=dict(color=COLORS["gray"], width=0.6),
-            hoverinfo="skip",
-        ),
+        leaders([ends[one] for one in names], names.values(), lengths[-1] * 1.02, beside * 0.985),
         dict(
             type="scatter",
             name="names",
@@ -114,7 +91,7 @@ def _slopes(attention, method):
                 for name in (CURVES[one] for one in names)
             ],
             textposition="middle right",
-            textfont=dict(size=11),
+            textfont=dict(size=11, shadow=HALO),
             hoverinfo="skip",
         ),
         dict(

@@ -256,7 +256,9 @@ def _clamp(rows, count, length):
             COLORS["ink"],
             "middle left" if aside else "middle right",
         ),
-        label("count", middle * length, middle * most + 0.04 * top, "as counted", COLORS["gray"], "top right"),
+        label(
+            "count", middle * length, middle * most + 0.04 * top, "as counted", COLORS["gray"], "top right", halo=True
+        ),
         label(
             "silence",
             0.97 * length,
@@ -378,6 +380,7 @@ def _trained(layer, head, query, *, results=None):
             "all characters" if roomy else "",
             COLORS["gray"],
             "middle right",
+            halo=True,
             yaxis="y2",
         ),
         label(
@@ -387,6 +390,7 @@ def _trained(layer, head, query, *, results=None):
             "this head" if roomy else "",
             COLORS["orange"],
             "middle right" if low else "middle left",
+            halo=True,
             yaxis="y2",
         ),
         dict(

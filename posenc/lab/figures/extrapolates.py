@@ -17,7 +17,7 @@ MODELS = {"NoPE": ("train_short_test_long", "nope"), "A": ("train_short_test_lon
 
 
 class Runs(NamedTuple):
-    r"""A model's losses or shares of wrong answers, [seeds, lengths]; their name and range; the tolerance."""
+    r"""A model's losses or shares of wrong answers, [seeds, lengths]; their name, range, tolerance; what it reads."""
 
     lengths: list[int]
     whole: np.ndarray
@@ -25,6 +25,7 @@ class Runs(NamedTuple):
     unit: str
     range: tuple[float, float]
     tolerance: float
+    of: str
 
     def word(self) -> str:
         r"""What the two rows say at the longest context."""
@@ -39,10 +40,12 @@ def runs(model: str) -> Runs:
     arm = result["methods"][method]
     if experiment != "needle":
         whole, cut = (np.array(arm[kind]) for kind in ("whole", "cut"))
-        return Runs(result["lengths"], whole, cut, "loss, nats per character", (1.25, 2.65), result["tolerance"])
+        return Runs(
+            result["lengths"], whole, cut, "loss, nats per character", (1.25, 2.75), result["tolerance"], "characters"
+        )
     contexts = [result["contexts"][0], result["contexts"][-1]]
     whole, cut = (np.array([arm["scores"]["in"], arm["scores"][test]]).T for test in ("far", "far, cut"))
-    return Runs(contexts, whole, cut, "share of wrong answers", (-0.06, 1.06), result["tolerance"])
+    return Runs(contexts, whole, cut, "share of wrong answers", (-0.06, 1.14), result["tolerance"], "tokens")
 
 
 def _cut(model, attention):
@@ -82,6 +85,7 @@ def _cut(model, attention):
             ["whole", "cut" if shown else ""],
             [blue, orange],
             "middle right",
+            halo=True,
         ),
         label(
             "question",
@@ -90,6 +94,7 @@ def _cut(model, attention):
             "" if shown else "if cut: higher, level or lower?",
             orange,
             "middle right",
+            halo=True,
         ),
     ]
     ends = [math.log10(64) - 0.05, math.log10(512) + 0.22]
@@ -103,7 +108,7 @@ def _cut(model, attention):
             tickvals=[64, 128, 256, 512],
             ticktext=["64<br>in training", "128", "256", "512"],
             tickangle=0,
-            title=dict(text="context"),
+            title=dict(text=f"{r.of} of context"),
         ),
         yaxis=dict(range=list(r.range), title=dict(text=r.unit)),
     )

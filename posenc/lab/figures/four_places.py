@@ -212,7 +212,7 @@ def _shift(place, start):
             hoverinfo="skip",
         ),
         held("first word", start, 0, COLORS["blue"], "square", 13, xaxis="x2", yaxis="y2"),
-        label("hand", [LAST / 2], [0.75], ["drag the first word"], COLORS["gray"], xaxis="x2", yaxis="y2"),
+        label("hand", [LAST / 2], [0.75], ["drag the first word"], COLORS["gray"], halo=True, xaxis="x2", yaxis="y2"),
     ]
     layout = dict(
         height=400,

@@ -202,6 +202,7 @@ def _by_offset(method, favored, extra):
             ["■ with the extra logits", "□ without them"],
             [COLORS["orange"], COLORS["gray"]],
             "middle left",
+            halo=True,
             yaxis="y2",
         ),
     ]

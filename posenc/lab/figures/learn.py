@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from posenc.lab.experiments import ONE_A_PLACE, load_results, mean_and_spread
 from posenc.lab.explore import COLORS, Explorable, explorable, slider
-from posenc.lab.figures.parts import label, upright
+from posenc.lab.figures.parts import apart, label, leaders, upright
 from posenc.methods import METHODS
 
 RESULTS = load_results("train_short_test_long")
 LENGTHS = RESULTS["lengths"]
 LOW, HIGH = 1.2, 3.75  # of the plot, in nats per character
-APART = 0.17  # nats between the names at the right: they stand apart on a phone too
+APART = 0.145  # nats between the names at the right: they stand apart on a phone too
 HOVER = (
     "%{text}, %{x} characters:<br>%{customdata[0]:.2f} ± %{customdata[1]:.2f} nats, "
     "%{customdata[2]:.0f} seeds;<br>cut %{customdata[3]:.2f}<extra></extra>"
@@ -75,12 +75,11 @@ def _short_long(method, beside, length):
     at, gap = LENGTHS.index(length), [math.nan] * 4
     pale = [row for name in RANKED for row in (*SUMMARY[name], gap)]
     blue, orange, purple = map(COLORS.get, ("blue", "orange", "purple"))
-    low, high, near = SUMMARY[method][-1][3], SUMMARY[method][-1][0] + 0.05, SUMMARY[other][-1][0] + 0.05
-    if abs(high - near) < APART:  # two names above their lines stand apart
-        high, near = (max(high, near + APART), near) if high > near else (high, max(near, high + APART))
-    at_end = dict(x=[LENGTHS[-1] * 0.92] * 3, y=[low - 0.05, high, near])
-    places = ["bottom left", "top left", "top left"]
-    words = [f"cut to {LENGTHS[0]}", title(method), title(other) if other != method else ""]
+    words = {f"cut to {LENGTHS[0]}": (method, 3, purple), title(method): (method, 0, blue)}
+    if other != method:
+        words |= {title(other): (other, 0, orange), f"{title(other)}, cut": (other, 3, orange)}
+    ends = [SUMMARY[name][-1][column] for name, column, _ in words.values()]
+    places, right = apart(ends, APART, LOW), LENGTHS[-1] * 1.25
     data = [
         dict(
             type="scatter",
@@ -102,16 +101,28 @@ def _short_long(method, beside, length):
         curve("whole", method, 0, blue, "solid", "circle", 5) | dict(opacity=0.6),
         curve("cut", method, 3, purple, "dash", "circle-open", 2.5)
         | dict(marker=dict(symbol="circle-open", size=13, line=dict(width=2))),
-        label("names", **at_end, text=words, color=[purple, blue, orange], place=places),
+        leaders(ends, places, LENGTHS[-1] * 1.05, right * 0.98),
+        label(
+            "names",
+            [right] * len(words),
+            places,
+            list(words),
+            [color for *_, color in words.values()],
+            "middle right",
+            size=11,
+            halo=True,
+            cliponaxis=False,
+        ),
     ]
     first, last = math.log10(LENGTHS[0]), math.log10(LENGTHS[-1])
     layout = dict(
         height=440,
         showlegend=False,
         margin=dict(t=12),
+        meta=dict(phone=dict(xaxis=dict(range=[first - 0.04, last + 0.74]))),  # room for the names
         xaxis=dict(
             type="log",
-            range=[first - 0.04, last + 0.04],
+            range=[first - 0.04, last + 0.36],
             tickvals=LENGTHS,
             ticktext=[str(n) for n in LENGTHS],
             title=dict(text=f"characters of context; {LENGTHS[0]} in training"),
@@ -146,7 +157,7 @@ def short_long(page: str, own: Sequence[str], beside: str, see: str) -> Explorab
             "context": ["length"],
             **{name: ["beside"] for name in ("spread beside", "cut beside", "beside")},
             **{name: moves for name in ("spread", "cut", "whole")},
-            "names": [*moves, "beside"],
+            **{name: [*moves, "beside"] for name in ("from line to name", "names")},
             "readout.whole": [*moves, "length"],
             "readout.cut": [*moves, "length"],
             "readout.beside": ["beside"],
@@ -154,7 +165,7 @@ def short_long(page: str, own: Sequence[str], beside: str, see: str) -> Explorab
         },
         **({"method": slider(names, label="method")} if moves else {}),
         beside=slider(
-            range(len(RANKED)), label="compare with", default=RANKED.index(beside), format=lambda n: title(RANKED[n])
+            range(len(RANKED)), label="versus", default=RANKED.index(beside), format=lambda n: title(RANKED[n])
         ),
         length=slider(LENGTHS, label="context", default=LENGTHS[-2]),
     )

@@ -267,7 +267,7 @@ def _needle(method, at, *, results=None):
     ends = [int(np.isfinite(row).sum()) - 1 for row in wrong[1:-1]]  # of the lines between: that of training lies below
     apart = max(0.0, 0.08 - (blind[-1] - wrong[-1, -1])) / 2
     # The names of lines that end below stand one above the other, the farther beside its needle.
-    places = [(row[at], row[at] < 0.1, 0.02 + 0.08 * i) for i, (row, at) in enumerate(zip(wrong[1:], ends))]
+    places = [(row[at], row[at] < 0.05, 0.02 + 0.08 * i) for i, (row, at) in enumerate(zip(wrong[1:], ends))]
     data = [
         dict(
             type="scatter",
@@ -292,17 +292,8 @@ def _needle(method, at, *, results=None):
             hovertemplate=f"{method}, attention cut, needle %{{x}} back: %{{y:.0%}} wrong<extra></extra>",
         ),
         label(
-            "names of shorter contexts",
-            [distances[at] for at in ends],
-            [y + (above if low else 0.01) for y, low, above in places],
-            [f"of {n}" for n in contexts[1:-1]],
-            COLORS["gray"],
-            "top left",
-            cliponaxis=False,
-        ),
-        label(
             "names",
-            [1.12 * distances[-1]] * 2,
+            [1.3 * distances[-1]] * 2,
             [wrong[-1, -1] - apart, blind[-1] + apart],
             [f"context<br>of {contexts[-1]}", f"cut to {contexts[0]}"],
             [COLORS["blue"], COLORS["orange"]],
@@ -312,6 +303,16 @@ def _needle(method, at, *, results=None):
         level("guessing", guess, 1, 2 * distances[-1], COLORS["gray"], 1, "dot"),
         upright("farthest in training", farthest, -0.03, 1.03, COLORS["gray"], 2, "dot"),
         upright("cursor", at, -0.03, 1.03, COLORS["ink"], 2),
+        label(
+            "names of shorter contexts",
+            [distances[at] * (0.95 if low else 1.1) for at, (_, low, _) in zip(ends, places)],
+            [y + (above if low else -0.01) for y, low, above in places],
+            [f"of {n}" for n in contexts[1:-1]],
+            COLORS["gray"],
+            ["top left" if low else "bottom right" for _, low, _ in places],
+            halo=True,
+            cliponaxis=False,
+        ),
     ]
     layout = dict(
         height=440,
@@ -319,7 +320,7 @@ def _needle(method, at, *, results=None):
         margin=dict(t=12, r=70),  # for the names
         xaxis=dict(
             type="log",
-            range=[math.log10(distances[0]) - 0.05, math.log10(distances[-1]) + 0.05],
+            range=[math.log10(distances[0]) - 0.08, math.log10(distances[-1]) + 0.12],
             tickvals=[*ticks, farthest],
             ticktext=[*map(str, ticks), f"{farthest}<br>in training"],
             title=dict(text="distance of the needle, tokens"),

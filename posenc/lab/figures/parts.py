@@ -4,9 +4,12 @@ import math
 
 from posenc.lab.explore import COLORS
 
+#: Round the letters, the ground of the picture; on a page `player.css` takes the page's own.
+HALO = "0 0 3px #fff"
 
-def label(name, x, y, text, color, place="top center", **axes):
-    r"""Words that stand in a drawing, beside what they name: a trace without a mark."""
+
+def label(name, x, y, text, color, place="top center", size=13, halo=False, **axes):
+    r"""Words that stand in a drawing, beside what they name: a trace without a mark. A halo parts them from lines."""
     return dict(
         type="scatter",
         name=name,
@@ -15,7 +18,7 @@ def label(name, x, y, text, color, place="top center", **axes):
         y=[y] if isinstance(text, str) else y,
         text=[text] if isinstance(text, str) else text,
         textposition=place,
-        textfont=dict(size=13, color=color),
+        textfont=dict(size=size, color=color, **(dict(shadow=HALO) if halo else {})),
         hoverinfo="skip",
         showlegend=False,
         **axes,
@@ -65,6 +68,28 @@ def held(name, x, y, color=COLORS["ink"], symbol="diamond", size=13, **axes):
         showlegend=False,
         **axes,
     )
+
+
+def apart(values: list, gap: float, bottom: float) -> list:
+    r"""Where names stand beside these heights: near them, at least `gap` from each other, above the bottom."""
+    order = sorted(range(len(values)), key=values.__getitem__)
+    out = [values[i] for i in order]
+    for _ in range(200):  # neighbors that are too near push each other away, and the lowest stays on the plot
+        out[0] = max(out[0], bottom + gap / 2)
+        for low in range(len(out) - 1):
+            short = gap - (out[low + 1] - out[low])
+            if short > 1e-6:
+                out[low] -= short / 2
+                out[low + 1] += short / 2
+    places = dict(zip(order, out))
+    return [places[i] for i in range(len(values))]
+
+
+def leaders(ends, places, start, stop):
+    r"""Thin lines from the ends of curves to their names."""
+    x = [x for _ in ends for x in (start, stop, math.nan)]
+    y = [y for pair in zip(ends, places) for y in (*pair, math.nan)]
+    return _line("from line to name", x, y, dict(color=COLORS["gray"], width=0.6), {})
 
 
 def number(value, digits=2):

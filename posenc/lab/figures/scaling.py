@@ -259,7 +259,7 @@ def _temperature(spread, strength):
         upright("trained length", log_keys[trained], -0.3, 5.4, COLORS["gray"], 1.5, "dashdot"),
         line("logits as they are", bare, COLORS["orange"], "dash", "diamond"),
         line("logits times (c ln s + 1)²", warm, COLORS["blue"], "solid", "circle"),
-        label("all keys", log_keys[6], log_keys[6] + 0.1, "all keys equal", COLORS["gray"], "top left"),
+        label("all keys", log_keys[6], log_keys[6] + 0.1, "all keys equal", COLORS["gray"], "top left", halo=True),
         label("level", edges[0] + 0.02, bare[trained].log10() + 0.02, "as in<br>training", COLORS["ink"], "top right"),
         label("trained", log_keys[trained] + 0.03, 0.2, "trained length L", COLORS["gray"], "middle right"),
     ]
