@@ -88,6 +88,16 @@ PREDICTIONS = {
         "Gates that close a little at each token discount what is far, as slopes do, so the loss holds, as the paper "
         "says. If it is the same with attention cut, then what is far is forgotten.",
     ),
+    "inkling": (
+        "rises",
+        "What lies beyond its curves has bias 0, whatever near keys have: with eight times as many keys the far ones "
+        "share the softmax, as without position.",
+    ),
+    "sink": (
+        "rises",
+        "It is NoPE that may look at nothing. What was put on the sink beside 64 keys does not grow with eight times "
+        "as many.",
+    ),
 }
 
 
@@ -261,6 +271,7 @@ SWEEPS = {
             "shaw": ("falls", "A vector for each of the nearest offsets, sides told apart: what filling in asks for."),
             "transformer_xl": ("falls", "Distance with its sign enters by two terms; neighbors and sides are told."),
             "t5": ("falls", "One number for each near offset, sides told apart. It steers without looking at content."),
+            "kerple": ("falls", "It tells how far a neighbor is but not on which side, as ALiBi's symmetric form."),
             "rope": ("falls", "It tells the distance and the side of each neighbor, all that a bag lacks."),
             "alibi": (
                 "falls",
@@ -274,6 +285,11 @@ SWEEPS = {
             ),
             "exposb": ("falls", "It rotates as RoPE does, and its factors are near 1 at these lengths."),
             "rse": ("falls", "It rotates, which tells neighbors and sides; the stick adds an order."),
+            "inkling": (
+                "falls",
+                "Its curves count back from the query: what stands behind is told by distance, what follows is not.",
+            ),
+            "sink": ("stays", "Beside NoPE it only lets a token look at nothing, which tells no order."),
         },
         headline="BERT (arXiv 1810.04805) trains with this rule and adds learned positions; its paper has no arm "
         "without them.",
@@ -309,6 +325,16 @@ SWEEPS = {
             ),
             "exposb": ("rises", "The needle stands at a distance never seen, as with RoPE."),
             "rse": ("rises", "The needle is penalized by its distance, which is also new to the rotation."),
+            "cope": (
+                "rises",
+                "Filler that counts pushes the needle to the clamp; filler that doesn't leaves it content alone.",
+            ),
+            "fox": (
+                "rises",
+                "A gate that stays open for the needle stays open for all filler, and then keys share the softmax.",
+            ),
+            "inkling": ("rises", "Beyond its curves every key has bias 0: it has only content there, as NoPE."),
+            "sink": ("rises", "It has only content, and eight times as many keys share the softmax."),
         },
         headline="RULER (arXiv 2404.06654): most long-context models fall well short of their claimed length on "
         "retrieval that goes beyond the plain needle.",
@@ -329,11 +355,20 @@ SWEEPS = {
             "shaw": ("rises", "Beyond its clip all writes look equally far, so the last one is not told from others."),
             "transformer_xl": ("rises", "It tells distances, but must learn that nearer writes win at each of them."),
             "t5": ("rises", "Far buckets are shared by many offsets, so two far writes may look equally far."),
+            "kerple": (
+                "rises",
+                "The penalty prefers near keys, ignored ones too, though a far write loses less than under ALiBi.",
+            ),
+            "fire": ("rises", "Its shares are seen, but two far writes differ by a small share."),
             "rope": ("rises", "The paper on CoPE reports it: good in distribution, glitches when writes are sparse."),
             "alibi": ("rises", "The penalty prefers near keys, ignored ones too, over a far write."),
             "stickbreaking": ("holds", "Ignored keys need not take anything, then the last write takes all."),
             "exposb": ("rises", "As RoPE: glitches when the last write stands at an unusual distance."),
             "rse": ("rises", "Earlier writes are asked before the last one, and only the penalty speaks for it."),
+            "cope": ("holds", "Ignored tokens can get closed gates, so the last write stands at 1 wherever it lies."),
+            "fox": ("holds", "A write can close the gate on all before it: then the last write is all that is left."),
+            "inkling": ("rises", "Two far writes have the same bias, 0, so the last is not told from an earlier one."),
+            "sink": ("rises", "Looking at nothing tells no write from another."),
         },
         headline="CoPE (arXiv 2405.18719), error in / out of distribution: absolute 6.8% / 21.7%, RoPE 1.8% / 20.3%, "
         "CoPE 0% / 4.9%.",
@@ -353,11 +388,17 @@ SWEEPS = {
             "shaw": ("rises", "Beyond the clip it cannot tell which letter comes next in order."),
             "transformer_xl": ("rises", "The letters stand at distances that training never showed."),
             "t5": ("rises", "The letters stand at distances whose buckets training never or hardly showed."),
+            "kerple": ("rises", "The letters stand farther back, and the penalty grows with distance, if slowly."),
+            "fire": ("rises", "Every blank changes every letter's share of the row."),
             "rope": ("rises", "The letters stand at distances that training never showed."),
             "alibi": ("rises", "The letters stand farther back, and the penalty grows with distance."),
             "stickbreaking": ("holds", "Blanks need not take anything, so their number does not matter."),
             "exposb": ("rises", "The letters stand at distances that training never showed, as with RoPE."),
             "rse": ("rises", "The letters stand farther back: penalized, and at angles never seen."),
+            "cope": ("holds", "Blanks can get closed gates: then letters are counted, and blanks do not matter."),
+            "fox": ("rises", "Gates forget or keep what is old; which letter comes next they do not tell."),
+            "inkling": ("rises", "Letters beyond its curves all have bias 0."),
+            "sink": ("rises", "More keys share the softmax."),
         },
         headline="CoPE (arXiv 2405.18719), Tables 2 and 3: CoPE copies without an error in and out of distribution, "
         "absolute positions and RoPE do not.",
@@ -377,11 +418,17 @@ SWEEPS = {
             "shaw": ("holds", "What matters since the last reset is near, within the clip or shortly beyond."),
             "transformer_xl": ("rises", "Distances beyond the training window are new to its matrix."),
             "t5": ("holds", "What matters is near and has buckets of its own; what is far shares one."),
+            "kerple": ("holds", "What is far is penalized, and what matters since the last reset is near."),
+            "fire": ("rises", "A share of a row four times as long is another share for the same distance."),
             "rope": ("rises", "Distances beyond the training window are new, though few are needed."),
             "alibi": ("holds", "What is far is penalized, and what matters since the last reset is near."),
             "stickbreaking": ("holds", "The last reset takes what is left of the stick, whatever lies before it."),
             "exposb": ("rises", "Distances beyond the training window are new, as with RoPE."),
             "rse": ("rises", "All that lies before the last reset is asked first, and there is four times as much."),
+            "cope": ("holds", "The gates of additions count them, and the last reset stands where the count says."),
+            "fox": ("holds", "A reset closes the gate on all before it, so the length of that does not matter."),
+            "inkling": ("holds", "What matters is within its curves, and what is beyond them has one bias."),
+            "sink": ("rises", "Counting by an average over the context depends on how long the context is."),
         },
         headline="CoPE (arXiv 2405.18719), counting task: CoPE and relative positions count well in distribution, "
         "absolute positions worst.",
@@ -401,11 +448,26 @@ SWEEPS = {
             "shaw": ("rises", "The previous key is told by its own row, but more pairs share one softmax."),
             "transformer_xl": ("rises", "The pairs asked for stand at distances never seen."),
             "t5": ("rises", "The pairs asked for stand in buckets that training hardly showed."),
+            "kerple": ("rises", "Pairs far back are penalized, and all are asked for."),
+            "fire": ("rises", "The previous key is told by its share, and more pairs share one softmax."),
             "rope": ("rises", "The pairs asked for stand at distances never seen."),
             "alibi": ("rises", "Pairs far back are penalized, and all are asked for."),
             "stickbreaking": ("holds", "The key takes the stick by content, at any distance."),
             "exposb": ("rises", "The pairs asked for stand at distances never seen, as with RoPE."),
             "rse": ("rises", "The pairs asked for stand at distances never seen by its rotation."),
+            "cope": (
+                "rises",
+                "Positions of the second half of the pairs lie at the clamp, and more pairs share one softmax.",
+            ),
+            "fox": (
+                "rises",
+                "Gates that close a little at each token cost the first pairs most, and all are asked for.",
+            ),
+            "inkling": ("rises", "The previous key is told by its own number, but more pairs share one softmax."),
+            "sink": (
+                "rises",
+                "A value must be joined to the key before it, and looking at nothing does not help with that.",
+            ),
         },
         headline="Arora et al. (arXiv 2312.04927): attention solves multi-query recall at any number of pairs that "
         "they train, convolutions and recurrences need width that grows with it.",
