@@ -34,6 +34,7 @@ from posenc.lab.experiments import (
 )
 from posenc.lab.experiments.command import main
 from posenc.lab.experiments.provenance import hash_of_code, sources, start_of
+from posenc.lab.experiments.results import read_rates
 from posenc.lab.experiments.runner import SAME
 from posenc.lab.experiments.sweeps import TOLERANCE, arms_of, measure_needle, recall_batches, recall_pairs
 from posenc.lab.experiments.verdicts import CLAIMS, T95, block_changes, changes, ignores_far
@@ -559,10 +560,15 @@ def test_rates_are_chosen_by_validation_and_a_sweep_trains_with_them(tiny, tmp_p
     for arguments, words in (
         (sweep_command(out, "--rates", str(rates), name="masked", arms=["rope", "alibi"]), "none for 'alibi'"),
         (sweep_command(out, "--rates", str(rates), "--set", "steps=9", name="masked", arms=["rope"]), "steps"),
-        (sweep_command(out, "--rates", str(rates), name="counting"), "holds the results 'rates_masked'"),
+        (sweep_command(out, "--rates", str(rates), name="counting"), "none for 'nope'"),
+        (sweep_command(out, "--rates", str(out), name="counting"), "holds the results 'masked', no rates"),
     ):
         with pytest.raises(ValueError, match=words):
             main(arguments)
+    longer = Settings(**results["settings"] | {"steps": results["settings"]["steps"] + 9})
+    assert read_rates(rates, "recall", longer, ["rope"])[1] == found["choice"]  # one choice for two sweeps
+    with pytest.raises(ValueError, match="other settings: steps"):
+        read_rates(rates, "masked", longer, ["rope"])
 
 
 def load_results_at(path):

@@ -45,14 +45,14 @@ def load_results(name: str, methods: Iterable[str] | None = None) -> dict:
     return results | {key: {arm: value for arm, value in results[key].items() if arm in methods} for key in parts}
 
 
-def read_results(path: Path, name: str) -> dict:
-    r"""The results called `name` in a file. Errors: ValueError naming a file that is damaged or holds others."""
+def read_results(path: Path, name: str | None = None) -> dict:
+    r"""The results in a file. Errors: ValueError naming one that is damaged, or holds others than those of a `name`."""
     results = read_json(path)
     try:
         check_results(results)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
-    if results["name"] != name:
+    if name is not None and results["name"] != name:
         raise ValueError(f"{path} holds the results {results['name']!r}, not {name!r}")
     return results
 
@@ -94,20 +94,24 @@ def check_results(results: dict) -> dict:
 
 
 def read_rates(path: Path, name: str, settings: Settings, arms: Iterable[str]) -> tuple[Settings, dict]:
-    r"""What a file of `run_rates` chose for the sweep `name`: the settings with its text held back, {arm: its rates}.
+    r"""What a file of `run_rates` chose, for the sweep `name`: the settings with its text held back, {arm: its rates}.
 
-    Errors: FileNotFoundError; ValueError for a file of another sweep, or that lacks an arm or was made with settings
-    other than these. The test's windows may differ.
+    The file may be another sweep's, as one choice for all puzzles. Errors: FileNotFoundError; ValueError for a file of
+    something else, that lacks an arm, or that was made with other settings than these: the test's windows may differ,
+    and between two sweeps the number of steps.
     """
     if not path.exists():
         raise FileNotFoundError(
             f"rates={str(path)!r}: no such file; python -m posenc.lab.experiments rates {name} --out {path} makes it"
         )
-    chosen = read_results(path, f"rates_{name}")
+    chosen = read_results(path)
+    if not chosen["name"].startswith("rates_"):
+        raise ValueError(f"rates={str(path)!r} holds the results {chosen['name']!r}, no rates")
     settings = dataclasses.replace(settings, held_back=chosen["settings"].get("held_back", 0))
     ours = json.loads(json.dumps(settings.as_dict()))
     differ = [key for key in ours | chosen["settings"] if ours.get(key) != chosen["settings"].get(key)]
-    if set(differ) - {"windows"}:
+    free = {"windows"} if chosen["name"] == f"rates_{name}" else {"windows", "steps"}
+    if set(differ) - free:
         raise ValueError(
             f"rates={str(path)!r} was made with other settings: {', '.join(sorted(differ))}. Choose rates with the same"
         )
