@@ -9,6 +9,7 @@ import re
 import numpy as np
 
 DASHES = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-.", "longdash": (0, (8, 3))}
+DASHES["5px,3px"] = "--"
 MARKERS = {"circle": "o", "square": "s", "diamond": "D", "x": "X", "cross": "P", "star": "*", "arrow": "^"}
 MARKERS |= {"triangle-up": "^", "triangle-down": "v"}
 

@@ -110,7 +110,7 @@ def _globe():
 def _axis(name, color, dash, degrees):
     """What a block turns about, from pole to pole, drawn outside the sphere, with its name."""
     pole = torch.tensor([[math.sin(math.radians(degrees)), 0, math.cos(math.radians(degrees))]])
-    x, y, _ = _flat(torch.cat((-1.2 * pole, -pole, torch.full((1, 3), math.nan), pole, 1.2 * pole)))
+    x, y, _ = _flat(torch.cat((-1.35 * pole, -pole, torch.full((1, 3), math.nan), pole, 1.35 * pole)))
     return dict(
         type="scatter",
         name=f"axis of the {name}",
@@ -176,8 +176,8 @@ def _commute(degrees, rows, columns, shift):
     ]
     layout = dict(
         height=430,
-        xaxis=dict(range=[-1.2, 1.2], visible=False, domain=[0, 0.58], constrain="domain"),
-        yaxis=dict(range=[-0.25, 1.38], visible=False, scaleanchor="x"),  # no walk leads below
+        xaxis=dict(range=[-1.4, 1.4], visible=False, domain=[0, 0.58], constrain="domain"),
+        yaxis=dict(range=[-0.2, 1.45], visible=False, scaleanchor="x"),  # no walk leads below
         xaxis2=dict(
             range=[-1.5, SHIFTS + 0.6],
             domain=[0.7, 1],
@@ -185,13 +185,15 @@ def _commute(degrees, rows, columns, shift):
             title=dict(text="rows both moved"),
             tickvals=[0, 4, 8, 12],
         ),
-        yaxis2=dict(range=[-0.75, 1.1], anchor="x2", title=dict(text="score"), tickvals=[-0.5, 0, 0.5, 1]),
+        yaxis2=dict(range=[-0.7, 1.08], anchor="x2", title=dict(text="score"), tickvals=[-0.5, 0, 0.5, 1]),
         meta=dict(
             phone=dict(
-                xaxis=dict(domain=[0, 1], range=[-1.3, 1.3]),
-                yaxis=dict(domain=[0.47, 1], range=[-0.15, 1.25]),
+                xaxis=dict(domain=[0, 1], range=[-1.5, 2.4]),
+                yaxis=dict(domain=[0.5, 1], range=[-0.15, 1.42]),
                 xaxis2=dict(domain=[0, 1]),
-                yaxis2=dict(domain=[0, 0.4]),
+                yaxis2=dict(domain=[0, 0.46]),
+                legend=dict(orientation="v", x=1, xanchor="right", y=1, yanchor="top"),
+                margin=dict(t=10),
             )
         ),
     )
@@ -340,17 +342,19 @@ def _blind(form, direction, row, column):
     ]
     for trace in data:
         trace["showlegend"] = trace["name"] in ("query", "key", "θ")
+    title = "column; dashed: the score stays" if form == ONE else "column"
     axis = dict(tickvals=list(range(GRID)), showgrid=False, zeroline=False, constrain="domain")
     layout = dict(
         height=460,
-        xaxis=axis | dict(range=[-0.5, GRID - 0.5], title=dict(text="column")),
+        xaxis=axis | dict(range=[-0.5, GRID - 0.5], title=dict(text=title)),
         yaxis=axis | dict(range=[GRID - 0.5, -0.5], scaleanchor="x", title=dict(text="row")),
     )
     seen = (place - CENTER) @ theta
+    sees = "block sees" if form == ONE else "blocks see"
     score = likeness(form, direction, place).item()
     along = likeness(form, direction, place + step).item()
     return dict(data=data, layout=layout), {
-        "seen": ", ".join(signed(value, 2) for value in seen.flatten()),
+        "seen": f"{sees} {', '.join(signed(value, 2) for value in seen.flatten())}",
         "score": signed(score, 3),
         "change": abs(along - score),
     }
@@ -368,7 +372,7 @@ blind = explorable(
         "of LD or AP, they are a pattern of hills. The first chip says what the blocks see of the way from query to "
         "key, the last by how much the score changes with a step of the key square to the first theta."
     ),
-    readout="seen {seen} · score {score} · a step across θ: {change:.3f}",
+    readout="{seen} · score {score} · a step across θ: {change:.3f}",
     handles={"key": ("row", "column"), "θ": "direction"},
     depends={
         "score of a key there": ["form", "direction"],
@@ -377,6 +381,7 @@ blind = explorable(
         "θ": ["form", "direction"],
         "θ of the second block": ["form", "direction"],
         "key": ["row", "column"],
+        "layout": ["form"],
     },
     form=slider([ONE, TWO, PARTITION], label="blocks", default=ONE),
     direction=slider(list(DIRECTIONS), label="θ, from straight down", default="27°"),

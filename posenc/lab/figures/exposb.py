@@ -14,6 +14,7 @@ from posenc.several.exposb import FORMS, band, fade, gain
 KEYS = 1024  # keys of the row, at the distances 0 .. KEYS - 1
 NEAR = 64  # the nearest keys, whose share of the weight is read out, and how many keys stand for one that is drawn
 DRAWN = 43  # the one of them that is drawn: of this one no logit starts so near zero that its way cannot be seen
+EDGES = -110, KEYS + 100  # of the drawing: beyond the last key is room for the handle of the mean
 RATE, FLOOR = 0.005, 0.4  # of the fade that is drawn; the report's own floor is 0.7, where all this is fainter
 
 
@@ -64,10 +65,10 @@ def _fading(form, level, *, fade=fade):
 
     where = "towards 0" if form == "logits" else "down by one curve"
     data = [
-        line("zero", 0, -60, KEYS + 20, COLORS["gray"], 2),
+        line("zero", 0, *EDGES, COLORS["gray"], 2),
         ways("lifted", up, "blue", "triangle-up"),
         ways("lowered", ~up, "orange", "triangle-down"),
-        line("mean of all logits", level, -60, KEYS + 20, COLORS["ink"], 2, "dash"),
+        line("mean of all logits", level, *EDGES, COLORS["ink"], 2, "dash"),
         label(
             "what the fade does",
             KEYS / 2,
@@ -75,6 +76,16 @@ def _fading(form, level, *, fade=fade):
             f"all move <b>{where}</b>",
             COLORS["ink"],
             "middle center",
+        ),
+        dict(
+            type="bar",
+            name="ground of the hatched",
+            x=bars + NEAR / 2,
+            y=change.clamp(max=0),
+            width=0.8 * NEAR,
+            yaxis="y2",
+            marker=dict(color=COLORS["gray"], opacity=0.3),
+            hoverinfo="skip",
         ),
         dict(
             type="bar",
@@ -101,13 +112,15 @@ def _fading(form, level, *, fade=fade):
     layout = dict(
         height=460,
         showlegend=False,
+        barmode="overlay",
         margin=dict(t=12),
-        xaxis=dict(range=[-60, KEYS + 20], title=dict(text="distance of the key, in tokens"), anchor="y2"),
+        xaxis=dict(range=EDGES, title=dict(text="distance of the key, in tokens"), anchor="y2"),
         yaxis=dict(range=[-6.2, 6.2], domain=[0.46, 1], title=dict(text="logit"), tickvals=[-5, 0, 5]),
         yaxis2=dict(
             range=[-4.2, 4.2],
             domain=[0, 0.42],
             title=dict(text="weight, times"),
+            showgrid=False,  # its lines would run through the numbers
             tickvals=[-2, 0, 2],
             ticktext=["1/4", "1", "4"],
         ),
@@ -375,6 +388,7 @@ def _same_offset(at, head_dim, rate):
             range=[-3, REACH + 3], tickvals=[0, 32, 64, 96, 128], title=dict(text="the key is at n, the query at n + 1")
         ),
         yaxis=dict(
+            title=dict(text="score, off its dotted line"),
             range=[-20, 206],
             tickvals=[0, 40, 90 - 5 * ZOOM, 90, 90 + 5 * ZOOM, 150, 180],
             ticktext=["0", "+40%", "−5%", "0", "+5%", "0", "0"],
@@ -398,7 +412,7 @@ same_offset = explorable(
     "filter by lane, drawn on a finer scale, wiggles about its mean; with the gain the score starts high and "
     "falls towards RoPE's. An upright line, the position of the two, and a diamond on the curve of the gain can "
     "be dragged.",
-    readout="gain {gain}% · by lane {lanes}% · by pair {pairs}%",
+    readout="score with gain {gain}% · by lane {lanes}% · by pair {pairs}%",
     handles={"the two": "at", "gain in hand": "rate"},
     depends={
         **{f"{name}, its {part}": [] for name in ROWS for part in ("zero", "name")},

@@ -63,9 +63,10 @@ def _invariance(shift, m, n, pair, *, rotate=rope.rotate):
     score = number(scores[pair].item(), 3)
     blue, orange, green, purple = (COLORS[name] for name in ("blue", "orange", "green", "purple"))
     right = dict(xaxis="x2", yaxis="y2")
+    side, hint = ("right", "\xa0\xa0\xa0◂ drag ▸") if at_q + at_k < LAST else ("left", "◂ drag ▸\xa0\xa0\xa0")
     data = [
         arrow("query, turned", q, blue, 4),
-        arrow("key, turned", k, orange, 4, "dash"),
+        arrow("key, turned", k, orange, 4, "5px,3px"),
         _tip("end of the query", q, blue, "circle", pair),
         _tip("end of the key", k, orange, "diamond", pair),
         label("q", *(1.34 * q).tolist(), "<b>q</b>", blue, "middle center", cliponaxis=False),
@@ -81,22 +82,20 @@ def _invariance(shift, m, n, pair, *, rotate=rope.rotate):
             hoverinfo="skip",
             **right,
         ),
-        label(
-            "wave's name", LAST / 2, 1.95, "score with a key<br>at each place", COLORS["ink"], "middle center", **right
-        ),
-        label("its number", 0, 2.2, f"<b>score {score}</b>", green, "middle center"),
+        label("wave's name", LAST / 2, 1.95, "score with a key at each place", COLORS["ink"], "middle center", **right),
+        label("its number", -1, 1.8, f"<b>score {score}</b>", green, "middle left", cliponaxis=False),
         upright("key's place", at_k, -1.75, 1.5, orange, 2, "dash", **right),
         upright("query's place", at_q, -1.75, 1.5, blue, **right),
         dict(
             type="scatter",
             name="bracket",
             x=[at_k, at_q, (at_q + at_k) / 2],
-            y=[-1.75, -1.75, -1.77],  # a level line would be held anywhere, and moved up and down
+            y=[-1.75, -1.75, -1.8],  # a level line would be held anywhere, and moved up and down
             mode="lines+markers+text",
             line=dict(color=purple, width=3),
             marker=dict(size=[0, 0, 12], color=purple, opacity=1),
-            text=["", "", "<br>◂ drag ▸"],
-            textposition="bottom center",
+            text=["", "", hint],
+            textposition=f"bottom {side}",
             textfont=dict(size=12, color=purple),
             cliponaxis=False,
             hoverinfo="skip",
@@ -113,16 +112,17 @@ def _invariance(shift, m, n, pair, *, rotate=rope.rotate):
         showlegend=False,
         margin=dict(l=16, t=10),
         shapes=circles,
-        xaxis=dict(plane, range=[-1.95, 1.95], domain=[0, 0.48], title=dict(text="lanes 2i and 2i + 1")),
-        yaxis=dict(plane, range=[-1.95, 2.4], scaleanchor="x"),
+        xaxis=dict(plane, range=[-2.1, 2.1], domain=[0, 0.48], title=dict(text="lanes 2i and 2i + 1")),
+        yaxis=dict(plane, range=[-1.95, 2.1], scaleanchor="x"),
         xaxis2=dict(range=[-1, LAST + 1], domain=[0.56, 1], anchor="y2", title=dict(text="place in the text")),
         yaxis2=dict(range=[-2.4, 2.4], anchor="x2", tickvals=[-1, 0, 1], title=dict(text="score", standoff=2)),
         meta=dict(
             phone=dict(  # a larger circle: it is taken in hand
                 margin=dict(l=8, r=8),
-                xaxis=dict(range=[-1.8, 1.8], domain=[0, 0.5]),  # wide enough for the letters
-                xaxis2=dict(domain=[0.59, 1]),
-                yaxis2=dict(title=dict(text="")),
+                xaxis=dict(domain=[0, 1], title=dict(text="")),
+                yaxis=dict(range=[-1.65, 1.9], domain=[0.48, 1]),
+                xaxis2=dict(domain=[0, 1]),
+                yaxis2=dict(domain=[0, 0.44], range=[-3, 2.3]),
             )
         ),
     )
@@ -446,7 +446,12 @@ def _seen(trained, target, base, pair):
         yaxis=dict(range=[-1.4, 1.4], domain=[0.44, 1], scaleanchor="x", visible=False),
         xaxis2=dict(range=[-0.8, WIDE // 2 - 0.2], anchor="y2", title=dict(text="pair of lanes i, fast to slow")),
         yaxis2=dict(
-            range=[0, 1.22], domain=[0, 0.38], anchor="x2", tickvals=[0, 0.5, 1], ticktext=["0", "50%", "100%"]
+            range=[0, 1.22],
+            domain=[0, 0.38],
+            anchor="x2",
+            tickvals=[0, 0.5, 1],
+            ticktext=["0", "50%", "100%"],
+            title=dict(text="of the circle"),
         ),
     )
     return dict(data=data, layout=layout), {

@@ -19,6 +19,7 @@ MIXED_BASE = 10.0  # of the frequencies, where mixed starts
 DIRECTIONS = [0, 15, 45, 70]  # degrees
 ALL = "all, averaged"
 PAIRS = [f"pair {i}" for i in range(LANES // 2)] + [ALL]
+DRAWN = (("how", " turns"), ("the number of", ""))  # of each pair
 
 
 def frequencies(direction):
@@ -39,6 +40,14 @@ def score_map(pairs, direction, *, angles=angles):
     scores = angles(offsets(SIDE), frequencies(direction)).cos()
     scores = scores.mean(-1) if pairs == ALL else scores[:, PAIRS.index(pairs)]
     return scores.view(2 * SIDE - 1, 2 * SIDE - 1)
+
+
+def _beside(turn):
+    """Where the number of a pair stands, beside its arrow in the drawing: across, down."""
+    down, across = turn
+    if math.hypot(*turn) > 0.5:
+        return 1.22 * across, 1.22 * down
+    return across + 0.7 * down, down - 0.7 * across  # a right angle off
 
 
 def _map(row, column, pairs, direction, *, angles=angles):
@@ -95,8 +104,15 @@ def _map(row, column, pairs, direction, *, angles=angles):
             arrow(f"how {name} turns", turn[::-1], *look, xaxis="x2", yaxis="y2")
             for name, look, turn in zip(PAIRS, looks, turns)
         ),
+        *(  # a pair's number: of a long arrow beyond the tip, in the ring; of a short one beside it
+            label(
+                f"the number of {name}", *_beside(turn), f"<b>{n}</b>", color, "middle center", xaxis="x2", yaxis="y2"
+            )
+            for n, (name, (color, _), turn) in enumerate(zip(PAIRS, looks, turns))
+        ),
     ]
     ticks = dict(tickvals=list(range(SIDE)), showgrid=False, zeroline=False, constrain="domain")
+    name = dict(text="how far each<br>pair turns", xref="x2 domain", yref="y2 domain", showarrow=False)
     dial = dict(tickvals=[-1, 0, 1], constrain="domain")
     layout = dict(
         height=430,
@@ -104,16 +120,23 @@ def _map(row, column, pairs, direction, *, angles=angles):
         margin=dict(t=8),
         xaxis=dict(ticks, range=[-0.5, SIDE - 0.5], domain=[0, 0.66], title=dict(text="column", standoff=2)),
         yaxis=dict(ticks, range=[SIDE - 0.5, -0.5], title=dict(text="row"), scaleanchor="x", constraintoward="top"),
-        xaxis2=dict(dial, range=[-1.3, 1.3], domain=[0.74, 1], anchor="y2", title=dict(text="turn by a column")),
+        xaxis2=dict(dial, range=[-0.4, 1.5], domain=[0.74, 1], anchor="y2", title=dict(text="turn by a column")),
         yaxis2=dict(
-            dial, range=[1.3, -1.3], domain=[0.5, 1], anchor="x2", title=dict(text="by a row"), scaleanchor="x2"
+            dial,
+            range=[1.5, -1.45],
+            domain=[0.46, 0.88],
+            anchor="x2",
+            title=dict(text="turn by a row"),
+            scaleanchor="x2",
         ),
+        annotations=[name | dict(x=0.5, y=1, yanchor="bottom")],
         meta=dict(
             phone=dict(
                 xaxis=dict(domain=[0, 1]),
-                yaxis=dict(domain=[0.46, 1]),
+                yaxis=dict(domain=[0.47, 1]),
                 xaxis2=dict(domain=[0, 0.46]),
-                yaxis2=dict(domain=[0, 0.34]),
+                yaxis2=dict(domain=[0, 0.35]),
+                annotations=[name | dict(x=1.2, y=0.95, xanchor="left", yanchor="top")],
             )
         ),
     )
@@ -138,15 +161,15 @@ map = explorable(
         "every patch, from minus one to one. A pair that turns along one axis draws stripes along the other one; a "
         "turned pair draws oblique stripes; all pairs together draw a cross through the query, upright or turned. "
         "Beside or below it an arrow for each pair: how far it turns for a row, downward, and for a column, across. "
-        "Stripes lie across the arrow. Drag the diamond, the query, or the tip of a long arrow."
+        "Stripes lie across the arrow. Drag the diamond, the query, or the number at a long arrow."
     ),
     readout="score on ↘ {right:+.2f} · on ↙ {left:+.2f}",
-    handles={"the query": ("row", "column"), "how pair 0 turns": "direction", "how pair 1 turns": "direction"},
+    handles={"the query": ("row", "column"), "the number of pair 0": "direction", "the number of pair 1": "direction"},
     depends={
         "score": ["row", "column", "pairs", "direction"],
         "the query": ["row", "column"],
         "its neighbors on the two diagonals": ["row", "column"],
-        **{f"how {name} turns": ["pairs", "direction"] for name in PAIRS[:-1]},
+        **{f"{what} {name}{end}": ["pairs", "direction"] for what, end in DRAWN for name in PAIRS[:-1]},
         "readout": ["pairs", "direction"],
     },
     row=slider(range(SIDE), label="row of the query", default=4),
@@ -219,7 +242,9 @@ def _resolution(asked, coordinates, offset):
                 x=torch.cat(found[word]),
                 y=[row for row in rows for _ in found[word][row]],
                 mode="markers",
-                marker=dict(symbol=symbol, size=7, color=COLORS[color]),
+                marker=dict(
+                    symbol=symbol, size=[7 if row else 5 for row in rows for _ in found[word][row]], color=COLORS[color]
+                ),  # the fastest pair has them all within the band
                 hovertemplate=f"{word}: %{{x:.2f}} of the widest trained angle<extra></extra>",
             )
         )
@@ -256,6 +281,8 @@ def _resolution(asked, coordinates, offset):
             tickvals=[-2, -1, 0, 1, 2],
             ticktext=["−2", "−1", "0", "1", "2"],
             title=dict(text="angle, 1: the widest in training", standoff=2),
+            showgrid=False,
+            zeroline=False,
         ),
         yaxis=dict(
             range=[len(rows) - 0.3, -1.25],
@@ -315,7 +342,7 @@ resolution = explorable(
 
 PICTURE = (1, 4, 4)  # time, rows, columns
 AFTER = 4  # words after the picture
-MOST_WORDS, TOP = 5, 13  # before it; where its ground ends in the drawing
+MOST_WORDS, TOP = 5, 14  # before it; where its ground ends in the drawing
 ID_LANES = 32
 ID_BASE = 10000.0
 DEALS = {"in sections": dict(sections=(4, 6, 6)), "in turn": dict(sections=(6, 5, 5), interleaved=True)}
@@ -384,8 +411,15 @@ def _ids(words, row, column, deal):
     )
     data += [
         names,
-        label("what the ground is", words + patches / 2 - 0.5, TOP - 1, "picture, 4 × 4 patches", COLORS["gray"]),
-        upright("the key, a patch", key, -2, TOP - 3, COLORS["ink"], 2, "dot"),
+        label(
+            "what the ground is",
+            words + patches / 2 - 0.5,
+            TOP - 1.2,
+            "picture, 4 × 4 patches",
+            COLORS["gray"],
+            "middle center",
+        ),
+        upright("the key, a patch", key, -2, TOP - 4, COLORS["ink"], 2, "dot"),
         dict(
             type="scatter",
             name="its ids",
@@ -442,7 +476,7 @@ def _ids(words, row, column, deal):
         showlegend=False,
         margin=dict(t=10),
         xaxis=dict(range=[-0.8, longest + 0.8], title=dict(text="token of the text", standoff=4), anchor="y"),
-        yaxis=dict(range=[-2, TOP + 1], domain=[0.5, 1], tickvals=[0, 5, 10], title=dict(text="id")),
+        yaxis=dict(range=[-2, TOP + 0.2], domain=[0.5, 1], tickvals=[0, 5, 10], title=dict(text="id")),
         xaxis2=dict(
             range=[-0.6, ID_LANES // 2 - 0.4],
             title=dict(text="pair of lanes, fastest first", standoff=4),

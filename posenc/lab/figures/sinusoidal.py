@@ -29,7 +29,7 @@ def _ladder(dim, base, position, *, table=sinusoidal.table):
             zmin=-1,
             zmax=1,
             colorscale=DIVERGING,
-            showscale=False,
+            colorbar=dict(y=0.69, len=0.66, thickness=10, xpad=12, tickvals=[-1, 0, 1]),
             hovertemplate="position %{y}, lane %{x}: %{z:.2f}<extra></extra>",
         ),
         level("the position m", position, *edges, COLORS["ink"], 4),
@@ -327,9 +327,9 @@ def _one_rotation(m, t, pair, *, table=sinusoidal.table):
         label("0", 0, 1.13, "0", COLORS["gray"], "middle center"),
         label("t", 1.13 * u, 1.13 * v, "t" if t else "", COLORS["gray"], "middle center"),
         label("m", 1.2 * x0, 1.2 * y0, "m", COLORS["blue"], "middle center"),
-        label("m + t", 1.26 * x1, 1.26 * y1, "m + t" if t else "", COLORS["orange"], "middle center"),
+        label("m + t", 1.38 * x1, 1.26 * y1, "m + t" if t else "", COLORS["orange"], "middle center", cliponaxis=False),
     ]
-    bare = dict(range=[-1.4, 1.4], zeroline=False, tickvals=[-1, 0, 1])
+    bare = dict(range=[-1.45, 1.45], zeroline=False, tickvals=[-1, 0, 1])
     layout = dict(
         height=440,
         showlegend=False,

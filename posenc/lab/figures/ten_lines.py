@@ -10,6 +10,7 @@ from posenc.lab.figures.parts import arrow, held, label
 WORDS = ("the", "dog", "bit")
 KEYS = torch.tensor([[-1.1, 0.5], [0.2, 1.4], [1.3, 0.1]], dtype=torch.float64)
 LENGTHS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
+NAMES = [[-1.375, 0.5, 1.625], [0.625, 1.75, 0.125]]  # where those of the keys stand
 REACH = 2.1
 
 
@@ -21,20 +22,23 @@ def looked_at(angle, length):
     return query, scores, scores.softmax(0)
 
 
+def _beside(query):
+    r"""Where the word stands at the end of a query (x, y): at the side of a steep one, above or below a flat one."""
+    x, y = query.tolist()
+    if abs(y) > 1.2 * abs(x):
+        return x + math.copysign(0.65, round(x, 6)), y + 0.1
+    return x, y + (0.45 if y > 0.3 * abs(x) else -0.45)
+
+
 def _ask(angle, length):
     query, scores, weights = looked_at(angle, length)
     blue, orange = COLORS["blue"], COLORS["orange"]
     right = dict(xaxis="x2", yaxis="y2")
     data = [arrow(f"key of {word}", key, orange, 3, "dash") for word, key in zip(WORDS, KEYS)]
     data += [
-        label(
-            "names of the keys",
-            *(1.25 * KEYS).T.tolist(),
-            [f"<b>{word}</b>" for word in WORDS],
-            orange,
-            "middle center",
-        ),
+        label("names of the keys", *NAMES, [f"<b>{word}</b>" for word in WORDS], orange, "middle center"),
         arrow("query", query, blue, 4),
+        label("name of the query", *_beside(query), "<b>query</b>", blue, "middle center", cliponaxis=False),
         held("end of the query", *query.tolist(), blue, "circle", 12),
         dict(
             type="bar",
@@ -62,7 +66,14 @@ def _ask(angle, length):
         margin=dict(l=16, t=10),
         xaxis=dict(plane, range=[-REACH, REACH], domain=[0, 0.52]),
         yaxis=dict(plane, range=[-REACH, REACH], scaleanchor="x"),
-        xaxis2=dict(range=[-0.6, 2.6], domain=[0.62, 1], anchor="y2", tickvals=[0, 1, 2], ticktext=list(WORDS)),
+        xaxis2=dict(
+            range=[-0.6, 2.6],
+            domain=[0.62, 1],
+            anchor="y2",
+            tickvals=[0, 1, 2],
+            ticktext=list(WORDS),
+            title=dict(text="s: score, query · key / √2"),
+        ),
         yaxis2=dict(range=[0, 1.12], anchor="x2", title=dict(text="weight"), tickvals=[0, 0.5, 1]),
         meta=dict(
             phone=dict(

@@ -676,6 +676,9 @@
       const traces = now.data.map((t) => paint(t, night));
       for (const trace of traces) { // plotly takes a label that was empty once for gone, for good
         if (Array.isArray(trace.text)) trace.text = trace.text.map((word) => word === "" ? " " : word);
+        // A thin hatched bar shows a stroke or none: a pale ground keeps it a bar.
+        const { pattern, color } = trace.marker || {};
+        if (pattern && typeof color === "string") trace.marker.pattern = { bgcolor: `${color}4d`, ...pattern };
       }
       if (small) narrow(traces, layout, width);
       const done = library_.react(sheet, traces, layout, {
