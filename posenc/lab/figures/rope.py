@@ -120,7 +120,7 @@ def _invariance(shift, m, n, pair, *, rotate=rope.rotate):
             phone=dict(  # a larger circle: it is taken in hand
                 margin=dict(l=8, r=8),
                 xaxis=dict(domain=[0, 1], title=dict(text="")),
-                yaxis=dict(range=[-1.65, 1.9], domain=[0.48, 1]),
+                yaxis=dict(range=[-1.8, 1.9], domain=[0.48, 1]),
                 xaxis2=dict(domain=[0, 1]),
                 yaxis2=dict(domain=[0, 0.44], range=[-3, 2.3]),
             )

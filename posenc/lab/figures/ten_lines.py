@@ -26,7 +26,7 @@ def _beside(query):
     r"""Where the word stands at the end of a query (x, y): at the side of a steep one, above or below a flat one."""
     x, y = query.tolist()
     if abs(y) > 1.2 * abs(x):
-        return x + math.copysign(0.65, round(x, 6)), y + 0.1
+        return x + math.copysign(0.65, round(x, 6)), y + 0.08
     return x, y + (0.45 if y > 0.3 * abs(x) else -0.45)
 
 
