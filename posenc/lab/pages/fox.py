@@ -199,7 +199,7 @@ def reading(whole, cut) -> str:
     if ignores_far(whole, cut):
         return f"Cutting moves the loss by {abs(gap):.4f} nats: on this text FoX **ignores** keys beyond the cut."
     if gap > 0:
-        return f"With its attention cut the model is *better*, by {gap:.3f} nats: FoX **suffers** from keys beyond the cut."
+        return f"With its attention cut the model is *better*, by {gap:.3f} nats: FoX **suffers** from keys beyond it."
     return f"What is far saves {-gap:.3f} nats: FoX **uses** keys beyond the cut."
 
 

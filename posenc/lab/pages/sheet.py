@@ -103,8 +103,8 @@ CARDS = {
         "axial: Pixtral, DINOv3, vision towers of Llama 4 and Qwen {cite}`wolf2020transformers`",
     ),
     "mrope": Card(
-        r"pair $i$ turns by $p_a\,\omega_{ai}$, $\omega_{ai} = b^{-2i/D}$ for the axis $a$ that it is dealt to: time, row or "
-        "column",
+        r"pair $i$ turns by $p_a\,\omega_{ai}$, $\omega_{ai} = b^{-2i/D}$ for the axis $a$ that it is dealt to: time, "
+        "row or column",
         "yes, by the offset on each axis",
         "angles of the slow pairs, on each axis",
         "RoPE's",
