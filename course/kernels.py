@@ -119,11 +119,11 @@ if have_triton:
 # %% [markdown]
 # ## 2. Rows of length 1
 #
-# $$ \text{out}_{t} = x_t / \lVert x_t \rVert, \qquad \lVert x_t \rVert = \Big(\sum_d x_{td}^2\Big)^{1/2} $$
+# $$ y_i = x_i / \lVert x_i \rVert, \qquad \lVert x_i \rVert = (x_i \cdot x_i)^{1/2} $$
 #
-# `x` and `out` are `[T, D]`. In PyTorch: `out = x / x.square().sum(-1, keepdim=True).sqrt()`.
+# `x` and `out` are `[T, D]`, with the rows $x_i$ and $y_i$. In PyTorch: `out = x / x.square().sum(-1, keepdim=True).sqrt()`.
 #
-# The number `x[t, d]` lies at `x_ptr + t * x_row + d * x_col`. `x_row` and `x_col` are the *strides*: how many numbers lie between neighbors in
+# The number `x[i, lane]` lies at `x_ptr + i * x_row + lane * x_col`. `x_row` and `x_col` are the *strides*: how many numbers lie between neighbors in
 # a column and in a row. In a transposed or sliced tensor they aren't `D` and 1.
 #
 # **Exercise 1.** Fill the kernel; the launcher under it is ready. One program takes one row, in one block with `BLOCK` at least `D`.
@@ -173,10 +173,10 @@ for name, view in (("x", x), ("x.T", x.T)):
 # %% [markdown]
 # ## 3. RoPE
 #
-# Now a block is a tile: `BLOCK` rows of `x [T, D]`, `HALF` pairs of lanes. Pair $i$ of row $t$ is $(a, b) = (x_{t,i},\ x_{t,i+D/2})$, its angle
-# $\varphi = p_t\,\omega_i$ with `positions [T]` and `inv_freq [D/2]`:
+# Now a block is a tile: `BLOCK` rows of `x [T, D]`, `HALF` pairs of lanes. As in the chapter *RoPE*, $i$ counts pairs here and $m$ is the position of a row:
+# its pair $i$ holds lanes $i$ and $i + D/2$, $(a, b)$, and turns by $\theta = m\,\omega_i$, with `positions [T]` and `inv_freq [D/2]`:
 #
-# $$ \text{out}_{t,i} = a\cos\varphi - b\sin\varphi, \qquad \text{out}_{t,i+D/2} = a\sin\varphi + b\cos\varphi $$
+# $$ (a, b) \to (a\cos\theta - b\sin\theta,\ a\sin\theta + b\cos\theta) $$
 #
 # ```python
 # angle = positions[:, None].float() * inv_freq
@@ -255,16 +255,16 @@ for block in (8, 32):
 # %% [markdown]
 # ## 4. A softmax in one walk
 #
-# A row of scores may be longer than any block. So a program walks over it and keeps three numbers: the maximum $m$ so far, and relative to it the
-# normalizer $l = \sum_j e^{s_j - m}$ and the weighted sum $a = \sum_j e^{s_j - m} v_j$. When a block raises $m$ to $m'$, everything kept so far
-# shrinks by the factor $e^{m - m'}$; then the block's own terms are added. At the end
+# A row of scores may be longer than any block. So a program walks over it and keeps three numbers of the keys $S$ read so far: the maximum
+# $m_S$, and relative to it the normalizer $l_S = \sum_{j \in S} e^{s_{ij} - m_S}$ and the weighted sum $a_S = \sum_{j \in S} e^{s_{ij} - m_S} v_j$. When a block
+# raises the maximum to $m_{S'}$, everything kept so far shrinks by the factor $r = e^{m_S - m_{S'}}$; then the block's own terms are added. At the end, for row $i$,
 #
-# $$ \text{lse} = m + \log l = \log \sum_j e^{s_j}, \qquad \text{mean} = a / l = \sum_j \operatorname{softmax}(s)_j\, v_j $$
+# $$ \mathrm{lse}_i = m_S + \ln l_S = \ln \sum_j e^{s_{ij}}, \qquad o_i = a_S / l_S = \sum_j A_{ij}\, v_j, \qquad A_{ij} = \operatorname{softmax}_j(s_{ij}) $$
 #
-# In PyTorch: `lse = scores.logsumexp(-1)`, `mean = scores.softmax(-1) @ values`, with `scores [N, T]`, `values [T]`, `lse`, `mean [N]`.
+# Here each $v_j$ is one number, so $o_i$ is a `mean`. In PyTorch: `lse = scores.logsumexp(-1)`, `mean = scores.softmax(-1) @ values`, with `scores [N, T]`, `values [T]`, `lse`, `mean [N]`.
 #
 # **Exercise 3.** One program takes one row. Hints: `for start in range(0, T, BLOCK):` is a loop in a kernel as in Python. `tl.max` gives a block's
-# maximum, `tl.maximum` the larger of two numbers. Start with $m$ at `-float("inf")`. What must a masked score be loaded as, so that its weight is 0?
+# maximum, `tl.maximum` the larger of two numbers. Start with $m_S$ at `-float("inf")`. What must a masked score be loaded as, so that its weight is 0?
 
 
 # %% nbgrader={"grade": false, "grade_id": "online_softmax", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -339,9 +339,9 @@ interact(
 # %% [markdown]
 # ## 5. Attention
 #
-# The same walk for `BLOCK_Q` queries at once, each with its own $m$, $l$ and a row of accumulators:
+# The same walk for `BLOCK_Q` queries at once, each with its own $m_S$, $l_S$ and a row of accumulators:
 #
-# $$ S = Q K^\top / \sqrt{D}, \qquad \text{out}_i = \sum_{j \le i} \operatorname{softmax}(S_{i,0..i})_j\, v_j $$
+# $$ s_{ij} = q_i \cdot k_j / \sqrt{D} \ \text{ for } j \le i, \qquad o_i = \sum_{j \le i} A_{ij}\, v_j, \qquad A_{ij} = \operatorname{softmax}_j(s_{ij}) $$
 #
 # `q`, `k`, `v`, `out` are `[H, T, D]`, all with the same strides.
 #
@@ -429,11 +429,11 @@ require("kernels.attend")
 # %% [markdown]
 # ## 6. Stick-breaking
 #
-# The walk turns around: the most recent key is asked first. With $\beta = \sigma(z)$ and $z = q k^\top / \sqrt D$,
+# The walk turns around: the most recent key is asked first. With $\beta_{ij} = \sigma(z_{ij})$ and $z_{ij} = q_i \cdot k_j / \sqrt D$,
 #
-# $$ \log A_{ij} = \log \beta_{ij} + \sum_{j < k < i} \log(1 - \beta_{ik}), \qquad \text{out}_i = \sum_{j<i} A_{ij} v_j, \qquad \text{rest}_i = \prod_{j<i} (1 - \beta_{ij}) $$
+# $$ \log A_{ij} = \log \beta_{ij} + \sum_{j < k < i} \log(1 - \beta_{ik}), \qquad o_i = \sum_{j<i} A_{ij} v_j, \qquad \rho_i = \prod_{k<i} (1 - \beta_{ik}) $$
 #
-# The sum splits at each block's edge: a part inside the block, and a part over all blocks that were asked before. The second is one number a query, the
+# ($\rho_i$ is `rest`.) The sum splits at each block's edge: a part inside the block, and a part over all blocks that were asked before. The second is one number a query, the
 # **logarithm of the rest**. It is what a block hands to the next.
 #
 # ```python

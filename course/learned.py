@@ -48,8 +48,8 @@ _ = posenc.explain_impl(posenc.make("learned", max_positions=64, dim=96))
 
 # %% [markdown]
 # ## Build it yourself
-# A learned encoding is a matrix $P$ with one row for each position. What the first layer sees is $x_t + P_{p_t}$, the
-# embedding of token $t$ plus the row of its position.
+# A learned encoding is a table $P$ with one row $p_i$ for each position $i$. What the first layer sees is $x_i + p_i$, the
+# embedding of the token at position $i$ plus the row of that position.
 #
 # ### Exercise 1: the lookup
 # From a table `[N, C]` and whole numbers `[T]` or `[B, T]`, return the rows, `[T, C]` or `[B, T, C]`. Raise a `ValueError` for
@@ -86,8 +86,8 @@ require("learned.lookup")
 
 # %% [markdown]
 # ### Exercise 2: stretch it
-# A table of $n$ positions shall serve $m$. The first row stays first and the last stays last, and in between the new row $t$
-# is read at $t\,\frac{n - 1}{m - 1}$ of the old ones: between two neighbors, mixed in proportion.
+# A table of $N$ positions shall serve $N'$. The first row stays first and the last stays last, and in between the new row $i$
+# is read at $u = i\,\frac{N - 1}{N' - 1}$ of the old ones: between two neighbors, mixed in proportion.
 #
 # The first `prefix` rows stand for no place (a class token, say). They stay in front as they are, and `length` counts them.
 
@@ -293,9 +293,9 @@ print(f"frozen: {frozen['command']} (commit {frozen['commit'][:8]})")
 
 # %% [markdown]
 # ## Exercises
-# **Exercise 4** (in code): *concatenating is adding*. Put the row $p$ of a table `[N, P]` behind the embedding $x$ and project
-# with $W$, `[C + P, C]`: the result is $[x; p]\,W = x W_x + p W_p$. Return the table `[N, C]` that gives the same by adding: the
-# row that is added to $x W_x$ at each position.
+# **Exercise 4** (in code): *concatenating is adding*. Put the row $p_i$ of a table `[N, K]` behind the embedding $x_i$ and
+# project both to $W_1 x_i + W_2\,p_i$. In code vectors are rows, so `weight`, `[C + K, C]`, holds $W_1^\top$ above $W_2^\top$. Return the
+# table `[N, C]` that gives the same by adding: what is added to $W_1 x_i$ at each position.
 
 
 # %% nbgrader={"grade": false, "grade_id": "fold", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -309,8 +309,10 @@ def fold(table, weight):
 
 # %%
 fold = check("learned.fold", fold)
-x, p, W = (torch.randn(*shape, generator=torch.Generator().manual_seed(1)) for shape in ((5, 8), (5, 3), (11, 8)))
-print("largest difference:", (torch.cat((x, p), dim=-1) @ W - (x @ W[:8] + fold(p, W))).abs().max().item())
+source = torch.Generator().manual_seed(1)
+x, rows, weight = (torch.randn(*shape, generator=source) for shape in ((5, 8), (5, 3), (11, 8)))
+appended, added = torch.cat((x, rows), dim=-1) @ weight, x @ weight[:8] + fold(rows, weight)
+print("largest difference:", (appended - added).abs().max().item())
 
 # %% nbgrader={"grade": true, "grade_id": "fold_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 # Graded: fold.

@@ -54,9 +54,9 @@ posenc.explain_impl(posenc.make("sinusoidal"))
 # %% [markdown]
 # ## 1. The table
 #
-# Clock $i$ turns by $\omega_i = b^{-2i/C}$ radians a token, and its hand stands in lanes $2i$ and $2i+1$:
+# Clock $i$ turns by $\omega_i = b^{-2i/C}$ radians a token, and its hand stands in lanes $2i$ and $2i+1$ of $p_m$, the code of position $m$:
 #
-# $$ \mathrm{PE}(p)_{2i} = \sin(p\,\omega_i), \qquad \mathrm{PE}(p)_{2i+1} = \cos(p\,\omega_i), \qquad i = 0, \dots, C/2 - 1 $$
+# $$ (p_m)_{2i} = \sin m\omega_i, \qquad (p_m)_{2i+1} = \cos m\omega_i, \qquad i = 0, \dots, C/2 - 1 $$
 #
 # **Exercise 1.** `positions` is a tensor of any shape, `[T]` or `[B, T]`, whole numbers or not. Return one row of
 # `dim` numbers for each. Hint: `positions[..., None] * frequencies` makes all angles at once; `torch.stack` and
@@ -95,18 +95,18 @@ print(f"first clock {first:.2f} tokens a turn, last clock {last:,.0f}, and 2 pi 
 # %% [markdown]
 # ## 2. One rotation
 #
-# Encodings are rows, so a matrix stands on their right. The theorem says that one matrix moves them all:
+# In code the codes are rows, so a matrix stands on their right. The theorem says that one matrix moves them all:
 #
-# $$ \mathrm{PE}(p+k) = \mathrm{PE}(p)\,R(k) \quad \text{for every } p. $$
+# $$ p_{m+t}^\top = p_m^\top R(t) \quad \text{for every } m. $$
 #
-# **Exercise 2.** Build $R(k)$, of shape `[dim, dim]`: zeros, but for a 2 by 2 block for each clock. Which of the two sines
+# **Exercise 2.** Build $R(t)$, of shape `[dim, dim]`: zeros, but for a 2 by 2 block for each clock. Which of the two sines
 # carries the minus? Work it out for one clock on paper: $(\sin\alpha, \cos\alpha)$ times the block must give
-# $(\sin(\alpha + k\omega_i), \cos(\alpha + k\omega_i))$.
+# $(\sin(\alpha + t\omega_i), \cos(\alpha + t\omega_i))$.
 
 
 # %% nbgrader={"grade": false, "grade_id": "rotation", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def rotation(offset, dim, base=10000.0):
-    """R(k) for k = offset: [dim, dim], with table(p + k) = table(p) @ R(k)."""
+    """R(t) for t = offset: [dim, dim], with table(m + t) = table(m) @ R(t)."""
     ### BEGIN SOLUTION
     matrix = torch.zeros(dim, dim)
     for i in range(dim // 2):
@@ -129,15 +129,15 @@ require("sinusoidal.rotation")
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# The gift of the theorem: put $A = R(-3)$ between query and key, and every position scores highest with the one three
+# The gift of the theorem: put $W = R(-3)$ between query and key, and every position scores highest with the one three
 # back. Then put a random matrix there, and the same pair of offsets scores differently at every place.
 
 # %%
 code = table(torch.arange(100), 64)
 scores = code @ rotation(-3, 64) @ code.T
 print("queries 3 to 9 look at", scores.argmax(-1)[3:10].tolist())
-A = torch.randn(64, 64, generator=torch.Generator().manual_seed(0)) / 8
-for name, matrix in (("R(-3)", rotation(-3, 64)), ("random", A)):
+W = torch.randn(64, 64, generator=torch.Generator().manual_seed(0)) / 8
+for name, matrix in (("R(-3)", rotation(-3, 64)), ("random", W)):
     shifted = [(code[5 + s] @ matrix @ code[2 + s]).item() for s in (0, 1, 10, 50)]
     print(f"{name:6} score of the pair (5, 2), shifted by 0, 1, 10, 50:", [round(s, 2) for s in shifted])
 
@@ -146,9 +146,9 @@ for name, matrix in (("R(-3)", rotation(-3, 64)), ("random", A)):
 #
 # The first layer of the original transformer multiplies the embeddings by $\sqrt{C}$ and adds the table:
 #
-# $$ x_p = \sqrt{C}\, E_{\mathrm{token}(p)} + \mathrm{PE}(p) $$
+# $$ \sqrt{C}\, x_m + p_m $$
 #
-# **Exercise 3.** `ids` is `[B, T]`, `weight` is `[V, C]`. Return `[B, T, C]`.
+# **Exercise 3.** `ids` is `[B, T]`, `weight` is `[V, C]`, and $x_m$ is its row for the token at position $m$. Return `[B, T, C]`.
 
 
 # %% nbgrader={"grade": false, "grade_id": "embed", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -214,14 +214,15 @@ interact(
 
 
 # %% mystnb={"image": {"alt": "Inner products of your table against offset, at one position of the sliders."}}
-def by_offset(back, p, base):
-    """Scores of PE(p) R(-back) with PE(p + k), from position 0 and from position p."""
-    k = torch.arange(-40, 41)
+def by_offset(back, m, base):
+    """Scores of the code at position 0, and at m, moved by `back`, with the codes around it."""
+    offset = torch.arange(-40, 41)
     fig, ax = plt.subplots(figsize=(8, 3), layout="constrained")
-    for start, style in ((0, "-"), (p, "--")):
+    for start, style in ((0, "-"), (m, "--")):
         row = table(torch.tensor([start]), 64, base) @ rotation(-back, 64, base)
-        ax.plot(k, (table(start + k, 64, base) @ row[0]) / 32, style, lw=5 if start == 0 else 2, label=f"from {start}")
-    ax.set(xlabel="offset k", ylabel="score over C/2", ylim=(-1.1, 1.1))
+        score = table(start + offset, 64, base) @ row[0] / 32
+        ax.plot(offset, score, style, lw=5 if start == 0 else 2, label=f"from {start}")
+    ax.set(xlabel="offset, tokens", ylabel="score over C/2", ylim=(-1.1, 1.1))
     ax.legend()
     plt.show()
 
@@ -229,7 +230,7 @@ def by_offset(back, p, base):
 interact(
     by_offset,
     back=IntSlider(0, min=0, max=30, continuous_update=False),
-    p=IntSlider(20, min=1, max=300, continuous_update=False),
+    m=IntSlider(20, min=1, max=300, continuous_update=False),
     base=bases,
 )
 
@@ -320,20 +321,19 @@ plot_short_long(results, methods=["nope", "sinusoidal"], highlight="sinusoidal",
 # %% [markdown]
 # ## 7. Exercises
 #
-# **Exercise 4** (in code). The score of query $i$ and key $j$ has four terms:
+# **Exercise 4** (in code). The score of query $m$ and key $n$ has four terms:
 #
-# $$ (x_i + \mathrm{PE}(i))\,A\,(x_j + \mathrm{PE}(j))^\top = x_i A x_j^\top + x_i A\,\mathrm{PE}(j)^\top
-#   + \mathrm{PE}(i) A x_j^\top + \mathrm{PE}(i) A\,\mathrm{PE}(j)^\top $$
+# $$ (x_m + p_m)^\top W (x_n + p_n) = x_m^\top W x_n + x_m^\top W p_n + p_m^\top W x_n + p_m^\top W p_n $$
 #
-# `x` is `[T, C]`, `A` is `[C, C]`, `positions` is `[T]`. Return all four, in this order, as `[4, T, T]`.
+# `x` is `[T, C]`, `W` is `[C, C]`, `positions` is `[T]`. Return all four, in this order, as `[4, T, T]`.
 
 
 # %% nbgrader={"grade": false, "grade_id": "terms", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def terms(x, A, positions):
+def terms(x, W, positions):
     """Content-content, content-position, position-content, position-position: [4, T, T]."""
     ### BEGIN SOLUTION
     code = table(positions, x.shape[1])
-    return torch.stack((x @ A @ x.T, x @ A @ code.T, code @ A @ x.T, code @ A @ code.T))
+    return torch.stack((x @ W @ x.T, x @ W @ code.T, code @ W @ x.T, code @ W @ code.T))
     ### END SOLUTION
 
 
@@ -349,12 +349,12 @@ require("sinusoidal.terms")
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# Shift all positions by 10. Which of the four terms stay, with the identity for $A$, and with a random $A$?
+# Shift all positions by 10. Which of the four terms stay, with the identity for $W$, and with a random $W$?
 
 # %%
 x = torch.randn(6, 64, generator=torch.Generator().manual_seed(1))
 names = ("content, content", "content, position", "position, content", "position, position")
-for label, matrix in (("identity", torch.eye(64)), ("random", A)):
+for label, matrix in (("identity", torch.eye(64)), ("random", W)):
     change = (terms(x, matrix, torch.arange(6) + 10) - terms(x, matrix, torch.arange(6))).abs().amax((1, 2))
     print(label, {name: round(value, 3) for name, value in zip(names, change.tolist())})
 
@@ -363,12 +363,12 @@ for label, matrix in (("identity", torch.eye(64)), ("random", A)):
 # keep it relative*. Write your answers here.
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "paper", "locked": false, "points": 4, "schema_version": 3, "solution": true, "task": false}
-# Rotations compose: each block is a rotation by $k\omega_i$, angles add, the transpose turns back. Hence
-# $\mathrm{PE}(p)\mathrm{PE}(p+k)^\top = \mathrm{PE}(0) R(p) R(k)^\top R(p)^\top \mathrm{PE}(0)^\top = \mathrm{PE}(0) R(-k) \mathrm{PE}(0)^\top$.
+# Rotations compose: each block is a rotation by $t\omega_i$, angles add, the transpose turns back. Hence
+# $p_m^\top p_{m+t} = p_0^\top R(m)\, R(-m-t)\, p_0 = p_0^\top R(-t)\, p_0$.
 #
-# The sign: all four survive, with $R(-k)$ in place of $R(k)$. It hurts where weights trained with the other sign are loaded.
+# The sign: all four survive, with $R(-t)$ in place of $R(t)$. It hurts where weights trained with the other sign are loaded.
 #
-# Relative for $C = 2$: $A = \begin{pmatrix} a & -c \\ c & a \end{pmatrix}$; in general one such block for each clock, $C$ free
+# Relative for $C = 2$: $W = \begin{pmatrix} a & b \\ -b & a \end{pmatrix}$; in general one such block for each clock, $C$ free
 # numbers of $C^2$.
 
 # %% [markdown]

@@ -36,9 +36,9 @@ def count(max_positions, dim, num_layers, embed_at):
 
 
 def fold(table, weight):
-    r"""The table that does by adding what concatenating and projecting did: [x; p] W = x W_x + row.
+    r"""The table that does by adding what appending and projecting did: W_1 x_i + W_2 p_i.
 
-    Arguments: table: [N, P], the rows p. weight: W, [C + P, C], x first. Returns: [N, C].
+    Arguments: table: [N, K], the rows p_i. weight: [C + K, C], W_1^T above W_2^T. Returns: [N, C].
     """
     return table @ weight[-table.shape[1] :]
 
@@ -234,12 +234,12 @@ EXERCISES = {
         cases=lambda: [(_random(7, 3), _random(8, 5)), (_random(4, 6), _random(12, 6)), (_random(3, 1), _random(3, 2))],
         tolerance=1e-5,
         mistakes={
-            "these are the first rows of W, which meet the content; the last ones meet the position": (
+            "these are the first rows of weight, which meet the content; the last ones meet the position": (
                 lambda table, weight: table @ weight[: table.shape[1]]
             ),
             "the sign is flipped: the row is added": lambda table, weight: -fold(table, weight),
             "row 0 is missing: the rows are one position off": lambda table, weight: fold(table, weight).roll(-1, 0),
-            "all of W is summed: only the last P rows meet the position": (
+            "all of weight is summed: only the last K rows meet the position": (
                 lambda table, weight: fold(table, weight) + weight[: -table.shape[1]].sum(0)
             ),
         },

@@ -11,12 +11,12 @@ POSITIONS = torch.tensor([0, 1, 2, 5, 30, 64])
 
 
 def rotation(offset, dim, base=10000.0, dtype=torch.float32):
-    r"""The matrix R(k) that carries every encoding k positions on: PE(p + k) = PE(p) R(k).
+    r"""The matrix R(t) that carries every encoding t positions on: table(m + t) = table(m) @ R(t).
 
-    R(k) is block diagonal, one block for each pair of lanes: [[cos k w_i, -sin k w_i], [sin k w_i, cos k w_i]].
+    R(t) is block diagonal, one block for each pair of lanes: [[cos t w_i, -sin t w_i], [sin t w_i, cos t w_i]].
 
-    Arguments: offset: k, a number. dim: C, even. base: b. dtype: of the result. Returns: [C, C].
-    Convention: encodings are rows, so R(k) stands on the right. Chapter: Sinusoidal encoding.
+    Arguments: offset: t, a number. dim: C, even. base: b. dtype: of the result. Returns: [C, C].
+    Convention: encodings are rows, so R(t) stands on the right. Chapter: Sinusoidal encoding.
     """
     sin, cos = table(torch.tensor([offset], dtype=torch.float64), dim, base)[0].unflatten(0, (-1, 2)).unbind(-1)
     blocks = torch.stack((torch.stack((cos, -sin), dim=-1), torch.stack((sin, cos), dim=-1)), dim=-2)  # [C/2, 2, 2]
@@ -32,14 +32,14 @@ def embed(ids, weight):
     return sinusoidal().embed(x, torch.arange(ids.shape[1])[None])
 
 
-def terms(x, A, positions):
-    r"""The four terms of a score (x_i + PE(i)) A (x_j + PE(j))^T.
+def terms(x, W, positions):
+    r"""The four terms of a score (x_m + p_m)^T W (x_n + p_n).
 
-    Arguments: x: [T, C] content. A: [C, C]. positions: [T].
+    Arguments: x: [T, C] content. W: [C, C]. positions: [T].
     Returns: [4, T, T]: content-content, content-position, position-content, position-position.
     """
     code = table(positions, x.shape[1])
-    return torch.stack((x @ A @ x.T, x @ A @ code.T, code @ A @ x.T, code @ A @ code.T))
+    return torch.stack((x @ W @ x.T, x @ W @ code.T, code @ W @ x.T, code @ W @ code.T))
 
 
 def _from_angles(positions, frequencies):
@@ -146,7 +146,7 @@ EXERCISES = {
         cases=[(1, 4), (3, 8), (-2, 8, 100.0), (0, 6)],
         tolerance=1e-5,
         mistakes={
-            "the sign of the sine is flipped: this matrix goes k positions back (it is R(-k), the transpose)": (
+            "the sign of the sine is flipped: this matrix goes t positions back (it is R(-t), the transpose)": (
                 lambda offset, dim, base=10000.0: rotation(-offset, dim, base)
             ),
             "every block turns at the first frequency; block i turns at w_i": _one_clock,
@@ -154,7 +154,7 @@ EXERCISES = {
                 lambda offset, dim, base=10000.0: rotation(offset + 1, dim, base)
             ),
             "the blocks pair lane i with lane i + C/2; lane 2i belongs to lane 2i + 1": _halves,
-            "the identity is added: R(k) gives the new encoding itself, not the step to add": _plus_identity,
+            "the identity is added: R(t) gives the new encoding itself, not the step to add": _plus_identity,
         },
     ),
     "embed": Exercise(
@@ -188,17 +188,17 @@ EXERCISES = {
         tolerance=1e-5,
         mistakes={
             "the two mixed terms are swapped: content-position comes before position-content": (
-                lambda x, A, positions: terms(x, A, positions)[[0, 2, 1, 3]]
+                lambda x, W, positions: terms(x, W, positions)[[0, 2, 1, 3]]
             ),
-            "A is transposed: the query stands on its left": lambda x, A, positions: terms(x, A.T, positions),
-            "queries and keys are swapped: row i belongs to the query": (
-                lambda x, A, positions: terms(x, A, positions).transpose(1, 2)
+            "W is transposed: the query stands on its left": lambda x, W, positions: terms(x, W.T, positions),
+            "queries and keys are swapped: row m belongs to query m": (
+                lambda x, W, positions: terms(x, W, positions).transpose(1, 2)
             ),
             "positions start at 0 whatever is given; use the positions that come in": (
-                lambda x, A, positions: terms(x, A, torch.arange(len(x)))
+                lambda x, W, positions: terms(x, W, torch.arange(len(x)))
             ),
             "the content is missing from the mixed terms": (
-                lambda x, A, positions: terms(x, A, positions)[[0, 3, 3, 3]]
+                lambda x, W, positions: terms(x, W, positions)[[0, 3, 3, 3]]
             ),
         },
     ),

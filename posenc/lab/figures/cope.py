@@ -114,7 +114,7 @@ def _gates(preset, query, token, gate, *, positions=positions, lookup=lookup):
             marker=dict(color=orange, size=12, symbol="circle-open", line=dict(width=3)),
             xaxis="x3",
             yaxis="y3",
-            hovertemplate="a key at p = %{x:.2f}: bias %{y:.2f}<extra></extra>",
+            hovertemplate="a key read at %{x:.2f}: bias %{y:.2f}<extra></extra>",
         ),
         chosen(
             "the chosen key",
@@ -141,7 +141,7 @@ def _gates(preset, query, token, gate, *, positions=positions, lookup=lookup):
             range=[-0.4, last + 0.4],
             tickvals=list(range(len(TABLE))),
             anchor="y3",
-            title=dict(text="position p: row of the table"),
+            title=dict(text="min(p, P − 1): row of the table"),
         ),
         yaxis3=dict(range=[-1.9, 3.2], domain=[0, 0.28], anchor="x3", tickvals=[-1, 0, 1, 2], title=dict(text="bias")),
     )
@@ -284,7 +284,7 @@ def _clamp(rows, count, length):
     layout = dict(
         height=460,
         xaxis=dict(range=[length, -0.5], title=dict(text="how far before the query"), anchor="y2"),
-        yaxis=dict(range=[0, top], domain=[0.45, 1], title=dict(text="position p"), nticks=5),
+        yaxis=dict(range=[0, top], domain=[0.45, 1], title=dict(text="position"), nticks=5),
         yaxis2=dict(range=[0, ceiling], domain=[0, 0.36], title=dict(text="keys heard"), nticks=4),
         showlegend=False,
     )

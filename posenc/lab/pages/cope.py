@@ -272,8 +272,8 @@ def compared(ours, theirs):
     r"""Words for "ours is ... than theirs", from the paired interval, in points of a percent."""
     mean, half = paired(ours, theirs)
     if abs(mean) <= half or mean == 0:
-        return f"not told apart ({signed(mean)} ± {100 * half:.1f} points)"
-    return f"{'fewer' if mean < 0 else 'more'} errors ({signed(mean)} ± {100 * half:.1f} points)"
+        return f"not told apart ({signed(mean)} ± {100 * half:.1f} points, 95%)"
+    return f"{'fewer' if mean < 0 else 'more'} errors ({signed(mean)} ± {100 * half:.1f} points, 95%)"
 
 
 def signed(share):
@@ -324,7 +324,8 @@ def verdict_numbers(results=None):
     return {
         "seeds": f"{len(results['seeds'])}",
         "rates": ", ".join(f"{rate:g}" for rate in results["rates"]),
-        "steps": ", ".join(f"{NAMES[task]}: {steps} steps" for task, steps in results["steps"].items()),
+        "steps": ", ".join(f"{NAMES[task]}: {results['steps'][task]} steps" for task in FIRST),
+        "copy_steps": f"{results['steps']['selective_copy']}",
         "solved": f"{100 * SOLVED:.0f}%",
         "tolerance": f"{100 * results['tolerance']:.0f}",
         "far_words": f"At four times the length CoPE errs in {far['cope']} of the counts, its control in "

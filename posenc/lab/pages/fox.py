@@ -197,10 +197,10 @@ def reading(whole, cut) -> str:
     r"""Does FoX extrapolate or ignore? From the losses at the longest context, seed by seed, whole and cut."""
     gap = mean_and_spread([a - b for a, b in zip(whole, cut)])[0]
     if ignores_far(whole, cut):
-        return f"Whole and cut differ by {abs(gap):.4f} nats: FoX **ignores** what lies beyond the training window."
+        return f"Cutting moves the loss by {abs(gap):.4f} nats: on this text FoX **ignores** keys beyond the cut."
     if gap > 0:
-        return f"With its attention cut the model is *better*, by {gap:.3f} nats: FoX **suffers** from what is far."
-    return f"What is far saves {-gap:.3f} nats: FoX **uses** what lies beyond the training window."
+        return f"With its attention cut the model is *better*, by {gap:.3f} nats: FoX **suffers** from keys beyond it."
+    return f"What is far saves {-gap:.3f} nats: FoX **uses** keys beyond the cut."
 
 
 def verdict_words():

@@ -96,7 +96,7 @@ def words(values):
 
 def score_table():
     r"""`scores`, printed: mean and spread by distance and kind of key."""
-    lines = ["mean and spread of q·k / √D", "distance" + "".join(f"{name:>16s}" for name in scores())]
+    lines = ["distance" + "".join(f"{name:>16s}" for name in scores())]
     for row, d in enumerate(DISTANCES):
         cells = "".join(f"{rows[row].mean():9.2f} ±{rows[row].std():5.2f}" for rows in scores().values())
         lines.append(f"{d:8,d}" + cells.replace("-0.00", " 0.00"))
@@ -123,9 +123,9 @@ def bounds():
 
 def bound_table():
     r"""`bounds`, printed."""
-    lines = ["distance  score  content's factor  distance's  bound / score"]
+    lines = ["distance   score  content's factor  distance's  bound / score"]
     for d, (score, steps, sums) in bounds().items():
-        lines.append(f"{d:8d}  {score:5.1f}  {steps:16.1f}  {sums:10.1f}  {steps * sums / score:13.0f}")
+        lines.append(f"{d:8d}  {score:6.2f}  {steps:16.2f}  {sums:10.2f}  {steps * sums / score:13.0f}")
     return "\n".join(lines)
 
 

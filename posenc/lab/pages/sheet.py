@@ -103,7 +103,8 @@ CARDS = {
         "axial: Pixtral, DINOv3, vision towers of Llama 4 and Qwen {cite}`wolf2020transformers`",
     ),
     "mrope": Card(
-        rf"pair $i$ turns by $p_a\,\omega_i$, ${TURNED}$; each pair is dealt to time, row or column $a$",
+        r"pair $i$ turns by $p_a\,\omega_{ai}$, $\omega_{ai} = b^{-2i/D}$ for the axis $a$ that it is dealt to: time, "
+        "row or column",
         "yes, by the offset on each axis",
         "angles of the slow pairs, on each axis",
         "RoPE's",
@@ -139,7 +140,7 @@ CARDS = {
         "authors' models and kernel {cite}`tan2024code`",
     ),
     "cope": Card(
-        r"$s_{ij} + q_i \cdot e[p_{ij}]$, $p_{ij} = \sum_{k=j}^i \sigma(s_{ik})$",
+        r"$s_{ij} + q_i \cdot e[\min(p_{ij}, P - 1)]$, $p_{ij} = \sum_{l=j}^i \sigma(s_{il})$",
         "reads no position, so a shift changes nothing; what stands between counts",
         "counts above those trained; from $P - 1$ on one shared row",
         "$P D$ numbers a layer, or a head; $T P D$ for $z$, then a sum and a look-up for each pair",
