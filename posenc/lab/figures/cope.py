@@ -100,7 +100,7 @@ def _gates(preset, query, token, gate, *, positions=positions, lookup=lookup):
             y=TABLE,
             mode="lines+markers",
             line=dict(color=COLORS["gray"], width=2),
-            marker=dict(color=COLORS["gray"], size=9, symbol="square"),
+            marker=dict(color=COLORS["gray"], size=7, symbol="square"),
             xaxis="x3",
             yaxis="y3",
             hovertemplate="row %{x} of the table: q·e = %{y}<extra></extra>",
@@ -111,7 +111,7 @@ def _gates(preset, query, token, gate, *, positions=positions, lookup=lookup):
             x=p.clamp(max=last),
             y=z,
             mode="markers",
-            marker=dict(color=orange, size=12, symbol="circle-open", line=dict(width=3)),
+            marker=dict(color=orange, size=11),
             xaxis="x3",
             yaxis="y3",
             hovertemplate="a key read at %{x:.2f}: bias %{y:.2f}<extra></extra>",
@@ -135,6 +135,7 @@ def _gates(preset, query, token, gate, *, positions=positions, lookup=lookup):
             range=[0, len(TOKENS) + 0.6],
             domain=[0.46, 0.78],
             tickvals=[0, last, len(TOKENS)],
+            ticktext=["0", f"last<br>row {last}", str(len(TOKENS))],
             title=dict(text="position p"),
         ),
         xaxis3=dict(
@@ -171,7 +172,7 @@ gates = explorable(
     "is set by hand; drag it up or down, or to another token. In the middle, the position of each key as a staircase "
     "that rises from the query, an upright line that can be dragged, to the left, by one gate a step, with a dashed "
     "line at the last row of the table. Below, the query's product with eight rows of the table as gray squares "
-    "joined by lines, and the keys as circles on these lines. A star is the key set by hand; beyond the last row it "
+    "joined by lines, and the keys as dots on these lines. A star is the key set by hand; beyond the last row it "
     "gives no gradient to any gate.",
     readout="{stands} · {where} · {bias}",
     handles={

@@ -469,7 +469,10 @@ def _causal_blocks(queries, keys, block_q, block_k, *, kind=tile_kind):
         barmode="overlay",
         xaxis=dict(type="linear", range=[-2, keys + 2], title=dict(text="key j"), tickvals=list(range(0, 193, 32))),
         yaxis=dict(
-            type="linear", range=[max(QUERIES) + 2, -2], title=dict(text="query i"), tickvals=list(range(0, 129, 32))
+            type="linear",
+            range=[max(QUERIES) + 8, -2],  # the grip on the last query hangs over no number below
+            title=dict(text="query i"),
+            tickvals=list(range(0, 129, 32)),
         ),
     )
     count = {name: len(places) for name, places in found.items()}

@@ -94,7 +94,7 @@ def _resizing(length, row, prefix, *, resize=learned.resize):
             type="scatter",
             name="this row",
             x=[at[here].item()] * 2,
-            y=[RULER, new[here].item()],
+            y=[RULER - 0.17, new[here].item()],  # its grip hangs below the ruler
             mode="lines+markers",
             line=dict(color=COLORS["ink"], width=1, dash="dot"),
             marker=dict(color=COLORS["ink"], size=[0, 11], symbol="diamond", opacity=1),
@@ -106,7 +106,7 @@ def _resizing(length, row, prefix, *, resize=learned.resize):
         showlegend=False,
         margin=dict(t=10),
         xaxis=dict(
-            range=[-1.8, LENGTH + 0.4], title=dict(text="row of the old table (−1: the class row)"), zeroline=False
+            range=[-2.6, LENGTH + 0.4], title=dict(text="row of the old table (−1: the class row)"), zeroline=False
         ),
         yaxis=dict(range=[-1.3, RULER + 0.35], title=dict(text="value of one lane"), tickvals=[-1, 0, 1]),
     )
@@ -304,6 +304,7 @@ def _cliff(shift):
     low = float(min(curve.min() for curve in mean.values()))
     pad = 0.08 * (top - low)
     last = shift + WINDOW - 1
+    right, lower = SHIFTS[-1] + WINDOW, dict(xaxis="x2", yaxis="y2")
     data = [
         dict(
             type="scatter",
@@ -359,6 +360,7 @@ def _cliff(shift):
             hovertemplate="row %{x} at the start: length %{y:.2f}<extra></extra>",
             showlegend=False,
         ),
+        label("name of the start", right, 0.32, "dotted: at the start", COLORS["gray"], "top left", **lower),
         dict(
             type="scatter",
             name="ids in use",
@@ -374,7 +376,6 @@ def _cliff(shift):
             showlegend=False,
         ),
     ]
-    right = SHIFTS[-1] + WINDOW
     layout = dict(
         height=500,
         xaxis=dict(range=[-3, right], title=dict(text="first id"), anchor="y"),
@@ -399,7 +400,14 @@ cliff = explorable(
     "training length, then a fall to the short rows that it started with (dotted); a box shows the ids in use. The "
     "diamonds and the box can be dragged.",
     readout="untrained rows {untrained} of the last {targets} · table {learned:.2f} · sinusoid {sinusoid:.2f}",
-    depends={"learned table": [], "sinusoid": [], "rows, trained": [], "rows at the start": [], "readout.targets": []},
+    depends={
+        "learned table": [],
+        "sinusoid": [],
+        "rows, trained": [],
+        "rows at the start": [],
+        "name of the start": [],
+        "readout.targets": [],
+    },
     handles={"here": "shift", "ids in use": "shift"},
     shift=slider(SHIFTS, label="first id", default=20, play=True),
 )

@@ -196,7 +196,7 @@ def _slot(fit, empty, others):
         height=360,
         barmode="group",
         xaxis=dict(range=[-0.5, 2.5], tickvals=places, ticktext=bars, showgrid=False, zeroline=False),
-        yaxis=dict(range=[0, 1.16], title=dict(text="weight")),
+        yaxis=dict(range=[0, 1.16], title=dict(text="weight"), showgrid=False),  # each bar has its number
     )
     return dict(data=data, layout=layout), {"left": left, "factor": 1 - left}
 
@@ -240,37 +240,35 @@ def _mixture(near, back):
     data = [
         dict(
             type="scatter",
-            name=name,
-            x=DISTANCE[:EXTENT],
-            y=curve,
-            mode="lines",
-            line=dict(color=color, width=1.5, dash=dash),
-            hoverinfo="skip",
-        )
-        for name, curve, color, dash in zip(
-            ("curve 0", "curve 1"), bank(), (COLORS["orange"], COLORS["purple"]), ("dot", "longdash")
-        )
-    ]
-    data.extend(held(name, at, own[at].item()) for name, at in (("near end", 0), ("far end", EXTENT - 1)))
-    data.append(
-        dict(
-            type="scatter",
             name="own curve",
             x=DISTANCE,
             y=own,
             mode="lines+markers",
             line=dict(color=COLORS["blue"], width=3),
-            marker=dict(size=4),
+            marker=dict(size=5),
             hovertemplate="distance %{x}: adds %{y:.2f}<extra></extra>",
-        )
-    )
-    data += [
+        ),
+        *(
+            dict(
+                type="scatter",
+                name=name,
+                x=DISTANCE[:EXTENT],
+                y=curve,
+                mode="lines",
+                line=dict(color=color, width=2, dash=dash),
+                hoverinfo="skip",
+            )
+            for name, curve, color, dash in zip(
+                ("curve 0", "curve 1"), bank(), (COLORS["orange"], COLORS["purple"]), ("dot", "dash")
+            )
+        ),
+        *(held(name, at, own[at].item()) for name, at in (("near end", 0), ("far end", EXTENT - 1))),
         upright("the key in question", ASKED, -5, 6.2, COLORS["ink"], 1.5, "dashdot"),
         label("its distance", ASKED - 0.4, 5.3, f"a key {ASKED} back", COLORS["ink"], "middle left"),
     ]
     layout = dict(
         height=360,
-        xaxis=dict(range=[-0.5, 39.5], title=dict(text="distance i − j")),
+        xaxis=dict(range=[-2, 39.5], title=dict(text="distance i − j")),
         yaxis=dict(range=[-5, 6.2], tickvals=[-4, -2, 0, 2, 4], title=dict(text="added to the logit")),
     )
     return dict(data=data, layout=layout), {"at": signed(own[31], 2), "beyond": own[EXTENT:].abs().max().item()}

@@ -13,7 +13,7 @@ from posenc.bias.t5 import bucket
 from posenc.bias.transformer_xl import shift, transformer_xl
 from posenc.encoding import At
 from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
-from posenc.lab.figures.parts import signed, thousands, upright
+from posenc.lab.figures.parts import label, signed, thousands, upright
 
 # ------------------------------------------------------------------------------------------- Transformer-XL, four terms
 
@@ -207,6 +207,7 @@ four_terms = explorable(
 REACH = 300
 DISTANCES = [*range(17), 20, 24, 28, 32, 36, 40, 45, 50, 57, 64, 72, 80, 90, 100, 113, 128, 150, 180, 210, 256, 300]
 CAUSAL, BOTH = "causal", "both directions"
+PALE = "rgba(42, 143, 201, 0.35)"  # beside blue, so that tiles a pixel wide stay apart on a phone
 
 
 def _doubling(x):
@@ -241,7 +242,7 @@ def _bucket_staircase(num_buckets, max_distance, direction, distance, *, bucket=
             xaxis="x2",
             yaxis="y2",
             width=tall,
-            marker=dict(color=COLORS[color], line=dict(width=0)),
+            marker=dict(color=color, line=dict(width=0.02, color=color)),  # without a line plotly widens thin tiles
             hoverinfo="skip",
         )
 
@@ -270,9 +271,9 @@ def _bucket_staircase(num_buckets, max_distance, direction, distance, *, bucket=
             hoverinfo="skip",
         ),
         upright("the key", here, -0.5, num_buckets - 0.5, COLORS["ink"], 1.5, "dot"),
-        tape("odd buckets", [step for step in steps if step[0] % 2], "sky", 0.8),
-        tape("even buckets", [step for step in steps if not step[0] % 2], "blue", 1),
-        tape("its bucket", taken, "orange", 1.2),
+        tape("odd buckets", [step for step in steps if step[0] % 2], PALE, 0.9),
+        tape("even buckets", [step for step in steps if not step[0] % 2], COLORS["blue"], 1),
+        tape("its bucket", taken, COLORS["orange"], 1.2),
         dict(
             type="scatter",
             name="the key on the tape",
@@ -379,6 +380,7 @@ def _shift_trick(step, memory, follow, *, shift=shift):
     dead = [i for i, value in enumerate(values) if lost(value)]
     followed = _followed(follow)
     place = names.index(followed) if followed in names else None
+    side = keys + 1
     wanted = 100 * "ABCD".index(followed[0]) + int(followed[1:])
 
     def tiles(name, letter, color):
@@ -404,12 +406,15 @@ def _shift_trick(step, memory, follow, *, shift=shift):
         dict(
             type="scatter",
             name="no key stands there",
-            x=[x for i in dead for x in (columns[i] - 0.45, columns[i] + 0.45, None)],
-            y=[y for i in dead for y in (rows[i] + 0.42, rows[i] - 0.42, None)],
+            x=[x for i in dead for x in (*(columns[i] + x for x in (-0.45, -0.45, -0.17, -0.45)), None)],
+            y=[y for i in dead for y in (*(rows[i] + y for y in (0.42, 0.12, 0.42, 0.42)), None)],
             mode="lines",
-            line=dict(color=COLORS["gray"], width=1.5),
+            fill="toself",
+            fillcolor=COLORS["gray"],
+            line=dict(color=COLORS["gray"], width=1),
             hoverinfo="skip",
         ),
+        label("what a corner says", -0.45, side - 0.2, "◣ no such key", COLORS["gray"], "middle right"),
         dict(
             type="scatter",
             name="followed",
@@ -420,7 +425,6 @@ def _shift_trick(step, memory, follow, *, shift=shift):
             hoverinfo="skip",
         ),
     ]
-    side = keys + 1
     labels = [f"key {j}" for j in range(keys)] if step == 4 else []
     if step == 0:
         labels = [f"−{d}" if d else "0" for d in range(keys - 1, -1, -1)]
@@ -442,7 +446,7 @@ def _shift_trick(step, memory, follow, *, shift=shift):
         ),
         yaxis=dict(
             plain,
-            range=[side - 0.4, -0.6],
+            range=[side + 0.1, -0.6],
             tickvals=list(range(queries)) if named else [],
             ticktext=[f"query {letter}" for letter in LOOKS] if named else [],
             automargin=False,
@@ -469,13 +473,14 @@ shift_trick = explorable(
     alt="A table of tiles, each named by its query, A to D, and a distance. First every row runs through the same "
     "distances. A column of zeros comes in on the left, the numbers are read as more and shorter rows, the first "
     "row is dropped, and the rest is read as long rows again: now each row ends its run at distance 0 under its "
-    "own key. Strokes mark zeros and distances at which the query has no key; at the end they stand right of the "
-    "diagonal. Play the steps; drag the filled tile to follow another.",
+    "own key. A filled corner marks zeros and distances at which the query has no key; at the end they stand right "
+    "of the diagonal. Play the steps; drag the filled tile to follow another.",
     readout="{shape} · {where} · {memory}",
     handles={"followed": "follow"},
     depends={
         **{name: ["step", "memory"] for name in ("zeros", *(f"query {letter}" for letter in LOOKS), "layout")},
         "no key stands there": ["step", "memory"],
+        "what a corner says": ["memory"],
     },
     step=slider(range(len(STEPS)), label="step", format=lambda n: f"{n}: {STEPS[n]}", play=True),
     memory=slider([0, 1, 2], label="keys in memory"),
@@ -761,17 +766,16 @@ def _shares(query, threshold, c, back):
     data = [
         dict(
             type="scatter",
-            name="what the network reads",
+            name="this query",
             x=(distance + 1).log10(),
             y=share,
             mode="lines",
             hoverinfo="skip",
             line=dict(color=COLORS["blue"], width=2.5),
-            showlegend=False,
         ),
         dict(
             type="scatter",
-            name="any query up to L",
+            name="any up to L",
             hoverinfo="skip",
             x=(near + 1).log10(),
             y=near_share,
@@ -780,12 +784,11 @@ def _shares(query, threshold, c, back):
         ),
         dict(
             type="scatter",
-            name="this key",
+            name="the key",
             x=[math.log10(here + 1)],
             y=[own],
             mode="markers",
             marker=dict(color=COLORS["orange"], size=12, symbol="diamond"),
-            showlegend=False,
             hoverinfo="skip",
         ),
         dict(
@@ -831,15 +834,15 @@ shares = explorable(
     "key of the text, and the query moves; the diamond, and the key does; the dashed line, and the threshold "
     "does.",
     readout="f reads {own:.3f} · key {here:d} back · {kind}",
-    handles={"this key": "back", "first key": "query", "threshold L": "threshold"},
+    handles={"the key": "back", "first key": "query", "threshold L": "threshold"},
     depends={
-        "what the network reads": ["query", "threshold", "c"],
+        "this query": ["query", "threshold", "c"],
         "first key": ["query", "threshold", "c"],
-        "any query up to L": ["threshold", "c"],
+        "any up to L": ["threshold", "c"],
         "threshold L": ["threshold"],
     },
     query=slider([4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096], label="query position i", default=64, play=True),
     threshold=slider([16, 128, 512], label="threshold L", default=128),
-    c=slider([0.02, 0.1, 1.0], label="c of ψ", default=0.1),
+    c=slider([0.02, 0.1, 1.0], label="bend c", default=0.1),
     back=slider([0, 1, 2, 4, 8, 16, 32, 64, 128, 256], label="distance of the key", default=16, at_most="query"),
 )

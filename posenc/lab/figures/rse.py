@@ -73,6 +73,7 @@ def _allocation(rate, content, query, order, *, weigh=stickbreaking.weigh):
             marker=dict(color=COLORS["blue"], symbol="triangle-up", size=13),
             hoverinfo="skip",
         ),
+        label("the query, in words", query - 2.5, -0.1, "query", COLORS["blue"], "middle left", yaxis="y2"),
     ]
     scale = next(s for s in (0.02, 0.05, 0.1, 0.2, 0.5, 1.0) if pieces.max() <= s)
     layout = dict(
@@ -80,7 +81,7 @@ def _allocation(rate, content, query, order, *, weigh=stickbreaking.weigh):
         bargap=0.1,
         showlegend=False,
         margin=dict(t=8),
-        xaxis=dict(range=[-1.5, KEYS + 0.5], title=dict(text="key j"), anchor="y2"),
+        xaxis=dict(range=[-3, KEYS + 0.5], title=dict(text="key j"), anchor="y2"),
         yaxis=dict(range=[0, 1.05 * scale], domain=[0.54, 1], title=dict(text="weight"), nticks=4),
         yaxis2=dict(range=[-0.2, 1.08], domain=[0, 0.46], title=dict(text="stick left"), tickvals=[0, 0.5, 1]),
     )
@@ -106,6 +107,7 @@ allocation = explorable(
     handles={"the query": "query", "the top of the hill": "rate"},
     depends={
         "the query": ["query"],
+        "the query, in words": ["query"],
         "layout": ["rate", "content", "query", "order"],
         "readout.where": ["rate", "content", "query", "order"],
     },
@@ -249,7 +251,7 @@ def _same_scores(query, rate, offset, order, *, weigh=stickbreaking.weigh):
                 mode="markers",
                 # the area is the weight
                 marker=dict(
-                    opacity=opacity, color=COLORS[color], size=weights, sizemode="area", sizeref=2 / 44**2, sizemin=1.5
+                    opacity=opacity, color=COLORS[color], size=weights, sizemode="area", sizeref=2 / 32**2, sizemin=1.5
                 ),
                 hovertemplate="key %{x}: weight %{marker.size:.3f}<extra></extra>",
             ),
@@ -270,7 +272,7 @@ def _same_scores(query, rate, offset, order, *, weigh=stickbreaking.weigh):
             x=[LENGTH + 1.5],
             y=[0],
             mode="markers",
-            marker=dict(symbol="circle-open", color=COLORS["ink"], size=[left], sizemode="area", sizeref=2 / 44**2),
+            marker=dict(symbol="circle-open", color=COLORS["ink"], size=[left], sizemode="area", sizeref=2 / 32**2),
             hovertemplate="left over: %{marker.size:.3f}<extra></extra>",
         ),
         upright("the query", query + 0.5, 2.5, -0.5, COLORS["blue"], 1.5, "dot"),
@@ -284,7 +286,7 @@ def _same_scores(query, rate, offset, order, *, weigh=stickbreaking.weigh):
             tickvals=[0, 5, 10, 15, 20, LENGTH + 1.5],
             ticktext=["0", "5", "10", "15", "20", "left"],
             tickangle=0,
-            title=dict(text="key j; triangle: the mean key"),
+            title=dict(text="key j; disk: its weight; ▲ the mean key"),
             showgrid=False,
             zeroline=False,
         ),
@@ -302,7 +304,7 @@ same_scores = explorable(
     "triangle under each row stands at the mean key. The softmax ignores distance and offset; with the penalty it "
     "moves to near keys and still ignores the offset. The stick from key 0 on puts its weight on old keys, and "
     "more so with a larger offset; a ring on the right is what it leaves over. Drag the dotted line, the query.",
-    readout="left over {left:.3f} · stick {stick:.1f} back · softmax {soft:.1f}, with λ {biased:.1f}",
+    readout="left over {left:.3f} · ▲ stick {stick:.1f} back · ▲ softmax {soft:.1f}, with λ {biased:.1f}",
     handles={"the query": "query"},
     depends={
         "softmax": ["query"],

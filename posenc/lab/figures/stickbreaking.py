@@ -87,7 +87,7 @@ def _allocation(query, temperature, offset, order, remainder, *, weigh=stickbrea
         dict(
             type="scatter",
             name="the query",
-            x=[1, 0.015],
+            x=[1, 0.035],  # clear of the axis on a phone
             y=[query, query],
             mode="lines+markers+text",
             text=["", f"{TOKENS[query]}<sub>{query}</sub> asks"],
