@@ -198,7 +198,7 @@ def _by_offset(method, favored, extra):
         label(
             "bars in words",
             [LENGTH - 2] * 2,
-            [-1.9, -3.6],
+            [-1.6, -3.1],  # between two grid lines
             ["■ with the extra logits", "□ without them"],
             [COLORS["orange"], COLORS["gray"]],
             "middle left",
