@@ -63,7 +63,7 @@ def _invariance(shift, m, n, pair, *, rotate=rope.rotate):
     score = number(scores[pair].item(), 3)
     blue, orange, green, purple = (COLORS[name] for name in ("blue", "orange", "green", "purple"))
     right = dict(xaxis="x2", yaxis="y2")
-    side, hint = ("right", "\xa0\xa0\xa0◂ drag ▸") if at_q + at_k < LAST else ("left", "◂ drag ▸\xa0\xa0\xa0")
+    side = "right" if at_q + at_k < LAST else "left"
     data = [
         arrow("query, turned", q, blue, 4),
         arrow("key, turned", k, orange, 4, "5px,3px"),
@@ -94,7 +94,7 @@ def _invariance(shift, m, n, pair, *, rotate=rope.rotate):
             mode="lines+markers+text",
             line=dict(color=purple, width=3),
             marker=dict(size=[0, 0, 12], color=purple, opacity=1),
-            text=["", "", hint],
+            text=["", "", "\xa0\xa0\xa0◂ drag ▸\xa0\xa0\xa0"],
             textposition=f"bottom {side}",
             textfont=dict(size=12, color=purple),
             cliponaxis=False,
