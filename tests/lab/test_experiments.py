@@ -538,15 +538,16 @@ def test_rates_are_chosen_by_validation_and_a_sweep_trains_with_them(tiny, tmp_p
 
     monkeypatch.setattr("posenc.lab.experiments.rates.run_cell", run_cell)
     main(rates_command(rates, "--device", "cpu", name="masked"))
-    assert len(trained) == 2 * (3 + 6) and {seed for _, seed, *_ in trained} == {100, 101}
+    assert len(trained) == 2 * (3 + 6 + 1) and {seed for _, seed, *_ in trained} == {100, 101}
     assert {held_back for *_, held_back in trained} == {16000}
     found = load_results_at(rates)
     assert found["choice"] == {"rope": {"lr": 0.003, "own": 1.0}, "t5": {"lr": 0.006, "own": 10.0}}
     assert found["ties"] == ["rope"] and found["arms"]["rope"]["ties"] == [{"lr": 0.006, "own": 1.0}]
-    assert found["at_edge"] == {"t5": ["lr", "own"]}
+    assert found["at_edge"] == {"t5": ["own"]}  # since a rate beyond .006 was tried
+    assert [(t["lr"], t["own"], t["mean"] > 2) for t in found["arms"]["t5"]["trials"][6:]] == [(0.012, 10.0, True)]
     diverged = next(trial for trial in found["arms"]["rope"]["trials"] if trial["lr"] == 0.0015)
     assert diverged["mean"] is None and diverged["diverged"] == ["diverged"] * 2
-    t5 = found["arms"]["t5"]["trials"][-1]
+    t5 = found["arms"]["t5"]["trials"][5]
     assert t5["scores"] == pytest.approx([1.0, 1.001]) and t5["mean"] == pytest.approx(1.0005)
 
     trained.clear()
@@ -582,7 +583,7 @@ def test_killed_rates_go_on_and_sources_and_device_are_not_mixed(tiny, tmp_path,
 
     def stops(*given):
         runs.append(given[1:3])
-        if len(runs) == 5:
+        if len(runs) in (5, 21):  # the second while it tries rates beyond
             raise KeyboardInterrupt
         return whole(*given)
 
@@ -593,8 +594,10 @@ def test_killed_rates_go_on_and_sources_and_device_are_not_mixed(tiny, tmp_path,
         patch.setattr(sys.modules[hash_of_code.__module__], "sources", lambda: {"tiny.py": "other"})
         with pytest.raises(ValueError, match="begun with other sources"):
             main(rates_command(out))
+    with pytest.raises(KeyboardInterrupt):
+        main(rates_command(out))
     main(rates_command(out))
-    assert len(runs) == 18 + 1  # the fifth twice
+    assert len(runs) == 18 + 4 + 2  # two of them twice
     assert load_results_at(out)["arms"] == load_results_at(once)["arms"]
 
 

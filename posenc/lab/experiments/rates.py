@@ -12,14 +12,17 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from tqdm import tqdm
+
 from posenc.lab.experiments.provenance import provenance
 from posenc.lab.experiments.results import check_results, six_digits, write_json
-from posenc.lab.experiments.runner import chosen, holding, on, run_cell, train_all
+from posenc.lab.experiments.runner import Cells, chosen, deal, holding, on, run_cell, train_all
 from posenc.lab.experiments.sweeps import Sweep
 from posenc.lab.train import Settings, build, measure, settings_for
 from posenc.lab.train.models import own_parameters
 
 FACTORS = (0.5, 1, 2)  # on the preset's learning rate
+BEYOND = 4  # how many more, where the best stands at an end
 OWN = (1, 10)  # on that of an encoding's own parameters, which the first is a part of
 SEEDS = (100, 101)  # of no sweep
 HELD_BACK = 16_000  # characters, of text
@@ -42,7 +45,8 @@ def run_rates(
     r"""Train every arm of a sweep at each rate with two seeds of its own, and write the scores and choices to `out`.
 
     The cells are kept and gone on with as `run_sweep`'s are. A score is `measure.validation`; the choice is the least
-    mean over seeds, in a tie the rate nearest the preset's. A run that diverges has no score.
+    mean over seeds, in a tie the rate nearest the preset's. Where it is the least or the greatest rate, one more beyond
+    it is tried, by the first process, until it is neither, or `BEYOND` are. A run that diverges has no score.
     Arguments and errors: as `run_sweep`.
     """
     sweep, arms = chosen(name, methods)
@@ -61,11 +65,19 @@ def run_rates(
         cells = train_all(trial_sweep, each, SEEDS, facts, out, device, run_trial)
         if cells is None:
             return
-        numbers = cells.read()
-        tried = {}
-        for arm in arms:
-            found = [[numbers[called(arm, trial), seed] for seed in SEEDS] for trial in trials[arm]]
-            tried[arm] = choose(trials[arm], found, settings.lr)
+        tried = choices(cells, trials)
+        for _ in range(BEYOND):
+            further = {arm: beyond(values) for arm, values in tried.items() if "lr" in values["at_edge"]}
+            if not further:
+                break
+            for arm, trial in further.items():
+                trials[arm].append(trial)
+                each[called(arm, trial)] = dataclasses.replace(settings, **trial)
+                trial_sweep.arms[called(arm, trial)] = known[arm]
+            cells = Cells(cells.folder, list(each), SEEDS)
+            for arm, seed in tqdm(cells.share(0, 1), desc=f"{facts['name']}, beyond"):
+                cells.run(run_trial, trial_sweep, arm, seed, each[arm], deal(device, 0))
+            tried = choices(cells, trials)
         results = facts | {
             "task": sweep.task,
             "question": f"With which learning rates does each arm of the sweep {name} do best?",
@@ -91,6 +103,13 @@ def grid(method: str, options: dict, task: str, settings: Settings) -> list[dict
     return [{"lr": settings.lr * factor, "own": float(own)} for own in owns for factor in factors]
 
 
+def beyond(values: dict) -> dict:
+    """The trial one step beyond a choice that stands at an end of its arm's learning rates."""
+    choice = values["choice"]
+    least = choice["lr"] == min(trial["lr"] for trial in values["trials"])
+    return choice | {"lr": choice["lr"] / 2 if least else choice["lr"] * 2}
+
+
 def called(arm: str, trial: dict) -> str:
     """The name of an arm at a rate, its cells' file name."""
     return f"{arm} lr={trial['lr']:g} own={trial['own']:g}"
@@ -108,11 +127,20 @@ def run_trial(sweep: Sweep, arm: str, seed: int, settings: Settings, *given) -> 
     }
 
 
-def choose(trials: list[dict], found: list[list[dict]], lr: float) -> dict:
+def choices(cells: Cells, trials: dict) -> dict:
+    """{arm: what `choose` says of its trials} from finished cells."""
+    numbers = cells.read()
+    return {
+        arm: choose(those, [[numbers[called(arm, trial), seed] for seed in SEEDS] for trial in those])
+        for arm, those in trials.items()
+    }
+
+
+def choose(trials: list[dict], found: list[list[dict]]) -> dict:
     r"""The choice among trials of one arm, with every score.
 
     found: for each trial its cells over seeds. Returns: {"choice": {"lr", "own"} or None, "ties": the other trials of
-    the same mean, "at_edge": those of "lr" and "own" whose choice is the grid's last, so that one beyond may be better,
+    the same mean, "at_edge": those of "lr" and "own" whose choice is the last tried, so that one beyond may be better,
     "trials": [{"lr", "own", "scores", "mean", "diverged"}]}.
     """
     rows = []
@@ -125,6 +153,7 @@ def choose(trials: list[dict], found: list[list[dict]], lr: float) -> dict:
     means = [row["mean"] for row in rows if row["mean"] is not None]
     best = [trial for trial, row in zip(trials, rows) if means and row["mean"] == min(means)]
     choice = best[0] if best else None
-    edges = {"lr": [lr * min(FACTORS), lr * max(FACTORS)], "own": [OWN[-1]]}
+    tried = [trial["lr"] for trial in trials]
+    edges = {"lr": [min(tried), max(tried)], "own": [OWN[-1]]}
     at_edge = [key for key, ends in edges.items() if choice and choice[key] in ends]
     return {"choice": choice, "ties": best[1:], "at_edge": at_edge, "trials": rows}
