@@ -41,6 +41,7 @@ def run_rates(
     *,
     device: str = "cpu",
     changes: dict | None = None,
+    sweep: Sweep | None = None,
 ) -> None:
     r"""Train every arm of a sweep at each rate with two seeds of its own, and write the scores and choices to `out`.
 
@@ -49,7 +50,7 @@ def run_rates(
     it is tried, by the first process, until it is neither, or `BEYOND` are. A run that diverges has no score.
     Arguments and errors: as `run_sweep`.
     """
-    sweep, arms = chosen(name, methods)
+    sweep, arms = chosen(name, methods, sweep)
     kept = {"held_back": HELD_BACK} if sweep.task in MEASURED else {}
     settings = settings_for(preset, sweep.task, **(changes or {}) | kept)
     known = {arm: (sweep.arms or {}).get(arm, (arm, {})) for arm in arms}

@@ -50,6 +50,7 @@ def run_sweep(
     rates: Path | None = None,
     device: str = "cpu",
     changes: dict | None = None,
+    sweep: Sweep | None = None,
 ) -> None:
     r"""Train every arm with `seeds` seeds, one CPU thread each, and write `out` when all are there.
 
@@ -63,11 +64,12 @@ def run_sweep(
         rates: a file that `run_rates` wrote; each arm trains with its choice, on text without what is held back.
         device: "cpu", or "cuda": the processes then take the GPUs in turn.
         changes: fields of `Settings` other than the preset's, such as {"windows": 960}.
+        sweep: what to train, default the one of `SWEEPS` with this name.
     Errors: ValueError naming an argument, or a file that is damaged or of other settings, OSError for an `out` that
         can't be written, HeldError for one that another sweep is making: all before anything is trained.
     """
     check_int("seeds", seeds)
-    sweep, arms = chosen(name, methods)
+    sweep, arms = chosen(name, methods, sweep)
     if sweep.against and not add and sweep.against not in arms:
         raise ValueError(f"methods={arms} must hold {sweep.against!r}, which {name} compares the others with")
     settings, choice = settings_for(preset, sweep.task, **changes or {}), {}
@@ -90,13 +92,15 @@ def run_sweep(
         print(verdict(whole, arm).words)
 
 
-def chosen(name: str, methods: Sequence[str] | None) -> tuple[Sweep, list]:
+def chosen(name: str, methods: Sequence[str] | None, sweep: Sweep | None = None) -> tuple[Sweep, list]:
     """The sweep of a name, and its arms among `methods`, default all. Errors: ValueError for one that isn't known."""
-    check_choice("name", name, SWEEPS)
-    arms = arms_of(SWEEPS[name]) if methods is None else list(dict.fromkeys(methods))
+    if sweep is None:
+        check_choice("name", name, SWEEPS)
+        sweep = SWEEPS[name]
+    arms = arms_of(sweep) if methods is None else list(dict.fromkeys(methods))
     for arm in arms:
-        check_choice("methods", arm, arms_of(SWEEPS[name]))
-    return SWEEPS[name], arms
+        check_choice("methods", arm, arms_of(sweep))
+    return sweep, arms
 
 
 def holding(out: Path):
