@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from posenc.lab.experiments.rates import run_rates
-from posenc.lab.experiments.runner import run_sweep
-from posenc.lab.experiments.sweeps import SWEEPS
+from posenc.lab.experiments.runner import known, run_sweep
 from posenc.lab.train import PRESETS
 from posenc.lab.train.command import change
 
@@ -21,7 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     many = commands.add_parser("sweep", help="train every method with several seeds and write one JSON")
     rates = commands.add_parser("rates", help="choose each method's learning rates, by what no table shows")
     for each, file in ((many, "NAME"), (rates, "rates_NAME")):
-        each.add_argument("name", choices=SWEEPS)
+        each.add_argument("name", choices=known())
         each.add_argument("--preset", default="study", choices=PRESETS)
         each.add_argument("--methods", nargs="+", help="default all")
         each.add_argument("--out", type=Path, help=f"default results/{file}.json")

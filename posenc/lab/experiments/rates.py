@@ -17,7 +17,7 @@ from tqdm import tqdm
 from posenc.lab.experiments.provenance import provenance
 from posenc.lab.experiments.results import check_results, six_digits, write_json
 from posenc.lab.experiments.runner import Cells, chosen, deal, holding, on, run_cell, train_all
-from posenc.lab.experiments.sweeps import Sweep
+from posenc.lab.experiments.sweeps import Sweep, made
 from posenc.lab.train import Settings, build, measure, settings_for
 from posenc.lab.train.models import own_parameters
 
@@ -52,12 +52,12 @@ def run_rates(
     """
     sweep, arms = chosen(name, methods, sweep)
     kept = {"held_back": HELD_BACK} if sweep.task in MEASURED else {}
-    settings = settings_for(preset, sweep.task, **(changes or {}) | kept)
-    known = {arm: (sweep.arms or {}).get(arm, (arm, {})) for arm in arms}
-    trials = {arm: grid(*known[arm], sweep.task, settings) for arm in arms}
+    settings = settings_for(preset, sweep.task, **sweep.changes | (changes or {}) | kept)
+    trials = {arm: grid(*made(sweep, arm, settings)[:2], sweep.task, settings) for arm in arms}
     each = {called(arm, trial): (arm, trial) for arm in arms for trial in trials[arm]}
+    origin = {cell: arm for cell, (arm, _) in each.items()}
     trial_sweep = sweep._replace(
-        arms={cell: known[arm] for cell, (arm, _) in each.items()},
+        recipe=lambda cell, settings: made(sweep, origin[cell], settings),
         measure=lambda model, settings: {"score": measure.validation(model, sweep.task, settings)},
     )
     facts = provenance(f"rates_{name}", preset, settings, command) | on(device)
@@ -74,7 +74,7 @@ def run_rates(
             for arm, trial in further.items():
                 trials[arm].append(trial)
                 each[called(arm, trial)] = dataclasses.replace(settings, **trial)
-                trial_sweep.arms[called(arm, trial)] = known[arm]
+                origin[called(arm, trial)] = arm
             cells = Cells(cells.folder, list(each), SEEDS)
             for arm, seed in tqdm(cells.share(0, 1), desc=f"{facts['name']}, beyond"):
                 cells.run(run_trial, trial_sweep, arm, seed, each[arm], deal(device, 0))

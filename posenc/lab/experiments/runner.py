@@ -17,6 +17,7 @@ from torch import distributed
 from tqdm import tqdm
 
 from posenc.errors import check_choice, check_int
+from posenc.lab.experiments.arms import EXTRA
 from posenc.lab.experiments.provenance import provenance, start_of
 from posenc.lab.experiments.results import (
     check_results,
@@ -27,7 +28,7 @@ from posenc.lab.experiments.results import (
     six_digits,
     write_json,
 )
-from posenc.lab.experiments.sweeps import SWEEPS, Sweep, arms_of
+from posenc.lab.experiments.sweeps import SWEEPS, Sweep, arms_of, made
 from posenc.lab.experiments.verdicts import verdict
 from posenc.lab.train import Settings, pick_device, read_checkpoint, sample, settings_for, train_with
 from posenc.lab.train.files import held
@@ -64,7 +65,7 @@ def run_sweep(
         rates: a file that `run_rates` wrote; each arm trains with its choice, on text without what is held back.
         device: "cpu", or "cuda": the processes then take the GPUs in turn.
         changes: fields of `Settings` other than the preset's, such as {"windows": 960}.
-        sweep: what to train, default the one of `SWEEPS` with this name.
+        sweep: what to train, default the known one with this name.
     Errors: ValueError naming an argument, or a file that is damaged or of other settings, OSError for an `out` that
         can't be written, HeldError for one that another sweep is making: all before anything is trained.
     """
@@ -72,7 +73,7 @@ def run_sweep(
     sweep, arms = chosen(name, methods, sweep)
     if sweep.against and not add and sweep.against not in arms:
         raise ValueError(f"methods={arms} must hold {sweep.against!r}, which {name} compares the others with")
-    settings, choice = settings_for(preset, sweep.task, **changes or {}), {}
+    settings, choice = settings_for(preset, sweep.task, **sweep.changes | (changes or {})), {}
     if rates is not None:
         settings, choice = read_rates(rates, name, settings, arms)
     facts = provenance(name, preset, settings, command) | on(device) | ({"choice": choice} if rates is not None else {})
@@ -92,11 +93,16 @@ def run_sweep(
         print(verdict(whole, arm).words)
 
 
+def known() -> dict[str, Sweep]:
+    """The sweeps that the commands train, by name."""
+    return SWEEPS | EXTRA
+
+
 def chosen(name: str, methods: Sequence[str] | None, sweep: Sweep | None = None) -> tuple[Sweep, list]:
     """The sweep of a name, and its arms among `methods`, default all. Errors: ValueError for one that isn't known."""
     if sweep is None:
-        check_choice("name", name, SWEEPS)
-        sweep = SWEEPS[name]
+        check_choice("name", name, known())
+        sweep = known()[name]
     arms = arms_of(sweep) if methods is None else list(dict.fromkeys(methods))
     for arm in arms:
         check_choice("methods", arm, arms_of(sweep))
@@ -240,9 +246,18 @@ def run_cell(
     read: arms of one seed share them.
     """
     started = time.perf_counter()
-    method, options = (sweep.arms or {}).get(arm, (arm, {}))
+    method, options, make_attention = made(sweep, arm, settings)
+    named = isinstance(method, str)  # a checkpoint of another can't be told from a third
     model, history = train_with(
-        method, settings, seed, sweep.task, device=device, progress=False, checkpoint=checkpoint, options=options
+        method,
+        settings,
+        seed,
+        sweep.task,
+        device=device,
+        progress=False,
+        checkpoint=checkpoint if named else None,
+        options=options,
+        make_attention=make_attention,
     )
     cell = six_digits(sweep.measure(model, settings))
     cell["final_train_loss"] = round(float(numpy.mean(history["loss"][-max(1, settings.steps // 10) :])), 6)
@@ -295,6 +310,6 @@ def merge(older: dict, results: dict) -> dict:
         "methods": {arm: values | {"seeds": results["seeds"]} for arm, values in results["methods"].items()}
     }
     both = {key: older[key] | newer[key] for key in ("claims", "predictions", "methods")}
-    arms = [arm for arm in arms_of(SWEEPS[older["name"]]) if arm in both["methods"]]
+    arms = [arm for arm in arms_of(known()[older["name"]]) if arm in both["methods"]]
     both = {key: {arm: values[arm] for arm in arms if arm in values} for key, values in both.items()}
     return older | both | {"added": [*older.get("added", []), note]}
