@@ -50,7 +50,9 @@ def imports(name, path, known):
 
 
 def layer(name):
-    """Where a module stands, as a pair that compares: its row in LAYERS, then its row in LAB."""
+    """Where a module stands, as a pair that compares: its row in LAYERS, then its row in LAB; what is run, on top."""
+    if name.endswith(".__main__"):
+        return len(LAYERS), 0
     inner = name.removeprefix("posenc").removeprefix(".")
     rows = [
         (part.count("."), row) for row, parts in enumerate(LAYERS) for part in parts.split(" ") if under(inner, part)

@@ -16,6 +16,7 @@ from posenc.lab.experiments.results import check_results, read_results, write_js
 from posenc.lab.experiments.runner import run_sweep
 from posenc.lab.experiments.sweeps import Sweep, measure_masked, measure_volume
 from posenc.lab.train import settings_for
+from posenc.lab.train.command import change
 
 # The report's five, then NoPE and what the other places usually do.
 ARMS = {
@@ -144,3 +145,21 @@ def run_report(
     plot_report(report).savefig(out.with_suffix(".svg"), metadata={"Date": None})
     shutil.rmtree(parts)
     return report
+
+
+def add_command(commands) -> None:
+    """Add `report` to the commands of `python -m posenc.lab.train`."""
+    report = commands.add_parser("report", help="five encodings, two objectives, one model: one JSON and its figure")
+    report.add_argument("--preset", default="small", choices=PRESETS)
+    report.add_argument("--seeds", type=int, default=5, help="how many seeds, from 0")
+    report.add_argument("--arms", nargs="+", choices=ARMS, help="default all")
+    report.add_argument("--set", nargs="+", default=[], type=change, metavar="NAME=NUMBER", help="other settings")
+    report.add_argument("--out", type=Path, help="default results/report_PRESET.json")
+    report.add_argument("--device", default="cpu", help="cpu or cuda")
+    report.set_defaults(run=from_command)
+
+
+def from_command(options) -> None:
+    words = f"python -m posenc.lab.train {' '.join(options.given)}"
+    kept = {"seeds": options.seeds, "arms": options.arms, "device": options.device, "changes": dict(options.set)}
+    run_report(options.preset, options.out, command=words, **kept)

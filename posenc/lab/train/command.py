@@ -1,4 +1,4 @@
-r"""The commands `python -m posenc.lab.train run`, for one model, and `report`, for the report's comparison."""
+r"""The command `python -m posenc.lab.train run`: train one model, or go on with it, and print how it does."""
 
 import argparse
 import contextlib
@@ -35,8 +35,8 @@ def in_one_line(main: Callable[[], None]) -> int:
     return 0
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    r"""The command; `arguments` in place of the command line's."""
+def main(arguments: Sequence[str] | None = None, others: Sequence[Callable] = ()) -> None:
+    r"""The command; `arguments` in place of the command line's. others: each adds a command of its own."""
     parser = argparse.ArgumentParser(prog="python -m posenc.lab.train", description="Train and measure a small model.")
     commands = parser.add_subparsers(required=True)
     one = commands.add_parser("run", help="train one model; the same command again goes on where it was stopped")
@@ -50,23 +50,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--device", type=torch_device, help="cpu, cuda, cuda:1 ... or mps; default cuda where there is one"
     )
     one.add_argument("--save-every", type=float, default=30.0, metavar="SECONDS")
-    report = commands.add_parser("report", help="five encodings, two objectives, one model: one JSON and its figure")
-    report.add_argument("--preset", default="small", choices=("small", "original"))
-    report.add_argument("--seeds", type=int, default=5, help="how many seeds, from 0")
-    report.add_argument("--arms", nargs="+", help="default all nine")
-    report.add_argument("--set", nargs="+", default=[], type=change, metavar="NAME=NUMBER", help="other settings")
-    report.add_argument("--out", type=Path, help="default results/report_PRESET.json")
-    report.add_argument("--device", default="cpu", help="cpu or cuda")
+    one.set_defaults(run=run)
+    for add in others:
+        add(commands)
     given = sys.argv[1:] if arguments is None else [str(argument) for argument in arguments]
-    options = parser.parse_args(given)
-    if "arms" not in options:
-        run(options)
-        return
-    from posenc.lab.experiments.report import run_report  # it builds on this package
-
-    words = f"python -m posenc.lab.train {' '.join(given)}"
-    kept = {"seeds": options.seeds, "arms": options.arms, "device": options.device, "changes": dict(options.set)}
-    run_report(options.preset, options.out, command=words, **kept)
+    options = parser.parse_args(given, argparse.Namespace(given=given))
+    options.run(options)
 
 
 def run(options: argparse.Namespace) -> None:
