@@ -5,6 +5,7 @@ import json
 import pytest
 import torch
 
+import posenc
 from posenc.lab.experiments import report
 from posenc.lab.experiments.report import ARMS, OBJECTIVES, PREDICTIONS, REPORTED, add_command, run_report
 from posenc.lab.train import build, settings_for, train_with
@@ -88,3 +89,9 @@ def test_the_report_names_what_it_does_not_know(change, words, tmp_path):
     with pytest.raises(ValueError, match=words):
         run_report(**{"preset": "small", "out": tmp_path / "r.json"} | change)
     assert not list(tmp_path.glob("*.json"))
+
+
+def test_the_report_is_no_work_for_several_processes(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(posenc.errors.UnsupportedError, match="without torchrun"):
+        run_report("small", tmp_path / "r.json")

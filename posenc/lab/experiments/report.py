@@ -5,11 +5,12 @@ r"""The comparison of the report that this book began with: five encodings, two 
 Chapter: One model, five encodings.
 """
 
+import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from posenc.errors import check_choice
+from posenc.errors import UnsupportedError, check_choice
 from posenc.lab.experiments.plots import plot_report
 from posenc.lab.experiments.rates import run_rates
 from posenc.lab.experiments.results import check_results, read_results, write_json
@@ -122,9 +123,11 @@ def run_report(
         changes: fields of `Settings` other than the preset's.
     Returns: what the JSON holds: where it comes from, and for each of ["objectives"] a sweep's ["results"] and the
         ["rates"] that they were trained with.
-    Errors: as `run_sweep`.
+    Errors: as `run_sweep`; UnsupportedError under torchrun.
     """
     check_choice("preset", preset, PRESETS)
+    if int(os.environ.get("WORLD_SIZE", 1)) > 1:
+        raise UnsupportedError("report runs in one process: start it without torchrun")
     out = Path("results") / f"report_{preset}.json" if out is None else out
     changes = PRESETS[preset] | (changes or {})
     length = settings_for("original", **changes).length
