@@ -256,6 +256,7 @@ def test_on_a_phone_a_side_bar_opens_over_the_page(name, toggle, base, open_page
         assert dialog.is_visible() and dialog.get_attribute("aria-label") == button.get_attribute("aria-label")
         assert dialog.locator("a").count() > 5
         page.keyboard.press("Escape")
+        page.wait_for_selector(f"#pst-{name}-sidebar a", state="attached")  # the theme moves the bar back as it closes
         assert not dialog.is_visible() and page.locator(f"#pst-{name}-sidebar a").count() > 5
         assert button.evaluate("(b) => b === document.activeElement"), "the focus is back where it was"
     finally:
