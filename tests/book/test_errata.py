@@ -152,7 +152,7 @@ def study(method, kind="whole"):
     results = json.loads((ROOT / "results" / "train_short_test_long.json").read_text("utf-8"))
     runs = results["methods"][method]
     rise = [long[-1] - start[0] for start, long in zip(runs["whole"], runs[kind])]
-    return f"{np.mean(rise):.2f} ± {np.std(rise, ddof=1):.2f}"
+    return f"{round(np.mean(rise), 2) + 0.0:.2f} ± {np.std(rise, ddof=1):.2f}"
 
 
 def lanes(kind):

@@ -7,7 +7,6 @@ from posenc.lab.experiments.sweeps import SWEEPS
 from posenc.lab.experiments.verdicts import (
     Interval,
     Verdict,
-    decide,
     half_width,
     ignores_far,
     in_longer,
@@ -27,7 +26,6 @@ __all__ = [
     "commit_of",
     "compare",
     "cpu_model",
-    "decide",
     "half_width",
     "ignores_far",
     "in_longer",

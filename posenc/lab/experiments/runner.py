@@ -90,7 +90,8 @@ def run_sweep(
         write_json(out, whole)
         shutil.rmtree(cells.folder)
     for arm in results["claims"]:
-        print(verdict(whole, arm).words)
+        if arm != sweep.against:
+            print(verdict(whole, arm).words)
 
 
 def known() -> dict[str, Sweep]:

@@ -1,4 +1,4 @@
-r"""What became of a prediction: held, failed or within the spread, with the numbers in a sentence."""
+r"""What became of a prediction: held, failed or not decided, with the numbers in a sentence."""
 
 import math
 from collections.abc import Sequence
@@ -13,15 +13,17 @@ from posenc.methods import METHODS
 class Verdict(NamedTuple):
     r"""What became of a prediction.
 
-    outcome: "held", "failed" or "within the spread"; change and spread: mean and standard deviation over seeds of what
-    the prediction is about, for text the loss at the longest context less that at the training length; gap (text
-    only): mean over seeds of (whole - cut) at the longest context, and gap_spread its standard deviation; words: a
-    sentence with these numbers.
+    outcome: "held", "failed" or "not decided"; change and spread: mean and standard deviation over seeds of what the
+    prediction is about, for text the loss at the longest context less that at the training length; low and high: the
+    95% interval of the change, infinite for one seed; gap (text only): mean over seeds of (whole - cut) at the longest
+    context, and gap_spread its standard deviation; words: a sentence with these numbers.
     """
 
     outcome: str
     change: float
     spread: float
+    low: float
+    high: float
     gap: float
     gap_spread: float
     words: str
@@ -51,28 +53,36 @@ CLAIMS = {
 }
 
 
-def judge(change: float, spread: float, tolerance: float, claim: str) -> str:
-    """ "held", "failed" or "within the spread"."""
-    return outcome(change - spread, change + spread, tolerance, claim, "within the spread")
+def judge(values: Sequence[float], tolerance: float, claim: str) -> str:
+    r"""Whether a claim on a change "held" or "failed" by its 95% interval over seeds, or is "not decided".
+
+    Arguments: values: the change, one number a seed; a single one decides nothing. tolerance: what still counts as no
+    change, in the values' unit. claim: "rises", "holds", "falls" or "stays", as in `verdict`.
+    """
+    check_choice("claim", claim, CLAIMS)
+    if len(values) < 2:
+        return "not decided"
+    mean, half = mean_and_spread(values)[0], half_width(values)
+    return outcome(mean - half, mean + half, tolerance, claim)
 
 
-def outcome(low: float, high: float, tolerance: float, claim: str, between: str) -> str:
-    """ "held" or "failed" where all from low to high is beyond the tolerance or within it, else `between`."""
+def outcome(low: float, high: float, tolerance: float, claim: str) -> str:
+    """ "held" or "failed" where all from low to high is beyond the tolerance or within it, else "not decided"."""
     if claim in ("falls", "stays"):
         low, high = -high, -low
     if low > tolerance:
         return "held" if claim in ("rises", "falls") else "failed"
     if high <= tolerance:
         return "failed" if claim in ("rises", "falls") else "held"
-    return between
+    return "not decided"
 
 
 def verdict(results: dict, method: str, claim: str | None = None) -> Verdict:
-    r"""Whether the prediction for `method` held, from the numbers in `results`.
+    r"""Whether the prediction for `method` held, by the 95% `interval` of its change.
 
-    "rises" holds where the change minus the spread exceeds the tolerance and fails where the change plus the spread
-    doesn't reach it; "holds" is the other way around; "falls" and "stays" are the same for the change's negative. In
-    between the seeds don't tell: "within the spread".
+    "rises" held where all of the interval exceeds the tolerance and failed where none of it does; "holds" is the other
+    way around; "falls" and "stays" are the same for the change's negative. In between, and with a single seed, it is
+    "not decided". One interval in twenty misses what it is for: say how many were read.
 
     Arguments: claim: "rises", "holds", "falls" or "stays", default the prediction that was frozen with the results.
     Returns: a `Verdict`. Errors: ValueError for a method that the results lack or an unknown claim.
@@ -82,21 +92,22 @@ def verdict(results: dict, method: str, claim: str | None = None) -> Verdict:
     check_choice("claim", claim, CLAIMS)
     values, tolerance = results["methods"][method], results["tolerance"]
     change, spread = mean_and_spread(changes(results, method))
-    result = judge(change, spread, tolerance, claim)
+    low, high = interval(results, method)[1:3] if len(changes(results, method)) > 1 else (-math.inf, math.inf)
+    result = outcome(low, high, tolerance, claim)
     digits = 3 if max(abs(change), spread) >= 5e-4 else 4
     way = "changes" if abs(change) < 5e-5 else "rises" if change > 0 else "falls"
     moved = f"{way} by {abs(change):.{digits}f} ± {spread:.{digits}f}"
+    between = f"95% interval {low:.{digits}f} to {high:.{digits}f}" if math.isfinite(low) else "one seed: no interval"
     ends = f"Predicted was {CLAIMS[claim]} {tolerance:g}"
-    lies = f"{'that lies ' if result == 'within the spread' else ''}{result}."
     title = METHODS[method].title if method in METHODS else method
     if "contrast" in results:
         start, end = results["contrast"]
         if results["against"]:
             other = METHODS[results["against"]].title if results["against"] in METHODS else results["against"]
-            words = f"{title}: beside {other} the {results['unit']} {moved}. {ends}: {lies}"
+            words = f"{title}: beside {other} the {results['unit']} {moved} ({between}). {ends}: {result}."
         else:
-            words = f"{title}: from {start!r} to {end!r} the {results['unit']} {moved}. {ends}: {lies}"
-        return Verdict(result, change, spread, 0.0, 0.0, words)
+            words = f"{title}: from {start!r} to {end!r} the {results['unit']} {moved} ({between}). {ends}: {result}."
+        return Verdict(result, change, spread, low, high, 0.0, 0.0, words)
     whole, cut = numpy.array(values["whole"]), numpy.array(values["cut"])  # [seeds, lengths]
     gap, gap_spread = mean_and_spread(whole[:, -1] - cut[:, -1])
     shortest, longest = results["lengths"][0], results["lengths"][-1]
@@ -104,10 +115,10 @@ def verdict(results: dict, method: str, claim: str | None = None) -> Verdict:
         "level with" if abs(gap) < 5e-4 else f"{abs(gap):.3f} ± {gap_spread:.3f} nats {'above' if gap > 0 else 'below'}"
     )
     words = (
-        f"{title}: from {shortest} to {longest} characters of context the loss {moved} nats per character, and ends "
-        f"{beside} the same model with its attention cut to {shortest} keys. {ends} nats: {lies}"
+        f"{title}: from {shortest} to {longest} characters of context the loss {moved} nats per character ({between}), "
+        f"and ends {beside} the same model with its attention cut to {shortest} keys. {ends} nats: {result}."
     )
-    return Verdict(result, change, spread, gap, gap_spread, words)
+    return Verdict(result, change, spread, low, high, gap, gap_spread, words)
 
 
 # Student's t for two-sided 95%, by degrees of freedom
@@ -177,19 +188,6 @@ def block_changes(results: dict, arm: str) -> numpy.ndarray | None:
 
     after, before = rows(arm, last), rows(other, first)
     return after[: len(before)] - before[: len(after)]
-
-
-def decide(results: dict, arm: str, claim: str | None = None) -> str:
-    r"""Whether a prediction "held" or "failed" by the 95% `interval` of its change, or is "not decided".
-
-    "rises" held where all of the interval exceeds the tolerance and failed where none does; "holds" is the other way
-    around; "falls" and "stays" are the same for the change's negative. One interval in twenty misses: say how many
-    were read. claim: default the prediction that was frozen. Errors: ValueError as `interval`, or for an unknown claim.
-    """
-    found = interval(results, arm)
-    claim = results["claims"][arm] if claim is None else claim
-    check_choice("claim", claim, CLAIMS)
-    return outcome(found.low, found.high, results["tolerance"], claim, "not decided")
 
 
 def ignores_far(whole: Sequence[float], cut: Sequence[float]) -> bool:

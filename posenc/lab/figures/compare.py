@@ -53,7 +53,7 @@ def row(name: str) -> list[str]:
     said = []
     for length, *both in zip(load(TEXT)["lengths"], *(zip(*runs[kind]) for kind in ("whole", "cut"))):
         whole, cut = ("{:.2f} ± {:.2f}".format(*mean_and_spread(losses)) for losses in both)
-        said.append(f"{METHODS[name].title}, {length}: {whole}<br>cut {cut}")
+        said.append(f"{METHODS[name].title.removeprefix('Softmax with a ')}, {length}: {whole}<br>cut {cut}")
     return said
 
 
@@ -133,11 +133,11 @@ slopes = explorable(
     title="Trained on 64 characters, read on up to 512",
     alt="The loss of each method at four lengths of context, a line each, its name at the right end; where many "
     "run together, only the chosen and the outermost have theirs. With the whole "
-    "context, RoPE, RSE, the sinusoid and ExpoSB climb steeply, T5, CoPE, FIRE, NoPE and the learned table less, Shaw "
-    "a little, and the others run level. With attention cut to the 64 characters of training, RoPE, RSE, ExpoSB, CoPE "
-    "and Shaw run level too, T5, NoPE and the learned table rise less, the sinusoid and FIRE hardly less. Colors and "
-    "dashes tell where a method acts: bias green, rotate blue, embed orange and dashed, weigh purple. Point at a mark "
-    "for its numbers, or drag the heavy end along the right side.",
+    "context, RoPE, ExpoSB, the learned table, the sinusoid and T5 climb steeply, FIRE, CoPE, NoPE and the sink less, "
+    "and the others run level. With attention cut to the 64 characters of training, RoPE, ExpoSB, T5 and CoPE "
+    "run level too, NoPE and the sink rise less, the sinusoid and the learned table a little less, FIRE as before. "
+    "Colors and dashes tell where a method acts: bias green, rotate blue, embed orange and dashed, weigh purple. Point "
+    "at a mark for its numbers, or drag the heavy end along the right side.",
     readout="{who} · {ends} nats · rise {rise}",
     handles={"the one in hand": "method"},
     depends={**{METHODS[name].title: ["attention"] for name in CURVES}},

@@ -54,6 +54,15 @@ def table(head, rows):
     return Markdown("\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines))
 
 
+def rate_tried(method: str, lr: float, own: float) -> float:
+    """A method's loss on validation text at a learning rate, and a factor on that of its own parameters."""
+    from posenc.lab.experiments import load_results
+
+    trials = load_results("rates_train_short_test_long")["arms"][method]["trials"]
+    (found,) = (trial["mean"] for trial in trials if (trial["lr"], trial["own"]) == (lr, own))
+    return found
+
+
 def say_all(page, values):
     r"""Give the prose of a page its numbers and words, {name: value}, each under the name of the page: "page_name"."""
     for name, value in values.items():

@@ -7,7 +7,7 @@ import torch
 
 import posenc
 from posenc.bias.cope import lookup, positions
-from posenc.lab.experiments import judge, load_results, mean_and_spread
+from posenc.lab.experiments import half_width, judge, load_results, mean_and_spread
 from posenc.lab.figures.cope import TABLE, counted, looked_up, name_of, trained_gates
 from posenc.lab.pages import finish, seeded, table
 from posenc.methods import sizes
@@ -257,15 +257,16 @@ def outcome(task, arm, results=None):
     results = puzzles() if results is None else results
     start, end = results["tasks"][task]["contrast"]
     pairs = zip(scores(task, arm, start, results), scores(task, arm, end, results))
-    change, spread = mean_and_spread([after - before for before, after in pairs])
+    moved = [after - before for before, after in pairs]
+    change, spread = mean_and_spread(moved)
     claim = results["tasks"][task]["predictions"][arm]["claim"]
-    return claim, judge(change, spread, results["tolerance"], claim), change, spread
+    return claim, judge(moved, results["tolerance"], claim), change, spread
 
 
 def paired(ours, theirs):
-    r"""(mean, half of the 95% interval) of ours - theirs, seed by seed; the t quantile is that of 5 seeds."""
-    mean, spread = mean_and_spread([a - b for a, b in zip(ours, theirs)])
-    return mean, 2.776 * spread / math.sqrt(len(ours))
+    r"""(mean, half of the 95% interval) of ours - theirs, seed by seed."""
+    apart = [a - b for a, b in zip(ours, theirs)]
+    return mean_and_spread(apart)[0], half_width(apart)
 
 
 def compared(ours, theirs):
@@ -337,11 +338,11 @@ def verdict_numbers(results=None):
 
 
 def text_numbers():
-    r"""A sentence on CoPE's losses on text, at the best of three learning rates."""
-    results = load_results("text_rates")
-    start, end = results["contrast"]
-    columns = results["methods"]["cope"]["scores"]
-    first, whole, cut = (mean_and_spread(columns[name])[0] for name in (start, end, f"{end}, cut"))
+    r"""A sentence on CoPE's losses on text."""
+    results = load_results("train_short_test_long")
+    start, end, runs = results["lengths"][0], results["lengths"][-1], results["methods"]["cope"]
+    ends = (("whole", 0), ("whole", -1), ("cut", -1))
+    first, whole, cut = (mean_and_spread([row[place] for row in runs[kind]])[0] for kind, place in ends)
     words = (
         f"From {start} to {end} characters CoPE's loss goes from {first:.2f} to {whole:.2f}, and to {cut:.2f} with its "
         f"attention cut: {'more keys harm it' if whole - cut > 0.05 else 'more keys do it no harm'}."

@@ -26,7 +26,7 @@ PUZZLES = ["flipflop", "selective_copy", "counting", "recall", "needle"]
 WINDOWS = 16  # the first windows of each length, in the unfair figure
 #: experiment -> its name in the table of verdicts, where that is not its own
 SHORT_NAMES = {TEXT: "Text, long", MASKED: "Masked", "selective_copy": "Selective copy", "flipflop": "Flip-flop"}
-OUTCOMES = {"held": "held", "failed": "**failed**", "within the spread": "spread", None: "–"}
+OUTCOMES = {"held": "held", "failed": "**failed**", "not decided": "open", None: "–"}
 
 
 def start():
@@ -267,7 +267,7 @@ def check_by_hand():
     assert gap_positions(6, 4, 1, 3).tolist() == [0, 0, 0, 1, 2, 6]
     mean, spread = np.mean([0.02, 0.06, 0.10]), np.std([0.02, 0.06, 0.10], ddof=1)
     assert abs(mean - 0.06) < 1e-9 and abs(spread - 0.04) < 1e-9
-    assert judge(mean, spread, 0.05, "rises") == "within the spread"
+    assert judge([0.02, 0.06, 0.10], 0.05, "rises") == "not decided"
 
 
 def early_numbers() -> dict:
@@ -350,8 +350,8 @@ def counting_numbers() -> dict:
     count = {method: {test: v.mean() for test, v in tests.items()} for method, tests in scores("counting").items()}
     assert all(outcome("counting", method) == "held" for method in count)
     assert max(count["stickbreaking"].values()) < 0.001
-    assert count["alibi"]["longer 4x"] < 0.06 < 0.3 < count["rope"]["longer 4x"]
-    assert max(tests["in"] for method, tests in count.items() if method != "nope") < 0.03
+    assert count["alibi"]["longer 4x"] < 0.1 < 0.3 < count["rope"]["longer 4x"]
+    assert max(tests["in"] for method, tests in count.items() if method != "nope") < 0.05
     assert count["alibi"]["sparser"] > 2 * count["alibi"]["in"]
     return {
         "count_rope": f"{count['rope']['longer 4x']:.2f}",
@@ -388,7 +388,7 @@ def needle_numbers() -> dict:
     for method in ("nope", "stickbreaking"):
         assert wrong[method]["far"] < 0.05 and outcome("needle", method) == "failed"
     rope, sinusoidal, alibi = (wrong[method] for method in ("rope", "sinusoidal", "alibi"))
-    assert rope["near"] < 0.05 < 0.4 < rope["far"]
+    assert rope["near"] < 0.1 < 0.4 < rope["far"]
     assert abs(sinusoidal["near"] - sinusoidal["far"]) < 0.05 < sinusoidal["near"]
     assert alibi["near"] < 0.05 < 0.2 < alibi["far"] < rope["far"] and alibi["far"] < 0.5
     short = {"nope": "nope", "stickbreaking": "stick"}
@@ -448,8 +448,9 @@ def card(name: str) -> Markdown:
         else:
             first, last = ([row[place] for row in values["whole"]] for place in (0, -1))
         change = f"{number(judged.change)} ± {number(judged.spread)}"
-        word = "spread" if judged.outcome == "within the spread" else judged.outcome
-        rows.append([label(arm), claim, f"**{word}**", f"{np.mean(first):.3f}", f"{np.mean(last):.3f}", change])
+        rows.append(
+            [label(arm), claim, f"**{judged.outcome}**", f"{np.mean(first):.3f}", f"{np.mean(last):.3f}", change]
+        )
         full.append(f"- *{result['predictions'][arm]}* {judged.words}")
     lines = [f"{span}: {result['unit']}. A change counts beyond {result['tolerance']:g}.", ""]
     lines.append(table(["", "predicted", "verdict", "from", "to", "change"], rows).data)
@@ -496,6 +497,6 @@ def prediction_numbers() -> dict:
     return {
         "held": f"{tally.count('held')}",
         "failed": f"{tally.count('failed')}",
-        "spread": f"{tally.count('within the spread')}",
+        "spread": f"{tally.count('not decided')}",
         "all": f"{len(tally)}",
     }

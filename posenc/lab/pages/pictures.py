@@ -50,8 +50,8 @@ def change(arm: str, start: str, end: str) -> tuple[float, float]:
 def outcome(arm: str) -> str:
     """What became of the prediction on an arm."""
     results = study()
-    moved, spread = change(arm, *results["contrast"])
-    return judge(moved, spread, 100 * results["tolerance"], results["predictions"][arm]["claim"])
+    moved = [b - a for a, b in zip(*(scores(arm, test) for test in results["contrast"]))]
+    return judge(moved, 100 * results["tolerance"], results["predictions"][arm]["claim"])
 
 
 def signed(mean, spread) -> str:

@@ -107,9 +107,9 @@ def derivation_numbers():
 
 @cache
 def heads():
-    r"""The study model's heads. Errors: ValueError where the model is not the one of the study."""
-    results = load_results("rope_heads")
-    if results["settings"] != load_results("train_short_test_long")["settings"]:
+    r"""The study model's heads. Errors: ValueError where the model has not the study's size, steps or batches."""
+    results, other = load_results("rope_heads"), load_results("train_short_test_long")["settings"]
+    if any(value != other[key] for key, value in results["settings"].items() if key != "windows"):
         raise ValueError("rope_heads must be measured on the model of train_short_test_long; measure it anew")
     return results
 
@@ -481,6 +481,8 @@ def lane_numbers():
         "lane_seeds": len(lanes()["seeds"]),
         "lane_steps": shape["steps"],
         "study_steps": heads()["settings"]["steps"],
+        "heads_rate": f"{heads()['settings']['lr']:g}",
+        "study_rate": f"{load_results('train_short_test_long')['choice']['rope']['lr']:g}",
         "lane_layers": shape["num_layers"],
         "lane_heads": shape["num_heads"],
         "lane_dim": shape["dim"] // shape["num_heads"],

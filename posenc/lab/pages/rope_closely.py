@@ -7,7 +7,7 @@ import matplotlib.pyplot as plt
 import torch
 
 import posenc
-from posenc.lab.experiments import judge, load_results, mean_and_spread
+from posenc.lab.experiments import judge, load_results
 from posenc.lab.experiments.plots import name_lines
 from posenc.lab.figures.rope_closely import ROUNDED, turn_rounded
 from posenc.lab.pages import pm, say_all, table
@@ -274,7 +274,7 @@ def verdict_table():
     places = {"short": results()["lengths"][0], "long": results()["lengths"][-1]}
     rows = []
     for row in results()["predictions"]:
-        outcome = judge(*mean_and_spread(change(row)), results()["tolerance"], row["claim"])
+        outcome = judge(change(row), results()["tolerance"], row["claim"])
         name, claim = results()["arms"][row["arm"]], CLAIMS[row["claim"]]
         rows.append([name, places[row["at"]], claim, row["why"], pm(change(row)), outcome])
     return table(["what turns", "context", "predicted", "why", "change from RoPE", "verdict"], rows)

@@ -9,7 +9,7 @@ import posenc
 from posenc import stickbreaking
 from posenc.lab.experiments import SWEEPS, load_results, mean_and_spread, verdict
 from posenc.lab.experiments.plots import plot_parts
-from posenc.lab.pages import ablation, finish, pm, table
+from posenc.lab.pages import ablation, finish, pm, rate_tried, table
 
 BITES = (0.30, 0.25, 0.40, 0.35, 0.50)  # the report's worked example
 SHADES = ("#0072b2", "#005a8f", "#1f7db0", "#00486f", "#3d8fc0")
@@ -113,6 +113,9 @@ def first_numbers() -> dict[str, str]:
         "study_short": f"{lengths[0]}",
         "study_long": f"{lengths[-1]}",
         "study_seeds": f"{len(runs['rse']['whole'])}",
+        "far_missed": f"{mean_and_spread(load_results('needle')['methods']['rse']['scores']['far'])[0]:.0%}",
+        "common": f"{rate_tried('rse', 0.003, 1):.2f}",
+        "chosen": f"{rate_tried('rse', 0.006, 10):.2f}",
         "rope_rise": pm([row[-1] - row[0] for row in runs["rope"]["whole"]]),
         "recent_short": f"{ablation.loss('rse_recent', first):.2f}",
         "recent_long": f"{ablation.loss('rse_recent', last):.2f}",

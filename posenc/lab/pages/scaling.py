@@ -9,7 +9,7 @@ import torch
 
 import posenc
 from posenc import rope, scaling
-from posenc.lab.experiments import judge, load_results, mean_and_spread
+from posenc.lab.experiments import judge, load_results
 from posenc.lab.experiments.plots import name_lines
 from posenc.lab.pages import finish, pm, say_all, sheet, table
 
@@ -567,7 +567,7 @@ def verdict_table():
 def claim_words():
     r"""How many of the predictions' claims held, failed, or neither."""
     outcomes = [outcome for claims in verdicts().values() for _, outcome in claims]
-    counts = {word: outcomes.count(word) for word in ("held", "failed", "within the spread")}
+    counts = {word: outcomes.count(word) for word in ("held", "failed", "not decided")}
     said = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
     return f"of {len(outcomes)} claims {said}"
 
@@ -637,19 +637,19 @@ def loss_figure():
 
 def more_verdict(values, than=0.0, by=0.0):
     r"""Verdict on "values exceed `than` by more than `by`", seed by seed."""
-    return judge(*mean_and_spread(np.asarray(values) - than), by, "rises")
+    return judge((np.asarray(values) - than).tolist(), by, "rises")
 
 
 def near_verdict(one, other):
     r"""Verdict on "the two are within the tolerance of each other", seed by seed."""
-    change, spread = mean_and_spread(np.asarray(one) - other)
-    return judge(abs(change), spread, short_long()["tolerance"], "holds")
+    apart, tolerance = (np.asarray(one) - other).tolist(), short_long()["tolerance"]
+    return worst_verdict(judge(apart, tolerance, claim) for claim in ("holds", "stays"))
 
 
 def worst_verdict(verdicts):
     r"""Verdict on several claims at once: the worst of theirs."""
     verdicts = list(verdicts)
-    return next((v for v in ("failed", "within the spread") if v in verdicts), "held")
+    return next((v for v in ("failed", "not decided") if v in verdicts), "held")
 
 
 def verdicts():
@@ -684,9 +684,7 @@ def verdicts():
         ],
         "yarn_rotations": [("close to the other ramp", near_verdict(up["yarn_rotations"], up["yarn"]))],
         "llama3": [("a rise like NTK's", near_verdict(up["llama3"], up["ntk"]))],
-        "longrope": [
-            ("at least as good as the best other", judge(*mean_and_spread(up["longrope"] - up[best]), 0.0, "holds"))
-        ],
+        "longrope": [("at least as good as the best other", judge((up["longrope"] - up[best]).tolist(), 0.0, "holds"))],
         "base": [
             ("rises at L already", more_verdict(text("base")[:, 0], trained_loss(), tolerance)),
             ("after, repaired", near_verdict(text("base", "after")[:, 0], text("plain", "after")[:, 0])),

@@ -48,19 +48,29 @@ def test_the_table_of_verdicts_has_the_words_of_the_files():
     text, needle = frozen("train_short_test_long")["methods"], frozen("needle")["methods"]
     cells = {row[0]: row[1:] for row in rows(compare.verdict_table())}
     assert list(cells) == [compare.link(name) for name in on_text() if name in text or name in needle]
-    rope, fox, t5 = (cells[compare.link(name)] for name in ("rope", "fox", "t5"))
+    rope = cells[compare.link("rope")]
     whole = np.array(text["rope"]["whole"])
     assert rope[1] == f"{(whole[:, -1] - whole[:, 0]).mean():+.2f}" and rope[3] == rope[5] == "*breaks*"
     saves = whole[:, -1] - np.array(text["rope"]["cut"])[:, -1]
     half = 2.776 * saves.std(ddof=1) / 5**0.5  # Student's t, five seeds
     assert rope[2] == f"{saves.mean():.3f} ({saves.mean() - half:.3f} to {saves.mean() + half:.3f})"
-    low, high = re.search(r"\((.+) to (.+)\)", cells[compare.link("transformer_xl")][2].replace("−", "-")).groups()
-    assert float(low) < 0 < float(high) and cells[compare.link("transformer_xl")][3] == "*ignores*"
-    assert fox[3:] == ["*ignores*", "–", "–"] and t5[3:] == [
-        "*breaks*",
-        f"{np.mean(needle['t5']['scores']['far']):.0%}",
-        "*extrapolates*",
-    ]
+    low, high = re.search(r"\((.+) to (.+)\)", cells[compare.link("kerple")][2].replace("−", "-")).groups()
+    assert float(low) < 0 < float(high) and cells[compare.link("kerple")][3] == "*ignores*"
+    for name, on_text_, on_needle in (("fox", "*ignores*", "*breaks*"), ("t5", "*breaks*", "*extrapolates*")):
+        far = f"{np.mean(needle[name]['scores']['far']):.0%}"
+        assert cells[compare.link(name)][3:] == [on_text_, far, on_needle]
+
+
+def test_the_choices_are_those_of_the_files_and_every_prediction_is_counted():
+    chosen = {row[0]: row[1:] for row in rows(compare.choices_table())}
+    text, needle = frozen("train_short_test_long"), frozen("needle")
+    for name in text["methods"]:
+        for run, (rate, own, _) in ((text, chosen[compare.link(name)][:3]), (needle, chosen[compare.link(name)][3:])):
+            assert float(rate) == run["choice"][name]["lr"]
+            assert own == "–" or float(own) == run["choice"][name]["own"]
+    *each, total = ([int(cell) for cell in row[1:]] for row in rows(compare.counts_table()))
+    assert [sum(column) for column in zip(*each)] == total and total[0] == sum(total[1:])
+    assert {len(needle["claims"]), len(text["claims"])} <= {row[0] for row in each}
 
 
 def test_numbers_are_those_of_the_files():
@@ -144,7 +154,7 @@ def test_each_arrow_of_the_decision_has_evidence():
 
 def test_the_decision_gives_the_numbers_of_the_files():
     runs = frozen("train_short_test_long")["methods"]
-    whole = {name: np.array(runs[name]["whole"]) for name in ("rse", "exposb")}
+    whole = {name: np.array(runs[name]["whole"]) for name in ("alibi", "exposb")}
     far = frozen("needle")["methods"]["rope"]["scores"]["far"]
     words = compare.decision().data
     assert all(f"{(loss[:, -1] - loss[:, 0]).mean():+.2f} nats" in words for loss in whole.values())

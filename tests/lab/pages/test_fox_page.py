@@ -95,7 +95,7 @@ def test_the_verdict_on_the_gates_reads_the_results():
     results = page.gates()
     tightest = [min(seed, key=seed.get) for seed in results["arms"]["fox"]["mean"]]
     assert f"{tightest.count('paragraph end')} of {len(tightest)} seeds" in words
-    assert any(outcome in words for outcome in ("held", "failed", "within the spread"))
+    assert any(outcome in words for outcome in ("held", "failed", "not decided"))
 
 
 def test_the_passage_is_drawn_with_its_gates():
@@ -131,21 +131,6 @@ def test_the_puzzles_table_judges_each_claim(monkeypatch):
     monkeypatch.setattr(page, "load_results", lambda name: {"tolerance": 0.05, "tasks": {"flipflop": task}})
     lines = page.puzzles_table().data.splitlines()
     assert "holds: failed" in lines[-1] and "rises: held" in lines[-2] and "20.0 ± 0.0 %" in lines[-1]
-
-
-def test_what_three_rates_say_follows_the_losses(monkeypatch):
-    results = json.loads((RESULTS / "text_rates.json").read_text())
-    scores = results["methods"]["fox"]["scores"]
-    near, far, cut = results["contrast"][0], results["contrast"][1], f"{results['contrast'][1]}, cut"
-    monkeypatch.setattr(page, "best_rates", lambda: results)
-    for task in results["methods"]:  # all level: what was claimed to hold holds, what was claimed to rise does not
-        found = results["methods"][task]["scores"]
-        found[far] = found[cut] = list(found[near])
-    words = page.rates_words().data
-    assert "failed" in words and "RoPE" in words and "FoX," not in words and "ignores" in words
-    assert page.rates_table().data.count("holds: held") == list(results["claims"].values()).count("holds")
-    scores[far] = [loss + 1 for loss in scores[near]]
-    assert "suffers" in page.rates_words().data and "holds: failed" in page.rates_table().data
 
 
 def test_the_second_reading_counts_seeds_and_parts():

@@ -140,6 +140,6 @@ def test_the_cards_curves_are_what_the_captions_say():
 
 def test_the_verdict_has_a_row_for_each_method(frozen):
     rows = page.verdict_table().data.splitlines()[2:]
-    assert len(rows) == len(page.ARMS) and [row.rsplit(" ", 2)[1] for row in rows].count("failed") == 4
+    assert len(rows) == len(page.ARMS) and [row.rsplit(" ", 2)[1] for row in rows].count("failed") == 3
     cut = fmean(seed[-1] for seed in frozen["methods"]["t5"]["cut"])
     assert any(row.startswith("| T5 |") and f"{cut:.3f}" in row for row in rows)
