@@ -395,7 +395,7 @@ plot_short_long(results, methods=["nope", "rope"], highlight="rope", own=own if 
 # %% [markdown]
 # **Exercise 7** (open). *Which pairs does a model need?* Keep the fast pairs only, or the slow ones only; the other lanes then carry content without
 # position. Write down first which one loses more at the training length, and which one holds better beyond it. Run more than one
-# seed before you believe a difference.
+# seed before you believe a difference. To hold yours against the book's trained models: `posenc.lab.experiments.compare(some_pairs, "needle").figure()`, about a minute a seed.
 
 # %%
 KEEP = slice(0, head_dim // 4)  # the faster half of the head_dim/2 pairs; slice(head_dim // 4, None) is the slower half

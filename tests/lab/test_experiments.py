@@ -659,7 +659,8 @@ def test_an_encoding_of_your_own_stands_beside_the_frozen_arms(name, arms, tiny,
     measured = "scores" if "scores" in mine else "whole"
     assert mine[measured] == theirs[measured] and mine["batches"] == theirs["batches"]  # it is rope
     assert yours.verdict == verdict(frozen | {"methods": yours.results["methods"]}, "my own", "holds")
-    assert yours.interval == interval(yours.results, "my own") and "my own" in yours.verdict.words
+    assert yours.verdict[3:5] == interval(yours.results, "my own")[1:3] and "my own" in yours.verdict.words
+    assert "95% interval" in yours.verdict.words
     words = {text.get_text() for text in yours.figure().findobj(matplotlib.text.Text)}
     assert {"my own", "RoPE"} <= words
     for given, error, words in (
@@ -668,6 +669,8 @@ def test_an_encoding_of_your_own_stands_beside_the_frozen_arms(name, arms, tiny,
         ({"name": "rope"}, ValueError, "name='rope'"),
         ({"sweep": "ablation_text"}, ValueError, "sweep='ablation_text'"),
         ({"claim": "rise"}, ValueError, "claim='rise'"),
+        ({"own": 0}, ValueError, "own=0"),
+        ({"lr": -1}, ValueError, "lr=-1"),
     ):
         monkeypatch.setattr(comparison, "run_cell", lambda *given: pytest.fail("a cell was trained"))
         with pytest.raises(error, match=words):

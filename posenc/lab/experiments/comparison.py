@@ -4,7 +4,7 @@ r"""An encoding of your own beside the frozen arms of a sweep.
     print(yours.verdict.words)
     yours.figure()
 
-Chapter: How to measure position.
+Chapter: Audit.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from posenc.errors import check_choice, check_int
 from posenc.lab.experiments.results import load_results
 from posenc.lab.experiments.runner import over_seeds, run_cell
 from posenc.lab.experiments.sweeps import SWEEPS
-from posenc.lab.experiments.verdicts import CLAIMS, Interval, Verdict, interval, verdict
+from posenc.lab.experiments.verdicts import CLAIMS, Verdict, verdict
 from posenc.lab.train import Settings
 from posenc.lab.train.tasks import load_corpus
 
@@ -27,14 +27,12 @@ class Comparison(NamedTuple):
     r"""What became of your encoding in a sweep.
 
     name: what it is called; results: the frozen results with your arm under that name in ["methods"], its numbers lists
-    over seeds, in results["unit"]; verdict: its `Verdict`; interval: the 95% `Interval` of its change, None for a
-    single seed.
+    over seeds, in results["unit"]; verdict: its `Verdict`, with the 95% interval of its change.
     """
 
     name: str
     results: dict
     verdict: Verdict
-    interval: Interval | None
 
     def figure(self):
         """The sweep's plot, a matplotlib figure, with your encoding in it."""
@@ -55,6 +53,8 @@ def compare(
     *,
     name: str = "yours",
     claim: str | None = None,
+    lr: float | None = None,
+    own: float = 1.0,
     device: str = "cpu",
 ) -> Comparison:
     r"""Train an encoding of your own under the settings of a frozen sweep, and place it beside the frozen arms.
@@ -68,6 +68,8 @@ def compare(
         name: what to call it.
         claim: what to predict of it: "rises", "holds", "falls" or "stays"; default "holds", and "falls" where the
             sweep compares with another arm.
+        lr: the learning rate, default the sweep's first; own: a factor on it for your encoding's own parameters. Each
+            frozen arm has the best of three to seven such pairs, load_results(sweep)["choice"].
         device: as `train` takes it; the frozen arms were trained on the CPU.
     Returns: a `Comparison`. Its numbers have the sweep's unit: a share of wrong answers, or nats per character.
     Errors: TypeError or ValueError naming the argument; ValueError where this Python's text is not that of the results.
@@ -89,8 +91,8 @@ def compare(
     claim = ("falls" if frozen.get("against") else "holds") if claim is None else claim
     check_choice("claim", claim, CLAIMS)
     mine = SWEEPS[sweep]._replace(arms={name: (my_encoding, {})})
-    settings = Settings(**frozen["settings"])
+    settings = Settings(**frozen["settings"] | {"own": own} | ({} if lr is None else {"lr": lr}))
     cells = [run_cell(mine, name, seed, settings, None, device) for seed in range(seeds)]
     values = over_seeds(cells) | {"seeds": list(range(seeds))}
     results = frozen | {"methods": frozen["methods"] | {name: values}, "claims": frozen["claims"] | {name: claim}}
-    return Comparison(name, results, verdict(results, name), interval(results, name) if seeds > 1 else None)
+    return Comparison(name, results, verdict(results, name))
