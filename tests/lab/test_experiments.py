@@ -691,24 +691,16 @@ def made_by(name, preset, command):
     return bool(known) and (named[1] if named else "study") == preset
 
 
-# Predicted after the older files were made, those that hold no hash of their sources: they may lack these arms.
-LATER_ARMS = {"kerple", "fire", "cope", "fox", "inkling", "sink"}
-
-
 @pytest.mark.parametrize("name", SWEEPS)
 def test_a_frozen_sweep_is_the_study_s(name):
     results, sweep = load_results(name), SWEEPS[name]
     preset = "lab" if name in ("sinusoidal_volume", "ablation_text") else "study"
     settings = settings_for(preset, sweep.task)
     assert results["preset"] == preset and made_by(name, preset, results["command"])
-    scored = (
-        {"windows": 960, "held_back": 16000}
-        if "choice" in results and "cut" in next(iter(results["methods"].values()))
-        else {}
-    )
+    scored = {"windows": 960, "held_back": 16000} if "choice" in results and sweep.task in ("text", "masked") else {}
     assert results["settings"] == json.loads(json.dumps(settings.as_dict())) | scored
     assert results["seeds"] == list(range(3 if name.startswith("ablation") else 5))
-    arms = [arm for arm in arms_of(sweep) if "sources" in results or arm not in LATER_ARMS or arm in results["methods"]]
+    arms = arms_of(sweep)
     assert list(results["methods"]) == arms
     claimed = {arm: said for arm, said in sweep.predictions.items() if arm in arms}
     assert results["claims"] == {arm: claim for arm, (claim, _) in claimed.items()}
@@ -796,8 +788,8 @@ FROZEN = sorted(path.stem for path in (ROOT / "results").glob("*.json"))
 # which nothing is trained.
 WITHOUT_SOURCES = (
     "ablation_needle ablation_text audit contextual cope_gates cpu_speed cups fox_gates foxpro kernel_report "
-    "kernels_page learned_table masked pictures practice rope_closely rope_heads rope_lanes rope_surgery rse_rates "
-    "scaling sinusoidal_volume text_rates training_speed works_in"
+    "kernels_page learned_table pictures practice rope_closely rope_heads rope_lanes rope_surgery rse_rates scaling "
+    "sinusoidal_volume training_speed works_in"
 ).split()
 REBASED = "works_in"  # made on a branch that was rebased: its commit is gone. What is made anew names one that stays
 
