@@ -11,12 +11,15 @@ READY := .venv/ready
 PY := .venv/bin/python
 STEP := $(PY) book/step.py
 BOOK := $(PY) -c 'from jupyter_book.cli.main import main; main()' build .
-PYTEST := OMP_NUM_THREADS=1 $(PY) -m pytest -n $(WORKERS)
+# One hash seed, so that each run is the same run; the next free test goes to the worker that is free.
+PYTEST := PYTHONHASHSEED=0 OMP_NUM_THREADS=1 $(PY) -m pytest -q -n $(WORKERS) --dist worksteal
 PLACES := embed rotate bias weigh several
 export PYTHONUTF8 := 1
+# Empty is off. Where it is set, each process compiles all of torch again, six seconds of it: hundreds start here.
+export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help book html serve pdf zip quick place test test-all coverage lint labs lab pictures screenshot measure \
-	training-speed vendor links kernel-report clean
+.PHONY: help book html serve pdf zip quick place test test-site test-browser test-grading test-all weekly coverage lint labs lab \
+	pictures screenshot measure training-speed vendor links kernel-report clean
 
 help:
 	@grep -E '^#   make|^## ' Makefile | sed 's/^#* *//'
@@ -42,18 +45,34 @@ serve: $(READY)
 
 ## make quick PLACE=rotate: the tests of one place (embed, rotate, bias, weigh, several), in under a minute
 quick: place $(READY)
-	@$(PYTEST) -q -m "not slow and not browser" --place $(PLACE) tests/$(PLACE) tests/test_*.py
+	@$(PYTEST) -m "not weekly and not site and not browser and not grading" --place $(PLACE) tests/$(PLACE) tests/test_*.py
 
 place:
 	@$(if $(filter $(PLACE),$(PLACES)),:,echo "PLACE=$(PLACE) is none of $(PLACES): write make quick PLACE=rotate"; exit 2)
 
 test: $(READY)
-	@$(PYTEST) -q -m "not slow and not browser"
+	@$(PYTEST) -m "not weekly and not site and not browser and not grading"
 
-## make test-all: the gate: all of the above, the built pages in a real browser, the labs on Colab's versions
-test-all: test html
-	@$(PYTEST) -q --dist loadfile -m "(slow or browser) and not alone"
-	@OMP_NUM_THREADS=1 $(PY) -m pytest -q -m alone tests/site
+## make test-site: what is built, without a browser: bytes, links, descriptions, nothing given away (after make html)
+test-site: $(READY)
+	@$(PYTEST) -m "site and not weekly" tests/site
+
+## make test-browser: each page once, and the figures in the hand, in Chromium (after make html)
+test-browser: $(READY)
+	@$(PYTEST) -m "browser and not weekly" tests/site tests/book tests/lab
+
+## make test-grading: a lab through nbgrader, solved and undone
+test-grading: $(READY)
+	@$(PYTEST) -n 0 -m "grading and not weekly" tests/notebooks
+
+## make test-all: the gate: make test, make html and the three above
+test-all: test html test-site test-browser test-grading
+
+## make weekly: what is slow, foreign or timed: all cases, all labs, Colab's versions (an hour; before a release)
+weekly: html
+	@HYPOTHESIS_PROFILE=weekly $(PYTEST) --timeout 3600 tests/test_properties.py tests/lab/test_fuzz.py
+	@$(PYTEST) --timeout 1800 --dist loadfile -m "weekly and not alone"
+	@PYTHONHASHSEED=0 OMP_NUM_THREADS=1 $(PY) -m pytest -q --timeout 1800 -m alone tests/site
 
 ## make pdf: the whole book as one PDF, _build/posenc.pdf, and a check of it (needs Chromium)
 pdf: html
@@ -99,7 +118,7 @@ measure: html benchmarks/lighthouse/node_modules
 
 ## make coverage: fail where the tests reach less than 95 % of the references' branches
 coverage: $(READY)
-	$(PYTEST) -m "not slow and not browser" $(PLACES:%=tests/%) tests/test_*.py \
+	$(PYTEST) -m "not weekly and not site and not browser and not grading" $(PLACES:%=tests/%) tests/test_*.py \
 		--cov --cov-branch --cov-report=term-missing --cov-fail-under=95
 
 ## make kernel-report: compile every kernel for GPUs of six kinds and print what each gets (Linux; needs no GPU)

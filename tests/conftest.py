@@ -1,5 +1,6 @@
 r"""Shared fixtures: the built site, served on this machine only, and a browser that reaches nothing else."""
 
+import collections
 import functools
 import http.server
 import os
@@ -32,8 +33,17 @@ def pytest_runtest_setup():
     torch.manual_seed(0)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    r"""With --place, keep tests/PLACE and, of the tests for all methods, those named after a method of that place."""
+    r"""Leave to the weekly run what `sample` leaves out. With --place, keep tests/PLACE and, of the tests for all
+    methods, those named after a method of that place."""
+    cases = collections.Counter()
+    for item in items:
+        if (sample := item.get_closest_marker("sample")) and not torch.cuda.is_available():
+            function = item.nodeid.split("[")[0]
+            if cases[function] % sample.args[0]:
+                item.add_marker(pytest.mark.weekly)
+            cases[function] += 1
     if not (place := config.getoption("--place")):
         return
     methods = {path.stem for path in (ROOT / "posenc" / place).glob("[a-z]*.py")}
@@ -46,6 +56,13 @@ def pytest_collection_modifyitems(config, items):
     kept = [item for item in items if belongs(item)]
     config.hook.pytest_deselected(items=[item for item in items if not belongs(item)])
     items[:] = kept
+
+
+def pytest_terminal_summary(terminalreporter):
+    r"""Name the tests that take longer than one of the gate should."""
+    slow = [report for report in terminalreporter.getreports("passed") if report.when == "call" and report.duration > 2]
+    for report in sorted(slow, key=lambda report: -report.duration):
+        terminalreporter.write_line(f"over 2 s: {report.duration:.1f} s {report.nodeid}")
 
 
 def missing(what: str):
@@ -128,6 +145,7 @@ def open_page(browser):
             reduced_motion="reduce",
         )
         # Nothing but this machine answers.
+        context.set_default_timeout(0)  # the only clock is the limit of a whole test
         context.route(
             lambda url: not url.startswith(("http://127.0.0.1:", "file:", "data:")), lambda route: route.abort()
         )

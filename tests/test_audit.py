@@ -550,7 +550,7 @@ def test_the_frozen_table_is_of_these_versions_and_subjects():
     assert FROZEN["questions"] == QUESTIONS and FROZEN["definition"] == BENCHMARK.__doc__.split("\n\n")[2]
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 @pytest.mark.parametrize("key", BENCHMARK.SUBJECTS)
 def test_other_libraries_get_the_frozen_verdicts(key):
     report, frozen = BENCHMARK.report_on(key), FROZEN["subjects"][key]

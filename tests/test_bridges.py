@@ -100,7 +100,7 @@ def test_flex_attention_takes_them(name):
     assert off_by(out, expected, options) < 1e-12
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 @pytest.mark.parametrize("name", ["alibi-learned", "t5", "kerple-power", "penalty", "fox"])
 def test_flex_attention_compiles_them(name):
     attend_flex = pytest.importorskip("torch.nn.attention.flex_attention")
@@ -509,6 +509,7 @@ def test_frequencies_that_do_not_fit_are_refused():
         bridges.write_rope(llama(), make("rope", head_dim=16))
 
 
+@pytest.mark.weekly
 def test_transformers_is_asked_for_where_it_is_needed():
     code = """
 import sys

@@ -39,20 +39,21 @@ def test_the_references_lines_work_under_vmap_for_all():
         vmapped(name, impl="torch")
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("way", LONG)
 @pytest.mark.parametrize("name", ["learned", "rse"])
 def test_the_table_says_what_comes_out_of_a_graph(name, way):
     assert tried(name, way) == TABLE["table"][name][way]
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", posenc.METHODS)
 def test_the_table_says_what_comes_out_of_every_method(name, way):
     assert tried(name, way) == TABLE["table"][name][way]
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 @pytest.mark.parametrize("name", ["rope", "learned", "rse"])
 def test_pytorchs_own_compiler_gives_the_same(name):
     compiled(name, backend="inductor")
@@ -114,7 +115,7 @@ def test_a_shared_table_is_sharded_before_the_layers_that_share_it():
         near(parameter.grad.full_tensor(), wanted[name].grad)
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 def test_a_step_of_decoding_compiles_into_one_graph(mode):
     torch._dynamo.reset()

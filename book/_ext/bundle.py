@@ -324,8 +324,9 @@ def finish(app: Sphinx, error: Exception | None) -> None:
         return
     out = Path(app.outdir)
     static = out / "_static"
-    if not (static / SCRIPTS[0]).exists():
-        return  # no page has changed, so Sphinx copied nothing, and the last bundles stand
+    if not (static / SCRIPTS[0]).exists():  # no page has changed: Sphinx copied no script, and the last bundles stand
+        clear(static)
+        return
     pages = [path.read_text("utf-8") for path in out.glob("**/*.html") if static not in path.parents]
 
     def read(name: str) -> str:
@@ -360,7 +361,11 @@ def finish(app: Sphinx, error: Exception | None) -> None:
 
     for picture in sorted((out / "_images").glob("*.png")):
         lighten(picture)
+    clear(static)
 
+
+def clear(static: Path) -> None:
+    r"""Take away what the bundles hold. The theme writes its code colors at the end of every build, changed or not."""
     keep = {"book.css", "math.css", "noscript.css", "screenshot.png", "file.png"}
     for pattern in LEFT_OVER:
         for path in static.glob(pattern):

@@ -2,6 +2,7 @@
 
 import ast
 import builtins
+import functools
 import importlib
 import inspect
 import itertools
@@ -123,12 +124,17 @@ def test_a_question_stands_before_each_explorable(page):
         )
 
 
+@functools.cache
+def defined_in(source):
+    r"""The names of the functions and classes of a file."""
+    tree = ast.parse(source.read_text("utf-8"))
+    return {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+
+
 @each_page
 def test_code_is_included_whole_and_never_by_line_number(page):
     for argument, body in blocks(page.read_text("utf-8"), "literalinclude"):
-        source = (page.parent / argument).resolve()
-        tree = ast.parse(source.read_text("utf-8"))
-        names = {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+        names = defined_in((page.parent / argument).resolve())
         wanted = re.search(r"^:pyobject: ([\w.]+)$", body, re.M)
         assert wanted and wanted[1].split(".")[-1] in names, f"{argument}: {body}"
         assert ":lines:" not in body

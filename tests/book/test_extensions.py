@@ -51,6 +51,7 @@ def test_the_execution_cache_follows_the_code(site_parts, tmp_path, monkeypatch)
     assert folders[0] == folders[2] != folders[1]
 
 
+@pytest.mark.weekly
 def test_a_plot_of_a_page_is_an_svg_without_ground_in_the_book_s_colors(site_parts, tmp_path, monkeypatch):
     nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
     monkeypatch.setattr(site_parts, "sources", lambda: [])

@@ -39,6 +39,7 @@ def test_no_other_cell_touches_triton(page):
         assert not words.search(re.sub(r'"[^"\n]*"', '""', cell.source)), cell.source[:200]
 
 
+@pytest.mark.weekly
 @each_page
 def test_a_page_runs_without_triton(page):
     """With Triton hidden, the marked cells print what is frozen and everything else passes its assertions."""

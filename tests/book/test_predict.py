@@ -104,6 +104,7 @@ def test_only_an_explorable_can_wait(show, tmp_path):
     assert "ERROR" in warnings and "waits" in warnings
 
 
+@pytest.mark.weekly
 def test_the_figure_that_a_box_names_waits_alone(tmp_path):
     figures = "```{explorable} rope.rotation_invariance\n```\n\n```{explorable} rope.trained_head\n```"
     text, _ = build(tmp_path, BOX.format(option=":show: rope.trained_head\n:waits:", figure=figures))

@@ -92,6 +92,7 @@ def test_a_press_marks_the_answers_moves_the_figure_then_opens_the_fold(page):
     assert "together" in found.inner_text()
 
 
+@pytest.mark.weekly
 def test_on_a_phone_a_button_leads_to_the_figure_in_place_of_the_reason(page):
     page.set_viewport_size({"width": 390, "height": 664})
     found, buttons, fold = box(page)
@@ -106,6 +107,7 @@ def test_on_a_phone_a_button_leads_to_the_figure_in_place_of_the_reason(page):
     page.wait_for_function("document.querySelector('.explorable-view').getBoundingClientRect().bottom <= innerHeight")
 
 
+@pytest.mark.weekly
 def test_on_a_laptop_the_figure_comes_into_view_below_the_reason(page):
     page.set_viewport_size({"width": 1440, "height": 780})
     found, buttons, fold = box(page)
@@ -131,6 +133,7 @@ def test_an_answer_is_given_once_and_by_keyboard(page):
     assert found.get_by_role("status").inner_text() == said
 
 
+@pytest.mark.weekly
 def test_the_fold_opens_without_the_figure(site, open_page):
     page = open_page(site)
     page.route("**/*.data.js", lambda route: route.abort())
@@ -150,6 +153,7 @@ def test_without_scripts_it_is_a_question_with_a_fold(site, open_page):
     page.context.close()
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("how", ["phone", "dark", "forced", "print"])
 def test_answers_can_be_read(site, browser, how):
     context = browser.new_context(
@@ -263,6 +267,7 @@ def test_a_figure_is_shown_by_its_button_and_the_keyboard_goes_on_in_it(waiting)
     waiting.wait_for_function("posencExplorables.get('rope.seen_angles').state().base === 100")
 
 
+@pytest.mark.weekly
 def test_a_covered_figure_takes_the_values_of_others(waiting):
     waiting.evaluate("""async () => { await Promise.all(posencExplorables.list.map((e) => e.start())); }""")
     waiting.locator('figure:not(:has(.explorable-cover)) [data-name="base"] label').first.click()
@@ -270,6 +275,7 @@ def test_a_covered_figure_takes_the_values_of_others(waiting):
     assert is_covered(waiting)
 
 
+@pytest.mark.weekly
 def test_a_figure_that_the_address_names_does_not_wait(waiting_site, open_page):
     for address, covered in (("rope.seen_angles%3Dbase%3A100", False), ("rope.score_by_distance=base:100", True)):
         page = open_page(f"{waiting_site}#{address}")
@@ -278,6 +284,7 @@ def test_a_figure_that_the_address_names_does_not_wait(waiting_site, open_page):
         page.context.close()
 
 
+@pytest.mark.weekly
 def test_the_answer_is_shown_where_the_states_do_not_come(waiting_site, open_page):
     page = open_page(waiting_site)
     page.route("**/*.data.js", lambda route: route.abort())
@@ -287,6 +294,7 @@ def test_the_answer_is_shown_where_the_states_do_not_come(waiting_site, open_pag
     page.context.close()
 
 
+@pytest.mark.weekly
 def test_no_script_has_to_run_to_keep_the_answer(waiting_site, open_page, browser):
     page = browser.new_page()
     page.route("**/*.js*", lambda route: route.abort())
@@ -298,12 +306,14 @@ def test_no_script_has_to_run_to_keep_the_answer(waiting_site, open_page, browse
     page.context.close()
 
 
+@pytest.mark.weekly
 def test_nothing_waits_in_print(waiting):
     waiting.emulate_media(media="print")
     assert waiting.locator(f"{SEEN} .explorable-picture").is_visible()
     assert not waiting.locator(".explorable-cover").is_visible()
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("how", ["phone", "dark", "forced"])
 def test_a_cover_hides_and_can_be_read(waiting_site, browser, how):
     context = browser.new_context(
@@ -362,6 +372,7 @@ def test_rings_move_by_keyboard_and_by_hand(page, figure):
     assert float(two.get_attribute("aria-valuenow")) == start
 
 
+@pytest.mark.weekly
 def test_the_page_stays_while_a_finger_holds_a_ring(site, browser):
     context = browser.new_context(viewport={"width": 390, "height": 500}, has_touch=True, is_mobile=True)
     page = context.new_page()
@@ -387,11 +398,13 @@ def test_the_page_stays_while_a_finger_holds_a_ring(site, browser):
         context.close()
 
 
+@pytest.mark.weekly
 def test_nothing_is_judged_that_nobody_drew(page, figure):
     figure.get_by_role("button").click()
     assert "you drew" not in figure.get_by_role("status").inner_text()
 
 
+@pytest.mark.weekly
 def test_what_was_measured_comes_after_the_press_and_is_what_is_frozen(page, figure):
     results = json.loads((ROOT / "results" / "train_short_test_long.json").read_text("utf-8"))
     runs = results["methods"]["rope"]["whole"]
@@ -416,6 +429,7 @@ def test_what_was_measured_comes_after_the_press_and_is_what_is_frozen(page, fig
     assert not drawn.count() and rings[2].get_attribute("aria-disabled") is None
 
 
+@pytest.mark.weekly
 def test_no_words_meet_and_nothing_jumps(page, figure):
     page.set_viewport_size({"width": 390, "height": 664})
     rings, button = figure.get_by_role("slider"), figure.get_by_role("button")

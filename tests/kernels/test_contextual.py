@@ -66,11 +66,13 @@ def compare(encoding, tensors, dtype, tolerance=2e-5, **options):
             )
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("queries, keys", LENGTHS, ids=str)
 def test_fox_at_every_length(queries, keys):
     compare(fox.fox(), problem(queries, keys), torch.float32)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
 def test_fox_with_grouped_heads_packed_rows_and_rope(dtype):
     tensors = problem(70, 70, heads=4, kv_heads=2, head_dim=32, batch=2)
@@ -102,12 +104,14 @@ def counting(head_dim=16, num_positions=5, num_heads=None):
     return made
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("queries, keys", LENGTHS, ids=str)
 def test_cope_at_every_length(queries, keys):
     compare(counting(), problem(queries, keys), torch.float32)
 
 
-@pytest.mark.parametrize("dtype", [pytest.param(torch.float32, marks=pytest.mark.slow), torch.float16], ids=str)
+@pytest.mark.weekly
+@pytest.mark.parametrize("dtype", [pytest.param(torch.float32, marks=pytest.mark.weekly), torch.float16], ids=str)
 def test_cope_with_grouped_heads_packed_rows_and_rope(dtype):
     tensors = problem(70, 70, heads=4, kv_heads=2, head_dim=32, batch=2)
     segment = torch.tensor([[0] * 25 + [1] * 45, [0] * 69 + [1]], device=DEVICE)
@@ -120,6 +124,7 @@ def test_cope_with_grouped_heads_packed_rows_and_rope(dtype):
     compare(both, tensors, dtype, tolerance=1e-4, mask=mask)
 
 
+@pytest.mark.weekly
 def test_cope_in_slices_and_other_tiles(monkeypatch):
     """The backward holds the carries of a slice of queries at a time: three slices give what one gives."""
     from posenc.kernels import cope as kernel

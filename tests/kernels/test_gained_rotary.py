@@ -54,6 +54,7 @@ def reference(q, k, pos_q, pos_k, inv_freq, layout, factor, boost, rates=None, w
     return grown(q, pos_q), grown(k, pos_k)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("queries, keys, heads, lanes, pairs, layout, given, dtype", CASES, ids=str)
 def test_the_kernel_equals_the_reference(queries, keys, heads, lanes, pairs, layout, given, dtype):
     generator = torch.Generator().manual_seed(0)
@@ -114,6 +115,7 @@ def test_empty_inputs_give_empty_outputs_and_no_gradient():
         assert torch.equal(drates, torch.zeros_like(rates))
 
 
+@pytest.mark.weekly
 def test_the_operators_pass_opcheck():
     q, k = (torch.randn(1, 2, 17, 16, device=DEVICE, requires_grad=True) for _ in range(2))
     rates, weights = (torch.ones(2, device=DEVICE, requires_grad=True) for _ in range(2))
@@ -221,6 +223,7 @@ def problem(queries, keys, heads=2, kv_heads=1, head_dim=16, batch=1):
     return [torch.randn(shape, generator=generator, dtype=torch.float64).to(DEVICE) for shape in shapes]
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "name, queries, keys, dtype",
     [

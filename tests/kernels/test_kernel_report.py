@@ -20,6 +20,8 @@ from posenc import UnsupportedError
 from posenc.lab.experiments import kernel_report as report
 from posenc.lab.experiments import load_results
 
+pytestmark = pytest.mark.weekly
+
 ROOT = Path(__file__).resolve().parents[2]
 needs_triton = pytest.mark.skipif(sys.platform != "linux", reason="triton is published for Linux only")
 
@@ -290,7 +292,7 @@ print(json.dumps([row, stands, changed]))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 @needs_triton
 def test_a_row_stands_where_its_code_does(tmp_path):
     """Not with Triton's cache warm, nor cold: what is known is neither compiled on nor read again."""
@@ -321,7 +323,7 @@ def same_as_frozen(rows, anew):
         assert {name: row[name] for name in columns} == {name: frozen[name] for name in columns}
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 @needs_triton
 def test_a_sample_compiles_to_what_is_frozen_and_a_tile_too_large_is_a_problem(rows):
     *sample, too_large = compile_anew(*SAMPLE, TOO_LARGE)
@@ -331,7 +333,7 @@ def test_a_sample_compiles_to_what_is_frozen_and_a_tile_too_large_is_a_problem(r
 
 
 @needs_triton
-@pytest.mark.slow
+@pytest.mark.weekly
 @pytest.mark.parametrize("family", ["rotary", "softmax", "stickbreaking"])
 @pytest.mark.parametrize("capability", report.CHIPS)
 def test_each_gpu_gets_what_is_frozen(rows, family, capability):
@@ -592,7 +594,7 @@ def test_smoke_holds_kernels_against_the_reference_and_times_nothing_without_a_g
 
 
 @needs_triton
-@pytest.mark.slow
+@pytest.mark.weekly
 @pytest.mark.skipif(torch.cuda.is_available(), reason="interprets")
 def test_smoke_runs_from_the_shell():
     command = [sys.executable, ROOT / "benchmarks" / "kernels.py", "--smoke"]

@@ -28,8 +28,8 @@ HEADS, KV_HEADS = 2, 1
 
 
 def sometimes(condition, *values):
-    """A case that always runs on a GPU; through the interpreter, where each takes seconds, with the slow ones only."""
-    return pytest.param(*values, marks=() if CUDA or condition else pytest.mark.slow)
+    """A case that always runs on a GPU; through the interpreter, where each takes seconds, in the weekly run."""
+    return pytest.param(*values, marks=() if CUDA or condition else pytest.mark.weekly)
 
 
 def make(name, head_dim):
@@ -144,16 +144,19 @@ def compare(name, tensors, dtype, **options):
             assert mine <= allowed, f"{label}: {mine} against {eagers}"
 
 
-def often(n, length, dtype):
-    """Of each method four lengths, two in each dtype, so that every family meets every length, and every one both."""
-    steps = {(n + 3 * k) % len(LENGTHS): (n + (k + 1) // 2) % 2 for k in range(4)}
-    return steps.get(length) == dtype
+LEADS = {"nope", "alibi-learned", "t5-near", "stickbreaking", "stickbreaking-first both ways", "exposb-logits"}
+
+
+def often(n, name, length, dtype):
+    """In float32, of each family's lead three lengths, of each other method one of them."""
+    three = [LENGTHS.index(lengths) for lengths in ((17, 17), (40, 100), (100, 40))]
+    return dtype == 0 and (length in three if name in LEADS else length == three[n % 3])
 
 
 @pytest.mark.parametrize(
     "name,queries,keys,dtype",
     [
-        sometimes(often(n, length, index), name, *LENGTHS[length], dtype)
+        sometimes(often(n, name, length, index), name, *LENGTHS[length], dtype)
         for n, name in enumerate(METHODS)
         for length in range(len(LENGTHS))
         for index, dtype in enumerate(DTYPES)
@@ -167,6 +170,7 @@ def test_kernel_equals_reference(name, queries, keys, dtype):
 HEAD_SIZES = [(16, 16), (20, 36), (64, 64), (80, 80), (96, 32), (128, 128)]
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(
     "name,head_dim,head_dim_v,dtype",
     [
@@ -184,6 +188,7 @@ def test_head_sizes(name, head_dim, head_dim_v, dtype):
 MASKS = ["keys", "pairs", "both"]
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize(
     "name,masked",
     [sometimes(n % 3 == m, name, masked) for n, name in enumerate(METHODS) for m, masked in enumerate(MASKS)],
@@ -245,6 +250,7 @@ def leaves(*tensors):
     return [x.to(torch.float32).requires_grad_() for x in tensors]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("queries,keys", [(20, 50), (50, 20)], ids=str)
 @pytest.mark.parametrize("order", ["softmax", "table", "recent", "first"])
 def test_the_answer_does_not_depend_on_the_blocks(order, queries, keys):
@@ -292,6 +298,7 @@ def test_stick_both_ways_where_the_last_block_of_keys_is_not_full(current, order
         torch.testing.assert_close(ours.double(), exact, rtol=1e-5, atol=2e-5)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("strict", [True, False], ids=["strict", "current"])
 def test_slices_of_queries_change_no_gradient(monkeypatch, strict):
     results = []
@@ -384,6 +391,7 @@ DISTANCE = variants.Variant(toy_distance_score, toy_distance_grad, ("delta", "he
 GATES = variants.Variant(gates_score, gates_grad, ("query", "key"))  # cumulative gates c_i - c_j
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("family", ["softmax", "stickbreaking"])
 @pytest.mark.parametrize("toy", ["distance", "gates"])
 def test_a_new_variant_needs_its_two_functions_and_no_kernel(monkeypatch, toy, family):
@@ -468,6 +476,7 @@ TABLES = {  # queries, keys, causal, first offset, entries
 }
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     "case,masked",
     [sometimes(n % 2 == masked, case, bool(masked)) for n, case in enumerate(TABLES) for masked in (0, 1)],
@@ -486,6 +495,7 @@ def test_a_table_by_offset_at_any_integer_positions(case, masked):
     assert not ours[-1][:, ~read].any() and ours[-1][:, read].any()
 
 
+@pytest.mark.weekly
 def test_the_gradient_of_a_table_has_one_sum_in_any_order():
     """Rows of the batch in another order: other programs come first, and not a bit changes."""
     tensors, dout, (pos_q, pos_k) = table_problem(65, 65, 40, batch=4)
@@ -496,6 +506,7 @@ def test_the_gradient_of_a_table_has_one_sum_in_any_order():
     assert all(torch.equal(grads[0], other) for other in grads[1:]) and grads[0].unique().numel() > 60
 
 
+@pytest.mark.weekly
 def test_the_gradient_of_a_table_keeps_its_digits_at_every_size_of_loss():
     tensors, dout, at = table_problem(40, 70, 30)
     one = with_table(tensors, dout, at, -25, torch.float32)[-1]
@@ -504,6 +515,7 @@ def test_the_gradient_of_a_table_keeps_its_digits_at_every_size_of_loss():
     assert not with_table(tensors, dout * 0, at, -25, torch.float32)[-1].any()
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("where", range(5), ids=["q", "k", "v", "table", "dout"])
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # NumPy's, of the interpreter
 def test_a_gradient_that_is_not_finite_shows_in_the_table(where):
@@ -513,6 +525,7 @@ def test_a_gradient_that_is_not_finite_shows_in_the_table(where):
     assert not with_table(tensors, dout, at, -6, torch.float32)[-1].isfinite().all()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("rotary_dim", [32, 12], ids=["whole", "partial"])
 def test_rotation_inside_the_kernel_equals_rotation_beforehand(rotary_dim):
     q, k, v, dout = problem(50, 90, head_dim=32)
@@ -531,6 +544,7 @@ def test_rotation_inside_the_kernel_equals_rotation_beforehand(rotary_dim):
 HEADS_AND_LANES = [(1, 1, 16, 8), (12, 4, 32, 8), (3, 3, 80, 30), (9, 3, 64, 1)]
 
 
+@pytest.mark.sample(16)
 @pytest.mark.parametrize(
     "heads,kv_heads,lanes,pairs,layout,dtype",
     [
@@ -585,6 +599,7 @@ OPERATORS = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", OPERATORS)
 def test_operators_pass_opcheck(name):
     q, k, v, _ = problem(17, 17)
@@ -594,6 +609,7 @@ def test_operators_pass_opcheck(name):
     assert set(results.values()) == {"SUCCESS"}
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", ["rope+alibi-learned", "t5", "rope-half+stickbreaking"])
 def test_kernels_live_under_compile(name):
     encoding = make(name, 16)
@@ -612,6 +628,7 @@ def test_kernels_live_under_compile(name):
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", ["alibi-learned", "t5", "rope+alibi-symmetric+stickbreaking"])
 def test_same_inputs_same_bits(name):
     tensors = problem(100, 100)
@@ -844,6 +861,7 @@ def test_long_lengths_on_a_gpu(name, dtype):
     assert peaks[1] <= 2.2 * peaks[0]
 
 
+@pytest.mark.weekly
 @pytest.mark.skipif(CUDA, reason="also times on a GPU")
 def test_trial_tells_how_far_a_function_is_from_the_kernel(capsys):
     from posenc.lab.exercises.trial import against, causal_softmax
@@ -856,6 +874,7 @@ def test_trial_tells_how_far_a_function_is_from_the_kernel(capsys):
     assert against(causal_softmax, posenc.make("sinusoidal"), embed=lambda x: x + 1) < 1e-4
 
 
+@pytest.mark.weekly
 @pytest.mark.skipif(CUDA, reason="also times on a GPU")
 def test_trial_hands_gates_to_a_function_whose_encoding_reads_them(capsys):
     from posenc.lab.exercises.trial import against, causal_softmax

@@ -63,6 +63,7 @@ def test_the_rows_that_see_most_keys_start_first(monkeypatch, family, module):
 # --------------------------------------------------------------------------------------- heads of queries that share
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "family, dtype",
     [("softmax", torch.float32), ("decay", torch.float16), ("stick", torch.float16), ("cope", torch.float32)],
@@ -170,6 +171,7 @@ def additions(monkeypatch, pos, causal=True, entries=17, length=64):
     return count
 
 
+@pytest.mark.sample(2)
 @pytest.mark.skipif(DEVICE == "cuda", reason="counts in Triton's interpreter")
 @pytest.mark.parametrize("causal", [True, False], ids=["causal", "both ways"])
 def test_pairs_of_an_offset_are_summed_before_they_are_added(monkeypatch, causal):

@@ -89,6 +89,7 @@ CASES = {
 }
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("dims", [(3, 2, 1, 0), (2, 3, 3, 2)], ids=["lanes of q", "lanes of k"])
 def test_a_tensor_may_span_more_than_2_31_numbers(monkeypatch, case, dims):
@@ -154,7 +155,7 @@ print([entry for entry in found if entry[1]])
 """
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 @pytest.mark.parametrize("case", [name for name in CASES if name != "rotary"])
 def test_no_address_comes_from_a_product_in_32_bits(case):
     """Of numbers that are known at run time only, as indices and strides are, in what the compiler is given."""

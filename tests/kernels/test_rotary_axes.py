@@ -59,6 +59,7 @@ def reference(q, k, pos_q, pos_k, freqs, layout, factor):
     return turned(q, pos_q), turned(k, pos_k)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("queries, keys, heads, lanes, pairs, axes, own, learned, layout, kind, dtype", CASES, ids=str)
 def test_the_kernel_equals_the_reference(queries, keys, heads, lanes, pairs, axes, own, learned, layout, kind, dtype):
     generator = torch.Generator().manual_seed(0)
@@ -220,6 +221,7 @@ ENCODINGS = {  # name: (the encoding, heads of keys beside 4 of queries)
 }
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", ENCODINGS)
 def test_attention_by_the_kernels_equals_the_reference(monkeypatch, name):
     make, kv_heads = ENCODINGS[name]

@@ -316,6 +316,7 @@ def done(folder):
     return {file.stem: json.loads(file.read_text()) for file in folder.glob("[!b]*-?.json")}
 
 
+@pytest.mark.weekly
 def test_a_killed_sweep_goes_on_and_trains_no_finished_cell_again(whole, tmp_path):
     out, cells = tmp_path / "r.json", tmp_path / "r.json.cells"
     process = start(tmp_path, "experiments", SIZES, sweep_command(out))
@@ -332,7 +333,7 @@ def test_a_killed_sweep_goes_on_and_trains_no_finished_cell_again(whole, tmp_pat
     assert results["methods"]["rope"]["curve"][0] != results["methods"]["rope"]["curve"][1]  # two seeds
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_a_sweep_shared_by_processes_survives_one_that_is_killed(whole, tmp_path):
     out, cells = tmp_path / "r.json", tmp_path / "r.json.cells"
     process = start(tmp_path, "experiments", SIZES | {"steps": 400}, sweep_command(out), processes=2)
@@ -453,6 +454,7 @@ def test_a_sweep_gone_on_with_at_another_commit_says_so(tiny, tmp_path, monkeypa
     assert commit.startswith("a" * 40) and commit.endswith(results["commit"]) and commit.count("a" * 40) == 1
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("name", SWEEPS)
 def test_every_sweep_writes_what_a_reader_needs(name, tiny, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(runner, "sample", lambda *given, **more: "text")
@@ -575,6 +577,7 @@ def load_results_at(path):
     return check_results(json.loads(path.read_text()))
 
 
+@pytest.mark.weekly
 def test_killed_rates_go_on_and_sources_and_device_are_not_mixed(tiny, tmp_path, monkeypatch):
     out, runs = tmp_path / "rates.json", []
     once, whole = tmp_path / "once.json", runner.run_cell
@@ -819,6 +822,7 @@ def test_an_arm_of_another_start_or_batch_is_found():
             pairing({"name": "x", "seeds": [0, 1], "methods": {"rope": values, "nope": other}})
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("name", FROZEN)
 def test_a_frozen_result_is_of_today_s_code_or_named(name):
     results = load_results(name)
@@ -835,6 +839,7 @@ def test_a_hash_of_code_is_of_code_alone():
         assert hash_of_code(code) != hash_of_code(code.replace(a, b))
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("name", [name for name in FROZEN if name != REBASED])
 def test_a_frozen_result_s_commits_lead_here(name):
     git = functools.partial(subprocess.run, cwd=ROOT, capture_output=True, text=True)

@@ -186,6 +186,7 @@ def as_plain(value):
     return "NaN" if isinstance(value, float) and math.isnan(value) else value
 
 
+@pytest.mark.weekly
 @pytest.mark.browser
 @cases(0.7)
 @given(arrays=states_of(plain_numbers), words=st.lists(st.text(max_size=5), min_size=2, max_size=4))

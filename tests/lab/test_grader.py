@@ -68,17 +68,20 @@ def test_points_are_those_of_the_course(lab, monkeypatch):
     assert dict(labs.points(labs.read(source, ADDRESS))) == here, "posenc/lab/exercises and course/ disagree"
 
 
+@pytest.mark.sample(20)
 @pytest.mark.parametrize("lab", LABS)
 def test_solutions_get_full_marks(lab, graded):
     assert graded(solved(lab)) == full(lab)
 
 
+@pytest.mark.sample(20)
 @pytest.mark.parametrize("lab", LABS)
 def test_stubs_get_none(lab, graded):
     notebook = nbformat.read(ROOT / "notebooks" / f"{lab}.ipynb", as_version=4)
     assert graded(notebook) == {name: (0, "not done yet.") for name in checks.of(lab)}
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("name", [f"{lab}.{name}" for lab in LABS for name in checks.of(lab)])
 def test_both_graders_name_each_mistake_and_give_points_to_what_is_right(name, monkeypatch):
     """The graded cell of the nbgrader course, and the judge of the other grader, on everything that may go wrong."""
@@ -101,6 +104,7 @@ def test_both_graders_name_each_mistake_and_give_points_to_what_is_right(name, m
 # What students do to cells
 
 
+@pytest.mark.weekly
 def test_cells_moved_doubled_deleted_and_stripped_of_metadata_change_nothing(graded):
     notebook = solved("rope")
     empty = nbformat.read(ROOT / "notebooks" / "rope.ipynb", as_version=4)
@@ -116,6 +120,7 @@ def test_cells_moved_doubled_deleted_and_stripped_of_metadata_change_nothing(gra
     assert graded(notebook) == full("rope")
 
 
+@pytest.mark.weekly
 def test_magics_shell_lines_and_help_are_no_obstacle(graded):
     notebook = solved("rope")
     for cell in notebook.cells:
@@ -134,6 +139,7 @@ def test_last_definition_wins_and_the_mistake_is_named(graded):
     assert rows == {name: row for name, row in full("rope").items() if name != "rotate"}
 
 
+@pytest.mark.weekly
 def test_function_of_another_name_is_found_where_it_is_checked(graded):
     notebook = solved("rope")
     cell = cell_of(notebook, "rotate")
@@ -143,6 +149,7 @@ def test_function_of_another_name_is_found_where_it_is_checked(graded):
     assert graded(notebook) == full("rope")
 
 
+@pytest.mark.weekly
 def test_function_may_lean_on_the_notebooks_own_helpers_and_tables(graded):
     notebook = solved("rope")
     cell = cell_of(notebook, "permutation")
@@ -154,6 +161,7 @@ def test_function_may_lean_on_the_notebooks_own_helpers_and_tables(graded):
     assert graded(notebook) == full("rope")
 
 
+@pytest.mark.weekly
 def test_last_definition_wins_though_its_import_stands_below(graded):
     notebook = solved("rope")
     good = cell_of(notebook, "rotate").source
@@ -162,6 +170,7 @@ def test_last_definition_wins_though_its_import_stands_below(graded):
     assert graded(notebook)["rotate"] == full("rope")["rotate"]
 
 
+@pytest.mark.weekly
 def test_deleted_exercise_is_missing_and_a_broken_cell_is_told(graded):
     notebook = solved("rope")
     notebook.cells.remove(cell_of(notebook, "inv_freq"))
@@ -178,6 +187,7 @@ def test_deleted_exercise_is_missing_and_a_broken_cell_is_told(graded):
     assert rows["rotate_half"] == full("rope")["rotate_half"]
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("called", ["table", "my_table"])
 def test_one_mistake_is_counted_once(graded, called):
     """Later exercises call the table; where it is wrong posenc's stands in, as in the lab."""
@@ -196,7 +206,7 @@ def test_one_mistake_is_counted_once(graded, called):
 # What must not run, or not end
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_loops_that_do_not_end_and_exits_cost_their_exercise_alone(graded):
     notebook = solved("rope")
     cell_of(notebook, "rotate").source = "def rotate(x, positions, inv_freq):\n    while True:\n        pass"
@@ -208,6 +218,7 @@ def test_loops_that_do_not_end_and_exits_cost_their_exercise_alone(graded):
     assert rows["inv_freq"] == full("rope")["inv_freq"] and rows["shift_error"] == full("rope")["shift_error"]
 
 
+@pytest.mark.weekly
 def test_training_magics_and_what_raises_are_no_answer_and_no_obstacle(graded):
     notebook = solved("rope")
     cell = cell_of(notebook, "rotate")
@@ -216,6 +227,7 @@ def test_training_magics_and_what_raises_are_no_answer_and_no_obstacle(graded):
     assert graded(notebook, limit=30) == full("rope")
 
 
+@pytest.mark.weekly
 def test_training_on_pictures_does_not_run(graded):
     notebook = solved("rope")
     few = "Settings(dim=8, num_layers=1, batch=2, steps=2, warmup=1)"
@@ -225,6 +237,7 @@ def test_training_on_pictures_does_not_run(graded):
     assert graded(notebook) == full("rope")
 
 
+@pytest.mark.weekly
 def test_a_check_that_the_notebook_redefines_is_not_asked(graded):
     notebook = nbformat.read(ROOT / "notebooks" / "rope.ipynb", as_version=4)
     told_right = "check = lambda name, function: print('right') or posenc.lab.exercises.find(name).reference"
@@ -236,6 +249,7 @@ def test_a_check_that_the_notebook_redefines_is_not_asked(graded):
     assert "the sign of the sine is flipped" in rows["rotate"][1]
 
 
+@pytest.mark.weekly
 def test_a_stand_in_is_no_answer(graded):
     """Cells that are run twice, in whatever order, hand out no points."""
     notebook = nbformat.read(ROOT / "notebooks" / "rope.ipynb", as_version=4)
@@ -243,6 +257,7 @@ def test_a_stand_in_is_no_answer(graded):
     assert graded(notebook) == {name: (0, "not done yet.") for name in checks.of("rope")}
 
 
+@pytest.mark.weekly
 def test_prints_and_input_do_not_disturb(graded, capfd):
     notebook = solved("rope")
     cell = cell_of(notebook, "permutation")
@@ -264,6 +279,7 @@ def command(*words, cwd=ROOT):
     return subprocess.run(words, capture_output=True, text=True, cwd=cwd)
 
 
+@pytest.mark.weekly
 def test_command_prints_points_by_exercise_and_in_all(tmp_path):
     notebook = solved("rope")
     notebook.cells.append(code(WRONG_ROTATE))
@@ -283,6 +299,7 @@ def test_command_prints_points_by_exercise_and_in_all(tmp_path):
     assert all(name in line for name, line in zip(checks.of("rope"), lines[1:])) and "sine" in lines[2]
 
 
+@pytest.mark.weekly
 def test_folder_gives_a_line_each_and_json_the_same(tmp_path, capsys):
     wrong = solved("rope")
     wrong.cells.append(code(WRONG_ROTATE))

@@ -310,16 +310,23 @@ def work(code, sources, **environment):
 
 
 @pytest.fixture(scope="module")
-def verdicts():
+def verdicts(request):
+    items = request.session.items
+    asked = {item.callspec.params.get("key") for item in items if hasattr(item, "callspec")}
+    if any(item.name == "test_every_mistake_that_the_check_knows_was_seen_in_a_kernel" for item in items):
+        asked = {*WRONG}
     sources = {f"right {name}": (name, SOURCE[name], True) for name in ALL}
     sources |= {f"stub {name}": (name, STUB[name], True) for name in ALL}
-    sources |= {key: (exercise, broken(exercise, old, new), True) for key, (exercise, old, new, _) in WRONG.items()}
-    for key in UNWATCHED:
+    for key in asked & {*WRONG}:
+        exercise, old, new, _ = WRONG[key]
+        sources[key] = exercise, broken(exercise, old, new), True
+    for key in asked & {*UNWATCHED}:
         exercise, old, new, _ = WRONG[key]
         sources[f"unwatched {key}"] = exercise, broken(exercise, old, new), False
     return work(WORK, sources)
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("key", WRONG)
 def test_a_wrong_kernel_is_named(key, verdicts):
     words = WRONG[key][3]
@@ -329,6 +336,7 @@ def test_a_wrong_kernel_is_named(key, verdicts):
     assert words is None or words in message, message
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("key", UNWATCHED)
 def test_it_is_named_too_where_addresses_are_not_looked_at(key, verdicts):
     right, undone, message = verdicts[f"unwatched {key}"]
@@ -346,6 +354,7 @@ def test_three_kernels_at_least_are_tried_for_each_exercise():
     assert all(tried.count(name) >= 3 for name in KERNELS)
 
 
+@pytest.mark.weekly
 def test_every_mistake_that_the_check_knows_was_seen_in_a_kernel(verdicts):
     """But for the mask left out where the walk ends with the last block that a query reaches."""
     said = " ".join(message for _, _, message in verdicts.values())
@@ -354,6 +363,7 @@ def test_every_mistake_that_the_check_knows_was_seen_in_a_kernel(verdicts):
     assert "i >= j" in unseen
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("capability", [75, 90])
 def test_solutions_compile_for_gpus_and_stubs_are_told_from_errors(capability, tmp_path):
     sources = {f"right {name}": (name, SOURCE[name], capability) for name in KERNELS}
@@ -378,6 +388,7 @@ def test_lab_runs_through_where_there_is_no_triton(monkeypatch):
     assert not errors(run_here(labs.strip(labs.read(ROOT / "course" / "kernels.py", labs.address()))))
 
 
+@pytest.mark.weekly
 def test_checks_import_no_triton():
     code = "import torch, sys; torch_brings = 'triton' in sys.modules; "
     code += (

@@ -90,6 +90,7 @@ def test_arms_share_their_start_and_a_seed_gives_the_same_model():
     assert runs[0] == runs[1] and runs[0] != runs[2] and runs[0] != runs[3]
 
 
+@pytest.mark.weekly
 def test_it_learns_and_share_right_counts():
     settings = dataclasses.replace(STUDY["left"], steps=150)
     model, losses = pictures.train_pictures("axial", "left", settings=settings, progress=False)

@@ -48,7 +48,7 @@ def test_rows_of_the_table_beyond_the_training_length_only_decay():
     assert (moved > 1e-5).all()
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_a_stopped_report_goes_on_and_comes_to_the_same(tmp_path, monkeypatch):
     monkeypatch.setattr("posenc.lab.experiments.rates.BEYOND", 0)
     arms, once, out = ["standard", "rope"], tmp_path / "once.json", tmp_path / "r.json"

@@ -140,6 +140,7 @@ def test_vocabulary(name):
         )
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("name", MADE_UP)
 def test_quick(name):
     """A batch comes in well under 3 ms: it is drawn in every step of training."""

@@ -221,6 +221,7 @@ def test_a_masked_language_model_learns():
     assert last < first - 0.8
 
 
+@pytest.mark.weekly
 def test_training_learns_more_than_letter_counts():
     model, history = train("rope", preset="nano", progress=False)
     counts = torch.bincount(load_corpus().train).double()
@@ -285,6 +286,16 @@ def test_the_progress_bar_writes_only_when_asked(capfd):
     assert capfd.readouterr() == ("", "")
     train_with("nope", TINY)
     assert "6/6" in capfd.readouterr().err
+
+
+GOLDEN = {("rope", "text"): [4.883034, 4.347486, 3.905623], ("fox", "flipflop"): [1.877971, 1.07012, 1.027699]}
+
+
+@pytest.mark.parametrize("method, task", GOLDEN)
+def test_the_first_losses_are_those_that_frozen_results_began_with(method, task):
+    r"""Whoever changes what a seed trains makes every frozen result another: then these change with them."""
+    _, history = train(method, "nano", task=task, steps=3, warmup=1, device="cpu", progress=False)
+    assert history["loss"] == pytest.approx(GOLDEN[method, task], rel=1e-5)
 
 
 def test_the_live_curve_draws_in_a_notebook_and_nowhere_else(monkeypatch):
@@ -524,6 +535,7 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
+@pytest.mark.weekly
 def test_a_killed_run_goes_on_to_the_same_weights(one_thread, tmp_path, monkeypatch):
     """kill -9 at whatever step it stands, and the same command again; refused before, while the first one is there."""
     sizes = SIZES | {"length": 32, "batch": 8, "steps": 200, "warmup": 30}
@@ -550,6 +562,7 @@ def test_a_killed_run_goes_on_to_the_same_weights(one_thread, tmp_path, monkeypa
     assert {file.name for file in tmp_path.iterdir()} == {"whole.pt", "killed.pt", "command.py"}
 
 
+@pytest.mark.weekly
 def test_many_may_write_one_checkpoint_and_every_reader_finds_a_whole_one(path):
     state, reads = read_checkpoint(path), []
 
@@ -569,6 +582,7 @@ def test_many_may_write_one_checkpoint_and_every_reader_finds_a_whole_one(path):
     assert len(reads) > 10 and {file.name for file in path.parent.iterdir()} == {"run.pt"}
 
 
+@pytest.mark.weekly
 def test_of_many_that_take_one_file_at_once_one_has_it(tmp_path):
     inside, most, taken = [], [], []
 
@@ -665,7 +679,7 @@ def test_a_signal_ends_a_command_with_its_code_and_one_line(number, code, ctrl_c
     assert capsys.readouterr().err == f"stopped after step 1, saved to {path}\n" and read_checkpoint(path)["step"] == 1
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_sigterm_ends_the_process_so(tmp_path):
     path = tmp_path / "run.pt"
     command = ["run", "--method", "nope", "--preset", "nano", "--save-every", "0", "--out", path]
@@ -689,6 +703,7 @@ def test_an_error_that_a_line_can_say_is_one_line(tmp_path, capsys):
 SHARED = SIZES | {"length": 32, "batch": 6, "steps": 25, "warmup": 3}
 
 
+@pytest.mark.weekly
 def test_two_processes_give_the_loss_curve_of_one(tmp_path):
     """Flip-flop scores more tokens in one sequence than in the next: the loss must be the whole batch's mean."""
     command = ["run", "--method", "rope", "--task", "flipflop", "--preset", "nano", "--out", tmp_path / "run.pt"]
@@ -716,7 +731,7 @@ def test_a_batch_that_does_not_divide_is_refused(monkeypatch, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_a_signal_to_one_process_stops_all_after_the_same_step(tmp_path):
     path = tmp_path / "run.pt"
     command = ["run", "--method", "nope", "--preset", "nano", "--save-every", "0.05", "--out", path]

@@ -23,7 +23,7 @@ from packaging.utils import canonicalize_name
 
 from posenc.lab.exercises import find
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.weekly
 
 CONSTRAINTS = ROOT / "tests" / "colab-constraints.txt"
 PACKAGES = ("ipykernel", "ipython", "ipywidgets", "matplotlib", "numpy", "plotly", "tqdm")

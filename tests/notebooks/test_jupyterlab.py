@@ -16,7 +16,7 @@ import matplotlib.image
 import pytest
 from conftest import ROOT
 
-pytestmark = [pytest.mark.slow, pytest.mark.browser]
+pytestmark = [pytest.mark.weekly, pytest.mark.browser]
 
 LAB = "rope"
 TOKEN = "only-for-this-test"

@@ -264,6 +264,7 @@ def doubled(notebook):
     return notebook
 
 
+@pytest.mark.sample(15)
 @pytest.mark.parametrize("lab", ALL)
 def test_checks_that_are_run_twice_say_the_same_and_nothing_is_earned_by_it(lab, quick):
     notebook = doubled(keep_hidden_tests(lab))
@@ -349,9 +350,9 @@ def hand_in(folder, name, lab, notebook):
     nbformat.write(notebook, target)
 
 
-@pytest.mark.slow
+@pytest.mark.grading
 @pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")  # of nbgrader's own
-@pytest.mark.parametrize("lab", ALL)
+@pytest.mark.parametrize("lab", ["tiny", *(pytest.param(lab, marks=pytest.mark.weekly) for lab in SOURCES)])
 def test_nbgrader_releases_no_solution_and_gives_full_marks_to_solutions_and_none_to_stubs(
     lab, copy_of_tiny, tmp_path, grader
 ):

@@ -12,7 +12,7 @@ from states import moving
 from posenc.lab.explore.leaves import figure_leaves
 from posenc.lab.figures import all_explorables, load
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.weekly]
 
 
 def shown() -> dict[str, list[str]]:

@@ -1,20 +1,12 @@
 r"""The built book in a real browser, with the network off."""
 
-import base64
-import html
 import io
-import re
-import string
 
 import pytest
-from bs4 import BeautifulSoup
-from conftest import ROOT, SITE, missing
-from fontTools.ttLib import TTFont
+from conftest import SITE, missing
 from pypdf import PdfReader
 
-import posenc
-
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.weekly]
 
 PAGES = sorted(
     path.relative_to(SITE).as_posix()
@@ -97,20 +89,6 @@ def test_math_is_drawn(opened):
     assert "\\(" not in opened.locator("article").inner_text(), "a formula shows its source"
     if found[0]:
         assert opened.evaluate("document.fonts.check('16px posenc-math')"), "the math font has not loaded"
-
-
-def test_the_math_font_has_all_that_formulas_show(site):
-    css = (site / "_static" / "math.css").read_text("utf-8")
-    data = re.search(r"font-family:posenc-math;[^}]*base64,([^)\"]+)", css)[1]
-    letters = set(TTFont(io.BytesIO(base64.b64decode(data))).getBestCmap())
-    for path in site.glob("*/*.html"):
-        for formula in re.findall(r"<math.*?</math>", path.read_text("utf-8"), re.DOTALL):
-            shown = set(html.unescape(re.sub(r"<[^>]+>", "", formula)))
-            # Browsers draw this one of their own accord.
-            shown |= {"√"} if "<msqrt" in formula or "<mroot" in formula else set()
-            lacking = {c for c in shown if ord(c) not in letters and not c.isspace() and not 0x2061 <= ord(c) <= 0x2064}
-            # Primes have a font of their own; upright letters and digits are those of the text face.
-            assert lacking <= set("′″‴" + string.ascii_letters + string.digits), f"{path.name}: {formula}"
 
 
 @every_page
@@ -198,67 +176,12 @@ CHAPTER = "book/rope.html"
 THEME = "document.documentElement.dataset.theme"
 
 
-@pytest.mark.parametrize("dark", [False, True])
-def test_the_first_press_changes_the_colors_and_the_choice_is_kept(dark, base, open_page):
-    page = open_page(base + CHAPTER, dark=dark)
-    try:
-        button = page.locator(".theme-switch-button").first
-        start, other = ("dark", "light") if dark else ("light", "dark")
-        assert page.evaluate(THEME) == start
-        button.focus()
-        page.keyboard.press("Enter")
-        assert page.evaluate(THEME) == other and button.get_attribute("aria-label") == f"Color mode: {other}"
-        # On the next page the choice holds before any script file has come: nothing flashes.
-        page.route("**/book.js*", lambda route: route.abort())
-        page.goto(base + "book/alibi.html")
-        assert page.evaluate(THEME) == other
-    finally:
-        page.context.close()
-
-
 def test_the_system_changes_the_colors_where_nobody_chose(base, open_page):
     page = open_page(base + CHAPTER)
     try:
         page.emulate_media(color_scheme="dark")
         page.wait_for_timeout(500)
         assert page.evaluate(THEME) == "dark"
-    finally:
-        page.context.close()
-
-
-def test_search_opens_by_keyboard_and_leads_to_the_results(base, open_page):
-    page = open_page(base + CHAPTER)
-    try:
-        dialog = page.locator("#pst-search-dialog")
-        page.keyboard.press("Control+k")
-        assert dialog.evaluate("(d) => d.open && d.contains(document.activeElement)")
-        page.keyboard.press("Escape")
-        assert not dialog.evaluate("(d) => d.open")
-        page.locator(".search-button__button").first.click()
-        page.keyboard.type("slopes")
-        page.keyboard.press("Enter")
-        page.wait_for_selector("#search-results li a")
-        assert page.url.endswith("search.html?q=slopes")
-        assert page.log.problems == []
-    finally:
-        page.context.close()
-
-
-@pytest.mark.parametrize("name, toggle", [("primary", ".primary-toggle"), ("secondary", ".secondary-toggle")])
-def test_on_a_phone_a_side_bar_opens_over_the_page(name, toggle, base, open_page):
-    page = open_page(base + CHAPTER)
-    try:
-        page.set_viewport_size({"width": 360, "height": 740})
-        button, dialog = page.locator(toggle), page.locator(f"#pst-{name}-sidebar-modal")
-        assert not dialog.is_visible()
-        button.focus()
-        page.keyboard.press("Enter")
-        assert dialog.is_visible() and dialog.get_attribute("aria-label") == button.get_attribute("aria-label")
-        assert dialog.locator("a").count() > 5
-        page.keyboard.press("Escape")
-        page.wait_for_selector(f"#pst-{name}-sidebar a", state="attached")  # the theme moves the bar back as it closes
-        assert not dialog.is_visible() and page.locator(f"#pst-{name}-sidebar a").count() > 5
-        assert button.evaluate("(b) => b === document.activeElement"), "the focus is back where it was"
     finally:
         page.context.close()
 
@@ -326,97 +249,7 @@ def test_what_a_reference_leads_to_is_shown_to_mouse_and_keyboard(to, base, open
         page.context.close()
 
 
-def test_the_contents_follow_the_reader(base, open_page):
-    page = open_page(base + CHAPTER)
-    try:
-        page.evaluate("document.querySelector('#check-yourself').scrollIntoView()")
-        page.wait_for_selector('#pst-page-toc-nav a[aria-current="true"][href="#check-yourself"]')
-        assert page.locator('#pst-page-toc-nav a[aria-current="true"]').count() == 1
-    finally:
-        page.context.close()
-
-
-def test_what_scrolls_sideways_is_reached_by_keyboard_once_the_reader_begins(base, open_page):
-    page = open_page(base + CHAPTER)
-    try:
-        page.set_viewport_size({"width": 360, "height": 740})
-        wide = """() => [...document.querySelectorAll('.bd-article pre')]
-            .filter((p) => p.scrollWidth > p.clientWidth + 1).map((p) => p.tabIndex)"""
-        assert set(page.evaluate(wide)) == {-1}
-        page.keyboard.press("Tab")
-        page.wait_for_function(f"() => ({wide})().every((place) => place === 0)")
-    finally:
-        page.context.close()
-
-
 # --- paper, and readers without a script -----------------------------------------------------------------------------
-
-COLORS_OF = """(selectors) => selectors.map((selector) => {
-    const style = getComputedStyle(document.querySelector(selector));
-    return [style.color, style.backgroundColor];
-})"""
-PLACES = [
-    "body",
-    ".bd-article p",
-    ".bd-article .highlight .k, .bd-article .highlight .kn",
-    ".admonition-title",
-    ".bd-article a",
-]
-
-
-def test_paper_is_light_whatever_the_screen_shows(base, open_page):
-    seen = []
-    for dark, scripts in ((False, True), (True, True), (True, False)):
-        page = open_page(base + CHAPTER, dark=dark, scripts=scripts)
-        try:
-            page.emulate_media(media="print", color_scheme="dark" if dark else "light")
-            seen.append(page.evaluate(COLORS_OF, PLACES))
-        finally:
-            page.context.close()
-    assert seen[0] == seen[1] == seen[2]
-
-
-@pytest.mark.parametrize("dark", [False, True])
-def test_without_a_script_the_system_decides_the_colors(dark, base, open_page):
-    seen = []
-    for scripts in (True, False):
-        page = open_page(base + CHAPTER, dark=dark, scripts=scripts)
-        try:
-            seen.append(page.evaluate(COLORS_OF, PLACES))
-        finally:
-            page.context.close()
-    assert seen[0] == seen[1]
-
-
-def test_without_a_script_a_phone_shows_the_way_to_all_chapters(base, open_page):
-    page = open_page(base + CHAPTER, scripts=False)
-    try:
-        page.set_viewport_size({"width": 360, "height": 740})
-        for bar, least in (("primary", 20), ("secondary", 8)):
-            links = page.locator(f"#pst-{bar}-sidebar a")
-            assert sum(link.is_visible() for link in links.all()) >= least
-        assert page.evaluate("document.documentElement.scrollWidth") <= 360
-    finally:
-        page.context.close()
-
-
-def test_what_is_folded_unfolds_on_paper_and_folds_again(base, open_page):
-    page = open_page(base + CHAPTER)
-    try:
-        page.emulate_media(reduced_motion="no-preference")  # the theme lets what is unfolded fade in
-        folded = "document.querySelectorAll('.bd-article details:not([open])').length"
-        before = page.evaluate(folded)
-        assert before > 5
-        page.evaluate("dispatchEvent(new Event('beforeprint'))")
-        assert page.evaluate(folded) == 0
-        faint = (
-            "[...document.querySelectorAll('.bd-article details > *')].filter((e) => getComputedStyle(e).opacity < 1)"
-        )
-        assert page.evaluate(f"{faint}.length") == 0, "paper is printed at once"
-        page.evaluate("dispatchEvent(new Event('afterprint'))")
-        assert page.evaluate(folded) == before
-    finally:
-        page.context.close()
 
 
 # --- where links lead ------------------------------------------------------------------------------------------------
@@ -472,101 +305,13 @@ def test_the_chapter_that_teaches_it_comes_first_and_results_fit_a_phone(words, 
         opened.context.close()
 
 
-def test_a_part_that_the_reader_folds_stays_folded_until_they_are_in_it(base, open_page):
-    page = open_page(base + CHAPTER)
-    try:
-        parts = page.locator(".bd-docs-nav details")
-        assert parts.count() > 4 and all(part.get_attribute("open") is not None for part in parts.all())
-        parts.last.locator("summary").click()
-        page.reload()
-        assert parts.last.get_attribute("open") is None and parts.first.get_attribute("open") is not None
-        page.goto(base + "book/notation.html")
-        assert parts.last.get_attribute("open") is not None, "this page is in it"
-    finally:
-        page.context.close()
-
-
 # --- tables -------------------------------------------------------------------------------------------------------
-
-
-def raw_tables(markup: str) -> list[str]:
-    r"""Paragraphs that hold a table as it was typed, with bars; formulas and code may have theirs."""
-    tree = BeautifulSoup(markup, "html.parser")
-    for place in tree(["math", "code", "pre", "script", "style"]):
-        place.decompose()
-    texts = [paragraph.get_text().strip() for paragraph in tree("p")]
-    return [
-        text for text in texts if text.startswith("|") or re.search(r"\|\s*:?(-{3,}|—):?\s*\|| \| .* \| ", text, re.S)
-    ]
-
-
-@pytest.mark.parametrize(
-    "markup, raw",
-    [
-        ("<p>| arm | loss |\n|—|—|\n| RoPE | 1.5 |</p>", True),
-        ("<p>| arm |</p>", True),
-        ("<p>Results: | arm | loss | why |</p>", True),
-        ("<p>arm|loss\n|---|---|</p>", True),
-        ("<table><tr><td><p>RoPE</p></td><td><p>1.5</p></td></tr></table>", False),
-        ("<p><math><mo>|</mo><mi>x</mi><mo>|</mo></math> is <code>a | b | c</code> or a | b.</p>", False),
-    ],
-    ids=["table", "begins with a bar", "in a sentence", "rule", "a real table", "bars of formulas and code"],
-)
-def test_a_table_with_bars_is_noticed(markup, raw):
-    assert bool(raw_tables(markup)) == raw
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_no_table_is_printed_with_its_bars(page, site):
-    assert raw_tables((site / page).read_text("utf-8")) == []
 
 
 # --- solutions ----------------------------------------------------------------------------------------------------
 
 
-def secrets():
-    r"""What only instructors have: solved bodies of the labs, and the paragraphs of written solutions."""
-    course = ROOT / "course"
-    for path in sorted(course.glob("*.py")):
-        for body in re.findall(r"### BEGIN SOLUTION\n(.*?)### END SOLUTION", path.read_text("utf-8"), re.S):
-            yield path.name, squeezed(body)
-    for path in sorted(course.glob("*_solutions.md")):
-        for paragraph in path.read_text("utf-8").split("\n\n"):
-            yield path.name, squeezed(paragraph)
-
-
-def squeezed(text):
-    return re.sub(r"\s+", "", text)
-
-
-def test_no_solution_is_anywhere_in_the_built_tree(site):
-    """Search index and data files included; short fragments would be found by chance and are left out."""
-    found = [(name, text) for name, text in secrets() if len(text) >= 60]
-    assert len(found) > 40
-    for path in site.glob("**/*"):
-        if path.suffix in (".html", ".js", ".json", ".txt", ".md", ".py", ".ipynb") and path.is_file():
-            shown = squeezed(html.unescape(re.sub(r"<[^>]+>", "", path.read_text("utf-8", errors="replace"))))
-            for name, text in found:
-                assert text not in shown, f"{path.relative_to(site)} holds, from {name}: {text[:80]}"
-
-
 LANDING = "book/intro.html"
-SEEN = "(cards) => cards.filter((card) => card.checkVisibility()).map((card) => card.querySelector('a').textContent)"
-
-
-@pytest.mark.parametrize("scripts", [True, False])
-def test_a_place_on_the_landing_page_leaves_its_methods(scripts, base, open_page):
-    page = open_page(base + LANDING, scripts=scripts)
-    try:
-        cards = page.locator(".method")
-        assert cards.evaluate_all(SEEN) == [method.title for method in posenc.METHODS.values()]
-        page.locator("input[name=place][value=all]").focus()
-        for place in [*reversed(posenc.encoding.PLACES), "all"]:
-            page.keyboard.press("ArrowLeft")  # on from the first to the last
-            there = [m.title for m in posenc.METHODS.values() if place in (*m.places, "all")]
-            assert cards.evaluate_all(SEEN) == there
-    finally:
-        page.context.close()
 
 
 @pytest.mark.parametrize("width, height", [(1440, 780), (390, 664)])

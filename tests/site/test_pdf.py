@@ -125,6 +125,7 @@ def test_a_link_to_nowhere_is_named(tmp_path):
 # --- printing and checking, in a browser -----------------------------------------------------------------------------
 
 
+@pytest.mark.weekly
 @pytest.mark.browser
 def test_a_book_is_printed_and_a_tampered_one_refused(tmp_path, browser):
     site, to = write_site(tmp_path / "html"), tmp_path / "book.pdf"
@@ -189,6 +190,7 @@ def test_a_pack_that_lacks_something_is_refused(tmp_path, start, named):
         offline.check(tmp_path / "a.zip")
 
 
+@pytest.mark.weekly
 @pytest.mark.browser
 def test_the_unpacked_book_opens_and_searches_from_disk(site, tmp_path, open_page):
     offline.pack(site, tmp_path / "book.zip")

@@ -6,6 +6,7 @@ import hashlib
 import html
 import io
 import re
+import string
 import sys
 import urllib.parse
 from pathlib import Path
@@ -250,7 +251,7 @@ def test_the_search_page_replaces_what_sphinx_has():
 
 # --- the built pages -------------------------------------------------------------------------------------------------
 
-built = pytest.mark.browser
+built = pytest.mark.site
 every_page = pytest.mark.parametrize("page", PAGES)
 
 
@@ -395,3 +396,78 @@ def test_a_page_has_one_canonical_address(site):
             urllib.parse.urljoin(base + page, x) for x in re.findall(r'<link rel="canonical" href="([^"]+)"', text)
         }
         assert found == {base + ("book/intro.html" if page == "index.html" else page)}, page
+
+
+@built
+def test_the_math_font_has_all_that_formulas_show(site):
+    css = (site / "_static" / "math.css").read_text("utf-8")
+    data = re.search(r"font-family:posenc-math;[^}]*base64,([^)\"]+)", css)[1]
+    letters = set(TTFont(io.BytesIO(base64.b64decode(data))).getBestCmap())
+    for path in site.glob("*/*.html"):
+        for formula in re.findall(r"<math.*?</math>", path.read_text("utf-8"), re.DOTALL):
+            shown = set(html.unescape(re.sub(r"<[^>]+>", "", formula)))
+            # Browsers draw this one of their own accord.
+            shown |= {"√"} if "<msqrt" in formula or "<mroot" in formula else set()
+            lacking = {c for c in shown if ord(c) not in letters and not c.isspace() and not 0x2061 <= ord(c) <= 0x2064}
+            # Primes have a font of their own; upright letters and digits are those of the text face.
+            assert lacking <= set("′″‴" + string.ascii_letters + string.digits), f"{path.name}: {formula}"
+
+
+def raw_tables(markup: str) -> list[str]:
+    r"""Paragraphs that hold a table as it was typed, with bars; formulas and code may have theirs."""
+    tree = BeautifulSoup(markup, "html.parser")
+    for place in tree(["math", "code", "pre", "script", "style"]):
+        place.decompose()
+    texts = [paragraph.get_text().strip() for paragraph in tree("p")]
+    return [
+        text for text in texts if text.startswith("|") or re.search(r"\|\s*:?(-{3,}|—):?\s*\|| \| .* \| ", text, re.S)
+    ]
+
+
+@pytest.mark.parametrize(
+    "markup, raw",
+    [
+        ("<p>| arm | loss |\n|—|—|\n| RoPE | 1.5 |</p>", True),
+        ("<p>| arm |</p>", True),
+        ("<p>Results: | arm | loss | why |</p>", True),
+        ("<p>arm|loss\n|---|---|</p>", True),
+        ("<table><tr><td><p>RoPE</p></td><td><p>1.5</p></td></tr></table>", False),
+        ("<p><math><mo>|</mo><mi>x</mi><mo>|</mo></math> is <code>a | b | c</code> or a | b.</p>", False),
+    ],
+    ids=["table", "begins with a bar", "in a sentence", "rule", "a real table", "bars of formulas and code"],
+)
+def test_a_table_with_bars_is_noticed(markup, raw):
+    assert bool(raw_tables(markup)) == raw
+
+
+@built
+@every_page
+def test_no_table_is_printed_with_its_bars(page, site):
+    assert raw_tables((site / page).read_text("utf-8")) == []
+
+
+def secrets():
+    r"""What only instructors have: solved bodies of the labs, and the paragraphs of written solutions."""
+    course = ROOT / "course"
+    for path in sorted(course.glob("*.py")):
+        for body in re.findall(r"### BEGIN SOLUTION\n(.*?)### END SOLUTION", path.read_text("utf-8"), re.S):
+            yield path.name, squeezed(body)
+    for path in sorted(course.glob("*_solutions.md")):
+        for paragraph in path.read_text("utf-8").split("\n\n"):
+            yield path.name, squeezed(paragraph)
+
+
+def squeezed(text):
+    return re.sub(r"\s+", "", text)
+
+
+@built
+def test_no_solution_is_anywhere_in_the_built_tree(site):
+    """Search index and data files included; short fragments would be found by chance and are left out."""
+    found = [(name, text) for name, text in secrets() if len(text) >= 60]
+    assert len(found) > 40
+    for path in site.glob("**/*"):
+        if path.suffix in (".html", ".js", ".json", ".txt", ".md", ".py", ".ipynb") and path.is_file():
+            shown = squeezed(html.unescape(re.sub(r"<[^>]+>", "", path.read_text("utf-8", errors="replace"))))
+            for name, text in found:
+                assert text not in shown, f"{path.relative_to(site)} holds, from {name}: {text[:80]}"

@@ -129,6 +129,7 @@ def test_a_comparison_that_sees_nothing_is_refused():
         compare.check_disagreements(lambda mine, other: [], frozen("flipflop"))
 
 
+@pytest.mark.weekly
 def test_every_number_of_the_prose_is_said_once(monkeypatch):
     names = []
     monkeypatch.setattr(compare, "say_all", lambda page, texts: names.extend(f"{page}_{name}" for name in texts))

@@ -157,6 +157,7 @@ assert max(output, dv) < 1e-5 and min(dq, dk) > 0.1
 """
 
 
+@pytest.mark.weekly
 @pytest.mark.skipif(torch.cuda.is_available(), reason="says what the interpreter finds")
 def test_the_verdicts_mistakes_are_found_where_the_page_says():
     """A forgotten factor shows on several tiles alone; one in the backward shows in the gradients alone.

@@ -9,6 +9,8 @@ import pytest
 
 from posenc.lab import pages
 
+pytestmark = pytest.mark.weekly
+
 BOOK = Path(__file__).resolve().parents[3] / "book"
 
 

@@ -27,6 +27,7 @@ MODULES = sorted(path.stem for path in Path(pages.__file__).parent.glob("[a-z]*.
 FIGURES = [(name, function) for name in MODULES for function in figures(name)]
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("name, function", FIGURES)
 def test_a_figure_is_drawn(name, function):
     figure = getattr(importlib.import_module(f"posenc.lab.pages.{name}"), function)() or plt.gcf()

@@ -204,6 +204,41 @@
     return plus + (text.includes(".") ? text.replace(/\.?0+$/, "") : text);
   }
 
+  // ---- what is under way: timers, frames, loads and draws. `posencExplorables.idle()` resolves when nothing is.
+
+  const timers = new Set();
+  let open_ = 0;
+
+  function later(act, ms) {
+    const timer = setTimeout(() => { timers.delete(timer); act(); }, ms);
+    timers.add(timer);
+    return timer;
+  }
+
+  function never(timer) {
+    timers.delete(timer);
+    clearTimeout(timer);
+  }
+
+  function frame(act) {
+    open_ += 1;
+    requestAnimationFrame(() => { open_ -= 1; act(); });
+  }
+
+  function until(promise) {
+    open_ += 1;
+    const over = () => { open_ -= 1; };
+    promise.then(over, over);
+    return promise;
+  }
+
+  // Two frames in a row with nothing under way: an observer of sizes speaks between two.
+  async function idle() {
+    for (let still = 0; still < 2; still = timers.size || open_ ? 0 : still + 1) {
+      await new Promise((done) => requestAnimationFrame(done));
+    }
+  }
+
   // ---- loading
 
   function load(url) {
@@ -380,15 +415,15 @@
 
     let resting = 0;
     function rest() {
-      clearTimeout(resting);
-      resting = setTimeout(() => { grey(); placeRings(); }, 120); // what is greyed cannot be taken in hand
+      never(resting);
+      resting = later(() => { grey(); placeRings(); }, 120); // what is greyed cannot be taken in hand
     }
 
     // Tell a screen reader, once things are at rest: a slider on the move has words of its own.
     function tell(what, rest) {
       spoken.textContent = "";
-      clearTimeout(telling);
-      telling = setTimeout(() => { spoken.textContent = what(); }, rest);
+      never(telling);
+      telling = later(() => { spoken.textContent = what(); }, rest);
     }
 
     function placeOf(table, at) {
@@ -419,7 +454,7 @@
         line.style.minHeight = `${now.height}px`; // it never shrinks below the last
       } else {
         wide = now.width;
-        requestAnimationFrame(() => { line.style.minHeight = ""; });
+        frame(() => { line.style.minHeight = ""; });
       }
     }
 
@@ -597,7 +632,7 @@
 
     function stop() {
       if (!playing) return;
-      clearTimeout(playing.timer);
+      never(playing.timer);
       playing = null;
       controls.forEach((c) => c.showPlay(false, calm.matches));
     }
@@ -619,7 +654,7 @@
         controls[i].value = at += 1;
         say();
         request(null);
-        if (at < end) playing.timer = setTimeout(step, pause);
+        if (at < end) playing.timer = later(step, pause);
         else { stop(); settled(); }
       };
       playing = { i, timer: 0 };
@@ -720,8 +755,8 @@
       const began = oldest;
       oldest = null;
       busy = true;
-      draw().then(() => { if (began !== null) self.times.push(performance.now() - began); });
-      requestAnimationFrame(() => {
+      until(draw()).then(() => { if (began !== null) self.times.push(performance.now() - began); });
+      frame(() => {
         busy = false;
         if (waiting) {
           waiting = false;
@@ -731,7 +766,7 @@
     }
 
     function start() {
-      started = started || wake().catch((error) => {
+      started = started || until(wake()).catch((error) => {
         started = null;
         const text = `The controls do not work here: ${error.message}.`;
         show(text);
@@ -759,7 +794,7 @@
       rings = record.handles.map(makeRing);
       placeRings();
       figure.classList.add("explorable-live");
-      clearTimeout(late);
+      never(late);
       show("");
       if (self.changed()) tell(readout, 0);
       if (window.ResizeObserver) {
@@ -777,8 +812,8 @@
     // The reader is at this figure: draw it, and say so where that takes long. Then do what comes next.
     function touched(next) {
       if (!started) {
-        clearTimeout(late);
-        late = setTimeout(() => {
+        never(late);
+        late = later(() => {
           if (!started || figure.classList.contains("explorable-live")) return;
           show("Loading the drawing …");
           tell(() => "Loading the drawing", 0);
@@ -950,7 +985,7 @@
         const [, name, value] = /^(.+?)(?::|%3A)(.*)$/is.exec(pair) || [];
         if (name) values[name] = unquote(value);
       }
-      self.start().then(() => self.set(values), () => {}); // start has said what is wrong
+      until(self.start()).then(() => self.set(values), () => {}); // start has said what is wrong
     }
   }
 
@@ -987,7 +1022,7 @@
     let started = null;
     self.set = (state) => body.querySelector(".live-place").dispatchEvent(new CustomEvent("set", { detail: state }));
     self.start = () => {
-      started = started || load(`${home}live/${name}.js`).then(() => {
+      started = started || until(load(`${home}live/${name}.js`)).then(() => {
         const data = JSON.parse(figure.querySelector("script.live-data").textContent);
         figure.classList.add("live-on");
         // What it returns is called when the theme changes.
@@ -1064,7 +1099,7 @@
 
   window.posencExplorable = (id, record) => { states[id] = record; };
   window.posencLive = (name, draw) => { scripts[name] = draw; };
-  window.posencExplorables = { list, notebook, get: (id) => list.find((e) => e.id === id) };
+  window.posencExplorables = { list, notebook, idle, get: (id) => list.find((e) => e.id === id) };
 
   function begin() {
     document.querySelectorAll("figure.explorable:not(.explorable-notebook)").forEach(adopt);

@@ -23,7 +23,7 @@ from posenc.lab.figures import load
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 from bundle import FIRST_SCRIPT, POLICY
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.weekly]
 
 EMBEDDED = sorted(path.stem for path in (SITE / "embed").glob("*.html"))
 STUB = "window.Plotly = { react: async () => {} };"  # for tests of the sliders alone: drawing takes most of the time

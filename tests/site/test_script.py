@@ -1,0 +1,187 @@
+r"""The pages in the hands of a reader: what site.js does, paper, and pages without a script; in a real browser."""
+
+import pytest
+
+import posenc
+
+pytestmark = pytest.mark.browser
+
+CHAPTER = "book/rope.html"
+THEME = "document.documentElement.dataset.theme"
+LANDING = "book/intro.html"
+SEEN = "(cards) => cards.filter((card) => card.checkVisibility()).map((card) => card.querySelector('a').textContent)"
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_first_press_changes_the_colors_and_the_choice_is_kept(dark, base, open_page):
+    page = open_page(base + CHAPTER, dark=dark)
+    try:
+        button = page.locator(".theme-switch-button").first
+        start, other = ("dark", "light") if dark else ("light", "dark")
+        assert page.evaluate(THEME) == start
+        button.focus()
+        page.keyboard.press("Enter")
+        assert page.evaluate(THEME) == other and button.get_attribute("aria-label") == f"Color mode: {other}"
+        # On the next page the choice holds before any script file has come: nothing flashes.
+        page.route("**/book.js*", lambda route: route.abort())
+        page.goto(base + "book/alibi.html")
+        assert page.evaluate(THEME) == other
+    finally:
+        page.context.close()
+
+
+def test_search_opens_by_keyboard_and_leads_to_the_results(base, open_page):
+    page = open_page(base + CHAPTER)
+    try:
+        dialog = page.locator("#pst-search-dialog")
+        page.keyboard.press("Control+k")
+        assert dialog.evaluate("(d) => d.open && d.contains(document.activeElement)")
+        page.keyboard.press("Escape")
+        assert not dialog.evaluate("(d) => d.open")
+        page.locator(".search-button__button").first.click()
+        page.keyboard.type("slopes")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#search-results li a")
+        assert page.url.endswith("search.html?q=slopes")
+        assert page.log.problems == []
+    finally:
+        page.context.close()
+
+
+@pytest.mark.parametrize("name, toggle", [("primary", ".primary-toggle"), ("secondary", ".secondary-toggle")])
+def test_on_a_phone_a_side_bar_opens_over_the_page(name, toggle, base, open_page):
+    page = open_page(base + CHAPTER)
+    try:
+        page.set_viewport_size({"width": 360, "height": 740})
+        button, dialog = page.locator(toggle), page.locator(f"#pst-{name}-sidebar-modal")
+        assert not dialog.is_visible()
+        button.focus()
+        page.keyboard.press("Enter")
+        assert dialog.is_visible() and dialog.get_attribute("aria-label") == button.get_attribute("aria-label")
+        assert dialog.locator("a").count() > 5
+        page.keyboard.press("Escape")
+        page.wait_for_selector(f"#pst-{name}-sidebar a", state="attached")  # the theme moves the bar back as it closes
+        assert not dialog.is_visible() and page.locator(f"#pst-{name}-sidebar a").count() > 5
+        assert button.evaluate("(b) => b === document.activeElement"), "the focus is back where it was"
+    finally:
+        page.context.close()
+
+
+def test_the_contents_follow_the_reader(base, open_page):
+    page = open_page(base + CHAPTER)
+    try:
+        page.evaluate("document.querySelector('#check-yourself').scrollIntoView()")
+        page.wait_for_selector('#pst-page-toc-nav a[aria-current="true"][href="#check-yourself"]')
+        assert page.locator('#pst-page-toc-nav a[aria-current="true"]').count() == 1
+    finally:
+        page.context.close()
+
+
+def test_what_scrolls_sideways_is_reached_by_keyboard_once_the_reader_begins(base, open_page):
+    page = open_page(base + CHAPTER)
+    try:
+        page.set_viewport_size({"width": 360, "height": 740})
+        wide = """() => [...document.querySelectorAll('.bd-article pre')]
+            .filter((p) => p.scrollWidth > p.clientWidth + 1).map((p) => p.tabIndex)"""
+        assert set(page.evaluate(wide)) == {-1}
+        page.keyboard.press("Tab")
+        page.wait_for_function(f"() => ({wide})().every((place) => place === 0)")
+    finally:
+        page.context.close()
+
+
+COLORS_OF = """(selectors) => selectors.map((selector) => {
+    const style = getComputedStyle(document.querySelector(selector));
+    return [style.color, style.backgroundColor];
+})"""
+PLACES = [
+    "body",
+    ".bd-article p",
+    ".bd-article .highlight .k, .bd-article .highlight .kn",
+    ".admonition-title",
+    ".bd-article a",
+]
+
+
+def test_paper_is_light_whatever_the_screen_shows(base, open_page):
+    seen = []
+    for dark, scripts in ((False, True), (True, True), (True, False)):
+        page = open_page(base + CHAPTER, dark=dark, scripts=scripts)
+        try:
+            page.emulate_media(media="print", color_scheme="dark" if dark else "light")
+            seen.append(page.evaluate(COLORS_OF, PLACES))
+        finally:
+            page.context.close()
+    assert seen[0] == seen[1] == seen[2]
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_without_a_script_the_system_decides_the_colors(dark, base, open_page):
+    seen = []
+    for scripts in (True, False):
+        page = open_page(base + CHAPTER, dark=dark, scripts=scripts)
+        try:
+            seen.append(page.evaluate(COLORS_OF, PLACES))
+        finally:
+            page.context.close()
+    assert seen[0] == seen[1]
+
+
+def test_without_a_script_a_phone_shows_the_way_to_all_chapters(base, open_page):
+    page = open_page(base + CHAPTER, scripts=False)
+    try:
+        page.set_viewport_size({"width": 360, "height": 740})
+        for bar, least in (("primary", 20), ("secondary", 8)):
+            links = page.locator(f"#pst-{bar}-sidebar a")
+            assert sum(link.is_visible() for link in links.all()) >= least
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    finally:
+        page.context.close()
+
+
+def test_what_is_folded_unfolds_on_paper_and_folds_again(base, open_page):
+    page = open_page(base + CHAPTER)
+    try:
+        page.emulate_media(reduced_motion="no-preference")  # the theme lets what is unfolded fade in
+        folded = "document.querySelectorAll('.bd-article details:not([open])').length"
+        before = page.evaluate(folded)
+        assert before > 5
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert page.evaluate(folded) == 0
+        faint = (
+            "[...document.querySelectorAll('.bd-article details > *')].filter((e) => getComputedStyle(e).opacity < 1)"
+        )
+        assert page.evaluate(f"{faint}.length") == 0, "paper is printed at once"
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        assert page.evaluate(folded) == before
+    finally:
+        page.context.close()
+
+
+def test_a_part_that_the_reader_folds_stays_folded_until_they_are_in_it(base, open_page):
+    page = open_page(base + CHAPTER)
+    try:
+        parts = page.locator(".bd-docs-nav details")
+        assert parts.count() > 4 and all(part.get_attribute("open") is not None for part in parts.all())
+        parts.last.locator("summary").click()
+        page.reload()
+        assert parts.last.get_attribute("open") is None and parts.first.get_attribute("open") is not None
+        page.goto(base + "book/notation.html")
+        assert parts.last.get_attribute("open") is not None, "this page is in it"
+    finally:
+        page.context.close()
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_place_on_the_landing_page_leaves_its_methods(scripts, base, open_page):
+    page = open_page(base + LANDING, scripts=scripts)
+    try:
+        cards = page.locator(".method")
+        assert cards.evaluate_all(SEEN) == [method.title for method in posenc.METHODS.values()]
+        page.locator("input[name=place][value=all]").focus()
+        for place in [*reversed(posenc.encoding.PLACES), "all"]:
+            page.keyboard.press("ArrowLeft")  # on from the first to the last
+            there = [m.title for m in posenc.METHODS.values() if place in (*m.places, "all")]
+            assert cards.evaluate_all(SEEN) == there
+    finally:
+        page.context.close()
