@@ -18,7 +18,7 @@ export PYTHONUTF8 := 1
 # Empty is off. Where it is set, each process compiles all of torch again, six seconds of it: hundreds start here.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help book html serve pdf zip quick place test test-site test-browser test-grading test-all weekly coverage lint labs lab \
+.PHONY: help book html serve pdf zip quick place test test-site test-browser test-grading test-all weekly faults coverage lint labs lab \
 	pictures screenshot measure training-speed vendor links kernel-report clean
 
 help:
@@ -73,6 +73,10 @@ weekly: html
 	@HYPOTHESIS_PROFILE=weekly $(PYTEST) --timeout 3600 tests/test_properties.py tests/lab/test_fuzz.py
 	@$(PYTEST) --timeout 1800 --dist loadfile -m "weekly and not alone"
 	@PYTHONHASHSEED=0 OMP_NUM_THREADS=1 $(PY) -m pytest -q --timeout 1800 -m alone tests/site
+
+## make faults: plant fifty faults, one at a time, and tell which the gate names (half an hour; after make html)
+faults: $(READY)
+	@$(PY) tests/faults.py
 
 ## make pdf: the whole book as one PDF, _build/posenc.pdf, and a check of it (needs Chromium)
 pdf: html
