@@ -1,4 +1,5 @@
-# Each target does all it needs on a fresh machine with make and Python 3.11 to 3.13, in a folder of any name.
+# Each target does all it needs on a fresh machine with make and Python 3.11 to 3.13, in a folder of any name, but for
+# what its line here says it comes after, or needs.
 #   make book      set up, build the book, serve it and print the address
 #   make test      check package, labs and text
 SHELL := /bin/bash
@@ -18,6 +19,7 @@ export PYTHONUTF8 := 1
 # Empty is off. Where it is set, each process compiles all of torch again, six seconds of it: hundreds start here.
 export PYTHONDONTWRITEBYTECODE :=
 
+.NOTPARALLEL:
 .PHONY: help book html serve pdf zip quick place test test-site test-browser test-grading test-all weekly faults coverage lint labs lab \
 	pictures screenshot measure training-speed vendor links kernel-report clean
 
@@ -57,7 +59,7 @@ test: $(READY)
 test-site: $(READY)
 	@$(PYTEST) -m "site and not weekly" tests/site
 
-## make test-browser: each page once, and the figures in the hand, in Chromium (after make html)
+## make test-browser: each page once, and the player of the figures, in Chromium (after make html)
 test-browser: $(READY)
 	@$(PYTEST) -m "browser and not weekly" tests/site tests/book tests/lab
 
@@ -65,14 +67,16 @@ test-browser: $(READY)
 test-grading: $(READY)
 	@$(PYTEST) -n 0 -m "grading and not weekly" tests/notebooks
 
-## make test-all: the gate: make test, make html and the three above
-test-all: test html test-site test-browser test-grading
+## make test-all: what .ci/run runs, one after the other: lint, test, html and the three above (needs Chromium)
+test-all: lint test html test-site test-browser test-grading
 
-## make weekly: what is slow, foreign or timed: all cases, all labs, Colab's versions (an hour; before a release)
+## make weekly: the slow tests, the timed ones, those of other programs' versions (an hour or two, Chromium, the network)
 weekly: html
-	@HYPOTHESIS_PROFILE=weekly $(PYTEST) --timeout 3600 tests/test_properties.py tests/lab/test_fuzz.py
-	@$(PYTEST) --timeout 1800 --dist loadfile -m "weekly and not alone"
-	@PYTHONHASHSEED=0 OMP_NUM_THREADS=1 $(PY) -m pytest -q --timeout 1800 -m alone tests/site
+	@failed=0; \
+	HYPOTHESIS_PROFILE=weekly $(PYTEST) --timeout 3600 tests/test_properties.py tests/lab/test_fuzz.py || failed=1; \
+	$(PYTEST) --timeout 1800 --dist loadfile -m "weekly and not alone" || failed=1; \
+	PYTHONHASHSEED=0 OMP_NUM_THREADS=1 $(PY) -m pytest -q --timeout 1800 -m alone tests/site || failed=1; \
+	exit $$failed
 
 ## make faults: plant fifty faults, one at a time, and tell which the gate names (half an hour; after make html)
 faults: $(READY)
