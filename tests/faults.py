@@ -150,10 +150,10 @@ FAULTS = [
     Fault("book/in_your_own_model.md",
           ":alt: The four places of self-attention in order: embed, rotate, bias, weigh.\n:name: fig-own-places",
           ":name: fig-own-places", "site:book/in_your_own_model.html"),
-    Fault("_config.yml", "- [site.js, {defer: defer}]", "- https://cdn.jsdelivr.net/npm/htmx.org@2.0.4/dist/htmx.min.js",
-          "site:book/intro.html"),
+    Fault("book/_ext/templates/book-footer.html", "By the posenc authors.",  # a page that needs the network
+          '<img src="https://example.org/count.gif" alt="visits"> By the posenc authors.', "site:book/intro.html"),
     Fault("book/_static/posenc.css", "  overflow-x: auto;\n  max-width: 100%;", "  max-width: none;",
-          "site:book/compare.html"),  # a wide table moves the page sideways on a phone
+          "site:book/fox.html"),  # a wide formula moves the page sideways on a phone
     Fault("book/alibi.md", "{glue:text}`alibi_keys_alone`", "{glue:text}`alibi_keys`", "site:book/alibi.html"),
 ]
 # fmt: on

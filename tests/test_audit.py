@@ -185,6 +185,7 @@ def reward(pos_q, pos_k):
     return -posenc.alibi.bias(pos_q, pos_k, posenc.alibi.slopes(4).double())
 
 
+LONGER_KEYS = posenc.Encoding(rotate=lambda q, k, at: (q, 1.1 * k))
 CASES = {  # question: [(the one that passes, the broken one, place, what its finding says)]
     "shape": [(turn, documented, "rotate", "size of tensor"), (turn, lambda x, p: x[..., :4], "rotate", "returned")],
     "relative": [
@@ -193,7 +194,11 @@ CASES = {  # question: [(the one that passes, the broken one, place, what its fi
         (clipped, lambda i, j: -(i[:, None] * j).double() / 50, "bias", "at home"),
         (turn, lambda x, p: turn(x, p % 64), "rotate", "moved by 4088"),  # wraps where a multiple of 64 shows nothing
     ],
-    "norm": [(turn, masks_lanes, "rotate", "times as long"), (turn, pairs_of_one_angles_of_other, "rotate", "long")],
+    "norm": [
+        (turn, masks_lanes, "rotate", "times as long"),
+        (turn, pairs_of_one_angles_of_other, "rotate", "long"),
+        (posenc.make("rope", head_dim=16), LONGER_KEYS, None, "a key at position"),
+    ],
     "layout": [
         (turn, masks_lanes, "rotate", "lanes never mix: each is scaled, none turns"),
         (turn, pairs_of_one_angles_of_other, "rotate", "do not turn as one"),

@@ -148,10 +148,14 @@ def test_a_checkpoint_with_scalars_of_no_dimension_still_loads():
         assert all(old[key].ndim == 0 for key in keys), "what was given is as it was"
 
 
-def test_replaced_numbers_are_used_from_the_next_call_on():
+@pytest.mark.parametrize("how", ["replaced", "written to"])
+def test_changed_numbers_are_used_from_the_next_call_on(how):
     made, x = posenc.make("rope", head_dim=HEAD_DIM), torch.randn(1, HEADS, 9, HEAD_DIM)
     posenc.attention(x, x, x, made)
-    made.rotate.inv_freq = made.rotate.inv_freq / 4
+    if how == "replaced":
+        made.rotate.inv_freq = made.rotate.inv_freq / 4
+    else:
+        made.rotate.inv_freq.div_(4)
     expected = posenc.attention(x, x, x, posenc.make("rope", head_dim=HEAD_DIM, inv_freq=made.rotate.inv_freq))
     assert torch.equal(posenc.attention(x, x, x, made), expected)
 

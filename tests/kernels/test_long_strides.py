@@ -89,7 +89,7 @@ CASES = {
 }
 
 
-@pytest.mark.weekly
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("dims", [(3, 2, 1, 0), (2, 3, 3, 2)], ids=["lanes of q", "lanes of k"])
 def test_a_tensor_may_span_more_than_2_31_numbers(monkeypatch, case, dims):

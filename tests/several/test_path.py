@@ -57,6 +57,12 @@ def test_equals_flash_linear_attention():
         torch.testing.assert_close(got, want, rtol=1e-3, atol=1e-4)
 
 
+def test_beta_goes_from_nothing_over_a_projection_to_a_mirror():
+    raw = torch.tensor([[3.0, -4.0, beta] for beta in (-40.0, 0.0, 40.0)], dtype=torch.float64)
+    wanted = torch.tensor([[0.6, -0.8, beta] for beta in (0.0, 1.0, 2.0)], dtype=torch.float64)
+    torch.testing.assert_close(path.reflections(raw), wanted, rtol=0, atol=1e-12)
+
+
 def test_without_reflections_it_is_nope():
     q, k, v = random(2, 2, 6, 8), random(2, 2, 6, 8, seed=1), random(2, 2, 6, 8, seed=2)
     given = gates(2, 2, 6, dim=8)
