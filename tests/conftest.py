@@ -89,6 +89,9 @@ def base(site):
     class Server(http.server.ThreadingHTTPServer):
         request_queue_size = 128  # a page asks for dozens of files at once; beyond five a busy machine refuses some
 
+        def handle_error(self, *_):
+            pass  # a page that is left stops listening
+
     server = Server(("127.0.0.1", 0), functools.partial(Quiet, directory=str(site)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}/"
