@@ -14,9 +14,11 @@ BOOK := $(PY) -c 'from jupyter_book.cli.main import main; main()' build .
 PYTEST := OMP_NUM_THREADS=1 $(PY) -m pytest -n $(WORKERS)
 PLACES := embed rotate bias weigh several
 export PYTHONUTF8 := 1
+# Empty is off. Where it is set, each process compiles all of torch again, six seconds of it: hundreds start here.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help book html serve pdf zip quick place test test-all coverage lint labs lab pictures screenshot measure \
-	training-speed vendor links kernel-report clean
+	training-speed vendor links kernel-report slides clean
 
 help:
 	@grep -E '^#   make|^## ' Makefile | sed 's/^#* *//'
@@ -52,8 +54,8 @@ test: $(READY)
 
 ## make test-all: the gate: all of the above, the built pages in a real browser, the labs on Colab's versions
 test-all: test html
-	@$(PYTEST) -q --dist loadfile -m "(slow or browser) and not alone"
-	@OMP_NUM_THREADS=1 $(PY) -m pytest -q -m alone tests/site
+	@$(PYTEST) -q --dist loadfile -m "(slow or browser) and not alone and not weekly"
+	@OMP_NUM_THREADS=1 $(PY) -m pytest -q -m "alone and not weekly" tests/site
 
 ## make pdf: the whole book as one PDF, _build/posenc.pdf, and a check of it (needs Chromium)
 pdf: html
@@ -63,6 +65,10 @@ pdf: html
 ## make zip: the site to unpack and open from disk, _build/posenc-book.zip
 zip: html
 	$(PY) book/offline.py
+
+## make slides: write the slides of six sessions into slides/, HTML and PDF (needs Chromium)
+slides: $(READY)
+	OMP_NUM_THREADS=1 $(PY) book/slides.py
 
 ## make lint: ruff over code, tests and notebooks
 lint: $(READY)

@@ -2,6 +2,7 @@ r"""Are the kernels right on this GPU, and how fast are they, against what PyTor
 
     python benchmarks/kernels.py --smoke    all tiles against the reference, then two lengths, in under eight minutes
     python benchmarks/kernels.py            speed alone: lengths 1,024 to 32,768, head sizes 64 and 128 (half an hour)
+    python benchmarks/kernels.py --lengths 8192 --budget 120       the same of some lengths, for as long as that
 
 --smoke first holds every kernel, in every dtype that the GPU has and cut by every tile that ships for any GPU, against
 the reference in float64, forward and backward, at lengths that fill no block; each family in a process of its own, so
@@ -556,8 +557,12 @@ def provenance(gpu, settings):
 def parse(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--smoke", action="store_true", help="correctness, then two lengths")
-    parser.add_argument("--budget", type=float, default=BUDGET, help=f"seconds that --smoke may take ({BUDGET})")
-    return parser.parse_args(arguments)
+    parser.add_argument("--lengths", type=int, nargs="+", choices=LENGTHS, default=LENGTHS, help="of speed alone")
+    parser.add_argument("--budget", type=float, help=f"seconds: what is left then is not run (--smoke: {BUDGET})")
+    chosen = parser.parse_args(arguments)
+    if chosen.budget is None:
+        chosen.budget = BUDGET if chosen.smoke else math.inf
+    return chosen
 
 
 def main(arguments=None):
@@ -572,7 +577,7 @@ def main(arguments=None):
     settings = {
         "heads": HEADS,
         "tokens": TOKENS,
-        "lengths": SMOKE if chosen.smoke else LENGTHS,
+        "lengths": SMOKE if chosen.smoke else chosen.lengths,
         "head_sizes": HEAD_SIZES,
         "dtype": "bfloat16",
         "causal": True,
@@ -593,9 +598,8 @@ def main(arguments=None):
         print("no speed is measured without a GPU")
     else:
         name = f"kernels_{'smoke_' if chosen.smoke else ''}{slug(gpu)}"
-        part, todo = ROOT / "results" / f"{name}.json.part", smoke_cells() if chosen.smoke else cells()
-        deadline = started + chosen.budget if chosen.smoke else math.inf
-        rows = measure_all(todo, settings, part, deadline=deadline)
+        part, todo = ROOT / "results" / f"{name}.json.part", smoke_cells() if chosen.smoke else cells(chosen.lengths)
+        rows = measure_all(todo, settings, part, deadline=started + chosen.budget)
         found, done = ratios(rows), {tuple(row[:4]) for row in rows}
         more |= {"not_run": [list(cell) for cell in todo if cell not in done]}
         print(table(rows), "\n", ratio_table(found), sep="\n")

@@ -16,10 +16,10 @@ from symbols import pages
 BOOK = Path(__file__).resolve().parent
 #: Words of the glossary that are everyday words, too: a page links those that it means.
 EVERYDAY = (
-    "absolute audit band base bias block bucket cache carry clip context cut embedding encoding fade fallback "
-    "frequency fused gain generator grid hat head interpolation interpreter invariant kernel mixed offset packing "
-    "padding pair penalty position primacy probe program recency register relative remainder saturated scaling score "
-    "slope tile token variant verdict visit volume window"
+    "absolute audit band base bias block bucket cache carry clip context control cut embedding encoding fade "
+    "fallback frequency fused gain generator grid hat head holds interpolation interpreter invariant kernel mixed "
+    "needle offset packing padding pair penalty position primacy probe program recency register relative remainder "
+    "saturated scaling score slope tie tile token tolerance variant verdict visit volume window"
 ).split()
 #: Names of methods lead to their chapters.
 NAMES = "ALiBi ExpoSB RoPE RSE NoPE xPos M-RoPE p-RoPE stick-breaking".split()

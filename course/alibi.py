@@ -19,6 +19,9 @@
 #
 # **Time**: about 40 minutes. The machine computes for under three of them on a CPU, less on a GPU. The chapter *ALiBi*
 # of the book has the theory.
+#
+# If this lab is graded: write the answers yourself. You may look things up, talk about ideas, and read the chapter; don't copy code from anybody or
+# anything, and don't call `posenc` for what you are asked to build. Name what helped you.
 
 # %% tags=["install"]
 # {{install}}
@@ -33,7 +36,7 @@ from IPython.display import display
 from ipywidgets import IntSlider, SelectionSlider
 
 import posenc
-from posenc.lab.exercises import check, student_seed
+from posenc.lab.exercises import ask, check, use_seed
 from posenc.lab.experiments import load_results
 from posenc.lab.experiments.plots import plot_short_long
 from posenc.lab.explore import interact
@@ -41,8 +44,9 @@ from posenc.lab.train import pick_device, sample, settings_for, train
 from posenc.lab.train.measure import short_long
 
 preset = os.environ.get("POSENC_PRESET", "lab")  # "nano" takes seconds, "study" is what the book shows
-seed = student_seed()  # 0, unless your teacher gave you one: %env POSENC_SEED=17 in a cell above
-print(f"device: {pick_device()}, preset: {preset}, seed: {seed}")
+STUDENT_SEED = 0  # @param {type: "integer"}  the seed that your teacher gave you, or 0
+seed = use_seed(STUDENT_SEED, "alibi")
+print(f"device: {pick_device()}, preset: {preset}")
 _ = posenc.explain_impl(posenc.make("alibi", num_heads=4))
 
 # %% [markdown]
@@ -277,6 +281,10 @@ print("whole", [f"{x:.3f}" for x in result["whole"]], " cut", [f"{x:.3f}" for x 
 # %% [markdown]
 # **On paper.** Show that adding $+m_h\,j$ to the logits, instead of $-m_h\,(i - j)$, gives the same weights after softmax.
 # Would it still, if each weight were the sigmoid of its logit?
+
+# %%
+# With a seed, your own questions on paper: they stand in for those above.
+ask("alibi")
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "paper", "locked": false, "points": 3, "schema_version": 3, "solution": true, "task": false}
 # $-m_h(i - j) = m_h\,j - m_h\,i$. In row $i$ the term $-m_h\,i$ is the same for all keys $j$, so it multiplies every

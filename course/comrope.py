@@ -23,6 +23,9 @@
 #
 # Time: about 45 minutes of yours, of which the computer works less than 3 on a CPU. The chapter *Rotations that commute* has
 # the proofs.
+#
+# If this lab is graded: write the answers yourself. You may look things up, talk about ideas, and read the chapter; don't copy code from anybody or
+# anything, and don't call `posenc` for what you are asked to build. Name what helped you.
 
 # %% tags=["install"]
 # {{install}}
@@ -38,7 +41,7 @@ from IPython.display import display
 from ipywidgets import FloatSlider, IntSlider, SelectionSlider
 
 import posenc
-from posenc.lab.exercises import check, student_seed
+from posenc.lab.exercises import ask, check, use_seed
 from posenc.lab.experiments import load_results
 from posenc.lab.experiments.plots import plot_scores
 from posenc.lab.explore import interact
@@ -49,8 +52,8 @@ from posenc.lab.train.pictures import STUDY, draw_left, grid, share_right, tests
 preset = os.environ.get("POSENC_PRESET", "lab")
 print("device:", pick_device(), "(the models of this lab are so small that they train on the CPU anyway)")
 print("preset:", preset)
-seed = student_seed()  # 0, unless your teacher gave you one: %env POSENC_SEED=17 in a cell above
-print("seed:", seed)
+STUDENT_SEED = 0  # @param {type: "integer"}  the seed that your teacher gave you, or 0
+seed = use_seed(STUDENT_SEED, "comrope")
 _ = posenc.explain_impl(posenc.make("comrope", head_dim=64, num_heads=4))
 
 # %% [markdown]
@@ -455,6 +458,10 @@ print(f"frozen: {frozen['command']} (commit {frozen['commit'][:8]})")
 #    them. Why can then no test with tokens in one row tell LieRE from ComRoPE?
 # 4. *A basis.* A skew-symmetric $A$ of four lanes is $A = U \Omega U^\top$, with $U$ orthogonal and $\Omega$ made of two planes that turn by $\omega_1$ and $\omega_2$. Write the $R(p)$ of an LD
 #    block with it. Which matrices of the model could hold $U$ instead? What is then left of LD?
+
+# %%
+# With a seed, your own questions on paper: they stand in for those above.
+ask("comrope")
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "paper", "locked": false, "points": 4, "schema_version": 3, "solution": true, "task": false}
 # 1. $b(b-1)/2$, here 6, in 16 blocks. LieRE: $16 \cdot 2 \cdot 6 = 192$. AP: $16 \cdot 6 = 96$. LD: $16 \cdot (6 + 2 - 1) = 112$.

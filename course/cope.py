@@ -19,6 +19,9 @@
 #
 # **Time**: about 45 minutes. The machine computes for under three of them on a CPU, less on a GPU. The chapter *CoPE: counting
 # what matters* of the book has the theory.
+#
+# If this lab is graded: write the answers yourself. You may look things up, talk about ideas, and read the chapter; don't copy code from anybody or
+# anything, and don't call `posenc` for what you are asked to build. Name what helped you.
 
 # %% tags=["install"]
 # {{install}}
@@ -34,7 +37,7 @@ from IPython.display import display
 from ipywidgets import FloatSlider, IntSlider
 
 import posenc
-from posenc.lab.exercises import check, student_seed
+from posenc.lab.exercises import ask, check, use_seed
 from posenc.lab.experiments import load_results
 from posenc.lab.experiments.plots import plot_scores
 from posenc.lab.explore import interact
@@ -43,8 +46,9 @@ from posenc.lab.train.measure import fixed_batch, task_errors
 from posenc.lab.train.tasks import IGNORE, TASKS
 
 preset = os.environ.get("POSENC_PRESET", "lab")  # "nano" takes seconds, "study" is what the book shows
-seed = student_seed()  # 0, unless your teacher gave you one: %env POSENC_SEED=17 in a cell above
-print(f"device: {pick_device()}, preset: {preset}, seed: {seed}")
+STUDENT_SEED = 0  # @param {type: "integer"}  the seed that your teacher gave you, or 0
+seed = use_seed(STUDENT_SEED, "cope")
+print(f"device: {pick_device()}, preset: {preset}")
 _ = posenc.explain_impl(posenc.make("cope", head_dim=64))
 
 # %% [markdown]
@@ -410,6 +414,10 @@ for num_positions in (3, 64):
 # b) A head has gates of 0.99 at sentence ends and of 0.01 elsewhere. Take a sentence end and a word shortly before it: they stand at nearly
 # the same position, so the table adds nearly the same to both. By which factor is the weight of the end larger than that of the word? Can another
 # table change that? What can?
+
+# %%
+# With a seed, your own questions on paper: they stand in for those above.
+ask("cope")
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "paper", "locked": false, "points": 4, "schema_version": 3, "solution": true, "task": false}
 # a) A product is linear: $q \cdot ((1 - w)\, e_a + w\, e_b) = (1 - w)\, q \cdot e_a + w\, q \cdot e_b$, which mixes two of the numbers $z[c]$. One product a pair of

@@ -19,6 +19,9 @@
 #
 # **Time**: about 40 minutes. The machine computes for under three of them on a CPU, less on a GPU. The chapter *ExpoSB*
 # of the book has the theory.
+#
+# If this lab is graded: write the answers yourself. You may look things up, talk about ideas, and read the chapter; don't copy code from anybody or
+# anything, and don't call `posenc` for what you are asked to build. Name what helped you.
 
 # %% tags=["install"]
 # {{install}}
@@ -33,15 +36,16 @@ from IPython.display import display
 from ipywidgets import Dropdown, FloatSlider, IntSlider
 
 import posenc
-from posenc.lab.exercises import check, student_seed
+from posenc.lab.exercises import ask, check, use_seed
 from posenc.lab.explore import interact
 from posenc.lab.train import pick_device, settings_for, train
 from posenc.lab.train.measure import short_long
 from posenc.several.exposb import fade
 
 preset = os.environ.get("POSENC_PRESET", "lab")  # "nano" takes seconds, "study" is what the book shows
-seed = student_seed()  # 0, unless your teacher gave you one: %env POSENC_SEED=17 in a cell above
-print(f"device: {pick_device()}, preset: {preset}, seed: {seed}")
+STUDENT_SEED = 0  # @param {type: "integer"}  the seed that your teacher gave you, or 0
+seed = use_seed(STUDENT_SEED, "exposb")
+print(f"device: {pick_device()}, preset: {preset}")
 _ = posenc.explain_impl(posenc.exposb.exposb(64, 4))
 
 # %% [markdown]
@@ -333,6 +337,10 @@ print("the report's factor at the distances 1, 100, 1000:", fade(torch.tensor([1
 # %% [markdown]
 # **On paper.** Two keys have the same logit $z$; one is near, with the factor $1$, one is far, with the factor $f < 1$. How do their weights compare on logits and on log? What
 # happens to each comparison when $5$ is added to all logits of the row?
+
+# %%
+# With a seed, your own questions on paper: they stand in for those above.
+ask("exposb")
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "paper", "locked": false, "points": 3, "schema_version": 3, "solution": true, "task": false}
 # On logits the ratio far to near is $e^{fz} / e^{z} = e^{-(1 - f)z}$: below one for $z > 0$, above one for $z < 0$. Adding $5$ makes it

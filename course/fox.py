@@ -23,6 +23,9 @@
 #
 # Time: about 45 minutes of yours, of which the computer works less than 3 on a CPU and 1 on a GPU. The
 # chapter *FoX: a door that closes* has the theory.
+#
+# If this lab is graded: write the answers yourself. You may look things up, talk about ideas, and read the chapter; don't copy code from anybody or
+# anything, and don't call `posenc` for what you are asked to build. Name what helped you.
 
 # %% tags=["install"]
 # {{install}}
@@ -37,7 +40,7 @@ from ipywidgets import FloatSlider, IntSlider
 
 import posenc
 from posenc.encoding import Gates
-from posenc.lab.exercises import check, student_seed
+from posenc.lab.exercises import ask, check, use_seed
 from posenc.lab.experiments import load_results
 from posenc.lab.experiments.plots import plot_scores
 from posenc.lab.explore import interact
@@ -48,8 +51,8 @@ from posenc.lab.train.tasks import TASKS
 preset = os.environ.get("POSENC_PRESET", "lab")
 print("device:", pick_device())
 print("preset:", preset)
-seed = student_seed()  # 0, unless your teacher gave you one: %env POSENC_SEED=17 in a cell above
-print("seed:", seed)
+STUDENT_SEED = 0  # @param {type: "integer"}  the seed that your teacher gave you, or 0
+seed = use_seed(STUDENT_SEED, "fox")
 _ = posenc.explain_impl(posenc.make("fox"))
 
 # %% [markdown]
@@ -465,6 +468,10 @@ for task in PUZZLES:
 # 2. *The first gate.* Show that $\log f_0$ has the gradient 0, whatever the loss.
 # 3. *A shut door.* Let $f_t = 0$ in every head of every layer. Show that the outputs from $t$ on are those of the text cut off before $t$. Then let it
 #    be 0 in the last layer only. Are they still?
+
+# %%
+# With a seed, your own questions on paper: they stand in for those above.
+ask("fox")
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "paper", "locked": false, "points": 4, "schema_version": 3, "solution": true, "task": false}
 # 1. The gates are near $\sigma(0) = \tfrac12$, so $m = \ln 2$. The weights are $2^{-d-1}$, the nearest $n$ keys hold $1 - 2^{-n}$, and

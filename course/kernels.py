@@ -23,6 +23,9 @@
 #
 # Time: about 75 minutes of yours, of which the computer works less than 1. No GPU is needed: without one, Triton's interpreter runs your
 # kernels in Python, slowly and with the same result. The chapter *From formula to kernel* has the derivations.
+#
+# If this lab is graded: write the answers yourself. You may look things up, talk about ideas, and read the chapter; don't copy code from anybody or
+# anything, and don't call `posenc` for what you are asked to build. Name what helped you.
 
 # %% tags=["install"]
 # {{install}}
@@ -50,14 +53,15 @@ from IPython.display import display
 from ipywidgets import FloatSlider, IntSlider, SelectionSlider
 
 import posenc
-from posenc.lab.exercises import check, student_seed
+from posenc.lab.exercises import ask, check, use_seed
 from posenc.lab.explore import interact
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
 print("device:", torch.cuda.get_device_name() if device == "cuda" else "CPU, kernels are interpreted")
 if not have_triton:
     print("There is no Triton on this system (it comes for Linux only). You can read this lab here; run it in Colab.")
-print("seed:", student_seed())  # 0, unless your teacher gave you one: %env POSENC_SEED=17 in a cell above
+STUDENT_SEED = 0  # @param {type: "integer"}  the seed that your teacher gave you, or 0
+use_seed(STUDENT_SEED, "kernels")
 
 
 def normal(*shape, seed=0):
@@ -742,6 +746,10 @@ for name, (operations, memory) in GPUS.items():
 #    this attention on an H200, and on a T4?
 #
 # Write your answers here.
+
+# %%
+# With a seed, your own questions on paper: they stand in for those above.
+ask("kernels")
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "paper", "locked": false, "points": 4, "schema_version": 3, "solution": true, "task": false}
 # Merge two softmaxes: $m = \max(m_1, m_2)$, $l = e^{m_1 - m} l_1 + e^{m_2 - m} l_2$, $a$ likewise; it is symmetric, and it is the state of the union, whatever the order.

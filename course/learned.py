@@ -19,6 +19,9 @@
 #
 # **Time**: about 40 minutes. The machine computes for under three of them on a CPU, less on a GPU. The chapter *Learned
 # positions* of the book has the theory.
+#
+# If this lab is graded: write the answers yourself. You may look things up, talk about ideas, and read the chapter; don't copy code from anybody or
+# anything, and don't call `posenc` for what you are asked to build. Name what helped you.
 
 # %% tags=["install"]
 # {{install}}
@@ -33,7 +36,7 @@ from IPython.display import display
 from ipywidgets import IntSlider, SelectionSlider
 
 import posenc
-from posenc.lab.exercises import check, student_seed
+from posenc.lab.exercises import ask, check, use_seed
 from posenc.lab.experiments import load_results
 from posenc.lab.experiments.plots import plot_short_long
 from posenc.lab.explore import interact
@@ -42,8 +45,9 @@ from posenc.lab.train.measure import held_out_windows, short_long, target_losses
 from posenc.lab.train.tasks import load_corpus
 
 preset = os.environ.get("POSENC_PRESET", "lab")  # "nano" takes seconds, "study" is what the book shows
-seed = student_seed()  # 0, unless your teacher gave you one: %env POSENC_SEED=17 in a cell above
-print(f"device: {pick_device()}, preset: {preset}, seed: {seed}")
+STUDENT_SEED = 0  # @param {type: "integer"}  the seed that your teacher gave you, or 0
+seed = use_seed(STUDENT_SEED, "learned")
+print(f"device: {pick_device()}, preset: {preset}")
 _ = posenc.explain_impl(posenc.make("learned", max_positions=64, dim=96))
 
 # %% [markdown]
@@ -277,8 +281,8 @@ for multiple in (2, 8):
     )
 
 # %% [markdown]
-# Beside the book's frozen results: several seeds each, trained for longer, and still the table has hardly begun: free rows ask
-# for patience, as the chapter says. Raise `steps` in `train(...)` if you have some. (At preset `nano` the windows are shorter than the
+# Beside the book's frozen results: several seeds each, trained for longer. There the table's rows learn ten times as fast as the
+# other weights, and it ties with the sinusoid at the training length. (At preset `nano` the windows are shorter than the
 # book's, so your models are left out of the drawing.)
 
 # %% mystnb={"image": {"alt": "Loss on the same targets against context length, the frozen results with error bars, solid for the whole context and dashed with attention cut."}}
@@ -346,6 +350,10 @@ print("whole", [f"{x:.3f}" for x in short_long(loud, nano)["whole"]])
 # **On paper.** A model is trained with windows of 512 and a table of 1,024 rows. (a) What gradient do the rows from 512 on
 # receive? (b) What are they after training with AdamW, learning rate 0.001 at every one of 100,000 steps, weight decay 0.1, if
 # they started at 0.02? (c) Somebody resizes the whole table to 2,048 rows and fine-tunes there. What have they stretched?
+
+# %%
+# With a seed, your own questions on paper: they stand in for those above.
+ask("learned")
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "paper", "locked": false, "points": 3, "schema_version": 3, "solution": true, "task": false}
 # (a) None: the loss does not contain them, so their gradient is exactly zero.

@@ -19,6 +19,9 @@
 #
 # **Time**: about 50 minutes. The machine computes for under three of them on a CPU, less on a GPU. The chapter *Relative
 # position* of the book has the theory.
+#
+# If this lab is graded: write the answers yourself. You may look things up, talk about ideas, and read the chapter; don't copy code from anybody or
+# anything, and don't call `posenc` for what you are asked to build. Name what helped you.
 
 # %% tags=["install"]
 # {{install}}
@@ -33,7 +36,7 @@ from IPython.display import display
 from ipywidgets import Checkbox, IntSlider, SelectionSlider
 
 import posenc
-from posenc.lab.exercises import check, student_seed
+from posenc.lab.exercises import ask, check, use_seed
 from posenc.lab.experiments import load_results
 from posenc.lab.experiments.plots import plot_short_long
 from posenc.lab.explore import interact
@@ -41,8 +44,9 @@ from posenc.lab.train import pick_device, settings_for, train
 from posenc.lab.train.measure import short_long
 
 preset = os.environ.get("POSENC_PRESET", "lab")  # "nano" takes seconds, "study" is what the book shows
-seed = student_seed()  # 0, unless your teacher gave you one: %env POSENC_SEED=17 in a cell above
-print(f"device: {pick_device()}, preset: {preset}, seed: {seed}")
+STUDENT_SEED = 0  # @param {type: "integer"}  the seed that your teacher gave you, or 0
+seed = use_seed(STUDENT_SEED, "relative")
+print(f"device: {pick_device()}, preset: {preset}")
 _ = posenc.explain_impl(posenc.make("t5", num_heads=4))
 
 # %% [markdown]
@@ -335,6 +339,10 @@ print("repaired  ", [f"{x:.3f}" for x in repaired["whole"]])
 # %% [markdown]
 # **On paper.** Somebody adds a fifth term to Transformer-XL's score, $w \cdot q_i$, with a trained vector $w$ for each head. Show that it changes no weight. Why does
 # the same not hold for $u \cdot k_j$?
+
+# %%
+# With a seed, your own questions on paper: they stand in for those above.
+ask("relative")
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "paper", "locked": false, "points": 3, "schema_version": 3, "solution": true, "task": false}
 # In row $i$ the term $w \cdot q_i$ is the same for all keys $j$. It multiplies every exponential of the row by $e^{w \cdot q_i / \sqrt D}$, in the numerator and in the

@@ -23,6 +23,9 @@
 #
 # Time: about 30 minutes of yours, of which the computer works less than 3 on a CPU and 1 on a GPU. The chapter *RoPE* has the
 # derivation.
+#
+# If this lab is graded: write the answers yourself. You may look things up, talk about ideas, and read the chapter; don't copy code from anybody or
+# anything, and don't call `posenc` for what you are asked to build. Name what helped you.
 
 # %% tags=["install"]
 # {{install}}
@@ -37,7 +40,7 @@ from IPython.display import display
 from ipywidgets import Dropdown, IntSlider, SelectionSlider
 
 import posenc
-from posenc.lab.exercises import check, student_seed
+from posenc.lab.exercises import ask, check, use_seed
 from posenc.lab.exercises.rope import (
     masks_lanes,
     pairs_of_one_angles_of_other,
@@ -53,8 +56,8 @@ from posenc.lab.train.measure import short_long
 preset = os.environ.get("POSENC_PRESET", "lab")
 print("device:", pick_device())
 print("preset:", preset)
-seed = student_seed()  # 0, unless your teacher gave you one: %env POSENC_SEED=17 in a cell above
-print("seed:", seed)
+STUDENT_SEED = 0  # @param {type: "integer"}  the seed that your teacher gave you, or 0
+seed = use_seed(STUDENT_SEED, "rope")
 posenc.explain_impl(posenc.make("rope", head_dim=64))
 
 # %% [markdown]
@@ -381,6 +384,10 @@ plot_short_long(results, methods=["nope", "rope"], highlight="rope", own=own if 
 #
 # **Exercise 6** (on paper). The chapter's exercises *One more token*, *Who turns which way*, *A key for distance d* and *A base for a context*. Write your
 # answers here.
+
+# %%
+# With a seed, your own questions on paper: they stand in for those above.
+ask("rope")
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "paper", "locked": false, "points": 4, "schema_version": 3, "solution": true, "task": false}
 # One more token: $n - m = 1$; pair 0 gives $-\sin 1 \approx -0.841$, pair 1 gives $\cos 0.01 \approx 1.000$, in all $0.158$.

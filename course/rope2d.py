@@ -23,6 +23,9 @@
 #
 # Time: about 45 minutes of yours, of which the computer works less than 3 on a CPU. The chapter *Two axes and more* has the
 # theory.
+#
+# If this lab is graded: write the answers yourself. You may look things up, talk about ideas, and read the chapter; don't copy code from anybody or
+# anything, and don't call `posenc` for what you are asked to build. Name what helped you.
 
 # %% tags=["install"]
 # {{install}}
@@ -38,7 +41,7 @@ from IPython.display import display
 from ipywidgets import Dropdown, IntSlider
 
 import posenc
-from posenc.lab.exercises import check, student_seed
+from posenc.lab.exercises import ask, check, use_seed
 from posenc.lab.experiments import load_results
 from posenc.lab.experiments.plots import plot_scores
 from posenc.lab.explore import interact
@@ -49,8 +52,8 @@ from posenc.lab.train.pictures import STUDY, draw_glyphs, grid, share_right, tes
 preset = os.environ.get("POSENC_PRESET", "lab")
 print("device:", pick_device(), "(the models of this lab are so small that they train on the CPU anyway)")
 print("preset:", preset)
-seed = student_seed()  # 0, unless your teacher gave you one: %env POSENC_SEED=17 in a cell above
-print("seed:", seed)
+STUDENT_SEED = 0  # @param {type: "integer"}  the seed that your teacher gave you, or 0
+seed = use_seed(STUDENT_SEED, "rope2d")
 _ = posenc.explain_impl(posenc.make("rope2d", head_dim=64))
 
 # %% [markdown]
@@ -424,6 +427,10 @@ print(f"frozen: {frozen['command']} (commit {frozen['commit'][:8]})")
 #    off that token do with a moved picture?
 # 4. *By hand.* Give the ids of the first patch, the last patch and the last word of `[3, (4, 6), 1]`. Where would the last word stand if it went on at the
 #    number of patches?
+
+# %%
+# With a seed, your own questions on paper: they stand in for those above.
+ask("rope2d")
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "paper", "locked": false, "points": 4, "schema_version": 3, "solution": true, "task": false}
 # 1. $t = 0, \dots, 15$, and $\omega_{15} = 100^{-15/16} \approx 0.0133$, so once around takes $2\pi / 0.0133 \approx 471$ patches.

@@ -23,6 +23,9 @@
 #
 # Time: about 45 minutes of yours, of which the computer works less than 3 on a CPU and 1 on a GPU. The chapter *RSE* has
 # the derivation.
+#
+# If this lab is graded: write the answers yourself. You may look things up, talk about ideas, and read the chapter; don't copy code from anybody or
+# anything, and don't call `posenc` for what you are asked to build. Name what helped you.
 
 # %% tags=["install"]
 # {{install}}
@@ -37,7 +40,7 @@ from IPython.display import display
 from ipywidgets import FloatSlider, SelectionSlider
 
 import posenc
-from posenc.lab.exercises import check, student_seed
+from posenc.lab.exercises import ask, check, use_seed
 from posenc.lab.explore import interact
 from posenc.lab.train import pick_device, settings_for, train
 from posenc.lab.train.measure import short_long
@@ -46,8 +49,8 @@ from posenc.rotate.rope import inv_freq, rotate
 preset = os.environ.get("POSENC_PRESET", "lab")
 print("device:", pick_device())
 print("preset:", preset)
-seed = student_seed()  # 0, unless your teacher gave you one: %env POSENC_SEED=17 in a cell above
-print("seed:", seed)
+STUDENT_SEED = 0  # @param {type: "integer"}  the seed that your teacher gave you, or 0
+seed = use_seed(STUDENT_SEED, "rse")
 _ = posenc.explain_impl(posenc.make("rse", head_dim=64))
 
 # %% [markdown]
@@ -324,6 +327,10 @@ require("rse.peak")
 
 # %% [markdown]
 # **Exercise 5** (on paper). The chapter's exercises *One rest a block* and *Left and right*. Write your answers here.
+
+# %%
+# With a seed, your own questions on paper: they stand in for those above.
+ask("rse")
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "paper", "locked": false, "points": 4, "schema_version": 3, "solution": true, "task": false}
 # One rest a block: the first block sums to $b\beta$, and the rest becomes $1 - b\beta$, negative once $b\beta > 1$. Two blocks sum to

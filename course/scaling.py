@@ -23,6 +23,9 @@
 #
 # Time: about 40 minutes of yours, of which the computer works less than 3 on a CPU and 1 on a GPU. The chapter *Longer than trained*
 # has the derivations.
+#
+# If this lab is graded: write the answers yourself. You may look things up, talk about ideas, and read the chapter; don't copy code from anybody or
+# anything, and don't call `posenc` for what you are asked to build. Name what helped you.
 
 # %% tags=["install"]
 # {{install}}
@@ -39,7 +42,7 @@ from ipywidgets import Dropdown, IntSlider, SelectionSlider
 from torch.nn.functional import cross_entropy
 
 import posenc
-from posenc.lab.exercises import check, student_seed
+from posenc.lab.exercises import ask, check, use_seed
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import interact
 from posenc.lab.train import pick_device, settings_for, train
@@ -50,8 +53,8 @@ from posenc.rotate.rope import inv_freq, rope
 preset = os.environ.get("POSENC_PRESET", "lab")
 print("device:", pick_device())
 print("preset:", preset)
-seed = student_seed()  # 0, unless your teacher gave you one: %env POSENC_SEED=17 in a cell above
-print("seed:", seed)
+STUDENT_SEED = 0  # @param {type: "integer"}  the seed that your teacher gave you, or 0
+seed = use_seed(STUDENT_SEED, "scaling")
 
 # %% [markdown]
 # ## 1. A model, and where it fails
@@ -458,6 +461,10 @@ for arm in ("linear", "ntk", "yarn", "llama3"):
 # ## 9. Exercises
 #
 # **Exercise 7** (on paper). The chapter's exercises *Four divisors*, *Three bands*, *An s that is large enough* and *The spread behind 0.1*. Write your answers here.
+
+# %%
+# With a seed, your own questions on paper: they stand in for those above.
+ask("scaling")
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "paper", "locked": false, "points": 4, "schema_version": 3, "solution": true, "task": false}
 # Four divisors: $8^{2i/6}$, so $1, 2, 4, 8$; $b' = 10^4 \cdot 8^{8/6} = 160\,000$; for the second pair $\kappa^{2/8} = 8$, $b' = 10^4 \cdot 4096$.

@@ -23,6 +23,9 @@
 #
 # Time: about 35 minutes of yours, of which the computer works less than 3 on a CPU and 1 on a GPU. The chapter
 # *Sinusoidal encoding* has the derivation.
+#
+# If this lab is graded: write the answers yourself. You may look things up, talk about ideas, and read the chapter; don't copy code from anybody or
+# anything, and don't call `posenc` for what you are asked to build. Name what helped you.
 
 # %% tags=["install"]
 # {{install}}
@@ -37,7 +40,7 @@ from IPython.display import display
 from ipywidgets import IntSlider, SelectionSlider
 
 import posenc
-from posenc.lab.exercises import check, student_seed
+from posenc.lab.exercises import ask, check, use_seed
 from posenc.lab.experiments import load_results, verdict
 from posenc.lab.experiments.plots import plot_short_long
 from posenc.lab.explore import interact
@@ -47,8 +50,8 @@ from posenc.lab.train.measure import short_long
 preset = os.environ.get("POSENC_PRESET", "lab")
 print("device:", pick_device())
 print("preset:", preset)
-seed = student_seed()  # 0, unless your teacher gave you one: %env POSENC_SEED=17 in a cell above
-print("seed:", seed)
+STUDENT_SEED = 0  # @param {type: "integer"}  the seed that your teacher gave you, or 0
+seed = use_seed(STUDENT_SEED, "sinusoidal")
 posenc.explain_impl(posenc.make("sinusoidal"))
 
 # %% [markdown]
@@ -361,6 +364,10 @@ for label, matrix in (("identity", torch.eye(64)), ("random", W)):
 # %% [markdown]
 # **Exercise 5** (on paper). The chapter's exercises *Rotations compose*, *A sign that does no harm* and *Which matrices
 # keep it relative*. Write your answers here.
+
+# %%
+# With a seed, your own questions on paper: they stand in for those above.
+ask("sinusoidal")
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "paper", "locked": false, "points": 4, "schema_version": 3, "solution": true, "task": false}
 # Rotations compose: each block is a rotation by $t\omega_i$, angles add, the transpose turns back. Hence

@@ -23,6 +23,9 @@
 #
 # Time: about 40 minutes of yours, of which the computer works less than 3 on a CPU and 1 on a GPU. The
 # chapter *Stick-breaking* has the derivation.
+#
+# If this lab is graded: write the answers yourself. You may look things up, talk about ideas, and read the chapter; don't copy code from anybody or
+# anything, and don't call `posenc` for what you are asked to build. Name what helped you.
 
 # %% tags=["install"]
 # {{install}}
@@ -38,7 +41,7 @@ from IPython.display import display
 from ipywidgets import FloatSlider, IntSlider
 
 import posenc
-from posenc.lab.exercises import check, student_seed
+from posenc.lab.exercises import ask, check, use_seed
 from posenc.lab.experiments import load_results, verdict
 from posenc.lab.experiments.plots import plot_short_long
 from posenc.lab.explore import interact
@@ -49,8 +52,8 @@ from posenc.lab.train.tasks import load_corpus
 preset = os.environ.get("POSENC_PRESET", "lab")
 print("device:", pick_device())
 print("preset:", preset)
-seed = student_seed()  # 0, unless your teacher gave you one: %env POSENC_SEED=17 in a cell above
-print("seed:", seed)
+STUDENT_SEED = 0  # @param {type: "integer"}  the seed that your teacher gave you, or 0
+seed = use_seed(STUDENT_SEED, "stickbreaking")
 stickbreaking = posenc.make("stickbreaking")
 posenc.explain_impl(stickbreaking)
 
@@ -350,6 +353,10 @@ require("stickbreaking.jacobian")
 # %% [markdown]
 # **Exercise 5** (on paper). The chapter's exercises *A geometric memory* and *Any weights you like*. Write your answers
 # here.
+
+# %%
+# With a seed, your own questions on paper: they stand in for those above.
+ask("stickbreaking")
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "paper", "locked": false, "points": 4, "schema_version": 3, "solution": true, "task": false}
 # All bites equal $\beta$: $A_{ij} = \beta(1-\beta)^{d-1}$ at distance $d$, mean distance $1/\beta$; half of the stick is

@@ -3,7 +3,7 @@ r"""Positional encodings for transformers: readable references behind one attent
 posenc.attention assembles an encoding from four places (embed, rotate, bias, weigh); start reading there.
 """
 
-from . import audit, bridges
+from . import audit, bridges, configs
 from .attention import attention
 from .bias import alibi, cope, fire, fox, inkling, kerple, shaw, t5, transformer_xl
 from .embed import learned, sinusoidal
@@ -33,6 +33,7 @@ __all__ = [
     "bridges",
     "compose",
     "comrope",
+    "configs",
     "cope",
     "embed_input",
     "explain_impl",

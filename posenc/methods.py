@@ -93,7 +93,7 @@ METHODS = {
         learned,
         "Learned",
         ("embed",),
-        idea="Add a learned vector for each place",
+        idea="Add a learned vector for each position",
         page="learned",
         lab="learned",
         color="C9",

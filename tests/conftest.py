@@ -106,10 +106,15 @@ class Log:
         self.problems: list[str] = []
         page.on("console", lambda m: self.problems.append(f"console: {m.text}") if m.type == "error" else None)
         page.on("pageerror", lambda e: self.problems.append(f"error: {e}"))
-        page.on("requestfailed", lambda r: self.problems.append(f"failed: {r.url}, {r.failure}"))
+        page.on("requestfailed", self._failed)
         page.on("response", lambda r: self.problems.append(f"{r.status}: {r.url}") if r.status >= 400 else None)
         page.on("dialog", lambda d: (self.problems.append(f"dialog: {d.message}"), d.dismiss()))
         page.on("request", lambda r: self._inside(r.url))
+
+    def _failed(self, request) -> None:
+        # A picture that a drawing replaces while it loads is given up by the browser itself.
+        if request.failure != "net::ERR_ABORTED" or request.resource_type != "image":
+            self.problems.append(f"failed: {request.url}, {request.failure}")
 
     def _inside(self, url: str) -> None:
         if not url.startswith(("http://127.0.0.1:", "file:", "data:", "blob:", "about:")):

@@ -46,10 +46,10 @@ def nearest(slider, text: str):
 def moving(e, name: str) -> tuple[dict, dict] | None:
     r"""Two states that differ in slider `name` alone and draw differently, or None if the slider never matters."""
     for state in e.random_states(40, seed=1):
-        before = e.decode(state)
+        before = e.evaluate(state)
         others = [value for value in e.sliders[name].values if value != state[name]]
         random.Random(name).shuffle(others)
         for value in others[:20]:
-            if first_difference(before, e.decode({**state, name: value})):
+            if first_difference(before, e.evaluate({**state, name: value})):
                 return state, {**state, name: value}
     return None

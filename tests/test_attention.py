@@ -111,8 +111,10 @@ def test_compose_joins_places_and_shares_parts():
 
 def test_an_implementation_serves_or_is_refused_and_auto_takes_what_serves(capsys):
     q = random(1, 2, 5, 8)
+    device = "cuda" if torch.cuda.is_available() else "cpu"  # where a kernel could run
+    on = q.to(device)
     with pytest.raises(posenc.UnsupportedError, match="float64.*impl='torch'"):
-        attention(q, q, q, posenc.make("rope", head_dim=8), impl="triton")
+        attention(on, on, on, posenc.make("rope", head_dim=8), impl="triton")
     assert torch.equal(attention(q, q, q, impl="auto"), attention(q, q, q, impl="sdpa"))
     alibi = posenc.make("alibi", num_heads=2)
     half = q.bfloat16()
@@ -124,7 +126,7 @@ def test_an_implementation_serves_or_is_refused_and_auto_takes_what_serves(capsy
     rounded = posenc.explain_impl(alibi, device="cpu", dtype=torch.bfloat16)
     assert "'torch'" in rounded and "'bias'" in rounded
     with pytest.raises(posenc.UnsupportedError, match="300"):
-        posenc.explain_impl(impl="triton", device="cpu", head_dim=300)
+        posenc.explain_impl(impl="triton", device=device, head_dim=300)
     for refused in (
         lambda: attention(half, half, half, alibi, impl="sdpa"),
         lambda: attention(q, q, q, posenc.make("stickbreaking"), impl="sdpa"),
@@ -268,18 +270,19 @@ def test_a_scale_of_any_sign_gives_what_the_reference_gives(scale):
                 torch.testing.assert_close(out.double(), expected, rtol=0, atol=far)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["nope", "alibi", "t5", "stickbreaking", "cope", "rse"])
 def test_the_kernels_take_a_scale_of_any_sign(name):
     pytest.importorskip("triton")
     if not torch.cuda.is_available() and os.environ.get("TRITON_INTERPRET") != "1":
         pytest.skip("no kernel runs here")
-    encoding = posenc.make(name, **posenc.methods.sizes(name, num_heads=2, head_dim=16, length=20))
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    encoding = posenc.make(name, **posenc.methods.sizes(name, num_heads=2, head_dim=16, length=20)).to(device)
     for scale in (-0.3, 0.0):
         found = []
         for impl in ("torch", "triton"):
-            q, k, v = (torch.randn(1, 2, 20, 16, generator=torch.Generator().manual_seed(s)) for s in range(3))
-            for x in (q, k, v):
-                x.requires_grad_()
+            drawn = (torch.randn(1, 2, 20, 16, generator=torch.Generator().manual_seed(s)) for s in range(3))
+            q, k, v = (x.to(device).requires_grad_() for x in drawn)
             out = attention(q, k, v, encoding, scale=scale, impl=impl)
             found.append((out, *torch.autograd.grad(out.square().sum(), (q, k, v))))
         torch.testing.assert_close(*found, rtol=0, atol=2e-5)

@@ -9,6 +9,7 @@ from pathlib import Path
 import cases
 import pytest
 import torch
+from samples import sample
 from torch.nn.functional import cross_entropy, scaled_dot_product_attention
 
 import posenc
@@ -101,7 +102,8 @@ def test_flex_attention_takes_them(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["alibi-learned", "t5", "kerple-power", "penalty", "fox"])
+@pytest.mark.skipif(" " in torch.__file__, reason="PyTorch's compiler links no library below a folder with a space")
+@pytest.mark.parametrize("name", sample(["fox", "alibi-learned", "t5", "kerple-power", "penalty"], every=5))
 def test_flex_attention_compiles_them(name):
     attend_flex = pytest.importorskip("torch.nn.attention.flex_attention")
     everything = next(situations(name))

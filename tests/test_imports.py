@@ -19,11 +19,11 @@ LAYERS = [
     "layer",
     "foxpro",
     "methods",
-    "audit bridges",
+    "audit bridges configs",
     "",  # posenc/__init__.py
     "lab",
 ]
-LAB = ["", "explore", "train", "experiments", "exercises", "figures", "live", "pages"]
+LAB = ["", "explore", "train", "experiments", "exercises", "figures", "live", "pages", "lift"]
 
 
 def modules(root):

@@ -29,12 +29,11 @@ def test_import_is_light():
     """Torch may import Triton itself, so what counts is what posenc adds, and how long that takes."""
     code = "import torch, sys, time; before = set(sys.modules); start = time.process_time(); import posenc; "
     code += "print(time.process_time() - start, *sorted(set(sys.modules) - before))"
-    runs = [python(code).split() for _ in range(3)]
-    added = runs[0][1:]
+    seconds, *added = python(code).split()
     assert "posenc.attention" in added
     heavy = [name for name in added if re.match(r"(triton|plotly|matplotlib|IPython|ipywidgets|posenc\.lab)\b", name)]
     assert not heavy
-    assert min(float(run[0]) for run in runs) <= 0.3, "seconds of the processor beyond import torch"
+    assert float(seconds) <= 0.5, "seconds of the processor beyond import torch"
 
 
 @pytest.mark.parametrize("name", posenc.METHODS)
@@ -49,7 +48,7 @@ def test_same_name_same_method(name):
     assert getattr(module, name) is method.factory and getattr(posenc, name) is module
     assert (ROOT / f"tests/{place}/test_{name}.py").is_file()
     if method.lab:
-        assert f"notebooks/{method.lab}" in TOC and (ROOT / f"course/{method.lab}.py").is_file()
+        assert f"notebooks/{method.lab}" in TOC and (ROOT / f"notebooks/{method.lab}.ipynb").is_file()
         importlib.import_module(f"posenc.lab.exercises.{method.lab}")
 
 
@@ -68,7 +67,9 @@ def test_no_orphans():
     assert {f"book/{page}" for page in pages} == {page for page in TOC if page.startswith("book/")}
     assert {f"notebooks/{lab}" for lab in notebooks} == {page for page in TOC if page.startswith("notebooks/")}
     sources = {p.stem for p in (ROOT / "course").glob("*.py")} - {"labs"}
-    assert sources == notebooks and sources <= pages
+    of_several_pages = {"find_the_bug"}
+    assert sources in (notebooks, set())  # none where they are in a private kit
+    assert notebooks <= pages | of_several_pages
     of_no_page = {"pictures", "clock", "learn", "parts"}
     assert {p.stem for p in (ROOT / "posenc/lab/figures").glob("[a-z]*.py")} <= pages | of_no_page
     for place in FOLDERS:
@@ -93,8 +94,10 @@ def test_repository_address_has_one_source():
     for path in [*ROOT.glob("posenc/**/*.py"), *ROOT.glob("course/*.py"), *ROOT.glob("book/**/*.py")]:
         assert f"github.com/{address}" not in path.read_text(), path
     for path in [*ROOT.glob("*.md"), *ROOT.glob("book/*.md"), *ROOT.glob("notebooks/*.ipynb"), ROOT / "CITATION.cff"]:
-        links = re.findall(r"(?:github\.com|colab\.research\.google\.com/github)/([\w.-]+/posenc)\b", path.read_text())
-        assert set(links) <= {address}, path
+        links = re.findall(
+            r"(?:github\.com|colab\.research\.google\.com/github)/(?!github/)([\w-]+/[\w-]+)", path.read_text()
+        )
+        assert {link for link in links if link.endswith("/posenc")} <= {address}, path
 
 
 def test_what_is_installed_is_what_is_there():
@@ -121,7 +124,12 @@ def public():
     found = {name: thing for name, thing in found.items() if inspect.isfunction(thing) or inspect.isclass(thing)}
     found |= {f"the factory of {name}": method.factory for name, method in posenc.METHODS.items()}
     found |= {f"scaling.{name}": f for name, f in vars(posenc.scaling).items() if made_in(f, "scaling")}
-    found |= {"audit.audit": posenc.audit.audit, "forward": posenc.SelfAttention.forward}
+    found |= {
+        "audit.audit": posenc.audit.audit,
+        "audit.model": posenc.audit.model,
+        "configs.read": posenc.configs.read,
+        "forward": posenc.SelfAttention.forward,
+    }
     plain = {name for name, thing in found.items() if inspect.isclass(thing) and issubclass(thing, (Exception, tuple))}
     return {name: thing for name, thing in found.items() if name not in plain}
 
@@ -166,6 +174,7 @@ except posenc.UnsupportedError as error:
 """
 
 
+@pytest.mark.slow
 def test_torch_and_numpy_are_enough_and_errors_name_what_brings_the_rest():
     assert needs(()) == {"torch", "numpy"}
     bare = python(BARE)
@@ -190,7 +199,9 @@ def test_a_wheel_made_from_the_sdist_holds_everything_and_works(tmp_path):
         return tmp_path / words.stdout.split()[-1]
 
     shutil.unpack_archive(build("sdist", tree), unpacked, filter="data")
-    shutil.unpack_archive(build("wheel", *unpacked.iterdir()), wheel, "zip")
+    made = build("wheel", *unpacked.iterdir())
+    assert made.name == f"posenc-{PROJECT['project']['version']}-py3-none-any.whl", "the labs install this of a release"
+    shutil.unpack_archive(made, wheel, "zip")
     wanted = {path.relative_to(tree) for path in (tree / "posenc").rglob("*") if path.is_file()}
     wanted |= {Path("posenc", path.relative_to(tree)) for path in (tree / "results").glob("*.*")}
     held = {path.relative_to(wheel) for path in wheel.rglob("*") if path.parts[len(wheel.parts)] == "posenc"}

@@ -100,9 +100,10 @@ def test_kernels_called_by_hand_convert_too():
     pytest.importorskip("triton")
     from posenc.kernels import rotary, softmax
 
-    q, k, v = qkv(torch.float32)
-    at = torch.tensor(AT)
-    slopes = torch.tensor([0.01] * HEADS)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    q, k, v = qkv(torch.float32).to(device)
+    at = torch.tensor(AT, device=device)
+    slopes = torch.tensor([0.01] * HEADS, device=device)
     for form in (at.to(torch.uint8), at.to(torch.int16), at.float()):
         turned, expected = (rotary.rotate(q, k, p, p, inv_freq(HEAD_DIM)) for p in (form, at))
         torch.testing.assert_close(turned, expected, rtol=0, atol=0)

@@ -24,6 +24,7 @@ def toy(monkeypatch):
     monkeypatch.setitem(posenc.METHODS, "toy", ROW)
 
 
+@pytest.mark.slow
 def test_the_tests_for_all_methods_run_on_it():
     """Invariants and audit take it and its variant from the row; the files that it lacks are named."""
     files = ["tests/test_methods.py", "tests/test_audit.py", "tests/test_package.py"]

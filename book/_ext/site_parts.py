@@ -32,7 +32,6 @@ from jupyter_cache.executors.basic import ExecutionWorkerLocalMProc, ProcessData
 from pictures import plots_config
 from sphinx import addnodes
 from sphinx.application import Sphinx
-from sphinx.errors import ExtensionError
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
@@ -193,15 +192,18 @@ UNNUMBERED = ("Reference", "Labs")
 
 
 def chapters(toctree: str, pagename: str) -> str:
-    r"""The side bar's list: parts fold, chapters have numbers, a lab stands beside the chapter whose name it has."""
+    r"""The side bar's list: parts fold, chapters have numbers, a lab stands beside the chapter whose name it has,
+    and in its own part where there is none."""
     tree = BeautifulSoup(toctree, "html.parser")
 
     def name(link) -> str:
         return pagename.split("/")[-1] if link["href"] == "#" else Path(link["href"]).stem
 
-    labs = {}
-    for link in tree.select("li > a"):
-        if link.get_text().startswith("Lab: "):
+    labs, links = {}, tree.select("li > a")
+    of_labs = [link for link in links if link.get_text().startswith("Lab: ")]
+    names = {name(link) for link in links if link not in of_labs}
+    for link in of_labs:
+        if name(link) in names:
             link.parent.extract()
             labs[name(link)] = link
     count = 0
@@ -228,8 +230,6 @@ def chapters(toctree: str, pagename: str) -> str:
         caption.name = "span"
         summary.append(caption.extract())
         fold.extend([summary, part.extract()])
-    if labs:
-        raise ExtensionError(f"_toc.yml: the labs {', '.join(labs)} have no chapter of their name")
     return str(tree)
 
 
@@ -282,8 +282,10 @@ def finish(app: Sphinx, error: Exception | None) -> None:
 
 
 def sources_hash() -> str:
-    r"""A hash of posenc/ and results/, of the style of plots and of the preset that executed pages run at."""
+    r"""A hash of posenc/ and results/, of the style of plots and of the preset that executed pages run at; and of the
+    project's address and CITATION.cff, which some pages print."""
     digest = hashlib.sha256((os.environ.get("POSENC_PRESET", "") + plots_config()).encode())
+    digest.update("\0".join(address()).encode() + b"\0" + (ROOT / "CITATION.cff").read_bytes())
     for path in sources():
         digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]

@@ -13,19 +13,25 @@
     fox: /forget(ting)?( gates?)?/,
     gradients: /gradients?|backprop(agation)?/,
     kernels: /kernels?|triton|flash ?attention/,
-    practice: /kv ?cache|cache|packing|packed|padding/,
+    practice: /kv ?cache|cache|packing|packed|padding|position[_ ]ids?/,
     relative: /t5|shaw|transformer-?xl|kerple|fire|buckets?|relative( positions?)?/,
     rope: /rotations?|rotary|rotate|roformer/,
     rope2d: /2d|images?|axial|m-?rope|vision/,
     scaling: /yarn|ntk|longrope|interpolation|extrapolation|long(er)? context|context length/,
     sinusoidal: /frequenc(y|ies)|wavelengths?/,
+    symptoms: /rope_scaling|rope_deltas|(original_)?max_position_embeddings|cache_position/,
     why_position: /permutations?|equivarian(t|ce)|order|nope/,
   };
   const LISTS = /^book\/(api|errata|notation|references|teachers)$/;
-  const asked = (new URLSearchParams(location.search).get("q") || "").toLowerCase().trim();
-  const words = asked.split(/[^\p{L}\p{N}]+/u).filter(Boolean).map((word) => word.replace(/(?<=...)s$/, ""));
+  let asked, words, headings; // the query; its words; {page: how many of its headings have all words}
   const hit = (text) => words.every((word) => new RegExp("(?<![\\p{L}\\p{N}])" + word, "iu").test(text));
-  let headings; // {page: how many of its headings have all words}
+  const parseQuery = Search._parseQuery;
+  Search._parseQuery = (query) => {
+    asked = query.toLowerCase().trim();
+    words = asked.split(/[^\p{L}\p{N}]+/u).filter(Boolean).map((word) => word.replace(/(?<=...)s$/, ""));
+    headings = undefined;
+    return parseQuery(query);
+  };
   Scorer.score = ([page, title, , description, score]) => {
     if (!headings) {
       headings = {};

@@ -14,7 +14,7 @@ def attend(q, k, v, encoding, pos_q, pos_k, causal, mask, scale, gates=None):
     at = At(pos_q, pos_k, None, gates)
     if encoding.rotate is not None:
         turn = encoding.rotate.kernel_inputs(q)
-        if turn["inv_freq"].ndim == 3 or {"rates", "weights"} & turn.keys():  # of each query head, which then has
+        if turn["inv_freq"].ndim == 3 or "rates" in turn or "weights" in turn:  # of each query head, which then has
             groups = q.shape[1] // k.shape[1]  # keys of its own: mixed frequencies, ExpoSB
             k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
         q, k = rotary.rotate(q, k, pos_q, pos_k, **turn)

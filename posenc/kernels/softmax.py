@@ -261,7 +261,8 @@ def tiles(major_minor, dtype, width, turned=False, heavy=False):
     """The tiles of (forward, backward) for a compute capability, None for the interpreter.
 
     width is the wider of q's and v's heads; turned, whether keys are turned inside; heavy, whether the variant reads a
-    table or a number for each query. Of the tiles tried, the largest that spill no registers (`make kernel-report`).
+    table or a number for each query. Of the tiles tried, the largest that spill no registers (`make kernel-report`);
+    for 9.0 the fastest on an H100, spills or not (`benchmarks/tiles.py`).
     """
     if major_minor is None:
         return Tile(64, 64, 4, 1), Tile(64, 64, 4, 1)
@@ -271,16 +272,18 @@ def tiles(major_minor, dtype, width, turned=False, heavy=False):
         return forward, Tile(16, 16, 8, 1) if wide or (heavy and half) else Tile(32, 16, 8 if half else 4, 1)
     major = major_minor[0]
     forward = Tile(128, 32, 8, 2) if wide and major not in (9, 10) else Tile(128, 64, 8, 3)
-    if turned:
-        narrow = Tile(64, 32, 4, 2) if major in (9, 10) else Tile(32, 32, 4, 1)
+    if turned and major == 9:
+        forward = Tile(128, 32, 8, 2) if wide else Tile(128, 64, 8, 2)
+    elif turned:
+        narrow = Tile(64, 32, 4, 2) if major == 10 else Tile(32, 32, 4, 1)
         forward = Tile(64, 32, 8, 1) if wide else narrow
     if major == 9:
-        backward = Tile(64, 64, 8, 1) if wide else Tile(128, 64, 8, 1)
+        backward = Tile(64, 64, 4, 2) if wide and not heavy else Tile(64, 64, 4, 1)
     elif major == 10:
         backward = Tile(64, 64, 8, 2)
     else:
         backward = Tile(64, 64, 8, 1) if wide else Tile(64, 32, 8, 1)
-    if heavy:
+    if heavy and major != 9:
         backward = Tile(64, 64, 8, 1) if major == 10 and not wide else Tile(64, 32, 8, 1)
     return forward, backward
 

@@ -317,7 +317,7 @@ def tiles(major_minor, dtype, width):
     """The tiles of (forward, backward) for a compute capability, None for the interpreter.
 
     width is the wider of q's and v's heads. Of the tiles tried, the largest that spill no registers (`make
-    kernel-report`).
+    kernel-report`); for 9.0 the fastest on an H100, spills or not (`benchmarks/tiles.py`).
     """
     if major_minor is None:
         return Tile(64, 64, 4, 1), Tile(64, 64, 4, 1)
@@ -326,15 +326,17 @@ def tiles(major_minor, dtype, width):
         forward = Tile(32, 16, 8, 1) if wide else Tile(32, 32, 8, 1)
         return forward, Tile(32, 16, 4, 1) if dtype == torch.float32 and not wide else Tile(16, 16, 8, 1)
     major = major_minor[0]
-    if major in (9, 10):
-        forward = Tile(128, 64, 8, 2) if wide or major == 10 else Tile(128, 32, 8, 2)
+    if major == 9:
+        return Tile(64, 64, 4, 2) if wide else Tile(64, 32, 4, 2), Tile(64, 32, 4, 2)
+    if major == 10:
+        forward = Tile(128, 64, 8, 2)
     else:
         forward = Tile(64, 64, 8, 2) if wide else Tile(64, 32, 8, 2)
     if wide:
-        backward = Tile(32, 32, 4, 1) if major == 9 else Tile(64, 32, 8, 1)
+        backward = Tile(64, 32, 8, 1)
     else:
         narrow = Tile(32, 32, 8, 1) if major_minor == (8, 0) else Tile(16, 32, 4, 1)
-        backward = Tile(64, 32, 8, 1) if major in (9, 10) else narrow
+        backward = Tile(64, 32, 8, 1) if major == 10 else narrow
     return forward, backward
 
 

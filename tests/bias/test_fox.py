@@ -37,6 +37,7 @@ def test_equals_the_papers_equations_in_loops(queries, keys):
     torch.testing.assert_close(mine, weights, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_equals_flash_linear_attention():
     naive = pytest.importorskip("fla.ops.forgetting_attn.naive").naive_forgetting_attn
     q, k, v = (random(2, h, 9, 8, seed=s).float().requires_grad_() for s, h in enumerate((4, 2, 2)))

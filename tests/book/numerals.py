@@ -18,8 +18,11 @@ ALLOWED = Path(__file__).parent / "numerals_allowed.txt"
 #: Blocks whose content is not prose, or whose numbers are given rather than claimed.
 SKIPPED_BLOCKS = ("code-cell", "literalinclude", "eval-rst", "math", "exercise", "bibliography", "mermaid")
 #: Words that a number may follow as part of a name or a reference.
-NAMES = "Llama|LLaMA|Python|PyTorch|Gemma|Command|CC BY|Triton|Qwen|Mistral|Llama-3|Claude|Falcon|Phi|MPT"
-REFERENCES = "sections?|equations?|eqs?[.]|tables?|figures?|fig[.]|appendix|chapters?|theorems?|exercises?|arXiv|step"
+NAMES = "Llama|LLaMA|Python|PyTorch|Gemma|Command|CC BY|Triton|Qwen|Mistral|Llama-3|Claude|Falcon|Phi|MPT|OLMo"
+REFERENCES = (
+    "issues?|pull requests?|sections?|equations?|eqs?[.]|tables?|figures?|fig[.]|appendix|chapters?|theorems?"
+    "|exercises?|arXiv|step"
+)
 #: Nouns that a number may follow as the name of one thing: key 0, pair 7, positions 7 and 3. It counts nothing.
 INDEXED = "keys?|quer(?:y|ies)|tokens?|positions?|pairs?|heads?|lanes?|rows?|layers?|buckets?|distances?|dim|bits?"
 _CITED = re.compile(r"\{cite(:\w+)?\}`")

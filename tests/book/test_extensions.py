@@ -32,6 +32,8 @@ def site_parts(monkeypatch):
 def test_the_execution_cache_follows_the_code(site_parts, tmp_path, monkeypatch):
     monkeypatch.setattr(site_parts, "ROOT", tmp_path)
     monkeypatch.setattr(site_parts, "sources", lambda: sorted(tmp_path.glob("posenc/*.py")))
+    for name in ("pyproject.toml", "CITATION.cff"):
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
     (tmp_path / "posenc").mkdir()
     source = tmp_path / "posenc" / "rope.py"
     source.write_text("sign = 1")
@@ -51,6 +53,7 @@ def test_the_execution_cache_follows_the_code(site_parts, tmp_path, monkeypatch)
     assert folders[0] == folders[2] != folders[1]
 
 
+@pytest.mark.slow
 def test_a_plot_of_a_page_is_an_svg_without_ground_in_the_book_s_colors(site_parts, tmp_path, monkeypatch):
     nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
     monkeypatch.setattr(site_parts, "sources", lambda: [])

@@ -408,7 +408,6 @@ def test_the_figure_by_offset_shows_the_sums():
     close(cells[15, :16], ds[15, :16].flip(-1))
     assert cells[15, 16:].isnan().all()
     close(drawn["sum of a column"]["y"], wide(sums))
-    close(drawn["sum of a row"]["x"], wide([0.0] * gradients.LENGTH))
 
 
 def test_the_figure_by_offset_keeps_what_is_nearer_on_a_stick_alone():

@@ -39,6 +39,8 @@ def test_no_other_cell_touches_triton(page):
         assert not words.search(re.sub(r'"[^"\n]*"', '""', cell.source)), cell.source[:200]
 
 
+@pytest.mark.slow
+@pytest.mark.weekly  # both chapters from top to bottom; that no other cell touches Triton is read above
 @each_page
 def test_a_page_runs_without_triton(page):
     """With Triton hidden, the marked cells print what is frozen and everything else passes its assertions."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from kit import solutions
 
 from posenc.lab.figures import rope_closely as figures
 from posenc.lab.pages import rope_closely as page
@@ -41,25 +42,24 @@ def test_which_codes_are_harmless(codes, code, verdict):
 
 
 def test_the_answers_are_in_the_solutions_and_not_in_the_page(codes):
-    solutions = (ROOT / "course" / "rope_closely_solutions.md").read_text("utf-8")
+    written = solutions("rope_closely")
     for letter, (relative, same) in {"E": (1, 0), "F": (1, 1), "G": (0, 0), "H": (1, 1)}.items():
-        row = re.search(rf"^\| {letter} \|.*\| (\w+) \| (\w+) \|[^|]*\|$", solutions, re.M)
+        row = re.search(rf"^\| {letter} \|.*\| (\w+) \| (\w+) \|[^|]*\|$", written, re.M)
         assert row.groups() == tuple(("no", "yes")[answer] for answer in (relative, same))
     assert not re.search(r"judge_code\(code_\w\)", PAGE), "the page must not run them"
 
 
 def test_the_code_of_the_solutions_runs(codes):
-    solutions = (ROOT / "course" / "rope_closely_solutions.md").read_text("utf-8")
-    blocks = re.findall(r"^```python\n(.*?)^```$", solutions, re.M | re.S)
+    blocks = re.findall(r"^```python\n(.*?)^```$", solutions("rope_closely"), re.M | re.S)
     assert len(blocks) == 2
     for block in blocks:
         exec(block, codes)  # they assert
 
 
 def test_every_exercise_has_a_solution():
-    solutions = (ROOT / "course" / "rope_closely_solutions.md").read_text("utf-8")
+    written = solutions("rope_closely")
     titles = re.findall(r"^```\{exercise\} (.+)$", PAGE, re.M)
-    assert len(titles) == 5 and [t for t in titles if f"\n## {t} (" not in solutions] == []
+    assert len(titles) == 5 and [t for t in titles if f"\n## {t} (" not in written] == []
 
 
 @pytest.mark.parametrize("distance", [0, 3, 1000])

@@ -11,6 +11,7 @@ from posenc import UnsupportedError, attention
 from posenc.kernels import dispatch, rotary
 from posenc.several import exposb
 
+pytestmark = [] if torch.cuda.is_available() else pytest.mark.slow  # interpreted: in the gate
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
@@ -114,6 +115,7 @@ def test_empty_inputs_give_empty_outputs_and_no_gradient():
         assert torch.equal(drates, torch.zeros_like(rates))
 
 
+@pytest.mark.slow
 def test_the_operators_pass_opcheck():
     q, k = (torch.randn(1, 2, 17, 16, device=DEVICE, requires_grad=True) for _ in range(2))
     rates, weights = (torch.ones(2, device=DEVICE, requires_grad=True) for _ in range(2))

@@ -3,6 +3,7 @@ r"""How the kernels' work is cut and begun: which rows start first, who sums whi
 import pytest
 import torch
 from nan_memory import nan_buffers  # noqa: F401 (the fixture serves by its name)
+from samples import sample
 
 pytest.importorskip("triton", reason="Triton is published for Linux only")
 import triton
@@ -11,6 +12,7 @@ from triton.runtime import interpreter
 
 from posenc.kernels import common, cope, softmax, stickbreaking, table
 
+pytestmark = [] if torch.cuda.is_available() else pytest.mark.slow  # interpreted: in the gate
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 TILE = (16, 16, 4, 1)
 
@@ -65,7 +67,11 @@ def test_the_rows_that_see_most_keys_start_first(monkeypatch, family, module):
 
 @pytest.mark.parametrize(
     "family, dtype",
-    [("softmax", torch.float32), ("decay", torch.float16), ("stick", torch.float16), ("cope", torch.float32)],
+    sample(
+        [("softmax", torch.float32), ("decay", torch.float16), ("stick", torch.float16), ("cope", torch.float32)],
+        every=2,
+        interpreted=True,
+    ),
     ids=str,
 )
 def test_programs_may_share_the_heads_of_queries_on_one_head_of_keys(monkeypatch, family, dtype):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from samples import sample
 
 pytest.importorskip("triton", reason="Triton is published for Linux only")
 
@@ -89,10 +90,18 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", sample(CASES, every=3, interpreted=True))
 @pytest.mark.parametrize("dims", [(3, 2, 1, 0), (2, 3, 3, 2)], ids=["lanes of q", "lanes of k"])
 def test_a_tensor_may_span_more_than_2_31_numbers(monkeypatch, case, dims):
-    """q, k, v and what reaches the output, each far along another dimension; outputs along their lanes: bit by bit."""
+    """q, k, v and what reaches the output, each far along another dimension, and outputs along their lanes.
+
+    Interpreted, the same bits. A GPU compiles other code where no stride is 1, which rounds otherwise, and it lends no
+    memory that it lacks: the tensors take up to 70 GB.
+    """
+    if DEVICE == "cuda":
+        torch.cuda.empty_cache()  # of the case before
+    if DEVICE == "cuda" and torch.cuda.mem_get_info()[0] < 70e9:
+        pytest.skip(f"needs 70 GB of free memory on the GPU, it has {torch.cuda.mem_get_info()[0] / 1e9:.0f}")
     generator = torch.Generator().manual_seed(0)
     tensors = [torch.randn(2, 2, 17, 16, generator=generator).to(DEVICE, torch.float16) for _ in range(4)]
     mask = (torch.rand(2, 1, 17, 17, generator=generator) < 0.8).to(DEVICE)
@@ -110,8 +119,9 @@ def test_a_tensor_may_span_more_than_2_31_numbers(monkeypatch, case, dims):
         out = CASES[case](q, k, v, *at, seen)
         out = out if isinstance(out, tuple) else (out,)
         results.append((*out, *torch.autograd.grad(out, used, [dout] * len(out))))
+    tolerance = {"rtol": 2**-10, "atol": 1e-5} if DEVICE == "cuda" else {"rtol": 0, "atol": 0}
     for near, far in zip(*results, strict=True):
-        assert torch.equal(near, far)
+        torch.testing.assert_close(near, far, **tolerance)
 
 
 # -------------------------------------------------------------------------------------------- what the compiler is told
@@ -130,7 +140,7 @@ def narrow_products(ttir):
 STRIDED = """
 import sys, torch
 torch.set_num_threads(1)
-sys.path.append("tests/kernels")
+sys.path += ["tests", "tests/kernels"]
 from posenc.lab.experiments.kernel_report import compiling_for
 from test_long_strides import CASES, narrow_products
 

@@ -13,6 +13,7 @@ from posenc import UnsupportedError, attention
 from posenc.kernels import dispatch, rotary, softmax
 from posenc.rotate.rope2d import Rotary2d
 
+pytestmark = [] if torch.cuda.is_available() else pytest.mark.slow  # interpreted: in the gate
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 HERE = dict(device=DEVICE)
 

@@ -64,6 +64,7 @@ def test_mixes_have_position_where_they_say():
     assert build(recipe("mix", SMALL)[0], SMALL).blocks[0].attention.encoding.weigh.width == 8
 
 
+@pytest.mark.slow
 def test_all_arms_train_from_one_start():
     cells = {arm: run_cell(EXTRA["additions"], arm, 0, SMALL) for arm in ARMS}
     assert len({cell["start"] for cell in cells.values()}) == len({cell["batches"] for cell in cells.values()}) == 1

@@ -102,3 +102,16 @@ def test_a_trained_heads_staircase_sums_the_gates_that_are_drawn():
     expected = by_loops([gates[key] for key in range(32)], 31)
     assert lines["position p of each key"]["y"].tolist() == pytest.approx(expected)
     assert {figures.trained_gates()["line"][key] for key in lines["space"]["x"]} == {" "}
+
+
+@pytest.mark.parametrize("layer, head, query", [(3, 1, 63), (1, 3, 39), (2, 4, 31), (1, 1, 7)])
+def test_words_say_how_often_a_trained_head_counts_a_space(layer, head, query):
+    lines, text = traces(figures._trained(layer, head, query)[0]), figures.trained_gates()["line"]
+    space = lines["space"]["y"].mean().item()
+    letter = lines["letter"]["y"][[text[key].isalpha() for key in lines["letter"]["x"]]].mean().item()
+    (words,) = lines["verdict"]["text"]
+    if query == 7:
+        assert "no space" in words
+    else:
+        more, less = ("space", "letter") if space > letter else ("letter", "space")
+        assert words == f"a {more} counts {max(space / letter, letter / space):.1f} times a {less}"

@@ -8,13 +8,14 @@ import sys
 import matplotlib.image
 import numpy as np
 import pytest
+from samples import sample
 from states import moving
 
 import posenc.lab.figures
 from posenc.lab.explore import declaration, explorable, find_chromium, still
 from posenc.lab.explore.arrays import same_fingerprint
 from posenc.lab.explore.leaves import figure_leaves
-from posenc.lab.explore.page import MAX_PAGE_BYTES
+from posenc.lab.explore.sliders import within
 from posenc.lab.figures import all_explorables, load, pictures
 
 every_figure = pytest.mark.parametrize("id", [*all_explorables()])
@@ -223,16 +224,95 @@ def test_each_slider_moves_the_drawing(id):
     e = load(id)
     for name in e.sliders:
         assert moving(e, name), f"slider {name!r} of {id} never changes the drawing alone"
-    assert len(e.data_js().encode()) <= MAX_PAGE_BYTES
 
 
-@every_figure
+@pytest.mark.parametrize("id", sample(all_explorables(), every=4))
 def test_still_picture_of_each_is_drawn_and_moves(id):
     e = load(id)
     drawing = ink(e.evaluate())
     assert 0.003 < (drawing > 0.2).mean() < 0.7
     others = (ink(e.evaluate(state)) for state in e.random_states(9)[1:])
     assert not all(np.array_equal(drawing, other) for other in others), "other states, the same picture"
+
+
+def beyond_an_axis(figure):
+    r"""Words at a place that their axis does not reach, where plotly draws none: [(trace, words), ...]."""
+    for trace in figure["data"]:
+        for letter in "xy" if "text" in trace.get("mode", "") else "":
+            axis = figure["layout"].get(letter + "axis" + trace.get(f"{letter}axis", letter)[1:], {})
+            if None in (ends := axis.get("range") or [None]):
+                continue
+            places = np.array([np.nan if isinstance(at, str) else at for at in trace[letter]], dtype=float)
+            places = np.log10(places) if axis.get("type") == "log" else places
+            missed = (places < min(ends) - 1e-9) | (places > max(ends) + 1e-9)
+            yield from ((trace["name"], words) for words, out in zip(trace["text"], missed) if out and words)
+
+
+@every_figure
+def test_words_stand_where_plotly_draws_them(id):
+    e = load(id)
+    for state in [e.default_state(), *e.random_states(6, seed=3)]:
+        made = e.fn(**state)
+        assert list(beyond_an_axis(made[0] if isinstance(made, tuple) else made)) == [], state
+
+
+def test_words_beyond_an_axis_are_found():
+    trace = {"type": "scatter", "mode": "text", "name": "names", "x": [1, 11], "y": [0, 0], "text": ["in", "out"]}
+    figure = {"data": [trace], "layout": {"xaxis": {"range": [0, 10]}}}
+    assert list(beyond_an_axis(figure)) == [("names", "out")]
+    figure["layout"]["xaxis"] = {"range": [1, 0], "type": "log"}
+    assert list(beyond_an_axis(figure)) == [("names", "out")]
+
+
+def bars_cut(figure):
+    r"""Bars that reach beyond a fixed range of their axis, where the panel cuts them: [(trace, value), ...]."""
+    layout, below = figure["layout"], {}
+    for trace in figure["data"]:
+        if trace["type"] != "bar" or trace.get("visible", True) is not True:
+            continue
+        across = trace.get("orientation") == "h"
+        long, at = ("x", "y") if across else ("y", "x")
+        own = trace.get(f"{long}axis", long)
+        axis = layout.get(long + "axis" + own[1:], {})
+        ends = [np.nan if isinstance(v, str) or v is None else float(v) for v in trace[long]]
+        if not ends or None in (limits := axis.get("range") or [None]):
+            continue
+        start = np.broadcast_to(np.asarray(trace.get("base", 0.0), float), len(ends)).copy()
+        if layout.get("barmode") in ("stack", "relative"):
+            for n, (place, end) in enumerate(zip(trace[at], ends)):
+                where = own, trace.get(f"{at}axis", at), place if isinstance(place, str) else float(place), end < 0
+                start[n] += below.get(where, 0.0)
+                below[where] = below.get(where, 0.0) + (0.0 if np.isnan(end) else end)
+        tips = start + np.array(ends)
+        tips = np.log10(tips) if axis.get("type") == "log" else tips
+        slack = 1e-6 * abs(limits[1] - limits[0])
+        cut = (tips > max(limits) + slack) | (tips < min(limits) - slack)
+        yield from ((trace["name"], round(float(tip), 4)) for tip in tips[cut])
+
+
+def ends_of_controls(e):
+    r"""The default state with one control at either end."""
+    states = ({**e.default_state(), name: s.values[end]} for name, s in e.sliders.items() for end in (0, -1))
+    return [within(e.sliders, state) for state in states]
+
+
+@every_figure
+def test_no_bar_reaches_beyond_its_panel(id):
+    e = load(id)
+    for state in [*ends_of_controls(e), *e.random_states(7, seed=5)]:
+        made = e.fn(**state)
+        assert list(bars_cut(made[0] if isinstance(made, tuple) else made)) == [], state
+
+
+def test_bars_beyond_an_axis_are_found():
+    bar = {"type": "bar", "name": "weights", "x": [0, 1], "y": [0.4, 0.9]}
+    figure = {"data": [bar], "layout": {"yaxis": {"range": [0, 0.5]}}}
+    assert list(bars_cut(figure)) == [("weights", 0.9)]
+    two = {"data": [bar, bar | {"name": "more"}], "layout": {"barmode": "stack", "yaxis": {"range": [0, 1]}}}
+    assert list(bars_cut(two)) == [("more", 1.8)]
+    level = {"type": "bar", "name": "level", "orientation": "h", "x": [-3.0], "y": ["a"]}
+    assert list(bars_cut({"data": [level], "layout": {"xaxis": {"range": [-1, 1]}}})) == [("level", -3.0)]
+    assert list(bars_cut({"data": [bar], "layout": {}})) == []
 
 
 def look(trace):

@@ -47,3 +47,16 @@ def test_trained_gates_leave_nothing_after_the_query():
     figure, _ = fox.trained.fn(layer=2, head=3, query=31)
     left = torch.as_tensor(trace(figure, "D")["y"])
     assert left[31] == 0 and left[32:].isnan().all() and (left[:31].diff() > 0).all()
+
+
+def test_the_stretches_part_the_line_at_its_first_period():
+    figure, readouts = fox.gates.fn(**fox.gates.default_state())
+    spans = [(first, last) for first, last, _ in fox.STRETCHES.values()]
+    period = fox.TOKENS.index(".")
+    assert spans == [(0, period - 1), (period, period), (period + 1, len(fox.TOKENS) - 1)]
+    bars = trace(figure, "weight")
+    weights, tints = torch.as_tensor(bars["y"]), bars["marker"]["color"]
+    for (first, last), part in zip(spans, ("first", "period", "rest")):
+        assert weights[first : last + 1].sum().item() == pytest.approx(readouts[part])
+        assert len(set(tints[first : last + 1])) == 1
+    assert len(set(tints)) == 3 and weights[0] < 0.1 * weights[period]  # the door forgets what is before it

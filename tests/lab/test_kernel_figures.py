@@ -46,12 +46,14 @@ def test_the_drawn_walk_ends_on_the_line_of_the_whole_softmax(blocks):
 def test_one_factor_rescales_all_earlier_terms():
     """Where the maximum jumps, each diamond times the factor in words is the bar below it."""
     drawn = at("online_softmax", blocks=4, step=3, peak=13)
-    before, after = drawn["rescaled from"]["y"], drawn["terms of earlier blocks"]["y"]
-    factor = float(drawn["in words"]["text"][0].split("×")[1])
+    before, after = drawn["rescaled from"]["y"][::3], drawn["terms of earlier blocks"]["y"]
+    factor = float(drawn["factor"]["text"][0].split("×")[1])
     assert len(before) == len(after) == 12 and before.max() == 1 and factor < 0.3
     assert after == pytest.approx(factor * before, abs=6e-4)
+    assert drawn["rescaled from"]["y"][1::3] == pytest.approx(after), "each arrow ends on its bar"
     later = at("online_softmax", blocks=4, step=4, peak=13)
-    assert later["rescaled from"]["y"] == pytest.approx(later["terms of earlier blocks"]["y"]), "no new maximum"
+    assert later["rescaled from"]["y"][::3] == pytest.approx(later["terms of earlier blocks"]["y"]), "no new maximum"
+    assert later["factor"]["text"] == [""]
 
 
 def test_a_students_update_is_drawn():
@@ -145,6 +147,20 @@ def test_what_is_more_than_a_stick_stands_beyond_it():
 def test_the_first_state_shows_a_failure_beside_the_truth():
     drawn = at("stick_across_blocks")
     assert drawn["more than there is"]["x"] > 0.5 and drawn["true sum"]["x"] <= 1
+
+
+@pytest.mark.parametrize("handed", kernels.RULES)
+def test_the_words_above_say_whether_what_is_handed_on_is_right(handed):
+    drawn = at("stick_across_blocks", handed=handed, blocks=3, step=3)
+    right = drawn["readout"]["total"] == pytest.approx(drawn["readout"]["truth"])
+    assert ("right" in drawn["verdict"]["text"][0]) == right != ("wrong" in drawn["verdict"]["text"][0])
+
+
+@pytest.mark.parametrize("blocks", kernels.STICK_BLOCKS)
+def test_every_other_block_has_a_ground(blocks):
+    x = at("stick_across_blocks", blocks=blocks)["every other block"]["x"]
+    edges = [kernels.KEYS - 0.5 - n * kernels.KEYS // blocks for n in range(1, 2 * (blocks // 2) + 1)]
+    assert sorted({*x[x == x].tolist()}) == sorted(edges)
 
 
 # Causal block map

@@ -347,7 +347,7 @@ CROWDED = """() => {
     if (!titles.length) out.push('no title');
     return out;
 }"""
-NARROW = {"practice.ids", "practice.wrong_ids", "relative.four_terms", "rse.same_scores"}
+NARROW = {"practice.ids", "practice.wrong_ids", "rse.same_scores"}
 
 
 @pytest.mark.parametrize("id", sorted(NARROW & set(EMBEDDED)) or EMBEDDED[:1])

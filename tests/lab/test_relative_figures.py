@@ -41,12 +41,47 @@ def test_the_orange_tile_holds_the_distances_of_one_bucket(direction, distance):
     for side in (-1, 1)[: 1 + both]:
         own = bucket(torch.tensor([side * distance]), 32, 128, both)
         assert said["back" if side < 0 else "ahead"].endswith(f": bucket {own.item()}")
-        for n in range(0, relative.REACH + 1):
+        tape = int(1.25 * 128)  # it ends there
+        for n in range(0, tape + 1):
             inside = any(
                 a < side * n < a + width or side * n in (a, a + width) for a, width in zip(tile["base"], tile["x"])
             )
             shared = bucket(torch.tensor([side * n]), 32, 128, both) == own
-            assert bool(shared) == inside or n in (0, relative.REACH), (side, n)
+            assert bool(shared) == inside or n in (0, tape), (side, n)
+
+
+@pytest.mark.parametrize("memory", [0, 2])
+def test_what_is_followed_stays_in_memory_while_the_rows_are_cut(memory):
+    drawn = [named(relative.shift_trick.fn(step, memory, 9)[0]) for step in range(5)]
+    assert len({tuple(traces["followed, in memory"]["x"]) for traces in drawn[1:]}) == 1
+    for traces in drawn:
+        cells, (here,) = traces["memory"], traces["followed, in memory"]["x"]
+        assert cells["marker"]["color"][cells["x"].index(here)] == relative.COLORS["green"]
+    counts = [len(traces["where a row ends"]["x"]) // 3 - 1 for traces in drawn]  # of the rows
+    assert counts == [4, 4, 5 + memory, 4 + memory, 4]
+    gaps = [traces["where a row ends"]["x"][3] - traces["where a row ends"]["x"][0] for traces in drawn]
+    assert [4 * gap for gap in gaps] == pytest.approx([4 + memory, 5 + memory, 4, 4, 4 + memory])
+
+
+@pytest.mark.parametrize("memory", [0, 2])
+def test_at_the_end_each_score_stands_under_its_key(memory):
+    traces = named(relative.shift_trick.fn(4, memory, 9)[0])
+    for row, letter in enumerate("ABCD"):
+        tiles = traces[f"query {letter}"]
+        here = [(x, y, word) for x, y, word in zip(tiles["x"], tiles["y"], tiles["text"]) if word]
+        assert here == [(j, row, f"{letter}{row + memory - j}") for j in range(row + memory + 1)]
+
+
+@pytest.mark.parametrize("query, first, smaller", [(64, 128, False), (512, 128, True), (4096, 256, True)])
+def test_strips_of_an_early_query_and_of_this_one(query, first, smaller):
+    back = 8 if query < 128 else first // 2 if first == 128 else 256
+    figure, said = relative.shares.fn(query=query, threshold=128, c=0.1, back=back)
+    drawn = named(figure)
+    (early,), (own,) = (drawn[f"share for {whose} query"]["x"] for whose in ("an early", "this"))
+    assert figure["layout"]["yaxis2"]["ticktext"] == [f"query {first}", f"query {query}"]
+    assert own == said["own"] == pytest.approx(math.log1p(0.1 * back) / math.log1p(0.1 * max(128, query)), abs=1e-6)
+    assert early == pytest.approx(math.log1p(0.1 * back) / math.log1p(0.1 * first), abs=1e-6)
+    assert (own < early - 1e-6) == smaller
 
 
 def test_a_pair_beyond_the_clip_shares_its_row():
@@ -58,12 +93,14 @@ def test_a_pair_beyond_the_clip_shares_its_row():
 def test_offsets_move_the_stick_and_no_softmax():
     one, other = (rse.same_scores.fn(query=15, rate=0.1, offset=offset, order="key 0 first") for offset in (-6, 2))
     first, second = named(one[0]), named(other[0])
-    for name in ("softmax", "softmax, −λd"):
-        torch.testing.assert_close(first[name]["marker"]["size"], second[name]["marker"]["size"])
-        assert first[name]["marker"]["size"].sum().item() == pytest.approx(1)
+    for name in ("softmax", "softmax with penalty"):
+        torch.testing.assert_close(first[name]["y"], second[name]["y"])
+        assert first[name]["y"].sum().item() == pytest.approx(1)
     assert one[1]["left"] > other[1]["left"]
+    moved = second["the same scores"]["y"] - first["the same scores"]["y"]
+    torch.testing.assert_close(moved, torch.full_like(moved, 8))
     for figure, said in (one, other):
-        assert named(figure)["stick"]["marker"]["size"].sum().item() + said["left"] == pytest.approx(1)
+        assert named(figure)["stick"]["y"].sum().item() + said["left"] == pytest.approx(1)
 
 
 @pytest.mark.parametrize("name, before", [(rse.FIRST, slice(0, 7)), (rse.RECENT, slice(8, None))])

@@ -69,6 +69,7 @@ def test_a_stopped_report_goes_on_and_comes_to_the_same(tmp_path, monkeypatch):
     main([*words, "--out", str(out)], [add_command])
     assert calls == ["report_causal", "report_masked", "report_masked"]  # the first was not trained again
     first, second = (json.loads(path.read_text()) for path in (once, out))
+    assert second["question"].endswith("?")  # the page that lists all results says what each asks
     assert list(second["objectives"]) == ["causal", "masked"] and second["settings"]["length"] == 16
     for objective, parts in second["objectives"].items():
         assert parts["rates"]["arms"] == first["objectives"][objective]["rates"]["arms"]

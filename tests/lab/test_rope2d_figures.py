@@ -75,12 +75,20 @@ def test_by_index_leaves_the_range_and_normalizing_halves_the_steps(asked):
 def test_rows_show_each_angle_once_and_where_the_key_is():
     figure, readouts = rope2d.resolution.fn(asked=12, coordinates=rope2d.NORMALIZED, offset=11)
     dots = sum(len(trace(figure, word)["x"]) for word in (rope2d.SEEN, rope2d.BETWEEN, rope2d.OUTSIDE))
-    assert dots == 4 * (2 * 12 - 1) == readouts["all"]
+    assert dots == 4 * 12 == readouts["all"]  # to one side: the other has the same
     assert readouts["beyond"] == len(trace(figure, rope2d.OUTSIDE)["x"])
     for w in rope2d.MAGNITUDES.tolist():
         (x,) = trace(figure, f"the key at {w:.2g}")["x"]
         angle = float(x) * min(5 * w, math.pi)  # as a share of the widest of training
-        assert abs(angle) <= math.pi and math.remainder(angle - 11 / 2 * w, 2 * math.pi) == pytest.approx(0, abs=1e-9)
+        assert 0 <= angle <= math.pi and math.cos(angle) == pytest.approx(math.cos(11 / 2 * w), abs=1e-9)
+
+
+@pytest.mark.parametrize("asked", rope2d.SIDES[1:])
+def test_normalized_only_the_farthest_patch_leaves_the_band(asked):
+    figure, readouts = rope2d.resolution.fn(asked=asked, coordinates=rope2d.NORMALIZED, offset=asked - 1)
+    crosses = {(round(float(x), 6), y) for t in [trace(figure, rope2d.OUTSIDE)] for x, y in zip(t["x"], t["y"])}
+    keys = {(round(float(t["x"][0]), 6), t["y"][0]) for t in figure["data"] if t["name"].startswith("the key at")}
+    assert crosses and crosses == {(x, y) for x, y in keys if x > 1}
 
 
 def test_the_key_stays_in_the_picture():
@@ -92,30 +100,41 @@ def test_the_key_stays_in_the_picture():
 
 
 @pytest.mark.parametrize("deal", rope2d.DEALS)
-def test_bars_are_cosines_of_the_rotated_pair_of_tokens(deal):
-    words, row, column = 5, 2, 1
-    figure, readouts = rope2d.ids.fn(words=words, row=row, column=column, deal=deal)
+def test_cells_are_scores_of_the_rotated_pair_of_tokens(deal):
+    words = 5
+    figure, readouts = rope2d.ids.fn(words=words, row=2, column=1, deal=deal)
     ids = posenc.mrope.positions_for([words, (1, 4, 4), 4])
-    freqs = posenc.mrope.dealt(32, base=10000.0, **rope2d.DEALS[deal])
-    x = torch.ones(2, 32, dtype=torch.float64)
-    key, word = rotate(x, ids[[words + row * 4 + column, -1]], freqs, "half").view(2, 2, 16)
-    wanted = (key * word).sum(0) / 2
-    drawn = torch.full((16,), math.nan, dtype=torch.float64)
-    for name in rope2d.AXES:
-        bars = trace(figure, f"cos of the angle, {name}")
-        drawn[bars["x"]] = bars["y"]
-    torch.testing.assert_close(drawn, wanted)
-    assert readouts["score"] == pytest.approx(wanted.mean().item())
-    torch.testing.assert_close(torch.as_tensor(trace(figure, "row")["y"]), ids[:, 1])
+    x = torch.ones(len(ids), 32, dtype=torch.float64)
+    turned = rotate(x, ids, posenc.mrope.dealt(32, base=10000.0, **rope2d.DEALS[deal]), "half")
+    wanted = (turned[words : words + 16] @ turned[-1] / 32).view(4, 4)
+    cells = torch.tensor(trace(figure, "score of each patch")["z"], dtype=torch.float64)
+    torch.testing.assert_close(cells, wanted)
+    assert (cells.diff(dim=1).abs().max() < 0.001) == (deal == "in sections")
+    assert readouts["score"] == pytest.approx(wanted[2, 1].item())
+    assert trace(figure, "scores in numbers")["text"][9] == f"{wanted[2, 1]:.3f}"[1:]
 
 
 def test_words_before_the_picture_change_ids_and_no_score():
-    states = [rope2d.ids.fn(words=words, row=1, column=2, deal="in turn") for words in (0, 5)]
-    places = [trace(figure, "its ids")["y"].tolist() for figure, _ in states]
-    assert places == [[0, 1, 2], [5, 6, 7]]  # time, row, column
+    states = [rope2d.ids.fn(words=words, row=1, column=2, deal="in turn") for words in (0, 4)]
+    numbers = [[trace(figure, f"ids of {name}")["text"][1] for name in rope2d.AXES] for figure, _ in states]
+    assert numbers == [["<b>0</b>", "<b>1</b>", "<b>2</b>"], ["<b>4</b>", "<b>5</b>", "<b>6</b>"]]
     assert states[0][1]["score"] == pytest.approx(states[1][1]["score"])
 
 
 def test_columns_are_heard_in_turn_and_not_in_sections():
     changes = {deal: rope2d.ids.fn(words=3, row=1, column=1, deal=deal)[1]["column"] for deal in rope2d.DEALS}
     assert changes["in turn"] > 1000 * changes["in sections"]
+
+
+def test_the_first_state_shows_a_score_that_a_column_moves():
+    _, readouts = rope2d.ids.fn(**rope2d.ids.default_state())
+    assert readouts["column"] > 0.01
+
+
+@pytest.mark.parametrize("asked, kinds", [(6, 1), (12, 3)])
+def test_only_marks_that_are_there_have_a_name(asked, kinds):
+    figure, _ = rope2d.resolution.fn(asked=asked, coordinates=rope2d.NORMALIZED, offset=4)
+    names = trace(figure, "names of the marks")
+    assert len(names["text"]) == len(set(names["x"])) == kinds
+    keys = [t["y"][0] for t in figure["data"] if t["name"].startswith("the key at")]
+    assert keys == list(range(len(rope2d.MAGNITUDES)))  # each on its row

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from samples import sample
 
 from posenc.lab import exercises as checks
 from posenc.lab.exercises import judge
@@ -29,7 +30,7 @@ def test_two_students_are_asked_with_different_numbers(name, monkeypatch):
     assert not torch.equal(default, seventeen) and not torch.equal(seventeen, tensors(name))
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", sample(EVERY, every=4))
 def test_right_stays_right_and_mistakes_keep_their_names(name, monkeypatch):
     monkeypatch.setenv("POSENC_SEED", "1234567")
     exercise = checks.find(name)

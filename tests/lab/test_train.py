@@ -306,6 +306,10 @@ def test_the_live_curve_draws_in_a_notebook_and_nowhere_else(monkeypatch):
     train("nope", preset="nano", live=True, progress=False, **QUICK)
     assert len(figures) >= 2 and all(isinstance(figure, matplotlib.figure.Figure) for figure in figures)
     assert len(figures[-1].axes[0].lines[0].get_xdata()) == QUICK["steps"]
+    figures.clear()
+    monkeypatch.setenv("POSENC_BOOK", "1")
+    train("nope", preset="nano", live=True, progress=False, **QUICK)
+    assert len(figures) == 1, "nobody looks on while the book is built"
     monkeypatch.delitem(sys.modules, "IPython")
     curve = LiveCurve(10, "rope")
     curve.draw([1.0] * 10)
@@ -524,6 +528,7 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_to_the_same_weights(one_thread, tmp_path, monkeypatch):
     """kill -9 at whatever step it stands, and the same command again; refused before, while the first one is there."""
     sizes = SIZES | {"length": 32, "batch": 8, "steps": 200, "warmup": 30}
@@ -689,6 +694,7 @@ def test_an_error_that_a_line_can_say_is_one_line(tmp_path, capsys):
 SHARED = SIZES | {"length": 32, "batch": 6, "steps": 25, "warmup": 3}
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_loss_curve_of_one(tmp_path):
     """Flip-flop scores more tokens in one sequence than in the next: the loss must be the whole batch's mean."""
     command = ["run", "--method", "rope", "--task", "flipflop", "--preset", "nano", "--out", tmp_path / "run.pt"]

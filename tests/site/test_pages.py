@@ -8,9 +8,11 @@ import string
 
 import pytest
 from bs4 import BeautifulSoup
-from conftest import ROOT, SITE, missing
+from conftest import SITE, missing
 from fontTools.ttLib import TTFont
+from kit import COURSE, needs_sources
 from pypdf import PdfReader
+from samples import sample
 
 import posenc
 
@@ -38,7 +40,7 @@ def opened(request, base, open_page):
     page.context.close()
 
 
-every_page = pytest.mark.parametrize("opened", PAGES, indirect=True)
+every_other_page = pytest.mark.parametrize("opened", sample(PAGES, every=2), indirect=True)
 
 
 UNMARKED = """() => [...document.querySelectorAll('.bd-article :is(pre, .math, .pst-scrollable-table-container)')].some(
@@ -82,7 +84,7 @@ def axe(page, theme: str, size: str) -> list[str]:
     return [f"{v['impact']} {v['id']}: {v['help']}: {markup[:300]}" for v, markup in faults[:10]]
 
 
-@every_page
+@every_other_page
 def test_math_is_drawn(opened):
     r"""Every formula is MathML, has a size, holds no error, and is set in the book's own font."""
     found = opened.evaluate(r"""() => {
@@ -113,7 +115,7 @@ def test_the_math_font_has_all_that_formulas_show(site):
             assert lacking <= set("′″‴" + string.ascii_letters + string.digits), f"{path.name}: {formula}"
 
 
-@every_page
+@every_other_page
 def test_wide_formulas_begin_at_their_beginning(opened):
     opened.set_viewport_size({"width": 360, "height": 740})
     opened.evaluate("document.querySelectorAll('section').forEach((s) => { s.style.contentVisibility = 'visible'; })")
@@ -133,7 +135,7 @@ def test_wide_formulas_begin_at_their_beginning(opened):
         opened.set_viewport_size({"width": 1280, "height": 900})
 
 
-@every_page
+@every_other_page
 def test_images_are_there_and_say_what_they_show(opened):
     broken = opened.evaluate("""async () => {
         const out = [];
@@ -162,13 +164,20 @@ def test_a_phone_gets_drawings_of_its_own(name, base, open_page):
         page.context.close()
 
 
-@every_page
-@pytest.mark.parametrize("theme, size", [("light", "wide"), ("light", "phone"), ("dark", "wide")])
-def test_axe_finds_nothing(opened, theme, size):
+# A page takes axe a quarter of a minute.
+@pytest.mark.parametrize("opened", sample(PAGES, every=3), indirect=True)
+def test_axe_finds_nothing(opened):
+    assert axe(opened, "light", "wide") == []
+
+
+# Colors and the narrow layout are the theme's, the same on all pages.
+@pytest.mark.parametrize("opened", sample(PAGES, every=8), indirect=True)
+@pytest.mark.parametrize("theme, size", [("light", "phone"), ("dark", "wide")])
+def test_axe_finds_nothing_in_the_dark_and_on_a_phone(opened, theme, size):
     assert axe(opened, theme, size) == []
 
 
-@every_page
+@every_other_page
 def test_nothing_scrolls_sideways_on_a_phone(opened):
     opened.set_viewport_size({"width": 360, "height": 740})
     opened.wait_for_timeout(400)
@@ -182,7 +191,7 @@ def test_nothing_scrolls_sideways_on_a_phone(opened):
         opened.set_viewport_size({"width": 1280, "height": 900})
 
 
-@every_page
+@every_other_page
 def test_the_page_is_whole_offline(opened):
     # Last, with every figure drawn: their thousands of elements would slow down the tests above.
     opened.evaluate("""async () => {
@@ -472,6 +481,54 @@ def test_the_chapter_that_teaches_it_comes_first_and_results_fit_a_phone(words, 
         opened.context.close()
 
 
+# What people type, with the pages that hold the answer: words of code, error messages, what they see.
+TYPED = {
+    "rope_scaling": ["symptoms", "practice"],
+    "`rope_scaling` must be a dictionary": ["symptoms"],
+    "`rope_scaling` must be a dictionary with two fields, `type` and `factor`": ["symptoms"],
+    "rope_parameters": ["symptoms", "models_that_ship"],
+    "'LlamaConfig' object has no attribute 'rope_theta'": ["symptoms"],
+    "position_ids": ["practice", "symptoms"],
+    "position_ids left padding": ["symptoms"],
+    "left padding": ["practice", "symptoms"],
+    "works alone not in a batch": ["symptoms"],
+    "works alone, not in a batch": ["symptoms"],
+    "first token fine, then garbage": ["symptoms"],
+    "cache_position": ["symptoms"],
+    "rotate_half": ["symptoms"],
+    "rotate_half interleaved": ["symptoms"],
+    "convert llama weights": ["rope_closely", "symptoms"],
+    "IndexError: index out of range in self": ["symptoms"],
+    "original_max_position_embeddings": ["symptoms"],
+    "mrope_section": ["symptoms", "models_that_ship"],
+    "rope_deltas": ["symptoms"],
+    "qk_rope_head_dim": ["symptoms"],
+    "worse after YaRN": ["symptoms"],
+    "dynamic NTK cache": ["scaling", "symptoms"],
+    "rope bfloat16 precision": ["symptoms"],
+    "KV cache eviction": ["symptoms"],
+    "speculative decoding": ["symptoms"],
+    "packed sequences": ["practice", "symptoms"],
+    "ALiBi flash attention": ["symptoms"],
+    "size mismatch for pos_embed": ["symptoms"],
+    "why 10000": ["symptoms"],
+    "why is positional encoding added": ["symptoms"],
+}
+
+
+def test_what_people_type_leads_to_the_answer(base, open_page):
+    page = open_page(f"{base}search.html?q=rope")
+    try:
+        page.wait_for_selector("#search-results li a", timeout=10_000)
+        search = "Search._performSearch(...Search._parseQuery(words))"  # the best hit last
+        first = page.evaluate(f"(typed) => typed.map((words) => {search}.slice(-3).map(([name]) => name))", list(TYPED))
+    finally:
+        page.context.close()
+    assert len(TYPED) == 30
+    hits = zip(TYPED.items(), first, strict=True)
+    assert {words: found for (words, pages), found in hits if not {f"book/{p}" for p in pages} & set(found)} == {}
+
+
 def test_a_part_that_the_reader_folds_stays_folded_until_they_are_in_it(base, open_page):
     page = open_page(base + CHAPTER)
     try:
@@ -526,11 +583,10 @@ def test_no_table_is_printed_with_its_bars(page, site):
 
 def secrets():
     r"""What only instructors have: solved bodies of the labs, and the paragraphs of written solutions."""
-    course = ROOT / "course"
-    for path in sorted(course.glob("*.py")):
+    for path in sorted(COURSE.glob("*.py")):
         for body in re.findall(r"### BEGIN SOLUTION\n(.*?)### END SOLUTION", path.read_text("utf-8"), re.S):
             yield path.name, squeezed(body)
-    for path in sorted(course.glob("*_solutions.md")):
+    for path in sorted(COURSE.glob("*_solutions.md")):
         for paragraph in path.read_text("utf-8").split("\n\n"):
             yield path.name, squeezed(paragraph)
 
@@ -539,6 +595,7 @@ def squeezed(text):
     return re.sub(r"\s+", "", text)
 
 
+@needs_sources
 def test_no_solution_is_anywhere_in_the_built_tree(site):
     """Search index and data files included; short fragments would be found by chance and are left out."""
     found = [(name, text) for name, text in secrets() if len(text) >= 60]

@@ -6,11 +6,15 @@ each exercise is judged in the end.
 """
 
 import ast
+import contextlib
+import functools
 import json
 import linecache
 import os
 import re
-import sys
+import select
+import signal
+import time
 from typing import NamedTuple
 
 from posenc.lab import exercises, train
@@ -18,6 +22,8 @@ from posenc.lab.exercises import trial
 from posenc.lab.exercises.registry import of
 from posenc.lab.exercises.verdict import UNDONE, judge
 from posenc.lab.train import pictures
+
+FORKS = hasattr(os, "fork")  # Windows has none: there each notebook starts Python anew
 
 
 class Statement(NamedTuple):
@@ -86,6 +92,7 @@ class Notebook:
         self.space = {"__name__": "__main__", "get_ipython": _NoShell}
         self.answers = {name: {} for name in self.exercises}  # statement number -> function
         self.problems = {}
+        self.mistakes = {}  # exercise -> the mistake that was named
         self.number = 0  # of the statement that runs
 
     def note(self, name: str, function):
@@ -136,25 +143,16 @@ class Notebook:
             verdicts = (judge(exercise, function) for function in answers)
             verdict = next((verdict for verdict in verdicts if not verdict.undone), UNDONE)
             right, words = verdict.right, "" if verdict.right else verdict.message
-        if not right:  # posenc's stands in, as in the lab, so that one mistake is counted once
-            wrong = {id(function) for function in answers}
-            self.space |= {key: exercise.reference for key, value in self.space.items() if id(value) in wrong}
-            self.space[name] = exercise.reference
+            self.mistakes[name] = verdict.mistake
+        if not right or exercise.asks:  # posenc's stands in, as in the lab, so that one mistake is counted once
+            wrong, reference = {id(function) for function in answers}, (exercise.plain or exercise).reference
+            self.space |= {key: reference for key, value in self.space.items() if id(value) in wrong}
+            self.space[name] = reference
         return right, words
 
 
-def main():
-    r"""Read a task from stdin, run and judge, and tell each step in a line of JSON.
-
-    A step is told before it begins, so that the first process knows where a loop did not end.
-    """
-    task = json.load(sys.stdin)
-    out = os.fdopen(os.dup(1), "w", encoding="utf-8")  # what the student's code prints goes nowhere
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-
-    def tell(**line):
-        print(json.dumps(line), file=out, flush=True)
-
+def grade(task: dict, tell) -> None:
+    r"""Run and judge the cells of a task, and tell each step before it begins."""
     tell(begin="reading")
     notebook = Notebook(task["lab"], tell, task["skip"])
     train.train = train.train_with = pictures.train_pictures = trial.against = _left_out
@@ -162,4 +160,74 @@ def main():
     notebook.run(task["cells"])
     for name in notebook.exercises:
         right, words = notebook.verdict(name)
-        tell(exercise=name, right=right, words=words)
+        tell(exercise=name, right=right, words=words, mistake=notebook.mistakes.get(name))
+    tell(begin="done")  # who ends Python with exit code 0 does not come here
+
+
+def serve():
+    r"""Take a task, a line of JSON on stdin, at a time; each is graded by a copy of this process, which ends with it.
+
+    What Python and torch take to start is paid once. A copy holds neither the tasks nor what is told of others. Each
+    line that is told goes to stdout: {"child": its number}, {"said": a step, as the copy told it}, so that the first
+    process knows where a loop did not end, then {"end": how it ended}.
+    """
+    out, nowhere = os.dup(1), os.open(os.devnull, os.O_RDWR)
+    tasks = os.fdopen(os.dup(0), encoding="utf-8")
+    for number in (0, 1, 2):  # what the student's code prints goes nowhere, and it has nothing to read
+        os.dup2(nowhere, number)
+    tell = functools.partial(_write, out)
+    tell(begin="ready")
+    for line in iter(tasks.readline, ""):
+        task = json.loads(line)
+        if not FORKS:
+            _grade_and_end(task, lambda **step: tell(said=json.dumps(step)), lambda: tell(end=0))
+        inside, outside = os.pipe()
+        if child := os.fork():
+            os.close(outside)
+            tell(child=child)
+            tell(end=_pass_on(child, inside, tasks, tell))
+            os.close(inside)
+            continue
+        os.setsid()
+        for mine in (inside, out, tasks.fileno()):
+            os.close(mine)
+        _grade_and_end(task, functools.partial(_write, outside))
+
+
+def _write(file, **line):
+    os.write(file, (json.dumps(line) + "\n").encode())
+
+
+def _grade_and_end(task, tell, last=lambda: None):
+    """Grade a task and end this process, with 0 where it came to its end."""
+    os.chdir(task["folder"])
+    os.environ["POSENC_SEED"] = str(task["seed"])
+    status = 1
+    try:
+        grade(task, tell)
+        status = 0
+        last()
+    finally:
+        os._exit(status)
+
+
+def _pass_on(child, inside, tasks, tell):
+    """Tell what a copy says until it has ended, and return how. Where nobody listens any more, end both."""
+    text, code, until = b"", None, None
+    while True:
+        ready, _, _ = select.select([inside, tasks], [], [], 0.05)
+        if tasks in ready:  # no task comes before the end of the last: the first process is gone
+            for end in (os.killpg, os.kill):
+                with contextlib.suppress(ProcessLookupError):
+                    end(child, signal.SIGKILL)
+            os._exit(1)
+        more = os.read(inside, 1 << 16) if inside in ready else None
+        *lines, text = (text + (more or b"")).split(b"\n")
+        for line in lines:
+            tell(said=line.decode(errors="replace"))
+        if code is not None and (not more or time.monotonic() > until):  # what it started may still hold the pipe
+            return code
+        if more == b"":
+            time.sleep(0.05)
+        if code is None and (ended := os.waitpid(child, os.WNOHANG))[0]:
+            code, until = os.waitstatus_to_exitcode(ended[1]), time.monotonic() + 1

@@ -20,6 +20,8 @@ class Exercise:
     mistakes: what is wrong in words ("the sign of the sine is flipped") -> a function that goes wrong in that way.
     run: where calling the function is not all that a case takes: run(function, *case) returns what is compared, and
         may raise `Problem`.
+    asks: what a student's seed changes, in words; "" where nothing is (see `variants`).
+    plain: the exercise as the book has it, where this is a variant.
     """
 
     title: str
@@ -29,6 +31,8 @@ class Exercise:
     points: int = 1
     mistakes: dict[str, Callable] = field(default_factory=dict)
     run: Callable | None = None
+    asks: str = ""
+    plain: "Exercise | None" = None
 
     def arguments(self):
         """The cases as a list of tuples."""
@@ -50,8 +54,8 @@ class Problem(Exception):
 def student_seed():
     r"""The seed of one student: the environment variable POSENC_SEED, 0 where it isn't set.
 
-    The labs train with it, and the random cases of their checks are drawn with it, so that students whose seeds differ
-    read different numbers. What is right does not depend on it.
+    The labs train with it, the random cases of their checks are drawn with it, and from 1 on it picks a variant of some
+    exercises (`variants`) and the questions on paper (`bank`): another seed has other answers.
     Errors: ValueError where it is no whole number. Chapter: For teachers.
     """
     text = os.environ.get("POSENC_SEED", "").strip() or "0"

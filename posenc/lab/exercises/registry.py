@@ -7,9 +7,12 @@ a person grades.
 import importlib
 
 from posenc.errors import nearest
+from posenc.lab.exercises.exercise import student_seed
+from posenc.lab.exercises.variants import variant
 from posenc.methods import METHODS
 
-BEYOND_METHODS = ["gradients", "kernels", "scaling"]  # labs and chapters about several methods, or none
+# Labs and chapters about several methods, or none.
+BEYOND_METHODS = ["find_the_bug", "gradients", "kernels", "one_model", "pretrained", "scaling"]
 
 
 def labs() -> list[str]:
@@ -17,9 +20,12 @@ def labs() -> list[str]:
     return sorted({method.lab for method in METHODS.values() if method.lab} | set(BEYOND_METHODS))
 
 
-def of(lab: str) -> dict:
-    """The exercises of a lab, {name: `Exercise`}, in the lab's order."""
-    return importlib.import_module(f"posenc.lab.exercises.{lab}").EXERCISES
+def of(lab: str, seed: int | None = None) -> dict:
+    r"""The exercises of a lab, {name: `Exercise`}, in the lab's order: as a seed has them, default `student_seed`."""
+    module = importlib.import_module(f"posenc.lab.exercises.{lab}")
+    seed = student_seed() if seed is None else seed
+    plain = module.deal(seed) if hasattr(module, "deal") else module.EXERCISES
+    return {name: variant(f"{lab}.{name}", exercise, seed) for name, exercise in plain.items()}
 
 
 def on_paper(lab: str) -> int:

@@ -1,9 +1,11 @@
 """What a student hands to the checks of a lab: each function is judged at once, and kept for the graded tests."""
 
 import functools
+import os
 import sys
 from collections.abc import Callable
 
+from posenc.lab.exercises.marks import partial
 from posenc.lab.exercises.registry import find
 from posenc.lab.exercises.verdict import judge
 
@@ -27,7 +29,8 @@ def check(name: str, function: Callable) -> Callable:
         name: "lab.exercise", as in "rope.rotate".
         function: what the student wrote. A `StandIn`, as in a check cell that is run twice, is not: what the student
             wrote last is checked again.
-    Returns: `function` where it is right, else posenc's as a `StandIn`, so that the cells below work all the same.
+    Returns: `function` where it is right, else posenc's as a `StandIn`, so that the cells below work all the same; the
+        book's own function where the student's seed asks for a variant.
     Errors: ValueError for an unknown name. Nothing that the student's function raises.
     """
     exercise = find(name)
@@ -35,9 +38,13 @@ def check(name: str, function: Callable) -> Callable:
         function = _submissions.get(name)
     _submissions[name] = function
     verdict = judge(exercise, function)
-    tail = "" if verdict.right else " Below, posenc's version stands in."
+    if exercise.asks:  # the lab is written for the book's own version, so that one goes on
+        tail = " Below, the lab goes on with the book's own version."
+        print(f"{exercise.title}, for your seed: {exercise.asks}")
+    else:
+        tail = "" if verdict.right else " Below, posenc's version stands in."
     print(f"{exercise.title}: {verdict.message}{tail}")
-    return function if verdict.right else StandIn(exercise.reference)
+    return function if verdict.right and not exercise.asks else StandIn((exercise.plain or exercise).reference)
 
 
 def submitted(name: str):
@@ -51,12 +58,18 @@ def submitted(name: str):
     return _submissions[name]
 
 
-def require(name: str) -> None:
+def require(name: str) -> float | None:
     r"""The graded test of an exercise: AssertionError unless what the student last gave to `check(name, ...)` is right.
 
     Where the cell of the check is gone, or stands below, the notebook's function of that name counts.
+    Returns: None; but with POSENC_PARTIAL=1 in the environment the points that a named mistake leaves, as the cell's
+    last value is to nbgrader.
     Errors: ValueError for an unknown name; LookupError where there is neither.
     """
     exercise, own = find(name), getattr(sys.modules["__main__"], name.rpartition(".")[2], None)
     verdict = judge(exercise, own if own is not None and name not in _submissions else submitted(name))
+    points = partial(name, exercise, verdict.mistake) if os.environ.get("POSENC_PARTIAL", "0") not in ("", "0") else 0
+    if points and not verdict.right:
+        print(verdict.message)
+        return points
     assert verdict.right, verdict.message

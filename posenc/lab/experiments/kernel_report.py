@@ -48,6 +48,7 @@ CHIPS = {  # compute capability: (GPUs that have it, shared memory that one bloc
     "9.0": ("H100, H200", 227 * KIB),
     "10.0": ("B200", 227 * KIB),
 }
+TIMED = ("9.0",)  # whose tiles are the fastest of those timed on such a GPU (results/tiles_*.json)
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
 HEAD_SIZES = (64, 128)
 BATCH, HEADS, LENGTH = 2, 16, 128  # multiples of 16, as in practice: Triton compiles other code for odd strides
@@ -476,7 +477,8 @@ def problems(rows: list[dict]) -> list[str]:
     r"""What is wrong with rows, a sentence each: kernels that don't compile, ask for more shared memory than the chip
     has, spill, lack tensor-core instructions, may overflow an index or convert 64-bit integers for each score.
 
-    Only half types owe no spills (at head size 64; on 7.5 at 128 too, the table's gradient aside) and tensor cores.
+    Only half types owe no spills (at head size 64; on 7.5 at 128 too, the table's gradient aside) and tensor cores. A
+    generation in `TIMED` owes none: its tiles were timed, with all that they spill.
     """
     faults = []
     for row in rows:
@@ -488,7 +490,7 @@ def problems(rows: list[dict]) -> list[str]:
         if row["shared"] > limit:
             faults.append(f"{name} asks for {row['shared']} bytes of shared memory, the chip has {limit}")
         small = row["head_dim"] == 64 or (row["capability"] == "7.5" and row["pass"] != "backward_table")
-        if row["spilled"] and half and small:
+        if row["spilled"] and half and small and row["capability"] not in TIMED:
             faults.append(f"{name} spills {row['spilled']} bytes a thread")
         if not row["tensor_cores"] and half and row["capability"] != "7.5" and row["family"] != "rotary":
             faults.append(f"{name} has no tensor-core instruction")

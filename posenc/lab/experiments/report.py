@@ -33,9 +33,9 @@ ARMS = {
 }
 REPORTED = tuple(ARMS)[:5]
 # "original" has the report's sizes; "small" a third of each, heads of 64 lanes as there, and a rate for that size.
-SMALL = {"dim": 128, "num_layers": 2, "num_heads": 2, "length": 85, "steps": 1500, "warmup": 50, "lr": 1e-3}
+SMALL = {"dim": 128, "num_layers": 2, "num_heads": 2, "length": 85, "steps": 600, "warmup": 50, "lr": 1e-3}
 MULTIPLES = (1, 2, 4)
-TESTED = {"multiples": MULTIPLES, "windows": 960}
+TESTED = {"multiples": MULTIPLES, "windows": 480}
 PRESETS = {"small": SMALL | TESTED, "original": TESTED}
 OBJECTIVES = ("causal", "masked")
 
@@ -76,7 +76,7 @@ PREDICTIONS = {
         "stickbreaking": ("rises", "From the first key on, keys before the trained window now claim first."),
     },
 }
-FACTS = ("command", "commit", "versions", "machine", "settings", "corpus", "sources", "device")
+FACTS = ("question", "command", "commit", "versions", "machine", "settings", "corpus", "sources", "device")
 
 
 def sweep_of(objective: str, length: int) -> Sweep:

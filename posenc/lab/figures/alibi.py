@@ -6,7 +6,7 @@ import torch
 
 from posenc.bias.alibi import bias, slopes
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import label, upright
+from posenc.lab.figures.parts import HALO, label, upright
 
 KEYS = 128
 MATCH, MATCH_LOGIT = 24, 6.0  # one key fits the query: its logit stands this far above the flat level
@@ -46,12 +46,13 @@ def _slope(m):
     return f"1/{1 / m:.0f}" if abs(1 / m - round(1 / m)) < 1e-4 else f"{m:.3f}"
 
 
-def _named(ends, chosen):
+def _named(ends, words, chosen):
     """Of the other heads, those whose slopes can be written beside its own, the steepest and the mildest first."""
     named = [chosen]
     for head in [0, len(ends) - 1, *range(1, len(ends) - 1)]:
         (x, y), taken = ends[head], [ends[h] for h in named]
-        if all(abs(x - a) > 13 or abs(y - b) > 1.9 for a, b in taken):
+        room = [2.5 * len(words[head] + words[h]) for h in named]  # side by side, on a phone too
+        if all(abs(x - a) > wide or abs(y - b) > 1.9 for (a, b), wide in zip(taken, room)):
             named.append(head)
     return named[1:]
 
@@ -73,10 +74,17 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
         fan_y += [line[-1], y, math.nan]
     # The mildest names stand below the zero line.
     beside = [(x, y if x else min(y, -1.5)) for x, y in ends]
-    named = _named(beside, chosen)
+    names = [_slope(rate.item()) for rate in m]
+    named = _named(beside, names, chosen)
     left, middle = query - near - 1, query - near / 2 + 0.5
+    fits = _log10(content[MATCH : MATCH + 1])
+    under = query - near < MATCH + 20 and any(y > -1 for y in fits)  # the bracket is close over the star
     words, place = ([left, 0.9], "middle left") if left > MATCH + 45 else ([middle, 0.95], "top center")
-    room = near > 40 and abs(middle - MATCH) > 40 or place == "middle left"
+    if under and near > 58:
+        words, place = [query - near + 4, 0.95], "top right"
+    room = near > 58 and (under or abs(middle - MATCH) > 40) or place == "middle left"
+    if query < 80:  # nothing else is drawn to the right of the query
+        words, place, room = [query + 8, 0.9], "middle right", True
     data = [
         dict(
             type="scatter",
@@ -94,9 +102,9 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
             x=[beside[h][0] or -7 for h in named],  # beside what may be held at the end of a line
             y=[beside[h][1] - 1.2 * (beside[h][0] > 0) for h in named],
             mode="text",
-            text=[_slope(m[h].item()) for h in named],
+            text=[names[h] for h in named],
             textposition=["middle left" if ends[h][0] == 0 else "bottom center" for h in named],
-            textfont=dict(size=11, color=COLORS["gray"]),
+            textfont=dict(size=11, color=COLORS["gray"], shadow=HALO),
             cliponaxis=False,
             hoverinfo="skip",
             showlegend=False,
@@ -117,7 +125,7 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
             x=ends[chosen][:1],
             y=ends[chosen][1:],
             mode="markers+text",
-            text=[f"<b>{_slope(slope)}</b>  "],
+            text=[f"<b>{names[chosen]}</b>  "],
             textposition="middle left",  # the line runs to the right
             textfont=dict(size=12, color=COLORS["green"]),
             marker=dict(color=COLORS["green"], size=12),
@@ -149,20 +157,6 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
         ),
         dict(
             type="scatter",
-            name=f"key {MATCH}",
-            x=[MATCH] if query >= MATCH else [],
-            y=_log10(content[MATCH : MATCH + 1]),
-            mode="markers+text",
-            text=[f"key {MATCH} fits"],
-            textposition="top center",
-            textfont=dict(size=13, color=COLORS["red"]),
-            showlegend=False,
-            yaxis="y2",
-            marker=dict(color=COLORS["red"], size=14, symbol="star"),
-            hovertemplate=f"key {MATCH}, which fits: weight 10 to the %{{y:.2f}}<extra></extra>",
-        ),
-        dict(
-            type="scatter",
             name="95% of the weight",
             x=[query - near + 1, query],
             y=[0.9, 0.9],
@@ -173,7 +167,23 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
             hovertemplate=f"95% of the weight of equal logits: {near} keys<extra></extra>",
             showlegend=False,
         ),
-        label("how many keys that are", *words, f"95% on {near}" if room else "", COLORS["green"], place, yaxis="y2"),
+        dict(
+            type="scatter",
+            name=f"key {MATCH}",
+            x=[MATCH] if query >= MATCH else [],
+            y=fits,
+            mode="markers+text",
+            text=[f"key {MATCH} fits"],
+            textposition="bottom center" if under else "top center",
+            textfont=dict(size=13, color=COLORS["red"], shadow=HALO),  # the bracket runs behind the words
+            showlegend=False,
+            yaxis="y2",
+            marker=dict(color=COLORS["red"], size=14, symbol="star"),
+            hovertemplate=f"key {MATCH}, which fits: weight 10 to the %{{y:.2f}}<extra></extra>",
+        ),
+        label(
+            "how many keys that are", *words, f"95% on {near}" if room else "", COLORS["green"], place, 12, yaxis="y2"
+        ),
     ]
     layout = dict(
         height=470,
@@ -188,6 +198,7 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
             tickvals=[-6, -4, -2, 0],
             ticktext=["10⁻⁶", "10⁻⁴", "10⁻²", "1"],
         ),
+        meta=dict(phone=dict(xaxis=dict(range=[-44, KEYS + 3]))),  # the slopes keep clear of the ticks
     )
     readouts = {
         "slope": slope,
@@ -218,5 +229,5 @@ decay = explorable(
     },
     heads=slider([2, 4, 8, 12, 16], label="heads H", default=8),
     head=slider(range(1, 17), label="head h", default=4, at_most="heads"),
-    query=slider(range(7, KEYS, 8), label="query position i", default=127),
+    query=slider(range(23, KEYS, 8), label="query position i", default=127),
 )

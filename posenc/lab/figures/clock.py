@@ -136,12 +136,12 @@ def _layout():
         meta=dict(
             phone=dict(
                 xaxis2=dict(domain=[0, 0.52]),
-                yaxis2=dict(domain=[0.31, 0.77]),
+                yaxis2=dict(domain=[0.33, 0.76]),
                 xaxis3=dict(domain=[0, 1]),
-                yaxis3=dict(domain=[0.2, 0.3]),
+                yaxis3=dict(domain=[0.23, 0.32]),
                 xaxis4=dict(domain=[0.53, 1]),
                 yaxis4=dict(domain=[0.34, 0.72]),
-                yaxis5=dict(domain=[0, 0.18]),
+                yaxis5=dict(domain=[0, 0.215]),
             )
         ),
     )
@@ -338,7 +338,7 @@ two_hands = explorable(
         "score": _APART,
         "readout": _APART,
     },
-    m=slider(range(12), label="query m, before the shift", default=5),
-    n=slider(range(12), label="key n, before the shift", default=1),
-    shift=slider(range(0, 13), label="words put before both", play=True),
+    m=slider(range(12), label="query m, unshifted", default=5),
+    n=slider(range(12), label="key n, unshifted", default=1),
+    shift=slider(range(0, 13), label="words in front", play=True),
 )

@@ -6,7 +6,7 @@ import statistics
 
 from posenc.lab.experiments import load_results, mean_and_spread
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import HALO, apart, leaders, signed
+from posenc.lab.figures.parts import apart, label, leaders, signed
 from posenc.methods import METHODS
 
 load = functools.cache(load_results)
@@ -28,23 +28,26 @@ def look(name: str) -> dict:
 
 # -------------------------------------------------------------------------------------------------------------- slopes
 
-BOTTOM, TOP = 1.25, 3.75
-GAP = 0.115  # nats between the names of two lines, so that they stand apart on a phone
+BOTTOM, TOP = 1.25, 3.9
+GAP = 0.13  # nats between the names of two lines, so that they stand apart on a phone
 CURVES = list(load(TEXT)["methods"])
 
 
-def named(ends: list, chosen: int) -> dict[int, float]:
-    """Line -> height of its name: all of them, or, where they would fan out, the chosen, the outermost, the free."""
-    places = dict(enumerate(apart(ends, GAP, BOTTOM)))
-    if all(abs(place - end) < 2 * GAP for place, end in zip(places.values(), ends)):
-        return places
-    falling = sorted(places, key=ends.__getitem__, reverse=True)
-    first = list(dict.fromkeys((chosen, falling[0], falling[-1])))
-    kept = dict(zip(first, apart([ends[one] for one in first], GAP, BOTTOM)))
-    for one in falling:
-        if one not in kept and all(abs(ends[one] - place) >= GAP for place in kept.values()):
-            kept[one] = ends[one]
-    return kept
+def bundle(ends: list) -> list[int]:
+    """The lines that end close together at the foot: their names would not stand apart."""
+    rising = sorted(range(len(ends)), key=ends.__getitem__)
+    stop = next(i for i in range(1, len(ends)) if ends[rising[i]] - ends[rising[i - 1]] > GAP)
+    return rising[:stop]
+
+
+def short(name: str) -> str:
+    """A method's title, or of softmax with a sink what is not softmax."""
+    return METHODS[name].title.removeprefix("Softmax with a ")
+
+
+def capital(words: str) -> str:
+    """The words with a capital at their start."""
+    return words[:1].upper() + words[1:]
 
 
 def row(name: str) -> list[str]:
@@ -53,7 +56,7 @@ def row(name: str) -> list[str]:
     said = []
     for length, *both in zip(load(TEXT)["lengths"], *(zip(*runs[kind]) for kind in ("whole", "cut"))):
         whole, cut = ("{:.2f} ± {:.2f}".format(*mean_and_spread(losses)) for losses in both)
-        said.append(f"{METHODS[name].title.removeprefix('Softmax with a ')}, {length}: {whole}<br>cut {cut}")
+        said.append(f"{short(name)}, {length}: {whole}<br>cut {cut}")
     return said
 
 
@@ -62,8 +65,13 @@ def _slopes(attention, method):
     lengths, chosen = text["lengths"], CURVES[method]
     means = {name: [statistics.fmean(x) for x in zip(*text["methods"][name][kind])] for name in CURVES}
     ends = [means[name][-1] for name in CURVES]
-    names = named(ends, method)
-    beside = lengths[-1] * 1.14
+    low = bundle(ends)
+    alone = [i for i in range(len(CURVES)) if i not in low or i == method]
+    foot, head = ends[low[0]], ends[low[-1]]
+    most = math.ceil(100 * max(means[CURVES[i]][-1] - means[CURVES[i]][0] for i in low)) / 100
+    marks = [*(ends[i] for i in alone), (foot + head) / 2]
+    places = apart(marks, GAP, BOTTOM)
+    beside, bracket = lengths[-1] * 1.18, lengths[-1] * 1.07
     data = [
         dict(
             type="scatter",
@@ -75,24 +83,45 @@ def _slopes(attention, method):
             marker=dict(symbol=look(name)["symbol"], size=6),
             text=row(name),
             hovertemplate="%{text}<extra></extra>",
+            showlegend=False,
         )
         for name in CURVES
     ]
     data += [
-        leaders([ends[one] for one in names], names.values(), lengths[-1] * 1.02, beside * 0.985),
+        leaders(marks, places, bracket, beside * 0.985),
         dict(
             type="scatter",
-            name="names",
-            x=[beside] * len(names),
-            y=list(names.values()),
-            mode="text",
-            text=[
-                f"<b>{METHODS[name].title}</b>" if name == chosen else METHODS[name].title
-                for name in (CURVES[one] for one in names)
-            ],
-            textposition="middle right",
-            textfont=dict(size=11, shadow=HALO),
+            name="bracket",
+            x=[lengths[-1] * 1.04, bracket, bracket, lengths[-1] * 1.04],
+            y=[foot, foot, head, head],
+            mode="lines",
+            line=dict(color=COLORS["ink"], width=1.5),
             hoverinfo="skip",
+            showlegend=False,
+        ),
+        label(
+            "names",
+            [beside] * len(places),
+            places,
+            [
+                *(f"<b>{short(CURVES[i])}</b>" if i == method else short(CURVES[i]) for i in alone),
+                f"{len(low)} rise < {most:.2f}",
+            ],
+            [*(look(CURVES[i])["color"] for i in alone), COLORS["ink"]],
+            "middle right",
+            halo=True,
+        ),
+        *(  # samples for the legend alone
+            dict(
+                type="scatter",
+                name=place or "none",
+                x=[math.nan],
+                y=[math.nan],
+                mode="lines+markers",
+                line=dict(color=each["color"], dash=each["dash"], width=1.6),
+                marker=dict(symbol=each["symbol"], size=6),
+            )
+            for place, each in LOOK.items()
         ),
         dict(
             type="scatter",
@@ -100,15 +129,15 @@ def _slopes(attention, method):
             x=lengths,
             y=means[chosen],
             mode="lines+markers",
-            line=dict(color=COLORS["ink"], width=4),
-            marker=dict(size=10),
+            line=dict(color=look(chosen)["color"], dash=look(chosen)["dash"], width=4),
+            marker=dict(symbol=look(chosen)["symbol"], size=10),
             hoverinfo="skip",
+            showlegend=False,
         ),
     ]
     layout = dict(
         height=480,
-        showlegend=False,
-        margin=dict(t=12),
+        legend=dict(title=dict(text="acts at:")),
         xaxis=dict(
             type="log",
             range=[math.log10(lengths[0]) - 0.03, math.log10(lengths[-1]) + 0.47],
@@ -116,7 +145,8 @@ def _slopes(attention, method):
             ticktext=[str(n) for n in lengths],
             title=dict(text="characters of context; 64 in training"),
         ),
-        yaxis=dict(range=[BOTTOM, TOP], title=dict(text="loss, nats per character")),
+        yaxis=dict(range=[BOTTOM, TOP], title=dict(text="loss, nats per character"), tickvals=[1.5, 2, 2.5, 3, 3.5]),
+        meta=dict(phone=dict(xaxis=dict(range=[math.log10(lengths[0]) - 0.03, math.log10(lengths[-1]) + 0.64]))),
     )
     first, last = ([x[i] for x in text["methods"][chosen][kind]] for i in (0, -1))
     rise, spread = mean_and_spread([b - a for a, b in zip(first, last)])
@@ -131,8 +161,8 @@ slopes = explorable(
     _slopes,
     id="compare.slopes",
     title="Trained on 64 characters, read on up to 512",
-    alt="The loss of each method at four lengths of context, a line each, its name at the right end; where many "
-    "run together, only the chosen and the outermost have theirs. With the whole "
+    alt="The loss of each method at four lengths of context, a line each, its name at the right end; those "
+    "that run together at the foot share a bracket. With the whole "
     "context, RoPE, ExpoSB, the learned table, the sinusoid and T5 climb steeply, FIRE, CoPE, NoPE and the sink less, "
     "and the others run level. With attention cut to the 64 characters of training, RoPE, ExpoSB, T5 and CoPE "
     "run level too, NoPE and the sink rise less, the sinusoid and the learned table a little less, FIRE as before. "
@@ -140,7 +170,11 @@ slopes = explorable(
     "at a mark for its numbers, or drag the heavy end along the right side.",
     readout="{who} · {ends} nats · rise {rise}",
     handles={"the one in hand": "method"},
-    depends={**{METHODS[name].title: ["attention"] for name in CURVES}},
+    depends={
+        "bracket": ["attention"],
+        **{place or "none": [] for place in LOOK},
+        **{METHODS[name].title: ["attention"] for name in CURVES},
+    },
     attention=slider(["whole", "cut to 64"], label="attention"),
     method=slider(
         range(len(CURVES)), label="method", default=CURVES.index("rope"), format=lambda i: METHODS[CURVES[i]].title
@@ -195,7 +229,7 @@ def _puzzles(puzzle):
     data = [
         dict(
             type="scatter",
-            name="means",
+            name="mean to mean",
             x=[x for m in order for x in (*mean[m], math.nan)],
             y=[y for m in order for y in (at[m], at[m], math.nan)],
             mode="lines",
@@ -205,19 +239,26 @@ def _puzzles(puzzle):
         ),
         dots("outside", outside, "diamond", 8, "orange", OUTSIDE[puzzle]),
         dots("as trained", inside, "circle-open", 12, "blue", "as trained"),
+        label(
+            "key",
+            [0.36] * 4,
+            [at[m] for m in order[:4]],  # beside these rows is room
+            ["○ as trained", "◆ outside", "━ means", "✗ not learned"],
+            [COLORS[color] for color in ("blue", "orange", "gray", "ink")],
+            "middle right",
+            halo=True,
+        ),
     ]
     layout = dict(
         height=460,
-        xaxis=dict(
-            range=[-0.03, 1.0],
-            tickformat=".0%",
-            title=dict(text="wrong answers, a mark a seed; ✗ did not learn the puzzle"),
-        ),
+        showlegend=False,
+        margin=dict(t=12),
+        xaxis=dict(range=[-0.03, 1.0], tickformat=".0%", title=dict(text="wrong answers")),
         yaxis=dict(
             range=[-0.6, len(order) - 0.4],
             zeroline=False,
             tickvals=[at[m] for m in order],
-            ticktext=[METHODS[m].title + ("" if able[m] else " (✗)") for m in order],
+            ticktext=[capital(short(m)) + ("" if able[m] else " ✗") for m in order],
         ),
     )
     best = next((m for m in order if able[m]), None)

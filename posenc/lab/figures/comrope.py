@@ -6,7 +6,7 @@ import math
 import torch
 
 from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
-from posenc.lab.figures.parts import held, level, signed
+from posenc.lab.figures.parts import above, held, label, level, signed
 from posenc.rotate.liere import rotation
 
 ALONE = {"hoverinfo": "skip"}
@@ -71,46 +71,47 @@ def _flat(way):
 
 def _way(name, way, color, dash, symbol):
     x, y, _ = _flat(way)
-    return dict(
-        type="scatter",
-        name=name,
-        x=x,
-        y=y,
-        mode="lines+markers",
-        line=dict(color=COLORS[color], width=3, dash=dash),
-        marker=dict(
-            symbol=symbol,
-            size=[1] * (len(way) - 1) + [14],
-            color=COLORS[color],
-            opacity=[0] * (len(way) - 1) + [1],
-            line=dict(width=3, color=COLORS[color]),
-        ),
-        **ALONE,
-    )
+    look = dict(type="scatter", x=x, y=y, **ALONE)
+    end = dict(symbol=symbol, size=14, color=COLORS[color], line=dict(width=3, color=COLORS[color]))
+    return [
+        look | dict(name=name, mode="lines", line=dict(color=COLORS[color], width=3, dash=dash)),
+        look | dict(name=f"end of {name}", mode="markers", x=x[-1:], y=y[-1:], marker=end, showlegend=False),
+    ]
 
 
 def _globe():
-    """Outline and the near halves of circles of latitude and meridians, as one line with gaps."""
+    """Outline and near parts of circles of latitude and meridians of the upper half, as one line with gaps."""
     around = torch.linspace(0, 2 * math.pi, 73, dtype=torch.float64)
-    lines = [torch.stack((around.cos(), around.sin()), -1)]
+    half = around[:37]
+    lines = [torch.stack((half.cos(), half.sin()), -1)]
     rings = []
-    for degrees in range(-60, 90, 30):
+    for degrees in range(0, 90, 30):
         high = math.radians(degrees)
         flat = math.cos(high) * torch.stack((around.cos(), around.sin()), -1)
         rings.append(torch.cat((flat, torch.full((73, 1), math.sin(high))), -1))
     for degrees in range(0, 180, 30):
         a = math.radians(degrees)
-        rings.append(torch.stack((around.cos() * math.cos(a), around.cos() * math.sin(a), around.sin()), -1))
+        rings.append(torch.stack((half.cos() * math.cos(a), half.cos() * math.sin(a), half.sin()), -1))
     for ring in rings:
         x, y, near = _flat(ring)
         lines += [torch.full((1, 2), math.nan), torch.stack((x, y), -1).masked_fill(near[:, None] < 0, math.nan)]
     return torch.cat(lines)
 
 
+def _clear_of(ways, x, y):
+    """Where the gap's name stands: near the middle of the gap, as far as may be from both ways."""
+    across, up, _ = _flat(ways)
+    around = torch.arange(0, 2 * math.pi, math.pi / 8, dtype=torch.float64)
+    spots = torch.cat([torch.stack((x + (r + 0.14) * around.cos(), y + r * around.sin()), -1) for r in (0.2, 0.32)])
+    spots = spots[(spots[:, 0].abs() < 0.85) & (spots[:, 1] > -0.25) & (spots[:, 1] < 1.05)]
+    aside = (across - spots[:, :1]).abs() - 0.3, (up - spots[:, 1:]).abs() - 0.09  # the room that the words take
+    return spots[torch.maximum(*aside).min(-1).values.argmax()].tolist()
+
+
 def _axis(name, color, dash, degrees):
-    """What a block turns about, from pole to pole, drawn outside the sphere, with its name."""
+    """What a block turns about, drawn outside the sphere at its upper pole, with its name."""
     pole = torch.tensor([[math.sin(math.radians(degrees)), 0, math.cos(math.radians(degrees))]])
-    x, y, _ = _flat(torch.cat((-1.35 * pole, -pole, torch.full((1, 3), math.nan), pole, 1.35 * pole)))
+    x, y, _ = _flat(torch.cat((pole, 1.15 * pole)))
     return dict(
         type="scatter",
         name=f"axis of the {name}",
@@ -118,8 +119,8 @@ def _axis(name, color, dash, degrees):
         y=y,
         mode="lines+markers+text",
         line=dict(color=COLORS[color], width=3, dash=dash),
-        marker=dict(size=[1, 1, 1, 1, 9], opacity=[0, 0, 0, 0, 1], color=COLORS[color]),
-        text=["", "", "", "", name],
+        marker=dict(size=[1, 9], opacity=[0, 1], color=COLORS[color]),
+        text=["", name],
         textposition="top right" if name == "rows" else "top left",
         textfont=dict(color=COLORS[color], size=13),
         cliponaxis=False,
@@ -132,7 +133,15 @@ def _commute(degrees, rows, columns, shift):
     down, right = (walk(rows, columns, degrees, first) for first in (True, False))
     at_once = turned(VECTOR, torch.tensor([[rows, columns]], dtype=torch.float64), degrees)
     curve, globe = scores(rows, columns, degrees), _globe()
+    low, high = curve.min().item(), curve.max().item()
+    middle, reach = (low + high) / 2, max(0.65 * (high - low), 0.25)  # a level line is seen to be level
     x, y, _ = _flat(at_once)
+    points = _flat(torch.stack((down[0], down[-1], right[-1])))
+    (start_x, *ends_x), (start_y, *ends_y) = (part.tolist() for part in points[:2])
+    apart = (down[-1] - right[-1]).norm().item()
+    between = torch.lerp(down[-1:], right[-1:], torch.linspace(0, 1, ARC, dtype=torch.float64)[:, None])
+    below = 0.28 if degrees == 60 else 0.04  # there the columns' axis ends beside the start
+    sinks = bool(curve.mean() <= curve[0] + 1e-9)
     data = [
         dict(
             type="scatter",
@@ -146,16 +155,45 @@ def _commute(degrees, rows, columns, shift):
         ),
         _axis("rows", "blue", "solid", 0),
         _axis("columns", "orange", "dot", degrees),
-        _way("rows first", down, "blue", "solid", "circle-open"),
-        _way("columns first", right, "orange", "dash", "square-open"),
+        dict(
+            type="scatter",
+            name="the gap",
+            x=ends_x,
+            y=ends_y,
+            mode="lines",
+            line=dict(color=COLORS["red"], width=3.5),
+            showlegend=False,
+            **ALONE,
+        ),
+        *_way("rows first", down, "blue", "solid", "circle-open"),
+        *_way("columns first", right, "orange", "dash", "square-open"),
         dict(
             type="scatter",
             name="at once",
             x=x,
             y=y,
             mode="markers",
-            marker=dict(symbol="x", size=9, color=COLORS["ink"]),
+            marker=dict(symbol="x", size=13, color=COLORS["ink"]),
             **ALONE,
+        ),
+        held("start", start_x, start_y, COLORS["ink"], "circle", 9),
+        label(
+            "name of the gap",
+            *_clear_of(torch.cat((down, right, between)), sum(ends_x) / 2, sum(ends_y) / 2),
+            f"<b>gap {apart:.2f}</b>" if apart > 1e-9 else "<b>no gap</b>",
+            COLORS["red"],
+            "middle center",
+            halo=True,
+            cliponaxis=False,
+        ),
+        label(
+            "name of the start",
+            start_x - below / 2 - 0.08,
+            start_y - below,
+            "start",
+            COLORS["ink"],
+            "bottom left",
+            cliponaxis=False,
         ),
         level("score at the start", curve[0].item(), 0, SHIFTS, COLORS["gray"], 1.5, "dot", xaxis="x2", yaxis="y2"),
         dict(
@@ -172,36 +210,50 @@ def _commute(degrees, rows, columns, shift):
             hovertemplate="both moved %{x} rows: score %{y:.3f}<extra></extra>",
             showlegend=False,
         ),
+        label(
+            "name of the level",
+            SHIFTS,
+            curve[0].item() + (0.08 if sinks else -0.08) * reach,
+            "as at the start" if high - low > 1e-9 else "the score stays",
+            COLORS["gray"],
+            "top left" if sinks else "bottom left",
+            xaxis="x2",
+            yaxis="y2",
+        ),
         held("score now", shift, curve[4 * shift].item(), COLORS["green"], size=15, xaxis="x2", yaxis="y2"),
     ]
     layout = dict(
         height=430,
-        xaxis=dict(range=[-1.4, 1.4], visible=False, domain=[0, 0.58], constrain="domain"),
-        yaxis=dict(range=[-0.2, 1.45], visible=False, scaleanchor="x"),  # no walk leads below
+        legend=dict(traceorder="normal"),
+        xaxis=dict(range=[-1.3, 1.15], visible=False, domain=[0, 0.65], constrain="domain"),
+        yaxis=dict(range=[-0.36, 1.28], visible=False, scaleanchor="x"),
         xaxis2=dict(
             range=[-1.5, SHIFTS + 0.6],
-            domain=[0.7, 1],
+            domain=[0.75, 1],
             anchor="y2",
             title=dict(text="rows both moved"),
             tickvals=[0, 4, 8, 12],
         ),
-        yaxis2=dict(range=[-0.7, 1.08], anchor="x2", title=dict(text="score"), tickvals=[-0.5, 0, 0.5, 1]),
+        yaxis2=dict(
+            range=[middle - 1.3 * reach, middle + 1.5 * reach],
+            anchor="x2",
+            title=dict(text="score"),
+            nticks=4,
+            showgrid=False,
+            zeroline=False,
+        ),
         meta=dict(
             phone=dict(
-                xaxis=dict(domain=[0, 1], range=[-1.5, 2.4]),
-                yaxis=dict(domain=[0.5, 1], range=[-0.15, 1.42]),
-                xaxis2=dict(domain=[0, 1]),
-                yaxis2=dict(domain=[0, 0.46]),
-                legend=dict(orientation="v", x=1, xanchor="right", y=1, yanchor="top"),
-                margin=dict(t=10),
+                xaxis=dict(domain=[0, 1]),
+                yaxis=dict(domain=[0.32, 1]),
+                xaxis2=dict(domain=[0, 1], title=dict(standoff=2)),
+                yaxis2=dict(domain=[0, 0.29]),
+                legend=dict(x=-0.16, font=dict(size=11)),
+                margin=dict(t=24, b=34),
             )
         ),
     )
-    return dict(data=data, layout=layout), {
-        "apart": (down[-1] - right[-1]).norm().item(),
-        "score": signed(curve[4 * shift], 3),
-        "off": (curve - curve[0]).abs().max().item(),
-    }
+    return dict(data=data, layout=layout), {"apart": apart, "off": (curve - curve[0]).abs().max().item()}
 
 
 commute = explorable(
@@ -209,30 +261,40 @@ commute = explorable(
     id="comrope.commute",
     title="Two walks, and a pair that moves",
     alt=(
-        "The upper part of a globe. From one point two walks start: a solid one turns by the rows first and then by "
-        "the columns, a dashed one the other way round; a cross shows where both at once lead. The solid walk's end "
+        "The upper half of a globe. From one point two walks start: a solid one turns by the rows first and then by "
+        "the columns, a dashed one the other way round; a red line is the gap between their ends, and a cross "
+        "shows where both at once lead. The solid walk's end "
         "can be dragged, which makes both longer or shorter. Two spokes outside the globe are the axes of turning; the "
         "dotted one, of the columns, can be dragged too. Beside or below, the score of a query and a key whose offset "
         "stays, against the rows that both have moved: level where the two axes are one, wavy where they are apart. "
         "The diamond can be dragged along it; the last number is the largest change that moving both makes."
     ),
-    readout="walks end {apart:.2f} apart · score {score} · changes by up to {off:.3f}",
+    readout="gap {apart:.2f} · score changes by up to {off:.3f}",
     handles={"axis of the columns": "degrees", "score now": "shift", "rows first": ("rows", "columns")},
     depends={
         "sphere": [],
         "axis of the rows": [],
         "axis of the columns": ["degrees"],
-        "rows first": ["degrees", "rows", "columns"],
-        "columns first": ["degrees", "rows", "columns"],
+        **{
+            f"{part}{way} first": ["degrees", "rows", "columns"]
+            for part in ("", "end of ")
+            for way in ("rows", "columns")
+        },
         "at once": ["degrees", "rows", "columns"],
+        "the gap": ["degrees", "rows", "columns"],
+        "name of the gap": ["degrees", "rows", "columns"],
+        "start": [],
+        "name of the start": ["degrees"],
+        "name of the level": ["degrees", "rows", "columns"],
         "score at the start": ["degrees", "rows", "columns"],
         "score of one pair, both tokens moved": ["degrees", "rows", "columns"],
+        "layout": ["degrees", "rows", "columns"],
         "readout.apart": ["degrees", "rows", "columns"],
         "readout.off": ["degrees", "rows", "columns"],
     },
     degrees=slider([0, 5, 15, 30, 60, 90], label="angle between the axes", default=30, format=lambda d: f"{d}°"),
-    rows=slider(range(5), label="rows, query to key", default=3),
-    columns=slider(range(5), label="columns, query to key", default=4),
+    rows=slider(range(1, 5), label="rows, query to key", default=3),
+    columns=slider(range(1, 5), label="columns, query to key", default=4),
     shift=slider(range(SHIFTS + 1), label="rows both moved", default=0, play=True),
 )
 
@@ -249,9 +311,17 @@ DIRECTIONS = {
     "90°": (0, 1),
     "135°": (-1, 1),
 }  # (row, column)
-ONE, TWO, PARTITION = "1 of LD", "2 of LD", "2 of AP"
+ONE, TWO, PARTITION = "one", "two, free", "two, by axis"  # LD, LD, AP
 FINE = 43  # points of the map, a side
 ARROW = 1.6  # patches, how long theta is drawn
+ASIDE = 1.5, 1.0, 0.6  # patches, how far the key is moved across theta; in a corner less
+
+
+VERDICTS = {
+    ONE: "along its stripe the score stays",
+    TWO: "no straight way keeps the score",
+    PARTITION: "no straight way keeps the score",
+}
 
 
 def normals(form, direction):
@@ -277,6 +347,18 @@ def likeness(form, direction, positions):
     return ((rotation(positions, blocks) @ q) * (rotation(center, blocks) @ q)).sum(-1).mean(-1)
 
 
+def _beside(theta, place):
+    r"""Where the names of the arrows stand, [2, m]: beside them, far from the key, its line and the other arrow."""
+    single, out = theta.shape[1] == 1, []
+    for own, other in zip(theta.T, theta.flip(1).T):
+        square = torch.stack((-own[1], own[0]))
+        spots = torch.stack([CENTER + a * own + side * 0.5 * square for a in (0.5, 1.1) for side in (1, -1)])
+        from_key = (spots - place).norm(dim=-1)
+        from_other = (spots - place) @ own if single else (spots - CENTER - other).norm(dim=-1)
+        out.append(spots[torch.minimum(from_key, from_other.abs()).argmax()])
+    return torch.stack(out, -1)
+
+
 def _blind(form, direction, row, column):
     across = torch.linspace(-0.5, GRID - 0.5, FINE, dtype=torch.float64)
     picture = likeness(form, direction, torch.cartesian_prod(across, across)).view(FINE, FINE)
@@ -284,8 +366,10 @@ def _blind(form, direction, row, column):
     theta = normals(form, direction)
     step = torch.stack((-theta[1, 0], theta[0, 0]))  # square to the first block's theta
     line = place + torch.tensor([[-2.0 * GRID], [2.0 * GRID]]) * step
+    tips = [place + side * far * step for far in ASIDE for side in (1, -1)]
+    aside = next(tip for tip in tips if (tip - CENTER).abs().max() <= GRID / 2)
     if form != ONE:
-        line = torch.full((2, 2), math.nan)
+        line = line[:0]
     patches = torch.cartesian_prod(torch.arange(GRID), torch.arange(GRID))
 
     def points(name, where, symbol, size, color, **parts):
@@ -325,10 +409,10 @@ def _blind(form, direction, row, column):
             colorbar=dict(title=dict(text="score"), tickvals=[-1, 0, 1], thickness=12, xpad=4),
             hovertemplate="row %{y:.1f}, column %{x:.1f}: score %{z:.2f}<extra></extra>",
         ),
-        points("patches", patches, "circle", 3, "gray"),
+        points("patches", patches, "square", 3, "gray"),
         dict(
             type="scatter",
-            name="as far along θ as the key",
+            name="same score",
             x=line[:, 1],
             y=line[:, 0],
             mode="lines",
@@ -337,27 +421,50 @@ def _blind(form, direction, row, column):
         ),
         arrow("θ", 0, "solid"),
         arrow("θ of the second block", 1, "dot"),
+        dict(
+            type="scatter",
+            name="a step across θ",
+            x=[column, aside[0, 1]],
+            y=[row, aside[0, 0]],
+            mode="lines+markers",
+            line=dict(color=COLORS["ink"], width=3),
+            marker=dict(symbol="arrow", angleref="previous", size=[0, 15], color=COLORS["ink"]),
+            cliponaxis=False,
+            **ALONE,
+        ),
         points("query", torch.full((1, 2), CENTER), "star", 15, "ink"),
-        points("key", place, "circle-open", 18, "ink", line=dict(width=4)),
+        points("key", place, "circle", 15, "ink"),
+        label(
+            "names of the marks",
+            [CENTER - 0.3, column],
+            [CENTER, row + (0.62 if row < GRID - 1 else -0.62)],
+            ["query", "key"],
+            COLORS["ink"],
+            ["middle left", "middle center"],
+            13,
+            halo=True,
+        ),
+        label(
+            "names of the arrows",
+            *_beside(theta, place).flip(0).tolist(),
+            ["<b>θ</b>", "<b>θ₂</b>"][: theta.shape[1]],
+            COLORS["ink"],
+            "middle center",
+            15,
+        ),
     ]
-    for trace in data:
-        trace["showlegend"] = trace["name"] in ("query", "key", "θ")
-    title = "column; dashed: the score stays" if form == ONE else "column"
     axis = dict(tickvals=list(range(GRID)), showgrid=False, zeroline=False, constrain="domain")
     layout = dict(
         height=460,
-        xaxis=axis | dict(range=[-0.5, GRID - 0.5], title=dict(text=title)),
-        yaxis=axis | dict(range=[GRID - 0.5, -0.5], scaleanchor="x", title=dict(text="row")),
+        showlegend=False,
+        margin=dict(l=150, r=110, t=30),  # the map is square
+        meta=dict(phone=dict(margin=dict(l=44, r=12))),
+        annotations=[above(f"<b>{VERDICTS[form]}</b>", right=True)],
+        xaxis=axis | dict(range=[-0.5, GRID - 0.5], title=dict(text="column"), constraintoward="right"),
+        yaxis=axis | dict(range=[GRID - 0.5, -0.5], scaleanchor="x", title=dict(text="row"), constraintoward="top"),
     )
-    seen = (place - CENTER) @ theta
-    sees = "block sees" if form == ONE else "blocks see"
-    score = likeness(form, direction, place).item()
-    along = likeness(form, direction, place + step).item()
-    return dict(data=data, layout=layout), {
-        "seen": f"{sees} {', '.join(signed(value, 2) for value in seen.flatten())}",
-        "score": signed(score, 3),
-        "change": abs(along - score),
-    }
+    score, moved = (likeness(form, direction, at).item() for at in (place, aside))
+    return dict(data=data, layout=layout), {"score": signed(score, 3), "moved": signed(moved, 3)}
 
 
 blind = explorable(
@@ -365,14 +472,14 @@ blind = explorable(
     id="comrope.blind",
     title="What a block cannot see",
     alt=(
-        "A picture of seven by seven patches with the query in its middle, as a star, and a key as a ring, which can "
+        "A picture of seven by seven patches with the query in its middle, as a star, and a key as a disk, which can "
         "be dragged. Colors say what score the key would get at each place. An arrow from the query is theta of the "
-        "first block, a dotted one that of the second; LD's first can be dragged by its tip. For one block of LD the "
-        "colors are stripes square to theta, and a dashed line runs through the key along its stripe. For two blocks, "
-        "of LD or AP, they are a pattern of hills. The first chip says what the blocks see of the way from query to "
-        "key, the last by how much the score changes with a step of the key square to the first theta."
+        "first block, a dotted one that of the second; where it is free (LD) the first can be dragged by its tip. For "
+        "one block the colors are stripes square to theta, and a dashed line of equal score runs through the key along "
+        "its stripe. For two blocks, free (LD) or one for each axis (AP), they are a pattern of hills. A short arrow "
+        "from the key is a step square to the first theta; the chips say the score before it and after it."
     ),
-    readout="{seen} · score {score} · a step across θ: {change:.3f}",
+    readout="score {score} · at the arrow’s tip {moved}",
     handles={"key": ("row", "column"), "θ": "direction"},
     depends={
         "score of a key there": ["form", "direction"],
@@ -384,7 +491,7 @@ blind = explorable(
         "layout": ["form"],
     },
     form=slider([ONE, TWO, PARTITION], label="blocks", default=ONE),
-    direction=slider(list(DIRECTIONS), label="θ, from straight down", default="27°"),
+    direction=slider(list(DIRECTIONS), label="θ at", default="27°"),
     row=slider(range(GRID), label="row of the key", default=4),
     column=slider(range(GRID), label="column of the key", default=5),
 )

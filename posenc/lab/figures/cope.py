@@ -9,7 +9,7 @@ import torch
 from posenc.bias.cope import lookup, positions
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import held, label, level, signed, upright
+from posenc.lab.figures.parts import held, label, level, number, signed, upright
 
 TOKENS = ["The", "cat", "sat", ".", "It", "hid", ".", "A", "dog", "saw", "it", "run"]
 LOWERED = [n % 2 * "<br>" + token for n, token in enumerate(TOKENS)]  # so that none meet on a phone
@@ -322,10 +322,14 @@ def name_of(head):
     return f"layer {head['layer'] + 1}, head {head['head'] + 1}"
 
 
-def word_ticks(line):
-    """The words of a line of text under their middles, every other one a line lower: what an x axis takes."""
+def word_ticks(line, last=math.inf):
+    """The words of a line of text under their middles, every other one a line lower: what an x axis takes.
+
+    Words that begin after the character `last` are faint.
+    """
     words = list(re.finditer(r"\S+", line))
-    low = [n % 2 * "<br>" + w.group() for n, w in enumerate(words)]
+    faint = '<span style="fill-opacity:.4">{}</span>'
+    low = [n % 2 * "<br>" + (faint if w.start() > last else "{}").format(w.group()) for n, w in enumerate(words)]
     return dict(tickvals=[(w.start() + w.end() - 1) / 2 for w in words], ticktext=low, tickangle=0)
 
 
@@ -341,13 +345,14 @@ def _trained(layer, head, query, *, results=None):
     chosen = next(each for each in results["heads"] if name_of(each) == f"layer {layer}, head {head}")
     line, row = results["line"], chosen["gates"][results["queries"].index(query)]
     g = torch.tensor(row, dtype=torch.float64)
+    late, room, wide = query > len(line) / 2, 0.14 * len(line), 18  # wide: as many keys as words take on a phone
     p = g.flip(0).cumsum(0).flip(0)
     keys = list(range(query + 1))
     spaces = [j for j in keys if line[j] == " "]
     letters = [j for j in keys if line[j] != " "]
-    roomy = query > len(line) / 2
-    half = query // 2
-    low = p[half] < 12  # no room for a name under the staircase's middle
+    letter = g[[j for j in keys if line[j].isalpha()]].mean().item()
+    space = g[spaces].mean().item() if spaces else math.nan
+    fits = p[0] + room < query + 1 - wide  # between the staircase and the dashed line
 
     def bars(name, keys, **look):
         return dict(
@@ -355,14 +360,24 @@ def _trained(layer, head, query, *, results=None):
             name=name,
             x=keys,
             y=g[keys],
-            width=0.8,
+            width=0.9,
             marker=look,
             hovertemplate=f"key %{{x}}, {name}: gate %{{y:.2f}}<extra></extra>",
         )
 
     data = [
-        bars("letter", letters, color=COLORS["orange"]),
-        bars("space", spaces, color=COLORS["ink"], pattern=dict(shape="/", fillmode="replace")),
+        bars("letter", letters, color=COLORS["orange"], opacity=0.55),
+        bars(
+            "space",
+            spaces,
+            color=COLORS["ink"],
+            line=dict(color=COLORS["ink"], width=1),
+            pattern=dict(shape="/", fillmode="replace", solidity=0.6),
+        ),
+        level("mean", round(letter, 2), -0.5, len(line) - 0.5, COLORS["orange"], 2, "dot") | dict(showlegend=True),
+        level("mean of spaces", round(space, 2), -0.5, len(line) - 0.5, COLORS["ink"], 2, "dash"),
+        label("verdict", -0.5, 0.5, _times(space, letter), COLORS["ink"], "middle right", yaxis="y3")
+        | dict(textfont=dict(size=13, color=COLORS["ink"], weight=700)),
         dict(
             type="scatter",
             name="tokens",
@@ -375,22 +390,24 @@ def _trained(layer, head, query, *, results=None):
             showlegend=False,
         ),
         label(
-            "all of them",
-            query / 2,
-            query / 2 + 8,
-            "all characters" if roomy else "",
+            "all characters",
+            0 if late else query + 1.5,
+            query + 1 if late else round(query + 1 + room),  # over its line, or right of the query
+            "┅ all characters",
             COLORS["gray"],
-            "middle right",
+            "top right" if late else "middle right",
+            12,
             halo=True,
             yaxis="y2",
         ),
         label(
-            "this head",
-            0 if low else half,
-            p[0].item() + 7 if low else p[half].item() - 8,
-            "this head" if roomy else "",
+            "its gates",
+            0 if late else query + 1.5,
+            round(p[0].item() + room / 2 if fits else p[wide].item() - room / 2) if late else query + 1,
+            "━ its gates",  # over its line where there is room, else under it
             COLORS["orange"],
-            "middle right" if low else "middle left",
+            "middle right",
+            12,
             halo=True,
             yaxis="y2",
         ),
@@ -412,17 +429,26 @@ def _trained(layer, head, query, *, results=None):
         height=450,
         barmode="overlay",
         shapes=word_bands(line),
-        xaxis=dict(range=[-1, len(line)], **word_ticks(line), anchor="y2"),
-        yaxis=dict(range=[0, 1.05], domain=[0.57, 1], tickvals=[0, 0.5, 1], title=dict(text="gate")),
-        yaxis2=dict(range=[0, len(line) + 2], domain=[0, 0.5], title=dict(text="position p")),
+        xaxis=dict(range=[-1, len(line)], **word_ticks(line, query), anchor="y2"),
+        yaxis=dict(range=[0, 1.05], domain=[0.52, 0.89], tickvals=[0, 0.5, 1], title=dict(text="gate")),
+        yaxis2=dict(range=[0, len(line) + 14], domain=[0, 0.46], title=dict(text="position p")),
+        yaxis3=dict(range=[0, 1], domain=[0.94, 1], visible=False),
+        meta=dict(phone=dict(yaxis2=dict(tickvals=[20, 40, 60]))),  # the first word begins where 0 would stand
     )
-    mean = chosen["by_kind"]
     return dict(data=data, layout=layout), {
         "counted": p[0].item(),
         "length": query + 1,
-        "letter": mean["letter"],
-        "space": mean["space"],
+        "letters": number(letter),
+        "spaces": f"spaces {number(space)}" if spaces else "no space yet",
     }
+
+
+def _times(space, letter):
+    r"""What these mean gates say of a space and a letter, in words."""
+    if math.isnan(space):
+        return "no space to count yet"
+    more, less, times = ("space", "letter", space / letter) if space > letter else ("letter", "space", letter / space)
+    return "a space counts like a letter" if times < 1.05 else f"a {more} counts {times:.1f} times a {less}"
 
 
 trained = explorable(
@@ -431,20 +457,20 @@ trained = explorable(
     title="What a trained head counts",
     alt="Above, a bar for each character of a line of real text: the gate that the query gives it, hatched for spaces. "
     "Below, the position of each key as a staircase that rises from the query, an upright line that can be dragged, to "
-    "the left, and a dashed line that rises by one a character: what counting tokens would give. The last two numbers "
-    "are the head's mean gates over held-out text.",
-    readout="counts {counted:.1f} of {length} · mean gates: letters {letter:.2f}, spaces {space:.2f}",
+    "the left, and a dashed line that rises by one a character: what counting tokens would give. Two level "
+    "lines are the mean gates of letters and of spaces on this line, and words say how many times the one counts the "
+    "other: in the head that is shown first letters stand above spaces, in most others spaces above letters.",
+    readout="counts {counted:.1f} of {length} · mean gate: letters {letters}, {spaces}",
     handles={"the query": "query", "the query, below": "query"},
     depends={
         "tokens": ["query"],
-        "all of them": ["query"],
+        "all characters": ["query"],
+        "layout": ["query"],
         "the query": ["query"],
         "the query, below": ["query"],
         "readout.length": ["query"],
-        "readout.letter": ["layer", "head"],
-        "readout.space": ["layer", "head"],
     },
-    layer=slider([1, 2, 3], label="layer"),
+    layer=slider([1, 2, 3], label="layer", default=3),
     head=slider([1, 2, 3, 4], label="head"),
     query=slider([7, 15, 23, 31, 39, 47, 55, 63], label="query", default=63, play=True),
 )

@@ -6,7 +6,7 @@ from functools import cache
 import torch
 
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import held, label, signed, upright
+from posenc.lab.figures.parts import HALO, held, label, signed, upright
 from posenc.lab.figures.parts import level as line
 from posenc.rotate.rope import inv_freq, rotate
 from posenc.several.exposb import FORMS, band, fade, gain
@@ -106,8 +106,8 @@ def _fading(form, level, *, fade=fade):
             customdata=2**change,
             hovertemplate="64 keys around distance %{x:.0f}: %{customdata:.2f} times their weight<extra></extra>",
         ),
-        label("above", KEYS / 2, 3.5, "<b>gain</b> weight by the fade", COLORS["green"], "middle center", yaxis="y2"),
-        label("below", KEYS / 2, -3.5, "<b>lose</b> weight", COLORS["gray"], "middle center", yaxis="y2"),
+        label("above", KEYS / 2, 2.6, "<b>gain</b> weight by the fade", COLORS["green"], "middle center", yaxis="y2"),
+        label("below", KEYS / 2, -1.6, "<b>lose</b> weight", COLORS["gray"], "middle center", yaxis="y2"),
     ]
     layout = dict(
         height=460,
@@ -115,14 +115,14 @@ def _fading(form, level, *, fade=fade):
         barmode="overlay",
         margin=dict(t=12),
         xaxis=dict(range=EDGES, title=dict(text="distance of the key, in tokens"), anchor="y2"),
-        yaxis=dict(range=[-6.2, 6.2], domain=[0.46, 1], title=dict(text="logit"), tickvals=[-5, 0, 5]),
+        yaxis=dict(range=[-6.2, 6.2], domain=[0.54, 1], title=dict(text="logit"), tickvals=[-5, 0, 5]),
         yaxis2=dict(
-            range=[-4.2, 4.2],
-            domain=[0, 0.42],
+            range=[-1.95, 3],
+            domain=[0, 0.5],
             title=dict(text="weight, times"),
             showgrid=False,  # its lines would run through the numbers
-            tickvals=[-2, 0, 2],
-            ticktext=["1/4", "1", "4"],
+            tickvals=[-1, 0, 1, 2],
+            ticktext=["1/2", "1", "2", "4"],
         ),
     )
     return dict(data=data, layout=layout), {
@@ -146,12 +146,13 @@ fading = explorable(
     handles={"mean of all logits": "level"},
     depends={"zero": [], "above": [], "below": [], "layout": [], "mean of all logits": ["level"], "readout.plain": []},
     form=slider(FORMS, label="the factor acts on"),
-    level=slider(range(-3, 4), label="added to all logits", default=0, format=signed),
+    level=slider(range(-3, 4), label="added to all logits", default=-3, format=signed),
 )
 
 
 # The filter over the ladder of frequencies
 
+SPACE = "\xa0" * 6  # between a line and its words
 OFF, LANES, PAIRS = "off", "lane by lane", "pair by pair"
 
 
@@ -184,7 +185,7 @@ def _ladder(which, pairs, pair):
             line=dict(color=COLORS["gray"], width=1, dash="dot"),
             hoverinfo="skip",
         ),
-        upright("this pair", middle[at], 0.68, 1.29, COLORS["ink"], 1.5, "dot"),
+        upright("this pair", middle[at], 0.6, 1.42, COLORS["red"], 1.5, "dot"),
         dict(
             type="scatter",
             name="the two lanes of a pair",
@@ -214,14 +215,30 @@ def _ladder(which, pairs, pair):
             name="this pair's lanes",
             x=[lane[2 * at], lane[2 * at + 1]],
             y=[even[at], odd[at]],
-            mode="markers+text",
+            mode="markers",
             marker=dict(color=[COLORS["blue"], COLORS["orange"]], symbol=["circle", "diamond"], size=13),
-            text=["even", "odd"],
-            textposition=["middle left", "middle right"],
-            textfont=dict(size=13, color=[COLORS["blue"], COLORS["orange"]]),
+            cliponaxis=False,
             hoverinfo="skip",
         ),
-        label("above", 1, 1.255, "factor on each lane", COLORS["ink"], "middle left"),
+        label(
+            "names of the lanes",
+            [middle[at]] * 2,
+            [max(even[at], odd[at]) + 0.04, min(even[at], odd[at]) - 0.04],
+            [f"<b>{name}</b>" for name in (("even", "odd") if even[at] >= odd[at] else ("odd", "even"))],
+            [COLORS[color] for color in (("blue", "orange") if even[at] >= odd[at] else ("orange", "blue"))],
+            ["top center", "bottom center"],
+            halo=True,
+            cliponaxis=False,  # the last pair's stand at the edge
+        ),
+        label(
+            "the gap",
+            middle[at].item(),
+            0.66,
+            f"{SPACE}gap {signed(even[at] - odd[at], 2)}{SPACE}" if which == LANES else f"{SPACE}the same{SPACE}",
+            COLORS["red"],
+            "middle right" if middle[at] < 0.5 else "middle left",
+            halo=True,
+        ),
         dict(
             type="bar",
             name="part that turns with m + n",
@@ -230,45 +247,50 @@ def _ladder(which, pairs, pair):
             yaxis="y2",
             width=1.5 / head_dim,
             marker=dict(color=COLORS["red"], opacity=[1 if n == at else 0.45 for n in range(pairs)]),
-            text=[f"{signed(100 * p, 1)}%" if n == at else "" for n, p in enumerate(part.tolist())],
+            text=[f"{signed(100 * p, 1)}%" if n == at and which == LANES else "" for n, p in enumerate(part.tolist())],
             textposition="outside",
-            textfont=dict(size=13),
+            textfont=dict(size=13, shadow=HALO),
             constraintext="none",
             cliponaxis=False,
             hovertemplate="%{y:.1f}% of this pair's score turns with m + n<extra></extra>",
         ),
         label(
-            "below",
-            1,
-            24.5,
-            "part of a score that turns with m + n" if which == LANES else "nothing turns with m + n",
+            "where nothing turns",
+            0.46,
+            12,
+            "no bars: nothing turns with m + n" if which == PAIRS else "",
             COLORS["red"],
-            "middle left",
+            "middle center",
             yaxis="y2",
         ),
     ]
     quarters = [0, 0.25, 0.5, 0.75]
     layout = dict(
-        height=460,
+        height=465,
         showlegend=False,
-        margin=dict(t=12),
+        margin=dict(t=26),
         xaxis=dict(
-            range=[-0.09, 1.01],
+            range=[-0.09, 1.05],
             anchor="y2",
-            title=dict(text="a pair turns once in so many tokens"),
+            title=dict(text="a pair turns once in so many tokens", standoff=2),
             tickvals=quarters,
             ticktext=[f"{2 * math.pi * 10_000**x:,.0f}" for x in quarters],
         ),
-        yaxis=dict(range=[0.68, 1.3], domain=[0.5, 1], tickvals=[0.8, 1, 1.2]),
-        yaxis2=dict(range=[-28, 28], domain=[0, 0.44], tickvals=[-20, 0, 20], ticktext=["−20%", "0", "+20%"]),
+        yaxis=dict(range=[0.6, 1.55], domain=[0.5, 1], tickvals=[0.8, 1, 1.2]),
+        yaxis2=dict(
+            range=[-34, 34],
+            domain=[0, 0.36],
+            tickvals=[-20, 0, 20],
+            ticktext=["−20%", "0", "+20%"],
+            showgrid=False,  # its lines would run through the number
+        ),
+        annotations=[
+            dict(xref="paper", yref="paper", x=0, y=y, xanchor="left", yanchor="bottom", showarrow=False, text=text)
+            for y, text in ((1, "<b>factor on each lane</b>"), (0.37, "<b>part of a score that turns with m + n</b>"))
+        ],
     )
     wave = 2 * math.pi / inv_freq(head_dim, dtype=torch.float64)[at].item()
-    return dict(data=data, layout=layout), {
-        "wave": f"{wave:,.0f}",
-        "even": even[at].item(),
-        "odd": odd[at].item(),
-        "turning": f"{signed(100 * part[at], 1)}%",
-    }
+    return dict(data=data, layout=layout), {"wave": f"{wave:,.0f}", "even": even[at].item(), "odd": odd[at].item()}
 
 
 ladder = explorable(
@@ -277,16 +299,15 @@ ladder = explorable(
     title="The filter over the ladder of frequencies",
     alt="Above, the factor on each lane from the fastest pair to the slowest, the two lanes of a pair joined: a bump "
     "around a quarter of the lanes. Lane by lane the joined ends stand at different heights on the slopes of the "
-    "bump, by the red mark of the chosen pair; pair by pair they are level. Below, a bar for each pair: how much "
-    "of its score turns with the sum of the positions. Bars stand on the slopes and have opposite signs on its "
+    "bump, by the red mark of the chosen pair; pair by pair they are level. Below, a bar for each pair: how "
+    "much of its score turns with the sum of the positions. Bars stand on the slopes and have opposite signs on its "
     "two sides; pair by pair there are none. A dotted line, the chosen pair, can be dragged.",
-    readout="turns in {wave} tokens · factors {even:.2f}, {odd:.2f} · turns with m + n: {turning}",
+    readout="turn: {wave} tokens · even {even:.2f}, odd {odd:.2f}",
     handles={"this pair": "pair"},
     depends={
         "the bump": [],
-        "above": [],
-        "below": ["which"],
         "layout": [],
+        "where nothing turns": ["which"],
         "the two lanes of a pair": ["which", "pairs"],
         "this pair": ["pairs", "pair"],
         "readout.wave": ["pairs", "pair"],

@@ -142,7 +142,7 @@ def write(folder):
 SENTENCE = ("the", "dog", "bit", "the", "man")
 NOWHERE = "nowhere"
 DIM, HEADS = 8, 8  # ALiBi's first of eight slopes is 1/2
-LAST = 20  # the last position that is drawn
+LAST = 14  # the last position that is drawn
 #: A method for each place: its name in `METHODS` and its options. All heads have the same content; the first is drawn.
 METHOD = {
     NOWHERE: ("nope", {}),
@@ -171,6 +171,10 @@ def _shift(place, start):
     row, plain = weights(place, start).tolist(), weights(NOWHERE, 0).tolist()
     count, rest = len(SENTENCE), 1 - sum(row)
     slots = list(range(count))
+    same = COLORS["blue"]
+    colors = [same if word == "the" else COLORS["gray"] for word in SENTENCE]
+    far = LAST + 1 - count
+    other, right = 0 if start > far / 2 else far, count + (0.6 if place == "weigh" else -0.4)
     data = [
         dict(
             type="bar",
@@ -178,7 +182,7 @@ def _shift(place, start):
             x=slots,
             y=row,
             width=0.7,
-            marker=dict(color=COLORS["blue"]),
+            marker=dict(color=colors),
             hovertemplate="%{y:.3f}<extra></extra>",
         ),
         dict(
@@ -191,6 +195,15 @@ def _shift(place, start):
             hovertemplate="given to no word: %{y:.3f}<extra></extra>",
         ),
         dict(
+            type="bar",
+            name="from the other end",
+            x=slots,
+            y=weights(place, other),
+            width=0.84,
+            marker=dict(color="rgba(0, 0, 0, 0)", line=dict(color=COLORS["purple"], width=2)),
+            hovertemplate=f"first word at {other}: %{{y:.3f}}<extra></extra>",
+        ),
+        dict(
             type="scatter",
             name="without position",
             x=[x for slot in slots for x in (slot - 0.45, slot + 0.45, None)],
@@ -198,6 +211,15 @@ def _shift(place, start):
             mode="lines",
             line=dict(color=COLORS["orange"], dash="dot", width=3),
             hoverinfo="skip",
+        ),
+        label(
+            "names",
+            [right - 0.1] * 2,
+            [0.85, 0.75],
+            ["┄┄ without position", f"□ first word at {other}"],
+            [COLORS["orange"], COLORS["purple"]],
+            "middle left",
+            halo=True,
         ),
         dict(
             type="scatter",
@@ -207,24 +229,43 @@ def _shift(place, start):
             xaxis="x2",
             yaxis="y2",
             mode="lines+markers",
-            line=dict(color=COLORS["blue"], width=3),
-            marker=dict(symbol="square", size=11, color=COLORS["blue"]),
+            line=dict(color=COLORS["gray"], width=2),
+            marker=dict(symbol="square", size=14, color=colors, opacity=1),
             hoverinfo="skip",
         ),
-        held("first word", start, 0, COLORS["blue"], "square", 13, xaxis="x2", yaxis="y2"),
-        label("hand", [LAST / 2], [0.75], ["drag the first word"], COLORS["gray"], halo=True, xaxis="x2", yaxis="y2"),
+        label(
+            "its words",
+            [start + slot for slot in slots],
+            [0.95 if slot % 2 else -0.95 for slot in slots],  # clear of the ring round the first
+            list(SENTENCE),
+            colors,
+            "middle center",
+            xaxis="x2",
+            yaxis="y2",
+        ),
+        held("first word", start, 0, same, "square", 14, xaxis="x2", yaxis="y2"),
     ]
     layout = dict(
         height=400,
         showlegend=False,
         margin=dict(t=12),
         barmode="overlay",
-        xaxis=dict(range=[-0.6, count + 0.6], tickvals=[*slots, count], ticktext=[*SENTENCE, "no word"], anchor="y"),
-        yaxis=dict(range=[0, 0.95], domain=[0.36, 1], title=dict(text="weight"), tickvals=[0, 0.2, 0.4, 0.6, 0.8]),
-        xaxis2=dict(
-            range=[-0.7, LAST + 0.7], anchor="y2", title=dict(text="position"), tickvals=list(range(0, LAST + 1, 5))
+        xaxis=dict(
+            range=[-0.6, right],
+            tickvals=[*slots, count],
+            ticktext=[*SENTENCE, "no word" if place == "weigh" else ""],
+            anchor="y",
         ),
-        yaxis2=dict(range=[-0.5, 1.6], domain=[0, 0.18], visible=False),
+        yaxis=dict(range=[0, 0.92], domain=[0.38, 1], title=dict(text="weight"), tickvals=[0, 0.2, 0.4, 0.6, 0.8]),
+        xaxis2=dict(
+            range=[-0.7, LAST + 0.7],
+            anchor="y2",
+            title=dict(text="position"),
+            tickvals=list(range(0, LAST + 1, 2)),
+            showgrid=False,
+            zeroline=False,
+        ),
+        yaxis2=dict(range=[-1.3, 1.3], domain=[0, 0.22], visible=False),
     )
     return dict(data=data, layout=layout), {"first": row[0], "second": row[3], "sum": sum(row)}
 
@@ -235,14 +276,21 @@ shift = explorable(
     title="One sentence, a method at each place",
     alt=(
         "Five words, the dog bit the man, with a bar over each: what the last word, man, gives to it. A sixth, hatched "
-        "bar is what it gives to no word. Dotted lines mark the weights without position, the same for both “the”. "
-        "Below, the sentence as five squares on a line of positions from 0 to 20: drag its first word along. The "
-        "buttons choose at which of the four places position enters, by one method each."
+        "bar is what it gives to no word. Dotted lines mark the weights without position, the same for both “the”, "
+        "whose bars are blue. Open bars say what it gives from the "
+        "other end of the line. Below, the sentence as five squares on a line of positions from 0 to 14: drag its "
+        "first word along. The buttons choose at which of the four places position enters, by one method each."
     ),
     readout="first “the” {first:.3f} · second “the” {second:.3f} · all words {sum:.3f}",
     handles={"first word": "start"},
-    depends={"without position": [], "the sentence": ["start"], "first word": ["start"], "hand": [], "layout": []},
-    place=slider(list(METHOD), label="place"),
+    depends={
+        "without position": [],
+        "the sentence": ["start"],
+        "its words": ["start"],
+        "first word": ["start"],
+        "layout": ["place"],
+    },
+    place=slider(list(METHOD), label="place", default="embed"),
     start=slider(range(LAST + 2 - len(SENTENCE)), label="first word stands at", play=True),
 )
 

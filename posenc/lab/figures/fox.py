@@ -13,6 +13,11 @@ from posenc.lab.figures.parts import held, label, upright
 
 TOKENS = ["Ann", "is", "in", "Ulm", ".", "Bob", "is", "in", "Rio", ".", "Bob", "is"]
 FIRST = slice(0, 4)  # what the first sentence says, before its period
+STRETCHES = {  # name, its first and last token, its color
+    "first<br>sentence": (0, 3, "green"),
+    "its<br>period": (4, 4, "orange"),
+    "rest": (5, len(TOKENS) - 1, "sky"),
+}
 ALL_OPEN, ALIBI, AT_PERIODS = "open", "as ALiBi", "shut at periods"
 SLOPE = 0.25  # logits per token, of the preset that is ALiBi
 SHUT = 0.05  # the gate of the periods in the third preset
@@ -21,7 +26,8 @@ PRESETS = {
     ALIBI: [math.exp(-SLOPE)] * len(TOKENS),
     AT_PERIODS: [SHUT if token == "." else 1.0 for token in TOKENS],
 }
-LOW = -7.0  # the lower edge of the drawing of logits
+BY_HAND = [0.05, 0.2, 0.5, 0.8, 1.0]  # what one gate may be set to
+LOW = -9.0  # the lower edge of the drawing of logits: three gates of 0.05
 
 
 def line_of_gates(preset, token, gate):
@@ -70,22 +76,44 @@ def _steps(name, y, color, dash, axis, words, **parts):
 def _gates(preset, token, gate, query):
     log_gates = line_of_gates(preset, token, gate)
     left, weights = weights_of(log_gates, query)
+    period = TOKENS.index(".")
+    tints = [COLORS[color] for first, last, color in STRETCHES.values() for _ in range(first, last + 1)]
     data = [
         _bars("gate of each token", log_gates.exp(), "gray", "y", "gate"),
         held("gate set by hand", token, gate, COLORS["orange"], size=14),
         upright("the query, above", query, 0, 1.25, yaxis="y"),
         _steps("c", log_gates.cumsum(0), "gray", "dot", "y2", "c ="),
         _steps("D", left, "purple", "solid", "y2", "what is left,", connectgaps=False),
-        label("name of c", -0.4, 1.9, "<b>c</b>: log f summed", COLORS["gray"], "middle right", yaxis="y2"),
-        label("name of D", 11.4, 1.9, "<b>D</b>: c of query − c of key", COLORS["purple"], "middle left", yaxis="y2"),
+        label("name of c", -0.4, 2.8, "<b>c</b>: sum of log f", COLORS["gray"], "middle right", yaxis="y2"),
+        label("name of D", 11.4, 2.8, "<b>D</b>: c of query − c of key", COLORS["purple"], "middle left", yaxis="y2"),
         upright("the query", query, LOW, 0.5, yaxis="y2"),
-        _bars("weight of each key", weights, "green", "y3", "weight"),
-        upright("the query, below", query, 0, 1.05, yaxis="y3"),
+        _bars("weight of each key", weights, "green", "y3", "weight") | dict(marker=dict(color=tints)),
+        dict(
+            type="scatter",
+            name="stretches",
+            x=[x for first, last, _ in STRETCHES.values() for x in (*[first - 0.35] * 2, *[last + 0.35] * 2, math.nan)],
+            y=[1, 0, 0, 1, math.nan] * len(STRETCHES),
+            yaxis="y4",
+            mode="lines",
+            line=dict(color=COLORS["ink"], width=1.5),
+            hoverinfo="skip",
+        ),
+        label(
+            "names of stretches",
+            [(first + last) / 2 for first, last, _ in STRETCHES.values()],
+            [-0.6] * len(STRETCHES),
+            list(STRETCHES),
+            None,
+            "bottom center",
+            yaxis="y4",
+            cliponaxis=False,
+        )
+        | dict(textfont=dict(size=13, color=[COLORS[color] for *_, color in STRETCHES.values()])),
     ]
     layout = dict(
         height=480,
         showlegend=False,
-        margin=dict(t=12),
+        margin=dict(t=12, b=6),
         barmode="overlay",
         xaxis=dict(
             range=[-0.6, len(TOKENS) - 0.4],
@@ -94,11 +122,11 @@ def _gates(preset, token, gate, query):
             anchor="y3",
             tickangle=0,
         ),
-        yaxis=dict(range=[0, 1.25], domain=[0.8, 1], title=dict(text="gate f"), tickvals=[0, 1]),
-        yaxis2=dict(range=[LOW, 2.8], domain=[0.34, 0.74], title=dict(text="logits"), tickvals=[0, -3, -6]),
-        yaxis3=dict(range=[0, 1.05], domain=[0, 0.29], title=dict(text="weight"), tickvals=[0, 0.5, 1]),
+        yaxis=dict(range=[0, 1.25], domain=[0.85, 1], title=dict(text="gate f"), tickvals=[0, 1]),
+        yaxis2=dict(range=[LOW - 0.3, 3.5], domain=[0.48, 0.82], title=dict(text="logits"), tickvals=[0, -3, -6, -9]),
+        yaxis3=dict(range=[0, 1.05 * weights.max().item()], domain=[0.22, 0.44], title=dict(text="weight"), nticks=4),
+        yaxis4=dict(range=[-4, 1], domain=[0, 0.15], visible=False),  # under the words: brackets and names
     )
-    period = TOKENS.index(".")
     readouts = {
         "first": weights[FIRST].sum().item(),
         "period": weights[period].item() if query >= period else 0.0,
@@ -121,29 +149,28 @@ gates = explorable(
         "each token as a bar between 0 and 1. A diamond stands on the one that is set by hand; drag it up or down, or "
         "to another token. In the middle, the sum c of log f as a dotted staircase that falls, and "
         "for one query what is left of each key as a solid staircase that rises to 0 at the query, an upright line "
-        "that can be dragged. Below, the softmax weights of keys of equal content. The readout says what the query "
+        "that can be dragged. Below, the softmax weights of keys of equal content; brackets under the words part the "
+        "first sentence, its period and the rest, each in a color of its own. The gate of the first period is shut: "
+        "the staircase steps down before it, and the first sentence weighs little. The readout says what the query "
         "gives to the first sentence, to its period, and to all after it."
     ),
     readout="first sentence {first:.3f} · its period {period:.3f} · rest {rest:.3f}",
-    handles={
-        "gate set by hand": ("token", "gate"),
-        "the query, above": "query",
-        "the query": "query",
-        "the query, below": "query",
-    },
+    handles={"gate set by hand": ("token", "gate"), "the query, above": "query", "the query": "query"},
     depends={
         "gate of each token": ["preset", "token", "gate"],
         "gate set by hand": ["token", "gate"],
         "c": ["preset", "token", "gate"],
         "name of c": [],
         "name of D": [],
+        "stretches": [],
+        "names of stretches": [],
+        "layout": ["preset", "token", "gate", "query"],
         "the query": ["query"],
         "the query, above": ["query"],
-        "the query, below": ["query"],
     },
     preset=slider(list(PRESETS), label="gates", default=ALL_OPEN),
-    token=slider(range(len(TOKENS)), label="gate set by hand", default=8, format=name_of),
-    gate=slider([0.05, 0.2, 0.5, 0.8, 1.0], label="its value f", default=0.2),
+    token=slider(range(len(TOKENS)), label="gate set by hand", default=4, format=name_of),
+    gate=slider(BY_HAND, label="its value f", default=0.05),
     query=slider(range(3, len(TOKENS)), label="query", default=11, format=name_of, play=True),
 )
 

@@ -8,7 +8,7 @@ import torch
 from posenc.attention import attention
 from posenc.encoding import Encoding, compose
 from posenc.lab.exercises.gradients import softmax_gradient as softmax_gradient  # the page's other formula
-from posenc.lab.explore import COLORS, DIVERGING, SEQUENTIAL, explorable, slider
+from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
 from posenc.lab.figures.parts import label, level
 from posenc.lab.train.tiny import Decoder
 from posenc.methods import make
@@ -105,12 +105,16 @@ def sheared(ds):
     return torch.stack([torch.cat((row[: i + 1].flip(0), row[i + 1 :] * math.nan)) for i, row in enumerate(ds)])
 
 
+GRIP = "\xa0" * 5  # between a line in hand and its words
+
+
 def _by_offset(method, favored, extra):
     ds = scored(method, favored, extra)
     plain = scored(method, favored, 0)
     index = torch.arange(LENGTH)
-    rows, along, before = ds.sum(-1), sum_by_offset(ds), sum_by_offset(plain)
+    along, before = sum_by_offset(ds), sum_by_offset(plain)
     left = favored < LENGTH / 2
+    near, far = (now / was for now, was in zip(sides(ds, favored), sides(plain, favored)))
     data = [
         dict(
             type="heatmap",
@@ -122,41 +126,11 @@ def _by_offset(method, favored, extra):
             zmid=0,
             zmax=0.4,
             colorscale=DIVERGING,
-            colorbar=dict(
-                orientation="h",
-                title=dict(text="gradient", side="top"),
-                tickvals=[-0.4, 0.4],
-                ticktext=["−0.4", "0.4"],
-                x=0.92,
-                y=0.02,
-                len=0.16,
-                xpad=0,
-                ypad=0,
-            ),
+            showscale=False,
             xgap=1,
             ygap=1,
             hoverongaps=False,
             hovertemplate="query %{y}, the key %{x} back: gradient %{z:.2f}<extra></extra>",
-        ),
-        dict(
-            type="scatter",
-            name="stems",
-            x=[x for row in rows.tolist() for x in (0, row, None)],
-            y=[y for y in range(LENGTH) for y in (y, y, None)],
-            xaxis="x2",
-            mode="lines",
-            line=dict(color=COLORS["purple"], width=3),
-            hoverinfo="skip",
-        ),
-        dict(
-            type="scatter",
-            name="sum of a row",
-            x=rows,
-            y=index,
-            xaxis="x2",
-            mode="markers",
-            marker=dict(color=COLORS["purple"], size=6),
-            hovertemplate="query %{y}: its row sums to %{x:.2f}<extra></extra>",
         ),
         dict(
             type="bar",
@@ -174,14 +148,14 @@ def _by_offset(method, favored, extra):
             y=along,
             yaxis="y2",
             width=0.45,
-            marker=dict(color=COLORS["orange"]),
+            marker=dict(color=COLORS["purple"]),
             hovertemplate="all keys %{x} back: sum %{y:.2f}<extra></extra>",
         ),
         dict(
             type="scatter",
             name="favored",
             x=[favored] * 2,
-            y=[LENGTH - 0.5, -1],
+            y=[LENGTH - 0.5, -0.9],
             mode="lines+markers",
             line=dict(color=COLORS["ink"], width=2, dash="dot"),
             marker=dict(symbol=["line-ew", "triangle-down"], size=14, color=COLORS["ink"]),
@@ -189,57 +163,68 @@ def _by_offset(method, favored, extra):
         ),
         label(
             "what they get",
-            favored + (1.8 if left else -1.8),
+            favored,
             -1.2,
-            f"+{extra} here",
+            f"{GRIP}+{extra} here{GRIP}" if extra else "",
             COLORS["ink"],
             "middle right" if left else "middle left",
         ),
+        label("verdict", -0.5, -4.3, f"<b>{_verdict(method, extra, near, far)}</b>", COLORS["ink"], "middle right", 14),
+        label(
+            "colors in words",
+            -0.5,
+            7.7,
+            "a cell: gradient, blue below 0, orange above",
+            COLORS["gray"],
+            "middle right",
+            12,
+            yaxis="y2",
+        ),
         label(
             "bars in words",
-            [LENGTH - 2] * 2,
-            [-1.6, -3.1],  # between two grid lines
-            ["■ with the extra logits", "□ without them"],
-            [COLORS["orange"], COLORS["gray"]],
-            "middle left",
-            halo=True,
+            [-0.5, LENGTH - 0.5],
+            [5.4] * 2,  # above the longest bar
+            ["■ now", "□ without extra logits"],
+            [COLORS["purple"], COLORS["gray"]],
+            ["middle right", "middle left"],
             yaxis="y2",
         ),
     ]
     layout = dict(
         height=500,
         showlegend=False,
-        margin=dict(t=24),
+        margin=dict(t=8),
         barmode="overlay",
         bargap=0.2,
-        xaxis=dict(range=[-0.6, LENGTH - 0.4], domain=[0, 0.79], anchor="y2", title=dict(text="how far back, i − j")),
+        xaxis=dict(range=[-0.6, LENGTH - 0.4], anchor="y2", title=dict(text="how far back a key is, i − j")),
         yaxis=dict(
-            range=[LENGTH - 0.4, -2.4],
-            domain=[0.31, 1],
+            range=[LENGTH - 0.4, -5.5],
+            domain=[0.37, 1],
             title=dict(text="query i"),
             tickvals=[0, 5, 10, 15, 20],
             zeroline=False,
         ),
-        xaxis2=dict(
-            range=[-2, 2],
-            domain=[0.82, 1],
-            anchor="y",
-            tickvals=[-1, 1],
-            ticktext=["−1", "1"],
-            tickangle=0,
-            title=dict(text="row sum", standoff=4),
-        ),
         yaxis2=dict(
-            range=[-4.6, 3.8],
-            domain=[0, 0.26],
+            range=[-4.6, 8.6],
+            domain=[0, 0.35],
             title=dict(text="column sum"),
-            tickvals=[-4, 0, 3],
-            ticktext=["−4", "0", "3"],
+            tickvals=[-4, 0, 4],
+            ticktext=["−4", "0", "4"],
         ),
         meta=dict(phone=dict(margin=dict(t=8))),
     )
-    kept = [now / was for now, was in zip(sides(ds, favored), sides(plain, favored))]
-    return dict(data=data, layout=layout), {"near": kept[0], "far": kept[1]}
+    return dict(data=data, layout=layout), {"near": near, "far": far}
+
+
+def _verdict(method, extra, near, far):
+    r"""What the extra logits do to the gradients on both sides, in a few words."""
+    if not extra:
+        return "no extra logits yet: add some"
+    if near > 0.8:
+        if far > 0.8:
+            return "hardly a change: the key is weak"
+        return "a stick: only farther keys " + ("fall silent" if far < 0.1 else "hear less")
+    return "a softmax: both sides " + ("fall silent" if max(near, far) < 0.1 else "hear less")
 
 
 by_offset = explorable(
@@ -247,18 +232,24 @@ by_offset = explorable(
     id="gradients.by_offset",
     title="The gradient of the logits, by offset",
     alt="A map of the gradient of every logit: a row for each query, a column for each offset back to the key, so that "
-    "a diagonal of the T × T matrix is a column here. Blue is negative, orange positive. At the right, a dot for "
-    "the sum of each row: all on zero under a softmax. Below, the sum of each column, what a table by offset would "
+    "a diagonal of the T × T matrix is a column here. Blue is negative, orange positive. Below, the sum of each "
+    "column, what a table by offset would "
     "receive, in front of a wide open bar, what it was without the extra logits. An arrow above the map marks the "
     "column whose keys get extra logits, and can be dragged. With eight of them, a softmax falls silent in every row "
-    "that has such a key; a stick only to the right of it, at the keys farther away. Above stands what the extra "
-    "logits multiply the size of the gradients by, on either side of the column.",
-    readout="nearer keys: gradient × {near:.2f} · farther keys: gradient × {far:.2f}",
-    depends={"favored": ["favored"], "sum without the extra logits": ["method"], "bars in words": [], "layout": []},
+    "that has such a key; a stick only to the right of it, at the keys farther away. A line over the map says so, and "
+    "the chips by what the extra logits multiply the size of the gradients on either side.",
+    readout="nearer keys hear × {near:.2f} · farther keys hear × {far:.2f}",
+    depends={
+        "favored": ["favored"],
+        "sum without the extra logits": ["method"],
+        "bars in words": [],
+        "colors in words": [],
+        "layout": [],
+    },
     handles={"favored": "favored"},
     method=slider(list(BY_OFFSET), label="method"),
-    extra=slider(EXTRA, label="extra logits", default=4, format=lambda v: f"+{v}" if v else "none"),
-    favored=slider(FAVORED, label="for the keys this far back", default=6),
+    extra=slider(EXTRA, label="extra logits", default=8, format=lambda v: f"+{v}" if v else "none"),
+    favored=slider(FAVORED, label="keys this far back", default=6),
 )
 
 
@@ -272,6 +263,7 @@ BY_POSITION = {
     "stick": lambda: make("stickbreaking", attend_current=True),
 }
 FAINT = 1e-2  # gradients below are drawn as this
+STRONGER = [[1 - 2 * at, color] for at, color in DIVERGING[2::-1]]  # from the ground to the cold end
 
 
 def texts(kind):
@@ -328,9 +320,10 @@ def _by_position(method, layers, kind, of):
     counts = (position[:, None] < counted)[:, :, None]
     one_loss = (losses_gradient(method, layers).norm(dim=-1) * counts).sum(1)  # [loss, row]
     g = input_gradient(method, layers, kind)
-    one_by_one, together = g.norm(dim=-1).sum(0), g.sum(0).norm(dim=-1)
+    together = g.sum(0).norm(dim=-1)
     visits = (counted[:, None] > position).sum(0)
     past = position[:, None] >= position
+    first = (together[0] / together[-1]).item()
     data = [
         dict(
             type="heatmap",
@@ -339,8 +332,8 @@ def _by_position(method, layers, kind, of):
             y=position,
             z=torch.where(past, one_loss.clamp(min=FAINT).log10(), math.nan),
             zmin=math.log10(FAINT),
-            zmax=1,
-            colorscale=SEQUENTIAL,
+            zmax=1.5,
+            colorscale=STRONGER,
             xgap=1,
             ygap=1,
             hoverongaps=False,
@@ -358,7 +351,15 @@ def _by_position(method, layers, kind, of):
                 ypad=0,
             ),
         ),
-        level("loss of one token", of, -0.5, min(of + 1.5, TEXT - 0.5), COLORS["red"]),
+        dict(  # round the row, and out to the hand
+            type="scatter",
+            name="loss of one token",
+            x=[of + 0.5, of + 0.5, -0.5, -0.5, of + 0.5, of + 0.5, min(of + 1.5, TEXT - 0.5)],
+            y=[of, of - 0.5, of - 0.5, of + 0.5, of + 0.5, of, of],
+            mode="lines",
+            line=dict(color=COLORS["red"], width=2.5),
+            hoverinfo="skip",
+        ),
         dict(
             type="bar",
             name="all together",
@@ -370,32 +371,33 @@ def _by_position(method, layers, kind, of):
         ),
         dict(
             type="scatter",
-            name="one by one",
-            x=position,
-            y=one_by_one,
-            yaxis="y2",
-            mode="lines+markers",
-            line=dict(color=COLORS["gray"], width=1),
-            marker=dict(size=6, symbol="circle-open"),
-            hovertemplate="row %{x}: the sizes of each text's gradient add up to %{y:.2f}<extra></extra>",
-        ),
-        dict(
-            type="scatter",
             name="text count",
             x=position,
-            y=one_by_one[0] * visits / visits[0],
+            y=together[0] * visits / visits[0],
             yaxis="y2",
             mode="lines",
-            line=dict(color=COLORS["orange"], width=2, dash="dash"),
+            line=dict(color=COLORS["orange"], width=2, dash="5px,3px"),
             hovertemplate="row %{x}: in proportion to the texts that reach it<extra></extra>",
         ),
         label(
-            "names",
-            [-0.5, 12, TEXT - 0.5],
-            [0.89 * MOST] * 3,
-            ["■ all together", "○ one by one", "╌ text count"],
-            [COLORS["blue"], COLORS["gray"], COLORS["orange"]],
-            ["middle right", "middle center", "middle left"],
+            "claim",
+            -0.5,
+            0.94 * MOST,
+            f"<b>■ gradient: row 0 gets {first:.1f} × row {TEXT - 1}</b>",
+            COLORS["blue"],
+            "middle right",
+            12,
+            yaxis="y2",
+        ),
+        level("sample of the line", 0.78 * MOST, -0.3, 1.7, COLORS["orange"], 2, "5px,3px", yaxis="y2"),
+        label(
+            "name of the line",
+            1.8,
+            0.78 * MOST,
+            "number of texts that reach row p, to scale",
+            COLORS["orange"],
+            "middle right",
+            12,
             yaxis="y2",
         ),
     ]
@@ -411,14 +413,14 @@ def _by_position(method, layers, kind, of):
             showgrid=False,
             zeroline=False,
         ),
-        yaxis2=dict(range=[0, MOST], domain=[0, 0.37], title=dict(text="gradient"), tickvals=[0, 20, 40]),
+        yaxis2=dict(range=[0, MOST], domain=[0, 0.37], title=dict(text="gradient"), tickvals=[0, 10, 20]),
         meta=dict(phone=dict(margin=dict(t=4), yaxis=dict(domain=[0.44, 1]), yaxis2=dict(domain=[0, 0.4]))),
     )
     rows = reach(one_loss[of, : of + 1])
-    return dict(data=data, layout=layout), {"of": of, "rows": rows, "first": together[0].item() / together[-1].item()}
+    return dict(data=data, layout=layout), {"of": of, "rows": rows, "first": first}
 
 
-MOST = 70  # the axis of the sizes; above 55 stand the names
+MOST = 32  # the axis of the sizes; above 20 stand the names
 
 by_position = explorable(
     _by_position,
@@ -426,17 +428,17 @@ by_position = explorable(
     title="The gradient of the input, by position",
     alt="A map: a row for the loss of each token, a column for each row of a table of positions, colored by the size "
     "of the gradient on a logarithmic scale. To the right of the diagonal it is empty: a loss says nothing to later "
-    "positions. A red line to drag picks the loss of one token. Below, all losses: bars for what each row of the table "
-    "gets from all texts together, open dots for the sizes of what the texts give it one by one, added up, a dashed "
-    "line in proportion to the number of texts that are long enough to reach the row.",
+    "positions. A red frame to drag picks the loss of one token. Below, all losses: bars for what each row of the "
+    "table gets from all texts together, and a dashed line that falls from the first bar as the number of texts that "
+    "are long enough to reach the row.",
     readout="loss of token {of} reaches {rows} rows (90%) · row 0 gets {first:.1f} × row 23",
     depends={
         "loss of one token": ["of"],
         "gradient of one loss": ["method", "layers", "kind"],
         "all together": ["method", "layers", "kind"],
-        "one by one": ["method", "layers", "kind"],
         "text count": ["method", "layers", "kind"],
-        "names": [],
+        **{name: [] for name in ("sample of the line", "name of the line")},
+        "claim": ["method", "layers", "kind"],
         "readout.of": ["of"],
         "readout.first": ["method", "layers", "kind"],
     },

@@ -84,7 +84,7 @@ def _online_softmax(blocks, step, peak, *, update=online_update):
     unnamed = dict(score, showlegend=False)
     terms = (scores - m).exp() if done else scores
     ends = [n * block - 0.5 for n in range(1, done + 1)]
-    said = ("", "exp(s − m), nothing to rescale", f"exp(s − m), earlier ones × {factor:.3f}")[min(done, 2)]
+    high = int(scores[:before].argmax()) if done > 1 else 0
     lower = dict(xaxis="x", yaxis="y2", showlegend=False)
     data = [
         bars("earlier", old, scores, "blue", unnamed),
@@ -106,15 +106,32 @@ def _online_softmax(blocks, step, peak, *, update=online_update):
         dict(
             type="scatter",
             name="rescaled from",
-            x=_or_gap(keys[old]),
-            y=_or_gap((scores[old] - was).exp()),
-            mode="markers",
-            marker=dict(symbol="diamond-open", size=8, color=COLORS["purple"]),
+            x=_or_gap(x for key in keys[old] for x in (key, key, math.nan)),
+            y=_or_gap(y for key in keys[old] for y in ((scores[key] - was).exp(), terms[key], math.nan)),
+            mode="lines+markers",
+            line=dict(color=COLORS["purple"], width=1),
+            marker=dict(
+                symbol=["diamond-open", "arrow", "arrow"] * max(before, 1),
+                size=[8, 9 if factor < 1 else 0, 0] * max(before, 1),
+                angleref="previous",
+                color=COLORS["purple"],
+                opacity=1,
+            ),
             hovertemplate="key %{x}: term %{y:.2f} before<extra></extra>",
             xaxis="x",
             yaxis="y2",
         ),
-        label("in words", (KEYS - 1) / 2, 1.28, said, COLORS["ink"], "middle center", yaxis="y2"),
+        label("in words", KEYS - 0.3, 1.25, "exp(s − m)", COLORS["ink"], "middle left", yaxis="y2"),
+        label(
+            "factor",
+            high,
+            1.25,
+            f"all × {factor:.3f}" if factor < 1 else "",
+            COLORS["purple"],
+            "middle center" if high > 2 else "middle right",
+            halo=True,
+            yaxis="y2",
+        ),
         dict(
             type="scatter",
             name="output so far",
@@ -138,7 +155,9 @@ def _online_softmax(blocks, step, peak, *, update=online_update):
             hovertemplate="softmax over all keys: %{y:.3f}<extra></extra>",
             xaxis="x",
             yaxis="y3",
+            showlegend=False,
         ),
+        label("its name", -0.5, target, "whole softmax", COLORS["green"], "top right", halo=True, yaxis="y3"),
     ]
     layout = dict(
         height=500,
@@ -167,13 +186,16 @@ online_softmax = explorable(
     alt=(
         "Three panels over the same keys. Top: the scores, with the blocks done, the block just read (hatched) and the "
         "keys still to come, and a dashed staircase, the largest score so far. Middle: the term of each key relative "
-        "to that maximum; diamonds show where earlier terms stood before this block, and where the maximum rose all "
-        "of them shrink by one factor. Bottom: the output so far, which ends on the dotted line of the whole softmax "
-        "for every block size. The line after the last key read can be dragged, and so can the largest score."
+        "to that maximum; diamonds show where earlier terms stood before this block, and where the maximum rose an "
+        "arrow from each says that all of them shrink by one factor. Bottom: the output so far, which ends on the "
+        "dotted line of the whole softmax for every block size. The line after the last key read can be dragged, and "
+        "so can the largest score."
     ),
     readout="m {m:.2f}, l {l:.2f} · output {output:.3f} · whole softmax {target:.3f}",
     depends={
         "whole softmax": ["peak"],
+        "its name": ["peak"],
+        "in words": [],
         "read so far": ["blocks", "step"],
         "the largest": ["peak"],
         "readout.target": ["peak"],
@@ -188,7 +210,7 @@ online_softmax = explorable(
 # ------------------------------------------------------------------------------------------------ stick across blocks
 
 STICK_BLOCKS = (1, 2, 3, 6)  # how many
-TRUE, ONE_REST, NOTHING = "true", "one a block", "none"
+TRUE, ONE_REST, NOTHING = "true", "one a block", "always 1"
 
 
 def break_block(logits, log_rest):
@@ -216,6 +238,11 @@ def forget_the_rest(logits, log_rest):
 
 
 RULES = {TRUE: break_block, ONE_REST: share_one_rest, NOTHING: forget_the_rest}
+VERDICTS = {
+    TRUE: ("right: the rest goes on", "green"),
+    ONE_REST: ("wrong: one rest for a block", "red"),
+    NOTHING: ("wrong: each block, a new stick", "red"),
+}
 
 
 def walk(logits, block, rule):
@@ -284,7 +311,32 @@ def _stick_across_blocks(blocks, step, handed, beta, *, rule=break_block):
     every = block + (not whole_walk)
     sizes = [0 if n % every else 11 for n in range(len(rests))]
     total, whole = float(pieces[:seen].sum()), float(truth[:seen].sum())
+    banded_x, banded_y = [], []
+    for n in range(1, blocks, 2):  # one way around all of them, along the bottom from one to the next
+        left, right = KEYS - 0.5 - (n + 1) * block, KEYS - 0.5 - n * block
+        banded_x += [right, right, left, left]
+        banded_y += [LOWEST, 1, 1, LOWEST]
     data = [
+        dict(
+            type="scatter",
+            name="every other block",
+            x=banded_x or [math.nan],
+            y=banded_y or [math.nan],
+            mode="lines",
+            line=dict(width=0, color=COLORS["gray"]),
+            fill="toself",
+            fillcolor="rgba(107, 114, 128, 0.12)",
+            hoverinfo="skip",
+        ),
+        label(
+            "names of the blocks",
+            [KEYS - 0.5 - (n + 0.5) * block for n in range(blocks)],
+            [LOWEST + 0.5] * blocks,
+            [f"{'block ' if blocks < 4 else ''}{n + 1}" for n in range(blocks)],
+            COLORS["gray"],
+            "middle center",
+            12,
+        ),
         line("true pieces", asked, tens(truth), "gray", "dot"),
         line("true rest", asked, tens(true_rests[:-1].exp()), "gray", "dash"),
         points("pieces, earlier blocks", old, "blue", "circle", 6),
@@ -304,11 +356,21 @@ def _stick_across_blocks(blocks, step, handed, beta, *, rule=break_block):
         upright("read so far", KEYS - 0.5 - seen, LOWEST, 1.1, COLORS["ink"], 2),
         label(
             "names",
-            [-1.4, KEYS - 0.2] * 2,
-            [3.3, 3.3, 2.2, 2.2],
-            ["● earlier pieces", "■ this block’s pieces", "◆ rest handed on", "gray: what is true"],
-            [COLORS[color] for color in ("blue", "orange", "purple", "gray")],
-            ["middle right", "middle left"] * 2,
+            [-1.4, KEYS - 0.2, -1.4],
+            [3.5, 3.5, 2.3],
+            ["● earlier pieces", "■ this block’s pieces", "◆ rest handed on"],
+            [COLORS[color] for color in ("blue", "orange", "purple")],
+            ["middle right", "middle left", "middle right"],
+        ),
+        label("verdict", -1.4, 4.7, f"<b>{VERDICTS[handed][0]}</b>", COLORS[VERDICTS[handed][1]], "middle right"),
+        label(
+            "true ones",
+            [0, 0],
+            tens([true_rests[-7].exp(), truth[-1]]),
+            ["true rest", "true pieces"],
+            COLORS["gray"],
+            ["top right", "bottom right"],
+            halo=True,
         ),
         gauge("true sum", 1, 0.0, whole, "gray"),
         gauge("within one stick", 0, 0.0, min(total, 1.0), "blue"),
@@ -324,12 +386,22 @@ def _stick_across_blocks(blocks, step, handed, beta, *, rule=break_block):
             xaxis="x2",
             yaxis="y2",
         ),
+        label(
+            "sums",
+            [max(whole, 1.0), max(total, 1.0)],
+            [1, 0],
+            [f" {whole:.2f}", f" {total:.2f}"] if total <= MOST_STICKS else [f" {whole:.2f}", ""],
+            [COLORS["gray"], COLORS["red" if total > 1 + 1e-9 else "blue"]],
+            "middle right",
+            xaxis="x2",
+            yaxis="y2",
+        ),
     ]
     layout = dict(
         height=500,
         showlegend=False,
         margin=dict(t=8),
-        meta=dict(phone=dict(yaxis=dict(domain=[0.4, 1]))),
+        meta=dict(phone=dict(yaxis=dict(domain=[0.38, 1]))),
         barmode="overlay",
         xaxis=dict(
             type="linear",
@@ -341,11 +413,11 @@ def _stick_across_blocks(blocks, step, handed, beta, *, rule=break_block):
             zeroline=False,
         ),
         yaxis=dict(
-            range=[LOWEST, 3.9],
+            range=[LOWEST, 5.4],
             domain=[0.33, 1],
             title=dict(text="part of the stick"),
             tickvals=[0, -2, -4, -6],
-            ticktext=["1", "0.01", "0.0001", "≤ 10⁻⁶"],
+            ticktext=["1", "10⁻²", "10⁻⁴", "≤ 10⁻⁶"],
             zeroline=False,
         ),
         xaxis2=dict(
@@ -368,7 +440,7 @@ def _stick_across_blocks(blocks, step, handed, beta, *, rule=break_block):
     return dict(data=data, layout=layout), readouts
 
 
-LOWEST = -6.9  # of the axis, in powers of ten
+LOWEST = -7.9  # of the axis, in powers of ten
 MOST_STICKS = 5  # of the axis below: the same in every state, so that one stick stays where it is
 
 stick_across_blocks = explorable(
@@ -377,11 +449,12 @@ stick_across_blocks = explorable(
     title="The stick, handed from block to block",
     alt=(
         "On a logarithmic scale, the piece that each key takes, from the query at the right to older keys: dots for "
-        "earlier blocks, squares for the block just read, diamonds for the rest that a block hands to the next. The "
+        "earlier blocks, squares for the block just read, diamonds for the rest that a block hands to the next. Every "
+        "other block has a gray ground, and words above say whether what is handed on is right. The "
         "true pieces and the true rest are straight dotted and dashed lines. Below, the sum of the weights as a bar, "
         "under the true sum; an upright line marks one stick. The true pieces stay within it for every block size; "
         "with one rest for all keys of a block the sum goes beyond, hatched, the farther the larger the block; with "
-        "nothing handed on, each block breaks a stick of its own. The line after the last key read can be dragged."
+        "1 for each block, each breaks a stick of its own. The line after the last key read can be dragged."
     ),
     readout="weights sum to {total:.2f} · truly {truth:.2f} · handed on {carry}",
     depends={
@@ -390,6 +463,10 @@ stick_across_blocks = explorable(
         "read so far": ["blocks", "step"],
         "one stick": [],
         "names": [],
+        "verdict": ["handed"],
+        "every other block": ["blocks"],
+        "names of the blocks": ["blocks"],
+        "true ones": ["beta"],
         "layout": [],
         "true sum": ["blocks", "step", "beta"],
         "readout.truth": ["blocks", "step", "beta"],
@@ -435,6 +512,7 @@ def _causal_blocks(queries, keys, block_q, block_k, *, kind=tile_kind):
             y=_or_gap(query + block_q / 2 for query, _ in found[name]),
             width=block_q,
             marker=dict(color=color, line=dict(color=edge, width=1), **look),
+            showlegend=bool(found[name]),
             hovertemplate=f"a tile: {name}<extra></extra>",
         )
 
@@ -461,19 +539,28 @@ def _causal_blocks(queries, keys, block_q, block_k, *, kind=tile_kind):
             y=[0, queries],
             mode="lines",
             line=dict(color=COLORS["ink"], width=3, dash="dot"),
+            showlegend=queries > 1,  # the line of one query is too short to be seen
             hoverinfo="skip",
         ),
     ]
+    widest = max(TILE)  # the last tile, if it reaches beyond the keys, is drawn whole
     layout = dict(
         height=480,
         barmode="overlay",
-        xaxis=dict(type="linear", range=[-2, keys + 2], title=dict(text="key j"), tickvals=list(range(0, 193, 32))),
+        xaxis=dict(
+            type="linear",
+            range=[-2, math.ceil(keys / widest) * widest + 2],
+            title=dict(text="key j"),
+            tickvals=list(range(0, 193, 32)),
+        ),
         yaxis=dict(
             type="linear",
             range=[max(QUERIES) + 8, -2],  # the grip on the last query hangs over no number below
-            title=dict(text="query i"),
+            title=dict(text="place among the last queries"),
             tickvals=list(range(0, 129, 32)),
         ),
+        showlegend=True,
+        meta=dict(phone=dict(margin=dict(t=64))),  # for a legend of two rows, whatever it lists
     )
     count = {name: len(places) for name, places in found.items()}
     computed = (count[WHOLE] + count[MASKED]) * block_q * block_k
@@ -499,7 +586,10 @@ causal_blocks = explorable(
         "computed without a mask. Tiles that it cuts are hatched orange: computed with the mask. Smaller tiles follow "
         "the diagonal more closely. The corner of the first tile and the edge after the last query can be dragged."
     ),
-    readout="{skipped:d} skipped, {whole:d} unmasked, {masked:d} masked · {saved:.0%} saved · {wasted:.0%} wasted",
+    readout=(
+        "{skipped:d} skipped, {whole:d} unmasked, {masked:d} masked · {saved:.0%} of tiles saved"
+        " · {wasted:.0%} of entries wasted"
+    ),
     depends={
         "the scores": ["queries", "keys"],
         "last query": ["queries", "keys"],

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 
 from posenc.lab.experiments import ONE_A_PLACE, load_results, mean_and_spread
 from posenc.lab.explore import COLORS, Explorable, explorable, slider
-from posenc.lab.figures.parts import apart, label, leaders, upright
+from posenc.lab.figures.parts import HALO, apart, label, leaders, signed, upright
 from posenc.methods import METHODS
 
 RESULTS = load_results("train_short_test_long")
 LENGTHS = RESULTS["lengths"]
 LOW, HIGH = 1.2, 3.75  # of the plot, in nats per character
+FREE = 2.2  # where no line runs between the two longest contexts
 APART = 0.145  # nats between the names at the right: they stand apart on a phone too
+ALIKE = 0.05  # nats between the ends of two lines that share a name: the dashed one lies on the solid one
 HOVER = (
     "%{text}, %{x} characters:<br>%{customdata[0]:.2f} ± %{customdata[1]:.2f} nats, "
     "%{customdata[2]:.0f} seeds;<br>cut %{customdata[3]:.2f}<extra></extra>"
@@ -32,6 +34,15 @@ RANKED = sorted(SUMMARY, key=lambda method: SUMMARY[method][-1][0])
 
 def title(method: str) -> str:
     return METHODS[method].title
+
+
+def words(method: str, color: str) -> dict[str, tuple[float, str]]:
+    r"""The names at the right of a method's lines: where the line ends, and its color. One name where the two meet."""
+    whole, alone = SUMMARY[method][-1][0], SUMMARY[method][-1][3]
+    name = title(method).removeprefix("Softmax with a ")  # the one title too long for a phone
+    if abs(whole - alone) < ALIKE:
+        return {f"{name} ≈ cut": (whole, color)}
+    return {name: (whole, color), f"{name}, cut": (alone, color)}
 
 
 def curve(name, method, column, color, dash, symbol, width):
@@ -70,16 +81,21 @@ def band(name, method, color, opacity):
     )
 
 
-def _short_long(method, beside, length):
+def _short_long(method, beside, length, both_cut=True):
     method, other = next(name for name in RANKED if title(name) == method), RANKED[beside]
     at, gap = LENGTHS.index(length), [math.nan] * 4
     pale = [row for name in RANKED for row in (*SUMMARY[name], gap)]
-    blue, orange, purple = map(COLORS.get, ("blue", "orange", "purple"))
-    words = {f"cut to {LENGTHS[0]}": (method, 3, purple), title(method): (method, 0, blue)}
-    if other != method:
-        words |= {title(other): (other, 0, orange), f"{title(other)}, cut": (other, 3, orange)}
-    ends = [SUMMARY[name][-1][column] for name, column, _ in words.values()]
-    places, right = apart(ends, APART, LOW), LENGTHS[-1] * 1.25
+    blue, orange = COLORS["blue"], COLORS["orange"]
+    own = words(method, blue)
+    if other == method:
+        said = own
+    elif both_cut:
+        said = own | words(other, orange)
+    else:
+        said = own | {title(other): (SUMMARY[other][-1][0], orange)}
+    mean, spread, seeds, cut = SUMMARY[method][at]
+    ends = [end for end, _ in said.values()]
+    places, right = apart(ends, APART, LOW), LENGTHS[-1] * 1.18
     data = [
         dict(
             type="scatter",
@@ -95,69 +111,84 @@ def _short_long(method, beside, length):
         ),
         upright("context", length, LOW, HIGH, COLORS["ink"], 2, "dot"),
         band("spread beside", other, orange, 0.2),
-        curve("cut beside", other, 3, orange, "dash", "square-open", 1.5),
+        *([curve("cut beside", other, 3, orange, "dash", "square-open", 1.5)] if both_cut else []),
         curve("beside", other, 0, orange, "solid", "square", 2),
         band("spread", method, blue, 0.3),
         curve("whole", method, 0, blue, "solid", "circle", 5) | dict(opacity=0.6),
-        curve("cut", method, 3, purple, "dash", "circle-open", 2.5)
-        | dict(marker=dict(symbol="circle-open", size=13, line=dict(width=2))),
-        leaders(ends, places, LENGTHS[-1] * 1.05, right * 0.98),
-        label(
-            "names",
-            [right] * len(words),
-            places,
-            list(words),
-            [color for *_, color in words.values()],
-            "middle right",
-            size=11,
-            halo=True,
-            cliponaxis=False,
+        dict(
+            type="scatter",
+            name="what the cut takes off",
+            x=[length] * 2,
+            y=[mean, cut] if abs(mean - cut) > ALIKE else [],
+            mode="lines",
+            line=dict(color=COLORS["green"], width=7),
+            opacity=0.7,
+            hoverinfo="skip",
         ),
+        curve("cut", method, 3, blue, "dash", "circle-open", 2.5)
+        | dict(marker=dict(symbol="circle-open", size=8, line=dict(width=1.5))),
+        label(  # at the foot of the upright line, under all others
+            "name of the drop",
+            length * 1.04,
+            LOW + 0.08,
+            f"<b>▮</b> cut {signed(cut - mean, 2)}" if abs(mean - cut) > ALIKE else "",
+            COLORS["green"],
+            "middle right",
+            halo=True,
+        ),
+        label("others", math.sqrt(LENGTHS[-2] * LENGTHS[-1]), FREE, "others", COLORS["gray"], "middle center", 12),
+        leaders(ends, places, LENGTHS[-1] * 1.08, right * 0.98),
+        label("names", [right] * len(said), places, list(said), None, "middle right", cliponaxis=False)
+        | dict(textfont=dict(color=[color for _, color in said.values()], shadow=HALO)),  # as large as the layout says
     ]
     first, last = math.log10(LENGTHS[0]), math.log10(LENGTHS[-1])
     layout = dict(
         height=440,
         showlegend=False,
         margin=dict(t=12),
-        meta=dict(phone=dict(xaxis=dict(range=[first - 0.04, last + 0.74]))),  # room for the names
+        meta=dict(phone=dict(font=dict(size=11), xaxis=dict(range=[first - 0.04, last + 0.7]))),  # room for the names
         xaxis=dict(
             type="log",
-            range=[first - 0.04, last + 0.36],
+            range=[first - 0.04, last + 0.4],
             tickvals=LENGTHS,
             ticktext=[str(n) for n in LENGTHS],
             title=dict(text=f"characters of context; {LENGTHS[0]} in training"),
         ),
         yaxis=dict(range=[LOW, HIGH], title=dict(text="loss, nats per character")),
     )
-    mean, spread, seeds, cut = SUMMARY[method][at]
     return dict(data=data, layout=layout), {
         "whole": f"{title(method)} at {length}: {mean:.2f} ± {spread:.2f}, {seeds} seeds",
-        "cut": cut,
+        "cut": f"cut {cut:.2f}, {signed(cut - mean, 2)}",
         "beside": title(other),
         "loss": SUMMARY[other][at][0],
     }
 
 
-def short_long(page: str, own: Sequence[str], beside: str, see: str) -> Explorable:
-    r"""The figure of a page: at its method, or at the first of several to choose from, with another one beside it."""
+def short_long(page: str, name: str, own: Sequence[str], beside: str, see: str, both_cut: bool = True) -> Explorable:
+    r"""The figure of a page: at its method, or at the first of several to choose from, with another one beside it.
+
+    Without `both_cut` the other one is drawn with all of its context alone: where four lines would lie on each other.
+    """
     moves, names = ["method"] if len(own) > 1 else [], list(map(title, own))
     return explorable(
-        _short_long if moves else functools.partial(_short_long, names[0]),
+        functools.partial(_short_long, *([] if moves else names), both_cut=both_cut),
         id=f"learn.{page}",
-        title=f"Trained on {LENGTHS[0]} characters, read on up to {LENGTHS[-1]}",
+        title=f"{name}: trained on {LENGTHS[0]} characters, read on up to {LENGTHS[-1]}",
         alt=f"The loss on the same characters as the context before them grows. {see} Solid lines are means with all "
         "of the context, bands one standard deviation over seeds. Dashed lines are the same models with attention cut "
-        "to the training window: what parts solid from dashed is the doing of far keys. Thin gray lines are the other "
-        "methods; point at one for its numbers. The upright line can be dragged to another context, the end of the "
-        "orange line to another method.",
-        readout="{whole} · cut {cut:.2f} · {beside} {loss:.2f}",
+        "to the training window: what parts solid from dashed is the doing of far keys, a thick green line at the "
+        "chosen context. Thin gray lines are the other methods; point at one for its numbers. The upright line can be "
+        "dragged to another context, the end of the orange line to another method.",
+        readout="{whole} · {cut} · {beside} {loss:.2f}",
         handles={"context": "length", "beside": "beside"},
         depends={
             "every method": [],
+            "others": [],
             "context": ["length"],
-            **{name: ["beside"] for name in ("spread beside", "cut beside", "beside")},
+            **{name: ["beside"] for name in ("spread beside", "beside", *(["cut beside"] if both_cut else []))},
             **{name: moves for name in ("spread", "cut", "whole")},
             **{name: [*moves, "beside"] for name in ("from line to name", "names")},
+            **{name: [*moves, "length"] for name in ("what the cut takes off", "name of the drop")},
             "readout.whole": [*moves, "length"],
             "readout.cut": [*moves, "length"],
             "readout.beside": ["beside"],
@@ -173,37 +204,52 @@ def short_long(page: str, own: Sequence[str], beside: str, see: str) -> Explorab
 
 why_position = short_long(
     "why_position",
+    "NoPE",
     ["nope"],
     "learned",
     "NoPE, in blue, starts above all others and rises slowly; with attention cut it rises at first, then no more.",
 )
 sinusoidal = short_long(
     "sinusoidal",
+    "The sinusoid",
     ["sinusoidal"],
     "nope",
     "The sinusoid, in blue, jumps up as soon as the context is longer than in training, and cutting does not save it.",
 )
 learned = short_long(
     "learned",
+    "The learned table",
     ["learned"],
     "sinusoidal",
-    "The learned table, in blue, starts high and rises with the context; with attention cut it rises less.",
+    "The learned table, in blue, starts as high as the sinusoid and rises steeply; with attention cut it rises less. "
+    "The sinusoid's own cut is not drawn.",
+    both_cut=False,
 )
 relative = short_long(
     "relative",
-    ["shaw", "transformer_xl", "t5", "kerple", "fire"],
-    "nope",
-    "The chosen method is blue. T5 rises most, then FIRE, the others hardly; with attention cut only those two rise.",
+    "Five relative methods",
+    ["t5", "fire", "shaw", "transformer_xl", "kerple"],
+    "fire",
+    "The chosen method is blue. T5 rises most, then FIRE, the others hardly; with attention cut only FIRE rises.",
 )
-rope = short_long("rope", ["rope"], "alibi", "RoPE, in blue, rises steeply, and with attention cut it runs level.")
-alibi = short_long("alibi", ["alibi"], "rope", "ALiBi, in blue, runs nearly level, and its dashed line lies on it.")
+rope = short_long(
+    "rope", "RoPE", ["rope"], "alibi", "RoPE, in blue, rises steeply, and with attention cut it runs level."
+)
+alibi = short_long(
+    "alibi", "ALiBi", ["alibi"], "rope", "ALiBi, in blue, runs nearly level, and its dashed line lies on it."
+)
 stickbreaking = short_long(
-    "stickbreaking", ["stickbreaking"], "rope", "Stick-breaking, in blue, runs level, and its dashed line lies on it."
+    "stickbreaking",
+    "Stick-breaking",
+    ["stickbreaking"],
+    "rope",
+    "Stick-breaking, in blue, runs level, and its dashed line lies on it.",
 )
-fox = short_long("fox", ["fox"], "rope", "FoX, in blue, runs level, and its dashed line lies on it.")
+fox = short_long("fox", "FoX", ["fox"], "nope", "FoX, in blue, runs level, and its dashed line lies on it.")
 measure = short_long(
     "measure",
-    ONE_A_PLACE,
+    "One method a place",
+    sorted(ONE_A_PLACE, key="sinusoidal".__ne__),  # opens at the sinusoid
     "rope",
     "The chosen method is blue. NoPE, the sinusoid and RoPE rise, ALiBi and stick-breaking stay level.",
 )

@@ -8,7 +8,7 @@ import torch
 from posenc import learned, sinusoidal
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import label, number, upright
+from posenc.lab.figures.parts import apart, held, label, number, upright
 
 RESULTS = load_results("learned_table")
 ROWS = torch.tensor(RESULTS["rows"], dtype=torch.float64)  # the trained ones, [seeds, L, C]
@@ -19,6 +19,7 @@ RULER = 2.0  # the height of the new rows' ruler
 TICKS = 64  # its most ticks: they stay apart on a phone
 CLASS = 1.5  # the class row stands apart, so that one sees where it goes
 STEPS, SHIFTS = RESULTS["steps"], RESULTS["shifts"]
+BOX = 1.0  # how tall the box of the ids in use is
 WINDOW, TARGETS = LENGTH // 2, LENGTH // 4  # characters whose ids are moved, and how many of them count
 
 
@@ -167,6 +168,8 @@ def by_offset(table):
 
 
 SHOWN = 3 * LENGTH // 4  # offsets: the last ones are averages over few pairs
+PALE = [3, 15, 27]  # rows behind the chosen one: of either half of the table, and between the halves
+NAMES = {"learned": "blue", "sinusoid": "orange", "untrained": "gray"}  # of the curves, and their colors
 CENTERED, AS_THEY_ARE = "mean taken away", "as they are"
 
 
@@ -177,7 +180,11 @@ def _likeness(step, i, mean):
     sinusoid = seen(sinusoidal.table(torch.arange(LENGTH, dtype=torch.float64), DIM))
     kind = "centered" if mean == CENTERED else "raw"
     offsets = torch.arange(LENGTH)
+    lower = dict(xaxis="x2", yaxis="y2")
     by_seed = [run[STEPS.index(step)] for run in RESULTS[kind]]
+    ends = {"learned": by_seed[0], "sinusoid": by_offset(sinusoid), "untrained": RESULTS[kind][0][0]}
+    ends = {name: float(curve[SHOWN - 1]) for name, curve in ends.items()}
+    ends["untrained"] = max(ends["untrained"], 0.25)  # clear of the line at zero
     data = [
         dict(
             type="scatter",
@@ -189,7 +196,6 @@ def _likeness(step, i, mean):
             hovertemplate="before training, offset %{x}: cosine %{y:.2f}<extra></extra>",
             showlegend=False,
         ),
-        label("name of step 0", 1, -0.1, "at step 0", COLORS["gray"], "bottom right"),
         dict(
             type="scatter",
             name="sinusoid",
@@ -222,6 +228,32 @@ def _likeness(step, i, mean):
             )
             for seed in RESULTS["seeds"][1:]
         ),
+        *(
+            dict(
+                type="scatter",
+                name=f"learned from {row}",
+                x=offsets,
+                y=cosines(seen(ROWS[0]))[row],
+                mode="lines",
+                xaxis="x2",
+                yaxis="y2",
+                line=dict(color=COLORS["blue"], width=2),
+                opacity=0.35,
+                hoverinfo="skip",
+                showlegend=False,
+            )
+            for row in PALE
+        ),
+        label(
+            "pale rows",
+            [row + 0.3 for row in PALE],
+            [1.06] * len(PALE),  # the upright line ends below
+            [f"row {row}" for row in PALE],
+            COLORS["blue"],
+            "top right",
+            size=11,
+            **lower,
+        ),
         dict(
             type="scatter",
             name="sinusoid from i",
@@ -247,14 +279,37 @@ def _likeness(step, i, mean):
             marker=dict(size=5),
             showlegend=False,
         ),
-        upright("row i", i, -1.1, 1.1, COLORS["ink"], 2, "dot", xaxis="x2", yaxis="y2"),
+        upright("line at row i", i, 1.0, -1.55, COLORS["ink"], 2, "dot", **lower),  # ends below the names of rows
+        held("row i", i, -1.55, size=12, **lower),  # hangs below the curves
+        label(
+            "names",
+            [SHOWN] * len(NAMES),  # at the edge: plotly draws no words beyond it
+            apart([ends[name] for name in NAMES], 0.42, -1.2),
+            list(NAMES),
+            [COLORS[color] for color in NAMES.values()],
+            "middle right",
+            cliponaxis=False,  # right of the axis
+        ),
     ]
+    title = dict(xref="paper", yref="paper", x=0, xanchor="left", yanchor="bottom", showarrow=False)
     layout = dict(
         height=520,
-        xaxis=dict(range=[-1, SHOWN], title=dict(text="offset d"), anchor="y"),
-        yaxis=dict(range=[-1.1, 1.1], domain=[0.58, 1], title=dict(text="cosine")),
-        xaxis2=dict(range=[-1, LENGTH], title=dict(text="row, at the last step"), anchor="y2"),
-        yaxis2=dict(range=[-1.1, 1.1], domain=[0, 0.4], title=dict(text="cosine with i")),
+        showlegend=False,
+        margin=dict(t=26),
+        annotations=[
+            title | dict(y=1, text="<b>all pairs of rows</b>, by offset"),
+            title | dict(y=0.44, text="<b>row i and every row</b>, after training"),
+        ],
+        xaxis=dict(
+            range=[-1, SHOWN],
+            domain=[0, (SHOWN + 1) / (LENGTH + 1)],  # on the scale of the rows below
+            title=dict(text="offset d"),
+            tickvals=list(range(0, SHOWN, 5)),
+            anchor="y",
+        ),
+        yaxis=dict(range=[-1.15, 1.15], domain=[0.62, 1], tickvals=[-1, 0, 1], title=dict(text="cosine")),
+        xaxis2=dict(range=[-1, LENGTH], title=dict(text="row"), tickvals=list(range(0, LENGTH, 5)), anchor="y2"),
+        yaxis2=dict(range=[-1.95, 1.5], domain=[0, 0.44], tickvals=[-1, 0, 1], title=dict(text="cosine with i")),
     )
     readouts = {"one": number(by_seed[0][1]), "eight": number(by_seed[0][8]), "sin": number(by_offset(sinusoid)[1])}
     return dict(data=data, layout=layout), readouts
@@ -266,17 +321,22 @@ likeness = explorable(
     title="What the table learns",
     alt="Above, the mean cosine of two rows against their offset: an orange dashed curve for the sinusoid, blue dots "
     "for a learned table and thin lines for two other seeds. They start near zero (dotted) and end above the sinusoid "
-    "at small offsets and below it at large ones. Below, the cosine of one row, which can be dragged, with all others, "
-    "after the last step: the sinusoid peaks at the row with symmetric waves, the learned one is ragged.",
+    "at small offsets and below it at large ones. Below, the cosine of one row, whose diamond can be dragged, with all "
+    "others, after the last step: the sinusoid peaks at the row with symmetric waves. A learned row is like its own "
+    "half of the table and unlike the other half; the pale curve of row 15, between the halves, is like few rows.",
     readout="offset 1: {one} · offset 8: {eight} · sinusoid at 1: {sin}",
     depends={
         "learned, at step 0": ["mean"],
-        "name of step 0": [],
+        "layout": [],
+        "names": ["step", "mean"],
         "sinusoid": ["mean"],
         "learned": ["step", "mean"],
         **{f"learned, seed {seed}": ["step", "mean"] for seed in RESULTS["seeds"][1:]},
+        **{f"learned from {row}": ["mean"] for row in PALE},
+        "pale rows": [],
         "sinusoid from i": ["i", "mean"],
         "learned from i": ["i", "mean"],
+        "line at row i": ["i"],
         "row i": ["i"],
         "readout.one": ["step", "mean"],
         "readout.eight": ["step", "mean"],
@@ -284,7 +344,7 @@ likeness = explorable(
     },
     handles={"row i": "i"},
     step=slider(STEPS, label="training steps", default=STEPS[-1], play=True),
-    i=slider(range(0, LENGTH, 3), label="row i", default=15),
+    i=slider(range(0, LENGTH, 3), label="row i", default=PALE[0]),
     mean=slider((CENTERED, AS_THEY_ARE), label="rows"),
 )
 
@@ -303,7 +363,9 @@ def _cliff(shift):
     top = float(max(curve.max() for curve in mean.values()))
     low = float(min(curve.min() for curve in mean.values()))
     pad = 0.08 * (top - low)
-    last = shift + WINDOW - 1
+    last = shift + WINDOW - 0.5  # the edges of the box and of what was never trained lie between two rows
+    edge = min(max(shift - 0.5, LENGTH - 0.5), last)
+    floor, ceiling = -0.15, float(norms.max()) * 1.1
     right, lower = SHIFTS[-1] + WINDOW, dict(xaxis="x2", yaxis="y2")
     data = [
         dict(
@@ -325,6 +387,14 @@ def _cliff(shift):
             line=dict(color=COLORS["orange"], width=2, dash="dash"),
             hovertemplate="sinusoid, first id %{x}: loss %{y:.2f}<extra></extra>",
         ),
+        *(
+            upright(f"from {first}", first, low - pad, top + pad, COLORS["red"], 1)
+            for first in (LENGTH - WINDOW + 1, LENGTH)
+        ),
+        label(
+            "one untrained", LENGTH - WINDOW + 0.5, top, "first<br>untrained<br>row", COLORS["red"], "bottom left", 11
+        ),
+        label("all untrained", LENGTH + 0.5, low, "all rows untrained", COLORS["red"], "top right", 11),
         dict(
             type="scatter",
             name="here",
@@ -336,6 +406,21 @@ def _cliff(shift):
             hoverinfo="skip",
             showlegend=False,
         ),
+        dict(
+            type="scatter",
+            name="never trained",
+            x=[LENGTH - 0.5, right, right, LENGTH - 0.5],
+            y=[floor, floor, ceiling, ceiling],
+            mode="lines",
+            fill="toself",
+            fillcolor=COLORS["red"],
+            line=dict(width=0),
+            opacity=0.1,
+            hoverinfo="skip",
+            showlegend=False,
+            **lower,
+        ),
+        label("never", (LENGTH + right) / 2, ceiling / 2, "never trained", COLORS["red"], **lower),
         dict(
             type="scatter",
             name="rows, trained",
@@ -360,12 +445,12 @@ def _cliff(shift):
             hovertemplate="row %{x} at the start: length %{y:.2f}<extra></extra>",
             showlegend=False,
         ),
-        label("name of the start", right, 0.32, "dotted: at the start", COLORS["gray"], "top left", **lower),
+        label("name of the start", right, BOX, "dotted: at the start", COLORS["gray"], "top left", **lower),
         dict(
             type="scatter",
             name="ids in use",
-            x=[shift, shift, last, last, shift],
-            y=[0.3, 0, 0, 0.3, 0.3],
+            x=[shift - 0.5, shift - 0.5, last, last, shift - 0.5],
+            y=[BOX, 0, 0, BOX, BOX],
             mode="lines",
             fill="toself",
             fillcolor="rgba(107, 114, 128, 0.25)",
@@ -375,13 +460,27 @@ def _cliff(shift):
             line=dict(color=COLORS["ink"], width=2),
             showlegend=False,
         ),
+        dict(
+            type="scatter",
+            name="untrained ids",
+            x=[edge, edge, last, last],
+            y=[BOX, 0, 0, BOX],
+            mode="lines",
+            fill="toself",
+            fillcolor=COLORS["red"],
+            line=dict(width=0),
+            opacity=0.6,
+            hoverinfo="skip",
+            showlegend=False,
+            **lower,
+        ),
     ]
     layout = dict(
         height=500,
         xaxis=dict(range=[-3, right], title=dict(text="first id"), anchor="y"),
         yaxis=dict(range=[low - pad, top + pad], domain=[0.58, 1], title=dict(text="loss (nats)")),
         xaxis2=dict(range=[-3, right], title=dict(text="row of the table (box: the ids in use)"), anchor="y2"),
-        yaxis2=dict(range=[-0.15, float(norms.max()) * 1.1], domain=[0, 0.38], title=dict(text="row's length")),
+        yaxis2=dict(range=[floor, ceiling], domain=[0, 0.38], title=dict(text="row's length")),
     )
     return dict(data=data, layout=layout), {
         "untrained": untrained(shift),
@@ -397,14 +496,17 @@ cliff = explorable(
     title="The cliff at the table's end",
     alt="Above, loss against the first id of the same characters: a solid line for the learned table, a dashed one for "
     "the sinusoid, a diamond on each at the chosen id. Below, the length of each row of the table: long up to the "
-    "training length, then a fall to the short rows that it started with (dotted); a box shows the ids in use. The "
-    "diamonds and the box can be dragged.",
+    "training length, then a fall to the short rows that it started with (dotted), shaded since they were never "
+    "trained; a box shows the ids in use, red where they are untrained. Red lines above: from there on an untrained "
+    "row is in use, from there on all are. The diamonds and the box can be dragged.",
     readout="untrained rows {untrained} of the last {targets} · table {learned:.2f} · sinusoid {sinusoid:.2f}",
     depends={
         "learned table": [],
         "sinusoid": [],
         "rows, trained": [],
         "rows at the start": [],
+        **{name: [] for name in (f"from {LENGTH - WINDOW + 1}", f"from {LENGTH}", "one untrained", "all untrained")},
+        **{name: [] for name in ("never trained", "never")},
         "name of the start": [],
         "readout.targets": [],
     },

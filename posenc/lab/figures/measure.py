@@ -111,7 +111,7 @@ def _distance_keys(keys, gap, *, results=None):
             )
         )
         ticks = dict(range=[-0.5, 3.5], tickvals=places, tickangle=0, ticks="", showgrid=False, zeroline=False)
-        ticks |= dict(tickfont=dict(size=10))
+        ticks |= dict(tickfont=dict(size=11))
         axes[f"xaxis{tag}"] = ticks | dict(
             domain=[left, right],
             anchor=f"y{tag}",
@@ -234,8 +234,9 @@ context_cut = explorable(
     id="measure.context_cut",
     title="How much of the context does it use?",
     alt="The loss of each trained method against the number of keys that a query may see, with an upright line to drag "
-    "that rings the losses at one number of keys; a dotted line stands at the training length. All fall steeply over "
-    "the first keys and are level before the training length. Beyond it RoPE and the sinusoid rise.",
+    "that rings the losses at one number of keys; a dotted line stands at the training length. RoPE, ALiBi "
+    "and stick-breaking fall steeply over the first keys and are level before the training length, where RoPE jumps "
+    "up. NoPE and the sinusoid fall at first, then rise slowly.",
     readout="RoPE {rope:.2f} · ALiBi {alibi:.2f} · stick {stickbreaking:.2f}",
     depends={
         "cursor": ["keys"],
@@ -264,10 +265,7 @@ def _needle(method, at, *, results=None):
     guess, farthest = 1 - 1 / NEEDLE_VALUES, contexts[0] - 10
     ticks = [n for n in distances if not farthest <= n < contexts[0]]
     wrong, blind = grid.mean(0), cut.mean(0)
-    ends = [int(np.isfinite(row).sum()) - 1 for row in wrong[1:-1]]  # of the lines between: that of training lies below
     apart = max(0.0, 0.08 - (blind[-1] - wrong[-1, -1])) / 2
-    # The names of lines that end below stand one above the other, the farther beside its needle.
-    places = [(row[at], row[at] < 0.05, 0.02 + 0.08 * i) for i, (row, at) in enumerate(zip(wrong[1:], ends))]
     data = [
         dict(
             type="scatter",
@@ -303,16 +301,6 @@ def _needle(method, at, *, results=None):
         level("guessing", guess, 1, 2 * distances[-1], COLORS["gray"], 1, "dot"),
         upright("farthest in training", farthest, -0.03, 1.03, COLORS["gray"], 2, "dot"),
         upright("cursor", at, -0.03, 1.03, COLORS["ink"], 2),
-        label(
-            "names of shorter contexts",
-            [distances[at] * (0.95 if low else 1.1) for at, (_, low, _) in zip(ends, places)],
-            [y + (above if low else -0.01) for y, low, above in places],
-            [f"of {n}" for n in contexts[1:-1]],
-            COLORS["gray"],
-            ["top left" if low else "bottom right" for _, low, _ in places],
-            halo=True,
-            cliponaxis=False,
-        ),
     ]
     layout = dict(
         height=440,
@@ -323,7 +311,7 @@ def _needle(method, at, *, results=None):
             range=[math.log10(distances[0]) - 0.08, math.log10(distances[-1]) + 0.12],
             tickvals=[*ticks, farthest],
             ticktext=[*map(str, ticks), f"{farthest}<br>in training"],
-            title=dict(text="distance of the needle, tokens"),
+            title=dict(text="distance of the needle, tokens; gray: shorter contexts"),
         ),
         yaxis=dict(
             range=[-0.03, 1.03],
@@ -351,10 +339,7 @@ needle = explorable(
     "drag reads a distance off.",
     readout="needle {at} back · wrong {whole} · cut {cut}",
     depends={"guessing": [], "farthest in training": [], "cursor": ["at"], "readout.at": ["at"]}
-    | {
-        name: ["method"]
-        for name in (*map(str, load("needle")["contexts"]), "cut", "names", "names of shorter contexts")
-    },
+    | {name: ["method"] for name in (*map(str, load("needle")["contexts"]), "cut", "names")},
     handles={"cursor": "at"},
     method=slider(_METHODS, label="method", default="ALiBi"),
     at=slider(_DISTANCES, label="distance of the needle", default=_DISTANCES[-2]),

@@ -9,7 +9,7 @@ from posenc.lab.explore import COLORS, explorable, slider
 from posenc.lab.figures.parts import held, label, number, signed, upright
 
 KEY = torch.tensor([0.8, 0.6], dtype=torch.float64)
-HALF = 1.15  # half the length of a drawn mirror
+HALF = 1.2  # half the length of a drawn mirror
 SLICE = 0.5  # how far the slices reach that show what the two ways turn by
 
 
@@ -87,40 +87,176 @@ def _mirror(name, end, color, dash):
     )
 
 
+def beyond(end, side):
+    r"""Where a mirror's name stands: above its end or below it, and to its side, for the other mirror may end near."""
+    x, y = end.tolist()
+    return x + 0.2 * side, y + (0.3 if y > -1e-9 else -0.3)
+
+
+ROW = 0.12  # half the height of a line of words
+
+
+def _along(*ways):
+    r"""Points along straight lines from point to point, [N, 2]."""
+    part = torch.linspace(0, 1, 25, dtype=torch.float64)[:, None]
+    return torch.cat([p + (q - p) * part for way in ways for p, q in zip(way, way[1:])])
+
+
+def _clear(spot, wide, high, points):
+    r"""How far words of this half width and height are from the nearest of these points."""
+    return (((points - torch.tensor(spot)).abs() - torch.tensor([wide, high])).amax(-1)).min().item()
+
+
+def _names(words, tips, ends, lines):
+    r"""Where the arrows' names stand, {name: (x, y)}: beside their tips, clear of each other and of the mirrors' ends.
+
+    words, tips: {name: ...}; ends: where the mirrors can be taken hold of, and their names; lines: points of lines that
+    names had better not stand on.
+    """
+    taken = [(*end, *room) for end, room in ends]
+    found = {}
+    for name, tip in tips.items():
+        rows = words[name].split("<br>")
+        wide, high = 0.038 * max(map(len, rows)), ROW * len(rows)
+        heads = [(*head.tolist(), 0.05, 0.05) for other, head in tips.items() if other != name]
+        spots = [
+            (tip + torch.tensor([(wide + out) * math.cos(angle), (high + out) * math.sin(angle)])).tolist()
+            for out in (0.08, 0.25)
+            for angle in (k * math.pi / 8 for k in range(16))
+        ]
+        spots = [(x, y) for x, y in spots if abs(x) + wide < 1.7 and abs(y) + high < 1.6]
+        gap = {
+            (x, y): min(max(abs(x - u) - wide - w, abs(y - v) - high - h) for u, v, w, h in taken + heads)
+            for x, y in spots
+        }
+        off = {spot: min(_clear(spot, wide, high, lines), 0) for spot in spots}
+        x, y = max(spots, key=lambda spot: min(gap[spot], 0.08) + 0.2 * off[spot] + 0.01 * math.hypot(*spot))
+        found[name] = x, y
+        if words[name]:
+            taken.append((x, y, wide, high))
+    return found
+
+
 def _mirrors(a, b, strength):
     ways = {"a, then b": through(a, b, strength), "b, then a": through(b, a, strength)}
     looks = {"a, then b": (COLORS["blue"], "solid"), "b, then a": (COLORS["red"], "dash")}
     ends = {"a": direction(a + 90), "b": direction(b - 90)}  # on two sides of the drawing: they never meet
+    between = (b - a + 90) % 180 - 90  # from mirror a to mirror b, the shorter way
+    arc = torch.stack([0.62 * direction(a - 90 + between * part / 8) for part in range(9)])
+    start = math.degrees(math.atan2(KEY[1], KEY[0]))
+    turned = {name: turn(way[-1]) for name, way in ways.items()}
     pale = {"a, then b": "rgba(0, 114, 178, 0.22)", "b, then a": "rgba(192, 57, 43, 0.22)"}
+    around = torch.stack([direction(5 * part) for part in range(73)])
     data = [
+        dict(
+            type="scatter",
+            name="as long as the key",
+            x=around[:, 0],
+            y=around[:, 1],
+            mode="lines",
+            line=dict(color=COLORS["gray"], width=1, dash="dot"),
+            hoverinfo="skip",
+        ),
         *(_sector(f"turn, {name}", way[-1], *looks[name], pale[name]) for name, way in ways.items()),
         _mirror("a", ends["a"], COLORS["orange"], "dot"),
-        _mirror("b", ends["b"], COLORS["purple"], "longdash"),
+        _mirror("b", ends["b"], COLORS["purple"], "8px,3px"),
         *(
-            label(f"name of {name}", *(ends[name] * 1.36).tolist(), f"<b>{name}</b>", COLORS[color], "middle center")
-            for name, color in (("a", "orange"), ("b", "purple"))
+            label(
+                f"name of {name}",
+                *beyond(ends[name] * HALF, side),
+                f"<b>mirror {name}</b>",
+                COLORS[color],
+                "middle center",
+                cliponaxis=False,
+            )
+            for name, color, side in (("a", "orange", -1), ("b", "purple", 1))
+        ),
+        dict(
+            type="scatter",
+            name="between the mirrors",
+            x=arc[:, 0],
+            y=arc[:, 1],
+            mode="lines",
+            line=dict(color=COLORS["ink"], width=2),
+            hoverinfo="skip",
+            showlegend=False,
         ),
         _arrows("key", [(0, 0), KEY.tolist()], COLORS["gray"], "dashdot", 4),
-        *(
-            _arrows(f"the way {name}", way.tolist(), *looks[name], 1.5, showlegend=False, opacity=0.8)
-            for name, way in ways.items()
-        ),
+        _arrows("the way a, then b", ways["a, then b"].tolist(), *looks["a, then b"], 1.5, opacity=0.8),
         *(
             _arrows(name, [(0, 0), way[-1].masked_fill(way[-1].norm() < 1e-9, math.nan).tolist()], *looks[name], 4)
             for name, way in ways.items()
         ),
     ]
-    axis = dict(range=[-1.5, 1.5], tickvals=[-1, 0, 1])
+    words = {name: name for name in ("key", *ways)}
+    one, other = (way[-1] for way in ways.values())
+    apart, same = (one - other).norm().item(), turned["a, then b"] == turned["b, then a"]
+    if apart < 1e-6:
+        unmoved, gone = (one - KEY).norm() < 1e-6, one.norm() < 1e-6
+        words |= {"a, then b": "both orders" + "<br>unmoved" * unmoved + "<br>nothing left" * gone, "b, then a": ""}
+        words["key"] = "" if unmoved else "key"
+    tips = {"key": KEY, **{name: way[-1] for name, way in ways.items()}}
+    colors = {"key": COLORS["gray"], **{name: look[0] for name, look in looks.items()}}
+    ring = [((end * HALF).tolist(), (0.17, 0.17)) for end in ends.values()]
+    shown = [
+        name for name, angle in turned.items() if abs(angle) >= 12 and not (same and name != "a, then b")
+    ]  # of two angles that are the same, one; nan is none
+    steps, middles = _along(ways["a, then b"]), {}
+    full = [steps, *(end * HALF + 0.17 * around[::9] for end in ends.values())]
+    for name in shown:  # of these places the first that no thin arrow runs through, and no other words
+        places = [out * direction(start + turned[name] / 2) for out in (0.77, 0.95, 0.6, 1.15)]
+        middles[name] = max(places, key=lambda spot: min(_clear(spot.tolist(), 0.24, ROW, torch.cat(full)), 0))
+        full.append(middles[name] + torch.tensor([0.2, 0.1]) * around[::9])
+    corner = 0.86 * direction(a - 90 + between / 2)
+    ring += [(spot.tolist(), (0.26, ROW)) for spot in (*middles.values(), *([corner] if between else []))]
+    ring += [(beyond(ends[name] * HALF, side), (0.4, ROW)) for name, side in (("a", -1), ("b", 1))]
+    origin = torch.zeros(2, dtype=torch.float64)
+    mirrors = [(-HALF * end, HALF * end) for end in ends.values()]
+    lines = torch.cat((steps, _along(*mirrors, *((origin, tip) for tip in tips.values()))))
+    places = _names(words, tips, ring, lines)
+    data += [
+        *(
+            label(
+                f"name of the arrow, {name}",
+                *places[name],
+                f"<b>{words[name]}</b>" if words[name] else "",
+                colors[name],
+                "middle center",
+                halo=True,
+                cliponaxis=False,
+            )
+            for name in tips
+        ),
+        label(
+            "angle of the mirrors",
+            *corner.tolist(),
+            f"<b>{abs(between)}°</b>" if between else "",
+            COLORS["ink"],
+            "middle center",
+            halo=True,
+        ),
+        *(
+            label(
+                f"angle, {name}",
+                *(middles[name] if name in shown else KEY).tolist(),
+                f"<b>{signed(angle)}°</b>" if name in shown else "",
+                looks[name][0],
+                "middle center",
+                halo=True,
+            )
+            for name, angle in turned.items()
+        ),
+    ]
+    axis = dict(range=[-1.6, 1.6], showgrid=False, showticklabels=False, ticks="")
     layout = dict(
-        height=440,
-        xaxis=axis | dict(title=dict(text="lane 0")),
+        height=480,
+        showlegend=False,
+        margin=dict(t=4),
+        xaxis=axis | dict(title=dict(text="lane 0<br><i>thin arrows: a, then b, step by step</i>")),
         yaxis=axis | dict(scaleanchor="x", title=dict(text="lane 1")),
     )
-    one, other = (way[-1] for way in ways.values())
-    turns = ["–" if math.isnan(angle) else f"{signed(angle)}°" for angle in (turn(one), turn(other))]
     lengths = [number(tip.norm().item()) for tip in (one, other)]
-    apart = (one - other).norm().item()
-    return dict(data=data, layout=layout), {"turns": ", ".join(turns), "lengths": ", ".join(lengths), "apart": apart}
+    return dict(data=data, layout=layout), {"lengths": ", ".join(lengths), "apart": apart}
 
 
 mirrors = explorable(
@@ -129,24 +265,25 @@ mirrors = explorable(
     title="Two reflections, in two orders",
     alt=(
         "A key as a gray arrow, and two mirrors through its foot, each square to its w, a dotted and b dashed, whose "
-        "ends can be dragged. "
-        "Thin arrows take the key's tip straight across one mirror and then across the other: blue and solid by a "
-        "first, red and dashed by b first. A thick arrow shows where each way ends. At full strength both have turned "
-        "the key by twice the angle between the mirrors, the one to the left, the other to the right; they meet only "
-        "where the mirrors are parallel or square to each other."
+        "ends can be dragged. An arc names the angle between them. "
+        "A dotted circle is as far out as the key is long. "
+        "Thin arrows take the key's tip straight across mirror a and then across b. Thick arrows show where this way "
+        "ends, blue and solid, and the other order, red and dashed, and a slice how far each has turned. "
+        "At full strength both have turned the key by twice the angle between the mirrors, the one to the left, the "
+        "other to the right; they meet only where the mirrors are parallel or square to each other."
     ),
-    readout="turned by {turns} · lengths {lengths} · {apart:.2f} apart",
+    readout="the two ends: {apart:.2f} apart · lengths {lengths}",
     depends={
         "mirror of a": ["a"],
         "mirror of b": ["b"],
         "name of a": ["a"],
         "name of b": ["b"],
-        "key": [],
-        "layout": [],
+        **{name: ["a", "b"] for name in ("between the mirrors", "angle of the mirrors")},
+        **{name: [] for name in ("as long as the key", "key", "layout")},
     },
     handles={"mirror of a": "a", "mirror of b": "b"},
-    a=slider(range(0, 180, 15), label="w of a", default=15, format=lambda v: f"{v}°"),
-    b=slider(range(0, 180, 15), label="w of b", default=45, format=lambda v: f"{v}°"),
+    a=slider(range(0, 180, 15), label="mirror a stands at", default=15, format=lambda v: f"{v + 90}°"),
+    b=slider(range(0, 180, 15), label="mirror b stands at", default=45, format=lambda v: f"{v + 90}°"),
     strength=slider([0.5, 1.0, 1.5, 2.0], label="strength β", default=2.0),
 )
 
@@ -259,17 +396,35 @@ def _mixture(near, back):
                 hoverinfo="skip",
             )
             for name, curve, color, dash in zip(
-                ("curve 0", "curve 1"), bank(), (COLORS["orange"], COLORS["purple"]), ("dot", "dash")
+                ("near", "far"), bank(), (COLORS["orange"], COLORS["purple"]), ("dot", "dash")
             )
         ),
         *(held(name, at, own[at].item()) for name, at in (("near end", 0), ("far end", EXTENT - 1))),
-        upright("the key in question", ASKED, -5, 6.2, COLORS["ink"], 1.5, "dashdot"),
+        label("its name", 21, own[21].item() - 0.6, "<b>mixture</b>", COLORS["blue"], "middle center", halo=True),
+        label(
+            "names of the curves",
+            [3.5, 26],
+            [2, 2.5],
+            ["<b>near</b>", "<b>far</b>"],
+            [COLORS["orange"], COLORS["purple"]],
+            "middle center",
+        ),
+        label(
+            "past the bank", (EXTENT + 39) / 2, -3, "past the<br>bank:<br>exactly 0", COLORS["ink"], "middle center", 12
+        ),
+        upright("the key in question", ASKED, -1.4, 6.2, COLORS["ink"], 1.5, "dashdot"),
         label("its distance", ASKED - 0.4, 5.3, f"a key {ASKED} back", COLORS["ink"], "middle left"),
     ]
     layout = dict(
         height=360,
+        showlegend=False,
+        margin=dict(t=8),
         xaxis=dict(range=[-2, 39.5], title=dict(text="distance i − j")),
         yaxis=dict(range=[-5, 6.2], tickvals=[-4, -2, 0, 2, 4], title=dict(text="added to the logit")),
+        shapes=[
+            dict(type="rect", x0=EXTENT - 0.5, x1=39.5, y0=0, y1=1, yref="paper", layer="below", line=dict(width=0))
+            | dict(fillcolor="rgba(128, 128, 128, 0.18)")
+        ],
     )
     return dict(data=data, layout=layout), {"at": signed(own[31], 2), "beyond": own[EXTENT:].abs().max().item()}
 
@@ -280,19 +435,20 @@ mixture = explorable(
     title="A curve of one's own",
     alt=(
         "Two thin curves over distance, one high for near keys and one for far ones, and a solid "
-        "curve, their mixture. The solid curve drops to zero at distance 32, whatever the shares are: an "
+        "curve, their mixture. The solid curve drops to zero at distance 32, where a gray ground begins, whatever the "
+        "shares are: an "
         "upright line marks a key 35 back, to which it adds nothing. The "
         "diamonds at its ends can be dragged."
     ),
     readout="at distance 31 it adds {at} · from 32 on {beyond:.2f}",
     depends={
-        "curve 0": [],
-        "curve 1": [],
-        "own curve": ["near", "back"],
+        "near": [],
+        "far": [],
+        **{name: ["near", "back"] for name in ("own curve", "its name")},
         "the key in question": [],
-        "its distance": [],
+        **{name: [] for name in ("its distance", "names of the curves", "past the bank")},
     },
     handles={"near end": "near", "far end": "back"},
-    near=slider(SHARES, label="share of curve 0, near", default=1, format=share),
-    back=slider(SHARES, label="share of curve 1, far", default=0.5, format=share),
+    near=slider(SHARES, label="share of near", default=0.5, format=share),
+    back=slider(SHARES, label="share of far", default=0.5, format=share),
 )

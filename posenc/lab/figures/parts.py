@@ -54,6 +54,13 @@ def _line(name, x, y, line, axes):
     return dict(name=name, x=x, y=y, line=line, **look, **axes)
 
 
+def above(text, right=False):
+    r"""Words over the plot, at its left end or at its right, as an annotation of the layout."""
+    side, x = ("right", 1) if right else ("left", 0)
+    place = dict(xref="paper", yref="paper", x=x, y=1, xanchor=side, yanchor="bottom")
+    return dict(place, showarrow=False, text=text)
+
+
 def held(name, x, y, color=COLORS["ink"], symbol="diamond", size=13, **axes):
     r"""A mark to take in hand, with an edge of ink."""
     return dict(

@@ -15,6 +15,7 @@ load = functools.cache(load_results)
 # ------------------------------------------------------------------------------------------------- ids, pairs and masks
 
 TOKENS = 8
+TEXTS = "the cat sat on its mat and ate".split(), "a dog ran by us and off".split()
 DECODING, PADDING, PACKING = "a cache", "padding", "packing"
 PARTS = {DECODING: ("cached", "new"), PADDING: ("pads", "text"), PACKING: ("text A", "text B")}
 WRONG, MENDED = "wrong", "mended"
@@ -29,15 +30,14 @@ def given(situation, n):
     index = torch.arange(TOKENS)
     causal = index[:, None] >= index[None, :]
     if situation == DECODING:  # begun anew at 0, and a causal mask aligned at the top left
-        names = [f"old {i}" for i in range(n)] + [f"new {i}" for i in range(TOKENS - n)]
         own = torch.where(index < n, index, index - n)
         top_left = torch.where(index[:, None] < n, causal, index[:, None] - n >= index[None, :])
-        return names, index, own, causal, top_left
+        return TEXTS[0], index, own, causal, top_left
     if situation == PADDING:  # counted by index, and the pads not hidden
-        names = ["pad"] * n + [f"word {i}" for i in range(TOKENS - n)]
+        names = ["pad"] * n + TEXTS[0][: TOKENS - n]
         real = index >= n
         return names, (index - n).clamp(min=0), index, causal & real & real[:, None], causal & real[:, None]
-    names = [f"A {i}" for i in range(n)] + [f"B {i}" for i in range(TOKENS - n)]
+    names = [*TEXTS[0][:n], *TEXTS[1][: TOKENS - n]]
     same = (index[:, None] < n) == (index[None, :] < n)
     return names, torch.where(index < n, index, index - n), index, causal & same, causal
 
@@ -52,6 +52,10 @@ def _ids(situation, ids, mask, n):
     shown = torch.where(visible & seen_right, offset.double(), math.nan)
     extra, missing = (visible & ~seen_right).nonzero().T, (seen_right & ~visible).nonzero().T
     broken = (torch.nan_to_num(shown) != 0).nonzero()
+    middles, parts = [(n - 1) / 2, (n + TOKENS - 1) / 2], list(PARTS[situation])
+    by = [(k, q, signed(shown[q, k])) for q, k in broken.tolist()]
+    if len(by) == n * (TOKENS - n):  # a block that stands whole is named once
+        by = [(*middles, f"<b>off{'<br>' if n == 1 else ' '}by {by[0][2]}</b>")]
     cells = list(range(TOKENS))
 
     def said(name, values, y, which, color, form="{}"):
@@ -77,10 +81,10 @@ def _ids(situation, ids, mask, n):
         dict(
             type="scatter",
             name="by how much",
-            x=[k for _, k in broken.tolist()],
-            y=[q for q, _ in broken.tolist()],
+            x=[k for k, _, _ in by],
+            y=[q for _, q, _ in by],
             mode="text",
-            text=[signed(shown[q, k]) for q, k in broken.tolist()],
+            text=[words for _, _, words in by],
             showlegend=False,
             hoverinfo="skip",
         ),
@@ -102,29 +106,33 @@ def _ids(situation, ids, mask, n):
             marker=dict(symbol="circle-open", size=10, color=COLORS["purple"], line=dict(width=2)),
             hovertemplate="token %{y} does not see token %{x}, and must<extra></extra>",
         ),
+        said("words", names, -3.1, [True] * TOKENS, "ink"),
         said(
             "right ids", [p if real else "–" for p, real in zip(right.tolist(), counts)], -2.1, [True] * TOKENS, "gray"
         ),
         said("ids that are right", own, -1.1, (off == 0).tolist(), "ink"),
         said("ids that are wrong", own, -1.1, (off != 0).tolist(), "orange", "<b>{}</b>"),
         level("border of the queries", n - 0.5, -0.5, TOKENS - 0.5, COLORS["ink"], 2, "dash"),
-        upright("border", n - 0.5, TOKENS - 0.5, -2.7, COLORS["ink"], 2, "dash"),
+        upright("border", n - 0.5, TOKENS - 0.5, -3.7, COLORS["ink"], 2, "dash"),
     ]
-    middles, parts = [(n - 1) / 2, (n + TOKENS - 1) / 2], list(PARTS[situation])
     plain = dict(showgrid=False, zeroline=False, ticks="")
     layout = dict(
         height=460,
-        margin=dict(l=64, r=8, b=40),
+        margin=dict(l=82, r=8),
         xaxis=dict(
             plain,
             range=[-0.6, TOKENS - 0.4],
             tickvals=middles,
             ticktext=parts,
             tickangle=0,
-            title=dict(text="token as a key; a number: offset off by", standoff=2),
+            title=dict(text="token as a key", standoff=2),
         ),
         yaxis=dict(
-            plain, range=[TOKENS - 0.4, -2.8], tickvals=[-2.1, -1.1, *middles], ticktext=["right id", "its id", *parts]
+            plain,
+            range=[TOKENS - 0.4, -3.8],
+            tickvals=[-3.1, -2.1, -1.1, *middles],
+            ticktext=["token", "right id", "its id", *parts],
+            title=dict(text="token as a query", standoff=2),
         ),
     )
     return dict(data=data, layout=layout), {
@@ -141,9 +149,9 @@ ids = explorable(
     _ids,
     id="practice.ids",
     title="Whose ids are wrong?",
-    alt="Eight tokens, the right id of each in gray and the id it has below, bold and orange where it is wrong. Under "
-    "them a square of queries and keys: a colored cell with a number is a visible pair whose offset is off by so "
-    "much, a plain gray one is right; a cross marks a pair that is seen and must not be, a ring one that is "
+    alt="Eight words, under each its right id in gray and the id it has, bold and orange where it is wrong. Under "
+    "them a square of queries and keys: a blue cell is a visible pair whose offset is off by the number on it, "
+    "or on its block, a plain gray one is right; a cross marks a pair that is seen and must not be, a ring one that is "
     "hidden and must be seen. Drag the dashed line, the border between the cached and the new tokens, the pads "
     "and the text, or two texts.",
     readout="{tokens:d} wrong {ids} · {pairs:d} wrong {offsets} · mask: {seen:d} too many, {hidden:d} too few",
@@ -151,6 +159,7 @@ ids = explorable(
     depends={
         "seen, must not be": ["situation", "mask", "n"],
         "hidden, must be seen": ["situation", "mask", "n"],
+        "words": ["situation", "n"],
         "right ids": ["situation", "n"],
         "ids that are right": ["situation", "ids", "n"],
         "ids that are wrong": ["situation", "ids", "n"],
@@ -160,7 +169,7 @@ ids = explorable(
     },
     situation=slider([DECODING, PADDING, PACKING], label="situation"),
     ids=slider([WRONG, MENDED], label="ids"),
-    mask=slider([WRONG, MENDED], label="mask"),
+    mask=slider([WRONG, MENDED], label="mask", default=MENDED),
     n=slider(range(1, TOKENS), label="tokens before the border", default=5),
 )
 
@@ -169,6 +178,7 @@ ids = explorable(
 
 NEW, ALL = "new tokens only", "all tokens"
 OFF = (0, 1, 2, 4, 8, 16, 32)
+GROUPS = {"read no position": [(), ("weigh",)], "absolute": [("embed",)], "relative": [("bias",), ("rotate",)]}
 
 
 def added(results, method, which, off):
@@ -183,9 +193,13 @@ def added(results, method, which, off):
 
 def _wrong_ids(which, off, *, results=None):
     results = load("practice") if results is None else results
-    methods = list(results["methods"])[::-1]  # a list of bars is drawn from below
-    losses = {method: added(results, method, which, off) for method in methods}
-    mean = {method: math.nan if row is None else mean_and_spread(row)[0] for method, row in losses.items()}
+    ranks = {m: [METHODS[m].places in kinds for kinds in GROUPS.values()].index(True) for m in results["methods"]}
+    methods = sorted(results["methods"], key=ranks.get)[::-1]  # a list of bars is drawn from below
+    losses, by_one = ({method: added(results, method, which, o) for method in methods} for o in (off, 1))
+    mean, mean_of_one = (
+        {method: math.nan if row is None else mean_and_spread(row)[0] for method, row in rows.items()}
+        for rows in (losses, by_one)
+    )
     at = {method: place for place, method in enumerate(methods)}
     top = max(
         max(row)
@@ -198,12 +212,21 @@ def _wrong_ids(which, off, *, results=None):
     data = [
         dict(
             type="bar",
-            name="mean",
+            name="off by so much",
             orientation="h",
             x=list(mean.values()),
             y=list(at.values()),
             marker=dict(color=COLORS["orange"]),
             hovertemplate="%{x:.3f} nats added, mean of the seeds<extra></extra>",
+        ),
+        dict(
+            type="bar",
+            name="off by 1",
+            orientation="h",
+            x=list(mean_of_one.values()),
+            y=list(at.values()),
+            marker=dict(color="rgba(255, 255, 255, 0.25)", line=dict(color=COLORS["ink"], width=2)),
+            hovertemplate="off by 1: %{x:.3f} nats<extra></extra>",
         ),
         dict(
             type="scatter",
@@ -212,12 +235,35 @@ def _wrong_ids(which, off, *, results=None):
             y=[y for _, y in seeds],
             mode="markers",
             marker=dict(color=COLORS["ink"], size=6, symbol="circle-open"),
+            showlegend=False,
             hovertemplate="one seed: %{x:.3f} nats<extra></extra>",
         ),
     ]
+    borders = [n + 0.5 for n, (a, b) in enumerate(zip(methods, methods[1:])) if ranks[a] != ranks[b]]
+    short = "nope", "learned", "t5"  # of each group a method whose bar leaves room for words
+    beside = {group: at[method] for group, method in zip(GROUPS, short) if method in at}
+    data += [
+        dict(
+            type="scatter",
+            name="between the groups",
+            x=[-0.08 * top, 1.05 * top, math.nan] * len(borders),
+            y=[y for y in borders for _ in range(3)],
+            mode="lines",
+            line=dict(color=COLORS["gray"], width=1),
+            hoverinfo="skip",
+        ),
+        label(
+            "the groups", [1.05 * top] * len(beside), list(beside.values()), list(beside), COLORS["gray"], "middle left"
+        ),
+        label("solid bars", 0.04 * top, len(methods) - 1, f"■ off by {off}", COLORS["orange"], "middle right"),
+        label("hollow bars", 0.04 * top, len(methods) - 2, "□ off by 1", COLORS["ink"], "middle right"),
+    ]
     layout = dict(
         height=460,
-        xaxis=dict(range=[-0.08 * top, 1.05 * top], title=dict(text="added to the loss, nats")),
+        barmode="overlay",
+        showlegend=False,
+        margin=dict(t=10),
+        xaxis=dict(range=[-0.08 * top, 1.05 * top], title=dict(text="loss added, nats; ring: a seed")),
         yaxis=dict(
             range=[-0.6, len(methods) - 0.4],
             tickvals=list(at.values()),
@@ -240,10 +286,16 @@ wrong_ids = explorable(
     _wrong_ids,
     id="practice.wrong_ids",
     title="What do wrong ids cost?",
-    alt="A bar for each method: what is added to the loss of a trained model when position ids are off by the chosen "
-    "number, with a ring for each seed. When all ids are moved, relative methods have no bar; when only the new "
-    "tokens' ids are off against their prefix, those that read positions do.",
+    alt="A bar for each method, those that read no position above, then absolute and relative ones: "
+    "what is added to the loss of a trained model when position ids are off by the chosen "
+    "number, with a ring for each seed, and a hollow bar for ids that are off by one. When all ids are moved, relative "
+    "methods have no bar; when only the new tokens' ids are off against their prefix, those that read positions do.",
     readout="most: {most} · {spared:d} pay less than 0.05 · {refused:d} refuse",
+    depends={
+        "off by 1": ["which"],
+        **{name: [] for name in ("between the groups", "the groups", "hollow bars", "layout")},
+        "solid bars": ["off"],
+    },
     which=slider([NEW, ALL], label="ids off"),
     off=slider(OFF, label="off by, tokens", default=32, play=True),
 )

@@ -63,10 +63,11 @@ def _invariance(shift, m, n, pair, *, rotate=rope.rotate):
     score = number(scores[pair].item(), 3)
     blue, orange, green, purple = (COLORS[name] for name in ("blue", "orange", "green", "purple"))
     right = dict(xaxis="x2", yaxis="y2")
-    side = "right" if at_q + at_k < LAST else "left"
+    grip = max(at_q, at_k) + 2
+    clear = 0.9 if pair < SLOW else 1  # the head is not hidden by the ring round the end
     data = [
-        arrow("query, turned", q, blue, 4),
-        arrow("key, turned", k, orange, 4, "5px,3px"),
+        arrow("query, turned", clear * q, blue, 4),
+        arrow("key, turned", clear * k, orange, 4, "5px,3px"),
         _tip("end of the query", q, blue, "circle", pair),
         _tip("end of the key", k, orange, "diamond", pair),
         label("q", *(1.34 * q).tolist(), "<b>q</b>", blue, "middle center", cliponaxis=False),
@@ -83,19 +84,28 @@ def _invariance(shift, m, n, pair, *, rotate=rope.rotate):
             **right,
         ),
         label("wave's name", LAST / 2, 1.95, "score with a key at each place", COLORS["ink"], "middle center", **right),
-        label("its number", -1, 1.8, f"<b>score {score}</b>", green, "middle left", cliponaxis=False),
+        label("its number", LAST + 2.5, scores[pair].item(), score, green, "middle right", cliponaxis=False, **right),
         upright("key's place", at_k, -1.75, 1.5, orange, 2, "dash", **right),
         upright("query's place", at_q, -1.75, 1.5, blue, **right),
         dict(
             type="scatter",
+            name="how far apart",
+            x=[at_k, at_k, at_q, at_q],
+            y=[-1.75, -2, -2, -1.75],
+            mode="lines",
+            line=dict(color=purple, width=4),
+            hoverinfo="skip",
+            **right,
+        ),
+        dict(
+            type="scatter",
             name="bracket",
-            x=[at_k, at_q, (at_q + at_k) / 2],
-            y=[-1.75, -1.75, -1.8],  # a level line would be held anywhere, and moved up and down
-            mode="lines+markers+text",
-            line=dict(color=purple, width=3),
-            marker=dict(size=[0, 0, 12], color=purple, opacity=1),
-            text=["", "", "\xa0\xa0\xa0◂ drag ▸\xa0\xa0\xa0"],
-            textposition=f"bottom {side}",
+            x=[grip],
+            y=[-2],
+            mode="markers+text",
+            marker=dict(size=12, color=purple),
+            text=["\xa0\xa0\xa0\xa0◂ drag: score stays ▸\xa0\xa0\xa0\xa0"],
+            textposition="middle right" if grip < LAST / 2 else "bottom left",
             textfont=dict(size=12, color=purple),
             cliponaxis=False,
             hoverinfo="skip",
@@ -110,19 +120,19 @@ def _invariance(shift, m, n, pair, *, rotate=rope.rotate):
     layout = dict(
         height=400,
         showlegend=False,
-        margin=dict(l=16, t=10),
+        margin=dict(l=16, r=56, t=10),
         shapes=circles,
-        xaxis=dict(plane, range=[-2.1, 2.1], domain=[0, 0.48], title=dict(text="lanes 2i and 2i + 1")),
-        yaxis=dict(plane, range=[-1.95, 2.1], scaleanchor="x"),
-        xaxis2=dict(range=[-1, LAST + 1], domain=[0.56, 1], anchor="y2", title=dict(text="place in the text")),
+        xaxis=dict(plane, range=[-1.8, 1.8], domain=[0, 0.48], title=dict(text="lanes 2i and 2i + 1")),
+        yaxis=dict(plane, range=[-1.8, 1.8], scaleanchor="x"),
+        xaxis2=dict(range=[-1, LAST + 2.5], domain=[0.56, 1], anchor="y2", title=dict(text="place in the text")),
         yaxis2=dict(range=[-2.4, 2.4], anchor="x2", tickvals=[-1, 0, 1], title=dict(text="score", standoff=2)),
         meta=dict(
             phone=dict(  # a larger circle: it is taken in hand
-                margin=dict(l=8, r=8),
+                margin=dict(l=8, r=46, t=18),
                 xaxis=dict(domain=[0, 1], title=dict(text="")),
-                yaxis=dict(range=[-1.8, 1.9], domain=[0.48, 1]),
+                yaxis=dict(range=[-1.5, 1.5], domain=[0.54, 1]),
                 xaxis2=dict(domain=[0, 1]),
-                yaxis2=dict(domain=[0, 0.44], range=[-3, 2.3]),
+                yaxis2=dict(domain=[0, 0.52], range=[-2.7, 2.3]),
             )
         ),
     )
@@ -137,10 +147,10 @@ rotation_invariance = explorable(
     title="Two vectors turn, their score stays",
     alt="At the left, one pair of lanes as a plane: a query arrow and a dashed key arrow from the origin, each turned "
     "by its place in the text. At the right, the places: an upright line for the query, a dashed one for the key, a "
-    "bracket between them, and the wave of scores that this query has with a key at each place. The wave crosses the "
-    "key's line at the level green line, the score. Drag the bracket: arrows, lines and wave move on, and the green "
-    "line stays. Drag one arrow alone, and it goes up or down; the arrows of slow pairs hardly turn, and cannot be "
-    "dragged.",
+    "bracket under both with a dot beside it, and the wave of scores that this query has with a key at each place. "
+    "The wave crosses the key's line at the level green line, the score. Drag the dot: arrows, lines and wave move "
+    "on, and the green line stays. Drag one arrow alone, and it goes up or down; the arrows of slow "
+    "pairs hardly turn, and cannot be dragged.",
     readout="distance {distance} · score of this pair {score} · all 8 pairs: {whole}",
     handles={"bracket": "shift", "end of the query": "m", "end of the key": "n"},
     depends={
@@ -156,7 +166,7 @@ rotation_invariance = explorable(
         "its number": [_APART, "pair"],
         "key's place": [_KEY],
         "query's place": [_QUERY],
-        "bracket": [_QUERY, _KEY],
+        **{name: [_QUERY, _KEY] for name in ("how far apart", "bracket")},
         "readout.distance": [_APART],
         "readout.score": [_APART, "pair"],
         "readout.whole": [_APART],
@@ -195,7 +205,9 @@ def _by_distance(kind, aim, draw, base, *, rotate=rope.rotate):
     scores = _scores(kind, aim, base, rotate)
     mean, spread = scores.mean(dim=0), scores.std(dim=0)
     low, high = (-2, 14) if aimed else (-4.5, 4.5)
-    foot = low + 0.06 * (high - low)
+    own, high_band = scores[draw], mean + spread
+    there = 4 if aim >= REACH // 2 else REACH - 33  # words stand on the side away from the peak
+    loud = int(own[there : there + 20].argmax()) + there
     data = [
         dict(
             type="scatter",
@@ -234,8 +246,32 @@ def _by_distance(kind, aim, draw, base, *, rotate=rope.rotate):
             marker=dict(color=COLORS["green"], size=14, symbol="diamond"),
             hoverinfo="skip",
         ),
-        label("its name", 1, foot, "this draw", COLORS["orange"], "middle right"),
-        label("the mean's name", REACH - 1, foot, "mean of 400 draws ± spread", COLORS["ink"], "middle left"),
+        label(
+            "its name",
+            max(loud, 11),
+            max(own[loud], high_band[loud]),
+            "this draw",
+            COLORS["orange"],
+            "top center",
+            halo=True,
+        ),
+        label(
+            "the mean's name",
+            there + 17,
+            (mean - spread)[there + 4 : there + 30].min(),
+            "mean ± spread<br>of 400 draws",
+            COLORS["ink"],
+            "bottom center",
+            halo=True,
+        ),
+        label(
+            "what the peak is for",
+            [aim] if aimed else [],
+            [max(own[aim], high_band[aim]) + 0.1] if aimed else [],  # over the dotted peak too
+            ["peak: drag"] if aimed else [],
+            COLORS["green"],
+            "top center" if aim else "top right",
+        ),
     ]
     layout = dict(
         height=430,
@@ -265,8 +301,7 @@ score_by_distance = explorable(
         "mean ± spread": ["kind", "aim", "base"],
         "mean": ["kind", "aim", "base"],
         "where the key aims": ["kind", "aim", "base"],
-        "its name": ["kind"],
-        "the mean's name": ["kind"],
+        "the mean's name": ["kind", "aim", "base"],
         "layout": ["kind"],
         "readout": ["kind", "aim", "base"],
     },
@@ -295,6 +330,9 @@ def _trained_head(head, distance):
     mean, spread, length = means[head], spreads[head], TRAINED["settings"]["length"]
     distances = torch.arange(len(mean))
     high = math.ceil((means.abs() + spreads).max() / 2) * 2
+    loudest, beyond = mean[:length].max(), length + int(mean[length:].argmax())
+    over = [n for n in range(length, len(mean)) if mean[n] > loudest]
+    red = slice(over[0], over[-1] + 1) if over else slice(0)
     data = [
         dict(
             type="scatter",
@@ -315,11 +353,36 @@ def _trained_head(head, distance):
             line=dict(color=COLORS["ink"], width=2.5),
             hovertemplate="distance %{x}: mean %{y:.2f}<extra></extra>",
         ),
+        dict(
+            type="scatter",
+            name="higher than in training",
+            mode="lines",
+            x=distances[red],
+            y=mean[red].masked_fill(mean[red] <= loudest, math.nan),
+            line=dict(color=COLORS["red"], width=4),
+            hoverinfo="skip",
+        ),
+        label(
+            "where it is",
+            beyond - 6,
+            0.9 * high,
+            f"<b>{beyond}</b>: higher than<br>anything in training" if over else "",
+            COLORS["red"],
+            "middle center",
+        ),
         upright("training length", length, -high, high, COLORS["gray"], 1.5, "dashdot"),
         label("shown", length - 4, -0.94 * high, "← trained", COLORS["gray"], "middle left"),
         label("not shown", length + 4, -0.94 * high, "never seen →", COLORS["gray"], "middle right"),
-        level("highest in training", mean[:length].max(), 0, SHOWN, COLORS["orange"], 1.5, "dash"),
-        label("its name", 4, 0.92 * high, "- - highest here", COLORS["orange"], "middle right"),
+        level("highest in training", loudest, 0, SHOWN, COLORS["orange"], 1.5, "dash"),
+        label(
+            "its name",
+            length - 3,
+            loudest.item() + 0.1,
+            "highest<br>in training",
+            COLORS["orange"],
+            "top left",
+            halo=True,
+        ),
         dict(
             type="scatter",
             name="here",
@@ -335,14 +398,14 @@ def _trained_head(head, distance):
         showlegend=False,
         margin=dict(t=10),
         xaxis=dict(range=[-3, len(mean)], title=dict(text="distance m − n, in tokens")),
-        yaxis=dict(range=[-high, high], title=dict(text="score q · k / √D")),
+        yaxis=dict(range=[-high, high], title=dict(text="mean score q · k / √D; band: spread")),
     )
     return dict(data=data, layout=layout), {
         "distance": distance,
         "score": number(mean[distance].item(), 1),
         "wide": number(spread[distance].item(), 1),
         "peak": int(mean[:length].argmax()),
-        "beyond": length + int(mean[length:].argmax()),
+        "beyond": beyond,
     }
 
 
@@ -356,9 +419,9 @@ trained_head = explorable(
     title="What training makes of it",
     alt="The mean score of a trained head against distance, in a band of one spread, up to two and a half times the "
     "training length. Within the training length it peaks a token or two away, up to the dashed line, and falls; past "
-    "the upright line, at distances that training never showed, it comes back up in waves. A diamond is dragged along "
-    "the curve.",
-    readout="distance {distance}: {score} ± {wide} · peak: {peak} in training · {beyond} beyond",
+    "the upright line, at distances that training never showed, it comes back up in waves, in red where they are "
+    "higher than anything in training. A diamond is dragged along the curve.",
+    readout="distance {distance}: {score} ± {wide} · peak at {peak} in training · at {beyond} beyond",
     handles={"here": "distance"},
     depends={
         "mean ± spread": ["head"],
@@ -367,7 +430,9 @@ trained_head = explorable(
         "shown": [],
         "not shown": [],
         "highest in training": ["head"],
-        "its name": [],
+        "its name": ["head"],
+        "higher than in training": ["head"],
+        "where it is": ["head"],
         "layout": [],
         "readout.peak": ["head"],
         "readout.beyond": ["head"],
@@ -437,7 +502,7 @@ def _seen(trained, target, base, pair):
         pin("this pair", pair, 0, 1.1, xaxis="x2", yaxis="y2"),
     ]
     layout = dict(
-        height=560,
+        height=505,
         barmode="stack",
         bargap=0.15,
         showlegend=False,

@@ -5,7 +5,7 @@ import math
 import torch
 
 from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
-from posenc.lab.figures.parts import arrow, label, upright
+from posenc.lab.figures.parts import arrow, label
 from posenc.rotate.mrope import dealt, positions_for
 from posenc.rotate.rope2d import angles, axial, steps
 
@@ -55,7 +55,10 @@ def _map(row, column, pairs, direction, *, angles=angles):
     line = list(range(1 - SIDE, SIDE))
     diagonals = {"↘": 1, "↙": -1}
     turns = frequencies(direction).T.tolist()  # of each pair: a row, a column
-    looks = [(COLORS["blue"], 3) if pairs in (name, ALL) else (COLORS["gray"], 2) for name in PAIRS[:-1]]
+    looks = [  # of a number, of its arrow: those not chosen are pale
+        (COLORS["blue"], COLORS["blue"], 4) if pairs in (name, ALL) else (COLORS["gray"], "rgba(128, 128, 128, 0.5)", 3)
+        for name in PAIRS[:-1]
+    ]
     data = [
         dict(
             type="heatmap",
@@ -72,7 +75,7 @@ def _map(row, column, pairs, direction, *, angles=angles):
             colorbar=dict(
                 orientation="h",
                 x=0.855,
-                y=0.16,
+                y=0.08,
                 len=0.29,
                 thickness=14,
                 tickvals=[-1, 0, 1],
@@ -90,10 +93,11 @@ def _map(row, column, pairs, direction, *, angles=angles):
             marker=dict(symbol="diamond", size=15, color="#1f2933", line=dict(color="#ffffff", width=2)),
             **ALONE,
         ),
+        label("its name", column, row + (0.95 if row == 0 else -0.95), "<b>query</b>", "#1f2933", "middle center"),
         dict(
             type="scatter",
             name="its neighbors on the two diagonals",
-            x=[column + step for step in diagonals.values()],
+            x=[column + step if 0 <= column + step < SIDE > row + 1 else math.nan for step in diagonals.values()],
             y=[row + 1] * 2,
             mode="text",
             text=[f"<b>{arrow}</b>" for arrow in diagonals],
@@ -101,42 +105,43 @@ def _map(row, column, pairs, direction, *, angles=angles):
             **ALONE,
         ),
         *(
-            arrow(f"how {name} turns", turn[::-1], *look, xaxis="x2", yaxis="y2")
+            dict(drawn, marker=drawn["marker"] | dict(line=dict(width=0)))  # no white edge within the shaft
             for name, look, turn in zip(PAIRS, looks, turns)
+            for drawn in [arrow(f"how {name} turns", turn[::-1], look[1], look[2], xaxis="x2", yaxis="y2")]
         ),
         *(  # a pair's number: of a long arrow beyond the tip, in the ring; of a short one beside it
             label(
                 f"the number of {name}", *_beside(turn), f"<b>{n}</b>", color, "middle center", xaxis="x2", yaxis="y2"
             )
-            for n, (name, (color, _), turn) in enumerate(zip(PAIRS, looks, turns))
+            for n, (name, (color, *_), turn) in enumerate(zip(PAIRS, looks, turns))
         ),
     ]
     ticks = dict(tickvals=list(range(SIDE)), showgrid=False, zeroline=False, constrain="domain")
     name = dict(text="how far each<br>pair turns", xref="x2 domain", yref="y2 domain", showarrow=False)
-    dial = dict(tickvals=[-1, 0, 1], constrain="domain")
+    dial = dict(tickvals=[-1, 0, 1], constrain="domain", zeroline=False)
     layout = dict(
         height=430,
         showlegend=False,
         margin=dict(t=8),
         xaxis=dict(ticks, range=[-0.5, SIDE - 0.5], domain=[0, 0.66], title=dict(text="column", standoff=2)),
         yaxis=dict(ticks, range=[SIDE - 0.5, -0.5], title=dict(text="row"), scaleanchor="x", constraintoward="top"),
-        xaxis2=dict(dial, range=[-0.4, 1.5], domain=[0.74, 1], anchor="y2", title=dict(text="turn by a column")),
+        xaxis2=dict(dial, range=[-0.4, 1.4], domain=[0.72, 1], anchor="y2", title=dict(text="by a column")),
         yaxis2=dict(
             dial,
-            range=[1.5, -1.45],
-            domain=[0.46, 0.88],
+            range=[1.42, -1.36],
+            domain=[0.36, 0.89],
             anchor="x2",
-            title=dict(text="turn by a row"),
+            title=dict(text="by a row", standoff=0),
             scaleanchor="x2",
         ),
         annotations=[name | dict(x=0.5, y=1, yanchor="bottom")],
         meta=dict(
-            phone=dict(
+            phone=dict(  # the arrows below: the map needs the room
                 xaxis=dict(domain=[0, 1]),
-                yaxis=dict(domain=[0.47, 1]),
-                xaxis2=dict(domain=[0, 0.46]),
-                yaxis2=dict(domain=[0, 0.35]),
-                annotations=[name | dict(x=1.2, y=0.95, xanchor="left", yanchor="top")],
+                yaxis=dict(domain=[0.45, 1]),
+                xaxis2=dict(domain=[0.02, 0.5], showticklabels=False, ticks="", title=dict(standoff=0)),
+                yaxis2=dict(domain=[0, 0.34], showticklabels=False, ticks="", title=dict(standoff=0)),
+                annotations=[name | dict(x=1.1, y=0.95, xanchor="left", yanchor="top", align="left")],
             )
         ),
     )
@@ -160,7 +165,7 @@ map = explorable(
         "A picture of nine by nine patches. Its colors are the scores of one query with keys of equal content at "
         "every patch, from minus one to one. A pair that turns along one axis draws stripes along the other one; a "
         "turned pair draws oblique stripes; all pairs together draw a cross through the query, upright or turned. "
-        "Beside or below it an arrow for each pair: how far it turns for a row, downward, and for a column, across. "
+        "Beside it an arrow for each pair: how far it turns for a row, downward, and for a column, across. "
         "Stripes lie across the arrow. Drag the diamond, the query, or the number at a long arrow."
     ),
     readout="score on ↘ {right:+.2f} · on ↙ {left:+.2f}",
@@ -168,6 +173,7 @@ map = explorable(
     depends={
         "score": ["row", "column", "pairs", "direction"],
         "the query": ["row", "column"],
+        "its name": ["row", "column"],
         "its neighbors on the two diagonals": ["row", "column"],
         **{f"{what} {name}{end}": ["pairs", "direction"] for what, end in DRAWN for name in PAIRS[:-1]},
         "readout": ["pairs", "direction"],
@@ -184,8 +190,10 @@ TRAINED = 6  # patches on a side of the training pictures
 DIAL_LANES = 16
 MAGNITUDES = steps(DIAL_LANES, 2, 100.0)  # radians a patch, of the four pairs of an axis
 BY_INDEX, NORMALIZED = "by index", "normalized"
-SEEN, BETWEEN, OUTSIDE = "trained", "between", "beyond"
+SEEN, BETWEEN, OUTSIDE = "trained", "in between", "never trained"
+MARKS = {SEEN: "● trained", BETWEEN: "○ in between", OUTSIDE: "✕ never trained"}
 SIDES = [6, 7, 8, 9, 10, 12]  # patches on a side of the picture that is asked for
+FARTHEST = (SIDES[-1] - 1) / (TRAINED - 1)
 
 
 def sort_angles(asked, coordinates, magnitude):
@@ -212,17 +220,6 @@ def widest(w):
     return min((TRAINED - 1) * w, math.pi)
 
 
-def _named(found):
-    """The marks of the drawing to write the words at, of each kind: of the slowest pair, or of the fastest."""
-    names, slowest = {}, len(MAGNITUDES) - 1
-    for word, goal, rows in ((SEEN, 0.1, [slowest - 1]), (BETWEEN, -0.6, [slowest, 0]), (OUTSIDE, 1.8, [slowest])):
-        row = next((row for row in rows if len(found[word][row])), None)
-        if row is not None:
-            x = found[word][row]
-            names[word] = (x[(x - goal).abs().argmin()].item(), row + 0.12)
-    return names
-
-
 def _resolution(asked, coordinates, offset):
     sorted_angles = [sort_angles(asked, coordinates, w) for w in MAGNITUDES.tolist()]
     scale = TRAINED / asked if coordinates == NORMALIZED else 1.0
@@ -230,7 +227,10 @@ def _resolution(asked, coordinates, offset):
     rows = list(range(len(MAGNITUDES)))
     looks = {SEEN: ("circle", "blue"), BETWEEN: ("circle-open", "blue"), OUTSIDE: ("x", "orange")}
     found = {
-        word: [folded(angles[word]) / widest(w) for angles, w in zip(sorted_angles, MAGNITUDES.tolist())]
+        word: [  # to the left of the query it is the same
+            folded(angles[word][angles[word] >= 0]).abs() / widest(w)
+            for angles, w in zip(sorted_angles, MAGNITUDES.tolist())
+        ]
         for word in looks
     }
     data = []
@@ -242,74 +242,98 @@ def _resolution(asked, coordinates, offset):
                 x=torch.cat(found[word]),
                 y=[row for row in rows for _ in found[word][row]],
                 mode="markers",
-                marker=dict(
-                    symbol=symbol, size=[7 if row else 5 for row in rows for _ in found[word][row]], color=COLORS[color]
-                ),  # the fastest pair has them all within the band
+                marker=dict(symbol=symbol, size=7, color=COLORS[color], line=dict(width=1.5 if word == BETWEEN else 0)),
                 hovertemplate=f"{word}: %{{x:.2f}} of the widest trained angle<extra></extra>",
             )
         )
-    named = _named(found)
-    data.append(
+    present = [word for word in MARKS if any(len(row) for row in found[word])]
+    beyond = sum(len(row) for row in found[OUTSIDE])
+    said = {NORMALIZED: "<b>only the last patch leaves the band</b>", BY_INDEX: "<b>slower pairs meet new angles</b>"}[
+        coordinates
+    ]
+    data += [
         label(
             "names of the marks",
-            [x for x, _ in named.values()],
-            [y for _, y in named.values()],
-            list(named),
-            [COLORS[looks[word][1]] for word in named],
-            "bottom center",
-        )
-    )
+            [{SEEN: 0, BETWEEN: 0.6, OUTSIDE: 1.38}[word] for word in present],
+            [-1.08] * len(present),
+            [MARKS[word] for word in present],
+            [COLORS[looks[word][1]] for word in present],
+            "middle right",
+            12,
+        ),
+        label("verdict", -0.06, -1.6, said if beyond else "<b>no new angle</b>", COLORS["ink"], "middle right"),
+        label("the fastest", 1.06, 0, "went all the way<br>round in training", COLORS["gray"], "middle right", 12),
+    ]
     for row, w in enumerate(MAGNITUDES.tolist()):
         data.append(
             dict(
                 type="scatter",
                 name=f"the key at {w:.2g}",
-                x=folded(torch.tensor([here * scale * w], dtype=torch.float64)) / widest(w),
-                y=[row - 0.34],
+                x=folded(torch.tensor([here * scale * w], dtype=torch.float64)).abs() / widest(w),
+                y=[row],
                 mode="markers",
-                marker=dict(symbol="triangle-down", size=13, color=COLORS["ink"]),
+                marker=dict(symbol="diamond-open", size=14, color=COLORS["ink"], line=dict(width=2.5)),
                 hovertemplate=f"turned by {here * scale * w:.2f} radians<extra></extra>",
             )
         )
-    farthest = (SIDES[-1] - 1) / (TRAINED - 1)
+    at = [mark["x"].item() for mark in data[-len(rows) :]]
+    data += [
+        dict(
+            type="scatter",
+            name="from row to row",
+            x=at,
+            y=rows,
+            mode="lines",
+            line=dict(color=COLORS["ink"], width=1.5, dash="dot"),
+            hoverinfo="skip",
+        ),
+        label(  # where the line is upright: the two slowest pairs fold nothing
+            "whose diamonds",
+            at[2] + (-0.09 if at[2] > 1.5 else 0.09),
+            2.5,
+            "angles of<br>one key",
+            COLORS["ink"],
+            "middle left" if at[2] > 1.5 else "middle right",
+        ),
+    ]
     layout = dict(
         height=430,
         showlegend=False,
         margin=dict(l=64, t=10),
         xaxis=dict(
-            range=[-farthest - 0.1, farthest + 0.1],
-            tickvals=[-2, -1, 0, 1, 2],
-            ticktext=["−2", "−1", "0", "1", "2"],
-            title=dict(text="angle, 1: the widest in training", standoff=2),
+            range=[-0.06, FARTHEST + 0.12],
+            tickvals=[0, 1, 2],
+            title=dict(text="angle / widest angle in training", standoff=2),
             showgrid=False,
             zeroline=False,
         ),
         yaxis=dict(
-            range=[len(rows) - 0.3, -1.25],
+            range=[len(rows) - 0.65, -1.9],
             tickvals=rows,
-            ticktext=[f"{math.degrees(w):.2g}°" for w in MAGNITUDES.tolist()],
-            title=dict(text="turn a patch"),
+            ticktext=[
+                {0: "fast<br>", len(rows) - 1: "slow<br>"}.get(row, "") + f"{math.degrees(w):.2g}°"
+                for row, w in enumerate(MAGNITUDES.tolist())
+            ],
+            title=dict(text="turn per patch"),
             showgrid=False,
             zeroline=False,
         ),
         shapes=[
             dict(
                 type="rect",
-                x0=-1,
+                x0=-0.06,
                 x1=1,
-                y0=0,
-                y1=1,
-                yref="paper",
+                y0=len(rows) - 0.72,
+                y1=-0.8,
                 layer="below",
                 line=dict(width=0),
                 fillcolor="rgba(42, 143, 201, 0.2)",
             )
         ],
-        annotations=[dict(x=0, y=-0.95, text=f"trained on {TRAINED} × {TRAINED}", showarrow=False)],
+        annotations=[dict(x=0.5, y=-0.55, text=f"trained on {TRAINED} × {TRAINED}", showarrow=False)],
         meta=dict(phone=dict(margin=dict(l=50))),
     )
-    counts = [len(angles[OUTSIDE]) for angles in sorted_angles]
-    return dict(data=data, layout=layout), {"beyond": sum(counts), "all": len(rows) * (2 * asked - 1), "offset": here}
+    return dict(data=data, layout=layout), {"beyond": beyond, "all": len(rows) * asked, "offset": here}
 
 
 _KEYS = [f"the key at {w:.2g}" for w in MAGNITUDES.tolist()]
@@ -318,16 +342,18 @@ resolution = explorable(
     id="rope2d.resolution",
     title="A larger picture than trained",
     alt=(
-        "Four rows, one for each frequency of an axis, from fast to slow; across, the angle between query and key, as "
-        "a share of the widest that the row met in training: half a turn at most. A band shows the angles between "
-        "patches of the six by six training pictures. Marks are the angles that a larger picture asks for: full dots "
-        "are angles of training, open ones lie between two of them, crosses lie beyond the band. Triangles stand at "
-        "the angles of one key: drag one, and the key moves farther away."
+        "Four rows, one for each frequency of an axis, from fast to slow; across, the angle between query and "
+        "key, as a share of the widest that the row met in training: half a turn at most, to either side. A "
+        "band shows the angles between patches of the six by six training pictures. Marks are the angles that a "
+        "larger picture asks for: full dots are angles of training, open ones lie between two of them, crosses "
+        "lie beyond the band. Diamonds, joined by a dotted line, stand at the angles of one key: drag one, and "
+        "the key moves farther away."
     ),
-    readout="{beyond:d} of {all:d} angles beyond · key {offset:d} on",
+    readout="{beyond:d} of {all:d} angles never trained · key {offset:d} on",
     handles={name: "offset" for name in _KEYS[1:]},
     depends={
-        **{word: ["asked", "coordinates"] for word in (SEEN, BETWEEN, OUTSIDE, "names of the marks")},
+        **{word: ["asked", "coordinates"] for word in (SEEN, BETWEEN, OUTSIDE, "names of the marks", "verdict")},
+        "the fastest": [],
         "layout": [],
         "readout.beyond": ["asked", "coordinates"],
         "readout.all": ["asked"],
@@ -342,15 +368,11 @@ resolution = explorable(
 
 PICTURE = (1, 4, 4)  # time, rows, columns
 AFTER = 4  # words after the picture
-MOST_WORDS, TOP = 5, 14  # before it; where its ground ends in the drawing
+MOST_WORDS = 4  # before it: one over each column
 ID_LANES = 32
 ID_BASE = 10000.0
 DEALS = {"in sections": dict(sections=(4, 6, 6)), "in turn": dict(sections=(6, 5, 5), interleaved=True)}
-AXES = {  # how each is drawn
-    "time": ("solid", "blue"),
-    "row": ("solid", "orange"),
-    "column": ("solid", "green"),
-}
+AXES = {"time": "blue", "row": "orange", "column": "green"}
 
 
 def text_ids(words):
@@ -370,124 +392,192 @@ def turns_between(words, patch, deal):
     return angles((ids[key] - ids[-1])[None], frequencies_of(deal))[0]
 
 
+def score_of(words, patch, deal):
+    """The score of the last word with a patch of equal content: the mean cosine of what its pairs turn."""
+    return turns_between(words, patch, deal).cos().mean().item()
+
+
 def _ids(words, row, column, deal):
     ids = text_ids(words)
     key = words + row * PICTURE[2] + column
-    tokens = list(range(len(ids)))
-    patches = PICTURE[1] * PICTURE[2]
-    colors = [COLORS[color] for _, color in AXES.values()]
+    rows, columns = list(range(PICTURE[1])), list(range(PICTURE[2]))
+    scores = [[score_of(words, (r, c), deal) for c in columns] for r in rows]
+    before, after = list(range(words)), list(range(AFTER - 1))  # each over or under a column
+    last, above, below, aside = AFTER - 1, -1.95, PICTURE[1] + 0.1, -0.62
+    ink = "#1e2832"  # on a cell, in either theme
+
+    def bold(number, chosen=True):
+        return f"<b>{number}</b>" if chosen else str(number)
+
     data = [
         dict(
+            type="heatmap",
+            name="score of each patch",
+            x=columns,
+            y=rows,
+            z=scores,
+            zmin=0.69,
+            zmax=0.79,
+            colorscale=[[0, "#eef3f8"], [1, "#6fa8d6"]],
+            xgap=3,
+            ygap=3,
+            showscale=False,
+            hovertemplate="score %{z:.4f}<extra></extra>",
+        ),
+        label(
+            "scores in numbers",
+            columns * len(rows),
+            [r for r in rows for _ in columns],
+            [f"{score:.3f}"[1:] for line in scores for score in line],  # .714: a cell is narrow on a phone
+            ink,
+            "middle center",
+            12,
+        ),
+        dict(
             type="scatter",
-            name="the picture",
-            x=[words - 0.5, words + patches - 0.5, words + patches - 0.5, words - 0.5],
-            y=[-2, -2, TOP, TOP],
-            mode="lines",
-            fill="toself",
-            fillcolor="rgba(128, 128, 128, 0.15)",
-            line=dict(color="rgba(128, 128, 128, 0.15)", width=0),
+            name="the patch",
+            x=[column],
+            y=[row],
+            mode="markers",
+            marker=dict(symbol="square", size=38, color="rgba(107, 114, 128, 0.15)", line=dict(width=2.5, color=ink)),
             **ALONE,
-        )
-    ]
-    for a, ((name, (dash, color)), width) in enumerate(zip(AXES.items(), (9, 4, 2))):  # each shows beside the next
-        data.append(
+        ),
+        *(
             dict(
                 type="scatter",
                 name=name,
-                x=tokens,
-                y=ids[:, a],
-                mode="lines",
-                line=dict(color=COLORS[color], dash=dash, width=width, shape="hvh"),
-                hovertemplate=f"token %{{x}}: {name} %{{y}}<extra></extra>",
+                x=x,
+                y=y,
+                mode="markers+text",
+                text=[str(ids[n, 0].item()) for n in tokens],
+                textfont=dict(size=13, color=COLORS[color]),
+                marker=dict(symbol=symbol, size=23, color=COLORS[color], line=dict(width=width)),
+                **ALONE,
             )
-        )
-    names = label(  # at the ends of the lines, where nothing is dragged
-        "names of the lines",
-        [words + patches + 0.2] * 3,
-        [words - 0.4, words + 1.1, words + 2.6],
-        [f"<b>{name}</b>" for name in AXES],
-        colors,
-        "middle right",
-    )
-    data += [
-        names,
-        label(
-            "what the ground is",
-            words + patches / 2 - 0.5,
-            TOP - 1.2,
-            "picture, 4 × 4 patches",
-            COLORS["gray"],
-            "middle center",
+            for name, x, y, tokens, color, symbol, width in (
+                (
+                    "words",
+                    before + after,
+                    [above] * words + [below] * len(after),
+                    [*range(words), *range(len(ids) - AFTER, len(ids) - 1)],
+                    "gray",
+                    "circle-open",
+                    1.2,
+                ),
+                ("the last word", [last], [below], [len(ids) - 1], "purple", "square-open", 2.5),
+            )
         ),
-        upright("the key, a patch", key, -2, TOP - 4, COLORS["ink"], 2, "dot"),
-        dict(
-            type="scatter",
-            name="its ids",
-            x=[key] * 3,
-            y=ids[key],
-            mode="markers",
-            marker=dict(symbol="circle", size=9, color=colors, line=dict(color=COLORS["ink"], width=1)),
-            text=list(AXES),
-            hovertemplate="this patch: %{text} %{y}<extra></extra>",
+        label(
+            "what is in a line",
+            [aside, aside, 0],
+            [above, below, above],
+            ["words", "words", "" if words else "none"],
+            COLORS["gray"],
+            ["middle left", "middle left", "middle center"],
+            12,
+            cliponaxis=False,
+        ),
+        label(
+            "time of the picture",
+            -0.5,
+            -1.22,
+            f"picture: time {bold(words)} throughout",
+            COLORS["blue"],
+            "middle right",
+            12,
+        ),
+        label(
+            "rows' ids",
+            [aside] * len(rows),
+            rows,
+            [f"row {bold(words + r, r == row)}" for r in rows],
+            COLORS["orange"],
+            "middle left",
+            12,
+        ),
+        label(
+            "columns' ids",
+            [aside, *columns],
+            [-0.7] * (1 + len(columns)),
+            ["column", *(bold(words + c, c == column) for c in columns)],
+            COLORS["green"],
+            ["middle left", *["middle center"] * len(columns)],
+            12,
+            cliponaxis=False,
         ),
     ]
-    turned = turns_between(words, (row, column), deal)
-    owner = (frequencies_of(deal) > 0).long().argmax(0)
-    for a, (name, (_, color)) in enumerate(AXES.items()):
-        mine = (owner == a).nonzero().flatten()
-        data.append(
-            dict(
-                type="bar",
-                name=f"cos of the angle, {name}",
-                x=mine,
-                y=turned[mine].cos(),
-                yaxis="y2",
-                xaxis="x2",
-                width=0.8,
-                marker=dict(color=COLORS[color]),
-                text=[name] * len(mine),
-                textposition="none",
-                hovertemplate="pair %{x}, %{text}: cos %{y:.2f}<extra></extra>",
-            )
-        )
-        # In sections a name over each section, in turn a letter over each pair.
-        at, word = (mine, name[0]) if deal == "in turn" else (mine.double().mean()[None], name)
-        words_ = [f"<b>{word}</b>"] * len(at)
-        data.append(label(f"owner, {name}", at, [1.05] * len(at), words_, COLORS[color], xaxis="x2", yaxis="y2"))
-    corner = turns_between(words, (0, 0), deal).cos()
-    pairs = torch.arange(len(corner), dtype=torch.float64)
-    data.append(
-        dict(
-            type="scatter",
-            name="the first patch",
-            x=torch.stack((pairs - 0.4, pairs + 0.4, pairs + math.nan), -1).flatten(),
-            y=torch.stack((corner, corner, corner + math.nan), -1).flatten(),
-            xaxis="x2",
-            yaxis="y2",
-            mode="lines",
-            line=dict(color=COLORS["ink"], width=2),
-            **ALONE,
-        )
-    )
-    data.append(label("its name", 15.4, -0.62, "━ first patch", COLORS["ink"], "middle left", xaxis="x2", yaxis="y2"))
-    longest = MOST_WORDS + patches + AFTER
-    layout = dict(
-        height=430,
-        showlegend=False,
-        margin=dict(t=10),
-        xaxis=dict(range=[-0.8, longest + 0.8], title=dict(text="token of the text", standoff=4), anchor="y"),
-        yaxis=dict(range=[-2, TOP + 0.2], domain=[0.5, 1], tickvals=[0, 5, 10], title=dict(text="id")),
-        xaxis2=dict(
-            range=[-0.6, ID_LANES // 2 - 0.4],
-            title=dict(text="pair of lanes, fastest first", standoff=4),
-            anchor="y2",
-            tickvals=list(range(0, ID_LANES // 2, 3)),
+    table = dict(xaxis="x2", yaxis="y2")
+    lines = [1.3, 2.2, 3.1]
+    data += [
+        label(
+            "whose ids",
+            [0.48, 0.88],
+            [0.3] * 2,
+            ["this<br>patch", "last<br>word"],
+            [COLORS["ink"], COLORS["purple"]],
+            "middle center",
+            12,
+            **table,
         ),
-        yaxis2=dict(range=[-1.1, 1.75], domain=[0, 0.33], title=dict(text="cos"), tickvals=[-1, 0, 1]),
+        *(
+            label(
+                f"ids of {name}",
+                [0, 0.48, 0.88],
+                [line] * 3,
+                ["col" if name == "column" else name, bold(ids[key, a].item()), bold(ids[-1, a].item())],
+                [COLORS[color], COLORS[color], COLORS["purple"]],
+                ["middle right", "middle center", "middle center"],
+                [12, 16, 16],
+                **table,
+            )
+            for a, ((name, color), line) in enumerate(zip(AXES.items(), lines))
+        ),
+        label(
+            "what is in a cell",
+            0.5,
+            3.9,
+            "in a cell: score<br>with last word",
+            COLORS["gray"],
+            "middle center",
+            12,
+            **table,
+        ),
+        label(
+            "verdict",
+            0.5,
+            4.8,
+            {"in turn": "<b>the score<br>hears columns</b>", "in sections": "<b>columns<br>go unheard</b>"}[deal],
+            COLORS["ink"],
+            "middle center",
+            12,
+            **table,
+        ),
+    ]
+    bare = dict(showgrid=False, zeroline=False, showticklabels=False, ticks="")
+    layout = dict(
+        height=400,
+        showlegend=False,
+        margin=dict(l=8, r=8, t=6, b=6),
+        xaxis=dict(bare, range=[-1.5, PICTURE[2] - 0.4], domain=[0, 0.64]),
+        yaxis=dict(bare, range=[below + 0.55, above - 0.5]),
+        xaxis2=dict(bare, range=[-0.02, 1.02], domain=[0.71, 0.98], anchor="y2"),
+        yaxis2=dict(bare, range=[below + 1.2, -0.6], domain=[0, 0.95], anchor="x2"),
+        shapes=[
+            dict(
+                type="line",
+                xref="x2",
+                yref="y2",
+                x0=0,
+                x1=1,
+                y0=0.85,
+                y1=0.85,
+                line=dict(color=COLORS["gray"], width=1),
+            )
+        ],
+        meta=dict(phone=dict(xaxis=dict(domain=[0, 0.66]), xaxis2=dict(domain=[0.68, 1]))),
     )
-    score = turned.cos().mean().item()
-    steps = [turns_between(words, place, deal).cos().mean().item() - score for place in beside(row, column)]
-    return dict(data=data, layout=layout), {"score": score, "row": abs(steps[0]), "column": abs(steps[1])}
+    moves = [abs(scores[r][c] - scores[row][column]) for r, c in beside(row, column)]
+    return dict(data=data, layout=layout), {"score": scores[row][column], "row": moves[0], "column": moves[1]}
 
 
 def beside(row, column):
@@ -501,27 +591,30 @@ ids = explorable(
     id="rope2d.ids",
     title="Three ids for a text with a picture",
     alt=(
-        "Above, three lines over the tokens of a text that holds a picture of four by four patches: the ids of time, "
-        "row and column. They are equal in words; in the picture time stands still, row climbs a step every four "
-        "patches and column runs up and down. Three dots on a dotted line are the ids of one patch: drag the line. "
-        "Below, a bar for each pair of lanes: the cosine of the angle between the last word and this patch, under the "
-        "name or the first letter of the axis that owns the pair, and a short line where the bar of the first patch "
-        "ends. The chips say how far the score moves if the patch is one row, or one column, farther."
+        "A text in its order: a line of words, a picture of four by four patches, a line of words. A word shows its "
+        "id, which it has three times. At the picture stand the ids of its rows and of its columns, and over it the "
+        "time of all its patches. A patch is framed, and can be dragged; beside the picture stand its three ids as "
+        "numbers, and those of the last word. Each patch is shaded by its score with the last word, for equal "
+        "contents, which stands in it: dealt in sections, all scores of a row are equal to three digits; dealt in "
+        "turn, they climb from column to column. "
+        "The chips say how far the score moves if the patch is one row or one column farther."
     ),
-    readout="score {score:.2f} · a row on: ±{row:.3f} · a column on: ±{column:.3f}",
-    handles={"the key, a patch": ("row", "column")},
+    readout="score {score:.3f} · a row on moves it by {row:.3f} · a column on by {column:.3f}",
+    handles={"the patch": ("row", "column")},
     depends={
-        **{name: ["words"] for name in ("the picture", *AXES, "names of the lines", "what the ground is")},
-        "the key, a patch": ["words", "row", "column"],
-        "its ids": ["words", "row", "column"],
-        **{f"cos of the angle, {name}": ["row", "column", "deal"] for name in AXES},
-        **{f"owner, {name}": ["deal"] for name in AXES},
-        "the first patch": ["deal"],
-        "its name": [],
+        "layout": [],
+        **{name: ["deal"] for name in ("score of each patch", "scores in numbers", "verdict")},
+        "the patch": ["row", "column"],
+        **{name: ["words"] for name in ("words", "the last word", "what is in a line", "time of the picture")},
+        "rows' ids": ["words", "row"],
+        "columns' ids": ["words", "column"],
+        "whose ids": [],
+        "what is in a cell": [],
+        **{f"ids of {name}": ["words", at] for name, at in zip(AXES, ("row", "row", "column"))},
         "readout": ["row", "column", "deal"],
     },
     words=slider(range(MOST_WORDS + 1), label="words before", default=3),
     row=slider(range(PICTURE[1]), label="row", default=1),
     column=slider(range(PICTURE[2]), label="column", default=2),
-    deal=slider(list(DEALS), label="pairs dealt"),
+    deal=slider(list(DEALS), label="pairs dealt", default="in turn"),
 )

@@ -8,7 +8,7 @@ import torch
 
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import label, number, pin, thousands
+from posenc.lab.figures.parts import label, number, pin, thousands, upright
 from posenc.rotate.rope import inv_freq, rotate, xpos
 
 #: Where rounding may enter on the way to cos and sin, and to what: what is rounded, and the dtype.
@@ -261,6 +261,7 @@ spread = explorable(
 # Which pairs of lanes a trained head uses
 
 PAIRS, HEADS, WINDOW = 12, 12, 64  # of the study model
+FAST = int((inv_freq(2 * PAIRS) * (WINDOW - 1) >= 2 * math.pi).sum())  # a whole turn within the window, or more
 
 
 @cache
@@ -298,6 +299,9 @@ def _lanes(head, pair):
             marker=dict(color=COLORS["orange"], pattern=dict(shape="/", fillmode="replace")),
             hovertemplate="pair %{x}: %{y:.2f} from content<extra></extra>",
         ),
+        upright("between fast and slow", FAST - 0.5, 0, 1.3 * top, COLORS["purple"], 2, "dashdot"),
+        label("the fast ones", FAST - 0.6, 1.22 * top, "fast ", COLORS["purple"], "middle left"),
+        label("the slow ones", FAST - 0.4, 1.22 * top, " slow", COLORS["purple"], "middle right"),
         pin("this pair", pair, 0, 1.06 * top),
         dict(
             type="scatter",
@@ -317,9 +321,9 @@ def _lanes(head, pair):
         barmode="stack",
         bargap=0.15,
         xaxis=dict(range=[-0.6, PAIRS - 0.4], dtick=1, title=dict(text="pair of lanes, fastest first")),
-        yaxis=dict(range=[0, 1.15 * top], domain=[0.48, 1], title=dict(text="energy, logits²")),
+        yaxis=dict(range=[0, 1.3 * top], domain=[0.48, 1], title=dict(text="energy, logits²")),
         xaxis2=dict(range=[0, WINDOW - 1], anchor="y2", title=dict(text="distance m − n, in tokens")),
-        yaxis2=dict(range=[-reach, reach], domain=[0, 0.3], anchor="x2", title=dict(text="mean part")),
+        yaxis2=dict(range=[-reach, reach], domain=[0, 0.3], anchor="x2", title=dict(text="pair's mean score")),
     )
     return dict(data=data, layout=layout), {
         "share": f"{position[head, pair] / energy[head, pair]:.0%}",
@@ -338,12 +342,13 @@ lane_use = explorable(
     title="What each pair of lanes does in a trained head",
     alt="Above, a bar for each of 12 pairs of lanes in one trained head, fastest on the left: how much the pair moves "
     "the score, split into a solid part that depends on position alone and a hatched part that depends on content. "
-    "Nearly all of it is in the five fastest pairs; the slow pairs have short, hatched bars. Below, the mean "
-    "part of the chosen pair in the score against distance: an oscillation for a fast pair, nearly "
-    "a straight line for a slow one.",
+    "Nearly all of it is in the five fastest pairs; an upright line parts the four that finish a turn within the "
+    "window from the slow ones, whose bars are short and hatched but for the first. Below, the mean part of the chosen "
+    "pair in the score against distance: an oscillation for a fast pair, nearly a straight line for a very slow one.",
     readout="by position: {share} of this pair · {whole} of the head · {turns} turns",
     handles={"this pair": "pair"},
     depends={
+        **{name: ["head"] for name in ("between fast and slow", "the fast ones", "the slow ones")},
         "from position": ["head"],
         "from content": ["head"],
         "layout": ["head"],

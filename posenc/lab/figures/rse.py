@@ -1,5 +1,6 @@
 r"""Explorables of the RSE chapter: what lambda allots, who comes first, and three ways to weigh the same scores."""
 
+import functools
 import math
 
 import torch
@@ -41,6 +42,20 @@ def _allocation(rate, content, query, order, *, weigh=stickbreaking.weigh):
 
     near = float(pieces[distance < 8].sum())
     top = int(pieces.argmax())
+    where = "the query"
+    if order != RECENT:
+        far = math.inf if rate == 0 else peak(content, rate)
+        if far >= query:
+            where = "key 0"
+        elif far:
+            where = f"{far:.0f} back"
+    high = float(pieces[top])
+    scale = next(s for s in (0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0) if high <= s)
+    dear = order != RECENT and rate * query > 2 and top > 30  # else there is no room beside the name of the peak
+    gone = order != RECENT and float(reaches[-1]) < 0.2 and top < len(keys) - 8
+    end = len(keys) - 1
+    aside = end < 0.75 * KEYS  # past the last key, as there are none
+    side = "middle left" if top > 0.7 * KEYS else "middle right" if reaches[top] > 0.8 else "top right"
     data = [
         _bars("weight", keys, pieces, "green", hovertemplate="key %{x}: weight %{y:.3f}<extra></extra>"),
         dict(
@@ -58,9 +73,12 @@ def _allocation(rate, content, query, order, *, weigh=stickbreaking.weigh):
             name="the top of the hill",
             x=[top],
             y=[reaches[top]],
-            mode="markers",
+            mode="markers+text",
             yaxis="y2",
             marker=dict(color=COLORS["purple"], symbol="diamond", size=11),
+            text=[f"{SPACE}penalty λ{SPACE}"],
+            textposition=side,
+            textfont=dict(size=13, color=COLORS["purple"]),
             hoverinfo="skip",
         ),
         dict(
@@ -73,26 +91,41 @@ def _allocation(rate, content, query, order, *, weigh=stickbreaking.weigh):
             marker=dict(color=COLORS["blue"], symbol="triangle-up", size=13),
             hoverinfo="skip",
         ),
-        label("the query, in words", query - 2.5, -0.1, "query", COLORS["blue"], "middle left", yaxis="y2"),
+        label(
+            "what the hill is made of",
+            [-1, top],
+            [float(pieces[:22].max()) + 0.03 * scale, high + 0.03 * scale],
+            ["far keys<br>pay too much" if dear else "", f"<b>peak: {where}</b>{', asked first' * (order == RECENT)}"],
+            [COLORS["gray"], COLORS["green"]],
+            ["top right", "top right" if top < 0.3 * KEYS else "top left" if top > 0.7 * KEYS else "top center"],
+        ),
+        label(
+            "what is left for the last",
+            end + 2 if aside else end + 0.5,
+            max(float(reaches[end if aside else end - 16]), 0.1),
+            "little left" if gone else "",
+            COLORS["gray"],
+            "middle right" if aside else "top left",
+            yaxis="y2",
+        ),
+        label("the query, in words", query - 3.3, -0.1, "query", COLORS["blue"], "middle left", yaxis="y2"),
     ]
-    scale = next(s for s in (0.02, 0.05, 0.1, 0.2, 0.5, 1.0) if pieces.max() <= s)
     layout = dict(
         height=430,
         bargap=0.1,
         showlegend=False,
         margin=dict(t=8),
         xaxis=dict(range=[-3, KEYS + 0.5], title=dict(text="key j"), anchor="y2"),
-        yaxis=dict(range=[0, 1.05 * scale], domain=[0.54, 1], title=dict(text="weight"), nticks=4),
+        yaxis=dict(
+            range=[0, 1.35 * scale],
+            domain=[0.52, 1],
+            title=dict(text="weight"),
+            tickvals=[0, scale / 2, scale],
+            ticktext=["0", f"{scale / 2:g}", f"{scale:g}"],
+        ),
         yaxis2=dict(range=[-0.2, 1.08], domain=[0, 0.46], title=dict(text="stick left"), tickvals=[0, 0.5, 1]),
     )
-    where = "the query"
-    if order != RECENT:
-        far = math.inf if rate == 0 else peak(content, rate)
-        if far >= query:
-            where = "key 0"
-        elif far:
-            where = f"{far:.0f} back"
-    return dict(data=data, layout=layout), {"near": near, "left": left, "where": where}
+    return dict(data=data, layout=layout), {"near": near, "left": left}
 
 
 allocation = explorable(
@@ -103,18 +136,13 @@ allocation = explorable(
     "key; drag the triangle, the query, and the diamond under the top of the hill, which sets lambda. Asked from "
     "key 0 on, the weights form a hill that stands far before the query while lambda is small, and moves up to "
     "the query as lambda grows. Asked from the last key back, the query's own key is always the largest.",
-    readout="nearest 8: {near:.3f} · left over {left:.3f} · hill: {where}",
+    readout="nearest 8 keys: {near:.3f} · left over: {left:.3f}",
     handles={"the query": "query", "the top of the hill": "rate"},
-    depends={
-        "the query": ["query"],
-        "the query, in words": ["query"],
-        "layout": ["rate", "content", "query", "order"],
-        "readout.where": ["rate", "content", "query", "order"],
-    },
-    rate=slider(NEAR_RATES, label="λ", default=0.1, format=_rate),
+    depends={"the query": ["query"], "the query, in words": ["query"], "layout": ["rate", "content", "query", "order"]},
+    rate=slider(NEAR_RATES, label="penalty λ", default=0.1, format=_rate),
     content=slider([-2, 0, 2], label="content logit c", default=0, format=signed),
-    query=slider([15, 31, 47, 55, 63], label="query position i", default=63),
-    order=slider([FIRST, BOTH, RECENT], label="order"),
+    query=slider([15, 31, 47, 63], label="query position i", default=63),
+    order=slider([FIRST, BOTH, RECENT], label="order", format=lambda order: order.replace("last key", "last")),
 )
 
 
@@ -217,10 +245,14 @@ primacy = explorable(
 
 
 LANES, LENGTH = 16, 24
+SPACE = "\xa0" * 4  # between a mark and its words, on any screen
 
-WAYS = {"softmax": ("gray", 0.6), "softmax, −λd": ("orange", 0.7), "stick": ("green", 0.8)}  # color, opacity
+WAYS = {"softmax": "purple", "softmax with penalty": "orange", "stick": "green"}
+ROWS = {name: 0.56 - 0.28 * n for n, name in enumerate(WAYS)}  # where each row of weights begins
+HIGH, DEEP, TITLE = 0.24, -0.44, 1.26  # of a row: its height, where its axis begins, and where its title stands
 
 
+@functools.cache
 def scores():
     """Seeded scores of 24 rotated queries and keys, [24, 24]: the ones that all three methods of the figure weigh."""
     source = torch.Generator().manual_seed(3)
@@ -237,86 +269,128 @@ def _same_scores(query, rate, offset, order, *, weigh=stickbreaking.weigh):
     pieces, left = broken(z, "first" if order == "key 0 first" else "recent", weigh)
 
     soft, biased = torch.softmax(s, -1), torch.softmax(z, -1)
-    data, means = [], []
-    for row, (name, (color, opacity)) in zip((2, 1, 0), WAYS.items()):
-        weights = (soft, biased, pieces)[2 - row]
+    verdicts = {
+        "softmax": "blind to λ and offset",
+        "softmax with penalty": "blind to the offset" if rate else "no penalty: as above",
+        "stick": f"{'old' if order == FIRST else 'new'} keys choose first",
+    }
+    aside = query + 2 if query < LENGTH / 2 else -1  # on top, where the query's grip is not
+    spans = [y for low in ROWS.values() for y in (low + HIGH * (1.05 - DEEP) / (1.45 - DEEP), low, math.nan)]
+    spans = [0.95, 0.84, math.nan, *spans][:-1]  # the query's line, but for the titles
+    stops = [query + 0.6] * len(spans)
+    hover = "key %{x}: %{y:.3f}<extra></extra>"
+    data = [_bars("the same scores", keys, s, "gray", hovertemplate=hover)]
+    for n, (weights, (name, color)) in enumerate(zip((soft, biased, pieces), WAYS.items()), 2):
+        on, foot = dict(yaxis=f"y{n}"), dict(yaxis=f"y{n + 4}")  # the row, and the same at one scale for all states
         mean = float((weights * (query - keys)).sum() / weights.sum())
-        means.append(mean)
+        at, right = query - mean, query - mean < LENGTH / 3
+        words = query + 0.6 if right and mean < 7.5 else at  # beyond the query's line, not across it
         data += [
-            dict(
-                type="scatter",
-                name=name,
-                x=keys,
-                y=[row] * len(keys),
-                mode="markers",
-                # the area is the weight
-                marker=dict(
-                    opacity=opacity, color=COLORS[color], size=weights, sizemode="area", sizeref=2 / 32**2, sizemin=1.5
-                ),
-                hovertemplate="key %{x}: weight %{marker.size:.3f}<extra></extra>",
-            ),
+            _bars(name, keys, weights, color, hovertemplate=hover, **on),
             dict(
                 type="scatter",
                 name=f"mean key, {name}",
-                x=[query - mean],
-                y=[row - 0.42],
+                x=[at],
+                y=[0.12],
                 mode="markers",
-                marker=dict(symbol="triangle-up", size=11, color=COLORS["ink"]),
+                marker=dict(symbol="triangle-up", size=12, color=COLORS[color]),
                 hoverinfo="skip",
+                **foot,
+            ),
+            label(
+                f"how far back, {name}",
+                words,
+                0.1,
+                f"{SPACE}{number(mean, 1)} back{SPACE}",
+                COLORS[color],
+                "middle right" if right else "middle left",
+                12,
+                halo=True,
+                **foot,
+            ),
+            label(
+                f"what it heeds, {name}",
+                -1,
+                TITLE,
+                f"<b>{name}</b>: {verdicts[name]}",
+                COLORS[color],
+                "middle right",
+                12,
+                **on,
             ),
         ]
     data += [
-        dict(
-            type="scatter",
-            name="left over",
-            x=[LENGTH + 1.5],
-            y=[0],
-            mode="markers",
-            marker=dict(symbol="circle-open", color=COLORS["ink"], size=[left], sizemode="area", sizeref=2 / 32**2),
-            hovertemplate="left over: %{marker.size:.3f}<extra></extra>",
+        _bars(
+            "left over",
+            [LENGTH + 2],
+            [left],
+            "gray",
+            width=1.6,
+            hovertemplate="left over: %{y:.3f}<extra></extra>",
+            **on,
         ),
-        upright("the query", query + 0.5, 2.5, -0.5, COLORS["blue"], 1.5, "dot"),
+        label("how much is left over", LENGTH + 2, left, f"<b>{number(left)}</b>", COLORS["gray"], "top center", **on),
+        label("whose bars these are", aside, 14, "<b>the same scores</b>", COLORS["gray"], "middle right", 12),
+        upright("the query", query + 0.6, 0, 1, COLORS["blue"], 1.5, "dot", yaxis="y5") | dict(x=stops, y=spans),
     ]
+    row = dict(ticks="", zeroline=False)
     layout = dict(
-        height=400,
+        height=430,
+        barmode="overlay",
+        bargap=0.15,
         showlegend=False,
         margin=dict(t=8, r=8),
         xaxis=dict(
-            range=[-1, LENGTH + 3.2],
-            tickvals=[0, 5, 10, 15, 20, LENGTH + 1.5],
-            ticktext=["0", "5", "10", "15", "20", "left"],
+            range=[-1, LENGTH + 4],
+            tickvals=[0, 5, 10, 15, 20, LENGTH + 2],
+            ticktext=["0", "5", "10", "15", "20", "left over"],
             tickangle=0,
-            title=dict(text="key j; disk: its weight; ▲ the mean key"),
+            title=dict(text="key j; bar: its weight; ▲ the mean key"),
             showgrid=False,
             zeroline=False,
+            anchor="y5",
         ),
-        yaxis=dict(range=[-0.6, 2.6], tickvals=[2, 1, 0], ticktext=list(WAYS), ticks="", zeroline=False),
+        yaxis=dict(row, range=[-12, 17], domain=[0.84, 1], tickvals=[-10, 0, 10], ticktext=["−10", "0", "10"]),
+        **{
+            f"yaxis{n}": dict(row, range=[DEEP, 1.45], domain=[low, low + HIGH], tickvals=[0, 1])
+            for n, low in enumerate(ROWS.values(), 2)
+        },
+        **{
+            f"yaxis{n}": dict(range=[0, 1], domain=[low, low + HIGH], visible=False)
+            for n, low in enumerate(ROWS.values(), 6)
+        },
+        yaxis5=dict(range=[0, 1], visible=False),
     )
-    return dict(data=data, layout=layout), {"left": left, "soft": means[0], "biased": means[1], "stick": means[2]}
+    return dict(data=data, layout=layout), {"left": left}
 
 
 same_scores = explorable(
     _same_scores,
     id="rse.same_scores",
     title="Three ways to weigh the same scores",
-    alt="Three rows over the same keys; the area of each disk is the weight of a key for one query, by three methods, "
-    "from the same rotated scores: a softmax as in RoPE, a softmax with ALiBi's penalty, and RSE's stick. A "
-    "triangle under each row stands at the mean key. The softmax ignores distance and offset; with the penalty it "
+    alt="On top, a gray bar for each key, up or down from zero: the rotated scores of one query. Under them three rows "
+    "over the same keys, whose bars are the weights that three methods make of these scores, on one scale: a softmax "
+    "as in RoPE, a softmax with ALiBi's penalty, and RSE's stick; over each stands what it heeds. A "
+    "triangle under each row stands at the mean key, with how far back it is. The softmax ignores distance and "
+    "offset; with the penalty it "
     "moves to near keys and still ignores the offset. The stick from key 0 on puts its weight on old keys, and "
-    "more so with a larger offset; a ring on the right is what it leaves over. Drag the dotted line, the query.",
-    readout="left over {left:.3f} · ▲ stick {stick:.1f} back · ▲ softmax {soft:.1f}, with λ {biased:.1f}",
+    "more so with a larger offset; a gray bar on the right is what it leaves over. Drag the dotted line, the query.",
+    readout="left over {left:.3f}",
     handles={"the query": "query"},
     depends={
-        "softmax": ["query"],
-        "mean key, softmax": ["query"],
-        "softmax, −λd": ["query", "rate"],
-        "mean key, softmax, −λd": ["query", "rate"],
+        "the same scores": ["query", "offset"],
+        **{name: ["query"] for name in ("softmax", "mean key, softmax", "how far back, softmax")},
+        **{f"{what}softmax with penalty": ["query", "rate"] for what in ("", "mean key, ", "how far back, ")},
         "left over": ["query", "rate", "offset"],
         "the query": ["query"],
-        "layout": [],
+        "what it heeds, softmax": [],
+        "what it heeds, softmax with penalty": ["rate"],
+        "what it heeds, stick": ["order"],
+        "whose bars these are": ["query"],
+        "how much is left over": ["query", "rate", "offset"],
     },
     query=slider(range(3, LENGTH, 2), label="query position i", default=23),
     rate=slider(RATES, label="λ", default=0.1, format=_rate),
     offset=slider([-6, -4, -2, 0, 2], label="offset of all logits", default=-2, format=signed),
-    order=slider(["key 0 first", "last key first"], label="order"),
+    order=slider([FIRST, RECENT], label="order"),
 )

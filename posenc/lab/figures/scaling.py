@@ -8,7 +8,7 @@ import torch
 from posenc import scaling
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import label, level, thousands, upright
+from posenc.lab.figures.parts import apart, label, level, thousands, upright
 from posenc.rotate.rope import inv_freq
 
 DIM = 128  # the head size of most large models: 64 pairs
@@ -126,6 +126,11 @@ def _angles(scheme, factor, target):
     new = (asked - seen).clamp(min=0)
     new[new < 1e-9] = 0  # rounding, where a scheme hits the edge exactly
     pairs = torch.arange(DIM // 2)
+    kept = now / plain
+    beside = int((asked > 0.72).sum()) + 1  # right of the bars
+    within = beside > 50  # no room there: the words stand above what is hatched
+    over = min(((new * pairs).sum() / new.sum()).item(), 57) if within and new.any() else beside
+    under = bool(kept[:39].min() > 0.3)  # the words stand under the line, or where it has fallen
     data = [
         dict(
             type="bar",
@@ -137,9 +142,10 @@ def _angles(scheme, factor, target):
         ),
         dict(
             type="bar",
-            name="new at the target length",
+            name="new at the target",
             x=pairs,
             y=new,
+            showlegend=bool(new.any()),
             marker=dict(color=COLORS["orange"], pattern=dict(shape="/", fillmode="replace")),
             hovertemplate="pair %{x}: %{y:.0%} of the circle is new<extra></extra>",
         ),
@@ -148,7 +154,7 @@ def _angles(scheme, factor, target):
             name="angle of one token",
             mode="lines",
             x=pairs,
-            y=now / plain,
+            y=kept,
             yaxis="y2",
             line=dict(color=COLORS["green"], width=3, shape="hvh"),
             hovertemplate="pair %{x}: one token turns %{y:.0%} of what it did<extra></extra>",
@@ -159,21 +165,41 @@ def _angles(scheme, factor, target):
             name="the slowest pair",
             mode="markers",
             x=[DIM // 2 - 1],
-            y=[(now / plain)[-1]],
+            y=[kept[-1]],
             yaxis="y2",
             marker=dict(color=COLORS["green"], size=14, symbol="diamond"),
             cliponaxis=False,
             hoverinfo="skip",
             showlegend=False,
         ),
+        label(
+            "what is left to learn",
+            [over] if new.any() else [],
+            [1.1 if within else 0.75] if new.any() else [],
+            ["still new"] if new.any() else [],
+            COLORS["orange"],
+            "middle center" if within else "middle right",
+        ),
+        label(
+            "what it costs",
+            0 if under else DIM // 2 - 0.5,
+            0.14 if under else 0.93,
+            "the price: slower turns" if (kept < 1 - 1e-9).any() else "no price: all turn as before",
+            COLORS["green"],
+            "middle right" if under else "middle left",
+            halo=True,
+            yaxis="y2",
+        ),
     ]
     layout = dict(
-        height=500,
+        height=480,
+        showlegend=True,
         barmode="stack",
         bargap=0.15,
         xaxis=dict(range=[-0.8, DIM // 2 + 1], anchor="y2", title=dict(text="pair of lanes i, fast to slow")),
-        yaxis=dict(range=[0, 1.05], domain=[0.44, 1], title=dict(text="of the circle"), **SHARES),
+        yaxis=dict(range=[0, 1.2], domain=[0.44, 1], title=dict(text="share of circle"), **SHARES),
         yaxis2=dict(range=[0, 1.1], domain=[0, 0.36], title=dict(text="turn kept"), **SHARES),
+        meta=dict(phone=dict(bargap=0)),  # gaps of less than a pixel would make stripes
     )
     return dict(data=data, layout=layout), {
         "blind": int((new > 0).sum()),
@@ -193,7 +219,8 @@ angles = explorable(
     handles={"the slowest pair": "factor"},
     depends={
         "seen in training": [],
-        "new at the target length": ["scheme", "factor", "target"],
+        "new at the target": ["scheme", "factor", "target"],
+        "what it costs": ["scheme", "factor"],
         "angle of one token": ["scheme", "factor"],
         "the slowest pair": ["scheme", "factor"],
         "readout.squeezed": ["scheme", "factor"],
@@ -208,6 +235,8 @@ angles = explorable(
 
 KEYS = [TRAINED // 4 * 2**k for k in range(8)]
 DRAWS = 16  # seeded draws behind a mean
+STRENGTHS = [k / 50 for k in range(16)]
+FAINT = [0.2, 0.3]  # where dragging leads
 
 
 @cache
@@ -226,10 +255,18 @@ def _dilution(count, spread, strength):
     return (z.logsumexp(-1) - (z.softmax(-1) * z).sum(-1)).mean().item()
 
 
+def _attended(spread, strength):
+    r"""The effective number of keys, at each of `KEYS`."""
+    return torch.tensor([_dilution(n, spread, strength) for n in KEYS]).exp()
+
+
 def _temperature(spread, strength):
-    bare, warm = (torch.tensor([_dilution(n, spread, c) for n in KEYS]).exp() for c in (0.0, strength))
+    bare, warm = (_attended(spread, c) for c in (0.0, strength))
     log_keys, trained = [math.log10(n) for n in KEYS], KEYS.index(TRAINED)
-    edges = [log_keys[0] - 0.7, log_keys[-1] + 0.1]  # the name of the level stands where no curve runs
+    edges = [log_keys[0] - 0.7, log_keys[-1] + 0.65]  # names stand where no curve runs
+
+    strongest = _dilution(KEYS[-1], spread, STRENGTHS[-1]) / math.log(10)
+    low, top = min(strongest, bare[0].log10().item()) - 0.3, 5.4  # all that this spread can show
 
     def line(name, values, color, dash, symbol):
         return dict(
@@ -255,21 +292,54 @@ def _temperature(spread, strength):
             hoverinfo="skip",
             showlegend=False,
         ),
-        level("as many as in training", bare[trained].log10(), edges[0], edges[1], COLORS["ink"], 1.5),
-        upright("trained length", log_keys[trained], -0.3, 5.4, COLORS["gray"], 1.5, "dashdot"),
+        level("as many as in training", bare[trained].log10(), edges[0], log_keys[-1], COLORS["ink"], 1.5),
+        upright("trained length", log_keys[trained], low, bare[trained].log10(), COLORS["gray"], 1.5, "dashdot"),
         line("logits as they are", bare, COLORS["orange"], "dash", "diamond"),
         line("logits times (c ln s + 1)²", warm, COLORS["blue"], "solid", "circle"),
-        label("all keys", log_keys[6], log_keys[6] + 0.1, "all keys equal", COLORS["gray"], "top left", halo=True),
         label("level", edges[0] + 0.02, bare[trained].log10() + 0.02, "as in<br>training", COLORS["ink"], "top right"),
-        label("trained", log_keys[trained] + 0.03, 0.2, "trained length L", COLORS["gray"], "middle right"),
+        label(
+            "names",
+            [edges[0] + 0.02] * 3,
+            [4.8, 4.5, 4.2],  # between two lines of the grid, left of all curves
+            ["┈┈ all keys equal", "◆ logits as they are", "● with temperature"],
+            [COLORS[color] for color in ("gray", "orange", "blue")],
+            "middle right",
+        ),
+        dict(
+            type="scatter",
+            name="other factors",
+            mode="lines",
+            x=[x for _ in FAINT for x in (*log_keys[trained:], math.nan)],
+            y=[y for c in FAINT for y in (*_attended(spread, c).log10()[trained:], math.nan)],
+            line=dict(color=COLORS["blue"], width=1),
+            opacity=0.5,
+            hoverinfo="skip",
+            showlegend=False,
+        ),
+        label(
+            "names of the factors",
+            [log_keys[-1] + 0.06] * len(FAINT),
+            apart([_attended(spread, c)[-1].log10().item() for c in FAINT], 0.06 * (top - low), low),
+            [f"c = {c}" for c in FAINT],
+            COLORS["blue"],
+            "middle right",
+            size=11,
+        ),
     ]
     layout = dict(
         height=440,
+        showlegend=False,
+        margin=dict(t=10),
         xaxis=dict(
-            range=edges, title=dict(text="keys n"), tickvals=log_keys[::2], ticktext=[thousands(n) for n in KEYS[::2]]
+            range=edges,
+            title=dict(text="keys n"),
+            tickvals=log_keys[::2],
+            ticktext=[thousands(n) + "<br>trained length L" * (n == TRAINED) for n in KEYS[::2]],
+            tickangle=0,
+            showgrid=False,
         ),
         yaxis=dict(
-            range=[-0.3, 5.4],
+            range=[low, top],
             title=dict(text="keys attended to"),
             tickvals=[0, 1, 2, 3, 4, 5],
             ticktext=["1", "10", "100", "1k", "10k", "100k"],
@@ -289,14 +359,13 @@ temperature = explorable(
     alt="The number of keys that a query attends to, the exponential of the entropy, against the number of keys, both "
     "on log axes, for random logits. With the logits as they are the dashed line rises in parallel to the dotted one "
     "of equal weights. With the logits multiplied it rises less beyond the trained length, stays on the level line of "
-    "training, or falls: its last point is dragged up and down, and sets c.",
-    readout=f"{{before}} in training · {{bare}} at {KEYS[-1] // TRAINED} × L · {{warm}} with c",
+    "training, or falls: its last point is dragged up and down, and sets c. Thin lines show two larger c.",
+    readout=f"{{before}} in training · {{bare}} at {KEYS[-1] // TRAINED} × L · {{warm}} with temperature",
     handles={"logits times (c ln s + 1)²": "strength"},
     depends={
         "all of them": [],
-        "all keys": [],
-        "trained": [],
-        "trained length": [],
+        "names": [],
+        **{name: ["spread"] for name in ("trained length", "other factors", "names of the factors", "layout")},
         "as many as in training": ["spread"],
         "level": ["spread"],
         "logits as they are": ["spread"],
@@ -304,7 +373,7 @@ temperature = explorable(
         "readout.bare": ["spread"],
     },
     spread=slider([0.5, 1.0, 1.5, 2.0, 3.0], label="spread of the logits", default=1.5),
-    strength=slider([k / 50 for k in range(16)], label="c, in YaRN 0.1", default=0.1, format=lambda c: f"{c:.2f}"),
+    strength=slider(STRENGTHS, label="factor c (YaRN: 0.1)", default=0.1, format=lambda c: f"{c:.2f}"),
 )
 
 

@@ -9,7 +9,7 @@ from posenc import sinusoidal
 from posenc.lab.exercises.sinusoidal import rotation
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
-from posenc.lab.figures.parts import label, level, pin, signed, thousands
+from posenc.lab.figures.parts import label, level, pin, signed, thousands, upright
 
 POSITIONS = 48  # rows of the heat map
 DIM = 32  # of the ladder's figures
@@ -183,8 +183,8 @@ def _inner_product(m, dim, between, *, table=sinusoidal.table):
         return (table(keys.double(), dim, base) @ here[0]) / (dim / 2)
 
     looks = {
-        f"from {FIXED[0]}": dict(mode="lines", line=dict(color=COLORS["sky"], width=8)),
-        f"from {FIXED[1]}": dict(mode="lines", line=dict(color=COLORS["orange"], width=4, dash="dash")),
+        f"from {FIXED[0]}": dict(mode="lines", line=dict(color=COLORS["sky"], width=6)),
+        f"from {FIXED[1]}": dict(mode="lines", line=dict(color=COLORS["orange"], width=3.5, dash="6px,4px")),
         "from m": dict(mode="lines", line=dict(color=COLORS["ink"], width=1.5)),
     }
     data = []
@@ -211,7 +211,7 @@ def _inner_product(m, dim, between, *, table=sinusoidal.table):
         height=480,
         xaxis=dict(range=[-1, 101], anchor="y", title=dict(text="position n of the other")),
         yaxis=dict(domain=[0.58, 1], title=dict(text="score"), **ticks),
-        xaxis2=dict(range=[-40.5, 40.5], anchor="y2", title=dict(text="offset n − m, the same three")),
+        xaxis2=dict(range=[-44, 44], anchor="y2", title=dict(text="offset n − m, the same three")),
         yaxis2=dict(domain=[0, 0.38], title=dict(text="score"), **ticks),
     )
     own, other = (scores(start, start + OFFSETS) for start in (m, FIXED[0]))
@@ -237,7 +237,7 @@ inner_product = explorable(
     depends={**_BY, "m": ["m", "dim", "between"], "layout": ["dim", "between"]},
     m=slider(range(0, 101, 5), label="position m", default=45),
     dim=slider([4, 16, 64], label="model size C", default=64),
-    between=slider(BETWEEN, label="between", format=_in_short),
+    between=slider(BETWEEN, label="matrix between", format=_in_short),
 )
 
 
@@ -362,7 +362,7 @@ one_rotation = explorable(
         "readout": ["t", "pair"],
     },
     m=slider(range(13), label="position m", default=3),
-    t=slider(range(-6, 7), label="shift t", default=2),
+    t=slider(range(-6, 7), label="shift t", default=2, format=signed),
     pair=slider(range(4), label="pair of lanes i"),
 )
 
@@ -420,24 +420,44 @@ def _volume(volume, *, results=None):
             marker=dict(size=[9] * (len(lengths) - 1) + [15], opacity=1),
             hovertemplate="%{x} characters: loss %{y:.3f} on average<extra></extra>",
         ),
+        upright("trained length", lengths[0], bottom - pad, top + pad, COLORS["gray"], 1.5, "dashdot"),
+        label("trained", lengths[0] * 1.06, top, f"trained on {lengths[0]}", COLORS["gray"], "middle right"),
+        dict(
+            type="scatter",
+            name="from no encoding",
+            x=[lengths[0], lengths[0], math.nan, *[lengths[-1] * 0.9] * 2],
+            y=[none[0], mean[0], math.nan, none[-1], mean[-1]],
+            mode="lines",
+            line=dict(color=COLORS["orange"], width=3),
+            hoverinfo="skip",
+        ),
+        label(
+            "what position buys, and costs",
+            [lengths[0] * 1.1, lengths[-1] * 0.87],
+            [mean[0] - 0.03, (none[-1] + mean[-1]) / 2],
+            [f"buys {none[0] - mean[0]:.2f}", f"costs {mean[-1] - none[-1]:.2f}"] if volume in LOUD else [""] * 2,
+            COLORS["orange"],
+            ["middle right", "middle left"],
+            halo=True,
+        ),
         dict(
             type="scatter",
             name="each seed",
-            x=lengths * len(curves[volume]),
+            x=[1.06 * n for n in lengths] * len(curves[volume]),  # beside the dots
             y=curves[volume].flatten(),
             mode="markers",
-            marker=dict(color=COLORS["ink"], size=5, symbol="circle-open"),
-            hovertemplate="%{x} characters: loss %{y:.3f}, one seed<extra></extra>",
+            marker=dict(color=COLORS["gray"], size=4, symbol="circle-open"),
+            hovertemplate="loss %{y:.3f}, one seed<extra></extra>",
         ),
         label(
             "loud ones",
-            [lengths[-1] * 1.14] * len(LOUD),
+            [lengths[-1] * 1.2] * len(LOUD),
             [curves[v].mean(0)[-1] for v in LOUD],
-            [f"{v:g}" for v in LOUD],
-            COLORS["gray"],
+            [f"<b>volume {v:g}</b>" if v == volume else f"volume {v:g}" for v in LOUD],
+            [COLORS["blue" if v == volume else "gray"] for v in LOUD],
             "middle right",
         ),
-        label("the quiet", lengths[-1] * 1.14, none[-1] + 0.08, "no PE,<br>≤ 0.3", COLORS["ink"], "bottom right"),
+        label("the quiet", lengths[-1] * 1.2, none[-1] + 0.08, "no PE,<br>≤ 0.3", COLORS["ink"], "bottom right"),
     ]
     layout = dict(
         height=350,  # the ends of two loud curves are to be one short drag apart
@@ -445,10 +465,10 @@ def _volume(volume, *, results=None):
         margin=dict(t=10),
         xaxis=dict(
             type="log",
-            range=[math.log10(lengths[0]) - 0.08, math.log10(lengths[-1]) + 0.24],
+            range=[math.log10(lengths[0]) - 0.08, math.log10(lengths[-1]) + 0.45],
             tickvals=lengths,
             ticktext=[str(n) for n in lengths],
-            title=dict(text="characters of context"),
+            title=dict(text="characters of context; small rings: seeds"),
         ),
         yaxis=dict(range=[bottom - pad, top + pad], title=dict(text="loss, nats per character")),
     )
@@ -464,9 +484,10 @@ volume = explorable(
     alt="Loss against the length of the context for the chosen volume of the sinusoid, in bold, beside the model "
     "without encoding, dashed, and all other volumes, thin. The bold curve is dragged by its last point. Quiet ones "
     "lie on the dashed line; from a volume near one on the loss at the training length is far lower, and jumps up at "
-    "longer contexts.",
+    "longer contexts: brackets say what position buys and what it costs.",
     readout="{share} of x + PE is position · loss at 64: {short:.2f} ± {spread:.2f} · no PE: {none:.2f}",
     handles={"this volume": "volume"},
-    depends={"other volumes": [], "no encoding": [], "loud ones": [], "the quiet": [], "readout.none": []},
+    depends={name: [] for name in ("other volumes", "no encoding", "the quiet", "trained length", "trained")}
+    | {"readout.none": []},
     volume=slider(VOLUMES, label="volume", default=1.0, format="{:.2g}".format),
 )

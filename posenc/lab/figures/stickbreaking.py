@@ -99,7 +99,7 @@ def _allocation(query, temperature, offset, order, remainder, *, weigh=stickbrea
     ]
     layout = dict(
         barmode="overlay",
-        height=540,
+        height=480,
         showlegend=False,
         uniformtext=dict(mode="hide", minsize=10),
         xaxis=dict(range=[0, 1], title=dict(text="share of the stick"), anchor="y", domain=[0, 1]),

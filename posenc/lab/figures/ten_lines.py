@@ -5,12 +5,12 @@ import math
 import torch
 
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import arrow, held, label
+from posenc.lab.figures.parts import arrow, held, label, number
 
 WORDS = ("the", "dog", "bit")
 KEYS = torch.tensor([[-1.1, 0.5], [0.2, 1.4], [1.3, 0.1]], dtype=torch.float64)
 LENGTHS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
-NAMES = [[-1.375, 0.5, 1.625], [0.625, 1.75, 0.125]]  # where those of the keys stand
+NAMES = [[-1.35, -0.5, 1.45], [0.95, 1.65, -0.4]]  # where those of the keys stand
 REACH = 2.1
 
 
@@ -32,11 +32,12 @@ def _beside(query):
 
 def _ask(angle, length):
     query, scores, weights = looked_at(angle, length)
+    said = [f"<b>{word}</b><br>s = {number(score)}" for word, score in zip(WORDS, scores.tolist())]
     blue, orange = COLORS["blue"], COLORS["orange"]
     right = dict(xaxis="x2", yaxis="y2")
     data = [arrow(f"key of {word}", key, orange, 3, "dash") for word, key in zip(WORDS, KEYS)]
     data += [
-        label("names of the keys", *NAMES, [f"<b>{word}</b>" for word in WORDS], orange, "middle center"),
+        label("names of the keys", *NAMES, said, orange, "middle center"),
         arrow("query", query, blue, 4),
         label("name of the query", *_beside(query), "<b>query</b>", blue, "middle center", cliponaxis=False),
         held("end of the query", *query.tolist(), blue, "circle", 12),
@@ -51,11 +52,11 @@ def _ask(angle, length):
             **right,
         ),
         label(
-            "scores",
+            "weights",
             [0, 1, 2],
             (weights + 0.02).tolist(),
-            [f"s = {score:.2f}".replace("-", "−") for score in scores.tolist()],
-            COLORS["ink"],
+            [number(weight) for weight in weights.tolist()],
+            blue,
             **right,
         ),
     ]
@@ -64,16 +65,9 @@ def _ask(angle, length):
         height=400,
         showlegend=False,
         margin=dict(l=16, t=10),
-        xaxis=dict(plane, range=[-REACH, REACH], domain=[0, 0.52]),
+        xaxis=dict(plane, range=[-REACH, REACH], domain=[0, 0.52], title=dict(text="score s = query · key / √2")),
         yaxis=dict(plane, range=[-REACH, REACH], scaleanchor="x"),
-        xaxis2=dict(
-            range=[-0.6, 2.6],
-            domain=[0.62, 1],
-            anchor="y2",
-            tickvals=[0, 1, 2],
-            ticktext=list(WORDS),
-            title=dict(text="s: score, query · key / √2"),
-        ),
+        xaxis2=dict(range=[-0.6, 2.6], domain=[0.62, 1], anchor="y2", tickvals=[0, 1, 2], ticktext=list(WORDS)),
         yaxis2=dict(range=[0, 1.12], anchor="x2", title=dict(text="weight"), tickvals=[0, 0.5, 1]),
         meta=dict(
             phone=dict(
@@ -95,12 +89,12 @@ ask = explorable(
     title="A query among three keys",
     alt=(
         "At the left a plane with three dashed arrows, the keys of the, dog and bit, and a solid one, the query: its "
-        "end can be dragged. At the right a bar for each word, the weight that the query gives it, with the score s "
-        "above. The bar is highest where key and query point the same way, and a longer query makes it higher still."
+        "end can be dragged. At the right a bar for each word, the weight that the query gives it; its score s "
+        "stands at its key. The bar is highest where key and query point the same way; a longer query makes it higher."
     ),
     readout="the {the:.2f} · dog {dog:.2f} · bit {bit:.2f}",
     handles={"end of the query": ("angle", "length")},
-    depends={**{f"key of {word}": [] for word in WORDS}, "names of the keys": [], "layout": []},
+    depends={**{f"key of {word}": [] for word in WORDS}, "layout": []},
     angle=slider(range(0, 360, 15), label="angle of the query", default=60, format=lambda angle: f"{angle}°"),
     length=slider(LENGTHS, label="its length", default=1.0, format=lambda length: f"{length:g}"),
 )

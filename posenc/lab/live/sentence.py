@@ -20,8 +20,8 @@ from posenc.methods import METHODS, on_text
 TITLE = "One sentence, every method: where a word looks"
 ALT = (
     "A sentence, and for each method a small map of its attention: a row for each word that looks, darker where it "
-    "looks more, with the row of one chosen word drawn as bars. Choose the word, put ten filler words before it, "
-    "drag ALiBi's slope, or type a sentence of your own."
+    "looks more, with the row of one chosen word drawn as bars. Choose the word, put ten filler words between it and "
+    "what comes before, drag ALiBi's slope, or type a sentence of your own."
 )
 PRESETS = (
     "the cat sat on the mat because it was tired",
@@ -40,7 +40,7 @@ NOTES = {
     "sinusoidal": "added to q and k",
     "learned": f"{ROWS} random rows",
     "shaw": "set: one back",
-    "transformer_xl": "set: W_R = 2",
+    "transformer_xl": "set: near, in waves",
     "t5": "set: −0.3 a bucket",
     "kerple": "as it starts",
     "fire": "set: −2½ × share",

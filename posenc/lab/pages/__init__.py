@@ -3,6 +3,7 @@ r"""Code that a page of the book runs and its reader need not see: one module a 
 A page calls it from a hidden cell of a few lines. Only the book's build needs this package, and myst-nb with it.
 """
 
+import contextlib
 import re
 import statistics
 import tomllib
@@ -10,6 +11,17 @@ from pathlib import Path
 
 #: The copy of the repository that the book is built in.
 ROOT = Path(__file__).resolve().parents[3]
+_collections = []  # the dicts of `collected`, the innermost last
+
+
+@contextlib.contextmanager
+def collected():
+    r"""While it is open, `say` fills the dict that it gives, {name: text}, in place of a page: for slides."""
+    _collections.append({})
+    try:
+        yield _collections[-1]
+    finally:
+        _collections.pop()
 
 
 def say(name, value, spec=""):
@@ -20,9 +32,15 @@ def say(name, value, spec=""):
         value: a text, or a number that `spec` formats.
         spec: a format such as ".2f".
     """
-    from myst_nb import glue
-
-    glue(name, typeset(value if isinstance(value, str) else format(value, spec)), display=False)
+    text = typeset(value if isinstance(value, str) else format(value, spec))
+    if _collections:
+        _collections[-1][name] = text
+        return
+    try:
+        from myst_nb import glue
+    except ImportError:  # where nothing could read it, as in a MyST project
+        return
+    glue(name, text, display=False)
 
 
 def typeset(text):
@@ -63,10 +81,50 @@ def rate_tried(method: str, lr: float, own: float) -> float:
     return found
 
 
+def plainly(results, arm, subject):
+    r"""One sentence for what a longer context does to a method, to stand before the numbers of its verdict.
+
+    Arguments:
+        results: of the study on text, losses "whole" and "cut" of each method.
+        subject: what the sentence calls the method, as its first word or words.
+    Errors: ValueError where a model breaks by far keys in part only, which no sentence here says.
+    """
+    from posenc.lab.experiments import in_longer, verdict
+
+    runs, lengths = results["methods"][arm], results["lengths"]
+    short, far, cut = ([row[at] for row in runs[kind]] for kind, at in (("whole", 0), ("whole", -1), ("cut", -1)))
+    word = in_longer(short, far, cut, results["tolerance"])
+    cut_rise, rise = (statistics.fmean(end) - statistics.fmean(short) for end in (cut, far))
+    if word == "breaks" and not 0.1 < cut_rise / rise < 0.5:
+        by_far = cut_rise < 0.1 * rise
+        tail = "what stands beyond the training window does nearly all the harm" if by_far else "cut, it breaks as well"
+    elif word == "breaks":
+        raise ValueError(f"arm={arm!r}: the cut takes away {1 - cut_rise / rise:.0%} of the rise; write a sentence")
+    else:
+        tail = {
+            "ignores": "what is far makes no difference",
+            "suffers": "what is far does it a little harm",
+            "extrapolates": "it uses what the cut hides",
+        }[word]
+    beginning = {"came true": "As predicted, ", "failed": "Against the prediction, "}.get(
+        verdict(results, arm).outcome, ""
+    )
+    verb = "breaks" if word == "breaks" else "holds"
+    joint = ", but " if word == "suffers" else ": " if word == "breaks" else ", and "
+    words = f"{beginning}{subject} {verb} at {lengths[-1] // lengths[0]} times the training length{joint}{tail}."
+    return words[0].upper() + words[1:]
+
+
 def say_all(page, values):
     r"""Give the prose of a page its numbers and words, {name: value}, each under the name of the page: "page_name"."""
     for name, value in values.items():
         say(f"{page}_{name}", value)
+
+
+def commit_words(commit, digits=8):
+    r"""The commit that made frozen results, shortened, with what the file says besides, such as further changes."""
+    number, comma, rest = commit.partition(",")
+    return number[:digits] + comma + re.sub(r"\b[0-9a-f]{40}\b", lambda other: other[0][:digits], rest)
 
 
 def repository():

@@ -6,11 +6,12 @@ also assert what the prose around the numbers tells.
 
 import functools
 import re
+from textwrap import fill
 
 import torch
 from IPython.display import Markdown
 
-from posenc.audit import NEW, SLOPE, WRONG, audit, percent
+from posenc.audit import NEW, SLOPE, WIDTH, WRONG, audit, percent
 from posenc.bias.t5 import t5
 from posenc.embed.learned import learned
 from posenc.encoding import At
@@ -181,6 +182,13 @@ def libraries_table() -> Markdown:
                 verdicts = (SIGNS[subject["verdicts"][name]] for name in COLUMNS)
                 rows.append([subject["what"], layout_of(subject), *verdicts])
     return table(["", "layout", *COLUMNS], rows)
+
+
+def print_falcon():
+    """What the audit prints of the question whether Falcon's bias is relative."""
+    falcon = load_results("audit")["subjects"]["falcon"]
+    verdict, words, example = (falcon[part]["relative"] for part in ("verdicts", "words", "examples"))
+    print(fill(f"{verdict:<10s}{'relative':<11s}{words}; e.g. {example}", WIDTH, subsequent_indent=" " * 21))
 
 
 def figures_in(example: str, pattern: str) -> list:

@@ -3,16 +3,17 @@ r"""What the ExpoSB chapter computes behind its prose: numbers, checks of formul
 import base64
 import functools
 import math
+from statistics import fmean
 
 import torch
 
 import posenc
-from posenc.lab.experiments import SWEEPS, load_results, verdict
+from posenc.lab.experiments import SWEEPS, half_width, load_results, verdict
 from posenc.lab.experiments.plots import plot_parts
 from posenc.lab.figures import exposb as figures
 from posenc.lab.figures import four_places
 from posenc.lab.figures.exposb import content_logits, row
-from posenc.lab.pages import ablation, finish, pm, table
+from posenc.lab.pages import ablation, finish, interval, plainly, pm, table
 from posenc.rotate.rope import inv_freq
 from posenc.several.exposb import FadedBias, FadedLogits, FadedWeights, band, exposb, fade, gain, hazard
 
@@ -21,7 +22,8 @@ FLOOR = 0.7  # of the fade, as the report has it
 LENGTH, HEADS, HEAD_DIM = 48, 2, 16  # of the checks
 BARE = dict(gain=False, band=False, decay=False)
 FAR = 4000  # a shift of all positions
-HOLDS, PARTLY, FAILS = "holds", "in part", "does not"
+COUNTS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven")  # of the arms
+HOLDS, PARTLY, FAILS = "true", "in part", "false"
 ARMS = {
     "exposb_gain": "gain alone",
     "exposb_band": "band by lane alone",
@@ -62,9 +64,9 @@ def noise_shares() -> dict[str, float]:
 
 
 def print_noise_shares() -> None:
-    r"""What the nearest keys hold of noise."""
+    r"""What the nearest keys get of noise."""
     for name, share in noise_shares().items():
-        print(f"{name:18} the nearest {NEAR} of 1024 keys hold {share:.1%}")
+        print(f"{name:18} the nearest {NEAR} of 1024 keys get {share:.1%}")
 
 
 def first_numbers() -> dict[str, str]:
@@ -82,6 +84,7 @@ def first_numbers() -> dict[str, str]:
         "most": f"{-math.log(FLOOR):.2f}",
         "alibi_reach": f"{alibi_reach()}",
         "prediction": study["predictions"]["exposb"],
+        "plainly": plainly(study, "exposb", "ExpoSB"),
         "verdict": verdict(study, "exposb").words,
         "study_short": f"{first}",
         "study_long": f"{last}",
@@ -117,7 +120,7 @@ def hand_numbers() -> dict[str, str]:
 
 
 def check_short(weigh, dim: int = 8, tokens: int = 40) -> None:
-    r"""Hold the page's own lines, weigh(q, k) for one head, against posenc. Errors: AssertionError."""
+    r"""Compare the page's own lines, weigh(q, k) for one head, with posenc. Errors: AssertionError."""
     q, k = torch.randn(2, tokens, dim, generator=seeded())
     expected = posenc.attention(q[None, None], k[None, None], k[None, None], exposb(dim, 1), return_weights=True)[1]
     torch.testing.assert_close(weigh(q, k), expected[0, 0].detach())
@@ -143,13 +146,13 @@ def card_figure():
 
 
 def near_share(z, form: str | None) -> float:
-    r"""Share that the NEAR nearest of the keys with logits z hold, faded as drawn on "logits" or "log" (None: not)."""
+    r"""Share that the NEAR nearest of the keys with logits z get, faded as drawn on "logits" or "log" (None: not)."""
     weights = z.softmax(-1) if form is None else row(z, form, figures.RATE, figures.FLOOR)
     return (weights[:NEAR].sum() / weights.sum()).item()
 
 
 def level_numbers() -> dict[str, str]:
-    r"""What the nearest keys hold with all logits low, as they are, and high."""
+    r"""What the nearest keys get with all logits low, as they are, and high."""
     z = content_logits()
     return {
         "level_low": f"{near_share(z - 3, 'logits'):.1%}",
@@ -157,7 +160,6 @@ def level_numbers() -> dict[str, str]:
         "level_zero": f"{near_share(z, 'logits'):.1%}",
         "level_none": f"{near_share(z, None):.1%}",
         "keys": f"{len(z):,}",
-        "level_log": f"{near_share(z, 'log'):.1%}",
     }
 
 
@@ -302,7 +304,7 @@ def equal_share(level: float, keys: int) -> float:
 
 
 def claims() -> list[tuple[str, str, str]]:
-    r"""The report's claims: in words, whether each holds, and what its own formulas give."""
+    r"""The report's claims: in words, whether each is true, and what its own formulas give."""
     tokens = torch.tensor([0, 1, 100, 1000], dtype=torch.float64)
     g, f = gain(tokens), fade(tokens)
     gone = math.log(0.2 / 0.01) / 0.001  # where the gain is within 1% of 1
@@ -324,13 +326,13 @@ def claims() -> list[tuple[str, str, str]]:
         (
             "A strong, explicit locality bias",
             FAILS,
-            f"{NEAR} of 1,024 equal keys hold {low:.1%} at logit −4, {high:.1%} at +4, {NEAR / 1024:.1%} without; on "
+            f"{NEAR} of 1,024 equal keys get {low:.1%} at logit −4, {high:.1%} at +4, {NEAR / 1024:.1%} without; on "
             f"log at most {-math.log(FLOOR):.2f} logits, which ALiBi's mildest slope takes in {reach} tokens",
         ),
         (
             "No dilution over long texts",
             FAILS,
-            f"on logits, {NEAR} equal keys at +4 hold {high:.1%} of 1,024 keys and {long:.1%} of 16,384",
+            f"on logits, {NEAR} equal keys at +4 get {high:.1%} among 1,024 keys and {long:.1%} among 16,384",
         ),
         (
             "Early positions are told apart better",
@@ -355,7 +357,8 @@ def claims() -> list[tuple[str, str, str]]:
 
 def claims_table():
     r"""The report claim by claim."""
-    return table(["claim", "holds?", "computed"], [[claim, f"**{holds}**", facts] for claim, holds, facts in claims()])
+    rows = [[claim, f"**{word}**", facts] for claim, word, facts in claims()]
+    return table(["claim", "is it true?", "computed"], rows)
 
 
 def predictions():
@@ -375,13 +378,42 @@ def parts_figure():
     return plot_parts(ablation.text(), {"rope": "RoPE"} | ARMS)
 
 
+def far_beside_rope(arm: str) -> list[float]:
+    r"""By how much more far needles an arm misses than RoPE, seed by seed."""
+    ours, rope = (ablation.needle()["methods"][name]["scores"]["far"] for name in (arm, "rope"))
+    return [x - y for x, y in zip(ours, rope, strict=True)]
+
+
+def long_beside_rope(arm: str) -> list[float]:
+    r"""By how much an arm's loss on text at the longest context is above RoPE's, seed by seed."""
+    ours, rope = (ablation.text()["methods"][name]["scores"][ablation.ends()[1]] for name in (arm, "rope"))
+    return [x - y for x, y in zip(ours, rope, strict=True)]
+
+
 def parts_numbers() -> dict[str, str]:
-    r"""What the reading of the parts cites."""
+    r"""What the reading of the parts cites. Errors: AssertionError where an arm failed or misses less than RoPE."""
     first, last = ablation.ends()
+    outcomes = {words: verdict(ablation.text(), arm).outcome for arm, words in ARMS.items()}
+    undecided = [words.split(",")[0] for words, outcome in outcomes.items() if outcome == "not decided"]
+    assert set(outcomes.values()) == {"came true", "not decided"}, outcomes
+    assert all(sum(far_beside_rope(arm)) > 0 for arm in ARMS)
+    far = [half_width(far_beside_rope(arm)) for arm in ARMS]
+    open_ones = ("exposb_gain", "exposb_band", "exposb_pairs")
+    long = {arm: long_beside_rope(arm) for arm in ("exposb", "exposb_logits", *open_ones)}
+    for arm in open_ones:  # "not decided"
+        assert abs(fmean(long[arm])) < half_width(long[arm]) > ablation.text()["tolerance"]
+    assert max(fmean(long[arm]) + half_width(long[arm]) for arm in ("exposb", "exposb_logits")) < 0
     return {
+        "true": COUNTS[len(outcomes) - len(undecided)],
+        "undecided": COUNTS[len(undecided)],
+        "undecided_names": " and ".join(undecided),
+        "needle_narrow": f"{100 * min(far):.0f}",
+        "needle_wide": f"{100 * max(far):.0f}",
         "rope_long": f"{ablation.loss('rope', last):.2f}",
         "logits_long": ablation.amount(*ablation.beside("exposb_logits", last), digits=3),
         "log_long": ablation.amount(*ablation.beside("exposb_log", last), digits=3),
+        "whole_long": ablation.amount(*ablation.beside("exposb", last), digits=3),
+        "gain_long": interval(long["exposb_gain"]),
         "all_long": f"{ablation.loss('exposb', last):.2f}",
         "trained": f"{ablation.loss('exposb', first):.2f}",
         "seeds": f"{len(ablation.text()['seeds'])}",

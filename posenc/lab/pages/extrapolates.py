@@ -4,12 +4,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 
-from posenc.lab.experiments.verdicts import LEAST
+from posenc.lab.experiments.verdicts import LEAST, verdict
 from posenc.lab.figures.extrapolates import load, runs
 from posenc.lab.pages import say_all, set_up
 from posenc.lab.train.measure import last_keys
 
 TEXT = "train_short_test_long"
+SEEDS = {3: "three", 4: "four", 5: "five"}
 
 
 def start():
@@ -31,14 +32,21 @@ def text_numbers() -> dict:
     assert nope.tolerance < cut_rise.mean() < 0.6 * rise.mean()  # the cut takes back a part
     assert abs(a.whole - a.whole[:, :1]).max() < 0.005 and abs(a.whole - a.cut).max() < 0.001
     text, settings = load(TEXT), load(TEXT)["settings"]
+    judged = verdict(text, "nope")
+    assert (text["claims"]["nope"], judged.outcome) == ("rises", "came true")  # the case that goes through both systems
+    assert len(text["seeds"]) == len(load("needle")["seeds"])
     return {
         "length": f"{text['lengths'][0]}",
         "longest": f"{text['lengths'][-1]}",
         "times": f"{text['lengths'][-1] // text['lengths'][0]}",
         "layers": f"{settings['num_layers']}",
         "tolerance": f"{text['tolerance']:g}",
+        "tolerance_share": f"{load('needle')['tolerance']:g}",
+        "seeds": SEEDS[len(text["seeds"])],
         "least": f"{LEAST:g}",
         "nope_rise": f"{rise.mean():.2f}",
+        "nope_low": f"{judged.low:.2f}",
+        "nope_high": f"{judged.high:.2f}",
         "nope_cut": f"{cut_rise.mean():.2f}",
     }
 

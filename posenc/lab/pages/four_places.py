@@ -5,19 +5,19 @@ import torch
 import posenc
 from posenc.encoding import At
 
-#: What the page's lines are held against: encodings at each place, at two, at none.
-HELD = ("nope", "sinusoidal", "rope", "alibi", "t5", "kerple", "stickbreaking", "sink", "rse")
+#: What the page's lines are compared with: encodings at each place, at two, at none.
+COMPARED = ("nope", "sinusoidal", "rope", "alibi", "t5", "kerple", "stickbreaking", "sink", "rse")
 SIZES = dict(num_heads=4, head_dim=8, length=16)
 
 
 def check_short(attend, limit=1e-6):
-    r"""Hold the page's attention against `posenc.attention`. Errors: AssertionError naming the method that is off."""
+    r"""Compare the page's attention with `posenc.attention`. Errors: AssertionError naming the method that is off."""
     generator = torch.Generator().manual_seed(0)
     x, W = (torch.randn(*shape, generator=generator) for shape in ((2, 16, 32), (3, 32, 32)))
     W = W / 32**0.5
     positions = torch.stack((torch.arange(16), torch.arange(16) + 1000))
     visible = torch.ones(16, 16).tril().bool()
-    for name in HELD:
+    for name in COMPARED:
         encoding = posenc.make(name, **posenc.methods.sizes(name, **SIZES))
         functions = {place: getattr(encoding, place) for place in encoding.places}
         ours = attend(x, *W, 4, At(positions, positions, visible), **functions)

@@ -261,8 +261,8 @@ class Comparison:
         return [self.method, self.parameters, self.reads, error, f"{self.error_qk:.0e}"]
 
 
-def hold(method: str, parameters: str, reads: str, by_autograd, dq, dk, **formulas) -> Comparison:
-    r"""Hold what was derived against autograd, for q, k and each parameter by name.
+def compared(method: str, parameters: str, reads: str, by_autograd, dq, dk, **formulas) -> Comparison:
+    r"""Compare what was derived with autograd, for q, k and each parameter by name.
 
     Errors: AssertionError where a formula is off, or a parameter has none.
     """
@@ -282,7 +282,7 @@ def without_parameters() -> list[Comparison]:
     rows = []
     for method, (encoding, words) in encodings.items():
         by_autograd, ds = softmax_side(encoding)
-        rows.append(hold(method, words, "—", by_autograd, *to_qk(ds)))
+        rows.append(compared(method, words, "—", by_autograd, *to_qk(ds)))
     return rows
 
 
@@ -324,7 +324,7 @@ def shaw() -> Comparison:
     dq, dk = to_qk(ds)
     by_row = torch.zeros_like(a).index_add(0, rows.flatten(), TAU * torch.einsum("bhij,bhid->ijd", ds, Q).flatten(0, 1))
     dq = dq + TAU * torch.einsum("bhij,ijd->bhid", ds, a[rows])
-    return hold("Shaw", r"rows $a^K_\delta$", "by offset, times $q_i$", by_autograd, dq, dk, keys=by_row)
+    return compared("Shaw", r"rows $a^K_\delta$", "by offset, times $q_i$", by_autograd, dq, dk, keys=by_row)
 
 
 def transformer_xl() -> Comparison:
@@ -343,7 +343,7 @@ def transformer_xl() -> Comparison:
         "w_r": TAU * torch.einsum("bhij,bhid,ijc->hdc", ds, Q + v, waves).flatten(0, 1),
     }
     reads = "over all pairs; by offset through $R$"
-    return hold("Transformer-XL", "$u, v, W_R$", reads, by_autograd, dq, dk, **formulas)
+    return compared("Transformer-XL", "$u, v, W_R$", reads, by_autograd, dq, dk, **formulas)
 
 
 def t5() -> Comparison:
@@ -352,14 +352,14 @@ def t5() -> Comparison:
     _, _, _, d = given()
     bucket = posenc.t5.bucket((-d).long(), BUCKETS, MAX_DISTANCE, bidirectional=False)
     by_bucket = torch.stack([by_head(ds * (bucket == n)) for n in range(BUCKETS)], -1)
-    return hold("T5", "$t_{h,n}$", "by offset, summed in a bucket", by_autograd, *to_qk(ds), table=by_bucket)
+    return compared("T5", "$t_{h,n}$", "by offset, summed in a bucket", by_autograd, *to_qk(ds), table=by_bucket)
 
 
 def learned_alibi() -> Comparison:
     r"""A slope a head."""
     by_autograd, ds = softmax_side(posenc.make("alibi", num_heads=H, learned=True))
     _, _, _, d = given()
-    return hold("ALiBi, learned", "$m_h$", "by distance", by_autograd, *to_qk(ds), slopes=by_head(-d * ds))
+    return compared("ALiBi, learned", "$m_h$", "by distance", by_autograd, *to_qk(ds), slopes=by_head(-d * ds))
 
 
 def kerple(form: str) -> Comparison:
@@ -374,7 +374,7 @@ def kerple(form: str) -> Comparison:
         b = -r1 * away**r2
         by_r2 = b * r2 * away.clamp(min=1).log()
     formulas = {"log_r1": by_head(ds * b), "log_r2": by_head(ds * by_r2)}
-    return hold(f"KERPLE, {form}", r"$\ln r_1, \ln r_2$", "by distance", by_autograd, *to_qk(ds), **formulas)
+    return compared(f"KERPLE, {form}", r"$\ln r_1, \ln r_2$", "by distance", by_autograd, *to_qk(ds), **formulas)
 
 
 def fire() -> Comparison:
@@ -392,13 +392,13 @@ def fire() -> Comparison:
     reached = torch.where(at < THRESHOLD, 1.0, torch.where(at == THRESHOLD, 0.5, 0.0))[:, None]  # a tie is halved
     by_l = -share * c / (1 + c * THRESHOLD) / below * reached
     formulas = {"c": (dx * by_c).sum(), "stretch": (dx * by_l).sum() * THRESHOLD}
-    return hold("FIRE", "$c$, $L$ (and $f$)", "by share of the past", by_autograd, *to_qk(ds), **formulas)
+    return compared("FIRE", "$c$, $L$ (and $f$)", "by share of the past", by_autograd, *to_qk(ds), **formulas)
 
 
 def rope() -> Comparison:
     r"""No parameters; gradients are turned back."""
     by_autograd, ds = softmax_side(posenc.make("rope", head_dim=D))
-    return hold("RoPE", "none: frequencies are fixed", "—", by_autograd, *through_rotation(ds, *turned()))
+    return compared("RoPE", "none: frequencies are fixed", "—", by_autograd, *through_rotation(ds, *turned()))
 
 
 def gained() -> Comparison:
@@ -416,7 +416,7 @@ def gained() -> Comparison:
     back = [rotate(TAU * m @ y * lanes * g[..., None], -at, w) for m, y in ((ds, made[1]), (ds.mT, made[0]))]
     formulas = {"band_weights": 2 * by_head(flow), "decay_rates": by_head(flow * (rate[:, :, None] + rate[:, None]))}
     reads = "as a temperature; by position"
-    return hold("ExpoSB", r"$w_h$, $\alpha_h$", reads, by_autograd, *back, **formulas)
+    return compared("ExpoSB", r"$w_h$, $\alpha_h$", reads, by_autograd, *back, **formulas)
 
 
 def stick() -> Comparison:
@@ -424,7 +424,7 @@ def stick() -> Comparison:
     A, by_autograd = grads(posenc.make("stickbreaking"))
     Q, K, dA, d = given()
     dz = stick_gradient(TAU * Q @ K.mT, A, dA) * (d > 0)
-    return hold("Stick-breaking", "none", "—", by_autograd, *to_qk(dz))
+    return compared("Stick-breaking", "none", "—", by_autograd, *to_qk(dz))
 
 
 def penalized_stick(order: str) -> Comparison:
@@ -437,7 +437,7 @@ def penalized_stick(order: str) -> Comparison:
     dz = stick_gradient(z, A, dA, order) * (d >= 0)
     raw = -(dz * d).sum() * encoding.bias.raw.detach().sigmoid()
     back = through_rotation(dz, q, k)
-    return hold(f"RSE, {order}", r"$\lambda$, through a softplus", "by distance", by_autograd, *back, raw=raw)
+    return compared(f"RSE, {order}", r"$\lambda$, through a softplus", "by distance", by_autograd, *back, raw=raw)
 
 
 @functools.cache

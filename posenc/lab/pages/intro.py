@@ -12,7 +12,7 @@ from posenc.encoding import PLACES
 from posenc.lab.figures.four_places import WORDS
 from posenc.lab.live.sentence import LANES, PRESETS, weights
 from posenc.lab.pages import ROOT, seeded
-from posenc.lab.pages.teachers import FIRST, book, parts
+from posenc.lab.pages.teachers import FIRST, book, parts, rests
 from posenc.methods import sizes
 
 SHADES = 8
@@ -111,6 +111,12 @@ def stop(name: str) -> str:
     return f"[{book()[name].title}]({name}.md) ({book()[name].reading}\u00a0min)"
 
 
+def titles(chapters) -> str:
+    r"""Titles of chapters as they stand in a sentence."""
+    *most, last = (book()[name].title for name in chapters)
+    return f"*{'*, *'.join(most)}* and *{last}*"
+
+
 def way():
     r"""The learner's map: chapters to read first, then those of each part, at last what can wait."""
     from IPython.display import Markdown
@@ -125,7 +131,10 @@ def way():
         "**Then, as you like**",
         "",
         *(f"- *{part}*: {', '.join(map(stop, rest))}" for part, rest in then.items() if rest and part not in WAIT),
-        f"- *Never mind, until you need it*: {', '.join(stop(name) for part in WAIT for name in then[part])}",
+        f"- *Skip, until you need it*: {', '.join(stop(name) for part in WAIT for name in then[part])}",
+        "",
+        "The minutes include the figures and questions; allow more if you work along with a pencil. "
+        f"For {titles(rests())} only the opening is counted.",
         ":::::",
     ]
     return Markdown("\n".join(lines))

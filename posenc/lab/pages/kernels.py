@@ -12,7 +12,7 @@ import torch
 import posenc
 from posenc.lab.experiments import kernel_report, load_results
 from posenc.lab.experiments.plots import name_lines
-from posenc.lab.pages import finish
+from posenc.lab.pages import finish, table
 
 PAGES = ("kernels", "kernels_closely")
 MARK = "# needs Triton: "  # a cell that begins so needs it; its name follows
@@ -60,7 +60,7 @@ ONCE_A_ROW = ("shrink",)  # what kernels compute for each query or key of a tile
 
 @functools.cache
 def calls(file: str, function: str) -> tuple[str, ...]:
-    r"""What a kernel calls in its source, with the calls of the jitted functions it calls in their place.
+    r"""What a kernel calls in its source, with the calls of the jitted functions it calls instead of those.
 
     Left out is what is computed once a row. Errors: KeyError where the file has no such function.
     """
@@ -260,6 +260,208 @@ def ridge_numbers(gpus: dict[str, tuple[float, float]]) -> dict[str, str]:
         "high_ridge": f"{max(ridges):.0f}",
         "t4_plain": f"{T4_PLAIN}",
         "t4_ridge": f"{T4_PLAIN * 1e12 / gpus['T4'][1]:.0f}",
+    }
+
+
+# ------------------------------------------------------------------------------------------------------------ one GPU
+
+GPU, CAPABILITY = "h100_80gb_hbm3", "9.0"
+LENGTH = 8192  # tokens of each sequence that was timed
+FORWARD, BOTH = "forward", "forward and backward"
+TIMED = {  # what the table calls an arm of benchmarks/kernels.py
+    "softmax": "softmax",
+    "RoPE beforehand": "RoPE, turned beforehand",
+    "RoPE inside": "RoPE, turned inside",
+    "ALiBi": "ALiBi",
+    "T5": "T5",
+    "FoX": "FoX",
+    "stick-breaking": "stick-breaking",
+    "SDPA FLASH_ATTENTION": "PyTorch, flash",
+    "SDPA CUDNN_ATTENTION": "PyTorch, cuDNN",
+    "flex softmax": "PyTorch, flex",
+    "flex ALiBi": "PyTorch, flex with ALiBi",
+    "fla FoX": "fla, FoX",
+    "fla stick-breaking": "fla, stick-breaking",
+    "eager softmax": "the reference",
+}
+
+
+@functools.cache
+def timings() -> dict[tuple[str, str, int], float]:
+    r"""{(forward or forward and backward, arm, head size): ms}, medians, of the GPU that timed the kernels."""
+    cells = load_results(f"kernels_{GPU}")["cells"]
+    return {(what, arm, d): found["median"] for what, arm, _, d, found in cells if "median" in found}
+
+
+def speed_table():
+    r"""What each way took on the GPU, in ms; a dash where it was not timed."""
+    columns = [(what, d) for what in (FORWARD, BOTH) for d in (64, 128)]
+    head = ["", *(f"{what}, $D = {d}$" for what, d in columns)]
+    found = timings()
+    shown = {arm: [found.get((what, arm, d)) for what, d in columns] for arm in TIMED}
+    return table(
+        head, [[TIMED[arm], *("–" if ms is None else f"{ms:.1f}" for ms in row)] for arm, row in shown.items()]
+    )
+
+
+@functools.cache
+def tiles_tried() -> dict[tuple[str, str, int], dict]:
+    r"""{(arm, forward or backward, head size): {tile: ms}}; the tile None is what shipped when they were timed."""
+    tried = {}
+    for arm, direction, d, tile, found in load_results(f"tiles_{GPU}")["rows"]:
+        if "ms" in found:
+            tried.setdefault((arm, direction, d), {})[None if tile is None else tuple(tile)] = found["ms"]
+    return tried
+
+
+#: What the report of compiled kernels calls an arm whose tiles were tried.
+VARIANT = {"ALiBi": "linear", "T5": "table", "FoX": "decay", "RoPE inside": "turned inside"}
+
+
+def compiled_today(arm: str, direction: str, head_dim: int) -> list[dict]:
+    r"""The report's rows for what was timed, with the tiles that ship today; a backward by its queries' kernel."""
+    return kernel_report.select(
+        report()["rows"],
+        family="stickbreaking" if arm == "stick-breaking" else "softmax",
+        variant=VARIANT.get(arm, "plain"),
+        pass_="forward" if direction == "forward" else "backward_q",
+        capability=CAPABILITY,
+        dtype="float16",
+        head_dim=head_dim,
+    )
+
+
+def tile_today(arm: str, direction: str, head_dim: int) -> tuple:
+    r"""The tile that ships today for what was timed: (queries, keys, warps, stages)."""
+    (tile,) = {tuple(row["tile"]) for row in compiled_today(arm, direction, head_dim)}
+    return tile
+
+
+def tiles_table():
+    r"""What the tiles that were chosen without a GPU took, what today's take, and the fastest tried, in ms."""
+    rows = []
+    for (arm, direction, d), tried in tiles_tried().items():
+        today = tried[tile_today(arm, direction, d)]
+        best = min(tried, key=tried.get)
+        rows.append(
+            [
+                f"{TIMED[arm]}, {direction}",
+                d,
+                f"{tried[None]:.1f}",
+                f"{today:.1f}",
+                f"{tried[best]:.1f}",
+                "as shipped" if best is None else "{} × {}, {} warps, {} stages".format(*best),
+            ]
+        )
+    return table(["", "$D$", "before, ms", "today, ms", "fastest tried, ms", "with tiles of"], rows)
+
+
+SECOND = "h200"  # the GPU that ran today's tiles
+CHANGED = [("RoPE inside", FORWARD), ("stick-breaking", FORWARD), ("softmax", BOTH), ("ALiBi", BOTH), ("T5", BOTH)]
+
+#: Code in which nothing changed, as the ruler between the two GPUs.
+UNCHANGED = [
+    (arm, FORWARD) for arm in ("SDPA FLASH_ATTENTION", "SDPA CUDNN_ATTENTION", "eager softmax", "RoPE beforehand")
+]
+
+
+@functools.cache
+def timings_today() -> dict[tuple[str, str, int], float]:
+    r"""As `timings`, of the second GPU, with today's tiles."""
+    cells = load_results(f"kernels_smoke_{SECOND}")["cells"] + load_results(f"kernels_{SECOND}")["cells"]
+    return {(what, arm, d): found["median"] for what, arm, n, d, found in cells if n == LENGTH and "median" in found}
+
+
+def today_table():
+    r"""What code took on the one GPU before and on the other today, in ms: first where no tile changed."""
+    before, today = timings(), timings_today()
+    rows = [[f"{TIMED[arm]}, {what}", d, (what, arm, d)] for arm, what in UNCHANGED + CHANGED for d in (64, 128)]
+    return table(
+        ["", "$D$", "H100, tiles before, ms", "H200, today, ms"],
+        [[words, d, f"{before[key]:.1f}", f"{today[key]:.1f}"] for words, d, key in rows],
+    )
+
+
+def second_numbers() -> dict[str, str]:
+    r"""What the page says of the second GPU. Errors: AssertionError where a word is no longer true."""
+    smoke, today = load_results(f"kernels_smoke_{SECOND}"), timings_today()
+    shares = [row[4]["share"] for row in smoke["checks"] if "share" in row[4]]
+    left = [row for row in smoke["checks"] if "share" not in row[4]]
+    assert max(shares) <= 1 and set(smoke["constructions"].values()) == {"agrees"}
+    assert all(row[4] == {"not run": "no time left"} for row in left)
+    # each variant has run with the tiles that ship for it: what is left are two odd head sizes and others' tiles
+    assert all(row[3] != "own tiles" or (row[0] == "softmax: plain" and row[2] in (40, 80)) for row in left)
+    slower = {(arm, d): today[FORWARD, arm, d] / timings()[FORWARD, arm, d] for arm, _ in UNCHANGED for d in (64, 128)}
+    fused = [slower[f"SDPA {name}_ATTENTION", d] for name in ("FLASH", "CUDNN") for d in (64, 128)]
+    assert 0.95 < min(fused) and max(fused) < 1.05  # "as long on both"
+    assert all(0.8 < change < 1.25 for change in slower.values())  # "below a quarter"
+    assert 1.9 < timings()[BOTH, "softmax", 128] / today[BOTH, "softmax", 128] < 2.1  # "half as long"
+    for arm, what in CHANGED:
+        for d in (64, 128):
+            assert today[what, arm, d] < timings()[what, arm, d]
+    stick = {
+        what: today[what, "stick-breaking", 64] / today[what, "SDPA FLASH_ATTENTION", 64] for what in (FORWARD, BOTH)
+    }
+    return {
+        "second": smoke["settings"]["gpu"].removeprefix("NVIDIA "),
+        "second_cases": f"{len(shares)}",
+        "second_left": f"{len(left)}",
+        "second_worst": f"{max(shares):.2f}",
+        "second_reference": f"{1 / slower['eager softmax', 64]:.1f}",
+        "second_beforehand": f"{slower['RoPE beforehand', 64]:.1f}",
+        "second_stick": f"{stick[FORWARD]:.1f}",
+        "second_stick_both": f"{stick[BOTH]:.1f}",
+    }
+
+
+def furthest_call() -> float:
+    r"""How far a call lay from the median of its kind at most, as a share of it, where attention was timed."""
+    cells = [found for *_, found in load_results(f"kernels_{GPU}")["cells"] if "median" in found]
+    return max(max(c["high"] / c["median"] - 1, 1 - c["low"] / c["median"]) for c in cells)
+
+
+def gpu_numbers() -> dict[str, str]:
+    r"""What the section on one GPU says in its sentences.
+
+    Errors: AssertionError where a kernel was wrong there, or where the numbers no longer carry a sentence's word.
+    """
+    smoke, found, tried = load_results(f"kernels_smoke_{GPU}"), timings(), tiles_tried()
+    shares = [row[4].get("share") for row in smoke["checks"]]
+    assert None not in shares and max(shares) <= 1 and set(smoke["constructions"].values()) == {"agrees"}
+    turned = {
+        (arm, d): cell["median"] for what, arm, n, d, cell in smoke["cells"] if what == "rotation" and n == LENGTH
+    }
+    copies = [turned["copy", d] / turned["rotary half", d] for d in (64, 128)]
+    inside = [found[FORWARD, "RoPE inside", d] / found[FORWARD, "RoPE beforehand", d] for d in (64, 128)]
+    assert min(inside) > 2
+    eight, four = (tried["softmax", "backward", 128][64, 64, warps, 1] for warps in (8, 4))
+    assert eight > 1.8 * four and all(row["spilled"] for row in compiled_today("softmax", "backward", 128))
+    stick = found[FORWARD, "stick-breaking", 64] / found[FORWARD, "SDPA FLASH_ATTENTION", 64]
+    t5 = [found[what, "T5", 64] / found[what, "softmax", 64] for what in (FORWARD, BOTH)]
+    plain = found[FORWARD, "softmax", 64] / found[FORWARD, "SDPA FLASH_ATTENTION", 64]
+    assert 0.9 < plain < 1.1
+    assert found[FORWARD, "softmax", 128] < 0.9 * found[FORWARD, "SDPA FLASH_ATTENTION", 128]
+    for d in (64, 128):
+        assert found[BOTH, "softmax", d] > found[BOTH, "SDPA FLASH_ATTENTION", d]
+        assert all(found[what, "SDPA CUDNN_ATTENTION", d] < found[what, "softmax", d] for what in (FORWARD, BOTH))
+    return {
+        "gpu": smoke["settings"]["gpu"].removeprefix("NVIDIA "),
+        "gpu_versions": smoke["versions"],
+        "gpu_cases": f"{len(shares)}",
+        "gpu_worst": f"{max(shares):.2f}",
+        "gpu_copy_64": f"{copies[0]:.0%}",
+        "gpu_copy_128": f"{copies[1]:.0%}",
+        "gpu_inside_64": f"{inside[0]:.1f}",
+        "gpu_inside_128": f"{inside[1]:.1f}",
+        "gpu_eight": f"{eight:.1f}",
+        "gpu_four": f"{four:.1f}",
+        "gpu_stick": f"{stick:.1f}",
+        "gpu_t5": f"{t5[0]:.1f}",
+        "gpu_t5_both": f"{t5[1]:.1f}",
+        "gpu_within": f"{100 * furthest_call():.0f}%",
+        "gpu_batch": f"{smoke['settings']['tokens'] // LENGTH}",
+        "gpu_length": f"{LENGTH:,}",
+        "gpu_heads": f"{smoke['settings']['heads']}",
     }
 
 

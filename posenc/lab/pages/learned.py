@@ -10,7 +10,7 @@ import posenc
 from posenc.embed.learned import learned, resize
 from posenc.lab.experiments import judge, load_results, mean_and_spread, verdict
 from posenc.lab.experiments.plots import name_lines, signed
-from posenc.lab.pages import rate_tried, say_all
+from posenc.lab.pages import plainly, rate_tried, say_all
 from posenc.lab.train.settings import Settings
 from posenc.lab.train.trainer import learning_rate
 
@@ -176,10 +176,13 @@ def table_numbers():
     r"""What was trained, how large the tables of a model are, and how long their rows have become."""
     once, layers = 512 * 384, 6
     norms = row_lengths()[1]
+    start = row_lengths()[0].mean()
+    assert abs(start / (0.02 * results()["settings"]["dim"] ** 0.5) - 1) < 0.02  # as the text says
     return {
         "L": trained_length(),
         "seeds": len(results()["seeds"]),
         "steps": results()["settings"]["steps"],
+        "width": results()["settings"]["dim"],
         "once": f"{once:,}",
         "each": f"{layers * once:,}",
         "norm_in": f"{norms[:, : trained_length()].mean():.1f}",
@@ -232,6 +235,9 @@ def shift_numbers():
         "moved_peak_sinusoidal": f"{sinusoid.max():.2f}",
         "moved_peak_at_sinusoidal": shifts[sinusoid.argmax()],
         "moved_far": f"{table[-1]:.1f}",
+        "moved_last": shifts[-1],
+        "moved_start_learned": f"{table[0]:.2f}",
+        "moved_start_sinusoidal": f"{sinusoid[0]:.2f}",
         "moved_learned_in": f"{np.ptp(inside):.2f}",
         "moved_learned_out": f"{shift_rise('learned').mean():.2f}",
         "moved_sinusoidal_out": f"{shift_rise('sinusoidal').mean():.2f}",
@@ -289,7 +295,7 @@ def card_figure():
 
 
 def table_encoding(table):
-    r"""A learned encoding in float64 that holds this table [N, C]."""
+    r"""A learned encoding in float64 that has this table [N, C]."""
     encoding = learned(*table.shape).double()
     with torch.no_grad():
         encoding.embed.table.copy_(table)
@@ -371,12 +377,12 @@ def study_numbers():
         "short": study()["lengths"][0],
         "long": study()["lengths"][-1],
         "prediction": study()["predictions"]["learned"],
+        "plainly": plainly(study(), "learned", "the table"),
         "verdict": verdict(study(), "learned").words,
         "cut": f"{loss('learned', 'cut', -1).mean():.2f}",
         "study_steps": study()["settings"]["steps"],
-        "rate_common": f"{rate_tried('learned', 0.003, 1):.2f}",
-        "rate_own": f"{rate_tried('learned', 0.003, 10):.2f}",
-        "rate_chosen": f"{rate_tried('learned', 0.006, 10):.2f}",
+        "rate_common": f"{rate_tried('learned', 0.006, 1):.2f}",
+        "rate_own": f"{rate_tried('learned', 0.006, 10):.2f}",
         "nope_up": f"{loss('nope', 'whole', -1).mean() - loss('nope', 'whole', 0).mean():.2f}",
         "cut_up": f"{loss('learned', 'cut', -1).mean() - loss('learned', 'whole', 0).mean():.2f}",
         "share": f"{gain['learned'] / gain['sinusoidal']:.0%}",

@@ -82,11 +82,11 @@ def errors(method, length):
 
 
 def outcome(method):
-    r"""What became of the prediction for a method: "held" or "failed"."""
+    r"""What became of the prediction for a method: "came true" or "failed"."""
     at, claim, _ = frozen()["predicted"][method]
     length = frozen()["lengths"][0 if at == "in" else -1]
     right = mean_and_spread(errors(method, length))[0] < RIGHT
-    return "held" if right == (claim == "right") else "failed"
+    return "came true" if right == (claim == "right") else "failed"
 
 
 def longer_outcome():
@@ -95,7 +95,7 @@ def longer_outcome():
     first, last = frozen()["lengths"][0], frozen()["lengths"][-1]
     changes = [after - before for before, after in zip(errors(method, first), errors(method, last))]
     rises = mean_and_spread(changes)[0] > frozen()["tolerance"]
-    return ("held" if rises == (claim == "rises") else "failed"), changes
+    return ("came true" if rises == (claim == "rises") else "failed"), changes
 
 
 @functools.cache
@@ -131,10 +131,11 @@ def numbers():
     others = [name for name in frozen()["methods"] if name != "path"]
     best = min(others, key=lambda name: mean_and_spread(errors(name, first))[0])
     verdict, changes = longer_outcome()
-    held = [name for name in frozen()["methods"] if outcome(name) == "held"]
-    following = frozen()["lengths"][1]
+    true = [name for name in frozen()["methods"] if outcome(name) == "came true"]
+    following, arms = frozen()["lengths"][1], frozen()["methods"].values()
     return {
         "seeds": str(len(frozen()["seeds"])),
+        "edge": f"{sum(arm['rate'] == max(frozen()['rates']) for arm in arms)} of the {len(arms)}",
         "short": str(first),
         "next": str(following),
         "bag_short": f"{bag_error(range(1, first + 1)):.2f}",
@@ -152,23 +153,25 @@ def numbers():
         "best_other_short": pm(errors(best, first)),
         "best_other_long": pm(errors(best, last)),
         "chance": f"{frozen()['chance']:.2f}",
-        "held": f"{len(held)} of {len(frozen()['methods'])}",
+        "held": f"{len(true)} of {len(frozen()['methods'])}",
     }
 
 
 def verdict_table():
     r"""Each method: the learning rate that validation chose, the error at each length, and its prediction."""
-    lengths = frozen()["lengths"]
+    lengths, said = frozen()["lengths"], {"right": "below", "wrong": "above"}
+    assert all(at == "in" for at, _, _ in frozen()["predicted"].values())
     rows = [
         [
             METHODS[name].title,
             f"{values['rate']:g}",
             *(pm(errors(name, length)) for length in lengths),
-            f"{frozen()['predicted'][name][1]}: {outcome(name)}",
+            f"error {said[frozen()['predicted'][name][1]]} {RIGHT:g}: {outcome(name)}",
         ]
         for name, values in frozen()["methods"].items()
     ]
-    return table(["method", "learning rate", *(f"{length} swaps" for length in lengths), "predicted"], rows)
+    head = ["method", "learning rate", *(f"{length} swaps" for length in lengths)]
+    return table([*head, f"predicted at {lengths[0]} swaps"], rows)
 
 
 def verdict_figure():

@@ -1,9 +1,7 @@
 r"""What the chapter on position in practice computes behind its prose: models, tables, and frozen losses."""
 
 import functools
-import json
 import statistics
-from pathlib import Path
 
 import torch
 
@@ -17,7 +15,6 @@ from posenc.methods import METHODS, on_text
 SAME = 1e-9  # relative differences below this are rounding
 NEW_TOKENS = 16
 NEAR = 5  # distances that training had: the first so many columns
-COLUMNS = ("base", "rotary", "scaling", "nope_layers", "window", "trained")
 
 
 @functools.cache
@@ -89,6 +86,10 @@ def decoding_numbers() -> dict[str, str]:
     Errors: AssertionError where restarted ids cost ALiBi or the sinusoid less than ids off against a cache.
     """
     study = load_results("train_short_test_long")
+    length = frozen()["settings"]["length"]
+    moved = frozen()["methods"]["sinusoidal"]
+    assert frozen()["shifts"][-1] == length // 2  # as many pads, and as many characters of another text
+    assert all(a["mask only"] == b["mask only"] for a, b in zip(moved["padding"], moved["packing"], strict=True))
     at_length = [losses[0] for losses in study["methods"]["rope"]["whole"]]
     swaps = [above for method in ("alibi", "sinusoidal") for above in restarted_above_cached(method)]
     assert min(swaps) > 0, swaps
@@ -99,7 +100,9 @@ def decoding_numbers() -> dict[str, str]:
         "swap_low": f"{min(swaps):.2f}",
         "swap_high": f"{max(swaps):.2f}",
         "seeds": f"{len(frozen()['seeds'])}",
-        "length": f"{frozen()['settings']['length']}",
+        "length": f"{length}",
+        "half": f"{length // 2}",
+        "last": f"{length - 1}",
         "new": f"{NEW_TOKENS}",
         "rope_right": f"{average('rope', 'decoding', 'right'):.2f}",
         "rope_anew": f"{average('rope', 'decoding', 'begun anew'):.2f}",
@@ -302,6 +305,7 @@ def needle_numbers() -> dict[str, str]:
         "needle_trained": f"{contexts[0]}",
         "needle_longest": f"{contexts[-1]}",
         "needle_nope": f"{needle_errors('nope')[-1, -1]:.0f}",
+        "shuffled_seeds": {3: "three", 4: "four", 5: "five"}[len(frozen()["needle"]["sinusoidal"])],
     }
 
 
@@ -312,42 +316,3 @@ def shuffled_table():
         cells = (mean_and_spread([100 * one[key] for one in runs]) for key in ("right", "shuffled"))
         rows.append([METHODS[method].title, *(f"{mean:.1f} ± {spread:.1f}" for mean, spread in cells)])
     return table(["method", "ids right", "ids shuffled"], rows)
-
-
-def shipped(path: str | Path) -> dict:
-    r"""The table of shipped models: {"as_of": date, "rows": a model each}."""
-    return json.loads(Path(path).read_text(encoding="utf-8"))
-
-
-def shipped_table(models: dict):
-    r"""The shipped models, a row each."""
-    rows = []
-    for row in models["rows"]:
-        cells = [f"{row[key]:,}" if isinstance(row[key], int) else row[key] for key in COLUMNS]
-        source = f"{{cite}}`{','.join(row['cite'])}`"
-        rows.append([f"{row['model']} ({row['year']})", row["kind"], row["encoding"], *cells, source])
-    head = [
-        "model",
-        "kind",
-        "encoding",
-        "base",
-        "lanes turned",
-        "scaling",
-        "NoPE layers",
-        "window",
-        "trained",
-        "source",
-    ]
-    return table(head, rows)
-
-
-def shipped_numbers(models: dict) -> dict[str, str]:
-    r"""How many of the shipped models do what."""
-    rows = models["rows"]
-    return {
-        "as_of": models["as_of"],
-        "models": f"{len({row['model'] for row in rows})}",
-        "rotary": f"{sum('RoPE' in row['encoding'] for row in rows)}",
-        "mixed": f"{sum(row['nope_layers'] == 'every fourth' for row in rows)}",
-        "windowed": f"{sum(row['window'] != 'none' for row in rows)}",
-    }

@@ -17,7 +17,8 @@ from posenc.lab.exercises.rope import (
 )
 from posenc.lab.experiments import ONE_A_PLACE, load_results, verdict
 from posenc.lab.explore import COLORS
-from posenc.lab.pages import finish, pm, say, say_all
+from posenc.lab.pages import finish, plainly, pm, say, say_all
+from posenc.lab.pages import scaling as scaling_page
 
 #: The head that the chapter draws: layer and number.
 DRAWN_HEAD = (1, 0)
@@ -33,7 +34,8 @@ PIECE = 131_072
 
 def numbers():
     r"""Give the prose all its numbers."""
-    for part in (derivation_numbers, head_numbers, bits_numbers, unseen_numbers, lane_numbers, study_numbers):
+    parts = (derivation_numbers, head_numbers, bits_numbers, unseen_numbers, lane_numbers, study_numbers, pair_numbers)
+    for part in parts:
         say_all("rope", part())
     for name, value in hand_numbers().items():
         say(f"hand_{name}", value)
@@ -47,7 +49,7 @@ def numbers():
 
 @cache
 def score_terms(places=256, dim=64, distance=3):
-    r"""The score of two random tokens with sinusoids added, at every place of the key.
+    r"""The score of two random tokens with sinusoids added, at every position of the key.
 
     Returns: content with content, content with position, position with content, position with position, and their
     sum: five tensors [places].
@@ -67,13 +69,13 @@ def score_terms(places=256, dim=64, distance=3):
 
 
 def term_table():
-    r"""The four terms and the score at three places, printed."""
+    r"""The four terms and the score at three positions, printed."""
     rows = (f"{place:3d}" + "".join(f"{t[place].item():+6.2f}" for t in score_terms()) for place in (0, 50, 200))
     return "\n".join(["  n    xx    xp    px    pp  score", *rows])
 
 
 def absolute_figure():
-    r"""The score of two tokens at one distance, at every place, and its content term."""
+    r"""The score of two tokens at one distance, at every position, and its content term."""
     content, *_, total = score_terms()
     figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
     axes.plot(torch.arange(len(total)), total, color="C1", label="score, sinusoids added")
@@ -281,7 +283,7 @@ def judgment_table(answers):
 
 
 def first_miss(dtype, numbers=4096):
-    r"""The first whole number that the dtype does not hold, and what it becomes."""
+    r"""The first whole number that the dtype does not contain, and what it becomes."""
     whole = torch.arange(numbers)
     first = int((whole.to(dtype).long() != whole).nonzero()[0])
     return first, int(torch.tensor(first).to(dtype))
@@ -351,7 +353,7 @@ def slow_pairs():
 
 
 def scores_of(head, stop=None, times=8):
-    r"""A head's score, its content held, at every distance up to `times` its training length: [distances].
+    r"""A head's score, its content kept fixed, at every distance up to `times` its training length: [distances].
 
     stop: a mask of pairs that turn no farther than the last trained distance turns them.
     """
@@ -503,6 +505,7 @@ def study_numbers():
     runs = study()["methods"]["rope"]
     return {
         "prediction": study()["predictions"]["rope"],
+        "plainly": plainly(study(), "rope", "RoPE"),
         "verdict": verdict(study(), "rope").words,
         "tolerance": study()["tolerance"],
         "seeds": len(study()["seeds"]),
@@ -512,6 +515,18 @@ def study_numbers():
         "at_long": pm([run[-1] for run in runs["whole"]]),
         "at_cut": pm([run[-1] for run in runs["cut"]]),
     }
+
+
+def pair_numbers():
+    r"""How many pairs the study model has, how many finished a turn, and the two that do most harm in longer texts."""
+    counts = scaling_page.surgery_numbers()
+    chosen = ("pairs", "worst_a", "worst_b", "turned_a", "turned_b", "turned_idle")
+    model = scaling_page.surgery()["settings"]
+    assert all(heads()["settings"][key] == value for key, value in model.items())  # but for seeds, that of the heads
+    assert counts["slow_pairs"] == int(slow_pairs().sum())
+    assert 2 * model["lr"] == study()["choice"]["rope"]["lr"]  # "half this rate"
+    seeds = len(scaling_page.surgery()["seeds"])
+    return {name: counts[name] for name in chosen} | {"finished": counts["fast_pairs"], "surgery_seeds": seeds}
 
 
 # Mistakes in circulation

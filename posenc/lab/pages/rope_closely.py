@@ -10,7 +10,7 @@ import posenc
 from posenc.lab.experiments import judge, load_results
 from posenc.lab.experiments.plots import name_lines
 from posenc.lab.figures.rope_closely import ROUNDED, turn_rounded
-from posenc.lab.pages import pm, say_all, table
+from posenc.lab.pages import interval, pm, say_all, table
 from posenc.rotate.rope import inv_freq, rope, rotate, xpos
 
 #: Head size and number of random queries of the tables of scores.
@@ -18,6 +18,8 @@ D, DRAWS = 128, 4000
 #: The distances at which those are taken, and the one at which keys are aimed.
 DISTANCES = (0, 1, 10, 40, 100, 1000, 10_000)
 AIM = 40
+#: The pairs of the study model that carry nearly all energy: the five fastest.
+FIRST = 5
 #: The text lengths up to which angles in float32 are judged.
 ENDS = {"4k": 4_096, "131k": 131_072, "1m": 1_048_576}
 #: Positions are multiplied in pieces of this length, or a million of them would not fit beside a page's other work.
@@ -164,18 +166,26 @@ def turns():
 
 
 def use_numbers():
-    r"""How much of what fast and slow pairs give depends on position."""
+    r"""How much the five pairs with most energy give, and the others, and what of it depends on position."""
     energy, position = head_energy()
-    fast = turns() >= 1 / 4
-    slow_share, slow_energy = position[:, ~fast].sum() / energy[:, ~fast].sum(), energy[:, ~fast].sum() / energy.sum()
-    assert slow_share < 0.2 and slow_energy < 0.2
+    pair_energy = (energy / energy.sum(-1, keepdim=True)).mean(0)  # a mean over heads, as in `pretrained`
+    share = position.sum(0) / energy.sum(0)
+    assert sorted(pair_energy.topk(FIRST).indices.tolist()) == list(range(FIRST))  # the text: the five fastest
+    assert pair_energy[:FIRST].min() > 5 * pair_energy[FIRST:].max()
+    rest_share, rest_energy = position[:, FIRST:].sum() / energy[:, FIRST:].sum(), pair_energy[FIRST:].sum()
+    assert rest_share < 0.2 and rest_energy < 0.2
     by_head = position.sum(1) / energy.sum(1)
+    (between,) = (turns()[:FIRST] < 1).nonzero().flatten().tolist()  # a slow pair among the five
     return {
-        "fast": int(fast.sum()),
-        "slow": int((~fast).sum()),
-        "share_fast": f"{position[:, fast].sum() / energy[:, fast].sum():.0%}",
-        "share_slow": f"{slow_share:.0%}",
-        "energy_slow": f"{slow_energy:.0%}",
+        "dim": 2 * energy.shape[1],
+        "between": between,
+        "between_turn": f"{turns()[between]:.0%}",
+        "energy_between": f"{pair_energy[between]:.0%}",
+        "share_between": f"{share[between]:.0%}",
+        "fast": int((turns() >= 1).sum()),
+        "share_first": f"{position[:, :FIRST].sum() / energy[:, :FIRST].sum():.0%}",
+        "share_rest": f"{rest_share:.0%}",
+        "energy_rest": f"{rest_energy:.0%}",
         "head_least": f"{by_head.min():.0%}",
         "head_most": f"{by_head.max():.0%}",
         "last_turn": f"{360 * turns()[-1]:.1f}",
@@ -207,10 +217,14 @@ def damage_numbers():
     unturned, removed = damage("unturned"), damage("removed")
     assert unturned[:, -3:].max() < 0.02 < unturned.mean(0).max()
     assert removed[:, -3:].mean() > unturned[:, -3:].mean()
-    worst, several = int(unturned.mean(0).argmax()), damage("unturned_from")
+    (worst, second), several = unturned.mean(0).topk(2).indices.tolist(), damage("unturned_from")
+    assert head_energy()[0].sum(0).topk(2).indices.tolist() == [worst, second]  # as the text says
+    assert turns()[second] < 1 <= turns()[second - 1] and second < FIRST
     return {
         "worst": worst,
         "worst_rise": pm(unturned[:, worst].tolist(), 3),
+        "second": second,
+        "second_rise": pm(unturned[:, second].tolist(), 3),
         "slowest_unturned": pm(unturned[:, -3:].mean(1).tolist(), 3),
         "slowest_removed": pm(removed[:, -3:].mean(1).tolist(), 3),
         "from6": pm(several[:, 1].tolist(), 3),
@@ -300,6 +314,9 @@ def arm_numbers():
         "xpos_left": f"{small.zeta[-1] ** ((long - 1) / small.scale_base):.0%}",
         "xpos_mild": f"{small.zeta[-1] ** ((long - 1) / 512):.0%}",
     }
+    fewer = losses["p67"] - losses["rope"]
+    values |= {f"p67_{end}": interval(fewer[:, at].tolist()) for end, at in (("short", 0), ("long", -1))}
+    values["arm_seeds"] = f"{len(losses['rope'])}"
     values |= {f"arm_{name}_long": pm(losses[name][:, -1].tolist()) for name in ("rope", "p33", "squeezed33", "xpos")}
     return values | {f"arm_{name}_short": pm(losses[name][:, 0].tolist()) for name in ("rope", "p33", "squeezed33")}
 
@@ -378,7 +395,7 @@ def xpos_numbers():
 
 
 def first_miss(dtype, numbers=70_000):
-    r"""The first whole number that the dtype does not hold."""
+    r"""The first whole number that the dtype does not contain."""
     whole = torch.arange(1, numbers)
     return int(whole[whole.to(dtype).double() != whole][0])
 
@@ -549,7 +566,7 @@ def conversion_errors(to_half):
         "nothing": error(lambda rows: rows),
         "rows, biases forgotten": error(lambda rows: to_half(rows, 16, 12), biases=False),
         "all 16 lanes, though 12 turn": error(lambda rows: to_half(rows, 16)),
-        "always cut into 4 heads": error(lambda rows: to_half(rows, len(rows) // 4, 12 * len(rows) // 64)),
+        "always split into 4 heads": error(lambda rows: to_half(rows, len(rows) // 4, 12 * len(rows) // 64)),
         "the inverse permutation": error(lambda rows: rows.unflatten(0, (-1, 16))[:, inverse].flatten(0, 1)),
     }
 

@@ -9,7 +9,7 @@ import posenc
 from posenc import stickbreaking
 from posenc.lab.experiments import SWEEPS, load_results, mean_and_spread, verdict
 from posenc.lab.experiments.plots import plot_parts
-from posenc.lab.pages import ablation, finish, pm, rate_tried, table
+from posenc.lab.pages import ablation, finish, plainly, pm, rate_tried, table
 
 BITES = (0.30, 0.25, 0.40, 0.35, 0.50)  # the report's worked example
 SHADES = ("#0072b2", "#005a8f", "#1f7db0", "#00486f", "#3d8fc0")
@@ -24,7 +24,7 @@ ARMS = {
     "stickbreaking": "stick-breaking, as in its chapter",
 }
 TRAINED_RATES = {"rse": "key 0 first", "rse_recent": "last key first", "rse_softmax": "softmax"}
-THIN_KEYS, THIN_NEAR = 512, 8  # of keys alike, whose nearest hold less as there are more: how many, how many near
+THIN_KEYS, THIN_NEAR = 512, 8  # of keys alike, whose nearest get less as there are more: how many, how many near
 FIRST_RATE = 0.01  # where every rate starts
 
 
@@ -79,7 +79,7 @@ def print_found(rate: float = 0.05) -> None:
 
 
 def near_share(keys: int, rate: float) -> float:
-    r"""What the THIN_NEAR nearest of so many keys alike hold, with content 0 and key 0 asked first."""
+    r"""What the THIN_NEAR nearest of so many keys alike get, with content 0 and key 0 asked first."""
     z = -rate * torch.arange(keys - 1, -1, -1, dtype=torch.float64)
     bite = z.sigmoid()
     left = torch.cumprod(1 - bite, 0)
@@ -91,6 +91,11 @@ def thinned(rate: float) -> str:
     few, many = (f"{near_share(keys, rate):.3f}" for keys in (THIN_KEYS, 8 * THIN_KEYS))
     assert few == many, (few, many)
     return few
+
+
+def far_missed(method: str) -> str:
+    r"""The share of far needles that a method misses in the study of all methods."""
+    return f"{mean_and_spread(load_results('needle')['methods'][method]['scores']['far'])[0]:.0%}"
 
 
 def first_numbers() -> dict[str, str]:
@@ -107,14 +112,17 @@ def first_numbers() -> dict[str, str]:
         "thin_near": f"{THIN_NEAR}",
         "thin_high": thinned(0.7),
         "thin_low": thinned(0.1),
-        "alibi_steepest": f"{posenc.alibi.slopes(8)[0].item():g}",
+        "plainly": plainly(study, "rse", "RSE"),
         "verdict": verdict(study, "rse").words,
         "prediction": study["predictions"]["rse"],
         "study_short": f"{lengths[0]}",
         "study_long": f"{lengths[-1]}",
         "study_seeds": f"{len(runs['rse']['whole'])}",
-        "far_missed": f"{mean_and_spread(load_results('needle')['methods']['rse']['scores']['far'])[0]:.0%}",
+        "far_missed": far_missed("rse"),
+        "far_missed_rope": far_missed("rope"),
         "common": f"{rate_tried('rse', 0.003, 1):.2f}",
+        "faster": f"{rate_tried('rse', 0.003, 10):.2f}",
+        "double": f"{rate_tried('rse', 0.006, 1):.2f}",
         "chosen": f"{rate_tried('rse', 0.006, 10):.2f}",
         "rope_rise": pm([row[-1] - row[0] for row in runs["rope"]["whole"]]),
         "recent_short": f"{ablation.loss('rse_recent', first):.2f}",
@@ -125,20 +133,20 @@ def first_numbers() -> dict[str, str]:
 
 
 def check_hand() -> None:
-    r"""Hold the pieces of *By hand* against posenc, in both orders. Errors: AssertionError."""
+    r"""Compare the pieces of *By hand* with posenc, in both orders. Errors: AssertionError."""
     k = torch.zeros(1, 1, 3, 4, dtype=torch.float64)  # [B, H, T, D]
     k[..., 0, 0], k[..., 1, 1], k[..., 2, 1] = -math.log(12), -math.log(2), 1.0
     q = torch.zeros_like(k)
     q[..., 0] = 2.0
-    places = torch.arange(3) * math.pi / 2
+    positions = torch.arange(3) * math.pi / 2
     for order, by_hand in (("first", [0.75, 0.05, 0.1]), ("recent", [0.3, 0.1, 0.5])):
         encoding = posenc.make("rse", head_dim=4, rate=2 / math.pi * math.log(2), order=order).double()
-        weights = posenc.attention(q, k, k, encoding, pos_q=places, return_weights=True)[1][0, 0, 2].detach()
+        weights = posenc.attention(q, k, k, encoding, pos_q=positions, return_weights=True)[1][0, 0, 2].detach()
         torch.testing.assert_close(weights, torch.tensor(by_hand, dtype=torch.float64), atol=1e-6, rtol=0)
 
 
 def check_short(weigh, dim: int = 8, tokens: int = 20, rate: float = 0.1) -> None:
-    r"""Hold the page's own lines, weigh(q, k, rate) for one head, against posenc. Errors: AssertionError."""
+    r"""Compare the page's own lines, weigh(q, k, rate) for one head, with posenc. Errors: AssertionError."""
     q, k = torch.randn(2, tokens, dim, generator=torch.Generator().manual_seed(0))
     encoding = posenc.make("rse", head_dim=dim, rate=rate)
     expected = posenc.attention(q[None, None], k[None, None], k[None, None], encoding, return_weights=True)[1]
@@ -178,6 +186,8 @@ def parts_numbers() -> dict[str, str]:
     return {
         "order": ablation.amount(*ablation.beside("rse", first, "rse_recent")),
         "stick_gain": ablation.amount(*ablation.beside("stickbreaking", first, "rse_recent")),
+        "softmax_rise": f"{ablation.loss('rse_softmax', last) - ablation.loss('rse_softmax', first):.2f}",
+        "softmax_missed": f"{ablation.missed('rse_softmax', 'far'):.0%}",
         "softmax_long": ablation.amount(*ablation.beside("rse_softmax", last)),
         "seeds": f"{len(results['seeds'])}",
         "tolerance": f"{results['tolerance']:g}",

@@ -58,6 +58,10 @@ def slope_numbers() -> dict:
     long = [*near[:-1], *FILLER.split(), near[-1]]
     flat, steep = (weights("alibi", long, slope)[-1] for slope in SLOPES)
     plain = weights("nope", long)[-1]
+    slopes = (2 ** (step / 4) for step in range(-32, 1))  # from one end to the other
+    between = [weights("alibi", long, slope)[-1] for slope in slopes]
+    assert all(row[7] < plain[7] for row in between)
+    assert any((row[8:-1] > plain[8:-1]).any() for row in between)  # near words may gain
     assert all((steep[j] / steep[-1] < flat[j] / flat[-1] < plain[j] / plain[-1]).item() for j in range(len(long) - 1))
     return {"flat": percent(flat[7].item()), "plain": percent(plain[7].item()), "steep": percent(steep[7].item())}
 

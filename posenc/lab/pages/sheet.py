@@ -15,9 +15,9 @@ TURNED = r"\omega_i = b^{-2i/D}"
 class Card(NamedTuple):
     r"""What a method is, each field in Markdown.
 
-    formula: its score, or its weight; relative: whether a score depends on the offset of two positions alone; unseen:
-    what training on L tokens has never shown; cost: what is learned and computed; ships: who uses it; place: where it
-    enters, if at none of the four.
+    formula: its score, or its weight; relative: whether, for fixed q and k, a score is a function of i - j alone, and
+    if not, whether a shift of all tokens changes a weight; unseen: what training on L tokens has never shown; cost:
+    what is learned and computed; ships: who uses it; place: where it enters, if at none of the four.
     """
 
     formula: str
@@ -31,14 +31,15 @@ class Card(NamedTuple):
 CARDS = {
     "nope": Card(
         r"$A_{ij} = \operatorname{softmax}_j(s_{ij})$, $s_{ij} = q_i \cdot k_j / \sqrt D$",
-        "reads no position; a causal mask alone tells of order",
+        "shift-invariant: it reads no position; order comes from the causal mask alone",
         "more keys in one softmax",
         "nothing",
         "some layers of Llama 4 Scout {cite}`meta2025llama4` and SmolLM3 {cite}`smollm3`",
         place="nowhere",
     ),
     "sinusoidal": Card(
-        r"$x_m + p_m$, with the lanes $\sin m\,\omega_i$ and $\cos m\,\omega_i$ of $p_m$, $\omega_i = b^{-2i/C}$",
+        r"$x_m + p_m$, with the lanes $\sin m\,\omega_i$ and $\cos m\,\omega_i$ of $p_m$, $\omega_i = b^{-2i/C}$, "
+        r"$b = 10{,}000$ by default",
         "no; a score reads each position by itself",
         "vectors that were never added",
         "nothing learned; $C$ sums a token, once a model",
@@ -88,7 +89,8 @@ CARDS = {
         NOBODY,
     ),
     "rope": Card(
-        rf"$s = (R(m)\,q) \cdot (R(n)\,k) / \sqrt D$; pair $i$ turns by $m\,\omega_i$, ${TURNED}$",
+        rf"$s = (R(m)\,q) \cdot (R(n)\,k) / \sqrt D$; pair $i$ turns by $m\,\omega_i$, ${TURNED}$, "
+        r"$b = 10{,}000$ by default",
         "yes, by $n - m$",
         "angles of the slow pairs",
         "nothing learned; some $6C$ operations a token and layer",
@@ -97,14 +99,14 @@ CARDS = {
     "rope2d": Card(
         r"pair $i$ turns by $p \cdot \omega_i$; axial: one entry of $\omega_i$ is not zero; mixed: $\omega_i$ learned, "
         "for each head",
-        "yes; not with tokens that have no place",
+        "yes; not with tokens that have no coordinates",
         "by index, angles of pairs that had not gone all the way round; normalized, finer steps",
         "RoPE's; mixed adds $n H D / 2$ numbers a layer",
         "axial: Pixtral, DINOv3, vision towers of Llama 4 and Qwen {cite}`wolf2020transformers`",
     ),
     "mrope": Card(
-        r"pair $i$ turns by $p_a\,\omega_{ai}$, $\omega_{ai} = b^{-2i/D}$ for the axis $a$ that it is dealt to: time, "
-        "row or column",
+        r"pair $i$ turns by $p_a\,\omega_{ai}$, $\omega_{ai} = b^{-2i/D}$ for the axis $a$ that the pair is given: "
+        "time, row or column",
         "yes, by the offset on each axis",
         "angles of the slow pairs, on each axis",
         "RoPE's",
@@ -113,7 +115,7 @@ CARDS = {
     "liere": Card(
         r"$R(p) = \exp(\sum_a p_a A_a)$, $A_a^\top = -A_a$, in blocks of $b$",
         "if and only if the generators commute (always in blocks of $2$); else only on a line through the origin",
-        "larger differences, and each place beyond the trained grid",
+        "larger differences, and each position beyond the trained grid",
         "$b$ multiply-adds a lane, where RoPE takes $2$; an exponential for each block and distinct position; $n b^2$ "
         "numbers a block",
         "authors' code {cite}`ostmeier2025code`",
@@ -126,7 +128,7 @@ CARDS = {
         "authors' code {cite}`yu2025code`",
     ),
     "alibi": Card(
-        r"$s_{ij} - m_h (i - j)$, $m_h = 2^{-8h/H}$ for $H$ a power of two",
+        r"$s_{ij} - m_h (i - j)$, $m_h = 2^{-8h/H}$ for $H$ a power of two (others: see the chapter)",
         "yes",
         "larger penalties",
         "nothing learned; a sum for each pair",
@@ -134,22 +136,23 @@ CARDS = {
     ),
     "stickbreaking": Card(
         r"$A_{ij} = \beta_{ij} \prod_{j<k<i} (1 - \beta_{ik})$, $\beta_{ij} = \sigma(z_{ij})$",
-        "reads no position; the order of the keys counts",
+        "no, but shift-invariant: it reads no position; the keys between count",
         "longer sticks",
         "nothing learned; a running sum for each query in place of the softmax",
         "authors' models and kernel {cite}`tan2024code`",
     ),
     "cope": Card(
         r"$s_{ij} + q_i \cdot e[\min(p_{ij}, P - 1)]$, $p_{ij} = \sum_{l=j}^i \sigma(s_{il})$",
-        "reads no position, so a shift changes nothing; what stands between counts",
+        "no, but shift-invariant: it reads no position; what stands between counts",
         "counts above those trained; from $P - 1$ on one shared row",
-        "$P D$ numbers a layer, or a head; $T P D$ for $z$, then a sum and a look-up for each pair",
+        "$P D$ numbers a layer, or a head; $T P D$ for the products of queries and rows, then a "
+        "sum and a look-up for each pair",
         "x-transformers and the authors' code {cite}`wang2020xtransformers`; no large released model that we know of",
     ),
     "fox": Card(
         r"$A_{ij} = \operatorname{softmax}_j(s_{ij} + c_i - c_j)$, "
         r"$c_i = \sum_{l \le i} \log \sigma(w_f \cdot x_l + b_f)$",
-        "reads no position, so a shift changes nothing; by $i - j$ alone where the gates are constant: as ALiBi",
+        "no, but shift-invariant: it reads no position; relative where the gates are constant: as ALiBi",
         "no position; sums of more gates than ever in training",
         "$w_f$ and $b_f$ a head; one number a token and head in the cache",
         "authors' models and kernel {cite}`lin2025code`, flash-linear-attention {cite}`fla2024`",
@@ -163,16 +166,17 @@ CARDS = {
         "the Inkling architecture in transformers {cite}`huggingface2026inkling`",
     ),
     "path": Card(
-        r"$s_{ij} = \tau\, q_i^\top H_i \cdots H_{j+1} k_j$, $H_t = I - \beta_t w_t w_t^\top$",
-        "reads no position, so a shift changes nothing; what stands between counts",
+        r"$s_{ij} = \tau\, q_i^\top H_i \cdots H_{j+1} k_j$, $H_t = I - \beta_t w_t w_t^\top$, "
+        r"$\lVert w_t \rVert = 1$, $0 \le \beta_t \le 2$",
+        "no, but shift-invariant: it reads no position; what stands between counts",
         r"longer products of reflections; at $\beta \le 2$ none grows",
         "$w_t$ and $\\beta_t$ by a linear map; $2 T^2 D$ more than the scores (the paper has a cheaper way)",
         "the paper's models {cite}`yang2025path`, flash-linear-attention {cite}`fla2024`",
-        place="none of the four: another product in the place of $q \\cdot k$",
+        place="none of the four: another product instead of $q \\cdot k$",
     ),
     "sink": Card(
         r"$A_{ij} = e^{s_{ij}} / (e^{s} + \sum_l e^{s_{il}})$; $s$, without indices, is the sink's logit, learned",
-        "reads no position",
+        "shift-invariant: it reads no position",
         "more keys beside the same sink",
         "one number a head",
         "gpt-oss {cite}`openai2025gptoss`, beside RoPE",
@@ -180,7 +184,8 @@ CARDS = {
     "exposb": Card(
         r"$A_{mn} = \operatorname{softmax}_n(f(m - n)\, \hat q_m \cdot \hat k_n / \sqrt D)$, "
         r"$\hat q_m = g(m)\, w_h\, M R(m)\, q$, $M = \operatorname{diag}(c_0, \dots, c_{D-1})$, $w_h$ a number "
-        "a head, learned",
+        r"a head, learned; $g(m) = 1 + 0.2\,e^{-\alpha_h m}$, $f(d) = 0.7 + 0.3\,e^{-0.005\,d}$, $c_l$ a bump over the "
+        "lanes from $0.8$ to $1.2$",
         "no; the gain $g$ reads each position by itself",
         "RoPE's angles; gain and fade hardly change any more there",
         "RoPE's, and a factor for each lane, position and pair",
@@ -189,7 +194,7 @@ CARDS = {
     "rse": Card(
         r"$A_{ij} = \beta_{ij} \prod_{k<j} (1 - \beta_{ik})$, "
         r"$\beta_{ij} = \sigma\big((R(i)\, q_i) \cdot (R(j)\, k_j) / \sqrt D - \lambda |i - j|\big)$",
-        "yes, but for the order of the keys, which counts",
+        "the logits, yes; the weights, no, but shift-invariant: the keys before $j$ count",
         "RoPE's angles, larger penalties, longer sticks",
         "RoPE's and a stick's; one number $\\lambda$ a layer",
         NOBODY,

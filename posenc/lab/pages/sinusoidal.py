@@ -9,7 +9,7 @@ import torch
 from posenc.embed.sinusoidal import table
 from posenc.lab.experiments import ONE_A_PLACE, load_results, verdict
 from posenc.lab.experiments.plots import plot_volume, signed
-from posenc.lab.pages import finish, pm, say_all
+from posenc.lab.pages import finish, plainly, pm, say_all
 
 BLUE, ORANGE, GREEN, GRAY = "#0072b2", "#c45500", "#00805a", "#6b7280"
 BASE = 10_000
@@ -26,12 +26,12 @@ def numbers() -> None:
 
 
 def number_share(position):
-    r"""Share that content of squared length DIM keeps of a vector that also holds the bare position."""
+    r"""Share that content of squared length DIM keeps of a vector that also contains the bare position."""
     return DIM / (DIM + position**2)
 
 
 def binary_codes() -> torch.Tensor:
-    r"""Positions 0 to 31 in five lanes [32, 5]: lane m holds bit m."""
+    r"""Positions 0 to 31 in five lanes [32, 5]: lane m is bit m."""
     return ((torch.arange(32)[:, None] >> torch.arange(5)) & 1).float()
 
 
@@ -193,6 +193,7 @@ def results_numbers() -> dict[str, str]:
     cut = losses("sinusoidal", "cut").mean(0)
     return {
         "prediction": results["predictions"]["sinusoidal"],
+        "plainly": plainly(results, "sinusoidal", "the sinusoid"),
         "verdict": verdict(results, "sinusoidal").words,
         "layers": f"{settings['num_layers']}",
         "dim": f"{settings['dim']}",

@@ -7,7 +7,7 @@ import torch
 from posenc import stickbreaking
 from posenc.bias.alibi import slopes
 from posenc.lab.experiments import ONE_A_PLACE, ignores_far, load_results, mean_and_spread, verdict
-from posenc.lab.pages import finish
+from posenc.lab.pages import finish, plainly
 
 PIECES = (
     ("key 2\nhalf of 1", 0.5, "#0072b2"),
@@ -95,7 +95,7 @@ def stick_figure():
 
 
 def check_short(stick_weights):
-    r"""Hold the page's own lines against posenc and against the numbers by hand. Errors: AssertionError."""
+    r"""Compare the page's own lines with posenc and against the numbers by hand. Errors: AssertionError."""
     z = 3 * torch.randn(2, 9, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     past = torch.ones(9, 9, dtype=torch.bool).tril(-1)
     for ours, theirs in zip(stick_weights(z, past), stickbreaking.weigh(z, past, return_remainder=True)):
@@ -127,7 +127,7 @@ def verdict_words(judged) -> str:
     r"""A verdict, as the chapter tells it."""
     lengths, tolerance = frozen()["lengths"], frozen()["tolerance"]
     return (
-        f"from {lengths[0]} to {lengths[-1]} characters the loss changes by {signed(judged.change)} ± "
+        f"From {lengths[0]} to {lengths[-1]} characters the loss changes by {signed(judged.change)} ± "
         f"{judged.spread:.4f} nats per character, and the whole context differs from the cut one by "
         f"{signed(judged.gap)} ± {judged.gap_spread:.4f}. Predicted was no rise above {tolerance}: "
         f"{judged.outcome}."
@@ -137,7 +137,7 @@ def verdict_words(judged) -> str:
 def improvement_words(judged) -> str:
     r"""Does the loss improve with the length?"""
     improves = judged.change + judged.spread < 0 and judged.change < -NONE
-    return "It does." if improves else "It does not."
+    return f"The prediction allowed for a fall with length; there is {'one' if improves else 'none'}."
 
 
 def use_words(judged) -> str:
@@ -146,9 +146,8 @@ def use_words(judged) -> str:
         return "It is better with the whole context than with the cut one: something far away is used."
     if abs(judged.gap) <= max(judged.gap_spread, NONE):
         return (
-            "With its attention cut to the training window it does the same. So it holds because what is far makes no "
-            "difference, not because what is far helps. In the words of the verdicts: it ignores what is far. Whether "
-            "this text would reward a look that far, the run doesn't tell."
+            "With its attention cut to the training window the loss is the same: the word is “ignores”. It holds, and "
+            "not because what is far helps. Whether this text would reward a look that far, the run doesn't tell."
         )
     return "It is worse with the whole context than with the cut one: what is far away disturbs it."
 
@@ -169,6 +168,7 @@ def results_numbers() -> dict[str, str]:
     assert ("ignores" in use_words(judged)) == ignores_far(*ends)
     return {
         "prediction": results["predictions"]["stickbreaking"],
+        "plainly": plainly(results, "stickbreaking", "stick-breaking"),
         "verdict": verdict_words(judged),
         "rank": rank(),
         "improves": improvement_words(judged),
@@ -180,4 +180,6 @@ def results_numbers() -> dict[str, str]:
         "window": f"{results['lengths'][0]}",
         "longest": f"{results['lengths'][-1]}",
         "seeds": f"{len(results['seeds'])}",
+        "nope_rate": f"{results['choice']['nope']['lr']:g}",
+        "stick_rate": f"{results['choice']['stickbreaking']['lr']:g}",
     }

@@ -13,6 +13,7 @@ import yaml
 from IPython.display import SVG, Markdown
 
 from posenc.lab import exercises
+from posenc.lab.exercises import marks
 from posenc.lab.pages import ROOT, say_all, table
 
 MARGIN = 45  # minutes on paper and in discussion that each chapter with a lab asks for, beside reading and lab
@@ -30,18 +31,57 @@ FIRST = (
     "measure",
     "compare",
 )
-#: track -> its chapters and those whose labs belong to it; a full course has all.
-TRACKS = {
-    "90 minutes": {"chapters": ["ten_lines", "why_position", "rope"], "labs": ["rope"]},
-    "two weeks": {
-        "chapters": [name for name in FIRST if name not in ("stickbreaking", "measure")],
-        "labs": ["rope", "alibi"],
-    },
-    "half a semester": {
-        "chapters": [*FIRST, "kernels"],
-        "labs": ["sinusoidal", "rope", "alibi", "stickbreaking", "kernels"],
-    },
+#: track -> its sessions: (week, chapters to read before, labs handed in after, what happens in class).
+SYLLABUS = {
+    "two weeks": [
+        (1, ["ten_lines", "why_position", "four_places"], [], "shuffle the sentence; methods in the four places"),
+        (1, ["sinusoidal", "rope"], ["rope"], "from table to rotation; the proof at the board"),
+        (2, ["extrapolates", "alibi"], ["alibi"], "vote on each curve before it is drawn"),
+        (2, ["measure", "compare"], [], "groups defend a branch of the decision guide with its evidence"),
+    ],
+    "half a semester": [
+        (1, ["ten_lines", "why_position", "four_places"], [], "shuffle the sentence; methods in the four places"),
+        (2, ["sinusoidal"], ["sinusoidal"], "why sines: shift them, prove it"),
+        (3, ["rope"], ["rope"], "the theorem and its proof; one example by hand"),
+        (4, ["extrapolates", "alibi"], ["alibi"], "short training, long tests: vote before each reveal"),
+        (5, ["stickbreaking"], ["stickbreaking"], "break a stick by hand; what the remainder is for"),
+        (6, ["kernels"], ["kernels"], "a tile on paper, then the same in Triton"),
+        (7, ["measure", "compare"], [], "projects: prediction, control, seeds, verdict"),
+    ],
+    "a full course": [
+        (1, ["ten_lines", "why_position", "four_places", "sentence"], [], "shuffle the sentence; the four places"),
+        (2, ["sinusoidal"], ["sinusoidal"], "why sines: shift them, prove it"),
+        (3, ["learned", "relative"], ["learned", "relative"], "what a table can't know; what a shift must not change"),
+        (4, ["rope"], ["rope"], "the theorem and its proof; one example by hand"),
+        (5, ["extrapolates", "alibi"], ["alibi"], "short training, long tests: vote before each reveal"),
+        (6, ["rope_closely", "scaling"], ["scaling"], "a famous claim falls; a diagnosis and its repair"),
+        (7, ["stickbreaking"], ["stickbreaking"], "break a stick by hand; what the remainder is for"),
+        (8, ["cope", "fox", "moving_ruler"], ["cope", "fox"], "distance that content decides"),
+        (9, ["rope2d", "comrope"], ["rope2d", "comrope"], "two axes; which rotations commute"),
+        (10, ["measure", "compare", "one_model"], ["one_model"], "projects: prediction, control, seeds"),
+        (
+            11,
+            ["practice", "symptoms", "models_that_ship", "pretrained", "in_your_own_model"],
+            ["pretrained"],
+            "find the bug from its symptom; old claims on a trained model",
+        ),
+        (12, ["exposb", "rse"], ["exposb", "rse"], "two proposals, read as a referee"),
+        (13, ["gradients", "audit", "errata"], [], "audit an encoding; refute a claim at the board"),
+        (14, ["kernels", "kernels_closely"], ["kernels"], "a tile on paper, then in Triton; projects reported"),
+    ],
 }
+#: track -> its chapters and those whose labs belong to it.
+TRACKS = {
+    "90 minutes": {"chapters": ["ten_lines", "why_position", "four_places", "sinusoidal", "rope"], "labs": ["rope"]}
+} | {
+    track: {
+        "chapters": [name for _, chapters, _, _ in sessions for name in chapters],
+        "labs": [name for _, _, labs, _ in sessions for name in labs],
+    }
+    for track, sessions in SYLLABUS.items()
+}
+SESSION = 90  # minutes in class
+CREDIT = (25, 30)  # hours of a student's work in one ECTS credit, by the European Union's ECTS Users' Guide, 2015
 BOX_WIDTH, BOX_HEIGHT, GAP, STEP = 170, 34, 12, 74  # of the diagram, in pixels
 
 
@@ -57,9 +97,17 @@ class Chapter(NamedTuple):
 def numbers():
     """Give the prose its hours and counts."""
     known = [exercise for lab in labs() for exercise in exercises.of(lab).values()]
-    hours_of = {name.split()[-1]: hours(sum(minutes(**track))) for name, track in tracks().items()}
+    hours_of = {name.split()[-1]: hours(sum(minutes(**track))) for name, track in TRACKS.items()}
     counts = {"mistakes": f"{sum(len(exercise.mistakes) for exercise in known)}", "exercises": f"{len(known)}"}
-    say_all("teachers", hours_of | counts | {"margin": f"{MARGIN}"})
+    rest = {"openings": openings(), "rest": f"{sum(rests().values())}"}
+    say_all("teachers", hours_of | counts | rest | credits() | decks() | {"margin": f"{MARGIN}"})
+
+
+def decks() -> dict:
+    """How many sessions have slides, and how many minutes each takes by its script."""
+    sessions = [path.read_text("utf-8") for path in sorted((ROOT / "course" / "slides").glob("*.md"))]
+    (minutes,) = {sum(map(int, re.findall(r"^minutes: (\d+)$", text, re.M))) for text in sessions}
+    return {"decks": f"{len(sessions)}", "deck_minutes": f"{minutes}"}
 
 
 # --- what is read ----------------------------------------------------------------------------------------------------
@@ -85,7 +133,8 @@ def names() -> list:
 @functools.cache
 def labs() -> list:
     """The chapters that have a lab, in the book's order."""
-    return sorted((lab for lab in exercises.labs() if (ROOT / "course" / f"{lab}.py").exists()), key=names().index)
+    written = {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")}
+    return sorted((lab for lab in exercises.labs() if lab in names() and lab in written), key=names().index)
 
 
 def minutes_in(box: str, what: str) -> int:
@@ -114,6 +163,22 @@ def read(name: str, text: str) -> Chapter:
 def book() -> dict:
     """{name: `Chapter`} in the book's order."""
     return {name: read(name, (ROOT / "book" / f"{name}.md").read_text("utf-8")) for name in names()}
+
+
+@functools.cache
+def rests() -> dict:
+    """{name: minutes that its box asks for behind the opening}, of chapters whose reading is the opening alone."""
+    boxes = {name: (ROOT / "book" / f"{name}.md").read_text("utf-8").split("\n```\n")[0] for name in names()}
+    found = {
+        name: re.search(r"for the opening\. The \w+ takes? about (\d+) minutes", box) for name, box in boxes.items()
+    }
+    return {name: int(match[1]) for name, match in found.items() if match}
+
+
+def openings() -> str:
+    """The chapters of `rests` with these minutes, in words."""
+    *most, last = (f"{book()[name].title} ({rest})" for name, rest in rests().items())
+    return f"{', '.join(most)} and {last}"
 
 
 def points(lab: str) -> tuple[int, int]:
@@ -207,11 +272,6 @@ def chapters_table() -> Markdown:
 # --- tracks and exercises --------------------------------------------------------------------------------------------
 
 
-def tracks() -> dict:
-    """{track: {"chapters", "labs"}}, the full course too."""
-    return TRACKS | {"a full course": {"chapters": names(), "labs": labs()}}
-
-
 def minutes(chapters: list, labs: list) -> tuple[int, int, int]:
     """What a track asks for: reading, labs, on paper."""
     reading, lab = sum(book()[name].reading for name in chapters), sum(book()[name].lab for name in labs)
@@ -221,7 +281,7 @@ def minutes(chapters: list, labs: list) -> tuple[int, int, int]:
 def tracks_table() -> Markdown:
     """Chapters, labs, hours and points of each track."""
     rows = []
-    for name, track in tracks().items():
+    for name, track in TRACKS.items():
         reading, lab, paper = map(hours, minutes(**track))
         chapters, with_lab = track["chapters"], track["labs"]
         rows.append(
@@ -236,6 +296,41 @@ def tracks_table() -> Markdown:
     return table(["track", "chapters", "labs", "hours of a student", "points: by check + on paper"], rows)
 
 
+def syllabus_table(track: str) -> Markdown:
+    """Week, chapters, labs and hours of each session of a track, those of the rest of long chapters too."""
+    rows = []
+    for week, chapters, with_lab, in_class in SYLLABUS[track]:
+        titles = ", ".join(book()[name].title for name in with_lab) or "–"
+        hours_of = hours(sum(minutes(chapters, with_lab)) + sum(rests().get(name, 0) for name in chapters))
+        rows.append([str(week), ", ".join(map(link, chapters)), in_class, titles, hours_of])
+    return table(["week", "read before", "in class", "lab after", "hours of a student"], rows)
+
+
+def credits() -> dict:
+    """What a full course comes to, in hours with its sessions and the rest of long chapters, and in ECTS credits."""
+    sessions = SYLLABUS["a full course"]
+    whole = (sum(minutes(**TRACKS["a full course"])) + sum(rests().values()) + SESSION * len(sessions)) / 60
+    few, many = CREDIT
+    return {
+        "weeks_of_course": f"{max(week for week, *_ in sessions)}",
+        "session": f"{SESSION}",
+        "credit": f"{few} to {many}",
+        "whole": f"{whole:.0f}",
+        "credits": f"{whole / many:.1f} to {whole / few:.1f}",
+        "project": f"{3 * few - whole:.0f} to {3 * many - whole:.0f}",
+    }
+
+
+def rubric_table() -> Markdown:
+    """The rubric of answers on paper: shares, and the points of exercises worth three and four."""
+    scales = {points: [value for value, _ in marks.rubric(points)] for points in (3, 4)}
+    rows = [
+        [f"{share:.0%}", *(f"{scale[number]:g}" for scale in scales.values()), words]
+        for number, (share, words) in enumerate(marks.RUBRIC.items())
+    ]
+    return table(["share", *(f"of {points}" for points in scales), "what is there"], rows)
+
+
 def stubs(lab: str) -> dict:
     """{exercise: what the stub's docstring asks for} from the student's notebook."""
     cells = json.loads((ROOT / "notebooks" / f"{lab}.ipynb").read_text("utf-8"))["cells"]
@@ -245,12 +340,15 @@ def stubs(lab: str) -> dict:
 
 
 def exercises_table() -> Markdown:
-    """Points, question and named mistakes of each exercise."""
+    """Difficulty, minutes, points, question and named mistakes of each exercise."""
     rows = []
     for lab in labs():
         questions, title = stubs(lab), book()[lab].title
         for name, exercise in exercises.of(lab).items():
-            question = questions[name].split(". ")[0].rstrip(".").replace("|", "\\|")
-            rows.append([title, f"`{name}`", str(exercise.points), question, str(len(exercise.mistakes))])
-        rows.append([title, "on paper", str(exercises.on_paper(lab)), "see the solutions", "–"])
-    return table(["lab", "exercise", "points", "asks for", "mistakes told by name"], rows)
+            question = re.split(r"\. (?=[A-Z])", questions[name])[0].rstrip(".").replace("|", "\\|")
+            effort, points_of = marks.effort(lab, name) or "––", str(exercise.points)
+            rows.append([title, f"`{name}`", *map(str, effort), points_of, question, str(len(exercise.mistakes))])
+        effort, points_of = marks.effort(lab, "paper") or "––", str(exercises.on_paper(lab))
+        rows.append([title, "on paper", *map(str, effort), points_of, "see the solutions", "–"])
+    head = ["lab", "exercise", "difficulty", "minutes", "points", "asks for", "mistakes told by name"]
+    return table(head, rows)

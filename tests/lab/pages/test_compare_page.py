@@ -1,4 +1,4 @@
-"""Compare and choose: tables with every method, numbers of the frozen files, and who is level with the best."""
+"""Compare and choose: tables with every method, numbers of the frozen files, and who ties with the best."""
 
 import json
 import re
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from posenc import METHODS
-from posenc.lab.pages import compare
+from posenc.lab.pages import compare, models_that_ship
 from posenc.methods import on_text
 
 RESULTS = Path(__file__).resolve().parents[3] / "results"
@@ -101,10 +101,19 @@ def test_without_a_mask_sides_and_order_are_told_apart():
     ]
 
 
-def test_level_is_within_the_tolerance_or_the_spread_of_the_pairs():
+def test_a_tie_is_within_the_tolerance_and_what_scatters_is_not_told_apart():
     values = {"rope": [1.0, 1.2], "alibi": [1.04, 1.24], "nope": [1.3, 0.95], "t5": [1.2, 1.4]}
-    assert compare.level(values, 0.05) == (["rope", "nope", "alibi"], ["rope", "nope", "alibi", "t5"])
-    assert compare.level(values, 0.01)[0] == ["rope", "nope"]  # its spread hides it, the pairs tell the other apart
+    ranked = ["rope", "nope", "alibi", "t5"]
+    assert compare.ties(values, 0.05) == (["rope", "nope", "alibi"], [], ranked)
+    assert compare.ties(values, 0.01) == (["rope"], ["nope"], ranked)  # the pairs tell ALiBi apart, not NoPE
+    words = compare.ranking(values, 0.01)[1]
+    assert words.index("not told apart") < words.index("NoPE") < words.index("highest is T5")
+
+
+def test_an_interval_shows_the_side_of_zero_where_it_ends():
+    assert compare.interval_with_sides([0.1, 0.2]) == "0.150 (−0.485 to 0.785)"
+    low, high = re.search(r"\((.+) to (.+)\)", compare.interval_with_sides(compare.saved("transformer_xl"))).groups()
+    assert 0 < float(low) < 0.0005 < float(high)
 
 
 def test_a_puzzle_ranks_only_those_that_learned_it(monkeypatch):
@@ -166,7 +175,7 @@ def test_the_table_of_one_glance_agrees_with_the_methods_and_the_shipped_models(
     text = (book / "compare.md").read_text("utf-8")
     rows = re.findall(r"^\| \[([\w-]+)\]\((\w+)\.md\) \| (\w+) \| .+? \| (.+?) \| .+ \| .+ \| (.+) \|$", text, re.M)
     methods = {method.title: method for method in METHODS.values()}
-    models = {row["model"]: row["encoding"] for row in json.loads((book / "shipped_models.json").read_text())["rows"]}
+    models = {row["model"]: row["encoding"] for row in models_that_ship.models()}
     assert len(rows) == 7
     for title, page, place, relative, shipped in rows:
         method = methods[title]
@@ -178,5 +187,6 @@ def test_the_table_of_one_glance_agrees_with_the_methods_and_the_shipped_models(
         )
         for model in shipped.removesuffix(", in some layers").split(", ") if shipped != "none widely used" else ():
             nope = title == "NoPE"
-            assert nope or title.lower().split("-")[0] in models[model].lower(), model
-            assert not nope or "RoPE" in models[model]
+            (encoding,) = {said for name, said in models.items() if re.fullmatch(rf"{model}( \w+)?", name)}
+            assert nope or title.lower().split("-")[0] in encoding.lower(), model
+            assert not nope or "RoPE" in encoding

@@ -101,7 +101,7 @@ def test_the_table_has_a_row_for_each_arm_with_the_control():
 
 @pytest.mark.parametrize(
     "longer, became",
-    [([0.1, 0.11, 0.12, 0.1, 0.11], "held"), ([0.5] * 5, "failed"), ([0.1, 0.11, 0.5, 0.1, 0.11], "not decided")],
+    [([0.1, 0.11, 0.12, 0.1, 0.11], "came true"), ([0.5] * 5, "failed"), ([0.1, 0.11, 0.5, 0.1, 0.11], "not decided")],
 )
 def test_what_became_of_a_prediction_follows_the_numbers(longer, became):
     results = made_up(**{"counting cope longer 4x": longer})
@@ -118,7 +118,8 @@ def test_what_became_of_a_prediction_follows_the_numbers(longer, became):
     ],
 )
 def test_a_comparison_needs_more_than_the_spread_of_its_seeds(ours, words):
-    assert page.compared(ours, [0.1, 0.11, 0.12, 0.1, 0.11]).startswith(words)
+    theirs = [0.1, 0.11, 0.12, 0.1, 0.11]
+    assert page.compared(ours, theirs).startswith(words) and page.compared(ours, theirs, 0.5).startswith("a tie")
 
 
 def test_the_interval_is_students():

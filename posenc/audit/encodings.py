@@ -1,11 +1,4 @@
-r"""Bring your own encoding and get a report: what holds, what fails, and the example that shows it.
-
-    def my_rotation(x, positions): ...          # x [B, H, T, D], positions [T]
-
-    print(posenc.audit.audit(my_rotation, "rotate"))
-
-An audit looks for counterexamples. It finds no proof, and says nothing about whether a method learns.
-"""
+r"""The audit of one encoding: thirteen questions, asked of a layer around it."""
 
 import copy
 import inspect
@@ -20,10 +13,10 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from .attention import attention
-from .encoding import PLACES, At, Encoding
-from .errors import check_bool, check_choice, check_int, check_number, shown
-from .layer import KVCache, SelfAttention, embed_input
+from ..attention import attention
+from ..encoding import PLACES, At, Encoding
+from ..errors import check_bool, check_choice, check_int, check_number, shown
+from ..layer import KVCache, SelfAttention, embed_input
 
 FORMS = (*PLACES, "attention")
 
@@ -66,18 +59,11 @@ class Finding(NamedTuple):
     example: str = ""
 
 
-@dataclass
-class Report:
-    r"""What `audit` found. report["norm"] is one `Finding`; print(report) reads as text."""
-
-    subject: str
-    places: tuple
-    findings: tuple
-    cost: dict
-    settings: dict = field(default_factory=dict)
+class Answers:
+    """What reports share: `findings` by their names."""
 
     def __getitem__(self, name):
-        check_choice("name", name, tuple(QUESTIONS))
+        check_choice("name", name, tuple(self.verdicts))
         return next(finding for finding in self.findings if finding.name == name)
 
     @property
@@ -90,10 +76,24 @@ class Report:
         """The names of the questions whose answer is "fails"."""
         return tuple(finding.name for finding in self.findings if finding.verdict == "fails")
 
-    def __str__(self):
+    @property
+    def counts(self):
         verdicts = list(self.verdicts.values())
-        counts = ", ".join(f"{verdicts.count(v)} {v}" for v in ("holds", "fails", "told", "not asked"))
-        head = f"Audit of {self.subject} (at {', '.join(self.places) or 'no place'}): {counts}"
+        return ", ".join(f"{verdicts.count(v)} {v}" for v in ("holds", "fails", "told", "not asked"))
+
+
+@dataclass
+class Report(Answers):
+    r"""What `audit` found. report["norm"] is one `Finding`; print(report) reads as text."""
+
+    subject: str
+    places: tuple
+    findings: tuple
+    cost: dict
+    settings: dict = field(default_factory=dict)
+
+    def __str__(self):
+        head = f"Audit of {self.subject} (at {', '.join(self.places) or 'no place'}): {self.counts}"
         rows = []
         for finding in self.findings:
             example = f"; e.g. {finding.example}" if finding.example else ""
