@@ -26,6 +26,7 @@ from pathlib import Path
 
 from bundle import FIRST_SCRIPT, POLICY, bare
 from docutils import nodes
+from execution import Record
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
@@ -51,11 +52,12 @@ class ExplorableDirective(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         from posenc.lab.figures import load
 
-        for path in sources():
+        folder = Path(self.env.config.nb_execution_cache_path)
+        for path in Record(folder).files(self.arguments[0]):
             self.env.note_dependency(str(path))
         try:
             shown = load(self.arguments[0])
-            script = states(shown, Path(self.env.config.nb_execution_cache_path))
+            script = states(shown, folder)
         except (ValueError, TypeError, RuntimeError) as error:
             raise self.error(str(error)) from error
         picture, narrow = shown.pictures()
@@ -155,7 +157,7 @@ class LiveDirective(SphinxDirective):
 
 
 def states(shown, cache: Path) -> str:
-    r"""The script with every state; computed once for each state of the package, as executed pages are."""
+    r"""The script with every state, as execution.py has left it; computed here where that failed."""
     path = cache / f"{shown.id}.data.js"
     if not path.exists():
         part = path.with_suffix(f".{os.getpid()}")

@@ -1,5 +1,4 @@
-r"""What the whole site needs: lab links, descriptions and footers, an execution cache that follows the code, repairs, a
-page for lost readers and what crawlers ask for.
+r"""What the whole site needs: lab links, descriptions, footers, repairs, a page for lost readers, a list for crawlers.
 
 `{lab} rope` renders one line with the lab's two links, "Open the lab in Colab" and "Read the lab here". The address
 comes from `[tool.posenc]` in `pyproject.toml`, which is the only place that knows it.
@@ -7,15 +6,11 @@ comes from `[tool.posenc]` in `pyproject.toml`, which is the only place that kno
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import functools
-import hashlib
 import html
-import multiprocessing
 import os
 import re
-import shutil
 import subprocess
 import time
 import tomllib
@@ -25,19 +20,12 @@ from pathlib import Path
 from bs4 import BeautifulSoup
 from bundle import moved_up
 from docutils import nodes
-from explorable import sources, states
-from jupyter_cache import get_cache
-from jupyter_cache.executors import load_executor
-from jupyter_cache.executors.basic import ExecutionWorkerLocalMProc, ProcessData
-from pictures import plots_config
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
-from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
 ROOT = Path(__file__).resolve().parents[2]
-logger = logging.getLogger(__name__)
 PICTURE = "_static/screenshot.png"  # what a shared link shows
 
 
@@ -278,87 +266,10 @@ def finish(app: Sphinx, error: Exception | None) -> None:
     (out / "robots.txt").write_text(f"User-agent: *\nAllow: /\nSitemap: {base}sitemap.xml\n", "utf-8")
 
 
-# --- the execution cache ---------------------------------------------------------------------------------------------
-
-
-def sources_hash() -> str:
-    r"""A hash of posenc/ and results/, of the style of plots and of the preset that executed pages run at."""
-    digest = hashlib.sha256((os.environ.get("POSENC_PRESET", "") + plots_config()).encode())
-    for path in sources():
-        digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def key_cache(app: Sphinx, config) -> None:
-    r"""Give each state of the package its own execution cache, and each kernel the style of plots.
-
-    jupyter-cache compares cells only, so an edit of posenc/ would leave stale outputs on the pages. The cache's path is
-    a setting that belongs to the environment: when it changes, Sphinx reads every page again.
-    """
-    os.environ["POSENC_BOOK"] = "1"  # for the kernels: displayed explorables use the site's player
-    settings = Path(app.doctreedir).parent / ".ipython"
-    os.environ["IPYTHONDIR"] = str(settings)
-    (settings / "profile_default").mkdir(parents=True, exist_ok=True)
-    (settings / "profile_default" / "ipython_kernel_config.py").write_text(plots_config(), "utf-8")
-    base = Path(app.doctreedir).parent / ".execution_cache"
-    kept = base / sources_hash()
-    for old in base.glob("*"):
-        if old != kept:
-            shutil.rmtree(old, ignore_errors=True)
-    kept.mkdir(parents=True, exist_ok=True)
-    config.nb_execution_cache_path = str(kept)
-    if os.environ.get("LABS") == "1":
-        config.nb_execution_excludepatterns = []
-
-
-def execute_ahead(app: Sphinx, env, docnames: list[str]) -> None:
-    r"""Execute the pages that are about to be read, one on each core; Sphinx itself runs one after the other.
-
-    What they print goes to the cache, where the reading finds it, and so do the states of the explorables that they
-    show. What fails is left to the reading, which says so. The longest pages go first: none of them is then left over
-    for one core at the end.
-    """
-    cache = get_cache(app.config.nb_execution_cache_path)
-    pages, shown = [], set()
-    for path in (str(env.doc2path(name)) for name in docnames):
-        markdown, text = path.endswith(".md"), Path(path).read_text("utf-8")
-        if markdown:
-            shown.update(re.findall(r"^`{3,}\{explorable\} (\S+)", text, re.MULTILINE))
-        left = any(Path(path).relative_to(ROOT).match(each) for each in app.config.nb_execution_excludepatterns)
-        if left or (markdown and "{code-cell}" not in text):
-            continue
-        how = {"type": "plugin", "name": "myst_nb_md"} if markdown else {}
-        cache.add_nb_to_project(path, **({"read_data": how} if how else {}))
-        pages.append(path)
-    if not pages:
-        return
-    records = load_executor("local-parallel", cache).get_records(pages)
-    records.sort(key=lambda record: -Path(record.uri).stat().st_size)
-    tasks = [ProcessData(r.pk, r.uri, cache, app.config.nb_execution_timeout, allow_errors=False) for r in records]
-    if not tasks:
-        return
-    with multiprocessing.Pool(min(len(tasks), os.cpu_count())) as pool:
-        done = pool.imap_unordered(ExecutionWorkerLocalMProc(), tasks)
-        drawn = pool.map_async(functools.partial(draw, cache=app.config.nb_execution_cache_path), sorted(shown))
-        for count, (_, path) in enumerate(done, 1):
-            logger.info("executing pages... [%d of %d] %s", count, len(tasks), Path(path).relative_to(ROOT))
-        drawn.wait()
-
-
-def draw(name: str, cache: str) -> None:
-    r"""Put the states of an explorable into the cache."""
-    from posenc.lab.figures import load
-
-    with contextlib.suppress(ValueError, TypeError, RuntimeError):
-        states(load(name), Path(cache))
-
-
 def setup(app: Sphinx) -> dict:
     app.add_config_value("comments_config", {}, "")  # Jupyter Book sets it even where sphinx_comments is left out
     app.add_directive("lab", LabDirective)
-    app.connect("config-inited", key_cache)
     app.connect("config-inited", set_base)
-    app.connect("env-before-read-docs", execute_ahead)
     app.connect("html-page-context", add_noscript)
     app.connect("html-page-context", describe)
     app.connect("html-page-context", sign)
