@@ -61,7 +61,7 @@ def settings() -> str:
 def inside(path) -> str | None:
     r"""The name of a file of this project that a page may read, else None."""
     with contextlib.suppress(ValueError, TypeError, OSError):
-        name = Path(os.path.abspath(os.fsdecode(path))).relative_to(ROOT)
+        name = Path(os.path.realpath(os.fsdecode(path))).relative_to(ROOT)
         if name.parts and name.parts[0] in READ and "__pycache__" not in name.parts:
             return name.as_posix()
     return None

@@ -2,6 +2,7 @@ r"""What the book's own extensions hand on: the vendored files, the cache of exe
 
 import hashlib
 import json
+import multiprocessing
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,47 +30,65 @@ def site_parts(monkeypatch):
     return pytest.importorskip("site_parts", reason="Sphinx is missing: run `make test` once")
 
 
-def test_the_execution_cache_follows_the_code(site_parts, tmp_path, monkeypatch):
-    monkeypatch.setattr(site_parts, "ROOT", tmp_path)
-    monkeypatch.setattr(site_parts, "sources", lambda: sorted(tmp_path.glob("posenc/*.py")))
+@pytest.fixture
+def execution(site_parts):
+    import execution
+
+    yield execution
+    execution.now.cache_clear()
+
+
+def test_outputs_are_of_the_files_that_a_page_has_read(execution, tmp_path, monkeypatch):
+    monkeypatch.setattr(execution, "ROOT", tmp_path)
     (tmp_path / "posenc").mkdir()
-    source = tmp_path / "posenc" / "rope.py"
+    source, other = tmp_path / "posenc" / "rope.py", tmp_path / "posenc" / "alibi.py"
+    for path in (source, other):
+        path.write_text("sign = 1")
+    execution.Record(tmp_path).keep("book/rope", {n: execution.now(n) for n in ("posenc/rope.py", "posenc")}, 1.0, "c")
+
+    def fresh(cells="c"):
+        execution.now.cache_clear()
+        return execution.Record(tmp_path).fresh("book/rope", cells)
+
+    assert fresh() and not fresh("other cells") and not execution.Record(tmp_path).fresh("book/alibi", "c")
+    other.write_text("sign = 2")
+    assert fresh(), "a file that it has not read"
+    source.write_text("sign = -1")
+    assert not fresh()
     source.write_text("sign = 1")
-
-    class App:
-        doctreedir = tmp_path / "_build" / ".doctrees"
-
-    class Config:
-        pass
-
-    folders = []
-    for text in ("sign = 1", "sign = -1", "sign = 1"):
-        source.write_text(text)
-        site_parts.key_cache(App, Config)
-        folders.append(Path(Config.nb_execution_cache_path))
-        assert folders[-1].is_dir() and len(list(folders[-1].parent.iterdir())) == 1  # the stale one is gone
-    assert folders[0] == folders[2] != folders[1]
+    assert fresh()
+    (tmp_path / "posenc" / "fox.py").write_text("")
+    assert not fresh(), "a file in a folder that it has listed"
+    monkeypatch.setenv("POSENC_PRESET", "lab")
+    execution.settings.cache_clear()
+    (tmp_path / "posenc" / "fox.py").unlink()
+    assert not fresh()
+    execution.settings.cache_clear()
 
 
-@pytest.mark.weekly
-def test_a_plot_of_a_page_is_an_svg_without_ground_in_the_book_s_colors(site_parts, tmp_path, monkeypatch):
-    nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
-    monkeypatch.setattr(site_parts, "sources", lambda: [])
+CELLS = """import matplotlib.pyplot as plt
+from posenc.lab.experiments import load_results
+print(len(load_results("needle")) > 0)
+plt.plot([1, 2]);
+---
+1 / 0
+"""
 
-    class App:
-        doctreedir = tmp_path / "_build" / ".doctrees"
 
-    class Config:
-        pass
-
-    site_parts.key_cache(App, Config)
-    monkeypatch.delenv("MPLBACKEND", raising=False)
-    cell = nbformat.v4.new_code_cell("import matplotlib.pyplot as plt\nplt.plot([1, 2]);")
-    notebook = nbformat.v4.new_notebook(cells=[cell])
-    nbclient.NotebookClient(notebook, timeout=120).execute()
-    [output] = notebook.cells[0].outputs
-    assert "image/png" not in output.data
-    wide, narrow = output.data["image/svg+xml"].split(phone.MARK)
+def test_a_page_runs_in_a_process_of_its_own_and_says_what_it_has_read(execution, tmp_path, monkeypatch):
+    nbformat = pytest.importorskip("nbformat")
+    monkeypatch.setenv("MPLBACKEND", execution.INLINE)
+    good, bad = map(nbformat.v4.new_code_cell, CELLS.split("---\n"))
+    books = [nbformat.v4.new_notebook(cells=cells) for cells in ([good], [good, bad])]
+    jobs = [(name, str(tmp_path), nbformat.writes(book)) for name, book in zip(("good", "bad"), books)]
+    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+        (_, made, files, _, wrong), (*_, error) = pool.map(execution.work, jobs, chunksize=1)
+    assert wrong == "" and "ZeroDivisionError" in error
+    assert {"results/needle.json", "posenc/rotate/rope.py", "posenc/lab/experiments/results.py"} <= set(files)
+    assert "posenc/lab/figures/rope.py" not in files
+    said, drawing = nbformat.reads(made, as_version=4).cells[0].outputs
+    assert said.text == "True\n" and "image/png" not in drawing.data
+    wide, narrow = drawing.data["image/svg+xml"].split(phone.MARK)
     for drawn in (wide, narrow):
         assert "#0072b2" in drawn and "#ffffff" not in drawn and "<dc:date>" not in drawn
     widths = [float(re.search(r'width="([\d.]+)pt"', drawn)[1]) * 4 / 3 for drawn in (wide, narrow)]
@@ -98,12 +117,6 @@ def test_a_plot_in_two_layouts_becomes_two_files(tmp_path, monkeypatch):
         found = [(tmp_path / "out" / "_images" / name).read_text("utf-8") for name in ("plot.svg", "plot.phone.svg")]
         assert found == drawn
     assert not (tmp_path / "out" / "_images" / "sign.phone.svg").exists()
-
-
-def test_the_cache_depends_on_package_and_results(site_parts):
-    names = {path.relative_to(ROOT).as_posix() for path in site_parts.sources()}
-    assert {"posenc/rotate/rope.py", "posenc/lab/figures/rope.py", "posenc/lab/explore/states.py"} <= names
-    assert {f"results/{path.name}" for path in (ROOT / "results").glob("*.json")} <= names
 
 
 def test_colab_links_come_from_pyproject(site_parts, tmp_path, monkeypatch):
