@@ -5,7 +5,7 @@ import functools
 import inspect
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -62,8 +62,8 @@ class Explorable:
         r"""`count` seeded random states; the first is the default state."""
         return list(random_states(self.sliders, count, f"{self.id}:{seed}"))
 
-    def evaluate(self, state: Mapping = {}) -> dict[str, dict]:
-        r"""The function's figure at one state, taken apart by `figure_leaves`.
+    def evaluate(self, state: Mapping = {}, only: Collection[str] | None = None) -> dict[str, dict]:
+        r"""The function's figure at one state, taken apart by `figure_leaves`, all of it or `only` some items.
 
         Sliders that `state` does not name are at their default.
         """
@@ -78,7 +78,7 @@ class Explorable:
             kind = type(readouts).__name__
             raise TypeError(f"{self.id}: the second part of the result must be a dict of readouts, got {kind}")
         try:
-            return figure_leaves(figure, readouts)
+            return figure_leaves(figure, readouts, only)
         except (TypeError, ValueError) as error:
             raise type(error)(f"{self.id}: {error}") from error
 

@@ -1,7 +1,7 @@
 r"""A figure taken apart: each trace and the layout as {"marker.color": value}, numbers as float64 arrays."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,11 @@ import numpy as np
 def as_array(value: Any) -> np.ndarray | None:
     r"""A float64 array for whatever holds numbers (a number, list, numpy, torch), else None."""
     if isinstance(value, (list, tuple)):
+        kinds = set(map(type, value))
+        if kinds and kinds <= {int, float, type(None)}:  # most lists, without a call for each number
+            return np.array([math.nan if entry is None else entry for entry in value], dtype=np.float64)
+        if kinds & {str, dict, bool}:
+            return None
         rows = [np.array(math.nan) if entry is None else as_array(entry) for entry in value]
         if any(row is None for row in rows) or len({row.shape for row in rows}) > 1:
             return None
@@ -52,19 +57,21 @@ def flatten(tree: Mapping, where: str, path: str = "") -> dict[str, Any]:
         if "_" in key:
             outer, inner = key.split("_", 1)
             raise ValueError(f"{where}: attribute {name!r}: write nested dicts, {outer}=dict({inner}=...)")
-        if isinstance(value, Mapping):
+        if type(value) is str:
+            leaves[name] = value
+        elif isinstance(value, Mapping):
             leaves |= flatten(value, where, f"{name}.")
         elif value is not None:
-            leaves[name] = _leaf(value, f"{where}: {name!r}")
+            leaves[name] = _leaf(value, where, name)
     return leaves
 
 
-def _leaf(value: Any, where: str) -> Any:
+def _leaf(value: Any, where: str, name: str) -> Any:
     array = as_array(value)
     if array is None:
         return plain(value)
     if np.isinf(array).any():
-        raise ValueError(f"{where} holds an infinity; use NaN for a gap")
+        raise ValueError(f"{where}: {name!r} holds an infinity; use NaN for a gap")
     return array
 
 
@@ -80,12 +87,19 @@ def unflatten(leaves: Mapping[str, Any]) -> dict:
     return tree
 
 
-def figure_leaves(figure: Mapping, readouts: Mapping | None = None) -> dict[str, dict]:
+def figure_leaves(
+    figure: Mapping, readouts: Mapping | None = None, only: Collection[str] | None = None
+) -> dict[str, dict]:
     r"""Take a figure apart: {"<trace name>": {"x": array, ...}, "layout": {...}, "readout": {...}}.
 
     Numbers and numeric lists become float64 arrays, everything else JSON values. Raises where a trace has no name of
-    its own, or holds what a page cannot store.
+    its own, or holds what a page cannot store. `only`: traces, "layout" and "readout.<key>" to take apart; the others
+    are named and empty.
     """
+
+    def wanted(name: str) -> bool:
+        return only is None or name in only
+
     if not isinstance(figure, Mapping) or not isinstance(figure.get("data"), (list, tuple)):
         raise TypeError(f"the function must return a dict with 'data' and 'layout', got {type(figure).__name__}")
     if unknown := set(figure) - {"data", "layout"}:
@@ -97,9 +111,12 @@ def figure_leaves(figure: Mapping, readouts: Mapping | None = None) -> dict[str,
             raise ValueError(f"trace {number} ({trace.get('type', 'scatter')}) has no name; give each trace its own")
         if name in items or name in ("layout", "readout") or name.startswith("readout."):
             raise ValueError(f"trace name {name!r} is taken; give each trace its own (or a uid)")
-        items[name] = flatten({"type": "scatter", **trace}, f"trace {name!r}")
-    items["layout"] = flatten(figure.get("layout") or {}, "layout")
-    items["readout"] = {key: _leaf(value, f"readout {key!r}") for key, value in (readouts or {}).items()}
+        items[name] = flatten({"type": "scatter", **trace}, f"trace {name!r}") if wanted(name) else {}
+    items["layout"] = flatten(figure.get("layout") or {}, "layout") if wanted("layout") else {}
+    items["readout"] = {
+        key: _leaf(value, "readout", key) if wanted(f"readout.{key}") else None
+        for key, value in (readouts or {}).items()
+    }
     return items
 
 

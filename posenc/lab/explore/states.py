@@ -24,13 +24,13 @@ MAX_PLAIN = 16
 class Recorder:
     r"""Calls an explorable's function at every state that its traces, layout and readouts depend on.
 
-    `evaluate`: state -> the figure taken apart, as `figure_leaves` does. Errors begin with `id`.
+    `evaluate`: state, items -> these of the figure taken apart, as `figure_leaves` does. Errors begin with `id`.
     """
 
     def __init__(
         self,
         id: str,
-        evaluate: Callable[[Mapping], dict],
+        evaluate: Callable[..., dict],
         sliders: Mapping[str, Slider],
         depends: Mapping[str, tuple[Axis, ...]],
     ):
@@ -94,7 +94,7 @@ class Recorder:
         series: dict[str, list[dict]] = {item: [] for item in self.items}
         for axes, items in sharing.items():
             for state in combinations(axes):
-                leaves = self.evaluate(state)
+                leaves = self.evaluate(state, items)
                 changes = set(_items(leaves)) ^ set(self.items)
                 if changes:
                     raise ValueError(

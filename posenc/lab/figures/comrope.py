@@ -38,6 +38,7 @@ def turned(vector, positions, degrees):
     return rotation(positions, generators(degrees))[:, 0] @ torch.tensor(vector, dtype=torch.float64)
 
 
+@functools.cache
 def walk(rows, columns, degrees, rows_first):
     r"""The way [2 ARC - 1, 3] of the vector that turns by one coordinate, then by the other."""
     row, column = (rotation(_line(*end), generators(degrees))[:, 0] for end in ((rows, 0), (0, columns)))
@@ -51,6 +52,7 @@ def _line(rows, columns):
     return torch.linspace(0, 1, ARC, dtype=torch.float64)[:, None] * torch.tensor([rows, columns], dtype=torch.float64)
 
 
+@functools.cache
 def scores(rows, columns, degrees):
     r"""Score of a query and the key `rows` down and `columns` right, both moved down: [4 SHIFTS + 1]."""
     moved = torch.arange(0, SHIFTS + 0.25, 0.25, dtype=torch.float64)[:, None] * torch.tensor([1, 0])
@@ -89,6 +91,7 @@ def _way(name, way, color, dash, symbol):
     )
 
 
+@functools.cache
 def _globe():
     """Outline and the near halves of circles of latitude and meridians, as one line with gaps."""
     around = torch.linspace(0, 2 * math.pi, 73, dtype=torch.float64)
@@ -277,9 +280,15 @@ def likeness(form, direction, positions):
     return ((rotation(positions, blocks) @ q) * (rotation(center, blocks) @ q)).sum(-1).mean(-1)
 
 
+ACROSS = torch.linspace(-0.5, GRID - 0.5, FINE, dtype=torch.float64)
+
+
+@functools.cache
+def likeness_everywhere(form, direction):
+    return likeness(form, direction, torch.cartesian_prod(ACROSS, ACROSS)).view(FINE, FINE)
+
+
 def _blind(form, direction, row, column):
-    across = torch.linspace(-0.5, GRID - 0.5, FINE, dtype=torch.float64)
-    picture = likeness(form, direction, torch.cartesian_prod(across, across)).view(FINE, FINE)
     place = torch.tensor([[row, column]], dtype=torch.float64)
     theta = normals(form, direction)
     step = torch.stack((-theta[1, 0], theta[0, 0]))  # square to the first block's theta
@@ -316,9 +325,9 @@ def _blind(form, direction, row, column):
         dict(
             type="heatmap",
             name="score of a key there",
-            x=across,
-            y=across,
-            z=picture,
+            x=ACROSS,
+            y=ACROSS,
+            z=likeness_everywhere(form, direction),
             zmin=-1,
             zmax=1,
             colorscale=DIVERGING,

@@ -332,12 +332,17 @@ def off_by(head_dim, positions, which, rate=0.0):
     return 100 * (next_scores(head_dim, positions, rates=float(rate)) / plain - 1)
 
 
+@cache
+def off_everywhere(head_dim, which, rate=0.0):
+    return off_by(head_dim, FINE, which, rate)
+
+
 def _same_offset(at, head_dim, rate):
     curves = {
         "RoPE": torch.zeros_like(FINE),
-        "filter by pair": off_by(head_dim, FINE, PAIRS),
-        "filter by lane": off_by(head_dim, FINE, LANES),
-        "gain": off_by(head_dim, FINE, "gain", rate),
+        "filter by pair": off_everywhere(head_dim, PAIRS),
+        "filter by lane": off_everywhere(head_dim, LANES),
+        "gain": off_everywhere(head_dim, "gain", rate),
     }
     looks = {
         "RoPE": dict(color=COLORS["gray"], width=3),

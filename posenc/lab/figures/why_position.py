@@ -30,6 +30,7 @@ DIM, HEADS = 8, 4
 SAME = 1e-10  # relative to an output's length; double precision leaves about 1e-16
 
 
+@functools.cache
 def network(position, mask, depth):
     r"""An encoding and `depth` layers of attention in double precision; the same weights for every `position`."""
     options = {
