@@ -2,12 +2,14 @@ r"""Pages are executed, and the states of explorables computed, ahead of the rea
 from one that has torch, posenc and matplotlib at hand.
 
 What they print goes to the execution cache, where the reading finds it. Beside it, `reads.json` holds for each page and
-figure the files of this project that it has read: modules, results, folders that it has listed. What one of them says
-now is compared with what it said then, so that a change runs again what it concerns and nothing else.
+figure the files of this project that it has read: modules that it has imported, results, sources that it shows, folders
+that it has listed. What one of them says now is compared with what it said then, so that a change runs again what it
+concerns and nothing else; of a module that is only imported, a changed comment concerns nobody.
 """
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import functools
 import hashlib
@@ -25,13 +27,15 @@ from pathlib import Path
 import nbformat
 from jupyter_cache import get_cache
 from jupyter_cache.base import CacheBundleIn
+from myst_nb.core.read import read_myst_markdown_notebook
 from pictures import plots_config
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
 ROOT = Path(__file__).resolve().parents[2]
 READ = ("posenc", "book", "results", "course", "benchmarks")  # folders whose files a page may read
-AT_HAND = ["torch", "posenc", "matplotlib.pyplot", "myst_nb", "nbclient", "ipykernel.inprocess.manager"]
+AT_HAND = ["torch", "posenc", "posenc.lab.figures", "matplotlib.pyplot", "matplotlib_inline.backend_inline", "nbclient"]
+AT_HAND += ["ipykernel.inprocess.manager", "debugpy", "jupyter_cache", "myst_nb.core.read", "sphinx.application"]
 INLINE = "module://matplotlib_inline.backend_inline"
 logger = logging.getLogger(__name__)
 
@@ -39,15 +43,19 @@ logger = logging.getLogger(__name__)
 # --- what was read ---------------------------------------------------------------------------------------------------
 
 
+def short(said: str | bytes) -> str:
+    return hashlib.sha256(said.encode() if isinstance(said, str) else said).hexdigest()[:16]
+
+
 @functools.cache
-def now(name: str) -> str:
-    r"""What a file says, or a folder holds: a hash; empty where it is gone."""
+def now(name: str, imported: bool = False) -> str:
+    r"""What a file says, or a folder holds, as a hash: of a module that is imported, what Python makes of it."""
     path = ROOT / name
     if path.is_dir():
-        said = "\n".join(sorted(entry.name for entry in path.iterdir() if entry.name[0] not in "._")).encode()
-    else:
-        said = path.read_bytes() if path.is_file() else None
-    return "" if said is None else hashlib.sha256(said).hexdigest()[:16]
+        return short("\n".join(sorted(entry.name for entry in path.iterdir() if entry.name[0] not in "._")))
+    if not path.is_file():
+        return "gone"
+    return short(ast.dump(ast.parse(path.read_bytes())) if imported else path.read_bytes())
 
 
 @functools.cache
@@ -55,7 +63,7 @@ def settings() -> str:
     r"""What every output depends on beside the project's files: preset, style of plots, versions."""
     versions = [f"{name} {importlib.metadata.version(name)}" for name in ("torch", "numpy", "matplotlib", "myst-nb")]
     said = [platform.python_version(), *versions, os.environ.get("POSENC_PRESET", ""), plots_config()]
-    return hashlib.sha256("\n".join(said).encode()).hexdigest()[:16]
+    return short("\n".join(said))
 
 
 def inside(path) -> str | None:
@@ -68,8 +76,8 @@ def inside(path) -> str | None:
 
 
 class Reads:
-    r"""The files that this process reads from now on, with the modules that it has; all sources where it starts another
-    process, whose reads nobody sees."""
+    r"""The files that this process reads from now on, with the modules that it has; all modules where it starts another
+    Python, whose reads nobody sees."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()
@@ -78,40 +86,56 @@ class Reads:
 
     def hear(self, event: str, arguments: tuple) -> None:
         if event in ("open", "os.listdir", "os.scandir") and isinstance(arguments[0], str | bytes | os.PathLike):
+            if sys._getframe(1).f_code.co_filename.startswith("<frozen importlib"):
+                return
             if name := inside(arguments[0]):
                 self.names.add(name)
-        elif event == "subprocess.Popen":
+        elif event == "subprocess.Popen" and "python" in Path(os.fsdecode(arguments[0])).name:
             self.others = True
 
-    def found(self) -> dict[str, str]:
-        modules = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
-        names = self.names | {name for path in modules if path and (name := inside(path))}
+    def found(self) -> dict[str, bool]:
+        r"""{file: whether it was imported and not read besides}."""
+        read = dict.fromkeys(self.names, False)
+        paths = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
         if self.others:
-            names |= {path.relative_to(ROOT).as_posix() for path in ROOT.glob("posenc/**/*.py")}
-        return {name: now(name) for name in sorted(names) if now(name)}
+            paths += ROOT.glob("posenc/**/*.py")
+        return {name: True for path in paths if path and (name := inside(path))} | read
 
 
 class Record:
-    r"""reads.json: {page or figure: {"files": {name: hash}, "settings": ..., "cells": ..., "seconds": ...}}."""
+    r"""reads.json: {page or figure: {"modules": {name: hash}, "files": {name: hash}, "text": hash, "cells": hash,
+    "settings": hash, "seconds": ...}}, where text and cells are those of a page."""
 
     def __init__(self, folder: Path) -> None:
-        self.path = folder / "reads.json"
+        self.path, self.start = folder / "reads.json", time.time()
         self.entries = json.loads(self.path.read_text("utf-8")) if self.path.exists() else {}
 
-    def fresh(self, name: str, cells: str = "") -> bool:
+    def fresh(self, name: str, **of_page: str) -> bool:
+        r"""Whether nothing has changed of what a page or figure has read; of_page: a page's text or cells now."""
         entry = self.entries.get(name)
         return (
             entry is not None
-            and (entry["cells"], entry["settings"]) == (cells, settings())
+            and all(entry[key] == said for key, said in {"settings": settings(), **of_page}.items())
             and all(now(file) == said for file, said in entry["files"].items())
+            and all(now(file, True) == said for file, said in entry["modules"].items())
         )
 
-    def keep(self, name: str, files: dict, seconds: float, cells: str = "") -> None:
-        self.entries[name] = {"files": files, "settings": settings(), "cells": cells, "seconds": round(seconds, 2)}
-        self.path.write_text(json.dumps(self.entries, indent=1, sort_keys=True), "utf-8")
+    def hash(self, name: str, imported: bool) -> str:
+        r"""What a file says now; nothing that it can say again where it was written since the build began."""
+        path = ROOT / name
+        return "changed" if path.exists() and path.stat().st_mtime > self.start else now(name, imported)
 
-    def files(self, name: str) -> list[Path]:
-        return [ROOT / file for file in self.entries.get(name, {"files": ()})["files"]]
+    def keep(self, name: str, reads: dict[str, bool], seconds: float, **of_page: str) -> None:
+        self.entries[name] = {
+            "modules": {file: self.hash(file, True) for file in sorted(reads) if reads[file]},
+            "files": {file: self.hash(file, False) for file in sorted(reads) if not reads[file]},
+            "settings": settings(),
+            "seconds": round(seconds, 2),
+            **of_page,
+        }
+
+    def write(self) -> None:
+        self.path.write_text(json.dumps(self.entries, sort_keys=True), "utf-8")
 
     def seconds(self, name: str) -> float:
         return self.entries.get(name, {"seconds": 1e9})["seconds"]
@@ -132,9 +156,9 @@ def run_cells(notebook, folder: Path) -> None:
     exec(plots_config(), {"c": config})
     manager = InProcessKernelManager(config=config)
     manager.start_kernel()
-    manager.kernel.shell.run_line_magic("matplotlib", "inline")
-    for line in config.InteractiveShellApp.exec_lines:
+    for line in config.InteractiveShellApp.exec_lines:  # before the magic, which takes hold of how figures are printed
         manager.kernel.shell.run_cell(line, silent=True)
+    manager.kernel.shell.run_line_magic("matplotlib", "inline")
     notebook.metadata["language_info"] = manager.kernel.language_info
     client, reader = manager.client(), NotebookClient(notebook, record_timing=False)
     client.start_channels()
@@ -152,25 +176,32 @@ def run_cells(notebook, folder: Path) -> None:
             raise CellExecutionError.from_cell_and_msg(cell, reply)
 
 
-def work(job: tuple[str, str, str]) -> tuple[str, str, dict, float, str]:
-    r"""(name, what came of it, what was read, seconds, what went wrong) of a page's notebook, or of an explorable."""
-    name, folder, given = job
-    start, reads, made, wrong = time.monotonic(), Reads(), "", ""
-    try:
-        if given:
-            notebook = nbformat.reads(given, as_version=4)
-            run_cells(notebook, Path(folder))
-            made = nbformat.writes(notebook)
-        else:
-            from posenc.lab.figures import load
+def outputs(name: str, page: tuple[str, str] | None) -> str:
+    r"""A page's notebook with its outputs, of (folder, notebook); of a figure the script that holds its states."""
+    if page:
+        notebook = nbformat.reads(page[1], as_version=4)
+        run_cells(notebook, Path(page[0]))
+        return nbformat.writes(notebook)
+    from posenc.lab.figures import load
 
-            shown = load(name)
-            made = shown.data_js()
-            shown.body_html("", None)  # what it reads besides
-    except Exception as error:
-        wrong = f"{type(error).__name__}: {error}"
+    shown = load(name)
+    shown.body_html("", None)  # what it reads besides
+    return shown.data_js()
+
+
+def work(job: dict[str, tuple | None]) -> list[tuple[str, str, dict, float, str]]:
+    r"""[(name, what came of it, what was read, seconds, what went wrong)] of a page, or of the figures of a chapter,
+    which import the same."""
+    done, reads = [], Reads()
+    for name, page in job.items():
+        start, made, wrong = time.monotonic(), "", ""
+        try:
+            made = outputs(name, page)
+        except Exception as error:
+            wrong = f"{type(error).__name__}: {error}"
+        done.append((name, made, reads.found(), time.monotonic() - start, wrong))
     sys.stdout.flush()
-    return name, made, reads.found(), time.monotonic() - start, wrong
+    return done
 
 
 # --- ahead of the reading --------------------------------------------------------------------------------------------
@@ -205,15 +236,16 @@ class Pages:
             self.stale |= {name} if figures else set()
             if left_out(app, path) or (markdown and "{code-cell}" not in text):
                 continue
-            how = {"read_data": {"type": "plugin", "name": "myst_nb_md"}} if markdown else {}
-            self.cache.add_nb_to_project(str(path), **how)
-            notebook = self.cache.get_project_notebook(str(path)).nb
-            _, cells = self.cache.create_hashed_notebook(notebook)
-            kept = self.cache.get_cached_project_nb(str(path))
-            if kept and self.record.fresh(name, cells):
+            if self.record.fresh(name, text=short(text)):
                 continue
-            self.notebooks[name] = path, notebook, cells, kept
+            notebook = read_myst_markdown_notebook(text, path=path) if markdown else nbformat.reads(text, 4)
+            _, cells = self.cache.create_hashed_notebook(notebook)
+            if self.record.fresh(name, cells=cells):
+                self.record.entries[name]["text"] = short(text)
+                continue
+            self.notebooks[name] = path, notebook, {"text": short(text), "cells": cells}
             self.stale.add(name)
+        self.record.write()
 
     def states(self, id: str) -> Path:
         return self.folder / f"{id}.data.js"
@@ -221,43 +253,60 @@ class Pages:
     def drawn(self, id: str) -> bool:
         return self.states(id).exists() and self.record.fresh(id)
 
-    def keep(self, name: str, made: str, files: dict, seconds: float) -> None:
+    def keep(self, name: str, made: str, reads: dict[str, bool], seconds: float) -> None:
         if name in self.figures:
             part = self.states(name).with_suffix(".part")
             part.write_text(made, "utf-8")
             part.replace(self.states(name))
-            self.record.keep(name, files, seconds)
+            self.record.keep(name, reads, seconds)
             return
-        path, _, cells, _ = self.notebooks[name]
+        path, _, of_page = self.notebooks[name]
         bundle = CacheBundleIn(nbformat.reads(made, as_version=4), str(path), data={"execution_seconds": seconds})
         self.cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
-        self.record.keep(name, files, seconds, cells)
+        self.record.keep(name, reads, seconds, **of_page)
+
+    def forget(self) -> None:
+        r"""Outputs of other files must not be shown where a page fails now."""
+        for name, (_, notebook, _) in self.notebooks.items():
+            self.record.entries.pop(name, None)
+            with contextlib.suppress(KeyError):
+                self.cache.remove_cache(self.cache.match_cache_notebook(notebook).pk)
+        for id in self.figures:
+            self.record.entries.pop(id, None)
+            self.states(id).unlink(missing_ok=True)
+        self.record.write()
+
+    def jobs(self) -> list[dict[str, tuple | None]]:
+        r"""Figures, then pages; of each the longest first, so that none is left over for one core at the end."""
+        chapters: dict[str, dict] = {}
+        for id in sorted(self.figures):
+            chapters.setdefault(id.split(".")[0], {})[id] = None
+        figures = sorted(chapters.values(), key=lambda job: sum(map(self.record.seconds, job)), reverse=True)
+        length = {name: (self.record.seconds(name), path.stat().st_size) for name, (path, *_) in self.notebooks.items()}
+        pages = []
+        for name in sorted(length, key=length.get, reverse=True):
+            path, notebook, _ = self.notebooks[name]
+            pages.append({name: (str(path.parent), nbformat.writes(notebook))})
+        return figures + pages
 
     def run(self) -> None:
-        r"""Figures, then pages; of each the longest first, so that none is left over for one core at the end."""
-        for _, _, _, kept in self.notebooks.values():
-            if kept:
-                self.cache.remove_cache(kept.pk)
-        for id in self.figures:
-            self.states(id).unlink(missing_ok=True)
-        jobs = [(id, "", "") for id in sorted(self.figures, key=self.record.seconds, reverse=True)]
-        length = {name: (self.record.seconds(name), path.stat().st_size) for name, (path, *_) in self.notebooks.items()}
-        for name in sorted(length, key=length.get, reverse=True):
-            path, notebook, _, _ = self.notebooks[name]
-            jobs.append((name, str(path.parent), nbformat.writes(notebook)))
+        jobs, count = self.jobs(), 0
+        self.forget()
         if not jobs:
             return
         os.environ |= {"MPLBACKEND": INLINE, "PYDEVD_DISABLE_FILE_VALIDATION": "1"}  # the debugger's warnings
         forking = multiprocessing.get_context("forkserver")
         forking.set_forkserver_preload(AT_HAND)
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        with forking.Pool(min(len(jobs), cores), maxtasksperchild=1) as pool:
-            for count, (name, made, files, seconds, wrong) in enumerate(pool.imap_unordered(work, jobs), 1):
-                if wrong:  # left to the reading, which says so
-                    logger.info("%s: %s", name, wrong)
-                else:
-                    self.keep(name, made, files, seconds)
-                logger.info("executing pages... [%d of %d] %s", count, len(jobs), name)
+        with forking.Pool(min(len(jobs), cores()), maxtasksperchild=1) as pool:
+            for done in pool.imap_unordered(work, jobs):
+                for name, made, reads, seconds, wrong in done:
+                    count += 1
+                    if wrong:  # left to the reading, which says so
+                        logger.info("%s: %s", name, wrong)
+                    else:
+                        self.keep(name, made, reads, seconds)
+                    logger.info("executing pages... [%d of %d] %s", count, sum(map(len, jobs)), name)
+                self.record.write()
 
 
 def find_stale(app: Sphinx, env, added, changed, removed) -> list[str]:
@@ -269,6 +318,10 @@ def find_stale(app: Sphinx, env, added, changed, removed) -> list[str]:
 def execute_ahead(app: Sphinx, env, docnames: list[str]) -> None:
     now.cache_clear()
     Pages(app, docnames).run()
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def configure(app: Sphinx, config) -> None:

@@ -26,7 +26,6 @@ from pathlib import Path
 
 from bundle import FIRST_SCRIPT, POLICY, bare
 from docutils import nodes
-from execution import Record
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
@@ -53,8 +52,6 @@ class ExplorableDirective(SphinxDirective):
         from posenc.lab.figures import load
 
         folder = Path(self.env.config.nb_execution_cache_path)
-        for path in Record(folder).files(self.arguments[0]):
-            self.env.note_dependency(str(path))
         try:
             shown = load(self.arguments[0])
             script = states(shown, folder)

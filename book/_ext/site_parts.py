@@ -225,7 +225,9 @@ def arrange(app: Sphinx, pagename, templatename, context, doctree) -> None:
     r"""Hand the side bar's template the list as it shall be. Runs behind the theme, which makes it."""
     made = context.get("generate_toctree_html")
     if made:
-        context["generate_toctree_html"] = lambda kind, **how: chapters(str(made(kind, **how)), pagename)
+        context["generate_toctree_html"] = functools.cache(
+            lambda kind, **how: chapters(str(made(kind, **how)), pagename)  # the theme draws it twice
+        )
 
 
 # --- for readers who are lost, and for crawlers ----------------------------------------------------------------------

@@ -3,6 +3,7 @@ r"""What the book's own extensions hand on: the vendored files, the cache of exe
 import hashlib
 import json
 import multiprocessing
+import os
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -44,18 +45,22 @@ def test_outputs_are_of_the_files_that_a_page_has_read(execution, tmp_path, monk
     source, other = tmp_path / "posenc" / "rope.py", tmp_path / "posenc" / "alibi.py"
     for path in (source, other):
         path.write_text("sign = 1")
-    execution.Record(tmp_path).keep("book/rope", {n: execution.now(n) for n in ("posenc/rope.py", "posenc")}, 1.0, "c")
+        os.utime(path, (0, 0))
+    os.utime(tmp_path / "posenc", (0, 0))
+    record = execution.Record(tmp_path)
+    record.keep("book/rope", {"posenc/rope.py": True, "posenc": False}, 1.0, cells="c")
+    record.write()
 
-    def fresh(cells="c"):
+    def fresh(name="book/rope", cells="c"):
         execution.now.cache_clear()
-        return execution.Record(tmp_path).fresh("book/rope", cells)
+        return execution.Record(tmp_path).fresh(name, cells=cells)
 
-    assert fresh() and not fresh("other cells") and not execution.Record(tmp_path).fresh("book/alibi", "c")
+    assert fresh() and not fresh(cells="other cells") and not fresh("book/alibi")
     other.write_text("sign = 2")
     assert fresh(), "a file that it has not read"
     source.write_text("sign = -1")
     assert not fresh()
-    source.write_text("sign = 1")
+    source.write_text("# a comment\nsign = 1")
     assert fresh()
     (tmp_path / "posenc" / "fox.py").write_text("")
     assert not fresh(), "a file in a folder that it has listed"
@@ -80,12 +85,12 @@ def test_a_page_runs_in_a_process_of_its_own_and_says_what_it_has_read(execution
     monkeypatch.setenv("MPLBACKEND", execution.INLINE)
     good, bad = map(nbformat.v4.new_code_cell, CELLS.split("---\n"))
     books = [nbformat.v4.new_notebook(cells=cells) for cells in ([good], [good, bad])]
-    jobs = [(name, str(tmp_path), nbformat.writes(book)) for name, book in zip(("good", "bad"), books)]
+    jobs = [{name: (str(tmp_path), nbformat.writes(book))} for name, book in zip(("good", "bad"), books)]
     with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
-        (_, made, files, _, wrong), (*_, error) = pool.map(execution.work, jobs, chunksize=1)
+        [(_, made, reads, _, wrong)], [(*_, error)] = pool.map(execution.work, jobs, chunksize=1)
     assert wrong == "" and "ZeroDivisionError" in error
-    assert {"results/needle.json", "posenc/rotate/rope.py", "posenc/lab/experiments/results.py"} <= set(files)
-    assert "posenc/lab/figures/rope.py" not in files
+    assert not reads["results/needle.json"] and reads["posenc/rotate/rope.py"], "read, and imported"
+    assert "posenc/lab/figures/rope.py" not in reads
     said, drawing = nbformat.reads(made, as_version=4).cells[0].outputs
     assert said.text == "True\n" and "image/png" not in drawing.data
     wide, narrow = drawing.data["image/svg+xml"].split(phone.MARK)
