@@ -8,6 +8,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 PORT ?= 8000
 WORKERS ?= 2
 READY := .venv/ready
+TESTED := .venv/tests
 # Everything runs as a module: the scripts beside this Python do not start where the folder's name holds a space.
 PY := .venv/bin/python
 STEP := $(PY) book/step.py
@@ -27,11 +28,19 @@ help:
 	@grep -E '^#   make|^## ' Makefile | sed 's/^#* *//'
 
 # --no-compile: most of what is installed is never imported, the rest is compiled when it is.
+INSTALL := _build/setup.log $(PY) -m pip install -qq --no-compile --retries 1
+NO_NETWORK = { echo "What is missing could not be installed: connect to the network, or name an index in PIP_INDEX_URL, and run make again"; exit 1; }
+
 $(READY): requirements.txt pyproject.toml
-	@test -n "$(PYTHON)" || { echo "posenc needs Python 3.11, 3.12 or 3.13: none was found; install one, or name it: make PYTHON=/path/to/python3"; exit 1; }
+	@"$(or $(PYTHON),false)" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null || { \
+		echo "posenc needs Python 3.11, 3.12 or 3.13, and $(or $(PYTHON),python3) is none: install one, or name it: make PYTHON=/path/to/python3"; exit 1; }
 	@"$(PYTHON)" -m venv .venv
-	@$(STEP) "set up" _build/setup.log $(PY) -m pip install -qq --no-compile -r requirements.txt
+	@$(STEP) "set up" $(INSTALL) -r requirements.txt || $(NO_NETWORK)
 	@touch $(READY)
+
+$(TESTED): tests/requirements.txt $(READY)
+	@$(STEP) "test tools" $(INSTALL) -r requirements.txt -r tests/requirements.txt || $(NO_NETWORK)
+	@touch $(TESTED)
 
 ## make html: build the book into _build/html, warnings are errors; the whole log is _build/build.log
 html: $(READY)
@@ -46,32 +55,32 @@ serve: $(READY)
 	@$(PY) -m http.server $(PORT) --bind 127.0.0.1 --directory _build/html 2>/dev/null
 
 ## make quick PLACE=rotate: the tests of one place (embed, rotate, bias, weigh, several), in under a minute
-quick: place $(READY)
+quick: place $(TESTED)
 	@$(PYTEST) -m "not weekly and not site and not browser and not grading" --place $(PLACE) tests/$(PLACE) tests/test_*.py
 
 place:
 	@$(if $(filter $(PLACE),$(PLACES)),:,echo "PLACE=$(PLACE) is none of $(PLACES): write make quick PLACE=rotate"; exit 2)
 
-test: $(READY)
+test: $(TESTED)
 	@$(PYTEST) -m "not weekly and not site and not browser and not grading"
 
 ## make test-site: what is built, without a browser: bytes, links, descriptions, nothing given away (after make html)
-test-site: $(READY)
+test-site: $(TESTED)
 	@$(PYTEST) -m "site and not weekly" tests/site
 
 ## make test-browser: each page once, and the player of the figures, in Chromium (after make html)
-test-browser: $(READY)
+test-browser: $(TESTED)
 	@$(PYTEST) -m "browser and not weekly" tests/site tests/book tests/lab
 
 ## make test-grading: a lab through nbgrader, solved and undone
-test-grading: $(READY)
+test-grading: $(TESTED)
 	@$(PYTEST) -n 0 -m "grading and not weekly" tests/notebooks
 
 ## make test-all: what .ci/run runs, one after the other: lint, test, html and the three above (needs Chromium)
 test-all: lint test html test-site test-browser test-grading
 
 ## make weekly: the slow tests, the timed ones, those of other programs' versions (long; Chromium, the network)
-weekly: html
+weekly: html $(TESTED)
 	@failed=0; \
 	HYPOTHESIS_PROFILE=weekly $(PYTEST) --timeout 3600 tests/test_properties.py tests/lab/test_fuzz.py || failed=1; \
 	$(PYTEST) --timeout 1800 --dist loadfile -m "weekly and not alone" || failed=1; \
@@ -79,11 +88,11 @@ weekly: html
 	exit $$failed
 
 ## make faults: plant fifty faults, one at a time, and tell which the gate names (half an hour; after make html)
-faults: $(READY)
+faults: $(TESTED)
 	@$(PY) tests/faults.py
 
 ## make pdf: the whole book as one PDF, _build/posenc.pdf, and a check of it (needs Chromium)
-pdf: html
+pdf: html $(TESTED)
 	$(PY) book/pdf.py
 	$(PY) book/pdf.py --check
 
@@ -92,12 +101,12 @@ zip: html
 	$(PY) book/offline.py
 
 ## make lint: ruff over code, tests and notebooks
-lint: $(READY)
+lint: $(TESTED)
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 
 ## make labs: write notebooks/ from course/
-labs: $(READY)
+labs: $(TESTED)
 	$(PY) course/labs.py
 
 ## make lab: open the labs in JupyterLab
@@ -105,11 +114,11 @@ lab: $(READY)
 	$(PY) -m jupyter lab notebooks
 
 ## make pictures: draw the static picture of each explorable (needs Chromium)
-pictures: $(READY)
+pictures: $(TESTED)
 	$(PY) -m posenc.lab.figures pictures
 
 ## make screenshot: take the README's pictures from the built book (needs Chromium)
-screenshot: html
+screenshot: html $(TESTED)
 	$(PY) book/screenshot.py
 
 ## make training-speed: time the training of each method beside a plain PyTorch transformer (on a quiet machine)
@@ -121,11 +130,11 @@ benchmarks/lighthouse/node_modules: benchmarks/lighthouse/package-lock.json
 	@touch $@
 
 ## make measure: Lighthouse's scores and the sliders' times of the built pages (Node, Chromium, a quiet machine)
-measure: html benchmarks/lighthouse/node_modules
+measure: html $(TESTED) benchmarks/lighthouse/node_modules
 	$(PY) benchmarks/published_page.py
 
 ## make coverage: fail where the tests reach less than 95 % of the references' branches
-coverage: $(READY)
+coverage: $(TESTED)
 	$(PYTEST) -m "not weekly and not site and not browser and not grading" $(PLACES:%=tests/%) tests/test_*.py \
 		--cov --cov-branch --cov-report=term-missing --cov-fail-under=95
 
