@@ -1,10 +1,7 @@
 r"""The pages on kernels: their counts from the kernels' source, their tables from the frozen report."""
 
 import collections
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -143,31 +140,6 @@ def test_a_marked_cell_prints_what_is_frozen(capsys):
     (line,) = page.or_frozen([f"{page.MARK}tiles\n", "import triton\n"])
     exec(line, {})
     assert re.search(r"softmax .* apart", capsys.readouterr().out)
-
-
-MISTAKES = """
-from posenc.lab.pages import kernels as page
-
-right, forgotten, unmasked, backward = page.BREAKS.values()
-assert max(page.verdict_errors(64, *right) + page.verdict_errors(512, *right)) < 1e-5
-assert max(page.verdict_errors(64, *forgotten)) < 1e-5 < 0.1 < page.verdict_errors(512, *forgotten)[0]
-assert min(page.verdict_errors(64, *unmasked)) > 0.1
-output, dq, dk, dv = page.verdict_errors(64, *backward)
-assert max(output, dv) < 1e-5 and min(dq, dk) > 0.1
-"""
-
-
-@pytest.mark.weekly
-@pytest.mark.skipif(torch.cuda.is_available(), reason="says what the interpreter finds")
-def test_the_verdicts_mistakes_are_found_where_the_page_says():
-    """A forgotten factor shows on several tiles alone; one in the backward shows in the gradients alone.
-
-    In a process of its own: kernels loaded a second time leave Triton's interpreter unfit for those loaded first.
-    """
-    pytest.importorskip("triton")
-    subprocess.run([sys.executable, "-c", MISTAKES], check=True, env=os.environ | {"TRITON_INTERPRET": "1"})
-    with pytest.raises(ValueError, match="no such part"), page.broken("no such part", ""):
-        pass
 
 
 def test_the_formula_is_pytorchs():
