@@ -1,6 +1,9 @@
 r"""The pages in the hands of a reader: what site.js does, paper, and pages without a script; in a real browser."""
 
+import io
+
 import pytest
+from pypdf import PdfReader
 
 import posenc
 
@@ -185,3 +188,75 @@ def test_a_place_on_the_landing_page_leaves_its_methods(scripts, base, open_page
             assert cards.evaluate_all(SEEN) == there
     finally:
         page.context.close()
+
+
+@pytest.mark.parametrize("to", ["references.html#", "#equation-", "#thm-"])
+def test_what_a_reference_leads_to_is_shown_to_mouse_and_keyboard(to, base, open_page):
+    page = open_page(base + "book/relative.html")
+    try:
+        page.evaluate("dispatchEvent(new Event('keydown'))")  # the reader begins
+        link = page.locator(f'.bd-article a.reference[href*="{to}"]:not([href^="../"])').first
+        title = link.get_attribute("title")
+        link.scroll_into_view_if_needed()
+        peek = page.locator("#peek")
+        link.hover()
+        peek.wait_for(state="visible")
+        shown = peek.inner_text()
+        assert len(shown) > 20 and "#" not in shown and not peek.locator("[id]").count()
+        page.mouse.move(3, 300)
+        peek.wait_for(state="hidden")
+        link.focus()
+        page.keyboard.press("Shift+Tab")
+        page.keyboard.press("Tab")
+        peek.wait_for(state="visible")
+        assert link.get_attribute("aria-describedby") == "peek"
+        page.keyboard.press("Escape")
+        peek.wait_for(state="hidden")
+        assert link.get_attribute("title") == title and not link.get_attribute("aria-describedby")
+        assert page.log.problems == []
+    finally:
+        page.context.close()
+
+
+@pytest.mark.parametrize("by", ["address", "contents"])
+def test_a_link_into_a_page_lands_at_its_heading(by, base, open_page):
+    page = open_page(base + CHAPTER + ("#longer-than-training" if by == "address" else ""))
+    try:
+        page.set_viewport_size({"width": 1280, "height": 800})
+        if by == "contents":  # no section on the way has been laid out
+            page.locator('#pst-page-toc-nav a[href="#longer-than-training"]').click()
+        page.wait_for_function("""() => {
+            const {top} = document.querySelector('#longer-than-training :is(h2, h3)').getBoundingClientRect();
+            return 0 <= top && top < 150;
+        }""")
+    finally:
+        page.context.close()
+
+
+@pytest.mark.parametrize(
+    "words, chapter",
+    [
+        ("rotation", "rope"),
+        ("YaRN", "scaling"),
+        ("kernel", "kernels"),
+        ("stick-breaking", "stick"),
+        ("linear bias", ""),
+    ],
+)
+def test_search_finds_first_the_chapter_that_teaches_it(words, chapter, base, open_page):
+    page = open_page(f"{base}search.html?q={words.replace(' ', '+')}")
+    try:
+        page.set_viewport_size({"width": 360, "height": 740})
+        found = page.locator("#search-results li a")
+        page.locator(".search-summary").filter(has_text="The best come first").wait_for()
+        assert f"book/{chapter}" in found.first.get_attribute("href")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    finally:
+        page.context.close()
+
+
+def test_the_methods_on_one_sheet_are_two_pages_of_paper(base, open_page):
+    page = open_page(base + "book/sheet.html")
+    paper = page.pdf(format="A4", margin=dict.fromkeys(("top", "right", "bottom", "left"), "12mm"))
+    assert len(PdfReader(io.BytesIO(paper)).pages) == 2
+    page.context.close()

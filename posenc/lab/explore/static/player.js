@@ -304,7 +304,9 @@
         if (reason === null) {
           if (why) why.remove();
           why = null;
+          element.style.minHeight = "";
         } else {
+          if (!why) element.style.minHeight = `${element.getBoundingClientRect().height}px`; // buttons in two rows leave their room
           why = why || element.appendChild(make("span", "explorable-why", {}));
           why.textContent = reason;
         }
