@@ -104,6 +104,9 @@ zip: html
 lint: $(TESTED)
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
+	@! grep -rn --include='*.py' 'wait_for_timeout' tests || { echo "a browser test awaits posencExplorables.idle(), or what it expects"; exit 1; }
+	@! grep -rnE --include='*.py' 'parametrize\("[^"]*", (set\(|frozenset\(|\{[^:]*\}\))' tests || \
+		{ echo "cases come in an order: write a list, not a set"; exit 1; }
 
 ## make labs: write notebooks/ from course/
 labs: $(TESTED)

@@ -348,7 +348,7 @@ def report_on(key):
 
 def main():
     torch.set_num_threads(1)
-    made = provenance("audit", "nano", settings_for("nano"), "python " + " ".join(sys.argv), trained=False)
+    made = provenance("audit", "nano", settings_for("nano"), "python " + " ".join(sys.argv))
     results = {key: made[key] for key in ("name", "command", "commit", "versions", "machine")}
     results |= {
         "date": datetime.date.today().isoformat(),

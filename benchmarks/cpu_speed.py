@@ -189,7 +189,7 @@ def main():
     print(f"one call: {call['ours']:.1e} s, {call['ratio']:.1f} times SDPA's")
     if options.write:
         settings = settings_for("study", num_layers=LAYERS, dim=DIM, num_heads=HEADS)
-        results = provenance("cpu_speed", "study", settings, "python " + " ".join(sys.argv), trained=False)
+        results = provenance("cpu_speed", "study", settings, "python " + " ".join(sys.argv))
         results |= {"definition": __doc__.split("\n\n")[2], "rounds": ROUNDS, "cached": CACHED} | found
         write_json(Path("results/cpu_speed.json"), check_results(results))
 

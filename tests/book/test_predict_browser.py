@@ -383,15 +383,14 @@ def test_the_page_stays_while_a_finger_holds_a_ring(site, browser):
         ring = page.locator(".draw-handle").first
         ring.wait_for()
         page.evaluate("scrollTo(0, scrollY + document.querySelector('.draw-ring').getBoundingClientRect().top - 200)")
-        page.wait_for_timeout(300)
+        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
         place, scrolled = page.locator(".draw-ring").first.bounding_box(), page.evaluate("scrollY")
         x, y = place["x"] + place["width"] / 2, place["y"] + place["height"] / 2
         start, finger = float(ring.get_attribute("aria-valuenow")), context.new_cdp_session(page)
         for kind, by in (("touchStart", 0), *(("touchMove", 8 * i) for i in range(1, 8)), ("touchEnd", None)):
             points = [] if by is None else [{"x": x, "y": y + by}]
             finger.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
-            page.wait_for_timeout(20)
-        page.wait_for_timeout(300)
+        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
         assert page.evaluate("scrollY") == scrolled
         assert float(ring.get_attribute("aria-valuenow")) == pytest.approx(start - 56 / 210 * 4, abs=0.15)
     finally:

@@ -34,32 +34,6 @@ def rows():
 # ------------------------------------------------------------------------------------------------- the frozen report
 
 
-def test_the_frozen_report_is_of_these_sources():
-    frozen = report.load_report()
-    assert frozen["sources"] == report.sources_hash(), "the kernels have changed: run `make kernel-report`"
-    assert f"triton=={frozen['triton']};" in (ROOT / "requirements.txt").read_text(), "run `make kernel-report`"
-
-
-def test_the_hash_is_of_what_is_compiled(tmp_path, monkeypatch):
-    def hash_of(*replacement):
-        for file in report.KERNELS.glob("*.py"):
-            text = file.read_text("utf-8")
-            assert file.name != "rotary.py" or replacement[0] in text
-            (tmp_path / file.name).write_text(text.replace(*replacement) if file.name == "rotary.py" else text)
-        with monkeypatch.context() as patch:
-            patch.setattr(report, "KERNELS", tmp_path)
-            return report.sources_hash()
-
-    frozen = report.sources_hash()
-    assert hash_of("\nLAYOUTS = ", "\n\n# a comment\nLAYOUTS = ") == frozen
-    assert hash_of("the angles are computed once", "angles are computed") == frozen
-    assert hash_of("one * cos - two * sin", "one * cos + two * sin") != frozen
-    assert (
-        hash_of("from .needs import tl, triton\n", "from .needs import tl, triton\n\nHALF = tl.constexpr(0.5)\n")
-        != frozen
-    )
-
-
 @needs_triton
 def test_the_frozen_report_is_of_these_launches(rows, monkeypatch):
     """Which kernels each call launches for each GPU, cut by which tiles: what the hash of the sources does not hold."""

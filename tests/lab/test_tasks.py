@@ -3,7 +3,6 @@
 import dataclasses
 import math
 import runpy
-import time
 
 import pytest
 import torch
@@ -138,18 +137,6 @@ def test_vocabulary(name):
         assert set(batch(name, 512, **TASKS[name].tests(LENGTH)["in"]).tokens.unique().tolist()) == set(
             range(len(vocabulary))
         )
-
-
-@pytest.mark.weekly
-@pytest.mark.parametrize("name", MADE_UP)
-def test_quick(name):
-    """A batch comes in well under 3 ms: it is drawn in every step of training."""
-    generator, seconds = torch.Generator().manual_seed(0), []
-    for _ in range(30):
-        start = time.perf_counter()
-        TASKS[name].batch(generator, 32, LENGTH)
-        seconds.append(time.perf_counter() - start)
-    assert min(seconds) < 2e-3
 
 
 def test_import_loads_no_corpus():

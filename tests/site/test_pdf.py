@@ -203,8 +203,7 @@ def test_the_unpacked_book_opens_and_searches_from_disk(site, tmp_path, open_pag
         page.wait_for_selector("article h1")
         assert "Positional encodings" in page.title() and page.log.problems == []
         page.goto((folder / "search.html").as_uri() + "?q=rotary")
-        page.wait_for_selector("#search-results li a", timeout=20_000)
-        page.wait_for_timeout(500)
+        page.locator(".search-summary").filter(has_text="The best come first").wait_for()
         links = [a.get_attribute("href") for a in page.query_selector_all("#search-results li a")]
         assert any("book/rope" in link for link in links), links
         assert page.log.problems == []

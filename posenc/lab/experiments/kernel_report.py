@@ -431,25 +431,6 @@ def compile_rows(family, variant, capability, dtype, head_dim, tile=(), only=Non
 # ------------------------------------------------------------------------------------------------------ what it says
 
 
-def sources_hash() -> dict[str, str]:
-    r"""SHA-256 of what is compiled, by file: the jitted functions and the constants they read, wherever they stand.
-
-    Docstrings, comments and layout are left out, which cannot change what the compiler makes of a kernel. What runs on
-    the host is left out too: which kernels a call launches, and how they are cut, stands in the report's rows.
-    """
-    hashes = {}
-    for file in sorted(KERNELS.glob("*.py")):
-        parts = []
-        for node in ast.parse(file.read_text("utf-8")).body:
-            if isinstance(node, ast.FunctionDef) and "triton.jit" in map(ast.unparse, node.decorator_list):
-                parts.append(bare(node))
-            elif isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("tl.constexpr("):
-                parts.append(ast.unparse(node))
-        if parts:
-            hashes[file.name] = hashlib.sha256("\0".join(sorted(parts)).encode()).hexdigest()
-    return hashes
-
-
 def known_rows() -> list[dict]:
     r"""The rows that are frozen, and those of a run that was interrupted."""
     part = PART.read_text("utf-8").splitlines(keepends=True) if PART.exists() else []
@@ -596,8 +577,8 @@ def print_report(rows):
     print("\nIn the loops over scores, in the one that has most of them:\n" + goals(rows))
 
 
-def freeze(rows, sources, file=FILE):
-    """Write the report of the kernels whose hashes were `sources`, one row a line."""
+def freeze(rows, file=FILE):
+    """Write the report, one row a line."""
     report = {
         "name": "kernel_report",
         "question": "What does the compiler make of each kernel, for each GPU generation?",
@@ -607,7 +588,6 @@ def freeze(rows, sources, file=FILE):
         "machine": f"{cpu_model()}, {os.cpu_count()} cores, no GPU needed",
         "settings": dict(batch=BATCH, heads=HEADS, length=LENGTH, causal=True),
         "triton": version("triton"),
-        "sources": sources,
         "columns": COLUMNS,
     }
     head = json.dumps(report, indent=1).removesuffix("\n}")
@@ -628,7 +608,7 @@ def main():
         rows = load_report()["rows"]
         rows = select(rows, capability=chosen.capability) if chosen.capability else rows
     else:
-        sources, known = sources_hash(), {}
+        known = {}
         for row in known_rows():
             known.setdefault((row["family"], row["variant"], *(row[part] for part in KEY[3:])), []).append(row)
         todo = [job for job in jobs() if chosen.capability in (None, job[2])]
@@ -643,7 +623,7 @@ def main():
         if twice:
             raise RuntimeError(f"kernels compiled twice under one name: {twice}")
         if chosen.capability is None:
-            freeze(rows, sources)
+            freeze(rows)
             PART.unlink()
     print_report(rows)
     faults = problems(rows)

@@ -1,6 +1,5 @@
-r"""Where a result comes from: command, commit, versions, machine, settings, text, code, and what it started from."""
+r"""Where a result comes from: command, commit, versions, machine, settings, text, and what it started from."""
 
-import ast
 import dataclasses
 import functools
 import hashlib
@@ -15,15 +14,12 @@ from pathlib import Path
 import numpy
 import torch
 
-from posenc.lab import train
 from posenc.lab.train import Settings, build
 from posenc.lab.train.tasks import load_corpus
 
-SOURCES = ("settings.py", "tiny.py", "models.py", "tasks.py", "trainer.py")  # what draws weights and batches, and steps
 
-
-def provenance(name: str, preset: str, settings: Settings, command: str, trained: bool = True) -> dict:
-    """What a reader needs to know about how a result was made. trained: whether models were, so by which code."""
+def provenance(name: str, preset: str, settings: Settings, command: str) -> dict:
+    """What a reader needs to know about how a result was made."""
     corpus = load_corpus()
     modules = [module.__file__ for name, module in sys.modules.items() if name.startswith("posenc.")]
     versions = f"Python {platform.python_version()}, torch {torch.__version__}, numpy {numpy.__version__}"
@@ -43,32 +39,7 @@ def provenance(name: str, preset: str, settings: Settings, command: str, trained
             "held_out_characters": len(corpus.held_out),
             "vocabulary": len(corpus.vocabulary),
         },
-        **({"sources": sources()} if trained else {}),
     }
-
-
-def sources() -> dict:
-    """{file: sha256 of its syntax tree} of the code that draws weights and batches and trains."""
-    folder = Path(train.__file__).parent
-    return {name: hash_of_code((folder / name).read_text(encoding="utf-8")) for name in SOURCES}
-
-
-def hash_of_code(text: str) -> str:
-    """The sha256 of a module's syntax tree without docstrings: alike for all layouts, comments and Python versions."""
-    tree = ast.parse(text)
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and ast.get_docstring(
-            node
-        ):
-            del node.body[0]
-
-    def plain(value):
-        if isinstance(value, ast.AST):  # newer Pythons have more fields, empty ones
-            fields = [(key, plain(item)) for key, item in ast.iter_fields(value) if item not in (None, [])]
-            return (type(value).__name__, *fields)
-        return [plain(item) for item in value] if isinstance(value, list) else repr(value)
-
-    return hashlib.sha256(repr(plain(tree)).encode()).hexdigest()
 
 
 def start_of(method, settings: Settings, task: str, seed: int, options: dict | None = None) -> str:

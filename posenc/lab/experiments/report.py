@@ -76,7 +76,7 @@ PREDICTIONS = {
         "stickbreaking": ("rises", "From the first key on, keys before the trained window now claim first."),
     },
 }
-FACTS = ("command", "commit", "versions", "machine", "settings", "corpus", "sources", "device")
+FACTS = ("command", "commit", "versions", "machine", "settings", "corpus", "device")
 
 
 def sweep_of(objective: str, length: int) -> Sweep:

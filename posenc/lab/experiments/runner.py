@@ -35,7 +35,7 @@ from posenc.lab.train.files import held
 from posenc.lab.train.tasks import TASKS
 
 # What all cells of one JSON share, as far as it is there: "device" stands for a GPU, "choice" for rates.
-SAME = ("settings", "versions", "corpus", "sources", "device", "choice")
+SAME = ("settings", "versions", "corpus", "device", "choice")
 ONCE = ("parameters", "sample", "sample_long")  # what stands once for all seeds of an arm
 
 
