@@ -80,6 +80,7 @@ plt.plot([1, 2]);
 """
 
 
+@pytest.mark.weekly  # another Python, seven seconds; the gate builds all pages so
 def test_a_page_runs_in_a_process_of_its_own_and_says_what_it_has_read(execution, tmp_path, monkeypatch):
     nbformat = pytest.importorskip("nbformat")
     monkeypatch.setenv("MPLBACKEND", execution.INLINE)
