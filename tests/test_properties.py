@@ -67,7 +67,8 @@ def options(name, heads, dim):
     if name in told:
         return st.fixed_dictionaries(told[name])
     sizes = posenc.methods.sizes(name, num_heads=heads, head_dim=dim, length=FAR + 1)
-    return st.sampled_from([sizes | variant for variant in ({}, *posenc.METHODS[name].variants.values())])
+    variants = ({}, *posenc.METHODS[name].variants.values())
+    return st.sampled_from([sizes | v for v in variants if v.get("num_heads", heads) == heads])
 
 
 def drawn_options(heads, dim):
@@ -250,7 +251,7 @@ def case(draw, names=tuple(IN_ATTENTION), longest=7, far=FAR, masks=("none", "al
     batch, kv_heads = draw(whole(1, 3)), draw(whole(1, 2))
     heads, dim = kv_heads * draw(whole(1, 3)), 2 * draw(whole(1 if name != "dynamic" else 2, 4))
     keys = draw(whole(1, longest))
-    queries = draw(st.one_of(st.just(keys), whole(1, longest)))
+    queries = draw(st.one_of(st.just(keys), whole(1, keys if name == "inkling" else longest)))
     given = draw(options(name, heads, dim))
     if name == "t5":
         given["num_buckets"] = max(given["num_buckets"], 4)

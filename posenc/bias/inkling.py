@@ -46,7 +46,9 @@ class CurveBank(nn.Module):
         nn.init.normal_(self.bank, std=len(self.bank) ** -0.5)
 
     def forward(self, q, k, at):
-        mix = at.gates[:, :, at.gates.shape[2] - q.shape[2] :]
+        if q.shape[2] > k.shape[2]:
+            raise ValueError(f"q has {q.shape[2]} tokens, k {k.shape[2]}: gates hold a mix a key, give q no more")
+        mix = at.gates[:, :, k.shape[2] - q.shape[2] :]
         return curves(mix, self.bank, -offsets(at)[:, None])
 
 

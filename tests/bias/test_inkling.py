@@ -37,6 +37,12 @@ def test_equals_the_formula_in_loops(queries, keys):
     torch.testing.assert_close(mine, weights, rtol=0, atol=1e-12)
 
 
+def test_more_queries_than_keys_are_refused():
+    q, k = random(1, 2, 3, 8), random(1, 2, 2, 8)
+    with pytest.raises(ValueError, match="q has 3 tokens, k 2"):
+        attention(q, k, k, encoding(), causal=False, gates=random(1, 2, 2, 3))
+
+
 def test_equals_transformers():
     mix, bank = random(2, 4, 9, 3).requires_grad_(), random(3, 4, seed=1).requires_grad_()
     theirs = InklingRelativeLogits(3, 4).double()
