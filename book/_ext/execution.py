@@ -55,7 +55,7 @@ def now(name: str, imported: bool = False) -> str:
         return short("\n".join(sorted(entry.name for entry in path.iterdir() if entry.name[0] not in "._")))
     if not path.is_file():
         return "gone"
-    return short(ast.dump(ast.parse(path.read_bytes())) if imported else path.read_bytes())
+    return short(ast.dump(ast.parse(path.read_bytes(), name)) if imported else path.read_bytes())
 
 
 @functools.cache

@@ -39,7 +39,7 @@ PLAYER = ("player.js", "player.css", "plotly-cartesian.min.js")
 
 
 def sources() -> list[Path]:
-    r"""The files that an explorable's states, or an executed page's outputs, can depend on."""
+    r"""The files that a live figure can depend on."""
     return sorted([*ROOT.glob("posenc/**/*.py"), *ROOT.glob("results/*.json")])
 
 

@@ -235,21 +235,15 @@ def test_a_link_into_a_page_lands_at_its_heading(by, base, open_page):
 
 @pytest.mark.parametrize(
     "words, chapter",
-    [
-        ("rotation", "rope"),
-        ("YaRN", "scaling"),
-        ("kernel", "kernels"),
-        ("stick-breaking", "stick"),
-        ("linear bias", ""),
-    ],
+    [("rotation", "rope"), ("YaRN", "scaling"), ("kernel", "kernels"), ("stick-breaking", "stickbreaking")],
 )
 def test_search_finds_first_the_chapter_that_teaches_it(words, chapter, base, open_page):
-    page = open_page(f"{base}search.html?q={words.replace(' ', '+')}")
+    page = open_page(f"{base}search.html?q={words}")
     try:
         page.set_viewport_size({"width": 360, "height": 740})
         found = page.locator("#search-results li a")
         page.locator(".search-summary").filter(has_text="The best come first").wait_for()
-        assert f"book/{chapter}" in found.first.get_attribute("href")
+        assert f"book/{chapter}.html" in found.first.get_attribute("href")
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
     finally:
         page.context.close()
