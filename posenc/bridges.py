@@ -173,9 +173,11 @@ def _kerple(bias, q, at):
 
 def _decay(bias, q, at):
     check_log_forget(at.gates)
-    c = at.gates.to(accumulation_dtype(q)).cumsum(-1)
-    c_q = at_queries(c, q.shape[2]).clone()
-    return lambda score, b, h, i, j: score + c_q[b, h, i] - c[b, h, j]
+    exact = at.gates.cumsum(-1, dtype=torch.float64)
+    c = exact.to(accumulation_dtype(q))  # and what it lost, without which a small difference would lose it too
+    rest = (exact - c).detach().to(c.dtype)
+    c_q, rest_q = (at_queries(x, q.shape[2]).clone() for x in (c, rest))
+    return lambda score, b, h, i, j: score + ((c_q[b, h, i] - c[b, h, j]) + (rest_q[b, h, i] - rest[b, h, j]))
 
 
 SCORE_MODS = {LinearBias: _linear, Penalty: _linear, TableBias: _table, DistanceKernel: _kerple, Forgetting: _decay}

@@ -11,7 +11,7 @@ from ..errors import check_int, check_tensor, check_values
 def decay(log_forget: torch.Tensor, queries: int | None = None) -> torch.Tensor:
     r"""What is left of each key when the query comes, as a logarithm.
 
-    D_ij = c_i - c_j = sum of log f_l over l = j+1 .. i,  c the cumulative sum of log f;  -inf for keys after the query
+    D_ij = sum of log f_l over l = j+1 .. i = c_i - c_j,  c the cumulative sum of log f;  -inf for keys after the query
 
     Arguments:
         log_forget: [..., Tk], log f of each token, at most 0.
@@ -28,9 +28,10 @@ def decay(log_forget: torch.Tensor, queries: int | None = None) -> torch.Tensor:
     keys = log_forget.shape[-1]
     queries = keys if queries is None else queries
     queries = check_int("queries", queries, minimum=0)
-    c = log_forget.to(torch.promote_types(log_forget.dtype, torch.float32)).cumsum(-1)
-    later = torch.ones(queries, keys, dtype=torch.bool, device=c.device).triu(keys - queries + 1)
-    return (at_queries(c, queries)[..., :, None] - c[..., None, :]).masked_fill(later, float("-inf"))
+    log_f = log_forget.to(torch.promote_types(log_forget.dtype, torch.float32))[..., None, :]
+    later = torch.ones(queries, keys, dtype=torch.bool, device=log_f.device).triu(keys - queries + 1)
+    closed = pad(log_f.masked_fill(later, 0.0), (0, 1))[..., 1:]  # [..., Tq, Tk], log f of the token after each key
+    return closed.flip(-1).cumsum(-1).flip(-1).masked_fill(later, float("-inf"))
 
 
 def at_queries(c, queries):
@@ -56,9 +57,12 @@ class Forgetting(nn.Module):
     kernel = "decay"  # its twin, a variant in posenc.kernels
 
     def kernel_inputs(self, q, at):
-        """What the twin reads besides q and k: x [B, H, Tq] and y [B, H, Tk], c at the queries and at the keys."""
+        """What the twin reads besides q and k: x [B, H, Tq] and y [B, H, Tk], c at the queries and at the keys.
+
+        In float64: far into a text the sums are large, and only their difference is small.
+        """
         check_log_forget(at.gates)
-        c = at.gates.to(torch.float32).cumsum(-1)
+        c = at.gates.cumsum(-1, dtype=torch.float64)
         return {"x": at_queries(c, q.shape[2]).contiguous(), "y": c}
 
     def forward(self, q, k, at):

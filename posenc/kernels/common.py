@@ -228,13 +228,15 @@ def check(op, q, k, v, pos_q, pos_k, a, x, y, variant, table=None):
         "x": (x, "query", (batch, heads, queries)),
         "y": (y, "key", (batch, heads, k.shape[2])),
     }
+    exact = all(t is not None and t.dtype == torch.float64 for t in (x, y))  # sums, whose difference is read
     for name, (tensor, what, shape) in wanted.items():
         if (what in reads) != (tensor is not None):
             needs = "needs" if tensor is None else "reads no"
             raise ValueError(f"{name}={tensor!r}: the variant {variant!r} {needs} {name}")
         if tensor is None:
             continue
-        good = tensor.dtype == torch.float32 and tensor.device == q.device and tensor.is_contiguous()
+        good = tensor.dtype == (torch.float64 if exact and name in "xy" else torch.float32)
+        good &= tensor.device == q.device and tensor.is_contiguous()
         if tuple(tensor.shape) != shape or not good:
             got = f"{tensor.dtype} {list(tensor.shape)} on {tensor.device}"
             raise ValueError(f"{name} must be float32, contiguous, on {q.device}, of shape {list(shape)}, got {got}")

@@ -7,10 +7,10 @@ no kernel of its own:
     grad(d, s, delta, a, x, y) -> (ds, da, dx, dy)
 
 s [Q, K] are the scaled products q.k, delta [Q, K] the distance pos_q - pos_k, a one number for the head, x [Q, 1] one
-for each query, y [1, K] one for each key, all float32; d is the gradient that reaches the logits. da, dx and dy are
-what each pair of the tile adds to the gradient of a, x and y: the kernels sum them over the tile, its rows and its
-columns. For a variant that reads a table, a [Q, K] is the entry at the offset of each pair, and da is summed over the
-pairs of each entry; no |da| may exceed |d|.
+for each query, y [1, K] one for each key, all float32 (x and y float64 where both were given so); d is the gradient
+that reaches the logits. da, dx and dy are what each pair of the tile adds to the gradient of a, x and y: the kernels
+sum them over the tile, its rows and its columns. For a variant that reads a table, a [Q, K] is the entry at the offset
+of each pair, and da is summed over the pairs of each entry; no |da| may exceed |d|.
 What a variant does not read is 0.0, and what it returns for that is not looked at. Both functions are called for hidden
 pairs of a tile too (keys in the future, past the end) and must be finite there: 0 times infinity is not 0. grad must be
 linear in d.
@@ -94,7 +94,8 @@ def log_faded_grad(d, s, delta, a, x, y):
 
 @triton.jit
 def decay_score(s, delta, a, x, y):
-    return s + (x - y)  # the difference first: far into a text the sums are large, and their difference is not
+    x1, y1 = x.to(tl.float32), y.to(tl.float32)  # in two parts: sums grow with the text, what counts is a difference
+    return s + ((x1 - y1) + ((x - x1).to(tl.float32) - (y - y1).to(tl.float32)))
 
 
 @triton.jit

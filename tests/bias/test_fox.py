@@ -111,6 +111,13 @@ def test_the_sum_is_kept_in_float32(dtype):
     assert (exact.to(dtype) - exact).abs().max() >= 1
 
 
+def test_far_into_a_text_near_gates_keep_their_digits():
+    """c is near -160,000 at the end of 200,000 tokens, where float32 numbers lie 1/64 apart."""
+    gates = log_gates(200_000).float()
+    c = gates.double().cumsum(0)
+    torch.testing.assert_close(fox.decay(gates, 1)[0].double(), c[-1] - c, rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("chunks", [[1] * 7, [3, 1, 3], [6, 1]], ids=str)
 def test_the_block_makes_its_gates_and_the_cache_keeps_them(chunks):
     torch.manual_seed(0)

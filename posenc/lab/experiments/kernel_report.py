@@ -129,7 +129,7 @@ def softmax(q, k, v, positions, tile, variant):
     if faded:
         options |= dict(x=torch.ones(q.shape[:3]))
     if decay:
-        options |= {name: torch.zeros(q.shape[:3], requires_grad=True) for name in ("x", "y")}
+        options |= {n: torch.zeros(q.shape[:3], dtype=torch.float64, requires_grad=True) for n in "xy"}
     if turned:
         options |= dict(inv_freq=torch.ones(q.shape[3] // 2))
     out = attend(q, k, v, scale=0.125, **options)
