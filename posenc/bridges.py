@@ -11,7 +11,7 @@ from torch import nn
 
 from .attention import attention
 from .bias.alibi import LinearBias
-from .bias.fox import Forgetting, at_queries, check_log_forget
+from .bias.fox import Forgetting, at_queries, sums
 from .bias.kerple import DistanceKernel
 from .bias.t5 import TableBias
 from .encoding import At, Encoding
@@ -172,8 +172,7 @@ def _kerple(bias, q, at):
 
 
 def _decay(bias, q, at):
-    check_log_forget(at.gates)
-    exact = at.gates.cumsum(-1, dtype=torch.float64)
+    exact = sums(at.gates)
     c = exact.to(accumulation_dtype(q))  # and what it lost, without which a small difference would lose it too
     rest = (exact - c).detach().to(c.dtype)
     c_q, rest_q = (at_queries(x, q.shape[2]).clone() for x in (c, rest))

@@ -162,7 +162,9 @@ def compose(*encodings: Encoding) -> Encoding:
 def softmax(scores: torch.Tensor, at: At) -> torch.Tensor:
     r"""Weigh visible keys by the softmax of their logits; a query that sees no key gets weights of exactly 0.
 
+    A key whose logit is -inf, such as one that FoX has forgotten, is as one that is not visible.
+
     scores: [B, H, Tq, Tk]. Returns weights of the same shape, rows summing to 1 (or 0).
     """
-    weights = torch.softmax(scores.masked_fill(~at.visible, float("-inf")), dim=-1)
-    return weights.masked_fill(~at.visible, 0.0)
+    hidden = ~at.visible | scores.isneginf()
+    return torch.softmax(scores.masked_fill(hidden, float("-inf")), dim=-1).masked_fill(hidden, 0.0)

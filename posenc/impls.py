@@ -189,4 +189,5 @@ def fused_softmax(q, k, v, bias, at, scale, causal, mask):
     output = scaled_dot_product_attention(q, k, v, attn_mask=allowed, scale=scale)
     if all_seen or (mask is None and causal and queries <= keys):
         return output
-    return output.masked_fill(~at.visible.any(-1, keepdim=True), 0.0)  # a query that sees nothing
+    seen = at.visible if bias is None else ~allowed.isneginf()
+    return output.masked_fill(~seen.any(-1, keepdim=True), 0.0)  # a query that sees nothing

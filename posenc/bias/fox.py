@@ -14,7 +14,7 @@ def decay(log_forget: torch.Tensor, queries: int | None = None) -> torch.Tensor:
     D_ij = sum of log f_l over l = j+1 .. i = c_i - c_j,  c the cumulative sum of log f;  -inf for keys after the query
 
     Arguments:
-        log_forget: [..., Tk], log f of each token, at most 0.
+        log_forget: [..., Tk], log f of each token, at most 0; -inf forgets all that was before, exactly.
         queries: Tq, how many tokens ask, of which the last is the last; default Tk.
     Returns: [..., Tq, Tk], float32 (float64 where log_forget is), 0 on the diagonal, at most 0.
     Errors: TypeError, ValueError naming the argument.
@@ -32,6 +32,15 @@ def decay(log_forget: torch.Tensor, queries: int | None = None) -> torch.Tensor:
     later = torch.ones(queries, keys, dtype=torch.bool, device=log_f.device).triu(keys - queries + 1)
     closed = pad(log_f.masked_fill(later, 0.0), (0, 1))[..., 1:]  # [..., Tq, Tk], log f of the token after each key
     return closed.flip(-1).cumsum(-1).flip(-1).masked_fill(later, float("-inf"))
+
+
+SHUT = -(2.0**16)  # what a sum takes log f for where it is less: exp(SHUT) is 0, and later sums keep their digits
+
+
+def sums(log_forget):
+    """c [..., Tk] in float64, of checked gates of which none takes more than SHUT off it, not even one of -inf."""
+    check_log_forget(log_forget)
+    return log_forget.to(torch.float64).clamp(min=SHUT).cumsum(-1)
 
 
 def at_queries(c, queries):
@@ -61,8 +70,7 @@ class Forgetting(nn.Module):
 
         In float64: far into a text the sums are large, and only their difference is small.
         """
-        check_log_forget(at.gates)
-        c = at.gates.cumsum(-1, dtype=torch.float64)
+        c = sums(at.gates)
         return {"x": at_queries(c, q.shape[2]).contiguous(), "y": c}
 
     def forward(self, q, k, at):

@@ -12,8 +12,8 @@ that reaches the logits. da, dx and dy are what each pair of the tile adds to th
 sum them over the tile, its rows and its columns. For a variant that reads a table, a [Q, K] is the entry at the offset
 of each pair, and da is summed over the pairs of each entry; no |da| may exceed |d|.
 What a variant does not read is 0.0, and what it returns for that is not looked at. Both functions are called for hidden
-pairs of a tile too (keys in the future, past the end) and must be finite there: 0 times infinity is not 0. grad must be
-linear in d.
+pairs of a tile too (keys in the future, past the end) and must be finite there: 0 times infinity is not 0. A score of
+-inf hides its key. grad must be linear in d.
 """
 
 from typing import NamedTuple
@@ -27,6 +27,9 @@ class Variant(NamedTuple):
     score: object
     grad: object
     reads: tuple = ()
+
+
+SHUT = tl.constexpr(-(2.0**15))  # a decay below this hides its key: half of what a gate of 0 takes off FoX's sums
 
 
 @triton.jit
@@ -95,7 +98,8 @@ def log_faded_grad(d, s, delta, a, x, y):
 @triton.jit
 def decay_score(s, delta, a, x, y):
     x1, y1 = x.to(tl.float32), y.to(tl.float32)  # in two parts: sums grow with the text, what counts is a difference
-    return s + ((x1 - y1) + ((x - x1).to(tl.float32) - (y - y1).to(tl.float32)))
+    decay = (x1 - y1) + ((x - x1).to(tl.float32) - (y - y1).to(tl.float32))
+    return tl.where(decay < SHUT, float("-inf"), s + decay)
 
 
 @triton.jit

@@ -75,6 +75,22 @@ def test_a_shut_gate_forgets_all_that_was_before():
     torch.testing.assert_close(attention(q, k, v, fox.fox(), gates=gates)[:, :, 3:], after)
 
 
+@pytest.mark.parametrize("impl", ["torch", "sdpa"])
+def test_a_gate_of_zero_forgets_exactly(impl):
+    """log f = -inf, twice in a row too: output by the equation, gradients as of a gate so small that exp is 0."""
+    q, k, v = (random(1, 2, 7, 8, seed=seed).requires_grad_() for seed in range(3))
+    gates, small = log_gates(1, 2, 7), log_gates(1, 2, 7)
+    gates[..., [2, 3, 5]], small[..., [2, 3, 5]] = -math.inf, -1000.0
+    out = attention(q, k, v, fox.fox(), gates=gates.requires_grad_(), impl=impl)
+    torch.testing.assert_close(out, attend(q, k, v, paper(gates))[0], rtol=0, atol=1e-12)
+    almost = attention(q, k, v, fox.fox(), gates=small.requires_grad_())
+    mine = torch.autograd.grad(out.sin().sum(), (q, k, v, gates))
+    for got, want in zip(mine, torch.autograd.grad(almost.sin().sum(), (q, k, v, small))):
+        torch.testing.assert_close(got, want, rtol=0, atol=1e-12)
+    unseen = attention(q, k, v, fox.fox(), gates=gates, impl=impl, mask=~torch.eye(7, dtype=torch.bool))
+    assert (unseen[:, :, [0, 2, 3, 5]] == 0).all() and unseen.isfinite().all()  # without its own key nothing is left
+
+
 def test_the_first_gate_gets_no_gradient():
     """It would close on what is before the first token; the last gate, and all between, get one."""
     gates = log_gates(1, 2, 5).requires_grad_()

@@ -341,7 +341,7 @@ def test_the_api_page_lists_every_public_name():
 
 
 #: Helpers between modules, which no reader calls.
-UNLISTED = {"ladder", "at_queries", "check_log_forget", "reflections"}
+UNLISTED = {"ladder", "at_queries", "check_log_forget", "sums", "reflections"}
 UNLISTED |= {"steps", "turn", "skew", "turn_blocks", "rotations_of", "block_sizes"}
 
 

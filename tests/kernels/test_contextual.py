@@ -80,6 +80,18 @@ def test_fox_with_grouped_heads_packed_rows_and_rope(dtype):
     compare(posenc.compose(posenc.make("rope", head_dim=32), fox.fox()), tensors, dtype, mask=mask)
 
 
+@pytest.mark.parametrize("stick", [False, True])
+def test_gates_of_zero_forget_exactly(stick):
+    """log f = -inf, several in a row, in one tile and in another; row 40 sees nothing but what it has forgotten."""
+    tensors, mask = problem(130, 130), torch.ones(130, 130, dtype=torch.bool, device=DEVICE)
+    tensors[3][..., [0, 3, 4, 5, 40, 63, 64, 129]] = -torch.inf
+    mask[40, 40] = False
+    encoding = posenc.compose(fox.fox(), posenc.make("stickbreaking")) if stick else fox.fox()
+    compare(encoding, tensors, torch.float32, mask=mask)
+    out, *gradients = run("triton", encoding, tensors, torch.float32, mask=mask)
+    assert (out[:, :, 40] == 0).all() and all(x.isfinite().all() for x in gradients)
+
+
 def test_fox_breaks_a_stick_too():
     """The decay stands at `bias`: the stick-breaking kernel takes it as well, and its gates' gradient is whole."""
     compare(posenc.compose(fox.fox(), posenc.make("stickbreaking")), problem(65, 65), torch.float32)
