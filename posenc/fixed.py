@@ -3,7 +3,7 @@ r"""Numbers that a method fixes when it is made: exact in one place, and at hand
 import torch
 from torch import nn
 
-from .inputs import accumulation_dtype
+from .inputs import accumulation_dtype, angle_dtype
 
 
 class FixedNumbers(nn.Module):
@@ -11,9 +11,10 @@ class FixedNumbers(nn.Module):
 
     Each number stays an attribute of its name on the CPU, as it was given: it is no parameter and no buffer, so that
     `half` does not round it, `to_empty` does not empty it and no checkpoint holds it. A place reads `here(name, x)`, a
-    copy where x is, in the dtype of angles and logits. Copies are made when the model moves (`to`, `cuda`, `to_empty`),
-    else by the first call, and no later call moves one between devices. Numbers must be made with `device="cpu"`:
-    then a model may be built under `torch.device("meta")`, as Hugging Face's `from_pretrained` does.
+    copy where x is, in the dtype of logits, or `exact(name, x)`, in that of angles. Copies are made when the model
+    moves (`to`, `cuda`, `to_empty`), else by the first call, and no later call moves one between devices. Numbers must
+    be made with `device="cpu"`: then a model may be built under `torch.device("meta")`, as Hugging Face's
+    `from_pretrained` does.
     """
 
     def __init__(self):
@@ -37,9 +38,13 @@ class FixedNumbers(nn.Module):
         """The numbers called `name` where x is: on its device, in float32 (float64 where x is float64)."""
         return self.copy_at(name, x.device, accumulation_dtype(x))
 
+    def exact(self, name, x):
+        """The numbers called `name` where x is, as angles need them: in float64, see `angle_dtype`."""
+        return self.copy_at(name, x.device, angle_dtype(x))
+
     def copy_at(self, name, device, dtype):
         exact = getattr(self, name)
-        if name not in self.names or exact.requires_grad:
+        if name not in self.names or exact.requires_grad or (exact.device, exact.dtype) == (device, dtype):
             return exact.to(device, dtype)
         held, version, copy = self.copies.get((name, device, dtype), (None, None, None))
         if held is not exact or version != version_of(exact):  # none yet, or of numbers that have changed
@@ -58,7 +63,7 @@ class FixedNumbers(nn.Module):
     def _apply(self, fn, recurse=True):
         super()._apply(fn, recurse)
         moved = fn(torch.empty(0, device="cpu", dtype=torch.float32))  # says where the model goes
-        dtypes = {dtype for _, _, dtype in self.copies} | {accumulation_dtype(moved)}
+        dtypes = {dtype for _, _, dtype in self.copies} | {accumulation_dtype(moved), angle_dtype(moved)}
         self.copies.clear()
         for dtype in dtypes - ({torch.float64} if moved.device.type == "mps" else set()):  # which has none
             for name in self.names:

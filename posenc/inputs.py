@@ -8,8 +8,16 @@ from .errors import UnsupportedError, check_bool, check_device, check_number, ch
 
 
 def accumulation_dtype(x):
-    """The dtype for angles, logits and weights: float32, or float64 where x is float64."""
+    """The dtype for logits and weights, cosines and sines: float32, or float64 where x is float64."""
     return torch.promote_types(x.dtype, torch.float32)
+
+
+def angle_dtype(x):
+    """The dtype for angles where x is: float64, which at position 10^7 still has nine digits after the point.
+
+    Float32 has none there. It serves on mps alone, which knows no float64.
+    """
+    return torch.float32 if x.device.type == "mps" else torch.float64
 
 
 def place_tokens(q, k, encoding, pos_q, pos_k, mask):

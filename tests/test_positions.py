@@ -35,14 +35,28 @@ def test_integers_of_any_width_stand_where_int64_does(name):
             torch.testing.assert_close(attend_at(name, placed(name, dtype), causal), expected, rtol=0, atol=0)
 
 
-def attend_at(name, at, causal=True):
-    made = encoding(name)
-    q, k, v = qkv()
+@pytest.mark.parametrize("impl", ["torch", "triton"])
+@pytest.mark.parametrize("name", ["rope", "mrope", "rope2d", "rope2d-mixed", "exposb", "rse", "liere", "comrope"])
+def test_far_out_float32_is_as_exact_as_near(name, impl):
+    """Where angles in float32 are off by .03 (10^6) and .5 (10^7) radians, and LieRE's by more."""
+    if impl == "triton":
+        pytest.importorskip("triton", reason="Triton is published for Linux only")
+        if not hasattr(encoding(name).rotate, "kernel"):
+            return
+    for start in (10**6, 10**7 + 1):
+        at = placed(name, torch.int64) + start
+        exact, near = attend_at(name, at), attend_at(name, at, impl=impl, dtype=torch.float32)
+        torch.testing.assert_close(near.double(), exact, rtol=0, atol=5e-6)
+
+
+def attend_at(name, at, causal=True, impl="auto", dtype=torch.float64):
+    made = encoding(name).to(dtype)
+    q, k, v = qkv(dtype)
     gates = None
     if made.gates is not None:
         size, activation = made.gates
         gates = activation(torch.randn(*q.shape[:3], *size, generator=torch.Generator().manual_seed(2)).double())
-    return posenc.attention(q, k, v, made, pos_q=at, causal=causal, gates=gates)
+    return posenc.attention(q, k, v, made, pos_q=at, causal=causal, gates=gates, impl=impl)
 
 
 @pytest.mark.parametrize("name", NAMES)

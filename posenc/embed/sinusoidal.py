@@ -33,11 +33,12 @@ def table(positions: torch.Tensor, dim: int, base: float = 10000.0, layout: str 
     where = "cpu" if positions.device.type == "mps" else positions.device  # mps has no float64
     steps = torch.arange(dim // 2, dtype=torch.float64, device=where)  # i
     exponent = 2 * steps / dim if layout == "interleaved" else steps / max(dim // 2 - 1, 1)
-    frequencies = (base**-exponent).to(positions.device, dtype)  # w_i, [C/2]
-    angles = positions[..., None].to(dtype) * frequencies  # [..., T, C/2]
+    frequencies = base**-exponent  # w_i, [C/2]
+    angles = positions[..., None].to(where, torch.float64) * frequencies  # [..., T, C/2]
+    sin, cos = angles.sin().to(positions.device, dtype), angles.cos().to(positions.device, dtype)
     if layout == "concatenated":
-        return torch.cat((angles.sin(), angles.cos()), dim=-1)
-    return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)  # [..., T, C]
+        return torch.cat((sin, cos), dim=-1)
+    return torch.stack((sin, cos), dim=-1).flatten(-2)  # [..., T, C]
 
 
 class AddSinusoid(nn.Module):

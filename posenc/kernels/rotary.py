@@ -44,9 +44,9 @@ def of_lanes(ptr, lane, width):
 
 @triton.jit
 def coordinate(pos_ptr, pos_stride, b, t, a, there):
-    """Where the tokens t stand along axis a, [T] float32; 0 for those that are not `there`."""
+    """Where the tokens t stand along axis a, [T] float64; 0 for those that are not `there`."""
     at = long(b) * pos_stride[0] + long(t) * pos_stride[1] + long(a) * pos_stride[2]
-    return tl.load(pos_ptr + at, mask=there, other=0).to(tl.float32)
+    return tl.load(pos_ptr + at, mask=there, other=0).to(tl.float64)
 
 
 @triton.jit
@@ -62,7 +62,7 @@ def placed(pos_ptr, pos_stride, b, t, length, AXES: tl.constexpr):
 
 @triton.jit
 def angles(pos_ptr, freq_ptr, pos_stride, b, h, t, pair, there, pairs, AXES: tl.constexpr):
-    """The sum over the axes of coordinate times frequency, [T, P], in float32 whatever the dtype of q."""
+    """The sum over the axes of coordinate times frequency, [T, P], float64, less whole turns, which float32 holds."""
     rows: tl.constexpr = AXES if AXES else 1  # AXES is 0 where positions are numbers; frequencies are [H or 1, rows, P]
     inside = pair < pairs
     freq_ptr += long(h) * rows * pairs + pair
@@ -70,7 +70,8 @@ def angles(pos_ptr, freq_ptr, pos_stride, b, h, t, pair, there, pairs, AXES: tl.
     for a in tl.static_range(1, AXES):
         freq = tl.load(freq_ptr + long(a) * pairs, inside, 0.0)
         angle += coordinate(pos_ptr, pos_stride, b, t, a, there)[:, None] * freq[None, :]
-    return angle
+    turns = tl.floor(angle * tl.full([], 0.15915494309189535, tl.float64) + 0.5)  # a plain number would be float32
+    return (angle - turns * tl.full([], 6.283185307179586, tl.float64)).to(tl.float32)
 
 
 @triton.jit
@@ -78,7 +79,7 @@ def store_dfreq(dfreq_ptr, dangle, pos_ptr, pos_stride, at, b, t, pair, there, p
     """Write what a block of tokens adds to the gradient of a head's frequencies, from that of the angles [T, P]."""
     rows: tl.constexpr = AXES if AXES else 1
     for a in tl.static_range(rows):
-        along = coordinate(pos_ptr, pos_stride, b, t, a, there)
+        along = coordinate(pos_ptr, pos_stride, b, t, a, there).to(tl.float32)
         tl.store(dfreq_ptr + (at * rows + a) * pairs + pair, tl.sum(along[:, None] * dangle, 0), mask=pair < pairs)
 
 
@@ -101,7 +102,7 @@ def turn(
     t = block * BLOCK_T + tl.arange(0, BLOCK_T)
     pair = tl.arange(0, PAIRS)
     there = placed(pos_ptr, pos_stride, b, t, length, AXES)
-    pos = coordinate(pos_ptr, pos_stride, b, t, 0, there)
+    pos = coordinate(pos_ptr, pos_stride, b, t, 0, there).to(tl.float32)
     if not OWN:
         angle = angles(pos_ptr, freq_ptr, pos_stride, b, 0, t, pair, there, pairs, AXES)  # [T, P]
         cos, sin = factor * tl.cos(angle), factor * sign * tl.sin(angle)
@@ -436,9 +437,9 @@ def rotate(
         rates: [H] float32, per token; None for no gain; not with axes. boost: the extra at position 0.
         weights: [H] float32, a factor of each head; None for none. Rates and weights want as many heads of k as of q.
         band: [D] float32, a factor of each lane, those that don't turn too; None for none.
-    Returns: (q, k) turned, of their shapes and dtype, rounded once. Angles and factors are float32. Differentiable in
-        q, k, inv_freq, rates and weights, backward only: the gradient is turned back. Without factors and learned
-        frequencies nothing is saved for it, with them q and k are.
+    Returns: (q, k) turned, of their shapes and dtype, rounded once. Angles are float64, less whole turns float32, as
+        factors are. Differentiable in q, k, inv_freq, rates and weights, backward only: the gradient is turned back.
+        Without factors and learned frequencies nothing is saved for it, with them q and k are.
     Errors: UnsupportedError for what the kernel doesn't serve, before any launch; ValueError naming another argument.
     Paper: arXiv 2104.09864, equation 34; arXiv 2403.13298, section 3.2, for axes. Chapter: From formula to kernel.
     """
@@ -446,7 +447,7 @@ def rotate(
     check_number("attention_factor", attention_factor, above=0)
     check("rotary kernel", q, k, pos_q, pos_k, inv_freq)
     check_tile(tile)
-    inv_freq = inv_freq.to(q.device, torch.float32).contiguous()
+    inv_freq = inv_freq.to(q.device, torch.float64).contiguous()
     half, factor = layout == "half", float(attention_factor)
     if rates is None and weights is None and band is None and not inv_freq.requires_grad:
         return rotary(q, k, pos_q, pos_k, inv_freq, half, factor, 1.0, list(tile))

@@ -7,7 +7,7 @@ from torch import nn
 
 from ..encoding import Encoding
 from ..errors import check_int, check_number, check_positions, check_tensor
-from ..inputs import accumulation_dtype
+from ..inputs import accumulation_dtype, angle_dtype
 
 
 def skew(matrices):
@@ -36,10 +36,10 @@ def rotation(positions: torch.Tensor, generators: torch.Tensor) -> torch.Tensor:
             f"positions {list(positions.shape)} must be [..., T, n] with the n = {generators.shape[-4]} axes of the "
             f"generators"
         )
-    positions = check_positions("positions", positions, axes=True).to(generators.dtype)
+    positions = check_positions("positions", positions, axes=True).to(angle_dtype(generators))
     placeless = positions.isnan().any(-1, keepdim=True)
     positions = positions.masked_fill(placeless, 0)[..., None, None, None]  # [..., T, n, 1, 1, 1]
-    return torch.linalg.matrix_exp((positions * generators[..., None, :, :, :, :]).sum(-4))
+    return torch.linalg.matrix_exp((positions * generators[..., None, :, :, :, :]).sum(-4)).to(generators.dtype)
 
 
 def turn_blocks(x, rotations):
@@ -51,7 +51,7 @@ def turn_blocks(x, rotations):
 class Blocks(nn.Module):
     """The `rotate` callable of `liere` and `comrope`, whose `generators(dtype)` are [H, n, m, b, b].
 
-    They are computed in that dtype: a difference of two half-precision numbers needs more digits than these have.
+    They are computed in that dtype, and exponentiated in it: a far position multiplies every rounding.
     """
 
     no_kernel = "blocks of q and k turn by matrix products in PyTorch"  # in words, for `explain_impl`
@@ -60,7 +60,7 @@ class Blocks(nn.Module):
         nn.init.normal_(self.matrices, std=self.std)
 
     def forward(self, q, k, at):
-        generators = self.generators(accumulation_dtype(q))
+        generators = self.generators(angle_dtype(q))
         for name, x in (("q", q), ("k", k)):
             if x.shape[1] != generators.shape[0]:
                 raise ValueError(
@@ -68,7 +68,7 @@ class Blocks(nn.Module):
                 )
         at_q = rotations_of(at.pos_q, generators)
         at_k = at_q if at.pos_k is at.pos_q else rotations_of(at.pos_k, generators)
-        return turn_blocks(q, at_q), turn_blocks(k, at_k)
+        return tuple(turn_blocks(x, at_x.to(accumulation_dtype(x))) for x, at_x in ((q, at_q), (k, at_k)))
 
 
 def rotations_of(positions, generators):

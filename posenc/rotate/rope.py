@@ -14,7 +14,7 @@ from ..errors import (
     shown,
 )
 from ..fixed import FixedNumbers
-from ..inputs import accumulation_dtype
+from ..inputs import accumulation_dtype, angle_dtype
 
 LAYOUTS = ("interleaved", "half")
 
@@ -50,7 +50,7 @@ def rotate(
         inv_freq: [p/2] with p <= D; the first p lanes turn, the rest pass unchanged (partial rotary).
         layout: "interleaved" pairs lanes (2i, 2i+1) (the paper, GPT-J); "half" pairs (i, i + p/2) (NeoX, Llama).
         attention_factor: factor on cos and sin (YaRN's temperature).
-    Returns: like x. Angles are float32, float64 where x is float64, under autocast too.
+    Returns: like x. Angles are float64, their cosines and sines float32 (float64 where x is), under autocast too.
     Errors: TypeError, ValueError naming the argument.
     Convention: a positive position turns counterclockwise: R(m)^T R(n) = R(n - m).
     Paper: arXiv 2104.09864, equation 34. Chapter: RoPE.
@@ -71,15 +71,15 @@ def rotate(
     except RuntimeError:
         raise ValueError(f"positions {list(positions.shape)} must broadcast to {list(x.shape[:-1])}") from None
 
-    angles = positions[..., None].to(accumulation_dtype(x)) * inv_freq.to(x.device, accumulation_dtype(x))
+    angles = positions[..., None].to(angle_dtype(x)) * inv_freq.to(x.device, angle_dtype(x))
     return turn(x, angles, layout, attention_factor)
 
 
 def turn(x, angles, layout, factor=1.0):
-    """Turn pair i of the lanes of x [..., T, D] by angles [..., T, P], in their dtype; further lanes pass unchanged."""
-    cos, sin = factor * angles.cos(), factor * angles.sin()
-    pairs = angles.shape[-1]
-    turned, rest = x[..., : 2 * pairs].to(angles.dtype), x[..., 2 * pairs :]
+    """Turn pair i of the lanes of x [..., T, D] by angles [..., T, P]; further lanes pass unchanged."""
+    dtype, pairs = accumulation_dtype(x), angles.shape[-1]
+    cos, sin = (factor * angles.cos()).to(dtype), (factor * angles.sin()).to(dtype)
+    turned, rest = x[..., : 2 * pairs].to(dtype), x[..., 2 * pairs :]
     if layout == "interleaved":
         a, b = turned.unflatten(-1, (pairs, 2)).unbind(-1)
         out = torch.stack((a * cos - b * sin, a * sin + b * cos), dim=-1).flatten(-2)
@@ -107,14 +107,14 @@ class Rotary(FixedNumbers):
 
     def turn(self, x, positions):
         """x [B, H, T, D] as its tokens stand at positions [B or 1, T]."""
-        return rotate(x, positions[:, None], self.here("inv_freq", x), self.layout, self.attention_factor)
+        return rotate(x, positions[:, None], self.exact("inv_freq", x), self.layout, self.attention_factor)
 
     def forward(self, q, k, at):
         return self.turn(q, at.pos_q), self.turn(k, at.pos_k)
 
     def kernel_inputs(self, q):
         """What the twin reads besides q, k and positions."""
-        inv_freq = self.here("inv_freq", q)
+        inv_freq = self.exact("inv_freq", q)
         return {"inv_freq": inv_freq, "layout": self.layout, "attention_factor": self.attention_factor}
 
 
@@ -186,7 +186,7 @@ class XPos(FixedNumbers):
             power = sign * (positions - middle)[:, None, :, None].to(dtype) / self.scale_base
             scale = self.here("zeta", x) ** power  # [B or 1, 1, T, D/2]
             lanes = scale.repeat_interleave(2, -1) if self.layout == "interleaved" else scale.repeat(1, 1, 1, 2)
-            turned = rotate(x.to(dtype), positions[:, None], self.here("inv_freq", x), self.layout)
+            turned = rotate(x.to(dtype), positions[:, None], self.exact("inv_freq", x), self.layout)
             return (turned * lanes).to(x.dtype)
 
         return turn(q, at.pos_q, 1), turn(k, at.pos_k, -1)

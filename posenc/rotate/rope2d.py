@@ -6,7 +6,7 @@ from torch import nn
 from ..encoding import Encoding
 from ..errors import check_choice, check_int, check_number, check_positions, check_tensor, shown
 from ..fixed import FixedNumbers
-from ..inputs import accumulation_dtype
+from ..inputs import angle_dtype
 from .rope import LAYOUTS, turn
 
 FORMS = ("axial", "mixed")
@@ -66,7 +66,7 @@ def rotate(x: torch.Tensor, positions: torch.Tensor, freqs: torch.Tensor, layout
         positions: [..., T, n], see `angles`.
         freqs: [n, P] with 2 P <= D, or [H, n, P] beside x [B, H, T, D]; further lanes pass unchanged.
         layout: which lanes make a pair, see `posenc.rope.rotate`.
-    Returns: like x. Angles are float32, float64 where x is float64, under autocast too.
+    Returns: like x. Angles are float64, their cosines and sines float32 (float64 where x is), under autocast too.
     Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2403.13298, section 3.2. Chapter: Two axes and more.
     """
@@ -75,7 +75,7 @@ def rotate(x: torch.Tensor, positions: torch.Tensor, freqs: torch.Tensor, layout
     check_choice("layout", layout, LAYOUTS)
     if x.ndim < 2 or 2 * freqs.shape[-1] > x.shape[-1]:
         raise ValueError(f"freqs turn {2 * freqs.shape[-1]} lanes, x must have at least as many, got {list(x.shape)}")
-    by = angles(positions, freqs.to(x.device, accumulation_dtype(x)))
+    by = angles(positions, freqs.to(x.device, angle_dtype(x)))
     try:
         torch.broadcast_to(by, (*x.shape[:-1], by.shape[-1]))
     except RuntimeError:
@@ -118,7 +118,7 @@ class Rotary2d(FixedNumbers):
     def kernel_inputs(self, q):
         """What the twin reads besides q, k and positions; keys get the heads of q."""
         self.check_heads(q)
-        return {"inv_freq": self.here("freqs", q), "layout": self.layout}
+        return {"inv_freq": self.exact("freqs", q), "layout": self.layout}
 
     @property
     def turns_alone(self):
@@ -128,7 +128,7 @@ class Rotary2d(FixedNumbers):
     def turn(self, x, positions):
         """x [B, H, T, D] as its tokens stand at positions [B or 1, T, n]."""
         self.check_heads(x)
-        return rotate(x, positions[:, None], self.here("freqs", x), self.layout)
+        return rotate(x, positions[:, None], self.exact("freqs", x), self.layout)
 
     def forward(self, q, k, at):
         return self.turn(q, at.pos_q), self.turn(k, at.pos_k)

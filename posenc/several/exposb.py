@@ -164,7 +164,7 @@ class GainedRotary(Rotary):
     def forward(self, q, k, at):
         def turn(x, positions):
             wide = x.to(accumulation_dtype(x))
-            turned = rotate(wide, positions[:, None], self.here("inv_freq", x), self.layout)
+            turned = rotate(wide, positions[:, None], self.exact("inv_freq", x), self.layout)
             return (turned * self.factors(x, positions)).to(x.dtype)
 
         return turn(q, at.pos_q), turn(k, at.pos_k)

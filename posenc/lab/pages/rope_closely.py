@@ -425,7 +425,7 @@ def position_numbers():
     shares = previous_shares()
     in_bf16, in_fp16 = shares["positions in bf16"], shares["positions in fp16"]
     assert in_bf16[0] == 1 and max(in_bf16[1:]) < 0.9 and in_fp16[:3] == [1, 1, 1] and max(in_fp16[3:]) < 0.9
-    assert shares["posenc, autocast bf16"] == [1] * len(QUERY_STARTS)  # the mend: angles in float32
+    assert shares["posenc, autocast bf16"] == [1] * len(QUERY_STARTS)  # the mend: exact angles
     whole = torch.arange(1, 70_000)
     return {
         "first_bf16": first_miss(torch.bfloat16),

@@ -10,6 +10,7 @@ from posenc.embed.sinusoidal import table
 from posenc.lab.experiments import ONE_A_PLACE, load_results, verdict
 from posenc.lab.experiments.plots import plot_volume, signed
 from posenc.lab.pages import finish, pm, say_all
+from posenc.rotate.rope import inv_freq
 
 BLUE, ORANGE, GREEN, GRAY = "#0072b2", "#c45500", "#00805a", "#6b7280"
 BASE = 10_000
@@ -156,10 +157,10 @@ def card_figure(positions: int = 48, width: int = 32):
 
 
 def worst_rounding(start: int, stop: int) -> torch.Tensor:
-    r"""The largest error of single precision over these positions, for each clock."""
-    positions = torch.arange(start, stop)
-    errors = (table(positions, DIM).double() - table(positions.double(), DIM)).abs()
-    return errors.amax(0).view(-1, 2).amax(-1)
+    r"""The largest error of angles in single precision over these positions, for each clock."""
+    positions, frequencies = torch.arange(start, stop)[:, None], inv_freq(DIM, BASE, torch.float64)
+    single, exact = (positions.to(dtype) * frequencies.to(dtype) for dtype in (torch.float32, torch.float64))
+    return torch.stack([(f(single) - f(exact)).abs().amax(0) for f in (torch.sin, torch.cos)]).amax(0)
 
 
 def rounding_numbers() -> dict[str, str]:
