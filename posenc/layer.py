@@ -216,7 +216,8 @@ class SelfAttention(nn.Module):
 
         Arguments:
             positions: [T] or [B, T] (or with n axes last); default counts on from the tokens that the cache has seen:
-                once you have given some, such as those of padded rows, give them at each step.
+                once you have given some, give them at each step. Where `valid` is given, now or to the cache, the
+                default counts what is valid in each row, on from the last valid token held.
             mask: as in `attention`, over all keys including cached ones.
             valid: [B, T] bool, False at padding; kept with the cache.
             cache: a `KVCache`, extended in place.
@@ -279,15 +280,9 @@ class SelfAttention(nn.Module):
         batch, length, _ = x.shape
         if cache is not None:
             cache.check_fits(batch, self.num_kv_heads, self.head_dim, x.device)
-        start = 0 if cache is None else cache.seen
         if mask is not None:
             keys = length if cache is None else len(cache) + length
             mask = batched_mask(mask, batch, length, keys, x.device)
-        if positions is None and self.encoding.axes is None:
-            positions = torch.arange(start, start + length, device=x.device)
-        elif positions is None:
-            raise ValueError(f"positions=None: this encoding needs positions of shape [T, {self.encoding.axes}]")
-        positions = batched_positions("positions", positions, batch, length, self.encoding.axes, x.device)
         if valid is not None:
             if not isinstance(valid, Tensor):
                 raise TypeError(f"valid={shown(valid)} must be a bool tensor of shape {[batch, length]}")
@@ -296,7 +291,11 @@ class SelfAttention(nn.Module):
                     f"valid must be bool of shape {[batch, length]}, got {valid.dtype} {list(valid.shape)}"
                 )
             check_device("valid", valid, x.device)
-        return positions, mask
+        if positions is None and self.encoding.axes is None:
+            positions = counted(x, valid, cache)
+        elif positions is None:
+            raise ValueError(f"positions=None: this encoding needs positions of shape [T, {self.encoding.axes}]")
+        return batched_positions("positions", positions, batch, length, self.encoding.axes, x.device), mask
 
     def before_attention(self, x, q, k, v, mask, valid, cache):
         r"""For blocks made from this one: q [B, H, T, D], k and v [B, Hkv, T, D] as cache and attention get them."""
@@ -305,6 +304,17 @@ class SelfAttention(nn.Module):
     def after_attention(self, x, out):
         r"""For blocks made from this one: what attention gives, out [B, H, T, D], as it goes into `to_out`."""
         return out
+
+
+def counted(x, valid, cache):
+    """Where the tokens of x [B, T, C] stand by default, [T], or [B, T] where padding, which does not count, is told."""
+    past, start = (None, 0) if cache is None else (cache.valid, cache.seen)
+    if valid is None and past is None:
+        return torch.arange(start, start + x.shape[1], device=x.device)
+    if past is not None and past.shape[1]:
+        start = cache.positions.where(past, -1).amax(1, keepdim=True) + 1
+    valid = torch.ones_like(x[..., 0], dtype=torch.bool) if valid is None else valid
+    return start + (valid.cumsum(1) - 1).clamp(min=0)
 
 
 def embed_input(encoding: Encoding, x: Tensor, positions: Tensor) -> Tensor:

@@ -73,6 +73,23 @@ def test_left_padding_changes_nothing(name):
     close(torch.cat([first, *rest], dim=1)[:, pad:], alone)
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if encoding(name).axes is None])
+def test_a_block_that_is_told_of_padding_does_not_count_it(name):
+    """Two rows, padded by 3 and by 1: without positions each equals its tokens alone, in steps too, and cropped."""
+    block, rows, cache = Block(name).attention, [tokens(1, 6), tokens(1, 8, seed=4)], posenc.KVCache()
+    alone = [block(row) for row in rows]
+    x = torch.cat([torch.cat((tokens(1, 9 - row.shape[1], seed=3), row), dim=1) for row in rows])
+    valid = torch.arange(9) >= torch.tensor([[3], [1]])
+    found = block(x, valid=valid)
+    steps = [block(x[:, :5], valid=valid[:, :5], cache=cache), block(x[:, 5:7], valid=valid[:, 5:7], cache=cache)]
+    cache.crop(stop=6)
+    steps[1] = torch.cat((steps[1][:, :1], block(x[:, 6:7], cache=cache)), dim=1)
+    steps = torch.cat([*steps, *(block(x[:, t : t + 1], cache=cache) for t in (7, 8))], dim=1)
+    for b, row in enumerate(alone):
+        close(found[b : b + 1, -row.shape[1] :], row)
+        close(steps[b : b + 1, -row.shape[1] :], row)
+
+
 @each_mode
 def test_packed_sequences_stay_apart(name, causal):
     block, a, b = Block(name, causal), tokens(1, 4), tokens(1, 5, seed=4)
