@@ -5,6 +5,8 @@ Nothing here imports transformers before it is needed, and posenc never depends 
 
 import functools
 import inspect
+import itertools
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -15,9 +17,18 @@ from .bias.fox import Forgetting, at_queries, sums
 from .bias.kerple import DistanceKernel
 from .bias.t5 import TableBias
 from .encoding import At, Encoding
-from .errors import UnsupportedError, check_choice, shown, whole
-from .inputs import accumulation_dtype, check_bias, check_encoding, check_inputs, check_qkv, place_tokens, visible_keys
-from .rotate.rope import LAYOUTS, Rotary, rope
+from .errors import UnsupportedError, check_bool, check_choice, shown, whole
+from .inputs import (
+    accumulation_dtype,
+    check_bias,
+    check_encoding,
+    check_inputs,
+    check_qkv,
+    check_sizes,
+    place_tokens,
+    visible_keys,
+)
+from .rotate.rope import LAYOUTS, Rotary, rope, rotate
 from .several.rse import Penalty
 
 ELSEWHERE = {  # what to do with a place that a bridge does not serve
@@ -29,6 +40,7 @@ ELSEWHERE = {  # what to do with a place that a bridge does not serve
     "axes": "its positions have several coordinates, those of the model have one",
 }
 FITTING = "Llama, Mistral and Qwen3 fit"
+TRIED_AT = (1, 2, 3, 5, 50, 500, 4000, 4001)  # of the tokens that a model is tried with: slow lanes turn, too
 
 
 def _only(encoding, bridge, *served):
@@ -55,6 +67,7 @@ def turn(encoding, q, k, *, pos_q=None, pos_k=None):
     encoding = Encoding() if encoding is None else encoding
     check_qkv(q, k, k)
     _only(encoding, "turn", "rotate", "weigh", "gates", "axes")
+    check_sizes(encoding, num_heads=q.shape[1], head_dim=q.shape[3])
     pos_q, pos_k, _ = place_tokens(q, k, encoding, pos_q, pos_k, None)
     kept = ("bias", "weigh", "gates", "causal_only", "num_heads", "head_dim")
     rest = Encoding(**{name: getattr(encoding, name) for name in kept})
@@ -188,11 +201,15 @@ def attach(model, encoding):
     Registers "posenc" as attention function and mask function of transformers, sets it, and makes the model's own
     rotation a turn by zero. Serves `rotate`, `bias` and `weigh` without gates, in decoders whose layers ask
     `ALL_ATTENTION_FUNCTIONS`, take `past_key_values`, and whose module `rotary_emb` gives (cosines, sines). Tried with
-    Llama, Mistral and Qwen3.
+    Llama, Mistral and Qwen3. Before anything is changed the model reads eight tokens twice, with its rotation and
+    without, and the encoding is tried on its queries and keys: what does not fit is refused now.
 
     Arguments:
-        model: a PreTrainedModel, changed in place. Its cache may not be a static one.
-        encoding: an `Encoding` that all layers share (as T5's table), or a list with one for each layer; None is NoPE.
+        model: a PreTrainedModel with its weights, changed in place. Its cache may not be a static one.
+        encoding: an `Encoding` that all layers share (as T5's table); a list with one for each layer that attends; or a
+            function of `layer_idx` that gives it. None is NoPE. Where layers differ in their own rotation, one for all
+            is refused: `read_rope(model, each=True)` is the list of what they do. Where the last lanes of a head turn
+            (latent attention, DeepSeek-V3), `rotate` is given those alone: make it for so many lanes.
     Returns: the model; parameters of the encoding are its own, as `model.posenc`.
     Errors: TypeError, ValueError naming the argument; ImportError without transformers; UnsupportedError for an
         encoding or a model that does not fit.
@@ -202,48 +219,155 @@ def attach(model, encoding):
         "posenc", set later, is refused in the next call: the model's own rotation stays silent.
     Chapter: In your own model.
     """
+    heard = _hear(model)
+    for one in heard:
+        _positions(one.layer, one.told)
+        if "past_key_values" not in inspect.signature(one.layer.forward).parameters:
+            raise UnsupportedError(
+                f"model={type(model).__name__}: its {type(one.layer).__name__} takes no past_key_values, where attach "
+                f"looks for the cache; {FITTING}"
+            )
+    if callable(encoding) and not isinstance(encoding, nn.Module):
+        encoding = [encoding(one.layer.layer_idx) for one in heard]
+    encodings = list(encoding) if isinstance(encoding, list | tuple) else [encoding]
+    encodings = [Encoding() if one is None else one for one in encodings]
+    if len(encodings) not in (1, len(heard)):
+        raise ValueError(
+            f"encoding holds {len(encodings)} encodings for {len(heard)} layers; give one for each, or one"
+        )
+    for one in encodings:
+        _only(one, "attach", "rotate", "weigh", "attend")
+    if not isinstance(encoding, list | tuple) and (encodings[0].places or encodings[0].attend):
+        _refuse_differing(model, heard)
+    each = encodings * (len(heard) // len(encodings))
+    at = torch.arange(len(TRIED_AT))[None]
+    for one, own in zip(heard, each):  # whatever it does not take is refused before the model has changed
+        device = next((parameter.device for parameter in own.parameters()), one.plain[0].device)
+        q, k, v = (x.to(device) for x in one.plain)
+        with torch.no_grad():
+            place = {"encoding": own, "first": one.first, "pos_q": at.to(device), "pos_k": at.to(device)}
+            _attend(one.layer, q, k, v, None, **one.options | place)
+    model.set_attn_implementation("posenc")
+    model.posenc = nn.ModuleList(encodings)
+    for rotation in _rotations(model):
+        rotation.register_forward_hook(_unturned)
+    for one, own in zip(heard, each):
+        tell = functools.partial(_tell_layer, own, one.first)
+        one.layer.register_forward_pre_hook(tell, with_kwargs=True)
+    return model
+
+
+def _refuse_differing(model, heard):
+    """Raise UnsupportedError where layers turn differently, and one encoding was given for all."""
+    kinds = []
+    for one in heard:
+        for first, numbers in kinds:
+            if one.turns_as(first):
+                numbers.append(one.layer.layer_idx)
+                break
+        else:
+            kinds.append((one, [one.layer.layer_idx]))
+    if len(kinds) > 1:
+        said = "; ".join(f"{shown(n)} {'do not turn' if one.first is None else 'turn alike'}" for one, n in kinds)
+        raise UnsupportedError(
+            f"model={type(model).__name__}: its layers differ, {said}. Give a list with an encoding for each, or a "
+            f"callable layer -> encoding; read_rope(model, each=True) is the list of its own, and "
+            f"[encoding] * {len(heard)} says that one is meant for all"
+        )
+
+
+class _Heard(NamedTuple):
+    """What a layer gives its attention for tokens at TRIED_AT: (q, k, v) turned by its own rotation, and without it."""
+
+    layer: nn.Module
+    own: tuple
+    plain: tuple
+    first: int | None  # the first lane that turns; None where none does
+    told: dict  # what the layer is called with, and what it calls attention with
+    options: dict
+
+    def turns_as(self, other):
+        """Whether both turn the same lanes by the same angles, or none."""
+        given = [one.told.get("position_embeddings") for one in (self, other)]
+        if self.first is None or any(one is None for one in given):
+            return self.first == other.first
+        return self.first == other.first and all(map(torch.equal, *given))
+
+
+def _hear(model):
+    """How each layer of a model turns, found by comparing; whatever `attach` does not serve is refused in words."""
     try:
         import transformers
         from transformers.masking_utils import sdpa_mask
     except ImportError as error:
         raise ImportError("attach needs transformers, 5 or newer: pip install 'transformers>=5'") from error
     _check_model(model)
-    layers = [module for module in model.modules() if hasattr(module, "layer_idx") and hasattr(module, "scaling")]
-    rotations = [module for name, module in model.named_modules() if name.endswith("rotary_emb")]
-    if not isinstance(model, transformers.PreTrainedModel) or not layers or not rotations:
-        raise UnsupportedError(
-            f"model={type(model).__name__} has no rotary_emb that attach could replace in its layers; {FITTING}"
-        )
-    if "past_key_values" not in inspect.signature(layers[0].forward).parameters:
-        raise UnsupportedError(
-            f"model={type(model).__name__}: its {type(layers[0]).__name__} takes no past_key_values, where attach "
-            f"looks for the cache; {FITTING}"
-        )
-    if not all(_gives_cosines(rotation) for rotation in rotations):
-        raise UnsupportedError(
-            f"model={type(model).__name__}: its rotary_emb does not give (cosines, sines) for positions [B, T], which "
-            f"attach replaces; {FITTING}"
-        )
+    name = f"model={type(model).__name__}"
     if hasattr(model, "posenc"):
-        raise ValueError("model.posenc is there: attach was called before, take a fresh model")
-    encodings = list(encoding) if isinstance(encoding, list | tuple) else [encoding]
-    encodings = [Encoding() if one is None else one for one in encodings]
-    if len(encodings) not in (1, len(layers)):
         raise ValueError(
-            f"encoding holds {len(encodings)} encodings for {len(layers)} layers; give one for each, or one"
+            "model.posenc is there: attach was called before and silenced its rotation, take a fresh model"
         )
-    for one in encodings:
-        _only(one, "attach", "rotate", "weigh", "attend")
+    layers = [module for module in model.modules() if hasattr(module, "layer_idx") and hasattr(module, "scaling")]
+    if not isinstance(model, transformers.PreTrainedModel) or not layers or not _rotations(model):
+        raise UnsupportedError(f"{name} has no rotary_emb that attach could replace in its layers; {FITTING}")
+    if any(parameter.is_meta for parameter in model.parameters()):
+        raise UnsupportedError(f"{name} is on the device 'meta' and has no weights to be tried with: load them first")
     transformers.AttentionInterface.register("posenc", _attend)
     transformers.AttentionMaskInterface.register("posenc", sdpa_mask)
-    model.set_attn_implementation("posenc")
-    model.posenc = nn.ModuleList(encodings)
-    for rotation in rotations:
-        rotation.register_forward_hook(_unturned)
-    for index, layer in enumerate(layers):
-        own = encodings[index % len(encodings)]
-        layer.register_forward_pre_hook(functools.partial(_tell_layer, own), with_kwargs=True)
-    return model
+    try:
+        own, plain = _listen(model, layers, silent=False), _listen(model, layers, silent=True)
+    except Exception as error:  # whatever a strange model raises: it wants something else
+        said = f"{error}" if isinstance(error, UnsupportedError) else f"{type(error).__name__}: {error}"
+        raise UnsupportedError(f"{name}, tried with {len(TRIED_AT)} tokens: {said}; {FITTING}") from error
+    heard = []
+    for layer in layers:
+        if layer not in plain:
+            raise UnsupportedError(f"{name}: its {type(layer).__name__} asks no ALL_ATTENTION_FUNCTIONS; {FITTING}")
+        (turned, told, options), (still, _, _) = own[layer], plain[layer]
+        if not torch.equal(turned[2], still[2]):
+            raise UnsupportedError(f"{name}: its {type(layer).__name__} turns its values, too; {FITTING}")
+        lanes = (turned[0] != still[0]).flatten(0, 2).any(0).nonzero()
+        heard.append(_Heard(layer, turned, still, int(lanes[0]) if len(lanes) else None, told, options))
+    return heard
+
+
+def _listen(model, layers, silent):
+    """{layer: ((q, k, v), ...)} as in _Heard, for tokens at TRIED_AT. Attention gives zeros: no layer hears another."""
+    heard = {}
+
+    def tell(layer, args, kwargs):
+        def note(q, k, v, options):
+            heard[layer] = (q, k, v), kwargs, options
+            return q.new_zeros(q.shape[0], q.shape[2], q.shape[1], v.shape[-1]), None
+
+        return args, kwargs | {"note": note}
+
+    rotations, chosen = _rotations(model), model.config._attn_implementation
+    modes = [(module, module.training) for module in model.modules()]
+    types = [(rotation, rotation.rope_type) for rotation in rotations if hasattr(rotation, "rope_type")]
+    hooks = [layer.register_forward_pre_hook(tell, with_kwargs=True) for layer in layers]
+    hooks += [rotation.register_forward_hook(_unturned) for rotation in rotations if silent]
+    ids = torch.arange(len(TRIED_AT), device=model.device)[None] % model.get_input_embeddings().num_embeddings
+    try:
+        model.set_attn_implementation("posenc")
+        model.eval()
+        for rotation, kind in types:  # so that dynamic ones keep the frequencies that they have
+            rotation.rope_type = dict.fromkeys(kind, "default") if isinstance(kind, dict) else "default"
+        with torch.no_grad():
+            model(input_ids=ids, position_ids=torch.tensor([TRIED_AT], device=model.device), use_cache=False)
+    finally:
+        for hook in hooks:
+            hook.remove()
+        for rotation, kind in types:
+            rotation.rope_type = kind
+        for module, mode in modes:
+            module.training = mode
+        model.set_attn_implementation(chosen)
+    return heard
+
+
+def _rotations(model):
+    return [module for name, module in model.named_modules() if name.endswith("rotary_emb")]
 
 
 def _check_model(model):
@@ -254,26 +378,15 @@ def _check_model(model):
         )
 
 
-def _gives_cosines(rotation):
-    """Whether a module `rotary_emb` gives a pair of tensors for positions of shape [B, T]; asked for one token."""
-    device = next((buffer.device for buffer in rotation.buffers()), None)
-    asked = {"position_ids": torch.zeros(1, 1, dtype=torch.long, device=device)}
-    if "layer_type" in inspect.signature(rotation.forward).parameters:  # Gemma 3 has frequencies for each type
-        asked["layer_type"] = next(iter(getattr(rotation, "layer_types", ())), None)
-    try:
-        given = rotation(torch.zeros(1, 1, 1, device=device), **asked)
-    except Exception:  # whatever a strange module raises: it wants something else
-        return False
-    return isinstance(given, tuple) and len(given) == 2
-
-
 def _unturned(rotation, inputs, output):
     """Cosines of one and sines of zero, in place of the model's own."""
+    if not isinstance(output, tuple) or len(output) != 2:
+        raise UnsupportedError("its rotary_emb does not give (cosines, sines), which attach replaces")
     cos, sin = output
     return torch.ones_like(cos), torch.zeros_like(sin)
 
 
-def _tell_layer(encoding, layer, args, kwargs):
+def _tell_layer(encoding, first, layer, args, kwargs):
     """Add to what a layer passes on to its attention function: the encoding, and where all its keys stand, [B, Tk]."""
     chosen = layer.config._attn_implementation
     if chosen != "posenc":
@@ -281,9 +394,8 @@ def _tell_layer(encoding, layer, args, kwargs):
             f"attn_implementation={chosen!r} knows nothing of the encoding that attach put in the place of the model's "
             f"rotation: model.set_attn_implementation('posenc'), or take a model without attach"
         )
-    cache, pos_k = kwargs.get("past_key_values"), kwargs.get("position_ids")
-    if pos_k is None:
-        raise UnsupportedError(f"{type(layer).__name__} is given no position_ids: attach serves no such model")
+    cache, pos_q = kwargs.get("past_key_values"), _positions(layer, kwargs)
+    pos_k = pos_q
     if cache is not None:
         held = cache.__dict__.setdefault("posenc_positions", {})
         past, before = cache.get_seq_length(layer.layer_idx), held.get(layer.layer_idx)
@@ -293,27 +405,45 @@ def _tell_layer(encoding, layer, args, kwargs):
             rows = max(before.shape[0], pos_k.shape[0])
             pos_k = torch.cat((before[:, :past].expand(rows, -1), pos_k.expand(rows, -1)), dim=1)
         held[layer.layer_idx] = pos_k
-    return args, kwargs | {"encoding": encoding, "pos_k": pos_k}
+    return args, kwargs | {"encoding": encoding, "first": first, "pos_q": pos_q, "pos_k": pos_k}
 
 
-def _attend(module, query, key, value, attention_mask, *, encoding, pos_k, position_ids, scaling=None, **options):
+def _positions(layer, kwargs):
+    """Where the tokens stand that a layer is called with, [B, T]."""
+    given = kwargs.get("position_ids")
+    if given is None or given.ndim != 2:
+        raise UnsupportedError(f"{type(layer).__name__} is given no position_ids [B, T]: attach serves no such model")
+    return given
+
+
+def _attend(module, query, key, value, attention_mask, *, note=None, encoding=None, first=None, **options):
     """`posenc.attention` as transformers calls it; returns [B, T, H, D] and no weights."""
+    if note is not None:
+        return note(query, key, value, options)
+    if "pos_q" not in options:
+        raise UnsupportedError(f"{type(module).__name__} tells its attention no positions: attach serves no such model")
+    pos_q, pos_k = options["pos_q"], options["pos_k"]
     asked = [name for name in ("softcap", "s_aux", "position_bias") if options.get(name) is not None]
     if asked or options.get("dropout"):
         raise UnsupportedError(f"attach serves no {(asked or ['dropout'])[0]} in attention, which this model asks for")
     if key.shape[2] > pos_k.shape[1]:
         raise UnsupportedError(f"past_key_values gives {key.shape[2]} keys of {pos_k.shape[1]}: it may not be static")
+    pos_k = pos_k[:, -key.shape[2] :]  # a sliding window has dropped the first
+    if first and encoding.rotate is not None:  # latent attention, where the last lanes turn
+        q, k, encoding = turn(encoding, query[..., first:], key[..., first:], pos_q=pos_q, pos_k=pos_k)
+        query, key = torch.cat((query[..., :first], q), dim=-1), torch.cat((key[..., :first], k), dim=-1)
+        encoding.head_dim = None
     causal = options.get("is_causal")
     out = attention(
         query,
         key,
         value,
         encoding,
-        pos_q=position_ids,
-        pos_k=pos_k[:, -key.shape[2] :],  # a sliding window has dropped the first
+        pos_q=pos_q,
+        pos_k=pos_k,
         causal=getattr(module, "is_causal", True) if causal is None else causal,
         mask=attention_mask,
-        scale=scaling,
+        scale=options.get("scaling"),
     )
     return out.transpose(1, 2).contiguous(), None
 
@@ -345,46 +475,76 @@ def write_rope(model, encoding):
             f"encoding with {encoding.places}: write_rope serves posenc.rope.rope alone, whose frequencies are fixed; "
             f"attach puts others into a model"
         )
-    rotation, new = _rotation(model), encoding.rotate.inv_freq
+    heard, rotation, new = _hear(model), _rotation(model), encoding.rotate.inv_freq
     if new.shape != rotation.inv_freq.shape:
         raise ValueError(f"encoding turns {2 * new.shape[0]} lanes, and the model {2 * rotation.inv_freq.shape[0]}")
+    sign, _ = _turn_of(model, rotation, next(one for one in heard if one.first is not None), LAYOUTS)
+    new = sign * new.detach().to(rotation.inv_freq.device, torch.float32)
     for name in ("inv_freq", "original_inv_freq"):
-        setattr(rotation, name, new.detach().to(rotation.inv_freq.device, torch.float32).clone())
+        setattr(rotation, name, new.clone())
     rotation.attention_scaling = encoding.rotate.attention_factor
     rotation.rope_type = "default"  # dynamic types make their frequencies anew in each call
     return model
 
 
-def read_rope(model, layout="half"):
+def read_rope(model, layout="half", each=False):
     r"""The rotation of a model of transformers as an `Encoding`, with its frequencies and its attention factor.
+
+    It is compared with what the layers do to their queries at positions up to 4001. A model that turns the other way
+    round (NanoChat) gives frequencies below 0.
 
     Arguments:
         model: a model with one `rotary_emb`; of a dynamic type, the frequencies are those of its last call.
         layout: how it pairs lanes, see `posenc.rope.rotate`; "interleaved" for Cohere and GLM.
-    Errors: TypeError, ValueError naming the argument; UnsupportedError for a model without.
+        each: True returns a list with an `Encoding` for each layer, as `attach` takes it, empty where a layer does not
+            turn; False the one that all layers share that turn.
+    Errors: TypeError, ValueError naming the argument, or frequencies that a cast has rounded; UnsupportedError for a
+        model without, or whose own rotation differs from what was read, with the largest difference.
     Chapter: In your own model.
     """
     _check_model(model)
     check_choice("layout", layout, LAYOUTS)
-    rotation, config = _rotation(model), model.config
-    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    inv_freq = rotation.inv_freq.detach().clone()
-    return rope(head_dim, inv_freq=inv_freq, layout=layout, attention_factor=float(rotation.attention_scaling))
+    check_bool("each", each)
+    heard, rotation = _hear(model), _rotation(model, each)
+    if not each:
+        heard = [one for one in heard if one.first is not None][:1]
+    encodings = [_turn_of(model, rotation, one, (layout,))[1] for one in heard]
+    return encodings if each else encodings[0]
 
 
-def _rotation(model):
-    """The one module `rotary_emb` of a model, which `attach` has not silenced."""
-    if hasattr(model, "posenc"):
-        raise ValueError("model.posenc is there: after attach the model's own rotation does nothing")
-    names = [name for name, _ in model.named_modules() if name.endswith("rotary_emb")]
-    rotation = model.get_submodule(names[0]) if len(names) == 1 else None
-    if not hasattr(rotation, "inv_freq"):
-        missing = {
-            0: "no module rotary_emb",
-            1: "a rotary_emb without inv_freq (Gemma 3 holds one for each type of layer)",
-        }
-        has = missing.get(len(names), f"{len(names)} modules rotary_emb")
+def _turn_of(model, rotation, one, layouts):
+    """1 or -1 for the way round, and the `Encoding`, by which a layer turns; empty where it does not."""
+    if one.first is None:
+        return 1, Encoding()
+    kind = "" if hasattr(rotation, "inv_freq") else f"{model.config.layer_types[one.layer.layer_idx]}_"
+    inv_freq, factor = (getattr(rotation, f"{kind}{name}") for name in ("inv_freq", "attention_scaling"))
+    turned, still = (x[0][..., one.first :] for x in (one.own, one.plain))
+    at, off = torch.tensor(TRIED_AT, device=still.device), {}
+    for sign, layout in itertools.product((1, -1), LAYOUTS):
+        off[sign, layout] = (rotate(still, at, sign * inv_freq, layout, float(factor)) - turned).abs().max().item()
+    limit = (1e-3 if still.dtype == torch.float32 else 0.05) * turned.abs().max().item()
+    fits = [way for way in off if off[way] <= limit]
+    sign, layout = next((way for way in fits if way[1] in layouts), (0, layouts[0]))
+    if not sign:
         raise UnsupportedError(
-            f"model={type(model).__name__} has {has}, it must have one rotary_emb with one inv_freq; {FITTING}"
+            f"layout={layout!r}: layer {one.layer.layer_idx} of {type(model).__name__} turns its queries otherwise "
+            f"than the frequencies of its rotary_emb say, by up to {min(off[1, layout], off[-1, layout]):.2g}; "
+            + (f"layout={fits[0][1]!r} is right" if fits else "neither layout is right, and neither way round")
         )
-    return rotation
+    own = sign * inv_freq.detach()
+    return sign, rope(still.shape[-1], inv_freq=own, layout=layout, attention_factor=float(factor))
+
+
+def _rotation(model, each=False):
+    """The one module `rotary_emb` of a model."""
+    rotations = _rotations(model)
+    if len(rotations) != 1:
+        raise UnsupportedError(
+            f"model={type(model).__name__} has {len(rotations)} modules rotary_emb, it must have one"
+        )
+    if not each and not hasattr(rotations[0], "inv_freq"):
+        raise UnsupportedError(
+            f"model={type(model).__name__} has a rotary_emb without inv_freq (Gemma 3 holds one for each type of "
+            f"layer): read_rope(model, each=True) reads all, attach takes them"
+        )
+    return rotations[0]

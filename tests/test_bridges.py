@@ -411,7 +411,7 @@ def test_a_model_that_does_not_fit_is_named():
         bridges.read_rope,
         lambda m: bridges.write_rope(m, rope_of_llama()),
     ):
-        with pytest.raises(UnsupportedError, match="GPT2LMHeadModel.*Llama"):
+        with pytest.raises(UnsupportedError, match="GPT2LMHeadModel.*rotary_emb"):
             bridge(gpt2)
         for strange in (None, "llama", gpt2.config, type(gpt2), torch.nn.Linear(1, 1)):
             with pytest.raises(TypeError, match="model must be a PreTrainedModel"):
@@ -421,9 +421,8 @@ def test_a_model_that_does_not_fit_is_named():
     model = bridges.attach(llama(attention_dropout=0.1), make("nope"))
     with pytest.raises(UnsupportedError, match="dropout"):
         model.train()(batch()[0])
-    gemma = bridges.attach(llama(kind="Gemma2"), make("nope"))
     with pytest.raises(UnsupportedError, match="softcap"):
-        gemma(batch()[0])
+        bridges.attach(llama(kind="Gemma2"), make("nope"))
     for bridge in (lambda: bridges.attach(model, make("nope")), lambda: bridges.read_rope(model)):
         with pytest.raises(ValueError, match="attach"):
             bridge()
@@ -440,9 +439,10 @@ def other_model(kind, model=None, **options):
 def test_models_that_name_their_cache_or_their_rotation_otherwise_are_refused_at_once():
     grouped = dict(head_dim=8, num_key_value_heads=2)
     llama4 = other_model("Llama4Text", "Llama4", intermediate_size_mlp=48, num_local_experts=2, **grouped)
-    for model, reason in ((other_model("GPTNeoX"), "past_key_values"), (llama4, "cosines")):
+    latent = other_model("DeepseekV2", **LATENT)
+    for model, reason in ((other_model("GPTNeoX"), "past_key_values"), (llama4, "."), (latent, "cosines")):
         weights = set(model.state_dict())
-        with pytest.raises(UnsupportedError, match=f"{type(model).__name__}.*{reason}.*Llama, Mistral"):
+        with pytest.raises(UnsupportedError, match=f"{type(model).__name__}.*{reason}"):
             bridges.attach(model, make("nope"))
         assert set(model.state_dict()) == weights and model.config._attn_implementation != "posenc"
     gemma = other_model("Gemma3Text", "Gemma3", **grouped)
@@ -452,6 +452,83 @@ def test_models_that_name_their_cache_or_their_rotation_otherwise_are_refused_at
         ids, _ = batch(pads=0)
         bridges.attach(gemma, make("nope"))
         assert torch.allclose(gemma(ids).logits, gemma(ids, position_ids=torch.arange(12)[None] * 9).logits)
+
+
+LATENT = dict(qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=16, q_lora_rank=16, kv_lora_rank=16)
+LATENT |= dict(n_routed_experts=4, num_experts_per_tok=2, n_group=1, topk_group=1, moe_intermediate_size=16)
+
+
+@torch.no_grad()
+def test_a_model_that_gives_its_attention_no_position_ids_gets_them():
+    """Ministral 3 and Persimmon name them in their signature and keep them."""
+    ids, valid = batch()
+    for kind in ("Ministral3", "Persimmon"):
+        own, ours = llama(kind=kind), llama(kind=kind)
+        bridges.attach(ours, bridges.read_rope(ours))
+        assert (own(ids, attention_mask=valid).logits - ours(ids, attention_mask=valid).logits)[
+            valid.bool()
+        ].abs().max() < 1e-5
+        options = {"attention_mask": valid, "max_new_tokens": 6, "do_sample": False, "eos_token_id": None}
+        assert torch.equal(own.generate(ids, **options), ours.generate(ids, **options))
+
+
+@torch.no_grad()
+def test_latent_attention_turns_its_last_lanes():
+    def latent():
+        return llama(kind="DeepseekV3", **LATENT | dict(num_key_value_heads=4, head_dim=None))
+
+    ids, _ = batch(pads=0)
+    expected, model = latent()(ids).logits, latent()
+    with pytest.raises(ValueError, match="head_dim=24.*must be 8"):
+        bridges.attach(model, make("rope", head_dim=24, rotary_dim=8, layout="half"))
+    assert not hasattr(model, "posenc") and torch.equal(model(ids).logits, expected)
+    assert (bridges.attach(model, rope_of_llama())(ids).logits - expected).abs().max() < 1e-5
+    both = bridges.attach(latent(), posenc.compose(rope_of_llama(), make("t5", num_heads=4)))
+    assert (both(ids).logits - expected).abs().max() > 1e-2
+
+
+@pytest.mark.parametrize("kind", ["SmolLM3", "Cohere2", "Exaone4", "Gemma3Text"])
+@torch.no_grad()
+def test_layers_that_differ_ask_for_an_encoding_each(kind):
+    """By their frequencies, or by whether they turn at all."""
+    types = ["sliding_attention", "full_attention"]
+    options = dict(num_hidden_layers=2, sliding_window=5, layer_types=types, no_rope_layers=[1, 0])
+
+    def made():
+        return other_model(kind, kind.removesuffix("Text"), head_dim=8, num_key_value_heads=2, **options)
+
+    torch.manual_seed(0)
+    own, ours, called = made(), made(), made()
+    for model in (ours, called):
+        model.load_state_dict(own.state_dict())
+    layout = "interleaved" if kind == "Cohere2" else "half"
+    with pytest.raises(UnsupportedError, match=r"differ, \[0\] turn alike; \[1\].*read_rope\(model, each=True\)"):
+        bridges.attach(ours, make("rope", head_dim=8, layout=layout))
+    each = bridges.read_rope(ours, layout, each=True)
+    assert [one.places for one in each] == [("rotate",), ("rotate",) if kind == "Gemma3Text" else ()]
+    ids, _ = batch(pads=0)
+    expected = own(ids).logits
+    for model, encoding in ((ours, each), (called, lambda layer: each[layer])):
+        assert (bridges.attach(model, encoding)(ids).logits - expected).abs().max() < 1e-5
+    bridges.attach(own, [rope_of_llama()] * 2)
+
+
+@torch.no_grad()
+def test_a_rotation_is_compared_with_what_the_layers_do():
+    ids, _ = batch(pads=0)
+    own, ours = llama(kind="NanoChat"), llama(kind="NanoChat")
+    read = bridges.read_rope(ours)
+    assert (read.rotate.inv_freq < 0).all(), "it turns the other way round"
+    written = bridges.write_rope(llama(kind="NanoChat"), read)
+    for model in (bridges.attach(ours, read), written):
+        assert (model(ids).logits - own(ids).logits).abs().max() < 1e-4
+    with pytest.raises(UnsupportedError, match="layout='half'.*by up to [1-9].*'interleaved' is right"):
+        bridges.read_rope(llama(kind="Cohere"))
+    scaled = llama()
+    scaled.model.rotary_emb.register_forward_hook(lambda module, given, out: (out[0] * 2, out[1]))
+    for bridge in (bridges.read_rope, lambda model: bridges.write_rope(model, rope_of_llama())):
+        with pytest.raises(UnsupportedError, match="by up to [1-9].*neither"):
+            bridge(scaled)
 
 
 # --- frequencies -----------------------------------------------------------------------------------------------------
