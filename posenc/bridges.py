@@ -463,6 +463,8 @@ def write_rope(model, encoding):
     Returns: the model.
     Errors: TypeError, ValueError naming the argument; UnsupportedError for another encoding or model.
     Convention: its configuration stays what it was and its frequencies are not saved: write them again after loading.
+        They stay in float32 when the model is cast, and where they are when it is moved: move it first, or each call
+        brings them along.
     Chapter: In your own model.
     """
     _check_model(model)
@@ -481,6 +483,7 @@ def write_rope(model, encoding):
     sign, _ = _turn_of(model, rotation, next(one for one in heard if one.first is not None), LAYOUTS)
     new = sign * new.detach().to(rotation.inv_freq.device, torch.float32)
     for name in ("inv_freq", "original_inv_freq"):
+        rotation._buffers.pop(name, None)  # a cast of the model would round a buffer
         setattr(rotation, name, new.clone())
     rotation.attention_scaling = encoding.rotate.attention_factor
     rotation.rope_type = "default"  # dynamic types make their frequencies anew in each call
@@ -498,8 +501,8 @@ def read_rope(model, layout="half", each=False):
         layout: how it pairs lanes, see `posenc.rope.rotate`; "interleaved" for Cohere and GLM.
         each: True returns a list with an `Encoding` for each layer, as `attach` takes it, empty where a layer does not
             turn; False the one that all layers share that turn.
-    Errors: TypeError, ValueError naming the argument, or frequencies that a cast has rounded; UnsupportedError for a
-        model without, or whose own rotation differs from what was read, with the largest difference.
+    Errors: TypeError, ValueError naming the argument; ValueError for frequencies that a cast of the model has rounded;
+        UnsupportedError for a model without, or whose own rotation differs from what was read, by how much.
     Chapter: In your own model.
     """
     _check_model(model)
@@ -509,6 +512,12 @@ def read_rope(model, layout="half", each=False):
     if not each:
         heard = [one for one in heard if one.first is not None][:1]
     encodings = [_turn_of(model, rotation, one, (layout,))[1] for one in heard]
+    for one in encodings:
+        if one.rotate is not None and (dtype := one.rotate.inv_freq.dtype) not in (torch.float32, torch.float64):
+            raise ValueError(
+                f"model={type(model).__name__} holds its frequencies in {dtype}: a cast has rounded them. Load it with "
+                f"from_pretrained(..., dtype={dtype}), which keeps them in float32, or write_rope what they should be"
+            )
     return encodings if each else encodings[0]
 
 

@@ -578,6 +578,22 @@ def test_written_frequencies_stay_in_a_model_of_a_dynamic_type():
     assert (model(ids).logits - llama()(ids).logits).abs().max() < 1e-5
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_written_frequencies_survive_a_cast(dtype):
+    """In either order, in a copy too; those that a cast has rounded are not read, and may be written anew."""
+    frequencies, factor = scaling.yarn(8, 4.0, trained=64)
+    encoding = posenc.rope.rope(8, inv_freq=frequencies, attention_factor=factor, layout="half")
+    cast = llama().to(dtype)
+    with pytest.raises(ValueError, match=f"{dtype}.*rounded.*write_rope"):
+        bridges.read_rope(cast)
+    for model in (bridges.write_rope(llama(), encoding).to(dtype), bridges.write_rope(cast, encoding)):
+        for one in (model, copy.deepcopy(model)):
+            read = bridges.read_rope(one).rotate
+            assert (4096 * (read.inv_freq.double() - frequencies)).abs().max() < 1e-3
+            assert read.attention_factor == factor
+    assert (4096 * (llama().to(dtype).model.rotary_emb.inv_freq.double() - posenc.rope.inv_freq(8))).abs().max() > 0.05
+
+
 def test_frequencies_that_do_not_fit_are_refused():
     for name in ("alibi", "rope+alibi", "rope2d"):
         with pytest.raises(UnsupportedError, match="posenc.rope.rope"):
