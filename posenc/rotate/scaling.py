@@ -90,6 +90,8 @@ def yarn(
     beta: float = 32.0,
     truncate: bool = True,
     attention_factor: float | None = None,
+    mscale: float | None = None,
+    mscale_all_dim: float | None = None,
 ) -> tuple[torch.Tensor, float]:
     r"""YaRN: lanes that turn often in training keep their frequency, those that don't finish a turn are interpolated.
 
@@ -106,15 +108,25 @@ def yarn(
             gpt-oss does. For ramp="lanes" alone.
         attention_factor: the factor on cos and sin, so that logits grow by its square. Default 0.1 ln s + 1; 1.0
             leaves the temperature out.
+        mscale, mscale_all_dim: both, as a configuration names them, make the factor get_mscale(s, mscale) /
+            get_mscale(s, mscale_all_dim): 1.0 where they are equal (Ministral 3, DeepSeek-V2 and V3). DeepSeek's models
+            also multiply the scale of all scores by get_mscale(s, mscale_all_dim)^2, which is yours to give to
+            `posenc.attention` as `scale`; Ministral's do not. One of them alone says nothing, and is refused.
     Returns: inv_freq [dim/2] float64 in radians per token, and the attention factor.
     Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2309.00071, definitions 2 and 3. Chapter: Longer than trained.
     """
     check_choice("ramp", ramp, RAMPS)
     check_bool("truncate", truncate)
+    scales = [name for name in (mscale, mscale_all_dim) if name is not None]
+    if len(scales) == 1 or (scales and attention_factor is not None):
+        raise ValueError(
+            f"mscale={shown(mscale)} and mscale_all_dim={shown(mscale_all_dim)} make the factor together: give both, "
+            f"and no attention_factor={shown(attention_factor)}"
+        )
     if attention_factor is None:
-        factor = check_number("factor", factor, minimum=1)
-        attention_factor = 0.1 * math.log(factor) + 1.0
+        attention_factor = get_mscale(factor, 1.0 if mscale is None else mscale)
+        attention_factor /= 1.0 if mscale is None else get_mscale(factor, mscale_all_dim)
     attention_factor = check_number("attention_factor", attention_factor, above=0)
     if ramp == "rotations":
         if not truncate:
@@ -124,6 +136,19 @@ def yarn(
     high = max(high, low + 1e-3)  # as the released code avoids dividing by 0
     kept = 1.0 - ((torch.arange(dim // 2, dtype=torch.float64, device="cpu") - low) / (high - low)).clamp(0, 1)
     return _mixture(dim, factor, base, kept), attention_factor
+
+
+def get_mscale(factor: float, mscale: float = 1.0) -> float:
+    r"""YaRN's temperature for a factor s, with a weight of its own: 0.1 mscale ln s + 1.
+
+    DeepSeek's models multiply the scale of their scores by its square: scale = get_mscale(40, 1.0)^2 / sqrt(D), 1.8739
+    times the usual one in V3; 1.5896 times in V2, whose weight is 0.707.
+
+    Errors: TypeError, ValueError naming the argument.
+    Paper: the code of arXiv 2405.04434. Chapter: Longer than trained.
+    """
+    factor, mscale = check_number("factor", factor, minimum=1), check_number("mscale", mscale, above=0)
+    return 0.1 * mscale * math.log(factor) + 1.0
 
 
 def correction_lanes(

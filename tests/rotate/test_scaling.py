@@ -153,6 +153,28 @@ def test_yarn_equals_transformers_where_no_lane_finishes_a_turn():
     agrees(scaling.yarn(8, 4.0, trained=5), theirs("yarn", 8, 10000.0, trained=5, factor=4.0))
 
 
+@pytest.mark.parametrize(
+    "s, mscale, all_dim, factor, score",
+    [
+        (16.0, 1.0, 1.0, 1.0, None),
+        (40.0, 1.0, 1.0, 1.0, 1.87385),
+        (40.0, 0.707, 0.707, 1.0, 1.58963),
+        (40.0, 1.0, 0.8, 1.05697, 1.67731),
+    ],
+)
+def test_mscale_is_that_of_transformers(s, mscale, all_dim, factor, score):
+    """Ministral 3, DeepSeek-V3, V2, and two that differ; `score` is what DeepSeek's models multiply their scores by."""
+    from transformers.models.deepseek_v3.modeling_deepseek_v3 import yarn_apply_mscale
+
+    parameters = dict(factor=s, mscale=mscale, mscale_all_dim=all_dim)
+    found = scaling.yarn(64, s, trained=4096, mscale=mscale, mscale_all_dim=all_dim)
+    agrees(found, theirs("yarn", 64, 10000.0, trained=4096, **parameters))
+    assert found[1] == pytest.approx(factor, abs=1e-5)
+    if score is not None:
+        scale = yarn_apply_mscale(dict(rope_type="yarn", **parameters), 1.0)
+        assert scaling.get_mscale(s, all_dim) ** 2 == pytest.approx(scale) == pytest.approx(score, abs=1e-5)
+
+
 def test_yarn_without_rounding_is_that_of_gpt_oss():
     call = partial(theirs, "yarn", 64, 150000.0, trained=4096, factor=32.0)
     agrees(scaling.yarn(64, 32.0, trained=4096, base=150000.0, truncate=False), call(truncate=False))
