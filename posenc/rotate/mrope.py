@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import torch
 
 from ..encoding import Encoding
-from ..errors import check_bool, check_choice, check_int, shown
+from ..errors import check_bool, check_choice, check_int, check_number, check_tensor, shown
 from .rope import LAYOUTS, ladder
 from .rope2d import Rotary2d
 
@@ -14,7 +14,11 @@ AXES = 3  # time, row, column
 
 
 def dealt(
-    head_dim: int, sections: Sequence[int] | None = None, base: float = 1e6, interleaved: bool = False
+    head_dim: int,
+    sections: Sequence[int] | None = None,
+    base: float = 1e6,
+    interleaved: bool = False,
+    inv_freq: torch.Tensor | None = None,
 ) -> torch.Tensor:
     r"""RoPE's frequencies, each dealt to one of the three axes.
 
@@ -25,18 +29,24 @@ def dealt(
         base: b of the frequencies b^(-2i/D).
         interleaved: False deals in sections, the fastest to time (Qwen2-VL); True in turn, as long as row and column
             have some left (Qwen3-VL), so that each axis has fast and slow ones.
+        inv_freq: [D/2] frequencies of your own, as those of `posenc.scaling`, in place of those of `base`.
     Returns: [3, D/2] float64, on the CPU, for `posenc.rope2d.rotate`.
     Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2409.12191, section 2.1; arXiv 2511.21631, section 2. Chapter: Two axes and more.
     """
     head_dim = check_int("head_dim", head_dim, minimum=2, even=True)
     check_bool("interleaved", interleaved)
+    frequencies = ladder(head_dim, base) if inv_freq is None else inv_freq
+    check_tensor("inv_freq", frequencies, "[D/2]", ndim=1, floating=True)
+    if 2 * frequencies.shape[0] != head_dim:
+        raise ValueError(f"inv_freq turns {2 * frequencies.shape[0]} lanes, it must be those of head_dim={head_dim}")
     space = head_dim // 2 * 3 // 8
     sections = [head_dim // 2 - 2 * space, space, space] if sections is None else list(sections)
     whole = all(isinstance(n, numbers.Integral) and n >= 0 for n in sections)
     if not whole or len(sections) != AXES or 2 * sum(sections) != head_dim:
         raise ValueError(
-            f"sections={shown(sections)} must be three whole numbers that add up to head_dim / 2 = {head_dim // 2}"
+            f"sections={shown(sections)} must be three whole numbers that add up to {head_dim // 2}, half the lanes "
+            f"that turn; rotary_dim of mrope turns a part of a head"
         )
     owner = torch.arange(AXES, device="cpu").repeat_interleave(torch.tensor(sections, device="cpu"))
     if interleaved:
@@ -45,7 +55,7 @@ def dealt(
         owner = torch.zeros(head_dim // 2, dtype=torch.long, device="cpu")
         for axis in (1, 2):
             owner[axis : AXES * sections[axis] : AXES] = axis
-    return ladder(head_dim, base) * (owner == torch.arange(AXES, device="cpu")[:, None])
+    return frequencies.to("cpu", torch.float64) * (owner == torch.arange(AXES, device="cpu")[:, None])
 
 
 def positions_for(layout: Sequence[int | Sequence[int]]) -> torch.Tensor:
@@ -83,15 +93,35 @@ def mrope(
     *,
     interleaved: bool = False,
     layout: str = "half",
+    rotary_dim: int | None = None,
+    inv_freq: torch.Tensor | None = None,
+    attention_factor: float = 1.0,
 ) -> Encoding:
     r"""RoPE with three ids a token, an `Encoding` at the place `rotate` whose positions are [T, 3] or [B, T, 3].
 
     Arguments:
-        head_dim, sections, base, interleaved: see `dealt`.
-        layout: which lanes make a pair, see `posenc.rope.rotate`.
+        head_dim: D, even: that of q and k, whatever part of it turns.
+        sections, base, interleaved: see `dealt`; `sections` add up to half the lanes that turn.
+        layout: which lanes make a pair, see `posenc.rope.rotate`. The default is "half", as in Qwen's models; that of
+            `rope` is "interleaved", as in its paper.
+        rotary_dim: p, even, at most D: the first p lanes turn, by a ladder of p lanes (Qwen3.5: 64 of 256). Default D.
+        inv_freq: [p/2] frequencies of your own, instead of `base` and `rotary_dim`.
+        attention_factor: factor on cos and sin (YaRN's temperature).
     Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2409.12191. Chapter: Two axes and more.
     """
+    head_dim = check_int("head_dim", head_dim, minimum=2, even=True)
     check_choice("layout", layout, LAYOUTS)
-    turning = Rotary2d(dealt(head_dim, sections, base, interleaved), layout)
+    attention_factor = check_number("attention_factor", attention_factor, above=0)
+    if inv_freq is not None:
+        check_tensor("inv_freq", inv_freq, "[p/2]", ndim=1, floating=True)
+        if rotary_dim is not None:
+            raise ValueError(f"inv_freq is given, so leave out rotary_dim={shown(rotary_dim)}")
+        lanes, name = 2 * inv_freq.shape[0], "inv_freq"
+    else:
+        lanes = head_dim if rotary_dim is None else check_int("rotary_dim", rotary_dim, minimum=2, even=True)
+        name = "rotary_dim"
+    if lanes > head_dim:
+        raise ValueError(f"{name} turns {lanes} lanes, at most head_dim={head_dim} may")
+    turning = Rotary2d(dealt(lanes, sections, base, interleaved, inv_freq), layout, attention_factor=attention_factor)
     return Encoding(rotate=turning, axes=AXES, head_dim=head_dim)

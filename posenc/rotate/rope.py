@@ -133,7 +133,8 @@ def rope(
     Arguments:
         head_dim: D, even: that of q and k, whatever part of it turns.
         base: b of the frequencies b^(-2i/D).
-        layout: which lanes make a pair, see `rotate`. Converting weights between layouts permutes lanes.
+        layout: which lanes make a pair, see `rotate`. The default is the paper's, "interleaved"; Llama and its kin need
+            "half", which is the default of `mrope`. Converting weights between layouts permutes lanes.
         rotary_dim: p, even, at most D: only p/2 pairs of lanes turn. Default D.
         proportional: with p < D, False pairs the first p lanes among themselves and divides the exponent by p
             (GPT-NeoX). True is p-RoPE, the type "proportional" of transformers (Gemma 4): the lanes of the whole head

@@ -58,14 +58,20 @@ def angles(positions: torch.Tensor, freqs: torch.Tensor) -> torch.Tensor:
     return (positions.masked_fill(placeless, 0)[..., None] * freqs[..., None, :, :]).sum(-2)
 
 
-def rotate(x: torch.Tensor, positions: torch.Tensor, freqs: torch.Tensor, layout: str = "interleaved") -> torch.Tensor:
+def rotate(
+    x: torch.Tensor,
+    positions: torch.Tensor,
+    freqs: torch.Tensor,
+    layout: str = "interleaved",
+    attention_factor: float = 1.0,
+) -> torch.Tensor:
     r"""Turn each pair of lanes of x by its angle, see `angles`.
 
     Arguments:
         x: [..., T, D].
         positions: [..., T, n], see `angles`.
         freqs: [n, P] with 2 P <= D, or [H, n, P] beside x [B, H, T, D]; further lanes pass unchanged.
-        layout: which lanes make a pair, see `posenc.rope.rotate`.
+        layout, attention_factor: which lanes make a pair, and a factor on cos and sin, see `posenc.rope.rotate`.
     Returns: like x. Angles are float64, their cosines and sines float32 (float64 where x is), under autocast too.
     Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2403.13298, section 3.2. Chapter: Two axes and more.
@@ -73,6 +79,7 @@ def rotate(x: torch.Tensor, positions: torch.Tensor, freqs: torch.Tensor, layout
     check_tensor("x", x, "[..., T, D]", floating=True)
     check_tensor("freqs", freqs, "[..., n, P]", floating=True)
     check_choice("layout", layout, LAYOUTS)
+    attention_factor = check_number("attention_factor", attention_factor, above=0)
     if x.ndim < 2 or 2 * freqs.shape[-1] > x.shape[-1]:
         raise ValueError(f"freqs turn {2 * freqs.shape[-1]} lanes, x must have at least as many, got {list(x.shape)}")
     by = angles(positions, freqs.to(x.device, angle_dtype(x)))
@@ -83,7 +90,7 @@ def rotate(x: torch.Tensor, positions: torch.Tensor, freqs: torch.Tensor, layout
             f"positions {list(positions.shape)} and freqs {list(freqs.shape)} give angles {list(by.shape)}, which must "
             f"broadcast to {[*x.shape[:-1], by.shape[-1]]}"
         ) from None
-    return turn(x, by, layout)
+    return turn(x, by, layout, attention_factor)
 
 
 class Rotary2d(FixedNumbers):
@@ -96,9 +103,9 @@ class Rotary2d(FixedNumbers):
         """What its twin does, in words."""
         return f"turns q and k by angles summed over {self.freqs.shape[-2]} axes"
 
-    def __init__(self, freqs, layout, num_heads=None):
+    def __init__(self, freqs, layout, num_heads=None, attention_factor=1.0):
         super().__init__()
-        self.start, self.layout = freqs, layout
+        self.start, self.layout, self.attention_factor = freqs, layout, attention_factor
         self.fix(freqs=freqs if num_heads is None else nn.Parameter(torch.empty(num_heads, *freqs.shape)))
         self.reset_parameters()
 
@@ -118,7 +125,8 @@ class Rotary2d(FixedNumbers):
     def kernel_inputs(self, q):
         """What the twin reads besides q, k and positions; keys get the heads of q."""
         self.check_heads(q)
-        return {"inv_freq": self.exact("freqs", q), "layout": self.layout}
+        freqs = self.exact("freqs", q)
+        return {"inv_freq": freqs, "layout": self.layout, "attention_factor": self.attention_factor}
 
     @property
     def turns_alone(self):
@@ -128,7 +136,7 @@ class Rotary2d(FixedNumbers):
     def turn(self, x, positions):
         """x [B, H, T, D] as its tokens stand at positions [B or 1, T, n]."""
         self.check_heads(x)
-        return rotate(x, positions[:, None], self.exact("freqs", x), self.layout)
+        return rotate(x, positions[:, None], self.exact("freqs", x), self.layout, self.attention_factor)
 
     def forward(self, q, k, at):
         return self.turn(q, at.pos_q), self.turn(k, at.pos_k)
@@ -157,6 +165,9 @@ def rope2d(
         num_heads: H, for "mixed" alone; queries and keys must have as many.
         layout: see `posenc.rope.rotate`.
     Errors: TypeError, ValueError naming the argument.
+    Convention: the axes of positions are the caller's order; for pictures the book's is (x, y), column then row, where
+        "axial" gives pair n t + a to axis a: even pairs turn with x, odd ones with y. A coordinate above 0 turns
+        counterclockwise, (a, b) -> (a cos - b sin, a sin + b cos), as `posenc.rope.rotate` does.
     Paper: arXiv 2403.13298. Chapter: Two axes and more.
     """
     check_choice("form", form, FORMS)

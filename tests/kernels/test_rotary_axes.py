@@ -212,6 +212,7 @@ ENCODINGS = {  # name: (the encoding, heads of keys beside 4 of queries)
     "mixed": (lambda: posenc.make("rope2d", head_dim=16, form="mixed", num_heads=4), 2),
     "mixed on three axes": (lambda: posenc.rope2d.rope2d(24, "mixed", axes=3, num_heads=4, layout="half"), 4),
     "mrope": (lambda: posenc.make("mrope", head_dim=16), 1),
+    "mrope on a part": (lambda: posenc.make("mrope", head_dim=16, rotary_dim=8, attention_factor=1.5), 2),
     "mixed and a stick": (
         lambda: posenc.compose(
             posenc.make("rope2d", head_dim=16, form="mixed", num_heads=4), posenc.make("stickbreaking")
@@ -227,7 +228,7 @@ def test_attention_by_the_kernels_equals_the_reference(monkeypatch, name):
     make, kv_heads = ENCODINGS[name]
     torch.manual_seed(0)
     encoding = make().to(DEVICE)
-    axes, dim = encoding.axes, 24 if encoding.axes == 3 and name != "mrope" else 16
+    axes, dim = encoding.axes, 24 if encoding.axes == 3 and "mrope" not in name else 16
     generator = torch.Generator().manual_seed(0)
     q, k, v, dout = (
         torch.randn(2, heads, 35, dim, generator=generator).to(DEVICE) for heads in (4, kv_heads, kv_heads, 4)

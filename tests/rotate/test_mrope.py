@@ -54,6 +54,27 @@ def test_ids_and_angles_are_those_of_qwen2_vl_and_qwen3_vl():
         close((ids[..., None].double() * dealt(dim, sections, interleaved=True)).sum(-2), mixed[0])
 
 
+@pytest.mark.parametrize("yarn", [False, True])
+def test_a_quarter_of_a_head_turns_as_in_qwen3_5(yarn):
+    """Heads of 256 lanes of which 64 turn, dealt in turn; with YaRN from 262,144 tokens by 4 too."""
+    from transformers import Qwen3_5TextConfig
+    from transformers.models.qwen3_5.modeling_qwen3_5 import Qwen3_5TextRotaryEmbedding, apply_rotary_pos_emb
+
+    parameters = dict(rope_type="default", rope_theta=1e7, partial_rotary_factor=0.25, mrope_section=[11, 11, 10])
+    ours = dict(rotary_dim=64, base=1e7)
+    if yarn:
+        parameters |= dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=262144)
+        frequencies, factor = posenc.scaling.yarn(64, 4.0, trained=262144, base=1e7)
+        ours = dict(inv_freq=frequencies, attention_factor=factor)
+    theirs = Qwen3_5TextRotaryEmbedding(Qwen3_5TextConfig(head_dim=256, rope_parameters=parameters))
+    encoding = posenc.make("mrope", head_dim=256, sections=(11, 11, 10), interleaved=True, **ours)
+    ids = positions_for([3, (1, 5, 7), 4, (4, 2, 2), 1])
+    q = normal(1, 2, len(ids), 256).float()
+    expected, _ = apply_rotary_pos_emb(q, q, *theirs(q, ids.T[:, None]))
+    close(encoding.rotate.turn(q, ids[None]), expected, 2e-5)
+    assert not torch.allclose(mrope(256, (43, 43, 42), interleaved=True).rotate.turn(q, ids[None]), expected, atol=1.0)
+
+
 def test_the_default_sections_are_those_of_qwen2_vl():
     assert (dealt(128) > 0).sum(-1).tolist() == [16, 24, 24]
     assert (dealt(8) > 0).sum(-1).tolist() == [2, 1, 1]
@@ -84,6 +105,12 @@ def test_an_image_between_words_keeps_the_words_close():
     "call, words",
     [
         (lambda: mrope(16, (4, 4)), ["sections=[4, 4]", "8"]),
+        (lambda: mrope(256, (11, 11, 10)), ["sections=[11, 11, 10]", "128", "rotary_dim"]),
+        (lambda: mrope(16, rotary_dim=18), ["rotary_dim", "18", "head_dim=16"]),
+        (lambda: mrope(16, rotary_dim=8, inv_freq=torch.ones(4)), ["rotary_dim=8", "leave out"]),
+        (lambda: mrope(16, inv_freq=torch.ones(9)), ["inv_freq", "18", "head_dim=16"]),
+        (lambda: dealt(16, inv_freq=torch.ones(4)), ["inv_freq", "8 lanes", "head_dim=16"]),
+        (lambda: mrope(16, attention_factor=0), ["attention_factor=0"]),
         (lambda: mrope(16, (0, 4, 4), interleaved=True), ["sections=[0, 4, 4]", "interleaved"]),
         (lambda: positions_for([(2, 2)]), ["layout holds (2, 2)"]),
     ],
