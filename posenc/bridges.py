@@ -243,10 +243,10 @@ def attach(model, encoding):
     at = torch.arange(len(TRIED_AT))[None]
     for one, own in zip(heard, each):  # whatever it does not take is refused before the model has changed
         device = next((parameter.device for parameter in own.parameters()), one.plain[0].device)
-        q, k, v = (x.to(device) for x in one.plain)
+        q, k, v, mask = (None if x is None else x.to(device) for x in (*one.plain, one.mask))
         with torch.no_grad():
             place = {"encoding": own, "first": one.first, "pos_q": at.to(device), "pos_k": at.to(device)}
-            _attend(one.layer, q, k, v, None, **one.options | place)
+            _attend(one.layer, q, k, v, mask, **one.options | place)
     model.set_attn_implementation("posenc")
     model.posenc = nn.ModuleList(encodings)
     for rotation in _rotations(model):
@@ -284,6 +284,7 @@ class _Heard(NamedTuple):
     plain: tuple
     first: int | None  # the first lane that turns; None where none does
     told: dict  # what the layer is called with, and what it calls attention with
+    mask: torch.Tensor | None
     options: dict
 
     def turns_as(self, other):
@@ -323,11 +324,11 @@ def _hear(model):
     for layer in layers:
         if layer not in plain:
             raise UnsupportedError(f"{name}: its {type(layer).__name__} asks no ALL_ATTENTION_FUNCTIONS; {FITTING}")
-        (turned, told, options), (still, _, _) = own[layer], plain[layer]
+        (turned, told, mask, options), (still, *_) = own[layer], plain[layer]
         if not torch.equal(turned[2], still[2]):
             raise UnsupportedError(f"{name}: its {type(layer).__name__} turns its values, too; {FITTING}")
         lanes = (turned[0] != still[0]).flatten(0, 2).any(0).nonzero()
-        heard.append(_Heard(layer, turned, still, int(lanes[0]) if len(lanes) else None, told, options))
+        heard.append(_Heard(layer, turned, still, int(lanes[0]) if len(lanes) else None, told, mask, options))
     return heard
 
 
@@ -336,8 +337,8 @@ def _listen(model, layers, silent):
     heard = {}
 
     def tell(layer, args, kwargs):
-        def note(q, k, v, options):
-            heard[layer] = (q, k, v), kwargs, options
+        def note(given, mask, options):
+            heard[layer], (q, _, v) = (given, kwargs, mask, options), given
             return q.new_zeros(q.shape[0], q.shape[2], q.shape[1], v.shape[-1]), None
 
         return args, kwargs | {"note": note}
@@ -419,11 +420,13 @@ def _positions(layer, kwargs):
 def _attend(module, query, key, value, attention_mask, *, note=None, encoding=None, first=None, **options):
     """`posenc.attention` as transformers calls it; returns [B, T, H, D] and no weights."""
     if note is not None:
-        return note(query, key, value, options)
+        return note((query, key, value), attention_mask, options)
     if "pos_q" not in options:
         raise UnsupportedError(f"{type(module).__name__} tells its attention no positions: attach serves no such model")
     pos_q, pos_k = options["pos_q"], options["pos_k"]
     asked = [name for name in ("softcap", "s_aux", "position_bias") if options.get(name) is not None]
+    if attention_mask is not None and attention_mask.dtype != torch.bool:
+        asked.append("mask that is a bias")
     if asked or options.get("dropout"):
         raise UnsupportedError(f"attach serves no {(asked or ['dropout'])[0]} in attention, which this model asks for")
     if key.shape[2] > pos_k.shape[1]:

@@ -423,6 +423,10 @@ def test_a_model_that_does_not_fit_is_named():
         model.train()(batch()[0])
     with pytest.raises(UnsupportedError, match="softcap"):
         bridges.attach(llama(kind="Gemma2"), make("nope"))
+    with pytest.raises(UnsupportedError, match="mask that is a bias"):
+        bridges.attach(llama(kind="Doge"), make("nope"))
+    with pytest.raises(UnsupportedError, match="DeepseekV4Attention turns its values"):
+        bridges.attach(other_model("DeepseekV4", num_key_value_heads=1, head_dim=32, qk_rope_head_dim=8), make("nope"))
     for bridge in (lambda: bridges.attach(model, make("nope")), lambda: bridges.read_rope(model)):
         with pytest.raises(ValueError, match="attach"):
             bridge()
