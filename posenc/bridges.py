@@ -39,7 +39,7 @@ ELSEWHERE = {  # what to do with a place that a bridge does not serve
     "gates": "the layers of the model make none; posenc.SelfAttention does",
     "axes": "its positions have several coordinates, those of the model have one",
 }
-FITTING = "Llama, Mistral and Qwen3 fit"
+FITTING = "the chapter In your own model has a table of those that fit"
 TRIED_AT = (1, 2, 3, 5, 50, 500, 4000, 4001)  # of the tokens that a model is tried with: slow lanes turn, too
 
 
@@ -200,8 +200,8 @@ def attach(model, encoding):
 
     Registers "posenc" as attention function and mask function of transformers, sets it, and makes the model's own
     rotation a turn by zero. Serves `rotate`, `bias` and `weigh` without gates, in decoders whose layers ask
-    `ALL_ATTENTION_FUNCTIONS`, take `past_key_values`, and whose module `rotary_emb` gives (cosines, sines). Tried with
-    Llama, Mistral and Qwen3. Before anything is changed the model reads eight tokens twice, with its rotation and
+    `ALL_ATTENTION_FUNCTIONS`, take `past_key_values`, and whose module `rotary_emb` gives (cosines, sines). The chapter
+    has a table of all types. Before anything is changed the model reads eight tokens twice, with its rotation and
     without, and the encoding is tried on its queries and keys: what does not fit is refused now.
 
     Arguments:
@@ -222,6 +222,11 @@ def attach(model, encoding):
     heard = _hear(model)
     for one in heard:
         _positions(one.layer, one.told)
+        if any(part.endswith("indexer") for part, _ in one.layer.named_modules()):
+            raise UnsupportedError(
+                f"model={type(model).__name__}: its {type(one.layer).__name__} chooses keys by an indexer, which turns "
+                f"by the same rotary_emb; {FITTING}"
+            )
         if "past_key_values" not in inspect.signature(one.layer.forward).parameters:
             raise UnsupportedError(
                 f"model={type(model).__name__}: its {type(one.layer).__name__} takes no past_key_values, where attach "
@@ -337,6 +342,9 @@ def _listen(model, layers, silent):
     heard = {}
 
     def tell(layer, args, kwargs):
+        if layer in heard:
+            raise UnsupportedError(f"it calls {type(layer).__name__} again in one forward, where attach counts one")
+
         def note(given, mask, options):
             heard[layer], (q, _, v) = (given, kwargs, mask, options), given
             return q.new_zeros(q.shape[0], q.shape[2], q.shape[1], v.shape[-1]), None

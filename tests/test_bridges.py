@@ -425,6 +425,11 @@ def test_a_model_that_does_not_fit_is_named():
         bridges.attach(llama(kind="Gemma2"), make("nope"))
     with pytest.raises(UnsupportedError, match="mask that is a bias"):
         bridges.attach(llama(kind="Doge"), make("nope"))
+    with pytest.raises(UnsupportedError, match="again in one forward"):
+        bridges.attach(llama(kind="HrmText", num_key_value_heads=4), make("nope"))
+    sparse = LATENT | dict(num_key_value_heads=4, index_head_dim=16, index_n_heads=2, index_topk=4)
+    with pytest.raises(UnsupportedError, match="indexer"):
+        bridges.attach(llama(kind="DeepseekV32", **sparse), make("nope"))
     with pytest.raises(UnsupportedError, match="DeepseekV4Attention turns its values"):
         bridges.attach(other_model("DeepseekV4", num_key_value_heads=1, head_dim=32, qk_rope_head_dim=8), make("nope"))
     for bridge in (lambda: bridges.attach(model, make("nope")), lambda: bridges.read_rope(model)):
