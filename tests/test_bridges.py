@@ -659,3 +659,17 @@ def test_the_page_asks_the_functions_what_they_serve(monkeypatch):
     assert table["PaTH"] == table["Sinusoidal"] == ["–", "–", "–", "–"]
     monkeypatch.setattr(bridges, "SCORE_MODS", {})
     assert answers()["ALiBi"] == ["–", "yes", "yes", "–"]
+
+
+def test_the_table_of_model_types_is_what_the_bridges_say(monkeypatch):
+    """Of some types the record is made anew; the page sorts all."""
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
+    import attach_kinds
+
+    from posenc.lab.experiments import load_results
+    from posenc.lab.pages import in_your_own_model as page
+
+    frozen = load_results("attach_kinds")["kinds"]
+    for kind in ("llama", "smollm3", "gpt_neox", "emu3"):
+        assert attach_kinds.verdict_on(kind)[0] == frozen[kind].split(" | ")[0]
+    assert sorted(sum(page.kinds().values(), [])) == sorted(frozen) and "deepseek_v3" in page.kinds()["serves", ""]

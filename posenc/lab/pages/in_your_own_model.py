@@ -1,5 +1,7 @@
 r"""What the page on posenc in other people's code asks of `posenc.bridges`: which one serves which method."""
 
+from collections import Counter
+
 import torch
 
 import posenc
@@ -64,6 +66,22 @@ def bridges_table():
     return table(["method", *(f"`{name}`" for name in names)], answers)
 
 
+def kinds():
+    r"""What results/attach_kinds.json says, {(verdict, reason or ""): [model type, ...]}: most types first."""
+    found = {}
+    for kind, said in load_results("attach_kinds")["kinds"].items():
+        verdict, why = said.split(" | ")
+        found.setdefault((verdict, "" if verdict.startswith("serves") else why), []).append(kind)
+    order = ("serves", "serves with a list", "refuses", "not built")
+    return dict(sorted(found.items(), key=lambda item: (order.index(item[0][0]), -len(item[1]))))
+
+
+def kinds_table():
+    r"""Which model types of transformers `attach` serves, and why not the others."""
+    rows = [[verdict, why, ", ".join(f"`{kind}`" for kind in names)] for (verdict, why), names in kinds().items()]
+    return table(["`attach`", "why not", "model types"], rows)
+
+
 def speed_table():
     r"""Training beside the same lines by hand, from results/cpu_speed.json: by hand is 1, above it is faster."""
     trained = load_results("cpu_speed")["training"]
@@ -76,9 +94,10 @@ def speed_table():
 
 
 def numbers():
-    r"""Give the prose what a step of decoding and a call cost."""
+    r"""Give the prose what a step of decoding and a call cost, and how many model types are served."""
     measured = load_results("cpu_speed")
     step, call = measured["decoding"], measured["call"]
+    by_verdict = Counter(said.split(" | ")[0] for said in load_results("attach_kinds")["kinds"].values())
     say_all(
         "own",
         {
@@ -87,5 +106,11 @@ def numbers():
             "decoding": f"{step['ratio']:.2f}",
             "call": f"{call['ratio']:.1f}",
             "microseconds": f"{1e6 * call['ours']:.0f}",
+            "transformers": load_results("attach_kinds")["libraries"]["transformers"],
+            "kinds": f"{by_verdict.total()}",
+            "serves": f"{by_verdict['serves']}",
+            "with_list": f"{by_verdict['serves with a list']}",
+            "refuses": f"{by_verdict['refuses']}",
+            "not_built": f"{by_verdict['not built']}",
         },
     )
