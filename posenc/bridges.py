@@ -247,6 +247,8 @@ def attach(model, encoding):
     each = encodings * (len(heard) // len(encodings))
     at = torch.arange(len(TRIED_AT))[None]
     for one, own in zip(heard, each):  # whatever it does not take is refused before the model has changed
+        if own.rotate is not None:  # where ours acts, theirs must be a turn and no more
+            _turn_of(model, _rotation(model, each=True), one, LAYOUTS)
         device = next((parameter.device for parameter in own.parameters()), one.plain[0].device)
         q, k, v, mask = (None if x is None else x.to(device) for x in (*one.plain, one.mask))
         with torch.no_grad():
@@ -549,7 +551,11 @@ def _turn_of(model, rotation, one, layouts):
         raise UnsupportedError(
             f"layout={layout!r}: layer {one.layer.layer_idx} of {type(model).__name__} turns its queries otherwise "
             f"than the frequencies of its rotary_emb say, by up to {min(off[1, layout], off[-1, layout]):.2g}; "
-            + (f"layout={fits[0][1]!r} is right" if fits else "neither layout is right, and neither way round")
+            + (
+                f"layout={fits[0][1]!r} is right"
+                if fits
+                else "neither layout is right, and neither way round: is it all that acts there?"
+            )
         )
     own = sign * inv_freq.detach()
     return sign, rope(still.shape[-1], inv_freq=own, layout=layout, attention_factor=float(factor))

@@ -533,6 +533,11 @@ def test_a_rotation_is_compared_with_what_the_layers_do():
         assert (model(ids).logits - own(ids).logits).abs().max() < 1e-4
     with pytest.raises(UnsupportedError, match="layout='half'.*by up to [1-9].*'interleaved' is right"):
         bridges.read_rope(llama(kind="Cohere"))
+    normed = llama(kind="HunYuanDenseV1")  # which norms queries after it has turned them
+    normed.model.layers[1].self_attn.query_layernorm.weight[0] = 2.0
+    with pytest.raises(UnsupportedError, match="layer 1.*by up to [1-9].*neither"):
+        bridges.attach(normed, rope_of_llama())
+    bridges.attach(normed, make("alibi", num_heads=4))
     scaled = llama()
     scaled.model.rotary_emb.register_forward_hook(lambda module, given, out: (out[0] * 2, out[1]))
     for bridge in (bridges.read_rope, lambda model: bridges.write_rope(model, rope_of_llama())):
