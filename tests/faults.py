@@ -46,7 +46,7 @@ FAULTS = [
           "tests/embed/test_sinusoidal.py"),
     Fault("posenc/rotate/rope.py", "[..., None].to(accumulation_dtype(x)) *", "[..., None].to(x.dtype) *",
           "tests/rotate/test_rope.py"),  # angles in the dtype of q
-    Fault("posenc/rotate/scaling.py", "= 0.1 * math.log(factor) + 1.0", "= 1.0",  # YaRN without its temperature
+    Fault("posenc/rotate/scaling.py", "0.1 * mscale * math.log(factor)", "0.0",  # YaRN without its temperature
           "tests/rotate/test_scaling.py"),
     Fault("posenc/rotate/mrope.py", "int(parts[-1].max()) + 1", "int(parts[-1].max())",  # text begins in the picture
           "tests/rotate/test_mrope.py"),
