@@ -547,16 +547,15 @@ def study_numbers() -> dict:
 # --- the guide to choosing -------------------------------------------------------------------------------------------
 
 
-def level(values: dict, tolerance: float) -> tuple[list, list]:
-    """(the best with those that these seeds can't tell from it, all by mean), lowest first.
+def level(values: dict) -> tuple[list, list]:
+    """(the lowest with those that these seeds can't tell from it, all by mean), lowest first.
 
-    Arguments: values: {method: [a number a seed]}. Level with the best is what is worse by no more than the tolerance,
-    and what is worse by so little that the 95% interval of the difference, seed by seed, holds zero.
+    Arguments: values: {method: [a number a seed]}. Not told from the lowest is what it ties with: the 95% interval of
+    the difference, seed by seed, holds zero.
     """
     ranked = sorted(values, key=lambda name: statistics.mean(values[name]))
     gaps = {name: less(values[name], values[ranked[0]]) for name in ranked}
-    bounds = {name: max(tolerance, half_width(gap)) for name, gap in gaps.items()}
-    return [name for name in ranked if statistics.mean(gaps[name]) <= bounds[name]], ranked
+    return [name for name in ranked if statistics.mean(gaps[name]) <= half_width(gaps[name])], ranked
 
 
 def with_score(name: str, values, percent: bool) -> str:
@@ -569,9 +568,9 @@ def with_score(name: str, values, percent: bool) -> str:
     )
 
 
-def ranking(values: dict, tolerance: float, percent=True) -> tuple[list, str]:
-    """Who is best or level with it, and a sentence that says so and names the last."""
-    top, ranked = level(values, tolerance)
+def ranking(values: dict, percent=True) -> tuple[list, str]:
+    """Who is lowest or not told from it, and a sentence that says so and names the last."""
+    top, ranked = level(values)
     words = f"lowest is {with_score(top[0], values[top[0]], percent)}"
     if len(top) > 1:
         rest = listed(with_score(name, values[name], percent) for name in top[1:])
@@ -591,7 +590,7 @@ def puzzle_ranking(experiment: str, column: str | None = None) -> tuple[list, st
     }
     if not able:
         return [], "no method learned it within this budget, so what it does outside of training tells nothing"
-    top, words = ranking(able, result["tolerance"])
+    top, words = ranking(able)
     unable = [METHODS[name].title for name in scores if name not in able]
     return top, words + (f"; left out, since not learned: {listed(unable)}" if unable else "")
 
@@ -718,7 +717,7 @@ def short_numbers() -> dict:
     behind = [name for name, (gain, spread) in saved.items() if gain - spread <= tolerance]
     assert behind == ["sink"]
     return {
-        "short": ranking(text_losses("whole", 0), tolerance, percent=False)[1],
+        "short": ranking(text_losses("whole", 0), percent=False)[1],
         "least_gain": f"{min(gain for name, (gain, _) in saved.items() if name not in behind):.2f}",
         "most_gain": f"{max(gain for gain, _ in saved.values()):.2f}",
     }
@@ -745,7 +744,7 @@ def near_numbers() -> dict:
         "holds": listed("{} ({:+.3f} ± {:.3f})".format(METHODS[name].title, *rise[name]) for name in holding),
         "breaks": listed("{} ({:+.2f} ± {:.2f})".format(METHODS[name].title, *rise[name]) for name in rising),
         "cutting": f"{max(abs(cost) for cost in costs):.3f}",
-        "cut": ranking(cut, tolerance, percent=False)[1],
+        "cut": ranking(cut, percent=False)[1],
         "cut_back": listed(METHODS[name].title for name in back),
         "cut_kept": listed(
             "{} ({}, cut {})".format(METHODS[name].title, *(signed(less(x[name], start[name])) for x in (whole, cut)))
@@ -767,9 +766,9 @@ def puzzle_numbers() -> dict:
     assert (
         max(start, key=lambda name: statistics.mean(start[name])) == "nope"
     )  # last on text, and level with the first here
-    assert {"nope", "learned", "shaw", "transformer_xl", "t5", "kerple", "fire", "stickbreaking"} <= set(top_far)
+    assert {"nope", "t5"} <= set(top_far)
     top_bit, flipflop = puzzle_ranking("flipflop")
-    assert {"sinusoidal", "rope", "alibi", "stickbreaking"} <= set(top_bit)  # no difference told
+    assert {"sinusoidal", "rope", "alibi", "stickbreaking"} <= set(top_bit) and "highest" not in flipflop  # all tie
     assert statistics.mean(ends("selective_copy", "stickbreaking")[0]) > LEARNED
     top_count, counting = puzzle_ranking("counting")
     assert {"fox", "stickbreaking", "transformer_xl"} <= set(top_count)
@@ -783,17 +782,12 @@ def puzzle_numbers() -> dict:
     least = sorted(able, key=able.get)
     assert set(least[:2]) == {"cope", "shaw"} and able[least[1]] < LEARNED < able[least[2]] / 2
     best_cut = min(statistics.mean(values["scores"]["far, cut"]) for values in needle.values())
-    best_text = min(start, key=lambda name: statistics.mean(start[name]))
-    at_last = text_losses("whole", -1)
-    assert best_text == min(at_last, key=lambda name: statistics.mean(at_last[name])) != top_far[0]
     assert all(set(results()[puzzle]["methods"]) == set(needle) for puzzle in puzzles())
     return {
         "learned": f"{LEARNED:.0%}",
         "needle": far,
         "needle_near": puzzle_ranking("needle", "near")[1],
         "needle_cut": f"{100 * best_cut:.0f}%",
-        "best_text": METHODS[best_text].title,
-        "best_needle": METHODS[top_far[0]].title,
         "recall": puzzle_ranking("recall")[1],
         "flipflop": flipflop,
         "selective_copy": puzzle_ranking("selective_copy")[1],
@@ -812,7 +806,8 @@ def pick_numbers() -> dict:
     """The evidence for the two methods that a question's answer chooses."""
     start, picks = text_losses("whole", 0), {"stick": "stickbreaking", "xl": "transformer_xl"}
     assert all("breaks" not in (word_on_text(name), word_on_needle(name)) for name in picks.values())
-    assert set(picks.values()) <= set(level(start, results()[TEXT]["tolerance"])[0])  # "tie on text"
+    gaps = less(start[picks["xl"]], start[picks["stick"]])
+    assert 0 < min(gaps) and statistics.mean(gaps) <= results()[TEXT]["tolerance"]  # "with every seed, by less than"
     texts = {}
     for short, name in picks.items():
         texts |= {
@@ -829,12 +824,13 @@ def masked_numbers() -> dict:
     length, tolerance = next(iter(masked["tests"])), masked["tolerance"]
     hidden = {name: values["scores"][length] for name, values in masked["methods"].items()}
     order = ["t5", "transformer_xl", "shaw", "rope", "alibi", "sinusoidal", "nope", "stickbreaking"]
-    assert sorted(order, key=lambda name: statistics.mean(hidden[name])) == order
+    for better, worse in zip(order, order[1:]):
+        assert level({name: hidden[name] for name in (better, worse)})[0] == [better], (better, worse)
     gap, spread = mean_and_spread(less(hidden["alibi"], hidden["rope"]))
     assert gap - spread > tolerance
     refused = [method.title for name, method in METHODS.items() if properties(name)["both ways"] == "refused"]
     return {
-        "masked": ranking(hidden, tolerance, percent=False)[1],
+        "masked": ranking(hidden, percent=False)[1],
         "refused": listed(refused),
         **{f"masked_{name}": amount(hidden[name]) for name in ("alibi", "sinusoidal", "stickbreaking", "nope")},
     }
