@@ -16,7 +16,6 @@ PIECES = (
     ("left", 0.1, "#6b7280"),
 )
 SLOPES = tuple(2 ** (k / 8) for k in range(-96, 33))  # of a softmax with a penalty, from mild to steep
-RANKS = ("lowest", "second lowest", "third lowest", "fourth lowest", "highest")
 NONE = 0.005  # nats: smaller differences count as none
 
 
@@ -153,12 +152,6 @@ def use_words(judged) -> str:
     return "It is worse with the whole context than with the cut one: what is far away disturbs it."
 
 
-def rank() -> str:
-    r"""The place of its loss at the training length among the methods tested."""
-    ranked = sorted(frozen()["methods"], key=lambda method: loss(method, 0))
-    return RANKS[ranked.index("stickbreaking")]
-
-
 def results_numbers() -> dict[str, str]:
     r"""What the reading of the results cites.
 
@@ -170,7 +163,6 @@ def results_numbers() -> dict[str, str]:
     return {
         "prediction": results["predictions"]["stickbreaking"],
         "verdict": verdict_words(judged),
-        "rank": rank(),
         "improves": improvement_words(judged),
         "uses": use_words(judged),
         "nope_short": f"{loss('nope', 0):.3f}",
