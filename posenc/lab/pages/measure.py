@@ -283,7 +283,7 @@ def masked_numbers() -> dict:
     hidden = {name: tests[length] for name, tests in scores(MASKED).items()}
     means = {name: values.mean() for name, values in hidden.items()}
     causal = {name: losses(name)[:, 0].mean() for name in means}
-    assert min(causal, key=causal.get) == max(means, key=means.get) == "stickbreaking"  # the best becomes the worst
+    assert min(causal, key=causal.get) == max(means, key=means.get) == "stickbreaking"  # lowest there, highest here
     assert (hidden["stickbreaking"] > hidden["nope"]).all()
     assert min(means, key=means.get) == "rope"
     share = (means["nope"] - means["alibi"]) / (means["nope"] - means["rope"])
@@ -336,8 +336,8 @@ def selective_copy_numbers() -> dict:
         assert letters[method]["in"].mean() > 0.3  # not learned
         assert abs((letters[method]["sparser"] - letters[method]["in"]).mean()) < 0.02  # and blind to blanks
     sparser = {method: tests["sparser"].mean() for method, tests in letters.items()}
-    for method in ("sinusoidal", "rope", "alibi"):
-        assert letters[method]["in"].mean() < 0.2 and outcome("selective_copy", method) == "held"
+    for method, most in (("sinusoidal", 0.2), ("rope", 0.2), ("alibi", 0.1)):
+        assert letters[method]["in"].mean() < most and outcome("selective_copy", method) == "held"
     assert sparser["sinusoidal"] > sparser["rope"] > sparser["alibi"]
     return {
         **{f"letters_{method}": f"{letters[method]['in'].mean():.2f}" for method in ("nope", "stickbreaking")},
@@ -474,24 +474,13 @@ def outcomes_table() -> Markdown:
     return table(["experiment", *(METHODS[method].title for method in results(TEXT)["methods"])], rows)
 
 
-def best(name: str, test: str) -> str:
-    """The method with the lowest mean in a test."""
-    tests = scores(name)
-    return min(tests, key=lambda method: tests[method][test].mean())
-
-
 def prediction_numbers() -> dict:
-    """How many predictions held; and that no method wins everywhere."""
+    """How many predictions held; and that no method is lowest everywhere."""
     tally = [word for by_method in outcomes().values() for word in by_method.values() if word]
     assert "failed" in tally
-    final = {method: losses(method)[:, -1].mean() for method in results(TEXT)["methods"]}
-    assert min(final, key=final.get) == "stickbreaking"
-    length = str(results(TEXT)["lengths"][0])
-    winners = [best(*test) for test in ((MASKED, length), ("selective_copy", "sparser"), ("needle", "far"))]
-    assert winners == ["rope", "alibi", "nope"]
-    for name, test in (("flipflop", "sparser"), ("counting", "longer 4x"), ("recall", "more 2x"), ("needle", "far")):
-        means = {method: tests[test].mean() for method, tests in scores(name).items()}
-        assert means["stickbreaking"] < min(means.values()) + results(name)["tolerance"], name
+    for method in set(results(TEXT)["methods"]) - {"stickbreaking"}:  # lowest with every seed, and highest
+        hidden = [scores(MASKED)[name][str(results(TEXT)["lengths"][0])] for name in ("stickbreaking", method)]
+        assert (losses("stickbreaking") < losses(method))[:, -1].all() and (hidden[0] > hidden[1]).all()
     rise = (losses("nope")[:, -1] - losses("nope")[:, 0]).mean()
     assert 0.2 < (losses("nope")[:, -1] - losses("nope", "cut")[:, -1]).mean() / rise < 0.8  # "only some"
     return {
