@@ -194,7 +194,7 @@ BY_HAND = {
     "fast": {"fast_full": str((4095 * ladder(128) >= 2 * math.pi).sum()), "lanes_slow": lanes("slow")},
     "plus": {"minus": f"{1 / sum(math.exp(-0.5 * d) for d in range(64)):.0%}"},
     "mild": {"steep": "50", "mild": f"{100 / 256:.1f}"},
-    "boost": {"boost": f"{0.2 * math.exp(-1):.1%}", "neighbor": f"{0.7 + 0.3 * math.exp(-0.005):.2%}"},
+    "boost": {"boost": f"{0.2 * math.exp(-1):.1%}"},
     "multiply": {
         "multiply_positive": f"{math.exp(4 * (0.7 + 0.3 * math.exp(-5)) - 4):.0%}",
         "multiply_negative": f"{math.exp(-4 * (0.7 + 0.3 * math.exp(-5)) + 4):.1f}",

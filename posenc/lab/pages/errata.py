@@ -15,7 +15,7 @@ from posenc.attention import attention
 from posenc.bias.transformer_xl import transformer_xl
 from posenc.encoding import Encoding
 from posenc.lab.exercises.rope import masks_lanes, reads_pairs_writes_halves
-from posenc.lab.experiments import load_results, mean_and_spread
+from posenc.lab.experiments import half_width, load_results, mean_and_spread
 from posenc.lab.pages import ROOT, say_all, seeded
 from posenc.several.exposb import band, exposb, fade, gain
 from posenc.several.rse import rse
@@ -294,10 +294,11 @@ def missing():
 
 @check
 def fits():
-    """In the book's text study the learned table is not ahead of the sinusoid where both were trained."""
+    """In the book's text study the learned table ties with the sinusoid where both were trained."""
     runs = load_results("train_short_test_long")["methods"]
     loss = {name: torch.tensor(runs[name]["whole"])[:, 0] for name in ("learned", "sinusoidal", "nope")}
-    assert loss["learned"].mean() > loss["sinusoidal"].mean() - 0.005 and loss["nope"].min() > loss["learned"].max()
+    gap = (loss["learned"] - loss["sinusoidal"]).tolist()
+    assert abs(sum(gap) / len(gap)) < half_width(gap) and loss["nope"].min() > loss["learned"].max()
     return {f"fits_{name}": f"{values.mean():.2f}" for name, values in loss.items()}
 
 
@@ -719,16 +720,14 @@ def relative():
 
 @check
 def boost():
-    """At position 1000 the boost is still there, and a neighbor's logit is faded."""
+    """At position 1000 the boost is still there."""
     at_1000 = gain(torch.tensor([1000.0]))[0]
     gone = int((gain(torch.arange(10_000.0)) < 1.01).nonzero()[0])
-    neighbor = fade(torch.tensor([1.0]))[0]
-    assert at_1000 > 1.07 and gone > 2000 and neighbor < 0.999
+    assert at_1000 > 1.07 and gone > 2000
     return {
         "boost": f"{at_1000 - 1:.1%}",
         "boost_score": f"{at_1000**2 - 1:.1%}",
         "boost_gone": f"{gone:,}",
-        "neighbor": f"{neighbor:.2%}",
     }
 
 

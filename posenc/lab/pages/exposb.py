@@ -7,12 +7,12 @@ import math
 import torch
 
 import posenc
-from posenc.lab.experiments import SWEEPS, load_results, verdict
+from posenc.lab.experiments import SWEEPS, half_width, load_results, verdict
 from posenc.lab.experiments.plots import plot_parts
 from posenc.lab.figures import exposb as figures
 from posenc.lab.figures import four_places
 from posenc.lab.figures.exposb import content_logits, row
-from posenc.lab.pages import ablation, finish, pm, table
+from posenc.lab.pages import ablation, finish, interval, pm, table
 from posenc.rotate.rope import inv_freq
 from posenc.several.exposb import FadedBias, FadedLogits, FadedWeights, band, exposb, fade, gain, hazard
 
@@ -378,7 +378,12 @@ def parts_figure():
 def parts_numbers() -> dict[str, str]:
     r"""What the reading of the parts cites."""
     first, last = ablation.ends()
+    arms, study = ablation.text()["methods"], load_results("train_short_test_long")["methods"]
+    for arm in ARMS:  # "these seeds tell no arm from RoPE"
+        gap = [a - b for a, b in zip(arms[arm]["scores"][first], arms["rope"]["scores"][first])]
+        assert abs(sum(gap) / len(gap)) < half_width(gap), arm
     return {
+        "tuned": interval([a[0] - b[0] for a, b in zip(study["exposb"]["whole"], study["rope"]["whole"])]),
         "rope_long": f"{ablation.loss('rope', last):.2f}",
         "logits_long": ablation.amount(*ablation.beside("exposb_logits", last), digits=3),
         "log_long": ablation.amount(*ablation.beside("exposb_log", last), digits=3),

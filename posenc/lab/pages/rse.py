@@ -181,7 +181,7 @@ def parts_numbers() -> dict[str, str]:
         "softmax_long": ablation.amount(*ablation.beside("rse_softmax", last)),
         "seeds": f"{len(results['seeds'])}",
         "tolerance": f"{results['tolerance']:g}",
-        "near_missed": f"{ablation.missed('rse', 'near'):.0%}",
+        "softmax_rise": f"{ablation.loss('rse_softmax', last) - ablation.loss('rse_softmax', first):.2f}",
     }
 
 
