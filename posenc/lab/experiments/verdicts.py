@@ -202,16 +202,18 @@ def ignores_far(whole: Sequence[float], cut: Sequence[float]) -> bool:
 
 
 def in_longer(short: Sequence[float], whole: Sequence[float], cut: Sequence[float], tolerance: float) -> str:
-    r"""The word for a model in a longer context: "breaks", "ignores", "extrapolates" or "suffers".
+    r"""The word for a model in a longer context: "breaks", "ignores", "extrapolates", "suffers" or "not decided".
 
-    It breaks if the mean of whole - short is above the tolerance. Else it holds, and whole - cut decides: no difference
-    by `ignores_far`, whole below cut, or whole above.
+    It breaks if all of the 95% interval of whole - short is above the tolerance, by Student's t over seeds. It holds if
+    none of it is, and whole - cut decides: no difference by `ignores_far`, whole below cut, or whole above.
 
     Arguments: short, whole, cut: losses or shares of errors, one a seed, in the training window, in the longer context,
     and there with attention cut to the training window; at least two. tolerance: how much more still holds.
     """
-    if mean_and_spread([b - a for a, b in zip(short, whole, strict=True)])[0] > tolerance:
-        return "breaks"
+    rises = [b - a for a, b in zip(short, whole, strict=True)]
+    judged = judge(rises, tolerance, "rises")
+    if judged != "failed":
+        return "breaks" if judged == "held" else judged
     if ignores_far(whole, cut):
         return "ignores"
     return "extrapolates" if mean_and_spread(whole)[0] < mean_and_spread(cut)[0] else "suffers"

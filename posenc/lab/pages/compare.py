@@ -20,8 +20,9 @@ from posenc.errors import UnsupportedError
 from posenc.lab.experiments import SWEEPS, half_width, in_longer, load_results, mean_and_spread, verdict
 from posenc.lab.experiments.verdicts import LEAST
 from posenc.lab.pages import interval, pm, repository, say_all, seeded, stirred, table, typeset
-from posenc.lab.train import build, encoding_maker, settings_for
-from posenc.lab.train.tasks import TASKS, load_corpus
+from posenc.lab.train import Settings, build, encoding_maker, settings_for
+from posenc.lab.train.measure import held_out_windows, some_windows
+from posenc.lab.train.tasks import IGNORE, TASKS, load_corpus, mask_characters
 from posenc.lab.train.tiny import Decoder, Encoder
 from posenc.methods import METHODS, on_text
 
@@ -336,7 +337,7 @@ def saved(name: str) -> list:
 
 
 def word_on_text(name: str) -> str:
-    """The word for a method on text at the longest context: "breaks", "ignores", "extrapolates" or "suffers"."""
+    """The word for a method on text at the longest context, as `in_longer` gives it."""
     three = (losses(name, "whole", 0), losses(name, "whole", -1), losses(name, "cut", -1))
     return in_longer(*three, results()[TEXT]["tolerance"])
 
@@ -381,14 +382,14 @@ def check_verdicts():
     """Assert what the page tells beside the table of verdicts."""
     on_needle = {name: word_on_needle(name) for name in results()["needle"]["methods"]}
     assert "extrapolates" not in map(word_on_text, results()[TEXT]["methods"])
-    assert word_on_text("stickbreaking") == "ignores" and on_needle["stickbreaking"] == "extrapolates"
     pairs = {name: (word_on_text(name), on_needle[name]) for name in on_needle}
-    assert {name for name, pair in pairs.items() if pair == ("ignores", "extrapolates")} == {"stickbreaking", "kerple"}
+    assert {name for name, pair in pairs.items() if pair == ("ignores", "extrapolates")} == {"stickbreaking"}
     assert {name for name, pair in pairs.items() if pair == ("suffers", "extrapolates")} == {"shaw", "transformer_xl"}
-    assert {name for name, pair in pairs.items() if pair == ("ignores", "breaks")} == {"rse", "fox"}
+    assert {name for name, pair in pairs.items() if pair == ("ignores", "breaks")} == {"rse"}
     assert {name for name, pair in pairs.items() if pair == ("suffers", "breaks")} == {"alibi"}
-    assert {name for name, pair in pairs.items() if pair == ("breaks", "breaks")} == {"rope", "exposb", "sinusoidal"}
-    assert pairs["t5"] == ("breaks", "extrapolates")
+    assert {name for name, pair in pairs.items() if pair == ("breaks", "breaks")} == {"rope", "exposb"}
+    open_cases = {name for name, pair in pairs.items() if "not decided" in pair}
+    assert open_cases == {"kerple", "fox", "cope", "sinusoidal"} and pairs["t5"] == ("breaks", "extrapolates")
     assert statistics.mean(saved("transformer_xl")) > LEAST
     assert results()["needle"]["tolerance"] == results()[TEXT]["tolerance"]
     scores = results()["needle"]["methods"]
@@ -527,6 +528,9 @@ def study_numbers() -> dict:
     fewest, *_, most = sorted(results()[name]["settings"]["steps"] for name in puzzles())
     (layers,) = {results()[name]["settings"]["num_layers"] for name in puzzles()}
     seeds = min(len(arm.get("seeds", r["seeds"])) for r in results().values() for arm in r["methods"].values())
+    held_out, asked = load_corpus().held_out, Settings(**settings)
+    masked = mask_characters(torch.Generator().manual_seed(0), held_out_windows(held_out, asked)[:, :-1]).targets
+    middle = (masked.shape[1] - asked.targets) // 2
     return {
         "trained": f"{text['lengths'][0]}",
         "tested": f"{text['lengths'][-1]}",
@@ -541,7 +545,9 @@ def study_numbers() -> dict:
         "rate_ties": f"{len(load_results('rates_needle')['ties'])}",
         "edge": listed(METHODS[name].title for name, ends in load_results(f"rates_{TEXT}")["at_edge"].items() if ends),
         "unrun": listed(METHODS[name].title for name in on_text() if name not in text["methods"]),
-        "targets": f"{settings['windows'] * settings['targets']:,}",
+        "targets": f"{asked.windows * asked.targets:,}",
+        "targets_masked": f"{int((masked[:, middle : middle + asked.targets] != IGNORE).sum()):,}",
+        "targets_few": f"{len(some_windows(asked)) * asked.targets:,}",
     }
 
 
@@ -620,24 +626,24 @@ def decision() -> Markdown:
     far = {name: statistics.mean(ends("needle", name)[1]) for name in results()["needle"]["methods"]}
     both = results()["masked"]["methods"]
     hidden = {name: statistics.mean(next(iter(values["scores"].values()))) for name, values in both.items()}
-    finders = ("shaw", "transformer_xl", "kerple", "stickbreaking")
+    finders = [name for name in sorted(far, key=far.get) if word_on_needle(name) == "extrapolates"]
+    finders = [name for name in finders if word_on_text(name) in ("ignores", "suffers")]
     # what the branches say: who stays within the tolerance and who does not, and who is ahead
     assert all(rise[name] <= tolerance for name in ("fox", "stickbreaking", "alibi", "rse", *finders))
     assert all(rise[name] > 10 * tolerance for name in ("exposb", "rope"))
     assert all(far[name] <= tolerance for name in finders) and far["rope"] > 10 * tolerance
-    assert max(start["shaw"], start["t5"], start["rope"]) < start["sinusoidal"] < start["learned"]
-    assert hidden["rope"] < hidden["alibi"]
+    assert max(start["shaw"], start["t5"], start["rope"]) < min(start["sinusoidal"], start["learned"])
     seekers, counters = ("stickbreaking", "transformer_xl"), ("stickbreaking", "fox")
     assert set(seekers) <= set(puzzle_ranking("recall")[0]) and set(counters) <= set(puzzle_ranking("counting")[0])
     learning = {name: parameters(name, "study") > parameters("nope", "study") for name in start}
     first = sorted(start, key=start.get)
     learned_ones = tuple(name for name in first if learning[name])[:3]
     assert [name for name in first if not learning[name]][:2] == ["stickbreaking", "rope"]
-    sided = sorted((name for name in hidden if name not in ("nope", "alibi")), key=hidden.get)[:1]
-    sided = [*sided, "rope"] if "rope" not in sided else sided
+    sided = level({name: next(iter(values["scores"].values())) for name, values in both.items()})[0]
+    assert not {"nope", "alibi"} & set(sided)  # "tell sides"
 
     def take(names, value="", report="", lost="") -> str:
-        """The leaf: what came out ahead here, and what the report says instead."""
+        """The leaf: what did well here, of the kind that the branch asks for, and what the report says instead."""
         here = f"**{listed(link(name) for name in names)}**" + (f", {typeset(value)}" if value else "")
         return here + (f"<br>the report: {link(report)}, {typeset(lost)}" if report else "")
 
@@ -653,7 +659,7 @@ def decision() -> Markdown:
     assert [results()[puzzle]["contrast"][1] for puzzle in ("recall", "counting")] == ["more 2x", "longer 4x"]
     looked_up, counted = wrong_each("recall", *seekers), wrong_each("counting", *counters)
     at_twice, in_long = " at twice the pairs of training", " in rows four times as long"
-    sides = "which tell sides: loss on hidden characters " + listed(f"{hidden[name]:.2f}" for name in sided)
+    sides = "telling sides: loss on hidden characters " + listed(f"{hidden[name]:.2f}" for name in sided)
     sides += f"; ALiBi, which does not, {hidden['alibi']:.2f}"
     branches = [
         (0, "", "", "Is the context ever longer than in training?"),
@@ -679,7 +685,7 @@ def decision() -> Markdown:
         (1, "no", "#the-context-is-never-longer-than-in-training", "Most flexible, or simple?"),
         (
             2,
-            "flexible, much to learn",
+            "flexible: it learns numbers of its own",
             "relative.md",
             take(
                 learned_ones,
@@ -690,7 +696,7 @@ def decision() -> Markdown:
         ),
         (
             2,
-            "simple, nothing to learn",
+            "simple: it learns none",
             "rope.md",
             take(
                 ("stickbreaking", "rope"),

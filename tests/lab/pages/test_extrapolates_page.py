@@ -19,6 +19,7 @@ RESULTS = Path(__file__).resolve().parents[3] / "results"
     "short, whole, cut, word",
     [
         ([1.60, 1.61], [1.70, 1.71], [1.90, 1.91], "breaks"),
+        ([1.60, 1.61], [1.63, 1.72], [1.90, 1.91], "not decided"),  # one seed within the tolerance, one beyond it
         ([1.60, 1.61], [1.62, 1.63], [1.75, 1.76], "extrapolates"),
         ([1.60, 1.61], [1.62, 1.63], [1.6205, 1.6305], "ignores"),
         ([1.60, 1.61], [1.62, 1.63], [1.60, 1.61], "suffers"),
