@@ -98,6 +98,7 @@ def verdict(results: dict, method: str, claim: str | None = None) -> Verdict:
     way = "changes" if abs(change) < 5e-5 else "rises" if change > 0 else "falls"
     moved = f"{way} by {abs(change):.{digits}f} ± {spread:.{digits}f}"
     between = f"95% interval {low:.{digits}f} to {high:.{digits}f}" if math.isfinite(low) else "one seed: no interval"
+    between = "alike for all seeds: no interval" if low == high else between
     ends = f"Predicted was {CLAIMS[claim]} {tolerance:g}"
     title = METHODS[method].title if method in METHODS else method
     if "contrast" in results:

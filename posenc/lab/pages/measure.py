@@ -16,8 +16,8 @@ from posenc.lab.experiments import ONE_A_PLACE, judge, load_results, plots, verd
 from posenc.lab.figures.measure import added
 from posenc.lab.pages import say_all, set_up, table, typeset
 from posenc.lab.train import Settings
-from posenc.lab.train.measure import gap_positions
-from posenc.lab.train.tasks import TASKS, load_corpus
+from posenc.lab.train.measure import fixed_batch, gap_positions
+from posenc.lab.train.tasks import IGNORE, TASKS, load_corpus
 from posenc.methods import METHODS
 
 STYLE = {"font.size": 12, "axes.spines.top": False, "axes.spines.right": False}
@@ -322,7 +322,11 @@ def flipflop_numbers() -> dict:
     longer = {method: tests["longer 4x"].mean() for method, tests in bit.items()}
     assert longer["alibi"] < 0.01 < 0.05 < longer["rope"] < longer["sinusoidal"]
     assert [outcome("flipflop", method) for method in bit].count("failed") == 4
+    asked = fixed_batch("flipflop", Settings(**results("flipflop")["settings"]), TASKS["flipflop"].tests(64)["sparser"])
+    answers = int((asked.targets != IGNORE).sum())
     return {
+        "bit_answers": f"{answers}",
+        "bit_most": f"{3 / answers:.1%}",
         "bit_sinusoidal": f"{longer['sinusoidal']:.2f}",
         "bit_rope": f"{longer['rope']:.2f}",
         "bit_alibi": f"{longer['alibi']:.3f}",

@@ -490,7 +490,8 @@ def result_numbers():
         "alibi_gap": alone("alibi", 0, -1),
     }
     texts = {name: f"{value:.2f}" if abs(value) > 0.05 else f"{value:.3f}" for name, value in values.items()}
-    return texts | {"xl_saved": interval([a - b for a, b in zip(*ends["transformer_xl"][1:])])}
+    last = int((bucket(-torch.arange(129), bidirectional=False) < 31).sum())  # the first distance in T5's last bucket
+    return texts | {"xl_saved": interval([a - b for a, b in zip(*ends["transformer_xl"][1:])]), "t5_last": f"{last}"}
 
 
 def task_table():

@@ -262,9 +262,8 @@ def surgery_numbers():
 
 
 def remaining_share(dim, trained, ramp, times=8.0):
-    r"""The share of its own frequency that YaRN leaves to each pair: 1 is untouched, 0 is divided by `times`."""
-    scaled = scaling.yarn(dim, times, trained=trained, ramp=ramp)[0]
-    return (scaled / rope.inv_freq(dim, dtype=torch.float64) - 1 / times) / (1 - 1 / times)
+    r"""The share of its own frequency that YaRN leaves to each pair: 1 is untouched, 1 / times is divided by `times`."""
+    return scaling.yarn(dim, times, trained=trained, ramp=ramp)[0] / rope.inv_freq(dim, dtype=torch.float64)
 
 
 def scheme_numbers():
