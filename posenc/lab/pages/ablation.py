@@ -55,11 +55,6 @@ def text_table(arms: dict[str, str], digits: int = 2):
     return table(["arm", f"beside RoPE, {first} characters", "predicted", f"beside RoPE, {last}"], rows)
 
 
-def missed(arm: str, test: str) -> float:
-    r"""Share of needles that an arm misses, a mean over seeds."""
-    return mean_and_spread(needle()["methods"][arm]["scores"][test])[0]
-
-
 def needle_table(arms: dict[str, str]):
     r"""A row for each {arm: words} and RoPE: shares of missed needles, and what was predicted."""
     rows = []

@@ -648,67 +648,39 @@ def decision() -> Markdown:
         return here + (f"<br>the report: {link(report)}, {typeset(lost)}" if report else "")
 
     grown = {name: f"{value:+.2f} nats" if abs(value) >= 0.005 else "0.00 nats" for name, value in rise.items()}
-    most = f"{max(far[name] for name in finders):.0%} wrong at most, and none breaks on text"
     calm = f"{grown['stickbreaking']} each, at a loss of {start['stickbreaking']:.2f} and {start['fox']:.2f}"
     assert grown["fox"] == grown["stickbreaking"] == grown["rse"]
+    most = f"{max(far[name] for name in finders):.0%} wrong at most, and none breaks on text"
+    flexible = "loss " + listed(f"{start[name]:.2f}" for name in learned_ones)
+    simple = f"loss {start['stickbreaking']:.2f} and {start['rope']:.2f}; only RoPE keeps the softmax"
+    adapts = take(("stickbreaking", "fox"), calm, "rse", f"{grown['rse']} too, at {start['rse']:.2f}")
+    fixed = take(("alibi",), grown["alibi"], "exposb", grown["exposb"])
+    found = take(finders, most, "rope", f"{far['rope']:.0%} wrong")
+    flexible = take(learned_ones, flexible, "learned", f"{start['learned']:.2f}")
+    simple = take(("stickbreaking", "rope"), simple, "sinusoidal", f"{start['sinusoidal']:.2f}")
 
     def wrong_each(puzzle, *names) -> str:
         """The wrong answers of some methods outside of a puzzle's training."""
         return listed(f"{statistics.mean(ends(puzzle, name)[1]):.1%}" for name in names) + " wrong"
 
     assert [results()[puzzle]["contrast"][1] for puzzle in ("recall", "counting")] == ["more 2x", "longer 4x"]
-    looked_up, counted = wrong_each("recall", *seekers), wrong_each("counting", *counters)
-    at_twice, in_long = " at twice the pairs of training", " in rows four times as long"
+    looked_up = take(seekers, wrong_each("recall", *seekers) + " at twice the pairs of training")
+    counted = take(counters, wrong_each("counting", *counters) + " in rows four times as long")
     sides = "telling sides: loss on hidden characters " + listed(f"{hidden[name]:.2f}" for name in sided)
     sides += f"; ALiBi, which does not, {hidden['alibi']:.2f}"
     branches = [
         (0, "", "", "Is the context ever longer than in training?"),
         (1, "yes", "#longer-than-in-training-and-what-counts-is-near", "Does what is near decide?"),
-        (
-            2,
-            "yes, by a reach that adapts",
-            "fox.md#one-verdict",
-            take(("stickbreaking", "fox"), calm, "rse", f"{grown['rse']} too, at {start['rse']:.2f}"),
-        ),
-        (
-            2,
-            "yes, by a fixed reach",
-            "alibi.md#one-verdict",
-            take(("alibi",), grown["alibi"], "exposb", grown["exposb"]),
-        ),
-        (
-            2,
-            "no, something far",
-            "#longer-than-in-training-and-what-counts-is-far",
-            take(finders, most, "rope", f"{far['rope']:.0%} wrong"),
-        ),
+        (2, "yes, by a reach that adapts", "fox.md#one-verdict", adapts),
+        (2, "yes, by a fixed reach", "alibi.md#one-verdict", fixed),
+        (2, "no, something far", "#longer-than-in-training-and-what-counts-is-far", found),
         (1, "no", "#the-context-is-never-longer-than-in-training", "Most flexible, or simple?"),
-        (
-            2,
-            "flexible: it learns numbers of its own",
-            "relative.md",
-            take(
-                learned_ones,
-                "loss " + listed(f"{start[name]:.2f}" for name in learned_ones),
-                "learned",
-                f"{start['learned']:.2f}",
-            ),
-        ),
-        (
-            2,
-            "simple: it learns none",
-            "rope.md",
-            take(
-                ("stickbreaking", "rope"),
-                f"loss {start['stickbreaking']:.2f} and {start['rope']:.2f}; only RoPE keeps the softmax",
-                "sinusoidal",
-                f"{start['sinusoidal']:.2f}",
-            ),
-        ),
+        (2, "flexible: it learns numbers of its own", "relative.md", flexible),
+        (2, "simple: it learns none", "rope.md", simple),
         (0, "", "", "Does something else decide?"),
         (1, "it looks both ways", "#it-looks-both-ways", take(sided, sides)),
-        (1, "it looks things up", "#it-must-look-things-up-by-content", take(seekers, looked_up + at_twice)),
-        (1, "it counts", "#it-must-count", take(counters, counted + in_long)),
+        (1, "it looks things up", "#it-must-look-things-up-by-content", looked_up),
+        (1, "it counts", "#it-must-count", counted),
         (1, "memory and speed", "#memory-and-speed-decide", take(("rope",), "or another at `embed` or `rotate`")),
     ]
     lines = []

@@ -724,11 +724,7 @@ def boost():
     at_1000 = gain(torch.tensor([1000.0]))[0]
     gone = int((gain(torch.arange(10_000.0)) < 1.01).nonzero()[0])
     assert at_1000 > 1.07 and gone > 2000
-    return {
-        "boost": f"{at_1000 - 1:.1%}",
-        "boost_score": f"{at_1000**2 - 1:.1%}",
-        "boost_gone": f"{gone:,}",
-    }
+    return {"boost": f"{at_1000 - 1:.1%}", "boost_score": f"{at_1000**2 - 1:.1%}", "boost_gone": f"{gone:,}"}
 
 
 @check

@@ -12,12 +12,13 @@ import torch
 import posenc
 from posenc.lab.experiments import kernel_report, load_results
 from posenc.lab.experiments.plots import name_lines
-from posenc.lab.pages import finish
+from posenc.lab.pages import finish, table
 
 PAGES = ("kernels", "kernels_closely")
 MARK = "# needs Triton: "  # a cell that begins so needs it; its name follows
 MARKS = {"rotary": 0.75, "three steps, D = 64": 32, "tiles, b = 64": 64, "tiles, b = 128": 128, "tiles, b = 256": 256}
 STYLES = (("#6b7280", ":"), ("#0072b2", "-"), ("#c45500", "--"), ("#a8468a", "-."))
+FORWARD, BOTH = "forward", "forward and backward"
 T4_PLAIN = 8.1  # trillion operations a second without tensor cores
 WITHOUT_BIAS = ("interleaved", "half", "gain and band", "axial", "M-RoPE", "mixed", "plain")  # variants of the families
 
@@ -228,6 +229,48 @@ def report_numbers() -> dict[str, str]:
         "report_rotary": f"{count}",
         "report_rotary_registers": f"{max(row['registers'] for row in rows)}",
         "report_rotary_shared": f"{max(row['shared'] for row in rows) / kernel_report.KIB:.0f}",
+    }
+
+
+@functools.cache
+def speed() -> dict:
+    r"""One run on one GPU, frozen: what was held against the reference, and milliseconds."""
+    return load_results("kernels_smoke_h100_80gb_hbm3")
+
+
+def speed_table():
+    r"""Milliseconds of each arm that was timed at head size 64, forward and with the backward pass, by length."""
+    places = [(way, length) for length in speed()["settings"]["lengths"] for way in (FORWARD, BOTH)]
+    rows = {}
+    for way, arm, length, head_dim, times in speed()["cells"]:
+        if head_dim == 64 and (way, length) in places:
+            rows.setdefault(arm, ["–"] * 4)[places.index((way, length))] = f"{times['median']:.2f}"
+    head = ["arm", *(f"{way}, {length:,} tokens" for way, length in places)]
+    return table(head, [[arm.replace("_", " "), *row] for arm, row in rows.items()])
+
+
+def speed_numbers() -> dict[str, str]:
+    r"""What the pages say of that run. Errors: AssertionError where a kernel was wrong or the words don't hold."""
+    shares = [row[4]["share"] for row in speed()["checks"]]
+    at = {tuple(row[:4]): row[4]["median"] for row in speed()["cells"]}
+    assert max(shares) < 1  # "right"
+    for size in [(length, head_dim) for length in (2048, 8192) for head_dim in (64, 128)]:
+        assert all(at[way, "RoPE beforehand", *size] < at[way, "RoPE inside", *size] for way in (FORWARD, BOTH))
+    flash = at[BOTH, "SDPA FLASH_ATTENTION", 8192, 64]
+    ratios = {
+        "plain": at[BOTH, "softmax", 8192, 64] / flash,
+        "t5": at[BOTH, "T5", 8192, 64] / at[BOTH, "softmax", 8192, 64],
+        "stick": at[BOTH, "stick-breaking", 8192, 64] / flash,
+        "alibi": at[FORWARD, "ALiBi", 2048, 64] / at[FORWARD, "flex ALiBi", 2048, 64],
+        "rotary": at["rotation", "rotary half", 2048, 64] / at["rotation", "copy", 2048, 64],
+        "rotary_128": at["rotation", "rotary half", 2048, 128] / at["rotation", "copy", 2048, 128],
+    }
+    turns = [at[FORWARD, f"RoPE {way}", 8192, 64] for way in ("beforehand", "inside")]
+    return {f"gpu_{name}": f"{value:.1f}" for name, value in ratios.items()} | {
+        "gpu": speed()["settings"]["gpu"],
+        "gpu_checks": f"{len(shares)}",
+        "gpu_worst": f"{max(shares):.2f}",
+        "gpu_turns": "{:.2f} and {:.2f} ms".format(*turns),
     }
 
 

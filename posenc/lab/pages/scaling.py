@@ -262,7 +262,7 @@ def surgery_numbers():
 
 
 def remaining_share(dim, trained, ramp, times=8.0):
-    r"""The share of its own frequency that YaRN leaves to each pair: 1 is untouched, 1 / times is divided by `times`."""
+    r"""The share of its own frequency that YaRN leaves to each pair: 1 is untouched, 1 / times divided by `times`."""
     return scaling.yarn(dim, times, trained=trained, ramp=ramp)[0] / rope.inv_freq(dim, dtype=torch.float64)
 
 

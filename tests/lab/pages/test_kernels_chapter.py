@@ -152,3 +152,12 @@ def test_the_share_of_wasted_entries_is_that_of_the_explorable():
     drawn = [load("kernels.causal_blocks").evaluate({"block_q": b, "block_k": b}) for b in (32, 16)]
     said = [f"{each['readout']['wasted']:.0%}" for each in drawn]
     assert list(page.tile_numbers().values()) == said
+
+
+def test_the_times_of_a_gpu_are_those_of_its_file():
+    frozen = page.speed()
+    cells = [line.strip("| ").split(" | ") for line in page.speed_table().data.split("\n")[2:]]
+    assert {row[0] for row in cells} == {row[1].replace("_", " ") for row in frozen["cells"] if row[0] != "rotation"}
+    (stick,) = (row[4] for row in frozen["cells"] if row[:4] == [page.BOTH, "stick-breaking", 8192, 64])
+    assert [row[4] for row in cells if row[0] == "stick-breaking"] == [f"{stick['median']:.2f}"]
+    assert page.speed_numbers()["gpu_checks"] == f"{len(frozen['checks'])}" and "–" in cells[-1]
