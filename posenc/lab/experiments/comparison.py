@@ -4,7 +4,7 @@ r"""An encoding of your own beside the frozen arms of a sweep.
     print(yours.verdict.words)
     yours.figure()
 
-Chapter: Audit.
+Chapter: Auditing a proposal.
 """
 
 from collections.abc import Callable

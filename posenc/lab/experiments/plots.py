@@ -393,7 +393,7 @@ REPORTED = {"absolute": "sinusoidal", "standard": "learned", "rope": "rope", "ex
 def plot_report(results):
     r"""Training loss (top) and loss on the same characters in longer contexts (below), causal beside masked.
 
-    results: from `load_results("report_small")`, or what `run_report` returned. Returns: a figure, means over
+    results: what `run_report` returned or wrote. Returns: a figure, means over
     seeds with bands or bars of one standard deviation; the report's five arms in color, the others in gray.
     """
     import matplotlib.pyplot as plt

@@ -2,7 +2,7 @@ r"""The comparison of the report that this book began with: five encodings, two 
 
     python -m posenc.lab.train report --preset small            # writes results/report_small.json, and a figure
 
-Chapter: One model, five encodings.
+No page shows it, and no file of it is frozen.
 """
 
 import os

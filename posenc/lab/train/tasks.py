@@ -8,7 +8,7 @@ r"""What the small models are trained and tested on: text, and seven tasks that 
 
 The same seed gives the same batch. A target that is `IGNORE` is not scored.
 
-Chapter: How to measure position, Does it learn?
+Chapter: How to measure position.
 """
 
 import functools
