@@ -774,7 +774,6 @@ def puzzle_numbers() -> dict:
         "copy_run": f"{len(copied)}",
         "copy_best": f"{able[least[1]]:.0%}",
         "copy_next": f"{able[least[2]]:.0%}",
-        "xl_saved": interval(saved("transformer_xl")),
         "least": f"{LEAST:g}",
         **pick_numbers(),
     }

@@ -270,6 +270,8 @@ def speed_numbers() -> dict[str, str]:
         "gpu": speed()["settings"]["gpu"],
         "gpu_checks": f"{len(shares)}",
         "gpu_worst": f"{max(shares):.2f}",
+        "gpu_at": "{heads} heads of size 64, {tokens:,} tokens".format(**speed()["settings"]),
+        "gpu_long": f"{8192:,}",
         "gpu_turns": "{:.2f} and {:.2f} ms".format(*turns),
     }
 

@@ -479,12 +479,9 @@ def outcomes_table() -> Markdown:
 
 
 def prediction_numbers() -> dict:
-    """How many predictions held; and that no method is lowest everywhere."""
+    """How many predictions held."""
     tally = [word for by_method in outcomes().values() for word in by_method.values() if word]
     assert "failed" in tally
-    for method in set(results(TEXT)["methods"]) - {"stickbreaking"}:  # lowest with every seed, and highest
-        hidden = [scores(MASKED)[name][str(results(TEXT)["lengths"][0])] for name in ("stickbreaking", method)]
-        assert (losses("stickbreaking") < losses(method))[:, -1].all() and (hidden[0] > hidden[1]).all()
     rise = (losses("nope")[:, -1] - losses("nope")[:, 0]).mean()
     assert 0.2 < (losses("nope")[:, -1] - losses("nope", "cut")[:, -1]).mean() / rise < 0.8  # "only some"
     return {
