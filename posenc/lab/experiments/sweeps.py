@@ -265,7 +265,8 @@ SWEEPS = {
         predictions=PREDICTIONS,
         headline="ALiBi (arXiv 2108.12409): trained at 1024, it matches a sinusoidal model trained at 2048 on 2048 "
         "tokens. Stick-breaking (arXiv 2410.17980): trained at 2048, perplexity still improves to 16384.",
-        shows_not="That anybody uses a far context: this text hardly rewards it, so what holds may only ignore.",
+        shows_not="That anybody uses a far context: models of so short windows take nothing from it, so what holds may "
+        "only ignore.",
         facts=text_facts,
     ),
     "masked": Sweep(
