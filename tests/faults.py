@@ -96,7 +96,7 @@ FAULTS = [
     # Audit, bridges, the table of methods
     Fault("posenc/audit.py", 'zip(("query", "key"), bench.rotate', 'zip(("query",), bench.rotate',  # keys may grow
           "tests/test_audit.py"),
-    Fault("posenc/bridges.py", "seen = j <= i + (keys - queries)", "seen = j <= i", "tests/test_bridges.py"),
+    Fault("posenc/bridges/functions.py", "seen = j <= i + (keys - queries)", "seen = j <= i", "tests/test_bridges.py"),
     Fault("posenc/methods.py", 'fails=("relative", "unseen"),  # beyond', 'fails=("unseen",),  # beyond',
           "tests/test_audit.py"),  # FIRE is called relative
 

