@@ -39,9 +39,9 @@ def mark(axes, x, words):
     axes.annotate(f" {words}", (x, 0.97), xycoords=("data", "axes fraction"), va="top", color="0.4")
 
 
-def name_lines(axes):
+def name_lines(*panels):
     r"""Write each line's label beside its end, in its color, in place of a legend: once all is drawn, limits too."""
-    for handle, words in zip(*axes.get_legend_handles_labels()):
+    for axes, handle, words in ((axes, *each) for axes in panels for each in zip(*axes.get_legend_handles_labels())):
         line = handle if hasattr(handle, "get_xdata") else handle[0]  # of a container with bars of error
         axes.annotate(
             words,
@@ -57,20 +57,24 @@ def name_lines(axes):
                 "color": line.get_color(),
                 "linewidth": 0.7,
                 "relpos": (0, 0.5),
-                "shrinkA": 1,
+                "patchA": None,  # else each drawing looks, slowly, for where the arrow leaves the box of the words
+                "shrinkA": 3,
             },
             gid=NAME,
         )
-    part_names(axes.figure)
+    part_names(panels[0].figure)
 
 
 def part_names(figure):
     r"""Move the names of lines up and down until none meets another, each as near its line's end as can be."""
     from matplotlib.text import Text
 
+    named = {axes: [text for text in axes.texts if text.get_gid() == NAME] for axes in figure.axes}
+    if not any(named.values()):
+        return
     figure.draw_without_rendering()
-    for axes in figure.axes:
-        box, names = axes.bbox, [text for text in axes.texts if text.get_gid() == NAME]
+    for axes, names in named.items():
+        box = axes.bbox
         ends = [name.xycoords.transform(name.xy)[1] for name in names]
         order = numpy.argsort(ends, kind="stable")
         heights = [Text.get_window_extent(names[i]).height for i in order]  # an annotation's own has its arrow in it

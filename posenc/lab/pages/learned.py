@@ -488,8 +488,8 @@ def stretched_figure():
         axes.set(xscale="log", xticks=multiples, xticklabels=[f"{m} L" for m in multiples])
         axes.set(xlabel="context", title=title)
         axes.minorticks_off()
-        name_lines(axes)
     panels[0].set_ylabel("loss (nats)")
+    name_lines(*panels)
     return figure
 
 

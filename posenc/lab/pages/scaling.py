@@ -629,8 +629,7 @@ def loss_figure():
         lengths_axis(axes, lengths)
         axes.set(ylabel="loss, nats per character")
     axes.set_xlabel("context, characters")
-    for axes, _ in panels:
-        name_lines(axes)
+    name_lines(*(axes for axes, _ in panels))
     return figure
 
 
@@ -794,8 +793,7 @@ def position_figure():
         axes.axvline(trained_length(), color="0.6", linestyle=":")
         axes.set(ylabel="loss, nats per character")
     axes.set_xlabel("place in the window, characters")
-    for axes, _ in panels:
-        name_lines(axes)
+    name_lines(*(axes for axes, _ in panels))
     return figure
 
 
@@ -833,8 +831,7 @@ def needle_figure():
         lengths_axis(axes, distances)
         axes.set(ylabel="share wrong", ylim=(-0.03, 1.03))
     axes.set_xlabel("distance of the needle, tokens")
-    for axes, _ in panels:
-        name_lines(axes)
+    name_lines(*(axes for axes, _ in panels))
     return figure
 
 
