@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import functools
+import gc
 import hashlib
 import importlib.metadata
 import json
@@ -193,6 +194,7 @@ def work(job: dict[str, tuple | None]) -> list[tuple[str, str, dict, float, str]
     r"""[(name, what came of it, what was read, seconds, what went wrong)] of a page, or of the figures of a chapter,
     which import the same."""
     done, reads = [], Reads()
+    gc.freeze()  # torch's objects stay: no search for cycles need look at them again
     for name, page in job.items():
         start, made, wrong = time.monotonic(), "", ""
         try:
@@ -337,6 +339,7 @@ def configure(app: Sphinx, config) -> None:
 
 
 def setup(app: Sphinx) -> dict:
+    gc.set_threshold(50_000, 20, 20)  # a book's trees are millions of objects: the search for cycles took a fifth
     app.connect("config-inited", configure)
     app.connect("env-get-outdated", find_stale)
     app.connect("env-before-read-docs", execute_ahead)

@@ -226,7 +226,7 @@ def arrange(app: Sphinx, pagename, templatename, context, doctree) -> None:
     made = context.get("generate_toctree_html")
     if made:
         context["generate_toctree_html"] = functools.cache(
-            lambda kind, **how: chapters(str(made(kind, **how)), pagename)  # the theme draws it twice
+            lambda **how: chapters(str(made(**how)), pagename)  # asked as the theme asks, which keeps what it made
         )
 
 
