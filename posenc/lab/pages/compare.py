@@ -18,9 +18,11 @@ from IPython.display import Markdown
 from posenc.encoding import PLACES
 from posenc.errors import UnsupportedError
 from posenc.lab.experiments import SWEEPS, half_width, in_longer, load_results, mean_and_spread, verdict
+from posenc.lab.experiments.plots import name_lines
 from posenc.lab.experiments.verdicts import LEAST
 from posenc.lab.pages import interval, pm, repository, say_all, seeded, stirred, table, typeset
 from posenc.lab.train import Settings, build, encoding_maker, settings_for
+from posenc.lab.train.curve import blank_figure
 from posenc.lab.train.measure import held_out_windows, some_windows
 from posenc.lab.train.tasks import IGNORE, TASKS, load_corpus, mask_characters
 from posenc.lab.train.tiny import Decoder, Encoder
@@ -59,7 +61,15 @@ def numbers():
     """Give the prose every number of the page; an assertion fails where the results contradict it."""
     check_properties()
     check_verdicts()
-    for section in (cost_numbers, study_numbers, short_numbers, near_numbers, puzzle_numbers, masked_numbers):
+    for section in (
+        cost_numbers,
+        study_numbers,
+        short_numbers,
+        near_numbers,
+        counting_numbers,
+        puzzle_numbers,
+        masked_numbers,
+    ):
         say_all("compare", section())
     say_all("compare", nope_numbers() | corpus_numbers())
 
@@ -735,6 +745,43 @@ def near_numbers() -> dict:
         "sinusoidal_cut": amount(cut["sinusoidal"]),
         **{f"rope_{what}": f"{mean:.2f}" for what, mean in apart.items()},
     }
+
+
+def counting_numbers() -> dict:
+    """What the text holds there, by the rule that counts."""
+    rule, first, last = load_results("counting_rule"), 0, -1
+    gains = less(rule["blocks"][first], rule["blocks"][last])
+    assert statistics.mean(gains) - half_width(gains) > results()[TEXT]["tolerance"]
+    trained = [
+        losses(name, kind, place) for name in text_losses("whole", 0) for kind in ("whole", "cut") for place in (0, -1)
+    ]
+    assert rule["loss"][last] < min(map(min, trained)) and rule["loss"][first] > min(map(statistics.mean, trained))
+    assert rule["lengths"] == results()[TEXT]["lengths"] and rule["targets"] == results()[TEXT]["target_characters"]
+    return {
+        "rule_first": f"{rule['loss'][first]:.2f}",
+        "rule_last": f"{rule['loss'][last]:.2f}",
+        "rule_gain": f"{statistics.mean(gains):.2f} ± {half_width(gains):.2f}",
+        "rule_order": f"{rule['rule']['order']}",
+        "rule_blocks": f"{len(gains)}",
+        "rule_rivals": f"{len(text_losses('whole', 0))}",
+        "rule_best": f"{min(map(min, trained)):.2f}",
+    }
+
+
+def counting_figure():
+    """The loss of the rule that counts as the context grows, among those of all trained models."""
+    rule, lengths, named = load_results("counting_rule"), results()[TEXT]["lengths"], ("stickbreaking",)
+    figure, axes = blank_figure(6.4, 4.2)
+    for name in text_losses("whole", 0):
+        line = [statistics.mean(losses(name, "whole", place)) for place in range(len(lengths))]
+        look = {"color": METHODS[name].color, "label": METHODS[name].title} if name in named else {"color": "0.8"}
+        axes.plot(lengths, line, marker=METHODS[name].marker, markersize=4, **look)
+    axes.plot(lengths, rule["loss"], "k-o", linewidth=2.5, label="the rule that counts")
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(lengths, [str(n) for n in lengths])
+    axes.set(xlabel="context, characters", ylabel="loss, nats per character", ylim=(1.3, 1.9))
+    name_lines(axes)
+    return figure
 
 
 def puzzle_numbers() -> dict:
