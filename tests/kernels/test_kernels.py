@@ -539,7 +539,7 @@ def test_rotation_inside_the_kernel_equals_rotation_beforehand(rotary_dim):
         out = softmax.attend(*turned, v, **(at | {"inv_freq": inv_freq} if inside else {}), tile=(32, 16, 4, 1))
         results.append((out, *torch.autograd.grad(out, (q, k, v), dout.float())))
     for a, b in zip(*results):
-        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-3)  # inside, angles are float32
 
 
 HEADS_AND_LANES = [(1, 1, 16, 8), (12, 4, 32, 8), (3, 3, 80, 30), (9, 3, 64, 1)]

@@ -179,7 +179,7 @@ EXERCISES = {
         points=3,
         reference=rotate_interleaved,
         cases=lambda: list(_rotations()),
-        tolerance=1e-5,
+        tolerance=1e-4,  # angles in float32 are right, too
         mistakes={
             "the sign of the sine is flipped: a positive position turns counterclockwise": turns_backwards,
             "positions are off by one: a token at position 0 does not turn": _one_late,
@@ -194,7 +194,7 @@ EXERCISES = {
         points=2,
         reference=rotate_half_split,
         cases=lambda: list(_rotations()),
-        tolerance=1e-5,
+        tolerance=1e-4,  # angles in float32 are right, too
         mistakes={
             "the sign of the sine is flipped: a positive position turns counterclockwise": _half_backwards,
             "positions are off by one: a token at position 0 does not turn": _half_one_late,
