@@ -41,7 +41,7 @@ def mark(axes, x, words):
 
 def name_lines(*panels):
     r"""Write each line's label beside its end, in its color, in place of a legend: once all is drawn, limits too."""
-    for axes, handle, words in ((axes, *each) for axes in panels for each in zip(*axes.get_legend_handles_labels())):
+    for axes, handle, words in ((panel, *each) for panel in panels for each in zip(*panel.get_legend_handles_labels())):
         line = handle if hasattr(handle, "get_xdata") else handle[0]  # of a container with bars of error
         axes.annotate(
             words,
