@@ -24,6 +24,7 @@ from .attention import attention
 from .encoding import PLACES, At, Encoding
 from .errors import check_bool, check_choice, check_int, check_number, shown
 from .layer import KVCache, SelfAttention, embed_input
+from .methods import METHODS, make, sizes
 
 FORMS = (*PLACES, "attention")
 
@@ -52,7 +53,7 @@ SLOPE = 1e-2  # largest disagreement of a gradient, as a share of its largest en
 
 
 class Finding(NamedTuple):
-    r"""The answer to one of `QUESTIONS`.
+    r"""The answer to one of `QUESTIONS`, or to "same": is it what `like` is?
 
     verdict: "holds", "fails", "told" (a fact with nothing to be right or wrong about) or "not asked"; number: what was
     measured, or None; words: what that means, or the reason why it is not asked; example: where it fails, in words, or
@@ -77,7 +78,7 @@ class Report:
     settings: dict = field(default_factory=dict)
 
     def __getitem__(self, name):
-        check_choice("name", name, tuple(QUESTIONS))
+        check_choice("name", name, tuple(self.verdicts))
         return next(finding for finding in self.findings if finding.name == name)
 
     @property
@@ -211,7 +212,7 @@ BY_HAND = {  # place: (its class, what the callable is given)
 }
 
 
-def check_takes(subject, place, given):
+def check_takes(subject, place, given, name):
     """Raise unless the callable takes as many arguments as its place gives it; builtins don't tell what they take."""
     try:
         signature = inspect.signature(subject)
@@ -221,25 +222,23 @@ def check_takes(subject, place, given):
         signature.bind(*given)
     except TypeError:
         raise TypeError(
-            f"subject must take ({', '.join(given)}), as place={place!r} calls it; this one takes {signature}"
+            f"{name} must take ({', '.join(given)}), as place={place!r} calls it; this one takes {signature}"
         ) from None
 
 
-def as_encoding(subject, place):
-    """An `Encoding` that holds the subject."""
+def as_encoding(subject, place, name="subject"):
+    """An `Encoding` that holds the subject, or what it is compared with; name: that of the argument, for errors."""
     if isinstance(subject, Encoding):
         if place is not None:
             raise ValueError(f"place={place!r} must be None for an Encoding, which names its places itself")
-        if subject.axes is not None:
-            raise ValueError(f"subject has axes={subject.axes}; an audit asks about positions that are single numbers")
         return subject
     if not callable(subject):
-        raise TypeError(f"subject={shown(subject)} must be an Encoding or a callable, got {type(subject).__name__}")
+        raise TypeError(f"{name}={shown(subject)} must be an Encoding or a callable, got {type(subject).__name__}")
     if place is None:
-        raise ValueError(f"place=None: say where this callable acts, one of {', '.join(map(repr, FORMS))}")
+        raise ValueError(f"place=None: where does {name} act? At one of {', '.join(FORMS)}; or make it an Encoding")
     check_choice("place", place, FORMS)
     kind, given = BY_HAND[place]
-    check_takes(subject, place, given)
+    check_takes(subject, place, given, name)
     part = kind(subject)
     return Encoding(attend=part) if place == "attention" else Encoding(**{place: part})
 
@@ -260,13 +259,20 @@ def copied(encoding):
 class Bench:
     r"""One attention layer with fixed random projections around the subject, so that all are asked the same."""
 
-    def __init__(self, encoding, head_dim, num_heads, trained_length, causal, tolerance, far, seed, decays=False):
-        self.encoding, self.head_dim, self.num_heads = copied(encoding), head_dim, num_heads
-        self.length, self.causal, self.tolerance, self.far, self.seed = trained_length, causal, tolerance, far, seed
-        self.decays = decays
+    def __init__(self, encoding, *settings):
+        self.encoding, self.settings = copied(encoding), settings
+        self.head_dim, self.num_heads, self.length, self.causal, self.tolerance, self.far, self.seed, self.decays = (
+            settings
+        )
         self.weighs = not isinstance(encoding.attend, HandAttention)  # else there are outputs alone
         self.copies = {}
         self.exact = self.encoding_in(torch.float64)
+
+    def line(self, positions, shift=0):
+        """Where tokens at positions [..., T] stand, then shifted; with n axes [..., T, n], on no straight line."""
+        if self.exact.axes is None:
+            return positions + shift
+        return torch.stack([positions + 2 * a * positions % 5 + (a + 1) * shift for a in range(self.exact.axes)], -1)
 
     def generator(self):
         return torch.Generator().manual_seed(self.seed)
@@ -297,9 +303,9 @@ class Bench:
         size, activation = self.exact.gates
         return activation(self.random(1, self.num_heads, length, *size))
 
-    def run(self, x, positions, cache=None, dtype=torch.float64):
-        r"""(output [B, T, C], weights [B, H, Tq, Tk] or None) of tokens x at positions [T] or [B, T]."""
-        layer = self.layer(dtype)
+    def run(self, x, positions, cache=None, dtype=torch.float64, shift=0):
+        r"""(output [B, T, C], weights [B, H, Tq, Tk] or None) of tokens x at positions [T] or [B, T], then shifted."""
+        layer, positions = self.layer(dtype), self.line(positions, shift)
         try:
             x = embed_input(layer.whole, x.to(dtype), positions)
             out, weights = layer(x, positions=positions, cache=cache, return_weights=True)
@@ -330,7 +336,7 @@ class Bench:
     def at(self, pos_q, pos_k=None):
         pos_k = pos_q if pos_k is None else pos_k
         visible = torch.ones(1, 1, len(pos_q), len(pos_k), dtype=torch.bool)
-        return At(pos_q[None], pos_k[None], visible)
+        return At(self.line(pos_q)[None], self.line(pos_k)[None], visible)
 
     def rotate(self, x, positions):
         """(x turned as a query, x turned as a key) for x [1, H, T, D]."""
@@ -350,6 +356,28 @@ class Bench:
 
     def random(self, *shape):
         return torch.randn(*shape, dtype=torch.float64, generator=self.generator())
+
+
+def pair_of(bench, like, place):
+    """Benches of the subject and of `like`; one that is named has the sizes of the first, and both the same numbers."""
+    if not isinstance(like, str):
+        mine, other = bench.encoding, as_encoding(like, None if isinstance(like, Encoding) else place, "like")
+    else:
+        check_choice("like", like, tuple(METHODS))
+        options = sizes(like, num_heads=bench.num_heads, head_dim=bench.head_dim, length=bench.length)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(bench.seed)
+            mine = copied(bench.encoding)
+            other = make(like, **options | ({} if bench.causal else METHODS[like].both_ways))
+            ours, theirs = ([p for p in one.parameters() if p.requires_grad] for one in (mine, other))
+            if [p.shape for p in ours] != [p.shape for p in theirs]:
+                raise ValueError(f"like={like!r} learns other numbers than subject: give an Encoding that holds those")
+            for p, its in zip(ours, theirs):
+                p.data += 0.1 * torch.randn_like(p)  # some start at zero, where nothing shows
+                its.data = p.data.clone()
+    if other.axes != mine.axes:
+        raise ValueError(f"like={shown(like)} has axes={other.axes}, it must have those of subject, {mine.axes}")
+    return [Bench(one, *bench.settings) for one in (mine, other)]
 
 
 def small(number):
@@ -426,7 +454,7 @@ def ask_relative(bench):
     worst, example, farthest = 0.0, "", 0
     for shift in sorted({1, bench.length // 2, bench.length - size, beyond}):
         try:
-            after = bench.outcome(x, positions + shift)
+            after = bench.outcome(x, positions, shift=shift)
         except SubjectError:
             if shift == beyond:  # a table's end
                 break
@@ -438,7 +466,8 @@ def ask_relative(bench):
             _, head, i, j = place = worst_at(change)
             pair = f"query {i}, key {j}, head {head}: weight" if bench.weighs else f"token {i}: output"
             home, away = unlike(before[place].item(), after[place].item(), 4)
-            example = f"{pair} {home} at home, {away} with all positions moved by {shift}"
+            by = bench.line(torch.tensor(0), shift).tolist()
+            example = f"{pair} {home} at home, {away} with all positions moved by {by}"
     what = "weight" if bench.weighs else "output"
     exact = "" if worst < 1e-9 else ", as in float32"
     words = f"moving all positions by up to {farthest} changes no {what} by more than {small(worst)}{exact}"
@@ -773,6 +802,8 @@ def ask_weights(bench):
 
 def ask_distance(bench):
     """One query looks back at keys that all say what it says: what then differs between them is distance alone."""
+    if bench.exact.axes is not None:
+        raise NotAsked("it does not apply: with several axes, keys are not in one order from near to far")
     if bench.exact.places == ("embed",) and bench.exact.attend is None:
         raise NotAsked("learned projections decide what becomes of what it adds")
     size = bench.length
@@ -781,6 +812,12 @@ def ask_distance(bench):
     gates = None if gates is None else gates.expand(-1, -1, size, *gates.shape[3:])
     weights = bench.weights(same, same, gates)[0, :, -1].flip(-1)  # [H, T], by distance
     return judged_decay(weights) if bench.decays else told_distance(weights)
+
+
+def heads_in_words(chosen):
+    """Which heads are chosen; chosen: [H] bool."""
+    heads = chosen.nonzero().flatten().tolist()
+    return "every head" if chosen.all() else f"head{'s' * (len(heads) > 1)} {', '.join(map(str, heads))}"
 
 
 def told_distance(weights):
@@ -792,9 +829,7 @@ def told_distance(weights):
         return Finding("distance", "told", 0.0, "at equal content neither the nearest keys win nor the farthest")
     parts = []
     for end, wins in (("the nearest keys win", lead > 0), ("the farthest keys win", lead < 0), ("neither", lead == 0)):
-        heads = wins.nonzero().flatten().tolist()
-        where = "every head" if wins.all() else f"head{'s' * (len(heads) > 1)} {', '.join(map(str, heads))}"
-        parts += [f"{end} in {where}"] if heads else []
+        parts += [f"{end} in {heads_in_words(wins)}"] if wins.any() else []
     head = int(lead.abs().argmax())
     shares = f"head {head} gives the {quarter} nearest {decimals(near[head].item())}"
     shares += f", the {quarter} farthest {decimals(far[head].item())}"
@@ -832,7 +867,7 @@ def ask_finite(bench):
             bench.random(1, bench.num_heads, 1, bench.head_dim),
             bench.random(1, bench.num_heads, length, bench.head_dim),
         )
-        at = torch.arange(length)[None]
+        at = bench.line(torch.arange(length))[None]
         try:
             return attention(
                 q, k, k, bench.exact, pos_q=at[:, -1:], pos_k=at, causal=bench.causal, gates=bench.gates(length)
@@ -937,6 +972,8 @@ def unseen_parameters(bench, trained, new):
 
 def ask_unseen(bench):
     """What a model meets past the trained length that no weight was trained on: values, and learned numbers."""
+    if bench.exact.axes is not None:
+        raise NotAsked("it does not apply: with several axes, training reaches a box of offsets and not one length")
     turns = bench.exact.rotate is not None
     news = [unseen_angles(bench)] if turns else []
     tables = additions(bench)
@@ -950,6 +987,33 @@ def ask_unseen(bench):
         return Finding("unseen", "holds", 0, f"its {' and '.join(kinds)} stay in the range of training")
     number, words, example = zip(*news)
     return Finding("unseen", "fails", number[0], "; ".join(words), "; ".join(filter(None, example)))
+
+
+def ask_same(pair, name):
+    """Weights, or outputs where those agree, of two benches: at home, in a short row, far apart and far out."""
+    bench, home = pair[0], torch.arange(pair[0].length)
+    worst, reached, example, heads = 0.0, 0, "", torch.zeros(bench.num_heads, dtype=torch.bool)
+    for at in (home, home[-5:], torch.arange(math.isqrt(8 * bench.length)) ** 2, torch.arange(8) + bench.far):
+        try:
+            outputs, weights = zip(*(one.run(bench.tokens(len(at)), at) for one in pair))
+        except SubjectError:  # a table's end
+            if at is home:
+                raise
+            continue
+        equal = any(w is None for w in weights) or bool((weights[0] - weights[1]).abs().max() <= bench.tolerance)
+        mine, theirs = (x.reshape(-1, *x.shape[-2:]) for x in (outputs if equal else weights))  # [H or 1, Tq, Tk or C]
+        reached, change = int(at[-1]), (mine - theirs).abs().nan_to_num(math.inf)
+        worst, wrong = max(worst, change.max().item()), change > bench.tolerance
+        heads |= wrong.flatten(1).any(1) & (not equal)
+        if wrong.any() and not example:
+            i, j = wrong.any(0).nonzero()[0].tolist()
+            h, places = int(wrong[:, i, j].nonzero()[0]), bench.line(at).tolist()
+            where = f"token at {places[i]}" if equal else f"query at {places[i]}, key at {places[j]}, head {h}"
+            example = "first {}: {}, not {}".format(where, *unlike(mine[h, i, j].item(), theirs[h, i, j].item(), 4))
+    what, where = ("a weight", f", in {heads_in_words(heads)}") if heads.any() else ("an output", "")
+    broken = f"{what} is not that of {name}, by up to {small(worst)}{where}"
+    words = f"weights and outputs are those of {name}, to {small(worst)}, up to position {reached}"
+    return at_most("same", worst, bench.tolerance, words, broken, example)
 
 
 ASK = {
@@ -993,8 +1057,7 @@ def cost_of(bench, length=128):
     length = min(length, bench.length)
     parameters = sum(p.numel() for p in bench.encoding.parameters())
     x, counts = bench.tokens(length), []
-    plain = Bench(Encoding(), bench.head_dim, bench.num_heads, bench.length, bench.causal, 0, 0, bench.seed)
-    for one in (plain, bench):
+    for one in (Bench(Encoding(), *bench.settings), bench):
         one.layer(torch.float64)
         with Counted() as counted, torch.no_grad():
             one.run(x, torch.arange(length))
@@ -1020,6 +1083,7 @@ def audit(
     tolerance: float = 1e-4,
     decays: bool = False,
     questions: Iterable[str] | None = None,
+    like: str | Encoding | Callable | None = None,
     name: str | None = None,
     seed: int = 0,
 ) -> Report:
@@ -1027,7 +1091,8 @@ def audit(
 
     Arguments:
         subject: an `Encoding`, or a callable as you have it at hand, with its `place`. A module is copied and cast
-            along; one that a function merely refers to is used as it is.
+            along; one that a function merely refers to is used as it is. An `Encoding` with n axes is asked at places
+            along a crooked line; "distance" and "unseen" do not apply to it.
         place: "embed": f(x [B, T, C], positions [T]) -> x, with C = num_heads head_dim;
             "rotate": f(x [B, H, T, D], positions [T]) -> x, called for queries and for keys;
             "bias": f(pos_q [Tq], pos_k [Tk]) -> what broadcasts to [H, Tq, Tk], added to the scaled logits;
@@ -1042,6 +1107,9 @@ def audit(
         decays: True where distance is claimed to be a penalty: "distance" then judges that claim. Otherwise it tells
             which keys win, as many methods learn it.
         questions: names from `QUESTIONS`, default all of them.
+        like: asks "same" too: what the subject should compute, at home and farther out, in float64. A name from
+            `posenc.METHODS` is made with the audit's sizes and the subject's learned numbers (both are moved a little,
+            as some start at zero); an `Encoding`, or a callable of the same place, is used with its own.
         name: what the report calls the subject.
         seed: of the random vectors; the same seed gives the same report.
     Returns: a `Report`.
@@ -1067,14 +1135,16 @@ def audit(
     name = name or getattr(subject, "__name__", None) or type(subject).__name__
 
     bench = Bench(encoding, head_dim, num_heads, trained_length, causal, tolerance, far, seed, decays)
+    pair, ask = None if like is None else pair_of(bench, like, place), dict(ASK)
+    ask["same"] = lambda _: ask_same(pair, like if isinstance(like, str) else "the other")
     runs = ask_shape(bench)
     findings = []
-    for question in questions:
+    for question in questions if like is None else (*questions, "same"):
         if question != "shape" and runs.verdict == "fails":
             findings.append(Finding(question, "not asked", None, "it does not run"))
             continue
         try:
-            findings.append(runs if question == "shape" else ASK[question](bench))
+            findings.append(runs if question == "shape" else ask[question](bench))
         except NotAsked as reason:
             findings.append(Finding(question, "not asked", None, str(reason)))
         except SubjectError as error:

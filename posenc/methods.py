@@ -215,6 +215,7 @@ METHODS = {
         color="#999900",
         marker="$L$",
         variants={"planes": {"block": 2}},
+        fails=("relative", "precision"),  # its planes don't commute; learned turns are rounded when cast
     ),
     "comrope": Method(
         comrope,
@@ -227,6 +228,7 @@ METHODS = {
         color="#1b9e77",
         marker="$C$",
         variants={"linear": {"form": "ld"}},
+        fails=("precision",),  # its learned turns are rounded when cast
     ),
     "alibi": Method(
         alibi,

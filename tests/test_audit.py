@@ -1,5 +1,6 @@
 """The audit: each question has a subject that passes and one that fails, and the frozen verdicts come out again."""
 
+import copy
 import importlib.metadata
 import importlib.util
 import math
@@ -35,9 +36,10 @@ def method(name):
         return posenc.make(name, **options_of(name))
 
 
-@pytest.mark.parametrize("name", [name for name, row in posenc.METHODS.items() if row.axes is None])
+@pytest.mark.parametrize("name", posenc.METHODS)
 def test_every_method_gets_the_verdicts_that_its_chapter_claims(name):
-    report = audit(method(name), name=name)
+    report = audit(method(name), name=name, like=name)
+    assert report["same"].verdict == "holds" and report["same"].number == 0
     assert set(report.failures) == set(posenc.METHODS[name].fails), str(report)
     rotates = "rotate" in report.places
     assert (report["norm"].verdict != "not asked") == (report["layout"].verdict != "not asked") == rotates
@@ -279,6 +281,103 @@ def test_a_question_tells_right_from_broken(question, index):
     assert bad.verdict == "fails" and words in f"{bad.words}; {bad.example}", bad
 
 
+# -------------------------------------------------------------------------------------------- is it the same as another
+
+PARTIAL = posenc.make("rope", head_dim=16, rotary_dim=8)
+T5 = posenc.t5.t5(4)
+
+
+def penalty(slopes):
+    return lambda i, j: -slopes.double()[:, None, None] * (i[:, None] - j)
+
+
+def table_bias(by):
+    return lambda i, j: T5.bias.table.detach()[:, posenc.t5.bucket(j - i[:, None] - by, bidirectional=False)].double()
+
+
+class Buckets(nn.Module):
+    """T5's table, at zero, and its buckets or others."""
+
+    def __init__(self, by):
+        super().__init__()
+        self.table, self.by = nn.Parameter(torch.zeros(4, 32)), by
+
+    def forward(self, i, j):
+        return self.table[:, posenc.t5.bucket(j - i[:, None] - self.by, bidirectional=False)]
+
+
+ALIBI = {"num_heads": 12, "like": "alibi"}
+SAME = {  # (the one that is the same, one that is not, place, options, what is said of the latter)
+    "exponent": (lambda x, p: turn(x, p, W[::2]), lambda x, p: turn(x, p, W[:4]), "rotate", {"like": PARTIAL}, "every"),
+    "sign": (turn, lambda x, p: turn(x, -p), "rotate", {"like": "rope"}, "first query at 1, key at 0, head 0: 0."),
+    "layout": (turn, lambda x, p: rotate(x, p, W, layout="half"), "rotate", {"like": turn}, "that of the other"),
+    "slopes": (penalty(posenc.alibi.slopes(12)), penalty(2.0 ** -(torch.arange(1, 13) / 1.5)), "bias", ALIBI, "alibi"),
+    "buckets": (table_bias(0), table_bias(1), "bias", {"like": T5}, "every head"),
+    "zero numbers": (Buckets(0), Buckets(1), "bias", {"like": "t5"}, "that of t5"),
+    "far": (table_bias(0), lambda i, j: table_bias(0)(i.clamp(max=4000), j), "bias", {"like": T5}, "query at 4097"),
+}
+
+
+@pytest.mark.parametrize("case", SAME)
+def test_the_same_is_told_from_what_is_nearly_so(case):
+    right, wrong, place, options, words = SAME[case]
+    good, bad = (audit(code, place, questions=[], **options)["same"] for code in (right, wrong))
+    assert good.verdict == "holds" and good.number < 1e-6, good
+    assert bad.verdict == "fails" and bad.number > 1e-3 and words in f"{bad.words}; {bad.example}", bad
+
+
+def test_the_head_that_differs_is_named():
+    slopes = torch.tensor([0.5, 0.25, 0.125, 0.0625])
+    steep = slopes * torch.tensor([1, 1, 1.1, 1])
+    finding = audit(penalty(steep), "bias", like=penalty(slopes), questions=[])["same"]
+    assert "in head 2" in finding.words and "head 2: 0." in finding.example
+
+
+def test_outputs_are_compared_where_weights_are_the_same_or_not_given():
+    torch.manual_seed(0)
+    shaw = posenc.shaw.shaw(16, clip=3, values=True)
+    other = copy.deepcopy(shaw)
+    other.bias.values.data += 1.0
+    finding = audit(shaw, like=other, questions=[])["same"]
+    assert finding.verdict == "fails" and "an output" in finding.words and "first token at 0: " in finding.example
+
+    def attend(q, k, v, positions, causal):
+        queries = positions[-q.shape[2] :]
+        return posenc.attention(q, k, v, posenc.rope.rope(16), pos_q=queries, pos_k=positions, causal=causal)
+
+    assert audit(attend, "attention", like=posenc.rope.rope(16), questions=[])["same"].verdict == "holds"
+    finding = audit(attend, "attention", like=posenc.rope.rope(16, base=100.0), questions=[])["same"]
+    assert finding.verdict == "fails" and "an output" in finding.words
+
+
+def test_a_comparison_goes_as_far_as_both_go():
+    words = audit(Table(words=True), "embed", like=Table(words=False), questions=[])["same"]
+    assert words.verdict == "fails"  # each with a table of its own
+    table = Table(words=True)
+    finding = audit(table, "embed", like=copy.deepcopy(table), questions=[])["same"]
+    assert finding.verdict == "holds" and "up to position 63" in finding.words
+
+
+@pytest.mark.parametrize("name", [name for name, row in posenc.METHODS.items() if row.axes is not None])
+def test_with_several_axes_what_needs_one_is_not_asked(name):
+    report = audit(method(name), questions=["relative", "layout", "cache", "batch", "distance", "unseen"])
+    verdicts = report.verdicts
+    assert verdicts["distance"] == verdicts["unseen"] == "not asked" and "does not apply" in report["unseen"].words
+    assert verdicts["layout"] == verdicts["cache"] == verdicts["batch"] == "holds"
+    assert (verdicts["relative"] == "fails") == (name == "liere"), report
+
+
+def test_axes_that_are_swapped_for_keys_are_found():
+    right = posenc.make("rope2d", head_dim=16)
+
+    def swapped(q, k, at):
+        flipped = at._replace(pos_q=at.pos_q.flip(-1), pos_k=at.pos_k.flip(-1))
+        return right.rotate(q, k, at)[0], right.rotate(q, k, flipped)[1]
+
+    report = audit(posenc.Encoding(rotate=swapped, axes=2), questions=["relative"], like="rope2d")
+    assert report.failures == ("relative", "same") and "[1, 3]" in report["same"].example
+
+
 # ------------------------------------------------------------------------------------------------------------- the rest
 
 
@@ -511,7 +610,12 @@ class HoldsAGenerator(nn.Module):
         (turn, {}, "place=None"),
         (turn, {"place": "rotation"}, "place='rotation'.*'rotate'"),
         (posenc.Encoding(), {"place": "rotate"}, "place='rotate'.*None"),
-        (posenc.Encoding(axes=2), {}, "axes=2"),
+        (turn, {"place": "rotate", "like": "rop"}, "like='rop'.*'rope'"),
+        (turn, {"place": "rotate", "like": 3}, "like=3"),
+        (turn, {"place": "rotate", "like": lambda x: x}, "like must take"),
+        (turn, {"place": "rotate", "like": "mrope"}, "like='mrope' has axes=3"),
+        (clipped, {"place": "bias", "like": "t5"}, "like='t5' learns.*Encoding"),
+        (posenc.Encoding(), {"like": turn}, "like.*Encoding"),
         (posenc.alibi.alibi(4), {"causal": False}, "causal=False"),
         (lambda x: x, {"place": "rotate"}, r"subject.*\(x, positions\).*place='rotate'.*takes \(x\)"),
         (turn, {"place": "attention"}, r"subject.*\(q, k, v, positions, causal\)"),

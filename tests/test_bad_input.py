@@ -3,6 +3,7 @@
 import inspect
 import math
 import re
+from functools import partial
 
 import numpy as np
 import pytest
@@ -55,6 +56,7 @@ CALLS = {  # every public function, with arguments that are right
     "fade": (exposb.fade, {"distance": at}),
     "hazard": (exposb.hazard, {"scores": scores, "visible": seen}),
     "penalty": (rse.penalty, {}),
+    "positions_for": (partial(posenc.mrope.positions_for, [2, (4, 2, 2), (1, 2, 3)]), {}),
 }
 for name, method in posenc.METHODS.items():
     CALLS[name] = (method.factory, posenc.methods.sizes(name, num_heads=4, head_dim=8, length=8))
@@ -287,6 +289,10 @@ WRONG = [  # (function, what is changed: the first is to be named, the error, wo
     ("exposb", {"rate": 0, "learn_rate": True}, V, "greater than 0"),
     ("exposb", {"base": 0}, V, "greater than 0"),
     ("exposb", {"boost": math.inf}, V, "finite"),
+    ("positions_for", {"after": "max"}, V, "'largest'"),
+    ("positions_for", {"time_step": 0}, V, "greater than 0"),
+    ("positions_for", {"time_step": "2"}, T, "number"),
+    ("positions_for", {"time_step": [1.0, 2.0, 0.5]}, V, "each of the 2"),
     ("exposb", {"floor": 0}, V, "greater than 0"),
     ("exposb", {"floor": 2}, V, "1"),
     ("penalty", {"rate": -0.5}, V, "greater than 0"),

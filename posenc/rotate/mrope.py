@@ -58,31 +58,56 @@ def dealt(
     return frequencies.to("cpu", torch.float64) * (owner == torch.arange(AXES, device="cpu")[:, None])
 
 
-def positions_for(layout: Sequence[int | Sequence[int]]) -> torch.Tensor:
+def positions_for(
+    layout: Sequence[int | Sequence[int]], *, after: str = "largest", time_step: float | Sequence[float] = 1
+) -> torch.Tensor:
     r"""The three ids of each token of a text with pictures.
 
     A word stands at the same id on all axes, so text alone is plain RoPE. A picture starts at the next id; its patches
-    count on from there, each axis for itself. What follows starts one past the largest id so far.
+    count on from there, each axis for itself. Grid g of a video stands at start + floor(g time_step) in time.
 
     Arguments:
         layout: a list of parts in order: a whole number n for n tokens of text, (time, rows, columns) for a picture or
             a video, whose patches stand in this order, columns fastest.
+        after: where that starts which follows a picture or a video. "largest": at the largest id so far, plus one.
+            "side": at the start of the picture plus its longer side, max(rows, columns); where a video has more time
+            ids than that, what follows overlaps them. The two agree for pictures.
+        time_step: ids from one grid of a video to the next, greater than 0: one number for all, or a list of one for
+            each (time, rows, columns) of `layout`. Qwen2-VL counts grids, 1; Qwen2.5-VL follows the clock,
+            tokens_per_second * second_per_grid_ts, in ids a second and seconds a grid (of two frames: 2 / fps).
     Returns: [T, 3] int64.
     Errors: TypeError, ValueError naming the argument.
-    Paper: arXiv 2409.12191, section 2.1. Chapter: Two axes and more.
+    Convention: "largest" is that of the paper and of Qwen's own code (transformers' pull request 35569), "side" that of
+        Qwen2-VL and Qwen2.5-VL in transformers 5.15. There a prompt's `rope_deltas` are the largest id, plus one, less
+        its tokens, so that decoding goes on at the largest id plus one by both. Ids are cut to whole ones after the
+        product, in float32, as there since its pull request 48669; 5.15 cuts the seconds first, so that 0.5 s is none.
+    Paper: arXiv 2409.12191, section 2.1; of the clock, 2502.13923. Chapter: Two axes and more.
     """
+    check_choice("after", after, ("largest", "side"))
+    if not hasattr(layout, "__iter__"):
+        raise TypeError(f"layout={shown(layout)} must be a list of parts, such as [3, (1, 2, 4), 2]")
+    layout = list(layout)
+    pictures = sum(not isinstance(part, numbers.Integral) for part in layout)
+    steps = list(time_step) if isinstance(time_step, list | tuple) else [time_step] * pictures
+    if len(steps) != pictures:
+        raise ValueError(
+            f"time_step={shown(time_step)} has {len(steps)} numbers, it must have one for each of the {pictures} "
+            f"pictures and videos of layout, or be one number"
+        )
+    steps = iter([check_number("time_step", step, above=0) for step in steps])
     parts, start = [torch.zeros(0, AXES, dtype=torch.long)], 0
     for part in layout:
         if isinstance(part, numbers.Integral):
             part = check_int("layout", part, minimum=0)
-            ids = torch.arange(part)[:, None].expand(part, AXES)
-        else:
-            if len(part) != AXES:
-                raise ValueError(f"layout holds {shown(part)}, a picture is (time, rows, columns)")
-            sizes = [check_int("layout", size) for size in part]
-            ids = torch.cartesian_prod(*map(torch.arange, sizes))
-        parts.append(start + ids)
-        start = int(parts[-1].max()) + 1 if len(ids) else start
+            parts.append(start + torch.arange(part)[:, None].expand(part, AXES))
+            start += part
+            continue
+        if not hasattr(part, "__len__") or len(part) != AXES:
+            raise ValueError(f"layout holds {shown(part)}, a picture is (time, rows, columns)")
+        time, rows, columns = (check_int("layout", size) for size in part)
+        times = (torch.arange(time, dtype=torch.float32) * next(steps)).long()
+        parts.append(start + torch.cartesian_prod(times, torch.arange(rows), torch.arange(columns)))
+        start = int(parts[-1].max()) + 1 if after == "largest" else start + max(rows, columns)
     return torch.cat(parts)
 
 

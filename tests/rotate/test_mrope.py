@@ -1,5 +1,8 @@
 """M-RoPE (arXiv 2409.12191, 2511.21631): one-axis RoPE on text, and ids and angles of transformers' own models."""
 
+import math
+from types import SimpleNamespace
+
 import pytest
 import torch
 from loops import close
@@ -22,26 +25,34 @@ def test_text_alone_is_rope():
         close(turned, rotate_1d(x, torch.arange(7), inv_freq(16, 1e6, torch.float64), "half"))
 
 
+def index_of(family, layout, seconds=None, tokens_per_second=1):
+    r"""(ids [T, 3], rope_deltas) by transformers' `get_rope_index`, which reads the configuration alone."""
+
+    class Model(torch.nn.Module):
+        get_vision_position_ids = family.get_vision_position_ids
+
+        class config:  # noqa: N801
+            vision_config = SimpleNamespace(spatial_merge_size=1, tokens_per_second=tokens_per_second)
+
+    kinds = [0 if isinstance(part, int) else 1 if part[0] == 1 else 2 for part in layout]
+    index = torch.cat([torch.full((math.prod(part) if kind else part,), kind) for part, kind in zip(layout, kinds)])
+    images, videos = (torch.tensor([p for p, k in zip(layout, kinds) if k == kind]) for kind in (1, 2))
+    clock = {} if seconds is None else {"second_per_grid_ts": torch.tensor(seconds)}
+    ids, deltas = family.get_rope_index(
+        Model(), index[None], index[None], image_grid_thw=images, video_grid_thw=videos, **clock
+    )
+    return ids[:, 0].T, deltas.item()
+
+
 def test_ids_and_angles_are_those_of_qwen2_vl_and_qwen3_vl():
     from transformers.models.qwen2_vl import modeling_qwen2_vl as two
     from transformers.models.qwen3_vl import modeling_qwen3_vl as three
 
     layout, sections, dim = [3, (1, 2, 4), 2, (1, 3, 2), 1], (4, 6, 6), 32
     ids = positions_for(layout)
-    index = torch.tensor([0] * 3 + [1] * 8 + [0] * 2 + [1] * 6 + [0])
-
-    class Model(torch.nn.Module):  # get_rope_index reads the configuration alone
-        get_vision_position_ids = two.Qwen2VLModel.get_vision_position_ids
-
-        class config:  # noqa: N801
-            class vision_config:  # noqa: N801
-                spatial_merge_size = 1
-
-    theirs, delta = two.Qwen2VLModel.get_rope_index(
-        Model(), index[None], index[None], image_grid_thw=torch.tensor([[1, 2, 4], [1, 3, 2]])
-    )
-    assert torch.equal(theirs[:, 0].T, ids)
-    assert len(index) + delta.item() == ids.max() + 1  # where decoding goes on
+    theirs, delta = index_of(two.Qwen2VLModel, [3, (1, 2, 4), 2, (1, 3, 2), 1])
+    assert torch.equal(theirs, ids)
+    assert len(ids) + delta == ids.max() + 1  # where decoding goes on
 
     x = normal(1, 2, len(ids), dim)
     angle = ids.T[:, None, :, None] * inv_freq(dim, 1e6, torch.float64)  # [3, 1, T, D/2]
@@ -52,6 +63,48 @@ def test_ids_and_angles_are_those_of_qwen2_vl_and_qwen3_vl():
     for sections in ((6, 5, 5), (8, 4, 4)):
         mixed = three.Qwen3VLTextRotaryEmbedding.apply_interleaved_mrope(None, angle.clone(), sections)
         close((ids[..., None].double() * dealt(dim, sections, interleaved=True)).sum(-2), mixed[0])
+
+
+LONG = [3, (4, 2, 2), 2, (1, 2, 3), 1, (5, 3, 2), 2]  # two videos of more grids than rows or columns, and a picture
+
+
+def test_words_after_a_video_start_past_its_largest_id_or_past_its_side():
+    from transformers.models.qwen2_vl.modeling_qwen2_vl import Qwen2VLModel
+
+    for layout in ([3, (4, 2, 2), 2], LONG):
+        ids, theirs = positions_for(layout, after="side"), index_of(Qwen2VLModel, layout)
+        assert torch.equal(theirs[0], ids) and theirs[1] == ids.max() + 1 - len(ids)
+    largest, side = positions_for([3, (4, 2, 2), 2]), positions_for([3, (4, 2, 2), 2], after="side")
+    assert largest[-2:, 0].tolist() == [7, 8] and side[-2:, 0].tolist() == [5, 6]
+    assert (largest.max() + 1 - 21, side.max() + 1 - 21) == (-12, -14)
+    assert torch.equal(largest[:-2], side[:-2])
+
+
+@pytest.mark.parametrize("seconds", [(1.0, 1.0), (2.0, 3.0)], ids=str)
+def test_ids_by_the_clock_are_those_of_qwen2_5_vl(seconds):
+    """For whole seconds; of others transformers 5.15 forgets the part."""
+    from transformers.models.qwen2_5_vl.modeling_qwen2_5_vl import Qwen2_5_VLModel
+
+    first, second = (2 * s for s in seconds)
+    ids = positions_for(LONG, after="side", time_step=[first, 9.0, second])  # of a picture any
+    assert torch.equal(index_of(Qwen2_5_VLModel, LONG, seconds, tokens_per_second=2)[0], ids)
+
+
+@pytest.mark.parametrize("seconds", [0.2, 0.5, 0.75, 1.0, 4 / 3, 2.0])
+def test_ids_by_the_clock_are_those_of_the_formula(seconds):
+    for after in ("largest", "side"):
+        ids = positions_for([3, (6, 2, 3), 2], after=after, time_step=2 * seconds)
+        times = [int(g * 2 * seconds + 1e-6) for g in range(6)]
+        assert ids[3:39, 0].tolist() == [3 + time for time in times for _ in range(6)]
+        assert ids[3:39, 1:].tolist() == [[3 + r, 3 + c] for _ in range(6) for r in range(2) for c in range(3)]
+        word = 3 + (max(*times, 2) + 1 if after == "largest" else 3)
+        assert ids[39:].tolist() == [[word] * 3, [word + 1] * 3]
+
+
+def test_four_grids_by_the_clock():
+    for step, times, word in ((2, [3, 5, 7, 9], 10), (1, [3, 4, 5, 6], 7)):  # of 1 s and of 0.5 s, at 2 ids a second
+        ids = positions_for([3, (4, 2, 2), 1], time_step=step)
+        assert ids[3:19:4, 0].tolist() == times and ids[-1].tolist() == [word] * 3
 
 
 @pytest.mark.parametrize("yarn", [False, True])
@@ -113,6 +166,8 @@ def test_an_image_between_words_keeps_the_words_close():
         (lambda: mrope(16, attention_factor=0), ["attention_factor=0"]),
         (lambda: mrope(16, (0, 4, 4), interleaved=True), ["sections=[0, 4, 4]", "interleaved"]),
         (lambda: positions_for([(2, 2)]), ["layout holds (2, 2)"]),
+        (lambda: positions_for([2.5]), ["layout holds 2.5", "(time, rows, columns)"]),
+        (lambda: positions_for(5), ["layout=5", "list"]),
     ],
 )
 def test_bad_input_is_named(call, words):
