@@ -40,7 +40,7 @@ def test_which_codes_are_harmless(codes, code, verdict):
     assert codes["judge_code"](codes[code]) == verdict
 
 
-def test_the_answers_are_in_the_solutions_and_not_in_the_page(codes):
+def test_the_answers_are_in_the_solutions_and_the_page_runs_none_of_the_codes(codes):
     solutions = (ROOT / "course" / "rope_closely_solutions.md").read_text("utf-8")
     for letter, (relative, same) in {"E": (1, 0), "F": (1, 1), "G": (0, 0), "H": (1, 1)}.items():
         row = re.search(rf"^\| {letter} \|.*\| (\w+) \| (\w+) \|[^|]*\|$", solutions, re.M)
