@@ -6,17 +6,20 @@ A minute for 200 words, 20 seconds for a displayed formula, 15 for a line of cod
 attentive reading, without the time that a question or an exercise asks for. The first reading is the page up to "Second
 reading", or the whole page where it has no such heading.
 
-What counts is what a reader sees without unfolding anything, as far as the source holds it:
+What counts is what a reader sees, and unfolds on the way, as far as the source holds it:
 
 - words: prose, headings, tables, captions, boxes, questions with what can be ticked, exercises. An inline formula, a
   piece of code in a sentence and a number from a cell are a word each.
 - formulas: each displayed block, of one line or of several.
 - lines of code: those that are not blank, of cells whose code is not hidden, of listings, and of included functions, as
-  book/_ext/paperwork.py leaves them: without the long part of their docstrings.
+  book/_ext/paperwork.py leaves them: without the long part of their docstrings. A line that a cell's own code prints
+  takes a third of one; of a loop it counts once.
 - explorables: and figures of their own script, `{live}`.
+- more words, apart from those of the page's text, which have a limit: what a `{predict}` says below its line, and the
+  answers of "Check yourself"; 20 for a sentence and 60 for a table or card of a cell, which the source does not hold.
 
-What does not: answers, that is the body of a dropdown and what a `{predict}` says below its line; hidden cells and
-hidden code; what cells print or draw; pictures; the lab's links, labels.
+What does not: the bodies of other dropdowns; hidden cells, hidden code and what they print; what cells draw; pictures;
+the lab's links, labels.
 """
 
 import ast
@@ -36,6 +39,7 @@ WITHIN = 0.15  # how far a box may be from the count
 FENCE = re.compile(r"^ *(`{3,}|:{3,})(?:\{([\w:-]+)\})? *(.*)$")
 #: Directives that only hold text, with what they say in their first line.
 BOXES = {"admonition", "exercise", "prf:theorem", "prf:proof", "prf:proposition", "prf:definition", "prf:corollary"}
+SENTENCE, TABLE = 20, 60  # words of what a cell says, where the source only names it
 HIDDEN_CODE = {"hide-input", "remove-input", "hide-cell"}
 
 
@@ -46,22 +50,30 @@ class Count(NamedTuple):
     formulas: int = 0
     lines: int = 0
     explorables: int = 0
+    more: int = 0
+    printed: int = 0
 
     def plus(self, other: "Count") -> "Count":
         return Count(*(a + b for a, b in zip(self, other)))
 
     @property
     def minutes(self) -> float:
-        return self.words / 200 + self.formulas / 3 + self.lines / 4 + self.explorables
+        words, lines = self.words + self.more, self.lines + self.printed / 3
+        return words / 200 + self.formulas / 3 + lines / 4 + self.explorables
+
+    def unfolded(self) -> "Count":
+        return self._replace(words=0, more=self.words + self.more)
 
 
 def prose(text: str) -> Count:
     r"""Words and displayed formulas of text that holds no directive."""
+    sentences = len(re.findall(r"\{glue:text\}`\w+_(?:words|verdict|prediction)`", text))
     text, formulas = re.subn(r"\$\$.*?\$\$(?: *\([\w-]+\))?", " ", text, flags=re.S)
     text = re.sub(r"^(?:%.*|\([\w-]+\)=)$|<[^>\n]+>|^ *\|[-:| ]+\|$", " ", text, flags=re.M)
     text = re.sub(r"\]\([^)\s]*\)", "", text)  # a link's address
     text = re.sub(r"\{[\w:]+\}`[^`]*`|`[^`\n]+`|\$[^$]+\$", " x ", text)
-    return Count(sum(any(c.isalnum() for c in word) for word in text.split()), formulas)
+    words = sum(any(c.isalnum() for c in word) for word in text.split())
+    return Count(words, formulas, more=SENTENCE * sentences)
 
 
 def shown_lines(code: str) -> Count:
@@ -98,15 +110,22 @@ def block(kind: str | None, argument: str, body: str) -> Count:
         if "remove-cell" in tags:
             return Count()
         caption = prose(said.get("caption", ""))
-        return caption if tags & HIDDEN_CODE else caption.plus(shown_lines(content))
+        if said.get("markdown_format") and "hide-output" not in tags:
+            caption = caption.plus(Count(more=TABLE))
+        if tags & HIDDEN_CODE:
+            return caption
+        return caption.plus(shown_lines(content))._replace(printed=len(re.findall(r"\bprint\w*\(", content)))
     if kind == "literalinclude":
         return included(argument, said["pyobject"])
     if kind in ("explorable", "live"):
         return Count(explorables=1)
     if kind == "predict":
-        return shown(content.split("\n---\n")[0])
+        question, _, answer = content.partition("\n---\n")
+        return shown(question).plus(shown(answer).unfolded())
     if kind == "dropdown":
         return prose(argument)
+    if kind == "answer":
+        return prose(argument).plus(shown(content).unfolded())
     if kind == "figure":
         return prose(content)
     if kind in BOXES:
@@ -138,7 +157,9 @@ def shown(text: str) -> Count:
 def first_reading(text: str) -> Count:
     r"""What the first reading of a page holds, by its text."""
     text = re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.S)
-    return shown(text.split("\n## Second reading\n")[0])
+    first = text.split("\n## Second reading\n")[0]
+    sections = first.split("\n## ")  # in "Check yourself" a dropdown is an answer
+    return shown("\n## ".join(s.replace("{dropdown}", "{answer}") if s.startswith("Check") else s for s in sections))
 
 
 def counts() -> dict[str, Count]:
@@ -147,12 +168,12 @@ def counts() -> dict[str, Count]:
 
 
 def main(only: list[str]) -> None:
-    print(f"{'chapter':20}{'words':>7}{'formulas':>10}{'code':>6}{'figures':>9}{'minutes':>9}{'box':>6}")
+    print(f"{'chapter':20}{'words':>7}{'formulas':>10}{'code':>6}{'figures':>9}{'more':>9}{'minutes':>9}{'box':>6}")
     for name, count in counts().items():
         if not only or name in only:
             said = book()[name].reading
             far = "  off" if abs(count.minutes - said) > WITHIN * said else ""
-            columns = f"{count.words:7}{count.formulas:10}{count.lines:6}{count.explorables:9}"
+            columns = f"{count.words:7}{count.formulas:10}{count.lines:6}{count.explorables:9}{count.more:9}"
             print(f"{name:20}{columns}{count.minutes:9.0f}{said:6}{far}")
 
 

@@ -1,8 +1,8 @@
 // The answers of a `{predict}` box become buttons. A press marks the reader's answer and the right one, then the figure
-// that the box names takes the state that shows it, and only then the fold with the reason opens and the figure comes
-// into view below it. On a phone, which holds one of the two, the fold stays closed and a button leads to the figure. A
-// figure that waits stands behind a cover until then, or until the cover's button is pressed: predict.css hides it, from
-// the first paint on.
+// that the box names takes the state that shows it, and only then the fold with the reason opens. The page stays where it
+// is: where the figure is not all in view, a button below the reason leads to it. On a phone, which holds one of the two,
+// the fold stays closed and the button stands in its place. A figure that waits stands behind a cover until then, or until
+// the cover's button is pressed: predict.css hides it, from the first paint on.
 (function () {
   "use strict";
   const make = (tag, name) => Object.assign(document.createElement(tag), { className: name });
@@ -77,21 +77,18 @@
       mark(buttons[right], "true", mine === right ? "✓ your answer, right" : "✓ right");
       if (mine !== right) mark(buttons[mine], "false", "✗ your answer");
       said.textContent = mine === right ? "Right." : `Not so. The answer is “${answer}”.`;
-      const here = fold.dataset.show && !narrow.matches;
+      const here = Boolean(fold.dataset.show) && !narrow.matches;
       if (here) said.textContent += " The figure below shows it.";
       Promise.race([answerBelow(fold.dataset).catch(() => null), wait(5000)]).then((figure) => {
         const waiting = document.querySelector(`.${waits} [data-explorable="${fold.dataset.show}"]`);
         if (waiting) uncover(waiting.closest("figure")); // its picture at least
-        const look = () => figure.scrollIntoView({ block: "nearest" });
-        if (figure && !here) {
-          const button = make("button", "predict-look");
-          Object.assign(button, { type: "button", textContent: "See it in the figure ↓" });
-          button.addEventListener("click", look);
-          said.after(button);
-        } else {
-          fold.open = true;
-          if (figure) look();
-        }
+        fold.open = here || !figure;
+        if (!figure || here && figure.getBoundingClientRect().bottom <= window.innerHeight) return;
+        const button = make("button", "predict-look");
+        Object.assign(button, { type: "button", textContent: "See it in the figure ↓" });
+        button.addEventListener("click", () => figure.scrollIntoView({ block: "nearest" }));
+        if (here) fold.append(button);
+        else said.after(button);
       });
     }
   }

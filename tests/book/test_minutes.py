@@ -40,21 +40,34 @@ Two more.
 @pytest.mark.parametrize(
     "more, expected",
     [
-        ("", (11, 1, 0, 0)),
-        ("word {glue:text}`a_number` `two words` {cite}`somebody`", (15, 1, 0, 0)),
-        ("```{explorable} rope.scores\n```", (11, 1, 0, 1)),
-        ("```{code-cell} ipython3\n:tags: [hide-output]\na = 1\n\nb = 2\n```", (11, 1, 2, 0)),
-        ("```{code-cell} ipython3\n:tags: [remove-cell]\na = 1\n```", (11, 1, 0, 0)),
-        ('```{code-cell} ipython3\n---\ntags: [hide-input]\n  caption: "A plot."\n---\na = 1\n```', (13, 1, 0, 0)),
-        ("````{dropdown} Why?\nBecause.\n\n```python\na = 1\n```\n````", (12, 1, 0, 0)),
-        ("```{predict}\n:show: a.b=c:1\nWhich?\n\n- [ ] One\n- [x] Two\n---\nTwo, since $1 + 1$.\n```", (15, 1, 0, 0)),
-        ("```python\na = 1\nb = 2\n```", (11, 1, 2, 0)),
-        (":::{prf:proof}\n$$x$$\n\nDone.\n:::", (12, 2, 0, 0)),
-        ("| a | b |\n|---|---|\n| c | $d$ |", (15, 1, 0, 0)),
-        ("## Second reading\n\nMore.", (11, 1, 0, 0)),
+        ("", (11, 1, 0, 0, 0, 0)),
+        ("word {glue:text}`a_number` `two words` {cite}`somebody`", (15, 1, 0, 0, 0, 0)),
+        ("```{explorable} rope.scores\n```", (11, 1, 0, 1, 0, 0)),
+        ("```{code-cell} ipython3\n:tags: [hide-output]\na = 1\n\nb = 2\n```", (11, 1, 2, 0, 0, 0)),
+        ("```{code-cell} ipython3\n:tags: [remove-cell]\na = 1\n```", (11, 1, 0, 0, 0, 0)),
+        (
+            '```{code-cell} ipython3\n---\ntags: [hide-input]\n  caption: "A plot."\n---\na = 1\n```',
+            (13, 1, 0, 0, 0, 0),
+        ),
+        ("````{dropdown} Why?\nBecause.\n\n```python\na = 1\n```\n````", (12, 1, 0, 0, 0, 0)),
+        (
+            "```{predict}\n:show: a.b=c:1\nWhich?\n\n- [ ] One\n- [x] Two\n---\nTwo, since $1 + 1$.\n```",
+            (15, 1, 0, 0, 3, 0),
+        ),
+        ("## Check yourself\n\n````{dropdown} Why?\nBecause it is.\n````", (14, 1, 0, 0, 3, 0)),
+        ("```{code-cell} ipython3\nprint(1)\n```", (11, 1, 1, 0, 0, 1)),
+        (
+            "```{code-cell} ipython3\n---\ntags: [remove-input]\nmystnb:\n  markdown_format: myst\n---\na()\n```",
+            (11, 1, 0, 0, 60, 0),
+        ),
+        ("{glue:text}`a_verdict`", (12, 1, 0, 0, 20, 0)),
+        ("```python\na = 1\nb = 2\n```", (11, 1, 2, 0, 0, 0)),
+        (":::{prf:proof}\n$$x$$\n\nDone.\n:::", (12, 2, 0, 0, 0, 0)),
+        ("| a | b |\n|---|---|\n| c | $d$ |", (15, 1, 0, 0, 0, 0)),
+        ("## Second reading\n\nMore.", (11, 1, 0, 0, 0, 0)),
     ],
 )
-def test_what_a_reader_sees_without_unfolding_is_counted(more, expected):
+def test_what_a_reader_sees_and_unfolds_on_the_way_is_counted(more, expected):
     assert minutes.first_reading(f"{PAGE}\n{more}\n") == expected
 
 
@@ -75,5 +88,5 @@ def test_the_table_says_which_box_is_off(capsys, monkeypatch):
     monkeypatch.setattr(minutes, "book", lambda: {"rope": chapter._replace(reading=10)})
     minutes.main(["rope"])
     head, row = capsys.readouterr().out.strip().split("\n")
-    assert head.split() == ["chapter", "words", "formulas", "code", "figures", "minutes", "box"]
+    assert head.split() == ["chapter", "words", "formulas", "code", "figures", "more", "minutes", "box"]
     assert row.split()[0] == "rope" and row.split()[-2:] == ["10", "off"]

@@ -107,16 +107,18 @@ def test_on_a_phone_a_button_leads_to_the_figure_in_place_of_the_reason(page):
     page.wait_for_function("document.querySelector('.explorable-view').getBoundingClientRect().bottom <= innerHeight")
 
 
-@pytest.mark.weekly
-def test_on_a_laptop_the_figure_comes_into_view_below_the_reason(page):
+def test_at_the_desk_the_page_stays_and_a_button_below_the_reason_leads_to_the_figure(page):
     page.set_viewport_size({"width": 1440, "height": 780})
     found, buttons, fold = box(page)
     page.evaluate("scrollBy(0, document.querySelector('.predict').getBoundingClientRect().top - 300)")
-    bottom = "document.querySelector('figure.explorable').getBoundingClientRect().bottom"
+    top, bottom = page.evaluate("scrollY"), "document.querySelector('figure.explorable').getBoundingClientRect().bottom"
     assert page.evaluate(bottom) > 780
     buttons.nth(1).click()
+    look = fold.get_by_role("button", name="See it in the figure")
+    look.wait_for()
+    assert page.evaluate("scrollY") == top and fold.get_by_text("together").is_visible()
+    look.click()
     page.wait_for_function(f"{bottom} <= innerHeight + 1")
-    assert fold.get_attribute("open") is not None and not found.locator(".predict-look").count()
 
 
 def test_an_answer_is_given_once_and_by_keyboard(page):

@@ -568,7 +568,7 @@ def level(values: dict) -> tuple[list, list]:
     """(the lowest with those that these seeds can't tell from it, all by mean), lowest first.
 
     Arguments: values: {method: [a number a seed]}. Not told from the lowest is what it ties with: the 95% interval of
-    the difference, seed by seed, holds zero.
+    the difference, seed by seed, contains zero.
     """
     ranked = sorted(values, key=lambda name: statistics.mean(values[name]))
     gaps = {name: less(values[name], values[ranked[0]]) for name in ranked}

@@ -204,7 +204,11 @@ def memory_numbers(length=4096, rows=64):
 # ------------------------------------------------------------------------------------------------------ the verdict
 
 TITLES = {"open": "CoPE, all gates 1"}
-FIRST = {"flipflop": ("in", "sparser", "longer 4x"), "counting": ("in", "longer 4x")}
+FIRST = {
+    "flipflop": ("in", "sparser", "longer 4x"),
+    "counting": ("in", "longer 4x"),
+    "selective_copy": ("in", "sparser"),
+}
 NAMES = {"flipflop": "flip-flop", "counting": "counting", "selective_copy": "selective copy"}
 SOLVED = 0.01
 
@@ -282,30 +286,18 @@ def signed(share):
     return "0.0" if text in ("+0.0", "-0.0") else text.replace("-", "−")
 
 
-def verdict_words(results=None):
-    r"""What became of the predictions, and how CoPE stands beside its control and RoPE, a line each."""
-    from IPython.display import Markdown
-
+def predictions_table(results=None):
+    r"""What was predicted of CoPE, its control and RoPE, why, and what became of it, a row each."""
     results = puzzles() if results is None else results
-    lines = []
-    for task in ("flipflop", "counting"):
-        start, end = results["tasks"][task]["contrast"]
-        told = []
+    rows = []
+    for task, parts in results["tasks"].items():
         for arm in ("cope", "open", "rope"):
             claim, became, change, spread = outcome(task, arm, results)
-            told.append(
-                f"{title_of(arm)} {signed(change)} ± {100 * spread:.1f} points (predicted: it {claim}; {became})"
-            )
-        lines.append(f"- **{NAMES[task].capitalize()}, from *{start}* to *{end}*.** " + "; ".join(told) + ".")
-        far = {
-            arm: compared(scores(task, "cope", "longer 4x", results), scores(task, arm, "longer 4x", results))
-            for arm in ("open", "rope")
-        }
-        lines.append(
-            f"- **{NAMES[task].capitalize()}, four times as long.** CoPE beside its control: "
-            f"{far['open']}; beside RoPE: {far['rope']}."
-        )
-    return Markdown("\n".join(lines))
+            test = f"{NAMES[task]}, *{parts['contrast'][1]}*: {title_of(arm)}"
+            why = parts["predictions"][arm]["why"]
+            said = {"rises": "rise", "holds": "no rise"}[claim]
+            rows.append([test, said, why, f"{signed(change)} ± {100 * spread:.1f}", became])
+    return table(["", "predicted", "because", "points", "verdict"], rows)
 
 
 def verdict_numbers(results=None):
@@ -315,7 +307,7 @@ def verdict_numbers(results=None):
     def percent(task, arm, test):
         return f"{100 * mean_and_spread(scores(task, arm, test, results))[0]:.1f}%"
 
-    far = {arm: percent("counting", arm, "longer 4x") for arm in ("cope", "open", "stickbreaking", "fox")}
+    far = {arm: percent("counting", arm, "longer 4x") for arm in ("cope", "open", "rope", "stickbreaking", "fox")}
     copied = {
         arm: f"from {percent('selective_copy', arm, 'in')} to {percent('selective_copy', arm, 'sparser')}"
         for arm in ("cope", "open", "rope")
@@ -329,11 +321,12 @@ def verdict_numbers(results=None):
         "copy_steps": f"{results['steps']['selective_copy']}",
         "solved": f"{100 * SOLVED:.0f}%",
         "tolerance": f"{100 * results['tolerance']:.0f}",
-        "far_words": f"At four times the length CoPE errs in {far['cope']} of the counts, its control in "
-        f"{far['open']}, stick-breaking in {far['stickbreaking']} and FoX in {far['fox']}.",
-        "copy_words": f"With sparser letters the control's errors go {copied['open']}, RoPE's {copied['rope']}, and "
-        f"CoPE's {copied['cope']}. It would be so if CoPE's gates closed at blanks; they were not read here. At four "
-        f"times the length every arm errs in {100 * least:.0f}% or more.",
+        "near_words": f"with sparser letters to copy the control's errors go {copied['open']}, RoPE's "
+        f"{copied['rope']}, and CoPE's {copied['cope']}.",
+        "far_words": f"at four times the length CoPE errs in {far['cope']} of the counts, its control in "
+        f"{far['open']}, RoPE in {far['rope']}, stick-breaking in {far['stickbreaking']} and FoX in {far['fox']}.",
+        "copy_words": "That sparser letters do CoPE no harm would be so if its gates closed at blanks; they were not "
+        f"read here. At four times the length every arm errs in {100 * least:.0f}% or more.",
     }
 
 
@@ -375,11 +368,11 @@ def use_words(results=None):
 
         far = {arm: f"{errs(arm, 'longer 4x')} to {errs(arm, 'longer 4x, cut')}" for arm in ("cope", "rope", "open")}
         end = (
-            "With hardly an answer to go on from it answers right: it does not need them. But RoPE "
-            f"({errs('rope', 'rarely asked')} wrong) and the control ({errs('open', 'rarely asked')}) answer nearly as "
-            "well, so this test alone says little. Cutting shows that far keys do harm: at four times the length it "
-            f"takes CoPE's errors from {far['cope']}. Gates that are nearly closed and add up may be one reason; but "
-            f"RoPE's go from {far['rope']} and the control's from {far['open']}, so it cannot be the only one."
+            "With hardly an answer to go on from it answers right: it does not need them. That is no merit of gates: "
+            f"RoPE ({errs('rope', 'rarely asked')} wrong) and the control ({errs('open', 'rarely asked')}) answer "
+            "nearly as well. Cutting shows that far keys do harm: at four times the length it takes CoPE's errors from "
+            f"{far['cope']}. Gates that are nearly closed and add up may be one reason; but RoPE's go from "
+            f"{far['rope']} and the control's from {far['open']}, so it cannot be the only one."
         )
     elif beside.startswith("more"):
         end = "So would a model that looks up the last answer and counts on from there."

@@ -248,8 +248,9 @@ def lengths_numbers() -> dict[str, str]:
         "test": f"{results['lengths'][-1]}",
         "seeds": f"{len(results['seeds'])}",
         "rank_words": f"FoX is number {rank} of these {len(at_end)} at the longest context.",
-        "keys_words": f"Queries that see only their nearest {keys} keys in each of {layers} layers, and so reach "
-        f"{layers} · {keys - 1} = {layers * (keys - 1)} characters back, lose less than {KEYS_TOLERANCE:g} nats by it.",
+        "keys_words": f"Let each query see its nearest {keys} keys alone. Through {layers} layers it still reaches "
+        f"{layers} · {keys - 1} = {layers * (keys - 1)} characters back, and the loss rises by less than "
+        f"{KEYS_TOLERANCE:g} nats.",
     }
 
 

@@ -29,7 +29,7 @@ def made_up(**changes):
     tasks = {
         task: {
             "contrast": contrast[task],
-            "predictions": {name: {"claim": "holds" if name == "cope" else "rises"} for name in ARMS},
+            "predictions": {name: {"claim": "holds" if name == "cope" else "rises", "why": ""} for name in ARMS},
             "methods": {name: arm(task, name) for name in ARMS},
         }
         for task in TESTS
@@ -106,7 +106,7 @@ def test_the_table_has_a_row_for_each_arm_with_the_control():
 def test_what_became_of_a_prediction_follows_the_numbers(longer, became):
     results = made_up(**{"counting cope longer 4x": longer})
     assert page.outcome("counting", "cope", results)[1].startswith(became)
-    assert became in page.verdict_words(results).data
+    assert became in page.predictions_table(results).data
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ posencLive("draw_loss", function (place, data) {
     out += text(border - 8, height - 8, width < 480 ? "context in training" : "characters of context, as in training", "end");
     out += text(border + 8, height - 8, "longer");
     out += ruler(from, y(data.guess), to, y(data.guess), 'class="draw-border" stroke-dasharray="6 3 1 3"');
-    out += text(from, y(data.guess) - 6, "a blind guess");
+    out += text(from, y(data.guess) - 6, `a blind guess among ${Math.round(Math.exp(data.guess))} characters`);
     const low = Math.max(...[...known, start].map(([, loss]) => loss)); // the curve's name stands clear of it
     out += text(from, y(low) - 10, `${data.method}, measured`, "start", "draw-blue");
     out += `<path d="${path([...known, start])}" fill="none" stroke="${BLUE}" stroke-width="3"/>`;
