@@ -108,11 +108,11 @@ def results_with(whole, cut=None):
 @pytest.mark.parametrize(
     "name, ends, rises, holds",
     [
-        ("a clear rise", (1.50, 1.52, 1.51), "held", "failed"),
-        ("level", (1.01, 1.00, 1.00), "failed", "held"),
-        ("a fall", (0.90, 0.92, 0.91), "failed", "held"),
-        ("a fall with a wide spread", (0.10, 0.40, 0.30), "failed", "held"),
-        ("a rise too small to count", (1.030, 1.031, 1.032), "failed", "held"),
+        ("a clear rise", (1.50, 1.52, 1.51), "came true", "failed"),
+        ("level", (1.01, 1.00, 1.00), "failed", "came true"),
+        ("a fall", (0.90, 0.92, 0.91), "failed", "came true"),
+        ("a fall with a wide spread", (0.10, 0.40, 0.30), "failed", "came true"),
+        ("a rise too small to count", (1.030, 1.031, 1.032), "failed", "came true"),
         ("seeds that disagree", (1.00, 1.30, 1.02), "not decided", "not decided"),
         ("seeds that disagree around less", (1.00, 1.12, 1.00), "not decided", "not decided"),
     ],
@@ -150,11 +150,11 @@ def scores_with(before, after, against=None, claim="rises"):
 @pytest.mark.parametrize(
     "moves, rises, holds, falls, stays",
     [
-        ((0.20, 0.22, 0.21), "held", "failed", "failed", "held"),
-        ((-0.20, -0.22, -0.21), "failed", "held", "held", "failed"),
-        ((0.01, 0.00, -0.01), "failed", "held", "failed", "held"),
+        ((0.20, 0.22, 0.21), "came true", "failed", "failed", "came true"),
+        ((-0.20, -0.22, -0.21), "failed", "came true", "came true", "failed"),
+        ((0.01, 0.00, -0.01), "failed", "came true", "failed", "came true"),
         ((0.00, 0.20, 0.01), *["not decided"] * 4),
-        ((0.10, 0.30, 0.22), "not decided", "not decided", "failed", "held"),
+        ((0.10, 0.30, 0.22), "not decided", "not decided", "failed", "came true"),
     ],
 )
 def test_verdict_of_a_puzzle(moves, rises, holds, falls, stays, against):
@@ -170,7 +170,12 @@ def test_verdict_of_a_puzzle(moves, rises, holds, falls, stays, against):
 
 @pytest.mark.parametrize(
     "change, rises, holds",
-    [(0.0625, "held", "failed"), (0.05, "failed", "held"), (0.0500001, "held", "failed"), (-0.05, "failed", "held")],
+    [
+        (0.0625, "came true", "failed"),
+        (0.05, "failed", "came true"),
+        (0.0500001, "came true", "failed"),
+        (-0.05, "failed", "came true"),
+    ],
 )
 def test_a_change_of_just_the_tolerance_is_none(change, rises, holds):
     results = scores_with([0.0] * 2, [change] * 2)
@@ -216,14 +221,14 @@ def test_an_interval_is_student_s_over_seeds():
     assert found == pytest.approx((0.08, 0.08 - half, 0.08 + half, 5, 0))
     # by hand: 0.0604 to 0.0996, so beyond 0.05 as a whole, across 0.08, within 0.1
     for tolerance, rises, holds in (
-        (0.05, "held", "failed"),
+        (0.05, "came true", "failed"),
         (0.08, "not decided", "not decided"),
-        (0.1, "failed", "held"),
+        (0.1, "failed", "came true"),
     ):
         assert verdict(results | {"tolerance": tolerance}, "rope").outcome == rises
         assert verdict(results | {"tolerance": tolerance}, "rope", "holds").outcome == holds
     mirrored = scores_with([0.5] * 5, [0.5 - move for move in moves], "nope", "falls")
-    assert verdict(mirrored, "rope").outcome == "held" and verdict(mirrored, "rope", "stays").outcome == "failed"
+    assert verdict(mirrored, "rope").outcome == "came true" and verdict(mirrored, "rope", "stays").outcome == "failed"
     with pytest.raises(ValueError, match="arm='nope' is what the others"):
         interval(mirrored, "nope")
     with pytest.raises(ValueError, match="arm='rope' has 1 seed"):
@@ -727,7 +732,7 @@ def test_a_frozen_sweep_is_the_study_s(name):
         if sweep.unit.startswith("share"):
             assert all(0 <= share <= 1 for row in values["scores"].values() for share in row)
     for arm in results["claims"]:
-        assert verdict(results, arm).outcome in ("held", "failed", "not decided")
+        assert verdict(results, arm).outcome in ("came true", "failed", "not decided")
 
 
 def test_frozen_short_long_is_whole():

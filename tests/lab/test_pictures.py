@@ -144,4 +144,4 @@ def test_the_pages_numbers_are_those_of_the_file():
     assert change == pytest.approx(statistics.mean(falls)) and spread == pytest.approx(statistics.stdev(falls))
     (row,) = (line for line in page.moved_table(["liere 8"]).data.split("\n") if line.startswith("| LieRE"))
     assert f"{statistics.mean(100 * s for s in found['24']):.1f}\u00a0±" in row
-    assert row.endswith(f"falls: {'held' if change + spread < -5 else 'not decided'} |")
+    assert row.endswith(f"falls: {'came true' if change + spread < -5 else 'not decided'} |")

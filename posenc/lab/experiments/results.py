@@ -1,7 +1,7 @@
 r"""Results: frozen in results/, read by name, and refused where they are not whole.
 
 results = load_results("flipflop")            # frozen, from results/flipflop.json
-verdict(results, "rope").words                # held, failed or not decided, with the numbers
+verdict(results, "rope").words                # came true, failed or not decided, with the numbers
 """
 
 import dataclasses

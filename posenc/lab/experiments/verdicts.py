@@ -1,4 +1,4 @@
-r"""What became of a prediction: held, failed or not decided, with the numbers in a sentence."""
+r"""What became of a prediction: it came true, failed or not decided, with the numbers in a sentence."""
 
 import math
 from collections.abc import Sequence
@@ -13,10 +13,10 @@ from posenc.methods import METHODS
 class Verdict(NamedTuple):
     r"""What became of a prediction.
 
-    outcome: "held", "failed" or "not decided"; change and spread: mean and standard deviation over seeds of what the
-    prediction is about, for text the loss at the longest context less that at the training length; low and high: the
-    95% interval of the change, infinite for one seed; gap (text only): mean over seeds of (whole - cut) at the longest
-    context, and gap_spread its standard deviation; words: a sentence with these numbers.
+    outcome: "came true", "failed" or "not decided"; change and spread: mean and standard deviation over seeds of what
+    the prediction is about, for text the loss at the longest context less that at the training length; low and high:
+    the 95% interval of the change, infinite for one seed; gap (text only): mean over seeds of (whole - cut) at the
+    longest context, and gap_spread its standard deviation; words: a sentence with these numbers.
     """
 
     outcome: str
@@ -54,7 +54,7 @@ CLAIMS = {
 
 
 def judge(values: Sequence[float], tolerance: float, claim: str) -> str:
-    r"""Whether a claim on a change "held" or "failed" by its 95% interval over seeds, or is "not decided".
+    r"""Whether a claim on a change "came true" or "failed" by its 95% interval over seeds, or is "not decided".
 
     Arguments: values: the change, one number a seed; a single one decides nothing. tolerance: what still counts as no
     change, in the values' unit. claim: "rises", "holds", "falls" or "stays", as in `verdict`.
@@ -67,22 +67,22 @@ def judge(values: Sequence[float], tolerance: float, claim: str) -> str:
 
 
 def outcome(low: float, high: float, tolerance: float, claim: str) -> str:
-    """ "held" or "failed" where all from low to high is beyond the tolerance or within it, else "not decided"."""
+    """ "came true" or "failed" where all from low to high is beyond the tolerance or within it, else "not decided"."""
     if claim in ("falls", "stays"):
         low, high = -high, -low
     if low > tolerance:
-        return "held" if claim in ("rises", "falls") else "failed"
+        return "came true" if claim in ("rises", "falls") else "failed"
     if high <= tolerance:
-        return "failed" if claim in ("rises", "falls") else "held"
+        return "failed" if claim in ("rises", "falls") else "came true"
     return "not decided"
 
 
 def verdict(results: dict, method: str, claim: str | None = None) -> Verdict:
-    r"""Whether the prediction for `method` held, by the 95% `interval` of its change.
+    r"""Whether the prediction for `method` came true, by the 95% `interval` of its change.
 
-    "rises" held where all of the interval exceeds the tolerance and failed where none of it does; "holds" is the other
-    way around; "falls" and "stays" are the same for the change's negative. In between, and with a single seed, it is
-    "not decided". One interval in twenty misses what it is for: say how many were read.
+    "rises" came true where all of the interval exceeds the tolerance and failed where none of it does; "holds" is the
+    other way around; "falls" and "stays" are the same for the change's negative. In between, and with a single seed, it
+    is "not decided". One interval in twenty misses what it is for: say how many were read.
 
     Arguments: claim: "rises", "holds", "falls" or "stays", default the prediction that was frozen with the results.
     Returns: a `Verdict`. Errors: ValueError for a method that the results lack or an unknown claim.
@@ -214,7 +214,7 @@ def in_longer(short: Sequence[float], whole: Sequence[float], cut: Sequence[floa
     rises = [b - a for a, b in zip(short, whole, strict=True)]
     judged = judge(rises, tolerance, "rises")
     if judged != "failed":
-        return "breaks" if judged == "held" else judged
+        return "breaks" if judged == "came true" else judged
     if ignores_far(whole, cut):
         return "ignores"
     return "extrapolates" if mean_and_spread(whole)[0] < mean_and_spread(cut)[0] else "suffers"

@@ -424,7 +424,7 @@ def choices_table() -> Markdown:
 
 def counts_table() -> Markdown:
     """How many predictions about methods there were, and what became of them: a row for each experiment."""
-    rows, words = [], ("held", "failed", "not decided")
+    rows, words = [], ("came true", "failed", "not decided")
     for name, result in results().items():
         if set(result["methods"]) <= set(METHODS):
             became = [verdict(result, arm).outcome for arm in result["claims"]]
@@ -716,8 +716,8 @@ def near_numbers() -> dict:
     """Longer than in training, and what counts is near."""
     tolerance, rise = results()[TEXT]["tolerance"], rises()
     start, whole, cut = text_losses("whole", 0), text_losses("whole", -1), text_losses("cut", -1)
-    holding = [name for name in rise if verdict(results()[TEXT], name, "holds").outcome == "held"]
-    rising = [name for name in rise if verdict(results()[TEXT], name, "rises").outcome == "held"]
+    holding = [name for name in rise if verdict(results()[TEXT], name, "holds").outcome == "came true"]
+    rising = [name for name in rise if verdict(results()[TEXT], name, "rises").outcome == "came true"]
     assert {"rope", "sinusoidal"} <= set(rising) and "alibi" in holding
     costs = [statistics.mean(less(cut[name], whole[name])) for name in holding]
     assert max(costs) <= tolerance  # none uses what is far

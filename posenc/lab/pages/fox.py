@@ -264,7 +264,7 @@ def position_figure():
 
 # ------------------------------------------------------------------------------------------------------- trained gates
 
-OUTCOMES = ("held", "not decided", "failed")  # from the best to the worst
+OUTCOMES = ("came true", "not decided", "failed")  # from the best to the worst
 
 
 @functools.cache
@@ -492,7 +492,8 @@ def pro_change(found):
     if found is None:
         return ""
     low, mean, high = (typeset(f"{found[key]:+.3f}") for key in ("low", "mean", "high"))
-    return f"{mean} against {found['against']} ({low} to {high}); {found['claim']}: {found['outcome']}"
+    became = {"held": "came true", "open": "not decided"}.get(found["outcome"], found["outcome"])
+    return f"{mean} against {found['against']} ({low} to {high}); {found['claim']}: {became}"
 
 
 # ----------------------------------------------------------------------------------------------------------- precision

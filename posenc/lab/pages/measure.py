@@ -26,7 +26,7 @@ PUZZLES = ["flipflop", "selective_copy", "counting", "recall", "needle"]
 WINDOWS = 16  # the first windows of each length, in the unfair figure
 #: experiment -> its name in the table of verdicts, where that is not its own
 SHORT_NAMES = {TEXT: "Text, long", MASKED: "Masked", "selective_copy": "Selective copy", "flipflop": "Flip-flop"}
-OUTCOMES = {"held": "held", "failed": "**failed**", "not decided": "open", None: "–"}
+OUTCOMES = {"came true": "came true", "failed": "**failed**", "not decided": "open", None: "–"}
 
 
 def start():
@@ -341,7 +341,7 @@ def selective_copy_numbers() -> dict:
         assert abs((letters[method]["sparser"] - letters[method]["in"]).mean()) < 0.02  # and blind to blanks
     sparser = {method: tests["sparser"].mean() for method, tests in letters.items()}
     for method, most in (("sinusoidal", 0.2), ("rope", 0.2), ("alibi", 0.1)):
-        assert letters[method]["in"].mean() < most and outcome("selective_copy", method) == "held"
+        assert letters[method]["in"].mean() < most and outcome("selective_copy", method) == "came true"
     assert sparser["sinusoidal"] > sparser["rope"] > sparser["alibi"]
     return {
         **{f"letters_{method}": f"{letters[method]['in'].mean():.2f}" for method in ("nope", "stickbreaking")},
@@ -352,7 +352,7 @@ def selective_copy_numbers() -> dict:
 def counting_numbers() -> dict:
     """Counting."""
     count = {method: {test: v.mean() for test, v in tests.items()} for method, tests in scores("counting").items()}
-    assert all(outcome("counting", method) == "held" for method in count)
+    assert all(outcome("counting", method) == "came true" for method in count)
     assert max(count["stickbreaking"].values()) < 0.001
     assert count["alibi"]["longer 4x"] < 0.1 < 0.3 < count["rope"]["longer 4x"]
     assert max(tests["in"] for method, tests in count.items() if method != "nope") < 0.05
@@ -479,13 +479,13 @@ def outcomes_table() -> Markdown:
 
 
 def prediction_numbers() -> dict:
-    """How many predictions held."""
+    """How many predictions came true."""
     tally = [word for by_method in outcomes().values() for word in by_method.values() if word]
     assert "failed" in tally
     rise = (losses("nope")[:, -1] - losses("nope")[:, 0]).mean()
     assert 0.2 < (losses("nope")[:, -1] - losses("nope", "cut")[:, -1]).mean() / rise < 0.8  # "only some"
     return {
-        "held": f"{tally.count('held')}",
+        "held": f"{tally.count('came true')}",
         "failed": f"{tally.count('failed')}",
         "spread": f"{tally.count('not decided')}",
         "all": f"{len(tally)}",

@@ -82,11 +82,11 @@ def errors(method, length):
 
 
 def outcome(method):
-    r"""What became of the prediction for a method: "held" or "failed"."""
+    r"""What became of the prediction for a method: "came true" or "failed"."""
     at, claim, _ = frozen()["predicted"][method]
     length = frozen()["lengths"][0 if at == "in" else -1]
     right = mean_and_spread(errors(method, length))[0] < RIGHT
-    return "held" if right == (claim == "right") else "failed"
+    return "came true" if right == (claim == "right") else "failed"
 
 
 def longer_outcome():
@@ -95,7 +95,7 @@ def longer_outcome():
     first, last = frozen()["lengths"][0], frozen()["lengths"][-1]
     changes = [after - before for before, after in zip(errors(method, first), errors(method, last))]
     rises = mean_and_spread(changes)[0] > frozen()["tolerance"]
-    return ("held" if rises == (claim == "rises") else "failed"), changes
+    return ("came true" if rises == (claim == "rises") else "failed"), changes
 
 
 @functools.cache
@@ -131,7 +131,7 @@ def numbers():
     others = [name for name in frozen()["methods"] if name != "path"]
     best = min(others, key=lambda name: mean_and_spread(errors(name, first))[0])
     verdict, changes = longer_outcome()
-    held = [name for name in frozen()["methods"] if outcome(name) == "held"]
+    held = [name for name in frozen()["methods"] if outcome(name) == "came true"]
     following = frozen()["lengths"][1]
     return {
         "seeds": str(len(frozen()["seeds"])),

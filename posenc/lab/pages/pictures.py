@@ -125,7 +125,7 @@ def also_table(names):
     rows = []
     for name in names:
         held, numbers = also_outcomes()[name]
-        rows.append([study()["also"][name], "held" if held else "failed", typeset(numbers)])
+        rows.append([study()["also"][name], "came true" if held else "failed", typeset(numbers)])
     return table(["predicted", "outcome", "percent"], rows)
 
 

@@ -564,9 +564,9 @@ def verdict_table():
 
 
 def claim_words():
-    r"""How many of the predictions' claims held, failed, or neither."""
+    r"""How many of the predictions' claims came true, failed, or neither."""
     outcomes = [outcome for claims in verdicts().values() for _, outcome in claims]
-    counts = {word: outcomes.count(word) for word in ("held", "failed", "not decided")}
+    counts = {word: outcomes.count(word) for word in ("came true", "failed", "not decided")}
     said = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
     return f"of {len(outcomes)} claims {said}"
 
@@ -647,7 +647,7 @@ def near_verdict(one, other):
 def worst_verdict(verdicts):
     r"""Verdict on several claims at once: the worst of theirs."""
     verdicts = list(verdicts)
-    return next((v for v in ("failed", "not decided") if v in verdicts), "held")
+    return next((v for v in ("failed", "not decided") if v in verdicts), "came true")
 
 
 def verdicts():
@@ -673,7 +673,7 @@ def verdicts():
                 worst_verdict(more_verdict(up[a], up["ntk"]) for a in NAMES if a not in (*ntks, *yarns)),
             )
         ],
-        "dynamic_ntk": [("the same as NTK", "held" if dynamic_is_static() else "failed")],
+        "dynamic_ntk": [("the same as NTK", "came true" if dynamic_is_static() else "failed")],
         "yarn": [
             (
                 "smallest rise of those without a search",

@@ -101,7 +101,7 @@ def test_the_table_has_a_row_for_each_arm_with_the_control():
 
 @pytest.mark.parametrize(
     "longer, became",
-    [([0.1, 0.11, 0.12, 0.1, 0.11], "held"), ([0.5] * 5, "failed"), ([0.1, 0.11, 0.5, 0.1, 0.11], "not decided")],
+    [([0.1, 0.11, 0.12, 0.1, 0.11], "came true"), ([0.5] * 5, "failed"), ([0.1, 0.11, 0.5, 0.1, 0.11], "not decided")],
 )
 def test_what_became_of_a_prediction_follows_the_numbers(longer, became):
     results = made_up(**{"counting cope longer 4x": longer})

@@ -95,7 +95,7 @@ def test_the_verdict_on_the_gates_reads_the_results():
     results = page.gates()
     tightest = [min(seed, key=seed.get) for seed in results["arms"]["fox"]["mean"]]
     assert f"{tightest.count('paragraph end')} of {len(tightest)} seeds" in words
-    assert any(outcome in words for outcome in ("held", "failed", "not decided"))
+    assert any(outcome in words for outcome in ("came true", "failed", "not decided"))
 
 
 def test_the_passage_is_drawn_with_its_gates():
@@ -117,7 +117,7 @@ def test_the_pro_table_shows_each_arm(monkeypatch):
     table["predictions"] = {"b": found}
     lines = page.pro_table().data.splitlines()
     assert len(lines) == 4 and "with QK-norm" in lines[-1] and "1.600 ± 0.141" in lines[-1] and "512" in lines[0]
-    assert "−0.200 against a (−0.300 to −0.100); falls: held" in lines[-1] and "against a" not in lines[-2]
+    assert "−0.200 against a (−0.300 to −0.100); falls: came true" in lines[-1] and "against a" not in lines[-2]
 
 
 def test_the_puzzles_table_judges_each_claim(monkeypatch):
@@ -130,7 +130,7 @@ def test_the_puzzles_table_judges_each_claim(monkeypatch):
     }
     monkeypatch.setattr(page, "load_results", lambda name: {"tolerance": 0.05, "tasks": {"flipflop": task}})
     lines = page.puzzles_table().data.splitlines()
-    assert "holds: failed" in lines[-1] and "rises: held" in lines[-2] and "20.0 ± 0.0 %" in lines[-1]
+    assert "holds: failed" in lines[-1] and "rises: came true" in lines[-2] and "20.0 ± 0.0 %" in lines[-1]
 
 
 def test_the_second_reading_counts_seeds_and_parts():

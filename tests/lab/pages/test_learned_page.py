@@ -95,7 +95,7 @@ def test_what_position_costs(frozen):
 
 def test_each_claim_has_a_verdict_and_belongs_to_a_prediction(frozen):
     verdicts = page.verdicts()
-    assert set(verdicts.values()) <= {"held", "failed", "not decided"}
+    assert set(verdicts.values()) <= {"came true", "failed", "not decided"}
     assert len(page.verdict_table().splitlines()) == 1 + len(verdicts) == 1 + len(page.claims())
     assert {name for name, *_ in page.claims()} == set(frozen["prediction"])
     assert len(page.predictions().data.splitlines()) == len(frozen["prediction"])

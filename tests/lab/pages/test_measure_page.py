@@ -75,7 +75,7 @@ def test_more_context_helps_a_table_and_length_does_not():
 
 
 def test_a_prediction_that_nobody_made_has_no_outcome():
-    assert measure.outcome("masked", "nope") is None and measure.outcome("masked", "rope") == "held"
+    assert measure.outcome("masked", "nope") is None and measure.outcome("masked", "rope") == "came true"
 
 
 def test_an_experiment_without_a_file_and_a_task_without_a_name_are_refused():

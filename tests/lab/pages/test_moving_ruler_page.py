@@ -88,7 +88,10 @@ def fake(path_errors, other):
 
 @pytest.mark.parametrize(
     "path_errors, other, path_words, rope_words, longer",
-    [((0.0, 0.3), (0.5, 0.6), "held", "held", "held"), ((0.2, 0.2), (0.01, 0.6), "failed", "failed", "failed")],
+    [
+        ((0.0, 0.3), (0.5, 0.6), "came true", "came true", "came true"),
+        ((0.2, 0.2), (0.01, 0.6), "failed", "failed", "failed"),
+    ],
     ids=["as predicted", "not"],
 )
 def test_verdicts_follow_the_numbers(monkeypatch, path_errors, other, path_words, rope_words, longer):

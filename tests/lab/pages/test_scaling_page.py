@@ -94,7 +94,7 @@ def test_every_prediction_has_verdicts(frozen):
     verdicts = page.verdicts()
     assert set(verdicts) == set(frozen["schemes"])
     outcomes = {outcome for claims in verdicts.values() for _, outcome in claims}
-    assert outcomes <= {"held", "failed", "not decided"}
+    assert outcomes <= {"came true", "failed", "not decided"}
     rises = {
         name: fmean(seed[-1] - seed[0] for seed in arm["text"]["before"]["whole"])
         for name, arm in frozen["schemes"].items()
@@ -105,9 +105,11 @@ def test_every_prediction_has_verdicts(frozen):
     assert len(page.predictions().data.splitlines()) == len(verdicts)
 
 
-@pytest.mark.parametrize("verdicts, worst", [("hh", "held"), ("hf", "failed"), ("hw", "not decided"), ("wf", "failed")])
+@pytest.mark.parametrize(
+    "verdicts, worst", [("hh", "came true"), ("hf", "failed"), ("hw", "not decided"), ("wf", "failed")]
+)
 def test_several_claims_are_as_good_as_the_worst(verdicts, worst):
-    words = {"h": "held", "f": "failed", "w": "not decided"}
+    words = {"h": "came true", "f": "failed", "w": "not decided"}
     assert page.worst_verdict(words[letter] for letter in verdicts) == worst
 
 
