@@ -123,7 +123,8 @@ def verdict(results: dict, method: str, claim: str | None = None) -> Verdict:
 
 
 # Student's t for two-sided 95%, by degrees of freedom
-T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
+T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
+T95 += (2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042, 2.040)
 
 
 LEAST = 0.001  # nats: what is below makes no difference, however narrow its interval

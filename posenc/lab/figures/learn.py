@@ -193,7 +193,7 @@ relative = short_long(
     "relative",
     ["shaw", "transformer_xl", "t5", "kerple", "fire"],
     "nope",
-    "The chosen method is blue. T5 rises most, then FIRE, the others hardly; with attention cut only those two rise.",
+    "The chosen method is blue. T5 rises most, then FIRE, the others hardly; with attention cut only FIRE rises.",
 )
 rope = short_long("rope", ["rope"], "alibi", "RoPE, in blue, rises steeply, and with attention cut it runs level.")
 alibi = short_long("alibi", ["alibi"], "rope", "ALiBi, in blue, runs nearly level, and its dashed line lies on it.")

@@ -235,7 +235,8 @@ context_cut = explorable(
     title="How much of the context does it use?",
     alt="The loss of each trained method against the number of keys that a query may see, with an upright line to drag "
     "that rings the losses at one number of keys; a dotted line stands at the training length. All fall steeply over "
-    "the first keys and are level before the training length. Beyond it RoPE and the sinusoid rise.",
+    "the first keys. RoPE, ALiBi and stick-breaking are level before the training length, and RoPE rises beyond it; "
+    "the sinusoid and NoPE rise from a few keys on.",
     readout="RoPE {rope:.2f} · ALiBi {alibi:.2f} · stick {stickbreaking:.2f}",
     depends={
         "cursor": ["keys"],

@@ -479,7 +479,7 @@ def result_numbers():
         "t5_keys": alone("t5", -1, 0),
         "t5_gap": alone("t5", 0, -1),
         "t5_both": alone("t5", -1, -1),
-        "t5_common": rate_tried("t5", 0.003, 1),
+        "t5_common": rate_tried("t5", 0.006, 1),
         "t5_chosen": rate_tried("t5", 0.006, 10),
         "sinusoid_up": loss("sinusoidal", "whole", -1) - short["sinusoidal"],
         "fire_up": up["fire"],

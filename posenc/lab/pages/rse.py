@@ -114,7 +114,7 @@ def first_numbers() -> dict[str, str]:
         "study_long": f"{lengths[-1]}",
         "study_seeds": f"{len(runs['rse']['whole'])}",
         "far_missed": f"{mean_and_spread(load_results('needle')['methods']['rse']['scores']['far'])[0]:.0%}",
-        "common": f"{rate_tried('rse', 0.003, 1):.2f}",
+        "common": f"{rate_tried('rse', 0.006, 1):.2f}",
         "chosen": f"{rate_tried('rse', 0.006, 10):.2f}",
         "rope_rise": pm([row[-1] - row[0] for row in runs["rope"]["whole"]]),
         "recent_short": f"{ablation.loss('rse_recent', first):.2f}",
