@@ -365,7 +365,7 @@ def _same_offset(at, head_dim, rate):
                 mode="lines",
                 line=looks[name],
                 customdata=curve,
-                hovertemplate=f"key at %{{x:.0f}}, query one after: %{{customdata:+.1f}}%, {name}<extra></extra>",
+                hovertemplate=f"key at %{{x:.0f}}, query one after: %{{customdata:.1f}}%, {name}<extra></extra>",
             ),
             label(
                 f"{name}, its name", REACH, ROWS[name] + names[name], f"<b>{name}</b>", looks[name]["color"], "top left"

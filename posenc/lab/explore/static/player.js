@@ -160,7 +160,10 @@
     if (shape.length === 0) value = flat[0];
     else if (shape.length === 2) {
       value = [];
-      for (let i = 0; i < shape[0]; i++) value.push(flat.subarray(i * shape[1], (i + 1) * shape[1]));
+      for (let i = 0; i < shape[0]; i++) {
+        const row = flat.subarray(i * shape[1], (i + 1) * shape[1]);
+        value.push(plain ? Array.from(row) : row);
+      }
     } else if (plain) value = Array.from(flat);
     if (record.made.size > 64) record.made.clear();
     record.made.set(row, value);
@@ -474,7 +477,8 @@
         const n = placeOf(table, indices()), [where, which] = table.target;
         const tree = where === "data" ? out.data[which] : where === "layout" ? out.layout : readouts;
         for (const path of Object.keys(table.arrays)) {
-          const value = read(table.arrays[path], n, where === "layout");
+          // A map's tooltip finds no number in typed arrays.
+          const value = read(table.arrays[path], n, where === "layout" || path === "customdata");
           if (value === null || value === undefined) continue;
           if (where === "readout") readouts[path] = value; else put(tree, path, value);
         }
