@@ -327,10 +327,10 @@
     };
   }
 
-  // A move in one figure moves the others of the page that have the same control.
-  function carry(from) {
+  // A move in one figure moves the others of the page that have the same control; a reset takes them back.
+  function carry(from, reset) {
     const values = from.moved();
-    list.forEach((e) => { if (e !== from) e.receive(values); });
+    list.forEach((e) => { if (e !== from) e.receive(values, reset); });
   }
 
   // ---- one figure
@@ -675,16 +675,18 @@
       tell(readout, 200);
     }
 
-    // What another figure of the page was set to, where this one has the same control: by label and value.
-    function receive(values) {
+    // What another figure of the page was set to, where this one has the same control: by label and value. If that one
+    // was `reset`, what stands here as it stood there goes to the default it has here.
+    function receive(values, reset) {
       if (!record) {
-        carried = [...carried.filter((c) => !values.some((v) => v.name === c.name)), ...values];
+        carried = [...carried.filter((c) => !values.some((v) => v.name === c.name)), ...(reset ? [] : values)];
         return;
       }
       const told = [];
       record.sliders.forEach((s, i) => {
         const found = values.find((v) => v.name === s.name && v.label === s.label);
-        const at = found ? s.values.indexOf(found.value) : -1;
+        const stands = found && s.values[controls[i].value] === found.was;
+        const at = !found ? -1 : !reset ? s.values.indexOf(found.value) : stands ? defaults[i] : -1;
         if (at < 0 || at === controls[i].value) return;
         controls[i].value = at;
         told.push(`${s.label} ${s.words[at]}`);
@@ -693,7 +695,7 @@
       say();
       request(null);
       self.moved();
-      remark.textContent = `${told.join(", ")}: as in the figure you moved`;
+      if (!reset) remark.textContent = `${told.join(", ")}: as in the figure you moved`;
     }
 
     function draw() {
@@ -918,7 +920,7 @@
       touched(() => {
         say();
         request(null);
-        self.moved();
+        carry(self, true);
         writeLink();
         tell(() => `Reset. ${readout()}`, 200);
       });
@@ -934,8 +936,8 @@
     self.moved = () => { // since it was asked last
       const was = before;
       before = indices();
-      return record.sliders.map((s, i) => ({ name: s.name, label: s.label, value: s.values[before[i]] }))
-        .filter((_, i) => before[i] !== was[i]);
+      const change = (s, i) => ({ name: s.name, label: s.label, value: s.values[before[i]], was: s.values[was[i]] });
+      return record.sliders.map(change).filter((_, i) => before[i] !== was[i]);
     };
     self.changed = () => indices().some((v, i) => v !== defaults[i]);
     self.link = () => record.sliders.map((s, i) => [s, controls[i].value]).filter(([, v], i) => v !== defaults[i])
