@@ -141,9 +141,9 @@ allocation = explorable(
         "readout.left": ["query", "temperature", "offset"],
         "readout.nearest": ["query", "temperature", "offset", "order"],
     },
-    query=slider(range(len(TOKENS)), label="query position i", default=8, format=lambda i: f"{i}, “{TOKENS[i]}”"),
+    query=slider(range(len(TOKENS)), label="query i", default=8, format=lambda i: f"{i}, “{TOKENS[i]}”"),
     temperature=slider([0.5, 1.0, 2.0], label="temperature", default=1.0),
-    offset=slider([-6, -4, -2, 0, 2, 4, 6], label="added to all logits", default=0, format=signed),
+    offset=slider([-6, -4, -2, 0, 2, 4, 6], label="added to logits", default=0, format=signed),
     order=slider(["nearest first", "key 0 first"], label="asked"),
     remainder=slider(["dropped", "to the query"], label="the rest"),
 )
