@@ -252,8 +252,9 @@ def _ladder(which, pairs, pair):
         height=460,
         showlegend=False,
         margin=dict(t=12),
+        meta=dict(phone=dict(xaxis=dict(range=[-0.2, 1.15]))),  # for the names of the first and last pair's lanes
         xaxis=dict(
-            range=[-0.09, 1.01],
+            range=[-0.09, 1.06],
             anchor="y2",
             title=dict(text="a pair turns once in so many tokens"),
             tickvals=quarters,
