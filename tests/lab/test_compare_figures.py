@@ -35,7 +35,7 @@ def test_names_stand_apart_near_their_lines(attention):
         drawn = traces(compare._slopes, attention, method)
         names = sorted(drawn["names"]["y"])
         assert min(np.diff(names)) > 0.9 * compare.GAP and compare.BOTTOM < names[0] and names[-1] < compare.TOP
-        assert f"<b>{METHODS[name].title}</b>" in drawn["names"]["text"]
+        assert f"<b>{compare.short(name)}</b>" in drawn["names"]["text"]
         ends, beside = (np.array(drawn["from line to name"]["y"][i::3]) for i in (0, 1))
         assert max(abs(ends - beside)) < 2 * compare.GAP
         assert {min(ends), max(ends)} == {

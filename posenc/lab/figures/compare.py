@@ -47,13 +47,18 @@ def named(ends: list, chosen: int) -> dict[int, float]:
     return kept
 
 
+def short(name: str) -> str:
+    """A method's name where a phone has little room."""
+    return METHODS[name].title.removeprefix("Softmax with a ")
+
+
 def row(name: str) -> list[str]:
     """What the tooltip of a method says at each length: few words, so that they leave the plot in sight on a phone."""
     runs = load(TEXT)["methods"][name]
     said = []
     for length, *both in zip(load(TEXT)["lengths"], *(zip(*runs[kind]) for kind in ("whole", "cut"))):
         whole, cut = ("{:.2f} ± {:.2f}".format(*mean_and_spread(losses)) for losses in both)
-        said.append(f"{METHODS[name].title.removeprefix('Softmax with a ')}, {length}: {whole}<br>cut {cut}")
+        said.append(f"{short(name)}, {length}: {whole}<br>cut {cut}")
     return said
 
 
@@ -87,8 +92,7 @@ def _slopes(attention, method):
             y=list(names.values()),
             mode="text",
             text=[
-                f"<b>{METHODS[name].title}</b>" if name == chosen else METHODS[name].title
-                for name in (CURVES[one] for one in names)
+                f"<b>{short(name)}</b>" if name == chosen else short(name) for name in (CURVES[one] for one in names)
             ],
             textposition="middle right",
             textfont=dict(size=11, shadow=HALO),
@@ -218,6 +222,9 @@ def _puzzles(puzzle):
             zeroline=False,
             tickvals=[at[m] for m in order],
             ticktext=[METHODS[m].title + ("" if able[m] else " (✗)") for m in order],
+        ),
+        meta=dict(
+            phone=dict(xaxis=dict(title=dict(text="wrong answers, a mark a seed;<br>✗ did not learn the puzzle")))
         ),
     )
     best = next((m for m in order if able[m]), None)

@@ -90,7 +90,8 @@ def _gates(preset, query, token, gate, *, positions=positions, lookup=lookup):
             line=dict(color=orange, width=2, shape="hv"),
             marker=dict(color=orange, size=7),
             yaxis="y2",
-            hovertemplate="key %{x}: position %{y:.2f}<extra></extra>",
+            text=TOKENS[: query + 1],
+            hovertemplate="“%{text}”: position %{y:.2f}<extra></extra>",
         ),
         chosen("key on the staircase", [token], p[token : token + 1], "top right", yaxis="y2"),
         dict(
@@ -357,7 +358,7 @@ def _trained(layer, head, query, *, results=None):
             y=g[keys],
             width=0.8,
             marker=look,
-            hovertemplate=f"key %{{x}}, {name}: gate %{{y:.2f}}<extra></extra>",
+            hovertemplate=f"key %{{x:d}}, {name}: gate %{{y:.2f}}<extra></extra>",
         )
 
     data = [
@@ -402,7 +403,7 @@ def _trained(layer, head, query, *, results=None):
             mode="lines",
             line=dict(color=COLORS["orange"], width=3, shape="hv"),
             yaxis="y2",
-            hovertemplate="key %{x}: position %{y:.1f}<extra></extra>",
+            hovertemplate="key %{x:d}: position %{y:.1f}<extra></extra>",
             showlegend=False,
         ),
         upright("the query", query, 0, 1.05, width=2),

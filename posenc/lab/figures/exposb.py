@@ -252,8 +252,9 @@ def _ladder(which, pairs, pair):
         height=460,
         showlegend=False,
         margin=dict(t=12),
+        meta=dict(phone=dict(xaxis=dict(range=[-0.2, 1.15]))),  # for the names of the first and last pair's lanes
         xaxis=dict(
-            range=[-0.09, 1.01],
+            range=[-0.09, 1.06],
             anchor="y2",
             title=dict(text="a pair turns once in so many tokens"),
             tickvals=quarters,
@@ -365,7 +366,7 @@ def _same_offset(at, head_dim, rate):
                 mode="lines",
                 line=looks[name],
                 customdata=curve,
-                hovertemplate=f"key at %{{x:.0f}}, query one after: %{{customdata:+.1f}}%, {name}<extra></extra>",
+                hovertemplate=f"key at %{{x:.0f}}, query one after: %{{customdata:.1f}}%, {name}<extra></extra>",
             ),
             label(
                 f"{name}, its name", REACH, ROWS[name] + names[name], f"<b>{name}</b>", looks[name]["color"], "top left"

@@ -66,7 +66,7 @@ def _cut(model, attention):
             line=dict(color=blue, width=7),
             opacity=0.65,
             marker=dict(size=12),
-            hovertemplate="%{x} of context, whole: %{y:.3f}<extra></extra>",
+            hovertemplate=f"%{{x:d}} {r.of} of context, whole: %{{y:.3f}}<extra></extra>",
         ),
         dict(
             type="scatter",
@@ -76,7 +76,7 @@ def _cut(model, attention):
             mode="lines+markers",
             line=dict(color=orange, width=2.5, dash="dash"),
             marker=dict(symbol="circle-open", size=14, line=dict(width=2)),
-            hovertemplate="%{x} of context, cut: %{y:.3f}<extra></extra>",
+            hovertemplate=f"%{{x:d}} {r.of} of context, cut: %{{y:.3f}}<extra></extra>",
         ),
         label(
             "names",

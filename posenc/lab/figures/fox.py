@@ -246,7 +246,8 @@ def _trained(layer, head, query):
     blank = [n for n, character in enumerate(text) if character.isspace()]
     lowest = 1.03 * log_gates[1:].sum().item()  # the same for every query of a head
     data = [
-        _bars("gate of each character", f, "gray", "y", "gate"),
+        _bars("gate of each character", f, "gray", "y", "gate")
+        | dict(hovertemplate="character %{x:d}: gate %{y:.3f}<extra></extra>"),
         dict(
             type="scatter",
             name="space or line end",
@@ -255,12 +256,12 @@ def _trained(layer, head, query):
             mode="markers",
             marker=dict(symbol="diamond", size=9, color=COLORS["orange"]),
             cliponaxis=False,
-            hovertemplate="space at %{x}: gate %{y:.3f}<extra></extra>",
+            hovertemplate="space at %{x:d}: gate %{y:.3f}<extra></extra>",
             showlegend=True,
         ),
         upright("the query", query, 0, 1.05, yaxis="y"),
         _steps("D, left for the query", left, "purple", "solid", "y2", "what is left,", connectgaps=False)
-        | dict(showlegend=False),
+        | dict(showlegend=False, hovertemplate="character %{x:d}: what is left, %{y:.2f}<extra></extra>"),
         upright("the query, below", query, lowest, -0.03 * lowest, yaxis="y2"),
     ]
     layout = dict(

@@ -360,7 +360,7 @@ def _cliff(shift):
             hovertemplate="row %{x} at the start: length %{y:.2f}<extra></extra>",
             showlegend=False,
         ),
-        label("name of the start", right, 0.32, "dotted: at the start", COLORS["gray"], "top left", **lower),
+        label("name of the start", right, 0.9, "dotted: at the start", COLORS["gray"], "top left", **lower),
         dict(
             type="scatter",
             name="ids in use",

@@ -183,7 +183,7 @@ def _context_cut(keys, *, results=None):
             line=dict(color=color, width=2, dash=dash),
             marker=dict(symbol=symbol, size=8),
             text=[f"{value:.2f} ± {spread:.2f}" for value, spread in zip(mean, losses[method].std(0, ddof=1))],
-            hovertemplate=f"{title(method)}, %{{x}} keys: loss %{{text}}<extra></extra>",
+            hovertemplate=f"{title(method)}, %{{x:d}} keys: loss %{{text}}<extra></extra>",
         )
         for (method, mean), color, symbol, dash in zip(means.items(), colors, SYMBOLS, DASHES)
     ] + [
@@ -278,7 +278,7 @@ def _needle(method, at, *, results=None):
             mode="lines+markers",
             line=dict(color=COLORS["gray"], width=1.5) if n < contexts[-1] else dict(color=COLORS["blue"], width=4),
             marker=dict(symbol=symbol, size=7 if n < contexts[-1] else 10),
-            hovertemplate=f"{method}, context {n}, needle %{{x}} back: %{{y:.0%}} wrong<extra></extra>",
+            hovertemplate=f"{method}, context {n}, needle %{{x:d}} back: %{{y:.0%}} wrong<extra></extra>",
         )
         for i, (n, symbol) in enumerate(zip(contexts, SYMBOLS))
     ] + [
@@ -290,7 +290,7 @@ def _needle(method, at, *, results=None):
             mode="lines+markers",
             line=dict(color=COLORS["orange"], dash="dash"),
             marker=dict(symbol="diamond-open", size=11),
-            hovertemplate=f"{method}, attention cut, needle %{{x}} back: %{{y:.0%}} wrong<extra></extra>",
+            hovertemplate=f"{method}, attention cut, needle %{{x:d}} back: %{{y:.0%}} wrong<extra></extra>",
         ),
         label(
             "names",

@@ -72,7 +72,7 @@ def _ids(situation, ids, mask, n):
             xgap=2,
             ygap=2,
             showscale=False,
-            hovertemplate="token %{y} asks token %{x}: offset off by %{z}<extra></extra>",
+            hovertemplate="token %{y:d} asks token %{x:d}: offset off by %{z}<extra></extra>",
         ),
         dict(
             type="scatter",
@@ -91,7 +91,7 @@ def _ids(situation, ids, mask, n):
             y=extra[0],
             mode="markers",
             marker=dict(symbol="x", size=9, color=COLORS["red"]),
-            hovertemplate="token %{y} sees token %{x}, and must not<extra></extra>",
+            hovertemplate="token %{y:d} sees token %{x:d}, and must not<extra></extra>",
         ),
         dict(
             type="scatter",
@@ -100,7 +100,7 @@ def _ids(situation, ids, mask, n):
             y=missing[0],
             mode="markers",
             marker=dict(symbol="circle-open", size=10, color=COLORS["purple"], line=dict(width=2)),
-            hovertemplate="token %{y} does not see token %{x}, and must<extra></extra>",
+            hovertemplate="token %{y:d} does not see token %{x:d}, and must<extra></extra>",
         ),
         said(
             "right ids", [p if real else "–" for p, real in zip(right.tolist(), counts)], -2.1, [True] * TOKENS, "gray"

@@ -79,7 +79,7 @@ def _four_terms(text, term, query, key, moved):
                 ticktext=["−9", "0", "9"],
                 title=dict(text="color of a cell", side="top"),
             ),
-            hovertemplate=f"query %{{y}}, key %{{x}}: {term} %{{z:.2f}}<extra></extra>",
+            hovertemplate=f"query %{{y:d}}, key %{{x:d}}: {term} %{{z:.2f}}<extra></extra>",
         ),
         dict(
             type="scatter",
@@ -102,7 +102,8 @@ def _four_terms(text, term, query, key, moved):
             xaxis="x2",
             yaxis="y2",
             marker=dict(color=COLORS["blue"]),
-            hovertemplate="term %{y}: %{x:.2f}<extra></extra>",
+            customdata=parts,
+            hovertemplate="term %{y}: %{customdata:.2f}<extra></extra>",
         ),
         dict(
             type="bar",

@@ -419,7 +419,8 @@ def _precision(place, dtype, octave, pair):
             yaxis="y2",
             showlegend=False,
             line=dict(color=COLORS["blue"], width=2.5),
-            hovertemplate="from position 2^%{x}: off by %{y:.2g}<extra></extra>",
+            customdata=[2**n for n in OCTAVES],
+            hovertemplate="from position %{customdata:,}: off by %{y:.2g}<extra></extra>",
         ),
         pin("here", octave, 0, 2.1, xaxis="x2", yaxis="y2"),
     ]

@@ -111,7 +111,7 @@ def _clocks(context, base):
                 y=y,
                 line=dict(color=COLORS[color], width=2, dash=dash),
                 marker=dict(color=COLORS[color], symbol=symbol, size=9),
-                customdata=10**y,
+                customdata=wavelengths[chosen].repeat_interleave(3),
                 hovertemplate="clock %{x}: a turn in %{customdata:,.0f} tokens<extra></extra>",
             )
         )
@@ -294,6 +294,7 @@ def _one_rotation(m, t, pair, *, table=sinusoidal.table):
             mode="lines",
             showlegend=False,
             line=dict(color=COLORS["gray"], width=2),
+            hoverinfo="skip",
         ),
         dict(
             type="scatter",

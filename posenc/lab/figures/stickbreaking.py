@@ -39,11 +39,10 @@ def _allocation(query, temperature, offset, order, remainder, *, weigh=stickbrea
     gap = 1 - left
     edge = dict(color="#ffffff", width=1)
 
-    def bar(name, words, **parts):
-        hover = f"query {query}, key %{{customdata}}: {words}<extra></extra>"
-        return dict(
-            type="bar", name=name, orientation="h", customdata=parts.pop("keys", asked), hovertemplate=hover, **parts
-        )
+    def bar(name, words, x, **parts):
+        parts = dict(text=names, textposition="none") | parts
+        hover = f"query {query}, {words}<extra></extra>"  # plotly's %{x} is where a bar ends
+        return dict(type="bar", name=name, orientation="h", x=x, customdata=x, hovertemplate=hover, **parts)
 
     def strip(name, words, x, base, y, **parts):  # a bar of the upper panel, its pieces labelled
         parts = dict(width=0.86, text=names, marker=dict(color=[fills[j] for j in asked], line=edge)) | parts
@@ -55,7 +54,7 @@ def _allocation(query, temperature, offset, order, remainder, *, weigh=stickbrea
     data = [
         bar(
             "what the key leaves",
-            "leaves %{x:.3f} of the stick to those asked after it",
+            "key %{text}: leaves %{customdata:.3f} of the stick to those asked after it",
             x=1 - start - pieces,
             base=start + pieces,
             y=asked,
@@ -64,26 +63,25 @@ def _allocation(query, temperature, offset, order, remainder, *, weigh=stickbrea
         ),
         bar(
             "piece the key takes",
-            "takes %{x:.3f}",
+            "key %{text}: takes %{customdata:.3f}",
             x=pieces,
             base=start,
             y=asked,
             width=0.8,
             marker=dict(color=[fills[j] for j in asked]),
         ),
-        strip("the stick", "weight %{x:.3f}", pieces, start, 1),
+        strip("the stick", "key %{text}: weight %{customdata:.3f}", pieces, start, 1),
         strip(
             "what is left of the stick",
-            f"%{{x:.3f}} {rest}",
+            f"the rest: %{{customdata:.3f}} {rest}",
             [left],
             [gap],
             1,
             width=0.4 if drop else 0.86,
             text=[rest],
             marker=dict(color=COLORS["gray"] if drop else COLORS["purple"], line=edge),
-            keys=["none"],
         ),
-        strip("softmax", "softmax weight %{x:.3f}", soft[asked], soft_start, 0),
+        strip("softmax", "key %{text}: softmax weight %{customdata:.3f}", soft[asked], soft_start, 0),
         dict(
             type="scatter",
             name="the query",
@@ -143,9 +141,9 @@ allocation = explorable(
         "readout.left": ["query", "temperature", "offset"],
         "readout.nearest": ["query", "temperature", "offset", "order"],
     },
-    query=slider(range(len(TOKENS)), label="query position i", default=8, format=lambda i: f"{i}, “{TOKENS[i]}”"),
+    query=slider(range(len(TOKENS)), label="query i", default=8, format=lambda i: f"{i}, “{TOKENS[i]}”"),
     temperature=slider([0.5, 1.0, 2.0], label="temperature", default=1.0),
-    offset=slider([-6, -4, -2, 0, 2, 4, 6], label="added to all logits", default=0, format=signed),
+    offset=slider([-6, -4, -2, 0, 2, 4, 6], label="added to logits", default=0, format=signed),
     order=slider(["nearest first", "key 0 first"], label="asked"),
     remainder=slider(["dropped", "to the query"], label="the rest"),
 )

@@ -160,7 +160,10 @@
     if (shape.length === 0) value = flat[0];
     else if (shape.length === 2) {
       value = [];
-      for (let i = 0; i < shape[0]; i++) value.push(flat.subarray(i * shape[1], (i + 1) * shape[1]));
+      for (let i = 0; i < shape[0]; i++) {
+        const row = flat.subarray(i * shape[1], (i + 1) * shape[1]);
+        value.push(plain ? Array.from(row) : row);
+      }
     } else if (plain) value = Array.from(flat);
     if (record.made.size > 64) record.made.clear();
     record.made.set(row, value);
@@ -324,10 +327,10 @@
     };
   }
 
-  // A move in one figure moves the others of the page that have the same control.
-  function carry(from) {
+  // A move in one figure moves the others of the page that have the same control; a reset takes them back.
+  function carry(from, reset) {
     const values = from.moved();
-    list.forEach((e) => { if (e !== from) e.receive(values); });
+    list.forEach((e) => { if (e !== from) e.receive(values, reset); });
   }
 
   // ---- one figure
@@ -474,7 +477,8 @@
         const n = placeOf(table, indices()), [where, which] = table.target;
         const tree = where === "data" ? out.data[which] : where === "layout" ? out.layout : readouts;
         for (const path of Object.keys(table.arrays)) {
-          const value = read(table.arrays[path], n, where === "layout");
+          // A map's tooltip finds no number in typed arrays.
+          const value = read(table.arrays[path], n, where === "layout" || path === "customdata");
           if (value === null || value === undefined) continue;
           if (where === "readout") readouts[path] = value; else put(tree, path, value);
         }
@@ -671,16 +675,18 @@
       tell(readout, 200);
     }
 
-    // What another figure of the page was set to, where this one has the same control: by label and value.
-    function receive(values) {
+    // What another figure of the page was set to, where this one has the same control: by label and value. If that one
+    // was `reset`, what stands here as it stood there goes to the default it has here.
+    function receive(values, reset) {
       if (!record) {
-        carried = [...carried.filter((c) => !values.some((v) => v.name === c.name)), ...values];
+        carried = [...carried.filter((c) => !values.some((v) => v.name === c.name)), ...(reset ? [] : values)];
         return;
       }
       const told = [];
       record.sliders.forEach((s, i) => {
         const found = values.find((v) => v.name === s.name && v.label === s.label);
-        const at = found ? s.values.indexOf(found.value) : -1;
+        const stands = found && s.values[controls[i].value] === found.was;
+        const at = !found ? -1 : !reset ? s.values.indexOf(found.value) : stands ? defaults[i] : -1;
         if (at < 0 || at === controls[i].value) return;
         controls[i].value = at;
         told.push(`${s.label} ${s.words[at]}`);
@@ -689,7 +695,7 @@
       say();
       request(null);
       self.moved();
-      remark.textContent = `${told.join(", ")}: as in the figure you moved`;
+      if (!reset) remark.textContent = `${told.join(", ")}: as in the figure you moved`;
     }
 
     function draw() {
@@ -914,7 +920,7 @@
       touched(() => {
         say();
         request(null);
-        self.moved();
+        carry(self, true);
         writeLink();
         tell(() => `Reset. ${readout()}`, 200);
       });
@@ -930,8 +936,8 @@
     self.moved = () => { // since it was asked last
       const was = before;
       before = indices();
-      return record.sliders.map((s, i) => ({ name: s.name, label: s.label, value: s.values[before[i]] }))
-        .filter((_, i) => before[i] !== was[i]);
+      const change = (s, i) => ({ name: s.name, label: s.label, value: s.values[before[i]], was: s.values[was[i]] });
+      return record.sliders.map(change).filter((_, i) => before[i] !== was[i]);
     };
     self.changed = () => indices().some((v, i) => v !== defaults[i]);
     self.link = () => record.sliders.map((s, i) => [s, controls[i].value]).filter(([, v], i) => v !== defaults[i])
