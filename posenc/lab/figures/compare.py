@@ -137,9 +137,10 @@ slopes = explorable(
     title="Trained on 64 characters, read on up to 512",
     alt="The loss of each method at four lengths of context, a line each, its name at the right end; where many "
     "run together, only the chosen and the outermost have theirs. With the whole "
-    "context, RoPE, ExpoSB, the learned table, the sinusoid and T5 climb steeply, FIRE, CoPE, NoPE, the sink and Inkling "
-    "less, and the others run level. With attention cut to the 64 characters of training, RoPE, ExpoSB, T5, CoPE and Inkling "
-    "run level too, NoPE and the sink rise less, the sinusoid and the learned table a little less, FIRE as before. "
+    "context, RoPE, ExpoSB, the learned table, the sinusoid and T5 climb steeply, FIRE, CoPE, NoPE, the sink and "
+    "Inkling less, and the others run level. With attention cut to the 64 characters of training, RoPE, ExpoSB, T5, "
+    "CoPE and Inkling run level too, NoPE and the sink rise less, the sinusoid and the learned table a little less, "
+    "FIRE as before. "
     "Colors and dashes tell where a method acts: bias green, rotate blue, embed orange and dashed, weigh purple. Point "
     "at a mark for its numbers, or drag the heavy end along the right side.",
     readout="{who} · {ends} nats · rise {rise}",

@@ -175,7 +175,7 @@ why_position = short_long(
     "why_position",
     ["nope"],
     "learned",
-    "NoPE, in blue, starts above all others and rises slowly; with attention cut it rises at first, then no more.",
+    "NoPE, in blue, starts at the top and rises slowly; with attention cut it rises at first, then no more.",
 )
 sinusoidal = short_long(
     "sinusoidal",

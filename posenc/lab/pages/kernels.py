@@ -262,9 +262,11 @@ def speed_numbers() -> dict[str, str]:
         "t5": at[BOTH, "T5", 8192, 64] / at[BOTH, "softmax", 8192, 64],
         "stick": at[BOTH, "stick-breaking", 8192, 64] / flash,
         "alibi": at[FORWARD, "ALiBi", 2048, 64] / at[FORWARD, "flex ALiBi", 2048, 64],
-        "rotary": at["rotation", "rotary half", 2048, 64] / at["rotation", "copy", 2048, 64],
-        "rotary_128": at["rotation", "rotary half", 2048, 128] / at["rotation", "copy", 2048, 128],
     }
+    for size, name in ((64, "rotary"), (128, "rotary_128")):
+        layouts = [(way, length) for way in ("half", "interleaved") for length in (2048, 8192)]
+        times = [at["rotation", f"rotary {way}", n, size] / at["rotation", "copy", n, size] for way, n in layouts]
+        ratios |= {f"{name}_least": min(times), f"{name}_most": max(times)}
     turns = [at[FORWARD, f"RoPE {way}", 8192, 64] for way in ("beforehand", "inside")]
     return {f"gpu_{name}": f"{value:.1f}" for name, value in ratios.items()} | {
         "gpu": speed()["settings"]["gpu"],
