@@ -102,7 +102,7 @@ def without_rope(config):
 
 # model: (configuration class, {cell: what its defaults say})
 DEFAULTS = {
-    "BERT": ("BertConfig", {"trained": trained}),
+    "BERT": ("BertConfig", {"trained": lambda c: f"128, then {c.max_position_embeddings}"}),
     "GPT-2": ("GPT2Config", {"trained": lambda c: c.n_positions}),
     "GPT-J": (
         "GPTJConfig",
