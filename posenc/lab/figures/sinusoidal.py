@@ -464,8 +464,8 @@ volume = explorable(
     title="The volume knob",
     alt="Loss against the length of the context for the chosen volume of the sinusoid, in bold, beside the model "
     "without encoding, dashed, and all other volumes, thin. The bold curve is dragged by its last point. Quiet ones "
-    "lie on the dashed line; from a volume near one on the loss at the training length is far lower, and jumps up at "
-    "longer contexts.",
+    "lie on the dashed line; from a volume near one on the loss at the training length is lower, far lower at one and "
+    "three, and jumps up at longer contexts.",
     readout="{share} of x + PE is position · loss at 64: {short:.2f} ± {spread:.2f} · no PE: {none:.2f}",
     handles={"this volume": "volume"},
     depends={"other volumes": [], "no encoding": [], "loud ones": [], "the quiet": [], "readout.none": []},

@@ -532,6 +532,11 @@ def volume_table() -> Markdown:
     return table(["volume", f"loss at {lengths[0]}", f"loss at {lengths[-1]}", "predicted, beside volume 0"], rows)
 
 
+def at_edge(name: str) -> bool:
+    """Whether a choice of learning rates, for text or for the puzzles, lies at the end of what was tried."""
+    return any(load_results(f"rates_{chosen}")["at_edge"].get(name) for chosen in (TEXT, "needle"))
+
+
 def study_numbers() -> dict:
     """How long, how much, and over how many seeds the models of the study were trained."""
     text, settings = results()[TEXT], results()[TEXT]["settings"]
@@ -553,7 +558,7 @@ def study_numbers() -> dict:
         "fewest_seeds": f"{seeds}",
         "rate_seeds": f"{len(load_results(f'rates_{TEXT}')['seeds'])}",
         "rate_ties": f"{len(load_results('rates_needle')['ties'])}",
-        "edge": listed(METHODS[name].title for name, ends in load_results(f"rates_{TEXT}")["at_edge"].items() if ends),
+        "edge": listed(METHODS[name].title for name in text["methods"] if at_edge(name)),
         "unrun": listed(METHODS[name].title for name in on_text() if name not in text["methods"]),
         "targets": f"{asked.windows * asked.targets:,}",
         "targets_masked": f"{int((masked[:, middle : middle + asked.targets] != IGNORE).sum()):,}",
