@@ -37,7 +37,7 @@ $(READY): requirements.txt pyproject.toml
 	@"$(or $(PYTHON),false)" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null || { \
 		echo "posenc needs Python 3.11, 3.12 or 3.13, and $(or $(PYTHON),python3) is none: install one, or name it: make PYTHON=/path/to/python3"; exit 1; }
 	@"$(PYTHON)" -m venv .venv
-	@$(STEP) "set up" $(INSTALL) $(PIP) || $(NO_NETWORK)
+	@$(STEP) pip $(INSTALL) $(PIP) || $(NO_NETWORK)
 	@$(STEP) "set up" $(INSTALL) -r requirements.txt || $(NO_NETWORK)
 	@touch $(READY)
 
