@@ -39,8 +39,8 @@ CLAIMS = {"rises": "rise", "holds": "no rise", "falls": "fall", "stays": "no fal
 ADDED = {
     "embed": ("$TC$, once for the model", "the table, $TC$ numbers, made anew in each call"),
     "rotate": (
-        "about $6 TC$ a layer: four products and two sums for each pair of lanes of $q$ and of $k$",
-        "turned copies of $q$ and $k$",
+        "about $6 TC$ a layer: four products and two sums for each pair of lanes of $q$ and $k$; in larger blocks more",
+        "turned copies of $q$ and $k$, and a matrix for each larger block",
     ),
     "bias": (
         "about $HT^2$ a layer, one sum a pair, and what makes the bias",
@@ -598,7 +598,7 @@ def ranking(values: dict, percent=True) -> tuple[list, str]:
         rest = listed(with_score(name, values[name], percent) for name in top[1:])
         words += f", not told from it by these seeds {rest}"
     if len(top) < len(ranked):
-        words += f"; highest is {with_score(ranked[-1], values[ranked[-1]], percent)}"
+        words += f"; highest in the mean is {with_score(ranked[-1], values[ranked[-1]], percent)}"
     return top, words
 
 
