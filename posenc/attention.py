@@ -5,17 +5,9 @@ import math
 import torch
 
 from .encoding import At, Encoding, softmax
-from .impls import choose_impl, fused_softmax
-from .inputs import (
-    accumulation_dtype,
-    check_bias,
-    check_inputs,
-    check_turned,
-    check_weights,
-    place_tokens,
-    visible_keys,
-)
-from .kernels import dispatch
+from .impls import by_kernels, choose_impl, fused_softmax
+from .inputs import accumulation_dtype, check_bias, check_inputs, check_turned, check_weights, visible_keys
+from .positions import place_tokens
 
 NOPE = Encoding()
 
@@ -84,7 +76,7 @@ def attention(
     chosen, _ = choose_impl(impl, encoding, return_weights, q.device, q.dtype, widest, (pos_q, pos_k), lengths)
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
     if chosen == "triton":
-        return dispatch.attend(q, k, v, encoding, pos_q, pos_k, causal, mask, scale, gates)
+        return by_kernels(q, k, v, encoding, pos_q, pos_k, causal, mask, scale, gates)
 
     at = At(pos_q, pos_k, visible_keys(q, k, causal, mask), gates)
     if (groups := q.shape[1] // k.shape[1]) > 1:

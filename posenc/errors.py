@@ -123,30 +123,6 @@ def check_values(good, must, words):
         raise ValueError(words())
 
 
-def check_positions(argument, positions, axes=False):
-    r"""Return `positions` as int64, float32 or float64, the dtypes that hold them.
-
-    Narrower integers become int64, since a difference of theirs would wrap around. Half precision is refused: it
-    counts whole numbers to 256 (bfloat16) or 2048 (float16) only. NaN and infinity are refused where reading the
-    values costs nothing: in plain tensors on a CPU, outside of `torch.compile`, `torch.export` and `torch.func`.
-
-    axes: True for positions with coordinates, whose methods read NaN as "without a place".
-    Errors: TypeError or ValueError naming the argument.
-    """
-    check_tensor(argument, positions, "[T] or [B, T]")
-    if positions.ndim == 0:
-        raise ValueError(f"{argument} must have shape [T] or [B, T], got a single number")
-    if not positions.is_floating_point():
-        return positions.long()
-    if positions.dtype not in (torch.float32, torch.float64):
-        raise TypeError(f"{argument} is {positions.dtype}, which rounds positions: pass integers, float32 or float64")
-    if readable(positions):
-        odd = positions.isinf() if axes else ~positions.isfinite()
-        if odd.any():
-            raise ValueError(f"{argument} holds {positions[odd][0].item()}, positions must be finite")
-    return positions
-
-
 def check_device(argument, tensor, device):
     """Raise ValueError unless a tensor lies on this device, where the others are."""
     if tensor.device != device:
@@ -161,41 +137,3 @@ def readable(tensor):
         and type(tensor) in (torch.Tensor, torch.nn.Parameter)
         and torch._C._functorch.maybe_current_level() is None
     )
-
-
-def whole(argument, positions):
-    r"""Return `positions` as int64, for methods that look a position or a distance up in a table.
-
-    Errors: ValueError where one of them is no whole number.
-    """
-    positions = check_positions(argument, positions)
-    if positions.is_floating_point():
-        good = positions == positions.round()
-        must = "it must hold whole numbers: this method looks them up in a table"
-
-        def words():
-            return f"{argument} holds {positions[~good].flatten()[0].item():g}, {must}"
-
-        check_values(good, f"{argument}: {must}", words)
-    return positions.long()
-
-
-def check_one_axis(at):
-    """Raise ValueError where positions have several axes, for methods that read numbers."""
-    if at.pos_q.ndim != 2:
-        raise ValueError(
-            f"pos_q {list(at.pos_q.shape)} has {at.pos_q.shape[-1]} axes, this method reads positions that are numbers"
-        )
-
-
-def distances(at):
-    r"""pos_q - pos_k of every pair, [B or 1, Tq, Tk]. Errors: ValueError where positions have several axes."""
-    check_one_axis(at)
-    return check_positions("pos_q", at.pos_q)[:, :, None] - check_positions("pos_k", at.pos_k)[:, None, :]
-
-
-def offsets(at):
-    r"""pos_k - pos_q of every pair, [B or 1, Tq, Tk] int64, for methods that look offsets up in a table."""
-    check_one_axis(at)
-    pos_q, pos_k = whole("pos_q", at.pos_q), whole("pos_k", at.pos_k)
-    return pos_k[:, None, :] - pos_q[:, :, None]

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from .encoding import Encoding
-from .errors import UnsupportedError, check_bool, check_device, check_number, check_positions, check_tensor, shown
+from .errors import UnsupportedError, check_bool, check_device, check_number, check_tensor, shown
 
 
 def accumulation_dtype(x):
@@ -18,26 +18,6 @@ def angle_dtype(x):
     Float32 has none there. It serves on mps alone, which knows no float64.
     """
     return torch.float32 if x.device.type == "mps" else torch.float64
-
-
-def place_tokens(q, k, encoding, pos_q, pos_k, mask):
-    """Positions [B or 1, T] (or with n axes last) of queries and keys, and the mask [B or 1, 1, Tq or 1, Tk or 1]."""
-    batch, queries, keys = q.shape[0], q.shape[2], k.shape[2]
-    if (pos_q is None) != (pos_k is None):
-        if queries != keys:
-            given, missing = ("pos_k", "pos_q") if pos_q is None else ("pos_q", "pos_k")
-            raise ValueError(
-                f"{missing}=None: give it too, since {queries} queries and {keys} keys can't share {given}"
-            )
-        pos_q = pos_k = pos_q if pos_k is None else pos_k
-    if pos_q is None:
-        if encoding.axes is not None:
-            raise ValueError(f"pos_q=None: this encoding needs positions of shape [T, {encoding.axes}]")
-        pos_k = torch.arange(keys, device=q.device)
-        pos_q = torch.arange(keys - queries, keys, device=q.device)
-    pos_q = batched_positions("pos_q", pos_q, batch, queries, encoding.axes, q.device)
-    pos_k = batched_positions("pos_k", pos_k, batch, keys, encoding.axes, q.device)
-    return pos_q, pos_k, None if mask is None else batched_mask(mask, batch, queries, keys, q.device)
 
 
 def visible_keys(q, k, causal, mask):
@@ -111,24 +91,6 @@ def check_sizes(encoding, **sizes):
         if own is not None and own != size:
             partly = "; rotary_dim turns a part of a head" if name == "head_dim" and encoding.rotate else ""
             raise ValueError(f"{name}={own} of the encoding must be {size} here: make it for {name}={size}{partly}")
-
-
-def batched_positions(name, positions, batch, length, axes, device):
-    """Bring positions [T], [B, T], [T, n] or [B, T, n] to [B or 1, T] or [B or 1, T, n], in a dtype that holds them."""
-    tail = () if axes is None else (axes,)
-    shapes = f"{[length, *tail]} or {[batch, length, *tail]}"
-    check_tensor(name, positions, shapes)
-    check_device(name, positions, device)
-    positions = check_positions(name, positions, axes is not None)
-    if tuple(positions.shape) == (length, *tail):
-        return positions[None]
-    if (
-        positions.ndim != 2 + len(tail)
-        or positions.shape[0] not in (1, batch)
-        or positions.shape[1:] != (length, *tail)
-    ):
-        raise ValueError(f"{name} must have shape {shapes}, got {list(positions.shape)}")
-    return positions
 
 
 def batched_mask(mask, batch, queries, keys, device):

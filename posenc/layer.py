@@ -9,7 +9,8 @@ from .attention import attention
 from .encoding import Encoding
 from .errors import check_bool, check_choice, check_device, check_int, check_number, check_tensor, readable, shown
 from .impls import IMPLS
-from .inputs import accumulation_dtype, batched_mask, batched_positions, check_encoding, check_sizes
+from .inputs import accumulation_dtype, batched_mask, check_encoding, check_sizes
+from .positions import batched_positions
 
 
 class KVCache:

@@ -12,6 +12,7 @@ LAYERS = [
     "errors",
     "encoding",
     "inputs",
+    "positions",
     "fixed",
     "embed rotate bias weigh several kernels",
     "impls",

@@ -4,8 +4,9 @@ import torch
 from torch import nn
 
 from ..encoding import Encoding
-from ..errors import check_bool, check_device, check_int, check_positions, check_tensor
+from ..errors import check_bool, check_device, check_int, check_tensor
 from ..fixed import FixedNumbers
+from ..positions import check_positions
 
 
 def slopes(num_heads: int) -> torch.Tensor:

@@ -5,9 +5,10 @@ from torch import nn
 from torch.nn.functional import linear, relu_
 
 from ..encoding import Encoding
-from ..errors import check_int, check_number, distances
+from ..errors import check_int, check_number
 from ..fixed import widen_scalars
 from ..inputs import accumulation_dtype
+from ..positions import distances
 
 
 class ProgressiveInterpolation(nn.Module):

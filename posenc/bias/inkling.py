@@ -4,7 +4,8 @@ import torch
 from torch import nn
 
 from ..encoding import Encoding, Gates
-from ..errors import check_int, check_tensor, offsets
+from ..errors import check_int, check_tensor
+from ..positions import offsets
 
 
 def curves(mix: torch.Tensor, bank: torch.Tensor, distance: torch.Tensor) -> torch.Tensor:

@@ -4,8 +4,9 @@ import torch
 from torch import nn
 
 from ..encoding import Encoding
-from ..errors import check_choice, check_int, distances
+from ..errors import check_choice, check_int
 from ..inputs import accumulation_dtype
+from ..positions import distances
 
 FORMS = ("log", "power")
 

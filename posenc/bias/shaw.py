@@ -7,8 +7,9 @@ from torch import nn
 
 from ..attention import attention
 from ..encoding import Encoding
-from ..errors import check_bool, check_int, offsets
+from ..errors import check_bool, check_int
 from ..inputs import accumulation_dtype
+from ..positions import offsets
 
 
 class RelativeKeys(nn.Module):

@@ -6,8 +6,9 @@ import torch
 from torch import nn
 
 from ..encoding import Encoding
-from ..errors import check_bool, check_int, check_tensor, offsets
+from ..errors import check_bool, check_int, check_tensor
 from ..inputs import accumulation_dtype
+from ..positions import offsets
 
 
 def bucket(

@@ -7,8 +7,9 @@ from torch import nn
 
 from ..embed.sinusoidal import table
 from ..encoding import Encoding
-from ..errors import check_int, check_number, check_tensor, distances
+from ..errors import check_int, check_number, check_tensor
 from ..inputs import accumulation_dtype
+from ..positions import distances
 
 
 def shift(x: torch.Tensor) -> torch.Tensor:

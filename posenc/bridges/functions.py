@@ -7,17 +7,9 @@ from ..bias.fox import Forgetting, at_queries, sums
 from ..bias.kerple import DistanceKernel
 from ..bias.t5 import TableBias
 from ..encoding import At, Encoding
-from ..errors import UnsupportedError, whole
-from ..inputs import (
-    accumulation_dtype,
-    check_bias,
-    check_encoding,
-    check_inputs,
-    check_qkv,
-    check_sizes,
-    place_tokens,
-    visible_keys,
-)
+from ..errors import UnsupportedError
+from ..inputs import accumulation_dtype, check_bias, check_encoding, check_inputs, check_qkv, check_sizes, visible_keys
+from ..positions import place_tokens, whole
 from ..several.rse import Penalty
 
 ELSEWHERE = {  # what to do with a place that a bridge does not serve

@@ -7,8 +7,9 @@ from torch import nn
 from torch.nn.functional import interpolate
 
 from ..encoding import Encoding
-from ..errors import check_choice, check_device, check_int, check_number, check_tensor, check_values, shown, whole
+from ..errors import check_choice, check_device, check_int, check_number, check_tensor, check_values, shown
 from ..inputs import accumulation_dtype
+from ..positions import whole
 
 
 def resize(table: torch.Tensor, length: int, mode: str = "linear", prefix: int = 0) -> torch.Tensor:

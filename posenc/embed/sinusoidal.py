@@ -4,8 +4,9 @@ import torch
 from torch import nn
 
 from ..encoding import Encoding
-from ..errors import check_choice, check_device, check_int, check_number, check_positions, check_tensor
+from ..errors import check_choice, check_device, check_int, check_number, check_tensor
 from ..inputs import accumulation_dtype
+from ..positions import check_positions
 
 LAYOUTS = ("interleaved", "concatenated")
 

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import torch
 
-from ..errors import UnsupportedError, check_bool, check_choice, check_number, check_positions, check_tensor
+from ..errors import UnsupportedError, check_bool, check_choice, check_number, check_tensor
 from ..inputs import batched_mask, check_qkv
+from ..positions import check_positions
 from .needs import tl, triton
 from .served import DTYPES, MAX_HEAD_DIM, why_not_here
 from .variants import VARIANTS

@@ -7,7 +7,8 @@ sums first what it can, so that few additions meet.
 
 import torch
 
-from ..errors import check_int, check_tensor, whole
+from ..errors import check_int, check_tensor
+from ..positions import whole
 from .common import LOG2E, column, distances, head_of, heaviest_first, load_tile, position, row, seen
 from .needs import tl, triton
 

@@ -3,18 +3,10 @@ r"""Rotary position embedding (RoPE): queries and keys turn by an angle proporti
 import torch
 
 from ..encoding import Encoding
-from ..errors import (
-    check_bool,
-    check_choice,
-    check_device,
-    check_int,
-    check_number,
-    check_positions,
-    check_tensor,
-    shown,
-)
+from ..errors import check_bool, check_choice, check_device, check_int, check_number, check_tensor, shown
 from ..fixed import FixedNumbers
 from ..inputs import accumulation_dtype, angle_dtype
+from ..positions import check_positions
 
 LAYOUTS = ("interleaved", "half")
 

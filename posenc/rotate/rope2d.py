@@ -4,9 +4,10 @@ import torch
 from torch import nn
 
 from ..encoding import Encoding
-from ..errors import check_choice, check_int, check_number, check_positions, check_tensor, shown
+from ..errors import check_choice, check_int, check_number, check_tensor, shown
 from ..fixed import FixedNumbers
 from ..inputs import angle_dtype
+from ..positions import check_positions
 from .rope import LAYOUTS, turn
 
 FORMS = ("axial", "mixed")

@@ -10,8 +10,9 @@ from torch import nn
 from torch.nn.functional import logsigmoid, pad, softplus
 
 from ..encoding import Encoding, softmax
-from ..errors import check_bool, check_choice, check_int, check_number, check_positions, check_tensor, distances
+from ..errors import check_bool, check_choice, check_int, check_number, check_tensor
 from ..inputs import accumulation_dtype, check_visible
+from ..positions import check_positions, distances
 from ..rotate.rope import Rotary, ladder, rotate
 
 FORMS = ("logits", "weights", "log")

@@ -8,7 +8,8 @@ pytest.importorskip("triton", reason="Triton is published for Linux only")
 
 import posenc
 from posenc import UnsupportedError, attention
-from posenc.kernels import dispatch, rotary
+from posenc.impls import by_kernels
+from posenc.kernels import rotary
 from posenc.several import exposb
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -286,4 +287,4 @@ def test_heads_that_don_t_fit_the_learned_numbers_are_refused(options):
     q, at = torch.ones(1, 3, 5, 16, device=DEVICE), torch.arange(5, device=DEVICE)[None]
     encoding = made(2, 16, decay=False, **options)
     with pytest.raises(ValueError, match="num_heads=2.*3 heads"):
-        dispatch.attend(q, q, q, encoding, at, at, True, None, 1.0)
+        by_kernels(q, q, q, encoding, at, at, True, None, 1.0)

@@ -10,7 +10,8 @@ pytest.importorskip("triton", reason="Triton is published for Linux only")
 
 import posenc
 from posenc import UnsupportedError, attention
-from posenc.kernels import dispatch, rotary, softmax
+from posenc.impls import by_kernels
+from posenc.kernels import rotary, softmax
 from posenc.rotate.rope2d import Rotary2d
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -275,7 +276,7 @@ def test_what_reads_positions_that_are_numbers_is_refused_beside_axes():
     q, at = torch.ones(1, 2, 5, 16, **HERE), torch.ones(1, 5, 2, **HERE)
     encoding = posenc.compose(posenc.make("rope2d", head_dim=16), posenc.make("alibi", num_heads=2))
     with pytest.raises(UnsupportedError, match="'linear'.*axes=2"):
-        dispatch.attend(q, q, q, encoding, at, at, True, None, 1.0)
+        by_kernels(q, q, q, encoding, at, at, True, None, 1.0)
 
 
 def test_explain_impl_says_what_turns(monkeypatch, capsys):
