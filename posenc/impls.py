@@ -1,4 +1,4 @@
-r"""Which implementation serves a call, decided from what each declares: nothing is tried and caught; and the two fast ones."""
+r"""Which implementation serves a call, decided from what each declares: nothing is tried and caught."""
 
 import torch
 from torch.nn.functional import scaled_dot_product_attention

@@ -10,7 +10,10 @@ import re
 import torch
 from IPython.display import Markdown
 
-from posenc.audit import NEW, SLOPE, WRONG, audit, percent
+from posenc.audit import audit
+from posenc.audit.bench import percent
+from posenc.audit.beyond import NEW
+from posenc.audit.questions import SLOPE, WRONG
 from posenc.bias.t5 import t5
 from posenc.embed.learned import learned
 from posenc.encoding import At

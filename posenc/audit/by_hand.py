@@ -1,0 +1,157 @@
+r"""What a person has at hand, a function of one place, as an `Encoding`."""
+
+import copy
+import inspect
+
+import torch
+from torch import nn
+
+from ..encoding import PLACES, Encoding
+from ..errors import check_choice, shown
+
+FORMS = (*PLACES, "attention")
+
+
+class SubjectError(Exception):
+    """The subject raised; `__cause__` is what it raised."""
+
+
+class NotAsked(Exception):
+    """The question makes no sense for this subject; the message says why."""
+
+
+def error_words(error):
+    """An error of the subject in words."""
+    cause = error.__cause__ or error
+    return f"{type(cause).__name__}: {' '.join(str(cause).split())[:120]}"
+
+
+def shape_of(out):
+    """What a subject returned, for an error: its shape, or its type where it is no tensor."""
+    return list(out.shape) if isinstance(out, torch.Tensor) else type(out).__name__
+
+
+class ByHand(nn.Module):
+    """A callable as a person has it, in the form that the package calls. A module in it moves and casts along.
+
+    It knows one row of positions: where the rows of a batch have positions of their own, it is called for each.
+    """
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def same_shape(self, x, positions):
+        out = self.function(x, positions)
+        if not isinstance(out, torch.Tensor) or out.shape != x.shape:
+            got = shape_of(out)
+            raise ValueError(f"given x {list(x.shape)} and positions {list(positions.shape)} it returned {got}")
+        return out
+
+
+def by_rows(function, positions, *batches):
+    """function(batches, positions [T]) for positions [1, T], or joined from a call for each row of positions [B, T]."""
+    if len(positions) == 1:
+        return function(*batches, positions[0])
+    return torch.cat([function(*(batch[i : i + 1] for batch in batches), own) for i, own in enumerate(positions)])
+
+
+class HandEmbed(ByHand):
+    def forward(self, x, positions):
+        return by_rows(self.same_shape, positions, x)
+
+
+class HandRotate(ByHand):
+    def forward(self, q, k, at):
+        return by_rows(self.same_shape, at.pos_q, q), by_rows(self.same_shape, at.pos_k, k)
+
+
+class HandBias(ByHand):
+    def forward(self, q, k, at):
+        shape = (q.shape[1], q.shape[2], k.shape[2])  # [H, Tq, Tk]
+        rows = max(len(at.pos_q), len(at.pos_k))
+        pairs = zip(at.pos_q.expand(rows, -1), at.pos_k.expand(rows, -1))
+        return torch.cat([self.of_row(pos_q, pos_k, shape) for pos_q, pos_k in pairs])
+
+    def of_row(self, pos_q, pos_k, shape):
+        """[1, H, Tq, Tk] of positions [Tq] and [Tk]."""
+        out = self.function(pos_q, pos_k)
+        try:
+            return torch.broadcast_to(out, (1, *shape))
+        except (RuntimeError, TypeError):
+            got = shape_of(out)
+            raise ValueError(f"it must return what broadcasts to [H, Tq, Tk] = {list(shape)}, got {got}") from None
+
+
+class HandWeigh(ByHand):
+    def forward(self, scores, at):
+        out = self.function(scores, at)
+        if not isinstance(out, torch.Tensor) or out.shape != scores.shape:
+            got = shape_of(out)
+            raise ValueError(f"it must return weights of shape {list(scores.shape)}, got {got}")
+        return out
+
+
+class HandAttention(ByHand):
+    def forward(self, q, k, v, encoding, *, pos_k=None, causal=True, return_weights=False, **others):
+        positions = torch.arange(k.shape[2]) if pos_k is None else pos_k
+
+        def outputs(q, k, v, positions):
+            out = self.function(q, k, v, positions, causal)
+            shape = (*q.shape[:3], v.shape[3])
+            if not isinstance(out, torch.Tensor) or out.shape != shape:
+                raise ValueError(f"it must return [B, H, Tq, Dv] = {list(shape)}, got {shape_of(out)}")
+            return out
+
+        out = by_rows(outputs, positions.reshape(-1, k.shape[2]), q, k, v)
+        return (out, None) if return_weights else out
+
+
+BY_HAND = {  # place: (its class, what the callable is given)
+    "embed": (HandEmbed, ("x", "positions")),
+    "rotate": (HandRotate, ("x", "positions")),
+    "bias": (HandBias, ("pos_q", "pos_k")),
+    "weigh": (HandWeigh, ("scores", "at")),
+    "attention": (HandAttention, ("q", "k", "v", "positions", "causal")),
+}
+
+
+def check_takes(subject, place, given, name):
+    """Raise unless the callable takes as many arguments as its place gives it; builtins don't tell what they take."""
+    try:
+        signature = inspect.signature(subject)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*given)
+    except TypeError:
+        raise TypeError(
+            f"{name} must take ({', '.join(given)}), as place={place!r} calls it; this one takes {signature}"
+        ) from None
+
+
+def as_encoding(subject, place, name="subject"):
+    """An `Encoding` that holds the subject, or what it is compared with; name: that of the argument, for errors."""
+    if isinstance(subject, Encoding):
+        if place is not None:
+            raise ValueError(f"place={place!r} must be None for an Encoding, which names its places itself")
+        return subject
+    if not callable(subject):
+        raise TypeError(f"{name}={shown(subject)} must be an Encoding or a callable, got {type(subject).__name__}")
+    if place is None:
+        raise ValueError(f"place=None: where does {name} act? At one of {', '.join(FORMS)}; or make it an Encoding")
+    check_choice("place", place, FORMS)
+    kind, given = BY_HAND[place]
+    check_takes(subject, place, given, name)
+    part = kind(subject)
+    return Encoding(attend=part) if place == "attention" else Encoding(**{place: part})
+
+
+def copied(encoding):
+    """A copy of the subject's encoding. Errors: TypeError where it can't be copied, with what to do."""
+    try:
+        return copy.deepcopy(encoding)
+    except Exception as error:
+        raise TypeError(
+            f"subject holds what can't be copied ({error_words(error)}); a function that refers to it is used as it is"
+        ) from error
