@@ -116,18 +116,12 @@ def test_a_missing_site_says_what_to_run(tmp_path):
         pdf.join(tmp_path, tmp_path)
 
 
-def test_a_link_to_nowhere_is_named(tmp_path):
-    _, pages = joined(tmp_path, start='<p><a href="turn.html#gone">there</a></p>')
-    [broken] = pdf.broken_links(pages)
-    assert all(word in broken for word in ("book/start", "'there'", "#book-turn--gone"))
-
-
 # --- printing and checking, in a browser -----------------------------------------------------------------------------
 
 
 @pytest.mark.weekly
 @pytest.mark.browser
-def test_a_book_is_printed_and_a_tampered_one_refused(tmp_path, browser):
+def test_a_book_is_printed_and_another_refused(tmp_path, browser):
     site, to = write_site(tmp_path / "html"), tmp_path / "book.pdf"
 
     def run(*arguments):  # another process: a second Playwright can't start where one runs
@@ -142,18 +136,12 @@ def test_a_book_is_printed_and_a_tampered_one_refused(tmp_path, browser):
     assert re.search(r"Turn\s*4\s*The code\s*4", reader.pages[1].extract_text())
     assert reader.metadata.author == "The posenc authors"
     code, said = run("--check")
-    assert code == 0 and all(count in said for count in ("2 chapters", "1 picture", "7 links")), said
+    assert code == 0 and all(count in said for count in ("2 chapters", "7 links")), said
 
-    page = site / "book/turn.html"
-    text = page.read_text()
-    page.write_text(text.replace("answer", "riddle").replace("Fig. 7", "Fig. 8").replace("a blue dot", "a red dot"))
+    page = site / "book/start.html"
+    page.write_text(page.read_text().replace("Start here", "Begin here"))
     code, said = run("--check")
-    assert code == 1 and said.count("book/turn: ") == 3, said
-    assert "line of code" in said and "Fig. 8" in said and "a%20b.png" in said
-
-    page.write_text(text.replace("<td>x", f'<td style="white-space: nowrap">{"wide " * 400}'))
-    code, said = run()
-    assert code == 1 and "book/turn: wider" in said and "<table" in said, said
+    assert code == 1 and "'Begin here'" in said, said
 
 
 # --- the pack --------------------------------------------------------------------------------------------------------
