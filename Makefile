@@ -131,12 +131,8 @@ screenshot: html $(TESTED)
 training-speed: $(READY)
 	$(PY) benchmarks/training_speed.py
 
-benchmarks/lighthouse/node_modules: benchmarks/lighthouse/package-lock.json
-	npm ci --prefix benchmarks/lighthouse --ignore-scripts
-	@touch $@
-
 ## make measure: Lighthouse's scores and the sliders' times of the built pages (Node, Chromium, a quiet machine)
-measure: html $(TESTED) benchmarks/lighthouse/node_modules
+measure: html $(TESTED)
 	$(PY) benchmarks/published_page.py
 
 ## make coverage: fail where the tests reach less than 95 % of the references' branches
