@@ -151,3 +151,19 @@ def test_a_long_docstring_stands_folded_behind_its_code(tmp_path, monkeypatch):
     assert "What it is." in code and "Arguments" not in code and '"""</span>' in code and "check" in code
     assert "<summary>More on <code>long</code></summary><pre>Arguments:\n    x: a &lt; b.</pre></details>" in rest
     assert "All there is." in rest and "Arguments" in folded
+
+
+def test_the_first_use_of_a_glossary_s_word_leads_there(site_parts):
+    import glossary
+    from docutils import nodes
+    from sphinx import addnodes
+
+    page = nodes.section()
+    page += nodes.title("", "Lanes")
+    page += nodes.paragraph("", "", nodes.literal("", "lane"), nodes.Text(" is code, “lanes” quoted, and many lanes"))
+    page += nodes.paragraph("", "A lane, under a causal\nmask.")
+    env = SimpleNamespace(docname="book/rope", doc2path=lambda _: ROOT / "book/notation.md", note_dependency=str)
+    glossary.link_first_uses(SimpleNamespace(env=env), page)
+    links = [(link["reftarget"], link.astext()) for link in page.findall(addnodes.pending_xref)]
+    assert links == [("lane", "lanes"), ("causal mask", "causal\nmask")]
+    assert page[1].astext() == "lane is code, “lanes” quoted, and many lanes"
