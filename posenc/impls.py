@@ -102,6 +102,8 @@ def explain_impl(
         device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     except RuntimeError:
         raise ValueError(f"device={shown(device)} is no device that PyTorch knows, such as 'cuda' or 'cpu'") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError("device='cuda': PyTorch finds no GPU here, and which kernels serve depends on which it is")
     for name, length in (("queries", queries), ("keys", keys)):
         if length is not None:
             check_int(name, length)

@@ -142,7 +142,7 @@ class SelfAttention(nn.Module):
         causal, scale, impl: see `attention`.
         bias: True gives the four linear maps one.
         qk_norm: True divides each query and key by the root mean square of its D lanes and multiplies it by learned
-            weights [D], before it turns (arXiv 2302.05442, with RMS norm as OLMo 2 and Qwen3 do).
+            weights [D], before it turns (arXiv 2302.05442, with RMS norm as Qwen3 does).
     An encoding with `embed_at="input"` embeds in the model, before the first layer, and is refused here: see
     `embed_input`. So is one that is made for another number of heads, or another head_dim. For one that reads gates
     the block makes them from its input, one linear map a head and the encoding's activation: for FoX log f =

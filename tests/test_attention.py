@@ -546,6 +546,7 @@ TWINS = {  # case: (the encoding, what its line says of its own, whether kernels
 @pytest.mark.parametrize("case", TWINS)
 def test_each_case_is_told_with_its_kernel_or_why_there_is_none(monkeypatch, capsys, case):
     encoding, words, served = TWINS[case]
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(impls, "why_not_here", lambda *_: None)
     monkeypatch.setattr(impls, "why_slower", lambda device, *_: None if device.type == "cuda" else "it is slow")
     plain = case in ("rope", "exposb, gain")  # a softmax without bias: PyTorch's own

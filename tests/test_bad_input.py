@@ -524,9 +524,12 @@ def test_a_bias_that_gives_no_bias_is_named(given, error):
         attention(q, q, q, Encoding(bias=lambda q, k, at: given))
 
 
-def test_a_device_that_does_not_exist_is_named():
+def test_a_device_that_does_not_exist_is_named(monkeypatch):
     with pytest.raises(ValueError, match="device='gpu'.*'cuda'"):
         posenc.explain_impl(device="gpu")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ValueError, match="device='cuda'.*GPU"):
+        posenc.explain_impl(device="cuda")
 
 
 def test_numbers_are_checked_inside_a_compiled_graph():

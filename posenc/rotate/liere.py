@@ -101,16 +101,17 @@ class Liere(Blocks):
 def liere(head_dim: int, num_heads: int, *, axes: int = 2, block: int | None = None, std: float = 0.3) -> Encoding:
     r"""LieRE: blocks of lanes turn by exp(sum of p_a A_a) with learned generators; an `Encoding` at the place `rotate`.
 
-    Norms are kept always; scores depend on differences of positions alone only where the generators commute, which is
-    so for blocks of 2 and else not.
+    Norms are kept always; scores depend on differences of positions alone where the generators commute, as with one
+    axis or in blocks of 2, and else in general not.
 
     Arguments:
         head_dim: D.
         num_heads: H; queries and keys must have as many.
         axes: n; positions are [T, n] or [B, T, n].
         block: b, lanes a block, a divisor of D; default D, one block.
-        std: spread of the numbers P that generators P - P^T start from. At 0.3 a block starts with up to about a radian
-            a step, as RoPE's fastest pair; coordinates that run from 0 to 1 want more (the authors of ComRoPE: 1).
+        std: spread of the numbers P that generators P - P^T start from. At 0.3 a block of 4 starts with up to about a
+            radian a step, as RoPE's fastest pair, and larger blocks with more; coordinates that run from 0 to 1 want a
+            larger spread (the authors of ComRoPE: 1).
     Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2406.10322. Chapter: Rotations that commute.
     """

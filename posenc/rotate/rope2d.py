@@ -166,9 +166,9 @@ def rope2d(
         num_heads: H, for "mixed" alone; queries and keys must have as many.
         layout: see `posenc.rope.rotate`.
     Errors: TypeError, ValueError naming the argument.
-    Convention: the axes of positions are the caller's order; for pictures the book's is (x, y), column then row, where
-        "axial" gives pair n t + a to axis a: even pairs turn with x, odd ones with y. A coordinate above 0 turns
-        counterclockwise, (a, b) -> (a cos - b sin, a sin + b cos), as `posenc.rope.rotate` does.
+    Convention: the axes are in the caller's order, (x, y) in the paper, (row, column) in the book; "axial" gives pair
+        n t + a to axis a: of two axes even pairs turn with the first, odd ones with the second. A coordinate above 0
+        turns counterclockwise, (a, b) -> (a cos - b sin, a sin + b cos), as `posenc.rope.rotate` does.
     Paper: arXiv 2403.13298. Chapter: Two axes and more.
     """
     check_choice("form", form, FORMS)

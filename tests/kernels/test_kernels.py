@@ -734,6 +734,7 @@ def test_auto_takes_kernels_where_they_gain_and_says_why(monkeypatch, capsys):
     alibi, stick = posenc.make("alibi", num_heads=4), posenc.make("stickbreaking")
 
     def chosen(encoding, capability, dtype=torch.float16, **lengths):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
         line = posenc.explain_impl(encoding, device="cuda", dtype=dtype, **lengths)
         assert capsys.readouterr().out.strip() == line

@@ -281,6 +281,7 @@ def test_what_reads_positions_that_are_numbers_is_refused_beside_axes():
 
 def test_explain_impl_says_what_turns(monkeypatch, capsys):
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
 
     def line(encoding, impl="auto"):
