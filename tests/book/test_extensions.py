@@ -10,7 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from posenc.lab.pages import phone
+from posenc.lab.experiments import load_results
+from posenc.lab.pages import phone, pm
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -167,3 +168,22 @@ def test_the_first_use_of_a_glossary_s_word_leads_there(site_parts):
     links = [(link["reftarget"], link.astext()) for link in page.findall(addnodes.pending_xref)]
     assert links == [("lane", "lanes"), ("causal mask", "causal\nmask")]
     assert page[1].astext() == "lane is code, “lanes” quoted, and many lanes"
+
+
+def test_a_number_is_read_from_the_file_that_it_names(site_parts):
+    import sources
+
+    runs = load_results("scaling")["schemes"]["yarn"]["text"]["before"]["whole"]
+    assert sources.value_of("pm(scaling.schemes.yarn.text.before.whole[:, -1])") == (
+        pm([run[-1] for run in runs]),
+        ("scaling",),
+    )
+    assert sources.value_of("dec(mean(text.methods.rope.whole) - 100, 1)")[0].startswith("−9")
+    for text, named in {
+        "scaling.schems": "'schems'",
+        "nothing.x": "nothing",
+        "1 + 1": "2",
+        "scaling.name +": "",
+    }.items():
+        with pytest.raises(ValueError, match=named):
+            sources.value_of(text)
