@@ -330,12 +330,6 @@ def every_text(site) -> dict[str, str]:
 
 
 @built
-def test_plots_that_cells_draw_have_a_drawing_for_phones(site):
-    pages = [path.read_text("utf-8") for path in site.glob("book/*.html")]
-    assert sum('media="(max-width: 600px)"' in page for page in pages) > 10
-
-
-@built
 def test_an_id_and_a_viewport_are_on_a_page_once(site):
     for page, text in every_text(site).items():
         ids = re.findall(r'<[a-zA-Z][^<>]*?\sid="([^"]*)"', re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL))
