@@ -93,12 +93,11 @@ def test_pictures_show_the_state_they_should():
 def test_which_pictures_are_stale(figures):
     assert [*pictures.stale()] == ["ripples.small", "waves.up"]
     small, up = (load(id) for id in ("ripples.small", "waves.up"))
-    for path in (*small.pictures(), up.pictures()[0]):
-        path.write_text(pictures.tidy("<svg >ü</svg>", small.fingerprint()), "utf-8")
-    for right in (0, 1):
-        (complaint,) = pictures.stale().values()
-        assert up.pictures()[right].name in complaint and "posenc.lab.figures pictures waves.up" in complaint
-        up.pictures()[right].write_text(pictures.tidy("<svg ></svg>", up.fingerprint()), "utf-8")
+    for e in (small, up):
+        e.picture().write_text(pictures.tidy("<svg >ü</svg>", small.fingerprint()), "utf-8")
+    (complaint,) = pictures.stale().values()
+    assert "waves.up.svg shows another state" in complaint and "posenc.lab.figures pictures waves.up" in complaint
+    up.picture().write_text(pictures.tidy("<svg ></svg>", up.fingerprint()), "utf-8")
     (figures / "waves.over.svg").write_text("<svg/>")
     (orphan,) = pictures.orphans()
     assert pictures.stale() == {} and "waves.over.svg" in orphan
@@ -147,7 +146,7 @@ def test_chromium_is_found_under_each_name(monkeypatch):
 
 def test_the_commands(figures, monkeypatch, capsys):
     assert pictures.main(["check"]) == 1 and "waves.up" in capsys.readouterr().out
-    monkeypatch.setattr(pictures, "draw", lambda explorables: [e.pictures()[0] for e in explorables])
+    monkeypatch.setattr(pictures, "draw", lambda explorables: [e.picture() for e in explorables])
     for arguments, ids in ((["waves.up"], ["waves.up"]), ([], ["ripples.small", "waves.up"])):
         assert pictures.main(["pictures", *arguments]) == 0
         assert capsys.readouterr().out.split() == [str(figures / f"{id}.svg") for id in ids]
@@ -155,8 +154,7 @@ def test_the_commands(figures, monkeypatch, capsys):
     size = len(load("waves.up").data_js())
     assert re.fullmatch(rf"waves.up: {size:,} bytes\n    t: 2 states, \d+ bytes\n", capsys.readouterr().out)
     for e in all_explorables().values():
-        for path in e.pictures():
-            path.write_text(pictures.tidy("<svg ></svg>", e.fingerprint()))
+        e.picture().write_text(pictures.tidy("<svg ></svg>", e.fingerprint()))
     assert pictures.main(["check"]) == 0 and "2 figures" in capsys.readouterr().out
     assert pictures.main(["draw"]) == pictures.main([]) == 2 and "pictures" in capsys.readouterr().err
 

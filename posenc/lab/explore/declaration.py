@@ -118,9 +118,9 @@ class Explorable:
         r"""What the static picture must show; see `same_fingerprint`."""
         return fingerprint(self.evaluate())
 
-    def pictures(self) -> tuple[Path, Path]:
-        r"""Where the static pictures of the default state are kept: for a wide screen, and for a phone."""
-        return PICTURES / f"{self.id}.svg", PICTURES / f"{self.id}.phone.svg"
+    def picture(self) -> Path:
+        r"""Where the static picture of the default state is kept."""
+        return PICTURES / f"{self.id}.svg"
 
     def readout_text(self, readouts: Mapping) -> str:
         r"""The line under the figure for these readouts (numbers, 0-d arrays or strings)."""
@@ -143,7 +143,7 @@ class Explorable:
         prefix, caption = f"explorable-{os.urandom(4).hex()}", page.caption_html(self.title, self.alt)
         if os.environ.get("POSENC_BOOK"):
             # The site's page brings the player; the extension puts the site's path in place of `posenc-static`.
-            picture = f"posenc-static/figures/{self.id}.svg" if self.pictures()[0].exists() else None
+            picture = f"posenc-static/figures/{self.id}.svg" if self.picture().exists() else None
             return f'<figure class="explorable">{self.body_html(prefix, picture, inline=True)}{caption}</figure>'
         # GitHub, nbviewer and a notebook that is not trusted run no script: they show this picture.
         items = self.evaluate()
