@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import posenc.lab.explore.page as page
-import posenc.lab.explore.still as still
 from posenc.lab.explore.arrays import fingerprint
 from posenc.lab.explore.depends import Axis, read_depends
 from posenc.lab.explore.leaves import figure_leaves
@@ -141,15 +140,13 @@ class Explorable:
 
     def _repr_html_(self) -> str:
         prefix, caption = f"explorable-{os.urandom(4).hex()}", page.caption_html(self.title, self.alt)
-        if os.environ.get("POSENC_BOOK"):
-            # The site's page brings the player; the extension puts the site's path in place of `posenc-static`.
-            picture = f"posenc-static/figures/{self.id}.svg" if self.picture().exists() else None
-            return f'<figure class="explorable">{self.body_html(prefix, picture, inline=True)}{caption}</figure>'
-        # GitHub, nbviewer and a notebook that is not trusted run no script: they show this picture.
-        items = self.evaluate()
-        picture = base64.b64encode(still.png(items, page.PICTURE_WIDTH, _height(items))).decode()
-        body = self.body_html(prefix, f"data:image/png;base64,{picture}", inline=True)
-        return figure_html(prefix, body + caption)
+        in_book, picture = os.environ.get("POSENC_BOOK"), None
+        if in_book and self.picture().exists():  # the extension puts the site's path in place of `posenc-static`
+            picture = f"posenc-static/figures/{self.id}.svg"
+        elif self.picture().exists():
+            picture = f"data:image/svg+xml;base64,{base64.b64encode(self.picture().read_bytes()).decode()}"
+        inside = self.body_html(prefix, picture, inline=True) + caption
+        return f'<figure class="explorable">{inside}</figure>' if in_book else figure_html(prefix, inside)
 
 
 def _height(items: Mapping[str, dict]) -> int:
