@@ -45,11 +45,25 @@ def folded(words, letters):
 
 
 def name_lines(*panels):
-    r"""Write each line's label beside its end, in its color, in place of a legend: once all is drawn, limits too."""
+    r"""Write each line's label beside its end, in its color, in place of a legend: once all is drawn, limits too.
+
+    Names move up and down until none meets another, each as near its line's end as can be; where they are more than a
+    panel has room for, the figure grows.
+    """
+    from matplotlib.text import Text
+
+    figure = panels[0].figure
     named = {axes: [name_line(axes, *each) for each in zip(*axes.get_legend_handles_labels())] for axes in panels}
-    panels[0].figure.draw_without_rendering()
+    figure.draw_without_rendering()  # an annotation's own extent has its arrow in it
+    heights = {axes: numpy.array([Text.get_window_extent(name).height for name in named[axes]]) for axes in panels}
+    if (crowd := max(heights[axes].sum() / axes.bbox.height for axes in panels)) > 1:
+        figure.set_figheight(crowd * figure.get_figheight())
+        figure.draw_without_rendering()
     for axes, names in named.items():
-        part_names(axes, names)
+        box, ends = axes.bbox, numpy.array([name.xycoords.transform(name.xy)[1] for name in names])
+        order = numpy.argsort(ends, kind="stable")
+        for i, middle in zip(order, stack(ends[order], heights[axes][order], box.y0, box.y1)):
+            names[i].xyann = 1.02, (middle - box.y0) / box.height
 
 
 def name_line(axes, handle, words):
@@ -72,18 +86,6 @@ def name_line(axes, handle, words):
             "shrinkA": 3,
         },
     )
-
-
-def part_names(axes, names):
-    r"""Move the names of lines up and down until none meets another, each as near its line's end as can be."""
-    from matplotlib.text import Text
-
-    box = axes.bbox
-    ends = [name.xycoords.transform(name.xy)[1] for name in names]
-    order = numpy.argsort(ends, kind="stable")
-    heights = [Text.get_window_extent(names[i]).height for i in order]  # an annotation's own has its arrow in it
-    for i, middle in zip(order, stack(numpy.array(ends)[order], numpy.array(heights), box.y0, box.y1)):
-        names[i].xyann = 1.02, (middle - box.y0) / box.height
 
 
 def stack(middles, heights, low, high):
@@ -179,7 +181,7 @@ def plot_scores(results, columns=None, methods=None):
     for name in columns:
         check_choice("columns", name, list(results["tests"]))
     share = results["unit"].startswith("share")
-    figure, axes = blank_figure(4.4, 2.7)
+    figure, axes = blank_figure(4.4, 2.3 + 0.2 * -(-len(methods) // 3))  # the legend has three names in a row
     for index, name in enumerate(methods):
         rows = [mean_spread(results["methods"][name]["scores"][column]) for column in columns]
         at = numpy.arange(len(columns)) + (index - (len(methods) - 1) / 2) * min(0.13, 0.8 / len(methods))
@@ -196,7 +198,7 @@ def plot_scores(results, columns=None, methods=None):
         axes.tick_params(axis="x", length=0)
     for edge in range(1, len(columns)):
         axes.axvline(edge - 0.5, color="0.9", linewidth=0.8)
-    figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    figure.legend(loc="outside lower center", ncols=3, frameon=False, columnspacing=1, handletextpad=0.2)
     return figure
 
 
@@ -406,7 +408,7 @@ def plot_report(results):
     import matplotlib.pyplot as plt
     from matplotlib.ticker import NullLocator
 
-    figure, panels = plt.subplots(2, 2, figsize=(4.4, 4.3), layout="constrained", facecolor="white")
+    figure, panels = plt.subplots(2, 2, figsize=(7.2, 6.4), layout="constrained", facecolor="white")
     plt.close(figure)
     for (objective, parts), (curves, lengths) in zip(results["objectives"].items(), panels.T):
         found = parts["results"]
@@ -426,7 +428,7 @@ def plot_report(results):
         lengths.xaxis.set_minor_locator(NullLocator())
         lengths.set(xlabel="context, characters", ylabel=f"loss on the same targets,\n{found['unit']}")
         mark(lengths, found["lengths"][0], "trained here")
-    figure.legend(loc="outside lower center", ncols=5, frameon=False)
+    figure.legend(loc="outside lower center", ncols=5, frameon=False, fontsize="small")
     return figure
 
 
@@ -455,7 +457,7 @@ def write_figures(folder):
     figures |= {name: plot_scores(result) for name, result in results.items() if result["unit"].startswith("share")}
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "posenc"}):  # text stays text
         for name, figure in figures.items():
-            figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
+            figure.savefig(folder / f"{name}.svg", bbox_inches="tight", metadata={"Date": None})
     pictures = (Path(__file__).parents[3] / "book" / "_static" / "figures").glob("*.svg")
     return [*sorted(folder / f"{name}.svg" for name in figures), *(shutil.copy(p, folder) for p in sorted(pictures))]
 
