@@ -55,7 +55,6 @@ def references(name: str, text: str) -> list[str]:
         return re.findall(r"url\(\s*[\"']?([^\"')]+)", text)
     text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
     found = re.findall(r"<[a-zA-Z][^>]*?\s(?:href|src|action)=\"([^\"]*)\"", text)
-    found += re.findall(r"<(?:img|script|source)[^>]*?\s(?:src|srcset)=\"([^\"]*)\"", text)
     states = re.findall(r"\sdata-src=\"([^\"]*)\"", text)
     up = "../" * name.count("/")
     return [html.unescape(address) for address in found] + [f"{up}_static/explore/{state}" for state in states]

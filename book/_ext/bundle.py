@@ -298,7 +298,7 @@ def moved_up(page: str, folder: str) -> str:
         return f"{before}{posixpath.normpath(posixpath.join(folder, path))}{mark}{rest}{after}"
 
     page = page.replace('data-content_root="../"', 'data-content_root="./"')
-    return re.sub(r'(\s(?:href|src|srcset|action)=")([^"]*)(")', follow, page)
+    return re.sub(r'(\s(?:href|src|action)=")([^"]*)(")', follow, page)
 
 
 # --- pictures --------------------------------------------------------------------------------------------------------

@@ -157,8 +157,6 @@ def run_cells(notebook, folder: Path) -> None:
     exec(plots_config(), {"c": config})
     manager = InProcessKernelManager(config=config)
     manager.start_kernel()
-    for line in config.InteractiveShellApp.exec_lines:  # before the magic, which takes hold of how figures are printed
-        manager.kernel.shell.run_cell(line, silent=True)
     manager.kernel.shell.run_line_magic("matplotlib", "inline")
     notebook.metadata["language_info"] = manager.kernel.language_info
     client, reader = manager.client(), NotebookClient(notebook, record_timing=False)

@@ -57,8 +57,8 @@ class ExplorableDirective(SphinxDirective):
             script = states(shown, folder)
         except (ValueError, TypeError, RuntimeError) as error:
             raise self.error(str(error)) from error
-        picture, narrow = shown.pictures()
-        if not (picture.exists() and narrow.exists()):
+        picture = shown.picture()
+        if not picture.exists():
             logger.warning(
                 "%s has no picture: run `python -m posenc.lab.figures pictures %s`",
                 shown.id,

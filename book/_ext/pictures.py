@@ -1,4 +1,4 @@
-r"""Pictures: plots that cells draw come in two layouts, and every picture keeps its place until it comes."""
+r"""Pictures: the style of plots that cells draw, and the place of every picture, which it keeps until it comes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,8 @@ from pathlib import Path
 import imagesize
 from sphinx.application import Sphinx
 
-from posenc.lab.pages.phone import MARK
-
 # How plots are saved: without ground, so that the page's shows through, and the same at every build.
-SAVED = {"facecolor": "none", "bbox_inches": "tight", "metadata": {"Date": None}}
-NARROW = "(max-width: 600px)"  # pixels of the window
+SAVED = {"facecolor": "none", "bbox_inches": "tight", "pad_inches": 0.02, "metadata": {"Date": None}}
 
 
 def figure_style() -> dict:
@@ -35,39 +32,21 @@ def figure_style() -> dict:
         "ytick.color": COLORS["gray"],
         "grid.color": COLORS["gray"],
         "grid.alpha": 0.3,
-        "font.size": 12,
+        "font.size": 10,
+        "axes.titlesize": "medium",
         "svg.hashsalt": "posenc",
         **dict.fromkeys(ink, COLORS["ink"]),
     }
 
 
 def plots_config() -> str:
-    r"""The configuration of every kernel that the build starts: plots in this style, as SVG, in both layouts."""
+    r"""The configuration of every kernel that the build starts: plots in this style, as SVG."""
     settings = {"figure_formats": {"svg"}, "print_figure_kwargs": SAVED, "rc": figure_style()}
-    lines = [f"c.InlineBackend.{name} = {value!r}\n" for name, value in settings.items()]
-    both = "from posenc.lab.pages import phone; phone.install(); del phone"
-    return "".join([*lines, f"c.InteractiveShellApp.exec_lines = [{both!r}]\n"])
-
-
-def drawings(path: Path | None) -> list[str]:
-    r"""The one or two drawings that a file of SVG holds, the wide one first; none of another file."""
-    if path is None or path.suffix != ".svg" or not path.exists():
-        return []
-    return path.read_text("utf-8").split(MARK)
-
-
-def of_phone(name: str) -> str:
-    return name.removesuffix(".svg") + ".phone.svg"
-
-
-def size(drawing: str) -> str:
-    r"""The attributes that keep a drawing's place; matplotlib counts in points."""
-    width, height = re.search(r'<svg[^>]*\bwidth="([\d.]+)pt" height="([\d.]+)pt"', drawing).groups()
-    return f' width="{float(width) * 4 / 3:.0f}" height="{float(height) * 4 / 3:.0f}"'
+    return "".join(f"c.InlineBackend.{name} = {value!r}\n" for name, value in settings.items())
 
 
 def place_images(app: Sphinx, pagename, templatename, context, doctree) -> None:
-    r"""Fetch pictures as the reader comes near, keep their place until then, and offer plots in both layouts."""
+    r"""Fetch pictures as the reader comes near, and keep their place until then."""
     sources = {f"_images/{quoted}": Path(app.srcdir, path) for path, quoted in app.builder.images.items()}
 
     def mend(found: re.Match) -> str:
@@ -76,12 +55,6 @@ def place_images(app: Sphinx, pagename, templatename, context, doctree) -> None:
             return tag
         address = re.search(r'src="([^"]*)"', tag)[1]
         source = sources.get(address.lstrip("./"))
-        if len(drawn := drawings(source)) == 2:
-            wide, narrow = map(size, drawn)
-            return (
-                f'<picture><source media="{NARROW}" srcset="{of_phone(address)}"{narrow} />'
-                f'<img loading="lazy" decoding="async"{wide}{tag[4:]}</picture>'
-            )
         measured = imagesize.get(source) if source and "style=" not in tag and source.exists() else (-1, -1)
         place = ' width="{:.0f}" height="{:.0f}"'.format(*measured) if min(measured) > 0 else ""
         return f'<img loading="lazy" decoding="async"{place}{tag[4:]}'
@@ -89,15 +62,6 @@ def place_images(app: Sphinx, pagename, templatename, context, doctree) -> None:
     context["body"] = re.sub(r"<img\b[^>]*>", mend, context.get("body") or "")
 
 
-def part(app: Sphinx, error: Exception | None) -> None:
-    r"""Give each layout of a plot a file of its own."""
-    for path in [] if error else Path(app.outdir, "_images").glob("*.svg"):
-        if len(drawn := drawings(path)) == 2:
-            path.with_name(of_phone(path.name)).write_text(drawn[1], "utf-8")
-            path.write_text(drawn[0], "utf-8")
-
-
 def setup(app: Sphinx) -> dict:
     app.connect("html-page-context", place_images)
-    app.connect("build-finished", part)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

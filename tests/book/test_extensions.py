@@ -4,14 +4,13 @@ import hashlib
 import json
 import multiprocessing
 import os
-import re
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from posenc.lab.experiments import load_results
-from posenc.lab.pages import phone, pm
+from posenc.lab.pages import pm
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -95,35 +94,22 @@ def test_a_page_runs_in_a_process_of_its_own_and_says_what_it_has_read(execution
     assert "posenc/lab/figures/rope.py" not in reads
     said, drawing = nbformat.reads(made, as_version=4).cells[0].outputs
     assert said.text == "True\n" and "image/png" not in drawing.data
-    wide, narrow = drawing.data["image/svg+xml"].split(phone.MARK)
-    for drawn in (wide, narrow):
-        assert "#0072b2" in drawn and "#ffffff" not in drawn and "<dc:date>" not in drawn
-    widths = [float(re.search(r'width="([\d.]+)pt"', drawn)[1]) * 4 / 3 for drawn in (wide, narrow)]
-    assert widths[1] <= 358 < widths[0]
+    drawn = drawing.data["image/svg+xml"]
+    assert "#0072b2" in drawn and "#ffffff" not in drawn and "<dc:date>" not in drawn
 
 
-def test_a_plot_in_two_layouts_becomes_two_files(tmp_path, monkeypatch):
+def test_a_picture_keeps_its_place(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "book" / "_ext"))
     pictures = pytest.importorskip("pictures", reason="Sphinx is missing: run `make test` once")
-    drawn = ['<svg width="600pt" height="300pt"><text>wide</text></svg>', '<svg width="267pt" height="240pt"></svg>']
-    for folder in ("source", "out/_images"):
-        (tmp_path / folder).mkdir(parents=True)
-        (tmp_path / folder / "plot.svg").write_text(phone.MARK.join(drawn), "utf-8")
-        (tmp_path / folder / "sign.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg" width="40" height="30"/>')
-    app = SimpleNamespace(srcdir=tmp_path / "source", outdir=tmp_path / "out")
-    app.builder = SimpleNamespace(images={"plot.svg": "plot.svg", "sign.svg": "sign.svg"})
-    context = {"body": '<img alt="a" src="../_images/plot.svg" /><img alt="b" src="../_images/sign.svg" />'}
+    (tmp_path / "plot.svg").write_text(
+        '<svg xmlns="http://www.w3.org/2000/svg" width="300pt" height="150pt"/>', "utf-8"
+    )
+    app = SimpleNamespace(srcdir=tmp_path, builder=SimpleNamespace(images={"plot.svg": "plot.svg"}))
+    context = {"body": '<img alt="a" src="../_images/plot.svg" />'}
     pictures.place_images(app, "book/page", "page.html", context, None)
-    both, one = pytest.importorskip("bs4").BeautifulSoup(context["body"], "html.parser").find_all("img")
-    assert (both["alt"], both["width"], both["height"], both["src"]) == ("a", "800", "400", "../_images/plot.svg")
-    narrow = both.parent.source
-    assert (narrow["srcset"], narrow["width"], narrow["height"]) == ("../_images/plot.phone.svg", "356", "320")
-    assert one.parent.name != "picture" and one["width"] == "40"
-    for _ in range(2):  # a second build finds the parts
-        pictures.part(app, None)
-        found = [(tmp_path / "out" / "_images" / name).read_text("utf-8") for name in ("plot.svg", "plot.phone.svg")]
-        assert found == drawn
-    assert not (tmp_path / "out" / "_images" / "sign.phone.svg").exists()
+    image = pytest.importorskip("bs4").BeautifulSoup(context["body"], "html.parser").img
+    assert (image["alt"], image["src"], image["loading"]) == ("a", "../_images/plot.svg", "lazy")
+    assert (image["width"], image["height"]) == ("400", "200")
 
 
 def test_colab_links_come_from_pyproject(site_parts, tmp_path, monkeypatch):

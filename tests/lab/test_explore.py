@@ -503,15 +503,18 @@ def test_a_cell_of_the_book_takes_the_site_s_player(monkeypatch, tmp_path):
     assert "A wave" in words and "A wave and a bar." in words
 
 
-def test_a_cell_of_a_notebook_brings_all_along(monkeypatch):
+def test_a_cell_of_a_notebook_brings_all_along(monkeypatch, tmp_path):
     monkeypatch.delenv("POSENC_BOOK", raising=False)
+    monkeypatch.setattr(declaration, "PICTURES", tmp_path)
+    assert not Page(declare()._repr_html_()).all("img"), "an empty box, where nothing is drawn ahead"
+    declare().picture().write_text("<svg/>")
     text = declare()._repr_html_()
     page = Page(text)
     prefix = page.all("figure")[0][0]["id"]
     assert f'posencExplorables.notebook("{prefix}", ' in text and prefix not in declare()._repr_html_()
     own = {a.get("id", a["name"]).removeprefix(prefix) for a, _ in page.all("input")}
     assert own == {"-m", "-n", "-kind"}
-    assert page.all("img")[0][0]["src"].startswith("data:image/png;base64,iVBOR") and len(page.all("img")) == 1
+    assert [a["src"] for a, _ in page.all("img")] == ["data:image/svg+xml;base64,PHN2Zy8+"]
     assert page.all("style") and page.all("figcaption")
     assert "http" not in re.sub(r'"[A-Za-z0-9+/=]{1000,}"', "", text), "nothing is fetched"
     assert not any("src" in a for a, _ in page.all("script"))

@@ -1,19 +1,16 @@
 r"""The book's explorables: found by their ids, their pictures show their state, no color alone carries a meaning."""
 
-import io
 import itertools
 import re
 import sys
 
-import matplotlib.image
 import numpy as np
 import pytest
 from states import moving
 
 import posenc.lab.figures
-from posenc.lab.explore import declaration, explorable, find_chromium, still
+from posenc.lab.explore import declaration, explorable, find_chromium
 from posenc.lab.explore.arrays import same_fingerprint
-from posenc.lab.explore.leaves import figure_leaves
 from posenc.lab.figures import all_explorables, load, pictures
 
 every_figure = pytest.mark.parametrize("id", [*all_explorables()])
@@ -93,12 +90,11 @@ def test_pictures_show_the_state_they_should():
 def test_which_pictures_are_stale(figures):
     assert [*pictures.stale()] == ["ripples.small", "waves.up"]
     small, up = (load(id) for id in ("ripples.small", "waves.up"))
-    for path in (*small.pictures(), up.pictures()[0]):
-        path.write_text(pictures.tidy("<svg >ü</svg>", small.fingerprint()), "utf-8")
-    for right in (0, 1):
-        (complaint,) = pictures.stale().values()
-        assert up.pictures()[right].name in complaint and "posenc.lab.figures pictures waves.up" in complaint
-        up.pictures()[right].write_text(pictures.tidy("<svg ></svg>", up.fingerprint()), "utf-8")
+    for e in (small, up):
+        e.picture().write_text(pictures.tidy("<svg >ü</svg>", small.fingerprint()), "utf-8")
+    (complaint,) = pictures.stale().values()
+    assert "waves.up.svg shows another state" in complaint and "posenc.lab.figures pictures waves.up" in complaint
+    up.picture().write_text(pictures.tidy("<svg ></svg>", up.fingerprint()), "utf-8")
     (figures / "waves.over.svg").write_text("<svg/>")
     (orphan,) = pictures.orphans()
     assert pictures.stale() == {} and "waves.over.svg" in orphan
@@ -147,7 +143,7 @@ def test_chromium_is_found_under_each_name(monkeypatch):
 
 def test_the_commands(figures, monkeypatch, capsys):
     assert pictures.main(["check"]) == 1 and "waves.up" in capsys.readouterr().out
-    monkeypatch.setattr(pictures, "draw", lambda explorables: [e.pictures()[0] for e in explorables])
+    monkeypatch.setattr(pictures, "draw", lambda explorables: [e.picture() for e in explorables])
     for arguments, ids in ((["waves.up"], ["waves.up"]), ([], ["ripples.small", "waves.up"])):
         assert pictures.main(["pictures", *arguments]) == 0
         assert capsys.readouterr().out.split() == [str(figures / f"{id}.svg") for id in ids]
@@ -155,64 +151,9 @@ def test_the_commands(figures, monkeypatch, capsys):
     size = len(load("waves.up").data_js())
     assert re.fullmatch(rf"waves.up: {size:,} bytes\n    t: 2 states, \d+ bytes\n", capsys.readouterr().out)
     for e in all_explorables().values():
-        for path in e.pictures():
-            path.write_text(pictures.tidy("<svg ></svg>", e.fingerprint()))
+        e.picture().write_text(pictures.tidy("<svg ></svg>", e.fingerprint()))
     assert pictures.main(["check"]) == 0 and "2 figures" in capsys.readouterr().out
     assert pictures.main(["draw"]) == pictures.main([]) == 2 and "pictures" in capsys.readouterr().err
-
-
-# Still pictures, drawn by matplotlib
-
-
-def ink(items):
-    r"""The pixels of a still picture as numbers from 0 (white) to 1."""
-    height = int(items["layout"].get("height", 360))
-    return 1 - matplotlib.image.imread(io.BytesIO(still.png(items, 680, height)))[..., :3].mean(-1)
-
-
-LINE = dict(name="a", x=[0.0, 1.0, 2.0], y=[0.5, 2.0, 1.0], mode="lines")
-BAR = dict(name="a", type="bar", x=[0.0, 1.0], y=[1.0, 2.0])
-HEAT = dict(name="a", type="heatmap", x=[0.0, 1.0], y=[0.0, 1.0], z=[[0.0, 1.0], [2.0, 3.0]], showscale=False)
-MARKS = dict(name="a", x=[0.0, 1.0], y=[1.0, 2.0], mode="markers")
-HATCH = BAR | dict(marker=dict(pattern=dict(shape="/")))
-
-
-CHANGES = [
-    *((LINE, dict(line=dict(dash="dash"))), (LINE, dict(fill="toself")), (LINE, dict(mode="lines+markers"))),
-    *((LINE, dict(showlegend=False)), (LINE, dict(visible=False))),
-    *((MARKS, dict(marker=dict(symbol=symbol))) for symbol in ("circle-open", "star", "triangle-up")),
-    (MARKS, dict(marker=dict(color="rgba(0, 200, 0, 0.5)"))),
-    (MARKS, dict(mode="markers+text", text=["$ <b>one</b>", "two"])),
-    *((BAR, dict(x=BAR["y"], y=BAR["x"], orientation="h")), (BAR, dict(base=0.5)), (BAR, dict(text=["one", "two"]))),
-    *((BAR, dict(marker=HATCH["marker"])), (HATCH, dict(marker=dict(pattern=dict(shape="x"))))),
-    (BAR, dict(marker=dict(pattern=dict(shape=["", "/"])))),
-    *((HEAT, dict(colorscale=[[0.0, "#000000"], [1.0, "#ff0000"]])), (HEAT, dict(zmin=-9, zmax=9))),
-]
-
-
-@pytest.mark.parametrize("one, changes", CHANGES, ids=range(len(CHANGES)))
-def test_a_still_picture_draws_what_the_trace_says(one, changes):
-    before, after = (ink(figure_leaves({"data": [trace]})) for trace in (one, one | changes))
-    assert not np.array_equal(before, after)
-
-
-@pytest.mark.parametrize("name", ["range", "type", "title", "tickvals", "showticklabels", "visible", "domain"])
-def test_a_still_picture_draws_what_the_axis_says(name):
-    values = dict(range=[-3, 9], type="log", title=dict(text="token"), tickvals=[0.5], domain=[0.5, 1])
-    axis = {name: values.get(name, False)}
-    before, after = (ink(figure_leaves({"data": [LINE], "layout": {"yaxis": look}})) for look in ({}, axis))
-    assert not np.array_equal(before, after)
-
-
-def test_a_range_on_a_log_axis_is_in_powers_of_ten():
-    linear = dict(data=[LINE], layout=dict(yaxis=dict(range=[0, 2], visible=False)))
-    powers = dict(LINE, y=[10.0**y for y in LINE["y"]])
-    log = dict(data=[powers], layout=dict(yaxis=dict(range=[0, 2], visible=False, type="log")))
-    np.testing.assert_allclose(ink(figure_leaves(log)), ink(figure_leaves(linear)), atol=0.02)
-
-
-def test_a_still_picture_refuses_other_traces():
-    refused(lambda: still.png(figure_leaves({"data": [{"type": "pie", "name": "a"}]}), 680, 360), "'a'", "'pie'", "bar")
 
 
 # Each of the book's
@@ -223,16 +164,6 @@ def test_each_slider_moves_the_drawing(id):
     e = load(id)
     for name in e.sliders:
         assert moving(e, name), f"slider {name!r} of {id} never changes the drawing alone"
-
-
-@pytest.mark.sample(15)
-@every_figure
-def test_still_picture_of_each_is_drawn_and_moves(id):
-    e = load(id)
-    drawing = ink(e.evaluate())
-    assert 0.003 < (drawing > 0.2).mean() < 0.7
-    others = (ink(e.evaluate(state)) for state in e.random_states(9)[1:])
-    assert not all(np.array_equal(drawing, other) for other in others), "other states, the same picture"
 
 
 def look(trace):

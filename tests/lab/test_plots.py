@@ -5,7 +5,9 @@ import statistics
 
 import matplotlib.figure
 import matplotlib.pyplot as plt
+import numpy
 import pytest
+from matplotlib.text import Text
 
 from posenc import METHODS
 from posenc.lab.experiments import plots
@@ -312,3 +314,32 @@ def test_no_figure_is_left_open():
     figures += [plot_parts(PARTS), plot_report(REPORT)]
     assert len(figures) == len([name for name in vars(plots) if name.startswith("plot_")])
     assert all(isinstance(figure, matplotlib.figure.Figure) for figure in figures) and plt.get_fignums() == []
+
+
+def test_names_of_lines_stand_at_their_ends_and_do_not_meet():
+    figure, axes = plt.subplots(figsize=(4.4, 2.8), layout="constrained")
+    ends = {"high": 1.0, "a name that takes more than one line": 0.1, "low": 0.09, "lowest": 0.0, "between": 0.095}
+    for name, end in ends.items():
+        axes.errorbar([0, 1], [0.5, end], [0.01, 0.01], label=name)
+    axes.axhline(0.6, color="0.5", label="guessing")
+    plots.name_lines(axes)
+    figure.draw_without_rendering()
+    names = {text.get_text().replace("\n", " "): Text.get_window_extent(text) for text in axes.texts}
+    order = sorted(names, key=lambda name: names[name].y0)
+    assert order == sorted([*ends, "guessing"], key=(ends | {"guessing": 0.6}).get)
+    assert all(names[above].y0 > names[below].y1 - 1 for below, above in zip(order, order[1:]))
+    assert all(box.x0 > axes.bbox.x1 and box.x1 < figure.bbox.x1 for box in names.values())
+    assert axes.bbox.width > 0.45 * figure.bbox.x1  # a long name takes lines, not the room of the plot
+    middle = axes.transData.transform((1, 0.6))[1]
+    assert abs(names["guessing"].y0 + names["guessing"].height / 2 - middle) < 3  # alone, it stays at its line
+    plt.close(figure)
+
+
+def test_a_stack_moves_no_more_than_it_must():
+    heights = numpy.full(4, 10.0)
+    free = numpy.array([5.0, 30.0, 50.0, 90.0])
+    assert plots.stack(free, heights, 0, 100).tolist() == pytest.approx(free.tolist())
+    low, high, crowd = numpy.zeros(4), numpy.full(4, 100.0), numpy.array([50.0, 50.0, 50.0, 90.0])
+    assert plots.stack(crowd, heights, 0, 100).tolist() == pytest.approx([40, 50, 60, 90])
+    assert plots.stack(low, heights, 0, 100).tolist() == pytest.approx([5, 15, 25, 35])
+    assert plots.stack(high, heights, 0, 100).tolist() == pytest.approx([65, 75, 85, 95])

@@ -177,8 +177,7 @@ def look_for_pictures(cells):
             elif "text/html" in data:
                 kept["explorable"] += 1
                 plain = re.sub(r"<(script|style)\b.*?</\1>", "", data["text/html"], flags=re.DOTALL)
-                (picture,) = re.findall(r'<img [^>]*src="data:image/png;base64,([^"]+)" alt="[^"]{20,}"', plain)
-                assert base64.b64decode(picture).startswith(PIXEL)
+                assert re.search('class="explorable-picture', plain)
                 assert len(plain) < 150_000 and "<figcaption>" in plain
             if "image/png" in data:
                 kept["picture"] += 1

@@ -159,11 +159,9 @@ def test_the_policy_allows_the_inline_script_and_no_other_host():
 
 def test_a_page_moved_up_keeps_its_links():
     page = '<html data-content_root="../"><a href="#top"><a href="rope.html#x"><img src="../_static/a.svg?v=1">'
-    page += '<source srcset="../_static/a.phone.svg">'
     page += '<a href="https://x.org/"><form action="../search.html"><a href="../notebooks/rope.html">'
     addresses = re.findall(r'="([^"]+)"', bundle.moved_up(page, "book"))
     assert addresses == ["./", "#top", "book/rope.html#x", "_static/a.svg?v=1"] + [
-        "_static/a.phone.svg",
         "https://x.org/",
         "search.html",
         "notebooks/rope.html",
@@ -327,12 +325,6 @@ def test_pages_and_labs_lead_to_colab(site):
 
 def every_text(site) -> dict[str, str]:
     return {path.relative_to(site).as_posix(): path.read_text("utf-8") for path in sorted(site.glob("**/*.html"))}
-
-
-@built
-def test_plots_that_cells_draw_have_a_drawing_for_phones(site):
-    pages = [path.read_text("utf-8") for path in site.glob("book/*.html")]
-    assert sum('media="(max-width: 600px)"' in page for page in pages) > 10
 
 
 @built

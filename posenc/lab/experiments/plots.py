@@ -2,6 +2,7 @@ r"""Figures of the experiments, each drawn by one function from frozen results. 
 
 import shutil
 import sys
+import textwrap
 from pathlib import Path
 
 import numpy
@@ -13,7 +14,6 @@ from posenc.lab.explore import COLORS, DIVERGING
 from posenc.lab.train.curve import blank_figure
 from posenc.methods import METHODS
 
-NAME = "name of a line"  # the texts that `part_names` moves
 AMOUNT = "Blues"  # the map of all plots whose cells have no sign: more is darker
 HIDDEN = "0.85"  # the gray of cells that a causal mask hides
 
@@ -39,47 +39,53 @@ def mark(axes, x, words):
     axes.annotate(f" {words}", (x, 0.97), xycoords=("data", "axes fraction"), va="top", color="0.4")
 
 
+def folded(words, letters):
+    r"""Words in lines of at most so many letters, a longer word in a line of its own."""
+    return textwrap.fill(words, letters, break_long_words=False)
+
+
 def name_lines(*panels):
-    r"""Write each line's label beside its end, in its color, in place of a legend: once all is drawn, limits too."""
-    for axes, handle, words in ((panel, *each) for panel in panels for each in zip(*panel.get_legend_handles_labels())):
-        line = handle if hasattr(handle, "get_xdata") else handle[0]  # of a container with bars of error
-        axes.annotate(
-            words,
-            (line.get_xdata()[-1], line.get_ydata()[-1]),
-            (1.02, 0),
-            xycoords=line.get_transform(),
-            textcoords="axes fraction",
-            va="center",
-            fontsize="small",
-            color=line.get_color(),
-            arrowprops={
-                "arrowstyle": "-",
-                "color": line.get_color(),
-                "linewidth": 0.7,
-                "relpos": (0, 0.5),
-                "patchA": None,  # else each drawing looks, slowly, for where the arrow leaves the box of the words
-                "shrinkA": 3,
-            },
-            gid=NAME,
-        )
-    part_names(panels[0].figure)
+    r"""Write each line's label beside its end, in its color, in place of a legend: once all is drawn, limits too.
 
-
-def part_names(figure):
-    r"""Move the names of lines up and down until none meets another, each as near its line's end as can be."""
+    Names move up and down until none meets another, each as near its line's end as can be; where they are more than a
+    panel has room for, the figure grows.
+    """
     from matplotlib.text import Text
 
-    named = {axes: [text for text in axes.texts if text.get_gid() == NAME] for axes in figure.axes}
-    if not any(named.values()):
-        return
-    figure.draw_without_rendering()
+    figure = panels[0].figure
+    named = {axes: [name_line(axes, *each) for each in zip(*axes.get_legend_handles_labels())] for axes in panels}
+    figure.draw_without_rendering()  # an annotation's own extent has its arrow in it
+    heights = {axes: numpy.array([Text.get_window_extent(name).height for name in named[axes]]) for axes in panels}
+    if (crowd := max(heights[axes].sum() / axes.bbox.height for axes in panels)) > 1:
+        figure.set_figheight(crowd * figure.get_figheight())
+        figure.draw_without_rendering()
     for axes, names in named.items():
-        box = axes.bbox
-        ends = [name.xycoords.transform(name.xy)[1] for name in names]
+        box, ends = axes.bbox, numpy.array([name.xycoords.transform(name.xy)[1] for name in names])
         order = numpy.argsort(ends, kind="stable")
-        heights = [Text.get_window_extent(names[i]).height for i in order]  # an annotation's own has its arrow in it
-        for i, middle in zip(order, stack(numpy.array(ends)[order], numpy.array(heights), box.y0, box.y1)):
+        for i, middle in zip(order, stack(ends[order], heights[axes][order], box.y0, box.y1)):
             names[i].xyann = 1.02, (middle - box.y0) / box.height
+
+
+def name_line(axes, handle, words):
+    r"""Write words beside the end of a line, or of a container with bars of error. Returns: the text."""
+    line = handle if hasattr(handle, "get_xdata") else handle[0]
+    return axes.annotate(
+        folded(words, 16),
+        (line.get_xdata()[-1], line.get_ydata()[-1]),
+        (1.02, 0),
+        xycoords=line.get_transform(),
+        textcoords="axes fraction",
+        va="center",
+        color=line.get_color(),
+        arrowprops={
+            "arrowstyle": "-",
+            "color": line.get_color(),
+            "linewidth": 0.7,
+            "relpos": (0, 0.5),
+            "patchA": None,  # else each drawing looks, slowly, for where the arrow leaves the box of the words
+            "shrinkA": 3,
+        },
+    )
 
 
 def stack(middles, heights, low, high):
@@ -115,7 +121,7 @@ def plot_short_long(results, methods=None, highlight=None, own=None):
     methods = choose(results, methods)
     if highlight is not None:
         check_choice("highlight", highlight, list(results["methods"]))
-    figure, axes = blank_figure(6.4, 4.6)
+    figure, axes = blank_figure(4.4, 3.5)
     lengths = results["lengths"]
     for name in methods:
         color, marker = METHODS[name].color, METHODS[name].marker
@@ -175,7 +181,7 @@ def plot_scores(results, columns=None, methods=None):
     for name in columns:
         check_choice("columns", name, list(results["tests"]))
     share = results["unit"].startswith("share")
-    figure, axes = blank_figure(6.4, 3.6)
+    figure, axes = blank_figure(4.4, 2.3 + 0.2 * -(-len(methods) // 3))  # the legend has three names in a row
     for index, name in enumerate(methods):
         rows = [mean_spread(results["methods"][name]["scores"][column]) for column in columns]
         at = numpy.arange(len(columns)) + (index - (len(methods) - 1) / 2) * min(0.13, 0.8 / len(methods))
@@ -183,7 +189,7 @@ def plot_scores(results, columns=None, methods=None):
         axes.errorbar(at, mean, spread, linestyle="none", capsize=2, label=title(name), **look(name))
         if share:
             axes.vlines(at, 0, mean, color=look(name)["color"], linewidth=1, alpha=0.6)
-    axes.set_xticks(range(len(columns)), columns)
+    axes.set_xticks(range(len(columns)), [folded(str(name), 9) for name in columns])
     axes.set(ylabel=results["unit"], xlim=(-0.5, len(columns) - 0.5))
     if share:
         axes.set_ylim(-0.03, 1.03)
@@ -192,7 +198,7 @@ def plot_scores(results, columns=None, methods=None):
         axes.tick_params(axis="x", length=0)
     for edge in range(1, len(columns)):
         axes.axvline(edge - 0.5, color="0.9", linewidth=0.8)
-    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize="small")
+    figure.legend(loc="outside lower center", ncols=3, frameon=False, columnspacing=1, handletextpad=0.2)
     return figure
 
 
@@ -203,7 +209,7 @@ def plot_distance_and_keys(results, methods=None):
     one standard deviation.
     """
     methods = choose(results, methods)
-    figure, axes = blank_figure(6.4, 3.6)
+    figure, axes = blank_figure(4.4, 2.7)
     looks = (("distance alone", "", "0.75"), ("keys alone", "//", "0.55"), ("both", "", "0.2"))
     for index, name in enumerate(methods):
         grid = numpy.array(results["methods"][name]["distance_and_keys"])  # [seeds, keys, gaps]
@@ -215,9 +221,9 @@ def plot_distance_and_keys(results, methods=None):
             label = words if index == 0 else None
             axes.bar(index + (place - 1) * 0.27, mean, 0.25, yerr=spread, capsize=2, label=label, **style)
     axes.axhline(0, color="0.3", linewidth=0.8)
-    axes.set_xticks(range(len(methods)), [title(name) for name in methods])
+    axes.set_xticks(range(len(methods)), [folded(title(name), 8) for name in methods])
     axes.set_ylabel("added to the loss,\nnats per character")
-    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize="small")
+    figure.legend(loc="outside lower center", ncols=3, frameon=False)
     return figure
 
 
@@ -227,7 +233,7 @@ def plot_context_cut(results, methods=None):
     results: from `load_results("train_short_test_long")`. Returns: a matplotlib figure, means over seeds with bars.
     """
     methods = choose(results, methods)
-    figure, axes = blank_figure(6.4, 4.2)
+    figure, axes = blank_figure(4.4, 3.2)
     for name in methods:
         mean, spread = mean_spread(results["methods"][name]["context_cut"])
         axes.errorbar(results["cuts"], mean, spread, capsize=2, markersize=4, label=title(name), **look(name))
@@ -246,7 +252,7 @@ def plot_by_position(results, methods=None):
     standard deviation.
     """
     methods = choose(results, methods)
-    figure, axes = blank_figure(6.4, 4.2)
+    figure, axes = blank_figure(4.4, 3.2)
     for index, name in enumerate(methods):
         mean, spread = mean_spread(results["methods"][name]["by_position"])
         dash, face = (("-", None), ((0, (4, 3)), "white"))[index % 2]  # lines that all but meet are told apart
@@ -268,12 +274,12 @@ def plot_needle(results, method):
     check_choice("method", method, list(results["methods"]))
     values = results["methods"][method]
     cells = numpy.array([[*grid, cut] for grid, cut in zip(values["grid"], values["cut_row"])], dtype=float).mean(0)
-    figure, axes = blank_figure(6.4, 2.8)
+    figure, axes = blank_figure(4.4, 2.1)
     axes.imshow(cells, cmap=AMOUNT, vmin=0, vmax=1, aspect="auto")
     for (row, column), value in numpy.ndenumerate(cells):
         if not numpy.isnan(value):
             color = "white" if value > 0.5 else "black"
-            axes.text(column, row, f"{value:.2f}", ha="center", va="center", color=color, fontsize="small")
+            axes.text(column, row, f"{value:.2f}", ha="center", va="center", color=color)
     contexts = results["contexts"]
     axes.set_xticks(range(len(results["distances"])), results["distances"])
     axes.set_yticks(range(len(contexts) + 1), [*contexts, f"{contexts[-1]}, cut"])
@@ -287,7 +293,7 @@ def plot_recall(results, methods=None):
     results: from `load_results("recall")`. Returns: a matplotlib figure, means over seeds with bars.
     """
     methods = choose(results, methods)
-    figure, axes = blank_figure(6.4, 4.2)
+    figure, axes = blank_figure(4.4, 3.2)
     pairs = numpy.array(results["pairs"])
     step = 0.06 * numpy.ptp(pairs) / len(methods)  # bars at one place would cover each other
     for index, name in enumerate(methods):
@@ -307,7 +313,7 @@ def plot_volume(results):
     results: from `load_results("sinusoidal_volume")`. Returns: a matplotlib figure, means over seeds with bars; the
     leftmost point is volume 0, NoPE.
     """
-    figure, axes = blank_figure(6.4, 3.8)
+    figure, axes = blank_figure(4.4, 2.9)
     volumes = results["volumes"]
     at = range(len(volumes))
     for index, length in enumerate(results["lengths"]):
@@ -332,7 +338,7 @@ def plot_parts(results, names=None):
     """
     names = {arm: title(arm) for arm in results["methods"]} if names is None else names
     arms = choose(results, list(names))
-    figure, axes = blank_figure(6.4, 1.2 + 0.34 * len(arms))
+    figure, axes = blank_figure(4.4, 1 + 0.36 * len(arms))
     first, last = str(results["lengths"][0]), str(results["lengths"][-1])
     for row, arm in enumerate(arms):
         scores = results["methods"][arm]["scores"]
@@ -349,11 +355,10 @@ def plot_parts(results, names=None):
                 label=words if row == 0 else None,
             )
     axes.axvline(mean_spread(results["methods"][results["against"]]["scores"][first])[0], color="0.6", linestyle=":")
-    axes.set_yticks(range(len(arms)), [names[arm] for arm in arms])
+    axes.set_yticks(range(len(arms)), [folded(names[arm], 24) for arm in arms])
     axes.invert_yaxis()
     axes.set_xlabel("loss, nats per character")
-    figure.phone = {"height": 1 + 0.37 * len(arms)}  # names of rows take two lines there
-    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize="small")
+    figure.legend(loc="outside lower center", ncols=2, frameon=False)
     return figure
 
 
@@ -363,7 +368,7 @@ def plot_language(causal, masked):
     causal: from `load_results("train_short_test_long")`; masked: from `load_results("masked")`. Returns: a matplotlib
     figure, means over seeds with bars of one standard deviation.
     """
-    figure, axes = blank_figure(6.4, 3.4)
+    figure, axes = blank_figure(4.4, 2.6)
     methods = [name for name in causal["methods"] if name in masked["methods"]]
     for index, name in enumerate(methods):
         first = numpy.array(causal["methods"][name]["whole"])[:, 0]
@@ -385,9 +390,9 @@ def plot_language(causal, masked):
                 label=words if index == 0 else None,
                 **look(name),
             )
-    axes.set_xticks(range(len(methods)), [title(name) for name in methods])
+    axes.set_xticks(range(len(methods)), [folded(title(name), 8) for name in methods])
     axes.set_ylabel("loss, nats per character")
-    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize="small")
+    figure.legend(loc="outside lower center", ncols=2, frameon=False, columnspacing=1, handletextpad=0.4)
     return figure
 
 
@@ -452,7 +457,7 @@ def write_figures(folder):
     figures |= {name: plot_scores(result) for name, result in results.items() if result["unit"].startswith("share")}
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "posenc"}):  # text stays text
         for name, figure in figures.items():
-            figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
+            figure.savefig(folder / f"{name}.svg", bbox_inches="tight", metadata={"Date": None})
     pictures = (Path(__file__).parents[3] / "book" / "_static" / "figures").glob("*.svg")
     return [*sorted(folder / f"{name}.svg" for name in figures), *(shutil.copy(p, folder) for p in sorted(pictures))]
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import posenc.lab.explore.page as page
-import posenc.lab.explore.still as still
 from posenc.lab.explore.arrays import fingerprint
 from posenc.lab.explore.depends import Axis, read_depends
 from posenc.lab.explore.leaves import figure_leaves
@@ -118,9 +117,9 @@ class Explorable:
         r"""What the static picture must show; see `same_fingerprint`."""
         return fingerprint(self.evaluate())
 
-    def pictures(self) -> tuple[Path, Path]:
-        r"""Where the static pictures of the default state are kept: for a wide screen, and for a phone."""
-        return PICTURES / f"{self.id}.svg", PICTURES / f"{self.id}.phone.svg"
+    def picture(self) -> Path:
+        r"""Where the static picture of the default state is kept."""
+        return PICTURES / f"{self.id}.svg"
 
     def readout_text(self, readouts: Mapping) -> str:
         r"""The line under the figure for these readouts (numbers, 0-d arrays or strings)."""
@@ -141,15 +140,13 @@ class Explorable:
 
     def _repr_html_(self) -> str:
         prefix, caption = f"explorable-{os.urandom(4).hex()}", page.caption_html(self.title, self.alt)
-        if os.environ.get("POSENC_BOOK"):
-            # The site's page brings the player; the extension puts the site's path in place of `posenc-static`.
-            picture = f"posenc-static/figures/{self.id}.svg" if self.pictures()[0].exists() else None
-            return f'<figure class="explorable">{self.body_html(prefix, picture, inline=True)}{caption}</figure>'
-        # GitHub, nbviewer and a notebook that is not trusted run no script: they show this picture.
-        items = self.evaluate()
-        picture = base64.b64encode(still.png(items, page.PICTURE_WIDTH, _height(items))).decode()
-        body = self.body_html(prefix, f"data:image/png;base64,{picture}", inline=True)
-        return figure_html(prefix, body + caption)
+        in_book, picture = os.environ.get("POSENC_BOOK"), None
+        if in_book and self.picture().exists():  # the extension puts the site's path in place of `posenc-static`
+            picture = f"posenc-static/figures/{self.id}.svg"
+        elif self.picture().exists():
+            picture = f"data:image/svg+xml;base64,{base64.b64encode(self.picture().read_bytes()).decode()}"
+        inside = self.body_html(prefix, picture, inline=True) + caption
+        return f'<figure class="explorable">{inside}</figure>' if in_book else figure_html(prefix, inside)
 
 
 def _height(items: Mapping[str, dict]) -> int:

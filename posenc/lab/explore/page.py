@@ -96,23 +96,15 @@ def chips_html(text: str) -> str:
     )
 
 
-NARROW = "(max-width: 30rem)"  # where the player draws for a phone
-
-
 def picture_html(picture: str | None, alt: str, height: int) -> str:
-    r"""What stands where the plot will be: a picture (its URL; one that ends in .svg has another for phones beside it),
-    or empty space."""
+    r"""What stands where the plot will be: a picture (its URL) or empty space."""
     size = f'width="{PICTURE_WIDTH}" height="{height}"'
     if picture is None:
         view = f"0 0 {PICTURE_WIDTH} {height}"
         return f'<svg class="explorable-picture" {size} viewBox="{view}" aria-hidden="true"></svg>'
-    image = (
+    return (
         f'<img class="explorable-picture dark-light" src="{escape(picture)}" alt="{escape(alt)}" {size} loading="lazy">'
     )
-    if not picture.endswith(".svg"):
-        return image
-    narrow = escape(picture.removesuffix(".svg") + ".phone.svg")
-    return f'<picture><source media="{NARROW}" srcset="{narrow}">{image}</picture>'
 
 
 def body_html(shown: Any, prefix: str, picture: str | None, height: int, readout: str | None, inline: bool) -> str:

@@ -20,52 +20,46 @@ def stale() -> dict[str, str]:
     r"""{id: what is wrong} for each explorable whose committed picture is missing or shows another state."""
     complaints = {}
     for id, e in all_explorables().items():
-        for path in e.pictures():
-            state = STATE.search(path.read_text("utf-8")) if path.exists() else None
-            run = f"run: python -m posenc.lab.figures pictures {id}"
-            if state is None:
-                complaints.setdefault(id, f"{id} has no picture {path.name}; {run}")
-            elif not same_fingerprint(state[1], e.fingerprint()):
-                complaints.setdefault(id, f"{id}: {path.name} shows another state; {run}")
+        path, run = e.picture(), f"run: python -m posenc.lab.figures pictures {id}"
+        state = STATE.search(path.read_text("utf-8")) if path.exists() else None
+        if state is None:
+            complaints[id] = f"{id} has no picture {path.name}; {run}"
+        elif not same_fingerprint(state[1], e.fingerprint()):
+            complaints[id] = f"{id}: {path.name} shows another state; {run}"
     return complaints
 
 
 def orphans() -> list[str]:
     r"""One line for each committed picture that belongs to no explorable."""
-    owned = {path for e in all_explorables().values() for path in e.pictures()}
+    owned = {e.picture() for e in all_explorables().values()}
     return [f"{path.name} belongs to no explorable; delete it" for path in sorted({*PICTURES.glob("*.svg")} - owned)]
 
 
-# The window that each of the two pictures is drawn in, and how wide a page leaves the plot there.
-WINDOWS = (((1000, 900), PICTURE_WIDTH), ((390, 664), 340))
-
-
 def draw(explorables: Iterable[Explorable]) -> Iterable[Path]:
-    r"""Draw the static pictures of these explorables with Chromium, for a wide screen and for a phone."""
+    r"""Draw the static pictures of these explorables with Chromium."""
     from playwright.sync_api import sync_playwright
 
     css = (STATIC / "player.css").read_text("utf-8") + ".explorable-picture{min-height:0 !important}"
+    css += f" .explorable-plot{{width:{PICTURE_WIDTH}px}}"
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=BROWSER_ARGS)
         for e in explorables:
-            for path, ((width, height), room) in zip(e.pictures(), WINDOWS):
-                page = browser.new_page(viewport={"width": width, "height": height})
-                body = e.body_html("picture", None, inline=True)
-                page.set_content(
-                    f'<!doctype html><html data-theme="light"><style>{css} .explorable-plot{{width:{room}px}}</style>'
-                    f'<body><figure class="explorable">{body}</figure></body></html>'
-                )
-                page.add_script_tag(path=str(STATIC / "plotly-cartesian.min.js"))
-                page.add_script_tag(content=(STATIC / "player.js").read_text("utf-8"))
-                svg = page.evaluate("""async () => {
-                    await posencExplorables.list[0].start();
-                    const url = await Plotly.toImage(document.querySelector('.explorable-drawing'), {format: 'svg'});
-                    return decodeURIComponent(url.slice(url.indexOf(',') + 1));
-                }""")
-                page.close()
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(tidy(svg, e.fingerprint()), "utf-8")
-                yield path
+            page = browser.new_page(viewport={"width": 1000, "height": 900})
+            page.set_content(
+                f'<!doctype html><html data-theme="light"><style>{css}</style>'
+                f'<body><figure class="explorable">{e.body_html("picture", None, inline=True)}</figure></body></html>'
+            )
+            page.add_script_tag(path=str(STATIC / "plotly-cartesian.min.js"))
+            page.add_script_tag(content=(STATIC / "player.js").read_text("utf-8"))
+            svg = page.evaluate("""async () => {
+                await posencExplorables.list[0].start();
+                const url = await Plotly.toImage(document.querySelector('.explorable-drawing'), {format: 'svg'});
+                return decodeURIComponent(url.slice(url.indexOf(',') + 1));
+            }""")
+            page.close()
+            e.picture().parent.mkdir(parents=True, exist_ok=True)
+            e.picture().write_text(tidy(svg, e.fingerprint()), "utf-8")
+            yield e.picture()
         browser.close()
 
 

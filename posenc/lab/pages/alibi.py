@@ -52,7 +52,7 @@ def bias_figure():
 
     positions = torch.arange(128)
     maps = bias(positions, positions, slopes(4)).exp().masked_fill(positions[:, None] < positions, float("nan"))
-    figure, axes = plt.subplots(2, 2, figsize=(6.4, 5.6), layout="constrained", sharex=True, sharey=True)
+    figure, axes = plt.subplots(2, 2, figsize=(4.4, 4.2), layout="constrained", sharex=True, sharey=True)
     for axis, picture, slope in zip(axes.flat, maps, slopes(4).tolist()):
         image = axis.imshow(picture, cmap=AMOUNT, vmin=0, vmax=1)
         axis.set_facecolor(HIDDEN)

@@ -776,7 +776,7 @@ def counting_numbers() -> dict:
 def counting_figure():
     """The loss of the rule that counts as the context grows, among those of all trained models."""
     rule, lengths, named = load_results("counting_rule"), results()[TEXT]["lengths"], ("stickbreaking",)
-    figure, axes = blank_figure(6.4, 4.2)
+    figure, axes = blank_figure(4.4, 3.2)
     for name in text_losses("whole", 0):
         line = [statistics.mean(losses(name, "whole", place)) for place in range(len(lengths))]
         look = {"color": METHODS[name].color, "label": METHODS[name].title} if name in named else {"color": "0.8"}

@@ -106,7 +106,7 @@ def generators_figure():
 
     made = {name: whole(encoding) for name, encoding in heads().items() if "RoPE, " not in name and "blocks" in name}
     made = {name.split(",")[0]: generators for name, generators in made.items()}
-    figure, axes = plt.subplots(3, len(made), figsize=(7, 7.2), layout="constrained")
+    figure, axes = plt.subplots(3, len(made), figsize=(4.4, 5), layout="constrained")
     for column, (name, (one, two)) in zip(axes.T, made.items()):
         rows = {"$A_1$ (rows)": one, "$A_2$ (columns)": two, "$A_1A_2 - A_2A_1$": commutator(one, two)}
         for axis, (words, picture) in zip(column, rows.items()):
@@ -114,7 +114,7 @@ def generators_figure():
             axis.set(xticks=[], yticks=[])
             if name == "LieRE":
                 axis.set_ylabel(words)
-        column[0].set_title(name, fontsize="medium")
+        column[0].set_title(name)
     figure.colorbar(
         image, ax=axes, shrink=0.6, location="bottom", ticks=(-1, -0.5, 0, 0.5, 1), label="entry of the matrix"
     )
@@ -128,11 +128,11 @@ def card_figure():
     across = torch.linspace(-0.5, 6.5, 85)
     row, column = torch.meshgrid(across, across, indexing="ij")
     seen = {"AP, block 0": row, "AP, block 1": column, "LD, block 0": 0.9 * row + 0.45 * column}
-    figure, axes = plt.subplots(1, 3, figsize=(7, 2.6), layout="constrained", sharey=True)
+    figure, axes = plt.subplots(1, 3, figsize=(4.4, 1.8), layout="constrained", sharey=True)
     for axis, (name, picture) in zip(axes, seen.items()):
         axis.contour(across, across, picture, levels=8, colors=COLORS["green"])
         axis.set(xlabel="column", aspect="equal", ylim=(6.5, -0.5), xticks=range(0, 7, 2), yticks=range(0, 7, 2))
-        axis.set_title(name, fontsize="medium")
+        axis.set_title(name)
     axes[0].set_ylabel("row")
     return finish(figure)
 

@@ -76,7 +76,7 @@ def idea_figure():
     r"""Both texts: where each key stands when "The" is counted, and the key that the head picks."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(2, 1, figsize=(6.8, 4.6), layout="constrained", sharey=True)
+    figure, axes = plt.subplots(2, 1, figsize=(4.4, 3.3), layout="constrained", sharey=True)
     for axis, (name, words) in zip(axes, TEXTS.items()):
         p, weights = count_sentences(name)
         keys, best = range(len(words)), int(weights.argmax())
@@ -87,9 +87,9 @@ def idea_figure():
         axis.set_yticks([0, 1, 2, 3])
         axis.set_ylim(-0.3, 3.5)
         axis.set_ylabel("position p")
-        axis.set_title(f"{name} text: {len(words) - 1 - best} words back", fontsize=12)
+        axis.set_title(f"{name} text: {len(words) - 1 - best} words back")
         axis.grid(axis="y", alpha=0.4)
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize="small")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return finish(figure)
 
 
@@ -152,22 +152,20 @@ def card_figure():
 
     words = posenc.lab.figures.cope.TOKENS
     p = counted("words", len(words) - 1, 8, 0.5)
-    figure, (left, right) = plt.subplots(1, 2, figsize=(6.8, 3.0), layout="constrained")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(4.4, 2.4), layout="constrained")
     left.step(range(len(words)), p, where="post", color="#0072b2", lw=2)
     left.axhline(len(TABLE) - 1, color="#6b7280", ls="--", lw=1)
     left.annotate(
-        "last row of the table", (1, len(TABLE) - 1), (0, 3), ("axes fraction", "data"), "offset points", ha="right"
+        "last row\nof the table", (1, len(TABLE) - 1), (0, 3), ("axes fraction", "data"), "offset points", ha="right"
     )
     figure.get_layout_engine().set(wspace=0.12)
-    left.set_xticks(range(len(words)), words, rotation=60, fontsize=9)
+    left.set_xticks(range(len(words)), words, rotation=60)
     left.set_ylabel("position p")
     right.plot(range(len(TABLE)), TABLE, "s-", color="#6b7280", ms=5, label="row of the table")
     right.plot(p.clamp(max=len(TABLE) - 1), looked_up(p), "o", mfc="none", color="#c45500", ms=8, label="key")
     right.set_xlabel("position p")
     right.set_ylabel("bias q·e[p]")
-    figure.legend(
-        *right.get_legend_handles_labels(), loc="outside lower right", ncols=2, frameon=False, fontsize="small"
-    )
+    figure.legend(*right.get_legend_handles_labels(), loc="outside lower right", ncols=2, frameon=False)
     return finish(figure)
 
 

@@ -133,7 +133,7 @@ def card_figure():
         "band": (torch.arange(64), band(64), "lane", (0.8, 1.2)),
         "fade": (far / 4, fade(far / 4), "distance", (0.7, 1.0)),
     }
-    figure, axes = plt.subplots(1, 3, figsize=(6.8, 2.2), layout="constrained")
+    figure, axes = plt.subplots(1, 3, figsize=(4.4, 1.6), layout="constrained")
     for panel, (name, (x, y, words, marks)) in zip(axes, panels.items()):
         panel.plot(x, y, color="#0072b2", lw=2)
         panel.axhline(1, color="#6b7280", ls="--", lw=1)

@@ -52,7 +52,7 @@ def needle_numbers() -> dict:
 
 def whole_figure():
     """The losses of NoPE and of model A as the context grows, nothing cut."""
-    _, axes = plt.subplots(figsize=(6.2, 3.2), layout="constrained")
+    _, axes = plt.subplots(figsize=(4.4, 2.5), layout="constrained")
     for name, look in (("NoPE", dict(color="0.45", marker="o")), ("A", dict(color="C0", marker="s", linewidth=3))):
         r = runs(name)
         axes.errorbar(r.lengths, r.whole.mean(0), r.whole.std(0, ddof=1), capsize=3, **look)
@@ -68,13 +68,13 @@ def masks_figure():
     T, L = 12, 4
     past = torch.ones(T, T, dtype=torch.bool).tril()
     last = past & last_keys(T, L, "cpu")
-    _, panels = plt.subplots(1, 2, figsize=(6.2, 3.1), layout="constrained", sharey=True)
+    _, panels = plt.subplots(1, 2, figsize=(4.4, 2.4), layout="constrained", sharey=True)
     for axes, seen, title in zip(panels, (past, last), ("whole", f"cut to the last {L} keys")):
         shades = np.where(last, 1.0, np.where(seen, 0.45, 0.0))
         axes.pcolormesh(shades, cmap="Blues", vmin=0, vmax=1.4, edgecolors="0.85", linewidth=0.5)
         axes.set(aspect="equal", xlabel="key $j$", xticks=[0.5, T - 0.5], yticks=[0.5, T - 0.5])
         axes.set_xticklabels(["0", str(T - 1)])
         axes.set_yticklabels(["0", str(T - 1)])
-        axes.set_title(title, fontsize="medium")
+        axes.set_title(title)
     panels[0].invert_yaxis()  # shared by both
     panels[0].set_ylabel("query $i$")

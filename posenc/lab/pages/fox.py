@@ -97,13 +97,13 @@ def doors_figure():
 
     index = torch.arange(CHAPTER + AFTER)
     maps = {"ALiBi,\nslope 1/16": penalty(1 / 16), "FoX,\none door closes": decay(chapter_gates())}
-    figure, axes = plt.subplots(1, 2, figsize=(7, 4.4), layout="constrained", sharey=True)
+    figure, axes = plt.subplots(1, 2, figsize=(4.4, 3), layout="constrained", sharey=True)
     for axis, (name, picture) in zip(axes, maps.items()):
         picture = picture.exp().masked_fill(index[:, None] < index, math.nan)
         image = axis.imshow(picture, cmap=AMOUNT, vmin=0, vmax=1)
         axis.set_facecolor(HIDDEN)
         axis.set(xlabel="key j", xticks=range(0, 60, 20), yticks=range(0, 60, 20))
-        axis.set_title(name, fontsize="medium")
+        axis.set_title(name)
     axes[0].set_ylabel("query i")
     figure.colorbar(image, ax=axes, label="what is left, a factor", location="bottom", shrink=0.6, aspect=30)
     return finish(figure)
@@ -115,7 +115,7 @@ def card_figure():
 
     gates = torch.tensor([1.0, 0.9, 0.9, 0.2, 0.9, 0.9, 0.4, 0.9], dtype=torch.float64)
     left = decay(gates.log())[-1].exp()
-    figure, axis = plt.subplots(figsize=(5.4, 2.2), layout="constrained")
+    figure, axis = plt.subplots(figsize=(4.4, 2), layout="constrained")
     axis.step(range(len(left)), left, where="mid", color="#8c2d04", linewidth=2)
     axis.bar(range(len(left)), gates, color="0.85", width=0.6, zorder=0)
     axis.set(xlabel="key j (bars: its own gate)", ylabel="left at the last token", ylim=(0, 1.05))
@@ -288,7 +288,7 @@ def gates_figure():
     import matplotlib.pyplot as plt
 
     order = classes()[::-1]
-    figure, axis = plt.subplots(figsize=(6.4, 3.4), layout="constrained")
+    figure, axis = plt.subplots(figsize=(4.4, 2.6), layout="constrained")
     looks = (("o", "layer 1"), ("s", "layer 2"), ("^", "layer 3"))
     for layer, (marker, words) in enumerate(looks):
         by_seed = [
@@ -300,7 +300,7 @@ def gates_figure():
     axis.set_yticks(range(len(order)), order)
     axis.set(xlabel="mean log f (left: the door closes)", xlim=(None, 0))
     axis.grid(axis="x", alpha=0.3)
-    figure.legend(loc="outside lower center", ncols=3, fontsize="small")
+    figure.legend(loc="outside lower center", ncols=3)
     return finish(figure)
 
 

@@ -98,7 +98,7 @@ def failure_figure():
     r"""Bars of the loss before and after training the encoding alone."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(7.2, 3.9), layout="constrained")
+    figure, axes = plt.subplots(figsize=(4.4, 2.6), layout="constrained")
     places = range(len(losses()))
     axes.barh(places, [before for before, _ in losses().values()], color="none", edgecolor=GRAY)
     axes.barh(places, [after for _, after in losses().values()], color=BLUE, height=0.5)
@@ -127,12 +127,13 @@ def idea_figure():
     ds, _ = logit_gradient(*example, posenc.Encoding())
     along = sum_by_offset(ds)[0, 0]
     figure, axes = plt.subplot_mosaic(
-        [["matrix", "table"], ["matrix", "slope"]], figsize=(7.2, 3.8), layout="constrained"
+        [["matrix", "table"], ["matrix", "slope"]], figsize=(4.4, 2.9), layout="constrained"
     )
     past = ds[0, 0].masked_fill(torch.ones(20, 20).triu(1).bool(), math.nan)
     image = axes["matrix"].imshow(past, cmap=signed(), vmin=-0.6, vmax=0.6)
     scale = axes["matrix"].inset_axes([0.54, 0.92, 0.44, 0.05])  # in the half that no query sees
-    figure.colorbar(image, scale, orientation="horizontal", extend="both", ticks=[-0.5, 0, 0.5])
+    figure.colorbar(image, scale, orientation="horizontal", extend="both")
+    scale.set_xticks([-0.5, 0, 0.5], ["−0.5", "0", "0.5"])
     axes["matrix"].set(xlabel="key j", ylabel="query i", yticks=range(0, 20, 5))
     axes["table"].bar(range(20), along, color=BLUE)
     axes["slope"].bar(range(20), -along * torch.arange(20), color=ORANGE)
@@ -142,8 +143,7 @@ def idea_figure():
         ("table", "summed by offset"),
         ("slope", "times −offset"),
     ):
-        axes[panel].set_title(words, fontsize="medium")
-    figure.phone = {"columns": 1, "rows": [2.4, 1, 1], "height": 6}
+        axes[panel].set_title(words)
     return finish(figure)
 
 
@@ -494,7 +494,7 @@ def visits_figure():
     import matplotlib.pyplot as plt
 
     by_offset, by_bucket, _ = bucket_visits()
-    figure, (left, right) = plt.subplots(1, 2, figsize=(7.2, 3), layout="constrained")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(4.4, 2), layout="constrained")
     left.semilogy(by_offset, color=BLUE)
     left.set(xlabel="offset i − j", ylabel="visits")
     right.bar(range(32), by_bucket, color=ORANGE)

@@ -282,14 +282,14 @@ def roofline_figure(gpus: dict[str, tuple[float, float]]):
     r"""What arithmetic and memory allow. Arguments: gpus: {name: (operations a second, bytes a second)}."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(7, 4.4), layout="constrained")
+    figure, axes = plt.subplots(figsize=(4.4, 3.4), layout="constrained")
     intensity = [2 ** (n / 8) for n in range(-16, 89)]
     for (name, (peak, bandwidth)), (color, dash) in zip(gpus.items(), STYLES, strict=True):
         roof = [min(peak, x * bandwidth) / 1e12 for x in intensity]
         axes.loglog(intensity, roof, label=name, color=color, ls=dash, lw=2)
     for (words, x), foot in zip(MARKS.items(), (0.02, 0.02, 0.11, 0.2, 0.29), strict=True):  # no name over a line
         axes.axvline(x, foot, color="#9ca3af", lw=1)
-        axes.annotate(words, (x, foot), (3, 0), axes.get_xaxis_transform(), textcoords="offset points", fontsize=10)
+        axes.annotate(words, (x, foot), (3, 0), axes.get_xaxis_transform(), textcoords="offset points")
     axes.set(xlabel="operations a byte", ylabel="trillion operations a second, at most", ylim=(0.01, 3000))
     name_lines(axes)
     return finish(figure)
@@ -320,7 +320,7 @@ def idea_figure():
     import matplotlib.pyplot as plt
     from matplotlib.patches import Rectangle
 
-    figure, panels = plt.subplots(1, 2, figsize=(6.8, 3.6), layout="constrained", sharey=True)
+    figure, panels = plt.subplots(1, 2, figsize=(4.4, 2.6), layout="constrained", sharey=True)
     for axes, words in zip(panels, ("three kernels: all scores", "one kernel: one tile")):
         for i in range(SIDE):
             for j in range(SIDE):

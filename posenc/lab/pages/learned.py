@@ -97,16 +97,16 @@ def unread_share():
 def failure_figure():
     r"""What a quiet sinusoid gives, and what no sinusoid can say."""
     losses, (wanted, reading) = volumes(), boxes()
-    figure, (left, right) = plt.subplots(1, 2, figsize=(7.2, 3), layout="constrained")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(4.4, 2), layout="constrained")
     means, spreads = zip(*losses.values())
     left.bar(list(losses), means, yerr=spreads, color=GRAY)
     for place, mean in enumerate(means):
-        left.annotate(f"{mean:.2f}", (place, mean), (0, 5), textcoords="offset points", ha="center", fontsize="small")
+        left.annotate(f"{mean:.2f}", (place, mean), (0, 5), textcoords="offset points", ha="center")
     left.set(ylabel="loss (nats)", xlabel="volume of the sinusoid", ylim=(0, 1.15 * max(means)))
     right.bar(range(PLACES), wanted, color=GRAY, label="boxes")
     right.plot(reading, color=ORANGE, lw=2, label="read from sines")
     right.set(xlabel="position", ylabel="value", ylim=(-0.3, 1.1))
-    figure.legend(loc="outside lower right", fontsize="small", ncols=2)
+    figure.legend(loc="outside lower right", ncols=2)
     return figure
 
 
@@ -137,7 +137,7 @@ def table_figure():
     r"""The sinusoid's table beside the learned one."""
     rows = trained_rows()
     sines = posenc.sinusoidal.table(torch.arange(trained_length()), results()["settings"]["dim"])
-    figure, panels = plt.subplots(1, 2, figsize=(7.2, 3.6), layout="constrained", sharey=True)
+    figure, panels = plt.subplots(1, 2, figsize=(4.4, 2.4), layout="constrained", sharey=True)
     for axes, table, title in zip(panels, (sines, rows), ("sinusoid", "learned")):
         top = table.abs().quantile(0.99).item()
         axes.imshow(table, aspect="auto", cmap=signed(), vmin=-top, vmax=top)
@@ -276,7 +276,7 @@ def card_figure():
     r"""The card's picture: how long each row is after training, and how long the rows were at the start."""
     start, end = (norms.mean(0) for norms in row_lengths())
     shown, length = 3 * trained_length(), trained_length()
-    figure, axes = plt.subplots(figsize=(6, 2.4), layout="constrained")
+    figure, axes = plt.subplots(figsize=(4.4, 1.9), layout="constrained")
     axes.bar(range(shown), end[:shown], color=[BLUE] * length + [ORANGE] * (shown - length))
     axes.plot(start[:shown], color=INK, ls=":")
     axes.axvline(length - 0.5, color=GRAY, ls="--")
@@ -476,7 +476,7 @@ def predictions():
 def stretched_figure():
     r"""Loss at 2, 4 and 8 L, as trained and after a short fine-tuning."""
     multiples = results()["settings"]["multiples"][1:]
-    figure, panels = plt.subplots(1, 2, figsize=(7.2, 3.4), layout="constrained", sharey=True)
+    figure, panels = plt.subplots(2, 1, figsize=(4.4, 4), layout="constrained", sharex=True)
     for axes, kind, title in zip(panels, ("whole", "tuned"), ("as trained", "after a short fine-tuning")):
         for arm, (name, color, style) in STRETCHES.items():
             values = np.array([stretch(arm, m, kind) for m in multiples])  # [lengths, seeds]
@@ -485,9 +485,9 @@ def stretched_figure():
             )
         axes.axhline(as_trained().mean(), color=GRAY, ls=":")
         axes.set(xscale="log", xticks=multiples, xticklabels=[f"{m} L" for m in multiples])
-        axes.set(xlabel="context", title=title)
+        axes.set(ylabel="loss (nats)", title=title, xlim=(multiples[0] / 1.15, 1.15 * multiples[-1]))
         axes.minorticks_off()
-    panels[0].set_ylabel("loss (nats)")
+    panels[1].set_xlabel("context")
     name_lines(*panels)
     return figure
 
@@ -505,7 +505,7 @@ def stretched_numbers():
 
 def patience_figure():
     r"""Training loss against the step, means over seeds."""
-    figure, axes = plt.subplots(figsize=(7.2, 3.4), layout="constrained")
+    figure, axes = plt.subplots(figsize=(4.4, 2.3), layout="constrained")
     curves = {arm: np.array([seed[arm]["curve"] for seed in results()["injected"]]).mean(0) for arm in CURVES}
     points = len(curves["add"])
     steps = (np.arange(points) + 0.5) * results()["settings"]["steps"] / points
@@ -528,8 +528,8 @@ def position_parameters():
 def injected_figure():
     r"""Loss at the training length, a row for each way to bring position in."""
     costs = position_parameters()
-    figure, axes = plt.subplots(figsize=(7.2, 3.4), layout="constrained")
-    best = min(injection_losses(arm).mean() for arm in INJECTIONS)
+    figure, axes = plt.subplots(figsize=(4.4, 2.3), layout="constrained")
+    best, beside = min(injection_losses(arm).mean() for arm in INJECTIONS), dict(textcoords="offset points", ha="right")
     for line, arm in enumerate(INJECTIONS):
         losses = injection_losses(arm)
         if losses.min() > best + FAR:  # at its place it would squeeze the others together
@@ -538,12 +538,11 @@ def injected_figure():
         else:
             axes.plot(losses, line + np.linspace(-0.2, 0.2, len(losses)), "o", mfc="none", color=BLUE)
             axes.plot([losses.mean()] * 2, [line - 0.35, line + 0.35], color=INK, lw=2)
-        axes.annotate(f"{costs[arm]:,}", (1.2, line), xycoords=("axes fraction", "data"), ha="right", va="center")
-    axes.annotate("numbers learned", (1.2, 1.02), xycoords="axes fraction", ha="right", va="bottom", color=GRAY)
+        axes.annotate(f"{costs[arm]:,}", (1, line), (42, 0), ("axes fraction", "data"), va="center", **beside)
+    axes.annotate("numbers learned", (1, 1.02), (42, 0), "axes fraction", va="bottom", color=GRAY, **beside)
     axes.set_yticks(range(len(INJECTIONS)), INJECTIONS.values())
     axes.set_ylim(len(INJECTIONS) - 0.5, -0.5)
     axes.set(xlabel="loss at the training length (nats)")
-    figure.phone = {"height": 3.6}
     return figure
 
 

@@ -127,11 +127,11 @@ def table_rises() -> dict:
 def unfair_figure():
     """Three tables of counts on new windows for each length, and one model on a chopped text."""
     lengths = results(TEXT)["lengths"]
-    _, (left, right) = plt.subplots(1, 2, figsize=(6.4, 3.6), layout="constrained")
+    _, (left, right) = plt.subplots(1, 2, figsize=(4.4, 2.7), layout="constrained")
     rises = table_rises()
     for (name, values), shade, marker in zip(rises.items(), ("0.6", "0.4", "0.1"), "os^"):
         left.plot(lengths, values, marker=marker, color=shade)
-        left.annotate(name, (lengths[0], values[0]), (0, -14), textcoords="offset points", fontsize="small")
+        left.annotate(name, (lengths[0], values[0]), (0, -14), textcoords="offset points")
     left.set(title="three models", ylabel="loss, nats per character", ylim=(min(values) - 0.2, None))
     right.plot(lengths, losses("stickbreaking", "chopped").mean(0), "C4-v")
     right.set(title="one model", ylabel="loss")
@@ -143,7 +143,7 @@ def unfair_figure():
 
 def windows_figure():
     """Three ways to lengthen a context, as bars: what is read, what counts, and what starts a piece."""
-    _, panels = plt.subplots(3, 1, figsize=(6.4, 4.4), layout="constrained", sharex=True)
+    _, panels = plt.subplots(3, 1, figsize=(4.4, 3.3), layout="constrained", sharex=True)
     for axes, name in zip(panels, ("new windows: other targets", "chopped: fewer early ones", "fixed targets")):
         for row, n in enumerate((8, 16, 32, 64)):
             if name.startswith("new"):
@@ -157,7 +157,7 @@ def windows_figure():
             if not name.startswith("fixed"):
                 axes.broken_barh([(a, 2) for a, _ in spans], (row - 0.4, 0.8), color="#0b3c5d")
         axes.set(yticks=[], ylim=(3.6, -0.6), xlim=(0, 64))
-        axes.set_title(name, fontsize="medium", loc="left")
+        axes.set_title(name, loc="left")
         axes.spines["left"].set_visible(False)
     panels[-1].set(xticks=[], xlabel="place in the text")
 

@@ -175,7 +175,7 @@ def verdict_figure():
     r"""The share of wrong answers against the number of swaps, every seed a point."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(7, 3.6), layout="constrained")
+    figure, axes = plt.subplots(figsize=(4.4, 2.9), layout="constrained")
     lengths = frozen()["lengths"]
     for name in frozen()["methods"]:
         means = [mean_and_spread(errors(name, length))[0] for length in lengths]

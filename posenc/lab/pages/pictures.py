@@ -134,7 +134,7 @@ def sizes_figure(arms):
     import matplotlib.pyplot as plt
 
     sides = (24, 32, 48)
-    figure, axes = plt.subplots(1, 2, figsize=(7.4, 3.9), layout="constrained", sharey=True)
+    figure, axes = plt.subplots(1, 2, figsize=(4.4, 3.1), layout="constrained", sharey=True)
     for axis, reading in zip(axes, ("by index", "normalized")):
         for arm in arms:
             color, marker, dash = LOOKS[arm]
@@ -143,13 +143,13 @@ def sizes_figure(arms):
             axis.errorbar(
                 sides, means, spreads, color=color, marker=marker, linestyle=dash, label=TITLES[arm], capsize=3
             )
-        axis.set_title(f"coordinates {reading}", fontsize="medium")
-        axis.set_xticks(sides, [f"{side}\n{side // 4} × {side // 4}" for side in sides])
+        axis.set_title(f"coordinates {reading}")
+        axis.set_xticks(sides, [f"{side}\n{side // 4}×{side // 4}" for side in sides])
         axis.margins(x=0.2)  # the numbers under two panels stand apart
         axis.set_xlabel("pixels a side, patches")
         axis.grid(alpha=0.3)
     axes[0].set_ylabel("right answers, %")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize="small")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return finish(figure)
 
 

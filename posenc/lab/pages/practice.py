@@ -218,7 +218,7 @@ def ids_figure():
     import matplotlib.pyplot as plt
     from matplotlib.patches import Rectangle
 
-    figure, panels = plt.subplots(len(OCCASIONS), 1, figsize=(6.8, 5.2), layout="constrained")
+    figure, panels = plt.subplots(len(OCCASIONS), 1, figsize=(4.4, 3.7), layout="constrained")
     for axes, (words, (text, index, right)) in zip(panels, OCCASIONS.items()):
         border = len(text.split("|")[0].split())
         for at, (token, number, wanted) in enumerate(zip(text.replace("|", "").split(), index, right)):
@@ -275,23 +275,22 @@ def needle_figure():
         (errors[..., :NEAR].mean(-1), contexts, "near needle", "context"),
     )
     figure, axes = plt.subplots(
-        1, 2, figsize=(7.2, 5.4), layout="constrained", sharey=True, width_ratios=(len(distances), len(contexts))
+        1, 2, figsize=(4.4, 4), layout="constrained", sharey=True, width_ratios=(len(distances), len(contexts))
     )
     for axis, (wrong, columns, words, of) in zip(axes, panels):
         axis.pcolormesh(wrong, cmap=AMOUNT, vmin=0, vmax=100, edgecolors="0.85", linewidth=0.5)
         for (i, j), value in np.ndenumerate(wrong):
             if round(value):
                 color = "white" if value > 60 else COLORS["ink"]
-                axis.text(j + 0.5, i + 0.5, f"{value:.0f}", ha="center", va="center", color=color, fontsize="small")
-        axis.set_xticks(np.arange(len(columns)) + 0.5, columns)
+                axis.text(j + 0.5, i + 0.5, f"{value:.0f}", ha="center", va="center", color=color)
+        axis.set_xticks(np.arange(len(columns)) + 0.5, columns, rotation=60)
         axis.set_yticks(np.arange(len(methods)) + 0.5, [METHODS[method].title for method in methods])
-        axis.set_title(words, fontsize="medium")
+        axis.set_title(words)
         axis.set_xlabel(of)
         axis.tick_params(length=0)
         axis.spines[:].set_visible(False)
     axes[0].axvline(NEAR, color=COLORS["ink"], linestyle="--")
     axes[0].invert_yaxis()
-    figure.phone = {"columns": 2, "height": 4.8}
     return finish(figure)
 
 

@@ -101,7 +101,7 @@ def moved_weight():
 
 def failure_figure():
     r"""`moved_weight` against the shift."""
-    figure, axis = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+    figure, axis = plt.subplots(figsize=(4.4, 2.7), layout="constrained")
     for (name, values), look in zip(moved_weight().items(), ("s-", "o-", "D-")):
         axis.plot(STARTS, values, look, markersize=4, label=name)
     axis.set(xlabel="positions by which the phrase is moved", ylabel="share of weight that moves")
@@ -205,7 +205,7 @@ def drawn_curves(reach, threshold):
 
 def card_figure():
     r"""The card's picture: `curves`, a panel for each method."""
-    figure, axes = plt.subplots(2, 3, figsize=(6.6, 3.9), layout="constrained", sharex=True)
+    figure, axes = plt.subplots(2, 3, figsize=(4.4, 2.9), layout="constrained", sharex=True)
     for axis, (title, lines) in zip(axes.flat, curves().items()):
         for line, look in zip(lines, ("-", "--")):
             axis.plot(line, look, color="C0" if look == "-" else "C1", lw=1.5)

@@ -75,11 +75,11 @@ def term_table():
 def absolute_figure():
     r"""The score of two tokens at one distance, at every place, and its content term."""
     content, *_, total = score_terms()
-    figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
+    figure, axes = plt.subplots(figsize=(4.4, 2.6), layout="constrained")
     axes.plot(torch.arange(len(total)), total, color="C1", label="score, sinusoids added")
     axes.axhline(content[0], color="black", linestyle="--", label="its content term")
     axes.set(xlabel="position n of the key (query at n + 3)", ylabel="score")
-    figure.legend(loc="outside lower center", ncols=2, fontsize="small")
+    figure.legend(loc="outside lower center", ncols=2)
     return figure
 
 
@@ -192,7 +192,7 @@ def check_short(turn, dim=8, tokens=20):
 
 def card_figure(m=5, n=3, dim=8, base=100.0):
     r"""The card's picture: the hands of a query and of a key in each pair, fast to slow, and the arc between them."""
-    figure, panels = plt.subplots(1, dim // 2, figsize=(6, 1.9), layout="constrained")
+    figure, panels = plt.subplots(1, dim // 2, figsize=(4.4, 1.5), layout="constrained")
     for i, (axes, w) in enumerate(zip(panels, rope.inv_freq(dim, base).tolist())):
         axes.add_patch(plt.Circle((0, 0), 1, fill=False, color="0.8"))
         for place, length, color, style in ((m, 1.0, "C0", "-"), (n, 0.8, "C1", "--")):
@@ -389,7 +389,7 @@ def unseen_table():
 
 def unseen_figure():
     r"""The score of one trained head against distance, with all pairs moving, the slow and the fast ones stopped."""
-    figure, panels = plt.subplots(1, len(STOPS), figsize=(7.2, 3), layout="constrained", sharex=True, sharey=True)
+    figure, panels = plt.subplots(len(STOPS), 1, figsize=(4.4, 4.6), layout="constrained", sharex=True, sharey=True)
     drawn = next(head for head in heads()["heads"] if (head["layer"], head["head"]) == DRAWN_HEAD)
     length = heads()["settings"]["length"]
     for axes, name in zip(panels, STOPS):
@@ -401,14 +401,13 @@ def unseen_figure():
         axes.axhline(scores[:length].max(), color=COLORS["gray"], linestyle="dashed", linewidth=1)
         top = length + int(scores[length:].argmax())
         axes.plot(top, scores[top], "o", color=COLORS["orange"])
-        axes.set_title(name, fontsize="medium")
-        axes.set(xlabel="distance", xticks=range(0, len(scores) + 1, 2 * length))
+        axes.set_title(name)
+        axes.set(ylabel="score", xticks=range(0, len(scores) + 1, 2 * length))
         if axes is panels[1]:  # whose curve leaves room for words
-            axes.text(length, 0.02, " training ends", transform=axes.get_xaxis_transform(), fontsize="small")
             highest = scores[:length].max()
-            axes.text(len(scores), highest, "highest in training", ha="right", va="bottom", fontsize="small")
-    panels[0].set_ylabel("score")
-    figure.phone = {"columns": 1, "height": 5.4}
+            axes.text(length, highest, " training ends", va="bottom")
+            axes.text(len(scores), highest, "highest in training", ha="right", va="bottom")
+    panels[-1].set_xlabel("distance")
     return figure
 
 

@@ -82,18 +82,17 @@ def forms_figure():
         "along columns": w * delta[:, 1],
         "along both": w * (math.cos(a) * delta[:, 0] + math.sin(a) * delta[:, 1]),
     }
-    figure, axes = plt.subplots(2, 2, figsize=(5.8, 5.3), layout="constrained", sharex=True, sharey=True)
+    figure, axes = plt.subplots(2, 2, figsize=(4.4, 4.4), layout="constrained", sharex=True, sharey=True)
     for axis, (name, phase) in zip(axes.flat, phases.items()):
         image = axis.imshow(phase.cos().view(side, side), cmap=signed(), vmin=-1, vmax=1)
         axis.plot(side // 2, side // 2, marker="D", color="black", markeredgecolor="white", markersize=8)
-        axis.set_title(name, fontsize=12)
+        axis.set_title(name)
         axis.set(xticks=[0, 5, 10], yticks=[0, 5, 10])
     for axis in axes[1]:
         axis.set_xlabel("column")
     for axis in axes[:, 0]:
         axis.set_ylabel("row")
     figure.colorbar(image, ax=axes, label="score, equal contents", shrink=0.6)
-    figure.phone = {"height": 3.3}
     return finish(figure)
 
 
@@ -103,13 +102,13 @@ def card_figure():
 
     mixed = seeded(lambda: posenc.make("rope2d", head_dim=LANES, form="mixed", num_heads=4))
     sets = {"axial": axial(LANES), "mixed, one head": mixed.rotate.freqs.detach()[2]}
-    figure, axes = plt.subplots(1, 2, figsize=(6, 3.2), layout="constrained", sharex=True, sharey=True)
+    figure, axes = plt.subplots(1, 2, figsize=(4.4, 2.6), layout="constrained", sharex=True, sharey=True)
     around = torch.linspace(0, 2 * math.pi, 100)
     for axis, (name, freqs) in zip(axes, sets.items()):
         freqs = freqs / freqs.norm(dim=0).sqrt()  # the root of the length spreads the slow ones
         for turn in (0.1, 1):
             axis.plot(turn**0.5 * around.sin(), turn**0.5 * around.cos(), color="0.85", lw=1, zorder=0)
-            axis.annotate(f"{turn:g}", (-0.7 * turn**0.5, 0.7 * turn**0.5), ha="right", va="top", fontsize="small")
+            axis.annotate(f"{turn:g}", (-0.7 * turn**0.5, 0.7 * turn**0.5), ha="right", va="top")
         for n, (row, column) in enumerate(freqs.T.tolist()):
             look = dict(color=("#0072b2", "#c45500")[n % 2], linestyle=("-", "--")[n % 2], marker="os"[n % 2])
             axis.plot((0, column), (0, row), markevery=[1], markersize=6, **look)

@@ -191,7 +191,7 @@ def damage(kind):
 def damage_figure():
     r"""`damage` by pair, with bars over seeds."""
     pairs = len(turns())
-    figure, axes = plt.subplots(figsize=(6.4, 3.2), layout="constrained")
+    figure, axes = plt.subplots(figsize=(4.4, 2.4), layout="constrained")
     for kind, marker, shift in (("unturned", "o", -0.08), ("removed", "s", 0.08)):
         mean, spread = damage(kind).mean(0), damage(kind).std(0)
         dots = axes.errorbar(torch.arange(pairs) + shift, mean, spread, fmt=marker, label=kind, capsize=2)
@@ -254,7 +254,7 @@ def arms():
 def arms_figure():
     r"""`arms` against the length of the context."""
     lengths = results()["lengths"]
-    figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+    figure, axes = plt.subplots(figsize=(4.4, 2.7), layout="constrained")
     for (name, rows), style in zip(arms().items(), ("o-", "s--", "^-.", "D:", "v-")):
         axes.errorbar(lengths, rows.mean(0), rows.std(0), fmt=style, label=results()["arms"][name], capsize=2)
     axes.set(xscale="log", xticks=lengths, xticklabels=lengths)
@@ -445,11 +445,11 @@ def shift_rises():
 def shift_figure():
     r"""`shift_rises` against the shift."""
     ticks = range(len(results()["shifts"]))
-    figure, axes = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
+    figure, axes = plt.subplots(figsize=(4.4, 3.3), layout="constrained")
     for (where, rows), style in zip(shift_rises().items(), ("k-", "C1s--", "C3o-", "C0D:", "C2^-.", "C4x:", "C5v:")):
         axes.errorbar(ticks, rows.mean(0), rows.std(0), fmt=style, label=where, capsize=2, markersize=5)
     axes.set(xticks=ticks, xlabel="all positions moved by", ylabel="rise of the loss, nats")
-    axes.set_xticklabels([f"{s:,}" for s in results()["shifts"]], rotation=45, ha="right", fontsize="small")
+    axes.set_xticklabels([f"{s:,}" for s in results()["shifts"]], rotation=45, ha="right")
     name_lines(axes)
     return figure
 

@@ -40,14 +40,14 @@ def stick_figure():
     r"""The same bites, taken in two orders: a bar of length one each."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(6.4, 2.8), layout="constrained")
+    figure, axes = plt.subplots(figsize=(4.4, 2.1), layout="constrained")
     for y, order in ((1, "first"), (0, "recent")):
         weights, left = pieces(order)
         keys, start = range(len(BITES)), 0.0
         for j in keys if order == "first" else reversed(keys):
             axes.barh(y, weights[j], left=start, color=SHADES[j], edgecolor="white", height=0.7)
             if weights[j] > 0.08:
-                words = dict(color="white", ha="center", va="center", size=10, rotation=90 * (weights[j] < 0.15))
+                words = dict(color="white", ha="center", va="center", rotation=90 * (weights[j] < 0.15))
                 axes.text(start + weights[j] / 2, y, f"key {j}\n{weights[j]:.3f}", **words)
             start += weights[j]
         axes.barh(y, left, left=start, color=GRAY, edgecolor="white", height=0.7)
@@ -152,7 +152,7 @@ def card_figure(keys: int = 128):
     import matplotlib.pyplot as plt
 
     back = torch.arange(keys - 1, -1, -1, dtype=torch.float64)
-    figure, panels = plt.subplots(1, 3, figsize=(6.8, 2.2), layout="constrained")
+    figure, panels = plt.subplots(1, 3, figsize=(4.4, 1.6), layout="constrained")
     for axes, rate in zip(panels, (0.0, 0.05, 0.7)):
         axes.fill_between(range(keys), weights_of(-rate * back), color="#0072b2", step="mid")
         axes.set(title=rf"$\lambda$ = {rate:g}", xlabel="key", xlim=(-2, keys), ylim=(0, None))

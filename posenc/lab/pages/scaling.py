@@ -170,7 +170,7 @@ def mean_beyond(losses):
 
 def failure_figure():
     r"""Loss by place in long windows, with the whole context and with attention cut."""
-    figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
+    figure, axes = plt.subplots(figsize=(4.4, 2.6), layout="constrained")
     curves = {"whole context": surgery_losses("slow")[:, 0], "attention cut to L keys": cut_losses()}
     for (name, values), style, color in zip(curves.items(), ("-", "--"), ("C1", "0.3")):
         mean, spread = values.mean(0), values.std(0, ddof=1)
@@ -344,7 +344,7 @@ def card():
 
 def card_figure(dim=128, s=8.0, trained=4096):
     r"""The card's picture: by what three schemes divide each pair."""
-    figure, axes = plt.subplots(figsize=(6, 2.6), layout="constrained")
+    figure, axes = plt.subplots(figsize=(4.4, 2.1), layout="constrained")
     w = rope.inv_freq(dim, dtype=torch.float64)
     schemes = {
         "linear": (scaling.linear(dim, s)[0], "C0", "-"),
@@ -574,11 +574,11 @@ def claim_words():
 # What was predicted, and measured?
 
 
-def two_panels(height=6.4):
+def two_panels(height=5):
     r"""A figure of two panels, one above the other, for before and after fine-tuning: (figure, [(axes, when)])."""
-    figure, panels = plt.subplots(2, 1, figsize=(6.4, height), layout="constrained", sharex=True)
+    figure, panels = plt.subplots(2, 1, figsize=(4.4, height), layout="constrained", sharex=True)
     for axes, when in zip(panels, WHEN):
-        axes.set_title(f"{when} fine-tuning", loc="left", fontsize="medium")
+        axes.set_title(f"{when} fine-tuning", loc="left")
     return figure, list(zip(panels, WHEN))
 
 
@@ -621,7 +621,7 @@ def draw_cut(axes, x, values):
 
 def loss_figure():
     r"""Loss against the length of the context, before and after fine-tuning."""
-    figure, panels = two_panels(height=7)
+    figure, panels = two_panels(height=5.4)
     lengths = study()["lengths"]
     for axes, when in panels:
         draw_schemes(axes, lengths, partial(text, when=when))

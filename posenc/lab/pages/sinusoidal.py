@@ -59,7 +59,7 @@ def failure_figure():
     import matplotlib.pyplot as plt
 
     position, lengths = torch.arange(257.0), torch.arange(2, 101)
-    figure, axes = plt.subplot_mosaic([[0, 1], [2, 2]], figsize=(6.4, 5.2), layout="constrained")
+    figure, axes = plt.subplot_mosaic([[0, 1], [2, 2]], figsize=(4.4, 3.9), layout="constrained")
     axes[0].plot(position, number_share(position), color=BLUE)
     axes[0].set(xlabel="position m", ylabel="share of content", title="the number", ylim=(0, 1.05))
     axes[1].plot(lengths, 1 / (lengths - 1), color=ORANGE)
@@ -74,7 +74,7 @@ def clocks_figure():
     import matplotlib.pyplot as plt
 
     clocks = table(torch.arange(6), 8, base=100.0).unflatten(-1, (4, 2))  # [position, clock, (sin, cos)]
-    figure, axes = plt.subplots(1, 4, figsize=(6.4, 2.4), layout="constrained")
+    figure, axes = plt.subplots(1, 4, figsize=(4.4, 1.8), layout="constrained")
     around = torch.linspace(0, 2 * math.pi, 100)
     for i, face in enumerate(axes):
         face.plot(around.sin(), around.cos(), color=GRAY, lw=1)
@@ -83,7 +83,7 @@ def clocks_figure():
             face.plot([0, x], [0, y], color=BLUE if m == 5 else GRAY, lw=3 if m == 5 else 0.8)
         face.plot(x, y, "o", color=BLUE)
         face.set(aspect="equal", xticks=[], yticks=[])
-        face.set_title(f"clock {i}\nlanes {2 * i}, {2 * i + 1}", fontsize="medium")
+        face.set_title(f"clock {i}\nlanes {2 * i}, {2 * i + 1}")
         face.axis("off")
     return finish(figure)
 
@@ -150,7 +150,7 @@ def card_figure(positions: int = 48, width: int = 32):
     r"""The card's picture: the codes of the first positions, a row each, fast lanes on the left."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(6, 2.8), layout="constrained")
+    figure, axes = plt.subplots(figsize=(4.4, 2.3), layout="constrained")
     axes.imshow(table(torch.arange(positions), width), aspect="auto", cmap=signed(), vmin=-1, vmax=1)
     axes.set(xlabel="lane: sine, cosine, sine, …", ylabel="position m")
     return finish(figure)

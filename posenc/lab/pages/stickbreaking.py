@@ -58,7 +58,7 @@ def failure_figure():
     r"""The weight of the later of two matches, one and 40 tokens back, under every slope."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(6, 2.9), layout="constrained")
+    figure, axes = plt.subplots(figsize=(4.4, 2.3), layout="constrained")
     eight = slopes(8).tolist()
     for distance, color, style, marker in ((1, "#0072b2", "-", "o"), (40, "#c45500", "--", "s")):
         z = two_matches(distance)
@@ -70,7 +70,7 @@ def failure_figure():
     axes.set_xscale("log", base=2)
     axes.set(xlabel="slope, logits per token", ylabel="weight of the later match", ylim=(0, 1))
     axes.set_xticks([2.0**k for k in range(-12, 5, 4)], ["1/4096", "1/256", "1/16", "1", "16"])
-    axes.legend(frameon=False, fontsize="small", loc="upper left")
+    axes.legend(frameon=False, loc="upper left")
     return finish(figure)
 
 
@@ -78,7 +78,7 @@ def stick_figure():
     r"""A stick of length one and its pieces, the most recent key first."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(6, 2.2), layout="constrained")
+    figure, axes = plt.subplots(figsize=(4.4, 1.8), layout="constrained")
     start = 0.0
     for words, piece, shade in PIECES:
         axes.barh(0, piece, left=start, color=shade, edgecolor="white", height=0.6)

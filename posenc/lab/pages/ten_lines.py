@@ -25,7 +25,7 @@ def idea_figure():
     r"""The last word's query, a line to each word as wide as its weight, and the sum of values."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(6.4, 3.2), layout="constrained")
+    figure, axes = plt.subplots(figsize=(4.4, 2.4), layout="constrained")
     box = dict(boxstyle="round,pad=0.45", facecolor="#eef1f4", edgecolor="#52606d")
     for place, (word, weight) in enumerate(zip(WORDS, weights_by_hand())):
         at = 2.2 * place

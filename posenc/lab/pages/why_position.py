@@ -74,10 +74,10 @@ def card_figure(count=6):
     r"""The card's picture: what is left of each place in the last output, after one layer and after two."""
     import matplotlib.pyplot as plt
 
-    figure, panels = plt.subplots(1, 2, figsize=(6.8, 2.5), sharey=True, layout="constrained")
+    figure, panels = plt.subplots(1, 2, figsize=(4.4, 2.2), sharey=True, layout="constrained")
     for axes, shares, title in zip(panels, shares_of_places(count), ("one causal layer", "two causal layers")):
         axes.bar(range(1, count + 1), shares, color="#0072b2", width=0.7)
-        axes.set_title(title, fontsize=12)
+        axes.set_title(title)
         axes.set_xlabel("place in the text")
     panels[0].set_ylabel("share of the last output")
     return finish(figure)

@@ -1,14 +1,17 @@
-"""Every figure that a page's module draws has something in each panel, names its axes, and colors cells alike."""
+"""Every figure that a page's module draws has something in each panel, names its axes, colors cells alike, and can be
+read on a phone: no words meet or are cut."""
 
 import importlib
 import re
 from inspect import signature
+from itertools import combinations
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
 from matplotlib.collections import QuadMesh
 from matplotlib.image import AxesImage
+from matplotlib.text import Text
 
 from posenc.lab import pages
 from posenc.lab.experiments.plots import AMOUNT, signed
@@ -27,10 +30,31 @@ MODULES = sorted(path.stem for path in Path(pages.__file__).parent.glob("[a-z]*.
 FIGURES = [(name, function) for name in MODULES for function in figures(name)]
 
 
+def words(figure):
+    r"""What a figure says, each with its box; words that are slanted fill less than theirs, and are left out."""
+    for axes in filter(lambda axes: axes.axison, figure.axes):
+        inside = axes.get_window_extent().padded(1)
+        texts = [axes.title, axes.xaxis.label, axes.yaxis.label, *axes.texts]
+        for text in texts + [*axes.get_xticklabels(), *axes.get_yticklabels()]:
+            box = Text.get_window_extent(text)  # an annotation's own has its arrow in it
+            x, y = (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2
+            seen = text in texts or inside.x0 < x < inside.x1 or inside.y0 < y < inside.y1  # ticks beyond the limits
+            if seen and text.get_visible() and text.get_text().strip() and text.get_rotation() % 90 == 0:
+                yield text.get_text(), box
+    for text in (text for legend in figure.legends for text in legend.get_texts()):
+        yield text.get_text(), text.get_window_extent()
+
+
+def overlap(a, b):
+    r"""By how many pixels two boxes overlap, in the direction where it is less."""
+    return min(min(a.x1, b.x1) - max(a.x0, b.x0), min(a.y1, b.y1) - max(a.y0, b.y0))
+
+
 @pytest.mark.weekly
 @pytest.mark.parametrize("name, function", FIGURES)
 def test_a_figure_is_drawn(name, function):
-    figure = getattr(importlib.import_module(f"posenc.lab.pages.{name}"), function)() or plt.gcf()
+    with plt.rc_context({"axes.titlesize": "medium"}):  # as in the book
+        figure = getattr(importlib.import_module(f"posenc.lab.pages.{name}"), function)() or plt.gcf()
     try:
         figure.draw_without_rendering()
         for cells in (*figure.findobj(AxesImage), *figure.findobj(QuadMesh)):
@@ -44,5 +68,9 @@ def test_a_figure_is_drawn(name, function):
             named.append(getattr(figure, f"get_sup{side}label")())
             numbers = [tick for tick in ticks if re.fullmatch(r"[−.,]?\d[−\d.,]*", tick)]
             assert any(named) or not numbers, f"{side}: numbers {numbers[:3]} of what?"
+        said = list(words(figure))
+        assert figure.get_figwidth() == 4.4 and min(text.get_fontsize() for text in figure.findobj(Text)) >= 10
+        assert not [(one, two) for (one, a), (two, b) in combinations(said, 2) if overlap(a, b) > 1]
+        assert not [one for one, box in said if box.x0 < 0 or box.x1 > figure.bbox.x1]
     finally:
         plt.close(figure)
