@@ -44,7 +44,7 @@ FAULTS = [
     # Methods
     Fault("posenc/embed/sinusoidal.py", "exponent = 2 * steps / dim", "exponent = steps / dim",  # half the range
           "tests/embed/test_sinusoidal.py"),
-    Fault("posenc/rotate/rope.py", "[..., None].to(accumulation_dtype(x)) *", "[..., None].to(x.dtype) *",
+    Fault("posenc/rotate/rope.py", "[..., None].to(angle_dtype(x)) *", "[..., None].to(x.dtype) *",
           "tests/rotate/test_rope.py"),  # angles in the dtype of q
     Fault("posenc/rotate/scaling.py", "0.1 * mscale * math.log(factor)", "0.0",  # YaRN without its temperature
           "tests/rotate/test_scaling.py"),
@@ -70,7 +70,7 @@ FAULTS = [
     # What all methods stand on
     Fault("posenc/inputs.py", "visible.tril(keys - queries)", "visible.tril()",  # aligned at the top left
           "tests/test_attention.py"),
-    Fault("posenc/encoding.py", "return weights.masked_fill(~at.visible, 0.0)", "return weights",  # NaN in empty rows
+    Fault("posenc/encoding.py", "dim=-1).masked_fill(hidden, 0.0)", "dim=-1)",  # NaN in empty rows
           "tests/test_methods.py"),
     Fault("posenc/attention.py", "k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)",
           "k, v = k.repeat(1, groups, 1, 1), v.repeat(1, groups, 1, 1)", "tests/test_properties.py"),
@@ -78,7 +78,7 @@ FAULTS = [
           "tests/test_attention.py"),
     Fault("posenc/fixed.py", "if held is not exact or version != version_of(exact):", "if held is not exact:",
           "tests/test_fixed.py"),  # numbers that were written to are read as they were
-    Fault("posenc/errors.py", "if axes else ~positions.isfinite()", "if axes else positions.isinf()",  # NaN is taken
+    Fault("posenc/positions.py", "if axes else ~positions.isfinite()", "if axes else positions.isinf()",  # NaN is taken
           "tests/test_positions.py"),
 
     # Kernels
