@@ -27,6 +27,7 @@ from posenc.lab.experiments import (
     mean_and_spread,
     runner,
     verdict,
+    write_json,
 )
 from posenc.lab.experiments.command import main
 from posenc.lab.experiments.provenance import start_of
@@ -857,6 +858,26 @@ def test_every_frozen_result_says_what_it_asks():
     assert len(names) > 15
     for name in names:
         assert load_results(name).get("question") or load_results(name).get("definition"), name
+
+
+def test_what_is_frozen_stands_as_it_is_written(tmp_path):
+    for path in sorted((ROOT / "results").glob("**/*.json")):
+        write_json(tmp_path / "r.json", json.loads(path.read_text("utf-8")))
+        assert (tmp_path / "r.json").read_bytes() == path.read_bytes(), path.name
+
+
+def test_json_is_written_a_row_a_line(tmp_path):
+    value = {
+        "name": "é",
+        "curve": [0.5] * 99,
+        "empty": [],
+        "grid": [[1, None] * 9, [2.5] * 99],
+        3: {"a": ["x" * 99] * 3},
+    }
+    write_json(tmp_path / "r.json", value)
+    text = (tmp_path / "r.json").read_text("utf-8")
+    assert json.loads(text) == {str(key): item for key, item in value.items()} and "é" in text
+    assert text.count("\n") == 3 + 2 + 2 + 2 + 7 and text.endswith("}\n")
 
 
 def test_gaps_and_cuts_by_hand():

@@ -36,8 +36,7 @@ from tqdm import tqdm
 from posenc import kernels
 from posenc.errors import UnsupportedError, check_choice
 from posenc.lab.experiments.provenance import commit_of, cpu_model
-from posenc.lab.experiments.results import load_results
-from posenc.lab.train.files import replacing
+from posenc.lab.experiments.results import load_results, write_json
 
 KIB = 1024
 CHIPS = {  # compute capability: (GPUs that have it, shared memory that one block may ask for, in bytes)
@@ -590,10 +589,7 @@ def freeze(rows, file=FILE):
         "triton": version("triton"),
         "columns": COLUMNS,
     }
-    head = json.dumps(report, indent=1).removesuffix("\n}")
-    lines = ",\n".join("  " + json.dumps([row[name] for name in COLUMNS]) for row in rows)
-    with replacing(file) as new:
-        new.write(f'{head},\n "rows": [\n{lines}\n ]\n}}\n'.encode())
+    write_json(file, report | {"rows": [[row[name] for name in COLUMNS] for row in rows]})
 
 
 def main():

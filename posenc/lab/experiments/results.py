@@ -7,7 +7,6 @@ verdict(results, "rope").words                # came true, failed or not decided
 import dataclasses
 import importlib.resources
 import json
-import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from posenc.lab.train.measure import KINDS
 
 # None, and then a method for each of the four places: what pages show that need no more than that.
 ONE_A_PLACE = ("nope", "sinusoidal", "rope", "alibi", "stickbreaking")
+WIDTH = 210  # characters of a line of JSON: the losses of five seeds at four lengths
 
 
 def load_results(name: str, methods: Iterable[str] | None = None) -> dict:
@@ -212,10 +212,22 @@ def read_json(path: Path, parts: dict | None = None) -> dict:
 
 def write_json(path: Path, value: dict) -> None:
     """Write a file in one move: a reader or an interruption finds the old one or the new one, never a half."""
-    text = json.dumps(value, indent=1, ensure_ascii=False) + "\n"
-    text = re.sub(r"\[\n[-+.\deE,\s]+\]", lambda row: re.sub(r"\s+", "", row[0]).replace(",", ", "), text)
     with replacing(path) as file:
-        file.write(text.encode("utf-8"))
+        file.write((rows(json.loads(json.dumps(value))) + "\n").encode("utf-8"))
+
+
+def rows(value, start: str = "\n") -> str:
+    """JSON, a row a line: a list or dict that fits into `WIDTH`, and any list of numbers, stands on one."""
+    text, deeper = json.dumps(value, ensure_ascii=False), start + " "
+    if len(text) <= WIDTH or not isinstance(value, (dict, list)):
+        return text
+    if isinstance(value, dict):
+        parts = [f"{json.dumps(key, ensure_ascii=False)}: {rows(item, deeper)}" for key, item in value.items()]
+    elif any(isinstance(item, (dict, list, str)) for item in value):
+        parts = [rows(item, deeper) for item in value]
+    else:
+        return text
+    return text[0] + deeper + f",{deeper}".join(parts) + start + text[-1]
 
 
 def six_digits(value):
