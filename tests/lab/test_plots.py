@@ -7,7 +7,6 @@ import matplotlib.figure
 import matplotlib.pyplot as plt
 import pytest
 
-from posenc import METHODS
 from posenc.lab.experiments import plots
 from posenc.lab.experiments.plots import (
     plot_by_position,
@@ -17,7 +16,6 @@ from posenc.lab.experiments.plots import (
     plot_needle,
     plot_parts,
     plot_recall,
-    plot_report,
     plot_scores,
     plot_short_long,
     plot_volume,
@@ -243,34 +241,6 @@ def test_language_draws_causal_beside_masked():
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["NoPE", "RoPE", "ALiBi"]
 
 
-REPORT = {
-    "objectives": {
-        objective: {
-            "results": {
-                "unit": "nats",
-                "lengths": [8, 16],
-                "methods": {
-                    arm: {"curve": [[3.0, 2.0 + i], [3.0, 1.0]], "scores": {"8": [1.0 + i, 2.0], "16": [2.0, 4.0]}}
-                    for i, arm in enumerate(("nope", "absolute"))
-                },
-            }
-        }
-        for objective in ("causal", "masked")
-    }
-}
-
-
-def test_report_draws_curves_above_lengths():
-    figure = plot_report(REPORT)
-    assert [axes.get_title() for axes in figure.axes] == ["causal", "masked", "", ""]
-    for curves, lengths in (figure.axes[0::2], figure.axes[1::2]):
-        assert [list(line.get_ydata()) for line in curves.lines] == [[3.0, 1.5], [3.0, 2.0]]
-        assert [list(line.get_xdata()) for line in curves.lines] == [[10, 20]] * 2
-        assert [list(line.lines[0].get_ydata()) for line in lengths.containers] == [[1.5, 3.0], [2.0, 3.0]]
-        assert [line.get_color() for line in curves.lines] == ["0.7", METHODS["sinusoidal"].color]
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["NoPE", "absolute"]
-
-
 def test_loss_draws_each_step_and_a_running_mean():
     losses = [5.0 - 0.1 * i + (i % 3) for i in range(40)]
     each, mean = plot_loss(losses, steps=50, title="rope").axes[0].lines
@@ -309,6 +279,6 @@ def test_no_figure_is_left_open():
     plt.close("all")
     figures = [plot(results) for plot, results in ALL.items()]
     figures += [plot_needle(NEEDLE, "rope"), plot_volume(VOLUME), plot_language(TEXT, MASKED)]
-    figures += [plot_parts(PARTS), plot_report(REPORT)]
+    figures += [plot_parts(PARTS)]
     assert len(figures) == len([name for name in vars(plots) if name.startswith("plot_")])
     assert all(isinstance(figure, matplotlib.figure.Figure) for figure in figures) and plt.get_fignums() == []
