@@ -13,7 +13,8 @@ import posenc
 from posenc.errors import check_choice
 from posenc.lab.experiments import load_results
 from posenc.lab.experiments.plots import name_lines
-from posenc.lab.pages import finish, table
+from posenc.lab.pages import finish
+from posenc.lab.write import table
 
 PAGES = ("kernels", "kernels_closely")
 KIB = 1024
