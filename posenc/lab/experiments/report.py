@@ -59,7 +59,6 @@ def sweep_of(objective: str, settings) -> Sweep:
         measure=measure_volume if causal else measure_masked,
         unit="nats per character" if causal else "nats per masked character",
         contrast=(str(settings.lengths[0]), str(settings.lengths[-1])),
-        tolerance=0.05,
         predictions=PREDICTIONS[objective],
         headline="The report prints curves without numbers, seeds or held-out text, and concludes that RoPE, ExpoSB "
         "and RSE extrapolate where a learned table fails.",
