@@ -6,6 +6,7 @@ import statistics
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import matplotlib.text
 import numpy
@@ -29,7 +30,7 @@ from posenc.lab.experiments import (
 from posenc.lab.experiments.command import main
 from posenc.lab.experiments.sweeps import arms_of, measure_needle
 from posenc.lab.experiments.verdicts import CLAIMS, T95, block_changes, ignores_far
-from posenc.lab.train import Settings, build, measure, settings, settings_for
+from posenc.lab.train import Settings, measure, settings, settings_for
 from posenc.lab.train.measure import key_cuts, unseen_gaps
 from posenc.lab.train.tasks import TASKS, load_corpus
 from posenc.methods import on_text
@@ -295,22 +296,15 @@ def test_a_sweep_shared_by_processes_is_that_of_one(tiny, tmp_path):
 
 
 def test_the_cells_are_dealt_to_the_processes(tiny, tmp_path, monkeypatch):
-    class Stop(Exception):
-        pass
-
-    def group(*given, **more):
-        raise Stop  # where the processes wait for one another
-
-    cells = pretend(monkeypatch, lambda *given: {})
-    monkeypatch.setattr(run.distributed, "init_process_group", group)
+    cells = pretend(monkeypatch, lambda *given: {"scores": dict.fromkeys(TASKS["counting"].words, 0.5)})
+    monkeypatch.setattr(run, "distributed", mock.Mock())  # by which they wait for one another
     monkeypatch.setenv("WORLD_SIZE", "2")
     shares = {"1": [("rope", 0), ("nope", 1), ("alibi", 1)], "0": [("nope", 0), ("alibi", 0), ("rope", 1)]}
     for rank, share in shares.items():
         monkeypatch.setenv("RANK", rank)
         cells.clear()
-        with pytest.raises(Stop):
-            main(sweep_command(tmp_path / "r.json"))
-        assert [cell[:2] for cell in cells] == share
+        main(sweep_command(tmp_path / "r.json"))
+        assert [cell[:2] for cell in cells] == share and (tmp_path / "r.json").exists() == (rank == "0")
 
 
 def test_processes_take_the_gpus_in_turn(monkeypatch):
@@ -354,8 +348,8 @@ def test_the_command_refuses_what_cannot_be_and_writes_nothing(arguments, words,
     assert list(tmp_path.iterdir()) == []
 
 
-def rates_command(out, *more, name="counting"):
-    return ["rates", name, "--preset", "nano", "--methods", "rope", "t5", "--out", str(out), *more]
+def rates_command(out, name="counting", arms=("rope", "t5")):
+    return ["rates", name, "--preset", "nano", "--methods", *arms, "--out", str(out)]
 
 
 def test_rates_are_chosen_by_validation_and_a_sweep_trains_with_them(tiny, tmp_path, monkeypatch):
@@ -406,11 +400,11 @@ def test_stopped_rates_go_on(tiny, tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return {"score": settings.lr, "scores": {}}
 
-    trained = pretend(monkeypatch, numbers)
+    trained, command = pretend(monkeypatch, numbers), rates_command(tmp_path / "r.json", arms=["t5"])
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
-            main(["rates", "counting", "--preset", "nano", "--methods", "t5", "--out", f"{tmp_path}/r.json"])
-    main(["rates", "counting", "--preset", "nano", "--methods", "t5", "--out", f"{tmp_path}/r.json"])
+            main(command)
+    main(command)
     cells = [(arm, seed) for arm, seed, _ in trained]
     assert len(cells) == 2 * (6 + run.BEYOND) + 2 and len(set(cells)) == len(cells) - 2  # two of them twice
 
@@ -481,11 +475,6 @@ def test_a_frozen_sweep_is_the_study_s(name):
     for key in ("tolerance", "unit", "question", "headline", "shows_not"):
         assert results[key] == getattr(sweep, key)
     assert json.loads(json.dumps(sweep.facts(settings))).items() <= results.items()
-    for arm, values in results["methods"].items():
-        method, options = (sweep.arms or {}).get(arm, (arm, {}))
-        model = build(method, settings, sweep.task, options=options)
-        assert values["parameters"] == sum(p.numel() for p in model.parameters())
-        assert len({json.dumps(curve) for curve in values["curve"]}) == len(values.get("seeds", results["seeds"])), arm
 
 
 def test_what_is_frozen_stands_as_it_is_written(tmp_path):
