@@ -142,7 +142,7 @@ coverage: $(TESTED)
 
 ## make kernel-report: compile every kernel for GPUs of six kinds and print what each gets (Linux; needs no GPU)
 kernel-report: $(READY)
-	OMP_NUM_THREADS=1 $(PY) -m posenc.lab.experiments.kernel_report
+	OMP_NUM_THREADS=1 $(PY) benchmarks/kernel_report.py
 
 ## make vendor: fetch plotly, Temml and the math font anew at the versions in book/vendor/vendor.json
 vendor: $(READY)

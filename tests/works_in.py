@@ -22,7 +22,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
 import posenc
-from posenc.lab.experiments.provenance import commit_of, cpu_model
+from posenc.lab.experiments import commit_of, cpu_model, write_json
 
 FILE = Path(__file__).resolve().parents[1] / "results" / "works_in.json"
 DEFINITION = (
@@ -172,7 +172,7 @@ def save(table):
         "definition": DEFINITION,
         "table": table,
     }
-    FILE.write_text(json.dumps(whole, indent=1) + "\n", "utf-8")
+    write_json(FILE, whole)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from posenc.lab.experiments import load_results
-from posenc.lab.pages import pm
+from posenc.lab.write import pm
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -131,8 +131,8 @@ def narrow_products(ttir):
 STRIDED = """
 import sys, torch
 torch.set_num_threads(1)
-sys.path.append("tests/kernels")
-from posenc.lab.experiments.kernel_report import compiling_for
+sys.path += ["tests/kernels", "benchmarks"]
+from kernel_report import compiling_for
 from test_long_strides import CASES, narrow_products
 
 def strided(*shape, dtype=torch.float16):

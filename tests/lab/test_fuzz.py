@@ -14,9 +14,7 @@ import json
 import math
 import pickle
 import re
-import struct
 import zipfile
-from pathlib import Path
 from urllib.parse import quote
 
 import numpy as np
@@ -28,8 +26,6 @@ from hypothesis.extra import numpy as hnp
 from profiles import cases
 from states import fragment, parse
 
-from posenc.lab.experiments import load_results, read_json, verdict, write_json
-from posenc.lab.experiments.results import read_cell, read_results
 from posenc.lab.explore import STATIC, explorable, slider
 from posenc.lab.explore.arrays import decode_arrays, encode_arrays, same_fingerprint
 from posenc.lab.figures import all_explorables
@@ -523,127 +519,3 @@ def test_a_model_of_another_text_is_refused(made):
     _, state, folder = made
     facts = json.loads(state["config"]) | {"corpus": "0" * 64}
     refused(folder, saved(state | {"config": json.dumps(facts)}), words="another text")
-
-
-# ------------------------------------------------------------------------------------------------------------ results
-
-
-def sweep():
-    """Small whole results of a sweep."""
-    return {
-        **{key: "x" for key in ("command", "commit", "versions", "machine")},
-        "name": "flipflop",
-        "settings": {"dim": 8},
-        "seeds": [0, 1],
-        "unit": "share",
-        "tolerance": 0.05,
-        "tests": {"in": "as trained", "far": "farther"},
-        "contrast": ["in", "far"],
-        "against": None,
-        "claims": {"rope": "rises"},
-        "predictions": {"rope": "It does."},
-        "methods": {
-            "rope": {"scores": {"in": [0.1, 0.2], "far": [0.3, 0.5]}},
-            "nope": {"scores": {"in": [0.1, 0.2], "far": [0.3, 0.5]}, "seeds": [0, 1]},
-        },
-    }
-
-
-CELL = {"scores": {"in": 0.1}, "final_train_loss": 1.5, "curve": [2.5, 1.5], "parameters": 99, "seconds": 0.5}
-
-
-@cases(4)
-@given(share=st.floats(0, 1, exclude_max=True), flip=st.one_of(st.none(), st.integers(0, 7)), cell=st.booleans())
-def test_a_damaged_json_file_is_named_or_still_whole(tmp_path_factory, share, flip, cell):
-    """Cut, or a bit flipped. A digit that became another digit can't be told: results are under version control."""
-    path = tmp_path_factory.getbasetemp() / "fuzzed.json"
-    whole = CELL if cell else sweep()
-    write_json(path, whole)
-    data = bytearray(path.read_bytes())
-    at = int(share * len(data))
-    if flip is None:
-        data = data[:at]
-    else:
-        data[at] ^= 1 << flip
-    path.write_bytes(data)
-    try:
-        found = read_cell(path) if cell else read_results(path, "flipflop")
-    except ValueError as error:
-        assert str(path) in str(error), error
-        return
-    if cell:
-        assert isinstance(found["parameters"], int) and found.keys() >= CELL.keys() - {"scores"}
-    else:
-        for arm in found.get("claims", ()):
-            assert math.isfinite(verdict(found, arm).change)
-    assert flip is not None or found == whole
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "[]",
-        "null",
-        "3",
-        '"x"',
-        "{",
-        "{}" * 2,
-        "[" * 100000,
-        '{"a":' * 50000,
-        '{"seconds": ' + "9" * 5000 + "}",
-        "\ufeff{}",
-        "not json",
-        '{"scores": NaN}',
-        '{"scores": {"in": Infinity}}',
-        json.dumps(CELL | {"final_train_loss": math.nan}),
-        json.dumps(CELL | {"scores": [1]}),
-        json.dumps(CELL).replace("0.1", "1e999"),
-        json.dumps(CELL | {"parameters": "99"}),
-    ],
-    ids=lambda text: text[:24] or "empty",
-)
-def test_a_foreign_json_file_is_named(tmp_path, text):
-    path = tmp_path / "cell.json"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(ValueError, match=r"cell\.json is damaged"):
-        read_cell(path)
-    with pytest.raises(ValueError, match=r"cell\.json"):
-        read_results(path, "flipflop")
-    path.write_bytes(struct.pack("<d", 1.5) + b"\xff\xfe")
-    with pytest.raises(ValueError, match=r"cell\.json is damaged"):
-        read_json(path)
-
-
-def test_a_folder_or_nothing_is_named(tmp_path):
-    with pytest.raises(OSError, match=str(tmp_path)):
-        read_json(tmp_path)
-    with pytest.raises(FileNotFoundError, match="nowhere"):
-        read_json(tmp_path / "nowhere.json")
-
-
-def test_results_of_another_name_are_refused(tmp_path):
-    path = tmp_path / "counting.json"
-    write_json(path, sweep())
-    assert read_results(path, "flipflop") == sweep()
-    with pytest.raises(ValueError, match=r"counting\.json holds the results 'flipflop', not 'counting'"):
-        read_results(path, "counting")
-
-
-@cases(2)
-@given(
-    name=st.one_of(
-        st.text(max_size=12), st.sampled_from(["../results/flipflop", "flipflop.json", "flipflop\n", "Flipflop"])
-    )
-)
-def test_a_name_that_is_no_frozen_result_is_refused(name):
-    assume(not (Path(__file__).parents[2] / "results" / f"{name}.json").is_file() or name != name.strip())
-    with pytest.raises(FileNotFoundError, match="is no frozen result"):
-        load_results(name)
-
-
-def test_methods_of_results_without_any_are_refused():
-    with pytest.raises(ValueError, match="methods='rope' is not known"):
-        load_results("audit", ["rope"])
-    some = load_results("practice", ["rope"])  # arms, and no claims about them
-    assert list(some["methods"]) == ["rope"] and "claims" not in some

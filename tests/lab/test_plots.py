@@ -1,86 +1,17 @@
 """The figures of the experiments draw the means and spreads that stand in their results."""
 
-import math
 import statistics
 
-import matplotlib.figure
 import matplotlib.pyplot as plt
 import numpy
 import pytest
 from matplotlib.text import Text
 
-from posenc import METHODS
-from posenc.lab.experiments import plots
-from posenc.lab.experiments.plots import (
-    plot_by_position,
-    plot_context_cut,
-    plot_distance_and_keys,
-    plot_language,
-    plot_needle,
-    plot_parts,
-    plot_recall,
-    plot_report,
-    plot_scores,
-    plot_short_long,
-    plot_volume,
-)
+from posenc.lab.experiments import load_results, plots
 from posenc.lab.train.curve import plot_loss
 
-# Numbers that differ everywhere, three seeds each, so that a wrong row, column or seed is seen.
-TEXT = {
-    "lengths": [64, 128, 256],
-    "cuts": [1, 64, 256],
-    "until": [63, 255],
-    "methods": {
-        name: {
-            "whole": [[base + 0.1 * seed**2, base + 1 + seed, base + 2 + 3 * seed] for seed in range(3)],
-            "cut": [[base + 0.2 * seed**2, base + 5 + seed, base + 7 + 2 * seed] for seed in range(3)],
-            "distance_and_keys": [
-                [[base + 0.1 * seed, base + 1, base + 2 + seed], [base, base, base], [base + 4, base, base + 9 + seed]]
-                for seed in range(3)
-            ],
-            "context_cut": [[base + 3 + seed, base + 2, base + seed**2] for seed in range(3)],
-            "by_position": [[base + 8 + seed, base + seed**2] for seed in range(3)],
-        }
-        for base, name in enumerate(("nope", "rope", "alibi"), 1)
-    },
-}
-SCORES = {
-    "unit": "share of wrong answers",
-    "tests": {"in": "as trained", "longer": "twice as long"},
-    "methods": {
-        name: {"scores": {"in": [base, base + 0.1, base + 0.3], "longer": [2 * base, 2 * base + 0.2, base]}}
-        for base, name in ((0.1, "nope"), (0.2, "rope"))
-    },
-}
-NEEDLE = {
-    "contexts": [64, 128],
-    "distances": [4, 54, 118],
-    "methods": {
-        "rope": {
-            "grid": [[[0.1, 0.2, None], [0.3, 0.4, 0.9]], [[0.3, 0.2, None], [0.5, 0.6, 0.7]]],
-            "cut_row": [[0.0, 0.2, 0.8], [0.2, 0.2, 1.0]],
-        }
-    },
-}
-RECALL = {
-    "unit": "share of wrong answers",
-    "pairs": [4, 8, 32],
-    "trained_pairs": 8,
-    "methods": {"nope": {"by_pairs": [[0.1, 0.2, 0.3], [0.3, 0.8, 0.4]]}, "alibi": {"by_pairs": [[0, 0.1, 1.0]]}},
-}
-VOLUME = {
-    "volumes": [0.0, 0.3, 1.0],
-    "lengths": [64, 128],
-    "methods": {f"{v:.4f}": {"whole": [[1 + v, 2 + v], [1 + 2 * v, 4 + v]]} for v in (0.0, 0.3, 1.0)},
-}
-MASKED = {
-    "tests": {"64": "context 64", "128": "context 128"},
-    "methods": {
-        name: {"scores": {"64": [base, base + 1, base + 5], "128": [0.0, 0.0, 0.0]}}
-        for base, name in enumerate(("nope", "rope", "alibi"), 11)
-    },
-}
+TEXT = load_results("train_short_test_long")
+TITLES = {"nope": "NoPE", "rope": "RoPE", "alibi": "ALiBi"}
 
 
 def bars(axes):
@@ -104,173 +35,87 @@ def same(drawn, rows, x=None):
     assert x is None or drawn[0] == pytest.approx(x)
 
 
-def test_short_long_draws_whole_and_cut():
-    axes = plot_short_long(TEXT, methods=["rope", "alibi"], highlight="rope").axes[0]
+def test_short_long_draws_whole_and_cut_and_your_own_beside():
+    own = {"mine": {"lengths": [32, 64, 128], "whole": [2.0, 2.1, 2.2], "cut": [2.0] * 3}}
+    axes = plots.plot_short_long(TEXT, methods=["rope", "alibi"], highlight="rope", own=own).axes[0]
     drawn = bars(axes)
     assert list(drawn) == ["RoPE", "RoPE, cut", "ALiBi"]
     for label, name, kind in (("RoPE", "rope", "whole"), ("RoPE, cut", "rope", "cut"), ("ALiBi", "alibi", "whole")):
-        same(drawn[label], TEXT["methods"][name][kind], [64, 128, 256])
-    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["64", "128", "256"]
-
-
-def test_short_long_draws_your_own_beside():
-    own = {"mine": {"lengths": [32, 64, 128], "whole": [2.0, 2.1, 2.2], "cut": [2.0] * 3}}
-    axes = plot_short_long(TEXT, methods=["rope"], own=own).axes[0]
-    lines = {line.get_label(): list(line.get_ydata()) for line in axes.lines}
-    assert [list(line.get_xdata()) for line in axes.lines if line.get_label() == "mine"] == [[32, 64, 128]]
-    assert lines["mine"] == own["mine"]["whole"] and lines["mine, cut"] == own["mine"]["cut"]
+        same(drawn[label], TEXT["methods"][name][kind], TEXT["lengths"])
+    lines = {line.get_label(): line for line in axes.lines}
+    assert list(lines["mine"].get_xdata()) == [32, 64, 128] and list(lines["mine"].get_ydata()) == [2.0, 2.1, 2.2]
+    assert list(lines["mine, cut"].get_ydata()) == [2.0] * 3
 
 
 def test_scores_stand_over_their_test():
-    axes = plot_scores(SCORES, columns=["longer", "in"]).axes[0]
-    drawn = bars(axes)
-    assert list(drawn) == ["NoPE", "RoPE"]
-    for label, name in (("NoPE", "nope"), ("RoPE", "rope")):
-        scores = SCORES["methods"][name]["scores"]
-        same(drawn[label], list(zip(scores["longer"], scores["in"])))
+    results = load_results("flipflop", TITLES)
+    drawn = bars(plots.plot_scores(results, columns=["sparser", "in"]).axes[0])
+    for name, label in TITLES.items():
+        scores = results["methods"][name]["scores"]
+        same(drawn[label], list(zip(scores["sparser"], scores["in"])))
         assert [round(x) for x in drawn[label][0]] == [0, 1]
-    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["longer", "in"]
-    assert drawn["NoPE"][0][0] < drawn["RoPE"][0][0] and axes.get_ylabel() == SCORES["unit"]
-
-
-def test_the_tests_of_all_puzzles_stand_in_one_order():
-    names = ("in", "denser", "sparser", "longer 2x")
-    scores = {"nope": {"scores": {name: [0.1, 0.2] for name in names}}}
-    axes = plot_scores(SCORES | {"tests": dict.fromkeys(names, ""), "methods": scores}).axes[0]
-    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["in", "sparser", "denser", "longer 2x"]
 
 
 def test_distance_and_keys_draws_what_each_adds():
-    axes = plot_distance_and_keys(TEXT, methods=["alibi", "nope"]).axes[0]
-    heights = [patch.get_height() for patch in axes.patches]
+    heights = [
+        bar.get_height() for bar in plots.plot_distance_and_keys(TEXT, methods=["alibi", "rope"]).axes[0].patches
+    ]
     assert len(heights) == 6
-    for index, name in enumerate(("alibi", "nope")):
+    for index, name in enumerate(("alibi", "rope")):
         grids = TEXT["methods"][name]["distance_and_keys"]
         for place, (keys, gap) in enumerate(((0, -1), (-1, 0), (-1, -1))):  # distance alone, keys alone, both
             added = [grid[keys][gap] - grid[0][0] for grid in grids]
             assert heights[3 * index + place] == pytest.approx(statistics.mean(added)), (name, place)
-    assert [text.get_text() for text in axes.figure.legends[0].get_texts()] == ["distance alone", "keys alone", "both"]
-    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["ALiBi", "NoPE"]
 
 
-def test_context_cut_draws_loss_by_keys():
-    drawn = bars(plot_context_cut(TEXT, methods=["nope", "alibi"]).axes[0])
-    assert list(drawn) == ["NoPE", "ALiBi"]
+def test_context_cut_recall_and_volume_draw_a_line_each():
+    drawn = bars(plots.plot_context_cut(TEXT, methods=TITLES).axes[0])
     same(drawn["ALiBi"], TEXT["methods"]["alibi"]["context_cut"], TEXT["cuts"])
+    recall, volume = load_results("recall"), load_results("sinusoidal_volume")
+    drawn, pairs = bars(plots.plot_recall(recall, methods=["nope"]).axes[0]), recall["methods"]["nope"]["by_pairs"]
+    assert drawn["NoPE"][:2] == (pytest.approx(recall["pairs"]), pytest.approx(expected(pairs)[0]))
+    drawn = bars(plots.plot_volume(volume).axes[0])
+    losses = [volume["methods"][f"{loudness:.4f}"]["whole"] for loudness in volume["volumes"]]
+    for index, length in enumerate(volume["lengths"]):
+        same(drawn[f"context {length}"], list(zip(*([row[index] for row in seeds] for seeds in losses))))
 
 
 def test_by_position_draws_means_and_bands():
-    axes = plot_by_position(TEXT, methods=["nope", "rope"]).axes[0]
+    axes = plots.plot_by_position(TEXT, methods=["nope", "rope"]).axes[0]
     lines = {line.get_label(): line for line in axes.lines}
-    assert lines["NoPE"].get_linestyle() != lines["RoPE"].get_linestyle()  # neighbors that meet are told apart
     bands = [band.get_paths()[0].vertices[:, 1] for band in axes.collections]
-    for index, (label, name) in enumerate((("NoPE", "nope"), ("RoPE", "rope"))):
+    for band, name in zip(bands, ("nope", "rope")):
         mean, spread = expected(TEXT["methods"][name]["by_position"])
-        assert list(lines[label].get_ydata()) == pytest.approx(mean)
-        assert list(lines[label].get_xdata()) == TEXT["until"]
-        assert min(bands[index]) == pytest.approx(min(m - s for m, s in zip(mean, spread)))
-        assert max(bands[index]) == pytest.approx(max(m + s for m, s in zip(mean, spread)))
+        assert list(lines[TITLES[name]].get_ydata()) == pytest.approx(mean)
+        assert list(lines[TITLES[name]].get_xdata()) == TEXT["until"]
+        assert min(band) == pytest.approx(min(m - s for m, s in zip(mean, spread)))
 
 
 def test_needle_writes_each_mean_into_its_cell():
-    axes = plot_needle(NEEDLE, "rope").axes[0]
+    results = load_results("needle")
+    axes = plots.plot_needle(results, "rope").axes[0]
     written = {text.get_position(): text.get_text() for text in axes.texts}
-    wanted = {(0, 0): 0.2, (1, 0): 0.2, (0, 1): 0.4, (1, 1): 0.5, (2, 1): 0.8, (0, 2): 0.1, (1, 2): 0.2, (2, 2): 0.9}
-    assert written == {place: f"{value:.2f}" for place, value in wanted.items()}  # none where no needle fits
-    cells = axes.images[0].get_array()
-    assert all(cells[row, column] == pytest.approx(value) for (column, row), value in wanted.items())
-    assert math.isnan(float(cells.filled(math.nan)[0, 2]))
-    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["64", "128", "128, cut"]
-    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["4", "54", "118"]
+    seeds = [[*grid, cut] for grid, cut in zip(*(results["methods"]["rope"][key] for key in ("grid", "cut_row")))]
+    for row, columns in enumerate(zip(*seeds)):
+        for column, values in enumerate(zip(*columns)):
+            if values[0] is None:  # no needle fits
+                assert (column, row) not in written
+            else:
+                assert float(written[column, row]) == pytest.approx(statistics.mean(values), abs=0.00501)
+                assert axes.images[0].get_array()[row, column] == pytest.approx(statistics.mean(values))
 
 
-def test_recall_draws_errors_by_pairs():
-    axes = plot_recall(RECALL).axes[0]
-    drawn = bars(axes)
-    same(drawn["NoPE"], RECALL["methods"]["nope"]["by_pairs"])
-    apart = [(one, two) for one, two in zip(drawn["NoPE"][0], drawn["ALiBi"][0])]  # bars stand beside each other
-    assert all(one < pairs < two < one + 2 for pairs, (one, two) in zip(RECALL["pairs"], apart))
-    assert drawn["ALiBi"][1:] == ([0, 0.1, 1.0], [0, 0, 0])  # one seed has no spread
-    assert any(list(line.get_xdata()) == [8, 8] for line in axes.lines)
-
-
-def test_volume_draws_a_line_for_each_length():
-    axes = plot_volume(VOLUME).axes[0]
-    drawn = bars(axes)
-    assert list(drawn) == ["context 64", "context 128"]
-    for index, length in enumerate(drawn):
-        rows = [[VOLUME["methods"][f"{v:.4f}"]["whole"][seed][index] for v in VOLUME["volumes"]] for seed in range(2)]
-        same(drawn[length], rows)
-    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["0", "0.3", "1"]
-
-
-PARTS = {
-    "lengths": [64, 512],
-    "against": "rope",
-    "methods": {
-        arm: {"scores": {"64": [base, base + 0.3, base + 1], "512": [base + 2, base + 4, base + 5]}}
-        for base, arm in enumerate(("rope", "exposb", "exposb_gain"), 1)
-    },
-}
-
-
-def test_parts_draws_a_row_for_each_arm():
-    names = {"exposb_gain": "gain alone", "rope": "RoPE"}
-    axes = plot_parts(PARTS, names).axes[0]
+def test_parts_and_language_draw_two_means_an_arm():
+    results, names = load_results("ablation_text"), {"exposb_gain": "gain alone", "rope": "RoPE"}
+    axes = plots.plot_parts(results, names).axes[0]
     assert [tick.get_text() for tick in axes.get_yticklabels()] == ["gain alone", "RoPE"] and axes.yaxis_inverted()
-    drawn = [(line.lines[0].get_xdata()[0], line.lines[0].get_ydata()[0]) for line in axes.containers]
-    wanted = [
-        (statistics.mean(PARTS["methods"][arm]["scores"][column]), row)
-        for row, arm in enumerate(names)
-        for column in ("64", "512")
-    ]
-    assert sum(drawn, ()) == pytest.approx(sum(wanted, ()))
-    spread = axes.containers[0].lines[2][0].get_segments()[0][:, 0]
-    assert (spread[1] - spread[0]) / 2 == pytest.approx(statistics.stdev([3, 3.3, 4]))
-    assert any(
-        list(line.get_xdata()) == pytest.approx([1 + 1.3 / 3] * 2) for line in axes.lines if len(line.get_xdata()) == 2
-    )
-    with pytest.raises(ValueError, match="'ropes'.*'rope'"):
-        plot_parts(PARTS, {"ropes": ""})
-
-
-def test_language_draws_causal_beside_masked():
-    axes = plot_language(TEXT, MASKED).axes[0]
-    drawn = [(line.lines[0].get_xdata()[0], line.lines[0].get_ydata()[0]) for line in axes.containers]
-    for index, name in enumerate(TEXT["methods"]):
-        causal = statistics.mean(row[0] for row in TEXT["methods"][name]["whole"])
-        masked = statistics.mean(MASKED["methods"][name]["scores"]["64"])
-        assert drawn[2 * index] == pytest.approx((index - 0.1, causal))
-        assert drawn[2 * index + 1] == pytest.approx((index + 0.1, masked))
-    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["NoPE", "RoPE", "ALiBi"]
-
-
-REPORT = {
-    "objectives": {
-        objective: {
-            "results": {
-                "unit": "nats",
-                "lengths": [8, 16],
-                "methods": {
-                    arm: {"curve": [[3.0, 2.0 + i], [3.0, 1.0]], "scores": {"8": [1.0 + i, 2.0], "16": [2.0, 4.0]}}
-                    for i, arm in enumerate(("nope", "absolute"))
-                },
-            }
-        }
-        for objective in ("causal", "masked")
-    }
-}
-
-
-def test_report_draws_curves_above_lengths():
-    figure = plot_report(REPORT)
-    assert [axes.get_title() for axes in figure.axes] == ["causal", "masked", "", ""]
-    for curves, lengths in (figure.axes[0::2], figure.axes[1::2]):
-        assert [list(line.get_ydata()) for line in curves.lines] == [[3.0, 1.5], [3.0, 2.0]]
-        assert [list(line.get_xdata()) for line in curves.lines] == [[10, 20]] * 2
-        assert [list(line.lines[0].get_ydata()) for line in lengths.containers] == [[1.5, 3.0], [2.0, 3.0]]
-        assert [line.get_color() for line in curves.lines] == ["0.7", METHODS["sinusoidal"].color]
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["NoPE", "absolute"]
+    drawn = [line.lines[0].get_xdata()[0] for line in axes.containers]
+    scores = [results["methods"][arm]["scores"] for arm in names]
+    assert drawn == pytest.approx([statistics.mean(score[str(n)]) for score in scores for n in (64, 512)])
+    masked = load_results("masked", TITLES)
+    drawn = [line.lines[0].get_ydata()[0] for line in plots.plot_language(TEXT, masked).axes[0].containers]
+    pairs = [([row[0] for row in TEXT["methods"][a]["whole"]], masked["methods"][a]["scores"]["64"]) for a in TITLES]
+    assert drawn == pytest.approx([statistics.mean(values) for pair in pairs for values in pair])
 
 
 def test_loss_draws_each_step_and_a_running_mean():
@@ -278,42 +123,25 @@ def test_loss_draws_each_step_and_a_running_mean():
     each, mean = plot_loss(losses, steps=50, title="rope").axes[0].lines
     assert list(each.get_ydata()) == losses and list(each.get_xdata()) == list(range(1, 41))
     assert list(mean.get_ydata()) == pytest.approx([(a + b) / 2 for a, b in zip(losses, losses[1:])])
-    assert list(mean.get_xdata()) == list(range(2, 41)) and each.axes.get_xlim() == (0, 50)
 
 
-# function -> (its results, what else it is given)
-ALL = {
-    plot_short_long: TEXT,
-    plot_scores: SCORES,
-    plot_distance_and_keys: TEXT,
-    plot_context_cut: TEXT,
-    plot_by_position: TEXT,
-    plot_recall: RECALL,
-}
+def test_an_unknown_name_is_named():
+    for plot, given, words in (
+        (plots.plot_short_long, {"methods": ["nopes"]}, "methods='nopes' .*'nope'"),
+        (plots.plot_short_long, {"highlight": "ropes"}, "highlight='ropes' .*'rope'"),
+        (plots.plot_needle, {"method": "rop"}, "method='rop'"),
+        (plots.plot_parts, {"names": {"ropes": ""}}, "'ropes'.*'rope'"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            plot(TEXT, **given)
+    with pytest.raises(ValueError, match="columns='longe' .*'longer"):
+        plots.plot_scores(load_results("flipflop"), columns=["longe"])
 
 
-@pytest.mark.parametrize("plot", ALL, ids=lambda plot: plot.__name__)
-def test_an_unknown_method_is_named(plot):
-    with pytest.raises(ValueError, match="methods='nopes' .*'nope'"):
-        plot(ALL[plot], methods=["nopes"])
-
-
-def test_other_unknown_names_are_named():
-    with pytest.raises(ValueError, match="method='alibi'"):
-        plot_needle(NEEDLE, "alibi")
-    with pytest.raises(ValueError, match="columns='longe' .*'longer'"):
-        plot_scores(SCORES, columns=["longe"])
-    with pytest.raises(ValueError, match="highlight='ropes' .*'rope'"):
-        plot_short_long(TEXT, highlight="ropes")
-
-
-def test_no_figure_is_left_open():
+@pytest.mark.weekly
+def test_the_figures_of_all_experiments_are_written_and_none_is_left_open(tmp_path):
     plt.close("all")
-    figures = [plot(results) for plot, results in ALL.items()]
-    figures += [plot_needle(NEEDLE, "rope"), plot_volume(VOLUME), plot_language(TEXT, MASKED)]
-    figures += [plot_parts(PARTS), plot_report(REPORT)]
-    assert len(figures) == len([name for name in vars(plots) if name.startswith("plot_")])
-    assert all(isinstance(figure, matplotlib.figure.Figure) for figure in figures) and plt.get_fignums() == []
+    assert len(plots.write_figures(tmp_path)) > 12 and plt.get_fignums() == []
 
 
 def test_names_of_lines_stand_at_their_ends_and_do_not_meet():

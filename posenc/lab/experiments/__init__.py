@@ -1,8 +1,17 @@
 r"""The frozen experiments: the sweeps as data, their runner, results, verdicts and plots."""
 
 from posenc.lab.experiments.comparison import Comparison, compare
-from posenc.lab.experiments.provenance import commit_of, cpu_model, provenance
-from posenc.lab.experiments.results import ONE_A_PLACE, check_results, load_results, read_json, six_digits, write_json
+from posenc.lab.experiments.results import (
+    ONE_A_PLACE,
+    check_results,
+    commit_of,
+    cpu_model,
+    load_results,
+    provenance,
+    read_json,
+    six_digits,
+    write_json,
+)
 from posenc.lab.experiments.sweeps import SWEEPS
 from posenc.lab.experiments.verdicts import (
     Interval,

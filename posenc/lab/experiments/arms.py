@@ -13,7 +13,7 @@ from torch import nn
 
 from posenc.encoding import Encoding, compose
 from posenc.errors import check_choice
-from posenc.lab.experiments.sweeps import TOLERANCE, Sweep, measure_needle, measure_text, needle_facts, text_facts
+from posenc.lab.experiments.sweeps import Sweep, measure_needle, measure_text, needle_facts, text_facts
 from posenc.lab.train import Settings
 from posenc.layer import SelfAttention
 from posenc.rotate.rope import rope
@@ -148,7 +148,6 @@ EXTRA = {
         measure=measure_text,
         unit="nats per character",
         contrast=(),
-        tolerance=TOLERANCE,
         predictions=PREDICTIONS,
         headline="DroPE (arXiv 2512.12167): a pretrained model whose RoPE is dropped reads longer contexts after a "
         "short recalibration. SSMax (arXiv 2501.19399): logits that grow with log n keep attention sharp.",
@@ -160,9 +159,7 @@ EXTRA = {
         task="needle",
         question="Is a far needle found with depth mixes, a dropped rotation, sinks, scaled logits or QK-norm?",
         measure=measure_needle,
-        unit="share of wrong answers",
         contrast=("in", "far"),
-        tolerance=0.05,
         predictions=NEEDLE,
         headline="DroPE (arXiv 2512.12167) and SSMax (arXiv 2501.19399) both report more needles found beyond the "
         "training length.",

@@ -6,8 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from posenc.lab.experiments.rates import run_rates
-from posenc.lab.experiments.runner import known, run_sweep
+from posenc.lab.experiments.run import KNOWN, run_rates, run_sweep
 from posenc.lab.train import PRESETS
 from posenc.lab.train.command import change
 
@@ -20,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     many = commands.add_parser("sweep", help="train every method with several seeds and write one JSON")
     rates = commands.add_parser("rates", help="choose each method's learning rates, by what no table shows")
     for each, file in ((many, "NAME"), (rates, "rates_NAME")):
-        each.add_argument("name", choices=known())
+        each.add_argument("name", choices=KNOWN)
         each.add_argument("--preset", default="study", choices=PRESETS)
         each.add_argument("--methods", nargs="+", help="default all")
         each.add_argument("--out", type=Path, help=f"default results/{file}.json")
@@ -35,11 +34,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     world = int(os.environ.get("WORLD_SIZE", 1))
     starter = f"torchrun --nproc-per-node {world}" if world > 1 else "python"
     command = f"{starter} -m posenc.lab.experiments {' '.join(arguments)}"
-    chosen = Path("results") / f"rates_{options.name}.json"
+    results, chosen = (Path("results") / f"{prefix}{options.name}.json" for prefix in ("", "rates_"))
     more = {"device": options.device, "changes": dict(options.set)}
     if options.command == "rates":
         run_rates(options.name, options.preset, options.methods, options.out or chosen, command, **more)
-        return
-    more["rates"] = chosen if options.rates is True else options.rates
-    out = options.out or Path("results") / f"{options.name}.json"
-    run_sweep(options.name, options.preset, options.seeds, options.methods, out, command, options.add, **more)
+    else:
+        more |= {"add": options.add, "rates": chosen if options.rates is True else options.rates}
+        run_sweep(options.name, options.preset, options.seeds, options.methods, options.out or results, command, **more)

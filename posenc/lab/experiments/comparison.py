@@ -14,7 +14,7 @@ import numpy
 
 from posenc.errors import check_choice, check_int
 from posenc.lab.experiments.results import load_results
-from posenc.lab.experiments.runner import over_seeds, run_cell
+from posenc.lab.experiments.run import over_seeds, run_cell
 from posenc.lab.experiments.sweeps import SWEEPS
 from posenc.lab.experiments.verdicts import CLAIMS, Verdict, verdict
 from posenc.lab.train import Settings
@@ -92,7 +92,7 @@ def compare(
     check_choice("claim", claim, CLAIMS)
     mine = SWEEPS[sweep]._replace(arms={name: (my_encoding, {})})
     settings = Settings(**frozen["settings"] | {"own": own} | ({} if lr is None else {"lr": lr}))
-    cells = [run_cell(mine, name, seed, settings, None, device) for seed in range(seeds)]
+    cells = [run_cell(mine, name, seed, settings, device) for seed in range(seeds)]
     values = over_seeds(cells) | {"seeds": list(range(seeds))}
     results = frozen | {"methods": frozen["methods"] | {name: values}, "claims": frozen["claims"] | {name: claim}}
     return Comparison(name, results, verdict(results, name))

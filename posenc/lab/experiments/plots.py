@@ -396,42 +396,6 @@ def plot_language(causal, masked):
     return figure
 
 
-REPORTED = {"absolute": "sinusoidal", "standard": "learned", "rope": "rope", "exposb": "exposb", "rse": "rse"}
-
-
-def plot_report(results):
-    r"""Training loss (top) and loss on the same characters in longer contexts (below), causal beside masked.
-
-    results: what `run_report` returned or wrote. Returns: a figure, means over
-    seeds with bands or bars of one standard deviation; the report's five arms in color, the others in gray.
-    """
-    import matplotlib.pyplot as plt
-    from matplotlib.ticker import NullLocator
-
-    figure, panels = plt.subplots(2, 2, figsize=(7.2, 6.4), layout="constrained", facecolor="white")
-    plt.close(figure)
-    for (objective, parts), (curves, lengths) in zip(results["objectives"].items(), panels.T):
-        found = parts["results"]
-        for arm in sorted(found["methods"], key=lambda arm: arm in REPORTED):
-            style = look(REPORTED.get(arm)) if arm in REPORTED else look(arm) | {"color": "0.7"}
-            label = arm if arm in ("absolute", "standard") else title(arm)
-            values = found["methods"][arm]
-            mean, spread = mean_spread(values["curve"])
-            steps = 10 * numpy.arange(1, len(mean) + 1)
-            curves.plot(steps, mean, color=style["color"], linewidth=1, label=label if objective == "causal" else None)
-            curves.fill_between(steps, mean - spread, mean + spread, color=style["color"], alpha=0.2, linewidth=0)
-            mean, spread = mean_spread(numpy.array([values["scores"][str(n)] for n in found["lengths"]]).T)
-            lengths.errorbar(found["lengths"], mean, spread, capsize=2, markersize=4, **style)
-        curves.set(title=objective, xlabel="step", ylabel=f"training loss,\n{found['unit']}")
-        lengths.set_xscale("log", base=2)
-        lengths.set_xticks(found["lengths"], [str(n) for n in found["lengths"]])
-        lengths.xaxis.set_minor_locator(NullLocator())
-        lengths.set(xlabel="context, characters", ylabel=f"loss on the same targets,\n{found['unit']}")
-        mark(lengths, found["lengths"][0], "trained here")
-    figure.legend(loc="outside lower center", ncols=5, frameon=False, fontsize="small")
-    return figure
-
-
 def write_figures(folder):
     r"""Write the figure of every frozen experiment, and in a checkout the picture of every explorable, as SVG.
 

@@ -115,12 +115,12 @@ class Sweep(NamedTuple):
     task: str
     question: str
     measure: Callable
-    unit: str
     contrast: tuple
-    tolerance: float
     predictions: dict
     headline: str  # the paper's, cited
     shows_not: str
+    unit: str = "share of wrong answers"
+    tolerance: float = TOLERANCE
     against: str | None = None
     arms: dict | None = None
     facts: Callable = lambda settings: {}  # what stands once in the results
@@ -167,6 +167,11 @@ def measure_volume(model, settings):
     losses = measure.short_long(model, settings)
     scores = {str(length): losses["whole"][i] for i, length in enumerate(losses["lengths"])}
     return {"scores": scores} | {kind: losses[kind] for kind in (*KINDS, "blocks") if kind in losses}
+
+
+def volume_facts(settings):
+    facts = {key: value for key, value in text_facts(settings).items() if key in ("lengths", "definitions")}
+    return facts | {"tests": {str(n): f"context {n}" for n in settings.lengths}}
 
 
 def measure_masked(model, settings):
@@ -261,7 +266,6 @@ SWEEPS = {
         measure=measure_text,
         unit="nats per character",
         contrast=(),
-        tolerance=TOLERANCE,
         predictions=PREDICTIONS,
         headline="ALiBi (arXiv 2108.12409): trained at 1024, it matches a sinusoidal model trained at 2048 on 2048 "
         "tokens. Stick-breaking (arXiv 2410.17980): trained at 2048, perplexity still improves to 16384.",
@@ -276,7 +280,6 @@ SWEEPS = {
         unit="nats per masked character",
         contrast=(None, None),
         against="nope",
-        tolerance=0.05,
         predictions={
             "sinusoidal": ("falls", "Without position the encoder sees a bag of characters. Any position beats that."),
             "learned": ("falls", "As the sinusoid: each place has a vector, here one that training chooses."),
@@ -314,9 +317,7 @@ SWEEPS = {
         task="needle",
         question="Is a needle found in a longer context, near and far, and does cutting the attention help or hurt?",
         measure=measure_needle,
-        unit="share of wrong answers",
         contrast=("in", "far"),
-        tolerance=0.05,
         predictions={
             "nope": ("rises", "The softmax spreads over eight times as many keys, against which it has only content."),
             "sinusoidal": ("rises", "Every token of the longer context stands at a position never seen."),
@@ -357,9 +358,7 @@ SWEEPS = {
         task="flipflop",
         question="Is the last written bit still found when nearly everything after it is to be ignored?",
         measure=puzzle("flipflop"),
-        unit="share of wrong answers",
         contrast=("in", "sparser"),
-        tolerance=0.05,
         predictions={
             "nope": ("rises", "It has no way to prefer the last write over an earlier one but by depth."),
             "sinusoidal": ("rises", "The last write stands farther back than usual; absolute positions glitch there."),
@@ -390,9 +389,7 @@ SWEEPS = {
         task="selective_copy",
         question="Are scattered letters copied when the blanks between them are more than in training?",
         measure=puzzle("selective_copy"),
-        unit="share of wrong answers",
         contrast=("in", "sparser"),
-        tolerance=0.05,
         predictions={
             "nope": ("rises", "More keys share the softmax."),
             "sinusoidal": ("rises", "Answers stand at positions that training never showed."),
@@ -420,9 +417,7 @@ SWEEPS = {
         task="counting",
         question="Is the count since the last reset right when a sequence is four times as long as in training?",
         measure=puzzle("counting"),
-        unit="share of wrong answers",
         contrast=("in", "longer 4x"),
-        tolerance=0.05,
         predictions={
             "nope": ("rises", "Counting by an average over the context depends on how long the context is."),
             "sinusoidal": ("rises", "Positions beyond the training window are new."),
@@ -450,9 +445,7 @@ SWEEPS = {
         task="recall",
         question="How many pairs of key and value can be held in the context and looked up?",
         measure=measure_recall,
-        unit="share of wrong answers",
         contrast=("in", "more 2x"),
-        tolerance=0.05,
         predictions={
             "nope": ("rises", "A value must be joined to the key before it, which without position takes depth."),
             "sinusoidal": ("rises", "The second half of the pairs stands at positions never seen."),
@@ -514,18 +507,13 @@ SWEEPS = {
         "text.",
         shows_not="What longer training or a wider model makes of the parts.",
         arms=PARTS,
-        facts=lambda settings: {
-            **{key: value for key, value in text_facts(settings).items() if key in ("lengths", "definitions")},
-            "tests": {str(n): f"context {n}" for n in settings.lengths},
-        },
+        facts=volume_facts,
     ),
     "ablation_needle": Sweep(
         task="needle",
         question="Which part of ExpoSB and of RSE lets a needle be found beyond the training window?",
         measure=measure_needle,
-        unit="share of wrong answers",
         contrast=("in", "far"),
-        tolerance=0.05,
         predictions={
             arm: (
                 "rises",
@@ -552,7 +540,6 @@ SWEEPS = {
         unit="nats per character",
         contrast=(None, None),
         against="0.0000",
-        tolerance=0.05,
         predictions={
             f"{volume:.4f}": (claim, why)
             for volume, claim, why in zip(
@@ -571,11 +558,6 @@ SWEEPS = {
         headline="Attention is all you need (arXiv 1706.03762) multiplies embeddings by sqrt(C) and gives no reason.",
         shows_not="Longer training, in which embeddings may grow until the balance is right.",
         arms={f"{volume:.4f}": ("sinusoidal", {"volume": volume}) for volume in VOLUMES},
-        facts=lambda settings: {
-            **{key: value for key, value in text_facts(settings).items() if key in ("lengths", "definitions")},
-            "tests": {str(n): f"context {n}" for n in settings.lengths},
-            "volumes": VOLUMES,
-            "drowned": 96**-0.5,
-        },
+        facts=lambda settings: volume_facts(settings) | {"volumes": VOLUMES, "drowned": 96**-0.5},
     ),
 }

@@ -3,10 +3,10 @@ r"""Code that a page of the book runs and its reader need not see: one module a 
 A page calls it from a hidden cell of a few lines. Only the book's build needs this package, and myst-nb with it.
 """
 
-import re
-import statistics
 import tomllib
 from pathlib import Path
+
+from posenc.lab.write import typeset
 
 #: The copy of the repository that the book is built in.
 ROOT = Path(__file__).resolve().parents[3]
@@ -23,35 +23,6 @@ def say(name, value, spec=""):
     from myst_nb import glue
 
     glue(name, typeset(value if isinstance(value, str) else format(value, spec)), display=False)
-
-
-def typeset(text):
-    r"""The text with a minus sign in place of each hyphen that stands before a number."""
-    return re.sub(r"(?<![\w.])-(?=[\d.])", "−", text)
-
-
-def pm(values, digits=2):
-    r"""Mean and spread (the standard deviation of a sample) of some values, as "1.47 ± 0.02"."""
-    spread = statistics.stdev(values) if len(values) > 1 else 0.0
-    mean = round(statistics.fmean(values), digits) + 0.0  # no minus before a zero
-    return f"{typeset(f'{mean:.{digits}f}')} ± {spread:.{digits}f}"
-
-
-def interval(values, digits=3):
-    r"""Mean and 95% interval of one number a seed, by Student's t, as "0.015 (0.007 to 0.023)"."""
-    from posenc.lab.experiments import half_width
-
-    mean, half = statistics.fmean(values), half_width(values)
-    middle, low, high = (round(x, digits) + 0.0 for x in (mean, mean - half, mean + half))  # no minus before a zero
-    return typeset(f"{middle:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})")
-
-
-def table(head, rows):
-    r"""A table, as Markdown that a notebook renders; cells are texts, the first of each row names it."""
-    from IPython.display import Markdown
-
-    lines = [head, ["---"] * len(head), *rows]
-    return Markdown("\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines))
 
 
 def rate_tried(method: str, lr: float, own: float) -> float:

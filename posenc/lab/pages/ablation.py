@@ -3,7 +3,7 @@ r"""Tables of the frozen ablations, for the chapters on methods that have severa
 import functools
 
 from posenc.lab.experiments import load_results, mean_and_spread, verdict
-from posenc.lab.pages import table, typeset
+from posenc.lab.write import signed_pm, table
 
 
 @functools.cache
@@ -35,20 +35,15 @@ def beside(arm: str, column: str, other: str = "rope") -> tuple[float, float]:
     return mean_and_spread([x - y for x, y in zip(ours, theirs, strict=True)])
 
 
-def amount(mean: float, spread: float, digits: int = 2) -> str:
-    r"""A difference and its spread, signed, as "+0.02 ± 0.01"."""
-    return f"{typeset(f'{mean:+.{digits}f}')} ± {spread:.{digits}f}"
-
-
 def text_table(arms: dict[str, str], digits: int = 2):
     r"""A row for each {arm: words}: loss beside RoPE's, as trained and at the longest test, and what was predicted."""
     first, last = ends()
     rows = [
         [
             words,
-            amount(*beside(arm, first), digits),
+            signed_pm(*beside(arm, first), digits),
             f"{text()['claims'][arm]}: {verdict(text(), arm).outcome}",
-            amount(*beside(arm, last), digits),
+            signed_pm(*beside(arm, last), digits),
         ]
         for arm, words in arms.items()
     ]

@@ -18,7 +18,8 @@ from posenc.bias.t5 import t5
 from posenc.embed.learned import learned
 from posenc.encoding import At
 from posenc.lab.experiments import load_results
-from posenc.lab.pages import say_all, seeded, table
+from posenc.lab.pages import say_all, seeded
+from posenc.lab.write import table
 from posenc.methods import make
 from posenc.several.exposb import exposb
 from posenc.several.rse import rse

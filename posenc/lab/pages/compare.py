@@ -20,12 +20,13 @@ from posenc.errors import UnsupportedError
 from posenc.lab.experiments import SWEEPS, half_width, in_longer, load_results, mean_and_spread, verdict
 from posenc.lab.experiments.plots import name_lines
 from posenc.lab.experiments.verdicts import LEAST
-from posenc.lab.pages import interval, pm, repository, say_all, seeded, stirred, table, typeset
+from posenc.lab.pages import repository, say_all, seeded, stirred
 from posenc.lab.train import Settings, build, encoding_maker, settings_for
 from posenc.lab.train.curve import blank_figure
 from posenc.lab.train.measure import held_out_windows, some_windows
 from posenc.lab.train.tasks import IGNORE, TASKS, load_corpus, mask_characters
 from posenc.lab.train.tiny import Decoder, Encoder
+from posenc.lab.write import cell, interval, listed, table, typeset
 from posenc.methods import METHODS, on_text
 
 LENGTH, VOCABULARY, SHIFT = 24, 50, 100  # tokens, kinds of token, and how far all positions move
@@ -88,11 +89,6 @@ def link(name: str) -> str:
     return f"[{METHODS[name].title}]({METHODS[name].page}.md)"
 
 
-def amount(values, digits=2) -> str:
-    """Mean ± spread over seeds, for a cell: it breaks nowhere."""
-    return pm(values, digits).replace(" ", "\u00a0")
-
-
 def absent(name: str, causal=True) -> str:
     """A dash, and why a method has no number there; causal: whether the experiment has a causal mask."""
     return "– (not in this run)" if causal or defined_both_ways(name) else "– (needs a causal mask)"
@@ -101,14 +97,6 @@ def absent(name: str, causal=True) -> str:
 def defined_both_ways(name: str) -> bool:
     """Whether a method is defined without a causal mask, as it comes or with an option."""
     return not METHODS[name].causal_only or bool(METHODS[name].both_ways)
-
-
-def listed(names) -> str:
-    """Names as a sentence lists them."""
-    names = list(names)
-    if len(names) < 2:
-        return names[0] if names else "none"
-    return ", ".join(names[:-1]) + " and " + names[-1]
 
 
 def judged(experiment: str, name: str) -> str:
@@ -444,7 +432,7 @@ def text_table() -> Markdown:
     for name in on_text():
         if name in text["methods"]:
             values = [losses(name, "whole", 0), losses(name, "whole", -1), losses(name, "cut", -1)]
-            rows.append([link(name), *map(amount, values), judged(TEXT, name)])
+            rows.append([link(name), *map(cell, values), judged(TEXT, name)])
         else:
             rows.append([link(name), *[absent(name)] * 4])
     head = ["method", f"loss at {near}, as trained", f"loss at {far}", f"loss at {far}, attention cut to {near}"]
@@ -456,7 +444,7 @@ def factorial_table() -> Markdown:
     rows = []
     for name in on_text():
         in_run = name in results()[TEXT]["methods"]
-        rows.append([link(name), *(map(amount, factorial(name).values()) if in_run else [absent(name)] * 3)])
+        rows.append([link(name), *(map(cell, factorial(name).values()) if in_run else [absent(name)] * 3)])
     return table(["method", "distance alone", "keys alone", "both"], rows)
 
 
@@ -469,7 +457,7 @@ def masked_table() -> Markdown:
         if name in masked["methods"]:
             scores = masked["methods"][name]["scores"]
             outcome = judged("masked", name) if name in masked["claims"] else "the one to beat"
-            rows.append([link(name), *(amount(scores[length]) for length in lengths), outcome])
+            rows.append([link(name), *(cell(scores[length]) for length in lengths), outcome])
         else:
             rows.append([link(name), *[absent(name, causal=False)] * (len(lengths) + 1)])
     return table(["method", *(f"loss at {length}" for length in lengths), "predicted, beside NoPE"], rows)
@@ -527,7 +515,7 @@ def volume_table() -> Markdown:
     rows = []
     for arm, values in volume["methods"].items():
         outcome = judged("sinusoidal_volume", arm) if arm in volume["claims"] else "the one to beat"
-        rows.append([f"{float(arm):g}", *(amount([row[i] for row in values["whole"]]) for i in (0, -1)), outcome])
+        rows.append([f"{float(arm):g}", *(cell([row[i] for row in values["whole"]]) for i in (0, -1)), outcome])
     lengths = volume["lengths"]
     return table(["volume", f"loss at {lengths[0]}", f"loss at {lengths[-1]}", "predicted, beside volume 0"], rows)
 
@@ -745,9 +733,9 @@ def near_numbers() -> dict:
             for name in sorted(kept, key=kept.get)
         ),
         "cut_most": listed(METHODS[name].title for name in most),
-        "rope_whole": amount(whole["rope"]),
-        "rope_cut": amount(cut["rope"]),
-        "sinusoidal_cut": amount(cut["sinusoidal"]),
+        "rope_whole": cell(whole["rope"]),
+        "rope_cut": cell(cut["rope"]),
+        "sinusoidal_cut": cell(cut["sinusoidal"]),
         **{f"rope_{what}": f"{mean:.2f}" for what, mean in apart.items()},
     }
 
@@ -861,7 +849,7 @@ def masked_numbers() -> dict:
     return {
         "masked": ranking(hidden, percent=False)[1],
         "refused": listed(refused),
-        **{f"masked_{name}": amount(hidden[name]) for name in ("alibi", "sinusoidal", "stickbreaking", "nope")},
+        **{f"masked_{name}": cell(hidden[name]) for name in ("alibi", "sinusoidal", "stickbreaking", "nope")},
     }
 
 

@@ -9,7 +9,8 @@ from posenc.lab.experiments import mean_and_spread
 from posenc.lab.experiments.plots import signed
 from posenc.lab.explore import COLORS
 from posenc.lab.figures.comrope import scores
-from posenc.lab.pages import finish, pictures, seeded, table, typeset
+from posenc.lab.pages import finish, pictures, seeded
+from posenc.lab.write import signed_pm, table, typeset
 from posenc.rotate.comrope import comrope
 from posenc.rotate.liere import liere, rotation, skew, turn_blocks
 from posenc.rotate.rope2d import rope2d, rotate
@@ -410,7 +411,7 @@ def gaps_table():
         for arm in FORMS:
             pairs = zip(pictures.scores(beside, test), pictures.scores(arm, test))
             mean, spread = mean_and_spread([b - a for a, b in pairs])
-            row.append(typeset(f"{mean:+.1f} ± {spread:.1f}"))
+            row.append(signed_pm(mean, spread, 1))
         rows.append(row)
     return table(["", *(pictures.TITLES[arm] for arm in FORMS)], rows)
 

@@ -9,7 +9,9 @@ import posenc
 from posenc.bias.cope import lookup, positions
 from posenc.lab.experiments import half_width, judge, load_results, mean_and_spread
 from posenc.lab.figures.cope import TABLE, counted, looked_up, name_of, trained_gates
-from posenc.lab.pages import finish, seeded, table
+from posenc.lab.figures.parts import signed
+from posenc.lab.pages import finish, seeded
+from posenc.lab.write import table
 from posenc.methods import sizes
 
 # ------------------------------------------------------------------------------------------------------ the failure
@@ -275,13 +277,8 @@ def compared(ours, theirs):
     r"""Words for "ours is ... than theirs", from the paired interval, in points of a percent."""
     mean, half = paired(ours, theirs)
     if abs(mean) <= half or mean == 0:
-        return f"not told apart ({signed(mean)} ± {100 * half:.1f} points, 95%)"
-    return f"{'fewer' if mean < 0 else 'more'} errors ({signed(mean)} ± {100 * half:.1f} points, 95%)"
-
-
-def signed(share):
-    text = f"{100 * share:+.1f}"
-    return "0.0" if text in ("+0.0", "-0.0") else text.replace("-", "−")
+        return f"not told apart ({signed(100 * mean, 1)} ± {100 * half:.1f} points, 95%)"
+    return f"{'fewer' if mean < 0 else 'more'} errors ({signed(100 * mean, 1)} ± {100 * half:.1f} points, 95%)"
 
 
 def predictions_table(results=None):
@@ -294,7 +291,7 @@ def predictions_table(results=None):
             test = f"{NAMES[task]}, *{parts['contrast'][1]}*: {title_of(arm)}"
             why = parts["predictions"][arm]["why"]
             said = {"rises": "rise", "holds": "no rise"}[claim]
-            rows.append([test, said, why, f"{signed(change)} ± {100 * spread:.1f}", became])
+            rows.append([test, said, why, f"{signed(100 * change, 1)} ± {100 * spread:.1f}", became])
     return table(["", "predicted", "because", "points", "verdict"], rows)
 
 

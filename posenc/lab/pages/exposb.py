@@ -12,7 +12,8 @@ from posenc.lab.experiments.plots import plot_parts
 from posenc.lab.figures import exposb as figures
 from posenc.lab.figures import four_places
 from posenc.lab.figures.exposb import content_logits, row
-from posenc.lab.pages import ablation, finish, interval, pm, table
+from posenc.lab.pages import ablation, finish
+from posenc.lab.write import interval, pm, signed_pm, table
 from posenc.rotate.rope import inv_freq
 from posenc.several.exposb import FadedBias, FadedLogits, FadedWeights, band, exposb, fade, gain, hazard
 
@@ -385,8 +386,8 @@ def parts_numbers() -> dict[str, str]:
     return {
         "tuned": interval([a[0] - b[0] for a, b in zip(study["exposb"]["whole"], study["rope"]["whole"])]),
         "rope_long": f"{ablation.loss('rope', last):.2f}",
-        "logits_long": ablation.amount(*ablation.beside("exposb_logits", last), digits=3),
-        "log_long": ablation.amount(*ablation.beside("exposb_log", last), digits=3),
+        "logits_long": signed_pm(*ablation.beside("exposb_logits", last), digits=3),
+        "log_long": signed_pm(*ablation.beside("exposb_log", last), digits=3),
         "all_long": f"{ablation.loss('exposb', last):.2f}",
         "trained": f"{ablation.loss('exposb', first):.2f}",
         "seeds": f"{len(ablation.text()['seeds'])}",

@@ -11,8 +11,9 @@ from posenc.bias.fox import decay
 from posenc.lab.experiments import ignores_far, judge, load_results, mean_and_spread, verdict
 from posenc.lab.experiments.plots import AMOUNT, HIDDEN, plot_by_position
 from posenc.lab.figures.fox import ALL_OPEN, SHUT, TOKENS, line_of_gates, weights_of
-from posenc.lab.pages import finish, pm, table, typeset
+from posenc.lab.pages import finish
 from posenc.lab.pages.cope import SOLVED
+from posenc.lab.write import pm, signed_pm, table, typeset
 
 CHAPTER, AFTER = 50, 10  # tokens of a chapter, and of the next one so far
 TITLE_LOGIT = 4.0  # by how much the chapter's title, its first token, fits the query better than the rest
@@ -373,7 +374,7 @@ def start_words() -> str:
     far = [mean_and_spread([run[kind][-1] for run in runs["started open"]])[0] for kind in ("whole", "cut")]
     return (
         f"On the {len(pairs)} seeds that both have, the loss at the training length changes by "
-        f"{typeset(f'{change:+.3f}')} ± {spread:.3f} nats (mean and standard deviation of the differences); predicted "
+        f"{signed_pm(change, spread, 3)} nats (mean and standard deviation of the differences); predicted "
         f"was less than {limit:g} up or down: {outcome}. The half-lives of all seeds' heads, by the mean of log f, end "
         f"between {ends['fox']} characters where they start at zero, and between {ends['started open']} where they "
         f"start open. For the latter, whole and cut differ by {abs(far[0] - far[1]):.4f} nats at the longest context."

@@ -14,7 +14,8 @@ import posenc
 from posenc.lab.experiments.plots import signed
 from posenc.lab.figures import gradients as figures
 from posenc.lab.figures.gradients import logit_gradient, softmax_gradient, stick_gradient, sum_by_offset
-from posenc.lab.pages import finish, table
+from posenc.lab.pages import finish
+from posenc.lab.write import table
 from posenc.rotate.rope import inv_freq, rotate
 from posenc.several.exposb import exposb
 from posenc.several.rse import rse

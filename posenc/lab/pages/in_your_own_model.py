@@ -7,7 +7,8 @@ import torch
 import posenc
 from posenc import METHODS, UnsupportedError, bridges
 from posenc.lab.experiments import load_results
-from posenc.lab.pages import say_all, table
+from posenc.lab.pages import say_all
+from posenc.lab.write import table
 from posenc.methods import sizes
 
 HEADS, HEAD_DIM, LENGTH = 4, 8, 6

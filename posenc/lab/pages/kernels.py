@@ -10,11 +10,26 @@ from pathlib import Path
 import torch
 
 import posenc
-from posenc.lab.experiments import kernel_report, load_results
+from posenc.errors import check_choice
+from posenc.lab.experiments import load_results
 from posenc.lab.experiments.plots import name_lines
-from posenc.lab.pages import finish, table
+from posenc.lab.pages import finish
+from posenc.lab.write import table
 
 PAGES = ("kernels", "kernels_closely")
+KIB = 1024
+CHIPS = {  # compute capability: (GPUs that have it, shared memory that one block may ask for, in bytes)
+    "7.5": ("T4", 64 * KIB),
+    "8.0": ("A100", 163 * KIB),
+    "8.6": ("RTX 30, A10", 99 * KIB),
+    "8.9": ("RTX 40, L4", 99 * KIB),
+    "9.0": ("H100, H200", 227 * KIB),
+    "10.0": ("B200", 227 * KIB),
+}
+HEAD = (  # of a table of compiled kernels
+    *("kernel", "variant", "pass", "dtype", "head size", "tile", "warps, stages"),
+    *("shared", "registers", "spilled", "tensor cores"),
+)
 MARK = "# needs Triton: "  # a cell that begins so needs it; its name follows
 MARKS = {"rotary": 0.75, "three steps, D = 64": 32, "tiles, b = 64": 64, "tiles, b = 128": 128, "tiles, b = 256": 256}
 STYLES = (("#6b7280", ":"), ("#0072b2", "-"), ("#c45500", "--"), ("#a8468a", "-."))
@@ -180,27 +195,77 @@ def product_numbers() -> dict[str, str]:
 @functools.cache
 def report() -> dict:
     r"""The frozen report of compiled kernels."""
-    return kernel_report.load_report()
+    report = load_results("kernel_report")
+    return report | {"rows": [dict(zip(report["columns"], row)) for row in report["rows"]]}
+
+
+def select(rows: list[dict], **columns) -> list[dict]:
+    """The rows whose columns have these values; a value may be a tuple of several. `pass_` stands for "pass"."""
+    choices = {name.rstrip("_"): value if isinstance(value, tuple) else (value,) for name, value in columns.items()}
+    for name in choices if rows else ():
+        check_choice("column", name, list(rows[0]))
+    return [row for row in rows if all(row[name] in values for name, values in choices.items())]
+
+
+def cells(row: dict) -> list[str]:
+    """One row of the report as text, under `HEAD`."""
+    block_q, block_k, warps, stages = row["tile"]
+    start = [row["family"], row["variant"], row["pass"], row["dtype"], str(row["head_dim"])]
+    start += [f"{block_q} x {block_k}", f"{warps}, {stages}"]
+    if not row["compiles"]:
+        return [*start, "does not compile", "", "", row["instructions"]]
+    shared = f"{row['shared'] / KIB:.0f} of {CHIPS[row['capability']][1] // KIB} kB"
+    cores = f"{row['tensor_cores']} {row['instructions']}" if row["tensor_cores"] else "no"
+    return [*start, shared, str(row["registers"]), f"{row['spilled']} B" if row["spilled"] else "no", cores]
+
+
+def markdown(lines) -> str:
+    """A table of texts, the head first."""
+    head, *rows = (f"| {' | '.join(line)} |" for line in lines)
+    return "\n".join([head, "| " + " | ".join(["---"] * len(lines[0])) + " |", *rows])
+
+
+def chip_table(rows: list[dict], hide: tuple = ()) -> str:
+    r"""A Markdown table of rows of one compute capability, less the columns of `HEAD` to hide.
+
+    Registers and spilled bytes are per thread; shared memory per block, of what the chip allows.
+    """
+    shown = [n for n, name in enumerate(HEAD) if name not in hide]
+    return markdown([[line[n] for n in shown] for line in (HEAD, *map(cells, rows))])
+
+
+def overview(rows: list[dict]) -> str:
+    r"""A Markdown table with a line for each compute capability and dtype in rows: what its kernels take at most."""
+    lines = [("capability", "GPUs", "dtype", "compile", "shared, at most", "spill", "tensor cores")]
+    for capability, (names, limit) in CHIPS.items():
+        for dtype in ("float16", "bfloat16", "float32"):
+            mine = select(rows, capability=capability, dtype=dtype)
+            good = [row for row in mine if row["compiles"]]
+            if good:
+                shared = max(row["shared"] for row in good)
+                kinds = sorted({kind for row in good for kind in row["instructions"].split()})
+                counts = (f"{len(good)} of {len(mine)}", f"{shared / KIB:.0f} of {limit // KIB} kB")
+                spill = str(sum(row["spilled"] > 0 for row in good))
+                lines.append((capability, names, dtype, *counts, spill, ", ".join(kinds) or "no"))
+    return markdown(lines)
 
 
 def report_overview():
     r"""The report in one table."""
     from IPython.display import Markdown
 
-    return Markdown(kernel_report.overview(report()["rows"]))
+    return Markdown(overview(report()["rows"]))
 
 
 def report_rows(capability: str) -> list[dict]:
     r"""Rows of the report for one generation: without a bias, in half precision, at head size 64."""
-    return kernel_report.select(
-        report()["rows"], capability=capability, dtype="float16", head_dim=64, variant=WITHOUT_BIAS
-    )
+    return select(report()["rows"], capability=capability, dtype="float16", head_dim=64, variant=WITHOUT_BIAS)
 
 
 def shown_rows(capability: str) -> list[dict]:
     r"""Those of `report_rows` that a table shows: one rotary kernel, with most registers, and all others."""
     rows = report_rows(capability)
-    rotary = kernel_report.select(rows, family="rotary")
+    rotary = select(rows, family="rotary")
     return [max(rotary, key=lambda row: row["registers"]), *(row for row in rows if row not in rotary)]
 
 
@@ -209,8 +274,8 @@ def glue_reports() -> None:
     from IPython.display import Markdown
     from myst_nb import glue
 
-    for capability in kernel_report.CHIPS:
-        lines = kernel_report.table(shown_rows(capability), hide=("dtype", "head size"))
+    for capability in CHIPS:
+        lines = chip_table(shown_rows(capability), hide=("dtype", "head size"))
         glue(f"k_report_{capability.replace('.', '_')}", Markdown(lines), display=False)
 
 
@@ -219,7 +284,7 @@ def report_numbers() -> dict[str, str]:
 
     Errors: AssertionError where one of these spills or uses tensor cores, or where generations have not equally many.
     """
-    by_chip = [kernel_report.select(report_rows(capability), family="rotary") for capability in kernel_report.CHIPS]
+    by_chip = [select(report_rows(capability), family="rotary") for capability in CHIPS]
     (count,) = set(map(len, by_chip))
     rows = sum(by_chip, [])
     assert not any(row["spilled"] or row["tensor_cores"] for row in rows)
@@ -228,7 +293,7 @@ def report_numbers() -> dict[str, str]:
         "report_kernels": f"{len(report()['rows'])}",
         "report_rotary": f"{count}",
         "report_rotary_registers": f"{max(row['registers'] for row in rows)}",
-        "report_rotary_shared": f"{max(row['shared'] for row in rows) / kernel_report.KIB:.0f}",
+        "report_rotary_shared": f"{max(row['shared'] for row in rows) / KIB:.0f}",
     }
 
 

@@ -14,10 +14,11 @@ from IPython.display import Markdown
 
 from posenc.lab.experiments import ONE_A_PLACE, judge, load_results, plots, verdict
 from posenc.lab.figures.measure import added
-from posenc.lab.pages import say_all, set_up, table, typeset
+from posenc.lab.pages import say_all, set_up
 from posenc.lab.train import Settings
 from posenc.lab.train.measure import fixed_batch, gap_positions
 from posenc.lab.train.tasks import IGNORE, TASKS, load_corpus
+from posenc.lab.write import table, typeset
 from posenc.methods import METHODS
 
 STYLE = {"font.size": 12, "axes.spines.top": False, "axes.spines.right": False}

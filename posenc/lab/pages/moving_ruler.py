@@ -9,7 +9,8 @@ import torch
 from posenc import METHODS, cope, fox, path
 from posenc.lab.experiments import load_results, mean_and_spread
 from posenc.lab.experiments.plots import name_lines
-from posenc.lab.pages import finish, pm, table
+from posenc.lab.pages import finish
+from posenc.lab.write import pm, table
 
 RIGHT = 0.05  # a method whose share of wrong answers stays below this has the answer
 

@@ -4,8 +4,8 @@ import functools
 import statistics
 
 from posenc.lab.experiments import judge, load_results, mean_and_spread
-from posenc.lab.pages import finish, table, typeset
-from posenc.lab.pages.compare import amount, listed
+from posenc.lab.pages import finish
+from posenc.lab.write import cell, listed, signed_pm, table, typeset, unbroken
 
 PERTURBED = "glyphs, perturbed"
 TITLES = {
@@ -54,17 +54,12 @@ def outcome(arm: str) -> str:
     return judge(moved, 100 * results["tolerance"], results["predictions"][arm]["claim"])
 
 
-def signed(mean, spread) -> str:
-    """A difference and its spread, for a cell."""
-    return typeset(f"{mean:+.1f} ± {spread:.1f}").replace(" ", "\u00a0")
-
-
 def tests_table(arms, tests, task="glyphs"):
     """A row an arm, a column a test: right answers in percent, mean and spread over seeds.
 
     tests: {the column's head: the test's name}.
     """
-    rows = [[TITLES[arm], *(amount(scores(arm, test, task), 1) for test in tests.values())] for arm in arms]
+    rows = [[TITLES[arm], *(cell(scores(arm, test, task), 1) for test in tests.values())] for arm in arms]
     return table(["right answers, %", *tests], rows)
 
 
@@ -75,7 +70,7 @@ def moved_table(arms):
     for arm in arms:
         moved, spread = change(arm, start, end)
         claim = study()["predictions"][arm]["claim"]
-        cells = [*(amount(scores(arm, test), 1) for test in (start, end)), signed(moved, spread)]
+        cells = [*(cell(scores(arm, test), 1) for test in (start, end)), unbroken(signed_pm(moved, spread, 1))]
         rows.append([TITLES[arm], *cells, f"{claim}: {outcome(arm)}"])
     return table(["right answers, %", "as trained", "all patches moved", "difference", "predicted, and so"], rows)
 
@@ -86,7 +81,7 @@ def noise_table(arms, test):
     for arm in arms:
         plain, noisy = scores(arm, test), scores(arm, test, PERTURBED)
         gain, spread = mean_and_spread([b - a for a, b in zip(plain, noisy)])
-        rows.append([TITLES[arm], amount(plain, 1), amount(noisy, 1), signed(gain, spread)])
+        rows.append([TITLES[arm], cell(plain, 1), cell(noisy, 1), unbroken(signed_pm(gain, spread, 1))])
     return table(["right answers, %", "without noise", "with noise", "difference"], rows)
 
 

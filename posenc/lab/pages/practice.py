@@ -10,8 +10,9 @@ import torch
 from posenc.lab.experiments import load_results, mean_and_spread
 from posenc.lab.experiments.plots import AMOUNT
 from posenc.lab.explore import COLORS
-from posenc.lab.pages import finish, stirred, table
+from posenc.lab.pages import finish, stirred
 from posenc.lab.train import build, encoding_maker, settings_for
+from posenc.lab.write import table
 from posenc.methods import METHODS, on_text
 
 SAME = 1e-9  # relative differences below this are rounding

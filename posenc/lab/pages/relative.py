@@ -15,7 +15,8 @@ from posenc.bias.t5 import bucket, t5
 from posenc.bias.transformer_xl import shift, transformer_xl
 from posenc.lab.experiments import half_width, in_longer, load_results, verdict
 from posenc.lab.experiments.plots import name_lines
-from posenc.lab.pages import finish, interval, rate_tried, say_all, seeded, table
+from posenc.lab.pages import finish, rate_tried, say_all, seeded
+from posenc.lab.write import interval, table
 
 #: The chapter's methods, as the table of methods has them.
 ARMS = [name for name, method in METHODS.items() if method.page == "relative"]

@@ -17,7 +17,8 @@ from posenc.lab.exercises.rope import (
 )
 from posenc.lab.experiments import ONE_A_PLACE, load_results, verdict
 from posenc.lab.explore import COLORS
-from posenc.lab.pages import finish, pm, say, say_all
+from posenc.lab.pages import finish, say, say_all
+from posenc.lab.write import pm
 
 #: The head that the chapter draws: layer and number.
 DRAWN_HEAD = (1, 0)

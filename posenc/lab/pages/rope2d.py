@@ -7,8 +7,9 @@ import torch
 import posenc
 from posenc.lab.experiments import mean_and_spread
 from posenc.lab.experiments.plots import signed
-from posenc.lab.pages import finish, pictures, seeded, table, typeset
+from posenc.lab.pages import finish, pictures, seeded
 from posenc.lab.train.pictures import CHARACTERS, grid
+from posenc.lab.write import signed_pm, table, typeset
 from posenc.rotate.mrope import dealt, positions_for
 from posenc.rotate.rope import inv_freq
 from posenc.rotate.rope import rotate as rotate_1d
@@ -52,7 +53,7 @@ def control_words() -> str:
     for test in (whole, finer):
         pairs = zip(pictures.scores("axial", test), pictures.scores("mixed", test))
         mean, spread = mean_and_spread([b - a for a, b in pairs])
-        gaps.append(typeset(f"{mean:+.1f} ± {spread:.1f}"))
+        gaps.append(signed_pm(mean, spread, 1))
     return (
         f"Without an encoding {pictures.mean('none', whole):.1f} falls to {pictures.mean('none', finer):.1f}, so part "
         "of every fall is due to the finer patches themselves. "

@@ -10,7 +10,8 @@ import posenc
 from posenc.lab.experiments import judge, load_results
 from posenc.lab.experiments.plots import name_lines
 from posenc.lab.figures.rope_closely import ROUNDED, turn_rounded
-from posenc.lab.pages import pm, say_all, table
+from posenc.lab.pages import say_all
+from posenc.lab.write import pm, table
 from posenc.rotate.rope import inv_freq, rope, rotate, xpos
 
 #: Head size and number of random queries of the tables of scores.

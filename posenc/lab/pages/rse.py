@@ -9,7 +9,8 @@ import posenc
 from posenc import stickbreaking
 from posenc.lab.experiments import SWEEPS, load_results, mean_and_spread, verdict
 from posenc.lab.experiments.plots import plot_parts
-from posenc.lab.pages import ablation, finish, pm, rate_tried, table
+from posenc.lab.pages import ablation, finish, rate_tried
+from posenc.lab.write import pm, signed_pm, table
 
 BITES = (0.30, 0.25, 0.40, 0.35, 0.50)  # the report's worked example
 SHADES = ("#0072b2", "#005a8f", "#1f7db0", "#00486f", "#3d8fc0")
@@ -176,9 +177,9 @@ def parts_numbers() -> dict[str, str]:
     first, last = ablation.ends()
     results = ablation.text()
     return {
-        "order": ablation.amount(*ablation.beside("rse", first, "rse_recent")),
-        "stick_gain": ablation.amount(*ablation.beside("stickbreaking", first, "rse_recent")),
-        "softmax_long": ablation.amount(*ablation.beside("rse_softmax", last)),
+        "order": signed_pm(*ablation.beside("rse", first, "rse_recent")),
+        "stick_gain": signed_pm(*ablation.beside("stickbreaking", first, "rse_recent")),
+        "softmax_long": signed_pm(*ablation.beside("rse_softmax", last)),
         "seeds": f"{len(results['seeds'])}",
         "tolerance": f"{results['tolerance']:g}",
         "softmax_rise": f"{ablation.loss('rse_softmax', last) - ablation.loss('rse_softmax', first):.2f}",
@@ -214,7 +215,7 @@ def rates_table():
         before, after = (mean_and_spread(flat(trained(arm, when, "content"))) for when in ("before", "after"))
         cost = mean_and_spread(flat(trained(arm, "after", "rate")))[0] * mean_distance()
         cells = ", ".join(f"{mean:.3f} ± {spread:.3f}" for mean, spread in by_layer)
-        rows.append([words, cells, ablation.amount(*before), ablation.amount(*after), f"{cost:.2f}"])
+        rows.append([words, cells, signed_pm(*before), signed_pm(*after), f"{cost:.2f}"])
     head = ["arm", r"$\lambda$ by layer", "mean content before", "after", r"$\lambda$ times the mean distance"]
     return table(head, rows)
 

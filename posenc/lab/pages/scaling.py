@@ -11,7 +11,8 @@ import posenc
 from posenc import rope, scaling
 from posenc.lab.experiments import judge, load_results
 from posenc.lab.experiments.plots import name_lines
-from posenc.lab.pages import finish, pm, say_all, sheet, table
+from posenc.lab.pages import finish, say_all, sheet
+from posenc.lab.write import pm, table
 
 #: The schemes of the study, as the tables and legends name them.
 NAMES = {

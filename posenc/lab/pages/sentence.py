@@ -3,7 +3,8 @@ r"""One sentence, every method: the numbers of its three experiments, and the ta
 from IPython.display import Markdown
 
 from posenc.lab.live.sentence import FILLER, NOTES, PRESETS, weights
-from posenc.lab.pages import say_all, table
+from posenc.lab.pages import say_all
+from posenc.lab.write import table
 from posenc.methods import METHODS, on_text
 
 SLOPES = (1 / 256, 1.0)  # the ends of the fan

@@ -9,7 +9,8 @@ import torch
 from posenc.embed.sinusoidal import table
 from posenc.lab.experiments import ONE_A_PLACE, load_results, verdict
 from posenc.lab.experiments.plots import plot_volume, signed
-from posenc.lab.pages import finish, pm, say_all
+from posenc.lab.pages import finish, say_all
+from posenc.lab.write import pm
 from posenc.rotate.rope import inv_freq
 
 BLUE, ORANGE, GREEN, GRAY = "#0072b2", "#c45500", "#00805a", "#6b7280"

@@ -7,6 +7,7 @@ import torch
 from posenc import stickbreaking
 from posenc.bias.alibi import slopes
 from posenc.lab.experiments import ONE_A_PLACE, ignores_far, load_results, mean_and_spread, verdict
+from posenc.lab.figures.parts import signed
 from posenc.lab.pages import finish
 
 PIECES = (
@@ -117,18 +118,13 @@ def loss(method: str, place: int) -> float:
     return mean_and_spread([losses[place] for losses in frozen()["methods"][method]["whole"]])[0]
 
 
-def signed(change: float) -> str:
-    r"""A change with its sign, or zero without."""
-    return f"{change:+.4f}" if abs(change) >= 5e-5 else "0.0000"
-
-
 def verdict_words(judged) -> str:
     r"""A verdict, as the chapter tells it."""
     lengths, tolerance = frozen()["lengths"], frozen()["tolerance"]
     return (
-        f"from {lengths[0]} to {lengths[-1]} characters the loss changes by {signed(judged.change)} ± "
+        f"from {lengths[0]} to {lengths[-1]} characters the loss changes by {signed(judged.change, 4)} ± "
         f"{judged.spread:.4f} nats per character, and the whole context differs from the cut one by "
-        f"{signed(judged.gap)} ± {judged.gap_spread:.4f}. Predicted was no rise above {tolerance}: "
+        f"{signed(judged.gap, 4)} ± {judged.gap_spread:.4f}. Predicted was no rise above {tolerance}: "
         f"{judged.outcome}."
     )
 

@@ -13,7 +13,8 @@ import yaml
 from IPython.display import SVG, Markdown
 
 from posenc.lab import exercises
-from posenc.lab.pages import ROOT, say_all, table
+from posenc.lab.pages import ROOT, say_all
+from posenc.lab.write import table
 
 MARGIN = 45  # minutes on paper and in discussion that each chapter with a lab asks for, beside reading and lab
 NOT_CHAPTERS = ("Labs", "Reference")  # parts of the table of contents

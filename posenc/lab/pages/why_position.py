@@ -7,10 +7,11 @@ import torch
 import posenc
 from posenc.lab.experiments import ONE_A_PLACE, load_results, mean_and_spread, verdict
 from posenc.lab.figures.why_position import ORDERS, WORDS, outputs
-from posenc.lab.pages import finish, pm
+from posenc.lab.pages import finish
 from posenc.lab.train import Settings
 from posenc.lab.train.measure import held_out_windows
 from posenc.lab.train.tasks import load_corpus
+from posenc.lab.write import pm
 
 FIRST_ORDER, OTHER_ORDER = "the dog bit a man", "the man bit a dog"
 NUMERALS = {3: "three", 4: "four", 5: "five"}

@@ -40,8 +40,3 @@ def test_the_needle_table_has_shares_of_ropes_and_each_arm():
 def test_an_arm_that_was_not_run_is_refused():
     with pytest.raises(KeyError, match="cope"):
         ablation.text_table({"cope": "CoPE"})
-
-
-def test_minus_signs_stand_before_differences():
-    assert ablation.amount(-0.125, 0.25, digits=1) == "−0.1 ± 0.2"
-    assert ablation.amount(0.125, 0.25) == "+0.12 ± 0.25"

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from posenc.lab import pages
+from posenc.lab import pages, write
 
 
 def test_a_number_has_a_true_minus_and_a_name_keeps_its_hyphen():
-    assert pages.typeset("-0.5 to -3, GPT-2, 1e-9") == "−0.5 to −3, GPT-2, 1e-9"
+    assert write.typeset("-0.5 to -3, GPT-2, 1e-9") == "−0.5 to −3, GPT-2, 1e-9"
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,13 @@ def test_a_number_has_a_true_minus_and_a_name_keeps_its_hyphen():
     ids=["negative", "zero", "single"],
 )
 def test_mean_and_spread_in_words(values, text):
-    assert pages.pm(values) == text
+    assert write.pm(values) == text
+
+
+def test_a_difference_has_its_sign_and_a_cell_no_break():
+    assert write.signed_pm(-0.125, 0.25, 1) == "−0.1 ± 0.2" and write.signed_pm(0.125, 0.25) == "+0.12 ± 0.25"
+    assert write.cell([1.0, 2.0], 1) == "1.5\u00a0±\u00a00.7"
+    assert [write.listed(names) for names in ([], "a", "ab", "abc")] == ["none", "a", "a and b", "a, b and c"]
 
 
 def test_numbers_are_said_under_the_name_of_their_page(monkeypatch):
@@ -29,7 +35,7 @@ def test_numbers_are_said_under_the_name_of_their_page(monkeypatch):
 
 
 def test_a_table_has_its_head_and_a_line_for_each_row():
-    assert pages.table(["a", "b"], [["x", 1]]).data.split("\n") == ["| a | b |", "| --- | --- |", "| x | 1 |"]
+    assert write.table(["a", "b"], [["x", 1]]).data.split("\n") == ["| a | b |", "| --- | --- |", "| x | 1 |"]
 
 
 def test_a_seed_is_kept_to_what_it_is_for():

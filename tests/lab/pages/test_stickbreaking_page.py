@@ -42,10 +42,6 @@ def test_the_words_on_the_length_follow_the_change(change, improves):
     assert ("does not" in page.improvement_words(SimpleNamespace(change=change, spread=0.001))) != improves
 
 
-def test_a_change_that_rounds_to_zero_has_no_sign():
-    assert page.signed(-0.00004) == "0.0000" and page.signed(-0.0001) == "-0.0001"
-
-
 def test_the_later_match_is_served_by_a_steep_slope_near_by_and_by_none_far_away():
     near, far = page.two_matches(1), page.two_matches(40)
     assert page.with_slope(near, 4.0)[-1] > 0.99 and page.with_slope(far, 4.0)[-40] < 0.01

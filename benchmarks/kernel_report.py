@@ -1,28 +1,21 @@
 r"""What each GPU gets: every kernel compiled ahead of time, on a machine without a GPU.
 
-    make kernel-report                           compile what has changed, print all, write results/kernel_report.json
-    python -m posenc.lab.experiments.kernel_report --frozen     print what is frozen there
+    make kernel-report        compile all, some minutes; print what came out and write results/kernel_report.json
 
 Each public function is called as a user calls it, on small CPU tensors; what it would launch is compiled for each
-compute capability instead of launched, and Triton's own `cuobjdump`, `nvdisasm` and `ptxas` say what came out. A row
-stands, here or in the file that an interrupted run left, where the kernel's first intermediate code is still the same.
+compute capability instead of launched, and Triton's own `cuobjdump`, `nvdisasm` and `ptxas` say what came out.
 Chapter: Kernels without a GPU.
 """
 
 import argparse
-import ast
-import collections
 import functools
-import hashlib
-import inspect
-import json
 import os
 import platform
 import re
 import subprocess
 import sys
 import tempfile
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -35,43 +28,16 @@ from tqdm import tqdm
 
 from posenc import kernels
 from posenc.errors import UnsupportedError, check_choice
-from posenc.lab.experiments.provenance import commit_of, cpu_model
-from posenc.lab.experiments.results import load_results
-from posenc.lab.train.files import replacing
+from posenc.lab.experiments import commit_of, cpu_model, write_json
+from posenc.lab.pages.kernels import CHIPS, chip_table, markdown, overview, select
 
-KIB = 1024
-CHIPS = {  # compute capability: (GPUs that have it, shared memory that one block may ask for, in bytes)
-    "7.5": ("T4", 64 * KIB),
-    "8.0": ("A100", 163 * KIB),
-    "8.6": ("RTX 30, A10", 99 * KIB),
-    "8.9": ("RTX 40, L4", 99 * KIB),
-    "9.0": ("H100, H200", 227 * KIB),
-    "10.0": ("B200", 227 * KIB),
-}
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
 HEAD_SIZES = (64, 128)
 BATCH, HEADS, LENGTH = 2, 16, 128  # multiples of 16, as in practice: Triton compiles other code for odd strides
 COLUMNS = (
-    "family",
-    "variant",
-    "pass",
-    "capability",
-    "dtype",
-    "head_dim",
-    "tile",
-    "compiles",
-    "shared",
-    "registers",
-    "stack",
-    "spilled",
-    "tensor_cores",
-    "instructions",
-    "conversions",
-    "atomics",
-    "divisions",
-    "exponentials",
-    "narrow",
-    "code",
+    *("family", "variant", "pass", "capability", "dtype", "head_dim"),
+    *("tile", "compiles", "shared", "registers", "stack", "spilled", "tensor_cores", "instructions"),
+    *("conversions", "atomics", "divisions", "exponentials", "narrow"),
 )
 KEY = COLUMNS[:6]
 PER_SCORE = {  # what is counted in the loops over scores, as nvdisasm writes it
@@ -83,11 +49,9 @@ PER_SCORE = {  # what is counted in the loops over scores, as nvdisasm writes it
 # As nvdisasm writes them: HMMA up to 8.9, HGMMA ("wgmma") on 9.0, UTCHMMA ("tcgen05") on 10.0.
 TENSOR_CORES = re.compile(r"(HMMA|HGMMA|UTC\w*MMA)\b")
 INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?(\S+)([^;]*)")
-PLACE = re.compile(r" loc\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")  # in the source, as Triton's code names it
 LABEL = re.compile(r"^(\.L_x_\d+):")
 KERNELS = Path(kernels.__file__).parent
-FILE = Path(__file__).parents[3] / "results" / "kernel_report.json"
-PART = FILE.with_name(FILE.name + ".part")  # the rows of a run that was interrupted
+FILE = Path(__file__).parents[1] / "results" / "kernel_report.json"
 
 
 # --------------------------------------------------------------------------------------------------- what is compiled
@@ -336,51 +300,6 @@ def read_compiled(compiled, tile):
     )
 
 
-@functools.cache
-def reading() -> str:
-    """How a compiled kernel is read: a row of another reading does not stand."""
-    readers = (score_loops, per_score, narrow_products, read_compiled)
-    return "\0".join([str(PER_SCORE), *(bare(ast.parse(inspect.getsource(reader)).body[0]) for reader in readers)])
-
-
-def bare(function: ast.FunctionDef) -> str:
-    """A function's source without docstring, comments and layout."""
-    if ast.get_docstring(function) is not None:
-        del function.body[0]
-    return ast.unparse(function)
-
-
-class Known(Exception):
-    """Raised in the middle of a compilation of which the frozen row stands."""
-
-
-def code_of(ttir, capability, tile) -> str:
-    r"""A hash of all that a row follows from: a kernel's first intermediate code less names and places, the chip, the
-    tile, Triton's version, and how the result is read."""
-    code = [PLACE.sub("", line) for line in ttir.splitlines() if line.strip() and not line.startswith("#loc")]
-    names = {}
-    text = re.sub(r"%\w+", lambda name: names.setdefault(name[0], f"%{len(names)}"), "\n".join(code))
-    parts = [version("triton"), capability, str(list(tile)), reading(), text]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
-
-
-@contextmanager
-def stopping_at(codes, capability, tile):
-    """Stop a compilation with `Known` once its code is known to be one of these; yield a place for the code."""
-    from triton.backends.nvidia.compiler import CUDABackend
-
-    make, here = CUDABackend.make_ttgir, {}
-
-    def stop(module, *arguments):
-        here["code"] = code_of(str(module), capability, tile)
-        if here["code"] in codes:
-            raise Known
-        return make(module, *arguments)
-
-    with mock.patch.object(CUDABackend, "make_ttgir", staticmethod(stop)):
-        yield here
-
-
 def launch_each(take, family, variant, capability, dtype, head_dim, tile=(), only=None):
     r"""Call take(pass, tile, compile_it) for each kernel that one call launches; compile_it() compiles it there.
 
@@ -397,14 +316,13 @@ def launch_each(take, family, variant, capability, dtype, head_dim, tile=(), onl
         calls[family, variant](q, k, v, torch.arange(LENGTH), tile, variant)
 
 
-def compile_rows(family, variant, capability, dtype, head_dim, tile=(), only=None, known=()) -> list[dict]:
+def compile_rows(family, variant, capability, dtype, head_dim, tile=(), only=None) -> list[dict]:
     r"""Compile the kernels that one call launches: a row (a dict with the keys `COLUMNS`) for each.
 
-    Arguments: as in `launch_each`; known: rows to take, where their kernel's code is what would be compiled.
-    Errors: UnsupportedError where there is no Triton, or only its interpreter.
+    Arguments: as in `launch_each`. Errors: UnsupportedError where there is no Triton, or only its interpreter.
     """
     if find_spec("triton") is None:
-        raise UnsupportedError("the report needs triton, published for Linux only; --frozen needs none")
+        raise UnsupportedError("the report needs triton, published for Linux only")
     if os.environ.get("TRITON_INTERPRET") == "1":
         raise UnsupportedError("TRITON_INTERPRET=1 interprets kernels, the report compiles them: run it without")
     rows = []
@@ -412,14 +330,8 @@ def compile_rows(family, variant, capability, dtype, head_dim, tile=(), only=Non
     def take(name, cut, compile_it):
         row = dict.fromkeys(COLUMNS) | dict(family=family, variant=variant, capability=capability, dtype=dtype)
         row |= {"pass": name, "head_dim": head_dim, "tile": list(cut)}
-        stand = {old["code"]: old for old in known if all(old[part] == row[part] for part in KEY)}
         try:
-            with stopping_at(stand, capability, cut) as here:
-                compiled = compile_it()
-            row["code"] = here.get("code") or code_of(compiled.asm["ttir"], capability, cut)  # or from Triton's cache
-            row = stand.get(row["code"]) or row | read_compiled(compiled, cut)
-        except Known:
-            row = stand[here["code"]]
+            row |= read_compiled(compile_it(), cut)
         except Exception as error:  # whatever the compiler says belongs in the report
             row |= dict(compiles=False, instructions=f"{type(error).__name__}: {str(error).splitlines()[-1]}")
         rows.append(row)
@@ -429,28 +341,6 @@ def compile_rows(family, variant, capability, dtype, head_dim, tile=(), only=Non
 
 
 # ------------------------------------------------------------------------------------------------------ what it says
-
-
-def known_rows() -> list[dict]:
-    r"""The rows that are frozen, and those of a run that was interrupted."""
-    part = PART.read_text("utf-8").splitlines(keepends=True) if PART.exists() else []
-    part = [line for line in part if line.endswith("\n")]  # the last one may have been cut
-    return [*load_report()["rows"], *map(json.loads, part)]
-
-
-def load_report() -> dict:
-    r"""The frozen report: provenance, and under "rows" a list of dicts with the keys `COLUMNS`. Needs no Triton."""
-    report = load_results("kernel_report")
-    rows = [dict(zip(report["columns"], row)) for row in report["rows"]]
-    return report | {"rows": rows}
-
-
-def select(rows: list[dict], **columns) -> list[dict]:
-    """The rows whose columns have these values; a value may be a tuple of several. `pass_` stands for "pass"."""
-    choices = {name.rstrip("_"): value if isinstance(value, tuple) else (value,) for name, value in columns.items()}
-    for name in choices:
-        check_choice("column", name, COLUMNS)
-    return [row for row in rows if all(row[name] in values for name, values in choices.items())]
 
 
 def problems(rows: list[dict]) -> list[str]:
@@ -496,89 +386,25 @@ GOALS = {  # what each kernel should do: whether a row that has been counted doe
 def goals(rows: list[dict]) -> str:
     r"""A Markdown table: of the kernels in rows whose instructions were counted, how many meet each of `GOALS`."""
     counted = [row for row in rows if row["narrow"] is not None]
-    lines = [("goal", "kernels that meet it", "that do not"), ["---"] * 3]
+    lines = [("goal", "kernels that meet it", "that do not")]
     for words, met in GOALS.items():
         missed = [row for row in counted if not met(row)]
         names = sorted({f"{row['family']} {row['variant']} {row['pass']}" for row in missed})
         lines.append((words, f"{len(counted) - len(missed)} of {len(counted)}", ", ".join(names) or "-"))
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-HEAD = (
-    "kernel",
-    "variant",
-    "pass",
-    "dtype",
-    "head size",
-    "tile",
-    "warps, stages",
-    "shared",
-    "registers",
-    "spilled",
-    "tensor cores",
-)
-COUNTS = (*PER_SCORE, "narrow")  # printed beside them
-
-
-def cells(row):
-    """One row of the report as text, under `HEAD`."""
-    block_q, block_k, warps, stages = row["tile"]
-    start = [row["family"], row["variant"], row["pass"], row["dtype"], str(row["head_dim"])]
-    start += [f"{block_q} x {block_k}", f"{warps}, {stages}"]
-    if not row["compiles"]:
-        return [*start, "does not compile", "", "", row["instructions"]]
-    shared = f"{row['shared'] / KIB:.0f} of {CHIPS[row['capability']][1] // KIB} kB"
-    cores = f"{row['tensor_cores']} {row['instructions']}" if row["tensor_cores"] else "no"
-    return [*start, shared, str(row["registers"]), f"{row['spilled']} B" if row["spilled"] else "no", cores]
-
-
-def table(rows: list[dict], hide: tuple = ()) -> str:
-    r"""A Markdown table of rows of one compute capability: what a GPU gets.
-
-    Arguments:
-        rows: from `load_report()["rows"]` through `select`.
-        hide: names in `HEAD` of columns to leave out, such as those that are the same in all rows.
-    Returns: str. Registers and spilled bytes are per thread; shared memory per block, of what the chip allows.
-    """
-    for name in hide:
-        check_choice("hide", name, HEAD)
-    shown = [n for n, name in enumerate(HEAD) if name not in hide]
-    lines = [HEAD, ["---"] * len(HEAD), *(cells(row) for row in rows)]
-    return "\n".join("| " + " | ".join(line[n] for n in shown) + " |" for line in lines)
-
-
-def overview(rows: list[dict]) -> str:
-    r"""A Markdown table with a line for each compute capability and dtype in rows: what its kernels take at most."""
-    lines = [("capability", "GPUs", "dtype", "compile", "shared, at most", "spill", "tensor cores"), ["---"] * 7]
-    for capability, (names, limit) in CHIPS.items():
-        for dtype in DTYPES:
-            mine = select(rows, capability=capability, dtype=dtype)
-            good = select(mine, compiles=True)
-            if good:
-                shared = max(row["shared"] for row in good)
-                kinds = sorted({kind for row in good for kind in row["instructions"].split()})
-                counts = (f"{len(good)} of {len(mine)}", f"{shared / KIB:.0f} of {limit // KIB} kB")
-                spill = str(sum(row["spilled"] > 0 for row in good))
-                lines.append((capability, names, dtype, *counts, spill, ", ".join(kinds) or "no"))
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return markdown(lines)
 
 
 def print_report(rows):
-    """The whole report as plain text: a block for each compute capability, with `COUNTS` a score, and the goals."""
-    lines = [cells(row) for row in rows]
-    widths = [max(len(line[n]) for line in [HEAD, *lines]) for n in range(len(HEAD))]
-    for capability, (names, limit) in CHIPS.items():
-        mine = select(rows, capability=capability)
-        if mine:
-            print(f"\ncompute capability {capability} ({names}), {limit // KIB} kB of shared memory a block")
-            for line, counts in zip([HEAD, *map(cells, mine)], [COUNTS, *([row[k] for k in COUNTS] for row in mine)]):
-                counts = ("-" if count is None else f"{count}" for count in counts)
-                print("  ".join([cell.ljust(width) for cell, width in zip(line, widths)] + [*counts]).rstrip())
+    """The whole report: in one table, in one for each compute capability, and the goals."""
+    print(overview(rows))
+    for capability, (names, _) in CHIPS.items():
+        if mine := select(rows, capability=capability):
+            print(f"\ncompute capability {capability} ({names})\n" + chip_table(mine))
     print("\nIn the loops over scores, in the one that has most of them:\n" + goals(rows))
 
 
-def freeze(rows, file=FILE):
-    """Write the report, one row a line."""
+def freeze(rows):
+    """Write the report."""
     report = {
         "name": "kernel_report",
         "question": "What does the compiler make of each kernel, for each GPU generation?",
@@ -590,46 +416,26 @@ def freeze(rows, file=FILE):
         "triton": version("triton"),
         "columns": COLUMNS,
     }
-    head = json.dumps(report, indent=1).removesuffix("\n}")
-    lines = ",\n".join("  " + json.dumps([row[name] for name in COLUMNS]) for row in rows)
-    with replacing(file) as new:
-        new.write(f'{head},\n "rows": [\n{lines}\n ]\n}}\n'.encode())
+    write_json(FILE, report | {"rows": [[row[name] for name in COLUMNS] for row in rows]})
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        prog="python -m posenc.lab.experiments.kernel_report", description=__doc__.split("\n")[0]
-    )
-    parser.add_argument("--frozen", action="store_true", help="print results/kernel_report.json and compile nothing")
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--capability", choices=CHIPS, help="this one only; nothing is written")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes that compile (all cores)")
     chosen = parser.parse_args()
-    if chosen.frozen:
-        rows = load_report()["rows"]
-        rows = select(rows, capability=chosen.capability) if chosen.capability else rows
-    else:
-        known = {}
-        for row in known_rows():
-            known.setdefault((row["family"], row["variant"], *(row[part] for part in KEY[3:])), []).append(row)
-        todo = [job for job in jobs() if chosen.capability in (None, job[2])]
-        with ProcessPoolExecutor(chosen.workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            futures = {job: pool.submit(compile_rows, *job, known=known.get(job, [])) for job in todo}
-            for future in tqdm(as_completed(futures.values()), total=len(todo), desc="compiling"):
-                new = [row for row in future.result() if row["compiles"]]
-                with PART.open("a", encoding="utf-8") as file:
-                    file.writelines(json.dumps(row) + "\n" for row in new)
-        rows = [row for job in todo for row in futures[job].result()]
-        twice = [key for key, n in collections.Counter(tuple(r[part] for part in KEY) for r in rows).items() if n > 1]
-        if twice:
-            raise RuntimeError(f"kernels compiled twice under one name: {twice}")
-        if chosen.capability is None:
-            freeze(rows)
-            PART.unlink()
+    todo = [job for job in jobs() if chosen.capability in (None, job[2])]
+    with ProcessPoolExecutor(chosen.workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        made = tqdm(pool.map(compile_rows, *zip(*todo)), total=len(todo), desc="compiling")
+        rows = [row for found in made for row in found]
+    keys = [tuple(row[part] for part in KEY) for row in rows]
+    if len(set(keys)) < len(keys):
+        raise RuntimeError(f"kernels compiled twice under one name: {sorted({k for k in keys if keys.count(k) > 1})}")
+    if chosen.capability is None:
+        freeze(rows)
     print_report(rows)
     faults = problems(rows)
-    print(
-        "\n" + ("\n".join(faults) if faults else "All compile, fit into shared memory and keep what is asked of them.")
-    )
+    print("\n" + ("\n".join(faults) or "All compile, fit into shared memory and keep what is asked of them."))
     sys.exit(1 if faults else 0)
 
 

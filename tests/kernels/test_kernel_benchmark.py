@@ -1,0 +1,125 @@
+"""The benchmark of the kernels, as far as it runs without a GPU."""
+
+import functools
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import posenc
+
+pytestmark = pytest.mark.weekly
+
+ROOT = Path(__file__).resolve().parents[2]
+needs_triton = pytest.mark.skipif(sys.platform != "linux", reason="triton is published for Linux only")
+
+
+@pytest.fixture(scope="module")
+def bench():
+    spec = importlib.util.spec_from_file_location("benchmark_of_kernels", ROOT / "benchmarks" / "kernels.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@needs_triton
+def test_all_arms_compute_the_same(bench, monkeypatch):
+    """What is raced must be one function: each arm against the reference, in float32 (interpreted without a GPU)."""
+    from torch.nn.attention import flex_attention as flex
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    monkeypatch.setattr(bench, "compiled_flex", lambda: flex.flex_attention)
+    monkeypatch.setattr(
+        bench, "causal_blocks", lambda n: flex.create_block_mask(bench.causal, None, None, n, n, device)
+    )
+    monkeypatch.setattr(bench, "HEADS", 2)
+    torch.manual_seed(0)
+    q, k, v = torch.randn(3, 1, bench.HEADS, 40, 16, device=device)
+    encodings = {"softmax": None, "ALiBi": bench.alibi(q), "stick-breaking": bench.stick(q), "RoPE": bench.rope(q)}
+    encodings |= {"T5": bench.t5(q), "FoX": posenc.make("fox")}
+    for name, arm in bench.ATTENTION.items():
+        if name.startswith("fla"):  # its kernels take no float32: its references in PyTorch stand in
+            (family,) = arm.args
+            naive = getattr(importlib.import_module(f"fla.ops.{family}.naive"), f"naive_{family}")
+            monkeypatch.setattr(bench, "fla_function", lambda _, naive=naive: naive)
+        if name.startswith("SDPA"):  # its fused backends take no float32, its plain one stands in
+            arm = functools.partial(bench.sdpa, "MATH")
+        (method,) = [known for known in encodings if known in name] or ["softmax"]
+        gates = bench.log_gates(*q.shape[:3:2], q.device) if method == "FoX" else None
+        expected = posenc.attention(q, k, v, encodings[method], impl="torch", gates=gates)
+        say = functools.partial("{}: {}".format, name)
+        torch.testing.assert_close(arm(q, k, v), expected, rtol=1e-4, atol=1e-5, msg=say)
+
+    at, copies = torch.arange(40, device=device), bench.turn("copy", q, k)()
+    assert torch.equal(copies[0], q) and torch.equal(copies[1], k)
+    for layout in ("interleaved", "half"):
+        for turned, x in zip(bench.turn(f"rotary {layout}", q, k)(), (q, k)):
+            expected = posenc.rope.rotate(x, at, posenc.rope.inv_freq(16).to(device), layout)
+            torch.testing.assert_close(turned, expected, rtol=1e-4, atol=1e-5)
+
+
+def fake(cell):
+    """Ours takes 1 ms a 1,024 tokens, everything else 1.5 ms; "eager" does not fit from 16,384 on."""
+    what, arm, length, head_dim = cell
+    if arm.startswith("eager") and length >= 16384:
+        raise MemoryError("too large")
+    if what == "peak memory":
+        return {"bytes": length * head_dim * 1000}
+    milliseconds = length / 1024 * (1.0 if arm in ("softmax", "ALiBi", "rotary half") else 1.5)
+    return {"median": milliseconds, "low": 0.9 * milliseconds, "high": 1.1 * milliseconds}
+
+
+def test_an_interrupted_run_goes_on(bench, tmp_path):
+    part, cells, asked = tmp_path / "x.part", [c for c in bench.cells() if c[1] == "softmax"], []
+
+    def interrupted(cell):
+        if len(asked) == 5:
+            raise KeyboardInterrupt
+        asked.append(cell)
+        return {"error": "RuntimeError: once"} if len(asked) == 2 else fake(cell)
+
+    with pytest.raises(KeyboardInterrupt):
+        bench.measure_all(cells, {"a": [1]}, part, measure=interrupted)
+    assert len(json.loads(part.read_text())["cells"]) == 5
+
+    again = []
+    rows = bench.measure_all(cells, {"a": [1]}, part, measure=lambda cell: again.append(cell) or fake(cell))
+    assert sorted(again) == sorted([asked[1], *cells[5:]])  # what failed is tried again
+    assert {tuple(row[:4]) for row in rows} == set(cells) and len(rows) == len(cells)
+    with pytest.raises(SystemExit, match="other settings"):
+        bench.measure_all(cells, {"a": [2]}, part, measure=fake)
+
+
+def ended(bench, *arguments):
+    """What `main` says to the shell as it ends."""
+    with pytest.raises(SystemExit) as end:
+        bench.main(list(arguments))
+    return end.value.code
+
+
+@needs_triton
+@pytest.mark.skipif(torch.cuda.is_available(), reason="interprets")
+def test_smoke_holds_kernels_against_the_reference_and_times_nothing_without_a_gpu(bench, monkeypatch, capsys):
+    """Once as they are; then with a planted error, in a variant and in the sums along the stick."""
+    from posenc.kernels import stickbreaking, variants
+
+    few = [("softmax: linear", "float32", 16, bench.OWN), ("stickbreaking: plain", "float32", 16, bench.OWN)]
+    few += [("stickbreaking: plain", "float32", 16, bench.PRODUCT)]
+    assert set(few) <= set(bench.cases())
+    monkeypatch.setattr(bench, "cases", lambda: few)
+    assert ended(bench, "--smoke") == 0
+    out = capsys.readouterr().out
+    assert "no speed is measured without a GPU" in out and "WRONG" not in out
+    assert "by scan: agrees" in out and "by product: agrees" in out
+
+    wrong = variants.VARIANTS["linear"]._replace(grad=variants.plain_grad)  # a slope's gradient without the distance
+    monkeypatch.setitem(variants.VARIANTS, "linear", wrong)
+    real = stickbreaking.tl.cumsum
+    monkeypatch.setattr(stickbreaking.tl, "cumsum", lambda x, axis, reverse=False: real(x, axis))  # a scan's known bug
+    said = ended(bench, "--smoke")
+    assert isinstance(said, str) and said.count("failed: ") == 2 and "linear" in said  # which exits with 1
+    out = capsys.readouterr().out
+    assert out.count("WRONG") == 2 and "by scan: differs" in out and "by product: agrees" in out
