@@ -21,9 +21,12 @@ from posenc.lab.write import interval, pm, typeset
 
 #: Shorter names of files that many pages read.
 ALIASES = {"text": "train_short_test_long"}
-#: Besides arithmetic; dec(x, 2) has two decimals, pct(x) is in percent.
+#: Besides arithmetic. dec(x, 2) is a number, or the mean of an array, with two decimals; pct(x) likewise in percent.
 FUNCTIONS = {"pm": pm, "interval": interval, "mean": np.mean, "min": np.min, "max": np.max, "len": len, "abs": np.abs}
-FUNCTIONS |= {"dec": lambda x, digits: f"{x:.{digits}f}", "pct": lambda x, digits=0: f"{x:.{digits}%}"}
+FUNCTIONS |= {
+    "dec": lambda x, digits: f"{np.mean(x):.{digits}f}",
+    "pct": lambda x, digits=0: f"{np.mean(x):.{digits}%}",
+}
 
 
 class Frozen:

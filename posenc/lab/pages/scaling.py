@@ -65,7 +65,7 @@ HAND = {
 
 def numbers():
     r"""Give the prose all its numbers."""
-    for part in (study_numbers, failure_numbers, surgery_numbers, scheme_numbers, hand_numbers, table_numbers):
+    for part in (failure_numbers, surgery_numbers, scheme_numbers, hand_numbers, table_numbers):
         say_all("scaling", part())
     say_all("scaling", needle_numbers() | {"error": f"{max(check_errors().values()):.0e}", "v_words": claim_words()})
 
@@ -136,21 +136,6 @@ def rise(scheme, when="before"):
     return text(scheme, when)[:, -1] - text(scheme, when)[:, 0]
 
 
-def study_numbers():
-    r"""What was trained, for how long, on how much."""
-    fine_tuning = study()["fine_tuning"]
-    return {
-        "L": trained_length(),
-        "longest": longest(),
-        "times": longest() // trained_length(),
-        "seeds": len(surgery()["seeds"]),
-        "steps": fine_tuning["steps"],
-        "tokens": fine_tuning["tokens a step"],
-        "study_steps": study()["settings"]["steps"],
-        "tolerance": short_long()["tolerance"],
-    }
-
-
 # A failure that asks for it
 
 
@@ -199,8 +184,6 @@ def failure_numbers():
         "inside": f"{plain[:, late()].mean():.2f}",
         "plain_far": f"{mean_beyond(plain).mean():.2f}",
         "cut_far": f"{mean_beyond(cut_losses()).mean():.2f}",
-        "gap": short_long()["gaps"][-1],
-        "factorial_seeds": len(added["both"]),
         **{name: pm(values) for name, values in added.items()},
     }
 
@@ -748,18 +731,7 @@ def table_numbers():
     lost = {a: (near_keys[a] - near_keys["plain"]).mean() for a in VERDICT}  # among near keys
     shares = sorted(lost[a] / lost["linear"] for a in VERDICT[-3:])  # "the last three"
     assert set(VERDICT[-3:]) == set(BY_PARTS) and shares[-1] < 0.4
-    means = {
-        "w_linear": whole["linear"],
-        "c_linear": near_keys["linear"],
-        "p_linear": price,
-        "w_ntk": whole["ntk"],
-        "c_ntk": near_keys["ntk"],
-        "trained": trained,
-        "base_cut": near_keys["plain"],
-    }
-    means |= {f"w_{scheme}": whole[scheme] for scheme in (*BY_PARTS, "plain")}
-    return {name: f"{values.mean():.2f}" for name, values in means.items()} | {
-        "t_plain": pm(tuned["plain"]),
+    return {
         "t_best": pm(tuned[champion]),
         "champion": NAMES[champion],
         "better": ", ".join(NAMES[a] for a in better),
