@@ -7,10 +7,10 @@ import torch
 
 import posenc
 from posenc.lab.experiments import report
-from posenc.lab.experiments.report import ARMS, OBJECTIVES, PREDICTIONS, REPORTED, add_command, run_report
+from posenc.lab.experiments.command import main
+from posenc.lab.experiments.report import ARMS, OBJECTIVES, PREDICTIONS, REPORTED, run_report
 from posenc.lab.train import build, settings_for, train_with
-from posenc.lab.train.command import main
-from posenc.lab.train.models import own_parameters
+from posenc.lab.train.tiny import own_parameters
 from posenc.lab.train.trainer import learning_rate
 
 TINY = {"steps": 4, "warmup": 1, "windows": 4, "targets": 8, "dim": 8, "num_layers": 1, "num_heads": 2, "length": 16}
@@ -53,7 +53,7 @@ def test_a_stopped_report_goes_on_and_comes_to_the_same(tmp_path, monkeypatch):
     monkeypatch.setattr("posenc.lab.experiments.rates.BEYOND", 0)
     arms, once, out = ["standard", "rope"], tmp_path / "once.json", tmp_path / "r.json"
     words = ["report", "--seeds", "2", "--arms", *arms, "--set", *(f"{name}={size}" for name, size in TINY.items())]
-    main([*words, "--out", str(once)], [add_command])
+    main([*words, "--out", str(once)])
     sweep, calls = report.run_sweep, []
 
     def stops(*given, **more):
@@ -64,9 +64,9 @@ def test_a_stopped_report_goes_on_and_comes_to_the_same(tmp_path, monkeypatch):
 
     monkeypatch.setattr(report, "run_sweep", stops)
     with pytest.raises(KeyboardInterrupt):
-        main([*words, "--out", str(out)], [add_command])
+        main([*words, "--out", str(out)])
     assert not out.exists()
-    main([*words, "--out", str(out)], [add_command])
+    main([*words, "--out", str(out)])
     assert calls == ["report_causal", "report_masked", "report_masked"]  # the first was not trained again
     first, second = (json.loads(path.read_text()) for path in (once, out))
     assert list(second["objectives"]) == ["causal", "masked"] and second["settings"]["length"] == 16

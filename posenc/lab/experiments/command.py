@@ -1,4 +1,4 @@
-r"""The commands `python -m posenc.lab.experiments sweep NAME` and `rates NAME`."""
+r"""The commands `python -m posenc.lab.experiments sweep NAME`, `rates NAME` and `report`."""
 
 import argparse
 import os
@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from posenc.lab.experiments import report
 from posenc.lab.experiments.rates import run_rates
 from posenc.lab.experiments.runner import known, run_sweep
 from posenc.lab.train import PRESETS
@@ -31,15 +32,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     many.add_argument(
         "--rates", nargs="?", type=Path, const=True, help="the chosen rates, alone those of results/rates_NAME.json"
     )
+    report.add_command(commands)
     options = parser.parse_args(arguments)
+    if options.command == "report":
+        return report.from_command(options, arguments)
     world = int(os.environ.get("WORLD_SIZE", 1))
     starter = f"torchrun --nproc-per-node {world}" if world > 1 else "python"
     command = f"{starter} -m posenc.lab.experiments {' '.join(arguments)}"
     chosen = Path("results") / f"rates_{options.name}.json"
     more = {"device": options.device, "changes": dict(options.set)}
     if options.command == "rates":
-        run_rates(options.name, options.preset, options.methods, options.out or chosen, command, **more)
-        return
+        return run_rates(options.name, options.preset, options.methods, options.out or chosen, command, **more)
     more["rates"] = chosen if options.rates is True else options.rates
     out = options.out or Path("results") / f"{options.name}.json"
     run_sweep(options.name, options.preset, options.seeds, options.methods, out, command, options.add, **more)

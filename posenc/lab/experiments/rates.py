@@ -16,10 +16,10 @@ from tqdm import tqdm
 
 from posenc.lab.experiments.provenance import provenance
 from posenc.lab.experiments.results import check_results, six_digits, write_json
-from posenc.lab.experiments.runner import Cells, chosen, deal, holding, on, run_cell, train_all
+from posenc.lab.experiments.runner import Cells, check_file, chosen, deal, on, run_cell, train_all
 from posenc.lab.experiments.sweeps import Sweep, made
 from posenc.lab.train import Settings, build, measure, settings_for
-from posenc.lab.train.models import own_parameters
+from posenc.lab.train.tiny import own_parameters
 
 FACTORS = (0.5, 1, 2)  # on the preset's learning rate
 BEYOND = 4  # how many more, where the best stands at an end
@@ -61,38 +61,36 @@ def run_rates(
         measure=lambda model, settings: {"score": measure.validation(model, sweep.task, settings)},
     )
     facts = provenance(f"rates_{name}", preset, settings, command) | on(device)
-    with holding(out):
-        each = {cell: dataclasses.replace(settings, **trial) for cell, (_, trial) in each.items()}
-        cells = train_all(trial_sweep, each, SEEDS, facts, out, device, run_trial)
-        if cells is None:
-            return
+    check_file(out)
+    each = {cell: dataclasses.replace(settings, **trial) for cell, (_, trial) in each.items()}
+    cells = train_all(trial_sweep, each, SEEDS, facts, out, device, run_trial)
+    if cells is None:
+        return
+    tried = choices(cells, trials)
+    for _ in range(BEYOND):
+        further = {arm: beyond(values) for arm, values in tried.items() if "lr" in values["at_edge"]}
+        if not further:
+            break
+        for arm, trial in further.items():
+            trials[arm].append(trial)
+            each[called(arm, trial)] = dataclasses.replace(settings, **trial)
+            origin[called(arm, trial)] = arm
+        cells = Cells(cells.folder, list(each), SEEDS)
+        for arm, seed in tqdm(cells.share(0, 1), desc=f"{facts['name']}, beyond"):
+            cells.run(run_trial, trial_sweep, arm, seed, each[arm], deal(device, 0))
         tried = choices(cells, trials)
-        for _ in range(BEYOND):
-            further = {arm: beyond(values) for arm, values in tried.items() if "lr" in values["at_edge"]}
-            if not further:
-                break
-            for arm, trial in further.items():
-                trials[arm].append(trial)
-                each[called(arm, trial)] = dataclasses.replace(settings, **trial)
-                origin[called(arm, trial)] = arm
-            cells = Cells(cells.folder, list(each), SEEDS)
-            for arm, seed in tqdm(cells.share(0, 1), desc=f"{facts['name']}, beyond"):
-                cells.run(run_trial, trial_sweep, arm, seed, each[arm], deal(device, 0))
-            tried = choices(cells, trials)
-        results = facts | {
-            "task": sweep.task,
-            "question": f"With which learning rates does each arm of the sweep {name} do best?",
-            "measured": MEASURED.get(
-                sweep.task, 'share of wrong answers on a batch like the test "in", of its own seed'
-            ),
-            "seeds": list(SEEDS),
-            "choice": {arm: values["choice"] for arm, values in tried.items() if values["choice"]},
-            "ties": [arm for arm, values in tried.items() if values["ties"]],
-            "at_edge": {arm: values["at_edge"] for arm, values in tried.items() if values["at_edge"]},
-            "arms": tried,
-        }
-        write_json(out, check_results(results))
-        shutil.rmtree(cells.folder)
+    results = facts | {
+        "task": sweep.task,
+        "question": f"With which learning rates does each arm of the sweep {name} do best?",
+        "measured": MEASURED.get(sweep.task, 'share of wrong answers on a batch like the test "in", of its own seed'),
+        "seeds": list(SEEDS),
+        "choice": {arm: values["choice"] for arm, values in tried.items() if values["choice"]},
+        "ties": [arm for arm, values in tried.items() if values["ties"]],
+        "at_edge": {arm: values["at_edge"] for arm, values in tried.items() if values["at_edge"]},
+        "arms": tried,
+    }
+    write_json(out, check_results(results))
+    shutil.rmtree(cells.folder)
     for arm, values in tried.items():
         print(f"{arm}: {values['choice'] or 'every run diverged'}{', a tie' if values['ties'] else ''}")
 

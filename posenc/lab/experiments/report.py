@@ -1,6 +1,6 @@
 r"""The comparison of the report that this book began with: five encodings, two objectives, one model.
 
-    python -m posenc.lab.train report --preset small            # writes results/report_small.json, and a figure
+    python -m posenc.lab.experiments report --preset small      # writes results/report_small.json, and a figure
 
 No page shows it, and no file of it is frozen.
 """
@@ -151,7 +151,7 @@ def run_report(
 
 
 def add_command(commands) -> None:
-    """Add `report` to the commands of `python -m posenc.lab.train`."""
+    """Add `report` to the commands of `python -m posenc.lab.experiments`."""
     report = commands.add_parser("report", help="five encodings, two objectives, one model: one JSON and its figure")
     report.add_argument("--preset", default="small", choices=PRESETS)
     report.add_argument("--seeds", type=int, default=5, help="how many seeds, from 0")
@@ -159,10 +159,9 @@ def add_command(commands) -> None:
     report.add_argument("--set", nargs="+", default=[], type=change, metavar="NAME=NUMBER", help="other settings")
     report.add_argument("--out", type=Path, help="default results/report_PRESET.json")
     report.add_argument("--device", default="cpu", help="cpu or cuda")
-    report.set_defaults(run=from_command)
 
 
-def from_command(options) -> None:
-    words = f"python -m posenc.lab.train {' '.join(options.given)}"
+def from_command(options, arguments: Sequence[str]) -> None:
+    words = f"python -m posenc.lab.experiments {' '.join(arguments)}"
     kept = {"seeds": options.seeds, "arms": options.arms, "device": options.device, "changes": dict(options.set)}
     run_report(options.preset, options.out, command=words, **kept)

@@ -1,6 +1,5 @@
 r"""The runner of a sweep: one cell for each arm and seed, each kept when it is done, and one JSON when all are."""
 
-import contextlib
 import dataclasses
 import datetime
 import json
@@ -31,7 +30,6 @@ from posenc.lab.experiments.results import (
 from posenc.lab.experiments.sweeps import SWEEPS, Sweep, arms_of, made
 from posenc.lab.experiments.verdicts import verdict
 from posenc.lab.train import Settings, pick_device, read_checkpoint, sample, settings_for, train_with
-from posenc.lab.train.files import held
 from posenc.lab.train.tasks import TASKS
 
 # What all cells of one JSON share, as far as it is there: "device" stands for a GPU, "choice" for rates.
@@ -67,7 +65,7 @@ def run_sweep(
         changes: fields of `Settings` other than the preset's, such as {"windows": 960}.
         sweep: what to train, default the known one with this name.
     Errors: ValueError naming an argument, or a file that is damaged or of other settings, OSError for an `out` that
-        can't be written, HeldError for one that another sweep is making: all before anything is trained.
+        can't be written: all before anything is trained.
     """
     check_int("seeds", seeds)
     sweep, arms = chosen(name, methods, sweep)
@@ -78,17 +76,17 @@ def run_sweep(
         settings, choice = read_rates(rates, name, settings, arms)
     facts = provenance(name, preset, settings, command) | on(device) | ({"choice": choice} if rates is not None else {})
     each = {arm: dataclasses.replace(settings, **choice.get(arm, {})) for arm in arms}
-    with holding(out):
-        older = read_results(out, name) if add else None
-        if add:
-            check_addition(out, older, facts, arms, sweep.against)
-        cells = train_all(sweep, each, range(seeds), facts, out, device)
-        if cells is None:
-            return
-        results = facts | assemble(sweep, settings, cells.read())
-        whole = check_results(merge(older, results) if add else results)
-        write_json(out, whole)
-        shutil.rmtree(cells.folder)
+    check_file(out)
+    older = read_results(out, name) if add else None
+    if add:
+        check_addition(out, older, facts, arms, sweep.against)
+    cells = train_all(sweep, each, range(seeds), facts, out, device)
+    if cells is None:
+        return
+    results = facts | assemble(sweep, settings, cells.read())
+    whole = check_results(merge(older, results) if add else results)
+    write_json(out, whole)
+    shutil.rmtree(cells.folder)
     for arm in results["claims"]:
         if arm != sweep.against:
             print(verdict(whole, arm).words)
@@ -110,9 +108,10 @@ def chosen(name: str, methods: Sequence[str] | None, sweep: Sweep | None = None)
     return sweep, arms
 
 
-def holding(out: Path):
-    """The hold on a file that the first of the processes has for all."""
-    return contextlib.nullcontext() if int(os.environ.get("RANK", 0)) else held("out", out)
+def check_file(out: Path) -> None:
+    """Raise IsADirectoryError for a folder, which would be told only when all is trained."""
+    if out.is_dir():
+        raise IsADirectoryError(f"out={str(out)!r} is a folder; name a file in it")
 
 
 def train_all(
@@ -243,8 +242,7 @@ def run_cell(
 ) -> dict:
     r"""Train and test one arm with one seed: the numbers of one cell of a sweep.
 
-    "start" and "batches" are hashes of the initial parameters that the model shares with NoPE's and of all that it
-    read: arms of one seed share them.
+    "start" is a hash of the initial parameters that the model shares with NoPE's: arms of one seed share it.
     """
     started = time.perf_counter()
     method, options, make_attention = made(sweep, arm, settings)
@@ -263,7 +261,7 @@ def run_cell(
     cell = six_digits(sweep.measure(model, settings))
     cell["final_train_loss"] = round(float(numpy.mean(history["loss"][-max(1, settings.steps // 10) :])), 6)
     cell["curve"] = [round(float(numpy.mean(history["loss"][i : i + 10])), 4) for i in range(0, settings.steps, 10)]
-    cell["start"], cell["batches"] = start_of(method, settings, sweep.task, seed, options), history["batches"]
+    cell["start"] = start_of(method, settings, sweep.task, seed, options)
     cell["parameters"] = sum(parameter.numel() for parameter in model.parameters())
     if sweep.task == "text" and seed == 0 and sweep.arms is None:
         cell["sample"] = sample(model, window=settings.length)

@@ -63,11 +63,8 @@ class Settings:
         return [self.length * multiple for multiple in self.multiples]
 
     def as_dict(self) -> dict:
-        """The fields as files hold them: one that came later, in `LATER`, only where it is not its default."""
-        return {k: v for k, v in dataclasses.asdict(self).items() if k not in LATER or v != LATER[k]}
-
-
-LATER = {"own": 1.0, "held_back": 0}  # what older checkpoints and results do not hold
+        """The fields as results hold them: what came after the first of them only where it is not as it was then."""
+        return {k: v for k, v in dataclasses.asdict(self).items() if (k, v) not in (("own", 1.0), ("held_back", 0))}
 
 
 # "original" is the ground of the five-way comparison in the report that this book began with; it wants a GPU.
