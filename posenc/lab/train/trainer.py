@@ -13,7 +13,7 @@ Chapter: How to measure position.
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import torch
@@ -129,7 +129,7 @@ def train_with(
             if last or time.perf_counter() - saved_at >= save_every:
                 run.save()
                 saved_at = time.perf_counter()
-    return run.model.eval(), run.history()
+    return run.model.eval(), run.history
 
 
 class Run:
@@ -145,20 +145,16 @@ class Run:
             raise ValueError(f"batch={settings.batch} must be a multiple of the {self.world} processes that share it")
         check_task(TASKS[task], settings)
         self.model = build(method, settings, task, seed, options, make_attention).to(device)
-        self.optimizer = torch.optim.AdamW(
-            groups(self.model, settings, task),
-            lr=settings.lr,
-            betas=(0.9, 0.99),
-            weight_decay=settings.weight_decay,
-            fused=True,
-        )
+        self.optimizer = adam(self.model, settings, own_parameters(self.model, settings, task))
         self.batches = torch.Generator().manual_seed(seed)
         self.losses, self.checkpoint, self.facts = [], None, None
         self.started = time.perf_counter()
 
     @property
-    def seconds(self):
-        return time.perf_counter() - self.started
+    def history(self):
+        """What `train` returns beside the model."""
+        about = {"settings": self.settings, "device": str(self.device), "seed": self.seed, "task": self.task}
+        return {"loss": self.losses, "seconds": time.perf_counter() - self.started} | about
 
     def save_to(self, checkpoint, facts):
         """Save to this file from now on, and go on from what it holds where it is there."""
@@ -176,55 +172,58 @@ class Run:
         """Write the checkpoint, if there is to be one; one of the processes does it."""
         if self.checkpoint is None or self.rank > 0:
             return
-        state = {"run": self.facts, "losses": self.losses, "seconds": self.seconds}
+        state = {"run": self.facts, "losses": self.losses, "seconds": self.history["seconds"]}
         state |= {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
         write_checkpoint(self.checkpoint, state | {"batches": self.batches.get_state()})
 
     def step(self):
         """Make one step, and add the loss before it to `losses`. Errors: FloatingPointError where it is not finite."""
         settings = self.settings
-        options = {"text": training_text(settings)} if settings.held_back else {}
+        options = {"text": load_corpus().train[: -settings.held_back]} if settings.held_back else {}
         tokens, targets = TASKS[self.task].batch(self.batches, settings.batch, settings.length, **options)
         answers = (targets != IGNORE).sum().item()  # in the whole batch, whatever this process's share of it
         tokens, targets = (part[self.rank :: self.world].to(self.device) for part in (tokens, targets))
         with precision(self.device):
             logits = self.model(tokens)
         loss = cross_entropy(logits.float().flatten(0, 1), targets.flatten(), ignore_index=IGNORE, reduction="sum")
-        loss = loss / answers
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(len(self.losses), settings) * group.get("factor", 1.0)
-        self.optimizer.zero_grad()
-        loss.backward()
-        loss = loss.detach()
-        if self.world > 1:  # the whole batch's are the sums of the shares'
-            for part in (loss, *(p.grad for p in self.model.parameters() if p.grad is not None)):
-                distributed.all_reduce(part)
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), settings.clip)
-        self.optimizer.step()
-        self.losses.append(loss.item())
-        if not math.isfinite(self.losses[-1]):
-            raise diverged(self.losses, settings)
-
-    def history(self):
-        """What `train` returns beside the model."""
-        about = {"settings": self.settings, "device": str(self.device), "seed": self.seed, "task": self.task}
-        return {"loss": self.losses, "seconds": self.seconds} | about
+        descend(loss / answers, self.model, self.optimizer, self.losses, settings, self.world)
 
 
-def groups(model: Model, settings: Settings, task: str) -> list:
-    """The parameters for the optimizer: the encoding's own apart where they have a factor on the learning rate."""
-    own = set(own_parameters(model, settings, task)) if settings.own != 1 else ()
-    if not own:
-        return list(model.parameters())
-    named = list(model.named_parameters())
-    shared = [parameter for name, parameter in named if name not in own]
-    return [{"params": shared}, {"params": [p for name, p in named if name in own], "factor": settings.own}]
+def adam(model, settings: Settings, own: Collection[str] = ()) -> torch.optim.Optimizer:
+    """The optimizer of a model; its parameters with the names `own` learn at `settings.own` times the rate."""
+    parts = {factor: [] for factor in (1.0, settings.own)}
+    for name, parameter in model.named_parameters():
+        parts[settings.own if name in own else 1.0].append(parameter)
+    groups = [{"params": params, "factor": factor} for factor, params in parts.items()]
+    return torch.optim.AdamW(groups, settings.lr, (0.9, 0.99), weight_decay=settings.weight_decay, fused=True)
 
 
-def training_text(settings: Settings) -> torch.Tensor:
-    """The text that training reads: all of the corpus's part for training but what is held back."""
-    text = load_corpus().train
-    return text[: len(text) - settings.held_back]
+def descend(loss, model, optimizer, losses: list, settings: Settings, world: int = 1) -> None:
+    """Move a model's parameters down its loss, at the rate of step len(losses), and add the loss to `losses`.
+
+    world: of how many processes this is one, whose losses and gradients are summed.
+    Errors: FloatingPointError for a loss that is no finite number, naming step, loss and rate.
+    """
+    for group in optimizer.param_groups:
+        group["lr"] = learning_rate(len(losses), settings) * group["factor"]
+    optimizer.zero_grad()
+    loss.backward()
+    loss = loss.detach()
+    if world > 1:
+        for part in (loss, *(p.grad for p in model.parameters() if p.grad is not None)):
+            distributed.all_reduce(part)
+    torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
+    optimizer.step()
+    losses.append(loss.item())
+    if math.isfinite(losses[-1]):
+        return
+    before = f", after {losses[-2]:.4g} at the step before" if len(losses) > 1 else ""
+    own = f", own={settings.own:g}" if settings.own != 1 else ""
+    raise FloatingPointError(
+        f"the loss is {losses[-1]} at step {len(losses)} of {settings.steps}{before}, with lr={settings.lr:g}{own}: "
+        f"the training has diverged. Try a smaller lr, such as {settings.lr / 10:g}, more warmup than "
+        f"{settings.warmup} steps, or a smaller clip than {settings.clip:g}."
+    )
 
 
 def learning_rate(step: int, settings: Settings) -> float:
@@ -233,17 +232,6 @@ def learning_rate(step: int, settings: Settings) -> float:
         return settings.lr * (step + 1) / settings.warmup
     done = (step - settings.warmup) / max(1, settings.steps - settings.warmup)
     return settings.lr * (0.1 + 0.9 * (1 + math.cos(math.pi * done)) / 2)
-
-
-def diverged(losses: list, settings: Settings) -> FloatingPointError:
-    """The error for a run whose last loss is no finite number: where that was, and what may help."""
-    before = f", after {losses[-2]:.4g} at the step before" if len(losses) > 1 else ""
-    own = f", own={settings.own:g}" if settings.own != 1 else ""
-    return FloatingPointError(
-        f"the loss is {losses[-1]} at step {len(losses)} of {settings.steps}{before}, with lr={settings.lr:g}{own}: "
-        f"the training has diverged. Try a smaller lr, such as {settings.lr / 10:g}, more warmup than "
-        f"{settings.warmup} steps, or a smaller clip than {settings.clip:g}."
-    )
 
 
 def check_task(task: Task, settings: Settings) -> None:
