@@ -60,16 +60,8 @@ def run(options: argparse.Namespace) -> None:
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
     if together:
         distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
-    model, history = train_with(
-        options.method,
-        settings,
-        options.seed,
-        options.task,
-        device=device,
-        checkpoint=checkpoint,
-        save_every=options.save_every,
-        together=together,
-    )
+    asked = {"device": device, "checkpoint": checkpoint, "save_every": options.save_every, "together": together}
+    model, history = train_with(options.method, settings, options.seed, options.task, **asked)
     if together:
         distributed.destroy_process_group()
     if int(os.environ.get("RANK", 0)):

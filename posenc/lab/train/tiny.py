@@ -18,8 +18,6 @@ from posenc.lab.train.tasks import TASKS, load_corpus
 from posenc.layer import KVCache, SelfAttention
 from posenc.methods import METHODS, make, sizes
 
-DEVICES = ("cpu", "cuda", "mps")
-
 
 class MLP(nn.Module):
     """Widen each token fourfold, bend, narrow: [B, T, C] -> [B, T, C]. It sees no other token and no position."""
@@ -51,11 +49,7 @@ class Block(nn.Module):
 class Model(nn.Module):
     r"""What `Decoder` and `Encoder` share. Position enters at the four places of its encodings, and nowhere else.
 
-    Arguments:
-        vocab_size: how many tokens there are.
-        dim: C, the width.
-        num_layers: how many blocks.
-        num_heads: H, a divisor of C.
+    Arguments: as for `Decoder`.
         make_encoding: called as make_encoding(layer) with layer = 0 .. num_layers - 1, returns that layer's
             `Encoding`: a new one each time, or the same one where layers share it.
         make_attention: called as make_attention(dim, num_heads, encoding, causal=...) for each layer, returns a
@@ -240,20 +234,18 @@ def own_parameters(model: Model, settings: Settings, task: str = "text") -> list
 
 def pick_device(device: str | torch.device | None = None) -> torch.device:
     """The torch device: the one asked for, else cuda where there is one, else cpu. Errors: ValueError naming it."""
-    if device is None:
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    device = ("cuda" if count else "cpu") if device is None else device
+    there = {"cpu": 1, "cuda": count, "mps": int(torch.backends.mps.is_available())}
     try:
         found = torch.device(device)
     except (RuntimeError, TypeError):
         found = None
-    if found is None or found.type not in DEVICES:
-        raise ValueError(f"device={device!r} is not known; choose one of {', '.join(map(repr, DEVICES))}, or 'cuda:1'")
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if found.type == "cuda" and (found.index or 0) >= count:
-        there = f"torch sees {count} CUDA devices here, counted from 0" if count else "torch sees no CUDA device here"
-        raise UnsupportedError(f"device={str(device)!r}: {there}; device='cpu' works")
-    if found.type == "mps" and not torch.backends.mps.is_available():
-        raise UnsupportedError(f"device={str(device)!r}: torch can't use Metal here; device='cpu' works")
+    if found is None or found.type not in there:
+        raise ValueError(f"device={device!r} is not known; choose one of {', '.join(map(repr, there))}, or 'cuda:1'")
+    if (found.index or 0) >= there[found.type]:
+        seen = f"torch sees {there[found.type]} of this kind here, counted from 0"
+        raise UnsupportedError(f"device={str(device)!r}: {seen}; device='cpu' works")
     return found
 
 

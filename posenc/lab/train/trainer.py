@@ -64,18 +64,8 @@ def train(
     Errors: TypeError or ValueError naming the argument, OSError for a checkpoint that can't be written: all before
         the first step. FloatingPointError where the loss is no finite number any more.
     """
-    settings = settings_for(preset, task, **changes)
-    return train_with(
-        method,
-        settings,
-        seed,
-        task,
-        device=device,
-        live=live,
-        progress=progress,
-        checkpoint=checkpoint,
-        options=options,
-    )
+    settings, shown = settings_for(preset, task, **changes), {"live": live, "progress": progress}
+    return train_with(method, settings, seed, task, device=device, checkpoint=checkpoint, options=options, **shown)
 
 
 def train_with(
