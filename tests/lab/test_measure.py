@@ -69,30 +69,6 @@ def test_targets_of_different_windows_do_not_overlap(corpus):
         assert len(some_windows(dataclasses.replace(SMALL, windows=windows))) == read
 
 
-class Letters(torch.nn.Module):
-    """Predicts every character by how common it is, so that a loss tells which characters were the targets."""
-
-    def __init__(self, corpus):
-        super().__init__()
-        counts = torch.bincount(corpus.train, minlength=len(corpus.vocabulary)).double() + 0.5
-        self.logits = torch.nn.Parameter((counts / counts.sum()).log())
-
-    def forward(self, tokens, mask=None, positions=None):
-        return self.logits.expand(*tokens.shape, -1)
-
-
-def test_targets_are_the_same_characters_at_every_length(corpus):
-    settings = settings_for("study")
-    losses = short_long(Letters(corpus), settings)
-    windows = held_out_windows(corpus.held_out, settings)
-    expected = -Letters(corpus).logits[windows[:, -settings.targets :]].mean().item()
-    for kind in ("whole", "cut", "early"):
-        assert losses[kind] == pytest.approx([expected] * 4, abs=1e-5), kind
-    everything = -Letters(corpus).logits[windows[:, 1:]].mean().item()
-    assert losses["chopped"] == pytest.approx([everything] * 4, abs=1e-5)
-    assert abs(everything - expected) > 1e-3  # else this test could not tell the two apart
-
-
 def test_losses_are_those_of_windows_that_end_alike(corpus, monkeypatch):
     monkeypatch.setattr(measure, "BLOCKS", 4)
     monkeypatch.setattr(measure, "BLOCK", 2)
@@ -107,18 +83,21 @@ def test_losses_are_those_of_windows_that_end_alike(corpus, monkeypatch):
     early = target_losses(model, windows[:, -(SMALL.targets + 1) :]).mean().item()
     assert losses["early"] == pytest.approx([early] * 4, abs=1e-6)
     found, whole = loss_by_position(model, SMALL, bins=8), target_losses(model, windows)  # [windows, 128]
+    pieces = torch.cat([windows[:, at : at + 17] for at in range(0, 128, 16)])  # of 16, each predicted once
+    chopped = [target_losses(model, part).mean().item() for part in (pieces, windows)]
+    assert [losses["chopped"][0], losses["chopped"][-1]] == pytest.approx(chopped, abs=1e-5)
     assert found["until"] == [15, 31, 47, 63, 79, 95, 111, 127]
     assert found["loss"][2] == pytest.approx(whole[:, 32:48].mean().item(), abs=1e-5)
 
 
 def test_validation_reads_what_is_held_back_alone(corpus):
-    settings = dataclasses.replace(SMALL, held_back=300)
-    kept, letters = corpus.train[-300:], Letters(corpus)
-    expected = -letters.logits[kept[SMALL.length - SMALL.targets + 1 :]]  # all but what the last window leaves
-    expected = expected[: len(expected) // SMALL.targets * SMALL.targets].mean().item()
-    assert validation(letters, "text", settings) == pytest.approx(expected, abs=1e-5)
+    model, kept = sharp("rope", SMALL), corpus.train[-300:]
+    ends = range(SMALL.length + 1, 301, SMALL.targets)
+    losses = [target_losses(model, kept[None, end - SMALL.length - 1 : end])[0, -SMALL.targets :] for end in ends]
+    expected = torch.cat(losses).mean().item()
+    assert validation(model, "text", dataclasses.replace(SMALL, held_back=300)) == pytest.approx(expected, abs=1e-5)
     with pytest.raises(ValueError, match="held_back=0 .*length=16"):
-        validation(letters, "text", SMALL)
+        validation(model, "text", SMALL)
     other = settings_for("nano", "flipflop", **TINY_TASK)
     model, shown = build("rope", other, "flipflop"), fixed_batch("flipflop", other, {}, 1024)
     drawn = fixed_batch("flipflop", other, {}, 1024, seed=2**31 + 1)

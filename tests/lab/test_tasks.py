@@ -180,22 +180,15 @@ def test_flipflop_rates(test, ignore):
     share(bits == 1, does != 4, 0.5)
 
 
-@pytest.mark.parametrize("test, blanks", [("in", 2.0), ("denser", 0.5), ("sparser", 6.0), ("longer 2x", 2.0)])
-def test_selective_copy_density(test, blanks):
-    options = TASKS["selective_copy"].tests(LENGTH)[test]
-    tokens, targets = batch("selective_copy", 512, **options)
+@pytest.mark.parametrize("test, blanks, passes", [("in", 2.0, 0.6), ("sparser", 6.0, 0.9), ("denser", 0.5, 0.2)])
+def test_rates_of_selective_copy_and_counting(test, blanks, passes):
+    tokens, targets = batch("selective_copy", 512, **TASKS["selective_copy"].tests(LENGTH)[test])
     n, field = (targets != IGNORE).sum(1), (tokens == 17).long().argmax(1)
-    assert (field == n + (n * blanks).long()).all()
-    assert (n.min(), n.max()) == options.get("symbols", (1, 16))
-
-
-@pytest.mark.parametrize("test, passes", [("in", 0.6), ("sparser", 0.9), ("denser", 0.2)])
-def test_counting_rates(test, passes):
+    assert (field == n + (n * blanks).long()).all() and (n.min(), n.max()) == (1, 16)
     tokens, targets = batch("counting", 512, **TASKS["counting"].tests(LENGTH)[test])
     commands = torch.cat((torch.zeros(512, 1, dtype=torch.bool), targets[:, :-1] == IGNORE), dim=1)
     share(tokens == 12, commands, 0.1)
     share(tokens == 0, commands & (tokens != 12), (1 - passes) * 0.1)
-    assert set(targets.unique().tolist()) == {IGNORE, *range(10)}
 
 
 # ------------------------------------------------------------------------------------------------------------ needle
@@ -275,21 +268,16 @@ def test_example_shows_the_answers(name):
     "name, options, error, words",
     [
         ("copy", {"generator": None}, TypeError, "generator=None .*torch.Generator"),
-        ("copy", {"size": 0}, ValueError, "size=0"),
         ("flipflop", {"ignored": 0.5}, ValueError, "ignored=0.5 .*'ignore'"),
         ("text", {"text": torch.arange(64)}, ValueError, "length=64 .*64 characters"),
-        ("masked", {"text": "abc"}, TypeError, "text.*'abc'"),
-        ("copy", {"length": 2}, ValueError, "length=2 .*3"),
         ("copy", {"symbols": 32}, ValueError, "symbols=32 .*1 to 31.*length=64"),
         ("copy", {"symbols": (1, 2, 3)}, ValueError, r"symbols=\(1, 2, 3\).*pair"),
         ("recall", {"pairs": 17}, ValueError, "pairs=17 .*1 to 16.*length=64"),
-        ("recall", {"pairs": 2.5}, TypeError, "pairs=2.5"),
         ("selective_copy", {"blanks": 70.0}, ValueError, "symbols.*length=64"),
         ("counting", {"asks": 2}, ValueError, "asks=2 .*0 to 1"),
         ("needle", {"distance": 65}, ValueError, "distance=65 .*2 to 64.*length=64"),
         ("needle", {"depth": 1, "distance": 9}, ValueError, "depth=1 .*distance=9"),
         ("needle", {"questions": 5}, ValueError, "questions=5 .*1 to 4.*needles=4"),
-        ("needle", {"window": 30, "distance": 31}, ValueError, "distance=31 .*window=30"),
         ("needle", {"length": 4}, ValueError, "length=4 .*needles=4"),
     ],
     ids=lambda value: ",".join(value) if isinstance(value, dict) else "",

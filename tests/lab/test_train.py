@@ -2,7 +2,6 @@
 
 import copy
 import dataclasses
-import os
 import pickle
 import statistics
 import types
@@ -29,8 +28,8 @@ def same(tensors, others):
     return tensors.keys() == others.keys() and all(torch.equal(tensors[key], others[key]) for key in tensors)
 
 
-def same_weights(model, other):
-    return same(model.state_dict(), other.state_dict())
+def same_weights(*models):
+    return same(*(model.state_dict() for model in models))
 
 
 @pytest.fixture
@@ -45,28 +44,23 @@ def no_step(monkeypatch):
         ({"dim": 96.0}, TypeError, "dim=96.0"),
         ({"num_heads": 5}, ValueError, "num_heads=5 .*dim=96"),
         ({"warmup": 300}, ValueError, "warmup=300 .*steps=300"),
-        ({"clip": float("nan")}, ValueError, "clip=nan"),
         ({"own": 0}, ValueError, "own=0"),
         ({"held_back": 10**6}, ValueError, "held_back=1000000"),
         ({"held_back": 9, "task": "flipflop"}, ValueError, "held_back=9 .*'flipflop'"),
         ({"targets": 65}, ValueError, "targets=65 .*length=64"),
         ({"multiples": (4, 1)}, ValueError, r"multiples=\(4, 1\) .*rise"),
-        ({"multiples": 8}, TypeError, "multiples=8 .*tuple"),
         ({"multiples": (1, 3, 8)}, ValueError, "multiples.* 3 .*divide.* 8"),
         ({"step": 3}, ValueError, "step=3 .*'steps'"),
         ({"windows": 5000}, ValueError, "windows=5000"),
         ({"length": 10**6, "targets": 1}, ValueError, "length=1000000"),
-        ({"task": "flipflops"}, ValueError, "task='flipflops' .*'flipflop'"),
         ({"task": "needle", "length": 8, "targets": 8}, ValueError, "length=8 .*needles=4"),
         ({"method": "ropes"}, ValueError, "'ropes' .*'rope'"),
         ({"method": "liere"}, posenc.UnsupportedError, "2 axes.*pictures"),
         ({"method": lambda layer: "rope", "checkpoint": None}, TypeError, "make_encoding.*Encoding"),
         ({"method": lambda layer: posenc.make("nope")}, TypeError, "checkpoint: method=.*name"),
         ({"options": {"bass": 5.0}}, ValueError, "bass=5.0 .*'base'"),
-        ({"preset": "labs"}, ValueError, "preset='labs' .*'lab'"),
         ({"seed": -1}, ValueError, "seed=-1"),
         ({"device": "gpu"}, ValueError, "device='gpu' .*'cuda'"),
-        ({"device": 3.5}, ValueError, "device=3.5 .*'cpu'"),
     ],
     ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
 )
@@ -122,19 +116,18 @@ def trains(method, task):
     assert all(not torch.equal(weight, before[name]) for name, weight in model.state_dict().items() if "to_q" in name)
 
 
+@pytest.mark.parametrize("method, task", [(method, "flipflop") for method in on_text()] + [("rope", t) for t in TASKS])
+def test_every_method_and_task_trains(method, task):
+    trains(method, task)
+
+
 @pytest.mark.parametrize("method", on_text())
-def test_every_method_trains_both_ways(method):
-    trains(method, "flipflop")
+def test_a_method_trains_both_ways_or_says_why_not(method):
     if METHODS[method].causal_only and not METHODS[method].both_ways:
         with pytest.raises(posenc.UnsupportedError, match="causal=False"):
             trains(method, "masked")
     else:
         trains(method, "masked")
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_every_task_trains(task):
-    trains("rope", task)
 
 
 GOLDEN = {("rope", "text"): [4.883034, 4.347486, 3.905623], ("fox", "flipflop"): [1.877971, 1.07012, 1.027699]}
@@ -196,12 +189,10 @@ def test_the_seed_alone_decides_and_the_random_state_is_left_alone():
 
 def test_make_encoding_of_your_own_trains_in_sight(capfd):
     shared = posenc.make("stickbreaking")
-    model, _ = train_with(lambda layer: shared, TINY, progress=False)
-    assert capfd.readouterr() == ("", "") and model.blocks[0].attention.encoding is shared
-    train_with("nope", TINY)
-    assert "6/6" in capfd.readouterr().err
-    text = sample(build("rope", TINY), prompt="The list ", length=40, window=32)
-    assert text.startswith("The list ") and len(text) == 49
+    model, _ = train_with(lambda layer: shared, TINY)
+    assert "6/6" in capfd.readouterr().err and model.blocks[0].attention.encoding is shared
+    text = sample(model, prompt="The list ", length=40, window=32)
+    assert capfd.readouterr() == ("", "") and text.startswith("The list ") and len(text) == 49
 
 
 def test_the_live_curve_draws_in_a_notebook_and_nowhere_else(monkeypatch):
@@ -340,25 +331,13 @@ def test_a_damaged_checkpoint_is_refused_and_runs_nothing(path):
         load(path.with_name("nowhere.pt"))
 
 
-def test_a_model_of_another_text_is_refused(path):
-    state = read_checkpoint(path)
-    state["run"]["corpus"] = "0" * 64
-    torch.save(state, path)
-    with pytest.raises(ValueError, match="run.pt was trained on another text"):
-        load(path)
-
-
-@pytest.mark.parametrize("where", ["torch.save", "os.replace"])
-def test_an_interruption_while_writing_leaves_the_old_checkpoint(path, where, monkeypatch):
-    before, save = path.read_bytes(), torch.save
-
-    def half(*given):
-        if where == "torch.save":
-            save(*given)
-            given[1].truncate(1000)
+def test_an_interruption_while_writing_leaves_the_old_checkpoint(path, monkeypatch):
+    def half(state, file):
+        file.write(b"PK half of it")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr({"torch": torch, "os": os}[where.split(".")[0]], where.split(".")[1], half)
+    before = path.read_bytes()
+    monkeypatch.setattr(torch, "save", half)
     with pytest.raises(KeyboardInterrupt):
         trainer.write_checkpoint(path, {"losses": []})
     assert path.read_bytes() == before and list(path.parent.iterdir()) == [path]
@@ -407,23 +386,22 @@ def test_two_processes_give_the_loss_curve_of_one(tmp_path):
 # -------------------------------------------------------------------------------------------------------- the command
 
 
-@pytest.mark.parametrize("task", ["text", "masked", "flipflop"])
-def test_the_command_trains_one_model_and_tells_how_it_does(task, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    "task, tests",
+    [
+        ("text", [f"{kind} {32 * n}" for kind in ("whole", "cut") for n in (1, 2, 4, 8)]),
+        ("masked", [f"loss {32 * n}" for n in (1, 2, 4, 8)]),
+        ("flipflop", [f"error {name}" for name in TASKS["flipflop"].tests(32)]),
+    ],
+)
+def test_the_command_trains_one_model_and_tells_how_it_does(task, tests, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     sizes = [f"{key}={value}" for key, value in TINY_TASK.items()]
     main(["run", "--method", "alibi", "--task", task, "--preset", "nano", "--seed", "2", "--set", *sizes])
     first, *lines = capsys.readouterr().out.strip().split("\n")
-    path = f"runs/{task}-alibi-nano-2.pt"
-    _, history = load(path)
-    assert history["task"] == task and history["seed"] == 2 and len(history["loss"]) == TINY_TASK["steps"]
-    assert first.startswith(path) and f"{history['loss'][-1]:.4f}" in first
-    names = {
-        "text": [f"{kind} {32 * n}" for kind in ("whole", "cut") for n in (1, 2, 4, 8)],
-        "masked": [f"loss {32 * n}" for n in (1, 2, 4, 8)],
-        "flipflop": [f"error {name}" for name in TASKS["flipflop"].tests(32)],
-    }
-    assert [" ".join(line.split()[:-1]) for line in lines] == names[task]
-    assert all(0 <= float(line.split()[-1]) < 20 for line in lines)
+    _, history = load(f"runs/{task}-alibi-nano-2.pt")
+    assert history["task"] == task and history["seed"] == 2 and f"{history['loss'][-1]:.4f}" in first
+    assert [" ".join(line.split()[:-1]) for line in lines] == tests
 
 
 @pytest.mark.parametrize("words", ["--method ropes", "--set steps", "--set steps=many", "--set step=9", "--device gpu"])
