@@ -19,8 +19,7 @@ from tqdm import tqdm
 
 from posenc.lab.experiments import check_results, provenance, six_digits, write_json
 from posenc.lab.train import settings_for
-from posenc.lab.train.models import encoding_maker
-from posenc.lab.train.tiny import Decoder
+from posenc.lab.train.tiny import Decoder, encoding_maker
 
 SEEDS, CHOOSING, RATES = range(5), range(2), (1e-3, 3e-3, 1e-2)
 METHODS = ("nope", "rope", "alibi", "stickbreaking", "cope", "fox", "path")

@@ -23,7 +23,7 @@ from posenc.bias.fox import Forgetting
 from posenc.encoding import Encoding, Gates
 from posenc.lab.experiments import check_results, provenance, six_digits, write_json
 from posenc.lab.train import settings_for, train_with
-from posenc.lab.train.measure import GATE_CLASSES, forget_gates, gate_class, short_long
+from posenc.lab.train.measure import short_long
 from posenc.lab.train.tasks import load_corpus
 
 STARTS = {"fox": 0.0, "started open": 4.0}
@@ -42,6 +42,28 @@ START_PREDICTION = (
     "A bias that starts at 4 in place of 0 changes little after 500 steps: the loss at the training length moves by "
     "less than 0.05 nats, since the gates are free to go where they are needed."
 )
+GATE_CLASSES = ("letter", "digit", "space", "newline", "paragraph end", "period", "other")
+
+
+def gate_class(text: str) -> list[int]:
+    r"""For each character the index of its class in `GATE_CLASSES`; "paragraph end" is a newline after a newline."""
+    kinds = {" ": "space", ".": "period", "\n": "newline"}
+    names = []
+    for before, character in zip(" " + text, text):
+        if before == character == "\n":
+            names.append("paragraph end")
+        else:
+            plain = "letter" if character.isalpha() else "digit" if character.isdigit() else "other"
+            names.append(kinds.get(character, plain))
+    return [GATE_CLASSES.index(name) for name in names]
+
+
+@torch.no_grad()
+def forget_gates(model, tokens):
+    r"""log f of each of tokens [B, T] in each layer and head of a FoX model: [layers, B, H, T], float32, at most 0."""
+    caches = model.new_caches()
+    model(tokens, caches=caches)
+    return torch.stack([cache.gates for cache in caches])
 
 
 def open_fox(layer, start):

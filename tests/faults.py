@@ -131,7 +131,7 @@ FAULTS = [
     # Training and experiments
     Fault("posenc/lab/train/trainer.py", "(0.1 + 0.9 * (1 + math.cos", "(0.9 * (1 + math.cos",
           "tests/lab/test_train.py"),  # down to nothing
-    Fault("posenc/lab/train/trainer.py", "torch.Generator().manual_seed(seed), ", "torch.Generator().manual_seed(0), ",
+    Fault("posenc/lab/train/trainer.py", "torch.Generator().manual_seed(seed)\n", "torch.Generator().manual_seed(0)\n",
           "tests/lab/test_train.py"),  # each seed reads the same batches
     Fault("posenc/lab/train/tasks.py", "torch.full_like(original, IGNORE).scatter(1, places, answers)",
           "original.clone()", "tests/lab/test_tasks.py"),  # what is read as it is counts as an answer

@@ -8,7 +8,7 @@ import torch
 
 from posenc.bias.cope import positions
 from posenc.lab.train import settings_for
-from posenc.lab.train.models import build
+from posenc.lab.train.tiny import build
 
 PATH = Path(__file__).resolve().parents[2] / "benchmarks" / "cope_gates.py"
 

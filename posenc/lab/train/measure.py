@@ -107,9 +107,7 @@ def short_long(model: Model, settings: Settings) -> dict:
     losses, blocks = {kind: [] for kind in KINDS}, {"whole": [], "cut": []}
     early = target_losses(model, windows[:, -(settings.targets + 1) :]).mean().item()
     for length in settings.lengths:
-        pieces = windows.unfold(
-            1, length + 1, length
-        )  # [W, n, length + 1]; one predicts last what the next reads first
+        pieces = windows.unfold(1, length + 1, length)  # [W, n, length + 1]; what one predicts last the next reads
         chopped = target_losses(model, pieces.flatten(0, 1)).unflatten(0, pieces.shape[:2])  # [W, n, length]
         cut = target_losses(model, pieces[:, -1], cut=settings.length)
         for kind, rows in (("whole", chopped[:, -1, -settings.targets :]), ("cut", cut[:, -settings.targets :])):
@@ -227,9 +225,7 @@ def wrong_tokens(model: Model, batch: Batch, cut: int | None = None) -> Tensor:
     device = next(model.parameters()).device
     length = batch.tokens.shape[1]
     mask = last_keys(length, cut, device)
-    chunks = batch.tokens.split(
-        max(1, 1024 // length)
-    )  # small tensors are reused, large ones are mapped anew each time
+    chunks = batch.tokens.split(max(1, 1024 // length))  # small tensors are reused, large ones mapped anew each time
     answers = torch.cat([model(tokens.to(device), mask=mask).argmax(-1).cpu() for tokens in chunks])
     return (answers != batch.targets) & (batch.targets != IGNORE)
 
@@ -367,6 +363,7 @@ def head_scores(model: Model, settings: Settings, windows: int = 64, longest: in
                 pairs = scores.diagonal(-distance, dim1=-2, dim2=-1).transpose(0, 1).flatten(1)  # [H, pairs]
                 mean.append(pairs.mean(1))
                 std.append(pairs.std(1))
+        mean, std = torch.stack(mean, 1), torch.stack(std, 1)  # [H, longest]
         q, k = short[layer]
         seen = k.cumsum(2)  # the sum of q_i k_j over j <= i is q_i times this
         (qa, qb), (ka, kb) = (q[..., 0::2], q[..., 1::2]), (seen[..., 0::2], seen[..., 1::2])
@@ -374,43 +371,7 @@ def head_scores(model: Model, settings: Settings, windows: int = 64, longest: in
         cos = (qa * ka + qb * kb).sum((0, 2)) / pairs / math.sqrt(head_dim)  # [H, D/2]
         sin = (qa * kb - qb * ka).sum((0, 2)) / pairs / math.sqrt(head_dim)
         for head in range(q.shape[1]):
-            heads.append(
-                {
-                    "layer": layer,
-                    "head": head,
-                    "mean": [round(value[head].item(), 4) for value in mean],
-                    "std": [round(value[head].item(), 4) for value in std],
-                    "cos": [round(value, 5) for value in cos[head].tolist()],
-                    "sin": [round(value, 5) for value in sin[head].tolist()],
-                }
-            )
+            by_distance = {"mean": (mean[head], 4), "std": (std[head], 4), "cos": (cos[head], 5), "sin": (sin[head], 5)}
+            rounded = {key: [round(v, digits) for v in row.tolist()] for key, (row, digits) in by_distance.items()}
+            heads.append({"layer": layer, "head": head} | rounded)
     return {"inv_freq": [round(value, 8) for value in w.tolist()], "heads": heads}
-
-
-# ---------------------------------------------------------------------------------------------- trained forget gates
-
-GATE_CLASSES = ("letter", "digit", "space", "newline", "paragraph end", "period", "other")
-
-
-def gate_class(text: str) -> list[int]:
-    r"""For each character the index of its class in `GATE_CLASSES`; "paragraph end" is a newline after a newline."""
-    kinds = {" ": "space", ".": "period", "\n": "newline"}
-    names = []
-    for before, character in zip(" " + text, text):
-        if before == character == "\n":
-            names.append("paragraph end")
-        else:
-            plain = "letter" if character.isalpha() else "digit" if character.isdigit() else "other"
-            names.append(kinds.get(character, plain))
-    return [GATE_CLASSES.index(name) for name in names]
-
-
-@torch.no_grad()
-def forget_gates(model: Model, tokens: Tensor) -> Tensor:
-    r"""log f of each of tokens [B, T] in each layer and head of a FoX model: [layers, B, H, T], float32, at most 0."""
-    attention = [block.attention for block in model.blocks]
-    if any(layer.encoding.gates is None for layer in attention):
-        raise UnsupportedError(f"model has encodings at {attention[0].encoding.places} that read no gates")
-    caches = model.new_caches()
-    model(tokens, caches=caches)
-    return torch.stack([cache.gates for cache in caches])

@@ -24,7 +24,7 @@ from posenc.encoding import Encoding
 from posenc.errors import check_choice, check_int, check_number
 from posenc.lab.train.settings import Settings
 from posenc.lab.train.tiny import Block
-from posenc.lab.train.trainer import diverged, learning_rate
+from posenc.lab.train.trainer import adam, descend
 from posenc.layer import embed_input
 from posenc.rotate.comrope import comrope
 from posenc.rotate.liere import liere
@@ -273,26 +273,15 @@ def train_pictures(
         torch.manual_seed(seed)
         shape = (CLASSES[task], settings.dim, settings.num_layers, settings.num_heads)
         model = Vision(*shape, lambda layer: make(*heads), pool)
-    optimizer = torch.optim.AdamW(
-        model.parameters(), lr=settings.lr, betas=(0.9, 0.99), weight_decay=settings.weight_decay, fused=True
-    )
+    optimizer = adam(model, settings)
     generator, noise = torch.Generator().manual_seed(seed), torch.Generator().manual_seed(seed)
     draw, losses = draw_glyphs if task == "glyphs" else draw_left, []
     quiet = not progress or "POSENC_BOOK" in os.environ
-    for step in tqdm(range(settings.steps), arm if isinstance(arm, str) else "your encoding", disable=quiet):
-        for group in optimizer.param_groups:
-            group["lr"] = learning_rate(step, settings)
+    for _ in tqdm(range(settings.steps), arm if isinstance(arm, str) else "your encoding", disable=quiet):
         pictures, positions, answers = draw(generator, settings.batch)
         if perturb:
             positions = positions + (perturb * torch.randn(positions.shape, generator=noise)).clamp(-0.5, 0.5)
-        loss = cross_entropy(model(pictures, positions), answers)
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
-        optimizer.step()
-        losses.append(loss.item())
-        if not math.isfinite(losses[-1]):
-            raise diverged(losses, settings)
+        descend(cross_entropy(model(pictures, positions), answers), model, optimizer, losses, settings)
     return model.eval(), losses
 
 

@@ -35,12 +35,11 @@ class Settings:
     def __post_init__(self):
         for name in ("dim", "num_layers", "num_heads", "length", "batch", "steps", "windows", "targets"):
             check_int(name, getattr(self, name))
-        check_int("warmup", self.warmup, minimum=0)
-        check_int("held_back", self.held_back, minimum=0)
-        check_number("lr", self.lr, above=0)
-        check_number("own", self.own, above=0)
+        for name in ("warmup", "held_back"):
+            check_int(name, getattr(self, name), minimum=0)
+        for name in ("lr", "own", "clip"):
+            check_number(name, getattr(self, name), above=0)
         check_number("weight_decay", self.weight_decay, minimum=0)
-        check_number("clip", self.clip, above=0)
         if self.dim % self.num_heads:
             raise ValueError(f"num_heads={self.num_heads} must divide dim={self.dim}")
         if self.warmup >= self.steps:
@@ -63,11 +62,8 @@ class Settings:
         return [self.length * multiple for multiple in self.multiples]
 
     def as_dict(self) -> dict:
-        """The fields as files hold them: one that came later, in `LATER`, only where it is not its default."""
-        return {k: v for k, v in dataclasses.asdict(self).items() if k not in LATER or v != LATER[k]}
-
-
-LATER = {"own": 1.0, "held_back": 0}  # what older checkpoints and results do not hold
+        """The fields as results hold them: what came after the first of them only where it is not as it was then."""
+        return {k: v for k, v in dataclasses.asdict(self).items() if (k, v) not in (("own", 1.0), ("held_back", 0))}
 
 
 # "original" is the ground of the five-way comparison in the report that this book began with; it wants a GPU.

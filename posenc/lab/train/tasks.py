@@ -14,6 +14,7 @@ Chapter: How to measure position.
 import functools
 import hashlib
 import inspect
+import itertools
 import random
 import re
 from collections.abc import Callable
@@ -67,40 +68,32 @@ class Task:
             raise TypeError(f"generator={generator!r} must be a torch.Generator on the CPU")
         check_int("size", size)
         check_int("length", length)
-        known = [
-            name for name in inspect.signature(self.make).parameters if name not in ("generator", "size", "length")
-        ]
-        for name in options:
-            if name not in known:
-                raise ValueError(
-                    f"{name}={options[name]!r} is no option of task {self.name!r}; "
-                    f"known: {', '.join(known)}.{nearest(name, known)}"
-                )
+        known = list(inspect.signature(self.make).parameters)[3:]
+        for name in options.keys() - known:
+            raise ValueError(
+                f"{name}={options[name]!r} is no option of task {self.name!r}; "
+                f"known: {', '.join(known)}.{nearest(name, known)}"
+            )
         return self.make(generator, size, length=length, **options)
 
     def example(self, length=32, seed=0, **options):
         r"""One sequence to read: the answers that are scored stand in brackets; in a masked text, read→answer."""
         check_int("seed", seed, minimum=0)
-        tokens, targets = (
-            part[0].tolist() for part in self.batch(torch.Generator().manual_seed(seed), 1, length, **options)
-        )
+        batch = self.batch(torch.Generator().manual_seed(seed), 1, length, **options)
+        tokens, targets = (part[0].tolist() for part in batch)
+        words = [self.vocabulary[token] for token in tokens]
         between = "" if self.name in ("text", "masked") else " "
         if not self.causal:
-            return between.join(
-                self.vocabulary[token]
-                if target == IGNORE
-                else f"[{self.vocabulary[token].replace('[MASK]', 'MASK')}→{self.vocabulary[target]}]"
-                for token, target in zip(tokens, targets)
-            )
+            answers = [None if target == IGNORE else self.vocabulary[target] for target in targets]
+            pairs = zip(words, answers)
+            return between.join(f"[{w.replace('[MASK]', 'MASK')}→{answer}]" if answer else w for w, answer in pairs)
         scored = [False] + [target != IGNORE for target in targets]
-        shown = [self.vocabulary[token] for token in tokens]
-        if scored[-1]:
-            shown.append(self.vocabulary[targets[-1]])
-        scored = [False, *scored[: len(shown)], False]  # scored[i + 1] belongs to shown[i]
-        return between.join(
-            "[" * (scored[i + 1] and not scored[i]) + word + "]" * (scored[i + 1] and not scored[i + 2])
-            for i, word in enumerate(shown)
-        )
+        words += [self.vocabulary[target] for target in targets[-1:] if target != IGNORE]
+        shown = []
+        for asked, group in itertools.groupby(zip(scored, words), key=lambda pair: pair[0]):
+            part = between.join(word for _, word in group)
+            shown.append(f"[{part}]" if asked else part)
+        return between.join(shown)
 
 
 class CorpusTask(Task):
@@ -227,13 +220,10 @@ def text_tests(length):
     return tests | {f"longer {n}x": {"text": held_out, "length": n * length} for n in (2, 4, 8)}
 
 
-TEXT_WORDS = {
-    "in": "The text of training, windows of the training length.",
-    "held out": "Topics that training never read.",
-    "longer 2x": "Topics that training never read, windows twice as long.",
-    "longer 4x": "Topics that training never read, windows four times as long.",
-    "longer 8x": "Topics that training never read, windows eight times as long.",
-}
+TIMES = {2: "twice", 4: "four times", 8: "eight times"}
+UNREAD = "Topics that training never read"
+TEXT_WORDS = {"in": "The text of training, windows of the training length.", "held out": f"{UNREAD}."}
+TEXT_WORDS |= {f"longer {n}x": f"{UNREAD}, windows {times} as long." for n, times in TIMES.items()}
 
 # ------------------------------------------------------------------------------------------------------ made up tasks
 
@@ -313,11 +303,8 @@ KEYS = 64
 def make_recall(generator, size, *, length, pairs=None):
     check_length(length, 8)
     pairs = (2, min(length // 4, KEYS // 4)) if pairs is None else pairs
-    most, why = (
-        min(length // 4, KEYS),
-        f"n pairs and as many questions take 4 n tokens of length={length}, and there are {KEYS} keys",
-    )
-    low, high = as_range("pairs", pairs, 1, most, why)
+    why = f"n pairs and as many questions take 4 n tokens of length={length}, and there are {KEYS} keys"
+    low, high = as_range("pairs", pairs, 1, min(length // 4, KEYS), why)
     # Few pairs are drawn often (P(n) ~ 1/n): drawn evenly, the many hide from a model that there is anything to find.
     n = (low * ((high + 1) / low) ** torch.rand(size, 1, generator=generator)).long().clamp(max=high)
     # Common and rare keys (key i has weight (i + 1)^-1.5): looking up is learned on a few common keys in hundreds of
@@ -358,14 +345,12 @@ def make_flipflop(generator, size, *, length, ignore=0.8):
     return next_token(torch.stack((does, bits), dim=2).flatten(1), scored.flatten(1), length)
 
 
+def longer(length):
+    return {f"longer {n}x": {"length": n * length} for n in (2, 4)}
+
+
 def flipflop_tests(length):
-    return {
-        "in": {},
-        "sparser": {"ignore": 0.98},
-        "denser": {"ignore": 0.1},
-        "longer 2x": {"length": 2 * length},
-        "longer 4x": {"length": 4 * length},
-    }
+    return {"in": {}, "sparser": {"ignore": 0.98}, "denser": {"ignore": 0.1}} | longer(length)
 
 
 # selective_copy: symbols 0 .. 15, then
@@ -429,13 +414,7 @@ def make_counting(generator, size, *, length, passes=0.6, asks=0.1, resets=0.1):
 
 
 def counting_tests(length):
-    return {
-        "in": {},
-        "sparser": {"passes": 0.9},
-        "denser": {"passes": 0.2},
-        "longer 2x": {"length": 2 * length},
-        "longer 4x": {"length": 4 * length},
-    }
+    return {"in": {}, "sparser": {"passes": 0.9}, "denser": {"passes": 0.2}} | longer(length)
 
 
 # needle: values 0 .. 7, then needles A0, A1 ... H7, then the questions ?A ... ?H, then filler
@@ -458,7 +437,7 @@ def make_needle(generator, size, *, length, distance=None, depth=None, needles=4
     """
     as_range("needles", needles, 1, NEEDLE_KEYS, f"there are {NEEDLE_KEYS} keys, each for one needle")
     as_range("questions", questions, 1, needles, f"each of needles={needles} is asked for once")
-    far = length + 2 - 2 * questions  # where the first answer stands in the sequence
+    far = first = length + 2 - 2 * questions  # where the first answer stands in the sequence
     why = f"length={length} with questions={questions} leaves no more"
     if window is not None:
         far, why = as_range("window", window, needles + 1, far, why)[0], f"window={window} ends there"
@@ -480,7 +459,6 @@ def make_needle(generator, size, *, length, distance=None, depth=None, needles=4
     free = torch.rand(size, len(places), generator=generator).masked_fill(places == first_distance, 2.0)
     others = free.argsort(1)[:, : needles - 1] + 2
     sequence = torch.randint(FILLERS, (length + 1, size), generator=generator).flip(0).T + FIRST_FILLER
-    first = length + 2 - 2 * questions
     at = first - torch.cat((first_distance, others), dim=1)  # [B, needles]
     sequence = sequence.scatter(1, at, FIRST_NEEDLE + NEEDLE_VALUES * keys + values)
     ends = first + 2 * torch.arange(questions)
@@ -501,7 +479,9 @@ def needle_tests(length):
     return tests
 
 
-LONGER = {"longer 2x": "Sequences twice as long.", "longer 4x": "Sequences four times as long."}
+NEAR = "the needles no farther back than in training"
+FAR = "the needle asked for farther back than any in training"
+LONGER = {f"longer {n}x": f"Sequences {TIMES[n]} as long." for n in (2, 4)}
 
 TASKS = {
     task.name: task
@@ -626,12 +606,8 @@ TASKS = {
             words={
                 "in": "Four needles anywhere in a context of the training length, all of them asked for.",
                 "near 1x": "One question, at the training length.",
-                "near 2x": "Twice the context, the needles no farther back than in training.",
-                "near 4x": "Four times the context, the needles no farther back than in training.",
-                "near 8x": "Eight times the context, the needles no farther back than in training.",
-                "far 2x": "Twice the context, the needle asked for farther back than any in training.",
-                "far 4x": "Four times the context, the needle asked for farther back than any in training.",
-                "far 8x": "Eight times the context, the needle asked for farther back than any in training.",
+                **{f"near {n}x": f"{times.capitalize()} the context, {NEAR}." for n, times in TIMES.items()},
+                **{f"far {n}x": f"{times.capitalize()} the context, {FAR}." for n, times in TIMES.items()},
             },
             description="A few needles hide in filler, each a key and its value in one token. At the end a key is "
             "named and its value is wanted. It is the needle in a haystack of the long-context reports (Kamradt 2023; "

@@ -1,4 +1,4 @@
-r"""Train small models, alone or many at once, so that nothing is lost when a run is interrupted.
+r"""Train small models, and go on with a run that was interrupted.
 
     model, history = train("rope", preset="lab")                      # one model, with a progress bar
     model, history = train("rope", preset="lab", task="flipflop")     # on another task
@@ -10,37 +10,24 @@ r"""Train small models, alone or many at once, so that nothing is lost when a ru
 Chapter: How to measure position.
 """
 
-import contextlib
-import hashlib
 import math
 import os
-import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import torch
 from torch import distributed
 from torch.nn.functional import cross_entropy
-from torch.nn.parallel import DistributedDataParallel
 from tqdm import tqdm
 
 from posenc.errors import UnsupportedError, check_choice, check_number
-from posenc.lab.train.checkpoints import (
-    check_moments,
-    check_same_run,
-    describe,
-    naming,
-    read_checkpoint,
-    write_checkpoint,
-)
+from posenc.lab.train.checkpoints import describe, read_checkpoint, write_checkpoint
 from posenc.lab.train.curve import LiveCurve
-from posenc.lab.train.files import held
 from posenc.lab.train.measure import check_windows
-from posenc.lab.train.models import build, own_parameters, pick_device, precision
 from posenc.lab.train.settings import Settings, settings_for
 from posenc.lab.train.tasks import IGNORE, TASKS, Task, load_corpus
-from posenc.lab.train.tiny import Model
+from posenc.lab.train.tiny import Model, build, own_parameters, pick_device, precision
 from posenc.layer import SelfAttention
 from posenc.methods import row
 
@@ -69,29 +56,16 @@ def train(
         device: default cuda where there is one, else cpu.
         live: True draws the loss curve as it grows, in a notebook; elsewhere it does nothing.
         progress: True shows a progress bar with an estimate.
-        checkpoint: a file that the run is saved to on its way, and gone on from where it exists. While it trains, no
-            other process can train to it.
+        checkpoint: a file that the run is saved to on its way, and gone on from where it exists.
         options: of the method's factory, such as {"base": 500.0} for "rope".
     Returns: (model, history); history = {"loss": one number a step, in nats per scored token, "seconds": ...,
-        "settings": ..., "device": ..., "seed": ..., "task": ..., "batches": a sha256 of all that it read, None where
-        the checkpoint of an older version did not keep it}. The same call gives the same weights on the same
+        "settings": ..., "device": ..., "seed": ..., "task": ...}. The same call gives the same weights on the same
         machine with the same number of threads.
-    Errors: TypeError or ValueError naming the argument, OSError for a checkpoint that can't be written,
-        posenc.lab.train.HeldError for one that another process trains to: all before the first step.
-        FloatingPointError where the loss is no finite number any more; the checkpoint keeps the last that was saved.
+    Errors: TypeError or ValueError naming the argument, OSError for a checkpoint that can't be written: all before
+        the first step. FloatingPointError where the loss is no finite number any more.
     """
-    settings = settings_for(preset, task, **changes)
-    return train_with(
-        method,
-        settings,
-        seed,
-        task,
-        device=device,
-        live=live,
-        progress=progress,
-        checkpoint=checkpoint,
-        options=options,
-    )
+    settings, shown = settings_for(preset, task, **changes), {"live": live, "progress": progress}
+    return train_with(method, settings, seed, task, device=device, checkpoint=checkpoint, options=options, **shown)
 
 
 def train_with(
@@ -121,186 +95,125 @@ def train_with(
         raise UnsupportedError(
             f"method={method!r} counts {row(method).axes} axes, text has one; posenc.lab.train.pictures trains it"
         )
+    if checkpoint is not None and (not isinstance(method, str) or make_attention is not SelfAttention):
+        raise TypeError(
+            f"checkpoint: method={method!r} must be a name then, and make_attention={make_attention!r} SelfAttention: "
+            f"a function can't be told from another"
+        )
     run = Run(method, settings, seed, task, pick_device(device), options, together, make_attention)
-    with contextlib.ExitStack() as inside:
-        if checkpoint is not None:
-            if make_attention is not SelfAttention:
-                raise TypeError(f"checkpoint: make_attention={make_attention!r} must be SelfAttention then, see method")
-            config = describe(method, settings, seed, task, options)
-            if run.rank == 0:
-                inside.enter_context(held("checkpoint", Path(checkpoint)))
-            run.resume(Path(checkpoint), config)
-        name = method if isinstance(method, str) else "your encoding"
-        curve = LiveCurve(settings.steps, name) if live else None
-        quiet = not progress or run.rank > 0 or "POSENC_BOOK" in os.environ
-        bar = inside.enter_context(tqdm(total=settings.steps, initial=len(run.losses), desc=name, disable=quiet))
-        take_steps(run, save_every, bar, curve, inside.enter_context(DeferredSignals(checkpoint is not None)))
-    return run.model.eval(), run.history()
-
-
-def take_steps(run, save_every, bar, curve, signals):
-    """The steps that a run has left, saved on the way and at the end."""
+    if checkpoint is not None:
+        run.save_to(Path(checkpoint), describe(method, settings, seed, task, options))
+    name = method if isinstance(method, str) else "your encoding"
+    curve = LiveCurve(settings.steps, name) if live else None
+    quiet = not progress or run.rank > 0 or "POSENC_BOOK" in os.environ
     first, saved_at = len(run.losses), time.perf_counter()
-    for step in range(first, run.settings.steps):
-        loss, stopping = run.step(signals)
-        bar.update()
-        tenth = step % 10 == 9 or step == run.settings.steps - 1
-        if tenth or run.device.type == "cpu":  # elsewhere to look is to wait
-            run.check_loss(loss.item())
-        if tenth:
-            bar.set_postfix(loss=f"{loss.item():.3f}", refresh=False)
-            if curve is not None:
-                curve.draw(stack(run.losses).tolist())
-        if stopping or time.perf_counter() - saved_at >= save_every:
-            run.save()
-            saved_at = time.perf_counter()
-        if stopping:
-            raise Stopped(f"stopped after step {step + 1}, saved to {run.checkpoint}", signals.number)
-    if len(run.losses) > first:
-        run.save()
-    if signals.pending:  # since the last step began
-        raise Stopped(f"stopped after the last step, saved to {run.checkpoint}", signals.number)
-
-
-class Stopped(KeyboardInterrupt):
-    """A run that a signal stopped, and saved; `number` is the signal's, SIGTERM's where another process had it."""
-
-    def __init__(self, words, number):
-        super().__init__(words)
-        self.number = number or signal.SIGTERM
+    with tqdm(total=settings.steps, initial=first, desc=name, disable=quiet) as bar:
+        for step in range(first, settings.steps):
+            run.step()
+            bar.update()
+            last = step == settings.steps - 1
+            if step % 10 == 9 or last:
+                bar.set_postfix(loss=f"{run.losses[-1]:.3f}", refresh=False)
+                if curve is not None:
+                    curve.draw(run.losses)
+            if last or time.perf_counter() - saved_at >= save_every:
+                run.save()
+                saved_at = time.perf_counter()
+    return run.model.eval(), run.history
 
 
 class Run:
-    r"""A model in training: `step` makes one step, `save` and `resume` write and read all that a step depends on.
+    r"""A model in training: `step` makes one step, `save_to` and `save` keep all that a step depends on.
 
     Where it shares its batches (`together`), every process takes the sequences rank, rank + world, ... of each batch.
     """
 
     def __init__(self, method, settings, seed, task, device, options, together, make_attention):
-        self.settings, self.seed, self.task, self.device, self.together = settings, seed, task, device, together
+        self.settings, self.seed, self.task, self.device = settings, seed, task, device
         self.rank, self.world = (distributed.get_rank(), distributed.get_world_size()) if together else (0, 1)
         if settings.batch % self.world:
             raise ValueError(f"batch={settings.batch} must be a multiple of the {self.world} processes that share it")
         check_task(TASKS[task], settings)
         self.model = build(method, settings, task, seed, options, make_attention).to(device)
-        self.optimizer = torch.optim.AdamW(
-            groups(self.model, settings, task),
-            lr=settings.lr,
-            betas=(0.9, 0.99),
-            weight_decay=settings.weight_decay,
-            fused=True,
-        )
-        self.batches, self.read = torch.Generator().manual_seed(seed), ""
-        self.losses, self.checkpoint, self.config, self.saved = [], None, None, 0
-        self.before, self.started = 0.0, time.perf_counter()  # seconds before it was resumed, and when that was
-        self.parallel = DistributedDataParallel(self.model) if together else self.model
-
-    @property
-    def seconds(self):
-        return self.before + time.perf_counter() - self.started
-
-    def resume(self, checkpoint, config):
-        """Save to this file from now on, and go on from what it holds where it is there."""
-        self.checkpoint, self.config = checkpoint, config
-        if not checkpoint.exists():
-            return
-        saved = read_checkpoint(checkpoint)
-        check_same_run(checkpoint, saved, config)
-        with naming(checkpoint):
-            self.model.load_state_dict(saved["model"])
-            self.optimizer.load_state_dict(saved["optimizer"])
-            check_moments(self.optimizer)
-            self.batches.set_state(saved["batches"])
-        self.read = saved.get("read")
-        self.losses, self.before = list(saved["losses"].to(self.device)), saved["seconds"]
-        self.saved = len(self.losses)
+        self.optimizer = adam(self.model, settings, own_parameters(self.model, settings, task))
+        self.batches = torch.Generator().manual_seed(seed)
+        self.losses, self.checkpoint, self.facts = [], None, None
         self.started = time.perf_counter()
 
+    @property
+    def history(self):
+        """What `train` returns beside the model."""
+        about = {"settings": self.settings, "device": str(self.device), "seed": self.seed, "task": self.task}
+        return {"loss": self.losses, "seconds": time.perf_counter() - self.started} | about
+
+    def save_to(self, checkpoint, facts):
+        """Save to this file from now on, and go on from what it holds where it is there."""
+        self.checkpoint, self.facts = checkpoint, facts
+        if not checkpoint.exists():
+            return self.save()  # so that what can't be written is told now
+        saved = read_checkpoint(checkpoint, facts)
+        self.model.load_state_dict(saved["model"])
+        self.optimizer.load_state_dict(saved["optimizer"])
+        self.batches.set_state(saved["batches"])
+        self.losses = saved["losses"]
+        self.started -= saved["seconds"]
+
     def save(self):
-        """Write the checkpoint, if there is to be one; one of the processes does it. Errors: as `check_loss`."""
-        self.check_loss(self.losses[-1].item())
-        if not all(parameter.isfinite().all() for parameter in self.model.parameters()):
-            self.check_loss(math.nan)  # as the next step would find it
-        if self.checkpoint is not None and self.rank == 0:
-            write_checkpoint(
-                self.checkpoint,
-                {
-                    "config": self.config,
-                    "step": len(self.losses),
-                    "losses": stack(self.losses),
-                    "seconds": self.seconds,
-                    "batches": self.batches.get_state(),
-                    "read": self.read,
-                    "model": self.model.state_dict(),
-                    "optimizer": self.optimizer.state_dict(),
-                },
-            )
-            self.saved = len(self.losses)
+        """Write the checkpoint, if there is to be one; one of the processes does it."""
+        if self.checkpoint is None or self.rank > 0:
+            return
+        state = {"run": self.facts, "losses": self.losses, "seconds": self.history["seconds"]}
+        state |= {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
+        write_checkpoint(self.checkpoint, state | {"batches": self.batches.get_state()})
 
-    def check_loss(self, loss):
-        """Raise FloatingPointError, naming step, loss and rate, unless the loss is a finite number."""
-        if not math.isfinite(loss):
-            raise diverged(stack(self.losses).tolist(), self.settings, self.checkpoint, self.saved)
-
-    def step(self, signals):
-        """Make one step: the loss before it, a tensor, and whether a signal, to any process, says to stop after it."""
+    def step(self):
+        """Make one step, and add the loss before it to `losses`. Errors: FloatingPointError where it is not finite."""
         settings = self.settings
-        options = {"text": training_text(settings)} if settings.held_back else {}
+        options = {"text": load_corpus().train[: -settings.held_back]} if settings.held_back else {}
         tokens, targets = TASKS[self.task].batch(self.batches, settings.batch, settings.length, **options)
-        if self.read is not None:  # a chain, since a hash can't be gone on with
-            self.read = hashlib.sha256(self.read.encode() + bytes_of(tokens) + bytes_of(targets)).hexdigest()
         answers = (targets != IGNORE).sum().item()  # in the whole batch, whatever this process's share of it
         tokens, targets = (part[self.rank :: self.world].to(self.device) for part in (tokens, targets))
         with precision(self.device):
-            logits = self.parallel(tokens)
+            logits = self.model(tokens)
         loss = cross_entropy(logits.float().flatten(0, 1), targets.flatten(), ignore_index=IGNORE, reduction="sum")
-        loss = loss / answers
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(len(self.losses), settings) * group.get("factor", 1.0)
-        self.optimizer.zero_grad()
-        (loss * self.world).backward()  # processes average their gradients, the loss is a sum over them
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), settings.clip)
-        self.optimizer.step()
-        loss, stopping = loss.detach(), signals.pending
-        if self.together:  # a signal may reach one process only: all must leave after the same step
-            shared = torch.stack((loss, torch.full_like(loss, stopping)))
-            distributed.all_reduce(shared)
-            loss, stopping = shared[0].clone(), shared[1].item() > 0
-        self.losses.append(loss)
-        return loss, stopping
-
-    def history(self):
-        """What `train` returns beside the model."""
-        return {
-            "loss": stack(self.losses).tolist(),
-            "seconds": self.seconds,
-            "settings": self.settings,
-            "device": str(self.device),
-            "seed": self.seed,
-            "task": self.task,
-            "batches": self.read,
-        }
+        descend(loss / answers, self.model, self.optimizer, self.losses, settings, self.world)
 
 
-def groups(model: Model, settings: Settings, task: str) -> list:
-    """The parameters for the optimizer: the encoding's own apart where they have a factor on the learning rate."""
-    own = set(own_parameters(model, settings, task)) if settings.own != 1 else ()
-    if not own:
-        return list(model.parameters())
-    named = list(model.named_parameters())
-    shared = [parameter for name, parameter in named if name not in own]
-    return [{"params": shared}, {"params": [p for name, p in named if name in own], "factor": settings.own}]
+def adam(model, settings: Settings, own: Collection[str] = ()) -> torch.optim.Optimizer:
+    """The optimizer of a model; its parameters with the names `own` learn at `settings.own` times the rate."""
+    parts = {factor: [] for factor in (1.0, settings.own)}
+    for name, parameter in model.named_parameters():
+        parts[settings.own if name in own else 1.0].append(parameter)
+    groups = [{"params": params, "factor": factor} for factor, params in parts.items()]
+    return torch.optim.AdamW(groups, settings.lr, (0.9, 0.99), weight_decay=settings.weight_decay, fused=True)
 
 
-def training_text(settings: Settings) -> torch.Tensor:
-    """The text that training reads: all of the corpus's part for training but what is held back."""
-    text = load_corpus().train
-    return text[: len(text) - settings.held_back]
+def descend(loss, model, optimizer, losses: list, settings: Settings, world: int = 1) -> None:
+    """Move a model's parameters down its loss, at the rate of step len(losses), and add the loss to `losses`.
 
-
-def bytes_of(tensor: torch.Tensor) -> bytes:
-    """A tensor's numbers as bytes."""
-    return tensor.numpy().tobytes()
+    world: of how many processes this is one, whose losses and gradients are summed.
+    Errors: FloatingPointError for a loss that is no finite number, naming step, loss and rate.
+    """
+    for group in optimizer.param_groups:
+        group["lr"] = learning_rate(len(losses), settings) * group["factor"]
+    optimizer.zero_grad()
+    loss.backward()
+    loss = loss.detach()
+    if world > 1:
+        for part in (loss, *(p.grad for p in model.parameters() if p.grad is not None)):
+            distributed.all_reduce(part)
+    torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
+    optimizer.step()
+    losses.append(loss.item())
+    if math.isfinite(losses[-1]):
+        return
+    before = f", after {losses[-2]:.4g} at the step before" if len(losses) > 1 else ""
+    own = f", own={settings.own:g}" if settings.own != 1 else ""
+    raise FloatingPointError(
+        f"the loss is {losses[-1]} at step {len(losses)} of {settings.steps}{before}, with lr={settings.lr:g}{own}: "
+        f"the training has diverged. Try a smaller lr, such as {settings.lr / 10:g}, more warmup than "
+        f"{settings.warmup} steps, or a smaller clip than {settings.clip:g}."
+    )
 
 
 def learning_rate(step: int, settings: Settings) -> float:
@@ -311,31 +224,11 @@ def learning_rate(step: int, settings: Settings) -> float:
     return settings.lr * (0.1 + 0.9 * (1 + math.cos(math.pi * done)) / 2)
 
 
-def diverged(losses, settings, checkpoint=None, saved=0):
-    """The error that says where a run with these losses, numbers, came to no finite one, and what may help."""
-    step = next((step for step, loss in enumerate(losses) if not math.isfinite(loss)), len(losses))
-    found = f"the loss is {losses[step]}" if step < len(losses) else "the weights are no finite numbers"
-    before = f", after {losses[step - 1]:.4g} at the step before" if step else ""
-    kept = f" {checkpoint} keeps step {saved}." if saved else ""
-    own = f", own={settings.own:g}" if settings.own != 1 else ""
-    return FloatingPointError(
-        f"{found} at step {step + 1} of {settings.steps}{before}, with lr={settings.lr:g}{own}: the training has "
-        f"diverged. Try a smaller lr, such as {settings.lr / 10:g}, more warmup than {settings.warmup} steps, or a "
-        f"smaller clip than {settings.clip:g}.{kept}"
-    )
-
-
-def stack(losses):
-    """A list of numbers on some device as one tensor on the CPU."""
-    return torch.stack(losses).cpu() if losses else torch.zeros(0)
-
-
 def check_task(task: Task, settings: Settings) -> None:
     """Draw from every test of a task once, so that what does not fit is told before the first step."""
     if task.name in ("text", "masked"):
         corpus = load_corpus()
-        room = len(corpus.train) - settings.held_back
-        if room <= settings.length:
+        if len(corpus.train) - settings.held_back <= settings.length:
             left = f", less held_back={settings.held_back}" if settings.held_back else ""
             raise ValueError(
                 f"length={settings.length} must be less than the {len(corpus.train)} training characters{left}"
@@ -348,24 +241,3 @@ def check_task(task: Task, settings: Settings) -> None:
         )
     for options in task.tests(settings.length).values():
         task.batch(torch.Generator().manual_seed(0), 1, **{"length": settings.length} | options)
-
-
-class DeferredSignals(contextlib.AbstractContextManager):
-    """While entered, Ctrl-C and SIGTERM are only noted in `pending`, for a run that is going to save itself first."""
-
-    def __init__(self, active):
-        self.active, self.pending, self.number, self.handlers = active, False, None, {}
-
-    def __enter__(self):
-        if self.active:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                with contextlib.suppress(ValueError):  # signals belong to the main thread; elsewhere nothing is noted
-                    self.handlers[number] = signal.signal(number, self.note)
-        return self
-
-    def note(self, number, frame):
-        self.pending, self.number = True, number
-
-    def __exit__(self, *error):
-        for number, handler in self.handlers.items():
-            signal.signal(number, handler)
