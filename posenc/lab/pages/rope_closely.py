@@ -467,7 +467,7 @@ def shift_numbers():
         "shift_bf16_256": pm(bf16[:, at[256]].tolist()),
         "shift_bf16_2048": pm(bf16[:, at[2048]].tolist()),
         "shift_fp16_2048": pm(fp16[:, at[2048]].tolist()),
-        "shift_float32": f"{rises['float32 angles'].abs().max():.0e}",
+        "shift_float32": f"{math.ceil(rises['float32 angles'].abs().max() * 1e5)}e-05",
         "shift_freq_bf16": pm(rises["frequencies in bf16"][:, -1].tolist(), 4),
         "shift_table_bf16": pm(rises["cos and sin in bf16"][:, -1].tolist(), 4),
     }

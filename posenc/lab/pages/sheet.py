@@ -182,7 +182,7 @@ CARDS = {
         r"$\hat q_m = g(m)\, w_h\, M R(m)\, q$, $M = \operatorname{diag}(c_0, \dots, c_{D-1})$, $w_h$ a number "
         "a head, learned",
         "no; the gain $g$ reads each position by itself",
-        "RoPE's angles; gain and fade hardly change any more there",
+        "RoPE's angles; gain and fade smaller than any in training, down to their floors",
         "RoPE's, and a factor for each lane, position and pair",
         NOBODY,
     ),
