@@ -111,7 +111,7 @@ def audit(
         head_dim, num_heads: D and H of the vectors that it is asked about.
         trained_length: L, in tokens: "relative" is asked inside it, "finite" and "unseen" beyond it, to 8 L.
         causal: False audits without a causal mask; "causality" and "cache" are then not asked.
-        far: the last position, in tokens, of "precision"; "relative" is asked of a window across it, too.
+        far: where "precision" ends, in tokens; "relative" is asked of a window across it, too.
         tolerance: the largest change that counts as none. It lets pass what computes in float32 inside.
         decays: True where distance is claimed to be a penalty: "distance" then judges that claim. Otherwise it tells
             which keys win, as many methods learn it.

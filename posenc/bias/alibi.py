@@ -15,7 +15,7 @@ def slopes(num_heads: int) -> torch.Tensor:
     m_h = 2^(-8h/H), h = 1 .. H, for H a power of two; else the slopes for the power of two p below H, followed by
     every other slope for 2p, as in the authors' code.
 
-    Returns: [H] float32, on the CPU; the first head is the steepest.
+    Returns: [H] float32, on the CPU, the first head the steepest where H is a power of two.
     Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2108.12409, section 3. Chapter: ALiBi.
     """

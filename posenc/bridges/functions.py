@@ -92,7 +92,7 @@ def flex(encoding, q, k, *, pos_q=None, pos_k=None, causal=True, mask=None, gate
 
     score_mod(score, b, h, i, j) = score + bias_hij,  mask_mod(b, h, i, j) = whether query i may see key j
 
-    Serves the biases that are a function of head and positions or gates: ALiBi, T5, KERPLE, RSE's penalty, FoX; and no
+    Serves these biases, functions of head and positions or gates: ALiBi, T5, KERPLE, RSE's penalty, FoX; and no
     bias at all (NoPE), where score_mod is None. For one that rotates too, `turn` first, as for `sdpa_bias`.
 
     Arguments: as in `posenc.attention`. Of q and k only shapes, dtype and device are read.

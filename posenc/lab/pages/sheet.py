@@ -83,7 +83,7 @@ CARDS = {
     "fire": Card(
         r"$s_{ij} + f\big(\psi(i - j) / \psi(\max(L', i))\big)$, $\psi(x) = \ln(c x + 1)$, $L'$ learned",
         "no; beyond the threshold $L'$ it divides by the query's position",
-        "larger shares of the past; beyond $L'$ another share for the same distance",
+        "beyond $L'$ another share for the same distance; larger shares only where $L'$ exceeds $L$",
         "a small network, asked for each pair",
         NOBODY,
     ),

@@ -8,7 +8,7 @@ from posenc.lab.train.tasks import TASKS
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    r"""The model, its training and its test. The defaults are the study's for text.
+    r"""The model, its training and its test. The defaults are the study's for text, but for its rates and windows.
 
     length is the training window in tokens; the test lengthens it by each of `multiples`. For text, `windows` are test
     windows, of which the last `targets` characters count. own: a factor on the learning rate of the parameters that an
@@ -88,8 +88,9 @@ STEPS = {"needle": 800, "flipflop": 400, "counting": 600, "selective_copy": 800,
 def settings_for(preset: str = "lab", task: str = "text", **changes) -> Settings:
     r"""The `Settings` called `preset` for a task, changed.
 
-    preset: "nano" (seconds), "lab" (under a minute), "study" (the frozen results) or "original" (384 wide, 6 layers,
-    length 256: for a GPU). Errors: ValueError for an unknown preset, task or field, naming the nearest one.
+    preset: "nano" (seconds), "lab" (under a minute), "study" (sizes and steps of the frozen results) or "original"
+        (384 wide, 6 layers, length 256: for a GPU).
+    Errors: ValueError for an unknown preset, task or field, naming the nearest one.
     """
     check_choice("preset", preset, PRESETS)
     check_choice("task", task, TASKS)
