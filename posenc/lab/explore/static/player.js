@@ -354,7 +354,7 @@
     let rings = [], dragged = false; // what can be taken in hand, and whether it was
     const lines = new Map();
     let width = 0, height = 0; // asked for when they change only: asking makes the browser lay out the page
-    let late = 0, telling = 0, zoomed = 1;
+    let late = 0, telling = 0;
 
     const indices = () => controls.map((c) => c.value);
 
@@ -595,17 +595,17 @@
         const [left, right] = p.level ? [p.left, p.right] : [p.x, p.x];
         const [top, bottom] = p.upright ? [p.top, p.bottom] : [p.y, p.y];
         Object.assign(ring.style, {
-          left: `${(left - pad) * zoomed}px`, top: `${(top - pad) * zoomed}px`,
-          width: `${(right - left + 2 * pad) * zoomed}px`, height: `${(bottom - top + 2 * pad) * zoomed}px`,
+          left: `${left - pad}px`, top: `${top - pad}px`,
+          width: `${right - left + 2 * pad}px`, height: `${bottom - top + 2 * pad}px`,
         });
-        if (p.large) ring.style.setProperty("--x-ring", `${p.large.across * zoomed}px`);
+        if (p.large) ring.style.setProperty("--x-ring", `${p.large.across}px`);
         ring.classList.toggle("explorable-tile", Boolean(p.large && p.large.square));
         ring.dataset.along = p.upright ? "x" : p.level ? "y" : "xy";
       });
     }
 
     function take(found, x, y, since) {
-      const best = nearestOf(found, x / zoomed, y / zoomed), now = indices();
+      const best = nearestOf(found, x, y), now = indices();
       if (!best || best.at.every((v, i) => v === now[i])) return;
       controls.forEach((c, i) => { c.value = best.at[i]; });
       say();
@@ -621,8 +621,8 @@
       let best = null;
       for (const handle of record.handles) {
         if (handle[1].every((k) => controls[k].greyed)) continue;
-        const found = reach(handle), near_ = nearestOf(found, x / zoomed, y / zoomed);
-        const far = near_ ? away(near_.point, x / zoomed, y / zoomed) : Infinity;
+        const found = reach(handle), near_ = nearestOf(found, x, y);
+        const far = near_ ? away(near_.point, x, y) : Infinity;
         const rank = near_ && (near_.point.upright || near_.point.level) ? 100 : 0; // points come before lines
         if (far < 24 && (!best || far + rank < best.far)) best = { far: far + rank, found };
       }
@@ -703,16 +703,8 @@
       const small = width < 480;
       const layout = paint(now.layout, night);
       layout.template = template(night, small);
-      // For a lecture everything grows, the type with the lines, so that the last row can read it.
-      const full = document.fullscreenElement === figure;
-      const zoom = full ? Math.min(Math.max(Math.min(width / 680, height / 400), 1), 2.5) : 1;
-      if (zoom !== zoomed) {
-        zoomed = zoom;
-        const part = `${100 / zoom}%`;
-        Object.assign(sheet.style, { width: part, height: part, transform: zoom > 1 ? `scale(${zoom})` : "" });
-      }
-      layout.width = width / zoom;
-      layout.height = height / zoom;
+      layout.width = width;
+      layout.height = height;
       layout.autosize = false;
       const named = now.data.filter((t) => t.type !== "heatmap" && t.showlegend !== false);
       if (layout.showlegend === undefined) layout.showlegend = named.length > 1;
@@ -861,46 +853,10 @@
       link.hash = record && self.changed() ? `${self.id}=${self.link()}` : "";
       const quoted = (text) => text.replace(/&/g, "&amp;").replace(/"/g, "&quot;").replace(/</g, "&lt;");
       box.value = `<iframe src="${quoted(link.href)}" title="${quoted(fold.dataset.title)}" width="720" `
-        + `height="${body.offsetHeight + 220}" style="border: 0; max-width: 100%" loading="lazy" allow="fullscreen"></iframe>`;
+        + `height="${body.offsetHeight + 220}" style="border: 0; max-width: 100%" loading="lazy"></iframe>`;
       box.onfocus = () => box.select();
     }
     if (fold) fold.addEventListener("toggle", share);
-
-    function offerFullScreen() {
-      if (!home || !document.fullscreenEnabled || !figure.requestFullscreen) return;
-      const button = make("button", "explorable-full", { type: "button" });
-      const on = () => document.fullscreenElement === figure;
-      const name = () => { button.textContent = on() ? "Leave full screen" : "Full screen"; };
-      button.addEventListener("click", () => {
-        if (on()) document.exitFullscreen();
-        else figure.requestFullscreen().then(() => touched(), () => { button.hidden = true; }); // the browser may refuse
-      });
-      // Tab stays in the figure: what is behind it cannot be reached meanwhile.
-      function behind() {
-        const out = [];
-        for (let e = figure; e !== document.body; e = e.parentElement) {
-          out.push(...[...e.parentElement.children].filter((other) => other !== e && !other.inert));
-        }
-        return out;
-      }
-      // The key that opens the page's search would open it there, out of sight.
-      function hush(event) {
-        if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== "k") return;
-        event.stopPropagation();
-        event.preventDefault();
-      }
-      let shut = [];
-      figure.addEventListener("fullscreenchange", () => {
-        name();
-        document[on() ? "addEventListener" : "removeEventListener"]("keydown", hush, true);
-        shut.forEach((e) => { e.inert = false; });
-        shut = on() ? behind() : [];
-        shut.forEach((e) => { e.inert = true; });
-      });
-      name();
-      body.querySelector(".explorable-tools").appendChild(button);
-    }
-    offerFullScreen();
 
     controls.forEach((c, i) => {
       c.listen("input", (event) => {
