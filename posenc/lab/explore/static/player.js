@@ -276,12 +276,12 @@
     const range = element.querySelector("input[type=range]"), radios = [...element.querySelectorAll("input[type=radio]")];
     const value = element.querySelector(".explorable-value"), play = element.querySelector(".explorable-play");
     const inputs = range ? [range] : radios;
-    let why = null, most = Infinity;
+    let greyed = false, most = Infinity;
     // A button is shut above the limit, and all inputs while the control is greyed.
-    const shut = () => inputs.forEach((input, i) => { input.disabled = why !== null || i > most; });
+    const shut = () => inputs.forEach((input, i) => { input.disabled = greyed || i > most; });
     return {
       element, play,
-      get greyed() { return why !== null; },
+      get greyed() { return greyed; },
       get value() { return range ? Number(range.value) : radios.findIndex((r) => r.checked); },
       set value(n) {
         if (range) {
@@ -300,22 +300,14 @@
       say(text) {
         if (!range) return;
         range.setAttribute("aria-valuetext", text);
-        if (!this.greyed) value.textContent = text;
+        value.textContent = text;
       },
-      // `reason`: why it has no effect now, or null. The words stand in the page, so that all readers meet them.
-      grey(reason) {
-        if (reason === null) {
-          if (why) why.remove();
-          why = null;
-          element.style.minHeight = "";
-        } else {
-          if (!why) element.style.minHeight = `${element.getBoundingClientRect().height}px`; // buttons in two rows leave their room
-          why = why || element.appendChild(make("span", "explorable-why", {}));
-          why.textContent = reason;
-        }
-        element.classList.toggle("explorable-greyed", reason !== null);
+      grey(on) {
+        greyed = on;
+        element.classList.toggle("explorable-greyed", on);
+        if (!range) element.setAttribute("aria-disabled", on);
+        if (play) play.disabled = on;
         shut();
-        if (range && reason === null) value.textContent = range.getAttribute("aria-valuetext");
       },
       listen(kind, act) { for (const input of inputs) input.addEventListener(kind, act); },
       showPlay(on, calm) {
@@ -384,7 +376,7 @@
       if (record) rest();
     }
 
-    // ---- what changes nothing in this state is greyed, and says why
+    // ---- what changes nothing in this state is greyed
 
     // Whether control i draws anything else at another of its values, the other controls standing at `at`.
     function matters(i, at) {
@@ -399,23 +391,9 @@
       return false;
     }
 
-    // The first control whose other value would give control i something to do.
-    function because(i, at) {
-      for (let k = 0; k < controls.length; k++) {
-        for (let v = 0; k !== i && v <= last(k, at); v++) {
-          if (v !== at[k] && matters(i, at.map((old, n) => (n === k ? v : old)))) return k;
-        }
-      }
-      return -1;
-    }
-
     function grey() {
       const at = indices();
-      controls.forEach((c, i) => {
-        if (matters(i, at)) return c.grey(null);
-        const k = because(i, at), s = record.sliders[k];
-        c.grey(s ? `no effect while ${s.label} is ${s.words[at[k]]}` : "no effect here");
-      });
+      controls.forEach((c, i) => c.grey(!matters(i, at)));
     }
 
     let resting = 0;
