@@ -270,14 +270,6 @@ def test_a_figure_is_shown_by_its_button_and_the_keyboard_goes_on_in_it(waiting)
 
 
 @pytest.mark.weekly
-def test_a_covered_figure_takes_the_values_of_others(waiting):
-    waiting.evaluate("""async () => { await Promise.all(posencExplorables.list.map((e) => e.start())); }""")
-    waiting.locator('figure:not(:has(.explorable-cover)) [data-name="base"] label').first.click()
-    waiting.wait_for_function("posencExplorables.get('rope.seen_angles').state().base === 100")
-    assert is_covered(waiting)
-
-
-@pytest.mark.weekly
 def test_a_figure_that_the_address_names_does_not_wait(waiting_site, open_page):
     for address, covered in (("rope.seen_angles%3Dbase%3A100", False), ("rope.score_by_distance=base:100", True)):
         page = open_page(f"{waiting_site}#{address}")

@@ -294,17 +294,6 @@ def test_reset_brings_all_back_and_says_so(drawn):
     assert page.evaluate(SPOKEN) == f"Reset. {DIAL.readout_text(DIAL.evaluate()['readout'])}"
 
 
-def test_a_move_is_carried_and_a_reset_takes_it_back(drawn):
-    page = drawn(fragment(DIAL, kind="0: heads, all"))
-    control(page, "head").locator("input").focus()
-    for key in ("Home", "ArrowRight"):
-        page.keyboard.press(key)
-    assert at(page)["head"] == at(page, "made.grid")["head"] == 2
-    page.locator(".explorable-reset").first.click()
-    assert at(page) == DIAL.default_state() and at(page, "made.grid") == GRID.default_state()
-    assert page.evaluate("location.hash") == ""
-
-
 def test_what_has_no_effect_is_greyed(drawn):
     page = drawn()
     greyed = """() => [...document.querySelectorAll('figure:first-of-type .explorable-greyed')]

@@ -319,12 +319,6 @@
     };
   }
 
-  // A move in one figure moves the others of the page that have the same control; a reset takes them back.
-  function carry(from, reset) {
-    const values = from.moved();
-    list.forEach((e) => { if (e !== from) e.receive(values, reset); });
-  }
-
   // ---- one figure
 
   function Explorable(figure) {
@@ -332,17 +326,16 @@
     const controls = Array.from(body.querySelectorAll(".explorable-control"), (element) => Control(element));
     const self = {
       id: body.dataset.explorable, figure, times: [], drawn: 0, state, set, data, readout, start, draw, share,
-      redraw: () => request(null), receive, controls,
+      redraw: () => request(null), controls,
     };
     const place = body.querySelector(".explorable-plot");
     const line = body.querySelector(".explorable-readout");
     const spoken = make("p", "explorable-spoken", { role: "status" }); // what a screen reader is told, out of sight
     const note = make("p", "explorable-note", {}); // what is wrong, or slow, in sight
-    const remark = make("span", "explorable-remark", {}); // what another figure has changed here
     const fold = figure.querySelector(".explorable-embed");
     const defaults = controls.map((c) => c.value);
     let record = null, library_ = null, sheet = null, started = null, busy = false, waiting = false, oldest = null;
-    let said = "", playing = null, carried = []; // the readout; the control that plays; what other figures were set to
+    let said = "", playing = null; // the readout; the control that plays
     let rings = [], dragged = false; // what can be taken in hand, and whether it was
     const lines = new Map();
     let width = 0, height = 0; // asked for when they change only: asking makes the browser lay out the page
@@ -366,7 +359,6 @@
 
     // Keep each control within its limit, and say its value in words, in sight and to a screen reader.
     function say() {
-      remark.textContent = "";
       controls.forEach((c, i) => {
         if (!record && c.value === defaults[i]) return;
         if (record) c.limit(last(i, indices()));
@@ -646,34 +638,10 @@
       return step();
     }
 
-    // After a move has ended: the address, the other figures of the page, and a screen reader hear of it.
+    // After a move has ended: the address and a screen reader hear of it.
     function settled() {
       writeLink();
-      carry(self);
       tell(readout, 200);
-    }
-
-    // What another figure of the page was set to, where this one has the same control: by label and value. If that one
-    // was `reset`, what stands here as it stood there goes to the default it has here.
-    function receive(values, reset) {
-      if (!record) {
-        carried = [...carried.filter((c) => !values.some((v) => v.name === c.name)), ...(reset ? [] : values)];
-        return;
-      }
-      const told = [];
-      record.sliders.forEach((s, i) => {
-        const found = values.find((v) => v.name === s.name && v.label === s.label);
-        const stands = found && s.values[controls[i].value] === found.was;
-        const at = !found ? -1 : !reset ? s.values.indexOf(found.value) : stands ? defaults[i] : -1;
-        if (at < 0 || at === controls[i].value) return;
-        controls[i].value = at;
-        told.push(`${s.label} ${s.words[at]}`);
-      });
-      if (!told.length) return;
-      say();
-      request(null);
-      self.moved();
-      if (!reset) remark.textContent = `${told.join(", ")}: as in the figure you moved`;
     }
 
     function draw() {
@@ -760,7 +728,6 @@
       const [P] = await Promise.all([library(), states_.then(() => {
         record = inline ? JSON.parse(inline.textContent) : states[self.id];
         say(); // the states are small and come first
-        receive(carried);
       })]);
       library_ = P;
       sheet = make("div", "explorable-drawing", { role: "img", "aria-label": body.dataset.alt });
@@ -807,7 +774,6 @@
       });
       say();
       request(null);
-      self.moved();
     }
 
     // What plotly holds, in plain JSON.
@@ -844,7 +810,7 @@
         request(event.timeStamp);
         tell(readout, 700);
       });
-      c.listen("change", () => touched(() => { writeLink(); carry(self); }));
+      c.listen("change", () => touched(writeLink));
       if (c.play) c.play.addEventListener("click", () => touched(() => play(i)));
       c.showPlay(false, calm.matches);
     });
@@ -854,7 +820,6 @@
       touched(() => {
         say();
         request(null);
-        carry(self, true);
         writeLink();
         tell(() => `Reset. ${readout()}`, 200);
       });
@@ -863,16 +828,8 @@
       body.addEventListener(kind, () => touched(), { passive: true, once: true });
     }
     body.appendChild(spoken);
-    body.querySelector(".explorable-tools").appendChild(remark);
 
     self.ready = () => record !== null;
-    let before = defaults;
-    self.moved = () => { // since it was asked last
-      const was = before;
-      before = indices();
-      const change = (s, i) => ({ name: s.name, label: s.label, value: s.values[before[i]], was: s.values[was[i]] });
-      return record.sliders.map(change).filter((_, i) => before[i] !== was[i]);
-    };
     self.changed = () => indices().some((v, i) => v !== defaults[i]);
     self.link = () => record.sliders.map((s, i) => [s, controls[i].value]).filter(([, v], i) => v !== defaults[i])
       .map(([s, v]) => `${s.name}:${encodeURIComponent(s.values[v])}`).join(",");
@@ -959,7 +916,7 @@
   function Live(figure) {
     const body = figure.querySelector("[data-live]"), name = body.dataset.live;
     const self = {
-      id: name, figure, ready: () => false, share() {}, receive() {}, repaint() {}, redraw() { self.repaint(); },
+      id: name, figure, ready: () => false, share() {}, repaint() {}, redraw() { self.repaint(); },
     };
     let started = null;
     self.set = (state) => body.querySelector(".live-place").dispatchEvent(new CustomEvent("set", { detail: state }));
