@@ -325,14 +325,13 @@
     const body = figure.querySelector("[data-explorable]");
     const controls = Array.from(body.querySelectorAll(".explorable-control"), (element) => Control(element));
     const self = {
-      id: body.dataset.explorable, figure, times: [], drawn: 0, state, set, data, readout, start, draw, share,
+      id: body.dataset.explorable, figure, times: [], drawn: 0, state, set, data, readout, start, draw,
       redraw: () => request(null), controls,
     };
     const place = body.querySelector(".explorable-plot");
     const line = body.querySelector(".explorable-readout");
     const spoken = make("p", "explorable-spoken", { role: "status" }); // what a screen reader is told, out of sight
     const note = make("p", "explorable-note", {}); // what is wrong, or slow, in sight
-    const fold = figure.querySelector(".explorable-embed");
     const defaults = controls.map((c) => c.value);
     let record = null, library_ = null, sheet = null, started = null, busy = false, waiting = false, oldest = null;
     let said = "", playing = null; // the readout; the control that plays
@@ -788,20 +787,6 @@
       return line ? said || line.textContent : "";
     }
 
-    // The address of this figure alone, and what to paste into another site.
-    function share() {
-      if (!fold || !fold.open) return;
-      const link = fold.querySelector("a"), box = fold.querySelector("textarea") || fold.appendChild(make("textarea", "", {
-        readonly: "", rows: 3, spellcheck: "false", "aria-label": "HTML that shows this figure on another page",
-      }));
-      link.hash = record && self.changed() ? `${self.id}=${self.link()}` : "";
-      const quoted = (text) => text.replace(/&/g, "&amp;").replace(/"/g, "&quot;").replace(/</g, "&lt;");
-      box.value = `<iframe src="${quoted(link.href)}" title="${quoted(fold.dataset.title)}" width="720" `
-        + `height="${body.offsetHeight + 220}" style="border: 0; max-width: 100%" loading="lazy"></iframe>`;
-      box.onfocus = () => box.select();
-    }
-    if (fold) fold.addEventListener("toggle", share);
-
     controls.forEach((c, i) => {
       c.listen("input", (event) => {
         stop();
@@ -890,7 +875,6 @@
 
   function writeLink() {
     if (!home) return; // not in a notebook
-    list.forEach((e) => e.share());
     const parts = list.filter((e) => e.ready() && e.changed()).map((e) => `${e.id}=${e.link()}`);
     try {
       history.replaceState(history.state, "", parts.length ? `#${parts.join("&")}` : location.pathname + location.search);
@@ -916,7 +900,7 @@
   function Live(figure) {
     const body = figure.querySelector("[data-live]"), name = body.dataset.live;
     const self = {
-      id: name, figure, ready: () => false, share() {}, repaint() {}, redraw() { self.repaint(); },
+      id: name, figure, ready: () => false, repaint() {}, redraw() { self.repaint(); },
     };
     let started = null;
     self.set = (state) => body.querySelector(".live-place").dispatchEvent(new CustomEvent("set", { detail: state }));
