@@ -271,7 +271,7 @@ def test_a_figure_is_shown_by_its_button_and_the_keyboard_goes_on_in_it(waiting)
 
 @pytest.mark.weekly
 def test_a_figure_that_the_address_names_does_not_wait(waiting_site, open_page):
-    for address, covered in (("rope.seen_angles%3Dbase%3A100", False), ("rope.score_by_distance=base:100", True)):
+    for address, covered in (("rope.seen_angles=base:100", False), ("rope.score_by_distance=base:100", True)):
         page = open_page(f"{waiting_site}#{address}")
         page.wait_for_function("posencExplorables.list.some((e) => e.ready() && e.state().base === 100)")
         assert is_covered(page) is covered

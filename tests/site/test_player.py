@@ -5,7 +5,6 @@ After each act a test awaits `posencExplorables.idle()`: no sleep, no pixels but
 
 import math
 from types import SimpleNamespace
-from urllib.parse import quote
 
 import pytest
 from states import fragment, parse
@@ -453,14 +452,6 @@ def test_every_address_brings_its_state_back(drawn):
         page.locator("input[name=n]").dispatch_event("change")  # as a hand that lets go: the address is written
         idle(page)
         assert parse(DIAL, page.evaluate("location.hash")) == state
-
-
-@pytest.mark.parametrize("encode", [str, lambda text: text.replace(":", "%3A").replace("=", "%3D"), quote])
-def test_an_encoded_address_is_read(encode, drawn):
-    state = {**DIAL.default_state(), "m": 11, "kind": "0: heads, all", "head": 3}
-    page = drawn()
-    page.evaluate(GO, encode(fragment(DIAL, **state)[1:]))
-    assert at(page) == state
 
 
 BAD = [

@@ -827,8 +827,7 @@
 
   function nearest(slider, wanted, start) {
     if (typeof slider.values[0] === "string") {
-      const plain = unquote(String(wanted)); // a whole address may have been encoded once more
-      const found = slider.values.findIndex((v) => v === wanted || v === plain);
+      const found = slider.values.indexOf(wanted);
       return found < 0 ? start : found;
     }
     if (!NUMBER.test(String(wanted))) return start;
@@ -850,11 +849,9 @@
   function readLink() {
     if (!home) return;
     let first = true;
-    // What mails and chats make of an address: its signs may come encoded. A value may hold such signs as well, so they
-    // part it only before what reads as a name.
-    for (const entry of location.hash.slice(1).split(/&|%26(?=\w+\.\w+(?:=|%3D))/i)) {
-      const [, id, body] = /^(.+?)(?:=|%3D)(.*)$/is.exec(entry) || [];
-      const self = id && list.find((e) => e.id === unquote(id));
+    for (const entry of location.hash.slice(1).split("&")) {
+      const [id, ...rest] = entry.split("="), body = rest.join("=");
+      const self = list.find((e) => e.id === unquote(id));
       if (!self) continue;
       self.figure.classList.remove("explorable-waits"); // book/_ext/predict.py: what was sent is not a question
       // A frame must not scroll the page around it.
@@ -865,9 +862,9 @@
       }
       first = false;
       const values = Object.create(null);
-      for (const pair of body.split(/,|%2C(?=\w+(?::|%3A))/i)) {
-        const [, name, value] = /^(.+?)(?::|%3A)(.*)$/is.exec(pair) || [];
-        if (name) values[name] = unquote(value);
+      for (const pair of body.split(",")) {
+        const [name, ...value] = pair.split(":");
+        if (value.length) values[name] = unquote(value.join(":"));
       }
       until(self.start()).then(() => self.set(values), () => {}); // start has said what is wrong
     }
