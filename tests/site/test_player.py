@@ -10,6 +10,7 @@ import pytest
 from states import fragment, parse
 
 from posenc.lab.explore import STATIC, explorable, slider
+from posenc.lab.explore.notebook import module_js, packed_plotly
 
 pytestmark = pytest.mark.browser
 
@@ -87,6 +88,10 @@ def files():
     r"""{name: (text, type)} of all that a page with the two figures asks for."""
     player = ("player.js", "player.css", "plotly-cartesian.min.js")
     served = {name: (STATIC / name).read_text("utf-8") for name in player}
+    served |= {
+        "module.js": module_js(),
+        "empty.html": '<!doctype html><title>made</title><link rel="icon" href="data:,">',
+    }
     served |= {f"{e.id}.data.js": e.data_js() for e in (DIAL, GRID)} | {"page.html": PAGE, "still.svg": PICTURE}
     types = {"js": "text/javascript", "css": "text/css", "html": "text/html", "svg": "image/svg+xml"}
     return {name: (text, f"{types[name.rsplit('.')[-1]]}; charset=utf-8") for name, text in served.items()}
@@ -94,13 +99,13 @@ def files():
 
 @pytest.fixture
 def opened(browser, files):
-    r"""opened(hash, hold=(), **options of the context) -> the page with both figures, as it loads.
+    r"""opened(hash, hold=(), path=, **options of the context) -> the page with both figures, as it loads.
 
     `page.asked` lists what it asked for; what `hold` names waits in `page.held` until it is let go on.
     """
     contexts = []
 
-    def open_(hash="", hold=(), **options):
+    def open_(hash="", hold=(), path="page.html", **options):
         contexts.append(browser.new_context(viewport={"width": 1000, "height": 800}, **options))
         contexts[-1].set_default_timeout(0)
         page = contexts[-1].new_page()
@@ -122,7 +127,7 @@ def opened(browser, files):
             route.fulfill(body=body, content_type=kind)
 
         page.route("**/*", answer)
-        page.goto(f"{HOME}page.html{hash}")
+        page.goto(f"{HOME}{path}{hash}")
         return page
 
     yield open_
@@ -481,6 +486,24 @@ def test_no_address_harms_the_page(drawn):
         assert at(page) == parse(DIAL, hash) and polluted is None and strange == 0, address[:80]
         moved += at(page) != DIAL.default_state()
     assert moved >= 4 and page.log.problems == []
+
+
+RENDER = """async ([markup, record, plotly]) => {
+    const el = document.body.appendChild(document.createElement("div"));
+    const {default: {render}} = await import("./module.js");
+    window.off = render({model: {get: (name) => ({markup, record, plotly})[name]}, el});
+    await posencExplorables.list[0].start();
+    return posencExplorables.list.length;
+}"""
+
+
+def test_render_draws_a_figure_from_a_plain_model(opened):
+    page, markup = opened(path="empty.html"), f'<figure class="explorable">{DIAL.body_html("x", None)}</figure>'
+    assert page.evaluate(RENDER, [markup, DIAL.record(), packed_plotly()]) == 1
+    page.locator("input[name=m]").press("End")
+    assert at(page)["m"] == 11 and page.locator(".explorable-drawing .xtick").count() > 0
+    assert page.asked == ["empty.html", "module.js"] and page.log.problems == []
+    assert page.evaluate("off() || posencExplorables.list.length") == 0
 
 
 # --- in a notebook ---------------------------------------------------------------------------------------------------

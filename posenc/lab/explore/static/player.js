@@ -1,10 +1,13 @@
 /* The player of posenc's explorables: one script for the book's pages, the pages to embed, and a notebook's output.
  *
- * It finds every figure.explorable and leaves it alone until the reader has done anything on the page, or the page has
- * come to rest with the figure in sight. From then on a figure that comes near, is touched or is named by the address
- * loads plotly and its states (classic scripts, so that file:// works), draws over the static picture, and redraws while
- * a slider moves.
- * posenc/lab/explore/page.py writes the markup and states.py the states, and documents their form.
+ * Its entry is `render({ model, el })`, as anywidget and marimo call it. `model.get` answers
+ *     "record"   a figure's states, or a promise of them (posenc/lab/explore/states.py documents their form)
+ *     "markup"   its HTML, where `el` does not hold the figure yet (posenc/lab/explore/page.py writes it)
+ *     "plotly"   the library, gzipped and in base64, where the page has none
+ * A page loads this file as a classic script, since browsers load no module from file://; it then renders each
+ * figure.explorable it finds, but draws nothing until the reader has done anything on the page, or the page has come to
+ * rest with the figure in sight. From then on a figure that comes near, is touched or is named by the address loads
+ * plotly and its states (classic scripts, too), draws over the static picture, and redraws while a control moves.
  */
 (function () {
   "use strict";
@@ -260,8 +263,23 @@
   }
 
   let plotly = null; // a promise of the library, where a notebook's output brought it along
-  const library = () => plotly || (window.Plotly ? Promise.resolve(window.Plotly)
-    : load(`${home}plotly-cartesian.min.js`).then(() => window.Plotly));
+  function library(packed) {
+    if (packed) plotly = plotly || unpack(packed);
+    return plotly || (window.Plotly ? Promise.resolve(window.Plotly)
+      : load(`${home}plotly-cartesian.min.js`).then(() => window.Plotly));
+  }
+
+  async function unpack(packed) {
+    const stream = new Blob([bytes(packed)]).stream().pipeThrough(new DecompressionStream("gzip"));
+    const source = await new Response(stream).text();
+    const before = window.Plotly, tag = document.createElement("script");
+    // `define`, `module` and `exports` are hidden from plotly's loader, whatever the page has put there.
+    tag.textContent = `(function (define, module, exports) {${source}\n})();`;
+    document.head.appendChild(tag);
+    const mine = window.Plotly;
+    if (before) window.Plotly = before;
+    return mine;
+  }
 
   function make(tag, name, attributes) {
     const made = document.createElement(tag);
@@ -321,7 +339,7 @@
 
   // ---- one figure
 
-  function Explorable(figure) {
+  function Explorable(figure, model) {
     const body = figure.querySelector("[data-explorable]");
     const controls = Array.from(body.querySelectorAll(".explorable-control"), (element) => Control(element));
     const self = {
@@ -722,10 +740,8 @@
     }
 
     async function wake() {
-      const inline = body.querySelector("script.explorable-data");
-      const states_ = inline || states[self.id] ? Promise.resolve() : load(home + body.dataset.src);
-      const [P] = await Promise.all([library(), states_.then(() => {
-        record = inline ? JSON.parse(inline.textContent) : states[self.id];
+      const [P] = await Promise.all([library(model.get("plotly")), Promise.resolve(model.get("record")).then((found) => {
+        record = found;
         say(); // the states are small and come first
       })]);
       library_ = P;
@@ -882,12 +898,26 @@
 
   // ---- the page
 
-  function adopt(figure) {
-    if (list.some((e) => e.figure === figure) || !figure.querySelector("[data-explorable]")) return null;
-    const self = Explorable(figure);
+  // Returns what takes the figure off the player's list again.
+  function render({ model, el }) {
+    const markup = model.get("markup");
+    if (markup) el.innerHTML = markup;
+    const self = Explorable(markup ? el.querySelector("figure.explorable") : el, model);
     list.push(self);
     if (stirred || !home) watch(self);
-    return self;
+    return () => { list.splice(list.indexOf(self), 1); };
+  }
+
+  // A figure that stands in the page as a model: its states are in it, or in a script beside the player.
+  function pageModel(figure, more = {}) {
+    return { get: (name) => (name === "record" ? findRecord(figure.querySelector("[data-explorable]")) : more[name]) };
+  }
+
+  async function findRecord(body) {
+    const inline = body.querySelector("script.explorable-data"), id = body.dataset.explorable;
+    if (inline) return JSON.parse(inline.textContent);
+    if (!states[id]) await load(home + body.dataset.src);
+    return states[id];
   }
 
   // ---- live figures: drawn by a script of their own (posenc/lab/live), which comes as late as plotly does
@@ -956,22 +986,14 @@
   }
   for (const kind of home ? STIRS : []) window.addEventListener(kind, stir, { passive: true });
 
-  // A notebook's output brings plotly along, compressed: frames of Colab's outputs share nothing with the page.
-  async function notebook(prefix, compressed) {
-    plotly = plotly || (async () => {
-      const stream = new Blob([bytes(compressed)]).stream().pipeThrough(new DecompressionStream("gzip"));
-      const source = await new Response(stream).text();
-      const before = window.Plotly, tag = document.createElement("script");
-      // `define`, `module` and `exports` are hidden from plotly's loader, whatever the page has put there.
-      tag.textContent = `(function (define, module, exports) {${source}\n})();`;
-      document.head.appendChild(tag);
-      const mine = window.Plotly;
-      if (before) window.Plotly = before;
-      return mine;
-    })();
+  // A notebook's output brings plotly along: frames of Colab's outputs share nothing with the page.
+  async function notebook(prefix, packed) {
     for (let tries = 0; tries < 300; tries++) {
-      const figure = document.getElementById(prefix);
-      if (figure) return adopt(figure);
+      const el = document.getElementById(prefix);
+      if (el) {
+        render({ model: pageModel(el, { plotly: packed }), el });
+        return list.find((e) => e.figure === el);
+      }
       await new Promise((again) => setTimeout(again, 50)); // JupyterLab runs scripts before it shows the output
     }
     return null;
@@ -979,10 +1001,12 @@
 
   window.posencExplorable = (id, record) => { states[id] = record; };
   window.posencLive = (name, draw) => { scripts[name] = draw; };
-  window.posencExplorables = { list, notebook, idle, get: (id) => list.find((e) => e.id === id) };
+  window.posencExplorables = { list, render, notebook, idle, get: (id) => list.find((e) => e.id === id) };
 
   function begin() {
-    document.querySelectorAll("figure.explorable:not(.explorable-notebook)").forEach(adopt);
+    for (const el of document.querySelectorAll("figure.explorable:not(.explorable-notebook)")) {
+      render({ model: pageModel(el), el });
+    }
     if (home) document.querySelectorAll("figure.live").forEach(Live);
     readLink();
     window.addEventListener("hashchange", readLink);
