@@ -89,31 +89,10 @@
     return templates[key];
   }
 
-  // On a narrow screen words that would be cut, or meet their neighbors, take more lines or stand upright.
-  function inLines(text, most) {
-    if (typeof text !== "string" || text.includes("<")) return text;
-    return text.replace(new RegExp(`(.{1,${Math.max(Math.round(most), 20)}})(?:\\s+|$)`, "g"), "$1<br>").replace(/<br>$/, "");
-  }
-
-  const merge = (tree, more) => {
+  function merge(tree, more) {
     for (const [key, value] of Object.entries(more)) {
       if (value && value.constructor === Object) merge(tree[key] = { ...tree[key] }, value); else tree[key] = value;
     }
-  };
-
-  function narrow(data, layout, width) {
-    if (layout.meta && layout.meta.phone) merge(layout, layout.meta.phone);
-    for (const key of Object.keys(layout).filter((k) => /^xaxis\d*$/.test(k))) {
-      const axis = layout[key], [from, to] = axis.domain || [0, 1], wide = width * (to - from);
-      if (axis.title) axis.title.text = inLines(axis.title.text, wide / 8);
-      if (axis.title && axis.title.font) axis.title.font.size = 12;
-      if (axis.ticktext && axis.ticktext.length * 30 > wide) {
-        const longest = Math.max(...axis.ticktext.flatMap((t) => String(t).split("<br>")).map((line) => line.length));
-        const flat = axis.ticktext.map((t) => String(t).replace("<br>", " "));
-        if (longest > 3) Object.assign(axis, { ticktext: flat, tickangle: -90 });
-      }
-    }
-    for (const trace of data) trace.name = inLines(trace.name, (width - 60) / 6.5);
   }
 
   // ---- states: what arrays.py encoded, read back
@@ -665,6 +644,7 @@
       const now = compute(), night = dark();
       const small = width < 480;
       const layout = paint(now.layout, night);
+      if (small && layout.meta && layout.meta.phone) merge(layout, layout.meta.phone);
       layout.template = template(night, small);
       layout.width = width;
       layout.height = height;
@@ -678,7 +658,6 @@
         const { pattern, color } = trace.marker || {};
         if (pattern && typeof color === "string") trace.marker.pattern = { bgcolor: `${color}4d`, ...pattern };
       }
-      if (small) narrow(traces, layout, width);
       const done = library_.react(sheet, traces, layout, {
         displayModeBar: false, responsive: false, scrollZoom: false, doubleClick: false, showTips: false,
       });
