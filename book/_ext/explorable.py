@@ -84,7 +84,7 @@ class ExplorableDirective(SphinxDirective):
         legend = nodes.legend()
         legend += nodes.raw("", "<details><summary>What to see</summary>", format="html")
         legend += nodes.paragraph("", "", nodes.Text(shown.alt))
-        alone = f'<a class="explorable-embed" href="posenc-embed/{shown.id}.html">This figure on a page of its own</a>'
+        alone = f'<a class="explorable-embed" href="posenc-embed/{shown.id}.html">This figure alone</a>'
         legend += nodes.raw("", f"</details>{alone}", format="html")
         if self.content:
             self.state.nested_parse(self.content, self.content_offset, legend)
