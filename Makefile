@@ -86,8 +86,7 @@ test-all: lint test html test-site test-browser test-grading
 weekly: html $(TESTED)
 	@failed=0; \
 	HYPOTHESIS_PROFILE=weekly $(PYTEST) --timeout 3600 tests/test_properties.py tests/lab/test_fuzz.py || failed=1; \
-	$(PYTEST) --timeout 1800 --dist loadfile -m "weekly and not alone" || failed=1; \
-	PYTHONHASHSEED=0 OMP_NUM_THREADS=1 $(PY) -m pytest -q --timeout 1800 -m alone tests/site || failed=1; \
+	$(PYTEST) --timeout 1800 --dist loadfile -m weekly || failed=1; \
 	exit $$failed
 
 ## make faults: plant fifty faults, one at a time, and tell which the gate names (half an hour; after make html)

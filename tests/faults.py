@@ -107,7 +107,7 @@ FAULTS = [
           "tests/lab/test_explore.py"),
     Fault(PLAYER, "findLastIndex((v) => v <= limit)", "findLastIndex((v) => v < limit)", PLAYED),
     Fault(PLAYER, "const least = Math.min(...found", "const least = Math.max(...found", PLAYED),  # takes the farthest
-    Fault(PLAYER, "list.forEach((e) => e.redraw());", "list.forEach((e) => e.share());", PLAYED),  # stays light
+    Fault(PLAYER, "list.forEach((e) => e.redraw());", "list.forEach((e) => e.ready());", PLAYED),  # stays light
 
     # Figures
     Fault("posenc/lab/figures/rope.py", "at_q, at_k = m + shift, n + shift", "at_q, at_k = m, n",

@@ -84,13 +84,8 @@ class ExplorableDirective(SphinxDirective):
         legend = nodes.legend()
         legend += nodes.raw("", "<details><summary>What to see</summary>", format="html")
         legend += nodes.paragraph("", "", nodes.Text(shown.alt))
-        title = html.escape(shown.title)
-        legend += nodes.raw(
-            "",
-            f'</details><details class="explorable-embed" data-title="{title}"><summary>Embed</summary>'
-            f'<p><a href="posenc-embed/{shown.id}.html">This figure on a page of its own</a></p></details>',
-            format="html",
-        )
+        alone = f'<a class="explorable-embed" href="posenc-embed/{shown.id}.html">This figure alone</a>'
+        legend += nodes.raw("", f"</details>{alone}", format="html")
         if self.content:
             self.state.nested_parse(self.content, self.content_offset, legend)
         figure += legend

@@ -7,6 +7,8 @@ import pytest
 from test_book import BOOK, PAGES, blocks
 from tiny_site import EXT, build
 
+from posenc.lab.live import draw_loss
+
 sys.path.insert(0, EXT)
 predict = pytest.importorskip("predict", reason="Sphinx is missing: run `make test` once")
 
@@ -139,3 +141,10 @@ def test_every_box_of_the_book_can_be_answered(page):
 
 def test_the_book_asks():
     assert sum(len(blocks(page.read_text("utf-8"), "predict")) for page in PAGES) >= 50, BOOK
+
+
+def test_the_picture_of_a_loss_to_draw_does_not_show_what_was_measured():
+    shown = draw_loss.data("alibi")
+    assert shown["method"] == "ALiBi" and [n for n, *_ in shown["measured"]] == [64, 128, 256, 512]
+    line = draw_loss.picture("alibi").split('<polyline points="')[2].split('"')[0]
+    assert len(line.split()) == len(shown["known"]) + 1

@@ -124,7 +124,8 @@ def test_an_infinity_among_words_is_refused_by_name(place, bad):
 
 SHOW = """async ([prefix, markup, plotly, count]) => {
     document.body.innerHTML = markup;
-    const e = await posencExplorables.notebook(prefix, plotly);
+    await posencExplorables.notebook(prefix, plotly);
+    const [e] = posencExplorables.list;
     await e.start();
     const flat = (v) => ArrayBuffer.isView(v) || Array.isArray(v) ? Array.from(v, flat)
         : v === null || Number.isNaN(v) ? "NaN" : Object.is(v, -0) ? 0 : v; // both are gaps for plotly

@@ -62,7 +62,10 @@ SET = """async ([id, state]) => {
     await posencExplorables.idle();
     const said = ({element}) => element.querySelector('input[type=range]')?.getAttribute('aria-valuetext')
         ?? element.querySelector('input:checked').parentElement.textContent;
-    return {...figure.data(), readout: figure.readout(), said: figure.controls.map(said)};
+    const plain = (v) => (ArrayBuffer.isView(v) ? Array.from(v) : Array.isArray(v) ? v.map(plain)
+        : Object(v) === v ? Object.fromEntries(Object.entries(v).map(([k, w]) => [k, plain(w)])) : v);
+    const {data, layout: {template, ...layout}} = figure.figure.querySelector('.explorable-drawing');
+    return {data: plain(data), layout: plain(layout), readout: figure.readout(), said: figure.controls.map(said)};
 }"""
 # What the tooltips of a few points say, some of them where the axis has a tick, and what the trace holds there.
 HOVER = """(id) => {

@@ -57,8 +57,8 @@ Sliders
     or strings for a choice. `format` gives the words shown and read aloud for a value, and takes the value.
     Strings, and numbers where there are at most four, are a row of buttons. A label is one line: at most 28 letters.
     `play=True` is for a sequence (training steps, blocks, a shift): a button steps through it. `at_most="heads"` keeps
-    a slider's value at or below that of another. A control that changes nothing in a state is greyed and says why: the
-    player finds that out by itself, from equal arrays. The same name and label in two figures of a page move together.
+    a slider's value at or below that of another. A control that changes nothing in a state is greyed: the player finds
+    that out by itself, from equal arrays.
 
 `handles`
     maps the name of a scatter trace to the one or two sliders that its last point follows. The reader drags that point

@@ -10,16 +10,25 @@ from typing import Any
 from posenc.lab.explore.page import STATIC
 
 
+def packed_plotly() -> str:
+    r"""What the player's model calls "plotly"."""
+    return base64.b64encode(gzip.compress((STATIC / "plotly-cartesian.min.js").read_bytes(), 9, mtime=0)).decode()
+
+
+def module_js() -> str:
+    r"""The player as an ES module with `render({ model, el })`, for anywidget, marimo and whatever else takes one."""
+    return (STATIC / "player.js").read_text("utf-8") + "export default { render: posencExplorables.render };\n"
+
+
 def figure_html(prefix: str, inside: str) -> str:
     r"""A figure that brings its style and player along: Colab shows each output in a frame of its own."""
-    plotly = base64.b64encode(gzip.compress((STATIC / "plotly-cartesian.min.js").read_bytes(), 9, mtime=0)).decode()
     player = (STATIC / "player.js").read_text("utf-8").replace("</script", "<\\/script")
     return (
         f'<figure class="explorable explorable-notebook" id="{prefix}">{inside}</figure>'
         f"<style>{(STATIC / 'player.css').read_text('utf-8')}</style>"
         # With `define` and `module` hidden, a require.js on the page (VS Code, old Jupyter) is left alone.
         f"<script>(function(define, module, exports){{\n{player}\n}})();\n"
-        f'posencExplorables.notebook({json.dumps(prefix)}, "{plotly}");</script>'
+        f'posencExplorables.notebook({json.dumps(prefix)}, "{packed_plotly()}");</script>'
     )
 
 

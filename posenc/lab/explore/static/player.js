@@ -1,17 +1,20 @@
 /* The player of posenc's explorables: one script for the book's pages, the pages to embed, and a notebook's output.
  *
- * It finds every figure.explorable and leaves it alone until the reader has done anything on the page, or the page has
- * come to rest with the figure in sight. From then on a figure that comes near, is touched or is named by the address
- * loads plotly and its states (classic scripts, so that file:// works), draws over the static picture, and redraws while
- * a slider moves.
- * posenc/lab/explore/page.py writes the markup and states.py the states, and documents their form.
+ * Its entry is `render({ model, el })`, as anywidget and marimo call it. `model.get` answers
+ *     "record"   a figure's states, or a promise of them (posenc/lab/explore/states.py documents their form)
+ *     "markup"   its HTML, where `el` does not hold the figure yet (posenc/lab/explore/page.py writes it)
+ *     "plotly"   the library, gzipped and in base64, where the page has none
+ * A page loads this file as a classic script, since browsers load no module from file://; it then renders each
+ * figure.explorable it finds, but draws nothing until the reader has done anything on the page. From then on a figure
+ * that comes near, is touched or is named by the address loads plotly and its states (classic scripts, too), draws over
+ * the static picture, and redraws while a control moves.
  */
 (function () {
   "use strict";
   if (window.posencExplorables) return;
 
-  const script = document.currentScript;
-  const home = script && script.src ? script.src.replace(/[^/]*$/, "") : "";
+  const { src = "" } = document.currentScript || {};
+  const home = src.replace(/[^/]*$/, ""); // empty in a notebook and in a module
   const list = []; // one entry a figure
   const states = {}; // id -> states, as the data files register them
   const loading = {}; // url -> promise
@@ -34,83 +37,55 @@
     const html = document.documentElement, body = document.body;
     if (forced.matches || html.dataset.theme === "auto") return nightfall.matches;
     if (html.dataset.theme) return html.dataset.theme === "dark";
-    if (body && body.dataset.jpThemeLight) return body.dataset.jpThemeLight === "false"; // JupyterLab
+    if (body.dataset.jpThemeLight) return body.dataset.jpThemeLight === "false"; // JupyterLab
     if (html.getAttribute("theme")) return html.getAttribute("theme") === "dark"; // Colab
-    return Boolean(body && /\bvscode-(dark|high-contrast)\b(?!-light)/.test(body.className));
+    return /\bvscode-(dark|high-contrast)\b(?!-light)/.test(body.className);
   }
 
-  const painted = new WeakMap();
-  // A copy of a figure's dicts with the theme's colors. Arrays keep their identity while they stay the same: plotly
-  // redraws what is new.
+  // A copy of a figure's dicts with the theme's colors. Numbers keep their identity: plotly redraws what is new.
   function paint(tree, night) {
     if (typeof tree === "string") return (night && DARK[tree.toLowerCase()]) || tree;
     if (!tree || typeof tree !== "object" || ArrayBuffer.isView(tree)) return tree;
     if (Array.isArray(tree)) {
       const numbers = (typeof tree[0] === "number" && typeof tree[1] !== "string") || ArrayBuffer.isView(tree[0]);
-      if (!night || numbers) return tree;
-      if (!painted.has(tree)) painted.set(tree, tree.map((v) => paint(v, true)));
-      return painted.get(tree);
+      return night && !numbers ? tree.map((v) => paint(v, true)) : tree;
     }
-    const copy = {};
-    for (const key of Object.keys(tree)) copy[key] = paint(tree[key], night);
-    return copy;
+    return Object.fromEntries(Object.entries(tree).map(([key, value]) => [key, paint(value, night)]));
   }
 
+  const FACES = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif";
   const templates = {};
   function template(night, small) {
-    const key = `${night}${small}`;
-    if (!templates[key]) {
-      const c = GROUND[night ? "dark" : "light"];
-      const axis = {
-        gridcolor: c.grid, zerolinecolor: c.zero, linecolor: c.zero, zerolinewidth: 1, fixedrange: true, automargin: true,
-        ticklabeloverflow: "allow", title: small ? { standoff: 8, font: { size: 12 } } : { standoff: 8 },
-        tickfont: { size: small ? 11 : 12 }, hoverformat: ".4~g",
-      };
-      const map = { colorbar: { outlinewidth: 0, thickness: 12, tickfont: { size: 11 } }, hoverongaps: false };
-      templates[key] = {
-        layout: {
-          paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-          font: { family: "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif", size: small ? 12 : 13, color: c.ink },
-          margin: small ? { l: 44, r: 12, t: 36, b: 40 } : { l: 56, r: 20, t: 40, b: 48 },
-          legend: {
-            orientation: "h", x: 0, xanchor: "left", y: 1.02, yanchor: "bottom", itemclick: false, itemdoubleclick: false,
-          },
-          hovermode: "closest", dragmode: false,
-          hoverlabel: { bgcolor: c.card, bordercolor: c.zero, font: { color: c.ink } },
-          xaxis: axis, yaxis: axis, bargap: 0.15,
-          annotationdefaults: { font: { color: c.ink }, arrowcolor: c.ink },
+    const key = `${night}${small}`, c = GROUND[night ? "dark" : "light"];
+    if (templates[key]) return templates[key];
+    const axis = {
+      gridcolor: c.grid, zerolinecolor: c.zero, linecolor: c.zero, zerolinewidth: 1, fixedrange: true, automargin: true,
+      ticklabeloverflow: "allow", title: small ? { standoff: 8, font: { size: 12 } } : { standoff: 8 },
+      tickfont: { size: small ? 11 : 12 }, hoverformat: ".4~g",
+    };
+    const map = { colorbar: { outlinewidth: 0, thickness: 12, tickfont: { size: 11 } }, hoverongaps: false };
+    templates[key] = {
+      layout: {
+        paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+        font: { family: FACES, size: small ? 12 : 13, color: c.ink },
+        margin: small ? { l: 44, r: 12, t: 36, b: 40 } : { l: 56, r: 20, t: 40, b: 48 },
+        legend: {
+          orientation: "h", x: 0, xanchor: "left", y: 1.02, yanchor: "bottom", itemclick: false, itemdoubleclick: false,
         },
-        data: { heatmap: [map], contour: [map] }, // a gap has no number to tell
-      };
-    }
+        hovermode: "closest", dragmode: false,
+        hoverlabel: { bgcolor: c.card, bordercolor: c.zero, font: { color: c.ink } },
+        xaxis: axis, yaxis: axis, bargap: 0.15,
+        annotationdefaults: { font: { color: c.ink }, arrowcolor: c.ink },
+      },
+      data: { heatmap: [map] }, // a gap has no number to tell
+    };
     return templates[key];
   }
 
-  // On a narrow screen words that would be cut, or meet their neighbors, take more lines or stand upright.
-  function inLines(text, most) {
-    if (typeof text !== "string" || text.includes("<")) return text;
-    return text.replace(new RegExp(`(.{1,${Math.max(Math.round(most), 20)}})(?:\\s+|$)`, "g"), "$1<br>").replace(/<br>$/, "");
-  }
-
-  const merge = (tree, more) => {
+  function merge(tree, more) {
     for (const [key, value] of Object.entries(more)) {
       if (value && value.constructor === Object) merge(tree[key] = { ...tree[key] }, value); else tree[key] = value;
     }
-  };
-
-  function narrow(data, layout, width) {
-    if (layout.meta && layout.meta.phone) merge(layout, layout.meta.phone);
-    for (const key of Object.keys(layout).filter((k) => /^xaxis\d*$/.test(k))) {
-      const axis = layout[key], [from, to] = axis.domain || [0, 1], wide = width * (to - from);
-      if (axis.title) axis.title.text = inLines(axis.title.text, wide / 8);
-      if (axis.title && axis.title.font) axis.title.font.size = 12;
-      if (axis.ticktext && axis.ticktext.length * 30 > wide) {
-        const longest = Math.max(...axis.ticktext.flatMap((t) => String(t).split("<br>")).map((line) => line.length));
-        const flat = axis.ticktext.map((t) => String(t).replace("<br>", " "));
-        if (longest > 3) Object.assign(axis, { ticktext: flat, tickangle: -90 });
-      }
-    }
-    for (const trace of data) trace.name = inLines(trace.name, (width - 60) / 6.5);
   }
 
   // ---- states: what arrays.py encoded, read back
@@ -135,12 +110,10 @@
       }
     }
     record.made = new Map();
-    record.opened = true;
   }
 
   // Equal arrays are stored once: states with the same row draw the same.
   function rowOf(record, place) {
-    if (!record.opened) open(record);
     return record.rowOf ? record.rowOf[place] : record.index === undefined ? place : record.index;
   }
 
@@ -148,7 +121,7 @@
     const row = rowOf(record, place);
     if (record.type === "json") return record.rows[row];
     if (record.made.has(row)) return record.made.get(row);
-    const shape = record.shape || record.shapes[row];
+    const shape = record.shape || record.shapes[row], wide = shape[1];
     const count = size(shape), start = record.starts ? record.starts[row] : row * count;
     const gap = KINDS[record.type][1], { codes, min, step } = record;
     const flat = new Float64Array(count);
@@ -156,25 +129,23 @@
       const code = codes[start + i];
       flat[i] = record.type === "f4" ? code : code === gap ? NaN : min + step * code;
     }
-    let value = flat;
-    if (shape.length === 0) value = flat[0];
-    else if (shape.length === 2) {
-      value = [];
-      for (let i = 0; i < shape[0]; i++) {
-        const row = flat.subarray(i * shape[1], (i + 1) * shape[1]);
-        value.push(plain ? Array.from(row) : row);
-      }
-    } else if (plain) value = Array.from(flat);
+    const part = (from, to) => (plain ? Array.from(flat.subarray(from, to)) : flat.subarray(from, to));
+    const value = shape.length === 0 ? flat[0] : shape.length === 1 ? part(0, count)
+      : Array.from({ length: shape[0] }, (_, i) => part(i * wide, (i + 1) * wide));
     if (record.made.size > 64) record.made.clear();
     record.made.set(row, value);
     return value;
   }
 
   function put(tree, path, value) {
-    const keys = path.split(".");
-    let at = tree;
-    for (const key of keys.slice(0, -1)) at = at[key] && typeof at[key] === "object" ? at[key] : (at[key] = {});
-    at[keys[keys.length - 1]] = value;
+    const keys = path.split("."), end = keys.pop();
+    for (const key of keys) tree = tree[key] && typeof tree[key] === "object" ? tree[key] : (tree[key] = {});
+    tree[end] = value;
+  }
+
+  // The place of the nearest value.
+  function closest(values, goal) {
+    return values.reduce((best, v, i) => (Math.abs(v - goal) < Math.abs(values[best] - goal) ? i : best), 0);
   }
 
   // ---- numbers in words: as Python's format writes them, then as print has them (readout.py)
@@ -189,6 +160,8 @@
     return printed(plain(value, spec));
   }
 
+  const trimmed = (text) => (text.includes(".") ? text.replace(/\.?0+$/, "") : text);
+
   function plain(value, spec) {
     const plus = spec.startsWith("+") ? (value < 0 ? "" : "+") : "";
     const kind = /[fegd%s]$/.test(spec) ? spec.slice(-1) : "g";
@@ -201,10 +174,9 @@
     const p = Math.max(digits, 1), exponent = value === 0 ? 0 : Number(value.toExponential(p - 1).split("e")[1]);
     if (exponent < -4 || exponent >= p) {
       const [head, tail] = value.toExponential(p - 1).split("e");
-      return plus + `${head.includes(".") ? head.replace(/\.?0+$/, "") : head}e${tail}`;
+      return `${plus}${trimmed(head)}e${tail}`;
     }
-    const text = value.toFixed(Math.max(p - 1 - exponent, 0));
-    return plus + (text.includes(".") ? text.replace(/\.?0+$/, "") : text);
+    return plus + trimmed(value.toFixed(Math.max(p - 1 - exponent, 0)));
   }
 
   // ---- what is under way: timers, frames, loads and draws. `posencExplorables.idle()` resolves when nothing is.
@@ -223,17 +195,13 @@
     clearTimeout(timer);
   }
 
-  function frame(act) {
-    open_ += 1;
-    requestAnimationFrame(() => { open_ -= 1; act(); });
-  }
-
   function until(promise) {
     open_ += 1;
-    const over = () => { open_ -= 1; };
-    promise.then(over, over);
+    promise.finally(() => { open_ -= 1; }).catch(() => {});
     return promise;
   }
+
+  const frame = (act) => until(new Promise(requestAnimationFrame)).then(act);
 
   // Two frames in a row with nothing under way: an observer of sizes speaks between two.
   async function idle() {
@@ -246,12 +214,9 @@
 
   function load(url) {
     loading[url] = loading[url] || new Promise((done, fail) => {
-      const tag = document.createElement("script");
-      tag.src = url;
-      tag.onload = done;
+      const tag = Object.assign(document.createElement("script"), { src: url, onload: done });
       tag.onerror = () => {
         delete loading[url]; // the next touch tries again
-        tag.remove();
         fail(new Error(`could not load ${url}`));
       };
       document.head.appendChild(tag);
@@ -260,64 +225,64 @@
   }
 
   let plotly = null; // a promise of the library, where a notebook's output brought it along
-  const library = () => plotly || (window.Plotly ? Promise.resolve(window.Plotly)
-    : load(`${home}plotly-cartesian.min.js`).then(() => window.Plotly));
+  function library(packed) {
+    if (packed) plotly = plotly || unpack(packed);
+    return plotly || (window.Plotly ? Promise.resolve(window.Plotly)
+      : load(`${home}plotly-cartesian.min.js`).then(() => window.Plotly));
+  }
+
+  async function unpack(packed) {
+    const stream = new Blob([bytes(packed)]).stream().pipeThrough(new DecompressionStream("gzip"));
+    const source = await new Response(stream).text();
+    const before = window.Plotly, tag = document.createElement("script");
+    // `define`, `module` and `exports` are hidden from plotly's loader, whatever the page has put there.
+    tag.textContent = `(function (define, module, exports) {${source}\n})();`;
+    document.head.appendChild(tag);
+    const mine = window.Plotly;
+    if (before) window.Plotly = before;
+    return mine;
+  }
 
   function make(tag, name, attributes) {
     const made = document.createElement(tag);
     made.className = name;
-    for (const key of Object.keys(attributes)) made.setAttribute(key, attributes[key]);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
     return made;
   }
 
   // ---- one control: a slider, or a row of buttons
 
   function Control(element) {
-    const range = element.querySelector("input[type=range]"), radios = [...element.querySelectorAll("input[type=radio]")];
+    const inputs = [...element.querySelectorAll("input")], range = inputs[0].type === "range" ? inputs[0] : null;
     const value = element.querySelector(".explorable-value"), play = element.querySelector(".explorable-play");
-    const inputs = range ? [range] : radios;
-    let why = null, most = Infinity;
+    let greyed = false, most = Infinity;
     // A button is shut above the limit, and all inputs while the control is greyed.
-    const shut = () => inputs.forEach((input, i) => { input.disabled = why !== null || i > most; });
+    const shut = () => inputs.forEach((input, i) => { input.disabled = greyed || i > most; });
     return {
       element, play,
-      get greyed() { return why !== null; },
-      get value() { return range ? Number(range.value) : radios.findIndex((r) => r.checked); },
+      get greyed() { return greyed; },
+      get value() { return range ? Number(range.value) : inputs.findIndex((r) => r.checked); },
       set value(n) {
-        if (range) {
-          range.max = Math.max(range.max, n);
-          range.value = n;
-        } else {
-          radios[Math.min(Math.max(n, 0), radios.length - 1)].checked = true;
-        }
+        if (range) range.max = Math.max(range.max, n); // as a place above the limit is refused
+        if (range) range.value = n; else inputs[n].checked = true;
       },
       limit(n) {
         if (this.value > n) this.value = n;
-        if (range) range.max = n;
-        else most = n;
+        if (range) range.max = n; else most = n;
         shut();
       },
       say(text) {
         if (!range) return;
         range.setAttribute("aria-valuetext", text);
-        if (!this.greyed) value.textContent = text;
+        value.textContent = text;
       },
-      // `reason`: why it has no effect now, or null. The words stand in the page, so that all readers meet them.
-      grey(reason) {
-        if (reason === null) {
-          if (why) why.remove();
-          why = null;
-          element.style.minHeight = "";
-        } else {
-          if (!why) element.style.minHeight = `${element.getBoundingClientRect().height}px`; // buttons in two rows leave their room
-          why = why || element.appendChild(make("span", "explorable-why", {}));
-          why.textContent = reason;
-        }
-        element.classList.toggle("explorable-greyed", reason !== null);
+      grey(on) {
+        greyed = on;
+        element.classList.toggle("explorable-greyed", on);
+        if (!range) element.setAttribute("aria-disabled", on);
+        if (play) play.disabled = on;
         shut();
-        if (range && reason === null) value.textContent = range.getAttribute("aria-valuetext");
       },
-      listen(kind, act) { for (const input of inputs) input.addEventListener(kind, act); },
       showPlay(on, calm) {
         if (!play) return;
         const word = calm ? "Step" : on ? "Pause" : "Play";
@@ -327,41 +292,41 @@
     };
   }
 
-  // A move in one figure moves the others of the page that have the same control; a reset takes them back.
-  function carry(from, reset) {
-    const values = from.moved();
-    list.forEach((e) => { if (e !== from) e.receive(values, reset); });
-  }
-
   // ---- one figure
 
-  function Explorable(figure) {
+  function Explorable(figure, model) {
     const body = figure.querySelector("[data-explorable]");
     const controls = Array.from(body.querySelectorAll(".explorable-control"), (element) => Control(element));
     const self = {
-      id: body.dataset.explorable, figure, times: [], drawn: 0, state, set, data, readout, start, draw, share,
-      redraw: () => request(null), receive, controls,
+      id: body.dataset.explorable, figure, controls, state, set, readout, start, draw, changed, link,
+      ready: () => record !== null, redraw: request,
     };
     const place = body.querySelector(".explorable-plot");
     const line = body.querySelector(".explorable-readout");
     const spoken = make("p", "explorable-spoken", { role: "status" }); // what a screen reader is told, out of sight
     const note = make("p", "explorable-note", {}); // what is wrong, or slow, in sight
-    const remark = make("span", "explorable-remark", {}); // what another figure has changed here
-    const fold = figure.querySelector(".explorable-embed");
     const defaults = controls.map((c) => c.value);
-    let record = null, library_ = null, sheet = null, started = null, busy = false, waiting = false, oldest = null;
-    let said = "", playing = null, carried = []; // the readout; the control that plays; what other figures were set to
+    let record = null, library_ = null, sheet = null, started = null, asked = false;
+    let said = "", playing = null; // the readout; the control that plays
     let rings = [], dragged = false; // what can be taken in hand, and whether it was
-    const lines = new Map();
+    const free = new Set(); // the handles that are no upright or level lines
     let width = 0, height = 0; // asked for when they change only: asking makes the browser lay out the page
-    let late = 0, telling = 0, zoomed = 1;
+    let late = 0, telling = 0, resting = 0;
 
     const indices = () => controls.map((c) => c.value);
 
     function state() {
-      const out = {};
-      record.sliders.forEach((s, i) => { out[s.name] = s.values[controls[i].value]; });
-      return out;
+      return Object.fromEntries(record.sliders.map((s, i) => [s.name, s.values[controls[i].value]]));
+    }
+
+    function changed() {
+      return indices().some((v, i) => v !== defaults[i]);
+    }
+
+    // What the address says of this figure.
+    function link() {
+      const moved = record.sliders.map((s, i) => [s, controls[i].value]).filter(([, v], i) => v !== defaults[i]);
+      return `${self.id}=${moved.map(([s, v]) => `${s.name}:${encodeURIComponent(s.values[v])}`).join(",")}`;
     }
 
     // The largest place of a control: another one may limit its value.
@@ -374,54 +339,32 @@
 
     // Keep each control within its limit, and say its value in words, in sight and to a screen reader.
     function say() {
-      remark.textContent = "";
       controls.forEach((c, i) => {
-        if (!record && c.value === defaults[i]) return;
         if (record) c.limit(last(i, indices()));
-        c.say(record ? record.sliders[i].words[c.value] : "…"); // no words before the states are here
+        if (record) c.say(record.sliders[i].words[c.value]);
+        else if (c.value !== defaults[i]) c.say("…"); // no words before the states are here
       });
-      figure.classList.toggle("explorable-moved", self.changed());
-      if (record) rest();
+      figure.classList.toggle("explorable-moved", changed());
+      never(resting);
+      if (record) resting = later(grey, 120);
     }
-
-    // ---- what changes nothing in this state is greyed, and says why
 
     // Whether control i draws anything else at another of its values, the other controls standing at `at`.
     function matters(i, at) {
       const tables = record.tables.filter((t) => t.groups.some((g) => g.of.some(([k]) => k === i)));
-      const other = at.slice();
-      for (const table of tables) {
-        const arrays = Object.values(table.arrays), places = new Set();
+      return tables.some((table) => {
+        const arrays = Object.values(table.arrays), other = at.slice(), places = new Set();
         for (other[i] = 0; other[i] <= last(i, at); other[i]++) places.add(placeOf(table, other));
         const [first, ...more] = places;
-        if (more.some((n) => arrays.some((a) => rowOf(a, n) !== rowOf(a, first)))) return true;
-      }
-      return false;
-    }
-
-    // The first control whose other value would give control i something to do.
-    function because(i, at) {
-      for (let k = 0; k < controls.length; k++) {
-        for (let v = 0; k !== i && v <= last(k, at); v++) {
-          if (v !== at[k] && matters(i, at.map((old, n) => (n === k ? v : old)))) return k;
-        }
-      }
-      return -1;
-    }
-
-    function grey() {
-      const at = indices();
-      controls.forEach((c, i) => {
-        if (matters(i, at)) return c.grey(null);
-        const k = because(i, at), s = record.sliders[k];
-        c.grey(s ? `no effect while ${s.label} is ${s.words[at[k]]}` : "no effect here");
+        return more.some((n) => arrays.some((a) => rowOf(a, n) !== rowOf(a, first)));
       });
     }
 
-    let resting = 0;
-    function rest() {
-      never(resting);
-      resting = later(() => { grey(); placeRings(); }, 120); // what is greyed cannot be taken in hand
+    // What changes nothing in this state is greyed, and cannot be taken in hand.
+    function grey() {
+      const at = indices();
+      controls.forEach((c, i) => c.grey(!matters(i, at)));
+      placeRings();
     }
 
     // Tell a screen reader, once things are at rest: a slider on the move has words of its own.
@@ -441,13 +384,7 @@
         }
         let sum = 0;
         for (const [k, sign] of group.of) sum += sign * record.sliders[k].values[at[k]];
-        let low = 0, high = group.sums.length - 1; // the nearest of the sorted sums
-        while (low < high) {
-          const middle = (low + high) >> 1;
-          if (group.sums[middle] < sum) low = middle + 1; else high = middle;
-        }
-        if (low > 0 && sum - group.sums[low - 1] < group.sums[low] - sum) low -= 1;
-        n = n * group.sums.length + low;
+        n = n * group.sums.length + closest(group.sums, sum);
       }
       return n;
     }
@@ -471,19 +408,19 @@
 
     // The figure at the sliders' values: {data, layout, readouts}, in the colors of light ground.
     function compute() {
-      const figure_ = { data: record.figure.data, layout: record.figure.layout }, readouts = {};
-      const out = { data: figure_.data.map((t) => paint(t, false)), layout: paint(figure_.layout, false), readouts };
+      const data = record.figure.data.map((t) => paint(t, false)), layout = paint(record.figure.layout, false);
+      const readouts = {};
       for (const table of record.tables) {
         const n = placeOf(table, indices()), [where, which] = table.target;
-        const tree = where === "data" ? out.data[which] : where === "layout" ? out.layout : readouts;
         for (const path of Object.keys(table.arrays)) {
           // A map's tooltip finds no number in typed arrays.
           const value = read(table.arrays[path], n, where === "layout" || path === "customdata");
           if (value === null || value === undefined) continue;
-          if (where === "readout") readouts[path] = value; else put(tree, path, value);
+          if (where === "readout") readouts[path] = value;
+          else put(where === "data" ? data[which] : layout, path, value);
         }
       }
-      return out;
+      return { data, layout, readouts };
     }
 
     // Where a trace's last point lies on the drawing at a state; for an upright or level line, along it everywhere.
@@ -498,20 +435,18 @@
         }
       }
       if (own.visible === false || !own.x || !own.y) return null;
-      const { _fullLayout: full } = sheet;
-      if (!full) return null;
-      const axes = [own.xaxis || "x", own.yaxis || "y"].map((id) => full[`${id[0]}axis${id.slice(1)}`]);
+      const axes = [own.xaxis || "x", own.yaxis || "y"].map((id) => sheet._fullLayout[`${id[0]}axis${id.slice(1)}`]);
       if (!axes[0] || !axes[1]) return null;
-      const pixel = (axis, v) => (v === null || (typeof v === "number" && Number.isNaN(v)) ? NaN : axis.d2p(v) + axis._offset);
+      const pixel = (axis, v) => (v === null || Number.isNaN(v) ? NaN : axis.d2p(v) + axis._offset);
       const xs = Array.from(own.x, (v) => pixel(axes[0], v)), ys = Array.from(own.y, (v) => pixel(axes[1], v));
       const seen = xs.map((_, i) => i).filter((i) => Number.isFinite(xs[i]) && Number.isFinite(ys[i]));
       if (!seen.length) return null;
       const end = seen[seen.length - 1], among = (v) => seen.map((i) => v[i]);
       const span = (v) => [Math.min(...among(v)), Math.max(...among(v))];
       const [left, right] = span(xs), [top, bottom] = span(ys);
-      const kind = lines.get(trace);
-      const upright = kind !== "xy" && seen.length > 1 && right - left < 0.5 && bottom - top > 1;
-      const level = kind !== "xy" && seen.length > 1 && bottom - top < 0.5 && right - left > 1;
+      const straight = !free.has(trace) && seen.length > 1;
+      const upright = straight && right - left < 0.5 && bottom - top > 1;
+      const level = straight && bottom - top < 0.5 && right - left > 1;
       const { size: across, symbol } = own.marker || {}, large = across > 20 && { across, square: symbol === "square" };
       return { x: xs[end], y: ys[end], left, right, top, bottom, upright, level, large };
     }
@@ -544,7 +479,7 @@
       for (const handle of record.handles) {
         const points = reach(handle).map((f) => f.point);
         const whole = points.length && (points.every((p) => p.upright) || points.every((p) => p.level));
-        lines.set(handle[0], whole ? "line" : "xy");
+        if (!whole) free.add(handle[0]);
       }
     }
 
@@ -572,16 +507,13 @@
       ring.addEventListener("pointermove", (event) => {
         if (!held) return;
         dragged = true;
-        take(held.found, event.clientX - held.box.left, event.clientY - held.box.top, event.timeStamp);
+        take(held.found, event.clientX - held.box.left, event.clientY - held.box.top);
       });
-      for (const kind of ["pointerup", "pointercancel"]) {
-        ring.addEventListener(kind, () => {
-          if (!held) return;
-          held = null;
-          ring.classList.remove("explorable-held");
-          settled();
-        });
-      }
+      ring.addEventListener("lostpointercapture", () => {
+        held = null;
+        ring.classList.remove("explorable-held");
+        settled();
+      });
       return ring;
     }
 
@@ -594,41 +526,37 @@
         const pad = p.upright || p.level ? 13 : p.large ? Math.max(p.large.across / 2, 16) : 16;
         const [left, right] = p.level ? [p.left, p.right] : [p.x, p.x];
         const [top, bottom] = p.upright ? [p.top, p.bottom] : [p.y, p.y];
-        Object.assign(ring.style, {
-          left: `${(left - pad) * zoomed}px`, top: `${(top - pad) * zoomed}px`,
-          width: `${(right - left + 2 * pad) * zoomed}px`, height: `${(bottom - top + 2 * pad) * zoomed}px`,
-        });
-        if (p.large) ring.style.setProperty("--x-ring", `${p.large.across * zoomed}px`);
+        ring.style.cssText = `left: ${left - pad}px; top: ${top - pad}px; `
+          + `width: ${right - left + 2 * pad}px; height: ${bottom - top + 2 * pad}px`;
+        if (p.large) ring.style.setProperty("--x-ring", `${p.large.across}px`);
         ring.classList.toggle("explorable-tile", Boolean(p.large && p.large.square));
         ring.dataset.along = p.upright ? "x" : p.level ? "y" : "xy";
       });
     }
 
-    function take(found, x, y, since) {
-      const best = nearestOf(found, x / zoomed, y / zoomed), now = indices();
+    function take(found, x, y) {
+      const best = nearestOf(found, x, y), now = indices();
       if (!best || best.at.every((v, i) => v === now[i])) return;
       controls.forEach((c, i) => { c.value = best.at[i]; });
-      say();
-      request(since);
+      update();
     }
 
     // A click, or a tap, on a place that a handle can reach takes it there.
     place.addEventListener("pointerdown", () => { dragged = false; }, { capture: true, passive: true });
     place.addEventListener("click", (event) => {
-      if (dragged) return; // a drag ends with a click
-      if (!sheet) return;
+      if (!sheet || dragged) return; // a drag ends with a click
       const box = place.getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top;
       let best = null;
       for (const handle of record.handles) {
         if (handle[1].every((k) => controls[k].greyed)) continue;
-        const found = reach(handle), near_ = nearestOf(found, x / zoomed, y / zoomed);
-        const far = near_ ? away(near_.point, x / zoomed, y / zoomed) : Infinity;
+        const found = reach(handle), near_ = nearestOf(found, x, y);
+        const far = near_ ? away(near_.point, x, y) : Infinity;
         const rank = near_ && (near_.point.upright || near_.point.level) ? 100 : 0; // points come before lines
         if (far < 24 && (!best || far + rank < best.far)) best = { far: far + rank, found };
       }
       if (!best) return;
       stop();
-      take(best.found, x, y, event.timeStamp);
+      take(best.found, x, y);
       settled();
     });
 
@@ -649,71 +577,30 @@
       if (was) return settled();
       const end = last(i, indices());
       let at = controls[i].value >= end ? -1 : controls[i].value;
-      if (calm.matches) {
-        controls[i].value = at + 1;
-        say();
-        request(null);
-        return settled();
-      }
       const pause = Math.min(Math.max(6000 / (end + 1), 140), 900);
       const step = () => {
         controls[i].value = at += 1;
-        say();
-        request(null);
-        if (at < end) playing.timer = later(step, pause);
+        update();
+        if (at < end && !calm.matches) playing.timer = later(step, pause);
         else { stop(); settled(); }
       };
       playing = { i, timer: 0 };
-      controls[i].showPlay(true, false);
-      return step();
+      controls[i].showPlay(true, calm.matches);
+      step();
     }
 
-    // After a move has ended: the address, the other figures of the page, and a screen reader hear of it.
+    // After a move has ended: the address and a screen reader hear of it.
     function settled() {
       writeLink();
-      carry(self);
       tell(readout, 200);
-    }
-
-    // What another figure of the page was set to, where this one has the same control: by label and value. If that one
-    // was `reset`, what stands here as it stood there goes to the default it has here.
-    function receive(values, reset) {
-      if (!record) {
-        carried = [...carried.filter((c) => !values.some((v) => v.name === c.name)), ...(reset ? [] : values)];
-        return;
-      }
-      const told = [];
-      record.sliders.forEach((s, i) => {
-        const found = values.find((v) => v.name === s.name && v.label === s.label);
-        const stands = found && s.values[controls[i].value] === found.was;
-        const at = !found ? -1 : !reset ? s.values.indexOf(found.value) : stands ? defaults[i] : -1;
-        if (at < 0 || at === controls[i].value) return;
-        controls[i].value = at;
-        told.push(`${s.label} ${s.words[at]}`);
-      });
-      if (!told.length) return;
-      say();
-      request(null);
-      self.moved();
-      if (!reset) remark.textContent = `${told.join(", ")}: as in the figure you moved`;
     }
 
     function draw() {
       const now = compute(), night = dark();
       const small = width < 480;
       const layout = paint(now.layout, night);
-      layout.template = template(night, small);
-      // For a lecture everything grows, the type with the lines, so that the last row can read it.
-      const full = document.fullscreenElement === figure;
-      const zoom = full ? Math.min(Math.max(Math.min(width / 680, height / 400), 1), 2.5) : 1;
-      if (zoom !== zoomed) {
-        zoomed = zoom;
-        const part = `${100 / zoom}%`;
-        Object.assign(sheet.style, { width: part, height: part, transform: zoom > 1 ? `scale(${zoom})` : "" });
-      }
-      layout.width = width / zoom;
-      layout.height = height / zoom;
-      layout.autosize = false;
+      if (small && layout.meta && layout.meta.phone) merge(layout, layout.meta.phone);
+      Object.assign(layout, { template: template(night, small), width, height, autosize: false });
       const named = now.data.filter((t) => t.type !== "heatmap" && t.showlegend !== false);
       if (layout.showlegend === undefined) layout.showlegend = named.length > 1;
       const traces = now.data.map((t) => paint(t, night));
@@ -723,11 +610,9 @@
         const { pattern, color } = trace.marker || {};
         if (pattern && typeof color === "string") trace.marker.pattern = { bgcolor: `${color}4d`, ...pattern };
       }
-      if (small) narrow(traces, layout, width);
       const done = library_.react(sheet, traces, layout, {
         displayModeBar: false, responsive: false, scrollZoom: false, doubleClick: false, showTips: false,
       });
-      self.drawn += 1;
       placeRings();
       // Words last: plotly measures text, and each measurement lays out what has changed on the page so far.
       if (line && record.readout) {
@@ -740,177 +625,94 @@
 
     function chips(text) {
       said = text;
-      const parts = text.split(" · "), own = line.querySelectorAll(".explorable-chip");
-      if (parts.length === own.length) {
-        own.forEach((chip, i) => { if (chip.textContent !== parts[i]) chip.textContent = parts[i]; });
-        return;
-      }
       line.replaceChildren();
-      parts.forEach((part, i) => {
+      text.split(" · ").forEach((part, i) => {
         if (i) line.appendChild(make("span", "explorable-dot", {})).textContent = " · ";
         line.appendChild(make("span", "explorable-chip", {})).textContent = part;
       });
     }
 
-    // Draw at once, and at most once a frame.
-    function request(since) {
-      if (!sheet) return;
-      if (oldest === null) oldest = since;
-      if (busy) {
-        waiting = true;
-        return;
-      }
-      const began = oldest;
-      oldest = null;
-      busy = true;
-      until(draw()).then(() => { if (began !== null) self.times.push(performance.now() - began); });
+    // Draw in the next frame, once.
+    function request() {
+      if (!sheet || asked) return;
+      asked = true;
       frame(() => {
-        busy = false;
-        if (waiting) {
-          waiting = false;
-          request(null);
-        }
+        asked = false;
+        until(draw());
       });
+    }
+
+    // What follows when controls have other values.
+    function update() {
+      say();
+      request();
     }
 
     function start() {
       started = started || until(wake()).catch((error) => {
         started = null;
-        const text = `The controls do not work here: ${error.message}.`;
-        show(text);
-        tell(() => text, 0);
+        never(late);
+        show(`The controls do not work here: ${error.message}.`);
         throw error;
       });
       return started;
     }
 
     async function wake() {
-      const inline = body.querySelector("script.explorable-data");
-      const states_ = inline || states[self.id] ? Promise.resolve() : load(home + body.dataset.src);
-      const [P] = await Promise.all([library(), states_.then(() => {
-        record = inline ? JSON.parse(inline.textContent) : states[self.id];
-        say(); // the states are small and come first
-        receive(carried);
-      })]);
-      library_ = P;
+      const coming = library(model.get("plotly"));
+      coming.catch(() => {}); // it is awaited below
+      record = await model.get("record");
+      for (const { arrays } of record.tables) Object.values(arrays).forEach(open);
+      say(); // the states are small and come first
+      library_ = await coming;
       sheet = make("div", "explorable-drawing", { role: "img", "aria-label": body.dataset.alt });
       place.appendChild(sheet);
       measure();
       await draw();
       findLines();
-      grey();
       rings = record.handles.map(makeRing);
-      placeRings();
+      grey();
       figure.classList.add("explorable-live");
       never(late);
       show("");
-      if (self.changed()) tell(readout, 0);
-      if (window.ResizeObserver) {
-        new ResizeObserver(() => { if (measure()) request(null); }).observe(place);
-        if (line) new ResizeObserver(keep).observe(line);
-      }
+      if (changed()) tell(readout, 0);
+      new ResizeObserver(() => { if (measure()) request(); }).observe(place);
+      if (line) new ResizeObserver(keep).observe(line);
       return self;
     }
 
     function show(text) {
       note.textContent = text;
       if (text) place.appendChild(note); else note.remove();
+      if (text) tell(() => text, 0);
     }
 
     // The reader is at this figure: draw it, and say so where that takes long. Then do what comes next.
     function touched(next) {
-      if (!started) {
-        never(late);
-        late = later(() => {
-          if (!started || figure.classList.contains("explorable-live")) return;
-          show("Loading the drawing …");
-          tell(() => "Loading the drawing", 0);
-        }, 600);
-      }
+      if (!started) late = later(() => show("Loading the drawing …"), 600);
       start().then(next, () => {}); // start has said what is wrong
     }
 
     // By value; what is not a value of its slider goes to the nearest. Used by links and tests.
     function set(values) {
       record.sliders.forEach((s, i) => {
-        if (Object.prototype.hasOwnProperty.call(values, s.name)) controls[i].value = nearest(s, values[s.name], defaults[i]);
+        if (Object.hasOwn(values, s.name)) controls[i].value = nearest(s, values[s.name], defaults[i]);
       });
-      say();
-      request(null);
-      self.moved();
-    }
-
-    // What plotly holds, in plain JSON.
-    function data() {
-      const plain = (v) => (ArrayBuffer.isView(v) ? Array.from(v) : Array.isArray(v) ? v.map(plain)
-        : v && typeof v === "object" ? Object.fromEntries(Object.entries(v).map(([k, w]) => [k, plain(w)])) : v);
-      const { template: _, ...layout } = sheet.layout;
-      return { data: plain(sheet.data), layout: plain(layout) };
+      update();
     }
 
     function readout() {
       return line ? said || line.textContent : "";
     }
 
-    // The address of this figure alone, and what to paste into another site.
-    function share() {
-      if (!fold || !fold.open) return;
-      const link = fold.querySelector("a"), box = fold.querySelector("textarea") || fold.appendChild(make("textarea", "", {
-        readonly: "", rows: 3, spellcheck: "false", "aria-label": "HTML that shows this figure on another page",
-      }));
-      link.hash = record && self.changed() ? `${self.id}=${self.link()}` : "";
-      const quoted = (text) => text.replace(/&/g, "&amp;").replace(/"/g, "&quot;").replace(/</g, "&lt;");
-      box.value = `<iframe src="${quoted(link.href)}" title="${quoted(fold.dataset.title)}" width="720" `
-        + `height="${body.offsetHeight + 220}" style="border: 0; max-width: 100%" loading="lazy" allow="fullscreen"></iframe>`;
-      box.onfocus = () => box.select();
-    }
-    if (fold) fold.addEventListener("toggle", share);
-
-    function offerFullScreen() {
-      if (!home || !document.fullscreenEnabled || !figure.requestFullscreen) return;
-      const button = make("button", "explorable-full", { type: "button" });
-      const on = () => document.fullscreenElement === figure;
-      const name = () => { button.textContent = on() ? "Leave full screen" : "Full screen"; };
-      button.addEventListener("click", () => {
-        if (on()) document.exitFullscreen();
-        else figure.requestFullscreen().then(() => touched(), () => { button.hidden = true; }); // the browser may refuse
-      });
-      // Tab stays in the figure: what is behind it cannot be reached meanwhile.
-      function behind() {
-        const out = [];
-        for (let e = figure; e !== document.body; e = e.parentElement) {
-          out.push(...[...e.parentElement.children].filter((other) => other !== e && !other.inert));
-        }
-        return out;
-      }
-      // The key that opens the page's search would open it there, out of sight.
-      function hush(event) {
-        if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== "k") return;
-        event.stopPropagation();
-        event.preventDefault();
-      }
-      let shut = [];
-      figure.addEventListener("fullscreenchange", () => {
-        name();
-        document[on() ? "addEventListener" : "removeEventListener"]("keydown", hush, true);
-        shut.forEach((e) => { e.inert = false; });
-        shut = on() ? behind() : [];
-        shut.forEach((e) => { e.inert = true; });
-      });
-      name();
-      body.querySelector(".explorable-tools").appendChild(button);
-    }
-    offerFullScreen();
-
     controls.forEach((c, i) => {
-      c.listen("input", (event) => {
+      c.element.addEventListener("input", () => {
         stop();
         touched();
-        say();
-        request(event.timeStamp);
+        update();
         tell(readout, 700);
       });
-      c.listen("change", () => touched(() => { writeLink(); carry(self); }));
+      c.element.addEventListener("change", () => touched(writeLink));
       if (c.play) c.play.addEventListener("click", () => touched(() => play(i)));
       c.showPlay(false, calm.matches);
     });
@@ -918,9 +720,7 @@
       stop();
       controls.forEach((c, i) => { c.value = defaults[i]; });
       touched(() => {
-        say();
-        request(null);
-        carry(self, true);
+        update();
         writeLink();
         tell(() => `Reset. ${readout()}`, 200);
       });
@@ -929,19 +729,7 @@
       body.addEventListener(kind, () => touched(), { passive: true, once: true });
     }
     body.appendChild(spoken);
-    body.querySelector(".explorable-tools").appendChild(remark);
 
-    self.ready = () => record !== null;
-    let before = defaults;
-    self.moved = () => { // since it was asked last
-      const was = before;
-      before = indices();
-      const change = (s, i) => ({ name: s.name, label: s.label, value: s.values[before[i]], was: s.values[was[i]] });
-      return record.sliders.map(change).filter((_, i) => before[i] !== was[i]);
-    };
-    self.changed = () => indices().some((v, i) => v !== defaults[i]);
-    self.link = () => record.sliders.map((s, i) => [s, controls[i].value]).filter(([, v], i) => v !== defaults[i])
-      .map(([s, v]) => `${s.name}:${encodeURIComponent(s.values[v])}`).join(",");
     return self;
   }
 
@@ -951,16 +739,12 @@
 
   function nearest(slider, wanted, start) {
     if (typeof slider.values[0] === "string") {
-      const plain = unquote(String(wanted)); // a whole address may have been encoded once more
-      const found = slider.values.findIndex((v) => v === wanted || v === plain);
-      return found < 0 ? start : found;
+      return slider.values.includes(wanted) ? slider.values.indexOf(wanted) : start;
     }
     if (!NUMBER.test(String(wanted))) return start;
     // Clamped first: far out, all values are equally near.
     const goal = Math.min(Math.max(Number(wanted), Math.min(...slider.values)), Math.max(...slider.values));
-    let best = 0;
-    slider.values.forEach((v, i) => { if (Math.abs(v - goal) < Math.abs(slider.values[best] - goal)) best = i; });
-    return best;
+    return closest(slider.values, goal);
   }
 
   function unquote(text) {
@@ -974,11 +758,9 @@
   function readLink() {
     if (!home) return;
     let first = true;
-    // What mails and chats make of an address: its signs may come encoded. A value may hold such signs as well, so they
-    // part it only before what reads as a name.
-    for (const entry of location.hash.slice(1).split(/&|%26(?=\w+\.\w+(?:=|%3D))/i)) {
-      const [, id, body] = /^(.+?)(?:=|%3D)(.*)$/is.exec(entry) || [];
-      const self = id && list.find((e) => e.id === unquote(id));
+    for (const entry of location.hash.slice(1).split("&")) {
+      const [id, ...rest] = entry.split("="), body = rest.join("=");
+      const self = list.find((e) => e.id === unquote(id));
       if (!self) continue;
       self.figure.classList.remove("explorable-waits"); // book/_ext/predict.py: what was sent is not a question
       // A frame must not scroll the page around it.
@@ -988,21 +770,17 @@
         self.figure.scrollIntoView({ block: tall ? "start" : "center", behavior: "instant" });
       }
       first = false;
-      const values = Object.create(null);
-      for (const pair of body.split(/,|%2C(?=\w+(?::|%3A))/i)) {
-        const [, name, value] = /^(.+?)(?::|%3A)(.*)$/is.exec(pair) || [];
-        if (name) values[name] = unquote(value);
-      }
+      const pairs = body.split(",").map((pair) => pair.split(":"));
+      const values = Object.fromEntries(pairs.map(([name, ...value]) => [name, unquote(value.join(":"))]));
       until(self.start()).then(() => self.set(values), () => {}); // start has said what is wrong
     }
   }
 
   function writeLink() {
     if (!home) return; // not in a notebook
-    list.forEach((e) => e.share());
-    const parts = list.filter((e) => e.ready() && e.changed()).map((e) => `${e.id}=${e.link()}`);
+    const said = list.filter((e) => e.ready() && e.changed()).map((e) => e.link()).join("&");
     try {
-      history.replaceState(history.state, "", parts.length ? `#${parts.join("&")}` : location.pathname + location.search);
+      history.replaceState(history.state, "", said ? `#${said}` : location.pathname + location.search);
     } catch (error) {
       // Some browsers refuse this for pages opened from disk; the address then stays as it is.
     }
@@ -1010,12 +788,26 @@
 
   // ---- the page
 
-  function adopt(figure) {
-    if (list.some((e) => e.figure === figure) || !figure.querySelector("[data-explorable]")) return null;
-    const self = Explorable(figure);
+  // Returns what takes the figure off the player's list again.
+  function render({ model, el }) {
+    const markup = model.get("markup");
+    if (markup) el.innerHTML = markup;
+    const self = Explorable(markup ? el.querySelector("figure.explorable") : el, model);
     list.push(self);
     if (stirred || !home) watch(self);
-    return self;
+    return () => { list.splice(list.indexOf(self), 1); };
+  }
+
+  // A figure that stands in the page as a model: its states are in it, or in a script beside the player.
+  function pageModel(figure, more = {}) {
+    return { get: (name) => (name === "record" ? findRecord(figure.querySelector("[data-explorable]")) : more[name]) };
+  }
+
+  async function findRecord(body) {
+    const inline = body.querySelector("script.explorable-data"), id = body.dataset.explorable;
+    if (inline) return JSON.parse(inline.textContent);
+    if (!states[id]) await load(home + body.dataset.src);
+    return states[id];
   }
 
   // ---- live figures: drawn by a script of their own (posenc/lab/live), which comes as late as plotly does
@@ -1024,105 +816,75 @@
 
   function Live(figure) {
     const body = figure.querySelector("[data-live]"), name = body.dataset.live;
+    const place = body.querySelector(".live-place");
+    let started = null, repaint = null; // what the script returns is called when the theme changes
     const self = {
-      id: name, figure, ready: () => false, share() {}, receive() {}, repaint() {}, redraw() { self.repaint(); },
+      id: name, figure, ready: () => false, redraw: () => repaint && repaint(),
+      set: (state) => place.dispatchEvent(new CustomEvent("set", { detail: state })),
+      start,
     };
-    let started = null;
-    self.set = (state) => body.querySelector(".live-place").dispatchEvent(new CustomEvent("set", { detail: state }));
-    self.start = () => {
-      started = started || until(load(`${home}live/${name}.js`)).then(() => {
-        const data = JSON.parse(figure.querySelector("script.live-data").textContent);
-        figure.classList.add("live-on");
-        // What it returns is called when the theme changes.
-        self.repaint = scripts[name](body.querySelector(".live-place"), data, make) || self.repaint;
-      }).catch((error) => {
+    function start() {
+      started = started || until(load(`${home}live/${name}.js`).then(draw)).catch((error) => {
         started = null;
         throw error;
       });
       return started;
-    };
+    }
+    function draw() {
+      figure.classList.add("live-on");
+      repaint = scripts[name](place, JSON.parse(figure.querySelector("script.live-data").textContent), make);
+    }
     for (const kind of ["pointerdown", "focusin"]) {
-      body.addEventListener(kind, () => self.start().catch(() => {}), { passive: true, once: true });
+      body.addEventListener(kind, () => wakeUp(self), { passive: true, once: true });
     }
     list.push(self);
     if (stirred) watch(self);
   }
 
-  function watch(self) {
-    if (near) near.observe(self.figure); else self.start().catch(() => {});
-  }
-
-  const near = window.IntersectionObserver && new IntersectionObserver((entries) => {
-    for (const entry of entries) {
-      if (!entry.isIntersecting) continue;
-      near.unobserve(entry.target);
-      const self = list.find((e) => e.figure === entry.target);
-      if (self) self.start().catch(() => {}); // start has said what is wrong
+  const wakeUp = (self) => self.start().catch(() => {}); // start has said what is wrong
+  const near = new IntersectionObserver((entries) => {
+    for (const { target } of entries.filter((entry) => entry.isIntersecting)) {
+      near.unobserve(target);
+      list.filter((e) => e.figure === target).forEach(wakeUp);
     }
   }, { rootMargin: "400px 0px" });
+  const watch = (self) => near.observe(self.figure);
 
-  // The first view costs nothing: on the site figures wait until the reader does anything at all, or, where they stand
-  // on the first screen, until the page has come to rest, so that the first drag is not lost.
-  const REST = 2000; // milliseconds after the page has loaded
-  function wakeFirst() {
-    if (navigator.connection && navigator.connection.saveData) return;
-    const idle = window.requestIdleCallback || window.setTimeout;
-    setTimeout(() => idle(() => list.filter(inSight).forEach((e) => e.start().catch(() => {}))), REST);
-  }
-
-  function inSight({ figure }) {
-    const { top, bottom } = figure.getBoundingClientRect();
-    return bottom > 0 && top < 0.8 * window.innerHeight;
-  }
-
+  // The first view costs nothing: on the site figures wait until the reader does anything at all.
   let stirred = false;
   const STIRS = ["scroll", "wheel", "pointermove", "pointerdown", "touchstart", "keydown"];
   function stir() {
     stirred = true;
-    for (const kind of STIRS) window.removeEventListener(kind, stir);
     list.forEach(watch);
   }
-  for (const kind of home ? STIRS : []) window.addEventListener(kind, stir, { passive: true });
+  for (const kind of home ? STIRS : []) window.addEventListener(kind, stir, { passive: true, once: true });
 
-  // A notebook's output brings plotly along, compressed: frames of Colab's outputs share nothing with the page.
-  async function notebook(prefix, compressed) {
-    plotly = plotly || (async () => {
-      const stream = new Blob([bytes(compressed)]).stream().pipeThrough(new DecompressionStream("gzip"));
-      const source = await new Response(stream).text();
-      const before = window.Plotly, tag = document.createElement("script");
-      // `define`, `module` and `exports` are hidden from plotly's loader, whatever the page has put there.
-      tag.textContent = `(function (define, module, exports) {${source}\n})();`;
-      document.head.appendChild(tag);
-      const mine = window.Plotly;
-      if (before) window.Plotly = before;
-      return mine;
-    })();
-    for (let tries = 0; tries < 300; tries++) {
-      const figure = document.getElementById(prefix);
-      if (figure) return adopt(figure);
+  // A notebook's output brings plotly along: frames of Colab's outputs share nothing with the page.
+  async function notebook(prefix, packed) {
+    const find = () => document.getElementById(prefix);
+    for (let tries = 0; tries < 300 && !find(); tries++) {
       await new Promise((again) => setTimeout(again, 50)); // JupyterLab runs scripts before it shows the output
     }
-    return null;
+    if (find()) render({ model: pageModel(find(), { plotly: packed }), el: find() });
   }
 
   window.posencExplorable = (id, record) => { states[id] = record; };
   window.posencLive = (name, draw) => { scripts[name] = draw; };
-  window.posencExplorables = { list, notebook, idle, get: (id) => list.find((e) => e.id === id) };
+  window.posencExplorables = { list, render, notebook, idle, get: (id) => list.find((e) => e.id === id) };
 
   function begin() {
-    document.querySelectorAll("figure.explorable:not(.explorable-notebook)").forEach(adopt);
+    for (const el of document.querySelectorAll("figure.explorable:not(.explorable-notebook)")) {
+      render({ model: pageModel(el), el });
+    }
     if (home) document.querySelectorAll("figure.live").forEach(Live);
     readLink();
     window.addEventListener("hashchange", readLink);
-    if (home && document.readyState === "complete") wakeFirst();
-    else if (home) window.addEventListener("load", wakeFirst);
     const watched = { attributes: true, attributeFilter: ["data-theme", "theme", "class", "data-jp-theme-light"] };
     let was = dark();
     const repaint = () => {
-      if (dark() !== was) {
-        was = !was;
-        list.forEach((e) => e.redraw());
-      }
+      if (dark() === was) return;
+      was = !was;
+      list.forEach((e) => e.redraw());
     };
     nightfall.addEventListener("change", () => {
       const { dataset } = document.documentElement;
@@ -1132,7 +894,7 @@
     forced.addEventListener("change", repaint);
     const changed = new MutationObserver(repaint);
     changed.observe(document.documentElement, watched);
-    if (document.body) changed.observe(document.body, watched);
+    changed.observe(document.body, watched);
   }
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", begin); else begin();
 })();
