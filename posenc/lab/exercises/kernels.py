@@ -300,14 +300,12 @@ def break_stick(q, k, v, block_q, block_k, out, rest):
 
 
 def tile_kind(i, j, block_q, block_k, length):
-    r"""What a causal kernel does with the tile whose first query is i and first key j: "skip", "whole" or "mask".
-
-    Arguments: i, j: multiples of block_q and block_k, below length. length: queries and keys. Returns: a word.
-    Chapter: From formula to kernel.
-    """
+    """What a causal kernel does with the tile of block_q queries from i on and block_k keys from j on."""
     if j > min(i + block_q, length) - 1:
         return "skip"
-    return "whole" if j + block_k - 1 <= i and i + block_q <= length else "mask"
+    if j + block_k - 1 <= i and i + block_q <= length:
+        return "whole"
+    return "mask"
 
 
 def _scores(q, k):
