@@ -10,11 +10,9 @@ It runs the student's code with your rights, and what it compares with is public
 """
 
 import argparse
-import contextlib
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import tempfile
@@ -62,40 +60,26 @@ def _run(cells, lab, limit):
     with tempfile.TemporaryDirectory() as folder:
         said, errors = Path(folder, "said"), Path(folder, "errors")
         with said.open("w") as out, errors.open("w") as err:
-            process = subprocess.Popen(
+            code = subprocess.run(
                 [sys.executable, "-P", "-c", command],
                 cwd=folder,
                 env={**os.environ, **settings},
-                text=True,
+                input=json.dumps({"cells": cells, "lab": lab, "limit": limit}),
                 encoding="utf-8",
-                stdin=subprocess.PIPE,
                 stdout=out,
                 stderr=err,
-                start_new_session=True,
-            )
-            try:
-                process.communicate(json.dumps({"cells": cells, "lab": lab, "limit": limit}))
-            finally:
-                _end(process)
+            ).returncode
         replies = [json.loads(line) for line in said.read_text("utf-8").splitlines()]
         complaint = errors.read_text("utf-8", errors="replace")
-    if process.returncode:
+    judged = [reply for reply in replies if "exercise" in reply]
+    if code or len(judged) < len(of(lab)):
         step = next((reply["begin"] for reply in reversed(replies) if "begin" in reply), None)
         if step is None:
             raise GradeError(f"the process that grades did not start:\n{complaint}")
         if "Timeout (" in complaint:
             raise GradeError(f"cannot be graded: {step} ran longer than {limit:g} s. Does a loop not end?")
-        raise GradeError(f"cannot be graded: {step} ended Python (exit code {process.returncode})")
-    return [reply for reply in replies if "exercise" in reply]
-
-
-def _end(process):
-    """End the process, and what it started where the system can tell."""
-    if hasattr(os, "killpg"):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-    process.kill()
-    process.wait()
+        raise GradeError(f"cannot be graded: {step} ended Python (exit code {code})")
+    return judged
 
 
 @dataclass
