@@ -22,6 +22,7 @@ KERNELS = [name for name in kernels.EXERCISES if name != "tile_kind"]
 
 UNHIDDEN = '        s = tl.where(rows[:, None] >= cols[None, :], s, float("-inf"))\n -> '
 HIDDEN_AFTER = "tl.dot(p.to -> tl.dot(tl.where(rows[:, None] >= cols[None, :], p, 0.0).to"
+SEEN, POSITIONS = "rows[:, None] >= cols[None, :]", "tl.load(positions_ptr + rows, mask=rows < T, other=0).to"
 TO_THE_END = "tl.minimum(T, first + BLOCK_Q) -> T"
 
 # exercise -> (what the check says, what its solution has -> what stands there instead, ...)
@@ -37,11 +38,11 @@ WRONG = {
         ("the column stride is left out", "cols * x_col -> cols", "cols * out_col -> cols"),
         ("the row stride is left out", "row * x_row -> row * D", "row * out_row -> row * D"),
         ("reads far outside of all tensors", "row * x_row -> row * x_row * 100000"),
-        ("it writes into its inpu", "out_ptr + row * out_row -> x_ptr + row * x_row", "cols * out_col -> cols * x_col"),
+        ("into its input x", "out_ptr + row * out_row -> x_ptr + row * x_row", "cols * out_col -> cols * x_col"),
         ("raises NameError: name 'lenght' is not defined", "x / length, -> x / lenght,"),
     ],
     "turn_halves": [
-        ("the sign of the sine is", "a * cos - b * sin -> a * cos + b * sin", "a * sin + b * cos -> b * cos - a * sin"),
+        ("sign of the sine", "a * cos - b * sin -> a * cos + b * sin", "a * sin + b * cos -> b * cos - a * sin"),
         (
             "pairs of the other layout",
             "lanes[None, :] * x_col -> 2 * lanes[None, :] * x_col",
@@ -49,16 +50,16 @@ WRONG = {
             "lanes[None, :] * out_col -> 2 * lanes[None, :] * out_col",
             "D // 2 * out_col -> out_col",
         ),
-        ("rows turn by their index; load their", "tl.load(positions_ptr + rows, mask=rows < T, other=0).to -> rows.to"),
-        ("rows turn by their in", "tl.load(positions_ptr + rows, mask=rows < T, other=0).to -> tl.arange(0, BLOCK).to"),
-        ("all rows of a block turn by one po", "positions_ptr + rows, -> positions_ptr + rows * 0 + tl.program_id(0),"),
+        ("rows turn by their index; load their", f"{POSITIONS} -> rows.to"),
+        ("inside of the block", f"{POSITIONS} -> tl.arange(0, BLOCK).to"),
+        ("turn by one position", "positions_ptr + rows, -> positions_ptr + rows * 0 + tl.program_id(0),"),
         (
             "the angles are in half precision",
             "position[:, None] * -> position[:, None].to(x_ptr.dtype.element_ty) *",
             "frequency[None, :] -> frequency[None, :].to(x_ptr.dtype.element_ty)",
             "(angle) -> (angle.to(tl.float32))",
         ),
-        ("the positions are in half p", ".to(tl.float32)\n    frequency -> .to(x_ptr.dtype.element_ty)\n    frequency"),
+        ("positions are in half", ".to(tl.float32)\n    frequency -> .to(x_ptr.dtype.element_ty)\n    frequency"),
         (
             "the second half is turned with the first after its turn",
             "    at_out = ->     a = a * cos - b * sin\n    at_out =",
@@ -73,7 +74,7 @@ WRONG = {
         ("the accumulator is rescaled, the normalizer is not", "l * old -> l"),
         ("nothing is rescaled", "acc * old -> acc", "l * old -> l"),
         (None, "tl.maximum(m, tl.max(s)) -> 0.0 * tl.max(s)"),
-        ("no maximum is su", "m = -float -> m = 0.0  #", "tl.maximum(m, tl.max(s)) -> m", "m + tl.log(l) -> tl.log(l)"),
+        ("no maximum is", "m = -float -> m = 0.0  #", "tl.maximum(m, tl.max(s)) -> m", "m + tl.log(l) -> tl.log(l)"),
         ("the running maximum starts at 0", 'm = -float("inf") -> m = 0.0'),
         ("load them with other=-inf", 'other=-float("inf") -> other=0.0'),
         ("load them with other=-inf", ', other=-float("inf") -> '),
@@ -88,23 +89,20 @@ WRONG = {
         ("not divided by sqrt(D)", 'ee") * scale -> ee")'),
         ("a query sees its own key too", ">= cols -> > cols"),
         ("causal off by one", "rows[:, None] >= cols -> rows[:, None] + 1 >= cols"),
-        (
-            "causal off by one: a query does not see the key after its own",
-            "rows[:, None] >= cols[None, :] -> (rows[:, None] + 1 >= cols[None, :]) & (cols[None, :] < T)",
-        ),
+        ("does not see the key after", f"{SEEN} -> (rows[:, None] + 1 >= cols[None, :]) & (cols[None, :] < T)"),
         ("i >= j is miss", UNHIDDEN),
         ("queries see the future, and the padding", UNHIDDEN, TO_THE_END),
-        ("queries see the future: the mask", "rows[:, None] >= cols[None, :] -> cols[None, :] < T", TO_THE_END),
+        ("queries see the future: the mask", f"{SEEN} -> cols[None, :] < T", TO_THE_END),
         ("the mask comes after the exponential", UNHIDDEN, HIDDEN_AFTER),
         ("the mask comes after the exponential", UNHIDDEN, HIDDEN_AFTER, TO_THE_END),
-        ("counted from the st", "rows[:, None] >= cols[None, :] -> (rows - first)[:, None] >= (cols - start)[None, :]"),
+        ("from the start of their", f"{SEEN} -> (rows - first)[:, None] >= (cols - start)[None, :]"),
         ("the normalizer is rescaled, the accumulator is not", "acc * old[:, None] -> acc"),
         ("the accumulator is rescaled, the normalizer is not", "l * old -> l"),
         ("nothing is rescaled", "acc * old[:, None] -> acc", "l * old -> l"),
         ("not divided by the normalizer", "acc / l[:, None] -> acc"),
         ("writes outside of out", ", mask=rows[:, None] < T)\n -> )\n"),
-        ("`k = tl.load(k_ptr + a", "tl.load(k_ptr + at_k, mask=cols[:, None] < T, other=0.0) -> tl.load(k_ptr + at_k)"),
-        ("`v = tl.load(v_ptr + a", "tl.load(v_ptr + at_k, mask=cols[:, None] < T, other=0.0) -> tl.load(v_ptr + at_k)"),
+        ("reads outside of k", "tl.load(k_ptr + at_k, mask=cols[:, None] < T, other=0.0) -> tl.load(k_ptr + at_k)"),
+        ("reads outside of v", "tl.load(v_ptr + at_k, mask=cols[:, None] < T, other=0.0) -> tl.load(v_ptr + at_k)"),
         ("is never written", "tl.program_id(1) * head_stride -> 0"),
     ],
     "break_stick": [
