@@ -59,15 +59,7 @@ _ = posenc.explain_impl(posenc.make("alibi", num_heads=4))
 
 
 # %% nbgrader={"grade": false, "grade_id": "slopes", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def slopes(num_heads):
-    """The slope of each head, a tensor [num_heads]."""
-    ### BEGIN SOLUTION
-    power = 2 ** int(math.log2(num_heads))  # the largest power of two up to num_heads
-    if power == num_heads:
-        return torch.tensor([2 ** (-8 * h / num_heads) for h in range(1, num_heads + 1)])
-    return torch.cat((slopes(power), slopes(2 * power)[0::2][: num_heads - power]))
-    ### END SOLUTION
-
+# {{solution slopes}}
 
 # %%
 slopes = check("alibi.slopes", slopes)
@@ -89,13 +81,7 @@ require("alibi.slopes")
 
 
 # %% nbgrader={"grade": false, "grade_id": "bias", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def bias(pos_q, pos_k, slopes):
-    """The bias [H, Tq, Tk] that is added to the scaled logits."""
-    ### BEGIN SOLUTION
-    distance = pos_q[:, None] - pos_k[None, :]  # [Tq, Tk]
-    return -slopes[:, None, None] * distance
-    ### END SOLUTION
-
+# {{solution bias}}
 
 # %%
 bias = check("alibi.bias", bias)
@@ -117,13 +103,7 @@ require("alibi.bias")
 
 
 # %% nbgrader={"grade": false, "grade_id": "window", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def window(slope, share):
-    """How many of the nearest keys hold this share of the weight: window(0.5, 0.95) is a small number."""
-    ### BEGIN SOLUTION
-    # The keys beyond the nearest n hold the sum of (1 - e^-m) e^-md over d >= n, which is e^(-m n).
-    return math.ceil(math.log(1 / (1 - share)) / slope)
-    ### END SOLUTION
-
+# {{solution window}}
 
 # %%
 window = check("alibi.window", window)

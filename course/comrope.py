@@ -63,12 +63,7 @@ _ = posenc.explain_impl(posenc.make("comrope", head_dim=64, num_heads=4))
 
 
 # %% nbgrader={"grade": false, "grade_id": "skew", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def skew(P):
-    """The skew-symmetric P - P^T of matrices [..., b, b]."""
-    ### BEGIN SOLUTION
-    return P - P.mT
-    ### END SOLUTION
-
+# {{solution skew}}
 
 # %%
 skew = check("comrope.skew", skew)
@@ -94,13 +89,7 @@ require("comrope.skew")
 
 
 # %% nbgrader={"grade": false, "grade_id": "rotation", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def rotation(positions, generators):
-    """R(p) = exp(sum of p_a A_a): positions [T, n], generators [..., n, b, b] -> [..., T, b, b]."""
-    ### BEGIN SOLUTION
-    positions = positions.to(generators.dtype)[..., None, None]  # [T, n, 1, 1]
-    return torch.linalg.matrix_exp((positions * generators[..., None, :, :, :]).sum(-3))
-    ### END SOLUTION
-
+# {{solution rotation}}
 
 # %%
 rotation = check("comrope.rotation", rotation)
@@ -145,13 +134,7 @@ for b in (2, 4):
 
 
 # %% nbgrader={"grade": false, "grade_id": "commutator_error", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def commutator_error(generators):
-    """The largest |entry| of A_i A_j - A_j A_i over all pairs of generators [n, b, b]."""
-    ### BEGIN SOLUTION
-    products = generators[:, None] @ generators[None]  # [n, n, b, b]
-    return (products - products.transpose(0, 1)).abs().max()
-    ### END SOLUTION
-
+# {{solution commutator_error}}
 
 # %%
 commutator_error = check("comrope.commutator_error", commutator_error)
@@ -217,15 +200,7 @@ interact(
 
 
 # %% nbgrader={"grade": false, "grade_id": "ap_generators", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def ap_generators(P, axes):
-    """Axial partition: P [m, b, b] -> generators [m, axes, b, b], those of block j at axis j mod n."""
-    ### BEGIN SOLUTION
-    generators = P.new_zeros(len(P), axes, *P.shape[1:])
-    for j, block in enumerate(skew(P)):
-        generators[j, j % axes] = block
-    return generators
-    ### END SOLUTION
-
+# {{solution ap_generators}}
 
 # %%
 ap_generators = check("comrope.ap_generators", ap_generators)
@@ -250,12 +225,7 @@ require("comrope.ap_generators")
 
 
 # %% nbgrader={"grade": false, "grade_id": "ld_generators", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def ld_generators(theta, P):
-    """Linearly dependent: theta [..., n], P [..., b, b] -> generators [..., n, b, b]."""
-    ### BEGIN SOLUTION
-    return theta[..., None, None] * skew(P)[..., None, :, :]
-    ### END SOLUTION
-
+# {{solution ld_generators}}
 
 # %%
 ld_generators = check("comrope.ld_generators", ld_generators)

@@ -66,13 +66,7 @@ _ = posenc.explain_impl(posenc.make("cope", head_dim=64))
 
 
 # %% nbgrader={"grade": false, "grade_id": "positions", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def positions(logits, visible):
-    """How many gates stand open from each key up to the query: [..., Tq, Tk]."""
-    ### BEGIN SOLUTION
-    gates = torch.sigmoid(logits).masked_fill(~visible, 0.0)
-    return gates.flip(-1).cumsum(-1).flip(-1)
-    ### END SOLUTION
-
+# {{solution positions}}
 
 # %%
 positions = check("cope.positions", positions)
@@ -102,18 +96,7 @@ require("cope.positions")
 
 
 # %% nbgrader={"grade": false, "grade_id": "lookup", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def lookup(q, table, p):
-    """What the query says to each position, interpolated: [..., Tq, Tk]."""
-    ### BEGIN SOLUTION
-    last = len(table) - 1
-    z = (q @ table.T).to(p.dtype)  # [..., Tq, P]
-    p = p.clamp(max=last)
-    low = p.floor()
-    w = p - low
-    low = low.long()
-    return (1 - w) * z.gather(-1, low) + w * z.gather(-1, (low + 1).clamp(max=last))
-    ### END SOLUTION
-
+# {{solution lookup}}
 
 # %%
 lookup = check("cope.lookup", lookup)
@@ -140,14 +123,7 @@ require("cope.lookup")
 
 
 # %% nbgrader={"grade": false, "grade_id": "cope_scores", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def cope_scores(q, k, table):
-    """The logits of causal attention with CoPE: [..., T, T]."""
-    ### BEGIN SOLUTION
-    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
-    past = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).tril()
-    return scores + lookup(q, table, positions(scores, past))
-    ### END SOLUTION
-
+# {{solution cope_scores}}
 
 # %%
 cope_scores = check("cope.cope_scores", cope_scores)
@@ -171,12 +147,7 @@ require("cope.cope_scores")
 
 
 # %% nbgrader={"grade": false, "grade_id": "sentence_logits", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def sentence_logits(line):
-    """Logits [n], one a token, whose gates count sentences."""
-    ### BEGIN SOLUTION
-    return torch.tensor([20.0 if token in (".", "!", "?") else -20.0 for token in line.split()])
-    ### END SOLUTION
-
+# {{solution sentence_logits}}
 
 # %%
 sentence_logits = check("cope.sentence_logits", sentence_logits)

@@ -54,16 +54,7 @@ _ = posenc.explain_impl(posenc.exposb.exposb(64, 4))
 
 
 # %% nbgrader={"grade": false, "grade_id": "lane_filter", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def lane_filter(head_dim, per_pair):
-    """The factor on each lane, a tensor [head_dim] of float64."""
-    ### BEGIN SOLUTION
-    lane = torch.arange(head_dim).double()
-    lane = lane - lane % 2 + 0.5 if per_pair else lane
-    center, width = head_dim / 4, head_dim / 8
-    bump = torch.exp(-0.5 * ((lane - center) / width) ** 2)
-    return 0.8 + 0.4 * bump
-    ### END SOLUTION
-
+# {{solution lane_filter}}
 
 # %%
 lane_filter = check("exposb.lane_filter", lane_filter)
@@ -115,12 +106,7 @@ interact(
 
 
 # %% nbgrader={"grade": false, "grade_id": "fade_logits", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def fade_logits(scores, distance, rate, floor):
-    """The logits, multiplied by the factor of their distance."""
-    ### BEGIN SOLUTION
-    return scores * (floor + (1 - floor) * torch.exp(-rate * distance.abs()))
-    ### END SOLUTION
-
+# {{solution fade_logits}}
 
 # %%
 fade_logits = check("exposb.fade_logits", fade_logits)
@@ -149,12 +135,7 @@ for level in (3.0, -3.0):
 
 
 # %% nbgrader={"grade": false, "grade_id": "fade_log", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def fade_log(scores, distance, rate, floor):
-    """The logits plus the logarithm of the factor of their distance."""
-    ### BEGIN SOLUTION
-    return scores + (floor + (1 - floor) * torch.exp(-rate * distance.abs())).log()
-    ### END SOLUTION
-
+# {{solution fade_log}}
 
 # %%
 fade_log = check("exposb.fade_log", fade_log)
@@ -178,14 +159,7 @@ require("exposb.fade_log")
 
 
 # %% nbgrader={"grade": false, "grade_id": "hazard_weights", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def hazard_weights(scores, rate):
-    """Weights [K] of one query from its logits [K], the nearest key last; rate is lambda."""
-    ### BEGIN SOLUTION
-    r = torch.nn.functional.softplus(scores) + rate
-    nearer = r.flip(0).cumsum(0).flip(0) - r
-    return (1 - torch.exp(-r)) * torch.exp(-nearer)
-    ### END SOLUTION
-
+# {{solution hazard_weights}}
 
 # %%
 hazard_weights = check("exposb.hazard_weights", hazard_weights)

@@ -69,13 +69,7 @@ _ = posenc.explain_impl(posenc.make("fox"))
 
 
 # %% nbgrader={"grade": false, "grade_id": "log_forget", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def log_forget(x, weight, bias):
-    """Log f of each token, a head each: x [..., T, C], weight [H, C], bias [H] -> [..., H, T], float32."""
-    ### BEGIN SOLUTION
-    logits = (x @ weight.transpose(0, 1) + bias).float()  # [..., T, H]
-    return torch.nn.functional.logsigmoid(logits).transpose(-2, -1)
-    ### END SOLUTION
-
+# {{solution log_forget}}
 
 # %%
 log_forget = check("fox.log_forget", log_forget)
@@ -114,15 +108,7 @@ for logit in (0.0, -20.0, -80.0, -100.0):
 
 
 # %% nbgrader={"grade": false, "grade_id": "decay", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def decay(log_forget):
-    """What is added to the logits: log_forget [..., T] -> [..., T, T], float32, -inf for keys after the query."""
-    ### BEGIN SOLUTION
-    length = log_forget.shape[-1]
-    c = log_forget.float().cumsum(-1)
-    later = torch.ones(length, length, dtype=torch.bool, device=c.device).triu(1)
-    return (c[..., :, None] - c[..., None, :]).masked_fill(later, float("-inf"))
-    ### END SOLUTION
-
+# {{solution decay}}
 
 # %%
 decay = check("fox.decay", decay)
@@ -156,12 +142,7 @@ print(decay(line)[-1, -2].item())
 
 
 # %% nbgrader={"grade": false, "grade_id": "alibi_gate", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def alibi_gate(slope):
-    """The gate f that every token has in a head of this slope: [H] -> [H]."""
-    ### BEGIN SOLUTION
-    return (-slope).exp()
-    ### END SOLUTION
-
+# {{solution alibi_gate}}
 
 # %%
 alibi_gate = check("fox.alibi_gate", alibi_gate)
@@ -199,14 +180,7 @@ print(f"your decay against ALiBi's bias, 200 tokens: largest difference {differe
 
 
 # %% nbgrader={"grade": false, "grade_id": "next_decay", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def next_decay(c, log_forget):
-    """One step: c [..., n], log_forget [...] -> (the new query's row of the decay [..., n + 1], c [..., n + 1])."""
-    ### BEGIN SOLUTION
-    newest = c[..., -1] + log_forget
-    c = torch.cat((c, newest[..., None]), dim=-1)
-    return newest[..., None] - c, c
-    ### END SOLUTION
-
+# {{solution next_decay}}
 
 # %%
 next_decay = check("fox.next_decay", next_decay)

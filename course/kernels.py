@@ -606,16 +606,7 @@ for size in SIZES:
 
 
 # %% nbgrader={"grade": false, "grade_id": "tile_kind", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def tile_kind(i, j, block_q, block_k, length):
-    """What a causal kernel does with the tile of block_q queries from i on and block_k keys from j on."""
-    ### BEGIN SOLUTION
-    if j > min(i + block_q, length) - 1:
-        return "skip"
-    if j + block_k - 1 <= i and i + block_q <= length:
-        return "whole"
-    return "mask"
-    ### END SOLUTION
-
+# {{solution tile_kind}}
 
 # %%
 tile_kind = check("kernels.tile_kind", tile_kind)

@@ -19,6 +19,8 @@ import jupytext
 import nbformat
 from nbgrader.preprocessors import CheckCellMetadata, ClearHiddenTests, ClearMarkScheme, ClearOutput, ClearSolutions
 
+from posenc.lab import exercises
+
 ROOT = Path(__file__).resolve().parent.parent
 
 INSTALL = """\
@@ -82,9 +84,17 @@ def read(source, address, badge=BADGE):
             raise SystemExit(f"{source.name}: the line {place!r} must stand in exactly one cell, found {len(found)}")
         filled = fill.format(**address, lab=source.stem, extras=extras(source))
         found[0].source = found[0].source.replace(place, filled)
+    for cell in notebook.cells:
+        cell.source = re.sub(r"^# {{solution (\w+)}}$", lambda found: solution(source.stem, found[1]), cell.source)
     for number, cell in enumerate(notebook.cells):
         cell.id = cell.metadata.get("nbgrader", {}).get("grade_id", f"cell-{number:02}")
     return notebook
+
+
+def solution(lab, name):
+    """The right function of an exercise, marked so that the student gets its head and its docstring."""
+    stub, body = exercises.text(exercises.find(f"{lab}.{name}").reference)
+    return f"{stub}\n    ### BEGIN SOLUTION\n{body}\n    ### END SOLUTION"
 
 
 def strip(notebook):

@@ -59,15 +59,7 @@ _ = posenc.explain_impl(posenc.make("learned", max_positions=64, dim=96))
 
 
 # %% nbgrader={"grade": false, "grade_id": "lookup", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def lookup(table, positions):
-    """The row of each position."""
-    ### BEGIN SOLUTION
-    missing = positions[(positions < 0) | (positions >= len(table))]
-    if missing.numel():
-        raise ValueError(f"position {missing[0].item()} has no row: there are {len(table)} rows")
-    return table[positions]
-    ### END SOLUTION
-
+# {{solution lookup}}
 
 # %%
 lookup = check("learned.lookup", lookup)
@@ -93,17 +85,7 @@ require("learned.lookup")
 
 
 # %% nbgrader={"grade": false, "grade_id": "stretch", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def stretch(table, length, prefix=0):
-    """The table with `length` rows, [length, C]."""
-    ### BEGIN SOLUTION
-    kept, rows = table[:prefix], table[prefix:]
-    place = torch.linspace(0, len(rows) - 1, length - prefix, dtype=torch.float64, device=table.device)
-    left = place.floor().long()
-    right = (left + 1).clamp(max=len(rows) - 1)
-    share = (place - left).to(table.dtype)[:, None]
-    return torch.cat((kept, (1 - share) * rows[left] + share * rows[right]))
-    ### END SOLUTION
-
+# {{solution stretch}}
 
 # %%
 stretch = check("learned.stretch", stretch)
@@ -125,13 +107,7 @@ require("learned.stretch")
 
 
 # %% nbgrader={"grade": false, "grade_id": "count", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def count(max_positions, dim, num_layers, embed_at):
-    """The parameters that position has in a model, as a whole number."""
-    ### BEGIN SOLUTION
-    tables = 1 if embed_at == "input" else num_layers
-    return tables * max_positions * dim
-    ### END SOLUTION
-
+# {{solution count}}
 
 # %%
 count = check("learned.count", count)
@@ -299,13 +275,7 @@ print(f"frozen: {frozen['command']} (commit {frozen['commit'][:8]})")
 
 
 # %% nbgrader={"grade": false, "grade_id": "fold", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def fold(table, weight):
-    """The rows to add, [N, C]."""
-    ### BEGIN SOLUTION
-    lanes = table.shape[1]
-    return table @ weight[-lanes:]
-    ### END SOLUTION
-
+# {{solution fold}}
 
 # %%
 fold = check("learned.fold", fold)

@@ -58,15 +58,7 @@ _ = posenc.explain_impl(posenc.make("t5", num_heads=4))
 
 
 # %% nbgrader={"grade": false, "grade_id": "shaw_term", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def shaw_term(q, table, pos_q, pos_k):
-    """q_i . a_clip(j - i) / sqrt(D) for every query and key: [Tq, Tk]."""
-    ### BEGIN SOLUTION
-    clip = len(table) // 2
-    offset = pos_k[None, :] - pos_q[:, None]  # [Tq, Tk]
-    rows = offset.clamp(-clip, clip) + clip
-    return (q @ table.T).gather(1, rows) / math.sqrt(q.shape[1])
-    ### END SOLUTION
-
+# {{solution shaw_term}}
 
 # %%
 shaw_term = check("relative.shaw_term", shaw_term)
@@ -89,16 +81,7 @@ require("relative.shaw_term")
 
 
 # %% nbgrader={"grade": false, "grade_id": "shift", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def shift(x):
-    """Line up scores by distance, [..., Tq, Tk], with the keys."""
-    ### BEGIN SOLUTION
-    queries, keys = x.shape[-2:]
-    zeros = torch.zeros(*x.shape[:-1], 1, dtype=x.dtype, device=x.device)
-    padded = torch.cat((zeros, x), dim=-1)  # [..., Tq, Tk + 1]
-    rows = padded.reshape(*x.shape[:-2], keys + 1, queries)
-    return rows[..., 1:, :].reshape(x.shape)
-    ### END SOLUTION
-
+# {{solution shift}}
 
 # %%
 shift = check("relative.shift", shift)
@@ -128,18 +111,7 @@ require("relative.shift")
 
 
 # %% nbgrader={"grade": false, "grade_id": "bucket", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def bucket(relative, num_buckets=32, max_distance=128, bidirectional=True):
-    """The bucket of each offset: integers of the shape of `relative`."""
-    ### BEGIN SOLUTION
-    side = num_buckets // 2 if bidirectional else num_buckets
-    exact = side // 2
-    distance = relative.abs() if bidirectional else (-relative).clamp(min=0)
-    steps = torch.log(distance.clamp(min=exact).double() / exact) / math.log(max_distance / exact) * (side - exact)
-    shared = (exact + (steps + 1e-9).long()).clamp(max=side - 1)
-    found = torch.where(distance < exact, distance, shared)
-    return torch.where(relative > 0, found + side, found) if bidirectional else found
-    ### END SOLUTION
-
+# {{solution bucket}}
 
 # %%
 bucket = check("relative.bucket", bucket)

@@ -66,12 +66,7 @@ posenc.explain_impl(posenc.make("rope", head_dim=64))
 
 
 # %% nbgrader={"grade": false, "grade_id": "inv_freq", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def inv_freq(dim, base):
-    """The frequencies [dim/2], in radians a token."""
-    ### BEGIN SOLUTION
-    return base ** (-torch.arange(0, dim, 2) / dim)
-    ### END SOLUTION
-
+# {{solution inv_freq}}
 
 # %%
 inv_freq = check("rope.inv_freq", inv_freq)
@@ -105,15 +100,7 @@ for base in (10000.0, 500000.0):
 
 
 # %% nbgrader={"grade": false, "grade_id": "rotate", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def rotate(x, positions, inv_freq):
-    """Turn the pairs (2i, 2i+1) of x [..., T, D]."""
-    ### BEGIN SOLUTION
-    angles = positions[..., None] * inv_freq  # [T, D/2]
-    cos, sin = angles.cos(), angles.sin()
-    a, b = x[..., 0::2], x[..., 1::2]
-    return torch.stack((a * cos - b * sin, a * sin + b * cos), dim=-1).flatten(-2)
-    ### END SOLUTION
-
+# {{solution rotate}}
 
 # %%
 rotate = check("rope.rotate", rotate)
@@ -135,15 +122,7 @@ require("rope.rotate")
 
 
 # %% nbgrader={"grade": false, "grade_id": "rotate_half", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def rotate_half(x, positions, inv_freq):
-    """Turn the pairs (i, i + D/2) of x [..., T, D]."""
-    ### BEGIN SOLUTION
-    angles = positions[..., None] * inv_freq
-    cos, sin = angles.cos(), angles.sin()
-    a, b = x.chunk(2, dim=-1)
-    return torch.cat((a * cos - b * sin, a * sin + b * cos), dim=-1)
-    ### END SOLUTION
-
+# {{solution rotate_half}}
 
 # %%
 rotate_half = check("rope.rotate_half", rotate_half)
@@ -167,12 +146,7 @@ require("rope.rotate_half")
 
 
 # %% nbgrader={"grade": false, "grade_id": "permutation", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def permutation(dim):
-    """The lanes of an interleaved vector, in the order of the half-split layout."""
-    ### BEGIN SOLUTION
-    return torch.cat((torch.arange(0, dim, 2), torch.arange(1, dim, 2)))
-    ### END SOLUTION
-
+# {{solution permutation}}
 
 # %%
 permutation = check("rope.permutation", permutation)
@@ -212,14 +186,7 @@ print(f"same rows:      scores off by {(scores(rotate_half, W_q, W_k) - native).
 
 
 # %% nbgrader={"grade": false, "grade_id": "shift_error", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def shift_error(rotate, q, k, pos_q, pos_k, shift, inv_freq):
-    """The largest change of any score when all positions move by `shift`."""
-    ### BEGIN SOLUTION
-    before = rotate(q, pos_q, inv_freq) @ rotate(k, pos_k, inv_freq).T
-    after = rotate(q, pos_q + shift, inv_freq) @ rotate(k, pos_k + shift, inv_freq).T
-    return (after - before).abs().max()
-    ### END SOLUTION
-
+# {{solution shift_error}}
 
 # %%
 shift_error = check("rope.shift_error", shift_error)

@@ -68,16 +68,7 @@ _ = posenc.explain_impl(posenc.make("rope2d", head_dim=64))
 
 
 # %% nbgrader={"grade": false, "grade_id": "axial_freqs", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def axial_freqs(head_dim, axes, base):
-    """The frequencies [axes, head_dim/2] of the axial form, in radians a step."""
-    ### BEGIN SOLUTION
-    t = torch.arange(head_dim // (2 * axes))
-    freqs = torch.zeros(axes, head_dim // 2)
-    for a in range(axes):
-        freqs[a, a::axes] = base ** (-2 * axes * t / head_dim)
-    return freqs
-    ### END SOLUTION
-
+# {{solution axial_freqs}}
 
 # %%
 axial_freqs = check("rope2d.axial_freqs", axial_freqs)
@@ -107,13 +98,7 @@ require("rope2d.axial_freqs")
 
 
 # %% nbgrader={"grade": false, "grade_id": "angles", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def angles(positions, freqs):
-    """The angle of each token and pair: positions [..., T, n], freqs [n, P] -> [..., T, P]."""
-    ### BEGIN SOLUTION
-    placeless = positions.isnan().any(-1, keepdim=True)  # [..., T, 1]
-    return positions.masked_fill(placeless, 0).to(freqs.dtype) @ freqs
-    ### END SOLUTION
-
+# {{solution angles}}
 
 # %%
 angles = check("rope2d.angles", angles)
@@ -146,15 +131,7 @@ print(angles(places, axial_freqs(8, 2, 100.0)))
 
 
 # %% nbgrader={"grade": false, "grade_id": "rotate_axes", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def rotate_axes(x, positions, freqs):
-    """Turn the pairs (2i, 2i+1) of x [..., T, D] by their angles at positions [..., T, n]."""
-    ### BEGIN SOLUTION
-    phi = angles(positions, freqs)
-    cos, sin = phi.cos(), phi.sin()
-    a, b = x[..., 0::2], x[..., 1::2]
-    return torch.stack((a * cos - b * sin, a * sin + b * cos), dim=-1).flatten(-2)
-    ### END SOLUTION
-
+# {{solution rotate_axes}}
 
 # %%
 rotate_axes = check("rope2d.rotate_axes", rotate_axes)
@@ -203,21 +180,7 @@ print(f"class token and patch: largest change {change[0, 1:].max():.2f}")
 
 
 # %% nbgrader={"grade": false, "grade_id": "positions_for", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def positions_for(layout):
-    """The ids [T, 3] (time, row, column): layout [3, (2, 4), 5] is 3 words, a picture of 2 x 4, 5 words."""
-    ### BEGIN SOLUTION
-    parts, start = [], 0
-    for part in layout:
-        if isinstance(part, int):
-            ids = torch.arange(part)[:, None].expand(part, 3)
-        else:
-            rows, columns = part
-            ids = torch.cartesian_prod(torch.arange(1), torch.arange(rows), torch.arange(columns))
-        parts.append(start + ids)
-        start = int(parts[-1].max()) + 1
-    return torch.cat(parts)
-    ### END SOLUTION
-
+# {{solution positions_for}}
 
 # %%
 positions_for = check("rope2d.positions_for", positions_for)

@@ -62,12 +62,7 @@ _ = posenc.explain_impl(posenc.make("rse", head_dim=64))
 
 
 # %% nbgrader={"grade": false, "grade_id": "penalize", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def penalize(scores, pos_q, pos_k, rate):
-    """Logits: scores [..., Tq, Tk], pos_q [Tq], pos_k [Tk], rate a number -> [..., Tq, Tk]."""
-    ### BEGIN SOLUTION
-    return scores - rate * (pos_q[:, None] - pos_k[None, :]).abs()
-    ### END SOLUTION
-
+# {{solution penalize}}
 
 # %%
 penalize = check("rse.penalize", penalize)
@@ -92,17 +87,7 @@ require("rse.penalize")
 
 
 # %% nbgrader={"grade": false, "grade_id": "stick", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def stick(logits):
-    """Pieces of a stick, key 0 first, and what is left: logits [n] -> (pieces [n], a number)."""
-    ### BEGIN SOLUTION
-    pieces, rest = [], torch.ones((), dtype=logits.dtype)
-    for z in logits:
-        bite = torch.sigmoid(z)
-        pieces.append(bite * rest)
-        rest = rest * (1 - bite)
-    return torch.stack(pieces), rest
-    ### END SOLUTION
-
+# {{solution stick}}
 
 # %%
 stick = check("rse.stick", stick)
@@ -276,14 +261,7 @@ for order, model in models.items():
 
 
 # %% nbgrader={"grade": false, "grade_id": "by_rate", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def by_rate(logits, distance):
-    """dA_j / dlambda, key 0 first: logits [n], distance [n] -> [n]."""
-    ### BEGIN SOLUTION
-    pieces, beta = stick(logits)[0], torch.sigmoid(logits)
-    gained = torch.cumsum(beta * distance, 0) - beta * distance  # over the keys asked before
-    return pieces * (gained - (1 - beta) * distance)
-    ### END SOLUTION
-
+# {{solution by_rate}}
 
 # %%
 by_rate = check("rse.by_rate", by_rate)
@@ -302,12 +280,7 @@ require("rse.by_rate")
 
 
 # %% nbgrader={"grade": false, "grade_id": "peak", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def peak(content, rate):
-    """The distance, at least 0, at which an endless row of equal contents has its largest weight."""
-    ### BEGIN SOLUTION
-    return max(0.0, (content - math.log(math.exp(rate) - 1)) / rate)
-    ### END SOLUTION
-
+# {{solution peak}}
 
 # %%
 peak = check("rse.peak", peak)

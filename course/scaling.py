@@ -96,13 +96,7 @@ print(f"open: {int((turns < 1).sum())} of {len(turns)} pairs")
 
 
 # %% nbgrader={"grade": false, "grade_id": "frozen_angles", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def frozen_angles(distance, inv_freq, stopped, length):
-    """The angle of each pair at each distance, where the stopped pairs turn no farther than length - 1."""
-    ### BEGIN SOLUTION
-    held = distance.clamp(max=length - 1)
-    return torch.where(stopped, held[..., None] * inv_freq, distance[..., None] * inv_freq)
-    ### END SOLUTION
-
+# {{solution frozen_angles}}
 
 # %%
 frozen_angles = check("scaling.frozen_angles", frozen_angles)
@@ -176,12 +170,7 @@ plt.show()
 
 
 # %% nbgrader={"grade": false, "grade_id": "linear", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def linear(dim, factor, base):
-    """Frequencies [dim/2] of linear scaling."""
-    ### BEGIN SOLUTION
-    return base ** (-torch.arange(0, dim, 2) / dim) / factor
-    ### END SOLUTION
-
+# {{solution linear}}
 
 # %%
 linear = check("scaling.linear", linear)
@@ -202,12 +191,7 @@ require("scaling.linear")
 
 
 # %% nbgrader={"grade": false, "grade_id": "ntk", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def ntk(dim, factor, base):
-    """Frequencies [dim/2] of NTK-aware scaling."""
-    ### BEGIN SOLUTION
-    return (base * factor ** (dim / (dim - 2))) ** (-torch.arange(0, dim, 2) / dim)
-    ### END SOLUTION
-
+# {{solution ntk}}
 
 # %%
 ntk = check("scaling.ntk", ntk)
@@ -230,12 +214,7 @@ require("scaling.ntk")
 
 
 # %% nbgrader={"grade": false, "grade_id": "pair_of_turns", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def pair_of_turns(dim, turns, trained, base):
-    """The number of the pair, not rounded, that turns so often."""
-    ### BEGIN SOLUTION
-    return dim * math.log(trained / (2 * math.pi * turns)) / (2 * math.log(base))
-    ### END SOLUTION
-
+# {{solution pair_of_turns}}
 
 # %%
 pair_of_turns = check("scaling.pair_of_turns", pair_of_turns)
@@ -254,14 +233,7 @@ require("scaling.pair_of_turns")
 
 
 # %% nbgrader={"grade": false, "grade_id": "ramp", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def ramp(dim, trained, base, alpha, beta):
-    """The part of each frequency that is kept [dim/2]."""
-    ### BEGIN SOLUTION
-    first = max(math.floor(pair_of_turns(dim, beta, trained, base)), 0)
-    last = min(math.ceil(pair_of_turns(dim, alpha, trained, base)), dim - 1)
-    return 1 - ((torch.arange(dim // 2) - first) / (last - first)).clamp(0, 1)
-    ### END SOLUTION
-
+# {{solution ramp}}
 
 # %%
 ramp = check("scaling.ramp", ramp)
@@ -280,14 +252,7 @@ require("scaling.ramp")
 
 
 # %% nbgrader={"grade": false, "grade_id": "yarn", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def yarn(dim, factor, trained, base):
-    """Frequencies [dim/2] of YaRN, and the factor on cosines and sines."""
-    ### BEGIN SOLUTION
-    plain = base ** (-torch.arange(0, dim, 2) / dim)
-    kept = ramp(dim, trained, base, 1.0, 32.0)
-    return plain * (kept + (1 - kept) / factor), 0.1 * math.log(factor) + 1
-    ### END SOLUTION
-
+# {{solution yarn}}
 
 # %%
 yarn = check("scaling.yarn", yarn)

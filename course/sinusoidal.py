@@ -64,14 +64,7 @@ posenc.explain_impl(posenc.make("sinusoidal"))
 
 
 # %% nbgrader={"grade": false, "grade_id": "table", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def table(positions, dim, base=10000.0):
-    """The encodings of positions [..., T] -> [..., T, dim]."""
-    ### BEGIN SOLUTION
-    frequencies = base ** (-torch.arange(0, dim, 2) / dim)  # [C/2]
-    angles = positions[..., None] * frequencies  # [..., T, C/2]
-    return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)
-    ### END SOLUTION
-
+# {{solution table}}
 
 # %%
 table = check("sinusoidal.table", table)
@@ -152,13 +145,7 @@ for name, matrix in (("R(-3)", rotation(-3, 64)), ("random", W)):
 
 
 # %% nbgrader={"grade": false, "grade_id": "embed", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def embed(ids, weight):
-    """What the first layer sees: ids [B, T], weight [V, C] -> [B, T, C]."""
-    ### BEGIN SOLUTION
-    dim = weight.shape[1]
-    return math.sqrt(dim) * weight[ids] + table(torch.arange(ids.shape[1]), dim)
-    ### END SOLUTION
-
+# {{solution embed}}
 
 # %%
 embed = check("sinusoidal.embed", embed)
@@ -329,13 +316,7 @@ plot_short_long(results, methods=["nope", "sinusoidal"], highlight="sinusoidal",
 
 
 # %% nbgrader={"grade": false, "grade_id": "terms", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def terms(x, W, positions):
-    """Content-content, content-position, position-content, position-position: [4, T, T]."""
-    ### BEGIN SOLUTION
-    code = table(positions, x.shape[1])
-    return torch.stack((x @ W @ x.T, x @ W @ code.T, code @ W @ x.T, code @ W @ code.T))
-    ### END SOLUTION
-
+# {{solution terms}}
 
 # %%
 terms = check("sinusoidal.terms", terms)

@@ -67,18 +67,7 @@ posenc.explain_impl(stickbreaking)
 
 
 # %% nbgrader={"grade": false, "grade_id": "stick", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def stick(logits):
-    """Pieces of a stick, one a key: logits [n], oldest first -> [n]."""
-    ### BEGIN SOLUTION
-    pieces = torch.zeros_like(logits)
-    rest = 1.0
-    for j in reversed(range(len(logits))):
-        bite = torch.sigmoid(logits[j])
-        pieces[j] = bite * rest
-        rest = rest * (1 - bite)
-    return pieces
-    ### END SOLUTION
-
+# {{solution stick}}
 
 # %%
 stick = check("stickbreaking.stick", stick)
@@ -112,13 +101,7 @@ print("softmax", [round(a, 3) for a in torch.softmax(z, dim=0).tolist()])
 
 
 # %% nbgrader={"grade": false, "grade_id": "log_weights", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def log_weights(logits):
-    """Logs of the pieces: logits [..., n], oldest first -> [..., n]."""
-    ### BEGIN SOLUTION
-    softplus = torch.nn.functional.softplus(logits)
-    return logits - softplus.flip(-1).cumsum(-1).flip(-1)
-    ### END SOLUTION
-
+# {{solution log_weights}}
 
 # %%
 log_weights = check("stickbreaking.log_weights", log_weights)
@@ -146,16 +129,7 @@ print("the oldest of 400 loud keys, loop:", stick(loud)[0].item(), " in logs:", 
 
 
 # %% nbgrader={"grade": false, "grade_id": "weigh", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def weigh(scores):
-    """Stick-breaking over the strict past: scores [..., T, T] -> (weights [..., T, T], remainder [..., T])."""
-    ### BEGIN SOLUTION
-    length = scores.shape[-1]
-    past = torch.ones(length, length, dtype=torch.bool, device=scores.device).tril(-1)
-    softplus = torch.nn.functional.softplus(scores).masked_fill(~past, 0.0)
-    log_a = scores - softplus.flip(-1).cumsum(-1).flip(-1)
-    return log_a.masked_fill(~past, float("-inf")).exp(), (-softplus.sum(-1)).exp()
-    ### END SOLUTION
-
+# {{solution weigh}}
 
 # %%
 weigh = check("stickbreaking.weigh", weigh)
@@ -326,15 +300,7 @@ plot_short_long(results, methods=["nope", "stickbreaking"], highlight="stickbrea
 
 
 # %% nbgrader={"grade": false, "grade_id": "jacobian", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def jacobian(logits):
-    """G[j, k] = dA_j / dz_k for a row of logits [n], oldest first -> [n, n]."""
-    ### BEGIN SOLUTION
-    weights, beta = stick(logits), torch.sigmoid(logits)
-    asked_before = torch.ones(len(logits), len(logits), dtype=torch.bool).triu(1)  # k > j
-    lowered = -beta[None, :] * weights[:, None]
-    return torch.where(asked_before, lowered, 0.0) + torch.diag((1 - beta) * weights)
-    ### END SOLUTION
-
+# {{solution jacobian}}
 
 # %%
 jacobian = check("stickbreaking.jacobian", jacobian)

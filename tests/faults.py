@@ -118,10 +118,10 @@ FAULTS = [
     # Exercises and their graders
     Fault("posenc/lab/exercises/verdict.py", "~((error <= tolerance) | (a == b) | (a.isnan() & b.isnan()))",
           "error > tolerance", "tests/lab/test_check.py"),  # NaN is right
-    Fault("posenc/lab/exercises/alibi.py", "slopes(2 * power)[1::2]", "slopes(2 * power)[0::2]",
+    Fault("posenc/lab/exercises/alibi.py", "[0::2] -> [1::2]", "[0::2] -> [0::2]",
           "tests/lab/test_check.py"),  # a named mistake is the right answer, and goes unnamed
-    Fault("posenc/lab/exercises/grade.py", '"points": points if right else 0', '"points": points',  # a stub earns
-          "tests/lab/test_grader.py"),
+    Fault("posenc/lab/exercises/grade.py", '"points": exercise.points if right else 0', '"points": exercise.points',
+          "tests/lab/test_grader.py"),  # a stub earns
 
     # The labs
     Fault("course/labs.py", "ClearOutput, ClearHiddenTests, ClearMarkScheme)", "ClearOutput, ClearMarkScheme)", LABS),

@@ -42,9 +42,14 @@ def student(lab):
     return labs.strip(solved(lab))
 
 
+def written(lab):
+    """All that a teacher writes: the cells of the solved lab as one text."""
+    return "\n".join(cell.source for cell in solved(lab).cells)
+
+
 def regions(lab, kind):
     """The lines that stand between BEGIN and END of "SOLUTION" or "HIDDEN TESTS", as one list for each region."""
-    found = re.findall(rf"### BEGIN {kind}\n(.*?)### END {kind}", source(lab).read_text(encoding="utf-8"), re.DOTALL)
+    found = re.findall(rf"### BEGIN {kind}\n(.*?)### END {kind}", written(lab), re.DOTALL)
     return [[line.strip() for line in region.splitlines() if line.strip()] for region in found]
 
 
@@ -167,7 +172,7 @@ def given_away(lab, notebook):
     shown = {line.strip() for cell in notebook.cells for line in cell.source.splitlines()}
     secret = list(itertools.chain(*regions(lab, "SOLUTION"), *regions(lab, "HIDDEN TESTS")))
     assert secret, "a lab has exercises"
-    lines = [line.strip().removeprefix("# ") for line in source(lab).read_text(encoding="utf-8").splitlines()]
+    lines = [line.strip().removeprefix("# ") for line in written(lab).splitlines()]
     secret = [line for line in secret if lines.count(line.removeprefix("# ")) == secret.count(line)]  # not outside too
     paper = [cell.source for cell in solved(lab).cells if cell.cell_type == "markdown" and "nbgrader" in cell.metadata]
     answers = [line.strip() for answer in paper for line in answer.splitlines() if line.strip()]

@@ -3,7 +3,7 @@
 `python -m posenc.lab.exercises submission.ipynb` is the grader; see `grade`.
 """
 
-from posenc.lab.exercises.exercise import Exercise, Problem, student_seed
+from posenc.lab.exercises.exercise import Exercise, Problem, student_seed, text
 from posenc.lab.exercises.registry import find, labs, of, on_paper
 from posenc.lab.exercises.submission import check, require, submitted
 from posenc.lab.exercises.verdict import Verdict, judge
@@ -21,4 +21,5 @@ __all__ = [
     "require",
     "student_seed",
     "submitted",
+    "text",
 ]

@@ -4,39 +4,36 @@ import math
 
 import torch
 
-from posenc import cope
 from posenc.lab.exercises.exercise import Exercise, Problem, generator
-
-ENDS = (".", "!", "?")  # the tokens that end a sentence
-
-# What the exercises ask for
 
 
 def positions(logits, visible):
-    return cope.positions(logits, visible)
+    """How many gates stand open from each key up to the query: [..., Tq, Tk]."""
+    gates = torch.sigmoid(logits).masked_fill(~visible, 0.0)
+    return gates.flip(-1).cumsum(-1).flip(-1)
 
 
 def lookup(q, table, p):
-    return cope.lookup(q, table, p)
+    """What the query says to each position, interpolated: [..., Tq, Tk]."""
+    last = len(table) - 1
+    z = (q @ table.T).to(p.dtype)  # [..., Tq, P]
+    p = p.clamp(max=last)
+    low = p.floor()
+    w = p - low
+    low = low.long()
+    return (1 - w) * z.gather(-1, low) + w * z.gather(-1, (low + 1).clamp(max=last))
 
 
 def cope_scores(q, k, table):
-    r"""CoPE's logits of one causal sequence: scale q.k + z[p], p counted by the gates sigmoid(scale q.k).
-
-    Arguments: q, k: [..., T, D]; table: [P, D], shared by all that stands before T. Returns: [..., T, T]; those of keys
-    after the query mean nothing. Convention: the listing of arXiv 2405.18719, scale = 1/sqrt(D), which q.e does not
-    get. Chapter: CoPE: counting what matters.
-    """
-    scores = _products(q, k)
-    return scores + lookup(q, table, positions(scores, _past(scores)))
+    """The logits of causal attention with CoPE: [..., T, T]."""
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+    past = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).tril()
+    return scores + lookup(q, table, positions(scores, past))
 
 
 def sentence_logits(line):
-    r"""Logits [n], one a token of the line, whose gates count sentence ends and nothing else.
-
-    line: tokens with spaces between them. Chapter: CoPE: counting what matters.
-    """
-    return torch.tensor([30.0 if token in ENDS else -30.0 for token in line.split()])
+    """Logits [n], one a token, whose gates count sentences."""
+    return torch.tensor([30.0 if token in (".", "!", "?") else -30.0 for token in line.split()])
 
 
 def _past(scores):
@@ -45,8 +42,9 @@ def _past(scores):
     return torch.ones(queries, keys, dtype=torch.bool, device=scores.device).tril(keys - queries)
 
 
-def _products(q, k):
-    return q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+def _newest(scores):
+    """Which of those keys is the query's own, the last that it may see."""
+    return torch.eye(scores.shape[-1], dtype=torch.bool, device=scores.device)[-scores.shape[-2] :]
 
 
 # How an answer is compared
@@ -58,7 +56,7 @@ def _of_visible_keys(function, logits, visible):
 
 
 def _of_past_keys(function, q, k, table):
-    return _hide(function(q, k, table), _past(_products(q, k)).expand(*q.shape[:-1], k.shape[-2]))
+    return _hide(function(q, k, table), _past(q @ k.mT).expand(*q.shape[:-1], k.shape[-2]))
 
 
 def _hide(made, visible):
@@ -88,224 +86,6 @@ def _counted(function, line):
     if logits.shape != (len(tokens),):
         raise Problem(f"it returns shape {list(logits.shape)}, not [{len(tokens)}]: one logit a token.")
     return torch.sigmoid(logits.double()).flip(0).cumsum(0).flip(0)
-
-
-# How they go wrong: positions
-
-
-def _gates(logits, visible, gate=torch.sigmoid):
-    return gate(logits).masked_fill(~visible.expand(logits.shape), 0.0)
-
-
-def _back(gates):
-    """The sum of the gates from each key to the end of the row."""
-    return gates.flip(-1).cumsum(-1).flip(-1)
-
-
-def _hidden_count(logits, visible):
-    return _back(torch.sigmoid(logits))
-
-
-def _hidden_count_half(logits, visible):
-    return _back(torch.sigmoid(logits.masked_fill(~visible.expand(logits.shape), 0.0)))
-
-
-def _only_future_hidden(logits, visible):
-    return positions(logits, _past(logits))
-
-
-def _from_first(logits, visible):
-    return _gates(logits, visible).cumsum(-1)
-
-
-def _without_key(logits, visible):
-    gates = _gates(logits, visible)
-    return _back(gates) - gates
-
-
-def _without_query(logits, visible):
-    own = _past(logits) & ~_past(logits).roll(-1, -1)  # the last key that each query may see
-    own[..., -1, -1] = True
-    return _back(_gates(logits, visible).masked_fill(own, 0.0))
-
-
-def _without_both(logits, visible):
-    gates = _gates(logits, visible)
-    return _without_query(logits, visible) - gates
-
-
-def _normalized(logits, visible):
-    gates = _gates(logits, visible)
-    return _back(gates / gates.sum(-1, keepdim=True).clamp(min=1e-9))
-
-
-def _softmax_gates(logits, visible):
-    weights = torch.softmax(logits.masked_fill(~visible.expand(logits.shape), -math.inf), -1)
-    return _back(weights.nan_to_num())
-
-
-def _sign(logits, visible):
-    return _back(_gates(-logits, visible))
-
-
-def _logits_summed(logits, visible):
-    return _back(_gates(logits, visible, gate=lambda x: x))
-
-
-def _all_counted(logits, visible):
-    return _back(_gates(logits, visible, gate=torch.ones_like))
-
-
-def _hard(logits, visible):
-    return _back(_gates(logits, visible, gate=lambda x: (x > 0).to(x.dtype)))
-
-
-def _along_queries(logits, visible):
-    return _gates(logits, visible).flip(-2).cumsum(-2).flip(-2)
-
-
-# How they go wrong: lookup
-
-
-def _read(q, table, p, rule, clamp=True):
-    """Answers that differ in which rows they mix: rule(p) -> ((row, share), ...)."""
-    last = len(table) - 1
-    z = (q @ table.T).to(p.dtype)
-    p = p.clamp(max=last) if clamp else p
-    return sum(share * z.gather(-1, row.long().clamp(0, last)) for row, share in rule(p))
-
-
-def _rounds(q, table, p):
-    return _read(q, table, p, lambda p: ((torch.floor(p + 0.5), 1.0),))
-
-
-def _lower_only(q, table, p):
-    return _read(q, table, p, lambda p: ((p.floor(), 1.0),))
-
-
-def _upper_only(q, table, p):
-    return _read(q, table, p, lambda p: ((p.ceil(), 1.0),))
-
-
-def _swapped(q, table, p):
-    return _read(q, table, p, lambda p: ((p.floor(), p - p.floor()), (p.floor() + 1, 1 - p + p.floor())))
-
-
-def _nearest_for_ceiling(q, table, p):
-    """[[p]] as the whole number nearest to p."""
-    return _read(q, table, p, lambda p: ((p.floor(), 1 - p + p.floor()), (torch.floor(p + 0.5), p - p.floor())))
-
-
-def _mean_of_both(q, table, p):
-    return _read(q, table, p, lambda p: ((p.floor(), 0.5), (p.ceil(), 0.5)))
-
-
-def _extrapolates(q, table, p):
-    low = p.floor().clamp(max=len(table) - 2)
-    return _read(q, table, p, lambda p: ((low, 1 - p + low), (low + 1, p - low)), clamp=False)
-
-
-def _nothing_beyond(q, table, p):
-    return lookup(q, table, p).masked_fill(p > len(table) - 1, 0.0)
-
-
-def _around(q, table, p):
-    z, size = (q @ table.T).to(p.dtype), len(table)
-    low, share = p.floor(), p - p.floor()
-    return (1 - share) * z.gather(-1, low.long() % size) + share * z.gather(-1, (low.long() + 1) % size)
-
-
-def _one_lower(q, table, p):
-    return lookup(q, table, (p - 1).clamp(min=0))
-
-
-def _scaled(q, table, p):
-    return lookup(q, table, p) / math.sqrt(q.shape[-1])
-
-
-def _rows_backwards(q, table, p):
-    return lookup(q, table.flip(0), p)
-
-
-# How they go wrong: cope_scores
-
-
-def _with(q, k, table, gates=None, visible=None, asks=None, scale=1.0):
-    scores = _products(q, k)
-    p = positions(scores if gates is None else gates, _past(scores) if visible is None else visible)
-    return scores + scale * lookup(q if asks is None else asks, table, p)
-
-
-def _gates_unscaled(q, k, table):
-    return _with(q, k, table, gates=q @ k.transpose(-2, -1))
-
-
-def _bias_scaled(q, k, table):
-    return _with(q, k, table, scale=1 / math.sqrt(q.shape[-1]))
-
-
-def _nothing_scaled(q, k, table):
-    scores = q @ k.transpose(-2, -1)
-    return scores + lookup(q, table, positions(scores, _past(scores)))
-
-
-def _gates_unscaled_bias_scaled(q, k, table):
-    return _with(q, k, table, gates=q @ k.transpose(-2, -1), scale=1 / math.sqrt(q.shape[-1]))
-
-
-def _future_counts(q, k, table):
-    scores = _products(q, k)
-    return _with(q, k, table, visible=torch.ones_like(scores, dtype=torch.bool))
-
-
-def _key_asks(q, k, table):
-    return _with(q, k, table, asks=k)
-
-
-def _counts_all(q, k, table):
-    return _with(q, k, table, gates=torch.full_like(_products(q, k), math.inf))
-
-
-def _bias_alone(q, k, table):
-    return cope_scores(q, k, table) - _products(q, k)
-
-
-def _scores_alone(q, k, table):
-    return _products(q, k)
-
-
-def _positions_added(q, k, table):
-    scores = _products(q, k)
-    return scores + positions(scores, _past(scores))
-
-
-# How they go wrong: sentence_logits
-
-
-def _open_at(chosen):
-    """Logits that open the gates of some tokens: chosen(tokens) -> one truth value a token."""
-    return lambda line: torch.tensor([30.0 if on else -30.0 for on in chosen(line.split())])
-
-
-_ends = _open_at(lambda tokens: [token in ENDS for token in tokens])
-_words = _open_at(lambda tokens: [token.isalpha() for token in tokens])
-_not_ends = _open_at(lambda tokens: [token not in ENDS for token in tokens])
-_everything = _open_at(lambda tokens: [True] * len(tokens))
-_dots = _open_at(lambda tokens: [token == "." for token in tokens])
-_commas_too = _open_at(lambda tokens: [not token.isalpha() for token in tokens])
-_starts = _open_at(lambda tokens: [n == 0 or tokens[n - 1] in ENDS for n in range(len(tokens))])
-
-
-def _gates_for_logits(line):
-    return torch.sigmoid(_ends(line))
-
-
-def _sharp_by(size):
-    return lambda line: torch.sign(_ends(line)) * size
-
-
-def _zero_for_closed(line):
-    return _ends(line).clamp(min=0)
 
 
 LINES = (
@@ -353,79 +133,122 @@ EXERCISES = {
         title="Exercise 1, positions",
         points=3,
         reference=positions,
-        cases=lambda: list(_positions_cases()),
+        cases=_positions_cases,
         tolerance=1e-5,
         run=_of_visible_keys,
         mistakes={
             "keys that the query may not see are counted too: close their gates before you sum, hiding their "
-            "positions afterwards is too late": _hidden_count,
+            "positions afterwards is too late": ".masked_fill(~visible, 0.0) -> ",
             "hidden keys count half: a logit of 0 is a gate of 1/2; set the gates to 0, after the sigmoid": (
-                _hidden_count_half
+                "torch.sigmoid(logits).masked_fill(~visible, 0.0) -> torch.sigmoid(logits.masked_fill(~visible, 0.0))"
             ),
-            "only the future is hidden: `visible` hides more, such as padding": _only_future_hidden,
-            "the sum runs from the first key on; it runs from key j up to the query: flip, cumsum, flip": _from_first,
-            "the key itself is left out: the sum runs from k = j, both ends in": _without_key,
-            "the query's own gate is left out: the sum runs up to k = i, both ends in": _without_query,
-            "both ends are left out: the sum runs from k = j to k = i": _without_both,
-            "the gates are divided by their sum: a position is a count, it has no upper end at 1": _normalized,
+            "only the future is hidden: `visible` hides more, such as padding": "~visible -> ~_past(logits)",
+            "the sum runs from the first key on; it runs from key j up to the query: flip, cumsum, flip": (
+                "gates.flip(-1).cumsum(-1).flip(-1) -> gates.cumsum(-1)"
+            ),
+            "the key itself is left out: the sum runs from k = j, both ends in": (
+                "cumsum(-1).flip(-1) -> cumsum(-1).flip(-1) - gates"
+            ),
+            "the query's own gate is left out: the sum runs up to k = i, both ends in": (
+                "~visible -> ~visible | _newest(logits)"
+            ),
+            "both ends are left out: the sum runs from k = j to k = i": (
+                "-> positions(logits, visible & ~_newest(logits)) - torch.sigmoid(logits) * visible"
+            ),
+            "the gates are divided by their sum: a position is a count, it has no upper end at 1": (
+                "return gates -> return (gates / gates.sum(-1, keepdim=True).clamp(min=1e-9))"
+            ),
             "the gates are a softmax, which shares one unit among the keys: each gate is a sigmoid of its own": (
-                _softmax_gates
+                "torch.sigmoid(logits) -> logits",
+                "(~visible, 0.0) -> (~visible, -math.inf).softmax(-1).nan_to_num()",
             ),
-            "the sign in the sigmoid is flipped: a large logit opens the gate": _sign,
-            "the logits are summed: it is their sigmoids that count": _logits_summed,
-            "every key counts 1: that is the distance, the gates are missing": _all_counted,
-            "the gates are rounded to 0 or 1: no gradient would reach the logits": _hard,
-            "the sum runs along the queries: sum along the last dimension, the keys": _along_queries,
+            "the sign in the sigmoid is flipped: a large logit opens the gate": "sigmoid(logits) -> sigmoid(-logits)",
+            "the logits are summed: it is their sigmoids that count": "torch.sigmoid(logits) -> logits",
+            "every key counts 1: that is the distance, the gates are missing": (
+                "torch.sigmoid(logits) -> torch.ones_like(logits)"
+            ),
+            "the gates are rounded to 0 or 1: no gradient would reach the logits": (
+                "torch.sigmoid(logits) -> (logits > 0).to(logits.dtype)"
+            ),
+            "the sum runs along the queries: sum along the last dimension, the keys": (
+                "gates.flip(-1).cumsum(-1).flip(-1) -> gates.flip(-2).cumsum(-2).flip(-2)"
+            ),
         },
     ),
     "lookup": Exercise(
         title="Exercise 2, lookup",
         points=3,
         reference=lookup,
-        cases=lambda: list(_lookup_cases()),
+        cases=_lookup_cases,
         tolerance=1e-5,
         run=_within_the_table,
         mistakes={
-            "it rounds to the nearest row: interpolate, else no gradient reaches the gates": _rounds,
+            "it rounds to the nearest row: interpolate, else no gradient reaches the gates": (
+                "p.clamp(max=last) -> (p.clamp(max=last) + 0.5).floor()"
+            ),
             "both ends are the row below (so one reads [[p]] as the whole part): the other end is the row above": (
-                _lower_only
+                "w = p - low -> w = 0"
             ),
-            "only the row above is read: mix it with the one below": _upper_only,
-            "the weights are swapped: p = 2.9 is nearly row 3, so the row above gets p - floor(p)": _swapped,
+            "only the row above is read: mix it with the one below": "p.clamp(max=last) -> p.clamp(max=last).ceil()",
+            "the weights are swapped: p = 2.9 is nearly row 3, so the row above gets p - floor(p)": (
+                "(1 - w) * z.gather(-1, low) + w -> w * z.gather(-1, low) + (1 - w)"
+            ),
             "for the row above stands the nearest one (so one may read [[p]]): it is the ceiling of p": (
-                _nearest_for_ceiling
+                "(low + 1).clamp(max=last) -> (p + 0.5).long()"
             ),
-            "both rows get one half: their shares depend on p": _mean_of_both,
-            "beyond the last row it goes on along the line of the last two: clamp p to P - 1": _extrapolates,
+            "both rows get one half: their shares depend on p": (
+                "w = p - low -> w = 0.5",
+                "(low + 1).clamp(max=last) -> p.ceil().long()",
+            ),
+            "beyond the last row it goes on along the line of the last two: clamp p to P - 1": (
+                "p.clamp(max=last) -> p",
+                "p.floor() -> p.floor().clamp(max=last - 1)",
+            ),
             "beyond the last row it gives 0: clamp p to P - 1, so that all that is far stands at the last row": (
-                _nothing_beyond
+                "-> lookup(q, table, p).masked_fill(p > len(table) - 1, 0.0)"
             ),
-            "beyond the last row it starts again at row 0: clamp p to P - 1": _around,
-            "it is one row too low: row c belongs to position c, the first row to 0": _one_lower,
-            "the products are divided by sqrt(D): the listing scales q.k alone": _scaled,
-            "the rows are counted from the end of the table": _rows_backwards,
+            "beyond the last row it starts again at row 0: clamp p to P - 1": (
+                "p.clamp(max=last) -> p",
+                "low.long() -> low.long() % len(table)",
+                "(low + 1).clamp(max=last) -> (low + 1) % len(table)",
+            ),
+            "it is one row too low: row c belongs to position c, the first row to 0": (
+                "-> lookup(q, table, (p - 1).clamp(min=0))"
+            ),
+            "the products are divided by sqrt(D): the listing scales q.k alone": (
+                "-> lookup(q, table, p) / math.sqrt(q.shape[-1])"
+            ),
+            "the rows are counted from the end of the table": "-> lookup(q, table.flip(0), p)",
         },
     ),
     "cope_scores": Exercise(
         title="Exercise 3, cope_scores",
         points=3,
         reference=cope_scores,
-        cases=lambda: list(_scores_cases()),
+        cases=_scores_cases,
         tolerance=1e-5,
         run=_of_past_keys,
         mistakes={
-            "the gates are made of unscaled products: divide by sqrt(D) first": _gates_unscaled,
-            "the bias is divided by sqrt(D) too: add it after scaling": _bias_scaled,
-            "nothing is scaled: this is the paper's equation, its listing divides q.k by sqrt(D)": _nothing_scaled,
-            "the gates are made of unscaled products and the bias is scaled: it is the other way around": (
-                _gates_unscaled_bias_scaled
+            "the gates are made of unscaled products: divide by sqrt(D) first": (
+                "positions(scores -> positions(q @ k.mT"
             ),
-            "keys after the query are counted: a position ends at the query": _future_counts,
-            "the keys ask the table: it is q.e that is looked up": _key_asks,
-            "every gate is open: this is a table over distances, the gates are missing": _counts_all,
-            "q.k is missing: this is the bias alone": _bias_alone,
-            "the bias is missing": _scores_alone,
-            "the positions themselves are added: look them up in the table": _positions_added,
+            "the bias is divided by sqrt(D) too: add it after scaling": "past)) -> past)) / math.sqrt(q.shape[-1])",
+            "nothing is scaled: this is the paper's equation, its listing divides q.k by sqrt(D)": (
+                " / math.sqrt(q.shape[-1]) -> "
+            ),
+            "the gates are made of unscaled products and the bias is scaled: it is the other way around": (
+                "positions(scores, past)) -> positions(q @ k.mT, past)) / math.sqrt(q.shape[-1])"
+            ),
+            "keys after the query are counted: a position ends at the query": ".tril() -> ",
+            "the keys ask the table: it is q.e that is looked up": "lookup(q -> lookup(k",
+            "every gate is open: this is a table over distances, the gates are missing": (
+                "positions(scores -> positions(torch.full_like(scores, math.inf)"
+            ),
+            "q.k is missing: this is the bias alone": "return scores + -> return",
+            "the bias is missing": " + lookup(q, table, positions(scores, past)) -> ",
+            "the positions themselves are added: look them up in the table": (
+                "lookup(q, table, positions(scores, past)) -> positions(scores, past)"
+            ),
         },
     ),
     "sentence_logits": Exercise(
@@ -436,18 +259,22 @@ EXERCISES = {
         tolerance=0.02,
         run=_counted,
         mistakes={
-            "this counts words": _words,
-            "this counts all that ends no sentence: the signs are swapped": _not_ends,
-            "this counts tokens: close the gates within a sentence": _everything,
-            "only periods count: `!` and `?` end a sentence too": _dots,
-            "commas count too: they end no sentence": _commas_too,
+            "this counts words": 'token in (".", "!", "?") -> token.isalpha()',
+            "this counts all that ends no sentence: the signs are swapped": "token in ( -> token not in (",
+            "this counts tokens: close the gates within a sentence": ' if token in (".", "!", "?") else -30.0 -> ',
+            "only periods count: `!` and `?` end a sentence too": '(".", "!", "?") -> "."',
+            "commas count too: they end no sentence": 'token in (".", "!", "?") -> not token.isalpha()',
             "the first token of a sentence opens the gate: then it stands one sentence farther than the rest of its "
-            "own; open the gate at the end": _starts,
-            "these are gates, not logits: a closed gate of 0 as a logit is a gate of 1/2": _gates_for_logits,
-            "closed gates have the logit 0, so each still counts 1/2: they need a logit far below 0": _zero_for_closed,
-            "the gates leak: at +1 and -1 they are 0.73 and 0.27, so every word counts a quarter": _sharp_by(1),
-            "the gates leak: at +5 and -5 a closed gate is 0.007, and the words of a long sentence add up": _sharp_by(
-                5
+            "own; open the gate at the end": 'line.split() -> [".", *line.split()[:-1]]',
+            "these are gates, not logits: a closed gate of 0 as a logit is a gate of 1/2": (
+                "-> torch.sigmoid(sentence_logits(line))"
+            ),
+            "closed gates have the logit 0, so each still counts 1/2: they need a logit far below 0": "-30.0 -> 0.0",
+            "the gates leak: at +1 and -1 they are 0.73 and 0.27, so every word counts a quarter": (
+                "-> sentence_logits(line).sign()"
+            ),
+            "the gates leak: at +5 and -5 a closed gate is 0.007, and the words of a long sentence add up": (
+                "-> 5 * sentence_logits(line).sign()"
             ),
         },
     ),

@@ -1,6 +1,9 @@
 r"""What an exercise of a lab is, and the seed that draws its random cases."""
 
+import ast
+import inspect
 import os
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -12,14 +15,18 @@ class Exercise:
     r"""One function that a student writes.
 
     title: how the lab calls it, "Exercise 1, rotate".
-    reference: what is right. Whatever it returns (a tensor, a number, a string, or a tuple of those) is expected.
+    reference: what is right, as a student could write it. Whatever it returns (a tensor, a number, a string, or a tuple
+        of those) is expected.
     cases: tuples of arguments, or a function without arguments that returns them (seeded, so that each call returns
         the same). Make them tell the mistakes apart: odd shapes, no symmetric values, no zeros.
     tolerance: greatest error allowed, relative to max(1, |expected|).
     points: what it is worth; the graded cell in course/ says the same.
-    mistakes: what is wrong in words ("the sign of the sine is flipped") -> a function that goes wrong in that way.
+    mistakes: what is wrong in words ("the sign of the sine is flipped") -> how the reference's body goes wrong in that
+        way: "old -> new", where `old` stands in it once; several such in a tuple; "-> rotate(-x)", what is returned
+        instead of all of it (with the right functions of the module); or a function.
     run: where calling the function is not all that a case takes: run(function, *case) returns what is compared, and
         may raise `Problem`.
+    Errors: ValueError where a mistake's `old` does not stand in the reference once. Chapter: For teachers.
     """
 
     title: str
@@ -27,8 +34,28 @@ class Exercise:
     cases: Sequence[tuple] | Callable[[], Sequence[tuple]]
     tolerance: float = 1e-6
     points: int = 1
-    mistakes: dict[str, Callable] = field(default_factory=dict)
+    mistakes: dict[str, str | tuple | Callable] = field(default_factory=dict)
     run: Callable | None = None
+
+    def __post_init__(self):
+        made = {words: wrong if callable(wrong) else self._edited(wrong) for words, wrong in self.mistakes.items()}
+        object.__setattr__(self, "mistakes", made)
+
+    def _edited(self, edits):
+        """The reference gone wrong, as a function."""
+        stub, body = text(self.reference)
+        for edit in [edits] if isinstance(edits, str) else edits:
+            old, arrow, new = edit.partition("-> ")
+            old = old.removesuffix(" ")
+            if not arrow or old and body.count(old) != 1:
+                raise ValueError(
+                    f"{self.title}: mistake {edit!r} must be 'old -> new', with old once in the reference, "
+                    f"where it stands {body.count(old)} times"
+                )
+            body = body.replace(old, new) if old else f"    return {new}"
+        made = {}
+        exec(f"{stub}\n{body}", self.reference.__globals__, made)
+        return made[self.reference.__name__]
 
     def arguments(self):
         """The cases as a list of tuples."""
@@ -37,6 +64,15 @@ class Exercise:
     def call(self, function, *case):
         """What a function returns for a case."""
         return self.run(function, *case) if self.run else function(*case)
+
+
+def text(function):
+    """A function's source in two parts: what the student is given, down to the docstring, and the body below it."""
+    lines = textwrap.dedent(inspect.getsource(function)).splitlines()
+    first, *others = ast.parse("\n".join(lines)).body[0].body
+    docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    end = first.end_lineno if docstring and others else first.lineno - 1
+    return "\n".join(lines[:end]), "\n".join(lines[end:])
 
 
 class Problem(Exception):

@@ -2,30 +2,24 @@ r"""Grade labs that were downloaded from anywhere, without nbgrader: `python -m 
 
 A student may have edited, doubled, moved or deleted any cell, so cells and their metadata count for nothing: what
 counts is the last finished definition of each exercise's function, or what was last given to `check("rope.rotate",
-...)`. The notebook runs in a process of its own (`cells`), without training, each statement within a time limit; what
-raises, hangs or ends Python costs only itself. `judge` then holds each function against posenc's; what an exercise is
-worth stands in its `Exercise`.
+...)`. The notebook runs in a process of its own (`cells`), without training; what raises costs only itself, and what
+hangs or ends Python is named. `judge` then holds each function against the right one; what an exercise is worth stands
+in its `Exercise`.
 
 It runs the student's code with your rights, and what it compares with is public: it tells mistakes, not cheating.
 """
 
 import argparse
-import contextlib
 import json
 import os
-import queue
 import re
-import signal
 import subprocess
 import sys
 import tempfile
-import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from posenc.lab.exercises.registry import labs, of, on_paper
-
-START = 120  # seconds until the other process has imported torch
 
 
 class GradeError(ValueError):
@@ -50,76 +44,42 @@ def read(path):
 
 
 def which_lab(cells):
-    r"""The lab that a notebook is, by the exercises that it checks or defines. Errors: GradeError where it is none."""
-    text = "\n".join(cells)
-    counts = {}
-    for lab in labs():
-        names = "|".join(of(lab))
-        named = set(re.findall(rf"[\"']{lab}\.({names})[\"']", text))
-        defined = set(re.findall(rf"^(?:def )?({names})\s*[(=]", text, re.MULTILINE))
-        counts[lab] = 3 * len(named) + len(defined)
-    best = max(counts.values(), default=0)
-    likely = [lab for lab, count in counts.items() if count == best]
-    if best == 0 or "posenc" not in text:
-        raise GradeError(f"is none of the labs ({', '.join(counts)}): it has none of their exercises")
-    if len(likely) > 1:
-        raise GradeError(f"may be {' or '.join(likely)}: name the lab with --lab")
-    return likely[0]
+    r"""The lab whose exercises a notebook checks. Errors: GradeError where it checks none, or those of several labs."""
+    checked = set(re.findall(r"\bcheck\(\s*[\"'](\w+)\.", "\n".join(cells))) & set(labs())
+    if len(checked) != 1:
+        whose = f"those of {' and '.join(sorted(checked))}" if checked else f"none of {', '.join(labs())}"
+        raise GradeError(f"which lab it is does not show: its cells check exercises, {whose}; name the lab with --lab")
+    return checked.pop()
 
 
-def _run(task, limit):
-    """Run `cells.main` once: its replies, and the step that it did not survive with the reason, or None."""
+def _run(cells, lab, limit):
+    """Run `cells.main` in a process of its own: what it says of each exercise. Errors: GradeError."""
     package = str(Path(__file__).parents[3])
     command = f"import sys; sys.path.append({package!r}); from posenc.lab.exercises.cells import main; main()"
     settings = {"POSENC_PRESET": "nano", "MPLBACKEND": "agg", "PYTHONUTF8": "1"}
-    lines, replies, step = queue.Queue(), [], "start"
     with tempfile.TemporaryDirectory() as folder:
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-c", command],
-            cwd=folder,
-            env={**os.environ, **settings},
-            text=True,
-            encoding="utf-8",
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-        errors = []
-        readers = [
-            threading.Thread(target=lambda: [*map(lines.put, process.stdout), lines.put(None)], daemon=True),
-            threading.Thread(target=lambda: errors.extend(process.stderr), daemon=True),
-        ]
-        for reader in readers:
-            reader.start()
-        try:
-            with contextlib.suppress(BrokenPipeError):  # it ended at once: the exit code below says so
-                process.stdin.write(json.dumps(task))
-                process.stdin.close()
-            while (line := lines.get(timeout=START if step == "start" else limit)) is not None:
-                replies.append(json.loads(line))
-                step = replies[-1].get("begin", step)
-            reason = f"it ended Python (exit code {process.wait()})." if process.wait() else None
-        except queue.Empty:
-            reason = f"it ran longer than {limit:g} s. Does a loop not end?"
-        finally:
-            _end(process)
-        for reader in readers:
-            reader.join(timeout=5)
-        process.stdout.close()
-        process.stderr.close()
-    if reason and step == "start":
-        raise GradeError(f"the process that grades did not start: {reason}\n{''.join(errors)}")
-    return replies, (step, reason) if reason else None
-
-
-def _end(process):
-    """End the process, and what it started where the system can tell."""
-    if hasattr(os, "killpg"):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-    process.kill()
-    process.wait()
+        said, errors = Path(folder, "said"), Path(folder, "errors")
+        with said.open("w") as out, errors.open("w") as err:
+            code = subprocess.run(
+                [sys.executable, "-P", "-c", command],
+                cwd=folder,
+                env={**os.environ, **settings},
+                input=json.dumps({"cells": cells, "lab": lab, "limit": limit}),
+                encoding="utf-8",
+                stdout=out,
+                stderr=err,
+            ).returncode
+        replies = [json.loads(line) for line in said.read_text("utf-8").splitlines()]
+        complaint = errors.read_text("utf-8", errors="replace")
+    judged = [reply for reply in replies if "exercise" in reply]
+    if code or len(judged) < len(of(lab)):
+        step = next((reply["begin"] for reply in reversed(replies) if "begin" in reply), None)
+        if step is None:
+            raise GradeError(f"the process that grades did not start:\n{complaint}")
+        if "Timeout (" in complaint:
+            raise GradeError(f"cannot be graded: {step} ran longer than {limit:g} s. Does a loop not end?")
+        raise GradeError(f"cannot be graded: {step} ended Python (exit code {code})")
+    return judged
 
 
 @dataclass
@@ -167,35 +127,25 @@ def grade(path, lab=None, limit=60.0):
 
     Arguments:
         path: of the notebook.
-        lab: whose exercises; default: what the notebook holds says it.
-        limit: seconds that each definition and each exercise may take.
+        lab: whose exercises; default: those that the notebook checks.
+        limit: seconds that each statement and each exercise may take.
     Returns: `Grade`.
-    Errors: GradeError where the file is no notebook or none of the labs.
+    Errors: GradeError where the file is no notebook or shows no lab, and where a step hangs or ends Python: which one.
     """
     cells = read(path)
     lab = which_lab(cells) if lab is None else lab
-    skip = {}
-    while True:  # a step that did not end, or ended Python, is left out of the next run
-        replies, broken = _run({"cells": cells, "lab": lab, "skip": list(skip)}, limit)
-        if broken is None:
-            break
-        if broken[0] in skip:
-            raise GradeError(f"cannot be graded, in {broken[0]}: {broken[1]}")
-        skip[broken[0]] = broken[1]
-    exercises, rows = of(lab), []
-    for line in replies:
-        if "exercise" in line:
-            name, right = line["exercise"], line["right"]
-            points = exercises[name].points
-            rows.append(
-                {
-                    "exercise": name,
-                    "title": exercises[name].title,
-                    "points": points if right else 0,
-                    "of": points,
-                    "words": line["words"] + skip.get(name, ""),
-                }
-            )
+    rows = []
+    for line in _run(cells, lab, limit):
+        exercise, right = of(lab)[line["exercise"]], line["right"]
+        rows.append(
+            {
+                "exercise": line["exercise"],
+                "title": exercise.title,
+                "points": exercise.points if right else 0,
+                "of": exercise.points,
+                "words": line["words"],
+            }
+        )
     return Grade(str(path), lab, rows, on_paper(lab))
 
 
@@ -217,7 +167,7 @@ def main(arguments=None):
         description="Grade labs downloaded from Colab or anywhere. Runs the code in them.",
     )
     parser.add_argument("paths", nargs="+", metavar="NOTEBOOK", help="notebooks, or folders of them")
-    parser.add_argument("--lab", choices=labs(), help="default: told from the notebook")
+    parser.add_argument("--lab", choices=labs(), help="default: the one whose exercises are checked")
     parser.add_argument("--json", action="store_true", help="a list with one object for each notebook")
     parser.add_argument("--limit", type=float, default=60.0, metavar="SECONDS", help="for each exercise; default 60")
     options = parser.parse_args(arguments)

@@ -5,8 +5,6 @@ import torch
 from posenc.lab.exercises.exercise import Exercise, generator
 from posenc.rotate.rope import inv_freq, rotate
 
-# What the exercises ask for
-
 
 def softmax_gradient(weights, dweights):
     r"""The gradient of the logits, ds = A (dA - sum_j A dA), from weights A and their gradient dA, [..., Tq, Tk]."""
@@ -23,58 +21,11 @@ def rotation_backward(grad, positions, inv_freq):
     return rotate(grad, -positions, inv_freq)
 
 
-# How they go wrong
-
-
-def _without_the_mean(weights, dweights):
-    return weights * dweights
-
-
-def _plain_mean(weights, dweights):
-    return weights * (dweights - dweights.mean(-1, keepdim=True))
-
-
-def _over_queries(weights, dweights):
-    return weights * (dweights - (weights * dweights).sum(-2, keepdim=True))
-
-
-def _sign_of_the_mean(weights, dweights):
-    return weights * (dweights + (weights * dweights).sum(-1, keepdim=True))
-
-
 def _last_one_wins(ds, rows, count):
     out = ds.new_zeros(ds.shape[0], count)
     for number, row in enumerate(rows.flatten().tolist()):
         out[:, row] = ds.flatten(1)[:, number]
     return out
-
-
-def _mean_of_the_visits(ds, rows, count):
-    return table_backward(ds, rows, count) / torch.bincount(rows.flatten(), minlength=count).clamp(min=1)
-
-
-def _heads_together(ds, rows, count):
-    return table_backward(ds, rows, count).sum(0, keepdim=True).expand(ds.shape[0], -1)
-
-
-def _offset_flipped(ds, rows, count):
-    return table_backward(ds.mT, rows, count)
-
-
-def _turns_on(grad, positions, inv_freq):
-    return rotate(grad, positions, inv_freq)
-
-
-def _not_turned(grad, positions, inv_freq):
-    return grad.clone()
-
-
-def _pairs_of_halves(grad, positions, inv_freq):
-    return rotate(grad, -positions, inv_freq, layout="half")
-
-
-def _reads_pairs_writes_halves(grad, positions, inv_freq):
-    return torch.cat(rotate(grad, -positions, inv_freq).unflatten(-1, (-1, 2)).unbind(-1), dim=-1)
 
 
 def _weights():
@@ -103,39 +54,45 @@ EXERCISES = {
         title="logits_backward",
         points=1,
         reference=softmax_gradient,
-        cases=lambda: list(_weights()),
+        cases=_weights,
         tolerance=1e-5,
         mistakes={
-            "the mean is not taken off: raising one logit lowers the other weights": _without_the_mean,
-            "the plain mean is taken off: weigh it with A": _plain_mean,
-            "the mean is taken over the queries: a row of weights belongs to one query": _over_queries,
-            "the sign of the mean is flipped: it is taken off": _sign_of_the_mean,
+            "the mean is not taken off: raising one logit lowers the other weights": "-> weights * dweights",
+            "the plain mean is taken off: weigh it with A": "(weights * dweights).sum( -> dweights.mean(",
+            "the mean is taken over the queries: a row of weights belongs to one query": "sum(-1 -> sum(-2",
+            "the sign of the mean is flipped: it is taken off": "dweights - -> dweights +",
         },
     ),
     "table_backward": Exercise(
         title="table_backward",
         points=2,
         reference=table_backward,
-        cases=lambda: list(_tables()),
+        cases=_tables,
         tolerance=1e-5,
         mistakes={
             "visits overwrite one another: entries of one row add up (index_add_, scatter_add_)": _last_one_wins,
-            "the visits of a row are averaged: the gradient is their sum": _mean_of_the_visits,
-            "the heads are added up: each head has a row of its own": _heads_together,
-            "query and key are swapped: rows[i, j] belongs to ds[:, i, j]": _offset_flipped,
+            "the visits of a row are averaged: the gradient is their sum": (
+                "-> table_backward(ds, rows, count) / torch.bincount(rows.flatten(), minlength=count).clamp(min=1)"
+            ),
+            "the heads are added up: each head has a row of its own": (
+                "-> table_backward(ds, rows, count).sum(0, keepdim=True).expand(len(ds), -1)"
+            ),
+            "query and key are swapped: rows[i, j] belongs to ds[:, i, j]": "ds.flatten -> ds.mT.flatten",
         },
     ),
     "rotation_backward": Exercise(
         title="rotation_backward",
         points=2,
         reference=rotation_backward,
-        cases=lambda: list(_rotations()),
+        cases=_rotations,
         tolerance=1e-5,
         mistakes={
-            "the gradient turns the same way as the vector: backwards, it turns back": _turns_on,
-            "the gradient is handed on unturned": _not_turned,
-            "lanes i and i + D/2 are paired: the forward pairs 2i and 2i+1": _pairs_of_halves,
-            "the right pairs turn, but are written as two halves": _reads_pairs_writes_halves,
+            "the gradient turns the same way as the vector: backwards, it turns back": "-positions -> positions",
+            "the gradient is handed on unturned": "-> grad.clone()",
+            "lanes i and i + D/2 are paired: the forward pairs 2i and 2i+1": 'inv_freq -> inv_freq, layout="half"',
+            "the right pairs turn, but are written as two halves": (
+                "-> torch.cat(rotate(grad, -positions, inv_freq).unflatten(-1, (-1, 2)).unbind(-1), dim=-1)"
+            ),
         },
     ),
 }

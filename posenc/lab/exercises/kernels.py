@@ -3,7 +3,7 @@ r"""What the lab From formula to kernel asks for, and the wrong answers that its
 A student writes a Triton kernel; a launcher of three lines starts it and is what the check calls: launcher(inputs ...,
 block sizes ..., outputs ...). The check runs it where every input lies in a larger memory full of NaN and every output
 is full of another NaN, so that what is read outside, written outside or never written shows. In Triton's interpreter
-each address is looked at as well. The references are PyTorch, so nothing here imports Triton.
+each address is looked at as well. The right functions are PyTorch, so nothing here imports Triton.
 """
 
 import contextlib
@@ -245,6 +245,7 @@ def _explain(error):
 
 
 # ------------------------------------------------------------------------------------------------------- what is right
+# Block by block, as a kernel goes: so a mistake in a kernel is the same mistake here.
 
 
 def unit_rows(x, block, out):
@@ -263,8 +264,9 @@ def turn_halves(x, positions, inv_freq, block, out):
     written. Chapter: From formula to kernel.
     """
     angle = positions[:, None].float() * inv_freq
+    cos, sin = angle.cos(), angle.sin()
     a, b = x.float().chunk(2, dim=-1)
-    out.copy_(torch.cat((a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()), dim=-1))
+    out.copy_(torch.cat((a * cos - b * sin, a * sin + b * cos), dim=-1))
 
 
 def online_softmax(scores, values, block, lse, mean):
@@ -273,8 +275,18 @@ def online_softmax(scores, values, block, lse, mean):
     Arguments: scores: [N, T], any strides. values: [T]. block: of the kernel. lse, mean: [N], are written.
     Chapter: From formula to kernel.
     """
-    lse.copy_(scores.logsumexp(-1))
-    mean.copy_(scores.softmax(-1) @ values)
+    tail = -scores.shape[1] % block
+    scores, values = pad(scores, (0, tail), value=float("-inf")), pad(values, (0, tail))
+    m = torch.full_like(lse, float("-inf"))
+    l, acc = torch.zeros_like(m), torch.zeros_like(m)
+    for s, v in zip(scores.split(block, dim=1), values.split(block)):
+        new = torch.maximum(m, s.amax(1))
+        old, p = (m - new).exp(), (s - new[:, None]).exp()
+        l = l * old + p.sum(1)
+        acc = acc * old + p @ v
+        m = new
+    lse.copy_(m + l.log())
+    mean.copy_(acc / l)
 
 
 def attend(q, k, v, block_q, block_k, out):
@@ -283,7 +295,23 @@ def attend(q, k, v, block_q, block_k, out):
     Arguments: q, k, v: [H, T, D] of the same strides. block_q, block_k: of the kernel. out: [H, T, D], is written.
     Chapter: From formula to kernel.
     """
-    out.copy_(_scores(q, k).masked_fill(~_seen(q, 0), float("-inf")).softmax(-1) @ v)
+    length, scale = q.shape[1], q.shape[2] ** -0.5
+    q, k, v = (pad(x, (0, 0, 0, 128)) for x in (q, k, v))  # a masked load gives 0
+    for first in range(0, length, block_q):
+        rows = torch.arange(first, first + block_q)
+        m = torch.full((len(q), block_q), float("-inf"))
+        l, acc = torch.zeros_like(m), torch.zeros(len(q), block_q, q.shape[2])
+        for start in range(0, min(length, first + block_q), block_k):
+            cols = torch.arange(start, start + block_k)
+            visible = (rows[:, None] >= cols) & (cols < length)
+            s = scale * q[:, rows] @ k[:, cols].mT
+            s = s.masked_fill(~visible, float("-inf"))
+            new = torch.maximum(m, s.amax(-1))
+            old, p = (m - new).exp(), (s - new[..., None]).exp()
+            l = l * old + p.sum(-1)
+            acc = acc * old[..., None] + p @ v[:, cols]
+            m = new
+        out[:, first : first + block_q] = (acc / l[..., None])[:, : length - first]
 
 
 def break_stick(q, k, v, block_q, block_k, out, rest):
@@ -292,33 +320,31 @@ def break_stick(q, k, v, block_q, block_k, out, rest):
     Arguments: q, k, v: [H, T, D] of the same strides. block_q, block_k: of the kernel. out: [H, T, D] and rest: [H, T],
     are written. Chapter: From formula to kernel.
     """
-    z, past = _scores(q, k), _seen(q, -1)
-    kept = logsigmoid(-z).masked_fill(~past, 0.0)
-    before = pad(kept[..., 1:], (0, 1)).flip(-1).cumsum(-1).flip(-1)
-    out.copy_((logsigmoid(z) + before).exp().masked_fill(~past, 0.0) @ v)
-    rest.copy_(kept.sum(-1).exp())
+    length, scale = q.shape[1], q.shape[2] ** -0.5
+    q, k, v = (pad(x, (0, 0, 0, 128)) for x in (q, k, v))
+    for first in range(0, length, block_q):
+        rows = torch.arange(first, first + block_q)
+        log_rest, acc = torch.zeros(len(q), block_q), torch.zeros(len(q), block_q, q.shape[2])
+        for start in reversed(range(0, min(length, first + block_q), block_k)):
+            cols = torch.arange(start, start + block_k)
+            past = rows[:, None] > cols
+            z = scale * q[:, rows] @ k[:, cols].mT
+            kept = logsigmoid(-z).masked_fill(~past, 0.0)
+            before = kept.flip(-1).cumsum(-1).flip(-1) - kept
+            share = (logsigmoid(z) + log_rest[..., None] + before).exp() * past
+            acc = acc + share @ v[:, cols]
+            log_rest = log_rest + kept.sum(-1)
+        out[:, first : first + block_q] = acc[:, : length - first]
+        rest[:, first : first + block_q] = log_rest.exp()[:, : length - first]
 
 
 def tile_kind(i, j, block_q, block_k, length):
-    r"""What a causal kernel does with the tile whose first query is i and first key j: "skip", "whole" or "mask".
-
-    Arguments: i, j: multiples of block_q and block_k, below length. length: queries and keys. Returns: a word.
-    Chapter: From formula to kernel.
-    """
+    """What a causal kernel does with the tile of block_q queries from i on and block_k keys from j on."""
     if j > min(i + block_q, length) - 1:
         return "skip"
-    return "whole" if j + block_k - 1 <= i and i + block_q <= length else "mask"
-
-
-def _scores(q, k):
-    return q @ k.mT * q.shape[-1] ** -0.5
-
-
-def _seen(q, diagonal):
-    return torch.ones(q.shape[1], q.shape[1], dtype=torch.bool, device=q.device).tril(diagonal)
-
-
-# ------------------------------------------------------------------------------------------- wrong answers: unit_rows
+    if j + block_k - 1 <= i and i + block_q <= length:
+        return "whole"
+    return "mask"
 
 
 def _as_if(x, row=None, col=None):
@@ -326,266 +352,10 @@ def _as_if(x, row=None, col=None):
     return x.as_strided(x.shape, (row or x.stride(0), col or x.stride(1)))
 
 
-def _sum_of_squares(x, block, out):
-    out.copy_(x / x.square().sum(-1, keepdim=True))
-
-
-def _plain_sum(x, block, out):
-    out.copy_(x / x.sum(-1, keepdim=True))
-
-
-def _mean_square(x, block, out):
-    out.copy_(x / x.square().mean(-1, keepdim=True).sqrt())
-
-
-def _mean_over_block(x, block, out):
-    out.copy_(x / (x.square().sum(-1, keepdim=True) / block).sqrt())
-
-
-def _columns_side_by_side(x, block, out):
-    unit_rows(_as_if(x, col=1), block, _as_if(out, col=1))
-
-
 def _rows_without_gap(x, block, out):
     d = x.shape[1]
     for t in range(len(x)):  # one after the other: rows of `out` overlap where its columns lie apart
         unit_rows(_as_if(x, row=d)[t : t + 1], block, _as_if(out, row=d)[t : t + 1])
-
-
-# ------------------------------------------------------------------------------------------ wrong answers: turn_halves
-
-
-def _turn(x, angle, out, sign=1):
-    a, b = x.float().chunk(2, dim=-1)
-    c, s = angle.cos(), sign * angle.sin()
-    out.copy_(torch.cat((a * c - b * s, a * s + b * c), dim=-1))
-
-
-def _backwards(x, positions, inv_freq, block, out):
-    _turn(x, positions[:, None] * inv_freq, out, sign=-1)
-
-
-def _interleaved(x, positions, inv_freq, block, out):
-    angle = positions[:, None] * inv_freq
-    a, b = x[:, 0::2].float(), x[:, 1::2].float()
-    c, s = angle.cos(), angle.sin()
-    out.copy_(torch.stack((a * c - b * s, a * s + b * c), dim=-1).flatten(-2))
-
-
-def _index_for_position(x, positions, inv_freq, block, out):
-    _turn(x, torch.arange(len(x))[:, None] * inv_freq, out)
-
-
-def _index_in_block(x, positions, inv_freq, block, out):
-    _turn(x, (torch.arange(len(x)) % block)[:, None] * inv_freq, out)
-
-
-def _position_of_the_program(x, positions, inv_freq, block, out):
-    first = torch.arange(len(x)) // block
-    _turn(x, positions[first][:, None] * inv_freq, out)
-
-
-def _angles_in_half(x, positions, inv_freq, block, out):
-    angle = positions.to(x.dtype)[:, None] * inv_freq.to(x.dtype)
-    _turn(x, angle.float(), out)
-
-
-def _positions_in_half(x, positions, inv_freq, block, out):
-    _turn(x, positions.to(x.dtype).float()[:, None] * inv_freq, out)
-
-
-def _turned_half_used_again(x, positions, inv_freq, block, out):
-    angle = positions[:, None] * inv_freq
-    a, b = x.float().chunk(2, dim=-1)
-    a = a * angle.cos() - b * angle.sin()
-    out.copy_(torch.cat((a, a * angle.sin() + b * angle.cos()), dim=-1))
-
-
-def _sine_and_cosine(x, positions, inv_freq, block, out):
-    a, b = x.float().chunk(2, dim=-1)
-    angle = positions[:, None] * inv_freq
-    out.copy_(torch.cat((a * angle.sin() - b * angle.cos(), a * angle.cos() + b * angle.sin()), dim=-1))
-
-
-# --------------------------------------------------------------------------------------- wrong answers: online_softmax
-
-
-def _walk(
-    scores,
-    values,
-    block,
-    lse,
-    mean,
-    start=float("-inf"),
-    shrink=("l", "acc"),
-    other=float("-inf"),
-    last_only=False,
-    maximum=True,
-    give=None,
-):
-    """The kernel of exercise 3 in PyTorch, with places to go wrong."""
-    tail = -scores.shape[1] % block
-    scores, values = pad(scores, (0, tail), value=other), pad(values, (0, tail))
-    m = torch.full_like(lse, start)
-    l, acc = torch.zeros_like(m), torch.zeros_like(m)
-    for s, v in zip(scores.split(block, dim=1), values.split(block)):
-        new = torch.maximum(m, s.amax(1)) if maximum else torch.zeros_like(m)
-        if last_only:
-            new = s.amax(1)
-        old, p = (m - new).exp() if maximum else torch.ones_like(m), (s - new[:, None]).exp()
-        if last_only:
-            l, acc = torch.zeros_like(l), torch.zeros_like(acc)
-        l = (l * old if "l" in shrink else l) + p.sum(1)
-        acc = (acc * old if "acc" in shrink else acc) + p @ v
-        m = new
-    lse.copy_({"m": m, "log l": l.log(), "l": l}.get(give, m + l.log()))
-    mean.copy_(acc if give == "acc" else acc / l)
-
-
-def _walks(**wrong):
-    return lambda scores, values, block, lse, mean: _walk(scores, values, block, lse, mean, **wrong)
-
-
-# ----------------------------------------------------------------------------------- wrong answers: attend, break_stick
-
-
-def _blocks(
-    q,
-    k,
-    v,
-    block_q,
-    block_k,
-    out,
-    scale=None,
-    sees=0,
-    mask="before",
-    reach="diagonal",
-    shrink=("l", "acc"),
-    divide=True,
-    local=False,
-    tail=True,
-):
-    """The kernel of exercise 4 in PyTorch, with places to go wrong.
-
-    sees: query i sees keys up to i + sees, None all; mask: before or after the exponential; reach: how far the walk
-    goes; local: indices are counted from the start of each block; tail: what lies behind the last key is masked.
-    """
-    length, scale = q.shape[1], q.shape[2] ** -0.5 if scale is None else scale
-    q, k, v = (pad(x, (0, 0, 0, 128)) for x in (q, k, v))  # a masked load gives 0
-    for first in range(0, length, block_q):
-        rows = torch.arange(first, first + block_q)
-        m = torch.full((len(q), block_q), float("-inf"))
-        l, acc = torch.zeros_like(m), torch.zeros(len(q), block_q, q.shape[2])
-        end = min(length, first + block_q) if reach == "diagonal" else length
-        for start in range(0, end, block_k):
-            cols = torch.arange(start, start + block_k)
-            s = scale * q[:, rows] @ k[:, cols].mT
-            i, j = (rows - first, cols - start) if local else (rows, cols)
-            visible = (j < 10**6)[None, :] if sees is None else i[:, None] + sees >= j[None, :]
-            if tail:
-                visible = visible & (cols < length)[None, :]
-            if mask == "before":
-                s = s.masked_fill(~visible, float("-inf"))
-            new = torch.maximum(m, s.amax(-1))
-            old, p = (m - new).exp(), (s - new[..., None]).exp()
-            l = (l * old if "l" in shrink else l) + p.sum(-1)
-            if mask == "after":
-                p = p * visible
-            acc = (acc * old[..., None] if "acc" in shrink else acc) + p @ v[:, cols]
-            m = new
-        got = acc / l[..., None] if divide else acc
-        out[:, first : first + block_q] = got[:, : length - first]
-
-
-def _stick(
-    q,
-    k,
-    v,
-    block_q,
-    block_k,
-    out,
-    rest,
-    scale=None,
-    sees=-1,
-    blocks="recent",
-    keys="recent",
-    carry="sum",
-    hide="both",
-    give="rest",
-):
-    """The kernel of exercise 5 in PyTorch, with places to go wrong.
-
-    blocks, keys: the order of the blocks, and that inside of each, which may also be "shared" (none) or "own" (a key's
-    own share comes off first); carry: what the next block is handed; hide: what is hidden of keys that are not past.
-    """
-    length, scale = q.shape[1], q.shape[2] ** -0.5 if scale is None else scale
-    q, k, v = (pad(x, (0, 0, 0, 128)) for x in (q, k, v))
-    for first in range(0, length, block_q):
-        rows = torch.arange(first, first + block_q)
-        log_rest, acc = torch.zeros(len(q), block_q), torch.zeros(len(q), block_q, q.shape[2])
-        starts = list(range(0, min(length, first + block_q), block_k))
-        for start in reversed(starts) if blocks == "recent" else starts:
-            cols = torch.arange(start, start + block_k)
-            z = scale * q[:, rows] @ k[:, cols].mT
-            past = rows[:, None] + sees >= cols[None, :]
-            kept = logsigmoid(-z) if hide == "weights" else logsigmoid(-z).masked_fill(~past, 0.0)
-            onward = kept.flip(-1).cumsum(-1).flip(-1)
-            inside = {"recent": onward - kept, "first": kept.cumsum(-1) - kept, "own": onward}.get(keys, 0 * kept)
-            a = (logsigmoid(z) + log_rest[..., None] + inside).exp()
-            acc = acc + (a if hide == "shares" else a * past) @ v[:, cols]
-            log_rest = {"sum": log_rest + kept.sum(-1), "last": kept.sum(-1), "nothing": log_rest}[carry]
-        rest[:, first : first + block_q] = {"log": log_rest, "taken": 1 - log_rest.exp()}.get(give, log_rest.exp())[
-            :, : length - first
-        ]
-        out[:, first : first + block_q] = acc[:, : length - first]
-
-
-def _attends(**wrong):
-    return lambda q, k, v, block_q, block_k, out: _blocks(q, k, v, block_q, block_k, out, **wrong)
-
-
-def _sticks(**wrong):
-    return lambda q, k, v, block_q, block_k, out, rest: _stick(q, k, v, block_q, block_k, out, rest, **wrong)
-
-
-# --------------------------------------------------------------------------------------------- wrong answers: tile_kind
-
-
-def _no_skip(i, j, block_q, block_k, length):
-    kind = tile_kind(i, j, block_q, block_k, length)
-    return "mask" if kind == "skip" else kind
-
-
-def _skip_by_first_query(i, j, block_q, block_k, length):
-    return "skip" if j > i else tile_kind(i, j, block_q, block_k, length)
-
-
-def _whole_by_last_query(i, j, block_q, block_k, length):
-    if tile_kind(i, j, block_q, block_k, length) == "skip":
-        return "skip"
-    return "whole" if j + block_k <= i + block_q and i + block_q <= length else "mask"
-
-
-def _whole_by_first_key(i, j, block_q, block_k, length):
-    if tile_kind(i, j, block_q, block_k, length) == "skip":
-        return "skip"
-    return "whole" if j <= i and i + block_q <= length else "mask"
-
-
-def _strict(i, j, block_q, block_k, length):
-    if j >= min(i + block_q, length) - 1:
-        return "skip"
-    return "whole" if j + block_k - 1 < i and i + block_q <= length else "mask"
-
-
-def _one_behind(i, j, block_q, block_k, length):
-    if j > min(i + block_q, length):
-        return "skip"
-    return "whole" if j + block_k <= i and i + block_q <= length else "mask"
-
-
-def _no_edge(i, j, block_q, block_k, length):
-    return tile_kind(i, j, block_q, block_k, 10**9)
 
 
 # -------------------------------------------------------------------------------------------------------------- cases
@@ -654,11 +424,17 @@ EXERCISES = {
         tolerance=1e-5,
         run=_launch(lambda x, block: _like(x)),
         mistakes={
-            "the square root is missing: you divide by the sum of the squares": _sum_of_squares,
-            "you divide by the sum of the row; its length is the root of the sum of its squares": _plain_sum,
-            "you divide by the root of the mean of the squares; take the sum": _mean_square,
-            "you divide by BLOCK, so the result depends on it; the length of a row has no mean in it": _mean_over_block,
-            "the column stride is left out: neighbors in a row need not lie side by side": _columns_side_by_side,
+            "the square root is missing: you divide by the sum of the squares": ".sqrt() -> ",
+            "you divide by the sum of the row; its length is the root of the sum of its squares": (
+                ".square().sum(-1, keepdim=True).sqrt() -> .sum(-1, keepdim=True)"
+            ),
+            "you divide by the root of the mean of the squares; take the sum": "sum -> mean",
+            "you divide by BLOCK, so the result depends on it; the length of a row has no mean in it": (
+                "x.square() -> (x.square() / block)"
+            ),
+            "the column stride is left out: neighbors in a row need not lie side by side": (
+                "-> unit_rows(_as_if(x, col=1), block, _as_if(out, col=1))"
+            ),
             "the row stride is left out: rows need not lie D numbers apart": _rows_without_gap,
         },
     ),
@@ -670,15 +446,32 @@ EXERCISES = {
         tolerance=1e-3,  # one case is in float16
         run=_launch(lambda x, positions, inv_freq, block: _like(x)),
         mistakes={
-            "the sign of the sine is flipped: it turns backwards": _backwards,
-            "pairs of the other layout: lane i goes with lane i + D/2, not with its neighbor": _interleaved,
-            "rows turn by their index; load their positions": _index_for_position,
-            "rows turn by their index inside of the block; load their positions": _index_in_block,
-            "all rows of a block turn by one position, that of the program's number": _position_of_the_program,
-            "the angles are in half precision; compute them in float32": _angles_in_half,
-            "the positions are in half precision, which rounds those above 2,048; use float32": _positions_in_half,
-            "the second half is turned with the first after its turn; keep the old first half": _turned_half_used_again,
-            "sine and cosine are swapped": _sine_and_cosine,
+            "the sign of the sine is flipped: it turns backwards": "angle.sin() -> -angle.sin()",
+            "pairs of the other layout: lane i goes with lane i + D/2, not with its neighbor": (
+                "x.float().chunk(2, dim=-1) -> x[:, 0::2].float(), x[:, 1::2].float()",
+                "torch.cat( -> torch.stack(",
+                "dim=-1) -> dim=-1).flatten(-2)",
+            ),
+            "rows turn by their index; load their positions": "positions -> torch.arange(len(x))",
+            "rows turn by their index inside of the block; load their positions": (
+                "positions -> (torch.arange(len(x)) % block)"
+            ),
+            "all rows of a block turn by one position, that of the program's number": (
+                "positions -> positions[torch.arange(len(x)) // block]"
+            ),
+            "the angles are in half precision; compute them in float32": (
+                "positions[:, None].float() -> positions[:, None].to(x.dtype)",
+                "inv_freq -> inv_freq.to(x.dtype)",
+                "angle.cos(), angle.sin() -> angle.float().cos(), angle.float().sin()",
+            ),
+            "the positions are in half precision, which rounds those above 2,048; use float32": (
+                "positions -> positions.to(x.dtype)"
+            ),
+            "the second half is turned with the first after its turn; keep the old first half": (
+                "(a * cos - b * sin, -> (a,",
+                "out.copy_ -> a = a * cos - b * sin\n    out.copy_",
+            ),
+            "sine and cosine are swapped": "angle.cos(), angle.sin() -> angle.sin(), angle.cos()",
         },
     ),
     "online_softmax": Exercise(
@@ -689,23 +482,29 @@ EXERCISES = {
         tolerance=1e-4,
         run=_launch(*2 * [lambda scores, values, block: ((len(scores),), scores.dtype)]),
         mistakes={
-            "the normalizer is rescaled, the accumulator is not: both hold weights relative to the old maximum": _walks(
-                shrink=("l",)
+            "the normalizer is rescaled, the accumulator is not: both hold weights relative to the old maximum": (
+                "acc * old -> acc"
             ),
-            "the accumulator is rescaled, the normalizer is not: both hold weights relative to the old maximum": _walks(
-                shrink=("acc",)
+            "the accumulator is rescaled, the normalizer is not: both hold weights relative to the old maximum": (
+                "l * old -> l"
             ),
-            "nothing is rescaled when the maximum rises": _walks(shrink=()),
-            "no maximum is subtracted: exp overflows for large scores and is 0 for small ones": _walks(maximum=False),
-            "the running maximum starts at 0, which is too much where all scores are far below; start at -inf": _walks(
-                start=0.0
+            "nothing is rescaled when the maximum rises": ("acc * old -> acc", "l * old -> l"),
+            "no maximum is subtracted: exp overflows for large scores and is 0 for small ones": (
+                "torch.maximum(m, s.amax(1)) -> torch.zeros_like(m)"
             ),
-            "the scores behind the end count as 0: load them with other=-inf": _walks(other=0.0),
-            "only the last block counts: l and acc must go on from block to block": _walks(last_only=True),
-            "lse is the maximum alone; add log l": _walks(give="m"),
-            "lse is log l alone; add the maximum": _walks(give="log l"),
-            "lse is the normalizer; it should be m + log l": _walks(give="l"),
-            "the weighted sum of the values is not divided by the normalizer": _walks(give="acc"),
+            "the running maximum starts at 0, which is too much where all scores are far below; start at -inf": (
+                'torch.full_like(lse, float("-inf")) -> torch.zeros_like(lse)'
+            ),
+            "the scores behind the end count as 0: load them with other=-inf": ', value=float("-inf") -> ',
+            "only the last block counts: l and acc must go on from block to block": (
+                "torch.maximum(m, s.amax(1)) -> s.amax(1)",
+                "l * old + -> ",
+                "acc * old + -> ",
+            ),
+            "lse is the maximum alone; add log l": "m + l.log() -> m",
+            "lse is log l alone; add the maximum": "m + l.log() -> l.log()",
+            "lse is the normalizer; it should be m + log l": "m + l.log() -> l",
+            "the weighted sum of the values is not divided by the normalizer": "acc / l -> acc",
         },
     ),
     "attend": Exercise(
@@ -716,31 +515,46 @@ EXERCISES = {
         tolerance=1e-4,
         run=_launch(lambda q, k, v, block_q, block_k: _like(q)),
         mistakes={
-            _SCALE: _attends(scale=1.0),
-            "causal off by one: a query sees its own key too, i >= j": _attends(sees=-1),
-            "causal off by one: a query does not see the key after its own, i >= j": _attends(sees=1),
-            "causal off by one, i >= j is right; and the padding behind the last key counts": _attends(
-                sees=1, tail=False
+            _SCALE: "scale * q -> q",
+            "causal off by one: a query sees its own key too, i >= j": "rows[:, None] >= -> rows[:, None] >",
+            "causal off by one: a query does not see the key after its own, i >= j": (
+                "rows[:, None] >= -> rows[:, None] + 1 >="
             ),
-            "queries see the future: the mask i >= j is missing": _attends(sees=None, reach="all"),
-            "queries see the future, and the padding behind the last key: the mask i >= j is missing": _attends(
-                sees=None, reach="all", tail=False
+            "causal off by one, i >= j is right; and the padding behind the last key counts": (
+                "rows[:, None] >= -> rows[:, None] + 1 >=",
+                " & (cols < length) -> ",
             ),
-            "queries see all of the last block that they reach: the mask i >= j is missing": _attends(
-                sees=None, tail=False
+            "queries see the future: the mask i >= j is missing": (
+                "(rows[:, None] >= cols) & -> ",
+                "min(length, first + block_q) -> length",
             ),
-            "queries see all keys of the last block that they reach: the mask i >= j is missing": _attends(sees=None),
-            "the mask comes after the exponential: hidden keys and padding are counted in the normalizer": _attends(
-                mask="after"
+            "queries see the future, and the padding behind the last key: the mask i >= j is missing": (
+                's = s.masked_fill(~visible, float("-inf")) -> ',
+                "min(length, first + block_q) -> length",
             ),
-            "the mask comes after the exponential: all keys are counted in the normalizer": _attends(
-                mask="after", reach="all"
+            "queries see all of the last block that they reach: the mask i >= j is missing": (
+                's = s.masked_fill(~visible, float("-inf")) -> '
             ),
-            "i and j are counted from the start of their blocks; add first and start": _attends(local=True, tail=False),
-            "the normalizer is rescaled, the accumulator is not": _attends(shrink=("l",)),
-            "the accumulator is rescaled, the normalizer is not": _attends(shrink=("acc",)),
-            "nothing is rescaled when the maximum rises": _attends(shrink=()),
-            "the output is not divided by the normalizer": _attends(divide=False),
+            "queries see all keys of the last block that they reach: the mask i >= j is missing": (
+                "(rows[:, None] >= cols) & -> "
+            ),
+            "the mask comes after the exponential: hidden keys and padding are counted in the normalizer": (
+                's = s.masked_fill(~visible, float("-inf")) -> ',
+                "p @ v -> (p * visible) @ v",
+            ),
+            "the mask comes after the exponential: all keys are counted in the normalizer": (
+                's = s.masked_fill(~visible, float("-inf")) -> ',
+                "p @ v -> (p * visible) @ v",
+                "min(length, first + block_q) -> length",
+            ),
+            "i and j are counted from the start of their blocks; add first and start": (
+                "rows[:, None] >= cols -> (rows - first)[:, None] >= cols - start",
+                " & (cols < length) -> ",
+            ),
+            "the normalizer is rescaled, the accumulator is not": "acc * old[..., None] -> acc",
+            "the accumulator is rescaled, the normalizer is not": "l * old -> l",
+            "nothing is rescaled when the maximum rises": ("acc * old[..., None] -> acc", "l * old -> l"),
+            "the output is not divided by the normalizer": "acc / l[..., None] -> acc",
         },
     ),
     "break_stick": Exercise(
@@ -753,25 +567,34 @@ EXERCISES = {
             lambda q, k, v, block_q, block_k: _like(q), lambda q, k, v, block_q, block_k: (tuple(q.shape[:2]), q.dtype)
         ),
         mistakes={
-            "all keys of a block take from one rest; inside of a block too, each key leaves less to the next": _sticks(
-                keys="shared"
+            "all keys of a block take from one rest; inside of a block too, each key leaves less to the next": (
+                " + before -> "
             ),
-            "each block starts with a whole stick: add the logs of what its keys leave to log_rest": _sticks(
-                carry="nothing"
+            "each block starts with a whole stick: add the logs of what its keys leave to log_rest": (
+                "log_rest + kept.sum(-1) -> log_rest"
             ),
-            "a block is handed what the last block left alone; log_rest must add up over all blocks": _sticks(
-                carry="last"
+            "a block is handed what the last block left alone; log_rest must add up over all blocks": (
+                "log_rest + kept.sum(-1) -> kept.sum(-1)"
             ),
-            "the walk goes from the oldest block; the most recent one comes first": _sticks(blocks="first"),
-            "inside of a block the oldest key comes first; sum from the right": _sticks(keys="first"),
-            "the walk goes from key 0; the most recent key is asked first": _sticks(blocks="first", keys="first"),
-            "a key's own share is taken off before it takes; leave it out of its own sum": _sticks(keys="own"),
-            "a query asks its own key; strictly past means i > j": _sticks(sees=0),
-            "keys of the future, and padding, still break the stick: hide them before the sum": _sticks(hide="weights"),
-            "keys of the future get a share: hide them in the weights too": _sticks(hide="shares"),
-            "the second output is the log of the rest": _sticks(give="log"),
-            "the second output is what was taken, not what is left": _sticks(give="taken"),
-            _SCALE: _sticks(scale=1.0),
+            "the walk goes from the oldest block; the most recent one comes first": "reversed -> ",
+            "inside of a block the oldest key comes first; sum from the right": (
+                "kept.flip(-1).cumsum(-1).flip(-1) -> kept.cumsum(-1)"
+            ),
+            "the walk goes from key 0; the most recent key is asked first": (
+                "reversed -> ",
+                "kept.flip(-1).cumsum(-1).flip(-1) -> kept.cumsum(-1)",
+            ),
+            "a key's own share is taken off before it takes; leave it out of its own sum": (
+                "flip(-1) - kept -> flip(-1)"
+            ),
+            "a query asks its own key; strictly past means i > j": "rows[:, None] > -> rows[:, None] >=",
+            "keys of the future, and padding, still break the stick: hide them before the sum": (
+                ".masked_fill(~past, 0.0) -> "
+            ),
+            "keys of the future get a share: hide them in the weights too": " * past -> ",
+            "the second output is the log of the rest": "log_rest.exp() -> log_rest",
+            "the second output is what was taken, not what is left": "log_rest.exp() -> (1 - log_rest.exp())",
+            _SCALE: "scale * q -> q",
         },
     ),
     "tile_kind": Exercise(
@@ -780,13 +603,27 @@ EXERCISES = {
         reference=tile_kind,
         cases=_tile_cases,
         mistakes={
-            "nothing is skipped: a tile whose first key comes after its last query has no work": _no_skip,
-            "too much is skipped: the last query of a tile sees further than the first": _skip_by_first_query,
-            "a tile is whole when its last key is not after its *first* query": _whole_by_last_query,
-            "a tile is whole when its *last* key is not after its first query": _whole_by_first_key,
-            "off by one: a query sees its own key": _strict,
-            "off by one: a query does not see the key after its own": _one_behind,
-            "the ragged edge is forgotten: a tile that hangs over the end is not whole": _no_edge,
+            "nothing is skipped: a tile whose first key comes after its last query has no work": (
+                'return "skip" -> return "mask"'
+            ),
+            "too much is skipped: the last query of a tile sees further than the first": (
+                "j > min(i + block_q, length) - 1 -> j > i"
+            ),
+            "a tile is whole when its last key is not after its *first* query": (
+                "j + block_k - 1 <= i -> j + block_k <= i + block_q"
+            ),
+            "a tile is whole when its *last* key is not after its first query": "j + block_k - 1 <= i -> j <= i",
+            "off by one: a query sees its own key": (
+                "j > min -> j >= min",
+                "j + block_k - 1 <= i -> j + block_k - 1 < i",
+            ),
+            "off by one: a query does not see the key after its own": (
+                "length) - 1 -> length)",
+                "j + block_k - 1 <= i -> j + block_k <= i",
+            ),
+            "the ragged edge is forgotten: a tile that hangs over the end is not whole": (
+                "-> tile_kind(i, j, block_q, block_k, 10**9)"
+            ),
         },
     ),
 }

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from posenc.embed.sinusoidal import sinusoidal, table
+from posenc.embed import sinusoidal
 from posenc.lab.exercises.exercise import Exercise, generator
 
 POSITIONS = torch.tensor([0, 1, 2, 5, 30, 64])
@@ -18,86 +18,29 @@ def rotation(offset, dim, base=10000.0, dtype=torch.float32):
     Arguments: offset: t, a number. dim: C, even. base: b. dtype: of the result. Returns: [C, C].
     Convention: encodings are rows, so R(t) stands on the right. Chapter: Sinusoidal encoding.
     """
-    sin, cos = table(torch.tensor([offset], dtype=torch.float64), dim, base)[0].unflatten(0, (-1, 2)).unbind(-1)
+    code = sinusoidal.table(torch.tensor([offset], dtype=torch.float64), dim, base)[0]
+    sin, cos = code.unflatten(0, (-1, 2)).unbind(-1)
     blocks = torch.stack((torch.stack((cos, -sin), dim=-1), torch.stack((sin, cos), dim=-1)), dim=-2)  # [C/2, 2, 2]
     return torch.block_diag(*blocks).to(dtype)
 
 
-def embed(ids, weight):
-    r"""What the first layer of the original transformer sees: sqrt(C) weight[ids] + PE.
-
-    Arguments: ids: [B, T] token ids. weight: [V, C], of variance 1/C. Returns: [B, T, C].
-    """
-    x = math.sqrt(weight.shape[1]) * weight[ids]
-    return sinusoidal().embed(x, torch.arange(ids.shape[1])[None])
-
-
-def terms(x, W, positions):
-    r"""The four terms of a score (x_m + p_m)^T W (x_n + p_n).
-
-    Arguments: x: [T, C] content. W: [C, C]. positions: [T].
-    Returns: [4, T, T]: content-content, content-position, position-content, position-position.
-    """
-    code = table(positions, x.shape[1])
-    return torch.stack((x @ W @ x.T, x @ W @ code.T, code @ W @ x.T, code @ W @ code.T))
-
-
-def _from_angles(positions, frequencies):
-    angles = positions[..., None].float() * frequencies.float()
+def table(positions, dim, base=10000.0):
+    """The encodings of positions [..., T] -> [..., T, dim]."""
+    frequencies = base ** (-torch.arange(0, dim, 2) / dim)  # [C/2]
+    angles = positions[..., None] * frequencies  # [..., T, C/2]
     return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)
 
 
-def _pairs(dim):
-    return torch.arange(dim // 2, dtype=torch.float64)
+def embed(ids, weight):
+    """What the first layer sees: ids [B, T], weight [V, C] -> [B, T, C]."""
+    dim = weight.shape[1]
+    return math.sqrt(dim) * weight[ids] + table(torch.arange(ids.shape[1]), dim)
 
 
-def _swapped(positions, dim, base=10000.0):
-    return table(positions, dim, base).unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
-
-
-def _concatenated(positions, dim, base=10000.0):
-    return table(positions, dim, base).unflatten(-1, (-1, 2)).transpose(-1, -2).flatten(-2)
-
-
-def _growing(positions, dim, base=10000.0):
-    return _from_angles(positions, base ** (2 * _pairs(dim) / dim))
-
-
-def _half_exponent(positions, dim, base=10000.0):
-    return _from_angles(positions, base ** (-_pairs(dim) / dim))
-
-
-def _slow_first(positions, dim, base=10000.0):
-    return _from_angles(positions, base ** (-2 * _pairs(dim) / dim).flip(0))
-
-
-def _from_one(positions, dim, base=10000.0):
-    return table(positions + 1, dim, base)
-
-
-def _last_is_one_over_b(positions, dim, base=10000.0):
-    return _from_angles(positions, base ** (-_pairs(dim) / max(dim // 2 - 1, 1)))
-
-
-def _one_clock(offset, dim, base=10000.0):
-    return rotation(offset, 2).repeat(dim // 2, dim // 2) * torch.block_diag(*torch.ones(dim // 2, 2, 2))
-
-
-def _plus_identity(offset, dim, base=10000.0):
-    return rotation(offset, dim, base) + torch.eye(dim)
-
-
-def _halves(offset, dim, base=10000.0):
-    lanes = torch.cat((torch.arange(0, dim, 2), torch.arange(1, dim, 2)))
-    return rotation(offset, dim, base)[lanes][:, lanes]
-
-
-def _code(ids, weight, start=0):
-    return table(torch.arange(start, start + ids.shape[1]), weight.shape[1]).to(weight.dtype)
-
-
-def _root(weight):
-    return math.sqrt(weight.shape[1])
+def terms(x, W, positions):
+    """Content-content, content-position, position-content, position-position: [4, T, T]."""
+    code = table(positions, x.shape[1])
+    return torch.stack((x @ W @ x.T, x @ W @ code.T, code @ W @ x.T, code @ W @ code.T))
 
 
 def _embeddings():
@@ -128,14 +71,24 @@ EXERCISES = {
         cases=[(POSITIONS, 8), (POSITIONS, 16, 100.0), (torch.tensor([[0, 1, 2], [7, 8, 9]]), 4)],
         tolerance=1e-5,
         mistakes={
-            "sine and cosine are swapped: lane 2i is the sine, lane 2i + 1 the cosine": _swapped,
-            "the lanes are all sines, then all cosines; here each sine stands beside its cosine": _concatenated,
-            "the exponent has the wrong sign: the frequencies grow with i, and should fall as b^(-2i/C)": _growing,
-            "the exponent is -i/C; it is -2i/C, so that C/2 pairs span the ladder": _half_exponent,
-            "the ladder is upside down: small i is the fastest": _slow_first,
-            "positions are off by one: the first position is 0, not 1": _from_one,
+            "sine and cosine are swapped: lane 2i is the sine, lane 2i + 1 the cosine": (
+                "angles.sin(), angles.cos() -> angles.cos(), angles.sin()"
+            ),
+            "the lanes are all sines, then all cosines; here each sine stands beside its cosine": (
+                "torch.stack( -> torch.cat(",
+                ".flatten(-2) -> ",
+            ),
+            "the exponent has the wrong sign: the frequencies grow with i, and should fall as b^(-2i/C)": (
+                "-torch -> torch"
+            ),
+            "the exponent is -i/C; it is -2i/C, so that C/2 pairs span the ladder": (
+                "arange(0, dim, 2) -> arange(dim // 2)"
+            ),
+            "the ladder is upside down: small i is the fastest": "/ dim) -> / dim).flip(0)",
+            "positions are off by one: the first position is 0, not 1": "positions -> (positions + 1)",
             "the exponents end at -1 (steps over C/2 - 1, as in tensor2tensor); the paper's end at -(C - 2)/C": (
-                _last_is_one_over_b
+                "arange(0, dim, 2) -> arange(dim // 2)",
+                "/ dim -> / max(dim // 2 - 1, 1)",
             ),
         },
     ),
@@ -147,14 +100,18 @@ EXERCISES = {
         tolerance=1e-5,
         mistakes={
             "the sign of the sine is flipped: this matrix goes t positions back (it is R(-t), the transpose)": (
-                lambda offset, dim, base=10000.0: rotation(-offset, dim, base)
+                "-> rotation(-offset, dim, base)"
             ),
-            "every block turns at the first frequency; block i turns at w_i": _one_clock,
-            "the offset is off by one: R(0) must be the identity": (
-                lambda offset, dim, base=10000.0: rotation(offset + 1, dim, base)
+            "every block turns at the first frequency; block i turns at w_i": (
+                "-> rotation(offset, 2).repeat(dim // 2, dim // 2) * torch.block_diag(*torch.ones(dim // 2, 2, 2))"
             ),
-            "the blocks pair lane i with lane i + C/2; lane 2i belongs to lane 2i + 1": _halves,
-            "the identity is added: R(t) gives the new encoding itself, not the step to add": _plus_identity,
+            "the offset is off by one: R(0) must be the identity": "-> rotation(offset + 1, dim, base)",
+            "the blocks pair lane i with lane i + C/2; lane 2i belongs to lane 2i + 1": (
+                "-> rotation(offset, dim, base).view(dim // 2, 2, dim // 2, 2).permute(1, 0, 3, 2).reshape(dim, dim)"
+            ),
+            "the identity is added: R(t) gives the new encoding itself, not the step to add": (
+                "-> rotation(offset, dim, base) + torch.eye(dim)"
+            ),
         },
     ),
     "embed": Exercise(
@@ -164,20 +121,23 @@ EXERCISES = {
         cases=_embeddings,
         tolerance=1e-5,
         mistakes={
-            "the factor sqrt(C) on the embeddings is missing": lambda ids, weight: weight[ids] + _code(ids, weight),
+            "the factor sqrt(C) on the embeddings is missing": "math.sqrt(dim) * -> ",
             "sqrt(C) multiplies the encoding too; only the embeddings are scaled": (
-                lambda ids, weight: _root(weight) * (weight[ids] + _code(ids, weight))
+                "* weight[ids] -> * (weight[ids]",
+                "shape[1]), dim) -> shape[1]), dim))",
             ),
             "the embeddings are divided by sqrt(C); they are multiplied": (
-                lambda ids, weight: weight[ids] / _root(weight) + _code(ids, weight)
+                "math.sqrt(dim) * weight[ids] -> weight[ids] / math.sqrt(dim)"
             ),
             "the encoding is looked up by token id; it goes by the place in the sequence": (
-                lambda ids, weight: _root(weight) * weight[ids] + table(ids, weight.shape[1])
+                "torch.arange(ids.shape[1]) -> ids"
             ),
             "positions are off by one: the first position is 0, not 1": (
-                lambda ids, weight: _root(weight) * weight[ids] + _code(ids, weight, 1)
+                "torch.arange(ids.shape[1]) -> torch.arange(ids.shape[1]) + 1"
             ),
-            "the encoding is missing: these are the embeddings alone": lambda ids, weight: _root(weight) * weight[ids],
+            "the encoding is missing: these are the embeddings alone": (
+                " + table(torch.arange(ids.shape[1]), dim) -> "
+            ),
         },
     ),
     "terms": Exercise(
@@ -188,18 +148,14 @@ EXERCISES = {
         tolerance=1e-5,
         mistakes={
             "the two mixed terms are swapped: content-position comes before position-content": (
-                lambda x, W, positions: terms(x, W, positions)[[0, 2, 1, 3]]
+                "-> terms(x, W, positions)[[0, 2, 1, 3]]"
             ),
-            "W is transposed: the query stands on its left": lambda x, W, positions: terms(x, W.T, positions),
-            "queries and keys are swapped: row m belongs to query m": (
-                lambda x, W, positions: terms(x, W, positions).transpose(1, 2)
-            ),
+            "W is transposed: the query stands on its left": "-> terms(x, W.T, positions)",
+            "queries and keys are swapped: row m belongs to query m": "-> terms(x, W, positions).transpose(1, 2)",
             "positions start at 0 whatever is given; use the positions that come in": (
-                lambda x, W, positions: terms(x, W, torch.arange(len(x)))
+                "positions -> torch.arange(len(x))"
             ),
-            "the content is missing from the mixed terms": (
-                lambda x, W, positions: terms(x, W, positions)[[0, 3, 3, 3]]
-            ),
+            "the content is missing from the mixed terms": "-> terms(x, W, positions)[[0, 3, 3, 3]]",
         },
     ),
 }

@@ -1,99 +1,46 @@
 r"""What the lab Stick-breaking asks for, and the wrong answers that its checks recognize."""
 
 import torch
-from torch.nn.functional import logsigmoid, softplus
 
-from posenc import stickbreaking
 from posenc.lab.exercises.exercise import Exercise, generator
 
 
 def stick(logits):
-    r"""Break a stick of length 1 over the keys of one query, the last key first.
-
-    A_j = beta_j * prod over k > j of (1 - beta_k),  beta = sigmoid(logits)
-
-    Arguments: logits: [n], one number a key, oldest first. Returns: the pieces [n], in the order of the keys.
-    Chapter: Stick-breaking.
-    """
-    return stickbreaking.weigh(logits[None], torch.ones_like(logits, dtype=torch.bool)[None])[0]
-
-
-def log_weights(logits):
-    r"""The logs of the weights of a row, without a loop: log A_j = z_j - sum over k >= j of softplus(z_k).
-
-    Arguments: logits: [..., n], oldest key first. Returns: [..., n]. Chapter: Stick-breaking.
-    """
-    taken = softplus(logits)
-    return logits - taken.flip(-1).cumsum(-1).flip(-1)
-
-
-def weigh(scores):
-    r"""Stick-breaking over the strict past: query i asks the keys i-1, i-2, .. 0.
-
-    Arguments: scores: [..., T, T] logits. Returns: (weights like scores, remainder [..., T]), the remainder being the
-    part of the stick that no key took. Chapter: Stick-breaking.
-    """
-    return stickbreaking.weigh(scores, _past(scores), return_remainder=True)
-
-
-def jacobian(logits):
-    r"""How each weight of a row moves with each logit, G[j, k] = dA_j / dz_k.
-
-    (1 - beta_j) A_j for k = j, -beta_k A_j for the keys k > j that are asked before j, 0 for those behind.
-
-    Arguments: logits: [n], oldest key first. Returns: [n, n]. Chapter: Stick-breaking.
-    """
-    weights, beta = stick(logits), torch.sigmoid(logits)
-    earlier = torch.ones(len(logits), len(logits), dtype=torch.bool).triu(1)
-    return torch.where(earlier, -beta[None, :] * weights[:, None], 0.0) + torch.diag((1 - beta) * weights)
-
-
-def _past(scores, diagonal=-1):
-    return torch.ones(scores.shape[-2:], dtype=torch.bool).tril(diagonal)
-
-
-# Wrong answers: stick
-
-
-def _loop(logits, order=reversed, bite=torch.sigmoid, lose="bite"):
-    pieces, rest = torch.zeros_like(logits), torch.ones((), dtype=logits.dtype)
-    for j in order(range(len(logits))):
-        beta = bite(logits[j])
-        pieces[j] = beta * rest
-        rest = rest * (1 - (beta if lose == "bite" else pieces[j])) if lose != "nothing" else rest
+    """Pieces of a stick, one a key: logits [n], oldest first -> [n]."""
+    pieces = torch.zeros_like(logits)
+    rest = 1.0
+    for j in reversed(range(len(logits))):
+        bite = torch.sigmoid(logits[j])
+        pieces[j] = bite * rest
+        rest = rest * (1 - bite)
     return pieces
 
 
-def _oldest_first(logits):
-    return _loop(logits, order=iter)
+def log_weights(logits):
+    """Logs of the pieces: logits [..., n], oldest first -> [..., n]."""
+    softplus = torch.nn.functional.softplus(logits)
+    return logits - softplus.flip(-1).cumsum(-1).flip(-1)
 
 
-def _rest_by_pieces(logits):
-    return _loop(logits, lose="piece")
+def weigh(scores):
+    """Stick-breaking over the strict past: scores [..., T, T] -> (weights [..., T, T], remainder [..., T])."""
+    length = scores.shape[-1]
+    past = torch.ones(length, length, dtype=torch.bool, device=scores.device).tril(-1)
+    softplus = torch.nn.functional.softplus(scores).masked_fill(~past, 0.0)
+    log_a = scores - softplus.flip(-1).cumsum(-1).flip(-1)
+    return log_a.masked_fill(~past, float("-inf")).exp(), (-softplus.sum(-1)).exp()
 
 
-def _stick_never_shorter(logits):
-    return _loop(logits, lose="nothing")
-
-
-def _sign(logits):
-    return _loop(logits, bite=lambda z: torch.sigmoid(-z))
-
-
-def _rest_of_own_first(logits):
-    """The stick is shortened by the key's own bite before the key takes its piece."""
-    return stick(logits) * (1 - torch.sigmoid(logits))
+def jacobian(logits):
+    """G[j, k] = dA_j / dz_k for a row of logits [n], oldest first -> [n, n]."""
+    weights, beta = stick(logits), torch.sigmoid(logits)
+    asked_before = torch.ones(len(logits), len(logits), dtype=torch.bool).triu(1)  # k > j
+    lowered = -beta[None, :] * weights[:, None]
+    return torch.where(asked_before, lowered, 0.0) + torch.diag((1 - beta) * weights)
 
 
 def _softmax(logits):
     return torch.softmax(logits, dim=-1)
-
-
-# Wrong answers: log_weights
-
-
-def _suffix(x):
-    return x.flip(-1).cumsum(-1).flip(-1)
 
 
 def _product_then_log(logits):
@@ -101,84 +48,6 @@ def _product_then_log(logits):
     left = (1 - beta).flip(-1).cumprod(-1).flip(-1)
     before = torch.cat((left[..., 1:], torch.ones_like(left[..., :1])), dim=-1)
     return torch.log(beta * before)
-
-
-def _prefix(logits):
-    return logits - softplus(logits).cumsum(-1)
-
-
-def _own_left_out(logits):
-    return logits - (_suffix(softplus(logits)) - softplus(logits))
-
-
-def _own_twice(logits):
-    return logsigmoid(logits) - _suffix(softplus(logits))
-
-
-def _softplus_of_minus(logits):
-    return logits - _suffix(softplus(-logits))
-
-
-def _added(logits):
-    return logits + _suffix(softplus(logits))
-
-
-# Wrong answers: weigh
-
-
-def _itself_too(scores):
-    return stickbreaking.weigh(scores, _past(scores, 0), return_remainder=True)
-
-
-def _first_order(scores):
-    return stickbreaking.weigh(scores, _past(scores), "first", return_remainder=True)
-
-
-def _future_breaks(scores):
-    weights, rest = stickbreaking.weigh(scores, torch.ones_like(scores, dtype=torch.bool), return_remainder=True)
-    return weights.masked_fill(~_past(scores), 0.0), rest
-
-
-def _rest_of_all_keys(scores):
-    weights = weigh(scores)[0]
-    return weights, logsigmoid(-scores).sum(-1).exp()
-
-
-def _sum_as_rest(scores):
-    weights = weigh(scores)[0]
-    return weights, weights.sum(-1)
-
-
-def _softmax_past(scores):
-    weights = torch.softmax(scores.masked_fill(~_past(scores), float("-inf")), dim=-1).nan_to_num()
-    return weights, 1 - weights.sum(-1)
-
-
-# Wrong answers: jacobian
-
-
-def _transposed(logits):
-    return jacobian(logits).T
-
-
-def _wrong_sign(logits):
-    return -jacobian(logits)
-
-
-def _own_only(logits):
-    return torch.diag(jacobian(logits).diagonal())
-
-
-def _other_bite(logits):
-    """The derivative of A_j by z_k with j's own bite in place of that of k."""
-    weights, beta = stick(logits), torch.sigmoid(logits)
-    earlier = torch.ones(len(logits), len(logits), dtype=torch.bool).triu(1)
-    return torch.where(earlier, -(beta * weights)[:, None], 0.0) + torch.diag((1 - beta) * weights)
-
-
-def _softmax_jacobian(logits):
-    a = torch.softmax(logits, dim=-1)
-    return torch.diag(a) - a[:, None] * a[None, :]
 
 
 def _rows(*sizes, seed=0):
@@ -213,14 +82,18 @@ EXERCISES = {
         cases=_stick_cases,
         tolerance=1e-5,
         mistakes={
-            "you start with the oldest key; the most recent one, the last, is asked first": _oldest_first,
-            "the rest is shortened by the piece; it loses the fraction beta of itself, so multiply by 1 - beta": (
-                _rest_by_pieces
+            "you start with the oldest key; the most recent one, the last, is asked first": (
+                "reversed(range(len(logits))) -> range(len(logits))"
             ),
-            "every key takes from a whole stick; shorten the rest after each bite": _stick_never_shorter,
-            "the sign in the sigmoid is flipped: a large logit must take much": _sign,
-            "the rest is shortened before the key takes its piece; it takes from what reaches it": _rest_of_own_first,
-            "this is the softmax: all keys share at once, nobody is asked first": _softmax,
+            "the rest is shortened by the piece; it loses the fraction beta of itself, so multiply by 1 - beta": (
+                "1 - bite -> 1 - pieces[j]"
+            ),
+            "every key takes from a whole stick; shorten the rest after each bite": "rest * (1 - bite) -> rest",
+            "the sign in the sigmoid is flipped: a large logit must take much": "sigmoid(logits -> sigmoid(-logits",
+            "the rest is shortened before the key takes its piece; it takes from what reaches it": (
+                "bite * rest -> bite * rest * (1 - bite)"
+            ),
+            "this is the softmax: all keys share at once, nobody is asked first": "-> torch.softmax(logits, dim=-1)",
         },
     ),
     "log_weights": Exercise(
@@ -233,13 +106,19 @@ EXERCISES = {
             "you multiply first and take the log at the end: the product underflows, and its log is -inf": (
                 _product_then_log
             ),
-            "the sum runs over the older keys; it must run over those asked before, to the right": _prefix,
-            "the sum leaves out the key's own softplus; it starts at k = j": _own_left_out,
-            "the key's own softplus is counted twice: log sigmoid already holds it": _own_twice,
-            "the softplus is taken of -z; log(1 - sigmoid(z)) = -softplus(z)": _softplus_of_minus,
-            "the sign of the sum is flipped: every key asked before makes the stick shorter": _added,
-            "this is the logarithm of the softmax": lambda logits: torch.log_softmax(logits, dim=-1),
-            "these are the weights, not their logs": lambda logits: log_weights(logits).exp(),
+            "the sum runs over the older keys; it must run over those asked before, to the right": (
+                "softplus.flip(-1).cumsum(-1).flip(-1) -> softplus.cumsum(-1)"
+            ),
+            "the sum leaves out the key's own softplus; it starts at k = j": "logits - -> logits + softplus -",
+            "the key's own softplus is counted twice: log sigmoid already holds it": (
+                "logits - -> logits - softplus -"
+            ),
+            "the softplus is taken of -z; log(1 - sigmoid(z)) = -softplus(z)": (
+                "softplus(logits) -> softplus(-logits)"
+            ),
+            "the sign of the sum is flipped: every key asked before makes the stick shorter": "logits - -> logits +",
+            "this is the logarithm of the softmax": "-> torch.log_softmax(logits, dim=-1)",
+            "these are the weights, not their logs": "-> log_weights(logits).exp()",
         },
     ),
     "weigh": Exercise(
@@ -248,14 +127,23 @@ EXERCISES = {
         reference=weigh,
         cases=_weigh_cases,
         mistakes={
-            "the query asks its own key too; strictly past means keys j < i": _itself_too,
-            "the order is from key 0 on; the most recent key is asked first": _first_order,
-            "keys of the future still break the stick; hide them before the running sum, not only after it": (
-                _future_breaks
+            "the query asks its own key too; strictly past means keys j < i": "tril(-1) -> tril()",
+            "the order is from key 0 on; the most recent key is asked first": (
+                "softplus.flip(-1).cumsum(-1).flip(-1) -> softplus.cumsum(-1)"
             ),
-            "the remainder is the product over all keys; only those before the query take from it": _rest_of_all_keys,
-            "you return what was taken; the remainder is what is left": _sum_as_rest,
-            "this is the softmax over the past, which leaves nothing": _softmax_past,
+            "keys of the future still break the stick; hide them before the running sum, not only after it": (
+                "softplus(scores).masked_fill(~past, 0.0) -> softplus(scores)"
+            ),
+            "the remainder is the product over all keys; only those before the query take from it": (
+                "-softplus.sum(-1) -> -torch.nn.functional.softplus(scores).sum(-1)"
+            ),
+            "you return what was taken; the remainder is what is left": (
+                "(-softplus.sum(-1)).exp() -> 1 - (-softplus.sum(-1)).exp()"
+            ),
+            "this is the softmax over the past, which leaves nothing": (
+                'log_a = -> a = scores.masked_fill(~past, float("-inf")).softmax(-1).nan_to_num()\n    log_a =',
+                'log_a.masked_fill(~past, float("-inf")).exp(), (-softplus.sum(-1)).exp() -> a, 1 - a.sum(-1)',
+            ),
         },
     ),
     "jacobian": Exercise(
@@ -264,11 +152,17 @@ EXERCISES = {
         reference=jacobian,
         cases=_jacobian_cases,
         mistakes={
-            "rows and columns are swapped: G[j, k] is dA_j / dz_k": _transposed,
-            "the sign is flipped: a key's own logit raises its share": _wrong_sign,
-            "only the diagonal is there; a key also lowers the shares of those asked after it": _own_only,
-            "the bite of the wrong key: dA_j / dz_k = -beta_k A_j, with the bite of k": _other_bite,
-            "this is the softmax's Jacobian": _softmax_jacobian,
+            "rows and columns are swapped: G[j, k] is dA_j / dz_k": "-> jacobian(logits).T",
+            "the sign is flipped: a key's own logit raises its share": "-> -jacobian(logits)",
+            "only the diagonal is there; a key also lowers the shares of those asked after it": (
+                "-> jacobian(logits).diagonal().diag()"
+            ),
+            "the bite of the wrong key: dA_j / dz_k = -beta_k A_j, with the bite of k": (
+                "-beta[None, :] * weights[:, None] -> -(beta * weights)[:, None]"
+            ),
+            "this is the softmax's Jacobian": (
+                "-> logits.softmax(-1).diag() - torch.outer(logits.softmax(-1), logits.softmax(-1))"
+            ),
         },
     ),
 }

@@ -16,9 +16,9 @@ EXERCISES = {
         reference=angle,
         cases=[(torch.tensor([0.0, 1.0, 5.0]), 0.5), (torch.tensor([2.0, -3.0]), 0.1)],
         mistakes={
-            "the sign of the angle is flipped": lambda positions, w: -positions * w,
-            "positions are off by one": lambda positions, w: (positions + 1) * w,
-            "it divides by the frequency": lambda positions, w: positions / w,
+            "the sign of the angle is flipped": "positions -> -positions",
+            "positions are off by one": "positions -> (positions + 1)",
+            "it divides by the frequency": "* w -> / w",
         },
     )
 }
