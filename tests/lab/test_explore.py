@@ -34,7 +34,6 @@ def declare(fn=wave, **changes):
         title="A wave",
         alt="A wave and a bar.",
         readout="top {top:.2f} ({kind})",
-        depends={"wave": ["m", "kind"], "other": ["n"]},
         m=slider(range(5), default=2, label="m of the wave"),
         n=[0, 1, 5],
         kind=["sine", "line"],
@@ -157,10 +156,19 @@ def test_a_trace_is_stored_over_its_own_sliders_only():
     assert [group["of"] for group in stored["wave"]["groups"]] == [[[0, 1]], [[2, 1]]]
     assert [group["of"] for group in stored["other"]["groups"]] == [[[1, 1]]]
     assert len(base64.b64decode(stored["other"]["arrays"]["y"]["data"])) == 3 * 2
-    # A readout's own entry stands over the one of all readouts.
-    depends = {"t": [], "readout": ["n"], "readout.a": ["m"]}
-    stored = tables(declare(lambda m, n, kind: (trace(), {"a": m, "b": n}), readout=None, depends=depends))
-    assert [stored[f"readout.{key}"]["groups"] for key in "ab"] == [[{"of": [[0, 1]]}], [{"of": [[1, 1]]}]]
+    # Declared: a readout's own entry stands over the one of all readouts.
+    for depends in (None, {"readout": ["n"], "readout.a": ["m"]}):
+        stored = tables(declare(lambda m, n, kind: (trace(), {"a": m, "b": n}), readout=None, depends=depends))
+        assert [stored[f"readout.{key}"]["groups"] for key in "ab"] == [[{"of": [[0, 1]]}], [{"of": [[1, 1]]}]]
+
+
+def test_what_moves_in_one_state_only_is_found_and_rounding_is_no_movement():
+    def rare(m, n):
+        return dict(data=[dict(name="rare", x=[float(m == 30 and n == 30)]), dict(name="sum", y=[0.1 + m - m, 5])])
+
+    e = small(rare, m=range(40), n=range(40))
+    assert [*tables(e)] == ["rare"] and len(tables(e)["rare"]["groups"]) == 2
+    assert comes_back(e, dict(m=30, n=30)) and comes_back(e, dict(m=30, n=29))
 
 
 @pytest.mark.parametrize("axis", ["y", "y2"])
@@ -183,16 +191,18 @@ def test_large_arrays_that_never_change_are_packed(count):
     assert comes_back(e, {"m": 1})
 
 
-def test_the_function_is_called_once_for_traces_of_the_same_sliders():
+def test_each_state_is_computed_once():
     calls = []
 
     def counted(m, n):
         calls.append((m, n))
         return dict(data=[dict(name="a", x=[m]), dict(name="b", x=[-m]), dict(name="c", x=[n])])
 
-    e = small(counted, depends={"a": ["m"], "b": ["m"], "c": ["n"]}, m=range(5), n=range(7))
+    e = small(counted, m=range(5), n=range(7))
     assert e.record() is e.record()
-    # What there is; the values of m, once for two traces; those of n; the layout; the random states that are checked.
+    assert len(calls) == 1 + 5 * 7 + 4  # what there is, all states, those that are checked
+    calls.clear()
+    assert small(counted, depends={"a": ["m"], "b": ["m"], "c": ["n"]}, m=range(5), n=range(7)).record()
     assert len(calls) == 1 + 5 + 7 + 1 + 24
 
 
@@ -249,12 +259,13 @@ def test_a_lie_in_depends_is_caught(depends, words):
     refused(ValueError, small(shifted, **SHIFTED, depends={**SUMS, **depends}).record, *words)
 
 
-def test_a_layout_that_moves_must_be_declared():
+def test_a_layout_that_moves_is_found_or_declared():
     def zoom(m):
         return dict(data=[dict(name="t", x=[1])], layout=dict(xaxis=dict(range=[0, m])))
 
     refused(ValueError, small(zoom, depends={"t": []}).record, "'layout' (xaxis.range)", "moves with 'm'")
-    assert small(zoom, depends={"t": [], "layout": ["m"]}).decode({"m": 2})["layout"]["xaxis.range"].tolist() == [0, 2]
+    for depends in ({"layout": ["m"]}, None):
+        assert small(zoom, depends=depends).decode({"m": 2})["layout"]["xaxis.range"].tolist() == [0, 2]
 
 
 def test_an_unseeded_function_is_caught():
@@ -266,8 +277,9 @@ def test_as_many_states_as_a_trace_may_have(monkeypatch):
     assert states.MAX_STATES == 2000
     monkeypatch.setattr(states, "MAX_STATES", 40)
     assert small(shifted, **{**SHIFTED, "shift": range(2)}, depends={**SUMS, "k": ["n", "shift"]}).record()
-    e = small(shifted, **SHIFTED, depends={**SUMS, "q": ["m", "n"]})
-    refused(ValueError, e.record, "'q'", "64 states", 40, "depends")
+    for depends, count in ({**SUMS, "q": ["m", "n"]}, 64), (None, 320):
+        e = small(shifted, **SHIFTED, depends=depends)
+        refused(ValueError, e.record, "'q'", f"{count} states", 40, "depends")
 
 
 @pytest.mark.parametrize("other", ["traces", "readouts"])
@@ -342,7 +354,7 @@ def test_an_explorable_needs_a_slider():
     ids=range(14),
 )
 def test_a_mistake_in_a_figure_is_named(result, error, words):
-    refused(error, small(lambda m: result, depends={}).record, "test_explore.lambda", *words)
+    refused(error, small(lambda m: result).record, "test_explore.lambda", *words)
 
 
 def test_what_the_figure_lacks_is_named():

@@ -5,7 +5,7 @@ import functools
 import inspect
 import os
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -62,8 +62,8 @@ class Explorable:
         r"""`count` seeded random states; the first is the default state."""
         return list(random_states(self.sliders, count, f"{self.id}:{seed}"))
 
-    def evaluate(self, state: Mapping = {}, only: Collection[str] | None = None) -> dict[str, dict]:
-        r"""The function's figure at one state, taken apart by `figure_leaves`, all of it or `only` some items.
+    def evaluate(self, state: Mapping = {}) -> dict[str, dict]:
+        r"""The function's figure at one state, taken apart by `figure_leaves`.
 
         Sliders that `state` does not name are at their default.
         """
@@ -78,15 +78,15 @@ class Explorable:
             kind = type(readouts).__name__
             raise TypeError(f"{self.id}: the second part of the result must be a dict of readouts, got {kind}")
         try:
-            return figure_leaves(figure, readouts, only)
+            return figure_leaves(figure, readouts)
         except (TypeError, ValueError) as error:
             raise type(error)(f"{self.id}: {error}") from error
 
     def record(self) -> dict:
         r"""Every state, encoded: what a page's data file holds. Computed once.
 
-        Raises ValueError where a trace has more than 2,000 states, moves with a slider it does not declare, or where
-        `depends` or `readout` names what the figure has not.
+        Raises ValueError where the figure, or a trace by its `depends`, has more than 2,000 states, where a trace moves
+        with a slider that `depends` does not name for it, or where `depends` or `readout` names what the figure lacks.
         """
         if self._record is None:
             recorder = Recorder(self.id, self.evaluate, self.sliders, self.depends)

@@ -24,13 +24,13 @@ MAX_PLAIN = 16
 class Recorder:
     r"""Calls an explorable's function at every state that its traces, layout and readouts depend on.
 
-    `evaluate`: state, items -> these of the figure taken apart, as `figure_leaves` does. Errors begin with `id`.
+    `evaluate`: state -> the figure taken apart, as `figure_leaves` does. Errors begin with `id`.
     """
 
     def __init__(
         self,
         id: str,
-        evaluate: Callable[..., dict],
+        evaluate: Callable[[Mapping], dict],
         sliders: Mapping[str, Slider],
         depends: Mapping[str, tuple[Axis, ...]],
     ):
@@ -40,12 +40,12 @@ class Recorder:
         self.items = _items(self.start)
 
     def axes(self, item: str) -> tuple[Axis, ...]:
-        r"""The axes of a trace, of "layout" or of "readout.<key>"."""
+        r"""The axes over which a trace, the layout or a readout is computed; `narrowed` keeps those that move it."""
         if item in self.depends:
             return self.depends[item]
         if item.startswith("readout.") and "readout" in self.depends:
             return self.depends["readout"]
-        return () if item == "layout" else tuple(slider_axis(s) for s in self.sliders.values())
+        return () if self.depends else tuple(slider_axis(s) for s in self.sliders.values())
 
     def trace(self, name: str) -> int:
         r"""The number of the trace of this name, which a handle may take hold of: one of `scatter`."""
@@ -59,6 +59,7 @@ class Recorder:
         data: list[dict] = [{} for _ in self.traces]
         figure, tables = {"data": data, "layout": {}}, []
         for item, series in self._series().items():
+            axes, series = narrowed(self.axes(item), series)
             constants, arrays = self._encode(item, series)
             target: list = ["readout"]
             if item == "layout":
@@ -69,7 +70,7 @@ class Recorder:
                 target = ["data", number]
                 data[number] = unflatten(constants)
             if arrays:
-                tables.append({"item": item, "target": target, "groups": self._groups(item), "arrays": arrays})
+                tables.append({"item": item, "target": target, "groups": self._groups(axes), "arrays": arrays})
         record = {"traces": self.traces, "figure": figure, "tables": tables}
         self._verify(record)
         return record
@@ -83,7 +84,7 @@ class Recorder:
             if count > MAX_STATES:
                 raise ValueError(
                     f"{self.id}: {item!r} has {count:,} states, more than {MAX_STATES:,}; "
-                    "declare its sliders in depends, or give the sliders fewer values"
+                    "give the sliders fewer values, or say in depends what moves with which"
                 )
 
     def _series(self) -> dict[str, list[dict]]:
@@ -94,7 +95,7 @@ class Recorder:
         series: dict[str, list[dict]] = {item: [] for item in self.items}
         for axes, items in sharing.items():
             for state in combinations(axes):
-                leaves = self.evaluate(state, items)
+                leaves = self.evaluate(state)
                 changes = set(_items(leaves)) ^ set(self.items)
                 if changes:
                     raise ValueError(
@@ -121,19 +122,19 @@ class Recorder:
                 raise ValueError(f"{self.id}: {item}, {path}: {error}") from error
         return constants, arrays
 
-    def _groups(self, item: str) -> list[dict]:
+    def _groups(self, axes: tuple[Axis, ...]) -> list[dict]:
         names = list(self.sliders)
         return [
             {
                 "of": [[names.index(name), sign] for name, sign in axis.members],
                 **({"sums": list(axis.values)} if axis.summed else {}),
             }
-            for axis in self.axes(item)
+            for axis in axes
         ]
 
-    def _verify(self, record: Mapping, count: int = 24) -> None:
+    def _verify(self, record: Mapping) -> None:
         r"""Seeded random states come back as the function returns them; else `depends` says too little."""
-        for state in random_states(self.sliders, count, f"{self.id}:0"):
+        for state in random_states(self.sliders, 24 if self.depends else 4, f"{self.id}:0"):
             fresh = self.evaluate(state)
             difference = first_difference(fresh, decode_state(record, self.sliders, state))
             if difference:
@@ -163,6 +164,39 @@ class Recorder:
         return "the function does not return the same for the same values"
 
 
+def narrowed(axes: tuple[Axis, ...], series: list[dict]) -> tuple[tuple[Axis, ...], list[dict]]:
+    r"""The axes along which an item moves, and its leaves over these alone. Rounding, as of a sum in another order, is
+    no movement."""
+    numbers: dict[tuple, int] = {}
+    grid = np.array([numbers.setdefault(_key(leaves), len(numbers)) for leaves in series])
+    grid = grid.reshape([len(axis.values) for axis in axes])
+    distinct = [series[place] for place in np.unique(grid, return_index=True)[1]]
+    moving = []
+    for axis in axes:
+        first = grid.take([0], len(moving))
+        pairs = set(zip(np.broadcast_to(first, grid.shape).ravel().tolist(), grid.ravel().tolist()))
+        if all(one == other or _close(distinct[one], distinct[other]) for one, other in pairs):
+            grid = grid.take(0, len(moving))
+        else:
+            moving.append(axis)
+    return tuple(moving), [distinct[number] for number in grid.ravel()]
+
+
+def _key(leaves: dict) -> tuple:
+    values = [(v.shape, v.tobytes()) if isinstance(v, np.ndarray) else repr(v) for v in leaves.values()]
+    return (*leaves, *values)
+
+
+def _close(one: dict, other: dict) -> bool:
+    return one.keys() == other.keys() and all(_equal(value, other[path]) for path, value in one.items())
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return one.shape == other.shape and np.allclose(one, other, rtol=1e-6, atol=1e-9, equal_nan=True)
+    return type(one) is type(other) and one == other
+
+
 def decode_state(record: Mapping, sliders: Mapping[str, Slider], state: Mapping) -> dict[str, dict]:
     r"""What the player draws at a state: the record read back, in the form of `figure_leaves`."""
     items = {name: flatten(tree, name) for name, tree in zip(record["traces"], record["figure"]["data"])}
@@ -189,7 +223,8 @@ def _constant(values: list) -> bool:
         return all(
             type(value) is type(first) and not isinstance(value, np.ndarray) and value == first for value in values
         )
-    return first.size <= MAX_PLAIN and all(np.array_equal(value, first, equal_nan=True) for value in values)
+    alike = (value is first or np.array_equal(value, first, equal_nan=True) for value in values)
+    return first.size <= MAX_PLAIN and all(alike)
 
 
 def _on_log(path: str, trace: Mapping[str, Any], layout: Mapping[str, Any]) -> bool:

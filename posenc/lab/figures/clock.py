@@ -302,7 +302,6 @@ def _two_hands(m, n, shift):
 
 
 _QUERY, _KEY, _APART = [("m", "shift")], [("n", "shift")], [("m", "-n")]
-_BOTH = [*_QUERY, *_KEY]
 two_hands = explorable(
     _two_hands,
     id="clock.two_hands",
@@ -315,27 +314,10 @@ two_hands = explorable(
     readout="{distance} apart · this pair {pair} · sum {whole}",
     handles={"query word": "m", "key word": "n", "bracket": "shift", "query": "m", "key": "n"},
     depends={
-        "words": [],
-        "bracket": _BOTH,
-        "query word": _BOTH,
-        "key word": _BOTH,
-        "ticks": [],
-        "numerals": [],
-        "projection": _BOTH,
-        "drop": _BOTH,
-        "angle": _BOTH,
-        "query": _QUERY,
-        "key": _KEY,
-        "query in words": _QUERY,
-        "key in words": _KEY,
-        "angle in words": _APART,
-        "score in words": _APART,
-        "query hands": _QUERY,
-        "key hands": _KEY,
-        "score of each pair": _APART,
-        "hatched": [],
-        "levels": _APART,
-        "score": _APART,
+        **dict.fromkeys(("query", "query in words", "query hands"), _QUERY),
+        **dict.fromkeys(("key", "key in words", "key hands"), _KEY),
+        **dict.fromkeys(("bracket", "query word", "key word", "projection", "drop", "angle"), [*_QUERY, *_KEY]),
+        **dict.fromkeys(("angle in words", "score in words", "score of each pair", "levels", "score"), _APART),
         "readout": _APART,
     },
     m=slider(range(12), label="query m, before the shift", default=5),

@@ -145,7 +145,6 @@ slopes = explorable(
     "at a mark for its numbers, or drag the heavy end along the right side.",
     readout="{who} · {ends} nats · rise {rise}",
     handles={"the one in hand": "method"},
-    depends={**{METHODS[name].title: ["attention"] for name in CURVES}},
     attention=slider(["whole", "cut to 64"], label="attention"),
     method=slider(
         range(len(CURVES)), label="method", default=CURVES.index("rope"), format=lambda i: METHODS[CURVES[i]].title
@@ -244,6 +243,5 @@ puzzles = explorable(
     "bar from mean to mean. A long bar is a method that knows the puzzle and loses it elsewhere. Methods with a "
     "cross, pale at the foot, did not learn the puzzle itself, so what they do elsewhere tells nothing.",
     readout="outside: {outside} · {learned} learn it · lowest {best}",
-    depends={"layout": ["puzzle"]},
     puzzle=slider(list(PUZZLES), label="puzzle", default="recall"),  # the needle is asked for first
 )

@@ -129,7 +129,6 @@ cut = explorable(
     "rises less. Model A runs level and its dashed line lies on it. Model B stays at zero, and its dashed line climbs "
     "to nearly nine wrong of ten.",
     readout="{ends} · {cut} · {word}",
-    depends={"layout": ["model"], "whole": ["model"]},
     model=slider(list(MODELS), label="model", default="A"),
     attention=slider([WHOLE, CUT], label="attention"),
 )

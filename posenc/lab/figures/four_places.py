@@ -241,7 +241,6 @@ shift = explorable(
     ),
     readout="first “the” {first:.3f} · second “the” {second:.3f} · all words {sum:.3f}",
     handles={"first word": "start"},
-    depends={"without position": [], "the sentence": ["start"], "first word": ["start"], "hand": [], "layout": []},
     place=slider(list(METHOD), label="place"),
     start=slider(range(LAST + 2 - len(SENTENCE)), label="first word stands at", play=True),
 )

@@ -254,7 +254,6 @@ by_offset = explorable(
     "that has such a key; a stick only to the right of it, at the keys farther away. Above stands what the extra "
     "logits multiply the size of the gradients by, on either side of the column.",
     readout="nearer keys: gradient × {near:.2f} · farther keys: gradient × {far:.2f}",
-    depends={"favored": ["favored"], "sum without the extra logits": ["method"], "bars in words": [], "layout": []},
     handles={"favored": "favored"},
     method=slider(list(BY_OFFSET), label="method"),
     extra=slider(EXTRA, label="extra logits", default=4, format=lambda v: f"+{v}" if v else "none"),
@@ -431,16 +430,6 @@ by_position = explorable(
     "gets from all texts together, open dots for the sizes of what the texts give it one by one, added up, a dashed "
     "line in proportion to the number of texts that are long enough to reach the row.",
     readout="loss of token {of} reaches {rows} rows (90%) · row 0 gets {first:.1f} × row 23",
-    depends={
-        "loss of one token": ["of"],
-        "gradient of one loss": ["method", "layers", "kind"],
-        "all together": ["method", "layers", "kind"],
-        "one by one": ["method", "layers", "kind"],
-        "text count": ["method", "layers", "kind"],
-        "names": [],
-        "readout.of": ["of"],
-        "readout.first": ["method", "layers", "kind"],
-    },
     handles={"loss of one token": "of"},
     method=slider(list(BY_POSITION), label="method"),
     kind=slider([FULL, DRAWN], label="texts", default=DRAWN),

@@ -172,12 +172,6 @@ online_softmax = explorable(
         "for every block size. The line after the last key read can be dragged, and so can the largest score."
     ),
     readout="m {m:.2f}, l {l:.2f} · output {output:.3f} · whole softmax {target:.3f}",
-    depends={
-        "whole softmax": ["peak"],
-        "read so far": ["blocks", "step"],
-        "the largest": ["peak"],
-        "readout.target": ["peak"],
-    },
     handles={"read so far": "step", "the largest": "peak"},
     blocks=slider(BLOCKS, label="blocks", default=4, format=_cut),
     step=slider(range(max(BLOCKS) + 1), label="blocks done", default=3, play=True, at_most="blocks"),
@@ -384,16 +378,6 @@ stick_across_blocks = explorable(
         "nothing handed on, each block breaks a stick of its own. The line after the last key read can be dragged."
     ),
     readout="weights sum to {total:.2f} · truly {truth:.2f} · handed on {carry}",
-    depends={
-        "true pieces": ["beta"],
-        "true rest": ["beta"],
-        "read so far": ["blocks", "step"],
-        "one stick": [],
-        "names": [],
-        "layout": [],
-        "true sum": ["blocks", "step", "beta"],
-        "readout.truth": ["blocks", "step", "beta"],
-    },
     handles={"read so far": "step"},
     handed=slider(list(RULES), label="handed on", default=NOTHING),
     blocks=slider(STICK_BLOCKS, label="blocks", default=3, format=_cut),
@@ -500,13 +484,6 @@ causal_blocks = explorable(
         "the diagonal more closely. The corner of the first tile and the edge after the last query can be dragged."
     ),
     readout="{skipped:d} skipped, {whole:d} unmasked, {masked:d} masked · {saved:.0%} saved · {wasted:.0%} wasted",
-    depends={
-        "the scores": ["queries", "keys"],
-        "last query": ["queries", "keys"],
-        "last key seen": ["queries", "keys"],
-        "a tile's corner": ["block_q", "block_k"],
-        "layout": ["keys"],
-    },
     handles={"a tile's corner": ("block_k", "block_q"), "last query": "queries"},
     queries=slider(QUERIES, label="last queries", default=128),
     keys=slider(LENGTHS, label="keys", default=128),

@@ -152,17 +152,6 @@ def short_long(page: str, own: Sequence[str], beside: str, see: str) -> Explorab
         "orange line to another method.",
         readout="{whole} · cut {cut:.2f} · {beside} {loss:.2f}",
         handles={"context": "length", "beside": "beside"},
-        depends={
-            "every method": [],
-            "context": ["length"],
-            **{name: ["beside"] for name in ("spread beside", "cut beside", "beside")},
-            **{name: moves for name in ("spread", "cut", "whole")},
-            **{name: [*moves, "beside"] for name in ("from line to name", "names")},
-            "readout.whole": [*moves, "length"],
-            "readout.cut": [*moves, "length"],
-            "readout.beside": ["beside"],
-            "readout.loss": ["beside", "length"],
-        },
         **({"method": slider(names, label="method")} if moves else {}),
         beside=slider(
             range(len(RANKED)), label="versus", default=RANKED.index(beside), format=lambda n: title(RANKED[n])

@@ -135,18 +135,6 @@ resizing = explorable(
     "diamond, which can be dragged, is one of them. A star is the class row, far above; stretched with the rest, it "
     "pulls new rows (red crosses, counted beside them) onto the line between itself and position 0.",
     readout="row {row} = {mix} · step {step:.3f} · position 0 moves by {moved:.2f}",
-    depends={
-        "old rows": [],
-        "class row": [],
-        "new rows": ["length", "prefix"],
-        "spoiled": ["length", "prefix"],
-        "what is spoiled": ["length", "prefix"],
-        **{name: [] for name in ("old", "new")},
-        "ruler of new rows": ["length", "prefix"],
-        "readout.row": ["length", "row"],
-        "readout.step": ["length", "prefix"],
-        "readout.moved": ["length", "prefix"],
-    },
     handles={"this row": "row"},
     length=slider([LENGTH * n // 4 for n in (1, 2, 3, 4, 6, 8, 12, 16)], label="new length", default=4 * LENGTH),
     row=slider(range(0, 4 * LENGTH, 3), label="new row", default=93, at_most="length"),
@@ -269,19 +257,6 @@ likeness = explorable(
     "at small offsets and below it at large ones. Below, the cosine of one row, which can be dragged, with all others, "
     "after the last step: the sinusoid peaks at the row with symmetric waves, the learned one is ragged.",
     readout="offset 1: {one} · offset 8: {eight} · sinusoid at 1: {sin}",
-    depends={
-        "learned, at step 0": ["mean"],
-        "name of step 0": [],
-        "sinusoid": ["mean"],
-        "learned": ["step", "mean"],
-        **{f"learned, seed {seed}": ["step", "mean"] for seed in RESULTS["seeds"][1:]},
-        "sinusoid from i": ["i", "mean"],
-        "learned from i": ["i", "mean"],
-        "row i": ["i"],
-        "readout.one": ["step", "mean"],
-        "readout.eight": ["step", "mean"],
-        "readout.sin": ["mean"],
-    },
     handles={"row i": "i"},
     step=slider(STEPS, label="training steps", default=STEPS[-1], play=True),
     i=slider(range(0, LENGTH, 3), label="row i", default=15),
@@ -400,14 +375,6 @@ cliff = explorable(
     "training length, then a fall to the short rows that it started with (dotted); a box shows the ids in use. The "
     "diamonds and the box can be dragged.",
     readout="untrained rows {untrained} of the last {targets} · table {learned:.2f} · sinusoid {sinusoid:.2f}",
-    depends={
-        "learned table": [],
-        "sinusoid": [],
-        "rows, trained": [],
-        "rows at the start": [],
-        "name of the start": [],
-        "readout.targets": [],
-    },
     handles={"here": "shift", "ids in use": "shift"},
     shift=slider(SHIFTS, label="first id", default=20, play=True),
 )

@@ -141,8 +141,6 @@ def _distance_keys(keys, gap, *, results=None):
     return dict(data=data, layout=layout), words
 
 
-_METHODS = [title(method) for method in ONE_A_PLACE]
-
 distance_keys = explorable(
     _distance_keys,
     id="measure.distance_keys",
@@ -152,7 +150,6 @@ distance_keys = explorable(
     "frame stands on the same cell of every map and can be dragged on that of RoPE; the numbers above are that cell's. "
     "RoPE and the sinusoid change from left to right, NoPE from below to above, stick-breaking nowhere.",
     readout="most: {most} · least: {least}",
-    depends={"layout": ["keys", "gap"]} | {name: [] for name in _METHODS},
     handles={"cursor on RoPE": ("gap", "keys")},
     keys=slider(TRAINED, label="number of keys", default=256),
     gap=slider(REACH, label="unseen gap", default=192),
@@ -238,15 +235,6 @@ context_cut = explorable(
     "the first keys. RoPE, ALiBi and stick-breaking are level before the training length, and RoPE rises beyond it; "
     "the sinusoid and NoPE rise from a few keys on.",
     readout="RoPE {rope:.2f} · ALiBi {alibi:.2f} · stick {stickbreaking:.2f}",
-    depends={
-        "cursor": ["keys"],
-        "here": ["keys"],
-        "readout": ["keys"],
-        "names": [],
-        "training length": [],
-        "beyond": [],
-    }
-    | {name: [] for name in _METHODS},
     handles={"cursor": "keys"},
     keys=slider(CUTS, label="keys a query may see", default=8),
 )
@@ -351,12 +339,7 @@ needle = explorable(
     "needle beyond it. Dotted lines stand at guessing and at the farthest needle of training. An upright line to "
     "drag reads a distance off.",
     readout="needle {at} back · wrong {whole} · cut {cut}",
-    depends={"guessing": [], "farthest in training": [], "cursor": ["at"], "readout.at": ["at"]}
-    | {
-        name: ["method"]
-        for name in (*map(str, load("needle")["contexts"]), "cut", "names", "names of shorter contexts")
-    },
     handles={"cursor": "at"},
-    method=slider(_METHODS, label="method", default="ALiBi"),
+    method=slider(list(map(title, ONE_A_PLACE)), label="method", default="ALiBi"),
     at=slider(_DISTANCES, label="distance of the needle", default=_DISTANCES[-2]),
 )

@@ -136,14 +136,6 @@ mirrors = explorable(
         "where the mirrors are parallel or square to each other."
     ),
     readout="turned by {turns} · lengths {lengths} · {apart:.2f} apart",
-    depends={
-        "mirror of a": ["a"],
-        "mirror of b": ["b"],
-        "name of a": ["a"],
-        "name of b": ["b"],
-        "key": [],
-        "layout": [],
-    },
     handles={"mirror of a": "a", "mirror of b": "b"},
     a=slider(range(0, 180, 15), label="w of a", default=15, format=lambda v: f"{v}°"),
     b=slider(range(0, 180, 15), label="w of b", default=45, format=lambda v: f"{v}°"),
@@ -285,13 +277,6 @@ mixture = explorable(
         "diamonds at its ends can be dragged."
     ),
     readout="at distance 31 it adds {at} · from 32 on {beyond:.2f}",
-    depends={
-        "curve 0": [],
-        "curve 1": [],
-        "own curve": ["near", "back"],
-        "the key in question": [],
-        "its distance": [],
-    },
     handles={"near end": "near", "far end": "back"},
     near=slider(SHARES, label="share of curve 0, near", default=1, format=share),
     back=slider(SHARES, label="share of curve 1, far", default=0.5, format=share),

@@ -186,15 +186,6 @@ four_terms = explorable(
     "Moving all positions changes the numbers on the axes and no cell.",
     readout="query {query:d}, key {key:d} · sum {sum:.2f} · weight after softmax {weight:.3f}",
     handles={"pair": ("query", "key")},
-    depends={
-        "map": ["text", "term"],
-        "pair": ["query", "key"],
-        "terms of the pair": ["text", "query", "key"],
-        "sum of the pair": ["text", "query", "key"],
-        "from term to term": ["text", "query", "key"],
-        "layout": ["term", "moved"],
-        "readout": ["text", "query", "key"],
-    },
     term=slider(list(CAPTIONS), label="term", default="d"),
     text=slider(list(TEXTS), label="tokens"),
     query=slider(range(TOKENS), label="query", default=7),
@@ -325,7 +316,6 @@ def _bucket_staircase(num_buckets, max_distance, direction, distance, *, bucket=
     return dict(data=data, layout=layout), words
 
 
-_SHAPE = ["num_buckets", "max_distance", "direction"]
 bucket_staircase = explorable(
     _bucket_staircase,
     id="relative.bucket_staircase",
@@ -337,14 +327,6 @@ bucket_staircase = explorable(
     "distances of its bucket.",
     readout="{back} · {ahead} · {holds}",
     handles={"the key": "distance", "the key on the tape": "distance"},
-    depends={
-        "bucket of each offset": _SHAPE,
-        "odd buckets": _SHAPE,
-        "even buckets": _SHAPE,
-        "the key": ["distance", "num_buckets"],
-        "the key on the tape": ["distance"],
-        "layout": ["num_buckets", "direction"],
-    },
     num_buckets=slider([8, 16, 32, 64], label="buckets", default=32),
     max_distance=slider([64, 128, 256], label="maximal distance", default=128),
     direction=slider([CAUSAL, BOTH], label="a query sees", default=CAUSAL, format=lambda d: d.split()[0]),
@@ -478,11 +460,6 @@ shift_trick = explorable(
     "of the diagonal. Play the steps; drag the filled tile to follow another.",
     readout="{shape} · {where} · {memory}",
     handles={"followed": "follow"},
-    depends={
-        **{name: ["step", "memory"] for name in ("zeros", *(f"query {letter}" for letter in LOOKS), "layout")},
-        "no key stands there": ["step", "memory"],
-        "what a corner says": ["memory"],
-    },
     step=slider(range(len(STEPS)), label="step", format=lambda n: f"{n}: {STEPS[n]}", play=True),
     memory=slider([0, 1, 2], label="keys in memory"),
     follow=slider(range(QUERIES * QUERIES), label="follow", default=9, format=_followed),
@@ -614,7 +591,6 @@ def _clipped(clip, sees, query, key):
     return dict(data=data, layout=layout), said
 
 
-_OFFSET = [("key", "-query")]
 clipped = explorable(
     _clipped,
     id="relative.clipped",
@@ -627,13 +603,13 @@ clipped = explorable(
     handles={"the pair": ("query", "key")},
     depends={
         "row of the table": ["clip", "sees"],
-        "layout": ["clip"],
-        "pairs that read the same row": ["clip", "sees", *_OFFSET],
+        "pairs that read the same row": ["clip", "sees", ("key", "-query")],
         "the pair": ["query", "key"],
-        "pairs that read each row": ["clip", "sees"],
         "shade of each row": ["clip"],
-        "the row of this offset": ["clip", *_OFFSET],
-        "readout": ["clip", "sees", *_OFFSET],
+        "pairs that read each row": ["clip", "sees"],
+        "the row of this offset": ["clip", ("key", "-query")],
+        "layout": ["clip"],
+        "readout": ["clip", "sees", ("key", "-query")],
     },
     clip=slider([1, 2, 3, 4, 6, 8], label="clip k", default=3),
     sees=slider([CAUSAL, BOTH], label="a query sees", default=BOTH, format=lambda d: d.split()[0]),
@@ -734,7 +710,6 @@ penalties = explorable(
     "line of the logarithm sets r₂, one on ALiBi's sets r₁, which all three share.",
     readout="95% of the weight: log {log:d} keys · power {power:d} · ALiBi {alibi:d}",
     handles={"log: take it": "r2", "ALiBi: take it": "r1"},
-    depends={"ALiBi": ["r1"], "ALiBi: weight so far": ["r1"], "ALiBi: take it": ["r1"]},
     r1=slider([0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0], label="r₁", default=1.0),
     r2=slider([0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0], label="r₂", default=0.5),
 )
@@ -836,12 +811,6 @@ shares = explorable(
     "does.",
     readout="f reads {own:.3f} · key {here:d} back · {kind}",
     handles={"the key": "back", "first key": "query", "threshold L": "threshold"},
-    depends={
-        "this query": ["query", "threshold", "c"],
-        "first key": ["query", "threshold", "c"],
-        "any up to L": ["threshold", "c"],
-        "threshold L": ["threshold"],
-    },
     query=slider([4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096], label="query position i", default=64, play=True),
     threshold=slider([16, 128, 512], label="threshold L", default=128),
     c=slider([0.02, 0.1, 1.0], label="bend c", default=0.1),

@@ -149,12 +149,6 @@ aimed_key = explorable(
     "line has its name at its right end.",
     readout="peak at {target} · {half}",
     handles={"where the key aims": "target"},
-    depends={
-        **{name: ["target"] for name in LANES},
-        "where the key aims": ["target"],
-        "aimed": ["target"],
-        "readout.target": ["target"],
-    },
     lanes=slider(list(LANES), label="pairs of lanes", default="16 fastest"),
     target=slider(range(0, 97, 4), label="aimed at distance a", default=40),
 )
@@ -245,13 +239,6 @@ spread = explorable(
     "with it. An upright bar spans the band at the distance where the reader drags it.",
     readout="spread {near} at distance 0 · {far} at distance {distance}",
     handles={"spread here": "distance"},
-    depends={
-        "one spread up and down": ["encoding", "slowness"],
-        f"{SHOWN} of the draws": ["encoding", "slowness"],
-        "RoPE's spread": [],
-        "readout.near": ["encoding", "slowness"],
-        "readout.distance": ["distance"],
-    },
     encoding=slider(ENCODINGS, label="encoding", default="xPos"),
     slowness=slider([128, 512, 2_048], label="xPos, B", default=512, format=thousands),
     distance=slider(range(0, FAR + 1, 64), label="distance m − n", default=512),
@@ -343,13 +330,6 @@ lane_use = explorable(
     "a straight line for a slow one.",
     readout="by position: {share} of this pair · {whole} of the head · {turns} turns",
     handles={"this pair": "pair"},
-    depends={
-        "from position": ["head"],
-        "from content": ["head"],
-        "layout": ["head"],
-        "readout.whole": ["head"],
-        "readout.turns": ["pair"],
-    },
     head=slider(range(HEADS), label="head", default=4, format=_head),
     pair=slider(range(PAIRS), label="pair of lanes i", default=2),
 )
@@ -455,12 +435,6 @@ precision = explorable(
     "mark to mark; the upright line is dragged to where the upper drawing looks.",
     readout="position {position} · cosine off by {here}",
     handles={"here": "octave"},
-    depends={
-        "exact": ["octave", "pair"],
-        "largest error": ["place", "dtype", "pair"],
-        "here": ["octave"],
-        "readout.position": ["octave"],
-    },
     place=slider(list(PLACES), label="rounded"),
     dtype=slider(list(DTYPES), label="to"),
     octave=slider(OCTAVES, label="position", default=9, play=True, format=_position),

@@ -67,13 +67,6 @@ ladder = explorable(
     "under it: the bars on the left jump at every step, those on the right stand.",
     readout="position {position:d} · one step moves {moved:d} of {dim:d} lanes by over 0.05",
     handles={"the position m": "position"},
-    depends={
-        "every lane and position": ["dim", "base"],
-        "the position m": ["dim", "position"],
-        "layout": ["dim"],
-        "readout.position": ["position"],
-        "readout.dim": ["dim"],
-    },
     position=slider(range(POSITIONS), label="position m", default=12, play=True),
     base=slider([1e2, 1e4, 1e6], label="base b", default=1e4, format=thousands),
     dim=slider([8, 16, 32, 64], label="model size C", default=32),
@@ -159,7 +152,6 @@ clocks = explorable(
     "above it, with a cross, never do. A larger base makes the rise steeper and moves the slow clocks most.",
     readout="{turning:d} of {pairs:d} come round · the slowest takes {last} tokens",
     handles={"context length": "context"},
-    depends={"context length": ["context"], "its name": ["context"], "readout.pairs": [], "readout.last": ["base"]},
     context=slider([int(c) for c in CONTEXTS], label="context length", default=64, format=thousands),
     base=slider([1e2, 1e4, 1e6], label="base b", default=1e4, format=thousands),
 )
@@ -223,7 +215,6 @@ def _in_short(between):
     return between.replace("a random matrix", "random")
 
 
-_BY = {f"from {start}{how}": ["dim", "between"] for start in FIXED for how in ("", ", by offset")}
 inner_product = explorable(
     _inner_product,
     id="sinusoidal.inner_product",
@@ -234,7 +225,6 @@ inner_product = explorable(
     "rotation between the two moves all peaks alike; a random matrix parts the lines.",
     readout="peak at n − m = {peak} · curves apart {gap:.2f}",
     handles={"m": "m"},
-    depends={**_BY, "m": ["m", "dim", "between"], "layout": ["dim", "between"]},
     m=slider(range(0, 101, 5), label="position m", default=45),
     dim=slider([4, 16, 64], label="model size C", default=64),
     between=slider(BETWEEN, label="between", format=_in_short),
@@ -350,18 +340,6 @@ one_rotation = explorable(
     "same angle.",
     handles={"at m": "m", "at m + t": "t"},
     readout="t tokens turn it by {degrees:+.0f}°, from every m · tω = {angle:+.2f} rad",
-    depends={
-        "clock face": [],
-        "at 0": [],
-        "at t": ["t", "pair"],
-        "the turn from 0": ["t", "pair"],
-        "at m": ["m", "pair"],
-        "at m + t": [("m", "t"), "pair"],
-        "0": [],
-        "t": ["t", "pair"],
-        "m": ["m", "pair"],
-        "readout": ["t", "pair"],
-    },
     m=slider(range(13), label="position m", default=3),
     t=slider(range(-6, 7), label="shift t", default=2),
     pair=slider(range(4), label="pair of lanes i"),
@@ -468,6 +446,5 @@ volume = explorable(
     "three, and jumps up at longer contexts.",
     readout="{share} of x + PE is position · loss at 64: {short:.2f} ± {spread:.2f} · no PE: {none:.2f}",
     handles={"this volume": "volume"},
-    depends={"other volumes": [], "no encoding": [], "loud ones": [], "the quiet": [], "readout.none": []},
     volume=slider(VOLUMES, label="volume", default=1.0, format="{:.2g}".format),
 )

@@ -100,7 +100,6 @@ ask = explorable(
     ),
     readout="the {the:.2f} · dog {dog:.2f} · bit {bit:.2f}",
     handles={"end of the query": ("angle", "length")},
-    depends={**{f"key of {word}": [] for word in WORDS}, "names of the keys": [], "layout": []},
     angle=slider(range(0, 360, 15), label="angle of the query", default=60, format=lambda angle: f"{angle}°"),
     length=slider(LENGTHS, label="its length", default=1.0, format=lambda length: f"{length:g}"),
 )

@@ -184,12 +184,6 @@ shuffle = explorable(
     "each word takes its strip along. Drag a word onto another, and they change places.",
     readout="{same:d} of 5 outputs stay the same · largest change {largest:.2f}",
     handles={f"tile {word}": "sentence" for word in WORDS},
-    depends={
-        "outputs as written": ["position", "mask", "depth"],
-        "words as written": [],
-        **{f"tile {word}": ["sentence"] for word in WORDS},
-        "layout": [],
-    },
     sentence=slider(
         range(len(SENTENCES)),
         label="read as",
