@@ -99,11 +99,9 @@ Color
     legend stands above the plot. Text takes plain Unicode (θ, ², ·), no `$...$`.
 """
 
-from posenc.lab.explore.browser import BROWSER_ARGS, find_chromium
-from posenc.lab.explore.colors import COLORS, DIVERGING, SEQUENTIAL
 from posenc.lab.explore.declaration import Explorable, explorable
 from posenc.lab.explore.notebook import interact
-from posenc.lab.explore.page import STATIC
+from posenc.lab.explore.page import BROWSER_ARGS, COLORS, DIVERGING, SEQUENTIAL, STATIC, find_chromium
 from posenc.lab.explore.sliders import slider
 
 __all__ = [

@@ -13,12 +13,10 @@ from typing import Any
 import posenc.lab.explore.page as page
 import posenc.lab.explore.still as still
 from posenc.lab.explore.arrays import fingerprint
-from posenc.lab.explore.depends import Axis, read_depends
 from posenc.lab.explore.leaves import figure_leaves
 from posenc.lab.explore.notebook import figure_html
-from posenc.lab.explore.readout import check_template, fields, fill
 from posenc.lab.explore.sliders import Slider, SliderSpec, check_limits, random_states
-from posenc.lab.explore.states import Recorder, decode_state
+from posenc.lab.explore.states import Axis, Recorder, decode_state, read_depends
 
 PICTURES = Path(__file__).parents[3] / "book" / "_static" / "figures"
 
@@ -90,7 +88,7 @@ class Explorable:
         """
         if self._record is None:
             recorder = Recorder(self.id, self.evaluate, self.sliders, self.depends)
-            for name in fields(self.readout or ""):
+            for name in page.fields(self.readout or ""):
                 if name not in recorder.start["readout"]:
                     names = sorted(recorder.start["readout"])
                     raise ValueError(f"{self.id}: readout uses {{{name}}}, but the function returns {names}")
@@ -124,7 +122,7 @@ class Explorable:
 
     def readout_text(self, readouts: Mapping) -> str:
         r"""The line under the figure for these readouts (numbers, 0-d arrays or strings)."""
-        return fill(self.readout or "", readouts)
+        return page.fill(self.readout or "", readouts)
 
     def body_html(self, prefix: str, picture: str | None, inline: bool = False) -> str:
         r"""The inside of `figure.explorable`: readout, the plot's place and picture (a URL or None), controls.
@@ -187,7 +185,7 @@ def explorable(
     _check_signature(fn, named, id)
     check_limits(named, id)
     if readout is not None:
-        check_template(readout, id)
+        page.check_template(readout, id)
     axes = read_depends({} if depends is None else depends, named, id)
     return Explorable(id, fn, title, alt, readout, axes, named, _read_handles(handles or {}, named, id))
 
