@@ -8,7 +8,7 @@ import torch
 from posenc import learned, sinusoidal
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import label, number, upright
+from posenc.lab.figures.parts import axis, dots, label, line, number, path, upright
 
 RESULTS = load_results("learned_table")
 ROWS = torch.tensor(RESULTS["rows"], dtype=torch.float64)  # the trained ones, [seeds, L, C]
@@ -34,33 +34,31 @@ def _resizing(length, row, prefix, *, resize=learned.resize):
     left = min(math.floor(at[here].item()), LENGTH - 2)
     share = at[here].item() - left
     data = [
-        dict(
-            type="scatter",
-            name="old rows",
-            x=torch.arange(-1, LENGTH),
-            y=old[:, LANE],
-            mode="lines+markers",
-            line=dict(color=COLORS["gray"], width=1),
+        path(
+            "old rows",
+            torch.arange(-1, LENGTH),
+            old[:, LANE],
+            "gray",
+            1,
+            hover="old row %{x}: %{y:.2f}<extra></extra>",
             marker=dict(size=9, symbol="circle-open"),
-            hovertemplate="old row %{x}: %{y:.2f}<extra></extra>",
         ),
-        dict(
-            type="scatter",
-            name="new rows",
-            x=at[~spoiled],
-            y=new[~spoiled],
-            mode="markers",
-            marker=dict(size=6 if length <= 2 * LENGTH else 3.5, color=COLORS["blue"]),
-            hovertemplate="a new row that reads at %{x:.2f}: %{y:.2f}<extra></extra>",
+        dots(
+            "new rows",
+            at[~spoiled],
+            new[~spoiled],
+            "blue",
+            6 if length <= 2 * LENGTH else 3.5,
+            hover="a new row that reads at %{x:.2f}: %{y:.2f}<extra></extra>",
         ),
-        dict(
-            type="scatter",
-            name="spoiled",
-            x=at[spoiled],
-            y=new[spoiled],
-            mode="markers",
-            marker=dict(size=10, color=COLORS["red"], symbol="x"),
-            hovertemplate="a new row that reads at %{x:.2f}: %{y:.2f}<extra></extra>",
+        dots(
+            "spoiled",
+            at[spoiled],
+            new[spoiled],
+            "red",
+            10,
+            "x",
+            hover="a new row that reads at %{x:.2f}: %{y:.2f}<extra></extra>",
         ),
         dict(
             type="scatter",
@@ -87,28 +85,25 @@ def _resizing(length, row, prefix, *, resize=learned.resize):
             cliponaxis=False,
             hoverinfo="skip",
         ),
-        label("what is spoiled", 4.5, -1.02, _spoiled_words(int(spoiled.sum())), COLORS["red"], "middle right"),
-        label("old", 14, -0.35, "○ old rows", COLORS["gray"], "bottom right"),
-        label("new", 14, -0.6, "● new rows", COLORS["blue"], "bottom right"),
-        dict(
-            type="scatter",
-            name="this row",
-            x=[at[here].item()] * 2,
-            y=[RULER - 0.17, new[here].item()],  # its grip hangs below the ruler
-            mode="lines+markers",
-            line=dict(color=COLORS["ink"], width=1, dash="dot"),
-            marker=dict(color=COLORS["ink"], size=[0, 11], symbol="diamond", opacity=1),
-            hoverinfo="skip",
+        label("what is spoiled", 4.5, -1.02, _spoiled_words(int(spoiled.sum())), "red", "middle right"),
+        label("old", 14, -0.35, "○ old rows", "gray", "bottom right"),
+        label("new", 14, -0.6, "● new rows", "blue", "bottom right"),
+        path(  # its grip hangs below the ruler
+            "this row",
+            [at[here].item()] * 2,
+            [RULER - 0.17, new[here].item()],
+            "ink",
+            1,
+            "dot",
+            marker=dict(color="ink", size=[0, 11], symbol="diamond", opacity=1),
         ),
     ]
     layout = dict(
         height=460,
         showlegend=False,
         margin=dict(t=10),
-        xaxis=dict(
-            range=[-2.6, LENGTH + 0.4], title=dict(text="row of the old table (−1: the class row)"), zeroline=False
-        ),
-        yaxis=dict(range=[-1.3, RULER + 0.35], title=dict(text="value of one lane"), tickvals=[-1, 0, 1]),
+        xaxis=axis(-2.6, LENGTH + 0.4, "row of the old table (−1: the class row)", zeroline=False),
+        yaxis=axis(-1.3, RULER + 0.35, "value of one lane", tickvals=[-1, 0, 1]),
     )
     moved = abs((new[0] - old[1, LANE]).item())
     names = {number: "class row" if number < 0 else f"row {number}" for number in (left, left + 1)}
@@ -167,82 +162,77 @@ def _likeness(step, i, mean):
     offsets = torch.arange(LENGTH)
     by_seed = [run[STEPS.index(step)] for run in RESULTS[kind]]
     data = [
-        dict(
-            type="scatter",
-            name="learned, at step 0",
-            x=offsets[:SHOWN],
-            y=RESULTS[kind][0][0][:SHOWN],
-            mode="lines",
-            line=dict(color=COLORS["gray"], width=2, dash="dot"),
-            hovertemplate="before training, offset %{x}: cosine %{y:.2f}<extra></extra>",
+        line(
+            "learned, at step 0",
+            offsets[:SHOWN],
+            RESULTS[kind][0][0][:SHOWN],
+            "gray",
+            2,
+            "dot",
+            hover="before training, offset %{x}: cosine %{y:.2f}<extra></extra>",
             showlegend=False,
         ),
-        label("name of step 0", 1, -0.1, "at step 0", COLORS["gray"], "bottom right"),
-        dict(
-            type="scatter",
-            name="sinusoid",
-            x=offsets[:SHOWN],
-            y=by_offset(sinusoid)[:SHOWN],
-            mode="lines",
-            line=dict(color=COLORS["orange"], width=3, dash="dash"),
-            hovertemplate="sinusoid, offset %{x}: cosine %{y:.2f}<extra></extra>",
+        label("name of step 0", 1, -0.1, "at step 0", "gray", "bottom right"),
+        line(
+            "sinusoid",
+            offsets[:SHOWN],
+            by_offset(sinusoid)[:SHOWN],
+            "orange",
+            3,
+            "dash",
+            hover="sinusoid, offset %{x}: cosine %{y:.2f}<extra></extra>",
         ),
-        dict(
-            type="scatter",
-            name="learned",
-            x=offsets[:SHOWN],
-            y=by_seed[0][:SHOWN],
-            mode="lines+markers",
-            line=dict(color=COLORS["blue"], width=2),
+        path(
+            "learned",
+            offsets[:SHOWN],
+            by_seed[0][:SHOWN],
+            "blue",
+            2,
+            hover="learned, offset %{x}: cosine %{y:.2f}<extra></extra>",
             marker=dict(size=5),
-            hovertemplate="learned, offset %{x}: cosine %{y:.2f}<extra></extra>",
         ),
         *(
-            dict(
-                type="scatter",
-                name=f"learned, seed {seed}",
-                x=offsets[:SHOWN],
-                y=by_seed[seed][:SHOWN],
-                mode="lines",
-                line=dict(color=COLORS["blue"], width=1),
-                hovertemplate="learned, another seed, offset %{x}: cosine %{y:.2f}<extra></extra>",
+            line(
+                f"learned, seed {seed}",
+                offsets[:SHOWN],
+                by_seed[seed][:SHOWN],
+                "blue",
+                1,
+                hover="learned, another seed, offset %{x}: cosine %{y:.2f}<extra></extra>",
                 showlegend=False,
             )
             for seed in RESULTS["seeds"][1:]
         ),
-        dict(
-            type="scatter",
-            name="sinusoid from i",
-            x=offsets,
-            y=cosines(sinusoid)[i],
-            mode="lines",
-            yaxis="y2",
-            xaxis="x2",
-            line=dict(color=COLORS["orange"], width=3, dash="dash"),
-            hovertemplate="sinusoid, row %{x}: cosine %{y:.2f}<extra></extra>",
+        line(
+            "sinusoid from i",
+            offsets,
+            cosines(sinusoid)[i],
+            "orange",
+            3,
+            "dash",
+            hover="sinusoid, row %{x}: cosine %{y:.2f}<extra></extra>",
+            panel=2,
             showlegend=False,
         ),
-        dict(
-            type="scatter",
-            name="learned from i",
-            x=offsets,
-            y=cosines(seen(ROWS[0]))[i],
-            mode="lines+markers",
-            xaxis="x2",
-            yaxis="y2",
-            hovertemplate="learned, row %{x}: cosine %{y:.2f}<extra></extra>",
-            line=dict(color=COLORS["blue"], width=2),
+        path(
+            "learned from i",
+            offsets,
+            cosines(seen(ROWS[0]))[i],
+            "blue",
+            2,
+            hover="learned, row %{x}: cosine %{y:.2f}<extra></extra>",
+            panel=2,
             marker=dict(size=5),
             showlegend=False,
         ),
-        upright("row i", i, -1.1, 1.1, COLORS["ink"], 2, "dot", xaxis="x2", yaxis="y2"),
+        upright("row i", i, -1.1, 1.1, "ink", 2, "dot", xaxis="x2", yaxis="y2"),
     ]
     layout = dict(
         height=520,
-        xaxis=dict(range=[-1, SHOWN], title=dict(text="offset d"), anchor="y"),
-        yaxis=dict(range=[-1.1, 1.1], domain=[0.58, 1], title=dict(text="cosine")),
-        xaxis2=dict(range=[-1, LENGTH], title=dict(text="row, at the last step"), anchor="y2"),
-        yaxis2=dict(range=[-1.1, 1.1], domain=[0, 0.4], title=dict(text="cosine with i")),
+        xaxis=axis(-1, SHOWN, "offset d", anchor="y"),
+        yaxis=axis(-1.1, 1.1, "cosine", domain=[0.58, 1]),
+        xaxis2=axis(-1, LENGTH, "row, at the last step", anchor="y2"),
+        yaxis2=axis(-1.1, 1.1, "cosine with i", domain=[0, 0.4]),
     )
     readouts = {"one": number(by_seed[0][1]), "eight": number(by_seed[0][8]), "sin": number(by_offset(sinusoid)[1])}
     return dict(data=data, layout=layout), readouts
@@ -281,82 +271,74 @@ def _cliff(shift):
     last = shift + WINDOW - 1
     right, lower = SHIFTS[-1] + WINDOW, dict(xaxis="x2", yaxis="y2")
     data = [
-        dict(
-            type="scatter",
-            name="learned table",
-            x=SHIFTS,
-            y=mean["learned"],
-            mode="lines+markers",
-            line=dict(color=COLORS["blue"], width=3),
+        path(
+            "learned table",
+            SHIFTS,
+            mean["learned"],
+            "blue",
+            3,
+            hover="learned table, first id %{x}: loss %{y:.2f}<extra></extra>",
             marker=dict(size=5),
-            hovertemplate="learned table, first id %{x}: loss %{y:.2f}<extra></extra>",
         ),
-        dict(
-            type="scatter",
-            name="sinusoid",
-            x=SHIFTS,
-            y=mean["sinusoidal"],
-            mode="lines",
-            line=dict(color=COLORS["orange"], width=2, dash="dash"),
-            hovertemplate="sinusoid, first id %{x}: loss %{y:.2f}<extra></extra>",
+        line(
+            "sinusoid",
+            SHIFTS,
+            mean["sinusoidal"],
+            "orange",
+            2,
+            "dash",
+            hover="sinusoid, first id %{x}: loss %{y:.2f}<extra></extra>",
         ),
-        dict(
-            type="scatter",
-            name="here",
-            x=[shift] * 4,
-            y=[low - pad, mean["sinusoidal"][place], mean["learned"][place], top + pad],
-            mode="lines+markers",
-            line=dict(color=COLORS["ink"], width=1, dash="dot"),
-            marker=dict(color=COLORS["ink"], size=[0, 11, 11, 0], symbol="diamond", opacity=1),
-            hoverinfo="skip",
+        path(
+            "here",
+            [shift] * 4,
+            [low - pad, mean["sinusoidal"][place], mean["learned"][place], top + pad],
+            "ink",
+            1,
+            "dot",
+            marker=dict(color="ink", size=[0, 11, 11, 0], symbol="diamond", opacity=1),
             showlegend=False,
         ),
-        dict(
-            type="scatter",
-            name="rows, trained",
-            x=np.arange(len(norms)),
-            y=norms,
-            mode="lines",
-            xaxis="x2",
-            yaxis="y2",
-            line=dict(color=COLORS["blue"], width=2),
-            hovertemplate="row %{x}: length %{y:.2f}<extra></extra>",
+        line(
+            "rows, trained",
+            np.arange(len(norms)),
+            norms,
+            "blue",
+            2,
+            hover="row %{x}: length %{y:.2f}<extra></extra>",
+            panel=2,
             showlegend=False,
         ),
-        dict(
-            type="scatter",
-            name="rows at the start",
-            x=np.arange(len(norms)),
-            y=start,
-            mode="lines",
-            xaxis="x2",
-            yaxis="y2",
-            line=dict(color=COLORS["gray"], width=1, dash="dot"),
-            hovertemplate="row %{x} at the start: length %{y:.2f}<extra></extra>",
+        line(
+            "rows at the start",
+            np.arange(len(norms)),
+            start,
+            "gray",
+            1,
+            "dot",
+            hover="row %{x} at the start: length %{y:.2f}<extra></extra>",
+            panel=2,
             showlegend=False,
         ),
-        label("name of the start", right, 0.9, "dotted: at the start", COLORS["gray"], "top left", **lower),
-        dict(
-            type="scatter",
-            name="ids in use",
-            x=[shift, shift, last, last, shift],
-            y=[0.3, 0, 0, 0.3, 0.3],
-            mode="lines",
+        label("name of the start", right, 0.9, "dotted: at the start", "gray", "top left", **lower),
+        line(
+            "ids in use",
+            [shift, shift, last, last, shift],
+            [0.3, 0, 0, 0.3, 0.3],
+            "ink",
+            2,
+            panel=2,
             fill="toself",
             fillcolor="rgba(107, 114, 128, 0.25)",
-            hoverinfo="skip",
-            xaxis="x2",
-            yaxis="y2",
-            line=dict(color=COLORS["ink"], width=2),
             showlegend=False,
         ),
     ]
     layout = dict(
         height=500,
-        xaxis=dict(range=[-3, right], title=dict(text="first id"), anchor="y"),
-        yaxis=dict(range=[low - pad, top + pad], domain=[0.58, 1], title=dict(text="loss (nats)")),
-        xaxis2=dict(range=[-3, right], title=dict(text="row of the table (box: the ids in use)"), anchor="y2"),
-        yaxis2=dict(range=[-0.15, float(norms.max()) * 1.1], domain=[0, 0.38], title=dict(text="row's length")),
+        xaxis=axis(-3, right, "first id", anchor="y"),
+        yaxis=axis(low - pad, top + pad, "loss (nats)", domain=[0.58, 1]),
+        xaxis2=axis(-3, right, "row of the table (box: the ids in use)", anchor="y2"),
+        yaxis2=axis(-0.15, float(norms.max()) * 1.1, "row's length", domain=[0, 0.38]),
     )
     return dict(data=data, layout=layout), {
         "untrained": untrained(shift),

@@ -8,7 +8,7 @@ import torch
 from posenc import rope
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import arrow, held, label, level, number, pin, thousands, upright
+from posenc.lab.figures.parts import arrow, axis, bars, dots, held, label, level, line, number, pin, thousands, upright
 
 PAIRS = 8  # pairs of lanes in the plane: D = 16
 DRAWS = 400  # seeded draws behind a mean and its spread
@@ -72,17 +72,16 @@ def _invariance(shift, m, n, pair, *, rotate=rope.rotate):
         label("q", *(1.34 * q).tolist(), "<b>q</b>", blue, "middle center", cliponaxis=False),
         label("k", *(1.45 * k).tolist(), "<b>k</b>", orange, "middle center", cliponaxis=False),
         level("score", scores[pair].item(), 0, LAST, green, 5, **right),
-        dict(
-            type="scatter",
-            name="score of this query by the key's place",
-            mode="lines",
-            x=at_q - distances,
-            y=wave[:, pair],
-            line=dict(color=COLORS["ink"], width=2, shape="spline"),
-            hoverinfo="skip",
+        line(
+            "score of this query by the key's place",
+            at_q - distances,
+            wave[:, pair],
+            "ink",
+            2,
+            line=dict(shape="spline"),
             **right,
         ),
-        label("wave's name", LAST / 2, 1.95, "score with a key at each place", COLORS["ink"], "middle center", **right),
+        label("wave's name", LAST / 2, 1.95, "score with a key at each place", "ink", "middle center", **right),
         label("its number", -1, 1.8, f"<b>score {score}</b>", green, "middle left", cliponaxis=False),
         upright("key's place", at_k, -1.75, 1.5, orange, 2, "dash", **right),
         upright("query's place", at_q, -1.75, 1.5, blue, **right),
@@ -114,15 +113,15 @@ def _invariance(shift, m, n, pair, *, rotate=rope.rotate):
         shapes=circles,
         xaxis=dict(plane, range=[-2.1, 2.1], domain=[0, 0.48], title=dict(text="lanes 2i and 2i + 1")),
         yaxis=dict(plane, range=[-1.95, 2.1], scaleanchor="x"),
-        xaxis2=dict(range=[-1, LAST + 1], domain=[0.56, 1], anchor="y2", title=dict(text="place in the text")),
-        yaxis2=dict(range=[-2.4, 2.4], anchor="x2", tickvals=[-1, 0, 1], title=dict(text="score", standoff=2)),
+        xaxis2=axis(-1, LAST + 1, "place in the text", domain=[0.56, 1], anchor="y2"),
+        yaxis2=axis(-2.4, 2.4, anchor="x2", tickvals=[-1, 0, 1], title=dict(text="score", standoff=2)),
         meta=dict(
             phone=dict(  # a larger circle: it is taken in hand
                 margin=dict(l=8, r=8),
                 xaxis=dict(domain=[0, 1], title=dict(text="")),
-                yaxis=dict(range=[-1.8, 1.9], domain=[0.48, 1]),
+                yaxis=axis(-1.8, 1.9, domain=[0.48, 1]),
                 xaxis2=dict(domain=[0, 1]),
-                yaxis2=dict(domain=[0, 0.44], range=[-3, 2.3]),
+                yaxis2=axis(-3, 2.3, domain=[0, 0.44]),
             )
         ),
     )
@@ -189,52 +188,34 @@ def _by_distance(kind, aim, draw, base, *, rotate=rope.rotate):
     low, high = (-2, 14) if aimed else (-4.5, 4.5)
     foot = low + 0.06 * (high - low)
     data = [
-        dict(
-            type="scatter",
-            name="mean ± spread",
-            mode="lines",
+        line(
+            "mean ± spread",
+            torch.cat((distances, distances.flip(0))),
+            torch.cat((mean + spread, (mean - spread).flip(0))),
+            "sky",
+            0,
             fill="toself",
-            hoverinfo="skip",
-            line=dict(width=0, color=COLORS["sky"]),
-            x=torch.cat((distances, distances.flip(0))),
-            y=torch.cat((mean + spread, (mean - spread).flip(0))),
         ),
-        dict(
-            type="scatter",
-            name="this draw",
-            mode="lines",
-            x=distances,
-            y=scores[draw],
-            line=dict(color=COLORS["orange"], width=2.5, dash="dot"),
-            hovertemplate="distance %{x}: this draw %{y:.2f}<extra></extra>",
+        line(
+            "this draw",
+            distances,
+            scores[draw],
+            "orange",
+            2.5,
+            "dot",
+            hover="distance %{x}: this draw %{y:.2f}<extra></extra>",
         ),
-        dict(
-            type="scatter",
-            name="mean",
-            mode="lines",
-            x=distances,
-            y=mean,
-            line=dict(color=COLORS["ink"], width=2.5),
-            hovertemplate="distance %{x}: mean %{y:.2f}<extra></extra>",
-        ),
-        dict(
-            type="scatter",
-            name="where the key aims",
-            mode="markers",
-            x=[aim] if aimed else [],
-            y=[mean[aim]] if aimed else [],
-            marker=dict(color=COLORS["green"], size=14, symbol="diamond"),
-            hoverinfo="skip",
-        ),
-        label("its name", 1, foot, "this draw", COLORS["orange"], "middle right"),
-        label("the mean's name", REACH - 1, foot, "mean of 400 draws ± spread", COLORS["ink"], "middle left"),
+        line("mean", distances, mean, "ink", 2.5, hover="distance %{x}: mean %{y:.2f}<extra></extra>"),
+        dots("where the key aims", [aim] if aimed else [], [mean[aim]] if aimed else [], "green", 14, "diamond"),
+        label("its name", 1, foot, "this draw", "orange", "middle right"),
+        label("the mean's name", REACH - 1, foot, "mean of 400 draws ± spread", "ink", "middle left"),
     ]
     layout = dict(
         height=430,
         showlegend=False,
         margin=dict(t=10),
-        xaxis=dict(range=[-2, REACH], title=dict(text="distance m − n, in tokens")),
-        yaxis=dict(range=[low, high], dtick=2, title=dict(text="score q · k / √D")),
+        xaxis=axis(-2, REACH, "distance m − n, in tokens"),
+        yaxis=axis(low, high, "score q · k / √D", dtick=2),
     )
     return dict(data=data, layout=layout), {
         "at": aim,
@@ -279,46 +260,28 @@ def _trained_head(head, distance):
     distances = torch.arange(len(mean))
     high = math.ceil((means.abs() + spreads).max() / 2) * 2
     data = [
-        dict(
-            type="scatter",
-            name="mean ± spread",
-            mode="lines",
+        line(
+            "mean ± spread",
+            torch.cat((distances, distances.flip(0))),
+            torch.cat((mean + spread, (mean - spread).flip(0))),
+            "sky",
+            0,
             fill="toself",
-            hoverinfo="skip",
-            line=dict(width=0, color=COLORS["sky"]),
-            x=torch.cat((distances, distances.flip(0))),
-            y=torch.cat((mean + spread, (mean - spread).flip(0))),
         ),
-        dict(
-            type="scatter",
-            name="mean score",
-            mode="lines",
-            x=distances,
-            y=mean,
-            line=dict(color=COLORS["ink"], width=2.5),
-            hovertemplate="distance %{x}: mean %{y:.2f}<extra></extra>",
-        ),
-        upright("training length", length, -high, high, COLORS["gray"], 1.5, "dashdot"),
-        label("shown", length - 4, -0.94 * high, "← trained", COLORS["gray"], "middle left"),
-        label("not shown", length + 4, -0.94 * high, "never seen →", COLORS["gray"], "middle right"),
-        level("highest in training", mean[:length].max(), 0, SHOWN, COLORS["orange"], 1.5, "dash"),
-        label("its name", 4, 0.92 * high, "- - highest here", COLORS["orange"], "middle right"),
-        dict(
-            type="scatter",
-            name="here",
-            mode="markers",
-            x=[distance],
-            y=[mean[distance]],
-            marker=dict(color=COLORS["green"], size=14, symbol="diamond"),
-            hoverinfo="skip",
-        ),
+        line("mean score", distances, mean, "ink", 2.5, hover="distance %{x}: mean %{y:.2f}<extra></extra>"),
+        upright("training length", length, -high, high, "gray", 1.5, "dashdot"),
+        label("shown", length - 4, -0.94 * high, "← trained", "gray", "middle left"),
+        label("not shown", length + 4, -0.94 * high, "never seen →", "gray", "middle right"),
+        level("highest in training", mean[:length].max(), 0, SHOWN, "orange", 1.5, "dash"),
+        label("its name", 4, 0.92 * high, "- - highest here", "orange", "middle right"),
+        dots("here", [distance], [mean[distance]], "green", 14, "diamond"),
     ]
     layout = dict(
         height=400,
         showlegend=False,
         margin=dict(t=10),
-        xaxis=dict(range=[-3, len(mean)], title=dict(text="distance m − n, in tokens")),
-        yaxis=dict(range=[-high, high], title=dict(text="score q · k / √D")),
+        xaxis=axis(-3, len(mean), "distance m − n, in tokens"),
+        yaxis=axis(-high, high, "score q · k / √D"),
     )
     return dict(data=data, layout=layout), {
         "distance": distance,
@@ -383,27 +346,24 @@ def _seen(trained, target, base, pair):
             width=4,
             dash="dash",
         ),
-        label("seen", -1.45, 0.4, "seen in<br>training", COLORS["blue"], "middle left"),
-        label("asked", 1.45, 0.4, "asked for<br>at target", COLORS["orange"], "middle right"),
-        dict(
-            type="bar",
-            name="part of the circle seen",
-            x=pairs,
-            y=seen,
-            xaxis="x2",
-            yaxis="y2",
-            marker=dict(color=COLORS["blue"]),
-            hovertemplate="pair %{x}: %{y:.0%} of the circle seen<extra></extra>",
+        label("seen", -1.45, 0.4, "seen in<br>training", "blue", "middle left"),
+        label("asked", 1.45, 0.4, "asked for<br>at target", "orange", "middle right"),
+        bars(
+            "part of the circle seen",
+            pairs,
+            seen,
+            "blue",
+            hover="pair %{x}: %{y:.0%} of the circle seen<extra></extra>",
+            panel=2,
         ),
-        dict(
-            type="bar",
-            name="new at the target length",
-            x=pairs,
-            y=new,
-            xaxis="x2",
-            yaxis="y2",
-            marker=dict(color=COLORS["orange"], pattern=dict(shape="/", fillmode="replace")),
-            hovertemplate="pair %{x}: %{y:.0%} of the circle is new<extra></extra>",
+        bars(
+            "new at the target length",
+            pairs,
+            new,
+            "orange",
+            marker=dict(pattern=dict(shape="/", fillmode="replace")),
+            hover="pair %{x}: %{y:.0%} of the circle is new<extra></extra>",
+            panel=2,
         ),
         pin("this pair", pair, 0, 1.1, xaxis="x2", yaxis="y2"),
     ]
@@ -413,16 +373,11 @@ def _seen(trained, target, base, pair):
         bargap=0.15,
         showlegend=False,
         margin=dict(t=8),
-        xaxis=dict(range=[-3, 3], domain=[0, 1], visible=False),
-        yaxis=dict(range=[-1.4, 1.4], domain=[0.44, 1], scaleanchor="x", visible=False),
-        xaxis2=dict(range=[-0.8, WIDE // 2 - 0.2], anchor="y2", title=dict(text="pair of lanes i, fast to slow")),
-        yaxis2=dict(
-            range=[0, 1.22],
-            domain=[0, 0.38],
-            anchor="x2",
-            tickvals=[0, 0.5, 1],
-            ticktext=["0", "50%", "100%"],
-            title=dict(text="of the circle"),
+        xaxis=axis(-3, 3, domain=[0, 1], visible=False),
+        yaxis=axis(-1.4, 1.4, domain=[0.44, 1], scaleanchor="x", visible=False),
+        xaxis2=axis(-0.8, WIDE // 2 - 0.2, "pair of lanes i, fast to slow", anchor="y2"),
+        yaxis2=axis(
+            0, 1.22, "of the circle", domain=[0, 0.38], anchor="x2", tickvals=[0, 0.5, 1], ticktext=["0", "50%", "100%"]
         ),
     )
     return dict(data=data, layout=layout), {
