@@ -9,7 +9,7 @@ import pytest
 from states import moving
 
 import posenc.lab.figures
-from posenc.lab.explore import declaration, explorable, find_chromium
+from posenc.lab.explore import declaration, explorable
 from posenc.lab.explore.arrays import same_fingerprint
 from posenc.lab.figures import all_explorables, load, pictures
 
@@ -129,16 +129,6 @@ def test_plotlys_svg_is_tidied():
         '<svg data-posenc-state="a;1:2&lt;" class="m"><g id="clipposenc-1"/><svg >'
         '<a href="#clipposenc-1" d="M1.23,2.5L30,4"/></svg></svg>\n'
     )
-
-
-def test_chromium_is_found_under_each_name(monkeypatch):
-    for name in ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"):
-        monkeypatch.setattr("shutil.which", lambda program, name=name: f"/bin/{name}" if program == name else None)
-        assert find_chromium() == f"/bin/{name}"
-    monkeypatch.setattr("shutil.which", lambda program: None)
-    for there in (False, True):
-        monkeypatch.setattr("os.path.exists", lambda path, there=there: there)
-        assert (find_chromium() is not None) is there
 
 
 def test_the_commands(figures, monkeypatch, capsys):

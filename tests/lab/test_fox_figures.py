@@ -1,7 +1,5 @@
 r"""What the explorables of FoX draw, against the method."""
 
-import math
-
 import pytest
 import torch
 
@@ -26,14 +24,6 @@ def test_gates_by_hand_draw_the_decay(preset):
     assert readouts["first"] + readouts["period"] + readouts["rest"] == pytest.approx(1)
 
 
-def test_the_presets_are_what_they_are_called():
-    assert set(fox.PRESETS[fox.ALL_OPEN]) == {1.0}
-    (constant,) = set(fox.PRESETS[fox.ALIBI])
-    assert math.log(constant) == pytest.approx(-fox.SLOPE)
-    shut = [token for token, gate in zip(fox.TOKENS, fox.PRESETS[fox.AT_PERIODS]) if gate < 1]
-    assert shut == [".", "."]
-
-
 @pytest.mark.parametrize("uneven, same", [(0.0, True), (0.5, False)])
 def test_even_gates_are_alibi_and_uneven_ones_are_not(uneven, same):
     figure, readouts = fox.alibi.fn(slope=0.25, uneven=uneven, query=15)
@@ -41,9 +31,3 @@ def test_even_gates_are_alibi_and_uneven_ones_are_not(uneven, same):
     assert torch.allclose(staircase, line) is same
     assert ("same" in readouts["words"]) is same
     assert staircase[-1] == 0 and (staircase.diff() > 0).all()
-
-
-def test_trained_gates_leave_nothing_after_the_query():
-    figure, _ = fox.trained.fn(layer=2, head=3, query=31)
-    left = torch.as_tensor(trace(figure, "D")["y"])
-    assert left[31] == 0 and left[32:].isnan().all() and (left[:31].diff() > 0).all()

@@ -5,8 +5,7 @@ import math
 import pytest
 import torch
 
-from posenc.bias.t5 import bucket
-from posenc.lab.figures import relative, rse
+from posenc.lab.figures import relative
 
 
 def named(figure):
@@ -30,47 +29,3 @@ def test_four_terms_add_up_to_the_sum_under_the_cross(text):
     torch.testing.assert_close(maps["d"][1:, 1:], maps["d"][:-1, :-1], atol=1e-9, rtol=0)
     moved, _ = relative.four_terms.fn(text=text, term="b", query=5, key=3, moved=10_000)
     torch.testing.assert_close(named(moved)["map"]["z"], maps["b"], atol=1e-6, rtol=0)
-
-
-@pytest.mark.parametrize("direction", [relative.CAUSAL, relative.BOTH])
-@pytest.mark.parametrize("distance", [0, 40, 300])
-def test_the_orange_tile_holds_the_distances_of_one_bucket(direction, distance):
-    both = direction == relative.BOTH
-    figure, said = relative.bucket_staircase.fn(32, 128, direction, distance)
-    tile = named(figure)["its bucket"]
-    for side in (-1, 1)[: 1 + both]:
-        own = bucket(torch.tensor([side * distance]), 32, 128, both)
-        assert said["back" if side < 0 else "ahead"].endswith(f": bucket {own.item()}")
-        for n in range(0, relative.REACH + 1):
-            inside = any(
-                a < side * n < a + width or side * n in (a, a + width) for a, width in zip(tile["base"], tile["x"])
-            )
-            shared = bucket(torch.tensor([side * n]), 32, 128, both) == own
-            assert bool(shared) == inside or n in (0, relative.REACH), (side, n)
-
-
-def test_a_pair_beyond_the_clip_shares_its_row():
-    near, far = (relative.clipped.fn(3, relative.BOTH, query, 1) for query in (4, 9))
-    assert named(near[0])["the row of this offset"]["x"] == named(far[0])["the row of this offset"]["x"] == [-3]
-    assert near[1]["pairs"] == far[1]["pairs"]
-
-
-def test_offsets_move_the_stick_and_no_softmax():
-    one, other = (rse.same_scores.fn(query=15, rate=0.1, offset=offset, order="key 0 first") for offset in (-6, 2))
-    first, second = named(one[0]), named(other[0])
-    for name in ("softmax", "softmax, −λd"):
-        torch.testing.assert_close(first[name]["marker"]["size"], second[name]["marker"]["size"])
-        assert first[name]["marker"]["size"].sum().item() == pytest.approx(1)
-    assert one[1]["left"] > other[1]["left"]
-    for figure, said in (one, other):
-        assert named(figure)["stick"]["marker"]["size"].sum().item() + said["left"] == pytest.approx(1)
-
-
-@pytest.mark.parametrize("name, before", [(rse.FIRST, slice(0, 7)), (rse.RECENT, slice(8, None))])
-def test_the_stick_that_reaches_a_match_is_what_those_asked_before_left(name, before):
-    figure, said = rse.primacy.fn(rate=0.03, rest=-4, older=24)
-    traces = named(figure)
-    weights = torch.as_tensor(traces[name]["y"])
-    reaches = torch.as_tensor(traces[f"stick that reaches the key, {name}"]["y"])[7]
-    assert reaches.item() == pytest.approx(1 - weights[before].sum().item())
-    assert weights.sum().item() + said["left"] == pytest.approx(1)

@@ -1,7 +1,5 @@
 r"""What the explorables of RoPE draw, against the rotation."""
 
-import math
-
 import pytest
 import torch
 
@@ -25,15 +23,3 @@ def test_a_shift_moves_all_but_the_score_and_the_wave_meets_the_key_at_it(pair):
         wave = traces["score of this query by the key's place"]
         (there,) = (torch.as_tensor(wave["x"]) == key).nonzero().flatten().tolist()
         assert wave["y"][there].item() == pytest.approx(traces["score"]["y"][0])
-
-
-@pytest.mark.parametrize("pair", [1, 7])
-def test_an_arrow_is_taken_in_hand_only_where_tokens_turn_it(pair):
-    here, there = (named(rope.rotation_invariance.fn(shift=0, m=m, n=3, pair=pair)[0]) for m in (7, 8))
-    turn = math.dist(*([t["query, turned"][axis][1] for axis in "xy"] for t in (here, there)))
-    assert bool(here["end of the query"]["x"]) == (turn > 1.3 * math.radians(1))
-
-
-def test_one_vector_alone_moves_the_score():
-    scores = [rope.rotation_invariance.fn(shift=0, m=m, n=3, pair=1)[1]["score"] for m in (7, 8)]
-    assert scores[0] != scores[1]

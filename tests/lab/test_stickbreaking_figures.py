@@ -21,10 +21,3 @@ def test_far_keys_take_from_the_softmax_s_match_and_from_the_stick_s_rest(betwee
     few, many = shares.values()
     assert many[1, 0] < few[1, 0] / 2 and many[1, 1] == pytest.approx(few[1, 1].item())
     assert many[2:, 1].sum() == pytest.approx(few[3, 1].item())
-
-
-def test_the_names_of_the_curves_stand_apart():
-    e = stickbreaking.dilution
-    for state in e.random_states(60, seed=1):
-        names = next(trace for trace in e.fn(**state)[0]["data"] if trace["name"] == "names")
-        assert abs(names["y"][0] - names["y"][1]) > 0.14 and 0 < min(names["y"]) <= max(names["y"]) < 1.16

@@ -22,7 +22,7 @@ An explorable is one pure function of slider values that returns a plotly figure
         alt="Two arrows of equal length. Moving the shift slider turns both by the same angle.",
         readout="score q·k = {score:.4f}",
         handles={"query": "m", "key": "n"},
-        depends={
+        depends={  # only because it has 484,344 states: see below
             "query": [("m", "shift"), "base", "pair"],
             "key": [("n", "shift"), "base", "pair"],
             "readout": [("m", "-n"), "base", "pair"],
@@ -70,11 +70,14 @@ Sliders
     is at most some 40 letters in every state, and their lines on a phone are counted at the default state: words that
     grow longer elsewhere would move the plot.
 
+States
+    The function is called once for every combination of the sliders' values, at most 2,000 of them. Each trace, the
+    layout (ranges, shapes, annotations, titles) and each readout is stored over the sliders that move it alone.
+
 `depends`
-    maps the name of a trace to the sliders its data depends on; a trace not named depends on all of them. It also takes
-    `"layout"` (ranges, shapes, annotations, titles; not named = the layout never changes), `"readout"` (all readouts;
-    not named = all sliders) and `"readout.<key>"` (one readout). A trace is stored for the combinations of its sliders
-    alone, at most 2,000 of them.
+    is for a figure of more states, whose traces each move with few sliders, or with sums of some. It maps the name of a
+    trace to its sliders, as it does `"layout"`, `"readout"` (all readouts) and `"readout.<key>"`; what is not named is
+    the same in every state. Each is computed for the combinations of its own sliders, at most 2,000 of them.
     A tuple of sliders inside the list says "depends on their sum only" (a name after the first may carry a minus sign:
     `("m", "-n")` is the difference). The trace is then stored over the distinct sums, and the function is called with
     the *first* slider set to the sum and the others to 0, even where these are not among the slider's values. A slider
@@ -96,11 +99,9 @@ Color
     legend stands above the plot. Text takes plain Unicode (θ, ², ·), no `$...$`.
 """
 
-from posenc.lab.explore.browser import BROWSER_ARGS, find_chromium
-from posenc.lab.explore.colors import COLORS, DIVERGING, SEQUENTIAL
 from posenc.lab.explore.declaration import Explorable, explorable
 from posenc.lab.explore.notebook import interact
-from posenc.lab.explore.page import STATIC
+from posenc.lab.explore.page import BROWSER_ARGS, COLORS, DIVERGING, SEQUENTIAL, STATIC, find_chromium
 from posenc.lab.explore.sliders import slider
 
 __all__ = [

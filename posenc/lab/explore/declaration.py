@@ -5,19 +5,17 @@ import functools
 import inspect
 import os
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import posenc.lab.explore.page as page
 from posenc.lab.explore.arrays import fingerprint
-from posenc.lab.explore.depends import Axis, read_depends
 from posenc.lab.explore.leaves import figure_leaves
 from posenc.lab.explore.notebook import figure_html
-from posenc.lab.explore.readout import check_template, fields, fill
 from posenc.lab.explore.sliders import Slider, SliderSpec, check_limits, random_states
-from posenc.lab.explore.states import Recorder, decode_state
+from posenc.lab.explore.states import Axis, Recorder, decode_state, read_depends
 
 PICTURES = Path(__file__).parents[3] / "book" / "_static" / "figures"
 
@@ -61,8 +59,8 @@ class Explorable:
         r"""`count` seeded random states; the first is the default state."""
         return list(random_states(self.sliders, count, f"{self.id}:{seed}"))
 
-    def evaluate(self, state: Mapping = {}, only: Collection[str] | None = None) -> dict[str, dict]:
-        r"""The function's figure at one state, taken apart by `figure_leaves`, all of it or `only` some items.
+    def evaluate(self, state: Mapping = {}) -> dict[str, dict]:
+        r"""The function's figure at one state, taken apart by `figure_leaves`.
 
         Sliders that `state` does not name are at their default.
         """
@@ -77,19 +75,19 @@ class Explorable:
             kind = type(readouts).__name__
             raise TypeError(f"{self.id}: the second part of the result must be a dict of readouts, got {kind}")
         try:
-            return figure_leaves(figure, readouts, only)
+            return figure_leaves(figure, readouts)
         except (TypeError, ValueError) as error:
             raise type(error)(f"{self.id}: {error}") from error
 
     def record(self) -> dict:
         r"""Every state, encoded: what a page's data file holds. Computed once.
 
-        Raises ValueError where a trace has more than 2,000 states, moves with a slider it does not declare, or where
-        `depends` or `readout` names what the figure has not.
+        Raises ValueError where the figure, or a trace by its `depends`, has more than 2,000 states, where a trace moves
+        with a slider that `depends` does not name for it, or where `depends` or `readout` names what the figure lacks.
         """
         if self._record is None:
             recorder = Recorder(self.id, self.evaluate, self.sliders, self.depends)
-            for name in fields(self.readout or ""):
+            for name in page.fields(self.readout or ""):
                 if name not in recorder.start["readout"]:
                     names = sorted(recorder.start["readout"])
                     raise ValueError(f"{self.id}: readout uses {{{name}}}, but the function returns {names}")
@@ -123,7 +121,7 @@ class Explorable:
 
     def readout_text(self, readouts: Mapping) -> str:
         r"""The line under the figure for these readouts (numbers, 0-d arrays or strings)."""
-        return fill(self.readout or "", readouts)
+        return page.fill(self.readout or "", readouts)
 
     def body_html(self, prefix: str, picture: str | None, inline: bool = False) -> str:
         r"""The inside of `figure.explorable`: readout, the plot's place and picture (a URL or None), controls.
@@ -184,7 +182,7 @@ def explorable(
     _check_signature(fn, named, id)
     check_limits(named, id)
     if readout is not None:
-        check_template(readout, id)
+        page.check_template(readout, id)
     axes = read_depends({} if depends is None else depends, named, id)
     return Explorable(id, fn, title, alt, readout, axes, named, _read_handles(handles or {}, named, id))
 

@@ -1,7 +1,8 @@
 r"""A figure taken apart: each trace and the layout as {"marker.color": value}, numbers as float64 arrays."""
 
+import functools
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ def as_array(value: Any) -> np.ndarray | None:
     if isinstance(value, (list, tuple)):
         kinds = set(map(type, value))
         if kinds and kinds <= {int, float, type(None)}:  # most lists, without a call for each number
-            return np.array([math.nan if entry is None else entry for entry in value], dtype=np.float64)
+            return np.array(value, dtype=np.float64)  # None becomes NaN
         if kinds & {str, dict, bool}:
             return None
         rows = [np.array(math.nan) if entry is None else as_array(entry) for entry in value]
@@ -30,8 +31,8 @@ def as_array(value: Any) -> np.ndarray | None:
 
 def plain(value: Any) -> Any:
     r"""A JSON value: floats to 7 digits, arrays as lists."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(entry) for key, entry in value.items()}
+    if value is None or isinstance(value, (str, int)):
+        return value
     if isinstance(value, (list, tuple)):
         return [plain(entry) for entry in value]
     if hasattr(value, "tolist"):  # numpy and torch
@@ -42,8 +43,8 @@ def plain(value: Any) -> Any:
         if math.isnan(value):
             return None
         return int(value) if value == int(value) and abs(value) < 1e15 else float(f"{value:.7g}")
-    if value is None or isinstance(value, (str, int, bool)):
-        return value
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
     raise TypeError(
         f"a figure cannot hold {value!r} of type {type(value).__name__}; use numbers, strings, lists, dicts"
     )
@@ -59,14 +60,21 @@ def flatten(tree: Mapping, where: str, path: str = "") -> dict[str, Any]:
             raise ValueError(f"{where}: attribute {name!r}: write nested dicts, {outer}=dict({inner}=...)")
         if type(value) is str:
             leaves[name] = value
-        elif isinstance(value, Mapping):
+        elif type(value) is dict or isinstance(value, Mapping):
             leaves |= flatten(value, where, f"{name}.")
         elif value is not None:
             leaves[name] = _leaf(value, where, name)
     return leaves
 
 
+@functools.lru_cache(maxsize=1024)  # widths, sizes and limits come again in every state
+def _scalar(value: float) -> np.ndarray:
+    return np.array(value, dtype=np.float64)
+
+
 def _leaf(value: Any, where: str, name: str) -> Any:
+    if type(value) in (int, float) and math.isfinite(value):
+        return _scalar(value)
     array = as_array(value)
     if array is None:
         return plain(value)
@@ -87,19 +95,12 @@ def unflatten(leaves: Mapping[str, Any]) -> dict:
     return tree
 
 
-def figure_leaves(
-    figure: Mapping, readouts: Mapping | None = None, only: Collection[str] | None = None
-) -> dict[str, dict]:
+def figure_leaves(figure: Mapping, readouts: Mapping | None = None) -> dict[str, dict]:
     r"""Take a figure apart: {"<trace name>": {"x": array, ...}, "layout": {...}, "readout": {...}}.
 
     Numbers and numeric lists become float64 arrays, everything else JSON values. Raises where a trace has no name of
-    its own, or holds what a page cannot store. `only`: traces, "layout" and "readout.<key>" to take apart; the others
-    are named and empty.
+    its own, or holds what a page cannot store.
     """
-
-    def wanted(name: str) -> bool:
-        return only is None or name in only
-
     if not isinstance(figure, Mapping) or not isinstance(figure.get("data"), (list, tuple)):
         raise TypeError(f"the function must return a dict with 'data' and 'layout', got {type(figure).__name__}")
     if unknown := set(figure) - {"data", "layout"}:
@@ -111,12 +112,9 @@ def figure_leaves(
             raise ValueError(f"trace {number} ({trace.get('type', 'scatter')}) has no name; give each trace its own")
         if name in items or name in ("layout", "readout") or name.startswith("readout."):
             raise ValueError(f"trace name {name!r} is taken; give each trace its own (or a uid)")
-        items[name] = flatten({"type": "scatter", **trace}, f"trace {name!r}") if wanted(name) else {}
-    items["layout"] = flatten(figure.get("layout") or {}, "layout") if wanted("layout") else {}
-    items["readout"] = {
-        key: _leaf(value, "readout", key) if wanted(f"readout.{key}") else None
-        for key, value in (readouts or {}).items()
-    }
+        items[name] = flatten({"type": "scatter", **trace}, f"trace {name!r}")
+    items["layout"] = flatten(figure.get("layout") or {}, "layout")
+    items["readout"] = {key: _leaf(value, "readout", key) for key, value in (readouts or {}).items()}
     return items
 
 

@@ -1,9 +1,16 @@
-r"""The markup of an explorable, and its states as a script. `static/player.js` brings it to life."""
+r"""What an explorable is on a page: its colors, the words of its readout, its markup, its states as a script.
+
+`static/player.js` brings it to life; a browser draws its picture.
+"""
 
 import html
 import json
 import math
-from collections.abc import Iterable
+import os
+import re
+import shutil
+import string
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +19,96 @@ from posenc.lab.explore.sliders import Slider
 STATIC = Path(__file__).parent / "static"
 MAX_PAGE_BYTES = 300_000
 PICTURE_WIDTH = 680
+#: Okabe and Ito's palette, darkened where needed for 3:1 on white; `static/player.js` holds each color's dark twin.
+COLORS = {
+    "blue": "#0072b2",
+    "orange": "#c45500",
+    "green": "#00805a",
+    "purple": "#a8468a",
+    "sky": "#2a8fc9",
+    "red": "#c0392b",
+    "yellow": "#a07800",
+    "gray": "#6b7280",
+    "ink": "#1f2933",
+}
+SEQUENTIAL = "Cividis"
+#: From blue over a middle gray to orange; zero must be the middle (`zmid=0`).
+DIVERGING = [[0.0, "#2166ac"], [0.25, "#7fb0d5"], [0.5, "#f2f2f2"], [0.75, "#e3a36b"], [1.0, "#b35806"]]
+
+BROWSER_ARGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+CHROME_OF_A_MAC = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
+
+
+def find_chromium() -> str | None:
+    r"""A Chromium for Playwright: the system's, or None for the one that `playwright install chromium` brings."""
+    for name in ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"):
+        if path := shutil.which(name):
+            return path
+    return CHROME_OF_A_MAC if os.path.exists(CHROME_OF_A_MAC) else None
+
+
+# The readout: a template such as "score {score:.4f} · distance {distance}", at most three chips
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+FORMAT = re.compile(r"[+]?(\.\d+)?[feg%]?|[+]?d|s?")
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def check_template(template: Any, where: str) -> None:
+    r"""Raise TypeError or ValueError for a template that the player could not fill in."""
+    if not isinstance(template, str):
+        raise TypeError(f"{where}: readout must be a text such as 'score {{score:.3f}}', got {template!r}")
+    try:
+        parts = list(string.Formatter().parse(template))
+    except ValueError as error:
+        raise ValueError(f"{where}: readout={template!r}: {error}") from error
+    if template.count(" · ") > 2:
+        raise ValueError(
+            f"{where}: readout={template!r} has more than three parts between its dots: leave the least out"
+        )
+    for _, field, form, conversion in parts:
+        if field is None:
+            continue
+        if not NAME.fullmatch(field) or conversion:
+            raise ValueError(f"{where}: readout field {{{field}}} must be a plain name of a readout")
+        if not FORMAT.fullmatch(form):
+            raise ValueError(
+                f"{where}: readout format {form!r} of {{{field}}}: use .3f, .2e, .4g, .0%, d, with or without +"
+            )
+
+
+def fields(template: str) -> list[str]:
+    return [field for _, field, _, _ in string.Formatter().parse(template) if field is not None]
+
+
+def fill(template: str, readouts: Mapping) -> str:
+    r"""The template with these readouts (numbers, 0-d arrays or strings); NaN is a dash."""
+    words = []
+    for text, field, form, _ in string.Formatter().parse(template):
+        words.append(text)
+        if field is not None:
+            value = readouts[field]
+            words.append(_word(value.item() if hasattr(value, "item") else value, form))
+    return "".join(words)
+
+
+def _word(value: float | str, form: str) -> str:
+    if isinstance(value, str):
+        return value
+    if math.isnan(value):
+        return "–"
+    return printed(format(round(value) if form.endswith("d") else value, form or "g"))
+
+
+def printed(text: str) -> str:
+    r"""A number as print has it, not as Python does: a true minus sign, none before a zero, 10⁻⁶ for 1e-06."""
+    head, e, power = re.sub(r"^-(?=[0.]+%?$)", "", text).partition("e")
+    if e:
+        head = re.sub(r"^([+-]?)1×", r"\1", f"{head}×10") + str(int(power)).translate(RAISED)
+    return head.replace("-", "−")
+
+
+# Markup
 
 
 def escape(text: str) -> str:

@@ -5,14 +5,15 @@ layout or of one readout over the sliders that it depends on (`groups`: [number 
 sum matters, the distinct sums).
 """
 
+import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from posenc.lab.explore.arrays import decode_arrays, encode_arrays
-from posenc.lab.explore.depends import Axis, combinations, place_in, slider_axis
 from posenc.lab.explore.leaves import as_array, draws_the_same, first_difference, flatten, unflatten
 from posenc.lab.explore.sliders import Slider, random_states
 
@@ -21,16 +22,85 @@ MAX_STATES = 2_000
 MAX_PLAIN = 16
 
 
+@dataclass(frozen=True)
+class Axis:
+    r"""One axis of a table of states: a slider's values, or the distinct signed sums of several sliders."""
+
+    members: tuple[tuple[str, int], ...]  # slider, sign
+    values: tuple
+
+    @property
+    def summed(self) -> bool:
+        return len(self.members) > 1
+
+    def states(self) -> list[dict]:
+        r"""How the function is called along the axis: the first slider at the sum, the others at 0."""
+        (first, _), *others = self.members
+        return [{first: value, **{name: 0 for name, _ in others}} for value in self.values]
+
+
+def combinations(axes: Iterable[Axis]) -> Iterator[dict]:
+    r"""Every combination of the axes' values, in the order of the table."""
+    for parts in itertools.product(*(axis.states() for axis in axes)):
+        yield {name: value for part in parts for name, value in part.items()}
+
+
+def slider_axis(slider: Slider) -> Axis:
+    return Axis(((slider.name, 1),), slider.values)
+
+
+def read_depends(depends: Any, sliders: Mapping[str, Slider], where: str) -> dict[str, tuple[Axis, ...]]:
+    r"""The axes of each entry of `depends`, in the order of the sliders."""
+    if not isinstance(depends, Mapping):
+        raise TypeError(f"{where}: depends={depends!r} must be a dict of lists of slider names")
+    return {item: _read_axes(parts, sliders, f"{where}: depends[{item!r}]") for item, parts in depends.items()}
+
+
+def _read_axes(parts: Any, sliders: Mapping[str, Slider], where: str) -> tuple[Axis, ...]:
+    if not isinstance(parts, (list, tuple)):
+        raise TypeError(f"{where} must be a list of slider names, got {parts!r}")
+    axes = [_read_axis(part, sliders, where) for part in parts]
+    names = [name for axis in axes for name, _ in axis.members]
+    for name in (axis.members[0][0] for axis in axes):  # a later member of a sum, which is set to 0, may come again
+        if names.count(name) > 1:
+            raise ValueError(f"{where} names {name!r} twice")
+    order = list(sliders)
+    return tuple(sorted(axes, key=lambda axis: order.index(axis.members[0][0])))
+
+
+def _read_axis(part: Any, sliders: Mapping[str, Slider], where: str) -> Axis:
+    words = part if isinstance(part, (list, tuple)) else [part]
+    if not words:
+        raise ValueError(f"{where} holds a sum of no sliders: {part!r}")
+    members = []
+    for place, word in enumerate(words):
+        minus = place > 0 and isinstance(word, str) and word.startswith("-")
+        name = word[1:] if minus else word
+        if not isinstance(name, str) or name not in sliders:
+            raise ValueError(f"{where} names {word!r}; the sliders are {list(sliders)}")
+        if len(words) > 1 and not sliders[name].numeric:
+            raise ValueError(f"{where} sums {name!r}, whose values are words")
+        members.append((name, -1 if minus else 1))
+    if len(members) == 1:
+        return slider_axis(sliders[words[0]])
+    terms = itertools.product(*([sign * value for value in sliders[name].values] for name, sign in members))
+    return Axis(tuple(members), tuple(sorted({_sum(term) for term in terms})))
+
+
+def _sum(term: tuple) -> int | float:
+    return sum(term) if all(isinstance(value, int) for value in term) else round(sum(term), 9)
+
+
 class Recorder:
     r"""Calls an explorable's function at every state that its traces, layout and readouts depend on.
 
-    `evaluate`: state, items -> these of the figure taken apart, as `figure_leaves` does. Errors begin with `id`.
+    `evaluate`: state -> the figure taken apart, as `figure_leaves` does. Errors begin with `id`.
     """
 
     def __init__(
         self,
         id: str,
-        evaluate: Callable[..., dict],
+        evaluate: Callable[[Mapping], dict],
         sliders: Mapping[str, Slider],
         depends: Mapping[str, tuple[Axis, ...]],
     ):
@@ -40,12 +110,12 @@ class Recorder:
         self.items = _items(self.start)
 
     def axes(self, item: str) -> tuple[Axis, ...]:
-        r"""The axes of a trace, of "layout" or of "readout.<key>"."""
+        r"""The axes over which a trace, the layout or a readout is computed; `narrowed` keeps those that move it."""
         if item in self.depends:
             return self.depends[item]
         if item.startswith("readout.") and "readout" in self.depends:
             return self.depends["readout"]
-        return () if item == "layout" else tuple(slider_axis(s) for s in self.sliders.values())
+        return () if self.depends else tuple(slider_axis(s) for s in self.sliders.values())
 
     def trace(self, name: str) -> int:
         r"""The number of the trace of this name, which a handle may take hold of: one of `scatter`."""
@@ -59,6 +129,7 @@ class Recorder:
         data: list[dict] = [{} for _ in self.traces]
         figure, tables = {"data": data, "layout": {}}, []
         for item, series in self._series().items():
+            axes, series = narrowed(self.axes(item), series)
             constants, arrays = self._encode(item, series)
             target: list = ["readout"]
             if item == "layout":
@@ -69,7 +140,7 @@ class Recorder:
                 target = ["data", number]
                 data[number] = unflatten(constants)
             if arrays:
-                tables.append({"item": item, "target": target, "groups": self._groups(item), "arrays": arrays})
+                tables.append({"item": item, "target": target, "groups": self._groups(axes), "arrays": arrays})
         record = {"traces": self.traces, "figure": figure, "tables": tables}
         self._verify(record)
         return record
@@ -83,7 +154,7 @@ class Recorder:
             if count > MAX_STATES:
                 raise ValueError(
                     f"{self.id}: {item!r} has {count:,} states, more than {MAX_STATES:,}; "
-                    "declare its sliders in depends, or give the sliders fewer values"
+                    "give the sliders fewer values, or say in depends what moves with which"
                 )
 
     def _series(self) -> dict[str, list[dict]]:
@@ -94,7 +165,7 @@ class Recorder:
         series: dict[str, list[dict]] = {item: [] for item in self.items}
         for axes, items in sharing.items():
             for state in combinations(axes):
-                leaves = self.evaluate(state, items)
+                leaves = self.evaluate(state)
                 changes = set(_items(leaves)) ^ set(self.items)
                 if changes:
                     raise ValueError(
@@ -121,19 +192,19 @@ class Recorder:
                 raise ValueError(f"{self.id}: {item}, {path}: {error}") from error
         return constants, arrays
 
-    def _groups(self, item: str) -> list[dict]:
+    def _groups(self, axes: tuple[Axis, ...]) -> list[dict]:
         names = list(self.sliders)
         return [
             {
                 "of": [[names.index(name), sign] for name, sign in axis.members],
                 **({"sums": list(axis.values)} if axis.summed else {}),
             }
-            for axis in self.axes(item)
+            for axis in axes
         ]
 
-    def _verify(self, record: Mapping, count: int = 24) -> None:
+    def _verify(self, record: Mapping) -> None:
         r"""Seeded random states come back as the function returns them; else `depends` says too little."""
-        for state in random_states(self.sliders, count, f"{self.id}:0"):
+        for state in random_states(self.sliders, 24 if self.depends else 4, f"{self.id}:0"):
             fresh = self.evaluate(state)
             difference = first_difference(fresh, decode_state(record, self.sliders, state))
             if difference:
@@ -163,6 +234,39 @@ class Recorder:
         return "the function does not return the same for the same values"
 
 
+def narrowed(axes: tuple[Axis, ...], series: list[dict]) -> tuple[tuple[Axis, ...], list[dict]]:
+    r"""The axes along which an item moves, and its leaves over these alone. Rounding, as of a sum in another order, is
+    no movement."""
+    numbers: dict[tuple, int] = {}
+    grid = np.array([numbers.setdefault(_key(leaves), len(numbers)) for leaves in series])
+    grid = grid.reshape([len(axis.values) for axis in axes])
+    distinct = [series[place] for place in np.unique(grid, return_index=True)[1]]
+    moving = []
+    for axis in axes:
+        first = grid.take([0], len(moving))
+        pairs = set(zip(np.broadcast_to(first, grid.shape).ravel().tolist(), grid.ravel().tolist()))
+        if all(one == other or _close(distinct[one], distinct[other]) for one, other in pairs):
+            grid = grid.take(0, len(moving))
+        else:
+            moving.append(axis)
+    return tuple(moving), [distinct[number] for number in grid.ravel()]
+
+
+def _key(leaves: dict) -> tuple:
+    values = [(v.shape, v.tobytes()) if isinstance(v, np.ndarray) else repr(v) for v in leaves.values()]
+    return (*leaves, *values)
+
+
+def _close(one: dict, other: dict) -> bool:
+    return one.keys() == other.keys() and all(_equal(value, other[path]) for path, value in one.items())
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return one.shape == other.shape and np.allclose(one, other, rtol=1e-6, atol=1e-9, equal_nan=True)
+    return type(one) is type(other) and one == other
+
+
 def decode_state(record: Mapping, sliders: Mapping[str, Slider], state: Mapping) -> dict[str, dict]:
     r"""What the player draws at a state: the record read back, in the form of `figure_leaves`."""
     items = {name: flatten(tree, name) for name, tree in zip(record["traces"], record["figure"]["data"])}
@@ -178,6 +282,21 @@ def decode_state(record: Mapping, sliders: Mapping[str, Slider], state: Mapping)
     return items
 
 
+def place_in(axes: list[Mapping], sliders: Mapping[str, Slider], state: Mapping) -> int:
+    r"""The number of a state in a table, from the axes as its record has them."""
+    names = list(sliders)
+    place = 0
+    for axis in axes:
+        if "sums" in axis:
+            total = sum(sign * state[names[number]] for number, sign in axis["of"])
+            size, index = len(axis["sums"]), int(np.abs(np.array(axis["sums"]) - total).argmin())
+        else:
+            own = sliders[names[axis["of"][0][0]]]
+            size, index = len(own.values), own.index(state[own.name])
+        place = place * size + index
+    return place
+
+
 def _items(leaves: Mapping[str, dict]) -> list[str]:
     r"""The names of all that has a table of its own: traces, layout, each readout."""
     return [name for name in leaves if name != "readout"] + [f"readout.{key}" for key in leaves["readout"]]
@@ -189,7 +308,8 @@ def _constant(values: list) -> bool:
         return all(
             type(value) is type(first) and not isinstance(value, np.ndarray) and value == first for value in values
         )
-    return first.size <= MAX_PLAIN and all(np.array_equal(value, first, equal_nan=True) for value in values)
+    alike = (value is first or np.array_equal(value, first, equal_nan=True) for value in values)
+    return first.size <= MAX_PLAIN and all(alike)
 
 
 def _on_log(path: str, trace: Mapping[str, Any], layout: Mapping[str, Any]) -> bool:

@@ -6,7 +6,7 @@ import torch
 
 from posenc.bias.alibi import bias, slopes
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import label, upright
+from posenc.lab.figures.parts import axis, dots, label, line, path, upright
 
 KEYS = 128
 MATCH, MATCH_LOGIT = 24, 6.0  # one key fits the query: its logit stands this far above the flat level
@@ -66,11 +66,11 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
     slope = m[chosen].item()
     near = min(1 + math.floor(math.log(20) / slope), query + 1)
 
-    ends = [_end(line) for line in row]
+    ends = [_end(curve) for curve in row]
     fan_x, fan_y = [], []
-    for line, (x, y) in zip(row, ends):
+    for curve, (x, y) in zip(row, ends):
         fan_x += [query, x, math.nan]
-        fan_y += [line[-1], y, math.nan]
+        fan_y += [curve[-1], y, math.nan]
     # The mildest names stand below the zero line.
     beside = [(x, y if x else min(y, -1.5)) for x, y in ends]
     named = _named(beside, chosen)
@@ -78,16 +78,7 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
     words, place = ([left, 0.9], "middle left") if left > MATCH + 45 else ([middle, 0.95], "top center")
     room = near > 40 and abs(middle - MATCH) > 40 or place == "middle left"
     data = [
-        dict(
-            type="scatter",
-            name="bias of every head",
-            x=fan_x,
-            y=fan_y,
-            mode="lines",
-            line=dict(color=COLORS["gray"], width=1, dash="dot"),
-            hoverinfo="skip",
-            showlegend=False,
-        ),
+        line("bias of every head", fan_x, fan_y, "gray", 1, "dot", showlegend=False),
         dict(
             type="scatter",
             name="slopes",
@@ -101,14 +92,13 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
             hoverinfo="skip",
             showlegend=False,
         ),
-        dict(
-            type="scatter",
-            name="bias of this head",
-            x=[query, ends[chosen][0]],
-            y=[row[chosen, -1], ends[chosen][1]],
-            mode="lines",
-            line=dict(color=COLORS["green"], width=4),
-            hovertemplate="key %{x:.0f}: bias %{y:.2f}<extra></extra>",
+        line(
+            "bias of this head",
+            [query, ends[chosen][0]],
+            [row[chosen, -1], ends[chosen][1]],
+            "green",
+            4,
+            hover="key %{x:.0f}: bias %{y:.2f}<extra></extra>",
             showlegend=False,
         ),
         dict(
@@ -127,25 +117,15 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
         ),
         upright("query", query, LOW, 1),
         upright("query, below", query, *WEIGHTS, yaxis="y2"),
-        dict(
-            type="scatter",
-            name="equal logits",
-            x=seen,
-            y=_log10(flat),
-            mode="lines",
+        line("equal logits", seen, _log10(flat), "green", 3, "dash", yaxis="y2"),
+        dots(
+            "with content",
+            seen,
+            _log10(content),
+            "orange",
+            5,
+            hover="key %{x}: weight 10 to the %{y:.2f}<extra></extra>",
             yaxis="y2",
-            line=dict(color=COLORS["green"], width=3, dash="dash"),
-            hoverinfo="skip",
-        ),
-        dict(
-            type="scatter",
-            name="with content",
-            x=seen,
-            y=_log10(content),
-            mode="markers",
-            yaxis="y2",
-            marker=dict(color=COLORS["orange"], size=5),
-            hovertemplate="key %{x}: weight 10 to the %{y:.2f}<extra></extra>",
         ),
         dict(
             type="scatter",
@@ -161,26 +141,23 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
             marker=dict(color=COLORS["red"], size=14, symbol="star"),
             hovertemplate=f"key {MATCH}, which fits: weight 10 to the %{{y:.2f}}<extra></extra>",
         ),
-        dict(
-            type="scatter",
-            name="95% of the weight",
-            x=[query - near + 1, query],
-            y=[0.9, 0.9],
-            mode="lines+markers",
+        path(
+            "95% of the weight",
+            [query - near + 1, query],
+            [0.9, 0.9],
+            "green",
+            2,
+            hover=f"95% of the weight of equal logits: {near} keys<extra></extra>",
             yaxis="y2",
-            line=dict(color=COLORS["green"], width=2),
             marker=dict(symbol="line-ns-open", size=10, line=dict(width=2)),
-            hovertemplate=f"95% of the weight of equal logits: {near} keys<extra></extra>",
             showlegend=False,
         ),
-        label("how many keys that are", *words, f"95% on {near}" if room else "", COLORS["green"], place, yaxis="y2"),
+        label("how many keys that are", *words, f"95% on {near}" if room else "", "green", place, yaxis="y2"),
     ]
     layout = dict(
         height=470,
-        xaxis=dict(
-            range=[-29, KEYS + 2], title=dict(text="key position j"), anchor="y2", tickvals=[0, 32, 64, 96, 127]
-        ),
-        yaxis=dict(range=[LOW, 1.5], domain=[0.54, 1], title=dict(text="bias")),
+        xaxis=axis(-29, KEYS + 2, "key position j", anchor="y2", tickvals=[0, 32, 64, 96, 127]),
+        yaxis=axis(LOW, 1.5, "bias", domain=[0.54, 1]),
         yaxis2=dict(
             range=WEIGHTS,
             domain=[0, 0.47],
@@ -208,14 +185,6 @@ decay = explorable(
     "A bracket at the top spans the keys that hold 95% of the weight of equal logits.",
     readout=f"slope {{slope:.4f}} · halves in {{half:.1f}} · key {MATCH}: {{match}}",
     handles={"end of this head's line": "head", "query": "query", "query, below": "query"},
-    depends={
-        "bias of every head": ["heads", "query"],
-        "slopes": ["heads", "head", "query"],
-        "query": ["query"],
-        "query, below": ["query"],
-        "readout.slope": ["heads", "head"],
-        "readout.half": ["heads", "head"],
-    },
     heads=slider([2, 4, 8, 12, 16], label="heads H", default=8),
     head=slider(range(1, 17), label="head h", default=4, at_most="heads"),
     query=slider(range(7, KEYS, 8), label="query position i", default=127),

@@ -7,7 +7,7 @@ import torch
 
 from posenc import rope
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import label, number
+from posenc.lab.figures.parts import axis, bars, label, line, number, path
 
 PAIRS = 8  # pairs of lanes, D = 16: a dial each
 BASE = 177.0  # pair 1 turns by 30 degrees a word, an hour on a clock; the slowest still turns in sight
@@ -40,17 +40,15 @@ def _across(points):
 def _arrow(name, tip, color, dash, width):
     r"""A hand. The point beside it, which is not drawn, tells the player that a level hand is no level line."""
     x, y = (part.item() for part in _across(tip))
-    return dict(
-        type="scatter",
-        name=name,
-        x=[-0.05 * y, math.nan, 0, x],
-        y=[0.05 * x, math.nan, 0, y],
-        xaxis="x2",
-        yaxis="y2",
-        mode="lines+markers",
-        line=dict(color=color, width=width, dash=dash),
+    return path(
+        name,
+        [-0.05 * y, math.nan, 0, x],
+        [0.05 * x, math.nan, 0, y],
+        color,
+        width,
+        dash,
+        panel=2,
         marker=dict(symbol="arrow", angleref="previous", size=[0, 0, 0, 15], color=color, opacity=1),
-        hoverinfo="skip",
     )
 
 
@@ -58,16 +56,14 @@ def _small_hands(name, tips, color, dash, width):
     x, y = _across(0.42 * tips)
     center = torch.arange(PAIRS, dtype=torch.float64)
     gap = torch.full((PAIRS,), math.nan, dtype=torch.float64)
-    return dict(
-        type="scatter",
-        name=name,
-        x=torch.stack((center, center + x, gap), dim=-1).flatten(),
-        y=torch.stack((0 * center, y, gap), dim=-1).flatten(),
-        xaxis="x3",
-        yaxis="y3",
-        mode="lines",
-        line=dict(color=color, width=width, dash=dash),
-        hoverinfo="skip",
+    return line(
+        name,
+        torch.stack((center, center + x, gap), dim=-1).flatten(),
+        torch.stack((0 * center, y, gap), dim=-1).flatten(),
+        color,
+        width,
+        dash,
+        panel=3,
     )
 
 
@@ -114,12 +110,13 @@ def _layout():
         margin=dict(l=8, r=8, t=4, b=40),
         showlegend=False,
         bargap=0.3,
-        xaxis=dict(range=[-4, 2 * CELLS + 1], domain=[0, 1], **hidden),  # half words: the bracket's middle is whole
-        yaxis=dict(range=[-1, 2.7], domain=[0.78, 1], **hidden),
-        xaxis2=dict(range=[-1.56, 1.56], domain=[0, 0.43], constrain="domain", anchor="y2", **hidden),
-        yaxis2=dict(range=[-1.56, 1.56], domain=[0, 0.76], scaleanchor="x2", anchor="x2", **hidden),
-        xaxis3=dict(
-            range=[-0.55, PAIRS + 0.75],
+        xaxis=axis(-4, 2 * CELLS + 1, domain=[0, 1], **hidden),  # half words: the bracket's middle is whole
+        yaxis=axis(-1, 2.7, domain=[0.78, 1], **hidden),
+        xaxis2=axis(-1.56, 1.56, domain=[0, 0.43], constrain="domain", anchor="y2", **hidden),
+        yaxis2=axis(-1.56, 1.56, domain=[0, 0.76], scaleanchor="x2", anchor="x2", **hidden),
+        xaxis3=axis(
+            -0.55,
+            PAIRS + 0.75,
             domain=[0.45, 1],
             anchor="y5",
             showgrid=False,
@@ -128,10 +125,10 @@ def _layout():
             ticktext=[*(f"{d:.0f}°" if d > 9.5 else f"{d:.1f}°" for d in degrees), "sum"],
             title=dict(text="a pair's turn for each word, fast to slow", font=dict(size=12)),
         ),
-        yaxis3=dict(range=[-0.5, 0.5], domain=[0.34, 0.48], scaleanchor="x3", anchor="x3", **hidden),
-        xaxis4=dict(range=[0, 1], domain=[0.46, 1], anchor="y4", **hidden),
-        yaxis4=dict(range=[0.4, 4.9], domain=[0.5, 0.76], anchor="x4", **hidden),
-        yaxis5=dict(range=[-1.7, 3.1], domain=[0, 0.32], anchor="x3", **hidden),
+        yaxis3=axis(-0.5, 0.5, domain=[0.34, 0.48], scaleanchor="x3", anchor="x3", **hidden),
+        xaxis4=axis(0, 1, domain=[0.46, 1], anchor="y4", **hidden),
+        yaxis4=axis(0.4, 4.9, domain=[0.5, 0.76], anchor="x4", **hidden),
+        yaxis5=axis(-1.7, 3.1, domain=[0, 0.32], anchor="x3", **hidden),
         shapes=[_circle(0, 0, RIM, 2, ink, 2), *dials, zero],
         meta=dict(
             phone=dict(
@@ -172,15 +169,14 @@ def _two_hands(m, n, shift):
     across = torch.arange(PAIRS - 1, dtype=torch.float64)
     on_dial, on_columns = dict(xaxis="x2", yaxis="y2", hoverinfo="skip"), dict(xaxis="x3", yaxis="y5")
     data = [
-        dict(
-            type="bar",
-            name="words",
-            x=list(range(0, 2 * CELLS, 2)),
-            y=[0.5] * CELLS,
+        bars(
+            "words",
+            list(range(0, 2 * CELLS, 2)),
+            [0.5] * CELLS,
+            "gray",
+            marker=dict(opacity=0.3),
             base=[1.25] * CELLS,
             width=[1.6] * CELLS,
-            marker=dict(color=COLORS["gray"], opacity=0.3),
-            hoverinfo="skip",
         ),
         dict(
             type="scatter",
@@ -198,15 +194,7 @@ def _two_hands(m, n, shift):
         ),
         _tile("query word", "it", at_q, COLORS["blue"], "square", "right" if at_q >= at_k else "left"),
         _tile("key word", "cat", at_k, COLORS["orange"], "diamond", "left" if at_q >= at_k else "right"),
-        dict(
-            type="scatter",
-            name="ticks",
-            x=marks[0],
-            y=marks[1],
-            mode="lines",
-            line=dict(color=COLORS["ink"], width=1.5),
-            **on_dial,
-        ),
+        line("ticks", marks[0], marks[1], "ink", 1.5, hover=True, **on_dial),
         dict(
             type="scatter",
             name="numerals",
@@ -217,32 +205,16 @@ def _two_hands(m, n, shift):
             textfont=dict(size=12, color=COLORS["gray"]),
             **on_dial,
         ),
-        dict(
-            type="scatter",
-            name="projection",
-            x=[0, foot_x],
-            y=[0, foot_y],
-            mode="lines",
-            line=dict(color=COLORS["green"], width=11),
-            opacity=0.75,
-            **on_dial,
-        ),
-        dict(
-            type="scatter",
-            name="drop",
-            x=[k_x, foot_x],
-            y=[k_y, foot_y],
-            mode="lines",
-            line=dict(color=COLORS["green"], width=1.5, dash="dot"),
-            **on_dial,
-        ),
-        dict(
-            type="scatter",
-            name="angle",
-            x=0.4 * arc.sin(),
-            y=0.4 * arc.cos(),
-            mode="lines",
-            line=dict(color=COLORS["purple"], width=4, shape="spline", smoothing=1.3),
+        line("projection", [0, foot_x], [0, foot_y], "green", 11, hover=True, opacity=0.75, **on_dial),
+        line("drop", [k_x, foot_x], [k_y, foot_y], "green", 1.5, "dot", hover=True, **on_dial),
+        line(
+            "angle",
+            0.4 * arc.sin(),
+            0.4 * arc.cos(),
+            "purple",
+            4,
+            line=dict(shape="spline", smoothing=1.3),
+            hover=True,
             **on_dial,
         ),
         _arrow("query", q, COLORS["blue"], "solid", 4),
@@ -253,48 +225,34 @@ def _two_hands(m, n, shift):
         _words("score in words", f"<b>score</b> here {pair}", 1, COLORS["green"]),
         _small_hands("query hands", query, COLORS["blue"], "solid", 2.5),
         _small_hands("key hands", key, COLORS["orange"], "dot", 2.5),
-        dict(
-            type="bar",
-            name="score of each pair",
-            x=list(range(PAIRS)),
-            y=scores,
+        bars(
+            "score of each pair",
+            list(range(PAIRS)),
+            scores,
+            "green",
+            marker=dict(pattern=dict(shape=["/" if s < 0 else "" for s in scores.tolist()])),
             base=total - scores,
-            marker=dict(color=COLORS["green"], pattern=dict(shape=["/" if s < 0 else "" for s in scores.tolist()])),
-            hoverinfo="skip",
             **on_columns,
         ),
-        label(
-            "hatched",
-            -0.4,
-            2.75,
-            "hatched: takes away",
-            COLORS["green"],
-            "middle right",
-            cliponaxis=False,
+        label("hatched", -0.4, 2.75, "hatched: takes away", "green", "middle right", cliponaxis=False, **on_columns),
+        line(
+            "levels",
+            torch.stack((across - 0.35, across + 1.35, gap[: PAIRS - 1]), dim=-1).flatten(),
+            levels,
+            "gray",
+            1,
             **on_columns,
         ),
-        dict(
-            type="scatter",
-            name="levels",
-            x=torch.stack((across - 0.35, across + 1.35, gap[: PAIRS - 1]), dim=-1).flatten(),
-            y=levels,
-            mode="lines",
-            line=dict(color=COLORS["gray"], width=1),
-            hoverinfo="skip",
-            **on_columns,
-        ),
-        dict(
-            type="bar",
-            name="score",
-            x=[PAIRS + 0.2],
-            y=[total[-1]],
-            marker=dict(color=COLORS["ink"]),
+        bars(
+            "score",
+            [PAIRS + 0.2],
+            [total[-1]],
+            "ink",
             text=[whole],
             textposition="outside",
             constraintext="none",
             textfont=dict(size=12),
             cliponaxis=False,
-            hoverinfo="skip",
             **on_columns,
         ),
     ]
@@ -302,7 +260,6 @@ def _two_hands(m, n, shift):
 
 
 _QUERY, _KEY, _APART = [("m", "shift")], [("n", "shift")], [("m", "-n")]
-_BOTH = [*_QUERY, *_KEY]
 two_hands = explorable(
     _two_hands,
     id="clock.two_hands",
@@ -315,27 +272,10 @@ two_hands = explorable(
     readout="{distance} apart · this pair {pair} · sum {whole}",
     handles={"query word": "m", "key word": "n", "bracket": "shift", "query": "m", "key": "n"},
     depends={
-        "words": [],
-        "bracket": _BOTH,
-        "query word": _BOTH,
-        "key word": _BOTH,
-        "ticks": [],
-        "numerals": [],
-        "projection": _BOTH,
-        "drop": _BOTH,
-        "angle": _BOTH,
-        "query": _QUERY,
-        "key": _KEY,
-        "query in words": _QUERY,
-        "key in words": _KEY,
-        "angle in words": _APART,
-        "score in words": _APART,
-        "query hands": _QUERY,
-        "key hands": _KEY,
-        "score of each pair": _APART,
-        "hatched": [],
-        "levels": _APART,
-        "score": _APART,
+        **dict.fromkeys(("query", "query in words", "query hands"), _QUERY),
+        **dict.fromkeys(("key", "key in words", "key hands"), _KEY),
+        **dict.fromkeys(("bracket", "query word", "key word", "projection", "drop", "angle"), [*_QUERY, *_KEY]),
+        **dict.fromkeys(("angle in words", "score in words", "score of each pair", "levels", "score"), _APART),
         "readout": _APART,
     },
     m=slider(range(12), label="query m, before the shift", default=5),

@@ -6,7 +6,7 @@ import statistics
 
 from posenc.lab.experiments import load_results, mean_and_spread
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import HALO, apart, leaders, signed
+from posenc.lab.figures.parts import HALO, apart, axis, dots, leaders, line, path, signed
 from posenc.methods import METHODS
 
 load = functools.cache(load_results)
@@ -70,16 +70,16 @@ def _slopes(attention, method):
     names = named(ends, method)
     beside = lengths[-1] * 1.14
     data = [
-        dict(
-            type="scatter",
-            name=METHODS[name].title,
-            x=lengths,
-            y=means[name],
-            mode="lines+markers",
-            line=dict(color=look(name)["color"], dash=look(name)["dash"], width=1.6),
+        path(
+            METHODS[name].title,
+            lengths,
+            means[name],
+            look(name)["color"],
+            1.6,
+            look(name)["dash"],
+            hover="%{text}<extra></extra>",
             marker=dict(symbol=look(name)["symbol"], size=6),
             text=row(name),
-            hovertemplate="%{text}<extra></extra>",
         )
         for name in CURVES
     ]
@@ -98,29 +98,21 @@ def _slopes(attention, method):
             textfont=dict(size=11, shadow=HALO),
             hoverinfo="skip",
         ),
-        dict(
-            type="scatter",
-            name="the one in hand",
-            x=lengths,
-            y=means[chosen],
-            mode="lines+markers",
-            line=dict(color=COLORS["ink"], width=4),
-            marker=dict(size=10),
-            hoverinfo="skip",
-        ),
+        path("the one in hand", lengths, means[chosen], "ink", 4, marker=dict(size=10)),
     ]
     layout = dict(
         height=480,
         showlegend=False,
         margin=dict(t=12),
-        xaxis=dict(
+        xaxis=axis(
+            math.log10(lengths[0]) - 0.03,
+            math.log10(lengths[-1]) + 0.47,
+            "characters of context; 64 in training",
             type="log",
-            range=[math.log10(lengths[0]) - 0.03, math.log10(lengths[-1]) + 0.47],
             tickvals=lengths,
             ticktext=[str(n) for n in lengths],
-            title=dict(text="characters of context; 64 in training"),
         ),
-        yaxis=dict(range=[BOTTOM, TOP], title=dict(text="loss, nats per character")),
+        yaxis=axis(BOTTOM, TOP, "loss, nats per character"),
     )
     first, last = ([x[i] for x in text["methods"][chosen][kind]] for i in (0, -1))
     rise, spread = mean_and_spread([b - a for a, b in zip(first, last)])
@@ -145,7 +137,6 @@ slopes = explorable(
     "at a mark for its numbers, or drag the heavy end along the right side.",
     readout="{who} · {ends} nats · rise {rise}",
     handles={"the one in hand": "method"},
-    depends={**{METHODS[name].title: ["attention"] for name in CURVES}},
     attention=slider(["whole", "cut to 64"], label="attention"),
     method=slider(
         range(len(CURVES)), label="method", default=CURVES.index("rope"), format=lambda i: METHODS[CURVES[i]].title
@@ -182,44 +173,38 @@ def _puzzles(puzzle):
     order = sorted(scores, key=lambda name: (not able[name], mean[name][1]))
     at = {name: len(order) - 1 - i for i, name in enumerate(order)}
 
-    def dots(name, column, symbol, size, color, said):
+    def marks(name, column, symbol, size, color, said):
         pairs = [(score, at[m], m) for m in order for score in scores[m][column]]
-        return dict(
-            type="scatter",
-            name=name,
-            x=[x for x, _, _ in pairs],
-            y=[y for _, y, _ in pairs],
-            mode="markers",
-            marker=dict(
-                symbol=symbol, size=size, color=COLORS[color], opacity=[1 if able[m] else 0.4 for *_, m in pairs]
-            ),
+        return dots(
+            name,
+            [x for x, _, _ in pairs],
+            [y for _, y, _ in pairs],
+            color,
+            size,
+            symbol,
+            marker=dict(opacity=[1 if able[m] else 0.4 for *_, m in pairs]),
+            hover="%{text}<extra></extra>",
             text=[f"{METHODS[m].title}, {said}: {x:.1%} wrong" for x, _, m in pairs],
-            hovertemplate="%{text}<extra></extra>",
         )
 
     data = [
-        dict(
-            type="scatter",
-            name="means",
-            x=[x for m in order for x in (*mean[m], math.nan)],
-            y=[y for m in order for y in (at[m], at[m], math.nan)],
-            mode="lines",
-            line=dict(color=COLORS["gray"], width=5),
+        line(
+            "means",
+            [x for m in order for x in (*mean[m], math.nan)],
+            [y for m in order for y in (at[m], at[m], math.nan)],
+            "gray",
+            5,
             opacity=0.5,
-            hoverinfo="skip",
         ),
-        dots("outside", outside, "diamond", 8, "orange", OUTSIDE[puzzle]),
-        dots("as trained", inside, "circle-open", 12, "blue", "as trained"),
+        marks("outside", outside, "diamond", 8, "orange", OUTSIDE[puzzle]),
+        marks("as trained", inside, "circle-open", 12, "blue", "as trained"),
     ]
     layout = dict(
         height=460,
-        xaxis=dict(
-            range=[-0.03, 1.0],
-            tickformat=".0%",
-            title=dict(text="wrong answers, a mark a seed; ✗ did not learn the puzzle"),
-        ),
-        yaxis=dict(
-            range=[-0.6, len(order) - 0.4],
+        xaxis=axis(-0.03, 1.0, "wrong answers, a mark a seed; ✗ did not learn the puzzle", tickformat=".0%"),
+        yaxis=axis(
+            -0.6,
+            len(order) - 0.4,
             zeroline=False,
             tickvals=[at[m] for m in order],
             ticktext=[METHODS[m].title + ("" if able[m] else " (✗)") for m in order],
@@ -244,6 +229,5 @@ puzzles = explorable(
     "bar from mean to mean. A long bar is a method that knows the puzzle and loses it elsewhere. Methods with a "
     "cross, pale at the foot, did not learn the puzzle itself, so what they do elsewhere tells nothing.",
     readout="outside: {outside} · {learned} learn it · lowest {best}",
-    depends={"layout": ["puzzle"]},
     puzzle=slider(list(PUZZLES), label="puzzle", default="recall"),  # the needle is asked for first
 )

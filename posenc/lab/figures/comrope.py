@@ -6,7 +6,7 @@ import math
 import torch
 
 from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
-from posenc.lab.figures.parts import held, level, signed
+from posenc.lab.figures.parts import axis, dots, heat, held, level, line, path, signed
 from posenc.rotate.liere import rotation
 
 ALONE = {"hoverinfo": "skip"}
@@ -73,17 +73,18 @@ def _flat(way):
 
 def _way(name, way, color, dash, symbol):
     x, y, _ = _flat(way)
-    return dict(
-        type="scatter",
-        name=name,
-        x=x,
-        y=y,
-        mode="lines+markers",
-        line=dict(color=COLORS[color], width=3, dash=dash),
+    return path(
+        name,
+        x,
+        y,
+        color,
+        3,
+        dash,
+        hover=True,
         marker=dict(
             symbol=symbol,
             size=[1] * (len(way) - 1) + [14],
-            color=COLORS[color],
+            color=color,
             opacity=[0] * (len(way) - 1) + [1],
             line=dict(width=3, color=COLORS[color]),
         ),
@@ -137,62 +138,37 @@ def _commute(degrees, rows, columns, shift):
     curve, globe = scores(rows, columns, degrees), _globe()
     x, y, _ = _flat(at_once)
     data = [
-        dict(
-            type="scatter",
-            name="sphere",
-            x=globe[:, 0],
-            y=globe[:, 1],
-            mode="lines",
-            line=dict(color=COLORS["gray"], width=0.7),
-            showlegend=False,
-            **ALONE,
-        ),
+        line("sphere", globe[:, 0], globe[:, 1], "gray", 0.7, hover=True, showlegend=False, **ALONE),
         _axis("rows", "blue", "solid", 0),
         _axis("columns", "orange", "dot", degrees),
         _way("rows first", down, "blue", "solid", "circle-open"),
         _way("columns first", right, "orange", "dash", "square-open"),
-        dict(
-            type="scatter",
-            name="at once",
-            x=x,
-            y=y,
-            mode="markers",
-            marker=dict(symbol="x", size=9, color=COLORS["ink"]),
-            **ALONE,
-        ),
-        level("score at the start", curve[0].item(), 0, SHIFTS, COLORS["gray"], 1.5, "dot", xaxis="x2", yaxis="y2"),
-        dict(
-            type="scatter",
-            name="score of one pair, both tokens moved",
+        dots("at once", x, y, "ink", 9, "x", hover=True, **ALONE),
+        level("score at the start", curve[0].item(), 0, SHIFTS, "gray", 1.5, "dot", xaxis="x2", yaxis="y2"),
+        line(
+            "score of one pair, both tokens moved",
+            torch.arange(0, SHIFTS + 0.25, 0.25),
+            curve,
+            "green",
+            3,
+            hover="both moved %{x} rows: score %{y:.3f}<extra></extra>",
+            panel=2,
             fill="tonexty",
             fillcolor="rgba(0, 128, 90, 0.15)",
-            x=torch.arange(0, SHIFTS + 0.25, 0.25),
-            y=curve,
-            xaxis="x2",
-            yaxis="y2",
-            mode="lines",
-            line=dict(color=COLORS["green"], width=3),
-            hovertemplate="both moved %{x} rows: score %{y:.3f}<extra></extra>",
             showlegend=False,
         ),
-        held("score now", shift, curve[4 * shift].item(), COLORS["green"], size=15, xaxis="x2", yaxis="y2"),
+        held("score now", shift, curve[4 * shift].item(), "green", size=15, xaxis="x2", yaxis="y2"),
     ]
     layout = dict(
         height=430,
-        xaxis=dict(range=[-1.4, 1.4], visible=False, domain=[0, 0.58], constrain="domain"),
-        yaxis=dict(range=[-0.2, 1.45], visible=False, scaleanchor="x"),  # no walk leads below
-        xaxis2=dict(
-            range=[-1.5, SHIFTS + 0.6],
-            domain=[0.7, 1],
-            anchor="y2",
-            title=dict(text="rows both moved"),
-            tickvals=[0, 4, 8, 12],
-        ),
-        yaxis2=dict(range=[-0.7, 1.08], anchor="x2", title=dict(text="score"), tickvals=[-0.5, 0, 0.5, 1]),
+        xaxis=axis(-1.4, 1.4, visible=False, domain=[0, 0.58], constrain="domain"),
+        yaxis=axis(-0.2, 1.45, visible=False, scaleanchor="x"),  # no walk leads below
+        xaxis2=axis(-1.5, SHIFTS + 0.6, "rows both moved", domain=[0.7, 1], anchor="y2", tickvals=[0, 4, 8, 12]),
+        yaxis2=axis(-0.7, 1.08, "score", anchor="x2", tickvals=[-0.5, 0, 0.5, 1]),
         meta=dict(
             phone=dict(
-                xaxis=dict(domain=[0, 1], range=[-1.5, 2.4]),
-                yaxis=dict(domain=[0.5, 1], range=[-0.15, 1.42]),
+                xaxis=axis(-1.5, 2.4, domain=[0, 1]),
+                yaxis=axis(-0.15, 1.42, domain=[0.5, 1]),
                 xaxis2=dict(domain=[0, 1]),
                 yaxis2=dict(domain=[0, 0.46]),
                 legend=dict(orientation="v", x=1, xanchor="right", y=1, yanchor="top"),
@@ -221,18 +197,6 @@ commute = explorable(
     ),
     readout="walks end {apart:.2f} apart · score {score} · changes by up to {off:.3f}",
     handles={"axis of the columns": "degrees", "score now": "shift", "rows first": ("rows", "columns")},
-    depends={
-        "sphere": [],
-        "axis of the rows": [],
-        "axis of the columns": ["degrees"],
-        "rows first": ["degrees", "rows", "columns"],
-        "columns first": ["degrees", "rows", "columns"],
-        "at once": ["degrees", "rows", "columns"],
-        "score at the start": ["degrees", "rows", "columns"],
-        "score of one pair, both tokens moved": ["degrees", "rows", "columns"],
-        "readout.apart": ["degrees", "rows", "columns"],
-        "readout.off": ["degrees", "rows", "columns"],
-    },
     degrees=slider([0, 5, 15, 30, 60, 90], label="angle between the axes", default=30, format=lambda d: f"{d}°"),
     rows=slider(range(5), label="rows, query to key", default=3),
     columns=slider(range(5), label="columns, query to key", default=4),
@@ -292,58 +256,49 @@ def _blind(form, direction, row, column):
     place = torch.tensor([[row, column]], dtype=torch.float64)
     theta = normals(form, direction)
     step = torch.stack((-theta[1, 0], theta[0, 0]))  # square to the first block's theta
-    line = place + torch.tensor([[-2.0 * GRID], [2.0 * GRID]]) * step
+    curve = place + torch.tensor([[-2.0 * GRID], [2.0 * GRID]]) * step
     if form != ONE:
-        line = torch.full((2, 2), math.nan)
+        curve = torch.full((2, 2), math.nan)
     patches = torch.cartesian_prod(torch.arange(GRID), torch.arange(GRID))
 
     def points(name, where, symbol, size, color, **parts):
-        return dict(
-            type="scatter",
-            name=name,
-            x=where[:, 1],
-            y=where[:, 0],
-            mode="markers",
-            marker=dict(symbol=symbol, size=size, color=COLORS[color], **parts),
+        return dots(
+            name,
+            where[:, 1],
+            where[:, 0],
+            hover=True,
+            marker=dict(symbol=symbol, size=size, color=color, **parts),
             **ALONE,
         )
 
     def arrow(name, block, dash):
         tip = CENTER + ARROW * theta[:, block] if block < theta.shape[1] else torch.full((2,), math.nan)
-        return dict(
-            type="scatter",
-            name=name,
-            x=[CENTER, tip[1]],
-            y=[CENTER, tip[0]],
-            mode="lines+markers",
-            line=dict(color=COLORS["ink"], width=2, dash=dash),
-            marker=dict(symbol="arrow", angleref="previous", size=[0, 14], color=COLORS["ink"]),
+        return path(
+            name,
+            [CENTER, tip[1]],
+            [CENTER, tip[0]],
+            "ink",
+            2,
+            dash,
+            hover=True,
+            marker=dict(symbol="arrow", angleref="previous", size=[0, 14], color="ink"),
             **ALONE,
         )
 
     data = [
-        dict(
-            type="heatmap",
-            name="score of a key there",
-            x=ACROSS,
-            y=ACROSS,
-            z=likeness_everywhere(form, direction),
+        heat(
+            "score of a key there",
+            ACROSS,
+            ACROSS,
+            likeness_everywhere(form, direction),
+            hover="row %{y:.1f}, column %{x:.1f}: score %{z:.2f}<extra></extra>",
             zmin=-1,
             zmax=1,
             colorscale=DIVERGING,
             colorbar=dict(title=dict(text="score"), tickvals=[-1, 0, 1], thickness=12, xpad=4),
-            hovertemplate="row %{y:.1f}, column %{x:.1f}: score %{z:.2f}<extra></extra>",
         ),
         points("patches", patches, "circle", 3, "gray"),
-        dict(
-            type="scatter",
-            name="as far along θ as the key",
-            x=line[:, 1],
-            y=line[:, 0],
-            mode="lines",
-            line=dict(color=COLORS["ink"], width=2, dash="dash"),
-            **ALONE,
-        ),
+        line("as far along θ as the key", curve[:, 1], curve[:, 0], "ink", 2, "dash", hover=True, **ALONE),
         arrow("θ", 0, "solid"),
         arrow("θ of the second block", 1, "dot"),
         points("query", torch.full((1, 2), CENTER), "star", 15, "ink"),
@@ -352,11 +307,11 @@ def _blind(form, direction, row, column):
     for trace in data:
         trace["showlegend"] = trace["name"] in ("query", "key", "θ")
     title = "column; dashed: the score stays" if form == ONE else "column"
-    axis = dict(tickvals=list(range(GRID)), showgrid=False, zeroline=False, constrain="domain")
+    frame = dict(tickvals=list(range(GRID)), showgrid=False, zeroline=False, constrain="domain")
     layout = dict(
         height=460,
-        xaxis=axis | dict(range=[-0.5, GRID - 0.5], title=dict(text=title)),
-        yaxis=axis | dict(range=[GRID - 0.5, -0.5], scaleanchor="x", title=dict(text="row")),
+        xaxis=frame | axis(-0.5, GRID - 0.5, title),
+        yaxis=frame | axis(GRID - 0.5, -0.5, "row", scaleanchor="x"),
     )
     seen = (place - CENTER) @ theta
     sees = "block sees" if form == ONE else "blocks see"
@@ -383,15 +338,6 @@ blind = explorable(
     ),
     readout="{seen} · score {score} · a step across θ: {change:.3f}",
     handles={"key": ("row", "column"), "θ": "direction"},
-    depends={
-        "score of a key there": ["form", "direction"],
-        "patches": [],
-        "query": [],
-        "θ": ["form", "direction"],
-        "θ of the second block": ["form", "direction"],
-        "key": ["row", "column"],
-        "layout": ["form"],
-    },
     form=slider([ONE, TWO, PARTITION], label="blocks", default=ONE),
     direction=slider(list(DIRECTIONS), label="θ, from straight down", default="27°"),
     row=slider(range(GRID), label="row of the key", default=4),

@@ -9,7 +9,7 @@ import torch
 from posenc.bias.cope import lookup, positions
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import held, label, level, signed, upright
+from posenc.lab.figures.parts import axis, bars, dots, held, label, level, line, path, signed, upright
 
 TOKENS = ["The", "cat", "sat", ".", "It", "hid", ".", "A", "dog", "saw", "it", "run"]
 LOWERED = [n % 2 * "<br>" + token for n, token in enumerate(TOKENS)]  # so that none meet on a phone
@@ -66,56 +66,51 @@ def _gates(preset, query, token, gate, *, positions=positions, lookup=lookup):
         )
 
     data = [
-        dict(
-            type="bar",
-            name="gate",
-            x=keys,
-            y=gates,
+        bars(
+            "gate",
+            keys,
+            gates,
+            orange,
+            hover="“%{text}”: gate %{y}<extra></extra>",
             width=0.7,
-            marker=dict(color=orange),
             text=TOKENS,
             textposition="none",
-            hovertemplate="“%{text}”: gate %{y}<extra></extra>",
         ),
-        held("gate set by hand", token, gate, COLORS["red"]),
+        held("gate set by hand", token, gate, "red"),
         upright("the query", query, 0, 1.3),
         upright("the query, below", query, 0, len(TOKENS) + 0.6, yaxis="y2"),
-        level("the last row, P − 1", last, -0.5, len(TOKENS) - 0.5, COLORS["gray"], 1, "dash", yaxis="y2"),
-        dict(
-            type="scatter",
-            name="position p of each key",
-            x=keys[: query + 1],
-            y=p,
-            mode="lines+markers",
-            line=dict(color=orange, width=2, shape="hv"),
+        level("the last row, P − 1", last, -0.5, len(TOKENS) - 0.5, "gray", 1, "dash", yaxis="y2"),
+        path(
+            "position p of each key",
+            keys[: query + 1],
+            p,
+            orange,
+            2,
+            line=dict(shape="hv"),
+            hover="“%{text}”: position %{y:.2f}<extra></extra>",
             marker=dict(color=orange, size=7),
             yaxis="y2",
             text=TOKENS[: query + 1],
-            hovertemplate="“%{text}”: position %{y:.2f}<extra></extra>",
         ),
         chosen("key on the staircase", [token], p[token : token + 1], "top right", yaxis="y2"),
-        dict(
-            type="scatter",
-            name="q·e between the rows",
-            x=list(range(len(TABLE))),
-            y=TABLE,
-            mode="lines+markers",
-            line=dict(color=COLORS["gray"], width=2),
-            marker=dict(color=COLORS["gray"], size=7, symbol="square"),
-            xaxis="x3",
-            yaxis="y3",
-            hovertemplate="row %{x} of the table: q·e = %{y}<extra></extra>",
+        path(
+            "q·e between the rows",
+            list(range(len(TABLE))),
+            TABLE,
+            "gray",
+            2,
+            hover="row %{x} of the table: q·e = %{y}<extra></extra>",
+            panel=3,
+            marker=dict(color="gray", size=7, symbol="square"),
         ),
-        dict(
-            type="scatter",
-            name="the keys",
-            x=p.clamp(max=last),
-            y=z,
-            mode="markers",
-            marker=dict(color=orange, size=11),
-            xaxis="x3",
-            yaxis="y3",
-            hovertemplate="a key read at %{x:.2f}: bias %{y:.2f}<extra></extra>",
+        dots(
+            "the keys",
+            p.clamp(max=last),
+            z,
+            orange,
+            11,
+            hover="a key read at %{x:.2f}: bias %{y:.2f}<extra></extra>",
+            panel=3,
         ),
         chosen(
             "the chosen key",
@@ -130,22 +125,18 @@ def _gates(preset, query, token, gate, *, positions=positions, lookup=lookup):
         height=500,
         showlegend=False,
         margin=dict(t=12),
-        xaxis=dict(range=[-0.6, len(TOKENS) - 0.4], tickvals=keys, ticktext=LOWERED, tickangle=0, anchor="y2"),
-        yaxis=dict(range=[0, 1.3], domain=[0.83, 1], tickvals=[0, 1], title=dict(text="gate")),
-        yaxis2=dict(
-            range=[0, len(TOKENS) + 0.6],
+        xaxis=axis(-0.6, len(TOKENS) - 0.4, tickvals=keys, ticktext=LOWERED, tickangle=0, anchor="y2"),
+        yaxis=axis(0, 1.3, "gate", domain=[0.83, 1], tickvals=[0, 1]),
+        yaxis2=axis(
+            0,
+            len(TOKENS) + 0.6,
+            "position p",
             domain=[0.46, 0.78],
             tickvals=[0, last, len(TOKENS)],
             ticktext=["0", f"last<br>row {last}", str(len(TOKENS))],
-            title=dict(text="position p"),
         ),
-        xaxis3=dict(
-            range=[-0.4, last + 0.4],
-            tickvals=list(range(len(TABLE))),
-            anchor="y3",
-            title=dict(text="min(p, P − 1): row of the table"),
-        ),
-        yaxis3=dict(range=[-1.9, 3.2], domain=[0, 0.28], anchor="x3", tickvals=[-1, 0, 1, 2], title=dict(text="bias")),
+        xaxis3=axis(-0.4, last + 0.4, "min(p, P − 1): row of the table", tickvals=list(range(len(TABLE))), anchor="y3"),
+        yaxis3=axis(-1.9, 3.2, "bias", domain=[0, 0.28], anchor="x3", tickvals=[-1, 0, 1, 2]),
     )
     stands, where, bias = gate_words(query, token, p, z)
     return dict(data=data, layout=layout), {"stands": stands, "where": where, "bias": bias}
@@ -181,14 +172,6 @@ gates = explorable(
         "the query": "query",
         "the query, below": "query",
         "key on the staircase": "token",
-    },
-    depends={
-        "gate": ["preset", "token", "gate"],
-        "gate set by hand": ["token", "gate"],
-        "the query": ["query"],
-        "the query, below": ["query"],
-        "the last row, P − 1": [],
-        "q·e between the rows": [],
     },
     preset=slider(list(PRESETS), label="count", default="words"),
     query=slider(range(2, len(TOKENS)), label="query", default=10, format=token_name),
@@ -231,63 +214,44 @@ def _clamp(rows, count, length):
     middle = 0.85 if 0.4 * most < at < 0.75 * most else 0.5  # where the name of the line as counted meets no other
     ceiling = 1.05 * length  # a gate hears from all keys at most; the axis stays while the row is dragged
     data = [
-        dict(
-            type="scatter",
-            name="counted",
-            x=distance,
-            y=p,
-            mode="lines",
-            line=dict(color=COLORS["gray"], width=2, dash="dot"),
-            hovertemplate="key %{x} before the query: counted %{y}<extra></extra>",
-        ),
-        dict(
-            type="scatter",
-            name="clamped",
-            x=distance,
-            y=here,
-            mode="lines",
-            line=dict(color=COLORS["orange"], width=4),
-            hovertemplate="key %{x} before the query: position %{y}<extra></extra>",
-        ),
-        level("last row", at, length, -0.5, COLORS["ink"], 2, "dash"),
+        line("counted", distance, p, "gray", 2, "dot", hover="key %{x} before the query: counted %{y}<extra></extra>"),
+        line("clamped", distance, here, "orange", 4, hover="key %{x} before the query: position %{y}<extra></extra>"),
+        level("last row", at, length, -0.5, "ink", 2, "dash"),
         label(
             "row of the clamp",
             (0.08 if aside else 0.97) * length,
             at - 0.1 * top if under else at + 0.1 * top,
             f"last row {last}{beyond}",
-            COLORS["ink"],
+            "ink",
             "middle left" if aside else "middle right",
         ),
-        label(
-            "count", middle * length, middle * most + 0.04 * top, "as counted", COLORS["gray"], "top right", halo=True
-        ),
+        label("count", middle * length, middle * most + 0.04 * top, "as counted", "gray", "top right", halo=True),
         label(
             "silence",
             0.97 * length,
             (0.16 if wide else 0.6) * ceiling,
             ("no gradient here" if wide else "↙ no gradient") if silent else "",
-            COLORS["green"],
+            "green",
             "middle right",
             yaxis="y2",
         ),
-        dict(
-            type="scatter",
-            name="keys that a gate hears from",
-            x=distance,
-            y=heard,
-            mode="lines",
+        line(
+            "keys that a gate hears from",
+            distance,
+            heard,
+            "green",
+            2,
+            hover="gate %{x} before the query: hears from %{y} keys<extra></extra>",
             fill="tozeroy",
-            line=dict(color=COLORS["green"], width=2),
             yaxis="y2",
-            hovertemplate="gate %{x} before the query: hears from %{y} keys<extra></extra>",
             showlegend=False,
         ),
     ]
     layout = dict(
         height=460,
-        xaxis=dict(range=[length, -0.5], title=dict(text="how far before the query"), anchor="y2"),
-        yaxis=dict(range=[0, top], domain=[0.45, 1], title=dict(text="position"), nticks=5),
-        yaxis2=dict(range=[0, ceiling], domain=[0, 0.36], title=dict(text="keys heard"), nticks=4),
+        xaxis=axis(length, -0.5, "how far before the query", anchor="y2"),
+        yaxis=axis(0, top, "position", domain=[0.45, 1], nticks=5),
+        yaxis2=axis(0, ceiling, "keys heard", domain=[0, 0.36], nticks=4),
         showlegend=False,
     )
     return dict(data=data, layout=layout), {"piled": int((p >= last).sum()), "length": length, "silent": silent}
@@ -303,7 +267,6 @@ clamp = explorable(
     "query, none beyond the place where the thick line becomes level.",
     readout="last row: {piled} of {length} keys · no gradient: {silent} gates",
     handles={"last row": "rows"},
-    depends={"counted": ["count", "length"], "layout": ["count", "length"], "readout.length": ["length"]},
     rows=slider([4, 8, 12, 16, 24, 32, 48, 64, 128], label="rows of the table P", default=16, at_most="length"),
     count=slider(list(RATES), label="open gates", default="1 in 2"),
     length=slider(LENGTHS, label="tokens", default=64),
@@ -340,47 +303,31 @@ def word_bands(line):
 def _trained(layer, head, query, *, results=None):
     results = trained_gates() if results is None else results
     chosen = next(each for each in results["heads"] if name_of(each) == f"layer {layer}, head {head}")
-    line, row = results["line"], chosen["gates"][results["queries"].index(query)]
+    curve, row = results["line"], chosen["gates"][results["queries"].index(query)]
     g = torch.tensor(row, dtype=torch.float64)
     p = g.flip(0).cumsum(0).flip(0)
     keys = list(range(query + 1))
-    spaces = [j for j in keys if line[j] == " "]
-    letters = [j for j in keys if line[j] != " "]
-    roomy = query > len(line) / 2
+    spaces = [j for j in keys if curve[j] == " "]
+    letters = [j for j in keys if curve[j] != " "]
+    roomy = query > len(curve) / 2
     half = query // 2
     low = p[half] < 12  # no room for a name under the staircase's middle
 
-    def bars(name, keys, **look):
-        return dict(
-            type="bar",
-            name=name,
-            x=keys,
-            y=g[keys],
-            width=0.8,
-            marker=look,
-            hovertemplate=f"key %{{x:d}}, {name}: gate %{{y:.2f}}<extra></extra>",
+    def columns(name, keys, **look):
+        return bars(
+            name, keys, g[keys], hover=f"key %{{x:d}}, {name}: gate %{{y:.2f}}<extra></extra>", width=0.8, marker=look
         )
 
     data = [
-        bars("letter", letters, color=COLORS["orange"]),
-        bars("space", spaces, color=COLORS["ink"], pattern=dict(shape="/", fillmode="replace")),
-        dict(
-            type="scatter",
-            name="tokens",
-            x=[0, query],
-            y=[query + 1, 1],
-            mode="lines",
-            line=dict(color=COLORS["gray"], width=2, dash="dash"),
-            yaxis="y2",
-            hoverinfo="skip",
-            showlegend=False,
-        ),
+        columns("letter", letters, color=COLORS["orange"]),
+        columns("space", spaces, color=COLORS["ink"], pattern=dict(shape="/", fillmode="replace")),
+        line("tokens", [0, query], [query + 1, 1], "gray", 2, "dash", yaxis="y2", showlegend=False),
         label(
             "all of them",
             query / 2,
             query / 2 + 8,
             "all characters" if roomy else "",
-            COLORS["gray"],
+            "gray",
             "middle right",
             halo=True,
             yaxis="y2",
@@ -390,32 +337,32 @@ def _trained(layer, head, query, *, results=None):
             0 if low else half,
             p[0].item() + 7 if low else p[half].item() - 8,
             "this head" if roomy else "",
-            COLORS["orange"],
+            "orange",
             "middle right" if low else "middle left",
             halo=True,
             yaxis="y2",
         ),
-        dict(
-            type="scatter",
-            name="position p of each key",
-            x=keys,
-            y=p,
-            mode="lines",
-            line=dict(color=COLORS["orange"], width=3, shape="hv"),
+        line(
+            "position p of each key",
+            keys,
+            p,
+            "orange",
+            3,
+            line=dict(shape="hv"),
+            hover="key %{x:d}: position %{y:.1f}<extra></extra>",
             yaxis="y2",
-            hovertemplate="key %{x:d}: position %{y:.1f}<extra></extra>",
             showlegend=False,
         ),
         upright("the query", query, 0, 1.05, width=2),
-        upright("the query, below", query, 0, len(line) + 2, width=2, yaxis="y2"),
+        upright("the query, below", query, 0, len(curve) + 2, width=2, yaxis="y2"),
     ]
     layout = dict(
         height=450,
         barmode="overlay",
-        shapes=word_bands(line),
-        xaxis=dict(range=[-1, len(line)], **word_ticks(line), anchor="y2"),
-        yaxis=dict(range=[0, 1.05], domain=[0.57, 1], tickvals=[0, 0.5, 1], title=dict(text="gate")),
-        yaxis2=dict(range=[0, len(line) + 2], domain=[0, 0.5], title=dict(text="position p")),
+        shapes=word_bands(curve),
+        xaxis=axis(-1, len(curve), **word_ticks(curve), anchor="y2"),
+        yaxis=axis(0, 1.05, "gate", domain=[0.57, 1], tickvals=[0, 0.5, 1]),
+        yaxis2=axis(0, len(curve) + 2, "position p", domain=[0, 0.5]),
     )
     mean = chosen["by_kind"]
     return dict(data=data, layout=layout), {
@@ -436,15 +383,6 @@ trained = explorable(
     "are the head's mean gates over held-out text.",
     readout="counts {counted:.1f} of {length} · mean gates: letters {letter:.2f}, spaces {space:.2f}",
     handles={"the query": "query", "the query, below": "query"},
-    depends={
-        "tokens": ["query"],
-        "all of them": ["query"],
-        "the query": ["query"],
-        "the query, below": ["query"],
-        "readout.length": ["query"],
-        "readout.letter": ["layer", "head"],
-        "readout.space": ["layer", "head"],
-    },
     layer=slider([1, 2, 3], label="layer"),
     head=slider([1, 2, 3, 4], label="head"),
     query=slider([7, 15, 23, 31, 39, 47, 55, 63], label="query", default=63, play=True),

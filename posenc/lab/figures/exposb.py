@@ -6,8 +6,8 @@ from functools import cache
 import torch
 
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import held, label, signed, upright
-from posenc.lab.figures.parts import level as line
+from posenc.lab.figures.parts import axis, bars, dots, held, label, line, path, signed, upright
+from posenc.lab.figures.parts import level as horizontal
 from posenc.rotate.rope import inv_freq, rotate
 from posenc.several.exposb import FORMS, band, fade, gain
 
@@ -40,74 +40,66 @@ def _fading(form, level, *, fade=fade):
     drawn = torch.arange(DRAWN, KEYS, NEAR)
     x, before, after = far[drawn], z[drawn], moved[drawn]
     up = after > before
-    bars = torch.arange(0, KEYS, NEAR)
+    columns = torch.arange(0, KEYS, NEAR)
     change = (faded.view(-1, NEAR).sum(-1) / plain.view(-1, NEAR).sum(-1)).log2()
     gains = (change > 0).tolist()
 
     def ways(name, which, color, symbol):
         ends = torch.stack((before[which], after[which], torch.full_like(x[which], math.nan)), -1)
-        return dict(
-            type="scatter",
-            name=name,
-            x=x[which].repeat_interleave(3),
-            y=ends.flatten(),
-            mode="lines+markers",
-            line=dict(color=COLORS[color], width=2.5),
+        return path(
+            name,
+            x[which].repeat_interleave(3),
+            ends.flatten(),
+            color,
+            2.5,
+            hover="distance %{x:.0f}: logit %{y:.2f}<extra></extra>",
             marker=dict(
-                color=COLORS[color],
-                size=[6, 11, 0] * len(ends),
-                symbol=["circle", symbol, symbol] * len(ends),
-                opacity=1,
+                color=color, size=[6, 11, 0] * len(ends), symbol=["circle", symbol, symbol] * len(ends), opacity=1
             ),
-            hovertemplate="distance %{x:.0f}: logit %{y:.2f}<extra></extra>",
             showlegend=False,
         )
 
     where = "towards 0" if form == "logits" else "down by one curve"
     data = [
-        line("zero", 0, *EDGES, COLORS["gray"], 2),
+        horizontal("zero", 0, *EDGES, "gray", 2),
         ways("lifted", up, "blue", "triangle-up"),
         ways("lowered", ~up, "orange", "triangle-down"),
-        line("mean of all logits", level, *EDGES, COLORS["ink"], 2, "dash"),
+        horizontal("mean of all logits", level, *EDGES, "ink", 2, "dash"),
         label(
             "what the fade does",
             KEYS / 2,
             -3.8 if level > 0 else 3.8,
             f"all move <b>{where}</b>",
-            COLORS["ink"],
+            "ink",
             "middle center",
         ),
-        dict(
-            type="bar",
-            name="ground of the hatched",
-            x=bars + NEAR / 2,
-            y=change.clamp(max=0),
+        bars(
+            "ground of the hatched",
+            columns + NEAR / 2,
+            change.clamp(max=0),
+            "gray",
+            marker=dict(opacity=0.3),
             width=0.8 * NEAR,
             yaxis="y2",
-            marker=dict(color=COLORS["gray"], opacity=0.3),
-            hoverinfo="skip",
         ),
-        dict(
-            type="bar",
-            name="weight against that without the fade",
-            x=bars + NEAR / 2,
-            y=change,
+        bars(
+            "weight against that without the fade",
+            columns + NEAR / 2,
+            change,
+            ["green" if g else "gray" for g in gains],
+            marker=dict(pattern=dict(shape=["" if g else "/" for g in gains], fillmode="replace")),
+            hover="64 keys around distance %{x:.0f}: %{customdata:.2f} times their weight<extra></extra>",
             width=0.8 * NEAR,
             yaxis="y2",
-            marker=dict(
-                color=[COLORS["green"] if g else COLORS["gray"] for g in gains],
-                pattern=dict(shape=["" if g else "/" for g in gains], fillmode="replace"),
-            ),
             text=[f"×{2**c:.2g}" if n in (0, len(change) - 1) else "" for n, c in enumerate(change.tolist())],
             textposition="outside",
             textfont=dict(size=13),
             constraintext="none",
             cliponaxis=False,
             customdata=2**change,
-            hovertemplate="64 keys around distance %{x:.0f}: %{customdata:.2f} times their weight<extra></extra>",
         ),
-        label("above", KEYS / 2, 3.5, "<b>gain</b> weight by the fade", COLORS["green"], "middle center", yaxis="y2"),
-        label("below", KEYS / 2, -3.5, "<b>lose</b> weight", COLORS["gray"], "middle center", yaxis="y2"),
+        label("above", KEYS / 2, 3.5, "<b>gain</b> weight by the fade", "green", "middle center", yaxis="y2"),
+        label("below", KEYS / 2, -3.5, "<b>lose</b> weight", "gray", "middle center", yaxis="y2"),
     ]
     layout = dict(
         height=460,
@@ -115,12 +107,13 @@ def _fading(form, level, *, fade=fade):
         barmode="overlay",
         margin=dict(t=12),
         xaxis=dict(range=EDGES, title=dict(text="distance of the key, in tokens"), anchor="y2"),
-        yaxis=dict(range=[-6.2, 6.2], domain=[0.46, 1], title=dict(text="logit"), tickvals=[-5, 0, 5]),
-        yaxis2=dict(
-            range=[-4.2, 4.2],
+        yaxis=axis(-6.2, 6.2, "logit", domain=[0.46, 1], tickvals=[-5, 0, 5]),
+        yaxis2=axis(  # its lines would run through the numbers
+            -4.2,
+            4.2,
+            "weight, times",
             domain=[0, 0.42],
-            title=dict(text="weight, times"),
-            showgrid=False,  # its lines would run through the numbers
+            showgrid=False,
             tickvals=[-2, 0, 2],
             ticktext=["1/4", "1", "4"],
         ),
@@ -144,7 +137,6 @@ fading = explorable(
     "is the reverse. The fade has rate 0.005 and floor 0.4.",
     readout=f"nearest {NEAR} hold {{faded:.1%}} · unfaded {{plain:.1%}} · row sum {{sum:.2f}}",
     handles={"mean of all logits": "level"},
-    depends={"zero": [], "above": [], "below": [], "layout": [], "mean of all logits": ["level"], "readout.plain": []},
     form=slider(FORMS, label="the factor acts on"),
     level=slider(range(-3, 4), label="added to all logits", default=0, format=signed),
 )
@@ -175,40 +167,23 @@ def _ladder(which, pairs, pair):
     gap = torch.full_like(even, math.nan)
     fine = torch.linspace(0, 1, 97, dtype=torch.float64)
     data = [
-        dict(
-            type="scatter",
-            name="the bump",
-            x=fine,
-            y=0.8 + 0.4 * torch.exp(-((fine - 1 / 4) ** 2) / (2 * (1 / 8) ** 2)),
-            mode="lines",
-            line=dict(color=COLORS["gray"], width=1, dash="dot"),
-            hoverinfo="skip",
-        ),
-        upright("this pair", middle[at], 0.68, 1.29, COLORS["ink"], 1.5, "dot"),
-        dict(
-            type="scatter",
-            name="the two lanes of a pair",
-            x=torch.stack((lane[0::2], lane[1::2], gap), -1).flatten(),
-            y=torch.stack((even, odd, gap), -1).flatten(),
-            mode="lines+markers",
-            line=dict(color=COLORS["gray"], width=2),
+        line("the bump", fine, 0.8 + 0.4 * torch.exp(-((fine - 1 / 4) ** 2) / (2 * (1 / 8) ** 2)), "gray", 1, "dot"),
+        upright("this pair", middle[at], 0.68, 1.29, "ink", 1.5, "dot"),
+        path(
+            "the two lanes of a pair",
+            torch.stack((lane[0::2], lane[1::2], gap), -1).flatten(),
+            torch.stack((even, odd, gap), -1).flatten(),
+            "gray",
+            2,
+            hover="%{text} lane: factor %{y:.3f}<extra></extra>",
             marker=dict(
-                color=[COLORS["blue"], COLORS["orange"], COLORS["gray"]] * len(even),
+                color=["blue", "orange", "gray"] * len(even),
                 symbol=["circle", "diamond", "circle"] * len(even),
                 size=8 if pairs < 16 else 5,
             ),
             text=["even", "odd", ""] * len(even),
-            hovertemplate="%{text} lane: factor %{y:.3f}<extra></extra>",
         ),
-        dict(
-            type="scatter",
-            name="between the two",
-            x=[middle[at]] * 2,
-            y=[even[at], odd[at]],
-            mode="lines",
-            line=dict(color=COLORS["red"], width=7),
-            hoverinfo="skip",
-        ),
+        line("between the two", [middle[at]] * 2, [even[at], odd[at]], "red", 7),
         dict(
             type="scatter",
             name="this pair's lanes",
@@ -221,28 +196,28 @@ def _ladder(which, pairs, pair):
             textfont=dict(size=13, color=[COLORS["blue"], COLORS["orange"]]),
             hoverinfo="skip",
         ),
-        label("above", 1, 1.255, "factor on each lane", COLORS["ink"], "middle left"),
-        dict(
-            type="bar",
-            name="part that turns with m + n",
-            x=middle,
-            y=100 * part,
+        label("above", 1, 1.255, "factor on each lane", "ink", "middle left"),
+        bars(
+            "part that turns with m + n",
+            middle,
+            100 * part,
+            "red",
+            marker=dict(opacity=[1 if n == at else 0.45 for n in range(pairs)]),
+            hover="%{y:.1f}% of this pair's score turns with m + n<extra></extra>",
             yaxis="y2",
             width=1.5 / head_dim,
-            marker=dict(color=COLORS["red"], opacity=[1 if n == at else 0.45 for n in range(pairs)]),
             text=[f"{signed(100 * p, 1)}%" if n == at else "" for n, p in enumerate(part.tolist())],
             textposition="outside",
             textfont=dict(size=13),
             constraintext="none",
             cliponaxis=False,
-            hovertemplate="%{y:.1f}% of this pair's score turns with m + n<extra></extra>",
         ),
         label(
             "below",
             1,
             24.5,
             "part of a score that turns with m + n" if which == LANES else "nothing turns with m + n",
-            COLORS["red"],
+            "red",
             "middle left",
             yaxis="y2",
         ),
@@ -253,15 +228,16 @@ def _ladder(which, pairs, pair):
         showlegend=False,
         margin=dict(t=12),
         meta=dict(phone=dict(xaxis=dict(range=[-0.2, 1.15]))),  # for the names of the first and last pair's lanes
-        xaxis=dict(
-            range=[-0.09, 1.06],
+        xaxis=axis(
+            -0.09,
+            1.06,
+            "a pair turns once in so many tokens",
             anchor="y2",
-            title=dict(text="a pair turns once in so many tokens"),
             tickvals=quarters,
             ticktext=[f"{2 * math.pi * 10_000**x:,.0f}" for x in quarters],
         ),
-        yaxis=dict(range=[0.68, 1.3], domain=[0.5, 1], tickvals=[0.8, 1, 1.2]),
-        yaxis2=dict(range=[-28, 28], domain=[0, 0.44], tickvals=[-20, 0, 20], ticktext=["−20%", "0", "+20%"]),
+        yaxis=axis(0.68, 1.3, domain=[0.5, 1], tickvals=[0.8, 1, 1.2]),
+        yaxis2=axis(-28, 28, domain=[0, 0.44], tickvals=[-20, 0, 20], ticktext=["−20%", "0", "+20%"]),
     )
     wave = 2 * math.pi / inv_freq(head_dim, dtype=torch.float64)[at].item()
     return dict(data=data, layout=layout), {
@@ -283,15 +259,6 @@ ladder = explorable(
     "two sides; pair by pair there are none. A dotted line, the chosen pair, can be dragged.",
     readout="turns in {wave} tokens · factors {even:.2f}, {odd:.2f} · turns with m + n: {turning}",
     handles={"this pair": "pair"},
-    depends={
-        "the bump": [],
-        "above": [],
-        "below": ["which"],
-        "layout": [],
-        "the two lanes of a pair": ["which", "pairs"],
-        "this pair": ["pairs", "pair"],
-        "readout.wave": ["pairs", "pair"],
-    },
     which=slider([LANES, PAIRS], label="filter"),
     pairs=slider([4, 8, 16, 32], label="head size D", default=8, format=lambda n: f"{2 * n}"),
     pair=slider(range(1, 33), label="pair", default=4, at_most="pairs"),
@@ -357,16 +324,14 @@ def _same_offset(at, head_dim, rate):
     for name, curve in curves.items():
         high = ROWS[name] + curve * (ZOOM if "filter" in name else 1)
         data += [
-            line(f"{name}, its zero", ROWS[name], 0, REACH, COLORS["gray"], 1, "dot"),
-            dict(
-                type="scatter",
-                name=name,
-                x=FINE,
-                y=high,
-                mode="lines",
+            horizontal(f"{name}, its zero", ROWS[name], 0, REACH, "gray", 1, "dot"),
+            line(
+                name,
+                FINE,
+                high,
+                hover=f"key at %{{x:.0f}}, query one after: %{{customdata:.1f}}%, {name}<extra></extra>",
                 line=looks[name],
                 customdata=curve,
-                hovertemplate=f"key at %{{x:.0f}}, query one after: %{{customdata:.1f}}%, {name}<extra></extra>",
             ),
             label(
                 f"{name}, its name", REACH, ROWS[name] + names[name], f"<b>{name}</b>", looks[name]["color"], "top left"
@@ -374,28 +339,27 @@ def _same_offset(at, head_dim, rate):
         ]
     ends = [ROWS[name] + curve[place] * (ZOOM if "filter" in name else 1) for name, curve in curves.items()]
     data += [
-        upright("the two", at, -16, 200, COLORS["ink"], 2),
-        dict(
-            type="scatter",
-            name="here",
-            x=[at] * len(ends),
-            y=ends,
-            mode="markers",
-            marker=dict(symbol="circle", size=9, color=[looks[name]["color"] for name in curves], opacity=1),
-            hoverinfo="skip",
+        upright("the two", at, -16, 200, "ink", 2),
+        dots(
+            "here",
+            [at] * len(ends),
+            ends,
+            [looks[name]["color"] for name in curves],
+            9,
+            "circle",
+            marker=dict(opacity=1),
         ),
-        held("gain in hand", HELD, curves["gain"][FINE == HELD].item(), COLORS["orange"], "diamond"),
+        held("gain in hand", HELD, curves["gain"][FINE == HELD].item(), "orange", "diamond"),
     ]
     layout = dict(
         height=440,
         showlegend=False,
         margin=dict(t=12),
-        xaxis=dict(
-            range=[-3, REACH + 3], tickvals=[0, 32, 64, 96, 128], title=dict(text="the key is at n, the query at n + 1")
-        ),
-        yaxis=dict(
-            title=dict(text="score, off its dotted line"),
-            range=[-20, 206],
+        xaxis=axis(-3, REACH + 3, "the key is at n, the query at n + 1", tickvals=[0, 32, 64, 96, 128]),
+        yaxis=axis(
+            -20,
+            206,
+            "score, off its dotted line",
             tickvals=[0, 40, 90 - 5 * ZOOM, 90, 90 + 5 * ZOOM, 150, 180],
             ticktext=["0", "+40%", "−5%", "0", "+5%", "0", "0"],
             showgrid=False,
@@ -420,19 +384,6 @@ same_offset = explorable(
     "be dragged.",
     readout="score with gain {gain}% · by lane {lanes}% · by pair {pairs}%",
     handles={"the two": "at", "gain in hand": "rate"},
-    depends={
-        **{f"{name}, its {part}": [] for name in ROWS for part in ("zero", "name")},
-        "RoPE": [],
-        "filter by lane": ["head_dim"],
-        "filter by pair": ["head_dim"],
-        "gain": ["rate"],
-        "gain in hand": ["rate"],
-        "the two": ["at"],
-        "layout": [],
-        "readout.gain": ["at", "rate"],
-        "readout.lanes": ["at", "head_dim"],
-        "readout.pairs": ["at", "head_dim"],
-    },
     at=slider(range(0, REACH + 1, 8), label="position n", default=16, play=True),
     head_dim=slider([8, 16, 32, 64], label="head size D", default=8),
     rate=slider([0.0, 0.001, 0.003, 0.01, 0.03], label="rate of the gain", default=0.01),

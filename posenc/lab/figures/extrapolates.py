@@ -8,7 +8,7 @@ import numpy as np
 
 from posenc.lab.experiments import in_longer, load_results
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import label, number
+from posenc.lab.figures.parts import label, number, path
 
 load = functools.cache(load_results)
 WHOLE, CUT = "whole", "cut to 64"
@@ -57,26 +57,25 @@ def _cut(model, attention):
     apart = max(0.0, room - abs(cut[-1] - whole[-1]) / 2) if shown else 0.0
     side = 1 if whole[-1] >= cut[-1] else -1
     data = [
-        dict(
-            type="scatter",
-            name="whole",
-            x=r.lengths,
-            y=whole,
-            mode="lines+markers",
-            line=dict(color=blue, width=7),
+        path(
+            "whole",
+            r.lengths,
+            whole,
+            blue,
+            7,
+            hover=f"%{{x:d}} {r.of} of context, whole: %{{y:.3f}}<extra></extra>",
             opacity=0.65,
             marker=dict(size=12),
-            hovertemplate=f"%{{x:d}} {r.of} of context, whole: %{{y:.3f}}<extra></extra>",
         ),
-        dict(
-            type="scatter",
-            name="cut",
-            x=r.lengths,
-            y=cut if shown else [math.nan] * len(r.lengths),
-            mode="lines+markers",
-            line=dict(color=orange, width=2.5, dash="dash"),
+        path(
+            "cut",
+            r.lengths,
+            cut if shown else [math.nan] * len(r.lengths),
+            orange,
+            2.5,
+            "dash",
+            hover=f"%{{x:d}} {r.of} of context, cut: %{{y:.3f}}<extra></extra>",
             marker=dict(symbol="circle-open", size=14, line=dict(width=2)),
-            hovertemplate=f"%{{x:d}} {r.of} of context, cut: %{{y:.3f}}<extra></extra>",
         ),
         label(
             "names",
@@ -129,7 +128,6 @@ cut = explorable(
     "rises less. Model A runs level and its dashed line lies on it. Model B stays at zero, and its dashed line climbs "
     "to nearly nine wrong of ten.",
     readout="{ends} · {cut} · {word}",
-    depends={"layout": ["model"], "whole": ["model"]},
     model=slider(list(MODELS), label="model", default="A"),
     attention=slider([WHOLE, CUT], label="attention"),
 )

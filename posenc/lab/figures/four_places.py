@@ -13,7 +13,7 @@ import torch
 from posenc import attention, embed_input, make
 from posenc.encoding import PLACES
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import held, label
+from posenc.lab.figures.parts import axis, bars, held, label, line
 
 #: For each place: what stands there when an encoding leaves it empty, and what an encoding does there.
 WORDS = {
@@ -172,32 +172,23 @@ def _shift(place, start):
     count, rest = len(SENTENCE), 1 - sum(row)
     slots = list(range(count))
     data = [
-        dict(
-            type="bar",
-            name="weight",
-            x=slots,
-            y=row,
+        bars("weight", slots, row, "blue", hover="%{y:.3f}<extra></extra>", width=0.7),
+        bars(
+            "given to no word",
+            [count],
+            [0.0 if rest < 1e-9 else rest],
+            "gray",
+            marker=dict(pattern=dict(shape="/")),
+            hover="given to no word: %{y:.3f}<extra></extra>",
             width=0.7,
-            marker=dict(color=COLORS["blue"]),
-            hovertemplate="%{y:.3f}<extra></extra>",
         ),
-        dict(
-            type="bar",
-            name="given to no word",
-            x=[count],
-            y=[0.0 if rest < 1e-9 else rest],
-            width=0.7,
-            marker=dict(color=COLORS["gray"], pattern=dict(shape="/")),
-            hovertemplate="given to no word: %{y:.3f}<extra></extra>",
-        ),
-        dict(
-            type="scatter",
-            name="without position",
-            x=[x for slot in slots for x in (slot - 0.45, slot + 0.45, None)],
-            y=[y for value in plain for y in (value, value, None)],
-            mode="lines",
-            line=dict(color=COLORS["orange"], dash="dot", width=3),
-            hoverinfo="skip",
+        line(
+            "without position",
+            [x for slot in slots for x in (slot - 0.45, slot + 0.45, None)],
+            [y for value in plain for y in (value, value, None)],
+            "orange",
+            3,
+            "dot",
         ),
         dict(
             type="scatter",
@@ -211,20 +202,18 @@ def _shift(place, start):
             marker=dict(symbol="square", size=11, color=COLORS["blue"]),
             hoverinfo="skip",
         ),
-        held("first word", start, 0, COLORS["blue"], "square", 13, xaxis="x2", yaxis="y2"),
-        label("hand", [LAST / 2], [0.75], ["drag the first word"], COLORS["gray"], halo=True, xaxis="x2", yaxis="y2"),
+        held("first word", start, 0, "blue", "square", 13, xaxis="x2", yaxis="y2"),
+        label("hand", [LAST / 2], [0.75], ["drag the first word"], "gray", halo=True, xaxis="x2", yaxis="y2"),
     ]
     layout = dict(
         height=400,
         showlegend=False,
         margin=dict(t=12),
         barmode="overlay",
-        xaxis=dict(range=[-0.6, count + 0.6], tickvals=[*slots, count], ticktext=[*SENTENCE, "no word"], anchor="y"),
-        yaxis=dict(range=[0, 0.95], domain=[0.36, 1], title=dict(text="weight"), tickvals=[0, 0.2, 0.4, 0.6, 0.8]),
-        xaxis2=dict(
-            range=[-0.7, LAST + 0.7], anchor="y2", title=dict(text="position"), tickvals=list(range(0, LAST + 1, 5))
-        ),
-        yaxis2=dict(range=[-0.5, 1.6], domain=[0, 0.18], visible=False),
+        xaxis=axis(-0.6, count + 0.6, tickvals=[*slots, count], ticktext=[*SENTENCE, "no word"], anchor="y"),
+        yaxis=axis(0, 0.95, "weight", domain=[0.36, 1], tickvals=[0, 0.2, 0.4, 0.6, 0.8]),
+        xaxis2=axis(-0.7, LAST + 0.7, "position", anchor="y2", tickvals=list(range(0, LAST + 1, 5))),
+        yaxis2=axis(-0.5, 1.6, domain=[0, 0.18], visible=False),
     )
     return dict(data=data, layout=layout), {"first": row[0], "second": row[3], "sum": sum(row)}
 
@@ -241,7 +230,6 @@ shift = explorable(
     ),
     readout="first “the” {first:.3f} · second “the” {second:.3f} · all words {sum:.3f}",
     handles={"first word": "start"},
-    depends={"without position": [], "the sentence": ["start"], "first word": ["start"], "hand": [], "layout": []},
     place=slider(list(METHOD), label="place"),
     start=slider(range(LAST + 2 - len(SENTENCE)), label="first word stands at", play=True),
 )

@@ -7,9 +7,9 @@ import torch
 from posenc.bias.alibi import bias
 from posenc.bias.fox import decay
 from posenc.lab.experiments import load_results
-from posenc.lab.explore import COLORS, explorable, slider
+from posenc.lab.explore import explorable, slider
 from posenc.lab.figures.cope import word_bands, word_ticks
-from posenc.lab.figures.parts import held, label, upright
+from posenc.lab.figures.parts import axis, bars, dots, held, label, line, path, upright
 
 TOKENS = ["Ann", "is", "in", "Ulm", ".", "Bob", "is", "in", "Rio", ".", "Bob", "is"]
 FIRST = slice(0, 4)  # what the first sentence says, before its period
@@ -38,31 +38,31 @@ def weights_of(log_gates, query):
 
 
 def _bars(name, y, color, axis, words, **parts):
-    return dict(
-        type="bar",
-        name=name,
-        x=list(range(len(y))),
-        y=y,
+    return bars(
+        name,
+        list(range(len(y))),
+        y,
+        color,
+        hover=f"token %{{x}}: {words} %{{y:.3f}}<extra></extra>",
         yaxis=axis,
         width=0.7,
-        marker=dict(color=COLORS[color]),
-        hovertemplate=f"token %{{x}}: {words} %{{y:.3f}}<extra></extra>",
         showlegend=False,
         **parts,
     )
 
 
 def _steps(name, y, color, dash, axis, words, **parts):
-    return dict(
-        type="scatter",
-        name=name,
-        x=list(range(len(y))),
-        y=y,
+    return path(
+        name,
+        list(range(len(y))),
+        y,
+        color,
+        2,
+        dash,
+        line=dict(shape="hvh"),
+        hover=f"key %{{x}}: {words} %{{y:.2f}}<extra></extra>",
         yaxis=axis,
-        mode="lines+markers",
-        line=dict(color=COLORS[color], dash=dash, width=2, shape="hvh"),
         marker=dict(size=5),
-        hovertemplate=f"key %{{x}}: {words} %{{y:.2f}}<extra></extra>",
         **parts,
     )
 
@@ -72,12 +72,12 @@ def _gates(preset, token, gate, query):
     left, weights = weights_of(log_gates, query)
     data = [
         _bars("gate of each token", log_gates.exp(), "gray", "y", "gate"),
-        held("gate set by hand", token, gate, COLORS["orange"], size=14),
+        held("gate set by hand", token, gate, "orange", size=14),
         upright("the query, above", query, 0, 1.25, yaxis="y"),
         _steps("c", log_gates.cumsum(0), "gray", "dot", "y2", "c ="),
         _steps("D", left, "purple", "solid", "y2", "what is left,", connectgaps=False),
-        label("name of c", -0.4, 1.9, "<b>c</b>: log f summed", COLORS["gray"], "middle right", yaxis="y2"),
-        label("name of D", 11.4, 1.9, "<b>D</b>: c of query − c of key", COLORS["purple"], "middle left", yaxis="y2"),
+        label("name of c", -0.4, 1.9, "<b>c</b>: log f summed", "gray", "middle right", yaxis="y2"),
+        label("name of D", 11.4, 1.9, "<b>D</b>: c of query − c of key", "purple", "middle left", yaxis="y2"),
         upright("the query", query, LOW, 0.5, yaxis="y2"),
         _bars("weight of each key", weights, "green", "y3", "weight"),
         upright("the query, below", query, 0, 1.05, yaxis="y3"),
@@ -87,16 +87,12 @@ def _gates(preset, token, gate, query):
         showlegend=False,
         margin=dict(t=12),
         barmode="overlay",
-        xaxis=dict(
-            range=[-0.6, len(TOKENS) - 0.4],
-            tickvals=list(range(len(TOKENS))),
-            ticktext=TOKENS,
-            anchor="y3",
-            tickangle=0,
+        xaxis=axis(
+            -0.6, len(TOKENS) - 0.4, tickvals=list(range(len(TOKENS))), ticktext=TOKENS, anchor="y3", tickangle=0
         ),
-        yaxis=dict(range=[0, 1.25], domain=[0.8, 1], title=dict(text="gate f"), tickvals=[0, 1]),
-        yaxis2=dict(range=[LOW, 2.8], domain=[0.34, 0.74], title=dict(text="logits"), tickvals=[0, -3, -6]),
-        yaxis3=dict(range=[0, 1.05], domain=[0, 0.29], title=dict(text="weight"), tickvals=[0, 0.5, 1]),
+        yaxis=axis(0, 1.25, "gate f", domain=[0.8, 1], tickvals=[0, 1]),
+        yaxis2=axis(LOW, 2.8, "logits", domain=[0.34, 0.74], tickvals=[0, -3, -6]),
+        yaxis3=axis(0, 1.05, "weight", domain=[0, 0.29], tickvals=[0, 0.5, 1]),
     )
     period = TOKENS.index(".")
     readouts = {
@@ -131,16 +127,6 @@ gates = explorable(
         "the query": "query",
         "the query, below": "query",
     },
-    depends={
-        "gate of each token": ["preset", "token", "gate"],
-        "gate set by hand": ["token", "gate"],
-        "c": ["preset", "token", "gate"],
-        "name of c": [],
-        "name of D": [],
-        "the query": ["query"],
-        "the query, above": ["query"],
-        "the query, below": ["query"],
-    },
     preset=slider(list(PRESETS), label="gates", default=ALL_OPEN),
     token=slider(range(len(TOKENS)), label="gate set by hand", default=8, format=name_of),
     gate=slider([0.05, 0.2, 0.5, 0.8, 1.0], label="its value f", default=0.2),
@@ -158,52 +144,50 @@ def _alibi(slope, uneven, query, *, decay=decay, bias=bias):
     log_gates = -slope * (1 + uneven * WIGGLE)
     keys = torch.arange(query + 1)
     left = decay(log_gates[: query + 1], 1)[0]
-    line = bias(torch.tensor([query]), keys, torch.tensor([slope], dtype=torch.float64)).flatten()
+    curve = bias(torch.tensor([query]), keys, torch.tensor([slope], dtype=torch.float64)).flatten()
     others = [decay(log_gates[: other + 1], 1)[0] for other in OTHERS]
     gap = torch.tensor([math.nan], dtype=torch.float64)
     data = [
         _bars("gates", log_gates.exp(), "gray", "y", "gate"),
-        label("name of the gates", LENGTH / 2 - 0.5, 1.2, "gate f of each token", COLORS["gray"], "middle center"),
-        dict(
-            type="scatter",
-            name="other queries",
-            x=torch.cat([torch.cat((torch.arange(len(row), dtype=torch.float64), gap)) for row in others]),
-            y=torch.cat([torch.cat((row, gap)) for row in others]),
+        label("name of the gates", LENGTH / 2 - 0.5, 1.2, "gate f of each token", "gray", "middle center"),
+        line(
+            "other queries",
+            torch.cat([torch.cat((torch.arange(len(row), dtype=torch.float64), gap)) for row in others]),
+            torch.cat([torch.cat((row, gap)) for row in others]),
+            "gray",
+            1.5,
+            line=dict(shape="hvh"),
             yaxis="y2",
-            mode="lines",
-            line=dict(color=COLORS["gray"], width=1.5, shape="hvh"),
             opacity=0.55,
             connectgaps=False,
-            hoverinfo="skip",
         ),
-        dict(
-            type="scatter",
-            name="ALiBi",
-            x=keys,
-            y=line,
+        path(
+            "ALiBi",
+            keys,
+            curve,
+            "orange",
+            7,
+            hover="key %{x}: ALiBi's bias %{y:.2f}<extra></extra>",
             yaxis="y2",
-            mode="lines+markers",
-            line=dict(color=COLORS["orange"], width=7),
             marker=dict(symbol="circle", size=9),
             opacity=0.45,
-            hovertemplate="key %{x}: ALiBi's bias %{y:.2f}<extra></extra>",
         ),
         _steps("FoX", left, "purple", "solid", "y2", "FoX's decay"),
         upright("the query", query, LOWEST, 0.5, yaxis="y2"),
-        label("name of FoX", LENGTH - 0.6, -9.9, "<b>FoX</b>", COLORS["purple"], "middle left", yaxis="y2"),
-        label("name of ALiBi", LENGTH - 0.6, -11.4, "<b>ALiBi</b>", COLORS["orange"], "middle left", yaxis="y2"),
-        label("name of others", LENGTH - 0.6, -12.9, "other queries", COLORS["gray"], "middle left", yaxis="y2"),
+        label("name of FoX", LENGTH - 0.6, -9.9, "<b>FoX</b>", "purple", "middle left", yaxis="y2"),
+        label("name of ALiBi", LENGTH - 0.6, -11.4, "<b>ALiBi</b>", "orange", "middle left", yaxis="y2"),
+        label("name of others", LENGTH - 0.6, -12.9, "other queries", "gray", "middle left", yaxis="y2"),
     ]
     layout = dict(
         height=450,
         showlegend=False,
         margin=dict(t=12),
         barmode="overlay",
-        xaxis=dict(range=[-0.6, LENGTH - 0.4], tickvals=[0, 4, 8, 12, 16, 20], anchor="y2", title=dict(text="token")),
-        yaxis=dict(range=[0, 1.35], domain=[0.8, 1], tickvals=[0, 1]),
-        yaxis2=dict(range=[LOWEST, 0.7], domain=[0, 0.77], title=dict(text="logits"), tickvals=[0, -4, -8, -12]),
+        xaxis=axis(-0.6, LENGTH - 0.4, "token", tickvals=[0, 4, 8, 12, 16, 20], anchor="y2"),
+        yaxis=axis(0, 1.35, domain=[0.8, 1], tickvals=[0, 1]),
+        yaxis2=axis(LOWEST, 0.7, "logits", domain=[0, 0.77], tickvals=[0, -4, -8, -12]),
     )
-    off = (left - line).abs().max().item()
+    off = (left - curve).abs().max().item()
     words = "the same logits" if off < 1e-9 else f"{off:.2f} logits apart"
     return dict(data=data, layout=layout), {"gate": math.exp(-slope), "words": words}
 
@@ -221,15 +205,6 @@ alibi = explorable(
     ),
     readout="e⁻ᵐ = {gate:.4f} · {words}",
     handles={"the query": "query"},
-    depends={
-        "gates": ["slope", "uneven"],
-        "other queries": ["slope", "uneven"],
-        "ALiBi": ["slope", "query"],
-        "the query": ["query"],
-        **{f"name of {what}": [] for what in ("the gates", "FoX", "ALiBi", "others")},
-        "layout": [],
-        "readout.gate": ["slope"],
-    },
     slope=slider([0.5, 0.25, 0.125, 0.0625], label="slope m", default=0.5, format=lambda m: f"1/{1 / m:.0f}"),
     uneven=slider([0.0, 0.25, 0.5, 1.0], label="uneven by", default=0.0),
     query=slider(range(3, LENGTH), label="query i", default=15, play=True),
@@ -248,15 +223,15 @@ def _trained(layer, head, query):
     data = [
         _bars("gate of each character", f, "gray", "y", "gate")
         | dict(hovertemplate="character %{x:d}: gate %{y:.3f}<extra></extra>"),
-        dict(
-            type="scatter",
-            name="space or line end",
-            x=blank,
-            y=f[blank],
-            mode="markers",
-            marker=dict(symbol="diamond", size=9, color=COLORS["orange"]),
+        dots(
+            "space or line end",
+            blank,
+            f[blank],
+            "orange",
+            9,
+            "diamond",
+            hover="space at %{x:d}: gate %{y:.3f}<extra></extra>",
             cliponaxis=False,
-            hovertemplate="space at %{x:d}: gate %{y:.3f}<extra></extra>",
             showlegend=True,
         ),
         upright("the query", query, 0, 1.05, yaxis="y"),
@@ -269,9 +244,9 @@ def _trained(layer, head, query):
         showlegend=True,
         barmode="overlay",
         shapes=word_bands(text),
-        xaxis=dict(range=[-1, len(text)], anchor="y2", **word_ticks(text)),
-        yaxis=dict(range=[-0.03, 1.05], domain=[0.56, 1], title=dict(text="gate f"), tickvals=[0, 0.5, 1]),
-        yaxis2=dict(range=[lowest, -0.03 * lowest], domain=[0, 0.48], title=dict(text="D, logits"), nticks=5),
+        xaxis=axis(-1, len(text), anchor="y2", **word_ticks(text)),
+        yaxis=axis(-0.03, 1.05, "gate f", domain=[0.56, 1], tickvals=[0, 0.5, 1]),
+        yaxis2=axis(lowest, -0.03 * lowest, "D, logits", domain=[0, 0.48], nticks=5),
     )
     near = int((left[: query + 1] >= math.log(0.1)).sum())
     readouts = {
@@ -295,13 +270,6 @@ trained = explorable(
     ),
     readout="tightest door f {gate:.4f} · at character {tightest} · {near} 10% or more",
     handles={"the query": "query", "the query, below": "query"},
-    depends={
-        "gate of each character": ["layer", "head"],
-        "space or line end": ["layer", "head"],
-        "the query": ["query"],
-        "the query, below": ["layer", "head", "query"],
-        "layout": ["layer", "head"],
-    },
     layer=slider([1, 2, 3], label="layer", default=3),
     head=slider([1, 2, 3, 4], label="head"),
     query=slider([*range(2, 62, 4), 62], label="query", default=62, play=True),

@@ -9,7 +9,7 @@ from posenc.attention import attention
 from posenc.encoding import Encoding, compose
 from posenc.lab.exercises.gradients import softmax_gradient as softmax_gradient  # the page's other formula
 from posenc.lab.explore import COLORS, DIVERGING, SEQUENTIAL, explorable, slider
-from posenc.lab.figures.parts import label, level
+from posenc.lab.figures.parts import axis, bars, dots, heat, label, level, line, path
 from posenc.lab.train.tiny import Decoder
 from posenc.methods import make
 from posenc.several.rse import rse
@@ -112,12 +112,12 @@ def _by_offset(method, favored, extra):
     rows, along, before = ds.sum(-1), sum_by_offset(ds), sum_by_offset(plain)
     left = favored < LENGTH / 2
     data = [
-        dict(
-            type="heatmap",
-            name="gradient of the logits",
-            x=index,
-            y=index,
-            z=sheared(ds),
+        heat(
+            "gradient of the logits",
+            index,
+            index,
+            sheared(ds),
+            hover="query %{y}, the key %{x} back: gradient %{z:.2f}<extra></extra>",
             zmin=-0.4,
             zmid=0,
             zmax=0.4,
@@ -136,63 +136,57 @@ def _by_offset(method, favored, extra):
             xgap=1,
             ygap=1,
             hoverongaps=False,
-            hovertemplate="query %{y}, the key %{x} back: gradient %{z:.2f}<extra></extra>",
         ),
-        dict(
-            type="scatter",
-            name="stems",
-            x=[x for row in rows.tolist() for x in (0, row, None)],
-            y=[y for y in range(LENGTH) for y in (y, y, None)],
+        line(
+            "stems",
+            [x for row in rows.tolist() for x in (0, row, None)],
+            [y for y in range(LENGTH) for y in (y, y, None)],
+            "purple",
+            3,
             xaxis="x2",
-            mode="lines",
-            line=dict(color=COLORS["purple"], width=3),
-            hoverinfo="skip",
         ),
-        dict(
-            type="scatter",
-            name="sum of a row",
-            x=rows,
-            y=index,
+        dots(
+            "sum of a row",
+            rows,
+            index,
+            "purple",
+            6,
+            hover="query %{y}: its row sums to %{x:.2f}<extra></extra>",
             xaxis="x2",
-            mode="markers",
-            marker=dict(color=COLORS["purple"], size=6),
-            hovertemplate="query %{y}: its row sums to %{x:.2f}<extra></extra>",
         ),
-        dict(
-            type="bar",
-            name="sum without the extra logits",
-            x=index,
-            y=before,
+        bars(
+            "sum without the extra logits",
+            index,
+            before,
+            "rgba(107, 114, 128, 0.15)",
+            marker=dict(line=dict(color=COLORS["gray"], width=1)),
+            hover="without extra logits, all keys %{x} back: sum %{y:.2f}<extra></extra>",
             yaxis="y2",
-            marker=dict(color="rgba(107, 114, 128, 0.15)", line=dict(color=COLORS["gray"], width=1)),
-            hovertemplate="without extra logits, all keys %{x} back: sum %{y:.2f}<extra></extra>",
         ),
-        dict(
-            type="bar",
-            name="sum of a column",
-            x=index,
-            y=along,
+        bars(
+            "sum of a column",
+            index,
+            along,
+            "orange",
+            hover="all keys %{x} back: sum %{y:.2f}<extra></extra>",
             yaxis="y2",
             width=0.45,
-            marker=dict(color=COLORS["orange"]),
-            hovertemplate="all keys %{x} back: sum %{y:.2f}<extra></extra>",
         ),
-        dict(
-            type="scatter",
-            name="favored",
-            x=[favored] * 2,
-            y=[LENGTH - 0.5, -1],
-            mode="lines+markers",
-            line=dict(color=COLORS["ink"], width=2, dash="dot"),
-            marker=dict(symbol=["line-ew", "triangle-down"], size=14, color=COLORS["ink"]),
-            hoverinfo="skip",
+        path(
+            "favored",
+            [favored] * 2,
+            [LENGTH - 0.5, -1],
+            "ink",
+            2,
+            "dot",
+            marker=dict(symbol=["line-ew", "triangle-down"], size=14, color="ink"),
         ),
         label(
             "what they get",
             favored + (1.8 if left else -1.8),
             -1.2,
             f"+{extra} here",
-            COLORS["ink"],
+            "ink",
             "middle right" if left else "middle left",
         ),
         label(
@@ -200,7 +194,7 @@ def _by_offset(method, favored, extra):
             [LENGTH - 2] * 2,
             [-1.6, -3.1],  # between two grid lines
             ["■ with the extra logits", "□ without them"],
-            [COLORS["orange"], COLORS["gray"]],
+            ["orange", "gray"],
             "middle left",
             halo=True,
             yaxis="y2",
@@ -212,16 +206,11 @@ def _by_offset(method, favored, extra):
         margin=dict(t=24),
         barmode="overlay",
         bargap=0.2,
-        xaxis=dict(range=[-0.6, LENGTH - 0.4], domain=[0, 0.79], anchor="y2", title=dict(text="how far back, i − j")),
-        yaxis=dict(
-            range=[LENGTH - 0.4, -2.4],
-            domain=[0.31, 1],
-            title=dict(text="query i"),
-            tickvals=[0, 5, 10, 15, 20],
-            zeroline=False,
-        ),
-        xaxis2=dict(
-            range=[-2, 2],
+        xaxis=axis(-0.6, LENGTH - 0.4, "how far back, i − j", domain=[0, 0.79], anchor="y2"),
+        yaxis=axis(LENGTH - 0.4, -2.4, "query i", domain=[0.31, 1], tickvals=[0, 5, 10, 15, 20], zeroline=False),
+        xaxis2=axis(
+            -2,
+            2,
             domain=[0.82, 1],
             anchor="y",
             tickvals=[-1, 1],
@@ -229,13 +218,7 @@ def _by_offset(method, favored, extra):
             tickangle=0,
             title=dict(text="row sum", standoff=4),
         ),
-        yaxis2=dict(
-            range=[-4.6, 3.8],
-            domain=[0, 0.26],
-            title=dict(text="column sum"),
-            tickvals=[-4, 0, 3],
-            ticktext=["−4", "0", "3"],
-        ),
+        yaxis2=axis(-4.6, 3.8, "column sum", domain=[0, 0.26], tickvals=[-4, 0, 3], ticktext=["−4", "0", "3"]),
         meta=dict(phone=dict(margin=dict(t=8))),
     )
     kept = [now / was for now, was in zip(sides(ds, favored), sides(plain, favored))]
@@ -254,7 +237,6 @@ by_offset = explorable(
     "that has such a key; a stick only to the right of it, at the keys farther away. Above stands what the extra "
     "logits multiply the size of the gradients by, on either side of the column.",
     readout="nearer keys: gradient × {near:.2f} · farther keys: gradient × {far:.2f}",
-    depends={"favored": ["favored"], "sum without the extra logits": ["method"], "bars in words": [], "layout": []},
     handles={"favored": "favored"},
     method=slider(list(BY_OFFSET), label="method"),
     extra=slider(EXTRA, label="extra logits", default=4, format=lambda v: f"+{v}" if v else "none"),
@@ -332,12 +314,12 @@ def _by_position(method, layers, kind, of):
     visits = (counted[:, None] > position).sum(0)
     past = position[:, None] >= position
     data = [
-        dict(
-            type="heatmap",
-            name="gradient of one loss",
-            x=position,
-            y=position,
-            z=torch.where(past, one_loss.clamp(min=FAINT).log10(), math.nan),
+        heat(
+            "gradient of one loss",
+            position,
+            position,
+            torch.where(past, one_loss.clamp(min=FAINT).log10(), math.nan),
+            hover="loss of token %{y}, row %{x}: gradient %{customdata:.2f}<extra></extra>",
             customdata=torch.where(past, one_loss, math.nan),
             zmin=math.log10(FAINT),
             zmax=1,
@@ -345,7 +327,6 @@ def _by_position(method, layers, kind, of):
             xgap=1,
             ygap=1,
             hoverongaps=False,
-            hovertemplate="loss of token %{y}, row %{x}: gradient %{customdata:.2f}<extra></extra>",
             colorbar=dict(  # in the corner that no loss reaches
                 orientation="h",
                 title=dict(text="size of the gradient", side="top"),
@@ -359,43 +340,36 @@ def _by_position(method, layers, kind, of):
                 ypad=0,
             ),
         ),
-        level("loss of one token", of, -0.5, min(of + 1.5, TEXT - 0.5), COLORS["red"]),
-        dict(
-            type="bar",
-            name="all together",
-            x=position,
-            y=together,
-            yaxis="y2",
-            marker=dict(color=COLORS["blue"]),
-            hovertemplate="row %{x}: gradient %{y:.2f}<extra></extra>",
+        level("loss of one token", of, -0.5, min(of + 1.5, TEXT - 0.5), "red"),
+        bars(
+            "all together", position, together, "blue", hover="row %{x}: gradient %{y:.2f}<extra></extra>", yaxis="y2"
         ),
-        dict(
-            type="scatter",
-            name="one by one",
-            x=position,
-            y=one_by_one,
+        path(
+            "one by one",
+            position,
+            one_by_one,
+            "gray",
+            1,
+            hover="row %{x}: the sizes of each text's gradient add up to %{y:.2f}<extra></extra>",
             yaxis="y2",
-            mode="lines+markers",
-            line=dict(color=COLORS["gray"], width=1),
             marker=dict(size=6, symbol="circle-open"),
-            hovertemplate="row %{x}: the sizes of each text's gradient add up to %{y:.2f}<extra></extra>",
         ),
-        dict(
-            type="scatter",
-            name="text count",
-            x=position,
-            y=one_by_one[0] * visits / visits[0],
+        line(
+            "text count",
+            position,
+            one_by_one[0] * visits / visits[0],
+            "orange",
+            2,
+            "dash",
+            hover="row %{x}: in proportion to the texts that reach it<extra></extra>",
             yaxis="y2",
-            mode="lines",
-            line=dict(color=COLORS["orange"], width=2, dash="dash"),
-            hovertemplate="row %{x}: in proportion to the texts that reach it<extra></extra>",
         ),
         label(
             "names",
             [-0.5, 12, TEXT - 0.5],
             [0.89 * MOST] * 3,
             ["■ all together", "○ one by one", "╌ text count"],
-            [COLORS["blue"], COLORS["gray"], COLORS["orange"]],
+            ["blue", "gray", "orange"],
             ["middle right", "middle center", "middle left"],
             yaxis="y2",
         ),
@@ -404,15 +378,9 @@ def _by_position(method, layers, kind, of):
         height=450,
         margin=dict(t=10),
         showlegend=False,
-        xaxis=dict(range=[-0.6, TEXT - 0.4], anchor="y2", title=dict(text="row of position p")),
-        yaxis=dict(
-            range=[TEXT - 0.4, -0.6],
-            domain=[0.42, 1],
-            title=dict(text="loss of token i"),
-            showgrid=False,
-            zeroline=False,
-        ),
-        yaxis2=dict(range=[0, MOST], domain=[0, 0.37], title=dict(text="gradient"), tickvals=[0, 20, 40]),
+        xaxis=axis(-0.6, TEXT - 0.4, "row of position p", anchor="y2"),
+        yaxis=axis(TEXT - 0.4, -0.6, "loss of token i", domain=[0.42, 1], showgrid=False, zeroline=False),
+        yaxis2=axis(0, MOST, "gradient", domain=[0, 0.37], tickvals=[0, 20, 40]),
         meta=dict(phone=dict(margin=dict(t=4), yaxis=dict(domain=[0.44, 1]), yaxis2=dict(domain=[0, 0.4]))),
     )
     rows = reach(one_loss[of, : of + 1])
@@ -431,16 +399,6 @@ by_position = explorable(
     "gets from all texts together, open dots for the sizes of what the texts give it one by one, added up, a dashed "
     "line in proportion to the number of texts that are long enough to reach the row.",
     readout="loss of token {of} reaches {rows} rows (90%) · row 0 gets {first:.1f} × row 23",
-    depends={
-        "loss of one token": ["of"],
-        "gradient of one loss": ["method", "layers", "kind"],
-        "all together": ["method", "layers", "kind"],
-        "one by one": ["method", "layers", "kind"],
-        "text count": ["method", "layers", "kind"],
-        "names": [],
-        "readout.of": ["of"],
-        "readout.first": ["method", "layers", "kind"],
-    },
     handles={"loss of one token": "of"},
     method=slider(list(BY_POSITION), label="method"),
     kind=slider([FULL, DRAWN], label="texts", default=DRAWN),

@@ -7,7 +7,7 @@ import torch
 from torch.nn.functional import logsigmoid
 
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import held, label, level, upright
+from posenc.lab.figures.parts import axis, bars, dots, held, label, level, line, path, upright
 
 KEYS = 24
 BLOCKS = (2, 3, 4, 6)  # how many; the keys are cut into as many alike
@@ -69,14 +69,14 @@ def _online_softmax(blocks, step, peak, *, update=online_update):
     keys = list(range(KEYS))
     old, new, later = slice(0, before), slice(before, seen), slice(seen, KEYS)
 
-    def bars(name, at, y, color, parts=(), **look):
-        return dict(
-            type="bar",
-            name=name,
-            x=_or_gap(keys[at]),
-            y=_or_gap(y[at]),
+    def columns(name, at, y, color, parts=(), **look):
+        return bars(
+            name,
+            _or_gap(keys[at]),
+            _or_gap(y[at]),
+            hover=True,
             width=0.84,
-            marker=dict(color=COLORS[color], **look),
+            marker=dict(color=color, **look),
             **dict(parts),
         )
 
@@ -87,55 +87,54 @@ def _online_softmax(blocks, step, peak, *, update=online_update):
     said = ("", "exp(s − m), nothing to rescale", f"exp(s − m), earlier ones × {factor:.3f}")[min(done, 2)]
     lower = dict(xaxis="x", yaxis="y2", showlegend=False)
     data = [
-        bars("earlier", old, scores, "blue", unnamed),
-        bars("this block", new, scores, "orange", score, pattern=HATCHED),
-        bars("to come", later, scores, "gray", unnamed, opacity=0.3),
-        dict(
-            type="scatter",
-            name="maximum m",
-            mode="lines",
-            line=dict(color=COLORS["ink"], width=2, dash="dash"),
-            x=_or_gap(x for n in range(done) for x in (n * block - 0.5, (n + 1) * block - 0.5)),
-            y=_or_gap(s[0] for s in states[1:] for _ in range(2)),
-            hovertemplate="the largest score so far: %{y:.2f}<extra></extra>",
+        columns("earlier", old, scores, "blue", unnamed),
+        columns("this block", new, scores, "orange", score, pattern=HATCHED),
+        columns("to come", later, scores, "gray", unnamed, opacity=0.3),
+        line(
+            "maximum m",
+            _or_gap(x for n in range(done) for x in (n * block - 0.5, (n + 1) * block - 0.5)),
+            _or_gap(s[0] for s in states[1:] for _ in range(2)),
+            "ink",
+            2,
+            "dash",
+            hover="the largest score so far: %{y:.2f}<extra></extra>",
         ),
-        upright("read so far", seen - 0.5, -2.6, 5, COLORS["ink"], 1),
+        upright("read so far", seen - 0.5, -2.6, 5, "ink", 1),
         held("the largest", peak, PEAK, symbol="triangle-up", size=11),
-        bars("terms of earlier blocks", old, terms, "blue", lower | term),
-        bars("terms of this block", new, terms, "orange", lower | term, pattern=HATCHED),
-        dict(
-            type="scatter",
-            name="rescaled from",
-            x=_or_gap(keys[old]),
-            y=_or_gap((scores[old] - was).exp()),
-            mode="markers",
-            marker=dict(symbol="diamond-open", size=8, color=COLORS["purple"]),
-            hovertemplate="key %{x}: term %{y:.2f} before<extra></extra>",
+        columns("terms of earlier blocks", old, terms, "blue", lower | term),
+        columns("terms of this block", new, terms, "orange", lower | term, pattern=HATCHED),
+        dots(
+            "rescaled from",
+            _or_gap(keys[old]),
+            _or_gap((scores[old] - was).exp()),
+            "purple",
+            8,
+            "diamond-open",
+            hover="key %{x}: term %{y:.2f} before<extra></extra>",
             xaxis="x",
             yaxis="y2",
         ),
-        label("in words", (KEYS - 1) / 2, 1.28, said, COLORS["ink"], "middle center", yaxis="y2"),
-        dict(
-            type="scatter",
-            name="output so far",
-            x=_or_gap(ends),
-            y=_or_gap(s[2] / s[1] for s in states[1:]),
-            mode="lines+markers",
-            line=dict(color=COLORS["orange"], width=2),
+        label("in words", (KEYS - 1) / 2, 1.28, said, "ink", "middle center", yaxis="y2"),
+        path(
+            "output so far",
+            _or_gap(ends),
+            _or_gap(s[2] / s[1] for s in states[1:]),
+            "orange",
+            2,
+            hover="output so far: %{y:.3f}<extra></extra>",
             marker=dict(size=8),
-            hovertemplate="output so far: %{y:.3f}<extra></extra>",
             xaxis="x",
             yaxis="y3",
             showlegend=False,
         ),
-        dict(
-            type="scatter",
-            name="whole softmax",
-            x=[-0.7, KEYS - 0.3],
-            y=[target, target],
-            mode="lines",
-            line=dict(color=COLORS["green"], width=2, dash="dot"),
-            hovertemplate="softmax over all keys: %{y:.3f}<extra></extra>",
+        line(
+            "whole softmax",
+            [-0.7, KEYS - 0.3],
+            [target, target],
+            "green",
+            2,
+            "dot",
+            hover="softmax over all keys: %{y:.3f}<extra></extra>",
             xaxis="x",
             yaxis="y3",
         ),
@@ -143,17 +142,10 @@ def _online_softmax(blocks, step, peak, *, update=online_update):
     layout = dict(
         height=500,
         barmode="overlay",
-        xaxis=dict(
-            type="linear",
-            range=[-0.7, KEYS - 0.3],
-            anchor="y3",
-            title=dict(text="key j"),
-            tickvals=keys[::4],
-            zeroline=False,
-        ),
-        yaxis=dict(range=[-2.6, 5], domain=[0.68, 1], title=dict(text="score s"), tickvals=[-2, 0, 2, 4]),
-        yaxis2=dict(range=[0, 1.45], domain=[0.34, 0.62], title=dict(text="term"), tickvals=[0, 0.5, 1]),
-        yaxis3=dict(range=[-0.5, 0.5], domain=[0, 0.28], title=dict(text="output"), tickvals=[-0.4, 0, 0.4]),
+        xaxis=axis(-0.7, KEYS - 0.3, "key j", type="linear", anchor="y3", tickvals=keys[::4], zeroline=False),
+        yaxis=axis(-2.6, 5, "score s", domain=[0.68, 1], tickvals=[-2, 0, 2, 4]),
+        yaxis2=axis(0, 1.45, "term", domain=[0.34, 0.62], tickvals=[0, 0.5, 1]),
+        yaxis3=axis(-0.5, 0.5, "output", domain=[0, 0.28], tickvals=[-0.4, 0, 0.4]),
     )
     output = _finite(acc / l) if done else math.nan
     numbers = {"m": _finite(m), "l": _finite(l), "output": output, "target": target}
@@ -172,12 +164,6 @@ online_softmax = explorable(
         "for every block size. The line after the last key read can be dragged, and so can the largest score."
     ),
     readout="m {m:.2f}, l {l:.2f} · output {output:.3f} · whole softmax {target:.3f}",
-    depends={
-        "whole softmax": ["peak"],
-        "read so far": ["blocks", "step"],
-        "the largest": ["peak"],
-        "readout.target": ["peak"],
-    },
     handles={"read so far": "step", "the largest": "peak"},
     blocks=slider(BLOCKS, label="blocks", default=4, format=_cut),
     step=slider(range(max(BLOCKS) + 1), label="blocks done", default=3, play=True, at_most="blocks"),
@@ -244,34 +230,32 @@ def _stick_across_blocks(blocks, step, handed, beta, *, rule=break_block):
         return _or_gap(torch.as_tensor(values).log10())
 
     def points(name, at, color, symbol, size):
-        return dict(
-            type="scatter",
-            name=name,
-            x=_or_gap(asked[at]),
-            y=tens(pieces[at]),
-            mode="markers",
-            marker=dict(color=COLORS[color], symbol=symbol, size=size),
+        return dots(
+            name,
+            _or_gap(asked[at]),
+            tens(pieces[at]),
+            color,
+            size,
+            symbol,
+            hover="key %{x}: piece %{text}<extra></extra>",
             text=[f"{piece:.3g}" for piece in pieces[at]] or [""],
-            hovertemplate="key %{x}: piece %{text}<extra></extra>",
         )
 
-    def line(name, x, y, color, dash="solid", **parts):
+    def curve(name, x, y, color, dash="solid", **parts):
         look = dict(color=COLORS[color], width=2, dash=dash)
-        return dict(dict(type="scatter", name=name, x=x, y=y, mode="lines", line=look, hoverinfo="skip"), **parts)
+        return dict(line(name, x, y, line=look), **parts)
 
     def gauge(name, row, start, end, color, **look):
-        return dict(
-            type="bar",
-            name=name,
+        return bars(
+            name,
+            [end - start],
+            [row],
+            hover=f"{name}: {end - start:.2f}<extra></extra>",
+            panel=2,
             orientation="h",
             base=[start],
-            x=[end - start],
-            y=[row],
             width=0.7 - 0.2 * row,
-            xaxis="x2",
-            yaxis="y2",
-            marker=dict(color=COLORS[color], **look),
-            hovertemplate=f"{name}: {end - start:.2f}<extra></extra>",
+            marker=dict(color=color, **look),
         )
 
     # What reaches each key, by blocks: only the truth runs on from one to the next.
@@ -285,11 +269,11 @@ def _stick_across_blocks(blocks, step, handed, beta, *, rule=break_block):
     sizes = [0 if n % every else 11 for n in range(len(rests))]
     total, whole = float(pieces[:seen].sum()), float(truth[:seen].sum())
     data = [
-        line("true pieces", asked, tens(truth), "gray", "dot"),
-        line("true rest", asked, tens(true_rests[:-1].exp()), "gray", "dash"),
+        curve("true pieces", asked, tens(truth), "gray", "dot"),
+        curve("true rest", asked, tens(true_rests[:-1].exp()), "gray", "dash"),
         points("pieces, earlier blocks", old, "blue", "circle", 6),
         points("pieces, this block", new, "orange", "square", 6),
-        line(
+        curve(
             "rest handed on",
             _or_gap(reached),
             tens(rests),
@@ -301,25 +285,25 @@ def _stick_across_blocks(blocks, step, handed, beta, *, rule=break_block):
             hovertemplate="rest: %{text} of the stick<extra></extra>",
             hoverinfo=None,
         ),
-        upright("read so far", KEYS - 0.5 - seen, LOWEST, 1.1, COLORS["ink"], 2),
+        upright("read so far", KEYS - 0.5 - seen, LOWEST, 1.1, "ink", 2),
         label(
             "names",
             [-1.4, KEYS - 0.2] * 2,
             [3.3, 3.3, 2.2, 2.2],
             ["● earlier pieces", "■ this block’s pieces", "◆ rest handed on", "gray: what is true"],
-            [COLORS[color] for color in ("blue", "orange", "purple", "gray")],
+            [color for color in ("blue", "orange", "purple", "gray")],
             ["middle right", "middle left"] * 2,
         ),
         gauge("true sum", 1, 0.0, whole, "gray"),
         gauge("within one stick", 0, 0.0, min(total, 1.0), "blue"),
         gauge("more than there is", 0, 1.0, max(total, 1.0), "red", pattern=HATCHED),
-        upright("one stick", 1, -0.6, 1.6, COLORS["ink"], 2, xaxis="x2", yaxis="y2"),
+        upright("one stick", 1, -0.6, 1.6, "ink", 2, xaxis="x2", yaxis="y2"),
         label(
             "off the scale",
             0.98 * MOST_STICKS,
             1,
             f"{total:.1f} sticks: off the scale ▸" if total > MOST_STICKS else "",
-            COLORS["red"],
+            "red",
             "middle left",
             xaxis="x2",
             yaxis="y2",
@@ -331,36 +315,28 @@ def _stick_across_blocks(blocks, step, handed, beta, *, rule=break_block):
         margin=dict(t=8),
         meta=dict(phone=dict(yaxis=dict(domain=[0.4, 1]))),
         barmode="overlay",
-        xaxis=dict(
+        xaxis=axis(
+            -1.6,
+            KEYS,
+            "key j, the query at the right",
             type="linear",
-            range=[-1.6, KEYS],
             anchor="y",
-            title=dict(text="key j, the query at the right"),
             tickvals=list(range(0, KEYS, 4)),
             showgrid=False,
             zeroline=False,
         ),
-        yaxis=dict(
-            range=[LOWEST, 3.9],
+        yaxis=axis(
+            LOWEST,
+            3.9,
+            "part of the stick",
             domain=[0.33, 1],
-            title=dict(text="part of the stick"),
             tickvals=[0, -2, -4, -6],
             ticktext=["1", "0.01", "0.0001", "≤ 10⁻⁶"],
             zeroline=False,
         ),
-        xaxis2=dict(
-            range=[0, MOST_STICKS],
-            anchor="y2",
-            title=dict(text="sum of the weights, in sticks"),
-            tickvals=list(range(8)),
-        ),
-        yaxis2=dict(
-            range=[-0.6, 1.6],
-            domain=[0, 0.18],
-            tickvals=[0, 1],
-            ticktext=["here", "true"],
-            showgrid=False,
-            zeroline=False,
+        xaxis2=axis(0, MOST_STICKS, "sum of the weights, in sticks", anchor="y2", tickvals=list(range(8))),
+        yaxis2=axis(
+            -0.6, 1.6, domain=[0, 0.18], tickvals=[0, 1], ticktext=["here", "true"], showgrid=False, zeroline=False
         ),
     )
     carry = log_rests[done].exp().item()
@@ -384,16 +360,6 @@ stick_across_blocks = explorable(
         "nothing handed on, each block breaks a stick of its own. The line after the last key read can be dragged."
     ),
     readout="weights sum to {total:.2f} · truly {truth:.2f} · handed on {carry}",
-    depends={
-        "true pieces": ["beta"],
-        "true rest": ["beta"],
-        "read so far": ["blocks", "step"],
-        "one stick": [],
-        "names": [],
-        "layout": [],
-        "true sum": ["blocks", "step", "beta"],
-        "readout.truth": ["blocks", "step", "beta"],
-    },
     handles={"read so far": "step"},
     handed=slider(list(RULES), label="handed on", default=NOTHING),
     blocks=slider(STICK_BLOCKS, label="blocks", default=3, format=_cut),
@@ -426,53 +392,32 @@ def _causal_blocks(queries, keys, block_q, block_k, *, kind=tile_kind):
         found[kind(query, key, block_q, block_k, queries, keys)].append((query, key))
 
     def tiles(name, color, edge="#ffffff", **look):
-        return dict(
-            type="bar",
-            name=name,
+        return bars(
+            name,
+            _or_gap(block_k for _ in found[name]),
+            _or_gap(query + block_q / 2 for query, _ in found[name]),
+            hover=f"a tile: {name}<extra></extra>",
             orientation="h",
             base=_or_gap(key for _, key in found[name]),
-            x=_or_gap(block_k for _ in found[name]),
-            y=_or_gap(query + block_q / 2 for query, _ in found[name]),
             width=block_q,
             marker=dict(color=color, line=dict(color=edge, width=1), **look),
-            hovertemplate=f"a tile: {name}<extra></extra>",
         )
 
     data = [
         tiles(SKIPPED, "rgba(107, 114, 128, 0.1)", COLORS["gray"]),
         tiles(WHOLE, COLORS["blue"]),
         tiles(MASKED, COLORS["orange"], COLORS["orange"], pattern=HATCHED),
-        dict(
-            type="scatter",
-            name="the scores",
-            x=[0, keys, keys, 0, 0],
-            y=[0, 0, queries, queries, 0],
-            mode="lines",
-            line=dict(color=COLORS["ink"], width=2),
-            hoverinfo="skip",
-            showlegend=False,
-        ),
-        level("last query", queries, 0, keys, COLORS["ink"], 4),
+        line("the scores", [0, keys, keys, 0, 0], [0, 0, queries, queries, 0], "ink", 2, showlegend=False),
+        level("last query", queries, 0, keys, "ink", 4),
         held("a tile's corner", block_k, block_q, symbol="square", size=11),
-        dict(
-            type="scatter",
-            name="last key seen",
-            x=[keys - queries, keys],
-            y=[0, queries],
-            mode="lines",
-            line=dict(color=COLORS["ink"], width=3, dash="dot"),
-            hoverinfo="skip",
-        ),
+        line("last key seen", [keys - queries, keys], [0, queries], "ink", 3, "dot"),
     ]
     layout = dict(
         height=480,
         barmode="overlay",
-        xaxis=dict(type="linear", range=[-2, keys + 2], title=dict(text="key j"), tickvals=list(range(0, 193, 32))),
-        yaxis=dict(
-            type="linear",
-            range=[max(QUERIES) + 8, -2],  # the grip on the last query hangs over no number below
-            title=dict(text="query i"),
-            tickvals=list(range(0, 129, 32)),
+        xaxis=axis(-2, keys + 2, "key j", type="linear", tickvals=list(range(0, 193, 32))),
+        yaxis=axis(  # the grip on the last query hangs over no number below
+            max(QUERIES) + 8, -2, "query i", type="linear", tickvals=list(range(0, 129, 32))
         ),
     )
     count = {name: len(places) for name, places in found.items()}
@@ -500,13 +445,6 @@ causal_blocks = explorable(
         "the diagonal more closely. The corner of the first tile and the edge after the last query can be dragged."
     ),
     readout="{skipped:d} skipped, {whole:d} unmasked, {masked:d} masked · {saved:.0%} saved · {wasted:.0%} wasted",
-    depends={
-        "the scores": ["queries", "keys"],
-        "last query": ["queries", "keys"],
-        "last key seen": ["queries", "keys"],
-        "a tile's corner": ["block_q", "block_k"],
-        "layout": ["keys"],
-    },
     handles={"a tile's corner": ("block_k", "block_q"), "last query": "queries"},
     queries=slider(QUERIES, label="last queries", default=128),
     keys=slider(LENGTHS, label="keys", default=128),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from posenc.lab.experiments import ONE_A_PLACE, load_results, mean_and_spread
 from posenc.lab.explore import COLORS, Explorable, explorable, slider
-from posenc.lab.figures.parts import apart, label, leaders, upright
+from posenc.lab.figures.parts import apart, axis, label, leaders, line, path, upright
 from posenc.methods import METHODS
 
 RESULTS = load_results("train_short_test_long")
@@ -41,13 +41,14 @@ def curve(name, method, column, color, dash, symbol, width):
     """
     cut = dict(hovertemplate=f"{title(method)}, %{{x}} characters:<br>cut %{{y:.2f}} nats<extra></extra>")
     hover = cut if name == "cut" else dict(hoverinfo="skip")
-    return dict(
-        type="scatter",
-        name=name,
-        x=LENGTHS,
-        y=[row[column] for row in SUMMARY[method]],
-        mode="lines+markers",
-        line=dict(color=color, dash=dash, width=width),
+    return path(
+        name,
+        LENGTHS,
+        [row[column] for row in SUMMARY[method]],
+        color,
+        width,
+        dash,
+        hover=True,
         marker=dict(symbol=symbol, size=8),
         **hover,
     )
@@ -56,17 +57,15 @@ def curve(name, method, column, color, dash, symbol, width):
 def band(name, method, color, opacity):
     r"""One standard deviation over seeds to either side of the means."""
     rows = SUMMARY[method]
-    return dict(
-        type="scatter",
-        name=name,
-        x=[*LENGTHS, *reversed(LENGTHS)],
-        y=[*(row[0] - row[1] for row in rows), *(row[0] + row[1] for row in reversed(rows))],
-        mode="lines",
-        line=dict(color=color, width=0),
+    return line(
+        name,
+        [*LENGTHS, *reversed(LENGTHS)],
+        [*(row[0] - row[1] for row in rows), *(row[0] + row[1] for row in reversed(rows))],
+        color,
+        0,
         fill="toself",
         fillcolor=color,
         opacity=opacity,
-        hoverinfo="skip",
     )
 
 
@@ -81,19 +80,18 @@ def _short_long(method, beside, length):
     ends = [SUMMARY[name][-1][column] for name, column, _ in words.values()]
     places, right = apart(ends, APART, LOW), LENGTHS[-1] * 1.25
     data = [
-        dict(
-            type="scatter",
-            name="every method",
-            x=[x for _ in RANKED for x in (*LENGTHS, math.nan)],
-            y=[row[0] for row in pale],
-            mode="lines",
-            line=dict(color=COLORS["gray"], width=1),
+        line(
+            "every method",
+            [x for _ in RANKED for x in (*LENGTHS, math.nan)],
+            [row[0] for row in pale],
+            "gray",
+            1,
+            hover=HOVER,
             opacity=0.6,
             text=[word for name in RANKED for word in (*[title(name)] * len(LENGTHS), "")],
             customdata=pale,
-            hovertemplate=HOVER,
         ),
-        upright("context", length, LOW, HIGH, COLORS["ink"], 2, "dot"),
+        upright("context", length, LOW, HIGH, "ink", 2, "dot"),
         band("spread beside", other, orange, 0.2),
         curve("cut beside", other, 3, orange, "dash", "square-open", 1.5),
         curve("beside", other, 0, orange, "solid", "square", 2),
@@ -120,14 +118,15 @@ def _short_long(method, beside, length):
         showlegend=False,
         margin=dict(t=12),
         meta=dict(phone=dict(xaxis=dict(range=[first - 0.04, last + 0.74]))),  # room for the names
-        xaxis=dict(
+        xaxis=axis(
+            first - 0.04,
+            last + 0.36,
+            f"characters of context; {LENGTHS[0]} in training",
             type="log",
-            range=[first - 0.04, last + 0.36],
             tickvals=LENGTHS,
             ticktext=[str(n) for n in LENGTHS],
-            title=dict(text=f"characters of context; {LENGTHS[0]} in training"),
         ),
-        yaxis=dict(range=[LOW, HIGH], title=dict(text="loss, nats per character")),
+        yaxis=axis(LOW, HIGH, "loss, nats per character"),
     )
     mean, spread, seeds, cut = SUMMARY[method][at]
     return dict(data=data, layout=layout), {
@@ -152,17 +151,6 @@ def short_long(page: str, own: Sequence[str], beside: str, see: str) -> Explorab
         "orange line to another method.",
         readout="{whole} · cut {cut:.2f} · {beside} {loss:.2f}",
         handles={"context": "length", "beside": "beside"},
-        depends={
-            "every method": [],
-            "context": ["length"],
-            **{name: ["beside"] for name in ("spread beside", "cut beside", "beside")},
-            **{name: moves for name in ("spread", "cut", "whole")},
-            **{name: [*moves, "beside"] for name in ("from line to name", "names")},
-            "readout.whole": [*moves, "length"],
-            "readout.cut": [*moves, "length"],
-            "readout.beside": ["beside"],
-            "readout.loss": ["beside", "length"],
-        },
         **({"method": slider(names, label="method")} if moves else {}),
         beside=slider(
             range(len(RANKED)), label="versus", default=RANKED.index(beside), format=lambda n: title(RANKED[n])

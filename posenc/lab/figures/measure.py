@@ -7,7 +7,7 @@ import numpy as np
 
 from posenc.lab.experiments import ONE_A_PLACE, load_results, mean_and_spread
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import label, level, signed, upright
+from posenc.lab.figures.parts import axis, dots, heat, label, level, line, path, signed, upright
 from posenc.lab.train.tasks import NEEDLE_VALUES
 from posenc.methods import METHODS
 
@@ -69,14 +69,13 @@ def _distance_keys(keys, gap, *, results=None):
             for a, k in enumerate(results["lengths"])
         ]
         data.append(
-            dict(
-                type="heatmap",
-                name=title(method),
-                x=places,
-                y=places,
-                z=np.sqrt(np.maximum(mean, 0)),
+            heat(
+                title(method),
+                places,
+                places,
+                np.sqrt(np.maximum(mean, 0)),
+                hover="%{text}<extra></extra>",
                 text=words,
-                hovertemplate="%{text}<extra></extra>",
                 zmin=0,
                 zmax=math.sqrt(SHARES[-1]),
                 colorscale=MORE,
@@ -99,18 +98,16 @@ def _distance_keys(keys, gap, *, results=None):
             )
         )
         data.append(
-            dict(
-                type="scatter",
-                name=f"cursor on {title(method)}",
-                x=[g - 0.5, g + 0.5, g + 0.5, g - 0.5, g - 0.5, math.nan, g],
-                y=[n - 0.5, n - 0.5, n + 0.5, n + 0.5, n - 0.5, math.nan, n],
-                mode="lines",
-                line=dict(color=COLORS["ink"], width=3),
-                hoverinfo="skip",
+            line(
+                f"cursor on {title(method)}",
+                [g - 0.5, g + 0.5, g + 0.5, g - 0.5, g - 0.5, math.nan, g],
+                [n - 0.5, n - 0.5, n + 0.5, n + 0.5, n - 0.5, math.nan, n],
+                "ink",
+                3,
                 **at,
             )
         )
-        ticks = dict(range=[-0.5, 3.5], tickvals=places, tickangle=0, ticks="", showgrid=False, zeroline=False)
+        ticks = axis(-0.5, 3.5, tickvals=places, tickangle=0, ticks="", showgrid=False, zeroline=False)
         ticks |= dict(tickfont=dict(size=10))
         axes[f"xaxis{tag}"] = ticks | dict(
             domain=[left, right],
@@ -134,14 +131,12 @@ def _distance_keys(keys, gap, *, results=None):
     scale = dict(xref="paper", yref="paper", x=0.855, y=0.27, xanchor="center", yanchor="bottom")
     titles.append(dict(text="added to the<br>loss, nats", showarrow=False, **scale))
     few = dict(tickvals=[0, 3], ticktext=[str(results["gaps"][0]), str(results["gaps"][-1])])
-    phone = {axis: few for axis in axes if axis.startswith("x")}
+    phone = {frame: few for frame in axes if frame.startswith("x")}
     layout = dict(height=470, showlegend=False, annotations=titles, margin=dict(t=16), meta=dict(phone=phone), **axes)
     most, least = max(sums, key=sums.get), min(sums, key=sums.get)
     words = {"most": f"{most} {signed(sums[most], 2)}", "least": f"{least} {signed(sums[least], 2)}"}
     return dict(data=data, layout=layout), words
 
-
-_METHODS = [title(method) for method in ONE_A_PLACE]
 
 distance_keys = explorable(
     _distance_keys,
@@ -152,7 +147,6 @@ distance_keys = explorable(
     "frame stands on the same cell of every map and can be dragged on that of RoPE; the numbers above are that cell's. "
     "RoPE and the sinusoid change from left to right, NoPE from below to above, stick-breaking nowhere.",
     readout="most: {most} · least: {least}",
-    depends={"layout": ["keys", "gap"]} | {name: [] for name in _METHODS},
     handles={"cursor on RoPE": ("gap", "keys")},
     keys=slider(TRAINED, label="number of keys", default=256),
     gap=slider(REACH, label="unseen gap", default=192),
@@ -174,16 +168,16 @@ def _context_cut(keys, *, results=None):
     ends = [bottom - pad, top + pad]
     colors = [COLORS[color] for color, _ in zip(HUES, means)]
     data = [
-        dict(
-            type="scatter",
-            name=title(method),
-            x=cuts,
-            y=mean,
-            mode="lines+markers",
-            line=dict(color=color, width=2, dash=dash),
+        path(
+            title(method),
+            cuts,
+            mean,
+            color,
+            2,
+            dash,
+            hover=f"{title(method)}, %{{x:d}} keys: loss %{{text}}<extra></extra>",
             marker=dict(symbol=symbol, size=8),
             text=[f"{value:.2f} ± {spread:.2f}" for value, spread in zip(mean, losses[method].std(0, ddof=1))],
-            hovertemplate=f"{title(method)}, %{{x:d}} keys: loss %{{text}}<extra></extra>",
         )
         for (method, mean), color, symbol, dash in zip(means.items(), colors, SYMBOLS, DASHES)
     ] + [
@@ -196,17 +190,17 @@ def _context_cut(keys, *, results=None):
             "middle right",
             cliponaxis=False,
         ),
-        upright("training length", results["lengths"][0], *ends, COLORS["gray"], 2, "dot"),
-        label("beyond", 1.1 * results["lengths"][0], bottom - 0.6 * pad, "beyond →", COLORS["gray"], "middle right"),
-        upright("cursor", keys, *ends, COLORS["ink"], 2),
-        dict(
-            type="scatter",
-            name="here",
-            x=[keys] * len(means),
-            y=[mean[shown] for mean in means.values()],
-            mode="markers",
-            marker=dict(size=14, color=COLORS["ink"], symbol="circle-open", line=dict(width=2)),
-            hoverinfo="skip",
+        upright("training length", results["lengths"][0], *ends, "gray", 2, "dot"),
+        label("beyond", 1.1 * results["lengths"][0], bottom - 0.6 * pad, "beyond →", "gray", "middle right"),
+        upright("cursor", keys, *ends, "ink", 2),
+        dots(
+            "here",
+            [keys] * len(means),
+            [mean[shown] for mean in means.values()],
+            "ink",
+            14,
+            "circle-open",
+            marker=dict(line=dict(width=2)),
         ),
     ]
     ticks = {n: f"{n}<br>in training" if n == results["lengths"][0] else str(n) for n in cuts}
@@ -216,13 +210,14 @@ def _context_cut(keys, *, results=None):
         showlegend=False,
         margin=dict(t=16, r=84),  # for the names
         meta=dict(phone=dict(xaxis=dict(tickvals=few, ticktext=[ticks[n] for n in few]))),
-        xaxis=dict(
+        xaxis=axis(
+            -0.08,
+            math.log10(cuts[-1]) + 0.08,
+            "keys that a query may see",
             type="log",
-            range=[-0.08, math.log10(cuts[-1]) + 0.08],
             tickvals=list(ticks),
             ticktext=list(ticks.values()),
             tickangle=0,
-            title=dict(text="keys that a query may see"),
         ),
         yaxis=dict(range=ends, title=dict(text="loss, nats per character")),
     )
@@ -238,15 +233,6 @@ context_cut = explorable(
     "the first keys. RoPE, ALiBi and stick-breaking are level before the training length, and RoPE rises beyond it; "
     "the sinusoid and NoPE rise from a few keys on.",
     readout="RoPE {rope:.2f} · ALiBi {alibi:.2f} · stick {stickbreaking:.2f}",
-    depends={
-        "cursor": ["keys"],
-        "here": ["keys"],
-        "readout": ["keys"],
-        "names": [],
-        "training length": [],
-        "beyond": [],
-    }
-    | {name: [] for name in _METHODS},
     handles={"cursor": "keys"},
     keys=slider(CUTS, label="keys a query may see", default=8),
 )
@@ -270,46 +256,43 @@ def _needle(method, at, *, results=None):
     # The names of lines that end below stand one above the other, the farther beside its needle.
     places = [(row[at], row[at] < 0.05, 0.02 + 0.08 * i) for i, (row, at) in enumerate(zip(wrong[1:], ends))]
     data = [
-        dict(
-            type="scatter",
-            name=str(n),
-            x=distances,
-            y=wrong[i],
-            mode="lines+markers",
+        path(
+            str(n),
+            distances,
+            wrong[i],
+            hover=f"{method}, context {n}, needle %{{x:d}} back: %{{y:.0%}} wrong<extra></extra>",
             line=dict(color=COLORS["gray"], width=1.5) if n < contexts[-1] else dict(color=COLORS["blue"], width=4),
             marker=dict(symbol=symbol, size=7 if n < contexts[-1] else 10),
-            hovertemplate=f"{method}, context {n}, needle %{{x:d}} back: %{{y:.0%}} wrong<extra></extra>",
         )
         for i, (n, symbol) in enumerate(zip(contexts, SYMBOLS))
     ] + [
-        dict(
-            type="scatter",
-            name="cut",
-            x=distances,
-            y=blind,
-            mode="lines+markers",
-            line=dict(color=COLORS["orange"], dash="dash"),
+        path(
+            "cut",
+            distances,
+            blind,
+            "orange",
+            dash="dash",
+            hover=f"{method}, attention cut, needle %{{x:d}} back: %{{y:.0%}} wrong<extra></extra>",
             marker=dict(symbol="diamond-open", size=11),
-            hovertemplate=f"{method}, attention cut, needle %{{x:d}} back: %{{y:.0%}} wrong<extra></extra>",
         ),
         label(
             "names",
             [1.3 * distances[-1]] * 2,
             [wrong[-1, -1] - apart, blind[-1] + apart],
             [f"context<br>of {contexts[-1]}", f"cut to {contexts[0]}"],
-            [COLORS["blue"], COLORS["orange"]],
+            ["blue", "orange"],
             "middle right",
             cliponaxis=False,
         ),
-        level("guessing", guess, 1, 2 * distances[-1], COLORS["gray"], 1, "dot"),
-        upright("farthest in training", farthest, -0.03, 1.03, COLORS["gray"], 2, "dot"),
-        upright("cursor", at, -0.03, 1.03, COLORS["ink"], 2),
+        level("guessing", guess, 1, 2 * distances[-1], "gray", 1, "dot"),
+        upright("farthest in training", farthest, -0.03, 1.03, "gray", 2, "dot"),
+        upright("cursor", at, -0.03, 1.03, "ink", 2),
         label(
             "names of shorter contexts",
             [distances[at] * (0.95 if low else 1.1) for at, (_, low, _) in zip(ends, places)],
             [y + (above if low else -0.01) for y, low, above in places],
             [f"of {n}" for n in contexts[1:-1]],
-            COLORS["gray"],
+            "gray",
             ["top left" if low else "bottom right" for _, low, _ in places],
             halo=True,
             cliponaxis=False,
@@ -319,19 +302,15 @@ def _needle(method, at, *, results=None):
         height=440,
         showlegend=False,
         margin=dict(t=12, r=70),  # for the names
-        xaxis=dict(
+        xaxis=axis(
+            math.log10(distances[0]) - 0.08,
+            math.log10(distances[-1]) + 0.12,
+            "distance of the needle, tokens",
             type="log",
-            range=[math.log10(distances[0]) - 0.08, math.log10(distances[-1]) + 0.12],
             tickvals=[*ticks, farthest],
             ticktext=[*map(str, ticks), f"{farthest}<br>in training"],
-            title=dict(text="distance of the needle, tokens"),
         ),
-        yaxis=dict(
-            range=[-0.03, 1.03],
-            tickvals=[0, 0.25, 0.5, guess],
-            ticktext=["0", "25%", "50%", "guess"],
-            title=dict(text="wrong answers"),
-        ),
+        yaxis=axis(-0.03, 1.03, "wrong answers", tickvals=[0, 0.25, 0.5, guess], ticktext=["0", "25%", "50%", "guess"]),
     )
     words = {
         name: "{:.2f} ± {:.2f}".format(*mean_and_spread(values.tolist()))
@@ -351,12 +330,7 @@ needle = explorable(
     "needle beyond it. Dotted lines stand at guessing and at the farthest needle of training. An upright line to "
     "drag reads a distance off.",
     readout="needle {at} back · wrong {whole} · cut {cut}",
-    depends={"guessing": [], "farthest in training": [], "cursor": ["at"], "readout.at": ["at"]}
-    | {
-        name: ["method"]
-        for name in (*map(str, load("needle")["contexts"]), "cut", "names", "names of shorter contexts")
-    },
     handles={"cursor": "at"},
-    method=slider(_METHODS, label="method", default="ALiBi"),
+    method=slider(list(map(title, ONE_A_PLACE)), label="method", default="ALiBi"),
     at=slider(_DISTANCES, label="distance of the needle", default=_DISTANCES[-2]),
 )

@@ -6,7 +6,7 @@ import torch
 
 from posenc import inkling, sink
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import held, label, number, signed, upright
+from posenc.lab.figures.parts import axis, bars, held, label, line, number, path, signed, upright
 
 KEY = torch.tensor([0.8, 0.6], dtype=torch.float64)
 HALF = 1.15  # half the length of a drawn mirror
@@ -39,17 +39,16 @@ def turn(tip):
 
 def _arrows(name, points, color, dash, width, **parts):
     r"""Arrows from point to point."""
-    return dict(
-        type="scatter",
-        name=name,
-        x=[x for x, _ in points],
-        y=[y for _, y in points],
-        mode="lines+markers",
-        line=dict(color=color, width=width, dash=dash),
+    return path(
+        name,
+        [x for x, _ in points],
+        [y for _, y in points],
+        color,
+        width,
+        dash,
         marker=dict(
             symbol="arrow", angleref="previous", size=[0, *[9 + 2 * width] * (len(points) - 1)], color=color, opacity=1
         ),
-        hoverinfo="skip",
         **parts,
     )
 
@@ -59,32 +58,12 @@ def _sector(name, tip, color, dash, fill):
     start, wide = math.degrees(math.atan2(KEY[1], KEY[0])), turn(tip)
     around = [] if math.isnan(wide) else torch.linspace(start, start + wide, 25, dtype=torch.float64)
     x, y = torch.stack([torch.zeros(2), *(SLICE * direction(angle) for angle in around), torch.zeros(2)]).T
-    return dict(
-        type="scatter",
-        name=name,
-        x=x,
-        y=y,
-        mode="lines",
-        line=dict(color=color, width=1, dash=dash),
-        fill="toself",
-        fillcolor=fill,
-        hoverinfo="skip",
-        showlegend=False,
-    )
+    return line(name, x, y, color, 1, dash, fill="toself", fillcolor=fill, showlegend=False)
 
 
 def _mirror(name, end, color, dash):
     x, y = (end * HALF).tolist()
-    return dict(
-        type="scatter",
-        name=f"mirror of {name}",
-        x=[-x, x],
-        y=[-y, y],
-        mode="lines",
-        line=dict(color=color, width=2, dash=dash),
-        hoverinfo="skip",
-        showlegend=False,
-    )
+    return line(f"mirror of {name}", [-x, x], [-y, y], color, 2, dash, showlegend=False)
 
 
 def _mirrors(a, b, strength):
@@ -97,7 +76,7 @@ def _mirrors(a, b, strength):
         _mirror("a", ends["a"], COLORS["orange"], "dot"),
         _mirror("b", ends["b"], COLORS["purple"], "longdash"),
         *(
-            label(f"name of {name}", *(ends[name] * 1.36).tolist(), f"<b>{name}</b>", COLORS[color], "middle center")
+            label(f"name of {name}", *(ends[name] * 1.36).tolist(), f"<b>{name}</b>", color, "middle center")
             for name, color in (("a", "orange"), ("b", "purple"))
         ),
         _arrows("key", [(0, 0), KEY.tolist()], COLORS["gray"], "dashdot", 4),
@@ -110,11 +89,11 @@ def _mirrors(a, b, strength):
             for name, way in ways.items()
         ),
     ]
-    axis = dict(range=[-1.5, 1.5], tickvals=[-1, 0, 1])
+    frame = axis(-1.5, 1.5, tickvals=[-1, 0, 1])
     layout = dict(
         height=440,
-        xaxis=axis | dict(title=dict(text="lane 0")),
-        yaxis=axis | dict(scaleanchor="x", title=dict(text="lane 1")),
+        xaxis=frame | dict(title=dict(text="lane 0")),
+        yaxis=frame | dict(scaleanchor="x", title=dict(text="lane 1")),
     )
     one, other = (way[-1] for way in ways.values())
     turns = ["–" if math.isnan(angle) else f"{signed(angle)}°" for angle in (turn(one), turn(other))]
@@ -136,14 +115,6 @@ mirrors = explorable(
         "where the mirrors are parallel or square to each other."
     ),
     readout="turned by {turns} · lengths {lengths} · {apart:.2f} apart",
-    depends={
-        "mirror of a": ["a"],
-        "mirror of b": ["b"],
-        "name of a": ["a"],
-        "name of b": ["b"],
-        "key": [],
-        "layout": [],
-    },
     handles={"mirror of a": "a", "mirror of b": "b"},
     a=slider(range(0, 180, 15), label="w of a", default=15, format=lambda v: f"{v}°"),
     b=slider(range(0, 180, 15), label="w of b", default=45, format=lambda v: f"{v}°"),
@@ -158,7 +129,7 @@ def _slot(fit, empty, others):
     with_slot = sink.weigh(scores, visible, torch.tensor([empty], dtype=torch.float64))[0, 0, 0]
     plain = torch.softmax(scores[0, 0, 0], dim=-1)
     left = 1 - with_slot.sum().item()
-    bars = ["the key that fits", "all others", "the sink"]
+    columns = ["the key that fits", "all others", "the sink"]
     plain_shares = [plain[0].item(), plain[1:].sum().item(), 0.0]
     shares = [with_slot[0].item(), with_slot[1:].sum().item(), left]
     places = torch.arange(3)
@@ -167,9 +138,7 @@ def _slot(fit, empty, others):
     def bar(name, values, color, pattern, **parts):
         marker = dict(color=color, pattern=dict(shape=pattern))
         words = f"{name}, %{{customdata}}: %{{y:.3f}}<extra></extra>"
-        return dict(
-            type="bar", name=name, x=places, y=values, customdata=bars, marker=marker, hovertemplate=words, **parts
-        )
+        return bars(name, places, values, hover=words, customdata=columns, marker=marker, **parts)
 
     data = [
         bar(
@@ -186,7 +155,7 @@ def _slot(fit, empty, others):
             side,
             [v + 0.09 for v in shares],
             [f"{v:.2f}" for v in shares],
-            COLORS["blue"],
+            "blue",
             "middle center",
         ),
         held("what fits", side[0].item(), shares[0]),
@@ -195,8 +164,8 @@ def _slot(fit, empty, others):
     layout = dict(
         height=360,
         barmode="group",
-        xaxis=dict(range=[-0.5, 2.5], tickvals=places, ticktext=bars, showgrid=False, zeroline=False),
-        yaxis=dict(range=[0, 1.16], title=dict(text="weight"), showgrid=False),  # each bar has its number
+        xaxis=axis(-0.5, 2.5, tickvals=places, ticktext=columns, showgrid=False, zeroline=False),
+        yaxis=axis(0, 1.16, "weight", showgrid=False),  # each bar has its number
     )
     return dict(data=data, layout=layout), {"left": left, "factor": 1 - left}
 
@@ -238,38 +207,29 @@ def _mixture(near, back):
     mix = torch.tensor([[near, back]], dtype=torch.float64)
     own = inkling.curves(mix, bank(), DISTANCE[None])[0]
     data = [
-        dict(
-            type="scatter",
-            name="own curve",
-            x=DISTANCE,
-            y=own,
-            mode="lines+markers",
-            line=dict(color=COLORS["blue"], width=3),
+        path(
+            "own curve",
+            DISTANCE,
+            own,
+            "blue",
+            3,
+            hover="distance %{x}: adds %{y:.2f}<extra></extra>",
             marker=dict(size=5),
-            hovertemplate="distance %{x}: adds %{y:.2f}<extra></extra>",
         ),
         *(
-            dict(
-                type="scatter",
-                name=name,
-                x=DISTANCE[:EXTENT],
-                y=curve,
-                mode="lines",
-                line=dict(color=color, width=2, dash=dash),
-                hoverinfo="skip",
-            )
+            line(name, DISTANCE[:EXTENT], curve, color, 2, dash)
             for name, curve, color, dash in zip(
                 ("curve 0", "curve 1"), bank(), (COLORS["orange"], COLORS["purple"]), ("dot", "dash")
             )
         ),
         *(held(name, at, own[at].item()) for name, at in (("near end", 0), ("far end", EXTENT - 1))),
-        upright("the key in question", ASKED, -5, 6.2, COLORS["ink"], 1.5, "dashdot"),
-        label("its distance", ASKED - 0.4, 5.3, f"a key {ASKED} back", COLORS["ink"], "middle left"),
+        upright("the key in question", ASKED, -5, 6.2, "ink", 1.5, "dashdot"),
+        label("its distance", ASKED - 0.4, 5.3, f"a key {ASKED} back", "ink", "middle left"),
     ]
     layout = dict(
         height=360,
-        xaxis=dict(range=[-2, 39.5], title=dict(text="distance i − j")),
-        yaxis=dict(range=[-5, 6.2], tickvals=[-4, -2, 0, 2, 4], title=dict(text="added to the logit")),
+        xaxis=axis(-2, 39.5, "distance i − j"),
+        yaxis=axis(-5, 6.2, "added to the logit", tickvals=[-4, -2, 0, 2, 4]),
     )
     return dict(data=data, layout=layout), {"at": signed(own[31], 2), "beyond": own[EXTENT:].abs().max().item()}
 
@@ -285,13 +245,6 @@ mixture = explorable(
         "diamonds at its ends can be dragged."
     ),
     readout="at distance 31 it adds {at} · from 32 on {beyond:.2f}",
-    depends={
-        "curve 0": [],
-        "curve 1": [],
-        "own curve": ["near", "back"],
-        "the key in question": [],
-        "its distance": [],
-    },
     handles={"near end": "near", "far end": "back"},
     near=slider(SHARES, label="share of curve 0, near", default=1, format=share),
     back=slider(SHARES, label="share of curve 1, far", default=0.5, format=share),

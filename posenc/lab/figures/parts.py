@@ -1,4 +1,10 @@
-r"""What the drawings of several chapters share: words beside a mark, lines to take in hand, numbers in words."""
+r"""The verbs of a drawing, and what the drawings of several chapters share.
+
+A trace is `line`, `dots`, `path` (a line with marks on it), `bars`, `heat` or `label`; `axis` says where it stands. A
+color goes by its name in `COLORS`, or as CSS has it. `hover` is plotly's template for what stands at the pointer:
+without it nothing does, with True plotly's own words. `panel=2` puts a trace on the axes x2 and y2. All other
+arguments, and what `line=` or `marker=` adds to the look, go to plotly under its own names.
+"""
 
 import math
 
@@ -6,6 +12,62 @@ from posenc.lab.explore import COLORS
 
 #: Round the letters, the ground of the picture; on a page `player.css` takes the page's own.
 HALO = "0 0 3px #fff"
+
+
+def line(name, x, y, color=None, width=None, dash=None, *, line=None, **more):
+    r"""A line through the points."""
+    return _trace("scatter", name, x, y, mode="lines", line=_look(line, color=color, width=width, dash=dash), **more)
+
+
+def path(name, x, y, color=None, width=None, dash=None, *, line=None, marker=None, **more):
+    r"""A line with marks on its points, which `marker=` describes."""
+    look = dict(line=_look(line, color=color, width=width, dash=dash), marker=_look(marker))
+    return _trace("scatter", name, x, y, mode="lines+markers", **look, **more)
+
+
+def dots(name, x, y, color=None, size=None, symbol=None, *, marker=None, **more):
+    r"""A mark at each point."""
+    look = _look(marker, color=color, size=size, symbol=symbol)
+    return _trace("scatter", name, x, y, mode="markers", marker=look, **more)
+
+
+def bars(name, x, y, color=None, *, marker=None, **more):
+    r"""Bars; `orientation="h"` lays them."""
+    return _trace("bar", name, x, y, marker=_look(marker, color=color), **more)
+
+
+def heat(name, x, y, z, **more):
+    r"""A cell for each number of z [len(y), len(x)]."""
+    return _trace("heatmap", name, x, y, z=z, **more)
+
+
+def axis(low, high, title=None, **more):
+    r"""An axis from low to high, in powers of ten where `type="log"`."""
+    return dict(range=[low, high], **({} if title is None else dict(title=_title(title))), **more)
+
+
+def _title(title):
+    return dict(text=title) if isinstance(title, str) else title
+
+
+def _trace(kind, name, x, y, *, hover=None, panel=1, **look):
+    trace = dict(type=kind, name=name, x=x, y=y, **look)
+    if hover is None:
+        trace["hoverinfo"] = "skip"
+    elif hover is not True:
+        trace["hovertemplate"] = hover
+    return trace if panel == 1 else trace | dict(xaxis=f"x{panel}", yaxis=f"y{panel}")
+
+
+def _look(more, **parts):
+    look = {key: part for key, part in parts.items() if part is not None} | (more or {})
+    return look | dict(color=_color(look["color"])) if "color" in look else look
+
+
+def _color(color):
+    if isinstance(color, list):
+        return [_color(own) for own in color]
+    return COLORS.get(color, color) if isinstance(color, str) else color
 
 
 def label(name, x, y, text, color, place="top center", size=13, halo=False, **axes):
@@ -18,34 +80,36 @@ def label(name, x, y, text, color, place="top center", size=13, halo=False, **ax
         y=[y] if isinstance(text, str) else y,
         text=[text] if isinstance(text, str) else text,
         textposition=place,
-        textfont=dict(size=size, color=color, **(dict(shadow=HALO) if halo else {})),
+        textfont=dict(size=size, color=_color(color), **(dict(shadow=HALO) if halo else {})),
         hoverinfo="skip",
         showlegend=False,
         **axes,
     )
 
 
-def upright(name, x, low, high, color=COLORS["blue"], width=3, dash="solid", **axes):
+def upright(name, x, low, high, color="blue", width=3, dash="solid", **axes):
     r"""An upright line, such as the one at the query's position: a handle that is held anywhere."""
-    return _line(name, [x, x], [low, high], dict(color=color, width=width, dash=dash), axes)
+    return _line(name, [x, x], [low, high], _look(None, color=color, width=width, dash=dash), axes)
 
 
-def level(name, y, left, right, color=COLORS["blue"], width=3, dash="solid", **axes):
+def level(name, y, left, right, color="blue", width=3, dash="solid", **axes):
     r"""A level line: a handle that is held anywhere."""
-    return _line(name, [left, right], [y, y], dict(color=color, width=width, dash=dash), axes)
+    return _line(name, [left, right], [y, y], _look(None, color=color, width=width, dash=dash), axes)
 
 
-def pin(name, x, low, high, color=COLORS["ink"], width=2, dash="solid", **axes):
+def pin(name, x, low, high, color="ink", width=2, dash="solid", **axes):
     r"""An upright line under a triangle, its handle."""
-    line = _line(name, [x, x], [low, high], dict(color=color, width=width, dash=dash), axes)
-    return line | dict(mode="lines+markers", marker=dict(symbol="triangle-down", size=[0, 15], color=color, opacity=1))
+    line = _line(name, [x, x], [low, high], _look(None, color=color, width=width, dash=dash), axes)
+    return line | dict(
+        mode="lines+markers", marker=dict(symbol="triangle-down", size=[0, 15], color=_color(color), opacity=1)
+    )
 
 
 def arrow(name, tip, color, width=3, dash="solid", **axes):
     r"""An arrow from the origin to a tip (x, y)."""
     x, y = (float(part) for part in tip)
-    line = _line(name, [0, x], [0, y], dict(color=color, width=width, dash=dash), axes)
-    head = dict(symbol="arrow", angleref="previous", size=[0, 4 * width], color=color, opacity=1)
+    line = _line(name, [0, x], [0, y], _look(None, color=color, width=width, dash=dash), axes)
+    head = dict(symbol="arrow", angleref="previous", size=[0, 4 * width], color=_color(color), opacity=1)
     return line | dict(mode="lines+markers", marker=head)
 
 
@@ -54,7 +118,7 @@ def _line(name, x, y, line, axes):
     return dict(name=name, x=x, y=y, line=line, **look, **axes)
 
 
-def held(name, x, y, color=COLORS["ink"], symbol="diamond", size=13, **axes):
+def held(name, x, y, color="ink", symbol="diamond", size=13, **axes):
     r"""A mark to take in hand, with an edge of ink."""
     return dict(
         type="scatter",
@@ -62,7 +126,7 @@ def held(name, x, y, color=COLORS["ink"], symbol="diamond", size=13, **axes):
         mode="markers",
         x=[x],
         y=[y],
-        marker=dict(symbol=symbol, size=size, color=color, line=dict(color=COLORS["ink"], width=2)),
+        marker=dict(symbol=symbol, size=size, color=_color(color), line=dict(color=COLORS["ink"], width=2)),
         cliponaxis=False,
         hoverinfo="skip",
         showlegend=False,
@@ -89,7 +153,7 @@ def leaders(ends, places, start, stop):
     r"""Thin lines from the ends of curves to their names."""
     x = [x for _ in ends for x in (start, stop, math.nan)]
     y = [y for pair in zip(ends, places) for y in (*pair, math.nan)]
-    return _line("from line to name", x, y, dict(color=COLORS["gray"], width=0.6), {})
+    return _line("from line to name", x, y, _look(None, color="gray", width=0.6), {})
 
 
 def number(value, digits=2):

@@ -6,8 +6,8 @@ import math
 import torch
 
 from posenc.lab.experiments import load_results, mean_and_spread
-from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
-from posenc.lab.figures.parts import label, level, signed, upright
+from posenc.lab.explore import DIVERGING, explorable, slider
+from posenc.lab.figures.parts import axis, bars, dots, heat, label, level, signed, upright
 from posenc.methods import METHODS
 
 load = functools.cache(load_results)
@@ -56,23 +56,22 @@ def _ids(situation, ids, mask, n):
 
     def said(name, values, y, which, color, form="{}"):
         words = [form.format(value) for value, wanted in zip(values, which) if wanted]
-        return label(name, [n for n in cells if which[n]], [y] * len(words), words, COLORS[color], "middle center")
+        return label(name, [n for n in cells if which[n]], [y] * len(words), words, color, "middle center")
 
     own = [str(p) if real else "–" for p, real in zip(positions.tolist(), counts)]
     data = [
-        dict(
-            type="heatmap",
-            name="offset off by",
-            x=cells,
-            y=cells,
-            z=shown,
+        heat(
+            "offset off by",
+            cells,
+            cells,
+            shown,
+            hover="token %{y:d} asks token %{x:d}: offset off by %{z}<extra></extra>",
             zmin=-10,
             zmax=10,
             colorscale=DIVERGING,
             xgap=2,
             ygap=2,
             showscale=False,
-            hovertemplate="token %{y:d} asks token %{x:d}: offset off by %{z}<extra></extra>",
         ),
         dict(
             type="scatter",
@@ -84,31 +83,32 @@ def _ids(situation, ids, mask, n):
             showlegend=False,
             hoverinfo="skip",
         ),
-        dict(
-            type="scatter",
-            name="seen, must not be",
-            x=extra[1],
-            y=extra[0],
-            mode="markers",
-            marker=dict(symbol="x", size=9, color=COLORS["red"]),
-            hovertemplate="token %{y:d} sees token %{x:d}, and must not<extra></extra>",
+        dots(
+            "seen, must not be",
+            extra[1],
+            extra[0],
+            "red",
+            9,
+            "x",
+            hover="token %{y:d} sees token %{x:d}, and must not<extra></extra>",
         ),
-        dict(
-            type="scatter",
-            name="hidden, must be seen",
-            x=missing[1],
-            y=missing[0],
-            mode="markers",
-            marker=dict(symbol="circle-open", size=10, color=COLORS["purple"], line=dict(width=2)),
-            hovertemplate="token %{y:d} does not see token %{x:d}, and must<extra></extra>",
+        dots(
+            "hidden, must be seen",
+            missing[1],
+            missing[0],
+            "purple",
+            10,
+            "circle-open",
+            marker=dict(line=dict(width=2)),
+            hover="token %{y:d} does not see token %{x:d}, and must<extra></extra>",
         ),
         said(
             "right ids", [p if real else "–" for p, real in zip(right.tolist(), counts)], -2.1, [True] * TOKENS, "gray"
         ),
         said("ids that are right", own, -1.1, (off == 0).tolist(), "ink"),
         said("ids that are wrong", own, -1.1, (off != 0).tolist(), "orange", "<b>{}</b>"),
-        level("border of the queries", n - 0.5, -0.5, TOKENS - 0.5, COLORS["ink"], 2, "dash"),
-        upright("border", n - 0.5, TOKENS - 0.5, -2.7, COLORS["ink"], 2, "dash"),
+        level("border of the queries", n - 0.5, -0.5, TOKENS - 0.5, "ink", 2, "dash"),
+        upright("border", n - 0.5, TOKENS - 0.5, -2.7, "ink", 2, "dash"),
     ]
     middles, parts = [(n - 1) / 2, (n + TOKENS - 1) / 2], list(PARTS[situation])
     plain = dict(showgrid=False, zeroline=False, ticks="")
@@ -148,16 +148,6 @@ ids = explorable(
     "and the text, or two texts.",
     readout="{tokens:d} wrong {ids} · {pairs:d} wrong {offsets} · mask: {seen:d} too many, {hidden:d} too few",
     handles={"border": "n"},
-    depends={
-        "seen, must not be": ["situation", "mask", "n"],
-        "hidden, must be seen": ["situation", "mask", "n"],
-        "right ids": ["situation", "n"],
-        "ids that are right": ["situation", "ids", "n"],
-        "ids that are wrong": ["situation", "ids", "n"],
-        "border": ["n"],
-        "border of the queries": ["n"],
-        "layout": ["situation", "n"],
-    },
     situation=slider([DECODING, PADDING, PACKING], label="situation"),
     ids=slider([WRONG, MENDED], label="ids"),
     mask=slider([WRONG, MENDED], label="mask"),
@@ -196,32 +186,29 @@ def _wrong_ids(which, off, *, results=None):
     )
     seeds = [(value, at[method]) for method, row in losses.items() if row is not None for value in row]
     data = [
-        dict(
-            type="bar",
-            name="mean",
+        bars(
+            "mean",
+            list(mean.values()),
+            list(at.values()),
+            "orange",
+            hover="%{x:.3f} nats added, mean of the seeds<extra></extra>",
             orientation="h",
-            x=list(mean.values()),
-            y=list(at.values()),
-            marker=dict(color=COLORS["orange"]),
-            hovertemplate="%{x:.3f} nats added, mean of the seeds<extra></extra>",
         ),
-        dict(
-            type="scatter",
-            name="each seed",
-            x=[x for x, _ in seeds],
-            y=[y for _, y in seeds],
-            mode="markers",
-            marker=dict(color=COLORS["ink"], size=6, symbol="circle-open"),
-            hovertemplate="one seed: %{x:.3f} nats<extra></extra>",
+        dots(
+            "each seed",
+            [x for x, _ in seeds],
+            [y for _, y in seeds],
+            "ink",
+            6,
+            "circle-open",
+            hover="one seed: %{x:.3f} nats<extra></extra>",
         ),
     ]
     layout = dict(
         height=460,
-        xaxis=dict(range=[-0.08 * top, 1.05 * top], title=dict(text="added to the loss, nats")),
-        yaxis=dict(
-            range=[-0.6, len(methods) - 0.4],
-            tickvals=list(at.values()),
-            ticktext=[METHODS[method].title for method in methods],
+        xaxis=axis(-0.08 * top, 1.05 * top, "added to the loss, nats"),
+        yaxis=axis(
+            -0.6, len(methods) - 0.4, tickvals=list(at.values()), ticktext=[METHODS[method].title for method in methods]
         ),
     )
     paid = {method: value for method, value in mean.items() if not math.isnan(value)}

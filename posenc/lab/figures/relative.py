@@ -13,7 +13,7 @@ from posenc.bias.t5 import bucket
 from posenc.bias.transformer_xl import shift, transformer_xl
 from posenc.encoding import At
 from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
-from posenc.lab.figures.parts import label, signed, thousands, upright
+from posenc.lab.figures.parts import axis, bars, dots, heat, label, line, path, signed, thousands, upright
 
 # ------------------------------------------------------------------------------------------- Transformer-XL, four terms
 
@@ -58,12 +58,12 @@ def _four_terms(text, term, query, key, moved):
     ends = parts.cumsum(0)
     cells, rows = list(range(TOKENS)), list(range(len(TERMS)))
     data = [
-        dict(
-            type="heatmap",
-            name="map",
-            x=cells,
-            y=cells,
-            z=maps[term],
+        heat(
+            "map",
+            cells,
+            cells,
+            maps[term],
+            hover=f"query %{{y:d}}, key %{{x:d}}: {term} %{{z:.2f}}<extra></extra>",
             zmin=-9,
             zmax=9,
             colorscale=DIVERGING,
@@ -79,54 +79,45 @@ def _four_terms(text, term, query, key, moved):
                 ticktext=["−9", "0", "9"],
                 title=dict(text="color of a cell", side="top"),
             ),
-            hovertemplate=f"query %{{y:d}}, key %{{x:d}}: {term} %{{z:.2f}}<extra></extra>",
         ),
-        dict(
-            type="scatter",
-            name="pair",
-            x=[-0.5, TOKENS - 0.5, None, key, key, None, key],
-            y=[query, query, None, -0.5, TOKENS - 0.5, None, query],
-            mode="lines+markers",
-            line=dict(color=COLORS["ink"], width=1.5),
-            marker=dict(color=COLORS["ink"], size=[0, 0, 0, 0, 0, 0, 7]),
-            hoverinfo="skip",
+        path(
+            "pair",
+            [-0.5, TOKENS - 0.5, None, key, key, None, key],
+            [query, query, None, -0.5, TOKENS - 0.5, None, query],
+            "ink",
+            1.5,
+            marker=dict(color="ink", size=[0, 0, 0, 0, 0, 0, 7]),
         ),
-        dict(
-            type="bar",
-            name="terms of the pair",
+        bars(
+            "terms of the pair",
+            parts,
+            rows,
+            "blue",
+            hover="term %{y}: %{customdata:.2f}<extra></extra>",
+            panel=2,
             orientation="h",
-            y=rows,
-            x=parts,
             base=ends - parts,
             width=0.4,
-            xaxis="x2",
-            yaxis="y2",
-            marker=dict(color=COLORS["blue"]),
             customdata=parts,
-            hovertemplate="term %{y}: %{customdata:.2f}<extra></extra>",
         ),
-        dict(
-            type="bar",
-            name="sum of the pair",
+        bars(
+            "sum of the pair",
+            [total[query, key]],
+            [len(TERMS)],
+            "green",
+            marker=dict(pattern=dict(shape="/")),
+            hover="sum: %{x:.2f}<extra></extra>",
+            panel=2,
             orientation="h",
-            y=[len(TERMS)],
-            x=[total[query, key]],
             width=0.4,
-            xaxis="x2",
-            yaxis="y2",
-            marker=dict(color=COLORS["green"], pattern=dict(shape="/")),
-            hovertemplate="sum: %{x:.2f}<extra></extra>",
         ),
-        dict(
-            type="scatter",
-            name="from term to term",
-            x=[x for end in ends.tolist() for x in (end, end, None)],
-            y=[y for n in rows for y in (n - 0.2, n + 1.2, None)],
-            xaxis="x2",
-            yaxis="y2",
-            mode="lines",
-            line=dict(color=COLORS["gray"], width=1),
-            hoverinfo="skip",
+        line(
+            "from term to term",
+            [x for end in ends.tolist() for x in (end, end, None)],
+            [y for n in rows for y in (n - 0.2, n + 1.2, None)],
+            "gray",
+            1,
+            panel=2,
         ),
     ]
     ticks = dict(tickvals=[0, TOKENS - 1], ticktext=[f"{moved:,}", f"{moved + TOKENS - 1:,}"], tickangle=0)
@@ -140,7 +131,7 @@ def _four_terms(text, term, query, key, moved):
         yaxis=dict(
             bare, range=[TOKENS - 0.5, -0.5], title=dict(text="query", standoff=2), **ticks | dict(tickangle=-90)
         ),
-        xaxis2=dict(range=[-SPAN, SPAN], domain=[0.72, 1], anchor="y2", tickvals=[-4, 0, 4], ticktext=["−4", "0", "4"]),
+        xaxis2=axis(-SPAN, SPAN, domain=[0.72, 1], anchor="y2", tickvals=[-4, 0, 4], ticktext=["−4", "0", "4"]),
         yaxis2=dict(
             bare,
             range=[4.45, -0.45],
@@ -186,15 +177,6 @@ four_terms = explorable(
     "Moving all positions changes the numbers on the axes and no cell.",
     readout="query {query:d}, key {key:d} · sum {sum:.2f} · weight after softmax {weight:.3f}",
     handles={"pair": ("query", "key")},
-    depends={
-        "map": ["text", "term"],
-        "pair": ["query", "key"],
-        "terms of the pair": ["text", "query", "key"],
-        "sum of the pair": ["text", "query", "key"],
-        "from term to term": ["text", "query", "key"],
-        "layout": ["term", "moved"],
-        "readout": ["text", "query", "key"],
-    },
     term=slider(list(CAPTIONS), label="term", default="d"),
     text=slider(list(TEXTS), label="tokens"),
     query=slider(range(TOKENS), label="query", default=7),
@@ -233,18 +215,16 @@ def _bucket_staircase(num_buckets, max_distance, direction, distance, *, bucket=
         return [x for pair in ends for x, _ in pair], [y for pair in ends for _, y in pair]
 
     def tape(name, steps, color, tall):
-        return dict(
-            type="bar",
-            name=name,
+        return bars(  # without a line plotly widens thin tiles
+            name,
+            [b - a for _, _, a, b in steps],
+            [0] * len(steps),
+            color,
+            marker=dict(line=dict(width=0.02, color=color)),
+            panel=2,
             orientation="h",
             base=[a for _, _, a, _ in steps],
-            x=[b - a for _, _, a, b in steps],
-            y=[0] * len(steps),
-            xaxis="x2",
-            yaxis="y2",
             width=tall,
-            marker=dict(color=color, line=dict(width=0.02, color=color)),  # without a line plotly widens thin tiles
-            hoverinfo="skip",
         )
 
     x, y = stairs(steps)
@@ -253,39 +233,13 @@ def _bucket_staircase(num_buckets, max_distance, direction, distance, *, bucket=
         own_x, own_y = [*own_x[:2], None, *own_x[2:]], [*own_y[:2], None, *own_y[2:]]
     here = _doubling(-distance)
     data = [
-        dict(
-            type="scatter",
-            name="bucket of each offset",
-            x=x,
-            y=y,
-            mode="lines",
-            line=dict(color=COLORS["blue"], width=2.5),
-            hoverinfo="skip",
-        ),
-        dict(
-            type="scatter",
-            name="offsets that share its bucket",
-            x=own_x,
-            y=own_y,
-            mode="lines",
-            line=dict(color=COLORS["orange"], width=8),
-            hoverinfo="skip",
-        ),
-        upright("the key", here, -0.5, num_buckets - 0.5, COLORS["ink"], 1.5, "dot"),
+        line("bucket of each offset", x, y, "blue", 2.5),
+        line("offsets that share its bucket", own_x, own_y, "orange", 8),
+        upright("the key", here, -0.5, num_buckets - 0.5, "ink", 1.5, "dot"),
         tape("odd buckets", [step for step in steps if step[0] % 2], PALE, 0.9),
         tape("even buckets", [step for step in steps if not step[0] % 2], COLORS["blue"], 1),
         tape("its bucket", taken, COLORS["orange"], 1.2),
-        dict(
-            type="scatter",
-            name="the key on the tape",
-            x=[-distance],
-            y=[0.95],
-            xaxis="x2",
-            yaxis="y2",
-            mode="markers",
-            marker=dict(color=COLORS["ink"], size=12, symbol="triangle-down"),
-            hoverinfo="skip",
-        ),
+        dots("the key on the tape", [-distance], [0.95], "ink", 12, "triangle-down", panel=2),
     ]
     marks = [0, 1, 4, 16, 64, 256]
     marks = [*(-n for n in marks[:0:-1]), *(marks if both else [0])]
@@ -296,22 +250,24 @@ def _bucket_staircase(num_buckets, max_distance, direction, distance, *, bucket=
         barmode="overlay",
         showlegend=False,
         margin=dict(t=10),
-        xaxis=dict(
-            range=[-1.02 * end, right * 1.02 * end],
+        xaxis=axis(
+            -1.02 * end,
+            right * 1.02 * end,
+            "key − query, each doubling as wide",
             tickvals=[_doubling(n) for n in marks],
             ticktext=[signed(n) for n in marks],
-            title=dict(text="key − query, each doubling as wide"),
             anchor="y",
         ),
-        yaxis=dict(range=[-0.04 * num_buckets, 1.04 * num_buckets], domain=[0, 0.62], title=dict(text="bucket")),
-        xaxis2=dict(
-            range=[-1.02 * REACH, right * 1.02 * REACH],
+        yaxis=axis(-0.04 * num_buckets, 1.04 * num_buckets, "bucket", domain=[0, 0.62]),
+        xaxis2=axis(
+            -1.02 * REACH,
+            right * 1.02 * REACH,
             tickvals=far,
             ticktext=[signed(n) for n in far],
             title=dict(text="key − query, one tile a bucket", standoff=4),
             anchor="y2",
         ),
-        yaxis2=dict(range=[-0.5, 1.4], domain=[0.84, 1], showticklabels=False, showgrid=False, zeroline=False),
+        yaxis2=axis(-0.5, 1.4, domain=[0.84, 1], showticklabels=False, showgrid=False, zeroline=False),
     )
     if own[2] <= -REACH:
         holds = f"all from {-own[1][-1]} on"
@@ -325,7 +281,6 @@ def _bucket_staircase(num_buckets, max_distance, direction, distance, *, bucket=
     return dict(data=data, layout=layout), words
 
 
-_SHAPE = ["num_buckets", "max_distance", "direction"]
 bucket_staircase = explorable(
     _bucket_staircase,
     id="relative.bucket_staircase",
@@ -337,14 +292,6 @@ bucket_staircase = explorable(
     "distances of its bucket.",
     readout="{back} · {ahead} · {holds}",
     handles={"the key": "distance", "the key on the tape": "distance"},
-    depends={
-        "bucket of each offset": _SHAPE,
-        "odd buckets": _SHAPE,
-        "even buckets": _SHAPE,
-        "the key": ["distance", "num_buckets"],
-        "the key on the tape": ["distance"],
-        "layout": ["num_buckets", "direction"],
-    },
     num_buckets=slider([8, 16, 32, 64], label="buckets", default=32),
     max_distance=slider([64, 128, 256], label="maximal distance", default=128),
     direction=slider([CAUSAL, BOTH], label="a query sees", default=CAUSAL, format=lambda d: d.split()[0]),
@@ -404,26 +351,23 @@ def _shift_trick(step, memory, follow, *, shift=shift):
     data = [
         tiles("zeros", "0", "gray"),
         *(tiles(f"query {letter}", letter, color) for letter, color in LOOKS.items()),
-        dict(
-            type="scatter",
-            name="no key stands there",
-            x=[x for i in dead for x in (*(columns[i] + x for x in (-0.45, -0.45, -0.17, -0.45)), None)],
-            y=[y for i in dead for y in (*(rows[i] + y for y in (0.42, 0.12, 0.42, 0.42)), None)],
-            mode="lines",
+        line(
+            "no key stands there",
+            [x for i in dead for x in (*(columns[i] + x for x in (-0.45, -0.45, -0.17, -0.45)), None)],
+            [y for i in dead for y in (*(rows[i] + y for y in (0.42, 0.12, 0.42, 0.42)), None)],
+            "gray",
+            1,
             fill="toself",
             fillcolor=COLORS["gray"],
-            line=dict(color=COLORS["gray"], width=1),
-            hoverinfo="skip",
         ),
-        label("what a corner says", -0.45, side - 0.2, "◣ no such key", COLORS["gray"], "middle right"),
-        dict(
-            type="scatter",
-            name="followed",
-            x=[] if place is None else [columns[place]],
-            y=[] if place is None else [rows[place]],
-            mode="markers",
-            marker=dict(symbol="square", size=32, color="rgba(196, 85, 0, 0.3)"),
-            hoverinfo="skip",
+        label("what a corner says", -0.45, side - 0.2, "◣ no such key", "gray", "middle right"),
+        dots(
+            "followed",
+            [] if place is None else [columns[place]],
+            [] if place is None else [rows[place]],
+            "rgba(196, 85, 0, 0.3)",
+            32,
+            "square",
         ),
     ]
     labels = [f"key {j}" for j in range(keys)] if step == 4 else []
@@ -478,11 +422,6 @@ shift_trick = explorable(
     "of the diagonal. Play the steps; drag the filled tile to follow another.",
     readout="{shape} · {where} · {memory}",
     handles={"followed": "follow"},
-    depends={
-        **{name: ["step", "memory"] for name in ("zeros", *(f"query {letter}" for letter in LOOKS), "layout")},
-        "no key stands there": ["step", "memory"],
-        "what a corner says": ["memory"],
-    },
     step=slider(range(len(STEPS)), label="step", format=lambda n: f"{n}: {STEPS[n]}", play=True),
     memory=slider([0, 1, 2], label="keys in memory"),
     follow=slider(range(QUERIES * QUERIES), label="follow", default=9, format=_followed),
@@ -514,44 +453,28 @@ def _clipped(clip, sees, query, key):
     counts = [int((visible & (rows == n)).sum()) for n in table]
     most = max(LENGTH, int((rows == -clip).sum()))  # in either direction: the bars keep their scale
     data = [
-        dict(
-            type="heatmap",
-            name="row of the table",
-            x=cells,
-            y=cells,
-            z=rows.masked_fill(~visible, math.nan),
+        heat(
+            "row of the table",
+            cells,
+            cells,
+            rows.masked_fill(~visible, math.nan),
+            hover="query %{y}, key %{x}: reads row %{z}<extra></extra>",
             zmin=-8,
             zmax=8,
             colorscale=DIVERGING,
             xgap=1,
             ygap=1,
             showscale=False,
-            hovertemplate="query %{y}, key %{x}: reads row %{z}<extra></extra>",
         ),
-        dict(
-            type="scatter",
-            name="pairs that read the same row",
-            x=same[1],
-            y=same[0],
-            mode="markers",
-            marker=dict(symbol="circle-open", size=7, color=COLORS["ink"], line=dict(width=1.5)),
-            hoverinfo="skip",
+        dots(
+            "pairs that read the same row", same[1], same[0], "ink", 7, "circle-open", marker=dict(line=dict(width=1.5))
         ),
-        dict(
-            type="scatter",
-            name="the pair",
-            x=[key],
-            y=[query],
-            mode="markers",
-            marker=dict(symbol="circle", size=11, color=COLORS["ink"]),
-            hoverinfo="skip",
-        ),
-        dict(
-            type="heatmap",
-            name="shade of each row",
-            x=table,
-            y=[0],
-            z=[table],
+        dots("the pair", [key], [query], "ink", 11, "circle"),
+        heat(
+            "shade of each row",
+            table,
+            [0],
+            [table],
             zmin=-8,
             zmax=8,
             colorscale=DIVERGING,
@@ -559,49 +482,37 @@ def _clipped(clip, sees, query, key):
             xaxis="x2",
             yaxis="y3",
             showscale=False,
-            hoverinfo="skip",
         ),
-        dict(
-            type="bar",
-            name="pairs that read each row",
-            x=table,
-            y=counts,
-            xaxis="x2",
-            yaxis="y2",
+        bars(
+            "pairs that read each row",
+            table,
+            counts,
+            "gray",
+            hover="row %{x}: read by %{y} pairs<extra></extra>",
+            panel=2,
             text=[str(n) if n else "" for n in counts],
             textposition="outside",
             textfont=dict(size=13),
             textangle=0,
             cliponaxis=False,
-            marker=dict(color=COLORS["gray"]),
-            hovertemplate="row %{x}: read by %{y} pairs<extra></extra>",
         ),
-        dict(
-            type="scatter",
-            name="the row of this offset",
-            x=[own],
-            y=[0],
-            xaxis="x2",
-            yaxis="y3",
-            mode="markers",
-            marker=dict(symbol="circle", size=11, color=COLORS["ink"]),
-            hoverinfo="skip",
-        ),
+        dots("the row of this offset", [own], [0], "ink", 11, "circle", xaxis="x2", yaxis="y3"),
     ]
     layout = dict(
         height=470,
         showlegend=False,
         margin=dict(t=8),
-        xaxis=dict(range=[-0.5, LENGTH - 0.5], anchor="y", title=dict(text="key", standoff=2), dtick=1, tickangle=0),
-        yaxis=dict(range=[LENGTH - 0.5, -0.5], domain=[0.51, 1], title=dict(text="query"), dtick=2),
-        xaxis2=dict(
-            range=[-clip - 0.7, clip + 0.7],
+        xaxis=axis(-0.5, LENGTH - 0.5, anchor="y", title=dict(text="key", standoff=2), dtick=1, tickangle=0),
+        yaxis=axis(LENGTH - 0.5, -0.5, "query", domain=[0.51, 1], dtick=2),
+        xaxis2=axis(
+            -clip - 0.7,
+            clip + 0.7,
             anchor="y3",
             title=dict(text="row of the table", standoff=2),
             tickvals=table[:: 1 + (clip > 4)],
         ),
-        yaxis2=dict(range=[0, 1.35 * most], domain=[0.12, 0.33], title=dict(text="pairs"), showticklabels=False),
-        yaxis3=dict(range=[-0.5, 0.5], domain=[0, 0.1], anchor="x2", tickvals=[], zeroline=False),
+        yaxis2=axis(0, 1.35 * most, "pairs", domain=[0.12, 0.33], showticklabels=False),
+        yaxis3=axis(-0.5, 0.5, domain=[0, 0.1], anchor="x2", tickvals=[], zeroline=False),
     )
     hidden = sees == CAUSAL and offset > 0
     pairs = 0 if hidden else same.shape[1]
@@ -614,7 +525,6 @@ def _clipped(clip, sees, query, key):
     return dict(data=data, layout=layout), said
 
 
-_OFFSET = [("key", "-query")]
 clipped = explorable(
     _clipped,
     id="relative.clipped",
@@ -627,13 +537,13 @@ clipped = explorable(
     handles={"the pair": ("query", "key")},
     depends={
         "row of the table": ["clip", "sees"],
-        "layout": ["clip"],
-        "pairs that read the same row": ["clip", "sees", *_OFFSET],
+        "pairs that read the same row": ["clip", "sees", ("key", "-query")],
         "the pair": ["query", "key"],
-        "pairs that read each row": ["clip", "sees"],
         "shade of each row": ["clip"],
-        "the row of this offset": ["clip", *_OFFSET],
-        "readout": ["clip", "sees", *_OFFSET],
+        "pairs that read each row": ["clip", "sees"],
+        "the row of this offset": ["clip", ("key", "-query")],
+        "layout": ["clip"],
+        "readout": ["clip", "sees", ("key", "-query")],
     },
     clip=slider([1, 2, 3, 4, 6, 8], label="clip k", default=3),
     sees=slider([CAUSAL, BOTH], label="a query sees", default=BOTH, format=lambda d: d.split()[0]),
@@ -680,25 +590,24 @@ def _penalties(r1, r2):
         if form in HELD:
             here = HELD[form]
             data.append(
-                dict(
-                    type="scatter",
-                    name=f"{name}: take it",
-                    x=[here + 1],
-                    y=[added[here].clamp(min=-12)],
-                    mode="markers",
-                    marker=dict(color=COLORS[color], size=11, symbol="circle" if form == "log" else "square"),
+                dots(
+                    f"{name}: take it",
+                    [here + 1],
+                    [added[here].clamp(min=-12)],
+                    color,
+                    11,
+                    "circle" if form == "log" else "square",
                     showlegend=False,
-                    hoverinfo="skip",
                 )
             )
         share = added.softmax(0).cumsum(0)
         near[form] = int((share < 0.95).sum()) + 1
-        line = dict(type="scatter", mode="lines", line=dict(color=COLORS[color], width=2.5, dash=dash))
+        curve = dict(type="scatter", mode="lines", line=dict(color=COLORS[color], width=2.5, dash=dash))
         steep = added[drawn].clamp(min=-60).masked_fill(added[drawn] < -50, math.nan)
         data += [
-            dict(line, name=name, x=drawn + 1, y=steep, hovertemplate="%{x} keys back: bias %{y:.2f}<extra></extra>"),
+            dict(curve, name=name, x=drawn + 1, y=steep, hovertemplate="%{x} keys back: bias %{y:.2f}<extra></extra>"),
             dict(
-                line,
+                curve,
                 name=f"{name}: weight so far",
                 x=drawn + 1,
                 y=share[drawn],
@@ -710,16 +619,17 @@ def _penalties(r1, r2):
     ticks = [1, 4, 16, 64, 256, 1024]
     layout = dict(
         height=460,
-        xaxis=dict(
+        xaxis=axis(
+            0,
+            math.log10(FARTHEST + 1),
+            "nearest keys, the query itself the first",
             type="log",
-            range=[0, math.log10(FARTHEST + 1)],
             tickvals=ticks,
             ticktext=[str(n) for n in ticks],
-            title=dict(text="nearest keys, the query itself the first"),
             anchor="y2",
         ),
-        yaxis=dict(range=[-12.5, 0.5], domain=[0.5, 1], title=dict(text="bias")),
-        yaxis2=dict(range=[-0.03, 1.03], domain=[0, 0.42], title=dict(text="weight so far")),
+        yaxis=axis(-12.5, 0.5, "bias", domain=[0.5, 1]),
+        yaxis2=axis(-0.03, 1.03, "weight so far", domain=[0, 0.42]),
     )
     return dict(data=data, layout=layout), near
 
@@ -734,7 +644,6 @@ penalties = explorable(
     "line of the logarithm sets r₂, one on ALiBi's sets r₁, which all three share.",
     readout="95% of the weight: log {log:d} keys · power {power:d} · ALiBi {alibi:d}",
     handles={"log: take it": "r2", "ALiBi: take it": "r1"},
-    depends={"ALiBi": ["r1"], "ALiBi: weight so far": ["r1"], "ALiBi: take it": ["r1"]},
     r1=slider([0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0], label="r₁", default=1.0),
     r2=slider([0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0], label="r₂", default=0.5),
 )
@@ -765,61 +674,22 @@ def _shares(query, threshold, c, back):
     with torch.no_grad():
         own = encoding.bias.share(at, torch.float64).item()
     data = [
-        dict(
-            type="scatter",
-            name="this query",
-            x=(distance + 1).log10(),
-            y=share,
-            mode="lines",
-            hoverinfo="skip",
-            line=dict(color=COLORS["blue"], width=2.5),
-        ),
-        dict(
-            type="scatter",
-            name="any up to L",
-            hoverinfo="skip",
-            x=(near + 1).log10(),
-            y=near_share,
-            mode="lines",
-            line=dict(color=COLORS["purple"], width=1.5, dash="dot"),
-        ),
-        dict(
-            type="scatter",
-            name="the key",
-            x=[math.log10(here + 1)],
-            y=[own],
-            mode="markers",
-            marker=dict(color=COLORS["orange"], size=12, symbol="diamond"),
-            hoverinfo="skip",
-        ),
-        dict(
-            type="scatter",
-            name="first key",
-            x=[math.log10(query + 1)],
-            y=[share[-1]],
-            mode="markers",
-            marker=dict(color=COLORS["blue"], size=11, symbol="square"),
-            hoverinfo="skip",
-        ),
-        dict(
-            type="scatter",
-            name="threshold L",
-            hoverinfo="skip",
-            x=[math.log10(threshold + 1)] * 2,
-            y=[0, 1],
-            mode="lines",
-            line=dict(color=COLORS["gray"], width=1.5, dash="dash"),
-        ),
+        line("this query", (distance + 1).log10(), share, "blue", 2.5),
+        line("any up to L", (near + 1).log10(), near_share, "purple", 1.5, "dot"),
+        dots("the key", [math.log10(here + 1)], [own], "orange", 12, "diamond"),
+        dots("first key", [math.log10(query + 1)], [share[-1]], "blue", 11, "square"),
+        line("threshold L", [math.log10(threshold + 1)] * 2, [0, 1], "gray", 1.5, "dash"),
     ]
     layout = dict(
         height=380,
-        xaxis=dict(
-            range=[-0.05, math.log10(DECADES[-1] + 1) + 0.05],
+        xaxis=axis(
+            -0.05,
+            math.log10(DECADES[-1] + 1) + 0.05,
+            "distance i − j",
             tickvals=[math.log10(n + 1) for n in DECADES],
             ticktext=[str(n) for n in DECADES],
-            title=dict(text="distance i − j"),
         ),
-        yaxis=dict(range=[-0.03, 1.05], title=dict(text="share that f reads")),
+        yaxis=axis(-0.03, 1.05, "share that f reads"),
     )
     kind = "relative, up to L" if query <= threshold else "absolute, beyond L"
     return dict(data=data, layout=layout), {"own": own, "here": here, "kind": kind}
@@ -836,12 +706,6 @@ shares = explorable(
     "does.",
     readout="f reads {own:.3f} · key {here:d} back · {kind}",
     handles={"the key": "back", "first key": "query", "threshold L": "threshold"},
-    depends={
-        "this query": ["query", "threshold", "c"],
-        "first key": ["query", "threshold", "c"],
-        "any up to L": ["threshold", "c"],
-        "threshold L": ["threshold"],
-    },
     query=slider([4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096], label="query position i", default=64, play=True),
     threshold=slider([16, 128, 512], label="threshold L", default=128),
     c=slider([0.02, 0.1, 1.0], label="bend c", default=0.1),

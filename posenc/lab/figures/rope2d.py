@@ -5,7 +5,7 @@ import math
 import torch
 
 from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
-from posenc.lab.figures.parts import arrow, label, upright
+from posenc.lab.figures.parts import arrow, axis, bars, dots, heat, label, line, upright
 from posenc.rotate.mrope import dealt, positions_for
 from posenc.rotate.rope2d import angles, axial, steps
 
@@ -31,8 +31,8 @@ def frequencies(direction):
 
 def offsets(side):
     """Every offset (row, column) within a square picture: [(2 side - 1)^2, 2]."""
-    line = torch.arange(1 - side, side)
-    return torch.cartesian_prod(line, line)
+    curve = torch.arange(1 - side, side)
+    return torch.cartesian_prod(curve, curve)
 
 
 def score_map(pairs, direction, *, angles=angles):
@@ -52,17 +52,17 @@ def _beside(turn):
 
 def _map(row, column, pairs, direction, *, angles=angles):
     z = score_map(pairs, direction, angles=angles)
-    line = list(range(1 - SIDE, SIDE))
+    curve = list(range(1 - SIDE, SIDE))
     diagonals = {"↘": 1, "↙": -1}
     turns = frequencies(direction).T.tolist()  # of each pair: a row, a column
     looks = [(COLORS["blue"], 3) if pairs in (name, ALL) else (COLORS["gray"], 2) for name in PAIRS[:-1]]
     data = [
-        dict(
-            type="heatmap",
-            name="score",
-            x=[column + d for d in line],
-            y=[row + d for d in line],
-            z=z,
+        heat(
+            "score",
+            [column + d for d in curve],
+            [row + d for d in curve],
+            z,
+            hover="row %{y}, column %{x}: score %{z:.2f}<extra></extra>",
             zmin=-1,
             zmax=1,
             zmid=0,
@@ -79,15 +79,16 @@ def _map(row, column, pairs, direction, *, angles=angles):
                 ticktext=["−1", "0", "1"],
                 title=dict(text="score", side="top"),
             ),
-            hovertemplate="row %{y}, column %{x}: score %{z:.2f}<extra></extra>",
         ),
-        dict(
-            type="scatter",
-            name="the query",
-            x=[column],
-            y=[row],
-            mode="markers",
-            marker=dict(symbol="diamond", size=15, color="#1f2933", line=dict(color="#ffffff", width=2)),
+        dots(
+            "the query",
+            [column],
+            [row],
+            "#1f2933",
+            15,
+            "diamond",
+            marker=dict(line=dict(color="#ffffff", width=2)),
+            hover=True,
             **ALONE,
         ),
         dict(
@@ -165,13 +166,6 @@ map = explorable(
     ),
     readout="score on ↘ {right:+.2f} · on ↙ {left:+.2f}",
     handles={"the query": ("row", "column"), "the number of pair 0": "direction", "the number of pair 1": "direction"},
-    depends={
-        "score": ["row", "column", "pairs", "direction"],
-        "the query": ["row", "column"],
-        "its neighbors on the two diagonals": ["row", "column"],
-        **{f"{what} {name}{end}": ["pairs", "direction"] for what, end in DRAWN for name in PAIRS[:-1]},
-        "readout": ["pairs", "direction"],
-    },
     row=slider(range(SIDE), label="row of the query", default=4),
     column=slider(range(SIDE), label="column of the query", default=4),
     pairs=slider(PAIRS, label="pair", default=PAIRS[0], format=_short),
@@ -236,16 +230,14 @@ def _resolution(asked, coordinates, offset):
     data = []
     for word, (symbol, color) in looks.items():
         data.append(
-            dict(
-                type="scatter",
-                name=word,
-                x=torch.cat(found[word]),
-                y=[row for row in rows for _ in found[word][row]],
-                mode="markers",
-                marker=dict(
-                    symbol=symbol, size=[7 if row else 5 for row in rows for _ in found[word][row]], color=COLORS[color]
-                ),  # the fastest pair has them all within the band
-                hovertemplate=f"{word}: %{{x:.2f}} of the widest trained angle<extra></extra>",
+            dots(  # the fastest pair has them all within the band
+                word,
+                torch.cat(found[word]),
+                [row for row in rows for _ in found[word][row]],
+                color,
+                [7 if row else 5 for row in rows for _ in found[word][row]],
+                symbol,
+                hover=f"{word}: %{{x:.2f}} of the widest trained angle<extra></extra>",
             )
         )
     named = _named(found)
@@ -255,20 +247,20 @@ def _resolution(asked, coordinates, offset):
             [x for x, _ in named.values()],
             [y for _, y in named.values()],
             list(named),
-            [COLORS[looks[word][1]] for word in named],
+            [looks[word][1] for word in named],
             "bottom center",
         )
     )
     for row, w in enumerate(MAGNITUDES.tolist()):
         data.append(
-            dict(
-                type="scatter",
-                name=f"the key at {w:.2g}",
-                x=folded(torch.tensor([here * scale * w], dtype=torch.float64)) / widest(w),
-                y=[row - 0.34],
-                mode="markers",
-                marker=dict(symbol="triangle-down", size=13, color=COLORS["ink"]),
-                hovertemplate=f"turned by {here * scale * w:.2f} radians<extra></extra>",
+            dots(
+                f"the key at {w:.2g}",
+                folded(torch.tensor([here * scale * w], dtype=torch.float64)) / widest(w),
+                [row - 0.34],
+                "ink",
+                13,
+                "triangle-down",
+                hover=f"turned by {here * scale * w:.2f} radians<extra></extra>",
             )
         )
     farthest = (SIDES[-1] - 1) / (TRAINED - 1)
@@ -276,19 +268,21 @@ def _resolution(asked, coordinates, offset):
         height=430,
         showlegend=False,
         margin=dict(l=64, t=10),
-        xaxis=dict(
-            range=[-farthest - 0.1, farthest + 0.1],
+        xaxis=axis(
+            -farthest - 0.1,
+            farthest + 0.1,
             tickvals=[-2, -1, 0, 1, 2],
             ticktext=["−2", "−1", "0", "1", "2"],
             title=dict(text="angle, 1: the widest in training", standoff=2),
             showgrid=False,
             zeroline=False,
         ),
-        yaxis=dict(
-            range=[len(rows) - 0.3, -1.25],
+        yaxis=axis(
+            len(rows) - 0.3,
+            -1.25,
+            "turn a patch",
             tickvals=rows,
             ticktext=[f"{math.degrees(w):.2g}°" for w in MAGNITUDES.tolist()],
-            title=dict(text="turn a patch"),
             showgrid=False,
             zeroline=False,
         ),
@@ -326,13 +320,6 @@ resolution = explorable(
     ),
     readout="{beyond:d} of {all:d} angles beyond · key {offset:d} on",
     handles={name: "offset" for name in _KEYS[1:]},
-    depends={
-        **{word: ["asked", "coordinates"] for word in (SEEN, BETWEEN, OUTSIDE, "names of the marks")},
-        "layout": [],
-        "readout.beyond": ["asked", "coordinates"],
-        "readout.all": ["asked"],
-        "readout.offset": ["asked", "offset"],
-    },
     asked=slider(SIDES, label="patches on a side", default=12),
     coordinates=slider([BY_INDEX, NORMALIZED], label="coordinates"),
     offset=slider(range(1, SIDES[-1]), label="key, patches on", default=4, at_most="asked"),
@@ -377,28 +364,29 @@ def _ids(words, row, column, deal):
     patches = PICTURE[1] * PICTURE[2]
     colors = [COLORS[color] for _, color in AXES.values()]
     data = [
-        dict(
-            type="scatter",
-            name="the picture",
-            x=[words - 0.5, words + patches - 0.5, words + patches - 0.5, words - 0.5],
-            y=[-2, -2, TOP, TOP],
-            mode="lines",
+        line(
+            "the picture",
+            [words - 0.5, words + patches - 0.5, words + patches - 0.5, words - 0.5],
+            [-2, -2, TOP, TOP],
+            "rgba(128, 128, 128, 0.15)",
+            0,
+            hover=True,
             fill="toself",
             fillcolor="rgba(128, 128, 128, 0.15)",
-            line=dict(color="rgba(128, 128, 128, 0.15)", width=0),
             **ALONE,
         )
     ]
     for a, ((name, (dash, color)), width) in enumerate(zip(AXES.items(), (9, 4, 2))):  # each shows beside the next
         data.append(
-            dict(
-                type="scatter",
-                name=name,
-                x=tokens,
-                y=ids[:, a],
-                mode="lines",
-                line=dict(color=COLORS[color], dash=dash, width=width, shape="hvh"),
-                hovertemplate=f"token %{{x}}: {name} %{{y}}<extra></extra>",
+            line(
+                name,
+                tokens,
+                ids[:, a],
+                color,
+                width,
+                dash,
+                line=dict(shape="hvh"),
+                hover=f"token %{{x}}: {name} %{{y}}<extra></extra>",
             )
         )
     names = label(  # at the ends of the lines, where nothing is dragged
@@ -416,19 +404,20 @@ def _ids(words, row, column, deal):
             words + patches / 2 - 0.5,
             TOP - 1.2,
             "picture, 4 × 4 patches",
-            COLORS["gray"],
+            "gray",
             "middle center",
         ),
-        upright("the key, a patch", key, -2, TOP - 4, COLORS["ink"], 2, "dot"),
-        dict(
-            type="scatter",
-            name="its ids",
-            x=[key] * 3,
-            y=ids[key],
-            mode="markers",
-            marker=dict(symbol="circle", size=9, color=colors, line=dict(color=COLORS["ink"], width=1)),
+        upright("the key, a patch", key, -2, TOP - 4, "ink", 2, "dot"),
+        dots(
+            "its ids",
+            [key] * 3,
+            ids[key],
+            colors,
+            9,
+            "circle",
+            marker=dict(line=dict(color=COLORS["ink"], width=1)),
+            hover="this patch: %{text} %{y}<extra></extra>",
             text=list(AXES),
-            hovertemplate="this patch: %{text} %{y}<extra></extra>",
         ),
     ]
     turned = turns_between(words, (row, column), deal)
@@ -436,54 +425,52 @@ def _ids(words, row, column, deal):
     for a, (name, (_, color)) in enumerate(AXES.items()):
         mine = (owner == a).nonzero().flatten()
         data.append(
-            dict(
-                type="bar",
-                name=f"cos of the angle, {name}",
-                x=mine,
-                y=turned[mine].cos(),
-                yaxis="y2",
-                xaxis="x2",
+            bars(
+                f"cos of the angle, {name}",
+                mine,
+                turned[mine].cos(),
+                color,
+                hover="pair %{x}, %{text}: cos %{y:.2f}<extra></extra>",
+                panel=2,
                 width=0.8,
-                marker=dict(color=COLORS[color]),
                 text=[name] * len(mine),
                 textposition="none",
-                hovertemplate="pair %{x}, %{text}: cos %{y:.2f}<extra></extra>",
             )
         )
         # In sections a name over each section, in turn a letter over each pair.
         at, word = (mine, name[0]) if deal == "in turn" else (mine.double().mean()[None], name)
         words_ = [f"<b>{word}</b>"] * len(at)
-        data.append(label(f"owner, {name}", at, [1.05] * len(at), words_, COLORS[color], xaxis="x2", yaxis="y2"))
+        data.append(label(f"owner, {name}", at, [1.05] * len(at), words_, color, xaxis="x2", yaxis="y2"))
     corner = turns_between(words, (0, 0), deal).cos()
     pairs = torch.arange(len(corner), dtype=torch.float64)
     data.append(
-        dict(
-            type="scatter",
-            name="the first patch",
-            x=torch.stack((pairs - 0.4, pairs + 0.4, pairs + math.nan), -1).flatten(),
-            y=torch.stack((corner, corner, corner + math.nan), -1).flatten(),
-            xaxis="x2",
-            yaxis="y2",
-            mode="lines",
-            line=dict(color=COLORS["ink"], width=2),
+        line(
+            "the first patch",
+            torch.stack((pairs - 0.4, pairs + 0.4, pairs + math.nan), -1).flatten(),
+            torch.stack((corner, corner, corner + math.nan), -1).flatten(),
+            "ink",
+            2,
+            hover=True,
+            panel=2,
             **ALONE,
         )
     )
-    data.append(label("its name", 15.4, -0.62, "━ first patch", COLORS["ink"], "middle left", xaxis="x2", yaxis="y2"))
+    data.append(label("its name", 15.4, -0.62, "━ first patch", "ink", "middle left", xaxis="x2", yaxis="y2"))
     longest = MOST_WORDS + patches + AFTER
     layout = dict(
         height=430,
         showlegend=False,
         margin=dict(t=10),
-        xaxis=dict(range=[-0.8, longest + 0.8], title=dict(text="token of the text", standoff=4), anchor="y"),
-        yaxis=dict(range=[-2, TOP + 0.2], domain=[0.5, 1], tickvals=[0, 5, 10], title=dict(text="id")),
-        xaxis2=dict(
-            range=[-0.6, ID_LANES // 2 - 0.4],
+        xaxis=axis(-0.8, longest + 0.8, title=dict(text="token of the text", standoff=4), anchor="y"),
+        yaxis=axis(-2, TOP + 0.2, "id", domain=[0.5, 1], tickvals=[0, 5, 10]),
+        xaxis2=axis(
+            -0.6,
+            ID_LANES // 2 - 0.4,
             title=dict(text="pair of lanes, fastest first", standoff=4),
             anchor="y2",
             tickvals=list(range(0, ID_LANES // 2, 3)),
         ),
-        yaxis2=dict(range=[-1.1, 1.75], domain=[0, 0.33], title=dict(text="cos"), tickvals=[-1, 0, 1]),
+        yaxis2=axis(-1.1, 1.75, "cos", domain=[0, 0.33], tickvals=[-1, 0, 1]),
     )
     score = turned.cos().mean().item()
     steps = [turns_between(words, place, deal).cos().mean().item() - score for place in beside(row, column)]
@@ -492,7 +479,7 @@ def _ids(words, row, column, deal):
 
 def beside(row, column):
     """The patches one row and one column on, or back at the edge."""
-    on = [place + (1 if place < PICTURE[axis] - 1 else -1) for axis, place in ((1, row), (2, column))]
+    on = [place + (1 if place < PICTURE[frame] - 1 else -1) for frame, place in ((1, row), (2, column))]
     return (on[0], column), (row, on[1])
 
 
@@ -510,16 +497,6 @@ ids = explorable(
     ),
     readout="score {score:.2f} · a row on: ±{row:.3f} · a column on: ±{column:.3f}",
     handles={"the key, a patch": ("row", "column")},
-    depends={
-        **{name: ["words"] for name in ("the picture", *AXES, "names of the lines", "what the ground is")},
-        "the key, a patch": ["words", "row", "column"],
-        "its ids": ["words", "row", "column"],
-        **{f"cos of the angle, {name}": ["row", "column", "deal"] for name in AXES},
-        **{f"owner, {name}": ["deal"] for name in AXES},
-        "the first patch": ["deal"],
-        "its name": [],
-        "readout": ["row", "column", "deal"],
-    },
     words=slider(range(MOST_WORDS + 1), label="words before", default=3),
     row=slider(range(PICTURE[1]), label="row", default=1),
     column=slider(range(PICTURE[2]), label="column", default=2),

@@ -8,7 +8,7 @@ import torch
 
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import label, number, pin, thousands
+from posenc.lab.figures.parts import axis, bars, dots, label, line, number, path, pin, thousands
 from posenc.rotate.rope import inv_freq, rotate, xpos
 
 #: Where rounding may enter on the way to cos and sin, and to what: what is rounded, and the dtype.
@@ -74,26 +74,25 @@ def _aimed(target, lanes):
     above = (row >= 0.5).tolist()
     end = next((d for d in range(target, reach + 1) if not above[d]), reach)
     data = [
-        dict(
-            type="scatter",
-            name=name,
-            mode="lines",
-            x=torch.arange(reach + 1),
-            y=scores[i],
-            line=dict(color=COLORS["gray"], width=1, dash="dash" if name == names[-1] else "solid"),
-            hovertemplate=f"{name}, distance %{{x}}: %{{y:.0%}} of the peak<extra></extra>",
+        line(
+            name,
+            torch.arange(reach + 1),
+            scores[i],
+            "gray",
+            1,
+            "dash" if name == names[-1] else "solid",
+            hover=f"{name}, distance %{{x}}: %{{y:.0%}} of the peak<extra></extra>",
         )
         for i, name in enumerate(names)
     ]
     data += [
-        dict(
-            type="scatter",
-            name="these pairs",
-            mode="lines",
-            x=torch.arange(reach + 1),
-            y=row,
-            line=dict(color=COLORS["blue"], width=3),
-            hovertemplate="distance %{x}: %{y:.0%} of the peak<extra></extra>",
+        line(
+            "these pairs",
+            torch.arange(reach + 1),
+            row,
+            "blue",
+            3,
+            hover="distance %{x}: %{y:.0%} of the peak<extra></extra>",
         ),
         dict(
             type="scatter",
@@ -107,23 +106,15 @@ def _aimed(target, lanes):
             cliponaxis=False,
             hoverinfo="skip",
         ),
-        dict(
-            type="scatter",
-            name="where the key aims",
-            mode="markers",
-            x=[target],
-            y=[1],
-            marker=dict(color=COLORS["orange"], size=15, symbol="diamond"),
-            hoverinfo="skip",
-        ),
-        label("aimed", target, 1.1, f"aimed at {target}", COLORS["orange"]),
+        dots("where the key aims", [target], [1], "orange", 15, "diamond"),
+        label("aimed", target, 1.1, f"aimed at {target}", "orange"),
     ]
     layout = dict(
         height=420,
         showlegend=False,
         margin=dict(t=10, r=78),
-        xaxis=dict(range=[-3, reach], title=dict(text="distance m − n, in tokens")),
-        yaxis=dict(range=[-1.1, 1.3], tickvals=[-1, 0, 1], title=dict(text="score, share of its peak")),
+        xaxis=axis(-3, reach, "distance m − n, in tokens"),
+        yaxis=axis(-1.1, 1.3, "score, share of its peak", tickvals=[-1, 0, 1]),
     )
     return dict(data=data, layout=layout), {
         "half": f"half of it gone after {end - target} tokens" if end < reach else "never half gone in this range",
@@ -149,12 +140,6 @@ aimed_key = explorable(
     "line has its name at its right end.",
     readout="peak at {target} · {half}",
     handles={"where the key aims": "target"},
-    depends={
-        **{name: ["target"] for name in LANES},
-        "where the key aims": ["target"],
-        "aimed": ["target"],
-        "readout.target": ["target"],
-    },
     lanes=slider(list(LANES), label="pairs of lanes", default="16 fastest"),
     target=slider(range(0, 97, 4), label="aimed at distance a", default=40),
 )
@@ -188,50 +173,35 @@ def _spread(encoding, slowness, distance):
     spread, at = scores.std(0), distance // APART
     gaps = torch.full((SHOWN, 1), torch.nan)
     data = [
-        dict(
-            type="scatter",
-            name="one spread up and down",
-            mode="lines",
+        line(
+            "one spread up and down",
+            torch.cat((distances, distances.flip(0))),
+            torch.cat((spread, -spread.flip(0))),
+            "sky",
+            0,
             fill="toself",
-            hoverinfo="skip",
-            line=dict(width=0, color=COLORS["sky"]),
-            x=torch.cat((distances, distances.flip(0))),
-            y=torch.cat((spread, -spread.flip(0))),
         ),
-        dict(
-            type="scatter",
-            name=f"{SHOWN} of the draws",
-            mode="lines",
-            hoverinfo="skip",
-            x=torch.cat((distances.expand(SHOWN, -1), gaps), 1).flatten(),
-            y=torch.cat((scores[:SHOWN], gaps), 1).flatten(),
-            line=dict(color=COLORS["gray"], width=1, dash="dot"),
+        line(
+            f"{SHOWN} of the draws",
+            torch.cat((distances.expand(SHOWN, -1), gaps), 1).flatten(),
+            torch.cat((scores[:SHOWN], gaps), 1).flatten(),
+            "gray",
+            1,
+            "dot",
         ),
-        dict(
-            type="scatter",
-            name="RoPE's spread",
-            mode="lines",
-            hoverinfo="skip",
-            x=[0, FAR, None, 0, FAR],
-            y=[1, 1, None, -1, -1],
-            line=dict(color=COLORS["blue"], width=2, dash="dash"),
-        ),
-        dict(
-            type="scatter",
-            name="spread here",
-            mode="lines+markers",
+        line("RoPE's spread", [0, FAR, None, 0, FAR], [1, 1, None, -1, -1], "blue", 2, "dash"),
+        path(
+            "spread here",
+            [distance] * 2,
+            torch.stack((-spread[at], spread[at])),
+            "ink",
+            3,
             showlegend=False,
-            x=[distance] * 2,
-            y=torch.stack((-spread[at], spread[at])),
-            line=dict(color=COLORS["ink"], width=3),
-            marker=dict(symbol="line-ew-open", size=14, color=COLORS["ink"]),
-            hoverinfo="skip",
+            marker=dict(symbol="line-ew-open", size=14, color="ink"),
         ),
     ]
     layout = dict(
-        height=380,
-        xaxis=dict(range=[-16, FAR + 16], title=dict(text="distance m − n, in tokens")),
-        yaxis=dict(range=[-2.6, 2.6], title=dict(text="score q · k / √D")),
+        height=380, xaxis=axis(-16, FAR + 16, "distance m − n, in tokens"), yaxis=axis(-2.6, 2.6, "score q · k / √D")
     )
     return dict(data=data, layout=layout), {"near": number(spread[0]), "far": number(spread[at]), "distance": distance}
 
@@ -245,13 +215,6 @@ spread = explorable(
     "with it. An upright bar spans the band at the distance where the reader drags it.",
     readout="spread {near} at distance 0 · {far} at distance {distance}",
     handles={"spread here": "distance"},
-    depends={
-        "one spread up and down": ["encoding", "slowness"],
-        f"{SHOWN} of the draws": ["encoding", "slowness"],
-        "RoPE's spread": [],
-        "readout.near": ["encoding", "slowness"],
-        "readout.distance": ["distance"],
-    },
     encoding=slider(ENCODINGS, label="encoding", default="xPos"),
     slowness=slider([128, 512, 2_048], label="xPos, B", default=512, format=thousands),
     distance=slider(range(0, FAR + 1, 64), label="distance m − n", default=512),
@@ -282,44 +245,35 @@ def _lanes(head, pair):
     top = math.ceil(10 * energy[head].max().item()) / 10
     reach = math.ceil(10 * curves[head].abs().max().item()) / 10
     data = [
-        dict(
-            type="bar",
-            name="from position",
-            x=pairs,
-            y=position[head],
-            marker=dict(color=COLORS["blue"]),
-            hovertemplate="pair %{x}: %{y:.2f} from position<extra></extra>",
-        ),
-        dict(
-            type="bar",
-            name="from content",
-            x=pairs,
-            y=content[head],
-            marker=dict(color=COLORS["orange"], pattern=dict(shape="/", fillmode="replace")),
-            hovertemplate="pair %{x}: %{y:.2f} from content<extra></extra>",
+        bars("from position", pairs, position[head], "blue", hover="pair %{x}: %{y:.2f} from position<extra></extra>"),
+        bars(
+            "from content",
+            pairs,
+            content[head],
+            "orange",
+            marker=dict(pattern=dict(shape="/", fillmode="replace")),
+            hover="pair %{x}: %{y:.2f} from content<extra></extra>",
         ),
         pin("this pair", pair, 0, 1.06 * top),
-        dict(
-            type="scatter",
-            name="mean part of this pair in the score",
-            mode="lines",
-            x=torch.arange(WINDOW),
-            y=curves[head, pair],
-            xaxis="x2",
-            yaxis="y2",
-            line=dict(color=COLORS["ink"], width=2.5),
+        line(
+            "mean part of this pair in the score",
+            torch.arange(WINDOW),
+            curves[head, pair],
+            "ink",
+            2.5,
+            hover="distance %{x}: %{y:.2f}<extra></extra>",
+            panel=2,
             showlegend=False,
-            hovertemplate="distance %{x}: %{y:.2f}<extra></extra>",
         ),
     ]
     layout = dict(
         height=520,
         barmode="stack",
         bargap=0.15,
-        xaxis=dict(range=[-0.6, PAIRS - 0.4], dtick=1, title=dict(text="pair of lanes, fastest first")),
-        yaxis=dict(range=[0, 1.15 * top], domain=[0.48, 1], title=dict(text="energy, logits²")),
-        xaxis2=dict(range=[0, WINDOW - 1], anchor="y2", title=dict(text="distance m − n, in tokens")),
-        yaxis2=dict(range=[-reach, reach], domain=[0, 0.3], anchor="x2", title=dict(text="mean part")),
+        xaxis=axis(-0.6, PAIRS - 0.4, "pair of lanes, fastest first", dtick=1),
+        yaxis=axis(0, 1.15 * top, "energy, logits²", domain=[0.48, 1]),
+        xaxis2=axis(0, WINDOW - 1, "distance m − n, in tokens", anchor="y2"),
+        yaxis2=axis(-reach, reach, "mean part", domain=[0, 0.3], anchor="x2"),
     )
     return dict(data=data, layout=layout), {
         "share": f"{position[head, pair] / energy[head, pair]:.0%}",
@@ -343,13 +297,6 @@ lane_use = explorable(
     "a straight line for a slow one.",
     readout="by position: {share} of this pair · {whole} of the head · {turns} turns",
     handles={"this pair": "pair"},
-    depends={
-        "from position": ["head"],
-        "from content": ["head"],
-        "layout": ["head"],
-        "readout.whole": ["head"],
-        "readout.turns": ["pair"],
-    },
     head=slider(range(HEADS), label="head", default=4, format=_head),
     pair=slider(range(PAIRS), label="pair of lanes i", default=2),
 )
@@ -391,52 +338,43 @@ def _precision(place, dtype, octave, pair):
     errors = octave_errors(place, dtype)[:, pair]
     here = errors[octave - OCTAVES[0]].item()
     data = [
-        dict(
-            type="scatter",
-            name="exact",
-            mode="lines",
-            x=fine,
-            y=((start + fine) * w).cos(),
-            line=dict(color=COLORS["gray"], width=2),
-            hoverinfo="skip",
+        line("exact", fine, ((start + fine) * w).cos(), "gray", 2),
+        dots(
+            "as computed",
+            steps,
+            got,
+            "orange",
+            8,
+            "diamond",
+            hover=f"position {start:,} + %{{x}}: %{{y:.3f}}<extra></extra>",
         ),
-        dict(
-            type="scatter",
-            name="as computed",
-            mode="markers",
-            x=steps,
-            y=got,
-            marker=dict(color=COLORS["orange"], size=8, symbol="diamond"),
-            hovertemplate=f"position {start:,} + %{{x}}: %{{y:.3f}}<extra></extra>",
-        ),
-        dict(
-            type="scatter",
-            name="largest error",
-            mode="lines",
-            x=list(OCTAVES),
-            y=errors,
-            xaxis="x2",
-            yaxis="y2",
+        line(
+            "largest error",
+            list(OCTAVES),
+            errors,
+            "blue",
+            2.5,
+            hover="from position %{customdata:,}: off by %{y:.2g}<extra></extra>",
+            panel=2,
             showlegend=False,
-            line=dict(color=COLORS["blue"], width=2.5),
             customdata=[2**n for n in OCTAVES],
-            hovertemplate="from position %{customdata:,}: off by %{y:.2g}<extra></extra>",
         ),
         pin("here", octave, 0, 2.1, xaxis="x2", yaxis="y2"),
     ]
     layout = dict(
         height=480,
-        xaxis=dict(range=[-0.7, AROUND + 0.7], anchor="y", title=dict(text="tokens on from there")),
-        yaxis=dict(range=[-1.2, 1.2], domain=[0.56, 1], tickvals=[-1, 0, 1], title=dict(text="cosine")),
-        xaxis2=dict(
-            range=[OCTAVES[0] - 0.4, OCTAVES[-1] + 0.4],
+        xaxis=axis(-0.7, AROUND + 0.7, "tokens on from there", anchor="y"),
+        yaxis=axis(-1.2, 1.2, "cosine", domain=[0.56, 1], tickvals=[-1, 0, 1]),
+        xaxis2=axis(
+            OCTAVES[0] - 0.4,
+            OCTAVES[-1] + 0.4,
+            "position",
             anchor="y2",
             tickvals=[4, 8, 11, 14, 17, 20],
             ticktext=["16", "256", "2k", "16k", "131k", "1M"],
             tickangle=0,
-            title=dict(text="position"),
         ),
-        yaxis2=dict(range=[0, 2.3], domain=[0, 0.32], tickvals=[0, 1, 2], title=dict(text="off by")),
+        yaxis2=axis(0, 2.3, "off by", domain=[0, 0.32], tickvals=[0, 1, 2]),
     )
     return dict(data=data, layout=layout), {"position": thousands(start), "here": _off_by(here)}
 
@@ -455,12 +393,6 @@ precision = explorable(
     "mark to mark; the upright line is dragged to where the upper drawing looks.",
     readout="position {position} · cosine off by {here}",
     handles={"here": "octave"},
-    depends={
-        "exact": ["octave", "pair"],
-        "largest error": ["place", "dtype", "pair"],
-        "here": ["octave"],
-        "readout.position": ["octave"],
-    },
     place=slider(list(PLACES), label="rounded"),
     dtype=slider(list(DTYPES), label="to"),
     octave=slider(OCTAVES, label="position", default=9, play=True, format=_position),

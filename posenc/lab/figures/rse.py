@@ -6,8 +6,8 @@ import torch
 
 from posenc import stickbreaking
 from posenc.lab.exercises.rse import peak
-from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import label, number, signed, upright
+from posenc.lab.explore import explorable, slider
+from posenc.lab.figures.parts import axis, bars, dots, label, line, number, signed, upright
 from posenc.rotate.rope import inv_freq, rotate
 
 KEYS = 64
@@ -28,7 +28,7 @@ def broken(logits, order, weigh=stickbreaking.weigh):
 
 
 def _bars(name, x, y, color, **more):
-    return dict(type="bar", name=name, x=x, y=y, marker=dict(color=COLORS[color]), **more)
+    return bars(name, x, y, color, hover=True, **more)
 
 
 def _allocation(rate, content, query, order, *, weigh=stickbreaking.weigh):
@@ -43,37 +43,19 @@ def _allocation(rate, content, query, order, *, weigh=stickbreaking.weigh):
     top = int(pieces.argmax())
     data = [
         _bars("weight", keys, pieces, "green", hovertemplate="key %{x}: weight %{y:.3f}<extra></extra>"),
-        dict(
-            type="scatter",
-            name="stick that reaches the key",
-            x=keys,
-            y=reaches,
-            mode="lines",
+        line(
+            "stick that reaches the key",
+            keys,
+            reaches,
+            "purple",
+            2.5,
+            line=dict(shape="hvh"),
+            hover="of the stick %{y:.3f} reaches key %{x}<extra></extra>",
             yaxis="y2",
-            line=dict(color=COLORS["purple"], width=2.5, shape="hvh"),
-            hovertemplate="of the stick %{y:.3f} reaches key %{x}<extra></extra>",
         ),
-        dict(
-            type="scatter",
-            name="the top of the hill",
-            x=[top],
-            y=[reaches[top]],
-            mode="markers",
-            yaxis="y2",
-            marker=dict(color=COLORS["purple"], symbol="diamond", size=11),
-            hoverinfo="skip",
-        ),
-        dict(
-            type="scatter",
-            name="the query",
-            x=[query],
-            y=[-0.09],
-            mode="markers",
-            yaxis="y2",
-            marker=dict(color=COLORS["blue"], symbol="triangle-up", size=13),
-            hoverinfo="skip",
-        ),
-        label("the query, in words", query - 2.5, -0.1, "query", COLORS["blue"], "middle left", yaxis="y2"),
+        dots("the top of the hill", [top], [reaches[top]], "purple", 11, "diamond", yaxis="y2"),
+        dots("the query", [query], [-0.09], "blue", 13, "triangle-up", yaxis="y2"),
+        label("the query, in words", query - 2.5, -0.1, "query", "blue", "middle left", yaxis="y2"),
     ]
     scale = next(s for s in (0.02, 0.05, 0.1, 0.2, 0.5, 1.0) if pieces.max() <= s)
     layout = dict(
@@ -81,9 +63,9 @@ def _allocation(rate, content, query, order, *, weigh=stickbreaking.weigh):
         bargap=0.1,
         showlegend=False,
         margin=dict(t=8),
-        xaxis=dict(range=[-3, KEYS + 0.5], title=dict(text="key j"), anchor="y2"),
-        yaxis=dict(range=[0, 1.05 * scale], domain=[0.54, 1], title=dict(text="weight"), nticks=4),
-        yaxis2=dict(range=[-0.2, 1.08], domain=[0, 0.46], title=dict(text="stick left"), tickvals=[0, 0.5, 1]),
+        xaxis=axis(-3, KEYS + 0.5, "key j", anchor="y2"),
+        yaxis=axis(0, 1.05 * scale, "weight", domain=[0.54, 1], nticks=4),
+        yaxis2=axis(-0.2, 1.08, "stick left", domain=[0, 0.46], tickvals=[0, 0.5, 1]),
     )
     where = "the query"
     if order != RECENT:
@@ -105,12 +87,6 @@ allocation = explorable(
     "the query as lambda grows. Asked from the last key back, the query's own key is always the largest.",
     readout="nearest 8: {near:.3f} · left over {left:.3f} · hill: {where}",
     handles={"the query": "query", "the top of the hill": "rate"},
-    depends={
-        "the query": ["query"],
-        "the query, in words": ["query"],
-        "layout": ["rate", "content", "query", "order"],
-        "readout.where": ["rate", "content", "query", "order"],
-    },
     rate=slider(NEAR_RATES, label="λ", default=0.1, format=_rate),
     content=slider([-2, 0, 2], label="content logit c", default=0, format=signed),
     query=slider([15, 31, 47, 55, 63], label="query position i", default=63),
@@ -135,63 +111,54 @@ def _primacy(rate, rest, older, *, weigh=stickbreaking.weigh):
         "newer": ("" if near else "newer ", "top center", (-2, 2) if near else (-4, 4)),
     }
     data, readouts, keys = [], {}, torch.arange(PAST)
-    for order, name, asked, axis, color in (
+    for order, name, asked, frame, color in (
         ("first", FIRST, "the stick, from here ▸", "y", "blue"),
         ("recent", RECENT, "◂ the stick, from here", "y2", "green"),
     ):
         pieces, left = broken(logits, order, weigh)
         taken = pieces.cumsum(0) if order == "first" else pieces.flip(0).cumsum(0).flip(0)
-        on = dict(yaxis=axis)
+        on = dict(yaxis=frame)
         begin, side = (-0.5, "bottom right") if order == "first" else (PAST - 0.5, "bottom left")
         data += [
             _bars(name, keys, pieces, color, hovertemplate="key %{x}: weight %{y:.3f}<extra></extra>", **on),
-            dict(
-                type="scatter",
-                name=f"stick that reaches the key, {name}",
-                x=keys,
-                y=1 - taken + pieces,
-                mode="lines",
-                line=dict(color=COLORS["purple"], width=2, shape="hvh"),
-                hovertemplate="of the stick %{y:.3f} reaches key %{x}<extra></extra>",
+            line(
+                f"stick that reaches the key, {name}",
+                keys,
+                1 - taken + pieces,
+                "purple",
+                2,
+                line=dict(shape="hvh"),
+                hover="of the stick %{y:.3f} reaches key %{x}<extra></extra>",
                 **on,
             ),
-            label(f"{name} begins", begin, 1.47, asked, COLORS["purple"], side, **on),
+            label(f"{name} begins", begin, 1.47, asked, "purple", side, **on),
         ]
         for which, j in places.items():
             weight = float(pieces[j])
             called, place, (start, stop) = sides[which]
-            line = (1 - taken + pieces)[max(j + start, 0) : j + stop + 1]  # of the stick, where the words stand
-            struck = line.min() < weight + 0.38 and line.max() > weight + 0.16
+            curve = (1 - taken + pieces)[max(j + start, 0) : j + stop + 1]  # of the stick, where the words stand
+            struck = curve.min() < weight + 0.38 and curve.max() > weight + 0.16
             data += [
-                dict(
-                    type="scatter",
-                    name=f"{which} match, {name}",
-                    x=[j],
-                    y=[weight + 0.07],
-                    mode="markers",
-                    marker=dict(color=COLORS["orange"], symbol="star", size=12),
-                    hoverinfo="skip",
-                    **on,
-                ),
+                dots(f"{which} match, {name}", [j], [weight + 0.07], "orange", 12, "star", **on),
                 label(
                     f"{which} match in words, {name}",
                     j,
-                    float(line.max()) + 0.04 if struck else weight + 0.16,
+                    float(curve.max()) + 0.04 if struck else weight + 0.16,
                     called + number(weight),
-                    COLORS["orange"],
+                    "orange",
                     place,
                     **on,
                 ),
             ]
         readouts[order] = float(pieces[places["older"]])
         readouts["left"] = left
-    weights = dict(range=[0, 1.48], title=dict(text="weight"), tickvals=[0, 0.5, 1], showgrid=False)
+    weights = axis(0, 1.48, "weight", tickvals=[0, 0.5, 1], showgrid=False)
     layout = dict(
         height=430,
         bargap=0.1,
         showlegend=False,
         margin=dict(t=8),
-        xaxis=dict(range=[-1, PAST], title=dict(text="key j, the query's own is the last"), anchor="y2"),
+        xaxis=axis(-1, PAST, "key j, the query's own is the last", anchor="y2"),
         yaxis=dict(weights, domain=[0.53, 1]),
         yaxis2=dict(weights, domain=[0, 0.47]),
     )
@@ -209,7 +176,6 @@ primacy = explorable(
     "the older match. What is left over is the same in both.",
     readout="older match {first:.2f} above, {recent:.2f} below · left over {left:.3f}",
     handles={f"older match, {name}": "older" for name in _ORDERS},
-    depends={"layout": [], **{f"{name} begins": [] for name in _ORDERS}},
     rate=slider([0.0, 0.01, 0.03, 0.1, 0.3], label="λ", default=0.0, format=_rate),
     rest=slider([-8, -6, -4, -2], label="others' logit", default=-4, format=signed),
     older=slider([8, 12, 16, 20, 24, 31], label="older match, keys back", default=24),
@@ -243,54 +209,45 @@ def _same_scores(query, rate, offset, order, *, weigh=stickbreaking.weigh):
         mean = float((weights * (query - keys)).sum() / weights.sum())
         means.append(mean)
         data += [
-            dict(
-                type="scatter",
-                name=name,
-                x=keys,
-                y=[row] * len(keys),
-                mode="markers",
-                # the area is the weight
-                marker=dict(
-                    opacity=opacity, color=COLORS[color], size=weights, sizemode="area", sizeref=2 / 32**2, sizemin=1.5
-                ),
-                hovertemplate="key %{x}: weight %{marker.size:.3f}<extra></extra>",
+            dots(  # the area is the weight
+                name,
+                keys,
+                [row] * len(keys),
+                color,
+                weights,
+                marker=dict(opacity=opacity, sizemode="area", sizeref=2 / 32**2, sizemin=1.5),
+                hover="key %{x}: weight %{marker.size:.3f}<extra></extra>",
             ),
-            dict(
-                type="scatter",
-                name=f"mean key, {name}",
-                x=[query - mean],
-                y=[row - 0.42],
-                mode="markers",
-                marker=dict(symbol="triangle-up", size=11, color=COLORS["ink"]),
-                hoverinfo="skip",
-            ),
+            dots(f"mean key, {name}", [query - mean], [row - 0.42], "ink", 11, "triangle-up"),
         ]
     data += [
-        dict(
-            type="scatter",
-            name="left over",
-            x=[LENGTH + 1.5],
-            y=[0],
-            mode="markers",
-            marker=dict(symbol="circle-open", color=COLORS["ink"], size=[left], sizemode="area", sizeref=2 / 32**2),
-            hovertemplate="left over: %{marker.size:.3f}<extra></extra>",
+        dots(
+            "left over",
+            [LENGTH + 1.5],
+            [0],
+            "ink",
+            [left],
+            "circle-open",
+            marker=dict(sizemode="area", sizeref=2 / 32**2),
+            hover="left over: %{marker.size:.3f}<extra></extra>",
         ),
-        upright("the query", query + 0.5, 2.5, -0.5, COLORS["blue"], 1.5, "dot"),
+        upright("the query", query + 0.5, 2.5, -0.5, "blue", 1.5, "dot"),
     ]
     layout = dict(
         height=400,
         showlegend=False,
         margin=dict(t=8, r=8),
-        xaxis=dict(
-            range=[-1, LENGTH + 3.2],
+        xaxis=axis(
+            -1,
+            LENGTH + 3.2,
+            "key j; disk: its weight; ▲ the mean key",
             tickvals=[0, 5, 10, 15, 20, LENGTH + 1.5],
             ticktext=["0", "5", "10", "15", "20", "left"],
             tickangle=0,
-            title=dict(text="key j; disk: its weight; ▲ the mean key"),
             showgrid=False,
             zeroline=False,
         ),
-        yaxis=dict(range=[-0.6, 2.6], tickvals=[2, 1, 0], ticktext=list(WAYS), ticks="", zeroline=False),
+        yaxis=axis(-0.6, 2.6, tickvals=[2, 1, 0], ticktext=list(WAYS), ticks="", zeroline=False),
     )
     return dict(data=data, layout=layout), {"left": left, "soft": means[0], "biased": means[1], "stick": means[2]}
 
@@ -306,15 +263,6 @@ same_scores = explorable(
     "more so with a larger offset; a ring on the right is what it leaves over. Drag the dotted line, the query.",
     readout="left over {left:.3f} · ▲ stick {stick:.1f} back · ▲ softmax {soft:.1f}, with λ {biased:.1f}",
     handles={"the query": "query"},
-    depends={
-        "softmax": ["query"],
-        "mean key, softmax": ["query"],
-        "softmax, −λd": ["query", "rate"],
-        "mean key, softmax, −λd": ["query", "rate"],
-        "left over": ["query", "rate", "offset"],
-        "the query": ["query"],
-        "layout": [],
-    },
     query=slider(range(3, LENGTH, 2), label="query position i", default=23),
     rate=slider(RATES, label="λ", default=0.1, format=_rate),
     offset=slider([-6, -4, -2, 0, 2], label="offset of all logits", default=-2, format=signed),

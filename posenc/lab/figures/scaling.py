@@ -8,7 +8,7 @@ import torch
 from posenc import scaling
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import label, level, thousands, upright
+from posenc.lab.figures.parts import axis, bars, dots, label, level, line, path, thousands, upright
 from posenc.rotate.rope import inv_freq
 
 DIM = 128  # the head size of most large models: 64 pairs
@@ -55,32 +55,30 @@ def _wavelengths(scheme, factor, base):
     edge, across = fully - 0.5, [-1, DIM // 2]
     kept = int((divided < 1 + 1e-9).sum())
     data = [
-        level("by s", math.log2(factor), *across, COLORS["orange"], 3, "dash"),
-        dict(
-            type="scatter",
-            name="frequency divided by",
-            mode="lines+markers",
-            x=torch.arange(DIM // 2),
-            y=divided.log2(),
+        level("by s", math.log2(factor), *across, "orange", 3, "dash"),
+        path(
+            "frequency divided by",
+            torch.arange(DIM // 2),
+            divided.log2(),
+            "green",
+            2.5,
+            hover="pair %{x}, a turn in %{customdata[1]:,.0f} tokens: divided by %{customdata[0]:.3~g}<extra></extra>",
             fill="tozeroy",
             fillcolor="rgba(0, 128, 90, 0.15)",
-            line=dict(color=COLORS["green"], width=2.5),
-            marker=dict(color=COLORS["green"], size=5, symbol="square"),
+            marker=dict(color="green", size=5, symbol="square"),
             customdata=torch.stack((divided, turn), dim=-1),
-            hovertemplate="pair %{x}, a turn in %{customdata[1]:,.0f} tokens: divided by %{customdata[0]:.3~g}"
-            "<extra></extra>",
         ),
-        label("s", 1, math.log2(factor) + 0.2, f"s = {factor}", COLORS["orange"], "top right"),
-        upright("a turn takes L", edge, -0.3, 6.2, COLORS["purple"], 2, "dashdot"),
-        label("turned", edge - 1, 5.75, "a full turn<br>in training", COLORS["purple"], "middle left"),
-        label("not turned", edge + 1, 5.75, "no full<br>turn", COLORS["purple"], "middle right"),
+        label("s", 1, math.log2(factor) + 0.2, f"s = {factor}", "orange", "top right"),
+        upright("a turn takes L", edge, -0.3, 6.2, "purple", 2, "dashdot"),
+        label("turned", edge - 1, 5.75, "a full turn<br>in training", "purple", "middle left"),
+        label("not turned", edge + 1, 5.75, "no full<br>turn", "purple", "middle right"),
     ]
     layout = dict(
         height=430,
         showlegend=False,
         margin=dict(t=10),
         xaxis=dict(range=across, title=dict(text="pair of lanes i, fast to slow")),
-        yaxis=dict(range=[-0.3, 6.2], title=dict(text="frequency divided by"), **DIVISORS),
+        yaxis=axis(-0.3, 6.2, "frequency divided by", **DIVISORS),
     )
     return dict(data=data, layout=layout), {
         "kept": f"{kept} pair{'s' * (kept != 1)}",
@@ -99,14 +97,6 @@ wavelengths = explorable(
     "trained length of 4,096 tokens, from the slow ones, which did not.",
     readout="{kept} kept · {whole:d} divided by s or more · {open:d} never turned fully",
     handles={"by s": "factor"},
-    depends={
-        "by s": ["factor"],
-        "s": ["factor"],
-        "a turn takes L": ["base"],
-        "turned": ["base"],
-        "not turned": ["base"],
-        "readout.open": ["base"],
-    },
     scheme=slider(NAMES, label="scheme", default="YaRN by lanes", format=_short),
     factor=slider(FACTORS, label="factor s", default=8),
     base=slider([10_000, 500_000], label="base b", format=thousands),
@@ -127,43 +117,35 @@ def _angles(scheme, factor, target):
     new[new < 1e-9] = 0  # rounding, where a scheme hits the edge exactly
     pairs = torch.arange(DIM // 2)
     data = [
-        dict(
-            type="bar",
-            name="seen in training",
-            x=pairs,
-            y=seen,
-            marker=dict(color=COLORS["blue"]),
-            hovertemplate="pair %{x}: %{y:.0%} of the circle seen<extra></extra>",
+        bars("seen in training", pairs, seen, "blue", hover="pair %{x}: %{y:.0%} of the circle seen<extra></extra>"),
+        bars(
+            "new at the target length",
+            pairs,
+            new,
+            "orange",
+            marker=dict(pattern=dict(shape="/", fillmode="replace")),
+            hover="pair %{x}: %{y:.0%} of the circle is new<extra></extra>",
         ),
-        dict(
-            type="bar",
-            name="new at the target length",
-            x=pairs,
-            y=new,
-            marker=dict(color=COLORS["orange"], pattern=dict(shape="/", fillmode="replace")),
-            hovertemplate="pair %{x}: %{y:.0%} of the circle is new<extra></extra>",
-        ),
-        dict(
-            type="scatter",
-            name="angle of one token",
-            mode="lines",
-            x=pairs,
-            y=now / plain,
+        line(
+            "angle of one token",
+            pairs,
+            now / plain,
+            "green",
+            3,
+            line=dict(shape="hvh"),
+            hover="pair %{x}: one token turns %{y:.0%} of what it did<extra></extra>",
             yaxis="y2",
-            line=dict(color=COLORS["green"], width=3, shape="hvh"),
-            hovertemplate="pair %{x}: one token turns %{y:.0%} of what it did<extra></extra>",
             showlegend=False,
         ),
-        dict(
-            type="scatter",
-            name="the slowest pair",
-            mode="markers",
-            x=[DIM // 2 - 1],
-            y=[(now / plain)[-1]],
+        dots(
+            "the slowest pair",
+            [DIM // 2 - 1],
+            [(now / plain)[-1]],
+            "green",
+            14,
+            "diamond",
             yaxis="y2",
-            marker=dict(color=COLORS["green"], size=14, symbol="diamond"),
             cliponaxis=False,
-            hoverinfo="skip",
             showlegend=False,
         ),
     ]
@@ -171,9 +153,9 @@ def _angles(scheme, factor, target):
         height=500,
         barmode="stack",
         bargap=0.15,
-        xaxis=dict(range=[-0.8, DIM // 2 + 1], anchor="y2", title=dict(text="pair of lanes i, fast to slow")),
-        yaxis=dict(range=[0, 1.05], domain=[0.44, 1], title=dict(text="of the circle"), **SHARES),
-        yaxis2=dict(range=[0, 1.1], domain=[0, 0.36], title=dict(text="turn kept"), **SHARES),
+        xaxis=axis(-0.8, DIM // 2 + 1, "pair of lanes i, fast to slow", anchor="y2"),
+        yaxis=axis(0, 1.05, "of the circle", domain=[0.44, 1], **SHARES),
+        yaxis2=axis(0, 1.1, "turn kept", domain=[0, 0.36], **SHARES),
     )
     return dict(data=data, layout=layout), {
         "blind": int((new > 0).sum()),
@@ -191,13 +173,6 @@ angles = explorable(
     "and down, and sets the factor s.",
     readout="new angles in {blind:d} of 64 pairs · neighbors squeezed in {squeezed:d}",
     handles={"the slowest pair": "factor"},
-    depends={
-        "seen in training": [],
-        "new at the target length": ["scheme", "factor", "target"],
-        "angle of one token": ["scheme", "factor"],
-        "the slowest pair": ["scheme", "factor"],
-        "readout.squeezed": ["scheme", "factor"],
-    },
     scheme=slider(NAMES, label="scheme", default="NTK", format=_short),
     factor=slider(FACTORS[:-1], label="factor s", default=4),  # the page asks which larger one will do
     target=slider([1, 2, 4, 8, 16], label="target", default=4, format=_times),
@@ -231,48 +206,36 @@ def _temperature(spread, strength):
     log_keys, trained = [math.log10(n) for n in KEYS], KEYS.index(TRAINED)
     edges = [log_keys[0] - 0.7, log_keys[-1] + 0.1]  # the name of the level stands where no curve runs
 
-    def line(name, values, color, dash, symbol):
-        return dict(
-            type="scatter",
-            name=name,
-            mode="lines+markers",
-            x=log_keys,
-            y=values.log10(),
-            line=dict(color=color, width=2.5, dash=dash),
+    def curve(name, values, color, dash, symbol):
+        return path(
+            name,
+            log_keys,
+            values.log10(),
+            color,
+            2.5,
+            dash,
+            hover="%{customdata[0]:,} keys: %{customdata[1]:,.0f} attended<extra></extra>",
             marker=dict(color=color, symbol=symbol, size=[7] * (len(KEYS) - 1) + [15], opacity=1),
             customdata=[[n, v] for n, v in zip(KEYS, values.tolist())],
-            hovertemplate="%{customdata[0]:,} keys: %{customdata[1]:,.0f} attended<extra></extra>",
         )
 
     data = [
-        dict(
-            type="scatter",
-            name="all of them",
-            mode="lines",
-            x=log_keys,
-            y=log_keys,
-            line=dict(color=COLORS["gray"], width=1.5, dash="dot"),
-            hoverinfo="skip",
-            showlegend=False,
-        ),
-        level("as many as in training", bare[trained].log10(), edges[0], edges[1], COLORS["ink"], 1.5),
-        upright("trained length", log_keys[trained], -0.3, 5.4, COLORS["gray"], 1.5, "dashdot"),
-        line("logits as they are", bare, COLORS["orange"], "dash", "diamond"),
-        line("logits times (c ln s + 1)²", warm, COLORS["blue"], "solid", "circle"),
-        label("all keys", log_keys[6], log_keys[6] + 0.1, "all keys equal", COLORS["gray"], "top left", halo=True),
-        label("level", edges[0] + 0.02, bare[trained].log10() + 0.02, "as in<br>training", COLORS["ink"], "top right"),
-        label("trained", log_keys[trained] + 0.03, 0.2, "trained length L", COLORS["gray"], "middle right"),
+        line("all of them", log_keys, log_keys, "gray", 1.5, "dot", showlegend=False),
+        level("as many as in training", bare[trained].log10(), edges[0], edges[1], "ink", 1.5),
+        upright("trained length", log_keys[trained], -0.3, 5.4, "gray", 1.5, "dashdot"),
+        curve("logits as they are", bare, COLORS["orange"], "dash", "diamond"),
+        curve("logits times (c ln s + 1)²", warm, COLORS["blue"], "solid", "circle"),
+        label("all keys", log_keys[6], log_keys[6] + 0.1, "all keys equal", "gray", "top left", halo=True),
+        label("level", edges[0] + 0.02, bare[trained].log10() + 0.02, "as in<br>training", "ink", "top right"),
+        label("trained", log_keys[trained] + 0.03, 0.2, "trained length L", "gray", "middle right"),
     ]
     layout = dict(
         height=440,
         xaxis=dict(
             range=edges, title=dict(text="keys n"), tickvals=log_keys[::2], ticktext=[thousands(n) for n in KEYS[::2]]
         ),
-        yaxis=dict(
-            range=[-0.3, 5.4],
-            title=dict(text="keys attended to"),
-            tickvals=[0, 1, 2, 3, 4, 5],
-            ticktext=["1", "10", "100", "1k", "10k", "100k"],
+        yaxis=axis(
+            -0.3, 5.4, "keys attended to", tickvals=[0, 1, 2, 3, 4, 5], ticktext=["1", "10", "100", "1k", "10k", "100k"]
         ),
     )
     return dict(data=data, layout=layout), {
@@ -292,17 +255,6 @@ temperature = explorable(
     "training, or falls: its last point is dragged up and down, and sets c.",
     readout=f"{{before}} in training · {{bare}} at {KEYS[-1] // TRAINED} × L · {{warm}} with c",
     handles={"logits times (c ln s + 1)²": "strength"},
-    depends={
-        "all of them": [],
-        "all keys": [],
-        "trained": [],
-        "trained length": [],
-        "as many as in training": ["spread"],
-        "level": ["spread"],
-        "logits as they are": ["spread"],
-        "readout.before": ["spread"],
-        "readout.bare": ["spread"],
-    },
     spread=slider([0.5, 1.0, 1.5, 2.0, 3.0], label="spread of the logits", default=1.5),
     strength=slider([k / 50 for k in range(16)], label="c, in YaRN 0.1", default=0.1, format=lambda c: f"{c:.2f}"),
 )
@@ -330,7 +282,7 @@ def _which_lanes(kind, cutoff, *, results=None):
 
     def by_position(name, values, **style):
         words = f"position %{{x}}: loss %{{y:.2f}} {name}<extra></extra>"
-        return dict(type="scatter", name=name, mode="lines", x=ends, y=values, line=style, hovertemplate=words)
+        return line(name, ends, values, hover=words, line=style)
 
     (seeds, cutoffs), stopped = far.shape, losses[:, cutoff].mean(0)
     foot = low - 0.45  # of the upper panel: the line's name stands under it
@@ -343,54 +295,47 @@ def _which_lanes(kind, cutoff, *, results=None):
         by_position("RoPE as trained", none, color=COLORS["gray"], width=2, dash="dot"),
         by_position("attention cut to L", cut, color=COLORS["green"], width=2, dash="dash"),
         by_position("these pairs stopped", stopped, color=COLORS["blue"], width=3),
-        upright("trained length", length, foot, high, COLORS["gray"], 1.5, "dashdot"),
-        label("cut's name above", ends[-1].item(), low + 0.07, "attention cut to L", COLORS["green"], "bottom left"),
-        label("plain's name", ends[-1].item(), none.max().item(), "as trained", COLORS["gray"], "top left"),
-        label("their name", *beside, words, COLORS["blue"], "bottom center" if climbs else "top center"),
-        label("L", length + 4, none.max().item() + 0.2, "trained length L", COLORS["gray"], "middle right"),
-        dict(
-            type="scatter",
-            name="mean beyond 2 L",
-            mode="lines",
-            x=torch.arange(cutoffs),
-            y=far.mean(0),
-            xaxis="x2",
-            yaxis="y2",
-            line=dict(color=COLORS["blue"], width=2),
-            hovertemplate="%{x} stopped: loss %{y:.2f} on average<extra></extra>",
+        upright("trained length", length, foot, high, "gray", 1.5, "dashdot"),
+        label("cut's name above", ends[-1].item(), low + 0.07, "attention cut to L", "green", "bottom left"),
+        label("plain's name", ends[-1].item(), none.max().item(), "as trained", "gray", "top left"),
+        label("their name", *beside, words, "blue", "bottom center" if climbs else "top center"),
+        label("L", length + 4, none.max().item() + 0.2, "trained length L", "gray", "middle right"),
+        line(
+            "mean beyond 2 L",
+            torch.arange(cutoffs),
+            far.mean(0),
+            "blue",
+            2,
+            hover="%{x} stopped: loss %{y:.2f} on average<extra></extra>",
+            panel=2,
         ),
-        dict(
-            type="scatter",
-            name="each seed beyond 2 L",
-            mode="markers",
-            x=torch.arange(cutoffs).repeat(seeds),
-            y=far.flatten(),
-            xaxis="x2",
-            yaxis="y2",
-            marker=dict(color=COLORS["blue"], size=5),
-            hovertemplate="%{x} stopped: loss %{y:.2f}, one seed<extra></extra>",
+        dots(
+            "each seed beyond 2 L",
+            torch.arange(cutoffs).repeat(seeds),
+            far.flatten(),
+            "blue",
+            5,
+            hover="%{x} stopped: loss %{y:.2f}, one seed<extra></extra>",
+            panel=2,
         ),
-        dict(
-            type="scatter",
-            name="this many",
-            mode="lines+markers",
-            x=[cutoff] * 3,  # upright, so that a drag follows its number alone: the losses stand close
-            y=[low, far[:, cutoff].mean().item(), high],
-            xaxis="x2",
-            yaxis="y2",
-            line=dict(color=COLORS["orange"], width=2),
-            marker=dict(color=COLORS["orange"], size=[0, 15, 0], opacity=1, symbol="diamond"),
-            hoverinfo="skip",
+        path(  # upright, so that a drag follows its number alone: the losses stand close
+            "this many",
+            [cutoff] * 3,
+            [low, far[:, cutoff].mean().item(), high],
+            "orange",
+            2,
+            panel=2,
+            marker=dict(color="orange", size=[0, 15, 0], opacity=1, symbol="diamond"),
         ),
-        level("cut beyond 2 L", cut[beyond].mean(), 0, pairs, COLORS["green"], 2, "dash", **LOWER),
-        label("cut's name", 0, cut[beyond].mean().item(), "cut to L", COLORS["green"], "top right", **LOWER),
-        upright("a turn takes L tokens", edge, low, high, COLORS["purple"], 2, "dashdot", **LOWER),
+        level("cut beyond 2 L", cut[beyond].mean(), 0, pairs, "green", 2, "dash", **LOWER),
+        label("cut's name", 0, cut[beyond].mean().item(), "cut to L", "green", "top right", **LOWER),
+        upright("a turn takes L tokens", edge, low, high, "purple", 2, "dashdot", **LOWER),
         label(
             "edge's name",
             edge + (0.15 if kind == "slow" else -0.15),
             2.05,
             "turned fully",
-            COLORS["purple"],
+            "purple",
             "middle right" if kind == "slow" else "middle left",
             **LOWER,
         ),
@@ -399,10 +344,10 @@ def _which_lanes(kind, cutoff, *, results=None):
         height=500,
         showlegend=False,
         margin=dict(t=10),
-        xaxis=dict(range=[0, ends[-1].item() + 1], anchor="y", title=dict(text="position in the text")),
-        yaxis=dict(range=[foot, none.max().item() + 0.5], domain=[0.6, 1], title=dict(text="loss")),
-        xaxis2=dict(range=[-0.5, pairs + 0.5], anchor="y2", title=dict(text=f"{kind}est pairs stopped; dots: seeds")),
-        yaxis2=dict(range=[low, high], domain=[0, 0.4], title=dict(text="beyond 2 L")),
+        xaxis=axis(0, ends[-1].item() + 1, "position in the text", anchor="y"),
+        yaxis=axis(foot, none.max().item() + 0.5, "loss", domain=[0.6, 1]),
+        xaxis2=axis(-0.5, pairs + 0.5, f"{kind}est pairs stopped; dots: seeds", anchor="y2"),
+        yaxis2=axis(low, high, "beyond 2 L", domain=[0, 0.4]),
     )
     return dict(data=data, layout=layout), {
         "which": f"{cutoff} {kind}est of {pairs} stopped",
@@ -423,23 +368,6 @@ which_lanes = explorable(
     "turn within the trained length and pairs that don't.",
     readout="{which} · loss beyond 2 L {far} · none {plain}, cut {cut}",
     handles={"this many": "cutoff"},
-    depends={
-        "RoPE as trained": [],
-        "attention cut to L": [],
-        "trained length": [],
-        "cut beyond 2 L": [],
-        "mean beyond 2 L": ["kind"],
-        "each seed beyond 2 L": ["kind"],
-        "a turn takes L tokens": ["kind"],
-        "layout": ["kind"],
-        "readout.plain": [],
-        "plain's name": [],
-        "L": [],
-        "cut's name": [],
-        "cut's name above": [],
-        "edge's name": ["kind"],
-        "readout.cut": [],
-    },
     kind=slider(["slow", "fast"], label="stop first", format=lambda kind: f"the {kind}est"),
     cutoff=slider(load_results("rope_surgery")["cutoffs"], label="pairs stopped", default=8),
 )

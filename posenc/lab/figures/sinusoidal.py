@@ -9,7 +9,7 @@ from posenc import sinusoidal
 from posenc.lab.exercises.sinusoidal import rotation
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
-from posenc.lab.figures.parts import label, level, pin, signed, thousands
+from posenc.lab.figures.parts import axis, bars, dots, heat, label, level, line, path, pin, signed, thousands
 
 POSITIONS = 48  # rows of the heat map
 DIM = 32  # of the ladder's figures
@@ -20,28 +20,25 @@ def _ladder(dim, base, position, *, table=sinusoidal.table):
     code = table(torch.arange(POSITIONS), dim, base)
     edges = [-0.5, dim - 0.5]
     data = [
-        dict(
-            type="heatmap",
-            name="every lane and position",
-            x=lanes,
-            y=torch.arange(POSITIONS),
-            z=code,
+        heat(
+            "every lane and position",
+            lanes,
+            torch.arange(POSITIONS),
+            code,
+            hover="position %{y}, lane %{x}: %{z:.2f}<extra></extra>",
             zmin=-1,
             zmax=1,
             colorscale=DIVERGING,
             colorbar=dict(y=0.69, len=0.66, thickness=10, xpad=12, tickvals=[-1, 0, 1]),
-            hovertemplate="position %{y}, lane %{x}: %{z:.2f}<extra></extra>",
         ),
-        level("the position m", position, *edges, COLORS["ink"], 4),
-        dict(
-            type="bar",
-            name="the code of that position",
-            x=lanes,
-            y=code[position],
-            xaxis="x2",
-            yaxis="y2",
-            marker=dict(color=COLORS["blue"]),
-            hovertemplate=f"position {position}, lane %{{x}}: %{{y:.2f}}<extra></extra>",
+        level("the position m", position, *edges, "ink", 4),
+        bars(
+            "the code of that position",
+            lanes,
+            code[position],
+            "blue",
+            hover=f"position {position}, lane %{{x}}: %{{y:.2f}}<extra></extra>",
+            panel=2,
         ),
     ]
     layout = dict(
@@ -50,9 +47,9 @@ def _ladder(dim, base, position, *, table=sinusoidal.table):
         showlegend=False,
         margin=dict(t=10),
         xaxis=dict(range=edges, anchor="y", showticklabels=False),
-        yaxis=dict(range=[POSITIONS - 0.5, -0.5], domain=[0.38, 1], title=dict(text="position m")),
+        yaxis=axis(POSITIONS - 0.5, -0.5, "position m", domain=[0.38, 1]),
         xaxis2=dict(range=edges, anchor="y2", title=dict(text="lane: sine, cosine, sine, …")),
-        yaxis2=dict(range=[-1.15, 1.15], domain=[0, 0.33], tickvals=[-1, 0, 1], title=dict(text="code")),
+        yaxis2=axis(-1.15, 1.15, "code", domain=[0, 0.33], tickvals=[-1, 0, 1]),
     )
     moved = (code[position] - code[position - 1 if position else 1]).abs() > 0.05
     return dict(data=data, layout=layout), {"position": position, "moved": int(moved.sum()), "dim": dim}
@@ -67,13 +64,6 @@ ladder = explorable(
     "under it: the bars on the left jump at every step, those on the right stand.",
     readout="position {position:d} · one step moves {moved:d} of {dim:d} lanes by over 0.05",
     handles={"the position m": "position"},
-    depends={
-        "every lane and position": ["dim", "base"],
-        "the position m": ["dim", "position"],
-        "layout": ["dim"],
-        "readout.position": ["position"],
-        "readout.dim": ["dim"],
-    },
     position=slider(range(POSITIONS), label="position m", default=12, play=True),
     base=slider([1e2, 1e4, 1e6], label="base b", default=1e4, format=thousands),
     dim=slider([8, 16, 32, 64], label="model size C", default=32),
@@ -116,13 +106,13 @@ def _clocks(context, base):
             )
         )
     data += [
-        level("context length", math.log10(context), *across, COLORS["ink"], 4),
+        level("context length", math.log10(context), *across, "ink", 4),
         label(
             "its name",
             DIM // 2 + 1.2,
             math.log10(context),
             f"context<br>{context:,.0f}",
-            COLORS["ink"],
+            "ink",
             "middle right",
             cliponaxis=False,
         ),
@@ -131,17 +121,8 @@ def _clocks(context, base):
     layout = dict(
         height=420,
         margin=dict(r=56),  # for the name of the line
-        xaxis=dict(
-            range=[across[0], DIM // 2 + 1.2],
-            tickvals=[0, 5, 10, DIM // 2 - 1],
-            title=dict(text="clock i: lanes 2i and 2i + 1"),
-        ),
-        yaxis=dict(
-            range=[low, high],
-            tickvals=ticks,
-            ticktext=["10", "100", "1k", "10k", "100k", "1M"],
-            title=dict(text="tokens a turn"),
-        ),
+        xaxis=axis(across[0], DIM // 2 + 1.2, "clock i: lanes 2i and 2i + 1", tickvals=[0, 5, 10, DIM // 2 - 1]),
+        yaxis=axis(low, high, "tokens a turn", tickvals=ticks, ticktext=["10", "100", "1k", "10k", "100k", "1M"]),
     )
     return dict(data=data, layout=layout), {
         "turning": int(turns.sum()),
@@ -159,7 +140,6 @@ clocks = explorable(
     "above it, with a cross, never do. A larger base makes the rise steeper and moves the slow clocks most.",
     readout="{turning:d} of {pairs:d} come round · the slowest takes {last} tokens",
     handles={"context length": "context"},
-    depends={"context length": ["context"], "its name": ["context"], "readout.pairs": [], "readout.last": ["base"]},
     context=slider([int(c) for c in CONTEXTS], label="context length", default=64, format=thousands),
     base=slider([1e2, 1e4, 1e6], label="base b", default=1e4, format=thousands),
 )
@@ -206,12 +186,12 @@ def _inner_product(m, dim, between, *, table=sinusoidal.table):
             )
         )
     data.append(pin("m", m, low, 1.15, width=1.5, dash="dot"))
-    ticks = dict(range=[low, 1.25], tickvals=[-1, 0, 1])
+    ticks = axis(low, 1.25, tickvals=[-1, 0, 1])
     layout = dict(
         height=480,
-        xaxis=dict(range=[-1, 101], anchor="y", title=dict(text="position n of the other")),
+        xaxis=axis(-1, 101, "position n of the other", anchor="y"),
         yaxis=dict(domain=[0.58, 1], title=dict(text="score"), **ticks),
-        xaxis2=dict(range=[-40.5, 40.5], anchor="y2", title=dict(text="offset n − m, the same three")),
+        xaxis2=axis(-40.5, 40.5, "offset n − m, the same three", anchor="y2"),
         yaxis2=dict(domain=[0, 0.38], title=dict(text="score"), **ticks),
     )
     own, other = (scores(start, start + OFFSETS) for start in (m, FIXED[0]))
@@ -223,7 +203,6 @@ def _in_short(between):
     return between.replace("a random matrix", "random")
 
 
-_BY = {f"from {start}{how}": ["dim", "between"] for start in FIXED for how in ("", ", by offset")}
 inner_product = explorable(
     _inner_product,
     id="sinusoidal.inner_product",
@@ -234,7 +213,6 @@ inner_product = explorable(
     "rotation between the two moves all peaks alike; a random matrix parts the lines.",
     readout="peak at n − m = {peak} · curves apart {gap:.2f}",
     handles={"m": "m"},
-    depends={**_BY, "m": ["m", "dim", "between"], "layout": ["dim", "between"]},
     m=slider(range(0, 101, 5), label="position m", default=45),
     dim=slider([4, 16, 64], label="model size C", default=64),
     between=slider(BETWEEN, label="between", format=_in_short),
@@ -258,79 +236,19 @@ def _one_rotation(m, t, pair, *, table=sinusoidal.table):
     arc_x, arc_y = arc(m, 0.55)
     ghost_x, ghost_y = arc(0, 0.3)
     data = [
-        dict(
-            type="scatter",
-            name="clock face",
-            x=around.cos(),
-            y=around.sin(),
-            mode="lines",
-            showlegend=False,
-            line=dict(color=COLORS["gray"], width=1),
-            hoverinfo="skip",
-        ),
-        dict(
-            type="scatter",
-            name="at 0",
-            x=[0, 0],
-            y=[0, 1],
-            mode="lines",
-            line=dict(color=COLORS["gray"], width=2),
-            hoverinfo="skip",
-        ),
-        dict(
-            type="scatter",
-            name="at t",
-            x=[0, u],
-            y=[0, v],
-            mode="lines",
-            line=dict(color=COLORS["gray"], width=2, dash="dot"),
-            hoverinfo="skip",
-        ),
-        dict(
-            type="scatter",
-            name="the turn from 0",
-            x=ghost_x,
-            y=ghost_y,
-            mode="lines",
-            showlegend=False,
-            line=dict(color=COLORS["gray"], width=2),
-            hoverinfo="skip",
-        ),
-        dict(
-            type="scatter",
-            name="at m",
-            x=[0, x0],
-            y=[0, y0],
-            mode="lines+markers",
-            line=dict(color=COLORS["blue"], width=3),
-            marker=dict(size=[0, 15], opacity=1),
-            hoverinfo="skip",
-        ),
-        dict(
-            type="scatter",
-            name="at m + t",
-            x=[0, x1],
-            y=[0, y1],
-            mode="lines+markers",
-            line=dict(color=COLORS["orange"], width=3, dash="dash"),
-            marker=dict(size=[0, 15], symbol="diamond", opacity=1),
-            hoverinfo="skip",
-        ),
-        dict(
-            type="scatter",
-            name="the turn from m",
-            x=arc_x,
-            y=arc_y,
-            mode="lines",
-            line=dict(color=COLORS["green"], width=4),
-            hoverinfo="skip",
-        ),
-        label("0", 0, 1.13, "0", COLORS["gray"], "middle center"),
-        label("t", 1.13 * u, 1.13 * v, "t" if t else "", COLORS["gray"], "middle center"),
-        label("m", 1.2 * x0, 1.2 * y0, "m", COLORS["blue"], "middle center"),
-        label("m + t", 1.38 * x1, 1.26 * y1, "m + t" if t else "", COLORS["orange"], "middle center", cliponaxis=False),
+        line("clock face", around.cos(), around.sin(), "gray", 1, showlegend=False),
+        line("at 0", [0, 0], [0, 1], "gray", 2),
+        line("at t", [0, u], [0, v], "gray", 2, "dot"),
+        line("the turn from 0", ghost_x, ghost_y, "gray", 2, showlegend=False),
+        path("at m", [0, x0], [0, y0], "blue", 3, marker=dict(size=[0, 15], opacity=1)),
+        path("at m + t", [0, x1], [0, y1], "orange", 3, "dash", marker=dict(size=[0, 15], symbol="diamond", opacity=1)),
+        line("the turn from m", arc_x, arc_y, "green", 4),
+        label("0", 0, 1.13, "0", "gray", "middle center"),
+        label("t", 1.13 * u, 1.13 * v, "t" if t else "", "gray", "middle center"),
+        label("m", 1.2 * x0, 1.2 * y0, "m", "blue", "middle center"),
+        label("m + t", 1.38 * x1, 1.26 * y1, "m + t" if t else "", "orange", "middle center", cliponaxis=False),
     ]
-    bare = dict(range=[-1.45, 1.45], zeroline=False, tickvals=[-1, 0, 1])
+    bare = axis(-1.45, 1.45, zeroline=False, tickvals=[-1, 0, 1])
     layout = dict(
         height=440,
         showlegend=False,
@@ -350,18 +268,6 @@ one_rotation = explorable(
     "same angle.",
     handles={"at m": "m", "at m + t": "t"},
     readout="t tokens turn it by {degrees:+.0f}°, from every m · tω = {angle:+.2f} rad",
-    depends={
-        "clock face": [],
-        "at 0": [],
-        "at t": ["t", "pair"],
-        "the turn from 0": ["t", "pair"],
-        "at m": ["m", "pair"],
-        "at m + t": [("m", "t"), "pair"],
-        "0": [],
-        "t": ["t", "pair"],
-        "m": ["m", "pair"],
-        "readout": ["t", "pair"],
-    },
     m=slider(range(13), label="position m", default=3),
     t=slider(range(-6, 7), label="shift t", default=2),
     pair=slider(range(4), label="pair of lanes i"),
@@ -393,65 +299,57 @@ def _volume(volume, *, results=None):
             others_x += [*lengths, math.nan]
             others_y += [*curve.mean(0), math.nan]
     data = [
-        dict(
-            type="scatter",
-            name="other volumes",
-            x=others_x,
-            y=others_y,
-            mode="lines",
-            line=dict(color=COLORS["gray"], width=1),
-            hoverinfo="skip",
+        line("other volumes", others_x, others_y, "gray", 1),
+        line(
+            "no encoding",
+            lengths,
+            none,
+            "ink",
+            2,
+            "dash",
+            hover="%{x} characters: loss %{y:.3f} with no encoding<extra></extra>",
         ),
-        dict(
-            type="scatter",
-            name="no encoding",
-            x=lengths,
-            y=none,
-            mode="lines",
-            line=dict(color=COLORS["ink"], width=2, dash="dash"),
-            hovertemplate="%{x} characters: loss %{y:.3f} with no encoding<extra></extra>",
-        ),
-        dict(
-            type="scatter",
-            name="this volume",
-            x=lengths,
-            y=mean,
-            mode="lines+markers",
-            line=dict(color=COLORS["blue"], width=3),
+        path(
+            "this volume",
+            lengths,
+            mean,
+            "blue",
+            3,
+            hover="%{x} characters: loss %{y:.3f} on average<extra></extra>",
             marker=dict(size=[9] * (len(lengths) - 1) + [15], opacity=1),
-            hovertemplate="%{x} characters: loss %{y:.3f} on average<extra></extra>",
         ),
-        dict(
-            type="scatter",
-            name="each seed",
-            x=lengths * len(curves[volume]),
-            y=curves[volume].flatten(),
-            mode="markers",
-            marker=dict(color=COLORS["ink"], size=5, symbol="circle-open"),
-            hovertemplate="%{x} characters: loss %{y:.3f}, one seed<extra></extra>",
+        dots(
+            "each seed",
+            lengths * len(curves[volume]),
+            curves[volume].flatten(),
+            "ink",
+            5,
+            "circle-open",
+            hover="%{x} characters: loss %{y:.3f}, one seed<extra></extra>",
         ),
         label(
             "loud ones",
             [lengths[-1] * 1.14] * len(LOUD),
             [curves[v].mean(0)[-1] for v in LOUD],
             [f"{v:g}" for v in LOUD],
-            COLORS["gray"],
+            "gray",
             "middle right",
         ),
-        label("the quiet", lengths[-1] * 1.14, none[-1] + 0.08, "no PE,<br>≤ 0.3", COLORS["ink"], "bottom right"),
+        label("the quiet", lengths[-1] * 1.14, none[-1] + 0.08, "no PE,<br>≤ 0.3", "ink", "bottom right"),
     ]
     layout = dict(
         height=350,  # the ends of two loud curves are to be one short drag apart
         showlegend=False,
         margin=dict(t=10),
-        xaxis=dict(
+        xaxis=axis(
+            math.log10(lengths[0]) - 0.08,
+            math.log10(lengths[-1]) + 0.24,
+            "characters of context",
             type="log",
-            range=[math.log10(lengths[0]) - 0.08, math.log10(lengths[-1]) + 0.24],
             tickvals=lengths,
             ticktext=[str(n) for n in lengths],
-            title=dict(text="characters of context"),
         ),
-        yaxis=dict(range=[bottom - pad, top + pad], title=dict(text="loss, nats per character")),
+        yaxis=axis(bottom - pad, top + pad, "loss, nats per character"),
     )
     share = volume**2 / 2 / (1 + volume**2 / 2)  # of the squared length, |x|^2 = C and |PE|^2 = volume^2 C/2
     readouts = {"share": _percent(share), "short": mean[0], "spread": spread[0], "none": none[0]}
@@ -468,6 +366,5 @@ volume = explorable(
     "three, and jumps up at longer contexts.",
     readout="{share} of x + PE is position · loss at 64: {short:.2f} ± {spread:.2f} · no PE: {none:.2f}",
     handles={"this volume": "volume"},
-    depends={"other volumes": [], "no encoding": [], "loud ones": [], "the quiet": [], "readout.none": []},
     volume=slider(VOLUMES, label="volume", default=1.0, format="{:.2g}".format),
 )

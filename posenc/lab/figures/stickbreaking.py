@@ -6,7 +6,7 @@ import torch
 
 from posenc import stickbreaking
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import label, pin, signed
+from posenc.lab.figures.parts import axis, bars, label, path, pin, signed
 
 TOKENS = ["the", "cat", "sat", "and", "the", "dog", "sat", "and", "the", "cat"]
 NOUNS = {"cat", "dog"}
@@ -100,17 +100,16 @@ def _allocation(query, temperature, offset, order, remainder, *, weigh=stickbrea
         height=540,
         showlegend=False,
         uniformtext=dict(mode="hide", minsize=10),
-        xaxis=dict(range=[0, 1], title=dict(text="share of the stick"), anchor="y", domain=[0, 1]),
-        yaxis=dict(
-            range=[len(TOKENS) + 0.1, -0.6],
+        xaxis=axis(0, 1, "share of the stick", anchor="y", domain=[0, 1]),
+        yaxis=axis(
+            len(TOKENS) + 0.1,
+            -0.6,
             domain=[0, 0.7],
             tickmode="array",
             tickvals=list(range(len(TOKENS))),
             ticktext=[f"{token}<sub>{j}</sub>" for j, token in enumerate(TOKENS)],
         ),
-        yaxis2=dict(
-            range=[-0.5, 1.5], domain=[0.77, 1], tickmode="array", tickvals=[0, 1], ticktext=["softmax", "stick"]
-        ),
+        yaxis2=axis(-0.5, 1.5, domain=[0.77, 1], tickmode="array", tickvals=[0, 1], ticktext=["softmax", "stick"]),
         margin=dict(l=70, t=10),
     )
     total = float(take.sum()) + (0.0 if drop else left)
@@ -130,17 +129,6 @@ allocation = explorable(
     ),
     readout="sum {total:.3f} · left over {left:.3f} · nearest key {nearest:.3f}",
     handles={"the query": "query"},
-    depends={
-        "what the key leaves": ["query", "temperature", "offset", "order"],
-        "piece the key takes": ["query", "temperature", "offset", "order"],
-        "the stick": ["query", "temperature", "offset", "order"],
-        "what is left of the stick": ["query", "temperature", "offset", "remainder"],
-        "softmax": ["query", "temperature", "order"],
-        "the query": ["query"],
-        "readout.total": ["query", "temperature", "offset", "remainder"],
-        "readout.left": ["query", "temperature", "offset"],
-        "readout.nearest": ["query", "temperature", "offset", "order"],
-    },
     query=slider(range(len(TOKENS)), label="query i", default=8, format=lambda i: f"{i}, “{TOKENS[i]}”"),
     temperature=slider([0.5, 1.0, 2.0], label="temperature", default=1.0),
     offset=slider([-6, -4, -2, 0, 2, 4, 6], label="added to logits", default=0, format=signed),
@@ -179,34 +167,32 @@ def _dilution(far, match, rest, between, *, weigh=stickbreaking.weigh):
     n = COUNTS.index(far)
     places = list(range(len(COUNTS)))  # an evenly spaced axis that can hold 0
 
-    def line(name, y, color, dash, symbol):
-        return dict(
-            type="scatter",
-            name=name,
-            x=places,
-            y=y,
-            mode="lines+markers",
-            line=dict(color=COLORS[color], dash=dash, width=2.5),
+    def curve(name, y, color, dash, symbol):
+        return path(
+            name,
+            places,
+            y,
+            color,
+            2.5,
+            dash,
+            hover=f"%{{customdata:,}} keys farther away: weight of the match %{{y:.3f}}, {name}<extra></extra>",
             marker=dict(symbol=symbol, size=8),
             customdata=COUNTS,
-            hovertemplate=f"%{{customdata:,}} keys farther away: weight of the match %{{y:.3f}}, {name}<extra></extra>",
         )
 
     both = torch.stack((soft[:, n], stick[:, n]), -1)  # [parts, 2]
     starts = both.cumsum(0) - both
     data = [
-        dict(
-            type="bar",
-            name=part,
+        bars(
+            part,
+            share,
+            [0, 1],
+            hover=f"{part}: %{{customdata:.3f}}<extra></extra>",
+            panel=2,
             orientation="h",
-            x=share,
             base=start,
-            y=[0, 1],
             width=0.7,
-            xaxis="x2",
-            yaxis="y2",
             marker=look | dict(line=dict(color=COLORS["ink"], width=1)),
-            hovertemplate=f"{part}: %{{customdata:.3f}}<extra></extra>",
             customdata=share,
             showlegend=True,
         )
@@ -217,34 +203,29 @@ def _dilution(far, match, rest, between, *, weigh=stickbreaking.weigh):
     high = max(max(ends), low + 0.16)
     heights = [high, low] if ends[0] >= ends[1] else [low, high]  # of the names: on the plot, and apart
     data += [
-        line("stick-breaking", stick[1], "blue", "solid", "circle") | dict(showlegend=False),
-        line("softmax", soft[1], "purple", "dash", "diamond") | dict(showlegend=False),
-        label(
-            "names",
-            [places[-1] + 0.2] * 2,
-            heights,
-            ["stick", "softmax"],
-            [COLORS["blue"], COLORS["purple"]],
-            "middle right",
-        ),
+        curve("stick-breaking", stick[1], "blue", "solid", "circle") | dict(showlegend=False),
+        curve("softmax", soft[1], "purple", "dash", "diamond") | dict(showlegend=False),
+        label("names", [places[-1] + 0.2] * 2, heights, ["stick", "softmax"], ["blue", "purple"], "middle right"),
         pin("here", n, -0.04, 1.13),
     ]
     layout = dict(
         height=440,
         barmode="overlay",
         meta=dict(phone=dict(xaxis=dict(range=[-0.3, len(COUNTS) + 1.1]))),
-        xaxis=dict(
-            range=[-0.3, len(COUNTS) + 0.1],
+        xaxis=axis(  # few enough to lie flat and whole on a narrow screen
+            -0.3,
+            len(COUNTS) + 0.1,
+            "keys farther away than the match",
             tickmode="array",
-            tickvals=[0, *places[1::2]],  # few enough to lie flat and whole on a narrow screen
+            tickvals=[0, *places[1::2]],
             ticktext=[f"{c:,}" for c in (COUNTS[0], *COUNTS[1::2])],
             tickangle=0,
-            title=dict(text="keys farther away than the match"),
         ),
-        yaxis=dict(range=[-0.04, 1.16], domain=[0, 0.62], title=dict(text="weight of the match"), tickvals=[0, 0.5, 1]),
-        xaxis2=dict(range=[0, 1], anchor="y2", showticklabels=False, showgrid=False, zeroline=False),
-        yaxis2=dict(
-            range=[-0.5, 1.5],
+        yaxis=axis(-0.04, 1.16, "weight of the match", domain=[0, 0.62], tickvals=[0, 0.5, 1]),
+        xaxis2=axis(0, 1, anchor="y2", showticklabels=False, showgrid=False, zeroline=False),
+        yaxis2=axis(
+            -0.5,
+            1.5,
             domain=[0.74, 1],
             anchor="x2",
             tickvals=[0, 1],
@@ -272,13 +253,6 @@ dilution = explorable(
     ),
     readout="stick {stick:.3f} · softmax {soft:.3f} · left over {left:.3f}",
     handles={"here": "far"},
-    depends={
-        "stick-breaking": ["match", "rest", "between"],
-        "softmax": ["match", "rest", "between"],
-        "names": ["match", "rest", "between"],
-        "here": ["far"],
-        "layout": [],
-    },
     far=slider(COUNTS, label="keys farther away", default=256, format=lambda v: f"{v:,}", play=True),
     match=slider([0, 1, 2, 4, 6], label="logit of the match", default=2, format=signed),
     rest=slider([-8, -6, -4, -2, 0], label="logit of all other keys", default=-4, format=signed),

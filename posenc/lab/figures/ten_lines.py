@@ -5,7 +5,7 @@ import math
 import torch
 
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import arrow, held, label
+from posenc.lab.figures.parts import arrow, axis, bars, held, label
 
 WORDS = ("the", "dog", "bit")
 KEYS = torch.tensor([[-1.1, 0.5], [0.2, 1.4], [1.3, 0.1]], dtype=torch.float64)
@@ -40,22 +40,13 @@ def _ask(angle, length):
         arrow("query", query, blue, 4),
         label("name of the query", *_beside(query), "<b>query</b>", blue, "middle center", cliponaxis=False),
         held("end of the query", *query.tolist(), blue, "circle", 12),
-        dict(
-            type="bar",
-            name="weight",
-            x=[0, 1, 2],
-            y=weights,
-            width=0.7,
-            marker=dict(color=blue),
-            hovertemplate="weight %{y:.3f}<extra></extra>",
-            **right,
-        ),
+        bars("weight", [0, 1, 2], weights, blue, hover="weight %{y:.3f}<extra></extra>", width=0.7, **right),
         label(
             "scores",
             [0, 1, 2],
             (weights + 0.02).tolist(),
             [f"s = {score:.2f}".replace("-", "−") for score in scores.tolist()],
-            COLORS["ink"],
+            "ink",
             **right,
         ),
     ]
@@ -66,22 +57,23 @@ def _ask(angle, length):
         margin=dict(l=16, t=10),
         xaxis=dict(plane, range=[-REACH, REACH], domain=[0, 0.52]),
         yaxis=dict(plane, range=[-REACH, REACH], scaleanchor="x"),
-        xaxis2=dict(
-            range=[-0.6, 2.6],
+        xaxis2=axis(
+            -0.6,
+            2.6,
+            "s: score, query · key / √2",
             domain=[0.62, 1],
             anchor="y2",
             tickvals=[0, 1, 2],
             ticktext=list(WORDS),
-            title=dict(text="s: score, query · key / √2"),
         ),
-        yaxis2=dict(range=[0, 1.12], anchor="x2", title=dict(text="weight"), tickvals=[0, 0.5, 1]),
+        yaxis2=axis(0, 1.12, "weight", anchor="x2", tickvals=[0, 0.5, 1]),
         meta=dict(
             phone=dict(
                 margin=dict(l=40, t=4),
                 xaxis=dict(domain=[0, 1]),
                 yaxis=dict(domain=[0.42, 1]),
                 xaxis2=dict(domain=[0, 1]),
-                yaxis2=dict(range=[0, 1.3], domain=[0, 0.34]),
+                yaxis2=axis(0, 1.3, domain=[0, 0.34]),
             )
         ),
     )
@@ -100,7 +92,6 @@ ask = explorable(
     ),
     readout="the {the:.2f} · dog {dog:.2f} · bit {bit:.2f}",
     handles={"end of the query": ("angle", "length")},
-    depends={**{f"key of {word}": [] for word in WORDS}, "names of the keys": [], "layout": []},
     angle=slider(range(0, 360, 15), label="angle of the query", default=60, format=lambda angle: f"{angle}°"),
     length=slider(LENGTHS, label="its length", default=1.0, format=lambda length: f"{length:g}"),
 )

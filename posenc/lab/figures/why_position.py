@@ -6,6 +6,7 @@ import torch
 
 from posenc import SelfAttention, embed_input, make
 from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
+from posenc.lab.figures.parts import bars, heat, line
 
 WORDS = ("the", "dog", "bit", "a", "man")
 
@@ -85,19 +86,17 @@ def _shuffle(sentence, position, mask, depth):
     same = [value < SAME for value in moved]
 
     def strip(name, left, values):  # whole tenths take one byte
-        return dict(
-            type="heatmap",
-            name=name,
-            x=[left + CELL * (n + 0.5) for n in range(DIM)],
-            y=rows,
-            z=(10 * values).round(),
+        return heat(
+            name,
+            [left + CELL * (n + 0.5) for n in range(DIM)],
+            rows,
+            (10 * values).round(),
             colorscale=DIVERGING,
             zmid=0,
             zmin=-40,
             zmax=40,
             ygap=12,
             showscale=False,
-            hoverinfo="skip",
         )
 
     def lines(name, wanted, color, dash):
@@ -106,8 +105,8 @@ def _shuffle(sentence, position, mask, depth):
             if same[row] == wanted:
                 x += [*LINES, None]
                 y += [word, row, None]
-        line = dict(color=COLORS[color], dash=dash, width=3)
-        return dict(type="scatter", name=name, x=x, y=y, mode="lines", line=line, hoverinfo="skip")
+        curve = dict(color=COLORS[color], dash=dash, width=3)
+        return line(name, x, y, line=curve)
 
     data = [
         strip("outputs as written", LEFT, before),
@@ -124,16 +123,15 @@ def _shuffle(sentence, position, mask, depth):
         ),
         lines("the same output", True, "blue", "solid"),
         lines("another output", False, "orange", "dot"),
-        dict(
-            type="bar",
-            name="change of the output",
+        bars(
+            "change of the output",
+            [0.0 if value < SAME else value for value in moved],
+            rows,
+            "orange",
+            hover="the output moved by %{x:.2f} of its length<extra></extra>",
             orientation="h",
-            x=[0.0 if value < SAME else value for value in moved],
-            y=rows,
             xaxis="x2",
             width=0.3,
-            marker=dict(color=COLORS["orange"]),
-            hovertemplate="the output moved by %{x:.2f} of its length<extra></extra>",
         ),
         dict(
             type="scatter",
@@ -184,12 +182,6 @@ shuffle = explorable(
     "each word takes its strip along. Drag a word onto another, and they change places.",
     readout="{same:d} of 5 outputs stay the same · largest change {largest:.2f}",
     handles={f"tile {word}": "sentence" for word in WORDS},
-    depends={
-        "outputs as written": ["position", "mask", "depth"],
-        "words as written": [],
-        **{f"tile {word}": ["sentence"] for word in WORDS},
-        "layout": [],
-    },
     sentence=slider(
         range(len(SENTENCES)),
         label="read as",
