@@ -9,9 +9,9 @@ import torch
 import posenc
 from posenc import rope
 from posenc.lab.exercises.rope import (
-    half_from_interleaved,
     masks_lanes,
     pairs_of_one_angles_of_other,
+    permutation,
     reads_pairs_writes_halves,
     turns_backwards,
 )
@@ -164,7 +164,7 @@ def hand_numbers():
         values |= {f"s{j}{name}": f"{turned_q @ k:.3f}" for j, k in enumerate(turned_k)}
         if start == 0:
             values |= {f"k{j}": words(k) for j, k in enumerate(turned_k)}
-    order = half_from_interleaved(4)
+    order = permutation(4)
     for name, lanes in (("_half", order), ("_wrong", torch.arange(4))):
         turned_q = rope.rotate(q[None, lanes], torch.tensor([2]), w, "half")[0]
         turned_k = rope.rotate(keys[:, lanes], torch.arange(3), w, "half")
@@ -227,7 +227,7 @@ def check_errors(dim=16, m=1234, n=567, s=4321):
 
     leaf = q.clone().requires_grad_()
     turn(leaf, m).backward(grad)
-    lanes = half_from_interleaved(dim)
+    lanes = permutation(dim)
     errors = {
         "the code is the matrix": turn(q, m) - R(m) @ q,
         "R(m)ᵀ R(n) = R(n - m)": R(m).T @ R(n) - R(n - m),
