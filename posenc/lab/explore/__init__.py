@@ -43,7 +43,8 @@ The function
     takes every slider by name and returns `figure` or `(figure, readouts)`.
     `figure` is a dict `{"data": [...], "layout": {...}}` with plotly's own attribute names (nested dicts:
     `marker=dict(color=...)`, not `marker_color`). Arrays may be lists, numpy arrays or torch tensors. `readouts` is a
-    dict of numbers or strings.
+    dict of numbers or strings. `posenc.lab.figures.parts` has verbs for the traces of the book's figures:
+    `path("query", [0, qx], [0, qy], "blue", hover=True)`.
     It has no state and no unseeded randomness: the same values give the same figure.
     Traces: `scatter`, `bar`, `heatmap` (what plotly's "cartesian" build draws). Every trace has a unique `name`, and
     the same names appear in every state; a trace that has nothing to show has empty arrays or `visible=False`. `name`

@@ -28,8 +28,10 @@ def encode_arrays(values: list, precise: bool = False) -> dict:
         texts = [json.dumps(plain(value), ensure_ascii=False, separators=(",", ":")) for value in values]
         unique, index = _distinct(texts)
         return {"type": "json", "rows": [json.loads(text) for text in unique], **index}
-    kind, low, step = _precision(np.concatenate([value.ravel() for value in values]), precise)
-    unique, index = _distinct([(value.shape, _codes(value, kind, low, step).tobytes()) for value in values])
+    arrays = {id(value): value for value in values}  # states that draw the same share an array
+    kind, low, step = _precision(np.concatenate([array.ravel() for array in arrays.values()]), precise)
+    rows = {key: (array.shape, _codes(array, kind, low, step).tobytes()) for key, array in arrays.items()}
+    unique, index = _distinct([rows[id(value)] for value in values])
     shapes = [list(shape) for shape, _ in unique]
     record = {"type": kind, "min": low, "step": step, "data": _base64(b"".join(row for _, row in unique))}
     record |= {"shape": shapes[0]} if all(shape == shapes[0] for shape in shapes) else {"shapes": shapes}

@@ -118,12 +118,12 @@ def figure_leaves(figure: Mapping, readouts: Mapping | None = None) -> dict[str,
     return items
 
 
-def draws_the_same(one: Any, other: Any) -> bool:
+def draws_the_same(one: Any, other: Any, rtol: float = 1e-5, atol: float = 6e-4) -> bool:
     r"""Whether two leaves look alike on a page, which rounds."""
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         if one.size == other.size == 0:  # JSON knows no shape of an empty heat map
             return True
-        return one.shape == other.shape and np.allclose(one, other, rtol=1e-5, atol=6e-4, equal_nan=True)
+        return one.shape == other.shape and np.allclose(one, other, rtol, atol, equal_nan=True)
     return not isinstance(one, np.ndarray) and not isinstance(other, np.ndarray) and one == other
 
 

@@ -158,11 +158,13 @@ class Recorder:
                 )
 
     def _series(self) -> dict[str, list[dict]]:
-        r"""The leaves of each item in the order of its table. Items over the same sliders share the calls."""
+        r"""The leaves of each item in the order of its table, equal ones the same object. Items over the same sliders
+        share the calls."""
         sharing: dict[tuple[Axis, ...], list[str]] = {}
         for item in self.items:
             sharing.setdefault(self.axes(item), []).append(item)
         series: dict[str, list[dict]] = {item: [] for item in self.items}
+        known: dict[str, dict[tuple, dict]] = {item: {} for item in self.items}
         for axes, items in sharing.items():
             for state in combinations(axes):
                 leaves = self.evaluate(state)
@@ -174,7 +176,8 @@ class Recorder:
                     )
                 for item in items:
                     key = item.removeprefix("readout.")
-                    series[item].append(leaves[item] if item in leaves else {key: leaves["readout"][key]})
+                    own = leaves[item] if item in leaves else {key: leaves["readout"][key]}
+                    series[item].append(known[item].setdefault(_key(own), own))
         return series
 
     def _encode(self, item: str, series: list[dict]) -> tuple[dict, dict]:
@@ -237,8 +240,8 @@ class Recorder:
 def narrowed(axes: tuple[Axis, ...], series: list[dict]) -> tuple[tuple[Axis, ...], list[dict]]:
     r"""The axes along which an item moves, and its leaves over these alone. Rounding, as of a sum in another order, is
     no movement."""
-    numbers: dict[tuple, int] = {}
-    grid = np.array([numbers.setdefault(_key(leaves), len(numbers)) for leaves in series])
+    numbers: dict[int, int] = {}
+    grid = np.array([numbers.setdefault(id(leaves), len(numbers)) for leaves in series])
     grid = grid.reshape([len(axis.values) for axis in axes])
     distinct = [series[place] for place in np.unique(grid, return_index=True)[1]]
     moving = []
@@ -258,13 +261,8 @@ def _key(leaves: dict) -> tuple:
 
 
 def _close(one: dict, other: dict) -> bool:
-    return one.keys() == other.keys() and all(_equal(value, other[path]) for path, value in one.items())
-
-
-def _equal(one: Any, other: Any) -> bool:
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        return one.shape == other.shape and np.allclose(one, other, rtol=1e-6, atol=1e-9, equal_nan=True)
-    return type(one) is type(other) and one == other
+    alike = (draws_the_same(value, other.get(path), rtol=1e-6, atol=1e-9) for path, value in one.items())
+    return one.keys() == other.keys() and all(alike)
 
 
 def decode_state(record: Mapping, sliders: Mapping[str, Slider], state: Mapping) -> dict[str, dict]:
