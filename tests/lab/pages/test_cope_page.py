@@ -38,16 +38,3 @@ def test_a_comparison_needs_more_than_the_spread_of_its_seeds(ours, words):
 def test_the_interval_is_students():
     mean, half = page.paired([1.0, 2.0, 3.0, 4.0, 5.0], [0.0] * 5)
     assert mean == 3 and half == pytest.approx(2.776 * math.sqrt(2.5) / math.sqrt(5))
-
-
-def test_what_the_page_says_of_the_frozen_gates_is_so():
-    """Sentences that carry no number of their own: they stand on these."""
-    numbers, frozen = page.gate_numbers(), page.trained_gates()
-    assert all(0.1 < gate < 0.9 for head in frozen["heads"] for gate in head["by_kind"].values())
-    assert float(numbers["loss_mean"]) < 0.25 * float(numbers["loss_zero"])
-    flipflop, counting = (frozen["puzzles"][task]["heads"] for task in ("flipflop", "counting"))
-    for head in flipflop:
-        gap = head["by_kind"]["after w"] - head["by_kind"]["after i"]
-        assert gap > 0.95 if head["layer"] else gap < 0.05
-    for kinds in (head["by_kind"] for head in counting if head["layer"] == 0):
-        assert min(kinds["+"], kinds["reset"]) > 0.95 and kinds["."] < 0.05
