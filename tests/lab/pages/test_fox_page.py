@@ -51,12 +51,6 @@ def test_a_sum_in_half_precision_is_off_by_whole_units():
     assert rows["bfloat16"][0] > 100 and rows["bfloat16"][1] > 0.5
 
 
-@pytest.mark.parametrize("gap, word", [(0.0, "ignores"), (0.1, "suffers"), (-0.1, "uses")])
-def test_the_reading_follows_the_gap(gap, word):
-    cut = [1.5, 1.51, 1.49, 1.5, 1.52]
-    assert word in page.reading([loss + gap for loss in cut], cut)
-
-
 def test_what_is_said_of_the_first_layer_is_in_the_results():
     """It reads the character alone: a newline has one gate there, whatever stood before it."""
     for seed in page.gates()["arms"]["fox"]["heads"]:

@@ -40,11 +40,6 @@ def test_the_row_by_hand():
     assert torch.allclose(dq.flatten(), torch.tensor([math.log(2) / 8, 5 / 16, -7 / 16, 1 / 8], dtype=double))
 
 
-def test_what_the_prose_concludes_of_rows_and_tokens():
-    learned, stick = page.row_sizes("learned", 1, of=15)[:15], page.row_sizes("stick", 1, of=23)
-    assert learned.max() < 10 * learned.min() and stick[22] / stick[13] > 100
-
-
 def test_visits_are_counted():
     by_offset, by_bucket, bucket = page.bucket_visits()
     assert by_bucket.sum() == by_offset.sum() == page.VISITED * (page.VISITED + 1) / 2

@@ -13,18 +13,9 @@ def test_a_table_of_counts_is_a_distribution_that_knows_the_text():
     assert table[0].argmax() == 1 and table[1].argmax() == 0 and (table > 0).all()
 
 
-def test_more_context_helps_a_table():
-    means = [values.mean() for values in measure.table_losses().values()]
-    assert means == sorted(means, reverse=True)
-
-
 def test_an_experiment_without_a_file_a_task_without_a_name_and_a_prediction_that_nobody_made():
     with pytest.raises((ValueError, FileNotFoundError), match="haystack"):
         measure.results("haystack")
     with pytest.raises(KeyError, match="haystack"):
         measure.show("haystack")
     assert measure.outcome("masked", "nope") is None
-
-
-def test_a_zero_has_no_sign():
-    assert [measure.number(value) for value in (-0.0001, -0.25, 0.25)] == ["0.000", "−0.250", "0.250"]
