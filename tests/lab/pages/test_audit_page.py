@@ -23,11 +23,3 @@ def test_no_mechanism_can_stand_for_another():
         other = "gain by position" if told != "gain by position" else "band of lanes"
         with pytest.raises(AssertionError):
             audit.check_mechanisms(reports | {told: reports[other]})
-
-
-def test_a_right_gradient_is_at_cosine_one_a_turned_one_is_not_and_another_length_is_refused():
-    assert audit.gradient_numbers(rotation) == {"cosine": "1.00"}
-    back = audit.gradient_numbers(lambda x, at, as_printed: rotation(x, -at if as_printed else at))
-    assert float(back["cosine"]) < 0.9
-    with pytest.raises(AssertionError):
-        audit.gradient_numbers(lambda x, at, as_printed: rotation(x, at) * (2 if as_printed else 1))

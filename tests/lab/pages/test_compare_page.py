@@ -35,17 +35,6 @@ def test_level_is_what_the_pairs_of_seeds_do_not_tell_from_the_lowest():
     assert compare.level(values) == (["rope", "nope"], ranked)  # a hair apart, but with every seed
 
 
-def test_a_puzzle_ranks_only_those_that_learned_it(monkeypatch):
-    scores = {"rope": ([0.0, 0.02], [0.5, 0.6]), "nope": ([0.4, 0.5], [0.1, 0.1])}
-    methods = {name: {"scores": {"in": inside, "far": outside}} for name, (inside, outside) in scores.items()}
-    result = {"contrast": ("in", "far"), "tolerance": 0.05, "methods": methods}
-    monkeypatch.setattr(compare, "results", lambda: {"needle": result})
-    top, words = compare.puzzle_ranking("needle")
-    assert top == ["rope"] and "NoPE" in words
-    del methods["rope"]
-    assert compare.puzzle_ranking("needle")[0] == []
-
-
 def test_the_table_of_one_glance_agrees_with_the_methods_and_the_shipped_models():
     text = (ROOT / "book" / "compare.md").read_text("utf-8")
     rows = re.findall(r"^\| \[([\w-]+)\]\((\w+)\.md\) \| (\w+) \| .+? \| (.+?) \| .+ \| .+ \| (.+) \|$", text, re.M)

@@ -7,7 +7,7 @@ import torch
 
 from posenc.lab.pages import comrope as page
 from posenc.rotate.comrope import comrope
-from posenc.rotate.liere import liere, rotation, skew
+from posenc.rotate.liere import liere, skew
 
 
 def test_generators_that_do_not_commute_or_are_not_skew_are_not_relative():
@@ -52,15 +52,3 @@ def test_cayley_is_orthogonal_and_no_multiple_of_the_step():
         turned = page.cayley(steps * plane)
         assert math.atan2(turned[1, 0], turned[0, 0]) == pytest.approx(2 * math.atan(steps / 2))
         assert page.orthogonality_error(turned) < 1e-14
-
-
-@pytest.mark.parametrize("form", ["ap", "ld"])
-def test_the_card_is_the_method(form):
-    n, m, b = 2, 4, 4
-    places = torch.cartesian_prod(torch.arange(3), torch.arange(3)).double()
-    encoding = comrope(m * b, 1, form, block=b).double()
-    matrices = encoding.rotate.matrices.detach()[0]
-    seen = places[:, torch.arange(m) % n] if form == "ap" else places @ encoding.rotate.theta.detach()[0]
-    rotations = torch.linalg.matrix_exp(seen[..., None, None] * (matrices - matrices.mT))
-    wanted = rotation(places, encoding.rotate.generators().detach()[0])
-    torch.testing.assert_close(rotations, wanted, atol=1e-13, rtol=0)

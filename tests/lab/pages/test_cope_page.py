@@ -23,16 +23,9 @@ def test_the_checks_see_positions_that_are_off(monkeypatch):
     assert page.check_errors(q, k, e)["interpolated rows = interpolated products"] > 1e-3
 
 
-@pytest.mark.parametrize(
-    "ours, words",
-    [
-        ([0.0, 0.01, 0.0, 0.01, 0.0], "fewer"),
-        ([0.5, 0.5, 0.51, 0.5, 0.5], "more"),
-        ([0.0, 0.3, 0.0, 0.2, 0.1], "not told"),
-    ],
-)
-def test_a_comparison_needs_more_than_the_spread_of_its_seeds(ours, words):
-    assert page.compared(ours, [0.1, 0.11, 0.12, 0.1, 0.11]).startswith(words)
+def test_a_comparison_needs_more_than_the_spread_of_its_seeds():
+    for ours, words in (([0.0, 0.01] * 2, "fewer"), ([0.5, 0.51] * 2, "more"), ([0.0, 0.3] * 2, "not told")):
+        assert page.compared(ours, [0.1, 0.11, 0.12, 0.1]).startswith(words)
 
 
 def test_the_interval_is_students():

@@ -1,12 +1,9 @@
 """Extrapolates, or ignores?: the words for the three models, and the mask of the cut."""
 
-import math
-
 import matplotlib.pyplot as plt
 import pytest
 
 from posenc.lab.experiments import in_longer
-from posenc.lab.figures import load
 from posenc.lab.pages import extrapolates
 
 
@@ -23,18 +20,6 @@ from posenc.lab.pages import extrapolates
 )
 def test_the_word_for_a_longer_context(short, whole, cut, word):
     assert in_longer(short, whole, cut, tolerance=0.05) == word
-
-
-def test_losses_of_other_seeds_are_refused():
-    with pytest.raises(ValueError, match="shorter|longer"):
-        in_longer([1.0, 1.0], [1.0, 1.0, 1.0], [1.0, 1.0], tolerance=0.05)
-
-
-def test_nothing_of_the_cut_is_told_before_it_is_made():
-    figure, said = load("extrapolates.cut").fn("A", "whole")
-    traces = {trace["name"]: trace for trace in figure["data"]}
-    assert all(map(math.isnan, traces["cut"]["y"])) and "cut" not in traces["names"]["text"]
-    assert not any(c.isdigit() for c in said["cut"]) and said["word"] == "holds"
 
 
 def test_the_masks_keep_what_a_query_may_see():

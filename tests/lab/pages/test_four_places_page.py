@@ -5,7 +5,6 @@ import re
 import pytest
 import torch
 
-from posenc.lab.figures import four_places as figure
 from posenc.lab.pages import ROOT
 from posenc.lab.pages import four_places as page
 
@@ -49,12 +48,3 @@ def test_the_table_by_hand_holds_what_the_package_computes():
     printed = [[float(cell.strip(" $")) for cell in row.split("|")] for row in rows]
     computed = [[*weights, sum(weights)] for weights in page.by_hand().values()]
     assert [[round(number, 3) for number in row] for row in computed] == printed
-
-
-@pytest.mark.parametrize("place", figure.METHOD)
-def test_moving_the_sentence_changes_weights_at_embed_alone_and_a_rest_is_left_at_weigh_alone(place):
-    moved = max((figure.weights(place, n) - figure.weights(place, 0)).abs().max() for n in range(1, 17))
-    assert (moved > 0.1) if place == "embed" else (moved < 1e-9)
-    drawn, readouts = figure.shift.fn(place=place, start=3)
-    rest = next(trace["y"][0] for trace in drawn["data"] if trace["name"] == "given to no word")
-    assert readouts["sum"] + rest == pytest.approx(1) and ((rest > 0.1) if place == "weigh" else (rest == 0))

@@ -10,10 +10,6 @@ from posenc.lab.figures import fox as figures
 from posenc.lab.pages import fox as page
 
 
-def random(*shape, seed=0):
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-
-
 def test_alibi_forgets_by_the_clock_and_one_door_does_not():
     odds = math.exp(page.TITLE_LOGIT)
     title, old = page.shares(decay(page.chapter_gates()))
@@ -36,19 +32,10 @@ def test_the_door_after_the_period_forgets_the_sentence_and_its_period():
     assert at_period["period"] > 10 * readouts["period"]  # a gate is no part of its own product
 
 
-def test_the_claims_hold_and_a_gradient_summed_forward_is_another():
-    q, k, v = random(3, 2, 4, 24, 8)
-    gates = torch.nn.functional.logsigmoid(random(2, 4, 24, seed=1))
-    assert max(page.check_errors(q, k, v, gates).values()) < 1e-10
-    dleft = random(2, 5, 5).tril()
+def test_a_gradient_summed_forward_is_another():
+    dleft = torch.randn(2, 5, 5, dtype=torch.float64).tril()
     forward = (dleft.sum(-1) - dleft.sum(-2)).cumsum(-1)
     assert (page.gradient_by_hand(dleft) - forward).abs().max() > 0.1
-
-
-def test_a_sum_in_half_precision_is_off_by_whole_units():
-    rows = {name: (whole, step) for name, whole, step in page.sums_table(1024)}
-    assert rows["float32"][0] < 0.01 and rows["float32"][1] < 1e-3
-    assert rows["bfloat16"][0] > 100 and rows["bfloat16"][1] > 0.5
 
 
 def test_what_is_said_of_the_first_layer_is_in_the_results():

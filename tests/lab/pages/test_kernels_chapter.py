@@ -1,7 +1,6 @@
 r"""The pages on kernels: their counts, by hand and as the interpreter counts them; their frozen cells."""
 
 import collections
-import re
 
 import pytest
 import torch
@@ -63,19 +62,6 @@ def test_kernels_do_as_many_operations_as_the_page_counts(monkeypatch, name):
         if name == "CoPE":  # the slopes that grad_scores reads are what is left
             slopes = {"forward": 0, "backward": 2}[direction] * positions
             assert counted["lookup"] == 6 * hats + 10 * slopes
-
-
-def test_ridges_by_hand():
-    gpus = {"T4": (65e12, 320e9), "A100 SXM 80 GB": (312e12, 2039e9), "H100 SXM": (989e12, 3350e9)}
-    numbers = page.ridge_numbers(gpus)
-    assert (numbers["low_ridge"], numbers["high_ridge"], numbers["t4_ridge"]) == ("153", "295", "25")
-
-
-def test_a_marked_cell_prints_what_is_frozen_and_others_run_as_they_stand(capsys):
-    assert page.or_frozen(["x = 1\n"]) == ["x = 1\n"] and page.or_frozen([]) == []
-    (line,) = page.or_frozen([f"{page.MARK}tiles\n", "import triton\n"])
-    exec(line, {})
-    assert re.search(r"softmax .* apart", capsys.readouterr().out)
 
 
 def test_the_formula_is_pytorchs():

@@ -8,12 +8,6 @@ import torch
 from posenc.lab.pages import rope as page
 
 
-def test_wavelengths_and_pairs_that_did_not_finish_a_turn():
-    waves = [2 * math.pi * 10_000 ** (i / 64) for i in range(64)]
-    assert page.wavelengths().tolist() == pytest.approx(waves)
-    assert page.derivation_numbers()["unseen"] == sum(wave > 4096 for wave in waves)
-
-
 def test_the_example_by_hand_in_halves_keeps_the_scores_and_forgetting_to_reorder_does_not():
     numbers = page.hand_numbers()
     scores, half, wrong = ([numbers[f"s{j}{name}"] for j in range(3)] for name in ("", "_half", "_wrong"))
@@ -29,11 +23,6 @@ def test_orthogonal_matrices_that_commute_have_their_planes_in_common():
     for value, u in zip(values, vectors.T):
         assert torch.allclose(other.to(u) @ u, value**2.5 * u, atol=1e-12)
         assert abs(u.real @ u.imag) < 1e-12 and torch.isclose(u.real.norm(), u.imag.norm())
-
-
-@pytest.mark.parametrize("dtype, bits", [(torch.bfloat16, 8), (torch.float16, 11)], ids=["bf16", "fp16"])
-def test_the_first_number_that_a_dtype_misses_follows_from_its_significand(dtype, bits):
-    assert page.first_miss(dtype) == (2**bits + 1, 2**bits)
 
 
 def test_a_heads_score_stops_where_all_its_pairs_do():

@@ -8,10 +8,6 @@ import torch
 from posenc.lab.pages import scaling as page
 
 
-def test_pairs_that_training_did_not_turn_around_are_counted():
-    assert page.open_pairs() == sum(2 * math.pi * 10_000 ** (i / 12) > 64 for i in range(12))
-
-
 def test_yarn_keeps_fast_pairs_whole_and_divides_slow_ones():
     turns = [4096 / (2 * math.pi * 10_000 ** (i / 64)) for i in range(64)]
     kept = [min(max((turn - 1) / 31, 0), 1) for turn in turns]
@@ -19,12 +15,9 @@ def test_yarn_keeps_fast_pairs_whole_and_divides_slow_ones():
     assert page.remaining_share(128, 4096, "rotations").tolist() == pytest.approx(wanted, abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    "verdicts, worst", [("hh", "came true"), ("hf", "failed"), ("hw", "not decided"), ("wf", "failed")]
-)
-def test_several_claims_are_as_good_as_the_worst(verdicts, worst):
-    words = {"h": "came true", "f": "failed", "w": "not decided"}
-    assert page.worst_verdict(words[letter] for letter in verdicts) == worst
+def test_several_claims_are_as_good_as_the_worst():
+    assert page.worst_verdict(["came true", "not decided"]) == "not decided"
+    assert page.worst_verdict(["not decided", "failed", "came true"]) == "failed"
 
 
 def test_entropy_of_a_softmax_by_its_definition():
