@@ -11,6 +11,7 @@ from pathlib import Path
 import numerals
 import pybtex.database
 import pytest
+import torch
 import yaml
 
 import posenc
@@ -166,6 +167,21 @@ def test_no_solution_in_what_readers_get():
     for path in [*BOOK.glob("*.md"), *(ROOT / "notebooks").glob("*.ipynb")]:
         found = leak.search(path.read_text("utf-8"))
         assert not found, f"{path.name}: {found[0]}"
+
+
+SOLVED = [
+    p for p in (ROOT / "course").glob("*_solutions.md") if re.search("```python\n(import|from) ", p.read_text("utf-8"))
+]
+
+
+@pytest.mark.parametrize("path", SOLVED, ids=lambda path: path.stem)
+def test_the_code_of_solutions_runs(path):
+    """What it asserts holds. What goes on from a page's own code is left out."""
+    names = {}
+    for block in re.findall(r"^ *```python\n(.*?)^ *```$", path.read_text("utf-8"), re.M | re.S):
+        if "judge_code" not in block:
+            with torch.enable_grad():  # whatever a block sets
+                exec(compile(block, path.name, "exec"), names)
 
 
 def test_the_diagrams_are_those_that_the_script_draws(tmp_path):
