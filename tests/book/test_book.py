@@ -169,9 +169,7 @@ def test_no_solution_in_what_readers_get():
         assert not found, f"{path.name}: {found[0]}"
 
 
-SOLVED = [
-    p for p in (ROOT / "course").glob("*_solutions.md") if re.search("```python\n(import|from) ", p.read_text("utf-8"))
-]
+SOLVED = [path for path in (ROOT / "course").glob("*_solutions.md") if "```python\n" in path.read_text("utf-8")]
 
 
 @pytest.mark.parametrize("path", SOLVED, ids=lambda path: path.stem)
@@ -179,7 +177,7 @@ def test_the_code_of_solutions_runs(path):
     """What it asserts holds. What goes on from a page's own code is left out."""
     names = {}
     for block in re.findall(r"^ *```python\n(.*?)^ *```$", path.read_text("utf-8"), re.M | re.S):
-        if "judge_code" not in block:
+        if "import " in block and "judge_code" not in block:
             with torch.enable_grad():  # whatever a block sets
                 exec(compile(block, path.name, "exec"), names)
 
