@@ -1,22 +1,16 @@
 """What the pages say of single models, asked of the configurations and the code of transformers."""
 
-from pathlib import Path
-
 import pytest
 import torch
+from torch.nn.functional import scaled_dot_product_attention
 
 import posenc
 from posenc import rope
 
-BOOK = Path(__file__).resolve().parents[2] / "book"
+transformers = pytest.importorskip("transformers")
 
 
-@pytest.fixture(scope="module")
-def transformers():
-    return pytest.importorskip("transformers")
-
-
-def test_gemma_4_turns_the_fastest_quarter_of_a_head_without_a_window(transformers):
+def test_gemma_4_turns_the_fastest_quarter_of_a_head_without_a_window():
     from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
     config = transformers.Gemma4TextConfig()
@@ -30,11 +24,9 @@ def test_gemma_4_turns_the_fastest_quarter_of_a_head_without_a_window(transforme
     x, at = torch.randn(1, 1, 12, 512), torch.arange(12)[None]
     turned = ours.rotate(x, x, posenc.encoding.At(at, at, None))[0]
     assert torch.allclose(turned, rope.rotate(x, at[0], theirs, "half"), atol=1e-5)
-    row = next(line for line in (BOOK / "rope_closely.md").read_text("utf-8").splitlines() if "| Gemma 4" in line)
-    assert all(word in row for word in ("quarter", "512", "1,000,000", "10,000"))
 
 
-def test_transformers_permutes_the_lanes_of_deepseek_v3_and_v3_2_has_halves_in_its_indexer(transformers):
+def test_transformers_permutes_the_lanes_of_deepseek_v3_and_v3_2_has_halves_in_its_indexer():
     from transformers.models.deepseek_v3.modeling_deepseek_v3 import apply_rotary_pos_emb_interleave
     from transformers.models.deepseek_v32 import modeling_deepseek_v32
 
@@ -49,7 +41,29 @@ def test_transformers_permutes_the_lanes_of_deepseek_v3_and_v3_2_has_halves_in_i
         assert torch.allclose(theirs, rope.rotate(x, at, rope.inv_freq(16), "half"), atol=1e-6)
 
 
-def test_some_models_newer_than_the_table_rotate_nothing(transformers):
+def test_some_models_newer_than_the_table_rotate_nothing_and_roberta_counts_from_two():
+    from transformers.models.roberta.modeling_roberta import RobertaEmbeddings
+
     assert transformers.GraniteMoeHybridConfig().position_embedding_type is None
     inkling = transformers.InklingConfig().get_text_config()
     assert not getattr(inkling, "rope_parameters", None) and inkling.d_rel and inkling.rel_extent
+    ids = RobertaEmbeddings.create_position_ids_from_input_ids(torch.tensor([[5, 6, 7, 1, 1]]), 1)
+    assert ids.tolist() == [[2, 3, 4, 1, 1]]
+
+
+def test_t5_has_one_table_for_each_self_attention_stack_none_across_and_divides_by_nothing():
+    sizes = {"vocab_size": 19, "d_model": 32, "d_kv": 8, "d_ff": 16, "num_heads": 4, "num_layers": 3}
+    t5 = transformers.T5Model(transformers.T5Config(**sizes, dropout_rate=0.0)).eval()
+    tables = [name for name, _ in t5.named_parameters() if "relative" in name or "position" in name]
+    at = "block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+    assert tables == [f"encoder.{at}", f"decoder.{at}"], "the first layer holds it for all"
+    layer, x, memory = t5.decoder.block[0].layer[1].EncDecAttention, torch.randn(1, 3, 32), torch.randn(1, 6, 32)
+    split = [f(y).view(1, -1, 4, 8).transpose(1, 2) for f, y in ((layer.q, x), (layer.k, memory), (layer.v, memory))]
+    with torch.no_grad():
+        theirs = layer(x, key_value_states=memory)[0]
+        right, divided = (
+            layer.o(scaled_dot_product_attention(*split, scale=scale).transpose(1, 2).flatten(2))
+            for scale in (1.0, None)
+        )
+    torch.testing.assert_close(theirs, right, rtol=0, atol=1e-5)
+    assert (theirs - divided).abs().max() > 1e-3

@@ -389,6 +389,7 @@ def gate_numbers():
     contrast = {name_of(head): head["by_kind"]["space"] - head["by_kind"]["letter"] for head in heads}
     widest = max(contrast, key=lambda name: abs(contrast[name]))
     chosen = next(head for head in heads if name_of(head) == widest)
+    assert all(0.1 < gate < 0.9 for head in heads for gate in head["by_kind"].values())
     return {
         "heads": f"{len(heads)}",
         "mean_low": f"{min(head['mean'] for head in heads):.2f}",
@@ -437,6 +438,11 @@ def puzzle_gates(task):
 def puzzle_numbers():
     r"""Settings and errors of the two models whose gates are shown."""
     models = trained_gates()["puzzles"]
+    for head in models["flipflop"]["heads"]:  # the second layer opens after w alone
+        gap = head["by_kind"]["after w"] - head["by_kind"]["after i"]
+        assert gap > 0.95 if head["layer"] else gap < 0.05
+    for kinds in (head["by_kind"] for head in models["counting"]["heads"] if head["layer"] == 0):
+        assert min(kinds["+"], kinds["reset"]) > 0.95 and kinds["."] < 0.05
     return {
         "puzzle_rate": f"{models['flipflop']['rate']:g}",
         **{f"{task}_in": f"{models[task]['wrong']['in']:.1%}" for task in models},

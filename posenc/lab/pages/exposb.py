@@ -383,6 +383,13 @@ def parts_numbers() -> dict[str, str]:
     for arm in ARMS:  # "these seeds tell no arm from RoPE"
         gap = [a - b for a, b in zip(arms[arm]["scores"][first], arms["rope"]["scores"][first])]
         assert abs(sum(gap) / len(gap)) < half_width(gap), arm
+    change = {arm: ablation.beside(arm, last)[0] for arm in ARMS}  # what the text says of the longest
+    assert change["exposb_logits"] < min(-0.3, change["exposb_weights"]) and change["exposb"] < -0.2
+    assert change["exposb_weights"] < change["exposb_log"] and -0.1 < change["exposb_log"] < 0
+    assert abs(change["exposb_band"]) < 0.1 and abs(change["exposb_pairs"]) < 0.1
+    needle = ablation.needle()["methods"]
+    missed = {arm: sum(needle[arm]["scores"]["far"]) / len(needle[arm]["scores"]["far"]) for arm in needle}
+    assert all(missed[arm] > max(0.4, missed["rope"] - 0.05) for arm in ARMS)
     return {
         "tuned": interval([a[0] - b[0] for a, b in zip(study["exposb"]["whole"], study["rope"]["whole"])]),
         "rope_long": f"{ablation.loss('rope', last):.2f}",

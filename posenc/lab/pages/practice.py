@@ -298,6 +298,8 @@ def needle_figure():
 def needle_numbers() -> dict[str, str]:
     r"""What the reading of the maps cites."""
     contexts = needle()["contexts"]
+    sinusoidal, rope, alibi, nope = (needle_errors(name)[-1] for name in ("sinusoidal", "rope", "alibi", "nope"))
+    assert sinusoidal[0] > 15 and rope[0] < 10 < 50 < rope[-1] and alibi[0] < 10 < 30 < alibi[-1] and nope.max() < 5
     return {
         "needle_trained": f"{contexts[0]}",
         "needle_longest": f"{contexts[-1]}",
@@ -344,6 +346,9 @@ def shipped_table(models: dict):
 def shipped_numbers(models: dict) -> dict[str, str]:
     r"""How many of the shipped models do what."""
     rows = models["rows"]
+    assert all("RoPE" in row["encoding"] for row in rows if row["year"] >= 2024)
+    assert {row["nope_layers"] for row in rows} == {"none", "every fourth"}
+    assert {row["year"] for row in rows if row["encoding"] == "ALiBi"} == {2022, 2023}
     return {
         "as_of": models["as_of"],
         "models": f"{len({row['model'] for row in rows})}",

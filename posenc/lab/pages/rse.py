@@ -176,6 +176,15 @@ def parts_numbers() -> dict[str, str]:
     r"""What the reading of the parts cites."""
     first, last = ablation.ends()
     results = ablation.text()
+    order, softmax = ablation.beside("rse", first, "rse_recent"), ablation.beside("rse_softmax", last)
+    assert order[0] > 5 * order[1] and softmax[0] < -5 * softmax[1]  # the order decides; the penalty helps far out
+    assert ablation.beside("rse_stick", first)[0] > ablation.beside("nope", first)[0] > 0.5
+    for column in (first, last):
+        assert min(("rope", *ARMS), key=lambda arm: ablation.loss(arm, column)) == "stickbreaking"
+    needle = ablation.needle()["methods"]
+    far = {arm: sum(needle[arm]["scores"]["far"]) / len(needle[arm]["scores"]["far"]) for arm in ("rope", *ARMS)}
+    assert max(far[arm] for arm in ("nope", "rse_stick", "stickbreaking")) < 0.1 < far["rse_penalty"] < far["rope"]
+    assert min(far[arm] for arm in ("rope", "rse", "rse_softmax", "rse_recent")) > 0.5
     return {
         "order": signed_pm(*ablation.beside("rse", first, "rse_recent")),
         "stick_gain": signed_pm(*ablation.beside("stickbreaking", first, "rse_recent")),
@@ -234,6 +243,12 @@ def penalty_rise() -> float:
 def rates_numbers() -> dict[str, str]:
     r"""What the reading of the rates cites."""
     top, deep = [seed[0] for seed in falls()], flat(seed[1:] for seed in falls())
+    rate = {arm: flat(trained(arm, "after", "rate")) for arm in TRAINED_RATES}
+    assert max(rate["rse_recent"]) < 0.01 < min(rate["rse"]) < max(rate["rse"]) < min(rate["rse_softmax"])
+    assert min(flat(falls())) > 5 * penalty_rise()  # contents fell by more than the penalty rose
+    for content, lam in zip(trained("rse", "after", "content"), trained("rse", "after", "rate")):
+        assert [r >= math.log1p(math.exp(c)) for c, r in zip(content, lam)] == [False, True, True]  # local?
+        assert (content[0] - math.log(math.expm1(lam[0]))) / lam[0] > rates()["settings"]["length"]  # its hill
     return {
         "fell_top": f"{min(top):.0f} to {max(top):.0f}",
         "fell_deep": f"{min(deep):.0f} to {max(deep):.0f}",

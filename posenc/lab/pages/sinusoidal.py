@@ -193,6 +193,8 @@ def results_numbers() -> dict[str, str]:
     results = frozen()
     settings, lengths, seen = results["settings"], results["lengths"], losses("sinusoidal")
     cut = losses("sinusoidal", "cut").mean(0)
+    assert (seen[:, 1] > losses("nope")[:, 1]).all() and cut[1] >= seen[:, 1].mean() and (np.diff(cut)[1:] < 0).all()
+    assert rise("sinusoidal", "cut").mean() > results["tolerance"] > rise("rope", "cut").mean()
     return {
         "prediction": results["predictions"]["sinusoidal"],
         "verdict": verdict(results, "sinusoidal").words,
@@ -231,6 +233,10 @@ def volume_numbers() -> dict[str, str]:
     r"""What the reading of the volumes cites."""
     results = volume()
     none, _, quiet, _, right, loud, loudest = map(at_volume, range(len(results["volumes"])))
+    assert ((none - quiet) > 0).all() and (none - quiet).mean() < 0.1 * (none - right).mean()  # drowned: hardly a gain
+    assert abs((right - loud).mean()) < 0.02 < 0.1 < (loudest - right).mean() and (loudest < none).all()
+    longest = [at_volume(index, -1).mean() for index in range(len(results["volumes"]))]
+    assert longest[2:] == sorted(longest[2:])  # louder is worse
     return {
         "volume_steps": f"{results['settings']['steps']}",
         "volume_seeds": f"{len(results['seeds'])}",

@@ -1,18 +1,10 @@
-"""Extrapolates, or ignores?: the three models, the words for them, and the mask of the cut."""
-
-import json
-import math
-from pathlib import Path
+"""Extrapolates, or ignores?: the words for the three models, and the mask of the cut."""
 
 import matplotlib.pyplot as plt
-import numpy as np
 import pytest
 
 from posenc.lab.experiments import in_longer
-from posenc.lab.figures import load
 from posenc.lab.pages import extrapolates
-
-RESULTS = Path(__file__).resolve().parents[3] / "results"
 
 
 @pytest.mark.parametrize(
@@ -28,36 +20,6 @@ RESULTS = Path(__file__).resolve().parents[3] / "results"
 )
 def test_the_word_for_a_longer_context(short, whole, cut, word):
     assert in_longer(short, whole, cut, tolerance=0.05) == word
-
-
-def test_losses_of_other_seeds_are_refused():
-    with pytest.raises(ValueError, match="shorter|longer"):
-        in_longer([1.0, 1.0], [1.0, 1.0, 1.0], [1.0, 1.0], tolerance=0.05)
-
-
-@pytest.mark.parametrize("model, method", [("NoPE", "nope"), ("A", "fox")])
-def test_lines_are_means_of_the_frozen_runs(model, method):
-    runs = json.loads((RESULTS / "train_short_test_long.json").read_text("utf-8"))["methods"][method]
-    figure, said = load("extrapolates.cut").fn(model, "cut to 64")
-    traces = {trace["name"]: list(trace["y"]) for trace in figure["data"]}
-    assert traces["whole"] == pytest.approx(np.mean(runs["whole"], axis=0).tolist())
-    assert traces["cut"] == pytest.approx(np.mean(runs["cut"], axis=0).tolist())
-    assert said["word"] == {"NoPE": "breaks", "A": "ignores"}[model]
-
-
-@pytest.mark.parametrize("model", ["A", "B"])
-def test_nothing_of_the_cut_is_told_before_it_is_made(model):
-    figure, said = load("extrapolates.cut").fn(model, "whole")
-    traces = {trace["name"]: trace for trace in figure["data"]}
-    assert all(map(math.isnan, traces["cut"]["y"])) and "cut" not in traces["names"]["text"]
-    assert not any(c.isdigit() for c in said["cut"]) and said["word"] == "holds"
-
-
-def test_the_needle_of_model_b_is_the_frozen_one():
-    scores = json.loads((RESULTS / "needle.json").read_text("utf-8"))["methods"]["shaw"]["scores"]
-    numbers = extrapolates.needle_numbers()
-    assert numbers["needle_cut"] == f"{np.mean(scores['far, cut']):.0%}"
-    assert load("extrapolates.cut").fn("B", "cut to 64")[1]["word"] == "extrapolates"
 
 
 def test_the_masks_keep_what_a_query_may_see():

@@ -34,10 +34,6 @@ def test_numbers_are_said_under_the_name_of_their_page(monkeypatch):
     assert glued == {"rope_far": "−1.2", "rope_pairs": "8"}
 
 
-def test_a_table_has_its_head_and_a_line_for_each_row():
-    assert write.table(["a", "b"], [["x", 1]]).data.split("\n") == ["| a | b |", "| --- | --- |", "| x | 1 |"]
-
-
 def test_a_seed_is_kept_to_what_it_is_for():
     torch.manual_seed(5)
     expected = torch.rand(2)
@@ -45,8 +41,3 @@ def test_a_seed_is_kept_to_what_it_is_for():
     first, second = (pages.seeded(lambda: torch.rand(3), seed) for seed in (0, 1))
     assert torch.equal(first, pages.seeded(lambda: torch.rand(3))) and not torch.equal(first, second)
     assert torch.equal(torch.rand(2), expected)
-
-
-def test_the_repository_is_an_owner_and_a_name():
-    owner, name = pages.repository().split("/")
-    assert owner and name and (pages.ROOT / "pyproject.toml").exists()
