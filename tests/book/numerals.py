@@ -22,9 +22,13 @@ NAMES = "Llama|LLaMA|Python|PyTorch|Gemma|Command|CC BY|Triton|Qwen|Mistral|Llam
 REFERENCES = "sections?|equations?|eqs?[.]|tables?|figures?|fig[.]|appendix|chapters?|theorems?|exercises?|arXiv|step"
 #: Nouns that a number may follow as the name of one thing: key 0, pair 7, positions 7 and 3. It counts nothing.
 INDEXED = "keys?|quer(?:y|ies)|tokens?|positions?|pairs?|heads?|lanes?|rows?|layers?|buckets?|distances?|dim|bits?"
-_CITED = re.compile(r"\{cite(:\w+)?\}`")
-_NUMERAL = re.compile(r"(?<![\w.,/^_-])[−-]?\d[\d.,]*(?:e[−-]?\d+)?")
-_SENTENCE_END = re.compile(r"(?<=[.!?:])\s+(?=[A-Z*{`\[(])")
+SERIES = r"\s+(?:[\d.]+(?:,| or| and| to)*\s+)*$"  # pairs 3, 4 and 5
+NAMED = re.compile(rf"\b(?:{NAMES}|{REFERENCES}|{INDEXED}){SERIES}", re.I)
+CITED = re.compile(r"\{cite(:\w+)?\}`")
+NUMERAL = re.compile(r"(?<![\w.,/^_-])[−-]?\d[\d.,]*(?:e[−-]?\d+)?")
+SENTENCE_END = re.compile(r"(?<=[.!?:])\s+(?=[A-Z*{`\[(])")
+#: What a sentence is read without: roles, code, math, the targets of links, HTML.
+MARKUP = re.compile(r"\{[\w:-]+\}`[^`]*`|(`+)[^`].*?\1|\$[^$]+\$|(?<=\])\([^)]*\)|<[^>]+>|https?://\S+")
 
 
 def prose(text):
@@ -74,59 +78,37 @@ def prose(text):
         yield first, " ".join(paragraph)
 
 
-def plain(sentence):
-    r"""The sentence without roles, code, math, link targets and HTML."""
-    sentence = re.sub(r"\{[\w:-]+\}`[^`]*`", " ", sentence)
-    sentence = re.sub(r"(`+)[^`].*?\1", " ", sentence)
-    sentence = re.sub(r"\$[^$]+\$", " ", sentence)
-    sentence = re.sub(r"\]\([^)]*\)", "]", sentence)
-    return re.sub(r"<[^>]+>|https?://\S+", " ", sentence)
-
-
 def numerals(text):
     r"""Yield (line number, numeral, sentence) for each numeral of a page that nothing vouches for."""
     for number, paragraph in prose(text):
         paragraph = re.sub(r"^(\d+\.|#+|\|\s*\d+\s*\|)\s", "", paragraph)  # the number of a list item or a row
-        sentences = _SENTENCE_END.split(paragraph)
-        if _CITED.search(sentences[-1]):
-            continue
+        sentences = SENTENCE_END.split(paragraph)
         for sentence in sentences:
-            if _CITED.search(sentence):
+            if CITED.search(sentence) or CITED.search(sentences[-1]):
                 continue
-            bare = plain(sentence)
-            for match in _NUMERAL.finditer(bare):
+            bare = MARKUP.sub(" ", sentence)
+            for match in NUMERAL.finditer(bare):
                 value, before, after = match[0].rstrip(".,"), bare[: match.start()], bare[match.end() :]
                 year = re.fullmatch(r"(19|20)\d\d", value)
-                minutes = re.match(r"(\s+to\s+\d+)?\s+minutes?\b", after)
-                series = r"\s+(?:[\d.]+(?:,| or| and| to)*\s+)*$"  # pairs 3, 4 and 5
-                named = re.search(rf"\b(?:{NAMES}|{REFERENCES}|{INDEXED}){series}", before, re.I)
-                word = re.match(r"[A-Za-z]", after)  # 2D, 7B
-                if not (year or minutes or named or word):
+                unit = re.match(r"[A-Za-z]|(\s+to\s+\d+)?\s+minutes?\b", after)  # 2D, 7B, 12 minutes
+                if not (year or unit or NAMED.search(before)):
                     yield number, value, sentence
 
 
 def allowed():
     r"""[(page, numeral, words around it, reason), ...] from tests/book/numerals_allowed.txt."""
-    entries = []
-    for line in ALLOWED.read_text(encoding="utf-8").splitlines():
-        if line.strip() and not line.startswith("#"):
-            page, value, words, reason = (part.strip() for part in line.split(" | "))
-            entries.append((page, value, words, reason))
-    return entries
+    lines = ALLOWED.read_text(encoding="utf-8").splitlines()
+    return [tuple(map(str.strip, line.split(" | "))) for line in lines if line.strip() and not line.startswith("#")]
 
 
 def unexplained(page):
     r"""[(line number, numeral, sentence), ...] of a page of the book that are neither vouched for nor allowed."""
     known = [(value, words) for name, value, words, _ in allowed() if name == page.stem]
-    return [
-        (number, value, sentence)
-        for number, value, sentence in numerals(page.read_text(encoding="utf-8"))
-        if not any(value == v and words in sentence for v, words in known)
-    ]
+    found = numerals(page.read_text(encoding="utf-8"))
+    return [each for each in found if not any(each[1] == value and words in each[2] for value, words in known)]
 
 
 if __name__ == "__main__":
-    pages = [Path(name) for name in sys.argv[1:]] or sorted(BOOK.glob("*.md"))
-    for page in pages:
+    for page in [Path(name) for name in sys.argv[1:]] or sorted(BOOK.glob("*.md")):
         for number, value, sentence in unexplained(page):
             print(f"{page}:{number}: {value}: {sentence[:150]}")

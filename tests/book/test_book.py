@@ -3,7 +3,6 @@
 import ast
 import builtins
 import inspect
-import itertools
 import re
 import sys
 from pathlib import Path
@@ -15,7 +14,7 @@ import torch
 import yaml
 
 import posenc
-from posenc.lab.figures import four_places, why_position
+from posenc.lab.figures import four_places
 
 ROOT = Path(__file__).resolve().parents[2]
 BOOK = ROOT / "book"
@@ -31,18 +30,10 @@ IN_TOC = [TOC["root"], *(chapter["file"] for part in TOC["parts"] for chapter in
 PAGES = [ROOT / f"{name}.md" for name in IN_TOC if name.startswith("book/")]
 CHAPTERS = {method.page for method in posenc.METHODS.values()}
 # A first reading of 1,500 words at most, a card, questions; the rest under one heading.
-ARC = [
-    "A failure that asks for it",
-    "The idea",
-    "Derivation",
-    "Predict, then touch",
-    "By hand",
-    "The code",
-    "One verdict",
-    "The card",
-    "Check yourself",
-    "Second reading",
-]
+ARC = (
+    "A failure that asks for it", "The idea", "Derivation", "Predict, then touch", "By hand",
+    "The code", "One verdict", "The card", "Check yourself", "Second reading",
+)  # fmt: skip
 HIDDEN = {"remove-cell", "remove-input", "hide-cell", "hide-input"}
 
 
@@ -92,7 +83,7 @@ def missing_names(text):
 
 def chapter_faults(text):
     r"""What a chapter of a method lacks."""
-    if headings(text, 2) != ARC:
+    if tuple(headings(text, 2)) != ARC:
         yield f"headings {headings(text, 2)}, not {ARC}"
     if len(re.findall(r"\*\*[a-z]", text[: text.index(f"## {ARC[0]}")])) < 3:
         yield "the opening box has not three verbs in bold"
@@ -206,9 +197,6 @@ def test_sources_are_cited_and_can_be_found():
     assert len(set(labels)) == len(labels) and "Press et al., 2022" in labels
 
 
-# --- numbers ---------------------------------------------------------------------------------------------------------
-
-
 def test_allowed_numerals_are_still_there_and_have_reasons():
     for page, value, words, reason in numerals.allowed():
         found = list(numerals.numerals((BOOK / f"{page}.md").read_text("utf-8")))
@@ -216,23 +204,12 @@ def test_allowed_numerals_are_still_there_and_have_reasons():
         assert len(reason) > 5
 
 
-SAMPLE = """---
-title: 7
----
-# Title
+SAMPLE = """# Title
 
 Loss is {glue:text}`loss` at $T = 5$ and `3` cells, `n = 4`.
 
 It takes 12 steps. In 2017 it took 0.31 nats {cite}`someone`.
 Python 3.11 and GPT-2, float32, section 3.2, key 0, pairs 3 and 4.
-
-```{code-cell} ipython3
-x = 99
-```
-
-$$
-y = 88
-$$
 
 ```{exercise} Counting
 Take 77 keys.
@@ -242,16 +219,12 @@ Take 77 keys.
 
 | 5 | 66 |
 |---|---|
-
-A model of 1.3 billion. It gains 11% {cite}`someone`.
 """
 
 
 def test_numerals_are_found_where_nothing_vouches_for_them():
     assert [value for _, value, _ in numerals.numerals(SAMPLE)] == ["12", "41", "66"]
 
-
-# --- the API page ----------------------------------------------------------------------------------------------------
 
 #: Helpers between modules, which no reader calls.
 UNLISTED = {"ladder", "at_queries", "check_log_forget", "sums", "reflections"}
@@ -273,40 +246,14 @@ def test_the_api_page_lists_every_public_name():
 def test_a_docstring_is_laid_out():
     text = """Add |i - j| times m_h.
 
-    y_i = a * x
-
     Arguments:
         x, y: [B, T],
             on one line; see `table`.
-        n: a number.
-    Returns: [B]
-        or [T].
     Errors: TypeError naming the argument;
     ValueError too. Paper: arXiv 2108.12409. Chapter: ALiBi.
     """
     markup = docstrings.convert(inspect.cleandoc(text).split("\n"))
     assert "Add \\|i - j\\| times m\\_h." in markup, "signs of formulas are no markup"
-    assert markup[markup.index("::") + 2] == "    y_i = a * x"
     assert "- ``x``, ``y``: [B, T], on one line; see ``table``." in markup
-    assert ":Returns: [B] or [T]." in markup
     assert any(line.startswith(":Errors:") and line.endswith("ValueError too.") for line in markup)
-    assert any("<https://arxiv.org/abs/2108.12409>" in line for line in markup)
-    assert any("</book/alibi>" in line for line in markup)
-
-
-# --- the shuffled sentence -------------------------------------------------------------------------------------------
-
-
-def test_every_order_is_there_and_without_position_and_mask_outputs_only_reorder():
-    found = list(why_position.ORDERS.values())
-    assert sorted(found) == sorted(itertools.permutations(range(len(why_position.WORDS))))
-    for order, depth in itertools.product(found, (1, 2)):
-        assert why_position.changes(order, "none", "every key", depth).max() < 1e-13
-
-
-def test_who_sees_the_order_of_the_past_and_who_tells_left_from_right():
-    swapped, backwards = why_position.ORDERS["dog the bit a man"], why_position.ORDERS["man a bit dog the"]
-    one, two = (why_position.changes(swapped, "none", "past keys", depth) for depth in (1, 2))
-    assert one[2:].max() < 1e-13 and one[:2].min() > 1e-2 and two.min() > 1e-2
-    both_ways = {p: why_position.changes(backwards, p, "every key", 2) for p in ("ALiBi", "sinusoidal", "RoPE")}
-    assert both_ways.pop("ALiBi").max() < 1e-13 and min(change.min() for change in both_ways.values()) > 1e-2
+    assert all(any(link in line for line in markup) for link in ("<https://arxiv.org/abs/2108.12409>", "</book/alibi>"))

@@ -25,7 +25,6 @@ CELL = "```{code-cell} ipython3\n"
 @pytest.mark.parametrize(
     "more, expected",  # words, formulas, lines, explorables, more words, printed lines
     [
-        ("", (11, 1, 0, 0, 0, 0)),
         ("word {glue:text}`a_number` `two words` {cite}`somebody`", (15, 1, 0, 0, 0, 0)),
         ("```{explorable} rope.scores\n```", (11, 1, 0, 1, 0, 0)),
         (CELL + ":tags: [hide-output]\na = 1\n\nb = 2\n```", (11, 1, 2, 0, 0, 0)),

@@ -7,7 +7,6 @@ import torch
 from loops import attend, close, dot, inputs
 
 import posenc
-from posenc.lab.figures import gradients
 from posenc.several.exposb import exposb
 
 B, H, T, D = 2, 2, 7, 4
@@ -213,13 +212,3 @@ def test_exposb(on, per_pair):
     close(got["rotate.decay_rates"], drate, 1e-11)
     close(got["bias.raw" if on == "log" else "weigh.raw"], dfade, 1e-11)
     close(got["q"], dq, 1e-11)
-
-
-@pytest.mark.parametrize("method", gradients.BY_POSITION)
-def test_no_gradient_comes_from_the_future_or_from_beyond_a_text(method):
-    g = gradients.input_gradient(method, 2, gradients.FULL, of=15)
-    assert (g[:, 16:] == 0).all() and g[:, 15].norm(dim=-1).min() > 0
-    lengths = gradients.texts(gradients.DRAWN)[1]
-    g = gradients.input_gradient(method, 1, gradients.DRAWN)
-    assert all((row[length:] == 0).all() for row, length in zip(g, lengths))
-    assert (g.norm(dim=-1) > 0).sum() == lengths.sum()

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from torch.nn.functional import scaled_dot_product_attention
 
 import posenc
 from posenc import rope
@@ -51,19 +50,9 @@ def test_some_models_newer_than_the_table_rotate_nothing_and_roberta_counts_from
     assert ids.tolist() == [[2, 3, 4, 1, 1]]
 
 
-def test_t5_has_one_table_for_each_self_attention_stack_none_across_and_divides_by_nothing():
+def test_t5_has_one_table_for_each_self_attention_stack_and_none_across():
     sizes = {"vocab_size": 19, "d_model": 32, "d_kv": 8, "d_ff": 16, "num_heads": 4, "num_layers": 3}
-    t5 = transformers.T5Model(transformers.T5Config(**sizes, dropout_rate=0.0)).eval()
+    t5 = transformers.T5Model(transformers.T5Config(**sizes))
     tables = [name for name, _ in t5.named_parameters() if "relative" in name or "position" in name]
     at = "block.0.layer.0.SelfAttention.relative_attention_bias.weight"
     assert tables == [f"encoder.{at}", f"decoder.{at}"], "the first layer holds it for all"
-    layer, x, memory = t5.decoder.block[0].layer[1].EncDecAttention, torch.randn(1, 3, 32), torch.randn(1, 6, 32)
-    split = [f(y).view(1, -1, 4, 8).transpose(1, 2) for f, y in ((layer.q, x), (layer.k, memory), (layer.v, memory))]
-    with torch.no_grad():
-        theirs = layer(x, key_value_states=memory)[0]
-        right, divided = (
-            layer.o(scaled_dot_product_attention(*split, scale=scale).transpose(1, 2).flatten(2))
-            for scale in (1.0, None)
-        )
-    torch.testing.assert_close(theirs, right, rtol=0, atol=1e-5)
-    assert (theirs - divided).abs().max() > 1e-3

@@ -28,13 +28,6 @@ Nested.
 """
 
 
-def test_a_box_has_a_question_answers_and_a_reason():
-    box = predict.read(
-        ["Which?", "", "- [ ] this", "- [ ] that,", "  or that", "- [x] those", "---", "Because.", "---", "So."]
-    )
-    assert box == (["Which?", ""], ["this", "that, or that", "those"], 2, ["Because.", "---", "So."])
-
-
 @pytest.mark.parametrize(
     "lines, word",
     [

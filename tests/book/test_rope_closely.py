@@ -7,7 +7,6 @@ import pytest
 import torch
 from test_book import BOOK, ROOT
 
-from posenc.lab.figures import rope_closely as figures
 from posenc.rotate.rope import inv_freq, rotate
 
 PAGE = (BOOK / "rope_closely.md").read_text("utf-8")
@@ -41,14 +40,3 @@ def test_the_theorem_for_pairs_of_any_length_and_uniform_angle(distance):
     scores = (rotate(q, at, inv_freq(8)) * k).sum(-1)
     variance = (q.square().unflatten(-1, (4, 2)).sum(-1).mean(0) * lengths**2).sum() / 2
     assert abs(scores.mean()) < 4 * (variance / draws).sqrt() and abs(scores.var() / variance - 1) < 0.05
-
-
-def test_one_rounding_at_a_time():
-    w, at = inv_freq(16, dtype=torch.float64), torch.tensor([0, 255, 256, 257, 2049])
-    exact = (at.double()[:, None] * w).cos()
-    errors = {where: (figures.rounded_cos_sin(at, w, where)[0] - exact).abs().amax(1) for where in figures.ROUNDED}
-    assert errors["positions in bf16"][:3].max() == 0 and errors["positions in bf16"][3] > 0.1
-    assert errors["positions in fp16"][:4].max() == 0 and errors["positions in fp16"][4] > 0.1
-    assert errors["float32 angles"].max() < 2e-4
-    assert 1e-4 < errors["cos and sin in bf16"].max() < 1.01 * 2**-9
-    assert errors["frequencies in bf16"][4] > errors["frequencies in fp16"][4] > 0.01

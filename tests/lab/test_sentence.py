@@ -80,46 +80,31 @@ def test_closed_forms_equal_posenc(fresh):
             assert torch.allclose(mine, theirs, rtol=0, atol=1e-5, equal_nan=True), (method, words)
 
 
-def test_words_alike_are_alike():
-    cat, sat, tired = (torch.tensor(sentence.content(word)[2]) for word in ("cat", "sat", "tired"))
-    assert cat @ sat > 2 * abs(cat @ tired)
-    torch.testing.assert_close(torch.tensor(sentence.content("Tac")[2]), cat)  # the same letters
-
-
-def test_each_method_has_a_card_or_a_reason():
+def test_each_method_has_a_card_or_a_reason_and_the_still_names_them():
     shown = sentence.data()
     left_out = [row.title for name, row in METHODS.items() if name not in {card["name"] for card in shown["methods"]}]
     assert {card["name"] for card in shown["methods"]} == {*sentence.NOTES}
     assert left_out and all(title in shown["left_out"] for title in left_out)
-
-
-@pytest.mark.browser
-def test_presets_come_from_posenc(fresh):
-    # a mark in the data that no closed form computes: the page must show it
-    fresh.evaluate("""() => { data.weights[data.presets[0]].rope[9][7] = 0.77;
-        drawSentence(); }""")
-    assert shares(fresh)["RoPE"] == "77%"
+    titles = {sentence.SHORT.get(name, METHODS[name].title) for name in on_text()}
+    assert titles <= set(re.findall(r">([^<>]+)</text>", sentence.picture()))
 
 
 @pytest.mark.browser
 def test_one_cursor_moves_every_map(fresh):
     assert query(fresh) == ["tired"]
-    rows = lambda: fresh.locator(".sentence-row").evaluate_all("(all) => all.map((r) => r.getAttribute('y'))")  # noqa: E731
     strip = fresh.locator(".sentence-words")
     strip.focus()
     strip.press("ArrowLeft")
-    assert query(fresh) == ["was"] and set(rows()) == {"80"}
-    assert "was" in strip.get_attribute("aria-valuetext")
+    rows = fresh.locator(".sentence-row").evaluate_all("(all) => all.map((r) => r.getAttribute('y'))")
+    assert query(fresh) == ["was"] and set(rows) == {"80"} and "was" in strip.get_attribute("aria-valuetext")
     strip.get_by_text("mat").tap()
     assert query(fresh) == ["mat"]
     box = fresh.locator(".sentence-map").nth(5).bounding_box()
-    at = lambda i, j: (box["x"] + box["width"] * (j + 0.5) / 10, box["y"] + box["height"] * (i + 0.5) / 10)  # noqa: E731
-    fresh.mouse.move(*at(5, 1))
-    assert query(fresh) == ["mat"] and fresh.locator(".sentence-key").inner_text() == "cat"  # hovering reads, only
+    fresh.mouse.move(box["x"] + box["width"] * 0.25, box["y"] + box["height"] * 0.75)
+    assert query(fresh) == ["mat"] and fresh.locator(".sentence-key").inner_text() == "sat"  # hovering reads, only
     fresh.mouse.down()
-    fresh.mouse.move(*at(7, 2), steps=3)
     fresh.mouse.up()
-    assert query(fresh) == ["it"] and fresh.locator(".sentence-key").inner_text() == "sat"
+    assert query(fresh) == ["it"]
     words = sentence.PRESETS[0].split()
     wanted = {sentence.SHORT.get(m, METHODS[m].title): sentence.weights(m, words)[7, 2].item() for m in on_text()}
     for title, share in shares(fresh).items():
@@ -141,24 +126,21 @@ def test_filler_comes_before_the_word_that_looks(fresh):
 
 @pytest.mark.browser
 def test_the_fan_moves_alibi_alone(fresh):
-    bars = lambda: fresh.locator(".sentence-bars").evaluate_all("(all) => all.map((bars) => bars.innerHTML)")  # noqa: E731
-    before, drawn, fan = shares(fresh), bars(), fresh.locator(".sentence-fan svg")
+    before, fan = shares(fresh), fresh.locator(".sentence-fan svg")
     box = fan.bounding_box()
     fresh.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     fresh.mouse.down()
     fresh.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] * 0.9, steps=4)
     fresh.mouse.up()
     after, slope = shares(fresh), float(fan.get_attribute("aria-valuenow"))
-    assert slope > 2 * sentence.SLOPE
-    assert {title for title in before if before[title] != after[title]} == {"ALiBi"}
-    assert [a == b for a, b in zip(drawn, bars())] == [name != "alibi" for name in on_text()]  # one scale, always
+    assert slope > 2 * sentence.SLOPE and {title for title in before if before[title] != after[title]} == {"ALiBi"}
     fan.focus()
     fan.press("ArrowLeft")
     assert float(fan.get_attribute("aria-valuenow")) < slope
 
 
 @pytest.mark.browser
-def test_a_sentence_of_ones_own(fresh):
+def test_a_sentence_of_ones_own_and_back_to_a_preset(fresh):
     field = fresh.get_by_label("type your own")
     field.fill("Äpfel und birnen und <b>äpfel</b>")
     assert query(fresh) == ["<b>äpfel</b>"]
@@ -166,52 +148,6 @@ def test_a_sentence_of_ones_own(fresh):
     assert shares(fresh)["NoPE"] == "100%" and shares(fresh)["Stick"] == "0%"  # a stick skips the word itself
     field.fill("   ")
     assert query(fresh) == ["one"]  # nothing typed changes nothing
-    assert fresh.log.problems == []
-
-
-@pytest.mark.browser
-def test_each_preset_is_one_press_away(fresh):
-    fresh.get_by_label("type your own").fill("my own words")
     assert fresh.locator("[aria-pressed=true]").count() == 0
-    for text in reversed(sentence.PRESETS):
-        fresh.get_by_role("button", name=text).click()
-        assert fresh.get_by_label("type your own").input_value() == text
-        assert fresh.locator("[aria-pressed=true]").get_attribute("aria-label") == text
-
-
-@pytest.mark.browser
-@pytest.mark.parametrize("wide, free", [(822, 724), (690, 644), (358, None)])  # as on screens of 1440, 1024 and 390
-def test_the_sentence_and_its_cards_are_on_one_screen(fresh, wide, free):
-    place, fills = fresh.locator(".live-place"), fresh.get_by_text("ten filler words more")
-    fresh.set_viewport_size({"width": wide, "height": 500})
-    fills.click()
-    fills.click()
-    if free:
-        assert place.bounding_box()["height"] <= free
-    else:  # on a phone the sentence stays in sight
-        last = fresh.locator(".sentence-card").last
-        last.evaluate("(card) => card.scrollIntoView({block: 'end'})")
-        words, card = fresh.locator(".sentence-words").bounding_box(), last.bounding_box()
-        assert words["y"] >= 0 and words["y"] + words["height"] < card["y"]
-    words = "(all) => all.filter((e) => e.getClientRects().length).map((e) => parseFloat(getComputedStyle(e).fontSize))"
-    assert min(place.locator(":is(input, button, p, span, b, a, header, small)").evaluate_all(words)) >= 13
-    links = [link.bounding_box() for link in fresh.locator(".sentence-card a").all()]
-    assert len(links) == len(on_text()) and all(min(box["width"], box["height"]) >= 24 for box in links)
-    fresh.set_viewport_size({"width": 1280, "height": 900})
-
-
-@pytest.mark.browser
-def test_a_finger_picks_the_word_looked_at(fresh):
-    fresh.set_viewport_size({"width": 390, "height": 844})
-    box, href = fresh.locator(".sentence-bars").nth(3).bounding_box(), fresh.url
-    fresh.touchscreen.tap(box["x"] + 0.25 * box["width"], box["y"] + 0.5 * box["height"])
-    assert fresh.locator(".sentence-key").inner_text() == "sat" and query(fresh) == ["tired"]
-    fresh.locator(".sentence-card header").nth(3).tap()
-    assert fresh.url == href  # a name leads nowhere
-    fresh.set_viewport_size({"width": 1280, "height": 900})
-
-
-def test_the_still_needs_no_script():
-    still = sentence.picture()
-    titles = {sentence.SHORT.get(name, METHODS[name].title) for name in on_text()}
-    assert titles <= set(re.findall(r">([^<>]+)</text>", still)) and len(still) < 60_000
+    fresh.get_by_role("button", name=sentence.PRESETS[1]).click()
+    assert field.input_value() == sentence.PRESETS[1] and fresh.log.problems == []

@@ -58,9 +58,9 @@ def bars(page):
 
 
 @pytest.mark.browser
-def test_twenty_sets_of_cuts_equal_posenc(page):
+def test_sets_of_cuts_equal_posenc(page):
     draw = torch.Generator().manual_seed(3)
-    for shares in torch.rand(20, 6, generator=draw, dtype=torch.float64).mul(0.8).add(0.1).tolist():
+    for shares in torch.rand(5, 6, generator=draw, dtype=torch.float64).mul(0.8).add(0.1).tolist():
         box = page.locator(".sticks-bar").first.bounding_box()
         left = 1.0
         for i, share in enumerate(shares):  # from the first cut on: each moves those after it
@@ -107,5 +107,3 @@ def test_a_swap_of_equal_logits_moves_weight_in_the_stick_alone(page):
     assert bars(page) == [stick, softmax], "equal logits: the pieces by place are the same, the words have changed"
     assert "2 of 6" in page.locator(".explorable-chip").nth(1).inner_text()
     assert "0 of 6" in page.locator(".explorable-chip").nth(2).inner_text()
-    page.get_by_role("button", name="Reset").click()
-    assert page.locator(".sticks-word").first.inner_text() == first and page.locator(".explorable-chip").count() == 2
