@@ -142,14 +142,15 @@ def test_a_checkpoint_with_scalars_of_no_dimension_still_loads():
 
 @pytest.mark.parametrize("how", ["replaced", "written to"])
 def test_changed_numbers_are_used_from_the_next_call_on(how):
-    made, x = posenc.make("rope", head_dim=HEAD_DIM), torch.randn(1, HEADS, 9, HEAD_DIM)
-    posenc.attention(x, x, x, made)
+    made, x = posenc.make("alibi", num_heads=HEADS), torch.randn(1, HEADS, 9, HEAD_DIM, dtype=torch.float64)
+    posenc.attention(x, x, x, made)  # keeps the slopes, which are float32, in float64
     if how == "replaced":
-        made.rotate.inv_freq = made.rotate.inv_freq / 4
+        made.bias.slopes = made.bias.slopes / 4
     else:
-        made.rotate.inv_freq.div_(4)
-    expected = posenc.attention(x, x, x, posenc.make("rope", head_dim=HEAD_DIM, inv_freq=made.rotate.inv_freq))
-    assert torch.equal(posenc.attention(x, x, x, made), expected)
+        made.bias.slopes.div_(4)
+    at = torch.arange(9)
+    expected = posenc.Encoding(bias=lambda *_: posenc.alibi.bias(at, at, made.bias.slopes.double()))
+    torch.testing.assert_close(posenc.attention(x, x, x, made), posenc.attention(x, x, x, expected))
 
 
 def test_copies_made_in_inference_or_in_a_transform_can_be_trained_with():
