@@ -100,6 +100,8 @@ def test_compose_joins_places_and_shares_parts():
     assert both.causal_only == alibi.causal_only
     assert both.bias is alibi.bias and len(list(both.parameters())) == 1
     assert posenc.compose().places == () == posenc.compose(Encoding()).places
+    q, swapped = random(1, 2, 5, 8), posenc.compose(alibi, rope)
+    assert torch.equal(attention(q, q, q, posenc.compose(rope, alibi)), attention(q, q, q, swapped))
 
 
 def test_an_implementation_serves_or_is_refused_and_auto_takes_what_serves(capsys):

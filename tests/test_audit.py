@@ -363,39 +363,14 @@ def test_with_several_axes_what_needs_one_is_not_asked(name):
         (turn, "interleaved"),
         (lambda x, p: rotate(x, p, W, layout="half"), "half-split"),
         (lambda x, p: rotate(x, p, W[:3]), "interleaved, 6 of 16 lanes"),
-        (turns_backwards, "interleaved"),
         (reads_pairs_writes_halves, "reads interleaved, writes half-split: harmless while queries and keys share it"),
-        (lambda x, p: turn(x, p + 1), "interleaved"),
-        (lambda x, p: rotate(x.flip(-1), p, W), "interleaved"),  # pairs stay pairs
     ],
-    ids=range(7),
+    ids=range(4),
 )
 def test_layouts_have_names(code, says):
     finding = audit(bound(code), "rotate", questions=["layout"])["layout"]
     assert finding.verdict == "holds"
     assert finding.words == says
-
-
-@pytest.mark.parametrize(
-    "place, by_hand, whole",
-    [
-        ("rotate", turn, lambda: posenc.rope.rope(16)),
-        ("bias", lambda i, j: posenc.alibi.bias(i, j, posenc.alibi.slopes(4).double()), lambda: posenc.alibi.alibi(4)),
-        ("weigh", right_stick, lambda: posenc.stickbreaking.stickbreaking(order="first", attend_current=True)),
-        (
-            "embed",
-            lambda x, p: x + posenc.sinusoidal.table(p.double(), 64).to(x),
-            lambda: posenc.sinusoidal.sinusoidal(),
-        ),
-    ],
-    ids=["rotate", "bias", "weigh", "embed"],
-)
-def test_by_hand_and_encoding_get_the_same_report(place, by_hand, whole):
-    first, second = audit(by_hand, place, name="x"), audit(whole(), name="x")
-    assert first.verdicts == second.verdicts and first.places == second.places
-    for a, b in zip(first.findings, second.findings):
-        if a.number is not None and a.number > 1e-6:
-            assert math.isclose(a.number, b.number, rel_tol=1e-6), (a, b)
 
 
 def test_a_whole_attention_function():
@@ -492,7 +467,6 @@ def test_a_longer_trained_length_sees_more_or_less():
         (turn, {"place": "rotation"}, "place='rotation'.*'rotate'"),
         (posenc.Encoding(), {"place": "rotate"}, "place='rotate'.*None"),
         (turn, {"place": "rotate", "like": "rop"}, "like='rop'.*'rope'"),
-        (turn, {"place": "rotate", "like": lambda x: x}, "like must take"),
         (turn, {"place": "rotate", "like": "mrope"}, "like='mrope' has axes=3"),
         (clipped, {"place": "bias", "like": "t5"}, "like='t5' learns.*Encoding"),
         (posenc.Encoding(), {"like": turn}, "like.*Encoding"),
@@ -501,8 +475,6 @@ def test_a_longer_trained_length_sees_more_or_less():
         (turn, {"place": "rotate", "questions": "norm"}, "questions='norm'.*list"),
         (turn, {"place": "rotate", "questions": ["norms"]}, "questions='norms'.*'norm'"),
         (turn, {"place": "rotate", "head_dim": 7}, "head_dim=7"),
-        (turn, {"place": "rotate", "trained_length": 4}, "trained_length=4"),
-        (turn, {"place": "rotate", "far": 1}, "far=1"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -145,7 +145,6 @@ WRONG = [  # (function, what is changed: the first is to be named, the error, wo
     ("rotate", {"positions": at[:3]}, V, "[2, 4, 5]"),
     ("rotate", {"inv_freq": freq[None]}, V, ""),
     ("rotate", {"inv_freq": None}, T, "tensor"),
-    ("rotate", {"layout": "neox"}, V, "'half'"),
     ("rotate", {"attention_factor": 0}, V, "greater than 0"),
     ("rope", {"rotary_dim": 3}, V, "even"),
     ("rope", {"rotary_dim": 10}, V, "head_dim=8"),
@@ -154,18 +153,14 @@ WRONG = [  # (function, what is changed: the first is to be named, the error, wo
     ("rope", {"attention_factor": "1"}, T, "number"),
     ("xpos", {"gamma": 0}, V, "greater than 0"),
     ("xpos", {"scale_base": -1}, V, "greater than 0"),
-    ("linear", {"factor": 0.5}, V, "1"),
     ("ntk", {"dim": 2}, V, "4"),
-    ("dynamic_ntk", {"factor": 0}, V, "1"),
     ("dynamic_ntk", {"length": -1}, V, "0"),
     ("yarn", {"mscale": 1.0}, V, "mscale_all_dim=None"),
     ("yarn", {"mscale": 1.0, "mscale_all_dim": 1.0, "attention_factor": 1.0}, V, "attention_factor=1.0"),
     ("yarn", {"mscale": 0, "mscale_all_dim": 1.0}, V, "greater than 0"),
     ("get_mscale", {"factor": 0.5}, V, "1"),
-    ("get_mscale", {"mscale": "1"}, T, "number"),
     ("yarn", {"factor": 0.5}, V, "1"),
     ("yarn", {"base": 1.0}, V, "greater than 1"),
-    ("yarn", {"trained": "a", "ramp": "rotations"}, T, "number"),
     ("yarn", {"ramp": "lane"}, V, "'lanes'"),
     ("yarn", {"alpha": 32.0}, V, "beta=32.0"),
     ("llama3", {"factor": math.inf}, V, "finite"),
@@ -180,7 +175,6 @@ WRONG = [  # (function, what is changed: the first is to be named, the error, wo
     ("bias", {"pos_k": at[None]}, V, ""),
     ("bias", {"slopes": freq[None]}, V, ""),
     ("bias", {"slopes": at}, T, "floating"),
-    ("shaw", {"clip": 0}, V, "1"),
     ("transformer_xl", {"dim": 5}, V, "even"),
     ("shift", {"x": torch.ones(2, 2).long()}, T, "floating"),
     ("shift", {"x": torch.ones(3)}, V, "[..., Tq, Tk]"),
@@ -189,7 +183,6 @@ WRONG = [  # (function, what is changed: the first is to be named, the error, wo
     ("t5", {"num_buckets": 2, "bidirectional": True}, V, "4"),
     ("t5", {"max_distance": 16}, V, "17"),
     ("kerple", {"form": "logs"}, V, "'log'"),
-    ("fire", {"hidden": 0}, V, "1"),
     ("fire", {"threshold": 0}, V, "greater than 0"),
     ("weigh", {"scores": scores.long()}, T, "floating"),
     ("weigh", {"visible": scores}, T, "bool"),
@@ -203,18 +196,14 @@ WRONG = [  # (function, what is changed: the first is to be named, the error, wo
     ("fade", {"rate": -1.0}, V, "0"),
     ("fade", {"rate": torch.ones(2)}, V, "[5]"),
     ("fade", {"floor": 1.1}, V, "1"),
-    ("hazard", {"rate": -0.5}, V, "0"),
     ("exposb", {"gain": 1.0}, T, "True or False"),
     ("exposb", {"on": "logit"}, V, "'logits'"),
-    ("exposb", {"rate": -0.1}, V, "0"),
     ("exposb", {"rate": 0, "learn_rate": True}, V, "greater than 0"),
     ("positions_for", {"after": "max"}, V, "'largest'"),
     ("positions_for", {"time_step": 0}, V, "greater than 0"),
     ("positions_for", {"time_step": [1.0, 2.0, 0.5]}, V, "each of the 2"),
     ("exposb", {"floor": 0}, V, "greater than 0"),
     ("penalty", {"rate": -0.5}, V, "greater than 0"),
-    ("rse", {"rate": 0}, V, "greater than 0"),
-    ("rse", {"order": "last"}, V, "'first'"),
 ]
 
 
@@ -322,10 +311,8 @@ def test_compose_refuses_what_claims_the_same(parts, words):
     [
         (3, {}, V, ["name=3", "rope"]),
         ("rotary", {}, V, ["name='rotary'", "alibi"]),
-        ("stickbraking", {}, V, ["'stickbreaking'"]),
         ("rope", {"headdim": 8}, V, ["headdim=8", "'head_dim'"]),
         ("alibi", {}, T, ["num_heads"]),
-        ("learned", {"dim": 4}, T, ["max_positions"]),
         ("rope", {"head_dim": 4, "inv_freq": freq}, V, ["inv_freq", "head_dim=4"]),
     ],
     ids=str,
@@ -367,7 +354,6 @@ def elsewhere(tensor):
     "name, change",
     [
         ("attention", {"pos_q": elsewhere(at)}),
-        ("attention", {"pos_k": elsewhere(at)}),
         ("attention", {"mask": elsewhere(seen)}),
         ("attention", {"gates": elsewhere(q[..., 0]), "encoding": posenc.fox.fox()}),
         ("forward", {"positions": elsewhere(at)}),
@@ -398,6 +384,7 @@ def test_a_device_that_does_not_exist_is_named(monkeypatch):
         posenc.explain_impl(device="cuda")
 
 
+@pytest.mark.weekly
 def test_numbers_are_checked_inside_a_compiled_graph():
     """dynamic=True makes an option of the encoding a symbol: no check may ask for more of it than a comparison."""
     encoding = posenc.compose(posenc.make("sinusoidal"), rope.rope(8, attention_factor=1.5))

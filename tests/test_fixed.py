@@ -96,25 +96,6 @@ def test_numbers_without_values_are_refused():
 # Moved, rounded, copied, kept
 
 
-@pytest.mark.parametrize("name", [name for name in [*NAMES, *MORE] if not [*own(name).attention.encoding.parameters()]])
-def test_half_and_back_rounds_no_fixed_number(name):
-    made = own(name).attention.encoding
-    q, x = torch.randn(1, HEADS, 9, HEAD_DIM), torch.randn(1, 9, DIM)
-    positions = along_a_line(torch.arange(2000, 2009), made.axes)
-    at = {"pos_q": positions, "pos_k": positions}
-
-    def run():
-        if made.embed is not None:
-            return made.embed(x, positions)
-        return posenc.attention(q, q, q, made, gates=gates(made, q, q), **at)
-
-    before = run()
-    made.half().float().to(torch.bfloat16)
-    assert torch.equal(run(), before)
-    made.double()
-    assert torch.equal(run(), before)
-
-
 @pytest.mark.parametrize("name", posenc.METHODS)
 def test_copies_and_files_of_a_model_are_as_good_as_it(name):
     model, x = own(name), tokens(2, 9, torch.float32)

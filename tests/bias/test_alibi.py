@@ -61,9 +61,6 @@ def test_attention_equals_the_construction(heads, queries, keys):
     close(out, expected_out)
 
 
-# What must hold
-
-
 # Independent implementations
 
 

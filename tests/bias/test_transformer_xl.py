@@ -102,9 +102,6 @@ def test_shift_equals_the_gather_where_a_query_may_look(queries, keys):
     assert seen[0, 0].sum() == queries * (keys - queries) + queries * (queries + 1) // 2
 
 
-# What must hold
-
-
 # Independent implementation
 
 

@@ -4,10 +4,9 @@ import math
 
 import pytest
 import torch
-from loops import attend, close, dot
+from loops import close
 from torch.nn.functional import interpolate
 
-import posenc
 from posenc.embed.learned import learned, resize, resize_grid
 
 
@@ -88,21 +87,6 @@ def test_nearest_takes_the_nearer_row(old, new):
         place = t * (old - 1) / (new - 1)
         assert abs(found[t, 0].item() - place) <= 0.5 + 1e-9
         assert found[t].tolist() in rows.tolist()
-
-
-@pytest.mark.parametrize("embed_at, moves", [("layer_qk", "qk"), ("layer_qkv", "qkv"), ("input", "")])
-def test_in_a_layer_it_reaches_queries_keys_and_values_as_said(embed_at, moves):
-    torch.manual_seed(0)
-    encoding = with_table(numbers(9, 8, seed=1), embed_at=embed_at)
-    layer = posenc.SelfAttention(8, 2, encoding.in_layers()).double()
-    x, place = numbers(1, 5, 8, seed=2), torch.arange(2, 7)
-    there = x + encoding.embed.table[place]
-    q, k, v = (
-        to(there if name in moves else x).unflatten(-1, (2, 4)).transpose(1, 2)
-        for name, to in (("q", layer.to_q), ("k", layer.to_k), ("v", layer.to_v))
-    )
-    out, _ = attend(q, k, v, lambda h, i, j, a, b: dot(a, b) / 2)
-    close(layer(x, positions=place), layer.to_out(out.transpose(1, 2).flatten(2)))
 
 
 # What must hold

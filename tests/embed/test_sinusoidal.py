@@ -90,12 +90,3 @@ def test_single_precision_is_as_exact_far_out_as_near():
 def test_any_offset_is_one_rotation(p, k, half, base):
     moved = table(at(p), 2 * half, base)[0] @ rotation(k, 2 * half, base)
     close(table(at(p + k), 2 * half, base)[0], moved, 1e-10)
-
-
-@pytest.mark.parametrize("layout", posenc.sinusoidal.LAYOUTS)
-def test_the_sinusoid_is_added_in_its_layout(layout):
-    x, positions = torch.randn(2, 5, 8), torch.arange(5)
-    encoding = posenc.make("sinusoidal", base=100.0, layout=layout, volume=0.5)
-    close(encoding.embed(x, positions), x + 0.5 * table(positions, 8, 100.0, layout), 1e-6)
-    for dtype in (torch.bfloat16, torch.float64):
-        assert encoding.embed(x.to(dtype), positions).dtype == dtype

@@ -2,10 +2,8 @@
 
 import pytest
 import torch
-from loops import close
 from test_liere import DIM, HEADS, grid, made, normal, weights
 
-import posenc
 from posenc.rotate.comrope import comrope
 
 
@@ -22,20 +20,6 @@ def test_commuting_survives_training():
         generators = encoding.rotate.generators()
         bracket = generators[:, 0] @ generators[:, 1] - generators[:, 1] @ generators[:, 0]
         assert bracket.abs().max() < 1e-13
-
-
-def test_ld_is_blind_along_one_direction():
-    encoding, x = made("ld", block=12), normal(1, HEADS, 1, DIM)
-    theta = encoding.rotate.theta.data
-    theta[:] = theta[:1, :, :1]  # one direction for all heads and blocks
-    blind = torch.tensor([-theta[0, 1, 0], theta[0, 0, 0]], dtype=torch.float64)
-
-    def turned(place):
-        return encoding.rotate(x, x, posenc.At(place[None, None], place[None, None], None))[0]
-
-    start = torch.tensor([1.0, 2.0], dtype=torch.float64)
-    close(turned(start + 3 * blind), turned(start))
-    assert (turned(start + torch.tensor([0.0, 3.0])) - turned(start)).abs().max() > 1e-2
 
 
 def test_the_default_block_is_the_largest_that_fits():

@@ -130,18 +130,6 @@ def test_the_default_sections_are_those_of_qwen2_vl():
     ).all()  # the fastest to time, the slowest to columns
 
 
-def test_decoding_goes_on_after_a_picture():
-    """At the largest id plus one: the cache holds more tokens than that, and equals the full pass."""
-    torch.manual_seed(0)
-    layer, layout = posenc.SelfAttention(32, 2, mrope(16)).double(), [2, (1, 3, 4), 3]
-    ids, x, cache = positions_for(layout), normal(1, 17, 32), posenc.KVCache()
-    prompt = len(positions_for(layout[:2]))
-    assert ids[prompt].tolist() == [6, 6, 6] and prompt == 14
-    parts = [layer(x[:, :prompt], positions=ids[:prompt], cache=cache)]
-    parts += [layer(x[:, t : t + 1], positions=torch.full((1, 3), t - 8), cache=cache) for t in range(prompt, 17)]
-    close(torch.cat(parts, 1), layer(x, positions=ids))
-
-
 @pytest.mark.parametrize(
     "call, words",
     [

@@ -138,9 +138,6 @@ def test_far_positions_turn_as_exactly_as_near_ones():
     close(rotate(x, torch.tensor(far), ladder(64)).double(), turned(x.double(), far, 64), 1e-7)
 
 
-# The claim that RoPE decays
-
-
 # xPos (arXiv 2212.10554, section 2)
 
 
@@ -205,9 +202,3 @@ def test_interleaved_layout_equals_gptj():
     rotated = apply_rotary_pos_emb(q.transpose(1, 2)[..., :8], sin, cos).transpose(1, 2)  # theirs is [B, T, H, D]
     theirs = torch.cat((rotated, q[..., 8:]), dim=-1)
     close(rotate(q, positions[:, None], ladder(8)), theirs, 1e-4)  # their table is float32
-
-
-def test_gradient_reaches_frequencies_of_your_own():
-    w = torch.tensor([0.7, 0.2], dtype=torch.float64, requires_grad=True)
-    x, positions = normal(3, 4).requires_grad_(), torch.arange(3)
-    assert torch.autograd.gradcheck(lambda x, w: rotate(x, positions, w), (x, w))

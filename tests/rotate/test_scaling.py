@@ -103,25 +103,6 @@ def test_every_scheme_equals_its_equation(dim, factor, base):
             )
 
 
-@pytest.mark.parametrize("factor", FACTORS)
-def test_attention_factors(factor):
-    for scheme in (
-        scaling.linear(32, factor),
-        scaling.ntk(32, factor),
-        scaling.llama3(32, factor),
-        scaling.dynamic_ntk(32, factor, length=999, trained=64),
-    ):
-        assert scheme[1] == 1.0
-    assert scaling.yarn(32, factor, trained=64)[1] == pytest.approx(0.1 * math.log(factor) + 1, rel=1e-15)
-    assert scaling.yarn(32, factor, trained=64, ramp="rotations")[1] == scaling.yarn(32, factor, trained=64)[1]
-    assert scaling.yarn(32, factor, trained=64, attention_factor=1.0)[1] == 1.0
-    options = dict(short=[1.0] * 16, long=[2.0] * 16, trained=64)
-    for length in (1, 64, 65):
-        expected = math.sqrt(1 + math.log(factor) / math.log(64))
-        assert scaling.longrope(32, factor, length=length, **options)[1] == pytest.approx(expected, rel=1e-15)
-        assert scaling.longrope(32, factor, length=length, attention_factor=1.2, **options)[1] == 1.2
-
-
 # Against transformers
 
 
@@ -239,9 +220,6 @@ def test_dynamic_serves_a_text_that_ends_before_position_0():
     encoding = scaling.dynamic(4, partial(scaling.dynamic_ntk, 4, trained=2))
     found = posenc.attention(q, k, v, encoding, pos_q=torch.tensor([-7, -6, -5]))
     close(found, posenc.attention(q, k, v, rope(4), pos_q=torch.tensor([-7, -6, -5])), 1e-15)
-
-
-# In attention
 
 
 # Frequencies that follow the length

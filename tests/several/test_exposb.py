@@ -9,7 +9,6 @@ from loops import attend, close, dot, inputs, ladder, turn
 
 import posenc
 from posenc.several.exposb import exposb, fade, gain, hazard
-from posenc.weigh.stickbreaking import weigh
 
 SWITCHES = {
     "none": dict(gain=False, band=False, decay=False),
@@ -87,21 +86,11 @@ def test_attention_equals_the_report(mechanisms, queries, keys, causal):
 @pytest.mark.parametrize("on", ["logits", "log"])
 def test_options_equal_the_report_at_any_positions(on, per_pair):
     q, k, v = inputs(queries=4)
-    positions = [3.5, 40, 41, 700]
-    encoding = made(("gain", "band", "decay"), on=on, per_pair=per_pair, rate=0.02, floor=0.4, base=50.0, boost=0.5)
+    positions, every = [3.5, 40, 41, 700], ("gain", "band", "decay")
+    options = dict(rate=0.02, floor=0.4, base=50.0, boost=0.5)
+    encoding = made(every, on=on, per_pair=per_pair, **options)
     _, weights = posenc.attention(q, k, v, encoding, pos_q=torch.tensor(positions), return_weights=True)
-    logit = report(
-        ALPHAS,
-        WEIGHTS,
-        ("gain", "band", "decay"),
-        on,
-        per_pair,
-        positions.__getitem__,
-        rate=0.02,
-        floor=0.4,
-        base=50.0,
-        boost=0.5,
-    )
+    logit = report(ALPHAS, WEIGHTS, every, on, per_pair, positions.__getitem__, **options)
     close(weights, attend(q, k, v, logit)[1])
 
 
@@ -112,15 +101,6 @@ def test_all_off_is_rope_bit_for_bit():
         q, k, v = inputs(queries=9, dim=8, dtype=dtype)
         ours = posenc.attention(q, k, v, off, impl="torch")
         assert torch.equal(ours, posenc.attention(q, k, v, posenc.make("rope", head_dim=8), impl="torch"))
-
-
-# The numbers that the report gives, and those that it gives wrongly
-
-
-# What keeps scores relative
-
-
-# The three forms of the fade
 
 
 # What is learned
@@ -160,13 +140,6 @@ def everywhere(z):
     return torch.ones_like(z, dtype=torch.bool)
 
 
-def test_hazard_without_a_rate_is_stick_breaking():
-    z = 5 * torch.randn(3, 2, 9, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    for visible in (torch.ones(9, 9, dtype=torch.bool).tril(-1), torch.ones(9, 9, dtype=torch.bool).tril()):
-        close(hazard(z, visible), weigh(z, visible))
-    assert torch.equal(hazard(z, visible), hazard(z, visible, rate=0.0))
-
-
 @pytest.mark.parametrize("rate", [0.0, 0.01, 2.0])
 def test_attention_with_hazards_equals_the_walk(rate):
     q, k, v = inputs(queries=6)
@@ -189,18 +162,7 @@ def test_extreme_logits_stay_finite_with_their_gradients(dtype, rate):
     assert grad.isfinite().all()
 
 
-@pytest.mark.parametrize("rate", [0.0, 0.3])
-def test_gradcheck_of_hazard(rate):
-    z = torch.randn(2, 4, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
-    visible = torch.ones(4, 5, dtype=torch.bool).tril(1)
-    visible[2, 1] = False
-    assert torch.autograd.gradcheck(lambda z: hazard(z, visible, rate), z)
-
-
 def test_a_rate_for_each_head():
     at, rates = torch.arange(5.0), torch.tensor([0.1, 1.0])
     assert gain(at, rates[:, None]).shape == (2, 5) and fade(at, rates[:, None]).shape == (2, 5)
     assert gain(at, rates[:, None])[1].tolist() == gain(at, 1.0).tolist()
-
-
-# Precision

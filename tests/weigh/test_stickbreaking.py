@@ -23,10 +23,6 @@ def everywhere(scores):
     return torch.ones_like(scores, dtype=torch.bool)
 
 
-def as_row(*logits):
-    return torch.tensor([logits], dtype=torch.float64)
-
-
 def scaled(h, i, j, q_i, k_j):
     return dot(q_i, k_j) / math.sqrt(len(q_i))
 
@@ -64,13 +60,6 @@ def test_attention_equals_the_stick(order, causal, attend_current, remainder):
                 pieces, rest = stick(row, order)
                 pieces[i] += rest if remainder == "current" else 0.0
                 close(weights[b, h, i], torch.tensor(pieces, dtype=torch.float64))
-
-
-def test_equal_shares_of_one_half():
-    weights, rest = weigh(as_row(0, 0, 0), everywhere(as_row(0, 0, 0)), return_remainder=True)
-    close(weights, as_row(1 / 8, 1 / 4, 1 / 2))
-    close(rest, torch.tensor([1 / 8], dtype=torch.float64))
-    close(weigh(as_row(0, 0, 0), everywhere(as_row(0, 0, 0)), order="first"), as_row(1 / 2, 1 / 4, 1 / 8))
 
 
 # What must hold
