@@ -12,12 +12,7 @@ from torch import nn
 
 import posenc
 from posenc.audit import QUESTIONS, audit
-from posenc.lab.exercises.rope import (
-    masks_lanes,
-    pairs_of_one_angles_of_other,
-    reads_pairs_writes_halves,
-    turns_backwards,
-)
+from posenc.lab.exercises.rope import masks_lanes, pairs_of_one_angles_of_other, reads_pairs_writes_halves
 from posenc.lab.experiments import load_results
 from posenc.rotate.rope import inv_freq, rotate
 
@@ -267,7 +262,7 @@ TRIALS = [(question, index) for question, cases in CASES.items() for index in ra
 
 def bound(function):
     """Variants of the RoPE chapter take their frequencies as a third argument."""
-    known = (masks_lanes, pairs_of_one_angles_of_other, reads_pairs_writes_halves, turns_backwards)
+    known = (masks_lanes, pairs_of_one_angles_of_other, reads_pairs_writes_halves)
     return (lambda x, positions: function(x, positions, W)) if function in known else function
 
 

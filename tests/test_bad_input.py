@@ -282,23 +282,16 @@ def test_a_position_without_a_row_is_refused_with_both_numbers(positions, words)
     assert all(word in str(raised.value) for word in words), str(raised.value)
 
 
-@pytest.mark.parametrize("wrong", [{"num_heads": 3}, "rope", None], ids=str)
-def test_compose_takes_encodings_alone(wrong):
-    with pytest.raises(TypeError, match=r"encodings\[1\].*Encoding"):
-        posenc.compose(posenc.make("nope"), wrong)
-
-
 @pytest.mark.parametrize(
     "parts, words",
     [
-        ([posenc.make("stickbreaking")] * 2, ["encodings[1]", "'weigh'"]),
         ([posenc.make("rope", head_dim=8)] * 2, ["encodings[1]", "'rotate'"]),
         ([posenc.make("shaw", head_dim=8, values=True)] * 2, ["encodings[1]", "'bias'"]),
         ([Encoding(axes=1), Encoding(axes=2)], ["encodings[1]", "2 axes"]),
         ([posenc.make("rope", head_dim=8), posenc.make("cope", head_dim=4)], ["encodings[1]", "head_dim=4", "8"]),
         ([posenc.make("sink", num_heads=2), posenc.make("alibi", num_heads=4)], ["encodings[1]", "num_heads=4", "2"]),
     ],
-    ids=["weigh", "rotate", "attend", "axes", "head_dim", "num_heads"],
+    ids=["rotate", "attend", "axes", "head_dim", "num_heads"],
 )
 def test_compose_refuses_what_claims_the_same(parts, words):
     with pytest.raises(U) as raised:

@@ -1,4 +1,4 @@
-"""ComRoPE (arXiv 2506.03737): what stays true in training, and what the linearly dependent form cannot see."""
+"""ComRoPE (arXiv 2506.03737): what stays true in training, and the blocks that fit a head."""
 
 import pytest
 import torch

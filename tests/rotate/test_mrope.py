@@ -135,7 +135,6 @@ def test_the_default_sections_are_those_of_qwen2_vl():
     [
         (lambda: mrope(16, (4, 4)), ["sections=[4, 4]", "8"]),
         (lambda: mrope(256, (11, 11, 10)), ["sections=[11, 11, 10]", "128", "rotary_dim"]),
-        (lambda: mrope(16, rotary_dim=8, inv_freq=torch.ones(4)), ["rotary_dim=8", "leave out"]),
         (lambda: mrope(16, (0, 4, 4), interleaved=True), ["sections=[0, 4, 4]", "interleaved"]),
         (lambda: positions_for([(2, 2)]), ["layout holds (2, 2)"]),
         (lambda: positions_for(5), ["layout=5", "list"]),

@@ -1,4 +1,4 @@
-"""ExpoSB against the formulas of the report that defines it, section 5, in loops; what holds and what fails."""
+"""ExpoSB against the formulas of the report that defines it, section 5, in loops; the hazards of its name."""
 
 import itertools
 import math

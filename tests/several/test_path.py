@@ -1,4 +1,4 @@
-"""PaTH: the reflections one by one, its special cases, and flash-linear-attention's own."""
+"""PaTH: the reflections one by one, and flash-linear-attention's own."""
 
 import math
 
@@ -61,13 +61,6 @@ def test_beta_goes_from_nothing_over_a_projection_to_a_mirror():
     raw = torch.tensor([[3.0, -4.0, beta] for beta in (-40.0, 0.0, 40.0)], dtype=torch.float64)
     wanted = torch.tensor([[0.6, -0.8, beta] for beta in (0.0, 1.0, 2.0)], dtype=torch.float64)
     torch.testing.assert_close(path.reflections(raw), wanted, rtol=0, atol=1e-12)
-
-
-def test_without_reflections_it_is_nope():
-    q, k, v = random(2, 2, 6, 8), random(2, 2, 6, 8, seed=1), random(2, 2, 6, 8, seed=2)
-    given = gates(2, 2, 6, dim=8)
-    given[..., -1] = 0.0
-    torch.testing.assert_close(attention(q, k, v, path.path(8), gates=given), attention(q, k, v, impl="torch"))
 
 
 def test_bad_input_is_named():

@@ -1,4 +1,4 @@
-"""RSE against the report's section 6 in loops: the true stick in reference and kernel, and what the report runs."""
+"""RSE against the report's section 6 in loops, and where its peak stands."""
 
 import math
 from pathlib import Path
