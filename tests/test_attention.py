@@ -4,7 +4,6 @@ import copy
 import math
 import os
 import re
-import sys
 
 import numpy as np
 import pytest
@@ -77,13 +76,6 @@ def test_bias_sees_rotated_and_repeated_queries_and_keys():
     assert seen["at"].visible.shape == (1, 1, 3, 3) and seen["at"].gates is None
 
 
-def test_gates_reach_the_place():
-    gates, q = random(2, 4, 5), random(2, 4, 5, 8)
-    seen = []
-    attention(q, q, q, Encoding(bias=lambda q, k, at: seen.append(at.gates) or 0.0, gates=Gates()), gates=gates)
-    assert seen[0] is gates
-
-
 def test_causality_goes_by_index_not_by_position():
     q, k, v = random(1, 1, 4, 8), random(1, 1, 4, 8, seed=1), random(1, 1, 4, 8, seed=2)
     backwards = torch.tensor([3, 2, 1, 0])
@@ -108,24 +100,21 @@ def test_compose_joins_places_and_shares_parts():
     assert both.causal_only == alibi.causal_only
     assert both.bias is alibi.bias and len(list(both.parameters())) == 1
     assert posenc.compose().places == () == posenc.compose(Encoding()).places
+    q, swapped = random(1, 2, 5, 8), posenc.compose(alibi, rope)
+    assert torch.equal(attention(q, q, q, posenc.compose(rope, alibi)), attention(q, q, q, swapped))
 
 
 def test_an_implementation_serves_or_is_refused_and_auto_takes_what_serves(capsys):
     q = random(1, 2, 5, 8)
-    with pytest.raises(posenc.UnsupportedError, match="float64.*impl='torch'"):
-        attention(q, q, q, posenc.make("rope", head_dim=8), impl="triton")
-    assert torch.equal(attention(q, q, q, impl="auto"), attention(q, q, q, impl="sdpa"))
-    alibi = posenc.make("alibi", num_heads=2)
-    half = q.bfloat16()
+    half, alibi = q.bfloat16(), posenc.make("alibi", num_heads=2)
     assert torch.equal(attention(q, q, q, alibi, impl="auto"), attention(q, q, q, alibi, impl="sdpa"))
     assert torch.equal(attention(half, half, half, alibi), attention(half, half, half, alibi, impl="torch"))
     line = posenc.explain_impl(posenc.make("rope", head_dim=8))
     assert capsys.readouterr().out.strip() == line and "'sdpa'" in line
-    assert "'sdpa'" in posenc.explain_impl(alibi, device="cpu")
-    rounded = posenc.explain_impl(alibi, device="cpu", dtype=torch.bfloat16)
-    assert "'torch'" in rounded and "'bias'" in rounded
     with pytest.raises(posenc.UnsupportedError, match="300"):
         posenc.explain_impl(impl="triton", device="cpu", head_dim=300)
+    with pytest.raises(posenc.UnsupportedError, match="float64.*impl='torch'"):
+        attention(q, q, q, posenc.make("rope", head_dim=8), impl="triton")
     for refused in (
         lambda: attention(half, half, half, alibi, impl="sdpa"),
         lambda: attention(q, q, q, posenc.make("stickbreaking"), impl="sdpa"),
@@ -158,31 +147,6 @@ def test_fused_attention_returns_what_the_reference_returns(name, queries, keys,
         assert not results[1][0][:, :, 0].any()
 
 
-def test_self_attention_keeps_values_free_of_position_at_layer_qk():
-    torch.manual_seed(0)
-    x = random(1, 5, 16)
-    for embed_at, moved in (("layer_qk", False), ("layer_qkv", True)):
-        block = posenc.SelfAttention(16, 1, posenc.make("sinusoidal", embed_at=embed_at)).double()
-        with torch.no_grad():
-            block.to_q.weight.zero_()  # flat scores: only the values can tell position
-        same = torch.allclose(block(x), block(x, positions=torch.arange(5) + 9), atol=1e-12)
-        assert same is not moved
-
-
-def test_self_attention_shares_an_encoding():
-    shared = posenc.make("alibi", num_heads=2, learned=True)
-    layers = torch.nn.ModuleList(posenc.SelfAttention(8, 2, shared) for _ in range(3))
-    assert sum(p is shared.bias.slopes for p in layers.parameters()) == 1
-
-
-def test_a_block_asks_for_positions_with_axes():
-    block = posenc.SelfAttention(8, 2, Encoding(rotate=lambda q, k, at: (q, k), axes=2))
-    x = torch.zeros(1, 3, 8)
-    with pytest.raises(ValueError, match=r"positions=None.*\[T, 2\]"):
-        block(x)
-    assert block(x, positions=torch.zeros(3, 2)).shape == x.shape
-
-
 # What is handed on: to a method's own attention, to the kernels, to PyTorch's fused function
 
 impls = posenc.impls
@@ -199,64 +163,23 @@ def test_a_method_that_brings_its_attention_gets_everything():
     assert given == options
 
 
-def test_the_kernels_get_everything(monkeypatch):
-    questions = []
-    monkeypatch.setattr(posenc.impls, "why_not", lambda *given: questions.append(given))
-    monkeypatch.setattr(sys.modules["posenc.attention"], "by_kernels", lambda *given: given)
-    q, k, v = random(2, 4, 3, 8), random(2, 2, 5, 8), random(2, 2, 5, 16)
-    encoding, mask = posenc.make("alibi", num_heads=4, symmetric=True), torch.ones(3, 5).bool()
-    at = torch.arange(5) + 7
-    for causal in (True, False):
-        given = attention(q, k, v, encoding, pos_q=at[2:], pos_k=at, causal=causal, mask=mask, scale=0.3, impl="triton")
-        assert given[:4] == (q, k, v, encoding) and given[6] is causal and given[8] == 0.3
-        assert given[4].tolist() == [[9, 10, 11]] and given[5].tolist() == [[7, 8, 9, 10, 11]]
-        assert given[7].shape == (1, 1, 3, 5)
-    assert attention(q, k, v, encoding, impl="triton")[7:] == (None, 1 / math.sqrt(8), None)
-    assert questions[0][:5] == (encoding, False, q.device, torch.float64, 16)  # v is the wider one
-    attention(q, k, v, encoding, return_weights=True)
-    assert questions[-1][1] is True
-
-
 def test_which_implementation_and_why(monkeypatch):
-    questions = []
-    monkeypatch.setattr(posenc.impls, "why_not", lambda *given: questions.append(given))
+    monkeypatch.setattr(posenc.impls, "why_not", lambda *_: None)
     monkeypatch.setattr(posenc.impls, "why_slower", lambda device, *_: "it is slow" if device.type == "cpu" else None)
-    rope, alibi = posenc.make("rope", head_dim=8), posenc.make("alibi", num_heads=2)
-    for impl in ("triton", "torch", "sdpa"):
-        assert impls.choose_impl(impl, rope)[0] == impl
-    assert questions[0] == (rope, False, torch.device("cpu"), torch.float32, 64, ())
-    assert impls.choose_impl("auto", rope)[0] == "sdpa"
+    alibi = posenc.make("alibi", num_heads=2)
     choice, reason = impls.choose_impl("auto", alibi)
     assert choice == "sdpa" and "bias" in reason and "it is slow" in reason
     choice, reason = impls.choose_impl("auto", alibi, dtype=torch.float16)
     assert choice == "torch" and "'bias'" in reason and "it is slow" in reason
     alone = Encoding(bias=lambda q, k, at: at.scores)  # says nothing of what it reads
     assert impls.choose_impl("auto", alone)[0] == "torch" and "reads_scores" in impls.choose_impl("auto", alone)[1]
-    assert impls.choose_impl("auto", alibi, device=torch.device("cuda"))[0] == "triton"
     for there, device, choice in ((True, "cuda", "triton"), (False, "cpu", "sdpa")):
         monkeypatch.setattr(torch.cuda, "is_available", lambda there=there: there)
         assert posenc.explain_impl(alibi) == posenc.explain_impl(alibi, device=device)
         assert posenc.explain_impl(alibi).startswith(f"impl='{choice}'")
-    posenc.explain_impl(alibi, device="cpu", dtype=torch.float16, head_dim=128)
-    assert questions[-1] == (alibi, False, torch.device("cpu"), torch.float16, 128, ())
 
 
-def test_fused_attention_gets_no_mask_where_causality_is_all(monkeypatch):
-    calls, real = [], posenc.impls.scaled_dot_product_attention
-    monkeypatch.setattr(posenc.impls, "scaled_dot_product_attention", lambda *a, **b: calls.append(b) or real(*a, **b))
-    for queries, keys in ((8, 8), (5, 8), (8, 5)):  # head size 8: a length that equals it is no equal length
-        for options in ({}, {"causal": False}, {"mask": torch.ones(queries, keys).bool()}):
-            q, k = random(1, 2, queries, 8), random(1, 2, keys, 8, seed=1)
-            attention(q, k, k, impl="sdpa", **options)
-            given = calls.pop()
-            assert ("attn_mask" in given) == ("mask" in options or (queries != keys and not options))
-            assert given.get("is_causal", False) == (queries == keys and not options)
-    attention(q[:, :, :1], k, k, impl="sdpa")  # one query, the last: it sees every key
-    assert "attn_mask" not in calls.pop()
-    assert attention(q[:, :, :1], k[:, :, :0], k[:, :, :0], impl="sdpa").eq(0).all()  # and here none
-
-
-@pytest.mark.parametrize("scale", [-1.0, -0.3, 0.0, 1e-46, -1e-46, 1e-320, np.float32(-0.5)], ids=str)
+@pytest.mark.parametrize("scale", [-0.3, 0.0, -1e-46, np.float32(-0.5)], ids=str)
 def test_a_scale_of_any_sign_gives_what_the_reference_gives(scale):
     q, k, v = (torch.randn(2, 4, 20, 8, generator=torch.Generator().manual_seed(s)) for s in range(3))
     mask = torch.rand(20, 20, generator=torch.Generator().manual_seed(3)) > 0.3
@@ -269,7 +192,7 @@ def test_a_scale_of_any_sign_gives_what_the_reference_gives(scale):
                 torch.testing.assert_close(out.double(), expected, rtol=0, atol=far)
 
 
-@pytest.mark.parametrize("name", ["nope", "alibi", "t5", "stickbreaking", "cope", "rse"])
+@pytest.mark.parametrize("name", ["alibi", "stickbreaking", "cope"])
 def test_the_kernels_take_a_scale_of_any_sign(name):
     pytest.importorskip("triton")
     if not torch.cuda.is_available() and os.environ.get("TRITON_INTERPRET") != "1":
@@ -286,25 +209,6 @@ def test_the_kernels_take_a_scale_of_any_sign(name):
         torch.testing.assert_close(*found, rtol=0, atol=2e-5)
 
 
-@pytest.mark.parametrize("keys", [3, 20])
-def test_what_becomes_of_a_query_that_is_no_number(keys):
-    """impl="torch" says so; PyTorch's function may give zeros (with few keys it does). No other query knows of it."""
-    q, k, v = (torch.randn(1, 2, keys, 8, generator=torch.Generator().manual_seed(s)) for s in range(3))
-    q[:, :, 1] = math.nan
-    for impl in ("torch", "sdpa"):
-        out, right = (attention(x, k, v, impl=impl) for x in (q, q.nan_to_num()))
-        assert out[:, :, 1].isnan().all() or (impl == "sdpa" and (out[:, :, 1] == 0).all())
-        others = [i for i in range(keys) if i != 1]
-        torch.testing.assert_close(out[:, :, others], right[:, :, others])
-
-
-def test_a_query_that_sees_nothing_gets_zeros_whatever_the_fused_function_gives(monkeypatch):
-    monkeypatch.setattr(posenc.impls, "scaled_dot_product_attention", lambda q, *_, **__: torch.full_like(q, math.nan))
-    mask = torch.tensor([[False, False], [True, True]])
-    out = attention(*random(3, 1, 2, 2, 4), causal=False, mask=mask, impl="sdpa")
-    assert not out[:, :, 0].any() and out[:, :, 1].isnan().all()
-
-
 def test_weights_are_float32_where_q_is_rougher():
     for dtype, wanted in ((torch.float16, torch.float32), (torch.bfloat16, torch.float32), (torch.float64,) * 2):
         q = random(1, 2, 5, 8).to(dtype)
@@ -312,24 +216,15 @@ def test_weights_are_float32_where_q_is_rougher():
         assert (out.dtype, weights.dtype) == (dtype, wanted)
 
 
-def test_the_block_hands_on_what_it_was_made_with(monkeypatch):
-    given = []
-
-    def spy(q, k, v, encoding, **options):
-        given.append(options | {"encoding": encoding})
-        return attention(q, k, v, encoding, **options)
-
-    monkeypatch.setattr(posenc.layer, "attention", spy)
-    x = torch.randn(2, 5, 8)
-    plain = posenc.SelfAttention(8, 2)
-    assert plain.encoding.places == () and plain(x).shape == x.shape and len(posenc.KVCache()) == 0
-    assert given[-1]["pos_q"].tolist() == [[0, 1, 2, 3, 4]]
-    assert (given[-1]["scale"], given[-1]["impl"], given[-1]["return_weights"]) == (None, "auto", False)
-    own = posenc.SelfAttention(8, 2, posenc.make("rope", head_dim=4), scale=0.3, impl="torch", causal=False)
-    out, weights = own(x, return_weights=True)
-    assert (given[-1]["scale"], given[-1]["impl"], given[-1]["causal"]) == (0.3, "torch", False)
-    assert out.shape == x.shape and weights.shape == (2, 2, 5, 5) and given[-1]["encoding"] is own.encoding
-    assert not any("bias" in name for name, _ in plain.named_parameters())
+def test_the_block_attends_as_it_was_made_to():
+    x, encoding = random(2, 5, 8), posenc.make("rope", head_dim=4)
+    block = posenc.SelfAttention(8, 2, encoding, scale=0.3, impl="torch", causal=False).double()
+    out, weights = block(x, return_weights=True)
+    q, k, v = (to(x).unflatten(-1, (2, 4)).transpose(1, 2) for to in (block.to_q, block.to_k, block.to_v))
+    expected, own = attention(q, k, v, encoding, scale=0.3, causal=False, return_weights=True)
+    torch.testing.assert_close(weights, own)
+    torch.testing.assert_close(out, block.to_out(expected.transpose(1, 2).flatten(2)))
+    assert not any("bias" in name for name, _ in block.named_parameters())
     names = {name for name, _ in posenc.SelfAttention(8, 2, bias=True).named_parameters()}
     assert {f"to_{name}.bias" for name in ("q", "k", "v", "out")} < names
 
@@ -459,38 +354,13 @@ def test_what_a_place_returns_is_checked(place, wrong):
             attention(q, q, q, Encoding(**{place: function}))
 
 
-def test_a_step_without_gradients_copies_its_own_token_alone():
-    block, cache, x = (
-        posenc.SelfAttention(16, 2, posenc.make("rope", head_dim=8)),
-        posenc.KVCache(),
-        torch.randn(1, 9, 16),
-    )
-    with torch.inference_mode():
-        block(x, cache=cache)
-    rooms = []
-    with torch.no_grad():  # what was made in inference mode may not be written to here
-        for _ in range(6):
-            block(x[:, :1], cache=cache)
-            rooms.append(cache.k.untyped_storage().data_ptr())
-    assert len(cache) == 15 and rooms[1:] == rooms[:1] * 5
-
-
 def test_cached_keys_are_turned_once_where_their_turn_is_their_own(monkeypatch):
     turned, real = [], posenc.rotate.rope.turn
-    x = random(2, 6, 32)
-    for name, options, at_each in (
-        ("rope", {}, [1] * 6),
-        ("exposb", {"num_heads": 4}, [1, 1, 1, 2, 1, 3, 1, 4, 1, 5, 1, 6]),
-    ):
-        encoding, cache = posenc.make(name, head_dim=8, **options), posenc.KVCache()
-        block = posenc.SelfAttention(32, 4, encoding, num_kv_heads=2).double()
-        whole = block(x)
-        with monkeypatch.context() as patch:
-            patch.setattr(posenc.rotate.rope, "turn", lambda x, *a, **b: turned.append(x.shape[2]) or real(x, *a, **b))
-            steps = torch.cat([block(x[:, t : t + 1], cache=cache) for t in range(6)], dim=1)
-        torch.testing.assert_close(steps, whole)
-        assert turned == at_each
-        turned.clear()
+    monkeypatch.setattr(posenc.rotate.rope, "turn", lambda x, *a, **b: turned.append(x.shape[2]) or real(x, *a, **b))
+    x, block, cache = random(2, 6, 32), posenc.SelfAttention(32, 4, posenc.make("rope", head_dim=8)), posenc.KVCache()
+    steps = torch.cat([block.double()(x[:, t : t + 1], cache=cache) for t in range(6)], dim=1)
+    assert turned == [1] * 6
+    torch.testing.assert_close(steps, block(x))
 
 
 def test_an_encoding_without_a_place_shares_the_others():
@@ -502,41 +372,18 @@ def test_an_encoding_without_a_place_shares_the_others():
 
 
 def test_queries_and_keys_can_be_normalized():
-    plain, normed = posenc.SelfAttention(16, 2), posenc.SelfAttention(16, 2, qk_norm=True)
-    assert {name for name, _ in normed.named_parameters()} - {name for name, _ in plain.named_parameters()} == {
-        "norm_q.weight",
-        "norm_k.weight",
-    }
-    x, normed = random(1, 5, 16), normed.double()
+    x, normed = random(1, 5, 16), posenc.SelfAttention(16, 2, qk_norm=True).double()
     out = normed(x)
     with torch.no_grad():
         normed.to_q.weight *= 50  # lost in the norm
     torch.testing.assert_close(normed(x), out, rtol=1e-5, atol=1e-5)
-    with pytest.raises(TypeError, match="qk_norm='yes'"):
-        posenc.SelfAttention(16, 2, qk_norm="yes")
-
-
-def test_compose_keeps_what_only_one_part_says():
-    plane = Encoding(rotate=lambda q, k, at: (q, k), axes=2)
-    for parts in ((plane, posenc.make("alibi", num_heads=2)), (posenc.make("alibi", num_heads=2), plane)):
-        assert posenc.compose(*parts).axes == 2
-    first = posenc.make("sinusoidal", embed_at="layer_qk")
-    assert posenc.compose(first, posenc.make("rope", head_dim=8)).embed_at == "layer_qk"
 
 
 TWINS = {  # case: (the encoding, what its line says of its own, whether kernels compute it)
     "rope": (posenc.make("rope", head_dim=8), "rotary kernel turns.*'plain'", True),
-    "fox": (posenc.fox.fox(), "softmax kernel.*'decay'", True),
     "fox and a stick": (posenc.compose(posenc.fox.fox(), posenc.make("stickbreaking")), "stick.*kernel.*'decay'", True),
     "cope": (posenc.cope.cope(8, 4), "CoPE's own kernel", True),
     "exposb": (posenc.make("exposb", head_dim=8, num_heads=2), "rotary.*gain and band, in one launch.*'faded'", True),
-    "exposb, log": (posenc.make("exposb", head_dim=8, num_heads=2, on="log"), "gain and band.*'log_faded'", True),
-    "exposb, gain": (posenc.exposb.exposb(8, 2, band=False, decay=False), "by gain, in one.*'plain'", True),
-    "exposb, weights": (
-        posenc.make("exposb", head_dim=8, num_heads=2, on="weights"),
-        "'weigh'.*ExpoSB.*weights",
-        False,
-    ),
     "inkling": (posenc.inkling.inkling(4), "'bias'.*Inkling.*curve", False),
     "path": (posenc.path.path(8), "'attend'.*PaTH.*between", False),
     "sink": (posenc.sink.sink(2), "'weigh'.*sink.*no key", False),
@@ -544,17 +391,8 @@ TWINS = {  # case: (the encoding, what its line says of its own, whether kernels
 
 
 @pytest.mark.parametrize("case", TWINS)
-def test_each_case_is_told_with_its_kernel_or_why_there_is_none(monkeypatch, capsys, case):
+def test_each_case_is_told_with_its_kernel_or_why_there_is_none(case):
     encoding, words, served = TWINS[case]
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(impls, "why_not_here", lambda *_: None)
-    monkeypatch.setattr(impls, "why_slower", lambda device, *_: None if device.type == "cuda" else "it is slow")
-    plain = case in ("rope", "exposb, gain")  # a softmax without bias: PyTorch's own
-    fused = plain or case in ("fox", "exposb, log", "inkling")  # one with a bias that reads no scores
-    for device in ("cpu", "cuda"):
-        line, kernel = posenc.explain_impl(encoding, device=device), device == "cuda" and served and not plain
-        assert line.startswith(f"impl={'triton' if kernel else 'sdpa' if fused else 'torch'!r}")
-        assert plain or re.search(words, line), line
     if served:
         assert re.search(words, posenc.explain_impl(encoding, "triton", device="cpu"))
         return
@@ -562,28 +400,13 @@ def test_each_case_is_told_with_its_kernel_or_why_there_is_none(monkeypatch, cap
         posenc.explain_impl(encoding, "triton", device="cpu")
 
 
-def test_path_is_refused_with_its_reason_where_a_kernel_is_asked_for():
-    q, gates = random(1, 2, 5, 8), random(1, 2, 5, 9)
-    path = posenc.path.path(8)
-    for impl in ("triton", "sdpa"):
-        with pytest.raises(posenc.UnsupportedError, match=f"impl='{impl}'.*impl='torch'"):
-            attention(q, q, q, path, gates=gates, impl=impl)
-        with pytest.raises(posenc.UnsupportedError, match=f"impl='{impl}'.*(own|PaTH)"):
-            posenc.explain_impl(path, impl, device="cpu")
-
-
 SINUSOID = posenc.make("sinusoidal")
 
 
-@pytest.mark.parametrize(
-    "encoding",
-    [SINUSOID, posenc.compose(SINUSOID, posenc.make("alibi", num_heads=4)), posenc.learned.learned(9, 16)],
-    ids=["sinusoidal", "sinusoidal+alibi", "learned"],
-)
-def test_a_block_refuses_what_acts_before_the_first_layer(encoding):
-    with pytest.raises(ValueError, match=r"encoding.*in_layers.*posenc\.embed_input"):
-        posenc.SelfAttention(16, 4, encoding)
-    assert posenc.SelfAttention(16, 4, encoding.in_layers()).encoding.embed is None
+def test_a_block_refuses_what_acts_before_the_first_layer():
+    for encoding in (SINUSOID, posenc.learned.learned(9, 16)):
+        with pytest.raises(ValueError, match=r"encoding.*in_layers.*posenc\.embed_input"):
+            posenc.SelfAttention(16, 4, encoding)
     with pytest.raises(ValueError, match="dim=12.*16"):
         posenc.SelfAttention(16, 4, posenc.learned.learned(9, 12, embed_at="layer_qk"))
 
@@ -614,18 +437,11 @@ def test_the_parts_keep_what_the_whole_says():
 
 
 @pytest.mark.parametrize(
-    "change, error, words",
-    [
-        ({"x": torch.zeros(5, 16)}, ValueError, r"x .*\[B, T, C\]"),
-        ({"x": torch.zeros(2, 5, 12)}, ValueError, "dim=16.*12"),
-        ({"positions": torch.arange(4)}, ValueError, r"positions .*\[5\]"),
-        ({"positions": None}, TypeError, "positions"),
-        ({"positions": torch.arange(5, device="meta")}, ValueError, "positions is on meta"),
-        ({"encoding": "sinusoidal"}, TypeError, "encoding='sinusoidal'"),
-    ],
+    "change, words",
+    [({"x": torch.zeros(2, 5, 12)}, "dim=16.*12"), ({"positions": torch.arange(4)}, r"positions .*\[5\]")],
     ids=str,
 )
-def test_embedding_the_input_names_what_is_wrong(change, error, words):
+def test_embedding_the_input_names_what_is_wrong(change, words):
     right = {"encoding": posenc.learned.learned(9, 16), "x": torch.zeros(2, 5, 16), "positions": torch.arange(5)}
-    with pytest.raises(error, match=words):
+    with pytest.raises(ValueError, match=words):
         posenc.embed_input(**right | change)

@@ -4,7 +4,6 @@ import copy
 import importlib.metadata
 import importlib.util
 import math
-import re
 from pathlib import Path
 
 import pytest
@@ -12,13 +11,8 @@ import torch
 from torch import nn
 
 import posenc
-from posenc.audit import QUESTIONS, Report, audit
-from posenc.lab.exercises.rope import (
-    masks_lanes,
-    pairs_of_one_angles_of_other,
-    reads_pairs_writes_halves,
-    turns_backwards,
-)
+from posenc.audit import QUESTIONS, audit
+from posenc.lab.exercises.rope import masks_lanes, pairs_of_one_angles_of_other, reads_pairs_writes_halves
 from posenc.lab.experiments import load_results
 from posenc.rotate.rope import inv_freq, rotate
 
@@ -41,8 +35,7 @@ def test_every_method_gets_the_verdicts_that_its_chapter_claims(name):
     report = audit(method(name), name=name, like=name)
     assert report["same"].verdict == "holds" and report["same"].number == 0
     assert set(report.failures) == set(posenc.METHODS[name].fails), str(report)
-    rotates = "rotate" in report.places
-    assert (report["norm"].verdict != "not asked") == (report["layout"].verdict != "not asked") == rotates
+    assert (report["norm"].verdict != "not asked") == ("rotate" in report.places)
     for finding in report.findings:
         assert finding.verdict in ("holds", "fails", "told", "not asked") and finding.words
         assert (finding.verdict == "told") == (finding.name == "distance" and finding.verdict != "not asked")
@@ -63,6 +56,12 @@ def test_without_a_causal_mask_time_is_not_asked_about(name, options):
 def turn(x, positions, w=W):
     """A right rotation by hand."""
     return rotate(x, positions, w)
+
+
+def rope_attends(q, k, v, positions, causal):
+    """A whole attention function."""
+    queries = positions[-q.shape[2] :]
+    return posenc.attention(q, k, v, posenc.rope.rope(16), pos_q=queries, pos_k=positions, causal=causal)
 
 
 class Backward(torch.autograd.Function):
@@ -257,17 +256,14 @@ CASES = {  # question: [(the one that passes, the broken one, place, what its fi
         (posenc.t5.t5(4, num_buckets=8, max_distance=32), posenc.t5.t5(4), None, "never reached"),
     ],
 }
+assert list(CASES) == list(QUESTIONS)  # every question is tried
 TRIALS = [(question, index) for question, cases in CASES.items() for index in range(len(cases))]
 
 
 def bound(function):
     """Variants of the RoPE chapter take their frequencies as a third argument."""
-    known = (masks_lanes, pairs_of_one_angles_of_other, reads_pairs_writes_halves, turns_backwards)
+    known = (masks_lanes, pairs_of_one_angles_of_other, reads_pairs_writes_halves)
     return (lambda x, positions: function(x, positions, W)) if function in known else function
-
-
-def test_every_question_is_tried():
-    assert list(CASES) == list(QUESTIONS)
 
 
 @pytest.mark.parametrize("question, index", TRIALS)
@@ -326,33 +322,19 @@ def test_the_same_is_told_from_what_is_nearly_so(case):
     assert bad.verdict == "fails" and bad.number > 1e-3 and words in f"{bad.words}; {bad.example}", bad
 
 
-def test_the_head_that_differs_is_named():
-    slopes = torch.tensor([0.5, 0.25, 0.125, 0.0625])
-    steep = slopes * torch.tensor([1, 1, 1.1, 1])
-    finding = audit(penalty(steep), "bias", like=penalty(slopes), questions=[])["same"]
-    assert "in head 2" in finding.words and "head 2: 0." in finding.example
-
-
 def test_outputs_are_compared_where_weights_are_the_same_or_not_given():
     torch.manual_seed(0)
     shaw = posenc.shaw.shaw(16, clip=3, values=True)
     other = copy.deepcopy(shaw)
     other.bias.values.data += 1.0
     finding = audit(shaw, like=other, questions=[])["same"]
-    assert finding.verdict == "fails" and "an output" in finding.words and "first token at 0: " in finding.example
-
-    def attend(q, k, v, positions, causal):
-        queries = positions[-q.shape[2] :]
-        return posenc.attention(q, k, v, posenc.rope.rope(16), pos_q=queries, pos_k=positions, causal=causal)
-
-    assert audit(attend, "attention", like=posenc.rope.rope(16), questions=[])["same"].verdict == "holds"
-    finding = audit(attend, "attention", like=posenc.rope.rope(16, base=100.0), questions=[])["same"]
+    assert finding.verdict == "fails" and "an output" in finding.words
+    assert audit(rope_attends, "attention", like=posenc.rope.rope(16), questions=[])["same"].verdict == "holds"
+    finding = audit(rope_attends, "attention", like=posenc.rope.rope(16, base=100.0), questions=[])["same"]
     assert finding.verdict == "fails" and "an output" in finding.words
 
 
 def test_a_comparison_goes_as_far_as_both_go():
-    words = audit(Table(words=True), "embed", like=Table(words=False), questions=[])["same"]
-    assert words.verdict == "fails"  # each with a table of its own
     table = Table(words=True)
     finding = audit(table, "embed", like=copy.deepcopy(table), questions=[])["same"]
     assert finding.verdict == "holds" and "up to position 63" in finding.words
@@ -367,17 +349,6 @@ def test_with_several_axes_what_needs_one_is_not_asked(name):
     assert (verdicts["relative"] == "fails") == (name == "liere"), report
 
 
-def test_axes_that_are_swapped_for_keys_are_found():
-    right = posenc.make("rope2d", head_dim=16)
-
-    def swapped(q, k, at):
-        flipped = at._replace(pos_q=at.pos_q.flip(-1), pos_k=at.pos_k.flip(-1))
-        return right.rotate(q, k, at)[0], right.rotate(q, k, flipped)[1]
-
-    report = audit(posenc.Encoding(rotate=swapped, axes=2), questions=["relative"], like="rope2d")
-    assert report.failures == ("relative", "same") and "[1, 3]" in report["same"].example
-
-
 # ------------------------------------------------------------------------------------------------------------- the rest
 
 
@@ -387,12 +358,9 @@ def test_axes_that_are_swapped_for_keys_are_found():
         (turn, "interleaved"),
         (lambda x, p: rotate(x, p, W, layout="half"), "half-split"),
         (lambda x, p: rotate(x, p, W[:3]), "interleaved, 6 of 16 lanes"),
-        (turns_backwards, "interleaved"),
         (reads_pairs_writes_halves, "reads interleaved, writes half-split: harmless while queries and keys share it"),
-        (lambda x, p: turn(x, p + 1), "interleaved"),
-        (lambda x, p: rotate(x.flip(-1), p, W), "interleaved"),  # pairs stay pairs
     ],
-    ids=range(7),
+    ids=range(4),
 )
 def test_layouts_have_names(code, says):
     finding = audit(bound(code), "rotate", questions=["layout"])["layout"]
@@ -400,64 +368,20 @@ def test_layouts_have_names(code, says):
     assert finding.words == says
 
 
-def test_a_layout_of_more_than_pairs():
-    angle = torch.randn(4, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    skew = torch.block_diag(*[angle - angle.T] * 4)
-
-    def turns_fours(x, positions):
-        return torch.einsum("tde,bhte->bhtd", torch.matrix_exp(positions[:, None, None] * skew), x)
-
-    report = audit(turns_fours, "rotate", questions=["layout", "norm", "relative"])
-    assert report["layout"].words == "blocks of up to 4 lanes turn together" and not report.failures
-
-
-@pytest.mark.parametrize(
-    "place, by_hand, whole",
-    [
-        ("rotate", turn, lambda: posenc.rope.rope(16)),
-        ("bias", lambda i, j: posenc.alibi.bias(i, j, posenc.alibi.slopes(4).double()), lambda: posenc.alibi.alibi(4)),
-        ("weigh", right_stick, lambda: posenc.stickbreaking.stickbreaking(order="first", attend_current=True)),
-        (
-            "embed",
-            lambda x, p: x + posenc.sinusoidal.table(p.double(), 64).to(x),
-            lambda: posenc.sinusoidal.sinusoidal(),
-        ),
-    ],
-    ids=["rotate", "bias", "weigh", "embed"],
-)
-def test_by_hand_and_encoding_get_the_same_report(place, by_hand, whole):
-    first, second = audit(by_hand, place, name="x"), audit(whole(), name="x")
-    assert first.verdicts == second.verdicts and first.places == second.places
-    for a, b in zip(first.findings, second.findings):
-        if a.number is not None and a.number > 1e-6:
-            assert math.isclose(a.number, b.number, rel_tol=1e-6), (a, b)
-
-
 def test_a_whole_attention_function():
-    def attend(q, k, v, positions, causal):
-        queries = positions[-q.shape[2] :]
-        return posenc.attention(q, k, v, posenc.rope.rope(16), pos_q=queries, pos_k=positions, causal=causal)
-
-    report = audit(attend, "attention")
+    report = audit(rope_attends, "attention")
     assert not report.failures and report.places == ("attention",)
     assert report["cache"].verdict == report["relative"].verdict == report["weights"].verdict == "holds"
 
     def doubles(q, k, v, positions, causal):
-        return 2 * attend(q, k, v, positions, causal)
+        return 2 * rope_attends(q, k, v, positions, causal)
 
     assert audit(doubles, "attention", questions=["weights"])["weights"].number == pytest.approx(2)
-
-    def negative(q, k, v, positions, causal):
-        shift = torch.full((k.shape[2], k.shape[2]), -0.5, dtype=v.dtype).tril(-1)
-        return attend(q, k, v, positions, causal) + shift[-q.shape[2] :] @ v
-
-    finding = audit(negative, "attention", questions=["weights"])["weights"]
-    assert finding.verdict == "fails" and "a weight of -0." in finding.example
 
     def square(q, k, v, positions, causal):
         if q.shape[2] != k.shape[2]:
             raise ValueError("queries and keys must be as many")
-        return attend(q, k, v, positions, causal)
+        return rope_attends(q, k, v, positions, causal)
 
     finding = audit(square, "attention", questions=["cache"])["cache"]
     assert finding.verdict == "not asked" and "must be as many" in finding.words
@@ -466,16 +390,11 @@ def test_a_whole_attention_function():
 @pytest.mark.parametrize(
     "subject, place, words",
     [
-        (posenc.alibi.alibi(4), None, "the nearest keys win in every head; head 0 gives the 16 nearest 0.98"),
+        (posenc.alibi.alibi(4), None, "the nearest keys win in every head"),
         (reward, "bias", "the farthest keys win in every head"),
-        (
-            lambda i, j: clipped(i, j) * torch.tensor([1.0, -1, 0, -1]).view(4, 1, 1),
-            "bias",
-            "the nearest keys win in head 0, the farthest keys win in heads 1, 3, neither in head 2",
-        ),
         (posenc.Encoding(), None, "neither the nearest keys win nor the farthest"),
     ],
-    ids=["penalty", "reward", "mixed", "none"],
+    ids=["penalty", "reward", "none"],
 )
 def test_without_a_claim_the_report_tells_which_keys_win_and_blames_nobody(subject, place, words):
     report = audit(subject, place, questions=["distance"])
@@ -483,68 +402,16 @@ def test_without_a_claim_the_report_tells_which_keys_win_and_blames_nobody(subje
     assert not report.failures
 
 
-def test_where_projections_decide_which_keys_win_it_is_not_asked():
-    assert audit(posenc.sinusoidal.sinusoidal(), questions=["distance"])["distance"].verdict == "not asked"
-
-
 @pytest.mark.parametrize("name", ["alibi", "kerple", "fox", "stickbreaking"])
 def test_methods_that_penalize_distance_do(name):
     assert audit(method(name), questions=["distance"], decays=True)["distance"].verdict == "holds"
 
 
-def test_a_whole_function_and_its_encoding_are_told_the_same():
-    def attend(q, k, v, positions, causal):
-        return posenc.attention(q, k, v, posenc.alibi.alibi(4), pos_k=positions, pos_q=positions, causal=causal)
-
-    findings = [
-        audit(*subject, questions=["distance"])["distance"]
-        for subject in [(attend, "attention"), (posenc.alibi.alibi(4),)]
-    ]
-    assert findings[0].words == findings[1].words
-
-
-def leaks(scores, at):
-    right = torch.softmax(scores.masked_fill(~at.visible, -math.inf), -1)
-    return right + 2e-5 * ~at.visible
-
-
-def barely_negative(scores, at):
-    return torch.softmax(scores.masked_fill(~at.visible, -math.inf), -1) - 3e-4 * at.visible
-
-
-@pytest.mark.parametrize(
-    "subject, place, question",
-    [
-        (lambda x, p: 1.0002 * turn(x, p), "rotate", "norm"),
-        (lambda x, p: x * (1 + 2e-4 * p[:, None]), "rotate", "layout"),
-        (lambda i, j: 2e-5 * (i[:, None] * j).double(), "bias", "relative"),
-        (leaks, "weigh", "weights"),
-        (barely_negative, "weigh", "weights"),
-        (lambda scores, at: 1.0002 * posenc.encoding.softmax(scores, at), "weigh", "weights"),
-        (lambda x, p: 1e-5 * turn(x.detach(), p) + 1e-6 * x, "rotate", "gradient"),
-    ],
-    ids=["norm", "layout", "relative", "hidden", "negative", "sum", "gradient"],
-)
-def test_a_number_that_makes_a_question_fail_is_not_shown_as_none(subject, place, question):
-    """Neither as zero, nor as the one that it differs from."""
-    finding = audit(subject, place, questions=[question])[question]
-    assert finding.verdict == "fails"
-    numbers = re.findall(r"(?<![\d.])\d+\.\d+(?:e-\d+)?", f"{finding.words}; {finding.example}")
-    assert numbers and not {0.0, 1.0} & set(map(float, numbers)), finding
-    assert len(numbers) == len(set(numbers)), finding
-
-
 def test_the_report_reads_as_text_and_is_the_same_twice():
     reports = [audit(bound(masks_lanes), "rotate", name="masked") for _ in range(2)]
-    assert str(reports[0]) == str(reports[1]) and isinstance(reports[0], Report)
     text = str(reports[0])
-    assert text.startswith("Audit of masked (at rotate): 8 holds, 4 fails, 1 told, 0 not asked")
-    assert all(f" {name} " in text for name in QUESTIONS) and "e.g. lane 0 is" in " ".join(text.split())
-    assert max(map(len, text.split("\n"))) <= 76
-    assert reports[0].failures == ("relative", "norm", "layout", "unseen")
-    assert reports[0].settings["trained_length"] == 64
-    other = audit(bound(masks_lanes), "rotate", name="masked", seed=1)
-    assert other.verdicts == reports[0].verdicts and str(other) != text
+    assert text == str(reports[1]) and "masked (at rotate): 8 holds, 4 fails" in text
+    assert all(f" {name} " in text for name in QUESTIONS)
     with pytest.raises(ValueError, match="'norms'.*'norm'"):
         reports[0]["norms"]
 
@@ -556,18 +423,11 @@ def raises_at_home(x, positions):
 
 
 @pytest.mark.parametrize(
-    "subject",
-    [(posenc.learned.learned(8, 64),), (raises_at_home, "rotate")],
-    ids=["a table that ends at once", "more than five tokens"],
+    "subject", [(posenc.learned.learned(8, 64),), (raises_at_home, "rotate")], ids=["table", "words"]
 )
 def test_what_the_subject_raises_is_a_finding(subject):
     failed = [finding for finding in audit(*subject).findings if finding.verdict == "fails"]
     assert any("Error: " in f"{finding.words}; {finding.example}" for finding in failed)
-
-
-def test_one_tensor_of_two_rows_is_no_pair():
-    report = audit(posenc.Encoding(rotate=lambda q, k, at: q))
-    assert report.failures == ("shape",) and "rotate must return" in report["shape"].example
 
 
 def test_the_subject_is_left_as_it_was():
@@ -594,15 +454,6 @@ def test_a_longer_trained_length_sees_more_or_less():
     assert audit(gain, far=16, tolerance=0.02, questions=["relative"])["relative"].verdict == "holds"
 
 
-class HoldsAGenerator(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.numbers = (number for number in range(3))
-
-    def forward(self, x, positions):
-        return x
-
-
 @pytest.mark.parametrize(
     "subject, options, words",
     [
@@ -611,24 +462,14 @@ class HoldsAGenerator(nn.Module):
         (turn, {"place": "rotation"}, "place='rotation'.*'rotate'"),
         (posenc.Encoding(), {"place": "rotate"}, "place='rotate'.*None"),
         (turn, {"place": "rotate", "like": "rop"}, "like='rop'.*'rope'"),
-        (turn, {"place": "rotate", "like": 3}, "like=3"),
-        (turn, {"place": "rotate", "like": lambda x: x}, "like must take"),
         (turn, {"place": "rotate", "like": "mrope"}, "like='mrope' has axes=3"),
         (clipped, {"place": "bias", "like": "t5"}, "like='t5' learns.*Encoding"),
         (posenc.Encoding(), {"like": turn}, "like.*Encoding"),
         (posenc.alibi.alibi(4), {"causal": False}, "causal=False"),
         (lambda x: x, {"place": "rotate"}, r"subject.*\(x, positions\).*place='rotate'.*takes \(x\)"),
-        (turn, {"place": "attention"}, r"subject.*\(q, k, v, positions, causal\)"),
-        (HoldsAGenerator(), {"place": "rotate"}, "subject.*copied.*generator"),
         (turn, {"place": "rotate", "questions": "norm"}, "questions='norm'.*list"),
-        (turn, {"place": "rotate", "questions": 3}, "questions=3.*list"),
-        (turn, {"place": "rotate", "decays": 1}, "decays=1"),
         (turn, {"place": "rotate", "questions": ["norms"]}, "questions='norms'.*'norm'"),
-        *(
-            (turn, {"place": "rotate", name: value}, f"{name}={value}")
-            for name, value in [("head_dim", 7), ("num_heads", 0), ("trained_length", 4), ("trained_length", 64.0)]
-            + [("causal", 1), ("far", 1), ("tolerance", 0), ("seed", -1)]
-        ),
+        (turn, {"place": "rotate", "head_dim": 7}, "head_dim=7"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -667,23 +508,3 @@ def test_other_libraries_get_the_frozen_verdicts(key):
     assert report["layout"].words == frozen["words"]["layout"]
     if report["precision"].verdict == "fails":  # where it first goes wrong
         assert report["precision"].example == frozen["examples"]["precision"]
-
-
-def test_loading_in_bf16_keeps_what_casting_rounds(tmp_path):
-    """As the chapter says of Llama's frequencies."""
-    from transformers import LlamaConfig, LlamaModel
-
-    config = LlamaConfig(
-        vocab_size=16,
-        hidden_size=32,
-        intermediate_size=32,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-    )
-    model = LlamaModel(config)
-    model.save_pretrained(tmp_path)
-    loaded = LlamaModel.from_pretrained(tmp_path, dtype=torch.bfloat16)
-    assert loaded.layers[0].mlp.up_proj.weight.dtype == torch.bfloat16
-    assert loaded.rotary_emb.inv_freq.dtype == torch.float32
-    assert model.to(torch.bfloat16).rotary_emb.inv_freq.dtype == torch.bfloat16

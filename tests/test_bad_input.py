@@ -67,33 +67,25 @@ def arguments(name):
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_the_right_arguments_are_taken(name):
+def test_the_right_arguments_are_taken_and_a_list_is_refused_by_name_wherever_it_makes_no_sense(name):
     function, right = CALLS[name]
     function(**right)
-
-
-@pytest.mark.parametrize("name, argument", [(name, argument) for name in CALLS for argument in arguments(name)])
-def test_a_list_is_refused_by_name_wherever_it_makes_no_sense(name, argument):
-    function, right = CALLS[name]
-    with pytest.raises((TypeError, ValueError), match=rf"\b{argument}\b") as raised:
-        function(**right | {argument: [2]})
-    assert re.search(r"\[2\]|list|\[1\]", str(raised.value))  # the value, its type or its size
+    for argument in arguments(name):
+        for wrong in ([2], [2] * 20_000):
+            with pytest.raises((TypeError, ValueError), match=rf"\b{argument}\b") as raised:
+                function(**right | {argument: wrong})
+            message = str(raised.value)
+            assert len(message) < 1000 and (len(wrong) > 1 or re.search(r"\[2\]|list|\[1\]", message))
 
 
 WRONG = [  # (function, what is changed: the first is to be named, the error, words of the remedy)
     ("attention", {"q": q[0]}, V, "[B, H, T, D]"),
     ("attention", {"q": q.long()}, T, "floating"),
-    ("attention", {"q": q + 0j}, T, ""),
     ("attention", {"q": q[..., :0], "k": q[..., :0]}, V, "lane"),
-    ("attention", {"k": q[0]}, V, ""),
     ("attention", {"k": q[..., :6]}, V, "[2, 4, 5, 8]"),
-    ("attention", {"k": q[:1]}, V, ""),
     ("attention", {"k": q.double()}, V, "float32"),
-    ("attention", {"v": q[0]}, V, ""),
     ("attention", {"v": q[:, :, :3]}, V, ""),
-    ("attention", {"v": q.half()}, V, ""),
     ("attention", {"pos_q": at[:4]}, V, "[5]"),
-    ("attention", {"pos_q": at[None, None]}, V, ""),
     ("attention", {"pos_q": at.expand(3, 5)}, V, "[2, 5]"),
     ("attention", {"pos_q": at > 2}, T, ""),
     ("attention", {"pos_k": at[:3]}, V, ""),
@@ -105,65 +97,40 @@ WRONG = [  # (function, what is changed: the first is to be named, the error, wo
     ("attention", {"causal": False, "encoding": posenc.make("stickbreaking")}, U, "order='first'"),
     ("attention", {"mask": scores}, T, "bool"),
     ("attention", {"mask": seen[:, :3]}, V, "[5, 5]"),
-    ("attention", {"mask": seen[None]}, V, ""),
     ("attention", {"mask": seen.expand(2, 4, 5, 5)}, V, ""),
     ("attention", {"scale": math.nan}, V, "finite"),
     ("attention", {"gates": q}, V, "none"),
     ("attention", {"gates": q, "encoding": posenc.fox.fox()}, V, "[2, 4, 5]"),
-    ("attention", {"gates": -q[:, :, 0, :4].abs(), "encoding": posenc.fox.fox()}, V, "[2, 4, 5]"),
     ("attention", {"gates": q[:, :, 0, :5].long()}, T, "floating"),
     ("attention", {"impl": "tritn"}, V, "'triton'"),
     ("attention", {"return_weights": 1}, T, "True or False"),
     ("explain_impl", {"impl": "cuda"}, V, "'torch'"),
-    ("explain_impl", {"device": 0}, T, ""),
     ("explain_impl", {"dtype": "half"}, T, "torch.float32"),
     ("explain_impl", {"head_dim": 0}, V, "1"),
-    ("explain_impl", {"queries": 0}, V, "1"),
-    ("explain_impl", {"keys": 1.5}, T, ""),
     ("SelfAttention", {"dim": 16.0}, T, "int"),
-    ("SelfAttention", {"dim": 0}, V, "1"),
-    ("SelfAttention", {"num_heads": True}, T, "int"),
     ("SelfAttention", {"num_heads": 3}, V, "dim=16"),
     ("SelfAttention", {"num_kv_heads": 3, "num_heads": 4}, V, "num_heads=4"),
     ("SelfAttention", {"head_dim": 0}, V, "1"),
     ("SelfAttention", {"encoding": "rope"}, T, "make"),
-    ("SelfAttention", {"impl": "trch"}, V, "'torch'"),
     ("forward", {"x": x[0]}, V, "[B, T, 16]"),
-    ("forward", {"x": x[..., :8]}, V, "[B, T, 16]"),
     ("forward", {"positions": at[:2]}, V, "[5]"),
-    ("forward", {"mask": scores}, T, "bool"),
-    ("forward", {"valid": at}, V, "[2, 5]"),
     ("forward", {"valid": torch.ones(2, 5)}, V, "bool"),
     ("forward", {"valid": torch.ones(2, 4).bool()}, V, "[2, 5]"),
-    ("Encoding", {"head_dim": 0}, V, "1"),
     ("Encoding", {"embed_at": "layer"}, V, "'layer_qk'"),
     ("Encoding", {"axes": 0}, V, "1"),
     ("Encoding", {"causal_only": True}, T, "reason"),
     ("table", {"positions": torch.tensor(5)}, V, "[T]"),
     ("table", {"dim": 7}, V, "even"),
-    ("table", {"dim": 0}, V, "2"),
     ("table", {"base": 0}, V, "greater than 0"),
-    ("table", {"layout": "interleave"}, V, "'interleaved'"),
-    ("sinusoidal", {"base": -1.0}, V, "greater than 0"),
     ("sinusoidal", {"embed_at": "all"}, V, "'input'"),
     ("sinusoidal", {"volume": math.inf}, V, "finite"),
-    ("sinusoidal embed", {"x": x[0]}, V, "[B, T, C]"),
     ("sinusoidal embed", {"positions": at[None, :3]}, V, "[2, 5]"),
     ("learned", {"max_positions": 0}, V, "1"),
-    ("learned", {"dim": -1}, V, "1"),
-    ("learned", {"embed_at": "layer"}, V, "'layer_qkv'"),
     ("learned", {"std": -0.1}, V, "0"),
-    ("learned", {"std": math.nan}, V, "finite"),
-    ("learned embed", {"x": x[0]}, V, "[B, T, 16]"),
     ("learned embed", {"x": x.long()}, T, "floating"),
     ("learned embed", {"x": x[..., :8]}, V, "dim=16"),
-    ("learned embed", {"positions": at > 2}, T, ""),
     ("learned embed", {"positions": at[:4]}, V, "[2, 5]"),
-    ("learned embed", {"positions": at.expand(3, 5)}, V, ""),
-    ("learned embed", {"positions": at.expand(2, 5, 5)}, V, ""),
     ("resize", {"table": at.float()}, V, "[N, C]"),
-    ("resize", {"table": x[0].long()}, T, "floating"),
-    ("resize", {"length": 0}, V, "1"),
     ("resize", {"length": 2, "prefix": 2}, V, "3"),
     ("resize", {"mode": "linaer"}, V, "'linear'"),
     ("resize", {"prefix": -1}, V, "0"),
@@ -175,132 +142,68 @@ WRONG = [  # (function, what is changed: the first is to be named, the error, wo
     ("inv_freq", {"base": -2}, V, "greater than 0"),
     ("inv_freq", {"dtype": torch.int64}, T, "torch.float32"),
     ("rotate", {"x": q.long()}, T, "floating"),
-    ("rotate", {"x": q[0, 0, 0], "positions": at[:1]}, V, ""),
     ("rotate", {"positions": at[:3]}, V, "[2, 4, 5]"),
-    ("rotate", {"positions": torch.zeros(3, 1, 1, 5)}, V, ""),
     ("rotate", {"inv_freq": freq[None]}, V, ""),
     ("rotate", {"inv_freq": None}, T, "tensor"),
-    ("rotate", {"layout": "neox"}, V, "'half'"),
     ("rotate", {"attention_factor": 0}, V, "greater than 0"),
-    ("rope", {"head_dim": 7}, V, "even"),
-    ("rope", {"base": 0}, V, "greater than 0"),
-    ("rope", {"layout": "halves"}, V, "'half'"),
     ("rope", {"rotary_dim": 3}, V, "even"),
     ("rope", {"rotary_dim": 10}, V, "head_dim=8"),
     ("rope", {"rotary_dim": 4, "inv_freq": freq}, V, "inv_freq"),
     ("rope", {"proportional": "yes"}, T, "True or False"),
     ("rope", {"attention_factor": "1"}, T, "number"),
-    ("xpos", {"head_dim": 5}, V, "even"),
     ("xpos", {"gamma": 0}, V, "greater than 0"),
     ("xpos", {"scale_base": -1}, V, "greater than 0"),
-    ("xpos", {"layout": "neox"}, V, "'half'"),
-    ("xpos", {"base": 0}, V, "greater than 0"),
-    ("linear", {"dim": 7}, V, "even"),
-    ("linear", {"factor": 0.5}, V, "1"),
-    ("linear", {"base": 0}, V, "greater than 0"),
     ("ntk", {"dim": 2}, V, "4"),
-    ("ntk", {"base": None}, T, "number"),
-    ("dynamic_ntk", {"dim": 2}, V, "4"),
-    ("dynamic_ntk", {"factor": 0}, V, "1"),
-    ("dynamic_ntk", {"trained": 0}, V, "greater than 0"),
     ("dynamic_ntk", {"length": -1}, V, "0"),
-    ("yarn", {"dim": 7}, V, "even"),
     ("yarn", {"mscale": 1.0}, V, "mscale_all_dim=None"),
     ("yarn", {"mscale": 1.0, "mscale_all_dim": 1.0, "attention_factor": 1.0}, V, "attention_factor=1.0"),
     ("yarn", {"mscale": 0, "mscale_all_dim": 1.0}, V, "greater than 0"),
     ("get_mscale", {"factor": 0.5}, V, "1"),
-    ("get_mscale", {"mscale": "1"}, T, "number"),
     ("yarn", {"factor": 0.5}, V, "1"),
-    ("yarn", {"factor": 0.5, "attention_factor": 1.0}, V, "1"),
     ("yarn", {"base": 1.0}, V, "greater than 1"),
-    ("yarn", {"trained": 0}, V, "greater than 0"),
-    ("yarn", {"trained": "a", "ramp": "rotations"}, T, "number"),
     ("yarn", {"ramp": "lane"}, V, "'lanes'"),
     ("yarn", {"alpha": 32.0}, V, "beta=32.0"),
-    ("yarn", {"beta": 0, "ramp": "rotations"}, V, "greater than 0"),
-    ("yarn", {"attention_factor": 0}, V, "greater than 0"),
-    ("llama3", {"dim": 0}, V, "2"),
     ("llama3", {"factor": math.inf}, V, "finite"),
-    ("llama3", {"trained": -1}, V, "greater than 0"),
     ("llama3", {"low": 5.0}, V, "high=4.0"),
     ("longrope", {"short": [1.0] * 3}, V, "4 pairs"),
     ("longrope", {"long": [1.0, 1.0, 0.0, 1.0]}, V, "above 0"),
     ("longrope", {"short": [1.0, math.nan, 1.0, 1.0]}, V, "finite"),
-    ("longrope", {"long": torch.ones(4, 1)}, V, ""),
-    ("longrope", {"length": None}, T, "number"),
     ("longrope", {"trained": 1}, V, "greater than 1"),
-    ("longrope", {"factor": 0.9}, V, "1"),
-    ("longrope", {"attention_factor": -1.0}, V, "greater than 0"),
-    ("dynamic", {"head_dim": 7}, V, "even"),
     ("dynamic", {"head_dim": 6}, V, "8 lanes"),
     ("dynamic", {"scheme": "yarn"}, T, "callable"),
-    ("dynamic", {"layout": "halves"}, V, "'half'"),
     ("slopes", {"num_heads": 0}, V, "1"),
-    ("bias", {"pos_q": at[None, None], "pos_k": at[None, None]}, V, ""),
     ("bias", {"pos_k": at[None]}, V, ""),
-    ("bias", {"pos_k": at.expand(3, 5), "pos_q": at.expand(2, 5)}, V, ""),
     ("bias", {"slopes": freq[None]}, V, ""),
     ("bias", {"slopes": at}, T, "floating"),
-    ("shaw", {"head_dim": 0}, V, "1"),
-    ("shaw", {"clip": 0}, V, "1"),
-    ("transformer_xl", {"num_heads": 0}, V, "1"),
-    ("transformer_xl", {"head_dim": -1}, V, "1"),
     ("transformer_xl", {"dim": 5}, V, "even"),
-    ("transformer_xl", {"base": math.nan}, V, "finite"),
     ("shift", {"x": torch.ones(2, 2).long()}, T, "floating"),
     ("shift", {"x": torch.ones(3)}, V, "[..., Tq, Tk]"),
     ("bucket", {"relative": freq}, T, "integers"),
-    ("t5", {"num_heads": 0}, V, "1"),
     ("t5", {"num_buckets": 7}, V, "even"),
     ("t5", {"num_buckets": 2, "bidirectional": True}, V, "4"),
     ("t5", {"max_distance": 16}, V, "17"),
-    ("kerple", {"num_heads": 0}, V, "1"),
     ("kerple", {"form": "logs"}, V, "'log'"),
-    ("fire", {"num_heads": 0}, V, "1"),
-    ("fire", {"hidden": 0}, V, "1"),
     ("fire", {"threshold": 0}, V, "greater than 0"),
-    ("fire", {"threshold": math.inf}, V, "finite"),
-    ("weigh", {"scores": scores[0, 0, 0], "visible": seen[0]}, V, ""),
     ("weigh", {"scores": scores.long()}, T, "floating"),
     ("weigh", {"visible": scores}, T, "bool"),
     ("weigh", {"visible": seen[:, :3]}, V, ""),
     ("weigh", {"order": "last"}, V, "'recent'"),
-    ("stickbreaking", {"order": "recnt"}, V, "'recent'"),
     ("stickbreaking", {"remainder": "keep"}, V, "'drop'"),
-    ("gain", {"positions": torch.tensor(5)}, V, ""),
     ("gain", {"rates": -0.1}, V, "0"),
-    ("gain", {"rates": torch.ones(1).long()}, T, "floating"),
     ("gain", {"rates": torch.ones(3)}, V, "[5]"),
-    ("gain", {"boost": math.nan}, V, "finite"),
     ("band", {"head_dim": 7}, V, "even"),
     ("fade", {"distance": seen}, T, "real"),
     ("fade", {"rate": -1.0}, V, "0"),
     ("fade", {"rate": torch.ones(2)}, V, "[5]"),
-    ("fade", {"floor": -0.1}, V, "0"),
     ("fade", {"floor": 1.1}, V, "1"),
-    ("hazard", {"scores": scores.long()}, T, "floating"),
-    ("hazard", {"visible": seen[:, :3]}, V, ""),
-    ("hazard", {"rate": -0.5}, V, "0"),
-    ("exposb", {"head_dim": 7}, V, "even"),
-    ("exposb", {"num_heads": 0}, V, "1"),
     ("exposb", {"gain": 1.0}, T, "True or False"),
     ("exposb", {"on": "logit"}, V, "'logits'"),
-    ("exposb", {"rate": -0.1}, V, "0"),
     ("exposb", {"rate": 0, "learn_rate": True}, V, "greater than 0"),
-    ("exposb", {"base": 0}, V, "greater than 0"),
-    ("exposb", {"boost": math.inf}, V, "finite"),
     ("positions_for", {"after": "max"}, V, "'largest'"),
     ("positions_for", {"time_step": 0}, V, "greater than 0"),
-    ("positions_for", {"time_step": "2"}, T, "number"),
     ("positions_for", {"time_step": [1.0, 2.0, 0.5]}, V, "each of the 2"),
     ("exposb", {"floor": 0}, V, "greater than 0"),
-    ("exposb", {"floor": 2}, V, "1"),
     ("penalty", {"rate": -0.5}, V, "greater than 0"),
-    ("rse", {"head_dim": 7}, V, "even"),
-    ("rse", {"base": 0}, V, "greater than 0"),
-    ("rse", {"rate": 0}, V, "greater than 0"),
-    ("rse", {"rate": math.inf}, V, "finite"),
-    ("rse", {"order": "last"}, V, "'first'"),
 ]
 
 
@@ -311,37 +214,26 @@ def shown(argument, value):
     return [f"{argument}={value!r}", str(value), *([str([len(value)])] if isinstance(value, list) else [])]
 
 
-IDS = [f"{name}-{next(iter(change))}-{n}" for n, (name, change, *_) in enumerate(WRONG)]
-
-
-@pytest.mark.parametrize("name, change, error, remedy", WRONG, ids=IDS)
-def test_a_wrong_value_is_named_with_what_would_be_right(name, change, error, remedy):
+@pytest.mark.parametrize("name", dict.fromkeys(name for name, *_ in WRONG))
+def test_a_wrong_value_is_named_with_what_would_be_right(name):
     function, right = CALLS[name]
-    with pytest.raises(error) as raised:
-        function(**right | change)
-    (argument, value), message = [*change.items()][0], str(raised.value)
-    assert type(raised.value) is error
-    assert re.search(rf"\b{argument}\b", message) and remedy in message, message
-    assert any(words in message for words in shown(argument, value)), message
+    for change, error, remedy in (row[1:] for row in WRONG if row[0] == name):
+        with pytest.raises(error) as raised:
+            function(**right | change)
+        (argument, value), message = [*change.items()][0], str(raised.value)
+        assert type(raised.value) is error
+        assert re.search(rf"\b{argument}\b", message) and remedy in message, message
+        assert any(words in message for words in shown(argument, value)), message
 
 
 @pytest.mark.parametrize(
     "name, sizes, words",
     [
         ("alibi", {"num_heads": 3}, ["num_heads=3", "num_heads=4"]),
-        ("t5", {"num_heads": 3}, ["num_heads=3", "num_heads=4"]),
-        ("kerple", {"num_heads": 3}, ["num_heads=3", "num_heads=4"]),
-        ("fire", {"num_heads": 3}, ["num_heads=3", "num_heads=4"]),
         ("exposb", {"num_heads": 3}, ["num_heads=3", "num_heads=4"]),
-        ("exposb", {"num_heads": 3, "gain": False, "band": False}, ["num_heads=3", "num_heads=4"]),
-        ("exposb", {"num_heads": 3, "gain": False, "decay": False}, ["num_heads=3", "num_heads=4"]),
-        ("transformer_xl", {"num_heads": 3}, ["num_heads=3", "num_heads=4"]),
-        ("transformer_xl", {"head_dim": 4}, ["head_dim=4", "head_dim=8"]),
         ("shaw", {"head_dim": 4}, ["head_dim=4", "head_dim=8"]),
-        ("rope", {"head_dim": 16}, ["head_dim=16", "head_dim=8"]),
         ("rope", {"head_dim": 4}, ["head_dim=4", "head_dim=8", "rotary_dim"]),
         ("path", {"head_dim": 4}, ["head_dim=4", "head_dim=8"]),
-        ("rse", {"head_dim": 16}, ["head_dim=16", "head_dim=8"]),
     ],
     ids=str,
 )
@@ -367,7 +259,7 @@ def test_heads_of_keys_must_divide_those_of_queries_and_values_fit_a_table_of_va
         attention(q, q, q[..., :3], posenc.make("shaw", head_dim=8, values=True))
 
 
-@pytest.mark.parametrize("name, options", [("shaw", {}), ("shaw", {"values": True}), ("t5", {})], ids=str)
+@pytest.mark.parametrize("name, options", [("shaw", {"values": True}), ("t5", {})], ids=str)
 def test_what_looks_positions_up_asks_for_whole_numbers(name, options):
     factory, right = CALLS[name]
     encoding = factory(**right | options)
@@ -390,23 +282,16 @@ def test_a_position_without_a_row_is_refused_with_both_numbers(positions, words)
     assert all(word in str(raised.value) for word in words), str(raised.value)
 
 
-@pytest.mark.parametrize("wrong", [{"num_heads": 3}, "rope", None], ids=str)
-def test_compose_takes_encodings_alone(wrong):
-    with pytest.raises(TypeError, match=r"encodings\[1\].*Encoding"):
-        posenc.compose(posenc.make("nope"), wrong)
-
-
 @pytest.mark.parametrize(
     "parts, words",
     [
-        ([posenc.make("stickbreaking")] * 2, ["encodings[1]", "'weigh'"]),
         ([posenc.make("rope", head_dim=8)] * 2, ["encodings[1]", "'rotate'"]),
         ([posenc.make("shaw", head_dim=8, values=True)] * 2, ["encodings[1]", "'bias'"]),
         ([Encoding(axes=1), Encoding(axes=2)], ["encodings[1]", "2 axes"]),
         ([posenc.make("rope", head_dim=8), posenc.make("cope", head_dim=4)], ["encodings[1]", "head_dim=4", "8"]),
         ([posenc.make("sink", num_heads=2), posenc.make("alibi", num_heads=4)], ["encodings[1]", "num_heads=4", "2"]),
     ],
-    ids=["weigh", "rotate", "attend", "axes", "head_dim", "num_heads"],
+    ids=["rotate", "attend", "axes", "head_dim", "num_heads"],
 )
 def test_compose_refuses_what_claims_the_same(parts, words):
     with pytest.raises(U) as raised:
@@ -419,10 +304,8 @@ def test_compose_refuses_what_claims_the_same(parts, words):
     [
         (3, {}, V, ["name=3", "rope"]),
         ("rotary", {}, V, ["name='rotary'", "alibi"]),
-        ("stickbraking", {}, V, ["'stickbreaking'"]),
         ("rope", {"headdim": 8}, V, ["headdim=8", "'head_dim'"]),
         ("alibi", {}, T, ["num_heads"]),
-        ("learned", {"dim": 4}, T, ["max_positions"]),
         ("rope", {"head_dim": 4, "inv_freq": freq}, V, ["inv_freq", "head_dim=4"]),
     ],
     ids=str,
@@ -450,29 +333,10 @@ def test_what_stands_for_no_whole_number_is_refused_as_a_size(value):
         posenc.make("alibi", num_heads=value)
 
 
-@pytest.mark.parametrize(
-    "value",
-    [10**400, 10**9000, np.float64("inf"), -math.inf, math.nan],
-    ids=lambda v: str(v)[:9] if type(v) is not int else "int",
-)
+@pytest.mark.parametrize("value", [10**400, np.float64("inf"), math.nan], ids=["int", "numpy", "nan"])
 def test_a_number_without_a_float_is_named(value):
     with pytest.raises(ValueError, match=r"base=.*finite"):
         rope.rope(8, base=value)
-
-
-@pytest.mark.parametrize("name, argument", [(name, argument) for name in CALLS for argument in arguments(name)])
-def test_an_error_does_not_print_all_that_was_given(name, argument):
-    function, right = CALLS[name]
-    with pytest.raises((TypeError, ValueError), match=rf"\b{argument}\b") as raised:
-        function(**right | {argument: [2] * 20_000})
-    assert len(str(raised.value)) < 1000
-
-
-def test_an_odd_number_of_buckets_is_refused_for_what_buckets_are():
-    for bidirectional in (False, True):
-        with pytest.raises(ValueError, match="num_buckets=31 must be even") as raised:
-            t5.t5(4, num_buckets=31, bidirectional=bidirectional)
-        assert "lane" not in str(raised.value)
 
 
 def elsewhere(tensor):
@@ -483,20 +347,12 @@ def elsewhere(tensor):
     "name, change",
     [
         ("attention", {"pos_q": elsewhere(at)}),
-        ("attention", {"pos_k": elsewhere(at)}),
         ("attention", {"mask": elsewhere(seen)}),
-        ("attention", {"k": elsewhere(q)}),
         ("attention", {"gates": elsewhere(q[..., 0]), "encoding": posenc.fox.fox()}),
         ("forward", {"positions": elsewhere(at)}),
-        ("forward", {"mask": elsewhere(seen)}),
-        ("forward", {"mask": elsewhere(seen), "valid": torch.ones(2, 5).bool()}),
         ("forward", {"valid": elsewhere(torch.ones(2, 5).bool())}),
         ("rotate", {"positions": elsewhere(at)}),
-        ("rotate", {"inv_freq": elsewhere(freq)}),
-        ("sinusoidal embed", {"positions": elsewhere(at)[None]}),
         ("learned embed", {"positions": elsewhere(at)}),
-        ("bias", {"pos_k": elsewhere(at)}),
-        ("bias", {"slopes": elsewhere(freq)}),
     ],
     ids=lambda part: part if isinstance(part, str) else next(iter(part)),
 )
@@ -507,18 +363,7 @@ def test_a_tensor_on_another_device_is_named(name, change):
         function(**right | change)
 
 
-@pytest.mark.parametrize("block", [posenc.SelfAttention, posenc.FoxPro])
-def test_a_cache_of_another_batch_is_named(block):
-    layer, cache = block(16, 2), posenc.KVCache()
-    layer(x, cache=cache)
-    with pytest.raises(ValueError, match="cache holds .*batch of 2.*batch of 1"):
-        layer(x[:1], cache=cache)
-    assert len(cache) == 5
-
-
-@pytest.mark.parametrize(
-    "given, error", [(None, T), ("none", T), (torch.zeros(3, 1, 1, 1), V), (torch.zeros(1, 2, 4, 5, 5), V)]
-)
+@pytest.mark.parametrize("given, error", [("none", T), (torch.zeros(3, 1, 1, 1), V)])
 def test_a_bias_that_gives_no_bias_is_named(given, error):
     with pytest.raises(error, match="bias must"):
         attention(q, q, q, Encoding(bias=lambda q, k, at: given))
@@ -532,6 +377,7 @@ def test_a_device_that_does_not_exist_is_named(monkeypatch):
         posenc.explain_impl(device="cuda")
 
 
+@pytest.mark.weekly
 def test_numbers_are_checked_inside_a_compiled_graph():
     """dynamic=True makes an option of the encoding a symbol: no check may ask for more of it than a comparison."""
     encoding = posenc.compose(posenc.make("sinusoidal"), rope.rope(8, attention_factor=1.5))

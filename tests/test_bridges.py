@@ -2,14 +2,12 @@ r"""Encodings in other people's attention: FlexAttention, PyTorch's fused functi
 
 import copy
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import cases
 import pytest
 import torch
-from torch.nn.functional import cross_entropy, scaled_dot_product_attention
+from torch.nn.functional import scaled_dot_product_attention
 
 import posenc
 from posenc import UnsupportedError, bridges, make, scaling
@@ -71,55 +69,23 @@ def test_the_mods_equal_attention(name):
             assert out.dtype == dtype and off_by(out, expected, options) < limit
 
 
-def test_the_mods_hold_a_mask_as_small_as_it_is_given():
-    """And positions that all rows of a batch share; each of the shapes that broadcast says the same as the whole."""
-    q, k, v = inputs()
-    made = make("alibi", num_heads=4).double()
-    masks = [torch.rand(2, 1, 9, 9, generator=torch.Generator().manual_seed(1)) < 0.8]
-    masks += [masks[0][:1], masks[0][:, :, :1], masks[0][..., :1], masks[0][:1, :, :1], torch.ones(1, 1, 1, 1).bool()]
-    for mask in masks:
-        score_mod, mask_mod = bridges.flex(made, q, k, mask=mask, pos_q=torch.arange(9) * 2)
-        held = [cell.cell_contents for mod in (score_mod, mask_mod) for cell in mod.__closure__]
-        tensors = [x for cell in held for x in (cell if isinstance(cell, tuple) else [cell]) if torch.is_tensor(x)]
-        assert sorted(x.numel() for x in tensors) == sorted([4, 9, 9, mask.numel()])
-        options = {"mask": mask, "pos_q": torch.arange(9) * 2}
-        expected = posenc.attention(q, k, v, made, impl="torch", **options)
-        assert off_by(by_the_mods(q, k, v, score_mod, mask_mod), expected, options) < 1e-12
-
-
-@pytest.mark.parametrize("name", ["t5"])
-def test_flex_attention_takes_them(name):
+@pytest.mark.parametrize(
+    "name, compiled", [("t5", False), *(pytest.param(name, True, marks=pytest.mark.weekly) for name in ("t5", "fox"))]
+)
+@torch.no_grad()
+def test_flex_attention_takes_them(name, compiled):
     attend_flex = pytest.importorskip("torch.nn.attention.flex_attention")
-    (q, k, v), options = next(situations(name))
-    made = cases.encoding(name).double()
+    tensors, options = next(situations(name))
+    q, k, v = (x.float() for x in tensors)
+    made = cases.encoding(name)
     gates = cases.gates(made, q, k)
     score_mod, mask_mod = bridges.flex(made, q, k, gates=gates, **options)
     block_mask = attend_flex.create_block_mask(mask_mod, 2, None, q.shape[2], k.shape[2], device="cpu")
-    out = attend_flex.flex_attention(q, k, v, score_mod, block_mask, enable_gqa=True)
+    attend = attend_flex.flex_attention
+    attend = torch.compile(attend, dynamic=False) if compiled else attend  # else Inductor names what is not there
+    out = attend(q, k, v, score_mod, block_mask, enable_gqa=True)
     expected = posenc.attention(q, k, v, made, gates=gates, impl="torch", **options)
-    assert off_by(out, expected, options) < 1e-12
-
-
-@pytest.mark.weekly
-@pytest.mark.parametrize("name", ["alibi-learned", "t5", "kerple-power", "penalty", "fox"])
-def test_flex_attention_compiles_them(name):
-    attend_flex = pytest.importorskip("torch.nn.attention.flex_attention")
-    everything = next(situations(name))
-    one = [x[:1] for x in inputs(queries=1)], {"mask": torch.ones(1, 1, 1, 9, dtype=torch.bool)}
-    for tensors, options in (everything, (inputs(), {}), one):
-        q, k, v = (x.float() for x in tensors)
-        made = penalty_or(name)
-        gates = cases.gates(made, q, k)
-        with torch.no_grad():
-            score_mod, mask_mod = bridges.flex(made, q, k, gates=gates, **options)
-            block_mask = attend_flex.create_block_mask(mask_mod, len(q), None, q.shape[2], k.shape[2], device="cpu")
-            grouped = k.shape[1] != q.shape[1]
-            compiled = torch.compile(
-                attend_flex.flex_attention, dynamic=False
-            )  # or Inductor's C++ names what is not there
-            out = compiled(q, k, v, score_mod, block_mask, enable_gqa=grouped)
-            expected = posenc.attention(q, k, v, made, gates=gates, impl="torch", **options)
-        assert off_by(out, expected, options) < 2e-6
+    assert off_by(out, expected, options) < 2e-6
 
 
 @pytest.mark.parametrize("name", ["nope", "penalty", *BIASES])
@@ -135,7 +101,7 @@ def test_the_additive_bias_equals_attention(name):
         assert off_by(out, expected, options) < 1e-12
 
 
-@pytest.mark.parametrize("name", ["alibi-learned", "t5", "kerple", "kerple-power", "penalty"])
+@pytest.mark.parametrize("name", ["alibi-learned", "t5", "kerple"])
 def test_parameters_learn_through_both(name):
     q, k, v = inputs()
     made = penalty_or(name).double()
@@ -161,7 +127,7 @@ def test_a_scale_is_what_a_counting_bias_reads():
     assert not torch.allclose(bias, bridges.sdpa_bias(made, q, k))
 
 
-@pytest.mark.parametrize("name", ["rope", "rope+alibi", "rse-softmax", "rope2d"])
+@pytest.mark.parametrize("name", ["rope", "rope+alibi", "rope2d"])
 def test_what_rotates_is_turned_first(name):
     made = cases.encoding(name).double()
     q, k, v = inputs(queries=4)
@@ -199,26 +165,12 @@ def test_what_a_bridge_does_not_serve_is_named(name, bridge, reason):
         bridge(made, q, k)
 
 
-def test_a_rotation_of_each_head_is_given_the_keys_of_each_head():
-    """As `attention` does it; one that turns all heads alike leaves grouped keys grouped."""
-    q, k, v = inputs(heads_k=2)
-    positions = cases.along_a_line(torch.arange(9), 2)
-    made = make("rope2d", form="mixed", num_heads=4, head_dim=cases.HEAD_DIM).double()
-    turned_q, turned_k, rest = bridges.turn(made, q, k, pos_q=positions)
-    bias = bridges.sdpa_bias(rest, turned_q, turned_k)
-    out = scaled_dot_product_attention(turned_q, turned_k, v.repeat_interleave(2, dim=1), attn_mask=bias)
-    assert torch.allclose(out, posenc.attention(q, k, v, made, pos_q=positions, impl="torch"), atol=1e-12)
-    assert bridges.turn(make("rope", head_dim=cases.HEAD_DIM).double(), q, k)[1].shape == k.shape
-
-
 def test_no_encoding_is_nope():
     q, k, v = inputs()
     expected = posenc.attention(q, k, v, impl="torch")
     out = scaled_dot_product_attention(q, k, v, attn_mask=bridges.sdpa_bias(None, q, k))
     assert torch.allclose(out, expected, atol=1e-12)
-    assert torch.allclose(by_the_mods(q, k, v, *bridges.flex(None, q, k)), expected, atol=1e-12)
-    turned_q, turned_k, rest = bridges.turn(None, q, k)
-    assert turned_q is q and turned_k is k and rest.places == ()
+    assert bridges.turn(None, q, k)[:2] == (q, k)
 
 
 def test_causal_only_methods_and_wrong_sizes_are_refused():
@@ -226,15 +178,12 @@ def test_causal_only_methods_and_wrong_sizes_are_refused():
     for bridge in (bridges.flex, bridges.sdpa_bias):
         with pytest.raises(UnsupportedError, match="causal"):
             bridge(make("alibi", num_heads=4), q, k, causal=False)
-        for name in ("alibi", "t5", "kerple"):
-            with pytest.raises(ValueError, match="num_heads=3"):
-                bridge(make(name, num_heads=3), q, k)
+        with pytest.raises(ValueError, match="num_heads=3"):
+            bridge(make("t5", num_heads=3), q, k)
         with pytest.raises(TypeError, match="encoding"):
             bridge("alibi", q, k)
         with pytest.raises(ValueError, match="gates"):
             bridge(make("fox"), q, k)
-    with pytest.raises(ValueError, match="whole"):
-        bridges.flex(make("t5", num_heads=4), q, k, pos_q=torch.arange(9) + 0.5)
 
 
 # --- models of transformers ------------------------------------------------------------------------------------------
@@ -289,19 +238,7 @@ def test_rope_gives_the_logits_and_the_text_of_the_model_itself(kind):
     assert len(set(text[:, 12:].flatten().tolist())) > 6, "texts that say something"
 
 
-@torch.no_grad()
-def test_a_model_keeps_its_own_scale():
-    ids, _ = batch(pads=0)
-    logits = []
-    for model in (llama(), bridges.attach(llama(), rope_of_llama())):
-        for layer in model.model.layers:
-            layer.self_attn.scaling = 1.0
-        logits.append(model(ids).logits)
-    assert (logits[0] - logits[1]).abs().max() < 1e-5
-    assert (logits[0] - llama()(ids).logits).abs().max() > 1e-2
-
-
-@pytest.mark.parametrize("name", ["alibi", "t5", "stickbreaking", "rope+alibi", "fire", "cope", "rse", "exposb"])
+@pytest.mark.parametrize("name", ["t5", "rope+alibi", "rse"])
 @torch.no_grad()
 def test_a_llama_decodes_step_by_step_as_it_reads(name):
     model = bridges.attach(llama(), cases.encoding(name))
@@ -321,41 +258,18 @@ def test_a_llama_decodes_step_by_step_as_it_reads(name):
     assert (bare - whole)[valid.bool()].abs().max() > 1e-2, "the encoding is what stands in the model"
 
 
-@pytest.mark.parametrize("name", ["alibi", "t5", "stickbreaking"])
-def test_a_llama_trains(name):
-    """Loss falls, and what the encoding learns gets a gradient and a place among the weights."""
-    model = bridges.attach(llama(initializer_range=0.1), cases.encoding(name)).train()
-    ids = torch.randint(3, 40, (8, 8), generator=torch.Generator().manual_seed(2)).repeat(
-        1, 2
-    )  # the second half repeats
-    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
-    losses = []
-    for _ in range(40):
-        logits = model(ids).logits
-        losses.append(cross_entropy(logits[:, :-1].flatten(0, 1), ids[:, 1:].flatten()))
-        optimizer.zero_grad()
-        losses[-1].backward()
-        optimizer.step()
-    assert losses[-1] < 0.6 * losses[0]
-    learned = [name for name, _ in model.named_parameters() if name.startswith("posenc")]
-    assert len(learned) == (name == "t5") and all(model.get_parameter(name).grad.abs().sum() > 0 for name in learned)
-    again = bridges.attach(llama(seed=3), cases.encoding(name))
-    again.load_state_dict(model.state_dict())
-    assert torch.equal(again.eval()(ids).logits, model.eval()(ids).logits)
-
-
 @torch.no_grad()
-def test_layers_have_encodings_of_their_own_and_copies_too():
+def test_layers_have_encodings_of_their_own_that_are_saved_with_the_model():
     ids, _ = batch()
     parts = [make("alibi", num_heads=4, learned=True), make("alibi", num_heads=4, learned=True)]
     model = bridges.attach(llama(), parts)
-    twin = copy.deepcopy(model)
-    before = model(ids).logits
-    assert torch.equal(twin(ids).logits, before)
+    assert len([name for name, _ in model.named_parameters() if name.startswith("posenc")]) == 2
+    twin, before = copy.deepcopy(model), model(ids).logits
     parts[1].bias.slopes *= 3
     assert not torch.equal(model(ids).logits, before) and torch.equal(twin(ids).logits, before)
-    shared = bridges.attach(llama(), parts[0])
-    assert torch.equal(shared(ids).logits, before)
+    twin.load_state_dict(model.state_dict())
+    assert torch.equal(twin(ids).logits, model(ids).logits)
+    assert torch.equal(bridges.attach(llama(), parts[0])(ids).logits, before), "one for all layers"
     with pytest.raises(ValueError, match="3 encodings for 2 layers"):
         bridges.attach(llama(), [make("nope")] * 3)
 
@@ -363,43 +277,32 @@ def test_layers_have_encodings_of_their_own_and_copies_too():
 @torch.no_grad()
 def test_another_attention_set_later_is_refused():
     """The model's own rotation is silent by then, so it would compute NoPE."""
-    ids, _ = batch(pads=0)
     model = bridges.attach(llama(), make("alibi", num_heads=4))
-    before = model(ids).logits
-    for name in ("sdpa", "eager"):
-        model.set_attn_implementation(name)
-        with pytest.raises(UnsupportedError, match=f"{name}.*posenc"):
-            model(ids)
-    model.set_attn_implementation("posenc")
-    assert torch.equal(model(ids).logits, before)
-
-
-@torch.no_grad()
-def test_a_model_without_encoding_is_nope():
-    ids, _ = batch(pads=0)
-    expected = bridges.attach(llama(), make("nope"))(ids).logits
-    for none in (None, [None, make("nope")]):
-        assert torch.equal(bridges.attach(llama(), none)(ids).logits, expected)
+    model.set_attn_implementation("sdpa")
+    with pytest.raises(UnsupportedError, match="sdpa.*posenc"):
+        model(batch()[0])
 
 
 @torch.no_grad()
 def test_a_cropped_cache_goes_on_and_a_strange_one_is_refused():
     ids, _ = batch(pads=0)
-    model, other = bridges.attach(llama(), rope_of_llama()), llama()
+    model = bridges.attach(llama(), rope_of_llama())
     cache = model(ids, use_cache=True).past_key_values
     cache.crop(8)
     assert torch.allclose(model(ids[:, 8:], past_key_values=cache).logits, model(ids).logits[:, 8:], atol=1e-5)
-    filled = other(ids[:, :8], use_cache=True).past_key_values
+    filled = llama()(ids[:, :8], use_cache=True).past_key_values
     with pytest.raises(ValueError, match="8 keys"):
         model(ids[:, 8:], past_key_values=filled)
-    with pytest.raises(UnsupportedError, match="static"):
-        model.generate(ids, max_new_tokens=4, cache_implementation="static")
 
 
 @pytest.mark.parametrize("name, reason", [("sinusoidal", "embed"), ("fox", "gates"), ("rope2d", "axes")])
 def test_what_a_model_cannot_hold_is_named(name, reason):
     with pytest.raises(UnsupportedError, match=reason):
         bridges.attach(llama(), cases.encoding(name))
+
+
+LATENT = dict(qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=16, q_lora_rank=16, kv_lora_rank=16)
+LATENT |= dict(n_routed_experts=4, num_experts_per_tok=2, n_group=1, topk_group=1, moe_intermediate_size=16)
 
 
 def test_a_model_that_does_not_fit_is_named():
@@ -413,28 +316,22 @@ def test_a_model_that_does_not_fit_is_named():
     ):
         with pytest.raises(UnsupportedError, match="GPT2LMHeadModel.*rotary_emb"):
             bridge(gpt2)
-        for strange in (None, "llama", gpt2.config, type(gpt2), torch.nn.Linear(1, 1)):
-            with pytest.raises(TypeError, match="model must be a PreTrainedModel"):
-                bridge(strange)
-    with pytest.raises(TypeError, match="encoding=None must be an Encoding made by"):
-        bridges.write_rope(llama(), None)
+        with pytest.raises(TypeError, match="model must be a PreTrainedModel"):
+            bridge("llama")
     model = bridges.attach(llama(attention_dropout=0.1), make("nope"))
     with pytest.raises(UnsupportedError, match="dropout"):
         model.train()(batch()[0])
-    with pytest.raises(UnsupportedError, match="softcap"):
-        bridges.attach(llama(kind="Gemma2"), make("nope"))
-    with pytest.raises(UnsupportedError, match="mask that is a bias"):
-        bridges.attach(llama(kind="Doge"), make("nope"))
-    with pytest.raises(UnsupportedError, match="again in one forward"):
-        bridges.attach(llama(kind="HrmText", num_key_value_heads=4), make("nope"))
-    sparse = LATENT | dict(num_key_value_heads=4, index_head_dim=16, index_n_heads=2, index_topk=4)
-    with pytest.raises(UnsupportedError, match="indexer"):
-        bridges.attach(llama(kind="DeepseekV32", **sparse), make("nope"))
-    with pytest.raises(UnsupportedError, match="DeepseekV4Attention turns its values"):
-        bridges.attach(other_model("DeepseekV4", num_key_value_heads=1, head_dim=32, qk_rope_head_dim=8), make("nope"))
-    for bridge in (lambda: bridges.attach(model, make("nope")), lambda: bridges.read_rope(model)):
-        with pytest.raises(ValueError, match="attach"):
-            bridge()
+    with pytest.raises(ValueError, match="attach"):
+        bridges.attach(model, make("nope"))
+    for kind, options, reason in (
+        ("Gemma2", {}, "softcap"),
+        ("Doge", {}, "mask that is a bias"),
+        ("HrmText", {"num_key_value_heads": 4}, "again in one forward"),
+        ("GPTNeoX", {}, "past_key_values"),
+        ("DeepseekV2", LATENT, "cosines"),
+    ):
+        with pytest.raises(UnsupportedError, match=reason):
+            bridges.attach(other_model(kind, **options), make("nope"))
 
 
 def other_model(kind, model=None, **options):
@@ -443,28 +340,6 @@ def other_model(kind, model=None, **options):
     sizes = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, vocab_size=40)
     config = getattr(transformers, f"{kind}Config")(**sizes | dict(pad_token_id=0) | options)
     return getattr(transformers, f"{model or kind}ForCausalLM")(config).eval()
-
-
-def test_models_that_name_their_cache_or_their_rotation_otherwise_are_refused_at_once():
-    grouped = dict(head_dim=8, num_key_value_heads=2)
-    llama4 = other_model("Llama4Text", "Llama4", intermediate_size_mlp=48, num_local_experts=2, **grouped)
-    latent = other_model("DeepseekV2", **LATENT)
-    for model, reason in ((other_model("GPTNeoX"), "past_key_values"), (llama4, "."), (latent, "cosines")):
-        weights = set(model.state_dict())
-        with pytest.raises(UnsupportedError, match=f"{type(model).__name__}.*{reason}"):
-            bridges.attach(model, make("nope"))
-        assert set(model.state_dict()) == weights and model.config._attn_implementation != "posenc"
-    gemma = other_model("Gemma3Text", "Gemma3", **grouped)
-    with pytest.raises(UnsupportedError, match="without inv_freq"):
-        bridges.read_rope(gemma)
-    with torch.no_grad():  # several rotations, none of which is left
-        ids, _ = batch(pads=0)
-        bridges.attach(gemma, make("nope"))
-        assert torch.allclose(gemma(ids).logits, gemma(ids, position_ids=torch.arange(12)[None] * 9).logits)
-
-
-LATENT = dict(qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=16, q_lora_rank=16, kv_lora_rank=16)
-LATENT |= dict(n_routed_experts=4, num_experts_per_tok=2, n_group=1, topk_group=1, moe_intermediate_size=16)
 
 
 @torch.no_grad()
@@ -496,7 +371,7 @@ def test_latent_attention_turns_its_last_lanes():
     assert (both(ids).logits - expected).abs().max() > 1e-2
 
 
-@pytest.mark.parametrize("kind", ["SmolLM3", "Cohere2", "Exaone4", "Gemma3Text"])
+@pytest.mark.parametrize("kind", ["Cohere2", "Gemma3Text"])
 @torch.no_grad()
 def test_layers_that_differ_ask_for_an_encoding_each(kind):
     """By their frequencies, or by whether they turn at all."""
@@ -528,37 +403,21 @@ def test_a_rotation_is_compared_with_what_the_layers_do():
     own, ours = llama(kind="NanoChat"), llama(kind="NanoChat")
     read = bridges.read_rope(ours)
     assert (read.rotate.inv_freq < 0).all(), "it turns the other way round"
-    written = bridges.write_rope(llama(kind="NanoChat"), read)
-    for model in (bridges.attach(ours, read), written):
+    for model in (bridges.attach(ours, read), bridges.write_rope(llama(kind="NanoChat"), read)):
         assert (model(ids).logits - own(ids).logits).abs().max() < 1e-4
-    with pytest.raises(UnsupportedError, match="layout='half'.*by up to [1-9].*'interleaved' is right"):
+    with pytest.raises(UnsupportedError, match="layout='half'.*'interleaved' is right"):
         bridges.read_rope(llama(kind="Cohere"))
-    normed = llama(kind="HunYuanDenseV1")  # which norms queries after it has turned them
-    normed.model.layers[1].self_attn.query_layernorm.weight[0] = 2.0
-    with pytest.raises(UnsupportedError, match="layer 1.*by up to [1-9].*neither"):
-        bridges.attach(normed, rope_of_llama())
-    bridges.attach(normed, make("alibi", num_heads=4))
     scaled = llama()
     scaled.model.rotary_emb.register_forward_hook(lambda module, given, out: (out[0] * 2, out[1]))
-    for bridge in (bridges.read_rope, lambda model: bridges.write_rope(model, rope_of_llama())):
-        with pytest.raises(UnsupportedError, match="by up to [1-9].*neither"):
-            bridge(scaled)
+    with pytest.raises(UnsupportedError, match="neither"):
+        bridges.read_rope(scaled)
 
 
 # --- frequencies -----------------------------------------------------------------------------------------------------
 
 SCHEMES = {
     "default": ({}, lambda: (posenc.rope.inv_freq(8, dtype=torch.float64), 1.0)),
-    "linear": ({"factor": 4.0}, lambda: scaling.linear(8, 4.0)),
     "yarn": ({"factor": 4.0}, lambda: scaling.yarn(8, 4.0, trained=64)),
-    "llama3": (
-        {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0},
-        lambda: scaling.llama3(8, 8.0, trained=64, base=10000.0),
-    ),
-    "longrope": (
-        {"factor": 4.0, "short_factor": [1.0] * 4, "long_factor": [1.0, 2.0, 3.0, 4.0]},
-        lambda: scaling.longrope(8, 4.0, short=[1.0] * 4, long=[1.0, 2.0, 3.0, 4.0], length=99, trained=64),
-    ),
     "dynamic": ({"factor": 2.0}, lambda: scaling.dynamic_ntk(8, 2.0, length=99, trained=64)),
 }
 
@@ -582,14 +441,6 @@ def test_frequencies_go_into_a_model_and_come_back(scheme):
         assert torch.allclose(read.rotate.inv_freq.double(), frequencies, rtol=1e-6)
         attached = bridges.attach(llama(), read)
         assert (attached(ids).logits - expected).abs().max() < 1e-4
-
-
-@torch.no_grad()
-def test_written_frequencies_stay_in_a_model_of_a_dynamic_type():
-    parameters = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}
-    model = bridges.write_rope(llama(rope_parameters=parameters), rope_of_llama())
-    ids = torch.randint(3, 40, (1, 99), generator=torch.Generator().manual_seed(1))
-    assert (model(ids).logits - llama()(ids).logits).abs().max() < 1e-5
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -616,24 +467,6 @@ def test_frequencies_that_do_not_fit_are_refused():
         bridges.write_rope(llama(), make("rope", head_dim=16))
 
 
-@pytest.mark.weekly
-def test_transformers_is_asked_for_where_it_is_needed():
-    code = """
-import sys
-sys.modules["transformers"] = None
-sys.modules["torch.nn.attention.flex_attention"] = None
-import torch, posenc
-q = torch.randn(1, 2, 3, 4)
-posenc.bridges.flex(posenc.make("alibi", num_heads=2), q, q)
-try:
-    posenc.bridges.attach(torch.nn.Linear(1, 1), posenc.make("nope"))
-except ImportError as error:
-    print(error)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "pip install" in done.stdout and "transformers" in done.stdout
-
-
 # --- what readers copy -----------------------------------------------------------------------------------------------
 
 
@@ -649,32 +482,12 @@ def test_the_blocks_of_the_readme_run():
     assert torch.allclose(values["out"], expected, atol=1e-5)
 
 
-def test_the_page_asks_the_functions_what_they_serve(monkeypatch):
-    from posenc.lab.pages import in_your_own_model as page
-
-    def answers():
-        lines = [line.strip("| ").split(" | ") for line in page.bridges_table().data.splitlines()[2:]]
-        return {re.search(r"\w[\w-]*", title)[0]: cells for title, *cells in lines}
-
-    table = answers()
-    assert table["ALiBi"] == ["yes", "yes", "yes", "–"]
-    assert table["RoPE"] == ["after `turn`", "after `turn`", "yes", "yes"]
-    assert table["Stick-breaking"] == ["–", "–", "yes", "–"]
-    assert table["FIRE"] == ["–", "yes", "yes", "–"]
-    assert table["PaTH"] == table["Sinusoidal"] == ["–", "–", "–", "–"]
-    monkeypatch.setattr(bridges.functions, "SCORE_MODS", {})
-    assert answers()["ALiBi"] == ["–", "yes", "yes", "–"]
-
-
-def test_the_table_of_model_types_is_what_the_bridges_say(monkeypatch):
-    """Of some types the record is made anew; the page sorts all."""
+def test_the_record_of_model_types_is_what_the_bridges_say(monkeypatch):
     monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
     import attach_kinds
 
     from posenc.lab.experiments import load_results
-    from posenc.lab.pages import in_your_own_model as page
 
     frozen = load_results("attach_kinds")["kinds"]
     for kind in ("llama", "smollm3", "gpt_neox", "emu3"):
         assert attach_kinds.verdict_on(kind)[0] == frozen[kind].split(" | ")[0]
-    assert sorted(sum(page.kinds().values(), [])) == sorted(frozen) and "deepseek_v3" in page.kinds()["serves", ""]

@@ -18,11 +18,6 @@ from posenc.fixed import FixedNumbers
 each = pytest.mark.parametrize("name", NAMES)
 MORE = {  # beside those of the table
     "xpos": lambda: rope.xpos(HEAD_DIM),
-    "yarn": lambda: rope.rope(HEAD_DIM, inv_freq=scaling.yarn(HEAD_DIM, 4.0, trained=64)[0]),
-    "llama3": lambda: rope.rope(HEAD_DIM, inv_freq=scaling.llama3(HEAD_DIM)[0]),
-    "longrope": lambda: rope.rope(
-        HEAD_DIM, inv_freq=scaling.longrope(HEAD_DIM, 4.0, short=[1.0] * 4, long=[2.0] * 4, length=9, trained=4)[0]
-    ),
     "dynamic": lambda: scaling.dynamic(
         HEAD_DIM, lambda length: scaling.dynamic_ntk(HEAD_DIM, length=length, trained=4)
     ),
@@ -101,26 +96,7 @@ def test_numbers_without_values_are_refused():
 # Moved, rounded, copied, kept
 
 
-@pytest.mark.parametrize("name", [name for name in [*NAMES, *MORE] if not [*own(name).attention.encoding.parameters()]])
-def test_half_and_back_rounds_no_fixed_number(name):
-    made = own(name).attention.encoding
-    q, x = torch.randn(1, HEADS, 9, HEAD_DIM), torch.randn(1, 9, DIM)
-    positions = along_a_line(torch.arange(2000, 2009), made.axes)
-    at = {"pos_q": positions, "pos_k": positions}
-
-    def run():
-        if made.embed is not None:
-            return made.embed(x, positions)
-        return posenc.attention(q, q, q, made, gates=gates(made, q, q), **at)
-
-    before = run()
-    made.half().float().to(torch.bfloat16)
-    assert torch.equal(run(), before)
-    made.double()
-    assert torch.equal(run(), before)
-
-
-@each
+@pytest.mark.parametrize("name", posenc.METHODS)
 def test_copies_and_files_of_a_model_are_as_good_as_it(name):
     model, x = own(name), tokens(2, 9, torch.float32)
     expected = model(x)
@@ -141,23 +117,21 @@ def test_a_checkpoint_with_scalars_of_no_dimension_still_loads():
     for name, keys in (("fire", ("bias.c", "bias.stretch")), ("rse", ("bias.raw",))):
         made = encoding(name)
         state = {key: value + 0.25 for key, value in made.state_dict().items()}
-        old = state | {key: state[key].squeeze() for key in keys}
-        assert all(old[key].ndim == 0 for key in keys)
-        made.load_state_dict(old, strict=True)
+        made.load_state_dict(state | {key: state[key].squeeze() for key in keys}, strict=True)
         assert all(torch.equal(value, state[key]) for key, value in made.state_dict().items())
-        assert all(old[key].ndim == 0 for key in keys), "what was given is as it was"
 
 
 @pytest.mark.parametrize("how", ["replaced", "written to"])
 def test_changed_numbers_are_used_from_the_next_call_on(how):
-    made, x = posenc.make("rope", head_dim=HEAD_DIM), torch.randn(1, HEADS, 9, HEAD_DIM)
-    posenc.attention(x, x, x, made)
+    made, x = posenc.make("alibi", num_heads=HEADS), torch.randn(1, HEADS, 9, HEAD_DIM, dtype=torch.float64)
+    posenc.attention(x, x, x, made)  # keeps the slopes, which are float32, in float64
     if how == "replaced":
-        made.rotate.inv_freq = made.rotate.inv_freq / 4
+        made.bias.slopes = made.bias.slopes / 4
     else:
-        made.rotate.inv_freq.div_(4)
-    expected = posenc.attention(x, x, x, posenc.make("rope", head_dim=HEAD_DIM, inv_freq=made.rotate.inv_freq))
-    assert torch.equal(posenc.attention(x, x, x, made), expected)
+        made.bias.slopes.div_(4)
+    at = torch.arange(9)
+    expected = posenc.Encoding(bias=lambda *_: posenc.alibi.bias(at, at, made.bias.slopes.double()))
+    torch.testing.assert_close(posenc.attention(x, x, x, made), posenc.attention(x, x, x, expected))
 
 
 def test_copies_made_in_inference_or_in_a_transform_can_be_trained_with():
@@ -197,7 +171,7 @@ class Meetings(TorchDispatchMode):
         return out
 
 
-@pytest.mark.parametrize("name", [*NAMES, *(name for name in MORE if name != "dynamic")])
+@pytest.mark.parametrize("name", [*posenc.METHODS, "xpos"])
 def test_no_call_copies_from_one_device_to_another(name):
     """The other device is "meta", which stands for a GPU; the numbers of `dynamic` change with the length."""
     block = own(name)
@@ -220,15 +194,8 @@ def test_no_call_copies_from_one_device_to_another(name):
     assert not meetings.seen
 
 
-def test_a_meeting_of_devices_is_noted():
-    with Meetings() as meetings:
-        torch.arange(3, device="cpu").to("meta")
-    assert len(meetings.seen) == 2
-
-
-@pytest.mark.parametrize("move", [lambda m: m.to("meta"), lambda m: m.to_empty(device="meta")], ids=["to", "to_empty"])
-def test_numbers_are_where_the_model_is_before_the_first_call(move):
-    rotary = move(posenc.make("rope", head_dim=HEAD_DIM)).rotate
+def test_numbers_are_where_the_model_is_before_the_first_call():
+    rotary = posenc.make("rope", head_dim=HEAD_DIM).to("meta").rotate
     kept = {(device.type, dtype) for _, device, dtype in rotary.copies}
     assert kept == {("meta", torch.float32), ("meta", torch.float64)}
     assert rotary.inv_freq.device.type == "cpu" and rotary.inv_freq.dtype == torch.float64

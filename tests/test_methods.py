@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from cases import DIM, HEAD_DIM, HEADS, NAMES, Block, along_a_line, attend, causal_modes, encoding, tokens, told
+from cases import DIM, HEAD_DIM, HEADS, NAMES, Block, attend, causal_modes, encoding, tokens, told
 
 import posenc
 
@@ -206,40 +206,6 @@ def test_each_dtype_is_near_float64_and_rounds_no_positions(name, causal, dtype,
         out = block(x, positions)
         assert out.dtype == dtype
         close(out.double(), exact(x.double(), positions), tolerance)
-
-
-def test_mask_and_padding_both_hide():
-    block, x = Block("nope", causal=False), tokens(2, 5)
-    valid = torch.tensor([[True] * 4 + [False], [True] * 5])
-    mask = torch.ones(5, 5, dtype=torch.bool)
-    mask[:, 1] = False
-    both = mask[None, None] & valid[:, None, None, :]
-    close(block(x, mask=mask, valid=valid), block(x, mask=both))
-    assert not torch.equal(block(x, mask=mask, valid=valid), block(x, mask=mask))
-
-
-def test_cached_decoding_takes_a_mask_over_all_keys():
-    block, x, cache = Block("rope"), tokens(1, 6), posenc.KVCache()
-    window = torch.ones(6, 6, dtype=torch.bool).tril() & torch.ones(6, 6, dtype=torch.bool).triu(-2)
-    steps = [block(x[:, t : t + 1], cache=cache, mask=window[t : t + 1, : t + 1]) for t in range(6)]
-    close(torch.cat(steps, dim=1), block(x, mask=window))
-
-
-def test_half_precision_does_not_round_distances():
-    q, positions = torch.zeros(1, HEADS, 300, HEAD_DIM, dtype=torch.bfloat16), torch.arange(300)[None]
-    bias = encoding("alibi").bias(q, q, posenc.At(positions, positions, None))
-    assert torch.equal(bias[0], posenc.alibi.bias(positions[0], positions[0], posenc.alibi.slopes(HEADS)))
-
-
-@each
-def test_nothing_is_cached_on_another_device_than_q(name):
-    """Tensors without numbers on "meta" refuse to meet those of the CPU, as a GPU's would."""
-    method, x = encoding(name).to("meta"), torch.randn(2, 5, DIM, device="meta")
-    at = along_a_line(torch.arange(10, device="meta"), method.axes)
-    block, cache = posenc.SelfAttention(DIM, HEADS, method.in_layers(), num_kv_heads=2).to("meta"), posenc.KVCache()
-    for positions in at.split(5):
-        assert block(x, positions=positions, cache=cache).device.type == "meta"
-    assert {part.device.type for part in (cache.k, cache.v, cache.positions)} == {"meta"} and cache.valid is None
 
 
 BIASES = [name for name in NAMES if "+" not in name and encoding(name).bias is not None]

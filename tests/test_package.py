@@ -75,25 +75,6 @@ def test_no_orphans():
         assert {p.stem for p in (ROOT / "posenc" / place).glob("[a-z]*.py")} - NO_ROW == rows
 
 
-def test_readme_names_the_commands_and_every_folder():
-    readme, makefile = (ROOT / "README.md").read_text(), (ROOT / "Makefile").read_text()
-    targets = set(re.findall(r"^([a-z-]+):", makefile, flags=re.M))
-    named = set(re.findall(r"\bmake ([a-z-]+)", readme))
-    assert {"book", "test"} <= named <= targets
-    for folder in ("book", "notebooks", "course", "posenc", "results", "tests"):
-        assert f"{folder}/" in readme
-
-
-def test_repository_address_has_one_source():
-    """Code, course and config derive the address; only prose for people may spell it, and then rightly."""
-    address = PROJECT["tool"]["posenc"]["repository"]
-    for path in [*ROOT.glob("posenc/**/*.py"), *ROOT.glob("course/*.py"), *ROOT.glob("book/**/*.py")]:
-        assert f"github.com/{address}" not in path.read_text(), path
-    for path in [*ROOT.glob("*.md"), *ROOT.glob("book/*.md"), *ROOT.glob("notebooks/*.ipynb"), ROOT / "CITATION.cff"]:
-        links = re.findall(r"(?:github\.com|colab\.research\.google\.com/github)/([\w.-]+/posenc)\b", path.read_text())
-        assert set(links) <= {address}, path
-
-
 def test_what_is_installed_is_what_is_there():
     """The wheel holds every package of the tree, and requirements.txt pins what it depends on."""
     packages = set(PROJECT["tool"]["setuptools"]["packages"])
@@ -115,25 +96,21 @@ def needs(extras=("book", "kernels")):
 def public():
     """What users call: {where it stands: the function}, classes by what makes them."""
     found = {name: getattr(posenc, name) for name in posenc.__all__}
-    found = {name: thing for name, thing in found.items() if inspect.isfunction(thing) or inspect.isclass(thing)}
     found |= {f"the factory of {name}": method.factory for name, method in posenc.METHODS.items()}
-    found |= {f"scaling.{name}": f for name, f in vars(posenc.scaling).items() if made_in(f, "scaling")}
     found |= {"audit.audit": posenc.audit.audit, "forward": posenc.SelfAttention.forward}
-    plain = {name for name, thing in found.items() if inspect.isclass(thing) and issubclass(thing, (Exception, tuple))}
-    return {name: thing for name, thing in found.items() if name not in plain}
+    return {
+        name: thing.__init__ if inspect.isclass(thing) else thing
+        for name, thing in found.items()
+        if inspect.isfunction(thing) or inspect.isclass(thing) and not issubclass(thing, (Exception, tuple))
+    }
 
 
-def made_in(thing, module):
-    return inspect.isfunction(thing) and thing.__module__.endswith(f".{module}") and not thing.__name__.startswith("_")
-
-
-@pytest.mark.parametrize("name", public())
-def test_what_users_call_says_its_types(name):
-    thing = public()[name]
-    signature = inspect.signature(thing.__init__ if inspect.isclass(thing) else thing)
-    bare = [p.name for p in signature.parameters.values() if p.annotation is p.empty and p.name != "self"]
-    assert not bare and signature.return_annotation is not signature.empty
-    typing.get_type_hints(thing.__init__ if inspect.isclass(thing) else thing)  # they resolve
+def test_what_users_call_says_its_types():
+    for name, thing in public().items():
+        signature = inspect.signature(thing)
+        bare = [p.name for p in signature.parameters.values() if p.annotation is p.empty and p.name != "self"]
+        assert not bare and signature.return_annotation is not signature.empty, name
+        typing.get_type_hints(thing)  # they resolve
 
 
 BARE = """
@@ -151,7 +128,7 @@ for name in on_text():
         posenc.SelfAttention(16, 2, encoding)(torch.randn(1, 16, 16)).sum().backward()
 posenc.explain_impl(posenc.make("alibi", num_heads=2))
 posenc.audit.audit(posenc.make("rope", head_dim=8), num_heads=2, head_dim=8)
-for module in ("posenc.lab", "posenc.lab.train", "posenc.kernels.rotary", "posenc.kernels.variants"):
+for module in ("posenc.lab", "posenc.kernels.rotary"):
     try:
         __import__(module)
     except ModuleNotFoundError as error:
@@ -167,10 +144,9 @@ except posenc.UnsupportedError as error:
 def test_torch_and_numpy_are_enough_and_errors_name_what_brings_the_rest():
     assert needs(()) == {"torch", "numpy"}
     bare = python(BARE)
-    *lab, rotary, variants, attention = bare.strip().split("\n")[-5:]
-    everything = "matplotlib, PIL, plotly, ipywidgets, tqdm: pip install 'posenc[book]'"
-    assert lab == [f"matplotlib|posenc.lab needs {everything}"] * 2
-    assert rotary == variants and rotary.startswith("triton|") and rotary.endswith("pip install 'posenc[kernels]'")
+    lab, rotary, attention = bare.strip().split("\n")[-3:]
+    assert lab.startswith("matplotlib|posenc.lab needs ") and lab.endswith("pip install 'posenc[book]'")
+    assert rotary.startswith("triton|") and rotary.endswith("pip install 'posenc[kernels]'")
     assert attention.startswith("impl='triton': ") and "pip install 'posenc[kernels]'" in attention
 
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from cases import DIM, HEAD_DIM, HEADS, NAMES, Block, along_a_line, causal_modes, encoding, tokens
+from cases import DIM, HEAD_DIM, HEADS, Block, along_a_line, causal_modes, encoding, tokens
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import posenc
@@ -27,7 +27,7 @@ def placed(name, dtype):
     return along_a_line(at, axes).to(dtype)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", posenc.METHODS)
 def test_integers_of_any_width_stand_where_int64_does(name):
     for causal in causal_modes(name):
         expected = attend_at(name, placed(name, torch.int64), causal)
@@ -36,7 +36,7 @@ def test_integers_of_any_width_stand_where_int64_does(name):
 
 
 @pytest.mark.parametrize("impl", ["torch", "triton"])
-@pytest.mark.parametrize("name", ["rope", "mrope", "rope2d", "rope2d-mixed", "exposb", "rse", "liere", "comrope"])
+@pytest.mark.parametrize("name", ["rope", "mrope", "rope2d-mixed", "exposb", "liere"])
 def test_far_out_float32_is_as_exact_as_near(name, impl):
     """Where angles in float32 are off by .03 (10^6) and .5 (10^7) radians, and LieRE's by more."""
     if impl == "triton":
@@ -59,7 +59,7 @@ def attend_at(name, at, causal=True, impl="auto", dtype=torch.float64):
     return posenc.attention(q, k, v, made, pos_q=at, causal=causal, gates=gates, impl=impl)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", posenc.METHODS)
 def test_a_block_and_its_cache_take_narrow_integers(name):
     at = placed(name, torch.uint8)
     x, layer, cache = tokens(2, len(AT)), Block(name).attention, posenc.KVCache()
@@ -68,7 +68,7 @@ def test_a_block_and_its_cache_take_narrow_integers(name):
     assert cache.positions.dtype == torch.int64
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["nope", "t5", "rope2d"])
 def test_half_precision_and_what_is_no_number_are_refused(name):
     for dtype in HALF:
         with pytest.raises(TypeError, match=rf"pos_q.*{dtype}.*integers.*float32"):
@@ -85,48 +85,18 @@ def test_half_precision_and_what_is_no_number_are_refused(name):
             attend_at(name, at)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_place_that_is_called_by_hand_converts_too(name):
-    made = encoding(name)
-    at, (q, k, _) = placed(name, torch.uint8)[None], qkv()
-    seen = torch.ones(1, 1, len(AT), len(AT), dtype=torch.bool)
-    if made.rotate is not None:
-        narrow, wide = (made.rotate(q, k, posenc.At(a, a, seen)) for a in (at, at.long()))
-        torch.testing.assert_close(narrow, wide, rtol=0, atol=0)
-    if made.bias is not None and made.gates is None:
-        scores = q @ k.transpose(-2, -1)
-        narrow, wide = (made.bias(q, k, posenc.At(a, a, seen, None, scores)) for a in (at, at.long()))
-        torch.testing.assert_close(narrow, wide, rtol=0, atol=0)
-    if made.embed is not None:
-        x = torch.zeros(1, len(AT), DIM)
-        torch.testing.assert_close(made.embed(x, at), made.embed(x, at.long()), rtol=0, atol=0)
-        with pytest.raises(TypeError, match="positions.*bfloat16"):
-            made.embed(x, at.bfloat16())
-
-
 def test_functions_that_take_distances_convert_too():
     apart = torch.tensor([-128, 0, 127], dtype=torch.int8)
     for function in (posenc.t5.bucket, posenc.exposb.fade):
         assert torch.equal(function(apart), function(apart.long()))
 
 
-def test_kernels_called_by_hand_convert_too():
-    pytest.importorskip("triton")
-    from posenc.kernels import rotary, softmax
-
-    q, k, v = qkv(torch.float32)
-    at = torch.tensor(AT)
-    slopes = torch.tensor([0.01] * HEADS)
-    for form in (at.to(torch.uint8), at.to(torch.int16), at.float()):
-        turned, expected = (rotary.rotate(q, k, p, p, inv_freq(HEAD_DIM)) for p in (form, at))
-        torch.testing.assert_close(turned, expected, rtol=0, atol=0)
-        out, expected = (softmax.attend(q, k, v, pos_q=p, pos_k=p, variant="linear", a=slopes) for p in (form, at))
-        torch.testing.assert_close(out, expected, rtol=0, atol=0)
-    for wrong, error in ((at.half(), TypeError), (at / 0, ValueError)):
-        with pytest.raises(error, match="pos_k"):
-            rotary.rotate(q, k, at, wrong, inv_freq(HEAD_DIM))
-        with pytest.raises(error, match="pos_q"):
-            softmax.attend(q, k, v, pos_q=wrong, pos_k=at, variant="linear", a=slopes)
+@pytest.mark.parametrize("name", ["sinusoidal", "learned"])
+def test_an_embedding_converts_too(name):
+    embed, x, at = encoding(name).embed, torch.zeros(1, len(AT), DIM), torch.tensor(AT)[None]
+    assert torch.equal(embed(x, at.to(torch.uint8)), embed(x, at))
+    with pytest.raises(TypeError, match="positions.*bfloat16"):
+        embed(x, at.bfloat16())
 
 
 def test_values_are_asked_for_on_a_cpu_and_outside_of_graphs_alone():

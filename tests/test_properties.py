@@ -1,12 +1,10 @@
 r"""What must hold for every method at any shape, dtype, mask and position: drawn by hypothesis, not chosen by us.
 
 The tests of each module check its equation at chosen shapes; here each method is built anew with drawn sizes and
-options and compared with plain loops over the formula, with itself under a change that must not matter, or with a
-bound.
+options and compared with plain loops over the formula, and its implementations with each other.
 `profiles.py` says how many cases are drawn.
 """
 
-import copy
 import math
 from functools import partial
 from typing import NamedTuple
@@ -14,15 +12,14 @@ from typing import NamedTuple
 import pytest
 import torch
 from cases import gates
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from loops import bucket, close, dot, ladder, network, pair, sinusoid, slopes, softplus, stick, turn
 from loops import softmax as plain_softmax
 from profiles import cases
 
 import posenc
-from posenc import rope, rse, scaling, sinusoidal, stickbreaking
-from posenc.several.exposb import hazard
+from posenc import rope, rse, scaling, stickbreaking
 
 # ------------------------------------------------------------------------------------------------- drawing an encoding
 
@@ -39,17 +36,10 @@ def pairs(dim):
 
 
 def schemes(dim):
-    """Drawn frequencies of every scaling scheme: (inv_freq [dim/2], attention_factor)."""
-    factor, trained, ramps = st.floats(1, 32), whole(8, 9000), st.sampled_from(scaling.RAMPS)
-    lanes = max(dim, 4)
-    some = [
-        st.builds(partial(scaling.linear, lanes), factor, base=base),
-        st.builds(partial(scaling.ntk, lanes), factor, base=base),
-        st.builds(partial(scaling.dynamic_ntk, lanes), factor, length=whole(0, 20000), trained=trained, base=base),
-        st.builds(partial(scaling.yarn, lanes), factor, trained=trained, base=base, ramp=ramps),
-        st.builds(partial(scaling.llama3, lanes), factor, trained=trained, base=base),
-    ]
-    return st.one_of(some).map(lambda found: (found[0][: dim // 2], found[1]))
+    """Drawn frequencies of a scaling scheme: (inv_freq [dim/2], attention_factor); tests/rotate has every scheme."""
+    yarn = partial(scaling.yarn, max(dim, 4))
+    found = st.builds(yarn, st.floats(1, 32), trained=whole(8, 9000), base=base, ramp=st.sampled_from(scaling.RAMPS))
+    return found.map(lambda found: (found[0][: dim // 2], found[1]))
 
 
 def scaled(head_dim, scheme, layout):
@@ -73,88 +63,40 @@ def options(name, heads, dim):
 
 def drawn_options(heads, dim):
     """{name: what its options are drawn from} of the methods whose formulas are told here too."""
-    both = {"num_heads": st.just(heads), "head_dim": st.just(dim)}
+    per_head, lanes = {"num_heads": st.just(heads)}, {"head_dim": st.just(dim)}
+    even = whole(2, 16).map(lambda half: 2 * half)
+    factor, rate = st.floats(1, 8), st.floats(1e-4, 0.1)
+    switches = dict(gain=flag, band=flag, decay=flag, on=st.sampled_from(["logits", "weights", "log"]))
     return {
         "nope": {},
-        "sinusoidal": {
-            "base": base,
-            "layout": st.sampled_from(sinusoidal.LAYOUTS),
-            "volume": st.floats(0, 3),
-            "embed_at": st.sampled_from(["input", "layer_qk", "layer_qkv"]),
-        },
-        "learned": {
-            "max_positions": st.just(FAR + 1),
-            "dim": st.just(heads * dim),
-            "std": st.just(0.5),
-            "embed_at": st.sampled_from(["input", "layer_qk", "layer_qkv"]),
-        },
-        "shaw": {"head_dim": both["head_dim"], "clip": whole(1, 9), "values": flag},
-        "transformer_xl": both | {"dim": whole(1, 6).map(lambda half: 2 * half), "base": base},
-        "t5": {
-            "num_heads": both["num_heads"],
-            "num_buckets": whole(2, 16).map(lambda half: 2 * half),
-            "max_distance": whole(17, 200),
-            "bidirectional": flag,
-        },
-        "kerple": {"num_heads": both["num_heads"], "form": st.sampled_from(["log", "power"])},
-        "fire": {"num_heads": both["num_heads"], "hidden": whole(1, 6), "threshold": st.floats(0.5, 3000)},
-        "rope": {
-            "head_dim": both["head_dim"],
-            "base": base,
-            "layout": layout,
-            "rotary_dim": pairs(dim),
-            "proportional": flag,
-            "attention_factor": st.floats(0.5, 2),
-        },
-        "scaled rope": {"head_dim": both["head_dim"], "scheme": schemes(dim), "layout": layout},
-        "xpos": {
-            "head_dim": both["head_dim"],
-            "base": base,
-            "gamma": st.floats(0.1, 2),
-            "scale_base": st.floats(400, 2000),
-            "layout": layout,
-        },
-        "dynamic": {
-            "head_dim": both["head_dim"],
-            "factor": st.floats(1, 8),
-            "trained": whole(1, 2 * FAR),
-            "layout": layout,
-        },
-        "alibi": {"num_heads": both["num_heads"], "symmetric": flag, "learned": flag},
-        "stickbreaking": {"order": order, "attend_current": flag, "remainder": st.sampled_from(["drop", "current"])},
-        "exposb": both
-        | {
-            "gain": flag,
-            "band": flag,
-            "decay": flag,
-            "on": st.sampled_from(["logits", "weights", "log"]),
-            "per_pair": flag,
-            "rate": st.floats(1e-4, 0.1),
-            "learn_rate": flag,
-            "base": base,
-            "boost": st.floats(0, 1),
-            "floor": st.floats(0.1, 1),
-        },
-        "rse": {
-            "head_dim": both["head_dim"],
-            "base": base,
-            "rate": st.floats(1e-4, 1),
-            "order": order,
-            "rotation": flag,
-            "penalty": flag,
-            "stick": flag,
-        },
+        "shaw": lanes | dict(clip=whole(1, 9), values=flag),
+        "transformer_xl": per_head | lanes | dict(dim=even, base=base),
+        "t5": per_head | dict(num_buckets=even, max_distance=whole(17, 200), bidirectional=flag),
+        "kerple": per_head | dict(form=st.sampled_from(["log", "power"])),
+        "fire": per_head | dict(hidden=whole(1, 6), threshold=st.floats(0.5, 3000)),
+        "rope": lanes
+        | dict(base=base, layout=layout, rotary_dim=pairs(dim), proportional=flag, attention_factor=st.floats(0.5, 2)),
+        "scaled rope": lanes | dict(scheme=schemes(dim), layout=layout),
+        "xpos": lanes | dict(base=base, gamma=st.floats(0.1, 2), scale_base=st.floats(400, 2000), layout=layout),
+        "dynamic": lanes | dict(factor=factor, trained=whole(1, 2 * FAR), layout=layout),
+        "alibi": per_head | dict(symmetric=flag, learned=flag),
+        "stickbreaking": dict(order=order, attend_current=flag, remainder=st.sampled_from(["drop", "current"])),
+        "exposb": per_head
+        | lanes
+        | switches
+        | dict(per_pair=flag, rate=rate, learn_rate=flag, base=base, boost=st.floats(0, 1), floor=st.floats(0.1, 1)),
+        "rse": lanes | dict(base=base, rate=st.floats(1e-4, 1), order=order, rotation=flag, penalty=flag, stick=flag),
         "penalty": {"rate": st.floats(1e-4, 1)},
     }
 
 
 FAR = 2000  # the farthest position, unless a case says otherwise
 MORE = {"scaled rope": scaled, "xpos": rope.xpos, "dynamic": follows, "penalty": rse.penalty}  # beside METHODS
-EMBEDS = ("sinusoidal", "learned")
+EMBEDS = ("sinusoidal", "learned")  # which attention never sees: tests/embed
 PLANAR = {name for name, row in posenc.METHODS.items() if row.axes}  # whose positions are no numbers: tests/rotate
 IN_ATTENTION = [name for name in (*posenc.METHODS, *MORE) if name not in EMBEDS and name not in PLANAR]
-ON_A_TABLE = ("shaw", "t5", "learned", "inkling")  # these ask for whole numbers as positions
-FROM_ZERO = ("fire", "exposb", "learned")  # these read the position itself, which counts from 0
+ON_A_TABLE = ("shaw", "t5", "inkling")  # these ask for whole numbers as positions
+FROM_ZERO = ("fire", "exposb")  # these read the position itself, which counts from 0
 
 
 def built(name, given, seed):
@@ -190,13 +132,13 @@ class Case(NamedTuple):
     causal: bool
     masked: str
 
-    def tensors(self, dtype=torch.float64, seed=0):
+    def tensors(self):
         """q, k, v, seeded; v is one lane wider than q where the method allows."""
-        generator = torch.Generator().manual_seed(self.seed + 1000 * seed)
+        generator = torch.Generator().manual_seed(self.seed)
         wide = self.dim if self.options.get("values") else self.dim + 1
         shapes = [(self.heads, self.queries, self.dim), (self.kv_heads, self.keys, self.dim)]
         shapes.append((self.kv_heads, self.keys, wide))
-        return [torch.randn(self.batch, *shape, dtype=torch.float64, generator=generator).to(dtype) for shape in shapes]
+        return [torch.randn(self.batch, *shape, dtype=torch.float64, generator=generator) for shape in shapes]
 
     def mask(self):
         """A drawn mask in one of the shapes that are allowed, or None."""
@@ -253,8 +195,6 @@ def case(draw, names=tuple(IN_ATTENTION), longest=7, far=FAR, masks=("none", "al
     keys = draw(whole(1, longest))
     queries = draw(st.one_of(st.just(keys), whole(1, keys if name == "inkling" else longest)))
     given = draw(options(name, heads, dim))
-    if name == "t5":
-        given["num_buckets"] = max(given["num_buckets"], 4)
     causal = True
     if not built(name, given, 0).causal_only:
         causal = draw(flag)
@@ -269,21 +209,8 @@ def case(draw, names=tuple(IN_ATTENTION), longest=7, far=FAR, masks=("none", "al
     pos_q, pos_k = (torch.tensor(p, dtype=torch.float64 if _fractions(p) else torch.long) for p in (pos_q, pos_k))
     if per_row == 1 and draw(flag):
         pos_q, pos_k = pos_q[0], pos_k[0]
-    return Case(
-        name,
-        given,
-        draw(whole(0, 2**20)),
-        batch,
-        heads,
-        kv_heads,
-        queries,
-        keys,
-        dim,
-        pos_q,
-        pos_k,
-        causal,
-        draw(st.sampled_from(masks)),
-    )
+    sizes, seed = (batch, heads, kv_heads, queries, keys, dim), draw(whole(0, 2**20))
+    return Case(name, given, seed, *sizes, pos_q, pos_k, causal, draw(st.sampled_from(masks)))
 
 
 def _fractions(rows):
@@ -492,81 +419,6 @@ def test_attention_equals_plain_loops(name, data):
     close(out, expected_out, 1e-7)
 
 
-@pytest.mark.parametrize("name", EMBEDS)
-@cases(0.5)
-@given(data=st.data())
-def test_embeddings_equal_plain_loops(name, data):
-    batch, length, width = data.draw(whole(1, 3)), data.draw(whole(1, 7)), 2 * data.draw(whole(1, 6))
-    given, seed = data.draw(options(name, 1, width)), data.draw(whole(0, 2**20))
-    per_row = data.draw(st.sampled_from([1, batch]))
-    positions = [data.draw(rows(name, length, FAR)) for _ in range(per_row)]
-    x = torch.randn(batch, length, width, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-    encoding = built(name, given, seed)
-    assert encoding.embed_at == given["embed_at"]
-    found = encoding.embed(x, torch.tensor(positions, dtype=torch.float64 if _fractions(positions) else torch.long))
-    for b in range(batch):
-        for t, position in enumerate(positions[b % per_row]):
-            for c in range(width):
-                if name == "learned":
-                    added = encoding.embed.table[position, c].item()
-                elif given["layout"] == "interleaved":
-                    angle = position * given["base"] ** (-(c - c % 2) / width)
-                    added = given["volume"] * (math.cos(angle) if c % 2 else math.sin(angle))
-                else:
-                    step = (c % (width // 2)) / max(width // 2 - 1, 1)
-                    angle = position * given["base"] ** -step
-                    added = given["volume"] * (math.sin(angle) if c < width // 2 else math.cos(angle))
-                assert math.isclose(found[b, t, c].item(), x[b, t, c].item() + added, abs_tol=1e-9)
-
-
-def held_otherwise(x, how):
-    """The same numbers as x, laid out otherwise in memory."""
-    if how == "transposed":
-        out = x.transpose(-1, -2).contiguous().transpose(-1, -2)
-    elif how == "every second":
-        out = x.new_full((*x.shape[:-1], 2 * x.shape[-1]), float("nan"))[..., ::2]
-        out.copy_(x)
-    elif how == "in the middle":
-        out = x.new_full([n + 2 for n in x.shape], float("nan"))[tuple(slice(1, n + 1) for n in x.shape)]
-        out.copy_(x)
-    else:  # as a projection leaves it: [B, T, H, D]
-        out = x.movedim(1, -2).contiguous().movedim(-2, 1) if x.ndim == 4 else x.clone()
-    assert torch.equal(out, x)
-    return out
-
-
-@cases()
-@given(
-    drawn=case(),
-    how=st.lists(st.sampled_from(["transposed", "every second", "in the middle", "projected"]), min_size=5, max_size=5),
-)
-def test_the_layout_in_memory_does_not_matter(drawn, how):
-    encoding, tensors = drawn.encoding(), drawn.tensors()
-    pos_q, pos_k = (p if p.ndim == 2 else p[None] for p in (drawn.pos_q, drawn.pos_k))
-    pos_q, pos_k = (held_otherwise(p.double(), h) for p, h in zip((pos_q, pos_k), how[3:]))
-    other = [held_otherwise(x, h) for x, h in zip(tensors, how)]
-    kept = [x.clone() for x in other]
-    close(drawn.attend(encoding, other, pos_q=pos_q, pos_k=pos_k), drawn.attend(encoding, tensors), 1e-10)
-    assert all(torch.equal(x, y) for x, y in zip(other, kept)), "the inputs are the caller's"
-
-
-TOLERANCES = {torch.float32: 2e-3, torch.float16: 3e-2, torch.bfloat16: 2e-1}
-
-
-@cases()
-@given(drawn=case(far=400), dtype=st.sampled_from([torch.float64, *TOLERANCES]))
-def test_what_goes_in_as_a_dtype_comes_out_as_it(drawn, dtype):
-    """And is near what float64 makes of the same rounded numbers, with the parameters of a float32 model."""
-    encoding = drawn.encoding().to(torch.float64 if dtype == torch.float64 else torch.float32)
-    tensors = drawn.tensors(dtype=dtype)
-    out, weights = drawn.attend(encoding, tensors, return_weights=True)
-    assert out.dtype == dtype and weights.dtype == torch.promote_types(dtype, torch.float32)
-    assert out.shape == (drawn.batch, drawn.heads, drawn.queries, tensors[2].shape[-1])
-    assert out.isfinite().all()
-    exact = drawn.attend(copy.deepcopy(encoding).double(), [x.double() for x in tensors])
-    close(out.double(), exact, TOLERANCES.get(dtype, 0) * max(1.0, exact.abs().max().item()))
-
-
 @cases()
 @given(drawn=case(masks=("none", "all", "keys")), loud=st.sampled_from([1e-3, 1.0, 50.0]))
 def test_gradients_are_finite_and_nothing_flows_to_what_nobody_sees(drawn, loud):
@@ -597,197 +449,13 @@ def test_each_implementation_that_serves_a_case_gives_the_same(drawn):
         close(drawn.attend(encoding, impl="sdpa"), expected, 1e-10)
 
 
-# ------------------------------------------------------------------------------------------------------------- a cache
-
-
-@st.composite
-def decoding(draw):
-    """A block of a drawn method, how it is fed and how the sequences are padded at the left."""
-    name = draw(st.sampled_from([name for name in (*IN_ATTENTION, *EMBEDS) if name != "dynamic"]))
-    kv_heads = draw(whole(1, 2))
-    heads, dim = kv_heads * draw(whole(1, 2)), 2 * draw(whole(1, 3))
-    given = draw(options(name, heads, dim))
-    if name == "t5":
-        given["num_buckets"] = max(given["num_buckets"], 4)
-    chunks = draw(st.lists(whole(1, 4), min_size=1, max_size=5))
-    pads = draw(st.lists(whole(0, 3), min_size=1, max_size=3))
-    start = draw(whole(0, FAR - sum(chunks)))
-    return name, given, heads, kv_heads, dim, chunks, pads, start, draw(whole(0, 2**20))
-
-
-def block(name, given, heads, kv_heads, dim, seed):
-    """forward(x, positions, **options) of one layer with a drawn encoding, in float64."""
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        encoding = built(name, given, seed)
-        layers = encoding.in_layers()
-        layer = posenc.SelfAttention(heads * dim, heads, layers, num_kv_heads=kv_heads, head_dim=dim).double()
-
-    def forward(x, positions, **options):
-        x = posenc.embed_input(encoding, x, positions)
-        return layer(x, positions=positions, **options)
-
-    return forward
-
-
-@cases()
-@given(drawn=decoding())
-def test_decoding_with_a_cache_equals_the_full_pass(drawn):
-    name, given, heads, kv_heads, dim, chunks, pads, start, seed = drawn
-    forward = block(name, given, heads, kv_heads, dim, seed)
-    length, batch = sum(chunks), len(pads)
-    generator = torch.Generator().manual_seed(seed)
-    x = torch.randn(batch, length, heads * dim, dtype=torch.float64, generator=generator)
-    valid = torch.arange(length) >= torch.tensor(pads)[:, None]
-    positions = start + (valid.cumsum(-1) - 1).clamp(min=0)
-    cache, steps, at = posenc.KVCache(), [], 0
-    for size in chunks:
-        now = slice(at, at + size)
-        steps.append(forward(x[:, now], positions[:, now], valid=valid[:, now], cache=cache))
-        at += size
-        assert len(cache) == at
-    whole_pass = forward(x, positions, valid=valid)
-    close(torch.cat(steps, dim=1)[valid], whole_pass[valid], 1e-9)
-    for b, pad in enumerate(pads):  # and padding is as good as not being there
-        if pad < length:
-            alone = forward(x[b : b + 1, pad:], positions[b : b + 1, pad:])
-            close(alone[0], whole_pass[b, pad:], 1e-9)
-
-
-# ---------------------------------------------------------------------------------------------------------- rotations
-
-leading = st.lists(whole(1, 3), min_size=0, max_size=3)
-
-
-@st.composite
-def turning(draw):
-    """(x [..., T, D], positions, frequencies, layout, factor, dtype) for `rope.rotate`."""
-    dim = 2 * draw(whole(1, 6))
-    shape, length = draw(leading), draw(whole(1, 6))
-    lanes = draw(pairs(dim))
-    frequencies, factor = draw(schemes(lanes)) if draw(flag) else (rope.ladder(lanes, draw(base)), 1.0)
-    own = shape if draw(flag) else [draw(st.sampled_from([1, n])) for n in shape]
-    own = own[draw(whole(0, len(own))) :]
-    count = math.prod(own) * length
-    numbers = draw(
-        st.one_of(
-            st.lists(whole(-(10**5), 10**5), min_size=count, max_size=count),
-            st.lists(st.floats(-1e4, 1e4, width=32), min_size=count, max_size=count),
-        )
-    )
-    positions = torch.tensor(numbers, dtype=torch.float64 if isinstance(numbers[0], float) else torch.long)
-    seed, dtype = draw(whole(0, 2**20)), draw(st.sampled_from([torch.float64, *TOLERANCES]))
-    x = torch.randn(*shape, length, dim, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).to(dtype)
-    return x, positions.reshape(*own, length), frequencies, draw(layout), factor
-
-
-@cases()
-@given(drawn=turning())
-def test_a_rotation_keeps_norms_passes_other_lanes_and_is_undone_by_its_negative(drawn):
-    x, positions, frequencies, layout, factor = drawn
-    before = x.clone()
-    out = rope.rotate(x, positions, frequencies, layout, factor)
-    lanes = 2 * len(frequencies)
-    slack = {torch.float64: 1e-12, torch.float32: 1e-5, torch.float16: 5e-3, torch.bfloat16: 4e-2}[x.dtype]
-    assert out.dtype == x.dtype and out.shape == x.shape and torch.equal(x, before)
-    assert torch.equal(out[..., lanes:], x[..., lanes:])
-    turned, still = out[..., :lanes].double(), x[..., :lanes].double()
-    close(turned.norm(dim=-1), factor * still.norm(dim=-1), slack * 12)
-    for i in range(lanes // 2):  # and of each pair by itself
-        a, b = pair(i, lanes, layout)
-        close(turned[..., [a, b]].norm(dim=-1), factor * still[..., [a, b]].norm(dim=-1), slack * 8)
-    exact = rope.rotate(x.double(), positions, frequencies, layout, factor)  # angles never pass through half precision
-    close(out.double(), exact, slack * 8 + (0 if x.dtype == torch.float64 else 0.08))
-    back = rope.rotate(out, -positions, frequencies, layout, 1 / factor)
-    close(back.double(), x.double(), slack * 8)
-    if layout == "interleaved":  # the other layout is the same up to the order of lanes
-        order = [*range(0, lanes, 2), *range(1, lanes, 2)]
-        half = rope.rotate(x[..., [*order, *range(lanes, x.shape[-1])]], positions, frequencies, "half", factor)
-        assert torch.equal(half[..., :lanes], out[..., order])
-
-
-@cases()
-@given(half=whole(2, 64), factor=st.floats(1, 1000), b=base, trained=whole(8, 10**6), times=st.floats(0, 4))
-def test_scaled_frequencies_fall_and_lie_between_plain_and_divided(half, factor, b, trained, times):
-    dim, length = 2 * half, round(times * trained)
-    plain = rope.ladder(dim, b)
-    scale = 1 + factor * (max(length / trained, 1) - 1)
-    each = {
-        "linear": (scaling.linear(dim, factor, base=b), factor),
-        "ntk": (scaling.ntk(dim, factor, base=b), factor),
-        "dynamic_ntk": (scaling.dynamic_ntk(dim, factor, length=length, trained=trained, base=b), scale),
-        "yarn": (scaling.yarn(dim, factor, trained=trained, base=b), factor),
-        "yarn rotations": (scaling.yarn(dim, factor, trained=trained, base=b, ramp="rotations"), factor),
-        "llama3": (scaling.llama3(dim, factor, trained=trained, base=b), factor),
-    }
-    for name, ((frequencies, temperature), most) in each.items():
-        assert frequencies.dtype == torch.float64 and frequencies.shape == (dim // 2,), name
-        assert (frequencies <= plain * (1 + 1e-12)).all() and (frequencies >= plain / most * (1 - 1e-12)).all(), name
-        assert (frequencies.diff() <= 0).all(), name
-        assert temperature == (1.0 if "yarn" not in name else 0.1 * math.log(factor) + 1.0), name
-    # Position interpolation is what its name says: the position is divided, not the frequency.
-    x = torch.randn(3, dim, dtype=torch.float64, generator=torch.Generator().manual_seed(dim))
-    at = torch.tensor([0.0, 7.0, float(length % 1000)], dtype=torch.float64)
-    close(rope.rotate(x, at, each["linear"][0][0]), rope.rotate(x, at / factor, plain), 1e-9)
-
-
-@cases()
-@given(drawn=case(["dynamic"]), beyond=whole(1, 100))
-def test_dynamic_scaling_waits_for_the_trained_length(drawn, beyond):
-    """Up to it the encoding is RoPE; beyond, the frequencies follow the largest key position."""
-    o, longest = drawn.options, drawn.pos_k.max().item() + 1
-    trained = max(1, math.ceil(longest))
-    plain = posenc.make("rope", head_dim=drawn.dim, layout=o["layout"]).double()
-    at_rest = follows(drawn.dim, o["factor"], trained, o["layout"])
-    close(drawn.attend(at_rest), drawn.attend(plain), 0)
-    beyond = max(1, trained) + beyond
-    pos_k = torch.cat((drawn.pos_k[..., :-1], torch.full_like(drawn.pos_k[..., -1:], beyond - 1)), dim=-1)
-    scheme = scaling.dynamic_ntk(drawn.dim, o["factor"], length=beyond, trained=trained)
-    fixed = scaled(drawn.dim, scheme, o["layout"])
-    close(drawn.attend(at_rest, pos_k=pos_k), drawn.attend(fixed, pos_k=pos_k), 1e-12)
-
-
-# ------------------------------------------------------------------------------------------------------ bias and stick
-
-
-@cases()
-@given(
-    name=st.sampled_from(["alibi", "symmetric", "kerple", "penalty", "faded"]),
-    heads=whole(1, 20),
-    seed=whole(0, 999),
-    at=st.floats(-1000, 1000, width=32),
-    far=st.lists(st.floats(0, 1e5, width=32), min_size=2, max_size=9),
-)
-def test_a_penalty_starts_at_0_and_grows_with_distance(name, heads, seed, at, far):
-    given = {
-        "alibi": ("alibi", {"num_heads": heads}),
-        "symmetric": ("alibi", {"num_heads": heads, "symmetric": True}),
-        "kerple": ("kerple", {"num_heads": heads, "form": ["log", "power"][seed % 2]}),
-        "penalty": ("penalty", {}),
-        "faded": ("exposb", {"head_dim": 4, "num_heads": heads, "gain": False, "band": False, "on": "log"}),
-    }[name]
-    encoding = built(*given, seed)
-    far = sorted({0.0, *far})
-    q = torch.zeros(1, heads, 1, 4, dtype=torch.float64)
-    k = torch.zeros(1, heads, len(far), 4, dtype=torch.float64)
-    sides = (-1, 1) if name != "alibi" else (-1,)  # plain ALiBi is not defined for the future
-    for side in sides:
-        pos_k = at + side * torch.tensor([far], dtype=torch.float64)
-        here = torch.tensor([[at]], dtype=torch.float64)
-        penalty = encoding.bias(q, k, posenc.At(here, pos_k, None)).expand(1, heads, 1, len(far))[0, :, 0]
-        assert (penalty[:, 0] == 0).all() and (penalty <= 0).all()
-        assert (penalty.diff(dim=-1) <= 0).all()
-        apart = torch.tensor(far).diff() > 1e-2
-        if name in ("alibi", "symmetric", "penalty"):
-            assert (penalty.diff(dim=-1)[:, apart] < 0).all()
-    if name == "alibi" and heads & (heads - 1) == 0:  # the first head is the steepest
-        assert (encoding.bias.slopes.diff() < 0).all()
+# ---------------------------------------------------------------------------------------------------------------- stick
 
 
 @st.composite
 def sticks(draw):
     """(scores [..., Tq, Tk], visible that broadcasts to it): any logits, any mask."""
-    shape = (*draw(leading), draw(whole(1, 4)), draw(whole(1, 6)))
+    shape = (*draw(st.lists(whole(1, 3), max_size=3)), draw(whole(1, 4)), draw(whole(1, 6)))
     size = draw(st.sampled_from([0.1, 3.0, 40.0, 1e4]))
     generator = torch.Generator().manual_seed(draw(whole(0, 2**20)))
     scores = size * torch.randn(shape, dtype=torch.float64, generator=generator)
@@ -812,74 +480,3 @@ def test_a_stick_is_broken_into_pieces_and_a_rest(drawn, order, dtype):
         assert math.isclose(left.item(), expected_left, abs_tol=slack)
     other = "first" if order == "recent" else "recent"
     close(stickbreaking.weigh(scores.flip(-1), visible.flip(-1), other).flip(-1), weights, slack)
-
-
-@cases()
-@given(drawn=sticks(), rate=st.floats(0, 5))
-def test_a_hazard_adds_to_what_the_nearer_keys_left(drawn, rate):
-    scores, visible = drawn
-    weights = hazard(scores, visible, rate)
-    assert (weights >= 0).all() and (weights.sum(-1) <= 1 + 1e-9).all()
-    for row, asked, found in zip(
-        scores.flatten(0, -2), visible.expand_as(scores).flatten(0, -2), weights.flatten(0, -2)
-    ):
-        left = 1.0
-        for j in reversed(range(len(row))):
-            z = row[j].item()
-            risk = softplus(z) + rate if asked[j] else 0.0
-            assert math.isclose(found[j].item(), -math.expm1(-risk) * left, abs_tol=1e-9)
-            left *= math.exp(-risk)
-
-
-@cases()
-@given(first=case(["rope", "nope", "xpos"]), second=case(["alibi", "t5", "kerple", "shaw", "penalty"]))
-def test_compose_knows_no_order(first, second):
-    given = dict(second.options)
-    given |= {"num_heads": first.heads} if "num_heads" in given else {}
-    given |= {"head_dim": first.dim, "values": False} if "head_dim" in given else {}
-    one, two = first.encoding(), built(second.name, given, second.seed)
-    both, swapped = posenc.compose(one, two), posenc.compose(two, one)
-    assert both.places == swapped.places == tuple(p for p in posenc.encoding.PLACES if p in one.places + two.places)
-    pos_q, pos_k = first.pos_q.round().long(), first.pos_k.round().long()  # T5 and Shaw look them up
-    options = {"pos_q": pos_q, "pos_k": pos_k, "causal": True}
-    assert torch.equal(first.attend(both, **options), first.attend(swapped, **options))
-    close(first.attend(posenc.compose(one, posenc.Encoding()), **options), first.attend(one, **options), 0)
-    with pytest.raises(posenc.UnsupportedError, match="'bias'"):
-        posenc.compose(both, two)
-
-
-def what_a_kernel_adds(part, q, m, n, score):
-    """Scores [B or 1, H, Tq, Tk] as the kernel of this part makes them from what it is handed, here in one piece."""
-    given, delta = part.kernel_inputs(q, None), (m[:, None, :, None] - n[:, None, None, :]).double()
-    if part.kernel == "table":
-        row = (-delta - given["first"]).long().clamp(0, given["table"].shape[1] - 1)  # outside it is constant
-        return score + given["table"].double()[torch.arange(q.shape[1])[None, :, None, None], row]
-    a = given["a"].double()[:, None, None]
-    if part.kernel in ("linear", "symmetric"):
-        return score - a * (delta if part.kernel == "linear" else delta.abs())
-    floor = given["x"].double()[..., None]
-    factor = floor + (1 - floor) * torch.exp(-a * delta.abs())
-    return score * factor if part.kernel == "faded" else score + factor.log()
-
-
-@cases()
-@given(drawn=case(["alibi", "t5", "penalty", "exposb"]))
-def test_what_a_kernel_is_handed_makes_the_same_scores(drawn):
-    encoding = drawn.encoding()
-    bias = getattr(encoding.bias, "kernel_inputs", None) and encoding.bias
-    part = bias or (getattr(encoding.weigh, "kernel_inputs", None) and encoding.weigh)
-    assume(part is not None and hasattr(part, "kernel"))
-    q, k = drawn.tensors()[:2]
-    k = k.repeat_interleave(drawn.heads // drawn.kv_heads, dim=1)
-    m, n = (torch.tensor(seen_by(p, drawn), dtype=p.dtype) for p in (drawn.pos_q, drawn.pos_k))
-    at = posenc.At(m, n, drawn.visible()[:, None])
-    if drawn.name == "t5" and not drawn.options["bidirectional"]:  # a later key is hidden, and not in the table
-        n = torch.minimum(n, m.amin(-1, keepdim=True))
-        at = at._replace(pos_k=n)
-    plain = q @ k.transpose(-2, -1)
-    if part.kernel == "faded":
-        expected = posenc.softmax(what_a_kernel_adds(part, q, m, n, plain), at)
-        close(part(plain, at), expected, 1e-4)
-    else:
-        expected = what_a_kernel_adds(part, q, m, n, plain)
-        close((plain + part(q, k, at)).expand_as(expected), expected, 1e-4 * max(1.0, expected.abs().max().item()))

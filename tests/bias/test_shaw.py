@@ -69,25 +69,6 @@ def test_value_term_equals_the_construction(queries, keys, causal):
     close(posenc.attention(q, k, v, encoding, causal=causal), out)
 
 
-def test_tables_have_a_row_for_each_offset_up_to_the_clip():
-    encoding = made(head_dim=6, clip=5, values=True)
-    assert encoding.bias.keys.shape == encoding.bias.values.shape == (11, 6)
-    assert made(head_dim=6, clip=5).bias.values is None
-    assert posenc.make("shaw", head_dim=4).bias.keys.shape == (33, 4)
-    assert not torch.equal(encoding.bias.keys, encoding.bias.values)
-
-
-def test_beyond_the_clip_all_offsets_are_one():
-    q, k, _ = inputs(queries=1, keys=6)
-    k = k[:, :, :1].expand_as(k)  # the same key everywhere
-    encoding = made(clip=3)
-    at = posenc.At(torch.tensor([[0]]), torch.tensor([[-700, -3, -2, 2, 3, 50]]), None)
-    far_before, before, two_before, two_after, after, far_after = encoding.bias(q, k, at).unbind(-1)
-    assert torch.equal(far_before, before) and torch.equal(after, far_after)
-    assert not torch.equal(before, two_before) and not torch.equal(after, two_after)
-    assert not torch.equal(before, after)
-
-
 # What must hold
 
 
@@ -124,14 +105,3 @@ def test_equals_the_relative_keys_of_wav2vec2_bert(causal):
     x = torch.randn(2, 7, 12, dtype=torch.float64)
     hidden = torch.full((7, 7), -torch.inf, dtype=torch.float64).triu(1) if causal else None
     close(ours(x), theirs(x, attention_mask=hidden)[0])
-
-
-@pytest.mark.parametrize("name, options", [("rope", {"head_dim": 4}), ("stickbreaking", {})])
-def test_values_leave_the_other_places_to_others(name, options):
-    q, k, v = inputs()
-    own, other = made(values=True), posenc.make(name, **options)
-    both = posenc.compose(other, own)
-    plain = posenc.Encoding(rotate=other.rotate, bias=own.bias, weigh=other.weigh)
-    _, weights = posenc.attention(q, k, v, both, return_weights=True)
-    close(weights, posenc.attention(q, k, v, plain, return_weights=True)[1])
-    assert torch.equal(posenc.shaw.attend(q, k, v, both), posenc.attention(q, k, v, both))

@@ -102,39 +102,6 @@ def test_shift_equals_the_gather_where_a_query_may_look(queries, keys):
     assert seen[0, 0].sum() == queries * (keys - queries) + queries * (queries + 1) // 2
 
 
-def test_shift_leaves_the_next_rows_scores_behind_the_diagonal():
-    x = torch.arange(9.0).reshape(3, 3)  # row i holds 3 i, 3 i + 1, 3 i + 2
-    assert shift(x).tolist() == [[2, 0, 3], [4, 5, 0], [6, 7, 8]]  # 0 is the pad; 3 belongs to row 1
-
-
-@pytest.mark.parametrize("queries, keys", [(5, 5), (2, 6)], ids=str)
-def test_the_trick_gives_terms_b_and_d(queries, keys):
-    """As the authors compute it: against R of the distances Tk - 1 .. 0, one product, then the shift."""
-    q, k, _ = inputs(heads=H, queries=queries, keys=keys)
-    encoding = made()
-    b, _, d = encoding.bias.terms(q, k, place(queries, keys))
-    table = [[r(encoding, h, n) for n in range(keys - 1, -1, -1)] for h in range(H)]
-    by_distance = torch.tensor(table, dtype=torch.float64)  # [H, Tk, D]
-    tricked = shift((q + encoding.bias.v[:, None]) @ by_distance.transpose(-2, -1))
-    seen = torch.ones(queries, keys, dtype=torch.bool).tril(keys - queries)
-    close((b + d)[..., seen], tricked[..., seen])
-    if queries > 1:
-        assert ((b + d) - tricked)[..., ~seen].abs().max() > 0.1
-
-
-# What must hold
-
-
-def test_w_r_starts_as_other_projections_do():
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        bias = posenc.make("transformer_xl", num_heads=4, head_dim=16).bias
-        layer = posenc.SelfAttention(64, 4)
-    assert bias.w_r.shape == layer.to_k.weight.shape
-    assert math.isclose(bias.w_r.std().item(), layer.to_k.weight.std().item(), rel_tol=0.05)
-    assert 0.015 < bias.u.std() < 0.025 and 0.015 < bias.v.std() < 0.025
-
-
 # Independent implementation
 
 

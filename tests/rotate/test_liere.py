@@ -6,7 +6,7 @@ from loops import close
 
 import posenc
 from posenc.rotate.comrope import comrope
-from posenc.rotate.liere import liere, rotation, skew
+from posenc.rotate.liere import liere, rotation
 
 HEADS, DIM = 2, 24
 
@@ -81,78 +81,19 @@ def test_norms_are_kept_always_and_scores_are_relative_where_generators_commute(
     assert (moved.abs().max() < 1e-12) == relative
 
 
-def test_without_skew_symmetry_commuting_is_not_enough():
-    """The theorem's counterexample: symmetric matrices commute with themselves, and yet R(1)^T R(0) is not R(-1)."""
-    symmetric = torch.diag(torch.tensor([1.0, -1.0], dtype=torch.float64))[None, None]  # n = m = 1
-    one, zero = torch.ones(1, 1), torch.zeros(1, 1)
-    assert relativity_error(symmetric, one, zero) > 2
-    assert relativity_error(skew(normal(1, 1, 2, 2)), one, zero) < 1e-14
-
-
-def test_each_distinct_position_is_exponentiated_once(monkeypatch):
-    """Rows that stand at the same places, and padding of all of them, share their rotations."""
-    encoding, seen = made("liere", block=4), []
-    exponential = torch.linalg.matrix_exp
-    monkeypatch.setattr(torch.linalg, "matrix_exp", lambda a: seen.append(a.shape) or exponential(a))
-    q, k = normal(2, 3, HEADS, 9, DIM)
-    nowhere = torch.full((1, 2), torch.nan)
-    one, other = (torch.cat((nowhere, place)) for place in (grid(2, 4).double(), grid(4, 2).double()))
-    positions = torch.stack((one, one, other))
-    together = posenc.attention(q, k, k, encoding, pos_q=positions, pos_k=positions, causal=False)
-    assert seen == [(HEADS, 13, DIM // 4, 4, 4)]  # 8 + 8 - 4 in common + nowhere
-    for b, place in enumerate((one, one, other)):
-        alone = posenc.attention(q[b : b + 1], k[b : b + 1], k[b : b + 1], encoding, pos_q=place, causal=False)
-        close(together[b : b + 1], alone)
-
-
-@pytest.mark.parametrize("name", ["liere", "ap", "ld"])
-def test_gradients_reach_generators(name):
-    encoding, positions, x = made(name, block=3 if name != "ap" else 6), normal(3, 2, seed=1), normal(1, HEADS, 3, DIM)
-    at = posenc.At(positions[None], positions[None], None)
-    names = [name for name, _ in encoding.rotate.named_parameters()]
-
-    def turned(*values):
-        return torch.func.functional_call(encoding.rotate, dict(zip(names, values)), (x, x, at))[0]
-
-    assert torch.autograd.gradcheck(turned, [p.detach().requires_grad_() for p in encoding.rotate.parameters()])
-
-
-def test_a_token_without_a_place_stays_unturned_and_the_cache_keeps_places():
+def test_a_token_without_a_place_stays_unturned():
     encoding = made("ap", block=4)
     positions = torch.cat((torch.full((1, 2), torch.nan), grid(2, 2).float()))
     x = normal(1, HEADS, 5, DIM)
     turned, _ = encoding.rotate(x, x, posenc.At(positions[None], positions[None], None))
     assert torch.equal(turned[:, :, 0], x[:, :, 0]) and not torch.equal(turned[:, :, 2], x[:, :, 2])
-    layer, tokens, cache = (
-        posenc.SelfAttention(HEADS * DIM, HEADS, encoding).double(),
-        normal(2, 5, HEADS * DIM),
-        posenc.KVCache(),
-    )
-    steps = [layer(tokens[:, t : t + 1], positions=positions[t : t + 1], cache=cache) for t in range(5)]
-    close(torch.cat(steps, 1), layer(tokens, positions=positions))
-
-
-def test_half_precision_and_autocast_compute_in_float32():
-    encoding = made("ld", block=4)
-    x, positions = normal(1, HEADS, 4, DIM), grid(2, 2)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        turned, _ = encoding.float().rotate(x.float(), x.float(), posenc.At(positions[None], positions[None], None))
-    at = posenc.At(100 + positions[None], 100 + positions[None], None)
-    exact, _ = encoding.double().rotate(x, x, posenc.At(positions[None], positions[None], None))
-    assert (turned.double() - exact).abs().max() < 1e-4
-    half, rounded = x.half(), x.half().double()
-    far = encoding.rotate(rounded, rounded, at)[0]
-    assert (encoding.rotate(half, half, at)[0].double() - far).abs().max() < 1e-2
 
 
 @pytest.mark.parametrize(
     "call, words",
     [
         (lambda: liere(24, 2, block=5), ["block=5", "head_dim=24"]),
-        (lambda: liere(24, 2, axes=0), ["axes=0"]),
-        (lambda: liere(24, 2, std=0), ["std=0"]),
         (lambda: rotation(normal(4, 3), normal(2, 1, 4, 4)), ["positions [4, 3]", "n = 2"]),
-        (lambda: rotation(normal(4, 2), normal(2, 1, 4, 3)), ["[2, 1, 4, 3]"]),
         (
             lambda: posenc.attention(*[normal(1, 4, 4, DIM)] * 3, made("liere"), pos_q=grid(2, 2)),
             ["num_heads=2", "must be 4"],

@@ -101,12 +101,6 @@ def test_ids_by_the_clock_are_those_of_the_formula(seconds):
         assert ids[39:].tolist() == [[word] * 3, [word + 1] * 3]
 
 
-def test_four_grids_by_the_clock():
-    for step, times, word in ((2, [3, 5, 7, 9], 10), (1, [3, 4, 5, 6], 7)):  # of 1 s and of 0.5 s, at 2 ids a second
-        ids = positions_for([3, (4, 2, 2), 1], time_step=step)
-        assert ids[3:19:4, 0].tolist() == times and ids[-1].tolist() == [word] * 3
-
-
 @pytest.mark.parametrize("yarn", [False, True])
 def test_a_quarter_of_a_head_turns_as_in_qwen3_5(yarn):
     """Heads of 256 lanes of which 64 turn, dealt in turn; with YaRN from 262,144 tokens by 4 too."""
@@ -136,37 +130,13 @@ def test_the_default_sections_are_those_of_qwen2_vl():
     ).all()  # the fastest to time, the slowest to columns
 
 
-def test_decoding_goes_on_after_a_picture():
-    """At the largest id plus one: the cache holds more tokens than that, and equals the full pass."""
-    torch.manual_seed(0)
-    layer, layout = posenc.SelfAttention(32, 2, mrope(16)).double(), [2, (1, 3, 4), 3]
-    ids, x, cache = positions_for(layout), normal(1, 17, 32), posenc.KVCache()
-    prompt = len(positions_for(layout[:2]))
-    assert ids[prompt].tolist() == [6, 6, 6] and prompt == 14
-    parts = [layer(x[:, :prompt], positions=ids[:prompt], cache=cache)]
-    parts += [layer(x[:, t : t + 1], positions=torch.full((1, 3), t - 8), cache=cache) for t in range(prompt, 17)]
-    close(torch.cat(parts, 1), layer(x, positions=ids))
-
-
-def test_an_image_between_words_keeps_the_words_close():
-    encoding, ids = mrope(16, (2, 3, 3)), positions_for([2, (1, 8, 8), 2])
-    assert len(ids) == 68 and ids[-1].tolist() == [11, 11, 11] and encoding.axes == 3
-    assert positions_for([]).shape == (0, 3) and positions_for([0, 2]).tolist() == [[0, 0, 0], [1, 1, 1]]
-
-
 @pytest.mark.parametrize(
     "call, words",
     [
         (lambda: mrope(16, (4, 4)), ["sections=[4, 4]", "8"]),
         (lambda: mrope(256, (11, 11, 10)), ["sections=[11, 11, 10]", "128", "rotary_dim"]),
-        (lambda: mrope(16, rotary_dim=18), ["rotary_dim", "18", "head_dim=16"]),
-        (lambda: mrope(16, rotary_dim=8, inv_freq=torch.ones(4)), ["rotary_dim=8", "leave out"]),
-        (lambda: mrope(16, inv_freq=torch.ones(9)), ["inv_freq", "18", "head_dim=16"]),
-        (lambda: dealt(16, inv_freq=torch.ones(4)), ["inv_freq", "8 lanes", "head_dim=16"]),
-        (lambda: mrope(16, attention_factor=0), ["attention_factor=0"]),
         (lambda: mrope(16, (0, 4, 4), interleaved=True), ["sections=[0, 4, 4]", "interleaved"]),
         (lambda: positions_for([(2, 2)]), ["layout holds (2, 2)"]),
-        (lambda: positions_for([2.5]), ["layout holds 2.5", "(time, rows, columns)"]),
         (lambda: positions_for(5), ["layout=5", "list"]),
     ],
 )

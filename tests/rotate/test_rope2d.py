@@ -73,23 +73,6 @@ def test_scores_are_relative_and_norms_kept(form):
     assert (weights(encoding, q, k, moved) - weights(encoding, q, k, positions)).abs().max() > 1e-3
 
 
-@pytest.mark.parametrize("name, options", [("rope2d", {}), ("mrope", {}), ("liere", {"num_heads": HEADS}),
-    ("comrope", {"num_heads": HEADS}), ("comrope", {"num_heads": HEADS, "form": "ld"})])  # fmt: skip
-def test_the_inverse_is_the_rotation_by_the_negative_position(name, options):
-    encoding, x = posenc.make(name, head_dim=DIM, **options).double(), normal(1, HEADS, 7, DIM)
-    positions = 5 * normal(1, 7, encoding.axes, seed=2)
-    there, _ = encoding.rotate(x, x, posenc.At(positions, positions, None))
-    back, _ = encoding.rotate(there, there, posenc.At(-positions, -positions, None))
-    close(back, x)
-    assert (there - x).abs().max() > 0.1
-
-
-def test_gradients_reach_the_learned_frequencies():
-    positions, x = normal(4, 2, seed=1), normal(1, HEADS, 4, DIM)
-    freqs = made("mixed").rotate.freqs.detach().requires_grad_()
-    assert torch.autograd.gradcheck(lambda f: rotate(x, positions, f), freqs)
-
-
 def test_each_mixed_head_starts_in_an_orthogonal_frame_of_its_own():
     freqs = made("mixed", base=10.0).rotate.freqs
     for t in range(DIM // 4):
@@ -106,52 +89,11 @@ def test_a_token_without_a_place_stays_unturned():
     assert weights(encoding, x, x, positions).isfinite().all()
 
 
-def test_positions_are_data_and_the_cache_keeps_them():
-    layer = posenc.SelfAttention(HEADS * DIM, HEADS, made("mixed")).double()
-    x, positions, cache = normal(2, 6, HEADS * DIM), grid(2, 3), posenc.KVCache()
-    whole = layer(x, positions=positions)
-    steps = [layer(x[:, t : t + 1], positions=positions[t : t + 1], cache=cache) for t in range(6)]
-    close(torch.cat(steps, 1), whole)
-    close(layer(x, positions=positions.expand(2, 6, 2)), whole)
-    with pytest.raises(ValueError, match=r"positions=None.*\[T, 2\]"):
-        layer(x)
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_angles_of_half_precision_are_float32(dtype):
-    positions, x = 1000 + grid(3, 3), normal(1, HEADS, 9, DIM)
-    freqs = axial(DIM, dtype=torch.float64)
-    exact = rotate(x.to(dtype).double(), positions, freqs)
-    assert (rotate(x.to(dtype), positions, freqs).double() - exact).abs().max() < 0.02
-    with torch.autocast("cpu", dtype=dtype):
-        assert (rotate(x.float(), positions, freqs).double() - rotate(x, positions, freqs)).abs().max() < 1e-3
-
-
-@pytest.mark.parametrize("form", ["axial", "mixed"])
-def test_it_composes_with_a_bias_that_reads_the_plane(form):
-    positions, (q, k) = grid(3, 4), normal(2, 1, HEADS, 12, DIM)
-
-    def near(q, k, at):  # minus the distance in the plane, for each head
-        return -(at.pos_q[:, None, :, None] - at.pos_k[:, None, None]).double().norm(dim=-1)
-
-    rotary = made(form)
-    both = posenc.compose(rotary, posenc.Encoding(bias=near))
-    assert both.axes == 2 and both.places == ("rotate", "bias")
-    turned_q, turned_k = rotary.rotate(q, k, posenc.At(positions[None], positions[None], None))
-    logits = turned_q @ turned_k.mT / DIM**0.5 - torch.cdist(positions.double(), positions.double())
-    close(weights(both, q, k, positions), logits.softmax(-1))
-
-
-@pytest.mark.parametrize("name", ["alibi", "t5", "shaw", "kerple", "fire", "transformer_xl", "inkling"])
-def test_a_bias_that_reads_numbers_says_so(name):
-    options = {"bidirectional": True} if name == "t5" else {}
-    sizes = posenc.methods.sizes(name, num_heads=HEADS, head_dim=DIM, length=20)
-    both = posenc.compose(made("axial"), posenc.make(name, **(sizes | options)).double())
-    q, given = normal(1, HEADS, 12, DIM), {}
-    if both.gates is not None:
-        given = {"gates": normal(1, HEADS, 12, *both.gates.size)}
+def test_a_bias_that_reads_numbers_says_so():
+    q = normal(1, HEADS, 12, DIM)
     with pytest.raises(ValueError, match="pos_q"):
-        posenc.attention(q, q, q, both, pos_q=grid(3, 4), **given)
+        both = posenc.compose(made("axial"), posenc.make("alibi", num_heads=HEADS).double())
+        posenc.attention(q, q, q, both, pos_q=grid(3, 4))
 
 
 # Others' code: their frequencies, in the order in which they deal them to pairs
@@ -205,13 +147,6 @@ def test_equals_dinov3_whose_first_tokens_have_no_place():
     close(rotate(x.float(), positions, rows_then_columns(steps, steps), "half"), expected, tolerance=1e-5)
 
 
-def test_coordinates_divided_by_a_number_are_frequencies_divided_by_it():
-    """Normalized coordinates: a picture of 12 x 12 read as one of 6 x 6 is one whose frequencies are halved."""
-    x = normal(1, HEADS, 9, DIM)
-    freqs = axial(DIM, dtype=torch.float64)
-    close(rotate(x, grid(3, 3) / 2, freqs), rotate(x, grid(3, 3), freqs / 2))
-
-
 # Bad input
 
 
@@ -219,18 +154,10 @@ def test_coordinates_divided_by_a_number_are_frequencies_divided_by_it():
     "call, words",
     [
         (lambda: rope2d(10), ["head_dim=10", "multiple of 4"]),
-        (lambda: rope2d(16, axes=3), ["head_dim=16", "multiple of 6"]),
         (lambda: rope2d(16, "mixed"), ["num_heads=None"]),
         (lambda: rope2d(16, num_heads=2), ["num_heads=2", "leave it out"]),
-        (lambda: rope2d(16, "axal"), ["form='axal'", "axial"]),
-        (lambda: rotate(normal(4, 8), torch.arange(4), axial(8)), ["positions [4]", "[..., T, n]"]),
         (lambda: rotate(normal(4, 8), normal(4, 3), axial(8)), ["positions [4, 3]", "[2, 4]"]),
-        (lambda: rotate(normal(4, 8), normal(5, 2), axial(8)), ["positions [5, 2]", "broadcast"]),
         (lambda: rotate(normal(4, 8), normal(4, 2), axial(16)), ["16 lanes", "[4, 8]"]),
-        (
-            lambda: posenc.attention(*[normal(1, 2, 4, DIM)] * 3, made("mixed"), pos_q=grid(2, 2)),
-            ["num_heads=3", "must be 2"],
-        ),
         (lambda: posenc.attention(*[normal(1, 2, 4, DIM)] * 3, made("axial")), ["pos_q=None", "[T, 2]"]),
     ],
 )

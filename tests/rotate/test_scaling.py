@@ -12,7 +12,7 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 import posenc
 from posenc import scaling
-from posenc.rotate.rope import inv_freq, rope
+from posenc.rotate.rope import rope
 
 # Against plain loops: one lane at a time, in Python floats
 
@@ -101,25 +101,6 @@ def test_every_scheme_equals_its_equation(dim, factor, base):
                 dim,
                 chosen,
             )
-
-
-@pytest.mark.parametrize("factor", FACTORS)
-def test_attention_factors(factor):
-    for scheme in (
-        scaling.linear(32, factor),
-        scaling.ntk(32, factor),
-        scaling.llama3(32, factor),
-        scaling.dynamic_ntk(32, factor, length=999, trained=64),
-    ):
-        assert scheme[1] == 1.0
-    assert scaling.yarn(32, factor, trained=64)[1] == pytest.approx(0.1 * math.log(factor) + 1, rel=1e-15)
-    assert scaling.yarn(32, factor, trained=64, ramp="rotations")[1] == scaling.yarn(32, factor, trained=64)[1]
-    assert scaling.yarn(32, factor, trained=64, attention_factor=1.0)[1] == 1.0
-    options = dict(short=[1.0] * 16, long=[2.0] * 16, trained=64)
-    for length in (1, 64, 65):
-        expected = math.sqrt(1 + math.log(factor) / math.log(64))
-        assert scaling.longrope(32, factor, length=length, **options)[1] == pytest.approx(expected, rel=1e-15)
-        assert scaling.longrope(32, factor, length=length, attention_factor=1.2, **options)[1] == 1.2
 
 
 # Against transformers
@@ -234,64 +215,11 @@ def test_every_scheme_equals_transformers(head_dim, base, partial_factor):
 # Properties
 
 
-def everything(dim, factor, base=10000.0, trained=64, length=64):
-    ones = [1.0] * (dim // 2)
-    options = dict(trained=trained, base=base)
-    return {
-        "linear": scaling.linear(dim, factor, base=base),
-        "ntk": scaling.ntk(dim, factor, base=base),
-        "dynamic_ntk": scaling.dynamic_ntk(dim, factor, length=length, **options),
-        "yarn": scaling.yarn(dim, factor, **options),
-        "yarn rotations": scaling.yarn(dim, factor, ramp="rotations", **options),
-        "longrope": scaling.longrope(dim, factor, short=ones, long=[factor] * len(ones), length=length, **options),
-        "llama3": scaling.llama3(dim, factor, **options),
-    }
-
-
-@pytest.mark.parametrize("length", [1, 64])
-@pytest.mark.parametrize("name", everything(8, 2.0))
-@pytest.mark.parametrize("dim", [4, 32, 128])
-def test_factor_1_is_plain_rope(dim, name, length):
-    frequencies, factor = everything(dim, 1.0, length=length)[name]
-    assert factor == 1.0
-    torch.testing.assert_close(frequencies, inv_freq(dim, dtype=torch.float64), rtol=1e-15, atol=0)
-
-
 def test_dynamic_serves_a_text_that_ends_before_position_0():
     q, k, v = inputs(queries=3)
     encoding = scaling.dynamic(4, partial(scaling.dynamic_ntk, 4, trained=2))
     found = posenc.attention(q, k, v, encoding, pos_q=torch.tensor([-7, -6, -5]))
     close(found, posenc.attention(q, k, v, rope(4), pos_q=torch.tensor([-7, -6, -5])), 1e-15)
-
-
-def test_yarn_ramps_between_lanes_20_and_46():
-    assert scaling.correction_lanes(128, trained=4096) == (20, 46)
-    plain = inv_freq(128, dtype=torch.float64)
-    kept = {}
-    for ramp in scaling.RAMPS:
-        ratio = scaling.yarn(128, 8.0, trained=4096, ramp=ramp)[0] / plain
-        kept[ramp] = (ratio - 1 / 8) / (1 - 1 / 8)
-    assert (kept["lanes"][:21] == 1).all() and (kept["lanes"][21:46] < 1).all()
-    close(kept["lanes"][46:], torch.zeros(18, dtype=torch.float64), 1e-15)
-    close(kept["lanes"][20:47].diff(), torch.full((26,), -1 / 26, dtype=torch.float64), 1e-12)
-    turns = 4096 * plain / (2 * math.pi)
-    assert (kept["rotations"][turns > 32] == 1).all()
-    close(kept["rotations"][turns < 1], torch.zeros(int((turns < 1).sum()), dtype=torch.float64), 1e-15)
-    gap = (kept["lanes"] - kept["rotations"]).abs().max().item()
-    assert 0.365 < gap < 0.37
-
-
-# In attention
-
-
-def test_partial_rotary_leaves_the_other_lanes():
-    q, k, v = inputs(dim=16, queries=40)
-    frequencies, _ = scaling.ntk(8, 4.0)
-    encoding = rope(16, inv_freq=frequencies)
-    turned = posenc.rope.rotate(q, torch.arange(40), frequencies)
-    assert torch.equal(turned[..., 8:], q[..., 8:]) and not torch.equal(turned[..., :8], q[..., :8])
-    dynamic = scaling.dynamic(16, partial(scaling.dynamic_ntk, 8, trained=10))
-    close(posenc.attention(q, k, v, dynamic), posenc.attention(q, k, v, encoding), 1e-12)  # 40 tokens are 4 times 10
 
 
 # Frequencies that follow the length
@@ -363,34 +291,3 @@ def test_decoding_equals_the_full_pass_at_each_length(scheme):
         close(step[:, 0], layer(x[:, : t + 1])[:, -1], 1e-12)
     early = layer(x)[:, TRAINED_AT - 1] - layer(x[:, :TRAINED_AT])[:, -1]
     assert early.abs().max() > 1e-4, "the same token in a longer text: its angles are those of the longer text"
-
-
-@pytest.mark.parametrize("scheme", SCHEMES.values(), ids=SCHEMES)
-def test_a_cache_of_turned_keys_is_wrong_beyond_the_trained_length(scheme):
-    """What a cache that keeps keys after the rotation computes: old keys turned by the frequencies of their time."""
-    q, k, v = inputs(batch=1, dim=8, queries=20)
-    turned, errors = [], []
-    for t in range(20):
-        frequencies, _ = scheme(length=t + 1)
-        position = torch.tensor([t])
-        turned.append(posenc.rope.rotate(k[:, :, t : t + 1], position, frequencies))
-        query = posenc.rope.rotate(q[:, :, t : t + 1], position, frequencies)
-        stale = posenc.attention(query, torch.cat(turned, dim=2), v[:, :, : t + 1])
-        right = posenc.attention(*(x[:, :, : t + 1] for x in (q, k, v)), scaling.dynamic(8, scheme))[:, :, -1:]
-        errors.append((stale - right).abs().max().item())
-    assert max(errors[:TRAINED_AT]) < 1e-12, "up to the trained length the frequencies never change"
-    assert min(errors[TRAINED_AT:]) > 1e-4
-
-
-def test_a_scheme_is_asked_for_one_more_than_the_last_key():
-    lengths = []
-
-    def scheme(length):
-        lengths.append(length)
-        return inv_freq(8), 1.0
-
-    turn = scaling.dynamic(8, scheme).rotate
-    for positions in (torch.arange(5) - 9, torch.arange(0), torch.arange(5)):
-        x = torch.zeros(1, 1, len(positions), 8)
-        turn(x, x, posenc.At(positions[None], positions[None], None))
-    assert lengths == [1, 0, 0, 5]

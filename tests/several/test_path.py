@@ -1,4 +1,4 @@
-"""PaTH: the reflections one by one, its special cases, and flash-linear-attention's own."""
+"""PaTH: the reflections one by one, and flash-linear-attention's own."""
 
 import math
 
@@ -7,7 +7,7 @@ import torch
 from loops import attend, dot
 
 import posenc
-from posenc import SelfAttention, attention, path
+from posenc import attention, path
 
 
 def random(*shape, seed=0):
@@ -61,41 +61,6 @@ def test_beta_goes_from_nothing_over_a_projection_to_a_mirror():
     raw = torch.tensor([[3.0, -4.0, beta] for beta in (-40.0, 0.0, 40.0)], dtype=torch.float64)
     wanted = torch.tensor([[0.6, -0.8, beta] for beta in (0.0, 1.0, 2.0)], dtype=torch.float64)
     torch.testing.assert_close(path.reflections(raw), wanted, rtol=0, atol=1e-12)
-
-
-def test_without_reflections_it_is_nope():
-    q, k, v = random(2, 2, 6, 8), random(2, 2, 6, 8, seed=1), random(2, 2, 6, 8, seed=2)
-    given = gates(2, 2, 6, dim=8)
-    given[..., -1] = 0.0
-    torch.testing.assert_close(attention(q, k, v, path.path(8), gates=given), attention(q, k, v, impl="torch"))
-
-
-def test_a_mirror_keeps_the_length_and_a_projection_forgets_the_direction():
-    w = torch.eye(4, dtype=torch.float64)[:1]
-    k, q = random(3, 4), random(1, 4, seed=1)
-    along = path.scores_along(q, k, w.expand(3, 4), torch.tensor([0.0, 0.0, 1.0]))
-    torch.testing.assert_close(along[0, 0], q[0, 1:] @ k[0, 1:])  # between key 0 and the query, lane 0 was taken out
-    twice = path.scores_along(q, k, w.expand(3, 4), torch.tensor([0.0, 2.0, 2.0]))
-    torch.testing.assert_close(twice[0, 0], q[0] @ k[0])  # two mirrors
-
-
-@pytest.mark.parametrize("chunks", [[1] * 6, [4, 1, 1]], ids=str)
-def test_the_cache_keeps_the_reflections(chunks):
-    torch.manual_seed(0)
-    block, x, cache = SelfAttention(16, 2, path.path(8)).double(), random(2, 6, 16), posenc.KVCache()
-    steps = [block(part, cache=cache) for part in x.split(chunks, dim=1)]
-    torch.testing.assert_close(torch.cat(steps, dim=1), block(x), rtol=0, atol=1e-12)
-    assert cache.gates.shape == (2, 2, 6, 9)
-
-
-def test_gradients():
-    q, k, v = (random(1, 1, 3, 4, seed=seed).requires_grad_() for seed in range(3))
-    raw = random(1, 1, 3, 5, seed=4).requires_grad_()
-
-    def attended(q, k, v, raw):
-        return attention(q, k, v, path.path(4), gates=path.reflections(raw))
-
-    assert torch.autograd.gradcheck(attended, (q, k, v, raw))
 
 
 def test_bad_input_is_named():

@@ -62,19 +62,6 @@ def test_an_empty_sink_is_a_softmax_and_a_full_one_takes_all():
     assert attention(q, k, v, encoding(200.0, 200.0)).abs().max() < 1e-80
 
 
-def test_the_sink_is_a_key_without_a_value():
-    """One more key whose product with every query is the sink's logit, and whose value is 0."""
-    q, k, v = random(1, 1, 5, 8), random(1, 1, 5, 8, seed=1), random(1, 1, 5, 8, seed=2)
-    lane = torch.ones(1, 1, 5, 1, dtype=torch.float64)
-    key = torch.zeros(1, 1, 1, 9, dtype=torch.float64)
-    key[..., -1] = 1.5 * math.sqrt(8)
-    longer = torch.cat((key, torch.cat((k, 0 * lane), -1)), 2)
-    values = torch.cat((torch.zeros(1, 1, 1, 8, dtype=torch.float64), v), 2)
-    mask = torch.ones(5, 6).bool().tril(1)
-    out = attention(torch.cat((q, lane), -1), longer, values, causal=False, mask=mask, scale=8**-0.5)
-    torch.testing.assert_close(attention(q, k, v, encoding(1.5)), out)
-
-
 def test_bad_input_is_named():
     q = random(1, 2, 3, 4)
     for call, words in (

@@ -23,10 +23,6 @@ def everywhere(scores):
     return torch.ones_like(scores, dtype=torch.bool)
 
 
-def as_row(*logits):
-    return torch.tensor([logits], dtype=torch.float64)
-
-
 def scaled(h, i, j, q_i, k_j):
     return dot(q_i, k_j) / math.sqrt(len(q_i))
 
@@ -66,13 +62,6 @@ def test_attention_equals_the_stick(order, causal, attend_current, remainder):
                 close(weights[b, h, i], torch.tensor(pieces, dtype=torch.float64))
 
 
-def test_equal_shares_of_one_half():
-    weights, rest = weigh(as_row(0, 0, 0), everywhere(as_row(0, 0, 0)), return_remainder=True)
-    close(weights, as_row(1 / 8, 1 / 4, 1 / 2))
-    close(rest, torch.tensor([1 / 8], dtype=torch.float64))
-    close(weigh(as_row(0, 0, 0), everywhere(as_row(0, 0, 0)), order="first"), as_row(1 / 2, 1 / 4, 1 / 8))
-
-
 # What must hold
 
 
@@ -99,21 +88,6 @@ def test_remainder_is_dropped_where_the_current_key_is_hidden():
     ).abs().max() < 1e-12
 
 
-@pytest.mark.parametrize("block", [1, 3, 16])
-@pytest.mark.parametrize("order", ORDERS)
-def test_blocks_that_hand_on_the_rest_make_the_same_pieces(order, block):
-    scores = torch.randn(4, 11, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) * 2
-    parts = list(scores.split(block, dim=-1))
-    rest, pieces = torch.ones(4, 1, dtype=torch.float64), []
-    for part in reversed(parts) if order == "recent" else parts:
-        weights, left = weigh(part, everywhere(part), order, return_remainder=True)
-        pieces.append(rest * weights)
-        rest = rest * left[:, None]
-    whole, left = weigh(scores, everywhere(scores), order, return_remainder=True)
-    close(torch.cat(pieces[::-1] if order == "recent" else pieces, dim=-1), whole)
-    close(rest[:, 0], left)
-
-
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
 def test_extreme_logits_stay_finite_with_their_gradients(dtype):
     scores = torch.tensor([[1e4, -1e4, 80.0, -80.0, 0.0], [-1e4] * 5, [1e4] * 5], dtype=dtype, requires_grad=True)
@@ -132,15 +106,6 @@ def test_long_rows_keep_their_precision():
     assert (single.double() - exact).abs().max() < 1e-6
     total = sum(stick(scores[0].tolist())[0])
     assert abs(exact[0].sum().item() - total) < 1e-12 and abs(single[0].double().sum().item() - total) < 1e-4
-
-
-def test_it_asks_for_no_positions():
-    q, k, v = inputs(queries=5)
-    encoding = posenc.make("stickbreaking")
-    close(posenc.attention(q, k, v, encoding, pos_q=torch.arange(5) * 7 - 3), posenc.attention(q, k, v, encoding))
-    order = torch.tensor([1, 0, 2, 3, 4])
-    swapped = posenc.attention(q, k[:, :, order], v[:, :, order], encoding)
-    assert (swapped - posenc.attention(q, k, v, encoding))[:, :, -1].abs().max() > 1e-3, "one layer tells orders apart"
 
 
 # An independent implementation
