@@ -1,4 +1,4 @@
-"""Adding a method is its files and one row: a toy row is seen by everything that lists methods, and nothing else is."""
+"""Adding a method is its files and two rows: a toy's are seen by everything that lists methods, and nothing else is."""
 
 import re
 import runpy
@@ -13,15 +13,17 @@ from hypothesis import find
 import posenc
 from posenc.lab.experiments import plots
 from posenc.lab.pages import compare
+from posenc.lab.titles import TITLES
 from posenc.lab.train import encoding_maker, settings_for
 
 ROOT = Path(__file__).parents[1]
-ROW = posenc.METHODS.pop("toy")  # the import above added it, as the plugin does
+ROW, IN_BOOK = posenc.METHODS.pop("toy"), TITLES.pop("toy")  # the import above added them, as the plugin does
 
 
 @pytest.fixture
 def toy(monkeypatch):
     monkeypatch.setitem(posenc.METHODS, "toy", ROW)
+    monkeypatch.setitem(TITLES, "toy", IN_BOOK)
 
 
 @pytest.mark.weekly

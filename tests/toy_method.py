@@ -1,8 +1,9 @@
-"""A method that the package does not have, put into METHODS when pytest loads this as a plugin (`-p toy_method`)."""
+"""A method that the package lacks, put into both tables when pytest loads this as a plugin (`-p toy_method`)."""
 
 import torch
 
 from posenc import METHODS, Encoding
+from posenc.lab.titles import TITLES, InBook
 from posenc.methods import Method
 
 
@@ -16,13 +17,5 @@ def toy(num_heads: int, *, rate: float = 0.3) -> Encoding:
     return Encoding(bias=bias)
 
 
-METHODS["toy"] = Method(
-    toy,
-    "Toy",
-    ("bias",),
-    page="four_places",
-    color="tomato",
-    marker="1",
-    variants={"loud": {"rate": 2.0}},
-    fails=("unseen",),
-)
+METHODS["toy"] = Method(toy, "Toy", ("bias",), variants={"loud": {"rate": 2.0}}, fails=("unseen",))
+TITLES["toy"] = InBook("four_places", "Subtract the root of the distance", "tomato", "1")
