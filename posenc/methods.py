@@ -203,10 +203,8 @@ def sizes(name: str, *, num_heads: int, head_dim: int, length: int) -> dict[str,
     Errors: ValueError for an unknown name.
     """
     known = {"num_heads": num_heads, "head_dim": head_dim, "dim": num_heads * head_dim, "max_positions": length}
-    parameters = inspect.signature(row(name).factory).parameters
-    return {
-        o: size for o, size in known.items() if o in parameters and parameters[o].default is inspect.Parameter.empty
-    }
+    needed = [p.name for p in inspect.signature(row(name).factory).parameters.values() if p.default is p.empty]
+    return {option: size for option, size in known.items() if option in needed}
 
 
 def row(name: str) -> Method:
@@ -227,11 +225,8 @@ def make(name: str, **options: Any) -> Encoding:
     parameters = inspect.signature(factory).parameters
     for option in options:
         if option not in parameters:
-            known = ", ".join(parameters) or "none"
-            raise ValueError(
-                f"{option}={shown(options[option])} is no option of {name}; known: {known}."
-                f"{nearest(option, parameters)}"
-            )
+            known = f"known: {', '.join(parameters) or 'none'}.{nearest(option, parameters)}"
+            raise ValueError(f"{option}={shown(options[option])} is no option of {name}; {known}")
     missing = [p for p, spec in parameters.items() if spec.default is spec.empty and p not in options]
     if missing:
         raise TypeError(f"make({name!r}) needs {', '.join(f'{p}=...' for p in missing)}")
