@@ -19,12 +19,8 @@ from . import questions as asking
 from .bench import QUESTIONS, Bench, Finding, Report, pair_of
 from .by_hand import NotAsked, SubjectError, as_encoding, error_words
 
-ASK = {
-    **{"shape": asking.ask_shape, "relative": asking.ask_relative, "norm": lanes.ask_norm, "layout": lanes.ask_layout},
-    **{"gradient": asking.ask_gradient, "precision": asking.ask_precision, "causality": asking.ask_causality},
-    **{"cache": asking.ask_cache, "batch": asking.ask_batch, "weights": asking.ask_weights},
-    **{"distance": asking.ask_distance, "finite": beyond.ask_finite, "unseen": beyond.ask_unseen},
-}
+#: {question: the function called ask_QUESTION}
+ASK = {q: getattr(room, f"ask_{q}") for room in (asking, lanes, beyond) for q in QUESTIONS if hasattr(room, f"ask_{q}")}
 
 
 class Counted(TorchFunctionMode):
