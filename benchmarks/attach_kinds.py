@@ -13,16 +13,14 @@ Writes results/attach_kinds.json. Chapter: In your own model.
 import datetime
 import importlib.metadata
 import re
-import sys
 import warnings
-from pathlib import Path
 
+import record
 import torch
 import transformers
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as KINDS
 
 from posenc import UnsupportedError, bridges
-from posenc.lab.experiments import check_results, provenance, write_json
 from posenc.lab.train import settings_for
 
 LARGEST = 3_000_000  # parameters of a model that counts as tiny
@@ -131,16 +129,16 @@ def verdict_on(kind):
 
 
 def main():
-    torch.set_num_threads(1)
+    record.asked(__doc__)
     warnings.filterwarnings("ignore")
     transformers.logging.set_verbosity_error()
-    made = provenance("attach_kinds", "nano", settings_for("nano"), "python " + " ".join(sys.argv))
+    made = record.begun("attach_kinds", "nano", settings_for("nano"))
     results = {key: made[key] for key in ("name", "command", "commit", "versions", "machine")}
     results |= {"date": datetime.date.today().isoformat(), "definition": __doc__.split("\n\n")[2]}
     results |= {"settings": {"agree": AGREE, "layers": 4, "tokens": 12}}
     results |= {"libraries": {"transformers": importlib.metadata.version("transformers")}}
     results |= {"kinds": {kind: " | ".join(verdict_on(kind)) for kind in sorted(KINDS)}}
-    write_json(Path("results/attach_kinds.json"), check_results(results))
+    record.write(results)
 
 
 if __name__ == "__main__":

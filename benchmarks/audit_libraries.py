@@ -11,16 +11,14 @@ Writes results/audit.json. Chapter: Auditing a proposal.
 
 import datetime
 import importlib.metadata
-import sys
-from pathlib import Path
 from typing import NamedTuple
 
+import record
 import torch
 from torch import nn
 
 from posenc import Encoding
 from posenc.audit import QUESTIONS, audit
-from posenc.lab.experiments import check_results, provenance, write_json
 from posenc.lab.train import settings_for
 
 LIBRARIES = ("transformers", "rotary-embedding-torch", "x-transformers", "fla-core")
@@ -55,26 +53,21 @@ def kept(module, call):
 # ------------------------------------------------------------------------------------------------------- transformers
 
 
-def hf_rotary(model, config_name, rotary_name, apply_name="apply_rotary_pos_emb", cast=False, **options):
+def hf_rotary(model, prefix, apply_name="apply_rotary_pos_emb", cast=False, **options):
     """A rotation of transformers: the module that makes cosines and sines, and the function that applies them."""
+    sizes = dict(hidden_size=DIM, num_attention_heads=HEADS, num_key_value_heads=HEADS, max_position_embeddings=8192)
 
     def make():
         modeling = importlib.import_module(f"transformers.models.{model}.modeling_{model}")
         configuration = importlib.import_module(f"transformers.models.{model}.configuration_{model}")
-        config = getattr(configuration, config_name)(
-            hidden_size=DIM,
-            num_attention_heads=HEADS,
-            num_key_value_heads=HEADS,
-            max_position_embeddings=8192,
-            **options,
-        )
+        config = getattr(configuration, f"{prefix}Config")(**sizes, **options)
         apply = getattr(modeling, apply_name)
 
         def call(rotary, x, positions):
             cos, sin = rotary(x, positions[None])
             return apply(x, x, cos, sin)[0]
 
-        return (Calls if cast else kept)(getattr(modeling, rotary_name)(config), call), "rotate"
+        return (Calls if cast else kept)(getattr(modeling, f"{prefix}RotaryEmbedding")(config), call), "rotate"
 
     return make
 
@@ -92,17 +85,14 @@ def gptj():
 
 
 def roformer():
-    from transformers.models.roformer.modeling_roformer import (
-        RoFormerSelfAttention,
-        RoFormerSinusoidalPositionalEmbedding,
-    )
+    from transformers.models.roformer import modeling_roformer as modeling
 
-    table = RoFormerSinusoidalPositionalEmbedding(8192, HEAD_DIM)
+    table = modeling.RoFormerSinusoidalPositionalEmbedding(8192, HEAD_DIM)
     table.weight.data = table.create_weight()
 
     def rotate(x, positions):
         angles = table(None, position_ids=positions)[None, None].to(x.dtype)
-        return RoFormerSelfAttention.apply_rotary_position_embeddings(angles, x, x)[0]
+        return modeling.RoFormerSelfAttention.apply_rotary_position_embeddings(angles, x, x)[0]
 
     return rotate, "rotate"
 
@@ -174,9 +164,7 @@ def m2m100():
     from transformers.models.m2m_100.modeling_m2m_100 import M2M100SinusoidalPositionalEmbedding
 
     def call(table, x, positions):
-        ids = torch.full(
-            (1, int(positions.max()) + 1), 5
-        )  # tokens that are no padding; positions are counted from them
+        ids = torch.full((1, int(positions.max()) + 1), 5)  # no padding; positions are counted from them
         return x + table(ids)[:, positions.long()]
 
     return Calls(M2M100SinusoidalPositionalEmbedding(8192, DIM, padding_idx=1), call), "embed"
@@ -253,11 +241,11 @@ def fla_rotary():
     return Calls(RotaryEmbedding(HEAD_DIM), call), "rotate"
 
 
-def fla_attention(module, name, gate=None):
+def fla_attention(name, gate=None):
     """A whole attention function of fla, its naive reference; it takes [B, T, H, D] and no positions."""
 
     def make():
-        function = getattr(importlib.import_module(f"fla.ops.{module}.naive"), name)
+        function = getattr(importlib.import_module(f"fla.ops.{name}.naive"), f"naive_{name}")
 
         def attend(q, k, v, positions, causal):
             q, k, v = (x.transpose(1, 2) for x in (q, k, v))
@@ -287,27 +275,15 @@ def both_ways(make, cast):
 
 
 HF, RET, XT, FLA = LIBRARIES
+DEEPSEEK = hf_rotary(
+    *("deepseek_v3", "DeepseekV3", "apply_rotary_pos_emb_interleave"), qk_rope_head_dim=HEAD_DIM, head_dim=HEAD_DIM
+)
 SUBJECTS = {
-    "llama": Subject(HF, "Llama's rotation, kept", hf_rotary("llama", "LlamaConfig", "LlamaRotaryEmbedding")),
-    "llama-cast": Subject(
-        HF, "Llama's rotation, cast", hf_rotary("llama", "LlamaConfig", "LlamaRotaryEmbedding", cast=True)
-    ),
-    "gpt_neox": Subject(
-        HF, "GPT-NeoX's rotation, kept", hf_rotary("gpt_neox", "GPTNeoXConfig", "GPTNeoXRotaryEmbedding")
-    ),
-    "cohere": Subject(HF, "Cohere's rotation, kept", hf_rotary("cohere", "CohereConfig", "CohereRotaryEmbedding")),
-    "deepseek_v3": Subject(
-        HF,
-        "DeepSeek-V3's interleaved rotation, kept",
-        hf_rotary(
-            "deepseek_v3",
-            "DeepseekV3Config",
-            "DeepseekV3RotaryEmbedding",
-            "apply_rotary_pos_emb_interleave",
-            qk_rope_head_dim=HEAD_DIM,
-            head_dim=HEAD_DIM,
-        ),
-    ),
+    "llama": Subject(HF, "Llama's rotation, kept", hf_rotary("llama", "Llama")),
+    "llama-cast": Subject(HF, "Llama's rotation, cast", hf_rotary("llama", "Llama", cast=True)),
+    "gpt_neox": Subject(HF, "GPT-NeoX's rotation, kept", hf_rotary("gpt_neox", "GPTNeoX")),
+    "cohere": Subject(HF, "Cohere's rotation, kept", hf_rotary("cohere", "Cohere")),
+    "deepseek_v3": Subject(HF, "DeepSeek-V3's interleaved rotation, kept", DEEPSEEK),
     "gptj": Subject(HF, "GPT-J's rotation", gptj),
     "roformer": Subject(HF, "RoFormer's rotation", roformer),
     "bloom": Subject(HF, "BLOOM's ALiBi, in the model's dtype", hf_alibi("bloom")),
@@ -328,11 +304,9 @@ SUBJECTS = {
     "xt-absolute": Subject(XT, "AbsolutePositionalEmbedding", xt_embed("AbsolutePositionalEmbedding", LENGTH)),
     "xt-sinusoidal": Subject(XT, "ScaledSinusoidalEmbedding", xt_embed("ScaledSinusoidalEmbedding")),
     "fla-rotary": Subject(FLA, "RotaryEmbedding's tables and rotary_embedding_ref, cast", fla_rotary),
-    "fla-stickbreaking": Subject(
-        FLA, "naive_stickbreaking_attn", fla_attention("stickbreaking_attn", "naive_stickbreaking_attn")
-    ),
+    "fla-stickbreaking": Subject(FLA, "naive_stickbreaking_attn", fla_attention("stickbreaking_attn")),
     "fla-forgetting": Subject(
-        FLA, "naive_forgetting_attn, a constant gate", fla_attention("forgetting_attn", "naive_forgetting_attn", -0.1)
+        FLA, "naive_forgetting_attn, a constant gate", fla_attention("forgetting_attn", gate=-0.1)
     ),
     "fla-retention": Subject(FLA, "naive_retention", retention),
 }
@@ -347,8 +321,8 @@ def report_on(key):
 
 
 def main():
-    torch.set_num_threads(1)
-    made = provenance("audit", "nano", settings_for("nano"), "python " + " ".join(sys.argv))
+    record.asked(__doc__)
+    made = record.begun("audit", "nano", settings_for("nano"))
     results = {key: made[key] for key in ("name", "command", "commit", "versions", "machine")}
     results |= {
         "date": datetime.date.today().isoformat(),
@@ -369,7 +343,7 @@ def main():
             "words": {f.name: f.words for f in report.findings},
             "examples": {f.name: f.example for f in report.findings if f.verdict == "fails"},
         }
-    write_json(Path("results/audit.json"), check_results(results))
+    record.write(results)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 r"""CoPE and FoX beside five others on three puzzles, each with the best of three learning rates.
 
-    python benchmarks/contextual.py                       # everything, two runs at a time: about 50 minutes
-    python benchmarks/contextual.py --tasks counting      # some of it; finished runs are kept in runs/contextual
+    python benchmarks/contextual.py        # two runs at a time: about 50 minutes; they are kept in runs/contextual
 
 For each method and puzzle, seeds 0 and 1 are trained at each learning rate, and the rate with the least validation
 loss is trained with the other seeds. Validation sequences are drawn as training's are, with a seed of their own; no
@@ -9,20 +8,14 @@ test is looked at before the rate is chosen. All runs, those at rates that were 
 results/contextual.json. Chapters: CoPE, FoX.
 """
 
-import argparse
-import json
-import multiprocessing
 import os
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from pathlib import Path
 
+import record
 import torch
 from torch.nn.functional import cross_entropy
-from tqdm import tqdm
 
 from posenc.bias.cope import ContextualBias, lookup
 from posenc.encoding import Encoding
-from posenc.lab.experiments import check_results, provenance, six_digits, write_json
 from posenc.lab.train import settings_for, train_with
 from posenc.lab.train.measure import fixed_batch, share_wrong, task_errors
 from posenc.lab.train.tasks import IGNORE, TASKS
@@ -97,7 +90,6 @@ def validation_loss(model, task, settings):
 
 def run(task, arm, rate, seed):
     """Train one model and ask it everything: the numbers of one cell."""
-    torch.set_num_threads(1)
     settings = settings_for("study", task, lr=rate)
     model, history = train_with(method_of(arm, settings), settings, seed, task, device="cpu", progress=False)
     scores = task_errors(model, task, settings)
@@ -105,15 +97,7 @@ def run(task, arm, rate, seed):
     scores[CUT] = share_wrong(model, longest, cut=settings.length)
     if task == "counting":
         scores[RARE] = share_wrong(model, fixed_batch(task, settings, {"asks": 0.02}))
-    return six_digits({"validation": validation_loss(model, task, settings), "scores": scores})
-
-
-def kept(cell, measure, folder):
-    """The numbers of a cell, from the folder if they are there."""
-    path = folder / ("-".join(map(str, cell)) + ".json")
-    if not path.exists():
-        write_json(path, measure(*cell))
-    return json.loads(path.read_text())
+    return {"validation": validation_loss(model, task, settings), "scores": scores}
 
 
 def chosen_rate(cells, task, arm, rates=RATES):
@@ -121,37 +105,23 @@ def chosen_rate(cells, task, arm, rates=RATES):
     return min(rates, key=lambda rate: sum(cells[task, arm, rate, seed]["validation"] for seed in CHOOSING))
 
 
-def train_each(todo, measure, folder, workers, words):
-    """{cell: its numbers} of the cells to do, (task, arm, rate, seed) each."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
-        waiting = {pool.submit(kept, cell, measure, folder): cell for cell in todo}
-        return {waiting[future]: future.result() for future in tqdm(as_completed(waiting), words, len(waiting))}
-
-
 def train_at(rates, measure, folder, workers):
     """All seeds of the arms, {(task, arm): its rate}."""
     todo = [(*arm, rate, seed) for arm, rate in rates.items() for seed in SEEDS]
-    return train_each(todo, measure, folder, workers, "the chosen rate")
+    return record.in_turn(todo, measure, folder, workers, "the chosen rate")
 
 
 def train_cells(arms, measure, folder, workers, rates=RATES):
     """All cells of the arms, (task, arm) each: the seeds that choose at each rate, the others at the one they chose."""
     todo = [(*arm, rate, seed) for arm in arms for seed in CHOOSING for rate in rates]
-    cells = train_each(todo, measure, folder, workers, "three rates")
+    cells = record.in_turn(todo, measure, folder, workers, "three rates")
     return cells | train_at({arm: chosen_rate(cells, *arm, rates) for arm in arms}, measure, folder, workers)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--tasks", nargs="+", choices=CONTRASTS, default=list(CONTRASTS))
-    parser.add_argument("--workers", type=int, default=2)
-    arguments = parser.parse_args()
-    facts = provenance("contextual", "study", settings_for("study", "flipflop"), "python benchmarks/contextual.py")
-    arms = [(task, arm) for task in arguments.tasks for arm in METHODS]
-    cells = train_cells(arms, run, Path("runs/contextual"), arguments.workers)
-    if set(arguments.tasks) != set(CONTRASTS):
-        return
+    workers = record.asked(__doc__, {"--workers": {"type": int, "default": 2}}).workers
+    facts = record.begun("contextual", "study", settings_for("study", "flipflop"))
+    cells = train_cells([(task, arm) for task in CONTRASTS for arm in METHODS], run, "contextual", workers)
     results = facts | {
         "question": "Do CoPE and FoX solve the puzzles out of distribution, each method at its best learning rate?",
         "unit": "share of wrong answers",
@@ -170,7 +140,7 @@ def main():
         "shows_not": "The papers' scale: their sequences are longer, their models larger, their training longer.",
         "tasks": {task: task_results(cells, task) for task in CONTRASTS},
     }
-    write_json(Path("results/contextual.json"), check_results(results))
+    record.write(results)
 
 
 def arm_results(cells, task, arm, rates=RATES):

@@ -6,13 +6,11 @@ Writes results/cope_gates.json. Chapter: CoPE: counting what matters.
 """
 
 import inspect
-import sys
-from pathlib import Path
 
+import record as records
 import torch
 
 from posenc.bias.cope import ContextualBias, lookup
-from posenc.lab.experiments import check_results, provenance, six_digits, write_json
 from posenc.lab.train import settings_for, train_with
 from posenc.lab.train.measure import fixed_batch, held_out_windows, target_losses, task_errors
 from posenc.lab.train.tasks import TASKS, load_corpus
@@ -190,9 +188,9 @@ def puzzle_heads(model, task, settings):
 
 
 def main():
-    torch.set_num_threads(1)
+    records.asked(__doc__)
     settings = settings_for("study")
-    results = provenance("cope_gates", "study", settings, "python " + " ".join(sys.argv))
+    results = records.begun("cope_gates", "study", settings)
     model, _ = train_with("cope", settings, 0, device="cpu")
     model.eval()
     windows = held_out_windows(load_corpus().held_out, settings)[:, -(settings.length + 1) :]
@@ -217,7 +215,7 @@ def main():
             "definition": inspect.cleandoc(puzzle_heads.__doc__),
             "heads": puzzle_heads(model, task, settings),
         }
-    write_json(Path("results/cope_gates.json"), check_results(six_digits(results)))
+    records.write(results)
 
 
 if __name__ == "__main__":

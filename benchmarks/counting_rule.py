@@ -7,19 +7,18 @@ chosen on the validation text that the study holds back, at its longest context,
 `--choose` prints that table. Writes results/counting_rule.json. Chapter: Compare and choose.
 """
 
-import argparse
 import dataclasses
 import math
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import product
-from pathlib import Path
 
+import record
 import torch
 from tqdm import tqdm
 
-from posenc.lab.experiments import check_results, load_results, provenance, six_digits, write_json
+from posenc.lab.experiments import load_results
 from posenc.lab.train import Settings
 from posenc.lab.train.measure import BLOCKS, held_out_windows
 from posenc.lab.train.tasks import load_corpus
@@ -92,9 +91,8 @@ def choose(tables, held_back, settings, vocabulary):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--choose", action="store_true", help="print the losses on validation text and stop")
-    asked = parser.parse_args()
+    choosing = {"action": "store_true", "help": "print the losses on validation text and stop"}
+    asked = record.asked(__doc__, {"--choose": choosing})
     study, corpus = load_results(TEXT), load_corpus()
     if corpus.sha256 != study["corpus"]["sha256"]:
         raise SystemExit(f"the text of this Python is not the study's, which was made with {study['versions']}")
@@ -107,7 +105,7 @@ def main():
     for length in settings.lengths:
         of_windows = torch.tensor(list(losses(tables, windows, length, settings.targets, vocabulary)))
         rows.append([block.mean().item() for block in of_windows.tensor_split(BLOCKS)])
-    results = provenance("counting_rule", "study", settings, "python benchmarks/counting_rule.py") | {
+    results = record.begun("counting_rule", "study", settings) | {
         "question": "What is a context longer than the training window worth to a rule that counts?",
         "unit": "nats per character",
         "rule": {"order": ORDER, "least": LEAST, "doubt": DOUBT},
@@ -116,7 +114,7 @@ def main():
         "loss": [statistics.mean(row) for row in rows],
         "blocks": rows,  # [lengths, BLOCKS], means over neighboring windows
     }
-    write_json(Path("results/counting_rule.json"), check_results(six_digits(results)))
+    record.write(results)
     gains = [first - last for first, last in zip(rows[0], rows[-1])]
     print([round(value, 3) for value in results["loss"]], statistics.mean(gains), statistics.stdev(gains) / BLOCKS**0.5)
 

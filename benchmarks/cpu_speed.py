@@ -9,14 +9,12 @@ one method, with its tables made once for the length; one step of decoding behin
 Chapter: In your own model.
 """
 
-import argparse
 import functools
 import math
 import statistics
-import sys
 import time
-from pathlib import Path
 
+import record
 import torch
 from torch import nn
 from torch.nn.functional import logsigmoid, pad, scaled_dot_product_attention
@@ -26,7 +24,6 @@ from training_speed import stepper
 import posenc
 from posenc.bias.alibi import slopes
 from posenc.bias.t5 import bucket
-from posenc.lab.experiments import check_results, provenance, write_json
 from posenc.lab.train import settings_for
 from posenc.lab.train.tiny import Decoder
 
@@ -132,11 +129,8 @@ def decoding(encoding):
 def calling():
     """Two functions: one call of `attention`, and the same by `scaled_dot_product_attention`."""
     q, k, v = torch.randn(1, 4, 1, 32), torch.randn(1, 4, 64, 32), torch.randn(1, 4, 64, 32)
-    ours, theirs = (
-        functools.partial(posenc.attention, q, k, v),
-        functools.partial(scaled_dot_product_attention, q, k, v),
-    )
-    return torch.no_grad()(ours), torch.no_grad()(theirs)
+    functions = posenc.attention, scaled_dot_product_attention
+    return [torch.no_grad()(functools.partial(function, q, k, v)) for function in functions]
 
 
 def in_turns(functions, rounds, repeat=1):
@@ -176,11 +170,11 @@ def measure(methods):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--write", action="store_true", help="keep results/cpu_speed.json")
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
-    options = parser.parse_args()
-    torch.set_num_threads(1)
+    keep = {"action": "store_true", "help": "keep results/cpu_speed.json"}
+    methods = {"nargs": "+", "choices": METHODS, "default": METHODS}
+    options = record.asked(__doc__, {"--write": keep, "--methods": methods})
+    settings = settings_for("study", num_layers=LAYERS, dim=DIM, num_heads=HEADS)
+    results = record.begun("cpu_speed", "study", settings)
     found = measure(options.methods)
     for method, lengths in found["training"].items():
         print(f"{method:14}" + "".join(f"  T={length}: {of['ratio']:.2f} of by hand" for length, of in lengths.items()))
@@ -188,10 +182,8 @@ def main():
     print(f"decoding behind {CACHED}: rope takes {step['ratio']:.2f} times NoPE's {step['nope']:.2e} s")
     print(f"one call: {call['ours']:.1e} s, {call['ratio']:.1f} times SDPA's")
     if options.write:
-        settings = settings_for("study", num_layers=LAYERS, dim=DIM, num_heads=HEADS)
-        results = provenance("cpu_speed", "study", settings, "python " + " ".join(sys.argv))
-        results |= {"definition": __doc__.split("\n\n")[2], "rounds": ROUNDS, "cached": CACHED} | found
-        write_json(Path("results/cpu_speed.json"), check_results(results))
+        about = {"definition": __doc__.split("\n\n")[2], "rounds": ROUNDS, "cached": CACHED}
+        record.write(results | about | found)
 
 
 if __name__ == "__main__":

@@ -8,16 +8,15 @@ best of three learning rates by the validation loss of two seeds; all runs stand
 content moves the ruler.
 """
 
+import functools
 import itertools
-import json
 import math
-from pathlib import Path
 
+import record
 import torch
 from torch.nn.functional import cross_entropy
 from tqdm import tqdm
 
-from posenc.lab.experiments import check_results, provenance, six_digits, write_json
 from posenc.lab.train import settings_for
 from posenc.lab.train.tiny import Decoder, encoding_maker
 
@@ -81,33 +80,24 @@ def run(method, rate, seed):
             tokens, answers = make(torch.Generator().manual_seed(2**31), 512, length)
             wrong = model(tokens)[:, 3:, :3].argmax(-1) != answers
             scores[str(length)] = wrong[:, -LENGTHS[0] :].float().mean().item()
-    return six_digits({"validation": validation, "scores": scores})
-
-
-def kept(*cell):
-    """The numbers of a cell, from runs/ if they are there."""
-    path = Path("runs/cups") / ("-".join(map(str, cell)) + ".json")
-    if not path.exists():
-        write_json(path, run(*cell))
-    return json.loads(path.read_text())
+    return {"validation": validation, "scores": scores}
 
 
 def main():
-    torch.set_num_threads(1)
-    Path("runs/cups").mkdir(parents=True, exist_ok=True)
-    results = provenance("cups", "study", SETTINGS, "python benchmarks/cups.py")
-    methods = {}
+    record.asked(__doc__)
+    facts, methods = record.begun("cups", "study", SETTINGS), {}
+    kept = functools.partial(record.kept_cell, run, "cups")
     for method in tqdm(METHODS, "methods"):
-        cells = {(r, s): kept(method, r, s) for r, s in tqdm(list(itertools.product(RATES, CHOOSING)), method)}
+        cells = {(r, s): kept((method, r, s)) for r, s in tqdm(list(itertools.product(RATES, CHOOSING)), method)}
         sums = {rate: sum(cells[rate, seed]["validation"] for seed in CHOOSING) for rate in RATES}
         rate = min(RATES, key=sums.get)
-        best = [kept(method, rate, seed)["scores"] for seed in SEEDS]
+        best = [kept((method, rate, seed))["scores"] for seed in SEEDS]
         methods[method] = {
             "rate": rate,
             "validation": {str(r): [cells[r, seed]["validation"] for seed in CHOOSING] for r in RATES},
             "scores": {str(length): [cell[str(length)] for cell in best] for length in LENGTHS},
         }
-    results |= {
+    results = {
         "question": "Which cup stands first after a row of swaps? What is asked for is a product, in one layer.",
         "unit": "share of wrong answers",
         "seeds": list(SEEDS),
@@ -123,7 +113,7 @@ def main():
         "shows_not": "Language: nothing here says how often a text asks for a product.",
         "methods": methods,
     }
-    write_json(Path("results/cups.json"), check_results(results))
+    record.write(facts | results)
 
 
 if __name__ == "__main__":

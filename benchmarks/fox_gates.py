@@ -1,7 +1,6 @@
 r"""Where do the doors close? Train FoX on text, and ask its forget gates on text that it never read.
 
     python benchmarks/fox_gates.py                # eight models, a minute and a half each
-    python benchmarks/fox_gates.py --arms fox     # the first five of them
 
 Each model has the settings, text and seed of train_short_test_long's FoX. What is asked is the mean log f of the
 tokens of each class of characters, over all layers and heads and for each of them, each held-out character counted once
@@ -10,18 +9,15 @@ place of 0, where f = 1/2, for the first three seeds. Finished runs are kept in 
 results/fox_gates.json. Chapter: FoX.
 """
 
-import argparse
 import functools
-import json
-import sys
-from pathlib import Path
 
+import record
 import torch
 from torch.nn.functional import logsigmoid
+from tqdm import tqdm
 
 from posenc.bias.fox import Forgetting
 from posenc.encoding import Encoding, Gates
-from posenc.lab.experiments import check_results, provenance, six_digits, write_json
 from posenc.lab.train import settings_for, train_with
 from posenc.lab.train.measure import short_long
 from posenc.lab.train.tasks import load_corpus
@@ -96,7 +92,6 @@ def passage(settings):
 
 def run(arm, seed):
     """Train one model, and its mean log f for each layer, head and class: the numbers of one cell."""
-    torch.set_num_threads(1)
     settings = settings_for("study")
     method = "fox" if STARTS[arm] == 0 else functools.partial(open_fox, start=STARTS[arm])
     model, history = train_with(method, settings, seed, device="cpu", progress=False)
@@ -106,34 +101,21 @@ def run(arm, seed):
     means = {name: gates[..., classes == n].mean(-1) for n, name in enumerate(GATE_CLASSES)}
     losses = short_long(model, settings)
     line = load_corpus().encode(passage(settings))[None]
-    return six_digits(
-        {
-            "mean": {name: value.mean().item() for name, value in means.items()},
-            "heads": {name: value.tolist() for name, value in means.items()},
-            "all": gates.mean((2, 3)).tolist(),
-            "passage": forget_gates(model, line)[:, 0].tolist(),
-            "short_long": {kind: losses[kind] for kind in ("whole", "cut")},
-            "seconds": history["seconds"],
-        }
-    )
-
-
-def kept(arm, seed):
-    """The numbers of a cell, from runs/ if they are there."""
-    path = Path("runs/fox_gates") / f"{arm.replace(' ', '_')}-{seed}.json"
-    if not path.exists():
-        write_json(path, run(arm, seed))
-        print(path, flush=True)
-    return json.loads(path.read_text())
+    return {
+        "mean": {name: value.mean().item() for name, value in means.items()},
+        "heads": {name: value.tolist() for name, value in means.items()},
+        "all": gates.mean((2, 3)).tolist(),
+        "passage": forget_gates(model, line)[:, 0].tolist(),
+        "short_long": {kind: losses[kind] for kind in ("whole", "cut")},
+        "seconds": history["seconds"],
+    }
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--arms", nargs="+", choices=STARTS, default=list(STARTS))
-    arguments = parser.parse_args()
+    record.asked(__doc__)
     settings = settings_for("study")
-    facts = provenance("fox_gates", "study", settings, "python " + " ".join(sys.argv))
-    cells = {arm: [kept(arm, seed) for seed in SEEDS[arm]] for arm in arguments.arms}
+    facts = record.begun("fox_gates", "study", settings)
+    cells = {arm: [record.kept_cell(run, "fox_gates", (arm, seed)) for seed in tqdm(SEEDS[arm], arm)] for arm in STARTS}
     classes = counted_windows(settings)[1]
     results = facts | {
         "question": "Where do the forget gates of a model of text close?",
@@ -151,12 +133,12 @@ def main():
         "passage_gates": cells["fox"][0]["passage"],
         "arms": {
             arm: {"seeds": list(SEEDS[arm])}
-            | {key: [cell[key] for cell in kept_cells] for key in ("mean", "heads", "all", "short_long", "seconds")}
-            for arm, kept_cells in cells.items()
+            | {key: [cell[key] for cell in each] for key in ("mean", "heads", "all", "short_long", "seconds")}
+            for arm, each in cells.items()
         },
         "shows_not": "What gates of a model of words do, or of one that is trained on texts longer than a paragraph.",
     }
-    write_json(Path("results/fox_gates.json"), check_results(results))
+    record.write(results)
 
 
 if __name__ == "__main__":

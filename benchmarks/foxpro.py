@@ -1,7 +1,6 @@
 r"""What does each part of FoX's Pro block add? Character models on text, each part alone and each part left out.
 
-    python benchmarks/foxpro.py                     # everything, two runs at a time: about five minutes
-    python benchmarks/foxpro.py --workers 1         # on a busy machine; finished runs are kept in runs/foxpro
+    python benchmarks/foxpro.py                     # two runs at a time, kept in runs/foxpro: about five minutes
     python benchmarks/foxpro.py --preset lab        # larger models: about a quarter of an hour
 
 Every arm is `FoxPro` with some of its switches on. All arms start, seed by seed, with the same weights but for the
@@ -11,21 +10,15 @@ taken at the rate with the least validation loss. Validation characters lie betw
 results/foxpro.json. Chapter: FoX.
 """
 
-import argparse
 import dataclasses
 import functools
-import json
 import math
-import multiprocessing
 import os
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from pathlib import Path
 
+import record
 import torch
-from tqdm import tqdm
 
 from posenc import FoxPro
-from posenc.lab.experiments import check_results, provenance, six_digits, write_json
 from posenc.lab.train import settings_for, train_with
 from posenc.lab.train.measure import held_out_windows, target_losses
 from posenc.lab.train.tasks import load_corpus
@@ -112,22 +105,13 @@ def measure(model, settings):
 
 def run(preset, arm, factor, seed):
     """Train one model and measure it: the numbers of one cell."""
-    torch.set_num_threads(1)
     settings = PRESETS[preset]
     faster = dataclasses.replace(settings, lr=settings.lr * factor)
     make_attention = functools.partial(FoxPro, **ARMS[arm])
     model, history = train_with("fox", faster, seed, device="cpu", progress=False, make_attention=make_attention)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     last = sum(history["loss"][-30:]) / 30
-    return six_digits(measure(model, settings) | {"parameters": parameters, "final_train_loss": last})
-
-
-def kept(cell):
-    """The numbers of a cell, from runs/ if they are there."""
-    path = Path("runs/foxpro") / ("-".join(map(str, cell)).replace(" ", "") + ".json")
-    if not path.exists():
-        write_json(path, run(*cell))
-    return json.loads(path.read_text())
+    return measure(model, settings) | {"parameters": parameters, "final_train_loss": last}
 
 
 def judge(low, high, claim):
@@ -165,11 +149,8 @@ def comparison(runs, arm):
     pairs = list(zip(runs[arm], runs[AGAINST[arm]]))
     found = interval([a["whole"][0] - b["whole"][0] for a, b in pairs])
     found |= resampled([[x - y for x, y in zip(a["windows"], b["windows"])] for a, b in pairs])
-    return (
-        {"against": AGAINST[arm], "claim": claim, "why": why}
-        | found
-        | {"outcome": judge(found["low"], found["high"], claim)}
-    )
+    found |= {"outcome": judge(found["low"], found["high"], claim)}
+    return {"against": AGAINST[arm], "claim": claim, "why": why} | found
 
 
 def rates(cells, preset, arm):
@@ -183,25 +164,15 @@ def rates(cells, preset, arm):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--preset", choices=PRESETS, default="nano")
-    parser.add_argument("--workers", type=int, default=2)
-    arguments = parser.parse_args()
-    preset, settings = arguments.preset, PRESETS[arguments.preset]
-    Path("runs/foxpro").mkdir(parents=True, exist_ok=True)
-    facts = provenance("foxpro", preset, settings, f"python benchmarks/foxpro.py --preset {preset}")
-    cells = {}
-    with ProcessPoolExecutor(arguments.workers, multiprocessing.get_context("spawn")) as pool:
-
-        def train(todo, words):
-            waiting = {pool.submit(kept, cell): cell for cell in todo}
-            for future in tqdm(as_completed(waiting), words, len(waiting)):
-                cells[waiting[future]] = future.result()
-
-        alone = sorted(ARMS, key=lambda arm: (arm not in ("fox", "pro"), arm.startswith("pro")))
-        train([(preset, arm, 1.0, seed) for arm in alone for seed in SEEDS], "all arms")
-        others = [(preset, arm, factor, seed) for arm in ("fox", "pro") for factor in FACTORS for seed in CHOOSING]
-        train(others, "other rates")
+    options = {"--preset": {"choices": PRESETS, "default": "nano"}, "--workers": {"type": int, "default": 2}}
+    asked = record.asked(__doc__, options)
+    preset, settings = asked.preset, PRESETS[asked.preset]
+    facts = record.begun("foxpro", preset, settings)
+    todo = [(preset, arm, 1.0, seed) for arm in ARMS for seed in SEEDS]
+    todo += [
+        (preset, arm, factor, seed) for arm in ("fox", "pro") for factor in FACTORS if factor != 1 for seed in CHOOSING
+    ]
+    cells = record.in_turn(todo, run, "foxpro", asked.workers, "all arms and rates")
     runs = {arm: [cells[preset, arm, 1.0, seed] for seed in SEEDS] for arm in ARMS}
     long = {arm: interval([one["whole"][-1] - one["whole"][0] for one in runs[arm]]) for arm in ARMS}
     long = {arm: each | {"outcome": judge(each["low"], each["high"], LONG[0])} for arm, each in long.items()}
@@ -233,7 +204,7 @@ def main():
         },
         "other_rates": {arm: rates(cells, preset, arm) for arm in ("fox", "pro")},
     }
-    write_json(Path("results/foxpro.json"), check_results(six_digits(results)))
+    record.write(results)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ Chapter: Kernels without a GPU.
 """
 
 import argparse
-import functools
 import os
 import platform
 import re
@@ -29,7 +28,7 @@ from tqdm import tqdm
 from posenc import kernels
 from posenc.errors import UnsupportedError, check_choice
 from posenc.lab.experiments import commit_of, cpu_model, write_json
-from posenc.lab.pages.kernels import CHIPS, chip_table, markdown, overview, select
+from posenc.lab.pages.kernels import CHIPS, chip_table, overview, select
 
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
 HEAD_SIZES = (64, 128)
@@ -118,25 +117,16 @@ def cope(q, k, v, positions, tile, variant):
     from posenc.kernels.cope import attend
 
     mask = torch.ones(1, 1, 1, k.shape[2], dtype=torch.bool) if variant == "masked" else None
-    attend(
-        q, k, v, torch.zeros(*q.shape[:3], 64, requires_grad=True), scale=0.125, mask=mask, tile=tile
-    ).sum().backward()
+    table = torch.zeros(*q.shape[:3], 64, requires_grad=True)
+    attend(q, k, v, table, scale=0.125, mask=mask, tile=tile).sum().backward()
 
 
 AXES = {"axial": 2, "M-RoPE": 3, "mixed": 2}  # of the rotary kernel's variants; the frequencies of mixed are learned
 CASES = {
     rotary: ("interleaved", "half", "gain and band", *AXES),
     softmax: (
-        "plain",
-        "linear",
-        "symmetric",
-        "table",
-        "faded",
-        "log_faded",
-        "decay",
-        "masked",
-        "turned inside",
-        "linear, turned inside",
+        *("plain", "linear", "symmetric", "table", "faded", "log_faded", "decay", "masked"),
+        *("turned inside", "linear, turned inside"),
     ),
     stickbreaking: ("plain", "linear", "symmetric", "masked"),
     cope: ("plain", "masked"),
@@ -180,10 +170,9 @@ def compiling_for(capability, take, only=None):
         name = kernel.__name__.removesuffix("_kernel")
         if only is None or name in only:
             grid = (blocks * times,)
-            warmup = functools.partial(
-                kernel.warmup, grid=grid, blocks=blocks, BLOCK_Q=cut.block_q, BLOCK_K=cut.block_k
-            )
-            take(name, cut, lambda: warmup(num_warps=cut.num_warps, num_stages=cut.num_stages, **arguments))
+            sizes = dict(blocks=blocks, BLOCK_Q=cut.block_q, BLOCK_K=cut.block_k)
+            sizes |= dict(num_warps=cut.num_warps, num_stages=cut.num_stages)
+            take(name, cut, lambda: kernel.warmup(grid=grid, **sizes, **arguments))
 
     driver = SimpleNamespace(
         get_current_target=lambda: GPUTarget("cuda", arch, 32),
@@ -300,26 +289,14 @@ def read_compiled(compiled, tile):
     )
 
 
-def launch_each(take, family, variant, capability, dtype, head_dim, tile=(), only=None):
-    r"""Call take(pass, tile, compile_it) for each kernel that one call launches; compile_it() compiles it there.
+def compile_rows(family, variant, capability, dtype, head_dim, tile=(), only=None) -> list[dict]:
+    r"""Compile the kernels that one call launches: a row (a dict with the keys `COLUMNS`) for each.
 
     Arguments:
         family, variant, capability, dtype, head_dim: as in `jobs`.
         tile: in place of the tiles chosen for the capability.
         only: names of the passes, None for all.
-    """
-    check_choice("capability", capability, CHIPS)
-    calls = {(call.__name__, name): call for call, names in CASES.items() for name in names}
-    shape = (BATCH, HEADS, LENGTH, head_dim)
-    q, k, v = (torch.zeros(shape, dtype=DTYPES[dtype], requires_grad=True) for _ in range(3))
-    with compiling_for(capability, take, only):
-        calls[family, variant](q, k, v, torch.arange(LENGTH), tile, variant)
-
-
-def compile_rows(family, variant, capability, dtype, head_dim, tile=(), only=None) -> list[dict]:
-    r"""Compile the kernels that one call launches: a row (a dict with the keys `COLUMNS`) for each.
-
-    Arguments: as in `launch_each`. Errors: UnsupportedError where there is no Triton, or only its interpreter.
+    Errors: UnsupportedError where there is no Triton, or only its interpreter.
     """
     if find_spec("triton") is None:
         raise UnsupportedError("the report needs triton, published for Linux only")
@@ -336,7 +313,12 @@ def compile_rows(family, variant, capability, dtype, head_dim, tile=(), only=Non
             row |= dict(compiles=False, instructions=f"{type(error).__name__}: {str(error).splitlines()[-1]}")
         rows.append(row)
 
-    launch_each(take, family, variant, capability, dtype, head_dim, tile, only)
+    check_choice("capability", capability, CHIPS)
+    calls = {(call.__name__, name): call for call, names in CASES.items() for name in names}
+    shape = (BATCH, HEADS, LENGTH, head_dim)
+    q, k, v = (torch.zeros(shape, dtype=DTYPES[dtype], requires_grad=True) for _ in range(3))
+    with compiling_for(capability, take, only):
+        calls[family, variant](q, k, v, torch.arange(LENGTH), tile, variant)
     return rows
 
 
@@ -370,37 +352,12 @@ def problems(rows: list[dict]) -> list[str]:
     return faults
 
 
-DIVIDES = ("stickbreaking", "cope", "log_faded")  # log(1 + x), a sigmoid and the gradient of a logarithm need to
-GOALS = {  # what each kernel should do: whether a row that has been counted does
-    "no conversion between 64-bit integers and floats a score": lambda row: not row["conversions"],
-    "no atomic operation a score (10.0's own, which hand out tensor memory, aside)": lambda row: (
-        not row["atomics"] or (row["capability"] == "10.0" and row["pass"] != "backward_table")
-    ),
-    "no division a score where the formula has none": lambda row: (
-        not row["divisions"] or row["family"] in DIVIDES or row["variant"] in DIVIDES
-    ),
-    "no index product in 32 bits": lambda row: not row["narrow"],
-}
-
-
-def goals(rows: list[dict]) -> str:
-    r"""A Markdown table: of the kernels in rows whose instructions were counted, how many meet each of `GOALS`."""
-    counted = [row for row in rows if row["narrow"] is not None]
-    lines = [("goal", "kernels that meet it", "that do not")]
-    for words, met in GOALS.items():
-        missed = [row for row in counted if not met(row)]
-        names = sorted({f"{row['family']} {row['variant']} {row['pass']}" for row in missed})
-        lines.append((words, f"{len(counted) - len(missed)} of {len(counted)}", ", ".join(names) or "-"))
-    return markdown(lines)
-
-
 def print_report(rows):
-    """The whole report: in one table, in one for each compute capability, and the goals."""
+    """The whole report: in one table, and in one for each compute capability."""
     print(overview(rows))
     for capability, (names, _) in CHIPS.items():
         if mine := select(rows, capability=capability):
             print(f"\ncompute capability {capability} ({names})\n" + chip_table(mine))
-    print("\nIn the loops over scores, in the one that has most of them:\n" + goals(rows))
 
 
 def freeze(rows):

@@ -1,7 +1,6 @@
 r"""What does a learned table of positions learn, and what are the rows worth that training never reached?
 
-    python benchmarks/learned_table.py               # every seed that is not in runs/learned_table yet, then all
-    python benchmarks/learned_table.py 1             # this seed alone, into runs/learned_table
+    python benchmarks/learned_table.py               # finished seeds are kept in runs/learned_table
 
 Trains the nano model eight times as long as its preset, on windows of L = 32 characters. Losses are in nats per
 character of held-out text.
@@ -19,30 +18,12 @@ character of held-out text.
 A pilot of one seed with the 300 steps of the preset came after the predictions but for the last, and before this run:
 the table was level with NoPE still (2.463 nats each, the sinusoid 2.418), with little to measure. Hence the steps.
 
-PREDICTIONS, written before the run:
-    volume     A sinusoid as quiet as a tenth of the embeddings leaves the model at NoPE. A table starts quieter still
-               (std 0.02), but its rows grow: it ends below NoPE by more than 0.2 nats, and its rows at least five
-               times as long as at the start.
-    smooth     Nothing asks neighbors to be alike, but the text does: centered likeness falls with the offset over the
-               first ten, so the table finds by itself a part of what the sinusoid is given.
-    cliff      Rows beyond L keep the length that they started with, to one percent. Moving the same text onto them
-               costs more than 0.3 nats, and the loss jumps within the first bin beyond L.
-    stretched  Resizing alone costs more than 0.2 nats at 2 L and more at 8 L: between two rows lies half a step, and
-               heads that look one token back were trained on whole steps. It does harm on windows of L too.
-    tuned      After 60 steps the resized table at 2 L is within 0.1 of the loss that it had at L, and below the
-               untrained rows with the same fine-tuning.
-    concat     Concatenating with as many lanes as the model has is within 0.05 nats of adding: it is the same set of
-               functions with more parameters.
-    layers     A table in each layer is at least as good as one at the input, by less than 0.1 nats.
-    patience   The table has at least half of the sinusoid's gain over NoPE by now.
 Writes results/learned_table.json. Chapter: Learned positions.
 """
 
 import copy
-import json
-import sys
-from pathlib import Path
 
+import record
 import torch
 from torch import nn
 from torch.nn.functional import cosine_similarity, cross_entropy
@@ -50,7 +31,6 @@ from tqdm import tqdm
 
 from posenc import Encoding
 from posenc.embed.learned import learned, resize
-from posenc.lab.experiments import check_results, provenance, six_digits, write_json
 from posenc.lab.train import settings_for, train_with
 from posenc.lab.train.measure import held_out_windows, target_losses
 from posenc.lab.train.tasks import TASKS, load_corpus
@@ -58,11 +38,28 @@ from posenc.lab.train.tasks import TASKS, load_corpus
 SETTINGS = settings_for("nano", steps=2400)
 LENGTH, DIM, LONGEST = SETTINGS.length, SETTINGS.dim, SETTINGS.lengths[-1]
 SEEDS = range(3)
-RUNS = Path("runs/learned_table")
 SNAPSHOTS = [0, 75, 150, 300, 600, 1200, SETTINGS.steps]
 SHIFTS = list(range(0, 17, 2)) + list(range(17, 32)) + list(range(32, 65, 8))
 TUNING_STEPS, TUNING_LR, TUNING_WARMUP = 60, 1e-3, 10
 NARROW = 16
+# Written before the run.
+PREDICTIONS = {
+    "volume": "A sinusoid as quiet as a tenth of the embeddings leaves the model at NoPE. A table starts quieter "
+    "still (std 0.02), but its rows grow: it ends below NoPE by more than 0.2 nats, and its rows at least five times "
+    "as long as at the start.",
+    "smooth": "Nothing asks neighbors to be alike, but the text does: centered likeness falls with the offset over "
+    "the first ten, so the table finds by itself a part of what the sinusoid is given.",
+    "cliff": "Rows beyond L keep the length that they started with, to one percent. Moving the same text onto them "
+    "costs more than 0.3 nats, and the loss jumps within the first bin beyond L.",
+    "stretched": "Resizing alone costs more than 0.2 nats at 2 L and more at 8 L: between two rows lies half a step, "
+    "and heads that look one token back were trained on whole steps. It does harm on windows of L too.",
+    "tuned": "After 60 steps the resized table at 2 L is within 0.1 of the loss that it had at L, and below the "
+    "untrained rows with the same fine-tuning.",
+    "concat": "Concatenating with as many lanes as the model has is within 0.05 nats of adding: it is the same set of "
+    "functions with more parameters.",
+    "layers": "A table in each layer is at least as good as one at the input, by less than 0.1 nats.",
+    "patience": "The table has at least half of the sinusoid's gain over NoPE by now.",
+}
 INJECTED = {
     "nope": "no position",
     "sinusoidal": "the sinusoid, added at the input",
@@ -216,8 +213,8 @@ def injected(seed, windows):
     return values
 
 
-def measure(seed, corpus):
-    windows = held_out_windows(corpus.held_out, SETTINGS)
+def measure(seed):
+    windows = held_out_windows(load_corpus().held_out, SETTINGS)
     table_model, values = train_table(seed)
     sinusoid, history = train_with("sinusoidal", SETTINGS, seed, device="cpu", progress=False)
     models = {"learned": table_model, "sinusoidal": sinusoid}
@@ -233,32 +230,17 @@ def measure(seed, corpus):
         "curve": curve(history),
         "parameters": sum(p.numel() for p in sinusoid.parameters()),
     }
-    return six_digits(values)
+    return values
 
 
 def main():
-    torch.set_num_threads(1)
-    corpus = load_corpus()
-    for seed in tqdm([int(seed) for seed in sys.argv[1:]] or SEEDS):
-        if not (RUNS / f"{seed}.json").exists():
-            write_json(RUNS / f"{seed}.json", measure(seed, corpus))
-    if len(sys.argv) > 1:
-        return
-    results = provenance("learned_table", "nano", SETTINGS, "python " + " ".join(sys.argv))
-    cells = [json.loads((RUNS / f"{seed}.json").read_text()) for seed in SEEDS]
-    introduction, predictions = __doc__.split("PREDICTIONS, written before the run:\n")
-    predictions = predictions.split("Writes results")[0]
-    prediction = {}
-    for line in predictions.strip("\n").split("\n"):
-        if line.startswith("    ") and line[4] != " ":
-            name, text = line.split(maxsplit=1)
-            prediction[name] = text
-        else:
-            prediction[name] += " " + line.strip()
+    record.asked(__doc__)
+    results = record.begun("learned_table", "nano", SETTINGS)
+    cells = [record.kept(f"learned_table/{seed}", measure, seed) for seed in tqdm(SEEDS)]
     results |= {
         "question": __doc__.split("\n")[0],
-        "definition": introduction.split("\n\n", 2)[2],
-        "prediction": prediction,
+        "definition": __doc__.split("\n\n", 2)[2],
+        "prediction": PREDICTIONS,
         "seeds": list(SEEDS),
         "unit": "nats per character",
         "length": LENGTH,
@@ -270,7 +252,7 @@ def main():
         "lanes": {"concat": DIM, "concat_narrow": NARROW},
         **{key: [cell[key] for cell in cells] for key in cells[0]},
     }
-    write_json(Path("results/learned_table.json"), check_results(results))
+    record.write(results)
 
 
 if __name__ == "__main__":

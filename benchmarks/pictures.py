@@ -9,18 +9,16 @@ letters are of two faces that no test and no training shows. All runs, those at 
 results/pictures.json; finished ones are kept in runs/pictures. Chapters: Two axes and more, Rotations that commute.
 """
 
-import argparse
 import dataclasses
 import os
-from pathlib import Path
 
 import matplotlib
 import PIL
+import record
 import torch
 from contextual import SEEDS, arm_results, train_at, train_cells
 from torch.nn.functional import cross_entropy
 
-from posenc.lab.experiments import check_results, provenance, six_digits, write_json
 from posenc.lab.train.pictures import FACES, STUDY, draw_glyphs, draw_left, share_right, tests, train_pictures
 
 RATES = (3e-3, 6e-3, 1.2e-2)
@@ -67,27 +65,23 @@ def validation_loss(model, task):
 
 def run(task, arm, rate, seed):
     """Train one model and ask it everything: the numbers of one cell."""
-    torch.set_num_threads(1)
     name, perturb = TASKS[task]
     settings = dataclasses.replace(STUDY[name], lr=rate)
     options = {"arm": "axial", "pool": "token"} if arm == TOKEN else {"arm": arm}
     model, _ = train_pictures(task=name, seed=seed, settings=settings, perturb=perturb, progress=False, **options)
     scores = {test: share_right(model, asked) for test, asked in tests(name).items()}
-    return six_digits({"validation": validation_loss(model, name), "scores": scores})
+    return {"validation": validation_loss(model, name), "scores": scores}
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--workers", type=int, default=2)
-    arguments = parser.parse_args()
-    facts = provenance("pictures", "study", STUDY["glyphs"], "python benchmarks/pictures.py")
+    workers = record.asked(__doc__, {"--workers": {"type": int, "default": 2}}).workers
+    facts = record.begun("pictures", "study", STUDY["glyphs"])
     facts["versions"] += f", matplotlib {matplotlib.__version__}, Pillow {PIL.__version__}"  # they draw the letters
-    folder = Path("runs/pictures")
     arms = [(task, arm) for task in ("glyphs", "left") for arm in PREDICTIONS]
-    cells = train_cells(arms, run, folder, arguments.workers, RATES)
+    cells = train_cells(arms, run, "pictures", workers, RATES)
     tasks = {task: {a: arm_results(cells, task, a, RATES) for t, a in arms if t == task} for task in ("glyphs", "left")}
     rates = {arm: found["rate"] for arm, found in tasks["glyphs"].items() if arm != "none"}  # which reads no coordinate
-    cells = train_at({(PERTURBED, arm): rate for arm, rate in rates.items()}, run, folder, arguments.workers)
+    cells = train_at({(PERTURBED, arm): rate for arm, rate in rates.items()}, run, "pictures", workers)
     tasks[PERTURBED] = {}
     for arm, rate in rates.items():
         scores = [cells[PERTURBED, arm, rate, seed]["scores"] for seed in SEEDS]
@@ -111,7 +105,7 @@ def main():
         "shows_not": "Photographs, deep models, long training: these are letters, two layers and 600 steps.",
         "tasks": {task: {"methods": methods} for task, methods in tasks.items()},
     }
-    write_json(Path("results/pictures.json"), check_results(results))
+    record.write(results)
 
 
 if __name__ == "__main__":

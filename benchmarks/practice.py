@@ -1,8 +1,6 @@
 r"""What do wrong position ids cost a trained model? Train each method on text, then give it ids that are off.
 
-    python benchmarks/practice.py                    # every method and seed, one after the other
-    python benchmarks/practice.py rope alibi         # these methods, into runs/practice; the first form reads them
-    python benchmarks/practice.py needle             # the control for retrieval, likewise
+    python benchmarks/practice.py        # finished models are kept in runs/practice
 
 Losses in nats per character, of the same characters under every kind of ids:
     new        the last 16 of 64 characters, their ids off by each of `offsets` against their prefix
@@ -16,15 +14,13 @@ None stands where the method refuses. Writes results/practice.json. Chapter: Pos
 """
 
 import inspect
-import json
-import sys
-from pathlib import Path
 
+import record
 import torch
 from torch.nn.functional import cross_entropy
+from tqdm import tqdm
 
 from posenc import METHODS
-from posenc.lab.experiments import check_results, provenance, six_digits, write_json
 from posenc.lab.train import settings_for, train_with
 from posenc.lab.train.measure import fixed_batch, held_out_windows
 from posenc.lab.train.tasks import IGNORE, load_corpus
@@ -34,7 +30,6 @@ SEEDS = range(3)
 LENGTH, NEW, HALF = SETTINGS.length, 16, SETTINGS.length // 2
 OFFSETS = [-48, -40, -32, -24, -16, -12, -8, -6, -4, -3, -2, -1, 0]
 SHIFTS = [0, 1, 2, 4, 8, 12, 16, 24, 32]
-RUNS = Path("runs/practice")
 NEEDLE = settings_for("study", "needle")
 PROBED = ("sinusoidal", "rope", "alibi")
 
@@ -63,11 +58,8 @@ def measure(method, seed):
         return loss(model, tokens, targets, NEW, positions=torch.cat((ids[:prefix], new_ids)))
 
     values = {"new": [decoded(ids[prefix:] + offset) for offset in OFFSETS]}
-    values["decoding"] = {
-        "right": decoded(ids[prefix:]),
-        "begun anew": decoded(ids[:NEW]),
-        "always 0": decoded(ids[:1].expand(NEW)),
-    }
+    new_ids = {"right": ids[prefix:], "begun anew": ids[:NEW], "always 0": ids[:1].expand(NEW)}
+    values["decoding"] = {words: decoded(own) for words, own in new_ids.items()}
 
     short, wanted = tokens[:, -HALF:], targets[:, -HALF:]
     values["all"] = [loss(model, short, wanted, HALF, positions=ids[:HALF] + shift) for shift in SHIFTS]
@@ -80,15 +72,15 @@ def measure(method, seed):
     packed = torch.cat((other, short), dim=1)
     again = torch.cat((ids[:HALF], ids[:HALF]))
     apart = (ids[:, None] // HALF) == (ids[None, :] // HALF)
-    for kind, sequence, right, mask in (("padding", padded, own, {"valid": valid}), ("packing", packed, again, None)):
-        mask = {"mask": apart} if mask is None else mask
+    kinds = (("padding", padded, own, {"valid": valid}), ("packing", packed, again, {"mask": apart}))
+    for kind, sequence, right, mask in kinds:
         values[kind] = {
             "right": loss(model, sequence, wanted, HALF, positions=right, **mask),
             "mask only": loss(model, sequence, wanted, HALF, positions=ids, **mask),
             "ids only": loss(model, sequence, wanted, HALF, positions=right),
             "neither": loss(model, sequence, wanted, HALF, positions=ids),
         }
-    return six_digits(values)
+    return values
 
 
 def measure_needle(method, seed):
@@ -103,28 +95,12 @@ def measure_needle(method, seed):
         said = model(batch.tokens, positions=positions).argmax(-1)
         return ((said != batch.targets) & asked).sum().item() / asked.sum().item()
 
-    return six_digits({"right": share_wrong(torch.arange(NEEDLE.length)), "shuffled": share_wrong(shuffled)})
-
-
-def cells(kind, methods, seeds, make):
-    for method in methods:
-        for seed in seeds:
-            cell = RUNS / f"{kind}{method}-{seed}.json"
-            if not cell.exists():
-                write_json(cell, make(method, seed))
-                print(f"{kind}{method} {seed}", flush=True)
+    return {"right": share_wrong(torch.arange(NEEDLE.length)), "shuffled": share_wrong(shuffled)}
 
 
 def main():
-    torch.set_num_threads(1)
-    wanted = sys.argv[1:]
-    cells("", [name for name in wanted or METHODS if name != "needle"], SEEDS, measure)
-    if not wanted or "needle" in wanted:
-        cells("needle-", PROBED, SEEDS, measure_needle)
-    if wanted:
-        return
-    results = provenance("practice", "lab", SETTINGS, "python benchmarks/practice.py")
-    results |= {
+    record.asked(__doc__)
+    results = record.begun("practice", "lab", SETTINGS) | {
         "question": "What do wrong position ids cost a trained model?",
         "unit": "nats per character",
         "definition": inspect.cleandoc(__doc__),
@@ -133,15 +109,16 @@ def main():
         "shifts": SHIFTS,
         "methods": {},
     }
-    for method in METHODS:
-        found = [json.loads((RUNS / f"{method}-{seed}.json").read_text()) for seed in SEEDS]
+    for method in tqdm(METHODS):
+        found = [record.kept(f"practice/{method}-{seed}", measure, method, seed) for seed in SEEDS]
         results["methods"][method] = {"scores": {"right": [one["decoding"]["right"] for one in found]}} | {
             kind: [one[kind] for one in found] for kind in found[0]
         }
     results["needle"] = {
-        method: [json.loads((RUNS / f"needle-{method}-{seed}.json").read_text()) for seed in SEEDS] for method in PROBED
+        method: [record.kept(f"practice/needle-{method}-{seed}", measure_needle, method, seed) for seed in SEEDS]
+        for method in tqdm(PROBED, "needle")
     }
-    write_json(Path("results/practice.json"), check_results(results))
+    record.write(results)
 
 
 if __name__ == "__main__":

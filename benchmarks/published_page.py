@@ -13,11 +13,9 @@ Measure on a quiet machine: whatever else runs is in every time. With `--write`,
 what was measured. Bytes and requests are no measurement: tests/site/test_site.py holds every page to them.
 """
 
-import argparse
 import datetime
 import functools
 import gzip
-import hashlib
 import http.server
 import json
 import math
@@ -32,9 +30,10 @@ import threading
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import record
 from tqdm import tqdm
 
-from posenc.lab.experiments import cpu_model, write_json
+from posenc.lab.experiments import commit_of, cpu_model, write_json
 from posenc.lab.explore import BROWSER_ARGS, find_chromium
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -57,7 +56,7 @@ INSIDE = [*BROWSER_ARGS, "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0
 
 
 class Host(http.server.SimpleHTTPRequestHandler):
-    r"""A folder as a static host serves it: text compressed, everything with an `ETag`, kept for ten minutes."""
+    r"""A folder as a static host serves it: text compressed, everything kept for ten minutes."""
 
     protocol_version = "HTTP/1.1"
     extensions_map = {**http.server.SimpleHTTPRequestHandler.extensions_map, ".js": "text/javascript"}
@@ -68,19 +67,15 @@ class Host(http.server.SimpleHTTPRequestHandler):
         if not path.is_file():
             return self.send_error(404)
         kind, content = self.guess_type(path), path.read_bytes()
-        etag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
-        fresh = self.headers.get("If-None-Match") == etag
-        self.send_response(304 if fresh else 200)
-        if not fresh and kind.startswith(("text/", "application/json", "image/svg")):
+        self.send_response(200)
+        if kind.startswith(("text/", "application/json", "image/svg")):
             content = gzip.compress(content, 6, mtime=0)
             self.send_header("Content-Encoding", "gzip")
-        headers = {"Content-Type": kind, "ETag": etag, "Cache-Control": "max-age=600", "Vary": "Accept-Encoding"}
-        headers["Content-Length"] = "0" if fresh else str(len(content))
+        headers = {"Content-Type": kind, "Cache-Control": "max-age=600", "Content-Length": str(len(content))}
         for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
-        if not fresh:
-            self.wfile.write(content)
+        self.wfile.write(content)
 
     def log_message(self, *_) -> None:
         pass
@@ -204,30 +199,33 @@ def measure(base: str, pages: list[str], runs: int, chromium: str) -> dict:
     return out
 
 
-def table(record: dict, audits: bool) -> str:
+def table(results: dict, audits: bool) -> str:
     r"""The record as text."""
     heads = [*SCORES, *METRICS]
     lines = [f"{'page':24} {'preset':8}" + "".join(f"{head[:10]:>12}" for head in heads)]
-    for name, page in record["pages"].items():
+    for name, page in results["pages"].items():
         for preset in PRESETS:
             numbers = {**page[preset]["scores"], **page[preset]["metrics"]}
             lines.append(f"{name:24} {preset:8}" + "".join(f"{numbers[head]:12.4g}" for head in heads))
             lines += [f"    {line}" for line in page[preset]["lost"] if audits]
     lines += ["", f"{'slider':72} {'median ms':>9} {'p95 ms':>7}"]
-    for path, page in record["pages"].items():
+    for path, page in results["pages"].items():
         for figure, names in page["sliders"].items():
             for name, t in names.items():
                 lines.append(f"{f'{path} {figure} {name}':72} {t['median']:9.1f} {t['p95']:7.1f}")
     return "\n".join(lines)
 
 
+OPTIONS = {
+    "--pages": {"nargs": "+", "default": PAGES, "metavar": "page", "help": f"chapters ({' '.join(PAGES)})"},
+    "--runs": {"type": int, "default": 3, "help": "runs of Lighthouse a page and preset (default: 3)"},
+    "--audits": {"action": "store_true", "help": "list the audits that were not passed"},
+    "--write": {"action": "store_true", "help": f"write {RESULTS.relative_to(ROOT)}"},
+}
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pages", nargs="+", default=PAGES, metavar="page", help=f"chapters ({' '.join(PAGES)})")
-    parser.add_argument("--runs", type=int, default=3, help="runs of Lighthouse a page and preset (default: 3)")
-    parser.add_argument("--audits", action="store_true", help="list the audits that were not passed")
-    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.relative_to(ROOT)}")
-    options = parser.parse_args()
+    options = record.asked(__doc__, OPTIONS)
     pages = ["index.html" if name == "index" else f"book/{name}.html" for name in options.pages]
     chromium = os.environ.get("CHROME_PATH") or find_chromium()
     needs = {
@@ -237,21 +235,20 @@ def main() -> None:
     needs["no `npx` on the PATH, which fetches Lighthouse: install Node.js 18.16 or newer"] = shutil.which("npx")
     needs["no Chromium: `apt-get install chromium`, or Chrome on macOS, or set CHROME_PATH"] = chromium
     if missing := [words for words, is_there in needs.items() if not is_there]:
-        parser.error("; ".join(missing))
+        raise SystemExit("; ".join(missing))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Host, directory=str(SITE)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True)
-    record = {
+    results = {
         "name": "published_page",
         "command": " ".join(["python benchmarks/published_page.py", *sys.argv[1:]]),
-        "commit": git.stdout.decode().strip(),
+        "commit": commit_of(Path(__file__)),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "machine": f"{cpu_model()}, {os.cpu_count()} cores, {platform.system()}",
         "pages": measure(f"http://127.0.0.1:{server.server_port}/", pages, options.runs, chromium),
     }
-    print(table(record, options.audits))
+    print(table(results, options.audits))
     if options.write:
-        write_json(RESULTS, record)
+        write_json(RESULTS, results)
 
 
 if __name__ == "__main__":

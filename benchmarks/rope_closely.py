@@ -1,20 +1,17 @@
 r"""Partial rotary, p-RoPE and xPos, trained; what each lane pair of a trained RoPE model does; low precision.
 
-    python benchmarks/rope_closely.py            # everything, one after the other: four minutes
-    python benchmarks/rope_closely.py lanes 1    # one part for one seed, into runs/, which the first form reads
+    python benchmarks/rope_closely.py            # four minutes; finished parts are kept in runs/rope_closely
 
 Writes results/rope_closely.json. Chapter: RoPE, looked at closely.
 """
 
 import dataclasses
-import json
-import sys
-from pathlib import Path
 
+import record
 import torch
 
 from posenc import Encoding
-from posenc.lab.experiments import check_results, load_results, provenance, six_digits, write_json
+from posenc.lab.experiments import load_results
 from posenc.lab.figures.rope_closely import ROUNDED, turn_rounded
 from posenc.lab.train import settings_for, train_with
 from posenc.lab.train.measure import head_scores, held_out_windows, target_losses
@@ -61,13 +58,8 @@ class Lanes(torch.nn.Module):
 
 def loss(model, windows, encoding=None, positions=None):
     """Loss on the targets within the training length, with another encoding in every layer."""
-    layers = [block.attention for block in model.blocks]
-    trained = [layer.encoding for layer in layers]
-    for layer in layers:
-        layer.encoding = encoding or layer.encoding
+    model = model if encoding is None else record.with_encoding(model, encoding)
     value = target_losses(model, windows[:, -(SETTINGS.length + 1) :], positions=positions)
-    for layer, own in zip(layers, trained):
-        layer.encoding = own
     return value[:, -SETTINGS.targets :].mean().item()
 
 
@@ -160,24 +152,11 @@ def measure_arms(seed):
     return losses
 
 
-PARTS = {"lanes": measure_lanes, "arms": measure_arms}
-
-
-def kept(part, seed):
-    """One part for one seed, from runs/ if it is there."""
-    path = Path(f"runs/rope_closely-{part}-{seed}.json")
-    if not path.exists():
-        write_json(path, six_digits(PARTS[part](seed)))
-    return json.loads(path.read_text())
-
-
 def main():
-    torch.set_num_threads(1)
-    if sys.argv[1:]:
-        kept(sys.argv[1], int(sys.argv[2]))
-        return
-    lanes, arms = ([kept(part, seed) for seed in SEEDS] for part in PARTS)
-    results = provenance("rope_closely", "study", SETTINGS, "python " + " ".join(sys.argv))
+    record.asked(__doc__)
+    results = record.begun("rope_closely", "study", SETTINGS)
+    lanes = [record.kept(f"rope_closely/lanes-{seed}", measure_lanes, seed) for seed in SEEDS]
+    arms = [record.kept(f"rope_closely/arms-{seed}", measure_arms, seed) for seed in SEEDS]
     results |= {
         "seeds": list(SEEDS),
         "arm_settings": dataclasses.asdict(NANO),
@@ -196,7 +175,7 @@ def main():
         "heads": lanes[0]["heads"],
         "heads_seed": SEEDS[0],
     }
-    write_json(Path("results/rope_closely.json"), check_results(results))
+    record.write(results)
 
 
 if __name__ == "__main__":

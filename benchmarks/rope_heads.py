@@ -6,23 +6,20 @@ Writes results/rope_heads.json, as `posenc.lab.train.measure.head_scores` return
 """
 
 import inspect
-import sys
-from pathlib import Path
 
-import torch
+import record
 
-from posenc.lab.experiments import check_results, provenance, write_json
 from posenc.lab.train import settings_for, train_with
 from posenc.lab.train.measure import head_scores
 
 
 def main():
-    torch.set_num_threads(1)
+    record.asked(__doc__)
     settings = settings_for("study")
+    facts = record.begun("rope_heads", "study", settings)
     model, _ = train_with("rope", settings, 0, device="cpu")
-    results = provenance("rope_heads", "study", settings, "python " + " ".join(sys.argv))
-    results |= {"seed": 0, "definition": inspect.cleandoc(head_scores.__doc__)} | head_scores(model, settings)
-    write_json(Path("results/rope_heads.json"), check_results(results))
+    about = {"seed": 0, "definition": inspect.cleandoc(head_scores.__doc__)}
+    record.write(facts | about | head_scores(model, settings))
 
 
 if __name__ == "__main__":

@@ -9,14 +9,12 @@ Writes results/rope_lanes.json. Chapter: RoPE.
 """
 
 import math
-import sys
-from pathlib import Path
 
+import record
 import torch
 from tqdm import tqdm
 
 from posenc import Encoding
-from posenc.lab.experiments import check_results, provenance, write_json
 from posenc.lab.train import settings_for, train_with
 from posenc.lab.train.measure import held_out_windows, target_losses
 from posenc.lab.train.tasks import load_corpus
@@ -47,15 +45,8 @@ def stopping(stopped, length):
 
 def losses(model, windows, encoding=None, cut=None):
     """Loss on the targets at each context length, in nats per character, with another encoding in every layer."""
-    layers = [block.attention for block in model.blocks]
-    trained = [layer.encoding for layer in layers]
-    for layer in layers:
-        layer.encoding = layer.encoding if encoding is None else encoding
-    kept = slice(-SETTINGS.targets, None)
-    pieces = [target_losses(model, windows[:, -(n + 1) :], cut=cut)[:, kept].mean() for n in SETTINGS.lengths]
-    for layer, own in zip(layers, trained):
-        layer.encoding = own
-    return [round(loss.item(), 6) for loss in pieces]
+    model, kept = model if encoding is None else record.with_encoding(model, encoding), slice(-SETTINGS.targets, None)
+    return [target_losses(model, windows[:, -(n + 1) :], cut=cut)[:, kept].mean().item() for n in SETTINGS.lengths]
 
 
 def measure(seed, corpus):
@@ -72,9 +63,8 @@ def measure(seed, corpus):
 
 
 def main():
-    torch.set_num_threads(1)
-    corpus = load_corpus()
-    results = provenance("rope_lanes", "lab", SETTINGS, "python " + " ".join(sys.argv))
+    record.asked(__doc__)
+    results, corpus = record.begun("rope_lanes", "lab", SETTINGS), load_corpus()
     cells, slow = zip(*[measure(seed, corpus) for seed in tqdm(SEEDS)])
     results |= {
         "seeds": list(SEEDS),
@@ -85,7 +75,7 @@ def main():
         "pairs": SETTINGS.dim // SETTINGS.num_heads // 2,
         "stopped": {name: [cell[name] for cell in cells] for name in cells[0]},
     }
-    write_json(Path("results/rope_lanes.json"), check_results(results))
+    record.write(results)
 
 
 if __name__ == "__main__":

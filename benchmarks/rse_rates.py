@@ -6,13 +6,10 @@ Trains RSE in both orders and with a softmax in the stick's place, three seeds e
 for each layer lambda and the mean content, the scaled q.k of the visible pairs, before and after. Chapter: RSE.
 """
 
-import sys
-from pathlib import Path
-
+import record
 import torch
 from tqdm import tqdm
 
-from posenc.lab.experiments import check_results, provenance, six_digits, write_json
 from posenc.lab.train import build, settings_for, train_with
 from posenc.lab.train.tasks import load_corpus
 
@@ -40,9 +37,9 @@ def layers(model, settings):
 
 
 def main():
-    torch.set_num_threads(1)
+    record.asked(__doc__)
     settings = settings_for("lab")
-    results = provenance("rse_rates", "lab", settings, "python " + " ".join(sys.argv))
+    results = record.begun("rse_rates", "lab", settings)
     results |= {
         "question": "What do trained layers of RSE do to stay local: raise lambda, or lower their content?",
         "seeds": list(SEEDS),
@@ -53,7 +50,7 @@ def main():
         found["before"].append(layers(build("rse", settings, seed=seed, options=ARMS[arm]), settings))
         model, _ = train_with("rse", settings, seed, device="cpu", progress=False, options=ARMS[arm])
         found["after"].append(layers(model, settings))
-    write_json(Path("results/rse_rates.json"), check_results(six_digits(results)))
+    record.write(results)
 
 
 if __name__ == "__main__":

@@ -13,22 +13,20 @@ on the same target characters at every length, whole and with attention cut to L
 "price", the loss at L of what the scheme makes for 8L. The same for models trained on the needle task: errors by
 distance at 8L.
 
-Finished seeds are kept beside the results, so the same command goes on where it was stopped.
+Finished seeds are kept in runs/.
 Chapter: Longer than trained.
 """
 
 import copy
 import functools
-import sys
-from pathlib import Path
 
+import record
 import torch
 from rope_lanes import stopping
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, interpolate
 from tqdm import tqdm
 
 from posenc import scaling
-from posenc.lab.experiments import check_results, provenance, read_json, six_digits, write_json
 from posenc.lab.train import settings_for, train_with
 from posenc.lab.train.measure import fixed_batch, held_out_windows, needle_distances, share_wrong, target_losses
 from posenc.lab.train.tasks import IGNORE, TASKS, load_corpus
@@ -77,16 +75,8 @@ def frequencies(scheme, factor, task, long=None):
     }[scheme]()
 
 
-def with_encoding(model, encoding):
-    """A copy of the model with one encoding in every layer."""
-    model = copy.deepcopy(model)
-    for block in model.blocks:
-        block.attention.encoding = encoding
-    return model
-
-
 def scaled(model, pair, task):
-    return with_encoding(model, rope(HEAD_DIM[task], inv_freq=pair[0], attention_factor=pair[1]))
+    return record.with_encoding(model, rope(HEAD_DIM[task], inv_freq=pair[0], attention_factor=pair[1]))
 
 
 def search(model, windows, factor, task):
@@ -145,13 +135,9 @@ def measure_text(seed):
         short = rope(HEAD_DIM["text"])  # what the schemes that follow the length use at L
         for length in s.lengths:
             factor = length / s.length
-            long = None
-            if scheme == "longrope":
-                long = (
-                    [1.0] * (HEAD_DIM["text"] // 2)
-                    if factor == 1
-                    else search(model, training[:, -(length + 1) :], factor, "text")
-                )
+            long = [1.0] * (HEAD_DIM["text"] // 2) if scheme == "longrope" else None
+            if long and factor > 1:
+                long = search(model, training[:, -(length + 1) :], factor, "text")
             new = scaled(model, frequencies(scheme, factor, "text", long), "text")
             tuned = fine_tune(new, "text", length, seed)
             for name, one in (("before", new), ("after", tuned)):
@@ -161,10 +147,10 @@ def measure_text(seed):
                 for name, one in (("before", new), ("after", tuned)):
                     cell[name]["by_position"] = by_position(one, windows)
                     at_length = short if scheme in ("dynamic_ntk", "longrope") else one.blocks[0].attention.encoding
-                    cell[name]["price"] = on_targets(with_encoding(one, at_length), windows, s.length)
+                    cell[name]["price"] = on_targets(record.with_encoding(one, at_length), windows, s.length)
                 cell["factors"] = long
         found[scheme] = cell
-    return six_digits(found)
+    return found
 
 
 def measure_needle(seed, long):
@@ -184,7 +170,7 @@ def measure_needle(seed, long):
                 found[scheme][name].append(share_wrong(one, batch))
                 if name == "before" and scheme == "plain":
                     found[scheme].setdefault("cut", []).append(share_wrong(one, batch, cut=s.length))
-    return six_digits(found)
+    return found
 
 
 def measure_surgery(seed):
@@ -198,7 +184,7 @@ def measure_surgery(seed):
         for cutoff in tqdm(range(pairs + 1), desc=f"{kind}, seed {seed}"):
             index = torch.arange(pairs)
             stopped = index >= pairs - cutoff if kind == "slow" else index < cutoff
-            rows.append(by_position(with_encoding(model, stopping(stopped, s.length)), windows))
+            rows.append(by_position(record.with_encoding(model, stopping(stopped, s.length)), windows))
         found[kind] = rows
     found["cut"] = [
         part.mean().item() for part in target_losses(model, windows, cut=s.length).mean(0).tensor_split(BINS)
@@ -206,18 +192,7 @@ def measure_surgery(seed):
     plain = by_position(model, windows)
     if max(abs(a - b) for a, b in zip(plain, found["slow"][0])) > 1e-4:
         raise RuntimeError(f"with no pair stopped the losses {found['slow'][0]} must be RoPE's own, {plain}")
-    return six_digits(found)
-
-
-def each_seed(name, measure):
-    """Measure seed by seed; a finished one is a file."""
-    cells = []
-    for seed in SEEDS:
-        path = Path(f"results/{name}.json.cells/{seed}.json")
-        if not path.exists():
-            write_json(path, measure(seed))
-        cells.append(read_json(path))
-    return cells
+    return found
 
 
 def until():
@@ -226,8 +201,8 @@ def until():
 
 def surgery():
     s = SETTINGS["text"]
-    results = provenance("rope_surgery", "study", s, "python " + " ".join(sys.argv))
-    cells = each_seed("rope_surgery", measure_surgery)
+    results = record.begun("rope_surgery", "study", s)
+    cells = [record.kept(f"rope_surgery/{seed}", measure_surgery, seed) for seed in SEEDS]
     return results | {
         "seeds": list(SEEDS),
         "unit": "nats per character",
@@ -247,9 +222,10 @@ def collect(cells, *path):
 
 def schemes():
     s = SETTINGS["text"]
-    results = provenance("scaling", "study", s, "python " + " ".join(sys.argv))
-    text = each_seed("scaling-text", measure_text)
-    needle = each_seed("scaling-needle", lambda seed: measure_needle(seed, needle_factors(text[seed])))
+    results = record.begun("scaling", "study", s)
+    text = [record.kept(f"scaling/text-{seed}", measure_text, seed) for seed in SEEDS]
+    factors = [needle_factors(cell) for cell in text]
+    needle = [record.kept(f"scaling/needle-{seed}", measure_needle, seed, factors[seed]) for seed in SEEDS]
     kept = ("whole", "cut", "by_position", "price")
     return results | {
         "seeds": list(SEEDS),
@@ -279,20 +255,12 @@ def schemes():
 def needle_factors(text):
     """LongRoPE's factors from the search on text, brought to the needle model's number of pairs."""
     factors = torch.tensor(text["longrope"]["factors"])
-    return (
-        torch.nn.functional.interpolate(factors[None, None], HEAD_DIM["needle"] // 2, mode="linear", align_corners=True)
-        .flatten()
-        .tolist()
-    )
+    return interpolate(factors[None, None], HEAD_DIM["needle"] // 2, mode="linear", align_corners=True)[0, 0].tolist()
 
 
 def main():
-    torch.set_num_threads(1)
-    makers = {"surgery": ("rope_surgery", surgery), "schemes": ("scaling", schemes)}
-    if len(sys.argv) != 2 or sys.argv[1] not in makers:
-        raise SystemExit(f"usage: python benchmarks/scaling.py {' | '.join(makers)}")
-    name, make = makers[sys.argv[1]]
-    write_json(Path(f"results/{name}.json"), check_results(make()))
+    what = record.asked(__doc__, {"what": {"choices": ("surgery", "schemes")}}).what
+    record.write({"surgery": surgery, "schemes": schemes}[what]())
 
 
 if __name__ == "__main__":

@@ -9,17 +9,15 @@ Writes results/training_speed.json. Chapter: Compare and choose.
 """
 
 import statistics
-import sys
 import time
-from pathlib import Path
 
+import record
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 from tqdm import tqdm
 
 from posenc import METHODS
-from posenc.lab.experiments import check_results, provenance, write_json
 from posenc.lab.train import encoding_maker, settings_for
 from posenc.lab.train.tiny import Decoder
 
@@ -32,16 +30,8 @@ class Plain(nn.Module):
 
     def __init__(self):
         super().__init__()
-        layer = nn.TransformerEncoderLayer(
-            SETTINGS.dim,
-            SETTINGS.num_heads,
-            4 * SETTINGS.dim,
-            dropout=0.0,
-            activation="gelu",
-            batch_first=True,
-            norm_first=True,
-            bias=False,
-        )
+        options = dict(dropout=0.0, activation="gelu", batch_first=True, norm_first=True, bias=False)
+        layer = nn.TransformerEncoderLayer(SETTINGS.dim, SETTINGS.num_heads, 4 * SETTINGS.dim, **options)
         self.embedding = nn.Embedding(VOCABULARY, SETTINGS.dim)
         self.blocks = nn.TransformerEncoder(layer, SETTINGS.num_layers, enable_nested_tensor=False)
         self.norm = nn.LayerNorm(SETTINGS.dim)
@@ -68,6 +58,11 @@ def stepper(model, batch):
 
 
 def main():
+    record.asked(__doc__)
+    threads = torch.get_num_threads()
+    facts = record.begun("training_speed", "study", SETTINGS)
+    torch.set_num_threads(threads)  # it is asked what a reader's machine does
+    facts["machine"] = facts["machine"].replace("one thread a run", f"{threads} threads")
     torch.manual_seed(0)
     batch = torch.randint(VOCABULARY, (SETTINGS.batch, SETTINGS.length + 1))
     models = {"plain": Plain()}
@@ -86,9 +81,7 @@ def main():
         name: statistics.median(plain / own for plain, own in zip(seconds["plain"], values))
         for name, values in seconds.items()
     }
-    results = provenance("training_speed", "study", SETTINGS, "python " + " ".join(sys.argv))
-    results["machine"] = results["machine"].replace("one thread a run", f"{torch.get_num_threads()} threads")
-    results |= {
+    results = facts | {
         "definition": __doc__.split("\n\n")[2],
         "unit": "tokens per second",
         "rounds": ROUNDS,
@@ -96,7 +89,7 @@ def main():
         "ratio_to_plain": {name: round(ratio, 3) for name, ratio in ratios.items()},
         "parameters": {name: sum(p.numel() for p in model.parameters()) for name, model in models.items()},
     }
-    write_json(Path("results/training_speed.json"), check_results(results))
+    record.write(results)
     for name, ratio in ratios.items():
         print(f"{name:14} {tokens / statistics.median(seconds[name]):8.0f} tokens/s   {ratio:.2f} of plain")
 

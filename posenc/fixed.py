@@ -53,11 +53,7 @@ class FixedNumbers(nn.Module):
             with torch.inference_mode(False):  # what is made within could not be trained with later
                 copy = exact.to(device, dtype)
             if type(copy) is type(exact) and not torch._C._functorch.is_functorch_wrapped_tensor(copy):
-                self.copies[name, device, dtype] = (
-                    exact,
-                    version_of(exact),
-                    copy,
-                )  # else it belongs to a trace, and ends with it
+                self.copies[name, device, dtype] = exact, version_of(exact), copy  # else a trace's, that ends with it
         return copy
 
     def _apply(self, fn, recurse=True):

@@ -170,10 +170,8 @@ class SelfAttention(nn.Module):
         num_heads = check_int("num_heads", num_heads)
         if head_dim is None and dim % num_heads:
             raise ValueError(f"num_heads={num_heads} must divide dim={dim}, or give head_dim")
-        head_dim = dim // num_heads if head_dim is None else head_dim
-        num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
-        head_dim = check_int("head_dim", head_dim)
-        num_kv_heads = check_int("num_kv_heads", num_kv_heads)
+        head_dim = check_int("head_dim", dim // num_heads if head_dim is None else head_dim)
+        num_kv_heads = check_int("num_kv_heads", num_heads if num_kv_heads is None else num_kv_heads)
         if num_heads % num_kv_heads:
             raise ValueError(f"num_kv_heads={num_kv_heads} must divide num_heads={num_heads}")
         if encoding is not None:
@@ -184,9 +182,8 @@ class SelfAttention(nn.Module):
                     f"encoding, with places={encoding.places}, adds to the embeddings, which no layer does: give the "
                     f"layers encoding.in_layers(), and call posenc.embed_input(encoding, x, positions) before the first"
                 )
-        check_bool("causal", causal)
-        check_bool("bias", bias)
-        check_bool("qk_norm", qk_norm)
+        for name, value in (("causal", causal), ("bias", bias), ("qk_norm", qk_norm)):
+            check_bool(name, value)
         if scale is not None:
             scale = check_number("scale", scale)
         check_choice("impl", impl, IMPLS)
@@ -253,20 +250,8 @@ class SelfAttention(nn.Module):
         if valid is not None:
             padding = valid[:, None, None, :]  # [B, 1, 1, Tk]
             mask = padding if mask is None else padding & mask
-        result = attention(
-            q,
-            k,
-            v,
-            encoding,
-            pos_q=positions,
-            pos_k=pos_k,
-            causal=self.causal,
-            mask=mask,
-            scale=self.scale,
-            gates=gates,
-            impl=self.impl,
-            return_weights=return_weights,
-        )
+        told = dict(pos_q=positions, pos_k=pos_k, mask=mask, gates=gates, return_weights=return_weights)
+        result = attention(q, k, v, encoding, **told, causal=self.causal, scale=self.scale, impl=self.impl)
         out, weights = result if return_weights else (result, None)
         out = self.to_out(self.after_attention(x, out).transpose(1, 2).flatten(2))  # [B, T, C]
         return (out, weights) if return_weights else out

@@ -33,12 +33,10 @@ class Method(NamedTuple):
     r"""One row of `METHODS`.
 
     factory: makes the `Encoding`; title: as the book prints it; places: where position enters; axes: coordinates of a
-    position, None for plain numbers; causal_only: whether the default needs a causal mask; page and lab: file names in
-    book/ and notebooks/, without their endings, None where there is none; both_ways: the options that define it without
-    a causal mask; shared: whether all layers of a model share one encoding; per_length: options that a model sets to
-    this share of its training length; color and marker: its line in plots; variants: other options that all tests try
-    too, by name; fails: the properties that `posenc.audit` finds missing in it, with its defaults; idea: what it
-    does, in one line.
+    position, None for plain numbers; causal_only: whether the default needs a causal mask; both_ways: the options that
+    define it without a causal mask; shared: whether all layers of a model share one encoding; per_length: options that
+    a model sets to this share of its training length; variants: other options that all tests try too, by name; fails:
+    the properties that `posenc.audit` finds missing in it, with its defaults.
     """
 
     factory: Callable
@@ -46,16 +44,11 @@ class Method(NamedTuple):
     places: tuple
     axes: int | None = None
     causal_only: bool = False
-    page: str | None = None
-    lab: str | None = None
     both_ways: dict = {}
     shared: bool = False
     per_length: dict = {}
-    color: str = "0.5"
-    marker: str = "o"
     variants: dict = {}
     fails: tuple = ()
-    idea: str = ""
 
 
 def nope() -> Encoding:
@@ -64,24 +57,11 @@ def nope() -> Encoding:
 
 
 METHODS = {
-    "nope": Method(
-        nope,
-        "NoPE",
-        (),
-        idea="Nothing: words are told apart by content alone",
-        page="why_position",
-        color="0.35",
-        marker="o",
-    ),
+    "nope": Method(nope, "NoPE", ()),
     "sinusoidal": Method(
         sinusoidal,
         "Sinusoidal",
         ("embed",),
-        idea="Add waves of many lengths to each word",
-        page="sinusoidal",
-        lab="sinusoidal",
-        color="C0",
-        marker="s",
         variants={
             "layer_qk": {"embed_at": "layer_qk"},
             "layer_qkv": {"embed_at": "layer_qkv", "volume": 0.5},
@@ -93,74 +73,28 @@ METHODS = {
         learned,
         "Learned",
         ("embed",),
-        idea="Add a learned vector for each place",
-        page="learned",
-        lab="learned",
-        color="C9",
-        marker="P",
         variants={"layer_qk": {"embed_at": "layer_qk", "std": 0.5}, "layer_qkv": {"embed_at": "layer_qkv", "std": 0.5}},
         fails=("relative",),  # its table ends where training did
     ),
-    "shaw": Method(
-        shaw,
-        "Shaw",
-        ("bias",),
-        idea="Add a learned vector for each distance to the keys",
-        page="relative",
-        lab="relative",
-        color="C3",
-        marker="<",
-        variants={"clipped": {"clip": 2}, "values": {"clip": 3, "values": True}},
-    ),
-    "transformer_xl": Method(
-        transformer_xl,
-        "Transformer-XL",
-        ("bias",),
-        idea="Give distance a term of its own in the score",
-        page="relative",
-        lab="relative",
-        color="C5",
-        marker=">",
-        fails=("unseen",),
-    ),
+    "shaw": Method(shaw, "Shaw", ("bias",), variants={"clipped": {"clip": 2}, "values": {"clip": 3, "values": True}}),
+    "transformer_xl": Method(transformer_xl, "Transformer-XL", ("bias",), fails=("unseen",)),
     "t5": Method(
         t5,
         "T5",
         ("bias",),
         causal_only=True,
-        idea="Add a learned number for each bucket of distances",
-        page="relative",
-        lab="relative",
         both_ways={"bidirectional": True},
         shared=True,
-        color="C6",
-        marker="X",
         variants={"bidirectional": {"bidirectional": True, "num_buckets": 8, "max_distance": 6}},
         fails=("unseen",),  # its last buckets begin at 64
     ),
-    "kerple": Method(
-        kerple,
-        "KERPLE",
-        ("bias",),
-        idea="Subtract a learned logarithm of the distance",
-        page="relative",
-        lab="relative",
-        color="C8",
-        marker="p",
-        variants={"power": {"form": "power"}},
-        fails=("unseen",),
-    ),
+    "kerple": Method(kerple, "KERPLE", ("bias",), variants={"power": {"form": "power"}}, fails=("unseen",)),
     "fire": Method(
         fire,
         "FIRE",
         ("bias",),
         causal_only=True,
-        idea="Let a small network turn distance into a bias",
-        page="relative",
-        lab="relative",
         per_length={"threshold": 1 / 4},
-        color="C7",
-        marker="h",
         variants={"near": {"threshold": 3.0}},
         fails=("relative", "unseen"),  # beyond its threshold it divides by the query's position
     ),
@@ -168,11 +102,6 @@ METHODS = {
         rope,
         "RoPE",
         ("rotate",),
-        idea="Turn query and key by position, neighboring lanes paired",
-        page="rope",
-        lab="rope",
-        color="C1",
-        marker="^",
         variants={
             "half": {"layout": "half"},
             "partial": {"rotary_dim": 4},
@@ -185,35 +114,16 @@ METHODS = {
         "2D-RoPE",
         ("rotate",),
         axes=2,
-        idea="Turn some pairs by row, others by column",
-        page="rope2d",
-        lab="rope2d",
-        color="#b15928",
-        marker="$+$",
         variants={"mixed": {"form": "mixed", "num_heads": 4}, "half": {"layout": "half"}},
     ),
     "mrope": Method(
-        mrope,
-        "M-RoPE",
-        ("rotate",),
-        axes=3,
-        idea="Turn by time, height and width, half-apart lanes paired",
-        page="rope2d",
-        lab="rope2d",
-        color="#6a3d9a",
-        marker="$m$",
-        variants={"interleaved": {"sections": (2, 1, 1), "interleaved": True}},
+        mrope, "M-RoPE", ("rotate",), axes=3, variants={"interleaved": {"sections": (2, 1, 1), "interleaved": True}}
     ),
     "liere": Method(
         liere,
         "LieRE",
         ("rotate",),
         axes=2,
-        idea="Turn in learned planes, on any number of axes",
-        page="comrope",
-        lab="comrope",
-        color="#999900",
-        marker="$L$",
         variants={"planes": {"block": 2}},
         fails=("relative", "precision"),  # its planes don't commute; learned turns are rounded when cast
     ),
@@ -222,11 +132,6 @@ METHODS = {
         "ComRoPE",
         ("rotate",),
         axes=2,
-        idea="Learn turns that commute: only offsets count",
-        page="comrope",
-        lab="comrope",
-        color="#1b9e77",
-        marker="$C$",
         variants={"linear": {"form": "ld"}},
         fails=("precision",),  # its learned turns are rounded when cast
     ),
@@ -235,12 +140,7 @@ METHODS = {
         "ALiBi",
         ("bias",),
         causal_only=True,
-        idea="Subtract a slope times the distance",
-        page="alibi",
-        lab="alibi",
         both_ways={"symmetric": True},
-        color="C2",
-        marker="D",
         variants={"symmetric": {"symmetric": True}, "learned": {"learned": True}},
         fails=("unseen",),
     ),
@@ -249,12 +149,7 @@ METHODS = {
         "Stick-breaking",
         ("weigh",),
         causal_only=True,
-        idea="Each key breaks its piece off what nearer keys left",
-        page="stickbreaking",
-        lab="stickbreaking",
         both_ways={"order": "first"},
-        color="C4",
-        marker="v",
         variants={
             "current": {"attend_current": True},
             "remainder": {"remainder": "current"},
@@ -266,11 +161,6 @@ METHODS = {
         exposb,
         "ExpoSB",
         ("rotate", "weigh"),
-        idea="Turn, boost early positions, fade with distance",
-        page="exposb",
-        lab="exposb",
-        color="#b8860b",
-        marker="*",
         variants={
             "log": {"on": "log", "per_pair": True, "learn_rate": True},
             "weights": {"on": "weights", "gain": False},
@@ -281,11 +171,6 @@ METHODS = {
         rse,
         "RSE",
         ("rotate", "bias", "weigh"),
-        idea="Turn, subtract, and break a stick, all at once",
-        page="rse",
-        lab="rse",
-        color="#006400",
-        marker="d",
         variants={"recent": {"order": "recent", "rate": 0.2}, "softmax": {"stick": False}},
         fails=("unseen",),
     ),
@@ -294,53 +179,12 @@ METHODS = {
         "CoPE",
         ("bias",),
         causal_only=True,
-        idea="Count only the tokens that the query cares about",
-        page="cope",
-        lab="cope",
-        color="#1f3b73",
-        marker="H",
         variants={"few": {"num_positions": 3}, "a-table-a-head": {"num_positions": 6, "num_heads": 4}},
     ),
-    "fox": Method(
-        fox,
-        "FoX",
-        ("bias",),
-        causal_only=True,
-        idea="Let each word shut a gate on all before it",
-        page="fox",
-        lab="fox",
-        color="#8c2d04",
-        marker="8",
-    ),
-    "inkling": Method(
-        inkling,
-        "Inkling",
-        ("bias",),
-        idea="Let the query choose its own curve of distance",
-        page="moving_ruler",
-        color="#54278f",
-        marker="4",
-        variants={"near": {"extent": 3, "num_curves": 2}},
-    ),
-    "path": Method(
-        path,
-        "PaTH",
-        (),
-        causal_only=True,
-        idea="Reflect by each word on the way",
-        page="moving_ruler",
-        color="#00441b",
-        marker="2",
-    ),
-    "sink": Method(
-        sink,
-        "Softmax with a sink",
-        ("weigh",),
-        idea="Let a query look at nothing",
-        page="moving_ruler",
-        color="#67000d",
-        marker="3",
-    ),
+    "fox": Method(fox, "FoX", ("bias",), causal_only=True),
+    "inkling": Method(inkling, "Inkling", ("bias",), variants={"near": {"extent": 3, "num_curves": 2}}),
+    "path": Method(path, "PaTH", (), causal_only=True),
+    "sink": Method(sink, "Softmax with a sink", ("weigh",)),
 }
 
 
@@ -359,10 +203,8 @@ def sizes(name: str, *, num_heads: int, head_dim: int, length: int) -> dict[str,
     Errors: ValueError for an unknown name.
     """
     known = {"num_heads": num_heads, "head_dim": head_dim, "dim": num_heads * head_dim, "max_positions": length}
-    parameters = inspect.signature(row(name).factory).parameters
-    return {
-        o: size for o, size in known.items() if o in parameters and parameters[o].default is inspect.Parameter.empty
-    }
+    needed = [p.name for p in inspect.signature(row(name).factory).parameters.values() if p.default is p.empty]
+    return {option: size for option, size in known.items() if option in needed}
 
 
 def row(name: str) -> Method:
@@ -383,11 +225,8 @@ def make(name: str, **options: Any) -> Encoding:
     parameters = inspect.signature(factory).parameters
     for option in options:
         if option not in parameters:
-            known = ", ".join(parameters) or "none"
-            raise ValueError(
-                f"{option}={shown(options[option])} is no option of {name}; known: {known}."
-                f"{nearest(option, parameters)}"
-            )
+            known = f"known: {', '.join(parameters) or 'none'}.{nearest(option, parameters)}"
+            raise ValueError(f"{option}={shown(options[option])} is no option of {name}; {known}")
     missing = [p for p, spec in parameters.items() if spec.default is spec.empty and p not in options]
     if missing:
         raise TypeError(f"make({name!r}) needs {', '.join(f'{p}=...' for p in missing)}")

@@ -24,7 +24,7 @@ LAYERS = [
     "",  # posenc/__init__.py
     "lab",
 ]
-LAB = ["", "explore", "train", "experiments", "write", "exercises", "figures", "live", "pages"]
+LAB = ["", "titles", "explore", "train", "experiments", "write", "exercises", "figures", "live", "pages"]
 
 
 def modules(root):

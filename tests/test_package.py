@@ -14,6 +14,7 @@ import pytest
 from places import FOLDERS
 
 import posenc
+from posenc.lab.titles import TITLES
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -37,17 +38,17 @@ def test_import_is_light():
 @pytest.mark.parametrize("name", posenc.METHODS)
 def test_same_name_same_method(name):
     """A method has one name in its place's folder and in the tests; page and figures share one, lab and checks too."""
-    method = posenc.METHODS[name]
-    assert f"book/{method.page}" in TOC and (ROOT / f"posenc/lab/figures/{method.page}.py").is_file()
+    method, row = posenc.METHODS[name], TITLES[name]
+    assert f"book/{row.page}" in TOC and (ROOT / f"posenc/lab/figures/{row.page}.py").is_file()
     if name == "nope":
         return  # no module: the empty encoding
     place = method.places[0] if len(method.places) == 1 else "several"
     module = importlib.import_module(f"posenc.{place}.{name}")
     assert getattr(module, name) is method.factory and getattr(posenc, name) is module
     assert (ROOT / f"tests/{place}/test_{name}.py").is_file()
-    if method.lab:
-        assert f"notebooks/{method.lab}" in TOC and (ROOT / f"course/{method.lab}.py").is_file()
-        importlib.import_module(f"posenc.lab.exercises.{method.lab}")
+    if row.lab:
+        assert f"notebooks/{row.lab}" in TOC and (ROOT / f"course/{row.lab}.py").is_file()
+        importlib.import_module(f"posenc.lab.exercises.{row.lab}")
 
 
 def test_the_folders_of_methods_are_those_that_make_knows():

@@ -1,4 +1,4 @@
-"""Adding a method is its files and one row: a toy row is seen by everything that lists methods, and nothing else is."""
+"""Adding a method is its files and two rows: a toy's are seen by everything that lists methods, and nothing else is."""
 
 from pathlib import Path
 
@@ -8,6 +8,7 @@ import torch
 import posenc
 from posenc.lab.experiments import plots
 from posenc.lab.pages import compare
+from posenc.lab.titles import TITLES, InBook
 from posenc.lab.train import encoding_maker, settings_for
 
 
@@ -23,8 +24,9 @@ def factory(num_heads: int, *, rate: float = 0.3) -> posenc.Encoding:
 
 @pytest.fixture
 def toy(monkeypatch):
-    look = dict(page="four_places", color="tomato", marker="1", fails=("unseen",))
-    monkeypatch.setitem(posenc.METHODS, "toy", posenc.methods.Method(factory, "Toy", ("bias",), **look))
+    row = posenc.methods.Method(factory, "Toy", ("bias",), fails=("unseen",))
+    monkeypatch.setitem(posenc.METHODS, "toy", row)
+    monkeypatch.setitem(TITLES, "toy", InBook("four_places", "Subtract the root of the distance", "tomato", "1"))
 
 
 def test_the_package_knows_it(toy):

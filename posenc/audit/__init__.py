@@ -14,38 +14,13 @@ from torch.overrides import TorchFunctionMode
 
 from ..encoding import Encoding
 from ..errors import check_bool, check_choice, check_int, check_number, shown
+from . import beyond, lanes
+from . import questions as asking
 from .bench import QUESTIONS, Bench, Finding, Report, pair_of
-from .beyond import ask_finite, ask_unseen
 from .by_hand import NotAsked, SubjectError, as_encoding, error_words
-from .lanes import ask_layout, ask_norm
-from .questions import (
-    ask_batch,
-    ask_cache,
-    ask_causality,
-    ask_distance,
-    ask_gradient,
-    ask_precision,
-    ask_relative,
-    ask_same,
-    ask_shape,
-    ask_weights,
-)
 
-ASK = {
-    "shape": ask_shape,
-    "relative": ask_relative,
-    "norm": ask_norm,
-    "layout": ask_layout,
-    "gradient": ask_gradient,
-    "precision": ask_precision,
-    "causality": ask_causality,
-    "cache": ask_cache,
-    "batch": ask_batch,
-    "weights": ask_weights,
-    "distance": ask_distance,
-    "finite": ask_finite,
-    "unseen": ask_unseen,
-}
+#: {question: the function called ask_QUESTION}
+ASK = {q: getattr(room, f"ask_{q}") for room in (asking, lanes, beyond) for q in QUESTIONS if hasattr(room, f"ask_{q}")}
 
 
 class Counted(TorchFunctionMode):
@@ -69,7 +44,7 @@ def cost_of(bench, length=128):
     length = min(length, bench.length)
     parameters = sum(p.numel() for p in bench.encoding.parameters())
     x, counts = bench.tokens(length), []
-    for one in (Bench(Encoding(), *bench.settings), bench):
+    for one in (Bench(Encoding(), bench.settings), bench):
         one.layer(torch.float64)
         with Counted() as counted, torch.no_grad():
             one.run(x, torch.arange(length))
@@ -126,14 +101,18 @@ def audit(
     Chapter: Auditing a proposal.
     """
     encoding = as_encoding(subject, place)
-    head_dim = check_int("head_dim", head_dim, minimum=2, even=True)
-    num_heads = check_int("num_heads", num_heads)
-    trained_length = check_int("trained_length", trained_length, minimum=8)
     check_bool("causal", causal)
-    far = check_int("far", far, minimum=16)
-    tolerance = check_number("tolerance", tolerance, above=0)
     check_bool("decays", decays)
-    seed = check_int("seed", seed, minimum=0)
+    settings = {
+        "head_dim": check_int("head_dim", head_dim, minimum=2, even=True),
+        "num_heads": check_int("num_heads", num_heads),
+        "trained_length": check_int("trained_length", trained_length, minimum=8),
+        "causal": causal,
+        "far": check_int("far", far, minimum=16),
+        "tolerance": check_number("tolerance", tolerance, above=0),
+        "decays": decays,
+        "seed": check_int("seed", seed, minimum=0),
+    }
     if not causal and encoding.causal_only:
         raise ValueError(f"causal=False: {encoding.causal_only}")
     if not isinstance(questions, list | tuple | set | None):
@@ -143,11 +122,10 @@ def audit(
         check_choice("questions", question, tuple(QUESTIONS))
     name = name or getattr(subject, "__name__", None) or type(subject).__name__
 
-    bench = Bench(encoding, head_dim, num_heads, trained_length, causal, tolerance, far, seed, decays)
-    pair, ask = None if like is None else pair_of(bench, like, place), dict(ASK)
-    ask["same"] = lambda _: ask_same(pair, like if isinstance(like, str) else "the other")
-    runs = ask_shape(bench)
-    findings = []
+    bench = Bench(encoding, settings)
+    pair = None if like is None else pair_of(bench, like, place)
+    ask = ASK | {"same": lambda _: asking.ask_same(pair, like if isinstance(like, str) else "the other")}
+    runs, findings = asking.ask_shape(bench), []
     for question in questions if like is None else (*questions, "same"):
         if question != "shape" and runs.verdict == "fails":
             findings.append(Finding(question, "not asked", None, "it does not run"))
@@ -168,14 +146,4 @@ def audit(
         except SubjectError as error:
             cost["words"] = f"not counted: it raises an error ({error_words(error)})"
     places = encoding.places + (("attention",) if encoding.attend is not None else ())
-    settings = {
-        "head_dim": head_dim,
-        "num_heads": num_heads,
-        "trained_length": trained_length,
-        "causal": causal,
-        "far": far,
-        "tolerance": tolerance,
-        "decays": decays,
-        "seed": seed,
-    }
     return Report(name, places, tuple(findings), cost, settings)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from textwrap import fill
 from typing import NamedTuple
 
+import numpy
 import torch
 
 from ..attention import attention
@@ -78,24 +79,20 @@ class Report:
         verdicts = list(self.verdicts.values())
         counts = ", ".join(f"{verdicts.count(v)} {v}" for v in ("holds", "fails", "told", "not asked"))
         head = f"Audit of {self.subject} (at {', '.join(self.places) or 'no place'}): {counts}"
-        rows = []
-        for finding in self.findings:
-            example = f"; e.g. {finding.example}" if finding.example else ""
-            rows.append((f"{finding.verdict:<10s}{finding.name:<11s}", finding.words + example))
-        rows.append((f"{'cost':<21s}", self.cost["words"]))
-        return "\n".join(
-            [head, *(fill(words, WIDTH, initial_indent=row, subsequent_indent=" " * 21) for row, words in rows)]
-        )
+        lines = [head]
+        for name, verdict, _, words, example in (*self.findings, ("", "cost", None, self.cost["words"], "")):
+            words += f"; e.g. {example}" if example else ""
+            lines.append(fill(words, WIDTH, initial_indent=f"{verdict:<10s}{name:<11s}", subsequent_indent=" " * 21))
+        return "\n".join(lines)
 
 
 class Bench:
     r"""One attention layer with fixed random projections around the subject, so that all are asked the same."""
 
-    def __init__(self, encoding, *settings):
-        self.encoding, self.settings = copied(encoding), settings
-        self.head_dim, self.num_heads, self.length, self.causal, self.tolerance, self.far, self.seed, self.decays = (
-            settings
-        )
+    def __init__(self, encoding, settings):
+        self.encoding, self.settings, self.length = copied(encoding), settings, settings["trained_length"]
+        for name, value in settings.items():
+            setattr(self, name, value)
         self.weighs = not isinstance(encoding.attend, HandAttention)  # else there are outputs alone
         self.copies = {}
         self.exact = self.encoding_in(torch.float64)
@@ -209,7 +206,7 @@ def pair_of(bench, like, place):
                 its.data = p.data.clone()
     if other.axes != mine.axes:
         raise ValueError(f"like={shown(like)} has axes={other.axes}, it must have those of subject, {mine.axes}")
-    return [Bench(one, *bench.settings) for one in (mine, other)]
+    return [Bench(one, bench.settings) for one in (mine, other)]
 
 
 def small(number):
@@ -237,11 +234,7 @@ def unlike(a, b, digits=3):
 
 def unravel(index, shape):
     """The index of each dimension from the one into a flat tensor; torch's own imports sympy, which takes seconds."""
-    place = []
-    for size in reversed(shape):
-        index, coordinate = divmod(index, size)
-        place.append(coordinate)
-    return tuple(reversed(place))
+    return tuple(map(int, numpy.unravel_index(index, shape)))
 
 
 def worst_at(difference):

@@ -19,15 +19,11 @@ def ask_finite(bench):
 
     def last_row(length):
         """The output of the last of `length` tokens; a window alone sees short distances only."""
-        q, k = (
-            bench.random(1, bench.num_heads, 1, bench.head_dim),
-            bench.random(1, bench.num_heads, length, bench.head_dim),
-        )
+        q, k = (bench.random(1, bench.num_heads, size, bench.head_dim) for size in (1, length))
         at = bench.line(torch.arange(length))[None]
+        options = dict(pos_q=at[:, -1:], pos_k=at, causal=bench.causal, gates=bench.gates(length))
         try:
-            return attention(
-                q, k, k, bench.exact, pos_q=at[:, -1:], pos_k=at, causal=bench.causal, gates=bench.gates(length)
-            )
+            return attention(q, k, k, bench.exact, **options)
         except Exception as error:
             raise SubjectError from error
 
@@ -42,13 +38,10 @@ def ask_finite(bench):
             try:
                 out = compute(*given)
             except SubjectError as error:
-                named = any(
-                    bench.length <= int(n) <= 8 * bench.length + 16 for n in re.findall(r"\d+", error_words(error))
-                )
-                words = f"it refuses {limit}"
-                if named:
-                    return Finding("finite", "holds", start, f"{words} and names the limit: {error_words(error)}")
-                return Finding("finite", "fails", start, f"{words} in words that name no limit", error_words(error))
+                words, said = f"it refuses {limit}", error_words(error)
+                if any(bench.length <= int(n) <= 8 * bench.length + 16 for n in re.findall(r"\d+", said)):
+                    return Finding("finite", "holds", start, f"{words} and names the limit: {said}")
+                return Finding("finite", "fails", start, f"{words} in words that name no limit", said)
             if not out.isfinite().all():
                 return Finding("finite", "fails", start, "it is not finite", where)
     return Finding("finite", "holds", None, f"finite up to position {8 * bench.length - 1}")

@@ -26,9 +26,12 @@ def error_words(error):
     return f"{type(cause).__name__}: {' '.join(str(cause).split())[:120]}"
 
 
-def shape_of(out):
-    """What a subject returned, for an error: its shape, or its type where it is no tensor."""
-    return list(out.shape) if isinstance(out, torch.Tensor) else type(out).__name__
+def checked(out, shape, words):
+    """What a subject returned, once it has this shape. Errors: ValueError with the words, and what it has instead."""
+    got = list(out.shape) if isinstance(out, torch.Tensor) else type(out).__name__
+    if got != list(shape):
+        raise ValueError(f"{words} {got}")
+    return out
 
 
 class ByHand(nn.Module):
@@ -42,11 +45,8 @@ class ByHand(nn.Module):
         self.function = function
 
     def same_shape(self, x, positions):
-        out = self.function(x, positions)
-        if not isinstance(out, torch.Tensor) or out.shape != x.shape:
-            got = shape_of(out)
-            raise ValueError(f"given x {list(x.shape)} and positions {list(positions.shape)} it returned {got}")
-        return out
+        words = f"given x {list(x.shape)} and positions {list(positions.shape)} it returned"
+        return checked(self.function(x, positions), x.shape, words)
 
 
 def by_rows(function, positions, *batches):
@@ -79,17 +79,13 @@ class HandBias(ByHand):
         try:
             return torch.broadcast_to(out, (1, *shape))
         except (RuntimeError, TypeError):
-            got = shape_of(out)
-            raise ValueError(f"it must return what broadcasts to [H, Tq, Tk] = {list(shape)}, got {got}") from None
+            return checked(out, (1, *shape), f"it must return what broadcasts to [H, Tq, Tk] = {list(shape)}, got")
 
 
 class HandWeigh(ByHand):
     def forward(self, scores, at):
-        out = self.function(scores, at)
-        if not isinstance(out, torch.Tensor) or out.shape != scores.shape:
-            got = shape_of(out)
-            raise ValueError(f"it must return weights of shape {list(scores.shape)}, got {got}")
-        return out
+        words = f"it must return weights of shape {list(scores.shape)}, got"
+        return checked(self.function(scores, at), scores.shape, words)
 
 
 class HandAttention(ByHand):
@@ -97,11 +93,9 @@ class HandAttention(ByHand):
         positions = torch.arange(k.shape[2]) if pos_k is None else pos_k
 
         def outputs(q, k, v, positions):
-            out = self.function(q, k, v, positions, causal)
-            shape = (*q.shape[:3], v.shape[3])
-            if not isinstance(out, torch.Tensor) or out.shape != shape:
-                raise ValueError(f"it must return [B, H, Tq, Dv] = {list(shape)}, got {shape_of(out)}")
-            return out
+            shape = [*q.shape[:3], v.shape[3]]
+            words = f"it must return [B, H, Tq, Dv] = {shape}, got"
+            return checked(self.function(q, k, v, positions, causal), shape, words)
 
         out = by_rows(outputs, positions.reshape(-1, k.shape[2]), q, k, v)
         return (out, None) if return_weights else out

@@ -75,10 +75,8 @@ def disagreement(compute, leaves, generator, samples):
             weight = torch.randn(out.shape, dtype=torch.float64, generator=generator)
         return (out * weight).sum()
 
-    value = loss()
-    if not value.requires_grad:
-        grads = [None] * len(leaves)
-    else:
+    value, grads = loss(), [None] * len(leaves)
+    if value.requires_grad:
         grads = torch.autograd.grad(value, list(leaves.values()), allow_unused=True)
     worst, words = 0.0, ""
     for (name, leaf), grad in zip(leaves.items(), grads):
@@ -96,7 +94,7 @@ def disagreement(compute, leaves, generator, samples):
             claimed = grad.reshape(-1)[index].item()
             off = abs(claimed - number) / largest
             if not off <= worst:
-                place = ", ".join(str(i) for i in unravel(index, leaf.shape))
+                place = ", ".join(map(str, unravel(index, leaf.shape)))
                 ours, theirs = unlike(claimed, number, 4)
                 words = f"{name}[{place}]: backward says {ours}, finite differences {theirs}"
                 worst = off if off == off else math.inf
@@ -191,9 +189,8 @@ def ask_causality(bench):
     number = moved.max().item()
     first = int((moved > 1e-9).nonzero()[0]) if number > 1e-9 else 0
     example = f"tokens from {cut} on change, and the output of token {first} moves by {small(moved[first].item())}"
-    return at_most(
-        "causality", number, 1e-9, "changing the future leaves the past as it was", "the past moves", example
-    )
+    words = "changing the future leaves the past as it was"
+    return at_most("causality", number, 1e-9, words, "the past moves", example)
 
 
 def ask_cache(bench):
@@ -260,9 +257,8 @@ def ask_weights(bench):
             sums_too = f"; {example}" if highest > 1 + bench.tolerance else ""
             example = f"a weight of {decimals(lowest)}{sums_too}"
         return Finding("weights", "fails", highest, "rows are no shares of one whole", example)
-    return Finding(
-        "weights", "holds", highest, f"rows sum to {decimals(sums.min().item(), 2)} at least, {highest:.2f} at most"
-    )
+    words = f"rows sum to {decimals(sums.min().item(), 2)} at least, {highest:.2f} at most"
+    return Finding("weights", "holds", highest, words)
 
 
 def ask_distance(bench):

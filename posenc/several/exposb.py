@@ -269,10 +269,10 @@ def exposb(
     """
     head_dim = check_int("head_dim", head_dim, minimum=2, even=True)
     num_heads = check_int("num_heads", num_heads)
-    for name, value in (("gain", gain), ("band", band), ("decay", decay), ("learn_rate", learn_rate)):
+    switches = {"gain": gain, "band": band, "decay": decay, "learn_rate": learn_rate, "per_pair": per_pair}
+    for name, value in switches.items():
         check_bool(name, value)
     check_choice("on", on, FORMS)
-    check_bool("per_pair", per_pair)
     rate = check_number("rate", rate, minimum=0)
     if learn_rate and rate == 0:
         raise ValueError(f"rate={rate} must be greater than 0 with learn_rate=True: softplus never reaches 0")
@@ -283,10 +283,6 @@ def exposb(
     shares = ("pair" if per_pair else "lane") if band else None  # a factor of the band each
     places = {"rotate": GainedRotary(ladder(head_dim, base), num_heads, boost, gain, shares)}
     if decay:
-        place, form = {
-            "logits": ("weigh", FadedLogits),
-            "weights": ("weigh", FadedWeights),
-            "log": ("bias", FadedBias),
-        }[on]
-        places[place] = form(num_heads, rate, floor, learn_rate)
+        form = {"logits": FadedLogits, "weights": FadedWeights, "log": FadedBias}[on]
+        places["bias" if on == "log" else "weigh"] = form(num_heads, rate, floor, learn_rate)
     return Encoding(**places, num_heads=num_heads, head_dim=head_dim)

@@ -15,6 +15,7 @@ import yaml
 
 import posenc
 from posenc.lab.figures import four_places
+from posenc.lab.titles import TITLES
 
 ROOT = Path(__file__).resolve().parents[2]
 BOOK = ROOT / "book"
@@ -28,7 +29,7 @@ import symbols  # noqa: E402
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))
 IN_TOC = [TOC["root"], *(chapter["file"] for part in TOC["parts"] for chapter in part["chapters"])]
 PAGES = [ROOT / f"{name}.md" for name in IN_TOC if name.startswith("book/")]
-CHAPTERS = {method.page for method in posenc.METHODS.values()}
+CHAPTERS = {row.page for row in TITLES.values()}
 # A first reading of 1,500 words at most, a card, questions; the rest under one heading.
 ARC = (
     "A failure that asks for it", "The idea", "Derivation", "Predict, then touch", "By hand",

@@ -18,10 +18,10 @@ from lab_runs import ROOT, TINY, checked, errors, graded, labs, printed, run_her
 from nbgrader.preprocessors import ClearSolutions
 from packaging.requirements import Requirement
 
-from posenc import METHODS
 from posenc.lab import exercises, train
 from posenc.lab.exercises import find, registry, submission
 from posenc.lab.exercises import labs as exercised
+from posenc.lab.titles import TITLES
 from posenc.lab.train import pictures
 
 SOURCES = {path.stem: path for path in labs.sources()}
@@ -57,7 +57,7 @@ def regions(lab, kind):
 
 
 def test_every_method_with_a_lab_has_its_source_and_its_exercises():
-    wanted = {method.lab for method in METHODS.values() if method.lab} | {"kernels", "scaling"}  # labs of no method
+    wanted = {row.lab for row in TITLES.values() if row.lab} | {"kernels", "scaling"}  # labs of no method
     assert wanted == set(SOURCES) <= set(exercised())
     of_pages = set(exercised()) - set(SOURCES)  # exercises that a chapter without a lab checks on its page
     assert all(f'check("{name}.' in (ROOT / "book" / f"{name}.md").read_text("utf-8") for name in of_pages)

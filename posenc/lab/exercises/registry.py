@@ -7,14 +7,14 @@ a person grades.
 import importlib
 
 from posenc.errors import nearest
-from posenc.methods import METHODS
+from posenc.lab.titles import TITLES
 
 BEYOND_METHODS = ["gradients", "kernels", "scaling"]  # labs and chapters about several methods, or none
 
 
 def labs() -> list[str]:
     """What has exercises, sorted: the labs of the methods, and chapters that are about several."""
-    return sorted({method.lab for method in METHODS.values() if method.lab} | set(BEYOND_METHODS))
+    return sorted({row.lab for row in TITLES.values() if row.lab} | set(BEYOND_METHODS))
 
 
 def of(lab: str) -> dict:

@@ -11,6 +11,7 @@ from posenc.errors import check_choice
 from posenc.lab.experiments.results import load_results
 from posenc.lab.experiments.sweeps import SWEEPS
 from posenc.lab.explore import COLORS, DIVERGING
+from posenc.lab.titles import TITLES
 from posenc.lab.train.curve import blank_figure
 from posenc.methods import METHODS
 
@@ -124,7 +125,7 @@ def plot_short_long(results, methods=None, highlight=None, own=None):
     figure, axes = blank_figure(4.4, 3.5)
     lengths = results["lengths"]
     for name in methods:
-        color, marker = METHODS[name].color, METHODS[name].marker
+        color, marker = TITLES[name].color, TITLES[name].marker
         strong = highlight in (None, name)
         look = {"color": color, "marker": marker, "alpha": 1 if strong else 0.35, "capsize": 3, "markersize": 5}
         for kind, line in (("whole", "-"), ("cut", "--")):
@@ -155,7 +156,7 @@ def title(arm):
 
 def look(arm):
     """The color and marker of a method."""
-    row = METHODS.get(arm)
+    row = TITLES.get(arm)
     return {"color": row.color, "marker": row.marker} if row else {"color": "C5", "marker": "o"}
 
 

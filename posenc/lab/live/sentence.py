@@ -15,6 +15,7 @@ from posenc import attention, make
 from posenc.bias.alibi import bias as linear_bias
 from posenc.bias.alibi import slopes
 from posenc.encoding import Encoding
+from posenc.lab.titles import TITLES
 from posenc.methods import METHODS, on_text
 
 TITLE = "One sentence, every method: where a word looks"
@@ -237,4 +238,4 @@ def picture() -> str:
 
 def page(name: str) -> str:
     """Where a method's chapter is, from another page of the book."""
-    return f"{METHODS[name].page}.html"
+    return f"{TITLES[name].page}.html"

@@ -21,6 +21,7 @@ from posenc.lab.experiments import SWEEPS, half_width, in_longer, load_results, 
 from posenc.lab.experiments.plots import name_lines
 from posenc.lab.experiments.verdicts import LEAST
 from posenc.lab.pages import repository, say_all, seeded, stirred
+from posenc.lab.titles import TITLES, link
 from posenc.lab.train import Settings, build, encoding_maker, settings_for
 from posenc.lab.train.curve import blank_figure
 from posenc.lab.train.measure import held_out_windows, some_windows
@@ -82,11 +83,6 @@ def numbers():
 def results() -> dict:
     """The frozen results of every experiment that compares methods."""
     return {name: load_results(name) for name in SWEEPS if not name.startswith("ablation")}
-
-
-def link(name: str) -> str:
-    """A method's title, linked to its page."""
-    return f"[{METHODS[name].title}]({METHODS[name].page}.md)"
 
 
 def absent(name: str, causal=True) -> str:
@@ -767,8 +763,8 @@ def counting_figure():
     figure, axes = blank_figure(4.4, 3.2)
     for name in text_losses("whole", 0):
         line = [statistics.mean(losses(name, "whole", place)) for place in range(len(lengths))]
-        look = {"color": METHODS[name].color, "label": METHODS[name].title} if name in named else {"color": "0.8"}
-        axes.plot(lengths, line, marker=METHODS[name].marker, markersize=4, **look)
+        look = {"color": TITLES[name].color, "label": METHODS[name].title} if name in named else {"color": "0.8"}
+        axes.plot(lengths, line, marker=TITLES[name].marker, markersize=4, **look)
     axes.plot(lengths, rule["loss"], "k-o", linewidth=2.5, label="the rule that counts")
     axes.set_xscale("log", base=2)
     axes.set_xticks(lengths, [str(n) for n in lengths])

@@ -8,6 +8,7 @@ import posenc
 from posenc import METHODS, UnsupportedError, bridges
 from posenc.lab.experiments import load_results
 from posenc.lab.pages import say_all
+from posenc.lab.titles import link
 from posenc.lab.write import table
 from posenc.methods import sizes
 
@@ -60,7 +61,7 @@ def serves(bridge: str, encoding) -> str:
 
 def bridges_table():
     r"""Each method, and what each bridge answers for it."""
-    rows = [(f"[{row.title}]({row.page}.md)", encoding_of(name)) for name, row in METHODS.items()]
+    rows = [(link(name), encoding_of(name)) for name in METHODS]
     rows.append(("[RSE](rse.md)'s penalty alone", posenc.rse.penalty()))
     names = [*MASKS, *MODELS]
     answers = [[title, *(serves(bridge, encoding) for bridge in names)] for title, encoding in rows]
@@ -87,10 +88,7 @@ def speed_table():
     r"""Training beside the same lines by hand, from results/cpu_speed.json: by hand is 1, above it is faster."""
     trained = load_results("cpu_speed")["training"]
     lengths = list(next(iter(trained.values())))
-    rows = [
-        [f"[{METHODS[name].title}]({METHODS[name].page}.md)", *(f"{by[length]['ratio']:.2f}" for length in lengths)]
-        for name, by in trained.items()
-    ]
+    rows = [[link(name), *(f"{by[length]['ratio']:.2f}" for length in lengths)] for name, by in trained.items()]
     return table(["method", *(f"{length} tokens" for length in lengths)], rows)
 
 

@@ -13,6 +13,7 @@ from posenc.lab.figures.four_places import WORDS
 from posenc.lab.live.sentence import LANES, PRESETS, weights
 from posenc.lab.pages import ROOT, seeded
 from posenc.lab.pages.teachers import FIRST, book, parts
+from posenc.lab.titles import TITLES
 from posenc.methods import sizes
 
 SHADES = 8
@@ -82,20 +83,19 @@ def choice() -> str:
 
 def card(name: str) -> str:
     r"""A method: its map, its name, its idea, its places, and its lab, here and in Colab."""
-    method = METHODS[name]
-    links = ""
-    if method.lab:
-        title, place = escape(method.title), f"blob/{project()['ref']}/notebooks/{method.lab}.ipynb"
+    method, row, links = METHODS[name], TITLES[name], ""
+    if row.lab:
+        title, place = escape(method.title), f"blob/{project()['ref']}/notebooks/{row.lab}.ipynb"
         links = (
-            f'<a href="../notebooks/{method.lab}.html" aria-label="Lab: {title}">lab</a> '
+            f'<a href="../notebooks/{row.lab}.html" aria-label="Lab: {title}">lab</a> '
             f'<a href="https://colab.research.google.com/github/{project()["repository"]}/{place}" '
             f'aria-label="Colab: {title}">Colab</a>'
         )
     places = " + ".join(method.places)
     return (
         f'<li class="method" data-places="{" ".join(method.places)}">{thumbnail(name)}<div>'
-        f'<a class="method-name" href="{method.page}.html">{escape(method.title)}</a>'
-        f"<p>{escape(method.idea)}</p><p>{places} {links}</p></div></li>"
+        f'<a class="method-name" href="{row.page}.html">{escape(method.title)}</a>'
+        f"<p>{escape(row.idea)}</p><p>{places} {links}</p></div></li>"
     )
 
 

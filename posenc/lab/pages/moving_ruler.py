@@ -10,6 +10,7 @@ from posenc import METHODS, cope, fox, path
 from posenc.lab.experiments import load_results, mean_and_spread
 from posenc.lab.experiments.plots import name_lines
 from posenc.lab.pages import finish
+from posenc.lab.titles import TITLES
 from posenc.lab.write import pm, table
 
 RIGHT = 0.05  # a method whose share of wrong answers stays below this has the answer
@@ -180,8 +181,8 @@ def verdict_figure():
     lengths = frozen()["lengths"]
     for name in frozen()["methods"]:
         means = [mean_and_spread(errors(name, length))[0] for length in lengths]
-        row = METHODS[name]
-        axes.plot(lengths, means, color=row.color, marker=row.marker, label=row.title)
+        row = TITLES[name]
+        axes.plot(lengths, means, color=row.color, marker=row.marker, label=METHODS[name].title)
         for length in lengths:
             axes.plot([length] * len(errors(name, length)), errors(name, length), ".", color=row.color, alpha=0.4)
     axes.axhline(frozen()["chance"], color="0.5", linestyle=":", label="guessing")

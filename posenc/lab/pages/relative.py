@@ -16,10 +16,11 @@ from posenc.bias.transformer_xl import shift, transformer_xl
 from posenc.lab.experiments import half_width, in_longer, load_results, verdict
 from posenc.lab.experiments.plots import name_lines
 from posenc.lab.pages import finish, rate_tried, say_all, seeded
+from posenc.lab.titles import TITLES
 from posenc.lab.write import interval, table
 
-#: The chapter's methods, as the table of methods has them.
-ARMS = [name for name, method in METHODS.items() if method.page == "relative"]
+#: The chapter's methods, as the book's table has them.
+ARMS = [name for name, row in TITLES.items() if row.page == "relative"]
 #: The phrase of the failure: its tokens and their width. And how far it is moved.
 PHRASE, WIDTH = 12, 64
 STARTS = range(0, 49, 2)

@@ -4,6 +4,7 @@ from IPython.display import Markdown
 
 from posenc.lab.live.sentence import FILLER, NOTES, PRESETS, weights
 from posenc.lab.pages import say_all
+from posenc.lab.titles import link
 from posenc.lab.write import table
 from posenc.methods import METHODS, on_text
 
@@ -65,8 +66,5 @@ def slope_numbers() -> dict:
 
 def notes_table() -> Markdown:
     """What each card computes."""
-    rows = [
-        [f"[{METHODS[name].title}]({METHODS[name].page}.md)", ", ".join(METHODS[name].places) or "none", NOTES[name]]
-        for name in on_text()
-    ]
+    rows = [[link(name), ", ".join(METHODS[name].places) or "none", NOTES[name]] for name in on_text()]
     return table(["method", "where position enters", "its numbers here"], rows)

@@ -6,6 +6,7 @@ stands here, once.
 
 from typing import NamedTuple
 
+from posenc.lab.titles import link as linked
 from posenc.methods import METHODS, sizes
 
 NOBODY = "no released model that we know of"
@@ -206,7 +207,7 @@ def made(name: str) -> str:
 def markdown(name: str, *, link: bool) -> str:
     r"""A method's card. link: whether its title leads to its chapter."""
     card, method = CARDS[name], METHODS[name]
-    title = f"[{method.title}]({method.page}.md)" if link else method.title
+    title = linked(name) if link else method.title
     place, causal = card.place or ", ".join(method.places), "causal by default" if method.both_ways else "causal only"
     return written(title, card, f"{place}, {causal}" if method.causal_only else place, made(name))
 

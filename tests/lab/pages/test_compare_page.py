@@ -8,6 +8,7 @@ import pytest
 
 from posenc import METHODS
 from posenc.lab.pages import compare
+from posenc.lab.titles import TITLES
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -38,13 +39,13 @@ def test_level_is_what_the_pairs_of_seeds_do_not_tell_from_the_lowest():
 def test_the_table_of_one_glance_agrees_with_the_methods_and_the_shipped_models():
     text = (ROOT / "book" / "compare.md").read_text("utf-8")
     rows = re.findall(r"^\| \[([\w-]+)\]\((\w+)\.md\) \| (\w+) \| .+? \| (.+?) \| .+ \| .+ \| (.+) \|$", text, re.M)
-    methods = {method.title: method for method in METHODS.values()}
+    names = {method.title: name for name, method in METHODS.items()}
     shipped_models = json.loads((ROOT / "book" / "shipped_models.json").read_text("utf-8"))["rows"]
     models = {row["model"]: row["encoding"].lower() for row in shipped_models}
     assert len(rows) == 7
     for title, page, place, relative, shipped in rows:
-        method = methods[title]
-        assert (page, place) == (method.page, *(method.places or ("nowhere",)))
+        method = METHODS[names[title]]
+        assert (page, place) == (TITLES[names[title]].page, *(method.places or ("nowhere",)))
         assert relative in ("no", "yes", "reads no position") and (relative == "no") == ("relative" in method.fails)
         for model in shipped.removesuffix(", in some layers").split(", ") if shipped != "none widely used" else ():
             assert ("rope" if title == "NoPE" else title.lower().split("-")[0]) in models[model], model

@@ -4,13 +4,14 @@ import re
 
 import posenc
 from posenc.lab.pages import ROOT, sheet
+from posenc.lab.titles import TITLES
 
 TEXT = sheet.sheet().data
 
 
 def test_the_sheet_has_a_card_for_each_method_whose_line_makes_it():
     titles = re.findall(r"^`{4}\{admonition\} \[(.+)\]\((\w+)\.md\)$", TEXT, re.M)
-    assert titles == [(method.title, method.page) for method in posenc.METHODS.values()]
+    assert titles == [(method.title, TITLES[name].page) for name, method in posenc.METHODS.items()]
     for name, method in posenc.METHODS.items():
         card = sheet.CARDS[name]
         assert all(card[:5]) and bool(card.place) == (not method.places), name
@@ -23,6 +24,6 @@ def test_the_sheet_has_a_card_for_each_method_whose_line_makes_it():
 def test_a_chapter_with_a_card_has_those_of_all_its_methods():
     for path in (ROOT / "book").glob("*.md"):
         if "\n## The card\n" in (text := path.read_text("utf-8")):
-            own = {name for name, method in posenc.METHODS.items() if method.page == path.stem}
+            own = {name for name, row in TITLES.items() if row.page == path.stem}
             call = re.search(r"^cards\((.+)\)$" if own else r"^page\.card\(()\)$", text, re.M)
             assert call and set(re.findall(r'"(\w+)"', call[1])) == own, path.stem
