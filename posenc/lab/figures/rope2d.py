@@ -132,15 +132,8 @@ map = explorable(
     handles={"the query": ("row", "column"), "the number of pair 0": "direction", "the number of pair 1": "direction"},
     row=slider(range(SIDE), label="row of the query", default=4),
     column=slider(range(SIDE), label="column of the query", default=4),
-    pairs=slider(
-        PAIRS,
-        label="pair",
-        default=PAIRS[0],
-        format=lambda pairs: "all" if pairs == ALL else pairs.removeprefix("pair "),
-    ),
-    direction=slider(
-        DIRECTIONS, label="turned by", default=0, format=lambda angle: f"{angle}°" if angle else "axial, 0°"
-    ),
+    pairs=slider(PAIRS, label="pair", default=PAIRS[0], format=lambda name: {ALL: "all"}.get(name, name[-1])),
+    direction=slider(DIRECTIONS, label="turned by", default=0, format=lambda d: f"{d}°" if d else "axial, 0°"),
 )
 
 # -------------------------------------------------------------------------------------------------------- resolution
