@@ -9,8 +9,6 @@ from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
 from posenc.lab.figures.parts import axis, dots, heat, held, level, line, path, signed
 from posenc.rotate.liere import rotation
 
-ALONE = {"hoverinfo": "skip"}
-
 # ------------------------------------------------------------------------------------------------ two walks on a sphere
 
 STEP = 0.35  # radians that a block turns for a step of one axis
@@ -41,15 +39,13 @@ def turned(vector, positions, degrees):
 @functools.cache
 def walk(rows, columns, degrees, rows_first):
     r"""The way [2 ARC - 1, 3] of the vector that turns by one coordinate, then by the other."""
-    row, column = (rotation(_line(*end), generators(degrees))[:, 0] for end in ((rows, 0), (0, columns)))
+    part = torch.linspace(0, 1, ARC, dtype=torch.float64)[:, None]
+    ends = torch.tensor([[rows, 0], [0, columns]], dtype=torch.float64)
+    row, column = (rotation(part * end, generators(degrees))[:, 0] for end in ends)
     first, second = (row, column) if rows_first else (column, row)
     start = torch.tensor(VECTOR, dtype=torch.float64)
     way = first @ start
     return torch.cat((way, (second @ way[-1])[1:]))
-
-
-def _line(rows, columns):
-    return torch.linspace(0, 1, ARC, dtype=torch.float64)[:, None] * torch.tensor([rows, columns], dtype=torch.float64)
 
 
 @functools.cache
@@ -73,23 +69,9 @@ def _flat(way):
 
 def _way(name, way, color, dash, symbol):
     x, y, _ = _flat(way)
-    return path(
-        name,
-        x,
-        y,
-        color,
-        3,
-        dash,
-        hover=True,
-        marker=dict(
-            symbol=symbol,
-            size=[1] * (len(way) - 1) + [14],
-            color=color,
-            opacity=[0] * (len(way) - 1) + [1],
-            line=dict(width=3, color=COLORS[color]),
-        ),
-        **ALONE,
-    )
+    before = len(way) - 1
+    end = dict(symbol=symbol, size=[1] * before + [14], opacity=[0] * before + [1], color=color)
+    return path(name, x, y, color, 3, dash, marker=end | dict(line=dict(width=3, color=COLORS[color])))
 
 
 @functools.cache
@@ -115,21 +97,11 @@ def _axis(name, color, dash, degrees):
     """What a block turns about, from pole to pole, drawn outside the sphere, with its name."""
     pole = torch.tensor([[math.sin(math.radians(degrees)), 0, math.cos(math.radians(degrees))]])
     x, y, _ = _flat(torch.cat((-1.35 * pole, -pole, torch.full((1, 3), math.nan), pole, 1.35 * pole)))
-    return dict(
-        type="scatter",
-        name=f"axis of the {name}",
-        x=x,
-        y=y,
-        mode="lines+markers+text",
-        line=dict(color=COLORS[color], width=3, dash=dash),
-        marker=dict(size=[1, 1, 1, 1, 9], opacity=[0, 0, 0, 0, 1], color=COLORS[color]),
-        text=["", "", "", "", name],
-        textposition="top right" if name == "rows" else "top left",
-        textfont=dict(color=COLORS[color], size=13),
-        cliponaxis=False,
-        showlegend=False,
-        **ALONE,
-    )
+    marker = dict(size=[1, 1, 1, 1, 9], opacity=[0, 0, 0, 0, 1], color=color)
+    words = dict(text=["", "", "", "", name], textposition="top right" if name == "rows" else "top left")
+    look = dict(textfont=dict(color=COLORS[color], size=13), cliponaxis=False, showlegend=False)
+    trace = path(f"axis of the {name}", x, y, color, 3, dash, marker=marker, **words, **look)
+    return trace | dict(mode="lines+markers+text")
 
 
 def _commute(degrees, rows, columns, shift):
@@ -138,12 +110,12 @@ def _commute(degrees, rows, columns, shift):
     curve, globe = scores(rows, columns, degrees), _globe()
     x, y, _ = _flat(at_once)
     data = [
-        line("sphere", globe[:, 0], globe[:, 1], "gray", 0.7, hover=True, showlegend=False, **ALONE),
+        line("sphere", globe[:, 0], globe[:, 1], "gray", 0.7, showlegend=False),
         _axis("rows", "blue", "solid", 0),
         _axis("columns", "orange", "dot", degrees),
         _way("rows first", down, "blue", "solid", "circle-open"),
         _way("columns first", right, "orange", "dash", "square-open"),
-        dots("at once", x, y, "ink", 9, "x", hover=True, **ALONE),
+        dots("at once", x, y, "ink", 9, "x"),
         level("score at the start", curve[0].item(), 0, SHIFTS, "gray", 1.5, "dot", xaxis="x2", yaxis="y2"),
         line(
             "score of one pair, both tokens moved",
@@ -208,14 +180,8 @@ commute = explorable(
 GRID = 7  # rows and columns of patches
 CENTER = 3  # where the query stands, in both
 FAST, SLOW = 1.1, 0.45  # radians that the two planes of a block turn for each unit that it sees
-DIRECTIONS = {
-    "0°": (1, 0),
-    "27°": (2, 1),
-    "45°": (1, 1),
-    "63°": (1, 2),
-    "90°": (0, 1),
-    "135°": (-1, 1),
-}  # (row, column)
+#: (row, column)
+DIRECTIONS = {"0°": (1, 0), "27°": (2, 1), "45°": (1, 1), "63°": (1, 2), "90°": (0, 1), "135°": (-1, 1)}
 ONE, TWO, PARTITION = "1 of LD", "2 of LD", "2 of AP"
 FINE = 43  # points of the map, a side
 ARROW = 1.6  # patches, how long theta is drawn
@@ -229,14 +195,10 @@ def normals(form, direction):
     return torch.tensor([[math.cos(a) for a in angles], [math.sin(a) for a in angles]], dtype=torch.float64)
 
 
-def plane_of(speed):
-    r"""[2, 2]: a plane that turns by so many radians for a step."""
-    return torch.tensor([[0, -speed], [speed, 0]], dtype=torch.float64)
-
-
 def likeness(form, direction, positions):
     r"""Score of a query at the center with a key of its own content at positions [T, 2], from -1 to 1."""
-    block = torch.block_diag(plane_of(FAST), plane_of(SLOW))
+    quarter = torch.tensor([[0.0, -1.0], [1.0, 0.0]], dtype=torch.float64)
+    block = torch.block_diag(FAST * quarter, SLOW * quarter)
     theta = normals(form, direction)
     q = torch.full((4,), 0.5, dtype=torch.float64)  # in each block; of length 1
     blocks = theta[..., None, None] * block  # [n, m, 4, 4]
@@ -262,28 +224,12 @@ def _blind(form, direction, row, column):
     patches = torch.cartesian_prod(torch.arange(GRID), torch.arange(GRID))
 
     def points(name, where, symbol, size, color, **parts):
-        return dots(
-            name,
-            where[:, 1],
-            where[:, 0],
-            hover=True,
-            marker=dict(symbol=symbol, size=size, color=color, **parts),
-            **ALONE,
-        )
+        return dots(name, where[:, 1], where[:, 0], color, size, symbol, marker=parts)
 
     def arrow(name, block, dash):
         tip = CENTER + ARROW * theta[:, block] if block < theta.shape[1] else torch.full((2,), math.nan)
-        return path(
-            name,
-            [CENTER, tip[1]],
-            [CENTER, tip[0]],
-            "ink",
-            2,
-            dash,
-            hover=True,
-            marker=dict(symbol="arrow", angleref="previous", size=[0, 14], color="ink"),
-            **ALONE,
-        )
+        head = dict(symbol="arrow", angleref="previous", size=[0, 14], color="ink")
+        return path(name, [CENTER, tip[1]], [CENTER, tip[0]], "ink", 2, dash, marker=head)
 
     data = [
         heat(
@@ -298,7 +244,7 @@ def _blind(form, direction, row, column):
             colorbar=dict(title=dict(text="score"), tickvals=[-1, 0, 1], thickness=12, xpad=4),
         ),
         points("patches", patches, "circle", 3, "gray"),
-        line("as far along θ as the key", curve[:, 1], curve[:, 0], "ink", 2, "dash", hover=True, **ALONE),
+        line("as far along θ as the key", curve[:, 1], curve[:, 0], "ink", 2, "dash"),
         arrow("θ", 0, "solid"),
         arrow("θ of the second block", 1, "dot"),
         points("query", torch.full((1, 2), CENTER), "star", 15, "ink"),

@@ -1,15 +1,14 @@
-r"""Explorables of the ExpoSB chapter: a factor that fades, a filter over lanes, and what of it is relative."""
+r"""Explorables of the ExpoSB chapter: a factor that fades, a filter over lanes."""
 
 import math
-from functools import cache
 
 import torch
 
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import axis, bars, dots, held, label, line, path, signed, upright
+from posenc.lab.figures.parts import axis, bars, label, line, path, signed, upright
 from posenc.lab.figures.parts import level as horizontal
-from posenc.rotate.rope import inv_freq, rotate
-from posenc.several.exposb import FORMS, band, fade, gain
+from posenc.rotate.rope import inv_freq
+from posenc.several.exposb import FORMS, band, fade
 
 KEYS = 1024  # keys of the row, at the distances 0 .. KEYS - 1
 NEAR = 64  # the nearest keys, whose share of the weight is read out, and how many keys stand for one that is drawn
@@ -262,129 +261,4 @@ ladder = explorable(
     which=slider([LANES, PAIRS], label="filter"),
     pairs=slider([4, 8, 16, 32], label="head size D", default=8, format=lambda n: f"{2 * n}"),
     pair=slider(range(1, 33), label="pair", default=4, at_most="pairs"),
-)
-
-
-# The score of one offset, wherever it stands
-
-REACH = 128  # positions of the key, and of the query one token after it
-FINE = torch.linspace(0, REACH, 4 * REACH + 1, dtype=torch.float64)
-HELD = 48  # where the curve of the gain is taken in hand
-ZOOM = 5  # the filters' curves are drawn so many times as high as the gain's
-ROWS = {"gain": 0, "filter by lane": 90, "filter by pair": 150, "RoPE": 180}  # where zero stands for each curve
-
-
-@cache
-def _vector(head_dim):
-    return torch.randn(head_dim, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
-
-
-def next_scores(head_dim, positions, *, factors=None, rates=None):
-    r"""Score of a key at each of `positions` and a query of the same content one token after it, of the D given."""
-    frequencies = inv_freq(head_dim, dtype=torch.float64)
-    turned = []
-    for at in (positions + 1, positions):
-        x = rotate(_vector(head_dim).expand(len(at), head_dim), at.double(), frequencies)
-        x = x if factors is None else x * factors
-        turned.append(x if rates is None else x * gain(at.double(), rates)[:, None])
-    return (turned[0] * turned[1]).sum(-1)
-
-
-def off_by(head_dim, positions, which, rate=0.0):
-    r"""In percent: how far such scores are from RoPE's (with the gain), or from their own mean (with a filter)."""
-    plain = next_scores(head_dim, positions)
-    if which in (LANES, PAIRS):
-        factors = _filter(head_dim, which)
-        mean = next_scores(head_dim, torch.arange(4096), factors=factors).mean()
-        return 100 * (next_scores(head_dim, positions, factors=factors) / mean - 1)
-    return 100 * (next_scores(head_dim, positions, rates=float(rate)) / plain - 1)
-
-
-@cache
-def off_everywhere(head_dim, which, rate=0.0):
-    return off_by(head_dim, FINE, which, rate)
-
-
-def _same_offset(at, head_dim, rate):
-    curves = {
-        "RoPE": torch.zeros_like(FINE),
-        "filter by pair": off_everywhere(head_dim, PAIRS),
-        "filter by lane": off_everywhere(head_dim, LANES),
-        "gain": off_everywhere(head_dim, "gain", rate),
-    }
-    looks = {
-        "RoPE": dict(color=COLORS["gray"], width=3),
-        "filter by pair": dict(color=COLORS["blue"], width=3, dash="dash"),
-        "filter by lane": dict(color=COLORS["red"], width=1.8),
-        "gain": dict(color=COLORS["orange"], width=4),
-    }
-    names = {"RoPE": 3, "filter by pair": 3, "filter by lane": 33, "gain": -16}  # above its zero stands a curve's name
-    place = int((FINE == at).nonzero())
-    data = []
-    for name, curve in curves.items():
-        high = ROWS[name] + curve * (ZOOM if "filter" in name else 1)
-        data += [
-            horizontal(f"{name}, its zero", ROWS[name], 0, REACH, "gray", 1, "dot"),
-            line(
-                name,
-                FINE,
-                high,
-                hover=f"key at %{{x:.0f}}, query one after: %{{customdata:.1f}}%, {name}<extra></extra>",
-                line=looks[name],
-                customdata=curve,
-            ),
-            label(
-                f"{name}, its name", REACH, ROWS[name] + names[name], f"<b>{name}</b>", looks[name]["color"], "top left"
-            ),
-        ]
-    ends = [ROWS[name] + curve[place] * (ZOOM if "filter" in name else 1) for name, curve in curves.items()]
-    data += [
-        upright("the two", at, -16, 200, "ink", 2),
-        dots(
-            "here",
-            [at] * len(ends),
-            ends,
-            [looks[name]["color"] for name in curves],
-            9,
-            "circle",
-            marker=dict(opacity=1),
-        ),
-        held("gain in hand", HELD, curves["gain"][FINE == HELD].item(), "orange", "diamond"),
-    ]
-    layout = dict(
-        height=440,
-        showlegend=False,
-        margin=dict(t=12),
-        xaxis=axis(-3, REACH + 3, "the key is at n, the query at n + 1", tickvals=[0, 32, 64, 96, 128]),
-        yaxis=axis(
-            -20,
-            206,
-            "score, off its dotted line",
-            tickvals=[0, 40, 90 - 5 * ZOOM, 90, 90 + 5 * ZOOM, 150, 180],
-            ticktext=["0", "+40%", "−5%", "0", "+5%", "0", "0"],
-            showgrid=False,
-            zeroline=False,
-        ),
-    )
-    return dict(data=data, layout=layout), {
-        "gain": signed(curves["gain"][place], 1),
-        "lanes": signed(curves["filter by lane"][place], 1),
-        "pairs": signed(curves["filter by pair"][place], 1),
-    }
-
-
-same_offset = explorable(
-    _same_offset,
-    id="exposb.same_offset",
-    title="One offset, many positions",
-    alt="Four curves, one above the other, like those of a seismograph: the score of a query and a key of one "
-    "content, one token apart, as both move along. RoPE's and that of the filter by pair are flat. That of the "
-    "filter by lane, drawn on a finer scale, wiggles about its mean; with the gain the score starts high and "
-    "falls towards RoPE's. An upright line, the position of the two, and a diamond on the curve of the gain can "
-    "be dragged.",
-    readout="score with gain {gain}% · by lane {lanes}% · by pair {pairs}%",
-    handles={"the two": "at", "gain in hand": "rate"},
-    at=slider(range(0, REACH + 1, 8), label="position n", default=16, play=True),
-    head_dim=slider([8, 16, 32, 64], label="head size D", default=8),
-    rate=slider([0.0, 0.001, 0.003, 0.01, 0.03], label="rate of the gain", default=0.01),
 )

@@ -9,8 +9,6 @@ from posenc.lab.figures.parts import arrow, axis, bars, dots, heat, label, line,
 from posenc.rotate.mrope import dealt, positions_for
 from posenc.rotate.rope2d import angles, axial, steps
 
-ALONE = {"hoverinfo": "skip"}
-
 # ------------------------------------------------------------------------------------------------------ the score map
 
 SIDE = 9  # rows and columns of the picture
@@ -19,7 +17,6 @@ MIXED_BASE = 10.0  # of the frequencies, where mixed starts
 DIRECTIONS = [0, 15, 45, 70]  # degrees
 ALL = "all, averaged"
 PAIRS = [f"pair {i}" for i in range(LANES // 2)] + [ALL]
-DRAWN = (("how", " turns"), ("the number of", ""))  # of each pair
 
 
 def frequencies(direction):
@@ -55,6 +52,7 @@ def _map(row, column, pairs, direction, *, angles=angles):
     curve = list(range(1 - SIDE, SIDE))
     diagonals = {"↘": 1, "↙": -1}
     turns = frequencies(direction).T.tolist()  # of each pair: a row, a column
+    dial_axes = dict(xaxis="x2", yaxis="y2")
     looks = [(COLORS["blue"], 3) if pairs in (name, ALL) else (COLORS["gray"], 2) for name in PAIRS[:-1]]
     data = [
         heat(
@@ -80,35 +78,16 @@ def _map(row, column, pairs, direction, *, angles=angles):
                 title=dict(text="score", side="top"),
             ),
         ),
-        dots(
-            "the query",
-            [column],
-            [row],
-            "#1f2933",
-            15,
-            "diamond",
-            marker=dict(line=dict(color="#ffffff", width=2)),
-            hover=True,
-            **ALONE,
-        ),
+        dots("the query", [column], [row], "#1f2933", 15, "diamond", marker=dict(line=dict(color="#ffffff", width=2))),
         dict(
-            type="scatter",
-            name="its neighbors on the two diagonals",
-            x=[column + step for step in diagonals.values()],
-            y=[row + 1] * 2,
+            dots("its neighbors on the two diagonals", [column + step for step in diagonals.values()], [row + 1] * 2),
             mode="text",
             text=[f"<b>{arrow}</b>" for arrow in diagonals],
             textfont=dict(size=20, color="#1f2933"),
-            **ALONE,
         ),
-        *(
-            arrow(f"how {name} turns", turn[::-1], *look, xaxis="x2", yaxis="y2")
-            for name, look, turn in zip(PAIRS, looks, turns)
-        ),
+        *(arrow(f"how {name} turns", turn[::-1], *look, **dial_axes) for name, look, turn in zip(PAIRS, looks, turns)),
         *(  # a pair's number: of a long arrow beyond the tip, in the ring; of a short one beside it
-            label(
-                f"the number of {name}", *_beside(turn), f"<b>{n}</b>", color, "middle center", xaxis="x2", yaxis="y2"
-            )
+            label(f"the number of {name}", *_beside(turn), f"<b>{n}</b>", color, "middle center", **dial_axes)
             for n, (name, (color, _), turn) in enumerate(zip(PAIRS, looks, turns))
         ),
     ]
@@ -122,14 +101,7 @@ def _map(row, column, pairs, direction, *, angles=angles):
         xaxis=dict(ticks, range=[-0.5, SIDE - 0.5], domain=[0, 0.66], title=dict(text="column", standoff=2)),
         yaxis=dict(ticks, range=[SIDE - 0.5, -0.5], title=dict(text="row"), scaleanchor="x", constraintoward="top"),
         xaxis2=dict(dial, range=[-0.4, 1.5], domain=[0.74, 1], anchor="y2", title=dict(text="turn by a column")),
-        yaxis2=dict(
-            dial,
-            range=[1.5, -1.45],
-            domain=[0.46, 0.88],
-            anchor="x2",
-            title=dict(text="turn by a row"),
-            scaleanchor="x2",
-        ),
+        yaxis2=axis(1.5, -1.45, "turn by a row", domain=[0.46, 0.88], anchor="x2", scaleanchor="x2", **dial),
         annotations=[name | dict(x=0.5, y=1, yanchor="bottom")],
         meta=dict(
             phone=dict(
@@ -143,14 +115,6 @@ def _map(row, column, pairs, direction, *, angles=angles):
     )
     at = {arrow: z[SIDE, SIDE - 1 + step].item() for arrow, step in diagonals.items()}
     return dict(data=data, layout=layout), {"right": at["↘"], "left": at["↙"]}
-
-
-def _short(pairs):
-    return "all" if pairs == ALL else pairs.removeprefix("pair ")
-
-
-def _degrees(direction):
-    return f"{direction}°" if direction else "axial, 0°"
 
 
 map = explorable(
@@ -168,8 +132,8 @@ map = explorable(
     handles={"the query": ("row", "column"), "the number of pair 0": "direction", "the number of pair 1": "direction"},
     row=slider(range(SIDE), label="row of the query", default=4),
     column=slider(range(SIDE), label="column of the query", default=4),
-    pairs=slider(PAIRS, label="pair", default=PAIRS[0], format=_short),
-    direction=slider(DIRECTIONS, label="turned by", default=0, format=_degrees),
+    pairs=slider(PAIRS, label="pair", default=PAIRS[0], format=lambda name: {ALL: "all"}.get(name, name[-1])),
+    direction=slider(DIRECTIONS, label="turned by", default=0, format=lambda d: f"{d}°" if d else "axial, 0°"),
 )
 
 # -------------------------------------------------------------------------------------------------------- resolution
@@ -229,41 +193,19 @@ def _resolution(asked, coordinates, offset):
     }
     data = []
     for word, (symbol, color) in looks.items():
-        data.append(
-            dots(  # the fastest pair has them all within the band
-                word,
-                torch.cat(found[word]),
-                [row for row in rows for _ in found[word][row]],
-                color,
-                [7 if row else 5 for row in rows for _ in found[word][row]],
-                symbol,
-                hover=f"{word}: %{{x:.2f}} of the widest trained angle<extra></extra>",
-            )
-        )
+        y = [row for row in rows for _ in found[word][row]]
+        sizes = [7 if row else 5 for row in y]  # the fastest pair has them all within the band
+        hover = f"{word}: %{{x:.2f}} of the widest trained angle<extra></extra>"
+        data.append(dots(word, torch.cat(found[word]), y, color, sizes, symbol, hover=hover))
     named = _named(found)
-    data.append(
-        label(
-            "names of the marks",
-            [x for x, _ in named.values()],
-            [y for _, y in named.values()],
-            list(named),
-            [looks[word][1] for word in named],
-            "bottom center",
-        )
-    )
+    x, y = ([place[axis] for place in named.values()] for axis in (0, 1))
+    data.append(label("names of the marks", x, y, list(named), [looks[word][1] for word in named], "bottom center"))
     for row, w in enumerate(MAGNITUDES.tolist()):
-        data.append(
-            dots(
-                f"the key at {w:.2g}",
-                folded(torch.tensor([here * scale * w], dtype=torch.float64)) / widest(w),
-                [row - 0.34],
-                "ink",
-                13,
-                "triangle-down",
-                hover=f"turned by {here * scale * w:.2f} radians<extra></extra>",
-            )
-        )
+        x = folded(torch.tensor([here * scale * w], dtype=torch.float64)) / widest(w)
+        hover = f"turned by {here * scale * w:.2f} radians<extra></extra>"
+        data.append(dots(f"the key at {w:.2g}", x, [row - 0.34], "ink", 13, "triangle-down", hover=hover))
     farthest = (SIDES[-1] - 1) / (TRAINED - 1)
+    ground = dict(layer="below", line=dict(width=0), fillcolor="rgba(42, 143, 201, 0.2)")
     layout = dict(
         height=430,
         showlegend=False,
@@ -286,19 +228,7 @@ def _resolution(asked, coordinates, offset):
             showgrid=False,
             zeroline=False,
         ),
-        shapes=[
-            dict(
-                type="rect",
-                x0=-1,
-                x1=1,
-                y0=0,
-                y1=1,
-                yref="paper",
-                layer="below",
-                line=dict(width=0),
-                fillcolor="rgba(42, 143, 201, 0.2)",
-            )
-        ],
+        shapes=[dict(type="rect", x0=-1, x1=1, y0=0, y1=1, yref="paper", **ground)],
         annotations=[dict(x=0, y=-0.95, text=f"trained on {TRAINED} × {TRAINED}", showarrow=False)],
         meta=dict(phone=dict(margin=dict(l=50))),
     )
@@ -333,11 +263,7 @@ MOST_WORDS, TOP = 5, 14  # before it; where its ground ends in the drawing
 ID_LANES = 32
 ID_BASE = 10000.0
 DEALS = {"in sections": dict(sections=(4, 6, 6)), "in turn": dict(sections=(6, 5, 5), interleaved=True)}
-AXES = {  # how each is drawn
-    "time": ("solid", "blue"),
-    "row": ("solid", "orange"),
-    "column": ("solid", "green"),
-}
+AXES = {"time": "blue", "row": "orange", "column": "green"}
 
 
 def text_ids(words):
@@ -362,51 +288,18 @@ def _ids(words, row, column, deal):
     key = words + row * PICTURE[2] + column
     tokens = list(range(len(ids)))
     patches = PICTURE[1] * PICTURE[2]
-    colors = [COLORS[color] for _, color in AXES.values()]
-    data = [
-        line(
-            "the picture",
-            [words - 0.5, words + patches - 0.5, words + patches - 0.5, words - 0.5],
-            [-2, -2, TOP, TOP],
-            "rgba(128, 128, 128, 0.15)",
-            0,
-            hover=True,
-            fill="toself",
-            fillcolor="rgba(128, 128, 128, 0.15)",
-            **ALONE,
-        )
-    ]
-    for a, ((name, (dash, color)), width) in enumerate(zip(AXES.items(), (9, 4, 2))):  # each shows beside the next
-        data.append(
-            line(
-                name,
-                tokens,
-                ids[:, a],
-                color,
-                width,
-                dash,
-                line=dict(shape="hvh"),
-                hover=f"token %{{x}}: {name} %{{y}}<extra></extra>",
-            )
-        )
-    names = label(  # at the ends of the lines, where nothing is dragged
-        "names of the lines",
-        [words + patches + 0.2] * 3,
-        [words - 0.4, words + 1.1, words + 2.6],
-        [f"<b>{name}</b>" for name in AXES],
-        colors,
-        "middle right",
-    )
+    colors = [COLORS[color] for color in AXES.values()]
+    corners = [words - 0.5, words + patches - 0.5, words + patches - 0.5, words - 0.5]
+    ground = "rgba(128, 128, 128, 0.15)"
+    data = [line("the picture", corners, [-2, -2, TOP, TOP], ground, 0, fill="toself", fillcolor=ground)]
+    for a, ((name, color), width) in enumerate(zip(AXES.items(), (9, 4, 2))):  # each shows beside the next
+        hover = f"token %{{x}}: {name} %{{y}}<extra></extra>"
+        data.append(line(name, tokens, ids[:, a], color, width, "solid", line=dict(shape="hvh"), hover=hover))
+    middle = words + patches / 2 - 0.5
+    ends = [words + patches + 0.2] * 3, [words - 0.4, words + 1.1, words + 2.6]  # where nothing is dragged
     data += [
-        names,
-        label(
-            "what the ground is",
-            words + patches / 2 - 0.5,
-            TOP - 1.2,
-            "picture, 4 × 4 patches",
-            "gray",
-            "middle center",
-        ),
+        label("names of the lines", *ends, [f"<b>{name}</b>" for name in AXES], colors, "middle right"),
+        label("what the ground is", middle, TOP - 1.2, "picture, 4 × 4 patches", "gray", "middle center"),
         upright("the key, a patch", key, -2, TOP - 4, "ink", 2, "dot"),
         dots(
             "its ids",
@@ -422,7 +315,7 @@ def _ids(words, row, column, deal):
     ]
     turned = turns_between(words, (row, column), deal)
     owner = (frequencies_of(deal) > 0).long().argmax(0)
-    for a, (name, (_, color)) in enumerate(AXES.items()):
+    for a, (name, color) in enumerate(AXES.items()):
         mine = (owner == a).nonzero().flatten()
         data.append(
             bars(
@@ -450,9 +343,7 @@ def _ids(words, row, column, deal):
             torch.stack((corner, corner, corner + math.nan), -1).flatten(),
             "ink",
             2,
-            hover=True,
             panel=2,
-            **ALONE,
         )
     )
     data.append(label("its name", 15.4, -0.62, "━ first patch", "ink", "middle left", xaxis="x2", yaxis="y2"))

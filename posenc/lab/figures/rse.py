@@ -1,4 +1,4 @@
-r"""Explorables of the RSE chapter: what lambda allots, who comes first, and three ways to weigh the same scores."""
+r"""Explorables of the RSE chapter: what lambda allots, and who comes first."""
 
 import math
 
@@ -7,17 +7,14 @@ import torch
 from posenc import stickbreaking
 from posenc.lab.exercises.rse import peak
 from posenc.lab.explore import explorable, slider
-from posenc.lab.figures.parts import axis, bars, dots, label, line, number, signed, upright
-from posenc.rotate.rope import inv_freq, rotate
+from posenc.lab.figures.parts import axis, bars, dots, label, line, number, signed
 
 KEYS = 64
 FIRST, BOTH, RECENT = "key 0 first", "both ways", "last key first"
-RATES = [0.0, 0.01, 0.03, 0.1, 0.3, 1.0]
 NEAR_RATES = [0.0, 0.03, 0.05, 0.06, 0.07, 0.08, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0]  # the hill walks some keys with each
 
 
-def _rate(value):
-    return f"{value:g}"
+STEPS, REACHED = dict(shape="hvh"), "of the stick %{y:.3f} reaches key %{x}<extra></extra>"
 
 
 def broken(logits, order, weigh=stickbreaking.weigh):
@@ -25,10 +22,6 @@ def broken(logits, order, weigh=stickbreaking.weigh):
     seen = torch.ones(1, len(logits), dtype=torch.bool)
     pieces, left = weigh(logits[None], seen, order, return_remainder=True)
     return pieces[0], float(left[0])
-
-
-def _bars(name, x, y, color, **more):
-    return bars(name, x, y, color, hover=True, **more)
 
 
 def _allocation(rate, content, query, order, *, weigh=stickbreaking.weigh):
@@ -42,17 +35,8 @@ def _allocation(rate, content, query, order, *, weigh=stickbreaking.weigh):
     near = float(pieces[distance < 8].sum())
     top = int(pieces.argmax())
     data = [
-        _bars("weight", keys, pieces, "green", hovertemplate="key %{x}: weight %{y:.3f}<extra></extra>"),
-        line(
-            "stick that reaches the key",
-            keys,
-            reaches,
-            "purple",
-            2.5,
-            line=dict(shape="hvh"),
-            hover="of the stick %{y:.3f} reaches key %{x}<extra></extra>",
-            yaxis="y2",
-        ),
+        bars("weight", keys, pieces, "green", hover="key %{x}: weight %{y:.3f}<extra></extra>"),
+        line("stick that reaches the key", keys, reaches, "purple", 2.5, line=STEPS, hover=REACHED, yaxis="y2"),
         dots("the top of the hill", [top], [reaches[top]], "purple", 11, "diamond", yaxis="y2"),
         dots("the query", [query], [-0.09], "blue", 13, "triangle-up", yaxis="y2"),
         label("the query, in words", query - 2.5, -0.1, "query", "blue", "middle left", yaxis="y2"),
@@ -87,7 +71,7 @@ allocation = explorable(
     "the query as lambda grows. Asked from the last key back, the query's own key is always the largest.",
     readout="nearest 8: {near:.3f} · left over {left:.3f} · hill: {where}",
     handles={"the query": "query", "the top of the hill": "rate"},
-    rate=slider(NEAR_RATES, label="λ", default=0.1, format=_rate),
+    rate=slider(NEAR_RATES, label="λ", default=0.1, format=lambda rate: f"{rate:g}"),
     content=slider([-2, 0, 2], label="content logit c", default=0, format=signed),
     query=slider([15, 31, 47, 55, 63], label="query position i", default=63),
     order=slider([FIRST, BOTH, RECENT], label="order"),
@@ -117,38 +101,22 @@ def _primacy(rate, rest, older, *, weigh=stickbreaking.weigh):
     ):
         pieces, left = broken(logits, order, weigh)
         taken = pieces.cumsum(0) if order == "first" else pieces.flip(0).cumsum(0).flip(0)
-        on = dict(yaxis=frame)
+        on, reach = dict(yaxis=frame), 1 - taken + pieces
         begin, side = (-0.5, "bottom right") if order == "first" else (PAST - 0.5, "bottom left")
         data += [
-            _bars(name, keys, pieces, color, hovertemplate="key %{x}: weight %{y:.3f}<extra></extra>", **on),
-            line(
-                f"stick that reaches the key, {name}",
-                keys,
-                1 - taken + pieces,
-                "purple",
-                2,
-                line=dict(shape="hvh"),
-                hover="of the stick %{y:.3f} reaches key %{x}<extra></extra>",
-                **on,
-            ),
+            bars(name, keys, pieces, color, hover="key %{x}: weight %{y:.3f}<extra></extra>", **on),
+            line(f"stick that reaches the key, {name}", keys, reach, "purple", 2, line=STEPS, hover=REACHED, **on),
             label(f"{name} begins", begin, 1.47, asked, "purple", side, **on),
         ]
         for which, j in places.items():
             weight = float(pieces[j])
             called, place, (start, stop) = sides[which]
-            curve = (1 - taken + pieces)[max(j + start, 0) : j + stop + 1]  # of the stick, where the words stand
+            curve = reach[max(j + start, 0) : j + stop + 1]  # of the stick, where the words stand
             struck = curve.min() < weight + 0.38 and curve.max() > weight + 0.16
+            height = float(curve.max()) + 0.04 if struck else weight + 0.16
             data += [
                 dots(f"{which} match, {name}", [j], [weight + 0.07], "orange", 12, "star", **on),
-                label(
-                    f"{which} match in words, {name}",
-                    j,
-                    float(curve.max()) + 0.04 if struck else weight + 0.16,
-                    called + number(weight),
-                    "orange",
-                    place,
-                    **on,
-                ),
+                label(f"{which} match in words, {name}", j, height, called + number(weight), "orange", place, **on),
             ]
         readouts[order] = float(pieces[places["older"]])
         readouts["left"] = left
@@ -165,7 +133,6 @@ def _primacy(rate, rest, older, *, weigh=stickbreaking.weigh):
     return dict(data=data, layout=layout), readouts
 
 
-_ORDERS = (FIRST, RECENT)
 primacy = explorable(
     _primacy,
     id="rse.primacy",
@@ -175,96 +142,8 @@ primacy = explorable(
     "Above, the older match takes most, or a crowd of others before it takes it all; below, the newer one does; drag "
     "the older match. What is left over is the same in both.",
     readout="older match {first:.2f} above, {recent:.2f} below · left over {left:.3f}",
-    handles={f"older match, {name}": "older" for name in _ORDERS},
-    rate=slider([0.0, 0.01, 0.03, 0.1, 0.3], label="λ", default=0.0, format=_rate),
+    handles={f"older match, {name}": "older" for name in (FIRST, RECENT)},
+    rate=slider([0.0, 0.01, 0.03, 0.1, 0.3], label="λ", default=0.0, format=lambda rate: f"{rate:g}"),
     rest=slider([-8, -6, -4, -2], label="others' logit", default=-4, format=signed),
     older=slider([8, 12, 16, 20, 24, 31], label="older match, keys back", default=24),
-)
-
-
-LANES, LENGTH = 16, 24
-
-WAYS = {"softmax": ("gray", 0.6), "softmax, −λd": ("orange", 0.7), "stick": ("green", 0.8)}  # color, opacity
-
-
-def scores():
-    """Seeded scores of 24 rotated queries and keys, [24, 24]: the ones that all three methods of the figure weigh."""
-    source = torch.Generator().manual_seed(3)
-    q, k = (1.6 * torch.randn(LENGTH, LANES, generator=source, dtype=torch.float64) for _ in range(2))
-    at = torch.arange(LENGTH)
-    q, k = (rotate(x, at, inv_freq(LANES, dtype=torch.float64)) for x in (q, k))
-    return q @ k.T / math.sqrt(LANES)
-
-
-def _same_scores(query, rate, offset, order, *, weigh=stickbreaking.weigh):
-    keys = torch.arange(query + 1)
-    s = scores()[query, : query + 1] + offset
-    z = s - rate * (query - keys)
-    pieces, left = broken(z, "first" if order == "key 0 first" else "recent", weigh)
-
-    soft, biased = torch.softmax(s, -1), torch.softmax(z, -1)
-    data, means = [], []
-    for row, (name, (color, opacity)) in zip((2, 1, 0), WAYS.items()):
-        weights = (soft, biased, pieces)[2 - row]
-        mean = float((weights * (query - keys)).sum() / weights.sum())
-        means.append(mean)
-        data += [
-            dots(  # the area is the weight
-                name,
-                keys,
-                [row] * len(keys),
-                color,
-                weights,
-                marker=dict(opacity=opacity, sizemode="area", sizeref=2 / 32**2, sizemin=1.5),
-                hover="key %{x}: weight %{marker.size:.3f}<extra></extra>",
-            ),
-            dots(f"mean key, {name}", [query - mean], [row - 0.42], "ink", 11, "triangle-up"),
-        ]
-    data += [
-        dots(
-            "left over",
-            [LENGTH + 1.5],
-            [0],
-            "ink",
-            [left],
-            "circle-open",
-            marker=dict(sizemode="area", sizeref=2 / 32**2),
-            hover="left over: %{marker.size:.3f}<extra></extra>",
-        ),
-        upright("the query", query + 0.5, 2.5, -0.5, "blue", 1.5, "dot"),
-    ]
-    layout = dict(
-        height=400,
-        showlegend=False,
-        margin=dict(t=8, r=8),
-        xaxis=axis(
-            -1,
-            LENGTH + 3.2,
-            "key j; disk: its weight; ▲ the mean key",
-            tickvals=[0, 5, 10, 15, 20, LENGTH + 1.5],
-            ticktext=["0", "5", "10", "15", "20", "left"],
-            tickangle=0,
-            showgrid=False,
-            zeroline=False,
-        ),
-        yaxis=axis(-0.6, 2.6, tickvals=[2, 1, 0], ticktext=list(WAYS), ticks="", zeroline=False),
-    )
-    return dict(data=data, layout=layout), {"left": left, "soft": means[0], "biased": means[1], "stick": means[2]}
-
-
-same_scores = explorable(
-    _same_scores,
-    id="rse.same_scores",
-    title="Three ways to weigh the same scores",
-    alt="Three rows over the same keys; the area of each disk is the weight of a key for one query, by three methods, "
-    "from the same rotated scores: a softmax as in RoPE, a softmax with ALiBi's penalty, and RSE's stick. A "
-    "triangle under each row stands at the mean key. The softmax ignores distance and offset; with the penalty it "
-    "moves to near keys and still ignores the offset. The stick from key 0 on puts its weight on old keys, and "
-    "more so with a larger offset; a ring on the right is what it leaves over. Drag the dotted line, the query.",
-    readout="left over {left:.3f} · ▲ stick {stick:.1f} back · ▲ softmax {soft:.1f}, with λ {biased:.1f}",
-    handles={"the query": "query"},
-    query=slider(range(3, LENGTH, 2), label="query position i", default=23),
-    rate=slider(RATES, label="λ", default=0.1, format=_rate),
-    offset=slider([-6, -4, -2, 0, 2], label="offset of all logits", default=-2, format=signed),
-    order=slider(["key 0 first", "last key first"], label="order"),
 )

@@ -12,23 +12,21 @@ from posenc.lab.figures.comrope import scores
 from posenc.lab.pages import finish, pictures, seeded
 from posenc.lab.write import signed_pm, table, typeset
 from posenc.rotate.comrope import comrope
-from posenc.rotate.liere import liere, rotation, skew, turn_blocks
+from posenc.rotate.liere import liere, rotation, skew
 from posenc.rotate.rope2d import rope2d, rotate
 
-HEAD_DIM, BLOCK = 16, 4  # of the head that the page tries things on
-OFFSET = (1, 2)  # rows and columns from the query to the key
+HEAD_DIM = 16  # of the head that the page tries things on
 MOVES = (0, 2, 4, 6, 8)  # rows down and columns right by which both tokens move
-COUNTED_DIM, COUNTED_BLOCK = 64, 8  # of the head whose parameters and products are counted
 
 
-def heads(head_dim=HEAD_DIM, block=BLOCK) -> dict[str, posenc.Encoding]:
+def heads() -> dict[str, posenc.Encoding]:
     r"""One head each of axial and mixed RoPE, LieRE and both forms of ComRoPE, float64, seeded."""
     make = {
-        "axial RoPE": lambda: rope2d(head_dim),
-        "mixed RoPE": lambda: rope2d(head_dim, "mixed", num_heads=1),
-        f"LieRE, blocks of {block}": lambda: liere(head_dim, 1, block=block),
-        f"ComRoPE-AP, blocks of {block}": lambda: comrope(head_dim, 1, "ap", block=block),
-        f"ComRoPE-LD, blocks of {block}": lambda: comrope(head_dim, 1, "ld", block=block),
+        "axial RoPE": lambda: rope2d(HEAD_DIM),
+        "mixed RoPE": lambda: rope2d(HEAD_DIM, "mixed", num_heads=1),
+        "LieRE, blocks of 4": lambda: liere(HEAD_DIM, 1, block=4),
+        "ComRoPE-AP": lambda: comrope(HEAD_DIM, 1, "ap", block=4),
+        "ComRoPE-LD": lambda: comrope(HEAD_DIM, 1, "ld", block=4),
     }
     return {name: seeded(factory).double() for name, factory in make.items()}
 
@@ -52,7 +50,7 @@ def moved_scores(encoding) -> list[float]:
     r"""The score of one query and one key at the same offset, for each of MOVES."""
     q, k = normal(2, 1, HEAD_DIM)
     here = torch.tensor([[move, move] for move in MOVES])
-    found = (turned(encoding, q, here) * turned(encoding, k, here + torch.tensor(OFFSET))).sum(-1)
+    found = (turned(encoding, q, here) * turned(encoding, k, here + torch.tensor([1, 2]))).sum(-1)
     return (found / math.sqrt(HEAD_DIM)).tolist()
 
 
@@ -65,7 +63,7 @@ def print_moved() -> None:
 
 def moved_numbers() -> dict[str, str]:
     r"""What the prose beside these lines cites."""
-    liere_scores = moved_scores(heads()[f"LieRE, blocks of {BLOCK}"])
+    liere_scores = moved_scores(heads()["LieRE, blocks of 4"])
     return {"from": f"{min(liere_scores):.2f}", "to": f"{max(liere_scores):.2f}"}
 
 
@@ -73,18 +71,6 @@ def touch_numbers() -> dict[str, str]:
     r"""How much the score of the explorable's pair changes at most as both move, for three angles."""
     off = {degrees: scores(3, 4, degrees) for degrees in (5, 30, 90)}
     return {f"off{degrees}": f"{(curve - curve[0]).abs().max().item():.2f}" for degrees, curve in off.items()}
-
-
-def hand_scores() -> list[float]:
-    r"""The scores of the table by hand: AP with a quarter turn a step, at two places with one offset."""
-    quarter = math.pi / 2 * torch.tensor([[0.0, -1.0], [1.0, 0.0]], dtype=torch.float64)
-    generators = torch.eye(2, dtype=torch.float64)[..., None, None] * quarter  # [n, m, b, b]
-    q, k = torch.tensor([[1.0, 0, 1, 0], [1, 0, 0, 1]], dtype=torch.float64)
-    found = []
-    for query, key in (((0, 0), (1, 1)), ((1, 0), (2, 1))):
-        at_query, at_key = rotation(torch.tensor([query, key], dtype=torch.float64), generators)
-        found.append((turn_blocks(q, at_query) @ turn_blocks(k, at_key)).round().item())
-    return found
 
 
 # ---------------------------------------------------------------------------------------------------------- generators
@@ -105,8 +91,7 @@ def generators_figure():
     r"""A_1, A_2 and their commutator for LieRE and both forms of ComRoPE, as maps."""
     import matplotlib.pyplot as plt
 
-    made = {name: whole(encoding) for name, encoding in heads().items() if "RoPE, " not in name and "blocks" in name}
-    made = {name.split(",")[0]: generators for name, generators in made.items()}
+    made = {name.split(",")[0]: whole(encoding) for name, encoding in list(heads().items())[2:]}
     figure, axes = plt.subplots(3, len(made), figsize=(4.4, 5), layout="constrained")
     for column, (name, (one, two)) in zip(axes.T, made.items()):
         rows = {"$A_1$ (rows)": one, "$A_2$ (columns)": two, "$A_1A_2 - A_2A_1$": commutator(one, two)}
@@ -183,204 +168,22 @@ def relativity_error(generators, x, y) -> float:
     return (rotation(x, generators).mT @ rotation(y, generators) - rotation(y - x, generators)).abs().max().item()
 
 
-def check_errors() -> dict[str, float]:
-    r"""How far each claim of the chapter is off, on random generators in float64."""
-    x, y = 3 * normal(2, 50, 2, seed=2)
-    free = skew(normal(2, 4, 4, 4, seed=4))  # n = 2, m = 4, b = 4
-    ap, ld = (whole(heads()[f"ComRoPE-{form}, blocks of {BLOCK}"])[:, None] for form in ("AP", "LD"))
-    far = rotation(x, free)
-    t = normal(50, 1, seed=5)
-    line = t * torch.tensor([1.0, 2.0])  # through the origin
-    return {
-        "LieRE is orthogonal": (far.mT @ far - torch.eye(4, dtype=torch.float64)).abs().max().item(),
-        "AP is relative": relativity_error(ap, x, y),
-        "LD is relative": relativity_error(ld, x, y),
-        "LieRE with blocks of 2 is relative": relativity_error(skew(normal(2, 8, 2, 2, seed=6)), x, y),
-        "LieRE on a line through the origin is relative": relativity_error(free, line, line.flip(0)),
-    }
-
-
 def print_planes() -> None:
     r"""The errors of the proposition for both forms, a line each."""
     for form in ("AP", "LD"):
-        for claim, error in plane_errors(heads()[f"ComRoPE-{form}, blocks of {BLOCK}"]).items():
+        for claim, error in plane_errors(heads()[f"ComRoPE-{form}"]).items():
             print(f"{form}: {claim:24} largest error {error:.0e}")
             if not error < 1e-12:
                 raise AssertionError(f"{form}, {claim}: {error}")
 
 
-# -------------------------------------------------------------------------------------------------------------- counts
-
-
-def learned(encoding) -> int:
-    r"""How many numbers an encoding stores to learn."""
-    return sum(parameter.numel() for parameter in encoding.parameters())
-
-
-def free_numbers(encoding) -> int:
-    r"""In how many directions the generators (or frequencies) can move: the rank of their derivative."""
-    parts = dict(encoding.rotate.named_parameters())
-    if not parts:
-        return 0
-
-    def made(*values):
-        state = dict(zip(parts, values))
-        if "freqs" in state:
-            return state["freqs"]
-        return torch.func.functional_call(_Generators(encoding.rotate), {f"of.{n}": v for n, v in state.items()}, ())
-
-    values = tuple(parameter.detach() for parameter in parts.values())
-    outputs = made(*values).numel()
-    jacobians = torch.autograd.functional.jacobian(made, values)
-    return int(torch.linalg.matrix_rank(torch.cat([j.reshape(outputs, -1) for j in jacobians], 1)))
-
-
-class _Generators(torch.nn.Module):
-    """`generators()` as a forward pass, which `functional_call` can call."""
-
-    def __init__(self, of):
-        super().__init__()
-        self.of = of
-
-    def forward(self):
-        return self.of.generators()
-
-
-def seen_numbers(method, head_dim, block, axes=2) -> int:
-    r"""In how many directions the frequencies of a head's planes can move; W_Q and W_K can do the rest.
-
-    Mixed RoPE: n for each of D/2 planes. AP: one, along the block's own axis. LD: one for each plane of a block, and a
-    direction of the block, n - 1.
-    """
-    blocks, planes_of_block = head_dim // block, block // 2
-    return {"mixed": axes * head_dim // 2, "ap": blocks * planes_of_block, "ld": blocks * (planes_of_block + axes - 1)}[
-        method
-    ]
-
-
-def turn_products(head_dim, block) -> int:
-    r"""Multiplications that turn one vector of a head, counted as PyTorch runs them."""
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    class Count(TorchDispatchMode):
-        total = 0
-
-        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-            out = function(*args, **(kwargs or {}))
-            if function is torch.ops.aten.mul.Tensor:
-                self.total += out.numel()
-            return out
-
-    with Count() as counter:
-        turn_blocks(torch.ones(1, head_dim), torch.eye(block).expand(1, head_dim // block, block, block))
-    return counter.total
-
-
-def counts_table(head_dim=COUNTED_DIM, block=COUNTED_BLOCK):
-    r"""What a head of each method stores, may choose and shows in its scores, and the products that turn one vector."""
+def starts_table(draws=4000, std=0.3):
+    r"""The median speed of the slowest and the fastest plane of a random block P - P^T, for each block size."""
     rows = []
-    for (name, encoding), seen in zip(heads(head_dim, block).items(), ("0", "mixed", None, "ap", "ld")):
-        size = 2 if "RoPE" in name and "blocks" not in name else block
-        rows.append(
-            [
-                name,
-                learned(encoding),
-                free_numbers(encoding),
-                seen_numbers(seen, head_dim, block) if seen in ("mixed", "ap", "ld") else seen or "not relative",
-                turn_products(head_dim, size),
-            ]
-        )
-    rows.append(["a whole R, as a dense matrix", "", "", "", turn_products(head_dim, head_dim)])
-    return table(["", "numbers stored", "distinct", "seen by scores", "multiply-adds a vector"], rows)
-
-
-def counts_numbers() -> dict[str, str]:
-    r"""What the prose about the counts cites."""
-    encodings = list(heads(COUNTED_DIM, COUNTED_BLOCK).values())
-    return {
-        "dim": f"{COUNTED_DIM}",
-        "block": f"{COUNTED_BLOCK}",
-        "stored": f"{learned(encodings[3])}",
-        "distinct": f"{free_numbers(encodings[3])}",
-        "seen": f"{seen_numbers('ap', COUNTED_DIM, COUNTED_BLOCK)}",
-        "times": f"{turn_products(COUNTED_DIM, COUNTED_BLOCK) // turn_products(COUNTED_DIM, 2)}",
-        "dense": f"{turn_products(COUNTED_DIM, COUNTED_DIM) // turn_products(COUNTED_DIM, 2)}",
-    }
-
-
-# --------------------------------------------------------------------------------------------------- the paper's table
-
-SIZES = (224, 384, 512)  # pixels of a side; trained at the first
-# Top-1 accuracy in percent, ViT-B on ImageNet, trained with shaken coordinates and without: arXiv 2506.03737, table 1.
-HEADLINE = {
-    "a learned table": ((58.76, 57.04, 50.99), (58.62, 49.68, 42.66)),
-    "RoPE": ((63.09, 59.24, 51.11), (62.03, 58.56, 50.58)),
-    "LieRE": ((64.36, 61.15, 53.74), (64.07, 60.74, 52.51)),
-    "ComRoPE-AP": ((65.32, 61.88, 54.02), (64.76, 61.62, 53.81)),
-    "ComRoPE-LD": ((65.49, 62.62, 55.29), (65.27, 61.83, 53.64)),
-}
-
-
-def paper_table():
-    r"""What shaking gives each method, and each method's lead over LieRE without shaking, in points."""
-    base = HEADLINE["LieRE"][1]
-    rows = []
-    for name, (shaken, still) in HEADLINE.items():
-        gains = (f"{a - b:+.2f}" for a, b in zip(shaken, still))
-        leads = (typeset(f"{value - lieres:+.2f}") for value, lieres in zip(still, base))
-        rows.append([name, *gains, *leads])
-    heads = (f"{words} {size}" for words in ("shaking, at", "over LieRE, not shaken, at") for size in SIZES)
-    return table(["points of accuracy", *heads], rows)
-
-
-def paper_numbers() -> dict[str, str]:
-    r"""What shaking gives at the largest size, and ComRoPE's lead over LieRE there without it."""
-    table_gain = HEADLINE["a learned table"][0][-1] - HEADLINE["a learned table"][1][-1]
-    leads = [HEADLINE[name][1][-1] - HEADLINE["LieRE"][1][-1] for name in ("ComRoPE-AP", "ComRoPE-LD")]
-    rest = [shaken[-1] - still[-1] for name, (shaken, still) in HEADLINE.items() if name != "a learned table"]
-    return {
-        "shaken": f"{table_gain:.2f}",
-        "shaken_rest": f"{min(rest):.2f} to {max(rest):.2f}",
-        "lead_ap": f"{leads[0]:.2f}",
-        "lead_ld": f"{leads[1]:.2f}",
-    }
-
-
-# ------------------------------------------------------------------------------------------- starts, Cayley, precision
-
-STARTS = (2, 4, 8, 16)  # block sizes
-DRAWS = 4000
-
-
-def start_speeds(block, std=0.3) -> torch.Tensor:
-    r"""Radians a step of the planes of random blocks P - P^T, sorted within each: [DRAWS, block / 2]."""
-    speeds = torch.linalg.svdvals(skew(std * normal(DRAWS, block, block, seed=block)))  # each plane's speed, twice
-    return speeds.sort(-1)[0][:, ::2]
-
-
-def starts_table():
-    r"""For each block size the median speed of the slowest and the fastest plane of a block, at the start."""
-    rows = []
-    for block in STARTS:
-        speeds = start_speeds(block)
-        rows.append([block, f"{speeds[:, 0].median():.1f}", f"{speeds[:, -1].median():.1f}"])
+    for block in (2, 4, 8, 16):
+        speeds = torch.linalg.svdvals(skew(std * normal(draws, block, block, seed=block)))  # each plane's, twice
+        rows.append([block, f"{speeds[:, -1].median():.1f}", f"{speeds[:, 0].median():.1f}"])
     return table(["block", "slowest plane, radians a step", "fastest plane"], rows)
-
-
-def cayley(matrices):
-    r"""(I + S/2) (I - S/2)^-1 of skew-symmetric S [..., b, b]: orthogonal as exp(S), and equal to second order."""
-    one = torch.eye(matrices.shape[-1], dtype=matrices.dtype)
-    return torch.linalg.solve(one - matrices / 2, one + matrices / 2)  # both factors commute
-
-
-def print_maps() -> None:
-    r"""Orthogonality and relativity along one axis of the exponential and of Cayley's map, a line each."""
-    generator = skew(normal(4, 4, seed=8)) / 2
-    for name, make in (("exponential", torch.linalg.matrix_exp), ("Cayley", cayley)):
-        one, three, four = (make(steps * generator) for steps in (1, 3, 4))
-        orthogonal = (three.mT @ three - torch.eye(4, dtype=torch.float64)).abs().max().item()
-        relative = (one.mT @ four - three).abs().max().item()
-        print(f"{name:12} R^T R - I: {orthogonal:.0e}    R(1)^T R(4) - R(3): {relative:.0e}")
 
 
 def orthogonality_error(rotations) -> float:
@@ -394,12 +197,6 @@ def orthogonality_error(rotations) -> float:
 
 FORMS = ("comrope ap", "comrope ld")
 ARMS = ("axial", "mixed", "liere 2", "liere 4", "liere 8", *FORMS)
-
-
-def study_table():
-    r"""Right answers as trained, moved, and with four times as many patches at normalized coordinates."""
-    tests = {"as trained": "24", "moved": "24, moved", "12 × 12, normalized": "48, normalized"}
-    return pictures.tests_table(ARMS, tests)
 
 
 def gaps_table():
@@ -428,30 +225,8 @@ def study_numbers() -> dict[str, str]:
     )
     noise += typeset(f"{-sum(gains) / len(gains):.1f} points")
     return {
-        "study_seeds": f"{len(pictures.study()['seeds'])}",
         "moved_words": pictures.moved_words(ARMS),
         "lowest": pictures.TITLES[min(ARMS, key=lambda arm: pictures.mean(arm, "48, normalized"))],
         "left_words": learnt,
         "noise_words": noise,
     }
-
-
-def noise_table():
-    r"""What noise on the coordinates in training adds at four times as many patches."""
-    return pictures.noise_table(("learned", *ARMS), "48, normalized")
-
-
-def predictions_table():
-    r"""What moving all patches did to each arm, beside what had been predicted."""
-    return pictures.moved_table(ARMS)
-
-
-def also_table():
-    r"""The predictions on noise and on forms, and what became of them."""
-    return pictures.also_table(["method or augmentation", "LieRE or ComRoPE"])
-
-
-def left_table():
-    r"""Right answers on the dot and the bar."""
-    tests = {"as trained": "24", "moved": "24, moved", "farther": "48, farther apart"}
-    return pictures.tests_table(("none", "learned", *ARMS), tests, "left")

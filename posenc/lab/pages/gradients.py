@@ -6,7 +6,6 @@ autograd goes through `posenc` and uses none of them.
 
 import functools
 import math
-from dataclasses import dataclass
 
 import torch
 
@@ -17,7 +16,6 @@ from posenc.lab.figures.gradients import logit_gradient, softmax_gradient, stick
 from posenc.lab.pages import finish
 from posenc.lab.write import table
 from posenc.rotate.rope import inv_freq, rotate
-from posenc.several.exposb import exposb
 from posenc.several.rse import rse
 
 BLUE, ORANGE, GRAY = "#0072b2", "#c45500", "#6b7280"
@@ -45,10 +43,8 @@ CAN = ["FIRE", "T5", "Transformer-XL", "learned"]
 # The comparisons with autograd.
 B, H, T, D, TAU = 2, 4, 24, 8, 1 / math.sqrt(8)
 SPOTS = 32  # rows of the learned table
-CLIP, BUCKETS, MAX_DISTANCE, THRESHOLD = 5, 8, 16, 12.0
+BUCKETS, MAX_DISTANCE = 8, 16  # of T5
 PROMISED = 1e-11  # no formula may be off by more
-
-VISITED = 512  # tokens of the text whose visits are counted
 
 
 def wish(encoding, source, to_q, to_k):
@@ -116,7 +112,7 @@ def failure_numbers() -> dict[str, str]:
     """
     assert [name for name, (before, after) in losses().items() if before == after] == CANNOT
     assert [name for name, (_, after) in losses().items() if after < 0.05] == CAN
-    return {"shaw": f"{losses()['Shaw'][1]:.2f}", "slope": f"{losses()['ALiBi, learned'][1]:.2f}"}
+    return {"shaw": f"{losses()['Shaw'][1]:.2f}"}
 
 
 def idea_figure():
@@ -148,36 +144,25 @@ def idea_figure():
     return finish(figure)
 
 
-def side_sizes(method: str, side: str) -> tuple[float, float]:
-    r"""Sizes of the gradients "nearer" or "farther" than the keys six back: without and with their extra logits."""
-    place = ("nearer", "farther").index(side)
-    plain, extra = (figures.sides(figures.scored(method, 6, extra), 6)[place] for extra in (0, 8))
-    return plain, extra
-
-
 def offset_numbers() -> dict[str, str]:
     r"""By how much extra logits on one key shrink the gradients around it: with a softmax, and on a stick."""
-    ratio = {}
-    for method in ("NoPE", "stick-breaking"):
-        for side in ("nearer", "farther"):
-            plain, extra = side_sizes(method, side)
-            ratio[method, side] = plain / extra
+    plain, extra = (
+        {name: figures.sides(figures.scored(name, 6, more), 6) for name in ("NoPE", "stick-breaking")}
+        for more in (0, 8)
+    )
+    (near, far), (near_stick, far_stick) = ([a / b for a, b in zip(plain[name], extra[name])] for name in plain)
     return {
-        "near_nope": f"{ratio['NoPE', 'nearer']:,.0f}",
-        "far_nope": f"{ratio['NoPE', 'farther']:,.0f}",
-        "near_stick": f"{1 / ratio['stick-breaking', 'nearer']:.0%}",
-        "far_stick": f"{ratio['stick-breaking', 'farther']:,.0f}",
+        "near_nope": f"{near:,.0f}",
+        "far_nope": f"{far:,.0f}",
+        "near_stick": f"{1 / near_stick:.0%}",
+        "far_stick": f"{far_stick:,.0f}",
     }
-
-
-def row_sizes(method: str, layers: int, of: int | None = None) -> torch.Tensor:
-    r"""Size of the gradient of each position's input [T], summed over texts that are full."""
-    return figures.input_gradient(method, layers, figures.FULL, of).sum(0).norm(dim=-1)
 
 
 def position_numbers() -> dict[str, str]:
     r"""How much more row 0 gets than the last one, and how a stick's gradient falls with the distance."""
-    rows, stick = row_sizes("learned", 2), row_sizes("stick", 1, of=23)
+    given = ("learned", 2, figures.FULL), ("stick", 1, figures.FULL, 23)
+    rows, stick = (figures.input_gradient(*those).sum(0).norm(dim=-1) for those in given)
     return {"first_row": f"{rows[0] / rows[-1]:.1f}", "stick_reach": f"{stick[22] / stick[13]:,.0f}"}
 
 
@@ -245,49 +230,30 @@ def by_head(x) -> torch.Tensor:
     return x.sum((0, 2, 3))
 
 
-@dataclass(frozen=True)
-class Comparison:
-    r"""A method's formulas beside autograd."""
+def hold(method: str, parameters: str, reads: str, by_autograd, dq, dk, **formulas) -> list[str]:
+    r"""Hold what was derived against autograd, for q, k and each parameter by name: a row of the table.
 
-    method: str
-    parameters: str  # in words
-    reads: str  # what the gradient of the parameters sums over, in words
-    error: float | None  # largest, of the parameters' gradients; None without parameters
-    error_qk: float  # of q and k, or of the embedding
-    gradients: dict[str, torch.Tensor]  # by autograd
-
-    def cells(self) -> list[str]:
-        r"""A row of the table."""
-        error = "—" if self.error is None else f"{self.error:.0e}"
-        return [self.method, self.parameters, self.reads, error, f"{self.error_qk:.0e}"]
-
-
-def hold(method: str, parameters: str, reads: str, by_autograd, dq, dk, **formulas) -> Comparison:
-    r"""Hold what was derived against autograd, for q, k and each parameter by name.
-
+    Arguments: parameters, reads: what is learned, and what its gradient sums over, in words.
     Errors: AssertionError where a formula is off, or a parameter has none.
     """
     error = max(((by_autograd[name] - formulas[name]).abs().max().item() for name in formulas), default=None)
     both = max((by_autograd["q"] - dq).abs().max().item(), (by_autograd["k"] - dk).abs().max().item())
     assert both < PROMISED and (error is None or error < PROMISED), (method, error, both)
     assert {"q", "k", *formulas} == set(by_autograd), (method, set(by_autograd))
-    return Comparison(method, parameters, reads, error, both, by_autograd)
+    return [method, parameters, reads, "—" if error is None else f"{error:.0e}", f"{both:.0e}"]
 
 
-def without_parameters() -> list[Comparison]:
+def without_parameters(method: str) -> list[str]:
     r"""NoPE, and ALiBi with fixed slopes."""
-    encodings = {
+    encoding, words = {
         "NoPE": (posenc.Encoding(), "none"),
         "ALiBi": (posenc.make("alibi", num_heads=H), "none: slopes are fixed"),
-    }
-    rows = []
-    for method, (encoding, words) in encodings.items():
-        by_autograd, ds = softmax_side(encoding)
-        rows.append(hold(method, words, "—", by_autograd, *to_qk(ds)))
-    return rows
+    }[method]
+    by_autograd, ds = softmax_side(encoding)
+    return hold(method, words, "—", by_autograd, *to_qk(ds))
 
 
-def by_position() -> list[Comparison]:
+def by_position() -> list[list[str]]:
     r"""x = E + row, one matrix each for q, k and v; positions are drawn, so that some rows have no visitor."""
     _, _, _, dout = problem()
     E, spots = torch.randn(B, T, D, dtype=torch.float64), torch.randint(SPOTS - 2, (B, T))
@@ -295,7 +261,7 @@ def by_position() -> list[Comparison]:
     learned = posenc.make("learned", max_positions=SPOTS, dim=D).double().embed.table
     codes = posenc.sinusoidal.table(torch.arange(SPOTS, dtype=torch.float64), D).requires_grad_()
     silent = torch.bincount(spots.flatten(), minlength=SPOTS) == 0
-    comparisons = []
+    table_rows = []
     for rows in (codes, learned):
         x = E + rows[spots]
         qx, kx, vx = ((x @ m)[:, None] for m in maps)
@@ -308,27 +274,15 @@ def by_position() -> list[Comparison]:
         errors = [(of_rows - sums).abs().max().item(), (of_x - g).abs().max().item()]
         assert max(errors) < PROMISED and silent.any() and (of_rows[silent] == 0).all(), errors
         assert of_rows[~silent].norm(dim=-1).min() > 0.01  # of the sinusoid too: a derivative that nobody asks for
-        gradients = {"rows": of_rows}
-        if rows is codes:
-            comparisons.append(Comparison("Sinusoidal", "none: fixed", "—", None, errors[1], gradients))
-        else:
-            comparisons.append(Comparison("Learned", "rows $P_p$", "by position, over the batch", *errors, gradients))
-    return comparisons
+        table_rows.append([f"{error:.0e}" for error in errors])
+    (_, fixed), trained = table_rows
+    return [
+        ["Sinusoidal", "none: fixed", "—", "—", fixed],
+        ["Learned", "rows $P_p$", "by position, over the batch", *trained],
+    ]
 
 
-def shaw() -> Comparison:
-    r"""Rows of keys, by offset."""
-    encoding = posenc.make("shaw", head_dim=D, clip=CLIP)
-    by_autograd, ds = softmax_side(encoding)
-    Q, _, _, d = given()
-    a, rows = encoding.bias.keys.detach(), (-d).long().clamp(-CLIP, CLIP) + CLIP
-    dq, dk = to_qk(ds)
-    by_row = torch.zeros_like(a).index_add(0, rows.flatten(), TAU * torch.einsum("bhij,bhid->ijd", ds, Q).flatten(0, 1))
-    dq = dq + TAU * torch.einsum("bhij,ijd->bhid", ds, a[rows])
-    return hold("Shaw", r"rows $a^K_\delta$", "by offset, times $q_i$", by_autograd, dq, dk, keys=by_row)
-
-
-def transformer_xl() -> Comparison:
+def transformer_xl() -> list[str]:
     r"""Two vectors a head, and the map of the sinusoids."""
     encoding = posenc.make("transformer_xl", num_heads=H, head_dim=D)
     by_autograd, ds = softmax_side(encoding)
@@ -347,7 +301,7 @@ def transformer_xl() -> Comparison:
     return hold("Transformer-XL", "$u, v, W_R$", reads, by_autograd, dq, dk, **formulas)
 
 
-def t5() -> Comparison:
+def t5() -> list[str]:
     r"""A number for each bucket."""
     by_autograd, ds = softmax_side(posenc.make("t5", num_heads=H, num_buckets=BUCKETS, max_distance=MAX_DISTANCE))
     _, _, _, d = given()
@@ -356,14 +310,14 @@ def t5() -> Comparison:
     return hold("T5", "$t_{h,n}$", "by offset, summed in a bucket", by_autograd, *to_qk(ds), table=by_bucket)
 
 
-def learned_alibi() -> Comparison:
+def learned_alibi() -> list[str]:
     r"""A slope a head."""
     by_autograd, ds = softmax_side(posenc.make("alibi", num_heads=H, learned=True))
     _, _, _, d = given()
     return hold("ALiBi, learned", "$m_h$", "by distance", by_autograd, *to_qk(ds), slopes=by_head(-d * ds))
 
 
-def kerple(form: str) -> Comparison:
+def kerple(form: str) -> list[str]:
     r"""Two numbers a head."""
     encoding = posenc.make("kerple", num_heads=H, form=form)
     by_autograd, ds = softmax_side(encoding)
@@ -378,49 +332,13 @@ def kerple(form: str) -> Comparison:
     return hold(f"KERPLE, {form}", r"$\ln r_1, \ln r_2$", "by distance", by_autograd, *to_qk(ds), **formulas)
 
 
-def fire() -> Comparison:
-    r"""The two numbers that bend FIRE's distances; the rest is a network's."""
-    encoding = posenc.make("fire", num_heads=H, threshold=THRESHOLD)
-    by_autograd, ds = softmax_side(encoding)
-    by_autograd = {name: by_autograd[name] for name in ("q", "k", "c", "stretch")}
-    f, at, away = encoding.bias, torch.arange(T), given()[3].abs()
-    c, longest = f.c.item(), torch.maximum(at.double(), torch.tensor(THRESHOLD))[:, None]
-    below = (c * longest).log1p() + 1e-6
-    share = (c * away).log1p() / below
-    bent = (share[..., None] * f.widen.weight[:, 0] + f.widen.bias > 0).double()
-    dx = torch.einsum("bhij,hu,iju,u->ij", ds, f.narrow.weight, bent, f.widen.weight[:, 0]).detach()
-    by_c = (away / (1 + c * away) - share * longest / (1 + c * longest)) / below
-    reached = torch.where(at < THRESHOLD, 1.0, torch.where(at == THRESHOLD, 0.5, 0.0))[:, None]  # a tie is halved
-    by_l = -share * c / (1 + c * THRESHOLD) / below * reached
-    formulas = {"c": (dx * by_c).sum(), "stretch": (dx * by_l).sum() * THRESHOLD}
-    return hold("FIRE", "$c$, $L$ (and $f$)", "by share of the past", by_autograd, *to_qk(ds), **formulas)
-
-
-def rope() -> Comparison:
+def rope() -> list[str]:
     r"""No parameters; gradients are turned back."""
     by_autograd, ds = softmax_side(posenc.make("rope", head_dim=D))
     return hold("RoPE", "none: frequencies are fixed", "—", by_autograd, *through_rotation(ds, *turned()))
 
 
-def gained() -> Comparison:
-    r"""ExpoSB: a weight and a rate a head."""
-    encoding = exposb(D, H)
-    by_autograd, ds = softmax_side(encoding)
-    at, d = torch.arange(T), given()[3]
-    e = (-encoding.rotate.decay_rates.detach()[:, None] * at).exp()  # [H, T]
-    g, dg = 1 + 0.2 * e, -0.2 * at.double() * e
-    ds = ds * posenc.exposb.fade(d)  # logits were multiplied
-    lanes = posenc.exposb.band(D)
-    made = [y * lanes * g[..., None] for y in turned()]
-    flow, rate = ds * (TAU * made[0] @ made[1].mT), dg / g
-    w = inv_freq(D, dtype=torch.float64)
-    back = [rotate(TAU * m @ y * lanes * g[..., None], -at, w) for m, y in ((ds, made[1]), (ds.mT, made[0]))]
-    formulas = {"band_weights": 2 * by_head(flow), "decay_rates": by_head(flow * (rate[:, :, None] + rate[:, None]))}
-    reads = "as a temperature; by position"
-    return hold("ExpoSB", r"$w_h$, $\alpha_h$", reads, by_autograd, *back, **formulas)
-
-
-def stick() -> Comparison:
+def stick() -> list[str]:
     r"""Stick-breaking: no parameters."""
     A, by_autograd = grads(posenc.make("stickbreaking"))
     Q, K, dA, d = given()
@@ -428,7 +346,7 @@ def stick() -> Comparison:
     return hold("Stick-breaking", "none", "—", by_autograd, *to_qk(dz))
 
 
-def penalized_stick(order: str) -> Comparison:
+def penalized_stick(order: str) -> list[str]:
     r"""RSE: one rate."""
     encoding = rse(D, rate=0.1, order=order)
     A, by_autograd = grads(encoding)
@@ -441,72 +359,38 @@ def penalized_stick(order: str) -> Comparison:
     return hold(f"RSE, {order}", r"$\lambda$, through a softplus", "by distance", by_autograd, *back, raw=raw)
 
 
-@functools.cache
-def comparisons() -> list[Comparison]:
-    r"""Every formula of the chapter against autograd.
-
-    Errors: AssertionError where one is off.
-    """
+def comparison_table():
+    r"""Formulas of the chapter against autograd, a row each. Errors: AssertionError where one is off."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(1)
         draw()  # as the problem does, so that what follows is drawn apart from it
-        return [
-            *without_parameters(),
+        rows = [
+            without_parameters("NoPE"),
+            without_parameters("ALiBi"),
             *by_position(),
-            shaw(),
             transformer_xl(),
             t5(),
             learned_alibi(),
             kerple("log"),
             kerple("power"),
-            fire(),
             rope(),
-            gained(),
             stick(),
             penalized_stick("first"),
             penalized_stick("recent"),
         ]
-
-
-def comparison_table():
-    r"""The comparisons, a row each."""
-    head = ["method", "parameters", "their gradient", "error there", "error in $q, k$"]
-    return table(head, [row.cells() for row in comparisons()])
+    return table(["method", "parameters", "their gradient", "error there", "error in $q, k$"], rows)
 
 
 def conserved() -> float:
     r"""What the gradients of T5's table sum to, over its buckets: the largest of the heads."""
-    (row,) = (row for row in comparisons() if row.method == "T5")
-    return row.gradients["table"].sum(-1).abs().max().item()
-
-
-# Visits
-
-
-def bucket_visits() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    r"""How often one causal text asks each offset and each of T5's 32 buckets, and the bucket of each offset."""
-    by_offset = VISITED - torch.arange(VISITED)
-    bucket = posenc.t5.bucket(-torch.arange(VISITED), 32, 128, bidirectional=False)
-    return by_offset, torch.zeros(32).index_add(0, bucket, by_offset.float()), bucket
-
-
-def visits_figure():
-    r"""Visits by offset and by bucket."""
-    import matplotlib.pyplot as plt
-
-    by_offset, by_bucket, _ = bucket_visits()
-    figure, (left, right) = plt.subplots(1, 2, figsize=(4.4, 2), layout="constrained")
-    left.semilogy(by_offset, color=BLUE)
-    left.set(xlabel="offset i − j", ylabel="visits")
-    right.bar(range(32), by_bucket, color=ORANGE)
-    right.set(xlabel="bucket", ylabel="visits", yscale="log")
-    return finish(figure)
+    encoding = posenc.make("t5", num_heads=H, num_buckets=BUCKETS, max_distance=MAX_DISTANCE)
+    return grads(encoding)[1]["table"].sum(-1).abs().max().item()
 
 
 def visits_numbers() -> dict[str, str]:
-    r"""Shares of the last bucket and of offset zero, and where the last one begins."""
-    _, by_bucket, bucket = bucket_visits()
-    share = by_bucket / by_bucket.sum()
+    r"""Shares of T5's last bucket and of offset zero in one causal text of 512, and where the last one begins."""
+    bucket = posenc.t5.bucket(-torch.arange(512), 32, 128, bidirectional=False)
+    share = torch.zeros(32).index_add(0, bucket, 512.0 - torch.arange(512)) / (512 * 513 / 2)
     return {
         "last_bucket": f"{share[31]:.0%}",
         "last_first": f"{(bucket == 31).nonzero()[0].item()}",

@@ -91,15 +91,6 @@ def outcome(method):
     return "came true" if right == (claim == "right") else "failed"
 
 
-def longer_outcome():
-    r"""What became of the prediction for the longest row of swaps, and the change in error that it is judged by."""
-    method, claim, _ = frozen()["predicted_longer"]
-    first, last = frozen()["lengths"][0], frozen()["lengths"][-1]
-    changes = [after - before for before, after in zip(errors(method, first), errors(method, last))]
-    rises = mean_and_spread(changes)[0] > frozen()["tolerance"]
-    return ("came true" if rises == (claim == "rises") else "failed"), changes
-
-
 @functools.cache
 def bag_error(swaps):
     r"""The least share of wrong answers of a rule that knows the last swap and how many of each came before.
@@ -128,32 +119,24 @@ def sink_share(keys, slot=3.0):
 
 
 def numbers():
-    r"""What the prose says of the study, by name."""
-    first, last = frozen()["lengths"][0], frozen()["lengths"][-1]
-    others = [name for name in frozen()["methods"] if name != "path"]
-    best = min(others, key=lambda name: mean_and_spread(errors(name, first))[0])
-    verdict, changes = longer_outcome()
+    r"""What the prose says of the study and of sinks, by name."""
+    first, following, last = frozen()["lengths"]
+    best = min(
+        (name for name in frozen()["methods"] if name != "path"),
+        key=lambda name: mean_and_spread(errors(name, first))[0],
+    )
+    method, claim, _ = frozen()["predicted_longer"]
+    changes = [after - before for before, after in zip(errors(method, first), errors(method, last))]
+    rises = mean_and_spread(changes)[0] > frozen()["tolerance"]
     held = [name for name in frozen()["methods"] if outcome(name) == "came true"]
-    following = frozen()["lengths"][1]
     return {
-        "seeds": str(len(frozen()["seeds"])),
-        "short": str(first),
-        "next": str(following),
         "bag_short": f"{bag_error(range(1, first + 1)):.2f}",
         "bag_next": f"{bag_error(range(following - first + 1, following + 1)):.2f}",
-        "right": f"{RIGHT:g}",
         "sink_many": f"{sink_share(256):.2f}",
         "sink_few": f"{sink_share(16):.2f}",
-        "long": str(last),
-        "path_short": pm(errors("path", first), 3),
-        "path_long": pm(errors("path", last), 3),
-        "path_change": pm(changes, 3),
-        "longer": verdict,
-        "tolerance": f"{frozen()['tolerance']:g}",
+        "longer": "came true" if rises == (claim == "rises") else "failed",
         "best_other": METHODS[best].title,
         "best_other_short": pm(errors(best, first)),
-        "best_other_long": pm(errors(best, last)),
-        "chance": f"{frozen()['chance']:.2f}",
         "held": f"{len(held)} of {len(frozen()['methods'])}",
     }
 
@@ -191,21 +174,6 @@ def verdict_figure():
     axes.minorticks_off()
     name_lines(axes)
     return finish(figure)
-
-
-def rows_of_weights(slots):
-    r"""How softmax with a sink and the softmax scaled by sigmoid(lse - s) differ, over seeded rows and these slots."""
-    from posenc import sink
-
-    scores = seeded(1, 1, 16, 16, seed=4)
-    visible = torch.ones(16, 16, dtype=torch.bool).tril()
-    hidden = scores.masked_fill(~visible, float("-inf"))
-    worst = 0.0
-    for slot in slots:
-        mine = sink.weigh(scores, visible, torch.tensor([slot], dtype=torch.float64))
-        scaled = torch.softmax(hidden, -1) * torch.sigmoid(hidden.logsumexp(-1, keepdim=True) - slot)
-        worst = max(worst, (mine - scaled).abs().max().item())
-    return worst
 
 
 def padded_change(padding, n_floor=16, alpha=0.1, length=24):

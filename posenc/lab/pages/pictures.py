@@ -4,7 +4,6 @@ import functools
 import statistics
 
 from posenc.lab.experiments import judge, load_results, mean_and_spread
-from posenc.lab.pages import finish
 from posenc.lab.write import cell, listed, signed_pm, table, typeset, unbroken
 
 PERTURBED = "glyphs, perturbed"
@@ -22,13 +21,6 @@ TITLES = {
     "comrope ld": "ComRoPE-LD with blocks of 8",
 }
 ROTARY = ("axial", "mixed", "liere 2", "liere 4", "liere 8", "comrope ap", "comrope ld", "axial, class token")
-LOOKS = {  # color, marker and dash of an arm in figures
-    "none": ("0.35", "o", ":"),
-    "learned": ("C9", "P", "--"),
-    "sinusoidal": ("C0", "s", "--"),
-    "axial": ("C1", "^", "-"),
-    "mixed": ("C6", "v", "-"),
-}
 
 
 @functools.cache
@@ -124,30 +116,6 @@ def also_table(names):
     return table(["predicted", "outcome", "percent"], rows)
 
 
-def sizes_figure(arms):
-    """Right answers against the number of patches for the same letter, by index and normalized."""
-    import matplotlib.pyplot as plt
-
-    sides = (24, 32, 48)
-    figure, axes = plt.subplots(1, 2, figsize=(4.4, 3.1), layout="constrained", sharey=True)
-    for axis, reading in zip(axes, ("by index", "normalized")):
-        for arm in arms:
-            color, marker, dash = LOOKS[arm]
-            found = [mean_and_spread(scores(arm, "24" if side == 24 else f"{side}, {reading}")) for side in sides]
-            means, spreads = zip(*found)
-            axis.errorbar(
-                sides, means, spreads, color=color, marker=marker, linestyle=dash, label=TITLES[arm], capsize=3
-            )
-        axis.set_title(f"coordinates {reading}")
-        axis.set_xticks(sides, [f"{side}\n{side // 4}×{side // 4}" for side in sides])
-        axis.margins(x=0.2)  # the numbers under two panels stand apart
-        axis.set_xlabel("pixels a side, patches")
-        axis.grid(alpha=0.3)
-    axes[0].set_ylabel("right answers, %")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
-    return finish(figure)
-
-
 def unmoved(arms) -> list:
     """The arms that name as many letters as before, seed by seed, when all patches are moved."""
     start, end = study()["contrast"]
@@ -170,20 +138,3 @@ def finer_words(arms) -> str:
     assert min(gains) > 0, gains
     words = f"In finer patches normalized coordinates beat indices for all {len(gains)} that read coordinates, by"
     return f"{words} {min(gains):.0f} to {max(gains):.0f} points."
-
-
-def numbers() -> dict[str, str]:
-    """Sizes of the study, as *Two axes and more* cites them."""
-    results = study()
-    settings, tests = results["settings"], results["tasks"]["glyphs"]["methods"]
-    rates = results["rates"]
-    return {
-        "study_seeds": f"{len(results['seeds'])}",
-        "study_steps": f"{results['steps']['glyphs']}",
-        "study_layers": f"{settings['num_layers']}",
-        "study_faces": f"{results['faces']['training']}",
-        "study_test_faces": f"{results['faces']['test']}",
-        "study_rates": ", ".join(f"{rate:g}" for rate in rates),
-        "study_at_edge": f"{sum(found['rate'] in (rates[0], rates[-1]) for found in tests.values()) or 'none'}",
-        "study_arms": f"{len(tests)}",
-    }

@@ -12,14 +12,12 @@ from posenc.lab.train.pictures import CHARACTERS, grid
 from posenc.lab.write import signed_pm, table, typeset
 from posenc.rotate.mrope import dealt, positions_for
 from posenc.rotate.rope import inv_freq
-from posenc.rotate.rope import rotate as rotate_1d
-from posenc.rotate.rope2d import axial, rotate
+from posenc.rotate.rope2d import axial
 
 WIDTHS = (6, 12)
 LANES = 16
 QWEN2 = dict(sections=(16, 24, 24), base=1e6)  # of a head of 128 lanes, as the models' configurations have it
 QWEN3 = dict(sections=(24, 20, 20), base=5e5, interleaved=True)  # the defaults in transformers
-HEAD = 128
 
 
 # ------------------------------------------------------------------------------------------------ a flattened picture
@@ -49,11 +47,8 @@ def print_flat() -> None:
 def control_words() -> str:
     r"""What the letters lose without an encoding, how mixed stands beside axial, and what guessing would get."""
     whole, finer = "24", "48, normalized"
-    gaps = []
-    for test in (whole, finer):
-        pairs = zip(pictures.scores("axial", test), pictures.scores("mixed", test))
-        mean, spread = mean_and_spread([b - a for a, b in pairs])
-        gaps.append(signed_pm(mean, spread, 1))
+    pairs = (zip(pictures.scores("axial", test), pictures.scores("mixed", test)) for test in (whole, finer))
+    gaps = [signed_pm(*mean_and_spread([b - a for a, b in pair]), 1) for pair in pairs]
     return (
         f"Without an encoding {pictures.mean('none', whole):.1f} falls to {pictures.mean('none', finer):.1f}, so part "
         "of every fall is due to the finer patches themselves. "
@@ -62,37 +57,24 @@ def control_words() -> str:
     )
 
 
-def flat_numbers() -> dict[str, str]:
-    r"""What the prose beside the table cites."""
-    narrow, wide = WIDTHS
-    return {"narrow": f"{narrow}", "wide": f"{wide}", "edge_apart": f"{narrow - 1}", "lanes": f"{LANES}"}
-
-
 def forms_figure():
     r"""One query in the middle, and the scores of one pair: flattened, along each axis, and oblique."""
     import matplotlib.pyplot as plt
 
-    side = 11
-    places = grid(side, side)
-    delta = (places - torch.tensor([side // 2, side // 2])).double()
-    w = 0.7
-    a = math.radians(30)
+    side, a = 11, math.radians(30)
+    row, column = 0.7 * (grid(side, side) - side // 2).double().T
     phases = {
-        "flattened": w * (delta @ torch.tensor([side, 1.0], dtype=torch.float64)),
-        "along rows": w * delta[:, 0],
-        "along columns": w * delta[:, 1],
-        "along both": w * (math.cos(a) * delta[:, 0] + math.sin(a) * delta[:, 1]),
+        "flattened": side * row + column,
+        "along rows": row,
+        "along columns": column,
+        "along both": math.cos(a) * row + math.sin(a) * column,
     }
     figure, axes = plt.subplots(2, 2, figsize=(4.4, 4.4), layout="constrained", sharex=True, sharey=True)
     for axis, (name, phase) in zip(axes.flat, phases.items()):
         image = axis.imshow(phase.cos().view(side, side), cmap=signed(), vmin=-1, vmax=1)
         axis.plot(side // 2, side // 2, marker="D", color="black", markeredgecolor="white", markersize=8)
-        axis.set_title(name)
-        axis.set(xticks=[0, 5, 10], yticks=[0, 5, 10])
-    for axis in axes[1]:
-        axis.set_xlabel("column")
-    for axis in axes[:, 0]:
-        axis.set_ylabel("row")
+        axis.set(title=name, xticks=[0, 5, 10], yticks=[0, 5, 10], xlabel="column", ylabel="row")
+        axis.label_outer()
     figure.colorbar(image, ax=axes, label="score, equal contents", shrink=0.6)
     return finish(figure)
 
@@ -174,42 +156,6 @@ def scores(q, k, encoding, positions):
     return turned_q @ turned_k.mT
 
 
-def check_errors() -> dict[str, torch.Tensor]:
-    r"""How far each claim of the chapter is off, for random queries and keys of four heads on a picture of 4 x 5."""
-    q, k = random(2, 2, 4, 20, LANES)
-    straight = posenc.make("rope2d", head_dim=LANES)
-    mixed = seeded(lambda: posenc.make("rope2d", head_dim=LANES, form="mixed", num_heads=4)).double()
-    mixed.requires_grad_(False)
-    places, moved = grid(4, 5), grid(4, 5) + torch.tensor([3, -8])
-    turned, _ = mixed.rotate(q, k, posenc.At(places[None], places[None], None))
-    same = k[:, :, :1].expand_as(k)
-    table_of = scores(q, same, straight, places)[:, :, 0].unflatten(-1, (4, 5))  # of the first query
-    corners = table_of[..., 1, 1] + table_of[..., 0, 0] - table_of[..., 0, 1] - table_of[..., 1, 0]
-    line, one = torch.arange(20), posenc.make("rope2d", head_dim=LANES, axes=1, base=10000.0)
-    nowhere, origin = (torch.cat((torch.full((1, 2), start), places)) for start in (math.nan, 0.0))
-    with_class = random(2, 2, 4, 21, LANES, seed=1)
-    text = random(1, 1, 20, 32, seed=2)
-    plain = rotate_1d(text, line, inv_freq(32, 1e6, torch.float64), "half")
-    deals = [dealt(32), dealt(32, (6, 5, 5), interleaved=True)]
-    return {
-        "axial reads differences of places": (scores(q, k, straight, moved) - scores(q, k, straight, places))
-        .abs()
-        .max(),
-        "mixed reads differences of places": (scores(q, k, mixed, moved) - scores(q, k, mixed, places)).abs().max(),
-        "norms are kept": (turned.norm(dim=-1) - q.norm(dim=-1)).abs().max(),
-        "both diagonals tie in axial": corners.abs().max(),
-        "one axis is RoPE": (rotate(q, line[:, None], one.rotate.freqs) - rotate_1d(q, line, one.rotate.freqs[0]))
-        .abs()
-        .max(),
-        "without a place is at the origin": (scores(*with_class, mixed, nowhere) - scores(*with_class, mixed, origin))
-        .abs()
-        .max(),
-        "M-RoPE of text alone is RoPE": torch.stack(
-            [(rotate(text, positions_for([20]), freqs, "half") - plain).abs().max() for freqs in deals]
-        ).max(),
-    }
-
-
 def class_changes(place=None, shift=(3, 5)) -> tuple[float, float]:
     r"""How far scores move when a picture does: (between patches, those with a class token), at most.
 
@@ -234,57 +180,35 @@ def print_class() -> None:
         print(f"{name:30}{patches:17.0e}{token:17.1g}")
 
 
-def directions_of_start(num_heads=4, seed=0):
-    r"""Where the first pair of each head of a fresh mixed encoding points, in degrees from rows to columns: [H]."""
-    mixed = seeded(lambda: posenc.make("rope2d", head_dim=LANES, form="mixed", num_heads=num_heads), seed)
-    row, column = mixed.rotate.freqs.detach()[:, :, 0].unbind(-1)
-    return torch.rad2deg(torch.atan2(column, row))
-
-
 # --------------------------------------------------------------------------------------------------------------- M-RoPE
 
 
 def fastest(axis, **options):
     r"""The largest frequency of time (0), row (1) or column (2), in radians a step, of a head of 128 lanes."""
-    return dealt(HEAD, **options)[axis].max().item()
+    return dealt(128, **options)[axis].max().item()
 
 
 def fast_table():
     r"""The fastest pair of each axis, its steps for a full turn, and what a step changes, for both dealings."""
     rows = []
     for axis, name in enumerate(("time", "row", "column")):
-        cells = [name]
-        for options in (QWEN2, QWEN3):
-            w = fastest(axis, **options)
-            cells += [typeset(f"{w:.2g}"), f"{2 * math.pi / w:,.0f}"]
-        rows.append(cells)
+        speeds = (fastest(axis, **options) for options in (QWEN2, QWEN3))
+        rows.append([name, *(cell for w in speeds for cell in (typeset(f"{w:.2g}"), f"{2 * math.pi / w:,.0f}"))])
     head = ["axis", "sections: fastest, rad a step", "steps a turn", "in turn: fastest, rad a step", "steps a turn"]
     return table(head, rows)
 
 
-def lost_columns() -> float:
-    r"""By how many radians the fastest column pair of the sections turns across a picture of 32 columns."""
-    return 31 * fastest(2, **QWEN2)
-
-
-def mrope_numbers() -> dict[str, str]:
-    r"""What the prose about M-RoPE cites."""
+def second_numbers() -> dict[str, str]:
+    r"""What the second reading cites: the ids of a text with a picture, slow columns, where mixed heads start."""
     ids = positions_for([10, (1, 16, 24), 5])
+    mixed = seeded(lambda: posenc.make("rope2d", head_dim=LANES, form="mixed", num_heads=4))
+    row, column = mixed.rotate.freqs.detach()[:, :, 0].unbind(-1)  # of each head's first pair
     return {
         "tokens": f"{len(ids)}",
         "last": f"{int(ids[-1, 0])}",
-        "lost": f"{lost_columns():.4f}",
-        "lost_columns": "32",
-        "qwen2": ", ".join(map(str, QWEN2["sections"])),
-        "qwen3": ", ".join(map(str, QWEN3["sections"])),
-        "head": f"{HEAD}",
+        "lost": f"{31 * fastest(2, **QWEN2):.4f}",  # radians across 32 columns
+        "start": typeset(", ".join(f"{angle:.0f}°" for angle in torch.rad2deg(torch.atan2(column, row)).tolist())),
     }
-
-
-def second_numbers() -> dict[str, str]:
-    r"""What the second reading cites beside M-RoPE."""
-    found = directions_of_start()
-    return {"start": typeset(", ".join(f"{angle:.0f}°" for angle in found.tolist())), "start_heads": f"{len(found)}"}
 
 
 def swapped_change() -> float:
@@ -302,12 +226,6 @@ def swapped_change() -> float:
 ARMS = ("none", "learned", "sinusoidal", "axial", "mixed", "axial, class token")
 
 
-def study_table():
-    r"""Right answers as trained, moved, and with four times as many patches, by index and normalized."""
-    ends = {"12 × 12, by index": "48, by index", "12 × 12, normalized": "48, normalized"}
-    return pictures.tests_table(ARMS, {"as trained": "24", "moved": "24, moved"} | ends)
-
-
 def study_numbers() -> dict[str, str]:
     r"""What the prose around the tables cites."""
     falls = [
@@ -315,37 +233,12 @@ def study_numbers() -> dict[str, str]:
         f"{pictures.mean(arm, 'on a canvas of 48'):.0f}%"
         for arm in ("axial", "mixed")
     ]
-    words = f"By the blank patches alone the share of right answers changes for {' and for '.join(falls)}."
-    return pictures.numbers() | {
+    rates, methods = pictures.study()["rates"], pictures.study()["tasks"]["glyphs"]["methods"]
+    return {
+        "study_at_edge": f"{sum(found['rate'] in (rates[0], rates[-1]) for found in methods.values()) or 'none'}",
         "study_classes": f"{len(CHARACTERS)}",
         "moved_words": pictures.moved_words(ARMS),
         "finer_words": pictures.finer_words([arm for arm in ARMS if arm != "none"]),
-        "canvas_words": words,
+        "canvas_words": f"By the blank patches alone the share of right answers changes for {' and for '.join(falls)}.",
         "control_words": control_words(),
     }
-
-
-def predictions_table():
-    r"""What moving all patches did to each arm, beside what had been predicted."""
-    return pictures.moved_table(ARMS)
-
-
-def canvas_table():
-    r"""Moved patches alone, and with the blank ones of two canvases around them."""
-    tests = {
-        "as trained": "24",
-        "moved": "24, moved",
-        "on 8 × 8": "on a canvas of 32",
-        "on 12 × 12": "on a canvas of 48",
-    }
-    return pictures.tests_table(("none", "sinusoidal", "axial", "mixed"), tests)
-
-
-def sizes_figure():
-    r"""Right answers against the number of patches, by index and normalized."""
-    return pictures.sizes_figure(ARMS[:-1])
-
-
-def resolution_prediction():
-    r"""The prediction on larger pictures, and what became of it."""
-    return pictures.also_table(["resolution"])

@@ -1,12 +1,10 @@
 r"""What the chapter on stick-breaking computes behind its prose: pictures, and the reading of its experiment."""
 
-import functools
-
 import torch
 
 from posenc import stickbreaking
 from posenc.bias.alibi import slopes
-from posenc.lab.experiments import ONE_A_PLACE, ignores_far, load_results, mean_and_spread, verdict
+from posenc.lab.experiments import ONE_A_PLACE, ignores_far, load_results, verdict
 from posenc.lab.figures.parts import signed
 from posenc.lab.pages import finish
 
@@ -17,7 +15,6 @@ PIECES = (
     ("left", 0.1, "#6b7280"),
 )
 SLOPES = tuple(2 ** (k / 8) for k in range(-96, 33))  # of a softmax with a penalty, from mild to steep
-NONE = 0.005  # nats: smaller differences count as none
 
 
 def two_matches(distance: int, gap: int = 3, keys: int = 128) -> torch.Tensor:
@@ -64,9 +61,8 @@ def failure_figure():
     for distance, color, style, marker in ((1, "#0072b2", "-", "o"), (40, "#c45500", "--", "s")):
         z = two_matches(distance)
         weights = [with_slope(z, slope)[-distance].item() for slope in SLOPES]
-        axes.plot(
-            SLOPES, weights, style, color=color, label="1 token back" if distance == 1 else f"{distance} tokens back"
-        )
+        words = "1 token back" if distance == 1 else f"{distance} tokens back"
+        axes.plot(SLOPES, weights, style, color=color, label=words)
         axes.plot(eight, [with_slope(z, slope)[-distance].item() for slope in eight], marker, color=color, markersize=5)
     axes.set_xscale("log", base=2)
     axes.set(xlabel="slope, logits per token", ylabel="weight of the later match", ylim=(0, 1))
@@ -107,65 +103,16 @@ def check_short(stick_weights):
         torch.testing.assert_close(rest, torch.tensor([0.1], dtype=torch.float64))
 
 
-@functools.cache
-def frozen():
-    r"""Frozen results of `train_short_test_long`, a method for each place."""
-    return load_results("train_short_test_long", ONE_A_PLACE)
-
-
-def loss(method: str, place: int) -> float:
-    r"""Mean over seeds of a method's loss at one of the lengths."""
-    return mean_and_spread([losses[place] for losses in frozen()["methods"][method]["whole"]])[0]
-
-
-def verdict_words(judged) -> str:
-    r"""A verdict, as the chapter tells it."""
-    lengths, tolerance = frozen()["lengths"], frozen()["tolerance"]
-    return (
+def results_numbers() -> dict[str, str]:
+    r"""The verdict. Errors: AssertionError where it improves with the length, or does not ignore what is far."""
+    results = load_results("train_short_test_long", ONE_A_PLACE)
+    judged, lengths = verdict(results, "stickbreaking"), results["lengths"]
+    whole, cut = ([losses[-1] for losses in results["methods"]["stickbreaking"][kind]] for kind in ("whole", "cut"))
+    assert ignores_far(whole, cut) and judged.change + judged.spread > 0
+    words = (
         f"from {lengths[0]} to {lengths[-1]} characters the loss changes by {signed(judged.change, 4)} ± "
         f"{judged.spread:.4f} nats per character, and the whole context differs from the cut one by "
-        f"{signed(judged.gap, 4)} ± {judged.gap_spread:.4f}. Predicted was no rise above {tolerance}: "
+        f"{signed(judged.gap, 4)} ± {judged.gap_spread:.4f}. Predicted was no rise above {results['tolerance']}: "
         f"{judged.outcome}."
     )
-
-
-def improvement_words(judged) -> str:
-    r"""Does the loss improve with the length?"""
-    improves = judged.change + judged.spread < 0 and judged.change < -NONE
-    return "It does." if improves else "It does not."
-
-
-def use_words(judged) -> str:
-    r"""Is the far context used?"""
-    if judged.gap < -judged.gap_spread and judged.gap < -NONE:
-        return "It is better with the whole context than with the cut one: something far away is used."
-    if abs(judged.gap) <= max(judged.gap_spread, NONE):
-        return (
-            "With its attention cut to the training window it does the same. So it holds because what is far makes no "
-            "difference, not because what is far helps. In the words of the verdicts: it ignores what is far. Whether "
-            "this text would reward a look that far, the run doesn't tell."
-        )
-    return "It is worse with the whole context than with the cut one: what is far away disturbs it."
-
-
-def results_numbers() -> dict[str, str]:
-    r"""What the reading of the results cites.
-
-    Errors: AssertionError where its words and the definition of "ignores" part.
-    """
-    results, judged = frozen(), verdict(frozen(), "stickbreaking")
-    ends = ([losses[-1] for losses in results["methods"]["stickbreaking"][kind]] for kind in ("whole", "cut"))
-    assert ("ignores" in use_words(judged)) == ignores_far(*ends)
-    return {
-        "prediction": results["predictions"]["stickbreaking"],
-        "verdict": verdict_words(judged),
-        "improves": improvement_words(judged),
-        "uses": use_words(judged),
-        "nope_short": f"{loss('nope', 0):.3f}",
-        "stick_short": f"{loss('stickbreaking', 0):.3f}",
-        "nope_long": f"{loss('nope', -1):.3f}",
-        "stick_long": f"{loss('stickbreaking', -1):.3f}",
-        "window": f"{results['lengths'][0]}",
-        "longest": f"{results['lengths'][-1]}",
-        "seeds": f"{len(results['seeds'])}",
-    }
+    return {"verdict": words}

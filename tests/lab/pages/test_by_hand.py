@@ -1,7 +1,6 @@
 r"""Examples and numbers of chapters by hand and by closed forms; a chapter with more of them has a file of its own."""
 
 import math
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,14 +12,12 @@ from posenc.lab.pages import (
     gradients,
     learned,
     practice,
-    print_errors,
     rope_closely,
     rse,
     sinusoidal,
     stickbreaking,
     why_position,
 )
-from posenc.several.exposb import fade
 
 
 def wide(*values):
@@ -72,8 +69,6 @@ def test_stickbreaking_finds_the_best_slope():
     logits = wide(-50.0, 3.0, -50.0, 3.0)
     assert stickbreaking.best_slope_weight(logits, -1) == pytest.approx(1.0)
     assert stickbreaking.best_slope_weight(logits, -3) == pytest.approx(0.5, abs=1e-3)  # the mildest
-    for gap, word in ((-0.1, "better"), (0.001, "same"), (0.1, "worse")):
-        assert word in stickbreaking.use_words(SimpleNamespace(gap=gap, gap_spread=0.01))
 
 
 @pytest.mark.parametrize("order", ["first", "recent"])
@@ -88,18 +83,8 @@ def test_rse_pieces(order):
 
 def test_exposb_weights_and_lanes():
     assert exposb.wavelengths() == pytest.approx((2 * math.pi * 10000**0.25, 2 * math.pi * 100))
-    f, z = wide(5 / 8, 3 / 4, 1.0), -2.0  # three bad keys
-    expected = {"logits": (f * z).softmax(-1), "weights": f / 3, "log": f / f.sum()}
-    for form, weights in exposb.hand_weights().items():
-        assert weights == pytest.approx(expected[form].tolist(), abs=1e-6)
     weights = (4 * (0.7 + 0.3 * torch.exp(-0.005 * torch.arange(1024.0, dtype=torch.float64)))).exp()
     assert exposb.equal_share(4.0, 1024) == pytest.approx((weights[:64].sum() / weights.sum()).item())
-
-
-def test_exposb_checks_see_another_fade(monkeypatch):
-    monkeypatch.setattr(exposb, "fade", lambda distance: fade(distance) ** 1.001)
-    with pytest.raises(AssertionError):
-        print_errors(exposb.check_errors(), limit=1e-9)
 
 
 def test_gradients_row():

@@ -28,27 +28,3 @@ def test_commuting_generators_are_planes_of_mixed_rope(form, block):
         assert (freqs.abs().min(0)[0] < 1e-12).all() and (freqs.abs().max(0)[0] > 1e-6).all()
     if block == 3:  # one lane of three never turns
         assert int((freqs.abs().max(0)[0] < 1e-9).sum()) == 4
-
-
-def test_counts():
-    encodings = page.heads(16, 4).values()  # axial, mixed, LieRE, AP, LD
-    assert [page.learned(e) for e in encodings] == [0, 16, 2 * 4 * 16, 4 * 16, 4 * 16 + 2 * 4]
-    assert [page.free_numbers(e) for e in encodings] == [0, 16, 2 * 4 * 6, 4 * 6, 4 * (6 + 1)]
-
-
-@pytest.mark.parametrize("block", [2, 4, 8])
-def test_what_scores_see_is_the_rank_of_the_frequencies(block):
-    """LD's frequencies theta_(a, j) mu_(j, i), differentiated by both."""
-    blocks, planes = 16 // block, block // 2
-    parts = page.normal(2, blocks), page.normal(blocks, planes, seed=2)
-    jacobian = torch.autograd.functional.jacobian(lambda theta, speeds: theta[..., None] * speeds, parts)
-    rank = torch.linalg.matrix_rank(torch.cat([j.reshape(2 * blocks * planes, -1) for j in jacobian], 1)).item()
-    assert page.seen_numbers("ld", 16, block) == rank
-
-
-def test_cayley_is_orthogonal_and_no_multiple_of_the_step():
-    plane = torch.tensor([[0.0, -1.0], [1.0, 0.0]], dtype=torch.float64)
-    for steps in (1, 3):
-        turned = page.cayley(steps * plane)
-        assert math.atan2(turned[1, 0], turned[0, 0]) == pytest.approx(2 * math.atan(steps / 2))
-        assert page.orthogonality_error(turned) < 1e-14
