@@ -29,7 +29,8 @@ from tqdm import tqdm
 from posenc import kernels
 from posenc.errors import UnsupportedError, check_choice
 from posenc.lab.experiments import commit_of, cpu_model, write_json
-from posenc.lab.pages.kernels import CHIPS, chip_table, markdown, overview, select
+from posenc.lab.pages.kernels import CHIPS, chip_table, overview, select
+from posenc.lab.write import table
 
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
 HEAD_SIZES = (64, 128)
@@ -386,20 +387,20 @@ GOALS = {  # what each kernel should do: whether a row that has been counted doe
 def goals(rows: list[dict]) -> str:
     r"""A Markdown table: of the kernels in rows whose instructions were counted, how many meet each of `GOALS`."""
     counted = [row for row in rows if row["narrow"] is not None]
-    lines = [("goal", "kernels that meet it", "that do not")]
+    lines = []
     for words, met in GOALS.items():
         missed = [row for row in counted if not met(row)]
         names = sorted({f"{row['family']} {row['variant']} {row['pass']}" for row in missed})
-        lines.append((words, f"{len(counted) - len(missed)} of {len(counted)}", ", ".join(names) or "-"))
-    return markdown(lines)
+        lines.append([words, f"{len(counted) - len(missed)} of {len(counted)}", ", ".join(names) or "-"])
+    return table(["goal", "kernels that meet it", "that do not"], lines).data
 
 
 def print_report(rows):
     """The whole report: in one table, in one for each compute capability, and the goals."""
-    print(overview(rows))
+    print(overview(rows).data)
     for capability, (names, _) in CHIPS.items():
         if mine := select(rows, capability=capability):
-            print(f"\ncompute capability {capability} ({names})\n" + chip_table(mine))
+            print(f"\ncompute capability {capability} ({names})\n" + chip_table(mine).data)
     print("\nIn the loops over scores, in the one that has most of them:\n" + goals(rows))
 
 
