@@ -169,9 +169,6 @@ def card_figure():
     return finish(figure)
 
 
-# ----------------------------------------------------------------------------------------------------------- costs
-
-
 def memory_numbers(length=4096, rows=64):
     r"""Megabytes that one head's float32 arrays take: [T, T], and z [T, P]."""
     return {

@@ -1,7 +1,8 @@
-r"""What the chapter *Relative position* computes and draws beside its text."""
+r"""What the chapter *Relative position* computes and draws beside its text, in the order of the page."""
 
 import math
 from functools import cache
+from statistics import fmean as mean
 
 import matplotlib.pyplot as plt
 import torch
@@ -49,14 +50,6 @@ def numbers():
     say_all("relative", result_numbers() | fire_by_hand())
     say_all("relative", {"moved": f"{mean(sinusoid):.0%}", "unseen_t5": unseen_rows()["T5's buckets"][1]})
     say_all("relative", {"shaw_small": f"{rows / 1e3:.0f} kB", "shaw_large": f"{pairs / 1e6:.0f} MB"})
-
-
-def mean(values):
-    r"""The mean of some numbers."""
-    return sum(values) / len(values)
-
-
-# A failure that asks for it
 
 
 @torch.no_grad()
@@ -108,9 +101,6 @@ def failure_figure():
     axis.set(xlabel="positions by which the phrase is moved", ylabel="share of weight that moves")
     name_lines(axis)
     return figure
-
-
-# By hand
 
 
 def check_short(own_shaw, own_xl, own_t5):
@@ -171,17 +161,9 @@ def fire_by_hand(c=1.0, threshold=2, start=1000):
     return found
 
 
-# The card
-
-
-def curves(reach=200, threshold=64):
-    r"""What each method adds at distances 0 .. reach - 1, random weights: {title: one curve [reach] for each query}."""
-    return seeded(lambda: drawn_curves(reach, threshold), seed=3)
-
-
 @torch.no_grad()
-def drawn_curves(reach, threshold):
-    r"""`curves`, for weights that torch draws."""
+def curves(reach=200, threshold=64):
+    r"""What each method adds at distances 0 .. reach - 1, with weights that torch draws: {title: a curve a query}."""
     q, key = torch.randn(2, 1, 1, D), torch.zeros(2, 1, reach, D)  # two queries, one head
     back = torch.arange(reach)
     encodings = {"shaw": shaw(D), "transformer_xl": transformer_xl(1, D, 64)}
@@ -197,7 +179,7 @@ def drawn_curves(reach, threshold):
 def card_figure():
     r"""The card's picture: `curves`, a panel for each method."""
     figure, axes = plt.subplots(2, 3, figsize=(4.4, 2.9), layout="constrained", sharex=True)
-    for axis, (title, lines) in zip(axes.flat, curves().items()):
+    for axis, (title, lines) in zip(axes.flat, seeded(curves, seed=3).items()):
         for line, look in zip(lines, ("-", "--")):
             axis.plot(line, look, color="C0" if look == "-" else "C1", lw=1.5)
         axis.axvline(64, color="0.6", lw=1, ls=":")
@@ -209,9 +191,6 @@ def card_figure():
     axes[0, 2].tick_params(labelbottom=True)
     axes[1, 2].axis("off")
     return finish(figure)
-
-
-# Derivation
 
 
 def bucket_table():
@@ -238,9 +217,6 @@ def parameter_table():
     r"""`parameter_counts`, printed."""
     lines = [f"{'':28}{'one encoding':>14}{'model':>12}"]
     return "\n".join([*lines, *(f"{name:28}{one:14,}{all_:12,}" for name, (one, all_) in parameter_counts().items())])
-
-
-# Check it
 
 
 def samples():
@@ -321,9 +297,6 @@ def check_errors():
     return {claim: gap.abs().max().item() for claim, gap in gaps.items()}
 
 
-# One verdict
-
-
 @cache
 def study():
     r"""The study of all methods on text."""
@@ -373,14 +346,6 @@ def unseen_table():
         near = adaptive.share(posenc.At(query, query - 8, None), torch.float32).item()
         lines.append(f"FIRE's input    for a key 8 places back, query at {length - 1:3}: {near:.2f}")
     return "\n".join(lines)
-
-
-def predictions():
-    r"""The predictions, a line of Markdown for each method."""
-    from IPython.display import Markdown
-
-    lines = [f"- **{METHODS[arm].title}**: *{study()['predictions'][arm]}*" for arm in ARMS]
-    return Markdown("**The predictions**, written before the run:\n\n" + "\n".join(lines))
 
 
 def change_table():
