@@ -354,10 +354,10 @@ def problems(rows: list[dict]) -> list[str]:
 
 def print_report(rows):
     """The whole report: in one table, and in one for each compute capability."""
-    print(overview(rows))
+    print(overview(rows).data)
     for capability, (names, _) in CHIPS.items():
         if mine := select(rows, capability=capability):
-            print(f"\ncompute capability {capability} ({names})\n" + chip_table(mine))
+            print(f"\ncompute capability {capability} ({names})\n" + chip_table(mine).data)
 
 
 def freeze(rows):

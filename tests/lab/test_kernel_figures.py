@@ -7,7 +7,6 @@ import torch
 from torch.testing import assert_close
 
 from posenc.lab.figures import kernels
-from posenc.weigh.stickbreaking import weigh
 
 ZERO = torch.zeros((), dtype=torch.float64)
 
@@ -22,18 +21,6 @@ def test_the_online_softmax_ends_at_the_softmax(block, peak):
         m, l, acc = kernels.online_update(m, l, acc, s, v)  # noqa: E741
     assert_close(acc / l, torch.softmax(scores, -1) @ values)
     assert_close(m + l.log(), scores.logsumexp(-1))
-
-
-@pytest.mark.parametrize("block", [1, 3, 8, 12, 24])
-@pytest.mark.parametrize("order", ["recent", "first"])
-def test_the_stick_handed_on_is_the_stick(block, order):
-    logits = torch.randn(kernels.KEYS, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    visible = torch.ones(1, kernels.KEYS, dtype=torch.bool)
-    expected, left = weigh(logits[None], visible, order, return_remainder=True)
-    row = logits.flip(0) if order == "recent" else logits
-    pieces, log_rests = kernels.walk(row, block, kernels.break_block)
-    assert_close(pieces.flip(0) if order == "recent" else pieces, expected[0])
-    assert_close(log_rests[-1], left[0].log())
 
 
 @pytest.mark.parametrize("keys", range(7, 13))

@@ -42,114 +42,57 @@ def counted(preset, query, token, gate, positions=positions):
 def _gates(preset, query, token, gate, *, positions=positions, lookup=lookup):
     p = counted(preset, query, token, gate, positions)
     z = looked_up(p, lookup)
-    last = len(TABLE) - 1
+    last, orange = len(TABLE) - 1, COLORS["orange"]
     gates = list(PRESETS[preset])
     gates[token] = gate
     keys = list(range(len(TOKENS)))
-    seen = token <= query
-    orange = COLORS["orange"]
 
-    def chosen(name, x, y, position, **parts):
-        return dict(
-            type="scatter",
-            name=name,
-            x=x if seen else [],
-            y=y if seen else [],
-            mode="markers+text",
-            marker=dict(color=COLORS["red"], size=18, symbol="star"),
-            text=[TOKENS[token]],
-            textposition=position,
-            textfont=dict(color=COLORS["red"], size=14),
-            cliponaxis=False,
-            hoverinfo="skip",
-            **parts,
-        )
+    def chosen(name, x, y, place, **axes):  # nothing where the query does not see it
+        x, y = ([], []) if token > query else ([x], [y])
+        star = dict(color=COLORS["red"], size=18, symbol="star")
+        words = dict(text=[TOKENS[token]], textposition=place, textfont=dict(color=COLORS["red"], size=14))
+        return dots(name, x, y, marker=star, cliponaxis=False, **words, **axes) | dict(mode="markers+text")
 
+    upper = dict(width=0.7, text=TOKENS, textposition="none")
+    stairs = dict(line=dict(shape="hv"), marker=dict(color=orange, size=7), yaxis="y2", text=TOKENS[: query + 1])
+    squares = dict(color="gray", size=7, symbol="square")
+    row, read = "row %{x} of the table: q·e = %{y}", "a key read at %{x:.2f}: bias %{y:.2f}"
+    here, place = [p[token], z[token]] if token <= query else [0, 0], "“%{text}”: position %{y:.2f}"
     data = [
-        bars(
-            "gate",
-            keys,
-            gates,
-            orange,
-            hover="“%{text}”: gate %{y}<extra></extra>",
-            width=0.7,
-            text=TOKENS,
-            textposition="none",
-        ),
+        bars("gate", keys, gates, orange, hover="“%{text}”: gate %{y}", **upper),
         held("gate set by hand", token, gate, "red"),
         upright("the query", query, 0, 1.3),
         upright("the query, below", query, 0, len(TOKENS) + 0.6, yaxis="y2"),
         level("the last row, P − 1", last, -0.5, len(TOKENS) - 0.5, "gray", 1, "dash", yaxis="y2"),
-        path(
-            "position p of each key",
-            keys[: query + 1],
-            p,
-            orange,
-            2,
-            line=dict(shape="hv"),
-            hover="“%{text}”: position %{y:.2f}<extra></extra>",
-            marker=dict(color=orange, size=7),
-            yaxis="y2",
-            text=TOKENS[: query + 1],
-        ),
-        chosen("key on the staircase", [token], p[token : token + 1], "top right", yaxis="y2"),
-        path(
-            "q·e between the rows",
-            list(range(len(TABLE))),
-            TABLE,
-            "gray",
-            2,
-            hover="row %{x} of the table: q·e = %{y}<extra></extra>",
-            panel=3,
-            marker=dict(color="gray", size=7, symbol="square"),
-        ),
-        dots(
-            "the keys",
-            p.clamp(max=last),
-            z,
-            orange,
-            11,
-            hover="a key read at %{x:.2f}: bias %{y:.2f}<extra></extra>",
-            panel=3,
-        ),
-        chosen(
-            "the chosen key",
-            [min(p[token].item(), last)] if seen else [],
-            [z[token].item()] if seen else [],
-            "top center",
-            xaxis="x3",
-            yaxis="y3",
-        ),
+        path("position p of each key", keys[: query + 1], p, orange, 2, hover=place, **stairs),
+        chosen("key on the staircase", token, here[0], "top right", yaxis="y2"),
+        path("q·e between the rows", list(range(len(TABLE))), TABLE, "gray", 2, hover=row, panel=3, marker=squares),
+        dots("the keys", p.clamp(max=last), z, orange, 11, hover=read, panel=3),
+        chosen("the chosen key", min(here[0], last), here[1], "top center", xaxis="x3", yaxis="y3"),
     ]
+    rows = dict(tickvals=[0, last, len(TOKENS)], ticktext=["0", f"last<br>row {last}", str(len(TOKENS))])
     layout = dict(
         height=500,
         showlegend=False,
         margin=dict(t=12),
         xaxis=axis(-0.6, len(TOKENS) - 0.4, tickvals=keys, ticktext=LOWERED, tickangle=0, anchor="y2"),
         yaxis=axis(0, 1.3, "gate", domain=[0.83, 1], tickvals=[0, 1]),
-        yaxis2=axis(
-            0,
-            len(TOKENS) + 0.6,
-            "position p",
-            domain=[0.46, 0.78],
-            tickvals=[0, last, len(TOKENS)],
-            ticktext=["0", f"last<br>row {last}", str(len(TOKENS))],
-        ),
+        yaxis2=axis(0, len(TOKENS) + 0.6, "position p", domain=[0.46, 0.78], **rows),
         xaxis3=axis(-0.4, last + 0.4, "min(p, P − 1): row of the table", tickvals=list(range(len(TABLE))), anchor="y3"),
         yaxis3=axis(-1.9, 3.2, "bias", domain=[0, 0.28], anchor="x3", tickvals=[-1, 0, 1, 2]),
     )
-    stands, where, bias = gate_words(query, token, p, z)
-    return dict(data=data, layout=layout), {"stands": stands, "where": where, "bias": bias}
+    return dict(data=data, layout=layout), gate_words(query, token, p, z)
 
 
 def gate_words(query, token, p, z):
     """Where the chosen key stands, the rows that it mixes, and its bias, in words."""
     if token > query:
-        return "no position", "after the query", "no bias"
+        return {"stands": "no position", "where": "after the query", "bias": "no bias"}
     here, last = p[token].item(), len(TABLE) - 1
     low = math.floor(here)
     where = f"row {low}" if low == here else f"rows {low} and {low + 1}"
-    return f"p = {here:g}", f"beyond row {last}" if here > last else where, f"bias {signed(z[token], 2)}"
+    where = f"beyond row {last}" if here > last else where
+    return {"stands": f"p = {here:g}", "where": where, "bias": f"bias {signed(z[token], 2)}"}
 
 
 def token_name(place):
@@ -167,12 +110,8 @@ gates = explorable(
     "joined by lines, and the keys as dots on these lines. A star is the key set by hand; beyond the last row it "
     "gives no gradient to any gate.",
     readout="{stands} · {where} · {bias}",
-    handles={
-        "gate set by hand": ("token", "gate"),
-        "the query": "query",
-        "the query, below": "query",
-        "key on the staircase": "token",
-    },
+    handles={"gate set by hand": ("token", "gate"), "key on the staircase": "token"}
+    | dict.fromkeys(("the query", "the query, below"), "query"),
     preset=slider(list(PRESETS), label="count", default="words"),
     query=slider(range(2, len(TOKENS)), label="query", default=10, format=token_name),
     token=slider(range(len(TOKENS)), label="key set by hand", default=8, format=token_name),
@@ -213,39 +152,20 @@ def _clamp(rows, count, length):
     aside = at > 0.6 * most  # the line as counted is in the way at the left
     middle = 0.85 if 0.4 * most < at < 0.75 * most else 0.5  # where the name of the line as counted meets no other
     ceiling = 1.05 * length  # a gate hears from all keys at most; the axis stays while the row is dragged
+    silence = ("no gradient here" if wide else "↙ no gradient") if silent else ""
+    height, row_x = at - 0.1 * top if under else at + 0.1 * top, (0.08 if aside else 0.97) * length
+    hears, area = "gate %{x} before the query: hears from %{y} keys", dict(fill="tozeroy", yaxis="y2", showlegend=False)
+    to_last, key = "middle left" if aside else "middle right", "key %{x} before the query:"
     data = [
-        line("counted", distance, p, "gray", 2, "dot", hover="key %{x} before the query: counted %{y}<extra></extra>"),
-        line("clamped", distance, here, "orange", 4, hover="key %{x} before the query: position %{y}<extra></extra>"),
+        line("counted", distance, p, "gray", 2, "dot", hover=f"{key} counted %{{y}}"),
+        line("clamped", distance, here, "orange", 4, hover=f"{key} position %{{y}}"),
         level("last row", at, length, -0.5, "ink", 2, "dash"),
-        label(
-            "row of the clamp",
-            (0.08 if aside else 0.97) * length,
-            at - 0.1 * top if under else at + 0.1 * top,
-            f"last row {last}{beyond}",
-            "ink",
-            "middle left" if aside else "middle right",
-        ),
+        label("row of the clamp", row_x, height, f"last row {last}{beyond}", "ink", to_last),
         label("count", middle * length, middle * most + 0.04 * top, "as counted", "gray", "top right", halo=True),
         label(
-            "silence",
-            0.97 * length,
-            (0.16 if wide else 0.6) * ceiling,
-            ("no gradient here" if wide else "↙ no gradient") if silent else "",
-            "green",
-            "middle right",
-            yaxis="y2",
+            "silence", 0.97 * length, (0.16 if wide else 0.6) * ceiling, silence, "green", "middle right", yaxis="y2"
         ),
-        line(
-            "keys that a gate hears from",
-            distance,
-            heard,
-            "green",
-            2,
-            hover="gate %{x} before the query: hears from %{y} keys<extra></extra>",
-            fill="tozeroy",
-            yaxis="y2",
-            showlegend=False,
-        ),
+        line("keys that a gate hears from", distance, heard, "green", 2, hover=hears, **area),
     ]
     layout = dict(
         height=460,
@@ -300,77 +220,44 @@ def word_bands(line):
     return [look | dict(x0=w.start() - 0.5, x1=w.end() - 0.5, line=dict(width=0)) for w in words]
 
 
-def _trained(layer, head, query, *, results=None):
-    results = trained_gates() if results is None else results
-    chosen = next(each for each in results["heads"] if name_of(each) == f"layer {layer}, head {head}")
-    curve, row = results["line"], chosen["gates"][results["queries"].index(query)]
+def _trained(layer, head, query):
+    results, name = trained_gates(), f"layer {layer}, head {head}"
+    chosen = next(each for each in results["heads"] if name_of(each) == name)
+    text, row = results["line"], chosen["gates"][results["queries"].index(query)]
     g = torch.tensor(row, dtype=torch.float64)
     p = g.flip(0).cumsum(0).flip(0)
     keys = list(range(query + 1))
-    spaces = [j for j in keys if curve[j] == " "]
-    letters = [j for j in keys if curve[j] != " "]
-    roomy = query > len(curve) / 2
-    half = query // 2
+    roomy, half = query > len(text) / 2, query // 2
     low = p[half] < 12  # no room for a name under the staircase's middle
 
-    def columns(name, keys, **look):
-        return bars(
-            name, keys, g[keys], hover=f"key %{{x:d}}, {name}: gate %{{y:.2f}}<extra></extra>", width=0.8, marker=look
-        )
+    def columns(name, spaces, **look):
+        mine = [j for j in keys if (text[j] == " ") == spaces]
+        return bars(name, mine, g[mine], hover=f"key %{{x:d}}, {name}: gate %{{y:.2f}}", width=0.8, marker=look)
 
+    here = (0, p[0].item() + 7) if low else (half, p[half].item() - 8)
+    place, lower = "middle right" if low else "middle left", dict(halo=True, yaxis="y2")
+    words = ["all characters", "this head"] if roomy else ["", ""]
+    stairs = dict(line=dict(shape="hv"), yaxis="y2", showlegend=False)
     data = [
-        columns("letter", letters, color=COLORS["orange"]),
-        columns("space", spaces, color=COLORS["ink"], pattern=dict(shape="/", fillmode="replace")),
+        columns("letter", False, color=COLORS["orange"]),
+        columns("space", True, color=COLORS["ink"], pattern=dict(shape="/", fillmode="replace")),
         line("tokens", [0, query], [query + 1, 1], "gray", 2, "dash", yaxis="y2", showlegend=False),
-        label(
-            "all of them",
-            query / 2,
-            query / 2 + 8,
-            "all characters" if roomy else "",
-            "gray",
-            "middle right",
-            halo=True,
-            yaxis="y2",
-        ),
-        label(
-            "this head",
-            0 if low else half,
-            p[0].item() + 7 if low else p[half].item() - 8,
-            "this head" if roomy else "",
-            "orange",
-            "middle right" if low else "middle left",
-            halo=True,
-            yaxis="y2",
-        ),
-        line(
-            "position p of each key",
-            keys,
-            p,
-            "orange",
-            3,
-            line=dict(shape="hv"),
-            hover="key %{x:d}: position %{y:.1f}<extra></extra>",
-            yaxis="y2",
-            showlegend=False,
-        ),
+        label("all of them", query / 2, query / 2 + 8, words[0], "gray", "middle right", **lower),
+        label("this head", *here, words[1], "orange", place, **lower),
+        line("position p of each key", keys, p, "orange", 3, hover="key %{x:d}: position %{y:.1f}", **stairs),
         upright("the query", query, 0, 1.05, width=2),
-        upright("the query, below", query, 0, len(curve) + 2, width=2, yaxis="y2"),
+        upright("the query, below", query, 0, len(text) + 2, width=2, yaxis="y2"),
     ]
     layout = dict(
         height=450,
         barmode="overlay",
-        shapes=word_bands(curve),
-        xaxis=axis(-1, len(curve), **word_ticks(curve), anchor="y2"),
+        shapes=word_bands(text),
+        xaxis=axis(-1, len(text), **word_ticks(text), anchor="y2"),
         yaxis=axis(0, 1.05, "gate", domain=[0.57, 1], tickvals=[0, 0.5, 1]),
-        yaxis2=axis(0, len(curve) + 2, "position p", domain=[0, 0.5]),
+        yaxis2=axis(0, len(text) + 2, "position p", domain=[0, 0.5]),
     )
-    mean = chosen["by_kind"]
-    return dict(data=data, layout=layout), {
-        "counted": p[0].item(),
-        "length": query + 1,
-        "letter": mean["letter"],
-        "space": mean["space"],
-    }
+    said = {"counted": p[0].item(), "length": query + 1}
+    return dict(data=data, layout=layout), said | {kind: chosen["by_kind"][kind] for kind in ("letter", "space")}
 
 
 trained = explorable(

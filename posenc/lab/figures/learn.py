@@ -14,8 +14,8 @@ LENGTHS = RESULTS["lengths"]
 LOW, HIGH = 1.2, 3.75  # of the plot, in nats per character
 APART = 0.145  # nats between the names at the right: they stand apart on a phone too
 HOVER = (
-    "%{text}, %{x} characters:<br>%{customdata[0]:.2f} ± %{customdata[1]:.2f} nats, "
-    "%{customdata[2]:.0f} seeds;<br>cut %{customdata[3]:.2f}<extra></extra>"
+    "%{text}, %{x} characters:<br>%{customdata[0]:.2f} ± %{customdata[1]:.2f} nats, %{customdata[2]:.0f} seeds;"
+    "<br>cut %{customdata[3]:.2f}"
 )
 
 
@@ -39,34 +39,16 @@ def curve(name, method, column, color, dash, symbol, width):
 
     "Every method" lies under the whole ones and answers the pointer for them.
     """
-    cut = dict(hovertemplate=f"{title(method)}, %{{x}} characters:<br>cut %{{y:.2f}} nats<extra></extra>")
-    hover = cut if name == "cut" else dict(hoverinfo="skip")
-    return path(
-        name,
-        LENGTHS,
-        [row[column] for row in SUMMARY[method]],
-        color,
-        width,
-        dash,
-        hover=True,
-        marker=dict(symbol=symbol, size=8),
-        **hover,
-    )
+    hover = f"{title(method)}, %{{x}} characters:<br>cut %{{y:.2f}} nats" if name == "cut" else None
+    y, marker = [row[column] for row in SUMMARY[method]], dict(symbol=symbol, size=8)
+    return path(name, LENGTHS, y, color, width, dash, hover=hover, marker=marker)
 
 
 def band(name, method, color, opacity):
     r"""One standard deviation over seeds to either side of the means."""
-    rows = SUMMARY[method]
-    return line(
-        name,
-        [*LENGTHS, *reversed(LENGTHS)],
-        [*(row[0] - row[1] for row in rows), *(row[0] + row[1] for row in reversed(rows))],
-        color,
-        0,
-        fill="toself",
-        fillcolor=color,
-        opacity=opacity,
-    )
+    rows, x = SUMMARY[method], [*LENGTHS, *reversed(LENGTHS)]
+    edge = [*(row[0] - row[1] for row in rows), *(row[0] + row[1] for row in reversed(rows))]
+    return line(name, x, edge, color, 0, fill="toself", fillcolor=color, opacity=opacity)
 
 
 def _short_long(method, beside, length):
@@ -79,53 +61,31 @@ def _short_long(method, beside, length):
         words |= {title(other): (other, 0, orange), f"{title(other)}, cut": (other, 3, orange)}
     ends = [SUMMARY[name][-1][column] for name, column, _ in words.values()]
     places, right = apart(ends, APART, LOW), LENGTHS[-1] * 1.25
+    texts = [word for name in RANKED for word in (*[title(name)] * len(LENGTHS), "")]
+    xs, ys = [x for _ in RANKED for x in (*LENGTHS, math.nan)], [row[0] for row in pale]
+    rings = dict(symbol="circle-open", size=13, line=dict(width=2))
+    colors = [color for *_, color in words.values()]
+    named = dict(place="middle right", size=11, halo=True, cliponaxis=False)
     data = [
-        line(
-            "every method",
-            [x for _ in RANKED for x in (*LENGTHS, math.nan)],
-            [row[0] for row in pale],
-            "gray",
-            1,
-            hover=HOVER,
-            opacity=0.6,
-            text=[word for name in RANKED for word in (*[title(name)] * len(LENGTHS), "")],
-            customdata=pale,
-        ),
+        line("every method", xs, ys, "gray", 1, hover=HOVER, opacity=0.6, text=texts, customdata=pale),
         upright("context", length, LOW, HIGH, "ink", 2, "dot"),
         band("spread beside", other, orange, 0.2),
         curve("cut beside", other, 3, orange, "dash", "square-open", 1.5),
         curve("beside", other, 0, orange, "solid", "square", 2),
         band("spread", method, blue, 0.3),
         curve("whole", method, 0, blue, "solid", "circle", 5) | dict(opacity=0.6),
-        curve("cut", method, 3, purple, "dash", "circle-open", 2.5)
-        | dict(marker=dict(symbol="circle-open", size=13, line=dict(width=2))),
+        curve("cut", method, 3, purple, "dash", "circle-open", 2.5) | dict(marker=rings),
         leaders(ends, places, LENGTHS[-1] * 1.05, right * 0.98),
-        label(
-            "names",
-            [right] * len(words),
-            places,
-            list(words),
-            [color for *_, color in words.values()],
-            "middle right",
-            size=11,
-            halo=True,
-            cliponaxis=False,
-        ),
+        label("names", [right] * len(words), places, list(words), colors, **named),
     ]
     first, last = math.log10(LENGTHS[0]), math.log10(LENGTHS[-1])
+    ticks = dict(type="log", tickvals=LENGTHS, ticktext=[str(n) for n in LENGTHS])
     layout = dict(
         height=440,
         showlegend=False,
         margin=dict(t=12),
-        meta=dict(phone=dict(xaxis=dict(range=[first - 0.04, last + 0.74]))),  # room for the names
-        xaxis=axis(
-            first - 0.04,
-            last + 0.36,
-            f"characters of context; {LENGTHS[0]} in training",
-            type="log",
-            tickvals=LENGTHS,
-            ticktext=[str(n) for n in LENGTHS],
-        ),
+        meta=dict(phone=dict(xaxis=axis(first - 0.04, last + 0.74))),  # room for the names
+        xaxis=axis(first - 0.04, last + 0.36, f"characters of context; {LENGTHS[0]} in training", **ticks),
         yaxis=axis(LOW, HIGH, "loss, nats per character"),
     )
     mean, spread, seeds, cut = SUMMARY[method][at]
@@ -139,9 +99,10 @@ def _short_long(method, beside, length):
 
 def short_long(page: str, own: Sequence[str], beside: str, see: str) -> Explorable:
     r"""The figure of a page: at its method, or at the first of several to choose from, with another one beside it."""
-    moves, names = ["method"] if len(own) > 1 else [], list(map(title, own))
+    names, ranks = list(map(title, own)), range(len(RANKED))
+    several = len(names) > 1
     return explorable(
-        _short_long if moves else functools.partial(_short_long, names[0]),
+        _short_long if several else functools.partial(_short_long, names[0]),
         id=f"learn.{page}",
         title=f"Trained on {LENGTHS[0]} characters, read on up to {LENGTHS[-1]}",
         alt=f"The loss on the same characters as the context before them grows. {see} Solid lines are means with all "
@@ -151,10 +112,8 @@ def short_long(page: str, own: Sequence[str], beside: str, see: str) -> Explorab
         "orange line to another method.",
         readout="{whole} · cut {cut:.2f} · {beside} {loss:.2f}",
         handles={"context": "length", "beside": "beside"},
-        **({"method": slider(names, label="method")} if moves else {}),
-        beside=slider(
-            range(len(RANKED)), label="versus", default=RANKED.index(beside), format=lambda n: title(RANKED[n])
-        ),
+        **({"method": slider(names, label="method")} if several else {}),
+        beside=slider(ranks, label="versus", default=RANKED.index(beside), format=lambda n: title(RANKED[n])),
         length=slider(LENGTHS, label="context", default=LENGTHS[-2]),
     )
 

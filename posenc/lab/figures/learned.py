@@ -33,70 +33,41 @@ def _resizing(length, row, prefix, *, resize=learned.resize):
     spoiled = at < -1e-9
     left = min(math.floor(at[here].item()), LENGTH - 2)
     share = at[here].item() - left
+    reads = "a new row that reads at %{x:.2f}: %{y:.2f}"
+    count = int(spoiled.sum())
+    words = f"✕ {count} row{'s' * (count > 1)} spoiled:<br>mixed with the class row" if count else ""
+    numbered = dict(type="scatter", mode="markers+text", hoverinfo="skip")
+    rings, grip = dict(size=9, symbol="circle-open"), dict(color="ink", size=[0, 11], symbol="diamond", opacity=1)
+    tick = dict(symbol="line-ns-open", size=9, color=COLORS["blue"], line=dict(width=1))
     data = [
-        path(
-            "old rows",
-            torch.arange(-1, LENGTH),
-            old[:, LANE],
-            "gray",
-            1,
-            hover="old row %{x}: %{y:.2f}<extra></extra>",
-            marker=dict(size=9, symbol="circle-open"),
-        ),
-        dots(
-            "new rows",
-            at[~spoiled],
-            new[~spoiled],
-            "blue",
-            6 if length <= 2 * LENGTH else 3.5,
-            hover="a new row that reads at %{x:.2f}: %{y:.2f}<extra></extra>",
-        ),
-        dots(
-            "spoiled",
-            at[spoiled],
-            new[spoiled],
-            "red",
-            10,
-            "x",
-            hover="a new row that reads at %{x:.2f}: %{y:.2f}<extra></extra>",
-        ),
+        path("old rows", np.arange(-1, LENGTH), old[:, LANE], "gray", 1, hover="old row %{x}: %{y:.2f}", marker=rings),
+        dots("new rows", at[~spoiled], new[~spoiled], "blue", 6 if length <= 2 * LENGTH else 3.5, hover=reads),
+        dots("spoiled", at[spoiled], new[spoiled], "red", 10, "x", hover=reads),
         dict(
-            type="scatter",
+            numbered,
             name="class row",
             x=[-1],
             y=[CLASS],
-            mode="markers+text",
             text=["  class row"],
             textposition="middle right",
             textfont=dict(color=COLORS["red"], size=13),
             marker=dict(color=COLORS["red"], size=14, symbol="star"),
-            hoverinfo="skip",
         ),
         dict(
-            type="scatter",
+            numbered,
             name="ruler of new rows",
             x=at[shown],
             y=[RULER] * len(shown),
-            mode="markers+text",
-            marker=dict(symbol="line-ns-open", size=9, color=COLORS["blue"], line=dict(width=1)),
+            marker=tick,
             text=[str(n) if n % every == 0 or n == length - 1 else "" for n in shown],
             textposition="top center",
             textfont=dict(color=COLORS["blue"], size=11),
             cliponaxis=False,
-            hoverinfo="skip",
         ),
-        label("what is spoiled", 4.5, -1.02, _spoiled_words(int(spoiled.sum())), "red", "middle right"),
+        label("what is spoiled", 4.5, -1.02, words, "red", "middle right"),
         label("old", 14, -0.35, "○ old rows", "gray", "bottom right"),
         label("new", 14, -0.6, "● new rows", "blue", "bottom right"),
-        path(  # its grip hangs below the ruler
-            "this row",
-            [at[here].item()] * 2,
-            [RULER - 0.17, new[here].item()],
-            "ink",
-            1,
-            "dot",
-            marker=dict(color="ink", size=[0, 11], symbol="diamond", opacity=1),
-        ),
+        path("this row", [at[here].item()] * 2, [RULER - 0.17, new[here].item()], "ink", 1, "dot", marker=grip),
     ]
     layout = dict(
         height=460,
@@ -105,20 +76,13 @@ def _resizing(length, row, prefix, *, resize=learned.resize):
         xaxis=axis(-2.6, LENGTH + 0.4, "row of the old table (−1: the class row)", zeroline=False),
         yaxis=axis(-1.3, RULER + 0.35, "value of one lane", tickvals=[-1, 0, 1]),
     )
-    moved = abs((new[0] - old[1, LANE]).item())
     names = {number: "class row" if number < 0 else f"row {number}" for number in (left, left + 1)}
     return dict(data=data, layout=layout), {
         "row": here,
         "mix": f"{1 - share:.2f} {names[left]} + {share:.2f} {names[left + 1]}",
         "step": (at[-1] - at[-2]).item(),
-        "moved": moved,
+        "moved": abs((new[0] - old[1, LANE]).item()),
     }
-
-
-def _spoiled_words(count):
-    if not count:
-        return ""
-    return f"✕ {count} row{'s' * (count > 1)} spoiled:<br>mixed with the class row"
 
 
 resizing = explorable(
@@ -157,74 +121,30 @@ def _likeness(step, i, mean):
     def seen(table):
         return table - table.mean(0) if mean == CENTERED else table
 
+    def curve(name, whose, y, *look, draw=line, **more):
+        hover = f"{whose}, offset %{{x}}: cosine %{{y:.2f}}"
+        return draw(name, np.arange(SHOWN), y[:SHOWN], *look, hover=hover, **more)
+
+    def row(name, whose, table, *look, draw=line, **more):
+        hover = f"{whose}, row %{{x}}: cosine %{{y:.2f}}"
+        y = cosines(table)[i]
+        return draw(name, np.arange(LENGTH), y, *look, hover=hover, panel=2, showlegend=False, **more)
+
     sinusoid = seen(sinusoidal.table(torch.arange(LENGTH, dtype=torch.float64), DIM))
-    kind = "centered" if mean == CENTERED else "raw"
-    offsets = torch.arange(LENGTH)
-    by_seed = [run[STEPS.index(step)] for run in RESULTS[kind]]
+    runs = RESULTS["centered" if mean == CENTERED else "raw"]
+    by_seed = [run[STEPS.index(step)] for run in runs]
+    marks, dashed = dict(draw=path, marker=dict(size=5)), ("orange", 3, "dash")
     data = [
-        line(
-            "learned, at step 0",
-            offsets[:SHOWN],
-            RESULTS[kind][0][0][:SHOWN],
-            "gray",
-            2,
-            "dot",
-            hover="before training, offset %{x}: cosine %{y:.2f}<extra></extra>",
-            showlegend=False,
-        ),
+        curve("learned, at step 0", "before training", runs[0][0], "gray", 2, "dot", showlegend=False),
         label("name of step 0", 1, -0.1, "at step 0", "gray", "bottom right"),
-        line(
-            "sinusoid",
-            offsets[:SHOWN],
-            by_offset(sinusoid)[:SHOWN],
-            "orange",
-            3,
-            "dash",
-            hover="sinusoid, offset %{x}: cosine %{y:.2f}<extra></extra>",
-        ),
-        path(
-            "learned",
-            offsets[:SHOWN],
-            by_seed[0][:SHOWN],
-            "blue",
-            2,
-            hover="learned, offset %{x}: cosine %{y:.2f}<extra></extra>",
-            marker=dict(size=5),
-        ),
+        curve("sinusoid", "sinusoid", by_offset(sinusoid), *dashed),
+        curve("learned", "learned", by_seed[0], "blue", 2, **marks),
         *(
-            line(
-                f"learned, seed {seed}",
-                offsets[:SHOWN],
-                by_seed[seed][:SHOWN],
-                "blue",
-                1,
-                hover="learned, another seed, offset %{x}: cosine %{y:.2f}<extra></extra>",
-                showlegend=False,
-            )
+            curve(f"learned, seed {seed}", "learned, another seed", by_seed[seed], "blue", 1, showlegend=False)
             for seed in RESULTS["seeds"][1:]
         ),
-        line(
-            "sinusoid from i",
-            offsets,
-            cosines(sinusoid)[i],
-            "orange",
-            3,
-            "dash",
-            hover="sinusoid, row %{x}: cosine %{y:.2f}<extra></extra>",
-            panel=2,
-            showlegend=False,
-        ),
-        path(
-            "learned from i",
-            offsets,
-            cosines(seen(ROWS[0]))[i],
-            "blue",
-            2,
-            hover="learned, row %{x}: cosine %{y:.2f}<extra></extra>",
-            panel=2,
-            marker=dict(size=5),
-            showlegend=False,
-        ),
+        row("sinusoid from i", "sinusoid", sinusoid, *dashed),
+        row("learned from i", "learned", seen(ROWS[0]), "blue", 2, **marks),
         upright("row i", i, -1.1, 1.1, "ink", 2, "dot", xaxis="x2", yaxis="y2"),
     ]
     layout = dict(
@@ -260,78 +180,24 @@ def untrained(shift):
 
 
 def _cliff(shift):
-    curves = {name: [seed[name] for seed in RESULTS["moved"]] for name in ("learned", "sinusoidal")}
-    mean = {name: np.array(curve).mean(0) for name, curve in curves.items()}
-    place = SHIFTS.index(shift)
-    norms = np.array(RESULTS["norms"]).mean(0)[: SHIFTS[-1] + WINDOW]
-    start = np.array(RESULTS["norms_start"]).mean(0)[: SHIFTS[-1] + WINDOW]
-    top = float(max(curve.max() for curve in mean.values()))
-    low = float(min(curve.min() for curve in mean.values()))
+    table, sinusoid = (np.mean([seed[name] for seed in RESULTS["moved"]], 0) for name in ("learned", "sinusoidal"))
+    here, last, right = SHIFTS.index(shift), shift + WINDOW - 1, SHIFTS[-1] + WINDOW
+    norms, start = (np.mean(RESULTS[name], 0)[:right] for name in ("norms", "norms_start"))
+    low, top = float(min(table.min(), sinusoid.min())), float(max(table.max(), sinusoid.max()))
     pad = 0.08 * (top - low)
-    last = shift + WINDOW - 1
-    right, lower = SHIFTS[-1] + WINDOW, dict(xaxis="x2", yaxis="y2")
+    grips = dict(color="ink", size=[0, 11, 11, 0], symbol="diamond", opacity=1)
+    loss, long = "first id %{x}: loss %{y:.2f}", "length %{y:.2f}"
+    lower, shade = dict(panel=2, showlegend=False), dict(fill="toself", fillcolor="rgba(107, 114, 128, 0.25)")
+    rows, box = np.arange(right), [shift, shift, last, last, shift]
+    drop = [low - pad, sinusoid[here], table[here], top + pad]
     data = [
-        path(
-            "learned table",
-            SHIFTS,
-            mean["learned"],
-            "blue",
-            3,
-            hover="learned table, first id %{x}: loss %{y:.2f}<extra></extra>",
-            marker=dict(size=5),
-        ),
-        line(
-            "sinusoid",
-            SHIFTS,
-            mean["sinusoidal"],
-            "orange",
-            2,
-            "dash",
-            hover="sinusoid, first id %{x}: loss %{y:.2f}<extra></extra>",
-        ),
-        path(
-            "here",
-            [shift] * 4,
-            [low - pad, mean["sinusoidal"][place], mean["learned"][place], top + pad],
-            "ink",
-            1,
-            "dot",
-            marker=dict(color="ink", size=[0, 11, 11, 0], symbol="diamond", opacity=1),
-            showlegend=False,
-        ),
-        line(
-            "rows, trained",
-            np.arange(len(norms)),
-            norms,
-            "blue",
-            2,
-            hover="row %{x}: length %{y:.2f}<extra></extra>",
-            panel=2,
-            showlegend=False,
-        ),
-        line(
-            "rows at the start",
-            np.arange(len(norms)),
-            start,
-            "gray",
-            1,
-            "dot",
-            hover="row %{x} at the start: length %{y:.2f}<extra></extra>",
-            panel=2,
-            showlegend=False,
-        ),
-        label("name of the start", right, 0.9, "dotted: at the start", "gray", "top left", **lower),
-        line(
-            "ids in use",
-            [shift, shift, last, last, shift],
-            [0.3, 0, 0, 0.3, 0.3],
-            "ink",
-            2,
-            panel=2,
-            fill="toself",
-            fillcolor="rgba(107, 114, 128, 0.25)",
-            showlegend=False,
-        ),
+        path("learned table", SHIFTS, table, "blue", 3, hover=f"learned table, {loss}", marker=dict(size=5)),
+        line("sinusoid", SHIFTS, sinusoid, "orange", 2, "dash", hover=f"sinusoid, {loss}"),
+        path("here", [shift] * 4, drop, "ink", 1, "dot", marker=grips, showlegend=False),
+        line("rows, trained", rows, norms, "blue", 2, hover=f"row %{{x}}: {long}", **lower),
+        line("rows at the start", rows, start, "gray", 1, "dot", hover=f"row %{{x}} at the start: {long}", **lower),
+        label("name of the start", right, 0.9, "dotted: at the start", "gray", "top left", xaxis="x2", yaxis="y2"),
+        line("ids in use", box, [0.3, 0, 0, 0.3, 0.3], "ink", 2, **lower, **shade),
     ]
     layout = dict(
         height=500,
@@ -340,12 +206,8 @@ def _cliff(shift):
         xaxis2=axis(-3, right, "row of the table (box: the ids in use)", anchor="y2"),
         yaxis2=axis(-0.15, float(norms.max()) * 1.1, "row's length", domain=[0, 0.38]),
     )
-    return dict(data=data, layout=layout), {
-        "untrained": untrained(shift),
-        "targets": TARGETS,
-        "learned": float(mean["learned"][place]),
-        "sinusoid": float(mean["sinusoidal"][place]),
-    }
+    said = {"learned": float(table[here]), "sinusoid": float(sinusoid[here])}
+    return dict(data=data, layout=layout), said | {"untrained": untrained(shift), "targets": TARGETS}
 
 
 cliff = explorable(

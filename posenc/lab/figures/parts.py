@@ -1,9 +1,10 @@
 r"""The verbs of a drawing, and what the drawings of several chapters share.
 
 A trace is `line`, `dots`, `path` (a line with marks on it), `bars`, `heat` or `label`; `axis` says where it stands. A
-color goes by its name in `COLORS`, or as CSS has it. `hover` is plotly's template for what stands at the pointer:
-without it nothing does, with True plotly's own words. `panel=2` puts a trace on the axes x2 and y2. All other
-arguments, and what `line=` or `marker=` adds to the look, go to plotly under its own names.
+color goes by its name in `COLORS`, or as CSS has it. `hover` is plotly's template for what stands at the pointer, less
+the `<extra></extra>` that hides a trace's name: without it nothing does, with True plotly's own words. `panel=2` puts a
+trace on the axes x2 and y2. All other arguments, and what `line=` or `marker=` adds to the look, go to plotly under its
+own names.
 """
 
 import math
@@ -55,7 +56,7 @@ def _trace(kind, name, x, y, *, hover=None, panel=1, **look):
     if hover is None:
         trace["hoverinfo"] = "skip"
     elif hover is not True:
-        trace["hovertemplate"] = hover
+        trace["hovertemplate"] = hover if hover.endswith("<extra></extra>") else f"{hover}<extra></extra>"
     return trace if panel == 1 else trace | dict(xaxis=f"x{panel}", yaxis=f"y{panel}")
 
 

@@ -1,4 +1,4 @@
-r"""Explorables of the chapter on relative position: Shaw, Transformer-XL, T5, KERPLE, FIRE."""
+r"""Explorables of the chapter on relative position: Transformer-XL, T5, KERPLE."""
 
 import functools
 import math
@@ -6,9 +6,7 @@ import math
 import torch
 
 from posenc.bias.alibi import bias as alibi_bias
-from posenc.bias.fire import fire
 from posenc.bias.kerple import kerple
-from posenc.bias.shaw import shaw
 from posenc.bias.t5 import bucket
 from posenc.bias.transformer_xl import shift, transformer_xl
 from posenc.encoding import At
@@ -56,97 +54,56 @@ def _four_terms(text, term, query, key, moved):
     maps = dict(zip(CAPTIONS, [*terms, total]))
     parts = terms[:, query, key] / math.sqrt(LANES)
     ends = parts.cumsum(0)
-    cells, rows = list(range(TOKENS)), list(range(len(TERMS)))
+    cells, rows, edge = list(range(TOKENS)), list(range(len(TERMS))), [-0.5, TOKENS - 0.5]
+    bar = dict(orientation="h", x=0.86, y=0.13, len=0.3, thickness=12, tickvals=[-9, 0, 9], ticktext=["−9", "0", "9"])
+    shades = dict(zmin=-9, zmax=9, colorscale=DIVERGING, xgap=1, ygap=1)
+    shades["colorbar"] = bar | dict(title=dict(text="color of a cell", side="top"))
+    cross = dict(color="ink", size=[0] * 6 + [7])
+    aside, hatched = dict(panel=2, orientation="h", width=0.4), dict(pattern=dict(shape="/"))
+    by_term = dict(aside, hover="term %{y}: %{customdata:.2f}", base=ends - parts, customdata=parts)
+    x = [x for end in ends.tolist() for x in (end, end, None)]
+    y = [y for n in rows for y in (n - 0.2, n + 1.2, None)]
     data = [
-        heat(
-            "map",
-            cells,
-            cells,
-            maps[term],
-            hover=f"query %{{y:d}}, key %{{x:d}}: {term} %{{z:.2f}}<extra></extra>",
-            zmin=-9,
-            zmax=9,
-            colorscale=DIVERGING,
-            xgap=1,
-            ygap=1,
-            colorbar=dict(
-                orientation="h",
-                x=0.86,
-                y=0.13,
-                len=0.3,
-                thickness=12,
-                tickvals=[-9, 0, 9],
-                ticktext=["−9", "0", "9"],
-                title=dict(text="color of a cell", side="top"),
-            ),
-        ),
+        heat("map", cells, cells, maps[term], hover=f"query %{{y:d}}, key %{{x:d}}: {term} %{{z:.2f}}", **shades),
         path(
             "pair",
-            [-0.5, TOKENS - 0.5, None, key, key, None, key],
-            [query, query, None, -0.5, TOKENS - 0.5, None, query],
+            [*edge, None, key, key, None, key],
+            [query, query, None, *edge, None, query],
             "ink",
             1.5,
-            marker=dict(color="ink", size=[0, 0, 0, 0, 0, 0, 7]),
+            marker=cross,
         ),
-        bars(
-            "terms of the pair",
-            parts,
-            rows,
-            "blue",
-            hover="term %{y}: %{customdata:.2f}<extra></extra>",
-            panel=2,
-            orientation="h",
-            base=ends - parts,
-            width=0.4,
-            customdata=parts,
-        ),
+        bars("terms of the pair", parts, rows, "blue", **by_term),
         bars(
             "sum of the pair",
             [total[query, key]],
             [len(TERMS)],
             "green",
-            marker=dict(pattern=dict(shape="/")),
-            hover="sum: %{x:.2f}<extra></extra>",
-            panel=2,
-            orientation="h",
-            width=0.4,
+            marker=hatched,
+            hover="sum: %{x:.2f}",
+            **aside,
         ),
-        line(
-            "from term to term",
-            [x for end in ends.tolist() for x in (end, end, None)],
-            [y for n in rows for y in (n - 0.2, n + 1.2, None)],
-            "gray",
-            1,
-            panel=2,
-        ),
+        line("from term to term", x, y, "gray", 1, panel=2),
     ]
     ticks = dict(tickvals=[0, TOKENS - 1], ticktext=[f"{moved:,}", f"{moved + TOKENS - 1:,}"], tickangle=0)
     bare = dict(showgrid=False, zeroline=False)
-    names = [f"<b>{name}</b> {words}" for name, words in TERMS.items()]
+    square, upside = dict(bare, range=edge, **ticks), dict(range=edge[::-1], tickangle=-90)
+    names = [*(f"<b>{name}</b> {words}" for name, words in TERMS.items()), "<b>sum</b>"]
+    broken = [name.replace(", ", ",<br>") for name in names]
+    four = dict(bare, range=[4.45, -0.45], anchor="x2", tickvals=list(range(5)))
     layout = dict(
         height=450,
         showlegend=False,
         margin=dict(r=10, t=24, b=44),
-        xaxis=dict(bare, range=[-0.5, TOKENS - 0.5], domain=[0, 0.56], title=dict(text="key", standoff=2), **ticks),
-        yaxis=dict(
-            bare, range=[TOKENS - 0.5, -0.5], title=dict(text="query", standoff=2), **ticks | dict(tickangle=-90)
-        ),
+        xaxis=dict(square, domain=[0, 0.56], title=dict(text="key", standoff=2)),
+        yaxis=square | upside | dict(title=dict(text="query", standoff=2)),
         xaxis2=axis(-SPAN, SPAN, domain=[0.72, 1], anchor="y2", tickvals=[-4, 0, 4], ticktext=["−4", "0", "4"]),
-        yaxis2=dict(
-            bare,
-            range=[4.45, -0.45],
-            domain=[0.32, 1],
-            anchor="x2",
-            tickvals=list(range(5)),
-            ticktext=[*names, "<b>sum</b>"],
-        ),
+        yaxis2=dict(four, domain=[0.32, 1], ticktext=names),
         meta=dict(
             phone=dict(  # a name in two lines: the bars need the room
                 xaxis=dict(domain=[0, 0.52]),
                 xaxis2=dict(domain=[0.77, 1]),
-                yaxis2=dict(
-                    domain=[0.44, 1], ticktext=[name.replace(", ", ",<br>") for name in (*names, "<b>sum</b>")]
-                ),
+                yaxis2=dict(domain=[0.44, 1], ticktext=broken),
             )
         ),
         annotations=[
@@ -214,28 +171,19 @@ def _bucket_staircase(num_buckets, max_distance, direction, distance, *, bucket=
         ends = [[(_doubling(a), n), (_doubling(b), n)] for n, _, a, b in steps]
         return [x for pair in ends for x, _ in pair], [y for pair in ends for _, y in pair]
 
-    def tape(name, steps, color, tall):
-        return bars(  # without a line plotly widens thin tiles
-            name,
-            [b - a for _, _, a, b in steps],
-            [0] * len(steps),
-            color,
-            marker=dict(line=dict(width=0.02, color=color)),
-            panel=2,
-            orientation="h",
-            base=[a for _, _, a, _ in steps],
-            width=tall,
+    def tape(name, steps, color, tall):  # without a line plotly widens thin tiles
+        look = dict(marker=dict(line=dict(width=0.02, color=color)), panel=2, orientation="h", width=tall)
+        return bars(
+            name, [b - a for *_, a, b in steps], [0] * len(steps), color, base=[a for *_, a, _ in steps], **look
         )
 
-    x, y = stairs(steps)
     own_x, own_y = stairs(taken)
     if len(taken) > 1:
         own_x, own_y = [*own_x[:2], None, *own_x[2:]], [*own_y[:2], None, *own_y[2:]]
-    here = _doubling(-distance)
     data = [
-        line("bucket of each offset", x, y, "blue", 2.5),
+        line("bucket of each offset", *stairs(steps), "blue", 2.5),
         line("offsets that share its bucket", own_x, own_y, "orange", 8),
-        upright("the key", here, -0.5, num_buckets - 0.5, "ink", 1.5, "dot"),
+        upright("the key", _doubling(-distance), -0.5, num_buckets - 0.5, "ink", 1.5, "dot"),
         tape("odd buckets", [step for step in steps if step[0] % 2], PALE, 0.9),
         tape("even buckets", [step for step in steps if not step[0] % 2], COLORS["blue"], 1),
         tape("its bucket", taken, COLORS["orange"], 1.2),
@@ -245,28 +193,17 @@ def _bucket_staircase(num_buckets, max_distance, direction, distance, *, bucket=
     marks = [*(-n for n in marks[:0:-1]), *(marks if both else [0])]
     far = [-300, -200, -100, 0, 100, 200, 300] if both else [-300, -250, -200, -150, -100, -50, 0]
     end, right = _doubling(REACH), 1 if both else 0.04
+    doublings = dict(tickvals=[_doubling(n) for n in marks], ticktext=[signed(n) for n in marks], anchor="y")
+    evenly = dict(tickvals=far, ticktext=[signed(n) for n in far], anchor="y2")
+    below = dict(text="key − query, one tile a bucket", standoff=4)
     layout = dict(
         height=460,
         barmode="overlay",
         showlegend=False,
         margin=dict(t=10),
-        xaxis=axis(
-            -1.02 * end,
-            right * 1.02 * end,
-            "key − query, each doubling as wide",
-            tickvals=[_doubling(n) for n in marks],
-            ticktext=[signed(n) for n in marks],
-            anchor="y",
-        ),
+        xaxis=axis(-1.02 * end, right * 1.02 * end, "key − query, each doubling as wide", **doublings),
         yaxis=axis(-0.04 * num_buckets, 1.04 * num_buckets, "bucket", domain=[0, 0.62]),
-        xaxis2=axis(
-            -1.02 * REACH,
-            right * 1.02 * REACH,
-            tickvals=far,
-            ticktext=[signed(n) for n in far],
-            title=dict(text="key − query, one tile a bucket", standoff=4),
-            anchor="y2",
-        ),
+        xaxis2=axis(-1.02 * REACH, right * 1.02 * REACH, below, **evenly),
         yaxis2=axis(-0.5, 1.4, domain=[0.84, 1], showticklabels=False, showgrid=False, zeroline=False),
     )
     if own[2] <= -REACH:
@@ -322,10 +259,8 @@ def _shift_trick(step, memory, follow, *, shift=shift):
     values = shown.flatten().tolist()
     names = ["0" if v == PAD else f"{'ABCD'[v // 100]}{v % 100}" for v in values]
 
-    def lost(value):  # a pad, or a distance at which this query has no key
-        return value == PAD or value % 100 > value // 100 + memory
-
-    dead = [i for i, value in enumerate(values) if lost(value)]
+    # gray: a pad, or a distance at which this query has no key
+    dead = [i for i, value in enumerate(values) if value == PAD or value % 100 > value // 100 + memory]
     followed = _followed(follow)
     place = names.index(followed) if followed in names else None
     side = keys + 1
@@ -334,68 +269,34 @@ def _shift_trick(step, memory, follow, *, shift=shift):
     def tiles(name, letter, color):
         r"""A frame around each cell of a query, and its name: gray where no key stands."""
         mine = [i for i, n in enumerate(names) if n[0] == letter]
-        return dict(
-            type="scatter",
-            name=name,
-            x=[x for i in mine for x in (*(columns[i] + 0.45 * across for across, _ in FRAME), None, columns[i], None)],
-            y=[y for i in mine for y in (*(rows[i] + 0.42 * down for _, down in FRAME), None, rows[i], None)],
-            mode="lines+text",
-            text=[word for i in mine for word in (*[""] * (len(FRAME) + 1), names[i], "")],
-            textfont=dict(
-                size=13, color=[COLORS["gray" if i in dead else "ink"] for i in mine for _ in range(len(FRAME) + 3)]
-            ),
-            line=dict(color=COLORS[color], width=3),
-            hoverinfo="skip",
-        )
+        inks = [COLORS["gray" if i in dead else "ink"] for i in mine for _ in range(len(FRAME) + 3)]
+        x = [x for i in mine for x in (*(columns[i] + 0.45 * across for across, _ in FRAME), None, columns[i], None)]
+        y = [y for i in mine for y in (*(rows[i] + 0.42 * down for _, down in FRAME), None, rows[i], None)]
+        text = [word for i in mine for word in (*[""] * (len(FRAME) + 1), names[i], "")]
+        return line(name, x, y, color, 3, text=text, textfont=dict(size=13, color=inks)) | dict(mode="lines+text")
 
+    x = [x for i in dead for x in (*(columns[i] + x for x in (-0.45, -0.45, -0.17, -0.45)), None)]
+    y = [y for i in dead for y in (*(rows[i] + y for y in (0.42, 0.12, 0.42, 0.42)), None)]
+    at = ([], []) if place is None else ([columns[place]], [rows[place]])
     data = [
         tiles("zeros", "0", "gray"),
         *(tiles(f"query {letter}", letter, color) for letter, color in LOOKS.items()),
-        line(
-            "no key stands there",
-            [x for i in dead for x in (*(columns[i] + x for x in (-0.45, -0.45, -0.17, -0.45)), None)],
-            [y for i in dead for y in (*(rows[i] + y for y in (0.42, 0.12, 0.42, 0.42)), None)],
-            "gray",
-            1,
-            fill="toself",
-            fillcolor=COLORS["gray"],
-        ),
+        line("no key stands there", x, y, "gray", 1, fill="toself", fillcolor=COLORS["gray"]),
         label("what a corner says", -0.45, side - 0.2, "◣ no such key", "gray", "middle right"),
-        dots(
-            "followed",
-            [] if place is None else [columns[place]],
-            [] if place is None else [rows[place]],
-            "rgba(196, 85, 0, 0.3)",
-            32,
-            "square",
-        ),
+        dots("followed", *at, "rgba(196, 85, 0, 0.3)", 32, "square"),
     ]
     labels = [f"key {j}" for j in range(keys)] if step == 4 else []
     if step == 0:
         labels = [f"−{d}" if d else "0" for d in range(keys - 1, -1, -1)]
-    named = step in (0, 1, 4)
-    plain = dict(showgrid=False, zeroline=False, fixedrange=True)
+    named = ([*range(queries)], [f"query {letter}" for letter in LOOKS]) if step in (0, 1, 4) else ([], [])
+    plain = dict(showgrid=False, zeroline=False, fixedrange=True, automargin=False)
+    above = dict(side="top", tickvals=list(range(len(labels))), ticktext=labels, tickangle=0)
     layout = dict(
         height=400,
         showlegend=False,
         margin=dict(l=66, r=10, t=44 if step in (0, 4) else 12, b=8),
-        xaxis=dict(
-            plain,
-            side="top",
-            range=[-0.6, side - 0.4],
-            tickvals=list(range(len(labels))),
-            ticktext=labels,
-            tickangle=0,
-            automargin=False,
-            title=dict(text="offset of the column" if step == 0 else ""),
-        ),
-        yaxis=dict(
-            plain,
-            range=[side + 0.1, -0.6],
-            tickvals=list(range(queries)) if named else [],
-            ticktext=[f"query {letter}" for letter in LOOKS] if named else [],
-            automargin=False,
-        ),
+        xaxis=axis(-0.6, side - 0.4, "offset of the column" if step == 0 else "", **above, **plain),
+        yaxis=axis(side + 0.1, -0.6, tickvals=named[0], ticktext=named[1], **plain),
     )
     if place is not None:
         where = f"{followed}: row {rows[place]}, column {columns[place]}"
@@ -425,130 +326,6 @@ shift_trick = explorable(
     step=slider(range(len(STEPS)), label="step", format=lambda n: f"{n}: {STEPS[n]}", play=True),
     memory=slider([0, 1, 2], label="keys in memory"),
     follow=slider(range(QUERIES * QUERIES), label="follow", default=9, format=_followed),
-)
-
-
-# -------------------------------------------------------------------------------------------------------- Shaw, clipped
-
-LENGTH = 12
-
-
-@functools.cache
-def _rows_read(clip):
-    """The row of Shaw's table for each pair of LENGTH positions, counted from -clip to clip, [T, T]."""
-    at = torch.arange(LENGTH)[None]
-    return shaw(head_dim=2, clip=clip).bias.rows(At(at, at, None))[0, 0] - clip
-
-
-def _clipped(clip, sees, query, key):
-    rows = _rows_read(clip).double()
-    visible = torch.ones(LENGTH, LENGTH, dtype=torch.bool)
-    if sees == CAUSAL:
-        visible = visible.tril()
-    offset = key - query
-    own = max(-clip, min(clip, offset))
-    same = (visible & (rows == own)).nonzero().T
-    cells = list(range(LENGTH))
-    table = list(range(-clip, clip + 1))
-    counts = [int((visible & (rows == n)).sum()) for n in table]
-    most = max(LENGTH, int((rows == -clip).sum()))  # in either direction: the bars keep their scale
-    data = [
-        heat(
-            "row of the table",
-            cells,
-            cells,
-            rows.masked_fill(~visible, math.nan),
-            hover="query %{y}, key %{x}: reads row %{z}<extra></extra>",
-            zmin=-8,
-            zmax=8,
-            colorscale=DIVERGING,
-            xgap=1,
-            ygap=1,
-            showscale=False,
-        ),
-        dots(
-            "pairs that read the same row", same[1], same[0], "ink", 7, "circle-open", marker=dict(line=dict(width=1.5))
-        ),
-        dots("the pair", [key], [query], "ink", 11, "circle"),
-        heat(
-            "shade of each row",
-            table,
-            [0],
-            [table],
-            zmin=-8,
-            zmax=8,
-            colorscale=DIVERGING,
-            xgap=1,
-            xaxis="x2",
-            yaxis="y3",
-            showscale=False,
-        ),
-        bars(
-            "pairs that read each row",
-            table,
-            counts,
-            "gray",
-            hover="row %{x}: read by %{y} pairs<extra></extra>",
-            panel=2,
-            text=[str(n) if n else "" for n in counts],
-            textposition="outside",
-            textfont=dict(size=13),
-            textangle=0,
-            cliponaxis=False,
-        ),
-        dots("the row of this offset", [own], [0], "ink", 11, "circle", xaxis="x2", yaxis="y3"),
-    ]
-    layout = dict(
-        height=470,
-        showlegend=False,
-        margin=dict(t=8),
-        xaxis=axis(-0.5, LENGTH - 0.5, anchor="y", title=dict(text="key", standoff=2), dtick=1, tickangle=0),
-        yaxis=axis(LENGTH - 0.5, -0.5, "query", domain=[0.51, 1], dtick=2),
-        xaxis2=axis(
-            -clip - 0.7,
-            clip + 0.7,
-            anchor="y3",
-            title=dict(text="row of the table", standoff=2),
-            tickvals=table[:: 1 + (clip > 4)],
-        ),
-        yaxis2=axis(0, 1.35 * most, "pairs", domain=[0.12, 0.33], showticklabels=False),
-        yaxis3=axis(-0.5, 0.5, domain=[0, 0.1], anchor="x2", tickvals=[], zeroline=False),
-    )
-    hidden = sees == CAUSAL and offset > 0
-    pairs = 0 if hidden else same.shape[1]
-    row_said = "its own row" if abs(offset) < clip else "shared: clipped"
-    said = {
-        "offset": f"offset {signed(offset)}: " + ("hidden" if hidden else f"row {signed(own)}"),
-        "pairs": f"read by {pairs} of {int(visible.sum())} pairs",
-        "shared": "hidden by the mask" if hidden else row_said,
-    }
-    return dict(data=data, layout=layout), said
-
-
-clipped = explorable(
-    _clipped,
-    id="relative.clipped",
-    title="Shaw: beyond the clip all offsets are one",
-    alt="A square of queries and keys whose shade says which row of the table a pair reads: a stripe for each offset "
-    "around the diagonal, and one flat shade in each far corner, where the offset is clipped. Drag the dot to "
-    "take a pair: rings mark the pairs that read the same row. Bars below, in the shades of the rows, count the "
-    "pairs of each row: tall at the two ends.",
-    readout="{offset} · {pairs} · {shared}",
-    handles={"the pair": ("query", "key")},
-    depends={
-        "row of the table": ["clip", "sees"],
-        "pairs that read the same row": ["clip", "sees", ("key", "-query")],
-        "the pair": ["query", "key"],
-        "shade of each row": ["clip"],
-        "pairs that read each row": ["clip", "sees"],
-        "the row of this offset": ["clip", ("key", "-query")],
-        "layout": ["clip"],
-        "readout": ["clip", "sees", ("key", "-query")],
-    },
-    clip=slider([1, 2, 3, 4, 6, 8], label="clip k", default=3),
-    sees=slider([CAUSAL, BOTH], label="a query sees", default=BOTH, format=lambda d: d.split()[0]),
-    query=slider(range(LENGTH), label="query", default=8),
-    key=slider(range(LENGTH), label="key", default=3),
 )
 
 
@@ -588,46 +365,23 @@ def _penalties(r1, r2):
     for name, (form, color, dash) in SHOWN.items():
         added = _penalty(form, r1, r2)
         if form in HELD:
-            here = HELD[form]
-            data.append(
-                dots(
-                    f"{name}: take it",
-                    [here + 1],
-                    [added[here].clamp(min=-12)],
-                    color,
-                    11,
-                    "circle" if form == "log" else "square",
-                    showlegend=False,
-                )
-            )
+            here, symbol = HELD[form], "circle" if form == "log" else "square"
+            grip = [here + 1], [added[here].clamp(min=-12)]
+            data.append(dots(f"{name}: take it", *grip, color, 11, symbol, showlegend=False))
         share = added.softmax(0).cumsum(0)
         near[form] = int((share < 0.95).sum()) + 1
-        curve = dict(type="scatter", mode="lines", line=dict(color=COLORS[color], width=2.5, dash=dash))
         steep = added[drawn].clamp(min=-60).masked_fill(added[drawn] < -50, math.nan)
+        look, held = (color, 2.5, dash), "the nearest %{x} hold %{y:.3f}"
+        lower = dict(yaxis="y2", showlegend=False)
         data += [
-            dict(curve, name=name, x=drawn + 1, y=steep, hovertemplate="%{x} keys back: bias %{y:.2f}<extra></extra>"),
-            dict(
-                curve,
-                name=f"{name}: weight so far",
-                x=drawn + 1,
-                y=share[drawn],
-                yaxis="y2",
-                showlegend=False,
-                hovertemplate="the nearest %{x} hold %{y:.3f}<extra></extra>",
-            ),
+            line(name, drawn + 1, steep, *look, hover="%{x} keys back: bias %{y:.2f}"),
+            line(f"{name}: weight so far", drawn + 1, share[drawn], *look, hover=held, **lower),
         ]
     ticks = [1, 4, 16, 64, 256, 1024]
+    nearest = dict(type="log", tickvals=ticks, ticktext=[str(n) for n in ticks], anchor="y2")
     layout = dict(
         height=460,
-        xaxis=axis(
-            0,
-            math.log10(FARTHEST + 1),
-            "nearest keys, the query itself the first",
-            type="log",
-            tickvals=ticks,
-            ticktext=[str(n) for n in ticks],
-            anchor="y2",
-        ),
+        xaxis=axis(0, math.log10(FARTHEST + 1), "nearest keys, the query itself the first", **nearest),
         yaxis=axis(-12.5, 0.5, "bias", domain=[0.5, 1]),
         yaxis2=axis(-0.03, 1.03, "weight so far", domain=[0, 0.42]),
     )
@@ -646,68 +400,4 @@ penalties = explorable(
     handles={"log: take it": "r2", "ALiBi: take it": "r1"},
     r1=slider([0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0], label="r₁", default=1.0),
     r2=slider([0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0], label="r₂", default=0.5),
-)
-
-
-# ------------------------------------------------------------------------------------------------------ FIRE, its share
-
-DECADES = [0, 1, 4, 16, 64, 256, 1024, 4096]
-
-
-@functools.cache
-def _share(query, threshold, c):
-    encoding = fire(1, threshold=float(threshold)).double()
-    encoding.bias.c.data.fill_(c)
-    distance = torch.cat((torch.zeros(1), torch.logspace(0, math.log10(max(query, 1)), 60))).round().unique().double()
-    at = At(torch.tensor([[query]]), (query - distance)[None], None)
-    with torch.no_grad():
-        return distance, encoding.bias.share(at, torch.float64)[0, 0]
-
-
-def _shares(query, threshold, c, back):
-    distance, share = _share(query, threshold, c)
-    near, near_share = _share(threshold, threshold, c)
-    here = min(back, query)
-    at = At(torch.tensor([[query]]), torch.tensor([[query - here]]), None)
-    encoding = fire(1, threshold=float(threshold)).double()
-    encoding.bias.c.data.fill_(c)
-    with torch.no_grad():
-        own = encoding.bias.share(at, torch.float64).item()
-    data = [
-        line("this query", (distance + 1).log10(), share, "blue", 2.5),
-        line("any up to L", (near + 1).log10(), near_share, "purple", 1.5, "dot"),
-        dots("the key", [math.log10(here + 1)], [own], "orange", 12, "diamond"),
-        dots("first key", [math.log10(query + 1)], [share[-1]], "blue", 11, "square"),
-        line("threshold L", [math.log10(threshold + 1)] * 2, [0, 1], "gray", 1.5, "dash"),
-    ]
-    layout = dict(
-        height=380,
-        xaxis=axis(
-            -0.05,
-            math.log10(DECADES[-1] + 1) + 0.05,
-            "distance i − j",
-            tickvals=[math.log10(n + 1) for n in DECADES],
-            ticktext=[str(n) for n in DECADES],
-        ),
-        yaxis=axis(-0.03, 1.05, "share that f reads"),
-    )
-    kind = "relative, up to L" if query <= threshold else "absolute, beyond L"
-    return dict(data=data, layout=layout), {"own": own, "here": here, "kind": kind}
-
-
-shares = explorable(
-    _shares,
-    id="relative.shares",
-    title="FIRE: what share of the past is this distance?",
-    alt="The input of FIRE's network against distance, on a log axis: a curve that rises from 0 at the query. Up to "
-    "the threshold, a dashed upright line, the curve lies on a dotted one, the same for every query. Beyond it "
-    "the curve is pressed flatter the later the query stands, and always ends at 1. Drag the square, the first "
-    "key of the text, and the query moves; the diamond, and the key does; the dashed line, and the threshold "
-    "does.",
-    readout="f reads {own:.3f} · key {here:d} back · {kind}",
-    handles={"the key": "back", "first key": "query", "threshold L": "threshold"},
-    query=slider([4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096], label="query position i", default=64, play=True),
-    threshold=slider([16, 128, 512], label="threshold L", default=128),
-    c=slider([0.02, 0.1, 1.0], label="bend c", default=0.1),
-    back=slider([0, 1, 2, 4, 8, 16, 32, 64, 128, 256], label="distance of the key", default=16, at_most="query"),
 )

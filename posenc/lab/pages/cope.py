@@ -2,6 +2,7 @@ r"""What the page *CoPE: counting what matters* runs, and its reader need not se
 
 import functools
 import math
+from statistics import fmean
 
 import torch
 
@@ -96,13 +97,10 @@ def idea_figure():
 
 
 def failure_numbers():
-    r"""How far back the right key stands in each text, and what the hand-made head gives it."""
-    values = {}
-    for name, words in TEXTS.items():
-        weights = count_sentences(name)[1]
-        values[f"{name}_back"] = f"{len(words) - 1 - int(weights.argmax())}"
-        values[f"{name}_weight"] = f"{weights.max():.3f}"
-    return values
+    r"""How many words back the right key stands in each text."""
+    return {
+        f"{name}_back": f"{len(words) - 1 - int(count_sentences(name)[1].argmax())}" for name, words in TEXTS.items()
+    }
 
 
 # -------------------------------------------------------------------------------------------------------- the checks
@@ -171,26 +169,6 @@ def card_figure():
     return finish(figure)
 
 
-# ----------------------------------------------------------------------------------------------------------- costs
-
-
-def operations(head_dim, rows):
-    r"""Operations a pair of query and key: (plain attention forward, the hats), counted from the formulas.
-
-    Plain: a product and a sum a lane, for q.k and for the values. Hats: for each row a difference, an absolute value,
-    1 minus it, the larger of it and 0, a product and a sum.
-    """
-    return 4 * head_dim, 6 * rows
-
-
-def print_operations():
-    r"""What the hats cost beside plain attention, for some heads and tables, a line each."""
-    print("  D     P    plain   hats   hats / plain")
-    for head_dim, rows in ((64, 16), (64, 64), (128, 64), (64, 512)):
-        plain, more = operations(head_dim, rows)
-        print(f"{head_dim:3} {rows:5} {plain:8} {more:6} {more / plain:10.2f}")
-
-
 def memory_numbers(length=4096, rows=64):
     r"""Megabytes that one head's float32 arrays take: [T, T], and z [T, P]."""
     return {
@@ -203,7 +181,6 @@ def memory_numbers(length=4096, rows=64):
 
 # ------------------------------------------------------------------------------------------------------ the verdict
 
-TITLES = {"open": "CoPE, all gates 1"}
 FIRST = {
     "flipflop": ("in", "sparser", "longer 4x"),
     "counting": ("in", "longer 4x"),
@@ -220,51 +197,23 @@ def puzzles():
 
 
 def title_of(arm):
-    return TITLES.get(arm) or posenc.METHODS[arm].title
+    return "CoPE, all gates 1" if arm == "open" else posenc.METHODS[arm].title
 
 
-def scores(task, arm, test, results=None):
+def scores(task, arm, test):
     r"""The share of wrong answers, a number for each seed."""
-    results = puzzles() if results is None else results
-    return results["tasks"][task]["methods"][arm]["scores"][test]
+    return puzzles()["tasks"][task]["methods"][arm]["scores"][test]
 
 
-def cell(values):
-    r"""A cell of a table: the mean in percent, and how many seeds solved it."""
-    return f"{100 * mean_and_spread(values)[0]:.1f} ({sum(value < SOLVED for value in values)})"
-
-
-def verdict_table(columns=FIRST, results=None):
+def verdict_table(columns=FIRST):
     r"""Each arm's errors in percent, and in parentheses how many seeds stay below one percent."""
-    results = puzzles() if results is None else results
-    head = ["", *(f"{NAMES[task]}, {test}" for task, tests in columns.items() for test in tests)]
-    arms = results["tasks"]["flipflop"]["methods"]
-    rows = [
-        [title_of(arm), *(cell(scores(task, arm, test, results)) for task, tests in columns.items() for test in tests)]
-        for arm in arms
-    ]
-    return table(head, rows)
-
-
-def rates_table(results=None):
-    r"""The learning rate that validation chose for each arm and puzzle."""
-    results = puzzles() if results is None else results
-    rows = [
-        [title_of(arm), *(f"{results['tasks'][task]['methods'][arm]['rate']:g}" for task in NAMES)]
-        for arm in results["tasks"]["flipflop"]["methods"]
-    ]
-    return table(["", *NAMES.values()], rows)
-
-
-def outcome(task, arm, results=None):
-    r"""What became of the prediction for an arm: (claim, outcome, mean change, its spread)."""
-    results = puzzles() if results is None else results
-    start, end = results["tasks"][task]["contrast"]
-    pairs = zip(scores(task, arm, start, results), scores(task, arm, end, results))
-    moved = [after - before for before, after in pairs]
-    change, spread = mean_and_spread(moved)
-    claim = results["tasks"][task]["predictions"][arm]["claim"]
-    return claim, judge(moved, results["tolerance"], claim), change, spread
+    tests = [(task, test) for task, tests in columns.items() for test in tests]
+    rows = []
+    for arm in puzzles()["tasks"]["flipflop"]["methods"]:
+        found = [scores(task, arm, test) for task, test in tests]
+        cells = [f"{100 * fmean(wrong):.1f} ({sum(one < SOLVED for one in wrong)})" for wrong in found]
+        rows.append([title_of(arm), *cells])
+    return table(["", *(f"{NAMES[task]}, {test}" for task, test in tests)], rows)
 
 
 def paired(ours, theirs):
@@ -273,110 +222,34 @@ def paired(ours, theirs):
     return mean_and_spread(apart)[0], half_width(apart)
 
 
-def compared(ours, theirs):
-    r"""Words for "ours is ... than theirs", from the paired interval, in points of a percent."""
-    mean, half = paired(ours, theirs)
-    if abs(mean) <= half or mean == 0:
-        return f"not told apart ({signed(100 * mean, 1)} ± {100 * half:.1f} points, 95%)"
-    return f"{'fewer' if mean < 0 else 'more'} errors ({signed(100 * mean, 1)} ± {100 * half:.1f} points, 95%)"
-
-
-def predictions_table(results=None):
+def predictions_table():
     r"""What was predicted of CoPE, its control and RoPE, why, and what became of it, a row each."""
-    results = puzzles() if results is None else results
     rows = []
-    for task, parts in results["tasks"].items():
+    for task, parts in puzzles()["tasks"].items():
+        start, end = parts["contrast"]
         for arm in ("cope", "open", "rope"):
-            claim, became, change, spread = outcome(task, arm, results)
-            test = f"{NAMES[task]}, *{parts['contrast'][1]}*: {title_of(arm)}"
-            why = parts["predictions"][arm]["why"]
-            said = {"rises": "rise", "holds": "no rise"}[claim]
-            rows.append([test, said, why, f"{signed(100 * change, 1)} ± {100 * spread:.1f}", became])
+            predicted = parts["predictions"][arm]
+            moved = [after - before for before, after in zip(scores(task, arm, start), scores(task, arm, end))]
+            change, spread = mean_and_spread(moved)
+            claim = {"rises": "rise", "holds": "no rise"}[predicted["claim"]]
+            became = judge(moved, puzzles()["tolerance"], predicted["claim"])
+            points = f"{signed(100 * change, 1)} ± {100 * spread:.1f}"
+            rows.append([f"{NAMES[task]}, *{end}*: {title_of(arm)}", claim, predicted["why"], points, became])
     return table(["", "predicted", "because", "points", "verdict"], rows)
 
 
-def verdict_numbers(results=None):
-    r"""What the prose on the puzzles cites."""
-    results = puzzles() if results is None else results
+def use_numbers():
+    r"""Does CoPE count, or look up an answer and go on? The two controls, in points of a percent, with 95% intervals.
 
-    def percent(task, arm, test):
-        return f"{100 * mean_and_spread(scores(task, arm, test, results))[0]:.1f}%"
-
-    far = {arm: percent("counting", arm, "longer 4x") for arm in ("cope", "open", "rope", "stickbreaking", "fox")}
-    copied = {
-        arm: f"from {percent('selective_copy', arm, 'in')} to {percent('selective_copy', arm, 'sparser')}"
-        for arm in ("cope", "open", "rope")
-    }
-    arms = results["tasks"]["selective_copy"]["methods"]
-    least = min(mean_and_spread(scores("selective_copy", arm, "longer 4x", results))[0] for arm in arms)
-    return {
-        "seeds": f"{len(results['seeds'])}",
-        "rates": ", ".join(f"{rate:g}" for rate in results["rates"]),
-        "steps": ", ".join(f"{NAMES[task]}: {results['steps'][task]} steps" for task in FIRST),
-        "copy_steps": f"{results['steps']['selective_copy']}",
-        "solved": f"{100 * SOLVED:.0f}%",
-        "tolerance": f"{100 * results['tolerance']:.0f}",
-        "near_words": f"with sparser letters to copy the control's errors go {copied['open']}, RoPE's "
-        f"{copied['rope']}, and CoPE's {copied['cope']}.",
-        "far_words": f"at four times the length CoPE errs in {far['cope']} of the counts, its control in "
-        f"{far['open']}, RoPE in {far['rope']}, stick-breaking in {far['stickbreaking']} and FoX in {far['fox']}.",
-        "copy_words": "That sparser letters do CoPE no harm would be so if its gates closed at blanks; they were not "
-        f"read here. At four times the length every arm errs in {100 * least:.0f}% or more.",
-    }
-
-
-def text_numbers():
-    r"""A sentence on CoPE's losses on text."""
-    results = load_results("train_short_test_long")
-    start, end, runs = results["lengths"][0], results["lengths"][-1], results["methods"]["cope"]
-    ends = (("whole", 0), ("whole", -1), ("cut", -1))
-    first, whole, cut = (mean_and_spread([row[place] for row in runs[kind]])[0] for kind, place in ends)
-    words = (
-        f"From {start} to {end} characters CoPE's loss goes from {first:.2f} to {whole:.2f}, and to {cut:.2f} with its "
-        f"attention cut: {'more keys harm it' if whole - cut > 0.05 else 'more keys do it no harm'}."
-    )
-    return {"words": words}
-
-
-def use_words(results=None):
-    r"""Does CoPE count, or look up an answer and go on from there? From the two controls of the counting puzzle."""
-    from IPython.display import Markdown
-
-    results = puzzles() if results is None else results
-    lines = []
-    for arm in ("cope", "open", "rope"):
-        usual, rare = (scores("counting", arm, test, results) for test in ("in", "rarely asked"))
-        lines.append(f"- {title_of(arm)}, rarely asked beside asked as in training: {compared(rare, usual)}.")
-    for task in ("counting", "flipflop"):
-        long, cut = (scores(task, "cope", test, results) for test in ("longer 4x", "longer 4x, cut"))
-        lines.append(
-            f"- CoPE on {NAMES[task]} four times as long, all keys visible beside cut to the nearest of the training "
-            f"length: {compared(long, cut)}."
-        )
-    rare = scores("counting", "cope", "rarely asked", results)
-    mean = mean_and_spread(rare)[0]
-    beside = compared(rare, scores("counting", "cope", "in", results))
-    if mean < SOLVED:
-
-        def errs(arm, test):
-            return f"{100 * mean_and_spread(scores('counting', arm, test, results))[0]:.1f}%"
-
-        far = {arm: f"{errs(arm, 'longer 4x')} to {errs(arm, 'longer 4x, cut')}" for arm in ("cope", "rope", "open")}
-        end = (
-            "With hardly an answer to go on from it answers right: it does not need them. That is no merit of gates: "
-            f"RoPE ({errs('rope', 'rarely asked')} wrong) and the control ({errs('open', 'rarely asked')}) answer "
-            "nearly as well. Cutting shows that far keys do harm: at four times the length it takes CoPE's errors from "
-            f"{far['cope']}. Gates that are nearly closed and add up may be one reason; but RoPE's go from "
-            f"{far['rope']} and the control's from {far['open']}, so it cannot be the only one."
-        )
-    elif beside.startswith("more"):
-        end = "So would a model that looks up the last answer and counts on from there."
-    elif beside.startswith("fewer"):
-        end = "Fewer answers to go on from do not hurt it."
-    else:
-        end = "These seeds do not tell whether it leans on earlier answers."
-    lines.append(f"\nRarely asked, CoPE errs in {100 * mean:.1f}% of the answers. {end}")
-    return Markdown("\n".join(lines))
+    Errors: AssertionError where other differences than the text says are told apart.
+    """
+    pairs = {f"rare_{arm}": ("counting", arm, "rarely asked", "in") for arm in ("cope", "open", "rope")}
+    pairs |= {f"far_{task}": (task, "cope", "longer 4x", "longer 4x, cut") for task in ("counting", "flipflop")}
+    found = {name: paired(scores(task, arm, a), scores(task, arm, b)) for name, (task, arm, a, b) in pairs.items()}
+    told = [name for name, (mean, half) in found.items() if abs(mean) > half]
+    assert told == ["rare_open", "rare_rope", "far_counting"] and all(found[name][0] > 0 for name in told)
+    assert fmean(scores("counting", "cope", "rarely asked")) < SOLVED
+    return {name: f"{signed(100 * mean, 1)} ± {100 * half:.1f}" for name, (mean, half) in found.items()}
 
 
 # -------------------------------------------------------------------------------------------------- the trained gates
@@ -385,30 +258,19 @@ def use_words(results=None):
 def gate_numbers():
     r"""What the trained gates of the text model do, in numbers."""
     heads, losses = trained_gates()["heads"], trained_gates()["losses"]
-    trained = losses["as trained"]
-    contrast = {name_of(head): head["by_kind"]["space"] - head["by_kind"]["letter"] for head in heads}
-    widest = max(contrast, key=lambda name: abs(contrast[name]))
-    chosen = next(head for head in heads if name_of(head) == widest)
+    most = max(heads, key=lambda head: abs(head["by_kind"]["space"] - head["by_kind"]["letter"]))
     assert all(0.1 < gate < 0.9 for head in heads for gate in head["by_kind"].values())
+    others = {"mean": "each head's mean gate", "open": "all gates 1", "other": "gates of the next head"}
+    others["zero"] = "table of zeros"
     return {
-        "heads": f"{len(heads)}",
         "mean_low": f"{min(head['mean'] for head in heads):.2f}",
         "mean_high": f"{max(head['mean'] for head in heads):.2f}",
-        "most_head": widest,
-        "most_space": f"{chosen['by_kind']['space']:.2f}",
-        "most_letter": f"{chosen['by_kind']['letter']:.2f}",
+        "most_head": name_of(most),
+        "most_space": f"{most['by_kind']['space']:.2f}",
+        "most_letter": f"{most['by_kind']['letter']:.2f}",
         "key_share": f"{max(head['by_key'] for head in heads):.0%}",
         "beyond": f"{max(head['beyond'] for head in heads):.1%}",
-        "loss": f"{trained:.2f}",
-        **{
-            f"loss_{name}": f"{losses[key] - trained:+.2f}"
-            for name, key in (
-                ("mean", "each head's mean gate"),
-                ("open", "all gates 1"),
-                ("other", "gates of the next head"),
-                ("zero", "table of zeros"),
-            )
-        },
+        **{f"loss_{name}": f"{losses[key] - losses['as trained']:+.2f}" for name, key in others.items()},
     }
 
 
@@ -427,24 +289,13 @@ PUZZLE_KINDS = {
 
 def puzzle_gates(task):
     r"""The mean gate of each head on each kind of key, for queries that are asked for an answer."""
-    kinds = PUZZLE_KINDS[task]
-    rows = [
-        [name_of(head), *(f"{head['by_kind'][kind]:.2f}" for kind in kinds)]
-        for head in trained_gates()["puzzles"][task]["heads"]
-    ]
+    heads, kinds = trained_gates()["puzzles"][task]["heads"], PUZZLE_KINDS[task]
+    for head in heads:  # as the text says
+        gate, first = head["by_kind"], head["layer"] == 0
+        if task == "flipflop":  # the second layer opens after w alone
+            gap = gate["after w"] - gate["after i"]
+            assert gap < 0.05 if first else gap > 0.95
+        elif first:
+            assert min(gate["+"], gate["reset"]) > 0.95 and gate["."] < 0.05
+    rows = [[name_of(head), *(f"{head['by_kind'][kind]:.2f}" for kind in kinds)] for head in heads]
     return table(["", *kinds.values()], rows)
-
-
-def puzzle_numbers():
-    r"""Settings and errors of the two models whose gates are shown."""
-    models = trained_gates()["puzzles"]
-    for head in models["flipflop"]["heads"]:  # the second layer opens after w alone
-        gap = head["by_kind"]["after w"] - head["by_kind"]["after i"]
-        assert gap > 0.95 if head["layer"] else gap < 0.05
-    for kinds in (head["by_kind"] for head in models["counting"]["heads"] if head["layer"] == 0):
-        assert min(kinds["+"], kinds["reset"]) > 0.95 and kinds["."] < 0.05
-    return {
-        "puzzle_rate": f"{models['flipflop']['rate']:g}",
-        **{f"{task}_in": f"{models[task]['wrong']['in']:.1%}" for task in models},
-        **{f"{task}_far": f"{models[task]['wrong']['longer 4x']:.1%}" for task in models},
-    }

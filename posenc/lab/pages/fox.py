@@ -2,6 +2,7 @@ r"""What the page *FoX: a door that closes* runs, and its reader need not see.""
 
 import functools
 import math
+from statistics import fmean as mean
 
 import torch
 from torch.nn.functional import logsigmoid
@@ -78,14 +79,11 @@ def clock_numbers() -> dict[str, str]:
 
 def hand_numbers() -> dict[str, str]:
     r"""What closing the door of token 5 does to the line of the explorable, all other doors open."""
-    gate = SHUT
-    log_gates = line_of_gates(ALL_OPEN, TOKENS.index(".") + 1, gate)
-    query = len(TOKENS) - 1
-    closed, opened = (
-        weights_of(g, query)[1][: TOKENS.index(".") + 1] for g in (log_gates, torch.zeros_like(log_gates))
-    )
+    after = TOKENS.index(".") + 1
+    log_gates, query = line_of_gates(ALL_OPEN, after, SHUT), len(TOKENS) - 1
+    closed, opened = (weights_of(gates, query)[1][:after] for gates in (log_gates, torch.zeros_like(log_gates)))
     return {
-        "hand_gate": f"{gate:g}",
+        "hand_gate": f"{SHUT:g}",
         "hand_first": f"{closed[:-1].sum().item():.3f}",
         "hand_period": f"{closed[-1].item():.3f}",
         "hand_open": f"{opened.sum().item():.2f}",
@@ -185,87 +183,39 @@ def losses(method, kind, place):
     return [run[place] for run in lengths()["methods"][method][kind]]
 
 
-def needed_keys(tolerance: float = KEYS_TOLERANCE) -> int:
-    r"""How few nearest keys a query of FoX may see before its mean loss rises by more than the tolerance, in nats."""
-    results = lengths()
-    runs = results["methods"]["fox"]["context_cut"]
-    means = [mean_and_spread([run[n] for run in runs])[0] for n in range(len(results["cuts"]))]
-    return next(cut for cut, mean in zip(results["cuts"], means) if mean <= means[-1] + tolerance)
-
-
-def reading(whole, cut) -> str:
-    r"""Does FoX extrapolate or ignore? From the losses at the longest context, seed by seed, whole and cut."""
-    gap = mean_and_spread([a - b for a, b in zip(whole, cut)])[0]
-    if ignores_far(whole, cut):
-        return f"Cutting moves the loss by {abs(gap):.4f} nats: on this text FoX **ignores** keys beyond the cut."
-    if gap > 0:
-        return f"With its attention cut the model is *better*, by {gap:.3f} nats: FoX **suffers** from keys beyond it."
-    return f"What is far saves {-gap:.3f} nats: FoX **uses** keys beyond the cut."
-
-
-def verdict_words():
-    r"""What became of the prediction, and how to read it."""
-    from IPython.display import Markdown
-
-    words = verdict(lengths(), "fox").words
-    return Markdown(f"**The verdict.** {words} {reading(losses('fox', 'whole', -1), losses('fox', 'cut', -1))}")
-
-
-def prediction():
-    r"""What was predicted before the run."""
-    from IPython.display import Markdown
-
-    return Markdown(f"**The prediction**, written before the run: *{lengths()['predictions']['fox']}*")
-
-
 def lengths_table():
     r"""Each method's loss at the training length and at the longest, whole and cut; mean and spread over seeds."""
-    results = lengths()
-    runs, ends = results["methods"], results["lengths"]
-    head = ["", f"{ends[0]} characters", f"{ends[-1]}, whole", f"{ends[-1]}, cut to {ends[0]} keys"]
-    order = sorted(runs, key=lambda method: -mean_and_spread([run[-1] for run in runs[method]["whole"]])[0])
-    return table(
-        head,
-        [
-            [
-                posenc.METHODS[method].title,
-                pm([run[0] for run in runs[method]["whole"]], 3),
-                pm([run[-1] for run in runs[method]["whole"]], 3),
-                pm([run[-1] for run in runs[method]["cut"]], 3),
-            ]
-            for method in order
-        ],
-    )
+    first, *_, last = lengths()["lengths"]
+    head = ["", f"{first} characters", f"{last}, whole", f"{last}, cut to {first} keys"]
+    rows = []
+    for method in sorted(lengths()["methods"], key=lambda method: -mean(losses(method, "whole", -1))):
+        ends = (("whole", 0), ("whole", -1), ("cut", -1))
+        rows.append([posenc.METHODS[method].title, *(pm(losses(method, *end), 3) for end in ends)])
+    return table(head, rows)
 
 
 def lengths_numbers() -> dict[str, str]:
-    r"""What the reading of the verdict cites."""
-    results = lengths()
-    at_end = {method: mean_and_spread(losses(method, "whole", -1))[0] for method in results["methods"]}
-    rank = sorted(at_end, key=at_end.get).index("fox") + 1
-    keys, layers = needed_keys(), results["settings"]["num_layers"]
+    r"""What the reading of the verdict cites: how few nearest keys FoX may see and lose less than the tolerance."""
+    results, whole = lengths(), {method: mean(losses(method, "whole", -1)) for method in lengths()["methods"]}
+    by_cut = [mean(runs) for runs in zip(*results["methods"]["fox"]["context_cut"])]
+    keys = next(cut for cut, loss in zip(results["cuts"], by_cut) if loss <= by_cut[-1] + KEYS_TOLERANCE)
+    layers = results["settings"]["num_layers"]
+    assert ignores_far(losses("fox", "whole", -1), losses("fox", "cut", -1))  # as the text says
     return {
-        "train": f"{results['lengths'][0]}",
-        "test": f"{results['lengths'][-1]}",
-        "seeds": f"{len(results['seeds'])}",
-        "rank_words": f"FoX is number {rank} of these {len(at_end)} at the longest context.",
-        "keys_words": f"Let each query see its nearest {keys} keys alone. Through {layers} layers it still reaches "
-        f"{layers} · {keys - 1} = {layers * (keys - 1)} characters back, and the loss rises by less than "
-        f"{KEYS_TOLERANCE:g} nats.",
+        "verdict": verdict(results, "fox").words,
+        "rank": f"{sorted(whole, key=whole.get).index('fox') + 1} of these {len(whole)}",
+        "keys": f"{keys}",
+        "reach": f"{layers} · {keys - 1} = {layers * (keys - 1)}",
+        "keys_tolerance": f"{KEYS_TOLERANCE:g}",
     }
 
 
 def position_figure():
     r"""Loss by place in the longest windows."""
-    results = lengths()
-    return plot_by_position(
-        results, [arm for arm in ("rope", "alibi", "stickbreaking", "fox") if arm in results["methods"]]
-    )
+    return plot_by_position(lengths(), ["rope", "alibi", "stickbreaking", "fox"])
 
 
 # ------------------------------------------------------------------------------------------------------- trained gates
-
-OUTCOMES = ("came true", "not decided", "failed")  # from the best to the worst
 
 
 @functools.cache
@@ -279,82 +229,13 @@ def means(name, arm="fox"):
     return [seed[name] for seed in gates()["arms"][arm]["mean"]]
 
 
-def classes():
-    r"""The classes of characters, those whose doors close most first."""
-    return sorted(gates()["classes"], key=lambda name: mean_and_spread(means(name))[0])
-
-
-def gates_figure():
-    r"""Mean log f of each class of characters, and of each layer."""
-    import matplotlib.pyplot as plt
-
-    order = classes()[::-1]
-    figure, axis = plt.subplots(figsize=(4.4, 2.6), layout="constrained")
-    looks = (("o", "layer 1"), ("s", "layer 2"), ("^", "layer 3"))
-    for layer, (marker, words) in enumerate(looks):
-        by_seed = [
-            [mean_and_spread(seed[name][layer])[0] for seed in gates()["arms"]["fox"]["heads"]] for name in order
-        ]
-        mean, spread = zip(*map(mean_and_spread, by_seed))
-        places = [place + 0.16 * (layer - 1) for place in range(len(order))]
-        axis.errorbar(mean, places, xerr=spread, fmt=marker, capsize=2, markersize=5, label=words)
-    axis.set_yticks(range(len(order)), order)
-    axis.set(xlabel="mean log f (left: the door closes)", xlim=(None, 0))
-    axis.grid(axis="x", alpha=0.3)
-    figure.legend(loc="outside lower center", ncols=3)
-    return finish(figure)
-
-
 def gates_table():
     r"""For each class of characters how many there are, mean log f and the gate that this is."""
-    rows = [
-        [name, f"{gates()['classes'][name]:,}", pm(means(name)), f"{math.exp(mean_and_spread(means(name))[0]):.3f}"]
-        for name in classes()
-    ]
+    rows = []
+    for name in sorted(gates()["classes"], key=lambda name: mean(means(name))):
+        characters = f"{gates()['classes'][name]:,}"
+        rows.append([name, characters, pm(means(name)), f"{math.exp(mean(means(name))):.3f}"])
     return table(["class", "held-out characters", "mean log f", "as a gate"], rows)
-
-
-def gates_verdict():
-    r"""What became of the prediction about the gates."""
-    from IPython.display import Markdown
-
-    results, (start, end) = gates(), gates()["contrast_of_classes"]
-    changes = [b - a for a, b in zip(means(start), means(end))]
-    change, spread = mean_and_spread(changes)
-    outcome = judge(changes, results["tolerance"], results["claim"])
-    tightest = [min(results["classes"], key=seed.get) for seed in results["arms"]["fox"]["mean"]]
-    last = sum(name == end for name in tightest)
-    common = max(set(tightest), key=tightest.count)
-    outcome = f"{outcome}, for this half of the prediction" if last < len(tightest) else outcome
-    return Markdown(
-        f"**The verdict.** From {start}s to {end}s mean log f changes by {typeset(f'{change:.2f}')} ± {spread:.2f}, "
-        f"where a fall of more than {results['tolerance']:g} was predicted: {outcome}. The tightest of all classes is "
-        f"the {end} in {last} of {len(tightest)} seeds; in {tightest.count(common)} of them it is the {common}."
-    )
-
-
-def gates_prediction():
-    r"""What was predicted before the run."""
-    from IPython.display import Markdown
-
-    return Markdown(f"**The prediction**, written before the run: *{gates()['prediction']}*")
-
-
-def gates_numbers() -> dict[str, str]:
-    r"""What the prose about trained gates cites."""
-    mean = {name: mean_and_spread(means(name))[0] for name in gates()["classes"]}
-    start = gates()["starts"]["started open"]
-    return {
-        "seeds": f"{len(gates()['seeds'])}",
-        "space": f"{math.exp(mean['space']):.4f}",
-        "letter": f"{math.exp(mean['letter']):.2f}",
-        "heads": f"{len(half_lives('fox'))}",
-        "longest": f"{max(half_lives('fox')):.2f}",
-        "start": f"{start:g}",
-        "start_open": f"{1 / (1 + math.exp(-start)):.3f}",
-        "start_seeds": f"{len(gates()['arms']['started open']['seeds'])}",
-        "start_words": start_words(),
-    }
 
 
 def half_lives(arm):
@@ -362,129 +243,60 @@ def half_lives(arm):
     return [math.log(2) / -number for number in torch.tensor(gates()["arms"][arm]["all"]).flatten().tolist()]
 
 
-def start_words() -> str:
-    r"""What another start of the gates' bias did to the loss and to the gates, and what became of the prediction."""
-    runs = {arm: seeds["short_long"] for arm, seeds in gates()["arms"].items()}
-    pairs = list(zip(runs["fox"], runs["started open"]))  # of the seeds that both have
-    changes = [b["whole"][0] - a["whole"][0] for a, b in pairs]
-    change, spread = mean_and_spread(changes)
-    limit = gates()["start_tolerance"]
-    outcome = max((judge(changes, limit, claim) for claim in ("holds", "stays")), key=OUTCOMES.index)
+def gates_numbers() -> dict[str, str]:
+    r"""What the prose about trained gates cites, and what became of both predictions."""
+    results = gates()
+    start, end = results["contrast_of_classes"]
+    changes = [b - a for a, b in zip(means(start), means(end))]
+    assert judge(changes, results["tolerance"], results["claim"]) == "came true"
+    assert all(min(results["classes"], key=seed.get) == "space" for seed in results["arms"]["fox"]["mean"])
+    runs = {arm: seeds["short_long"] for arm, seeds in results["arms"].items()}
+    pairs = zip(runs["fox"], runs["started open"])  # of the seeds that both have
+    changed = [b["whole"][0] - a["whole"][0] for a, b in pairs]
+    became = [judge(changed, results["start_tolerance"], claim) for claim in ("holds", "stays")]
+    assert "not decided" in became and "failed" not in became
+    far = [mean([run[kind][-1] for run in runs["started open"]]) for kind in ("whole", "cut")]
     ends = {arm: f"{min(half_lives(arm)):.2f} and {max(half_lives(arm)):.2f}" for arm in runs}
-    far = [mean_and_spread([run[kind][-1] for run in runs["started open"]])[0] for kind in ("whole", "cut")]
-    return (
-        f"On the {len(pairs)} seeds that both have, the loss at the training length changes by "
-        f"{signed_pm(change, spread, 3)} nats (mean and standard deviation of the differences); predicted "
-        f"was less than {limit:g} up or down: {outcome}. The half-lives of all seeds' heads, by the mean of log f, end "
-        f"between {ends['fox']} characters where they start at zero, and between {ends['started open']} where they "
-        f"start open. For the latter, whole and cut differ by {abs(far[0] - far[1]):.4f} nats at the longest context."
-    )
-
-
-def start_table():
-    r"""What another start of the gates' bias makes of the model."""
-    rows = []
-    for arm, runs in gates()["arms"].items():
-        start = gates()["starts"][arm]
-        whole, cut = ([run[kind] for run in runs["short_long"]] for kind in ("whole", "cut"))
-        every = [mean_and_spread(sum(seed, []))[0] for seed in runs["all"]]
-        rows.append(
-            [
-                f"{start:g}",
-                f"{1 / (1 + math.exp(-start)):.3f}",
-                f"{len(every)}",
-                pm(every),
-                pm([run[0] for run in whole], 3),
-                pm([run[-1] for run in whole], 3),
-                pm([run[-1] for run in cut], 3),
-            ]
-        )
-    lengths = load_results("train_short_test_long")["lengths"]
-    head = ["bias starts at", "as a gate", "seeds", "mean log f, trained"]
-    return table([*head, f"loss at {lengths[0]}", f"at {lengths[-1]}", f"at {lengths[-1]}, cut"], rows)
+    return {
+        "change": pm(changes),
+        "space": f"{math.exp(mean(means('space'))):.4f}",
+        "letter": f"{math.exp(mean(means('letter'))):.2f}",
+        "heads": f"{len(half_lives('fox'))}",
+        "longest": f"{max(half_lives('fox')):.2f}",
+        "start_open": f"{torch.tensor(results['starts']['started open']).sigmoid():.3f}",
+        "start_seeds": f"{len(changed)}",
+        "start_change": signed_pm(*mean_and_spread(changed), 3),
+        "start_zero_lives": ends["fox"],
+        "start_open_lives": ends["started open"],
+        "start_far": f"{abs(far[0] - far[1]):.4f}",
+    }
 
 
 # ----------------------------------------------------------------------------------------------- puzzles and Pro block
 
 
-def puzzles_table():
-    r"""Share of wrong answers on the three puzzles, in and out of distribution, FoX beside the others."""
-    results = load_results("contextual")
-    rows = []
-    for task, values in results["tasks"].items():
-        inside, outside = values["contrast"]
-        for method in ("rope", "alibi", "stickbreaking", "cope", "fox"):
-            scores, claim = values["methods"][method]["scores"], values["predictions"][method]["claim"]
-            changes = [b - a for a, b in zip(scores[inside], scores[outside])]
-            rows.append(
-                [
-                    f"{posenc.lab.train.tasks.TASKS[task].title}",
-                    posenc.METHODS[method].title,
-                    percent(scores[inside]),
-                    percent(scores[outside]),
-                    f"{claim}: {judge(changes, results['tolerance'], claim)}",
-                ]
-            )
-    return table(["puzzle", "method", "in distribution", "outside", "predicted, and what came of it"], rows)
-
-
-def percent(values):
-    r"""Mean and spread of some shares, in percent."""
-    return f"{pm([100 * value for value in values], 1)} %"
-
-
-def second_numbers() -> dict[str, str]:
-    r"""What the second reading says of the puzzles and of the parts of the Pro block."""
-    puzzles, pro = load_results("contextual"), load_results("foxpro")
-    scores = {task: found["methods"]["fox"]["scores"] for task, found in puzzles["tasks"].items()}
-    solved = [
-        task
-        for task, found in puzzles["tasks"].items()
-        if max(mean_and_spread(scores[task][test])[0] for test in found["contrast"]) < SOLVED
-    ]
-    titles = [posenc.lab.train.tasks.TASKS[task].title.lower() for task in solved]
-    copied = scores["selective_copy"]["in"]
-    rate = {arm: pro["other_rates"][arm] for arm in ("fox", "pro")}
-    gains = {arm: better_rate(found) for arm, found in rate.items()}
-    changes = {arm: found["mean"] for arm, found in pro["predictions"].items()}
-    return {
-        "puzzle_seeds": f"{len(puzzles['seeds'])}",
-        "puzzle_tolerance": f"{100 * puzzles['tolerance']:.0f}",
-        "pro_tolerance": f"{pro['tolerance']:g}",
-        "puzzle_words": f"FoX solves {' and '.join(titles)}, inside and outside. Selective copy it mostly does not "
-        f"learn at these rates: even in distribution only {sum(wrong < 0.1 for wrong in copied)} of {len(copied)} "
-        "seeds errs in less than a tenth, so its row outside says little.",
-        "pro_seeds": f"{len(pro['seeds'])}",
-        "pro_words": "Mixing in the token before has the largest effect both ways: alone it lowers the loss by "
-        f"{-changes['fox + kv_shift']:.3f} nats, and leaving it out raises it by {changes['pro - kv_shift']:.3f}, "
-        f"though that interval reaches zero. The parts do not add up to the {-changes['pro']:.3f} of all four; the "
-        "output gate shows nothing at this size. Read it as a hint. The nine intervals are not corrected for being "
-        f"nine, the arms are not of equal size, and on two seeds a rate {rate['fox']['best']:g} times as large lowered "
-        f"the loss by {gains['fox']:.3f} (FoX) and {gains['pro']:.3f} (Pro), as much as a part does or more.",
-    }
-
-
-def better_rate(tried) -> float:
-    r"""By how much the best of some learning rates lowers the mean loss at the training length, in nats."""
-    loss = {rate: mean_and_spread([run[0] for run in found["whole"]])[0] for rate, found in tried["at"].items()}
-    return loss["1.0"] - loss[str(tried["best"])]
+def copied() -> dict[str, str]:
+    r"""In how many seeds FoX errs in less than a tenth of selective copy. Errors: where a puzzle came out otherwise."""
+    results, became = load_results("contextual"), {}
+    for task, found in results["tasks"].items():
+        inside, outside = (found["methods"]["fox"]["scores"][test] for test in found["contrast"])
+        changes = [b - a for a, b in zip(inside, outside)]
+        became[task] = judge(changes, results["tolerance"], found["predictions"]["fox"]["claim"])
+        assert task == "selective_copy" or max(mean(inside), mean(outside)) < SOLVED
+    assert became == {"flipflop": "came true", "counting": "came true", "selective_copy": "not decided"}
+    copied = results["tasks"]["selective_copy"]["methods"]["fox"]["scores"]["in"]
+    return {"copied": f"{sum(wrong < 0.1 for wrong in copied)} of {len(copied)}"}
 
 
 def pro_table():
     r"""The parts of the Pro block, each added alone and each left out: losses, and what became of each prediction."""
     results = load_results("foxpro")
-    ends, predictions = results["lengths"], results["predictions"]
-    head = ["", f"loss at {ends[0]}", f"at {ends[-1]}, whole", f"at {ends[-1]}, cut to {ends[0]} keys"]
-    rows = [
-        [
-            results["arms"][arm],
-            pm([run[0] for run in runs["whole"]], 3),
-            pm([run[-1] for run in runs["whole"]], 3),
-            pm([run[-1] for run in runs["cut"]], 3),
-            pro_change(predictions.get(arm)),
-        ]
-        for arm, runs in results["methods"].items()
-    ]
+    first, *_, last = results["lengths"]
+    head = ["", f"loss at {first}", f"at {last}, whole", f"at {last}, cut to {first} keys"]
+    rows = []
+    for arm, runs in results["methods"].items():
+        ends = [pm([run[place] for run in runs[kind]], 3) for kind, place in (("whole", 0), ("whole", -1), ("cut", -1))]
+        rows.append([results["arms"][arm], *ends, pro_change(results["predictions"].get(arm))])
     return table([*head, "loss at the training length, against; 95%; predicted"], rows)
 
 
@@ -500,21 +312,6 @@ def pro_change(found):
 # ----------------------------------------------------------------------------------------------------------- precision
 
 
-def sums_table(length: int = 4096, seed: int = 0) -> list[tuple[str, float, float]]:
-    r"""How far c and the decay of neighbors are off at the end of a text of random gates, summed in three types.
-
-    Returns: (type, largest error of c, largest error of log f of the last 64 tokens as c_i - c_{i-1}), in logits.
-    """
-    log_gates = logsigmoid(torch.randn(length, generator=torch.Generator().manual_seed(seed), dtype=torch.float64))
-    exact = log_gates.cumsum(0)
-    rows = []
-    for dtype in (torch.float32, torch.float16, torch.bfloat16):
-        c = stepwise_sum(log_gates, dtype)
-        step = (c[1:] - c[:-1] - log_gates[1:])[-64:]
-        rows.append((str(dtype).removeprefix("torch."), (c - exact).abs().max().item(), step.abs().max().item()))
-    return rows
-
-
 def stepwise_sum(log_gates, dtype):
     r"""The running sum kept in a type, token by token, as decoding would keep it: [T] float64."""
     total, sums = torch.zeros((), dtype=dtype), []
@@ -524,19 +321,18 @@ def stepwise_sum(log_gates, dtype):
     return torch.stack(sums)
 
 
-def print_sums() -> None:
-    r"""The errors of `sums_table`, a line each."""
-    print("c kept in    c is off by    log f of a late token is off by")
-    for name, whole, step in sums_table():
-        print(f"{name:9} {whole:13.3g} {step:21.3g}")
-
-
-def precision_numbers() -> dict[str, str]:
-    r"""What the prose about precision cites."""
-    rows = {name: (whole, step) for name, whole, step in sums_table()}
+def precision_numbers(length: int = 4096, seed: int = 0) -> dict[str, str]:
+    r"""How far c is off in a text of random gates, and log f of its last 64 tokens as c_i - c_{i-1}, in logits."""
+    log_gates = logsigmoid(torch.randn(length, generator=torch.Generator().manual_seed(seed), dtype=torch.float64))
+    off = {}
+    for dtype in (torch.float32, torch.bfloat16):
+        c = stepwise_sum(log_gates, dtype)
+        off[dtype] = [(c - log_gates.cumsum(0)).abs().max(), (c.diff() - log_gates[1:])[-64:].abs().max()]
+    c, step = off[torch.float32]
+    half_c, half_step = off[torch.bfloat16]
     return {
-        "bf16_c": f"{rows['bfloat16'][0]:,.0f}",
-        "bf16_step": f"{rows['bfloat16'][1]:.1f}",
-        "float32_c": f"{rows['float32'][0]:.3f}",
-        "float32_step": f"{rows['float32'][1]:.4f}",
+        "bf16_c": f"{half_c:,.0f}",
+        "bf16_step": f"{half_step:.1f}",
+        "float32_c": f"{c:.3f}",
+        "float32_step": f"{step:.4f}",
     }

@@ -1,6 +1,5 @@
 r"""What the two pages on kernels compute behind their prose, and how their cells run where there is no Triton."""
 
-import ast
 import contextlib
 import functools
 import importlib.util
@@ -10,9 +9,7 @@ from pathlib import Path
 import torch
 
 import posenc
-from posenc.errors import check_choice
 from posenc.lab.experiments import load_results
-from posenc.lab.experiments.plots import name_lines
 from posenc.lab.pages import finish
 from posenc.lab.write import table
 
@@ -31,10 +28,7 @@ HEAD = (  # of a table of compiled kernels
     *("shared", "registers", "spilled", "tensor cores"),
 )
 MARK = "# needs Triton: "  # a cell that begins so needs it; its name follows
-MARKS = {"rotary": 0.75, "three steps, D = 64": 32, "tiles, b = 64": 64, "tiles, b = 128": 128, "tiles, b = 256": 256}
-STYLES = (("#6b7280", ":"), ("#0072b2", "-"), ("#c45500", "--"), ("#a8468a", "-."))
 FORWARD, BOTH = "forward", "forward and backward"
-T4_PLAIN = 8.1  # trillion operations a second without tensor cores
 WITHOUT_BIAS = ("interleaved", "half", "gain and band", "axial", "M-RoPE", "mixed", "plain")  # variants of the families
 
 
@@ -64,92 +58,33 @@ def freeze_without_triton() -> None:
         get_ipython().input_transformers_cleanup.append(or_frozen)
 
 
-@functools.cache
-def functions(file: str) -> dict[str, ast.FunctionDef]:
-    r"""Functions of a file of kernels, by name."""
-    tree = ast.parse((Path(posenc.__file__).parent / "kernels" / file).read_text("utf-8"))
-    return {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
-
-
-ONCE_A_ROW = ("shrink",)  # what kernels compute for each query or key of a tile, not for each pair
-
-
-@functools.cache
-def calls(file: str, function: str) -> tuple[str, ...]:
-    r"""What a kernel calls in its source, with the calls of the jitted functions it calls in their place.
-
-    Left out is what is computed once a row. Errors: KeyError where the file has no such function.
-    """
-    found = []
-    for node in pairwise(functions(file)[function]):
-        if isinstance(node, ast.Call):
-            name = ast.unparse(node.func)
-            home = next((home for home in (file, "softmax.py") if name in functions(home)), None)
-            found += (name,) if home is None else (name, *calls(home, name))
-    return tuple(found)
-
-
-def products(file: str, function: str) -> int:
-    r"""How many matrix products a kernel computes for each tile: the calls of tl.dot that it reaches.
-
-    Errors: KeyError where the file has no such function.
-    """
-    return calls(file, function).count("tl.dot")
-
-
-def pairwise(node: ast.AST):
-    r"""The nodes below, without statements that assign what is one number a row."""
-    for child in ast.iter_child_nodes(node):
-        targets = [ast.unparse(target) for target in getattr(child, "targets", ())]
-        if not set(targets) & set(ONCE_A_ROW):
-            yield child
-            yield from pairwise(child)
-
-
-def steps(statement: ast.stmt) -> int:
-    r"""Operations of a statement on a tile: sums, products, comparisons and calls of Triton, each one a pair."""
-    kinds = (ast.BinOp, ast.Compare, ast.Call, ast.AugAssign)
-    return sum(isinstance(node, kinds) for node in ast.walk(statement))
-
-
-def lookup_steps() -> dict[str, int]:
-    r"""Operations that one position of CoPE's table costs a pair: of the hat, of the slope, of the table's gradient."""
-    (looked_up,) = (node for node in ast.walk(functions("cope.py")["lookup"]) if isinstance(node, ast.For))
-    (gathered,) = (node for node in ast.walk(functions("cope.py")["backward_q_kernel"]) if loops_over_positions(node))
-    found = {}
-    for statement in (*looked_up.body, *gathered.body):
-        words = ast.unparse(getattr(statement, "target", getattr(statement, "targets", [statement])[0]))
-        found[words] = steps(statement)
-    return {"hat": found["away"] + found["value"], "slope": found["slope"], "table": found["more"]}
-
-
-def loops_over_positions(node: ast.AST) -> bool:
-    r"""Is it a loop over the positions of CoPE's table?"""
-    return isinstance(node, ast.For) and ast.unparse(node.iter) == "range(positions)"
+HAT, SLOPE, SUM = (
+    6,
+    10,
+    6,
+)  # operations a pair on one position of CoPE's table: of a hat, its slope, the table's gradient
+#: What a kernel asks of one pair, counted in its source: matrix products, exponentials, operations on one position.
+COUNTED = {
+    "softmax": {"forward": (2, 1, 0), "backward": (3 + 4, 2, 0)},  # backward in two kernels
+    "CoPE": {"forward": (2, 2, HAT), "backward": (5 + 4, 6, 3 * HAT + 2 * SLOPE + SUM)},
+}
 
 
 def contextual_work(positions: int, head_dim: int) -> dict[str, dict[str, dict[str, int]]]:
-    r"""What one pair of a query and a key costs CoPE's kernels and the plain softmax's, by count of their source.
+    r"""What one pair of a query and a key costs CoPE's kernels and the plain softmax's.
 
     Arguments: positions: P, rows of CoPE's table. head_dim: D, of q, k and v.
     Returns: {"softmax", "CoPE": {"forward", "backward": counts}}; products: operations of matrix products, 2 D each;
         exponentials; lookup: operations on the positions, on which a slope counts only where a gradient reads it. What
         both do alike beside the products (mask, largest, sum) is left out, and CoPE's running sum of gates.
     """
-    each = lookup_steps()
-    work = {}
-    for name, file in (("softmax", "softmax.py"), ("CoPE", "cope.py")):
-        work[name] = {}
-        for direction, kernels in (("forward", ("forward",)), ("backward", ("backward_q", "backward_kv"))):
-            made = [call for kernel in kernels for call in calls(file, f"{kernel}_kernel")]
-            own = [node for kernel in kernels for node in ast.walk(functions(file)[f"{kernel}_kernel"])]
-            lookup = made.count("lookup") * each["hat"] + made.count("grad_scores") * each["slope"]
-            work[name][direction] = {
-                "products": 2 * head_dim * made.count("tl.dot"),
-                "exponentials": made.count("tl.exp") + made.count("tl.exp2"),
-                "lookup": positions * (lookup + sum(map(loops_over_positions, own)) * each["table"]),
-            }
-    return work
+    return {
+        name: {
+            way: {"products": 2 * head_dim * products, "exponentials": exponentials, "lookup": positions * lookup}
+            for way, (products, exponentials, lookup) in ways.items()
+        }
+        for name, ways in COUNTED.items()
+    }
 
 
 def pairs_visited(length: int, block_q: int, block_k: int) -> int:
@@ -165,33 +100,6 @@ def tile_numbers(length: int = 128, block: int = 32) -> dict[str, str]:
     return {"wasted_whole": f"{whole:.0%}", "wasted_half": f"{half:.0%}"}
 
 
-def first_numbers(heads: int, head_dim: int, scores: int, asked_for: int) -> dict[str, str]:
-    r"""What the first reading counts, of bytes that the scores take and bytes that were asked for, and of tiles."""
-    counted = {
-        "heads": f"{heads}",
-        "head_dim": f"{head_dim}",
-        "scores": f"{scores / 2**30:.0f} GiB",
-        "asked": f"{asked_for / 2**30:.0f} GiB",
-        "ratio": f"{scores / asked_for:.0f}",
-    }
-    return counted | tile_numbers()
-
-
-def product_numbers() -> dict[str, str]:
-    r"""Matrix products of each pass."""
-    forward, owns_q, owns_kv = (
-        products("softmax.py", f"{name}_kernel") for name in ("forward", "backward_q", "backward_kv")
-    )
-    return {
-        "forward": f"{forward}",
-        "owns_q": f"{owns_q}",
-        "owns_kv": f"{owns_kv}",
-        "backward": f"{owns_q + owns_kv}",
-        "one": f"{owns_q + owns_kv - 2}",  # s and dp are computed in both
-        "table": f"{products('table.py', 'backward_table_kernel')}",
-    }
-
-
 @functools.cache
 def report() -> dict:
     r"""The frozen report of compiled kernels."""
@@ -200,10 +108,8 @@ def report() -> dict:
 
 
 def select(rows: list[dict], **columns) -> list[dict]:
-    """The rows whose columns have these values; a value may be a tuple of several. `pass_` stands for "pass"."""
-    choices = {name.rstrip("_"): value if isinstance(value, tuple) else (value,) for name, value in columns.items()}
-    for name in choices if rows else ():
-        check_choice("column", name, list(rows[0]))
+    """The rows whose columns have these values; a value may be a tuple of several."""
+    choices = {name: value if isinstance(value, tuple) else (value,) for name, value in columns.items()}
     return [row for row in rows if all(row[name] in values for name, values in choices.items())]
 
 
@@ -219,42 +125,29 @@ def cells(row: dict) -> list[str]:
     return [*start, shared, str(row["registers"]), f"{row['spilled']} B" if row["spilled"] else "no", cores]
 
 
-def markdown(lines) -> str:
-    """A table of texts, the head first."""
-    head, *rows = (f"| {' | '.join(line)} |" for line in lines)
-    return "\n".join([head, "| " + " | ".join(["---"] * len(lines[0])) + " |", *rows])
-
-
-def chip_table(rows: list[dict], hide: tuple = ()) -> str:
+def chip_table(rows: list[dict], hide: tuple = ()):
     r"""A Markdown table of rows of one compute capability, less the columns of `HEAD` to hide.
 
     Registers and spilled bytes are per thread; shared memory per block, of what the chip allows.
     """
     shown = [n for n, name in enumerate(HEAD) if name not in hide]
-    return markdown([[line[n] for n in shown] for line in (HEAD, *map(cells, rows))])
+    return table([HEAD[n] for n in shown], [[cells(row)[n] for n in shown] for row in rows])
 
 
-def overview(rows: list[dict]) -> str:
+def overview(rows: list[dict]):
     r"""A Markdown table with a line for each compute capability and dtype in rows: what its kernels take at most."""
-    lines = [("capability", "GPUs", "dtype", "compile", "shared, at most", "spill", "tensor cores")]
+    lines = []
     for capability, (names, limit) in CHIPS.items():
         for dtype in ("float16", "bfloat16", "float32"):
             mine = select(rows, capability=capability, dtype=dtype)
             good = [row for row in mine if row["compiles"]]
             if good:
-                shared = max(row["shared"] for row in good)
+                shared = f"{max(row['shared'] for row in good) / KIB:.0f} of {limit / KIB:.0f} kB"
                 kinds = sorted({kind for row in good for kind in row["instructions"].split()})
-                counts = (f"{len(good)} of {len(mine)}", f"{shared / KIB:.0f} of {limit // KIB} kB")
-                spill = str(sum(row["spilled"] > 0 for row in good))
-                lines.append((capability, names, dtype, *counts, spill, ", ".join(kinds) or "no"))
-    return markdown(lines)
-
-
-def report_overview():
-    r"""The report in one table."""
-    from IPython.display import Markdown
-
-    return Markdown(overview(report()["rows"]))
+                spill = sum(row["spilled"] > 0 for row in good)
+                compiled = f"{len(good)} of {len(mine)}"
+                lines.append([capability, names, dtype, compiled, shared, spill, ", ".join(kinds) or "no"])
+    return table(["capability", "GPUs", "dtype", "compile", "shared, at most", "spill", "tensor cores"], lines)
 
 
 def report_rows(capability: str) -> list[dict]:
@@ -262,25 +155,20 @@ def report_rows(capability: str) -> list[dict]:
     return select(report()["rows"], capability=capability, dtype="float16", head_dim=64, variant=WITHOUT_BIAS)
 
 
-def shown_rows(capability: str) -> list[dict]:
-    r"""Those of `report_rows` that a table shows: one rotary kernel, with most registers, and all others."""
-    rows = report_rows(capability)
-    rotary = select(rows, family="rotary")
-    return [max(rotary, key=lambda row: row["registers"]), *(row for row in rows if row not in rotary)]
-
-
 def glue_reports() -> None:
-    r"""Give the prose a table for each generation, as `k_report_7_5` and so on."""
-    from IPython.display import Markdown
+    r"""Give the prose a table for each generation, as `k_report_7_5` and so on: of rotary kernels the largest alone."""
     from myst_nb import glue
 
     for capability in CHIPS:
-        lines = chip_table(shown_rows(capability), hide=("dtype", "head size"))
-        glue(f"k_report_{capability.replace('.', '_')}", Markdown(lines), display=False)
+        rows = report_rows(capability)
+        rotary = select(rows, family="rotary")
+        shown = [max(rotary, key=lambda row: row["registers"]), *(row for row in rows if row not in rotary)]
+        lines = chip_table(shown, hide=("dtype", "head size"))
+        glue(f"k_report_{capability.replace('.', '_')}", lines, display=False)
 
 
 def report_numbers() -> dict[str, str]:
-    r"""How many kernels were compiled, by which Triton, and what the rotary kernels of the tables take at most.
+    r"""How many kernels were compiled, and how many rotary ones the tables choose from, and what these take at most.
 
     Errors: AssertionError where one of these spills or uses tensor cores, or where generations have not equally many.
     """
@@ -288,12 +176,12 @@ def report_numbers() -> dict[str, str]:
     (count,) = set(map(len, by_chip))
     rows = sum(by_chip, [])
     assert not any(row["spilled"] or row["tensor_cores"] for row in rows)
+    registers, shared = (max(row[name] for row in rows) for name in ("registers", "shared"))
     return {
-        "report_triton": report()["triton"],
-        "report_kernels": f"{len(report()['rows'])}",
-        "report_rotary": f"{count}",
-        "report_rotary_registers": f"{max(row['registers'] for row in rows)}",
-        "report_rotary_shared": f"{max(row['shared'] for row in rows) / KIB:.0f}",
+        "kernels": f"{len(report()['rows'])}",
+        "rotary": f"{count}",
+        "rotary_registers": f"{registers}",
+        "rotary_shared": f"{shared / KIB:.0f}",
     }
 
 
@@ -333,45 +221,11 @@ def speed_numbers() -> dict[str, str]:
         times = [at["rotation", f"rotary {way}", n, size] / at["rotation", "copy", n, size] for way, n in layouts]
         ratios |= {f"{name}_least": min(times), f"{name}_most": max(times)}
     turns = [at[FORWARD, f"RoPE {way}", 8192, 64] for way in ("beforehand", "inside")]
-    return {f"gpu_{name}": f"{value:.1f}" for name, value in ratios.items()} | {
-        "gpu": speed()["settings"]["gpu"],
-        "gpu_checks": f"{len(shares)}",
-        "gpu_worst": f"{max(shares):.2f}",
-        "gpu_at": "{heads} heads of size 64, {tokens:,} tokens".format(**speed()["settings"]),
-        "gpu_long": f"{8192:,}",
-        "gpu_turns": "{:.2f} and {:.2f} ms".format(*turns),
-    }
-
-
-def roofline_figure(gpus: dict[str, tuple[float, float]]):
-    r"""What arithmetic and memory allow. Arguments: gpus: {name: (operations a second, bytes a second)}."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(4.4, 3.4), layout="constrained")
-    intensity = [2 ** (n / 8) for n in range(-16, 89)]
-    for (name, (peak, bandwidth)), (color, dash) in zip(gpus.items(), STYLES, strict=True):
-        roof = [min(peak, x * bandwidth) / 1e12 for x in intensity]
-        axes.loglog(intensity, roof, label=name, color=color, ls=dash, lw=2)
-    for (words, x), foot in zip(MARKS.items(), (0.02, 0.02, 0.11, 0.2, 0.29), strict=True):  # no name over a line
-        axes.axvline(x, foot, color="#9ca3af", lw=1)
-        axes.annotate(words, (x, foot), (3, 0), axes.get_xaxis_transform(), textcoords="offset points")
-    axes.set(xlabel="operations a byte", ylabel="trillion operations a second, at most", ylim=(0.01, 3000))
-    name_lines(axes)
-    return finish(figure)
-
-
-def ridge_numbers(gpus: dict[str, tuple[float, float]]) -> dict[str, str]:
-    r"""Where the rooflines bend, in operations a byte.
-
-    Errors: AssertionError where a ridge is not right of tiles of 128 queries, as the prose says.
-    """
-    ridges = [peak / bandwidth for peak, bandwidth in gpus.values()]
-    assert min(ridges) > MARKS["tiles, b = 128"], ridges
-    return {
-        "low_ridge": f"{min(ridges):.0f}",
-        "high_ridge": f"{max(ridges):.0f}",
-        "t4_plain": f"{T4_PLAIN}",
-        "t4_ridge": f"{T4_PLAIN * 1e12 / gpus['T4'][1]:.0f}",
+    return {name: f"{value:.1f}" for name, value in ratios.items()} | {
+        "checks": f"{len(shares)}",
+        "worst": f"{max(shares):.2f}",
+        "at": "{heads} heads of size 64, {tokens:,} tokens".format(**speed()["settings"]),
+        "turns": "{:.2f} and {:.2f} ms".format(*turns),
     }
 
 
@@ -424,13 +278,9 @@ BREAKS = {
 
 @contextlib.contextmanager
 def broken(right, wrong):
-    r"""The module of the softmax kernels, with `wrong` wherever its source has `right`.
-
-    Errors: ValueError where the source has no such part.
-    """
+    r"""The module of the softmax kernels, with `wrong` wherever its source has `right`."""
     source = (Path(posenc.__file__).parent / "kernels" / "softmax.py").read_text("utf-8")
-    if right not in source:
-        raise ValueError(f"the softmax kernels have no {right!r}")
+    assert right in source, right
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "softmax.py"
         path.write_text(source.replace(right, wrong) if right else source, "utf-8")

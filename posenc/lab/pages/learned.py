@@ -1,4 +1,4 @@
-r"""What the chapter *Learned positions* computes and draws beside its text."""
+r"""What the chapter *Learned positions* computes and draws beside its text, in the order of the page."""
 
 from functools import cache
 
@@ -13,6 +13,7 @@ from posenc.lab.experiments.plots import name_lines, signed
 from posenc.lab.pages import rate_tried, say_all
 from posenc.lab.train.settings import Settings
 from posenc.lab.train.trainer import learning_rate
+from posenc.lab.write import signed_pm
 
 BLUE, ORANGE, GREEN, GRAY, INK = "#0072b2", "#c45500", "#00805a", "#6b7280", "#1f2933"
 #: The places of the failure, among how many, and the lanes of the sinusoid that is to point at them.
@@ -25,47 +26,26 @@ STRETCHES = {
     "resized": ("resized rows", GREEN, "s--"),
     "sinusoidal": ("sinusoid", ORANGE, "^:"),
 }
-#: The ways to bring position in, as the figure of losses names its rows.
-INJECTIONS = {
-    "nope": "no position",
-    "sinusoidal": "sinusoid",
-    "add": "table, added",
-    "concat": "table, concatenated",
-    "concat_narrow": "narrow, concatenated",
-    "layer_qk": "each layer, q and k",
-    "layer_qkv": "each layer, q, k, v",
-}
-FAR = 0.3  # nats from the best: losses that their figure writes at its edge
-#: Those whose training is drawn: words, color, line.
-CURVES = {
-    "nope": ("no position", GRAY, "--"),
-    "sinusoidal": ("sinusoid", ORANGE, "-"),
-    "add": ("table", BLUE, "-"),
-    "concat": ("concatenated", BLUE, ":"),
-    "layer_qk": ("each layer", GREEN, "-."),
-}
 
 
 def numbers():
     r"""Give the prose all its numbers."""
-    parts = (table_numbers, decay_numbers, likeness_numbers, shift_numbers, study_numbers, counting_numbers)
-    for part in (*parts, stretched_numbers, injected_numbers):
+    parts = (
+        unread_number,
+        decay_numbers,
+        shift_numbers,
+        hand_numbers,
+        study_numbers,
+        stretched_numbers,
+        injected_numbers,
+    )
+    for part in parts:
         say_all("learned", part())
-    say_all("learned", {"unread": f"{unread_share():.0%}"} | hand_numbers())
-
-
-# A failure that asks for it
 
 
 def volumes():
-    r"""The loss at the training length with the sinusoid at three volumes: {volume: (mean, spread)}.
-
-    Errors: ValueError where the model is not that of `study`, trained for fewer steps, as the text says.
-    """
-    results, other = load_results("sinusoidal_volume"), study()["settings"]
-    differing = {key for key, value in results["settings"].items() if value != other.get(key)}
-    if differing - {"held_back"} != {"steps", "warmup", "windows"} or results["settings"]["steps"] >= other["steps"]:
-        raise ValueError(f"sinusoidal_volume must differ from the study in fewer steps alone, not in {differing}")
+    r"""The loss at the training length with the sinusoid at three volumes: {volume: (mean, spread)}."""
+    results = load_results("sinusoidal_volume")
     chosen = {"none": 0.0, "a tenth": results["drowned"], "full": 1.0}
     losses = {
         name: mean_and_spread([row[0] for row in results["methods"][f"{volume:.4f}"]["whole"]])
@@ -86,12 +66,12 @@ def boxes():
     return wanted[:, 0], reading[:, 0]
 
 
-def unread_share():
+def unread_number():
     r"""The share of the variance of `boxes` that no matrix reads from the sinusoid."""
     wanted, reading = boxes()
     unread = ((reading - wanted).square().sum() / (wanted - wanted.mean()).square().sum()).item()
     assert unread > 0.5
-    return unread
+    return {"unread": f"{unread:.0%}"}
 
 
 def failure_figure():
@@ -110,17 +90,10 @@ def failure_figure():
     return figure
 
 
-# The idea, the derivation, the explorables
-
-
 @cache
 def results():
-    r"""The chapter's frozen results. Errors: ValueError where they lack an arm that the page draws."""
-    frozen = load_results("learned_table")
-    missing = [arm for arm in INJECTIONS if any(arm not in seed for seed in frozen["injected"])]
-    if missing:
-        raise ValueError(f"learned_table lacks the arms {missing}; measure them, or take them off the page")
-    return frozen
+    r"""The chapter's frozen results."""
+    return load_results("learned_table")
 
 
 def trained_length():
@@ -169,41 +142,12 @@ def decay_numbers():
     rates = [learning_rate(step, settings) for step in range(settings.steps)]
     product = np.prod([1 - rate * settings.weight_decay for rate in rates])
     assert abs(kept_length() - product).max() < 1e-4
-    return {"rate": f"{np.mean(rates):.4f}", "weight_decay": settings.weight_decay, "product": f"{product:.3f}"}
-
-
-def table_numbers():
-    r"""What was trained, how large the tables of a model are, and how long their rows have become."""
-    once, layers = 512 * 384, 6
-    norms = row_lengths()[1]
-    return {
-        "L": trained_length(),
-        "seeds": len(results()["seeds"]),
-        "steps": results()["settings"]["steps"],
-        "once": f"{once:,}",
-        "each": f"{layers * once:,}",
-        "norm_in": f"{norms[:, : trained_length()].mean():.1f}",
-        "norm_range": " to ".join(f"{end(norms.mean(0)[: trained_length()]):.1f}" for end in (np.min, np.max)),
-        "norm_out": f"{norms[:, trained_length() :].mean():.2f}",
-        "decayed": f"{1 - kept_length().mean():.1%}",
-        "grown": f"{growth().mean():.0f}",
-    }
+    return {"rate": f"{np.mean(rates):.4f}", "product": f"{product:.3f}"}
 
 
 def likeness(step):
     r"""How alike rows are by their offset, the mean row taken off, at a step of training: [seeds, offsets]."""
     return np.array(results()["centered"])[:, step]
-
-
-def likeness_numbers():
-    r"""How alike neighbors become."""
-    first, last = likeness(0), likeness(-1)
-    assert abs(first[:, 1].mean()) < 0.1 < last[:, 1].mean()
-    return {
-        "one": f"{last[:, 1].mean():.2f}",
-        "eight": f"{last[:, 8].mean():.2f}",
-        "start": f"{abs(first[:, 1]).max():.2f}",
-    }
 
 
 def shift_losses(name):
@@ -236,9 +180,6 @@ def shift_numbers():
         "moved_learned_out": f"{shift_rise('learned').mean():.2f}",
         "moved_sinusoidal_out": f"{shift_rise('sinusoidal').mean():.2f}",
     }
-
-
-# By hand, the code, the card
 
 
 def hand_numbers():
@@ -285,17 +226,6 @@ def card_figure():
     return figure
 
 
-# Check it
-
-
-def table_encoding(table):
-    r"""A learned encoding in float64 that holds this table [N, C]."""
-    encoding = learned(*table.shape).double()
-    with torch.no_grad():
-        encoding.embed.table.copy_(table)
-    return encoding
-
-
 def decayed_error(encoding, x, place, lr=0.01, weight_decay=0.1, steps=20):
     r"""How far unused rows, after some steps of AdamW, are from rows that only decayed."""
     table = encoding.embed.table
@@ -314,14 +244,14 @@ def check_errors(places=40, dim=16, narrow_dim=5):
     r"""The largest error of each claim that the chapter makes: {claim: error}. Seeds torch's own generator."""
     torch.manual_seed(0)
     table, x = torch.randn(places, dim, dtype=torch.float64), torch.randn(2, 9, dim, dtype=torch.float64)
-    encoding = table_encoding(table)
+    encoding = learned(places, dim).double()
+    encoding.embed.table.data.copy_(table)
     place = torch.tensor([[0, 1, 2, 3, 4, 5, 6, 7, 8], [3, 3, 4, 9, 12, 30, 31, 38, 39]])
     one_hot = torch.nn.functional.one_hot(place, places).double()
     gaps = {"a lookup is a product with one-hot rows": encoding.embed(x, place) - (x + one_hot @ table)}
 
     sines = posenc.sinusoidal.table(torch.arange(places, dtype=torch.float64), dim)
-    with torch.no_grad():
-        encoding.embed.table.copy_(sines)
+    encoding.embed.table.data.copy_(sines)
     sinusoid = posenc.make("sinusoidal").embed(x, place.double())
     gaps["with the sinusoid in its rows it is the sinusoid"] = encoding.embed(x, place) - sinusoid
 
@@ -343,62 +273,15 @@ def check_errors(places=40, dim=16, narrow_dim=5):
     return {claim: gap.abs().max().item() for claim, gap in gaps.items()}
 
 
-def check_table(errors):
-    r"""`check_errors`, printed."""
-    return "\n".join(f"{claim:49} {error:.1e}" for claim, error in errors.items())
-
-
-# Does it learn?
-
-
-@cache
-def study():
-    r"""The study of all methods on text."""
-    return load_results("train_short_test_long")
-
-
-def loss(name, kind, place):
-    r"""A method's losses at one of the study's lengths: [seeds]."""
-    return np.array(study()["methods"][name][kind])[:, place]
-
-
 def study_numbers():
-    r"""The study's sizes and losses, and how much of the sinusoid's gain the table has."""
-    gain = {name: loss("nope", "whole", 0).mean() - loss(name, "whole", 0).mean() for name in TRIO}
-    assert 0.9 < gain["learned"] / gain["sinusoidal"] < 1  # as the text says
-    assert len(loss("nope", "whole", 0)) == len(loss("sinusoidal", "whole", 0))
-    values = {
-        "short": study()["lengths"][0],
-        "long": study()["lengths"][-1],
-        "prediction": study()["predictions"]["learned"],
-        "verdict": verdict(study(), "learned").words,
-        "cut": f"{loss('learned', 'cut', -1).mean():.2f}",
-        "study_steps": study()["settings"]["steps"],
-        "rate_common": f"{rate_tried('learned', 0.006, 1):.2f}",
-        "rate_own": f"{rate_tried('learned', 0.006, 10):.2f}",
-        "nope_up": f"{loss('nope', 'whole', -1).mean() - loss('nope', 'whole', 0).mean():.2f}",
-        "cut_up": f"{loss('learned', 'cut', -1).mean() - loss('learned', 'whole', 0).mean():.2f}",
-        "share": f"{gain['learned'] / gain['sinusoidal']:.0%}",
-        "volume_steps": load_results("sinusoidal_volume")["settings"]["steps"],
-    }
-    for name in TRIO:
-        short = loss(name, "whole", 0)
-        values[f"study_{name}"] = f"{short.mean():.2f} ± {short.std(ddof=1):.2f}"
-        values[f"double_{name}"] = f"{loss(name, 'whole', 1).mean():.2f}"
-    return values
-
-
-def counting_numbers():
-    r"""Shares of wrong answers in counting, at the trained lengths and at four times those."""
-    methods = load_results("counting")["methods"]
-    wrong = {
-        (test, method): np.mean(methods[method]["scores"][name])
-        for test, name in (("in", "in"), ("out", "longer 4x"))
-        for method in TRIO
-    }
-    assert wrong["in", "sinusoidal"] < wrong["in", "learned"] < 0.5 * wrong["in", "nope"]
-    assert wrong["out", "learned"] > 0.5
-    return {f"count_{test}_{method}": f"{share:.0%}" for (test, method), share in wrong.items()}
+    r"""What became of the prediction, and how much of the sinusoid's gain the table has."""
+    study = load_results("train_short_test_long")
+    nope, sine, table = (np.mean([run[0] for run in study["methods"][name]["whole"]]) for name in TRIO)
+    share = (nope - table) / (nope - sine)
+    counted = [load_results("counting")["methods"][name]["scores"]["longer 4x"] for name in TRIO]
+    assert 0.9 < share < 1 and np.mean(counted, 1).min() > 0.5  # as the text says
+    tried = {f"rate_{name}": f"{rate_tried('learned', 0.006, own):.2f}" for name, own in (("common", 1), ("own", 10))}
+    return tried | {"verdict": verdict(study, "learned").words, "share": f"{share:.0%}"}
 
 
 def injection_losses(arm):
@@ -421,9 +304,8 @@ def as_trained():
 
 def gain_share():
     r"""The share of the sinusoid's gain that the table reaches, with enough steps: [seeds]."""
-    return (injection_losses("nope") - injection_losses("add")) / (
-        injection_losses("nope") - injection_losses("sinusoidal")
-    )
+    nope, add, sinusoidal = (injection_losses(arm) for arm in ("nope", "add", "sinusoidal"))
+    return (nope - add) / (nope - sinusoidal)
 
 
 def claims():
@@ -451,26 +333,15 @@ def claims():
     ]
 
 
-def verdicts():
-    r"""What became of each claim: {what is measured: verdict}."""
-    return {what: judge(values.tolist(), tolerance, claim) for _, what, values, tolerance, claim in claims()}
-
-
 def verdict_table():
-    r"""Claims and verdicts, printed."""
-    outcomes, lines = verdicts(), [f"{'prediction':10} {'measured':26} {'change':>7}  spread"]
+    r"""Claims and what became of each, printed."""
+    lines = [f"{'prediction':10} {'measured':26} {'change':>7}  spread"]
     for name, what, values, tolerance, claim in claims():
         change, spread = mean_and_spread(values.tolist())
         words = {"rises": f"> {tolerance:g}", "falls": f"< {-tolerance:g}", "holds": f"≤ {tolerance:g}"}[claim]
-        lines.append(f"{name:10} {what:26} {change:+7.3f}  {spread:.3f}  {words:6} {outcomes[what]}")
+        became = judge(values.tolist(), tolerance, claim)
+        lines.append(f"{name:10} {what:26} {change:+7.3f}  {spread:.3f}  {words:6} {became}")
     return "\n".join(lines)
-
-
-def predictions():
-    r"""The frozen predictions, a line of Markdown for each."""
-    from IPython.display import Markdown
-
-    return Markdown("\n".join(f"- *{name}*: {text}" for name, text in results()["prediction"].items()))
 
 
 def stretched_figure():
@@ -480,9 +351,8 @@ def stretched_figure():
     for axes, kind, title in zip(panels, ("whole", "tuned"), ("as trained", "after a short fine-tuning")):
         for arm, (name, color, style) in STRETCHES.items():
             values = np.array([stretch(arm, m, kind) for m in multiples])  # [lengths, seeds]
-            axes.errorbar(
-                multiples, values.mean(1), values.std(1, ddof=1), fmt=style, color=color, label=name, capsize=3
-            )
+            look = dict(fmt=style, color=color, label=name, capsize=3)
+            axes.errorbar(multiples, values.mean(1), values.std(1, ddof=1), **look)
         axes.axhline(as_trained().mean(), color=GRAY, ls=":")
         axes.set(xscale="log", xticks=multiples, xticklabels=[f"{m} L" for m in multiples])
         axes.set(ylabel="loss (nats)", title=title, xlim=(multiples[0] / 1.15, 1.15 * multiples[-1]))
@@ -494,63 +364,20 @@ def stretched_figure():
 
 def stretched_numbers():
     r"""Losses at 2 and 8 L, by what fills the table there."""
-    assert abs(gain_share().mean() - 1) < 0.1 and verdicts()["loss of length beyond L"] == "failed"  # as the text says
+    assert abs(gain_share().mean() - 1) < 0.1 and kept_length().mean() < 0.99  # as the text says
     cells = [(arm, m, kind) for arm in STRETCHES for m, kind in ((2, "tuned"), (8, "tuned"), (8, "tuned_cut"))]
     cells += [("beyond", 2, "whole"), ("resized", 2, "whole")]
     values = {f"{arm}_{m}_{kind}": stretch(arm, m, kind).mean() for arm, m, kind in cells}
     values |= {"here": as_trained().mean(), "resized_at_L": stretch("resized", 2, "whole", 0).mean()}
     values = {name: f"{value:.2f}" for name, value in values.items()}
-    return values | {"tuning": results()["tuning_steps"], "gained": f"{gain_share().mean():.0%}"}
-
-
-def patience_figure():
-    r"""Training loss against the step, means over seeds."""
-    figure, axes = plt.subplots(figsize=(4.4, 2.3), layout="constrained")
-    curves = {arm: np.array([seed[arm]["curve"] for seed in results()["injected"]]).mean(0) for arm in CURVES}
-    points = len(curves["add"])
-    steps = (np.arange(points) + 0.5) * results()["settings"]["steps"] / points
-    for arm, (name, color, style) in CURVES.items():
-        axes.plot(steps, curves[arm], style, color=color, label=name)
-    floor = min(curve.min() for curve in curves.values())
-    axes.set(xlabel="step", ylabel="training loss (nats)", ylim=(floor - 0.05, floor + 1.2))
-    name_lines(axes)
-    return figure
-
-
-def position_parameters():
-    r"""What each arm's position costs in parameters: {arm: number}."""
-    seed = results()["injected"][0]
-    costs = {arm: seed[arm]["parameters"] - seed["nope"]["parameters"] for arm in results()["arms"]}
-    assert costs["layer_qkv"] == results()["settings"]["num_layers"] * costs["add"]
-    return costs
-
-
-def injected_figure():
-    r"""Loss at the training length, a row for each way to bring position in."""
-    costs = position_parameters()
-    figure, axes = plt.subplots(figsize=(4.4, 2.3), layout="constrained")
-    best, beside = min(injection_losses(arm).mean() for arm in INJECTIONS), dict(textcoords="offset points", ha="right")
-    for line, arm in enumerate(INJECTIONS):
-        losses = injection_losses(arm)
-        if losses.min() > best + FAR:  # at its place it would squeeze the others together
-            words = ", ".join(f"{loss:.2f}" for loss in losses) + " →"
-            axes.annotate(words, (1, line), xycoords=("axes fraction", "data"), ha="right", va="center", color=BLUE)
-        else:
-            axes.plot(losses, line + np.linspace(-0.2, 0.2, len(losses)), "o", mfc="none", color=BLUE)
-            axes.plot([losses.mean()] * 2, [line - 0.35, line + 0.35], color=INK, lw=2)
-        axes.annotate(f"{costs[arm]:,}", (1, line), (42, 0), ("axes fraction", "data"), va="center", **beside)
-    axes.annotate("numbers learned", (1, 1.02), (42, 0), "axes fraction", va="bottom", color=GRAY, **beside)
-    axes.set_yticks(range(len(INJECTIONS)), INJECTIONS.values())
-    axes.set_ylim(len(INJECTIONS) - 0.5, -0.5)
-    axes.set(xlabel="loss at the training length (nats)")
-    return figure
+    return values | {"gained": f"{gain_share().mean():.0%}"}
 
 
 def injected_numbers():
-    r"""What adding reaches, by how much the other tables differ from it, and their parameters."""
-    costs, add = position_parameters(), injection_losses("add")
-    values = {f"count_{arm}": f"{costs[arm]:,}" for arm in ("add", "concat", "concat_narrow")}
+    r"""What adding reaches, by how much the other tables differ from it, and what they cost in parameters."""
+    seed, add = results()["injected"][0], injection_losses("add")
+    costs = {arm: seed[arm]["parameters"] - seed["nope"]["parameters"] for arm in ("add", "concat", "concat_narrow")}
+    values = {f"count_{arm}": f"{cost:,}" for arm, cost in costs.items()}
     for arm in ("concat", "concat_narrow", "layer_qk", "layer_qkv"):
-        change, spread = mean_and_spread((injection_losses(arm) - add).tolist())
-        values[f"diff_{arm}"] = f"{change:+.3f} ± {spread:.3f}"
+        values[f"diff_{arm}"] = signed_pm(*mean_and_spread((injection_losses(arm) - add).tolist()), 3)
     return values | {"inject_add": f"{add.mean():.2f}"}

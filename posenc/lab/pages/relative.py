@@ -1,7 +1,8 @@
-r"""What the chapter *Relative position* computes and draws beside its text."""
+r"""What the chapter *Relative position* computes and draws beside its text, in the order of the page."""
 
 import math
 from functools import cache
+from statistics import fmean as mean
 
 import matplotlib.pyplot as plt
 import torch
@@ -17,7 +18,7 @@ from posenc.lab.experiments import half_width, in_longer, load_results, verdict
 from posenc.lab.experiments.plots import name_lines
 from posenc.lab.pages import finish, rate_tried, say_all, seeded
 from posenc.lab.titles import TITLES
-from posenc.lab.write import interval, table
+from posenc.lab.write import table
 
 #: The chapter's methods, as the book's table has them.
 ARMS = [name for name, row in TITLES.items() if row.page == "relative"]
@@ -47,17 +48,9 @@ def numbers():
     r"""Give the prose all its numbers."""
     sinusoid = moved_weight()["sinusoidal"][1:]
     rows, pairs = 1024 * 33 * 4, 1024 * 1024 * 64 * 4  # bytes of logits for 33 rows, and of a vector for each pair
-    say_all("relative", study_numbers() | result_numbers() | fire_by_hand())
+    say_all("relative", result_numbers() | fire_by_hand())
     say_all("relative", {"moved": f"{mean(sinusoid):.0%}", "unseen_t5": unseen_rows()["T5's buckets"][1]})
     say_all("relative", {"shaw_small": f"{rows / 1e3:.0f} kB", "shaw_large": f"{pairs / 1e6:.0f} MB"})
-
-
-def mean(values):
-    r"""The mean of some numbers."""
-    return sum(values) / len(values)
-
-
-# A failure that asks for it
 
 
 @torch.no_grad()
@@ -111,9 +104,6 @@ def failure_figure():
     return figure
 
 
-# By hand
-
-
 def check_short(own_shaw, own_xl, own_t5):
     r"""Assert that the page's own lines give posenc's weights, for random content of one head.
 
@@ -137,8 +127,8 @@ def check_short(own_shaw, own_xl, own_t5):
 
 
 @torch.no_grad()
-def hand_weights(own_shaw, own_xl, own_t5):
-    r"""The example by hand, by the page's own lines: {method: three weights}.
+def hand_table(own_shaw, own_xl, own_t5):
+    r"""The example by hand, three weights a method by the page's own lines, printed.
 
     Errors: AssertionError where the lines are not posenc's, or the weights not those of the page's table.
     """
@@ -154,45 +144,27 @@ def hand_weights(own_shaw, own_xl, own_t5):
         "Transformer-XL": own_xl(q, k, r, u, v, -offset),
         "T5": own_t5(q / 2, k, torch.tensor([1, 0.5, -1]), -offset),
     }
-    found = {name: [f"{w:.3f}" for w in s.softmax(-1)[0].tolist()] for name, s in logits.items()}
-    table = {
-        "Shaw": ["0.665", "0.245", "0.090"],
-        "Transformer-XL": ["0.422", "0.422", "0.155"],
-        "T5": ["0.186", "0.307", "0.506"],
-    }
-    assert found == table, f"{found} is not what the table says"
-    return found
-
-
-def hand_table(own_shaw, own_xl, own_t5):
-    r"""`hand_weights`, printed."""
-    return "\n".join(f"{name:15} {' '.join(w)}" for name, w in hand_weights(own_shaw, own_xl, own_t5).items())
+    found = {name: " ".join(f"{w:.3f}" for w in s.softmax(-1)[0].tolist()) for name, s in logits.items()}
+    assert [*found.values()] == ["0.665 0.245 0.090", "0.422 0.422 0.155", "0.186 0.307 0.506"], found
+    return "\n".join(f"{name:15} {words}" for name, words in found.items())
 
 
 @torch.no_grad()
 def fire_by_hand(c=1.0, threshold=2, start=1000):
     r"""What FIRE's network reads of the key before the query, for a query at the threshold and one that moved."""
-    adaptive = fire(1, threshold=threshold).bias
+    adaptive, found = fire(1, threshold=threshold).bias, {}
     adaptive.c.fill_(c)
-    places = {"fire_near": threshold, "fire_moved": threshold + start}
-    queries = {name: torch.tensor([[place]]) for name, place in places.items()}
-    shares = {name: adaptive.share(posenc.At(at, at - 1, None), torch.float64) for name, at in queries.items()}
-    for name, share in shares.items():
-        assert abs(share.item() - math.log(2) / math.log(places[name] + 1)) < 1e-4  # as the text writes it
-    return {name: f"{share.item():.3f}" for name, share in shares.items()}
-
-
-# The card
-
-
-def curves(reach=200, threshold=64):
-    r"""What each method adds at distances 0 .. reach - 1, random weights: {title: one curve [reach] for each query}."""
-    return seeded(lambda: drawn_curves(reach, threshold), seed=3)
+    for name, place in (("fire_near", threshold), ("fire_moved", threshold + start)):
+        at = torch.tensor([[place]])
+        share = adaptive.share(posenc.At(at, at - 1, None), torch.float64).item()
+        assert abs(share - math.log(2) / math.log(place + 1)) < 1e-4  # as the text writes it
+        found[name] = f"{share:.3f}"
+    return found
 
 
 @torch.no_grad()
-def drawn_curves(reach, threshold):
-    r"""`curves`, for weights that torch draws."""
+def curves(reach=200, threshold=64):
+    r"""What each method adds at distances 0 .. reach - 1, with weights that torch draws: {title: a curve a query}."""
     q, key = torch.randn(2, 1, 1, D), torch.zeros(2, 1, reach, D)  # two queries, one head
     back = torch.arange(reach)
     encodings = {"shaw": shaw(D), "transformer_xl": transformer_xl(1, D, 64)}
@@ -208,7 +180,7 @@ def drawn_curves(reach, threshold):
 def card_figure():
     r"""The card's picture: `curves`, a panel for each method."""
     figure, axes = plt.subplots(2, 3, figsize=(4.4, 2.9), layout="constrained", sharex=True)
-    for axis, (title, lines) in zip(axes.flat, curves().items()):
+    for axis, (title, lines) in zip(axes.flat, seeded(curves, seed=3).items()):
         for line, look in zip(lines, ("-", "--")):
             axis.plot(line, look, color="C0" if look == "-" else "C1", lw=1.5)
         axis.axvline(64, color="0.6", lw=1, ls=":")
@@ -220,9 +192,6 @@ def card_figure():
     axes[0, 2].tick_params(labelbottom=True)
     axes[1, 2].axis("off")
     return finish(figure)
-
-
-# Derivation
 
 
 def bucket_table():
@@ -249,9 +218,6 @@ def parameter_table():
     r"""`parameter_counts`, printed."""
     lines = [f"{'':28}{'one encoding':>14}{'model':>12}"]
     return "\n".join([*lines, *(f"{name:28}{one:14,}{all_:12,}" for name, (one, all_) in parameter_counts().items())])
-
-
-# Check it
 
 
 def samples():
@@ -332,22 +298,10 @@ def check_errors():
     return {claim: gap.abs().max().item() for claim, gap in gaps.items()}
 
 
-def check_table(errors):
-    r"""`check_errors`, printed."""
-    return "\n".join(f"{claim:62} {error:.0e}" for claim, error in errors.items())
-
-
-# One verdict
-
-
 @cache
 def study():
-    r"""The study of all methods on text. Errors: ValueError where it lacks one of the chapter's."""
-    results = load_results("train_short_test_long")
-    missing = [arm for arm in ARMS if arm not in results["methods"]]
-    if missing:
-        raise ValueError(f"train_short_test_long lacks {missing}; measure them, or take them off the page")
-    return results
+    r"""The study of all methods on text."""
+    return load_results("train_short_test_long")
 
 
 def lengths():
@@ -363,20 +317,6 @@ def loss(method, kind, place):
 def alone(arm, keys, gap):
     r"""What is added to the loss by more keys, by an unseen gap, or by both: mean over seeds."""
     return mean([grid[keys][gap] - grid[0][0] for grid in study()["methods"][arm]["distance_and_keys"]])
-
-
-def study_numbers():
-    r"""The study's sizes, and what the sinusoid loses in it."""
-    assert loss("sinusoidal", "cut", -1) > loss("sinusoidal", "whole", 0) + 0.1
-    assert loss("rope", "cut", -1) < loss("rope", "whole", 0) + 0.05
-    return {
-        "first": lengths()[0],
-        "last": lengths()[1],
-        "sinusoid_short": f"{loss('sinusoidal', 'whole', 0):.2f}",
-        "sinusoid_cut": f"{loss('sinusoidal', 'cut', -1):.2f}",
-        "heads": study()["settings"]["num_heads"],
-        "seeds": len(study()["seeds"]),
-    }
 
 
 @cache
@@ -409,14 +349,6 @@ def unseen_table():
     return "\n".join(lines)
 
 
-def predictions():
-    r"""The predictions, a line of Markdown for each method."""
-    from IPython.display import Markdown
-
-    lines = [f"- **{METHODS[arm].title}**: *{study()['predictions'][arm]}*" for arm in ARMS]
-    return Markdown("**The predictions**, written before the run:\n\n" + "\n".join(lines))
-
-
 def change_table():
     r"""Each method's change in the long context, its prediction, and what far keys, keys and the gap do, printed."""
     lines = [f"{'':16}{'change':>17}  {'predicted':18}{'far keys':>16}{'keys':>8}{'gap':>8}"]
@@ -436,64 +368,40 @@ def change_table():
 def verdict_table():
     r"""Each method's loss at the training length and in the longest context, whole and cut, and its verdict."""
     first, last = lengths()
-    words = {"rises": "a rise", "holds": "no rise"}
-    rows = [
-        [
-            METHODS[arm].title,
-            f"{loss(arm, 'whole', 0):.3f}",
-            f"{loss(arm, 'whole', -1):.3f}",
-            f"{loss(arm, 'cut', -1):.3f}",
-            f"{words[study()['claims'][arm]]}: {verdict(study(), arm).outcome}",
-        ]
-        for arm in ARMS
-    ]
+    words, rows = {"rises": "a rise", "holds": "no rise"}, []
+    for arm in ARMS:
+        losses = [f"{loss(arm, kind, place):.3f}" for kind, place in (("whole", 0), ("whole", -1), ("cut", -1))]
+        outcome = f"{words[study()['claims'][arm]]}: {verdict(study(), arm).outcome}"
+        rows.append([METHODS[arm].title, *losses, outcome])
     assert [verdict(study(), arm).outcome for arm in ARMS].count("failed") == 3  # as the text says
     assert unseen_rows()["T5's buckets"][1] == 5
     return table(["", f"at {first}", f"at {last}", f"at {last}, cut", "predicted"], rows)
 
 
-ENDS = (("whole", 0), ("whole", -1), ("cut", -1))  # as `in_longer` takes them
-
-
 def result_numbers():
-    r"""What the study says of each method, as the text tells it."""
+    r"""What the text says of the study and does not read off a row, and what its sentences conclude."""
     short = {arm: loss(arm, "whole", 0) for arm in study()["methods"]}
     up = {arm: loss(arm, "whole", -1) - short[arm] for arm in ARMS}
-    up_cut = {arm: loss(arm, "cut", -1) - short[arm] for arm in ARMS}
-    ends = {arm: [[row[i] for row in study()["methods"][arm][kind]] for kind, i in ENDS] for arm in ARMS}
-    words = {arm: in_longer(*ends[arm], study()["tolerance"]) for arm in ARMS}
-    assert [words[arm] for arm in ("shaw", "transformer_xl", "kerple")] == ["suffers", "suffers", "ignores"]
-    assert words["t5"] == words["fire"] == "breaks"
+    up_cut = {arm: loss(arm, "cut", -1) - short[arm] for arm in (*ARMS, "sinusoidal", "rope")}
+    words = {}
+    for arm in ARMS:
+        runs = study()["methods"][arm]
+        ends = ([run[place] for run in runs[kind]] for kind, place in (("whole", 0), ("whole", -1), ("cut", -1)))
+        words[arm] = in_longer(*ends, study()["tolerance"])
     others = ("shaw", "transformer_xl", "kerple")
+    assert [words[arm] for arm in others] == ["suffers", "suffers", "ignores"]
+    assert words["t5"] == words["fire"] == "breaks"
     steady = max(abs(up_cut[arm]) for arm in (*others, "t5"))
     assert min(ARMS, key=short.get) == max(up, key=up.get) == "t5"  # as the text says, like all that follows
     assert steady < 0.002 and all(up[arm] < 0.05 for arm in others) and short["transformer_xl"] < short["rope"]
+    assert up_cut["sinusoidal"] > 0.1 and up_cut["rope"] < 0.05
     assert abs(alone("alibi", 0, -1) - alone("transformer_xl", 0, -1)) < 0.02
     assert alone("t5", -1, -1) > 3 * (alone("t5", -1, 0) + alone("t5", 0, -1))
     assert alone("t5", 0, -1) > 2 * max(alone(arm, 0, -1) for arm in others)
     assert up_cut["fire"] > 0.8 * up["fire"] > 0.2 and alone("fire", 0, -1) > 5 * alone("fire", -1, 0)
-    values = {
-        "xl_short": short["transformer_xl"],
-        "rope_short": short["rope"],
-        "xl_up": up["transformer_xl"],
-        "t5_short": short["t5"],
-        "t5_up": up["t5"],
-        "t5_keys": alone("t5", -1, 0),
-        "t5_gap": alone("t5", 0, -1),
-        "t5_both": alone("t5", -1, -1),
-        "t5_common": rate_tried("t5", 0.006, 1),
-        "t5_chosen": rate_tried("t5", 0.006, 10),
-        "sinusoid_up": loss("sinusoidal", "whole", -1) - short["sinusoidal"],
-        "fire_up": up["fire"],
-        "fire_cut": up_cut["fire"],
-        "steady": steady,
-        "shaw_gap": alone("shaw", 0, -1),
-        "xl_gap": alone("transformer_xl", 0, -1),
-        "alibi_gap": alone("alibi", 0, -1),
-    }
-    texts = {name: f"{value:.2f}" if abs(value) > 0.05 else f"{value:.3f}" for name, value in values.items()}
     last = int((bucket(-torch.arange(129), bidirectional=False) < 31).sum())  # the first distance in T5's last bucket
-    return texts | {"xl_saved": interval([a - b for a, b in zip(*ends["transformer_xl"][1:])]), "t5_last": f"{last}"}
+    rates = {f"t5_{name}": f"{rate_tried('t5', 0.006, own):.2f}" for name, own in (("common", 1), ("chosen", 10))}
+    return rates | {"steady": f"{steady:.3f}", "t5_last": f"{last}"}
 
 
 def task_table():

@@ -8,13 +8,6 @@ import torch
 from posenc.lab.pages import kernels as page
 
 
-def test_products_are_those_of_the_source():
-    kernels = ("forward", "backward_q", "backward_kv")
-    assert [page.products("softmax.py", f"{name}_kernel") for name in kernels] == [2, 3, 4]
-    assert page.products("table.py", "backward_table_kernel") == 2
-    assert page.lookup_steps() == {"hat": 6, "slope": 10, "table": 6}  # counted by hand
-
-
 def test_tiles_that_a_causal_kernel_walks_over_by_hand():
     assert page.pairs_visited(1, 32, 16) == 32 * 16
     assert page.pairs_visited(70, 32, 16) == 32 * 16 * (2 + 4 + 5)
