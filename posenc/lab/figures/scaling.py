@@ -55,17 +55,12 @@ def _angles(scheme, factor, target):
     new = (asked - seen).clamp(min=0)
     new[new < 1e-9] = 0  # rounding, where a scheme hits the edge exactly
     pairs, lower = torch.arange(DIM // 2), dict(yaxis="y2", showlegend=False)
+    share = "pair %{{x}}: %{{y:.0%}} of the circle {}<extra></extra>"
+    hatched = dict(pattern=dict(shape="/", fillmode="replace"))
     turned = "pair %{x}: one token turns %{y:.0%} of what it did<extra></extra>"
     data = [
-        bars("seen in training", pairs, seen, "blue", hover="pair %{x}: %{y:.0%} of the circle seen<extra></extra>"),
-        bars(
-            "new at the target length",
-            pairs,
-            new,
-            "orange",
-            marker=dict(pattern=dict(shape="/", fillmode="replace")),
-            hover="pair %{x}: %{y:.0%} of the circle is new<extra></extra>",
-        ),
+        bars("seen in training", pairs, seen, "blue", hover=share.format("seen")),
+        bars("new at the target length", pairs, new, "orange", marker=hatched, hover=share.format("is new")),
         line("angle of one token", pairs, now / plain, "green", 3, line=dict(shape="hvh"), hover=turned, **lower),
         dots(
             "the slowest pair", [DIM // 2 - 1], [(now / plain)[-1]], "green", 14, "diamond", cliponaxis=False, **lower

@@ -310,7 +310,6 @@ def cost_numbers() -> dict[str, str]:
         "gap_alone": f"{gap:.2f}",
         "rope_keys_study": f"{cost('rope', -1, 0):.2f}",
         "rope_keys_lab": f"{rope.rises()['all']:.3f}",
-        "lab_steps": f"{rope.lanes()['settings']['steps']}",
         "study_steps": f"{frozen()['settings']['steps']}",
     }
 
