@@ -22,4 +22,4 @@ def test_no_mechanism_can_stand_for_another():
     for told in ("none (RoPE)", "gain by position", "band of lanes", "band, a factor a pair", "fade of logits"):
         other = "gain by position" if told != "gain by position" else "band of lanes"
         with pytest.raises(AssertionError):
-            audit.check_mechanisms(reports | {told: reports[other]})
+            audit.mechanisms_table(reports | {told: reports[other]})
