@@ -10,7 +10,6 @@ from posenc.lab.explore import DIVERGING, explorable, slider
 from posenc.lab.figures.parts import axis, bars, heat, label, level, line, path, pin, signed, thousands
 
 POSITIONS = 48  # rows of the heat map
-DIM = 32  # of the ladder's figures
 
 
 def _ladder(dim, base, position, *, table=sinusoidal.table):
@@ -52,64 +51,6 @@ ladder = explorable(
     position=slider(range(POSITIONS), label="position m", default=12, play=True),
     base=slider([1e2, 1e4, 1e6], label="base b", default=1e4, format=thousands),
     dim=slider([8, 16, 32, 64], label="model size C", default=32),
-)
-
-
-CONTEXTS = tuple(4 ** (k / 2) for k in range(5, 15))  # 32 .. 16,384, a factor of two apart
-
-
-def _clocks(context, base):
-    pairs = torch.arange(DIM // 2)
-    wavelengths = 2 * math.pi * base ** (2 * pairs / DIM).double()
-    turns = wavelengths <= context
-    across = [-0.8, DIM // 2 - 0.2]
-    low, high = math.log10(3), 7
-
-    def stems(chosen):  # an upright line for each clock, from below the drawing to its wavelength
-        x = torch.stack((pairs, pairs, torch.full_like(pairs, -9)), 1)[chosen].double()
-        y = torch.stack((torch.zeros_like(wavelengths), wavelengths.log10(), torch.zeros_like(wavelengths)), 1)
-        x[:, 2] = torch.nan
-        return x.flatten(), y[chosen].flatten()
-
-    data, mode = [], dict(mode="markers+lines")
-    words = "clock %{x}: a turn in %{customdata:,.0f} tokens<extra></extra>"
-    for name, chosen, color, symbol, dash in (
-        ("comes round", turns, "green", "circle", "solid"),
-        ("never comes round", ~turns, "orange", "x", "dot"),
-    ):
-        x, y = stems(chosen)
-        look, turn = dict(color=color, symbol=symbol, size=9), wavelengths[chosen].repeat_interleave(3)
-        data.append(path(name, x, y, color, 2, dash, marker=look, customdata=turn, hover=words) | mode)
-    height, beside = math.log10(context), dict(place="middle right", cliponaxis=False)
-    data += [
-        level("context length", height, *across, "ink", 4),
-        label("its name", DIM // 2 + 1.2, height, f"context<br>{context:,.0f}", "ink", **beside),
-    ]
-    ticks = [1, 2, 3, 4, 5, 6]
-    layout = dict(
-        height=420,
-        margin=dict(r=56),  # for the name of the line
-        xaxis=axis(across[0], DIM // 2 + 1.2, "clock i: lanes 2i and 2i + 1", tickvals=[0, 5, 10, DIM // 2 - 1]),
-        yaxis=axis(low, high, "tokens a turn", tickvals=ticks, ticktext=["10", "100", "1k", "10k", "100k", "1M"]),
-    )
-    return dict(data=data, layout=layout), {
-        "turning": int(turns.sum()),
-        "pairs": DIM // 2,
-        "last": thousands(wavelengths[-1].item()),
-    }
-
-
-clocks = explorable(
-    _clocks,
-    id="sinusoidal.clocks",
-    title="Which clocks come round?",
-    alt="An upright line for each of 16 clocks, as tall as a turn is long in tokens, on a log axis: a straight rise "
-    "from 6 tokens. A level line at the context length is dragged up and down; clocks below it come round, those "
-    "above it, with a cross, never do. A larger base makes the rise steeper and moves the slow clocks most.",
-    readout="{turning:d} of {pairs:d} come round · the slowest takes {last} tokens",
-    handles={"context length": "context"},
-    context=slider([int(c) for c in CONTEXTS], label="context length", default=64, format=thousands),
-    base=slider([1e2, 1e4, 1e6], label="base b", default=1e4, format=thousands),
 )
 
 

@@ -59,11 +59,6 @@ def scores():
     return {name: [(turn(q, d) * k).sum(-1) / math.sqrt(D) for d in DISTANCES] for name, k in keys.items()}
 
 
-def words(values):
-    r"""Mean and spread of random scores, without a minus sign before zero."""
-    return f"{values.mean() + 0.0:.2f} ± {values.std():.2f}".replace("-0.00", "0.00")
-
-
 def score_table():
     r"""`scores`, printed: mean and spread by distance and kind of key."""
     lines = ["distance" + "".join(f"{name:>16s}" for name in scores())]
@@ -109,9 +104,10 @@ def score_numbers():
     assert max(aimed) == aimed[DISTANCES.index(AIM)] and abs(max(aimed) - same[0]) < 1e-9
     (_, _, at_zero), (score, steps, sums) = bounds()[0], bounds()[AIM]
     assert steps * sums / score > 10
+    near, far = (f"{v.mean() + 0.0:.2f} ± {v.std():.2f}".replace("-0.00", "0.00") for v in (random[1], random[-1]))
     return {
-        "random_near": words(random[1]),
-        "random_far": words(random[-1]),
+        "random_near": near,
+        "random_far": far,
         "same_0": f"{same[0]:.1f}",
         "same_far": f"{same[-1]:.1f}",
         "bound_40": f"{steps * sums / score:.0f}",

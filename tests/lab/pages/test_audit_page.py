@@ -10,6 +10,7 @@ def rotation(x, positions, as_printed=False):
     return rope.rotate(x, positions, rope.inv_freq(x.shape[-1], dtype=x.dtype))
 
 
+@pytest.mark.weekly  # four whole audits
 def test_a_sound_rotation_contradicts_what_is_told_of_the_kernel_and_the_essay():
     with pytest.raises(AssertionError):
         audit.masked_numbers(audit.rope_report())
