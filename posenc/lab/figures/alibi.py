@@ -12,6 +12,7 @@ KEYS = 128
 MATCH, MATCH_LOGIT = 24, 6.0  # one key fits the query: its logit stands this far above the flat level
 FLOOR = 1e-6  # weights below this are not drawn
 LOW, EDGE = -17.0, -14.5  # the lower edge of the panel of biases, and where a line ends that would leave it
+TICKS = ["10⁻⁶", "10⁻⁴", "10⁻²", "1"]
 WEIGHTS = [-6.2, 1.6]  # the panel of weights, as powers of ten, with room for a name over a weight of one
 
 
@@ -67,45 +68,28 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
     near = min(1 + math.floor(math.log(20) / slope), query + 1)
 
     ends = [_end(curve) for curve in row]
-    fan_x, fan_y = [], []
-    for curve, (x, y) in zip(row, ends):
-        fan_x += [query, x, math.nan]
-        fan_y += [curve[-1], y, math.nan]
+    fan_x = [x for end, _ in ends for x in (query, end, math.nan)]
+    fan_y = [y for curve, (_, end) in zip(row, ends) for y in (curve[-1], end, math.nan)]
     # The mildest names stand below the zero line.
     beside = [(x, y if x else min(y, -1.5)) for x, y in ends]
     named = _named(beside, chosen)
+    x = [beside[h][0] or -7 for h in named]  # beside what may be held at the end of a line
+    y = [beside[h][1] - 1.2 * (beside[h][0] > 0) for h in named]
+    places = ["middle left" if ends[h][0] == 0 else "bottom center" for h in named]
     left, middle = query - near - 1, query - near / 2 + 0.5
     words, place = ([left, 0.9], "middle left") if left > MATCH + 45 else ([middle, 0.95], "top center")
     room = near > 40 and abs(middle - MATCH) > 40 or place == "middle left"
+    weight = "weight 10 to the %{y:.2f}<extra></extra>"
+    (at, low), penalty = ends[chosen], "key %{x:.0f}: bias %{y:.2f}<extra></extra>"
     data = [
         line("bias of every head", fan_x, fan_y, "gray", 1, "dot", showlegend=False),
-        dict(
-            type="scatter",
-            name="slopes",
-            x=[beside[h][0] or -7 for h in named],  # beside what may be held at the end of a line
-            y=[beside[h][1] - 1.2 * (beside[h][0] > 0) for h in named],
-            mode="text",
-            text=[_slope(m[h].item()) for h in named],
-            textposition=["middle left" if ends[h][0] == 0 else "bottom center" for h in named],
-            textfont=dict(size=11, color=COLORS["gray"]),
-            cliponaxis=False,
-            hoverinfo="skip",
-            showlegend=False,
-        ),
-        line(
-            "bias of this head",
-            [query, ends[chosen][0]],
-            [row[chosen, -1], ends[chosen][1]],
-            "green",
-            4,
-            hover="key %{x:.0f}: bias %{y:.2f}<extra></extra>",
-            showlegend=False,
-        ),
+        label("slopes", x, y, [_slope(m[h].item()) for h in named], "gray", places, 11, cliponaxis=False),
+        line("bias of this head", [query, at], [row[chosen, -1], low], "green", 4, hover=penalty, showlegend=False),
         dict(
             type="scatter",
             name="end of this head's line",
-            x=ends[chosen][:1],
-            y=ends[chosen][1:],
+            x=[at],
+            y=[low],
             mode="markers+text",
             text=[f"<b>{_slope(slope)}</b>  "],
             textposition="middle left",  # the line runs to the right
@@ -118,15 +102,7 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
         upright("query", query, LOW, 1),
         upright("query, below", query, *WEIGHTS, yaxis="y2"),
         line("equal logits", seen, _log10(flat), "green", 3, "dash", yaxis="y2"),
-        dots(
-            "with content",
-            seen,
-            _log10(content),
-            "orange",
-            5,
-            hover="key %{x}: weight 10 to the %{y:.2f}<extra></extra>",
-            yaxis="y2",
-        ),
+        dots("with content", seen, _log10(content), "orange", 5, hover=f"key %{{x}}: {weight}", yaxis="y2"),
         dict(
             type="scatter",
             name=f"key {MATCH}",
@@ -139,7 +115,7 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
             showlegend=False,
             yaxis="y2",
             marker=dict(color=COLORS["red"], size=14, symbol="star"),
-            hovertemplate=f"key {MATCH}, which fits: weight 10 to the %{{y:.2f}}<extra></extra>",
+            hovertemplate=f"key {MATCH}, which fits: {weight}",
         ),
         path(
             "95% of the weight",
@@ -158,13 +134,7 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
         height=470,
         xaxis=axis(-29, KEYS + 2, "key position j", anchor="y2", tickvals=[0, 32, 64, 96, 127]),
         yaxis=axis(LOW, 1.5, "bias", domain=[0.54, 1]),
-        yaxis2=dict(
-            range=WEIGHTS,
-            domain=[0, 0.47],
-            title=dict(text="weight"),
-            tickvals=[-6, -4, -2, 0],
-            ticktext=["10⁻⁶", "10⁻⁴", "10⁻²", "1"],
-        ),
+        yaxis2=axis(*WEIGHTS, "weight", domain=[0, 0.47], tickvals=[-6, -4, -2, 0], ticktext=TICKS),
     )
     readouts = {
         "slope": slope,

@@ -11,7 +11,6 @@ from posenc.lab.explore import COLORS, explorable, slider
 from posenc.lab.figures.parts import arrow, axis, bars, dots, held, label, level, line, number, pin, thousands, upright
 
 PAIRS = 8  # pairs of lanes in the plane: D = 16
-DRAWS = 400  # seeded draws behind a mean and its spread
 
 
 # Two vectors turn, their score stays
@@ -63,7 +62,7 @@ def _invariance(shift, m, n, pair, *, rotate=rope.rotate):
     score = number(scores[pair].item(), 3)
     blue, orange, green, purple = (COLORS[name] for name in ("blue", "orange", "green", "purple"))
     right = dict(xaxis="x2", yaxis="y2")
-    side = "right" if at_q + at_k < LAST else "left"
+    side, spline = "right" if at_q + at_k < LAST else "left", dict(line=dict(shape="spline"))
     data = [
         arrow("query, turned", q, blue, 4),
         arrow("key, turned", k, orange, 4, "5px,3px"),
@@ -72,15 +71,7 @@ def _invariance(shift, m, n, pair, *, rotate=rope.rotate):
         label("q", *(1.34 * q).tolist(), "<b>q</b>", blue, "middle center", cliponaxis=False),
         label("k", *(1.45 * k).tolist(), "<b>k</b>", orange, "middle center", cliponaxis=False),
         level("score", scores[pair].item(), 0, LAST, green, 5, **right),
-        line(
-            "score of this query by the key's place",
-            at_q - distances,
-            wave[:, pair],
-            "ink",
-            2,
-            line=dict(shape="spline"),
-            **right,
-        ),
+        line("score of this query by the key's place", at_q - distances, wave[:, pair], "ink", 2, **spline, **right),
         label("wave's name", LAST / 2, 1.95, "score with a key at each place", "ink", "middle center", **right),
         label("its number", -1, 1.8, f"<b>score {score}</b>", green, "middle left", cliponaxis=False),
         upright("key's place", at_k, -1.75, 1.5, orange, 2, "dash", **right),
@@ -159,88 +150,6 @@ rotation_invariance = explorable(
 )
 
 
-# Score against distance
-
-DIM, REACH = 64, 81  # head size, and the distances drawn: 0 .. REACH - 1
-KINDS = ["random", "the query, aimed"]
-
-
-@cache
-def _scores(kind, aim, base, rotate):
-    r"""Scores q . k / sqrt(D) of DRAWS seeded draws [DRAWS, REACH], the query 0 .. REACH - 1 tokens after the key.
-
-    The key is drawn as well, or it is the query itself, turned on by `aim` tokens.
-    """
-    frequencies = rope.inv_freq(DIM, float(base), dtype=torch.float64)
-    q, k = torch.randn(2, DRAWS, DIM, dtype=torch.float64, generator=torch.Generator().manual_seed(DIM))
-    if kind == KINDS[1]:
-        k = rotate(q, torch.full((DRAWS,), float(aim), dtype=torch.float64), frequencies)
-    turned = rotate(q[:, None].expand(-1, REACH, -1), torch.arange(REACH), frequencies)
-    return (turned @ k[..., None])[..., 0] / math.sqrt(DIM)
-
-
-def _by_distance(kind, aim, draw, base, *, rotate=rope.rotate):
-    distances = torch.arange(REACH)
-    aimed = kind == KINDS[1]
-    aim = aim if aimed else 0
-    scores = _scores(kind, aim, base, rotate)
-    mean, spread = scores.mean(dim=0), scores.std(dim=0)
-    low, high = (-2, 14) if aimed else (-4.5, 4.5)
-    foot = low + 0.06 * (high - low)
-    data = [
-        line(
-            "mean ± spread",
-            torch.cat((distances, distances.flip(0))),
-            torch.cat((mean + spread, (mean - spread).flip(0))),
-            "sky",
-            0,
-            fill="toself",
-        ),
-        line(
-            "this draw",
-            distances,
-            scores[draw],
-            "orange",
-            2.5,
-            "dot",
-            hover="distance %{x}: this draw %{y:.2f}<extra></extra>",
-        ),
-        line("mean", distances, mean, "ink", 2.5, hover="distance %{x}: mean %{y:.2f}<extra></extra>"),
-        dots("where the key aims", [aim] if aimed else [], [mean[aim]] if aimed else [], "green", 14, "diamond"),
-        label("its name", 1, foot, "this draw", "orange", "middle right"),
-        label("the mean's name", REACH - 1, foot, "mean of 400 draws ± spread", "ink", "middle left"),
-    ]
-    layout = dict(
-        height=430,
-        showlegend=False,
-        margin=dict(t=10),
-        xaxis=axis(-2, REACH, "distance m − n, in tokens"),
-        yaxis=axis(low, high, "score q · k / √D", dtick=2),
-    )
-    return dict(data=data, layout=layout), {
-        "at": aim,
-        "near": number(float(mean[aim]), 1),
-        "far": number(float(mean[distances != aim].mean()), 1),
-        "wide": number(float(spread.mean()), 1),
-    }
-
-
-score_by_distance = explorable(
-    _by_distance,
-    id="rope.score_by_distance",
-    title="Does RoPE decay with distance?",
-    alt="The score of a query and a key against the distance between them. For a key drawn at random every draw goes "
-    "its own way, the mean stays at zero, and the band keeps its width at every distance. A key that is the query "
-    "itself, turned on by a tokens, scores highest a tokens away: the peak goes where the reader drags it.",
-    readout="mean {near} at distance {at} · {far} elsewhere · spread {wide}",
-    handles={"where the key aims": "aim"},
-    kind=slider(KINDS, label="key", default=KINDS[1]),
-    aim=slider(range(0, 57, 8), label="aims at a", default=40),
-    draw=slider(range(3), label="draw", play=True, format=lambda draw: str(draw + 1)),
-    base=slider([100, 10_000, 500_000], label="base b", default=10_000, format=thousands),
-)
-
-
 # A trained head
 
 TRAINED = load_results("rope_heads")
@@ -248,26 +157,18 @@ SHOWN = 160  # distances that are drawn: two and a half times the training lengt
 PLACES = [*range(17), 20, 24, 32, 40, 48, 56, 63, 64, 72, 80, 88, 96, 104, 112, 121, 128, 136, 144, 152, 159]
 
 
-@cache
-def _measured():
-    r"""Mean and spread of every trained head's scores at the distances 0 .. 255: two tensors [heads, 256]."""
-    return tuple(torch.tensor([h[key] for h in TRAINED["heads"]], dtype=torch.float64) for key in ("mean", "std"))
+#: Mean and spread of every trained head's scores by distance: [heads, SHOWN].
+MEANS, SPREADS = (
+    torch.tensor([h[key][:SHOWN] for h in TRAINED["heads"]], dtype=torch.float64) for key in ("mean", "std")
+)
 
 
 def _trained_head(head, distance):
-    means, spreads = (measured[:, :SHOWN] for measured in _measured())
-    mean, spread, length = means[head], spreads[head], TRAINED["settings"]["length"]
-    distances = torch.arange(len(mean))
-    high = math.ceil((means.abs() + spreads).max() / 2) * 2
+    mean, spread, length = MEANS[head], SPREADS[head], TRAINED["settings"]["length"]
+    distances, band = torch.arange(len(mean)), torch.cat((mean + spread, (mean - spread).flip(0)))
+    high = math.ceil((MEANS.abs() + SPREADS).max() / 2) * 2
     data = [
-        line(
-            "mean ± spread",
-            torch.cat((distances, distances.flip(0))),
-            torch.cat((mean + spread, (mean - spread).flip(0))),
-            "sky",
-            0,
-            fill="toself",
-        ),
+        line("mean ± spread", torch.cat((distances, distances.flip(0))), band, "sky", 0, fill="toself"),
         line("mean score", distances, mean, "ink", 2.5, hover="distance %{x}: mean %{y:.2f}<extra></extra>"),
         upright("training length", length, -high, high, "gray", 1.5, "dashdot"),
         label("shown", length - 4, -0.94 * high, "← trained", "gray", "middle left"),
@@ -314,6 +215,7 @@ trained_head = explorable(
 # Which angles has training shown?
 
 WIDE = 128  # the head size of most large models: 64 pairs
+SHARES = dict(tickvals=[0, 0.5, 1], ticktext=["0", "50%", "100%"])
 
 
 def _seen(trained, target, base, pair):
@@ -321,50 +223,21 @@ def _seen(trained, target, base, pair):
     seen = (frequencies * (trained - 1) / (2 * math.pi)).clamp(max=1)  # the part of a turn that distances reach
     asked = (frequencies * (target - 1) / (2 * math.pi)).clamp(max=1)
     new = (asked - seen).clamp(min=0)
-    pairs = torch.arange(len(seen))
+    pairs, hatched = torch.arange(len(seen)), dict(pattern=dict(shape="/", fillmode="replace"))
+    share = "pair %{{x}}: %{{y:.0%}} of the circle {}<extra></extra>"
 
-    def arc(name, radius, turns, **line):
+    def arc(name, radius, turns, *look):
         angle = torch.linspace(0, 2 * math.pi * turns, 49, dtype=torch.float64)
-        return dict(
-            type="scatter",
-            name=name,
-            mode="lines",
-            x=radius * angle.cos(),
-            y=radius * angle.sin(),
-            hoverinfo="skip",
-            line=dict(shape="spline", **line),
-        )
+        return line(name, radius * angle.cos(), radius * angle.sin(), *look, line=dict(shape="spline"))
 
     data = [
-        arc("a full turn", 1, 1.0, color=COLORS["gray"], width=1, dash="dot"),
-        arc("angles seen in training", 1, seen[pair].item(), color=COLORS["blue"], width=8),
-        arc(
-            "angles that the target length asks for",
-            1.25,
-            asked[pair].item(),
-            color=COLORS["orange"],
-            width=4,
-            dash="dash",
-        ),
+        arc("a full turn", 1, 1.0, "gray", 1, "dot"),
+        arc("angles seen in training", 1, seen[pair].item(), "blue", 8),
+        arc("angles that the target length asks for", 1.25, asked[pair].item(), "orange", 4, "dash"),
         label("seen", -1.45, 0.4, "seen in<br>training", "blue", "middle left"),
         label("asked", 1.45, 0.4, "asked for<br>at target", "orange", "middle right"),
-        bars(
-            "part of the circle seen",
-            pairs,
-            seen,
-            "blue",
-            hover="pair %{x}: %{y:.0%} of the circle seen<extra></extra>",
-            panel=2,
-        ),
-        bars(
-            "new at the target length",
-            pairs,
-            new,
-            "orange",
-            marker=dict(pattern=dict(shape="/", fillmode="replace")),
-            hover="pair %{x}: %{y:.0%} of the circle is new<extra></extra>",
-            panel=2,
-        ),
+        bars("part of the circle seen", pairs, seen, "blue", hover=share.format("seen"), panel=2),
+        bars("new at the target length", pairs, new, "orange", marker=hatched, hover=share.format("is new"), panel=2),
         pin("this pair", pair, 0, 1.1, xaxis="x2", yaxis="y2"),
     ]
     layout = dict(
@@ -376,9 +249,7 @@ def _seen(trained, target, base, pair):
         xaxis=axis(-3, 3, domain=[0, 1], visible=False),
         yaxis=axis(-1.4, 1.4, domain=[0.44, 1], scaleanchor="x", visible=False),
         xaxis2=axis(-0.8, WIDE // 2 - 0.2, "pair of lanes i, fast to slow", anchor="y2"),
-        yaxis2=axis(
-            0, 1.22, "of the circle", domain=[0, 0.38], anchor="x2", tickvals=[0, 0.5, 1], ticktext=["0", "50%", "100%"]
-        ),
+        yaxis2=axis(0, 1.22, "of the circle", domain=[0, 0.38], anchor="x2", **SHARES),
     )
     return dict(data=data, layout=layout), {
         "blind": int((new > 0).sum()),

@@ -23,11 +23,6 @@ ROUNDED = {
 }
 
 
-def rounded_cos_sin(positions, inv_freq, where):
-    r"""cos and sin [..., T, p/2] in float64, rounded on the way at the one place that `where`, of `ROUNDED`, names."""
-    return cos_sin(positions, inv_freq, *ROUNDED[where])
-
-
 def cos_sin(positions, inv_freq, place, dtype):
     r"""cos and sin [..., T, p/2] in float64, what `place` names rounded to `dtype` on the way."""
     if place == "angles":
@@ -44,7 +39,7 @@ def cos_sin(positions, inv_freq, place, dtype):
 
 def turn_rounded(x, positions, inv_freq, where):
     r"""`posenc.rope.rotate` in the interleaved layout, all in float64 but for the one rounding that `where` names."""
-    cos, sin = rounded_cos_sin(positions, inv_freq, where)
+    cos, sin = cos_sin(positions, inv_freq, *ROUNDED[where])
     a, b = x.double().unflatten(-1, (-1, 2)).unbind(-1)
     return torch.stack((a * cos - b * sin, a * sin + b * cos), dim=-1).flatten(-2).to(x.dtype)
 
@@ -70,39 +65,27 @@ def aimed_scores(target, reach):
 def _aimed(target, lanes):
     reach = 128
     scores, names = aimed_scores(target, reach), list(LANES)
-    row, shorts = scores[names.index(lanes)], [name.removesuffix(" alone") for name in names]
-    above = (row >= 0.5).tolist()
-    end = next((d for d in range(target, reach + 1) if not above[d]), reach)
+    row, distances = scores[names.index(lanes)], torch.arange(reach + 1)
+    end = next((d for d in range(target, reach + 1) if row[d] < 0.5), reach)
+    share = "distance %{x}: %{y:.0%} of the peak<extra></extra>"
+    shorts = [f" <b>{name}</b>" if name == lanes else f" {name}" for name in names]
+    colors = ["blue" if name == lanes else "gray" for name in names]
+    dashes = ["solid"] * (len(names) - 1) + ["dash"]
     data = [
-        line(
-            name,
-            torch.arange(reach + 1),
-            scores[i],
-            "gray",
-            1,
-            "dash" if name == names[-1] else "solid",
-            hover=f"{name}, distance %{{x}}: %{{y:.0%}} of the peak<extra></extra>",
-        )
-        for i, name in enumerate(names)
+        line(name, distances, curve, "gray", 1, dash, hover=f"{name}, {share}")
+        for name, curve, dash in zip(names, scores, dashes)
     ]
     data += [
-        line(
-            "these pairs",
-            torch.arange(reach + 1),
-            row,
-            "blue",
-            3,
-            hover="distance %{x}: %{y:.0%} of the peak<extra></extra>",
-        ),
+        line("these pairs", distances, row, "blue", 3, hover=share),
         dict(
             type="scatter",
             name="names of the others",
             mode="text",
             x=[reach] * len(names),
             y=_apart(scores[:, -1]),
-            text=[f" <b>{short}</b>" if name == lanes else f" {short}" for name, short in zip(names, shorts)],
+            text=[short.replace(" alone", "") for short in shorts],
             textposition="middle right",
-            textfont=dict(size=12, color=[COLORS["blue" if name == lanes else "gray"] for name in names]),
+            textfont=dict(size=12, color=[COLORS[color] for color in colors]),
             cliponaxis=False,
             hoverinfo="skip",
         ),
@@ -172,33 +155,14 @@ def _spread(encoding, slowness, distance):
     scores = _scores(encoding, slowness)
     spread, at = scores.std(0), distance // APART
     gaps = torch.full((SHOWN, 1), torch.nan)
+    there_and_back, band = torch.cat((distances, distances.flip(0))), torch.cat((spread, -spread.flip(0)))
+    x, y = (torch.cat((part, gaps), 1).flatten() for part in (distances.expand(SHOWN, -1), scores[:SHOWN]))
+    ends, mark = torch.stack((-spread[at], spread[at])), dict(symbol="line-ew-open", size=14, color="ink")
     data = [
-        line(
-            "one spread up and down",
-            torch.cat((distances, distances.flip(0))),
-            torch.cat((spread, -spread.flip(0))),
-            "sky",
-            0,
-            fill="toself",
-        ),
-        line(
-            f"{SHOWN} of the draws",
-            torch.cat((distances.expand(SHOWN, -1), gaps), 1).flatten(),
-            torch.cat((scores[:SHOWN], gaps), 1).flatten(),
-            "gray",
-            1,
-            "dot",
-        ),
+        line("one spread up and down", there_and_back, band, "sky", 0, fill="toself"),
+        line(f"{SHOWN} of the draws", x, y, "gray", 1, "dot"),
         line("RoPE's spread", [0, FAR, None, 0, FAR], [1, 1, None, -1, -1], "blue", 2, "dash"),
-        path(
-            "spread here",
-            [distance] * 2,
-            torch.stack((-spread[at], spread[at])),
-            "ink",
-            3,
-            showlegend=False,
-            marker=dict(symbol="line-ew-open", size=14, color="ink"),
-        ),
+        path("spread here", [distance] * 2, ends, "ink", 3, marker=mark, showlegend=False),
     ]
     layout = dict(
         height=380, xaxis=axis(-16, FAR + 16, "distance m − n, in tokens"), yaxis=axis(-2.6, 2.6, "score q · k / √D")
@@ -244,27 +208,13 @@ def _lanes(head, pair):
     pairs, content = torch.arange(PAIRS), energy - position
     top = math.ceil(10 * energy[head].max().item()) / 10
     reach = math.ceil(10 * curves[head].abs().max().item()) / 10
+    part, hatched = "pair %{{x}}: %{{y:.2f}} from {}<extra></extra>", dict(pattern=dict(shape="/", fillmode="replace"))
+    lower = dict(hover="distance %{x}: %{y:.2f}<extra></extra>", panel=2, showlegend=False)
     data = [
-        bars("from position", pairs, position[head], "blue", hover="pair %{x}: %{y:.2f} from position<extra></extra>"),
-        bars(
-            "from content",
-            pairs,
-            content[head],
-            "orange",
-            marker=dict(pattern=dict(shape="/", fillmode="replace")),
-            hover="pair %{x}: %{y:.2f} from content<extra></extra>",
-        ),
+        bars("from position", pairs, position[head], "blue", hover=part.format("position")),
+        bars("from content", pairs, content[head], "orange", marker=hatched, hover=part.format("content")),
         pin("this pair", pair, 0, 1.06 * top),
-        line(
-            "mean part of this pair in the score",
-            torch.arange(WINDOW),
-            curves[head, pair],
-            "ink",
-            2.5,
-            hover="distance %{x}: %{y:.2f}<extra></extra>",
-            panel=2,
-            showlegend=False,
-        ),
+        line("mean part of this pair in the score", torch.arange(WINDOW), curves[head, pair], "ink", 2.5, **lower),
     ]
     layout = dict(
         height=520,
@@ -337,43 +287,20 @@ def _precision(place, dtype, octave, pair):
     got = cos_sin((start + steps).double(), w, PLACES[place], DTYPES[dtype])[0][:, 0]
     errors = octave_errors(place, dtype)[:, pair]
     here = errors[octave - OCTAVES[0]].item()
+    value = f"position {start:,} + %{{x}}: %{{y:.3f}}<extra></extra>"
+    off, lower = "from position %{customdata:,}: off by %{y:.2g}<extra></extra>", dict(panel=2, showlegend=False)
+    starts, ticks = [2**n for n in OCTAVES], dict(tickvals=[4, 8, 11, 14, 17, 20], tickangle=0)
     data = [
         line("exact", fine, ((start + fine) * w).cos(), "gray", 2),
-        dots(
-            "as computed",
-            steps,
-            got,
-            "orange",
-            8,
-            "diamond",
-            hover=f"position {start:,} + %{{x}}: %{{y:.3f}}<extra></extra>",
-        ),
-        line(
-            "largest error",
-            list(OCTAVES),
-            errors,
-            "blue",
-            2.5,
-            hover="from position %{customdata:,}: off by %{y:.2g}<extra></extra>",
-            panel=2,
-            showlegend=False,
-            customdata=[2**n for n in OCTAVES],
-        ),
+        dots("as computed", steps, got, "orange", 8, "diamond", hover=value),
+        line("largest error", list(OCTAVES), errors, "blue", 2.5, hover=off, customdata=starts, **lower),
         pin("here", octave, 0, 2.1, xaxis="x2", yaxis="y2"),
     ]
     layout = dict(
         height=480,
         xaxis=axis(-0.7, AROUND + 0.7, "tokens on from there", anchor="y"),
         yaxis=axis(-1.2, 1.2, "cosine", domain=[0.56, 1], tickvals=[-1, 0, 1]),
-        xaxis2=axis(
-            OCTAVES[0] - 0.4,
-            OCTAVES[-1] + 0.4,
-            "position",
-            anchor="y2",
-            tickvals=[4, 8, 11, 14, 17, 20],
-            ticktext=["16", "256", "2k", "16k", "131k", "1M"],
-            tickangle=0,
-        ),
+        xaxis2=axis(3.6, 20.4, "position", anchor="y2", ticktext="16 256 2k 16k 131k 1M".split(), **ticks),
         yaxis2=axis(0, 2.3, "off by", domain=[0, 0.32], tickvals=[0, 1, 2]),
     )
     return dict(data=data, layout=layout), {"position": thousands(start), "here": _off_by(here)}

@@ -13,24 +13,25 @@ from posenc.rotate.rope import inv_freq
 
 DIM = 128  # the head size of most large models: 64 pairs
 PLAIN = "plain"
-FACTORS = [1, 2, 4, 8, 16, 32]
+FACTORS = [1, 2, 4, 8, 16]
+TRAINED = 4096
 
 
 @cache
-def _schemes(factor, trained, base):
+def _schemes(factor):
     r"""The frequencies [DIM/2] of each scheme: target length over trained length is `factor`."""
     return {
-        PLAIN: inv_freq(DIM, base, dtype=torch.float64),
-        "base × 50": inv_freq(DIM, 50 * base, dtype=torch.float64),
-        "linear": scaling.linear(DIM, factor, base=base)[0],
-        "NTK": scaling.ntk(DIM, factor, base=base)[0],
-        "YaRN by lanes": scaling.yarn(DIM, factor, trained=trained, base=base)[0],
-        "YaRN by turns": scaling.yarn(DIM, factor, trained=trained, base=base, ramp="rotations")[0],
-        "Llama 3.1": scaling.llama3(DIM, factor, trained=trained, base=base)[0],
+        PLAIN: inv_freq(DIM, dtype=torch.float64),
+        "base × 50": inv_freq(DIM, 500_000, dtype=torch.float64),
+        "linear": scaling.linear(DIM, factor)[0],
+        "NTK": scaling.ntk(DIM, factor)[0],
+        "YaRN by lanes": scaling.yarn(DIM, factor, trained=TRAINED)[0],
+        "YaRN by turns": scaling.yarn(DIM, factor, trained=TRAINED, ramp="rotations")[0],
+        "Llama 3.1": scaling.llama3(DIM, factor, trained=TRAINED, base=10_000.0)[0],
     }
 
 
-NAMES = list(_schemes(1.0, 4096, 10000.0))
+NAMES = list(_schemes(1.0))
 
 
 def _short(scheme):
@@ -41,68 +42,6 @@ def _times(value):
     return f"{value} × L"
 
 
-# What a scheme divides
-
-DIVISORS = {"tickvals": [math.log2(f) for f in FACTORS], "ticktext": [str(f) for f in FACTORS]}
-TRAINED = 4096
-
-
-def _wavelengths(scheme, factor, base):
-    plain = inv_freq(DIM, float(base), dtype=torch.float64)
-    divided = plain / _schemes(float(factor), TRAINED, float(base))[scheme]
-    turn = 2 * math.pi / plain  # tokens
-    fully = int((turn <= TRAINED).sum())
-    edge, across = fully - 0.5, [-1, DIM // 2]
-    kept = int((divided < 1 + 1e-9).sum())
-    data = [
-        level("by s", math.log2(factor), *across, "orange", 3, "dash"),
-        path(
-            "frequency divided by",
-            torch.arange(DIM // 2),
-            divided.log2(),
-            "green",
-            2.5,
-            hover="pair %{x}, a turn in %{customdata[1]:,.0f} tokens: divided by %{customdata[0]:.3~g}<extra></extra>",
-            fill="tozeroy",
-            fillcolor="rgba(0, 128, 90, 0.15)",
-            marker=dict(color="green", size=5, symbol="square"),
-            customdata=torch.stack((divided, turn), dim=-1),
-        ),
-        label("s", 1, math.log2(factor) + 0.2, f"s = {factor}", "orange", "top right"),
-        upright("a turn takes L", edge, -0.3, 6.2, "purple", 2, "dashdot"),
-        label("turned", edge - 1, 5.75, "a full turn<br>in training", "purple", "middle left"),
-        label("not turned", edge + 1, 5.75, "no full<br>turn", "purple", "middle right"),
-    ]
-    layout = dict(
-        height=430,
-        showlegend=False,
-        margin=dict(t=10),
-        xaxis=dict(range=across, title=dict(text="pair of lanes i, fast to slow")),
-        yaxis=axis(-0.3, 6.2, "frequency divided by", **DIVISORS),
-    )
-    return dict(data=data, layout=layout), {
-        "kept": f"{kept} pair{'s' * (kept != 1)}",
-        "whole": int((divided >= factor * (1 - 1e-9)).sum()) if factor > 1 else 0,
-        "open": len(plain) - fully,
-    }
-
-
-wavelengths = explorable(
-    _wavelengths,
-    id="scaling.wavelengths",
-    title="How much does a scheme stretch each pair?",
-    alt="What divides the frequency of each of 64 pairs of lanes, on a log axis, under a dashed line at the factor s, "
-    "which the reader drags: one level for linear scaling, a straight rise for NTK, two levels with a ramp between "
-    "them for YaRN and for Llama 3.1. An upright line parts the fast pairs, which made a whole turn within the "
-    "trained length of 4,096 tokens, from the slow ones, which did not.",
-    readout="{kept} kept · {whole:d} divided by s or more · {open:d} never turned fully",
-    handles={"by s": "factor"},
-    scheme=slider(NAMES, label="scheme", default="YaRN by lanes", format=_short),
-    factor=slider(FACTORS, label="factor s", default=8),
-    base=slider([10_000, 500_000], label="base b", format=thousands),
-)
-
-
 # Angles seen and unseen
 
 SHARES = {"tickvals": [0, 0.5, 1], "ticktext": ["0", "50%", "100%"]}
@@ -110,43 +49,21 @@ SHARES = {"tickvals": [0, 0.5, 1], "ticktext": ["0", "50%", "100%"]}
 
 def _angles(scheme, factor, target):
     plain = inv_freq(DIM, dtype=torch.float64)
-    now = _schemes(float(factor), TRAINED, 10000.0)[scheme]
+    now = _schemes(float(factor))[scheme]
     seen = (plain * TRAINED / (2 * math.pi)).clamp(max=1)  # the part of a turn that distances up to L reach
     asked = (now * target * TRAINED / (2 * math.pi)).clamp(max=1)
     new = (asked - seen).clamp(min=0)
     new[new < 1e-9] = 0  # rounding, where a scheme hits the edge exactly
-    pairs = torch.arange(DIM // 2)
+    pairs, lower = torch.arange(DIM // 2), dict(yaxis="y2", showlegend=False)
+    share = "pair %{{x}}: %{{y:.0%}} of the circle {}<extra></extra>"
+    hatched = dict(pattern=dict(shape="/", fillmode="replace"))
+    turned = "pair %{x}: one token turns %{y:.0%} of what it did<extra></extra>"
     data = [
-        bars("seen in training", pairs, seen, "blue", hover="pair %{x}: %{y:.0%} of the circle seen<extra></extra>"),
-        bars(
-            "new at the target length",
-            pairs,
-            new,
-            "orange",
-            marker=dict(pattern=dict(shape="/", fillmode="replace")),
-            hover="pair %{x}: %{y:.0%} of the circle is new<extra></extra>",
-        ),
-        line(
-            "angle of one token",
-            pairs,
-            now / plain,
-            "green",
-            3,
-            line=dict(shape="hvh"),
-            hover="pair %{x}: one token turns %{y:.0%} of what it did<extra></extra>",
-            yaxis="y2",
-            showlegend=False,
-        ),
+        bars("seen in training", pairs, seen, "blue", hover=share.format("seen")),
+        bars("new at the target length", pairs, new, "orange", marker=hatched, hover=share.format("is new")),
+        line("angle of one token", pairs, now / plain, "green", 3, line=dict(shape="hvh"), hover=turned, **lower),
         dots(
-            "the slowest pair",
-            [DIM // 2 - 1],
-            [(now / plain)[-1]],
-            "green",
-            14,
-            "diamond",
-            yaxis="y2",
-            cliponaxis=False,
-            showlegend=False,
+            "the slowest pair", [DIM // 2 - 1], [(now / plain)[-1]], "green", 14, "diamond", cliponaxis=False, **lower
         ),
     ]
     layout = dict(
@@ -174,7 +91,7 @@ angles = explorable(
     readout="new angles in {blind:d} of 64 pairs · neighbors squeezed in {squeezed:d}",
     handles={"the slowest pair": "factor"},
     scheme=slider(NAMES, label="scheme", default="NTK", format=_short),
-    factor=slider(FACTORS[:-1], label="factor s", default=4),  # the page asks which larger one will do
+    factor=slider(FACTORS, label="factor s", default=4),  # the page asks which larger one will do
     target=slider([1, 2, 4, 8, 16], label="target", default=4, format=_times),
 )
 
@@ -207,17 +124,10 @@ def _temperature(spread, strength):
     edges = [log_keys[0] - 0.7, log_keys[-1] + 0.1]  # the name of the level stands where no curve runs
 
     def curve(name, values, color, dash, symbol):
-        return path(
-            name,
-            log_keys,
-            values.log10(),
-            color,
-            2.5,
-            dash,
-            hover="%{customdata[0]:,} keys: %{customdata[1]:,.0f} attended<extra></extra>",
-            marker=dict(color=color, symbol=symbol, size=[7] * (len(KEYS) - 1) + [15], opacity=1),
-            customdata=[[n, v] for n, v in zip(KEYS, values.tolist())],
-        )
+        hover = "%{customdata[0]:,} keys: %{customdata[1]:,.0f} attended<extra></extra>"
+        marker = dict(color=color, symbol=symbol, size=[7] * (len(KEYS) - 1) + [15], opacity=1)
+        pairs = [[n, v] for n, v in zip(KEYS, values.tolist())]
+        return path(name, log_keys, values.log10(), color, 2.5, dash, hover=hover, marker=marker, customdata=pairs)
 
     data = [
         line("all of them", log_keys, log_keys, "gray", 1.5, "dot", showlegend=False),
@@ -231,12 +141,8 @@ def _temperature(spread, strength):
     ]
     layout = dict(
         height=440,
-        xaxis=dict(
-            range=edges, title=dict(text="keys n"), tickvals=log_keys[::2], ticktext=[thousands(n) for n in KEYS[::2]]
-        ),
-        yaxis=axis(
-            -0.3, 5.4, "keys attended to", tickvals=[0, 1, 2, 3, 4, 5], ticktext=["1", "10", "100", "1k", "10k", "100k"]
-        ),
+        xaxis=axis(*edges, "keys n", tickvals=log_keys[::2], ticktext=[thousands(n) for n in KEYS[::2]]),
+        yaxis=axis(-0.3, 5.4, "keys attended to", tickvals=[*range(6)], ticktext="1 10 100 1k 10k 100k".split()),
     )
     return dict(data=data, layout=layout), {
         "before": thousands(bare[trained].item()),
@@ -275,6 +181,7 @@ def _which_lanes(kind, cutoff, *, results=None):
     frequencies = inv_freq(2 * results["cutoffs"][-1], dtype=torch.float64)
     pairs, slow = len(frequencies), int((2 * math.pi / frequencies > length).sum())
     edge = (slow if kind == "slow" else pairs - slow) + 0.5  # between the last that does not, or does, finish a turn
+    aside, side = (0.15, "right") if kind == "slow" else (-0.15, "left")
     beyond = ends >= 2 * length  # where most distances are unseen
     far = losses[..., beyond].mean(-1)  # [seed, cutoff]
     highest = max(torch.tensor(one).max().item() for one in results["stopped"].values())
@@ -290,7 +197,8 @@ def _which_lanes(kind, cutoff, *, results=None):
     middle = stopped[place - 1 : place + 3]
     climbs = middle.mean() > (none[beyond].mean() + cut[beyond].mean()) / 2
     beside = ends[place].item(), (middle.min() - 0.1 if climbs else middle.max() + 0.1).item()
-    words = "these stopped" if cutoff else "none stopped"
+    words, stops = "these stopped" if cutoff else "none stopped", torch.arange(cutoffs)
+    loss = "%{{x}} stopped: loss %{{y:.2f}}{}<extra></extra>"
     data = [
         by_position("RoPE as trained", none, color=COLORS["gray"], width=2, dash="dot"),
         by_position("attention cut to L", cut, color=COLORS["green"], width=2, dash="dash"),
@@ -300,22 +208,14 @@ def _which_lanes(kind, cutoff, *, results=None):
         label("plain's name", ends[-1].item(), none.max().item(), "as trained", "gray", "top left"),
         label("their name", *beside, words, "blue", "bottom center" if climbs else "top center"),
         label("L", length + 4, none.max().item() + 0.2, "trained length L", "gray", "middle right"),
-        line(
-            "mean beyond 2 L",
-            torch.arange(cutoffs),
-            far.mean(0),
-            "blue",
-            2,
-            hover="%{x} stopped: loss %{y:.2f} on average<extra></extra>",
-            panel=2,
-        ),
+        line("mean beyond 2 L", stops, far.mean(0), "blue", 2, hover=loss.format(" on average"), panel=2),
         dots(
             "each seed beyond 2 L",
-            torch.arange(cutoffs).repeat(seeds),
+            stops.repeat(seeds),
             far.flatten(),
             "blue",
             5,
-            hover="%{x} stopped: loss %{y:.2f}, one seed<extra></extra>",
+            hover=loss.format(", one seed"),
             panel=2,
         ),
         path(  # upright, so that a drag follows its number alone: the losses stand close
@@ -330,15 +230,7 @@ def _which_lanes(kind, cutoff, *, results=None):
         level("cut beyond 2 L", cut[beyond].mean(), 0, pairs, "green", 2, "dash", **LOWER),
         label("cut's name", 0, cut[beyond].mean().item(), "cut to L", "green", "top right", **LOWER),
         upright("a turn takes L tokens", edge, low, high, "purple", 2, "dashdot", **LOWER),
-        label(
-            "edge's name",
-            edge + (0.15 if kind == "slow" else -0.15),
-            2.05,
-            "turned fully",
-            "purple",
-            "middle right" if kind == "slow" else "middle left",
-            **LOWER,
-        ),
+        label("edge's name", edge + aside, 2.05, "turned fully", "purple", f"middle {side}", **LOWER),
     ]
     layout = dict(
         height=500,

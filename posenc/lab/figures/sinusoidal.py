@@ -2,44 +2,28 @@ r"""Explorables of the chapter Sinusoidal."""
 
 import math
 
-import numpy as np
 import torch
 
 from posenc import sinusoidal
 from posenc.lab.exercises.sinusoidal import rotation
-from posenc.lab.experiments import load_results
-from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
-from posenc.lab.figures.parts import axis, bars, dots, heat, label, level, line, path, pin, signed, thousands
+from posenc.lab.explore import DIVERGING, explorable, slider
+from posenc.lab.figures.parts import axis, bars, heat, label, level, line, path, pin, signed, thousands
 
 POSITIONS = 48  # rows of the heat map
-DIM = 32  # of the ladder's figures
 
 
 def _ladder(dim, base, position, *, table=sinusoidal.table):
     lanes = torch.arange(dim)
     code = table(torch.arange(POSITIONS), dim, base)
     edges = [-0.5, dim - 0.5]
+    cell = "position %{y}, lane %{x}: %{z:.2f}<extra></extra>"
+    here = f"position {position}, lane %{{x}}: %{{y:.2f}}<extra></extra>"
+    bar = dict(y=0.69, len=0.66, thickness=10, xpad=12, tickvals=[-1, 0, 1])
+    colors = dict(zmin=-1, zmax=1, colorscale=DIVERGING, colorbar=bar)
     data = [
-        heat(
-            "every lane and position",
-            lanes,
-            torch.arange(POSITIONS),
-            code,
-            hover="position %{y}, lane %{x}: %{z:.2f}<extra></extra>",
-            zmin=-1,
-            zmax=1,
-            colorscale=DIVERGING,
-            colorbar=dict(y=0.69, len=0.66, thickness=10, xpad=12, tickvals=[-1, 0, 1]),
-        ),
+        heat("every lane and position", lanes, torch.arange(POSITIONS), code, hover=cell, **colors),
         level("the position m", position, *edges, "ink", 4),
-        bars(
-            "the code of that position",
-            lanes,
-            code[position],
-            "blue",
-            hover=f"position {position}, lane %{{x}}: %{{y:.2f}}<extra></extra>",
-            panel=2,
-        ),
+        bars("the code of that position", lanes, code[position], "blue", hover=here, panel=2),
     ]
     layout = dict(
         height=520,
@@ -70,81 +54,6 @@ ladder = explorable(
 )
 
 
-CONTEXTS = tuple(4 ** (k / 2) for k in range(5, 15))  # 32 .. 16,384, a factor of two apart
-
-
-def _clocks(context, base):
-    pairs = torch.arange(DIM // 2)
-    wavelengths = 2 * math.pi * base ** (2 * pairs / DIM).double()
-    turns = wavelengths <= context
-    across = [-0.8, DIM // 2 - 0.2]
-    low, high = math.log10(3), 7
-
-    def stems(chosen):  # an upright line for each clock, from below the drawing to its wavelength
-        x = torch.stack((pairs, pairs, torch.full_like(pairs, -9)), 1)[chosen].double()
-        y = torch.stack((torch.zeros_like(wavelengths), wavelengths.log10(), torch.zeros_like(wavelengths)), 1)
-        x[:, 2] = torch.nan
-        return x.flatten(), y[chosen].flatten()
-
-    data = []
-    for name, chosen, color, symbol, dash in (
-        ("comes round", turns, "green", "circle", "solid"),
-        ("never comes round", ~turns, "orange", "x", "dot"),
-    ):
-        x, y = stems(chosen)
-        data.append(
-            dict(
-                type="scatter",
-                name=name,
-                mode="markers+lines",
-                x=x,
-                y=y,
-                line=dict(color=COLORS[color], width=2, dash=dash),
-                marker=dict(color=COLORS[color], symbol=symbol, size=9),
-                customdata=wavelengths[chosen].repeat_interleave(3),
-                hovertemplate="clock %{x}: a turn in %{customdata:,.0f} tokens<extra></extra>",
-            )
-        )
-    data += [
-        level("context length", math.log10(context), *across, "ink", 4),
-        label(
-            "its name",
-            DIM // 2 + 1.2,
-            math.log10(context),
-            f"context<br>{context:,.0f}",
-            "ink",
-            "middle right",
-            cliponaxis=False,
-        ),
-    ]
-    ticks = [1, 2, 3, 4, 5, 6]
-    layout = dict(
-        height=420,
-        margin=dict(r=56),  # for the name of the line
-        xaxis=axis(across[0], DIM // 2 + 1.2, "clock i: lanes 2i and 2i + 1", tickvals=[0, 5, 10, DIM // 2 - 1]),
-        yaxis=axis(low, high, "tokens a turn", tickvals=ticks, ticktext=["10", "100", "1k", "10k", "100k", "1M"]),
-    )
-    return dict(data=data, layout=layout), {
-        "turning": int(turns.sum()),
-        "pairs": DIM // 2,
-        "last": thousands(wavelengths[-1].item()),
-    }
-
-
-clocks = explorable(
-    _clocks,
-    id="sinusoidal.clocks",
-    title="Which clocks come round?",
-    alt="An upright line for each of 16 clocks, as tall as a turn is long in tokens, on a log axis: a straight rise "
-    "from 6 tokens. A level line at the context length is dragged up and down; clocks below it come round, those "
-    "above it, with a cross, never do. A larger base makes the rise steeper and moves the slow clocks most.",
-    readout="{turning:d} of {pairs:d} come round · the slowest takes {last} tokens",
-    handles={"context length": "context"},
-    context=slider([int(c) for c in CONTEXTS], label="context length", default=64, format=thousands),
-    base=slider([1e2, 1e4, 1e6], label="base b", default=1e4, format=thousands),
-)
-
-
 KEYS = torch.arange(101)
 OFFSETS = torch.arange(-40, 41)
 FIXED = (20, 70)  # where the two other curves stand
@@ -162,29 +71,17 @@ def _inner_product(m, dim, between, *, table=sinusoidal.table):
             here = here @ torch.randn(dim, dim, generator=torch.Generator().manual_seed(0), dtype=torch.float64) / 5
         return (table(keys.double(), dim, base) @ here[0]) / (dim / 2)
 
-    looks = {
-        f"from {FIXED[0]}": dict(mode="lines", line=dict(color=COLORS["sky"], width=8)),
-        f"from {FIXED[1]}": dict(mode="lines", line=dict(color=COLORS["orange"], width=4, dash="dash")),
-        "from m": dict(mode="lines", line=dict(color=COLORS["ink"], width=1.5)),
-    }
-    data = []
-    for start, (name, style) in zip((*FIXED, m), looks.items(), strict=True):
-        words = f"from position {start} to %{{x}}: %{{y:.2f}}<extra></extra>"
-        data.append(dict(type="scatter", name=name, x=KEYS, y=scores(start, KEYS), hovertemplate=words, **style))
-    for start, (name, style) in zip((*FIXED, m), looks.items(), strict=True):
-        data.append(
-            dict(
-                type="scatter",
-                name=f"{name}, by offset",
-                x=OFFSETS,
-                y=scores(start, start + OFFSETS),
-                xaxis="x2",
-                yaxis="y2",
-                showlegend=False,
-                hovertemplate=f"from position {start}, offset %{{x}}: %{{y:.2f}}<extra></extra>",
-                **style,
-            )
+    looks = {f"from {FIXED[0]}": ("sky", 8), f"from {FIXED[1]}": ("orange", 4, "dash"), "from m": ("ink", 1.5)}
+    data, below = [], []
+    for start, (name, look) in zip((*FIXED, m), looks.items(), strict=True):
+        words = f"from position {start}"
+        to, off = f"{words} to %{{x}}: %{{y:.2f}}<extra></extra>", f"{words}, offset %{{x}}: %{{y:.2f}}<extra></extra>"
+        there = start + OFFSETS
+        data.append(line(name, KEYS, scores(start, KEYS), *look, hover=to))
+        below.append(
+            line(f"{name}, by offset", OFFSETS, scores(start, there), *look, hover=off, panel=2, showlegend=False)
         )
+    data += below
     data.append(pin("m", m, low, 1.15, width=1.5, dash="dot"))
     ticks = axis(low, 1.25, tickvals=[-1, 0, 1])
     layout = dict(
@@ -271,100 +168,4 @@ one_rotation = explorable(
     m=slider(range(13), label="position m", default=3),
     t=slider(range(-6, 7), label="shift t", default=2),
     pair=slider(range(4), label="pair of lanes i"),
-)
-
-
-VOLUMES = (0.0, 0.03, 96**-0.5, 0.3, 1.0, 3.0, 10.0)
-LOUD = VOLUMES[4:]  # the others lie on one another
-
-
-def _percent(share):
-    r"""A share with two digits, none for nothing."""
-    if share >= 0.01 or not share:
-        return f"{share:.0%}"
-    return f"{share:.1%}" if share >= 0.001 else f"{share:.2%}"
-
-
-def _volume(volume, *, results=None):
-    results = load_results("sinusoidal_volume") if results is None else results
-    lengths = results["lengths"]
-    curves = {v: np.array(results["methods"][f"{v:.4f}"]["whole"]) for v in VOLUMES}  # [seeds, lengths]
-    mean, spread = curves[volume].mean(0), curves[volume].std(0, ddof=1)
-    none = curves[0.0].mean(0)
-    bottom, top = min(curve.min() for curve in curves.values()), max(curve.max() for curve in curves.values())
-    pad = 0.05 * (top - bottom)
-    others_x, others_y = [], []
-    for v, curve in curves.items():
-        if v:
-            others_x += [*lengths, math.nan]
-            others_y += [*curve.mean(0), math.nan]
-    data = [
-        line("other volumes", others_x, others_y, "gray", 1),
-        line(
-            "no encoding",
-            lengths,
-            none,
-            "ink",
-            2,
-            "dash",
-            hover="%{x} characters: loss %{y:.3f} with no encoding<extra></extra>",
-        ),
-        path(
-            "this volume",
-            lengths,
-            mean,
-            "blue",
-            3,
-            hover="%{x} characters: loss %{y:.3f} on average<extra></extra>",
-            marker=dict(size=[9] * (len(lengths) - 1) + [15], opacity=1),
-        ),
-        dots(
-            "each seed",
-            lengths * len(curves[volume]),
-            curves[volume].flatten(),
-            "ink",
-            5,
-            "circle-open",
-            hover="%{x} characters: loss %{y:.3f}, one seed<extra></extra>",
-        ),
-        label(
-            "loud ones",
-            [lengths[-1] * 1.14] * len(LOUD),
-            [curves[v].mean(0)[-1] for v in LOUD],
-            [f"{v:g}" for v in LOUD],
-            "gray",
-            "middle right",
-        ),
-        label("the quiet", lengths[-1] * 1.14, none[-1] + 0.08, "no PE,<br>≤ 0.3", "ink", "bottom right"),
-    ]
-    layout = dict(
-        height=350,  # the ends of two loud curves are to be one short drag apart
-        showlegend=False,
-        margin=dict(t=10),
-        xaxis=axis(
-            math.log10(lengths[0]) - 0.08,
-            math.log10(lengths[-1]) + 0.24,
-            "characters of context",
-            type="log",
-            tickvals=lengths,
-            ticktext=[str(n) for n in lengths],
-        ),
-        yaxis=axis(bottom - pad, top + pad, "loss, nats per character"),
-    )
-    share = volume**2 / 2 / (1 + volume**2 / 2)  # of the squared length, |x|^2 = C and |PE|^2 = volume^2 C/2
-    readouts = {"share": _percent(share), "short": mean[0], "spread": spread[0], "none": none[0]}
-    return dict(data=data, layout=layout), readouts
-
-
-volume = explorable(
-    _volume,
-    id="sinusoidal.volume",
-    title="The volume knob",
-    alt="Loss against the length of the context for the chosen volume of the sinusoid, in bold, beside the model "
-    "without encoding, dashed, and all other volumes, thin. The bold curve is dragged by its last point. Quiet ones "
-    "lie on the dashed line; from a volume near one on the loss at the training length is lower, far lower at one and "
-    "three, and jumps up at longer contexts.",
-    readout="{share} of x + PE is position · loss at 64: {short:.2f} ± {spread:.2f} · no PE: {none:.2f}",
-    handles={"this volume": "volume"},
-    volume=slider(VOLUMES, label="volume", default=1.0, format="{:.2g}".format),
 )

@@ -26,20 +26,15 @@ from posenc.several.rse import rse
 
 DIM = 16  # the head size of the page's audits
 BLOCKS = (16, 32, 64)  # keys
-SHORT, LONG = 64, 256  # trained lengths at which T5's buckets fail and hold
 COLUMNS = ("relative", "precision", "weights", "finite", "unseen")  # what the table of libraries shows
 SIGNS = {"holds": "yes", "fails": "**no**", "not asked": "–"}
 
 
 def numbers():
     """Give the prose every number that needs nothing of the visible cells."""
-    for texts in (limit_numbers(), rope_numbers(), library_numbers(), setting_numbers()):
-        say_all("audit", texts)
-
-
-def limit_numbers() -> dict:
-    """What the questions let pass."""
-    return {"new": f"{NEW}", "wrong": f"{WRONG}", "slope": f"{SLOPE:.0%}"}
+    limits = {"new": f"{NEW}", "wrong": f"{WRONG}", "slope": f"{SLOPE:.0%}"}  # what the questions let pass
+    say_all("audit", limits | rope_numbers() | library_numbers())
+    check_settings()
 
 
 @functools.cache
@@ -77,21 +72,17 @@ def mechanisms() -> dict:
 
 
 def mechanisms_table(reports: dict) -> str:
-    """`mechanisms` as a printed table."""
-    lines = [f"{'mechanism':22s} {'relative':>9s}  {'norm':>8s}  layout"]
-    for name, report in reports.items():
-        relative, norm, layout = (report[question] for question in ("relative", "norm", "layout"))
-        lines.append(f"{name:22s} {relative.number:9.1e}  {percent(norm.number):>8s}  {layout.verdict}")
-    return "\n".join(lines)
-
-
-def check_mechanisms(reports: dict):
-    """Assert what the page tells of each mechanism. Errors: AssertionError where an audit fails in another way."""
+    """`mechanisms` as a printed table. Errors: AssertionError where one fails in another way than the page tells."""
     failures = {name: report.failures for name, report in reports.items()}
     assert failures["none (RoPE)"] == failures["fade of logits"] == (), failures
     assert failures["gain by position"] == ("relative", "norm"), failures
     assert failures["band of lanes"] == ("relative", "norm", "layout"), failures
     assert failures["band, a factor a pair"] == ("norm",), failures
+    lines = [f"{'mechanism':22s} {'relative':>9s}  {'norm':>8s}  layout"]
+    for name, report in reports.items():
+        norm = percent(report["norm"].number)
+        lines.append(f"{name:22s} {report['relative'].number:9.1e}  {norm:>8s}  {report['layout'].verdict}")
+    return "\n".join(lines)
 
 
 def stick_numbers(reports: dict, stick, fallback, one_rest_a_block) -> dict:
@@ -124,21 +115,17 @@ def claims_table() -> Markdown:
     assert whole["relative"].verdict == "fails" and stick["relative"].verdict == "holds"
     assert {report["unseen"].verdict for report in (whole, stick, rope_report())} == {"fails"}
     numbers_learned = f"{whole.cost['parameters']} a layer, {stick.cost['parameters']} a layer"
+    raises = "which raises negative ones: no question here, see ExpoSB"
+    unrun = "The text itself says that RSE's kernel did not run"
     rows = [
         ["RoPE is relative", "its PyTorch code, yes; its kernel, as we complete the excerpt, no, under both readings"],
         ["ExpoSB is relative", f"no: weights change by up to {whole['relative'].number:.2f} at its own sizes"],
         ["RSE is relative", "the definition, yes; so is the fallback, which is another method"],
         ["RoPE, ExpoSB, RSE extrapolate", "their turns leave the trained range: a promise, not a property"],
-        [
-            "ExpoSB has a strong locality bias",
-            "it multiplies logits, which raises negative ones: no question here, see ExpoSB",
-        ],
+        ["ExpoSB has a strong locality bias", f"it multiplies logits, {raises}"],
         ["12 learned numbers for ExpoSB, 1 for RSE", f"{numbers_learned}; the report had wired half of the former"],
         ["196,608 for a learned table", f"{6 * layer.cost['parameters']:,}: six layers, each with a table of its own"],
-        [
-            "all are accelerated and fused",
-            "not asked: an audit times nothing. The text itself says that RSE's kernel did not run",
-        ],
+        ["all are accelerated and fused", f"not asked: an audit times nothing. {unrun}"],
     ]
     return table(["claim", "what the audit says"], rows)
 
@@ -167,14 +154,6 @@ def gradient_numbers(essay) -> dict:
     return {"cosine": f"{torch.cosine_similarity(wrong, right, dim=0).item():.2f}"}
 
 
-# --- the libraries ---------------------------------------------------------------------------------------------------
-
-
-def layout_of(subject: dict) -> str:
-    """The layout that an audit saw, for a cell."""
-    return "–" if subject["verdicts"]["layout"] == "not asked" else subject["words"]["layout"].split(":")[0]
-
-
 def libraries_table() -> Markdown:
     """The frozen audits, by library."""
     frozen, rows = load_results("audit"), []
@@ -182,47 +161,38 @@ def libraries_table() -> Markdown:
         rows.append([f"**{library}** {version}", *([""] * (len(COLUMNS) + 1))])
         for subject in frozen["subjects"].values():
             if subject["library"] == library:
-                verdicts = (SIGNS[subject["verdicts"][name]] for name in COLUMNS)
-                rows.append([subject["what"], layout_of(subject), *verdicts])
+                asked, words = subject["verdicts"], subject["words"]["layout"]
+                layout = "–" if asked["layout"] == "not asked" else words.split(":")[0]
+                rows.append([subject["what"], layout, *(SIGNS[asked[name]] for name in COLUMNS)])
     return table(["", "layout", *COLUMNS], rows)
 
 
-def figures_in(example: str, pattern: str) -> list:
-    """The numbers that a pattern catches in a frozen example. Errors: ValueError where it does not match."""
-    match = re.search(pattern, example)
-    if match is None:
-        raise ValueError(f"example={example!r} does not match {pattern!r}: the audit's words have changed")
-    return [float(text) for text in match.groups()]
-
-
 def library_numbers() -> dict:
-    """Where the libraries' functions first go wrong, and by how much."""
-    frozen = load_results("audit")
-    subjects, examples = frozen["subjects"], {key: subject["examples"] for key, subject in frozen["subjects"].items()}
+    """Where the libraries' functions first go wrong, and by how much.
+
+    Errors: AssertionError where other questions fail, or functions, than those that the page tells of.
+    """
+    subjects = load_results("audit")["subjects"]
+    examples = {key: subject["examples"] for key, subject in subjects.items()}
     for name in ("shape", "norm", "layout", "gradient", "causality", "cache", "batch"):
         assert all(subject["verdicts"][name] != "fails" for subject in subjects.values()), name
     assert subjects["deepseek_v3"]["words"]["layout"].startswith("reads interleaved, writes half-split")
     assert "precision" not in examples["llama"] and "precision" not in examples["fla-rotary"]
     assert examples["gpt2"]["finite"] == examples["xt-absolute"]["finite"]
     assert {key for key, s in subjects.items() if s["verdicts"]["weights"] == "fails"} == {"fla-retention"}
-    first = {
-        "ret_bf16": ("ret", "bf16"),
-        "ret_fp16": ("ret", "fp16"),
-        "bloom_bf16": ("bloom", "bf16"),
-        "llama_bf16": ("llama-cast", "bf16"),
-        "dynamic": ("xt-dynamic", "autocast to bf16"),
-    }
-    pattern = r"(?:^|, ){} is first wrong at position (\d+)"
-    positions = {
-        name: figures_in(examples[key]["precision"], pattern.format(dtype))[0] for name, (key, dtype) in first.items()
-    }
+
+    def first(key, dtype):
+        return re.search(rf"(?:^|, ){dtype} is first wrong at position (\d+)", examples[key]["precision"])[1]
+
     found = r"weight ([\d.]+) at home, ([\d.]+) with all positions moved by (\d+)"
-    home, far, moved = figures_in(examples["falcon"]["relative"], found)
-    (total,) = figures_in(examples["fla-retention"]["weights"], r"sum to ([\d.]+)")
+    home, far, moved = map(float, re.search(found, examples["falcon"]["relative"]).groups())
+    total = float(re.search(r"sum to ([\d.]+)", examples["fla-retention"]["weights"])[1])
     return {
-        "date": frozen["date"],
-        "subjects": f"{len(subjects)}",
-        **{name: f"{position:.0f}" for name, position in positions.items()},
+        "ret_bf16": first("ret", "bf16"),
+        "ret_fp16": first("ret", "fp16"),
+        "bloom_bf16": first("bloom", "bf16"),
+        "llama_bf16": first("llama-cast", "bf16"),
+        "dynamic": first("xt-dynamic", "autocast to bf16"),
         "falcon_home": f"{home:.2f}",
         "falcon_far": f"{far:.2f}",
         "falcon_moved": f"{moved:,.0f}",
@@ -230,15 +200,11 @@ def library_numbers() -> dict:
     }
 
 
-# --- what an audit can't tell ----------------------------------------------------------------------------------------
-
-
-def setting_numbers() -> dict:
-    """The settings that decide an answer: FIRE's far positions, T5's trained length."""
+def check_settings():
+    """Assert which settings decide an answer: FIRE's far positions, T5's trained length."""
     fire = seeded(lambda: make("fire", num_heads=4))
     assert audit(fire, questions=["relative"]).failures == ("relative",)
     assert not audit(fire, far=64, questions=["relative"]).failures
     buckets = seeded(lambda: t5(4))
-    assert audit(buckets, trained_length=SHORT, questions=["unseen"]).failures == ("unseen",)
-    assert not audit(buckets, trained_length=LONG, questions=["unseen"]).failures
-    return {"t5_short": f"{SHORT}", "t5_long": f"{LONG}"}
+    assert audit(buckets, trained_length=64, questions=["unseen"]).failures == ("unseen",)
+    assert not audit(buckets, trained_length=256, questions=["unseen"]).failures

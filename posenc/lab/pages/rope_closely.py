@@ -9,66 +9,35 @@ import torch
 import posenc
 from posenc.lab.experiments import judge, load_results
 from posenc.lab.experiments.plots import name_lines
-from posenc.lab.figures.rope_closely import ROUNDED, turn_rounded
+from posenc.lab.figures.rope_closely import turn_rounded
 from posenc.lab.pages import say_all
+from posenc.lab.pages.rope import ENDS, HALVES, float32_errors
 from posenc.lab.write import pm, table
 from posenc.rotate.rope import inv_freq, rope, rotate, xpos
 
+R = load_results("rope_closely")
+#: Losses by what turns: {arm: [seeds, lengths]}.
+ARMS = {name: torch.tensor(rows) for name, rows in R["losses"].items()}
 #: Head size and number of random queries of the tables of scores.
 D, DRAWS = 128, 4000
 #: The distances at which those are taken, and the one at which keys are aimed.
 DISTANCES = (0, 1, 10, 40, 100, 1000, 10_000)
 AIM = 40
-#: The text lengths up to which angles in float32 are judged.
-ENDS = {"4k": 4_096, "131k": 131_072, "1m": 1_048_576}
-#: Positions are multiplied in pieces of this length, or a million of them would not fit beside a page's other work.
-PIECE = 131_072
 #: Where the queries stand that look for the token before them.
 QUERY_STARTS = (0, 256, 1024, 2048, 4096, 32_768)
 #: What the three claims of the frozen predictions are called in the table.
 CLAIMS = {"holds": "no rise", "falls": "falls", "stays": "no fall"}
-#: The two half precisions.
-HALVES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def numbers():
-    r"""Give the prose all its numbers, and the table of verdicts."""
+    r"""Give the prose its numbers, and the table of verdicts."""
     from myst_nb import glue
 
-    parts = (score_numbers, use_numbers, damage_numbers, partial_numbers, arm_numbers)
-    parts += (xpos_numbers, position_numbers, shift_numbers, precision_numbers, study_numbers)
-    for part in parts:
+    parts = (score_numbers, use_numbers, partial_numbers, arm_numbers, xpos_numbers, position_numbers)
+    for part in (*parts, precision_numbers):
         say_all("closely", part())
+    check_damage()
     glue("closely_verdicts", verdict_table(), display=False)
-
-
-@cache
-def results():
-    r"""The frozen results. Errors: ValueError where seeds or roundings are missing, or another model was measured."""
-    frozen = load_results("rope_closely")
-    seeds = len(frozen["seeds"])
-    rows = [rows for part in ("losses", "lanes", "shifted") for rows in frozen[part].values()]
-    if any(len(row) != seeds for row in rows) or set(frozen["shifted"]) != set(ROUNDED):
-        raise ValueError(f"rope_closely must hold {seeds} seeds of each arm and every rounding of {list(ROUNDED)}")
-    if frozen["settings"] != load_results("rope_heads")["settings"]:
-        raise ValueError("rope_closely must be measured with the settings of rope_heads; measure it anew")
-    return frozen
-
-
-def study_numbers():
-    r"""What was trained, on how much, and when a change counts."""
-    return {
-        "L": results()["settings"]["length"],
-        "pairs": len(results()["heads"][0]["energy"]),
-        "seeds": len(results()["seeds"]),
-        "steps": results()["arm_settings"]["steps"],
-        "arm_L": results()["arm_settings"]["length"],
-        "tolerance": results()["tolerance"],
-        "long": results()["lengths"][-1],
-    }
-
-
-# "RoPE decays with distance"
 
 
 def turn(x, m):
@@ -88,11 +57,6 @@ def scores():
     r"""Scores at each of DISTANCES, divided by sqrt(D): {kind of key: [[DRAWS], ...]}."""
     q, keys = queries()
     return {name: [(turn(q, d) * k).sum(-1) / math.sqrt(D) for d in DISTANCES] for name, k in keys.items()}
-
-
-def words(values):
-    r"""Mean and spread of random scores, without a minus sign before zero."""
-    return f"{values.mean() + 0.0:.2f} ± {values.std():.2f}".replace("-0.00", "0.00")
 
 
 def score_table():
@@ -140,9 +104,10 @@ def score_numbers():
     assert max(aimed) == aimed[DISTANCES.index(AIM)] and abs(max(aimed) - same[0]) < 1e-9
     (_, _, at_zero), (score, steps, sums) = bounds()[0], bounds()[AIM]
     assert steps * sums / score > 10
+    near, far = (f"{v.mean() + 0.0:.2f} ± {v.std():.2f}".replace("-0.00", "0.00") for v in (random[1], random[-1]))
     return {
-        "random_near": words(random[1]),
-        "random_far": words(random[-1]),
+        "random_near": near,
+        "random_far": far,
         "same_0": f"{same[0]:.1f}",
         "same_far": f"{same[-1]:.1f}",
         "bound_40": f"{steps * sums / score:.0f}",
@@ -150,42 +115,31 @@ def score_numbers():
     }
 
 
-# Which lanes trained heads use
-
-
-def head_energy():
-    r"""What each pair gives to the scores of each head, in all and by position alone: two tensors [heads, pairs]."""
-    return tuple(torch.tensor([head[key] for head in results()["heads"]]) for key in ("energy", "position"))
-
-
 def turns():
     r"""How often each pair of the study model turns within its window: [pairs]."""
-    length, (energy, _) = results()["settings"]["length"], head_energy()
-    return (length - 1) * inv_freq(2 * energy.shape[1], dtype=torch.float64) / (2 * math.pi)
+    pairs = len(R["heads"][0]["energy"])
+    return (R["settings"]["length"] - 1) * inv_freq(2 * pairs, dtype=torch.float64) / (2 * math.pi)
 
 
 def use_numbers():
-    r"""How much of what fast and slow pairs give depends on position."""
-    energy, position = head_energy()
+    r"""How much of what fast and slow pairs give to scores depends on position."""
+    energy, position = (torch.tensor([head[key] for head in R["heads"]]) for key in ("energy", "position"))
     fast = turns() >= 1 / 4
-    slow_share, slow_energy = position[:, ~fast].sum() / energy[:, ~fast].sum(), energy[:, ~fast].sum() / energy.sum()
-    assert slow_share < 0.2 and slow_energy < 0.2
-    by_head = position.sum(1) / energy.sum(1)
-    return {
-        "fast": int(fast.sum()),
-        "slow": int((~fast).sum()),
-        "share_fast": f"{position[:, fast].sum() / energy[:, fast].sum():.0%}",
-        "share_slow": f"{slow_share:.0%}",
-        "energy_slow": f"{slow_energy:.0%}",
-        "head_least": f"{by_head.min():.0%}",
-        "head_most": f"{by_head.max():.0%}",
-        "last_turn": f"{360 * turns()[-1]:.1f}",
+    shares = {
+        "share_fast": position[:, fast].sum() / energy[:, fast].sum(),
+        "share_slow": position[:, ~fast].sum() / energy[:, ~fast].sum(),
+        "energy_slow": energy[:, ~fast].sum() / energy.sum(),
+        "head_least": (position.sum(1) / energy.sum(1)).min(),
+        "head_most": (position.sum(1) / energy.sum(1)).max(),
     }
+    assert shares["share_slow"] < 0.2 and shares["energy_slow"] < 0.2
+    counts = {"fast": int(fast.sum()), "slow": int((~fast).sum()), "last_turn": f"{360 * turns()[-1]:.1f}"}
+    return counts | {name: f"{share:.0%}" for name, share in shares.items()}
 
 
 def damage(kind):
     r"""By how much the loss rises when a pair is "unturned" or "removed": [seeds, pairs]."""
-    lanes = {name: torch.tensor(results()["lanes"][name]) for name in (kind, "trained")}
+    lanes = {name: torch.tensor(R["lanes"][name]) for name in (kind, "trained")}
     return lanes[kind] - lanes["trained"][:, None]
 
 
@@ -203,61 +157,29 @@ def damage_figure():
     return figure
 
 
-def damage_numbers():
-    r"""Which pair costs most, and what the three slowest cost."""
+def check_damage():
+    r"""Assert that the slow pairs are used a little, as plain dot products."""
     unturned, removed = damage("unturned"), damage("removed")
     assert unturned[:, -3:].max() < 0.02 < unturned.mean(0).max()
     assert removed[:, -3:].mean() > unturned[:, -3:].mean()
-    worst, several = int(unturned.mean(0).argmax()), damage("unturned_from")
-    return {
-        "worst": worst,
-        "worst_rise": pm(unturned[:, worst].tolist(), 3),
-        "slowest_unturned": pm(unturned[:, -3:].mean(1).tolist(), 3),
-        "slowest_removed": pm(removed[:, -3:].mean(1).tolist(), 3),
-        "from6": pm(several[:, 1].tolist(), 3),
-        "from3": pm(several[:, 0].tolist(), 3),
-    }
-
-
-# Partial rotary, and p-RoPE
-
-
-def ladders():
-    r"""The frequencies of 128 lanes that turn all, in the first quarter squeezed, and in p-RoPE: {name: [pairs]}."""
-    quarter = {"rotary_dim": 32}
-    options = {"all lanes": {}, "first quarter, p": quarter, "p-RoPE": quarter | {"proportional": True}}
-    frequencies = {name: rope(128, **more).rotate.inv_freq for name, more in options.items()}
-    return {name: turning[turning > 0] for name, turning in frequencies.items()}  # p-RoPE's other pairs stand at 0
-
-
-def ladder_table():
-    r"""The wavelengths of `ladders`, printed."""
-    lines = ["wavelengths, in tokens      pairs     fastest     slowest"]
-    for name, frequencies in ladders().items():
-        waves = 2 * math.pi / frequencies
-        lines.append(f"{name:27s} {len(waves):5d}  {waves[0]:10,.1f}  {waves[-1]:10,.1f}")
-    return "\n".join(lines)
 
 
 def partial_numbers():
-    r"""The slowest wavelength of each of `ladders`."""
-    full, squeezed, proportional = ladders().values()
-    assert torch.equal(proportional, full[:16]) and abs(squeezed - full[::4]).max() < 1e-12
-    slowest = dict(zip(("slowest_full", "slowest_squeezed", "slowest_prope"), (full, squeezed, proportional)))
-    return {name: f"{2 * math.pi / frequencies[-1]:,.0f}" for name, frequencies in slowest.items()}
-
-
-def arms():
-    r"""The losses of what turns: {arm: [seeds, lengths]}."""
-    return {name: torch.tensor(rows) for name, rows in results()["losses"].items()}
+    r"""The slowest wavelength of 128 lanes that turn all, in the first quarter squeezed, and in p-RoPE."""
+    options = {"full": {}, "squeezed": {"rotary_dim": 32}, "prope": {"rotary_dim": 32, "proportional": True}}
+    ladders = {name: rope(128, **more).rotate.inv_freq for name, more in options.items()}
+    full, squeezed, proportional = ladders.values()
+    assert torch.equal(proportional[:16], full[:16]) and not proportional[16:].any()
+    assert abs(squeezed - full[::4]).max() < 1e-12
+    return {f"slowest_{name}": f"{2 * math.pi / w[w > 0].min():,.0f}" for name, w in ladders.items()}
 
 
 def arms_figure():
-    r"""`arms` against the length of the context."""
-    lengths = results()["lengths"]
+    r"""Losses against the length of the context, a line for each way to turn."""
+    lengths = R["lengths"]
     figure, axes = plt.subplots(figsize=(4.4, 2.7), layout="constrained")
-    for (name, rows), style in zip(arms().items(), ("o-", "s--", "^-.", "D:", "v-")):
-        axes.errorbar(lengths, rows.mean(0), rows.std(0), fmt=style, label=results()["arms"][name], capsize=2)
+    for (name, rows), style in zip(ARMS.items(), ("o-", "s--", "^-.", "D:", "v-")):
+        axes.errorbar(lengths, rows.mean(0), rows.std(0), fmt=style, label=R["arms"][name], capsize=2)
     axes.set(xscale="log", xticks=lengths, xticklabels=lengths)
     axes.set(xlabel="context, characters", ylabel="loss, nats per character")
     axes.minorticks_off()
@@ -267,45 +189,39 @@ def arms_figure():
 
 def change(row):
     r"""The change from RoPE that a row of the predictions is about: one number a seed."""
-    return (arms()[row["arm"]] - arms()["rope"])[:, 0 if row["at"] == "short" else -1].tolist()
+    return (ARMS[row["arm"]] - ARMS["rope"])[:, 0 if row["at"] == "short" else -1].tolist()
 
 
 def verdict_table():
     r"""The predictions, what was measured and the verdicts, as a table."""
-    places = {"short": results()["lengths"][0], "long": results()["lengths"][-1]}
+    places = {"short": R["lengths"][0], "long": R["lengths"][-1]}
     rows = []
-    for row in results()["predictions"]:
-        outcome = judge(change(row), results()["tolerance"], row["claim"])
-        name, claim = results()["arms"][row["arm"]], CLAIMS[row["claim"]]
+    for row in R["predictions"]:
+        outcome = judge(change(row), R["tolerance"], row["claim"])
+        name, claim = R["arms"][row["arm"]], CLAIMS[row["claim"]]
         rows.append([name, places[row["at"]], claim, row["why"], pm(change(row)), outcome])
     return table(["what turns", "context", "predicted", "why", "change from RoPE", "verdict"], rows)
 
 
 def arm_numbers():
-    r"""The losses at both ends, and what the small model's pairs and xPos's decay reach."""
-    losses, long = arms(), results()["lengths"][-1]
-    tolerance, settings = results()["tolerance"], results()["arm_settings"]
-    assert (losses["rope"][:, -1] - losses["rope"][:, 0]).min() > tolerance  # there is a rise to mend
-    assert (losses["p67"] - losses["rope"]).abs().max() < tolerance
+    r"""What the small model's pairs and xPos's decay reach. Errors: AssertionError where its losses rank otherwise."""
+    long, settings = R["lengths"][-1], R["arm_settings"]
+    assert (ARMS["rope"][:, -1] - ARMS["rope"][:, 0]).min() > R["tolerance"]  # there is a rise to mend
+    assert (ARMS["p67"] - ARMS["rope"]).abs().max() < R["tolerance"]
     for better, worse in (("xpos", "squeezed33"), ("squeezed33", "p33"), ("p33", "rope")):
-        assert (losses[worse] - losses[better])[:, -1].min() > 0
-    assert (losses["squeezed33"] - losses["p33"])[:, 0].min() > tolerance
-    assert (losses["rope"] - losses["xpos"])[:, 0].min() > 0
+        assert (ARMS[worse] - ARMS[better])[:, -1].min() > 0
+    assert (ARMS["squeezed33"] - ARMS["p33"])[:, 0].min() > R["tolerance"]
+    assert (ARMS["rope"] - ARMS["xpos"])[:, 0].min() > 0
     size = settings["dim"] // settings["num_heads"]
     slow_pair = inv_freq(4, dtype=torch.float64)[1]
     assert slow_pair * long < math.pi  # still in its first half turn
     small = xpos(size, scale_base=settings["length"] / 2).rotate
-    values = {
+    return {
         "wave_4": f"{2 * math.pi / inv_freq(size, dtype=torch.float64)[4]:,.0f}",
         "wave_squeezed": f"{2 * math.pi / slow_pair:,.0f}",
         "xpos_left": f"{small.zeta[-1] ** ((long - 1) / small.scale_base):.0%}",
         "xpos_mild": f"{small.zeta[-1] ** ((long - 1) / 512):.0%}",
     }
-    values |= {f"arm_{name}_long": pm(losses[name][:, -1].tolist()) for name in ("rope", "p33", "squeezed33", "xpos")}
-    return values | {f"arm_{name}_short": pm(losses[name][:, 0].tolist()) for name in ("rope", "p33", "squeezed33")}
-
-
-# xPos: the decay built in
 
 
 def xpos_scores(m, n, draws=500):
@@ -317,27 +233,9 @@ def xpos_scores(m, n, draws=500):
     return (turned_q * turned_k).sum(-1)[0, 0] / math.sqrt(D)
 
 
-@cache
-def xpos_spreads():
-    r"""The spread of xPos's scores at each distance, measured and by the formula: {distance: (spread, formula)}."""
-    zeta, spreads = xpos(D).rotate.zeta, {}
-    for d in (0, 128, 512, 2048, 8192):
-        spread, formula = xpos_scores(d, 0).std().item(), (zeta ** (2 * d / 512)).mean().sqrt().item()
-        assert abs(spread / formula - 1) < 0.1
-        spreads[d] = spread, formula
-    return spreads
-
-
 def xpos_shift_error():
     r"""By how much xPos's scores change when query and key both move by 5000."""
     return (xpos_scores(700, 200) - xpos_scores(5700, 5200)).abs().max().item()
-
-
-def xpos_table():
-    r"""`xpos_shift_error` and `xpos_spreads`, printed."""
-    lines = [f"shift by 5000: scores change by {xpos_shift_error():.0e}", ""]
-    lines.append("distance    spread, random q and k    formula")
-    return "\n".join([*lines, *(f"{d:8d}  {s:24.3f}  {formula:9.3f}" for d, (s, formula) in xpos_spreads().items())])
 
 
 @cache
@@ -361,27 +259,21 @@ def overflow_table():
 
 
 def xpos_numbers():
-    r"""How fast xPos decays and where it overflows."""
-    half = 512 * math.log(0.5) / xpos(D).rotate.zeta.log()
-    ends = {center: overflows_at(center, torch.float16) for center in (False, True)}
-    assert 1.9 < ends[True] / ends[False] < 2.1
+    r"""How fast xPos decays, by measure and by its formula, and where it overflows."""
+    zeta = xpos(D).rotate.zeta
+    spreads = {d: xpos_scores(d, 0).std() for d in (512, 8192)}
+    assert all(abs(spread / (zeta ** (2 * d / 512)).mean().sqrt() - 1) < 0.1 for d, spread in spreads.items())
+    half = 512 * math.log(0.5) / zeta.log()
+    from_start, centered = (overflows_at(center, torch.float16) for center in (False, True))
+    assert 1.9 < centered / from_start < 2.1
     return {
-        "xpos_512": f"{xpos_spreads()[512][0]:.2f}",
-        "xpos_8192": f"{xpos_spreads()[8192][0]:.2f}",
+        "xpos_512": f"{spreads[512]:.2f}",
+        "xpos_8192": f"{spreads[8192]:.2f}",
         "half_fast": f"{half[0]:,.0f}",
         "half_slow": f"{half[-1]:,.0f}",
-        "overflow_from0": f"{ends[False]:,}",
-        "overflow_center": f"{ends[True]:,}",
+        "overflow_from0": f"{from_start:,}",
+        "overflow_center": f"{centered:,}",
     }
-
-
-# Too few bits
-
-
-def first_miss(dtype, numbers=70_000):
-    r"""The first whole number that the dtype does not hold."""
-    whole = torch.arange(1, numbers)
-    return int(whole[whole.to(dtype).double() != whole][0])
 
 
 def previous_token(start, turning, queries=128):
@@ -422,80 +314,41 @@ def previous_table():
 
 
 def position_numbers():
-    r"""Where half precisions stop counting, and what that does to a head that looks for the token before."""
+    r"""What half precisions do to a head that looks for the token before."""
     shares = previous_shares()
     in_bf16, in_fp16 = shares["positions in bf16"], shares["positions in fp16"]
     assert in_bf16[0] == 1 and max(in_bf16[1:]) < 0.9 and in_fp16[:3] == [1, 1, 1] and max(in_fp16[3:]) < 0.9
     assert shares["posenc, autocast bf16"] == [1] * len(QUERY_STARTS)  # the mend: exact angles
-    whole = torch.arange(1, 70_000)
-    return {
-        "first_bf16": first_miss(torch.bfloat16),
-        "first_fp16": first_miss(torch.float16),
-        "infinite": f"{int(whole[whole.to(torch.float16).isinf()][0]):,}",
-        "found_256": f"{in_bf16[1]:.0%}",
-        "found_1024": f"{in_bf16[2]:.0%}",
-    }
+    assert torch.tensor(65_519).half().isfinite() and torch.tensor(65_520).half().isinf()
+    return {"found_256": f"{in_bf16[1]:.0%}", "found_1024": f"{in_bf16[2]:.0%}"}
 
 
 def shift_rises():
     r"""The rise of the trained model's loss as all positions move, for each rounding: {rounding: [seeds, shifts]}."""
-    base = torch.tensor(results()["shifted"]["float32 angles"])[:, :1]
-    return {where: torch.tensor(rows) - base for where, rows in results()["shifted"].items()}
+    base = torch.tensor(R["shifted"]["float32 angles"])[:, :1]
+    return {where: torch.tensor(rows) - base for where, rows in R["shifted"].items()}
 
 
 def shift_figure():
     r"""`shift_rises` against the shift."""
-    ticks = range(len(results()["shifts"]))
+    ticks = range(len(R["shifts"]))
     figure, axes = plt.subplots(figsize=(4.4, 3.3), layout="constrained")
     for (where, rows), style in zip(shift_rises().items(), ("k-", "C1s--", "C3o-", "C0D:", "C2^-.", "C4x:", "C5v:")):
         axes.errorbar(ticks, rows.mean(0), rows.std(0), fmt=style, label=where, capsize=2, markersize=5)
     axes.set(xticks=ticks, xlabel="all positions moved by", ylabel="rise of the loss, nats")
-    axes.set_xticklabels([f"{s:,}" for s in results()["shifts"]], rotation=45, ha="right")
+    axes.set_xticklabels([f"{s:,}" for s in R["shifts"]], rotation=45, ha="right")
     name_lines(axes)
     return figure
 
 
-def shift_numbers():
-    r"""By how much the loss rises with rounded positions, frequencies and tables."""
-    rises, at = shift_rises(), {shift: i for i, shift in enumerate(results()["shifts"])}
+def check_shifts(rises):
+    r"""Assert where the loss begins to rise with rounded positions, and that with float32 angles it does nowhere."""
+    at = {shift: i for i, shift in enumerate(R["shifts"])}
     bf16, fp16 = rises["positions in bf16"], rises["positions in fp16"]
     assert rises["float32 angles"].abs().max() < 0.005
     assert bf16[:, at[128]].abs().max() < 0.005 < bf16[:, at[256]].min()
     assert fp16[:, at[512]].abs().max() < 0.005 < fp16[:, at[2048]].min()
     assert len(set(torch.arange(2048, 2080).bfloat16().tolist())) == 32 // 16 + 1  # sixteen to a place, to even
-    return {
-        "shift_bf16_256": pm(bf16[:, at[256]].tolist()),
-        "shift_bf16_2048": pm(bf16[:, at[2048]].tolist()),
-        "shift_fp16_2048": pm(fp16[:, at[2048]].tolist()),
-        "shift_float32": f"{math.ceil(rises['float32 angles'].abs().max() * 1e5)}e-05",
-        "shift_freq_bf16": pm(rises["frequencies in bf16"][:, -1].tolist(), 4),
-        "shift_table_bf16": pm(rises["cos and sin in bf16"][:, -1].tolist(), 4),
-    }
-
-
-@cache
-def float32_errors():
-    r"""The largest errors of cosines from float32 angles: {name of ENDS: (over all positions, at powers of two)}."""
-    w, worst, start, errors = inv_freq(D, dtype=torch.float64), 0.0, 0, {}
-    for name, end in ENDS.items():
-        for begin in range(start, end, PIECE):
-            place = torch.arange(begin, min(begin + PIECE, end))[:, None]
-            fp32, fp64 = ((place.to(d) * w[:4].to(d)).cos() for d in (torch.float32, torch.float64))
-            worst = max(worst, (fp32.double() - fp64).abs().max().item())
-        start = end
-        powers = 2 ** torch.arange(int(math.log2(end)))[:, None]
-        kind = (powers.float() * w.float()).cos().double() - (powers.double() * w).cos()
-        errors[name] = worst, kind.abs().max().item()
-    assert 4e-2 < worst < 8e-2
-    return errors
-
-
-def float32_table():
-    r"""`float32_errors`, printed."""
-    lines = ["cosines from float32 angles are off by up to"]
-    for name, (worst, powers) in float32_errors().items():
-        lines.append(f"to {ENDS[name]:9,d}: {worst:.1e} over all positions, {powers:.1e} at powers of two")
-    return "\n".join(lines)
 
 
 def wavers(way, draws=200):
@@ -507,19 +360,20 @@ def wavers(way, draws=200):
 
 
 def precision_numbers():
-    r"""The errors of float32 angles and of tables in half precision, and that of converted weights."""
-    w = inv_freq(D, dtype=torch.float64)
+    r"""The errors of float32 angles and of tables in half precision, and by how much rounding makes a score waver."""
+    rises, w = shift_rises(), inv_freq(D, dtype=torch.float64)
+    check_shifts(rises)
     cosines = (torch.arange(4096)[:, None] * w).cos()
+    powers = 2 ** torch.arange(int(math.log2(ENDS[-1])))[:, None]
     by_table = wavers(lambda x, m: turn_rounded(x, torch.full((len(x),), m), w, "cos and sin in bf16"))
     by_result = wavers(lambda x, m: turn(x, m).bfloat16().double())
     assert wavers(turn) < 1e-10 and by_table < 2 * by_result
-    values = {f"fp32_{name}": worst for name, (worst, _) in float32_errors().items()}
+    values = dict(zip(("fp32_4k", "fp32_131k", "fp32_1m"), float32_errors()))
     values |= {f"table_{name}": (cosines.to(d).double() - cosines).abs().max() for name, d in HALVES.items()}
-    values |= {"powers": float32_errors()["1m"][1], "table_score": by_table, "result_score": by_result}
-    return {name: f"{value:.1e}" for name, value in values.items()}
-
-
-# Layouts, and moving weights between them
+    values |= {"powers": ((powers.float() * w.float()).cos().double() - (powers * w).cos()).abs().max()}
+    values |= {"table_score": by_table, "result_score": by_result}
+    most = math.ceil(rises["float32 angles"].abs().max() * 1e5)
+    return {"shift_float32": f"{most}e-05"} | {name: f"{value:.1e}" for name, value in values.items()}
 
 
 def conversion_errors(to_half):

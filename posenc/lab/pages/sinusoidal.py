@@ -1,16 +1,15 @@
 r"""What the chapter on the sinusoidal encoding computes behind its prose: numbers and figures."""
 
-import functools
 import math
 
+import matplotlib.pyplot as plt
 import numpy as np
 import torch
 
 from posenc.embed.sinusoidal import table
 from posenc.lab.experiments import ONE_A_PLACE, load_results, verdict
-from posenc.lab.experiments.plots import plot_volume, signed
+from posenc.lab.experiments.plots import signed
 from posenc.lab.pages import finish, say_all
-from posenc.lab.write import pm
 from posenc.rotate.rope import inv_freq
 
 BLUE, ORANGE, GREEN, GRAY = "#0072b2", "#c45500", "#00805a", "#6b7280"
@@ -22,8 +21,8 @@ CIRCULATED_ROW = (0, 0.38, 0.72, 0.95, 0.99, 0.86, 0.56, 0.14)  # "dim 2" of a t
 
 def numbers() -> None:
     r"""Give the prose all its numbers but those that its own cells compute."""
-    parts = (failure_numbers, ladder_numbers, volume_ratios, hand_numbers, results_numbers, volume_numbers)
-    for part in (*parts, rounding_numbers, mistake_numbers):
+    check_volumes()
+    for part in (failure_numbers, ladder_numbers, hand_numbers, results_numbers, rounding_numbers):
         say_all("sin", part())
 
 
@@ -57,8 +56,6 @@ def failure_numbers() -> dict[str, str]:
 
 def failure_figure():
     r"""Three first ideas, and what is wrong with each."""
-    import matplotlib.pyplot as plt
-
     position, lengths = torch.arange(257.0), torch.arange(2, 101)
     figure, axes = plt.subplot_mosaic([[0, 1], [2, 2]], figsize=(4.4, 3.9), layout="constrained")
     axes[0].plot(position, number_share(position), color=BLUE)
@@ -72,8 +69,6 @@ def failure_figure():
 
 def clocks_figure():
     r"""The encoding of position 5 as four clocks, with thin hands for the positions before it."""
-    import matplotlib.pyplot as plt
-
     clocks = table(torch.arange(6), 8, base=100.0).unflatten(-1, (4, 2))  # [position, clock, (sin, cos)]
     figure, axes = plt.subplots(1, 4, figsize=(4.4, 1.8), layout="constrained")
     around = torch.linspace(0, 2 * math.pi, 100)
@@ -90,34 +85,28 @@ def clocks_figure():
 
 
 def ladder_numbers() -> dict[str, str]:
-    r"""The last wavelength, as it is and as it is often given, and how many dimensions the lanes span."""
+    r"""The last wavelength, how many dimensions the lanes span, what one clock mistakes at 44, lengths, corrections."""
     singular = torch.linalg.svdvals(table(torch.arange(64.0, dtype=torch.float64), 64))
     energy = singular.square().cumsum(0) / singular.square().sum()
+    here, start = table(torch.tensor([44, 0], dtype=torch.float64), 512)
+    off, turns = (here - start).abs(), round(44 / (2 * math.pi))
+    assert abs(44 - turns * 2 * math.pi) < 0.02 and off[:2].max() < 0.02 < 1 < off.max()  # whole turns
+    every = torch.linspace(0, math.pi, 100_001)[:, None]
+    misfit = ((every * torch.arange(8)).sin() - torch.tensor(CIRCULATED_ROW)).abs().amax(-1).min()
     return {
         "last512": f"{2 * math.pi * BASE ** (510 / 512):,.0f}",
         "last_claim": f"{2 * math.pi * BASE:,.0f}",
         "rank": f"{int((singular > 1e-6 * singular[0]).sum())}",
         "rank99": f"{int((energy < 0.99).sum()) + 1}",
-    } | alias_numbers(44)
-
-
-def alias_numbers(position: int) -> dict[str, str]:
-    r"""How near the first pair is, after whole turns, to what it was at 0, and how far the farthest lane is."""
-    here, start = table(torch.tensor([position, 0], dtype=torch.float64), 512)
-    off = (here - start).abs()
-    assert abs(position - round(position / (2 * math.pi)) * 2 * math.pi) < 0.02  # whole turns
-    assert off[:2].max() < 0.02 < 1 < off.max()
-    return {
-        "alias_turns": f"{round(position / (2 * math.pi))}",
+        "alias_turns": f"{turns}",
         "alias_first": f"{off[:2].max():.2f}",
         "alias_all": f"{off.max():.1f}",
+        # how many times longer than its code the content is, with the paper's embeddings and with PyTorch's
+        "louder_paper": f"{math.sqrt(512) / start.norm():.2f}",
+        "louder_torch": f"{512 / start.norm():.0f}",
+        "misfit": f"{misfit:.2f}",  # of the best single frequency to the circulated row
+        "w1_384": f"{BASE ** (-2 / 384):.3f}",
     }
-
-
-def volume_ratios(width: int = 512) -> dict[str, str]:
-    r"""How many times longer than its code the content is, with the paper's embeddings and with PyTorch's."""
-    code = table(torch.tensor([30.0], dtype=torch.float64), width).norm().item()
-    return {"louder_paper": f"{math.sqrt(width) / code:.2f}", "louder_torch": f"{width / code:.0f}"}
 
 
 def hand_numbers() -> dict[str, str]:
@@ -149,8 +138,6 @@ def check_short(sinusoid) -> None:
 
 def card_figure(positions: int = 48, width: int = 32):
     r"""The card's picture: the codes of the first positions, a row each, fast lanes on the left."""
-    import matplotlib.pyplot as plt
-
     figure, axes = plt.subplots(figsize=(4.4, 2.3), layout="constrained")
     axes.imshow(table(torch.arange(positions), width), aspect="auto", cmap=signed(), vmin=-1, vmax=1)
     axes.set(xlabel="lane: sine, cosine, sine, …", ylabel="position m")
@@ -172,104 +159,29 @@ def rounding_numbers() -> dict[str, str]:
     return {"err_4k": f"{near.max():.1e}", "err_1m": f"{far.max():.1e}", "err_first": f"{far[0]:.0e}"}
 
 
-@functools.cache
-def frozen():
-    r"""Frozen results of `train_short_test_long`, a method for each place."""
-    return load_results("train_short_test_long", ONE_A_PLACE)
-
-
-def losses(name: str, kind: str = "whole") -> np.ndarray:
-    r"""Losses of a method [seeds, lengths]."""
-    return np.array(frozen()["methods"][name][kind])
-
-
-def rise(name: str, kind: str = "whole") -> np.ndarray:
-    r"""By how much the loss rises from the training length to the longest, seed by seed."""
-    return losses(name, kind)[:, -1] - losses(name, kind)[:, 0]
-
-
 def results_numbers() -> dict[str, str]:
-    r"""What the reading of the results cites."""
-    results = frozen()
-    settings, lengths, seen = results["settings"], results["lengths"], losses("sinusoidal")
-    cut = losses("sinusoidal", "cut").mean(0)
-    assert (seen[:, 1] > losses("nope")[:, 1]).all() and cut[1] >= seen[:, 1].mean() and (np.diff(cut)[1:] < 0).all()
-    assert rise("sinusoidal", "cut").mean() > results["tolerance"] > rise("rope", "cut").mean()
-    return {
-        "prediction": results["predictions"]["sinusoidal"],
-        "verdict": verdict(results, "sinusoidal").words,
-        "layers": f"{settings['num_layers']}",
-        "dim": f"{settings['dim']}",
-        "short": f"{lengths[0]}",
-        "long": f"{lengths[-1]}",
-        "double": f"{lengths[1]}",
-        "seeds": f"{len(results['seeds'])}",
-        "gain": pm(losses("nope")[:, 0] - seen[:, 0], 3),
-        "jump": pm(seen[:, 1] - seen[:, 0], 3),
-        "cut_share": f"{rise('sinusoidal', 'cut').mean() / rise('sinusoidal').mean():.0%}",
-        "cut_saved": f"{1 - rise('sinusoidal', 'cut').mean() / rise('sinusoidal').mean():.0%}",
-        "whole_double": f"{seen[:, 1].mean():.2f}",
-        "cut_double": f"{cut[1]:.2f}",
-        "cut_long": f"{cut[-1]:.2f}",
-        "cut_rise": pm(rise("sinusoidal", "cut"), 3),
-        "nope_cut_rise": pm(rise("nope", "cut"), 3),
-        "rope_rise": pm(rise("rope", "cut"), 3),
-    }
+    r"""The verdict, and how much of the rise is left when attention is cut.
+
+    Errors: AssertionError where the losses do not rank as the page says.
+    """
+    results = load_results("train_short_test_long", ONE_A_PLACE)
+    whole, cut = (
+        {name: np.array(runs[kind]) for name, runs in results["methods"].items()} for kind in ("whole", "cut")
+    )
+    seen, left = whole["sinusoidal"], cut["sinusoidal"].mean(0)
+    rises = {name: (losses[:, -1] - losses[:, 0]).mean() for name, losses in cut.items()}
+    assert (seen[:, 1] > whole["nope"][:, 1]).all() and left[1] >= seen[:, 1].mean() and (np.diff(left)[1:] < 0).all()
+    assert rises["sinusoidal"] > results["tolerance"] > rises["rope"]
+    share = rises["sinusoidal"] / (seen[:, -1] - seen[:, 0]).mean()
+    words = verdict(results, "sinusoidal").words
+    return {"verdict": words, "cut_share": f"{share:.0%}", "cut_saved": f"{1 - share:.0%}"}
 
 
-@functools.cache
-def volume():
-    r"""Frozen results of `sinusoidal_volume`."""
-    return load_results("sinusoidal_volume")
-
-
-def at_volume(index: int, place: int = 0) -> np.ndarray:
-    r"""Loss at one of the volumes, seed by seed, at the training length or another one."""
-    level = f"{volume()['volumes'][index]:.4f}"
-    return np.array(volume()["methods"][level]["whole"])[:, place]
-
-
-def volume_numbers() -> dict[str, str]:
-    r"""What the reading of the volumes cites."""
-    results = volume()
-    none, _, quiet, _, right, loud, loudest = map(at_volume, range(len(results["volumes"])))
-    assert ((none - quiet) > 0).all() and (none - quiet).mean() < 0.1 * (none - right).mean()  # drowned: hardly a gain
+def check_volumes():
+    r"""Assert how the volumes rank: drowned, broad, too loud; and in the longest context louder is worse."""
+    whole = [np.array(runs["whole"]) for runs in load_results("sinusoidal_volume")["methods"].values()]
+    none, _, quiet, _, right, loud, loudest = (losses[:, 0] for losses in whole)
+    assert ((none - quiet) > 0).all() and f"{(none - quiet).mean() / (none - right).mean():.0%}" == "1%"
     assert abs((right - loud).mean()) < 0.02 < 0.1 < (loudest - right).mean() and (loudest < none).all()
-    longest = [at_volume(index, -1).mean() for index in range(len(results["volumes"]))]
-    assert longest[2:] == sorted(longest[2:])  # louder is worse
-    return {
-        "volume_steps": f"{results['settings']['steps']}",
-        "volume_seeds": f"{len(results['seeds'])}",
-        "volume_quiet": pm(quiet, 3),
-        "volume_none": pm(none, 3),
-        "volume_right": pm(right, 3),
-        "volume_loud": pm(loud, 3),
-        "volume_loudest": pm(loudest, 3),
-        "volume_long_none": f"{at_volume(0, -1).mean():.2f}",
-        "volume_long_right": f"{at_volume(4, -1).mean():.2f}",
-        "volume_long_loudest": f"{at_volume(-1, -1).mean():.2f}",
-        "volume_longest": f"{results['lengths'][-1]}",
-        "volume_saved": pm(none - quiet, 3),  # paired by seed
-        "volume_left": f"{(none - quiet).mean() / (none - right).mean():.0%}",
-    }
-
-
-def volume_figure():
-    r"""Loss against the volume of the encoding."""
-    return plot_volume(volume())
-
-
-def misfit() -> float:
-    r"""By how much the best single frequency misses the circulated row."""
-    every = torch.linspace(0, math.pi, 100_001)[:, None]
-    return ((every * torch.arange(8)).sin() - torch.tensor(CIRCULATED_ROW)).abs().amax(-1).min().item()
-
-
-def print_misfit() -> None:
-    r"""Check the circulated row."""
-    print(f"best single frequency for that row: still off by {misfit():.2f}")
-
-
-def mistake_numbers() -> dict[str, str]:
-    r"""What the corrections cite."""
-    return {"misfit": f"{misfit():.2f}", "w1_384": f"{BASE ** (-2 / 384):.3f}"}
+    longest = [losses[:, -1].mean() for losses in whole]
+    assert longest[2:] == sorted(longest[2:])

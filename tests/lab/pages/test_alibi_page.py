@@ -15,7 +15,7 @@ def test_windows_are_where_the_geometric_series_says():
         assert math.exp(-slope * half) == pytest.approx(0.5)
         shares = [1 - math.exp(-slope * reach) for reach in reaches]
         assert shares == pytest.approx([1 - 1 / math.e, 0.95, 0.9999])
-    assert page.window_numbers() == {"mildest_95": f"{256 * math.log(20):.0f}"}
+    assert page.head_numbers()["mildest_95"] == f"{256 * math.log(20):.0f}"
 
 
 def test_the_checks_see_a_wrong_slope(monkeypatch):
@@ -26,7 +26,7 @@ def test_the_checks_see_a_wrong_slope(monkeypatch):
 
 
 def test_what_a_row_of_equal_keys_leaves_beyond_training():
-    first, last = page.frozen()["lengths"][0], page.frozen()["lengths"][-1]
+    first, last = page.STUDY["lengths"][0], page.STUDY["lengths"][-1]
     row = (-torch.arange(last, dtype=torch.float64) / 256).softmax(-1)  # by distance
     assert page.far_share(1 / 256) == pytest.approx(row[first:].sum().item())
 

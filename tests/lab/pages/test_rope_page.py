@@ -26,14 +26,14 @@ def test_orthogonal_matrices_that_commute_have_their_planes_in_common():
 
 
 def test_a_heads_score_stops_where_all_its_pairs_do():
-    head, length = page.heads()["heads"][0], page.heads()["settings"]["length"]
-    w = page.heads()["inv_freq"]
-    wanted = sum(c * math.cos(5 * f) + s * math.sin(5 * f) for c, s, f in zip(head["cos"], head["sin"], w))
-    assert page.scores_of(head)[5].item() == pytest.approx(wanted)
-    still = page.scores_of(head, torch.ones(len(w), dtype=torch.bool))[length - 1 :]
+    head, none = page.HEADS["heads"][0], torch.zeros(len(page.SPEEDS), dtype=torch.bool)
+    speeds = page.HEADS["inv_freq"]
+    wanted = sum(c * math.cos(5 * f) + s * math.sin(5 * f) for c, s, f in zip(head["cos"], head["sin"], speeds))
+    assert page.scores_of(head, none)[5].item() == pytest.approx(wanted)
+    still = page.scores_of(head, ~none)[page.L - 1 :]
     assert torch.allclose(still, still[:1])
 
 
 def test_what_stopping_the_fast_pairs_saves_is_the_rest_of_the_rise():
-    rise, fast, less = (float(page.lane_numbers()[name]) for name in ("rise", "rise_fast", "fast_less"))
-    assert fast + less == pytest.approx(rise, abs=1e-3)
+    rise, less = page.rises(), float(page.lane_numbers()["fast_less"])
+    assert rise["fast"] + less == pytest.approx(rise["none"], abs=1e-3)

@@ -26,15 +26,10 @@ def test_entropy_of_a_softmax_by_its_definition():
     assert page.entropy(logits).item() == pytest.approx(-(weights * weights.log()).sum(-1).mean().item())
 
 
-def test_what_contradicts_the_prose_is_refused():
-    plain, divided, times = angles = page.unseen_angles()
-    with pytest.raises(AssertionError, match="angles="):
-        page.check_unseen({plain: angles[divided], divided: angles[plain], times: angles[times]})
-    with pytest.raises(AssertionError, match="factor=2"):
-        page.refusal(2.0)
+def test_a_factor_that_does_not_come_nearest_is_refused():
     counts = page.effective_keys()
     with pytest.raises(AssertionError):
-        page.check_effective(counts | {"t on both": counts["none"]})
+        page.effective_table(counts | {"t on both": counts["none"]})
 
 
 def test_partial_rotary_wants_the_lanes_that_turn():
