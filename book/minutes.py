@@ -16,7 +16,8 @@ What counts is what a reader sees, and unfolds on the way, as far as the source 
   takes a third of one; of a loop it counts once.
 - explorables: and figures of their own script, `{live}`.
 - more words, apart from those of the page's text, which have a limit: what a `{predict}` says below its line, and the
-  answers of "Check yourself"; 20 for a sentence and 60 for a table or card of a cell, which the source does not hold.
+  answers of "Check yourself"; 20 for a sentence and 60 for a table or card of a cell, which the source does not hold,
+  and for a chart in a container.
 
 What does not: the bodies of other dropdowns; hidden cells, hidden code and what they print; what cells draw; pictures;
 the lab's links, labels.
@@ -132,6 +133,8 @@ def block(kind: str | None, argument: str, body: str) -> Count:
         return prose(argument).plus(shown(content))
     if kind == "glue:md":
         return Count(words=1)
+    if kind == "container":  # a chart, of which a reader follows a branch
+        return Count(more=TABLE)
     if kind in ("lab", "div"):
         return shown(content)
     raise ValueError(f"{{{kind}}}: say in book/minutes.py how long it takes to read")
