@@ -1,4 +1,4 @@
-r"""Explorables on trained models: distance against number of keys, attention cut, the needle's distance."""
+r"""Explorables on trained models: distance against number of keys, the needle's distance."""
 
 import functools
 import math
@@ -7,14 +7,12 @@ import numpy as np
 
 from posenc.lab.experiments import ONE_A_PLACE, load_results, mean_and_spread
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import axis, dots, heat, label, level, line, path, signed, upright
+from posenc.lab.figures.parts import axis, heat, label, level, line, path, signed, upright
 from posenc.lab.train.tasks import NEEDLE_VALUES
 from posenc.methods import METHODS
 
 load = functools.cache(functools.partial(load_results, methods=ONE_A_PLACE))
-HUES = ("gray", "blue", "orange", "green", "purple")
 SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down")
-DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 
 
 def title(method):
@@ -124,89 +122,6 @@ distance_keys = explorable(
     handles={"cursor on RoPE": ("gap", "keys")},
     keys=slider(TRAINED, label="number of keys", default=256),
     gap=slider(REACH, label="unseen gap", default=192),
-)
-
-
-CUTS = tuple(2**power for power in range(10))
-
-
-def _context_cut(keys):
-    results = load("train_short_test_long")
-    cuts, shown, trained = results["cuts"], results["cuts"].index(keys), results["lengths"][0]
-    losses = {m: np.array(values["context_cut"]) for m, values in results["methods"].items()}
-    means = {m: values.mean(0) for m, values in losses.items()}
-    top, bottom = max(mean.max() for mean in means.values()), min(mean.min() for mean in means.values())
-    pad = 0.1 * (top - bottom)
-    ends = [bottom - pad, top + pad]
-    colors = [COLORS[color] for color, _ in zip(HUES, means)]
-    data = [
-        path(
-            title(method),
-            cuts,
-            mean,
-            color,
-            2,
-            dash,
-            hover=f"{title(method)}, %{{x:d}} keys: loss %{{text}}<extra></extra>",
-            marker=dict(symbol=symbol, size=8),
-            text=[f"{value:.2f} ± {spread:.2f}" for value, spread in zip(mean, losses[method].std(0, ddof=1))],
-        )
-        for (method, mean), color, symbol, dash in zip(means.items(), colors, SYMBOLS, DASHES)
-    ] + [
-        label(
-            "names",
-            [1.2 * cuts[-1]] * len(means),
-            [mean[-1] for mean in means.values()],
-            [title(method).replace("-", "-<br>") for method in means],
-            colors,
-            "middle right",
-            cliponaxis=False,
-        ),
-        upright("training length", trained, *ends, "gray", 2, "dot"),
-        label("beyond", 1.1 * trained, bottom - 0.6 * pad, "beyond →", "gray", "middle right"),
-        upright("cursor", keys, *ends, "ink", 2),
-        dots(
-            "here",
-            [keys] * len(means),
-            [mean[shown] for mean in means.values()],
-            "ink",
-            14,
-            "circle-open",
-            marker=dict(line=dict(width=2)),
-        ),
-    ]
-    ticks = {n: f"{n}<br>in training" if n == trained else str(n) for n in cuts}
-    few = list(ticks)[::2]
-    layout = dict(
-        height=480,
-        showlegend=False,
-        margin=dict(t=16, r=84),  # for the names
-        meta=dict(phone=dict(xaxis=dict(tickvals=few, ticktext=[ticks[n] for n in few]))),
-        xaxis=axis(
-            -0.08,
-            math.log10(cuts[-1]) + 0.08,
-            "keys that a query may see",
-            type="log",
-            tickvals=list(ticks),
-            ticktext=list(ticks.values()),
-            tickangle=0,
-        ),
-        yaxis=dict(range=ends, title=dict(text="loss, nats per character")),
-    )
-    return dict(data=data, layout=layout), {method: mean[shown] for method, mean in means.items()}
-
-
-context_cut = explorable(
-    _context_cut,
-    id="measure.context_cut",
-    title="How much of the context does it use?",
-    alt="The loss of each trained method against the number of keys that a query may see, with an upright line to drag "
-    "that rings the losses at one number of keys; a dotted line stands at the training length. All fall steeply over "
-    "the first keys. RoPE, ALiBi and stick-breaking are level before the training length, and RoPE rises beyond it; "
-    "the sinusoid and NoPE rise from a few keys on.",
-    readout="RoPE {rope:.2f} · ALiBi {alibi:.2f} · stick {stickbreaking:.2f}",
-    handles={"cursor": "keys"},
-    keys=slider(CUTS, label="keys a query may see", default=8),
 )
 
 
