@@ -16,7 +16,8 @@ What counts is what a reader sees, and unfolds on the way, as far as the source 
   takes a third of one; of a loop it counts once.
 - explorables: and figures of their own script, `{live}`.
 - more words, apart from those of the page's text, which have a limit: what a `{predict}` says below its line, and the
-  answers of "Check yourself"; 20 for a sentence and 60 for a table or card of a cell, which the source does not hold.
+  answers of "Check yourself"; 20 for a sentence and 60 for a table or card of a cell, which the source does not hold,
+  and for a chart in a container.
 
 What does not: the bodies of other dropdowns; hidden cells, hidden code and what they print; what cells draw; pictures;
 the lab's links, labels.
@@ -100,6 +101,11 @@ def included(argument: str, name: str) -> Count:
     return shown_lines(parted("\n".join(line[indent:] for line in code.split("\n")))[0])
 
 
+#: Blocks that take the same time whatever they hold; of a chart in a container a reader follows a branch.
+FIXED = {kind: Count(explorables=1) for kind in ("explorable", "live")}
+FIXED |= {"glue:md": Count(words=1), "container": Count(more=TABLE)}
+
+
 def block(kind: str | None, argument: str, body: str) -> Count:
     r"""What a fenced block shows. Errors: ValueError for a directive that no rule speaks of."""
     said, content = options(body)
@@ -117,8 +123,8 @@ def block(kind: str | None, argument: str, body: str) -> Count:
         return caption.plus(shown_lines(content))._replace(printed=len(re.findall(r"\bprint\w*\(", content)))
     if kind == "literalinclude":
         return included(argument, said["pyobject"])
-    if kind in ("explorable", "live"):
-        return Count(explorables=1)
+    if kind in FIXED:
+        return FIXED[kind]
     if kind == "predict":
         question, _, answer = content.partition("\n---\n")
         return shown(question).plus(shown(answer).unfolded())
@@ -130,8 +136,6 @@ def block(kind: str | None, argument: str, body: str) -> Count:
         return prose(content)
     if kind in BOXES:
         return prose(argument).plus(shown(content))
-    if kind == "glue:md":
-        return Count(words=1)
     if kind in ("lab", "div"):
         return shown(content)
     raise ValueError(f"{{{kind}}}: say in book/minutes.py how long it takes to read")

@@ -137,9 +137,6 @@ def test_the_commands(figures, monkeypatch, capsys):
     for arguments, ids in ((["waves.up"], ["waves.up"]), ([], ["ripples.small", "waves.up"])):
         assert pictures.main(["pictures", *arguments]) == 0
         assert capsys.readouterr().out.split() == [str(figures / f"{id}.svg") for id in ids]
-    assert pictures.main(["sizes", "waves.up"]) == 0
-    size = len(load("waves.up").data_js())
-    assert re.fullmatch(rf"waves.up: {size:,} bytes\n    t: 2 states, \d+ bytes\n", capsys.readouterr().out)
     for e in all_explorables().values():
         e.picture().write_text(pictures.tidy("<svg ></svg>", e.fingerprint()))
     assert pictures.main(["check"]) == 0 and "2 figures" in capsys.readouterr().out

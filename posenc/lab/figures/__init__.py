@@ -2,7 +2,6 @@ r"""The book's explorables, one module a chapter. `posenc.lab.explore` says how 
 
 python -m posenc.lab.figures pictures [rope.rotation_invariance ...]   draw the static pictures (needs Chromium)
 python -m posenc.lab.figures check                                     fail if a picture shows another state
-python -m posenc.lab.figures sizes [rope.rotation_invariance ...]      states and bytes of explorables
 """
 
 import importlib

@@ -4,6 +4,8 @@ import functools
 import math
 import statistics
 
+import numpy as np
+
 from posenc.lab.experiments import load_results, mean_and_spread
 from posenc.lab.explore import COLORS, explorable, slider
 from posenc.lab.figures.parts import HALO, apart, axis, dots, leaders, line, path, signed
@@ -25,8 +27,6 @@ def look(name: str) -> dict:
     """How a method is drawn: by the first of its places."""
     return LOOK[next(iter(METHODS[name].places), None)]
 
-
-# -------------------------------------------------------------------------------------------------------------- slopes
 
 BOTTOM, TOP = 1.25, 3.75
 GAP = 0.115  # nats between the names of two lines, so that they stand apart on a phone
@@ -52,23 +52,27 @@ def short(name: str) -> str:
     return METHODS[name].title.removeprefix("Softmax with a ")
 
 
+@functools.cache
+def losses(name: str, kind: str) -> np.ndarray:
+    """A method's losses on text, [seeds, lengths]."""
+    return np.array(load(TEXT)["methods"][name][kind])
+
+
 def row(name: str) -> list[str]:
     """What the tooltip of a method says at each length: few words, so that they leave the plot in sight on a phone."""
-    runs = load(TEXT)["methods"][name]
     said = []
-    for length, *both in zip(load(TEXT)["lengths"], *(zip(*runs[kind]) for kind in ("whole", "cut"))):
-        whole, cut = ("{:.2f} ± {:.2f}".format(*mean_and_spread(losses)) for losses in both)
+    for length, *both in zip(load(TEXT)["lengths"], losses(name, "whole").T, losses(name, "cut").T):
+        whole, cut = ("{:.2f} ± {:.2f}".format(*mean_and_spread(values)) for values in both)
         said.append(f"{short(name)}, {length}: {whole}<br>cut {cut}")
     return said
 
 
 def _slopes(attention, method):
-    text, kind = load(TEXT), "whole" if attention == "whole" else "cut"
-    lengths, chosen = text["lengths"], CURVES[method]
-    means = {name: [statistics.fmean(x) for x in zip(*text["methods"][name][kind])] for name in CURVES}
+    kind = "whole" if attention == "whole" else "cut"
+    lengths, chosen = load(TEXT)["lengths"], CURVES[method]
+    means = {name: losses(name, kind).mean(0).tolist() for name in CURVES}
     ends = [means[name][-1] for name in CURVES]
-    names = named(ends, method)
-    beside = lengths[-1] * 1.14
+    names, beside = named(ends, method), lengths[-1] * 1.14
     data = [
         path(
             METHODS[name].title,
@@ -91,31 +95,23 @@ def _slopes(attention, method):
             x=[beside] * len(names),
             y=list(names.values()),
             mode="text",
-            text=[
-                f"<b>{short(name)}</b>" if name == chosen else short(name) for name in (CURVES[one] for one in names)
-            ],
+            text=[f"<b>{short(chosen)}</b>" if one == method else short(CURVES[one]) for one in names],
             textposition="middle right",
             textfont=dict(size=11, shadow=HALO),
             hoverinfo="skip",
         ),
         path("the one in hand", lengths, means[chosen], "ink", 4, marker=dict(size=10)),
     ]
+    across = (math.log10(lengths[0]) - 0.03, math.log10(lengths[-1]) + 0.47)
+    ticks = dict(type="log", tickvals=lengths, ticktext=[str(n) for n in lengths])
     layout = dict(
         height=480,
         showlegend=False,
         margin=dict(t=12),
-        xaxis=axis(
-            math.log10(lengths[0]) - 0.03,
-            math.log10(lengths[-1]) + 0.47,
-            "characters of context; 64 in training",
-            type="log",
-            tickvals=lengths,
-            ticktext=[str(n) for n in lengths],
-        ),
+        xaxis=axis(*across, "characters of context; 64 in training", **ticks),
         yaxis=axis(BOTTOM, TOP, "loss, nats per character"),
     )
-    first, last = ([x[i] for x in text["methods"][chosen][kind]] for i in (0, -1))
-    rise, spread = mean_and_spread([b - a for a, b in zip(first, last)])
+    rise, spread = mean_and_spread(losses(chosen, kind)[:, -1] - losses(chosen, kind)[:, 0])
     return dict(data=data, layout=layout), {
         "who": METHODS[chosen].title,
         "ends": f"{means[chosen][0]:.2f} → {means[chosen][-1]:.2f}",
@@ -144,28 +140,20 @@ slopes = explorable(
 )
 
 
-# ------------------------------------------------------------------------------------------------------------- puzzles
-
+#: puzzle -> its experiment, and what is outside of training
 PUZZLES = {
-    "needle": "needle",
-    "recall": "recall",
-    "flip-flop": "flipflop",
-    "copy": "selective_copy",
-    "count": "counting",
-}
-#: puzzle -> what is outside of training
-OUTSIDE = {
-    "needle": "a farther needle",
-    "recall": "twice the pairs",
-    "flip-flop": "hardly any writes",
-    "copy": "three times the blanks",
-    "count": "four times as long",
+    "needle": ("needle", "a farther needle"),
+    "recall": ("recall", "twice the pairs"),
+    "flip-flop": ("flipflop", "hardly any writes"),
+    "copy": ("selective_copy", "three times the blanks"),
+    "count": ("counting", "four times as long"),
 }
 LEARNED = 0.1  # as on the page: more wrong answers in training's own setting, and the puzzle was not learned
 
 
 def _puzzles(puzzle):
-    result = load(PUZZLES[puzzle])
+    experiment, beyond = PUZZLES[puzzle]
+    result = load(experiment)
     inside, outside = result["contrast"]
     scores = {name: values["scores"] for name, values in result["methods"].items()}
     mean = {name: tuple(statistics.fmean(s[column]) for column in (inside, outside)) for name, s in scores.items()}
@@ -196,12 +184,13 @@ def _puzzles(puzzle):
             5,
             opacity=0.5,
         ),
-        marks("outside", outside, "diamond", 8, "orange", OUTSIDE[puzzle]),
+        marks("outside", outside, "diamond", 8, "orange", beyond),
         marks("as trained", inside, "circle-open", 12, "blue", "as trained"),
     ]
+    words = "wrong answers, a mark a seed; ✗ did not learn the puzzle"
     layout = dict(
         height=460,
-        xaxis=axis(-0.03, 1.0, "wrong answers, a mark a seed; ✗ did not learn the puzzle", tickformat=".0%"),
+        xaxis=axis(-0.03, 1.0, words, tickformat=".0%"),
         yaxis=axis(
             -0.6,
             len(order) - 0.4,
@@ -209,13 +198,11 @@ def _puzzles(puzzle):
             tickvals=[at[m] for m in order],
             ticktext=[METHODS[m].title + ("" if able[m] else " (✗)") for m in order],
         ),
-        meta=dict(
-            phone=dict(xaxis=dict(title=dict(text="wrong answers, a mark a seed;<br>✗ did not learn the puzzle")))
-        ),
+        meta=dict(phone=dict(xaxis=dict(title=dict(text=words.replace("; ", ";<br>"))))),
     )
     best = next((m for m in order if able[m]), None)
     return dict(data=data, layout=layout), {
-        "outside": OUTSIDE[puzzle],
+        "outside": beyond,
         "best": f"{METHODS[best].title} {mean[best][1]:.0%}" if best else "none",
         "learned": f"{sum(able.values())} of {len(able)}",
     }

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from posenc.lab.experiments import in_longer, load_results
-from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import label, number, path
+from posenc.lab.explore import explorable, slider
+from posenc.lab.figures.parts import axis, label, number, path
 
 load = functools.cache(load_results)
 WHOLE, CUT = "whole", "cut to 64"
@@ -37,22 +37,20 @@ def runs(model: str) -> Runs:
     r"""The frozen runs of a model, by the name that the page gives it."""
     experiment, method = MODELS[model]
     result = load(experiment)
-    arm = result["methods"][method]
+    arm, tolerance = result["methods"][method], result["tolerance"]
     if experiment != "needle":
         whole, cut = (np.array(arm[kind]) for kind in ("whole", "cut"))
-        return Runs(
-            result["lengths"], whole, cut, "loss, nats per character", (1.25, 2.75), result["tolerance"], "characters"
-        )
+        return Runs(result["lengths"], whole, cut, "loss, nats per character", (1.25, 2.75), tolerance, "characters")
     contexts = [result["contexts"][0], result["contexts"][-1]]
     whole, cut = (np.array([arm["scores"]["in"], arm["scores"][test]]).T for test in ("far", "far, cut"))
-    return Runs(contexts, whole, cut, "share of wrong answers", (-0.06, 1.14), result["tolerance"], "tokens")
+    return Runs(contexts, whole, cut, "share of wrong answers", (-0.06, 1.14), tolerance, "tokens")
 
 
 def _cut(model, attention):
     r = runs(model)
     whole, cut = r.whole.mean(0), r.cut.mean(0)
     shown = attention == CUT
-    blue, orange, end = COLORS["blue"], COLORS["orange"], r.lengths[-1] * 1.1
+    end = r.lengths[-1] * 1.1
     room = 0.035 * (r.range[1] - r.range[0])
     apart = max(0.0, room - abs(cut[-1] - whole[-1]) / 2) if shown else 0.0
     side = 1 if whole[-1] >= cut[-1] else -1
@@ -61,7 +59,7 @@ def _cut(model, attention):
             "whole",
             r.lengths,
             whole,
-            blue,
+            "blue",
             7,
             hover=f"%{{x:d}} {r.of} of context, whole: %{{y:.3f}}<extra></extra>",
             opacity=0.65,
@@ -71,7 +69,7 @@ def _cut(model, attention):
             "cut",
             r.lengths,
             cut if shown else [math.nan] * len(r.lengths),
-            orange,
+            "orange",
             2.5,
             "dash",
             hover=f"%{{x:d}} {r.of} of context, cut: %{{y:.3f}}<extra></extra>",
@@ -82,7 +80,7 @@ def _cut(model, attention):
             [end, end],
             [whole[-1] + side * apart, cut[-1] - side * apart],
             ["whole", "cut" if shown else ""],
-            [blue, orange],
+            ["blue", "orange"],
             "middle right",
             halo=True,
         ),
@@ -91,25 +89,25 @@ def _cut(model, attention):
             64,
             r.range[1] - room,
             "" if shown else "if cut: higher, level or lower?",
-            orange,
+            "orange",
             "middle right",
             halo=True,
         ),
     ]
-    ends = [math.log10(64) - 0.05, math.log10(512) + 0.22]
     layout = dict(
         height=400,
         showlegend=False,
         margin=dict(t=12),
-        xaxis=dict(
+        xaxis=axis(
+            math.log10(64) - 0.05,
+            math.log10(512) + 0.22,
+            f"{r.of} of context",
             type="log",
-            range=ends,
             tickvals=[64, 128, 256, 512],
             ticktext=["64<br>in training", "128", "256", "512"],
             tickangle=0,
-            title=dict(text=f"{r.of} of context"),
         ),
-        yaxis=dict(range=list(r.range), title=dict(text=r.unit)),
+        yaxis=axis(*r.range, r.unit),
     )
     word = r.word()
     return dict(data=data, layout=layout), {

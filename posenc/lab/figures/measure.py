@@ -1,4 +1,4 @@
-r"""Explorables on trained models: distance against number of keys, attention cut, the needle's distance."""
+r"""Explorables on trained models: distance against number of keys, the needle's distance."""
 
 import functools
 import math
@@ -7,21 +7,16 @@ import numpy as np
 
 from posenc.lab.experiments import ONE_A_PLACE, load_results, mean_and_spread
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import axis, dots, heat, label, level, line, path, signed, upright
+from posenc.lab.figures.parts import axis, heat, label, level, line, path, signed, upright
 from posenc.lab.train.tasks import NEEDLE_VALUES
 from posenc.methods import METHODS
 
 load = functools.cache(functools.partial(load_results, methods=ONE_A_PLACE))
-HUES = ("gray", "blue", "orange", "green", "purple")
 SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down")
-DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 
 
 def title(method):
     return METHODS[method].title
-
-
-# ------------------------------------------------------------------------------------------- distance, number of keys
 
 
 def added(results, method, keys, gap):
@@ -34,103 +29,80 @@ def added(results, method, keys, gap):
 TRAINED, REACH = (64, 128, 256, 512), (0, 64, 192, 448)
 MORE = [[0.0, "#f2f2f2"], [0.5, "#e3a36b"], [1.0, "#b35806"]]  # from the ground to the warm end of DIVERGING
 SHARES = (0, 0.5, 1.5)  # of the color's scale, in nats: it goes by the root, so that a tenth is still seen
+PLACES = list(range(4))
 
 
-def _map(results, method):
-    r"""What each cell of the factorial adds to the loss of training, over seeds: mean and spread, [keys, gaps]."""
-    grid = np.array(results["methods"][method]["distance_and_keys"])
-    more = grid - grid[:, :1, :1]
-    return more.mean(0), more.std(0, ddof=1)
+def _maps():
+    r"""{method: what each cell of the factorial adds to the loss of training}: mean and spread, [keys, gaps]."""
+    for method, arm in load("train_short_test_long")["methods"].items():
+        grid = np.array(arm["distance_and_keys"])
+        more = grid - grid[:, :1, :1]
+        yield title(method), more.mean(0), more.std(0, ddof=1)
 
 
-def _panel(place):
-    r"""The left, right, lower and upper edge of a map, three in a row."""
-    left, low = 0.355 * (place % 3), 0.56 - 0.56 * (place // 3)
-    return left, left + 0.29, low, low + 0.34
+def _words(x, y, text, low, **more):
+    r"""Words on the picture, in shares of its width and height."""
+    where = dict(xref="paper", yref="paper", x=x, y=y, xanchor=low, yanchor="bottom")
+    return dict(text=text, showarrow=False, **where, **more)
 
 
-def _distance_keys(keys, gap, *, results=None):
-    results = load("train_short_test_long") if results is None else results
-    methods = list(results["methods"])
-    n, g = results["lengths"].index(keys), results["gaps"].index(gap)
-    places = list(range(4))
+def _distance_keys(keys, gap):
+    n, g = TRAINED.index(keys), REACH.index(gap)
     data, axes, titles, sums = [], {}, [], {}
-    for place, method in enumerate(methods):
-        mean, spread = _map(results, method)
-        tag = "" if place == 0 else str(place + 1)
-        left, right, low, high = _panel(place)
-        sums[title(method)] = mean[n, g]
+    scale = dict(orientation="h", x=0.855, xanchor="center", y=0.26, yanchor="top", len=0.29, thickness=14, tickangle=0)
+    scale |= dict(tickvals=[math.sqrt(value) for value in SHARES], ticktext=[f"{value:g}" for value in SHARES])
+    ticks = axis(-0.5, 3.5, tickvals=PLACES, tickangle=0, ticks="", showgrid=False, zeroline=False)
+    ticks |= dict(tickfont=dict(size=10))
+    for place, (name, mean, spread) in enumerate(_maps()):  # three in a row
+        tag, sums[name] = "" if place == 0 else str(place + 1), mean[n, g]
+        left, low = 0.355 * (place % 3), 0.56 - 0.56 * (place // 3)
         at = dict(xaxis=f"x{tag}", yaxis=f"y{tag}")
-        words = [
+        said = [
             [
-                f"{title(method)}, {k} keys, gap {d}: {signed(mean[a, b], 2)} ± {spread[a, b]:.2f} nats"
-                for b, d in enumerate(results["gaps"])
+                f"{name}, {k} keys, gap {d}: {signed(mean[a, b], 2)} ± {spread[a, b]:.2f} nats"
+                for b, d in enumerate(REACH)
             ]
-            for a, k in enumerate(results["lengths"])
+            for a, k in enumerate(TRAINED)
         ]
-        data.append(
+        data += [
             heat(
-                title(method),
-                places,
-                places,
+                name,
+                PLACES,
+                PLACES,
                 np.sqrt(np.maximum(mean, 0)),
                 hover="%{text}<extra></extra>",
-                text=words,
+                text=said,
                 zmin=0,
                 zmax=math.sqrt(SHARES[-1]),
                 colorscale=MORE,
                 xgap=1,
                 ygap=1,
                 showscale=place == 0,
-                colorbar=dict(
-                    orientation="h",
-                    x=0.855,
-                    xanchor="center",
-                    y=0.26,
-                    yanchor="top",
-                    len=0.29,
-                    thickness=14,
-                    tickvals=[math.sqrt(value) for value in SHARES],
-                    ticktext=[f"{value:g}" for value in SHARES],
-                    tickangle=0,
-                ),
+                colorbar=scale,
                 **at,
-            )
-        )
-        data.append(
+            ),
             line(
-                f"cursor on {title(method)}",
+                f"cursor on {name}",
                 [g - 0.5, g + 0.5, g + 0.5, g - 0.5, g - 0.5, math.nan, g],
                 [n - 0.5, n - 0.5, n + 0.5, n + 0.5, n - 0.5, math.nan, n],
                 "ink",
                 3,
                 **at,
-            )
+            ),
+        ]
+        across, up = (
+            dict(domain=[left, left + 0.29], anchor=f"y{tag}"),
+            dict(domain=[low, low + 0.34], anchor=f"x{tag}"),
         )
-        ticks = axis(-0.5, 3.5, tickvals=places, tickangle=0, ticks="", showgrid=False, zeroline=False)
-        ticks |= dict(tickfont=dict(size=10))
-        axes[f"xaxis{tag}"] = ticks | dict(
-            domain=[left, right],
-            anchor=f"y{tag}",
-            ticktext=[str(d) for d in results["gaps"]],
-            showticklabels=place >= 2,
-        )
-        axes[f"yaxis{tag}"] = ticks | dict(
-            domain=[low, high],
-            anchor=f"x{tag}",
-            ticktext=[str(k) for k in results["lengths"]],
-            showticklabels=place % 3 == 0,
-        )
+        axes[f"xaxis{tag}"] = ticks | across | dict(ticktext=[str(d) for d in REACH], showticklabels=place >= 2)
+        axes[f"yaxis{tag}"] = ticks | up | dict(ticktext=[str(k) for k in TRAINED], showticklabels=place % 3 == 0)
         if place in (3, 4):
             axes[f"xaxis{tag}"]["title"] = dict(text="unseen gap")
         if place % 3 == 0:
             axes[f"yaxis{tag}"]["title"] = dict(text="keys")
-        above = dict(xref="paper", yref="paper", x=left, y=high, xanchor="left", yanchor="bottom", align="left")
-        words = f"<b>{title(method)}</b><br>{signed(mean[n, g], 2)}"
-        titles.append(dict(text=words, showarrow=False, **above))
-    scale = dict(xref="paper", yref="paper", x=0.855, y=0.27, xanchor="center", yanchor="bottom")
-    titles.append(dict(text="added to the<br>loss, nats", showarrow=False, **scale))
-    few = dict(tickvals=[0, 3], ticktext=[str(results["gaps"][0]), str(results["gaps"][-1])])
+        titles.append(_words(left, low + 0.34, f"<b>{name}</b><br>{signed(mean[n, g], 2)}", "left", align="left"))
+    titles.append(_words(0.855, 0.27, "added to the<br>loss, nats", "center"))
+    few = dict(tickvals=[0, 3], ticktext=[str(REACH[0]), str(REACH[-1])])
     phone = {frame: few for frame in axes if frame.startswith("x")}
     layout = dict(height=470, showlegend=False, annotations=titles, margin=dict(t=16), meta=dict(phone=phone), **axes)
     most, least = max(sums, key=sums.get), min(sums, key=sums.get)
@@ -153,96 +125,8 @@ distance_keys = explorable(
 )
 
 
-# ------------------------------------------------------------------------------------------------------ attention cut
-
-CUTS = tuple(2**power for power in range(10))
-
-
-def _context_cut(keys, *, results=None):
-    results = load("train_short_test_long") if results is None else results
-    cuts, shown = results["cuts"], results["cuts"].index(keys)
-    losses = {m: np.array(values["context_cut"]) for m, values in results["methods"].items()}
-    means = {m: values.mean(0) for m, values in losses.items()}
-    top, bottom = max(mean.max() for mean in means.values()), min(mean.min() for mean in means.values())
-    pad = 0.1 * (top - bottom)
-    ends = [bottom - pad, top + pad]
-    colors = [COLORS[color] for color, _ in zip(HUES, means)]
-    data = [
-        path(
-            title(method),
-            cuts,
-            mean,
-            color,
-            2,
-            dash,
-            hover=f"{title(method)}, %{{x:d}} keys: loss %{{text}}<extra></extra>",
-            marker=dict(symbol=symbol, size=8),
-            text=[f"{value:.2f} ± {spread:.2f}" for value, spread in zip(mean, losses[method].std(0, ddof=1))],
-        )
-        for (method, mean), color, symbol, dash in zip(means.items(), colors, SYMBOLS, DASHES)
-    ] + [
-        label(
-            "names",
-            [1.2 * cuts[-1]] * len(means),
-            [mean[-1] for mean in means.values()],
-            [title(method).replace("-", "-<br>") for method in means],
-            colors,
-            "middle right",
-            cliponaxis=False,
-        ),
-        upright("training length", results["lengths"][0], *ends, "gray", 2, "dot"),
-        label("beyond", 1.1 * results["lengths"][0], bottom - 0.6 * pad, "beyond →", "gray", "middle right"),
-        upright("cursor", keys, *ends, "ink", 2),
-        dots(
-            "here",
-            [keys] * len(means),
-            [mean[shown] for mean in means.values()],
-            "ink",
-            14,
-            "circle-open",
-            marker=dict(line=dict(width=2)),
-        ),
-    ]
-    ticks = {n: f"{n}<br>in training" if n == results["lengths"][0] else str(n) for n in cuts}
-    few = list(ticks)[::2]
-    layout = dict(
-        height=480,
-        showlegend=False,
-        margin=dict(t=16, r=84),  # for the names
-        meta=dict(phone=dict(xaxis=dict(tickvals=few, ticktext=[ticks[n] for n in few]))),
-        xaxis=axis(
-            -0.08,
-            math.log10(cuts[-1]) + 0.08,
-            "keys that a query may see",
-            type="log",
-            tickvals=list(ticks),
-            ticktext=list(ticks.values()),
-            tickangle=0,
-        ),
-        yaxis=dict(range=ends, title=dict(text="loss, nats per character")),
-    )
-    return dict(data=data, layout=layout), {method: mean[shown] for method, mean in means.items()}
-
-
-context_cut = explorable(
-    _context_cut,
-    id="measure.context_cut",
-    title="How much of the context does it use?",
-    alt="The loss of each trained method against the number of keys that a query may see, with an upright line to drag "
-    "that rings the losses at one number of keys; a dotted line stands at the training length. All fall steeply over "
-    "the first keys. RoPE, ALiBi and stick-breaking are level before the training length, and RoPE rises beyond it; "
-    "the sinusoid and NoPE rise from a few keys on.",
-    readout="RoPE {rope:.2f} · ALiBi {alibi:.2f} · stick {stickbreaking:.2f}",
-    handles={"cursor": "keys"},
-    keys=slider(CUTS, label="keys a query may see", default=8),
-)
-
-
-# ------------------------------------------------------------------------------------------------------------- needle
-
-
-def _needle(method, at, *, results=None):
-    results = load("needle") if results is None else results
+def _needle(method, at):
+    results = load("needle")
     key = next(m for m in METHODS if title(m) == method)
     runs, contexts, distances = results["methods"][key], results["contexts"], results["distances"]
     grid = np.array([[[math.nan if v is None else v for v in row] for row in seed] for seed in runs["grid"]])
@@ -319,8 +203,6 @@ def _needle(method, at, *, results=None):
     return dict(data=data, layout=layout), {"at": at, **words}
 
 
-_DISTANCES = load("needle")["distances"]
-
 needle = explorable(
     _needle,
     id="measure.needle",
@@ -332,5 +214,5 @@ needle = explorable(
     readout="needle {at} back · wrong {whole} · cut {cut}",
     handles={"cursor": "at"},
     method=slider(list(map(title, ONE_A_PLACE)), label="method", default="ALiBi"),
-    at=slider(_DISTANCES, label="distance of the needle", default=_DISTANCES[-2]),
+    at=slider(load("needle")["distances"], label="distance of the needle", default=load("needle")["distances"][-2]),
 )

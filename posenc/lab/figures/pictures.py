@@ -1,7 +1,5 @@
 r"""The static pictures of the explorables, which stand on a page before the player draws."""
 
-import json
-import math
 import re
 import sys
 from collections.abc import Iterable
@@ -73,15 +71,6 @@ def tidy(svg: str, fingerprint: str) -> str:
     return svg.strip() + "\n"
 
 
-def sizes(e: Explorable) -> Iterable[str]:
-    r"""Lines on how many states and bytes an explorable and each of its tables has."""
-    record = e.record()
-    yield f"{e.id}: {len(e.data_js().encode()):,} bytes"
-    for table in record["tables"]:
-        axes = (axis.get("sums") or record["sliders"][axis["of"][0][0]]["values"] for axis in table["groups"])
-        yield f"    {table['item']}: {math.prod(map(len, axes)):,} states, {len(json.dumps(table)):,} bytes"
-
-
 def main(arguments: list[str]) -> int:
     r"""The commands that the docstring of `posenc.lab.figures` names."""
     match arguments:
@@ -94,10 +83,7 @@ def main(arguments: list[str]) -> int:
                 "\n".join(complaints) or f"the pictures of {len(all_explorables())} figures show the state they should"
             )
             return 1 if complaints else 0
-        case ["sizes", *ids]:
-            for id in ids or all_explorables():
-                print("\n".join(sizes(load(id))))
         case _:
-            print("usage: python -m posenc.lab.figures pictures [id ...] | check | sizes [id ...]", file=sys.stderr)
+            print("usage: python -m posenc.lab.figures pictures [id ...] | check", file=sys.stderr)
             return 2
     return 0

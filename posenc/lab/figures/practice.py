@@ -12,8 +12,6 @@ from posenc.methods import METHODS
 
 load = functools.cache(load_results)
 
-# ------------------------------------------------------------------------------------------------- ids, pairs and masks
-
 TOKENS = 8
 DECODING, PADDING, PACKING = "a cache", "padding", "packing"
 PARTS = {DECODING: ("cached", "new"), PADDING: ("pads", "text"), PACKING: ("text A", "text B")}
@@ -51,14 +49,14 @@ def _ids(situation, ids, mask, n):
     offset = (positions[:, None] - positions[None, :]) - (right[:, None] - right[None, :])
     shown = torch.where(visible & seen_right, offset.double(), math.nan)
     extra, missing = (visible & ~seen_right).nonzero().T, (seen_right & ~visible).nonzero().T
-    broken = (torch.nan_to_num(shown) != 0).nonzero()
+    broken = (torch.nan_to_num(shown) != 0).nonzero().tolist()
     cells = list(range(TOKENS))
 
     def said(name, values, y, which, color, form="{}"):
         words = [form.format(value) for value, wanted in zip(values, which) if wanted]
         return label(name, [n for n in cells if which[n]], [y] * len(words), words, color, "middle center")
 
-    own = [str(p) if real else "–" for p, real in zip(positions.tolist(), counts)]
+    own, wanted = ([p if real else "–" for p, real in zip(ids.tolist(), counts)] for ids in (positions, right))
     data = [
         heat(
             "offset off by",
@@ -76,10 +74,10 @@ def _ids(situation, ids, mask, n):
         dict(
             type="scatter",
             name="by how much",
-            x=[k for _, k in broken.tolist()],
-            y=[q for q, _ in broken.tolist()],
+            x=[k for _, k in broken],
+            y=[q for q, _ in broken],
             mode="text",
-            text=[signed(shown[q, k]) for q, k in broken.tolist()],
+            text=[signed(shown[q, k]) for q, k in broken],
             showlegend=False,
             hoverinfo="skip",
         ),
@@ -102,9 +100,7 @@ def _ids(situation, ids, mask, n):
             marker=dict(line=dict(width=2)),
             hover="token %{y:d} does not see token %{x:d}, and must<extra></extra>",
         ),
-        said(
-            "right ids", [p if real else "–" for p, real in zip(right.tolist(), counts)], -2.1, [True] * TOKENS, "gray"
-        ),
+        said("right ids", wanted, -2.1, [True] * TOKENS, "gray"),
         said("ids that are right", own, -1.1, (off == 0).tolist(), "ink"),
         said("ids that are wrong", own, -1.1, (off != 0).tolist(), "orange", "<b>{}</b>"),
         level("border of the queries", n - 0.5, -0.5, TOKENS - 0.5, "ink", 2, "dash"),
@@ -155,36 +151,26 @@ ids = explorable(
 )
 
 
-# ------------------------------------------------------------------------------------- what wrong ids cost, by method
-
 NEW, ALL = "new tokens only", "all tokens"
 OFF = (0, 1, 2, 4, 8, 16, 32)
+FREE = 0.05  # nats that count as nothing
 
 
-def added(results, method, which, off):
-    r"""What ids that are `off` by so much add to each seed's loss; None where the method refuses them."""
+def added(method, which, off):
+    r"""What ids that are `off` by so much add to each seed's loss; nothing where the method refuses them."""
+    results = load("practice")
     kind, known, wanted = ("new", "offsets", -off) if which == NEW else ("all", "shifts", off)
     place, zero = results[known].index(wanted), results[known].index(0)
     rows = results["methods"][method][kind]
-    if any(row[place] is None for row in rows):
-        return None
-    return [row[place] - row[zero] for row in rows]
+    return [] if any(row[place] is None for row in rows) else [row[place] - row[zero] for row in rows]
 
 
-def _wrong_ids(which, off, *, results=None):
-    results = load("practice") if results is None else results
-    methods = list(results["methods"])[::-1]  # a list of bars is drawn from below
-    losses = {method: added(results, method, which, off) for method in methods}
-    mean = {method: math.nan if row is None else mean_and_spread(row)[0] for method, row in losses.items()}
+def _wrong_ids(which, off):
+    methods = list(load("practice")["methods"])[::-1]  # a list of bars is drawn from below
+    losses = {method: added(method, which, off) for method in methods}
+    mean = {method: mean_and_spread(row)[0] if row else math.nan for method, row in losses.items()}
     at = {method: place for place, method in enumerate(methods)}
-    top = max(
-        max(row)
-        for kind in (NEW, ALL)
-        for method in methods
-        for o in OFF
-        if (row := added(results, method, kind, o)) is not None
-    )
-    seeds = [(value, at[method]) for method, row in losses.items() if row is not None for value in row]
+    top = max(max(added(method, kind, o), default=0) for kind in (NEW, ALL) for method in methods for o in OFF)
     data = [
         bars(
             "mean",
@@ -196,20 +182,19 @@ def _wrong_ids(which, off, *, results=None):
         ),
         dots(
             "each seed",
-            [x for x, _ in seeds],
-            [y for _, y in seeds],
+            [value for row in losses.values() for value in row],
+            [at[method] for method, row in losses.items() for _ in row],
             "ink",
             6,
             "circle-open",
             hover="one seed: %{x:.3f} nats<extra></extra>",
         ),
     ]
+    titles = [METHODS[method].title for method in methods]
     layout = dict(
         height=460,
         xaxis=axis(-0.08 * top, 1.05 * top, "added to the loss, nats"),
-        yaxis=axis(
-            -0.6, len(methods) - 0.4, tickvals=list(at.values()), ticktext=[METHODS[method].title for method in methods]
-        ),
+        yaxis=axis(-0.6, len(methods) - 0.4, tickvals=list(at.values()), ticktext=titles),
     )
     paid = {method: value for method, value in mean.items() if not math.isnan(value)}
     most = max(paid, key=paid.get)
@@ -218,9 +203,6 @@ def _wrong_ids(which, off, *, results=None):
         "spared": sum(value < FREE for value in paid.values()),
         "refused": len(mean) - len(paid),
     }
-
-
-FREE = 0.05  # nats that count as nothing
 
 
 wrong_ids = explorable(

@@ -35,18 +35,18 @@ def beside(arm: str, column: str, other: str = "rope") -> tuple[float, float]:
     return mean_and_spread([x - y for x, y in zip(ours, theirs, strict=True)])
 
 
+def predicted(results: dict, arm: str) -> str:
+    r"""What was predicted of an arm, and what became of it."""
+    return f"{results['claims'][arm]}: {verdict(results, arm).outcome}"
+
+
 def text_table(arms: dict[str, str], digits: int = 2):
     r"""A row for each {arm: words}: loss beside RoPE's, as trained and at the longest test, and what was predicted."""
     first, last = ends()
-    rows = [
-        [
-            words,
-            signed_pm(*beside(arm, first), digits),
-            f"{text()['claims'][arm]}: {verdict(text(), arm).outcome}",
-            signed_pm(*beside(arm, last), digits),
-        ]
-        for arm, words in arms.items()
-    ]
+    rows = []
+    for arm, words in arms.items():
+        near, far = (signed_pm(*beside(arm, column), digits) for column in (first, last))
+        rows.append([words, near, predicted(text(), arm), far])
     return table(["arm", f"beside RoPE, {first} characters", "predicted", f"beside RoPE, {last}"], rows)
 
 
@@ -55,7 +55,7 @@ def needle_table(arms: dict[str, str]):
     rows = []
     for arm, words in ({"rope": "RoPE"} | arms).items():
         scores = needle()["methods"][arm]["scores"]
-        shares = [mean_and_spread(scores[test]) for test in ("in", "near", "far")]
+        shares = (mean_and_spread(scores[test]) for test in ("in", "near", "far"))
         cells = [f"{100 * mean:.0f} ± {100 * spread:.0f}%" for mean, spread in shares]
-        rows.append([words, *cells, f"{needle()['claims'][arm]}: {verdict(needle(), arm).outcome}"])
+        rows.append([words, *cells, predicted(needle(), arm)])
     return table(["arm", "as trained", "long, near", "long, far", "predicted"], rows)

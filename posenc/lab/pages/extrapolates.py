@@ -5,49 +5,21 @@ import numpy as np
 import torch
 
 from posenc.lab.experiments.verdicts import LEAST
-from posenc.lab.figures.extrapolates import load, runs
+from posenc.lab.figures.extrapolates import runs
 from posenc.lab.pages import say_all, set_up
 from posenc.lab.train.measure import last_keys
 
-TEXT = "train_short_test_long"
-
 
 def start():
-    """Set figures up and give the prose its numbers."""
+    """Set figures up and give the prose what it says of model B, whose name it does not tell, and of the rule."""
     set_up(**{"font.size": 12, "axes.spines.top": False, "axes.spines.right": False})
-    numbers()
-
-
-def numbers():
-    """Give the prose every number."""
-    say_all("extrapolates", text_numbers() | needle_numbers())
-
-
-def text_numbers() -> dict:
-    """Settings, tolerance, and what a longer context adds to NoPE's loss; model A's stays."""
-    nope, a = runs("NoPE"), runs("A")
-    assert (nope.word(), a.word()) == ("breaks", "ignores")
-    rise, cut_rise = (losses[:, -1] - nope.whole[:, 0] for losses in (nope.whole, nope.cut))
-    assert nope.tolerance < cut_rise.mean() < 0.6 * rise.mean()  # the cut takes back a part
+    nope, a, b = map(runs, ("NoPE", "A", "B"))
+    assert (nope.word(), a.word(), b.word()) == ("breaks", "ignores", "extrapolates")
+    rise, cut_rise = ((losses[:, -1] - nope.whole[:, 0]).mean() for losses in (nope.whole, nope.cut))
+    assert nope.tolerance < cut_rise < 0.6 * rise  # the cut takes back a part
     assert abs(a.whole - a.whole[:, :1]).max() < 0.005 and abs(a.whole - a.cut).max() < 0.001
-    text, settings = load(TEXT), load(TEXT)["settings"]
-    return {
-        "length": f"{text['lengths'][0]}",
-        "longest": f"{text['lengths'][-1]}",
-        "times": f"{text['lengths'][-1] // text['lengths'][0]}",
-        "layers": f"{settings['num_layers']}",
-        "tolerance": f"{text['tolerance']:g}",
-        "least": f"{LEAST:g}",
-        "nope_rise": f"{rise.mean():.2f}",
-        "nope_cut": f"{cut_rise.mean():.2f}",
-    }
-
-
-def needle_numbers() -> dict:
-    """Model B's wrong answers on far needles, whole and cut."""
-    b = runs("B")
-    assert b.word() == "extrapolates"
-    return {"needle_far": f"{b.whole[:, -1].mean():.1%}", "needle_cut": f"{b.cut[:, -1].mean():.0%}"}
+    far, cut = b.whole[:, -1].mean(), b.cut[:, -1].mean()
+    say_all("extrapolates", {"least": f"{LEAST:g}", "needle_far": f"{far:.1%}", "needle_cut": f"{cut:.0%}"})
 
 
 def whole_figure():
@@ -73,8 +45,6 @@ def masks_figure():
         shades = np.where(last, 1.0, np.where(seen, 0.45, 0.0))
         axes.pcolormesh(shades, cmap="Blues", vmin=0, vmax=1.4, edgecolors="0.85", linewidth=0.5)
         axes.set(aspect="equal", xlabel="key $j$", xticks=[0.5, T - 0.5], yticks=[0.5, T - 0.5])
-        axes.set_xticklabels(["0", str(T - 1)])
-        axes.set_yticklabels(["0", str(T - 1)])
-        axes.set_title(title)
+        axes.set(xticklabels=["0", str(T - 1)], yticklabels=["0", str(T - 1)], title=title)
     panels[0].invert_yaxis()  # shared by both
     panels[0].set_ylabel("query $i$")

@@ -24,16 +24,14 @@ SIDE = 7  # patches of the picture in which methods of several axes look around
 
 def around(name: str) -> torch.Tensor:
     r"""Where the middle patch of a picture looks by a method of several axes, all patches alike: [SIDE, SIDE]."""
-    axes = METHODS[name].axes
-    middle = SIDE // 2
     grid = torch.cartesian_prod(torch.arange(SIDE), torch.arange(SIDE))
-    grid = torch.nn.functional.pad(grid, (axes - 2, 0)).double()  # one picture: time stands still
+    grid = torch.nn.functional.pad(grid, (METHODS[name].axes - 2, 0)).double()  # one picture: time stands still
     few = {"base": 100.0, "sections": (4, 2, 2), "interleaved": True}  # so that a few patches matter
-    options = few if name == "mrope" else {}
-    encoding = seeded(lambda: make(name, **options, **sizes(name, num_heads=1, head_dim=LANES, length=SIDE))).double()
+    options = sizes(name, num_heads=1, head_dim=LANES, length=SIDE) | (few if name == "mrope" else {})
+    encoding = seeded(lambda: make(name, **options)).double()
     vector = torch.ones(1, 1, 1, LANES, dtype=torch.float64) / LANES**0.25
     k = vector.expand(1, 1, SIDE * SIDE, LANES)
-    at = dict(pos_q=grid[middle * SIDE + middle][None], pos_k=grid)
+    at = dict(pos_q=grid[len(grid) // 2][None], pos_k=grid)
     with torch.no_grad():
         shares = attention(vector, k, k, encoding, causal=False, scale=1.0, return_weights=True, **at)[1]
     return shares.view(SIDE, SIDE)
@@ -48,9 +46,12 @@ def project() -> dict:
 @functools.cache
 def thumbnail(name: str) -> str:
     r"""A method's attention over the first preset sentence, or over a picture, as an SVG: a path for each shade."""
-    shares = weights(name, PRESETS[0].split()) if METHODS[name].axes is None else around(name)
+    if METHODS[name].axes is None:
+        shares, top = weights(name, PRESETS[0].split()), 0.35
+    else:
+        shares = around(name)
+        top = shares.max().item()
     count, paths = len(shares), {}
-    top = 0.35 if METHODS[name].axes is None else shares.max().item()
     for i, row in enumerate(shares.tolist()):
         for j, share in enumerate(row):
             shade = round(SHADES * min(1.0, share / top) ** 0.7)
@@ -115,49 +116,21 @@ def way():
     r"""The learner's map: chapters to read first, then those of each part, at last what can wait."""
     from IPython.display import Markdown
 
-    then = {part: [name for name in chapters if name not in FIRST] for part, chapters in parts().items()}
-    lines = [
-        ":::::{div} way",
-        f"**First** ({round(sum(book()[name].reading for name in FIRST) / 30) / 2:g} hours)",
-        "",
-        *(f"{number}. {stop(name)}" for number, name in enumerate(FIRST, 1)),
-        "",
-        "**Then, as you like**",
-        "",
-        *(f"- *{part}*: {', '.join(map(stop, rest))}" for part, rest in then.items() if rest and part not in WAIT),
-        f"- *Never mind, until you need it*: {', '.join(stop(name) for part in WAIT for name in then[part])}",
-        ":::::",
-    ]
+    then = {part: [stop(name) for name in chapters if name not in FIRST] for part, chapters in parts().items()}
+    first = round(sum(book()[name].reading for name in FIRST) / 30) / 2
+    lines = [":::::{div} way", f"**First** ({first:g} hours)", ""]
+    lines += [f"{number}. {stop(name)}" for number, name in enumerate(FIRST, 1)]
+    lines += ["", "**Then, as you like**", ""]
+    lines += [f"- *{part}*: {', '.join(stops)}" for part, stops in then.items() if stops and part not in WAIT]
+    waiting = [stop for part in WAIT for stop in then[part]]
+    lines += [f"- *Never mind, until you need it*: {', '.join(waiting)}", ":::::"]
     return Markdown("\n".join(lines))
-
-
-def run():
-    r"""The commands that build and serve the book."""
-    address = project()["repository"]
-    print(f"git clone https://github.com/{address} && cd {address.split('/')[1]}\nmake book")
-
-
-def downloads():
-    r"""Links to the book as one file, where it is published."""
-    from IPython.display import Markdown
-
-    owner, name = project()["repository"].split("/")
-    files = {"one PDF": "posenc.pdf", "a folder to open from disk": "posenc-book.zip"}
-    return Markdown(
-        "Or take the book along as "
-        + " or ".join(f"[{words}](https://{owner}.github.io/{name}/{file})" for words, file in files.items())
-        + "."
-    )
 
 
 def cite():
     r"""How to cite the book, in BibTeX, from CITATION.cff."""
     told = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
-    fields = {
-        "author": "{" + " and ".join(author["name"] for author in told["authors"]) + "}",
-        "title": told["title"],
-        "year": str(told["date-released"])[:4],
-        "version": told["version"],
-        "url": told["repository-code"],
-    }
+    authors, year = " and ".join(author["name"] for author in told["authors"]), str(told["date-released"])[:4]
+    fields = {"author": f"{{{authors}}}", "title": told["title"], "year": year, "version": told["version"]}
+    fields["url"] = told["repository-code"]
     print("@software{posenc,\n" + "".join(f"  {key} = {{{value}}},\n" for key, value in fields.items()) + "}")

@@ -1,7 +1,8 @@
 r"""What *Two axes and more* and *Rotations that commute* tell of the study on pictures, results/pictures.json."""
 
 import functools
-import statistics
+
+import numpy as np
 
 from posenc.lab.experiments import judge, load_results, mean_and_spread
 from posenc.lab.write import cell, listed, signed_pm, table, typeset, unbroken
@@ -29,21 +30,20 @@ def study() -> dict:
     return load_results("pictures")
 
 
-def scores(arm: str, test: str, task: str = "glyphs") -> list:
+def scores(arm: str, test: str, task: str = "glyphs") -> np.ndarray:
     """The share of right answers, in percent, one number a seed."""
-    return [100 * share for share in study()["tasks"][task]["methods"][arm]["scores"][test]]
+    return 100 * np.array(study()["tasks"][task]["methods"][arm]["scores"][test])
 
 
-def change(arm: str, start: str, end: str) -> tuple[float, float]:
-    """Mean and spread over seeds of what the second test of letters adds to the first, in percent."""
-    return mean_and_spread([b - a for a, b in zip(scores(arm, start), scores(arm, end))])
+def mean(arm: str, test: str, task: str = "glyphs") -> float:
+    """The mean over seeds of the right answers, in percent."""
+    return scores(arm, test, task).mean()
 
 
-def outcome(arm: str) -> str:
-    """What became of the prediction on an arm."""
-    results = study()
-    moved = [b - a for a, b in zip(*(scores(arm, test) for test in results["contrast"]))]
-    return judge(moved, 100 * results["tolerance"], results["predictions"][arm]["claim"])
+def moved(arm: str) -> np.ndarray:
+    """What moving all patches adds to the right answers, in points, one number a seed."""
+    start, end = study()["contrast"]
+    return scores(arm, end) - scores(arm, start)
 
 
 def tests_table(arms, tests, task="glyphs"):
@@ -55,31 +55,26 @@ def tests_table(arms, tests, task="glyphs"):
     return table(["right answers, %", *tests], rows)
 
 
+def difference(start, end) -> list:
+    """Three cells: right answers before and after, and what the seeds gain, in points."""
+    return [cell(start, 1), cell(end, 1), unbroken(signed_pm(*mean_and_spread(end - start), 1))]
+
+
 def moved_table(arms):
     """What moving all patches did to each arm, and what had been predicted."""
     start, end = study()["contrast"]
     rows = []
     for arm in arms:
-        moved, spread = change(arm, start, end)
         claim = study()["predictions"][arm]["claim"]
-        cells = [*(cell(scores(arm, test), 1) for test in (start, end)), unbroken(signed_pm(moved, spread, 1))]
-        rows.append([TITLES[arm], *cells, f"{claim}: {outcome(arm)}"])
+        outcome = judge(moved(arm), 100 * study()["tolerance"], claim)
+        rows.append([TITLES[arm], *difference(scores(arm, start), scores(arm, end)), f"{claim}: {outcome}"])
     return table(["right answers, %", "as trained", "all patches moved", "difference", "predicted, and so"], rows)
 
 
 def noise_table(arms, test):
     """Right answers at a test without and with noise on the coordinates in training."""
-    rows = []
-    for arm in arms:
-        plain, noisy = scores(arm, test), scores(arm, test, PERTURBED)
-        gain, spread = mean_and_spread([b - a for a, b in zip(plain, noisy)])
-        rows.append([TITLES[arm], cell(plain, 1), cell(noisy, 1), unbroken(signed_pm(gain, spread, 1))])
+    rows = [[TITLES[arm], *difference(scores(arm, test), scores(arm, test, PERTURBED))] for arm in arms]
     return table(["right answers, %", "without noise", "with noise", "difference"], rows)
-
-
-def mean(arm: str, test: str, task: str = "glyphs") -> float:
-    """The mean over seeds of the right answers, in percent."""
-    return mean_and_spread(scores(arm, test, task))[0]
 
 
 def noise_gains() -> list:
@@ -94,10 +89,8 @@ def finer_gains(arms) -> dict:
 
 def also_outcomes() -> dict:
     """{prediction: (held, numbers)} of the predictions on sizes, noise and forms, from the means over seeds."""
-    tolerance = 100 * study()["tolerance"]
-    gains = finer_gains(ROTARY)
+    tolerance, gains, noise = 100 * study()["tolerance"], finer_gains(ROTARY), np.mean(noise_gains())
     least = min(gains, key=gains.get)
-    noise = statistics.fmean(noise_gains())
     method = max(mean(arm, "48, normalized") for arm in ("comrope ap", "comrope ld")) - mean("axial", "48, normalized")
     level = [mean(arm, "24") for arm in ("comrope ap", "comrope ld", "liere 8")]
     return {
@@ -109,24 +102,23 @@ def also_outcomes() -> dict:
 
 def also_table(names):
     """Predictions beside the contrast, and what became of them."""
-    rows = []
-    for name in names:
-        held, numbers = also_outcomes()[name]
-        rows.append([study()["also"][name], "came true" if held else "failed", typeset(numbers)])
+    outcomes = {name: also_outcomes()[name] for name in names}
+    rows = [
+        [study()["also"][name], "came true" if held else "failed", typeset(numbers)]
+        for name, (held, numbers) in outcomes.items()
+    ]
     return table(["predicted", "outcome", "percent"], rows)
 
 
 def unmoved(arms) -> list:
     """The arms that name as many letters as before, seed by seed, when all patches are moved."""
-    start, end = study()["contrast"]
-    return [arm for arm in arms if scores(arm, start) == scores(arm, end)]
+    return [arm for arm in arms if not moved(arm).any()]
 
 
 def moved_words(arms) -> str:
     """Which of the arms stay as they were when all patches are moved, and how much the others lose."""
-    start, end = study()["contrast"]
     same = unmoved(arms)
-    lost = [-change(arm, start, end)[0] for arm in arms if arm not in same]
+    lost = [-moved(arm).mean() for arm in arms if arm not in same]
     names = listed(TITLES[arm] for arm in same)
     losses = f"the others lose {min(lost):.0f} to {max(lost):.0f} points"
     return f"Moved, {names} name as many letters as before, seed by seed; {losses}."

@@ -6,6 +6,8 @@ stands here, once.
 
 from typing import NamedTuple
 
+from IPython.display import Markdown
+
 from posenc.lab.titles import link as linked
 from posenc.methods import METHODS, sizes
 
@@ -201,39 +203,31 @@ CARDS = {
 def made(name: str) -> str:
     r"""The call that makes a method for eight heads of 64 lanes and 1,024 tokens."""
     needed = sizes(name, num_heads=8, head_dim=64, length=1024)
-    return f"posenc.make({', '.join([chr(34) + name + chr(34), *(f'{key}={size}' for key, size in needed.items())])})"
+    return f'posenc.make("{name}"{"".join(f", {key}={size}" for key, size in needed.items())})'
 
 
 def markdown(name: str, *, link: bool) -> str:
     r"""A method's card. link: whether its title leads to its chapter."""
     card, method = CARDS[name], METHODS[name]
-    title = linked(name) if link else method.title
-    place, causal = card.place or ", ".join(method.places), "causal by default" if method.both_ways else "causal only"
-    return written(title, card, f"{place}, {causal}" if method.causal_only else place, made(name))
+    title, place = method.title, card.place or ", ".join(method.places)
+    if method.causal_only:
+        place += ", causal by default" if method.both_ways else ", causal only"
+    return written(linked(name) if link else title, card, place, made(name))
 
 
 def written(title: str, card: Card, place: str, line: str) -> str:
     r"""A card in Markdown. line: the call that makes what it tells of."""
-    fields = {
-        "Place": place,
-        "Relative": card.relative,
-        "Unseen beyond the training length $L$": card.unseen,
-        "Cost": card.cost,
-        "Ships it": card.ships,
-    }
+    fields = {"Place": place, "Relative": card.relative, "Unseen beyond the training length $L$": card.unseen}
+    fields |= {"Cost": card.cost, "Ships it": card.ships}
     lines = [card.formula, "", *(f"- **{key}**: {words}" for key, words in fields.items()), "", f"`{line}`"]
     return "\n".join([f"````{{admonition}} {title}", ":class: note method-card", "", *lines, "````", ""])
 
 
 def cards(*names: str):
     r"""The cards of some methods, for their chapter."""
-    from IPython.display import Markdown
-
     return Markdown("\n".join(markdown(name, link=False) for name in names))
 
 
 def sheet():
     r"""All cards, in the order of `METHODS`."""
-    from IPython.display import Markdown
-
     return Markdown("\n".join(["::::::{div} methods-sheet", *(markdown(n, link=True) for n in METHODS), "::::::"]))

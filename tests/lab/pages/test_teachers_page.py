@@ -1,4 +1,4 @@
-"""For teachers: opening boxes are read or refused, needs lead downward, and points are those of the exercises."""
+"""For teachers: opening boxes are read or refused, and points are those of the exercises."""
 
 import pytest
 
@@ -22,12 +22,6 @@ def test_a_box_that_lacks_minutes_or_has_too_many_is_refused(name, words):
         teachers.read(name, BOX.format(words))
     with pytest.raises(ValueError, match="rope.*box"):
         teachers.read("rope", "# RoPE\n")
-
-
-def test_every_chapter_stands_below_what_it_needs():
-    for name, chapter in teachers.book().items():
-        assert all(teachers.row_of(need) < teachers.row_of(name) for need in chapter.needs)
-        assert set(chapter.needs) <= teachers.behind(name)
 
 
 def test_every_exercise_is_asked_for_in_its_notebook_and_gives_its_points():
