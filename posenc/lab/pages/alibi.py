@@ -227,18 +227,18 @@ def reading(whole, cut) -> str:
 
 
 def verdict_numbers() -> dict[str, str]:
-    r"""What became of ALiBi's prediction.
+    r"""What became of ALiBi's prediction, and the least gap that parts the words of a verdict.
 
     Errors: AssertionError where ALiBi does not suffer by less than the tolerance, as the page says, or where it or
     another method than stick-breaking has the lowest loss at the training length.
     """
     found, runs = verdict(STUDY, "alibi"), STUDY["methods"]["alibi"]
     words = reading(*([losses[-1] for losses in runs[kind]] for kind in ("whole", "cut")))
-    assert "suffers" in words and found.outcome == "came true" and LEAST == 0.001
+    assert "suffers" in words and found.outcome == "came true"
     assert LEAST < found.gap < STUDY["tolerance"] / 2
     short = {name: sum(losses[0] for losses in runs["whole"]) for name, runs in STUDY["methods"].items()}
     assert min(short, key=short.get) == "stickbreaking"
-    return {"verdict": f"{found.words} {words}"}
+    return {"verdict": f"{found.words} {words}", "least": f"{LEAST:g}"}
 
 
 def far_share(slope: float) -> float:

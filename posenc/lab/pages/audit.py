@@ -33,8 +33,7 @@ SIGNS = {"holds": "yes", "fails": "**no**", "not asked": "–"}
 def numbers():
     """Give the prose every number that needs nothing of the visible cells."""
     limits = {"new": f"{NEW}", "wrong": f"{WRONG}", "slope": f"{SLOPE:.0%}"}  # what the questions let pass
-    say_all("audit", limits | rope_numbers() | library_numbers())
-    check_settings()
+    say_all("audit", limits | rope_numbers() | library_numbers() | setting_numbers())
 
 
 @functools.cache
@@ -200,11 +199,13 @@ def library_numbers() -> dict:
     }
 
 
-def check_settings():
-    """Assert which settings decide an answer: FIRE's far positions, T5's trained length."""
+def setting_numbers() -> dict:
+    """The settings that decide an answer: FIRE's far positions, asserted, and T5's trained length."""
     fire = seeded(lambda: make("fire", num_heads=4))
     assert audit(fire, questions=["relative"]).failures == ("relative",)
     assert not audit(fire, far=64, questions=["relative"]).failures
     buckets = seeded(lambda: t5(4))
-    assert audit(buckets, trained_length=64, questions=["unseen"]).failures == ("unseen",)
-    assert not audit(buckets, trained_length=256, questions=["unseen"]).failures
+    short, long = 64, 256
+    assert audit(buckets, trained_length=short, questions=["unseen"]).failures == ("unseen",)
+    assert not audit(buckets, trained_length=long, questions=["unseen"]).failures
+    return {"t5_short": f"{short}", "t5_long": f"{long}"}
