@@ -122,6 +122,9 @@ def _by_offset(method, favored, extra):
     left = favored < LENGTH / 2
     side = "middle right" if left else "middle left"
     stems = [x for row in rows.tolist() for x in (0, row, None)], [y for y in range(LENGTH) for y in (y, y, None)]
+    column_sum = "all keys %{x} back: sum %{y:.2f}<extra></extra>"
+    without = dict(hover=f"without extra logits, {column_sum}", yaxis="y2")
+    edge = dict(line=dict(color=COLORS["gray"], width=1))
     row_sum = "query %{y}: its row sums to %{x:.2f}<extra></extra>"
     arrow = dict(symbol=["line-ew", "triangle-down"], size=14, color="ink")
     data = [
@@ -140,24 +143,8 @@ def _by_offset(method, favored, extra):
         ),
         line("stems", *stems, "purple", 3, xaxis="x2"),
         dots("sum of a row", rows, index, "purple", 6, hover=row_sum, xaxis="x2"),
-        bars(
-            "sum without the extra logits",
-            index,
-            before,
-            "rgba(107, 114, 128, 0.15)",
-            marker=dict(line=dict(color=COLORS["gray"], width=1)),
-            hover="without extra logits, all keys %{x} back: sum %{y:.2f}<extra></extra>",
-            yaxis="y2",
-        ),
-        bars(
-            "sum of a column",
-            index,
-            along,
-            "orange",
-            hover="all keys %{x} back: sum %{y:.2f}<extra></extra>",
-            yaxis="y2",
-            width=0.45,
-        ),
+        bars("sum without the extra logits", index, before, "rgba(107, 114, 128, 0.15)", marker=edge, **without),
+        bars("sum of a column", index, along, "orange", hover=column_sum, yaxis="y2", width=0.45),
         path("favored", [favored] * 2, [LENGTH - 0.5, -1], "ink", 2, "dot", marker=arrow),
         label("what they get", favored + (1.8 if left else -1.8), -1.2, f"+{extra} here", "ink", side),
         label(
@@ -278,6 +265,9 @@ def _by_position(method, layers, kind, of):
     past = position[:, None] >= position
     powers = [-2, -1, 0, 1], ["0.01", "0.1", "1", "10"]  # in the corner that no loss reaches
     row = "row %{x}: gradient %{y:.2f}<extra></extra>"
+    adds_up = "row %{x}: the sizes of each text's gradient add up to %{y:.2f}<extra></extra>"
+    in_proportion = "row %{x}: in proportion to the texts that reach it<extra></extra>"
+    rings, share = dict(size=6, symbol="circle-open"), one_by_one[0] * visits / visits[0]
     data = [
         heat(
             "gradient of one loss",
@@ -294,26 +284,8 @@ def _by_position(method, layers, kind, of):
         ),
         level("loss of one token", of, -0.5, min(of + 1.5, TEXT - 0.5), "red"),
         bars("all together", position, together, "blue", hover=row, yaxis="y2"),
-        path(
-            "one by one",
-            position,
-            one_by_one,
-            "gray",
-            1,
-            hover="row %{x}: the sizes of each text's gradient add up to %{y:.2f}<extra></extra>",
-            yaxis="y2",
-            marker=dict(size=6, symbol="circle-open"),
-        ),
-        line(
-            "text count",
-            position,
-            one_by_one[0] * visits / visits[0],
-            "orange",
-            2,
-            "dash",
-            hover="row %{x}: in proportion to the texts that reach it<extra></extra>",
-            yaxis="y2",
-        ),
+        path("one by one", position, one_by_one, "gray", 1, hover=adds_up, yaxis="y2", marker=rings),
+        line("text count", position, share, "orange", 2, "dash", hover=in_proportion, yaxis="y2"),
         label(
             "names",
             [-0.5, 12, TEXT - 0.5],

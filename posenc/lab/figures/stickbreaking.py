@@ -52,8 +52,9 @@ def _allocation(query, temperature, offset, order, remainder, *, weigh=stickbrea
     leaves = "key %{text}: leaves %{customdata:.3f} of the stick to those asked after it"
     pale, thick = dict(color=COLORS["gray"], opacity=0.4), dict(width=0.8, marker=dict(color=[fills[j] for j in asked]))
     drop = remainder == "dropped"
-    handle = dict(symbol="diamond", size=[0, 15], color="ink", opacity=1)
-    asks = dict(text=["", f"{TOKENS[query]}<sub>{query}</sub> asks"], textposition="bottom right")
+    # The words stand clear of a phone's axis.
+    asks = dict(marker=dict(symbol="diamond", size=[0, 15], color="ink", opacity=1))
+    asks |= dict(text=["", f"{TOKENS[query]}<sub>{query}</sub> asks"], textposition="bottom right")
     rest = "left over" if drop else f"to {TOKENS[query]}<sub>{query}</sub> itself"
     data = [
         bar("what the key leaves", leaves, 1 - start - pieces, base=start + pieces, y=asked, width=0.3, marker=pale),
@@ -70,10 +71,7 @@ def _allocation(query, temperature, offset, order, remainder, *, weigh=stickbrea
             marker=dict(color=COLORS["gray"] if drop else COLORS["purple"], line=edge),
         ),
         strip("softmax", "key %{text}: softmax weight %{customdata:.3f}", soft[asked], soft_start, 0),
-        path(
-            "the query", [1, 0.035], [query, query], "ink", 1.5, "dot", marker=handle, **asks
-        )  # clear of a phone's axis
-        | dict(mode="lines+markers+text"),
+        path("the query", [1, 0.035], [query] * 2, "ink", 1.5, "dot", **asks) | dict(mode="lines+markers+text"),
     ]
     tokens = [f"{token}<sub>{j}</sub>" for j, token in enumerate(TOKENS)]
     ticks = dict(tickvals=list(range(len(TOKENS))), ticktext=tokens)
