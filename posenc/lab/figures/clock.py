@@ -7,7 +7,7 @@ import torch
 
 from posenc import rope
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import axis, bars, label, line, number, path
+from posenc.lab.figures.parts import axis, bars, dots, label, line, number, path
 
 PAIRS = 8  # pairs of lanes, D = 16: a dial each
 BASE = 177.0  # pair 1 turns by 30 degrees a word, an hour on a clock; the slowest still turns in sight
@@ -40,47 +40,22 @@ def _across(points):
 def _arrow(name, tip, color, dash, width):
     r"""A hand. The point beside it, which is not drawn, tells the player that a level hand is no level line."""
     x, y = (part.item() for part in _across(tip))
-    return path(
-        name,
-        [-0.05 * y, math.nan, 0, x],
-        [0.05 * x, math.nan, 0, y],
-        color,
-        width,
-        dash,
-        panel=2,
-        marker=dict(symbol="arrow", angleref="previous", size=[0, 0, 0, 15], color=color, opacity=1),
-    )
+    head = dict(symbol="arrow", angleref="previous", size=[0, 0, 0, 15], color=color, opacity=1)
+    return path(name, [-0.05 * y, math.nan, 0, x], [0.05 * x, math.nan, 0, y], color, width, dash, panel=2, marker=head)
 
 
 def _small_hands(name, tips, color, dash, width):
     x, y = _across(0.42 * tips)
     center = torch.arange(PAIRS, dtype=torch.float64)
     gap = torch.full((PAIRS,), math.nan, dtype=torch.float64)
-    return line(
-        name,
-        torch.stack((center, center + x, gap), dim=-1).flatten(),
-        torch.stack((0 * center, y, gap), dim=-1).flatten(),
-        color,
-        width,
-        dash,
-        panel=3,
-    )
+    ends = (torch.stack((foot, foot + part, gap), dim=-1).flatten() for foot, part in ((center, x), (0 * center, y)))
+    return line(name, *ends, color, width, dash, panel=3)
 
 
 def _tile(name, word, position, color, symbol, side):
-    return dict(
-        type="scatter",
-        name=name,
-        x=[2 * position],
-        y=[1.5],
-        mode="markers+text",
-        marker=dict(symbol=symbol, size=15, color=color, opacity=1),
-        text=[f"<b>{word}</b>"],
-        textposition=f"top {side}",
-        textfont=dict(size=15, color=color),
-        cliponaxis=False,
-        hoverinfo="skip",
-    )
+    words = dict(text=[f"<b>{word}</b>"], textposition=f"top {side}", textfont=dict(size=15, color=color))
+    mark = dots(name, [2 * position], [1.5], color, 15, symbol, marker=dict(opacity=1), cliponaxis=False)
+    return mark | dict(mode="markers+text") | words
 
 
 RIM = 1.25  # beyond the query's tip, whose ring then covers no numeral
@@ -93,9 +68,8 @@ def _words(name, line, row, color):
 
 def _circle(x, y, radius, where, color, width):
     corners = dict(x0=x - radius, x1=x + radius, y0=y - radius, y1=y + radius)
-    return dict(
-        type="circle", xref=f"x{where}", yref=f"y{where}", line=dict(color=color, width=width), layer="below", **corners
-    )
+    look = dict(type="circle", line=dict(color=color, width=width), layer="below")
+    return dict(xref=f"x{where}", yref=f"y{where}", **look, **corners)
 
 
 @cache
@@ -167,56 +141,27 @@ def _two_hands(m, n, shift):
     (foot_x, foot_y), (k_x, k_y) = ([part.item() for part in _across(tip)] for tip in (foot, k))
     levels = torch.stack((total[:-1], total[:-1], gap[: PAIRS - 1]), dim=-1).flatten()
     across = torch.arange(PAIRS - 1, dtype=torch.float64)
+    steps = torch.stack((across - 0.35, across + 1.35, gap[: PAIRS - 1]), dim=-1).flatten()
+    above = dict(text=[whole], textposition="outside", constraintext="none", textfont=dict(size=12), cliponaxis=False)
+    spline = dict(shape="spline", smoothing=1.3)
+    hours = dict(text=[str(hour) for hour in range(12)], textfont=dict(size=12, color=COLORS["gray"]))
+    cells = dict(base=[1.25] * CELLS, width=[1.6] * CELLS)
+    corners = [2 * at_k, 2 * at_k, 2 * at_q, 2 * at_q, math.nan, at_q + at_k], [0.9, 0.45, 0.45, 0.9, math.nan, 0.45]
+    middle = dict(symbol="circle", size=[0] * 5 + [12], color="purple", opacity=1)
+    drag = dict(text=[""] * 5 + ["<br>◂ drag ▸"], textposition="bottom center")
+    drag |= dict(textfont=dict(size=12, color=COLORS["purple"]))
     on_dial, on_columns = dict(xaxis="x2", yaxis="y2", hoverinfo="skip"), dict(xaxis="x3", yaxis="y5")
     data = [
-        bars(
-            "words",
-            list(range(0, 2 * CELLS, 2)),
-            [0.5] * CELLS,
-            "gray",
-            marker=dict(opacity=0.3),
-            base=[1.25] * CELLS,
-            width=[1.6] * CELLS,
-        ),
-        dict(
-            type="scatter",
-            name="bracket",
-            x=[2 * at_k, 2 * at_k, 2 * at_q, 2 * at_q, math.nan, at_q + at_k],
-            y=[0.9, 0.45, 0.45, 0.9, math.nan, 0.45],
-            mode="lines+markers+text",
-            line=dict(color=COLORS["purple"], width=4),
-            marker=dict(symbol="circle", size=[0] * 5 + [12], color=COLORS["purple"], opacity=1),
-            text=[""] * 5 + ["<br>◂ drag ▸"],
-            textposition="bottom center",
-            textfont=dict(size=12, color=COLORS["purple"]),
-            cliponaxis=False,
-            hoverinfo="skip",
-        ),
+        bars("words", list(range(0, 2 * CELLS, 2)), [0.5] * CELLS, "gray", marker=dict(opacity=0.3), **cells),
+        path("bracket", *corners, "purple", 4, marker=middle, cliponaxis=False)
+        | dict(mode="lines+markers+text", **drag),
         _tile("query word", "it", at_q, COLORS["blue"], "square", "right" if at_q >= at_k else "left"),
         _tile("key word", "cat", at_k, COLORS["orange"], "diamond", "left" if at_q >= at_k else "right"),
         line("ticks", marks[0], marks[1], "ink", 1.5, hover=True, **on_dial),
-        dict(
-            type="scatter",
-            name="numerals",
-            x=numerals[0],
-            y=numerals[1],
-            mode="text",
-            text=[str(hour) for hour in range(12)],
-            textfont=dict(size=12, color=COLORS["gray"]),
-            **on_dial,
-        ),
+        dict(type="scatter", name="numerals", x=numerals[0], y=numerals[1], mode="text", **hours, **on_dial),
         line("projection", [0, foot_x], [0, foot_y], "green", 11, hover=True, opacity=0.75, **on_dial),
         line("drop", [k_x, foot_x], [k_y, foot_y], "green", 1.5, "dot", hover=True, **on_dial),
-        line(
-            "angle",
-            0.4 * arc.sin(),
-            0.4 * arc.cos(),
-            "purple",
-            4,
-            line=dict(shape="spline", smoothing=1.3),
-            hover=True,
-            **on_dial,
-        ),
+        line("angle", 0.4 * arc.sin(), 0.4 * arc.cos(), "purple", 4, line=spline, hover=True, **on_dial),
         _arrow("query", q, COLORS["blue"], "solid", 4),
         _arrow("key", k, COLORS["orange"], "dash", 3),
         _words("query in words", f"<b>it</b> {at_q} × {turn:.0f}° = {at_q * turn:.0f}°", 4.3, COLORS["blue"]),
@@ -235,26 +180,8 @@ def _two_hands(m, n, shift):
             **on_columns,
         ),
         label("hatched", -0.4, 2.75, "hatched: takes away", "green", "middle right", cliponaxis=False, **on_columns),
-        line(
-            "levels",
-            torch.stack((across - 0.35, across + 1.35, gap[: PAIRS - 1]), dim=-1).flatten(),
-            levels,
-            "gray",
-            1,
-            **on_columns,
-        ),
-        bars(
-            "score",
-            [PAIRS + 0.2],
-            [total[-1]],
-            "ink",
-            text=[whole],
-            textposition="outside",
-            constraintext="none",
-            textfont=dict(size=12),
-            cliponaxis=False,
-            **on_columns,
-        ),
+        line("levels", steps, levels, "gray", 1, **on_columns),
+        bars("score", [PAIRS + 0.2], [total[-1]], "ink", **above, **on_columns),
     ]
     return dict(data=data, layout=_layout()), {"distance": apart, "pair": pair, "whole": whole}
 

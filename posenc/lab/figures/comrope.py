@@ -109,6 +109,8 @@ def _commute(degrees, rows, columns, shift):
     at_once = turned(VECTOR, torch.tensor([[rows, columns]], dtype=torch.float64), degrees)
     curve, globe = scores(rows, columns, degrees), _globe()
     x, y, _ = _flat(at_once)
+    moves, moved = torch.arange(0, SHIFTS + 0.25, 0.25), "both moved %{x} rows: score %{y:.3f}<extra></extra>"
+    filled = dict(fill="tonexty", fillcolor="rgba(0, 128, 90, 0.15)", showlegend=False)
     data = [
         line("sphere", globe[:, 0], globe[:, 1], "gray", 0.7, showlegend=False),
         _axis("rows", "blue", "solid", 0),
@@ -117,18 +119,7 @@ def _commute(degrees, rows, columns, shift):
         _way("columns first", right, "orange", "dash", "square-open"),
         dots("at once", x, y, "ink", 9, "x"),
         level("score at the start", curve[0].item(), 0, SHIFTS, "gray", 1.5, "dot", xaxis="x2", yaxis="y2"),
-        line(
-            "score of one pair, both tokens moved",
-            torch.arange(0, SHIFTS + 0.25, 0.25),
-            curve,
-            "green",
-            3,
-            hover="both moved %{x} rows: score %{y:.3f}<extra></extra>",
-            panel=2,
-            fill="tonexty",
-            fillcolor="rgba(0, 128, 90, 0.15)",
-            showlegend=False,
-        ),
+        line("score of one pair, both tokens moved", moves, curve, "green", 3, hover=moved, panel=2, **filled),
         held("score now", shift, curve[4 * shift].item(), "green", size=15, xaxis="x2", yaxis="y2"),
     ]
     layout = dict(
@@ -231,18 +222,11 @@ def _blind(form, direction, row, column):
         head = dict(symbol="arrow", angleref="previous", size=[0, 14], color="ink")
         return path(name, [CENTER, tip[1]], [CENTER, tip[0]], "ink", 2, dash, marker=head)
 
+    there = "row %{y:.1f}, column %{x:.1f}: score %{z:.2f}<extra></extra>"
+    bar = dict(title=dict(text="score"), tickvals=[-1, 0, 1], thickness=12, xpad=4)
+    colors = dict(zmin=-1, zmax=1, colorscale=DIVERGING, colorbar=bar)
     data = [
-        heat(
-            "score of a key there",
-            ACROSS,
-            ACROSS,
-            likeness_everywhere(form, direction),
-            hover="row %{y:.1f}, column %{x:.1f}: score %{z:.2f}<extra></extra>",
-            zmin=-1,
-            zmax=1,
-            colorscale=DIVERGING,
-            colorbar=dict(title=dict(text="score"), tickvals=[-1, 0, 1], thickness=12, xpad=4),
-        ),
+        heat("score of a key there", ACROSS, ACROSS, likeness_everywhere(form, direction), hover=there, **colors),
         points("patches", patches, "circle", 3, "gray"),
         line("as far along θ as the key", curve[:, 1], curve[:, 0], "ink", 2, "dash"),
         arrow("θ", 0, "solid"),

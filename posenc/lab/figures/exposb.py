@@ -5,7 +5,7 @@ import math
 import torch
 
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import axis, bars, label, line, path, signed, upright
+from posenc.lab.figures.parts import axis, bars, dots, label, line, path, signed, upright
 from posenc.lab.figures.parts import level as horizontal
 from posenc.rotate.rope import inv_freq
 from posenc.several.exposb import FORMS, band, fade
@@ -15,6 +15,10 @@ NEAR = 64  # the nearest keys, whose share of the weight is read out, and how ma
 DRAWN = 43  # the one of them that is drawn: of this one no logit starts so near zero that its way cannot be seen
 EDGES = -110, KEYS + 100  # of the drawing: beyond the last key is room for the handle of the mean
 RATE, FLOOR = 0.005, 0.4  # of the fade that is drawn; the report's own floor is 0.7, where all this is fainter
+
+
+CENTER = "middle center"
+OUTSIDE = dict(textposition="outside", textfont=dict(size=13), constraintext="none", cliponaxis=False)
 
 
 def content_logits():
@@ -39,24 +43,15 @@ def _fading(form, level, *, fade=fade):
     drawn = torch.arange(DRAWN, KEYS, NEAR)
     x, before, after = far[drawn], z[drawn], moved[drawn]
     up = after > before
-    columns = torch.arange(0, KEYS, NEAR)
+    middle, below = torch.arange(0, KEYS, NEAR) + NEAR / 2, dict(width=0.8 * NEAR, yaxis="y2")
     change = (faded.view(-1, NEAR).sum(-1) / plain.view(-1, NEAR).sum(-1)).log2()
     gains = (change > 0).tolist()
 
     def ways(name, which, color, symbol):
         ends = torch.stack((before[which], after[which], torch.full_like(x[which], math.nan)), -1)
-        return path(
-            name,
-            x[which].repeat_interleave(3),
-            ends.flatten(),
-            color,
-            2.5,
-            hover="distance %{x:.0f}: logit %{y:.2f}<extra></extra>",
-            marker=dict(
-                color=color, size=[6, 11, 0] * len(ends), symbol=["circle", symbol, symbol] * len(ends), opacity=1
-            ),
-            showlegend=False,
-        )
+        marks = dict(color=color, size=[6, 11, 0] * len(ends), symbol=["circle", symbol, symbol] * len(ends), opacity=1)
+        look = dict(hover="distance %{x:.0f}: logit %{y:.2f}<extra></extra>", marker=marks, showlegend=False)
+        return path(name, x[which].repeat_interleave(3), ends.flatten(), color, 2.5, **look)
 
     where = "towards 0" if form == "logits" else "down by one curve"
     data = [
@@ -64,42 +59,24 @@ def _fading(form, level, *, fade=fade):
         ways("lifted", up, "blue", "triangle-up"),
         ways("lowered", ~up, "orange", "triangle-down"),
         horizontal("mean of all logits", level, *EDGES, "ink", 2, "dash"),
-        label(
-            "what the fade does",
-            KEYS / 2,
-            -3.8 if level > 0 else 3.8,
-            f"all move <b>{where}</b>",
-            "ink",
-            "middle center",
-        ),
-        bars(
-            "ground of the hatched",
-            columns + NEAR / 2,
-            change.clamp(max=0),
-            "gray",
-            marker=dict(opacity=0.3),
-            width=0.8 * NEAR,
-            yaxis="y2",
-        ),
+        label("what the fade does", KEYS / 2, -3.8 if level > 0 else 3.8, f"all move <b>{where}</b>", "ink", CENTER),
+        bars("ground of the hatched", middle, change.clamp(max=0), "gray", marker=dict(opacity=0.3), **below),
         bars(
             "weight against that without the fade",
-            columns + NEAR / 2,
+            middle,
             change,
             ["green" if g else "gray" for g in gains],
             marker=dict(pattern=dict(shape=["" if g else "/" for g in gains], fillmode="replace")),
             hover="64 keys around distance %{x:.0f}: %{customdata:.2f} times their weight<extra></extra>",
-            width=0.8 * NEAR,
-            yaxis="y2",
+            **below,
             text=[f"×{2**c:.2g}" if n in (0, len(change) - 1) else "" for n, c in enumerate(change.tolist())],
-            textposition="outside",
-            textfont=dict(size=13),
-            constraintext="none",
-            cliponaxis=False,
+            **OUTSIDE,
             customdata=2**change,
         ),
-        label("above", KEYS / 2, 3.5, "<b>gain</b> weight by the fade", "green", "middle center", yaxis="y2"),
-        label("below", KEYS / 2, -3.5, "<b>lose</b> weight", "gray", "middle center", yaxis="y2"),
+        label("above", KEYS / 2, 3.5, "<b>gain</b> weight by the fade", "green", CENTER, yaxis="y2"),
+        label("below", KEYS / 2, -3.5, "<b>lose</b> weight", "gray", CENTER, yaxis="y2"),
     ]
+    quarters = dict(tickvals=[-2, 0, 2], ticktext=["1/4", "1", "4"])  # lines would run through the numbers
     layout = dict(
         height=460,
         showlegend=False,
@@ -107,15 +84,7 @@ def _fading(form, level, *, fade=fade):
         margin=dict(t=12),
         xaxis=dict(range=EDGES, title=dict(text="distance of the key, in tokens"), anchor="y2"),
         yaxis=axis(-6.2, 6.2, "logit", domain=[0.46, 1], tickvals=[-5, 0, 5]),
-        yaxis2=axis(  # its lines would run through the numbers
-            -4.2,
-            4.2,
-            "weight, times",
-            domain=[0, 0.42],
-            showgrid=False,
-            tickvals=[-2, 0, 2],
-            ticktext=["1/4", "1", "4"],
-        ),
+        yaxis2=axis(-4.2, 4.2, "weight, times", domain=[0, 0.42], showgrid=False, **quarters),
     )
     return dict(data=data, layout=layout), {
         "faded": faded[:NEAR].sum().item() / faded.sum().item(),
@@ -164,6 +133,8 @@ def _ladder(which, pairs, pair):
     middle = (lane[0::2] + lane[1::2]) / 2
     at = min(pair, pairs) - 1  # a state with fewer pairs than that is never shown
     gap = torch.full_like(even, math.nan)
+    colors, symbols = [COLORS["blue"], COLORS["orange"]], ["circle", "diamond"]
+    sides = dict(textposition=["middle left", "middle right"])
     fine = torch.linspace(0, 1, 97, dtype=torch.float64)
     data = [
         line("the bump", fine, 0.8 + 0.4 * torch.exp(-((fine - 1 / 4) ** 2) / (2 * (1 / 8) ** 2)), "gray", 1, "dot"),
@@ -183,18 +154,8 @@ def _ladder(which, pairs, pair):
             text=["even", "odd", ""] * len(even),
         ),
         line("between the two", [middle[at]] * 2, [even[at], odd[at]], "red", 7),
-        dict(
-            type="scatter",
-            name="this pair's lanes",
-            x=[lane[2 * at], lane[2 * at + 1]],
-            y=[even[at], odd[at]],
-            mode="markers+text",
-            marker=dict(color=[COLORS["blue"], COLORS["orange"]], symbol=["circle", "diamond"], size=13),
-            text=["even", "odd"],
-            textposition=["middle left", "middle right"],
-            textfont=dict(size=13, color=[COLORS["blue"], COLORS["orange"]]),
-            hoverinfo="skip",
-        ),
+        dots("this pair's lanes", lane[[2 * at, 2 * at + 1]], torch.stack((even[at], odd[at])), colors, 13, symbols)
+        | dict(mode="markers+text", text=["even", "odd"], textfont=dict(size=13, color=colors), **sides),
         label("above", 1, 1.255, "factor on each lane", "ink", "middle left"),
         bars(
             "part that turns with m + n",
@@ -206,10 +167,7 @@ def _ladder(which, pairs, pair):
             yaxis="y2",
             width=1.5 / head_dim,
             text=[f"{signed(100 * p, 1)}%" if n == at else "" for n, p in enumerate(part.tolist())],
-            textposition="outside",
-            textfont=dict(size=13),
-            constraintext="none",
-            cliponaxis=False,
+            **OUTSIDE,
         ),
         label(
             "below",

@@ -12,8 +12,8 @@ import torch
 
 from posenc import attention, embed_input, make
 from posenc.encoding import PLACES
-from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import axis, bars, held, label, line
+from posenc.lab.explore import explorable, slider
+from posenc.lab.figures.parts import axis, bars, held, label, line, path
 
 #: For each place: what stands there when an encoding leaves it empty, and what an encoding does there.
 WORDS = {
@@ -171,37 +171,14 @@ def _shift(place, start):
     row, plain = weights(place, start).tolist(), weights(NOWHERE, 0).tolist()
     count, rest = len(SENTENCE), 1 - sum(row)
     slots = list(range(count))
+    hatched = dict(marker=dict(pattern=dict(shape="/")), hover="given to no word: %{y:.3f}<extra></extra>")
+    levels = [x for slot in slots for x in (slot - 0.45, slot + 0.45, None)], [y for w in plain for y in (w, w, None)]
+    squares = dict(symbol="square", size=11, color="blue")
     data = [
         bars("weight", slots, row, "blue", hover="%{y:.3f}<extra></extra>", width=0.7),
-        bars(
-            "given to no word",
-            [count],
-            [0.0 if rest < 1e-9 else rest],
-            "gray",
-            marker=dict(pattern=dict(shape="/")),
-            hover="given to no word: %{y:.3f}<extra></extra>",
-            width=0.7,
-        ),
-        line(
-            "without position",
-            [x for slot in slots for x in (slot - 0.45, slot + 0.45, None)],
-            [y for value in plain for y in (value, value, None)],
-            "orange",
-            3,
-            "dot",
-        ),
-        dict(
-            type="scatter",
-            name="the sentence",
-            x=[start + slot for slot in slots],
-            y=[0] * count,
-            xaxis="x2",
-            yaxis="y2",
-            mode="lines+markers",
-            line=dict(color=COLORS["blue"], width=3),
-            marker=dict(symbol="square", size=11, color=COLORS["blue"]),
-            hoverinfo="skip",
-        ),
+        bars("given to no word", [count], [0.0 if rest < 1e-9 else rest], "gray", width=0.7, **hatched),
+        line("without position", *levels, "orange", 3, "dot"),
+        path("the sentence", [start + slot for slot in slots], [0] * count, "blue", 3, panel=2, marker=squares),
         held("first word", start, 0, "blue", "square", 13, xaxis="x2", yaxis="y2"),
         label("hand", [LAST / 2], [0.75], ["drag the first word"], "gray", halo=True, xaxis="x2", yaxis="y2"),
     ]

@@ -105,12 +105,28 @@ def sheared(ds):
     return torch.stack([torch.cat((row[: i + 1].flip(0), row[i + 1 :] * math.nan)) for i, row in enumerate(ds)])
 
 
+APART = dict(xgap=1, ygap=1, hoverongaps=False)  # the cells of a map
+
+
+def _scale(title, tickvals, ticktext, **place):
+    """A level color bar inside the drawing."""
+    title = dict(text=title, side="top")
+    return dict(orientation="h", title=title, tickvals=tickvals, ticktext=ticktext, xpad=0, ypad=0, **place)
+
+
 def _by_offset(method, favored, extra):
     ds = scored(method, favored, extra)
     plain = scored(method, favored, 0)
     index = torch.arange(LENGTH)
     rows, along, before = ds.sum(-1), sum_by_offset(ds), sum_by_offset(plain)
     left = favored < LENGTH / 2
+    side = "middle right" if left else "middle left"
+    stems = [x for row in rows.tolist() for x in (0, row, None)], [y for y in range(LENGTH) for y in (y, y, None)]
+    column_sum = "all keys %{x} back: sum %{y:.2f}<extra></extra>"
+    without = dict(hover=f"without extra logits, {column_sum}", yaxis="y2")
+    edge = dict(line=dict(color=COLORS["gray"], width=1))
+    row_sum = "query %{y}: its row sums to %{x:.2f}<extra></extra>"
+    arrow = dict(symbol=["line-ew", "triangle-down"], size=14, color="ink")
     data = [
         heat(
             "gradient of the logits",
@@ -122,73 +138,15 @@ def _by_offset(method, favored, extra):
             zmid=0,
             zmax=0.4,
             colorscale=DIVERGING,
-            colorbar=dict(
-                orientation="h",
-                title=dict(text="gradient", side="top"),
-                tickvals=[-0.4, 0.4],
-                ticktext=["−0.4", "0.4"],
-                x=0.92,
-                y=0.02,
-                len=0.16,
-                xpad=0,
-                ypad=0,
-            ),
-            xgap=1,
-            ygap=1,
-            hoverongaps=False,
+            colorbar=_scale("gradient", [-0.4, 0.4], ["−0.4", "0.4"], x=0.92, y=0.02, len=0.16),
+            **APART,
         ),
-        line(
-            "stems",
-            [x for row in rows.tolist() for x in (0, row, None)],
-            [y for y in range(LENGTH) for y in (y, y, None)],
-            "purple",
-            3,
-            xaxis="x2",
-        ),
-        dots(
-            "sum of a row",
-            rows,
-            index,
-            "purple",
-            6,
-            hover="query %{y}: its row sums to %{x:.2f}<extra></extra>",
-            xaxis="x2",
-        ),
-        bars(
-            "sum without the extra logits",
-            index,
-            before,
-            "rgba(107, 114, 128, 0.15)",
-            marker=dict(line=dict(color=COLORS["gray"], width=1)),
-            hover="without extra logits, all keys %{x} back: sum %{y:.2f}<extra></extra>",
-            yaxis="y2",
-        ),
-        bars(
-            "sum of a column",
-            index,
-            along,
-            "orange",
-            hover="all keys %{x} back: sum %{y:.2f}<extra></extra>",
-            yaxis="y2",
-            width=0.45,
-        ),
-        path(
-            "favored",
-            [favored] * 2,
-            [LENGTH - 0.5, -1],
-            "ink",
-            2,
-            "dot",
-            marker=dict(symbol=["line-ew", "triangle-down"], size=14, color="ink"),
-        ),
-        label(
-            "what they get",
-            favored + (1.8 if left else -1.8),
-            -1.2,
-            f"+{extra} here",
-            "ink",
-            "middle right" if left else "middle left",
-        ),
+        line("stems", *stems, "purple", 3, xaxis="x2"),
+        dots("sum of a row", rows, index, "purple", 6, hover=row_sum, xaxis="x2"),
+        bars("sum without the extra logits", index, before, "rgba(107, 114, 128, 0.15)", marker=edge, **without),
+        bars("sum of a column", index, along, "orange", hover=column_sum, yaxis="y2", width=0.45),
+        path("favored", [favored] * 2, [LENGTH - 0.5, -1], "ink", 2, "dot", marker=arrow),
+        label("what they get", favored + (1.8 if left else -1.8), -1.2, f"+{extra} here", "ink", side),
         label(
             "bars in words",
             [LENGTH - 2] * 2,
@@ -200,6 +158,7 @@ def _by_offset(method, favored, extra):
             yaxis="y2",
         ),
     ]
+    ones = dict(tickvals=[-1, 1], ticktext=["−1", "1"])
     layout = dict(
         height=500,
         showlegend=False,
@@ -208,16 +167,7 @@ def _by_offset(method, favored, extra):
         bargap=0.2,
         xaxis=axis(-0.6, LENGTH - 0.4, "how far back, i − j", domain=[0, 0.79], anchor="y2"),
         yaxis=axis(LENGTH - 0.4, -2.4, "query i", domain=[0.31, 1], tickvals=[0, 5, 10, 15, 20], zeroline=False),
-        xaxis2=axis(
-            -2,
-            2,
-            domain=[0.82, 1],
-            anchor="y",
-            tickvals=[-1, 1],
-            ticktext=["−1", "1"],
-            tickangle=0,
-            title=dict(text="row sum", standoff=4),
-        ),
+        xaxis2=axis(-2, 2, dict(text="row sum", standoff=4), domain=[0.82, 1], anchor="y", tickangle=0, **ones),
         yaxis2=axis(-4.6, 3.8, "column sum", domain=[0, 0.26], tickvals=[-4, 0, 3], ticktext=["−4", "0", "3"]),
         meta=dict(phone=dict(margin=dict(t=8))),
     )
@@ -313,6 +263,11 @@ def _by_position(method, layers, kind, of):
     one_by_one, together = g.norm(dim=-1).sum(0), g.sum(0).norm(dim=-1)
     visits = (counted[:, None] > position).sum(0)
     past = position[:, None] >= position
+    powers = [-2, -1, 0, 1], ["0.01", "0.1", "1", "10"]  # in the corner that no loss reaches
+    row = "row %{x}: gradient %{y:.2f}<extra></extra>"
+    adds_up = "row %{x}: the sizes of each text's gradient add up to %{y:.2f}<extra></extra>"
+    in_proportion = "row %{x}: in proportion to the texts that reach it<extra></extra>"
+    rings, share = dict(size=6, symbol="circle-open"), one_by_one[0] * visits / visits[0]
     data = [
         heat(
             "gradient of one loss",
@@ -324,46 +279,13 @@ def _by_position(method, layers, kind, of):
             zmin=math.log10(FAINT),
             zmax=1,
             colorscale=SEQUENTIAL,
-            xgap=1,
-            ygap=1,
-            hoverongaps=False,
-            colorbar=dict(  # in the corner that no loss reaches
-                orientation="h",
-                title=dict(text="size of the gradient", side="top"),
-                tickvals=[-2, -1, 0, 1],
-                ticktext=["0.01", "0.1", "1", "10"],
-                x=0.78,
-                y=0.96,
-                yanchor="top",
-                len=0.4,
-                xpad=0,
-                ypad=0,
-            ),
+            colorbar=_scale("size of the gradient", *powers, x=0.78, y=0.96, yanchor="top", len=0.4),
+            **APART,
         ),
         level("loss of one token", of, -0.5, min(of + 1.5, TEXT - 0.5), "red"),
-        bars(
-            "all together", position, together, "blue", hover="row %{x}: gradient %{y:.2f}<extra></extra>", yaxis="y2"
-        ),
-        path(
-            "one by one",
-            position,
-            one_by_one,
-            "gray",
-            1,
-            hover="row %{x}: the sizes of each text's gradient add up to %{y:.2f}<extra></extra>",
-            yaxis="y2",
-            marker=dict(size=6, symbol="circle-open"),
-        ),
-        line(
-            "text count",
-            position,
-            one_by_one[0] * visits / visits[0],
-            "orange",
-            2,
-            "dash",
-            hover="row %{x}: in proportion to the texts that reach it<extra></extra>",
-            yaxis="y2",
-        ),
+        bars("all together", position, together, "blue", hover=row, yaxis="y2"),
+        path("one by one", position, one_by_one, "gray", 1, hover=adds_up, yaxis="y2", marker=rings),
+        line("text count", position, share, "orange", 2, "dash", hover=in_proportion, yaxis="y2"),
         label(
             "names",
             [-0.5, 12, TEXT - 0.5],

@@ -39,18 +39,10 @@ def turn(tip):
 
 def _arrows(name, points, color, dash, width, **parts):
     r"""Arrows from point to point."""
-    return path(
-        name,
-        [x for x, _ in points],
-        [y for _, y in points],
-        color,
-        width,
-        dash,
-        marker=dict(
-            symbol="arrow", angleref="previous", size=[0, *[9 + 2 * width] * (len(points) - 1)], color=color, opacity=1
-        ),
-        **parts,
-    )
+    sizes = [0, *[9 + 2 * width] * (len(points) - 1)]
+    heads = dict(symbol="arrow", angleref="previous", size=sizes, color=color, opacity=1)
+    x, y = ([point[lane] for point in points] for lane in (0, 1))
+    return path(name, x, y, color, width, dash, marker=heads, **parts)
 
 
 def _sector(name, tip, color, dash, fill):
@@ -132,6 +124,7 @@ def _slot(fit, empty, others):
     columns = ["the key that fits", "all others", "the sink"]
     plain_shares = [plain[0].item(), plain[1:].sum().item(), 0.0]
     shares = [with_slot[0].item(), with_slot[1:].sum().item(), left]
+    numbers = [[f"{share:.2f}" for share in row] for row in (plain_shares, shares)]
     places = torch.arange(3)
     side = places + 0.22  # where the bars with a sink stand
 
@@ -141,23 +134,9 @@ def _slot(fit, empty, others):
         return bars(name, places, values, hover=words, customdata=columns, marker=marker, **parts)
 
     data = [
-        bar(
-            "softmax",
-            plain_shares,
-            COLORS["gray"],
-            "/",
-            text=[f"{v:.2f}" for v in plain_shares],
-            textposition="outside",
-        ),
+        bar("softmax", plain_shares, COLORS["gray"], "/", text=numbers[0], textposition="outside"),
         bar("with a sink", shares, COLORS["blue"], ""),
-        label(
-            "weights with a sink",
-            side,
-            [v + 0.09 for v in shares],
-            [f"{v:.2f}" for v in shares],
-            "blue",
-            "middle center",
-        ),
+        label("weights with a sink", side, [v + 0.09 for v in shares], numbers[1], "blue", "middle center"),
         held("what fits", side[0].item(), shares[0]),
         held("what is left", side[2].item(), shares[2]),
     ]
@@ -206,22 +185,11 @@ def share(value):
 def _mixture(near, back):
     mix = torch.tensor([[near, back]], dtype=torch.float64)
     own = inkling.curves(mix, bank(), DISTANCE[None])[0]
+    adds, (near_curve, far_curve) = "distance %{x}: adds %{y:.2f}<extra></extra>", bank()
     data = [
-        path(
-            "own curve",
-            DISTANCE,
-            own,
-            "blue",
-            3,
-            hover="distance %{x}: adds %{y:.2f}<extra></extra>",
-            marker=dict(size=5),
-        ),
-        *(
-            line(name, DISTANCE[:EXTENT], curve, color, 2, dash)
-            for name, curve, color, dash in zip(
-                ("curve 0", "curve 1"), bank(), (COLORS["orange"], COLORS["purple"]), ("dot", "dash")
-            )
-        ),
+        path("own curve", DISTANCE, own, "blue", 3, hover=adds, marker=dict(size=5)),
+        line("curve 0", DISTANCE[:EXTENT], near_curve, "orange", 2, "dot"),
+        line("curve 1", DISTANCE[:EXTENT], far_curve, "purple", 2, "dash"),
         *(held(name, at, own[at].item()) for name, at in (("near end", 0), ("far end", EXTENT - 1))),
         upright("the key in question", ASKED, -5, 6.2, "ink", 1.5, "dashdot"),
         label("its distance", ASKED - 0.4, 5.3, f"a key {ASKED} back", "ink", "middle left"),

@@ -54,30 +54,12 @@ def _map(row, column, pairs, direction, *, angles=angles):
     turns = frequencies(direction).T.tolist()  # of each pair: a row, a column
     dial_axes = dict(xaxis="x2", yaxis="y2")
     looks = [(COLORS["blue"], 3) if pairs in (name, ALL) else (COLORS["gray"], 2) for name in PAIRS[:-1]]
+    there = "row %{y}, column %{x}: score %{z:.2f}<extra></extra>"
+    bar = dict(orientation="h", x=0.855, y=0.16, len=0.29, thickness=14, title=dict(text="score", side="top"))
+    bar |= dict(tickvals=[-1, 0, 1], ticktext=["−1", "0", "1"])
+    colors = dict(zmin=-1, zmax=1, zmid=0, colorscale=DIVERGING, xgap=1, ygap=1, colorbar=bar)
     data = [
-        heat(
-            "score",
-            [column + d for d in curve],
-            [row + d for d in curve],
-            z,
-            hover="row %{y}, column %{x}: score %{z:.2f}<extra></extra>",
-            zmin=-1,
-            zmax=1,
-            zmid=0,
-            colorscale=DIVERGING,
-            xgap=1,
-            ygap=1,
-            colorbar=dict(
-                orientation="h",
-                x=0.855,
-                y=0.16,
-                len=0.29,
-                thickness=14,
-                tickvals=[-1, 0, 1],
-                ticktext=["−1", "0", "1"],
-                title=dict(text="score", side="top"),
-            ),
-        ),
+        heat("score", [column + d for d in curve], [row + d for d in curve], z, hover=there, **colors),
         dots("the query", [column], [row], "#1f2933", 15, "diamond", marker=dict(line=dict(color="#ffffff", width=2))),
         dict(
             dots("its neighbors on the two diagonals", [column + step for step in diagonals.values()], [row + 1] * 2),
@@ -205,29 +187,16 @@ def _resolution(asked, coordinates, offset):
         hover = f"turned by {here * scale * w:.2f} radians<extra></extra>"
         data.append(dots(f"the key at {w:.2g}", x, [row - 0.34], "ink", 13, "triangle-down", hover=hover))
     farthest = (SIDES[-1] - 1) / (TRAINED - 1)
+    bare, words = dict(showgrid=False, zeroline=False), "angle, 1: the widest in training"
+    shares = dict(tickvals=[-2, -1, 0, 1, 2], ticktext=["−2", "−1", "0", "1", "2"])
+    speeds = [f"{math.degrees(w):.2g}°" for w in MAGNITUDES.tolist()]
     ground = dict(layer="below", line=dict(width=0), fillcolor="rgba(42, 143, 201, 0.2)")
     layout = dict(
         height=430,
         showlegend=False,
         margin=dict(l=64, t=10),
-        xaxis=axis(
-            -farthest - 0.1,
-            farthest + 0.1,
-            tickvals=[-2, -1, 0, 1, 2],
-            ticktext=["−2", "−1", "0", "1", "2"],
-            title=dict(text="angle, 1: the widest in training", standoff=2),
-            showgrid=False,
-            zeroline=False,
-        ),
-        yaxis=axis(
-            len(rows) - 0.3,
-            -1.25,
-            "turn a patch",
-            tickvals=rows,
-            ticktext=[f"{math.degrees(w):.2g}°" for w in MAGNITUDES.tolist()],
-            showgrid=False,
-            zeroline=False,
-        ),
+        xaxis=axis(-farthest - 0.1, farthest + 0.1, dict(text=words, standoff=2), **shares, **bare),
+        yaxis=axis(len(rows) - 0.3, -1.25, "turn a patch", tickvals=rows, ticktext=speeds, **bare),
         shapes=[dict(type="rect", x0=-1, x1=1, y0=0, y1=1, yref="paper", **ground)],
         annotations=[dict(x=0, y=-0.95, text=f"trained on {TRAINED} × {TRAINED}", showarrow=False)],
         meta=dict(phone=dict(margin=dict(l=50))),
@@ -296,71 +265,40 @@ def _ids(words, row, column, deal):
         hover = f"token %{{x}}: {name} %{{y}}<extra></extra>"
         data.append(line(name, tokens, ids[:, a], color, width, "solid", line=dict(shape="hvh"), hover=hover))
     middle = words + patches / 2 - 0.5
+    edge, patch = dict(line=dict(color=COLORS["ink"], width=1)), "this patch: %{text} %{y}<extra></extra>"
     ends = [words + patches + 0.2] * 3, [words - 0.4, words + 1.1, words + 2.6]  # where nothing is dragged
     data += [
         label("names of the lines", *ends, [f"<b>{name}</b>" for name in AXES], colors, "middle right"),
         label("what the ground is", middle, TOP - 1.2, "picture, 4 × 4 patches", "gray", "middle center"),
         upright("the key, a patch", key, -2, TOP - 4, "ink", 2, "dot"),
-        dots(
-            "its ids",
-            [key] * 3,
-            ids[key],
-            colors,
-            9,
-            "circle",
-            marker=dict(line=dict(color=COLORS["ink"], width=1)),
-            hover="this patch: %{text} %{y}<extra></extra>",
-            text=list(AXES),
-        ),
+        dots("its ids", [key] * 3, ids[key], colors, 9, "circle", marker=edge, hover=patch, text=list(AXES)),
     ]
     turned = turns_between(words, (row, column), deal)
     owner = (frequencies_of(deal) > 0).long().argmax(0)
     for a, (name, color) in enumerate(AXES.items()):
         mine = (owner == a).nonzero().flatten()
-        data.append(
-            bars(
-                f"cos of the angle, {name}",
-                mine,
-                turned[mine].cos(),
-                color,
-                hover="pair %{x}, %{text}: cos %{y:.2f}<extra></extra>",
-                panel=2,
-                width=0.8,
-                text=[name] * len(mine),
-                textposition="none",
-            )
-        )
+        look = dict(hover="pair %{x}, %{text}: cos %{y:.2f}<extra></extra>", panel=2, width=0.8, textposition="none")
+        text = [name] * len(mine)
+        data.append(bars(f"cos of the angle, {name}", mine, turned[mine].cos(), color, text=text, **look))
         # In sections a name over each section, in turn a letter over each pair.
         at, word = (mine, name[0]) if deal == "in turn" else (mine.double().mean()[None], name)
         words_ = [f"<b>{word}</b>"] * len(at)
         data.append(label(f"owner, {name}", at, [1.05] * len(at), words_, color, xaxis="x2", yaxis="y2"))
     corner = turns_between(words, (0, 0), deal).cos()
     pairs = torch.arange(len(corner), dtype=torch.float64)
-    data.append(
-        line(
-            "the first patch",
-            torch.stack((pairs - 0.4, pairs + 0.4, pairs + math.nan), -1).flatten(),
-            torch.stack((corner, corner, corner + math.nan), -1).flatten(),
-            "ink",
-            2,
-            panel=2,
-        )
-    )
+    x, y = (pairs - 0.4, pairs + 0.4, pairs + math.nan), (corner, corner, corner + math.nan)
+    x, y = (torch.stack(ends, -1).flatten() for ends in (x, y))
+    data.append(line("the first patch", x, y, "ink", 2, panel=2))
     data.append(label("its name", 15.4, -0.62, "━ first patch", "ink", "middle left", xaxis="x2", yaxis="y2"))
     longest = MOST_WORDS + patches + AFTER
+    below = dict(text="pair of lanes, fastest first", standoff=4)
     layout = dict(
         height=430,
         showlegend=False,
         margin=dict(t=10),
         xaxis=axis(-0.8, longest + 0.8, title=dict(text="token of the text", standoff=4), anchor="y"),
         yaxis=axis(-2, TOP + 0.2, "id", domain=[0.5, 1], tickvals=[0, 5, 10]),
-        xaxis2=axis(
-            -0.6,
-            ID_LANES // 2 - 0.4,
-            title=dict(text="pair of lanes, fastest first", standoff=4),
-            anchor="y2",
-            tickvals=list(range(0, ID_LANES // 2, 3)),
-        ),
+        xaxis2=axis(-0.6, ID_LANES // 2 - 0.4, below, anchor="y2", tickvals=list(range(0, ID_LANES // 2, 3))),
         yaxis2=axis(-1.1, 1.75, "cos", domain=[0, 0.33], tickvals=[-1, 0, 1]),
     )
     score = turned.cos().mean().item()

@@ -49,27 +49,16 @@ def _allocation(query, temperature, offset, order, remainder, *, weigh=stickbrea
         where = dict(yaxis="y2", textposition="inside", insidetextanchor="middle", textangle=0)
         return bar(name, words, x=x, base=base, y=[y] * len(x), **where, **parts)
 
+    leaves = "key %{text}: leaves %{customdata:.3f} of the stick to those asked after it"
+    pale, thick = dict(color=COLORS["gray"], opacity=0.4), dict(width=0.8, marker=dict(color=[fills[j] for j in asked]))
     drop = remainder == "dropped"
+    # The words stand clear of a phone's axis.
+    asks = dict(marker=dict(symbol="diamond", size=[0, 15], color="ink", opacity=1))
+    asks |= dict(text=["", f"{TOKENS[query]}<sub>{query}</sub> asks"], textposition="bottom right")
     rest = "left over" if drop else f"to {TOKENS[query]}<sub>{query}</sub> itself"
     data = [
-        bar(
-            "what the key leaves",
-            "key %{text}: leaves %{customdata:.3f} of the stick to those asked after it",
-            x=1 - start - pieces,
-            base=start + pieces,
-            y=asked,
-            width=0.3,
-            marker=dict(color=COLORS["gray"], opacity=0.4),
-        ),
-        bar(
-            "piece the key takes",
-            "key %{text}: takes %{customdata:.3f}",
-            x=pieces,
-            base=start,
-            y=asked,
-            width=0.8,
-            marker=dict(color=[fills[j] for j in asked]),
-        ),
+        bar("what the key leaves", leaves, 1 - start - pieces, base=start + pieces, y=asked, width=0.3, marker=pale),
+        bar("piece the key takes", "key %{text}: takes %{customdata:.3f}", pieces, base=start, y=asked, **thick),
         strip("the stick", "key %{text}: weight %{customdata:.3f}", pieces, start, 1),
         strip(
             "what is left of the stick",
@@ -82,33 +71,17 @@ def _allocation(query, temperature, offset, order, remainder, *, weigh=stickbrea
             marker=dict(color=COLORS["gray"] if drop else COLORS["purple"], line=edge),
         ),
         strip("softmax", "key %{text}: softmax weight %{customdata:.3f}", soft[asked], soft_start, 0),
-        dict(
-            type="scatter",
-            name="the query",
-            x=[1, 0.035],  # clear of the axis on a phone
-            y=[query, query],
-            mode="lines+markers+text",
-            text=["", f"{TOKENS[query]}<sub>{query}</sub> asks"],
-            textposition="bottom right",
-            line=dict(color=COLORS["ink"], width=1.5, dash="dot"),
-            marker=dict(symbol="diamond", size=[0, 15], color=COLORS["ink"], opacity=1),
-            hoverinfo="skip",
-        ),
+        path("the query", [1, 0.035], [query] * 2, "ink", 1.5, "dot", **asks) | dict(mode="lines+markers+text"),
     ]
+    tokens = [f"{token}<sub>{j}</sub>" for j, token in enumerate(TOKENS)]
+    ticks = dict(tickvals=list(range(len(TOKENS))), ticktext=tokens)
     layout = dict(
         barmode="overlay",
         height=540,
         showlegend=False,
         uniformtext=dict(mode="hide", minsize=10),
         xaxis=axis(0, 1, "share of the stick", anchor="y", domain=[0, 1]),
-        yaxis=axis(
-            len(TOKENS) + 0.1,
-            -0.6,
-            domain=[0, 0.7],
-            tickmode="array",
-            tickvals=list(range(len(TOKENS))),
-            ticktext=[f"{token}<sub>{j}</sub>" for j, token in enumerate(TOKENS)],
-        ),
+        yaxis=axis(len(TOKENS) + 0.1, -0.6, domain=[0, 0.7], tickmode="array", **ticks),
         yaxis2=axis(-0.5, 1.5, domain=[0.77, 1], tickmode="array", tickvals=[0, 1], ticktext=["softmax", "stick"]),
         margin=dict(l=70, t=10),
     )
@@ -168,17 +141,9 @@ def _dilution(far, match, rest, between, *, weigh=stickbreaking.weigh):
     places = list(range(len(COUNTS)))  # an evenly spaced axis that can hold 0
 
     def curve(name, y, color, dash, symbol):
-        return path(
-            name,
-            places,
-            y,
-            color,
-            2.5,
-            dash,
-            hover=f"%{{customdata:,}} keys farther away: weight of the match %{{y:.3f}}, {name}<extra></extra>",
-            marker=dict(symbol=symbol, size=8),
-            customdata=COUNTS,
-        )
+        hover = f"%{{customdata:,}} keys farther away: weight of the match %{{y:.3f}}, {name}<extra></extra>"
+        marker = dict(symbol=symbol, size=8)
+        return path(name, places, y, color, 2.5, dash, hover=hover, marker=marker, customdata=COUNTS, showlegend=False)
 
     both = torch.stack((soft[:, n], stick[:, n]), -1)  # [parts, 2]
     starts = both.cumsum(0) - both
@@ -203,11 +168,12 @@ def _dilution(far, match, rest, between, *, weigh=stickbreaking.weigh):
     high = max(max(ends), low + 0.16)
     heights = [high, low] if ends[0] >= ends[1] else [low, high]  # of the names: on the plot, and apart
     data += [
-        curve("stick-breaking", stick[1], "blue", "solid", "circle") | dict(showlegend=False),
-        curve("softmax", soft[1], "purple", "dash", "diamond") | dict(showlegend=False),
+        curve("stick-breaking", stick[1], "blue", "solid", "circle"),
+        curve("softmax", soft[1], "purple", "dash", "diamond"),
         label("names", [places[-1] + 0.2] * 2, heights, ["stick", "softmax"], ["blue", "purple"], "middle right"),
         pin("here", n, -0.04, 1.13),
     ]
+    bare = dict(showgrid=False, zeroline=False)
     layout = dict(
         height=440,
         barmode="overlay",
@@ -222,23 +188,11 @@ def _dilution(far, match, rest, between, *, weigh=stickbreaking.weigh):
             tickangle=0,
         ),
         yaxis=axis(-0.04, 1.16, "weight of the match", domain=[0, 0.62], tickvals=[0, 0.5, 1]),
-        xaxis2=axis(0, 1, anchor="y2", showticklabels=False, showgrid=False, zeroline=False),
-        yaxis2=axis(
-            -0.5,
-            1.5,
-            domain=[0.74, 1],
-            anchor="x2",
-            tickvals=[0, 1],
-            ticktext=["softmax", "stick"],
-            showgrid=False,
-            zeroline=False,
-        ),
+        xaxis2=axis(0, 1, anchor="y2", showticklabels=False, **bare),
+        yaxis2=axis(-0.5, 1.5, domain=[0.74, 1], anchor="x2", tickvals=[0, 1], ticktext=["softmax", "stick"], **bare),
     )
-    return dict(data=data, layout=layout), {
-        "stick": float(stick[1, n]),
-        "soft": float(soft[1, n]),
-        "left": float(stick[3, n]),
-    }
+    words = {"stick": float(stick[1, n]), "soft": float(soft[1, n]), "left": float(stick[3, n])}
+    return dict(data=data, layout=layout), words
 
 
 dilution = explorable(

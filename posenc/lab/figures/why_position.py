@@ -6,7 +6,7 @@ import torch
 
 from posenc import SelfAttention, embed_input, make
 from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
-from posenc.lab.figures.parts import bars, heat, line
+from posenc.lab.figures.parts import bars, dots, heat, line
 
 WORDS = ("the", "dog", "bit", "a", "man")
 
@@ -84,20 +84,12 @@ def _shuffle(sentence, position, mask, depth):
     before, after = (outputs(o, position, mask, depth) for o in (tuple(rows), order))
     moved = changes(order, position, mask, depth)[list(order)].tolist()  # row by row, as read
     same = [value < SAME for value in moved]
+    still = [row for row in rows if same[row]]
 
     def strip(name, left, values):  # whole tenths take one byte
-        return heat(
-            name,
-            [left + CELL * (n + 0.5) for n in range(DIM)],
-            rows,
-            (10 * values).round(),
-            colorscale=DIVERGING,
-            zmid=0,
-            zmin=-40,
-            zmax=40,
-            ygap=12,
-            showscale=False,
-        )
+        cells = [left + CELL * (n + 0.5) for n in range(DIM)]
+        look = dict(colorscale=DIVERGING, zmid=0, zmin=-40, zmax=40, ygap=12, showscale=False)
+        return heat(name, cells, rows, (10 * values).round(), **look)
 
     def lines(name, wanted, color, dash):
         x, y = [], []
@@ -105,22 +97,16 @@ def _shuffle(sentence, position, mask, depth):
             if same[row] == wanted:
                 x += [*LINES, None]
                 y += [word, row, None]
-        curve = dict(color=COLORS[color], dash=dash, width=3)
-        return line(name, x, y, line=curve)
+        return line(name, x, y, color, 3, dash)
+
+    def words(name, x, y, text, place, **font):
+        where = dict(textposition=place, hoverinfo="skip")
+        return dict(type="scatter", name=name, x=[x] * len(y), y=y, mode="text", text=text, **where, **font)
 
     data = [
         strip("outputs as written", LEFT, before),
         strip("outputs as read", RIGHT, after),
-        dict(
-            type="scatter",
-            name="words as written",
-            x=[LEFT - 0.15] * size,
-            y=rows,
-            mode="text",
-            text=list(WORDS),
-            textposition="middle left",
-            hoverinfo="skip",
-        ),
+        words("words as written", LEFT - 0.15, rows, list(WORDS), "middle left"),
         lines("the same output", True, "blue", "solid"),
         lines("another output", False, "orange", "dot"),
         bars(
@@ -133,31 +119,11 @@ def _shuffle(sentence, position, mask, depth):
             xaxis="x2",
             width=0.3,
         ),
-        dict(
-            type="scatter",
-            name="no change",
-            x=[BARS] * sum(same),
-            y=[row for row in rows if same[row]],
-            mode="text",
-            text=["same"] * sum(same),
-            textposition="middle right",
-            textfont=dict(color=COLORS["blue"]),
-            hoverinfo="skip",
-        ),
+        words("no change", BARS, still, ["same"] * len(still), "middle right", textfont=dict(color=COLORS["blue"])),
     ]
     for place, word in enumerate(WORDS):
-        data.append(
-            dict(
-                type="scatter",
-                name=f"tile {word}",
-                x=[TILE],
-                y=[order.index(place)],
-                mode="markers+text",
-                text=[word],
-                marker=dict(symbol="square", size=36, color="rgba(42, 143, 201, 0.2)"),
-                hoverinfo="skip",
-            )
-        )
+        tile = dots(f"tile {word}", [TILE], [order.index(place)], "rgba(42, 143, 201, 0.2)", 36, "square")
+        data.append(tile | dict(mode="markers+text", text=[word]))
     heads = {LEFT + 1: "as written", RIGHT + 1: "as read", BARS + 0.9: "change"}
     plain = dict(showticklabels=False, ticks="", showgrid=False, zeroline=False, fixedrange=True)
     layout = dict(
