@@ -35,6 +35,11 @@ class Heard(NamedTuple):
         return self.first == other.first and all(map(torch.equal, *given))
 
 
+def unfit(model, words):
+    """The error for a model that `attach` does not serve."""
+    return UnsupportedError(f"model={type(model).__name__}{words}; {FITTING}")
+
+
 def hear(model):
     """How each layer of a model turns, found by comparing; whatever `attach` does not serve is refused in words."""
     try:
@@ -43,15 +48,15 @@ def hear(model):
     except ImportError as error:
         raise ImportError("attach needs transformers, 5 or newer: pip install 'transformers>=5'") from error
     check_model(model)
-    name = f"model={type(model).__name__}"
     if hasattr(model, "posenc"):
         raise ValueError(
             "model.posenc is there: attach was called before and silenced its rotation, take a fresh model"
         )
     layers = [module for module in model.modules() if hasattr(module, "layer_idx") and hasattr(module, "scaling")]
     if not isinstance(model, transformers.PreTrainedModel) or not layers or not rotations_of(model):
-        raise UnsupportedError(f"{name} has no rotary_emb that attach could replace in its layers; {FITTING}")
+        raise unfit(model, " has no rotary_emb that attach could replace in its layers")
     if any(parameter.is_meta for parameter in model.parameters()):
+        name = f"model={type(model).__name__}"
         raise UnsupportedError(f"{name} is on the device 'meta' and has no weights to be tried with: load them first")
     transformers.AttentionInterface.register("posenc", attend)
     transformers.AttentionMaskInterface.register("posenc", sdpa_mask)
@@ -59,14 +64,14 @@ def hear(model):
         own, plain = _listen(model, layers, silent=False), _listen(model, layers, silent=True)
     except Exception as error:  # whatever a strange model raises: it wants something else
         said = f"{error}" if isinstance(error, UnsupportedError) else f"{type(error).__name__}: {error}"
-        raise UnsupportedError(f"{name}, tried with {len(TRIED_AT)} tokens: {said}; {FITTING}") from error
+        raise unfit(model, f", tried with {len(TRIED_AT)} tokens: {said}") from error
     heard = []
     for layer in layers:
         if layer not in plain:
-            raise UnsupportedError(f"{name}: its {type(layer).__name__} asks no ALL_ATTENTION_FUNCTIONS; {FITTING}")
+            raise unfit(model, f": its {type(layer).__name__} asks no ALL_ATTENTION_FUNCTIONS")
         (turned, told, mask, options), (still, *_) = own[layer], plain[layer]
         if not torch.equal(turned[2], still[2]):
-            raise UnsupportedError(f"{name}: its {type(layer).__name__} turns its values, too; {FITTING}")
+            raise unfit(model, f": its {type(layer).__name__} turns its values, too")
         lanes = (turned[0] != still[0]).flatten(0, 2).any(0).nonzero()
         heard.append(Heard(layer, turned, still, int(lanes[0]) if len(lanes) else None, told, mask, options))
     return heard
@@ -116,14 +121,12 @@ def rotations_of(model):
 
 def rotation_of(model, each=False):
     """The one module `rotary_emb` of a model."""
-    rotations = rotations_of(model)
+    rotations, name = rotations_of(model), type(model).__name__
     if len(rotations) != 1:
-        raise UnsupportedError(
-            f"model={type(model).__name__} has {len(rotations)} modules rotary_emb, it must have one"
-        )
+        raise UnsupportedError(f"model={name} has {len(rotations)} modules rotary_emb, it must have one")
     if not each and not hasattr(rotations[0], "inv_freq"):
         raise UnsupportedError(
-            f"model={type(model).__name__} has a rotary_emb without inv_freq (Gemma 3 holds one for each type of "
+            f"model={name} has a rotary_emb without inv_freq (Gemma 3 holds one for each type of "
             f"layer): read_rope(model, each=True) reads all, attach takes them"
         )
     return rotations[0]
@@ -143,14 +146,11 @@ def turn_of(model, rotation, one, layouts):
     fits = [way for way in off if off[way] <= limit]
     sign, layout = next((way for way in fits if way[1] in layouts), (0, layouts[0]))
     if not sign:
+        right = "neither layout is right, and neither way round: is it all that acts there?"
         raise UnsupportedError(
             f"layout={layout!r}: layer {one.layer.layer_idx} of {type(model).__name__} turns its queries otherwise "
             f"than the frequencies of its rotary_emb say, by up to {min(off[1, layout], off[-1, layout]):.2g}; "
-            + (
-                f"layout={fits[0][1]!r} is right"
-                if fits
-                else "neither layout is right, and neither way round: is it all that acts there?"
-            )
+            f"{f'layout={fits[0][1]!r} is right' if fits else right}"
         )
     own = sign * inv_freq.detach()
     return sign, rope(still.shape[-1], inv_freq=own, layout=layout, attention_factor=float(factor))
@@ -200,15 +200,6 @@ def attend(module, query, key, value, attention_mask, *, note=None, encoding=Non
         query, key = torch.cat((query[..., :first], q), dim=-1), torch.cat((key[..., :first], k), dim=-1)
         encoding.head_dim = None
     causal = options.get("is_causal")
-    out = attention(
-        query,
-        key,
-        value,
-        encoding,
-        pos_q=pos_q,
-        pos_k=pos_k,
-        causal=getattr(module, "is_causal", True) if causal is None else causal,
-        mask=attention_mask,
-        scale=options.get("scaling"),
-    )
-    return out.transpose(1, 2).contiguous(), None
+    causal = getattr(module, "is_causal", True) if causal is None else causal
+    told = dict(pos_q=pos_q, pos_k=pos_k, causal=causal, mask=attention_mask, scale=options.get("scaling"))
+    return attention(query, key, value, encoding, **told).transpose(1, 2).contiguous(), None

@@ -11,7 +11,6 @@ from ..errors import UnsupportedError, check_bool, check_choice, shown
 from ..rotate.rope import LAYOUTS, Rotary
 from .functions import only
 from .hearing import (
-    FITTING,
     TRIED_AT,
     attend,
     check_model,
@@ -20,6 +19,7 @@ from .hearing import (
     rotation_of,
     rotations_of,
     turn_of,
+    unfit,
     unturned,
 )
 
@@ -51,16 +51,11 @@ def attach(model, encoding):
     heard = hear(model)
     for one in heard:
         positions_of(one.layer, one.told)
+        kind = type(one.layer).__name__
         if any(part.endswith("indexer") for part, _ in one.layer.named_modules()):
-            raise UnsupportedError(
-                f"model={type(model).__name__}: its {type(one.layer).__name__} chooses keys by an indexer, which turns "
-                f"by the same rotary_emb; {FITTING}"
-            )
+            raise unfit(model, f": its {kind} chooses keys by an indexer, which turns by the same rotary_emb")
         if "past_key_values" not in inspect.signature(one.layer.forward).parameters:
-            raise UnsupportedError(
-                f"model={type(model).__name__}: its {type(one.layer).__name__} takes no past_key_values, where attach "
-                f"looks for the cache; {FITTING}"
-            )
+            raise unfit(model, f": its {kind} takes no past_key_values, where attach looks for the cache")
     if callable(encoding) and not isinstance(encoding, nn.Module):
         encoding = [encoding(one.layer.layer_idx) for one in heard]
     encodings = list(encoding) if isinstance(encoding, list | tuple) else [encoding]
@@ -97,12 +92,10 @@ def _refuse_differing(model, heard):
     """Raise UnsupportedError where layers turn differently, and one encoding was given for all."""
     kinds = []
     for one in heard:
-        for first, numbers in kinds:
-            if one.turns_as(first):
-                numbers.append(one.layer.layer_idx)
-                break
-        else:
-            kinds.append((one, [one.layer.layer_idx]))
+        alike = next((numbers for first, numbers in kinds if one.turns_as(first)), None)
+        if alike is None:
+            kinds.append((one, alike := []))
+        alike.append(one.layer.layer_idx)
     if len(kinds) > 1:
         said = "; ".join(f"{shown(n)} {'do not turn' if one.first is None else 'turn alike'}" for one, n in kinds)
         raise UnsupportedError(
