@@ -1,4 +1,4 @@
-r"""What the ExpoSB chapter computes behind its prose: numbers, checks of formulas, and the report claim by claim."""
+r"""What the ExpoSB chapter computes behind its prose: numbers, and the report claim by claim."""
 
 import base64
 import math
@@ -162,35 +162,11 @@ def scores(encoding: posenc.Encoding, start: int = 0) -> torch.Tensor:
     return (a @ b.transpose(-2, -1)).detach()
 
 
-def score_error() -> torch.Tensor:
-    r"""How far the scores of gain and band together are off from the chapter's formula, for the first head."""
-    q, k = problem()
-    rates = exposb(HEAD_DIM, HEADS).double().rotate.decay_rates.detach()[0].item()
-    c, w = band(HEAD_DIM), inv_freq(HEAD_DIM, dtype=torch.float64)
-    u, e = (c[0::2] ** 2 + c[1::2] ** 2) / 2, (c[0::2] ** 2 - c[1::2] ** 2) / 2
-    at = torch.arange(LENGTH).double()
-    m, n = at[:, None, None], at[None, :, None]
-    qa, qb, ka, kb = q[0, 0, :, None, 0::2], q[0, 0, :, None, 1::2], k[0, 0, None, :, 0::2], k[0, 0, None, :, 1::2]
-    minus, plus = (n - m) * w, (n + m) * w
-    own = qa * (ka * minus.cos() - kb * minus.sin()) + qb * (ka * minus.sin() + kb * minus.cos())
-    mirror = qa * (ka * plus.cos() - kb * plus.sin()) - qb * (ka * plus.sin() + kb * plus.cos())
-    g = gain(at, rates)
-    closed = g[:, None] * g * (u * own + e * mirror).sum(-1)
-    return (closed - scores(exposb(HEAD_DIM, HEADS, decay=False))[0, 0]).abs().max()
-
-
 def shift_change(mechanism: str) -> float:
     r"""By how much a shift of all positions changes scores, as a share of RoPE's largest, with this mechanism alone."""
     alone = exposb(HEAD_DIM, HEADS, **dict(gain=False, band=False, decay=False) | {mechanism: True})
     moved = scores(alone, FAR) - scores(alone)
     return (moved.abs().max() / scores(posenc.make("rope", head_dim=HEAD_DIM)).abs().max()).item()
-
-
-def print_shifts() -> None:
-    r"""How much gain and band are off from relative."""
-    for name in ("gain", "band"):
-        change = shift_change(name)
-        print(f"{'not relative: ' + name:45} a shift by {FAR} changes scores by up to {change:.0%} of the largest")
 
 
 def equal_share(level: float, keys: int) -> float:

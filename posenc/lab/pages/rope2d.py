@@ -104,43 +104,6 @@ def card_figure():
     return finish(figure)
 
 
-# ----------------------------------------------------------------------------------------------- what axial cannot see
-
-
-def explained(target, features):
-    r"""The share of the variance of target [N] that a sum of features [N, F] and a constant explains at best."""
-    features = torch.cat((features, torch.ones(len(target), 1, dtype=target.dtype)), 1)
-    best = features @ torch.linalg.lstsq(features, target[:, None], driver="gelsd").solution
-    return 1 - ((target - best[:, 0]) ** 2).sum().item() / ((target - target.mean()) ** 2).sum().item()
-
-
-def directions(side=6) -> dict[str, tuple[float, float]]:
-    r"""How much of two wishes axial and mixed scores can follow: {wish: (axial, five mixed pairs)}, shares of variance.
-
-    A wish is one where the key stands as wanted for the query, else zero, over all offsets in a square picture. Axial
-    is given any function of the row offset plus any of the column offset, which is more than any number of its pairs
-    can do. Mixed gets side - 1 pairs in one direction, with free content.
-    """
-    line = torch.arange(1 - side, side)
-    delta = torch.cartesian_prod(line, line).double()
-    any_axial = torch.cat([(delta[:, axis : axis + 1] == line).double() for axis in (0, 1)], 1)
-    wishes = {"in the query's row": (1.0, 0.0), "on the query's diagonal": (1.0, -1.0)}
-    shares = {}
-    for name, direction in wishes.items():
-        along = delta @ torch.tensor(direction, dtype=torch.float64)
-        turns = along[:, None] * 2 * math.pi * torch.arange(1, side) / (2 * side - 1)
-        mixed = torch.cat((turns.cos(), turns.sin()), 1)
-        shares[name] = explained((along == 0).double(), any_axial), explained((along == 0).double(), mixed)
-    return shares
-
-
-def print_directions() -> None:
-    r"""The shares of `directions`, a line each."""
-    print(f"{'':24}{'axial':>7}{'mixed':>7}")
-    for name, (straight, oblique) in directions().items():
-        print(f"{name:24}{abs(straight):7.0%}{oblique:7.0%}")
-
-
 # ----------------------------------------------------------------------------------------------------------- the checks
 
 
@@ -154,30 +117,6 @@ def scores(q, k, encoding, positions):
     at = positions[None] if positions.ndim == 2 else positions
     turned_q, turned_k = encoding.rotate(q, k, posenc.At(at, at, None))
     return turned_q @ turned_k.mT
-
-
-def class_changes(place=None, shift=(3, 5)) -> tuple[float, float]:
-    r"""How far scores move when a picture does: (between patches, those with a class token), at most.
-
-    place: where the class token stands, and moves along; None: without a place.
-    """
-    encoding = posenc.make("rope2d", head_dim=LANES)
-    q, k = random(2, 1, 1, 37, LANES, seed=3)
-
-    def at(by):
-        token = torch.full((2,), math.nan) if place is None else torch.tensor(place) + torch.tensor(by)
-        return torch.cat((token[None], grid(6, 6) + torch.tensor(by)))
-
-    moved = (scores(q, k, encoding, at(shift)) - scores(q, k, encoding, at((0, 0))))[0, 0].abs()
-    return moved[1:, 1:].max().item(), max(moved[0].max().item(), moved[:, 0].max().item())
-
-
-def print_class() -> None:
-    r"""What `class_changes` says of a class token without a place and of one in the middle, a line each."""
-    print(f"{'largest change of a score':30}{'patch and patch':>17}{'patch and token':>17}")
-    for name, place in (("token without a place", None), ("token in the picture's middle", (2.5, 2.5))):
-        patches, token = class_changes(place)
-        print(f"{name:30}{patches:17.0e}{token:17.1g}")
 
 
 # --------------------------------------------------------------------------------------------------------------- M-RoPE

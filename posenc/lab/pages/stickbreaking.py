@@ -104,7 +104,7 @@ def check_short(stick_weights):
 
 
 def results_numbers() -> dict[str, str]:
-    r"""The verdict. Errors: AssertionError where it improves with the length, or does not ignore what is far."""
+    r"""The verdict and what it says. Errors: AssertionError where it improves with the length or uses what is far."""
     results = load_results("train_short_test_long", ONE_A_PLACE)
     judged, lengths = verdict(results, "stickbreaking"), results["lengths"]
     whole, cut = ([losses[-1] for losses in results["methods"]["stickbreaking"][kind]] for kind in ("whole", "cut"))
@@ -115,4 +115,9 @@ def results_numbers() -> dict[str, str]:
         f"{signed(judged.gap, 4)} ± {judged.gap_spread:.4f}. Predicted was no rise above {results['tolerance']}: "
         f"{judged.outcome}."
     )
-    return {"verdict": words}
+    uses = (
+        "It does not. With its attention cut to the training window it does the same. So it holds because what is far "
+        "makes no difference, not because what is far helps. In the words of the verdicts: it ignores what is far. "
+        "Whether this text would reward a look that far, the run doesn't tell."
+    )
+    return {"verdict": words, "uses": uses}

@@ -160,8 +160,3 @@ def print_chopped() -> None:
     print("ALiBi: context    fixed targets    chopped, all characters")
     for length, fair, unfair in zip(frozen()["lengths"], fixed, chopped):
         print(f"{length:14}    {fair:13.3f}    {unfair:23.3f}")
-
-
-def print_command() -> None:
-    r"""How the results were made."""
-    print(frozen()["command"])

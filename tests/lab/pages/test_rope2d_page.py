@@ -19,12 +19,6 @@ def test_the_flat_table_is_ropes():
         assert page.flat_score(distance) == pytest.approx(score)
 
 
-def test_axial_explains_rows_and_no_diagonal():
-    shares = page.directions()
-    assert shares["in the query's row"] == (pytest.approx(1), pytest.approx(1))
-    assert shares["on the query's diagonal"] == (pytest.approx(0, abs=1e-9), pytest.approx(1))
-
-
 def test_frequencies_of_the_axes_are_those_of_the_dealing_and_bases_those_of_transformers():
     from transformers import Qwen2VLTextConfig, Qwen3VLTextConfig
 
