@@ -2,7 +2,6 @@
 
 import functools
 import importlib.util
-import json
 import sys
 from pathlib import Path
 
@@ -61,45 +60,6 @@ def test_all_arms_compute_the_same(bench, monkeypatch):
             torch.testing.assert_close(turned, expected, rtol=1e-4, atol=1e-5)
 
 
-def fake(cell):
-    """Ours takes 1 ms a 1,024 tokens, everything else 1.5 ms; "eager" does not fit from 16,384 on."""
-    what, arm, length, head_dim = cell
-    if arm.startswith("eager") and length >= 16384:
-        raise MemoryError("too large")
-    if what == "peak memory":
-        return {"bytes": length * head_dim * 1000}
-    milliseconds = length / 1024 * (1.0 if arm in ("softmax", "ALiBi", "rotary half") else 1.5)
-    return {"median": milliseconds, "low": 0.9 * milliseconds, "high": 1.1 * milliseconds}
-
-
-def test_an_interrupted_run_goes_on(bench, tmp_path):
-    part, cells, asked = tmp_path / "x.part", [c for c in bench.cells() if c[1] == "softmax"], []
-
-    def interrupted(cell):
-        if len(asked) == 5:
-            raise KeyboardInterrupt
-        asked.append(cell)
-        return {"error": "RuntimeError: once"} if len(asked) == 2 else fake(cell)
-
-    with pytest.raises(KeyboardInterrupt):
-        bench.measure_all(cells, {"a": [1]}, part, measure=interrupted)
-    assert len(json.loads(part.read_text())["cells"]) == 5
-
-    again = []
-    rows = bench.measure_all(cells, {"a": [1]}, part, measure=lambda cell: again.append(cell) or fake(cell))
-    assert sorted(again) == sorted([asked[1], *cells[5:]])  # what failed is tried again
-    assert {tuple(row[:4]) for row in rows} == set(cells) and len(rows) == len(cells)
-    with pytest.raises(SystemExit, match="other settings"):
-        bench.measure_all(cells, {"a": [2]}, part, measure=fake)
-
-
-def ended(bench, *arguments):
-    """What `main` says to the shell as it ends."""
-    with pytest.raises(SystemExit) as end:
-        bench.main(list(arguments))
-    return end.value.code
-
-
 @needs_triton
 @pytest.mark.skipif(torch.cuda.is_available(), reason="interprets")
 def test_smoke_holds_kernels_against_the_reference_and_times_nothing_without_a_gpu(bench, monkeypatch, capsys):
@@ -110,16 +70,18 @@ def test_smoke_holds_kernels_against_the_reference_and_times_nothing_without_a_g
     few += [("stickbreaking: plain", "float32", 16, bench.PRODUCT)]
     assert set(few) <= set(bench.cases())
     monkeypatch.setattr(bench, "cases", lambda: few)
-    assert ended(bench, "--smoke") == 0
+    with pytest.raises(SystemExit) as right:
+        bench.main(["--smoke"])
     out = capsys.readouterr().out
-    assert "no speed is measured without a GPU" in out and "WRONG" not in out
+    assert right.value.code == 0 and "no speed is measured without a GPU" in out and "WRONG" not in out
     assert "by scan: agrees" in out and "by product: agrees" in out
 
     wrong = variants.VARIANTS["linear"]._replace(grad=variants.plain_grad)  # a slope's gradient without the distance
     monkeypatch.setitem(variants.VARIANTS, "linear", wrong)
     real = stickbreaking.tl.cumsum
     monkeypatch.setattr(stickbreaking.tl, "cumsum", lambda x, axis, reverse=False: real(x, axis))  # a scan's known bug
-    said = ended(bench, "--smoke")
-    assert isinstance(said, str) and said.count("failed: ") == 2 and "linear" in said  # which exits with 1
+    with pytest.raises(SystemExit) as wrong:
+        bench.main(["--smoke"])
+    assert wrong.value.code.count("failed: ") == 2 and "linear" in wrong.value.code
     out = capsys.readouterr().out
     assert out.count("WRONG") == 2 and "by scan: differs" in out and "by product: agrees" in out
