@@ -111,10 +111,3 @@ def test_cope_in_slices_and_other_tiles(monkeypatch):
         results.append((out, *torch.autograd.grad(out, inputs, dout)))
     for one, other in zip(*results):
         torch.testing.assert_close(one, other, rtol=0, atol=2e-5)
-
-
-def test_what_cope_s_kernel_does_not_serve_is_refused():
-    q = torch.randn(1, 2, 5, 16, device=DEVICE)
-    both = posenc.compose(counting(), posenc.make("stickbreaking")).to(DEVICE)
-    with pytest.raises(posenc.UnsupportedError, match="weigh"):
-        attention(q, q, q, both, impl="triton")

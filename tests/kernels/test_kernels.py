@@ -495,6 +495,7 @@ def unlaunched(monkeypatch):
 
 
 X = {n: torch.randn(1, 4, 8, n) for n in (16, 129)}
+STICK = posenc.make("stickbreaking")
 ALIBI, FADED = posenc.make("alibi", num_heads=4), posenc.make("exposb", head_dim=16, num_heads=4)
 BAD = {  # case: (words of the reason, the encoding, other arguments)
     "float64": ("float64.*float32", None, {"q": X[16].double()}),
@@ -503,6 +504,11 @@ BAD = {  # case: (words of the reason, the encoding, other arguments)
     "own rotation": ("'rotate'", posenc.Encoding(rotate=lambda q, k, at: (q, k)), {}),
     "own bias": ("'bias'", posenc.Encoding(bias=lambda q, k, at: 0.0), {}),
     "a table and a stick": ("table", posenc.compose(posenc.make("t5", num_heads=4), posenc.make("stickbreaking")), {}),
+    "a count and a stick": (
+        "'weigh'",
+        posenc.compose(posenc.make("cope", head_dim=16), posenc.make("stickbreaking")),
+        {},
+    ),
     "two variants": ("'bias'.*'weigh'", posenc.compose(FADED, ALIBI), {}),
     "faded weights": ("'weigh'", posenc.make("exposb", head_dim=16, num_heads=4, on="weights"), {}),
     "learned positions": ("positions", posenc.make("rope", head_dim=16), {"pos_q": torch.ones(8, requires_grad=True)}),

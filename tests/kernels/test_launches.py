@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from triton.runtime import interpreter
 
-from posenc.kernels import common, cope, softmax, stickbreaking, table
+from posenc.kernels import common, cope, softmax, stickbreaking
 
 TILE = (16, 16, 4, 1)
 
@@ -130,13 +130,6 @@ def test_distances_keep_their_digits_and_convert_nothing(case):
     torch.testing.assert_close(out.double(), exact, rtol=2.0**-22, atol=atol)
 
 
-def test_positions_that_nothing_reads_are_left_alone():
-    pos = torch.arange(5, device=DEVICE)
-    assert common.in_parts(pos, pos, "plain") == (pos, pos) and common.in_parts(None, pos, "linear") == (None, pos)
-    (first, _) = common.in_parts(pos, pos, "plain", turned=True)
-    assert first.dtype == torch.float32 and first.shape == (1, 1, 5)
-
-
 # --------------------------------------------------------------------------------- the gradient of a table, added up
 
 
@@ -173,12 +166,3 @@ def test_pairs_of_an_offset_are_summed_before_they_are_added(monkeypatch, causal
     assert regular < additions(monkeypatch, pos + 7 * (pos >= 32), causal) < 2.5 * regular
     shuffled = pos[torch.randperm(64, generator=torch.Generator().manual_seed(0)).to(DEVICE)]
     assert additions(monkeypatch, shuffled, causal) > regular
-
-
-def test_a_table_whose_keys_nobody_sees_has_no_gradient():
-    (q, k, v), dout = problem(40, 8)
-    assert table.diagonals(40, 8, common.Tile(16, 16, 4, 1), True) == 1
-    values = torch.zeros(1, 9, device=DEVICE, requires_grad=True)
-    out = softmax.attend(q, k, v, variant="table", table=values, first=-8, tile=TILE, **at(40, 8))
-    (ours,) = torch.autograd.grad(out[:, :, :32], values, dout[:, :, :32])
-    assert not ours.any()
