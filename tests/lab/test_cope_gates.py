@@ -55,23 +55,3 @@ def test_a_bias_with_its_own_gates_is_the_same_and_with_others_is_not(benchmark,
 
     assert torch.allclose(replaced(lambda g: g), before, atol=1e-5)
     assert not torch.allclose(replaced(torch.ones_like), before, atol=1e-3)
-
-
-def test_kinds_of_characters(benchmark):
-    assert [benchmark.kind_of(character) for character in " \n.(a7="] == [
-        "space",
-        "line end",
-        "mark",
-        "quote or bracket",
-        "letter",
-        "digit",
-        "other",
-    ]
-
-
-def test_puzzle_keys_are_named_by_what_they_do(benchmark):
-    settings = settings_for("nano", "flipflop", length=16)
-    model = build("cope", settings, "flipflop")
-    heads = benchmark.puzzle_heads(model, "flipflop", settings)
-    assert len(heads) == settings.num_layers * settings.num_heads
-    assert set(heads[0]["by_kind"]) <= {"w", "i", "r", "after w", "after i", "after r"}

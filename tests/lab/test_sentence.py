@@ -170,37 +170,6 @@ def test_a_sentence_of_ones_own(fresh):
 
 
 @pytest.mark.browser
-def test_each_preset_is_one_press_away(fresh):
-    fresh.get_by_label("type your own").fill("my own words")
-    assert fresh.locator("[aria-pressed=true]").count() == 0
-    for text in reversed(sentence.PRESETS):
-        fresh.get_by_role("button", name=text).click()
-        assert fresh.get_by_label("type your own").input_value() == text
-        assert fresh.locator("[aria-pressed=true]").get_attribute("aria-label") == text
-
-
-@pytest.mark.browser
-@pytest.mark.parametrize("wide, free", [(822, 724), (690, 644), (358, None)])  # as on screens of 1440, 1024 and 390
-def test_the_sentence_and_its_cards_are_on_one_screen(fresh, wide, free):
-    place, fills = fresh.locator(".live-place"), fresh.get_by_text("ten filler words more")
-    fresh.set_viewport_size({"width": wide, "height": 500})
-    fills.click()
-    fills.click()
-    if free:
-        assert place.bounding_box()["height"] <= free
-    else:  # on a phone the sentence stays in sight
-        last = fresh.locator(".sentence-card").last
-        last.evaluate("(card) => card.scrollIntoView({block: 'end'})")
-        words, card = fresh.locator(".sentence-words").bounding_box(), last.bounding_box()
-        assert words["y"] >= 0 and words["y"] + words["height"] < card["y"]
-    words = "(all) => all.filter((e) => e.getClientRects().length).map((e) => parseFloat(getComputedStyle(e).fontSize))"
-    assert min(place.locator(":is(input, button, p, span, b, a, header, small)").evaluate_all(words)) >= 13
-    links = [link.bounding_box() for link in fresh.locator(".sentence-card a").all()]
-    assert len(links) == len(on_text()) and all(min(box["width"], box["height"]) >= 24 for box in links)
-    fresh.set_viewport_size({"width": 1280, "height": 900})
-
-
-@pytest.mark.browser
 def test_a_finger_picks_the_word_looked_at(fresh):
     fresh.set_viewport_size({"width": 390, "height": 844})
     box, href = fresh.locator(".sentence-bars").nth(3).bounding_box(), fresh.url
