@@ -87,7 +87,7 @@ FAULTS = [
     Fault("posenc/kernels/variants.py", "return d, d, d, -d", "return d, d, d, d",  # the sign of FoX's gradient
           "tests/kernels/test_contextual.py"),
     Fault("posenc/kernels/rotary.py", "long(b) * pos_stride[0] + long(t) * pos_stride[1]", "long(t) * pos_stride[1]",
-          "tests/kernels/test_rotary_axes.py"),  # all rows of a batch stand where the first does
+          "tests/kernels/test_rotary.py"),  # all rows of a batch stand where the first does
     Fault("posenc/kernels/common.py", "return tl.cast(index, tl.int64)", "return tl.cast(index, tl.int32)",
           "tests/kernels/test_long_strides.py"),
     Fault("posenc/kernels/stickbreaking.py", "tl.cumsum(x, 1, reverse=LATER) - x", "tl.cumsum(x, 1, reverse=LATER)",

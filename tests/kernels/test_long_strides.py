@@ -1,14 +1,8 @@
 r"""The kernels on tensors that span more than 2^31 numbers, where an index in 32 bits points before their beginning.
 
 The memory is asked for and never touched but where a number stands, so that the system lends it as pages of zeros: no
-fixture may fill it here.
+fixture may fill it here. `make kernel-report` finds such an index in what the compiler is given.
 """
-
-import os
-import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -20,7 +14,6 @@ from posenc.kernels import cope, rotary, softmax, stickbreaking
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 FAR = 2**31
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def spread(x, dim):
@@ -113,67 +106,3 @@ def test_a_tensor_may_span_more_than_2_31_numbers(monkeypatch, case, dims):
         results.append((*out, *torch.autograd.grad(out, used, [dout] * len(out))))
     for near, far in zip(*results, strict=True):
         assert torch.equal(near, far)
-
-
-# -------------------------------------------------------------------------------------------- what the compiler is told
-
-
-def narrow_products(ttir):
-    """The 32-bit products in a kernel's first intermediate code, by name, but for those with a constant.
-
-    What is constant when a kernel is compiled, such as the length of a block, makes an index of an index.
-    """
-    constants = set(re.findall(r"^\s*(%\w+) = arith\.constant ", ttir, re.M))
-    products = re.findall(r"^\s*(%\w+) = arith\.muli (%\w+), (%\w+)[^:\n]* : (?:tensor<[\dx]+x)?i32\b", ttir, re.M)
-    return [name for name, *factors in products if constants.isdisjoint(factors)]
-
-
-STRIDED = """
-import sys, torch
-torch.set_num_threads(1)
-sys.path += ["tests/kernels", "benchmarks"]
-from kernel_report import compiling_for
-from test_long_strides import CASES, narrow_products
-
-def strided(*shape, dtype=torch.float16):
-    wider = torch.zeros(*(n + 3 for n in shape), 3, dtype=dtype)  # so that no stride is 1, which the compiler drops
-    return wider[(*(slice(n) for n in shape), 1)]
-
-found = []
-def take(name, cut, compile_it):
-    found.append((name, narrow_products(compile_it().asm["ttir"])))
-
-for case in sys.argv[1:]:
-    q, k, v = (strided(2, 2, 17, 16).requires_grad_() for _ in range(3))
-    pos, mask = strided(2, 17, dtype=torch.float32), strided(2, 1, 17, 17, dtype=torch.bool)
-    with compiling_for("8.0", take):
-        out = CASES[case](q, k, v, pos, pos, mask)
-        out = out if isinstance(out, tuple) else (out,)
-        torch.autograd.grad(out, [q, k], [strided(*x.shape) for x in out])
-assert len(found) >= 2 * len(sys.argv[1:]), found
-print([entry for entry in found if entry[1]])
-"""
-
-
-@pytest.mark.weekly
-@pytest.mark.parametrize("case", [name for name in CASES if name != "rotary"])
-def test_no_address_comes_from_a_product_in_32_bits(case):
-    """Of numbers that are known at run time only, as indices and strides are, in what the compiler is given."""
-    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    run = subprocess.run(
-        [sys.executable, "-c", STRIDED, case], capture_output=True, text=True, cwd=ROOT, env=environment
-    )
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.strip() == "[]"
-
-
-def test_a_product_in_32_bits_is_found():
-    lines = [
-        "    %c16_i32 = arith.constant 16 : i32 loc(#loc)",
-        "    %i = arith.muli %n, %c16_i32 : i32 loc(#loc1)",  # an index: the constant is a block
-        "    %at = arith.muli %rows, %strides : tensor<16x1xi64> loc(#loc2)",
-        "    %lanes_3 = arith.muli %lanes, %strides_2 : tensor<1x16xi32> loc(#loc3)",
-        "    %head = arith.muli %h, %stride : i32 loc(#loc4)",
-    ]
-    assert narrow_products("\n".join(lines[:3])) == []
-    assert narrow_products("\n".join(lines)) == ["%lanes_3", "%head"]

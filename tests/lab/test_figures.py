@@ -121,16 +121,6 @@ def test_a_fingerprint_tells_states_apart():
     assert not any(same_fingerprint(state(), state(**other)) for other in others)
 
 
-def test_plotlys_svg_is_tidied():
-    svg = (
-        '<svg class="m"><g id="clipab12cd-1"/><svg ><a href="#clipab12cd-1" d="M1.23456,2.5001L30.000,4"/></svg></svg> '
-    )
-    assert pictures.tidy(svg, "a;1:2<") == (
-        '<svg data-posenc-state="a;1:2&lt;" class="m"><g id="clipposenc-1"/><svg >'
-        '<a href="#clipposenc-1" d="M1.23,2.5L30,4"/></svg></svg>\n'
-    )
-
-
 def test_the_commands(figures, monkeypatch, capsys):
     assert pictures.main(["check"]) == 1 and "waves.up" in capsys.readouterr().out
     monkeypatch.setattr(pictures, "draw", lambda explorables: [e.picture() for e in explorables])

@@ -3,8 +3,6 @@
 import copy
 import json
 import re
-import subprocess
-import sys
 
 import nbformat
 import pytest
@@ -82,32 +80,9 @@ def test_last_finished_definition_counts_wherever_it_stands_and_the_mistake_is_n
         if cell.cell_type == "code":
             cell.source = f"%%time\n%matplotlib inline\n!pip list\n{cell.source}\ntorch.stack?"
     rows = graded(notebook)
-    assert rows["shift_error"] == full("rope")["shift_error"] and [points for points, _ in rows.values()] == [0] * 4 + [
-        2
-    ]
+    assert [points for points, _ in rows.values()] == [0, 0, 0, 0, 2] and rows["shift_error"] == (2, "")
     words = {"inv_freq": "nosuchname", "rotate": "sign of the sine is flipped", "permutation": "not in the notebook"}
     assert all(said in rows[name][1] for name, said in words.items())
-
-
-@pytest.mark.weekly
-def test_cells_moved_doubled_and_renamed_change_nothing(graded):
-    notebook = solved("rope")
-    cell_of(notebook, "permutation").source = "def permutation(dim):\n    return lanes_of(dim)[STARTS['even']:]"
-    for cell in notebook.cells:
-        cell.source = cell.source.replace("def rotate(", "def turn_pairs(")
-        cell.source = cell.source.replace('rotate = check("rope.rotate", rotate)', "check('rope.rotate', turn_pairs)")
-    lanes = "class Lanes:\n    def __call__(self, n):\n        return torch.cat([torch.arange(p, n, 2) for p in PARTS])"
-    helpers = [
-        "STARTS = {}\nSTARTS['even'] = 0\nPARTS = []\nPARTS.append(0)\nPARTS.append(1)",
-        lanes,
-        "lanes_of = Lanes()",
-    ]
-    notebook.cells += map(code, helpers)
-    notebook.cells += copy.deepcopy(untouched("rope").cells)
-    notebook.cells.reverse()
-    for number, cell in enumerate(notebook.cells):
-        cell.id = f"n{number}"
-    assert graded(notebook) == full("rope")
 
 
 @pytest.mark.weekly
@@ -121,32 +96,12 @@ def test_one_mistake_is_counted_once(graded):
 
 
 @pytest.mark.weekly
-@pytest.mark.parametrize(
-    "source, words",
-    [
-        ("def rotate(x, positions, inv_freq):\n    while True:\n        pass", "rotate ran longer than 4 s"),
-        ("while True:\n    pass", r"code cell \d+ ran longer than 4 s"),
-        ("import os\n\ndef rotate(x, positions, inv_freq):\n    os._exit(3)", r"rotate ended Python \(exit code 3\)"),
-    ],
-)
-def test_what_hangs_or_ends_python_is_named(graded, source, words):
-    notebook = solved("rope")
-    notebook.cells.append(code(source))
-    with pytest.raises(grade.GradeError, match=words):
-        graded(notebook, limit=4)
-
-
-@pytest.mark.weekly
-def test_training_prints_and_input_do_not_disturb(graded, capfd):
-    notebook = solved("rope")
-    few = "Settings(dim=8, num_layers=1, batch=2, steps=2, warmup=1)"
-    imports = "from posenc.lab.train import Settings, train\nfrom posenc.lab.train.pictures import train_pictures"
-    notebook.cells.append(code(f"{imports}\nrotate = train_pictures('none', 'left', 0, {few}) and (lambda *_: 0)"))
-    notebook.cells.append(code(f"{imports}\nrotate = train('rope', preset='study') and (lambda *_: 0)"))
-    notebook.cells.append(code('print(\'{"exercise": "rotate"}\')\n\ndef inv_freq(dim, base):\n    return input()'))
-    rows = graded(notebook, limit=30)
-    assert "it raises EOFError" in rows.pop("inv_freq")[1] and rows == full("rope", but=["inv_freq"])
-    assert capfd.readouterr() == ("", "")
+def test_what_hangs_or_ends_python_is_named(graded):
+    for body, words in (("while True: pass", "rotate ran longer than 4 s"), ("os._exit(3)", "rotate ended Python .*3")):
+        notebook = solved("rope")
+        notebook.cells.append(code(f"import os\n\ndef rotate(x, positions, inv_freq):\n    {body}"))
+        with pytest.raises(grade.GradeError, match=words):
+            graded(notebook, limit=4)
 
 
 @pytest.mark.weekly
@@ -165,8 +120,7 @@ def test_command_prints_points_and_json(tmp_path, capsys):
     wrong = solved("rope")
     wrong.cells.append(code(WRONG_ROTATE))
     for name, notebook in {"ada": solved("alibi"), "bob": wrong}.items():
-        (tmp_path / name).mkdir()
-        nbformat.write(notebook, tmp_path / name / "lab.ipynb")
+        nbformat.write(notebook, tmp_path / f"{name}.ipynb")
     (tmp_path / "cy.ipynb").write_text("print('no notebook')")
     (tmp_path / "torch.py").write_text("raise SystemExit('a file of the folder was imported')")
 
@@ -177,25 +131,17 @@ def test_command_prints_points_and_json(tmp_path, capsys):
         [("rope", "7", "10"), ("rotate", "0", "3"), ("paper", "?", "4")],
     ]
     assert said.err.count("\n") == 1 and said.err.startswith(f"{tmp_path}/cy.ipynb: ")
-    assert grade.main([str(tmp_path / "bob"), "--json"]) == 0
+    assert grade.main([str(tmp_path / "bob.ipynb"), "--json"]) == 0
     (record,) = json.loads(capsys.readouterr().out)
     assert (record["lab"], record["points"], record["of"], record["on_paper"]) == ("rope", 7, 10, 4)
-    command = [sys.executable, "-m", "posenc.lab.exercises", str(tmp_path / "bob" / "lab.ipynb")]
-    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    assert [re.match(r" *(\S+) of (\d+)\b", line)[1] for line in lines[1:]] == ["1", "0", "2", "2", "2", "7", "?"]
 
 
 @pytest.mark.parametrize(
     "text, words",
     [
         ("import torch\n", "not JSON"),
-        ("[1, 2]", "cells"),
         ('{"nbformat": 3, "worksheets": []}', "format 3"),
         ('{"cells": [{"cell_type": "code", "source": "def rotate(x):\\n    return x"}]}', "--lab"),
-        (
-            '{"cells": [{"cell_type": "code", "source": ["check(\'rope.rotate\')\\n", "check(\'alibi.bias\')"]}]}',
-            "--lab",
-        ),
     ],
 )
 def test_what_cannot_be_graded_is_refused(tmp_path, capsys, text, words):

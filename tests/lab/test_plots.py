@@ -5,7 +5,6 @@ import statistics
 import matplotlib.pyplot as plt
 import numpy
 import pytest
-from matplotlib.text import Text
 
 from posenc.lab.experiments import load_results, plots
 from posenc.lab.train.curve import plot_loss
@@ -68,18 +67,6 @@ def test_distance_and_keys_draws_what_each_adds():
             assert heights[3 * index + place] == pytest.approx(statistics.mean(added)), (name, place)
 
 
-def test_context_cut_recall_and_volume_draw_a_line_each():
-    drawn = bars(plots.plot_context_cut(TEXT, methods=TITLES).axes[0])
-    same(drawn["ALiBi"], TEXT["methods"]["alibi"]["context_cut"], TEXT["cuts"])
-    recall, volume = load_results("recall"), load_results("sinusoidal_volume")
-    drawn, pairs = bars(plots.plot_recall(recall, methods=["nope"]).axes[0]), recall["methods"]["nope"]["by_pairs"]
-    assert drawn["NoPE"][:2] == (pytest.approx(recall["pairs"]), pytest.approx(expected(pairs)[0]))
-    drawn = bars(plots.plot_volume(volume).axes[0])
-    losses = [volume["methods"][f"{loudness:.4f}"]["whole"] for loudness in volume["volumes"]]
-    for index, length in enumerate(volume["lengths"]):
-        same(drawn[f"context {length}"], list(zip(*([row[index] for row in seeds] for seeds in losses))))
-
-
 def test_by_position_draws_means_and_bands():
     axes = plots.plot_by_position(TEXT, methods=["nope", "rope"]).axes[0]
     lines = {line.get_label(): line for line in axes.lines}
@@ -103,19 +90,6 @@ def test_needle_writes_each_mean_into_its_cell():
             else:
                 assert float(written[column, row]) == pytest.approx(statistics.mean(values), abs=0.00501)
                 assert axes.images[0].get_array()[row, column] == pytest.approx(statistics.mean(values))
-
-
-def test_parts_and_language_draw_two_means_an_arm():
-    results, names = load_results("ablation_text"), {"exposb_gain": "gain alone", "rope": "RoPE"}
-    axes = plots.plot_parts(results, names).axes[0]
-    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["gain alone", "RoPE"] and axes.yaxis_inverted()
-    drawn = [line.lines[0].get_xdata()[0] for line in axes.containers]
-    scores = [results["methods"][arm]["scores"] for arm in names]
-    assert drawn == pytest.approx([statistics.mean(score[str(n)]) for score in scores for n in (64, 512)])
-    masked = load_results("masked", TITLES)
-    drawn = [line.lines[0].get_ydata()[0] for line in plots.plot_language(TEXT, masked).axes[0].containers]
-    pairs = [([row[0] for row in TEXT["methods"][a]["whole"]], masked["methods"][a]["scores"]["64"]) for a in TITLES]
-    assert drawn == pytest.approx([statistics.mean(values) for pair in pairs for values in pair])
 
 
 def test_loss_draws_each_step_and_a_running_mean():
@@ -142,25 +116,6 @@ def test_an_unknown_name_is_named():
 def test_the_figures_of_all_experiments_are_written_and_none_is_left_open(tmp_path):
     plt.close("all")
     assert len(plots.write_figures(tmp_path)) > 12 and plt.get_fignums() == []
-
-
-def test_names_of_lines_stand_at_their_ends_and_do_not_meet():
-    figure, axes = plt.subplots(figsize=(4.4, 2.8), layout="constrained")
-    ends = {"high": 1.0, "a name that takes more than one line": 0.1, "low": 0.09, "lowest": 0.0, "between": 0.095}
-    for name, end in ends.items():
-        axes.errorbar([0, 1], [0.5, end], [0.01, 0.01], label=name)
-    axes.axhline(0.6, color="0.5", label="guessing")
-    plots.name_lines(axes)
-    figure.draw_without_rendering()
-    names = {text.get_text().replace("\n", " "): Text.get_window_extent(text) for text in axes.texts}
-    order = sorted(names, key=lambda name: names[name].y0)
-    assert order == sorted([*ends, "guessing"], key=(ends | {"guessing": 0.6}).get)
-    assert all(names[above].y0 > names[below].y1 - 1 for below, above in zip(order, order[1:]))
-    assert all(box.x0 > axes.bbox.x1 and box.x1 < figure.bbox.x1 for box in names.values())
-    assert axes.bbox.width > 0.45 * figure.bbox.x1  # a long name takes lines, not the room of the plot
-    middle = axes.transData.transform((1, 0.6))[1]
-    assert abs(names["guessing"].y0 + names["guessing"].height / 2 - middle) < 3  # alone, it stays at its line
-    plt.close(figure)
 
 
 def test_a_stack_moves_no_more_than_it_must():

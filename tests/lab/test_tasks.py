@@ -245,23 +245,7 @@ def test_needle_must_be_read():
     share(answer == last, everyone, 1 / 4 + 3 / 4 / 8)  # nor is the nearest needle asked for more than the others
 
 
-# ---------------------------------------------------------------------------------------------- examples and errors
-
-
-@pytest.mark.parametrize("name", TASKS)
-def test_example_shows_the_answers(name):
-    """The words in brackets are the targets, in order; what is read is all there."""
-    task = TASKS[name]
-    shown, between = task.example(40, seed=3), "" if name in ("text", "masked") else " "
-    tokens, targets = batch(name, 1, 40, seed=3)
-    answers = [task.vocabulary[target] for target in targets[0].tolist() if target != IGNORE]
-    if name == "masked":
-        assert [shown[i + 1] for i, letter in enumerate(shown) if letter == "→"] == answers
-        return
-    found = [part.partition("]")[0] for part in shown.split("[")[1:]] if name != "text" else [shown[2:-1]]
-    assert between.join(found) == between.join(answers)
-    read = in_words(name, tokens[0].tolist())
-    assert name == "text" or shown.replace("[", "").replace("]", "").split(" ")[:40] == read
+# ------------------------------------------------------------------------------------------------------------ errors
 
 
 @pytest.mark.parametrize(
@@ -271,14 +255,10 @@ def test_example_shows_the_answers(name):
         ("flipflop", {"ignored": 0.5}, ValueError, "ignored=0.5 .*'ignore'"),
         ("text", {"text": torch.arange(64)}, ValueError, "length=64 .*64 characters"),
         ("copy", {"symbols": 32}, ValueError, "symbols=32 .*1 to 31.*length=64"),
-        ("copy", {"symbols": (1, 2, 3)}, ValueError, r"symbols=\(1, 2, 3\).*pair"),
         ("recall", {"pairs": 17}, ValueError, "pairs=17 .*1 to 16.*length=64"),
         ("selective_copy", {"blanks": 70.0}, ValueError, "symbols.*length=64"),
-        ("counting", {"asks": 2}, ValueError, "asks=2 .*0 to 1"),
         ("needle", {"distance": 65}, ValueError, "distance=65 .*2 to 64.*length=64"),
         ("needle", {"depth": 1, "distance": 9}, ValueError, "depth=1 .*distance=9"),
-        ("needle", {"questions": 5}, ValueError, "questions=5 .*1 to 4.*needles=4"),
-        ("needle", {"length": 4}, ValueError, "length=4 .*needles=4"),
     ],
     ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
 )

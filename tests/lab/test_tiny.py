@@ -68,13 +68,8 @@ def test_decoding_step_by_step_in_windows_or_padded_is_the_full_pass(method):
         for _ in range(4):
             greedy = torch.cat((greedy, model(greedy[:, -(window or 99) :])[:, -1].argmax(-1, keepdim=True)), 1)
         assert torch.equal(model.generate(x, 4, temperature=0, window=window), greedy)
-
-
-def test_generation_is_seeded_and_follows_the_temperature():
-    model, x = decoder("rope"), tokens(batch=1, length=3)
-    assert torch.equal(model.generate(x, 20, seed=3), model.generate(x, 20, seed=3))
-    assert not torch.equal(model.generate(x, 20, seed=3), model.generate(x, 20, seed=4))
-    assert torch.equal(model.generate(x, 20, temperature=1e-6), model.generate(x, 20, temperature=0))
+    one, again, other = (model.generate(x, 20, seed=seed) for seed in (3, 3, 4))
+    assert torch.equal(one, again) and not torch.equal(one, other)
 
 
 @pytest.mark.parametrize("method", ["nope", "rope", "sinusoidal"])
@@ -155,20 +150,15 @@ def test_a_model_attends_with_what_it_is_given(off):
 @pytest.mark.parametrize(
     "call, error, words",
     [
-        (lambda: Decoder(0, 16, 2, 2, lambda layer: Encoding()), ValueError, "vocab_size=0"),
         (lambda: Decoder(11, "16", 2, 2, lambda layer: Encoding()), TypeError, "dim='16'"),
-        (lambda: Encoder(11, 16, 0, 2, lambda layer: Encoding()), ValueError, "num_layers=0"),
         (lambda: Decoder(11, 16, 2, 3, lambda layer: Encoding()), ValueError, "num_heads=3.*dim=16"),
         (lambda: Decoder(11, 16, 2, 2, "rope"), TypeError, "make_encoding='rope'"),
         (lambda: Decoder(11, 16, 2, 2, lambda layer: None), TypeError, r"make_encoding\(0\).*Encoding"),
         (lambda: Decoder(11, 16, 2, 2, lambda layer: Encoding(), "FoxPro"), TypeError, "make_attention='FoxPro'"),
         (lambda: decoder("nope")(torch.zeros(3).long()), ValueError, r"tokens.*\[B, T\]"),
-        (lambda: decoder("nope")(tokens(), caches=[]), ValueError, "caches"),
         (lambda: encoder("rope")(tokens(), caches=decoder("rope").new_caches()), posenc.UnsupportedError, "caches"),
         (lambda: decoder("nope").generate(tokens(length=0), 2), ValueError, "tokens"),
-        (lambda: decoder("nope").generate(tokens(), -1), ValueError, "length=-1"),
         (lambda: decoder("nope").generate(tokens(), 2, temperature=-1), ValueError, "temperature=-1"),
-        (lambda: decoder("nope").generate(tokens(), 2, window=0), ValueError, "window=0"),
     ],
 )
 def test_bad_input_is_named(call, error, words):

@@ -4,9 +4,7 @@ import copy
 import dataclasses
 import pickle
 import statistics
-import types
 
-import matplotlib.figure
 import pytest
 import torch
 from torch import distributed
@@ -16,8 +14,7 @@ import posenc
 from posenc import METHODS
 from posenc.lab.train import PRESETS, build, load, pick_device, sample, settings_for, tiny, train, train_with, trainer
 from posenc.lab.train.checkpoints import read_checkpoint
-from posenc.lab.train.command import in_one_line, main
-from posenc.lab.train.curve import plot_loss
+from posenc.lab.train.command import main
 from posenc.lab.train.measure import short_long
 from posenc.lab.train.tasks import TASKS, load_corpus
 from posenc.lab.train.trainer import check_task, learning_rate
@@ -41,25 +38,18 @@ def no_step(monkeypatch):
 @pytest.mark.parametrize(
     "changes, error, words",
     [
-        ({"dim": 96.0}, TypeError, "dim=96.0"),
         ({"num_heads": 5}, ValueError, "num_heads=5 .*dim=96"),
         ({"warmup": 300}, ValueError, "warmup=300 .*steps=300"),
-        ({"own": 0}, ValueError, "own=0"),
         ({"held_back": 10**6}, ValueError, "held_back=1000000"),
-        ({"held_back": 9, "task": "flipflop"}, ValueError, "held_back=9 .*'flipflop'"),
         ({"targets": 65}, ValueError, "targets=65 .*length=64"),
-        ({"multiples": (4, 1)}, ValueError, r"multiples=\(4, 1\) .*rise"),
         ({"multiples": (1, 3, 8)}, ValueError, "multiples.* 3 .*divide.* 8"),
         ({"step": 3}, ValueError, "step=3 .*'steps'"),
-        ({"windows": 5000}, ValueError, "windows=5000"),
         ({"length": 10**6, "targets": 1}, ValueError, "length=1000000"),
-        ({"task": "needle", "length": 8, "targets": 8}, ValueError, "length=8 .*needles=4"),
         ({"method": "ropes"}, ValueError, "'ropes' .*'rope'"),
         ({"method": "liere"}, posenc.UnsupportedError, "2 axes.*pictures"),
         ({"method": lambda layer: "rope", "checkpoint": None}, TypeError, "make_encoding.*Encoding"),
         ({"method": lambda layer: posenc.make("nope")}, TypeError, "checkpoint: method=.*name"),
         ({"options": {"bass": 5.0}}, ValueError, "bass=5.0 .*'base'"),
-        ({"seed": -1}, ValueError, "seed=-1"),
         ({"device": "gpu"}, ValueError, "device='gpu' .*'cuda'"),
     ],
     ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
@@ -75,16 +65,6 @@ def test_an_absent_gpu_is_refused_not_replaced(monkeypatch):
     assert pick_device() == torch.device("cpu")
     with pytest.raises(posenc.UnsupportedError, match="device='cuda'"):
         pick_device("cuda")
-
-
-@pytest.mark.parametrize("capability, native", [((7, 5), False), ((8, 0), True)])
-def test_bf16_is_for_gpus_that_compute_in_it(capability, native, monkeypatch):
-    calls = []
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
-    monkeypatch.setattr(torch, "autocast", lambda kind, dtype, enabled: calls.append((kind, dtype, enabled)))
-    for kind in ("cuda", "cpu"):
-        tiny.precision(torch.device(kind))
-    assert calls == [("cuda", torch.bfloat16, native), ("cpu", torch.bfloat16, False)]
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -195,22 +175,6 @@ def test_make_encoding_of_your_own_trains_in_sight(capfd):
     assert capfd.readouterr() == ("", "") and text.startswith("The list ") and len(text) == 49
 
 
-def test_the_live_curve_draws_in_a_notebook_and_nowhere_else(monkeypatch):
-    import IPython
-    import IPython.display
-
-    plot_loss([1.0])  # matplotlib asks IPython who it is when it draws first; our stand-in is no full answer
-    figures = []
-    shown = types.SimpleNamespace(update=figures.append)
-    monkeypatch.setattr(IPython.display, "display", lambda figure, display_id: figures.append(figure) or shown)
-    for shell in (None, types.SimpleNamespace(kernel=object())):
-        assert figures == []
-        monkeypatch.setattr(IPython, "get_ipython", lambda shell=shell: shell)
-        train_with("nope", TINY, live=True, progress=False)
-    assert all(isinstance(figure, matplotlib.figure.Figure) for figure in figures)
-    assert len(figures[-1].axes[0].lines[0].get_xdata()) == TINY.steps
-
-
 def step_of(method, **changes):
     """How far each parameter moves in one step, by name."""
     settings = dataclasses.replace(TINY, **changes)
@@ -317,8 +281,8 @@ class Code:
 
 def test_a_damaged_checkpoint_is_refused_and_runs_nothing(path):
     whole, marker = path.read_bytes(), path.parent / "ran"
-    others = [whole[: len(whole) // 2], whole[:100], b"", b"GIF89a", pickle.dumps(Code(marker))]
-    for other in (Code(marker), {"format": Code(marker)}, {"format": "posenc checkpoint 0"}, None, {}, [1]):
+    others = [whole[: len(whole) // 2], b"", b"GIF89a", pickle.dumps(Code(marker))]
+    for other in (Code(marker), {"format": Code(marker)}, {"format": "posenc checkpoint 0"}, None):
         torch.save(other, path)
         others.append(path.read_bytes())
     for data in others:
@@ -329,18 +293,6 @@ def test_a_damaged_checkpoint_is_refused_and_runs_nothing(path):
         assert path.read_bytes() == data and list(path.parent.iterdir()) == [path]
     with pytest.raises(FileNotFoundError, match="nowhere.pt"):
         load(path.with_name("nowhere.pt"))
-
-
-def test_an_interruption_while_writing_leaves_the_old_checkpoint(path, monkeypatch):
-    def half(state, file):
-        file.write(b"PK half of it")
-        raise KeyboardInterrupt
-
-    before = path.read_bytes()
-    monkeypatch.setattr(torch, "save", half)
-    with pytest.raises(KeyboardInterrupt):
-        trainer.write_checkpoint(path, {"losses": []})
-    assert path.read_bytes() == before and list(path.parent.iterdir()) == [path]
 
 
 # ------------------------------------------------------------------------------------------- many processes, one run
@@ -411,12 +363,3 @@ def test_the_command_refuses_what_cannot_be_and_writes_nothing(words, no_step, t
         main(["run", "--method", "rope", *words.split()])
     told = capsys.readouterr().err if caught.type is SystemExit else str(caught.value)
     assert words.split()[1].split("=")[0] in told and list(tmp_path.iterdir()) == []
-
-
-def test_an_error_that_a_line_can_say_is_one_line(tmp_path, capsys, no_step):
-    (tmp_path / "file").touch()
-    command = ["run", "--method", "nope", "--preset", "nano", "--out", str(tmp_path / "file" / "run.pt")]
-    assert in_one_line(lambda: main(command)) == 1
-    error = capsys.readouterr().err
-    assert error.startswith("error: ") and error.count("\n") == 1 and str(tmp_path / "file") in error
-    assert in_one_line(lambda: None) == 0

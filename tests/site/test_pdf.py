@@ -69,14 +69,9 @@ def joined(folder, **how):
 
 def test_the_pages_come_in_the_contents_order_without_the_labs(tmp_path):
     book, pages = joined(tmp_path)
-    assert [(p.name, p.part, p.title) for p in pages] == [
-        ("book/start", "", "Start here"),
-        ("book/turn", "Methods & more", "Turn"),
-    ]
+    assert [p.name for p in pages] == ["book/start", "book/turn"] and pages[1].part == "Methods & more"
     assert [a["data-page"] for a in book.select("article")] == ["book/start", "book/turn"]
-    listed = [a.span.get_text() for a in book.select(".pdf-contents a")]
-    assert listed == ["Start here", "Turn", "The code"]
-    assert book.select_one(".pdf-part").get_text() == "Methods & more"
+    assert [a.span.get_text() for a in book.select(".pdf-contents a")] == ["Start here", "Turn", "The code"]
 
 
 def test_links_lead_into_the_book_or_to_the_published_site(tmp_path):
@@ -104,16 +99,6 @@ def test_what_only_works_in_a_window_is_gone_and_folds_are_open(tmp_path):
     assert book.select_one("#book-turn img")["src"] == "html/_static/a%20b.png"
     assert book.select_one("#book-turn pre").get_text().startswith("answer = 42  # word")
     assert "Report a mistake" not in book.select_one(".pdf-title").get_text()
-
-
-def test_a_missing_picture_is_named(tmp_path):
-    with pytest.raises(SystemExit, match=r"book/start.*gone\.png"):
-        joined(tmp_path, start='<img src="gone.png">')
-
-
-def test_a_missing_site_says_what_to_run(tmp_path):
-    with pytest.raises(SystemExit, match="make html"):
-        pdf.join(tmp_path, tmp_path)
 
 
 # --- printing and checking, in a browser -----------------------------------------------------------------------------
@@ -163,14 +148,7 @@ def test_the_same_site_gives_the_same_pack(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "start, named",
-    [
-        ('<a href="gone.html">x</a>', "gone.html"),
-        ('<a href="/book/turn.html">x</a>', "/book/turn.html"),
-        ('<a href="//cdn.example/x">x</a>', "//cdn.example/x"),
-        ('<a href="../../up.html">x</a>', "../../up.html"),
-        ('<div data-src="no.data.js"></div>', "no.data.js"),
-    ],
+    "start, named", [('<a href="gone.html">x</a>', "gone.html"), ('<a href="//cdn.example/x">x</a>', "//cdn.example/x")]
 )
 def test_a_pack_that_lacks_something_is_refused(tmp_path, start, named):
     offline.pack(write_site(tmp_path / "html", start=start), tmp_path / "a.zip")

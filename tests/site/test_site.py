@@ -9,18 +9,14 @@ import re
 import string
 import sys
 import urllib.parse
-from pathlib import Path
 
 import pytest
-import sphinx
 import tinycss2
 from bs4 import BeautifulSoup
-from conftest import ROOT, SITE, missing
+from conftest import ROOT, SITE
 from fontTools.ttLib import TTFont
 from lab_runs import labs
 from sphinx.errors import ExtensionError
-
-from posenc.lab.explore import COLORS
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 
@@ -48,14 +44,7 @@ def test_a_broken_formula_is_named(broken):
         mathml.mathml(broken, display=True)
 
 
-@pytest.mark.parametrize(
-    "tex, rows",
-    [
-        ("a \\\\ b", 2),
-        (r"\begin{aligned} a \\ b \\ c \end{aligned}", 3),
-        (r"\begin{pmatrix} a \\ b \end{pmatrix} = c", 2),
-    ],
-)
+@pytest.mark.parametrize("tex, rows", [("a \\\\ b", 2), (r"\begin{aligned} a \\ b \\ c \end{aligned}", 3)])
 def test_rows_stay_rows(tex, rows):
     made = mathml.mathml(mathml.wrap(tex), display=True)
     assert made.count("<mtr>") == rows and made.count("<mtable") == 1
@@ -66,20 +55,11 @@ def test_rows_stay_rows(tex, rows):
     [
         ("book/rope", "q_m k_n", ["query", "query", "key", "key"]),
         ("notebooks/rope", r"d = m - n, \omega", ["distance", "query", "key", "frequency"]),
-        ("book/alibi", "m_h d", ["distance"]),  # m is a slope
         ("book/gradients", r"dq_i = \sum_k k_j", ["query", "key"]),  # d begins a differential, the index counts
     ],
 )
 def test_letters_have_the_color_of_what_they_mean_on_a_page(page, tex, kinds):
     assert re.findall(r'<mi class="(\w+)">', mathml.colored(mathml.mathml(tex, False), page)) == kinds
-
-
-def test_formulas_have_the_colors_of_figures():
-    css = (ROOT / "book/_static/posenc.css").read_text("utf-8")
-    player = (ROOT / "posenc/lab/explore/static/player.js").read_text("utf-8")
-    for kind, color in {"query": "blue", "key": "orange", "frequency": "purple", "distance": "green"}.items():
-        light, dark = re.findall(rf"--{kind}: (#\w+);", css)
-        assert light == COLORS[color] and f'"{light}": "{dark}"' in player
 
 
 # --- style sheets ----------------------------------------------------------------------------------------------------
@@ -94,17 +74,13 @@ def purged(css: str) -> str:
 @pytest.mark.parametrize(
     "css, kept",
     [
-        ("p{color:red}", "p{color:red}"),
         ("table{color:red}", ""),
         (".note p, .gone p{color:red}", ".note p{color:red}"),
         ("#top>a:hover{color:red}", "#top>a:hover{color:red}"),
-        ("#nowhere{color:red}", ""),
         ("p:not(.gone){color:red}", "p:not(.gone){color:red}"),
         ("html[data-theme=dark] .note{color:red}", "html[data-theme=dark] .note{color:red}"),
         ("@media print{.gone{color:red} .note{color:red}}", "@media print{.note{color:red}}"),
-        ("@media print{.gone{color:red}}", ""),
         ("@font-face{font-family:x;src:url(x)} @import 'x';", ""),
-        ("a.note.gone{color:red}", ""),
     ],
 )
 def test_rules_that_can_match_stay_and_the_others_go(css, kept):
@@ -142,10 +118,7 @@ def test_the_text_face_has_what_pages_say_and_is_small():
     [
         ("a();\n// b\n  // c\nd(); // e\n", "a();\nd();\n"),
         ('a = "b; // c"; // d\n', 'a = "b; // c";\n'),
-        ("a = 'b; // c';\n", "a = 'b; // c';\n"),
         ("/*! license */\n/**\n * what\n */\na();\n\nb();\n", "/*! license */\na();\nb();\n"),
-        ('a = "http://x";\n', 'a = "http://x";\n'),
-        ("if (a) {\n    b();\n}\n", "if (a) {\nb();\n}\n"),
     ],
 )
 def test_comments_go(script, kept):
@@ -177,7 +150,6 @@ LONG = "Word after word after word stands here, " * 5
 @pytest.mark.parametrize(
     "text, kept",
     [
-        ("Short, and not even a sentence", "Short, and not even a sentence"),
         (
             f"A sentence of more than forty letters ends here. Can the {LONG}",
             "A sentence of more than forty letters ends here.",
@@ -186,9 +158,7 @@ LONG = "Word after word after word stands here, " * 5
             f"Forty letters of a question, with quotes: “why?” {LONG}",
             "Forty letters of a question, with quotes: “why?”",
         ),
-        ("A" + " word" * 31 + "s. And more.", "A" + " word" * 31 + "s."),
         ("A stop inside, as in 3.5 or eq. 3" + " and" * 40, "A stop inside, as in 3.5 or eq. 3" + " and" * 31 + " …"),
-        ("letters" * 3 + " and" * 60, "letters" * 3 + " and" * 34 + " …"),
     ],
 )
 def test_a_description_ends_where_a_sentence_or_a_word_ends(text, kept):
@@ -232,20 +202,6 @@ def test_a_lab_without_a_chapter_of_its_name_is_named():
     toctree = listed(("Start", "why.html", "Why"), ("Labs", "../notebooks/rope.html", "Lab: RoPE"))
     with pytest.raises(ExtensionError, match="rope"):
         site_parts.chapters(toctree, "book/why")
-
-
-# --- search ----------------------------------------------------------------------------------------------------------
-
-
-def test_the_search_page_replaces_what_sphinx_has():
-    r"""Its sentences by their exact words, its functions by name: nothing else would tell that Sphinx changed them."""
-    theirs = (Path(sphinx.__file__).parent / "themes/basic/static/searchtools.js").read_text("utf-8")
-    ours = (ROOT / "book/_static/search.js").read_text("utf-8")
-    sentences = re.findall(r'^    "(.+?)":', ours, re.MULTILINE)
-    functions = re.findall(r"\bSearch\.(\w+) = ", ours)
-    assert len(sentences) == 2 and functions == ["htmlToText", "makeSearchSummary"]
-    assert all(f'"{sentence}"' in theirs for sentence in sentences)
-    assert all(f"  {name}: (" in theirs for name in functions) and "item[4] = Scorer.score(item)" in theirs
 
 
 # --- the built pages -------------------------------------------------------------------------------------------------
@@ -314,16 +270,6 @@ def test_nothing_is_left_of_what_was_bundled(site):
     assert order == sorted(order), "the index starts the search, so it comes last"
 
 
-@built
-def test_pages_and_labs_lead_to_colab(site):
-    copies = [page for page in PAGES if page.startswith("notebooks/")]
-    if not copies:
-        missing("no lab in the built book")
-    for page in copies:
-        name = page.split("/")[1].removesuffix(".html")
-        assert f"/notebooks/{name}.ipynb" in (site / page).read_text("utf-8"), f"{page} has no way to Colab"
-
-
 def every_text(site) -> dict[str, str]:
     return {path.relative_to(site).as_posix(): path.read_text("utf-8") for path in sorted(site.glob("**/*.html"))}
 
@@ -334,13 +280,6 @@ def test_an_id_and_a_viewport_are_on_a_page_once(site):
         ids = re.findall(r'<[a-zA-Z][^<>]*?\sid="([^"]*)"', re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL))
         assert not {name for name in ids if ids.count(name) > 1}, page
         assert text.count('<meta name="viewport"') == 1, page
-
-
-@built
-def test_a_fold_is_called_what_it_says(site):
-    r"""WCAG 2.5.3: who speaks the words on the screen opens it."""
-    labelled = {page for page, text in every_text(site).items() if re.search(r"<summary[^>]*\saria-label", text)}
-    assert not labelled
 
 
 @built
@@ -427,13 +366,10 @@ def raw_tables(markup: str) -> list[str]:
     "markup, raw",
     [
         ("<p>| arm | loss |\n|—|—|\n| RoPE | 1.5 |</p>", True),
-        ("<p>| arm |</p>", True),
         ("<p>Results: | arm | loss | why |</p>", True),
-        ("<p>arm|loss\n|---|---|</p>", True),
         ("<table><tr><td><p>RoPE</p></td><td><p>1.5</p></td></tr></table>", False),
         ("<p><math><mo>|</mo><mi>x</mi><mo>|</mo></math> is <code>a | b | c</code> or a | b.</p>", False),
     ],
-    ids=["table", "begins with a bar", "in a sentence", "rule", "a real table", "bars of formulas and code"],
 )
 def test_a_table_with_bars_is_noticed(markup, raw):
     assert bool(raw_tables(markup)) == raw

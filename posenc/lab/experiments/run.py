@@ -22,7 +22,7 @@ from torch import distributed
 from tqdm import tqdm
 
 from posenc.errors import check_choice, check_int
-from posenc.lab.experiments import arms, report
+from posenc.lab.experiments import report
 from posenc.lab.experiments.results import (
     check_finite,
     check_results,
@@ -37,7 +37,7 @@ from posenc.lab.experiments.verdicts import verdict
 from posenc.lab.train import Settings, build, measure, pick_device, sample, settings_for, train_with
 from posenc.lab.train.tasks import TASKS
 
-KNOWN = SWEEPS | arms.EXTRA | report.EXTRA  # the sweeps that the commands train, by name
+KNOWN = SWEEPS | report.EXTRA  # the sweeps that the commands train, by name
 # What all cells of one JSON share, as far as it is there: "device" stands for a GPU, "choice" for rates.
 SAME = ("settings", "versions", "corpus", "device", "choice")
 ONCE = ("parameters", "sample", "sample_long")  # what stands once for all seeds of an arm
@@ -255,9 +255,8 @@ def commits(cells: dict) -> str:
 def run_cell(sweep: Sweep, arm: str, seed: int, settings: Settings, device: str | torch.device = "cpu") -> dict:
     r"""Train and test one arm with one seed: the numbers of one cell of a sweep."""
     started = time.perf_counter()
-    method, options, make_attention = made(sweep, arm, settings)
-    given = {"device": device, "progress": False, "options": options, "make_attention": make_attention}
-    model, history = train_with(method, settings, seed, sweep.task, **given)
+    method, options = made(sweep, arm)
+    model, history = train_with(method, settings, seed, sweep.task, device=device, progress=False, options=options)
     cell = six_digits(sweep.measure(model, settings))
     cell["final_train_loss"] = round(float(numpy.mean(history["loss"][-max(1, settings.steps // 10) :])), 6)
     cell["curve"] = [round(float(numpy.mean(history["loss"][i : i + 10])), 4) for i in range(0, settings.steps, 10)]
@@ -292,14 +291,14 @@ def run_rates(
     sweep, arms = chosen(name, methods, out)
     kept = {"held_back": HELD_BACK} if sweep.task in MEASURED else {}
     settings = settings_for(preset, sweep.task, **sweep.changes | (changes or {}) | kept)
-    trials = {arm: grid(*made(sweep, arm, settings)[:2], sweep.task, settings) for arm in arms}
+    trials = {arm: grid(*made(sweep, arm), sweep.task, settings) for arm in arms}
     facts = provenance(f"rates_{name}", preset, settings, command) | on(device)
 
     def scored(alone: bool) -> dict | None:
         """{arm: what `choose` says of its trials}, once they are trained; and the commits."""
         origin = {called(arm, trial): (arm, trial) for arm in arms for trial in trials[arm]}
         trial_sweep = sweep._replace(
-            recipe=lambda cell, settings: made(sweep, origin[cell][0], settings),
+            arms={cell: made(sweep, arm) for cell, (arm, _) in origin.items()},
             measure=lambda model, settings: {"score": measure.validation(model, sweep.task, settings)},
         )
         each = {cell: dataclasses.replace(settings, **trial) for cell, (_, trial) in origin.items()}

@@ -14,7 +14,6 @@ import torch
 from posenc.lab.train import measure
 from posenc.lab.train.measure import KINDS
 from posenc.lab.train.tasks import TASKS
-from posenc.layer import SelfAttention
 from posenc.methods import METHODS
 
 # Written before the study ran: what theory or the papers say, and how large a rise from the training length to eight
@@ -108,8 +107,7 @@ class Sweep(NamedTuple):
     measure(model, settings) returns {"scores": {column: number}, ...}, all of it kept for each seed. A prediction for
     an arm is (claim, why) on the change of `unit` from one column to another, `contrast`; or, with `against`, from
     that arm to this one in the column `contrast[1]`, where None is the training length. arms: {name: (method, its
-    options)}, default the methods with a prediction. recipe(arm, settings), where arms are not methods with options:
-    (method or make_encoding, its options, make_attention). changes: what it changes in the preset's settings.
+    options)}, default the methods with a prediction. changes: what it changes in the preset's settings.
     """
 
     task: str
@@ -124,7 +122,6 @@ class Sweep(NamedTuple):
     against: str | None = None
     arms: dict | None = None
     facts: Callable = lambda settings: {}  # what stands once in the results
-    recipe: Callable | None = None
     changes: dict = {}
 
 
@@ -133,11 +130,9 @@ def arms_of(sweep):
     return list(sweep.arms or [name for name in METHODS if name in sweep.predictions or name == sweep.against])
 
 
-def made(sweep: Sweep, arm: str, settings) -> tuple:
-    """(method or make_encoding, its options, make_attention) of an arm, as `train_with` takes them."""
-    if sweep.recipe is not None:
-        return sweep.recipe(arm, settings)
-    return *(sweep.arms or {}).get(arm, (arm, {})), SelfAttention
+def made(sweep: Sweep, arm: str) -> tuple[str, dict]:
+    """(method, its options) of an arm."""
+    return (sweep.arms or {}).get(arm, (arm, {}))
 
 
 def measure_text(model, settings):
