@@ -39,10 +39,6 @@ def jacobian(logits):
     return torch.where(asked_before, lowered, 0.0) + torch.diag((1 - beta) * weights)
 
 
-def _softmax(logits):
-    return torch.softmax(logits, dim=-1)
-
-
 def _product_then_log(logits):
     beta = torch.sigmoid(logits)
     left = (1 - beta).flip(-1).cumprod(-1).flip(-1)
