@@ -303,26 +303,26 @@ def test_rates_are_chosen_by_validation_and_a_sweep_trains_with_them(tiny, tmp_p
     def numbers(sweep, arm, seed, settings):
         if arm.startswith("rope lr=0.0015"):
             raise FloatingPointError("diverged")
-        score = {0.003: 2.0, 0.006: 1.0}.get(settings.lr, 3.0) - settings.own / 100 + seed / 1000
+        score = {0.003: 2.0, 0.006: 1.0}.get(settings.lr, 3.0) - settings.own / 1000 + seed / 1000
         return {"score": score if arm.startswith("t5") else 1.0, "scores": {"32": 1.0}}
 
     trained = pretend(monkeypatch, numbers)
     main(rates_command(rates, name="masked"))
-    assert len(trained) == 2 * (3 + 6 + 1) and {seed for _, seed, _ in trained} == {100, 101}
+    assert len(trained) == 2 * (3 + 9 + 1) and {seed for _, seed, _ in trained} == {100, 101}
     assert {settings.held_back for *_, settings in trained} == {16000}
     found = read(rates)
-    assert found["choice"] == {"rope": {"lr": 0.003, "own": 1.0}, "t5": {"lr": 0.006, "own": 10.0}}
+    assert found["choice"] == {"rope": {"lr": 0.003, "own": 1.0}, "t5": {"lr": 0.006, "own": 100.0}}
     assert found["ties"] == ["rope"] and found["arms"]["rope"]["ties"] == [{"lr": 0.006, "own": 1.0}]
     assert found["at_edge"] == {"t5": ["own"]}  # since a rate beyond .006 was tried
-    assert [(t["lr"], t["own"], t["mean"] > 2) for t in found["arms"]["t5"]["trials"][6:]] == [(0.012, 10.0, True)]
+    assert [(t["lr"], t["own"], t["mean"] > 2) for t in found["arms"]["t5"]["trials"][9:]] == [(0.012, 100.0, True)]
     (diverged,) = (trial for trial in found["arms"]["rope"]["trials"] if trial["mean"] is None)
     assert diverged["lr"] == 0.0015 and diverged["diverged"] == ["diverged"] * 2
-    assert found["arms"]["t5"]["trials"][5]["mean"] == pytest.approx(1.0005)
+    assert found["arms"]["t5"]["trials"][5]["mean"] == pytest.approx(1.0905)
 
     trained.clear()
     main(sweep_command(out, "--rates", str(rates), name="masked", arms=["rope", "t5"]))
     assert {(arm, seed, s.lr, s.own, s.held_back) for arm, seed, s in trained} == {
-        (arm, seed, lr, own, 16000) for seed in (0, 1) for arm, lr, own in (("rope", 3e-3, 1), ("t5", 6e-3, 10))
+        (arm, seed, lr, own, 16000) for seed in (0, 1) for arm, lr, own in (("rope", 3e-3, 1), ("t5", 6e-3, 100))
     }
     results = read(out)
     assert results["choice"] == found["choice"] and results["settings"]["held_back"] == 16000

@@ -44,7 +44,7 @@ ONCE = ("parameters", "sample", "sample_long")  # what stands once for all seeds
 
 FACTORS = (0.5, 1, 2)  # on the preset's learning rate
 BEYOND = 4  # how many more, where the best stands at an end
-OWN = (1, 10)  # on that of an encoding's own parameters, which the first is a part of
+OWN = (1, 10, 100)  # on that of an encoding's own parameters, which the first is a part of
 SEEDS = (100, 101)  # of no sweep
 HELD_BACK = 16_000  # characters, of text
 MEASURED = {
@@ -322,7 +322,7 @@ def run_rates(
     results = facts | {
         "task": sweep.task,
         "question": f"With which learning rates does each arm of the sweep {name} do best?",
-        "measured": MEASURED.get(sweep.task, 'share of wrong answers on a batch like the test "in", of its own seed'),
+        "measured": MEASURED.get(sweep.task, 'nats per answer on a batch like the test "in", of its own seed'),
         "seeds": list(SEEDS),
         "choice": {arm: values["choice"] for arm, values in tried.items() if values["choice"]},
         "ties": [arm for arm, values in tried.items() if values["ties"]],

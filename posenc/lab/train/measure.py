@@ -298,19 +298,21 @@ def validation(model: Model, task: str, settings: Settings) -> float:
     r"""How a model does on what no test shows and no training read, at the training length: less is better.
 
     Text: nats per character over the `settings.held_back` characters kept from training; the last `settings.targets`
-    of windows whose targets meet. Masked: nats per masked character there. Puzzles: the share of wrong answers on a
-    batch drawn as the test "in" is, with a seed of its own.
+    of windows whose targets meet. Masked: nats per masked character there. Puzzles: nats per answer on a batch drawn
+    as the test "in" is, with a seed of its own; shares of wrong answers would tie.
     """
     check_choice("task", task, TASKS)
     if task not in ("text", "masked"):
-        return share_wrong(model, fixed_batch(task, settings, {}, 1024, seed=2**31 + 1))
-    if settings.held_back <= settings.length:
+        batch = fixed_batch(task, settings, {}, 1024, seed=2**31 + 1)
+    elif settings.held_back <= settings.length:
         raise ValueError(f"held_back={settings.held_back} must be more than length={settings.length}, to measure there")
-    kept = load_corpus().train[-settings.held_back :]
-    if task == "text":
-        windows = kept.unfold(0, settings.length + 1, settings.targets)
-        return target_losses(model, windows)[:, -settings.targets :].mean().item()
-    batch = mask_characters(torch.Generator().manual_seed(2**31 + 1), kept.unfold(0, settings.length, settings.length))
+    else:
+        kept = load_corpus().train[-settings.held_back :]
+        if task == "text":
+            windows = kept.unfold(0, settings.length + 1, settings.targets)
+            return target_losses(model, windows)[:, -settings.targets :].mean().item()
+        windows = kept.unfold(0, settings.length, settings.length)
+        batch = mask_characters(torch.Generator().manual_seed(2**31 + 1), windows)
     logits = model(batch.tokens.to(next(model.parameters()).device)).float().cpu()
     return cross_entropy(logits.flatten(0, 1), batch.targets.flatten(), ignore_index=IGNORE).item()
 
