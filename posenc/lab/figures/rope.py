@@ -8,7 +8,7 @@ import torch
 from posenc import rope
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import arrow, axis, bars, dots, held, label, level, line, number, pin, thousands, upright
+from posenc.lab.figures.parts import arrow, axis, dots, held, label, level, line, number, upright
 
 PAIRS = 8  # pairs of lanes in the plane: D = 16
 
@@ -209,67 +209,4 @@ trained_head = explorable(
     handles={"here": "distance"},
     head=slider(range(len(TRAINED["heads"])), label="head", default=4, format=_head),
     distance=slider(PLACES, label="distance m − n", default=1),
-)
-
-
-# Which angles has training shown?
-
-WIDE = 128  # the head size of most large models: 64 pairs
-SHARES = dict(tickvals=[0, 0.5, 1], ticktext=["0", "50%", "100%"])
-
-
-def _seen(trained, target, base, pair):
-    frequencies = rope.inv_freq(WIDE, float(base), dtype=torch.float64)
-    seen = (frequencies * (trained - 1) / (2 * math.pi)).clamp(max=1)  # the part of a turn that distances reach
-    asked = (frequencies * (target - 1) / (2 * math.pi)).clamp(max=1)
-    new = (asked - seen).clamp(min=0)
-    pairs, hatched = torch.arange(len(seen)), dict(pattern=dict(shape="/", fillmode="replace"))
-    share = "pair %{{x}}: %{{y:.0%}} of the circle {}<extra></extra>"
-
-    def arc(name, radius, turns, *look):
-        angle = torch.linspace(0, 2 * math.pi * turns, 49, dtype=torch.float64)
-        return line(name, radius * angle.cos(), radius * angle.sin(), *look, line=dict(shape="spline"))
-
-    data = [
-        arc("a full turn", 1, 1.0, "gray", 1, "dot"),
-        arc("angles seen in training", 1, seen[pair].item(), "blue", 8),
-        arc("angles that the target length asks for", 1.25, asked[pair].item(), "orange", 4, "dash"),
-        label("seen", -1.45, 0.4, "seen in<br>training", "blue", "middle left"),
-        label("asked", 1.45, 0.4, "asked for<br>at target", "orange", "middle right"),
-        bars("part of the circle seen", pairs, seen, "blue", hover=share.format("seen"), panel=2),
-        bars("new at the target length", pairs, new, "orange", marker=hatched, hover=share.format("is new"), panel=2),
-        pin("this pair", pair, 0, 1.1, xaxis="x2", yaxis="y2"),
-    ]
-    layout = dict(
-        height=560,
-        barmode="stack",
-        bargap=0.15,
-        showlegend=False,
-        margin=dict(t=8),
-        xaxis=axis(-3, 3, domain=[0, 1], visible=False),
-        yaxis=axis(-1.4, 1.4, domain=[0.44, 1], scaleanchor="x", visible=False),
-        xaxis2=axis(-0.8, WIDE // 2 - 0.2, "pair of lanes i, fast to slow", anchor="y2"),
-        yaxis2=axis(0, 1.22, "of the circle", domain=[0, 0.38], anchor="x2", **SHARES),
-    )
-    return dict(data=data, layout=layout), {
-        "blind": int((new > 0).sum()),
-        "pair": pair,
-        "period": number(2 * math.pi / frequencies[pair].item(), 0),
-    }
-
-
-seen_angles = explorable(
-    _seen,
-    id="rope.seen_angles",
-    title="Which angles has training shown?",
-    alt="Above, one pair of lanes as a circle: a thick inner arc for the angles between query and key that training "
-    "shows, a dashed outer arc for those that the target length asks for. Below, a bar for each of 64 pairs, the part "
-    "of its circle seen: the fast pairs on the left have seen all of it, the slow pairs on the right only a part, and "
-    "a hatched piece on top is what the target length adds. The upright line at this pair is dragged along the bars.",
-    readout="{blind:d} of 64 pairs meet new angles · pair {pair:d}: a turn in {period} tokens",
-    handles={"this pair": "pair"},
-    trained=slider([512, 2_048, 4_096, 8_192], label="trained", default=4_096, format=thousands),
-    target=slider([512, 2_048, 4_096, 8_192, 32_768, 131_072], label="target length", default=32_768, format=thousands),
-    base=slider([100, 10_000, 500_000], label="base b", default=10_000, format=thousands),
-    pair=slider(range(0, WIDE // 2, 3), label="pair i", default=48),
 )

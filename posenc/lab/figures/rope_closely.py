@@ -2,13 +2,12 @@ r"""Explorables of the chapter *RoPE, looked at closely*."""
 
 import math
 from functools import cache
-from itertools import pairwise
 
 import torch
 
 from posenc.lab.experiments import load_results
-from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import axis, bars, dots, label, line, number, path, pin, thousands
+from posenc.lab.explore import explorable, slider
+from posenc.lab.figures.parts import apart, axis, bars, dots, label, line, number, path, pin, thousands
 from posenc.rotate.rope import inv_freq, rotate, xpos
 
 #: Where rounding may enter on the way to cos and sin, and to what: what is rounded, and the dtype.
@@ -68,7 +67,8 @@ def _aimed(target, lanes):
     row, distances = scores[names.index(lanes)], torch.arange(reach + 1)
     end = next((d for d in range(target, reach + 1) if row[d] < 0.5), reach)
     share = "distance %{x}: %{y:.0%} of the peak<extra></extra>"
-    shorts = [f" <b>{name}</b>" if name == lanes else f" {name}" for name in names]
+    words = [(f" <b>{name}</b>" if name == lanes else f" {name}").replace(" alone", "") for name in names]
+    heights = apart(scores[:, -1].tolist(), 0.13, -1.1)
     colors = ["blue" if name == lanes else "gray" for name in names]
     dashes = ["solid"] * (len(names) - 1) + ["dash"]
     data = [
@@ -77,18 +77,7 @@ def _aimed(target, lanes):
     ]
     data += [
         line("these pairs", distances, row, "blue", 3, hover=share),
-        dict(
-            type="scatter",
-            name="names of the others",
-            mode="text",
-            x=[reach] * len(names),
-            y=_apart(scores[:, -1]),
-            text=[short.replace(" alone", "") for short in shorts],
-            textposition="middle right",
-            textfont=dict(size=12, color=[COLORS[color] for color in colors]),
-            cliponaxis=False,
-            hoverinfo="skip",
-        ),
+        label("names of the others", [reach] * 4, heights, words, colors, "middle right", 12, cliponaxis=False),
         dots("where the key aims", [target], [1], "orange", 15, "diamond"),
         label("aimed", target, 1.1, f"aimed at {target}", "orange"),
     ]
@@ -103,14 +92,6 @@ def _aimed(target, lanes):
         "half": f"half of it gone after {end - target} tokens" if end < reach else "never half gone in this range",
         "target": target,
     }
-
-
-def _apart(heights, least=0.13):
-    """The heights of names, so that no two are nearer than their letters are tall; [lines]."""
-    out = heights.clone()
-    for above, below in pairwise(heights.argsort(descending=True).tolist()):
-        out[below] = torch.minimum(out[below], out[above] - least)
-    return out
 
 
 aimed_key = explorable(
