@@ -94,12 +94,10 @@ allocation = explorable(
     _allocation,
     id="stickbreaking.allocation",
     title="A stick, broken key by key",
-    alt=(
-        "Top: the finished stick as a bar of length one, cut into one labelled piece for each key in the order of "
-        "asking, above the softmax of the same logits. Below: a staircase with a row for each key; a thick bar is "
-        "what the key takes, a thin gray bar what it leaves to the keys asked after it. Of two equal tokens the one "
-        "asked first takes more; softmax gives both the same. The dotted row of the query is dragged to another token."
-    ),
+    alt="Top: the finished stick as a bar of length one, cut into one labelled piece for each key in the order of "
+    "asking, above the softmax of the same logits. Below: a staircase with a row for each key; a thick bar is "
+    "what the key takes, a thin gray bar what it leaves to the keys asked after it. Of two equal tokens the one "
+    "asked first takes more; softmax gives both the same. The dotted row of the query is dragged to another token.",
     readout="sum {total:.3f} · left over {left:.3f} · nearest key {nearest:.3f}",
     handles={"the query": "query"},
     query=slider(range(len(TOKENS)), label="query i", default=8, format=lambda i: f"{i}, “{TOKENS[i]}”"),
@@ -199,12 +197,10 @@ dilution = explorable(
     _dilution,
     id="stickbreaking.dilution",
     title="More keys behind the match",
-    alt=(
-        "Above, two bars, who has the weight under softmax and who under stick-breaking: nearer keys, the match, "
-        "farther keys, and what is left over of the stick. Below, the weight of the match against the number of keys "
-        "farther away. The softmax curve falls as keys are added; the stick-breaking curve is flat, and in its bar "
-        "farther keys take only from what was left over. An upright line is dragged to a number of keys."
-    ),
+    alt="Above, two bars, who has the weight under softmax and who under stick-breaking: nearer keys, the match, "
+    "farther keys, and what is left over of the stick. Below, the weight of the match against the number of keys "
+    "farther away. The softmax curve falls as keys are added; the stick-breaking curve is flat, and in its bar "
+    "farther keys take only from what was left over. An upright line is dragged to a number of keys.",
     readout="stick {stick:.3f} · softmax {soft:.3f} · left over {left:.3f}",
     handles={"here": "far"},
     far=slider(COUNTS, label="keys farther away", default=256, format=lambda v: f"{v:,}", play=True),

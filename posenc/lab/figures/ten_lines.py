@@ -85,11 +85,9 @@ ask = explorable(
     _ask,
     id="ten_lines.ask",
     title="A query among three keys",
-    alt=(
-        "At the left a plane with three dashed arrows, the keys of the, dog and bit, and a solid one, the query: its "
-        "end can be dragged. At the right a bar for each word, the weight that the query gives it, with the score s "
-        "above. The bar is highest where key and query point the same way, and a longer query makes it higher still."
-    ),
+    alt="At the left a plane with three dashed arrows, the keys of the, dog and bit, and a solid one, the query: its "
+    "end can be dragged. At the right a bar for each word, the weight that the query gives it, with the score s "
+    "above. The bar is highest where key and query point the same way, and a longer query makes it higher still.",
     readout="the {the:.2f} · dog {dog:.2f} · bit {bit:.2f}",
     handles={"end of the query": ("angle", "length")},
     angle=slider(range(0, 360, 15), label="angle of the query", default=60, format=lambda angle: f"{angle}°"),
