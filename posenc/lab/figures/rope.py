@@ -8,7 +8,7 @@ import torch
 from posenc import rope
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import arrow, axis, dots, held, label, level, line, number, upright
+from posenc.lab.figures.parts import arrow, axis, dots, held, label, level, line, number, path, upright
 
 PAIRS = 8  # pairs of lanes in the plane: D = 16
 
@@ -61,8 +61,10 @@ def _invariance(shift, m, n, pair, *, rotate=rope.rotate):
     scores = _scores_at(m - n, rotate)
     score = number(scores[pair].item(), 3)
     blue, orange, green, purple = (COLORS[name] for name in ("blue", "orange", "green", "purple"))
-    right = dict(xaxis="x2", yaxis="y2")
+    right, grip = dict(xaxis="x2", yaxis="y2"), dict(size=[0, 0, 12], color=purple, opacity=1)
+    drag = dict(mode="lines+markers+text", text=["", "", "\xa0\xa0\xa0◂ drag ▸\xa0\xa0\xa0"], cliponaxis=False)
     side, spline = "right" if at_q + at_k < LAST else "left", dict(line=dict(shape="spline"))
+    drag |= dict(textposition=f"bottom {side}", textfont=dict(size=12, color=purple))
     data = [
         arrow("query, turned", q, blue, 4),
         arrow("key, turned", k, orange, 4, "5px,3px"),
@@ -76,27 +78,17 @@ def _invariance(shift, m, n, pair, *, rotate=rope.rotate):
         label("its number", -1, 1.8, f"<b>score {score}</b>", green, "middle left", cliponaxis=False),
         upright("key's place", at_k, -1.75, 1.5, orange, 2, "dash", **right),
         upright("query's place", at_q, -1.75, 1.5, blue, **right),
-        dict(
-            type="scatter",
-            name="bracket",
-            x=[at_k, at_q, (at_q + at_k) / 2],
-            y=[-1.75, -1.75, -1.8],  # a level line would be held anywhere, and moved up and down
-            mode="lines+markers+text",
-            line=dict(color=purple, width=3),
-            marker=dict(size=[0, 0, 12], color=purple, opacity=1),
-            text=["", "", "\xa0\xa0\xa0◂ drag ▸\xa0\xa0\xa0"],
-            textposition=f"bottom {side}",
-            textfont=dict(size=12, color=purple),
-            cliponaxis=False,
-            hoverinfo="skip",
-            **right,
-        ),
+        # a level line would be held anywhere, and moved up and down
+        path("bracket", [at_k, at_q, (at_q + at_k) / 2], [-1.75, -1.75, -1.8], purple, 3, marker=grip, panel=2) | drag,
     ]
     circles = [
         dict(type="circle", x0=-r, x1=r, y0=-r, y1=r, line=dict(color=COLORS["gray"], width=1), layer="below")
         for r in (1, 1.3)
     ]
     plane = dict(showticklabels=False, showgrid=False, zeroline=False, constrain="domain")
+    # a larger circle: it is taken in hand
+    phone = dict(yaxis=axis(-1.8, 1.9, domain=[0.48, 1]), yaxis2=axis(-3, 2.3, domain=[0, 0.44]), margin=dict(l=8, r=8))
+    phone |= dict(xaxis=dict(domain=[0, 1], title=dict(text="")), xaxis2=dict(domain=[0, 1]))
     layout = dict(
         height=400,
         showlegend=False,
@@ -106,15 +98,7 @@ def _invariance(shift, m, n, pair, *, rotate=rope.rotate):
         yaxis=dict(plane, range=[-1.95, 2.1], scaleanchor="x"),
         xaxis2=axis(-1, LAST + 1, "place in the text", domain=[0.56, 1], anchor="y2"),
         yaxis2=axis(-2.4, 2.4, anchor="x2", tickvals=[-1, 0, 1], title=dict(text="score", standoff=2)),
-        meta=dict(
-            phone=dict(  # a larger circle: it is taken in hand
-                margin=dict(l=8, r=8),
-                xaxis=dict(domain=[0, 1], title=dict(text="")),
-                yaxis=axis(-1.8, 1.9, domain=[0.48, 1]),
-                xaxis2=dict(domain=[0, 1]),
-                yaxis2=axis(-3, 2.3, domain=[0, 0.44]),
-            )
-        ),
+        meta=dict(phone=phone),
     )
     whole = number(scores.sum().item(), 3)
     return dict(data=data, layout=layout), {"distance": number(m - n, 0), "score": score, "whole": whole}
