@@ -141,6 +141,7 @@ SHOWN = 160  # distances that are drawn: two and a half times the training lengt
 PLACES = [*range(17), 20, 24, 32, 40, 48, 56, 63, 64, 72, 80, 88, 96, 104, 112, 121, 128, 136, 144, 152, 159]
 
 
+HEADS = ["layer {layer}, head {head}".format(**head) for head in TRAINED["heads"]]
 #: Mean and spread of every trained head's scores by distance: [heads, SHOWN].
 MEANS, SPREADS = (
     torch.tensor([h[key][:SHOWN] for h in TRAINED["heads"]], dtype=torch.float64) for key in ("mean", "std")
@@ -177,10 +178,6 @@ def _trained_head(head, distance):
     }
 
 
-def _head(index):
-    return "layer {layer}, head {head}".format(**TRAINED["heads"][index])
-
-
 trained_head = explorable(
     _trained_head,
     id="rope.trained_head",
@@ -191,6 +188,6 @@ trained_head = explorable(
     "the curve.",
     readout="distance {distance}: {score} ± {wide} · peak: {peak} in training · {beyond} beyond",
     handles={"here": "distance"},
-    head=slider(range(len(TRAINED["heads"])), label="head", default=4, format=_head),
+    head=slider(range(len(TRAINED["heads"])), label="head", default=4, format=HEADS.__getitem__),
     distance=slider(PLACES, label="distance m − n", default=1),
 )

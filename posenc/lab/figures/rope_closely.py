@@ -213,10 +213,6 @@ def _lanes(head, pair):
     }
 
 
-def _head(index):
-    return f"layer {index // 4}, head {index % 4}"
-
-
 lane_use = explorable(
     _lanes,
     id="rope_closely.lane_use",
@@ -228,7 +224,7 @@ lane_use = explorable(
     "a straight line for a slow one.",
     readout="by position: {share} of this pair · {whole} of the head · {turns} turns",
     handles={"this pair": "pair"},
-    head=slider(range(HEADS), label="head", default=4, format=_head),
+    head=slider(range(HEADS), label="head", default=4, format=lambda n: f"layer {n // 4}, head {n % 4}"),
     pair=slider(range(PAIRS), label="pair of lanes i", default=2),
 )
 
@@ -287,10 +283,6 @@ def _precision(place, dtype, octave, pair):
     return dict(data=data, layout=layout), {"position": thousands(start), "here": _off_by(here)}
 
 
-def _position(octave):
-    return thousands(2**octave)
-
-
 precision = explorable(
     _precision,
     id="rope_closely.precision",
@@ -303,6 +295,6 @@ precision = explorable(
     handles={"here": "octave"},
     place=slider(list(PLACES), label="rounded"),
     dtype=slider(list(DTYPES), label="to"),
-    octave=slider(OCTAVES, label="position", default=9, play=True, format=_position),
+    octave=slider(OCTAVES, label="position", default=9, play=True, format=lambda octave: thousands(2**octave)),
     pair=slider([0, 4, 8, 16, 32], label="pair of lanes i", default=8),
 )

@@ -50,10 +50,7 @@ def costs(method: str, kind: str, key: str) -> np.ndarray:
 
 
 def numbers() -> dict[str, str]:
-    r"""What restarted ids cost ALiBi and the sinusoid beyond ids off against a cache, and what ids by index cost.
-
-    Errors: AssertionError where that is nothing.
-    """
+    r"""What restarted ids cost ALiBi and the sinusoid beyond ids off against a cache, and what ids by index cost."""
     swaps = []
     for method in ("alibi", "sinusoidal"):
         cached = np.maximum(*(costs(method, "decoding", key) for key in ("begun anew", "always 0")))
@@ -65,15 +62,10 @@ def numbers() -> dict[str, str]:
 
 
 def differences_table(models, batch, text, ways: dict[str, dict], forgives: set[str]):
-    r"""For each model and way of giving ids and mask: by how much a text is off from the text alone.
+    r"""For each model and way of giving ids and mask: by how much a text that ends a batch is off from the text alone.
 
-    Arguments:
-        models: {method: model}.
-        batch: tokens [1, T] that end with the text.
-        text: its tokens alone.
-        ways: {words: options of the model's call}; the first gives wrong ids alone, the last all right.
-        forgives: methods that a shift of all positions leaves alone, which wrong ids must not move.
-    Errors: AssertionError where a model disagrees.
+    ways: {words: options of the model's call}; the first gives wrong ids alone, the last all right.
+    forgives: methods that a shift of all positions leaves alone, which wrong ids must not move.
     """
     first, *others, right = ways
     rows = []

@@ -48,11 +48,7 @@ def numbers():
 
 @cache
 def score_terms(places=256, dim=64, distance=3):
-    r"""The score of two random tokens with sinusoids added, at every place of the key.
-
-    Returns: content with content, content with position, position with content, position with position, and their
-    sum: five tensors [places].
-    """
+    r"""The score of two random tokens with sinusoids added, at every place of the key: four terms and their sum."""
     generator = torch.Generator().manual_seed(0)
     x_m, x_n = torch.randn(2, dim, dtype=torch.float64, generator=generator)
     w_q, w_k = torch.randn(2, dim, dim, dtype=torch.float64, generator=generator) / math.sqrt(dim)
@@ -122,10 +118,7 @@ def hand_numbers():
 
 
 def check_short(turn, dim=8, tokens=20):
-    r"""Assert that the page's own lines turn as posenc does, in both layouts.
-
-    turn: the function that the page shows, of x [T, D], positions [T] and a layout.
-    """
+    r"""Assert that the page's own lines, turn(x [T, D], positions [T], layout), turn as posenc does in both layouts."""
     x = torch.randn(tokens, dim, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     at, w = torch.arange(tokens), rope.inv_freq(dim, dtype=torch.float64)
     for layout in rope.LAYOUTS:
@@ -220,10 +213,7 @@ def judgment_table(answers):
 
 
 def scores_of(head, stop, times=8):
-    r"""A head's score, its content held, at every distance up to `times` its training length: [distances].
-
-    stop: a mask of pairs that turn no farther than the last trained distance turns them.
-    """
+    r"""A head's score, its content held, at every distance, where some pairs stop at the last trained one."""
     angles = torch.arange(times * L, dtype=torch.float64)[:, None] * SPEEDS
     angles = torch.where(stop, angles.minimum((L - 1) * SPEEDS), angles)
     cos, sin = (torch.tensor(head[part], dtype=torch.float64) for part in ("cos", "sin"))
@@ -255,10 +245,7 @@ def unseen_figure():
 
 def unseen_numbers():
     r"""Where trained heads' scores peak, how high far tokens score beside that, the mean over heads, by what is
-    stopped, and what a crowd of keys leaves to one that scores 5 where the others score 0.5.
-
-    Errors: AssertionError where the slow pairs' part of a head does not fall in training, and then rise above all.
-    """
+    stopped, and what a crowd of keys leaves to one that scores 5 where the others score 0.5."""
     peaks = sorted({max(range(L), key=head["mean"].__getitem__) for head in HEADS["heads"]})
     assert 0 not in peaks
     shares = []
@@ -266,7 +253,7 @@ def unseen_numbers():
         curves = [scores_of(head, stop) for head in HEADS["heads"]]
         shares.append(sum((c[L:].max() / c[:L].max()).item() for c in curves) / len(curves))
     assert shares[0] > 0.9 and shares[1] < 0.5 < shares[2]
-    for head in HEADS["heads"]:
+    for head in HEADS["heads"]:  # the slow pairs' part falls in training, and then rises above all
         part = scores_of({key: (torch.tensor(head[key]) * SLOW).tolist() for key in ("cos", "sin")}, SLOW & ~SLOW)
         assert part[L - 1] < part[0] and part[L:].max() > part[:L].max()
     crowds = (math.exp(5) / (math.exp(5) + (keys - 1) * math.exp(0.5)) for keys in (64, 512))

@@ -71,10 +71,7 @@ def score_table():
 
 @cache
 def bounds():
-    r"""Both sides of the inequality for the aimed keys at three distances, means over draws.
-
-    Returns: {distance: (|score|, content's factor, distance's factor)}.
-    """
+    r"""Means for aimed keys at three distances: {distance: (|score|, content's factor, distance's factor)}."""
     q, keys = queries()
     k, w = keys[f"k = R({AIM}) q"], inv_freq(D, dtype=torch.float64)
     h = torch.complex(q[:, 0::2], -q[:, 1::2]) * torch.complex(k[:, 0::2], k[:, 1::2])
@@ -262,10 +259,7 @@ def xpos_numbers():
 
 
 def previous_token(start, turning, queries=128):
-    r"""Share of the queries at start, start + 1, ... whose best key is the token before.
-
-    turning: (x, positions) -> x as some precision turns it.
-    """
+    r"""Share of the queries at start, start + 1, ... whose best key, by turning(x, positions), is the token before."""
     q = torch.randn(1, 64, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     k = rotate(q, torch.tensor([1]), inv_freq(64, dtype=torch.float64))
     at = torch.arange(start, start + queries)

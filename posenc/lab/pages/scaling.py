@@ -395,11 +395,7 @@ def loss_table():
 
 
 def loss_numbers():
-    r"""How much of what linear scaling loses among near keys the schemes by parts lose, least and most.
-
-    Errors: AssertionError where losses and needles are not as the prose tells: who loses near keys, who far ones, who
-    gains by training.
-    """
+    r"""How much of what linear scaling loses among near keys the schemes by parts lose, least and most."""
     whole, cut, tuned = ({a: text(a, *which)[:, -1] for a in NAMES} for which in ((), ("before", "cut"), ("after",)))
     price, trained = text("linear", key="price"), text("plain")[:, 0]
     # linear: near keys carry all the damage; NTK: far ones do

@@ -141,10 +141,7 @@ def card_figure(positions: int = 48, width: int = 32):
 
 
 def results_numbers() -> dict[str, str]:
-    r"""The verdict, and how much of the rise is left when attention is cut.
-
-    Errors: AssertionError where the losses do not rank as the page says.
-    """
+    r"""The verdict, and how much of the rise is left when attention is cut."""
     results = load_results("train_short_test_long", ONE_A_PLACE)
     whole, cut = (
         {name: np.array(runs[kind]) for name, runs in results["methods"].items()} for kind in ("whole", "cut")
@@ -159,10 +156,7 @@ def results_numbers() -> dict[str, str]:
 
 
 def volume_numbers() -> dict[str, str]:
-    r"""What a drowned encoding gains of what one of volume 1 does.
-
-    Errors: AssertionError where the volumes don't rank so: drowned, broad, too loud; at the longest, louder is worse.
-    """
+    r"""What a drowned encoding gains of what one of volume 1 does."""
     whole = [np.array(runs["whole"]) for runs in load_results("sinusoidal_volume")["methods"].values()]
     none, _, quiet, _, right, loud, loudest = (losses[:, 0] for losses in whole)
     left = (none - quiet).mean() / (none - right).mean()

@@ -28,10 +28,7 @@ def print_outputs() -> None:
 
 
 def shift_changes() -> dict[str, float]:
-    r"""By how much a shift of all positions moves the output, {title: change}: relative methods and the sinusoid.
-
-    In torch's default dtype, from its default generator: the page sets both.
-    """
+    r"""By how much a shift of all positions moves the output of relative methods and the sinusoid: {title: change}."""
     q, k, v = (torch.randn(1, 4, 12, 8) for _ in range(3))
     here, there = torch.arange(12), torch.arange(12) + 100
     changes = {}
