@@ -1,4 +1,4 @@
-r"""Explorables of the chapter on relative position: Transformer-XL, T5, KERPLE."""
+r"""Explorables of the chapter on relative position: Transformer-XL, T5."""
 
 import functools
 import math
@@ -10,8 +10,6 @@ from posenc.bias.transformer_xl import shift, transformer_xl
 from posenc.encoding import At
 from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
 from posenc.lab.figures.parts import axis, bars, dots, heat, label, line, path, signed, thousands, upright
-
-# ------------------------------------------------------------------------------------------- Transformer-XL, four terms
 
 TOKENS, HEADS, LANES, WIDTH = 8, 2, 8, 16
 TEXTS = {"different": list(range(TOKENS)), "in turn": [0, 1] * 4, "the same": [2] * TOKENS}
@@ -110,8 +108,6 @@ four_terms = explorable(
 )
 
 
-# --------------------------------------------------------------------------------------------- T5, the bucket staircase
-
 REACH = 300
 DISTANCES = [*range(17), 20, 24, 28, 32, 36, 40, 45, 50, 57, 64, 72, 80, 90, 100, 113, 128, 150, 180, 210, 256, 300]
 CAUSAL, BOTH = "causal", "both directions"
@@ -203,8 +199,6 @@ bucket_staircase = explorable(
     distance=slider(DISTANCES, label="distance of the key", default=40),
 )
 
-
-# ------------------------------------------------------------------------------------------------------ the shift trick
 
 QUERIES = 4
 STEPS = ["by distance", "zeros added", "rows of Tq", "a row dropped", "rows of Tk"]

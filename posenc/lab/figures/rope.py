@@ -13,9 +13,6 @@ from posenc.lab.figures.parts import arrow, axis, dots, held, label, level, line
 PAIRS = 8  # pairs of lanes in the plane: D = 16
 
 
-# Two vectors turn, their score stays
-
-
 LAST = 36  # the last token that query or key reaches
 SPEEDS = rope.inv_freq(2 * PAIRS, dtype=torch.float64)
 SLOW = 4  # a token turns this pair and those after it by less than a degree: nothing to take in hand
@@ -133,8 +130,6 @@ rotation_invariance = explorable(
     pair=slider(range(PAIRS), label="pair of lanes i", default=1),
 )
 
-
-# A trained head
 
 TRAINED = load_results("rope_heads")
 SHOWN = 160  # distances that are drawn: two and a half times the training length, and wide enough for a phone

@@ -9,8 +9,6 @@ from posenc.lab.figures.parts import arrow, axis, bars, dots, heat, label, line,
 from posenc.rotate.mrope import dealt, positions_for
 from posenc.rotate.rope2d import angles, axial, steps
 
-# ------------------------------------------------------------------------------------------------------ the score map
-
 SIDE = 9  # rows and columns of the picture
 LANES = 8  # so two magnitudes, two pairs of lanes each
 MIXED_BASE = 10.0  # of the frequencies, where mixed starts
@@ -105,7 +103,6 @@ map = explorable(
     direction=slider(DIRECTIONS, label="turned by", default=0, format=lambda d: f"{d}°" if d else "axial, 0°"),
 )
 
-# -------------------------------------------------------------------------------------------------------- resolution
 
 TRAINED = 6  # patches on a side of the training pictures
 DIAL_LANES = 16
@@ -206,7 +203,6 @@ resolution = explorable(
     offset=slider(range(1, SIDES[-1]), label="key, patches on", default=4, at_most="asked"),
 )
 
-# ------------------------------------------------------------------------------------------------------- M-RoPE's ids
 
 PICTURE = (1, 4, 4)  # time, rows, columns
 AFTER = 4  # words after the picture

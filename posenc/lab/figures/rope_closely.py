@@ -43,8 +43,6 @@ def turn_rounded(x, positions, inv_freq, where):
     return torch.stack((a * cos - b * sin, a * sin + b * cos), dim=-1).flatten(-2).to(x.dtype)
 
 
-# A key aimed at a distance: which pairs of lanes make the peak
-
 DIM = 64
 LANES = {"all 32": slice(0, 32), "16 fastest": slice(0, 16), "16 slowest": slice(16, 32), "pair 8 alone": slice(8, 9)}
 
@@ -109,8 +107,6 @@ aimed_key = explorable(
 )
 
 
-# What the encoding does to the spread of random scores
-
 DRAWS, SHOWN = 400, 3
 ENCODINGS = ["RoPE", "p-RoPE", "xPos"]
 FAR, APART = 1_024, 16  # distances 0, APART .. FAR
@@ -165,8 +161,6 @@ spread = explorable(
     distance=slider(range(0, FAR + 1, 64), label="distance m − n", default=512),
 )
 
-
-# Which pairs of lanes a trained head uses
 
 PAIRS, HEADS, WINDOW = 12, 12, 64  # of the study model
 
@@ -228,8 +222,6 @@ lane_use = explorable(
     pair=slider(range(PAIRS), label="pair of lanes i", default=2),
 )
 
-
-# Rounding on the way to cos and sin
 
 WIDE, DRAWN = 128, 256
 OCTAVES = range(4, 21)  # 16 .. 1,048,576

@@ -34,8 +34,6 @@ def _schemes(factor):
 NAMES = list(_schemes(1.0))
 
 
-# Angles seen and unseen
-
 SHARES = {"tickvals": [0, 0.5, 1], "ticktext": ["0", "50%", "100%"]}
 
 
@@ -85,8 +83,6 @@ angles = explorable(
     target=slider([1, 2, 4, 8, 16], label="target", default=4, format=lambda n: f"{n} × L"),
 )
 
-
-# Temperature
 
 KEYS = [TRAINED // 4 * 2**k for k in range(8)]
 DRAWS = 16  # seeded draws behind a mean
@@ -154,9 +150,6 @@ temperature = explorable(
     spread=slider([0.5, 1.0, 1.5, 2.0, 3.0], label="spread of the logits", default=1.5),
     strength=slider([k / 50 for k in range(16)], label="c, in YaRN 0.1", default=0.1, format=lambda c: f"{c:.2f}"),
 )
-
-
-# Which lanes break it
 
 
 def _which_lanes(kind, cutoff):

@@ -20,9 +20,6 @@ QWEN2 = dict(sections=(16, 24, 24), base=1e6)  # of a head of 128 lanes, as the 
 QWEN3 = dict(sections=(24, 20, 20), base=5e5, interleaved=True)  # the defaults in transformers
 
 
-# ------------------------------------------------------------------------------------------------ a flattened picture
-
-
 def flat_score(distance):
     r"""What RoPE with 16 lanes gives equal contents at a distance: the mean cosine over its pairs."""
     return (distance * inv_freq(LANES, dtype=torch.float64)).cos().mean().item()
@@ -104,9 +101,6 @@ def card_figure():
     return finish(figure)
 
 
-# --------------------------------------------------------------------------------------------------------------- M-RoPE
-
-
 def fastest(axis, **options):
     r"""The largest frequency of time (0), row (1) or column (2), in radians a step, of a head of 128 lanes."""
     return dealt(128, **options)[axis].max().item()
@@ -121,8 +115,6 @@ def fast_table():
     head = ["axis", "sections: fastest, rad a step", "steps a turn", "in turn: fastest, rad a step", "steps a turn"]
     return table(head, rows)
 
-
-# ------------------------------------------------------------------------------------------------- the study on letters
 
 ARMS = ("none", "learned", "sinusoidal", "axial", "mixed", "axial, class token")
 
