@@ -24,14 +24,9 @@ ROUNDED = {
 
 def cos_sin(positions, inv_freq, place, dtype):
     r"""cos and sin [..., T, p/2] in float64, what `place` names rounded to `dtype` on the way."""
-    if place == "angles":
-        angles = (positions[..., None].to(dtype) * inv_freq.to(dtype)).double()
-    elif place == "positions":
-        angles = positions.to(dtype).double()[..., None] * inv_freq.double()
-    elif place == "frequencies":
-        angles = positions.double()[..., None] * inv_freq.to(dtype).double()
-    else:
-        angles = positions.double()[..., None] * inv_freq.double()
+    at = positions[..., None].to(dtype if place in ("angles", "positions") else torch.float64)
+    w = inv_freq.to(dtype if place in ("angles", "frequencies") else torch.float64)
+    angles = (at * w).double()  # a product of two dtypes has the larger one
     cos, sin = angles.cos(), angles.sin()
     return (cos.to(dtype).double(), sin.to(dtype).double()) if place == "table" else (cos, sin)
 

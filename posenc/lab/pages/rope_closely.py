@@ -328,14 +328,6 @@ def check_shifts(rises):
     assert fp16[:, at[512]].abs().max() < 0.005 < fp16[:, at[2048]].min()
 
 
-def wavers(way, draws=200):
-    r"""How much a score at distance 5 changes as both tokens move, in spreads: the mean over draws."""
-    q, keys = queries()
-    k = keys["random q, k"]
-    moved = [(way(q[:draws], m + 5) * way(k[:draws], m)).sum(-1) for m in range(0, 4096, 64)]
-    return (torch.stack(moved) / math.sqrt(D)).std(0).mean().item()
-
-
 def float32_errors():
     r"""The largest error of a cosine from float32 angles, of the eight fastest pairs, up to 4k, 131k and 1M tokens."""
     w, worst = inv_freq(D, dtype=torch.float64)[:8], [0.0]
@@ -348,16 +340,12 @@ def float32_errors():
 
 
 def precision_numbers():
-    r"""The errors of float32 angles and of tables in half precision, and by how much rounding makes a score waver."""
+    r"""The errors of float32 angles and of tables in half precision."""
     rises, w = shift_rises(), inv_freq(D, dtype=torch.float64)
     check_shifts(rises)
     cosines = (torch.arange(4096)[:, None] * w).cos()
-    by_table = wavers(lambda x, m: turn_rounded(x, torch.full((len(x),), m), w, "cos and sin in bf16"))
-    by_result = wavers(lambda x, m: turn(x, m).bfloat16().double())
-    assert wavers(turn) < 1e-10 and by_table < 2 * by_result
     values = dict(zip(("fp32_4k", "fp32_131k", "fp32_1m"), float32_errors()))
     values |= {f"table_{name}": (cosines.to(d).double() - cosines).abs().max() for name, d in HALVES.items()}
-    values |= {"table_score": by_table, "result_score": by_result}
     most = math.ceil(rises["float32 angles"].abs().max() * 1e5)
     return {"shift_float32": f"{most}e-05"} | {name: f"{value:.1e}" for name, value in values.items()}
 
