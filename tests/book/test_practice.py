@@ -11,7 +11,7 @@ import posenc
 from posenc.lab.pages import practice as page
 from posenc.lab.train.tiny import Decoder
 
-ROWS = {row["model"]: row for row in page.shipped(BOOK / "shipped_models.json")["rows"]}
+ROWS = {row["model"]: row for row in page.MODELS["rows"]}
 
 
 @pytest.mark.parametrize("model", ROWS)

@@ -37,7 +37,7 @@ So it is.
 ```
 
 ```{predict}
-:show: rope.seen_angles=trained:4096,target:32768,base:100
+:show: scaling.angles=scheme:NTK,factor:8,target:4
 :waits:
 Which pairs?
 
@@ -47,11 +47,11 @@ Which pairs?
 They turn *slowly*.
 ```
 
-```{explorable} rope.seen_angles
+```{explorable} scaling.angles
 ```
 """
-SEEN = '[data-explorable="rope.seen_angles"]'
-START = "async () => { await posencExplorables.get('rope.seen_angles').start(); await posencExplorables.idle(); }"
+SEEN = '[data-explorable="scaling.angles"]'
+START = "async () => { await posencExplorables.get('scaling.angles').start(); await posencExplorables.idle(); }"
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +138,7 @@ def test_a_figure_waits_until_an_answer_is_pressed_but_not_in_print(page):
     page.emulate_media(media="screen")
     box(page, 2)[1].first.click()
     page.wait_for_function("document.querySelectorAll('.predict details')[2].open")
-    assert page.evaluate("posencExplorables.get('rope.seen_angles').state().base") == 100
+    assert page.evaluate("posencExplorables.get('scaling.angles').state().factor") == 8
     assert not is_covered(page) and page.locator(SEEN).evaluate(size) == before
 
 
@@ -147,10 +147,10 @@ def test_a_figure_is_shown_by_its_button_or_its_address_and_the_keyboard_goes_on
     assert not is_covered(page)
     assert page.evaluate(f"Boolean(document.activeElement.closest('{SEEN} .explorable-controls'))")
     page.evaluate(START)
-    assert not page.evaluate("posencExplorables.get('rope.seen_angles').changed()")
-    named = open_page(f"{site}#rope.seen_angles=base:100")
+    assert not page.evaluate("posencExplorables.get('scaling.angles').changed()")
+    named = open_page(f"{site}#scaling.angles=factor:8")
     named.evaluate(START)
-    assert not is_covered(named) and named.evaluate("posencExplorables.get('rope.seen_angles').state().base") == 100
+    assert not is_covered(named) and named.evaluate("posencExplorables.get('scaling.angles').state().factor") == 8
     named.context.close()
 
 

@@ -67,91 +67,74 @@ def _bucket_cases():
 
 ON_PAPER = 3  # points
 
+MISTAKES = {
+    "shaw_term": {
+        "the sign is swapped: the row is that of query minus key, it must be key minus query": (
+            "offset.clamp -> (-offset).clamp"
+        ),
+        "it is not divided by sqrt(D)": " / math.sqrt(q.shape[1]) -> ",
+        "rows and columns are counted instead of using the positions": (
+            "-> shaw_term(q, table, torch.arange(len(pos_q)), torch.arange(len(pos_k)))"
+        ),
+        "k is not added after clipping: a negative index takes rows from the end of the table": (
+            "+ clip -> % len(table)"
+        ),
+        "it clips one offset early: -k and k have rows of their own": "clamp(-clip, clip) -> clamp(1 - clip, clip - 1)",
+        "the clip has only one side: offsets in the past all read row 0": (
+            "offset.clamp(-clip, clip) + clip -> offset.clamp(0, len(table) - 1)"
+        ),
+        "the sign of the offset is lost: past and future read the same rows": (
+            "offset.clamp(-clip, clip) -> offset.abs().clamp(max=clip)"
+        ),
+        "nothing is clipped: far offsets wrap around into rows of others": (
+            "offset.clamp(-clip, clip) + clip -> (offset + clip) % len(table)"
+        ),
+    },
+    "shift": {
+        "nothing has moved: reshape to [Tk + 1, Tq], not back to [Tq, Tk + 1]": "-> x.clone()",
+        "the zero column stands on the right: put it on the left": "(zeros, x) -> (x, zeros)",
+        "the last row is dropped: drop the first": "[..., 1:, :] -> [..., :-1, :]",
+        "it transposes: reshape keeps the numbers in their order in memory, transpose doesn't": (
+            "reshape(*x.shape[:-2], keys + 1, queries) -> mT"
+        ),
+        "rows move the wrong way: row i goes Tq - 1 - i steps to the left": (
+            "-> torch.stack([row.roll(i, -1) for i, row in enumerate(x.unbind(-2))], -2)"
+        ),
+        "the columns are read as distances 0, 1, 2, ...: column c holds distance Tk - 1 - c": (
+            "rows = -> at = torch.arange(keys - queries, keys)[:, None] - torch.arange(keys)\n    rows =",
+            "rows[..., 1:, :].reshape(x.shape) -> x.gather(-1, at.clamp(min=0).expand(x.shape))",
+        ),
+    },
+    "bucket": {
+        "the sign is swapped: relative is key minus query, so the past is negative": (
+            "-> bucket(-relative, num_buckets, max_distance, bidirectional)"
+        ),
+        "the query's own offset is counted as ahead: 0 belongs to the first half": "relative > 0 -> relative >= 0",
+        "the halves are used without a causal mask only: here both are in use": (
+            "-> bucket(relative, num_buckets, max_distance)"
+        ),
+        "with bidirectional=False all keys ahead share bucket 0": "(-relative).clamp(min=0) -> relative.abs()",
+        "with bidirectional=True keys ahead have the second half of the buckets": "found + side -> found",
+        "it rounds to the nearest: a bucket begins where its logarithm is whole, so round down": (
+            "(steps + 1e-9).long() -> steps.round().long()"
+        ),
+        "nothing stops at the last bucket: from max_distance on all share it": ".clamp(max=side - 1) -> ",
+        "with bidirectional=True each side has only half of the buckets": (
+            "num_buckets // 2 if bidirectional else num_buckets -> num_buckets",
+            "found + side -> found + num_buckets // 2",
+        ),
+        "the logarithm is divided by log(max_distance): it runs from exact, so by log(max_distance / exact)": (
+            "log(max_distance / exact) -> log(max_distance)"
+        ),
+        "far offsets are clipped one by one: share them on a logarithmic scale": (
+            "torch.where(distance < exact, distance, shared) -> distance.clamp(max=side - 1)"
+        ),
+    },
+}
+
+# title, reference, cases, tolerance, points, mistakes
 EXERCISES = {
-    "shaw_term": Exercise(
-        title="Exercise 1, shaw_term",
-        points=3,
-        reference=shaw_term,
-        cases=_shaw_cases,
-        tolerance=1e-5,
-        mistakes={
-            "the sign is swapped: the row is that of query minus key, it must be key minus query": (
-                "offset.clamp -> (-offset).clamp"
-            ),
-            "it is not divided by sqrt(D)": " / math.sqrt(q.shape[1]) -> ",
-            "rows and columns are counted instead of using the positions": (
-                "-> shaw_term(q, table, torch.arange(len(pos_q)), torch.arange(len(pos_k)))"
-            ),
-            "k is not added after clipping: a negative index takes rows from the end of the table": (
-                "+ clip -> % len(table)"
-            ),
-            "it clips one offset early: -k and k have rows of their own": (
-                "clamp(-clip, clip) -> clamp(1 - clip, clip - 1)"
-            ),
-            "the clip has only one side: offsets in the past all read row 0": (
-                "offset.clamp(-clip, clip) + clip -> offset.clamp(0, len(table) - 1)"
-            ),
-            "the sign of the offset is lost: past and future read the same rows": (
-                "offset.clamp(-clip, clip) -> offset.abs().clamp(max=clip)"
-            ),
-            "nothing is clipped: far offsets wrap around into rows of others": (
-                "offset.clamp(-clip, clip) + clip -> (offset + clip) % len(table)"
-            ),
-        },
-    ),
-    "shift": Exercise(
-        title="Exercise 2, shift",
-        points=2,
-        reference=shift,
-        run=_causal,
-        cases=_shift_cases,
-        mistakes={
-            "nothing has moved: reshape to [Tk + 1, Tq], not back to [Tq, Tk + 1]": "-> x.clone()",
-            "the zero column stands on the right: put it on the left": "(zeros, x) -> (x, zeros)",
-            "the last row is dropped: drop the first": "[..., 1:, :] -> [..., :-1, :]",
-            "it transposes: reshape keeps the numbers in their order in memory, transpose doesn't": (
-                "reshape(*x.shape[:-2], keys + 1, queries) -> mT"
-            ),
-            "rows move the wrong way: row i goes Tq - 1 - i steps to the left": (
-                "-> torch.stack([row.roll(i, -1) for i, row in enumerate(x.unbind(-2))], -2)"
-            ),
-            "the columns are read as distances 0, 1, 2, ...: column c holds distance Tk - 1 - c": (
-                "rows = -> at = torch.arange(keys - queries, keys)[:, None] - torch.arange(keys)\n    rows =",
-                "rows[..., 1:, :].reshape(x.shape) -> x.gather(-1, at.clamp(min=0).expand(x.shape))",
-            ),
-        },
-    ),
-    "bucket": Exercise(
-        title="Exercise 3, bucket",
-        points=3,
-        reference=bucket,
-        cases=_bucket_cases,
-        mistakes={
-            "the sign is swapped: relative is key minus query, so the past is negative": (
-                "-> bucket(-relative, num_buckets, max_distance, bidirectional)"
-            ),
-            "the query's own offset is counted as ahead: 0 belongs to the first half": (
-                "relative > 0 -> relative >= 0"
-            ),
-            "the halves are used without a causal mask only: here both are in use": (
-                "-> bucket(relative, num_buckets, max_distance)"
-            ),
-            "with bidirectional=False all keys ahead share bucket 0": "(-relative).clamp(min=0) -> relative.abs()",
-            "with bidirectional=True keys ahead have the second half of the buckets": "found + side -> found",
-            "it rounds to the nearest: a bucket begins where its logarithm is whole, so round down": (
-                "(steps + 1e-9).long() -> steps.round().long()"
-            ),
-            "nothing stops at the last bucket: from max_distance on all share it": ".clamp(max=side - 1) -> ",
-            "with bidirectional=True each side has only half of the buckets": (
-                "num_buckets // 2 if bidirectional else num_buckets -> num_buckets",
-                "found + side -> found + num_buckets // 2",
-            ),
-            "the logarithm is divided by log(max_distance): it runs from exact, so by log(max_distance / exact)": (
-                "log(max_distance / exact) -> log(max_distance)"
-            ),
-            "far offsets are clipped one by one: share them on a logarithmic scale": (
-                "torch.where(distance < exact, distance, shared) -> distance.clamp(max=side - 1)"
-            ),
-        },
-    ),
+    "shaw_term": Exercise("Exercise 1, shaw_term", shaw_term, _shaw_cases, 1e-5, 3, MISTAKES["shaw_term"]),
+    "shift": Exercise("Exercise 2, shift", shift, _shift_cases, 1e-6, 2, MISTAKES["shift"], run=_causal),
+    "bucket": Exercise("Exercise 3, bucket", bucket, _bucket_cases, 1e-6, 3, MISTAKES["bucket"]),
 }

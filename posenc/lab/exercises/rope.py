@@ -97,87 +97,65 @@ def _shifts():
 
 ON_PAPER = 4  # points
 
+CASES = {"inv_freq": [(8, 10000.0), (64, 10000.0), (16, 500000.0)], "permutation": [(8,), (6,), (64,)]}
+
+MISTAKES = {
+    "inv_freq": {
+        "the exponent is -i/dim where it must be -2i/dim, i counting pairs": "arange(0, dim, 2) -> arange(dim // 2)",
+        "the ladder is off by one: i starts at 0, so the first frequency is 1": (
+            "arange(0, dim, 2) -> arange(2, dim + 2, 2)"
+        ),
+        "the sign of the exponent is flipped: these grow, and a later pair must be slower": "-torch -> torch",
+        "the ladder ends at exactly 1/base: divide the exponent by dim, not by dim - 2": (
+            "arange(0, dim, 2) -> arange(dim // 2)",
+            "/ dim -> / max(dim // 2 - 1, 1)",
+        ),
+    },
+    "rotate": {
+        "the sign of the sine is flipped: a positive position turns counterclockwise": "positions -> -positions",
+        "positions are off by one: a token at position 0 does not turn": "positions -> (positions + 1)",
+        "lanes i and i + D/2 are paired: that is the half-split layout, here 2i and 2i+1 are": rotate_half,
+        "the right pairs turn, but are written as two halves: weave them together again": reads_pairs_writes_halves,
+        "the pairing is right, but the two lanes of a pair get different angles": (
+            "inv_freq -> inv_freq.repeat(2)",
+            "a * cos - b * sin -> a * cos[..., 0::2] - b * sin[..., 0::2]",
+            "a * sin + b * cos -> a * sin[..., 1::2] + b * cos[..., 1::2]",
+        ),
+        "the even and the odd lanes are masked, not moved: a lane never meets its partner": masks_lanes,
+    },
+    "rotate_half": {
+        "the sign of the sine is flipped: a positive position turns counterclockwise": "positions -> -positions",
+        "positions are off by one: a token at position 0 does not turn": "positions -> (positions + 1)",
+        "lanes 2i and 2i+1 are paired: that is the interleaved layout": rotate,
+        "neighbors are paired and written as two halves: pair lane i with lane i + D/2": reads_pairs_writes_halves,
+        "the lanes of one layout meet the angles of the other: tile the angles, don't repeat each "
+        "one twice": pairs_of_one_angles_of_other,
+    },
+    "permutation": {
+        "this is the inverse: it takes lanes from a half-split vector": "-> permutation(dim).argsort()",
+        "the halves are swapped: even lanes come first": (
+            "-> torch.cat((torch.arange(1, dim, 2), torch.arange(0, dim, 2)))"
+        ),
+        "lanes are off by one: they count from 0": "-> permutation(dim) + 1",
+    },
+    "shift_error": {
+        "only the queries move: shift pos_k too": "pos_k + shift -> pos_k",
+        "the keys move the other way: both shifts have the same sign": "pos_k + shift -> pos_k - shift",
+        "rotated queries are compared: compare scores": (
+            " @ rotate(k, pos_k, inv_freq).T -> ",
+            " @ rotate(k, pos_k + shift, inv_freq).T -> ",
+        ),
+        "a change downwards does not count: take the absolute value": ".abs() -> ",
+    },
+}
+
+# title, reference, cases, tolerance, points, mistakes
 EXERCISES = {
-    "inv_freq": Exercise(
-        title="Exercise 1, inv_freq",
-        points=1,
-        reference=inv_freq,
-        cases=[(8, 10000.0), (64, 10000.0), (16, 500000.0)],
-        mistakes={
-            "the exponent is -i/dim where it must be -2i/dim, i counting pairs": (
-                "arange(0, dim, 2) -> arange(dim // 2)"
-            ),
-            "the ladder is off by one: i starts at 0, so the first frequency is 1": (
-                "arange(0, dim, 2) -> arange(2, dim + 2, 2)"
-            ),
-            "the sign of the exponent is flipped: these grow, and a later pair must be slower": "-torch -> torch",
-            "the ladder ends at exactly 1/base: divide the exponent by dim, not by dim - 2": (
-                "arange(0, dim, 2) -> arange(dim // 2)",
-                "/ dim -> / max(dim // 2 - 1, 1)",
-            ),
-        },
-    ),
-    "rotate": Exercise(
-        title="Exercise 2, rotate",
-        points=3,
-        reference=rotate,
-        cases=_rotations,
-        tolerance=1e-4,  # angles in float32 are right, too
-        mistakes={
-            "the sign of the sine is flipped: a positive position turns counterclockwise": "positions -> -positions",
-            "positions are off by one: a token at position 0 does not turn": "positions -> (positions + 1)",
-            "lanes i and i + D/2 are paired: that is the half-split layout, here 2i and 2i+1 are": rotate_half,
-            "the right pairs turn, but are written as two halves: weave them together again": reads_pairs_writes_halves,
-            "the pairing is right, but the two lanes of a pair get different angles": (
-                "inv_freq -> inv_freq.repeat(2)",
-                "a * cos - b * sin -> a * cos[..., 0::2] - b * sin[..., 0::2]",
-                "a * sin + b * cos -> a * sin[..., 1::2] + b * cos[..., 1::2]",
-            ),
-            "the even and the odd lanes are masked, not moved: a lane never meets its partner": masks_lanes,
-        },
-    ),
-    "rotate_half": Exercise(
-        title="Exercise 3, rotate_half",
-        points=2,
-        reference=rotate_half,
-        cases=_rotations,
-        tolerance=1e-4,  # angles in float32 are right, too
-        mistakes={
-            "the sign of the sine is flipped: a positive position turns counterclockwise": "positions -> -positions",
-            "positions are off by one: a token at position 0 does not turn": "positions -> (positions + 1)",
-            "lanes 2i and 2i+1 are paired: that is the interleaved layout": rotate,
-            "neighbors are paired and written as two halves: pair lane i with lane i + D/2": reads_pairs_writes_halves,
-            "the lanes of one layout meet the angles of the other: tile the angles, don't repeat each "
-            "one twice": pairs_of_one_angles_of_other,
-        },
-    ),
+    "inv_freq": Exercise("Exercise 1, inv_freq", inv_freq, CASES["inv_freq"], 1e-6, 1, MISTAKES["inv_freq"]),
+    "rotate": Exercise("Exercise 2, rotate", rotate, _rotations, 1e-4, 3, MISTAKES["rotate"]),
+    "rotate_half": Exercise("Exercise 3, rotate_half", rotate_half, _rotations, 1e-4, 2, MISTAKES["rotate_half"]),
     "permutation": Exercise(
-        title="Exercise 4, permutation",
-        points=2,
-        reference=permutation,
-        cases=[(8,), (6,), (64,)],
-        mistakes={
-            "this is the inverse: it takes lanes from a half-split vector": "-> permutation(dim).argsort()",
-            "the halves are swapped: even lanes come first": (
-                "-> torch.cat((torch.arange(1, dim, 2), torch.arange(0, dim, 2)))"
-            ),
-            "lanes are off by one: they count from 0": "-> permutation(dim) + 1",
-        },
+        "Exercise 4, permutation", permutation, CASES["permutation"], 1e-6, 2, MISTAKES["permutation"]
     ),
-    "shift_error": Exercise(
-        title="Exercise 5, shift_error",
-        points=2,
-        reference=shift_error,
-        cases=_shifts,
-        tolerance=1e-9,
-        mistakes={
-            "only the queries move: shift pos_k too": "pos_k + shift -> pos_k",
-            "the keys move the other way: both shifts have the same sign": "pos_k + shift -> pos_k - shift",
-            "rotated queries are compared: compare scores": (
-                " @ rotate(k, pos_k, inv_freq).T -> ",
-                " @ rotate(k, pos_k + shift, inv_freq).T -> ",
-            ),
-            "a change downwards does not count: take the absolute value": ".abs() -> ",
-        },
-    ),
+    "shift_error": Exercise("Exercise 5, shift_error", shift_error, _shifts, 1e-9, 2, MISTAKES["shift_error"]),
 }

@@ -59,86 +59,71 @@ def _rate_cases():
 
 ON_PAPER = 4  # points
 
+CASES = {"peak": [(0.0, 0.5), (1.0, 0.1), (-2.0, 1.2), (2.0, 0.7)]}
+
+MISTAKES = {
+    "penalize": {
+        "the sign is flipped: a key far away must lose, not gain": "scores - -> scores +",
+        "the absolute value is missing: keys after the query get a bonus": ".abs() -> ",
+        "the distance is that of the indices; use the positions that are given": (
+            "-> penalize(scores, torch.arange(len(pos_q)), torch.arange(len(pos_k)), rate)"
+        ),
+        "the scores are multiplied; the penalty is subtracted": (
+            "scores - rate * -> scores * torch.exp(-rate *",
+            ".abs() -> .abs())",
+        ),
+        "the distance is squared; the penalty is linear": "abs() -> square()",
+    },
+    "stick": {
+        "you start with the last key; in this order key 0 is asked first": (
+            "in logits -> in logits.flip(0)",
+            "stack(pieces) -> stack(pieces[::-1])",
+        ),
+        "the rest is shortened by the piece; it loses the fraction beta of itself, so multiply by 1 - beta": (
+            "1 - bite -> 1 - pieces[-1]"
+        ),
+        "the rest is multiplied by 1 minus the sum of the pieces; multiply it by 1 - beta": (
+            "1 - bite -> 1 - sum(pieces)"
+        ),
+        "all keys take from one rest, the whole stick; shorten it after each bite": (
+            "-> (torch.sigmoid(logits), 1 - torch.sigmoid(logits).sum())"
+        ),
+        "this is the softmax, the report's fallback: all keys share at once, and nothing is left": (
+            "-> (torch.softmax(logits, -1), torch.zeros((), dtype=logits.dtype))"
+        ),
+        "the sign in the sigmoid is flipped: a large logit must take much": "-> stick(-logits)",
+        "you return what was taken; the second value is what is left": "(pieces), rest -> (pieces), 1 - rest",
+    },
+    "by_rate": {
+        "the sign is flipped: the first key loses when lambda grows": "return pieces -> return -pieces",
+        "only the key's own logit is there; a penalty on the keys asked before leaves it more of the stick": (
+            "gained - (1 -> -(1"
+        ),
+        "the sum runs over the keys behind; those asked before leave more": (
+            "torch.cumsum(beta * distance, 0) -> torch.cumsum((beta * distance).flip(0), 0).flip(0)"
+        ),
+        "the key's own term lacks its factor 1 - beta": "(1 - beta) * distance -> distance",
+        "this is the softmax's: distance minus its mean": (
+            "-> torch.softmax(logits, -1) * ((torch.softmax(logits, -1) * distance).sum() - distance)"
+        ),
+        "this is the derivative of log A_j; multiply by A_j": "return pieces * -> return",
+    },
+    "peak": {
+        "rate stands for e^rate - 1, which holds for small rates only": "math.expm1(rate) -> rate",
+        "no distance is negative: where the formula is, the nearest key has most, at distance 0": (
+            "-> (content - math.log(math.expm1(rate))) / rate"
+        ),
+        "the sign of the content is flipped: louder keys use the stick up earlier, farther away": (
+            "(content -> (-content"
+        ),
+        "these are logits; divide by the rate to get tokens": " / rate -> ",
+    },
+}
+
+# title, reference, cases, tolerance, points, mistakes
 EXERCISES = {
-    "penalize": Exercise(
-        title="Exercise 1, penalize",
-        points=2,
-        reference=penalize,
-        cases=_penalize_cases,
-        mistakes={
-            "the sign is flipped: a key far away must lose, not gain": "scores - -> scores +",
-            "the absolute value is missing: keys after the query get a bonus": ".abs() -> ",
-            "the distance is that of the indices; use the positions that are given": (
-                "-> penalize(scores, torch.arange(len(pos_q)), torch.arange(len(pos_k)), rate)"
-            ),
-            "the scores are multiplied; the penalty is subtracted": (
-                "scores - rate * -> scores * torch.exp(-rate *",
-                ".abs() -> .abs())",
-            ),
-            "the distance is squared; the penalty is linear": "abs() -> square()",
-        },
-    ),
-    "stick": Exercise(
-        title="Exercise 2, stick",
-        points=3,
-        reference=stick,
-        cases=_stick_cases,
-        tolerance=1e-5,
-        mistakes={
-            "you start with the last key; in this order key 0 is asked first": (
-                "in logits -> in logits.flip(0)",
-                "stack(pieces) -> stack(pieces[::-1])",
-            ),
-            "the rest is shortened by the piece; it loses the fraction beta of itself, so multiply by 1 - beta": (
-                "1 - bite -> 1 - pieces[-1]"
-            ),
-            "the rest is multiplied by 1 minus the sum of the pieces; multiply it by 1 - beta": (
-                "1 - bite -> 1 - sum(pieces)"
-            ),
-            "all keys take from one rest, the whole stick; shorten it after each bite": (
-                "-> (torch.sigmoid(logits), 1 - torch.sigmoid(logits).sum())"
-            ),
-            "this is the softmax, the report's fallback: all keys share at once, and nothing is left": (
-                "-> (torch.softmax(logits, -1), torch.zeros((), dtype=logits.dtype))"
-            ),
-            "the sign in the sigmoid is flipped: a large logit must take much": "-> stick(-logits)",
-            "you return what was taken; the second value is what is left": "(pieces), rest -> (pieces), 1 - rest",
-        },
-    ),
-    "by_rate": Exercise(
-        title="Exercise 3, by_rate",
-        points=3,
-        reference=by_rate,
-        cases=_rate_cases,
-        mistakes={
-            "the sign is flipped: the first key loses when lambda grows": "return pieces -> return -pieces",
-            "only the key's own logit is there; a penalty on the keys asked before leaves it more of the stick": (
-                "gained - (1 -> -(1"
-            ),
-            "the sum runs over the keys behind; those asked before leave more": (
-                "torch.cumsum(beta * distance, 0) -> torch.cumsum((beta * distance).flip(0), 0).flip(0)"
-            ),
-            "the key's own term lacks its factor 1 - beta": "(1 - beta) * distance -> distance",
-            "this is the softmax's: distance minus its mean": (
-                "-> torch.softmax(logits, -1) * ((torch.softmax(logits, -1) * distance).sum() - distance)"
-            ),
-            "this is the derivative of log A_j; multiply by A_j": "return pieces * -> return",
-        },
-    ),
-    "peak": Exercise(
-        title="Exercise 4, peak",
-        points=2,
-        reference=peak,
-        cases=[(0.0, 0.5), (1.0, 0.1), (-2.0, 1.2), (2.0, 0.7)],
-        mistakes={
-            "rate stands for e^rate - 1, which holds for small rates only": "math.expm1(rate) -> rate",
-            "no distance is negative: where the formula is, the nearest key has most, at distance 0": (
-                "-> (content - math.log(math.expm1(rate))) / rate"
-            ),
-            "the sign of the content is flipped: louder keys use the stick up earlier, farther away": (
-                "(content -> (-content"
-            ),
-            "these are logits; divide by the rate to get tokens": " / rate -> ",
-        },
-    ),
+    "penalize": Exercise("Exercise 1, penalize", penalize, _penalize_cases, 1e-6, 2, MISTAKES["penalize"]),
+    "stick": Exercise("Exercise 2, stick", stick, _stick_cases, 1e-5, 3, MISTAKES["stick"]),
+    "by_rate": Exercise("Exercise 3, by_rate", by_rate, _rate_cases, 1e-6, 3, MISTAKES["by_rate"]),
+    "peak": Exercise("Exercise 4, peak", peak, CASES["peak"], 1e-6, 2, MISTAKES["peak"]),
 }

@@ -48,9 +48,13 @@ def _ids(situation, ids, mask, n):
     off = torch.where(counts, positions - right, torch.zeros_like(right))
     offset = (positions[:, None] - positions[None, :]) - (right[:, None] - right[None, :])
     shown = torch.where(visible & seen_right, offset.double(), math.nan)
-    extra, missing = (visible & ~seen_right).nonzero().T, (seen_right & ~visible).nonzero().T
+    extra, missing = ((a & ~b).nonzero().T.flip(0) for a, b in ((visible, seen_right), (seen_right, visible)))  # x, y
     broken = (torch.nan_to_num(shown) != 0).nonzero().tolist()
-    cells = list(range(TOKENS))
+    cells, (y, x) = list(range(TOKENS)), zip(*broken) if broken else ([], [])
+    asks, key, thick = "token %{y:d}", "token %{x:d}", dict(line=dict(width=2))
+    words = dict(type="scatter", mode="text", hoverinfo="skip", showlegend=False)
+    unseen = f"{asks} does not see {key}, and must"
+    shades = dict(zmin=-10, zmax=10, colorscale=DIVERGING, xgap=2, ygap=2, showscale=False)
 
     def said(name, values, y, which, color, form="{}"):
         words = [form.format(value) for value, wanted in zip(values, which) if wanted]
@@ -58,48 +62,10 @@ def _ids(situation, ids, mask, n):
 
     own, wanted = ([p if real else "–" for p, real in zip(ids.tolist(), counts)] for ids in (positions, right))
     data = [
-        heat(
-            "offset off by",
-            cells,
-            cells,
-            shown,
-            hover="token %{y:d} asks token %{x:d}: offset off by %{z}<extra></extra>",
-            zmin=-10,
-            zmax=10,
-            colorscale=DIVERGING,
-            xgap=2,
-            ygap=2,
-            showscale=False,
-        ),
-        dict(
-            type="scatter",
-            name="by how much",
-            x=[k for _, k in broken],
-            y=[q for q, _ in broken],
-            mode="text",
-            text=[signed(shown[q, k]) for q, k in broken],
-            showlegend=False,
-            hoverinfo="skip",
-        ),
-        dots(
-            "seen, must not be",
-            extra[1],
-            extra[0],
-            "red",
-            9,
-            "x",
-            hover="token %{y:d} sees token %{x:d}, and must not<extra></extra>",
-        ),
-        dots(
-            "hidden, must be seen",
-            missing[1],
-            missing[0],
-            "purple",
-            10,
-            "circle-open",
-            marker=dict(line=dict(width=2)),
-            hover="token %{y:d} does not see token %{x:d}, and must<extra></extra>",
-        ),
+        heat("offset off by", cells, cells, shown, hover=f"{asks} asks {key}: offset off by %{{z}}", **shades),
+        dict(words, name="by how much", x=x, y=y, text=[signed(shown[q, k]) for q, k in broken]),
+        dots("seen, must not be", *extra, "red", 9, "x", hover=f"{asks} sees {key}, and must not"),
+        dots("hidden, must be seen", *missing, "purple", 10, "circle-open", marker=thick, hover=unseen),
         said("right ids", wanted, -2.1, [True] * TOKENS, "gray"),
         said("ids that are right", own, -1.1, (off == 0).tolist(), "ink"),
         said("ids that are wrong", own, -1.1, (off != 0).tolist(), "orange", "<b>{}</b>"),
@@ -108,19 +74,13 @@ def _ids(situation, ids, mask, n):
     ]
     middles, parts = [(n - 1) / 2, (n + TOKENS - 1) / 2], list(PARTS[situation])
     plain = dict(showgrid=False, zeroline=False, ticks="")
+    below = dict(text="token as a key; a number: offset off by", standoff=2)
     layout = dict(
         height=460,
         margin=dict(l=64, r=8, b=40),
-        xaxis=dict(
-            plain,
-            range=[-0.6, TOKENS - 0.4],
-            tickvals=middles,
-            ticktext=parts,
-            tickangle=0,
-            title=dict(text="token as a key; a number: offset off by", standoff=2),
-        ),
-        yaxis=dict(
-            plain, range=[TOKENS - 0.4, -2.8], tickvals=[-2.1, -1.1, *middles], ticktext=["right id", "its id", *parts]
+        xaxis=axis(-0.6, TOKENS - 0.4, below, tickvals=middles, ticktext=parts, tickangle=0, **plain),
+        yaxis=axis(
+            TOKENS - 0.4, -2.8, tickvals=[-2.1, -1.1, *middles], ticktext=["right id", "its id", *parts], **plain
         ),
     )
     return dict(data=data, layout=layout), {
@@ -170,25 +130,12 @@ def _wrong_ids(which, off):
     losses = {method: added(method, which, off) for method in methods}
     mean = {method: mean_and_spread(row)[0] if row else math.nan for method, row in losses.items()}
     at = {method: place for place, method in enumerate(methods)}
+    seeds = [(value, at[method]) for method, row in losses.items() for value in row]
+    added_words = "%{x:.3f} nats added, mean of the seeds"
     top = max(max(added(method, kind, o), default=0) for kind in (NEW, ALL) for method in methods for o in OFF)
     data = [
-        bars(
-            "mean",
-            list(mean.values()),
-            list(at.values()),
-            "orange",
-            hover="%{x:.3f} nats added, mean of the seeds<extra></extra>",
-            orientation="h",
-        ),
-        dots(
-            "each seed",
-            [value for row in losses.values() for value in row],
-            [at[method] for method, row in losses.items() for _ in row],
-            "ink",
-            6,
-            "circle-open",
-            hover="one seed: %{x:.3f} nats<extra></extra>",
-        ),
+        bars("mean", [*mean.values()], [*at.values()], "orange", hover=added_words, orientation="h"),
+        dots("each seed", *zip(*seeds), "ink", 6, "circle-open", hover="one seed: %{x:.3f} nats"),
     ]
     titles = [METHODS[method].title for method in methods]
     layout = dict(

@@ -1,19 +1,15 @@
-r"""Explorables of the chapter on relative position: Transformer-XL, T5, KERPLE."""
+r"""Explorables of the chapter on relative position: Transformer-XL, T5."""
 
 import functools
 import math
 
 import torch
 
-from posenc.bias.alibi import bias as alibi_bias
-from posenc.bias.kerple import kerple
 from posenc.bias.t5 import bucket
 from posenc.bias.transformer_xl import shift, transformer_xl
 from posenc.encoding import At
 from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
 from posenc.lab.figures.parts import axis, bars, dots, heat, label, line, path, signed, thousands, upright
-
-# ------------------------------------------------------------------------------------------- Transformer-XL, four terms
 
 TOKENS, HEADS, LANES, WIDTH = 8, 2, 8, 16
 TEXTS = {"different": list(range(TOKENS)), "in turn": [0, 1] * 4, "the same": [2] * TOKENS}
@@ -58,38 +54,25 @@ def _four_terms(text, term, query, key, moved):
     bar = dict(orientation="h", x=0.86, y=0.13, len=0.3, thickness=12, tickvals=[-9, 0, 9], ticktext=["−9", "0", "9"])
     shades = dict(zmin=-9, zmax=9, colorscale=DIVERGING, xgap=1, ygap=1)
     shades["colorbar"] = bar | dict(title=dict(text="color of a cell", side="top"))
-    cross = dict(color="ink", size=[0] * 6 + [7])
+    cross, across = dict(color="ink", size=[0] * 6 + [7]), [query, query, None, *edge, None, query]
     aside, hatched = dict(panel=2, orientation="h", width=0.4), dict(pattern=dict(shape="/"))
     by_term = dict(aside, hover="term %{y}: %{customdata:.2f}", base=ends - parts, customdata=parts)
     x = [x for end in ends.tolist() for x in (end, end, None)]
     y = [y for n in rows for y in (n - 0.2, n + 1.2, None)]
     data = [
         heat("map", cells, cells, maps[term], hover=f"query %{{y:d}}, key %{{x:d}}: {term} %{{z:.2f}}", **shades),
-        path(
-            "pair",
-            [*edge, None, key, key, None, key],
-            [query, query, None, *edge, None, query],
-            "ink",
-            1.5,
-            marker=cross,
-        ),
+        path("pair", [*edge, None, key, key, None, key], across, "ink", 1.5, marker=cross),
         bars("terms of the pair", parts, rows, "blue", **by_term),
-        bars(
-            "sum of the pair",
-            [total[query, key]],
-            [len(TERMS)],
-            "green",
-            marker=hatched,
-            hover="sum: %{x:.2f}",
-            **aside,
-        ),
+        bars("sum of the pair", [total[query, key]], [4], "green", marker=hatched, hover="sum: %{x:.2f}", **aside),
         line("from term to term", x, y, "gray", 1, panel=2),
     ]
+    above = dict(xref="paper", yref="paper", showarrow=False)
     ticks = dict(tickvals=[0, TOKENS - 1], ticktext=[f"{moved:,}", f"{moved + TOKENS - 1:,}"], tickangle=0)
     bare = dict(showgrid=False, zeroline=False)
     square, upside = dict(bare, range=edge, **ticks), dict(range=edge[::-1], tickangle=-90)
     names = [*(f"<b>{name}</b> {words}" for name, words in TERMS.items()), "<b>sum</b>"]
-    broken = [name.replace(", ", ",<br>") for name in names]
+    broken = dict(domain=[0.44, 1], ticktext=[name.replace(", ", ",<br>") for name in names])
+    phone = dict(xaxis=dict(domain=[0, 0.52]), xaxis2=dict(domain=[0.77, 1]), yaxis2=broken)  # the bars need the room
     four = dict(bare, range=[4.45, -0.45], anchor="x2", tickvals=list(range(5)))
     layout = dict(
         height=450,
@@ -99,25 +82,8 @@ def _four_terms(text, term, query, key, moved):
         yaxis=square | upside | dict(title=dict(text="query", standoff=2)),
         xaxis2=axis(-SPAN, SPAN, domain=[0.72, 1], anchor="y2", tickvals=[-4, 0, 4], ticktext=["−4", "0", "4"]),
         yaxis2=dict(four, domain=[0.32, 1], ticktext=names),
-        meta=dict(
-            phone=dict(  # a name in two lines: the bars need the room
-                xaxis=dict(domain=[0, 0.52]),
-                xaxis2=dict(domain=[0.77, 1]),
-                yaxis2=dict(domain=[0.44, 1], ticktext=broken),
-            )
-        ),
-        annotations=[
-            dict(
-                xref="paper",
-                yref="paper",
-                x=0,
-                y=1,
-                xanchor="left",
-                yanchor="bottom",
-                showarrow=False,
-                text=CAPTIONS[term],
-            )
-        ],
+        meta=dict(phone=phone),
+        annotations=[dict(above, x=0, y=1, xanchor="left", yanchor="bottom", text=CAPTIONS[term])],
     )
     said = {"query": query, "key": key, "sum": total[query, key].item(), "weight": weights[query, key].item()}
     return dict(data=data, layout=layout), said
@@ -141,8 +107,6 @@ four_terms = explorable(
     moved=slider([0, 10_000], label="positions start at", format=thousands),
 )
 
-
-# --------------------------------------------------------------------------------------------- T5, the bucket staircase
 
 REACH = 300
 DISTANCES = [*range(17), 20, 24, 28, 32, 36, 40, 45, 50, 57, 64, 72, 80, 90, 100, 113, 128, 150, 180, 210, 256, 300]
@@ -236,8 +200,6 @@ bucket_staircase = explorable(
 )
 
 
-# ------------------------------------------------------------------------------------------------------ the shift trick
-
 QUERIES = 4
 STEPS = ["by distance", "zeros added", "rows of Tq", "a row dropped", "rows of Tk"]
 PAD = -1
@@ -326,78 +288,4 @@ shift_trick = explorable(
     step=slider(range(len(STEPS)), label="step", format=lambda n: f"{n}: {STEPS[n]}", play=True),
     memory=slider([0, 1, 2], label="keys in memory"),
     follow=slider(range(QUERIES * QUERIES), label="follow", default=9, format=_followed),
-)
-
-
-# --------------------------------------------------------------------------------------- KERPLE beside ALiBi, penalties
-
-FARTHEST = 1023
-
-
-@functools.cache
-def _distances():
-    """Whole distances to draw at: all up to 16, then ever sparser."""
-    grown = torch.logspace(math.log10(16), math.log10(FARTHEST), 60, dtype=torch.float64).round()
-    return torch.cat((torch.arange(17, dtype=torch.float64), grown)).unique()
-
-
-def _penalty(form, r1, r2):
-    """The bias at distances 0 .. FARTHEST, [FARTHEST + 1], from `posenc` itself."""
-    at = torch.arange(FARTHEST + 1)
-    now = torch.tensor([FARTHEST])
-    if form == "alibi":
-        return alibi_bias(now, at, torch.tensor([r1], dtype=torch.float64))[0, 0].flip(0)
-    encoding = kerple(1, form=form).double()
-    encoding.bias.log_r1.data.fill_(math.log(r1))
-    encoding.bias.log_r2.data.fill_(math.log(r2))
-    with torch.no_grad():
-        q = torch.zeros(1, 1, 1, 2, dtype=torch.float64)
-        return encoding.bias(q, q, At(now[None], at[None], None))[0, 0, 0].flip(0)
-
-
-SHOWN = {"log": ("log", "blue", "solid"), "power": ("power", "orange", "dash"), "ALiBi": ("alibi", "green", "dot")}
-HELD = {"log": 255, "alibi": 3}  # where a curve can be taken: the distance
-
-
-def _penalties(r1, r2):
-    drawn = _distances().long()
-    data, near = [], {}
-    for name, (form, color, dash) in SHOWN.items():
-        added = _penalty(form, r1, r2)
-        if form in HELD:
-            here, symbol = HELD[form], "circle" if form == "log" else "square"
-            grip = [here + 1], [added[here].clamp(min=-12)]
-            data.append(dots(f"{name}: take it", *grip, color, 11, symbol, showlegend=False))
-        share = added.softmax(0).cumsum(0)
-        near[form] = int((share < 0.95).sum()) + 1
-        steep = added[drawn].clamp(min=-60).masked_fill(added[drawn] < -50, math.nan)
-        look, held = (color, 2.5, dash), "the nearest %{x} hold %{y:.3f}"
-        lower = dict(yaxis="y2", showlegend=False)
-        data += [
-            line(name, drawn + 1, steep, *look, hover="%{x} keys back: bias %{y:.2f}"),
-            line(f"{name}: weight so far", drawn + 1, share[drawn], *look, hover=held, **lower),
-        ]
-    ticks = [1, 4, 16, 64, 256, 1024]
-    nearest = dict(type="log", tickvals=ticks, ticktext=[str(n) for n in ticks], anchor="y2")
-    layout = dict(
-        height=460,
-        xaxis=axis(0, math.log10(FARTHEST + 1), "nearest keys, the query itself the first", **nearest),
-        yaxis=axis(-12.5, 0.5, "bias", domain=[0.5, 1]),
-        yaxis2=axis(-0.03, 1.03, "weight so far", domain=[0, 0.42]),
-    )
-    return dict(data=data, layout=layout), near
-
-
-penalties = explorable(
-    _penalties,
-    id="relative.penalties",
-    title="KERPLE beside ALiBi: how fast does the past fade?",
-    alt="Above, three penalties against the number of nearest keys, on a log axis. ALiBi and the power form fall off "
-    "a cliff; the logarithmic form is a straight slope. Below, for equal content, the weight that the nearest "
-    "keys hold together: it rises early for ALiBi and late for the logarithm. Two dots can be dragged: one on the "
-    "line of the logarithm sets r₂, one on ALiBi's sets r₁, which all three share.",
-    readout="95% of the weight: log {log:d} keys · power {power:d} · ALiBi {alibi:d}",
-    handles={"log: take it": "r2", "ALiBi: take it": "r1"},
-    r1=slider([0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0], label="r₁", default=1.0),
-    r2=slider([0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0], label="r₂", default=0.5),
 )

@@ -8,12 +8,9 @@ import torch
 from posenc import rope
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import arrow, axis, bars, dots, held, label, level, line, number, pin, thousands, upright
+from posenc.lab.figures.parts import arrow, axis, dots, held, label, level, line, number, path, upright
 
 PAIRS = 8  # pairs of lanes in the plane: D = 16
-
-
-# Two vectors turn, their score stays
 
 
 LAST = 36  # the last token that query or key reaches
@@ -61,8 +58,10 @@ def _invariance(shift, m, n, pair, *, rotate=rope.rotate):
     scores = _scores_at(m - n, rotate)
     score = number(scores[pair].item(), 3)
     blue, orange, green, purple = (COLORS[name] for name in ("blue", "orange", "green", "purple"))
-    right = dict(xaxis="x2", yaxis="y2")
+    right, grip = dict(xaxis="x2", yaxis="y2"), dict(size=[0, 0, 12], color=purple, opacity=1)
+    drag = dict(mode="lines+markers+text", text=["", "", "\xa0\xa0\xa0◂ drag ▸\xa0\xa0\xa0"], cliponaxis=False)
     side, spline = "right" if at_q + at_k < LAST else "left", dict(line=dict(shape="spline"))
+    drag |= dict(textposition=f"bottom {side}", textfont=dict(size=12, color=purple))
     data = [
         arrow("query, turned", q, blue, 4),
         arrow("key, turned", k, orange, 4, "5px,3px"),
@@ -76,27 +75,17 @@ def _invariance(shift, m, n, pair, *, rotate=rope.rotate):
         label("its number", -1, 1.8, f"<b>score {score}</b>", green, "middle left", cliponaxis=False),
         upright("key's place", at_k, -1.75, 1.5, orange, 2, "dash", **right),
         upright("query's place", at_q, -1.75, 1.5, blue, **right),
-        dict(
-            type="scatter",
-            name="bracket",
-            x=[at_k, at_q, (at_q + at_k) / 2],
-            y=[-1.75, -1.75, -1.8],  # a level line would be held anywhere, and moved up and down
-            mode="lines+markers+text",
-            line=dict(color=purple, width=3),
-            marker=dict(size=[0, 0, 12], color=purple, opacity=1),
-            text=["", "", "\xa0\xa0\xa0◂ drag ▸\xa0\xa0\xa0"],
-            textposition=f"bottom {side}",
-            textfont=dict(size=12, color=purple),
-            cliponaxis=False,
-            hoverinfo="skip",
-            **right,
-        ),
+        # a level line would be held anywhere, and moved up and down
+        path("bracket", [at_k, at_q, (at_q + at_k) / 2], [-1.75, -1.75, -1.8], purple, 3, marker=grip, panel=2) | drag,
     ]
     circles = [
         dict(type="circle", x0=-r, x1=r, y0=-r, y1=r, line=dict(color=COLORS["gray"], width=1), layer="below")
         for r in (1, 1.3)
     ]
     plane = dict(showticklabels=False, showgrid=False, zeroline=False, constrain="domain")
+    # a larger circle: it is taken in hand
+    phone = dict(yaxis=axis(-1.8, 1.9, domain=[0.48, 1]), yaxis2=axis(-3, 2.3, domain=[0, 0.44]), margin=dict(l=8, r=8))
+    phone |= dict(xaxis=dict(domain=[0, 1], title=dict(text="")), xaxis2=dict(domain=[0, 1]))
     layout = dict(
         height=400,
         showlegend=False,
@@ -106,15 +95,7 @@ def _invariance(shift, m, n, pair, *, rotate=rope.rotate):
         yaxis=dict(plane, range=[-1.95, 2.1], scaleanchor="x"),
         xaxis2=axis(-1, LAST + 1, "place in the text", domain=[0.56, 1], anchor="y2"),
         yaxis2=axis(-2.4, 2.4, anchor="x2", tickvals=[-1, 0, 1], title=dict(text="score", standoff=2)),
-        meta=dict(
-            phone=dict(  # a larger circle: it is taken in hand
-                margin=dict(l=8, r=8),
-                xaxis=dict(domain=[0, 1], title=dict(text="")),
-                yaxis=axis(-1.8, 1.9, domain=[0.48, 1]),
-                xaxis2=dict(domain=[0, 1]),
-                yaxis2=axis(-3, 2.3, domain=[0, 0.44]),
-            )
-        ),
+        meta=dict(phone=phone),
     )
     whole = number(scores.sum().item(), 3)
     return dict(data=data, layout=layout), {"distance": number(m - n, 0), "score": score, "whole": whole}
@@ -150,13 +131,12 @@ rotation_invariance = explorable(
 )
 
 
-# A trained head
-
 TRAINED = load_results("rope_heads")
 SHOWN = 160  # distances that are drawn: two and a half times the training length, and wide enough for a phone
 PLACES = [*range(17), 20, 24, 32, 40, 48, 56, 63, 64, 72, 80, 88, 96, 104, 112, 121, 128, 136, 144, 152, 159]
 
 
+HEADS = ["layer {layer}, head {head}".format(**head) for head in TRAINED["heads"]]
 #: Mean and spread of every trained head's scores by distance: [heads, SHOWN].
 MEANS, SPREADS = (
     torch.tensor([h[key][:SHOWN] for h in TRAINED["heads"]], dtype=torch.float64) for key in ("mean", "std")
@@ -193,10 +173,6 @@ def _trained_head(head, distance):
     }
 
 
-def _head(index):
-    return "layer {layer}, head {head}".format(**TRAINED["heads"][index])
-
-
 trained_head = explorable(
     _trained_head,
     id="rope.trained_head",
@@ -207,69 +183,6 @@ trained_head = explorable(
     "the curve.",
     readout="distance {distance}: {score} ± {wide} · peak: {peak} in training · {beyond} beyond",
     handles={"here": "distance"},
-    head=slider(range(len(TRAINED["heads"])), label="head", default=4, format=_head),
+    head=slider(range(len(TRAINED["heads"])), label="head", default=4, format=HEADS.__getitem__),
     distance=slider(PLACES, label="distance m − n", default=1),
-)
-
-
-# Which angles has training shown?
-
-WIDE = 128  # the head size of most large models: 64 pairs
-SHARES = dict(tickvals=[0, 0.5, 1], ticktext=["0", "50%", "100%"])
-
-
-def _seen(trained, target, base, pair):
-    frequencies = rope.inv_freq(WIDE, float(base), dtype=torch.float64)
-    seen = (frequencies * (trained - 1) / (2 * math.pi)).clamp(max=1)  # the part of a turn that distances reach
-    asked = (frequencies * (target - 1) / (2 * math.pi)).clamp(max=1)
-    new = (asked - seen).clamp(min=0)
-    pairs, hatched = torch.arange(len(seen)), dict(pattern=dict(shape="/", fillmode="replace"))
-    share = "pair %{{x}}: %{{y:.0%}} of the circle {}<extra></extra>"
-
-    def arc(name, radius, turns, *look):
-        angle = torch.linspace(0, 2 * math.pi * turns, 49, dtype=torch.float64)
-        return line(name, radius * angle.cos(), radius * angle.sin(), *look, line=dict(shape="spline"))
-
-    data = [
-        arc("a full turn", 1, 1.0, "gray", 1, "dot"),
-        arc("angles seen in training", 1, seen[pair].item(), "blue", 8),
-        arc("angles that the target length asks for", 1.25, asked[pair].item(), "orange", 4, "dash"),
-        label("seen", -1.45, 0.4, "seen in<br>training", "blue", "middle left"),
-        label("asked", 1.45, 0.4, "asked for<br>at target", "orange", "middle right"),
-        bars("part of the circle seen", pairs, seen, "blue", hover=share.format("seen"), panel=2),
-        bars("new at the target length", pairs, new, "orange", marker=hatched, hover=share.format("is new"), panel=2),
-        pin("this pair", pair, 0, 1.1, xaxis="x2", yaxis="y2"),
-    ]
-    layout = dict(
-        height=560,
-        barmode="stack",
-        bargap=0.15,
-        showlegend=False,
-        margin=dict(t=8),
-        xaxis=axis(-3, 3, domain=[0, 1], visible=False),
-        yaxis=axis(-1.4, 1.4, domain=[0.44, 1], scaleanchor="x", visible=False),
-        xaxis2=axis(-0.8, WIDE // 2 - 0.2, "pair of lanes i, fast to slow", anchor="y2"),
-        yaxis2=axis(0, 1.22, "of the circle", domain=[0, 0.38], anchor="x2", **SHARES),
-    )
-    return dict(data=data, layout=layout), {
-        "blind": int((new > 0).sum()),
-        "pair": pair,
-        "period": number(2 * math.pi / frequencies[pair].item(), 0),
-    }
-
-
-seen_angles = explorable(
-    _seen,
-    id="rope.seen_angles",
-    title="Which angles has training shown?",
-    alt="Above, one pair of lanes as a circle: a thick inner arc for the angles between query and key that training "
-    "shows, a dashed outer arc for those that the target length asks for. Below, a bar for each of 64 pairs, the part "
-    "of its circle seen: the fast pairs on the left have seen all of it, the slow pairs on the right only a part, and "
-    "a hatched piece on top is what the target length adds. The upright line at this pair is dragged along the bars.",
-    readout="{blind:d} of 64 pairs meet new angles · pair {pair:d}: a turn in {period} tokens",
-    handles={"this pair": "pair"},
-    trained=slider([512, 2_048, 4_096, 8_192], label="trained", default=4_096, format=thousands),
-    target=slider([512, 2_048, 4_096, 8_192, 32_768, 131_072], label="target length", default=32_768, format=thousands),
-    base=slider([100, 10_000, 500_000], label="base b", default=10_000, format=thousands),
-    pair=slider(range(0, WIDE // 2, 3), label="pair i", default=48),
 )

@@ -9,8 +9,6 @@ from posenc.lab.figures.parts import arrow, axis, bars, dots, heat, label, line,
 from posenc.rotate.mrope import dealt, positions_for
 from posenc.rotate.rope2d import angles, axial, steps
 
-# ------------------------------------------------------------------------------------------------------ the score map
-
 SIDE = 9  # rows and columns of the picture
 LANES = 8  # so two magnitudes, two pairs of lanes each
 MIXED_BASE = 10.0  # of the frequencies, where mixed starts
@@ -26,15 +24,10 @@ def frequencies(direction):
     return frame @ axial(LANES, base=MIXED_BASE, dtype=torch.float64)
 
 
-def offsets(side):
-    """Every offset (row, column) within a square picture: [(2 side - 1)^2, 2]."""
-    curve = torch.arange(1 - side, side)
-    return torch.cartesian_prod(curve, curve)
-
-
 def score_map(pairs, direction, *, angles=angles):
     """cos of the angle between equal contents at each offset, of one pair or the mean of all: [2 side - 1] squared."""
-    scores = angles(offsets(SIDE), frequencies(direction)).cos()
+    along = torch.arange(1 - SIDE, SIDE)
+    scores = angles(torch.cartesian_prod(along, along), frequencies(direction)).cos()
     scores = scores.mean(-1) if pairs == ALL else scores[:, PAIRS.index(pairs)]
     return scores.view(2 * SIDE - 1, 2 * SIDE - 1)
 
@@ -76,6 +69,8 @@ def _map(row, column, pairs, direction, *, angles=angles):
     ticks = dict(tickvals=list(range(SIDE)), showgrid=False, zeroline=False, constrain="domain")
     name = dict(text="how far each<br>pair turns", xref="x2 domain", yref="y2 domain", showarrow=False)
     dial = dict(tickvals=[-1, 0, 1], constrain="domain")
+    domains = dict(xaxis=[0, 1], yaxis=[0.47, 1], xaxis2=[0, 0.46], yaxis2=[0, 0.35])
+    phone = {name: dict(domain=domain) for name, domain in domains.items()}
     layout = dict(
         height=430,
         showlegend=False,
@@ -85,15 +80,7 @@ def _map(row, column, pairs, direction, *, angles=angles):
         xaxis2=dict(dial, range=[-0.4, 1.5], domain=[0.74, 1], anchor="y2", title=dict(text="turn by a column")),
         yaxis2=axis(1.5, -1.45, "turn by a row", domain=[0.46, 0.88], anchor="x2", scaleanchor="x2", **dial),
         annotations=[name | dict(x=0.5, y=1, yanchor="bottom")],
-        meta=dict(
-            phone=dict(
-                xaxis=dict(domain=[0, 1]),
-                yaxis=dict(domain=[0.47, 1]),
-                xaxis2=dict(domain=[0, 0.46]),
-                yaxis2=dict(domain=[0, 0.35]),
-                annotations=[name | dict(x=1.2, y=0.95, xanchor="left", yanchor="top")],
-            )
-        ),
+        meta=dict(phone=phone | dict(annotations=[name | dict(x=1.2, y=0.95, xanchor="left", yanchor="top")])),
     )
     at = {arrow: z[SIDE, SIDE - 1 + step].item() for arrow, step in diagonals.items()}
     return dict(data=data, layout=layout), {"right": at["↘"], "left": at["↙"]}
@@ -103,13 +90,11 @@ map = explorable(
     _map,
     id="rope2d.map",
     title="What a query sees from its patch",
-    alt=(
-        "A picture of nine by nine patches. Its colors are the scores of one query with keys of equal content at "
-        "every patch, from minus one to one. A pair that turns along one axis draws stripes along the other one; a "
-        "turned pair draws oblique stripes; all pairs together draw a cross through the query, upright or turned. "
-        "Beside or below it an arrow for each pair: how far it turns for a row, downward, and for a column, across. "
-        "Stripes lie across the arrow. Drag the diamond, the query, or the number at a long arrow."
-    ),
+    alt="A picture of nine by nine patches. Its colors are the scores of one query with keys of equal content at "
+    "every patch, from minus one to one. A pair that turns along one axis draws stripes along the other one; a "
+    "turned pair draws oblique stripes; all pairs together draw a cross through the query, upright or turned. "
+    "Beside or below it an arrow for each pair: how far it turns for a row, downward, and for a column, across. "
+    "Stripes lie across the arrow. Drag the diamond, the query, or the number at a long arrow.",
     readout="score on ↘ {right:+.2f} · on ↙ {left:+.2f}",
     handles={"the query": ("row", "column"), "the number of pair 0": "direction", "the number of pair 1": "direction"},
     row=slider(range(SIDE), label="row of the query", default=4),
@@ -118,7 +103,6 @@ map = explorable(
     direction=slider(DIRECTIONS, label="turned by", default=0, format=lambda d: f"{d}°" if d else "axial, 0°"),
 )
 
-# -------------------------------------------------------------------------------------------------------- resolution
 
 TRAINED = 6  # patches on a side of the training pictures
 DIAL_LANES = 16
@@ -169,18 +153,15 @@ def _resolution(asked, coordinates, offset):
     here = min(offset, asked - 1)  # the key stays within the picture
     rows = list(range(len(MAGNITUDES)))
     looks = {SEEN: ("circle", "blue"), BETWEEN: ("circle-open", "blue"), OUTSIDE: ("x", "orange")}
-    found = {
-        word: [folded(angles[word]) / widest(w) for angles, w in zip(sorted_angles, MAGNITUDES.tolist())]
-        for word in looks
-    }
-    data = []
+    found, data = {}, []
     for word, (symbol, color) in looks.items():
+        found[word] = [folded(angles[word]) / widest(w) for angles, w in zip(sorted_angles, MAGNITUDES.tolist())]
         y = [row for row in rows for _ in found[word][row]]
         sizes = [7 if row else 5 for row in y]  # the fastest pair has them all within the band
         hover = f"{word}: %{{x:.2f}} of the widest trained angle<extra></extra>"
         data.append(dots(word, torch.cat(found[word]), y, color, sizes, symbol, hover=hover))
     named = _named(found)
-    x, y = ([place[axis] for place in named.values()] for axis in (0, 1))
+    x, y = ([*axis] for axis in zip(*named.values()))
     data.append(label("names of the marks", x, y, list(named), [looks[word][1] for word in named], "bottom center"))
     for row, w in enumerate(MAGNITUDES.tolist()):
         x = folded(torch.tensor([here * scale * w], dtype=torch.float64)) / widest(w)
@@ -210,13 +191,11 @@ resolution = explorable(
     _resolution,
     id="rope2d.resolution",
     title="A larger picture than trained",
-    alt=(
-        "Four rows, one for each frequency of an axis, from fast to slow; across, the angle between query and key, as "
-        "a share of the widest that the row met in training: half a turn at most. A band shows the angles between "
-        "patches of the six by six training pictures. Marks are the angles that a larger picture asks for: full dots "
-        "are angles of training, open ones lie between two of them, crosses lie beyond the band. Triangles stand at "
-        "the angles of one key: drag one, and the key moves farther away."
-    ),
+    alt="Four rows, one for each frequency of an axis, from fast to slow; across, the angle between query and key, as "
+    "a share of the widest that the row met in training: half a turn at most. A band shows the angles between "
+    "patches of the six by six training pictures. Marks are the angles that a larger picture asks for: full dots "
+    "are angles of training, open ones lie between two of them, crosses lie beyond the band. Triangles stand at "
+    "the angles of one key: drag one, and the key moves farther away.",
     readout="{beyond:d} of {all:d} angles beyond · key {offset:d} on",
     handles={name: "offset" for name in _KEYS[1:]},
     asked=slider(SIDES, label="patches on a side", default=12),
@@ -224,13 +203,11 @@ resolution = explorable(
     offset=slider(range(1, SIDES[-1]), label="key, patches on", default=4, at_most="asked"),
 )
 
-# ------------------------------------------------------------------------------------------------------- M-RoPE's ids
 
 PICTURE = (1, 4, 4)  # time, rows, columns
 AFTER = 4  # words after the picture
 MOST_WORDS, TOP = 5, 14  # before it; where its ground ends in the drawing
 ID_LANES = 32
-ID_BASE = 10000.0
 DEALS = {"in sections": dict(sections=(4, 6, 6)), "in turn": dict(sections=(6, 5, 5), interleaved=True)}
 AXES = {"time": "blue", "row": "orange", "column": "green"}
 
@@ -242,7 +219,7 @@ def text_ids(words):
 
 def frequencies_of(deal):
     """[3, 16], each frequency dealt to time, row or column."""
-    return dealt(ID_LANES, base=ID_BASE, **DEALS[deal])
+    return dealt(ID_LANES, base=10_000.0, **DEALS[deal])
 
 
 def turns_between(words, patch, deal):
@@ -282,12 +259,12 @@ def _ids(words, row, column, deal):
         data.append(bars(f"cos of the angle, {name}", mine, turned[mine].cos(), color, text=text, **look))
         # In sections a name over each section, in turn a letter over each pair.
         at, word = (mine, name[0]) if deal == "in turn" else (mine.double().mean()[None], name)
-        words_ = [f"<b>{word}</b>"] * len(at)
-        data.append(label(f"owner, {name}", at, [1.05] * len(at), words_, color, xaxis="x2", yaxis="y2"))
+        named = [f"<b>{word}</b>"] * len(at)
+        data.append(label(f"owner, {name}", at, [1.05] * len(at), named, color, xaxis="x2", yaxis="y2"))
     corner = turns_between(words, (0, 0), deal).cos()
     pairs = torch.arange(len(corner), dtype=torch.float64)
-    x, y = (pairs - 0.4, pairs + 0.4, pairs + math.nan), (corner, corner, corner + math.nan)
-    x, y = (torch.stack(ends, -1).flatten() for ends in (x, y))
+    x = torch.stack((pairs - 0.4, pairs + 0.4, pairs + math.nan), -1).flatten()
+    y = torch.stack((corner, corner, corner + math.nan), -1).flatten()
     data.append(line("the first patch", x, y, "ink", 2, panel=2))
     data.append(label("its name", 15.4, -0.62, "━ first patch", "ink", "middle left", xaxis="x2", yaxis="y2"))
     longest = MOST_WORDS + patches + AFTER
@@ -316,14 +293,12 @@ ids = explorable(
     _ids,
     id="rope2d.ids",
     title="Three ids for a text with a picture",
-    alt=(
-        "Above, three lines over the tokens of a text that holds a picture of four by four patches: the ids of time, "
-        "row and column. They are equal in words; in the picture time stands still, row climbs a step every four "
-        "patches and column runs up and down. Three dots on a dotted line are the ids of one patch: drag the line. "
-        "Below, a bar for each pair of lanes: the cosine of the angle between the last word and this patch, under the "
-        "name or the first letter of the axis that owns the pair, and a short line where the bar of the first patch "
-        "ends. The chips say how far the score moves if the patch is one row, or one column, farther."
-    ),
+    alt="Above, three lines over the tokens of a text that holds a picture of four by four patches: the ids of time, "
+    "row and column. They are equal in words; in the picture time stands still, row climbs a step every four "
+    "patches and column runs up and down. Three dots on a dotted line are the ids of one patch: drag the line. "
+    "Below, a bar for each pair of lanes: the cosine of the angle between the last word and this patch, under the "
+    "name or the first letter of the axis that owns the pair, and a short line where the bar of the first patch "
+    "ends. The chips say how far the score moves if the patch is one row, or one column, farther.",
     readout="score {score:.2f} · a row on: ±{row:.3f} · a column on: ±{column:.3f}",
     handles={"the key, a patch": ("row", "column")},
     words=slider(range(MOST_WORDS + 1), label="words before", default=3),

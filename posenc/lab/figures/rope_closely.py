@@ -2,13 +2,12 @@ r"""Explorables of the chapter *RoPE, looked at closely*."""
 
 import math
 from functools import cache
-from itertools import pairwise
 
 import torch
 
 from posenc.lab.experiments import load_results
-from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.figures.parts import axis, bars, dots, label, line, number, path, pin, thousands
+from posenc.lab.explore import explorable, slider
+from posenc.lab.figures.parts import apart, axis, bars, dots, label, line, number, path, pin, thousands
 from posenc.rotate.rope import inv_freq, rotate, xpos
 
 #: Where rounding may enter on the way to cos and sin, and to what: what is rounded, and the dtype.
@@ -25,14 +24,9 @@ ROUNDED = {
 
 def cos_sin(positions, inv_freq, place, dtype):
     r"""cos and sin [..., T, p/2] in float64, what `place` names rounded to `dtype` on the way."""
-    if place == "angles":
-        angles = (positions[..., None].to(dtype) * inv_freq.to(dtype)).double()
-    elif place == "positions":
-        angles = positions.to(dtype).double()[..., None] * inv_freq.double()
-    elif place == "frequencies":
-        angles = positions.double()[..., None] * inv_freq.to(dtype).double()
-    else:
-        angles = positions.double()[..., None] * inv_freq.double()
+    at = positions[..., None].to(dtype if place in ("angles", "positions") else torch.float64)
+    w = inv_freq.to(dtype if place in ("angles", "frequencies") else torch.float64)
+    angles = (at * w).double()  # a product of two dtypes has the larger one
     cos, sin = angles.cos(), angles.sin()
     return (cos.to(dtype).double(), sin.to(dtype).double()) if place == "table" else (cos, sin)
 
@@ -43,8 +37,6 @@ def turn_rounded(x, positions, inv_freq, where):
     a, b = x.double().unflatten(-1, (-1, 2)).unbind(-1)
     return torch.stack((a * cos - b * sin, a * sin + b * cos), dim=-1).flatten(-2).to(x.dtype)
 
-
-# A key aimed at a distance: which pairs of lanes make the peak
 
 DIM = 64
 LANES = {"all 32": slice(0, 32), "16 fastest": slice(0, 16), "16 slowest": slice(16, 32), "pair 8 alone": slice(8, 9)}
@@ -68,7 +60,8 @@ def _aimed(target, lanes):
     row, distances = scores[names.index(lanes)], torch.arange(reach + 1)
     end = next((d for d in range(target, reach + 1) if row[d] < 0.5), reach)
     share = "distance %{x}: %{y:.0%} of the peak<extra></extra>"
-    shorts = [f" <b>{name}</b>" if name == lanes else f" {name}" for name in names]
+    words = [(f" <b>{name}</b>" if name == lanes else f" {name}").replace(" alone", "") for name in names]
+    heights = apart(scores[:, -1].tolist(), 0.13, -1.1)
     colors = ["blue" if name == lanes else "gray" for name in names]
     dashes = ["solid"] * (len(names) - 1) + ["dash"]
     data = [
@@ -77,18 +70,7 @@ def _aimed(target, lanes):
     ]
     data += [
         line("these pairs", distances, row, "blue", 3, hover=share),
-        dict(
-            type="scatter",
-            name="names of the others",
-            mode="text",
-            x=[reach] * len(names),
-            y=_apart(scores[:, -1]),
-            text=[short.replace(" alone", "") for short in shorts],
-            textposition="middle right",
-            textfont=dict(size=12, color=[COLORS[color] for color in colors]),
-            cliponaxis=False,
-            hoverinfo="skip",
-        ),
+        label("names of the others", [reach] * 4, heights, words, colors, "middle right", 12, cliponaxis=False),
         dots("where the key aims", [target], [1], "orange", 15, "diamond"),
         label("aimed", target, 1.1, f"aimed at {target}", "orange"),
     ]
@@ -105,14 +87,6 @@ def _aimed(target, lanes):
     }
 
 
-def _apart(heights, least=0.13):
-    """The heights of names, so that no two are nearer than their letters are tall; [lines]."""
-    out = heights.clone()
-    for above, below in pairwise(heights.argsort(descending=True).tolist()):
-        out[below] = torch.minimum(out[below], out[above] - least)
-    return out
-
-
 aimed_key = explorable(
     _aimed,
     id="rope_closely.aimed_key",
@@ -127,8 +101,6 @@ aimed_key = explorable(
     target=slider(range(0, 97, 4), label="aimed at distance a", default=40),
 )
 
-
-# What the encoding does to the spread of random scores
 
 DRAWS, SHOWN = 400, 3
 ENCODINGS = ["RoPE", "p-RoPE", "xPos"]
@@ -185,8 +157,6 @@ spread = explorable(
 )
 
 
-# Which pairs of lanes a trained head uses
-
 PAIRS, HEADS, WINDOW = 12, 12, 64  # of the study model
 
 
@@ -232,10 +202,6 @@ def _lanes(head, pair):
     }
 
 
-def _head(index):
-    return f"layer {index // 4}, head {index % 4}"
-
-
 lane_use = explorable(
     _lanes,
     id="rope_closely.lane_use",
@@ -247,12 +213,10 @@ lane_use = explorable(
     "a straight line for a slow one.",
     readout="by position: {share} of this pair · {whole} of the head · {turns} turns",
     handles={"this pair": "pair"},
-    head=slider(range(HEADS), label="head", default=4, format=_head),
+    head=slider(range(HEADS), label="head", default=4, format=lambda n: f"layer {n // 4}, head {n % 4}"),
     pair=slider(range(PAIRS), label="pair of lanes i", default=2),
 )
 
-
-# Rounding on the way to cos and sin
 
 WIDE, DRAWN = 128, 256
 OCTAVES = range(4, 21)  # 16 .. 1,048,576
@@ -306,10 +270,6 @@ def _precision(place, dtype, octave, pair):
     return dict(data=data, layout=layout), {"position": thousands(start), "here": _off_by(here)}
 
 
-def _position(octave):
-    return thousands(2**octave)
-
-
 precision = explorable(
     _precision,
     id="rope_closely.precision",
@@ -322,6 +282,6 @@ precision = explorable(
     handles={"here": "octave"},
     place=slider(list(PLACES), label="rounded"),
     dtype=slider(list(DTYPES), label="to"),
-    octave=slider(OCTAVES, label="position", default=9, play=True, format=_position),
+    octave=slider(OCTAVES, label="position", default=9, play=True, format=lambda octave: thousands(2**octave)),
     pair=slider([0, 4, 8, 16, 32], label="pair of lanes i", default=8),
 )

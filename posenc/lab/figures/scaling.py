@@ -34,16 +34,6 @@ def _schemes(factor):
 NAMES = list(_schemes(1.0))
 
 
-def _short(scheme):
-    return scheme.replace(" by", "")
-
-
-def _times(value):
-    return f"{value} × L"
-
-
-# Angles seen and unseen
-
 SHARES = {"tickvals": [0, 0.5, 1], "ticktext": ["0", "50%", "100%"]}
 
 
@@ -55,16 +45,14 @@ def _angles(scheme, factor, target):
     new = (asked - seen).clamp(min=0)
     new[new < 1e-9] = 0  # rounding, where a scheme hits the edge exactly
     pairs, lower = torch.arange(DIM // 2), dict(yaxis="y2", showlegend=False)
-    share = "pair %{{x}}: %{{y:.0%}} of the circle {}<extra></extra>"
+    share = "pair %{{x}}: %{{y:.0%}} of the circle {}"
     hatched = dict(pattern=dict(shape="/", fillmode="replace"))
-    turned = "pair %{x}: one token turns %{y:.0%} of what it did<extra></extra>"
+    turned = "pair %{x}: one token turns %{y:.0%} of what it did"
     data = [
         bars("seen in training", pairs, seen, "blue", hover=share.format("seen")),
         bars("new at the target length", pairs, new, "orange", marker=hatched, hover=share.format("is new")),
         line("angle of one token", pairs, now / plain, "green", 3, line=dict(shape="hvh"), hover=turned, **lower),
-        dots(
-            "the slowest pair", [DIM // 2 - 1], [(now / plain)[-1]], "green", 14, "diamond", cliponaxis=False, **lower
-        ),
+        dots("the slowest pair", pairs[-1:], (now / plain)[-1:], "green", 14, "diamond", cliponaxis=False, **lower),
     ]
     layout = dict(
         height=500,
@@ -90,13 +78,11 @@ angles = explorable(
     "and down, and sets the factor s.",
     readout="new angles in {blind:d} of 64 pairs · neighbors squeezed in {squeezed:d}",
     handles={"the slowest pair": "factor"},
-    scheme=slider(NAMES, label="scheme", default="NTK", format=_short),
+    scheme=slider(NAMES, label="scheme", default="NTK", format=lambda name: name.replace(" by", "")),
     factor=slider(FACTORS, label="factor s", default=4),  # the page asks which larger one will do
-    target=slider([1, 2, 4, 8, 16], label="target", default=4, format=_times),
+    target=slider([1, 2, 4, 8, 16], label="target", default=4, format=lambda n: f"{n} × L"),
 )
 
-
-# Temperature
 
 KEYS = [TRAINED // 4 * 2**k for k in range(8)]
 DRAWS = 16  # seeded draws behind a mean
@@ -124,7 +110,7 @@ def _temperature(spread, strength):
     edges = [log_keys[0] - 0.7, log_keys[-1] + 0.1]  # the name of the level stands where no curve runs
 
     def curve(name, values, color, dash, symbol):
-        hover = "%{customdata[0]:,} keys: %{customdata[1]:,.0f} attended<extra></extra>"
+        hover = "%{customdata[0]:,} keys: %{customdata[1]:,.0f} attended"
         marker = dict(color=color, symbol=symbol, size=[7] * (len(KEYS) - 1) + [15], opacity=1)
         pairs = [[n, v] for n, v in zip(KEYS, values.tolist())]
         return path(name, log_keys, values.log10(), color, 2.5, dash, hover=hover, marker=marker, customdata=pairs)
@@ -166,13 +152,8 @@ temperature = explorable(
 )
 
 
-# Which lanes break it
-
-LOWER = {"xaxis": "x2", "yaxis": "y2"}
-
-
-def _which_lanes(kind, cutoff, *, results=None):
-    results = load_results("rope_surgery") if results is None else results
+def _which_lanes(kind, cutoff):
+    results = load_results("rope_surgery")
     length, runs = results["settings"]["length"], results["stopped"][kind]
     ends = torch.tensor(results["until"], dtype=torch.float64)
     losses = torch.tensor(runs, dtype=torch.float64)  # [seed, cutoff, bin]
@@ -188,17 +169,18 @@ def _which_lanes(kind, cutoff, *, results=None):
     low, high = cut[1:].min().item() - 0.1, math.ceil(10 * highest) / 10
 
     def by_position(name, values, **style):
-        words = f"position %{{x}}: loss %{{y:.2f}} {name}<extra></extra>"
+        words = f"position %{{x}}: loss %{{y:.2f}} {name}"
         return line(name, ends, values, hover=words, line=style)
 
-    (seeds, cutoffs), stopped = far.shape, losses[:, cutoff].mean(0)
+    (seeds, cutoffs), stopped, here = far.shape, losses[:, cutoff].mean(0), far[:, cutoff].mean().item()
     foot = low - 0.45  # of the upper panel: the line's name stands under it
     place = 5 * len(ends) // 8
     middle = stopped[place - 1 : place + 3]
     climbs = middle.mean() > (none[beyond].mean() + cut[beyond].mean()) / 2
     beside = ends[place].item(), (middle.min() - 0.1 if climbs else middle.max() + 0.1).item()
     words, stops = "these stopped" if cutoff else "none stopped", torch.arange(cutoffs)
-    loss = "%{{x}} stopped: loss %{{y:.2f}}{}<extra></extra>"
+    loss, one = (f"%{{x}} stopped: loss %{{y:.2f}}{which}" for which in (" on average", ", one seed"))
+    lower, follows = dict(xaxis="x2", yaxis="y2"), dict(color="orange", size=[0, 15, 0], opacity=1, symbol="diamond")
     data = [
         by_position("RoPE as trained", none, color=COLORS["gray"], width=2, dash="dot"),
         by_position("attention cut to L", cut, color=COLORS["green"], width=2, dash="dash"),
@@ -208,29 +190,14 @@ def _which_lanes(kind, cutoff, *, results=None):
         label("plain's name", ends[-1].item(), none.max().item(), "as trained", "gray", "top left"),
         label("their name", *beside, words, "blue", "bottom center" if climbs else "top center"),
         label("L", length + 4, none.max().item() + 0.2, "trained length L", "gray", "middle right"),
-        line("mean beyond 2 L", stops, far.mean(0), "blue", 2, hover=loss.format(" on average"), panel=2),
-        dots(
-            "each seed beyond 2 L",
-            stops.repeat(seeds),
-            far.flatten(),
-            "blue",
-            5,
-            hover=loss.format(", one seed"),
-            panel=2,
-        ),
-        path(  # upright, so that a drag follows its number alone: the losses stand close
-            "this many",
-            [cutoff] * 3,
-            [low, far[:, cutoff].mean().item(), high],
-            "orange",
-            2,
-            panel=2,
-            marker=dict(color="orange", size=[0, 15, 0], opacity=1, symbol="diamond"),
-        ),
-        level("cut beyond 2 L", cut[beyond].mean(), 0, pairs, "green", 2, "dash", **LOWER),
-        label("cut's name", 0, cut[beyond].mean().item(), "cut to L", "green", "top right", **LOWER),
-        upright("a turn takes L tokens", edge, low, high, "purple", 2, "dashdot", **LOWER),
-        label("edge's name", edge + aside, 2.05, "turned fully", "purple", f"middle {side}", **LOWER),
+        line("mean beyond 2 L", stops, far.mean(0), "blue", 2, hover=loss, panel=2),
+        dots("each seed beyond 2 L", stops.repeat(seeds), far.flatten(), "blue", 5, hover=one, panel=2),
+        # upright, so that a drag follows its number alone: the losses stand close
+        path("this many", [cutoff] * 3, [low, here, high], "orange", 2, marker=follows, panel=2),
+        level("cut beyond 2 L", cut[beyond].mean(), 0, pairs, "green", 2, "dash", **lower),
+        label("cut's name", 0, cut[beyond].mean().item(), "cut to L", "green", "top right", **lower),
+        upright("a turn takes L tokens", edge, low, high, "purple", 2, "dashdot", **lower),
+        label("edge's name", edge + aside, 2.05, "turned fully", "purple", f"middle {side}", **lower),
     ]
     layout = dict(
         height=500,
@@ -243,7 +210,7 @@ def _which_lanes(kind, cutoff, *, results=None):
     )
     return dict(data=data, layout=layout), {
         "which": f"{cutoff} {kind}est of {pairs} stopped",
-        "far": f"{far[:, cutoff].mean().item():.2f}",
+        "far": f"{here:.2f}",
         "plain": f"{none[beyond].mean().item():.2f}",
         "cut": f"{cut[beyond].mean().item():.2f}",
     }

@@ -75,12 +75,9 @@ def _inner_product(m, dim, between, *, table=sinusoidal.table):
     data, below = [], []
     for start, (name, look) in zip((*FIXED, m), looks.items(), strict=True):
         words = f"from position {start}"
-        to, off = f"{words} to %{{x}}: %{{y:.2f}}<extra></extra>", f"{words}, offset %{{x}}: %{{y:.2f}}<extra></extra>"
-        there = start + OFFSETS
+        to, more = f"{words} to %{{x}}: %{{y:.2f}}", dict(hover=f"{words}, offset %{{x}}: %{{y:.2f}}", showlegend=False)
         data.append(line(name, KEYS, scores(start, KEYS), *look, hover=to))
-        below.append(
-            line(f"{name}, by offset", OFFSETS, scores(start, there), *look, hover=off, panel=2, showlegend=False)
-        )
+        below.append(line(f"{name}, by offset", OFFSETS, scores(start, start + OFFSETS), *look, panel=2, **more))
     data += below
     data.append(pin("m", m, low, 1.15, width=1.5, dash="dot"))
     ticks = axis(low, 1.25, tickvals=[-1, 0, 1])
@@ -96,10 +93,6 @@ def _inner_product(m, dim, between, *, table=sinusoidal.table):
     return dict(data=data, layout=layout), {"peak": signed(peak), "gap": (own - other).abs().max()}
 
 
-def _in_short(between):
-    return between.replace("a random matrix", "random")
-
-
 inner_product = explorable(
     _inner_product,
     id="sinusoidal.inner_product",
@@ -112,7 +105,7 @@ inner_product = explorable(
     handles={"m": "m"},
     m=slider(range(0, 101, 5), label="position m", default=45),
     dim=slider([4, 16, 64], label="model size C", default=64),
-    between=slider(BETWEEN, label="between", format=_in_short),
+    between=slider(BETWEEN, label="between", format=lambda name: name.replace("a random matrix", "random")),
 )
 
 

@@ -56,20 +56,13 @@ def _allocation(query, temperature, offset, order, remainder, *, weigh=stickbrea
     asks = dict(marker=dict(symbol="diamond", size=[0, 15], color="ink", opacity=1))
     asks |= dict(text=["", f"{TOKENS[query]}<sub>{query}</sub> asks"], textposition="bottom right")
     rest = "left over" if drop else f"to {TOKENS[query]}<sub>{query}</sub> itself"
+    looks = dict(marker=dict(color=COLORS["gray" if drop else "purple"], line=edge), text=[rest])
+    looks |= dict(width=0.4 if drop else 0.86)
     data = [
         bar("what the key leaves", leaves, 1 - start - pieces, base=start + pieces, y=asked, width=0.3, marker=pale),
         bar("piece the key takes", "key %{text}: takes %{customdata:.3f}", pieces, base=start, y=asked, **thick),
         strip("the stick", "key %{text}: weight %{customdata:.3f}", pieces, start, 1),
-        strip(
-            "what is left of the stick",
-            f"the rest: %{{customdata:.3f}} {rest}",
-            [left],
-            [gap],
-            1,
-            width=0.4 if drop else 0.86,
-            text=[rest],
-            marker=dict(color=COLORS["gray"] if drop else COLORS["purple"], line=edge),
-        ),
+        strip("what is left of the stick", f"the rest: %{{customdata:.3f}} {rest}", [left], [gap], 1, **looks),
         strip("softmax", "key %{text}: softmax weight %{customdata:.3f}", soft[asked], soft_start, 0),
         path("the query", [1, 0.035], [query] * 2, "ink", 1.5, "dot", **asks) | dict(mode="lines+markers+text"),
     ]
@@ -94,12 +87,10 @@ allocation = explorable(
     _allocation,
     id="stickbreaking.allocation",
     title="A stick, broken key by key",
-    alt=(
-        "Top: the finished stick as a bar of length one, cut into one labelled piece for each key in the order of "
-        "asking, above the softmax of the same logits. Below: a staircase with a row for each key; a thick bar is "
-        "what the key takes, a thin gray bar what it leaves to the keys asked after it. Of two equal tokens the one "
-        "asked first takes more; softmax gives both the same. The dotted row of the query is dragged to another token."
-    ),
+    alt="Top: the finished stick as a bar of length one, cut into one labelled piece for each key in the order of "
+    "asking, above the softmax of the same logits. Below: a staircase with a row for each key; a thick bar is "
+    "what the key takes, a thin gray bar what it leaves to the keys asked after it. Of two equal tokens the one "
+    "asked first takes more; softmax gives both the same. The dotted row of the query is dragged to another token.",
     readout="sum {total:.3f} · left over {left:.3f} · nearest key {nearest:.3f}",
     handles={"the query": "query"},
     query=slider(range(len(TOKENS)), label="query i", default=8, format=lambda i: f"{i}, “{TOKENS[i]}”"),
@@ -147,22 +138,10 @@ def _dilution(far, match, rest, between, *, weigh=stickbreaking.weigh):
 
     both = torch.stack((soft[:, n], stick[:, n]), -1)  # [parts, 2]
     starts = both.cumsum(0) - both
-    data = [
-        bars(
-            part,
-            share,
-            [0, 1],
-            hover=f"{part}: %{{customdata:.3f}}<extra></extra>",
-            panel=2,
-            orientation="h",
-            base=start,
-            width=0.7,
-            marker=look | dict(line=dict(color=COLORS["ink"], width=1)),
-            customdata=share,
-            showlegend=True,
-        )
-        for (part, look), share, start in zip(PARTS.items(), both, starts)
-    ]
+    data, aside = [], dict(panel=2, orientation="h", width=0.7, showlegend=True)
+    for (part, look), share, start in zip(PARTS.items(), both, starts):
+        more = dict(aside, base=start, customdata=share, marker=look | dict(line=dict(color=COLORS["ink"], width=1)))
+        data.append(bars(part, share, [0, 1], hover=f"{part}: %{{customdata:.3f}}", **more))
     ends = [float(stick[1, -1]), float(soft[1, -1])]
     low = max(min(ends), 0.04)
     high = max(max(ends), low + 0.16)
@@ -174,19 +153,14 @@ def _dilution(far, match, rest, between, *, weigh=stickbreaking.weigh):
         pin("here", n, -0.04, 1.13),
     ]
     bare = dict(showgrid=False, zeroline=False)
+    # few enough to lie flat and whole on a narrow screen
+    few = dict(tickmode="array", tickvals=[0, *places[1::2]], tickangle=0)
+    few |= dict(ticktext=[f"{count:,}" for count in (COUNTS[0], *COUNTS[1::2])])
     layout = dict(
         height=440,
         barmode="overlay",
         meta=dict(phone=dict(xaxis=dict(range=[-0.3, len(COUNTS) + 1.1]))),
-        xaxis=axis(  # few enough to lie flat and whole on a narrow screen
-            -0.3,
-            len(COUNTS) + 0.1,
-            "keys farther away than the match",
-            tickmode="array",
-            tickvals=[0, *places[1::2]],
-            ticktext=[f"{c:,}" for c in (COUNTS[0], *COUNTS[1::2])],
-            tickangle=0,
-        ),
+        xaxis=axis(-0.3, len(COUNTS) + 0.1, "keys farther away than the match", **few),
         yaxis=axis(-0.04, 1.16, "weight of the match", domain=[0, 0.62], tickvals=[0, 0.5, 1]),
         xaxis2=axis(0, 1, anchor="y2", showticklabels=False, **bare),
         yaxis2=axis(-0.5, 1.5, domain=[0.74, 1], anchor="x2", tickvals=[0, 1], ticktext=["softmax", "stick"], **bare),
@@ -199,12 +173,10 @@ dilution = explorable(
     _dilution,
     id="stickbreaking.dilution",
     title="More keys behind the match",
-    alt=(
-        "Above, two bars, who has the weight under softmax and who under stick-breaking: nearer keys, the match, "
-        "farther keys, and what is left over of the stick. Below, the weight of the match against the number of keys "
-        "farther away. The softmax curve falls as keys are added; the stick-breaking curve is flat, and in its bar "
-        "farther keys take only from what was left over. An upright line is dragged to a number of keys."
-    ),
+    alt="Above, two bars, who has the weight under softmax and who under stick-breaking: nearer keys, the match, "
+    "farther keys, and what is left over of the stick. Below, the weight of the match against the number of keys "
+    "farther away. The softmax curve falls as keys are added; the stick-breaking curve is flat, and in its bar "
+    "farther keys take only from what was left over. An upright line is dragged to a number of keys.",
     readout="stick {stick:.3f} · softmax {soft:.3f} · left over {left:.3f}",
     handles={"here": "far"},
     far=slider(COUNTS, label="keys farther away", default=256, format=lambda v: f"{v:,}", play=True),

@@ -25,6 +25,7 @@ def orders(count):
 #: Orders of the sentence, as indices into WORDS; the first is the sentence as it is written.
 ORDERS = {" ".join(WORDS[i] for i in order): order for order in orders(len(WORDS))}
 SENTENCES = list(ORDERS)
+DEFAULT = SENTENCES.index("the man bit a dog")
 POSITIONS = ("none", "sinusoidal", "RoPE", "ALiBi")
 MASKS = ("every key", "past keys")
 DIM, HEADS = 8, 4
@@ -103,22 +104,14 @@ def _shuffle(sentence, position, mask, depth):
         where = dict(textposition=place, hoverinfo="skip")
         return dict(type="scatter", name=name, x=[x] * len(y), y=y, mode="text", text=text, **where, **font)
 
+    shown, by = [0.0 if value < SAME else value for value in moved], "the output moved by %{x:.2f} of its length"
     data = [
         strip("outputs as written", LEFT, before),
         strip("outputs as read", RIGHT, after),
         words("words as written", LEFT - 0.15, rows, list(WORDS), "middle left"),
         lines("the same output", True, "blue", "solid"),
         lines("another output", False, "orange", "dot"),
-        bars(
-            "change of the output",
-            [0.0 if value < SAME else value for value in moved],
-            rows,
-            "orange",
-            hover="the output moved by %{x:.2f} of its length<extra></extra>",
-            orientation="h",
-            xaxis="x2",
-            width=0.3,
-        ),
+        bars("change of the output", shown, rows, "orange", hover=by, orientation="h", xaxis="x2", width=0.3),
         words("no change", BARS, still, ["same"] * len(still), "middle right", textfont=dict(color=COLORS["blue"])),
     ]
     for place, word in enumerate(WORDS):
@@ -148,12 +141,7 @@ shuffle = explorable(
     "each word takes its strip along. Drag a word onto another, and they change places.",
     readout="{same:d} of 5 outputs stay the same · largest change {largest:.2f}",
     handles={f"tile {word}": "sentence" for word in WORDS},
-    sentence=slider(
-        range(len(SENTENCES)),
-        label="read as",
-        default=SENTENCES.index("the man bit a dog"),
-        format=SENTENCES.__getitem__,
-    ),
+    sentence=slider(range(len(SENTENCES)), label="read as", default=DEFAULT, format=SENTENCES.__getitem__),
     position=slider(list(POSITIONS), label="position"),
     mask=slider(list(MASKS), label="a word sees"),
     depth=slider([1, 2], label="layers"),

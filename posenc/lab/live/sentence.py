@@ -109,22 +109,17 @@ def encoding(method: str, slope: float) -> Encoding:
     out = make(method, **options).double()
     lane = torch.zeros(LANES, dtype=torch.float64)  # q times this lane is 1, for each word
     lane[-1] = 1 / THRESHOLD
-    steps = torch.arange(8.0, dtype=torch.float64)
+    steps, none, fires = (
+        torch.arange(8.0, dtype=torch.float64),
+        [[0.0] * LANES],
+        ("bias.widen.bias", "bias.narrow.bias"),
+    )
     numbers = {
         "learned": {"embed.table": [[0.5 * random(row + 1, at) for at in range(LANES)] for row in range(ROWS)]},
         "shaw": {"bias.keys": [(lane * b * math.sqrt(LANES)).tolist() for b in (*CLIPPED, *CLIPPED[-2::-1])]},
-        "transformer_xl": {
-            "bias.w_r": (2 * torch.eye(LANES)).tolist(),
-            "bias.u": [[0.0] * LANES],
-            "bias.v": [[0.0] * LANES],
-        },
+        "transformer_xl": {"bias.w_r": (2 * torch.eye(LANES)).tolist(), "bias.u": none, "bias.v": none},
         "t5": {"bias.table": [(-0.3 * steps).tolist()]},
-        "fire": {
-            "bias.widen.weight": [[1.0]],
-            "bias.widen.bias": [0.0],
-            "bias.narrow.weight": [[-2.5]],
-            "bias.narrow.bias": [0.0],
-        },
+        "fire": {"bias.widen.weight": [[1.0]], "bias.narrow.weight": [[-2.5]]} | dict.fromkeys(fires, [0.0]),
         "cope": {"bias.table": (-0.5 * steps[:, None] * lane).tolist()},
         "inkling": {"bias.bank": [(3 * torch.exp(-steps)).tolist(), (3 - 3 * torch.exp(-steps / 3)).tolist()]},
     }.get(method, {})
@@ -173,22 +168,20 @@ def triangle(method: str, words: list) -> list:
     return [[round(w, 6) for w in row[: i + 1].tolist()] for i, row in enumerate(rows)]
 
 
+def card(name: str) -> dict:
+    """What a method's card says, and where its chapter is, from another page of the book."""
+    full = METHODS[name].title
+    links = {"note": NOTES[name], "page": f"{TITLES[name].page}.html"}
+    return {"name": name, "title": SHORT.get(name, full), "full": full} | links
+
+
 def data() -> dict:
     """What the script gets: the presets' weights, and the numbers that its closed forms take from here."""
     several = [METHODS[name].title for name in METHODS if name not in on_text()]
     return {
         "presets": PRESETS,
         "filler": FILLER,
-        "methods": [
-            {
-                "name": name,
-                "title": SHORT.get(name, METHODS[name].title),
-                "full": METHODS[name].title,
-                "note": NOTES[name],
-                "page": page(name),
-            }
-            for name in on_text()
-        ],
+        "methods": [card(name) for name in on_text()],
         "weights": {text: {name: triangle(name, text.split()) for name in on_text()} for text in PRESETS},
         "strengths": {"lanes": LANES, "common": COMMON, "letters": LETTERS, "threshold": THRESHOLD},
         "rows": ROWS,
@@ -234,8 +227,3 @@ def picture() -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {columns * wide - 14} {3 * tall + 16}" role="img" '
         f'aria-label="{escape(ALT)}" fill="currentColor" font-family="inherit" font-size="12">{"".join(pieces)}</svg>'
     )
-
-
-def page(name: str) -> str:
-    """Where a method's chapter is, from another page of the book."""
-    return f"{TITLES[name].page}.html"

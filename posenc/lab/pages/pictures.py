@@ -102,22 +102,16 @@ def also_outcomes() -> dict:
 
 def also_table(names):
     """Predictions beside the contrast, and what became of them."""
-    outcomes = {name: also_outcomes()[name] for name in names}
-    rows = [
-        [study()["also"][name], "came true" if held else "failed", typeset(numbers)]
-        for name, (held, numbers) in outcomes.items()
-    ]
+    rows = []
+    for name in names:
+        held, numbers = also_outcomes()[name]
+        rows.append([study()["also"][name], "came true" if held else "failed", typeset(numbers)])
     return table(["predicted", "outcome", "percent"], rows)
-
-
-def unmoved(arms) -> list:
-    """The arms that name as many letters as before, seed by seed, when all patches are moved."""
-    return [arm for arm in arms if not moved(arm).any()]
 
 
 def moved_words(arms) -> str:
     """Which of the arms stay as they were when all patches are moved, and how much the others lose."""
-    same = unmoved(arms)
+    same = [arm for arm in arms if not moved(arm).any()]
     lost = [-moved(arm).mean() for arm in arms if arm not in same]
     names = listed(TITLES[arm] for arm in same)
     losses = f"the others lose {min(lost):.0f} to {max(lost):.0f} points"

@@ -1,8 +1,6 @@
 r"""What the chapter on position in practice computes behind its prose: models, tables, and frozen losses."""
 
-import functools
 import json
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -11,27 +9,18 @@ from matplotlib.patches import Rectangle
 
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS
-from posenc.lab.pages import finish, stirred
+from posenc.lab.pages import ROOT, finish, stirred
 from posenc.lab.train import build, settings_for
 from posenc.lab.write import pm, table
 from posenc.methods import METHODS
 
+#: The shipped models: {"as_of": date, "rows": a model each}.
+MODELS = json.loads((ROOT / "book" / "shipped_models.json").read_text("utf-8"))
+FROZEN = load_results("practice")
 SAME = 1e-9  # relative differences below this are rounding
 #: column of shipped_models.json -> its head
-COLUMNS = {
-    "base": "base",
-    "rotary": "lanes turned",
-    "scaling": "scaling",
-    "nope_layers": "NoPE layers",
-    "window": "window",
-    "trained": "trained",
-}
-
-
-@functools.cache
-def frozen():
-    r"""Frozen results of `practice`."""
-    return load_results("practice")
+COLUMNS = {"base": "base", "rotary": "lanes turned", "scaling": "scaling", "nope_layers": "NoPE layers"}
+COLUMNS |= {"window": "window", "trained": "trained"}
 
 
 def model_of(method: str, seed: int = 0):
@@ -57,41 +46,26 @@ def same_or(value: float) -> str:
 
 def costs(method: str, kind: str, key: str) -> np.ndarray:
     r"""What a mistake adds to the loss of right ids and mask, seed by seed."""
-    return np.array([one[key] - one["right"] for one in frozen()["methods"][method][kind]])
+    return np.array([one[key] - one["right"] for one in FROZEN["methods"][method][kind]])
 
 
 def numbers() -> dict[str, str]:
-    r"""What wrong ids and masks cost trained models, and what the page compares that with.
-
-    Errors: AssertionError where restarted ids cost ALiBi or the sinusoid less than ids off against a cache.
-    """
+    r"""What restarted ids cost ALiBi and the sinusoid beyond ids off against a cache, and what ids by index cost."""
     swaps = []
     for method in ("alibi", "sinusoidal"):
         cached = np.maximum(*(costs(method, "decoding", key) for key in ("begun anew", "always 0")))
         swaps += [*(costs(method, "packing", "ids only") - cached)]
     assert min(swaps) > 0, swaps
     strict = {METHODS[m].title: costs(m, "padding", "mask only").mean() for m in ("sinusoidal", "learned", "fire")}
-    return {
-        "swap_low": f"{min(swaps):.2f}",
-        "swap_high": f"{max(swaps):.2f}",
-        "rope_zero": f"{np.mean([one['always 0'] for one in frozen()['methods']['rope']['decoding']]):.2f}",
-        "padding_strict": ", ".join(f"{cost:.3f} ({title})" for title, cost in strict.items()),
-        "padding_rope": f"{costs('rope', 'padding', 'ids only').mean():.2f}",
-        "packing_neither": f"{costs('rope', 'packing', 'neither').mean():.2f}",
-        "packing_ids": f"{costs('rope', 'packing', 'ids only').mean():.2f}",
-    }
+    words = ", ".join(f"{cost:.3f} ({title})" for title, cost in strict.items())
+    return {"swap_low": f"{min(swaps):.2f}", "swap_high": f"{max(swaps):.2f}", "padding_strict": words}
 
 
 def differences_table(models, batch, text, ways: dict[str, dict], forgives: set[str]):
-    r"""For each model and way of giving ids and mask: by how much a text is off from the text alone.
+    r"""For each model and way of giving ids and mask: by how much a text that ends a batch is off from the text alone.
 
-    Arguments:
-        models: {method: model}.
-        batch: tokens [1, T] that end with the text.
-        text: its tokens alone.
-        ways: {words: options of the model's call}; the first gives wrong ids alone, the last all right.
-        forgives: methods that a shift of all positions leaves alone, which wrong ids must not move.
-    Errors: AssertionError where a model disagrees.
+    ways: {words: options of the model's call}; the first gives wrong ids alone, the last all right.
+    forgives: methods that a shift of all positions leaves alone, which wrong ids must not move.
     """
     first, *others, right = ways
     rows = []
@@ -179,34 +153,30 @@ def ids_figure():
 def shuffled_table():
     r"""Needles missed with right and with shuffled ids, in percent."""
     rows = []
-    for method, runs in frozen()["needle"].items():
+    for method, runs in FROZEN["needle"].items():
         cells = (pm([100 * one[key] for one in runs], 1) for key in ("right", "shuffled"))
         rows.append([METHODS[method].title, *cells])
     return table(["method", "ids right", "ids shuffled"], rows)
 
 
-def shipped(path: str | Path) -> dict:
-    r"""The table of shipped models: {"as_of": date, "rows": a model each}."""
-    return json.loads(Path(path).read_text(encoding="utf-8"))
-
-
-def shipped_table(models: dict):
+def shipped_table():
     r"""The shipped models, a row each. Errors: AssertionError where they contradict what the page tells of them."""
+    models = MODELS["rows"]
+    assert all("RoPE" in row["encoding"] for row in models if row["year"] >= 2024)
+    assert {row["nope_layers"] for row in models} == {"none", "every fourth"}
     rows = []
-    assert all("RoPE" in row["encoding"] for row in models["rows"] if row["year"] >= 2024)
-    assert {row["nope_layers"] for row in models["rows"]} == {"none", "every fourth"}
-    for row in models["rows"]:
+    for row in models:
         cells = [f"{row[key]:,}" if isinstance(row[key], int) else row[key] for key in COLUMNS]
         source = f"{{cite}}`{','.join(row['cite'])}`"
         rows.append([f"{row['model']} ({row['year']})", row["kind"], row["encoding"], *cells, source])
     return table(["model", "kind", "encoding", *COLUMNS.values(), "source"], rows)
 
 
-def shipped_numbers(models: dict) -> dict[str, str]:
+def shipped_numbers():
     r"""How many of the shipped models do what."""
-    rows = models["rows"]
+    rows = MODELS["rows"]
     return {
-        "as_of": models["as_of"],
+        "as_of": MODELS["as_of"],
         "models": f"{len({row['model'] for row in rows})}",
         "rotary": f"{sum('RoPE' in row['encoding'] for row in rows)}",
         "mixed": f"{sum(row['nope_layers'] == 'every fourth' for row in rows)}",

@@ -27,19 +27,6 @@ PHRASE, WIDTH = 12, 64
 STARTS = range(0, 49, 2)
 #: Heads, tokens and head size of *Check it* and *Break it*.
 H, T, D = 4, 48, 16
-#: The rows of the table of parameters: method, what its name is followed by, options.
-PARAMETER_ROWS = [
-    ("learned", ", once at the input", {"max_positions": 512, "dim": 768}),
-    ("shaw", ", keys", {"head_dim": 64}),
-    ("shaw", ", keys and values", {"head_dim": 64, "values": True}),
-    ("transformer_xl", "", {"num_heads": 12, "head_dim": 64}),
-    ("t5", ", shared", {"num_heads": 12}),
-    ("kerple", "", {"num_heads": 12}),
-    ("fire", "", {"num_heads": 12}),
-    ("alibi", "", {"num_heads": 12}),
-]
-#: The layers of the model in that table.
-LAYERS = 12
 #: Frozen experiments beside the study of text, in the order of the table.
 TASKS = ("masked", "needle", "flipflop", "selective_copy", "counting", "recall")
 
@@ -48,8 +35,7 @@ def numbers():
     r"""Give the prose all its numbers."""
     sinusoid = moved_weight()["sinusoidal"][1:]
     rows, pairs = 1024 * 33 * 4, 1024 * 1024 * 64 * 4  # bytes of logits for 33 rows, and of a vector for each pair
-    say_all("relative", result_numbers() | fire_by_hand())
-    say_all("relative", {"moved": f"{mean(sinusoid):.0%}", "unseen_t5": unseen_rows()["T5's buckets"][1]})
+    say_all("relative", result_numbers() | {"moved": f"{mean(sinusoid):.0%}", "unseen_t5": unseen_buckets()})
     say_all("relative", {"shaw_small": f"{rows / 1e3:.0f} kB", "shaw_large": f"{pairs / 1e6:.0f} MB"})
 
 
@@ -105,11 +91,7 @@ def failure_figure():
 
 
 def check_short(own_shaw, own_xl, own_t5):
-    r"""Assert that the page's own lines give posenc's weights, for random content of one head.
-
-    Arguments: the functions that the page shows, shaw(q, k, a, offset), transformer_xl(q, k, r, u, v, distance) and
-        t5(q, k, t, bucket); each returns logits [Tq, Tk].
-    """
+    r"""Assert that the page's own lines give posenc's weights, for random content of one head."""
     generator = torch.Generator().manual_seed(0)
     q, k = torch.randn(2, T, D, generator=generator, dtype=torch.float64)
     offset = torch.arange(T) - torch.arange(T)[:, None]
@@ -128,10 +110,7 @@ def check_short(own_shaw, own_xl, own_t5):
 
 @torch.no_grad()
 def hand_table(own_shaw, own_xl, own_t5):
-    r"""The example by hand, three weights a method by the page's own lines, printed.
-
-    Errors: AssertionError where the lines are not posenc's, or the weights not those of the page's table.
-    """
+    r"""The example by hand, three weights a method by the page's own lines, printed and held against the page's."""
     check_short(own_shaw, own_xl, own_t5)
     q = torch.tensor([[2.0, 0, 0, 2]])
     k = torch.tensor([[1.0, 0, 0, 1], [1, 1, 0, 0], [0, 0, 1, 1]])
@@ -147,19 +126,6 @@ def hand_table(own_shaw, own_xl, own_t5):
     found = {name: " ".join(f"{w:.3f}" for w in s.softmax(-1)[0].tolist()) for name, s in logits.items()}
     assert [*found.values()] == ["0.665 0.245 0.090", "0.422 0.422 0.155", "0.186 0.307 0.506"], found
     return "\n".join(f"{name:15} {words}" for name, words in found.items())
-
-
-@torch.no_grad()
-def fire_by_hand(c=1.0, threshold=2, start=1000):
-    r"""What FIRE's network reads of the key before the query, for a query at the threshold and one that moved."""
-    adaptive, found = fire(1, threshold=threshold).bias, {}
-    adaptive.c.fill_(c)
-    for name, place in (("fire_near", threshold), ("fire_moved", threshold + start)):
-        at = torch.tensor([[place]])
-        share = adaptive.share(posenc.At(at, at - 1, None), torch.float64).item()
-        assert abs(share - math.log(2) / math.log(place + 1)) < 1e-4  # as the text writes it
-        found[name] = f"{share:.3f}"
-    return found
 
 
 @torch.no_grad()
@@ -203,29 +169,9 @@ def bucket_table():
     return "\n".join(lines)
 
 
-def parameter_counts():
-    r"""What position costs in a model of LAYERS layers: {row: (parameters of one encoding, of the model)}."""
-    counts = {}
-    for name, words, options in PARAMETER_ROWS:
-        method = METHODS[name]
-        one = sum(p.numel() for p in posenc.make(name, **options).parameters())
-        # An encoding that is added to the input stands once, and T5's is shared by all layers.
-        counts[method.title + words] = one, one * (1 if method.shared or method.places == ("embed",) else LAYERS)
-    return counts
-
-
-def parameter_table():
-    r"""`parameter_counts`, printed."""
-    lines = [f"{'':28}{'one encoding':>14}{'model':>12}"]
-    return "\n".join([*lines, *(f"{name:28}{one:14,}{all_:12,}" for name, (one, all_) in parameter_counts().items())])
-
-
 def samples():
-    r"""Random queries, keys and values [2, H, T, D] and the chapter's encodings of one seed: (q, k, v, encodings).
-
-    The seed is that of torch's own generator, from which encodings draw their weights.
-    """
-    torch.manual_seed(0)
+    r"""Random queries, keys and values [2, H, T, D] and the chapter's encodings of one seed: (q, k, v, encodings)."""
+    torch.manual_seed(0)  # of torch's own generator, from which encodings draw their weights
     q, k, v = torch.randn(3, 2, H, T, D, dtype=torch.float64)
     encodings = {"shaw": shaw(D, clip=5), "transformer_xl": transformer_xl(H, D), "t5": t5(H), "kerple": kerple(H)}
     return q, k, v, {name: encoding.double() for name, encoding in encodings.items()}
@@ -270,7 +216,6 @@ def check_errors():
     full = shaw(D, clip=5, values=True).double()
     written = shaw_as_written(q, k, v, full)
     gaps["Shaw: gather and scatter equal a vector for each pair"] = posenc.attention(q, k, v, full) - written
-
     # The shift trick on the causal region, queries being the last of the keys.
     x = torch.randn(7, 19)
     distance = torch.arange(12, 19)[:, None] - torch.arange(19)
@@ -282,19 +227,6 @@ def check_errors():
     by_shift = transformer_xl_by_shift(q, k, xl.bias)
     gaps["Transformer-XL by the trick equals the reference"] = by_shift - weights(q, k, xl)
 
-    unscaled = weights(q / math.sqrt(D), k, encodings["t5"], scale=1.0)
-    gaps["T5: no scale, smaller queries: the same weights"] = unscaled - weights(q, k, encodings["t5"])
-
-    power, index = kerple(H, form="power").double(), torch.arange(T)
-    power.bias.log_r2[:] = 0  # an exponent of one
-    slopes = posenc.alibi.bias(index, index, power.bias.log_r1.exp())
-    line = posenc.Encoding(bias=lambda q, k, at: slopes)
-    gaps["KERPLE, power, r2 = 1: ALiBi with these slopes"] = weights(q, k, power) - weights(q, k, line)
-
-    # No bias from decoder to encoder: the order of the keys says nothing.
-    order = torch.randperm(T)
-    one, other = (posenc.attention(q, k[:, :, i], v[:, :, i], causal=False) for i in (index, order))
-    gaps["cross-attention without bias: keys in any order"] = one - other
     return {claim: gap.abs().max().item() for claim, gap in gaps.items()}
 
 
@@ -319,34 +251,10 @@ def alone(arm, keys, gap):
     return mean([grid[keys][gap] - grid[0][0] for grid in study()["methods"][arm]["distance_and_keys"]])
 
 
-@cache
-def unseen_rows(clip=16):
-    r"""What the longest test asks of a table that training filled: {name: (rows seen, asked for and never trained)}."""
-    trained, tested = (torch.arange(-(length - 1), 1) for length in lengths())
-    rows = {
-        "Shaw's rows": (trained.clamp(min=-clip), tested.clamp(min=-clip)),
-        "XL's distances": (trained, tested),
-        "T5's buckets": tuple(bucket(offsets, bidirectional=False) for offsets in (trained, tested)),
-    }
-    counts = {name: [part.unique().numel() for part in parts] for name, parts in rows.items()}
-    unseen = {name: (known, wanted - known) for name, (known, wanted) in counts.items()}
-    assert unseen["Shaw's rows"][1] == 0 < unseen["T5's buckets"][1] < unseen["XL's distances"][1]
-    return unseen
-
-
-@torch.no_grad()
-def unseen_table():
-    r"""`unseen_rows`, and under it what FIRE, which has no rows, reads in their place, printed."""
-    lines = [
-        f"{name:15} seen {known:4}, asked {known + new:4}, never trained {new:4}"
-        for name, (known, new) in unseen_rows().items()
-    ]
-    adaptive = fire(1, threshold=lengths()[0] / 4).bias  # the study's threshold at the start
-    for length in lengths():
-        query = torch.tensor([[length - 1]])
-        near = adaptive.share(posenc.At(query, query - 8, None), torch.float32).item()
-        lines.append(f"FIRE's input    for a key 8 places back, query at {length - 1:3}: {near:.2f}")
-    return "\n".join(lines)
+def unseen_buckets():
+    r"""How many of T5's buckets the longest test asks for and training never filled."""
+    seen, asked = (bucket(torch.arange(1 - length, 1), bidirectional=False).unique().numel() for length in lengths())
+    return asked - seen
 
 
 def change_table():
@@ -374,7 +282,7 @@ def verdict_table():
         outcome = f"{words[study()['claims'][arm]]}: {verdict(study(), arm).outcome}"
         rows.append([METHODS[arm].title, *losses, outcome])
     assert [verdict(study(), arm).outcome for arm in ARMS].count("failed") == 3  # as the text says
-    assert unseen_rows()["T5's buckets"][1] == 5
+    assert unseen_buckets() == 5
     return table(["", f"at {first}", f"at {last}", f"at {last}, cut", "predicted"], rows)
 
 

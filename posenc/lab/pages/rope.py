@@ -33,19 +33,14 @@ CODES = {"A": reads_pairs_writes_halves, "B": pairs_of_one_angles_of_other, "C":
 LANES, STUDY = load_results("rope_lanes"), load_results("train_short_test_long", ONE_A_PLACE)
 #: The rows of the table of losses, and which pairs are stopped in each.
 LOSS_ROWS = {"all move": "none", "slow stopped": "slow", "fast stopped": "fast", "all stopped": "all", "cut": "cut"}
-HALVES = {"bf16": torch.bfloat16, "fp16": torch.float16}
-#: The lengths up to which angles in float32 are judged.
-ENDS = (4_096, 131_072, 1_048_576)
-#: Positions are multiplied in pieces of this length, or a million of them would not fit beside a page's other work.
-PIECE = 131_072
 
 
 def numbers():
     r"""Give the prose its numbers."""
     *_, total = score_terms()
     values = {"low": f"{total.min():+.2f}", "high": f"{total.max():+.2f}", "verdict": verdict(STUDY, "rope").words}
-    values |= {"error": f"{max(check_errors().values()):.0e}", "backward": f"{backward_error():.1f}"}
-    for part in (wave_numbers, head_numbers, bits_numbers, unseen_numbers, lane_numbers):
+    values |= {"error": f"{max(check_errors().values()):.0e}"}
+    for part in (wave_numbers, unseen_numbers, lane_numbers):
         values |= part()
     say_all("rope", values)
     say_all("hand", hand_numbers())
@@ -53,11 +48,7 @@ def numbers():
 
 @cache
 def score_terms(places=256, dim=64, distance=3):
-    r"""The score of two random tokens with sinusoids added, at every place of the key.
-
-    Returns: content with content, content with position, position with content, position with position, and their
-    sum: five tensors [places].
-    """
+    r"""The score of two random tokens with sinusoids added, at every place of the key: four terms and their sum."""
     generator = torch.Generator().manual_seed(0)
     x_m, x_n = torch.randn(2, dim, dtype=torch.float64, generator=generator)
     w_q, w_k = torch.randn(2, dim, dim, dtype=torch.float64, generator=generator) / math.sqrt(dim)
@@ -90,31 +81,16 @@ def absolute_figure():
 
 
 def wave_numbers():
-    r"""The first and the last wavelength, and how many pairs did not finish a turn in 4,096 tokens, by base."""
-
-    def waves(base):
-        return 2 * math.pi / rope.inv_freq(128, base, dtype=torch.float64)
-
-    first, *_, last = waves(10_000.0).tolist()
-    unseen = {base: int((waves(base) > 4096).sum()) for base in (100.0, 10_000.0, 500_000.0)}
-    assert unseen[100.0] == 0
-    values = {"wave_first": f"{first:.1f}", "wave_last": f"{last:,.0f}"}
-    return values | {"unseen": unseen[10_000.0], "unseen_500000": unseen[500_000.0]}
-
-
-def head_numbers():
-    r"""Where scores peak: of an aimed key, of the trained heads, of random vectors nowhere."""
-    w = rope.inv_freq(128, dtype=torch.float64)
-    q = torch.randn(128, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    aimed = rope.rotate(q[None], torch.tensor([40]), w)[0]
-    peak = int((rope.rotate(q.expand(1000, -1), torch.arange(1000), w) @ aimed).argmax())
-    peaks = sorted({max(range(L), key=head["mean"].__getitem__) for head in HEADS["heads"]})
-    assert 0 not in peaks and peak == 40
-    q, k = torch.randn(2, 20_000, 128, generator=torch.Generator().manual_seed(2))
-    drawn = [(rope.rotate(q[:, None], torch.tensor([d]), w)[:, 0] * k).sum(-1) / 128**0.5 for d in (0, 10, 10_000)]
-    assert all(s.mean().abs() < 0.03 and abs(s.std() - 1) < 0.03 for s in drawn)
-    spreads = (f"{round(s.mean().item(), 2) + 0.0:.2f} ± {s.std():.2f}" for s in drawn)
-    return {"peak": peak, "peaks": " or ".join(map(str, peaks)), "random": ", ".join(spreads)}
+    r"""The first and the last wavelength, how many pairs do not finish a turn in 4,096 tokens, and what half precisions
+    make of frequencies: by how many radians the worst pair is then off at position 4,096."""
+    w = {base: rope.inv_freq(128, base, dtype=torch.float64) for base in (100.0, 10_000.0, 500_000.0)}
+    unseen = [int((2 * math.pi / speeds > 4096).sum()) for speeds in w.values()]
+    assert unseen[0] == 0
+    exact = w[10_000.0]
+    values = {"unseen": unseen[1], "unseen_500000": unseen[2], "wave_first": f"{2 * math.pi / exact[0]:.1f}"}
+    for name, dtype in (("fp16", torch.float16), ("bf16", torch.bfloat16)):
+        values[f"buffer_{name}"] = f"{4096 * (exact.to(dtype).double() - exact).abs().max():.1f}"
+    return values | {"wave_last": f"{2 * math.pi / exact[-1]:,.0f}"}
 
 
 def hand_numbers():
@@ -142,10 +118,7 @@ def hand_numbers():
 
 
 def check_short(turn, dim=8, tokens=20):
-    r"""Assert that the page's own lines turn as posenc does, in both layouts.
-
-    turn: the function that the page shows, of x [T, D], positions [T] and a layout.
-    """
+    r"""Assert that the page's own lines, turn(x [T, D], positions [T], layout), turn as posenc does in both layouts."""
     x = torch.randn(tokens, dim, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     at, w = torch.arange(tokens), rope.inv_freq(dim, dtype=torch.float64)
     for layout in rope.LAYOUTS:
@@ -239,62 +212,8 @@ def judgment_table(answers):
     return "\n".join(["code  norm  relative  same scores", *rows])
 
 
-def first_miss(dtype, numbers=4096):
-    r"""The first whole number that the dtype does not hold, and what it becomes."""
-    whole = torch.arange(numbers)
-    first = int((whole.to(dtype).long() != whole).nonzero()[0])
-    return first, int(torch.tensor(first).to(dtype))
-
-
-def buffer_error(dtype, position=4096):
-    r"""By how many radians the worst pair is off at a position, with frequencies rounded to the dtype."""
-    exact = rope.inv_freq(128, dtype=torch.float64)
-    return (position * (exact.to(dtype).double() - exact)).abs().max().item()
-
-
-@cache
-def float32_errors(ends=ENDS):
-    r"""The largest error of a cosine from float32 angles, over the eight fastest pairs, up to each length: [ends]."""
-    w, worst, errors, start = rope.inv_freq(128, dtype=torch.float64)[:8], 0.0, [], 0
-    for end in ends:
-        for begin in range(start, end, PIECE):
-            place = torch.arange(begin, min(begin + PIECE, end))[:, None]
-            fp32, fp64 = ((place.to(dtype) * w.to(dtype)).cos() for dtype in (torch.float32, torch.float64))
-            worst = max(worst, (fp32 - fp64).abs().max().item())
-        errors.append(worst)
-        start = end
-    return errors
-
-
-def bits_table():
-    r"""Where positions, frequencies and float32 angles lose bits, printed."""
-    lines = ["{} positions: {} becomes {}".format(name, *first_miss(dtype)) for name, dtype in HALVES.items()]
-    lines.append("")
-    lines += [f"{name} frequencies: {buffer_error(HALVES[name]):.2f} rad off at 4096" for name in ("fp16", "bf16")]
-    lines.append("")
-    lines += [f"fp32 cosines to {end:9,d}: {error:.1e} off" for end, error in zip(ENDS, float32_errors())]
-    return "\n".join(lines)
-
-
-def bits_numbers():
-    r"""The same for the prose. Errors: AssertionError where autocast rounds no matrix product, or half() our angles."""
-    whole, w = torch.arange(4096)[:, None].float(), rope.inv_freq(128)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert (whole @ w[None]).dtype == torch.bfloat16  # rounds both before it multiplies
-        assert (whole * w).dtype == torch.float32
-    encoding = posenc.make("rope", head_dim=128).half()
-    assert not list(encoding.buffers()) and encoding.rotate.inv_freq.dtype == torch.float64  # ours is out of reach
-    values = {name: f"{error:.2g}" for name, error in zip(("fp32_4k", "fp32_131k", "fp32_1m"), float32_errors())}
-    for name, dtype in HALVES.items():
-        values |= {f"first_{name}": first_miss(dtype)[0], f"buffer_{name}": f"{buffer_error(dtype):.1f}"}
-    return values
-
-
 def scores_of(head, stop, times=8):
-    r"""A head's score, its content held, at every distance up to `times` its training length: [distances].
-
-    stop: a mask of pairs that turn no farther than the last trained distance turns them.
-    """
+    r"""A head's score, its content held, at every distance, where some pairs stop at the last trained one."""
     angles = torch.arange(times * L, dtype=torch.float64)[:, None] * SPEEDS
     angles = torch.where(stop, angles.minimum((L - 1) * SPEEDS), angles)
     cos, sin = (torch.tensor(head[part], dtype=torch.float64) for part in ("cos", "sin"))
@@ -325,22 +244,22 @@ def unseen_figure():
 
 
 def unseen_numbers():
-    r"""How high far tokens score beside the highest in training, the mean over heads, by what is stopped; and what a
-    crowd of keys leaves to one that scores 5 where the others score 0.5.
-
-    Errors: AssertionError where the slow pairs' part of a head does not fall in training, and then rise above all.
-    """
+    r"""Where trained heads' scores peak, how high far tokens score beside that, the mean over heads, by what is
+    stopped, and what a crowd of keys leaves to one that scores 5 where the others score 0.5."""
+    peaks = sorted({max(range(L), key=head["mean"].__getitem__) for head in HEADS["heads"]})
+    assert 0 not in peaks
     shares = []
     for stop in STOPS.values():
         curves = [scores_of(head, stop) for head in HEADS["heads"]]
         shares.append(sum((c[L:].max() / c[:L].max()).item() for c in curves) / len(curves))
     assert shares[0] > 0.9 and shares[1] < 0.5 < shares[2]
-    for head in HEADS["heads"]:
+    for head in HEADS["heads"]:  # the slow pairs' part falls in training, and then rises above all
         part = scores_of({key: (torch.tensor(head[key]) * SLOW).tolist() for key in ("cos", "sin")}, SLOW & ~SLOW)
         assert part[L - 1] < part[0] and part[L:].max() > part[:L].max()
     crowds = (math.exp(5) / (math.exp(5) + (keys - 1) * math.exp(0.5)) for keys in (64, 512))
     names = ("share_all", "share_slow", "share_fast", "few", "many")
-    return {name: f"{value:.0%}" for name, value in zip(names, (*shares, *crowds))}
+    values = {name: f"{value:.0%}" for name, value in zip(names, (*shares, *crowds))}
+    return values | {"peaks": " or ".join(map(str, peaks))}
 
 
 def losses(kind):
@@ -369,19 +288,3 @@ def lane_numbers():
     rise = rises()
     assert rise["slow"] < rise["none"] / 2 < rise["fast"]
     return {"rise_all": f"{rise['all']:.3f}", "fast_less": f"{rise['none'] - rise['fast']:.3f}"}
-
-
-def backward_error():
-    r"""How far a tutorial's backward pass is off, which reads pairs where its forward writes halves."""
-    x, grad = torch.randn(2, 5, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
-    at, w = torch.arange(5), rope.inv_freq(8, dtype=torch.float64)
-    cos, sin = (at[:, None] * w).cos(), (at[:, None] * w).sin()
-    leaf = x.clone().requires_grad_()
-    reads_pairs_writes_halves(leaf, at, w).backward(grad)
-    a, b = grad[:, 0::2], grad[:, 1::2]
-    claimed = torch.cat((a * cos + b * sin, b * cos - a * sin), dim=-1)
-    a, b = grad.chunk(2, dim=-1)
-    mended = torch.stack((a * cos + b * sin, b * cos - a * sin), dim=-1).flatten(-2)
-    error = (claimed - leaf.grad).abs().max().item()
-    assert error > 0.5 and (mended - leaf.grad).abs().max() < 1e-12
-    return error

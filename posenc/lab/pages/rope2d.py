@@ -10,7 +10,7 @@ from posenc.lab.experiments.plots import signed
 from posenc.lab.pages import finish, pictures, seeded
 from posenc.lab.train.pictures import CHARACTERS, grid
 from posenc.lab.write import signed_pm, table, typeset
-from posenc.rotate.mrope import dealt, positions_for
+from posenc.rotate.mrope import dealt
 from posenc.rotate.rope import inv_freq
 from posenc.rotate.rope2d import axial
 
@@ -18,9 +18,6 @@ WIDTHS = (6, 12)
 LANES = 16
 QWEN2 = dict(sections=(16, 24, 24), base=1e6)  # of a head of 128 lanes, as the models' configurations have it
 QWEN3 = dict(sections=(24, 20, 20), base=5e5, interleaved=True)  # the defaults in transformers
-
-
-# ------------------------------------------------------------------------------------------------ a flattened picture
 
 
 def flat_score(distance):
@@ -95,31 +92,13 @@ def card_figure():
         for n, (row, column) in enumerate(freqs.T.tolist()):
             look = dict(color=("#0072b2", "#c45500")[n % 2], linestyle=("-", "--")[n % 2], marker="os"[n % 2])
             axis.plot((0, column), (0, row), markevery=[1], markersize=6, **look)
-        axis.set(xlim=(-1.15, 1.15), ylim=(1.15, -1.15), title=name, xlabel="rad a column", aspect="equal")
-        axis.set(xticks=[], yticks=[])
+        axis.set(xlim=(-1.15, 1.15), ylim=(1.15, -1.15), xticks=[], yticks=[], aspect="equal")
+        axis.set(title=name, xlabel="rad a column")
         axis.spines[:].set_visible(False)
         axis.axhline(0, color="0.8", zorder=0)
         axis.axvline(0, color="0.8", zorder=0)
     axes[0].set_ylabel("rad a row")
     return finish(figure)
-
-
-# ----------------------------------------------------------------------------------------------------------- the checks
-
-
-def random(*shape, seed=0):
-    r"""Normal float64 numbers after a seed."""
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-
-
-def scores(q, k, encoding, positions):
-    r"""The products of turned queries and keys, [B, H, T, T], before scaling."""
-    at = positions[None] if positions.ndim == 2 else positions
-    turned_q, turned_k = encoding.rotate(q, k, posenc.At(at, at, None))
-    return turned_q @ turned_k.mT
-
-
-# --------------------------------------------------------------------------------------------------------------- M-RoPE
 
 
 def fastest(axis, **options):
@@ -137,31 +116,6 @@ def fast_table():
     return table(head, rows)
 
 
-def second_numbers() -> dict[str, str]:
-    r"""What the second reading cites: the ids of a text with a picture, slow columns, where mixed heads start."""
-    ids = positions_for([10, (1, 16, 24), 5])
-    mixed = seeded(lambda: posenc.make("rope2d", head_dim=LANES, form="mixed", num_heads=4))
-    row, column = mixed.rotate.freqs.detach()[:, :, 0].unbind(-1)  # of each head's first pair
-    return {
-        "tokens": f"{len(ids)}",
-        "last": f"{int(ids[-1, 0])}",
-        "lost": f"{31 * fastest(2, **QWEN2):.4f}",  # radians across 32 columns
-        "start": typeset(", ".join(f"{angle:.0f}°" for angle in torch.rad2deg(torch.atan2(column, row)).tolist())),
-    }
-
-
-def swapped_change() -> float:
-    r"""How far axial's weights move when rows and columns are swapped at test time, at most, on a picture of 4 x 6."""
-    q, k = random(2, 1, 1, 24, LANES, seed=4)
-    encoding = posenc.make("rope2d", head_dim=LANES)
-    straight, swapped = (
-        (scores(q, k, encoding, p) / math.sqrt(LANES)).softmax(-1) for p in (grid(4, 6), grid(4, 6).flip(-1))
-    )
-    return (straight - swapped).abs().max().item()
-
-
-# ------------------------------------------------------------------------------------------------- the study on letters
-
 ARMS = ("none", "learned", "sinusoidal", "axial", "mixed", "axial, class token")
 
 
@@ -174,6 +128,7 @@ def study_numbers() -> dict[str, str]:
     ]
     rates, methods = pictures.study()["rates"], pictures.study()["tasks"]["glyphs"]["methods"]
     return {
+        "lost": f"{31 * fastest(2, **QWEN2):.4f}",  # radians across 32 columns
         "study_at_edge": f"{sum(found['rate'] in (rates[0], rates[-1]) for found in methods.values()) or 'none'}",
         "study_classes": f"{len(CHARACTERS)}",
         "moved_words": pictures.moved_words(ARMS),

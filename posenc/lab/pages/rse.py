@@ -169,15 +169,13 @@ def parts_numbers() -> dict[str, str]:
 @functools.cache
 def trained() -> dict[str, dict[str, torch.Tensor]]:
     r"""{arm: quantity at a time [seeds, layers]}: "rate" after training, "content" before and after it."""
-    results = load_results("rse_rates")
-    grids = {"before": ("before", "content"), "after": ("after", "content"), "rate": ("after", "rate")}
-    return {
-        arm: {
-            name: torch.tensor([seed[quantity] for seed in results["arms"][arm][when]], dtype=torch.float64)
-            for name, (when, quantity) in grids.items()
-        }
-        for arm in TRAINED_RATES
-    }
+    found = {}
+    for arm in TRAINED_RATES:
+        runs = load_results("rse_rates")["arms"][arm]
+        grids = {"before": ("before", "content"), "after": ("after", "content"), "rate": ("after", "rate")}
+        grids = {name: [seed[key] for seed in runs[when]] for name, (when, key) in grids.items()}
+        found[arm] = {name: torch.tensor(grid, dtype=torch.float64) for name, grid in grids.items()}
+    return found
 
 
 def mean_distance() -> float:
@@ -201,9 +199,8 @@ def rates_numbers() -> dict[str, str]:
     r"""What the reading of the rates cites. Errors: AssertionError where it says more than the runs do."""
     rate, fell = trained()["rse"]["rate"], trained()["rse"]["before"] - trained()["rse"]["after"]
     rise = ((rate.max() - 0.01) * mean_distance()).item()  # of the penalty; every rate starts at 0.01
-    assert (
-        trained()["rse_recent"]["rate"].max() < 0.01 < rate.min() < rate.max() < trained()["rse_softmax"]["rate"].min()
-    )
+    recent, softmax = (trained()[arm]["rate"] for arm in ("rse_recent", "rse_softmax"))
+    assert recent.max() < 0.01 < rate.min() < rate.max() < softmax.min()
     assert fell.min() > 5 * rise  # contents fell by more than the penalty rose
     content = trained()["rse"]["after"]
     assert ((rate >= torch.log1p(content.exp())) == torch.tensor([False, True, True])).all()  # which layers are local

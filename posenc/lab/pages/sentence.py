@@ -9,6 +9,9 @@ from posenc.lab.write import table
 from posenc.methods import METHODS, on_text
 
 SLOPES = (1 / 256, 1.0)  # the ends of the fan
+#: The words of the first sentence, as it is and with ten words before the last.
+NEAR = PRESETS[0].split()
+FAR = [*NEAR[:-1], *FILLER.split(), NEAR[-1]]
 
 
 def numbers():
@@ -37,16 +40,10 @@ def twin_numbers() -> dict:
     }
 
 
-def far() -> dict:
-    """{method: how much `tired` looks at `it`, as it is and with ten words between}."""
-    near = PRESETS[0].split()
-    long = [*near[:-1], *FILLER.split(), near[-1]]
-    return {name: tuple(weights(name, words)[-1, 7].item() for words in (near, long)) for name in on_text()}
-
-
 def filler_numbers() -> dict:
-    """What ten words between leave of a look."""
-    shares = {name: pair for name, pair in far().items() if pair[1] == pair[1]}
+    """What ten words between leave of the look of `tired` at `it`."""
+    shares = {name: [weights(name, words)[-1, 7].item() for words in (NEAR, FAR)] for name in on_text()}
+    shares = {name: pair for name, pair in shares.items() if pair[1] == pair[1]}
     kept = {name: after / before for name, (before, after) in shares.items()}
     least, most = min(kept, key=kept.get), max(kept, key=kept.get)
     assert (least, most) == ("stickbreaking", "rse") and set(METHODS) - set(shares) >= {"learned"}
@@ -56,11 +53,10 @@ def filler_numbers() -> dict:
 
 def slope_numbers() -> dict:
     """ALiBi at both ends of its fan, with the filler between."""
-    near = PRESETS[0].split()
-    long = [*near[:-1], *FILLER.split(), near[-1]]
-    flat, steep = (weights("alibi", long, slope)[-1] for slope in SLOPES)
-    plain = weights("nope", long)[-1]
-    assert all((steep[j] / steep[-1] < flat[j] / flat[-1] < plain[j] / plain[-1]).item() for j in range(len(long) - 1))
+    flat, steep = (weights("alibi", FAR, slope)[-1] for slope in SLOPES)
+    plain = weights("nope", FAR)[-1]
+    looks = [row[:-1] / row[-1] for row in (steep, flat, plain)]  # beside that of the last word at itself
+    assert (looks[0] < looks[1]).all() and (looks[1] < looks[2]).all()
     return {"flat": percent(flat[7].item()), "plain": percent(plain[7].item()), "steep": percent(steep[7].item())}
 
 

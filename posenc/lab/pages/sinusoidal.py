@@ -10,19 +10,16 @@ from posenc.embed.sinusoidal import table
 from posenc.lab.experiments import ONE_A_PLACE, load_results, verdict
 from posenc.lab.experiments.plots import signed
 from posenc.lab.pages import finish, say_all
-from posenc.rotate.rope import inv_freq
 
 BLUE, ORANGE, GREEN, GRAY = "#0072b2", "#c45500", "#00805a", "#6b7280"
 BASE = 10_000
 DIM = 64
-FAR = 1_000_001  # positions whose rounding is measured
 CIRCULATED_ROW = (0, 0.38, 0.72, 0.95, 0.99, 0.86, 0.56, 0.14)  # "dim 2" of a table that is often copied
 
 
 def numbers() -> None:
     r"""Give the prose all its numbers but those that its own cells compute."""
-    parts = (failure_numbers, ladder_numbers, hand_numbers, results_numbers, rounding_numbers, volume_numbers)
-    for part in parts:
+    for part in (failure_numbers, ladder_numbers, hand_numbers, results_numbers, volume_numbers):
         say_all("sin", part())
 
 
@@ -105,7 +102,6 @@ def ladder_numbers() -> dict[str, str]:
         "louder_paper": f"{math.sqrt(512) / start.norm():.2f}",
         "louder_torch": f"{512 / start.norm():.0f}",
         "misfit": f"{misfit:.2f}",  # of the best single frequency to the circulated row
-        "w1_384": f"{BASE ** (-2 / 384):.3f}",
     }
 
 
@@ -144,26 +140,8 @@ def card_figure(positions: int = 48, width: int = 32):
     return finish(figure)
 
 
-def worst_rounding(start: int, stop: int) -> torch.Tensor:
-    r"""The largest error of angles in single precision over these positions, for each clock."""
-    positions, frequencies = torch.arange(start, stop)[:, None], inv_freq(DIM, BASE, torch.float64)
-    single, exact = (positions.to(dtype) * frequencies.to(dtype) for dtype in (torch.float32, torch.float64))
-    return torch.stack([(f(single) - f(exact)).abs().amax(0) for f in (torch.sin, torch.cos)]).amax(0)
-
-
-def rounding_numbers() -> dict[str, str]:
-    r"""The largest errors of single precision, near and far, and that of the first clock."""
-    near = worst_rounding(0, 4097)
-    step = 50_000
-    far = torch.stack([worst_rounding(start, min(start + step, FAR)) for start in range(0, FAR, step)]).amax(0)
-    return {"err_4k": f"{near.max():.1e}", "err_1m": f"{far.max():.1e}", "err_first": f"{far[0]:.0e}"}
-
-
 def results_numbers() -> dict[str, str]:
-    r"""The verdict, and how much of the rise is left when attention is cut.
-
-    Errors: AssertionError where the losses do not rank as the page says.
-    """
+    r"""The verdict, and how much of the rise is left when attention is cut."""
     results = load_results("train_short_test_long", ONE_A_PLACE)
     whole, cut = (
         {name: np.array(runs[kind]) for name, runs in results["methods"].items()} for kind in ("whole", "cut")
@@ -178,10 +156,7 @@ def results_numbers() -> dict[str, str]:
 
 
 def volume_numbers() -> dict[str, str]:
-    r"""What a drowned encoding gains of what one of volume 1 does.
-
-    Errors: AssertionError where the volumes don't rank so: drowned, broad, too loud; at the longest, louder is worse.
-    """
+    r"""What a drowned encoding gains of what one of volume 1 does."""
     whole = [np.array(runs["whole"]) for runs in load_results("sinusoidal_volume")["methods"].values()]
     none, _, quiet, _, right, loud, loudest = (losses[:, 0] for losses in whole)
     left = (none - quiet).mean() / (none - right).mean()

@@ -5,7 +5,7 @@ import functools
 import torch
 
 import posenc
-from posenc.lab.experiments import ONE_A_PLACE, load_results, mean_and_spread, verdict
+from posenc.lab.experiments import ONE_A_PLACE, load_results, verdict
 from posenc.lab.figures.why_position import ORDERS, WORDS, outputs
 from posenc.lab.pages import finish
 from posenc.lab.train import Settings
@@ -13,7 +13,6 @@ from posenc.lab.train.measure import held_out_windows
 from posenc.lab.train.tasks import load_corpus
 
 FIRST_ORDER, OTHER_ORDER = "the dog bit a man", "the man bit a dog"
-NUMERALS = {3: "three", 4: "four", 5: "five"}
 SHIFTED = {"rope": {"head_dim": 8}, "alibi": {"num_heads": 4}, "stickbreaking": {}}  # relative, at the layers' sizes
 
 
@@ -29,10 +28,7 @@ def print_outputs() -> None:
 
 
 def shift_changes() -> dict[str, float]:
-    r"""By how much a shift of all positions moves the output, {title: change}: relative methods and the sinusoid.
-
-    In torch's default dtype, from its default generator: the page sets both.
-    """
+    r"""By how much a shift of all positions moves the output of relative methods and the sinusoid: {title: change}."""
     q, k, v = (torch.randn(1, 4, 12, 8) for _ in range(3))
     here, there = torch.arange(12), torch.arange(12) + 100
     changes = {}
@@ -103,12 +99,7 @@ def results_numbers() -> dict[str, str]:
     crowding = cut[:, 1:] - cut[:, :1]  # the rise that is left when no query sees more keys than in training
     assert 0.2 * judged.change < crowding[:, -1].mean() < 0.8 * judged.change
     assert crowding[:, 0].mean() > 0.9 * crowding[:, -1].mean() and crowding[:, -1].min() > 0
-    return {
-        "seeds": NUMERALS.get(len(results["seeds"]), f"{len(results['seeds'])}"),
-        "verdict": judged.words,
-        "best": posenc.METHODS[best].title,
-        "best_loss": f"{at_train[best]:.3f}",
-    }
+    return {"verdict": judged.words, "best": posenc.METHODS[best].title, "best_loss": f"{at_train[best]:.3f}"}
 
 
 def shares(context, follower, contexts: int, prior) -> torch.Tensor:
@@ -132,16 +123,6 @@ def table_losses() -> tuple[float, float]:
     return -ones[last, targets].log().mean().item(), -twos[before * V + last, targets].log().mean().item()
 
 
-def print_losses() -> None:
-    r"""Losses of the two tables and of each method at the training length."""
-    one, two = table_losses()
-    print(f"table of the last character   {one:.3f} nats per character")
-    print(f"table of the last two         {two:.3f}")
-    for method in frozen()["methods"]:
-        mean, spread = mean_and_spread(losses(method)[:, 0])
-        print(f"{posenc.METHODS[method].title:30}{mean:.3f} ± {spread:.3f}")
-
-
 def table_numbers() -> dict[str, str]:
     r"""What the reading of the tables cites."""
     (one, two), nope = table_losses(), losses("nope")[:, 0]
@@ -152,11 +133,3 @@ def table_numbers() -> dict[str, str]:
 def print_sample() -> None:
     r"""What a trained model without position writes."""
     print(frozen()["methods"]["nope"]["sample"][:240])
-
-
-def print_chopped() -> None:
-    r"""ALiBi's loss by two rules: on fixed targets, and on all characters of a chopped text."""
-    fixed, chopped = (losses("alibi", kind).mean(0).tolist() for kind in ("whole", "chopped"))
-    print("ALiBi: context    fixed targets    chopped, all characters")
-    for length, fair, unfair in zip(frozen()["lengths"], fixed, chopped):
-        print(f"{length:14}    {fair:13.3f}    {unfair:23.3f}")
