@@ -150,14 +150,12 @@ commute = explorable(
     _commute,
     id="comrope.commute",
     title="Two walks, and a pair that moves",
-    alt=(
-        "The upper part of a globe. From one point two walks start: a solid one turns by the rows first and then by "
-        "the columns, a dashed one the other way round; a cross shows where both at once lead. The solid walk's end "
-        "can be dragged, which makes both longer or shorter. Two spokes outside the globe are the axes of turning; the "
-        "dotted one, of the columns, can be dragged too. Beside or below, the score of a query and a key whose offset "
-        "stays, against the rows that both have moved: level where the two axes are one, wavy where they are apart. "
-        "The diamond can be dragged along it; the last number is the largest change that moving both makes."
-    ),
+    alt="The upper part of a globe. From one point two walks start: a solid one turns by the rows first and then by "
+    "the columns, a dashed one the other way round; a cross shows where both at once lead. The solid walk's end "
+    "can be dragged, which makes both longer or shorter. Two spokes outside the globe are the axes of turning; the "
+    "dotted one, of the columns, can be dragged too. Beside or below, the score of a query and a key whose offset "
+    "stays, against the rows that both have moved: level where the two axes are one, wavy where they are apart. "
+    "The diamond can be dragged along it; the last number is the largest change that moving both makes.",
     readout="walks end {apart:.2f} apart · score {score} · changes by up to {off:.3f}",
     handles={"axis of the columns": "degrees", "score now": "shift", "rows first": ("rows", "columns")},
     degrees=slider([0, 5, 15, 30, 60, 90], label="angle between the axes", default=30, format=lambda d: f"{d}°"),
@@ -258,14 +256,12 @@ blind = explorable(
     _blind,
     id="comrope.blind",
     title="What a block cannot see",
-    alt=(
-        "A picture of seven by seven patches with the query in its middle, as a star, and a key as a ring, which can "
-        "be dragged. Colors say what score the key would get at each place. An arrow from the query is theta of the "
-        "first block, a dotted one that of the second; LD's first can be dragged by its tip. For one block of LD the "
-        "colors are stripes square to theta, and a dashed line runs through the key along its stripe. For two blocks, "
-        "of LD or AP, they are a pattern of hills. The first chip says what the blocks see of the way from query to "
-        "key, the last by how much the score changes with a step of the key square to the first theta."
-    ),
+    alt="A picture of seven by seven patches with the query in its middle, as a star, and a key as a ring, which can "
+    "be dragged. Colors say what score the key would get at each place. An arrow from the query is theta of the "
+    "first block, a dotted one that of the second; LD's first can be dragged by its tip. For one block of LD the "
+    "colors are stripes square to theta, and a dashed line runs through the key along its stripe. For two blocks, "
+    "of LD or AP, they are a pattern of hills. The first chip says what the blocks see of the way from query to "
+    "key, the last by how much the score changes with a step of the key square to the first theta.",
     readout="{seen} · score {score} · a step across θ: {change:.3f}",
     handles={"key": ("row", "column"), "θ": "direction"},
     form=slider([ONE, TWO, PARTITION], label="blocks", default=ONE),

@@ -55,11 +55,6 @@ def tests_table(arms, tests, task="glyphs"):
     return table(["right answers, %", *tests], rows)
 
 
-def difference(start, end) -> list:
-    """Three cells: right answers before and after, and what the seeds gain, in points."""
-    return [cell(start, 1), cell(end, 1), unbroken(signed_pm(*mean_and_spread(end - start), 1))]
-
-
 def moved_table(arms):
     """What moving all patches did to each arm, and what had been predicted."""
     start, end = study()["contrast"]
@@ -67,14 +62,10 @@ def moved_table(arms):
     for arm in arms:
         claim = study()["predictions"][arm]["claim"]
         outcome = judge(moved(arm), 100 * study()["tolerance"], claim)
-        rows.append([TITLES[arm], *difference(scores(arm, start), scores(arm, end)), f"{claim}: {outcome}"])
+        difference = unbroken(signed_pm(*mean_and_spread(moved(arm)), 1))
+        cells = [cell(scores(arm, test), 1) for test in (start, end)]
+        rows.append([TITLES[arm], *cells, difference, f"{claim}: {outcome}"])
     return table(["right answers, %", "as trained", "all patches moved", "difference", "predicted, and so"], rows)
-
-
-def noise_table(arms, test):
-    """Right answers at a test without and with noise on the coordinates in training."""
-    rows = [[TITLES[arm], *difference(scores(arm, test), scores(arm, test, PERTURBED))] for arm in arms]
-    return table(["right answers, %", "without noise", "with noise", "difference"], rows)
 
 
 def noise_gains() -> list:
@@ -102,11 +93,10 @@ def also_outcomes() -> dict:
 
 def also_table(names):
     """Predictions beside the contrast, and what became of them."""
-    outcomes = {name: also_outcomes()[name] for name in names}
-    rows = [
-        [study()["also"][name], "came true" if held else "failed", typeset(numbers)]
-        for name, (held, numbers) in outcomes.items()
-    ]
+    outcomes, rows = also_outcomes(), []
+    for name in names:
+        held, numbers = outcomes[name]
+        rows.append([study()["also"][name], "came true" if held else "failed", typeset(numbers)])
     return table(["predicted", "outcome", "percent"], rows)
 
 
