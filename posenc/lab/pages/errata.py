@@ -9,7 +9,7 @@ import math
 
 import torch
 
-from posenc import learned, rope, sinusoidal
+from posenc import rope, sinusoidal
 from posenc.attention import attention
 from posenc.bias.transformer_xl import transformer_xl
 from posenc.encoding import Encoding
@@ -191,31 +191,6 @@ def through():
     added, turned = moves(Encoding(), True), moves(rope.rope(8), False)
     assert added > 0.1 and turned < 1e-12
     return {"through_added": f"{added:.1f}", "through_turned": tiny(turned)}
-
-
-@check
-def count():
-    """Six layers with a table each learn six times what one table learns."""
-    one_table = [learned.learned(512, WIDTH)]
-    six_tables = [learned.learned(512, WIDTH, embed_at="layer_qkv") for _ in range(6)]
-    once, each = (sum(p.numel() for e in encodings for p in e.parameters()) for encodings in (one_table, six_tables))
-    assert once == 512 * WIDTH and each == 6 * once
-    return {"once": f"{once:,}", "each": f"{each:,}"}
-
-
-@check
-def missing():
-    """The first position without a row is the number of rows."""
-    table = learned.learned(1000, 4).embed
-    answered = []
-    for position in (998, 999, 1000, 1001):
-        try:
-            table(torch.zeros(1, 1, 4), torch.tensor([[position]]))
-        except ValueError:
-            break
-        answered.append(position)
-    assert answered == [998, 999] and position == 1000
-    return {"missing_last": f"{answered[-1]}", "missing_first": f"{position}"}
 
 
 @check

@@ -148,24 +148,6 @@ def relative():
 
 
 @check
-def boost():
-    """At position 1000 the boost is still there."""
-    at_1000 = gain(torch.tensor([1000.0]))[0]
-    gone = int((gain(torch.arange(10_000.0)) < 1.01).nonzero()[0])
-    assert at_1000 > 1.07 and gone > 2000
-    return {"boost": f"{at_1000 - 1:.1%}", "boost_score": f"{at_1000**2 - 1:.1%}", "boost_gone": f"{gone:,}"}
-
-
-@check
-def edges():
-    """Lane 0 is two widths from the center, the last lane six."""
-    first, end = band(64)[0], band(64)[-1]
-    assert abs(first - (0.8 + 0.4 * math.exp(-2))) < 1e-6 and first > 0.85 and abs(end - 0.8) < 1e-6
-    squares = {"edges_square": f"{first**2:.2f}", "edges_square_last": f"{end**2:.2f}"}
-    return {"edges_first": f"{first:.3f}", "edges_last": f"{end:.3f}"} | squares
-
-
-@check
 def multiply():
     """A logit below zero rises when it is multiplied by a falling factor; a logarithm added falls always."""
     factor = fade(torch.tensor([0.0, 1000.0]))
