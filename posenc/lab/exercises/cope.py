@@ -47,19 +47,8 @@ def _newest(scores):
     return torch.eye(scores.shape[-1], dtype=torch.bool, device=scores.device)[-scores.shape[-2] :]
 
 
-# How an answer is compared
-
-
-def _of_visible_keys(function, logits, visible):
-    """The positions of keys that are not visible are nobody's concern."""
-    return _hide(function(logits, visible), visible.expand(logits.shape))
-
-
-def _of_past_keys(function, q, k, table):
-    return _hide(function(q, k, table), _past(q @ k.mT).expand(*q.shape[:-1], k.shape[-2]))
-
-
 def _hide(made, visible):
+    """What is made of keys that are not visible is nobody's concern."""
     same = isinstance(made, torch.Tensor) and made.shape == visible.shape
     return made.masked_fill(~visible, 0.0) if same else made
 
@@ -71,10 +60,8 @@ def _within_the_table(function, q, table, p):
     except (IndexError, RuntimeError) as error:
         if "out of bounds" not in str(error):
             raise
-        raise Problem(
-            f"it reads a row that is not there ({error}): the row above the last one is the last one again, and "
-            f"positions beyond it are clamped to it."
-        ) from None
+        words = "the row above the last one is the last one again, and positions beyond it are clamped to it."
+        raise Problem(f"it reads a row that is not there ({error}): {words}") from None
 
 
 def _counted(function, line):
@@ -120,9 +107,8 @@ def _lookup_cases():
 
 def _scores_cases():
     yield _random(6, 4, seed=11), _random(6, 4, seed=12), _random(4, 4, seed=13)
-    double = torch.float64
-    q, k = (2 * _random(2, 3, 9, 16, seed=seed, dtype=double) for seed in (14, 15))
-    yield q, k, _random(5, 16, seed=16, dtype=double)
+    q, k = (2 * _random(2, 3, 9, 16, seed=seed, dtype=torch.float64) for seed in (14, 15))
+    yield q, k, _random(5, 16, seed=16, dtype=torch.float64)
     yield _random(1, 1, 9, seed=17), _random(1, 1, 9, seed=18), _random(2, 9, seed=19)
 
 
@@ -135,7 +121,7 @@ EXERCISES = {
         reference=positions,
         cases=_positions_cases,
         tolerance=1e-5,
-        run=_of_visible_keys,
+        run=lambda answer, logits, visible: _hide(answer(logits, visible), visible.expand(logits.shape)),
         mistakes={
             "keys that the query may not see are counted too: close their gates before you sum, hiding their "
             "positions afterwards is too late": ".masked_fill(~visible, 0.0) -> ",
@@ -209,7 +195,7 @@ EXERCISES = {
         reference=cope_scores,
         cases=_scores_cases,
         tolerance=1e-5,
-        run=_of_past_keys,
+        run=lambda answer, q, k, e: _hide(answer(q, k, e), _past(q @ k.mT).expand(*q.shape[:-1], k.shape[-2])),
         mistakes={
             "the gates are of unscaled products: divide by sqrt(D) first": "positions(scores -> positions(q @ k.mT",
             "the bias is divided by sqrt(D) too: add it after scaling": "past)) -> past)) / math.sqrt(q.shape[-1])",

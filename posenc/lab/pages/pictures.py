@@ -109,9 +109,8 @@ def moved_words(arms) -> str:
     """Which of the arms stay as they were when all patches are moved, and how much the others lose."""
     same = unmoved(arms)
     lost = [-moved(arm).mean() for arm in arms if arm not in same]
-    names = listed(TITLES[arm] for arm in same)
-    losses = f"the others lose {min(lost):.0f} to {max(lost):.0f} points"
-    return f"Moved, {names} name as many letters as before, seed by seed; {losses}."
+    words = f"Moved, {listed(TITLES[arm] for arm in same)} name as many letters as before, seed by seed; the others"
+    return f"{words} lose {min(lost):.0f} to {max(lost):.0f} points."
 
 
 def finer_words(arms) -> str:
