@@ -11,8 +11,7 @@ import numpy as np
 
 from posenc.lab.experiments import SWEEPS, half_width, in_longer, load_results, mean_and_spread, verdict
 from posenc.lab.experiments.verdicts import LEAST
-from posenc.lab.figures.compare import LEARNED, TEXT
-from posenc.lab.figures.compare import losses as losses_at
+from posenc.lab.figures.compare import LEARNED, TEXT, losses
 from posenc.lab.pages import say_all
 from posenc.lab.pages.properties import check_properties, cost_numbers, parameters, properties
 from posenc.lab.titles import link
@@ -58,14 +57,9 @@ def judged(experiment: str, name: str) -> str:
     return f"{CLAIMS[result['claims'][name]]}: {verdict(result, name).outcome}"
 
 
-def losses(name: str, kind: str, place: int) -> np.ndarray:
-    """A method's loss on text, a number a seed: `kind` is whole or cut, `place` an index of the lengths."""
-    return losses_at(name, kind)[:, place]
-
-
 def rise(name: str, kind: str = "whole") -> np.ndarray:
     """What the longest context adds to a method's loss, seed by seed: equal seeds read equal batches."""
-    return losses(name, kind, -1) - losses(name, "whole", 0)
+    return losses(name, kind)[:, -1] - losses(name, "whole")[:, 0]
 
 
 def factorial(name: str) -> list:
@@ -76,12 +70,12 @@ def factorial(name: str) -> list:
 
 def saved(name: str) -> np.ndarray:
     """What cutting takes off a method's loss at the longest context, a number a seed."""
-    return losses(name, "whole", -1) - losses(name, "cut", -1)
+    return losses(name, "whole")[:, -1] - losses(name, "cut")[:, -1]
 
 
 def three(name: str) -> tuple:
     """A method's losses on text in the training window, at the longest context, and there with attention cut."""
-    return losses(name, "whole", 0), losses(name, "whole", -1), losses(name, "cut", -1)
+    return losses(name, "whole")[:, 0], losses(name, "whole")[:, -1], losses(name, "cut")[:, -1]
 
 
 def word_on_text(name: str) -> str:
@@ -105,7 +99,7 @@ def verdict_table():
     """A row for each method: its loss in training and what a longer context adds, far needles, and a word for each."""
     rows = []
     for name in judged_at_all():
-        on_text = [f"{losses(name, 'whole', 0).mean():.2f}", typeset(signed(rise(name))), interval(saved(name))]
+        on_text = [f"{losses(name, 'whole')[:, 0].mean():.2f}", typeset(signed(rise(name))), interval(saved(name))]
         missed = f"{wrong('needle', name, 'far').mean():.0%}"
         rows.append([link(name), *on_text, f"*{word_on_text(name)}*", missed, f"*{word_on_needle(name)}*"])
     near, *_, far = results()[TEXT]["lengths"]
@@ -176,11 +170,10 @@ def factorial_table():
 
 def masked_table():
     """Loss on masked characters, with attention both ways."""
-    masked = results()["masked"]
-    lengths = list(masked["tests"])
+    lengths = list(results()["masked"]["tests"])
 
     def cells(name):
-        outcome = judged("masked", name) if name in masked["claims"] else "the one to beat"
+        outcome = judged("masked", name).replace("no prediction", "the one to beat")
         return [*(cell(wrong("masked", name, length)) for length in lengths), outcome]
 
     head = [*(f"loss at {length}" for length in lengths), "predicted, beside NoPE"]
@@ -202,9 +195,8 @@ def puzzle_cell(experiment: str, name: str) -> str:
     """Wrong answers in percent before and after, the difference, and the verdict."""
     before, after = wrong(experiment, name, 0), wrong(experiment, name, 1)
     mean, spread = mean_and_spread(after - before)
-    lines = [f"{100 * before.mean():.0f} → {100 * after.mean():.0f}"]
-    lines.append(typeset(f"{round(100 * mean):+d} ± {100 * spread:.0f}"))
-    solved = (before <= LEARNED).sum()
+    moved = typeset(f"{round(100 * mean):+d} ± {100 * spread:.0f}")
+    lines, solved = [f"{100 * before.mean():.0f} → {100 * after.mean():.0f}", moved], (before <= LEARNED).sum()
     if solved < len(before):
         lines.append(f"learned by {solved} of {len(before)}")
     return "<br>".join([*map(unbroken, lines), judged(experiment, name)])
@@ -217,10 +209,9 @@ def puzzles_table():
 
 
 def level(values: dict) -> tuple[list, list]:
-    """(the lowest with those that these seeds can't tell from it, all by mean), lowest first.
+    """(the lowest and what ties with it, all), lowest first, of {method: [a number a seed]}.
 
-    Arguments: values: {method: [a number a seed]}. Not told from the lowest is what it ties with: the 95% interval of
-    the difference, seed by seed, contains zero.
+    A tie: the 95% interval of the difference, seed by seed, contains zero.
     """
     ranked = sorted(values, key=lambda name: np.mean(values[name]))
     gaps = {name: np.subtract(values[name], values[ranked[0]]) for name in ranked}
@@ -264,7 +255,7 @@ def check_decision():
     """Assert what the branches say: who stays within the tolerance and who does not, and who is ahead."""
     tolerance, text = results()[TEXT]["tolerance"], results()[TEXT]["methods"]
     rises = {name: rise(name).mean() for name in text}
-    start = {name: losses(name, "whole", 0).mean() for name in text}
+    start = {name: losses(name, "whole")[:, 0].mean() for name in text}
     far = {name: wrong("needle", name, "far").mean() for name in results()["needle"]["methods"]}
     finders = [name for name in sorted(far, key=far.get) if word_on_needle(name) == "extrapolates"]
     finders = [name for name in finders if word_on_text(name) in ("ignores", "suffers")]
@@ -286,7 +277,7 @@ def text_numbers() -> dict:
     """The context as in training, and longer where what counts is near."""
     tolerance = results()[TEXT]["tolerance"]
     methods = results()[TEXT]["methods"]
-    start, cut = ({name: losses(name, *at) for name in methods} for at in (("whole", 0), ("cut", -1)))
+    start, cut = ({name: losses(name, kind)[:, at] for name in methods} for kind, at in (("whole", 0), ("cut", -1)))
     rises = {name: mean_and_spread(rise(name)) for name in start}
     gains = {name: mean_and_spread(start["nope"] - start[name]) for name in start if name != "nope"}
     ahead = {name: gain for name, (gain, spread) in gains.items() if gain - spread > tolerance}
@@ -334,7 +325,7 @@ def counting_numbers() -> dict:
 
 def puzzle_numbers() -> dict:
     """What counts is far, is looked up, is to be picked out, or is to be counted."""
-    needle, start = results()["needle"]["methods"], {name: losses(name, "whole", 0) for name in judged_at_all()}
+    needle, start = results()["needle"]["methods"], {name: losses(name, "whole")[:, 0] for name in judged_at_all()}
     assert all(set(results()[puzzle]["methods"]) == set(needle) for puzzle in puzzles())
     rankings = {puzzle: puzzle_ranking(puzzle) for puzzle in puzzles()}
     top = {puzzle: set(names) for puzzle, (names, _) in rankings.items()}
