@@ -43,20 +43,15 @@ def turned(encoding, x, positions):
     return encoding.rotate(x, x, posenc.At(positions, positions, None))[0][0, 0].detach()
 
 
-def moved_scores(encoding) -> list[float]:
-    r"""The score of one query and one key at the same offset, for each of MOVES."""
+def print_moved() -> dict[str, str]:
+    r"""Print the score of a query and a key at one offset, for each of MOVES; return the ends of LieRE's."""
+    print(f"{'both moved down and right by':30}" + "".join(f"{move:8d}" for move in MOVES))
     q, k = normal(2, 1, HEAD_DIM)
     here = torch.tensor([[move, move] for move in MOVES])
-    found = (turned(encoding, q, here) * turned(encoding, k, here + torch.tensor([1, 2]))).sum(-1)
-    return (found / math.sqrt(HEAD_DIM)).tolist()
-
-
-def print_moved() -> dict[str, str]:
-    r"""Print that score for RoPE on two axes and for LieRE, a line each; return the ends of LieRE's."""
-    print(f"{'both moved down and right by':30}" + "".join(f"{move:8d}" for move in MOVES))
     for name, encoding in list(heads().items())[:3]:
-        found = moved_scores(encoding)
-        print(f"{name:30}" + "".join(f"{score:8.3f}" for score in found))
+        score = (turned(encoding, q, here) * turned(encoding, k, here + torch.tensor([1, 2]))).sum(-1)
+        found = (score / math.sqrt(HEAD_DIM)).tolist()
+        print(f"{name:30}" + "".join(f"{number:8.3f}" for number in found))
     return {"from": f"{min(found):.2f}", "to": f"{max(found):.2f}"}
 
 

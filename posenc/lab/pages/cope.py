@@ -23,13 +23,6 @@ STARTS = (7, 0)  # where a "The" stands in both texts
 BLIND = ("sinusoidal", "rope", "alibi", "t5", "nope")  # methods that know where a key stands, and nothing between
 
 
-def vectors(text, dim=16):
-    r"""A vector for each word, the same wherever the word stands: [1, T, dim] float64."""
-    words = sorted({word for words in TEXTS.values() for word in words})
-    table = torch.randn(len(words), dim, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
-    return table[[words.index(word) for word in text]][None]
-
-
 def with_random_numbers(encoding):
     r"""The encoding with what it learns drawn at random: a fresh one is often zero, and then it says nothing."""
     encoding = encoding.double()
@@ -41,7 +34,9 @@ def with_random_numbers(encoding):
 def preference(method, text, dim=16):
     r"""ln of the last word's weight on the "The" at 7 over that on the "The" at 0, in one layer of the method."""
     encoding = with_random_numbers(posenc.make(method, **sizes(method, num_heads=1, head_dim=dim, length=16)))
-    x = vectors(TEXTS[text], dim)
+    words = sorted({word for words in TEXTS.values() for word in words})  # a vector each, wherever it stands
+    rows = torch.randn(len(words), dim, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    x = rows[[words.index(word) for word in TEXTS[text]]][None]
     x = posenc.embed_input(encoding, x, torch.arange(x.shape[1]))[:, None]  # [B, H, T, D]
     weights = posenc.attention(x, x, x, encoding, return_weights=True)[1][0, 0, -1]
     return (weights[STARTS[0]] / weights[STARTS[1]]).log().item()
@@ -56,17 +51,11 @@ def print_preferences():
         assert abs(first - second) < 1e-9, method
 
 
-def counting_head():
-    r"""(q, key of "The", key of any other word, CoPE): a head made by hand that counts "The" and wants the second."""
+def count_sentences(text):
+    r"""The last query on a text, (positions [T], weights [T]), of a head that counts "The" and wants the second."""
     encoding = posenc.cope.cope(4, 6).double()
     encoding.bias.table.data[2] = torch.tensor([0.0, 4.0, 0.0, 0.0])
     q, the, other = torch.tensor([[2.0, 2, 0, 0], [6, 0, 0, 0], [-6, 0, 0, 0]], dtype=torch.float64)
-    return q, the, other, encoding
-
-
-def count_sentences(text):
-    r"""The hand-made head's last query on a text: (positions [T], weights [T])."""
-    q, the, other, encoding = counting_head()
     k = torch.stack([the if word == "The" else other for word in TEXTS[text]])[None, None]
     p = positions((q @ k[0, 0].T / 2)[None], torch.ones(1, len(TEXTS[text]), dtype=torch.bool))[0]
     weights = posenc.attention(q.view(1, 1, 1, 4), k, k, encoding, return_weights=True)[1]
