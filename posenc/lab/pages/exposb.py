@@ -151,7 +151,7 @@ def equal_share(level: float, keys: int) -> float:
     return (level * fade(torch.arange(keys).double())).softmax(-1)[:NEAR].sum().item()
 
 
-def claims() -> list[tuple[str, str, str]]:
+def claims_table():
     r"""The report's claims: in words, whether each holds, and what its own formulas give."""
     tokens = torch.tensor([0, 1, 100, 1000], dtype=torch.float64)
     g, f = gain(tokens), fade(tokens)
@@ -159,52 +159,44 @@ def claims() -> list[tuple[str, str, str]]:
     low, high, long = (equal_share(*asked) for asked in ((-4.0, 1024), (4.0, 1024), (4.0, 16_384)))
     peak, middle = wavelengths()
     numbers = sum(p.numel() for p in exposb(64, 6).parameters())  # learned, in one layer
-    return [
-        ("The extra is a fifth at the start", HOLDS, f"gain {g[0]:.1f} at position 0; on a score, {g[0] ** 2:.2f}"),
-        ("... and gone by about position 1000", FAILS, f"still {g[3] - 1:+.1%} there; below 1% from {gone:,.0f} on"),
-        ("Adjacent tokens keep 100%", HOLDS, f"the factor at distance 1 is {f[1]:.4f}, rounded"),
-        ("88% at distance 100, 70% at 1000", HOLDS, f"{f[2]:.3f} and {f[3]:.3f}"),
-        (
-            "The method is relative",
+    by_gain, by_lane = (f"{shift_change(mechanism):.0%}" for mechanism in ("gain", "band"))
+    near = f"{NEAR} of 1,024 equal keys hold {low:.1%} at logit −4, {high:.1%} at +4, {NEAR / 1024:.1%} without; on log"
+    claims = {
+        "The extra is a fifth at the start": (HOLDS, f"gain {g[0]:.1f} at position 0; on a score, {g[0] ** 2:.2f}"),
+        "... and gone by about position 1000": (FAILS, f"still {g[3] - 1:+.1%} there; below 1% from {gone:,.0f} on"),
+        "Adjacent tokens keep 100%": (HOLDS, f"the factor at distance 1 is {f[1]:.4f}, rounded"),
+        "88% at distance 100, 70% at 1000": (HOLDS, f"{f[2]:.3f} and {f[3]:.3f}"),
+        "The method is relative": (
             PARTLY,
-            f"fade: yes. Gain: a shift changes scores by {shift_change('gain'):.0%}; band by lane: "
-            f"{shift_change('band'):.0%} (D = {HEAD_DIM}). Band per pair: yes",
+            f"fade: yes. Gain: a shift changes scores by {by_gain}; band by lane: {by_lane} (D = {HEAD_DIM}). Band per "
+            "pair: yes",
         ),
-        (
-            "A strong, explicit locality bias",
+        "A strong, explicit locality bias": (
             FAILS,
-            f"{NEAR} of 1,024 equal keys hold {low:.1%} at logit −4, {high:.1%} at +4, {NEAR / 1024:.1%} without; on "
-            f"log at most {-math.log(FLOOR):.2f} logits, which ALiBi's mildest slope takes in {REACH} tokens",
+            f"{near} at most {-math.log(FLOOR):.2f} logits, which ALiBi's mildest slope takes in {REACH} tokens",
         ),
-        (
-            "No dilution over long texts",
+        "No dilution over long texts": (
             FAILS,
             f"on logits, {NEAR} equal keys at +4 hold {high:.1%} of 1,024 keys and {long:.1%} of 16,384",
         ),
-        (
-            "Early positions are told apart better",
+        "Early positions are told apart better": (
             PARTLY,
             f"angles are RoPE's; differences between scores are up to {g[0] ** 2:.2f} times as large, which is a "
             "temperature",
         ),
-        (
-            "Middle frequencies are amplified",
+        "Middle frequencies are amplified": (
             PARTLY,
             f"the peak has a wavelength of {peak:.0f} tokens, the ladder's middle {middle:.0f}; per pair, projections "
             "can undo it",
         ),
-        (
-            "Twelve learned numbers",
+        "Twelve learned numbers": (
             PARTLY,
             f"{numbers} a layer for 6 heads, so {6 * numbers} in its six layers; half of them it does not wire in",
         ),
-        ("Exponential stick-breaking", FAILS, "a softmax; the hazard form above is what the name says"),
-    ]
-
-
-def claims_table():
-    r"""The report claim by claim."""
-    return table(["claim", "holds?", "computed"], [[claim, f"**{holds}**", facts] for claim, holds, facts in claims()])
+        "Exponential stick-breaking": (FAILS, "a softmax; the hazard form above is what the name says"),
+    }
+    rows = [[claim, f"**{holds}**", facts] for claim, (holds, facts) in claims.items()]
+    return table(["claim", "holds?", "computed"], rows)
 
 
 def predictions():
