@@ -82,9 +82,7 @@ EXERCISES = {
             "half of it is skew-symmetric too, but here nothing is divided by 2": "-> (P - P.mT) / 2",
             "the sign is flipped: P - P^T": "-> P.mT - P",
             "numbers below the diagonal are lost: subtract the transpose of all of P": "-> P.triu(1) - P.triu(1).mT",
-            "the diagonal is 0, but the rest is not skew-symmetric yet: subtract the transpose": (
-                "P.mT -> torch.diag_embed(P.diagonal(dim1=-2, dim2=-1))"
-            ),
+            "only the diagonal is 0: subtract the transpose": "P.mT -> torch.diag_embed(P.diagonal(dim1=-2, dim2=-1))",
         },
     ),
     "rotation": Exercise(
@@ -155,9 +153,7 @@ EXERCISES = {
         mistakes={
             "each axis has a P of its own: broadcasting took the axis of blocks for the axis of coordinates. All axes "
             "of a block share one P, P[..., None, :, :]": "[..., None, :, :] -> ",
-            "theta multiplies P alone: P - P^T comes first, then theta times all of it": (
-                "-> theta[..., None, None] * P[..., None, :, :] - P.mT[..., None, :, :]"
-            ),
+            "theta multiplies P but not P^T": "-> theta[..., None, None] * P[..., None, :, :] - P.mT[..., None, :, :]",
             "P + P^T is symmetric: subtract": "skew(P) -> (P + P.mT)",
             "P itself is no generator: take P - P^T": "skew(P) -> P",
             "theta is missing: all axes turn alike": "theta[ -> torch.ones_like(theta)[",

@@ -157,17 +157,11 @@ EXERCISES = {
         tolerance=1e-5,
         run=_within_the_table,
         mistakes={
-            "it rounds to the nearest row: interpolate, else no gradient reaches the gates": (
-                "p.clamp(max=last) -> (p.clamp(max=last) + 0.5).floor()"
-            ),
+            "it rounds to the nearest row: interpolate": "p.clamp(max=last) -> (p.clamp(max=last) + 0.5).floor()",
             "both ends are the row below (so one may read [[p]]): one is the row above": "w = p - low -> w = 0",
             "only the row above is read: mix it with the one below": "p.clamp(max=last) -> p.clamp(max=last).ceil()",
-            "the weights are swapped: p = 2.9 is nearly row 3, so the row above gets p - floor(p)": (
-                "(1 - w) * z.gather(-1, low) + w -> w * z.gather(-1, low) + (1 - w)"
-            ),
-            "for the row above stands the nearest one (so one may read [[p]]): it is the ceiling of p": (
-                "(low + 1).clamp(max=last) -> (p + 0.5).long()"
-            ),
+            "the weights are swapped: p = 2.9 is nearly row 3, the row above": "w = p - low -> w = 1 - p + low",
+            "the row above is the nearest one (so one may read [[p]])": "(low + 1).clamp(max=last) -> (p + 0.5).long()",
             "both rows get one half: their shares depend on p": (
                 "w = p - low -> w = 0.5",
                 "(low + 1).clamp(max=last) -> p.ceil().long()",
@@ -176,9 +170,7 @@ EXERCISES = {
                 "p.clamp(max=last) -> p",
                 "p.floor() -> p.floor().clamp(max=last - 1)",
             ),
-            "beyond the last row it gives 0: clamp p to P - 1, so that all that is far stands at the last row": (
-                "-> lookup(q, table, p).masked_fill(p > len(table) - 1, 0.0)"
-            ),
+            "it is 0 beyond the last row: clamp p": "-> lookup(q, table, p).masked_fill(p > len(table) - 1, 0.0)",
             "beyond the last row it starts again at row 0: clamp p to P - 1": (
                 "p.clamp(max=last) -> p",
                 "low.long() -> low.long() % len(table)",

@@ -114,9 +114,7 @@ EXERCISES = {
             ),
             "the walk never ends by the rate: 1 - exp(-r) has it too": "1 - torch.exp(-r) -> torch.sigmoid(scores)",
             "the rate is left out": " + rate -> ",
-            "rows are normalized: what is left over stays left over": (
-                "-> hazard_weights(scores, rate) / hazard_weights(scores, rate).sum()"
-            ),
+            "the rows sum to 1: the rest stays": "-> hazard_weights(scores, rate) / hazard_weights(scores, rate).sum()",
             "the rate is added to the logit: it is added to softplus(z)": "(scores) + rate -> (scores + rate)",
         },
     ),
