@@ -31,7 +31,7 @@ def test_every_row_is_in_the_table_and_shows_the_check_of_its_name():
 # --- a fact turned around is noticed ---------------------------------------------------------------------------------
 
 ROTATE, INV_FREQ, SLOPES = posenc.rope.rotate, posenc.rope.inv_freq, posenc.alibi.slopes
-LEARNED, NORMAL, GAIN = posenc.learned.learned, errata.normal, errata_later.gain
+NORMAL = errata.normal
 FLIPPED = errata.pair_frequencies().flip(0)
 
 #: label -> what the check reads, and what to put there: a world in which the claim holds, or a wrong correction
@@ -46,8 +46,6 @@ TURNS = {
     "between": ("sinusoidal.table", lambda at, width: at[:, None] * torch.ones(width)),
     "unseen": ("rises", lambda method: torch.zeros(3)),
     "through": ("sinusoidal.table", lambda at, width: torch.zeros(len(at), width)),
-    "count": ("learned.learned", lambda positions, width, **each: LEARNED(positions // (6 if each else 1), width)),
-    "missing": ("learned.learned", lambda rows, dim: LEARNED(rows + 1, dim)),
     "fits": (
         "load_results",
         lambda name: {"methods": {k: {"whole": [[1.0], [1.1]]} for k in ("learned", "sinusoidal", "nope")}},
@@ -71,8 +69,6 @@ TURNS = {
     "free": ("alibi.bias", lambda i, j, slopes: torch.zeros(1, 1, len(i), len(j))),
     "today": ("recent_models", lambda: [{"encoding": "ALiBi", "kind": "decoder"}]),
     "relative": ("gain", lambda positions: 1.2 * torch.ones_like(positions)),
-    "boost": ("gain", lambda positions: GAIN(10 * positions)),
-    "edges": ("band", lambda dim: torch.full((dim,), 0.8)),
     "multiply": ("fade", torch.ones_like),
     "rest": ("stickbreaking.weigh", lambda scores, visible, order: torch.sigmoid(scores)),
     "softmax": ("stickbreaking.weigh", lambda scores, visible, order: scores.softmax(-1)),

@@ -1,7 +1,6 @@
 """What the explorables of CoPE show, against sums in plain loops."""
 
 import pytest
-import torch
 
 from posenc.lab.figures import cope as figures
 
@@ -22,18 +21,3 @@ def test_positions_are_sums_of_the_gates_that_are_drawn(preset, query, token, ga
     expected = by_loops(lines["gate"]["y"], query)
     assert lines["gate"]["y"][token] == gate
     assert lines["position p of each key"]["y"].tolist() == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("rows", [4, 16, 128])
-@pytest.mark.parametrize("count", figures.RATES)
-def test_a_gate_hears_from_the_unclamped_keys_behind_it_as_autograd_says(rows, count):
-    length = 32
-    p, heard = figures.clamped(rows, count, length)
-    every = figures.RATES[count]
-    gates = torch.tensor([1.0 if distance % every == 0 else 0.0 for distance in range(length)], dtype=torch.float64)
-    gates.requires_grad_()
-    counted = gates.cumsum(0)  # by distance from the query, so the sum runs from the query on
-    assert torch.equal(counted.detach(), p)
-    inside = torch.where(counted < rows - 1, counted, 0.0)  # what reaches z through the clamp, with slope 1
-    (gradient,) = torch.autograd.grad(inside.sum() + 0 * gates.sum(), gates)
-    assert torch.equal(gradient, heard.double())

@@ -44,24 +44,17 @@ EXERCISES = {
         cases=[(8,), (4,), (1,), (12,), (6,), (112,)],
         mistakes={
             "the order is reversed: the first head is the steepest": "-> slopes(num_heads).flip(0)",
-            "h runs from 0: it is off by one, no slope is 1": (
-                "-> torch.tensor([2 ** (-8 * h / num_heads) for h in range(num_heads)])"
-            ),
+            "h runs from 0: no slope is 1": "-> torch.tensor([2 ** (-8 * h / num_heads) for h in range(num_heads)])",
             "the formula for powers of two is used for every number of heads: 12 heads must "
             "end .7071 .3536 .1768 .0884": "if power == num_heads -> if True",
             "the formula for powers of two is used for every number of heads, and the order is reversed": (
                 "if power == num_heads -> if True",
                 "range(1, num_heads + 1) -> range(num_heads, 0, -1)",
             ),
-            "every head has the same slope: h is missing from the exponent": (
-                "-> torch.full((num_heads,), 2 ** (-8 / num_heads))"
-            ),
-            "the slopes are sorted: those that fill up stay at the end": (
-                "-> slopes(num_heads).sort(descending=True).values"
-            ),
+            "all slopes are equal: the exponent has no h": "-> torch.full((num_heads,), 2 ** (-8 / num_heads))",
+            "the slopes are sorted: those that fill up stay at the end": "-> slopes(num_heads).sort().values.flip(0)",
             "the missing slopes are the first ones for 2p: take every other one": "[0::2] -> ",
-            "the missing slopes are the even-numbered ones for 2p, which are there already: take the "
-            "odd-numbered ones": "[0::2] -> [1::2]",
+            "the missing slopes are the even ones for 2p, which are there: take the odd ones": "[0::2] -> [1::2]",
         },
     ),
     "bias": Exercise(
@@ -74,15 +67,11 @@ EXERCISES = {
             "the sign is flipped: a key in the past must lose": "-slopes -> slopes",
             "this is the symmetric form: leave out the absolute value": "* distance -> * distance.abs()",
             "distances are off by one: a query's own key loses nothing": "* distance -> * (distance + 1)",
-            "rows and columns are counted instead of using the positions": (
-                "-> bias(torch.arange(len(pos_q)), torch.arange(len(pos_k)), slopes)"
-            ),
+            "it reads indices, not positions": "-> bias(torch.arange(len(pos_q)), torch.arange(len(pos_k)), slopes)",
             "the future is hidden here: leave that to the causal mask": (
                 "-> bias(pos_q, pos_k, slopes).masked_fill(pos_k[None, :] > pos_q[:, None], -math.inf)"
             ),
-            "keys in the future are clamped to 0: leave them to the causal mask": (
-                "* distance -> * distance.clamp(min=0)"
-            ),
+            "future keys are clamped to 0: leave them to the causal mask": "* distance -> * distance.clamp(min=0)",
         },
     ),
     "window": Exercise(
@@ -94,9 +83,7 @@ EXERCISES = {
             "it is rounded down: that many keys do not hold the share yet": "ceil -> floor",
             "it is one key too many: the nearest key is at distance 0": "/ slope) -> / slope) + 1",
             "the logarithm has base 2: the weight falls by e^-m a step": "math.log( -> math.log2(",
-            "this is where the rest holds the share: the nearest n keys hold 1 - e^(-m n)": (
-                "1 / (1 - share) -> 1 / share"
-            ),
+            "here the rest holds the share: the nearest n keys hold 1 - e^(-m n)": "1 / (1 - share) -> 1 / share",
             "1/m does not depend on the share: it belongs to a share of 63%": "-> math.ceil(1 / slope)",
         },
     ),

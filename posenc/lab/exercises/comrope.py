@@ -78,17 +78,11 @@ EXERCISES = {
         reference=skew,
         cases=lambda: [(_normal(3, 3, seed=14),), (_normal(2, 3, 4, 4, seed=15),)],
         mistakes={
-            "P + P^T is symmetric: its exponential stretches lanes and keeps no norm; subtract": (
-                "P - P.mT -> P + P.mT"
-            ),
+            "P + P^T is symmetric: its exponential stretches lanes and keeps no norm; subtract": "P - P.mT -> P + P.mT",
             "half of it is skew-symmetric too, but here nothing is divided by 2": "-> (P - P.mT) / 2",
             "the sign is flipped: P - P^T": "-> P.mT - P",
-            "the numbers below the diagonal are lost: take all of P, and subtract its transpose": (
-                "-> P.triu(1) - P.triu(1).mT"
-            ),
-            "the diagonal is 0, but the rest is not skew-symmetric yet: subtract the transpose": (
-                "P.mT -> torch.diag_embed(P.diagonal(dim1=-2, dim2=-1))"
-            ),
+            "numbers below the diagonal are lost: subtract the transpose of all of P": "-> P.triu(1) - P.triu(1).mT",
+            "only the diagonal is 0: subtract the transpose": "P.mT -> torch.diag_embed(P.diagonal(dim1=-2, dim2=-1))",
         },
     ),
     "rotation": Exercise(
@@ -98,9 +92,7 @@ EXERCISES = {
         cases=_rotation_cases,
         tolerance=1e-4,
         mistakes={
-            "torch.exp takes the exponential of each entry: that of a matrix is torch.linalg.matrix_exp": (
-                "torch.linalg.matrix_exp -> torch.exp"
-            ),
+            "torch.exp works entry by entry: a matrix has torch.linalg.matrix_exp": "linalg.matrix_exp -> exp",
             "this is the product of one exponential for each axis: it is the exponential of the sum only where the "
             "generators commute": ("return torch -> return _product(torch", ".sum(-3)) -> ).unbind(-3))"),
             "this is the product of one exponential for each axis, the last axis first: it is the exponential of the "
@@ -112,16 +104,12 @@ EXERCISES = {
                 "matrix_exp(( -> matrix_exp(",
                 ".sum(-3)) -> .sum(-3)",
             ),
-            "I + A is the first step of the series: it keeps no norm": (
-                "torch.linalg.matrix_exp( -> torch.eye(generators.shape[-1]) + ("
-            ),
+            "I + A is the series' first step: it keeps no norm": "linalg.matrix_exp( -> eye(generators.shape[-1]) + (",
             "the sign is flipped: it turns backwards": "-> rotation(-positions, generators)",
             "the coordinates are added up before they meet their generators: each has its own, p_1 A_1 + p_2 A_2": (
                 "-> rotation(positions.sum(-1, keepdim=True), generators.sum(-3, keepdim=True))"
             ),
-            "rows and columns are swapped: coordinate a goes with generator a": (
-                "-> rotation(positions.flip(-1), generators)"
-            ),
+            "axes are swapped: coordinate a goes with generator a": "-> rotation(positions.flip(-1), generators)",
             "this is the exponent: its exponential is missing": "torch.linalg.matrix_exp -> ",
         },
     ),
@@ -132,17 +120,13 @@ EXERCISES = {
         cases=_commutator_cases,
         tolerance=1e-5,
         mistakes={
-            "A_i A_j + A_j A_i is not 0 for matrices that commute: subtract": (
-                "products - products -> products + products"
-            ),
+            "A_i A_j + A_j A_i is not 0 where they commute: subtract": "products - products -> products + products",
             "* multiplies entry by entry, which always commutes: use @": "@ -> *",
             "neighbors alone are compared: every pair counts, the first and the last too": (
                 "-> max((a @ b - b @ a).abs().max() for a, b in zip(generators, generators[1:]))"
             ),
             "the other order is missing: A_i A_j - A_j A_i": " - products.transpose(0, 1) -> ",
-            "this is the norm of the matrix: the largest entry is asked for": (
-                "abs().max() -> norm(dim=(-2, -1)).max()"
-            ),
+            "this is the norm of the matrix: the largest entry is asked for": "abs().max() -> norm(dim=(-2, -1)).max()",
             "this is the mean: the largest entry is asked for": "max() -> mean()",
             "this is the sum: the largest entry is asked for": "max() -> sum()",
         },
@@ -153,9 +137,7 @@ EXERCISES = {
         reference=ap_generators,
         cases=lambda: [(_normal(4, 3, 3, seed=16), 2), (_normal(6, 2, 2, seed=17), 3), (_normal(6, 4, 4, seed=18), 2)],
         mistakes={
-            "the blocks are cut into one stretch an axis: deal them out in turn, block j to axis j mod n": (
-                "j % axes -> j // (len(P) // axes)"
-            ),
+            "blocks are dealt in stretches: block j belongs to axis j mod n": "j % axes -> j // (len(P) // axes)",
             "the axes are in the wrong order: block 0 turns along axis 0, the row": "j % axes -> -1 - j % axes",
             "the axes are one off: block 0 turns along axis 0, the row": "j % axes -> (j + 1) % axes",
             "every block turns along every axis by the same: the other axes have 0 there": "[j, j % axes] -> [j]",
@@ -171,15 +153,11 @@ EXERCISES = {
         mistakes={
             "each axis has a P of its own: broadcasting took the axis of blocks for the axis of coordinates. All axes "
             "of a block share one P, P[..., None, :, :]": "[..., None, :, :] -> ",
-            "theta multiplies P alone: P - P^T comes first, then theta times all of it": (
-                "-> theta[..., None, None] * P[..., None, :, :] - P.mT[..., None, :, :]"
-            ),
+            "theta multiplies P but not P^T": "-> theta[..., None, None] * P[..., None, :, :] - P.mT[..., None, :, :]",
             "P + P^T is symmetric: subtract": "skew(P) -> (P + P.mT)",
             "P itself is no generator: take P - P^T": "skew(P) -> P",
             "theta is missing: all axes turn alike": "theta[ -> torch.ones_like(theta)[",
-            "theta has length 1 here: it is learned as it is": (
-                "-> ld_generators(theta / theta.norm(dim=-1, keepdim=True), P)"
-            ),
+            "theta is normalized: take it as it is": "-> ld_generators(theta / theta.norm(dim=-1, keepdim=True), P)",
             "the sign of theta is lost": "theta[ -> theta.abs()[",
         },
     ),

@@ -47,19 +47,8 @@ def _newest(scores):
     return torch.eye(scores.shape[-1], dtype=torch.bool, device=scores.device)[-scores.shape[-2] :]
 
 
-# How an answer is compared
-
-
-def _of_visible_keys(function, logits, visible):
-    """The positions of keys that are not visible are nobody's concern."""
-    return _hide(function(logits, visible), visible.expand(logits.shape))
-
-
-def _of_past_keys(function, q, k, table):
-    return _hide(function(q, k, table), _past(q @ k.mT).expand(*q.shape[:-1], k.shape[-2]))
-
-
 def _hide(made, visible):
+    """What is made of keys that are not visible is nobody's concern."""
     same = isinstance(made, torch.Tensor) and made.shape == visible.shape
     return made.masked_fill(~visible, 0.0) if same else made
 
@@ -71,10 +60,8 @@ def _within_the_table(function, q, table, p):
     except (IndexError, RuntimeError) as error:
         if "out of bounds" not in str(error):
             raise
-        raise Problem(
-            f"it reads a row that is not there ({error}): the row above the last one is the last one again, and "
-            f"positions beyond it are clamped to it."
-        ) from None
+        words = "the row above the last one is the last one again, and positions beyond it are clamped to it."
+        raise Problem(f"it reads a row that is not there ({error}): {words}") from None
 
 
 def _counted(function, line):
@@ -120,9 +107,8 @@ def _lookup_cases():
 
 def _scores_cases():
     yield _random(6, 4, seed=11), _random(6, 4, seed=12), _random(4, 4, seed=13)
-    double = torch.float64
-    q, k = (2 * _random(2, 3, 9, 16, seed=seed, dtype=double) for seed in (14, 15))
-    yield q, k, _random(5, 16, seed=16, dtype=double)
+    q, k = (2 * _random(2, 3, 9, 16, seed=seed, dtype=torch.float64) for seed in (14, 15))
+    yield q, k, _random(5, 16, seed=16, dtype=torch.float64)
     yield _random(1, 1, 9, seed=17), _random(1, 1, 9, seed=18), _random(2, 9, seed=19)
 
 
@@ -135,7 +121,7 @@ EXERCISES = {
         reference=positions,
         cases=_positions_cases,
         tolerance=1e-5,
-        run=_of_visible_keys,
+        run=lambda answer, logits, visible: _hide(answer(logits, visible), visible.expand(logits.shape)),
         mistakes={
             "keys that the query may not see are counted too: close their gates before you sum, hiding their "
             "positions afterwards is too late": ".masked_fill(~visible, 0.0) -> ",
@@ -143,15 +129,9 @@ EXERCISES = {
                 "torch.sigmoid(logits).masked_fill(~visible, 0.0) -> torch.sigmoid(logits.masked_fill(~visible, 0.0))"
             ),
             "only the future is hidden: `visible` hides more, such as padding": "~visible -> ~_past(logits)",
-            "the sum runs from the first key on; it runs from key j up to the query: flip, cumsum, flip": (
-                "gates.flip(-1).cumsum(-1).flip(-1) -> gates.cumsum(-1)"
-            ),
-            "the key itself is left out: the sum runs from k = j, both ends in": (
-                "cumsum(-1).flip(-1) -> cumsum(-1).flip(-1) - gates"
-            ),
-            "the query's own gate is left out: the sum runs up to k = i, both ends in": (
-                "~visible -> ~visible | _newest(logits)"
-            ),
+            "the sum runs up from the first key: flip, cumsum, flip": "flip(-1).cumsum(-1).flip(-1) -> cumsum(-1)",
+            "the key itself is left out: the sum runs from k = j": "cumsum(-1).flip(-1) -> cumsum(-1).flip(-1) - gates",
+            "the query's own gate is left out: the sum runs up to k = i": "~visible -> ~visible | _newest(logits)",
             "both ends are left out: the sum runs from k = j to k = i": (
                 "-> positions(logits, visible & ~_newest(logits)) - torch.sigmoid(logits) * visible"
             ),
@@ -164,15 +144,9 @@ EXERCISES = {
             ),
             "the sign in the sigmoid is flipped: a large logit opens the gate": "sigmoid(logits) -> sigmoid(-logits)",
             "the logits are summed: it is their sigmoids that count": "torch.sigmoid(logits) -> logits",
-            "every key counts 1: that is the distance, the gates are missing": (
-                "torch.sigmoid(logits) -> torch.ones_like(logits)"
-            ),
-            "the gates are rounded to 0 or 1: no gradient would reach the logits": (
-                "torch.sigmoid(logits) -> (logits > 0).to(logits.dtype)"
-            ),
-            "the sum runs along the queries: sum along the last dimension, the keys": (
-                "gates.flip(-1).cumsum(-1).flip(-1) -> gates.flip(-2).cumsum(-2).flip(-2)"
-            ),
+            "every key counts 1: the gates are missing": "torch.sigmoid(logits) -> torch.ones_like(logits)",
+            "gates are rounded: no gradient reaches logits": "torch.sigmoid(logits) -> (logits > 0).to(logits.dtype)",
+            "it sums along the queries: sum along the keys": "(-1).cumsum(-1).flip(-1) -> (-2).cumsum(-2).flip(-2)",
         },
     ),
     "lookup": Exercise(
@@ -183,19 +157,11 @@ EXERCISES = {
         tolerance=1e-5,
         run=_within_the_table,
         mistakes={
-            "it rounds to the nearest row: interpolate, else no gradient reaches the gates": (
-                "p.clamp(max=last) -> (p.clamp(max=last) + 0.5).floor()"
-            ),
-            "both ends are the row below (so one reads [[p]] as the whole part): the other end is the row above": (
-                "w = p - low -> w = 0"
-            ),
+            "it rounds to the nearest row: interpolate": "p.clamp(max=last) -> (p.clamp(max=last) + 0.5).floor()",
+            "both ends are the row below (so one may read [[p]]): one is the row above": "w = p - low -> w = 0",
             "only the row above is read: mix it with the one below": "p.clamp(max=last) -> p.clamp(max=last).ceil()",
-            "the weights are swapped: p = 2.9 is nearly row 3, so the row above gets p - floor(p)": (
-                "(1 - w) * z.gather(-1, low) + w -> w * z.gather(-1, low) + (1 - w)"
-            ),
-            "for the row above stands the nearest one (so one may read [[p]]): it is the ceiling of p": (
-                "(low + 1).clamp(max=last) -> (p + 0.5).long()"
-            ),
+            "the weights are swapped: p = 2.9 is nearly row 3, the row above": "w = p - low -> w = 1 - p + low",
+            "the row above is the nearest one (so one may read [[p]])": "(low + 1).clamp(max=last) -> (p + 0.5).long()",
             "both rows get one half: their shares depend on p": (
                 "w = p - low -> w = 0.5",
                 "(low + 1).clamp(max=last) -> p.ceil().long()",
@@ -204,20 +170,14 @@ EXERCISES = {
                 "p.clamp(max=last) -> p",
                 "p.floor() -> p.floor().clamp(max=last - 1)",
             ),
-            "beyond the last row it gives 0: clamp p to P - 1, so that all that is far stands at the last row": (
-                "-> lookup(q, table, p).masked_fill(p > len(table) - 1, 0.0)"
-            ),
+            "it is 0 beyond the last row: clamp p": "-> lookup(q, table, p).masked_fill(p > len(table) - 1, 0.0)",
             "beyond the last row it starts again at row 0: clamp p to P - 1": (
                 "p.clamp(max=last) -> p",
                 "low.long() -> low.long() % len(table)",
                 "(low + 1).clamp(max=last) -> (low + 1) % len(table)",
             ),
-            "it is one row too low: row c belongs to position c, the first row to 0": (
-                "-> lookup(q, table, (p - 1).clamp(min=0))"
-            ),
-            "the products are divided by sqrt(D): the listing scales q.k alone": (
-                "-> lookup(q, table, p) / math.sqrt(q.shape[-1])"
-            ),
+            "it is one row too low: row c belongs to position c": "-> lookup(q, table, (p - 1).clamp(min=0))",
+            "products are divided by sqrt(D): only q.k is scaled": "-> lookup(q, table, p) / math.sqrt(q.shape[-1])",
             "the rows are counted from the end of the table": "-> lookup(q, table.flip(0), p)",
         },
     ),
@@ -227,28 +187,20 @@ EXERCISES = {
         reference=cope_scores,
         cases=_scores_cases,
         tolerance=1e-5,
-        run=_of_past_keys,
+        run=lambda answer, q, k, e: _hide(answer(q, k, e), _past(q @ k.mT).expand(*q.shape[:-1], k.shape[-2])),
         mistakes={
-            "the gates are made of unscaled products: divide by sqrt(D) first": (
-                "positions(scores -> positions(q @ k.mT"
-            ),
+            "the gates are of unscaled products: divide by sqrt(D) first": "positions(scores -> positions(q @ k.mT",
             "the bias is divided by sqrt(D) too: add it after scaling": "past)) -> past)) / math.sqrt(q.shape[-1])",
-            "nothing is scaled: this is the paper's equation, its listing divides q.k by sqrt(D)": (
-                " / math.sqrt(q.shape[-1]) -> "
-            ),
+            "nothing is scaled, as in the equation: the listing divides by sqrt(D)": " / math.sqrt(q.shape[-1]) -> ",
             "the gates are made of unscaled products and the bias is scaled: it is the other way around": (
                 "positions(scores, past)) -> positions(q @ k.mT, past)) / math.sqrt(q.shape[-1])"
             ),
             "keys after the query are counted: a position ends at the query": ".tril() -> ",
             "the keys ask the table: it is q.e that is looked up": "lookup(q -> lookup(k",
-            "every gate is open: this is a table over distances, the gates are missing": (
-                "positions(scores -> positions(torch.full_like(scores, math.inf)"
-            ),
+            "every gate is open: this is a table over distances": "positions(scores -> positions(scores + math.inf",
             "q.k is missing: this is the bias alone": "return scores + -> return",
             "the bias is missing": " + lookup(q, table, positions(scores, past)) -> ",
-            "the positions themselves are added: look them up in the table": (
-                "lookup(q, table, positions(scores, past)) -> positions(scores, past)"
-            ),
+            "the positions themselves are added: look them up in the table": "lookup(q, table, -> (",
         },
     ),
     "sentence_logits": Exercise(
@@ -266,16 +218,10 @@ EXERCISES = {
             "commas count too: they end no sentence": 'token in (".", "!", "?") -> not token.isalpha()',
             "the first token of a sentence opens the gate: then it stands one sentence farther than the rest of its "
             "own; open the gate at the end": 'line.split() -> [".", *line.split()[:-1]]',
-            "these are gates, not logits: a closed gate of 0 as a logit is a gate of 1/2": (
-                "-> torch.sigmoid(sentence_logits(line))"
-            ),
+            "these are gates, not logits: as a logit 0 is a gate of 1/2": "-> torch.sigmoid(sentence_logits(line))",
             "closed gates have the logit 0, so each still counts 1/2: they need a logit far below 0": "-30.0 -> 0.0",
-            "the gates leak: at +1 and -1 they are 0.73 and 0.27, so every word counts a quarter": (
-                "-> sentence_logits(line).sign()"
-            ),
-            "the gates leak: at +5 and -5 a closed gate is 0.007, and the words of a long sentence add up": (
-                "-> 5 * sentence_logits(line).sign()"
-            ),
+            "the gates leak: at -1 a gate is 0.27, so every word counts a quarter": "-> sentence_logits(line).sign()",
+            "the gates leak: at -5 a gate is 0.007, and many words add up": "-> 5 * sentence_logits(line).sign()",
         },
     ),
 }

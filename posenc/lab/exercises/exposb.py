@@ -80,9 +80,7 @@ EXERCISES = {
             "the absolute value is missing: a key after the query gets a factor above 1": ".abs() -> ",
             "it adds the factor: this form multiplies by it": "scores * -> scores +",
             "this is the repaired form: here the factor multiplies the logits": fade_log,
-            "the softmax is taken already: return logits": (
-                "-> torch.softmax(fade_logits(scores, distance, rate, floor), -1)"
-            ),
+            "the softmax is taken: return logits": "-> torch.softmax(fade_logits(scores, distance, rate, floor), -1)",
             "the floor is missing: the factor falls to it, not to 0": "floor + (1 - floor) * -> ",
             "the floor and the rest are swapped": "floor + (1 - floor) -> 1 - floor + floor",
         },
@@ -99,9 +97,7 @@ EXERCISES = {
             "this is ALiBi, without the floor": "-> scores - rate * distance.abs()",
             "it adds the factor itself, not its logarithm": ".log() -> ",
             "the absolute value is missing: a key after the query gets a factor above 1": ".abs() -> ",
-            "the softmax is taken already: return logits": (
-                "-> torch.softmax(fade_log(scores, distance, rate, floor), -1)"
-            ),
+            "the softmax is taken: return logits": "-> torch.softmax(fade_log(scores, distance, rate, floor), -1)",
         },
     ),
     "hazard_weights": Exercise(
@@ -111,20 +107,14 @@ EXERCISES = {
         cases=_rows,
         tolerance=1e-9,
         mistakes={
-            "the walk starts at the oldest key: the nearest one, the last, comes first": (
-                "flip(0).cumsum(0).flip(0) -> cumsum(0)"
-            ),
+            "the walk starts at the oldest key: the nearest comes first": "flip(0).cumsum(0).flip(0) -> cumsum(0)",
             "a key survives its own hazard too: sum over the nearer keys only": "flip(0) - r -> flip(0)",
             "the rate is charged by distance: it is added to each key's hazard once": (
                 "-> hazard_weights(scores - rate * torch.arange(len(scores) - 1, -1, -1).to(scores.dtype), 0.0)"
             ),
-            "the walk never ends by the rate: it belongs into 1 - exp(-r) too": (
-                "1 - torch.exp(-r) -> torch.sigmoid(scores)"
-            ),
+            "the walk never ends by the rate: 1 - exp(-r) has it too": "1 - torch.exp(-r) -> torch.sigmoid(scores)",
             "the rate is left out": " + rate -> ",
-            "rows are normalized: what is left over stays left over": (
-                "-> hazard_weights(scores, rate) / hazard_weights(scores, rate).sum()"
-            ),
+            "the rows sum to 1: the rest stays": "-> hazard_weights(scores, rate) / hazard_weights(scores, rate).sum()",
             "the rate is added to the logit: it is added to softplus(z)": "(scores) + rate -> (scores + rate)",
         },
     ),

@@ -28,12 +28,6 @@ def _log10(weights):
     return [math.log10(w) if w >= FLOOR else math.nan for w in weights]
 
 
-def _logits(heads, query, m, bias):
-    """The bias of every head on the keys up to the query, [H, query + 1]."""
-    position = torch.arange(KEYS)
-    return bias(position[query : query + 1], position[: query + 1], m)[:, 0]
-
-
 def _end(line):
     """Where the line of a head, a bias by key, leaves the upper panel: at the first key or at its lower edge."""
     steep = (line[-1] - line[0]).item() / max(len(line) - 1, 1)
@@ -60,8 +54,8 @@ def _named(ends, chosen):
 def _decay(heads, head, query, *, slopes=slopes, bias=bias):
     chosen = min(head, heads) - 1  # a state with fewer heads is never shown
     m = slopes(heads).double()
-    row = _logits(heads, query, m, bias)
     seen = torch.arange(query + 1)
+    row = bias(seen[-1:], seen, m)[:, 0]  # of every head on the keys up to the query, [H, query + 1]
     flat = torch.softmax(row[chosen], -1)
     content = torch.softmax(content_logits()[: query + 1] + row[chosen], -1)
     slope = m[chosen].item()
@@ -79,55 +73,26 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
     left, middle = query - near - 1, query - near / 2 + 0.5
     words, place = ([left, 0.9], "middle left") if left > MATCH + 45 else ([middle, 0.95], "top center")
     room = near > 40 and abs(middle - MATCH) > 40 or place == "middle left"
-    weight = "weight 10 to the %{y:.2f}<extra></extra>"
-    (at, low), penalty = ends[chosen], "key %{x:.0f}: bias %{y:.2f}<extra></extra>"
+    weight, held = "weight 10 to the %{y:.2f}", f"95% of the weight of equal logits: {near} keys"
+    (at, low), penalty = ends[chosen], "key %{x:.0f}: bias %{y:.2f}"
+    end = dict(text=[f"<b>{_slope(slope)}</b>  "], textposition="middle left", cliponaxis=False, showlegend=False)
+    end |= dict(textfont=dict(size=12, color=COLORS["green"]), hover=f"head {chosen + 1}: slope {slope:.4f}")
+    star = [MATCH] if query >= MATCH else [], _log10(content[MATCH : MATCH + 1])
+    written, below = dict(mode="markers+text"), dict(showlegend=False, yaxis="y2")
+    fits = below | dict(text=[f"key {MATCH} fits"], textposition="top center")
+    fits |= dict(textfont=dict(size=13, color=COLORS["red"]), hover=f"key {MATCH}, which fits: {weight}")
+    stops = dict(symbol="line-ns-open", size=10, line=dict(width=2))
     data = [
         line("bias of every head", fan_x, fan_y, "gray", 1, "dot", showlegend=False),
         label("slopes", x, y, [_slope(m[h].item()) for h in named], "gray", places, 11, cliponaxis=False),
         line("bias of this head", [query, at], [row[chosen, -1], low], "green", 4, hover=penalty, showlegend=False),
-        dict(
-            type="scatter",
-            name="end of this head's line",
-            x=[at],
-            y=[low],
-            mode="markers+text",
-            text=[f"<b>{_slope(slope)}</b>  "],
-            textposition="middle left",  # the line runs to the right
-            textfont=dict(size=12, color=COLORS["green"]),
-            marker=dict(color=COLORS["green"], size=12),
-            cliponaxis=False,
-            hovertemplate=f"head {chosen + 1}: slope {slope:.4f}<extra></extra>",
-            showlegend=False,
-        ),
+        dots("end of this head's line", [at], [low], "green", 12, **end) | written,
         upright("query", query, LOW, 1),
         upright("query, below", query, *WEIGHTS, yaxis="y2"),
         line("equal logits", seen, _log10(flat), "green", 3, "dash", yaxis="y2"),
         dots("with content", seen, _log10(content), "orange", 5, hover=f"key %{{x}}: {weight}", yaxis="y2"),
-        dict(
-            type="scatter",
-            name=f"key {MATCH}",
-            x=[MATCH] if query >= MATCH else [],
-            y=_log10(content[MATCH : MATCH + 1]),
-            mode="markers+text",
-            text=[f"key {MATCH} fits"],
-            textposition="top center",
-            textfont=dict(size=13, color=COLORS["red"]),
-            showlegend=False,
-            yaxis="y2",
-            marker=dict(color=COLORS["red"], size=14, symbol="star"),
-            hovertemplate=f"key {MATCH}, which fits: {weight}",
-        ),
-        path(
-            "95% of the weight",
-            [query - near + 1, query],
-            [0.9, 0.9],
-            "green",
-            2,
-            hover=f"95% of the weight of equal logits: {near} keys<extra></extra>",
-            yaxis="y2",
-            marker=dict(symbol="line-ns-open", size=10, line=dict(width=2)),
-            showlegend=False,
-        ),
+        dots(f"key {MATCH}", *star, "red", 14, "star", **fits) | written,
+        path("95% of the weight", [query - near + 1, query], [0.9, 0.9], "green", 2, hover=held, marker=stops, **below),
         label("how many keys that are", *words, f"95% on {near}" if room else "", "green", place, yaxis="y2"),
     ]
     layout = dict(

@@ -13,23 +13,18 @@ PAIRS = 8  # pairs of lanes, D = 16: a dial each
 BASE = 177.0  # pair 1 turns by 30 degrees a word, an hour on a clock; the slowest still turns in sight
 LARGE = 1  # the pair on the large dial
 CELLS = 24  # words of the strip
-KEY = 0.75  # the length of a key's hand; a query's is 1, so that a score is a length along it
-
-
-def _content():
-    r"""A query and a key before turning, [2, PAIRS, 2]. On the large dial both point to lane 2i, elsewhere anywhere."""
-    phase = 2 * math.pi * torch.rand(2, PAIRS, dtype=torch.float64, generator=torch.Generator().manual_seed(6889))
-    phase[:, LARGE] = 0
-    lengths = torch.tensor([1.0, KEY], dtype=torch.float64)
-    return torch.stack((phase.cos(), phase.sin()), dim=-1) * lengths[:, None, None]
+LENGTHS = (1, 0.75)  # of a query's hand and a key's; a query's is 1, so that a score is a length along it
+FREQUENCIES = rope.inv_freq(2 * PAIRS, BASE, dtype=torch.float64)
+RIM = 1.25  # of the large dial: beyond the query's tip, whose ring then covers no numeral
 
 
 @cache
 def hands(which, position):
     r"""The query (0) or the key (1) turned to a position: [PAIRS, 2]."""
-    frequencies = rope.inv_freq(2 * PAIRS, BASE, dtype=torch.float64)
-    flat = _content()[which].reshape(1, -1)
-    return rope.rotate(flat, torch.tensor([position], dtype=torch.float64), frequencies).view(PAIRS, 2)
+    phase = 2 * math.pi * torch.rand(2, PAIRS, dtype=torch.float64, generator=torch.Generator().manual_seed(6889))
+    phase[:, LARGE] = 0  # on the large dial both point to lane 2i before they turn, elsewhere anywhere
+    flat = LENGTHS[which] * torch.stack((phase[which].cos(), phase[which].sin()), dim=-1).reshape(1, -1)
+    return rope.rotate(flat, torch.tensor([position], dtype=torch.float64), FREQUENCIES).view(PAIRS, 2)
 
 
 def _across(points):
@@ -58,9 +53,6 @@ def _tile(name, word, position, color, symbol, side):
     return mark | dict(mode="markers+text") | words
 
 
-RIM = 1.25  # beyond the query's tip, whose ring then covers no numeral
-
-
 def _words(name, line, row, color):
     words = label(name, 0, row, line, color, "middle right", xaxis="x4", yaxis="y4", cliponaxis=False)
     return words | dict(textfont=dict(size=12, color=color))
@@ -74,9 +66,11 @@ def _circle(x, y, radius, where, color, width):
 
 @cache
 def _layout():
-    degrees = torch.rad2deg(rope.inv_freq(2 * PAIRS, BASE, dtype=torch.float64)).tolist()
-    gray, ink = COLORS["gray"], COLORS["ink"]
-    hidden = dict(visible=False)
+    degrees = torch.rad2deg(FREQUENCIES).tolist()
+    turns = [*(f"{d:.0f}°" if d > 9.5 else f"{d:.1f}°" for d in degrees), "sum"]
+    below = dict(showgrid=False, zeroline=False, tickvals=[*range(PAIRS), PAIRS + 0.2], ticktext=turns)
+    words = dict(text="a pair's turn for each word, fast to slow", font=dict(size=12))
+    gray, ink, hidden = COLORS["gray"], COLORS["ink"], dict(visible=False)
     dials = [_circle(i, 0, 0.46, 3, ink if i == LARGE else gray, 2 if i == LARGE else 1) for i in range(PAIRS)]
     zero = dict(type="line", xref="x3", yref="y5", x0=-0.5, x1=PAIRS + 0.6, y0=0, y1=0, line=dict(color=gray, width=1))
     return dict(
@@ -88,17 +82,7 @@ def _layout():
         yaxis=axis(-1, 2.7, domain=[0.78, 1], **hidden),
         xaxis2=axis(-1.56, 1.56, domain=[0, 0.43], constrain="domain", anchor="y2", **hidden),
         yaxis2=axis(-1.56, 1.56, domain=[0, 0.76], scaleanchor="x2", anchor="x2", **hidden),
-        xaxis3=axis(
-            -0.55,
-            PAIRS + 0.75,
-            domain=[0.45, 1],
-            anchor="y5",
-            showgrid=False,
-            zeroline=False,
-            tickvals=[*range(PAIRS), PAIRS + 0.2],
-            ticktext=[*(f"{d:.0f}°" if d > 9.5 else f"{d:.1f}°" for d in degrees), "sum"],
-            title=dict(text="a pair's turn for each word, fast to slow", font=dict(size=12)),
-        ),
+        xaxis3=axis(-0.55, PAIRS + 0.75, words, domain=[0.45, 1], anchor="y5", **below),
         yaxis3=axis(-0.5, 0.5, domain=[0.34, 0.48], scaleanchor="x3", anchor="x3", **hidden),
         xaxis4=axis(0, 1, domain=[0.46, 1], anchor="y4", **hidden),
         yaxis4=axis(0.4, 4.9, domain=[0.5, 0.76], anchor="x4", **hidden),
@@ -125,7 +109,7 @@ def _two_hands(m, n, shift):
     total = scores.cumsum(0)
     q, k = query[LARGE], key[LARGE]
     foot = (q @ k) * q
-    turn = math.degrees(rope.inv_freq(2 * PAIRS, BASE, dtype=torch.float64)[LARGE].item())
+    turn = math.degrees(FREQUENCIES[LARGE].item())
     start, end = (math.atan2(tip[1].item(), tip[0].item()) for tip in (k, q))
     between = (end - start + math.pi) % (2 * math.pi) - math.pi
     arc = start + between * torch.linspace(0, 1, 4, dtype=torch.float64)
@@ -145,6 +129,7 @@ def _two_hands(m, n, shift):
     above = dict(text=[whole], textposition="outside", constraintext="none", textfont=dict(size=12), cliponaxis=False)
     spline = dict(shape="spline", smoothing=1.3)
     hours = dict(text=[str(hour) for hour in range(12)], textfont=dict(size=12, color=COLORS["gray"]))
+    stripes = dict(pattern=dict(shape=["/" if s < 0 else "" for s in scores.tolist()]))
     cells = dict(base=[1.25] * CELLS, width=[1.6] * CELLS)
     corners = [2 * at_k, 2 * at_k, 2 * at_q, 2 * at_q, math.nan, at_q + at_k], [0.9, 0.45, 0.45, 0.9, math.nan, 0.45]
     middle = dict(symbol="circle", size=[0] * 5 + [12], color="purple", opacity=1)
@@ -170,15 +155,7 @@ def _two_hands(m, n, shift):
         _words("score in words", f"<b>score</b> here {pair}", 1, COLORS["green"]),
         _small_hands("query hands", query, COLORS["blue"], "solid", 2.5),
         _small_hands("key hands", key, COLORS["orange"], "dot", 2.5),
-        bars(
-            "score of each pair",
-            list(range(PAIRS)),
-            scores,
-            "green",
-            marker=dict(pattern=dict(shape=["/" if s < 0 else "" for s in scores.tolist()])),
-            base=total - scores,
-            **on_columns,
-        ),
+        bars("score of each pair", [*range(PAIRS)], scores, "green", base=total - scores, marker=stripes, **on_columns),
         label("hatched", -0.4, 2.75, "hatched: takes away", "green", "middle right", cliponaxis=False, **on_columns),
         line("levels", steps, levels, "gray", 1, **on_columns),
         bars("score", [PAIRS + 0.2], [total[-1]], "ink", **above, **on_columns),

@@ -7,7 +7,7 @@ import statistics
 import numpy as np
 
 from posenc.lab.experiments import load_results, mean_and_spread
-from posenc.lab.explore import COLORS, explorable, slider
+from posenc.lab.explore import explorable, slider
 from posenc.lab.figures.parts import HALO, apart, axis, dots, leaders, line, path, signed
 from posenc.methods import METHODS
 
@@ -15,19 +15,12 @@ load = functools.cache(load_results)
 TEXT = "train_short_test_long"
 #: the first place where a method acts -> its lines and dots
 LOOK = {
-    None: dict(color=COLORS["gray"], dash="dot", symbol="circle"),
-    "embed": dict(color=COLORS["orange"], dash="dash", symbol="square"),
-    "rotate": dict(color=COLORS["blue"], dash="solid", symbol="triangle-up"),
-    "bias": dict(color=COLORS["green"], dash="solid", symbol="diamond"),
-    "weigh": dict(color=COLORS["purple"], dash="longdash", symbol="star"),
+    None: ("gray", "dot", "circle"),
+    "embed": ("orange", "dash", "square"),
+    "rotate": ("blue", "solid", "triangle-up"),
+    "bias": ("green", "solid", "diamond"),
+    "weigh": ("purple", "longdash", "star"),
 }
-
-
-def look(name: str) -> dict:
-    """How a method is drawn: by the first of its places."""
-    return LOOK[next(iter(METHODS[name].places), None)]
-
-
 BOTTOM, TOP = 1.25, 3.75
 GAP = 0.115  # nats between the names of two lines, so that they stand apart on a phone
 CURVES = list(load(TEXT)["methods"])
@@ -73,33 +66,17 @@ def _slopes(attention, method):
     means = {name: losses(name, kind).mean(0).tolist() for name in CURVES}
     ends = [means[name][-1] for name in CURVES]
     names, beside = named(ends, method), lengths[-1] * 1.14
-    data = [
-        path(
-            METHODS[name].title,
-            lengths,
-            means[name],
-            look(name)["color"],
-            1.6,
-            look(name)["dash"],
-            hover="%{text}<extra></extra>",
-            marker=dict(symbol=look(name)["symbol"], size=6),
-            text=row(name),
-        )
-        for name in CURVES
-    ]
+    written = [f"<b>{short(chosen)}</b>" if one == method else short(CURVES[one]) for one in names]
+    font = dict(size=11, shadow=HALO)
+    data = []
+    for name in CURVES:
+        color, dash, symbol = LOOK[next(iter(METHODS[name].places), None)]
+        said = dict(hover="%{text}", text=row(name), marker=dict(symbol=symbol, size=6))
+        data.append(path(METHODS[name].title, lengths, means[name], color, 1.6, dash, **said))
     data += [
         leaders([ends[one] for one in names], names.values(), lengths[-1] * 1.02, beside * 0.985),
-        dict(
-            type="scatter",
-            name="names",
-            x=[beside] * len(names),
-            y=list(names.values()),
-            mode="text",
-            text=[f"<b>{short(chosen)}</b>" if one == method else short(CURVES[one]) for one in names],
-            textposition="middle right",
-            textfont=dict(size=11, shadow=HALO),
-            hoverinfo="skip",
-        ),
+        dots("names", [beside] * len(names), list(names.values()))
+        | dict(mode="text", text=written, textposition="middle right", textfont=font),
         path("the one in hand", lengths, means[chosen], "ink", 4, marker=dict(size=10)),
     ]
     across = (math.log10(lengths[0]) - 0.03, math.log10(lengths[-1]) + 0.47)
@@ -148,7 +125,7 @@ PUZZLES = {
     "copy": ("selective_copy", "three times the blanks"),
     "count": ("counting", "four times as long"),
 }
-LEARNED = 0.1  # as on the page: more wrong answers in training's own setting, and the puzzle was not learned
+LEARNED = 0.1  # more wrong answers than this within training's own setting: the puzzle was not learned
 
 
 def _puzzles(puzzle):
@@ -162,42 +139,24 @@ def _puzzles(puzzle):
     at = {name: len(order) - 1 - i for i, name in enumerate(order)}
 
     def marks(name, column, symbol, size, color, said):
-        pairs = [(score, at[m], m) for m in order for score in scores[m][column]]
-        return dots(
-            name,
-            [x for x, _, _ in pairs],
-            [y for _, y, _ in pairs],
-            color,
-            size,
-            symbol,
-            marker=dict(opacity=[1 if able[m] else 0.4 for *_, m in pairs]),
-            hover="%{text}<extra></extra>",
-            text=[f"{METHODS[m].title}, {said}: {x:.1%} wrong" for x, _, m in pairs],
-        )
+        x, places, names = zip(*((score, at[m], m) for m in order for score in scores[m][column]))
+        words = [f"{METHODS[m].title}, {said}: {wrong:.1%} wrong" for wrong, m in zip(x, names)]
+        pale = dict(opacity=[1 if able[m] else 0.4 for m in names])
+        return dots(name, list(x), list(places), color, size, symbol, marker=pale, hover="%{text}", text=words)
 
+    x = [x for m in order for x in (*mean[m], math.nan)]
+    y = [y for m in order for y in (at[m], at[m], math.nan)]
     data = [
-        line(
-            "means",
-            [x for m in order for x in (*mean[m], math.nan)],
-            [y for m in order for y in (at[m], at[m], math.nan)],
-            "gray",
-            5,
-            opacity=0.5,
-        ),
+        line("means", x, y, "gray", 5, opacity=0.5),
         marks("outside", outside, "diamond", 8, "orange", beyond),
         marks("as trained", inside, "circle-open", 12, "blue", "as trained"),
     ]
     words = "wrong answers, a mark a seed; ✗ did not learn the puzzle"
+    names = dict(tickvals=list(at.values()), ticktext=[METHODS[m].title + " (✗)" * (not able[m]) for m in order])
     layout = dict(
         height=460,
         xaxis=axis(-0.03, 1.0, words, tickformat=".0%"),
-        yaxis=axis(
-            -0.6,
-            len(order) - 0.4,
-            zeroline=False,
-            tickvals=[at[m] for m in order],
-            ticktext=[METHODS[m].title + ("" if able[m] else " (✗)") for m in order],
-        ),
+        yaxis=axis(-0.6, len(order) - 0.4, zeroline=False, **names),
         meta=dict(phone=dict(xaxis=dict(title=dict(text=words.replace("; ", ";<br>"))))),
     )
     best = next((m for m in order if able[m]), None)

@@ -41,10 +41,8 @@ def walk(rows, columns, degrees, rows_first):
     r"""The way [2 ARC - 1, 3] of the vector that turns by one coordinate, then by the other."""
     part = torch.linspace(0, 1, ARC, dtype=torch.float64)[:, None]
     ends = torch.tensor([[rows, 0], [0, columns]], dtype=torch.float64)
-    row, column = (rotation(part * end, generators(degrees))[:, 0] for end in ends)
-    first, second = (row, column) if rows_first else (column, row)
-    start = torch.tensor(VECTOR, dtype=torch.float64)
-    way = first @ start
+    first, second = (rotation(part * end, generators(degrees))[:, 0] for end in (ends if rows_first else ends.flip(0)))
+    way = first @ torch.tensor(VECTOR, dtype=torch.float64)
     return torch.cat((way, (second @ way[-1])[1:]))
 
 
@@ -78,15 +76,11 @@ def _way(name, way, color, dash, symbol):
 def _globe():
     """Outline and the near halves of circles of latitude and meridians, as one line with gaps."""
     around = torch.linspace(0, 2 * math.pi, 73, dtype=torch.float64)
-    lines = [torch.stack((around.cos(), around.sin()), -1)]
-    rings = []
-    for degrees in range(-60, 90, 30):
-        high = math.radians(degrees)
-        flat = math.cos(high) * torch.stack((around.cos(), around.sin()), -1)
-        rings.append(torch.cat((flat, torch.full((73, 1), math.sin(high))), -1))
-    for degrees in range(0, 180, 30):
-        a = math.radians(degrees)
-        rings.append(torch.stack((around.cos() * math.cos(a), around.cos() * math.sin(a), around.sin()), -1))
+    cos, sin, one = around.cos(), around.sin(), torch.ones_like(around)
+    latitudes, longitudes = ([math.radians(a) for a in range(*ends, 30)] for ends in ((-60, 90), (0, 180)))
+    rings = [torch.stack((math.cos(a) * cos, math.cos(a) * sin, math.sin(a) * one), -1) for a in latitudes]
+    rings += [torch.stack((cos * math.cos(a), cos * math.sin(a), sin), -1) for a in longitudes]
+    lines = [torch.stack((cos, sin), -1)]
     for ring in rings:
         x, y, near = _flat(ring)
         lines += [torch.full((1, 2), math.nan), torch.stack((x, y), -1).masked_fill(near[:, None] < 0, math.nan)]
@@ -150,14 +144,12 @@ commute = explorable(
     _commute,
     id="comrope.commute",
     title="Two walks, and a pair that moves",
-    alt=(
-        "The upper part of a globe. From one point two walks start: a solid one turns by the rows first and then by "
-        "the columns, a dashed one the other way round; a cross shows where both at once lead. The solid walk's end "
-        "can be dragged, which makes both longer or shorter. Two spokes outside the globe are the axes of turning; the "
-        "dotted one, of the columns, can be dragged too. Beside or below, the score of a query and a key whose offset "
-        "stays, against the rows that both have moved: level where the two axes are one, wavy where they are apart. "
-        "The diamond can be dragged along it; the last number is the largest change that moving both makes."
-    ),
+    alt="The upper part of a globe. From one point two walks start: a solid one turns by the rows first and then by "
+    "the columns, a dashed one the other way round; a cross shows where both at once lead. The solid walk's end "
+    "can be dragged, which makes both longer or shorter. Two spokes outside the globe are the axes of turning; the "
+    "dotted one, of the columns, can be dragged too. Beside or below, the score of a query and a key whose offset "
+    "stays, against the rows that both have moved: level where the two axes are one, wavy where they are apart. "
+    "The diamond can be dragged along it; the last number is the largest change that moving both makes.",
     readout="walks end {apart:.2f} apart · score {score} · changes by up to {off:.3f}",
     handles={"axis of the columns": "degrees", "score now": "shift", "rows first": ("rows", "columns")},
     degrees=slider([0, 5, 15, 30, 60, 90], label="angle between the axes", default=30, format=lambda d: f"{d}°"),
@@ -190,9 +182,8 @@ def likeness(form, direction, positions):
     r"""Score of a query at the center with a key of its own content at positions [T, 2], from -1 to 1."""
     quarter = torch.tensor([[0.0, -1.0], [1.0, 0.0]], dtype=torch.float64)
     block = torch.block_diag(FAST * quarter, SLOW * quarter)
-    theta = normals(form, direction)
     q = torch.full((4,), 0.5, dtype=torch.float64)  # in each block; of length 1
-    blocks = theta[..., None, None] * block  # [n, m, 4, 4]
+    blocks = normals(form, direction)[..., None, None] * block  # [n, m, 4, 4]
     center = torch.full((1, 2), float(CENTER), dtype=torch.float64)
     return ((rotation(positions, blocks) @ q) * (rotation(center, blocks) @ q)).sum(-1).mean(-1)
 
@@ -209,9 +200,7 @@ def _blind(form, direction, row, column):
     place = torch.tensor([[row, column]], dtype=torch.float64)
     theta = normals(form, direction)
     step = torch.stack((-theta[1, 0], theta[0, 0]))  # square to the first block's theta
-    curve = place + torch.tensor([[-2.0 * GRID], [2.0 * GRID]]) * step
-    if form != ONE:
-        curve = torch.full((2, 2), math.nan)
+    curve = place + torch.tensor([[-2.0 * GRID], [2.0 * GRID]]) * (step if form == ONE else math.nan)
     patches = torch.cartesian_prod(torch.arange(GRID), torch.arange(GRID))
 
     def points(name, where, symbol, size, color, **parts):
@@ -243,12 +232,10 @@ def _blind(form, direction, row, column):
         xaxis=frame | axis(-0.5, GRID - 0.5, title),
         yaxis=frame | axis(GRID - 0.5, -0.5, "row", scaleanchor="x"),
     )
-    seen = (place - CENTER) @ theta
-    sees = "block sees" if form == ONE else "blocks see"
-    score = likeness(form, direction, place).item()
-    along = likeness(form, direction, place + step).item()
+    seen = ", ".join(signed(value, 2) for value in ((place - CENTER) @ theta).flatten())
+    score, along = likeness(form, direction, torch.cat((place, place + step))).tolist()
     return dict(data=data, layout=layout), {
-        "seen": f"{sees} {', '.join(signed(value, 2) for value in seen.flatten())}",
+        "seen": f"{'block sees' if form == ONE else 'blocks see'} {seen}",
         "score": signed(score, 3),
         "change": abs(along - score),
     }
@@ -258,14 +245,12 @@ blind = explorable(
     _blind,
     id="comrope.blind",
     title="What a block cannot see",
-    alt=(
-        "A picture of seven by seven patches with the query in its middle, as a star, and a key as a ring, which can "
-        "be dragged. Colors say what score the key would get at each place. An arrow from the query is theta of the "
-        "first block, a dotted one that of the second; LD's first can be dragged by its tip. For one block of LD the "
-        "colors are stripes square to theta, and a dashed line runs through the key along its stripe. For two blocks, "
-        "of LD or AP, they are a pattern of hills. The first chip says what the blocks see of the way from query to "
-        "key, the last by how much the score changes with a step of the key square to the first theta."
-    ),
+    alt="A picture of seven by seven patches with the query in its middle, as a star, and a key as a ring, which can "
+    "be dragged. Colors say what score the key would get at each place. An arrow from the query is theta of the "
+    "first block, a dotted one that of the second; LD's first can be dragged by its tip. For one block of LD the "
+    "colors are stripes square to theta, and a dashed line runs through the key along its stripe. For two blocks, "
+    "of LD or AP, they are a pattern of hills. The first chip says what the blocks see of the way from query to "
+    "key, the last by how much the score changes with a step of the key square to the first theta.",
     readout="{seen} · score {score} · a step across θ: {change:.3f}",
     handles={"key": ("row", "column"), "θ": "direction"},
     form=slider([ONE, TWO, PARTITION], label="blocks", default=ONE),

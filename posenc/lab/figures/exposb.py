@@ -15,9 +15,7 @@ NEAR = 64  # the nearest keys, whose share of the weight is read out, and how ma
 DRAWN = 43  # the one of them that is drawn: of this one no logit starts so near zero that its way cannot be seen
 EDGES = -110, KEYS + 100  # of the drawing: beyond the last key is room for the handle of the mean
 RATE, FLOOR = 0.005, 0.4  # of the fade that is drawn; the report's own floor is 0.7, where all this is fainter
-
-
-CENTER = "middle center"
+CENTER, CHANGE = "middle center", "weight against that without the fade"
 OUTSIDE = dict(textposition="outside", textfont=dict(size=13), constraintext="none", cliponaxis=False)
 
 
@@ -46,6 +44,10 @@ def _fading(form, level, *, fade=fade):
     middle, below = torch.arange(0, KEYS, NEAR) + NEAR / 2, dict(width=0.8 * NEAR, yaxis="y2")
     change = (faded.view(-1, NEAR).sum(-1) / plain.view(-1, NEAR).sum(-1)).log2()
     gains = (change > 0).tolist()
+    hatched = dict(pattern=dict(shape=["" if g else "/" for g in gains], fillmode="replace"))
+    ends = [f"×{2**c:.2g}" if n in (0, len(change) - 1) else "" for n, c in enumerate(change.tolist())]
+    times = dict(hover="64 keys around distance %{x:.0f}: %{customdata:.2f} times their weight", customdata=2**change)
+    times |= OUTSIDE | dict(text=ends, marker=hatched)
 
     def ways(name, which, color, symbol):
         ends = torch.stack((before[which], after[which], torch.full_like(x[which], math.nan)), -1)
@@ -61,18 +63,7 @@ def _fading(form, level, *, fade=fade):
         horizontal("mean of all logits", level, *EDGES, "ink", 2, "dash"),
         label("what the fade does", KEYS / 2, -3.8 if level > 0 else 3.8, f"all move <b>{where}</b>", "ink", CENTER),
         bars("ground of the hatched", middle, change.clamp(max=0), "gray", marker=dict(opacity=0.3), **below),
-        bars(
-            "weight against that without the fade",
-            middle,
-            change,
-            ["green" if g else "gray" for g in gains],
-            marker=dict(pattern=dict(shape=["" if g else "/" for g in gains], fillmode="replace")),
-            hover="64 keys around distance %{x:.0f}: %{customdata:.2f} times their weight<extra></extra>",
-            **below,
-            text=[f"×{2**c:.2g}" if n in (0, len(change) - 1) else "" for n, c in enumerate(change.tolist())],
-            **OUTSIDE,
-            customdata=2**change,
-        ),
+        bars(CHANGE, middle, change, ["green" if g else "gray" for g in gains], **below, **times),
         label("above", KEYS / 2, 3.5, "<b>gain</b> weight by the fade", "green", CENTER, yaxis="y2"),
         label("below", KEYS / 2, -3.5, "<b>lose</b> weight", "gray", CENTER, yaxis="y2"),
     ]
@@ -136,63 +127,33 @@ def _ladder(which, pairs, pair):
     colors, symbols = [COLORS["blue"], COLORS["orange"]], ["circle", "diamond"]
     sides = dict(textposition=["middle left", "middle right"])
     fine = torch.linspace(0, 1, 97, dtype=torch.float64)
+    joined = [torch.stack((*pair, gap), -1).flatten() for pair in ((lane[0::2], lane[1::2]), (even, odd))]
+    each = dict(color=["blue", "orange", "gray"] * pairs, symbol=["circle", "diamond", "circle"] * pairs)
+    named = dict(hover="%{text} lane: factor %{y:.3f}", text=["even", "odd", ""] * pairs)
+    named |= dict(marker=each | dict(size=8 if pairs < 16 else 5))
+    ours = [signed(100 * p, 1) + "%" if n == at else "" for n, p in enumerate(part.tolist())]
+    turns = dict(hover="%{y:.1f}% of this pair's score turns with m + n", text=ours, yaxis="y2", width=1.5 / head_dim)
+    strong = dict(opacity=[1 if n == at else 0.45 for n in range(pairs)])
+    below = "part of a score that turns with m + n" if which == LANES else "nothing turns with m + n"
     data = [
         line("the bump", fine, 0.8 + 0.4 * torch.exp(-((fine - 1 / 4) ** 2) / (2 * (1 / 8) ** 2)), "gray", 1, "dot"),
         upright("this pair", middle[at], 0.68, 1.29, "ink", 1.5, "dot"),
-        path(
-            "the two lanes of a pair",
-            torch.stack((lane[0::2], lane[1::2], gap), -1).flatten(),
-            torch.stack((even, odd, gap), -1).flatten(),
-            "gray",
-            2,
-            hover="%{text} lane: factor %{y:.3f}<extra></extra>",
-            marker=dict(
-                color=["blue", "orange", "gray"] * len(even),
-                symbol=["circle", "diamond", "circle"] * len(even),
-                size=8 if pairs < 16 else 5,
-            ),
-            text=["even", "odd", ""] * len(even),
-        ),
+        path("the two lanes of a pair", *joined, "gray", 2, **named),
         line("between the two", [middle[at]] * 2, [even[at], odd[at]], "red", 7),
         dots("this pair's lanes", lane[[2 * at, 2 * at + 1]], torch.stack((even[at], odd[at])), colors, 13, symbols)
         | dict(mode="markers+text", text=["even", "odd"], textfont=dict(size=13, color=colors), **sides),
         label("above", 1, 1.255, "factor on each lane", "ink", "middle left"),
-        bars(
-            "part that turns with m + n",
-            middle,
-            100 * part,
-            "red",
-            marker=dict(opacity=[1 if n == at else 0.45 for n in range(pairs)]),
-            hover="%{y:.1f}% of this pair's score turns with m + n<extra></extra>",
-            yaxis="y2",
-            width=1.5 / head_dim,
-            text=[f"{signed(100 * p, 1)}%" if n == at else "" for n, p in enumerate(part.tolist())],
-            **OUTSIDE,
-        ),
-        label(
-            "below",
-            1,
-            24.5,
-            "part of a score that turns with m + n" if which == LANES else "nothing turns with m + n",
-            "red",
-            "middle left",
-            yaxis="y2",
-        ),
+        bars("part that turns with m + n", middle, 100 * part, "red", marker=strong, **turns, **OUTSIDE),
+        label("below", 1, 24.5, below, "red", "middle left", yaxis="y2"),
     ]
     quarters = [0, 0.25, 0.5, 0.75]
+    ladder = dict(tickvals=quarters, ticktext=[f"{2 * math.pi * 10_000**x:,.0f}" for x in quarters])
     layout = dict(
         height=460,
         showlegend=False,
         margin=dict(t=12),
         meta=dict(phone=dict(xaxis=dict(range=[-0.2, 1.15]))),  # for the names of the first and last pair's lanes
-        xaxis=axis(
-            -0.09,
-            1.06,
-            "a pair turns once in so many tokens",
-            anchor="y2",
-            tickvals=quarters,
-            ticktext=[f"{2 * math.pi * 10_000**x:,.0f}" for x in quarters],
-        ),
+        xaxis=axis(-0.09, 1.06, "a pair turns once in so many tokens", anchor="y2", **ladder),
         yaxis=axis(0.68, 1.3, domain=[0.5, 1], tickvals=[0.8, 1, 1.2]),
         yaxis2=axis(-28, 28, domain=[0, 0.44], tickvals=[-20, 0, 20], ticktext=["−20%", "0", "+20%"]),
     )

@@ -127,10 +127,11 @@ def _tip(name, size, color):
 
 
 def write(folder):
-    r"""Write the diagram for no place, each, all, and those of one chapter into `folder`; return the paths."""
+    r"""Write the diagram for no place, each, all, and two pairs into `folder`; return the paths."""
     paths = []
     single = ((place, (place,)) for place in PLACES)
-    for name, lit in [("none", ()), *single, ("all", PLACES), ("bias-weigh", ("bias", "weigh"))]:
+    pairs = (("-".join(pair), pair) for pair in (("bias", "weigh"), ("rotate", "weigh")))
+    for name, lit in [("none", ()), *single, ("all", PLACES), *pairs]:
         path = Path(folder) / f"four-places-{name}.svg"
         path.write_text(diagram(lit), encoding="utf-8")
         paths.append(path)

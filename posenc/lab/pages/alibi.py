@@ -1,34 +1,26 @@
 r"""What the ALiBi chapter computes behind its prose: numbers, figures and the checks of its claims."""
 
-import functools
 import math
 
+import numpy as np
 import torch
 
 import posenc
 from posenc.bias.alibi import bias, slopes
-from posenc.lab.experiments import ONE_A_PLACE, ignores_far, load_results, verdict
-from posenc.lab.experiments.plots import AMOUNT, HIDDEN, plot_short_long
+from posenc.lab.experiments import ONE_A_PLACE, in_longer, load_results, verdict
+from posenc.lab.experiments.plots import AMOUNT, HIDDEN
 from posenc.lab.experiments.verdicts import LEAST
 from posenc.lab.figures.alibi import KEYS, MATCH, content_logits
 from posenc.lab.pages import finish, print_errors, rope, say_all, seeded
 
 HEADS = 8
 NEEDLE_LOGIT = 10.0  # the far key that stands out, above equal others
-
-
-#: A method for each place.
 STUDY = load_results("train_short_test_long", ONE_A_PLACE)
 
 
 def numbers():
     r"""Give the prose its numbers, but for those that its own cells compute."""
-    say_all("alibi", head_numbers() | hand_numbers() | verdict_numbers() | cost_numbers())
-
-
-def failure_figure():
-    r"""Trained short, tested long: two methods that fail."""
-    return plot_short_long(STUDY, methods=["sinusoidal", "rope"])
+    say_all("alibi", head_numbers() | hand_numbers() | verdict_numbers())
 
 
 def bias_figure():
@@ -53,9 +45,8 @@ def bias_figure():
 
 def windows(num_heads: int = HEADS) -> list[tuple[float, ...]]:
     r"""For each head its slope, and in how many tokens it halves and holds 63%, 95%, 99.99% of a row of equal keys."""
-    return [
-        (m, math.log(2) / m, 1 / m, math.log(20) / m, math.log(10_000) / m) for m in slopes(num_heads).double().tolist()
-    ]
+    logs = math.log(2), 1, math.log(20), math.log(10_000)
+    return [(m, *(log / m for log in logs)) for m in slopes(num_heads).double().tolist()]
 
 
 def print_windows() -> None:
@@ -109,17 +100,6 @@ def price_error(m, far: int = 50, keys: int = 40_000):
     return worst
 
 
-def packing_error(q, k, v, encoding, cut: int = 40):
-    r"""Two sequences packed into one, positions restarted, kept apart by a mask."""
-    index = torch.arange(q.shape[2])
-    segment, restarted = (index >= cut).long(), torch.where(index < cut, index, index - cut)
-    packed = posenc.attention(
-        q, k, v, encoding, pos_q=restarted, pos_k=restarted, mask=segment[:, None] == segment[None, :]
-    )
-    alone = posenc.attention(q[:, :, cut:], k[:, :, cut:], v[:, :, cut:], encoding)
-    return (packed[:, :, cut:] - alone).abs().max()
-
-
 def check_errors(q, k, v) -> dict[str, torch.Tensor]:
     r"""How far each claim of the chapter is off, for these q, k, v [B, H, T, D]."""
     num_heads, index = q.shape[1], torch.arange(q.shape[2])
@@ -134,40 +114,28 @@ def check_errors(q, k, v) -> dict[str, torch.Tensor]:
         "a shift of all positions changes nothing": (weights(q, k, encoding, pos_q=far, pos_k=far) - plain).abs().max(),
         "+m j gives the same weights as -m (i - j)": (weights(q, k, key_bias(m)) - plain).abs().max(),
         "PyTorch's scaled_dot_product_attention agrees": (by_torch - posenc.attention(q, k, v, encoding)).abs().max(),
-        "packed sequences equal separate ones": packing_error(q, k, v, encoding),
     }
 
 
-@functools.cache
-def checked() -> dict[str, torch.Tensor]:
-    r"""`check_errors` for random q, k, v of twelve heads, the same as the cells that break it draw."""
-    return check_errors(*seeded(lambda: torch.randn(3, 2, 12, 96, 64, dtype=torch.float64)))
-
-
-def print_checks() -> None:
-    r"""The error of each claim, a line each. Errors: AssertionError where one is off by 1e-10 or more."""
-    print_errors(checked(), limit=1e-10)
+def print_checks() -> dict[str, torch.Tensor]:
+    r"""Print and return `check_errors` for the q, k, v of twelve heads that the cells which break it draw."""
+    errors = check_errors(*seeded(lambda: torch.randn(3, 2, 12, 96, 64, dtype=torch.float64)))
+    print_errors(errors, limit=1e-10)
+    return errors
 
 
 def hand_numbers() -> dict[str, str]:
-    r"""The example by hand: the first weight without the bias.
-
-    Errors: AssertionError where the weights with the bias are not what the page's table says.
-    """
+    r"""The example by hand: the first weight without the bias; those with it are asserted to be the table's."""
     q = torch.tensor([2.0, 0, 0, 2]).view(1, 1, 1, 4)
     k = torch.tensor([[1.0, 0, 0, 1], [1, 1, 0, 0], [0, 0, 1, 1]]).view(1, 1, 3, 4)
     half = posenc.Encoding(bias=lambda q, k, at: bias(at.pos_q, at.pos_k, torch.tensor([0.5])))
     by_hand, without = (weights(q, k, encoding).flatten() for encoding in (half, posenc.Encoding()))
-    found = [f"{w:.3f}" for w in by_hand]
-    assert found == ["0.384", "0.233", "0.384"], f"{found} is not what the table says"
+    assert [f"{w:.3f}" for w in by_hand] == ["0.384", "0.233", "0.384"]
     return {"hand_nope": f"{without[0]:.3f}"}
 
 
 def check_short(own_slopes, own_weights) -> None:
-    r"""Assert that the page's own lines do what posenc does: for many numbers of heads, and where one query decodes.
-
-    Arguments: own_slopes, own_weights: the functions that the page shows, slopes(H) and alibi(q, k, m, pos_q, pos_k).
-    """
+    r"""Assert that the page's slopes(H) and alibi(q, k, m, pos_q, pos_k) do what posenc does, decoding too."""
     for heads in range(1, 40):
         torch.testing.assert_close(own_slopes(heads), slopes(heads))
     q, k = seeded(lambda: torch.randn(2, 6, 58, 8))
@@ -179,66 +147,31 @@ def check_short(own_slopes, own_weights) -> None:
 
 
 def bfloat16_numbers(forms, slope: float, i: int) -> dict[str, str]:
-    r"""How many keys bfloat16 puts level with the query's own under +m j, and how far it misplaces the farthest one.
-
-    forms: {"+m j" and "-m (i - j)": the biases of all keys of query i}.
-    """
-    level, distances = forms["+m j"].bfloat16(), forms["-m (i - j)"].bfloat16()
+    r"""How many keys bfloat16 puts level with query i under +m j, and how far it moves the farthest one otherwise."""
+    level, distances = (biases.bfloat16() for biases in forms.values())
     return {
         "bf16_ties": f"{int((level == level[-1]).sum())}",
         "bf16_far": f"{abs(distances[0].item() / slope + i):.0f}",
     }
 
 
-def needle_reach(slope: float, delta: float = NEEDLE_LOGIT) -> tuple[int, float]:
-    r"""Up to which distance a key that stands out by `delta` holds half, and its weight at distance 1,000."""
+def needle_reach(slope: float) -> tuple[int, float]:
+    r"""Up to which distance a key that stands out by NEEDLE_LOGIT holds half, and its weight at distance 1,000."""
     d = torch.arange(0, 20_000, dtype=torch.float64)
     others = 1 / (1 - math.exp(-slope)) - (-slope * d).exp()
-    needle = (delta - slope * d).exp()
+    needle = (NEEDLE_LOGIT - slope * d).exp()
     return int((needle >= others).nonzero().max()), (needle / (needle + others))[1_000].item()
 
 
-def print_needle() -> None:
-    r"""The reach of each head of eight, a line each."""
+def print_needle() -> dict[str, str]:
+    r"""Print the reach of each head of eight; return that of the first and the last, and the odds of the needle."""
     print("slope     holds half up to   weight at distance 1,000")
+    reaches = []
     for slope in slopes(HEADS).double().tolist():
         reach, weight = needle_reach(slope)
         print(f"1/{1 / slope:<6.0f} {reach:9} tokens {weight:26.1e}")
-
-
-def needle_numbers() -> dict[str, str]:
-    r"""The odds of the needle, and the reach of the steepest and the mildest head."""
-    steepest, *_, mildest = slopes(HEADS).double().tolist()
-    return {
-        "needle_odds": f"{math.exp(NEEDLE_LOGIT):,.0f}",
-        "needle_steep": f"{needle_reach(steepest)[0]}",
-        "needle_mild": f"{needle_reach(mildest)[0]:,}",
-    }
-
-
-def reading(whole, cut) -> str:
-    r"""Does ALiBi extrapolate or ignore? From the losses at the longest context, seed by seed, whole and cut."""
-    gap = sum(w - c for w, c in zip(whole, cut)) / len(whole)
-    if ignores_far(whole, cut):
-        return f"Whole and cut agree to {abs(gap):.3f} nats: it ignores what is far."
-    if gap > 0:
-        return f"Cut, the model is better by {gap:.3f} nats: it suffers from what is far."
-    return f"Cut, the model is worse by {-gap:.3f} nats: it uses a part of what it never saw in training."
-
-
-def verdict_numbers() -> dict[str, str]:
-    r"""What became of ALiBi's prediction, and the least gap that parts the words of a verdict.
-
-    Errors: AssertionError where ALiBi does not suffer by less than the tolerance, as the page says, or where it or
-    another method than stick-breaking has the lowest loss at the training length.
-    """
-    found, runs = verdict(STUDY, "alibi"), STUDY["methods"]["alibi"]
-    words = reading(*([losses[-1] for losses in runs[kind]] for kind in ("whole", "cut")))
-    assert "suffers" in words and found.outcome == "came true"
-    assert LEAST < found.gap < STUDY["tolerance"] / 2
-    short = {name: sum(losses[0] for losses in runs["whole"]) for name, runs in STUDY["methods"].items()}
-    assert min(short, key=short.get) == "stickbreaking"
-    return {"verdict": f"{found.words} {words}", "least": f"{LEAST:g}"}
+        reaches.append(f"{reach:,}")
+    return {"needle_odds": f"{math.exp(NEEDLE_LOGIT):,.0f}", "needle_steep": reaches[0], "needle_mild": reaches[-1]}
 
 
 def far_share(slope: float) -> float:
@@ -247,13 +180,20 @@ def far_share(slope: float) -> float:
     return (math.exp(-slope * short) - math.exp(-slope * long)) / (1 - math.exp(-slope * long))
 
 
-def cost_numbers() -> dict[str, str]:
-    r"""What more keys cost the lab's RoPE, and what a neutral row leaves to far keys.
+def verdict_numbers() -> dict[str, str]:
+    r"""The verdict, the least gap that parts its words, what a neutral row leaves to far keys.
 
-    Errors: AssertionError where more keys, or a gap of unseen distance, do not cost ALiBi more than both together.
+    Errors: AssertionError where ALiBi does not suffer by less than the tolerance, where more keys or an unseen gap do
+    not cost it more than both together, or another than stick-breaking has the lowest loss at the training length.
     """
+    found, runs = verdict(STUDY, "alibi"), {name: np.array(runs["whole"]) for name, runs in STUDY["methods"].items()}
+    cut = np.array(STUDY["methods"]["alibi"]["cut"])[:, -1]
+    assert in_longer(runs["alibi"][:, 0], runs["alibi"][:, -1], cut, STUDY["tolerance"]) == "suffers"
+    assert found.outcome == "came true" and found.gap < STUDY["tolerance"] / 2
+    assert min(runs, key=lambda name: runs[name][:, 0].mean()) == "stickbreaking"
+    grid = np.mean(STUDY["methods"]["alibi"]["distance_and_keys"], axis=0)  # [keys, gap]
+    assert min(grid[-1, 0], grid[0, -1]) - grid[0, 0] > found.change
     steepest, *_, mildest = slopes(STUDY["settings"]["num_heads"]).double().tolist()
     assert far_share(steepest) < 0.001 and mildest == 1 / 256
-    grid = torch.tensor(STUDY["methods"]["alibi"]["distance_and_keys"]).mean(0)  # [keys, gap]
-    assert min(grid[-1, 0], grid[0, -1]) - grid[0, 0] > verdict(STUDY, "alibi").change
-    return {"far_mildest": f"{far_share(mildest):.0%}", "rope_keys_lab": f"{rope.rises()['all']:.3f}"}
+    words = {"verdict": found.words, "least": f"{LEAST:g}", "far_mildest": f"{far_share(mildest):.0%}"}
+    return words | {"rope_keys_lab": f"{rope.rises()['all']:.3f}"}  # as that chapter's table has it

@@ -8,21 +8,17 @@ import functools
 import importlib.resources
 
 import numpy as np
-import torch
 
 from posenc.lab.experiments import SWEEPS, half_width, in_longer, load_results, mean_and_spread, verdict
 from posenc.lab.experiments.verdicts import LEAST
+from posenc.lab.figures.compare import LEARNED, TEXT, losses
 from posenc.lab.pages import say_all
 from posenc.lab.pages.properties import check_properties, cost_numbers, parameters, properties
 from posenc.lab.titles import link
-from posenc.lab.train import Settings
-from posenc.lab.train.measure import held_out_windows, some_windows
-from posenc.lab.train.tasks import IGNORE, TASKS, load_corpus, mask_characters
+from posenc.lab.train.tasks import TASKS
 from posenc.lab.write import cell, interval, listed, table, typeset, unbroken
 from posenc.methods import METHODS, on_text
 
-LEARNED = 0.1  # more wrong answers than this within training's own setting: the puzzle was not learned
-TEXT = "train_short_test_long"
 CLAIMS = {"rises": "rise", "holds": "no rise", "falls": "fall", "stays": "no fall"}
 
 
@@ -32,7 +28,7 @@ def numbers():
     check_verdicts()
     check_decision()
     check_nope()
-    for section in (cost_numbers, study_numbers, text_numbers, counting_numbers, puzzle_numbers, masked_numbers):
+    for section in (cost_numbers, text_numbers, counting_numbers, puzzle_numbers, masked_numbers):
         say_all("compare", section())
 
 
@@ -46,9 +42,8 @@ def table_of(experiment: str, head: list, cells, causal=True):
     """A row for each method: `cells(name)`, or dashes and the reason where the experiment did not run it."""
     rows = []
     for name in on_text():
-        method = METHODS[name]
-        unmasked = not method.causal_only or bool(method.both_ways)
-        reason = "– (not in this run)" if causal or unmasked else "– (needs a causal mask)"
+        masked_only = METHODS[name].causal_only and not METHODS[name].both_ways
+        reason = "– (needs a causal mask)" if masked_only and not causal else "– (not in this run)"
         run = name in results()[experiment]["methods"]
         rows.append([link(name), *(cells(name) if run else [reason] * len(head))])
     return table(["method", *head], rows)
@@ -62,19 +57,9 @@ def judged(experiment: str, name: str) -> str:
     return f"{CLAIMS[result['claims'][name]]}: {verdict(result, name).outcome}"
 
 
-def losses(name: str, kind: str, place: int) -> np.ndarray:
-    """A method's loss on text, a number a seed: `kind` is whole or cut, `place` an index of the lengths."""
-    return np.array(results()[TEXT]["methods"][name][kind])[:, place]
-
-
-def text_losses(kind: str, place: int) -> dict:
-    """{method: its losses on text}."""
-    return {name: losses(name, kind, place) for name in results()[TEXT]["methods"]}
-
-
 def rise(name: str, kind: str = "whole") -> np.ndarray:
     """What the longest context adds to a method's loss, seed by seed: equal seeds read equal batches."""
-    return losses(name, kind, -1) - losses(name, "whole", 0)
+    return losses(name, kind)[:, -1] - losses(name, "whole")[:, 0]
 
 
 def factorial(name: str) -> list:
@@ -85,13 +70,17 @@ def factorial(name: str) -> list:
 
 def saved(name: str) -> np.ndarray:
     """What cutting takes off a method's loss at the longest context, a number a seed."""
-    return losses(name, "whole", -1) - losses(name, "cut", -1)
+    return losses(name, "whole")[:, -1] - losses(name, "cut")[:, -1]
+
+
+def three(name: str) -> tuple:
+    """A method's losses on text in the training window, at the longest context, and there with attention cut."""
+    return losses(name, "whole")[:, 0], losses(name, "whole")[:, -1], losses(name, "cut")[:, -1]
 
 
 def word_on_text(name: str) -> str:
     """The word for a method on text at the longest context, as `in_longer` gives it."""
-    three = (losses(name, "whole", 0), losses(name, "whole", -1), losses(name, "cut", -1))
-    return in_longer(*three, results()[TEXT]["tolerance"])
+    return in_longer(*three(name), results()[TEXT]["tolerance"])
 
 
 def word_on_needle(name: str) -> str:
@@ -108,30 +97,24 @@ def signed(changes) -> str:
 
 def verdict_table():
     """A row for each method: its loss in training and what a longer context adds, far needles, and a word for each."""
-    text, needle = results()[TEXT], results()["needle"]
     rows = []
     for name in judged_at_all():
-        cells = ["–"] * 6
-        if name in text["methods"]:
-            start = f"{losses(name, 'whole', 0).mean():.2f}"
-            cells[:4] = [start, typeset(signed(rise(name))), interval(saved(name)), f"*{word_on_text(name)}*"]
-        if name in needle["methods"]:
-            cells[4:] = [f"{wrong('needle', name, 'far').mean():.0%}", f"*{word_on_needle(name)}*"]
-        rows.append([link(name), *cells])
-    near, far = text["lengths"][0], text["lengths"][-1]
+        on_text = [f"{losses(name, 'whole')[:, 0].mean():.2f}", typeset(signed(rise(name))), interval(saved(name))]
+        missed = f"{wrong('needle', name, 'far').mean():.0%}"
+        rows.append([link(name), *on_text, f"*{word_on_text(name)}*", missed, f"*{word_on_needle(name)}*"])
+    near, *_, far = results()[TEXT]["lengths"]
     head = ["method", f"loss at {near}", f"to {far}", "cutting saves", "on text"]
     return table([*head, "far needles wrong", "on the needle"], rows)
 
 
 def judged_at_all() -> list:
-    """The methods that were run on text or on the needle."""
-    return [name for name in on_text() if any(name in results()[run]["methods"] for run in (TEXT, "needle"))]
+    """The methods that were run on text and on the needle."""
+    return [name for name in on_text() if all(name in results()[run]["methods"] for run in (TEXT, "needle"))]
 
 
 def check_verdicts():
     """Assert what the page tells beside the table of verdicts."""
-    needle = results()["needle"]
-    pairs = {name: (word_on_text(name), word_on_needle(name)) for name in needle["methods"]}
+    pairs = {name: (word_on_text(name), word_on_needle(name)) for name in judged_at_all()}
 
     def those(on_text, on_needle):
         return {name for name, pair in pairs.items() if pair == (on_text, on_needle)}
@@ -141,7 +124,7 @@ def check_verdicts():
     assert those("suffers", "extrapolates") == {"shaw", "transformer_xl"} and those("suffers", "breaks") == {"alibi"}
     assert those("breaks", "breaks") == {"rope", "exposb"} and "t5" in those("breaks", "extrapolates")
     assert {name for name, pair in pairs.items() if "not decided" in pair} == {"kerple", "fox", "cope", "sinusoidal"}
-    assert saved("transformer_xl").mean() > LEAST and needle["tolerance"] == results()[TEXT]["tolerance"]
+    assert results()["needle"]["tolerance"] == results()[TEXT]["tolerance"]
     far = {name: wrong("needle", name, "far").mean() for name in ("t5", "alibi", "nope")}
     assert max(far["t5"], far["nope"]) < 0.03 and far["alibi"] > 0.25
 
@@ -176,13 +159,8 @@ def counts_table():
 def text_table():
     """Loss on text as trained, at the longest context, and there with attention cut."""
     near, *_, far = results()[TEXT]["lengths"]
-
-    def cells(name):
-        three = (losses(name, "whole", 0), losses(name, "whole", -1), losses(name, "cut", -1))
-        return [*map(cell, three), judged(TEXT, name)]
-
     head = [f"loss at {near}, as trained", f"loss at {far}", f"loss at {far}, attention cut to {near}", "predicted"]
-    return table_of(TEXT, head, cells)
+    return table_of(TEXT, head, lambda name: [*map(cell, three(name)), judged(TEXT, name)])
 
 
 def factorial_table():
@@ -192,11 +170,10 @@ def factorial_table():
 
 def masked_table():
     """Loss on masked characters, with attention both ways."""
-    masked = results()["masked"]
-    lengths = list(masked["tests"])
+    lengths = list(results()["masked"]["tests"])
 
     def cells(name):
-        outcome = judged("masked", name) if name in masked["claims"] else "the one to beat"
+        outcome = judged("masked", name).replace("no prediction", "the one to beat")
         return [*(cell(wrong("masked", name, length)) for length in lengths), outcome]
 
     head = [*(f"loss at {length}" for length in lengths), "predicted, beside NoPE"]
@@ -218,9 +195,8 @@ def puzzle_cell(experiment: str, name: str) -> str:
     """Wrong answers in percent before and after, the difference, and the verdict."""
     before, after = wrong(experiment, name, 0), wrong(experiment, name, 1)
     mean, spread = mean_and_spread(after - before)
-    lines = [f"{100 * before.mean():.0f} → {100 * after.mean():.0f}"]
-    lines.append(typeset(f"{round(100 * mean):+d} ± {100 * spread:.0f}"))
-    solved = (before <= LEARNED).sum()
+    moved = typeset(f"{round(100 * mean):+d} ± {100 * spread:.0f}")
+    lines, solved = [f"{100 * before.mean():.0f} → {100 * after.mean():.0f}", moved], (before <= LEARNED).sum()
     if solved < len(before):
         lines.append(f"learned by {solved} of {len(before)}")
     return "<br>".join([*map(unbroken, lines), judged(experiment, name)])
@@ -232,30 +208,10 @@ def puzzles_table():
     return table_of("needle", head, lambda name: [puzzle_cell(puzzle, name) for puzzle in puzzles()])
 
 
-def study_numbers() -> dict:
-    """How much was counted, over how many seeds, and which choices of a rate lie at the end of what was tried."""
-    text = results()[TEXT]
-    asked = Settings(**text["settings"])
-    edges = [load_results(f"rates_{chosen}")["at_edge"] for chosen in (TEXT, "needle")]
-    seeds = min(len(arm.get("seeds", r["seeds"])) for r in results().values() for arm in r["methods"].values())
-    windows = held_out_windows(load_corpus().held_out, asked)[:, :-1]
-    masked = mask_characters(torch.Generator().manual_seed(0), windows).targets
-    middle = (masked.shape[1] - asked.targets) // 2
-    return {
-        "fewest_seeds": f"{seeds}",
-        "edge": listed(METHODS[name].title for name in text["methods"] if any(edge.get(name) for edge in edges)),
-        "unrun": listed(METHODS[name].title for name in on_text() if name not in text["methods"]),
-        "targets": f"{asked.windows * asked.targets:,}",
-        "targets_masked": f"{(masked[:, middle : middle + asked.targets] != IGNORE).sum():,}",
-        "targets_few": f"{len(some_windows(asked)) * asked.targets:,}",
-    }
-
-
 def level(values: dict) -> tuple[list, list]:
-    """(the lowest with those that these seeds can't tell from it, all by mean), lowest first.
+    """(the lowest and what ties with it, all), lowest first, of {method: [a number a seed]}.
 
-    Arguments: values: {method: [a number a seed]}. Not told from the lowest is what it ties with: the 95% interval of
-    the difference, seed by seed, contains zero.
+    A tie: the 95% interval of the difference, seed by seed, contains zero.
     """
     ranked = sorted(values, key=lambda name: np.mean(values[name]))
     gaps = {name: np.subtract(values[name], values[ranked[0]]) for name in ranked}
@@ -299,15 +255,13 @@ def check_decision():
     """Assert what the branches say: who stays within the tolerance and who does not, and who is ahead."""
     tolerance, text = results()[TEXT]["tolerance"], results()[TEXT]["methods"]
     rises = {name: rise(name).mean() for name in text}
-    start = {name: losses(name, "whole", 0).mean() for name in text}
+    start = {name: losses(name, "whole")[:, 0].mean() for name in text}
     far = {name: wrong("needle", name, "far").mean() for name in results()["needle"]["methods"]}
     finders = [name for name in sorted(far, key=far.get) if word_on_needle(name) == "extrapolates"]
     finders = [name for name in finders if word_on_text(name) in ("ignores", "suffers")]
     assert finders == ["shaw", "transformer_xl", "stickbreaking"]  # the last has the most wrong
-    assert all(rises[name] <= tolerance for name in ("alibi", *finders))
     assert all(abs(rises[name]) < 0.005 for name in ("fox", "stickbreaking", "rse"))  # "0.00"
-    assert all(rises[name] > 10 * tolerance for name in ("exposb", "rope"))
-    assert far["stickbreaking"] <= tolerance and far["rope"] > 10 * tolerance
+    assert all(rises[name] > 10 * tolerance for name in ("exposb", "rope")) and far["rope"] > 10 * tolerance
     first = sorted(start, key=start.get)
     learning = [name for name in first if parameters(name, "study") > parameters("nope", "study")]
     assert learning[:3] == ["t5", "inkling", "shaw"]
@@ -320,26 +274,27 @@ def check_decision():
 
 def text_numbers() -> dict:
     """The context as in training, and longer where what counts is near."""
-    tolerance = results()[TEXT]["tolerance"]
-    start, cut = text_losses("whole", 0), text_losses("cut", -1)
+    methods, tolerance = results()[TEXT]["methods"], results()[TEXT]["tolerance"]
+    start, cut = ({name: losses(name, kind)[:, at] for name in methods} for kind, at in (("whole", 0), ("cut", -1)))
     rises = {name: mean_and_spread(rise(name)) for name in start}
     gains = {name: mean_and_spread(start["nope"] - start[name]) for name in start if name != "nope"}
     ahead = {name: gain for name, (gain, spread) in gains.items() if gain - spread > tolerance}
     assert gains.keys() - ahead.keys() == {"sink"}
     holding = [name for name in rises if verdict(results()[TEXT], name, "holds").outcome == "came true"]
     rising = [name for name in rises if verdict(results()[TEXT], name, "rises").outcome == "came true"]
-    assert {"rope", "sinusoidal"} <= set(rising) and "alibi" in holding
     costs = [-saved(name).mean() for name in holding]
     assert max(costs) <= tolerance  # none uses what is far
     cut_rises = {name: rise(name, "cut").mean() for name in rising}
-    assert abs(cut_rises["rope"]) < tolerance and cut_rises["sinusoidal"] > 4 * tolerance
     kept = {name: up / rises[name][0] for name, up in cut_rises.items() if up > tolerance}
     back, most = [name for name in rising if name not in kept], [name for name in kept if kept[name] > 0.5]
     most.sort(key=kept.get)
     assert len(back) == len(kept) and most == ["learned", "sinusoidal", "fire"]  # "half"; who reads places
-    apart = [values.mean() for values in factorial("rope")]
-    assert apart[0] > apart[1]  # distance does more than keys
+    distance, keys, _ = factorial("rope")
+    assert distance.mean() > keys.mean()
+    edges = [load_results(f"rates_{chosen}")["at_edge"] for chosen in (TEXT, "needle")]
     return {
+        "edge": listed(METHODS[name].title for name in methods if any(edge.get(name) for edge in edges)),
+        "unrun": listed(METHODS[name].title for name in on_text() if name not in methods),
         "short": ranking(start, percent=False)[1],
         "least_gain": f"{min(ahead.values()):.2f}",
         "most_gain": f"{max(ahead.values()):.2f}",
@@ -360,17 +315,14 @@ def counting_numbers() -> dict:
     """What the text holds there, by the rule that counts."""
     rule, text = load_results("counting_rule"), results()[TEXT]
     gains = np.subtract(rule["blocks"][0], rule["blocks"][-1])
-    assert gains.mean() - half_width(gains) > text["tolerance"]
-    trained = [losses(name, kind, at) for name in text["methods"] for kind in ("whole", "cut") for at in (0, -1)]
-    best = np.min(trained)
-    assert rule["loss"][-1] < best and rule["loss"][0] > np.mean(trained, axis=1).min()
-    assert rule["lengths"] == text["lengths"] and rule["targets"] == text["target_characters"]
+    best = min(loss.min() for name in text["methods"] for loss in three(name))
+    assert gains.mean() - half_width(gains) > text["tolerance"] and rule["loss"][-1] < best
     return {"rule_gain": f"{gains.mean():.2f} ± {half_width(gains):.2f}", "rule_best": f"{best:.2f}"}
 
 
 def puzzle_numbers() -> dict:
     """What counts is far, is looked up, is to be picked out, or is to be counted."""
-    needle, start = results()["needle"]["methods"], text_losses("whole", 0)
+    needle, start = results()["needle"]["methods"], {name: losses(name, "whole")[:, 0] for name in judged_at_all()}
     assert all(set(results()[puzzle]["methods"]) == set(needle) for puzzle in puzzles())
     rankings = {puzzle: puzzle_ranking(puzzle) for puzzle in puzzles()}
     top = {puzzle: set(names) for puzzle, (names, _) in rankings.items()}
@@ -386,8 +338,7 @@ def puzzle_numbers() -> dict:
     assert all("breaks" not in (word_on_text(name), word_on_needle(name)) for name in picks)
     gaps = start["transformer_xl"] - start["stickbreaking"]
     assert 0 < gaps.min() and gaps.mean() <= results()[TEXT]["tolerance"]  # "with every seed, by less than"
-    return {
-        **{puzzle: words for puzzle, (_, words) in rankings.items()},
+    return {puzzle: words for puzzle, (_, words) in rankings.items()} | {
         "learned": f"{LEARNED:.0%}",
         "least": f"{LEAST:g}",
         "needle_near": puzzle_ranking("needle", "near")[1],

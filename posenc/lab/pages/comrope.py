@@ -9,8 +9,8 @@ from posenc.lab.experiments import mean_and_spread
 from posenc.lab.experiments.plots import signed
 from posenc.lab.explore import COLORS
 from posenc.lab.figures.comrope import scores
-from posenc.lab.pages import finish, pictures, seeded
-from posenc.lab.write import signed_pm, table, typeset
+from posenc.lab.pages import finish, pictures, print_errors, seeded
+from posenc.lab.write import signed_pm, table
 from posenc.rotate.comrope import comrope
 from posenc.rotate.liere import liere, rotation, skew
 from posenc.rotate.rope2d import rope2d, rotate
@@ -43,37 +43,22 @@ def turned(encoding, x, positions):
     return encoding.rotate(x, x, posenc.At(positions, positions, None))[0][0, 0].detach()
 
 
-# --------------------------------------------------------------------------------------------------- a pair that moves
-
-
-def moved_scores(encoding) -> list[float]:
-    r"""The score of one query and one key at the same offset, for each of MOVES."""
+def print_moved() -> dict[str, str]:
+    r"""Print the score of a query and a key at one offset, for each of MOVES; return the ends of LieRE's."""
+    print(f"{'both moved down and right by':30}" + "".join(f"{move:8d}" for move in MOVES))
     q, k = normal(2, 1, HEAD_DIM)
     here = torch.tensor([[move, move] for move in MOVES])
-    found = (turned(encoding, q, here) * turned(encoding, k, here + torch.tensor([1, 2]))).sum(-1)
-    return (found / math.sqrt(HEAD_DIM)).tolist()
-
-
-def print_moved() -> None:
-    r"""That score for RoPE on two axes and for LieRE, a line each."""
-    print(f"{'both moved down and right by':30}" + "".join(f"{move:8d}" for move in MOVES))
     for name, encoding in list(heads().items())[:3]:
-        print(f"{name:30}" + "".join(f"{score:8.3f}" for score in moved_scores(encoding)))
-
-
-def moved_numbers() -> dict[str, str]:
-    r"""What the prose beside these lines cites."""
-    liere_scores = moved_scores(heads()["LieRE, blocks of 4"])
-    return {"from": f"{min(liere_scores):.2f}", "to": f"{max(liere_scores):.2f}"}
+        score = (turned(encoding, q, here) * turned(encoding, k, here + torch.tensor([1, 2]))).sum(-1)
+        found = (score / math.sqrt(HEAD_DIM)).tolist()
+        print(f"{name:30}" + "".join(f"{number:8.3f}" for number in found))
+    return {"from": f"{min(found):.2f}", "to": f"{max(found):.2f}"}
 
 
 def touch_numbers() -> dict[str, str]:
     r"""How much the score of the explorable's pair changes at most as both move, for three angles."""
     off = {degrees: scores(3, 4, degrees) for degrees in (5, 30, 90)}
     return {f"off{degrees}": f"{(curve - curve[0]).abs().max().item():.2f}" for degrees, curve in off.items()}
-
-
-# ---------------------------------------------------------------------------------------------------------- generators
 
 
 def whole(encoding) -> torch.Tensor:
@@ -101,9 +86,8 @@ def generators_figure():
             if name == "LieRE":
                 axis.set_ylabel(words)
         column[0].set_title(name)
-    figure.colorbar(
-        image, ax=axes, shrink=0.6, location="bottom", ticks=(-1, -0.5, 0, 0.5, 1), label="entry of the matrix"
-    )
+    bar = dict(shrink=0.6, location="bottom", ticks=(-1, -0.5, 0, 0.5, 1), label="entry of the matrix")
+    figure.colorbar(image, ax=axes, **bar)
     return finish(figure)
 
 
@@ -159,9 +143,6 @@ def plane_errors(encoding) -> dict[str, float]:
     }
 
 
-# ---------------------------------------------------------------------------------------------------------- the checks
-
-
 def relativity_error(generators, x, y) -> float:
     r"""The largest entry of R(x)^T R(y) - R(y - x), for positions [T, n] and generators [n, m, b, b]."""
     x, y = torch.as_tensor(x, dtype=torch.float64), torch.as_tensor(y, dtype=torch.float64)
@@ -171,10 +152,8 @@ def relativity_error(generators, x, y) -> float:
 def print_planes() -> None:
     r"""The errors of the proposition for both forms, a line each."""
     for form in ("AP", "LD"):
-        for claim, error in plane_errors(heads()[f"ComRoPE-{form}"]).items():
-            print(f"{form}: {claim:24} largest error {error:.0e}")
-            if not error < 1e-12:
-                raise AssertionError(f"{form}, {claim}: {error}")
+        errors = {f"{form}: {claim}": e for claim, e in plane_errors(heads()[f"ComRoPE-{form}"]).items()}
+        print_errors(errors, 1e-12, width=28, spec=".0e")
 
 
 def starts_table(draws=4000, std=0.3):
@@ -204,29 +183,18 @@ def gaps_table():
     places = (("liere 8", "24", "as trained"), ("mixed", "24", "as trained"), ("mixed", "48, normalized", "12 × 12"))
     rows = []
     for beside, test, words in places:
-        row = [f"{words}, beside {pictures.TITLES[beside]}"]
-        for arm in FORMS:
-            pairs = zip(pictures.scores(beside, test), pictures.scores(arm, test))
-            mean, spread = mean_and_spread([b - a for a, b in pairs])
-            row.append(signed_pm(mean, spread, 1))
-        rows.append(row)
+        gaps = (pictures.scores(arm, test) - pictures.scores(beside, test) for arm in FORMS)
+        points = [signed_pm(*mean_and_spread(gap), 1) for gap in gaps]
+        rows.append([f"{words}, beside {pictures.TITLES[beside]}", *points])
     return table(["", *(pictures.TITLES[arm] for arm in FORMS)], rows)
 
 
 def study_numbers() -> dict[str, str]:
     r"""What the prose beside the tables cites."""
-    asked = {arm: pictures.mean(arm, "24", "left") for arm in ("none", "learned", *ARMS)}
-    blind = asked.pop("none")
-    learnt = f"Every arm that reads coordinates gives at least {min(asked.values()):.1f}% right answers; without an "
-    learnt += f"encoding it is {blind:.1f}%."
     gains = pictures.noise_gains()
-    noise = (
-        f"the share of right answers of {sum(gain < 0 for gain in gains)} of {len(gains)} rotary arms, on average by "
-    )
-    noise += typeset(f"{-sum(gains) / len(gains):.1f} points")
+    lower, mean = sum(gain < 0 for gain in gains), -sum(gains) / len(gains)
     return {
         "moved_words": pictures.moved_words(ARMS),
         "lowest": pictures.TITLES[min(ARMS, key=lambda arm: pictures.mean(arm, "48, normalized"))],
-        "left_words": learnt,
-        "noise_words": noise,
+        "noise_words": f"{lower} of {len(gains)} rotary arms, on average by {mean:.1f} points",
     }

@@ -2,8 +2,8 @@ r"""What the page *CoPE: counting what matters* runs, and its reader need not se
 
 import functools
 import math
-from statistics import fmean
 
+import numpy as np
 import torch
 
 import posenc
@@ -15,21 +15,12 @@ from posenc.lab.pages import finish, seeded
 from posenc.lab.write import table
 from posenc.methods import sizes
 
-# ------------------------------------------------------------------------------------------------------ the failure
-
 TEXTS = {
     "first": "The bird sang in a tree . The cat slept . The dog".split(),
     "second": "The bird sang in a tree . The cat saw a small dog".split(),
 }
 STARTS = (7, 0)  # where a "The" stands in both texts
 BLIND = ("sinusoidal", "rope", "alibi", "t5", "nope")  # methods that know where a key stands, and nothing between
-
-
-def vectors(text, dim=16):
-    r"""A vector for each word, the same wherever the word stands: [1, T, dim] float64."""
-    words = sorted({word for words in TEXTS.values() for word in words})
-    table = torch.randn(len(words), dim, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
-    return table[[words.index(word) for word in text]][None]
 
 
 def with_random_numbers(encoding):
@@ -43,7 +34,9 @@ def with_random_numbers(encoding):
 def preference(method, text, dim=16):
     r"""ln of the last word's weight on the "The" at 7 over that on the "The" at 0, in one layer of the method."""
     encoding = with_random_numbers(posenc.make(method, **sizes(method, num_heads=1, head_dim=dim, length=16)))
-    x = vectors(TEXTS[text], dim)
+    words = sorted({word for words in TEXTS.values() for word in words})  # a vector each, wherever it stands
+    rows = torch.randn(len(words), dim, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    x = rows[[words.index(word) for word in TEXTS[text]]][None]
     x = posenc.embed_input(encoding, x, torch.arange(x.shape[1]))[:, None]  # [B, H, T, D]
     weights = posenc.attention(x, x, x, encoding, return_weights=True)[1][0, 0, -1]
     return (weights[STARTS[0]] / weights[STARTS[1]]).log().item()
@@ -58,17 +51,11 @@ def print_preferences():
         assert abs(first - second) < 1e-9, method
 
 
-def counting_head():
-    r"""(q, key of "The", key of any other word, CoPE): a head made by hand that counts "The" and wants the second."""
+def count_sentences(text):
+    r"""The last query on a text, (positions [T], weights [T]), of a head that counts "The" and wants the second."""
     encoding = posenc.cope.cope(4, 6).double()
     encoding.bias.table.data[2] = torch.tensor([0.0, 4.0, 0.0, 0.0])
     q, the, other = torch.tensor([[2.0, 2, 0, 0], [6, 0, 0, 0], [-6, 0, 0, 0]], dtype=torch.float64)
-    return q, the, other, encoding
-
-
-def count_sentences(text):
-    r"""The hand-made head's last query on a text: (positions [T], weights [T])."""
-    q, the, other, encoding = counting_head()
     k = torch.stack([the if word == "The" else other for word in TEXTS[text]])[None, None]
     p = positions((q @ k[0, 0].T / 2)[None], torch.ones(1, len(TEXTS[text]), dtype=torch.bool))[0]
     weights = posenc.attention(q.view(1, 1, 1, 4), k, k, encoding, return_weights=True)[1]
@@ -94,16 +81,6 @@ def idea_figure():
         axis.grid(axis="y", alpha=0.4)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return finish(figure)
-
-
-def failure_numbers():
-    r"""How many words back the right key stands in each text."""
-    return {
-        f"{name}_back": f"{len(words) - 1 - int(count_sentences(name)[1].argmax())}" for name, words in TEXTS.items()
-    }
-
-
-# -------------------------------------------------------------------------------------------------------- the checks
 
 
 def loops(q, k, e, scale):
@@ -169,23 +146,8 @@ def card_figure():
     return finish(figure)
 
 
-def memory_numbers(length=4096, rows=64):
-    r"""Megabytes that one head's float32 arrays take: [T, T], and z [T, P]."""
-    return {
-        "square": f"{4 * length * length / 2**20:.0f}",
-        "z": f"{4 * length * rows / 2**20:.0f}",
-        "length": f"{length:,}",
-        "rows": f"{rows}",
-    }
-
-
-# ------------------------------------------------------------------------------------------------------ the verdict
-
-FIRST = {
-    "flipflop": ("in", "sparser", "longer 4x"),
-    "counting": ("in", "longer 4x"),
-    "selective_copy": ("in", "sparser"),
-}
+FIRST = {"flipflop": ("in", "sparser", "longer 4x"), "counting": ("in", "longer 4x")}
+FIRST["selective_copy"] = ("in", "sparser")
 NAMES = {"flipflop": "flip-flop", "counting": "counting", "selective_copy": "selective copy"}
 SOLVED = 0.01
 
@@ -202,7 +164,7 @@ def title_of(arm):
 
 def scores(task, arm, test):
     r"""The share of wrong answers, a number for each seed."""
-    return puzzles()["tasks"][task]["methods"][arm]["scores"][test]
+    return np.array(puzzles()["tasks"][task]["methods"][arm]["scores"][test])
 
 
 def verdict_table(columns=FIRST):
@@ -211,15 +173,8 @@ def verdict_table(columns=FIRST):
     rows = []
     for arm in puzzles()["tasks"]["flipflop"]["methods"]:
         found = [scores(task, arm, test) for task, test in tests]
-        cells = [f"{100 * fmean(wrong):.1f} ({sum(one < SOLVED for one in wrong)})" for wrong in found]
-        rows.append([title_of(arm), *cells])
+        rows.append([title_of(arm), *(f"{100 * wrong.mean():.1f} ({(wrong < SOLVED).sum()})" for wrong in found)])
     return table(["", *(f"{NAMES[task]}, {test}" for task, test in tests)], rows)
-
-
-def paired(ours, theirs):
-    r"""(mean, half of the 95% interval) of ours - theirs, seed by seed."""
-    apart = [a - b for a, b in zip(ours, theirs)]
-    return mean_and_spread(apart)[0], half_width(apart)
 
 
 def predictions_table():
@@ -229,39 +184,30 @@ def predictions_table():
         start, end = parts["contrast"]
         for arm in ("cope", "open", "rope"):
             predicted = parts["predictions"][arm]
-            moved = [after - before for before, after in zip(scores(task, arm, start), scores(task, arm, end))]
+            moved = scores(task, arm, end) - scores(task, arm, start)
             change, spread = mean_and_spread(moved)
-            claim = {"rises": "rise", "holds": "no rise"}[predicted["claim"]]
-            became = judge(moved, puzzles()["tolerance"], predicted["claim"])
+            claim, became = predicted["claim"], judge(moved, puzzles()["tolerance"], predicted["claim"])
+            claim = {"rises": "rise", "holds": "no rise"}[claim]
             points = f"{signed(100 * change, 1)} ± {100 * spread:.1f}"
             rows.append([f"{NAMES[task]}, *{end}*: {title_of(arm)}", claim, predicted["why"], points, became])
     return table(["", "predicted", "because", "points", "verdict"], rows)
 
 
-def use_numbers():
-    r"""Does CoPE count, or look up an answer and go on? The two controls, in points of a percent, with 95% intervals.
-
-    Errors: AssertionError where other differences than the text says are told apart.
-    """
+def check_use():
+    r"""Assert what the text says of the two controls: does CoPE count, or look up an answer and go on?"""
     pairs = {f"rare_{arm}": ("counting", arm, "rarely asked", "in") for arm in ("cope", "open", "rope")}
     pairs |= {f"far_{task}": (task, "cope", "longer 4x", "longer 4x, cut") for task in ("counting", "flipflop")}
-    found = {name: paired(scores(task, arm, a), scores(task, arm, b)) for name, (task, arm, a, b) in pairs.items()}
-    told = [name for name, (mean, half) in found.items() if abs(mean) > half]
-    assert told == ["rare_open", "rare_rope", "far_counting"] and all(found[name][0] > 0 for name in told)
-    assert fmean(scores("counting", "cope", "rarely asked")) < SOLVED
-    return {name: f"{signed(100 * mean, 1)} ± {100 * half:.1f}" for name, (mean, half) in found.items()}
-
-
-# -------------------------------------------------------------------------------------------------- the trained gates
+    apart = {name: scores(task, arm, a) - scores(task, arm, b) for name, (task, arm, a, b) in pairs.items()}
+    told = [name for name, gaps in apart.items() if gaps.mean() > half_width(gaps)]
+    assert told == ["rare_open", "rare_rope", "far_counting"]
+    assert scores("counting", "cope", "rarely asked").mean() < SOLVED
 
 
 def gate_numbers():
     r"""What the trained gates of the text model do, in numbers."""
-    heads, losses = trained_gates()["heads"], trained_gates()["losses"]
+    heads = trained_gates()["heads"]
     most = max(heads, key=lambda head: abs(head["by_kind"]["space"] - head["by_kind"]["letter"]))
     assert all(0.1 < gate < 0.9 for head in heads for gate in head["by_kind"].values())
-    others = {"mean": "each head's mean gate", "open": "all gates 1", "other": "gates of the next head"}
-    others["zero"] = "table of zeros"
     return {
         "mean_low": f"{min(head['mean'] for head in heads):.2f}",
         "mean_high": f"{max(head['mean'] for head in heads):.2f}",
@@ -270,21 +216,12 @@ def gate_numbers():
         "most_letter": f"{most['by_kind']['letter']:.2f}",
         "key_share": f"{max(head['by_key'] for head in heads):.0%}",
         "beyond": f"{max(head['beyond'] for head in heads):.1%}",
-        **{f"loss_{name}": f"{losses[key] - losses['as trained']:+.2f}" for name, key in others.items()},
     }
 
 
-PUZZLE_KINDS = {
-    "flipflop": {
-        "after w": "bit written",
-        "after i": "bit ignored",
-        "after r": "bit read",
-        "w": "w",
-        "i": "i",
-        "r": "r",
-    },
-    "counting": {"+": "+", "reset": "0 that resets", ".": ".", "after ?": "an answer", "?": "?"},
-}
+PUZZLE_KINDS = {"counting": {"+": "+", "reset": "0 that resets", ".": ".", "after ?": "an answer", "?": "?"}}
+PUZZLE_KINDS["flipflop"] = {"after w": "bit written", "after i": "bit ignored", "after r": "bit read"}
+PUZZLE_KINDS["flipflop"] |= {letter: letter for letter in "wir"}
 
 
 def puzzle_gates(task):

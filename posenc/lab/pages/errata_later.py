@@ -44,12 +44,8 @@ def fast():
     full = (TRAINED - 1) * w >= 2 * math.pi  # a whole turn within training
     assert gaps[full].max() < 0.05 and gaps[~full].min() > 0.2
     assert lanes["slow"] < lanes["none"] / 2 < lanes["fast"]
-    return {
-        "fast_full": f"{int(full.sum())}",
-        "fast_open": f"{int((~full).sum())}",
-        "fast_gap": f"{gaps[full].max():.2f}",
-        "slow_gap": f"{gaps[~full].min():.2f}",
-    }
+    counts = {"fast_full": f"{int(full.sum())}", "fast_open": f"{int((~full).sum())}"}
+    return counts | {"fast_gap": f"{gaps[full].max():.2f}", "slow_gap": f"{gaps[~full].min():.2f}"}
 
 
 @check
@@ -59,8 +55,7 @@ def yarn():
     real, heat = scaling.yarn(128, 8.0, trained=TRAINED)
     static = scaling.ntk(128, 8.0)[0]
     assert (raised / static - 1).abs().max() < 1e-6
-    differ = int(((raised / real - 1).abs() > 0.01).sum())
-    most = torch.maximum(raised / real, real / raised).max()
+    differ, most = int(((raised / real - 1).abs() > 0.01).sum()), torch.maximum(raised / real, real / raised).max()
     assert differ > 32 and most > 1.5 and heat**2 > 1.4
     return {"yarn_differ": f"{differ}", "yarn_most": f"{most:.1f}", "yarn_heat": f"{heat**2:.2f}"}
 
@@ -69,10 +64,8 @@ def yarn():
 def plus():
     """ALiBi subtracts: added, the farthest key would take all."""
     i, j = torch.arange(63, 64), torch.arange(64)
-    minus = alibi.bias(i, j, torch.tensor([0.5]))[0, 0].softmax(-1)
-    added = (0.5 * (i - j)).softmax(-1)
-    assert minus.argmax() == 63 and added.argmax() == 0
-    assert ((0.5 * j).softmax(-1) - minus).abs().max() < 1e-12
+    minus, added = alibi.bias(i, j, torch.tensor([0.5]))[0, 0].softmax(-1), (0.5 * (i - j)).softmax(-1)
+    assert minus.argmax() == 63 and added.argmax() == 0 and ((0.5 * j).softmax(-1) - minus).abs().max() < 1e-12
     assert added[63] < 1e-10 and abs(added[0] - minus[63]) < 1e-12
     return {"minus": f"{minus[63]:.0%}", "plus": tiny(added[63])}
 
@@ -148,24 +141,6 @@ def relative():
 
 
 @check
-def boost():
-    """At position 1000 the boost is still there."""
-    at_1000 = gain(torch.tensor([1000.0]))[0]
-    gone = int((gain(torch.arange(10_000.0)) < 1.01).nonzero()[0])
-    assert at_1000 > 1.07 and gone > 2000
-    return {"boost": f"{at_1000 - 1:.1%}", "boost_score": f"{at_1000**2 - 1:.1%}", "boost_gone": f"{gone:,}"}
-
-
-@check
-def edges():
-    """Lane 0 is two widths from the center, the last lane six."""
-    first, end = band(64)[0], band(64)[-1]
-    assert abs(first - (0.8 + 0.4 * math.exp(-2))) < 1e-6 and first > 0.85 and abs(end - 0.8) < 1e-6
-    squares = {"edges_square": f"{first**2:.2f}", "edges_square_last": f"{end**2:.2f}"}
-    return {"edges_first": f"{first:.3f}", "edges_last": f"{end:.3f}"} | squares
-
-
-@check
 def multiply():
     """A logit below zero rises when it is multiplied by a falling factor; a logarithm added falls always."""
     factor = fade(torch.tensor([0.0, 1000.0]))
@@ -177,8 +152,8 @@ def multiply():
     positive, negative = (far_over_near(score * factor) for score in (4.0, -4.0))
     logs = [far_over_near(score + factor.log()) for score in (4.0, -4.0)]
     assert positive < 1 < negative and abs(logs[0] - logs[1]) < 1e-12 and logs[0] < 1
-    texts = {"multiply_positive": f"{positive:.0%}", "multiply_negative": f"{negative:.1f}"}
-    return texts | {"multiply_log": f"{logs[0]:.0%}"}
+    said = {"multiply_positive": f"{positive:.0%}", "multiply_negative": f"{negative:.1f}"}
+    return said | {"multiply_log": f"{logs[0]:.0%}"}
 
 
 @check
@@ -189,8 +164,7 @@ def rest():
         left, total = 1.0, 0.0
         for start in range(0, len(beta), block):
             pieces = (beta[start : start + block] * left).sum().item()  # one rest for the block
-            total += pieces
-            left = max(left * (1 - pieces), 1e-6)
+            total, left = total + pieces, max(left * (1 - pieces), 1e-6)
         return total
 
     beta, sizes = torch.full((256,), 0.3), (16, 32, 64)

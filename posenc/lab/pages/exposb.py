@@ -1,18 +1,14 @@
 r"""What the ExpoSB chapter computes behind its prose: numbers, and the report claim by claim."""
 
-import base64
 import math
 
 import torch
 
 import posenc
 from posenc.lab.experiments import SWEEPS, half_width, load_results, verdict
-from posenc.lab.experiments.plots import plot_parts
 from posenc.lab.figures import exposb as figures
-from posenc.lab.figures import four_places
-from posenc.lab.figures.exposb import content_logits, row
 from posenc.lab.pages import ablation, finish
-from posenc.lab.write import signed_pm, table
+from posenc.lab.write import table
 from posenc.rotate.rope import inv_freq
 from posenc.several.exposb import band, exposb, fade, gain
 
@@ -32,33 +28,20 @@ ARMS = {
 }
 
 
-def places_picture():
-    r"""The path of attention, with the two places lit that ExpoSB takes."""
-    from IPython.display import HTML
-
-    lit = ("rotate", "weigh")
-    picture = base64.b64encode(four_places.diagram(lit).encode()).decode()
-    alt = f"{four_places.title(lit)}. The other two pass on what they get."
-    return HTML(f'<img alt="{alt}" src="data:image/svg+xml;base64,{picture}" style="max-width: 100%">')
-
-
 def noise_share(encoding: posenc.Encoding, keys: int = 1024, dim: int = 64) -> float:
     r"""Weight on the NEAR nearest of so many keys, for a last query and keys that are noise: a mean over 64 draws."""
     q, k = torch.randn(2, 64, 1, keys, dim, generator=seeded())
     return posenc.attention(q[:, :, -1:], k, k, encoding, return_weights=True)[1][..., -NEAR:].sum(-1).mean().item()
 
 
-def noise_shares() -> dict[str, float]:
-    r"""That weight under RoPE, and under RoPE with a slope of 1/64 for each token of distance."""
+def print_noise_shares() -> dict[str, str]:
+    r"""Print that weight under RoPE, and under RoPE with a slope of 1/64 for each token; return the first."""
     rope, slope = posenc.make("rope", head_dim=64), torch.tensor([1 / 64])
     sloped = posenc.Encoding(bias=lambda q, k, at: posenc.alibi.bias(at.pos_q, at.pos_k, slope))
-    return {"RoPE": noise_share(rope), "RoPE, slope 1/64": noise_share(posenc.compose(rope, sloped))}
-
-
-def print_noise_shares() -> None:
-    r"""What the nearest keys hold of noise."""
-    for name, share in noise_shares().items():
+    shares = noise_share(rope), noise_share(posenc.compose(rope, sloped))
+    for name, share in zip(("RoPE", "RoPE, slope 1/64"), shares):
         print(f"{name:18} the nearest {NEAR} of 1024 keys hold {share:.1%}")
+    return {"rope_share": f"{shares[0]:.0%}"}
 
 
 #: Tokens after which ALiBi's mildest slope has taken as much as the fade, as a penalty, ever does.
@@ -66,10 +49,9 @@ REACH = math.ceil(-math.log(FLOOR) * 256)
 
 
 def first_numbers() -> dict[str, str]:
-    r"""What the first reading cites: shares of noise, the gain, the floor, the verdict."""
+    r"""What the first reading cites: the gain, the floor, the verdict."""
     at_start, far = (gain(torch.tensor([0.0, 1000.0], dtype=torch.float64)) ** 2).tolist()
     return {
-        "rope_share": f"{noise_shares()['RoPE']:.0%}",
         "gain_start": f"{at_start:.2f}",
         "gain_far": f"{far:.2f}",
         "most": f"{-math.log(FLOOR):.2f}",
@@ -114,13 +96,13 @@ def card_figure():
 
 def near_share(z, form: str | None) -> float:
     r"""Share that the NEAR nearest of the keys with logits z hold, faded as drawn on "logits" or "log" (None: not)."""
-    weights = z.softmax(-1) if form is None else row(z, form, figures.RATE, figures.FLOOR)
+    weights = z.softmax(-1) if form is None else figures.row(z, form, figures.RATE, figures.FLOOR)
     return (weights[:NEAR].sum() / weights.sum()).item()
 
 
 def level_numbers() -> dict[str, str]:
     r"""What the nearest keys hold with all logits low, as they are, and high."""
-    z = content_logits()
+    z = figures.content_logits()
     return {
         "level_low": f"{near_share(z - 3, 'logits'):.1%}",
         "level_high": f"{near_share(z + 3, 'logits'):.0%}",
@@ -144,19 +126,14 @@ def band_numbers() -> dict[str, str]:
     return {"peak": f"{peak:.0f}", "middle": f"{middle:.0f}", "band_rest": f"{rest:.0%}"}
 
 
-def problem() -> torch.Tensor:
-    r"""Seeded q, k [1, H, T, D], for the checks."""
-    return torch.randn(3, 1, HEADS, LENGTH, HEAD_DIM, dtype=torch.float64, generator=seeded())[:2]
-
-
 def seeded() -> torch.Generator:
     r"""A generator of its own."""
     return torch.Generator().manual_seed(0)
 
 
 def scores(encoding: posenc.Encoding, start: int = 0) -> torch.Tensor:
-    r"""q.k after `rotate`, positions counted from `start`."""
-    q, k = problem()
+    r"""Seeded q.k after `rotate`, positions counted from `start`."""
+    q, k = torch.randn(3, 1, HEADS, LENGTH, HEAD_DIM, dtype=torch.float64, generator=seeded())[:2]
     at = torch.arange(LENGTH)[None] + start
     a, b = encoding.double().rotate(q, k, posenc.At(at, at, None))
     return (a @ b.transpose(-2, -1)).detach()
@@ -174,60 +151,52 @@ def equal_share(level: float, keys: int) -> float:
     return (level * fade(torch.arange(keys).double())).softmax(-1)[:NEAR].sum().item()
 
 
-def claims() -> list[tuple[str, str, str]]:
+def claims_table():
     r"""The report's claims: in words, whether each holds, and what its own formulas give."""
     tokens = torch.tensor([0, 1, 100, 1000], dtype=torch.float64)
     g, f = gain(tokens), fade(tokens)
     gone = math.log(0.2 / 0.01) / 0.001  # where the gain is within 1% of 1
-    low, high, long = equal_share(-4.0, 1024), equal_share(4.0, 1024), equal_share(4.0, 16_384)
+    low, high, long = (equal_share(*asked) for asked in ((-4.0, 1024), (4.0, 1024), (4.0, 16_384)))
     peak, middle = wavelengths()
     numbers = sum(p.numel() for p in exposb(64, 6).parameters())  # learned, in one layer
-    return [
-        ("The extra is a fifth at the start", HOLDS, f"gain {g[0]:.1f} at position 0; on a score, {g[0] ** 2:.2f}"),
-        ("... and gone by about position 1000", FAILS, f"still {g[3] - 1:+.1%} there; below 1% from {gone:,.0f} on"),
-        ("Adjacent tokens keep 100%", HOLDS, f"the factor at distance 1 is {f[1]:.4f}, rounded"),
-        ("88% at distance 100, 70% at 1000", HOLDS, f"{f[2]:.3f} and {f[3]:.3f}"),
-        (
-            "The method is relative",
+    by_gain, by_lane = (f"{shift_change(mechanism):.0%}" for mechanism in ("gain", "band"))
+    near = f"{NEAR} of 1,024 equal keys hold {low:.1%} at logit −4, {high:.1%} at +4, {NEAR / 1024:.1%} without; on log"
+    claims = {
+        "The extra is a fifth at the start": (HOLDS, f"gain {g[0]:.1f} at position 0; on a score, {g[0] ** 2:.2f}"),
+        "... and gone by about position 1000": (FAILS, f"still {g[3] - 1:+.1%} there; below 1% from {gone:,.0f} on"),
+        "Adjacent tokens keep 100%": (HOLDS, f"the factor at distance 1 is {f[1]:.4f}, rounded"),
+        "88% at distance 100, 70% at 1000": (HOLDS, f"{f[2]:.3f} and {f[3]:.3f}"),
+        "The method is relative": (
             PARTLY,
-            f"fade: yes. Gain: a shift changes scores by {shift_change('gain'):.0%}; band by lane: "
-            f"{shift_change('band'):.0%} (D = {HEAD_DIM}). Band per pair: yes",
+            f"fade: yes. Gain: a shift changes scores by {by_gain}; band by lane: {by_lane} (D = {HEAD_DIM}). Band per "
+            "pair: yes",
         ),
-        (
-            "A strong, explicit locality bias",
+        "A strong, explicit locality bias": (
             FAILS,
-            f"{NEAR} of 1,024 equal keys hold {low:.1%} at logit −4, {high:.1%} at +4, {NEAR / 1024:.1%} without; on "
-            f"log at most {-math.log(FLOOR):.2f} logits, which ALiBi's mildest slope takes in {REACH} tokens",
+            f"{near} at most {-math.log(FLOOR):.2f} logits, which ALiBi's mildest slope takes in {REACH} tokens",
         ),
-        (
-            "No dilution over long texts",
+        "No dilution over long texts": (
             FAILS,
             f"on logits, {NEAR} equal keys at +4 hold {high:.1%} of 1,024 keys and {long:.1%} of 16,384",
         ),
-        (
-            "Early positions are told apart better",
+        "Early positions are told apart better": (
             PARTLY,
             f"angles are RoPE's; differences between scores are up to {g[0] ** 2:.2f} times as large, which is a "
             "temperature",
         ),
-        (
-            "Middle frequencies are amplified",
+        "Middle frequencies are amplified": (
             PARTLY,
             f"the peak has a wavelength of {peak:.0f} tokens, the ladder's middle {middle:.0f}; per pair, projections "
             "can undo it",
         ),
-        (
-            "Twelve learned numbers",
+        "Twelve learned numbers": (
             PARTLY,
             f"{numbers} a layer for 6 heads, so {6 * numbers} in its six layers; half of them it does not wire in",
         ),
-        ("Exponential stick-breaking", FAILS, "a softmax; the hazard form above is what the name says"),
-    ]
-
-
-def claims_table():
-    r"""The report claim by claim."""
-    return table(["claim", "holds?", "computed"], [[claim, f"**{holds}**", facts] for claim, holds, facts in claims()])
+        "Exponential stick-breaking": (FAILS, "a softmax; the hazard form above is what the name says"),
+    }
+    rows = [[claim, f"**{holds}**", facts] for claim, (holds, facts) in claims.items()]
+    return table(["claim", "holds?", "computed"], rows)
 
 
 def predictions():
@@ -240,13 +209,8 @@ def predictions():
     return Markdown(head + "\n".join(f"- **{words}**: *{sweep.predictions[arm][1]}*" for arm, words in ARMS.items()))
 
 
-def parts_figure():
-    r"""Loss of each part, at the training length and at the longest."""
-    return plot_parts(ablation.text(), {"rope": "RoPE"} | ARMS)
-
-
-def parts_numbers() -> dict[str, str]:
-    r"""What the reading of the parts cites. Errors: AssertionError where it says more than the runs do."""
+def check_parts() -> None:
+    r"""Assert what the text says of the parts."""
     first, last = ablation.ends()
     arms, needle = ablation.text()["methods"], ablation.needle()["methods"]
     missed = {arm: sum(scores) / len(scores) for arm in needle if (scores := needle[arm]["scores"]["far"])}
@@ -257,7 +221,3 @@ def parts_numbers() -> dict[str, str]:
     change = {arm: ablation.beside(arm, last)[0] for arm in ARMS}  # what the text says of the longest
     assert change["exposb_logits"] < min(-0.3, change["exposb_weights"]) and change["exposb"] < -0.2
     assert change["exposb_weights"] < change["exposb_log"] and -0.1 < change["exposb_log"] < 0
-    return {
-        "logits_long": signed_pm(*ablation.beside("exposb_logits", last), digits=3),
-        "log_long": signed_pm(*ablation.beside("exposb_log", last), digits=3),
-    }

@@ -46,16 +46,12 @@ def project() -> dict:
 @functools.cache
 def thumbnail(name: str) -> str:
     r"""A method's attention over the first preset sentence, or over a picture, as an SVG: a path for each shade."""
-    if METHODS[name].axes is None:
-        shares, top = weights(name, PRESETS[0].split()), 0.35
-    else:
-        shares = around(name)
-        top = shares.max().item()
+    shares = around(name) if METHODS[name].axes else weights(name, PRESETS[0].split())
+    top = shares.max().item() if METHODS[name].axes else 0.35
     count, paths = len(shares), {}
     for i, row in enumerate(shares.tolist()):
         for j, share in enumerate(row):
-            shade = round(SHADES * min(1.0, share / top) ** 0.7)
-            if shade:
+            if shade := round(SHADES * min(1.0, share / top) ** 0.7):
                 paths[shade] = paths.get(shade, "") + f"M{j} {i}h1v1h-1z"
     drawn = "".join(f'<path d="{d}" opacity="{shade / SHADES:.3g}"/>' for shade, d in sorted(paths.items()))
     return f'<svg class="method-map" viewBox="0 0 {count} {count}" aria-hidden="true">{drawn}</svg>'
@@ -65,21 +61,16 @@ def choice() -> str:
     r"""The way through attention with its four places as buttons: each leaves the cards of its methods."""
 
     def button(place, words):
-        count = sum(place in method.places for method in METHODS.values()) if place != "all" else len(METHODS)
+        count = sum(place in (*method.places, "all") for method in METHODS.values())
         return (
             f'<label class="place"><input type="radio" name="place" value="{place}" autocomplete="off"'
             f"{' checked' * (place == 'all')}><span><b>{place}</b> {count}<small>{escape(words)}</small></span></label>"
         )
 
-    def step(words):
-        return f'<span class="step">{escape(words)}</span>'
-
-    embed, rotate, bias, weigh = (button(place, WORDS[place][1]) for place in PLACES)
-    flow = (step("x →"), embed, step("→ q, k, v →"), rotate, step("→ q · k / √D →"), bias, step("→"), weigh)
-    return (
-        '<fieldset class="places"><legend>Where position enters: choose a place</legend>'
-        f"{''.join(flow)}{button('all', 'methods')}</fieldset>"
-    )
+    steps = zip(("x →", "→ q, k, v →", "→ q · k / √D →", "→"), PLACES)
+    flow = (f'<span class="step">{escape(words)}</span>{button(place, WORDS[place][1])}' for words, place in steps)
+    legend = "<legend>Where position enters: choose a place</legend>"
+    return f'<fieldset class="places">{legend}{"".join(flow)}{button("all", "methods")}</fieldset>'
 
 
 def card(name: str) -> str:

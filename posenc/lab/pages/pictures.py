@@ -55,11 +55,6 @@ def tests_table(arms, tests, task="glyphs"):
     return table(["right answers, %", *tests], rows)
 
 
-def difference(start, end) -> list:
-    """Three cells: right answers before and after, and what the seeds gain, in points."""
-    return [cell(start, 1), cell(end, 1), unbroken(signed_pm(*mean_and_spread(end - start), 1))]
-
-
 def moved_table(arms):
     """What moving all patches did to each arm, and what had been predicted."""
     start, end = study()["contrast"]
@@ -67,14 +62,10 @@ def moved_table(arms):
     for arm in arms:
         claim = study()["predictions"][arm]["claim"]
         outcome = judge(moved(arm), 100 * study()["tolerance"], claim)
-        rows.append([TITLES[arm], *difference(scores(arm, start), scores(arm, end)), f"{claim}: {outcome}"])
+        difference = unbroken(signed_pm(*mean_and_spread(moved(arm)), 1))
+        cells = [cell(scores(arm, test), 1) for test in (start, end)]
+        rows.append([TITLES[arm], *cells, difference, f"{claim}: {outcome}"])
     return table(["right answers, %", "as trained", "all patches moved", "difference", "predicted, and so"], rows)
-
-
-def noise_table(arms, test):
-    """Right answers at a test without and with noise on the coordinates in training."""
-    rows = [[TITLES[arm], *difference(scores(arm, test), scores(arm, test, PERTURBED))] for arm in arms]
-    return table(["right answers, %", "without noise", "with noise", "difference"], rows)
 
 
 def noise_gains() -> list:
@@ -102,9 +93,9 @@ def also_outcomes() -> dict:
 
 def also_table(names):
     """Predictions beside the contrast, and what became of them."""
-    rows = []
+    outcomes, rows = also_outcomes(), []
     for name in names:
-        held, numbers = also_outcomes()[name]
+        held, numbers = outcomes[name]
         rows.append([study()["also"][name], "came true" if held else "failed", typeset(numbers)])
     return table(["predicted", "outcome", "percent"], rows)
 
@@ -113,9 +104,8 @@ def moved_words(arms) -> str:
     """Which of the arms stay as they were when all patches are moved, and how much the others lose."""
     same = [arm for arm in arms if not moved(arm).any()]
     lost = [-moved(arm).mean() for arm in arms if arm not in same]
-    names = listed(TITLES[arm] for arm in same)
-    losses = f"the others lose {min(lost):.0f} to {max(lost):.0f} points"
-    return f"Moved, {names} name as many letters as before, seed by seed; {losses}."
+    words = f"Moved, {listed(TITLES[arm] for arm in same)} name as many letters as before, seed by seed; the others"
+    return f"{words} lose {min(lost):.0f} to {max(lost):.0f} points."
 
 
 def finer_words(arms) -> str:

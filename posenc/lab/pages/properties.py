@@ -33,7 +33,6 @@ def positions(name: str):
     return index if axes is None else torch.stack([index // 5**axis % 5 for axis in range(axes)], dim=-1)
 
 
-@torch.no_grad()
 def change(a, b) -> float:
     """The largest difference, in standard deviations of b."""
     return ((a - b).abs().max() / b.std()).item()
@@ -44,8 +43,8 @@ def change(a, b) -> float:
 def properties(name: str) -> dict:
     """What is measured of a method: {"shift", "shuffle", "swap": changes, "both ways": words}."""
     tokens, order = seeded(lambda: (torch.randint(VOCABULARY, (2, LENGTH)), torch.randperm(LENGTH)))
-    swapped = torch.arange(LENGTH)
-    swapped[list(SWAPPED)] = swapped[list(SWAPPED[::-1])]
+    swapped, (one, other) = torch.arange(LENGTH), SWAPPED
+    swapped[one], swapped[other] = other, one
     decoder, at = random_model(name), positions(name)
     plain = decoder(tokens, positions=at)
     return {
@@ -77,10 +76,9 @@ def without_mask(name: str, tokens, order) -> str:
 
 def kind_of(name: str) -> str:
     """What the changes say that a method is."""
-    changes = properties(name)
-    if changes["shuffle"] < NOTHING:
+    if properties(name)["shuffle"] < NOTHING:
         return "reads no position"
-    return "relative" if changes["shift"] < NOTHING else "absolute"
+    return "relative" if properties(name)["shift"] < NOTHING else "absolute"
 
 
 def size(value: float) -> str:
@@ -132,9 +130,8 @@ def saved_bytes(name: str, length: int) -> int:
     bounded = "max_positions" in inspect.signature(METHODS[name].factory).parameters
     maker = encoding_maker(name, small, options={"max_positions": length} if bounded else {})
     model = seeded(lambda: Decoder(VOCABULARY, small.dim, 1, small.num_heads, maker))
-    at = torch.arange(length)
-    if METHODS[name].axes:
-        at = torch.stack([at] * METHODS[name].axes, dim=-1)
+    at, axes = torch.arange(length), METHODS[name].axes
+    at = torch.stack([at] * axes, dim=-1) if axes else at
     weights = {p.untyped_storage().data_ptr() for p in model.parameters()}
     storages = {}
 
@@ -143,10 +140,8 @@ def saved_bytes(name: str, length: int) -> int:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        out = model(torch.zeros(1, length, dtype=torch.long), positions=at)
-    total = sum(nbytes for pointer, nbytes in storages.items() if pointer not in weights)
-    del out  # only now, so that no storage was used twice
-    return total
+        _out = model(torch.zeros(1, length, dtype=torch.long), positions=at)  # held, so that no storage is used twice
+    return sum(nbytes for pointer, nbytes in storages.items() if pointer not in weights)
 
 
 def costs_table():

@@ -38,9 +38,3 @@ def test_at_its_reach_a_needle_holds_half_of_the_row_and_one_token_further_it_do
         logits = -slope * torch.arange(5000, dtype=torch.float64)
         logits[distance] += page.NEEDLE_LOGIT
         assert (logits.softmax(-1)[distance] >= 0.5).item() == holds
-
-
-@pytest.mark.parametrize("gap, word", [(0.0, "ignores"), (0.02, "suffers"), (-0.02, "uses")])
-def test_the_reading_follows_the_gap(gap, word):
-    cut = [2.0, 2.1, 2.2]
-    assert word in page.reading([loss + gap for loss in cut], cut)

@@ -1,7 +1,5 @@
 """What the chapter on CoPE computes beside its text: a head made by hand, checks that can fail, and comparisons."""
 
-import math
-
 import pytest
 import torch
 
@@ -21,8 +19,3 @@ def test_the_checks_see_positions_that_are_off(monkeypatch):
     q, k, e = (torch.randn(n, 8, dtype=torch.float64) for n in (9, 9, 5))
     monkeypatch.setattr(page, "positions", lambda s, visible: positions(s, visible) + 0.5)
     assert page.check_errors(q, k, e)["interpolated rows = interpolated products"] > 1e-3
-
-
-def test_the_interval_is_students():
-    mean, half = page.paired([1.0, 2.0, 3.0, 4.0, 5.0], [0.0] * 5)
-    assert mean == 3 and half == pytest.approx(2.776 * math.sqrt(2.5) / math.sqrt(5))
