@@ -315,6 +315,11 @@ REFUSED = {  # what only a call of several parts shows: (the call, words of its 
         lambda: attends(Encoding(bias=lambda q, k, at: q.new_zeros(3, 1, 1, 1))),
         ["bias must"],
     ),
+    "a rotation of q alone": (lambda: attends(Encoding(rotate=lambda q, k, at: q)), ["rotate must return"]),
+    "no rotation": (lambda: attends(Encoding(rotate=lambda *_: None)), ["rotate must return"]),
+    "weights of fewer keys": (lambda: attends(Encoding(weigh=lambda z, at: z[..., :1])), ["weigh must return"]),
+    "an embedding of another width": (lambda: posenc.embed_input(learned.learned(9, 12), x, at), ["dim=12", "16"]),
+    "positions of other tokens": (lambda: posenc.embed_input(learned.learned(9, 16), x, at[:4]), ["positions", "[5]"]),
     "no device": (lambda: posenc.explain_impl(device="gpu"), ["device='gpu'", "'cuda'"]),
 }
 
