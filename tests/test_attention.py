@@ -8,35 +8,12 @@ import re
 import numpy as np
 import pytest
 import torch
-from loops import gradients_agree, normal
+from cases import equals_loops
+from loops import attend, close, dot, gradients_agree, normal
 
 import posenc
 from posenc import Encoding, attention
 from posenc.encoding import Gates
-
-
-def by_loops(q, k, v, causal=True, mask=None, bias=None, scale=None):
-    """Softmax attention as three nested sums, importing nothing."""
-    batch, heads, queries, dim = q.shape
-    keys = k.shape[2]
-    scale = 1 / math.sqrt(dim) if scale is None else scale
-    out = torch.zeros(batch, heads, queries, v.shape[-1], dtype=q.dtype)
-    for b in range(batch):
-        for h in range(heads):
-            g = h * k.shape[1] // heads
-            for i in range(queries):
-                logits = {}
-                for j in range(keys):
-                    if causal and j > i + keys - queries:
-                        continue
-                    if mask is not None and not mask.expand(batch, 1, queries, keys)[b, 0, i, j]:
-                        continue
-                    logits[j] = scale * sum(float(q[b, h, i, d] * k[b, g, j, d]) for d in range(dim))
-                    logits[j] += 0.0 if bias is None else float(bias[h, i, j])
-                total = sum(math.exp(z) for z in logits.values())
-                for j, z in logits.items():
-                    out[b, h, i] += math.exp(z) / total * v[b, g, j]
-    return out
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -44,17 +21,24 @@ def by_loops(q, k, v, causal=True, mask=None, bias=None, scale=None):
 @pytest.mark.parametrize("kv_heads", [4, 2, 1])
 def test_equals_plain_loops(causal, queries, keys, kv_heads):
     q, k, v = normal(2, 4, queries, 6), normal(2, kv_heads, keys, 6, seed=1), normal(2, kv_heads, keys, 3, seed=2)
-    mask = torch.rand(2, 1, queries, keys, generator=torch.Generator().manual_seed(3)) > 0.3
-    expected = by_loops(q, k, v, causal, mask)
-    torch.testing.assert_close(attention(q, k, v, causal=causal, mask=mask), expected, rtol=0, atol=1e-12)
+    mask = torch.rand(queries, keys, generator=torch.Generator().manual_seed(3)) > 0.3
+
+    def logit(h, i, j, q_i, k_j):
+        return dot(q_i, k_j) / math.sqrt(6) if mask[i + queries - keys, j] else None
+
+    own = [h * kv_heads // 4 for h in range(4)]  # the head of keys that each head of queries reads
+    expected, _ = attend(q, k[:, own], v[:, own], logit, causal=causal)
+    close(attention(q, k, v, causal=causal, mask=mask), expected)
 
 
 def test_bias_is_added_after_scaling():
-    q, k, v, bias = normal(1, 2, 4, 9), normal(1, 2, 4, 9, seed=1), normal(1, 2, 4, 9, seed=2), normal(2, 4, 4, seed=3)
-    out = attention(q, k, v, Encoding(bias=lambda q, k, at: bias))
-    torch.testing.assert_close(out, by_loops(q, k, v, bias=bias), rtol=0, atol=1e-12)
-    out = attention(q, k, v, Encoding(bias=lambda q, k, at: bias), scale=0.7)
-    torch.testing.assert_close(out, by_loops(q, k, v, bias=bias, scale=0.7), rtol=0, atol=1e-12)
+    tensors, bias = [normal(1, 2, 4, 9, seed=s) for s in range(3)], normal(2, 4, 4, seed=3)
+    for scale in (None, 0.7):
+
+        def logit(h, i, j, q_i, k_j, factor=scale or 1 / 3):
+            return factor * dot(q_i, k_j) + bias[h, i, j].item()
+
+        equals_loops(Encoding(bias=lambda q, k, at: bias), tensors, logit, scale=scale)
 
 
 def test_bias_sees_rotated_and_repeated_queries_and_keys():
