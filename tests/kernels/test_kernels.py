@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from beside import CUDA, DEVICE, LENGTHS, hold, hold_halves, leaves, never, problem
+from beside import CUDA, DEVICE, LENGTHS, against_reference, hold, leaves, never, problem
 from nan_memory import inside_nan, nan_buffers  # noqa: F401 (the fixture serves by its name)
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -63,14 +63,8 @@ def run(impl, name, q, k, v, dout, positions=None, mask=None, dtype=torch.float6
 
 
 def compare(name, tensors, dtype, **options):
-    """Hold the kernel against the float64 reference: float32 element by element, halves by eager's own error."""
     tensors = [x.to(dtype).double() for x in tensors]  # what rounding the inputs costs is neither's error
-    exact = run("torch", name, *tensors, **options)
-    ours = run("triton", name, *tensors, dtype=dtype, **options)
-    if dtype == torch.float32:
-        hold(exact, ours)
-    else:
-        hold_halves(exact, ours, run("torch", name, *tensors, dtype=dtype, **options))
+    against_reference(lambda impl, d: run(impl, name, *tensors, dtype=d, **options), dtype)
 
 
 LEADS = {"nope", "alibi-learned", "t5-near", "stickbreaking", "stickbreaking-first both ways", "exposb-logits"}
