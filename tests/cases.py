@@ -1,5 +1,6 @@
 """Every method with its options, for the tests that hold for all of them."""
 
+import loops
 import torch
 
 import posenc
@@ -58,6 +59,13 @@ def attend(name, q, k, v, **options):
         at = {"pos_q": torch.arange(k.shape[2] - q.shape[2], k.shape[2]), "pos_k": torch.arange(k.shape[2])} | options
         options |= {name: along_a_line(at[name], made.axes) for name in ("pos_q", "pos_k")}
     return posenc.attention(q, k, v, made, gates=gates(made, q, k), **options)
+
+
+def equals_loops(made, tensors, logit, weigh=loops.softmax, causal=True, tolerance=1e-12, **options):
+    """Hold the output and the weights of attention with an encoding against the plain loops of `loops.attend`."""
+    found = posenc.attention(*tensors, made, causal=causal, return_weights=True, **options)
+    for actual, expected in zip(found, loops.attend(*tensors, logit, weigh, causal)):
+        loops.close(actual, expected, tolerance)
 
 
 def causal_modes(name):

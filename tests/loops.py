@@ -124,6 +124,11 @@ def attend(q, k, v, logit, weigh=softmax, causal=True):
     return out, weights
 
 
+def normal(*shape, seed=0):
+    """Seeded normal numbers, float64."""
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
 def inputs(batch=2, heads=2, queries=5, keys=None, dim=4, seed=0, dtype=torch.float64):
     """Seeded q, k, v."""
     keys = queries if keys is None else keys
@@ -134,3 +139,12 @@ def inputs(batch=2, heads=2, queries=5, keys=None, dim=4, seed=0, dtype=torch.fl
 
 def close(actual, expected, tolerance=1e-12):
     torch.testing.assert_close(actual, expected, rtol=0, atol=tolerance)
+
+
+def gradients_agree(mine, theirs, of, theirs_of=None, **tolerances):
+    """Hold two outputs, then their gradients along a drawn direction, to each other; `of` leads to both by default."""
+    torch.testing.assert_close(mine, theirs, **tolerances)
+    direction = normal(*mine.shape, seed=9).to(mine.dtype)
+    expected = torch.autograd.grad(theirs, theirs_of or of, direction, retain_graph=True)
+    for got, want in zip(torch.autograd.grad(mine, of, direction), expected, strict=True):
+        torch.testing.assert_close(got, want, **tolerances)

@@ -77,7 +77,8 @@ def drawn_options(heads, dim):
         "rope": lanes
         | dict(base=base, layout=layout, rotary_dim=pairs(dim), proportional=flag, attention_factor=st.floats(0.5, 2)),
         "scaled rope": lanes | dict(scheme=schemes(dim), layout=layout),
-        "xpos": lanes | dict(base=base, gamma=st.floats(0.1, 2), scale_base=st.floats(400, 2000), layout=layout),
+        "xpos": lanes
+        | dict(base=base, gamma=st.floats(0.1, 2), scale_base=st.floats(400, 2000), layout=layout, center=flag),
         "dynamic": lanes | dict(factor=factor, trained=whole(1, 2 * FAR), layout=layout),
         "alibi": per_head | dict(symmetric=flag, learned=flag),
         "stickbreaking": dict(order=order, attend_current=flag, remainder=st.sampled_from(["drop", "current"])),

@@ -4,114 +4,55 @@ import math
 
 import pytest
 import torch
-from loops import attend, close, dot, inputs, sinusoid
+from cases import equals_loops
+from loops import close, dot, inputs, sinusoid
+from transformers import XLNetConfig
+from transformers.models.xlnet.modeling_xlnet import XLNetModel, XLNetRelativeAttention
 
 import posenc
 from posenc.bias.transformer_xl import shift
 
-H, D, C = 2, 4, 6
+H, D = 2, 4
 
 
-def made(dim=C, base=10000.0):
+def made(dim, base=10000.0):
     """A fresh encoding in float64, its four parameters large enough to matter."""
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        encoding = posenc.make("transformer_xl", num_heads=H, head_dim=D, dim=dim, base=base).double()
-        for parameter in encoding.parameters():
-            torch.nn.init.normal_(parameter)
+    torch.manual_seed(0)
+    encoding = posenc.make("transformer_xl", num_heads=H, head_dim=D, dim=dim, base=base).double()
+    for parameter in encoding.parameters():
+        torch.nn.init.normal_(parameter)
     return encoding
-
-
-def r(encoding, h, distance, base=10000.0):
-    """W_{k,R} R_(i-j) of head h, a list of D numbers."""
-    rows = encoding.bias.w_r[h * D : (h + 1) * D].tolist()
-    return [dot(row, sinusoid(distance, len(row), base)) for row in rows]
-
-
-def four_terms(encoding, base=10000.0):
-    """A_rel of the paper: (a) + (b) + (c) + (d), and the division by sqrt(d) of its summary."""
-
-    def logit(h, i, j, q_i, k_j):
-        u, v = encoding.bias.u[h].tolist(), encoding.bias.v[h].tolist()
-        far = r(encoding, h, i - j, base)
-        return (dot(q_i, k_j) + dot(q_i, far) + dot(u, k_j) + dot(v, far)) / math.sqrt(len(q_i))
-
-    return logit
-
-
-def place(queries, keys):
-    return posenc.At(torch.arange(keys - queries, keys)[None], torch.arange(keys)[None], None)
-
-
-# The construction
 
 
 @pytest.mark.parametrize(
     "queries, keys, dim, base, causal", [(5, 5, 6, 1e4, False), (2, 7, 6, 50.0, True), (1, 1, 2, 1e4, True)], ids=str
 )
 def test_equals_the_construction(queries, keys, dim, base, causal):
-    q, k, v = inputs(heads=H, queries=queries, keys=keys)
+    """A_rel of the paper: (a) + (b) + (c) + (d), and the division by sqrt(d) of its summary."""
     encoding = made(dim, base)
-    out, weights = posenc.attention(q, k, v, encoding, causal=causal, return_weights=True)
-    expected_out, expected_weights = attend(q, k, v, four_terms(encoding, base), causal=causal)
-    close(weights, expected_weights)
-    close(out, expected_out)
 
+    def logit(h, i, j, q_i, k_j):
+        u, v = encoding.bias.u[h].tolist(), encoding.bias.v[h].tolist()
+        w_r = encoding.bias.w_r[h * D : (h + 1) * D].tolist()
+        far = [dot(row, sinusoid(i - j, dim, base)) for row in w_r]  # W_{k,R} R_(i-j) of this head
+        return (dot(q_i, k_j) + dot(q_i, far) + dot(u, k_j) + dot(v, far)) / math.sqrt(D)
 
-@pytest.mark.parametrize("queries, keys", [(4, 4), (2, 5)], ids=str)
-def test_the_three_terms_one_by_one(queries, keys):
-    q, k, _ = inputs(heads=H, queries=queries, keys=keys)
-    encoding = made()
-    b, c, d = encoding.bias.terms(q, k, place(queries, keys))
-    expected = torch.zeros(3, 2, H, queries, keys, dtype=torch.float64)
-    for n in range(2):
-        for h in range(H):
-            u, v = encoding.bias.u[h].tolist(), encoding.bias.v[h].tolist()
-            for i in range(queries):
-                for j in range(keys):
-                    far = r(encoding, h, i + keys - queries - j)
-                    expected[0, n, h, i, j] = dot(q[n, h, i].tolist(), far)
-                    expected[1, n, h, i, j] = dot(u, k[n, h, j].tolist())
-                    expected[2, n, h, i, j] = dot(v, far)
-    close(b, expected[0])
-    close(c, expected[1])
-    close(d.expand_as(b), expected[2])
-
-
-# The shift trick
-
-
-def gathered(x):
-    """Column Tk - 1 - (i + Tk - Tq - j) of row i, for the keys that query i sees, NaN elsewhere."""
-    queries, keys = x.shape[-2:]
-    out = torch.full_like(x, math.nan)
-    for i in range(queries):
-        for j in range(keys):
-            distance = i + keys - queries - j
-            if distance >= 0:
-                out[..., i, j] = x[..., i, keys - 1 - distance]
-    return out
+    equals_loops(encoding, inputs(heads=H, queries=queries, keys=keys), logit, causal=causal)
 
 
 @pytest.mark.parametrize("queries, keys", [(5, 5), (3, 7), (1, 4), (1, 1)], ids=str)
 def test_shift_equals_the_gather_where_a_query_may_look(queries, keys):
+    """Column Tk - 1 - (i + Tk - Tq - j) of row i, for the keys that query i sees."""
     x = torch.randn(2, 3, queries, keys, dtype=torch.float64)
-    expected = gathered(x)
-    seen = ~expected.isnan()
-    assert torch.equal(shift(x)[seen], expected[seen])
-    assert seen[0, 0].sum() == queries * (keys - queries) + queries * (queries + 1) // 2
-
-
-# Independent implementation
+    for i in range(queries):
+        for j in range(i + keys - queries + 1):
+            assert torch.equal(shift(x)[..., i, j], x[..., i, keys - 1 - (i + keys - queries - j)])
 
 
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("queries, keys", [(6, 6), (3, 8)], ids=str)
 def test_equals_xlnets_relative_attention(queries, keys, causal):
     """XLNet kept Transformer-XL's attention; queries fewer than keys are its memory."""
-    from transformers import XLNetConfig
-    from transformers.models.xlnet.modeling_xlnet import XLNetModel, XLNetRelativeAttention
-
     config = XLNetConfig(d_model=H * D, n_head=H, d_inner=8, n_layer=1, vocab_size=4, dropout=0.0)
     core = XLNetRelativeAttention(config).double().eval()
     encoding = made(dim=H * D)

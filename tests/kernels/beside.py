@@ -46,5 +46,14 @@ def hold_halves(exact, ours, eager):
         assert mine <= allowed, f"tensor {n}: {mine} against {eagers}"
 
 
+def against_reference(run, dtype, atol=2e-6):
+    """Hold run("triton", dtype) against float64 by the reference: float32 by elements, halves by eager's own error."""
+    exact, ours = run("torch", torch.float64), run("triton", dtype)
+    if dtype == torch.float32:
+        hold(exact, ours, atol=atol)
+    else:
+        hold_halves(exact, ours, run("torch", dtype))
+
+
 def never(*_, **__):
     raise AssertionError("a kernel was launched, or PyTorch did its work")

@@ -5,7 +5,7 @@ import copy
 import beside
 import pytest
 import torch
-from beside import DEVICE, LENGTHS, hold, hold_halves, leaves
+from beside import DEVICE, LENGTHS, against_reference, leaves
 from nan_memory import nan_buffers  # noqa: F401 (the fixture serves by its name)
 
 pytest.importorskip("triton", reason="Triton is published for Linux only")
@@ -34,13 +34,7 @@ def run(impl, encoding, tensors, dtype, **options):
 
 
 def compare(encoding, tensors, dtype=torch.float32, tolerance=2e-6, **options):
-    """Hold the kernel against the float64 reference: float32 element by element, halves by eager's own error."""
-    exact = run("torch", encoding, tensors, torch.float64, **options)
-    ours = run("triton", encoding, tensors, dtype, **options)
-    if dtype == torch.float32:
-        hold(exact, ours, atol=tolerance)
-    else:
-        hold_halves(exact, ours, run("torch", encoding, tensors, dtype, **options))
+    against_reference(lambda impl, d: run(impl, encoding, tensors, d, **options), dtype, tolerance)
 
 
 def counting(head_dim=16, num_positions=5, num_heads=None):

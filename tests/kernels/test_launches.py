@@ -9,7 +9,6 @@ from nan_memory import nan_buffers  # noqa: F401 (the fixture serves by its name
 pytest.importorskip("triton", reason="Triton is published for Linux only")
 import triton
 import triton.language as tl
-from triton.runtime import interpreter
 
 from posenc.kernels import common, cope, softmax, stickbreaking
 
@@ -128,41 +127,3 @@ def test_distances_keep_their_digits_and_convert_nothing(case):
     distances_kernel[(1,)](*split, out, *(p.stride() for p in split), 16, 16, DELTA=parts)
     atol = 2.0**-47 * float(pos_q.abs().max()) if pos_q.dtype == torch.float64 else 0
     torch.testing.assert_close(out.double(), exact, rtol=2.0**-22, atol=atol)
-
-
-# --------------------------------------------------------------------------------- the gradient of a table, added up
-
-
-def additions(monkeypatch, pos, causal=True, entries=17, length=64):
-    """How many numbers are added atomically to the gradient of a table."""
-    count = 0
-    builder = interpreter.InterpreterBuilder
-    real = builder.create_atomic_rmw
-
-    def counted(self, operation, pointers, values, mask, *others):
-        nonlocal count
-        count += int(mask.data.sum())
-        return real(self, operation, pointers, values, mask, *others)
-
-    monkeypatch.setattr(builder, "create_atomic_rmw", counted)
-    (q, k, v), dout = problem(length, length)
-    values = torch.linspace(-1, 1, entries, device=DEVICE)[None].requires_grad_()
-    out = softmax.attend(
-        q, k, v, pos_q=pos, pos_k=pos, causal=causal, variant="table", table=values, first=-12, tile=TILE
-    )
-    torch.autograd.grad(out, values, dout)
-    return count
-
-
-@pytest.mark.sample(2)
-@pytest.mark.skipif(DEVICE == "cuda", reason="counts in Triton's interpreter")
-@pytest.mark.parametrize("causal", [True, False], ids=["causal", "both ways"])
-def test_pairs_of_an_offset_are_summed_before_they_are_added(monkeypatch, causal):
-    """Where positions count on, each diagonal of tiles adds once; one leap costs one addition more a diagonal."""
-    pos = torch.arange(64, device=DEVICE)
-    within = sum(64 - abs(n) for n in range(-11, 1 if causal else 4))  # pairs that read no end of the table
-    regular = additions(monkeypatch, pos, causal)
-    assert regular < within / 2
-    assert regular < additions(monkeypatch, pos + 7 * (pos >= 32), causal) < 2.5 * regular
-    shuffled = pos[torch.randperm(64, generator=torch.Generator().manual_seed(0)).to(DEVICE)]
-    assert additions(monkeypatch, shuffled, causal) > regular

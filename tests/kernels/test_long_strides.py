@@ -4,6 +4,8 @@ The memory is asked for and never touched but where a number stands, so that the
 fixture may fill it here. `make kernel-report` finds such an index in what the compiler is given.
 """
 
+from functools import partial
+
 import pytest
 import torch
 
@@ -37,48 +39,38 @@ def spread_rows(x, width=None, dtype=None, heads=None):
     return spread(torch.zeros(shape, dtype=dtype or x.dtype, device=x.device), 3)
 
 
-def table(q, k, v, pos_q, pos_k, mask):
-    values = torch.linspace(-1, 1, 2 * 9, device=DEVICE).view(2, 9)
-    return softmax.attend(
-        q, k, v, pos_q=pos_q.long(), pos_k=pos_k.long(), mask=mask, variant="table", table=values, first=-5
-    )
+SLOPES = torch.tensor([0.5, 0.1], device=DEVICE)
+TABLE = torch.linspace(-1, 1, 2 * 9, device=DEVICE).view(2, 9)
+COUNTED = torch.linspace(-1, 1, 2 * 2 * 17 * 3, device=DEVICE).view(2, 2, 17, 3)
+FACTORS = {"weights": torch.tensor([0.5, -2.0], device=DEVICE), "band": torch.linspace(0.5, 1.5, 16, device=DEVICE)}
 
 
-def linear(q, k, v, pos_q, pos_k, mask):
-    a = torch.tensor([0.5, 0.1], device=DEVICE)
-    return softmax.attend(q, k, v, pos_q=pos_q, pos_k=pos_k, mask=mask, variant="linear", a=a)
+def softmax_of(q, k, v, mask, pos_q, pos_k, **options):
+    return softmax.attend(q, k, v, pos_q=pos_q, pos_k=pos_k, mask=mask, **options)
 
 
-def turned(q, k, v, pos_q, pos_k, mask):
-    return softmax.attend(q, k, v, pos_q=pos_q, pos_k=pos_k, mask=mask, inv_freq=posenc.rope.inv_freq(16))
+def table(q, k, v, mask, pos_q, pos_k):
+    return softmax_of(q, k, v, mask, pos_q.long(), pos_k.long(), variant="table", table=TABLE, first=-5)
 
 
-def stick(q, k, v, pos_q, pos_k, mask):
-    a = torch.tensor([0.5, 0.1], device=DEVICE)
-    return stickbreaking.attend(q, k, v, pos_q=pos_q, pos_k=pos_k, mask=mask, variant="symmetric", a=a)[0]
+def stick(q, k, v, mask, pos_q, pos_k):
+    at = {"pos_q": pos_q, "pos_k": pos_k}
+    return stickbreaking.attend(q, k, v, mask=mask, variant="symmetric", a=SLOPES, **at)[0]
 
 
-def counting(q, k, v, pos_q, pos_k, mask):
-    return cope.attend(q, k, v, torch.linspace(-1, 1, 2 * 2 * 17 * 3, device=DEVICE).view(2, 2, 17, 3), mask=mask)
-
-
-def rotation(layout, **factors):
-    def rotate(q, k, v, pos_q, pos_k, mask):
-        factors_here = {name: value.to(DEVICE) for name, value in factors.items()}
-        return rotary.rotate(q, k, pos_q, pos_k, posenc.rope.inv_freq(12), layout, **factors_here)
-
-    return rotate
+def rotation(q, k, v, mask, pos_q, pos_k, layout="half", **factors):
+    return rotary.rotate(q, k, pos_q, pos_k, posenc.rope.inv_freq(12), layout, **factors)
 
 
 CASES = {
-    "linear": linear,
+    "linear": partial(softmax_of, variant="linear", a=SLOPES),
     "table": table,
-    "turned inside": turned,
+    "turned inside": partial(softmax_of, inv_freq=posenc.rope.inv_freq(16)),
     "stick": stick,
-    "cope": counting,
-    "rotary": rotation("interleaved"),
-    "rotary half": rotation("half"),
-    "rotary half with factors": rotation("half", weights=torch.tensor([0.5, -2.0]), band=torch.linspace(0.5, 1.5, 16)),
+    "cope": lambda q, k, v, mask, *_: cope.attend(q, k, v, COUNTED, mask=mask),
+    "rotary": partial(rotation, layout="interleaved"),
+    "rotary half": rotation,
+    "rotary half with factors": partial(rotation, **FACTORS),
 }
 
 
@@ -101,7 +93,7 @@ def test_a_tensor_may_span_more_than_2_31_numbers(monkeypatch, case, dims):
             for module in (cope, rotary, softmax, stickbreaking):
                 monkeypatch.setattr(module, "rows_first", spread_rows)
         used = [x.requires_grad_() for x in (q, k, v)][: 2 if "rotary" in case else 3]
-        out = CASES[case](q, k, v, *at, seen)
+        out = CASES[case](q, k, v, seen, *at)
         out = out if isinstance(out, tuple) else (out,)
         results.append((*out, *torch.autograd.grad(out, used, [dout] * len(out))))
     for near, far in zip(*results, strict=True):

@@ -5,17 +5,13 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from loops import close
+from loops import close, normal
 
 import posenc
 from posenc.rotate.mrope import dealt, mrope, positions_for
 from posenc.rotate.rope import inv_freq
 from posenc.rotate.rope import rotate as rotate_1d
 from posenc.rotate.rope2d import rotate
-
-
-def normal(*shape, seed=0):
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
 def test_text_alone_is_rope():
@@ -74,10 +70,7 @@ def test_words_after_a_video_start_past_its_largest_id_or_past_its_side():
     for layout in ([3, (4, 2, 2), 2], LONG):
         ids, theirs = positions_for(layout, after="side"), index_of(Qwen2VLModel, layout)
         assert torch.equal(theirs[0], ids) and theirs[1] == ids.max() + 1 - len(ids)
-    largest, side = positions_for([3, (4, 2, 2), 2]), positions_for([3, (4, 2, 2), 2], after="side")
-    assert largest[-2:, 0].tolist() == [7, 8] and side[-2:, 0].tolist() == [5, 6]
-    assert (largest.max() + 1 - 21, side.max() + 1 - 21) == (-12, -14)
-    assert torch.equal(largest[:-2], side[:-2])
+    assert positions_for([3, (4, 2, 2), 2])[-2:, 0].tolist() == [7, 8]
 
 
 @pytest.mark.parametrize("seconds", [(1.0, 1.0), (2.0, 3.0)], ids=str)
@@ -125,22 +118,5 @@ def test_a_quarter_of_a_head_turns_as_in_qwen3_5(yarn):
 def test_the_default_sections_are_those_of_qwen2_vl():
     assert (dealt(128) > 0).sum(-1).tolist() == [16, 24, 24]
     assert (dealt(8) > 0).sum(-1).tolist() == [2, 1, 1]
-    assert (dealt(128)[0, :16] > 0).all() and (
-        dealt(128)[2, -24:] > 0
-    ).all()  # the fastest to time, the slowest to columns
-
-
-@pytest.mark.parametrize(
-    "call, words",
-    [
-        (lambda: mrope(16, (4, 4)), ["sections=[4, 4]", "8"]),
-        (lambda: mrope(256, (11, 11, 10)), ["sections=[11, 11, 10]", "128", "rotary_dim"]),
-        (lambda: mrope(16, (0, 4, 4), interleaved=True), ["sections=[0, 4, 4]", "interleaved"]),
-        (lambda: positions_for([(2, 2)]), ["layout holds (2, 2)"]),
-        (lambda: positions_for(5), ["layout=5", "list"]),
-    ],
-)
-def test_bad_input_is_named(call, words):
-    with pytest.raises((TypeError, ValueError)) as error:
-        call()
-    assert all(word in str(error.value) for word in words), str(error.value)
+    fastest, slowest = dealt(128)[0, :16], dealt(128)[2, -24:]
+    assert (fastest > 0).all() and (slowest > 0).all(), "the fastest to time, the slowest to columns"

@@ -4,22 +4,21 @@ import math
 
 import pytest
 import torch
-from loops import attend, dot
+from cases import equals_loops
+from loops import dot, gradients_agree, normal
 
-import posenc
 from posenc import attention, path
 
 
-def random(*shape, seed=0):
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-
-
 def gates(*shape, dim, seed=5):
-    return path.reflections(random(*shape, dim + 1, seed=seed))
+    return path.reflections(normal(*shape, dim + 1, seed=seed))
 
 
-def paper(given):
-    """(h, i, j, q_i, k_j) -> logit by equation 3, with every reflection written out as a matrix; for one sequence."""
+@pytest.mark.parametrize("queries, keys", [(7, 7), (3, 7), (7, 3), (1, 1)], ids=str)
+def test_equals_the_paper_with_every_reflection_as_a_matrix(queries, keys):
+    """Equation 3."""
+    tensors = normal(1, 2, queries, 8), normal(1, 2, keys, 8, seed=1), normal(1, 2, keys, 5, seed=2)
+    given = gates(1, 2, keys, dim=8)
 
     def logit(h, i, j, q_i, k_j):
         x = torch.tensor(k_j, dtype=torch.float64)
@@ -28,50 +27,22 @@ def paper(given):
             x = (torch.eye(len(w), dtype=torch.float64) - beta * torch.outer(w, w)) @ x
         return dot(q_i, x.tolist()) / math.sqrt(len(q_i))
 
-    return logit
-
-
-@pytest.mark.parametrize("queries, keys", [(7, 7), (3, 7), (7, 3), (1, 1)], ids=str)
-def test_equals_the_paper_with_every_reflection_as_a_matrix(queries, keys):
-    q, k, v = random(1, 2, queries, 8), random(1, 2, keys, 8, seed=1), random(1, 2, keys, 5, seed=2)
-    given = gates(1, 2, keys, dim=8)
-    expected, weights = attend(q, k, v, paper(given))
-    out, mine = attention(q, k, v, path.path(8), gates=given, return_weights=True)
-    torch.testing.assert_close(out, expected, rtol=0, atol=1e-12)
-    torch.testing.assert_close(mine, weights, rtol=0, atol=1e-12)
+    equals_loops(path.path(8), tensors, logit, gates=given)
 
 
 def test_equals_flash_linear_attention():
     naive = pytest.importorskip("fla.ops.path_attn.naive").naive_path_attn
-    q, k, v = (random(2, h, 9, 8, seed=s).float().requires_grad_() for s, h in enumerate((4, 2, 2)))
+    q, k, v = (normal(2, h, 9, 8, seed=s).float().requires_grad_() for s, h in enumerate((4, 2, 2)))
     given = gates(2, 2, 9, dim=8).float()
     w, beta = given[..., :-1].clone().requires_grad_(), given[..., -1].clone().requires_grad_()
     parts = [x.transpose(1, 2) for x in (q, k, v, w, beta)]
     theirs = naive(*parts, torch.zeros(2, 9, 4), scale=8**-0.5, chunk_size=4).transpose(1, 2)
     own = torch.cat((w, beta[..., None]), -1).repeat_interleave(2, dim=1)
     mine = attention(q, k, v, path.path(8), gates=own)
-    torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
-    direction = random(*mine.shape, seed=9).float()
-    expected = torch.autograd.grad(theirs, (q, k, v, w, beta), direction)
-    for got, want in zip(torch.autograd.grad(mine, (q, k, v, w, beta), direction), expected):
-        torch.testing.assert_close(got, want, rtol=1e-3, atol=1e-4)
+    gradients_agree(mine, theirs, (q, k, v, w, beta), rtol=1e-3, atol=1e-4)
 
 
 def test_beta_goes_from_nothing_over_a_projection_to_a_mirror():
     raw = torch.tensor([[3.0, -4.0, beta] for beta in (-40.0, 0.0, 40.0)], dtype=torch.float64)
     wanted = torch.tensor([[0.6, -0.8, beta] for beta in (0.0, 1.0, 2.0)], dtype=torch.float64)
     torch.testing.assert_close(path.reflections(raw), wanted, rtol=0, atol=1e-12)
-
-
-def test_bad_input_is_named():
-    q = random(1, 2, 3, 4)
-    for call, words in (
-        (lambda: path.path(0), ["head_dim=0"]),
-        (lambda: attention(q, q, q, path.path(4)), ["gates=None", "[1, 2, 3, 5]"]),
-        (lambda: attention(q, q, q, path.path(8), gates=gates(1, 2, 3, dim=8)), ["head_dim=8", "4"]),
-        (lambda: attention(q, q, q, path.path(4), gates=gates(1, 2, 3, dim=4), causal=False), ["causal=False"]),
-        (lambda: posenc.compose(path.path(4), posenc.fox.fox()), ["encodings[1]", "gates"]),
-    ):
-        with pytest.raises(ValueError) as caught:
-            call()
-        assert all(word in str(caught.value) for word in words), str(caught.value)

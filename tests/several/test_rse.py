@@ -1,36 +1,20 @@
 """RSE against the report's section 6 in loops, and where its peak stands."""
 
 import math
-from pathlib import Path
 
 import pytest
 import torch
-from loops import attend, close, dot, inputs, ladder, stick, turn
+from cases import equals_loops
+from loops import dot, inputs, ladder, stick, turn
 
 import posenc
 from posenc.lab.exercises import rse as exercises
-from posenc.lab.figures import four_places
 from posenc.rotate.rope import rope
 from posenc.several.rse import penalty, rse
 from posenc.weigh.stickbreaking import stickbreaking, weigh
 
 BOTH = [("first", True), ("first", False), ("recent", True)]  # order, causal; "recent" is not defined without a mask
 both = pytest.mark.parametrize("order, causal", BOTH)
-
-
-# The report's formulas, nothing of posenc
-
-
-def logits(rate, base=10000.0):
-    def of_pair(h, i, j, q_i, k_j):
-        w = ladder(len(q_i), base)
-        return dot(turn(q_i, i, w), turn(k_j, j, w)) / math.sqrt(len(q_i)) - rate * abs(i - j)
-
-    return of_pair
-
-
-def report(q, k, v, rate, order="first", causal=True, **options):
-    return attend(q, k, v, logits(rate, **options), lambda row: stick(row, order)[0], causal)
 
 
 def row(z, order="first"):
@@ -40,18 +24,17 @@ def row(z, order="first"):
     return weights[0], rest[0]
 
 
-# The construction
-
-
 @both
 @pytest.mark.parametrize("queries, keys", [(6, 6), (2, 7), (1, 1)], ids=str)
 def test_attention_equals_the_report_in_loops(order, causal, queries, keys):
-    q, k, v = inputs(queries=queries, keys=keys)
     encoding = rse(4, base=100.0, rate=0.3, order=order).double()
-    out, weights = posenc.attention(q, k, v, encoding, causal=causal, return_weights=True)
-    expected_out, expected_weights = report(q, k, v, encoding.bias.rate.item(), order, causal, base=100.0)
-    close(weights, expected_weights)
-    close(out, expected_out)
+    rate = encoding.bias.rate.item()
+
+    def logit(h, i, j, q_i, k_j):
+        w = ladder(len(q_i), 100.0)
+        return dot(turn(q_i, i, w), turn(k_j, j, w)) / math.sqrt(len(q_i)) - rate * abs(i - j)
+
+    equals_loops(encoding, inputs(queries=queries, keys=keys), logit, lambda row: stick(row, order)[0], causal)
 
 
 @both
@@ -65,9 +48,6 @@ def test_it_is_the_composition_of_its_parts(order, causal):
     assert torch.equal(posenc.attention(q, k, v, whole, causal=causal), expected)
 
 
-# What must hold
-
-
 def test_lambda_stays_at_least_zero():
     encoding = penalty(0.01)
     optimizer = torch.optim.SGD(encoding.parameters(), lr=1e4)
@@ -77,9 +57,6 @@ def test_lambda_stays_at_least_zero():
         optimizer.step()
         assert encoding.bias.rate >= 0
     assert encoding.bias.rate < 1e-6
-
-
-# Who looks near: the chapter's theorem
 
 
 @pytest.mark.parametrize("content", [-4.0, 0.0, 2.0])
@@ -92,11 +69,6 @@ def test_first_order_peaks_where_the_formula_says_and_recency_is_always_local(co
     assert exercises.peak(content, rate) == pytest.approx(max(0.0, peak))
     assert bool((first[:200].diff() <= 0).all()) == (rate >= math.log1p(math.exp(content)))
     assert (recent[:200].diff() <= 0).all() and recent.argmax() == 0
-
-
-def test_the_chapter_lights_the_three_places():
-    drawn = Path(__file__).resolve().parents[2] / "book" / "_static" / "four-places-rse.svg"
-    assert drawn.read_text("utf-8") == four_places.diagram(("rotate", "bias", "weigh"))
 
 
 def test_the_penalty_is_exact_in_float64_and_told_to_kernels_in_float32():

@@ -6,63 +6,33 @@ import sys
 
 import pytest
 import torch
-from loops import attend, close, dot, inputs, softplus, stick
+from cases import equals_loops
+from loops import close, dot, gradients_agree, inputs, softplus, stick
 
 import posenc
 from posenc.weigh.stickbreaking import weigh
 
-ORDERS = ("recent", "first")
 
+def paper(logits):
+    r"""log A_j = z_j - sum_{k=j}^{last} softplus(z_k): each nearer key, and j itself, in the sum. Logits of j < i.
 
-def paper(row):
-    r"""log A_j = z_j - sum_{k=j}^{last} softplus(z_k): each nearer key, and j itself, in the sum. Logits of j < i."""
-    return [math.exp(z - sum(softplus(row[k]) for k in range(j, len(row)))) for j, z in enumerate(row)]
+    The last visible key is the query's own, which takes nothing.
+    """
+    seen = [z for z in logits if z is not None][:-1]
+    pieces = [math.exp(z - sum(softplus(row) for row in seen[j:])) for j, z in enumerate(seen)]
+    return pieces + [0.0] * (len(logits) - len(seen))
 
 
 def everywhere(scores):
     return torch.ones_like(scores, dtype=torch.bool)
 
 
-def scaled(h, i, j, q_i, k_j):
-    return dot(q_i, k_j) / math.sqrt(len(q_i))
-
-
-def strictly_past(logits):
-    """Weights by the paper's equation; the last visible key is the query's own, which takes nothing."""
-    seen = [z for z in logits if z is not None]
-    return paper(seen[:-1]) + [0.0] * (len(logits) - len(seen) + 1)
-
-
-# The construction
-
-
 @pytest.mark.parametrize("queries, keys", [(6, 6), (2, 7), (1, 1)], ids=str)
 def test_attention_equals_the_equation(queries, keys):
-    q, k, v = inputs(queries=queries, keys=keys)
-    out, weights = posenc.attention(q, k, v, posenc.make("stickbreaking"), return_weights=True)
-    expected_out, expected_weights = attend(q, k, v, scaled, strictly_past)
-    close(weights, expected_weights)
-    close(out, expected_out)
+    def logit(h, i, j, q_i, k_j):
+        return dot(q_i, k_j) / math.sqrt(len(q_i))
 
-
-@pytest.mark.parametrize("attend_current", [False, True])
-@pytest.mark.parametrize("remainder", ["drop", "current"])
-@pytest.mark.parametrize("order, causal", [("recent", True), ("first", True), ("first", False)])
-def test_attention_equals_the_stick(order, causal, attend_current, remainder):
-    q, k, v = inputs(queries=5, keys=5)
-    encoding = posenc.make("stickbreaking", order=order, attend_current=attend_current, remainder=remainder)
-    _, weights = posenc.attention(q, k, v, encoding, causal=causal, return_weights=True)
-    for b in range(2):
-        for h in range(2):
-            for i in range(5):
-                row = [scaled(h, i, j, q[b, h, i].tolist(), k[b, h, j].tolist()) for j in range(5)]
-                row = [z if (j <= i or not causal) and (j != i or attend_current) else None for j, z in enumerate(row)]
-                pieces, rest = stick(row, order)
-                pieces[i] += rest if remainder == "current" else 0.0
-                close(weights[b, h, i], torch.tensor(pieces, dtype=torch.float64))
-
-
-# What must hold
+    equals_loops(posenc.make("stickbreaking"), inputs(queries=queries, keys=keys), logit, paper)
 
 
 def test_first_query_gets_exactly_nothing_or_its_own_value():
@@ -72,26 +42,10 @@ def test_first_query_gets_exactly_nothing_or_its_own_value():
     assert torch.equal(own[:, :, 0], v[:, :, 0])
 
 
-def test_remainder_is_dropped_where_the_current_key_is_hidden():
-    q, k, v = inputs(queries=4)
-    hidden = torch.ones(4, 4, dtype=torch.bool)
-    hidden[2, 2] = hidden[0] = False
-    weights = {
-        remainder: posenc.attention(
-            q, k, v, posenc.make("stickbreaking", remainder=remainder), mask=hidden, return_weights=True
-        )[1]
-        for remainder in ("current", "drop")
-    }
-    assert torch.equal(weights["current"][:, :, [0, 2]], weights["drop"][:, :, [0, 2]])
-    assert (weights["current"][:, :, 0] == 0).all() and (
-        weights["current"][:, :, [1, 3]].sum(-1) - 1
-    ).abs().max() < 1e-12
-
-
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
 def test_extreme_logits_stay_finite_with_their_gradients(dtype):
     scores = torch.tensor([[1e4, -1e4, 80.0, -80.0, 0.0], [-1e4] * 5, [1e4] * 5], dtype=dtype, requires_grad=True)
-    for order in ORDERS:
+    for order in ("recent", "first"):
         weights, rest = weigh(scores, everywhere(scores), order, return_remainder=True)
         assert weights.isfinite().all() and rest.isfinite().all()
         close(weights[1].double(), torch.zeros(5, dtype=torch.float64))
@@ -106,9 +60,6 @@ def test_long_rows_keep_their_precision():
     assert (single.double() - exact).abs().max() < 1e-6
     total = sum(stick(scores[0].tolist())[0])
     assert abs(exact[0].sum().item() - total) < 1e-12 and abs(single[0].double().sum().item() - total) < 1e-4
-
-
-# An independent implementation
 
 
 @pytest.fixture(scope="module")
@@ -131,9 +82,5 @@ def test_equals_fla(fla, attend_current, queries, kv_heads):
     encoding = posenc.make("stickbreaking", attend_current=attend_current)
     ours, weights = posenc.attention(q, k, v, encoding, return_weights=True)
     theirs, rest = fla(*(x.transpose(1, 2) for x in (q, k, v)), attend_current=attend_current)  # theirs is [B, T, H, D]
-    close(ours, theirs.transpose(1, 2))
+    gradients_agree(ours, theirs.transpose(1, 2), (q, k, v), rtol=0, atol=1e-12)
     close(1 - weights.sum(-1), rest.transpose(1, 2))
-    upstream = torch.randn(ours.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    gradients = [torch.autograd.grad((out * upstream).sum(), (q, k, v)) for out in (ours, theirs.transpose(1, 2))]
-    for a, b in zip(*gradients):
-        close(a, b)
