@@ -1,16 +1,18 @@
 r"""The book's explorables: found by their ids, their pictures show their state, no color alone carries a meaning."""
 
 import itertools
+import random
 import re
 import sys
 
 import numpy as np
 import pytest
-from states import moving
 
 import posenc.lab.figures
 from posenc.lab.explore import declaration, explorable
 from posenc.lab.explore.arrays import same_fingerprint
+from posenc.lab.explore.leaves import first_difference
+from posenc.lab.explore.sliders import within
 from posenc.lab.figures import all_explorables, load, pictures
 
 every_figure = pytest.mark.parametrize("id", [*all_explorables()])
@@ -114,6 +116,19 @@ def test_a_fingerprint_tells_states_apart():
 
 
 # Each of the book's
+
+
+def moving(e, name):
+    r"""Whether two states that differ in slider `name` alone draw differently."""
+    for state in e.random_states(40, seed=1):
+        before = e.evaluate(state)
+        others = [value for value in e.sliders[name].values if value != state[name]]
+        random.Random(name).shuffle(others)
+        for value in others[:20]:
+            after = within(e.sliders, {**state, name: value})  # another slider may limit it
+            if after[name] == value and first_difference(before, e.evaluate(after)):
+                return True
+    return False
 
 
 @every_figure
