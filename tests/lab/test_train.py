@@ -113,7 +113,12 @@ def test_a_method_trains_both_ways_or_says_why_not(method):
         trains(method, "masked")
 
 
-GOLDEN = {("rope", "text"): [4.883034, 4.347486, 3.905623], ("fox", "flipflop"): [1.877971, 1.07012, 1.027699]}
+GOLDEN = {
+    ("rope", "text"): [4.883034, 4.347486, 3.905623],
+    ("fox", "flipflop"): [1.877971, 1.07012, 1.027699],
+    ("nope", "needle"): [4.701487, 4.420052, 4.164224],
+    ("nope", "selective_copy"): [3.04364, 3.068849, 2.942003],
+}
 
 
 @pytest.mark.parametrize("method, task", GOLDEN)
