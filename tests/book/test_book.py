@@ -222,28 +222,6 @@ def test_allowed_numerals_are_still_there_and_have_reasons():
         assert len(reason) > 5
 
 
-SAMPLE = """# Title
-
-Loss is {glue:text}`loss` at $T = 5$ and `3` cells, `n = 4`.
-
-It takes 12 steps. In 2017 it took 0.31 nats {cite}`someone`.
-Python 3.11 and GPT-2, float32, section 3.2, key 0, pairs 3 and 4.
-
-```{exercise} Counting
-Take 77 keys.
-```
-
-1. First, 41 of them.
-
-| 5 | 66 |
-|---|---|
-"""
-
-
-def test_numerals_are_found_where_nothing_vouches_for_them():
-    assert [value for _, value, _ in numerals.numerals(SAMPLE)] == ["12", "41", "66"]
-
-
 #: Helpers between modules, which no reader calls.
 UNLISTED = {"ladder", "at_queries", "check_log_forget", "sums", "reflections"}
 UNLISTED |= {"steps", "turn", "skew", "turn_blocks", "rotations_of", "block_sizes"}

@@ -22,14 +22,10 @@ def bars(axes):
     return drawn
 
 
-def expected(rows):
-    """Mean and standard deviation of each column."""
-    return [statistics.mean(column) for column in zip(*rows)], [statistics.stdev(column) for column in zip(*rows)]
-
-
 def same(drawn, rows, x=None):
-    mean, spread = expected(rows)
-    assert drawn[1] == pytest.approx(mean) and drawn[2] == pytest.approx(spread)
+    """Mean and standard deviation of each column of these rows are drawn."""
+    assert drawn[1] == pytest.approx([statistics.mean(column) for column in zip(*rows)])
+    assert drawn[2] == pytest.approx([statistics.stdev(column) for column in zip(*rows)])
     assert x is None or drawn[0] == pytest.approx(x)
 
 

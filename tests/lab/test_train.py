@@ -11,7 +11,6 @@ import sys
 
 import pytest
 import torch
-from torch import distributed
 from train_runs import SIZES, TINY, TINY_TASK
 
 import posenc
@@ -259,28 +258,6 @@ def test_a_finished_run_is_not_trained_again_and_another_run_s_or_damaged_checkp
 # ------------------------------------------------------------------------------------------- many processes, one run
 
 SHARED = SIZES | {"length": 32, "batch": 6, "steps": 25, "warmup": 3}
-
-
-def loss_and_gradients(monkeypatch, rank, world):
-    """What one process of several finds in its share of the first batch."""
-    found = []
-    monkeypatch.setattr(distributed, "get_rank", lambda: rank)
-    monkeypatch.setattr(distributed, "get_world_size", lambda: world)
-    monkeypatch.setattr(distributed, "all_reduce", lambda part: None)
-    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", lambda some, _: found.extend(p.grad.clone() for p in some))
-    given = "rope", settings_for("nano", "flipflop", **SHARED), 0, "flipflop", torch.device("cpu"), None, True
-    run = trainer.Run(*given, posenc.SelfAttention)
-    run.step()
-    return [torch.tensor(run.losses[0]), *found]
-
-
-def test_the_shares_of_a_batch_add_up_to_it(monkeypatch):
-    """Flip-flop scores more tokens in one sequence than in the next: the loss must be the whole batch's mean."""
-    whole, *shares = (loss_and_gradients(monkeypatch, *which) for which in ((0, 1), (0, 3), (1, 3), (2, 3)))
-    for each in zip(whole, *shares):
-        torch.testing.assert_close(sum(each[1:]), each[0], rtol=1e-4, atol=1e-6)
-    with pytest.raises(ValueError, match="batch=6 .*4 processes"):
-        loss_and_gradients(monkeypatch, 0, 4)
 
 
 @pytest.mark.weekly

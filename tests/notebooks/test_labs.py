@@ -74,18 +74,17 @@ def copy_of_tiny(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("change", ["source", "notebook", "address", "missing"])
-def test_check_names_the_lab_that_is_out_of_step(copy_of_tiny, capsys, change):
-    source, notebook = copy_of_tiny / "course" / "tiny.py", copy_of_tiny / "notebooks" / "tiny.ipynb"
-    if change == "source":
-        source.write_text(source.read_text().replace("On paper", "With a pencil"))
-    elif change == "notebook":
-        notebook.write_text(notebook.read_text().replace("On paper", "With a pencil"))
-    elif change == "address":
-        project = copy_of_tiny / "pyproject.toml"
-        project.write_text(project.read_text().replace('ref = "main"', 'ref = "v1"'))
-    else:
-        notebook.unlink()
+@pytest.mark.parametrize(
+    "name, old, new",
+    [
+        ("course/tiny.py", "On paper", "With a pencil"),
+        ("notebooks/tiny.ipynb", "On paper", "With a pencil"),
+        ("pyproject.toml", 'ref = "main"', 'ref = "v1"'),
+    ],
+)
+def test_check_names_the_lab_that_is_out_of_step(copy_of_tiny, capsys, name, old, new):
+    changed = copy_of_tiny / name
+    changed.write_text(changed.read_text().replace(old, new))
     before = {path: path.read_bytes() for path in copy_of_tiny.rglob("*.ipynb")}
     capsys.readouterr()
     assert labs.main(["--check"], root=copy_of_tiny) == 1
@@ -101,13 +100,6 @@ def test_every_lab_has_badge_and_install_cell_and_no_address_of_its_own(lab):
     install = [cell.source for cell in cells if "install" in cell.metadata.get("tags", [])]
     extras = "book,kernels" if lab == "kernels" else "book"  # Triton is large, and one lab writes kernels
     assert install == [labs.INSTALL.format(**ADDRESS, extras=extras)]
-
-
-def test_source_without_a_place_for_the_badge_is_refused(tmp_path):
-    path = tmp_path / "bare.py"
-    path.write_text(source("tiny").read_text().replace("# {{badge}}\n", ""))
-    with pytest.raises(SystemExit, match=r"bare\.py.*'\{\{badge\}\}'.* 0$"):
-        labs.read(path, ADDRESS)
 
 
 #: What Colab's GPU runtime held on 2026-08-19, from pip-freeze.gpu.txt of googlecolab/backend-info.
@@ -201,14 +193,6 @@ def test_lab_solved_passes_its_checks_and_its_hidden_tests(lab, quick):
         assert f"{find(name).title}: right" in printed(ran)
 
 
-def doubled(notebook):
-    """A notebook whose check cells stand twice, as if they had been run twice."""
-    notebook.cells = [copy.deepcopy(cell) for cell in notebook.cells for _ in range(1 + ("= check(" in cell.source))]
-    for number, cell in enumerate(notebook.cells):
-        cell.id = cell.metadata.get("nbgrader", {}).get("grade_id", f"n{number}")
-    return notebook
-
-
 # nbgrader
 
 
@@ -230,13 +214,6 @@ def grader(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("POSENC_PRESET", "lab")  # as a teacher may have it; the configuration says nano
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     return open_course
-
-
-def test_written_configuration_sets_preset_threads_and_limits(copy_of_tiny, grader):
-    assert labs.main(["--course", str(copy_of_tiny / "grading")], root=copy_of_tiny) == 0
-    config = grader(copy_of_tiny / "grading").config
-    assert (os.environ["POSENC_PRESET"], os.environ["OMP_NUM_THREADS"]) == ("nano", "1")
-    assert config.Execute.timeout >= 300 and config.CourseDirectory.course_id == "posenc"
 
 
 @pytest.mark.parametrize("lab", ALL)
@@ -288,7 +265,6 @@ def test_nbgrader_releases_no_solution_and_gives_full_marks_to_solutions_and_non
     by_code = sum(points for grade_id, points in labs.points(solved(lab)) if grade_id != "paper")
     students = {"solver": (filled_in(lab, released), by_code), "idler": (released, 0)}
     if lab == "tiny":
-        students["twice"] = doubled(copy.deepcopy(released)), 0
         students["elsewhere"] = filled_in(lab, student(lab)), by_code  # in the public copy, which has no graded cells
     for name, (notebook, _) in students.items():
         hand_in(folder, name, lab, notebook)
