@@ -149,8 +149,6 @@ def test_an_interval_is_over_windows_too_where_their_blocks_are_stored():
     both = interval(blocks_with(0.1 + seeds + windows), "rope")
     wide = math.hypot(by_seeds.high - by_seeds.low, by_windows.high - by_windows.low)
     assert both.high - both.low == pytest.approx(wide, rel=0.15)
-    assert both == interval(blocks_with(0.1 + seeds + windows), "rope")
-    assert both.low < both.mean < both.high and both.mean == pytest.approx(float((0.1 + seeds + windows).mean()))
 
 
 # ----------------------------------------------------------------------------------------------------------- a sweep

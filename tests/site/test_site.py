@@ -15,7 +15,6 @@ from bs4 import BeautifulSoup
 from conftest import ROOT, SITE
 from fontTools.ttLib import TTFont
 from lab_runs import labs
-from sphinx.errors import ExtensionError
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 
@@ -130,12 +129,6 @@ def test_chapters_are_numbered_and_have_their_labs_beside_them():
     assert [li.a.get_text() for li in made("li")] == ["1 Why", "2 RoPE", "API"]
     [lab] = made.select("a.chapter-lab")
     assert lab["href"] == "../notebooks/rope.html" and lab["aria-label"] == "Lab: RoPE" and lab.parent.a["href"] == "#"
-
-
-def test_a_lab_without_a_chapter_of_its_name_is_named():
-    toctree = listed(("Start", "why.html", "Why"), ("Labs", "../notebooks/rope.html", "Lab: RoPE"))
-    with pytest.raises(ExtensionError, match="rope"):
-        site_parts.chapters(toctree, "book/why")
 
 
 # --- the built pages -------------------------------------------------------------------------------------------------
