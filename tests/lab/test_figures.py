@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import posenc.lab.figures
-from posenc.lab.explore import declaration, explorable
-from posenc.lab.explore.arrays import same_fingerprint
+from posenc.lab.explore import declaration
 from posenc.lab.explore.leaves import first_difference
 from posenc.lab.explore.sliders import within
 from posenc.lab.figures import all_explorables, load, pictures
@@ -100,19 +99,6 @@ def test_which_pictures_are_stale(figures):
     (figures / "waves.over.svg").write_text("<svg/>")
     (orphan,) = pictures.orphans()
     assert pictures.stale() == {} and "waves.over.svg" in orphan
-
-
-def line(m=1, x=(0.5, 1.5), n=0):
-    return dict(data=[dict(name="t", x=np.array(x) * m, y=[n, 2])], layout=dict(shapes=[dict(x0=n)]))
-
-
-def test_a_fingerprint_tells_states_apart():
-    def state(**changes):
-        return explorable(lambda m: line(**changes), title="t", alt="t", m=range(2)).fingerprint()
-
-    assert same_fingerprint(state(), state(m=1 + 1e-9))
-    others = (dict(m=1.01), dict(x=(1.5, 0.5)), dict(x=(0.5, np.nan)), dict(x=(0.5, 1.5, 0.0)), dict(n=1))
-    assert not any(same_fingerprint(state(), state(**other)) for other in others)
 
 
 # Each of the book's
