@@ -1,11 +1,10 @@
-"""What the tests of the labs share: course/labs.py as a module, and notebooks run, here or in a kernel of their own."""
+"""What the tests of the labs share: course/labs.py as a module, and notebooks run here."""
 
 import contextlib
 import copy
 import importlib.util
 import io
 import linecache
-import os
 import re
 import warnings
 from pathlib import Path
@@ -13,16 +12,9 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import nbformat
 from IPython.core.inputtransformer2 import TransformerManager
-from jupyter_client import AsyncKernelManager
-from jupyter_client.kernelspec import KernelSpecManager
-from nbclient import NotebookClient
-from nbclient.exceptions import CellTimeoutError, DeadKernelError
 
 ROOT = Path(__file__).resolve().parent.parent
 TINY = ROOT / "tests" / "tiny"
-# Seconds a cell may take, first and second time; it takes a few. Now and then a kernel and its client lose a message,
-# and each waits for the other: then the notebook is run once more. A cell that hangs by itself hangs twice.
-LIMITS = (120, 600)
 
 _spec = importlib.util.spec_from_file_location("labs", ROOT / "course" / "labs.py")
 labs = importlib.util.module_from_spec(_spec)
@@ -52,31 +44,6 @@ def run_here(notebook):
         cell.outputs.append(nbformat.v4.new_output("stream", name="stdout", text=said.getvalue()))
         plt.close("all")
     return ran
-
-
-def run(notebook, folder, kernel_dir=None, **environment):
-    """Run a copy of a notebook top to bottom, past errors, at preset nano, and return it."""
-    settings = {"POSENC_PRESET": "nano", "OMP_NUM_THREADS": "1", "TINY_CHECKS": str(TINY / "checks")}
-    for limit in LIMITS:
-        ran, manager = copy.deepcopy(notebook), None
-        if kernel_dir is not None:  # a kernel spec called python3 in this folder, instead of this Python's
-            specs = KernelSpecManager(kernel_dirs=[str(kernel_dir)], ensure_native_kernel=False)
-            manager = AsyncKernelManager(kernel_name="python3", kernel_spec_manager=specs)
-        client = NotebookClient(
-            ran,
-            km=manager,
-            timeout=limit,
-            startup_timeout=limit,
-            kernel_name="python3",
-            allow_errors=True,
-            resources={"metadata": {"path": str(folder)}},
-        )
-        try:
-            client.execute(env={**os.environ, **settings, **environment})
-            return ran
-        except (CellTimeoutError, DeadKernelError):
-            if limit == LIMITS[-1]:
-                raise
 
 
 def errors(notebook):

@@ -16,7 +16,8 @@ BOOK = Path(__file__).parents[2] / "book"
 ALLOWED = Path(__file__).parent / "numerals_allowed.txt"
 
 #: Blocks whose content is not prose, or whose numbers are given rather than claimed.
-SKIPPED_BLOCKS = ("code-cell", "literalinclude", "eval-rst", "math", "exercise", "bibliography", "mermaid")
+SKIPPED = "code-cell|literalinclude|eval-rst|math|exercise|bibliography|mermaid"
+BLOCK = rf"^ *(`{{3,}}|:{{3,}})(?:\{{(?:{SKIPPED})\}}[^\n]*|[\w-]+)\n.*?^ *\1$"
 #: Words that a number may follow as part of a name or a reference.
 NAMES = "Llama|LLaMA|Python|PyTorch|Gemma|Command|CC BY|Triton|Qwen|Mistral|Llama-3|Claude|Falcon|Phi|MPT"
 REFERENCES = "sections?|equations?|eqs?[.]|tables?|figures?|fig[.]|appendix|chapters?|theorems?|exercises?|arXiv|step"
@@ -33,49 +34,21 @@ MARKUP = re.compile(r"\{[\w:-]+\}`[^`]*`|(`+)[^`].*?\1|\$[^$]+\$|(?<=\])\([^)]*\
 
 def prose(text):
     r"""Yield (line number, paragraph) of a MyST page: everything but code, math blocks, options and front matter."""
-    text = re.sub(r"\$\$.*?\$\$", lambda math: "\n" * math[0].count("\n"), text, flags=re.S)
-    lines = text.split("\n")
-    start = 0
-    if lines[0] == "---":
-        start = lines.index("---", 1) + 1
-    fences, paragraph, first, in_options, in_yaml = [], [], 0, False, False
-
-    for number, line in enumerate(lines[start:], start + 1):
-        bare = line.strip()
-        skipping = any(kind in SKIPPED_BLOCKS or kind is None for _, kind in fences)
-        fence = re.match(r"(`{3,}|:{3,})(?:\{([\w:-]+)\})?(.*)$", bare)
-        ends = False
-        if fence and fences and not fence[2] and not fence[3].strip() and fence[1][0] == fences[-1][0][0]:
-            if len(fence[1]) >= len(fences[-1][0]):
-                fences.pop()
-                ends = True
-        elif fence and not skipping:
-            fences.append((fence[1], fence[2]))
-            in_options, ends = True, True
-            title = fence[3].strip() if fence[2] and fence[2] not in SKIPPED_BLOCKS else ""
-            if title and fence[2].startswith(("admonition", "prf", "grid-item")):
-                yield number, title
-        elif skipping:
-            continue
-        elif in_yaml or (in_options and bare == "---"):
-            in_yaml = bare != "---" if in_yaml else True
-            continue
-        elif in_options and re.match(r":[\w-]+:", bare):
-            continue
-        else:
-            in_options = False
-            if paragraph and re.match(r"([-*]|\d+\.)\s", bare):  # a list item is a paragraph of its own
-                yield first, " ".join(paragraph)
-                paragraph, first = [], 0
-            if bare:
-                first = first or number
-                paragraph.append(bare)
-            ends = not bare or bare.startswith("|") or bare.startswith("#")
-        if ends and paragraph:
+    for part in (r"\A---\n.*?^---$", r"\$\$.*?\$\$", BLOCK, r"\n\n```\n.*?^```$"):  # each becomes as many empty lines
+        text = re.sub(part, lambda match: "\n" * match[0].count("\n"), text, flags=re.S | re.M)
+    paragraph, first = [], 0
+    for number, line in enumerate([*text.split("\n"), ""], 1):
+        line = line.strip()
+        fence = re.match(r"(?:`{3,}|:{3,})(?:\{(?:admonition|prf:\w+|grid-item[\w-]*)\} *(.*))?", line)
+        alone = re.match(r"[-*]\s|\d+\.\s|\||#", line)  # an item, a row or a heading is a paragraph of its own
+        if paragraph and (fence or alone or not line):
             yield first, " ".join(paragraph)
-            paragraph, first = [], 0
-    if paragraph:
-        yield first, " ".join(paragraph)
+            paragraph = []
+        if fence and fence[1]:
+            yield number, fence[1]
+        elif line and not fence and not re.match(r":[\w-]+:", line):
+            first = first if paragraph else number
+            paragraph.append(line)
 
 
 def numerals(text):

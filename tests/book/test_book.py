@@ -14,7 +14,10 @@ import torch
 import yaml
 
 import posenc
+import posenc.lab.pages.errata_later  # the second half of the rows
+from posenc.lab.experiments import load_results
 from posenc.lab.figures import four_places
+from posenc.lab.pages import kernels
 from posenc.lab.titles import TITLES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -179,6 +182,20 @@ def test_the_diagrams_are_those_that_the_script_draws(tmp_path):
         assert path.read_text("utf-8") == (BOOK / "_static" / path.name).read_text("utf-8"), path.name
 
 
+def test_each_mistake_in_circulation_is_in_the_table_and_shows_the_check_of_its_name():
+    text, names = (BOOK / "errata.md").read_text("utf-8"), [row.__name__ for row in posenc.lab.pages.errata.ROWS]
+    assert re.findall(r"^\| \[.+\]\(#err-(\w+)\) \|", text, re.M) == names
+    shown = re.findall(r"^\(err-(\w+)\)=\n(?:(?!^\(err-).*\n)*?:pyobject: (\w+)$", text, re.M)
+    assert shown == [(name, name) for name in names]
+
+
+def test_every_cell_that_needs_triton_is_frozen():
+    text = "".join((BOOK / f"{page}.md").read_text("utf-8") for page in kernels.PAGES)
+    assert re.findall(rf"^{kernels.MARK}(.*)", text, re.M) == list(load_results("kernels_page")["outputs"]), (
+        "run python book/freeze.py"
+    )
+
+
 def test_sources_are_cited_and_can_be_found():
     sources = pybtex.database.parse_file(str(BOOK / "references.bib"), "bibtex").entries
     texts = [page.read_text("utf-8") for page in [*PAGES, ROOT / "posenc/lab/pages/sheet.py"]]
@@ -203,28 +220,6 @@ def test_allowed_numerals_are_still_there_and_have_reasons():
         found = list(numerals.numerals((BOOK / f"{page}.md").read_text("utf-8")))
         assert any(value == v and words in sentence for _, v, sentence in found), (page, value, words)
         assert len(reason) > 5
-
-
-SAMPLE = """# Title
-
-Loss is {glue:text}`loss` at $T = 5$ and `3` cells, `n = 4`.
-
-It takes 12 steps. In 2017 it took 0.31 nats {cite}`someone`.
-Python 3.11 and GPT-2, float32, section 3.2, key 0, pairs 3 and 4.
-
-```{exercise} Counting
-Take 77 keys.
-```
-
-1. First, 41 of them.
-
-| 5 | 66 |
-|---|---|
-"""
-
-
-def test_numerals_are_found_where_nothing_vouches_for_them():
-    assert [value for _, value, _ in numerals.numerals(SAMPLE)] == ["12", "41", "66"]
 
 
 #: Helpers between modules, which no reader calls.

@@ -38,7 +38,6 @@ Nested.
         (["- [x] a", "- [ ] b", "---", "So."], "question"),
         (["Which?", "- [x] a", "- [ ] b"], "---"),
     ],
-    ids=["none right", "two right", "one answer", "text among them", "no question", "no reason"],
 )
 def test_a_box_that_lacks_something_says_what(lines, word):
     with pytest.raises(ValueError, match=re.escape(word)):
@@ -55,7 +54,6 @@ def test_a_box_that_lacks_something_says_what(lines, word):
         ("sticks=cat:1", ["cat", "0.98"]),
         ("stick=cat:1", ["'stick'", "'sticks'"]),
     ],
-    ids=["figure", "control", "value", "live control", "live value", "live figure"],
 )
 def test_show_names_what_the_figure_has(text, words):
     with pytest.raises(ValueError) as raised:

@@ -7,20 +7,7 @@ import torch
 from torch.nn.functional import logsigmoid, normalize, softplus
 
 import posenc
-from posenc import (
-    alibi,
-    cope,
-    exposb,
-    fox,
-    learned,
-    liere,
-    rope,
-    scaling,
-    sinusoidal,
-    stickbreaking,
-    t5,
-    transformer_xl,
-)
+from posenc import alibi, cope, exposb, fox, learned, liere, rope, scaling, sinusoidal, stickbreaking
 from posenc.lab.exercises import find, judge
 from posenc.rotate import mrope, rope2d
 
@@ -77,8 +64,8 @@ PACKAGE = {
     "kernels.attend": attend("nope"),
     "kernels.break_stick": attend("stickbreaking"),
     "learned.stretch": lambda table, length, prefix=0: learned.resize(table, length, prefix=prefix),
-    "relative.shift": transformer_xl.shift,
-    "relative.bucket": t5.bucket,
+    "relative.shift": posenc.transformer_xl.shift,
+    "relative.bucket": posenc.t5.bucket,
     "rope.inv_freq": rope.inv_freq,
     "rope.rotate": rope.rotate,
     "rope.rotate_half": lambda *x: rope.rotate(*x, layout="half"),

@@ -62,19 +62,12 @@ def results_with(whole, cut=None):
 
 
 def test_verdict_on_text_is_on_the_rise_and_the_gap_to_the_cut():
-    for ends, rises, holds in (
-        ((1.50, 1.52, 1.51), "came true", "failed"),
-        ((0.10, 0.40, 0.30), "failed", "came true"),  # a fall with a wide spread
-        ((1.00, 1.30, 1.02), "not decided", "not decided"),
-    ):
-        results = results_with([[1.0, end] for end in ends], cut=[[1.0, 2.0], [1.0, 2.1], [1.0, 2.2]])
-        mine = verdict(results, "rope")
-        assert mine.outcome == rises and verdict(results, "rope", "holds").outcome == holds
-        assert mine.change == pytest.approx(statistics.mean(ends) - 1)
-        assert mine.spread == pytest.approx(statistics.stdev(ends))
-        gaps = [end - cut for end, cut in zip(ends, (2.0, 2.1, 2.2))]
-        assert (mine.gap, mine.gap_spread) == pytest.approx((statistics.mean(gaps), statistics.stdev(gaps)))
-        assert f"{abs(mine.change):.3f} ± {mine.spread:.3f}" in mine.words and f": {rises}." in mine.words
+    ends, cuts = (1.50, 1.52, 1.51), (2.0, 2.1, 2.2)
+    mine = verdict(results_with([[1.0, end] for end in ends], cut=[[1.0, cut] for cut in cuts]), "rope")
+    assert (mine.outcome, mine.change) == ("came true", pytest.approx(0.51))
+    gaps = [end - cut for end, cut in zip(ends, cuts)]
+    assert (mine.gap, mine.gap_spread) == pytest.approx((statistics.mean(gaps), statistics.stdev(gaps)))
+    assert f"{mine.change:.3f} ± {mine.spread:.3f}" in mine.words and ": came true." in mine.words
 
 
 def scores_with(before, after, against=None, claim="rises"):
@@ -156,8 +149,6 @@ def test_an_interval_is_over_windows_too_where_their_blocks_are_stored():
     both = interval(blocks_with(0.1 + seeds + windows), "rope")
     wide = math.hypot(by_seeds.high - by_seeds.low, by_windows.high - by_windows.low)
     assert both.high - both.low == pytest.approx(wide, rel=0.15)
-    assert both == interval(blocks_with(0.1 + seeds + windows), "rope")
-    assert both.low < both.mean < both.high and both.mean == pytest.approx(float((0.1 + seeds + windows).mean()))
 
 
 # ----------------------------------------------------------------------------------------------------------- a sweep
@@ -174,14 +165,6 @@ def sweep_command(out, *more, name="counting", arms=ARMS):
 
 def read(path):
     return check_results(json.loads(path.read_text()))
-
-
-def without_times(path):
-    """A sweep's JSON less what may differ between two runs of it."""
-    results = read(path)
-    for values in results["methods"].values():
-        assert len(values.pop("seconds")) == 2
-    return {key: value for key, value in results.items() if key not in ("command", "commit")}
 
 
 @pytest.fixture
@@ -240,6 +223,10 @@ def test_a_stopped_sweep_goes_on_and_trains_no_finished_cell_again(tiny, tmp_pat
     assert {path.name for path in cells.iterdir()} == {"nope-0.json", "rope-0.json"} and not out.exists()
     with pytest.raises(ValueError, match="nope-0.json was made with other settings"):
         main(sweep_command(out, "--set", "steps=9"))
+    (cells / "alibi-1.json").write_bytes(b'{"scores": {"in"')
+    with pytest.raises(ValueError, match="r.json.cells/alibi-1.json .*ove it away"):  # before anything is trained
+        main(sweep_command(out))
+    (cells / "alibi-1.json").unlink()
     first = json.loads((cells / "nope-0.json").read_text())
     write_json(cells / "nope-0.json", first | {"made": first["made"] | {"commit": "a" * 40}})
     main(sweep_command(out))
@@ -262,17 +249,6 @@ def test_the_cells_are_dealt_to_the_processes(tiny, tmp_path, monkeypatch):
         assert [cell[:2] for cell in cells] == share and (tmp_path / "r.json").exists() == (rank == "0")
 
 
-@pytest.mark.parametrize("data", [b'{"scores": {"in"', b"[]", b"\xff"])
-def test_a_damaged_cell_is_named_before_anything_is_trained(data, tiny, tmp_path, monkeypatch):
-    file = tmp_path / "r.json.cells" / "alibi-1.json"
-    file.parent.mkdir()
-    file.write_bytes(data)
-    monkeypatch.setattr(run, "run_cell", lambda *given: pytest.fail("a cell was trained"))
-    with pytest.raises(ValueError, match="r.json.cells/alibi-1.json .*ove it away"):
-        main(sweep_command(tmp_path / "r.json"))
-    assert file.read_bytes() == data and not (tmp_path / "r.json").exists()
-
-
 @pytest.mark.parametrize(
     "arguments, words",
     [
@@ -291,10 +267,6 @@ def test_the_command_refuses_what_cannot_be_and_writes_nothing(arguments, words,
     assert list(tmp_path.iterdir()) == []
 
 
-def rates_command(out, name="counting", arms=("rope", "t5")):
-    return ["rates", name, "--preset", "nano", "--methods", *arms, "--out", str(out)]
-
-
 def test_rates_are_chosen_by_validation_and_a_sweep_trains_with_them(tiny, tmp_path, monkeypatch):
     rates, out = tmp_path / "rates.json", tmp_path / "r.json"
     masked = SWEEPS["masked"]._replace(against="rope", facts=lambda settings: {"tests": {"32": "as told"}})
@@ -307,34 +279,28 @@ def test_rates_are_chosen_by_validation_and_a_sweep_trains_with_them(tiny, tmp_p
         return {"score": score if arm.startswith("t5") else 1.0, "scores": {"32": 1.0}}
 
     trained = pretend(monkeypatch, numbers)
-    main(rates_command(rates, name="masked"))
+    main(["rates", "masked", "--preset", "nano", "--methods", "rope", "t5", "--out", str(rates)])
     assert len(trained) == 2 * (3 + 9 + 1) and {seed for _, seed, _ in trained} == {100, 101}
     assert {settings.held_back for *_, settings in trained} == {16000}
     found = read(rates)
     assert found["choice"] == {"rope": {"lr": 0.003, "own": 1.0}, "t5": {"lr": 0.006, "own": 100.0}}
-    assert found["ties"] == ["rope"] and found["arms"]["rope"]["ties"] == [{"lr": 0.006, "own": 1.0}]
-    assert found["at_edge"] == {"t5": ["own"]}  # since a rate beyond .006 was tried
-    assert [(t["lr"], t["own"], t["mean"] > 2) for t in found["arms"]["t5"]["trials"][9:]] == [(0.012, 100.0, True)]
+    assert found["ties"] == ["rope"] and found["at_edge"] == {"t5": ["own"]}  # a rate beyond .006 was tried
     (diverged,) = (trial for trial in found["arms"]["rope"]["trials"] if trial["mean"] is None)
-    assert diverged["lr"] == 0.0015 and diverged["diverged"] == ["diverged"] * 2
-    assert found["arms"]["t5"]["trials"][5]["mean"] == pytest.approx(1.0905)
+    assert diverged["lr"] == 0.0015 and found["arms"]["t5"]["trials"][5]["mean"] == pytest.approx(1.0905)
 
     trained.clear()
     main(sweep_command(out, "--rates", str(rates), name="masked", arms=["rope", "t5"]))
     assert {(arm, seed, s.lr, s.own, s.held_back) for arm, seed, s in trained} == {
         (arm, seed, lr, own, 16000) for seed in (0, 1) for arm, lr, own in (("rope", 3e-3, 1), ("t5", 6e-3, 100))
     }
-    results = read(out)
-    assert results["choice"] == found["choice"] and results["settings"]["held_back"] == 16000
-    for arguments, words in (
-        (sweep_command(out, "--rates", str(rates), name="masked", arms=["rope", "alibi"]), "none for 'alibi'"),
-        (sweep_command(out, "--rates", str(rates), "--set", "steps=9", name="masked", arms=["rope"]), "steps"),
-        (sweep_command(out, "--rates", str(out), name="counting"), "holds the results 'masked', no rates"),
+    assert read(out)["choice"] == found["choice"]
+    for more, words in (
+        (["--rates", str(rates), "--methods", "rope", "alibi"], "none for 'alibi'"),
+        (["--rates", str(rates), "--set", "steps=9"], "steps"),
+        (["--rates", str(out)], "holds the results 'masked', no rates"),
     ):
         with pytest.raises(ValueError, match=words):
-            main(arguments)
-    longer = Settings(**results["settings"] | {"steps": results["settings"]["steps"] + 9})
-    assert run.read_rates(rates, "recall", longer, ["rope"])[1] == found["choice"]  # one choice for two sweeps
+            main(sweep_command(out, name="masked", arms=["rope"]) + more)
 
 
 def test_arms_are_added_to_results_that_are_there(tiny, tmp_path, monkeypatch, capsys):
@@ -376,12 +342,8 @@ def test_an_encoding_of_your_own_stands_beside_the_frozen_arms(tiny, tmp_path, m
         ({"my_encoding": "rope"}, TypeError, "my_encoding='rope'"),
         ({"seeds": 3}, ValueError, "seeds=3 .*2"),
         ({"name": "rope"}, ValueError, "name='rope'"),
-        ({"sweep": "ablation_text"}, ValueError, "sweep='ablation_text'"),
         ({"claim": "rise"}, ValueError, "claim='rise'"),
-        ({}, ValueError, "another text.*Python 3"),
     ):
-        if not given:
-            frozen["corpus"] = {"sha256": "0"}
         with pytest.raises(error, match=words):
             compare(**{"my_encoding": lambda layer: None, "sweep": "masked", "seeds": 1} | given)
 

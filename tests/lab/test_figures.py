@@ -1,16 +1,17 @@
 r"""The book's explorables: found by their ids, their pictures show their state, no color alone carries a meaning."""
 
 import itertools
+import random
 import re
 import sys
 
 import numpy as np
 import pytest
-from states import moving
 
 import posenc.lab.figures
-from posenc.lab.explore import declaration, explorable
-from posenc.lab.explore.arrays import same_fingerprint
+from posenc.lab.explore import declaration
+from posenc.lab.explore.leaves import first_difference
+from posenc.lab.explore.sliders import within
 from posenc.lab.figures import all_explorables, load, pictures
 
 every_figure = pytest.mark.parametrize("id", [*all_explorables()])
@@ -100,40 +101,20 @@ def test_which_pictures_are_stale(figures):
     assert pictures.stale() == {} and "waves.over.svg" in orphan
 
 
-def test_fingerprints_agree_up_to_rounding():
-    for other in ("a;1:2:10", "a;1.001:2.001:10"):
-        assert same_fingerprint("a;1:2:10", other)
-    for other in ("a;1.002:2:10", "a;1:2.002:10", "b;1:2:10", "a", "a;1:2:10;0:0:0", "a;1:2", "a;1:2:ten"):
-        assert not same_fingerprint("a;1:2:10", other)
-    assert same_fingerprint("a;1:2:1e6", "a;10:2:1e6") and not same_fingerprint("a;1:2:9", "a;10:2:9")
-
-
-def line(m=1, x=(0.5, 1.5), n=0):
-    return dict(data=[dict(name="t", x=np.array(x) * m, y=[n, 2])], layout=dict(shapes=[dict(x0=n)]))
-
-
-def test_a_fingerprint_tells_states_apart():
-    def state(**changes):
-        return explorable(lambda m: line(**changes), title="t", alt="t", m=range(2)).fingerprint()
-
-    assert same_fingerprint(state(), state(m=1 + 1e-9))
-    others = (dict(m=1.01), dict(x=(1.5, 0.5)), dict(x=(0.5, np.nan)), dict(x=(0.5, 1.5, 0.0)), dict(n=1))
-    assert not any(same_fingerprint(state(), state(**other)) for other in others)
-
-
-def test_the_commands(figures, monkeypatch, capsys):
-    assert pictures.main(["check"]) == 1 and "waves.up" in capsys.readouterr().out
-    monkeypatch.setattr(pictures, "draw", lambda explorables: [e.picture() for e in explorables])
-    for arguments, ids in ((["waves.up"], ["waves.up"]), ([], ["ripples.small", "waves.up"])):
-        assert pictures.main(["pictures", *arguments]) == 0
-        assert capsys.readouterr().out.split() == [str(figures / f"{id}.svg") for id in ids]
-    for e in all_explorables().values():
-        e.picture().write_text(pictures.tidy("<svg ></svg>", e.fingerprint()))
-    assert pictures.main(["check"]) == 0 and "2 figures" in capsys.readouterr().out
-    assert pictures.main(["draw"]) == pictures.main([]) == 2 and "pictures" in capsys.readouterr().err
-
-
 # Each of the book's
+
+
+def moving(e, name):
+    r"""Whether two states that differ in slider `name` alone draw differently."""
+    for state in e.random_states(40, seed=1):
+        before = e.evaluate(state)
+        others = [value for value in e.sliders[name].values if value != state[name]]
+        random.Random(name).shuffle(others)
+        for value in others[:20]:
+            after = within(e.sliders, {**state, name: value})  # another slider may limit it
+            if after[name] == value and first_difference(before, e.evaluate(after)):
+                return True
+    return False
 
 
 @every_figure
@@ -174,8 +155,18 @@ def by_color_alone(items):
             yield one, other
 
 
+def lost(trace):
+    r"""What a trace's tooltip asks for and the trace does not hold."""
+    for path in re.findall(r"%\{([^}:]+)", trace.get("hovertemplate", "")):
+        name, place = re.fullmatch(r"([\w.]+)(?:\[(\d+)\])?", path).groups()
+        if name not in trace or (place and int(place) >= np.shape(trace[name])[-1]):
+            yield path
+
+
 @every_figure
-def test_nothing_is_told_by_color_alone(id):
+def test_nothing_is_told_by_color_alone_and_tooltips_tell_what_is_there(id):
     e = load(id)
     for state in (e.default_state(), *e.random_states(3, seed=6)):
-        assert list(by_color_alone(e.evaluate(state))) == [], state
+        items = e.evaluate(state)
+        assert list(by_color_alone(items)) == [], state
+        assert [path for trace in items.values() for path in lost(trace)] == [], state

@@ -47,10 +47,6 @@ def graded(tmp_path):
     return grade_it
 
 
-def full(lab, but=()):
-    return {name: (exercise.points, "") for name, exercise in checks.of(lab).items() if name not in but}
-
-
 @pytest.mark.parametrize("lab", [*LABS, "tiny"])
 def test_points_are_those_of_the_course(lab, monkeypatch):
     monkeypatch.setattr(checks, "__path__", [*checks.__path__, str(TINY / "checks")])
@@ -63,7 +59,7 @@ def test_points_are_those_of_the_course(lab, monkeypatch):
 @pytest.mark.weekly
 @pytest.mark.parametrize("lab", LABS)
 def test_solutions_get_full_marks_and_stubs_none(lab, graded):
-    assert graded(solved(lab)) == full(lab)
+    assert graded(solved(lab)) == {name: (exercise.points, "") for name, exercise in checks.of(lab).items()}
     assert graded(untouched(lab)) == {name: (0, "not done yet.") for name in checks.of(lab)}
 
 
@@ -86,33 +82,12 @@ def test_last_finished_definition_counts_wherever_it_stands_and_the_mistake_is_n
 
 
 @pytest.mark.weekly
-def test_one_mistake_is_counted_once(graded):
-    """Later exercises call the table; where it is wrong posenc's stands in, as in the lab."""
-    notebook = solved("sinusoidal")
-    cell = cell_of(notebook, "table")
-    cell.source = cell.source.replace("(angles.sin(), angles.cos())", "(angles.cos(), angles.sin())")
-    rows = graded(notebook)
-    assert "sine and cosine are swapped" in rows.pop("table")[1] and rows == full("sinusoidal", but=["table"])
-
-
-@pytest.mark.weekly
 def test_what_hangs_or_ends_python_is_named(graded):
     for body, words in (("while True: pass", "rotate ran longer than 4 s"), ("os._exit(3)", "rotate ended Python .*3")):
         notebook = solved("rope")
         notebook.cells.append(code(f"import os\n\ndef rotate(x, positions, inv_freq):\n    {body}"))
         with pytest.raises(grade.GradeError, match=words):
             graded(notebook, limit=4)
-
-
-@pytest.mark.weekly
-def test_a_check_that_the_notebook_redefines_is_not_asked_and_a_stand_in_is_no_answer(graded):
-    notebook = untouched("rope")
-    notebook.cells += copy.deepcopy(notebook.cells)
-    told_right = "check = lambda name, function: print('right') or posenc.lab.exercises.find(name).reference"
-    judges = ("posenc.lab.exercises.judge", "posenc.lab.exercises.verdict.judge")
-    lies = "\n".join(f"{judge} = lambda *_: posenc.lab.exercises.Verdict(True, False, None, '')" for judge in judges)
-    notebook.cells.append(code(f"import posenc.lab.exercises\n{lies}\n{told_right}"))
-    assert graded(notebook) == {name: (0, "not done yet.") for name in checks.of("rope")}
 
 
 @pytest.mark.weekly
@@ -150,8 +125,3 @@ def test_what_cannot_be_graded_is_refused(tmp_path, capsys, text, words):
     assert grade.main([str(path)]) == 1
     said = capsys.readouterr()
     assert said.out == "" and said.err.startswith(f"{path}: ") and words in said.err
-    path.unlink()
-    assert grade.main([str(tmp_path)]) == 1 and "no notebook in this folder" in capsys.readouterr().err
-    for arguments in (["x.ipynb", "--limit", "0"], ["x.ipynb", "--lab", "rop"], []):
-        with pytest.raises(SystemExit):
-            grade.main(arguments)

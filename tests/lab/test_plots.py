@@ -7,7 +7,6 @@ import numpy
 import pytest
 
 from posenc.lab.experiments import load_results, plots
-from posenc.lab.train.curve import plot_loss
 
 TEXT = load_results("train_short_test_long")
 TITLES = {"nope": "NoPE", "rope": "RoPE", "alibi": "ALiBi"}
@@ -23,14 +22,10 @@ def bars(axes):
     return drawn
 
 
-def expected(rows):
-    """Mean and standard deviation of each column."""
-    return [statistics.mean(column) for column in zip(*rows)], [statistics.stdev(column) for column in zip(*rows)]
-
-
 def same(drawn, rows, x=None):
-    mean, spread = expected(rows)
-    assert drawn[1] == pytest.approx(mean) and drawn[2] == pytest.approx(spread)
+    """Mean and standard deviation of each column of these rows are drawn."""
+    assert drawn[1] == pytest.approx([statistics.mean(column) for column in zip(*rows)])
+    assert drawn[2] == pytest.approx([statistics.stdev(column) for column in zip(*rows)])
     assert x is None or drawn[0] == pytest.approx(x)
 
 
@@ -55,29 +50,6 @@ def test_scores_stand_over_their_test():
         assert [round(x) for x in drawn[label][0]] == [0, 1]
 
 
-def test_distance_and_keys_draws_what_each_adds():
-    heights = [
-        bar.get_height() for bar in plots.plot_distance_and_keys(TEXT, methods=["alibi", "rope"]).axes[0].patches
-    ]
-    assert len(heights) == 6
-    for index, name in enumerate(("alibi", "rope")):
-        grids = TEXT["methods"][name]["distance_and_keys"]
-        for place, (keys, gap) in enumerate(((0, -1), (-1, 0), (-1, -1))):  # distance alone, keys alone, both
-            added = [grid[keys][gap] - grid[0][0] for grid in grids]
-            assert heights[3 * index + place] == pytest.approx(statistics.mean(added)), (name, place)
-
-
-def test_by_position_draws_means_and_bands():
-    axes = plots.plot_by_position(TEXT, methods=["nope", "rope"]).axes[0]
-    lines = {line.get_label(): line for line in axes.lines}
-    bands = [band.get_paths()[0].vertices[:, 1] for band in axes.collections]
-    for band, name in zip(bands, ("nope", "rope")):
-        mean, spread = expected(TEXT["methods"][name]["by_position"])
-        assert list(lines[TITLES[name]].get_ydata()) == pytest.approx(mean)
-        assert list(lines[TITLES[name]].get_xdata()) == TEXT["until"]
-        assert min(band) == pytest.approx(min(m - s for m, s in zip(mean, spread)))
-
-
 def test_needle_writes_each_mean_into_its_cell():
     results = load_results("needle")
     axes = plots.plot_needle(results, "rope").axes[0]
@@ -90,13 +62,6 @@ def test_needle_writes_each_mean_into_its_cell():
             else:
                 assert float(written[column, row]) == pytest.approx(statistics.mean(values), abs=0.00501)
                 assert axes.images[0].get_array()[row, column] == pytest.approx(statistics.mean(values))
-
-
-def test_loss_draws_each_step_and_a_running_mean():
-    losses = [5.0 - 0.1 * i + (i % 3) for i in range(40)]
-    each, mean = plot_loss(losses, steps=50, title="rope").axes[0].lines
-    assert list(each.get_ydata()) == losses and list(each.get_xdata()) == list(range(1, 41))
-    assert list(mean.get_ydata()) == pytest.approx([(a + b) / 2 for a, b in zip(losses, losses[1:])])
 
 
 def test_an_unknown_name_is_named():

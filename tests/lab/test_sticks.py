@@ -94,16 +94,3 @@ def test_a_cut_moves_no_piece_before_it_and_every_piece_of_the_softmax(page):
     assert all(abs(a - b) > 1e-3 for a, b in zip(soft, softmax))
     assert "4 of 6" in page.locator(".explorable-chip").nth(1).inner_text()
     assert "6 of 6" in page.locator(".explorable-chip").nth(2).inner_text()
-
-
-@pytest.mark.browser
-def test_a_swap_of_equal_logits_moves_weight_in_the_stick_alone(page):
-    page.get_by_role("button", name="Reset").click()
-    first = page.locator(".sticks-word").first.inner_text()
-    (stick, softmax) = bars(page)
-    page.locator(".sticks-swap").first.focus()
-    page.keyboard.press("Enter")
-    assert page.locator(".sticks-word").nth(1).inner_text() == first
-    assert bars(page) == [stick, softmax], "equal logits: the pieces by place are the same, the words have changed"
-    assert "2 of 6" in page.locator(".explorable-chip").nth(1).inner_text()
-    assert "0 of 6" in page.locator(".explorable-chip").nth(2).inner_text()

@@ -180,17 +180,6 @@ def test_flipflop_rates(test, ignore):
     share(bits == 1, does != 4, 0.5)
 
 
-@pytest.mark.parametrize("test, blanks, passes", [("in", 2.0, 0.6), ("sparser", 6.0, 0.9), ("denser", 0.5, 0.2)])
-def test_rates_of_selective_copy_and_counting(test, blanks, passes):
-    tokens, targets = batch("selective_copy", 512, **TASKS["selective_copy"].tests(LENGTH)[test])
-    n, field = (targets != IGNORE).sum(1), (tokens == 17).long().argmax(1)
-    assert (field == n + (n * blanks).long()).all() and (n.min(), n.max()) == (1, 16)
-    tokens, targets = batch("counting", 512, **TASKS["counting"].tests(LENGTH)[test])
-    commands = torch.cat((torch.zeros(512, 1, dtype=torch.bool), targets[:, :-1] == IGNORE), dim=1)
-    share(tokens == 12, commands, 0.1)
-    share(tokens == 0, commands & (tokens != 12), (1 - passes) * 0.1)
-
-
 # ------------------------------------------------------------------------------------------------------------ needle
 
 
@@ -219,11 +208,6 @@ def test_needle_stands_where_asked(test):
     assert max(spread) - min(spread) > 0.8 * (high - low)
 
 
-@pytest.mark.parametrize("options, expected", [({"distance": 3}, 3), ({"depth": 0}, 64), ({"depth": 0.5}, 33)])
-def test_needle_stands_at_a_distance_or_depth(options, expected):
-    assert {distance for distance, _, _ in needle_places(*batch("needle", 64, **options))} == {expected}
-
-
 def test_needle_stays_as_the_context_grows():
     """Near, the same seed gives the same end of the sequence at every length: only filler is added on the left."""
     tests = TASKS["needle"].tests(LENGTH)
@@ -233,16 +217,6 @@ def test_needle_stays_as_the_context_grows():
         assert torch.equal(long.tokens[:, -LENGTH:], short.tokens)
         assert torch.equal(long.targets[:, -LENGTH:], short.targets)
         assert (long.tokens[:, :-LENGTH] >= 80).all()  # filler
-
-
-def test_needle_must_be_read():
-    """Whoever does not see the needle is at chance, even knowing everything else."""
-    tokens, targets = batch("needle", 4000)
-    answer, everyone = targets[:, -1], torch.ones(4000, dtype=torch.bool)
-    share(answer == 0, everyone, 1 / 8)
-    share(answer == tokens[:, -1] - 72, everyone, 1 / 8)  # the key does not tell it
-    last = torch.tensor([[token - 8 for token in row if 8 <= token < 72][-1] % 8 for row in tokens.tolist()])
-    share(answer == last, everyone, 1 / 4 + 3 / 4 / 8)  # nor is the nearest needle asked for more than the others
 
 
 # ------------------------------------------------------------------------------------------------------------ errors

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import sys
-import tomllib
 from importlib.metadata import requires
 from pathlib import Path
 
@@ -26,7 +25,6 @@ from posenc.lab.train import pictures
 SOURCES = {path.stem: path for path in labs.sources()}
 ALL = [*SOURCES, "tiny"]
 ADDRESS = labs.address()
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
 def source(lab):
@@ -76,18 +74,17 @@ def copy_of_tiny(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("change", ["source", "notebook", "address", "missing"])
-def test_check_names_the_lab_that_is_out_of_step(copy_of_tiny, capsys, change):
-    source, notebook = copy_of_tiny / "course" / "tiny.py", copy_of_tiny / "notebooks" / "tiny.ipynb"
-    if change == "source":
-        source.write_text(source.read_text().replace("On paper", "With a pencil"))
-    elif change == "notebook":
-        notebook.write_text(notebook.read_text().replace("On paper", "With a pencil"))
-    elif change == "address":
-        project = copy_of_tiny / "pyproject.toml"
-        project.write_text(project.read_text().replace('ref = "main"', 'ref = "v1"'))
-    else:
-        notebook.unlink()
+@pytest.mark.parametrize(
+    "name, old, new",
+    [
+        ("course/tiny.py", "On paper", "With a pencil"),
+        ("notebooks/tiny.ipynb", "On paper", "With a pencil"),
+        ("pyproject.toml", 'ref = "main"', 'ref = "v1"'),
+    ],
+)
+def test_check_names_the_lab_that_is_out_of_step(copy_of_tiny, capsys, name, old, new):
+    changed = copy_of_tiny / name
+    changed.write_text(changed.read_text().replace(old, new))
     before = {path: path.read_bytes() for path in copy_of_tiny.rglob("*.ipynb")}
     capsys.readouterr()
     assert labs.main(["--check"], root=copy_of_tiny) == 1
@@ -105,25 +102,15 @@ def test_every_lab_has_badge_and_install_cell_and_no_address_of_its_own(lab):
     assert install == [labs.INSTALL.format(**ADDRESS, extras=extras)]
 
 
-def test_source_without_a_place_for_the_badge_is_refused(tmp_path):
-    path = tmp_path / "bare.py"
-    path.write_text(source("tiny").read_text().replace("# {{badge}}\n", ""))
-    with pytest.raises(SystemExit, match=r"bare\.py.*'\{\{badge\}\}'.* 0$"):
-        labs.read(path, ADDRESS)
+#: What Colab's GPU runtime held on 2026-08-19, from pip-freeze.gpu.txt of googlecolab/backend-info.
+COLAB = {"torch": "2.11.0", "triton": "3.6.0", "numpy": "2.1.3", "matplotlib": "3.10.0", "pillow": "11.3.0"}
+COLAB |= {"plotly": "5.24.1", "ipywidgets": "7.7.1", "tqdm": "4.67.3"}
 
 
 def test_colab_holds_everything_that_posenc_needs():
-    text = (ROOT / "tests" / "colab-constraints.txt").read_text(encoding="utf-8")
-    held = dict(re.findall(r"^(?:# )?([\w.-]+)==([\w.]+)", text, re.MULTILINE))
-    needed = list(
-        map(Requirement, itertools.chain(PROJECT["dependencies"], *PROJECT["optional-dependencies"].values()))
-    )
-    assert {r.name for r in needed} == {Requirement(r).name for r in requires("posenc")}
-    for requirement in needed:
-        assert requirement.name in held, f"{requirement.name} is not in Colab, which would have to fetch it"
-        assert requirement.specifier.contains(held[requirement.name]), (
-            f"{requirement}: Colab has {held[requirement.name]}, which pip would replace"
-        )
+    needed = [Requirement(r) for r in requires("posenc")]
+    assert {r.name for r in needed} == set(COLAB), "what is not in Colab would have to be fetched"
+    assert [r for r in needed if COLAB[r.name] not in r.specifier] == [], "pip would replace these there"
 
 
 # Nothing given away
@@ -206,14 +193,6 @@ def test_lab_solved_passes_its_checks_and_its_hidden_tests(lab, quick):
         assert f"{find(name).title}: right" in printed(ran)
 
 
-def doubled(notebook):
-    """A notebook whose check cells stand twice, as if they had been run twice."""
-    notebook.cells = [copy.deepcopy(cell) for cell in notebook.cells for _ in range(1 + ("= check(" in cell.source))]
-    for number, cell in enumerate(notebook.cells):
-        cell.id = cell.metadata.get("nbgrader", {}).get("grade_id", f"n{number}")
-    return notebook
-
-
 # nbgrader
 
 
@@ -235,13 +214,6 @@ def grader(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("POSENC_PRESET", "lab")  # as a teacher may have it; the configuration says nano
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     return open_course
-
-
-def test_written_configuration_sets_preset_threads_and_limits(copy_of_tiny, grader):
-    assert labs.main(["--course", str(copy_of_tiny / "grading")], root=copy_of_tiny) == 0
-    config = grader(copy_of_tiny / "grading").config
-    assert (os.environ["POSENC_PRESET"], os.environ["OMP_NUM_THREADS"]) == ("nano", "1")
-    assert config.Execute.timeout >= 300 and config.CourseDirectory.course_id == "posenc"
 
 
 @pytest.mark.parametrize("lab", ALL)
@@ -293,7 +265,6 @@ def test_nbgrader_releases_no_solution_and_gives_full_marks_to_solutions_and_non
     by_code = sum(points for grade_id, points in labs.points(solved(lab)) if grade_id != "paper")
     students = {"solver": (filled_in(lab, released), by_code), "idler": (released, 0)}
     if lab == "tiny":
-        students["twice"] = doubled(copy.deepcopy(released)), 0
         students["elsewhere"] = filled_in(lab, student(lab)), by_code  # in the public copy, which has no graded cells
     for name, (notebook, _) in students.items():
         hand_in(folder, name, lab, notebook)
