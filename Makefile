@@ -82,7 +82,7 @@ test-grading: $(TESTED)
 ## make test-all: what .ci/run runs, one after the other: lint, test, html and the three above (needs Chromium)
 test-all: lint test html test-site test-browser test-grading
 
-## make weekly: the slow tests, the timed ones (long; Chromium)
+## make weekly: the slow tests, the timed ones, those of other programs' versions (long; Chromium, the network)
 weekly: html $(TESTED)
 	@failed=0; \
 	HYPOTHESIS_PROFILE=weekly $(PYTEST) --timeout 3600 tests/test_properties.py || failed=1; \

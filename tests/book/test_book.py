@@ -14,7 +14,6 @@ import torch
 import yaml
 
 import posenc
-import posenc.lab.pages.errata_later  # the second half of the rows
 from posenc.lab.experiments import load_results
 from posenc.lab.figures import four_places
 from posenc.lab.pages import kernels
@@ -180,13 +179,6 @@ def test_the_code_of_solutions_runs(path):
 def test_the_diagrams_are_those_that_the_script_draws(tmp_path):
     for path in four_places.write(tmp_path):
         assert path.read_text("utf-8") == (BOOK / "_static" / path.name).read_text("utf-8"), path.name
-
-
-def test_each_mistake_in_circulation_is_in_the_table_and_shows_the_check_of_its_name():
-    text, names = (BOOK / "errata.md").read_text("utf-8"), [row.__name__ for row in posenc.lab.pages.errata.ROWS]
-    assert re.findall(r"^\| \[.+\]\(#err-(\w+)\) \|", text, re.M) == names
-    shown = re.findall(r"^\(err-(\w+)\)=\n(?:(?!^\(err-).*\n)*?:pyobject: (\w+)$", text, re.M)
-    assert shown == [(name, name) for name in names]
 
 
 def test_every_cell_that_needs_triton_is_frozen():
