@@ -23,10 +23,6 @@ CHIPS = {  # compute capability: (GPUs that have it, shared memory that one bloc
     "9.0": ("H100, H200", 227 * KIB),
     "10.0": ("B200", 227 * KIB),
 }
-HEAD = (  # of a table of compiled kernels
-    *("kernel", "variant", "pass", "dtype", "head size", "tile", "warps, stages"),
-    *("shared", "registers", "spilled", "tensor cores"),
-)
 MARK = "# needs Triton: "  # a cell that begins so needs it; its name follows
 FORWARD, BOTH = "forward", "forward and backward"
 WITHOUT_BIAS = ("interleaved", "half", "gain and band", "axial", "M-RoPE", "mixed", "plain")  # variants of the families
@@ -58,11 +54,7 @@ def freeze_without_triton() -> None:
         get_ipython().input_transformers_cleanup.append(or_frozen)
 
 
-HAT, SLOPE, SUM = (
-    6,
-    10,
-    6,
-)  # operations a pair on one position of CoPE's table: of a hat, its slope, the table's gradient
+HAT, SLOPE, SUM = 6, 10, 6  # operations a pair on a position of CoPE's table; SUM: of the table's gradient
 #: What a kernel asks of one pair, counted in its source: matrix products, exponentials, operations on one position.
 COUNTED = {
     "softmax": {"forward": (2, 1, 0), "backward": (3 + 4, 2, 0)},  # backward in two kernels
@@ -71,12 +63,11 @@ COUNTED = {
 
 
 def contextual_work(positions: int, head_dim: int) -> dict[str, dict[str, dict[str, int]]]:
-    r"""What one pair of a query and a key costs CoPE's kernels and the plain softmax's.
+    r"""{"softmax", "CoPE": {"forward", "backward": what a pair of a query and a key costs there}}.
 
-    Arguments: positions: P, rows of CoPE's table. head_dim: D, of q, k and v.
-    Returns: {"softmax", "CoPE": {"forward", "backward": counts}}; products: operations of matrix products, 2 D each;
-        exponentials; lookup: operations on the positions, on which a slope counts only where a gradient reads it. What
-        both do alike beside the products (mask, largest, sum) is left out, and CoPE's running sum of gates.
+    Arguments: positions: P, rows of CoPE's table. head_dim: D. Counted are operations of matrix products, 2 D each,
+    exponentials, and operations on the positions ("lookup"), on which a slope counts only where a gradient reads it.
+    Left out is what both do alike beside the products (mask, largest, sum), and CoPE's running sum of gates.
     """
     return {
         name: {
@@ -101,37 +92,40 @@ def tile_numbers(length: int = 128, block: int = 32) -> dict[str, str]:
 
 
 @functools.cache
-def report() -> dict:
-    r"""The frozen report of compiled kernels."""
+def report() -> list[dict]:
+    r"""The rows of the frozen report of compiled kernels."""
     report = load_results("kernel_report")
-    return report | {"rows": [dict(zip(report["columns"], row)) for row in report["rows"]]}
+    return [dict(zip(report["columns"], row)) for row in report["rows"]]
 
 
 def select(rows: list[dict], **columns) -> list[dict]:
-    """The rows whose columns have these values; a value may be a tuple of several."""
-    choices = {name: value if isinstance(value, tuple) else (value,) for name, value in columns.items()}
-    return [row for row in rows if all(row[name] in values for name, values in choices.items())]
+    """The rows whose columns have these values."""
+    return [row for row in rows if all(row[name] == value for name, value in columns.items())]
 
 
-def cells(row: dict) -> list[str]:
-    """One row of the report as text, under `HEAD`."""
+def cells(row: dict) -> dict[str, str]:
+    """One row of the report as text, {column: cell}."""
     block_q, block_k, warps, stages = row["tile"]
-    start = [row["family"], row["variant"], row["pass"], row["dtype"], str(row["head_dim"])]
-    start += [f"{block_q} x {block_k}", f"{warps}, {stages}"]
+    named = {"kernel": "family", "variant": "variant", "pass": "pass", "dtype": "dtype", "head size": "head_dim"}
+    start = {head: str(row[name]) for head, name in named.items()}
+    start |= {"tile": f"{block_q} x {block_k}", "warps, stages": f"{warps}, {stages}"}
     if not row["compiles"]:
-        return [*start, "does not compile", "", "", row["instructions"]]
-    shared = f"{row['shared'] / KIB:.0f} of {CHIPS[row['capability']][1] // KIB} kB"
-    cores = f"{row['tensor_cores']} {row['instructions']}" if row["tensor_cores"] else "no"
-    return [*start, shared, str(row["registers"]), f"{row['spilled']} B" if row["spilled"] else "no", cores]
+        end = ("does not compile", "", "", row["instructions"])
+    else:
+        shared = f"{row['shared'] / KIB:.0f} of {CHIPS[row['capability']][1] // KIB} kB"
+        spilled = f"{row['spilled']} B" if row["spilled"] else "no"
+        cores = f"{row['tensor_cores']} {row['instructions']}" if row["tensor_cores"] else "no"
+        end = (shared, str(row["registers"]), spilled, cores)
+    return start | dict(zip(("shared", "registers", "spilled", "tensor cores"), end))
 
 
 def chip_table(rows: list[dict], hide: tuple = ()):
-    r"""A Markdown table of rows of one compute capability, less the columns of `HEAD` to hide.
+    r"""A Markdown table of rows of one compute capability, less the columns to hide.
 
     Registers and spilled bytes are per thread; shared memory per block, of what the chip allows.
     """
-    shown = [n for n, name in enumerate(HEAD) if name not in hide]
-    return table([HEAD[n] for n in shown], [[cells(row)[n] for n in shown] for row in rows])
+    shown = [{name: cell for name, cell in cells(row).items() if name not in hide} for row in rows]
+    return table(list(shown[0]), [row.values() for row in shown])
 
 
 def overview(rows: list[dict]):
@@ -152,7 +146,8 @@ def overview(rows: list[dict]):
 
 def report_rows(capability: str) -> list[dict]:
     r"""Rows of the report for one generation: without a bias, in half precision, at head size 64."""
-    return select(report()["rows"], capability=capability, dtype="float16", head_dim=64, variant=WITHOUT_BIAS)
+    rows = select(report(), capability=capability, dtype="float16", head_dim=64)
+    return [row for row in rows if row["variant"] in WITHOUT_BIAS]
 
 
 def glue_reports() -> None:
@@ -168,21 +163,13 @@ def glue_reports() -> None:
 
 
 def report_numbers() -> dict[str, str]:
-    r"""How many kernels were compiled, and how many rotary ones the tables choose from, and what these take at most.
-
-    Errors: AssertionError where one of these spills or uses tensor cores, or where generations have not equally many.
-    """
+    r"""How many rotary kernels the tables choose from, and their most; none spills or uses tensor cores."""
     by_chip = [select(report_rows(capability), family="rotary") for capability in CHIPS]
     (count,) = set(map(len, by_chip))
     rows = sum(by_chip, [])
     assert not any(row["spilled"] or row["tensor_cores"] for row in rows)
     registers, shared = (max(row[name] for row in rows) for name in ("registers", "shared"))
-    return {
-        "kernels": f"{len(report()['rows'])}",
-        "rotary": f"{count}",
-        "rotary_registers": f"{registers}",
-        "rotary_shared": f"{shared / KIB:.0f}",
-    }
+    return {"rotary": f"{count}", "rotary_registers": f"{registers}", "rotary_shared": f"{shared / KIB:.0f}"}
 
 
 @functools.cache
@@ -209,10 +196,10 @@ def speed_numbers() -> dict[str, str]:
     assert max(shares) < 1  # "right"
     for size in [(length, head_dim) for length in (2048, 8192) for head_dim in (64, 128)]:
         assert all(at[way, "RoPE beforehand", *size] < at[way, "RoPE inside", *size] for way in (FORWARD, BOTH))
-    flash = at[BOTH, "SDPA FLASH_ATTENTION", 8192, 64]
+    plain, flash = at[BOTH, "softmax", 8192, 64], at[BOTH, "SDPA FLASH_ATTENTION", 8192, 64]
     ratios = {
-        "plain": at[BOTH, "softmax", 8192, 64] / flash,
-        "t5": at[BOTH, "T5", 8192, 64] / at[BOTH, "softmax", 8192, 64],
+        "plain": plain / flash,
+        "t5": at[BOTH, "T5", 8192, 64] / plain,
         "stick": at[BOTH, "stick-breaking", 8192, 64] / flash,
         "alibi": at[FORWARD, "ALiBi", 2048, 64] / at[FORWARD, "flex ALiBi", 2048, 64],
     }
@@ -222,9 +209,7 @@ def speed_numbers() -> dict[str, str]:
         ratios |= {f"{name}_least": min(times), f"{name}_most": max(times)}
     turns = [at[FORWARD, f"RoPE {way}", 8192, 64] for way in ("beforehand", "inside")]
     return {name: f"{value:.1f}" for name, value in ratios.items()} | {
-        "checks": f"{len(shares)}",
         "worst": f"{max(shares):.2f}",
-        "at": "{heads} heads of size 64, {tokens:,} tokens".format(**speed()["settings"]),
         "turns": "{:.2f} and {:.2f} ms".format(*turns),
     }
 
