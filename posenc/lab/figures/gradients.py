@@ -228,9 +228,7 @@ def losses_gradient(method, layers):
             return compose(Encoding(embed=lambda x, positions: x + rows), own)
         return Encoding(embed=lambda x, positions: own.embed(x, positions) + rows)
 
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(0)
-        model = Decoder(WORDS, WIDTH, layers, 2, encoding).double()
+    model = _seeded(lambda: Decoder(WORDS, WIDTH, layers, 2, encoding))
     tokens = texts(FULL)[0]
     following = tokens.roll(-1, 1)  # of the last token too: of an untrained model any will do
     losses = torch.nn.functional.cross_entropy(model(tokens).transpose(1, 2), following, reduction="none")
