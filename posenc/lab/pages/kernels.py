@@ -163,13 +163,14 @@ def glue_reports() -> None:
 
 
 def report_numbers() -> dict[str, str]:
-    r"""How many rotary kernels the tables choose from, and their most; none spills or uses tensor cores."""
+    r"""How many kernels there are, and of the rotary ones their most; none of these spills or uses tensor cores."""
     by_chip = [select(report_rows(capability), family="rotary") for capability in CHIPS]
     (count,) = set(map(len, by_chip))
     rows = sum(by_chip, [])
     assert not any(row["spilled"] or row["tensor_cores"] for row in rows)
     registers, shared = (max(row[name] for row in rows) for name in ("registers", "shared"))
-    return {"rotary": f"{count}", "rotary_registers": f"{registers}", "rotary_shared": f"{shared / KIB:.0f}"}
+    counts = {"kernels": len(report()), "rotary": count, "rotary_registers": registers}
+    return {name: f"{value}" for name, value in counts.items()} | {"rotary_shared": f"{shared / KIB:.0f}"}
 
 
 @functools.cache
