@@ -25,7 +25,6 @@ CHIPS = {  # compute capability: (GPUs that have it, shared memory that one bloc
 }
 MARK = "# needs Triton: "  # a cell that begins so needs it; its name follows
 FORWARD, BOTH = "forward", "forward and backward"
-WITHOUT_BIAS = ("interleaved", "half", "gain and band", "axial", "M-RoPE", "mixed", "plain")  # variants of the families
 
 
 def has_triton() -> bool:
@@ -103,31 +102,6 @@ def select(rows: list[dict], **columns) -> list[dict]:
     return [row for row in rows if all(row[name] == value for name, value in columns.items())]
 
 
-def cells(row: dict) -> dict[str, str]:
-    """One row of the report as text, {column: cell}."""
-    block_q, block_k, warps, stages = row["tile"]
-    named = {"kernel": "family", "variant": "variant", "pass": "pass", "dtype": "dtype", "head size": "head_dim"}
-    start = {head: str(row[name]) for head, name in named.items()}
-    start |= {"tile": f"{block_q} x {block_k}", "warps, stages": f"{warps}, {stages}"}
-    if not row["compiles"]:
-        end = ("does not compile", "", "", row["instructions"])
-    else:
-        shared = f"{row['shared'] / KIB:.0f} of {CHIPS[row['capability']][1] // KIB} kB"
-        spilled = f"{row['spilled']} B" if row["spilled"] else "no"
-        cores = f"{row['tensor_cores']} {row['instructions']}" if row["tensor_cores"] else "no"
-        end = (shared, str(row["registers"]), spilled, cores)
-    return start | dict(zip(("shared", "registers", "spilled", "tensor cores"), end))
-
-
-def chip_table(rows: list[dict], hide: tuple = ()):
-    r"""A Markdown table of rows of one compute capability, less the columns to hide.
-
-    Registers and spilled bytes are per thread; shared memory per block, of what the chip allows.
-    """
-    shown = [{name: cell for name, cell in cells(row).items() if name not in hide} for row in rows]
-    return table(list(shown[0]), [row.values() for row in shown])
-
-
 def overview(rows: list[dict]):
     r"""A Markdown table with a line for each compute capability and dtype in rows: what its kernels take at most."""
     lines = []
@@ -142,35 +116,6 @@ def overview(rows: list[dict]):
                 compiled = f"{len(good)} of {len(mine)}"
                 lines.append([capability, names, dtype, compiled, shared, spill, ", ".join(kinds) or "no"])
     return table(["capability", "GPUs", "dtype", "compile", "shared, at most", "spill", "tensor cores"], lines)
-
-
-def report_rows(capability: str) -> list[dict]:
-    r"""Rows of the report for one generation: without a bias, in half precision, at head size 64."""
-    rows = select(report(), capability=capability, dtype="float16", head_dim=64)
-    return [row for row in rows if row["variant"] in WITHOUT_BIAS]
-
-
-def glue_reports() -> None:
-    r"""Give the prose a table for each generation, as `k_report_7_5` and so on: of rotary kernels the largest alone."""
-    from myst_nb import glue
-
-    for capability in CHIPS:
-        rows = report_rows(capability)
-        rotary = select(rows, family="rotary")
-        shown = [max(rotary, key=lambda row: row["registers"]), *(row for row in rows if row not in rotary)]
-        lines = chip_table(shown, hide=("dtype", "head size"))
-        glue(f"k_report_{capability.replace('.', '_')}", lines, display=False)
-
-
-def report_numbers() -> dict[str, str]:
-    r"""How many kernels there are, and of the rotary ones their most; none of these spills or uses tensor cores."""
-    by_chip = [select(report_rows(capability), family="rotary") for capability in CHIPS]
-    (count,) = set(map(len, by_chip))
-    rows = sum(by_chip, [])
-    assert not any(row["spilled"] or row["tensor_cores"] for row in rows)
-    registers, shared = (max(row[name] for row in rows) for name in ("registers", "shared"))
-    counts = {"kernels": len(report()), "rotary": count, "rotary_registers": registers}
-    return {name: f"{value}" for name, value in counts.items()} | {"rotary_shared": f"{shared / KIB:.0f}"}
 
 
 @functools.cache
