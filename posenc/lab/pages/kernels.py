@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import torch
+from torch.nn.functional import scaled_dot_product_attention as formula
 
 import posenc
 from posenc.lab.experiments import load_results
@@ -27,11 +28,6 @@ MARK = "# needs Triton: "  # a cell that begins so needs it; its name follows
 FORWARD, BOTH = "forward", "forward and backward"
 
 
-def has_triton() -> bool:
-    r"""Is Triton here? It is published for Linux only."""
-    return importlib.util.find_spec("triton") is not None
-
-
 def print_frozen(name: str) -> None:
     r"""Print what a marked cell printed on Linux."""
     print(load_results("kernels_page")["outputs"][name], end="")
@@ -49,7 +45,7 @@ def freeze_without_triton() -> None:
     r"""Where there is no Triton, let this notebook's marked cells print what is frozen."""
     from IPython import get_ipython
 
-    if not has_triton():
+    if importlib.util.find_spec("triton") is None:  # it is published for Linux only
         get_ipython().input_transformers_cleanup.append(or_frozen)
 
 
@@ -68,11 +64,9 @@ def contextual_work(positions: int, head_dim: int) -> dict[str, dict[str, dict[s
     exponentials, and operations on the positions ("lookup"), on which a slope counts only where a gradient reads it.
     Left out is what both do alike beside the products (mask, largest, sum), and CoPE's running sum of gates.
     """
+    per, names = (2 * head_dim, 1, positions), ("products", "exponentials", "lookup")
     return {
-        name: {
-            way: {"products": 2 * head_dim * products, "exponentials": exponentials, "lookup": positions * lookup}
-            for way, (products, exponentials, lookup) in ways.items()
-        }
+        name: {way: {what: a * b for what, a, b in zip(names, per, counts)} for way, counts in ways.items()}
         for name, ways in COUNTED.items()
     }
 
@@ -97,17 +91,12 @@ def report() -> list[dict]:
     return [dict(zip(report["columns"], row)) for row in report["rows"]]
 
 
-def select(rows: list[dict], **columns) -> list[dict]:
-    """The rows whose columns have these values."""
-    return [row for row in rows if all(row[name] == value for name, value in columns.items())]
-
-
 def overview(rows: list[dict]):
     r"""A Markdown table with a line for each compute capability and dtype in rows: what its kernels take at most."""
     lines = []
     for capability, (names, limit) in CHIPS.items():
         for dtype in ("float16", "bfloat16", "float32"):
-            mine = select(rows, capability=capability, dtype=dtype)
+            mine = [row for row in rows if (row["capability"], row["dtype"]) == (capability, dtype)]
             good = [row for row in mine if row["compiles"]]
             if good:
                 shared = f"{max(row['shared'] for row in good) / KIB:.0f} of {limit / KIB:.0f} kB"
@@ -191,13 +180,6 @@ def idea_figure():
     return finish(figure)
 
 
-def plain(q, k, v):
-    r"""Attention as the formula has it, causal, every score at once: q, k, v [..., T, D]."""
-    hidden = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).triu(1)
-    scores = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(hidden, -torch.inf)
-    return scores.softmax(-1) @ v
-
-
 #: Mistakes in one line of the softmax kernels: words -> (the line's right part, what a wrong kernel has there).
 BREAKS = {
     "as it is": ("", ""),
@@ -234,7 +216,7 @@ def verdict_errors(tokens, right="", wrong=""):
             *x, dout = (tensor.to(dtype) for tensor in inputs)
             x = [tensor.requires_grad_() for tensor in x]
             ours = dtype == torch.float32
-            out = kernels.attend(*x, scale=0.25, tile=(64, 64, 4, 1)) if ours else plain(*x)
+            out = kernels.attend(*x, scale=0.25, tile=(64, 64, 4, 1)) if ours else formula(*x, is_causal=True)
             results.append((out, *torch.autograd.grad(out, x, dout)))
     return [(a - b).abs().max().item() for a, b in zip(*results)]
 

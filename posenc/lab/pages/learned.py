@@ -9,23 +9,17 @@ import torch
 import posenc
 from posenc.embed.learned import learned, resize
 from posenc.lab.experiments import judge, load_results, mean_and_spread, verdict
-from posenc.lab.experiments.plots import name_lines, signed
+from posenc.lab.experiments.plots import signed
 from posenc.lab.pages import rate_tried, say_all
 from posenc.lab.train.settings import Settings
 from posenc.lab.train.trainer import learning_rate
 from posenc.lab.write import signed_pm
 
-BLUE, ORANGE, GREEN, GRAY, INK = "#0072b2", "#c45500", "#00805a", "#6b7280", "#1f2933"
+BLUE, ORANGE, GRAY, INK = "#0072b2", "#c45500", "#6b7280", "#1f2933"
 #: The places of the failure, among how many, and the lanes of the sinusoid that is to point at them.
 BOXES, PLACES, LANES = [2, 9, 10, 17, 30, 31, 47, 58], 64, 16
 #: The methods that the page draws and names from the study of text and from counting.
 TRIO = ("nope", "sinusoidal", "learned")
-#: The three ways beyond the training length: words, color, style.
-STRETCHES = {
-    "beyond": ("untrained rows", BLUE, "o-"),
-    "resized": ("resized rows", GREEN, "s--"),
-    "sinusoidal": ("sinusoid", ORANGE, "^:"),
-}
 
 
 def numbers():
@@ -305,24 +299,6 @@ def verdict_table():
         became = judge(values.tolist(), tolerance, claim)
         lines.append(f"{name:10} {what:26} {change:+7.3f}  {spread:.3f}  {words:6} {became}")
     return "\n".join(lines)
-
-
-def stretched_figure():
-    r"""Loss at 2, 4 and 8 L, as trained and after a short fine-tuning."""
-    multiples = results()["settings"]["multiples"][1:]
-    figure, panels = plt.subplots(2, 1, figsize=(4.4, 4), layout="constrained", sharex=True)
-    for axes, kind, title in zip(panels, ("whole", "tuned"), ("as trained", "after a short fine-tuning")):
-        for arm, (name, color, style) in STRETCHES.items():
-            values = np.array([stretch(arm, m, kind) for m in multiples])  # [lengths, seeds]
-            look = dict(fmt=style, color=color, label=name, capsize=3)
-            axes.errorbar(multiples, values.mean(1), values.std(1, ddof=1), **look)
-        axes.axhline(as_trained().mean(), color=GRAY, ls=":")
-        axes.set(xscale="log", xticks=multiples, xticklabels=[f"{m} L" for m in multiples])
-        axes.set(ylabel="loss (nats)", title=title, xlim=(multiples[0] / 1.15, 1.15 * multiples[-1]))
-        axes.minorticks_off()
-    panels[1].set_xlabel("context")
-    name_lines(*panels)
-    return figure
 
 
 def injected_numbers():
