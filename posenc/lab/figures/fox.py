@@ -174,13 +174,11 @@ def _trained(layer, head, query):
     f = log_gates.exp()
     blank = [n for n, character in enumerate(text) if character.isspace()]
     lowest = 1.03 * log_gates[1:].sum().item()  # the same for every query of a head
-    over = dict(cliponaxis=False, showlegend=True)
+    over = dict(cliponaxis=False, showlegend=True, hover="space at %{x:d}: gate %{y:.3f}")
     data = [
         _bars("gate of each character", f, "gray", "y", "gate")
         | dict(hovertemplate="character %{x:d}: gate %{y:.3f}<extra></extra>"),
-        dots(
-            "space or line end", blank, f[blank], "orange", 9, "diamond", hover="space at %{x:d}: gate %{y:.3f}", **over
-        ),
+        dots("space or line end", blank, f[blank], "orange", 9, "diamond", **over),
         upright("the query", query, 0, 1.05, yaxis="y"),
         _steps("D, left for the query", left, "purple", "solid", "y2", "what is left,", connectgaps=False)
         | dict(showlegend=False, hovertemplate="character %{x:d}: what is left, %{y:.2f}<extra></extra>"),

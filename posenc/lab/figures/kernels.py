@@ -154,14 +154,8 @@ def _causal_blocks(queries, keys, block_q, block_k, *, kind=tile_kind):
         starts = found[name]
         y, base = _or_gap(query + block_q / 2 for query, _ in starts), _or_gap(key for _, key in starts)
         lying = dict(orientation="h", base=base, width=block_q, hover=f"a tile: {name}")
-        return bars(
-            name,
-            _or_gap(block_k for _ in starts),
-            y,
-            color,
-            marker=dict(line=dict(color=edge, width=1), **look),
-            **lying,
-        )
+        marker = dict(line=dict(color=edge, width=1), **look)
+        return bars(name, _or_gap(block_k for _ in starts), y, color, marker=marker, **lying)
 
     data = [
         tiles(SKIPPED, "rgba(107, 114, 128, 0.1)", COLORS["gray"]),

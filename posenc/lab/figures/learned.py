@@ -36,34 +36,22 @@ def _resizing(length, row, prefix, *, resize=learned.resize):
     reads = "a new row that reads at %{x:.2f}: %{y:.2f}"
     count = int(spoiled.sum())
     words = f"✕ {count} row{'s' * (count > 1)} spoiled:<br>mixed with the class row" if count else ""
-    numbered = dict(type="scatter", mode="markers+text", hoverinfo="skip")
+    red, blue = dict(color=COLORS["red"], size=13), dict(color=COLORS["blue"], size=11)
+    star = dict(color=COLORS["red"], size=14, symbol="star")
+    numbers = [str(n) if n % every == 0 or n == length - 1 else "" for n in shown]
+
+    def numbered(place, font):
+        return dict(type="scatter", mode="markers+text", hoverinfo="skip", textposition=place, textfont=font)
+
+    over = dict(cliponaxis=False, **numbered("top center", blue))
     rings, grip = dict(size=9, symbol="circle-open"), dict(color="ink", size=[0, 11], symbol="diamond", opacity=1)
     tick = dict(symbol="line-ns-open", size=9, color=COLORS["blue"], line=dict(width=1))
     data = [
         path("old rows", np.arange(-1, LENGTH), old[:, LANE], "gray", 1, hover="old row %{x}: %{y:.2f}", marker=rings),
         dots("new rows", at[~spoiled], new[~spoiled], "blue", 6 if length <= 2 * LENGTH else 3.5, hover=reads),
         dots("spoiled", at[spoiled], new[spoiled], "red", 10, "x", hover=reads),
-        dict(
-            numbered,
-            name="class row",
-            x=[-1],
-            y=[CLASS],
-            text=["  class row"],
-            textposition="middle right",
-            textfont=dict(color=COLORS["red"], size=13),
-            marker=dict(color=COLORS["red"], size=14, symbol="star"),
-        ),
-        dict(
-            numbered,
-            name="ruler of new rows",
-            x=at[shown],
-            y=[RULER] * len(shown),
-            marker=tick,
-            text=[str(n) if n % every == 0 or n == length - 1 else "" for n in shown],
-            textposition="top center",
-            textfont=dict(color=COLORS["blue"], size=11),
-            cliponaxis=False,
-        ),
+        dict(name="class row", x=[-1], y=[CLASS], text=["  class row"], marker=star, **numbered("middle right", red)),
+        dict(name="ruler of new rows", x=at[shown], y=[RULER] * len(shown), text=numbers, marker=tick, **over),
         label("what is spoiled", 4.5, -1.02, words, "red", "middle right"),
         label("old", 14, -0.35, "○ old rows", "gray", "bottom right"),
         label("new", 14, -0.6, "● new rows", "blue", "bottom right"),
