@@ -67,13 +67,8 @@ def _cut(model, attention):
     ]
     ticks = dict(tickvals=[64, 128, 256, 512], ticktext=["64<br>in training", "128", "256", "512"], tickangle=0)
     across = math.log10(64) - 0.05, math.log10(512) + 0.22
-    layout = dict(
-        height=400,
-        showlegend=False,
-        margin=dict(t=12),
-        xaxis=axis(*across, f"{r.of} of context", type="log", **ticks),
-        yaxis=axis(*r.range, r.unit),
-    )
+    layout = dict(height=400, showlegend=False, margin=dict(t=12))
+    layout |= dict(xaxis=axis(*across, f"{r.of} of context", type="log", **ticks), yaxis=axis(*r.range, r.unit))
     word = r.word()
     return dict(data=data, layout=layout), {
         "ends": f"{number(whole[0])} at 64, {number(whole[-1])} at {r.lengths[-1]}",

@@ -142,12 +142,8 @@ def _by_offset(method, favored, extra):
         label("bars in words", [LENGTH - 2] * 2, at, words, ["orange", "gray"], "middle left", halo=True, yaxis="y2"),
     ]
     ones = dict(tickvals=[-1, 1], ticktext=["−1", "1"])
-    layout = dict(
-        height=500,
-        showlegend=False,
-        margin=dict(t=24),
-        barmode="overlay",
-        bargap=0.2,
+    layout = dict(height=500, showlegend=False, margin=dict(t=24), barmode="overlay", bargap=0.2)
+    layout |= dict(
         xaxis=axis(-0.6, LENGTH - 0.4, "how far back, i − j", domain=[0, 0.79], anchor="y2"),
         yaxis=axis(LENGTH - 0.4, -2.4, "query i", domain=[0.31, 1], tickvals=[0, 5, 10, 15, 20], zeroline=False),
         xaxis2=axis(-2, 2, dict(text="row sum", standoff=4), domain=[0.82, 1], anchor="y", tickangle=0, **ones),
@@ -264,10 +260,8 @@ def _by_position(method, layers, kind, of):
         line("text count", position, share, "orange", 2, "dash", hover=in_proportion, yaxis="y2"),
         label("names", [-0.5, 12, TEXT - 0.5], [0.89 * MOST] * 3, names, hues, sides, yaxis="y2"),
     ]
-    layout = dict(
-        height=450,
-        margin=dict(t=10),
-        showlegend=False,
+    layout = dict(height=450, margin=dict(t=10), showlegend=False)
+    layout |= dict(
         xaxis=axis(-0.6, TEXT - 0.4, "row of position p", anchor="y2"),
         yaxis=axis(TEXT - 0.4, -0.6, "loss of token i", domain=[0.42, 1], showgrid=False, zeroline=False),
         yaxis2=axis(0, MOST, "gradient", domain=[0, 0.37], tickvals=[0, 20, 40]),

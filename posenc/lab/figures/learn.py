@@ -80,10 +80,8 @@ def _short_long(method, beside, length):
     ]
     first, last = math.log10(LENGTHS[0]), math.log10(LENGTHS[-1])
     ticks = dict(type="log", tickvals=LENGTHS, ticktext=[str(n) for n in LENGTHS])
-    layout = dict(
-        height=440,
-        showlegend=False,
-        margin=dict(t=12),
+    layout = dict(height=440, showlegend=False, margin=dict(t=12))
+    layout |= dict(
         meta=dict(phone=dict(xaxis=axis(first - 0.04, last + 0.74))),  # room for the names
         xaxis=axis(first - 0.04, last + 0.36, f"characters of context; {LENGTHS[0]} in training", **ticks),
         yaxis=axis(LOW, HIGH, "loss, nats per character"),

@@ -57,10 +57,8 @@ def _resizing(length, row, prefix, *, resize=learned.resize):
         label("new", 14, -0.6, "● new rows", "blue", "bottom right"),
         path("this row", [at[here].item()] * 2, [RULER - 0.17, new[here].item()], "ink", 1, "dot", marker=grip),
     ]
-    layout = dict(
-        height=460,
-        showlegend=False,
-        margin=dict(t=10),
+    layout = dict(height=460, showlegend=False, margin=dict(t=10))
+    layout |= dict(
         xaxis=axis(-2.6, LENGTH + 0.4, "row of the old table (−1: the class row)", zeroline=False),
         yaxis=axis(-1.3, RULER + 0.35, "value of one lane", tickvals=[-1, 0, 1]),
     )

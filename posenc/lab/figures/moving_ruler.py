@@ -98,14 +98,12 @@ mirrors = explorable(
     _mirrors,
     id="moving_ruler.mirrors",
     title="Two reflections, in two orders",
-    alt=(
-        "A key as a gray arrow, and two mirrors through its foot, each square to its w, a dotted and b dashed, whose "
-        "ends can be dragged. "
-        "Thin arrows take the key's tip straight across one mirror and then across the other: blue and solid by a "
-        "first, red and dashed by b first. A thick arrow shows where each way ends. At full strength both have turned "
-        "the key by twice the angle between the mirrors, the one to the left, the other to the right; they meet only "
-        "where the mirrors are parallel or square to each other."
-    ),
+    alt="A key as a gray arrow, and two mirrors through its foot, each square to its w, a dotted and b dashed, whose "
+    "ends can be dragged. "
+    "Thin arrows take the key's tip straight across one mirror and then across the other: blue and solid by a "
+    "first, red and dashed by b first. A thick arrow shows where each way ends. At full strength both have turned "
+    "the key by twice the angle between the mirrors, the one to the left, the other to the right; they meet only "
+    "where the mirrors are parallel or square to each other.",
     readout="turned by {turns} · lengths {lengths} · {apart:.2f} apart",
     handles={"mirror of a": "a", "mirror of b": "b"},
     a=slider(range(0, 180, 15), label="w of a", default=15, format=lambda v: f"{v}°"),
@@ -153,11 +151,9 @@ slot = explorable(
     _slot,
     id="moving_ruler.slot",
     title="A slot for nobody",
-    alt=(
-        "Bars of the weight that goes to the key that fits, to all others together and to nobody, with and without a "
-        "sink. Without one the others share everything when nothing fits; with one the sink takes it. The diamonds can "
-        "be dragged."
-    ),
+    alt="Bars of the weight that goes to the key that fits, to all others together and to nobody, with and without a "
+    "sink. Without one the others share everything when nothing fits; with one the sink takes it. The diamonds can "
+    "be dragged.",
     readout="the sink takes {left:.2f} · all other weights × {factor:.2f}",
     handles={"what fits": "fit", "what is left": "empty"},
     fit=slider(range(-2, 9), label="logit of the fitting key", default=1, format=signed),
@@ -206,12 +202,10 @@ mixture = explorable(
     _mixture,
     id="moving_ruler.mixture",
     title="A curve of one's own",
-    alt=(
-        "Two thin curves over distance, one high for near keys and one for far ones, and a solid "
-        "curve, their mixture. The solid curve drops to zero at distance 32, whatever the shares are: an "
-        "upright line marks a key 35 back, to which it adds nothing. The "
-        "diamonds at its ends can be dragged."
-    ),
+    alt="Two thin curves over distance, one high for near keys and one for far ones, and a solid "
+    "curve, their mixture. The solid curve drops to zero at distance 32, whatever the shares are: an "
+    "upright line marks a key 35 back, to which it adds nothing. The "
+    "diamonds at its ends can be dragged.",
     readout="at distance 31 it adds {at} · from 32 on {beyond:.2f}",
     handles={"near end": "near", "far end": "back"},
     near=slider(SHARES, label="share of curve 0, near", default=1, format=share),
