@@ -63,12 +63,9 @@ def _resizing(length, row, prefix, *, resize=learned.resize):
         yaxis=axis(-1.3, RULER + 0.35, "value of one lane", tickvals=[-1, 0, 1]),
     )
     names = {number: "class row" if number < 0 else f"row {number}" for number in (left, left + 1)}
-    return dict(data=data, layout=layout), {
-        "row": here,
-        "mix": f"{1 - share:.2f} {names[left]} + {share:.2f} {names[left + 1]}",
-        "step": (at[-1] - at[-2]).item(),
-        "moved": abs((new[0] - old[1, LANE]).item()),
-    }
+    mix = f"{1 - share:.2f} {names[left]} + {share:.2f} {names[left + 1]}"
+    step, moved = (at[-1] - at[-2]).item(), abs((new[0] - old[1, LANE]).item())
+    return dict(data=data, layout=layout), {"row": here, "mix": mix, "step": step, "moved": moved}
 
 
 resizing = explorable(
@@ -119,16 +116,14 @@ def _likeness(step, i, mean):
     sinusoid = seen(sinusoidal.table(torch.arange(LENGTH, dtype=torch.float64), DIM))
     runs = RESULTS["centered" if mean == CENTERED else "raw"]
     by_seed = [run[STEPS.index(step)] for run in runs]
+    others, quiet = RESULTS["seeds"][1:], dict(showlegend=False)
     marks, dashed = dict(draw=path, marker=dict(size=5)), ("orange", 3, "dash")
     data = [
-        curve("learned, at step 0", "before training", runs[0][0], "gray", 2, "dot", showlegend=False),
+        curve("learned, at step 0", "before training", runs[0][0], "gray", 2, "dot", **quiet),
         label("name of step 0", 1, -0.1, "at step 0", "gray", "bottom right"),
         curve("sinusoid", "sinusoid", by_offset(sinusoid), *dashed),
         curve("learned", "learned", by_seed[0], "blue", 2, **marks),
-        *(
-            curve(f"learned, seed {seed}", "learned, another seed", by_seed[seed], "blue", 1, showlegend=False)
-            for seed in RESULTS["seeds"][1:]
-        ),
+        *(curve(f"learned, seed {n}", "learned, another seed", by_seed[n], "blue", 1, **quiet) for n in others),
         row("sinusoid from i", "sinusoid", sinusoid, *dashed),
         row("learned from i", "learned", seen(ROWS[0]), "blue", 2, **marks),
         upright("row i", i, -1.1, 1.1, "ink", 2, "dot", xaxis="x2", yaxis="y2"),

@@ -114,6 +114,10 @@ def _needle(method, at):
     apart = max(0.0, 0.08 - (blind[-1] - wrong[-1, -1])) / 2
     # The names of lines that end below stand one above the other, the farther beside its needle.
     places = [(row[at], row[at] < 0.05, 0.02 + 0.08 * i) for i, (row, at) in enumerate(zip(wrong[1:], ends))]
+    x = [distances[at] * (0.95 if low else 1.1) for at, (_, low, _) in zip(ends, places)]
+    y = [y + (above if low else -0.01) for y, low, above in places]
+    sides = ["top left" if low else "bottom right" for _, low, _ in places]
+    between = [f"of {n}" for n in contexts[1:-1]]
     longest = contexts[-1]
     hovers = [f"{method}, context {n}, needle %{{x:d}} back: %{{y:.0%}} wrong" for n in contexts]
     looks = [("gray", 1.5, 7) if n < longest else ("blue", 4, 10) for n in contexts]
@@ -129,35 +133,18 @@ def _needle(method, at):
         level("guessing", guess, 1, 2 * distances[-1], "gray", 1, "dot"),
         upright("farthest in training", farthest, -0.03, 1.03, "gray", 2, "dot"),
         upright("cursor", at, -0.03, 1.03, "ink", 2),
-        label(
-            "names of shorter contexts",
-            [distances[at] * (0.95 if low else 1.1) for at, (_, low, _) in zip(ends, places)],
-            [y + (above if low else -0.01) for y, low, above in places],
-            [f"of {n}" for n in contexts[1:-1]],
-            "gray",
-            ["top left" if low else "bottom right" for _, low, _ in places],
-            halo=True,
-            cliponaxis=False,
-        ),
+        label("names of shorter contexts", x, y, between, "gray", sides, halo=True, cliponaxis=False),
     ]
-    layout = dict(
-        height=440,
-        showlegend=False,
-        margin=dict(t=12, r=70),  # for the names
-        xaxis=axis(
-            math.log10(distances[0]) - 0.08,
-            math.log10(distances[-1]) + 0.12,
-            "distance of the needle, tokens",
-            type="log",
-            tickvals=[*ticks, farthest],
-            ticktext=[*map(str, ticks), f"{farthest}<br>in training"],
-        ),
-        yaxis=axis(-0.03, 1.03, "wrong answers", tickvals=[0, 0.25, 0.5, guess], ticktext=["0", "25%", "50%", "guess"]),
+    tens = dict(type="log", tickvals=[*ticks, farthest], ticktext=[*map(str, ticks), f"{farthest}<br>in training"])
+    first, last = math.log10(distances[0]) - 0.08, math.log10(distances[-1]) + 0.12
+    shares = dict(tickvals=[0, 0.25, 0.5, guess], ticktext=["0", "25%", "50%", "guess"])
+    layout = dict(height=440, showlegend=False, margin=dict(t=12, r=70))  # for the names
+    layout |= dict(
+        xaxis=axis(first, last, "distance of the needle, tokens", **tens),
+        yaxis=axis(-0.03, 1.03, "wrong answers", **shares),
     )
-    words = {
-        name: "{:.2f} ± {:.2f}".format(*mean_and_spread(values.tolist()))
-        for name, values in {"whole": grid[:, -1, place], "cut": cut[:, place]}.items()
-    }
+    at_needle = {"whole": grid[:, -1, place], "cut": cut[:, place]}
+    words = {name: "{:.2f} ± {:.2f}".format(*mean_and_spread(values)) for name, values in at_needle.items()}
     return dict(data=data, layout=layout), {"at": at, **words}
 
 

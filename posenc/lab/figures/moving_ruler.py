@@ -62,31 +62,22 @@ def _mirrors(a, b, strength):
     ways = {"a, then b": through(a, b, strength), "b, then a": through(b, a, strength)}
     looks = {"a, then b": (COLORS["blue"], "solid"), "b, then a": (COLORS["red"], "dash")}
     ends = {"a": direction(a + 90), "b": direction(b - 90)}  # on two sides of the drawing: they never meet
+    tips = {name: way[-1].masked_fill(way[-1].norm() < 1e-9, math.nan) for name, way in ways.items()}
+    thin = dict(showlegend=False, opacity=0.8)
     pale = {"a, then b": "rgba(0, 114, 178, 0.22)", "b, then a": "rgba(192, 57, 43, 0.22)"}
     data = [
         *(_sector(f"turn, {name}", way[-1], *looks[name], pale[name]) for name, way in ways.items()),
         _mirror("a", ends["a"], COLORS["orange"], "dot"),
         _mirror("b", ends["b"], COLORS["purple"], "longdash"),
-        *(
-            label(f"name of {name}", *(ends[name] * 1.36).tolist(), f"<b>{name}</b>", color, "middle center")
-            for name, color in (("a", "orange"), ("b", "purple"))
-        ),
+        label("name of a", *(ends["a"] * 1.36).tolist(), "<b>a</b>", "orange", "middle center"),
+        label("name of b", *(ends["b"] * 1.36).tolist(), "<b>b</b>", "purple", "middle center"),
         _arrows("key", [(0, 0), KEY.tolist()], COLORS["gray"], "dashdot", 4),
-        *(
-            _arrows(f"the way {name}", way.tolist(), *looks[name], 1.5, showlegend=False, opacity=0.8)
-            for name, way in ways.items()
-        ),
-        *(
-            _arrows(name, [(0, 0), way[-1].masked_fill(way[-1].norm() < 1e-9, math.nan).tolist()], *looks[name], 4)
-            for name, way in ways.items()
-        ),
+        *(_arrows(f"the way {name}", way.tolist(), *looks[name], 1.5, **thin) for name, way in ways.items()),
+        *(_arrows(name, [(0, 0), tip.tolist()], *looks[name], 4) for name, tip in tips.items()),
     ]
     frame = axis(-1.5, 1.5, tickvals=[-1, 0, 1])
-    layout = dict(
-        height=440,
-        xaxis=frame | dict(title=dict(text="lane 0")),
-        yaxis=frame | dict(scaleanchor="x", title=dict(text="lane 1")),
-    )
+    layout = dict(height=440, xaxis=frame | dict(title=dict(text="lane 0")))
+    layout |= dict(yaxis=frame | dict(scaleanchor="x", title=dict(text="lane 1")))
     one, other = (way[-1] for way in ways.values())
     turns = ["–" if math.isnan(angle) else f"{signed(angle)}°" for angle in (turn(one), turn(other))]
     lengths = [number(tip.norm().item()) for tip in (one, other)]

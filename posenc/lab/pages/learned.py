@@ -32,10 +32,8 @@ def volumes():
     r"""The loss at the training length with the sinusoid at three volumes: {volume: (mean, spread)}."""
     results = load_results("sinusoidal_volume")
     chosen = {"none": 0.0, "a tenth": results["drowned"], "full": 1.0}
-    losses = {
-        name: mean_and_spread([row[0] for row in results["methods"][f"{volume:.4f}"]["whole"]])
-        for name, volume in chosen.items()
-    }
+    runs = {name: results["methods"][f"{volume:.4f}"]["whole"] for name, volume in chosen.items()}
+    losses = {name: mean_and_spread([row[0] for row in whole]) for name, whole in runs.items()}
     assert abs(losses["a tenth"][0] - losses["none"][0]) < 0.1 < losses["none"][0] - losses["full"][0]
     return losses
 
@@ -251,11 +249,6 @@ def stretch(arm, multiple, kind, length=-1):
     return np.array([seed[f"{arm} {multiple}"][kind][length] for seed in results()["stretched"]])
 
 
-def as_trained():
-    r"""The loss of the table at L: [seeds]."""
-    return stretch("beyond", 1, "whole", 0)
-
-
 def gain_share():
     r"""The share of the sinusoid's gain that the table reaches, with enough steps: [seeds]."""
     nope, add, sinusoidal = (injection_losses(arm) for arm in ("nope", "add", "sinusoidal"))
@@ -268,7 +261,7 @@ def claims():
     alike, start, end = (np.array(results()[name]) for name in ("centered", "norms_start", "norms"))
     trained = slice(trained_length())
     growth = end[:, trained].mean(1) / start[:, trained].mean(1)
-    here, add = as_trained(), injection_losses("add")
+    here, add = stretch("beyond", 1, "whole", 0), injection_losses("add")  # of the table as it was trained, at L
     tuned = {arm: stretch(arm, 2, "tuned") for arm in ("resized", "beyond")}
     return [
         ("volume", "table below NoPE", add - injection_losses("nope"), 0.2, "falls"),
