@@ -28,7 +28,7 @@ from tqdm import tqdm
 from posenc import kernels
 from posenc.errors import UnsupportedError, check_choice
 from posenc.lab.experiments import commit_of, cpu_model, write_json
-from posenc.lab.pages.kernels import CHIPS, chip_table, overview, select
+from posenc.lab.pages.kernels import CHIPS, overview
 
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
 HEAD_SIZES = (64, 128)
@@ -352,14 +352,6 @@ def problems(rows: list[dict]) -> list[str]:
     return faults
 
 
-def print_report(rows):
-    """The whole report: in one table, and in one for each compute capability."""
-    print(overview(rows).data)
-    for capability, (names, _) in CHIPS.items():
-        if mine := select(rows, capability=capability):
-            print(f"\ncompute capability {capability} ({names})\n" + chip_table(mine).data)
-
-
 def freeze(rows):
     """Write the report."""
     report = {
@@ -390,7 +382,7 @@ def main():
         raise RuntimeError(f"kernels compiled twice under one name: {sorted({k for k in keys if keys.count(k) > 1})}")
     if chosen.capability is None:
         freeze(rows)
-    print_report(rows)
+    print(overview(rows).data)
     faults = problems(rows)
     print("\n" + ("\n".join(faults) or "All compile, fit into shared memory and keep what is asked of them."))
     sys.exit(1 if faults else 0)

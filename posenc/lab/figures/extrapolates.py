@@ -54,61 +54,21 @@ def _cut(model, attention):
     room = 0.035 * (r.range[1] - r.range[0])
     apart = max(0.0, room - abs(cut[-1] - whole[-1]) / 2) if shown else 0.0
     side = 1 if whole[-1] >= cut[-1] else -1
+    ends, names = [whole[-1] + side * apart, cut[-1] - side * apart], ["whole", "cut" if shown else ""]
+    told, asked = f"%{{x:d}} {r.of} of context", "" if shown else "if cut: higher, level or lower?"
+    heavy, ring = dict(opacity=0.65, marker=dict(size=12)), dict(symbol="circle-open", size=14, line=dict(width=2))
+    below = cut if shown else [math.nan] * len(r.lengths)
+    at_right = dict(place="middle right", halo=True)
     data = [
-        path(
-            "whole",
-            r.lengths,
-            whole,
-            "blue",
-            7,
-            hover=f"%{{x:d}} {r.of} of context, whole: %{{y:.3f}}<extra></extra>",
-            opacity=0.65,
-            marker=dict(size=12),
-        ),
-        path(
-            "cut",
-            r.lengths,
-            cut if shown else [math.nan] * len(r.lengths),
-            "orange",
-            2.5,
-            "dash",
-            hover=f"%{{x:d}} {r.of} of context, cut: %{{y:.3f}}<extra></extra>",
-            marker=dict(symbol="circle-open", size=14, line=dict(width=2)),
-        ),
-        label(
-            "names",
-            [end, end],
-            [whole[-1] + side * apart, cut[-1] - side * apart],
-            ["whole", "cut" if shown else ""],
-            ["blue", "orange"],
-            "middle right",
-            halo=True,
-        ),
-        label(
-            "question",
-            64,
-            r.range[1] - room,
-            "" if shown else "if cut: higher, level or lower?",
-            "orange",
-            "middle right",
-            halo=True,
-        ),
+        path("whole", r.lengths, whole, "blue", 7, hover=f"{told}, whole: %{{y:.3f}}", **heavy),
+        path("cut", r.lengths, below, "orange", 2.5, "dash", hover=f"{told}, cut: %{{y:.3f}}", marker=ring),
+        label("names", [end, end], ends, names, ["blue", "orange"], **at_right),
+        label("question", 64, r.range[1] - room, asked, "orange", **at_right),
     ]
-    layout = dict(
-        height=400,
-        showlegend=False,
-        margin=dict(t=12),
-        xaxis=axis(
-            math.log10(64) - 0.05,
-            math.log10(512) + 0.22,
-            f"{r.of} of context",
-            type="log",
-            tickvals=[64, 128, 256, 512],
-            ticktext=["64<br>in training", "128", "256", "512"],
-            tickangle=0,
-        ),
-        yaxis=axis(*r.range, r.unit),
-    )
+    ticks = dict(tickvals=[64, 128, 256, 512], ticktext=["64<br>in training", "128", "256", "512"], tickangle=0)
+    across = math.log10(64) - 0.05, math.log10(512) + 0.22
+    layout = dict(height=400, showlegend=False, margin=dict(t=12))
+    layout |= dict(xaxis=axis(*across, f"{r.of} of context", type="log", **ticks), yaxis=axis(*r.range, r.unit))
     word = r.word()
     return dict(data=data, layout=layout), {
         "ends": f"{number(whole[0])} at 64, {number(whole[-1])} at {r.lengths[-1]}",

@@ -183,11 +183,8 @@ def _shift(place, start):
         held("first word", start, 0, "blue", "square", 13, xaxis="x2", yaxis="y2"),
         label("hand", [LAST / 2], [0.75], ["drag the first word"], "gray", halo=True, xaxis="x2", yaxis="y2"),
     ]
-    layout = dict(
-        height=400,
-        showlegend=False,
-        margin=dict(t=12),
-        barmode="overlay",
+    layout = dict(height=400, showlegend=False, margin=dict(t=12), barmode="overlay")
+    layout |= dict(
         xaxis=axis(-0.6, count + 0.6, tickvals=[*slots, count], ticktext=[*SENTENCE, "no word"], anchor="y"),
         yaxis=axis(0, 0.95, "weight", domain=[0.36, 1], tickvals=[0, 0.2, 0.4, 0.6, 0.8]),
         xaxis2=axis(-0.7, LAST + 0.7, "position", anchor="y2", tickvals=list(range(0, LAST + 1, 5))),
@@ -200,12 +197,10 @@ shift = explorable(
     _shift,
     id="four_places.shift",
     title="One sentence, a method at each place",
-    alt=(
-        "Five words, the dog bit the man, with a bar over each: what the last word, man, gives to it. A sixth, hatched "
-        "bar is what it gives to no word. Dotted lines mark the weights without position, the same for both “the”. "
-        "Below, the sentence as five squares on a line of positions from 0 to 20: drag its first word along. The "
-        "buttons choose at which of the four places position enters, by one method each."
-    ),
+    alt="Five words, the dog bit the man, with a bar over each: what the last word, man, gives to it. A sixth, hatched "
+    "bar is what it gives to no word. Dotted lines mark the weights without position, the same for both “the”. "
+    "Below, the sentence as five squares on a line of positions from 0 to 20: drag its first word along. The "
+    "buttons choose at which of the four places position enters, by one method each.",
     readout="first “the” {first:.3f} · second “the” {second:.3f} · all words {sum:.3f}",
     handles={"first word": "start"},
     place=slider(list(METHOD), label="place"),

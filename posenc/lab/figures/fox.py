@@ -64,11 +64,8 @@ def _gates(preset, token, gate, query):
         _bars("weight of each key", weights, "green", "y3", "weight"),
         upright("the query, below", query, 0, 1.05, yaxis="y3"),
     ]
-    layout = dict(
-        height=480,
-        showlegend=False,
-        margin=dict(t=12),
-        barmode="overlay",
+    layout = dict(height=480, showlegend=False, margin=dict(t=12), barmode="overlay")
+    layout |= dict(
         xaxis=axis(-0.6, len(TOKENS) - 0.4, tickvals=tokens, ticktext=TOKENS, anchor="y3", tickangle=0),
         yaxis=axis(0, 1.25, "gate f", domain=[0.8, 1], tickvals=[0, 1]),
         yaxis2=axis(LOW, 2.8, "logits", domain=[0.34, 0.74], tickvals=[0, -3, -6]),
@@ -134,11 +131,8 @@ def _alibi(slope, uneven, query, *, decay=decay, bias=bias):
         label("name of ALiBi", LENGTH - 0.6, -11.4, "<b>ALiBi</b>", "orange", **names),
         label("name of others", LENGTH - 0.6, -12.9, "other queries", "gray", **names),
     ]
-    layout = dict(
-        height=450,
-        showlegend=False,
-        margin=dict(t=12),
-        barmode="overlay",
+    layout = dict(height=450, showlegend=False, margin=dict(t=12), barmode="overlay")
+    layout |= dict(
         xaxis=axis(-0.6, LENGTH - 0.4, "token", tickvals=[0, 4, 8, 12, 16, 20], anchor="y2"),
         yaxis=axis(0, 1.35, domain=[0.8, 1], tickvals=[0, 1]),
         yaxis2=axis(LOWEST, 0.7, "logits", domain=[0, 0.77], tickvals=[0, -4, -8, -12]),
@@ -174,22 +168,18 @@ def _trained(layer, head, query):
     f = log_gates.exp()
     blank = [n for n, character in enumerate(text) if character.isspace()]
     lowest = 1.03 * log_gates[1:].sum().item()  # the same for every query of a head
-    over = dict(cliponaxis=False, showlegend=True)
+    over = dict(cliponaxis=False, showlegend=True, hover="space at %{x:d}: gate %{y:.3f}")
     data = [
         _bars("gate of each character", f, "gray", "y", "gate")
         | dict(hovertemplate="character %{x:d}: gate %{y:.3f}<extra></extra>"),
-        dots(
-            "space or line end", blank, f[blank], "orange", 9, "diamond", hover="space at %{x:d}: gate %{y:.3f}", **over
-        ),
+        dots("space or line end", blank, f[blank], "orange", 9, "diamond", **over),
         upright("the query", query, 0, 1.05, yaxis="y"),
         _steps("D, left for the query", left, "purple", "solid", "y2", "what is left,", connectgaps=False)
         | dict(showlegend=False, hovertemplate="character %{x:d}: what is left, %{y:.2f}<extra></extra>"),
         upright("the query, below", query, lowest, -0.03 * lowest, yaxis="y2"),
     ]
-    layout = dict(
-        height=450,
-        showlegend=True,
-        barmode="overlay",
+    layout = dict(height=450, showlegend=True, barmode="overlay")
+    layout |= dict(
         shapes=word_bands(text),
         xaxis=axis(-1, len(text), anchor="y2", **word_ticks(text)),
         yaxis=axis(-0.03, 1.05, "gate f", domain=[0.56, 1], tickvals=[0, 0.5, 1]),

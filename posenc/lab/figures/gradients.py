@@ -126,45 +126,24 @@ def _by_offset(method, favored, extra):
     without = dict(hover=f"without extra logits, {column_sum}", yaxis="y2")
     edge = dict(line=dict(color=COLORS["gray"], width=1))
     row_sum = "query %{y}: its row sums to %{x:.2f}<extra></extra>"
+    colors = dict(zmin=-0.4, zmid=0, zmax=0.4, colorscale=DIVERGING)
+    colors |= dict(colorbar=_scale("gradient", [-0.4, 0.4], ["−0.4", "0.4"], x=0.92, y=0.02, len=0.16))
+    colors |= dict(hover="query %{y}, the key %{x} back: gradient %{z:.2f}")
+    words, at = ["■ with the extra logits", "□ without them"], [-1.6, -3.1]  # between two grid lines
     arrow = dict(symbol=["line-ew", "triangle-down"], size=14, color="ink")
     data = [
-        heat(
-            "gradient of the logits",
-            index,
-            index,
-            sheared(ds),
-            hover="query %{y}, the key %{x} back: gradient %{z:.2f}<extra></extra>",
-            zmin=-0.4,
-            zmid=0,
-            zmax=0.4,
-            colorscale=DIVERGING,
-            colorbar=_scale("gradient", [-0.4, 0.4], ["−0.4", "0.4"], x=0.92, y=0.02, len=0.16),
-            **APART,
-        ),
+        heat("gradient of the logits", index, index, sheared(ds), **colors, **APART),
         line("stems", *stems, "purple", 3, xaxis="x2"),
         dots("sum of a row", rows, index, "purple", 6, hover=row_sum, xaxis="x2"),
         bars("sum without the extra logits", index, before, "rgba(107, 114, 128, 0.15)", marker=edge, **without),
         bars("sum of a column", index, along, "orange", hover=column_sum, yaxis="y2", width=0.45),
         path("favored", [favored] * 2, [LENGTH - 0.5, -1], "ink", 2, "dot", marker=arrow),
         label("what they get", favored + (1.8 if left else -1.8), -1.2, f"+{extra} here", "ink", side),
-        label(
-            "bars in words",
-            [LENGTH - 2] * 2,
-            [-1.6, -3.1],  # between two grid lines
-            ["■ with the extra logits", "□ without them"],
-            ["orange", "gray"],
-            "middle left",
-            halo=True,
-            yaxis="y2",
-        ),
+        label("bars in words", [LENGTH - 2] * 2, at, words, ["orange", "gray"], "middle left", halo=True, yaxis="y2"),
     ]
     ones = dict(tickvals=[-1, 1], ticktext=["−1", "1"])
-    layout = dict(
-        height=500,
-        showlegend=False,
-        margin=dict(t=24),
-        barmode="overlay",
-        bargap=0.2,
+    layout = dict(height=500, showlegend=False, margin=dict(t=24), barmode="overlay", bargap=0.2)
+    layout |= dict(
         xaxis=axis(-0.6, LENGTH - 0.4, "how far back, i − j", domain=[0, 0.79], anchor="y2"),
         yaxis=axis(LENGTH - 0.4, -2.4, "query i", domain=[0.31, 1], tickvals=[0, 5, 10, 15, 20], zeroline=False),
         xaxis2=axis(-2, 2, dict(text="row sum", standoff=4), domain=[0.82, 1], anchor="y", tickangle=0, **ones),
@@ -228,9 +207,7 @@ def losses_gradient(method, layers):
             return compose(Encoding(embed=lambda x, positions: x + rows), own)
         return Encoding(embed=lambda x, positions: own.embed(x, positions) + rows)
 
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(0)
-        model = Decoder(WORDS, WIDTH, layers, 2, encoding).double()
+    model = _seeded(lambda: Decoder(WORDS, WIDTH, layers, 2, encoding))
     tokens = texts(FULL)[0]
     following = tokens.roll(-1, 1)  # of the last token too: of an untrained model any will do
     losses = torch.nn.functional.cross_entropy(model(tokens).transpose(1, 2), following, reduction="none")
@@ -268,38 +245,23 @@ def _by_position(method, layers, kind, of):
     adds_up = "row %{x}: the sizes of each text's gradient add up to %{y:.2f}<extra></extra>"
     in_proportion = "row %{x}: in proportion to the texts that reach it<extra></extra>"
     rings, share = dict(size=6, symbol="circle-open"), one_by_one[0] * visits / visits[0]
+    shades = torch.where(past, one_loss.clamp(min=FAINT).log10(), math.nan)
+    colors = dict(zmin=math.log10(FAINT), zmax=1, colorscale=SEQUENTIAL)
+    colors |= dict(colorbar=_scale("size of the gradient", *powers, x=0.78, y=0.96, yanchor="top", len=0.4))
+    colors |= dict(hover="loss of token %{y}, row %{x}: gradient %{customdata:.2f}")
+    colors |= dict(customdata=torch.where(past, one_loss, math.nan))
+    names, hues = ["■ all together", "○ one by one", "╌ text count"], ["blue", "gray", "orange"]
+    sides = ["middle right", "middle center", "middle left"]
     data = [
-        heat(
-            "gradient of one loss",
-            position,
-            position,
-            torch.where(past, one_loss.clamp(min=FAINT).log10(), math.nan),
-            hover="loss of token %{y}, row %{x}: gradient %{customdata:.2f}<extra></extra>",
-            customdata=torch.where(past, one_loss, math.nan),
-            zmin=math.log10(FAINT),
-            zmax=1,
-            colorscale=SEQUENTIAL,
-            colorbar=_scale("size of the gradient", *powers, x=0.78, y=0.96, yanchor="top", len=0.4),
-            **APART,
-        ),
+        heat("gradient of one loss", position, position, shades, **colors, **APART),
         level("loss of one token", of, -0.5, min(of + 1.5, TEXT - 0.5), "red"),
         bars("all together", position, together, "blue", hover=row, yaxis="y2"),
         path("one by one", position, one_by_one, "gray", 1, hover=adds_up, yaxis="y2", marker=rings),
         line("text count", position, share, "orange", 2, "dash", hover=in_proportion, yaxis="y2"),
-        label(
-            "names",
-            [-0.5, 12, TEXT - 0.5],
-            [0.89 * MOST] * 3,
-            ["■ all together", "○ one by one", "╌ text count"],
-            ["blue", "gray", "orange"],
-            ["middle right", "middle center", "middle left"],
-            yaxis="y2",
-        ),
+        label("names", [-0.5, 12, TEXT - 0.5], [0.89 * MOST] * 3, names, hues, sides, yaxis="y2"),
     ]
-    layout = dict(
-        height=450,
-        margin=dict(t=10),
-        showlegend=False,
+    layout = dict(height=450, margin=dict(t=10), showlegend=False)
+    layout |= dict(
         xaxis=axis(-0.6, TEXT - 0.4, "row of position p", anchor="y2"),
         yaxis=axis(TEXT - 0.4, -0.6, "loss of token i", domain=[0.42, 1], showgrid=False, zeroline=False),
         yaxis2=axis(0, MOST, "gradient", domain=[0, 0.37], tickvals=[0, 20, 40]),

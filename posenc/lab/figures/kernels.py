@@ -112,13 +112,11 @@ online_softmax = explorable(
     _online_softmax,
     id="kernels.online_softmax",
     title="The softmax, one block of keys at a time",
-    alt=(
-        "Three panels over the same keys. Top: the scores, with the blocks done, the block just read (hatched) and the "
-        "keys still to come, and a dashed staircase, the largest score so far. Middle: the term of each key relative "
-        "to that maximum; diamonds show where earlier terms stood before this block, and where the maximum rose all "
-        "of them shrink by one factor. Bottom: the output so far, which ends on the dotted line of the whole softmax "
-        "for every block size. The line after the last key read can be dragged, and so can the largest score."
-    ),
+    alt="Three panels over the same keys. Top: the scores, with the blocks done, the block just read (hatched) and the "
+    "keys still to come, and a dashed staircase, the largest score so far. Middle: the term of each key relative "
+    "to that maximum; diamonds show where earlier terms stood before this block, and where the maximum rose all "
+    "of them shrink by one factor. Bottom: the output so far, which ends on the dotted line of the whole softmax "
+    "for every block size. The line after the last key read can be dragged, and so can the largest score.",
     readout="m {m:.2f}, l {l:.2f} · output {output:.3f} · whole softmax {target:.3f}",
     handles={"read so far": "step", "the largest": "peak"},
     blocks=slider(BLOCKS, label="blocks", default=4, format=_cut),
@@ -154,14 +152,8 @@ def _causal_blocks(queries, keys, block_q, block_k, *, kind=tile_kind):
         starts = found[name]
         y, base = _or_gap(query + block_q / 2 for query, _ in starts), _or_gap(key for _, key in starts)
         lying = dict(orientation="h", base=base, width=block_q, hover=f"a tile: {name}")
-        return bars(
-            name,
-            _or_gap(block_k for _ in starts),
-            y,
-            color,
-            marker=dict(line=dict(color=edge, width=1), **look),
-            **lying,
-        )
+        marker = dict(line=dict(color=edge, width=1), **look)
+        return bars(name, _or_gap(block_k for _ in starts), y, color, marker=marker, **lying)
 
     data = [
         tiles(SKIPPED, "rgba(107, 114, 128, 0.1)", COLORS["gray"]),
@@ -191,13 +183,11 @@ causal_blocks = explorable(
     _causal_blocks,
     id="kernels.causal_blocks",
     title="Which tiles a causal kernel computes",
-    alt=(
-        "The matrix of scores in a frame, a row for each query and a column for each key, cut into tiles, which reach "
-        "beyond the frame where they do not divide it. A dotted diagonal that ends in the bottom right corner marks "
-        "the last key each query sees. Tiles to its right are empty: skipped. Tiles to its left are solid blue: "
-        "computed without a mask. Tiles that it cuts are hatched orange: computed with the mask. Smaller tiles follow "
-        "the diagonal more closely. The corner of the first tile and the edge after the last query can be dragged."
-    ),
+    alt="The matrix of scores in a frame, a row for each query and a column for each key, cut into tiles, which reach "
+    "beyond the frame where they do not divide it. A dotted diagonal that ends in the bottom right corner marks "
+    "the last key each query sees. Tiles to its right are empty: skipped. Tiles to its left are solid blue: "
+    "computed without a mask. Tiles that it cuts are hatched orange: computed with the mask. Smaller tiles follow "
+    "the diagonal more closely. The corner of the first tile and the edge after the last query can be dragged.",
     readout="{skipped:d} skipped, {whole:d} unmasked, {masked:d} masked · {saved:.0%} saved · {wasted:.0%} wasted",
     handles={"a tile's corner": ("block_k", "block_q"), "last query": "queries"},
     queries=slider(QUERIES, label="last queries", default=128),

@@ -80,26 +80,21 @@ def _short_long(method, beside, length):
     ]
     first, last = math.log10(LENGTHS[0]), math.log10(LENGTHS[-1])
     ticks = dict(type="log", tickvals=LENGTHS, ticktext=[str(n) for n in LENGTHS])
-    layout = dict(
-        height=440,
-        showlegend=False,
-        margin=dict(t=12),
+    layout = dict(height=440, showlegend=False, margin=dict(t=12))
+    layout |= dict(
         meta=dict(phone=dict(xaxis=axis(first - 0.04, last + 0.74))),  # room for the names
         xaxis=axis(first - 0.04, last + 0.36, f"characters of context; {LENGTHS[0]} in training", **ticks),
         yaxis=axis(LOW, HIGH, "loss, nats per character"),
     )
     mean, spread, seeds, cut = SUMMARY[method][at]
-    return dict(data=data, layout=layout), {
-        "whole": f"{title(method)} at {length}: {mean:.2f} ± {spread:.2f}, {seeds} seeds",
-        "cut": cut,
-        "beside": title(other),
-        "loss": SUMMARY[other][at][0],
-    }
+    whole = f"{title(method)} at {length}: {mean:.2f} ± {spread:.2f}, {seeds} seeds"
+    said = {"whole": whole, "cut": cut, "beside": title(other), "loss": SUMMARY[other][at][0]}
+    return dict(data=data, layout=layout), said
 
 
-def short_long(page: str, own: Sequence[str], beside: str, see: str) -> Explorable:
+def short_long(page: str, beside: str, see: str, own: Sequence[str] = ()) -> Explorable:
     r"""The figure of a page: at its method, or at the first of several to choose from, with another one beside it."""
-    names, ranks = list(map(title, own)), range(len(RANKED))
+    names, ranks = list(map(title, own or [page])), range(len(RANKED))
     several = len(names) > 1
     return explorable(
         _short_long if several else functools.partial(_short_long, names[0]),
@@ -118,39 +113,22 @@ def short_long(page: str, own: Sequence[str], beside: str, see: str) -> Explorab
     )
 
 
-why_position = short_long(
-    "why_position",
-    ["nope"],
-    "learned",
-    "NoPE, in blue, starts at the top and rises slowly; with attention cut it rises at first, then no more.",
-)
+LEARNED = "The learned table, in blue, starts high and rises with the context; with attention cut it rises less."
+NOPE = "NoPE, in blue, starts at the top and rises slowly; with attention cut it rises at first, then no more."
+RELATIVE = "The chosen method is blue. T5 rises most, then FIRE, the others hardly; with attention cut only FIRE rises."
+MEASURE = "The chosen method is blue. NoPE, the sinusoid and RoPE rise, ALiBi and stick-breaking stay level."
+STICK = "Stick-breaking, in blue, runs level, and its dashed line lies on it."
+
+why_position = short_long("why_position", "learned", NOPE, ["nope"])
 sinusoidal = short_long(
     "sinusoidal",
-    ["sinusoidal"],
     "nope",
     "The sinusoid, in blue, jumps up as soon as the context is longer than in training, and cutting does not save it.",
 )
-learned = short_long(
-    "learned",
-    ["learned"],
-    "sinusoidal",
-    "The learned table, in blue, starts high and rises with the context; with attention cut it rises less.",
-)
-relative = short_long(
-    "relative",
-    ["shaw", "transformer_xl", "t5", "kerple", "fire"],
-    "nope",
-    "The chosen method is blue. T5 rises most, then FIRE, the others hardly; with attention cut only FIRE rises.",
-)
-rope = short_long("rope", ["rope"], "alibi", "RoPE, in blue, rises steeply, and with attention cut it runs level.")
-alibi = short_long("alibi", ["alibi"], "rope", "ALiBi, in blue, runs nearly level, and its dashed line lies on it.")
-stickbreaking = short_long(
-    "stickbreaking", ["stickbreaking"], "rope", "Stick-breaking, in blue, runs level, and its dashed line lies on it."
-)
-fox = short_long("fox", ["fox"], "rope", "FoX, in blue, runs level, and its dashed line lies on it.")
-measure = short_long(
-    "measure",
-    ONE_A_PLACE,
-    "rope",
-    "The chosen method is blue. NoPE, the sinusoid and RoPE rise, ALiBi and stick-breaking stay level.",
-)
+learned = short_long("learned", "sinusoidal", LEARNED)
+relative = short_long("relative", "nope", RELATIVE, ["shaw", "transformer_xl", "t5", "kerple", "fire"])
+rope = short_long("rope", "alibi", "RoPE, in blue, rises steeply, and with attention cut it runs level.")
+alibi = short_long("alibi", "rope", "ALiBi, in blue, runs nearly level, and its dashed line lies on it.")
+stickbreaking = short_long("stickbreaking", "rope", STICK)
+fox = short_long("fox", "rope", "FoX, in blue, runs level, and its dashed line lies on it.")
+measure = short_long("measure", "rope", MEASURE, ONE_A_PLACE)

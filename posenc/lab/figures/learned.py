@@ -36,53 +36,36 @@ def _resizing(length, row, prefix, *, resize=learned.resize):
     reads = "a new row that reads at %{x:.2f}: %{y:.2f}"
     count = int(spoiled.sum())
     words = f"✕ {count} row{'s' * (count > 1)} spoiled:<br>mixed with the class row" if count else ""
-    numbered = dict(type="scatter", mode="markers+text", hoverinfo="skip")
+    red, blue = dict(color=COLORS["red"], size=13), dict(color=COLORS["blue"], size=11)
+    star = dict(color=COLORS["red"], size=14, symbol="star")
+    numbers = [str(n) if n % every == 0 or n == length - 1 else "" for n in shown]
+
+    def numbered(place, font):
+        return dict(type="scatter", mode="markers+text", hoverinfo="skip", textposition=place, textfont=font)
+
+    over = dict(cliponaxis=False, **numbered("top center", blue))
     rings, grip = dict(size=9, symbol="circle-open"), dict(color="ink", size=[0, 11], symbol="diamond", opacity=1)
     tick = dict(symbol="line-ns-open", size=9, color=COLORS["blue"], line=dict(width=1))
     data = [
         path("old rows", np.arange(-1, LENGTH), old[:, LANE], "gray", 1, hover="old row %{x}: %{y:.2f}", marker=rings),
         dots("new rows", at[~spoiled], new[~spoiled], "blue", 6 if length <= 2 * LENGTH else 3.5, hover=reads),
         dots("spoiled", at[spoiled], new[spoiled], "red", 10, "x", hover=reads),
-        dict(
-            numbered,
-            name="class row",
-            x=[-1],
-            y=[CLASS],
-            text=["  class row"],
-            textposition="middle right",
-            textfont=dict(color=COLORS["red"], size=13),
-            marker=dict(color=COLORS["red"], size=14, symbol="star"),
-        ),
-        dict(
-            numbered,
-            name="ruler of new rows",
-            x=at[shown],
-            y=[RULER] * len(shown),
-            marker=tick,
-            text=[str(n) if n % every == 0 or n == length - 1 else "" for n in shown],
-            textposition="top center",
-            textfont=dict(color=COLORS["blue"], size=11),
-            cliponaxis=False,
-        ),
+        dict(name="class row", x=[-1], y=[CLASS], text=["  class row"], marker=star, **numbered("middle right", red)),
+        dict(name="ruler of new rows", x=at[shown], y=[RULER] * len(shown), text=numbers, marker=tick, **over),
         label("what is spoiled", 4.5, -1.02, words, "red", "middle right"),
         label("old", 14, -0.35, "○ old rows", "gray", "bottom right"),
         label("new", 14, -0.6, "● new rows", "blue", "bottom right"),
         path("this row", [at[here].item()] * 2, [RULER - 0.17, new[here].item()], "ink", 1, "dot", marker=grip),
     ]
-    layout = dict(
-        height=460,
-        showlegend=False,
-        margin=dict(t=10),
+    layout = dict(height=460, showlegend=False, margin=dict(t=10))
+    layout |= dict(
         xaxis=axis(-2.6, LENGTH + 0.4, "row of the old table (−1: the class row)", zeroline=False),
         yaxis=axis(-1.3, RULER + 0.35, "value of one lane", tickvals=[-1, 0, 1]),
     )
     names = {number: "class row" if number < 0 else f"row {number}" for number in (left, left + 1)}
-    return dict(data=data, layout=layout), {
-        "row": here,
-        "mix": f"{1 - share:.2f} {names[left]} + {share:.2f} {names[left + 1]}",
-        "step": (at[-1] - at[-2]).item(),
-        "moved": abs((new[0] - old[1, LANE]).item()),
-    }
+    mix = f"{1 - share:.2f} {names[left]} + {share:.2f} {names[left + 1]}"
+    step, moved = (at[-1] - at[-2]).item(), abs((new[0] - old[1, LANE]).item())
+    return dict(data=data, layout=layout), {"row": here, "mix": mix, "step": step, "moved": moved}
 
 
 resizing = explorable(
@@ -133,16 +116,14 @@ def _likeness(step, i, mean):
     sinusoid = seen(sinusoidal.table(torch.arange(LENGTH, dtype=torch.float64), DIM))
     runs = RESULTS["centered" if mean == CENTERED else "raw"]
     by_seed = [run[STEPS.index(step)] for run in runs]
+    others, quiet = RESULTS["seeds"][1:], dict(showlegend=False)
     marks, dashed = dict(draw=path, marker=dict(size=5)), ("orange", 3, "dash")
     data = [
-        curve("learned, at step 0", "before training", runs[0][0], "gray", 2, "dot", showlegend=False),
+        curve("learned, at step 0", "before training", runs[0][0], "gray", 2, "dot", **quiet),
         label("name of step 0", 1, -0.1, "at step 0", "gray", "bottom right"),
         curve("sinusoid", "sinusoid", by_offset(sinusoid), *dashed),
         curve("learned", "learned", by_seed[0], "blue", 2, **marks),
-        *(
-            curve(f"learned, seed {seed}", "learned, another seed", by_seed[seed], "blue", 1, showlegend=False)
-            for seed in RESULTS["seeds"][1:]
-        ),
+        *(curve(f"learned, seed {n}", "learned, another seed", by_seed[n], "blue", 1, **quiet) for n in others),
         row("sinusoid from i", "sinusoid", sinusoid, *dashed),
         row("learned from i", "learned", seen(ROWS[0]), "blue", 2, **marks),
         upright("row i", i, -1.1, 1.1, "ink", 2, "dot", xaxis="x2", yaxis="y2"),

@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from posenc.lab.experiments import ONE_A_PLACE, load_results, mean_and_spread
-from posenc.lab.explore import COLORS, explorable, slider
+from posenc.lab.explore import explorable, slider
 from posenc.lab.figures.parts import axis, heat, label, level, line, path, signed, upright
 from posenc.lab.train.tasks import NEEDLE_VALUES
 from posenc.methods import METHODS
@@ -58,42 +58,17 @@ def _distance_keys(keys, gap):
         left, low = 0.355 * (place % 3), 0.56 - 0.56 * (place // 3)
         at = dict(xaxis=f"x{tag}", yaxis=f"y{tag}")
         said = [
-            [
-                f"{name}, {k} keys, gap {d}: {signed(mean[a, b], 2)} ± {spread[a, b]:.2f} nats"
-                for b, d in enumerate(REACH)
-            ]
-            for a, k in enumerate(TRAINED)
+            [f"{name}, {k} keys, gap {d}: {signed(m, 2)} ± {s:.2f} nats" for d, m, s in zip(REACH, *row)]
+            for k, row in zip(TRAINED, zip(mean, spread))
         ]
-        data += [
-            heat(
-                name,
-                PLACES,
-                PLACES,
-                np.sqrt(np.maximum(mean, 0)),
-                hover="%{text}<extra></extra>",
-                text=said,
-                zmin=0,
-                zmax=math.sqrt(SHARES[-1]),
-                colorscale=MORE,
-                xgap=1,
-                ygap=1,
-                showscale=place == 0,
-                colorbar=scale,
-                **at,
-            ),
-            line(
-                f"cursor on {name}",
-                [g - 0.5, g + 0.5, g + 0.5, g - 0.5, g - 0.5, math.nan, g],
-                [n - 0.5, n - 0.5, n + 0.5, n + 0.5, n - 0.5, math.nan, n],
-                "ink",
-                3,
-                **at,
-            ),
-        ]
-        across, up = (
-            dict(domain=[left, left + 0.29], anchor=f"y{tag}"),
-            dict(domain=[low, low + 0.34], anchor=f"x{tag}"),
-        )
+        colors = dict(zmin=0, zmax=math.sqrt(SHARES[-1]), colorscale=MORE, showscale=place == 0, colorbar=scale)
+        map_of = dict(hover="%{text}", text=said, xgap=1, ygap=1, **colors, **at)
+        x = [g - 0.5, g + 0.5, g + 0.5, g - 0.5, g - 0.5, math.nan, g]
+        y = [n - 0.5, n - 0.5, n + 0.5, n + 0.5, n - 0.5, math.nan, n]
+        data.append(heat(name, PLACES, PLACES, np.sqrt(np.maximum(mean, 0)), **map_of))
+        data.append(line(f"cursor on {name}", x, y, "ink", 3, **at))
+        across = dict(domain=[left, left + 0.29], anchor=f"y{tag}")
+        up = dict(domain=[low, low + 0.34], anchor=f"x{tag}")
         axes[f"xaxis{tag}"] = ticks | across | dict(ticktext=[str(d) for d in REACH], showticklabels=place >= 2)
         axes[f"yaxis{tag}"] = ticks | up | dict(ticktext=[str(k) for k in TRAINED], showticklabels=place % 3 == 0)
         if place in (3, 4):
@@ -139,67 +114,37 @@ def _needle(method, at):
     apart = max(0.0, 0.08 - (blind[-1] - wrong[-1, -1])) / 2
     # The names of lines that end below stand one above the other, the farther beside its needle.
     places = [(row[at], row[at] < 0.05, 0.02 + 0.08 * i) for i, (row, at) in enumerate(zip(wrong[1:], ends))]
+    x = [distances[at] * (0.95 if low else 1.1) for at, (_, low, _) in zip(ends, places)]
+    y = [y + (above if low else -0.01) for y, low, above in places]
+    sides = ["top left" if low else "bottom right" for _, low, _ in places]
+    between = [f"of {n}" for n in contexts[1:-1]]
+    longest = contexts[-1]
+    hovers = [f"{method}, context {n}, needle %{{x:d}} back: %{{y:.0%}} wrong" for n in contexts]
+    looks = [("gray", 1.5, 7) if n < longest else ("blue", 4, 10) for n in contexts]
+    blind_hover = f"{method}, attention cut, needle %{{x:d}} back: %{{y:.0%}} wrong"
+    diamond = dict(symbol="diamond-open", size=11)
+    ends_at, names = [wrong[-1, -1] - apart, blind[-1] + apart], [f"context<br>of {longest}", f"cut to {contexts[0]}"]
     data = [
-        path(
-            str(n),
-            distances,
-            wrong[i],
-            hover=f"{method}, context {n}, needle %{{x:d}} back: %{{y:.0%}} wrong<extra></extra>",
-            line=dict(color=COLORS["gray"], width=1.5) if n < contexts[-1] else dict(color=COLORS["blue"], width=4),
-            marker=dict(symbol=symbol, size=7 if n < contexts[-1] else 10),
-        )
-        for i, (n, symbol) in enumerate(zip(contexts, SYMBOLS))
+        path(str(n), distances, row, color, width, hover=hover, marker=dict(symbol=symbol, size=size))
+        for n, row, hover, (color, width, size), symbol in zip(contexts, wrong, hovers, looks, SYMBOLS)
     ] + [
-        path(
-            "cut",
-            distances,
-            blind,
-            "orange",
-            dash="dash",
-            hover=f"{method}, attention cut, needle %{{x:d}} back: %{{y:.0%}} wrong<extra></extra>",
-            marker=dict(symbol="diamond-open", size=11),
-        ),
-        label(
-            "names",
-            [1.3 * distances[-1]] * 2,
-            [wrong[-1, -1] - apart, blind[-1] + apart],
-            [f"context<br>of {contexts[-1]}", f"cut to {contexts[0]}"],
-            ["blue", "orange"],
-            "middle right",
-            cliponaxis=False,
-        ),
+        path("cut", distances, blind, "orange", dash="dash", hover=blind_hover, marker=diamond),
+        label("names", [1.3 * distances[-1]] * 2, ends_at, names, ["blue", "orange"], "middle right", cliponaxis=False),
         level("guessing", guess, 1, 2 * distances[-1], "gray", 1, "dot"),
         upright("farthest in training", farthest, -0.03, 1.03, "gray", 2, "dot"),
         upright("cursor", at, -0.03, 1.03, "ink", 2),
-        label(
-            "names of shorter contexts",
-            [distances[at] * (0.95 if low else 1.1) for at, (_, low, _) in zip(ends, places)],
-            [y + (above if low else -0.01) for y, low, above in places],
-            [f"of {n}" for n in contexts[1:-1]],
-            "gray",
-            ["top left" if low else "bottom right" for _, low, _ in places],
-            halo=True,
-            cliponaxis=False,
-        ),
+        label("names of shorter contexts", x, y, between, "gray", sides, halo=True, cliponaxis=False),
     ]
-    layout = dict(
-        height=440,
-        showlegend=False,
-        margin=dict(t=12, r=70),  # for the names
-        xaxis=axis(
-            math.log10(distances[0]) - 0.08,
-            math.log10(distances[-1]) + 0.12,
-            "distance of the needle, tokens",
-            type="log",
-            tickvals=[*ticks, farthest],
-            ticktext=[*map(str, ticks), f"{farthest}<br>in training"],
-        ),
-        yaxis=axis(-0.03, 1.03, "wrong answers", tickvals=[0, 0.25, 0.5, guess], ticktext=["0", "25%", "50%", "guess"]),
+    tens = dict(type="log", tickvals=[*ticks, farthest], ticktext=[*map(str, ticks), f"{farthest}<br>in training"])
+    first, last = math.log10(distances[0]) - 0.08, math.log10(distances[-1]) + 0.12
+    shares = dict(tickvals=[0, 0.25, 0.5, guess], ticktext=["0", "25%", "50%", "guess"])
+    layout = dict(height=440, showlegend=False, margin=dict(t=12, r=70))  # for the names
+    layout |= dict(
+        xaxis=axis(first, last, "distance of the needle, tokens", **tens),
+        yaxis=axis(-0.03, 1.03, "wrong answers", **shares),
     )
-    words = {
-        name: "{:.2f} ± {:.2f}".format(*mean_and_spread(values.tolist()))
-        for name, values in {"whole": grid[:, -1, place], "cut": cut[:, place]}.items()
-    }
+    at_needle = {"whole": grid[:, -1, place], "cut": cut[:, place]}
+    words = {name: "{:.2f} ± {:.2f}".format(*mean_and_spread(values)) for name, values in at_needle.items()}
     return dict(data=data, layout=layout), {"at": at, **words}
 
 

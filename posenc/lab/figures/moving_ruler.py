@@ -62,31 +62,22 @@ def _mirrors(a, b, strength):
     ways = {"a, then b": through(a, b, strength), "b, then a": through(b, a, strength)}
     looks = {"a, then b": (COLORS["blue"], "solid"), "b, then a": (COLORS["red"], "dash")}
     ends = {"a": direction(a + 90), "b": direction(b - 90)}  # on two sides of the drawing: they never meet
+    tips = {name: way[-1].masked_fill(way[-1].norm() < 1e-9, math.nan) for name, way in ways.items()}
+    thin = dict(showlegend=False, opacity=0.8)
     pale = {"a, then b": "rgba(0, 114, 178, 0.22)", "b, then a": "rgba(192, 57, 43, 0.22)"}
     data = [
         *(_sector(f"turn, {name}", way[-1], *looks[name], pale[name]) for name, way in ways.items()),
         _mirror("a", ends["a"], COLORS["orange"], "dot"),
         _mirror("b", ends["b"], COLORS["purple"], "longdash"),
-        *(
-            label(f"name of {name}", *(ends[name] * 1.36).tolist(), f"<b>{name}</b>", color, "middle center")
-            for name, color in (("a", "orange"), ("b", "purple"))
-        ),
+        label("name of a", *(ends["a"] * 1.36).tolist(), "<b>a</b>", "orange", "middle center"),
+        label("name of b", *(ends["b"] * 1.36).tolist(), "<b>b</b>", "purple", "middle center"),
         _arrows("key", [(0, 0), KEY.tolist()], COLORS["gray"], "dashdot", 4),
-        *(
-            _arrows(f"the way {name}", way.tolist(), *looks[name], 1.5, showlegend=False, opacity=0.8)
-            for name, way in ways.items()
-        ),
-        *(
-            _arrows(name, [(0, 0), way[-1].masked_fill(way[-1].norm() < 1e-9, math.nan).tolist()], *looks[name], 4)
-            for name, way in ways.items()
-        ),
+        *(_arrows(f"the way {name}", way.tolist(), *looks[name], 1.5, **thin) for name, way in ways.items()),
+        *(_arrows(name, [(0, 0), tip.tolist()], *looks[name], 4) for name, tip in tips.items()),
     ]
     frame = axis(-1.5, 1.5, tickvals=[-1, 0, 1])
-    layout = dict(
-        height=440,
-        xaxis=frame | dict(title=dict(text="lane 0")),
-        yaxis=frame | dict(scaleanchor="x", title=dict(text="lane 1")),
-    )
+    layout = dict(height=440, xaxis=frame | dict(title=dict(text="lane 0")))
+    layout |= dict(yaxis=frame | dict(scaleanchor="x", title=dict(text="lane 1")))
     one, other = (way[-1] for way in ways.values())
     turns = ["–" if math.isnan(angle) else f"{signed(angle)}°" for angle in (turn(one), turn(other))]
     lengths = [number(tip.norm().item()) for tip in (one, other)]
@@ -98,14 +89,12 @@ mirrors = explorable(
     _mirrors,
     id="moving_ruler.mirrors",
     title="Two reflections, in two orders",
-    alt=(
-        "A key as a gray arrow, and two mirrors through its foot, each square to its w, a dotted and b dashed, whose "
-        "ends can be dragged. "
-        "Thin arrows take the key's tip straight across one mirror and then across the other: blue and solid by a "
-        "first, red and dashed by b first. A thick arrow shows where each way ends. At full strength both have turned "
-        "the key by twice the angle between the mirrors, the one to the left, the other to the right; they meet only "
-        "where the mirrors are parallel or square to each other."
-    ),
+    alt="A key as a gray arrow, and two mirrors through its foot, each square to its w, a dotted and b dashed, whose "
+    "ends can be dragged. "
+    "Thin arrows take the key's tip straight across one mirror and then across the other: blue and solid by a "
+    "first, red and dashed by b first. A thick arrow shows where each way ends. At full strength both have turned "
+    "the key by twice the angle between the mirrors, the one to the left, the other to the right; they meet only "
+    "where the mirrors are parallel or square to each other.",
     readout="turned by {turns} · lengths {lengths} · {apart:.2f} apart",
     handles={"mirror of a": "a", "mirror of b": "b"},
     a=slider(range(0, 180, 15), label="w of a", default=15, format=lambda v: f"{v}°"),
@@ -153,11 +142,9 @@ slot = explorable(
     _slot,
     id="moving_ruler.slot",
     title="A slot for nobody",
-    alt=(
-        "Bars of the weight that goes to the key that fits, to all others together and to nobody, with and without a "
-        "sink. Without one the others share everything when nothing fits; with one the sink takes it. The diamonds can "
-        "be dragged."
-    ),
+    alt="Bars of the weight that goes to the key that fits, to all others together and to nobody, with and without a "
+    "sink. Without one the others share everything when nothing fits; with one the sink takes it. The diamonds can "
+    "be dragged.",
     readout="the sink takes {left:.2f} · all other weights × {factor:.2f}",
     handles={"what fits": "fit", "what is left": "empty"},
     fit=slider(range(-2, 9), label="logit of the fitting key", default=1, format=signed),
@@ -206,12 +193,10 @@ mixture = explorable(
     _mixture,
     id="moving_ruler.mixture",
     title="A curve of one's own",
-    alt=(
-        "Two thin curves over distance, one high for near keys and one for far ones, and a solid "
-        "curve, their mixture. The solid curve drops to zero at distance 32, whatever the shares are: an "
-        "upright line marks a key 35 back, to which it adds nothing. The "
-        "diamonds at its ends can be dragged."
-    ),
+    alt="Two thin curves over distance, one high for near keys and one for far ones, and a solid "
+    "curve, their mixture. The solid curve drops to zero at distance 32, whatever the shares are: an "
+    "upright line marks a key 35 back, to which it adds nothing. The "
+    "diamonds at its ends can be dragged.",
     readout="at distance 31 it adds {at} · from 32 on {beyond:.2f}",
     handles={"near end": "near", "far end": "back"},
     near=slider(SHARES, label="share of curve 0, near", default=1, format=share),

@@ -13,7 +13,7 @@ import posenc
 from posenc.lab.experiments.plots import signed
 from posenc.lab.figures import gradients as figures
 from posenc.lab.figures.gradients import logit_gradient, softmax_gradient, stick_gradient, sum_by_offset
-from posenc.lab.pages import finish
+from posenc.lab.pages import finish, seeded
 from posenc.lab.write import table
 from posenc.rotate.rope import inv_freq, rotate
 from posenc.several.rse import rse
@@ -62,14 +62,8 @@ def evaluate(encoding, to_q, to_k) -> float:
 
 
 def learn(make_encoding, watch=None) -> tuple[float, float]:
-    r"""The loss before and after training the parameters of an encoding, and nothing else.
-
-    Arguments:
-        watch: called as watch(step, encoding) when gradients are there.
-    """
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(0)
-        encoding = make_encoding().double()
+    r"""The loss before and after training an encoding alone; `watch(step, encoding)` sees its gradients."""
+    encoding = seeded(make_encoding).double()
     source = torch.Generator().manual_seed(0)
     to_q, to_k = torch.randn(2, WIDTH, WIDTH, generator=source, dtype=torch.float64) / (2 * math.sqrt(WIDTH))
     before, parameters = evaluate(encoding, to_q, to_k), list(encoding.parameters())
@@ -106,10 +100,7 @@ def failure_figure():
 
 
 def failure_numbers() -> dict[str, str]:
-    r"""What the prose says of the bars.
-
-    Errors: AssertionError where other encodings than the prose names stay put or solve the task.
-    """
+    r"""What the prose says of the bars. Errors: AssertionError where others stay put or solve the task."""
     assert [name for name, (before, after) in losses().items() if before == after] == CANNOT
     assert [name for name, (_, after) in losses().items() if after < 0.05] == CAN
     return {"shaw": f"{losses()['Shaw'][1]:.2f}"}
@@ -123,9 +114,8 @@ def idea_figure():
     example = torch.randn(4, 1, 1, 20, 8, generator=source, dtype=torch.float64)
     ds, _ = logit_gradient(*example, posenc.Encoding())
     along = sum_by_offset(ds)[0, 0]
-    figure, axes = plt.subplot_mosaic(
-        [["matrix", "table"], ["matrix", "slope"]], figsize=(4.4, 2.9), layout="constrained"
-    )
+    panels = [["matrix", "table"], ["matrix", "slope"]]
+    figure, axes = plt.subplot_mosaic(panels, figsize=(4.4, 2.9), layout="constrained")
     past = ds[0, 0].masked_fill(torch.ones(20, 20).triu(1).bool(), math.nan)
     image = axes["matrix"].imshow(past, cmap=signed(), vmin=-0.6, vmax=0.6)
     scale = axes["matrix"].inset_axes([0.54, 0.92, 0.44, 0.05])  # in the half that no query sees
@@ -135,11 +125,7 @@ def idea_figure():
     axes["table"].bar(range(20), along, color=BLUE)
     axes["slope"].bar(range(20), -along * torch.arange(20), color=ORANGE)
     axes["slope"].set(xlabel="offset i − j")
-    for panel, words in (
-        ("matrix", "gradient of each logit"),
-        ("table", "summed by offset"),
-        ("slope", "times −offset"),
-    ):
+    for panel, words in zip(axes, ("gradient of each logit", "summed by offset", "times −offset")):
         axes[panel].set_title(words)
     return finish(figure)
 
@@ -151,12 +137,8 @@ def offset_numbers() -> dict[str, str]:
         for more in (0, 8)
     )
     (near, far), (near_stick, far_stick) = ([a / b for a, b in zip(plain[name], extra[name])] for name in plain)
-    return {
-        "near_nope": f"{near:,.0f}",
-        "far_nope": f"{far:,.0f}",
-        "near_stick": f"{1 / near_stick:.0%}",
-        "far_stick": f"{far_stick:,.0f}",
-    }
+    nope = {"near_nope": f"{near:,.0f}", "far_nope": f"{far:,.0f}"}
+    return nope | {"near_stick": f"{1 / near_stick:.0%}", "far_stick": f"{far_stick:,.0f}"}
 
 
 def position_numbers() -> dict[str, str]:
@@ -174,55 +156,37 @@ def draw() -> list[torch.Tensor]:
     return [torch.randn(B, H, T, D, dtype=torch.float64) for _ in range(4)]
 
 
-@functools.cache
-def problem() -> tuple[torch.Tensor, ...]:
-    r"""Seeded q, k, v that want gradients, and the gradient of the output."""
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(1)
-        *qkv, dout = draw()
-    return *(x.requires_grad_() for x in qkv), dout
+Q, K, V, DO = seeded(draw, 1)
+DA = DO @ V.mT  # the gradient of the weights
+AT, OMEGA = torch.arange(T), inv_freq(D, dtype=torch.float64)
+AWAY = (AT[:, None] - AT).double()  # i - j
+TURNED = rotate(Q, AT, OMEGA), rotate(K, AT, OMEGA)
 
 
 def grads(encoding) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     r"""Weights, and the gradients by autograd: of q, of k and of the parameters by name."""
-    q, k, v, dout = problem()
+    q, k = (x.clone().requires_grad_() for x in (Q, K))
     encoding = encoding.double()
-    out, A = posenc.attention(q, k, v, encoding, return_weights=True)
+    out, A = posenc.attention(q, k, V, encoding, return_weights=True)
     leaves = {"q": q, "k": k} | dict(encoding.named_parameters())
-    by_autograd = torch.autograd.grad(out, list(leaves.values()), dout)
+    by_autograd = torch.autograd.grad(out, list(leaves.values()), DO)
     return A.detach(), {name.split(".")[-1]: g for name, g in zip(leaves, by_autograd)}
-
-
-def given() -> tuple[torch.Tensor, ...]:
-    r"""What the formulas use: queries, keys, the gradient of the weights, and the distances i - j."""
-    q, k, v, dout = (x.detach() for x in problem())
-    at = torch.arange(T)
-    return q, k, dout @ v.mT, (at[:, None] - at).double()
 
 
 def softmax_side(encoding) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
     r"""The gradients by autograd, and ds by the formula for a softmax."""
     A, by_autograd = grads(encoding)
-    _, _, dA, _ = given()
-    return by_autograd, softmax_gradient(A, dA)
+    return by_autograd, softmax_gradient(A, DA)
 
 
-def to_qk(ds) -> tuple[torch.Tensor, torch.Tensor]:
+def to_qk(ds, q=Q, k=K) -> tuple[torch.Tensor, torch.Tensor]:
     r"""The gradients of q and k through the score."""
-    Q, K, _, _ = given()
-    return TAU * ds @ K, TAU * ds.mT @ Q
+    return TAU * ds @ k, TAU * ds.mT @ q
 
 
-def through_rotation(ds, turned_q, turned_k) -> list[torch.Tensor]:
-    r"""The gradients of q and k through a score of turned vectors: turned back."""
-    at, w = torch.arange(T), inv_freq(D, dtype=torch.float64)
-    return [rotate(TAU * m @ y, -at, w) for m, y in ((ds, turned_k), (ds.mT, turned_q))]
-
-
-def turned() -> list[torch.Tensor]:
-    r"""q and k after RoPE."""
-    Q, K, _, _ = given()
-    return [rotate(y, torch.arange(T), inv_freq(D, dtype=torch.float64)) for y in (Q, K)]
+def turned_back(ds) -> list[torch.Tensor]:
+    r"""The gradients of q and k through a score of turned vectors."""
+    return [rotate(x, -AT, OMEGA) for x in to_qk(ds, *TURNED)]
 
 
 def by_head(x) -> torch.Tensor:
@@ -243,19 +207,14 @@ def hold(method: str, parameters: str, reads: str, by_autograd, dq, dk, **formul
     return [method, parameters, reads, "—" if error is None else f"{error:.0e}", f"{both:.0e}"]
 
 
-def without_parameters(method: str) -> list[str]:
+def without_parameters(method: str, encoding, words="none") -> list[str]:
     r"""NoPE, and ALiBi with fixed slopes."""
-    encoding, words = {
-        "NoPE": (posenc.Encoding(), "none"),
-        "ALiBi": (posenc.make("alibi", num_heads=H), "none: slopes are fixed"),
-    }[method]
     by_autograd, ds = softmax_side(encoding)
     return hold(method, words, "—", by_autograd, *to_qk(ds))
 
 
 def by_position() -> list[list[str]]:
     r"""x = E + row, one matrix each for q, k and v; positions are drawn, so that some rows have no visitor."""
-    _, _, _, dout = problem()
     E, spots = torch.randn(B, T, D, dtype=torch.float64), torch.randint(SPOTS - 2, (B, T))
     maps = torch.randn(3, D, D, dtype=torch.float64) / math.sqrt(D)
     learned = posenc.make("learned", max_positions=SPOTS, dim=D).double().embed.table
@@ -266,10 +225,10 @@ def by_position() -> list[list[str]]:
         x = E + rows[spots]
         qx, kx, vx = ((x @ m)[:, None] for m in maps)
         out, A = posenc.attention(qx, kx, vx, return_weights=True)
-        of_x, of_rows = torch.autograd.grad(out, (x, rows), dout[:, :1])
+        of_x, of_rows = torch.autograd.grad(out, (x, rows), DO[:, :1])
         A, qx, kx, vx = (y.detach()[:, 0] for y in (A, qx, kx, vx))
-        ds = softmax_gradient(A, dout[:, 0] @ vx.mT)
-        g = TAU * ds @ kx @ maps[0].T + TAU * ds.mT @ qx @ maps[1].T + A.mT @ dout[:, 0] @ maps[2].T
+        ds = softmax_gradient(A, DO[:, 0] @ vx.mT)
+        g = TAU * ds @ kx @ maps[0].T + TAU * ds.mT @ qx @ maps[1].T + A.mT @ DO[:, 0] @ maps[2].T
         sums = torch.zeros(SPOTS, D, dtype=torch.float64).index_add(0, spots.flatten(), g.flatten(0, 1))
         errors = [(of_rows - sums).abs().max().item(), (of_x - g).abs().max().item()]
         assert max(errors) < PROMISED and silent.any() and (of_rows[silent] == 0).all(), errors
@@ -286,8 +245,8 @@ def transformer_xl() -> list[str]:
     r"""Two vectors a head, and the map of the sinusoids."""
     encoding = posenc.make("transformer_xl", num_heads=H, head_dim=D)
     by_autograd, ds = softmax_side(encoding)
-    (Q, K, _, d), bias = given(), encoding.bias
-    waves = posenc.sinusoidal.table(d.flatten(), H * D).unflatten(0, (T, T))  # R_(i-j)
+    bias = encoding.bias
+    waves = posenc.sinusoidal.table(AWAY.flatten(), H * D).unflatten(0, (T, T))  # R_(i-j)
     r = (waves @ bias.w_r.detach().T).unflatten(-1, (H, D))  # [T, T, H, D]
     u, v = bias.u.detach()[:, None], bias.v.detach()[:, None]
     dq, dk = to_qk(ds)
@@ -304,8 +263,7 @@ def transformer_xl() -> list[str]:
 def t5() -> list[str]:
     r"""A number for each bucket."""
     by_autograd, ds = softmax_side(posenc.make("t5", num_heads=H, num_buckets=BUCKETS, max_distance=MAX_DISTANCE))
-    _, _, _, d = given()
-    bucket = posenc.t5.bucket((-d).long(), BUCKETS, MAX_DISTANCE, bidirectional=False)
+    bucket = posenc.t5.bucket((-AWAY).long(), BUCKETS, MAX_DISTANCE, bidirectional=False)
     by_bucket = torch.stack([by_head(ds * (bucket == n)) for n in range(BUCKETS)], -1)
     return hold("T5", "$t_{h,n}$", "by offset, summed in a bucket", by_autograd, *to_qk(ds), table=by_bucket)
 
@@ -313,8 +271,7 @@ def t5() -> list[str]:
 def learned_alibi() -> list[str]:
     r"""A slope a head."""
     by_autograd, ds = softmax_side(posenc.make("alibi", num_heads=H, learned=True))
-    _, _, _, d = given()
-    return hold("ALiBi, learned", "$m_h$", "by distance", by_autograd, *to_qk(ds), slopes=by_head(-d * ds))
+    return hold("ALiBi, learned", "$m_h$", "by distance", by_autograd, *to_qk(ds), slopes=by_head(-AWAY * ds))
 
 
 def kerple(form: str) -> list[str]:
@@ -322,7 +279,7 @@ def kerple(form: str) -> list[str]:
     encoding = posenc.make("kerple", num_heads=H, form=form)
     by_autograd, ds = softmax_side(encoding)
     r1, r2 = (p.detach().exp()[:, None, None] for p in (encoding.bias.log_r1, encoding.bias.log_r2))
-    away = given()[3].abs()
+    away = AWAY.abs()
     if form == "log":
         b, by_r2 = -r1 * torch.log1p(r2 * away), -r1 * r2 * away / (1 + r2 * away)
     else:
@@ -335,14 +292,13 @@ def kerple(form: str) -> list[str]:
 def rope() -> list[str]:
     r"""No parameters; gradients are turned back."""
     by_autograd, ds = softmax_side(posenc.make("rope", head_dim=D))
-    return hold("RoPE", "none: frequencies are fixed", "—", by_autograd, *through_rotation(ds, *turned()))
+    return hold("RoPE", "none: frequencies are fixed", "—", by_autograd, *turned_back(ds))
 
 
 def stick() -> list[str]:
     r"""Stick-breaking: no parameters."""
     A, by_autograd = grads(posenc.make("stickbreaking"))
-    Q, K, dA, d = given()
-    dz = stick_gradient(TAU * Q @ K.mT, A, dA) * (d > 0)
+    dz = stick_gradient(TAU * Q @ K.mT, A, DA) * (AWAY > 0)
     return hold("Stick-breaking", "none", "—", by_autograd, *to_qk(dz))
 
 
@@ -350,13 +306,12 @@ def penalized_stick(order: str) -> list[str]:
     r"""RSE: one rate."""
     encoding = rse(D, rate=0.1, order=order)
     A, by_autograd = grads(encoding)
-    _, _, dA, d = given()
-    q, k = turned()
-    z = TAU * q @ k.mT - encoding.bias.rate.item() * d.abs()
-    dz = stick_gradient(z, A, dA, order) * (d >= 0)
-    raw = -(dz * d).sum() * encoding.bias.raw.detach().sigmoid()
-    back = through_rotation(dz, q, k)
-    return hold(f"RSE, {order}", r"$\lambda$, through a softplus", "by distance", by_autograd, *back, raw=raw)
+    q, k = TURNED
+    z = TAU * q @ k.mT - encoding.bias.rate.item() * AWAY.abs()
+    dz = stick_gradient(z, A, DA, order) * (AWAY >= 0)
+    raw = -(dz * AWAY).sum() * encoding.bias.raw.detach().sigmoid()
+    parameter = r"$\lambda$, through a softplus"
+    return hold(f"RSE, {order}", parameter, "by distance", by_autograd, *turned_back(dz), raw=raw)
 
 
 def comparison_table():
@@ -365,8 +320,8 @@ def comparison_table():
         torch.default_generator.manual_seed(1)
         draw()  # as the problem does, so that what follows is drawn apart from it
         rows = [
-            without_parameters("NoPE"),
-            without_parameters("ALiBi"),
+            without_parameters("NoPE", posenc.Encoding()),
+            without_parameters("ALiBi", posenc.make("alibi", num_heads=H), "none: slopes are fixed"),
             *by_position(),
             transformer_xl(),
             t5(),

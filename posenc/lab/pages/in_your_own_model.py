@@ -68,20 +68,14 @@ def bridges_table():
     return table(["method", *(f"`{name}`" for name in names)], answers)
 
 
-def kinds():
-    r"""What results/attach_kinds.json says, {(verdict, reason or ""): [model type, ...]}: most types first."""
-    found = {}
+def kinds_table():
+    r"""Which model types of transformers `attach` serves, and why not the others: most types first."""
+    found, order = {}, ("serves", "serves with a list", "refuses", "not built")
     for kind, said in load_results("attach_kinds")["kinds"].items():
         verdict, why = said.split(" | ")
-        found.setdefault((verdict, "" if verdict.startswith("serves") else why), []).append(kind)
-    order = ("serves", "serves with a list", "refuses", "not built")
-    return dict(sorted(found.items(), key=lambda item: (order.index(item[0][0]), -len(item[1]))))
-
-
-def kinds_table():
-    r"""Which model types of transformers `attach` serves, and why not the others."""
-    rows = [[verdict, why, ", ".join(f"`{kind}`" for kind in names)] for (verdict, why), names in kinds().items()]
-    return table(["`attach`", "why not", "model types"], rows)
+        found.setdefault((verdict, "" if verdict.startswith("serves") else why), []).append(f"`{kind}`")
+    rows = sorted(found.items(), key=lambda item: (order.index(item[0][0]), -len(item[1])))
+    return table(["`attach`", "why not", "model types"], [[*said, ", ".join(kinds)] for said, kinds in rows])
 
 
 def speed_table():

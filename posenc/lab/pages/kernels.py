@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import torch
+from torch.nn.functional import scaled_dot_product_attention as formula
 
 import posenc
 from posenc.lab.experiments import load_results
@@ -23,18 +24,8 @@ CHIPS = {  # compute capability: (GPUs that have it, shared memory that one bloc
     "9.0": ("H100, H200", 227 * KIB),
     "10.0": ("B200", 227 * KIB),
 }
-HEAD = (  # of a table of compiled kernels
-    *("kernel", "variant", "pass", "dtype", "head size", "tile", "warps, stages"),
-    *("shared", "registers", "spilled", "tensor cores"),
-)
 MARK = "# needs Triton: "  # a cell that begins so needs it; its name follows
 FORWARD, BOTH = "forward", "forward and backward"
-WITHOUT_BIAS = ("interleaved", "half", "gain and band", "axial", "M-RoPE", "mixed", "plain")  # variants of the families
-
-
-def has_triton() -> bool:
-    r"""Is Triton here? It is published for Linux only."""
-    return importlib.util.find_spec("triton") is not None
 
 
 def print_frozen(name: str) -> None:
@@ -54,15 +45,11 @@ def freeze_without_triton() -> None:
     r"""Where there is no Triton, let this notebook's marked cells print what is frozen."""
     from IPython import get_ipython
 
-    if not has_triton():
+    if importlib.util.find_spec("triton") is None:  # it is published for Linux only
         get_ipython().input_transformers_cleanup.append(or_frozen)
 
 
-HAT, SLOPE, SUM = (
-    6,
-    10,
-    6,
-)  # operations a pair on one position of CoPE's table: of a hat, its slope, the table's gradient
+HAT, SLOPE, SUM = 6, 10, 6  # operations a pair on a position of CoPE's table; SUM: of the table's gradient
 #: What a kernel asks of one pair, counted in its source: matrix products, exponentials, operations on one position.
 COUNTED = {
     "softmax": {"forward": (2, 1, 0), "backward": (3 + 4, 2, 0)},  # backward in two kernels
@@ -71,18 +58,15 @@ COUNTED = {
 
 
 def contextual_work(positions: int, head_dim: int) -> dict[str, dict[str, dict[str, int]]]:
-    r"""What one pair of a query and a key costs CoPE's kernels and the plain softmax's.
+    r"""{"softmax", "CoPE": {"forward", "backward": what a pair of a query and a key costs there}}.
 
-    Arguments: positions: P, rows of CoPE's table. head_dim: D, of q, k and v.
-    Returns: {"softmax", "CoPE": {"forward", "backward": counts}}; products: operations of matrix products, 2 D each;
-        exponentials; lookup: operations on the positions, on which a slope counts only where a gradient reads it. What
-        both do alike beside the products (mask, largest, sum) is left out, and CoPE's running sum of gates.
+    Arguments: positions: P, rows of CoPE's table. head_dim: D. Counted are operations of matrix products, 2 D each,
+    exponentials, and operations on the positions ("lookup"), on which a slope counts only where a gradient reads it.
+    Left out is what both do alike beside the products (mask, largest, sum), and CoPE's running sum of gates.
     """
+    per, names = (2 * head_dim, 1, positions), ("products", "exponentials", "lookup")
     return {
-        name: {
-            way: {"products": 2 * head_dim * products, "exponentials": exponentials, "lookup": positions * lookup}
-            for way, (products, exponentials, lookup) in ways.items()
-        }
+        name: {way: {what: a * b for what, a, b in zip(names, per, counts)} for way, counts in ways.items()}
         for name, ways in COUNTED.items()
     }
 
@@ -101,37 +85,10 @@ def tile_numbers(length: int = 128, block: int = 32) -> dict[str, str]:
 
 
 @functools.cache
-def report() -> dict:
-    r"""The frozen report of compiled kernels."""
+def report() -> list[dict]:
+    r"""The rows of the frozen report of compiled kernels."""
     report = load_results("kernel_report")
-    return report | {"rows": [dict(zip(report["columns"], row)) for row in report["rows"]]}
-
-
-def select(rows: list[dict], **columns) -> list[dict]:
-    """The rows whose columns have these values; a value may be a tuple of several."""
-    choices = {name: value if isinstance(value, tuple) else (value,) for name, value in columns.items()}
-    return [row for row in rows if all(row[name] in values for name, values in choices.items())]
-
-
-def cells(row: dict) -> list[str]:
-    """One row of the report as text, under `HEAD`."""
-    block_q, block_k, warps, stages = row["tile"]
-    start = [row["family"], row["variant"], row["pass"], row["dtype"], str(row["head_dim"])]
-    start += [f"{block_q} x {block_k}", f"{warps}, {stages}"]
-    if not row["compiles"]:
-        return [*start, "does not compile", "", "", row["instructions"]]
-    shared = f"{row['shared'] / KIB:.0f} of {CHIPS[row['capability']][1] // KIB} kB"
-    cores = f"{row['tensor_cores']} {row['instructions']}" if row["tensor_cores"] else "no"
-    return [*start, shared, str(row["registers"]), f"{row['spilled']} B" if row["spilled"] else "no", cores]
-
-
-def chip_table(rows: list[dict], hide: tuple = ()):
-    r"""A Markdown table of rows of one compute capability, less the columns of `HEAD` to hide.
-
-    Registers and spilled bytes are per thread; shared memory per block, of what the chip allows.
-    """
-    shown = [n for n, name in enumerate(HEAD) if name not in hide]
-    return table([HEAD[n] for n in shown], [[cells(row)[n] for n in shown] for row in rows])
+    return [dict(zip(report["columns"], row)) for row in report["rows"]]
 
 
 def overview(rows: list[dict]):
@@ -139,7 +96,7 @@ def overview(rows: list[dict]):
     lines = []
     for capability, (names, limit) in CHIPS.items():
         for dtype in ("float16", "bfloat16", "float32"):
-            mine = select(rows, capability=capability, dtype=dtype)
+            mine = [row for row in rows if (row["capability"], row["dtype"]) == (capability, dtype)]
             good = [row for row in mine if row["compiles"]]
             if good:
                 shared = f"{max(row['shared'] for row in good) / KIB:.0f} of {limit / KIB:.0f} kB"
@@ -148,41 +105,6 @@ def overview(rows: list[dict]):
                 compiled = f"{len(good)} of {len(mine)}"
                 lines.append([capability, names, dtype, compiled, shared, spill, ", ".join(kinds) or "no"])
     return table(["capability", "GPUs", "dtype", "compile", "shared, at most", "spill", "tensor cores"], lines)
-
-
-def report_rows(capability: str) -> list[dict]:
-    r"""Rows of the report for one generation: without a bias, in half precision, at head size 64."""
-    return select(report()["rows"], capability=capability, dtype="float16", head_dim=64, variant=WITHOUT_BIAS)
-
-
-def glue_reports() -> None:
-    r"""Give the prose a table for each generation, as `k_report_7_5` and so on: of rotary kernels the largest alone."""
-    from myst_nb import glue
-
-    for capability in CHIPS:
-        rows = report_rows(capability)
-        rotary = select(rows, family="rotary")
-        shown = [max(rotary, key=lambda row: row["registers"]), *(row for row in rows if row not in rotary)]
-        lines = chip_table(shown, hide=("dtype", "head size"))
-        glue(f"k_report_{capability.replace('.', '_')}", lines, display=False)
-
-
-def report_numbers() -> dict[str, str]:
-    r"""How many kernels were compiled, and how many rotary ones the tables choose from, and what these take at most.
-
-    Errors: AssertionError where one of these spills or uses tensor cores, or where generations have not equally many.
-    """
-    by_chip = [select(report_rows(capability), family="rotary") for capability in CHIPS]
-    (count,) = set(map(len, by_chip))
-    rows = sum(by_chip, [])
-    assert not any(row["spilled"] or row["tensor_cores"] for row in rows)
-    registers, shared = (max(row[name] for row in rows) for name in ("registers", "shared"))
-    return {
-        "kernels": f"{len(report()['rows'])}",
-        "rotary": f"{count}",
-        "rotary_registers": f"{registers}",
-        "rotary_shared": f"{shared / KIB:.0f}",
-    }
 
 
 @functools.cache
@@ -209,10 +131,10 @@ def speed_numbers() -> dict[str, str]:
     assert max(shares) < 1  # "right"
     for size in [(length, head_dim) for length in (2048, 8192) for head_dim in (64, 128)]:
         assert all(at[way, "RoPE beforehand", *size] < at[way, "RoPE inside", *size] for way in (FORWARD, BOTH))
-    flash = at[BOTH, "SDPA FLASH_ATTENTION", 8192, 64]
+    plain, flash = at[BOTH, "softmax", 8192, 64], at[BOTH, "SDPA FLASH_ATTENTION", 8192, 64]
     ratios = {
-        "plain": at[BOTH, "softmax", 8192, 64] / flash,
-        "t5": at[BOTH, "T5", 8192, 64] / at[BOTH, "softmax", 8192, 64],
+        "plain": plain / flash,
+        "t5": at[BOTH, "T5", 8192, 64] / plain,
         "stick": at[BOTH, "stick-breaking", 8192, 64] / flash,
         "alibi": at[FORWARD, "ALiBi", 2048, 64] / at[FORWARD, "flex ALiBi", 2048, 64],
     }
@@ -222,9 +144,7 @@ def speed_numbers() -> dict[str, str]:
         ratios |= {f"{name}_least": min(times), f"{name}_most": max(times)}
     turns = [at[FORWARD, f"RoPE {way}", 8192, 64] for way in ("beforehand", "inside")]
     return {name: f"{value:.1f}" for name, value in ratios.items()} | {
-        "checks": f"{len(shares)}",
         "worst": f"{max(shares):.2f}",
-        "at": "{heads} heads of size 64, {tokens:,} tokens".format(**speed()["settings"]),
         "turns": "{:.2f} and {:.2f} ms".format(*turns),
     }
 
@@ -258,13 +178,6 @@ def idea_figure():
     panels[1].annotate("", (SIDE - 0.2, top - 0.5), (0.2, top - 0.5), arrowprops=arrow)
     panels[0].set_ylabel("queries")
     return finish(figure)
-
-
-def plain(q, k, v):
-    r"""Attention as the formula has it, causal, every score at once: q, k, v [..., T, D]."""
-    hidden = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).triu(1)
-    scores = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(hidden, -torch.inf)
-    return scores.softmax(-1) @ v
 
 
 #: Mistakes in one line of the softmax kernels: words -> (the line's right part, what a wrong kernel has there).
@@ -303,7 +216,7 @@ def verdict_errors(tokens, right="", wrong=""):
             *x, dout = (tensor.to(dtype) for tensor in inputs)
             x = [tensor.requires_grad_() for tensor in x]
             ours = dtype == torch.float32
-            out = kernels.attend(*x, scale=0.25, tile=(64, 64, 4, 1)) if ours else plain(*x)
+            out = kernels.attend(*x, scale=0.25, tile=(64, 64, 4, 1)) if ours else formula(*x, is_causal=True)
             results.append((out, *torch.autograd.grad(out, x, dout)))
     return [(a - b).abs().max().item() for a, b in zip(*results)]
 

@@ -28,13 +28,8 @@ WINDOWS = 16  # the first windows of each length, in the unfair figure
 
 
 def start():
-    """Set figures up and give the prose its numbers: all that the page's first cell does."""
+    """Set figures up, check what the prose tells, and give it what is neither computed in sight nor frozen."""
     set_up(**{"font.size": 12, "axes.spines.top": False, "axes.spines.right": False})
-    numbers()
-
-
-def numbers():
-    """Give the prose what neither a visible cell computes nor a frozen file holds as it is; check what it tells."""
     check_puzzles()
     for section in (unfair_numbers, text_numbers, masked_numbers, flipflop_numbers, prediction_numbers):
         say_all("measure", section())
@@ -115,19 +110,19 @@ def unfair_figure():
 
 def windows_figure():
     """Three ways to lengthen a context, as bars: what is read, what counts, and what starts a piece."""
+    ways = {  # {way: what is read, and what counts of it, for n characters of context: (start, length) each}
+        "new windows: other targets": lambda n: ([(0, n)], [(0, n)]),
+        "chopped: fewer early ones": lambda n: ([(start, n) for start in range(0, 64, n)],) * 2,
+        "fixed targets": lambda n: ([(64 - n, n)], [(60, 4)]),
+    }
     _, panels = plt.subplots(3, 1, figsize=(4.4, 3.3), layout="constrained", sharex=True)
-    for axes, name in zip(panels, ("new windows: other targets", "chopped: fewer early ones", "fixed targets")):
+    for axes, (name, spans) in zip(panels, ways.items()):
         for row, n in enumerate((8, 16, 32, 64)):
-            if name.startswith("new"):
-                spans, counted = [(0, n)], [(0, n)]
-            elif name.startswith("chopped"):
-                spans = counted = [(start, n) for start in range(0, 64, n)]
-            else:
-                spans, counted = [(64 - n, n)], [(60, 4)]
-            axes.broken_barh([(a, b - 0.4) for a, b in spans], (row - 0.4, 0.8), color="0.8")
+            read, counted = spans(n)
+            axes.broken_barh([(a, b - 0.4) for a, b in read], (row - 0.4, 0.8), color="0.8")
             axes.broken_barh([(a, b - 0.4) for a, b in counted], (row - 0.4, 0.8), color="#e08a3c")
-            if not name.startswith("fixed"):
-                axes.broken_barh([(a, 2) for a, _ in spans], (row - 0.4, 0.8), color="#0b3c5d")
+            if name != "fixed targets":
+                axes.broken_barh([(a, 2) for a, _ in read], (row - 0.4, 0.8), color="#0b3c5d")
         axes.set(yticks=[], ylim=(3.6, -0.6), xlim=(0, 64))
         axes.set_title(name, loc="left")
         axes.spines["left"].set_visible(False)
@@ -194,7 +189,7 @@ def flipflop_numbers() -> dict:
 
 
 def check_puzzles():
-    """Assert what the page tells of the puzzles beside their verdicts."""
+    """Assert what the page ranks and compares of the puzzles beside their verdicts."""
 
     def mean(name, method, test):
         return scores(name, method, test).mean()
@@ -205,31 +200,24 @@ def check_puzzles():
     assert (nope("sparser") < nope("in")).all() and (nope("denser") > nope("in")).all()
     assert bit("stickbreaking", "longer 4x") < bit("alibi", "longer 4x") < 0.01
     assert 0.05 < bit("rope", "longer 4x") < bit("sinusoidal", "longer 4x")
-    assert [outcome("flipflop", method) for method in methods].count("failed") == 4
 
     letters = partial(mean, "selective_copy")
     for method in ("nope", "stickbreaking"):  # not learned, and blind to blanks
         assert letters(method, "in") > 0.3 and abs(letters(method, "sparser") - letters(method, "in")) < 0.02
-    assert max(letters("sinusoidal", "in"), letters("rope", "in")) < 0.2 and letters("alibi", "in") < 0.1
     assert letters("sinusoidal", "sparser") > letters("rope", "sparser") > letters("alibi", "sparser")
 
     count = partial(mean, "counting")
-    assert all(outcome("counting", method) == "came true" for method in methods)
     assert max(count("stickbreaking", test) for test in results("counting")["tests"]) < 0.001
     assert count("alibi", "longer 4x") < 0.1 < 0.3 < count("rope", "longer 4x")
     assert count("alibi", "sparser") > 2 * count("alibi", "in")
 
     pairs = {method: np.array(arm["by_pairs"]) for method, arm in results("recall")["methods"].items()}
     most = sorted(pairs, key=lambda method: pairs[method][:, -1].mean())  # at four times the pairs
-    assert most[:2] == ["stickbreaking", "alibi"] and pairs["stickbreaking"][:, -1].max() < 0.06
-    assert pairs["alibi"][:, -1].mean() > 0.5 and pairs["nope"][:, 2].mean() > 0.5
+    assert most[:2] == ["stickbreaking", "alibi"] and pairs["alibi"][:, -1].mean() > 0.5
 
     needle = partial(mean, "needle")
     assert max(needle(method, "in") for method in methods) < 0.03  # all have learned it
     assert min(needle(method, "far, cut") for method in methods) > 0.7
-    assert max(methods, key=lambda method: losses(method)[:, 0].mean()) == "nope"  # the highest loss on text
-    for method in ("nope", "stickbreaking"):
-        assert needle(method, "far") < 0.05 and outcome("needle", method) == "failed"
     assert needle("rope", "near") < 0.1 < 0.4 < needle("rope", "far")
     assert abs(needle("sinusoidal", "near") - needle("sinusoidal", "far")) < 0.05 < needle("sinusoidal", "near")
     assert needle("alibi", "near") < 0.05 < 0.2 < needle("alibi", "far") < min(0.5, needle("rope", "far"))
@@ -274,8 +262,7 @@ def card(name: str) -> Markdown:
         else:
             first, last = np.array(values["whole"]).T[[0, -1]]
         ends = [f"{np.mean(first):.3f}", f"{np.mean(last):.3f}"]
-        change = f"{judged.change:.3f}".replace("-0.000", "0.000")
-        change = f"{typeset(change)} ± {judged.spread:.3f}"
+        change = typeset(f"{round(judged.change, 3) + 0.0:.3f} ± {judged.spread:.3f}")  # no minus before a zero
         rows.append([label(arm), claim, f"**{judged.outcome}**", *ends, change])
         full.append(f"- *{result['predictions'][arm]}* {judged.words}")
     lines = [f"{span}: {result['unit']}. A change counts beyond {result['tolerance']:g}.", ""]

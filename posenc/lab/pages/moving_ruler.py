@@ -13,6 +13,7 @@ from posenc.lab.pages import finish
 from posenc.lab.titles import TITLES
 from posenc.lab.write import pm, table
 
+PAIRS = ((0, 1), (0, 2), (1, 2))  # of cups that a swap may take
 RIGHT = 0.05  # a method whose share of wrong answers stays below this has the answer
 
 
@@ -22,10 +23,7 @@ def seeded(*shape, seed):
 
 
 def exchanged_changes(length=7, dim=8, first=3):
-    r"""What the logit of the last query and key 1 does when two tokens between them change places: {title: change}.
-
-    The tokens are seeded; the two take their keys, gates and reflections along.
-    """
+    r"""What a logit does when two tokens between change places, with keys, gates and reflections: {title: change}."""
     order = torch.arange(length)
     order[first], order[first + 1] = first + 1, first
     q, k, raw = seeded(length, dim, seed=0), seeded(length, dim, seed=1), seeded(length, dim + 1, seed=2)
@@ -40,9 +38,8 @@ def exchanged_changes(length=7, dim=8, first=3):
         return path.scores_along(q, k[order], moved[..., :-1], moved[..., -1])
 
     methods = {"FoX": lambda order: fox.decay(log_f[order]), "CoPE": counted, "PaTH": reflected}
-    return {
-        title: abs(logit(order)[-1, 1] - logit(torch.arange(length))[-1, 1]).item() for title, logit in methods.items()
-    }
+    pairs = {title: (logit(order), logit(torch.arange(length))) for title, logit in methods.items()}
+    return {title: abs(moved[-1, 1] - before[-1, 1]).item() for title, (moved, before) in pairs.items()}
 
 
 def swap(a, b, dim=4):
@@ -53,20 +50,16 @@ def swap(a, b, dim=4):
 
 
 def cups_by_hand(swaps, seed=0):
-    r"""(answers of PaTH with weights set by hand, right answers) to `swaps` random swaps of three cups, [swaps] each.
-
-    Key c is lane c, each swap a mirror, the query asks for lane 0; the answer is the cup with the highest score.
-    """
-    pairs = ((0, 1), (0, 2), (1, 2))
+    r"""(answers of PaTH with weights set by hand, right answers) to random swaps of three cups, [swaps] each."""
     drawn = torch.randint(3, (swaps,), generator=torch.Generator().manual_seed(seed)).tolist()
     keys = torch.cat((torch.eye(3, 4, dtype=torch.float64), torch.zeros(swaps, 4, dtype=torch.float64)))
-    w = torch.stack([torch.zeros(4, dtype=torch.float64)] * 3 + [swap(*pairs[n]) for n in drawn])
+    w = torch.stack([torch.zeros(4, dtype=torch.float64)] * 3 + [swap(*PAIRS[n]) for n in drawn])
     beta = torch.tensor([0.0] * 3 + [2.0] * swaps, dtype=torch.float64)
     queries = torch.eye(1, 4, dtype=torch.float64).expand(swaps, 4)
     scores = path.scores_along(queries, keys, w, beta)[:, :3]
     cups, right = [0, 1, 2], []
     for n in drawn:
-        a, b = pairs[n]
+        a, b = PAIRS[n]
         cups[a], cups[b] = cups[b], cups[a]
         right.append(cups[0])
     return scores.argmax(-1), torch.tensor(right)
@@ -97,12 +90,11 @@ def bag_error(swaps):
 
     swaps: the mean is over the answers after so many swaps, for every n in this range. All rows of swaps count alike.
     """
-    pairs = ((0, 1), (0, 2), (1, 2))
     rows, found = collections.Counter({((0, 0, 0), (0, 1, 2)): 1}), {}
     for n in range(1, max(swaps) + 1):
         answers, following = collections.defaultdict(collections.Counter), collections.Counter()
         for (counts, cups), times in rows.items():
-            for last, (a, b) in enumerate(pairs):
+            for last, (a, b) in enumerate(PAIRS):
                 moved = list(cups)
                 moved[a], moved[b] = moved[b], moved[a]
                 answers[counts, last][moved[0]] += times
@@ -121,10 +113,8 @@ def sink_share(keys, slot=3.0):
 def numbers():
     r"""What the prose says of the study and of sinks, by name."""
     first, following, last = frozen()["lengths"]
-    best = min(
-        (name for name in frozen()["methods"] if name != "path"),
-        key=lambda name: mean_and_spread(errors(name, first))[0],
-    )
+    others = [name for name in frozen()["methods"] if name != "path"]
+    best = min(others, key=lambda name: mean_and_spread(errors(name, first))[0])
     method, claim, _ = frozen()["predicted_longer"]
     changes = [after - before for before, after in zip(errors(method, first), errors(method, last))]
     rises = mean_and_spread(changes)[0] > frozen()["tolerance"]
@@ -143,16 +133,11 @@ def numbers():
 
 def verdict_table():
     r"""Each method: the learning rate that validation chose, the error at each length, and its prediction."""
-    lengths = frozen()["lengths"]
-    rows = [
-        [
-            METHODS[name].title,
-            f"{values['rate']:g}",
-            *(pm(errors(name, length)) for length in lengths),
-            f"{frozen()['predicted'][name][1]}: {outcome(name)}",
-        ]
-        for name, values in frozen()["methods"].items()
-    ]
+    lengths, rows = frozen()["lengths"], []
+    for name, values in frozen()["methods"].items():
+        predicted = f"{frozen()['predicted'][name][1]}: {outcome(name)}"
+        shares = [pm(errors(name, length)) for length in lengths]
+        rows.append([METHODS[name].title, f"{values['rate']:g}", *shares, predicted])
     return table(["method", "learning rate", *(f"{length} swaps" for length in lengths), "predicted"], rows)
 
 
@@ -176,11 +161,8 @@ def verdict_figure():
     return finish(figure)
 
 
-def padded_change(padding, n_floor=16, alpha=0.1, length=24):
-    r"""How far weights move when `padding` hidden tokens stand before, where logits grow with the index.
-
-    Inkling's full layers multiply a query's logits by 1 + alpha ln(max(n / n_floor, 1)), n its index from 1 on.
-    """
+def padded_change(padding, n_floor, alpha, length):
+    r"""How far weights move when hidden tokens stand before, where logits grow with a query's index n from 1 on."""
     logits = seeded(length, length, seed=6)  # scaled q.k plus a bias that reads distance alone
     visible = torch.ones(length, length, dtype=torch.bool).tril()
 

@@ -55,9 +55,3 @@ def test_kernels_do_as_many_operations_as_the_page_counts(monkeypatch, name):
         if name == "CoPE":  # the slopes that grad_scores reads are what is left
             slopes = {"forward": 0, "backward": 2}[direction] * positions
             assert counted["lookup"] == 6 * hats + 10 * slopes
-
-
-def test_the_formula_is_pytorchs():
-    q, k, v = torch.randn(3, 9, 4, dtype=torch.float64)
-    wanted = torch.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=True)[0]
-    torch.testing.assert_close(page.plain(q, k, v), wanted)
