@@ -17,16 +17,13 @@ from __future__ import annotations
 
 import hashlib
 import html
-import json
 import os
-import re
 import shutil
-from functools import partial
 from pathlib import Path
 
 from bundle import FIRST_SCRIPT, POLICY, bare
 from docutils import nodes
-from sphinx import addnodes
+from site_parts import sign
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util import logging
@@ -51,14 +48,12 @@ class ExplorableDirective(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         from posenc.lab.figures import load
 
-        folder = Path(self.env.config.nb_execution_cache_path)
         try:
             shown = load(self.arguments[0])
-            script = states(shown, folder)
+            script = states(shown, self.config).read_text("utf-8")
         except (ValueError, TypeError, RuntimeError) as error:
             raise self.error(str(error)) from error
-        picture = shown.picture()
-        if not picture.exists():
+        if not shown.picture().exists():
             logger.warning(
                 "%s has no picture: run `python -m posenc.lab.figures pictures %s`",
                 shown.id,
@@ -67,12 +62,6 @@ class ExplorableDirective(SphinxDirective):
             )
         digest = hashlib.sha256(script.encode()).hexdigest()[:10]
         name = f"{shown.id}.{digest}.data.js"
-        kept = data_dir(self.env.doctreedir) / name
-        if not kept.exists():
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            part = kept.with_suffix(f".{os.getpid()}")
-            part.write_text(script, "utf-8")
-            part.replace(kept)
         prefix = f"explorable-{shown.id.replace('.', '-')}-{self.env.new_serialno('explorable')}"
         figure = nodes.figure(classes=["explorable"], shows=shown.id)
         self.set_source_info(figure)
@@ -89,15 +78,11 @@ class ExplorableDirective(SphinxDirective):
         if self.content:
             self.state.nested_parse(self.content, self.content_offset, legend)
         figure += legend
-        # Last, as docutils looks for the caption at the second place.
-        other = addnodes.only(expr="not html")
-        other += nodes.image(uri=f"/{picture.relative_to(ROOT).as_posix()}", alt=shown.alt)
-        figure += other
         page, module = self.env.docname.split("/")[-1], shown.id.split(".")[0]
         label = shown.id if page == module else f"{page}-{shown.id}"  # the chapter's own figure has the short label
         self.options.setdefault("name", f"fig-{label}".replace(".", "-").replace("_", "-"))
         self.add_name(figure)
-        all_figures(self.env).setdefault(self.env.docname, {})[name] = {
+        self.env.metadata[self.env.docname].setdefault("explorables", {})[name] = {
             "bytes": len(script.encode()),
             "id": shown.id,
             "anchor": figure["ids"][0],
@@ -148,35 +133,19 @@ class LiveDirective(SphinxDirective):
         return [figure]
 
 
-def states(shown, cache: Path) -> str:
-    r"""The script with every state, as execution.py has left it; computed here where that failed."""
-    path = cache / f"{shown.id}.data.js"
+def states(shown, config) -> Path:
+    r"""The script with every state, where execution.py has left it; computed here where that failed."""
+    path = Path(config.nb_execution_cache_path) / f"{shown.id}.data.js"
     if not path.exists():
         part = path.with_suffix(f".{os.getpid()}")
         part.write_text(shown.data_js(), "utf-8")
         part.replace(path)
-    return path.read_text("utf-8")
+    return path
 
 
-def data_dir(doctreedir) -> Path:
-    return Path(doctreedir) / "explorables"
-
-
-def all_figures(env) -> dict:
+def all_figures(env) -> dict[str, dict]:
     r"""{page: {data file: what the page to embed needs}}"""
-    if not hasattr(env, "posenc_explorables"):
-        env.posenc_explorables = {}
-    return env.posenc_explorables
-
-
-def purge(app, env, docname) -> None:
-    all_figures(env).pop(docname, None)
-
-
-def merge(app, env, docnames, other) -> None:
-    for docname in docnames:
-        if docname in all_figures(other):
-            all_figures(env)[docname] = all_figures(other)[docname]
+    return {name: page["explorables"] for name, page in env.metadata.items() if "explorables" in page}
 
 
 def check_sizes(app, env) -> None:
@@ -189,28 +158,11 @@ def check_sizes(app, env) -> None:
             logger.warning("%s: %s bytes of states, more than %s: %s", page, f"{total:,}", f"{MAX_PAGE_BYTES:,}", sizes)
 
 
-INLINE = re.compile(
-    r'<div class="explorable-body" data-explorable="([^"]+)"((?:(?!explorable-body).)*)'
-    r'<script type="application/json" class="explorable-data">(.*?)</script>',
-    re.DOTALL,
-)
-
-
-def move_out(site: Path, found: re.Match) -> str:
-    r"""The states that a notebook carries in itself, in a file of their own, which the page asks for when needed."""
-    id, before, states = found.groups()
-    script = f"posencExplorable({json.dumps(id)}, {states});\n"
-    name = f"{id}.{hashlib.sha256(script.encode()).hexdigest()[:10]}.data.js"
-    (site / "_static" / "explore" / name).write_text(script, "utf-8")
-    return f'<div class="explorable-body" data-src="{name}" data-explorable="{id}"{before}'
-
-
 def add_player(app: Sphinx, pagename, templatename, context, doctree) -> None:
     r"""Give pages that show an explorable (by the directive, or in a cell's output) the player, and only those."""
     body = context.get("body") or ""
     if "data-explorable=" not in body and "data-live=" not in body:
         return
-    body = INLINE.sub(partial(move_out, Path(app.outdir)), body)
     for mark, folder in (("posenc-static/", "_static/"), ("posenc-embed/", "embed/")):
         body = body.replace(mark, context["pathto"](folder, resource=True))
     context["body"] = body
@@ -222,15 +174,13 @@ def write_files(app: Sphinx, error: Exception | None) -> None:
     if error or app.builder.format != "html":
         return
     out = Path(app.outdir) / "_static" / "explore"
-    wanted = {name for files in all_figures(app.env).values() for name in files}
-    pages = (path.read_text("utf-8") for path in Path(app.outdir).glob("notebooks/*.html"))
-    moved = {name for page in pages for name in re.findall(r'data-src="([^"]+)"', page)}
+    wanted = {name: shown["id"] for files in all_figures(app.env).values() for name, shown in files.items()}
     for stale in out.glob("*.data.js"):
-        if stale.name not in wanted | moved:
+        if stale.name not in wanted:
             stale.unlink()
-    for name in wanted:
+    for name, id in wanted.items():
         if not (out / name).exists():
-            shutil.copyfile(data_dir(app.env.doctreedir) / name, out / name)
+            shutil.copyfile(Path(app.config.nb_execution_cache_path) / f"{id}.data.js", out / name)
     write_embeds(app, Path(app.outdir))
 
 
@@ -287,8 +237,6 @@ def write_embeds(app: Sphinx, out: Path) -> None:
         kind: hashlib.sha256((out / "_static" / "explore" / f"player.{kind}").read_bytes()).hexdigest()[:8]
         for kind in ("js", "css")
     }
-    from site_parts import sign  # which imports this module
-
     wanted = chosen(all_figures(app.env))
     for path in folder.glob("*.html"):
         if path.stem not in wanted:
@@ -337,10 +285,8 @@ def write_player(app: Sphinx) -> None:
 def setup(app: Sphinx) -> dict:
     app.add_directive("explorable", ExplorableDirective)
     app.add_directive("live", LiveDirective)
-    app.connect("env-purge-doc", purge)
-    app.connect("env-merge-info", merge)
     app.connect("env-updated", check_sizes)
     app.connect("builder-inited", write_player)
     app.connect("html-page-context", add_player)
     app.connect("build-finished", write_files)
-    return {"version": "2", "env_version": 2, "parallel_read_safe": True, "parallel_write_safe": True}
+    return {"version": "3", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -40,7 +40,7 @@ def seconds(node: nodes.Node, unfolds: bool = False) -> float:
         return WORD
     if isinstance(node, nodes.math_block):
         return FORMULA
-    if isinstance(node, nodes.raw | nodes.Invisible) or node.tagname == "only" or SKIPPED & set(node["classes"]):
+    if isinstance(node, nodes.raw | nodes.Invisible) or SKIPPED & set(node["classes"]):
         return 0
     if isinstance(node, nodes.literal_block):
         lines = sum(bool(line.strip()) for line in node.astext().split("\n"))
