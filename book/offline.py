@@ -24,7 +24,6 @@ ZIP = ROOT / "_build" / "posenc-book.zip"
 TOP = "posenc-book/"  # the one folder that unpacking makes
 # Nothing opens these, or the published site alone has a use for them.
 LEFT_OUT = {".buildinfo", ".nojekyll", "objects.inv", "posenc.pdf", "posenc-book.zip", "404.html"}
-LEFT_OUT |= {"robots.txt", "sitemap.xml"}
 
 
 def moment() -> tuple[int, ...]:

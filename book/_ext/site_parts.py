@@ -1,4 +1,4 @@
-r"""What the whole site needs: lab links, descriptions, footers, repairs, a page for lost readers, a list for crawlers.
+r"""What the whole site needs: lab links, descriptions, footers, repairs, a page for lost readers.
 
 `{lab} rope` renders one line with the lab's two links, "Open the lab in Colab" and "Read the lab here". The address
 comes from `[tool.posenc]` in `pyproject.toml`, which is the only place that knows it.
@@ -230,7 +230,7 @@ def arrange(app: Sphinx, pagename, templatename, context, doctree) -> None:
         )
 
 
-# --- for readers who are lost, and for crawlers ----------------------------------------------------------------------
+# --- for readers who are lost ----------------------------------------------------------------------------------------
 
 
 def lost(app: Sphinx):
@@ -250,7 +250,7 @@ def keep_out(app: Sphinx, pagename, templatename, context, doctree) -> None:
 
 
 def finish(app: Sphinx, error: Exception | None) -> None:
-    r"""The lost readers' page stands at any depth, so its addresses begin at the host; and crawlers get a list."""
+    r"""The lost readers' page stands at any depth, so its addresses begin at the host."""
     if error or app.builder.format != "html":
         return
     out, base = Path(app.outdir), site_address()
@@ -258,14 +258,6 @@ def finish(app: Sphinx, error: Exception | None) -> None:
     page = (out / "404.html").read_text("utf-8")
     page = moved_up(page, folder).replace('data-content_root="./"', f'data-content_root="{folder}"')
     (out / "404.html").write_text(page, "utf-8")
-    pages = [f"{name}.html" for name in sorted(app.env.found_docs)]
-    listed = "".join(f"<url><loc>{html.escape(base + urllib.parse.quote(name))}</loc></url>\n" for name in pages)
-    (out / "sitemap.xml").write_text(
-        '<?xml version="1.0" encoding="UTF-8"?>\n'
-        f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n{listed}</urlset>\n',
-        "utf-8",
-    )
-    (out / "robots.txt").write_text(f"User-agent: *\nAllow: /\nSitemap: {base}sitemap.xml\n", "utf-8")
 
 
 def setup(app: Sphinx) -> dict:
