@@ -26,7 +26,6 @@ from pathlib import Path
 
 import tinycss2
 from fontTools import subset
-from PIL import Image
 from sphinx.application import Sphinx
 from sphinx.builders.html import _CascadingStyleSheet, _JavaScript
 
@@ -301,21 +300,6 @@ def moved_up(page: str, folder: str) -> str:
     return re.sub(r'(\s(?:href|src|action)=")([^"]*)(")', follow, page)
 
 
-# --- pictures --------------------------------------------------------------------------------------------------------
-
-
-def lighten(picture: Path) -> None:
-    r"""Write a plot's PNG with a palette of 256 colors, where that is smaller."""
-    with Image.open(picture) as image:
-        if image.mode not in ("RGB", "RGBA"):
-            return
-        made = io.BytesIO()
-        few = image.convert("RGBA").quantize(256, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
-        few.save(made, "PNG", optimize=True)
-    if len(made.getvalue()) < picture.stat().st_size:
-        picture.write_bytes(made.getvalue())
-
-
 # --- the bundles -----------------------------------------------------------------------------------------------------
 
 
@@ -359,8 +343,6 @@ def finish(app: Sphinx, error: Exception | None) -> None:
     faces = [FACE.format(name, "normal", 400, cut_font(*font)) for name, font in fonts.items()]
     (static / "math.css").write_text("".join(faces), "utf-8")
 
-    for picture in sorted((out / "_images").glob("*.png")):
-        lighten(picture)
     clear(static)
 
 
