@@ -58,22 +58,10 @@
     return place.textContent.replace(/\s+/g, " ").trim();
   };
 
-  // Where most of the words stand close together. The keywords are stems: "frequenci" for frequency. A hit begins a word;
-  // inside of one is the second choice.
+  // Where a word of the text first begins with one of the keywords, which are stems: "frequenci" for frequency.
   function firstHit(text, keywords) {
     const stems = [...keywords].map((word) => word.replace(/(?<=...)i$/, "").replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
-    for (const before of ["(?<![\\p{L}\\p{N}_])", ""]) {
-      const hits = stems.flatMap((stem) => [...text.matchAll(new RegExp(before + stem, "giu"))].map(({ index }) => [index, stem]));
-      hits.sort((a, b) => a[0] - b[0]);
-      let best = 0, most = 0;
-      for (let i = 0; i < hits.length && most < stems.length; i++) {
-        const near = new Set();
-        for (let j = i; j < hits.length && hits[j][0] < hits[i][0] + LENGTH / 2; j++) near.add(hits[j][1]);
-        if (near.size > most) [best, most] = [hits[i][0], near.size];
-      }
-      if (most) return best;
-    }
-    return 0;
+    return Math.max(text.search(new RegExp(`(?<![\\p{L}\\p{N}_])(${stems.join("|")})`, "iu")), 0);
   }
 
   Search.makeSearchSummary = (source, keywords, anchor) => {
