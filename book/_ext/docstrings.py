@@ -106,7 +106,7 @@ def convert(lines: list[str]) -> list[str]:
             first = [head.removeprefix("Arguments:").strip()]
             body += ["**Arguments**", ""] + items(first + textwrap.dedent("\n".join(block[1:])).split("\n")) + [""]
         elif _FIELD.match(head):
-            fields += split_fields(block)
+            fields += named(_FIELD.split(" ".join(line.strip() for line in block))[1:])
         elif formula(block):
             body += ["::", ""] + ["    " + line for line in block] + [""]
         elif len(block) > 1 and all(_ITEM.match(line) for line in block if not line.startswith(" ")):
@@ -162,11 +162,6 @@ def items(lines: list[str]) -> list[str]:
         else:
             out.append(f"- {inline(entry)}")
     return out
-
-
-def split_fields(block: list[str]) -> list[tuple[str, str]]:
-    r"""[(name, text), ...] of a section, in whose text further sections may begin after a full stop."""
-    return named(_FIELD.split(" ".join(line.strip() for line in block))[1:])
 
 
 def named(pieces: list[str]) -> list[tuple[str, str]]:

@@ -211,15 +211,6 @@ def folder_of(app: Sphinx) -> Path:
     return Path(app.doctreedir).parent / ".execution_cache"
 
 
-def shown_on(text: str) -> list[str]:
-    r"""The explorables that a page shows."""
-    return re.findall(r"^`{3,}\{explorable\} (\S+)", text, re.MULTILINE)
-
-
-def left_out(app: Sphinx, path: Path) -> bool:
-    return any(path.relative_to(ROOT).match(each) for each in app.config.nb_execution_excludepatterns)
-
-
 class Pages:
     r"""What is to be done for some pages: notebooks and explorables without outputs, or with those of other files."""
 
@@ -231,10 +222,12 @@ class Pages:
             path = Path(app.env.doc2path(name))
             text = path.read_text("utf-8")
             markdown = path.suffix == ".md"
-            figures = {id for id in (shown_on(text) if markdown else ()) if not self.drawn(id)}
+            shown = re.findall(r"^`{3,}\{explorable\} (\S+)", text, re.MULTILINE) if markdown else []
+            figures = {id for id in shown if not (self.states(id).exists() and self.record.fresh(id))}
             self.figures |= figures
             self.stale |= {name} if figures else set()
-            if left_out(app, path) or (markdown and "{code-cell}" not in text):
+            left_out = any(path.relative_to(ROOT).match(each) for each in app.config.nb_execution_excludepatterns)
+            if left_out or (markdown and "{code-cell}" not in text):
                 continue
             if self.record.fresh(name, text=short(text)):
                 continue
@@ -249,9 +242,6 @@ class Pages:
 
     def states(self, id: str) -> Path:
         return self.folder / f"{id}.data.js"
-
-    def drawn(self, id: str) -> bool:
-        return self.states(id).exists() and self.record.fresh(id)
 
     def keep(self, name: str, made: str, reads: dict[str, bool], seconds: float) -> None:
         if name in self.figures:
@@ -281,13 +271,12 @@ class Pages:
         chapters: dict[str, dict] = {}
         for id in sorted(self.figures):
             chapters.setdefault(id.split(".")[0], {})[id] = None
-        figures = sorted(chapters.values(), key=lambda job: sum(map(self.record.seconds, job)), reverse=True)
-        length = {name: (self.record.seconds(name), path.stat().st_size) for name, (path, *_) in self.notebooks.items()}
-        pages = []
-        for name in sorted(length, key=length.get, reverse=True):
-            path, notebook, _ = self.notebooks[name]
-            pages.append({name: (str(path.parent), nbformat.writes(notebook))})
-        return figures + pages
+        figures = sorted(chapters.values(), key=lambda job: -sum(map(self.record.seconds, job)))
+        texts = {
+            name: (str(path.parent), nbformat.writes(notebook)) for name, (path, notebook, _) in self.notebooks.items()
+        }
+        pages = sorted(texts, key=lambda name: (-self.record.seconds(name), -len(texts[name][1])))
+        return figures + [{name: texts[name]} for name in pages]
 
     def run(self) -> None:
         jobs, count = self.jobs(), 0
@@ -297,7 +286,8 @@ class Pages:
         os.environ |= {"MPLBACKEND": INLINE, "PYDEVD_DISABLE_FILE_VALIDATION": "1"}  # the debugger's warnings
         forking = multiprocessing.get_context("forkserver")
         forking.set_forkserver_preload(AT_HAND)
-        with forking.Pool(min(len(jobs), cores()), maxtasksperchild=1) as pool:
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        with forking.Pool(min(len(jobs), cores), maxtasksperchild=1) as pool:
             for done in pool.imap_unordered(work, jobs):
                 for name, made, reads, seconds, wrong in done:
                     count += 1
@@ -318,10 +308,6 @@ def find_stale(app: Sphinx, env, added, changed, removed) -> list[str]:
 def execute_ahead(app: Sphinx, env, docnames: list[str]) -> None:
     now.cache_clear()
     Pages(app, docnames).run()
-
-
-def cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def configure(app: Sphinx, config) -> None:

@@ -86,14 +86,6 @@ class LabDirective(SphinxDirective):
 # --- repairs of the stock pages --------------------------------------------------------------------------------------
 
 
-def add_noscript(app: Sphinx, pagename, templatename, context, doctree) -> None:
-    r"""Hide what only works with scripts where there are none."""
-    href = context["pathto"]("_static/noscript.css", resource=True)
-    context["metatags"] = (
-        context.get("metatags", "") + f'\n    <noscript><link rel="stylesheet" href="{href}"></noscript>'
-    )
-
-
 def shortened(text: str, longest: int = 160) -> str:
     r"""The first whole sentences of a text; where the first is too long, its first words."""
     if len(text) <= longest:
@@ -240,13 +232,8 @@ def lost(app: Sphinx):
 <p>The address is wrong, or the page has moved. You can
 <a href="{home}">go to the book’s first page</a>, <a href="search.html">search the book</a>
 or look in the <a href="genindex.html">index</a>. The contents list every chapter.</p></section>"""
-    yield "404", {"title": "There is no page here", "body": body}, "page.html"
-
-
-def keep_out(app: Sphinx, pagename, templatename, context, doctree) -> None:
-    if pagename == "404":
-        context["pageurl"] = None
-        context["metatags"] = context.get("metatags", "") + '\n    <meta name="robots" content="noindex">'
+    said = {"title": "There is no page here", "body": body, "pageurl": None}
+    yield "404", said | {"metatags": '\n    <meta name="robots" content="noindex">'}, "page.html"
 
 
 def finish(app: Sphinx, error: Exception | None) -> None:
@@ -264,11 +251,9 @@ def setup(app: Sphinx) -> dict:
     app.add_config_value("comments_config", {}, "")  # Jupyter Book sets it even where sphinx_comments is left out
     app.add_directive("lab", LabDirective)
     app.connect("config-inited", set_base)
-    app.connect("html-page-context", add_noscript)
     app.connect("html-page-context", describe)
     app.connect("html-page-context", sign)
     app.connect("html-page-context", mend_markup)
-    app.connect("html-page-context", keep_out)
     app.connect("html-page-context", arrange, priority=600)
     app.connect("html-collect-pages", lost)
     app.connect("build-finished", finish, priority=950)  # after bundle.py
