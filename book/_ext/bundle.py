@@ -161,25 +161,18 @@ def for_paper_and_without_script(css: str) -> str:
     A page without a script keeps `data-theme="auto"`: there the system's preference decides. Paper is light, whatever
     the screen shows.
     """
-    out, themed = [], {}
-
-    def flush() -> None:
-        out.extend(
-            f"@media {media}{{{''.join(rules)}}}" if media else "".join(rules) for media, rules in themed.items()
-        )
-        themed.clear()
+    out = []
 
     def add(media: str, selectors: list[str], body: str) -> None:
+        rule = ",".join(selectors) + "{" + body + "}"
         if selectors:
-            themed.setdefault(media, []).append(",".join(selectors) + "{" + body + "}")
+            out.append(f"@media {media}{{{rule}}}" if media else rule)
 
     for rule in tinycss2.parse_stylesheet(css, True, True):
         if rule.type == "at-rule" and rule.lower_at_keyword in ("media", "supports"):
-            flush()
             inside = for_paper_and_without_script(tinycss2.serialize(rule.content))
             out.append(f"@{rule.at_keyword} {tinycss2.serialize(rule.prelude).strip()}{{{inside}}}")
         elif rule.type != "qualified-rule" or not THEMED.search(tinycss2.serialize(rule.prelude)):
-            flush()
             out.append(rule.serialize())
         else:
             body = tinycss2.serialize(rule.content).strip()
@@ -192,7 +185,6 @@ def for_paper_and_without_script(css: str) -> str:
                 undecided = [THEMED.sub("[data-theme=auto]", selector) for selector in group]
                 add(f"screen and (prefers-color-scheme:{theme})", undecided, body)
             add("print", [THEMED.sub("[data-theme]", selector) for selector in light], body)
-    flush()
     return "".join(out)
 
 

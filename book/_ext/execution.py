@@ -312,10 +312,7 @@ def execute_ahead(app: Sphinx, env, docnames: list[str]) -> None:
 
 def configure(app: Sphinx, config) -> None:
     os.environ["POSENC_BOOK"] = "1"  # displayed explorables use the site's player
-    place = Path(app.doctreedir).parent / ".ipython"  # of what the reading executes itself: what failed here
-    os.environ["IPYTHONDIR"] = str(place)
-    (place / "profile_default").mkdir(parents=True, exist_ok=True)
-    (place / "profile_default" / "ipython_kernel_config.py").write_text(plots_config(), "utf-8")
+    os.environ["IPYTHONDIR"] = str(Path(app.doctreedir).parent / ".ipython")
     folder_of(app).mkdir(parents=True, exist_ok=True)
     config.nb_execution_cache_path = str(folder_of(app))
     if os.environ.get("LABS") == "1":

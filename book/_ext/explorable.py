@@ -16,11 +16,11 @@ pages (bundle.py).
 from __future__ import annotations
 
 import hashlib
-import html
 import os
 import shutil
 from pathlib import Path
 
+import jinja2
 from bundle import FIRST_SCRIPT, POLICY, bare
 from docutils import nodes
 from site_parts import sign
@@ -32,7 +32,12 @@ from sphinx.util.docutils import SphinxDirective
 logger = logging.getLogger(__name__)
 
 ROOT = Path(__file__).resolve().parents[2]
+EMBED = Path(__file__).parent / "templates" / "embed.html"
 PLAYER = ("player.js", "player.css", "plotly-cartesian.min.js")
+
+
+def short(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:10]
 
 
 def sources() -> list[Path]:
@@ -60,8 +65,7 @@ class ExplorableDirective(SphinxDirective):
                 shown.id,
                 location=self.get_location(),
             )
-        digest = hashlib.sha256(script.encode()).hexdigest()[:10]
-        name = f"{shown.id}.{digest}.data.js"
+        name = f"{shown.id}.{short(script.encode())}.data.js"
         prefix = f"explorable-{shown.id.replace('.', '-')}-{self.env.new_serialno('explorable')}"
         figure = nodes.figure(classes=["explorable"], shows=shown.id)
         self.set_source_info(figure)
@@ -184,41 +188,6 @@ def write_files(app: Sphinx, error: Exception | None) -> None:
     write_embeds(app, Path(app.outdir))
 
 
-# `auto`: where scripts are off, the style sheet asks the reader's system. Links leave the frame that shows the page:
-# the book would open inside it, and GitHub refuses to.
-PAGE = """<!doctype html>
-<html lang="{language}" data-theme="auto">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{title}</title>
-<meta name="description" content="{alt}">
-<link rel="icon" href="../_static/favicon.svg">
-<script>{first_script}</script>
-<link rel="stylesheet" href="../_static/explore/player.css?v={css}">
-<noscript><link rel="stylesheet" href="../_static/noscript.css"></noscript>
-<script defer src="../_static/explore/player.js?v={js}"></script>
-</head>
-<body class="explorable-page">
-<main>
-<h1>{title}</h1>
-<figure class="explorable">{body}
-<figcaption class="legend"><details><summary>What to see</summary><p>{alt}</p></details></figcaption>
-</figure>
-<p class="explorable-source">From <a target="_top" href="../{source}">{chapter}</a> in <cite>{book}</cite></p>
-<p class="explorable-source">Built <time datetime="{built_iso}">{built}</time>{commit}.
-<a target="_top" href="{report_address}">Report a mistake in this figure</a></p>
-</main>
-</body>
-</html>
-"""
-
-
-COMMIT = ' from commit <a target="_top" href="{repository_address}/commit/{commit}"><code>{commit:.7}</code></a>'
-
-
 def chosen(figures: dict) -> dict:
     r"""{id: (page, figure)}, from the chapter that has its module's name where several pages show it."""
     out = {}
@@ -233,33 +202,28 @@ def write_embeds(app: Sphinx, out: Path) -> None:
     r"""Write `embed/<id>.html` for each explorable, and delete those of explorables that are gone."""
     folder = out / "embed"
     folder.mkdir(exist_ok=True)
-    version = {
-        kind: hashlib.sha256((out / "_static" / "explore" / f"player.{kind}").read_bytes()).hexdigest()[:8]
-        for kind in ("js", "css")
-    }
+    static = out / "_static" / "explore"
+    version = {kind: short((static / f"player.{kind}").read_bytes()) for kind in ("js", "css")}
+    template = jinja2.Template(EMBED.read_text("utf-8"), autoescape=True, keep_trailing_newline=True)
     wanted = chosen(all_figures(app.env))
     for path in folder.glob("*.html"):
         if path.stem not in wanted:
             path.unlink()
     for id, (page, shown) in wanted.items():
-        signed = {}
-        sign(app, f"embed/{id}", None, signed, None)
-        commit = COMMIT.format(**signed) if signed["commit"] else ""
         words = {
-            **{key: signed[key] for key in ("built", "built_iso", "report_address")},
             "language": app.config.language,
+            "policy": POLICY,
+            "first_script": FIRST_SCRIPT,
             "title": shown["title"],
             "alt": shown["alt"],
+            "body": shown["body"].replace("posenc-static/", "../_static/"),
             "source": f"{app.builder.get_target_uri(page)}#{shown['anchor']}",
             "chapter": app.env.titles[page].astext(),
             "book": app.config.html_title,
+            **version,
         }
-        escaped = {key: html.escape(str(value)) for key, value in words.items()}
-        body = shown["body"].replace("posenc-static/", "../_static/")
-        text = PAGE.format(**escaped, **version, body=body, commit=commit, policy=POLICY, first_script=FIRST_SCRIPT)
-        path = folder / f"{id}.html"
-        if not path.exists() or path.read_text("utf-8") != text:
-            path.write_text(text, "utf-8")
+        sign(app, f"embed/{id}", None, words, None)
+        (folder / f"{id}.html").write_text(template.render(words), "utf-8")
 
 
 def write_player(app: Sphinx) -> None:

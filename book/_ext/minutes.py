@@ -15,7 +15,6 @@ from sphinx.util.docutils import SphinxRole
 
 logger = logging.getLogger(__name__)
 
-LONGEST = 25  # minutes that a first reading may take
 WORD, FORMULA, LINE, PRINTED, FIGURE = 0.3, 20, 15, 5, 60  # seconds
 SHOWN = 60 * WORD  # of a table or card that a cell shows: it is looked up, not read
 HIDDEN_CODE = {"tag_hide-input", "tag_remove-input", "tag_hide-cell"}
@@ -83,8 +82,6 @@ def count(app: Sphinx, doctree: nodes.document) -> None:
     page["asks"] = {asked for time in doctree.findall(Time) for asked in time["of"]}
     if name.startswith("book/"):
         page["minutes"] = round(seconds(doctree) / 60)
-        if name.split("/")[1] in page["asks"] and page["minutes"] > LONGEST:
-            logger.warning("%s: a first reading of %s minutes, more than %s", name, page["minutes"], LONGEST)
 
 
 def find_changed(app: Sphinx, env) -> list[str]:
