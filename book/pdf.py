@@ -10,7 +10,6 @@ in; links to them, and to whatever else only the site has, lead to the published
 
 from __future__ import annotations
 
-import html
 import io
 import logging
 import os
@@ -20,6 +19,7 @@ import urllib.parse
 from dataclasses import dataclass
 from pathlib import Path
 
+import jinja2
 from bs4 import BeautifulSoup, Tag
 from pypdf import PdfReader, PdfWriter
 from pypdf.generic import NameObject, TextStringObject
@@ -47,6 +47,12 @@ class Page:
     @property
     def anchor(self) -> str:
         return self.name.replace("/", "-")
+
+    @property
+    def sections(self) -> list[tuple[str, str]]:
+        r"""[(its id, its title), ...] of the page's sections."""
+        headings = self.article.select("section[id] > h2")
+        return [(heading.parent["id"], " ".join(heading.get_text().split())) for heading in headings]
 
 
 # --- joining ---------------------------------------------------------------------------------------------------------
@@ -123,26 +129,6 @@ def rewrite(page: Page, pages: dict[str, Page], site: Path, folder: Path) -> Non
     article["data-page"] = page.name
 
 
-def contents(pages: list[Page]) -> str:
-    r"""Parts, chapters and their sections; the page numbers come when the pages are known (`write_pdf`)."""
-    out, part = [], ""
-    entry = '<p class="pdf-{}"><a href="#{}"><span>{}</span><span class="pdf-number">0</span></a></p>'
-    for page in pages:
-        if page.part != part:
-            part = page.part
-            out.append(f'<p class="pdf-part">{html.escape(part)}</p>')
-        out.append(entry.format("chapter", page.anchor, html.escape(page.title)))
-        for heading in page.article.select("section[id] > h2"):
-            out.append(entry.format("section", heading.parent["id"], html.escape(" ".join(heading.get_text().split()))))
-    return "\n".join(out)
-
-
-def running_heads(pages: list[Page]) -> str:
-    r"""A named page for each chapter: it starts on a new sheet and carries its title on top."""
-    rule = '#{0} {{ page: {0} }}\n@page {0} {{ @top-right {{ content: "{1}" }} }}\n'
-    return "".join(rule.format(page.anchor, page.title.replace('"', "”").replace("\\", "")) for page in pages)
-
-
 def join(site: Path, folder: Path) -> tuple[str, list[Page]]:
     r"""(the book as one HTML page to be written into `folder`, its pages in order)."""
     pages, first = read_site(site)
@@ -154,43 +140,14 @@ def join(site: Path, folder: Path) -> tuple[str, list[Page]]:
         link.next_sibling.extract()
         link.decompose()
     words = {
-        "title": html.escape(first.select_one(".logo__title").get_text(strip=True)),
+        "title": first.select_one(".logo__title").get_text(strip=True),
         "static": Path(os.path.relpath(site / "_static", folder)).as_posix(),
-        "style": Path(__file__).with_name("pdf.css").read_text("utf-8") + running_heads(pages),
+        "style": Path(__file__).with_suffix(".css").read_text("utf-8"),
         "imprint": "\n".join(map(str, said)),
         "address": site_address(),
-        "contents": contents(pages),
-        "articles": "\n".join(str(page.article) for page in pages),
     }
-    return BOOK.format(**words), pages
-
-
-BOOK = """<!doctype html>
-<html lang="en" data-theme="light" data-mode="light">
-<head>
-<meta charset="utf-8">
-<title>{title}</title>
-<meta name="author" content="The posenc authors">
-<link rel="stylesheet" href="{static}/book.css">
-<link rel="stylesheet" href="{static}/math.css">
-<style>{style}</style>
-</head>
-<body>
-<div class="pdf-title">
-<p class="pdf-book">{title}</p>
-{imprint}
-<p>The same text with figures that move, and the labs: <a href="{address}">{address}</a></p>
-</div>
-<div class="pdf-contents">
-<h1>Contents</h1>
-{contents}
-</div>
-<main class="bd-main"><div class="bd-content"><div class="bd-article-container">
-{articles}
-</div></div></main>
-</body>
-</html>
-"""
+    template = jinja2.Template(Path(__file__).with_suffix(".html").read_text("utf-8"), autoescape=True)
+    return template.render(words, pages=pages), pages
 
 
 # --- printing --------------------------------------------------------------------------------------------------------

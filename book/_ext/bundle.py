@@ -101,33 +101,25 @@ def link(app: Sphinx, pagename, templatename, context, doctree) -> None:
 # --- style sheets ----------------------------------------------------------------------------------------------------
 
 
-def selector_matches(tokens: list, used: set[str]) -> bool:
+def selector_matches(selector: str, used: set[str]) -> bool:
     r"""Whether every class, id and element that a selector names is somewhere in the book.
 
     What stands inside `:not(...)` and its kin, and attributes, are not looked at: in doubt a rule stays.
     """
-    before = ""
-    for token in tokens:
-        if token.type == "ident" and before == ".":
-            if f".{token.value}" not in used:
-                return False
-        elif token.type == "hash":
-            if f"#{token.value}" not in used:
-                return False
-        elif token.type == "ident" and before != ":" and token.lower_value not in used:
-            return False
-        before = token.value if token.type == "literal" else ""
-    return True
+    while (less := re.sub(r":[\w-]+\([^()]*\)|\[[^\]]*\]", "", selector)) != selector:
+        selector = less
+    return used.issuperset(re.findall(r"[.#]?[A-Za-z_][\w-]*", re.sub(r"::?[\w-]+", "", selector)))
 
 
-def split_commas(tokens: list) -> list[list]:
+def split_commas(tokens: list) -> list[str]:
+    r"""The selectors of a list, as text."""
     groups = [[]]
     for token in tokens:
         if token.type == "literal" and token.value == ",":
             groups.append([])
         else:
             groups[-1].append(token)
-    return groups
+    return [tinycss2.serialize(group).strip() for group in groups]
 
 
 def compact(text: str) -> str:
@@ -142,7 +134,7 @@ def purge(rules: list, used: set[str]) -> str:
             selectors = [part for part in split_commas(rule.prelude) if selector_matches(part, used)]
             body = tinycss2.serialize([token for token in rule.content if token.type != "comment"])
             if selectors and body.strip():
-                kept.append(",".join(tinycss2.serialize(part).strip() for part in selectors) + "{" + body.strip() + "}")
+                kept.append(",".join(selectors) + "{" + body.strip() + "}")
         elif rule.type == "at-rule" and rule.lower_at_keyword in ("media", "supports", "layer", "container"):
             inside = purge(tinycss2.parse_rule_list(rule.content or [], True, True), used)
             if inside:
@@ -176,7 +168,7 @@ def for_paper_and_without_script(css: str) -> str:
             out.append(rule.serialize())
         else:
             body = tinycss2.serialize(rule.content).strip()
-            selectors = [tinycss2.serialize(part).strip() for part in split_commas(rule.prelude)]
+            selectors = split_commas(rule.prelude)
             themes = [found[1] if (found := THEMED.search(selector)) else "" for selector in selectors]
             light, dark = ([s for s, theme in zip(selectors, themes) if theme == name] for name in ("light", "dark"))
             add("", [s for s, theme in zip(selectors, themes) if theme != "dark"], body)

@@ -179,7 +179,7 @@
   const kinds = ["scroll", "keydown", "pointerdown", "touchstart"];
   for (const kind of kinds) window.addEventListener(kind, begin, { passive: true });
 
-  // ---- what a reference leads to stands beside it while it is pointed at or has the focus: a work, an equation, a theorem
+  // ---- what a reference leads to stands beside it while it is pointed at or has the focus: an equation, a theorem
 
   const peek = document.createElement("div");
   peek.className = "peek";
@@ -191,25 +191,17 @@
   function hide() {
     if (!shownFor) return;
     shownFor.removeAttribute("aria-describedby");
-    if (shownFor.dataset.work) shownFor.title = shownFor.dataset.work;
     shownFor = null;
     peek.hidden = true;
   }
   function show(link) {
     if (link === shownFor) return;
     const target = link.hash && link.pathname === location.pathname && byId(decodeURIComponent(link.hash.slice(1)));
-    const work = link.pathname.endsWith("/references.html") && (link.title || link.dataset.work);
-    if (work ? false : !target || !target.matches("div.math, div.proof")) return;
+    if (!target || !target.matches("div.math, div.proof")) return;
     hide();
-    if (work) {
-      link.dataset.work = work;
-      link.removeAttribute("title"); // or the browser shows it, too
-      peek.textContent = work.replace(/ URL: \S+$/, "");
-    } else {
-      peek.replaceChildren(...Array.from(target.childNodes, (node) => node.cloneNode(true)));
-      for (const part of peek.querySelectorAll(".headerlink, .eqno")) part.remove();
-      for (const part of peek.querySelectorAll("[id]")) part.removeAttribute("id");
-    }
+    peek.replaceChildren(...Array.from(target.childNodes, (node) => node.cloneNode(true)));
+    for (const part of peek.querySelectorAll(".headerlink, .eqno")) part.remove();
+    for (const part of peek.querySelectorAll("[id]")) part.removeAttribute("id");
     shownFor = link;
     link.setAttribute("aria-describedby", "peek");
     peek.hidden = false;
