@@ -204,15 +204,9 @@ def bare(script: str) -> str:
 
 
 def cut_font(source: Path, characters: set[str]) -> str:
-    r"""A font with these characters only, as a data URI; what the MATH table needs of them comes along, less the
-    tallest brackets: browsers put together from parts what is taller than the eighth."""
+    r"""A font with these characters only, as a data URI; what the MATH table needs of them comes along."""
     options = subset.Options(flavor="woff2", layout_features=(), hinting=False, notdef_outline=True)
     font = subset.load_font(str(source), options)
-    if "MATH" in font:
-        for made in font["MATH"].table.MathVariants.VertGlyphConstruction:
-            if made.GlyphAssembly:
-                made.MathGlyphVariantRecord = made.MathGlyphVariantRecord[:8]
-                made.VariantCount = len(made.MathGlyphVariantRecord)
     cutter = subset.Subsetter(options)
     cutter.populate(unicodes=sorted(map(ord, characters)))
     cutter.subset(font)

@@ -147,16 +147,9 @@ def formula(block: list[str]) -> bool:
 
 def items(lines: list[str]) -> list[str]:
     r"""A list of `name: text` entries, with their indented continuation lines."""
-    joined = []
-    for line in lines:
-        if line.startswith(" ") and joined:
-            joined[-1] += " " + line.strip()
-        elif line.strip():
-            joined.append(line.strip())
     out = []
-    for entry in joined:
-        match = _ITEM.match(entry)
-        if match:
+    for entry in filter(str.strip, re.split(r"\n(?! )", "\n".join(lines))):
+        if match := _ITEM.match(entry.strip()):
             names = ", ".join(f"``{name.strip().strip('`')}``" for name in match[1].split(","))
             out.append(f"- {names}: {inline(match[2])}")
         else:

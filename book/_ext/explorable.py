@@ -4,9 +4,9 @@ r"""The `explorable` directive: a figure with sliders that works without a kerne
     ```
 
 evaluates `posenc.lab.figures.rope.rotation_invariance` at every state when the page is read, writes the states to
-`_static/explore/` beside the player, and puts the committed picture where the plot will be. What stands inside the
-block is added to the caption. Its label is `fig-rope-rotation-invariance` in the chapter rope, and
-`fig-<page>-rope-rotation-invariance` on another page; `:name:` gives it another.
+`_static/explore/` beside the player, and puts the committed picture where the plot will be. Its label is
+`fig-rope-rotation-invariance` in the chapter rope, and `fig-<page>-rope-rotation-invariance` on another page; `:name:`
+gives it another.
 
 Each explorable also gets a page of its own, `embed/rope.rotation_invariance.html`, for frames on other sites: the same
 figure and player, no theme, relative paths only. Its content policy and its one inline script are those of the book's
@@ -45,9 +45,15 @@ def sources() -> list[Path]:
     return sorted([*ROOT.glob("posenc/**/*.py"), *ROOT.glob("results/*.json")])
 
 
+def legend(alt: str, more: str = "") -> nodes.legend:
+    r"""What to see, folded, so that it doesn't answer the question that stands before the figure."""
+    before = nodes.raw("", "<details><summary>What to see</summary>", format="html")
+    after = nodes.raw("", f"</details>{more}", format="html")
+    return nodes.legend("", before, nodes.paragraph("", "", nodes.Text(alt)), after)
+
+
 class ExplorableDirective(SphinxDirective):
     required_arguments = 1
-    has_content = True
     option_spec = {"name": str}
 
     def run(self) -> list[nodes.Node]:
@@ -59,12 +65,8 @@ class ExplorableDirective(SphinxDirective):
         except (ValueError, TypeError, RuntimeError) as error:
             raise self.error(str(error)) from error
         if not shown.picture().exists():
-            logger.warning(
-                "%s has no picture: run `python -m posenc.lab.figures pictures %s`",
-                shown.id,
-                shown.id,
-                location=self.get_location(),
-            )
+            command = f"python -m posenc.lab.figures pictures {shown.id}"
+            logger.warning("%s has no picture: run `%s`", shown.id, command, location=self.get_location())
         name = f"{shown.id}.{short(script.encode())}.data.js"
         prefix = f"explorable-{shown.id.replace('.', '-')}-{self.env.new_serialno('explorable')}"
         figure = nodes.figure(classes=["explorable"], shows=shown.id)
@@ -73,21 +75,13 @@ class ExplorableDirective(SphinxDirective):
         body = body.replace('<div class="explorable-body"', f'<div class="explorable-body" data-src="{name}"', 1)
         figure += nodes.raw("", body, format="html")
         figure += nodes.caption("", "", nodes.Text(shown.title))
-        # Folded, so that it doesn't answer the question that stands before the figure.
-        legend = nodes.legend()
-        legend += nodes.raw("", "<details><summary>What to see</summary>", format="html")
-        legend += nodes.paragraph("", "", nodes.Text(shown.alt))
         alone = f'<a class="explorable-embed" href="posenc-embed/{shown.id}.html">This figure alone</a>'
-        legend += nodes.raw("", f"</details>{alone}", format="html")
-        if self.content:
-            self.state.nested_parse(self.content, self.content_offset, legend)
-        figure += legend
+        figure += legend(shown.alt, alone)
         page, module = self.env.docname.split("/")[-1], shown.id.split(".")[0]
         label = shown.id if page == module else f"{page}-{shown.id}"  # the chapter's own figure has the short label
         self.options.setdefault("name", f"fig-{label}".replace(".", "-").replace("_", "-"))
         self.add_name(figure)
         self.env.metadata[self.env.docname].setdefault("explorables", {})[name] = {
-            "bytes": len(script.encode()),
             "id": shown.id,
             "anchor": figure["ids"][0],
             "title": shown.title,
@@ -107,7 +101,7 @@ class LiveDirective(SphinxDirective):
     optional_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        from posenc.lab.explore.page import escape, script_json
+        from posenc.lab.explore.page import script_json
         from posenc.lab.live import load_live
 
         for path in sources():
@@ -127,11 +121,7 @@ class LiveDirective(SphinxDirective):
             format="html",
         )
         figure += nodes.caption("", "", nodes.Text(shown.TITLE))
-        legend = nodes.legend()
-        legend += nodes.raw(
-            "", f"<details><summary>What to see</summary><p>{escape(shown.ALT)}</p></details>", format="html"
-        )
-        figure += legend
+        figure += legend(shown.ALT)
         self.options["name"] = f"fig-{'-'.join(self.arguments)}".replace("_", "-")
         self.add_name(figure)
         return [figure]
@@ -150,16 +140,6 @@ def states(shown, config) -> Path:
 def all_figures(env) -> dict[str, dict]:
     r"""{page: {data file: what the page to embed needs}}"""
     return {name: page["explorables"] for name, page in env.metadata.items() if "explorables" in page}
-
-
-def check_sizes(app, env) -> None:
-    from posenc.lab.explore.page import MAX_PAGE_BYTES
-
-    for page, files in all_figures(env).items():
-        total = sum(shown["bytes"] for shown in files.values())
-        if total > MAX_PAGE_BYTES:
-            sizes = ", ".join(f"{shown['id']} {shown['bytes']:,}" for shown in files.values())
-            logger.warning("%s: %s bytes of states, more than %s: %s", page, f"{total:,}", f"{MAX_PAGE_BYTES:,}", sizes)
 
 
 def add_player(app: Sphinx, pagename, templatename, context, doctree) -> None:
@@ -249,7 +229,6 @@ def write_player(app: Sphinx) -> None:
 def setup(app: Sphinx) -> dict:
     app.add_directive("explorable", ExplorableDirective)
     app.add_directive("live", LiveDirective)
-    app.connect("env-updated", check_sizes)
     app.connect("builder-inited", write_player)
     app.connect("html-page-context", add_player)
     app.connect("build-finished", write_files)

@@ -67,8 +67,8 @@ def of_cell(cell: nodes.Element) -> float:
     if not HIDDEN_CODE & set(cell["classes"]):
         total += sum(map(seconds, cell.findall(nodes.literal_block)))
     if "tag_hide-output" not in cell["classes"]:
-        shown = cell.findall(lambda node: isinstance(node, nodes.container) and node.get("nb_element") == "mime_bundle")
-        total += sum(min(SHOWN, seconds(bundle[0])) for bundle in shown)
+        bundles = (node for node in cell.findall(nodes.container) if node.get("nb_element") == "mime_bundle")
+        total += sum(min(SHOWN, seconds(bundle[0])) for bundle in bundles)
     return total
 
 

@@ -20,7 +20,6 @@ from pathlib import Path
 from bs4 import BeautifulSoup
 from bundle import moved_up
 from docutils import nodes
-from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
@@ -36,11 +35,6 @@ def address() -> tuple[str, str]:
     r"""(repository, ref) from pyproject.toml."""
     table = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["posenc"]
     return table["repository"], table["ref"]
-
-
-def colab_url(lab: str) -> str:
-    repository, ref = address()
-    return f"https://colab.research.google.com/github/{repository}/blob/{ref}/notebooks/{lab}.ipynb"
 
 
 def site_address() -> str:
@@ -64,22 +58,13 @@ class LabDirective(SphinxDirective):
         self.env.note_dependency(str(ROOT / "pyproject.toml"))
         if not re.fullmatch(r"[a-z0-9_]+", lab):
             raise self.error(f"lab {lab!r}: write the name of a notebook, such as rope")
-        here = nodes.reference("", "Open the lab in Colab", refuri=colab_url(lab), classes=["lab-link", "lab-colab"])
-        line = nodes.paragraph(classes=["lab-links"])
-        line += here
+        repository, ref = address()
+        colab = f"https://colab.research.google.com/github/{repository}/blob/{ref}/notebooks/{lab}.ipynb"
+        text = f"[Open the lab in Colab]({colab}){{.lab-link .lab-colab}}"
         if f"notebooks/{lab}" in self.env.found_docs:
-            line += nodes.Text(" ")
-            target = addnodes.pending_xref(
-                "",
-                nodes.inline("", "Read the lab here"),
-                refdomain="std",
-                reftype="doc",
-                reftarget=f"/notebooks/{lab}",
-                refexplicit=True,
-                refdoc=self.env.docname,
-                refwarn=True,
-            )
-            line += target
+            text += f" {{doc}}`Read the lab here </notebooks/{lab}>`"
+        [line] = self.parse_text_to_nodes(text)
+        line["classes"].append("lab-links")
         return [line]
 
 

@@ -1,8 +1,7 @@
-// The search page: what Sphinx's searchtools.js shows beside a result, what it puts first, and what it says of none.
+// The search page: which text Sphinx's searchtools.js shows of a result, what it puts first, and what it says of none.
 // Runs between searchtools.js and the index, which starts the search.
 (function () {
   "use strict";
-  const LENGTH = 240;
   const REMOVED = ".headerlink, script, style, .gp, .linenos, .prompt, .lab-links, annotation, details, .cell_input";
   const HEADING = "h1, h2, h3, h4, h5, h6";
 
@@ -56,25 +55,6 @@
     const heading = place.querySelector(HEADING);
     if (heading) heading.remove();
     return place.textContent.replace(/\s+/g, " ").trim();
-  };
-
-  // Where a word of the text first begins with one of the keywords, which are stems: "frequenci" for frequency.
-  function firstHit(text, keywords) {
-    const stems = [...keywords].map((word) => word.replace(/(?<=...)i$/, "").replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
-    return Math.max(text.search(new RegExp(`(?<![\\p{L}\\p{N}_])(${stems.join("|")})`, "iu")), 0);
-  }
-
-  Search.makeSearchSummary = (source, keywords, anchor) => {
-    const text = Search.htmlToText(source, anchor);
-    if (!text) return null;
-    let start = Math.max(firstHit(text, keywords) - LENGTH / 3, 0);
-    if (start > 0) start = text.indexOf(" ", start) + 1;
-    let end = Math.min(start + LENGTH, text.length);
-    if (end < text.length) end = Math.max(text.lastIndexOf(" ", end), start + 1);
-    const summary = document.createElement("p");
-    summary.className = "context";
-    summary.textContent = (start > 0 ? "… " : "") + text.slice(start, end) + (end < text.length ? " …" : "");
-    return summary;
   };
 
   Object.assign(Documentation.TRANSLATIONS, {
