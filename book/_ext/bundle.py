@@ -180,6 +180,17 @@ def for_paper_and_without_script(css: str) -> str:
     return "".join(out)
 
 
+def drop_unused_variables(css: str, scripts: str) -> str:
+    r"""Without the custom properties that nothing reads; a property may be read by another, hence the loop."""
+    declared = r"(?<=[{;])(--[\w-]+):[^;{}]*(?:;|(?=}))"
+    while True:
+        read = set(re.findall(r"var\(\s*(--[\w-]+)", css)) | set(re.findall(r"--[\w-]+", scripts))
+        less = re.sub(declared, lambda found, read=read: found[0] if found[1] in read else "", css)
+        if less == css:
+            return re.sub(r"[^{};]+\{\}", "", css)
+        css = less
+
+
 def names_in(pages: list[str], scripts: str) -> set[str]:
     r"""Every `.class`, `#id` and element name in the pages, and every word that a script could use as one."""
     used = {"html", "body", "from", "to"}
@@ -298,7 +309,7 @@ def finish(app: Sphinx, error: Exception | None) -> None:
     (out / "index.html").write_text(first, "utf-8")
     css = purge(tinycss2.parse_stylesheet("\n".join(sheets.values()), True, True), used)
     css += compact(re.sub(r"/\*.*?\*/", "", "".join(map(read, OWN_STYLES)), flags=re.DOTALL))
-    css = for_paper_and_without_script(css)
+    css = drop_unused_variables(for_paper_and_without_script(css), scripts + player + "".join(pages))
 
     webfonts = static / "vendor" / "fontawesome" / "webfonts"
     icons = set(re.findall("[\ue000-\uf8ff]", css))  # the private-use characters in the rules that stayed

@@ -245,9 +245,7 @@ class Pages:
 
     def keep(self, name: str, made: str, reads: dict[str, bool], seconds: float) -> None:
         if name in self.figures:
-            part = self.states(name).with_suffix(".part")
-            part.write_text(made, "utf-8")
-            part.replace(self.states(name))
+            self.states(name).write_text(made, "utf-8")
             self.record.keep(name, reads, seconds)
             return
         path, _, of_page = self.notebooks[name]

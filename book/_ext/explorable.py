@@ -16,7 +16,6 @@ pages (bundle.py).
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 from pathlib import Path
 
@@ -38,11 +37,6 @@ PLAYER = ("player.js", "player.css", "plotly-cartesian.min.js")
 
 def short(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:10]
-
-
-def sources() -> list[Path]:
-    r"""The files that a live figure can depend on."""
-    return sorted([*ROOT.glob("posenc/**/*.py"), *ROOT.glob("results/*.json")])
 
 
 def legend(alt: str, more: str = "") -> nodes.legend:
@@ -104,7 +98,7 @@ class LiveDirective(SphinxDirective):
         from posenc.lab.explore.page import script_json
         from posenc.lab.live import load_live
 
-        for path in sources():
+        for path in [*ROOT.glob("posenc/**/*.py"), *ROOT.glob("results/*.json")]:
             self.env.note_dependency(str(path))
         name, *more = self.arguments
         try:
@@ -131,9 +125,7 @@ def states(shown, config) -> Path:
     r"""The script with every state, where execution.py has left it; computed here where that failed."""
     path = Path(config.nb_execution_cache_path) / f"{shown.id}.data.js"
     if not path.exists():
-        part = path.with_suffix(f".{os.getpid()}")
-        part.write_text(shown.data_js(), "utf-8")
-        part.replace(path)
+        path.write_text(shown.data_js(), "utf-8")
     return path
 
 

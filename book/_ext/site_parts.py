@@ -154,8 +154,6 @@ def mend_markup(app: Sphinx, pagename, templatename, context, doctree) -> None:
 
 # --- the list of chapters --------------------------------------------------------------------------------------------
 
-UNNUMBERED = ("Reference", "Labs")
-
 
 def chapters(toctree: str, pagename: str) -> str:
     r"""The side bar's list: parts fold, chapters have numbers, a lab stands beside the chapter whose name it has."""
@@ -174,7 +172,7 @@ def chapters(toctree: str, pagename: str) -> str:
         part = caption.find_next_sibling("ul")
         title = caption.get_text(strip=True)
         for link in part.select("li > a"):
-            if title not in UNNUMBERED:
+            if title not in ("Reference", "Labs"):
                 count += 1
                 number = tree.new_tag("span", attrs={"class": "chapter-number"})
                 number.string = f"{count} "

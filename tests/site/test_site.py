@@ -87,6 +87,12 @@ def test_rules_that_can_match_stay_and_the_others_go(css, kept):
     assert purged(css) == kept
 
 
+def test_variables_that_nothing_reads_go():
+    css = "html{--a:1px;--b:var(--a);--c:2px;--d:var(--c)}p{width:var(--b)}"
+    assert bundle.drop_unused_variables(css, "") == "html{--a:1px;--b:var(--a);}p{width:var(--b)}"
+    assert "--d:var(--c)" in bundle.drop_unused_variables(css, "style.getPropertyValue('--d')")
+
+
 def test_the_font_has_the_letters_as_browsers_draw_them():
     made = bundle.math_characters(["<p>Z</p><math><mi>q</mi><mo>&le;</mo><mi>h</mi><mi>ω</mi><mtext>if</mtext></math>"])
     assert {"𝑞", "≤", "ℎ", "ω", "𝜔"} <= made and not {"Z", "q", "i", "f"} & made, "the text face has those"
