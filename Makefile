@@ -96,7 +96,6 @@ faults: $(TESTED)
 ## make pdf: the whole book as one PDF, _build/posenc.pdf, and a check of it (needs Chromium)
 pdf: html $(TESTED)
 	$(PY) book/pdf.py
-	$(PY) book/pdf.py --check
 
 ## make zip: the site to unpack and open from disk, _build/posenc-book.zip
 zip: html

@@ -26,7 +26,6 @@ from pathlib import Path
 
 import tinycss2
 from fontTools import subset
-from PIL import Image
 from sphinx.application import Sphinx
 from sphinx.builders.html import _CascadingStyleSheet, _JavaScript
 
@@ -102,33 +101,25 @@ def link(app: Sphinx, pagename, templatename, context, doctree) -> None:
 # --- style sheets ----------------------------------------------------------------------------------------------------
 
 
-def selector_matches(tokens: list, used: set[str]) -> bool:
+def selector_matches(selector: str, used: set[str]) -> bool:
     r"""Whether every class, id and element that a selector names is somewhere in the book.
 
     What stands inside `:not(...)` and its kin, and attributes, are not looked at: in doubt a rule stays.
     """
-    before = ""
-    for token in tokens:
-        if token.type == "ident" and before == ".":
-            if f".{token.value}" not in used:
-                return False
-        elif token.type == "hash":
-            if f"#{token.value}" not in used:
-                return False
-        elif token.type == "ident" and before != ":" and token.lower_value not in used:
-            return False
-        before = token.value if token.type == "literal" else ""
-    return True
+    while (less := re.sub(r":[\w-]+\([^()]*\)|\[[^\]]*\]", "", selector)) != selector:
+        selector = less
+    return used.issuperset(re.findall(r"[.#]?[A-Za-z_][\w-]*", re.sub(r"::?[\w-]+", "", selector)))
 
 
-def split_commas(tokens: list) -> list[list]:
+def split_commas(tokens: list) -> list[str]:
+    r"""The selectors of a list, as text."""
     groups = [[]]
     for token in tokens:
         if token.type == "literal" and token.value == ",":
             groups.append([])
         else:
             groups[-1].append(token)
-    return groups
+    return [tinycss2.serialize(group).strip() for group in groups]
 
 
 def compact(text: str) -> str:
@@ -143,7 +134,7 @@ def purge(rules: list, used: set[str]) -> str:
             selectors = [part for part in split_commas(rule.prelude) if selector_matches(part, used)]
             body = tinycss2.serialize([token for token in rule.content if token.type != "comment"])
             if selectors and body.strip():
-                kept.append(",".join(tinycss2.serialize(part).strip() for part in selectors) + "{" + body.strip() + "}")
+                kept.append(",".join(selectors) + "{" + body.strip() + "}")
         elif rule.type == "at-rule" and rule.lower_at_keyword in ("media", "supports", "layer", "container"):
             inside = purge(tinycss2.parse_rule_list(rule.content or [], True, True), used)
             if inside:
@@ -162,29 +153,22 @@ def for_paper_and_without_script(css: str) -> str:
     A page without a script keeps `data-theme="auto"`: there the system's preference decides. Paper is light, whatever
     the screen shows.
     """
-    out, themed = [], {}
-
-    def flush() -> None:
-        out.extend(
-            f"@media {media}{{{''.join(rules)}}}" if media else "".join(rules) for media, rules in themed.items()
-        )
-        themed.clear()
+    out = []
 
     def add(media: str, selectors: list[str], body: str) -> None:
+        rule = ",".join(selectors) + "{" + body + "}"
         if selectors:
-            themed.setdefault(media, []).append(",".join(selectors) + "{" + body + "}")
+            out.append(f"@media {media}{{{rule}}}" if media else rule)
 
     for rule in tinycss2.parse_stylesheet(css, True, True):
         if rule.type == "at-rule" and rule.lower_at_keyword in ("media", "supports"):
-            flush()
             inside = for_paper_and_without_script(tinycss2.serialize(rule.content))
             out.append(f"@{rule.at_keyword} {tinycss2.serialize(rule.prelude).strip()}{{{inside}}}")
         elif rule.type != "qualified-rule" or not THEMED.search(tinycss2.serialize(rule.prelude)):
-            flush()
             out.append(rule.serialize())
         else:
             body = tinycss2.serialize(rule.content).strip()
-            selectors = [tinycss2.serialize(part).strip() for part in split_commas(rule.prelude)]
+            selectors = split_commas(rule.prelude)
             themes = [found[1] if (found := THEMED.search(selector)) else "" for selector in selectors]
             light, dark = ([s for s, theme in zip(selectors, themes) if theme == name] for name in ("light", "dark"))
             add("", [s for s, theme in zip(selectors, themes) if theme != "dark"], body)
@@ -193,7 +177,6 @@ def for_paper_and_without_script(css: str) -> str:
                 undecided = [THEMED.sub("[data-theme=auto]", selector) for selector in group]
                 add(f"screen and (prefers-color-scheme:{theme})", undecided, body)
             add("print", [THEMED.sub("[data-theme]", selector) for selector in light], body)
-    flush()
     return "".join(out)
 
 
@@ -232,15 +215,9 @@ def bare(script: str) -> str:
 
 
 def cut_font(source: Path, characters: set[str]) -> str:
-    r"""A font with these characters only, as a data URI; what the MATH table needs of them comes along, less the
-    tallest brackets: browsers put together from parts what is taller than the eighth."""
+    r"""A font with these characters only, as a data URI; what the MATH table needs of them comes along."""
     options = subset.Options(flavor="woff2", layout_features=(), hinting=False, notdef_outline=True)
     font = subset.load_font(str(source), options)
-    if "MATH" in font:
-        for made in font["MATH"].table.MathVariants.VertGlyphConstruction:
-            if made.GlyphAssembly:
-                made.MathGlyphVariantRecord = made.MathGlyphVariantRecord[:8]
-                made.VariantCount = len(made.MathGlyphVariantRecord)
     cutter = subset.Subsetter(options)
     cutter.populate(unicodes=sorted(map(ord, characters)))
     cutter.subset(font)
@@ -301,21 +278,6 @@ def moved_up(page: str, folder: str) -> str:
     return re.sub(r'(\s(?:href|src|action)=")([^"]*)(")', follow, page)
 
 
-# --- pictures --------------------------------------------------------------------------------------------------------
-
-
-def lighten(picture: Path) -> None:
-    r"""Write a plot's PNG with a palette of 256 colors, where that is smaller."""
-    with Image.open(picture) as image:
-        if image.mode not in ("RGB", "RGBA"):
-            return
-        made = io.BytesIO()
-        few = image.convert("RGBA").quantize(256, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
-        few.save(made, "PNG", optimize=True)
-    if len(made.getvalue()) < picture.stat().st_size:
-        picture.write_bytes(made.getvalue())
-
-
 # --- the bundles -----------------------------------------------------------------------------------------------------
 
 
@@ -359,8 +321,6 @@ def finish(app: Sphinx, error: Exception | None) -> None:
     faces = [FACE.format(name, "normal", 400, cut_font(*font)) for name, font in fonts.items()]
     (static / "math.css").write_text("".join(faces), "utf-8")
 
-    for picture in sorted((out / "_images").glob("*.png")):
-        lighten(picture)
     clear(static)
 
 

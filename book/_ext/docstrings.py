@@ -106,7 +106,7 @@ def convert(lines: list[str]) -> list[str]:
             first = [head.removeprefix("Arguments:").strip()]
             body += ["**Arguments**", ""] + items(first + textwrap.dedent("\n".join(block[1:])).split("\n")) + [""]
         elif _FIELD.match(head):
-            fields += split_fields(block)
+            fields += named(_FIELD.split(" ".join(line.strip() for line in block))[1:])
         elif formula(block):
             body += ["::", ""] + ["    " + line for line in block] + [""]
         elif len(block) > 1 and all(_ITEM.match(line) for line in block if not line.startswith(" ")):
@@ -147,26 +147,14 @@ def formula(block: list[str]) -> bool:
 
 def items(lines: list[str]) -> list[str]:
     r"""A list of `name: text` entries, with their indented continuation lines."""
-    joined = []
-    for line in lines:
-        if line.startswith(" ") and joined:
-            joined[-1] += " " + line.strip()
-        elif line.strip():
-            joined.append(line.strip())
     out = []
-    for entry in joined:
-        match = _ITEM.match(entry)
-        if match:
+    for entry in filter(str.strip, re.split(r"\n(?! )", "\n".join(lines))):
+        if match := _ITEM.match(entry.strip()):
             names = ", ".join(f"``{name.strip().strip('`')}``" for name in match[1].split(","))
             out.append(f"- {names}: {inline(match[2])}")
         else:
             out.append(f"- {inline(entry)}")
     return out
-
-
-def split_fields(block: list[str]) -> list[tuple[str, str]]:
-    r"""[(name, text), ...] of a section, in whose text further sections may begin after a full stop."""
-    return named(_FIELD.split(" ".join(line.strip() for line in block))[1:])
 
 
 def named(pieces: list[str]) -> list[tuple[str, str]]:

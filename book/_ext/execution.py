@@ -211,15 +211,6 @@ def folder_of(app: Sphinx) -> Path:
     return Path(app.doctreedir).parent / ".execution_cache"
 
 
-def shown_on(text: str) -> list[str]:
-    r"""The explorables that a page shows."""
-    return re.findall(r"^`{3,}\{explorable\} (\S+)", text, re.MULTILINE)
-
-
-def left_out(app: Sphinx, path: Path) -> bool:
-    return any(path.relative_to(ROOT).match(each) for each in app.config.nb_execution_excludepatterns)
-
-
 class Pages:
     r"""What is to be done for some pages: notebooks and explorables without outputs, or with those of other files."""
 
@@ -231,10 +222,12 @@ class Pages:
             path = Path(app.env.doc2path(name))
             text = path.read_text("utf-8")
             markdown = path.suffix == ".md"
-            figures = {id for id in (shown_on(text) if markdown else ()) if not self.drawn(id)}
+            shown = re.findall(r"^`{3,}\{explorable\} (\S+)", text, re.MULTILINE) if markdown else []
+            figures = {id for id in shown if not (self.states(id).exists() and self.record.fresh(id))}
             self.figures |= figures
             self.stale |= {name} if figures else set()
-            if left_out(app, path) or (markdown and "{code-cell}" not in text):
+            left_out = any(path.relative_to(ROOT).match(each) for each in app.config.nb_execution_excludepatterns)
+            if left_out or (markdown and "{code-cell}" not in text):
                 continue
             if self.record.fresh(name, text=short(text)):
                 continue
@@ -250,14 +243,9 @@ class Pages:
     def states(self, id: str) -> Path:
         return self.folder / f"{id}.data.js"
 
-    def drawn(self, id: str) -> bool:
-        return self.states(id).exists() and self.record.fresh(id)
-
     def keep(self, name: str, made: str, reads: dict[str, bool], seconds: float) -> None:
         if name in self.figures:
-            part = self.states(name).with_suffix(".part")
-            part.write_text(made, "utf-8")
-            part.replace(self.states(name))
+            self.states(name).write_text(made, "utf-8")
             self.record.keep(name, reads, seconds)
             return
         path, _, of_page = self.notebooks[name]
@@ -281,13 +269,12 @@ class Pages:
         chapters: dict[str, dict] = {}
         for id in sorted(self.figures):
             chapters.setdefault(id.split(".")[0], {})[id] = None
-        figures = sorted(chapters.values(), key=lambda job: sum(map(self.record.seconds, job)), reverse=True)
-        length = {name: (self.record.seconds(name), path.stat().st_size) for name, (path, *_) in self.notebooks.items()}
-        pages = []
-        for name in sorted(length, key=length.get, reverse=True):
-            path, notebook, _ = self.notebooks[name]
-            pages.append({name: (str(path.parent), nbformat.writes(notebook))})
-        return figures + pages
+        figures = sorted(chapters.values(), key=lambda job: -sum(map(self.record.seconds, job)))
+        texts = {
+            name: (str(path.parent), nbformat.writes(notebook)) for name, (path, notebook, _) in self.notebooks.items()
+        }
+        pages = sorted(texts, key=lambda name: (-self.record.seconds(name), -len(texts[name][1])))
+        return figures + [{name: texts[name]} for name in pages]
 
     def run(self) -> None:
         jobs, count = self.jobs(), 0
@@ -297,7 +284,8 @@ class Pages:
         os.environ |= {"MPLBACKEND": INLINE, "PYDEVD_DISABLE_FILE_VALIDATION": "1"}  # the debugger's warnings
         forking = multiprocessing.get_context("forkserver")
         forking.set_forkserver_preload(AT_HAND)
-        with forking.Pool(min(len(jobs), cores()), maxtasksperchild=1) as pool:
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        with forking.Pool(min(len(jobs), cores), maxtasksperchild=1) as pool:
             for done in pool.imap_unordered(work, jobs):
                 for name, made, reads, seconds, wrong in done:
                     count += 1
@@ -320,16 +308,9 @@ def execute_ahead(app: Sphinx, env, docnames: list[str]) -> None:
     Pages(app, docnames).run()
 
 
-def cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def configure(app: Sphinx, config) -> None:
     os.environ["POSENC_BOOK"] = "1"  # displayed explorables use the site's player
-    place = Path(app.doctreedir).parent / ".ipython"  # of what the reading executes itself: what failed here
-    os.environ["IPYTHONDIR"] = str(place)
-    (place / "profile_default").mkdir(parents=True, exist_ok=True)
-    (place / "profile_default" / "ipython_kernel_config.py").write_text(plots_config(), "utf-8")
+    os.environ["IPYTHONDIR"] = str(Path(app.doctreedir).parent / ".ipython")
     folder_of(app).mkdir(parents=True, exist_ok=True)
     config.nb_execution_cache_path = str(folder_of(app))
     if os.environ.get("LABS") == "1":

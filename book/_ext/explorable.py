@@ -4,9 +4,9 @@ r"""The `explorable` directive: a figure with sliders that works without a kerne
     ```
 
 evaluates `posenc.lab.figures.rope.rotation_invariance` at every state when the page is read, writes the states to
-`_static/explore/` beside the player, and puts the committed picture where the plot will be. What stands inside the
-block is added to the caption. Its label is `fig-rope-rotation-invariance` in the chapter rope, and
-`fig-<page>-rope-rotation-invariance` on another page; `:name:` gives it another.
+`_static/explore/` beside the player, and puts the committed picture where the plot will be. Its label is
+`fig-rope-rotation-invariance` in the chapter rope, and `fig-<page>-rope-rotation-invariance` on another page; `:name:`
+gives it another.
 
 Each explorable also gets a page of its own, `embed/rope.rotation_invariance.html`, for frames on other sites: the same
 figure and player, no theme, relative paths only. Its content policy and its one inline script are those of the book's
@@ -16,17 +16,13 @@ pages (bundle.py).
 from __future__ import annotations
 
 import hashlib
-import html
-import json
-import os
-import re
 import shutil
-from functools import partial
 from pathlib import Path
 
+import jinja2
 from bundle import FIRST_SCRIPT, POLICY, bare
 from docutils import nodes
-from sphinx import addnodes
+from site_parts import sign
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util import logging
@@ -35,44 +31,37 @@ from sphinx.util.docutils import SphinxDirective
 logger = logging.getLogger(__name__)
 
 ROOT = Path(__file__).resolve().parents[2]
+EMBED = Path(__file__).parent / "templates" / "embed.html"
 PLAYER = ("player.js", "player.css", "plotly-cartesian.min.js")
 
 
-def sources() -> list[Path]:
-    r"""The files that a live figure can depend on."""
-    return sorted([*ROOT.glob("posenc/**/*.py"), *ROOT.glob("results/*.json")])
+def short(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:10]
+
+
+def legend(alt: str, more: str = "") -> nodes.legend:
+    r"""What to see, folded, so that it doesn't answer the question that stands before the figure."""
+    before = nodes.raw("", "<details><summary>What to see</summary>", format="html")
+    after = nodes.raw("", f"</details>{more}", format="html")
+    return nodes.legend("", before, nodes.paragraph("", "", nodes.Text(alt)), after)
 
 
 class ExplorableDirective(SphinxDirective):
     required_arguments = 1
-    has_content = True
     option_spec = {"name": str}
 
     def run(self) -> list[nodes.Node]:
         from posenc.lab.figures import load
 
-        folder = Path(self.env.config.nb_execution_cache_path)
         try:
             shown = load(self.arguments[0])
-            script = states(shown, folder)
+            script = states(shown, self.config).read_text("utf-8")
         except (ValueError, TypeError, RuntimeError) as error:
             raise self.error(str(error)) from error
-        picture = shown.picture()
-        if not picture.exists():
-            logger.warning(
-                "%s has no picture: run `python -m posenc.lab.figures pictures %s`",
-                shown.id,
-                shown.id,
-                location=self.get_location(),
-            )
-        digest = hashlib.sha256(script.encode()).hexdigest()[:10]
-        name = f"{shown.id}.{digest}.data.js"
-        kept = data_dir(self.env.doctreedir) / name
-        if not kept.exists():
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            part = kept.with_suffix(f".{os.getpid()}")
-            part.write_text(script, "utf-8")
-            part.replace(kept)
+        if not shown.picture().exists():
+            command = f"python -m posenc.lab.figures pictures {shown.id}"
+            logger.warning("%s has no picture: run `%s`", shown.id, command, location=self.get_location())
+        name = f"{shown.id}.{short(script.encode())}.data.js"
         prefix = f"explorable-{shown.id.replace('.', '-')}-{self.env.new_serialno('explorable')}"
         figure = nodes.figure(classes=["explorable"], shows=shown.id)
         self.set_source_info(figure)
@@ -80,25 +69,13 @@ class ExplorableDirective(SphinxDirective):
         body = body.replace('<div class="explorable-body"', f'<div class="explorable-body" data-src="{name}"', 1)
         figure += nodes.raw("", body, format="html")
         figure += nodes.caption("", "", nodes.Text(shown.title))
-        # Folded, so that it doesn't answer the question that stands before the figure.
-        legend = nodes.legend()
-        legend += nodes.raw("", "<details><summary>What to see</summary>", format="html")
-        legend += nodes.paragraph("", "", nodes.Text(shown.alt))
         alone = f'<a class="explorable-embed" href="posenc-embed/{shown.id}.html">This figure alone</a>'
-        legend += nodes.raw("", f"</details>{alone}", format="html")
-        if self.content:
-            self.state.nested_parse(self.content, self.content_offset, legend)
-        figure += legend
-        # Last, as docutils looks for the caption at the second place.
-        other = addnodes.only(expr="not html")
-        other += nodes.image(uri=f"/{picture.relative_to(ROOT).as_posix()}", alt=shown.alt)
-        figure += other
+        figure += legend(shown.alt, alone)
         page, module = self.env.docname.split("/")[-1], shown.id.split(".")[0]
         label = shown.id if page == module else f"{page}-{shown.id}"  # the chapter's own figure has the short label
         self.options.setdefault("name", f"fig-{label}".replace(".", "-").replace("_", "-"))
         self.add_name(figure)
-        all_figures(self.env).setdefault(self.env.docname, {})[name] = {
-            "bytes": len(script.encode()),
+        self.env.metadata[self.env.docname].setdefault("explorables", {})[name] = {
             "id": shown.id,
             "anchor": figure["ids"][0],
             "title": shown.title,
@@ -118,10 +95,10 @@ class LiveDirective(SphinxDirective):
     optional_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        from posenc.lab.explore.page import escape, script_json
+        from posenc.lab.explore.page import script_json
         from posenc.lab.live import load_live
 
-        for path in sources():
+        for path in [*ROOT.glob("posenc/**/*.py"), *ROOT.glob("results/*.json")]:
             self.env.note_dependency(str(path))
         name, *more = self.arguments
         try:
@@ -138,71 +115,23 @@ class LiveDirective(SphinxDirective):
             format="html",
         )
         figure += nodes.caption("", "", nodes.Text(shown.TITLE))
-        legend = nodes.legend()
-        legend += nodes.raw(
-            "", f"<details><summary>What to see</summary><p>{escape(shown.ALT)}</p></details>", format="html"
-        )
-        figure += legend
+        figure += legend(shown.ALT)
         self.options["name"] = f"fig-{'-'.join(self.arguments)}".replace("_", "-")
         self.add_name(figure)
         return [figure]
 
 
-def states(shown, cache: Path) -> str:
-    r"""The script with every state, as execution.py has left it; computed here where that failed."""
-    path = cache / f"{shown.id}.data.js"
+def states(shown, config) -> Path:
+    r"""The script with every state, where execution.py has left it; computed here where that failed."""
+    path = Path(config.nb_execution_cache_path) / f"{shown.id}.data.js"
     if not path.exists():
-        part = path.with_suffix(f".{os.getpid()}")
-        part.write_text(shown.data_js(), "utf-8")
-        part.replace(path)
-    return path.read_text("utf-8")
+        path.write_text(shown.data_js(), "utf-8")
+    return path
 
 
-def data_dir(doctreedir) -> Path:
-    return Path(doctreedir) / "explorables"
-
-
-def all_figures(env) -> dict:
+def all_figures(env) -> dict[str, dict]:
     r"""{page: {data file: what the page to embed needs}}"""
-    if not hasattr(env, "posenc_explorables"):
-        env.posenc_explorables = {}
-    return env.posenc_explorables
-
-
-def purge(app, env, docname) -> None:
-    all_figures(env).pop(docname, None)
-
-
-def merge(app, env, docnames, other) -> None:
-    for docname in docnames:
-        if docname in all_figures(other):
-            all_figures(env)[docname] = all_figures(other)[docname]
-
-
-def check_sizes(app, env) -> None:
-    from posenc.lab.explore.page import MAX_PAGE_BYTES
-
-    for page, files in all_figures(env).items():
-        total = sum(shown["bytes"] for shown in files.values())
-        if total > MAX_PAGE_BYTES:
-            sizes = ", ".join(f"{shown['id']} {shown['bytes']:,}" for shown in files.values())
-            logger.warning("%s: %s bytes of states, more than %s: %s", page, f"{total:,}", f"{MAX_PAGE_BYTES:,}", sizes)
-
-
-INLINE = re.compile(
-    r'<div class="explorable-body" data-explorable="([^"]+)"((?:(?!explorable-body).)*)'
-    r'<script type="application/json" class="explorable-data">(.*?)</script>',
-    re.DOTALL,
-)
-
-
-def move_out(site: Path, found: re.Match) -> str:
-    r"""The states that a notebook carries in itself, in a file of their own, which the page asks for when needed."""
-    id, before, states = found.groups()
-    script = f"posencExplorable({json.dumps(id)}, {states});\n"
-    name = f"{id}.{hashlib.sha256(script.encode()).hexdigest()[:10]}.data.js"
-    (site / "_static" / "explore" / name).write_text(script, "utf-8")
-    return f'<div class="explorable-body" data-src="{name}" data-explorable="{id}"{before}'
+    return {name: page["explorables"] for name, page in env.metadata.items() if "explorables" in page}
 
 
 def add_player(app: Sphinx, pagename, templatename, context, doctree) -> None:
@@ -210,7 +139,6 @@ def add_player(app: Sphinx, pagename, templatename, context, doctree) -> None:
     body = context.get("body") or ""
     if "data-explorable=" not in body and "data-live=" not in body:
         return
-    body = INLINE.sub(partial(move_out, Path(app.outdir)), body)
     for mark, folder in (("posenc-static/", "_static/"), ("posenc-embed/", "embed/")):
         body = body.replace(mark, context["pathto"](folder, resource=True))
     context["body"] = body
@@ -222,51 +150,14 @@ def write_files(app: Sphinx, error: Exception | None) -> None:
     if error or app.builder.format != "html":
         return
     out = Path(app.outdir) / "_static" / "explore"
-    wanted = {name for files in all_figures(app.env).values() for name in files}
-    pages = (path.read_text("utf-8") for path in Path(app.outdir).glob("notebooks/*.html"))
-    moved = {name for page in pages for name in re.findall(r'data-src="([^"]+)"', page)}
+    wanted = {name: shown["id"] for files in all_figures(app.env).values() for name, shown in files.items()}
     for stale in out.glob("*.data.js"):
-        if stale.name not in wanted | moved:
+        if stale.name not in wanted:
             stale.unlink()
-    for name in wanted:
+    for name, id in wanted.items():
         if not (out / name).exists():
-            shutil.copyfile(data_dir(app.env.doctreedir) / name, out / name)
+            shutil.copyfile(Path(app.config.nb_execution_cache_path) / f"{id}.data.js", out / name)
     write_embeds(app, Path(app.outdir))
-
-
-# `auto`: where scripts are off, the style sheet asks the reader's system. Links leave the frame that shows the page:
-# the book would open inside it, and GitHub refuses to.
-PAGE = """<!doctype html>
-<html lang="{language}" data-theme="auto">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{title}</title>
-<meta name="description" content="{alt}">
-<link rel="icon" href="../_static/favicon.svg">
-<script>{first_script}</script>
-<link rel="stylesheet" href="../_static/explore/player.css?v={css}">
-<noscript><link rel="stylesheet" href="../_static/noscript.css"></noscript>
-<script defer src="../_static/explore/player.js?v={js}"></script>
-</head>
-<body class="explorable-page">
-<main>
-<h1>{title}</h1>
-<figure class="explorable">{body}
-<figcaption class="legend"><details><summary>What to see</summary><p>{alt}</p></details></figcaption>
-</figure>
-<p class="explorable-source">From <a target="_top" href="../{source}">{chapter}</a> in <cite>{book}</cite></p>
-<p class="explorable-source">Built <time datetime="{built_iso}">{built}</time>{commit}.
-<a target="_top" href="{report_address}">Report a mistake in this figure</a></p>
-</main>
-</body>
-</html>
-"""
-
-
-COMMIT = ' from commit <a target="_top" href="{repository_address}/commit/{commit}"><code>{commit:.7}</code></a>'
 
 
 def chosen(figures: dict) -> dict:
@@ -283,35 +174,28 @@ def write_embeds(app: Sphinx, out: Path) -> None:
     r"""Write `embed/<id>.html` for each explorable, and delete those of explorables that are gone."""
     folder = out / "embed"
     folder.mkdir(exist_ok=True)
-    version = {
-        kind: hashlib.sha256((out / "_static" / "explore" / f"player.{kind}").read_bytes()).hexdigest()[:8]
-        for kind in ("js", "css")
-    }
-    from site_parts import sign  # which imports this module
-
+    static = out / "_static" / "explore"
+    version = {kind: short((static / f"player.{kind}").read_bytes()) for kind in ("js", "css")}
+    template = jinja2.Template(EMBED.read_text("utf-8"), autoescape=True, keep_trailing_newline=True)
     wanted = chosen(all_figures(app.env))
     for path in folder.glob("*.html"):
         if path.stem not in wanted:
             path.unlink()
     for id, (page, shown) in wanted.items():
-        signed = {}
-        sign(app, f"embed/{id}", None, signed, None)
-        commit = COMMIT.format(**signed) if signed["commit"] else ""
         words = {
-            **{key: signed[key] for key in ("built", "built_iso", "report_address")},
             "language": app.config.language,
+            "policy": POLICY,
+            "first_script": FIRST_SCRIPT,
             "title": shown["title"],
             "alt": shown["alt"],
+            "body": shown["body"].replace("posenc-static/", "../_static/"),
             "source": f"{app.builder.get_target_uri(page)}#{shown['anchor']}",
             "chapter": app.env.titles[page].astext(),
             "book": app.config.html_title,
+            **version,
         }
-        escaped = {key: html.escape(str(value)) for key, value in words.items()}
-        body = shown["body"].replace("posenc-static/", "../_static/")
-        text = PAGE.format(**escaped, **version, body=body, commit=commit, policy=POLICY, first_script=FIRST_SCRIPT)
-        path = folder / f"{id}.html"
-        if not path.exists() or path.read_text("utf-8") != text:
-            path.write_text(text, "utf-8")
+        sign(app, f"embed/{id}", None, words, None)
+        (folder / f"{id}.html").write_text(template.render(words), "utf-8")
 
 
 def write_player(app: Sphinx) -> None:
@@ -337,10 +221,7 @@ def write_player(app: Sphinx) -> None:
 def setup(app: Sphinx) -> dict:
     app.add_directive("explorable", ExplorableDirective)
     app.add_directive("live", LiveDirective)
-    app.connect("env-purge-doc", purge)
-    app.connect("env-merge-info", merge)
-    app.connect("env-updated", check_sizes)
     app.connect("builder-inited", write_player)
     app.connect("html-page-context", add_player)
     app.connect("build-finished", write_files)
-    return {"version": "2", "env_version": 2, "parallel_read_safe": True, "parallel_write_safe": True}
+    return {"version": "3", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,4 @@
-r"""What the whole site needs: lab links, descriptions, footers, repairs, a page for lost readers, a list for crawlers.
+r"""What the whole site needs: lab links, descriptions, footers, repairs, a page for lost readers.
 
 `{lab} rope` renders one line with the lab's two links, "Open the lab in Colab" and "Read the lab here". The address
 comes from `[tool.posenc]` in `pyproject.toml`, which is the only place that knows it.
@@ -20,7 +20,6 @@ from pathlib import Path
 from bs4 import BeautifulSoup
 from bundle import moved_up
 from docutils import nodes
-from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
@@ -36,11 +35,6 @@ def address() -> tuple[str, str]:
     r"""(repository, ref) from pyproject.toml."""
     table = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["posenc"]
     return table["repository"], table["ref"]
-
-
-def colab_url(lab: str) -> str:
-    repository, ref = address()
-    return f"https://colab.research.google.com/github/{repository}/blob/{ref}/notebooks/{lab}.ipynb"
 
 
 def site_address() -> str:
@@ -64,34 +58,17 @@ class LabDirective(SphinxDirective):
         self.env.note_dependency(str(ROOT / "pyproject.toml"))
         if not re.fullmatch(r"[a-z0-9_]+", lab):
             raise self.error(f"lab {lab!r}: write the name of a notebook, such as rope")
-        here = nodes.reference("", "Open the lab in Colab", refuri=colab_url(lab), classes=["lab-link", "lab-colab"])
-        line = nodes.paragraph(classes=["lab-links"])
-        line += here
+        repository, ref = address()
+        colab = f"https://colab.research.google.com/github/{repository}/blob/{ref}/notebooks/{lab}.ipynb"
+        text = f"[Open the lab in Colab]({colab}){{.lab-link .lab-colab}}"
         if f"notebooks/{lab}" in self.env.found_docs:
-            line += nodes.Text(" ")
-            target = addnodes.pending_xref(
-                "",
-                nodes.inline("", "Read the lab here"),
-                refdomain="std",
-                reftype="doc",
-                reftarget=f"/notebooks/{lab}",
-                refexplicit=True,
-                refdoc=self.env.docname,
-                refwarn=True,
-            )
-            line += target
+            text += f" {{doc}}`Read the lab here </notebooks/{lab}>`"
+        [line] = self.parse_text_to_nodes(text)
+        line["classes"].append("lab-links")
         return [line]
 
 
 # --- repairs of the stock pages --------------------------------------------------------------------------------------
-
-
-def add_noscript(app: Sphinx, pagename, templatename, context, doctree) -> None:
-    r"""Hide what only works with scripts where there are none."""
-    href = context["pathto"]("_static/noscript.css", resource=True)
-    context["metatags"] = (
-        context.get("metatags", "") + f'\n    <noscript><link rel="stylesheet" href="{href}"></noscript>'
-    )
 
 
 def shortened(text: str, longest: int = 160) -> str:
@@ -177,8 +154,6 @@ def mend_markup(app: Sphinx, pagename, templatename, context, doctree) -> None:
 
 # --- the list of chapters --------------------------------------------------------------------------------------------
 
-UNNUMBERED = ("Reference", "Labs")
-
 
 def chapters(toctree: str, pagename: str) -> str:
     r"""The side bar's list: parts fold, chapters have numbers, a lab stands beside the chapter whose name it has."""
@@ -197,7 +172,7 @@ def chapters(toctree: str, pagename: str) -> str:
         part = caption.find_next_sibling("ul")
         title = caption.get_text(strip=True)
         for link in part.select("li > a"):
-            if title not in UNNUMBERED:
+            if title not in ("Reference", "Labs"):
                 count += 1
                 number = tree.new_tag("span", attrs={"class": "chapter-number"})
                 number.string = f"{count} "
@@ -230,7 +205,7 @@ def arrange(app: Sphinx, pagename, templatename, context, doctree) -> None:
         )
 
 
-# --- for readers who are lost, and for crawlers ----------------------------------------------------------------------
+# --- for readers who are lost ----------------------------------------------------------------------------------------
 
 
 def lost(app: Sphinx):
@@ -240,17 +215,12 @@ def lost(app: Sphinx):
 <p>The address is wrong, or the page has moved. You can
 <a href="{home}">go to the book’s first page</a>, <a href="search.html">search the book</a>
 or look in the <a href="genindex.html">index</a>. The contents list every chapter.</p></section>"""
-    yield "404", {"title": "There is no page here", "body": body}, "page.html"
-
-
-def keep_out(app: Sphinx, pagename, templatename, context, doctree) -> None:
-    if pagename == "404":
-        context["pageurl"] = None
-        context["metatags"] = context.get("metatags", "") + '\n    <meta name="robots" content="noindex">'
+    said = {"title": "There is no page here", "body": body, "pageurl": None}
+    yield "404", said | {"metatags": '\n    <meta name="robots" content="noindex">'}, "page.html"
 
 
 def finish(app: Sphinx, error: Exception | None) -> None:
-    r"""The lost readers' page stands at any depth, so its addresses begin at the host; and crawlers get a list."""
+    r"""The lost readers' page stands at any depth, so its addresses begin at the host."""
     if error or app.builder.format != "html":
         return
     out, base = Path(app.outdir), site_address()
@@ -258,25 +228,15 @@ def finish(app: Sphinx, error: Exception | None) -> None:
     page = (out / "404.html").read_text("utf-8")
     page = moved_up(page, folder).replace('data-content_root="./"', f'data-content_root="{folder}"')
     (out / "404.html").write_text(page, "utf-8")
-    pages = [f"{name}.html" for name in sorted(app.env.found_docs)]
-    listed = "".join(f"<url><loc>{html.escape(base + urllib.parse.quote(name))}</loc></url>\n" for name in pages)
-    (out / "sitemap.xml").write_text(
-        '<?xml version="1.0" encoding="UTF-8"?>\n'
-        f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n{listed}</urlset>\n',
-        "utf-8",
-    )
-    (out / "robots.txt").write_text(f"User-agent: *\nAllow: /\nSitemap: {base}sitemap.xml\n", "utf-8")
 
 
 def setup(app: Sphinx) -> dict:
     app.add_config_value("comments_config", {}, "")  # Jupyter Book sets it even where sphinx_comments is left out
     app.add_directive("lab", LabDirective)
     app.connect("config-inited", set_base)
-    app.connect("html-page-context", add_noscript)
     app.connect("html-page-context", describe)
     app.connect("html-page-context", sign)
     app.connect("html-page-context", mend_markup)
-    app.connect("html-page-context", keep_out)
     app.connect("html-page-context", arrange, priority=600)
     app.connect("html-collect-pages", lost)
     app.connect("build-finished", finish, priority=950)  # after bundle.py

@@ -84,7 +84,7 @@
         if (waiting) uncover(waiting.closest("figure")); // its picture at least
         fold.open = here || !figure;
         if (!figure || here && figure.getBoundingClientRect().bottom <= window.innerHeight) return;
-        const button = make("button", "predict-look");
+        const button = make("button", "predict-press predict-look");
         Object.assign(button, { type: "button", textContent: "See it in the figure ↓" });
         button.addEventListener("click", () => figure.scrollIntoView({ block: "nearest" }));
         if (here) fold.append(button);

@@ -1,8 +1,7 @@
-// The search page: what Sphinx's searchtools.js shows beside a result, what it puts first, and what it says of none.
+// The search page: which text Sphinx's searchtools.js shows of a result, what it puts first, and what it says of none.
 // Runs between searchtools.js and the index, which starts the search.
 (function () {
   "use strict";
-  const LENGTH = 240;
   const REMOVED = ".headerlink, script, style, .gp, .linenos, .prompt, .lab-links, annotation, details, .cell_input";
   const HEADING = "h1, h2, h3, h4, h5, h6";
 
@@ -56,37 +55,6 @@
     const heading = place.querySelector(HEADING);
     if (heading) heading.remove();
     return place.textContent.replace(/\s+/g, " ").trim();
-  };
-
-  // Where most of the words stand close together. The keywords are stems: "frequenci" for frequency. A hit begins a word;
-  // inside of one is the second choice.
-  function firstHit(text, keywords) {
-    const stems = [...keywords].map((word) => word.replace(/(?<=...)i$/, "").replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
-    for (const before of ["(?<![\\p{L}\\p{N}_])", ""]) {
-      const hits = stems.flatMap((stem) => [...text.matchAll(new RegExp(before + stem, "giu"))].map(({ index }) => [index, stem]));
-      hits.sort((a, b) => a[0] - b[0]);
-      let best = 0, most = 0;
-      for (let i = 0; i < hits.length && most < stems.length; i++) {
-        const near = new Set();
-        for (let j = i; j < hits.length && hits[j][0] < hits[i][0] + LENGTH / 2; j++) near.add(hits[j][1]);
-        if (near.size > most) [best, most] = [hits[i][0], near.size];
-      }
-      if (most) return best;
-    }
-    return 0;
-  }
-
-  Search.makeSearchSummary = (source, keywords, anchor) => {
-    const text = Search.htmlToText(source, anchor);
-    if (!text) return null;
-    let start = Math.max(firstHit(text, keywords) - LENGTH / 3, 0);
-    if (start > 0) start = text.indexOf(" ", start) + 1;
-    let end = Math.min(start + LENGTH, text.length);
-    if (end < text.length) end = Math.max(text.lastIndexOf(" ", end), start + 1);
-    const summary = document.createElement("p");
-    summary.className = "context";
-    summary.textContent = (start > 0 ? "… " : "") + text.slice(start, end) + (end < text.length ? " …" : "");
-    return summary;
   };
 
   Object.assign(Documentation.TRANSLATIONS, {

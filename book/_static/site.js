@@ -167,21 +167,19 @@
       if (places.length) idle(some, { timeout: 500 }); // a page that draws is never idle
     })();
   }
-  let begun = false, waiting = 0;
+  let waiting = 0;
   const begin = () => {
-    if (begun) return;
-    begun = true;
+    for (const kind of kinds) window.removeEventListener(kind, begin);
     mark();
+    window.addEventListener("resize", () => {
+      clearTimeout(waiting);
+      waiting = setTimeout(mark, 150);
+    });
   };
-  for (const kind of ["scroll", "keydown", "pointerdown", "touchstart"]) {
-    window.addEventListener(kind, begin, { once: true, passive: true });
-  }
-  window.addEventListener("resize", () => {
-    clearTimeout(waiting);
-    waiting = setTimeout(() => { if (begun) mark(); }, 150);
-  });
+  const kinds = ["scroll", "keydown", "pointerdown", "touchstart"];
+  for (const kind of kinds) window.addEventListener(kind, begin, { passive: true });
 
-  // ---- what a reference leads to stands beside it while it is pointed at or has the focus: a work, an equation, a theorem
+  // ---- what a reference leads to stands beside it while it is pointed at or has the focus: an equation, a theorem
 
   const peek = document.createElement("div");
   peek.className = "peek";
@@ -193,41 +191,27 @@
   function hide() {
     if (!shownFor) return;
     shownFor.removeAttribute("aria-describedby");
-    if (shownFor.dataset.work) shownFor.title = shownFor.dataset.work;
     shownFor = null;
     peek.hidden = true;
   }
   function show(link) {
     if (link === shownFor) return;
     const target = link.hash && link.pathname === location.pathname && byId(decodeURIComponent(link.hash.slice(1)));
-    const work = link.pathname.endsWith("/references.html") && (link.title || link.dataset.work);
-    if (work ? false : !target || !target.matches("div.math, div.proof")) return;
+    if (!target || !target.matches("div.math, div.proof")) return;
     hide();
-    if (work) {
-      link.dataset.work = work;
-      link.removeAttribute("title"); // or the browser shows it, too
-      peek.textContent = work.replace(/ URL: \S+$/, "");
-    } else {
-      peek.replaceChildren(...Array.from(target.childNodes, (node) => node.cloneNode(true)));
-      for (const part of peek.querySelectorAll(".headerlink, .eqno")) part.remove();
-      for (const part of peek.querySelectorAll("[id]")) part.removeAttribute("id");
-    }
+    peek.replaceChildren(...Array.from(target.childNodes, (node) => node.cloneNode(true)));
+    for (const part of peek.querySelectorAll(".headerlink, .eqno")) part.remove();
+    for (const part of peek.querySelectorAll("[id]")) part.removeAttribute("id");
     shownFor = link;
     link.setAttribute("aria-describedby", "peek");
     peek.hidden = false;
     put();
   }
   function put() {
-    const work = "work" in shownFor.dataset, text = shownFor.closest("p, li, td, dd, figcaption") || shownFor;
-    const line = shownFor.getClientRects()[0], edge = text.getBoundingClientRect().right + 20;
-    const free = shownFor.closest("article").getBoundingClientRect().right - 24 - edge;
-    const margin = work && free > 170; // a work fits the margin, where there is one
-    peek.style.width = margin ? `${free}px` : "";
-    const wide = peek.offsetWidth, high = peek.offsetHeight, below = line.bottom + 6;
-    const left = margin ? edge : Math.min(line.left, innerWidth - wide - 8);
-    const top = margin ? line.top : below + high < innerHeight ? below : line.top - high - 6;
-    peek.style.left = `${Math.max(left, 8)}px`;
-    peek.style.top = `${Math.max(Math.min(top, innerHeight - high - 8), 8)}px`;
+    const line = shownFor.getClientRects()[0], high = peek.offsetHeight, below = line.bottom + 6;
+    const top = below + high < innerHeight ? below : line.top - high - 6;
+    peek.style.left = `${Math.max(Math.min(line.left, innerWidth - peek.offsetWidth - 8), 8)}px`;
+    peek.style.top = `${Math.max(top, 8)}px`;
   }
   const reference = (event) => event.target.closest && event.target.closest(".bd-article a.reference.internal");
   document.addEventListener("pointerover", (event) => {

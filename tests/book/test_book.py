@@ -23,10 +23,8 @@ ROOT = Path(__file__).resolve().parents[2]
 BOOK = ROOT / "book"
 sys.path[:0] = [str(BOOK), str(BOOK / "_ext")]
 import docstrings  # noqa: E402
-import minutes  # noqa: E402
 import predict  # noqa: E402
 import references  # noqa: E402
-import symbols  # noqa: E402
 
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))
 IN_TOC = [TOC["root"], *(chapter["file"] for part in TOC["parts"] for chapter in part["chapters"])]
@@ -139,11 +137,6 @@ def faults(page):
     if names := missing_names(text):
         yield f"{names} of hidden cells: import or compute them where the reader sees it"
     yield from (f"line {line}: {value} in {words!r}" for line, value, words in numerals.unexplained(page))
-    yield from symbols.faults(page.stem) if page.stem in symbols.pages() else ()
-    if page.stem in minutes.names():
-        count, said = minutes.first_reading(text), minutes.book()[page.stem].reading
-        if abs(count.minutes - said) > minutes.WITHIN * said or "\n## Second" in text and count.words > 1500:
-            yield f"its box says {said} minutes, the count {count.minutes:.1f}: {count}"
     if titles := [title for title, _ in blocks(text, "exercise")]:
         solutions = (ROOT / "course" / f"{page.stem}_solutions.md").read_text("utf-8").lower()
         plain = [re.sub(r"^(On paper|In code|Open): | \([a-z ,]+\)$", "", title).lower() for title in titles]

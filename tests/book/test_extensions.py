@@ -104,6 +104,25 @@ def test_the_first_use_of_a_glossary_s_word_leads_there(site_parts):
     assert page[1].astext() == "lane is code, “lanes” quoted, and many lanes"
 
 
+def test_a_first_reading_takes_the_time_of_what_it_shows(site_parts):
+    import minutes
+    from docutils import nodes
+
+    def section(title, *parts):
+        return nodes.section("", nodes.title("", title), *parts)
+
+    def words(count):
+        return nodes.paragraph("", "word " * count)
+
+    def fold():
+        return nodes.container("", nodes.rubric("", "Why?"), words(99), design_component="dropdown")
+
+    page = section("Page", words(9), nodes.math_block("", "a"), nodes.literal_block("", "a\n\nb"), fold())
+    assert minutes.seconds(page) == pytest.approx(20 + 2 * 15 + 11 * 0.3)
+    page += [section("Check yourself", fold()), section("Second reading", words(99))]
+    assert minutes.seconds(page) == pytest.approx(20 + 2 * 15 + 113 * 0.3)
+
+
 def test_a_number_is_read_from_the_file_that_it_names(site_parts):
     import sources
 

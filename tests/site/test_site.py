@@ -223,15 +223,6 @@ def test_lost_readers_find_a_way_from_any_depth(site):
 
 
 @built
-def test_crawlers_get_every_page(site):
-    base = site_parts.site_address()
-    listed = re.findall("<loc>(.*?)</loc>", (site / "sitemap.xml").read_text("utf-8"))
-    assert sorted(listed) == [base + page for page in PAGES]
-    robots = (site / "robots.txt").read_text("utf-8").splitlines()
-    assert robots == ["User-agent: *", "Allow: /", f"Sitemap: {base}sitemap.xml"]
-
-
-@built
 @every_page
 def test_a_shared_link_says_what_it_leads_to(page, site):
     text, base = (site / page).read_text("utf-8"), site_parts.site_address()

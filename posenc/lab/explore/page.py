@@ -17,7 +17,6 @@ from typing import Any
 from posenc.lab.explore.sliders import Slider
 
 STATIC = Path(__file__).parent / "static"
-MAX_PAGE_BYTES = 300_000
 PICTURE_WIDTH = 680
 #: Okabe and Ito's palette, darkened where needed for 3:1 on white; `static/player.js` holds each color's dark twin.
 COLORS = {

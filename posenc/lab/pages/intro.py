@@ -12,7 +12,7 @@ from posenc.encoding import PLACES
 from posenc.lab.figures.four_places import WORDS
 from posenc.lab.live.sentence import LANES, PRESETS, weights
 from posenc.lab.pages import ROOT, seeded
-from posenc.lab.pages.teachers import FIRST, book, parts
+from posenc.lab.pages.teachers import FIRST, book, parts, reading
 from posenc.lab.titles import TITLES
 from posenc.methods import sizes
 
@@ -100,7 +100,7 @@ def methods():
 
 def stop(name: str) -> str:
     r"""A chapter on the map: its title, linked, and the minutes of its first reading."""
-    return f"[{book()[name].title}]({name}.md) ({book()[name].reading}\u00a0min)"
+    return f"[{book()[name].title}]({name}.md) ({{minutes}}`{name}`\u00a0min)"
 
 
 def way():
@@ -108,8 +108,7 @@ def way():
     from IPython.display import Markdown
 
     then = {part: [stop(name) for name in chapters if name not in FIRST] for part, chapters in parts().items()}
-    first = round(sum(book()[name].reading for name in FIRST) / 30) / 2
-    lines = [":::::{div} way", f"**First** ({first:g} hours)", ""]
+    lines = [":::::{div} way", f"**First** ({reading(FIRST)} hours)", ""]
     lines += [f"{number}. {stop(name)}" for number, name in enumerate(FIRST, 1)]
     lines += ["", "**Then, as you like**", ""]
     lines += [f"- *{part}*: {', '.join(stops)}" for part, stops in then.items() if stops and part not in WAIT]

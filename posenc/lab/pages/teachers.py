@@ -1,7 +1,7 @@
 r"""For teachers: what chapters need, what tracks cost in hours, and what each exercise is worth.
 
-All of it is read: needs and minutes from the chapters' opening boxes, points from the labs' exercises, what an exercise
-asks for from the student's notebook.
+All of it is read: needs and a lab's minutes from the chapters' opening boxes, points from the labs' exercises, what an
+exercise asks for from the student's notebook. Times of reading are left to the roles of book/_ext/minutes.py.
 """
 
 import functools
@@ -32,20 +32,24 @@ TRACKS = {
 
 
 class Chapter(NamedTuple):
-    r"""What a chapter's opening box says: its title, the chapters that it needs, and minutes (0: it has no lab)."""
+    r"""What a chapter's opening box says: its title, the chapters that it needs, and its lab's minutes (0: none)."""
 
     title: str
     needs: list
-    reading: int
     lab: int
 
 
 def numbers():
-    """Give the prose its hours and counts."""
+    """Give the prose its hours, as Markdown, and counts."""
+    from IPython.display import Markdown
+    from myst_nb import glue
+
+    for name, track in tracks().items():
+        more = minutes(track["labs"]) + MARGIN * len(track["labs"])
+        glue(f"teachers_{name.split()[-1]}", Markdown(reading(track["chapters"], more)), display=False)
     known = [exercise for lab in labs() for exercise in exercises.of(lab).values()]
-    hours_of = {name.split()[-1]: hours(sum(minutes(**track))) for name, track in tracks().items()}
     counts = {"mistakes": f"{sum(len(exercise.mistakes) for exercise in known)}", "exercises": f"{len(known)}"}
-    say_all("teachers", hours_of | counts | {"margin": f"{MARGIN}"})
+    say_all("teachers", counts | {"margin": f"{MARGIN}"})
 
 
 @functools.cache
@@ -75,15 +79,15 @@ def read(name: str, text: str) -> Chapter:
     if not box:
         raise ValueError(f"{name}.md has no box 'In this chapter'; write one with what it needs and how long it takes")
     linked = {a or b for a, b in re.findall(r"\{doc\}`(\w+)`|\]\((\w+)\.md\)", box[1])}
-    found = (re.search(rf"\b{what}\b\W+(?:about )?(\d+)\b", box[1], re.I) for what in ("reading", "lab"))
-    reading, lab = (int(match[1]) if match else 0 for match in found)
-    if not reading or bool(lab) != (name in labs()):
+    found = re.search(r"\blab\b\W+(?:about )?(\d+)\b", box[1], re.I)
+    lab = int(found[1]) if found else 0
+    if f"{{minutes}}`{name}`" not in box[1] or bool(lab) != (name in labs()):
         raise ValueError(
-            f"{name}.md: its box says reading={reading} and lab={lab} minutes; a chapter says how long it takes to "
+            f"{name}.md: its box says lab={lab} minutes; a chapter says {{minutes}}`{name}` of how long it takes to "
             "read, and one with a lab, and no other, how long the lab takes"
         )
     title = re.search(r"^# (.+)$", text, re.M)[1]
-    return Chapter(title, [need for need in names() if need in linked], reading, lab)
+    return Chapter(title, [need for need in names() if need in linked], lab)
 
 
 @functools.cache
@@ -119,7 +123,7 @@ def chapters_table():
     for name, chapter in book().items():
         lab = f"[{chapter.lab} min](../notebooks/{name}.ipynb)" if name in labs() else "–"
         needs = ", ".join(book()[need].title for need in chapter.needs) or "linear algebra, one trained network"
-        rows.append([link(name), needs, f"{chapter.reading} min", lab, worth([name]) if name in labs() else "–"])
+        rows.append([link(name), needs, f"{{minutes}}`{name}` min", lab, worth([name]) if name in labs() else "–"])
     return table(["chapter", "needs", "reading", "lab", "points: by check + on paper"], rows)
 
 
@@ -128,19 +132,23 @@ def tracks() -> dict:
     return TRACKS | {"a full course": {"chapters": names(), "labs": labs()}}
 
 
-def minutes(chapters: list, labs: list) -> tuple[int, int, int]:
-    """What a track asks for: reading, labs, on paper."""
-    reading, lab = sum(book()[name].reading for name in chapters), sum(book()[name].lab for name in labs)
-    return reading, lab, MARGIN * len(labs)
+def minutes(labs: list) -> int:
+    """What some labs ask for, without what is on paper."""
+    return sum(book()[name].lab for name in labs)
+
+
+def reading(chapters, more: int = 0) -> str:
+    """The hours that reading some chapters takes, and `more` minutes besides, as the build writes them."""
+    return f"{{hours}}`{' '.join(chapters)} + {more}`"
 
 
 def tracks_table():
     """Chapters, labs, hours and points of each track."""
     rows = []
     for name, track in tracks().items():
-        reading, lab, paper = map(hours, minutes(**track))
+        lab, paper = hours(minutes(track["labs"])), hours(MARGIN * len(track["labs"]))
         titles = ", ".join(book()[chapter].title for chapter in track["labs"])
-        asked = f"{reading} reading, {lab} labs, {paper} on paper"
+        asked = f"{reading(track['chapters'])} reading, {lab} labs, {paper} on paper"
         rows.append([f"**{name}**", ", ".join(map(link, track["chapters"])), titles, asked, worth(track["labs"])])
     return table(["track", "chapters", "labs", "hours of a student", "points: by check + on paper"], rows)
 

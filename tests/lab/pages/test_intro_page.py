@@ -34,7 +34,7 @@ def test_a_map_is_darker_where_a_word_looks_more(name):
 
 
 def test_the_map_names_each_chapter_once_and_first_what_others_need():
-    named = re.findall(r"\]\((\w+)\.md\) \(\d+\smin\)", intro.way().data)
+    named = re.findall(r"\]\((\w+)\.md\) \(\{minutes\}`\1`\smin\)", intro.way().data)
     assert sorted(named) == sorted(teachers.names()) and tuple(named[: len(teachers.FIRST)]) == teachers.FIRST
     for place, name in enumerate(teachers.FIRST):
         assert set(teachers.book()[name].needs) <= set(teachers.FIRST[:place]), name
