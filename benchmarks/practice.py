@@ -99,8 +99,7 @@ def measure_needle(method, seed):
 
 
 def main():
-    record.asked(__doc__)
-    results = record.begun("practice", "lab", SETTINGS) | {
+    results = record.begun(__doc__, "practice", "lab", SETTINGS) | {
         "question": "What do wrong position ids cost a trained model?",
         "unit": "nats per character",
         "definition": inspect.cleandoc(__doc__),
