@@ -163,7 +163,7 @@ def main():
     settings = PRESETS[preset]
     facts = record.facts("foxpro", preset, settings)
     todo = [(preset, arm, 1.0, seed) for arm in ARMS for seed in SEEDS]
-    todo += [(preset, arm, factor, seed) for arm in ("fox", "pro") for factor in (0.5, 2.0) for seed in CHOOSING]
+    todo += [(preset, arm, factor, seed) for arm in ("fox", "pro") for factor in FACTORS[::2] for seed in CHOOSING]
     cells = record.in_turn(todo, run, "foxpro", "all arms and rates")
     runs = {arm: [cells[preset, arm, 1.0, seed] for seed in SEEDS] for arm in ARMS}
     long = {arm: interval([one["whole"][-1] - one["whole"][0] for one in runs[arm]]) for arm in ARMS}
