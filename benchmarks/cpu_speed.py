@@ -78,8 +78,11 @@ class ByHand(nn.Module):
 
 def encoding(method):
     """The method's encoding as the hand-written block computes it: RoPE in halves, sticks with the query's own key."""
-    heads, arguments = {"num_heads": HEADS}, {"stickbreaking": {"attend_current": True}}
-    arguments |= {"rope": {"head_dim": DIM // HEADS, "layout": "half"}, "alibi": heads, "t5": heads}
+    arguments = {
+        **{"alibi": {"num_heads": HEADS}, "t5": {"num_heads": HEADS}},
+        "rope": {"head_dim": DIM // HEADS, "layout": "half"},
+        "stickbreaking": {"attend_current": True},
+    }
     return posenc.make(method, **arguments.get(method, {}))
 
 
