@@ -10,8 +10,6 @@ with a list of one for each layer, where NoPE moves logits by more than 1e-2; "r
 Writes results/attach_kinds.json. Chapter: In your own model.
 """
 
-import datetime
-import importlib.metadata
 import re
 import warnings
 
@@ -21,7 +19,6 @@ import transformers
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as KINDS
 
 from posenc import UnsupportedError, bridges
-from posenc.lab.train import settings_for
 
 LARGEST = 3_000_000  # parameters of a model that counts as tiny
 AGREE, HEARD = 1e-4, 1e-2
@@ -129,15 +126,11 @@ def verdict_on(kind):
 
 
 def main():
-    record.asked(__doc__)
     warnings.filterwarnings("ignore")
     transformers.logging.set_verbosity_error()
-    made = record.begun("attach_kinds", "nano", settings_for("nano"))
-    results = {key: made[key] for key in ("name", "command", "commit", "versions", "machine")}
-    results |= {"date": datetime.date.today().isoformat(), "definition": __doc__.split("\n\n")[2]}
-    results |= {"settings": {"agree": AGREE, "layers": 4, "tokens": 12}}
-    results |= {"libraries": {"transformers": importlib.metadata.version("transformers")}}
-    results |= {"kinds": {kind: " | ".join(verdict_on(kind)) for kind in sorted(KINDS)}}
+    results = record.of_libraries(__doc__, "attach_kinds", ("transformers",))
+    results["settings"] = {"agree": AGREE, "layers": 4, "tokens": 12}
+    results["kinds"] = {kind: " | ".join(verdict_on(kind)) for kind in sorted(KINDS)}
     record.write(results)
 
 

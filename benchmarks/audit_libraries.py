@@ -9,9 +9,8 @@ in the version named, and not about models that use it.
 Writes results/audit.json. Chapter: Auditing a proposal.
 """
 
-import datetime
-import importlib.metadata
-from typing import NamedTuple
+import importlib
+from functools import partial
 
 import record
 import torch
@@ -19,19 +18,10 @@ from torch import nn
 
 from posenc import Encoding
 from posenc.audit import QUESTIONS, audit
-from posenc.lab.train import settings_for
 
 LIBRARIES = ("transformers", "rotary-embedding-torch", "x-transformers", "fla-core")
 HEAD_DIM, HEADS, LENGTH = 16, 4, 64
 DIM = HEAD_DIM * HEADS
-
-
-class Subject(NamedTuple):
-    """What is asked: a library's function, named in words, made by `make` -> (subject, place)."""
-
-    library: str
-    what: str
-    make: callable
 
 
 class Calls(nn.Module):
@@ -57,19 +47,16 @@ def hf_rotary(model, prefix, apply_name="apply_rotary_pos_emb", cast=False, **op
     """A rotation of transformers: the module that makes cosines and sines, and the function that applies them."""
     sizes = dict(hidden_size=DIM, num_attention_heads=HEADS, num_key_value_heads=HEADS, max_position_embeddings=8192)
 
-    def make():
-        modeling = importlib.import_module(f"transformers.models.{model}.modeling_{model}")
-        configuration = importlib.import_module(f"transformers.models.{model}.configuration_{model}")
-        config = getattr(configuration, f"{prefix}Config")(**sizes, **options)
-        apply = getattr(modeling, apply_name)
+    modeling = importlib.import_module(f"transformers.models.{model}.modeling_{model}")
+    configuration = importlib.import_module(f"transformers.models.{model}.configuration_{model}")
+    config = getattr(configuration, f"{prefix}Config")(**sizes, **options)
+    apply = getattr(modeling, apply_name)
 
-        def call(rotary, x, positions):
-            cos, sin = rotary(x, positions[None])
-            return apply(x, x, cos, sin)[0]
+    def call(rotary, x, positions):
+        cos, sin = rotary(x, positions[None])
+        return apply(x, x, cos, sin)[0]
 
-        return (Calls if cast else kept)(getattr(modeling, f"{prefix}RotaryEmbedding")(config), call), "rotate"
-
-    return make
+    return (Calls if cast else kept)(getattr(modeling, f"{prefix}RotaryEmbedding")(config), call), "rotate"
 
 
 def gptj():
@@ -111,11 +98,8 @@ class BuiltAlibi(nn.Module):
 
 
 def hf_alibi(model):
-    def make():
-        modeling = importlib.import_module(f"transformers.models.{model}.modeling_{model}")
-        return Encoding(bias=BuiltAlibi(modeling.build_alibi_tensor)), None
-
-    return make
+    modeling = importlib.import_module(f"transformers.models.{model}.modeling_{model}")
+    return Encoding(bias=BuiltAlibi(modeling.build_alibi_tensor)), None
 
 
 def mpt():
@@ -128,20 +112,17 @@ def mpt():
 
 
 def t5(is_decoder):
-    def make():
-        from transformers.models.t5.configuration_t5 import T5Config
-        from transformers.models.t5.modeling_t5 import T5Attention
+    from transformers.models.t5.configuration_t5 import T5Config
+    from transformers.models.t5.modeling_t5 import T5Attention
 
-        config = T5Config(d_model=DIM, num_heads=HEADS, d_kv=HEAD_DIM, is_decoder=is_decoder)
-        layer = T5Attention(config, has_relative_attention_bias=True, layer_idx=0)
+    config = T5Config(d_model=DIM, num_heads=HEADS, d_kv=HEAD_DIM, is_decoder=is_decoder)
+    layer = T5Attention(config, has_relative_attention_bias=True, layer_idx=0)
 
-        def call(layer, pos_q, pos_k):
-            past = int(pos_q[0])
-            return layer.compute_bias(len(pos_q), int(pos_k.max()) + 1, past_seen_tokens=past)[..., pos_k.long()]
+    def call(layer, pos_q, pos_k):
+        past = int(pos_q[0])
+        return layer.compute_bias(len(pos_q), int(pos_k.max()) + 1, past_seen_tokens=past)[..., pos_k.long()]
 
-        return Calls(layer, call), "bias"
-
-    return make
+    return Calls(layer, call), "bias"
 
 
 def gpt2():
@@ -203,28 +184,22 @@ def xt_rotary():
 def xt_bias(name, **options):
     """A bias of x-transformers, which counts i queries at the end of j keys."""
 
-    def make():
-        from x_transformers import x_transformers
+    from x_transformers import x_transformers
 
-        def call(module, pos_q, pos_k):
-            return module(len(pos_q), int(pos_q[-1]) + 1)[..., pos_k.long()]
+    def call(module, pos_q, pos_k):
+        return module(len(pos_q), int(pos_q[-1]) + 1)[..., pos_k.long()]
 
-        module = getattr(x_transformers, name)(heads=HEADS, **options)
-        return (kept if name == "DynamicPositionBias" else Calls)(module, call), "bias"  # that one is float32 inside
-
-    return make
+    module = getattr(x_transformers, name)(heads=HEADS, **options)
+    return (kept if name == "DynamicPositionBias" else Calls)(module, call), "bias"  # that one is float32 inside
 
 
 def xt_embed(name, *arguments):
-    def make():
-        from x_transformers import x_transformers
+    from x_transformers import x_transformers
 
-        def call(module, x, positions):
-            return x + 8 * module(x, pos=positions)  # its scale of 1/sqrt(C) goes with embeddings that are small
+    def call(module, x, positions):
+        return x + 8 * module(x, pos=positions)  # its scale of 1/sqrt(C) goes with embeddings that are small
 
-        return Calls(getattr(x_transformers, name)(DIM, *arguments), call), "embed"
-
-    return make
+    return Calls(getattr(x_transformers, name)(DIM, *arguments), call), "embed"
 
 
 # ----------------------------------------------------------------------------------------------------------- fla-core
@@ -244,71 +219,62 @@ def fla_rotary():
 def fla_attention(name, gate=None):
     """A whole attention function of fla, its naive reference; it takes [B, T, H, D] and no positions."""
 
-    def make():
-        function = getattr(importlib.import_module(f"fla.ops.{name}.naive"), f"naive_{name}")
+    function = getattr(importlib.import_module(f"fla.ops.{name}.naive"), f"naive_{name}")
 
-        def attend(q, k, v, positions, causal):
-            q, k, v = (x.transpose(1, 2) for x in (q, k, v))
-            gates = () if gate is None else (torch.full(q.shape[:3], gate, dtype=q.dtype),)
-            out = function(q, k, v, *gates)
-            return (out[0] if isinstance(out, tuple) else out).to(v.dtype).transpose(1, 2)
+    def attend(q, k, v, positions, causal):
+        q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+        gates = () if gate is None else (torch.full(q.shape[:3], gate, dtype=q.dtype),)
+        out = function(q, k, v, *gates)
+        return (out[0] if isinstance(out, tuple) else out).to(v.dtype).transpose(1, 2)
 
-        return attend, "attention"
-
-    return make
+    return attend, "attention"
 
 
 def retention():
     from fla.ops.retention.naive import naive_retention
 
-    return lambda q, k, v, positions, causal: naive_retention(q, k, v), "attention"
+    return lambda q, k, v, positions, causal: naive_retention(q, k, v), "attention"  # it takes [B, H, T, D]
 
 
 def both_ways(make, cast):
     """A (module, call) of a library as a rotation, cast along or kept."""
 
-    def made():
-        module, call = make()
-        return (Calls if cast else kept)(module, call), "rotate"
-
-    return made
+    module, call = make()
+    return (Calls if cast else kept)(module, call), "rotate"
 
 
 HF, RET, XT, FLA = LIBRARIES
-DEEPSEEK = hf_rotary(
-    *("deepseek_v3", "DeepseekV3", "apply_rotary_pos_emb_interleave"), qk_rope_head_dim=HEAD_DIM, head_dim=HEAD_DIM
-)
-SUBJECTS = {
-    "llama": Subject(HF, "Llama's rotation, kept", hf_rotary("llama", "Llama")),
-    "llama-cast": Subject(HF, "Llama's rotation, cast", hf_rotary("llama", "Llama", cast=True)),
-    "gpt_neox": Subject(HF, "GPT-NeoX's rotation, kept", hf_rotary("gpt_neox", "GPTNeoX")),
-    "cohere": Subject(HF, "Cohere's rotation, kept", hf_rotary("cohere", "Cohere")),
-    "deepseek_v3": Subject(HF, "DeepSeek-V3's interleaved rotation, kept", DEEPSEEK),
-    "gptj": Subject(HF, "GPT-J's rotation", gptj),
-    "roformer": Subject(HF, "RoFormer's rotation", roformer),
-    "bloom": Subject(HF, "BLOOM's ALiBi, in the model's dtype", hf_alibi("bloom")),
-    "falcon": Subject(HF, "Falcon's ALiBi", hf_alibi("falcon")),
-    "mpt": Subject(HF, "MPT's ALiBi", mpt),
-    "t5-decoder": Subject(HF, "T5's bias, decoder", t5(True)),
-    "t5-encoder": Subject(HF, "T5's bias, encoder", t5(False)),
-    "gpt2": Subject(HF, "GPT-2's learned table", gpt2),
-    "opt": Subject(HF, "OPT's learned table", opt),
-    "m2m_100": Subject(HF, "M2M100's sinusoid", m2m100),
-    "ret": Subject(RET, "rotate_queries_or_keys, kept", both_ways(rotary_embedding_torch, False)),
-    "ret-cast": Subject(RET, "rotate_queries_or_keys, cast", both_ways(rotary_embedding_torch, True)),
-    "xt-rotary": Subject(XT, "RotaryEmbedding, kept", both_ways(xt_rotary, False)),
-    "xt-rotary-cast": Subject(XT, "RotaryEmbedding, cast", both_ways(xt_rotary, True)),
-    "xt-alibi": Subject(XT, "AlibiPositionalBias", xt_bias("AlibiPositionalBias")),
-    "xt-t5": Subject(XT, "RelativePositionBias (T5's)", xt_bias("RelativePositionBias", scale=1.0, causal=True)),
-    "xt-dynamic": Subject(XT, "DynamicPositionBias", xt_bias("DynamicPositionBias", dim=16, depth=2)),
-    "xt-absolute": Subject(XT, "AbsolutePositionalEmbedding", xt_embed("AbsolutePositionalEmbedding", LENGTH)),
-    "xt-sinusoidal": Subject(XT, "ScaledSinusoidalEmbedding", xt_embed("ScaledSinusoidalEmbedding")),
-    "fla-rotary": Subject(FLA, "RotaryEmbedding's tables and rotary_embedding_ref, cast", fla_rotary),
-    "fla-stickbreaking": Subject(FLA, "naive_stickbreaking_attn", fla_attention("stickbreaking_attn")),
-    "fla-forgetting": Subject(
-        FLA, "naive_forgetting_attn, a constant gate", fla_attention("forgetting_attn", gate=-0.1)
-    ),
-    "fla-retention": Subject(FLA, "naive_retention", retention),
+SIZES = {"qk_rope_head_dim": HEAD_DIM, "head_dim": HEAD_DIM}
+DEEPSEEK = partial(hf_rotary, "deepseek_v3", "DeepseekV3", "apply_rotary_pos_emb_interleave", **SIZES)
+SUBJECTS = {  # (a library, its function in words, what makes (subject, place))
+    "llama": (HF, "Llama's rotation, kept", partial(hf_rotary, "llama", "Llama")),
+    "llama-cast": (HF, "Llama's rotation, cast", partial(hf_rotary, "llama", "Llama", cast=True)),
+    "gpt_neox": (HF, "GPT-NeoX's rotation, kept", partial(hf_rotary, "gpt_neox", "GPTNeoX")),
+    "cohere": (HF, "Cohere's rotation, kept", partial(hf_rotary, "cohere", "Cohere")),
+    "deepseek_v3": (HF, "DeepSeek-V3's interleaved rotation, kept", DEEPSEEK),
+    "gptj": (HF, "GPT-J's rotation", gptj),
+    "roformer": (HF, "RoFormer's rotation", roformer),
+    "bloom": (HF, "BLOOM's ALiBi, in the model's dtype", partial(hf_alibi, "bloom")),
+    "falcon": (HF, "Falcon's ALiBi", partial(hf_alibi, "falcon")),
+    "mpt": (HF, "MPT's ALiBi", mpt),
+    "t5-decoder": (HF, "T5's bias, decoder", partial(t5, True)),
+    "t5-encoder": (HF, "T5's bias, encoder", partial(t5, False)),
+    "gpt2": (HF, "GPT-2's learned table", gpt2),
+    "opt": (HF, "OPT's learned table", opt),
+    "m2m_100": (HF, "M2M100's sinusoid", m2m100),
+    "ret": (RET, "rotate_queries_or_keys, kept", partial(both_ways, rotary_embedding_torch, False)),
+    "ret-cast": (RET, "rotate_queries_or_keys, cast", partial(both_ways, rotary_embedding_torch, True)),
+    "xt-rotary": (XT, "RotaryEmbedding, kept", partial(both_ways, xt_rotary, False)),
+    "xt-rotary-cast": (XT, "RotaryEmbedding, cast", partial(both_ways, xt_rotary, True)),
+    "xt-alibi": (XT, "AlibiPositionalBias", partial(xt_bias, "AlibiPositionalBias")),
+    "xt-t5": (XT, "RelativePositionBias (T5's)", partial(xt_bias, "RelativePositionBias", scale=1.0, causal=True)),
+    "xt-dynamic": (XT, "DynamicPositionBias", partial(xt_bias, "DynamicPositionBias", dim=16, depth=2)),
+    "xt-absolute": (XT, "AbsolutePositionalEmbedding", partial(xt_embed, "AbsolutePositionalEmbedding", LENGTH)),
+    "xt-sinusoidal": (XT, "ScaledSinusoidalEmbedding", partial(xt_embed, "ScaledSinusoidalEmbedding")),
+    "fla-rotary": (FLA, "RotaryEmbedding's tables and rotary_embedding_ref, cast", fla_rotary),
+    "fla-stickbreaking": (FLA, "naive_stickbreaking_attn", partial(fla_attention, "stickbreaking_attn")),
+    "fla-forgetting": (FLA, "naive_forgetting_attn, a constant gate", partial(fla_attention, "forgetting_attn", -0.1)),
+    "fla-retention": (FLA, "naive_retention", retention),
 }
 
 
@@ -316,28 +282,19 @@ def report_on(key):
     """The audit of one of SUBJECTS, its weights seeded."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        subject, place = SUBJECTS[key].make()
+        subject, place = SUBJECTS[key][2]()
     return audit(subject, place, head_dim=HEAD_DIM, num_heads=HEADS, trained_length=LENGTH, name=key)
 
 
 def main():
-    record.asked(__doc__)
-    made = record.begun("audit", "nano", settings_for("nano"))
-    results = {key: made[key] for key in ("name", "command", "commit", "versions", "machine")}
-    results |= {
-        "date": datetime.date.today().isoformat(),
-        "definition": __doc__.split("\n\n")[2],
-        "libraries": {name: importlib.metadata.version(name) for name in LIBRARIES},
-        "questions": QUESTIONS,
-        "subjects": {},
-    }
-    for key, subject in SUBJECTS.items():
+    results = record.of_libraries(__doc__, "audit", LIBRARIES) | {"questions": QUESTIONS, "subjects": {}}
+    for key, (library, what, _) in SUBJECTS.items():
         report = report_on(key)
         print(report)
         results["settings"] = report.settings
         results["subjects"][key] = {
-            "library": subject.library,
-            "what": subject.what,
+            "library": library,
+            "what": what,
             "places": list(report.places),
             "verdicts": report.verdicts,
             "words": {f.name: f.words for f in report.findings},

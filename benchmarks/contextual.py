@@ -1,14 +1,12 @@
 r"""CoPE and FoX beside five others on three puzzles, each with the best of three learning rates.
 
-    python benchmarks/contextual.py        # two runs at a time: about 50 minutes; they are kept in runs/contextual
+    python benchmarks/contextual.py        # on two cores about 50 minutes; runs are kept in runs/contextual
 
 For each method and puzzle, seeds 0 and 1 are trained at each learning rate, and the rate with the least validation
 loss is trained with the other seeds. Validation sequences are drawn as training's are, with a seed of their own; no
 test is looked at before the rate is chosen. All runs, those at rates that were not chosen too, stand in
 results/contextual.json. Chapters: CoPE, FoX.
 """
-
-import os
 
 import record
 import torch
@@ -20,7 +18,6 @@ from posenc.lab.train import settings_for, train_with
 from posenc.lab.train.measure import fixed_batch, share_wrong, task_errors
 from posenc.lab.train.tasks import IGNORE, TASKS
 
-SEEDS, CHOOSING = range(5), range(2)
 RATES = (1e-3, 3e-3, 1e-2)
 METHODS = ("nope", "rope", "alibi", "t5", "stickbreaking", "fox", "cope", "open")
 # What the tests of the puzzles do not ask: the same sequences with attention cut to the training length, and, for
@@ -100,32 +97,13 @@ def run(task, arm, rate, seed):
     return {"validation": validation_loss(model, task, settings), "scores": scores}
 
 
-def chosen_rate(cells, task, arm, rates=RATES):
-    """The learning rate whose validation loss, mean over the seeds that choose, is least."""
-    return min(rates, key=lambda rate: sum(cells[task, arm, rate, seed]["validation"] for seed in CHOOSING))
-
-
-def train_at(rates, measure, folder, workers):
-    """All seeds of the arms, {(task, arm): its rate}."""
-    todo = [(*arm, rate, seed) for arm, rate in rates.items() for seed in SEEDS]
-    return record.in_turn(todo, measure, folder, workers, "the chosen rate")
-
-
-def train_cells(arms, measure, folder, workers, rates=RATES):
-    """All cells of the arms, (task, arm) each: the seeds that choose at each rate, the others at the one they chose."""
-    todo = [(*arm, rate, seed) for arm in arms for seed in CHOOSING for rate in rates]
-    cells = record.in_turn(todo, measure, folder, workers, "three rates")
-    return cells | train_at({arm: chosen_rate(cells, *arm, rates) for arm in arms}, measure, folder, workers)
-
-
 def main():
-    workers = record.asked(__doc__, {"--workers": {"type": int, "default": 2}}).workers
-    facts = record.begun("contextual", "study", settings_for("study", "flipflop"))
-    cells = train_cells([(task, arm) for task in CONTRASTS for arm in METHODS], run, "contextual", workers)
+    facts = record.begun(__doc__, "contextual", "study", settings_for("study", "flipflop"))
+    cells = record.train_cells([(task, arm) for task in CONTRASTS for arm in METHODS], RATES, run, "contextual")
     results = facts | {
         "question": "Do CoPE and FoX solve the puzzles out of distribution, each method at its best learning rate?",
         "unit": "share of wrong answers",
-        "seeds": list(SEEDS),
+        "seeds": list(record.SEEDS),
         "rates": list(RATES),
         "tolerance": TOLERANCE,
         "steps": {task: settings_for("study", task).steps for task in CONTRASTS},
@@ -138,34 +116,17 @@ def main():
         "headline": "CoPE (arXiv 2405.18719), error in / out of distribution on flip-flop: absolute 6.8% / 21.7%, RoPE "
         "1.8% / 20.3%, CoPE 0% / 4.9%.",
         "shows_not": "The papers' scale: their sequences are longer, their models larger, their training longer.",
-        "tasks": {task: task_results(cells, task) for task in CONTRASTS},
+        "tasks": {
+            task: {
+                "contrast": list(contrast),
+                "predictions": {arm: {"claim": claim, "why": why} for arm, (claim, why) in PREDICTIONS[task].items()},
+                "methods": {arm: record.arm_results(cells, (task, arm), RATES) for arm in METHODS},
+            }
+            for task, contrast in CONTRASTS.items()
+        },
     }
     record.write(results)
 
 
-def arm_results(cells, task, arm, rates=RATES):
-    """What stands in the results of one arm: its rate, why, and the scores at that rate and at the others."""
-    rate = chosen_rate(cells, task, arm, rates)
-    best = [cells[task, arm, rate, seed]["scores"] for seed in SEEDS]
-    return {
-        "rate": rate,
-        "validation": {str(r): [cells[task, arm, r, seed]["validation"] for seed in CHOOSING] for r in rates},
-        "scores": {test: [cell[test] for cell in best] for test in best[0]},
-        "other_rates": {
-            str(r): {test: [cells[task, arm, r, seed]["scores"][test] for seed in CHOOSING] for test in best[0]}
-            for r in rates
-            if r != rate
-        },
-    }
-
-
-def task_results(cells, task):
-    """What stands in the results of one puzzle."""
-    claims = {arm: {"claim": claim, "why": why} for arm, (claim, why) in PREDICTIONS[task].items()}
-    found = {arm: arm_results(cells, task, arm) for arm in METHODS}
-    return {"contrast": list(CONTRASTS[task]), "predictions": claims, "methods": found}
-
-
 if __name__ == "__main__":
-    os.environ["OMP_NUM_THREADS"] = "1"
     main()

@@ -7,12 +7,12 @@ Writes results/cope_gates.json. Chapter: CoPE: counting what matters.
 
 import inspect
 
-import record as records
+import record
 import torch
 
 from posenc.bias.cope import ContextualBias, lookup
 from posenc.lab.train import settings_for, train_with
-from posenc.lab.train.measure import fixed_batch, held_out_windows, target_losses, task_errors
+from posenc.lab.train.measure import fixed_batch, held_out_windows, task_errors
 from posenc.lab.train.tasks import TASKS, load_corpus
 
 # A line of the held-out text, as many characters as a training window; a new sentence starts in it.
@@ -40,7 +40,7 @@ def biases(model):
 
 
 @torch.no_grad()
-def record(model, tokens):
+def watched(model, tokens):
     r"""Run the model on tokens [B, T]: a list over layers of (gates [B, H, T, T], 0 after the query, bias [B, H, T, T],
     scaled products [B, H, T, T])."""
     layers = []
@@ -57,10 +57,13 @@ def record(model, tokens):
 
 
 def kind_of(character):
-    for kind, members in KINDS.items():
-        if character in members:
-            return kind
-    return "letter" if character.isalpha() else "digit" if character.isdigit() else "other"
+    plain = "letter" if character.isalpha() else "digit" if character.isdigit() else "other"
+    return next((kind for kind, members in KINDS.items() if character in members), plain)
+
+
+def means_by(values, index, names):
+    """The mean of the values whose index is that of a name, for each name that has some."""
+    return {name: values[index == n].mean().item() for n, name in enumerate(names) if (index == n).any()}
 
 
 def explained(values, groups):
@@ -83,33 +86,28 @@ def text_heads(model, settings, windows):
     bias, content: mean over queries, from the eighth on, of the standard deviation over keys of q.e[p], and of
         scale q.k.
     """
-    tokens = windows[:, :-1]
-    corpus = load_corpus()
-    line = record(model, corpus.encode(LINE)[None])
-    kinds = [kind_of(character) for character in corpus.vocabulary]
+    tokens, corpus = windows[:, :-1], load_corpus()
+    line = watched(model, corpus.encode(LINE)[None])
+    names = (*KINDS, *OTHER)
+    kinds = torch.tensor([names.index(kind_of(character)) for character in corpus.vocabulary])
     past = torch.ones(settings.length, settings.length).bool().tril()
     key = tokens[:, None, :].expand(-1, settings.length, -1)[:, past].flatten()
     query = tokens[:, :, None].expand(-1, -1, settings.length)[:, past].flatten()
     heads = []
-    for layer, (gates, bias, content) in enumerate(record(model, tokens)):
+    for layer, (gates, bias, content) in enumerate(watched(model, tokens)):
         last = biases(model)[layer].table.shape[-2] - 1
         for head in range(gates.shape[1]):
-            g = gates[:, head]
-            flat = g[:, past].flatten().double()
-            p = g.flip(-1).cumsum(-1).flip(-1)
-            by_kind = {}
-            for kind in (*KINDS, *OTHER):
-                chosen = torch.tensor([name == kind for name in kinds])[key]
-                if chosen.any():
-                    by_kind[kind] = flat[chosen].mean().item()
+            flat = gates[:, head, past].flatten().double()
+            p = gates[:, head].flip(-1).cumsum(-1).flip(-1)
+            own = line[layer][0][0, head]
             heads.append(
                 {
                     "layer": layer,
                     "head": head,
-                    "gates": [[round(x, 3) for x in line[layer][0][0, head, i, : i + 1].tolist()] for i in QUERIES],
+                    "gates": [[round(x, 3) for x in own[i, : i + 1].tolist()] for i in QUERIES],
                     "mean": flat.mean().item(),
                     "spread": flat.std().item(),
-                    "by_kind": by_kind,
+                    "by_kind": means_by(flat, kinds[key], names),
                     "by_key": explained(flat, key),
                     "by_query": explained(flat, query),
                     "counted": [p[:, -1, 0].mean().item(), p[:, -1, 0].std().item()],
@@ -128,33 +126,22 @@ def row_spread(values, first=7):
 
 def text_controls(model, settings, windows, heads):
     """Loss at the training length, in nats a character, with the gates or the table of the trained model replaced."""
-    count = settings.num_heads
-    means = [
-        torch.tensor([head["mean"] for head in heads if head["layer"] == layer]).view(1, count, 1, 1)
-        for layer in range(settings.num_layers)
-    ]
-    layers = [block.attention.encoding for block in model.blocks]
     own = biases(model)
-
-    def loss(make):
-        for layer, encoding in enumerate(layers):
-            encoding.bias = make(layer)
-        value = target_losses(model, windows)[:, -settings.targets :].mean().item()
-        for encoding, bias in zip(layers, own):
-            encoding.bias = bias
-        return value
-
-    return {
-        "as trained": loss(lambda layer: own[layer]),
-        "each head's mean gate": loss(lambda layer: Replaced(own[layer], lambda g: means[layer].expand_as(g))),
-        "all gates 1": loss(lambda layer: Replaced(own[layer], torch.ones_like)),
-        "gates of the next head": loss(lambda layer: Replaced(own[layer], lambda g: g.roll(1, dims=1))),
-        "table of zeros": loss(lambda layer: silent(own[layer])),
+    means = torch.tensor([head["mean"] for head in heads]).view(len(own), 1, -1, 1, 1)
+    rows, width = own[0].table.shape[-2:]
+    arms = {
+        "as trained": own,
+        "each head's mean gate": [Replaced(bias, mean.expand_as) for bias, mean in zip(own, means)],
+        "all gates 1": [Replaced(bias, torch.ones_like) for bias in own],
+        "gates of the next head": [Replaced(bias, lambda g: g.roll(1, dims=1)) for bias in own],
+        "table of zeros": [ContextualBias(width, rows, None) for _ in own],  # it starts at zero
     }
-
-
-def silent(bias):
-    return ContextualBias(bias.table.shape[-1], bias.table.shape[-2], None)  # its table starts at zero
+    losses = {}
+    for words, replaced in arms.items():
+        for block, bias in zip(model.blocks, replaced):
+            block.attention.encoding.bias = bias
+        losses[words] = record.target_loss(model, windows, settings, settings.length)
+    return losses
 
 
 @torch.no_grad()
@@ -177,22 +164,18 @@ def puzzle_heads(model, task, settings):
     names = sorted({name for row in kind for name in row})
     index = torch.tensor([[names.index(name) for name in row] for row in kind])
     past = torch.ones(tokens.shape[1], tokens.shape[1]).bool().tril() & asked[:, :, None]
-    heads = []
-    for layer, (gates, *_) in enumerate(record(model, tokens)):
-        for head in range(gates.shape[1]):
-            pairs = index[:, None, :].expand_as(past)[past]
-            values = gates[:, head][past]
-            by_kind = {name: values[pairs == n].mean().item() for n, name in enumerate(names) if (pairs == n).any()}
-            heads.append({"layer": layer, "head": head, "by_kind": by_kind})
-    return heads
+    pairs = index[:, None, :].expand_as(past)[past]
+    return [
+        {"layer": layer, "head": head, "by_kind": means_by(gates[:, head][past], pairs, names)}
+        for layer, (gates, *_) in enumerate(watched(model, tokens))
+        for head in range(gates.shape[1])
+    ]
 
 
 def main():
-    records.asked(__doc__)
     settings = settings_for("study")
-    results = records.begun("cope_gates", "study", settings)
+    results = record.begun(__doc__, "cope_gates", "study", settings)
     model, _ = train_with("cope", settings, 0, device="cpu")
-    model.eval()
     windows = held_out_windows(load_corpus().held_out, settings)[:, -(settings.length + 1) :]
     heads = text_heads(model, settings, windows)
     results |= {
@@ -207,7 +190,6 @@ def main():
     for task in PUZZLES:
         settings = settings_for("study", task)
         model, _ = train_with("cope", settings, 0, task, device="cpu")
-        model.eval()
         results["puzzles"][task] = {
             "rate": settings.lr,
             "steps": settings.steps,
@@ -215,7 +197,7 @@ def main():
             "definition": inspect.cleandoc(puzzle_heads.__doc__),
             "heads": puzzle_heads(model, task, settings),
         }
-    records.write(results)
+    record.write(results)
 
 
 if __name__ == "__main__":

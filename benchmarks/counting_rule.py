@@ -2,17 +2,15 @@ r"""What is far context worth on the text of the study? A rule that counts reads
 
     python benchmarks/counting_rule.py            # some minutes
 
-The rule: a table of order 6 of the training text, and the longest repeat within the context. LEAST and DOUBT were
-chosen on the validation text that the study holds back, at its longest context, before the held-out text was read:
-`--choose` prints that table. Writes results/counting_rule.json. Chapter: Compare and choose.
+The rule: a table of order 6 of the training text, and the longest repeat within the context. LEAST, of 2 to 5, and
+DOUBT, of 4 to 32, were chosen on the validation text that the study holds back, at its longest context, before the
+held-out text was read. Writes results/counting_rule.json. Chapter: Compare and choose.
 """
 
-import dataclasses
 import math
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from itertools import product
 
 import record
 import torch
@@ -81,31 +79,18 @@ def losses(tables, windows, length, targets, vocabulary):
         yield statistics.mean(-math.log(by_rule(tables, window[start:end], window[end], vocabulary)) for end in ends)
 
 
-def choose(tables, held_back, settings, vocabulary):
-    """Print the loss on validation text for each pair of constants."""
-    global LEAST, DOUBT
-    windows = held_out_windows(held_back, dataclasses.replace(settings, windows=240)).tolist()
-    for LEAST, DOUBT in product((2, 3, 4, 5), (4, 8, 16, 32)):
-        loss = statistics.mean(losses(tables, windows, settings.lengths[-1], 8, vocabulary))
-        print(f"LEAST {LEAST}, DOUBT {DOUBT:2}: {loss:.4f}")
-
-
 def main():
-    choosing = {"action": "store_true", "help": "print the losses on validation text and stop"}
-    asked = record.asked(__doc__, {"--choose": choosing})
     study, corpus = load_results(TEXT), load_corpus()
     if corpus.sha256 != study["corpus"]["sha256"]:
         raise SystemExit(f"the text of this Python is not the study's, which was made with {study['versions']}")
     settings = Settings(**study["settings"])
-    train, held_back = corpus.train[: -settings.held_back], corpus.train[-settings.held_back :]
-    tables, vocabulary = count(train.tolist()), len(corpus.vocabulary)
-    if asked.choose:
-        return choose(tables, held_back, settings, vocabulary)
+    facts = record.begun(__doc__, "counting_rule", "study", settings)
+    tables, vocabulary = count(corpus.train[: -settings.held_back].tolist()), len(corpus.vocabulary)
     windows, rows = held_out_windows(corpus.held_out, settings).tolist(), []
     for length in settings.lengths:
         of_windows = torch.tensor(list(losses(tables, windows, length, settings.targets, vocabulary)))
         rows.append([block.mean().item() for block in of_windows.tensor_split(BLOCKS)])
-    results = record.begun("counting_rule", "study", settings) | {
+    results = facts | {
         "question": "What is a context longer than the training window worth to a rule that counts?",
         "unit": "nats per character",
         "rule": {"order": ORDER, "least": LEAST, "doubt": DOUBT},
@@ -115,8 +100,6 @@ def main():
         "blocks": rows,  # [lengths, BLOCKS], means over neighboring windows
     }
     record.write(results)
-    gains = [first - last for first, last in zip(rows[0], rows[-1])]
-    print([round(value, 3) for value in results["loss"]], statistics.mean(gains), statistics.stdev(gains) / BLOCKS**0.5)
 
 
 if __name__ == "__main__":

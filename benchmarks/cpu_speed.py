@@ -10,6 +10,8 @@ Chapter: In your own model.
 """
 
 import functools
+import itertools
+import json
 import math
 import statistics
 import time
@@ -18,7 +20,6 @@ import record
 import torch
 from torch import nn
 from torch.nn.functional import logsigmoid, pad, scaled_dot_product_attention
-from tqdm import tqdm
 from training_speed import stepper
 
 import posenc
@@ -78,13 +79,11 @@ class ByHand(nn.Module):
 def encoding(method):
     """The method's encoding as the hand-written block computes it: RoPE in halves, sticks with the query's own key."""
     arguments = {
-        "nope": {},
+        **{"alibi": {"num_heads": HEADS}, "t5": {"num_heads": HEADS}},
         "rope": {"head_dim": DIM // HEADS, "layout": "half"},
-        "alibi": {"num_heads": HEADS},
-        "t5": {"num_heads": HEADS},
         "stickbreaking": {"attend_current": True},
     }
-    return posenc.make(method, **arguments[method])
+    return posenc.make(method, **arguments.get(method, {}))
 
 
 def training(method, length):
@@ -99,9 +98,8 @@ def training(method, length):
     for block, twin in zip(ours.blocks, hand.blocks):
         own = block.attention
         twin.attention = ByHand(method, length, table)
-        for to, source in zip(
-            (*twin.attention.to_qkv, twin.attention.to_out), (own.to_q, own.to_k, own.to_v, own.to_out)
-        ):
+        matrices = (*twin.attention.to_qkv, twin.attention.to_out)
+        for to, source in zip(matrices, (own.to_q, own.to_k, own.to_v, own.to_out)):
             to.weight = nn.Parameter(source.weight.detach().clone())
     batch = torch.randint(VOCABULARY, (BATCHES[length], length + 1))
     with torch.no_grad():
@@ -133,54 +131,31 @@ def calling():
     return [torch.no_grad()(functools.partial(function, q, k, v)) for function in functions]
 
 
-def in_turns(functions, rounds, repeat=1):
-    """Seconds of processor time of each function, [rounds] for each, the functions taking turns."""
-    seconds = [[] for _ in functions]
-    for turn in range(rounds + 3):
-        for function, own in zip(functions, seconds):
-            started = time.process_time()
-            for _ in range(repeat):
-                function()
-            if turn >= 3:
-                own.append((time.process_time() - started) / repeat)
-    return seconds
-
-
-def ratio(above, below):
-    """The median over rounds of above / below, rounds paired."""
-    return round(statistics.median(a / b for a, b in zip(above, below)), 3)
-
-
-def measure(methods):
-    trained, pairs = {}, [(method, length) for method in methods for length in BATCHES]
-    for method, length in tqdm(pairs, desc="training"):
-        ours, hand = in_turns(training(method, length), ROUNDS)
-        trained.setdefault(method, {})[str(length)] = {
-            "tokens_per_second": round(BATCHES[length] * length / statistics.median(ours)),
-            "by_hand": round(BATCHES[length] * length / statistics.median(hand)),
-            "ratio": ratio(hand, ours),
+def measure():
+    trained = {method: {} for method in METHODS}
+    for method, (length, batch) in itertools.product(METHODS, BATCHES.items()):
+        ours, hand = record.in_turns(training(method, length), ROUNDS, time.process_time)
+        trained[method][str(length)] = {
+            "tokens_per_second": round(batch * length / statistics.median(ours)),
+            "by_hand": round(batch * length / statistics.median(hand)),
+            "ratio": record.ratio(hand, ours),
         }
-    nope, rope = in_turns([decoding(None), decoding(posenc.make("rope", head_dim=64))], 40, repeat=4)
-    ours, theirs = in_turns(calling(), 30, repeat=CALLS)
+    steps = decoding(None), decoding(posenc.make("rope", head_dim=64))
+    nope, rope = record.in_turns(steps, 40, time.process_time, repeat=4)
+    ours, theirs = record.in_turns(calling(), 30, time.process_time, repeat=CALLS)
+    median = statistics.median
     return {
         "training": trained,
-        "decoding": {"nope": statistics.median(nope), "rope": statistics.median(rope), "ratio": ratio(rope, nope)},
-        "call": {"ours": statistics.median(ours), "sdpa": statistics.median(theirs), "ratio": ratio(ours, theirs)},
+        "decoding": {"nope": median(nope), "rope": median(rope), "ratio": record.ratio(rope, nope)},
+        "call": {"ours": median(ours), "sdpa": median(theirs), "ratio": record.ratio(ours, theirs)},
     }
 
 
 def main():
-    keep = {"action": "store_true", "help": "keep results/cpu_speed.json"}
-    methods = {"nargs": "+", "choices": METHODS, "default": METHODS}
-    options = record.asked(__doc__, {"--write": keep, "--methods": methods})
+    options = record.asked(__doc__, {"--write": {"action": "store_true", "help": "keep results/cpu_speed.json"}})
     settings = settings_for("study", num_layers=LAYERS, dim=DIM, num_heads=HEADS)
-    results = record.begun("cpu_speed", "study", settings)
-    found = measure(options.methods)
-    for method, lengths in found["training"].items():
-        print(f"{method:14}" + "".join(f"  T={length}: {of['ratio']:.2f} of by hand" for length, of in lengths.items()))
-    step, call = found["decoding"], found["call"]
-    print(f"decoding behind {CACHED}: rope takes {step['ratio']:.2f} times NoPE's {step['nope']:.2e} s")
-    print(f"one call: {call['ours']:.1e} s, {call['ratio']:.1f} times SDPA's")
+    results, found = record.facts("cpu_speed", "study", settings), measure()
+    print(json.dumps(found, indent=1))
     if options.write:
         about = {"definition": __doc__.split("\n\n")[2], "rounds": ROUNDS, "cached": CACHED}
         record.write(results | about | found)

@@ -1,6 +1,6 @@
 r"""Three cups that are swapped again and again: which one stands first? One layer of attention, seven methods.
 
-    python benchmarks/cups.py              # about twenty minutes on one core; finished runs are kept in runs/cups
+    python benchmarks/cups.py              # twenty minutes of one core; runs are kept in runs/cups
 
 A sequence names the three cups, then swaps of two places. After each swap the model says which cup stands at the first
 place. Swaps do not commute, so no sum over them tells the answer; a product of reflections does. Each method gets the
@@ -8,19 +8,16 @@ best of three learning rates by the validation loss of two seeds; all runs stand
 content moves the ruler.
 """
 
-import functools
-import itertools
 import math
 
 import record
 import torch
 from torch.nn.functional import cross_entropy
-from tqdm import tqdm
 
 from posenc.lab.train import settings_for
 from posenc.lab.train.tiny import Decoder, encoding_maker
 
-SEEDS, CHOOSING, RATES = range(5), range(2), (1e-3, 3e-3, 1e-2)
+RATES = (1e-3, 3e-3, 1e-2)
 METHODS = ("nope", "rope", "alibi", "stickbreaking", "cope", "fox", "path")
 SWAPS = ((0, 1), (0, 2), (1, 2))
 LENGTHS = (8, 16, 32)  # swaps; training has 8
@@ -63,15 +60,10 @@ def run(method, rate, seed):
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=SETTINGS.weight_decay)
     generator = torch.Generator().manual_seed(seed)
     for step in range(SETTINGS.steps):
-        for group in optimizer.param_groups:  # warm up, then a cosine to a tenth
-            done = step / SETTINGS.steps
-            group["lr"] = rate * min(1, (step + 1) / SETTINGS.warmup) * (0.55 + 0.45 * math.cos(math.pi * done))
         tokens, answers = make(generator, SETTINGS.batch, LENGTHS[0])
         loss = cross_entropy(model(tokens)[:, 3:, :3].flatten(0, 1), answers.flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), SETTINGS.clip)
-        optimizer.step()
+        cosine = 0.55 + 0.45 * math.cos(math.pi * step / SETTINGS.steps)  # down to a tenth
+        record.descend(loss, model, optimizer, rate * min(1, (step + 1) / SETTINGS.warmup) * cosine, SETTINGS.clip)
     with torch.no_grad():
         tokens, answers = make(torch.Generator().manual_seed(2**31 + 1), 512, LENGTHS[0])
         validation = cross_entropy(model(tokens)[:, 3:, :3].flatten(0, 1), answers.flatten()).item()
@@ -84,23 +76,13 @@ def run(method, rate, seed):
 
 
 def main():
-    record.asked(__doc__)
-    facts, methods = record.begun("cups", "study", SETTINGS), {}
-    kept = functools.partial(record.kept_cell, run, "cups")
-    for method in tqdm(METHODS, "methods"):
-        cells = {(r, s): kept((method, r, s)) for r, s in tqdm(list(itertools.product(RATES, CHOOSING)), method)}
-        sums = {rate: sum(cells[rate, seed]["validation"] for seed in CHOOSING) for rate in RATES}
-        rate = min(RATES, key=sums.get)
-        best = [kept((method, rate, seed))["scores"] for seed in SEEDS]
-        methods[method] = {
-            "rate": rate,
-            "validation": {str(r): [cells[r, seed]["validation"] for seed in CHOOSING] for r in RATES},
-            "scores": {str(length): [cell[str(length)] for cell in best] for length in LENGTHS},
-        }
+    facts = record.begun(__doc__, "cups", "study", SETTINGS)
+    cells = record.train_cells([(method,) for method in METHODS], RATES, run, "cups")
+    found = {method: record.arm_results(cells, (method,), RATES) for method in METHODS}
     results = {
         "question": "Which cup stands first after a row of swaps? What is asked for is a product, in one layer.",
         "unit": "share of wrong answers",
-        "seeds": list(SEEDS),
+        "seeds": list(record.SEEDS),
         "rates": list(RATES),
         "lengths": list(LENGTHS),
         "chance": 2 / 3,
@@ -111,7 +93,9 @@ def main():
         "headline": "PaTH (arXiv 2505.16381) can solve a problem that is complete for NC1, which RoPE at a fixed "
         "depth cannot, unless TC0 = NC1.",
         "shows_not": "Language: nothing here says how often a text asks for a product.",
-        "methods": methods,
+        "methods": {
+            method: {key: found[method][key] for key in ("rate", "validation", "scores")} for method in METHODS
+        },
     }
     record.write(facts | results)
 

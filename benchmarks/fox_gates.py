@@ -43,15 +43,12 @@ GATE_CLASSES = ("letter", "digit", "space", "newline", "paragraph end", "period"
 
 def gate_class(text: str) -> list[int]:
     r"""For each character the index of its class in `GATE_CLASSES`; "paragraph end" is a newline after a newline."""
-    kinds = {" ": "space", ".": "period", "\n": "newline"}
-    names = []
+    kinds, classes = {" ": "space", ".": "period", "\n": "newline"}, []
     for before, character in zip(" " + text, text):
-        if before == character == "\n":
-            names.append("paragraph end")
-        else:
-            plain = "letter" if character.isalpha() else "digit" if character.isdigit() else "other"
-            names.append(kinds.get(character, plain))
-    return [GATE_CLASSES.index(name) for name in names]
+        plain = "letter" if character.isalpha() else "digit" if character.isdigit() else "other"
+        ends = before == character == "\n"
+        classes.append(GATE_CLASSES.index("paragraph end" if ends else kinds.get(character, plain)))
+    return classes
 
 
 @torch.no_grad()
@@ -112,9 +109,8 @@ def run(arm, seed):
 
 
 def main():
-    record.asked(__doc__)
     settings = settings_for("study")
-    facts = record.begun("fox_gates", "study", settings)
+    facts = record.begun(__doc__, "fox_gates", "study", settings)
     cells = {arm: [record.kept_cell(run, "fox_gates", (arm, seed)) for seed in tqdm(SEEDS[arm], arm)] for arm in STARTS}
     classes = counted_windows(settings)[1]
     results = facts | {

@@ -1,13 +1,12 @@
 r"""What each GPU gets: every kernel compiled ahead of time, on a machine without a GPU.
 
-    make kernel-report        compile all, some minutes; print what came out and write results/kernel_report.json
+    make kernel-report        compile all, some minutes; print what they take and write results/kernel_report.json
 
 Each public function is called as a user calls it, on small CPU tensors; what it would launch is compiled for each
 compute capability instead of launched, and Triton's own `cuobjdump`, `nvdisasm` and `ptxas` say what came out.
 Chapter: Kernels without a GPU.
 """
 
-import argparse
 import os
 import platform
 import re
@@ -22,12 +21,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
 
+import record
 import torch
 from tqdm import tqdm
 
 from posenc import kernels
 from posenc.errors import UnsupportedError, check_choice
-from posenc.lab.experiments import commit_of, cpu_model, write_json
+from posenc.lab.experiments import commit_of, cpu_model
 from posenc.lab.pages.kernels import CHIPS, overview
 
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
@@ -50,7 +50,6 @@ TENSOR_CORES = re.compile(r"(HMMA|HGMMA|UTC\w*MMA)\b")
 INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?(\S+)([^;]*)")
 LABEL = re.compile(r"^(\.L_x_\d+):")
 KERNELS = Path(kernels.__file__).parent
-FILE = Path(__file__).parents[1] / "results" / "kernel_report.json"
 
 
 # --------------------------------------------------------------------------------------------------- what is compiled
@@ -74,28 +73,32 @@ def rotary(q, k, v, positions, tile, variant):
         sum(x.sum() for x in turned).backward()
 
 
+def given(q, positions):
+    """What each variant of a score reads besides q and k, by its name."""
+    where = dict(pos_q=positions, pos_k=positions)
+    slope = where | dict(a=torch.ones(HEADS, requires_grad=True))
+    faded = slope | dict(x=torch.ones(q.shape[:3]))
+    return {
+        "plain": {},
+        "masked": dict(mask=torch.ones(1, 1, 1, LENGTH, dtype=torch.bool), variant="plain"),
+        "linear": slope,
+        "symmetric": slope,
+        "table": where | dict(table=torch.ones(HEADS, 2 * LENGTH, requires_grad=True), first=-LENGTH),
+        "faded": faded,
+        "log_faded": faded,
+        "decay": {name: torch.zeros(q.shape[:3], dtype=torch.float64, requires_grad=True) for name in "xy"},
+    }
+
+
 def softmax(q, k, v, positions, tile, variant):
     from posenc.kernels.softmax import attend
 
-    turned, table, faded, decay = "turned" in variant, variant == "table", "faded" in variant, variant == "decay"
-    sloped = variant.split(",")[0] in ("linear", "symmetric")
-    name = variant.split(",")[0] if sloped or table or faded or decay else "plain"
-    options = dict(variant=name, tile=tile)
-    if variant == "masked":
-        options |= dict(mask=torch.ones(1, 1, 1, k.shape[2], dtype=torch.bool))
-    if sloped or turned or table or faded:
-        options |= dict(pos_q=positions, pos_k=positions)
-    if table:
-        options |= dict(table=torch.ones(HEADS, 2 * LENGTH, requires_grad=True), first=-LENGTH)
-    if sloped or faded:
-        options |= dict(a=torch.ones(HEADS, requires_grad=True))
-    if faded:
-        options |= dict(x=torch.ones(q.shape[:3]))
-    if decay:
-        options |= {n: torch.zeros(q.shape[:3], dtype=torch.float64, requires_grad=True) for n in "xy"}
+    turned = variant.endswith("turned inside")
+    name = {"turned inside": "plain", "linear, turned inside": "linear"}.get(variant, variant)
+    options = dict(variant=name) | given(q, positions)[name]
     if turned:
-        options |= dict(inv_freq=torch.ones(q.shape[3] // 2))
-    out = attend(q, k, v, scale=0.125, **options)
+        options |= dict(pos_q=positions, pos_k=positions, inv_freq=torch.ones(q.shape[3] // 2))
+    out = attend(q, k, v, scale=0.125, tile=tile, **options)
     if not turned:  # its backward is the plain one between two rotations
         out.sum().backward()
 
@@ -103,20 +106,15 @@ def softmax(q, k, v, positions, tile, variant):
 def stickbreaking(q, k, v, positions, tile, variant):
     from posenc.kernels.stickbreaking import attend
 
-    sloped = variant in ("linear", "symmetric")
-    options = dict(variant=variant if sloped else "plain", tile=tile)
-    if variant == "masked":
-        options |= dict(mask=torch.ones(1, 1, 1, k.shape[2], dtype=torch.bool))
-    if sloped:
-        options |= dict(pos_q=positions, pos_k=positions, a=torch.ones(HEADS, requires_grad=True))
-    out, rest = attend(q, k, v, scale=0.125, order="recent", **options)
+    options = dict(variant=variant) | given(q, positions)[variant]
+    out, rest = attend(q, k, v, scale=0.125, order="recent", tile=tile, **options)
     (out.sum() + rest.sum()).backward()
 
 
 def cope(q, k, v, positions, tile, variant):
     from posenc.kernels.cope import attend
 
-    mask = torch.ones(1, 1, 1, k.shape[2], dtype=torch.bool) if variant == "masked" else None
+    mask = given(q, positions)[variant].get("mask")
     table = torch.zeros(*q.shape[:3], 64, requires_grad=True)
     attend(q, k, v, table, scale=0.125, mask=mask, tile=tile).sum().backward()
 
@@ -365,27 +363,21 @@ def freeze(rows):
         "triton": version("triton"),
         "columns": COLUMNS,
     }
-    write_json(FILE, report | {"rows": [[row[name] for name in COLUMNS] for row in rows]})
+    record.write(report | {"rows": [[row[name] for name in COLUMNS] for row in rows]})
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--capability", choices=CHIPS, help="this one only; nothing is written")
-    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes that compile (all cores)")
-    chosen = parser.parse_args()
-    todo = [job for job in jobs() if chosen.capability in (None, job[2])]
-    with ProcessPoolExecutor(chosen.workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+    record.asked(__doc__)
+    todo = jobs()
+    with ProcessPoolExecutor(initializer=torch.set_num_threads, initargs=(1,)) as pool:
         made = tqdm(pool.map(compile_rows, *zip(*todo)), total=len(todo), desc="compiling")
         rows = [row for found in made for row in found]
     keys = [tuple(row[part] for part in KEY) for row in rows]
     if len(set(keys)) < len(keys):
         raise RuntimeError(f"kernels compiled twice under one name: {sorted({k for k in keys if keys.count(k) > 1})}")
-    if chosen.capability is None:
-        freeze(rows)
+    freeze(rows)
     print(overview(rows).data)
-    faults = problems(rows)
-    print("\n" + ("\n".join(faults) or "All compile, fit into shared memory and keep what is asked of them."))
-    sys.exit(1 if faults else 0)
+    sys.exit("\n".join(problems(rows)) or 0)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ Speed: bfloat16, causal, 16 heads, 32,768 tokens in all: the longer, the fewer s
 `triton.testing.do_bench` (which empties the L2 cache between calls) with the 20% and 80% quantiles; peak memory is that
 of one forward and backward of one sequence, inputs and gradients included. "SDPA ..." is PyTorch's attention with that
 backend forced, "flex ..." its FlexAttention, compiled, "fla ..." flash-linear-attention, "eager ..." this package's
-reference, impl="torch". Prints tables and writes results/kernels_<GPU>.json, --smoke results/kernels_smoke_<GPU>.json.
+reference, impl="torch". Prints and writes results/kernels_<GPU>.json, --smoke results/kernels_smoke_<GPU>.json.
 Chapter: From formula to kernel.
 """
 
@@ -52,14 +52,6 @@ BUDGET, SHARE = 420, 0.6  # seconds of --smoke, and what part of them may go to 
 # -------------------------------------------------------------------------------------------------- what is measured
 
 
-def ours(make_encoding, q, k, v):
-    return posenc.attention(q, k, v, make_encoding(q), impl="triton")
-
-
-def eager(make_encoding, q, k, v):
-    return posenc.attention(q, k, v, make_encoding(q), impl="torch")
-
-
 def rope_inside(q, k, v):
     from posenc.kernels import softmax
 
@@ -75,9 +67,24 @@ def log_gates(batch, length, device):
     return logsigmoid(torch.randn(batch, HEADS, length, device=device, generator=generator) + 3)
 
 
-def fox(q, k, v):
-    gates = log_gates(q.shape[0], q.shape[2], q.device)
-    return posenc.attention(q, k, v, posenc.make("fox"), gates=gates, impl="triton")
+@cache
+def t5_on(device):
+    return posenc.t5.t5(HEADS).to(device)
+
+
+MAKERS = {  # the encoding of each method for q
+    "softmax": lambda q: None,
+    "ALiBi": lambda q: posenc.alibi.alibi(HEADS),
+    "T5": lambda q: t5_on(q.device),
+    "FoX": lambda q: posenc.make("fox"),
+    "stick-breaking": lambda q: posenc.stickbreaking.stickbreaking(),
+    "RoPE": lambda q: posenc.rope.rope(q.shape[3]),
+}
+
+
+def ours(method, impl, q, k, v):
+    gates = log_gates(q.shape[0], q.shape[2], q.device) if method == "FoX" else None
+    return posenc.attention(q, k, v, MAKERS[method](q), gates=gates, impl=impl)
 
 
 @cache
@@ -127,49 +134,16 @@ def flex(alibi, q, k, v):
     return compiled_flex()(q, k, v, score_mod=linear if alibi else None, block_mask=causal_blocks(q.shape[2]))
 
 
-def no_position(q):
-    return None
-
-
-def alibi(q):
-    return posenc.alibi.alibi(HEADS)
-
-
-@cache
-def t5_on(device):
-    return posenc.t5.t5(HEADS).to(device)
-
-
-def t5(q):
-    return t5_on(q.device)
-
-
-def rope(q):
-    return posenc.rope.rope(q.shape[3])
-
-
-def stick(q):
-    return posenc.stickbreaking.stickbreaking()
-
-
 ATTENTION = {
-    "softmax": partial(ours, no_position),
-    "ALiBi": partial(ours, alibi),
-    "T5": partial(ours, t5),
-    "FoX": fox,
-    "stick-breaking": partial(ours, stick),
-    "RoPE beforehand": partial(ours, rope),
+    **{name: partial(ours, name, "triton") for name in MAKERS if name != "RoPE"},
+    "RoPE beforehand": partial(ours, "RoPE", "triton"),
     "RoPE inside": rope_inside,
-    "SDPA FLASH_ATTENTION": partial(sdpa, "FLASH_ATTENTION"),
-    "SDPA CUDNN_ATTENTION": partial(sdpa, "CUDNN_ATTENTION"),
-    "SDPA EFFICIENT_ATTENTION": partial(sdpa, "EFFICIENT_ATTENTION"),
+    **{f"SDPA {name}_ATTENTION": partial(sdpa, f"{name}_ATTENTION") for name in ("FLASH", "CUDNN", "EFFICIENT")},
     "flex softmax": partial(flex, False),
     "flex ALiBi": partial(flex, True),
     "fla FoX": partial(fla, "forgetting_attn"),
     "fla stick-breaking": partial(fla, "stickbreaking_attn"),
-    "eager softmax": partial(eager, no_position),
-    "eager ALiBi": partial(eager, alibi),
-    "eager stick-breaking": partial(eager, stick),
+    **{f"eager {name}": partial(ours, name, "torch") for name in ("softmax", "ALiBi", "stick-breaking")},
 }
 OURS = tuple(ATTENTION)[:7]
 TURNING = ("rotary interleaved", "rotary half", "copy")
@@ -242,25 +216,16 @@ def measure(cell):
 # -------------------------------------------------------------------------------------------------- what is held to be
 
 
-def learned_alibi(**options):
-    return posenc.make("alibi", num_heads=4, learned=True, **options)
-
-
-def exposb(head_dim, **options):
-    return posenc.make("exposb", head_dim=head_dim, num_heads=4, learn_rate=True, **options)
-
-
-def stick_of(**options):
-    return posenc.make("stickbreaking", **options)
-
-
+learned_alibi = partial(posenc.make, "alibi", num_heads=4, learned=True)
+exposb = partial(posenc.make, "exposb", num_heads=4, learn_rate=True)
+stick_of = partial(posenc.make, "stickbreaking")
 ENCODINGS = {  # family and variant: what makes it for a head size, with 4 heads of queries and 2 of keys
     "softmax: plain": lambda d: None,
     "softmax: linear": lambda d: learned_alibi(),
     "softmax: symmetric, both ways": lambda d: learned_alibi(symmetric=True),
     "softmax: table": lambda d: posenc.make("t5", num_heads=4, num_buckets=8, max_distance=40),
-    "softmax: faded": lambda d: exposb(d, rate=0.05, floor=0.4),
-    "softmax: log_faded, both ways": lambda d: exposb(d, on="log", rate=0.1, gain=False),
+    "softmax: faded": lambda d: exposb(head_dim=d, rate=0.05, floor=0.4),
+    "softmax: log_faded, both ways": lambda d: exposb(head_dim=d, on="log", rate=0.1, gain=False),
     "softmax: decay": lambda d: posenc.make("fox"),
     "softmax: masked": lambda d: None,
     "stickbreaking: plain": lambda d: stick_of(),
@@ -409,15 +374,6 @@ def is_wrong(found):
     return "error" in found or found.get("share", 0) > 1
 
 
-def check_table(checks):
-    """What was held against the reference, as plain text: a line for each case and dtype."""
-    lines = []
-    for name, dtype, head_dim, cut, found in checks:
-        said = f"{found['share']:.2f} of what is allowed" if "share" in found else next(iter(found.values()))
-        lines.append([name, dtype, str(head_dim), cut, "WRONG" if is_wrong(found) else "", said])
-    return text_table(["kernel", "dtype", "head size", "cut", "", "error"], lines)
-
-
 # ----------------------------------------------------------------------------------------------- what is made of it
 
 
@@ -436,31 +392,6 @@ def measure_all(todo, deadline):
     return rows
 
 
-def shown(found):
-    """What was measured in one cell, as text."""
-    if "error" in found:
-        return "out of memory" if "OutOfMemory" in found["error"] else found["error"][:40]
-    if "bytes" in found:
-        return f"{found['bytes'] / 2**20:.0f} MiB"
-    return f"{found['median']:.3f} ({found['low']:.3f}-{found['high']:.3f})"
-
-
-def text_table(head, lines):
-    widths = [max(len(line[n]) for line in [head, *lines]) for n in range(len(head))]
-    return "\n".join("  ".join(c.ljust(w) for c, w in zip(line, widths)).rstrip() for line in [head, *lines])
-
-
-def table(rows):
-    """Everything measured as one plain-text table: a line for what, arm and head size, a column for each length."""
-    measured = {tuple(row[:4]): row[4] for row in rows}
-    lengths = sorted({row[2] for row in rows})
-    lines = [
-        [what, arm, str(head_dim), *(shown(measured.get((what, arm, n, head_dim), {"error": "-"})) for n in lengths)]
-        for what, arm, head_dim in dict.fromkeys((row[0], row[1], row[3]) for row in rows)
-    ]
-    return text_table(["what (ms, MiB)", "arm", "head size", *(f"{n:,}" for n in lengths)], sorted(lines))
-
-
 def slug(gpu):
     """The GPU's name for use in a file name: "NVIDIA H200" gives "h200"."""
     return re.sub(r"[^a-z0-9]+", "_", gpu.lower().replace("nvidia", "")).strip("_")
@@ -476,44 +407,42 @@ def main():
     chosen, started = record.asked(__doc__, OPTIONS), time.time()
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     if gpu is None and not (chosen.smoke and os.environ.get("TRITON_INTERPRET") == "1"):
-        sys.exit(
-            "benchmarks/kernels.py measures on a CUDA GPU, and PyTorch sees none here (--smoke: TRITON_INTERPRET=1)"
-        )
+        sys.exit("kernels.py measures on a CUDA GPU, and PyTorch sees none here (--smoke: set TRITON_INTERPRET=1)")
     import triton
 
-    settings = {
-        "heads": HEADS,
-        "tokens": TOKENS,
-        "lengths": SMOKE if chosen.smoke else LENGTHS,
-        "head_sizes": HEAD_SIZES,
-        "dtype": "bfloat16",
-        "causal": True,
-        "commit": commit_of(ROOT / "posenc", Path(__file__)),
-        "gpu": gpu,
-        "versions": f"Python {platform.python_version()}, torch {torch.__version__}, triton {triton.__version__}, "
-        f"CUDA {torch.version.cuda}",
-    }
     checks, failed = [], []
     if chosen.smoke:
         checks = check_all(cases(), started + SHARE * chosen.budget, check_group if gpu is None else isolated)
         failed = [row for row in checks if is_wrong(row[4])]
-        print(check_table(checks), "\n")
+        print(*checks, sep="\n")
     if gpu is None:
         print("no speed is measured without a GPU")
     else:
-        name = f"kernels_{'smoke_' if chosen.smoke else ''}{slug(gpu)}"
         todo = smoke_cells() if chosen.smoke else cells()
         rows = measure_all(todo, started + chosen.budget if chosen.smoke else math.inf)
-        print(table(rows), f"{len(todo) - len(rows)} of {len(todo)} cells were not run", sep="\n")
+        print(*rows, f"{len(todo) - len(rows)} of {len(todo)} cells were not run", sep="\n")
+        versions = f"Python {platform.python_version()}, torch {torch.__version__}, triton {triton.__version__}"
+        about = {
+            "commit": commit_of(ROOT / "posenc", Path(__file__)),
+            "versions": f"{versions}, CUDA {torch.version.cuda}",
+        }
+        settings = {
+            "heads": HEADS,
+            "tokens": TOKENS,
+            "lengths": SMOKE if chosen.smoke else LENGTHS,
+            "head_sizes": HEAD_SIZES,
+            "dtype": "bfloat16",
+            "causal": True,
+            "gpu": gpu,
+        }
         record.write(
-            {
-                "name": name,
+            about
+            | {
+                "name": f"kernels_{'smoke_' if chosen.smoke else ''}{slug(gpu)}",
                 "question": "How fast are the kernels on this GPU, and are they right there?",
                 "command": "python " + " ".join(sys.argv),
-                "commit": settings["commit"],
-                "versions": settings["versions"],
                 "machine": f"{gpu}, {cpu_model()}, {os.cpu_count()} cores",
-                "settings": settings,
+                "settings": settings | about,
                 "cells": rows,
                 "checks": checks,
             }

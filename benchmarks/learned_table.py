@@ -22,18 +22,19 @@ Writes results/learned_table.json. Chapter: Learned positions.
 """
 
 import copy
+import itertools
 
 import record
 import torch
 from torch import nn
-from torch.nn.functional import cosine_similarity, cross_entropy
+from torch.nn.functional import cosine_similarity
 from tqdm import tqdm
 
 from posenc import Encoding
 from posenc.embed.learned import learned, resize
 from posenc.lab.train import settings_for, train_with
 from posenc.lab.train.measure import held_out_windows, target_losses
-from posenc.lab.train.tasks import TASKS, load_corpus
+from posenc.lab.train.tasks import load_corpus
 
 SETTINGS = settings_for("nano", steps=2400)
 LENGTH, DIM, LONGEST = SETTINGS.length, SETTINGS.dim, SETTINGS.lengths[-1]
@@ -42,6 +43,7 @@ SNAPSHOTS = [0, 75, 150, 300, 600, 1200, SETTINGS.steps]
 SHIFTS = list(range(0, 17, 2)) + list(range(17, 32)) + list(range(32, 65, 8))
 TUNING_STEPS, TUNING_LR, TUNING_WARMUP = 60, 1e-3, 10
 NARROW = 16
+CUT = {"whole": "cut", "tuned": "tuned_cut"}
 # Written before the run.
 PREDICTIONS = {
     "volume": "A sinusoid as quiet as a tenth of the embeddings leaves the model at NoPE. A table starts quieter "
@@ -98,10 +100,10 @@ def likeness(rows):
 
 def train_table(seed):
     """A model with a table as long as the longest test, and likeness by offset on the way there."""
-    tables, seen = [], {}
+    tables, seen, steps = [], {}, itertools.count()
 
     def watch(module, inputs=None):
-        step = watch.step = watch.step + 1
+        step = next(steps)
         if step in SNAPSHOTS:
             seen[step] = likeness(module.table.detach()[:LENGTH].double())
 
@@ -111,7 +113,6 @@ def train_table(seed):
         encoding.embed.register_forward_pre_hook(watch)
         return encoding
 
-    watch.step = -1
     model, _ = train_with(make_encoding, SETTINGS, seed, device="cpu", progress=False)
     watch(model.embed)  # after the last step
     model.embed._forward_pre_hooks.clear()
@@ -127,9 +128,7 @@ def train_table(seed):
 
 def context_losses(model, windows, lengths, cut=None):
     """Loss of the last characters of the windows at each context length."""
-    return [
-        target_losses(model, windows[:, -(n + 1) :], cut=cut)[:, -SETTINGS.targets :].mean().item() for n in lengths
-    ]
+    return [record.target_loss(model, windows, SETTINGS, length, cut=cut) for length in lengths]
 
 
 def moved_losses(model, windows):
@@ -141,19 +140,9 @@ def moved_losses(model, windows):
 
 def fine_tune(model, length, seed):
     """A few steps at another length, as many tokens in each as in training."""
-    optimizer = torch.optim.AdamW(model.parameters(), lr=TUNING_LR, betas=(0.9, 0.99), weight_decay=0.01, fused=True)
-    batches = torch.Generator().manual_seed(10_000 + seed)
-    model.train()
-    for step in range(TUNING_STEPS):
-        tokens, targets = TASKS["text"].batch(batches, max(1, SETTINGS.batch * LENGTH // length), length)
-        loss = cross_entropy(model(tokens).flatten(0, 1), targets.flatten())
-        for group in optimizer.param_groups:
-            group["lr"] = TUNING_LR * min((step + 1) / TUNING_WARMUP, (TUNING_STEPS - step) / TUNING_STEPS)
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), SETTINGS.clip)
-        optimizer.step()
-    return model.eval()
+    steps, batch = range(TUNING_STEPS), max(1, SETTINGS.batch * LENGTH // length)
+    rates = [TUNING_LR * min((step + 1) / TUNING_WARMUP, (TUNING_STEPS - step) / TUNING_STEPS) for step in steps]
+    return record.fine_tune(model, "text", length, batch, rates, 10_000 + seed, fused=True)
 
 
 def copied(model, rows):
@@ -172,28 +161,27 @@ def stretched(table_model, sinusoid, windows, seed):
     for multiple in SETTINGS.multiples:
         target = LENGTH * multiple
         for arm, (model, own) in arms.items():
-            new = resize(rows[:LENGTH], target) if arm == "resized" else own
-            here = [n for n in SETTINGS.lengths if n <= target]
-            plain = copied(model, new)
-            found = {
-                "lengths": here,
-                "whole": context_losses(plain, windows, here),
-                "cut": context_losses(plain, windows, here, LENGTH),
-            }
-            tuned = fine_tune(plain, target, seed)
-            found["tuned"] = context_losses(tuned, windows, here)
-            found["tuned_cut"] = context_losses(tuned, windows, here, LENGTH)
+            plain = copied(model, resize(rows[:LENGTH], target) if arm == "resized" else own)
+            found = {"lengths": [n for n in SETTINGS.lengths if n <= target]}
+            tuned = fine_tune(copied(plain, None), target, seed)
+            for kind, one in (("whole", plain), ("tuned", tuned)):
+                found[kind] = context_losses(one, windows, found["lengths"])
+                found[CUT[kind]] = context_losses(one, windows, found["lengths"], LENGTH)
             values[f"{arm} {multiple}"] = found
     return values
 
 
-def curve(history):
-    """The training loss in a hundred parts."""
-    return torch.tensor(history["loss"]).unflatten(0, (100, -1)).mean(1).tolist()
+def of_injected(model, history, windows):
+    """Loss at the training length, the training loss in a hundred parts, and how many parameters there are."""
+    return {
+        "loss": context_losses(model, windows, [LENGTH])[0],
+        "curve": torch.tensor(history["loss"]).unflatten(0, (100, -1)).mean(1).tolist(),
+        "parameters": sum(p.numel() for p in model.parameters()),
+    }
 
 
 def injected(seed, windows):
-    """Loss at the training length and parameters of position, one table against another way to bring it in."""
+    """`of_injected` for each way to bring a table in."""
     makers = {
         "nope": "nope",
         "add": lambda layer: learned(LENGTH, DIM),
@@ -204,12 +192,8 @@ def injected(seed, windows):
     }
     values = {}
     for arm, maker in makers.items():
-        model, history = train_with(maker, SETTINGS, seed, device="cpu", progress=False)
-        values[arm] = {
-            "loss": context_losses(model, windows, [LENGTH])[0],
-            "curve": curve(history),
-            "parameters": sum(p.numel() for p in model.parameters()),
-        }
+        trained = train_with(maker, SETTINGS, seed, device="cpu", progress=False)
+        values[arm] = of_injected(*trained, windows)
     return values
 
 
@@ -224,18 +208,12 @@ def measure(seed):
         for name, model in models.items()
     }
     values["stretched"] = stretched(table_model, sinusoid, windows, seed)
-    values["injected"] = injected(seed, windows)
-    values["injected"]["sinusoidal"] = {
-        "loss": context_losses(sinusoid, windows, [LENGTH])[0],
-        "curve": curve(history),
-        "parameters": sum(p.numel() for p in sinusoid.parameters()),
-    }
+    values["injected"] = injected(seed, windows) | {"sinusoidal": of_injected(sinusoid, history, windows)}
     return values
 
 
 def main():
-    record.asked(__doc__)
-    results = record.begun("learned_table", "nano", SETTINGS)
+    results = record.begun(__doc__, "learned_table", "nano", SETTINGS)
     cells = [record.kept(f"learned_table/{seed}", measure, seed) for seed in tqdm(SEEDS)]
     results |= {
         "question": __doc__.split("\n")[0],

@@ -1,6 +1,6 @@
 r"""Encodings of two axes on pictures: letters of faces never seen, larger, moved and on larger canvases.
 
-    python benchmarks/pictures.py                   # 248 models, two at a time: about an hour
+    python benchmarks/pictures.py                   # 248 models: about an hour on two cores
 
 For each arm and task, seeds 0 and 1 are trained at each of three learning rates, and the rate with the least validation
 loss is trained with the other seeds. (The rates were moved up once, from 1.5, 3 and 6 in a thousand, when nearly all
@@ -10,13 +10,11 @@ results/pictures.json; finished ones are kept in runs/pictures. Chapters: Two ax
 """
 
 import dataclasses
-import os
 
 import matplotlib
 import PIL
 import record
 import torch
-from contextual import SEEDS, arm_results, train_at, train_cells
 from torch.nn.functional import cross_entropy
 
 from posenc.lab.train.pictures import FACES, STUDY, draw_glyphs, draw_left, share_right, tests, train_pictures
@@ -74,23 +72,22 @@ def run(task, arm, rate, seed):
 
 
 def main():
-    workers = record.asked(__doc__, {"--workers": {"type": int, "default": 2}}).workers
-    facts = record.begun("pictures", "study", STUDY["glyphs"])
+    facts = record.begun(__doc__, "pictures", "study", STUDY["glyphs"])
     facts["versions"] += f", matplotlib {matplotlib.__version__}, Pillow {PIL.__version__}"  # they draw the letters
     arms = [(task, arm) for task in ("glyphs", "left") for arm in PREDICTIONS]
-    cells = train_cells(arms, run, "pictures", workers, RATES)
-    tasks = {task: {a: arm_results(cells, task, a, RATES) for t, a in arms if t == task} for task in ("glyphs", "left")}
+    cells = record.train_cells(arms, RATES, run, "pictures")
+    tasks = {t: {arm: record.arm_results(cells, (t, arm), RATES) for arm in PREDICTIONS} for t in ("glyphs", "left")}
     rates = {arm: found["rate"] for arm, found in tasks["glyphs"].items() if arm != "none"}  # which reads no coordinate
-    cells = train_at({(PERTURBED, arm): rate for arm, rate in rates.items()}, run, "pictures", workers)
-    tasks[PERTURBED] = {}
-    for arm, rate in rates.items():
-        scores = [cells[PERTURBED, arm, rate, seed]["scores"] for seed in SEEDS]
-        tasks[PERTURBED][arm] = {"rate": rate, "scores": {test: [one[test] for one in scores] for test in scores[0]}}
+    cells = record.train_at({(PERTURBED, arm): rate for arm, rate in rates.items()}, run, "pictures")
+    tasks[PERTURBED] = {
+        arm: {"rate": rate, "scores": record.over(cells, (PERTURBED, arm), rate, record.SEEDS)}
+        for arm, rate in rates.items()
+    }
     del facts["corpus"]
     results = facts | {
         "question": "What do encodings of two axes do with places, sizes and canvases that training never showed?",
         "unit": "share of right answers",
-        "seeds": list(SEEDS),
+        "seeds": list(record.SEEDS),
         "rates": list(RATES),
         "tolerance": TOLERANCE,
         "contrast": list(CONTRAST),
@@ -109,5 +106,4 @@ def main():
 
 
 if __name__ == "__main__":
-    os.environ["OMP_NUM_THREADS"] = "1"
     main()

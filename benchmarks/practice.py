@@ -47,7 +47,6 @@ def loss(model, tokens, targets, scored, **how):
 def measure(method, seed):
     options = {"max_positions": LENGTH} if method == "learned" else None
     model, _ = train_with(method, SETTINGS, seed, device="cpu", progress=False, options=options)
-    model.eval()
     corpus = load_corpus()
     windows = held_out_windows(corpus.held_out, SETTINGS)[:, -(LENGTH + 1) :]
     tokens, targets = windows[:, :-1], windows[:, 1:]
@@ -74,18 +73,15 @@ def measure(method, seed):
     apart = (ids[:, None] // HALF) == (ids[None, :] // HALF)
     kinds = (("padding", padded, own, {"valid": valid}), ("packing", packed, again, {"mask": apart}))
     for kind, sequence, right, mask in kinds:
+        given = {"right": (right, mask), "mask only": (ids, mask), "ids only": (right, {}), "neither": (ids, {})}
         values[kind] = {
-            "right": loss(model, sequence, wanted, HALF, positions=right, **mask),
-            "mask only": loss(model, sequence, wanted, HALF, positions=ids, **mask),
-            "ids only": loss(model, sequence, wanted, HALF, positions=right),
-            "neither": loss(model, sequence, wanted, HALF, positions=ids),
+            words: loss(model, sequence, wanted, HALF, positions=at, **how) for words, (at, how) in given.items()
         }
     return values
 
 
 def measure_needle(method, seed):
     model, _ = train_with(method, NEEDLE, seed, task="needle", device="cpu", progress=False)
-    model.eval()
     batch = fixed_batch("needle", NEEDLE, {"questions": 4})
     asked = batch.targets != IGNORE
     shuffled = torch.rand(batch.tokens.shape, generator=torch.Generator().manual_seed(0)).argsort(1)
@@ -99,8 +95,7 @@ def measure_needle(method, seed):
 
 
 def main():
-    record.asked(__doc__)
-    results = record.begun("practice", "lab", SETTINGS) | {
+    results = record.begun(__doc__, "practice", "lab", SETTINGS) | {
         "question": "What do wrong position ids cost a trained model?",
         "unit": "nats per character",
         "definition": inspect.cleandoc(__doc__),

@@ -1,31 +1,28 @@
 r"""The book as a stranger's phone gets it: Lighthouse's scores, and the time from a slider's move to the state drawn.
 
     make measure                                                # all of it; needs Node 18.16 or newer and Chromium
-    python benchmarks/published_page.py --pages rope --runs 1 --audits        # a quick look at one page: what costs
+    python benchmarks/published_page.py --pages rope --runs 1   # a quick look at one page: what costs
 
 The site is served on this machine as GitHub Pages does, and no name but 127.0.0.1 resolves in the browser.
-Lighthouse: each score and each metric is the median of the runs, each by itself. Times are simulated by Lighthouse: a
-slow 4G line and a processor four times slower for `mobile`, a fast line and this processor for `desktop`.
-Sliders: milliseconds from the input event to the state drawn, as the player keeps them in `times`. Each slider goes
-through 40 random values alone while the others stand at their defaults, `--runs` times; the median over these passes
-of each one's median and 95th percentile.
-Measure on a quiet machine: whatever else runs is in every time. With `--write`, results/site/published_page.json takes
-what was measured. Bytes and requests are no measurement: tests/site/test_site.py holds every page to them.
+Lighthouse: each score and each metric is the median of the runs, each by itself; "lost" are the audits that a run did
+not pass. Times are simulated by Lighthouse: a slow 4G line and a processor four times slower for `mobile`, a fast line
+and this processor for `desktop`.
+Sliders: milliseconds from the input event to the state drawn, median and 95th percentile over 40 random values of each
+slider, while the others stand at their defaults.
+Prints what it measured, as JSON. Measure on a quiet machine: whatever else runs is in every time. Bytes and requests
+are no measurement: tests/site/test_site.py holds every page to them.
 """
 
-import datetime
 import functools
 import gzip
 import http.server
+import itertools
 import json
-import math
 import os
-import platform
 import random
 import shutil
 import statistics
 import subprocess
-import sys
 import threading
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -33,12 +30,9 @@ from urllib.parse import unquote, urlsplit
 import record
 from tqdm import tqdm
 
-from posenc.lab.experiments import commit_of, cpu_model, write_json
 from posenc.lab.explore import BROWSER_ARGS, find_chromium
 
-ROOT = Path(__file__).resolve().parents[1]
-SITE = ROOT / "_build" / "html"
-RESULTS = ROOT / "results" / "site" / "published_page.json"
+SITE = Path(__file__).resolve().parents[1] / "_build" / "html"
 LIGHTHOUSE = "lighthouse@12.8.2"  # scores of two major versions can't be compared: take a new one, and measure anew
 
 PAGES = ("index", "rope", "sinusoidal")  # where readers land, a chapter as they are, the heaviest
@@ -100,17 +94,15 @@ def lighthouse(url: str, preset: str, chromium: str) -> dict:
 def summary(reports: list[dict]) -> dict:
     r"""The median of each score and metric over the runs, and the titles of audits that any run did not pass."""
     lost = set()
-    for report in reports:
-        for ref in (ref for key in SCORES for ref in report["categories"][key]["auditRefs"]):
-            audit = report["audits"][ref["id"]]
+    for report, key in itertools.product(reports, SCORES):
+        for audit in (report["audits"][ref["id"]] for ref in report["categories"][key]["auditRefs"]):
             if audit["score"] is not None and audit["score"] < 0.9:
-                lost.add(f"{audit['title']} [{ref['id']}] {audit.get('displayValue', '')}".strip())
+                lost.add(f"{audit['title']} [{audit['id']}] {audit.get('displayValue', '')}".strip())
     scores = {key: [100 * report["categories"][key]["score"] for report in reports] for key in SCORES}
     metrics = {key: [report["audits"][long]["numericValue"] for report in reports] for key, long in METRICS.items()}
     return {
         "scores": {key: round(statistics.median(values)) for key, values in scores.items()},
         "metrics": {key: round(statistics.median(values), 4) for key, values in metrics.items()},
-        "runs": len(reports),
         "lost": sorted(lost),
     }
 
@@ -160,7 +152,7 @@ TIME = """async ([id, k, values]) => {
 }"""
 
 
-def sliders(page, runs: int) -> dict:
+def sliders(page) -> dict:
     r"""{explorable: {slider: {"median", "p95"}}} in ms, for a page that is open in a browser."""
     out = {}
     for figure, inputs in page.evaluate(START):
@@ -169,14 +161,11 @@ def sliders(page, runs: int) -> dict:
             draw, values = random.Random(f"{figure} {name}"), [start]
             for _ in range(STEPS):  # never the value that it stands at: nothing would have to be drawn
                 values.append(draw.choice([v for v in range(int(low), int(high) + 1) if v != values[-1]]))
-            passes = [sorted(page.evaluate(TIME, [figure, k, values[1:]])) for _ in range(runs)]
-            if any(len(times) != STEPS for times in passes):
-                raise SystemExit(f"{figure}: {[len(times) for times in passes]} of {STEPS} moves of {name} were drawn")
-            p95 = math.ceil(0.95 * STEPS) - 1  # the smallest that 95 % of the times do not exceed
-            out[figure][name] = {
-                "median": round(statistics.median(statistics.median(times) for times in passes), 1),
-                "p95": round(statistics.median(times[p95] for times in passes), 1),
-            }
+            times = sorted(page.evaluate(TIME, [figure, k, values[1:]]))
+            if len(times) != STEPS:
+                raise SystemExit(f"{figure}: {len(times)} of {STEPS} moves of {name} were drawn")
+            p95 = times[-(STEPS // 20) - 1]  # the smallest that 95 % of the times do not exceed
+            out[figure][name] = {"median": round(statistics.median(times), 1), "p95": round(p95, 1)}
     return out
 
 
@@ -190,37 +179,17 @@ def measure(base: str, pages: list[str], runs: int, chromium: str) -> dict:
         for name in tqdm(pages, desc="sliders", unit="page"):
             page = browser.new_page(viewport={"width": 1280, "height": 900})
             page.goto(base + name, wait_until="load")
-            out[name]["sliders"] = sliders(page, runs)
+            out[name]["sliders"] = sliders(page)
             page.close()
         browser.close()
-    for name in tqdm(pages, desc="Lighthouse", unit="page"):
-        for preset in PRESETS:
-            out[name][preset] = summary([lighthouse(base + name, preset, chromium) for _ in range(runs)])
+    for name, preset in tqdm(list(itertools.product(pages, PRESETS)), desc="Lighthouse"):
+        out[name][preset] = summary([lighthouse(base + name, preset, chromium) for _ in range(runs)])
     return out
-
-
-def table(results: dict, audits: bool) -> str:
-    r"""The record as text."""
-    heads = [*SCORES, *METRICS]
-    lines = [f"{'page':24} {'preset':8}" + "".join(f"{head[:10]:>12}" for head in heads)]
-    for name, page in results["pages"].items():
-        for preset in PRESETS:
-            numbers = {**page[preset]["scores"], **page[preset]["metrics"]}
-            lines.append(f"{name:24} {preset:8}" + "".join(f"{numbers[head]:12.4g}" for head in heads))
-            lines += [f"    {line}" for line in page[preset]["lost"] if audits]
-    lines += ["", f"{'slider':72} {'median ms':>9} {'p95 ms':>7}"]
-    for path, page in results["pages"].items():
-        for figure, names in page["sliders"].items():
-            for name, t in names.items():
-                lines.append(f"{f'{path} {figure} {name}':72} {t['median']:9.1f} {t['p95']:7.1f}")
-    return "\n".join(lines)
 
 
 OPTIONS = {
     "--pages": {"nargs": "+", "default": PAGES, "metavar": "page", "help": f"chapters ({' '.join(PAGES)})"},
     "--runs": {"type": int, "default": 3, "help": "runs of Lighthouse a page and preset (default: 3)"},
-    "--audits": {"action": "store_true", "help": "list the audits that were not passed"},
-    "--write": {"action": "store_true", "help": f"write {RESULTS.relative_to(ROOT)}"},
 }
 
 
@@ -228,27 +197,14 @@ def main() -> None:
     options = record.asked(__doc__, OPTIONS)
     pages = ["index.html" if name == "index" else f"book/{name}.html" for name in options.pages]
     chromium = os.environ.get("CHROME_PATH") or find_chromium()
-    needs = {
-        f"no page {page} in {SITE}: run `make html`, and name chapters of book/, such as rope": (SITE / page).is_file()
-        for page in pages
-    }
-    needs["no `npx` on the PATH, which fetches Lighthouse: install Node.js 18.16 or newer"] = shutil.which("npx")
-    needs["no Chromium: `apt-get install chromium`, or Chrome on macOS, or set CHROME_PATH"] = chromium
-    if missing := [words for words, is_there in needs.items() if not is_there]:
-        raise SystemExit("; ".join(missing))
+    if missing := [page for page in pages if not (SITE / page).is_file()]:
+        raise SystemExit(f"no {missing} in {SITE}: run `make html`, and name chapters of book/, such as rope")
+    if not (shutil.which("npx") and chromium):
+        raise SystemExit("Node.js 18.16 or newer (npx) and Chromium are needed: install them, or set CHROME_PATH")
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Host, directory=str(SITE)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    results = {
-        "name": "published_page",
-        "command": " ".join(["python benchmarks/published_page.py", *sys.argv[1:]]),
-        "commit": commit_of(Path(__file__)),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "machine": f"{cpu_model()}, {os.cpu_count()} cores, {platform.system()}",
-        "pages": measure(f"http://127.0.0.1:{server.server_port}/", pages, options.runs, chromium),
-    }
-    print(table(results, options.audits))
-    if options.write:
-        write_json(RESULTS, results)
+    found = measure(f"http://127.0.0.1:{server.server_port}/", pages, options.runs, chromium)
+    print(json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":

@@ -2,16 +2,26 @@ r"""What the benchmarks share: a command line, finished parts kept in runs/, and
 
 import argparse
 import copy
+import datetime
+import importlib.metadata
 import json
 import multiprocessing
+import os
+import statistics
 import sys
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 import torch
+from torch.nn.functional import cross_entropy
 from tqdm import tqdm
 
 from posenc.lab.experiments import check_results, provenance, six_digits, write_json
+from posenc.lab.train import settings_for
+from posenc.lab.train.measure import target_losses
+from posenc.lab.train.tasks import IGNORE, TASKS
+
+SEEDS, CHOOSING = range(5), range(2)  # of an arm, and those of them that choose its learning rate
 
 
 def asked(doc, options=None):
@@ -22,10 +32,25 @@ def asked(doc, options=None):
     return parser.parse_args()
 
 
-def begun(name, preset, settings):
+def facts(name, preset, settings):
     """Where results come from, as they are begun, with one thread."""
     torch.set_num_threads(1)
     return provenance(name, preset, settings, "python " + " ".join(sys.argv))
+
+
+def begun(doc, name, preset, settings):
+    """`facts`, for a command line without options."""
+    asked(doc)
+    return facts(name, preset, settings)
+
+
+def of_libraries(doc, name, libraries):
+    """`begun` for what asks other libraries, of these names, and trains nothing."""
+    made = begun(doc, name, "nano", settings_for("nano"))
+    about = {key: made[key] for key in ("name", "command", "commit", "versions", "machine")}
+    versions = {library: importlib.metadata.version(library) for library in libraries}
+    today = datetime.date.today().isoformat()
+    return about | {"date": today, "definition": doc.split("\n\n")[2], "libraries": versions}
 
 
 def kept(path, measure, *cell):
@@ -42,16 +67,79 @@ def kept_cell(measure, folder, cell):
     return kept(f"{folder}/{'-'.join(map(str, cell))}", measure, *cell)
 
 
-def in_turn(todo, measure, folder, workers, words):
-    """{cell: its numbers} of all cells to do, several at a time."""
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+def in_turn(todo, measure, folder, words):
+    """{cell: its numbers} of all cells to do, one on each core at a time."""
+    os.environ["OMP_NUM_THREADS"] = "1"
+    with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
         waiting = {pool.submit(kept_cell, measure, folder, cell): cell for cell in todo}
         return {waiting[future]: future.result() for future in tqdm(as_completed(waiting), words, len(waiting))}
+
+
+def in_turns(functions, rounds, clock, repeat=1):
+    """Seconds of each function, [rounds] for each: they take turns, so that a busy machine slows them all alike."""
+    seconds = [[] for _ in functions]
+    for turn in tqdm(range(rounds + 3), "rounds", leave=False):
+        for function, own in zip(functions, seconds):
+            started = clock()
+            for _ in range(repeat):
+                function()
+            if turn >= 3:  # the first ones warm up
+                own.append((clock() - started) / repeat)
+    return seconds
+
+
+def ratio(above, below):
+    """The median over rounds of above / below, rounds paired."""
+    return round(statistics.median(a / b for a, b in zip(above, below)), 3)
 
 
 def write(results):
     """Write results/NAME.json, where `results` are whole."""
     write_json(Path(f"results/{results['name']}.json"), check_results(six_digits(results)))
+
+
+# ------------------------------------------------------------------------------- each arm at its best learning rate
+
+
+def chosen_rate(cells, arm, rates):
+    """The learning rate whose validation loss, mean over the seeds that choose, is least."""
+    return min(rates, key=lambda rate: sum(cells[*arm, rate, seed]["validation"] for seed in CHOOSING))
+
+
+def train_at(rates, measure, folder):
+    """All seeds of the arms, {arm: its rate}."""
+    todo = [(*arm, rate, seed) for arm, rate in rates.items() for seed in SEEDS]
+    return in_turn(todo, measure, folder, "the chosen rate")
+
+
+def train_cells(arms, rates, measure, folder):
+    """All cells of the arms, tuples: the seeds that choose at each rate, the others at the one they chose.
+
+    measure(*arm, rate, seed) returns the {"validation", "scores"} of a cell.
+    """
+    todo = [(*arm, rate, seed) for arm in arms for seed in CHOOSING for rate in rates]
+    cells = in_turn(todo, measure, folder, "all rates")
+    return cells | train_at({arm: chosen_rate(cells, arm, rates) for arm in arms}, measure, folder)
+
+
+def over(cells, arm, rate, seeds):
+    """{test: its scores over these seeds} of an arm at a rate."""
+    scores = [cells[*arm, rate, seed]["scores"] for seed in seeds]
+    return {test: [one[test] for one in scores] for test in scores[0]}
+
+
+def arm_results(cells, arm, rates):
+    """What stands in the results of one arm: its rate, why, and the scores at that rate and at the others."""
+    rate = chosen_rate(cells, arm, rates)
+    return {
+        "rate": rate,
+        "validation": {str(r): [cells[*arm, r, seed]["validation"] for seed in CHOOSING] for r in rates},
+        "scores": over(cells, arm, rate, SEEDS),
+        "other_rates": {str(r): over(cells, arm, r, CHOOSING) for r in rates if r != rate},
+    }
+
+
+# -------------------------------------------------------------------------------------------------------- one model
 
 
 def with_encoding(model, encoding):
@@ -60,3 +148,30 @@ def with_encoding(model, encoding):
     for block in model.blocks:
         block.attention.encoding = encoding
     return model
+
+
+def target_loss(model, windows, settings, length, **how):
+    """Loss of the last characters of the windows at a context length, in nats; how: as `target_losses`."""
+    return target_losses(model, windows[:, -(length + 1) :], **how)[:, -settings.targets :].mean().item()
+
+
+def descend(loss, model, optimizer, rate, clip=1.0):
+    """One step down a loss at this learning rate."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+    optimizer.zero_grad()
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
+    optimizer.step()
+
+
+def fine_tune(model, task, length, batch, rates, seed, fused=None):
+    """Go on training the model at another length, one step at each of the learning rates."""
+    optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.99), weight_decay=0.01, fused=fused)
+    draws = torch.Generator().manual_seed(seed)
+    model.train()
+    for rate in rates:
+        tokens, targets = TASKS[task].batch(draws, batch, length)
+        loss = cross_entropy(model(tokens).flatten(0, 1), targets.flatten(), ignore_index=IGNORE)
+        descend(loss, model, optimizer, rate)
+    return model.eval()

@@ -14,7 +14,7 @@ from posenc import Encoding
 from posenc.lab.experiments import load_results
 from posenc.lab.figures.rope_closely import ROUNDED, turn_rounded
 from posenc.lab.train import settings_for, train_with
-from posenc.lab.train.measure import head_scores, held_out_windows, target_losses
+from posenc.lab.train.measure import head_scores, held_out_windows
 from posenc.lab.train.tasks import load_corpus
 from posenc.rotate.rope import inv_freq, rope, rotate, xpos
 
@@ -59,8 +59,7 @@ class Lanes(torch.nn.Module):
 def loss(model, windows, encoding=None, positions=None):
     """Loss on the targets within the training length, with another encoding in every layer."""
     model = model if encoding is None else record.with_encoding(model, encoding)
-    value = target_losses(model, windows[:, -(SETTINGS.length + 1) :], positions=positions)
-    return value[:, -SETTINGS.targets :].mean().item()
+    return record.target_loss(model, windows, SETTINGS, SETTINGS.length, positions=positions)
 
 
 def lane_losses(model, windows):
@@ -147,14 +146,12 @@ def measure_arms(seed):
     windows, losses = held_out_windows(load_corpus().held_out, NANO), {}
     for name, (_, make_encoding) in ARMS.items():
         model, _ = train_with(make_encoding, NANO, seed, device="cpu", progress=False)
-        pieces = [target_losses(model, windows[:, -(n + 1) :])[:, -NANO.targets :] for n in NANO.lengths]
-        losses[name] = [piece.mean().item() for piece in pieces]
+        losses[name] = [record.target_loss(model, windows, NANO, length) for length in NANO.lengths]
     return losses
 
 
 def main():
-    record.asked(__doc__)
-    results = record.begun("rope_closely", "study", SETTINGS)
+    results = record.begun(__doc__, "rope_closely", "study", SETTINGS)
     lanes = [record.kept(f"rope_closely/lanes-{seed}", measure_lanes, seed) for seed in SEEDS]
     arms = [record.kept(f"rope_closely/arms-{seed}", measure_arms, seed) for seed in SEEDS]
     results |= {

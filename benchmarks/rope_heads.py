@@ -14,9 +14,8 @@ from posenc.lab.train.measure import head_scores
 
 
 def main():
-    record.asked(__doc__)
     settings = settings_for("study")
-    facts = record.begun("rope_heads", "study", settings)
+    facts = record.begun(__doc__, "rope_heads", "study", settings)
     model, _ = train_with("rope", settings, 0, device="cpu")
     about = {"seed": 0, "definition": inspect.cleandoc(head_scores.__doc__)}
     record.write(facts | about | head_scores(model, settings))

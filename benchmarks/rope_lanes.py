@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from posenc import Encoding
 from posenc.lab.train import settings_for, train_with
-from posenc.lab.train.measure import held_out_windows, target_losses
+from posenc.lab.train.measure import held_out_windows
 from posenc.lab.train.tasks import load_corpus
 from posenc.rotate.rope import inv_freq, rotate
 
@@ -45,8 +45,8 @@ def stopping(stopped, length):
 
 def losses(model, windows, encoding=None, cut=None):
     """Loss on the targets at each context length, in nats per character, with another encoding in every layer."""
-    model, kept = model if encoding is None else record.with_encoding(model, encoding), slice(-SETTINGS.targets, None)
-    return [target_losses(model, windows[:, -(n + 1) :], cut=cut)[:, kept].mean().item() for n in SETTINGS.lengths]
+    model = model if encoding is None else record.with_encoding(model, encoding)
+    return [record.target_loss(model, windows, SETTINGS, length, cut=cut) for length in SETTINGS.lengths]
 
 
 def measure(seed, corpus):
@@ -63,8 +63,7 @@ def measure(seed, corpus):
 
 
 def main():
-    record.asked(__doc__)
-    results, corpus = record.begun("rope_lanes", "lab", SETTINGS), load_corpus()
+    results, corpus = record.begun(__doc__, "rope_lanes", "lab", SETTINGS), load_corpus()
     cells, slow = zip(*[measure(seed, corpus) for seed in tqdm(SEEDS)])
     results |= {
         "seeds": list(SEEDS),

@@ -37,9 +37,8 @@ def layers(model, settings):
 
 
 def main():
-    record.asked(__doc__)
     settings = settings_for("lab")
-    results = record.begun("rse_rates", "lab", settings)
+    results = record.begun(__doc__, "rse_rates", "lab", settings)
     results |= {
         "question": "What do trained layers of RSE do to stay local: raise lambda, or lower their content?",
         "seeds": list(SEEDS),

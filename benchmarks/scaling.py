@@ -18,24 +18,23 @@ Chapter: Longer than trained.
 """
 
 import copy
-import functools
 
 import record
 import torch
 from rope_lanes import stopping
-from torch.nn.functional import cross_entropy, interpolate
+from torch.nn.functional import interpolate
 from tqdm import tqdm
 
 from posenc import scaling
 from posenc.lab.train import settings_for, train_with
 from posenc.lab.train.measure import fixed_batch, held_out_windows, needle_distances, share_wrong, target_losses
-from posenc.lab.train.tasks import IGNORE, TASKS, load_corpus
+from posenc.lab.train.tasks import load_corpus
 from posenc.rotate.rope import rope
 
 SEEDS = range(3)
 SETTINGS = {task: settings_for("study", task) for task in ("text", "needle")}
 HEAD_DIM = {task: s.dim // s.num_heads for task, s in SETTINGS.items()}
-BINS = 32
+BINS, WHEN = 32, ("before", "after")
 FINE_TUNING = {"steps": 60, "tokens a step": 1024, "lr": 1e-3}
 NEW_BASE = 1e6  # Code Llama's
 
@@ -79,47 +78,31 @@ def scaled(model, pair, task):
     return record.with_encoding(model, rope(HEAD_DIM[task], inv_freq=pair[0], attention_factor=pair[1]))
 
 
-def search(model, windows, factor, task):
+def search(model, training, length):
     r"""LongRoPE's factors by a small search: the best of 36 ramps from 1 to s over the lanes, on training text.
 
     The paper searches each lane's factor by evolution, rising from lane to lane; a ramp has two numbers instead.
     """
-    pairs, best = HEAD_DIM[task] // 2, (float("inf"), None)
+    s, pairs, best = SETTINGS["text"], HEAD_DIM["text"] // 2, (float("inf"), None)
+    factor = length / s.length
     for start in range(0, pairs, 2):
         for width in (1, 2, 4, 6, 9, 12):
             share = ((torch.arange(pairs, dtype=torch.float64) - start) / width).clamp(0, 1)
             long = (factor**share).tolist()
-            tried = scaled(model, frequencies("longrope", factor, task, long), task)
-            loss = target_losses(tried, windows)[:, -SETTINGS[task].targets :].mean().item()
-            best = min(best, (loss, long))
+            tried = scaled(model, frequencies("longrope", factor, "text", long), "text")
+            best = min(best, (record.target_loss(tried, training, s, length), long))
     return best[1]
 
 
-def fine_tune(model, task, length, seed):
-    """Go on training a copy of the model at another length, as many tokens a step as before."""
-    model = copy.deepcopy(model).train()
+def both(new, task, length, seed):
+    """A model before and after a few more steps at another length, as many tokens a step as before."""
     steps, batch = FINE_TUNING["steps"], FINE_TUNING["tokens a step"] // length
-    optimizer = torch.optim.AdamW(model.parameters(), lr=FINE_TUNING["lr"], betas=(0.9, 0.99), weight_decay=0.01)
-    draws = torch.Generator().manual_seed(1000 + seed)
-    for step in range(steps):
-        tokens, targets = TASKS[task].batch(draws, batch, length)
-        loss = cross_entropy(model(tokens).flatten(0, 1), targets.flatten(), ignore_index=IGNORE)
-        for group in optimizer.param_groups:
-            group["lr"] = FINE_TUNING["lr"] * min(1.0, (step + 1) / 10) * (1 - step / steps)
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-    return model.eval()
+    rates = [FINE_TUNING["lr"] * min(1.0, (step + 1) / 10) * (1 - step / steps) for step in range(steps)]
+    return {"before": new, "after": record.fine_tune(copy.deepcopy(new), task, length, batch, rates, 1000 + seed)}
 
 
-def on_targets(model, windows, length, cut=None):
-    s = SETTINGS["text"]
-    return target_losses(model, windows[:, -(length + 1) :], cut=cut)[:, -s.targets :].mean().item()
-
-
-def by_position(model, windows):
-    return [part.mean().item() for part in target_losses(model, windows).mean(0).tensor_split(BINS)]
+def by_position(model, windows, cut=None):
+    return [part.mean().item() for part in target_losses(model, windows, cut=cut).mean(0).tensor_split(BINS)]
 
 
 def measure_text(seed):
@@ -129,27 +112,23 @@ def measure_text(seed):
     windows = held_out_windows(corpus.held_out, s)[::2]
     starts = torch.linspace(0, len(corpus.train) - s.lengths[-1] - 1, 16, dtype=torch.float64).long()
     training = corpus.train[starts[:, None] + torch.arange(s.lengths[-1] + 1)]
-    found, longest = {}, s.lengths[-1]
+    found = {}
     for scheme in tqdm(PREDICTIONS, desc=f"text, seed {seed}"):
-        cell = {"before": {"whole": [], "cut": []}, "after": {"whole": [], "cut": []}}
-        short = rope(HEAD_DIM["text"])  # what the schemes that follow the length use at L
+        cell, long = {when: {"whole": [], "cut": []} for when in WHEN}, None
         for length in s.lengths:
-            factor = length / s.length
-            long = [1.0] * (HEAD_DIM["text"] // 2) if scheme == "longrope" else None
-            if long and factor > 1:
-                long = search(model, training[:, -(length + 1) :], factor, "text")
-            new = scaled(model, frequencies(scheme, factor, "text", long), "text")
-            tuned = fine_tune(new, "text", length, seed)
-            for name, one in (("before", new), ("after", tuned)):
-                cell[name]["whole"].append(on_targets(one, windows, length))
-                cell[name]["cut"].append(on_targets(one, windows, length, cut=s.length))
-            if length == longest:
-                for name, one in (("before", new), ("after", tuned)):
-                    cell[name]["by_position"] = by_position(one, windows)
-                    at_length = short if scheme in ("dynamic_ntk", "longrope") else one.blocks[0].attention.encoding
-                    cell[name]["price"] = on_targets(record.with_encoding(one, at_length), windows, s.length)
-                cell["factors"] = long
-        found[scheme] = cell
+            if scheme == "longrope":
+                long = search(model, training, length) if length > s.length else [1.0] * (HEAD_DIM["text"] // 2)
+            pair = frequencies(scheme, length / s.length, "text", long)
+            models = both(scaled(model, pair, "text"), "text", length, seed)
+            for when, one in models.items():
+                cell[when]["whole"].append(record.target_loss(one, windows, s, length))
+                cell[when]["cut"].append(record.target_loss(one, windows, s, length, cut=s.length))
+        for when, one in models.items():  # of the longest length
+            cell[when]["by_position"] = by_position(one, windows)
+            follows = scheme in ("dynamic_ntk", "longrope")  # the length: at L these are plain
+            at_length = rope(HEAD_DIM["text"]) if follows else one.blocks[0].attention.encoding
+            cell[when]["price"] = record.target_loss(record.with_encoding(one, at_length), windows, s, s.length)
+        found[scheme] = cell | {"factors": long}
     return found
 
 
@@ -157,19 +136,15 @@ def measure_needle(seed, long):
     """Errors by distance in the longest context, before and after fine-tuning, for one model trained on needles."""
     s = SETTINGS["needle"]
     model, _ = train_with("rope", s, seed, "needle", device="cpu", progress=False)
-    longest, factor = s.lengths[-1], s.multiples[-1]
-    found = {}
+    longest, found = s.lengths[-1], {}
+    asked = [{"length": longest, "distance": distance, "questions": 1} for distance in needle_distances(s)]
+    batches = [fixed_batch("needle", s, options, 32) for options in asked]
     for scheme in tqdm([name for name in PREDICTIONS if name != "dynamic_ntk"], desc=f"needle, seed {seed}"):
-        new = scaled(model, frequencies(scheme, factor, "needle", long), "needle")
-        tuned = fine_tune(new, "needle", longest, seed)
-        found[scheme] = {}
-        for name, one in (("before", new), ("after", tuned)):
-            found[scheme][name] = []
-            for distance in needle_distances(s):
-                batch = fixed_batch("needle", s, {"length": longest, "distance": distance, "questions": 1}, 32)
-                found[scheme][name].append(share_wrong(one, batch))
-                if name == "before" and scheme == "plain":
-                    found[scheme].setdefault("cut", []).append(share_wrong(one, batch, cut=s.length))
+        new = scaled(model, frequencies(scheme, s.multiples[-1], "needle", long), "needle")
+        models = both(new, "needle", longest, seed)
+        found[scheme] = {when: [share_wrong(one, batch) for batch in batches] for when, one in models.items()}
+        if scheme == "plain":
+            found[scheme]["cut"] = [share_wrong(new, batch, cut=s.length) for batch in batches]
     return found
 
 
@@ -177,31 +152,24 @@ def measure_surgery(seed):
     s = SETTINGS["text"]
     model, _ = train_with("rope", s, seed, device="cpu", progress=False)
     windows = held_out_windows(load_corpus().held_out, s)[::2]
-    pairs = HEAD_DIM["text"] // 2
-    found = {}
-    for kind in ("slow", "fast"):
-        rows = []
-        for cutoff in tqdm(range(pairs + 1), desc=f"{kind}, seed {seed}"):
-            index = torch.arange(pairs)
-            stopped = index >= pairs - cutoff if kind == "slow" else index < cutoff
-            rows.append(by_position(record.with_encoding(model, stopping(stopped, s.length)), windows))
-        found[kind] = rows
-    found["cut"] = [
-        part.mean().item() for part in target_losses(model, windows, cut=s.length).mean(0).tensor_split(BINS)
-    ]
+    pairs, found = HEAD_DIM["text"] // 2, {"slow": [], "fast": []}
+    for cutoff in tqdm(range(pairs + 1), desc=f"seed {seed}"):
+        index = torch.arange(pairs)
+        for kind, stopped in (("slow", index >= pairs - cutoff), ("fast", index < cutoff)):
+            changed = record.with_encoding(model, stopping(stopped, s.length))
+            found[kind].append(by_position(changed, windows))
     plain = by_position(model, windows)
     if max(abs(a - b) for a, b in zip(plain, found["slow"][0])) > 1e-4:
         raise RuntimeError(f"with no pair stopped the losses {found['slow'][0]} must be RoPE's own, {plain}")
-    return found
+    return found | {"cut": by_position(model, windows, cut=s.length)}
 
 
 def until():
     return [int(part[-1]) for part in torch.arange(SETTINGS["text"].lengths[-1]).tensor_split(BINS)]
 
 
-def surgery():
+def surgery(results):
     s = SETTINGS["text"]
-    results = record.begun("rope_surgery", "study", s)
     cells = [record.kept(f"rope_surgery/{seed}", measure_surgery, seed) for seed in SEEDS]
     return results | {
         "seeds": list(SEEDS),
@@ -215,17 +183,13 @@ def surgery():
     }
 
 
-def collect(cells, *path):
-    """One list over seeds of what stands at a path in each cell."""
-    return [functools.reduce(lambda value, key: value[key], path, cell) for cell in cells]
-
-
-def schemes():
+def schemes(results):
     s = SETTINGS["text"]
-    results = record.begun("scaling", "study", s)
     text = [record.kept(f"scaling/text-{seed}", measure_text, seed) for seed in SEEDS]
-    factors = [needle_factors(cell) for cell in text]
-    needle = [record.kept(f"scaling/needle-{seed}", measure_needle, seed, factors[seed]) for seed in SEEDS]
+    needle = [
+        record.kept(f"scaling/needle-{seed}", measure_needle, seed, needle_factors(cell))
+        for seed, cell in zip(SEEDS, text)
+    ]
     kept = ("whole", "cut", "by_position", "price")
     return results | {
         "seeds": list(SEEDS),
@@ -236,17 +200,15 @@ def schemes():
         "until": until(),
         "fine_tuning": FINE_TUNING,
         "distances": needle_distances(SETTINGS["needle"]),
-        "needle_cut": collect(needle, "plain", "cut"),  # [seed][distance], plain RoPE with attention cut
+        "needle_cut": [cell["plain"]["cut"] for cell in needle],  # [seed][distance], plain RoPE with attention cut
         "new_base": NEW_BASE,
         "schemes": {
             scheme: {
-                "text": {when: {key: collect(text, scheme, when, key) for key in kept} for when in ("before", "after")},
+                "text": {when: {key: [cell[scheme][when][key] for cell in text] for key in kept} for when in WHEN},
                 # at one length the dynamic form is the static one
-                "needle": {
-                    when: collect(needle, scheme.removeprefix("dynamic_"), when) for when in ("before", "after")
-                },
+                "needle": {when: [cell[scheme.removeprefix("dynamic_")][when] for cell in needle] for when in WHEN},
             }
-            | ({"factors": collect(text, scheme, "factors")} if scheme == "longrope" else {})
+            | ({"factors": [cell[scheme]["factors"] for cell in text]} if scheme == "longrope" else {})
             for scheme in PREDICTIONS
         },
     }
@@ -260,7 +222,8 @@ def needle_factors(text):
 
 def main():
     what = record.asked(__doc__, {"what": {"choices": ("surgery", "schemes")}}).what
-    record.write({"surgery": surgery, "schemes": schemes}[what]())
+    name, measure = {"surgery": ("rope_surgery", surgery), "schemes": ("scaling", schemes)}[what]
+    record.write(measure(record.facts(name, "study", SETTINGS["text"])))
 
 
 if __name__ == "__main__":

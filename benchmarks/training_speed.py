@@ -15,13 +15,12 @@ import record
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
-from tqdm import tqdm
 
 from posenc import METHODS
 from posenc.lab.train import encoding_maker, settings_for
 from posenc.lab.train.tiny import Decoder
 
-VOCABULARY, ROUNDS, WARMUP = 103, 24, 3
+VOCABULARY, ROUNDS = 103, 24
 SETTINGS = settings_for("study", num_layers=4, dim=128, num_heads=4, length=128, batch=32)
 
 
@@ -44,23 +43,19 @@ class Plain(nn.Module):
 
 def stepper(model, batch):
     """A function that trains the model by one step and returns its loss."""
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
 
     def step():
         loss = cross_entropy(model(batch[:, :-1]).flatten(0, 1), batch[:, 1:].flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), SETTINGS.clip)
-        optimizer.step()
+        record.descend(loss, model, optimizer, 1e-3)
         return loss.detach()
 
     return step
 
 
 def main():
-    record.asked(__doc__)
     threads = torch.get_num_threads()
-    facts = record.begun("training_speed", "study", SETTINGS)
+    facts = record.begun(__doc__, "training_speed", "study", SETTINGS)
     torch.set_num_threads(threads)  # it is asked what a reader's machine does
     facts["machine"] = facts["machine"].replace("one thread a run", f"{threads} threads")
     torch.manual_seed(0)
@@ -69,29 +64,18 @@ def main():
     for method in METHODS:
         make_encoding = encoding_maker(method, SETTINGS)
         models[method] = Decoder(VOCABULARY, SETTINGS.dim, SETTINGS.num_layers, SETTINGS.num_heads, make_encoding)
-    steps, seconds = {name: stepper(model, batch) for name, model in models.items()}, {name: [] for name in models}
-    for turn in tqdm(range(WARMUP + ROUNDS), desc="rounds"):
-        for name, step in steps.items():
-            started = time.perf_counter()
-            step()
-            if turn >= WARMUP:
-                seconds[name].append(time.perf_counter() - started)
-    tokens = SETTINGS.batch * SETTINGS.length
-    ratios = {
-        name: statistics.median(plain / own for plain, own in zip(seconds["plain"], values))
-        for name, values in seconds.items()
-    }
+    times = record.in_turns([stepper(model, batch) for model in models.values()], ROUNDS, time.perf_counter)
+    seconds, tokens = dict(zip(models, times)), SETTINGS.batch * SETTINGS.length
     results = facts | {
         "definition": __doc__.split("\n\n")[2],
         "unit": "tokens per second",
         "rounds": ROUNDS,
         "tokens_per_second": {name: round(tokens / statistics.median(values)) for name, values in seconds.items()},
-        "ratio_to_plain": {name: round(ratio, 3) for name, ratio in ratios.items()},
+        "ratio_to_plain": {name: record.ratio(seconds["plain"], values) for name, values in seconds.items()},
         "parameters": {name: sum(p.numel() for p in model.parameters()) for name, model in models.items()},
     }
     record.write(results)
-    for name, ratio in ratios.items():
-        print(f"{name:14} {tokens / statistics.median(seconds[name]):8.0f} tokens/s   {ratio:.2f} of plain")
+    print(results["tokens_per_second"], results["ratio_to_plain"], sep="\n")
 
 
 if __name__ == "__main__":
