@@ -1,6 +1,7 @@
 r"""Positional encodings for transformers: readable references behind one attention function.
 
-posenc.attention assembles an encoding from four places (embed, rotate, bias, weigh); start reading there.
+posenc.attention assembles an encoding from four places (embed, rotate, bias, weigh); start reading there. Wrong
+arguments raise TypeError or ValueError naming the argument, its value and what would be right.
 """
 
 from . import audit, bridges

@@ -61,7 +61,6 @@ class FoxPro(SelfAttention):
     own start stands here. Its change log says that the paper's models shared the D weights of QK-norm among the heads.
     fla's layer (fla-org/flash-linear-attention, bc3b101) has the output gate and QK-norm alone; grouped queries there
     norm the heads of keys by themselves, as here.
-    Errors: TypeError or ValueError naming the argument.
     Paper: arXiv 2503.02130, the Pro block. Chapter: FoX: a door that closes.
     """
 

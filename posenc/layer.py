@@ -147,7 +147,6 @@ class SelfAttention(nn.Module):
     `embed_input`. So is one that is made for another number of heads, or another head_dim. For one that reads gates
     the block makes them from its input, one linear map a head and the encoding's activation: for FoX log f =
     logsigmoid(x W_f + b_f), in float32. The bias starts at 0, where f is near 1/2; padding closes no gate.
-    Errors: TypeError or ValueError naming the argument.
     Chapter: Four places.
     """
 
@@ -316,7 +315,6 @@ def embed_input(encoding: Encoding, x: Tensor, positions: Tensor) -> Tensor:
         x: [B, T, C] embeddings.
         positions: [T] or [B, T] (or with n axes last), those that the layers get: with a cache they count on from it.
     Returns: [B, T, C].
-    Errors: TypeError or ValueError naming the argument.
     Chapter: Four places.
     """
     encoding = Encoding() if encoding is None else encoding

@@ -52,7 +52,6 @@ def check_positions(argument, positions, axes=False):
     values costs nothing: in plain tensors on a CPU, outside of `torch.compile`, `torch.export` and `torch.func`.
 
     axes: True for positions with coordinates, whose methods read NaN as "without a place".
-    Errors: TypeError or ValueError naming the argument.
     """
     check_tensor(argument, positions, "[T] or [B, T]")
     if positions.ndim == 0:

@@ -17,7 +17,6 @@ def positions(logits, visible):
         logits: [..., Tq, Tk], what the gates are made of.
         visible: bool, broadcastable to logits, causal; a key that is not visible counts nothing.
     Returns: p [..., Tq, Tk], float32 (float64 where logits are), 0 for keys after the query.
-    Errors: TypeError, ValueError naming the argument.
     Convention: with all gates 1, p_ij = i - j + 1: the query itself stands at 1.
     Paper: arXiv 2405.18719. Chapter: CoPE: counting what matters.
     """
@@ -38,7 +37,6 @@ def lookup(q, table, p):
         table: [P, D], or broadcastable to [..., P, D], the vectors e of the positions 0 .. P-1.
         p: [..., Tq, Tk] positions; those beyond P-1 stand at P-1 and get no gradient.
     Returns: [..., Tq, Tk] in the dtype of p.
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2405.18719. Chapter: CoPE: counting what matters.
     """
     check_tensor("q", q, "[..., Tq, D]", floating=True)
@@ -100,7 +98,6 @@ def cope(head_dim: int, num_positions: int = 64, *, num_heads: int | None = None
         num_positions: P, at least 2: rows of the learned table e [P, D], which starts at zero, where CoPE is NoPE.
         num_heads: None shares the table among the heads, as the paper's listing does; H gives each its own [H, P, D].
     Not defined without a causal mask.
-    Errors: TypeError, ValueError naming the argument.
     Convention: the listing in the paper's appendix: gates are made of the scaled and masked logits, q . e is not
         scaled. Equations 3 and 5 know no 1/sqrt(D) at all: `attention(..., scale=1.0)` computes them.
     Paper: arXiv 2405.18719. Chapter: CoPE: counting what matters.

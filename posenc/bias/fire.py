@@ -64,7 +64,6 @@ def fire(num_heads: int, *, hidden: int = 32, threshold: float = 512.0) -> Encod
         threshold: L at the start; a factor on it is learned, as c is. 512 is the authors', who train at length 2048.
     Convention: i is the query's position, so the bias is relative only up to L; beyond, moving all positions changes
         it. The network's input stays within 0 .. 1 at any length.
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2310.04418, section 3. Chapter: Relative position.
     """
     num_heads = check_int("num_heads", num_heads)

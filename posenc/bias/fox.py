@@ -17,7 +17,6 @@ def decay(log_forget: torch.Tensor, queries: int | None = None) -> torch.Tensor:
         log_forget: [..., Tk], log f of each token, at most 0; -inf forgets all that was before, exactly.
         queries: Tq, how many tokens ask, of which the last is the last; default Tk.
     Returns: [..., Tq, Tk], float32 (float64 where log_forget is), 0 on the diagonal, at most 0.
-    Errors: TypeError, ValueError naming the argument.
     Convention: the gate of token l closes on what is before l, not on l: the first gate is never used.
     Paper: arXiv 2503.02130. Chapter: FoX: a door that closes.
     """

@@ -51,7 +51,6 @@ def kerple(num_heads: int, *, form: str = "log") -> Encoding:
         form: "log" (the paper's best) or "power".
     Convention: the logarithms of r1 and r2 are trained, and start spread over the heads. The authors' code trains r1
         and r2 themselves, starts them at random and clamps them from below at 0.01. Fractional positions are fine.
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2205.09921, section 4. Chapter: Relative position.
     """
     num_heads = check_int("num_heads", num_heads)

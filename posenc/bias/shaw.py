@@ -75,7 +75,6 @@ def shaw(head_dim: int, clip: int = 16, *, values: bool = False) -> Encoding:
         clip: k, the offset beyond which all are one; the tables have 2k + 1 rows.
         values: True adds a^V to the values too. The paper found no gain in that for translation (its Table 3).
     Convention: the term is divided by sqrt(D), whatever `scale` attention is given. Whole numbers as positions.
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 1803.02155. Chapter: Relative position.
     """
     head_dim = check_int("head_dim", head_dim)

@@ -20,7 +20,6 @@ def shift(x: torch.Tensor) -> torch.Tensor:
     row and is meant to be hidden by the causal mask.
 
     Arguments: x: [..., Tq, Tk]. Returns: [..., Tq, Tk].
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 1901.02860, appendix B. Chapter: Relative position.
     """
     check_tensor("x", x, "[..., Tq, Tk]", floating=True)
@@ -86,7 +85,6 @@ def transformer_xl(num_heads: int, head_dim: int, dim: int | None = None, *, bas
     Convention: R is the sinusoid of the signed distance i - j, not learned. The terms are divided by sqrt(D), whatever
         `scale` attention is given. Each encoding has its own u and v, as the layers have in the authors' scripts
         (`untie_r`), though not by their code's default: give layers the same object to share it, W_R included.
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 1901.02860, section 3.3. Chapter: Relative position.
     """
     num_heads = check_int("num_heads", num_heads)

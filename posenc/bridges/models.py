@@ -40,8 +40,7 @@ def attach(model, encoding):
             is refused: `read_rope(model, each=True)` is the list of what they do. Where the last lanes of a head turn
             (latent attention, DeepSeek-V3), `rotate` is given those alone: make it for so many lanes.
     Returns: the model; parameters of the encoding are its own, as `model.posenc`.
-    Errors: TypeError, ValueError naming the argument; ImportError without transformers; UnsupportedError for an
-        encoding or a model that does not fit.
+    Errors: ImportError without transformers; UnsupportedError for an encoding or a model that does not fit.
     Convention: keys go into the model's cache as they are before rotation, their positions stay beside them. A cache
         filled before `attach` holds turned keys and is refused. `from_pretrained` knows no `model.posenc`: to load what
         was trained with an encoding, `attach` it to a new model and `load_state_dict` after. Another attention than

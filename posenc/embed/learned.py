@@ -24,7 +24,6 @@ def resize(table: torch.Tensor, length: int, mode: str = "linear", prefix: int =
         mode: "linear" mixes the two neighbors, "nearest" takes the nearer one (of two equally near, the even one).
         prefix: how many rows at the front stand for no place (a class token) and are kept as they are.
     Returns: [length, C]; the same numbers where length = N.
-    Errors: TypeError, ValueError naming the argument.
     Convention: corners aligned, as torch.nn.functional.interpolate(..., align_corners=True). For a picture's table see
         `resize_grid`: its patches stand row by row, and here the end of a row would run into the next one.
     Paper: the practice of ViT, arXiv 2010.11929, section 3.2. Chapter: Learned positions.
@@ -53,7 +52,6 @@ def resize_grid(table: torch.Tensor, old: Sequence[int], new: Sequence[int], pre
         old, new: (rows, columns) of the table and of the result.
         prefix: how many rows at the front stand for no patch (a class token) and are kept as they are.
     Returns: [prefix + rows * columns of `new`, C]; the same numbers where new = old.
-    Errors: TypeError, ValueError naming the argument.
     Convention: patches are areas of equal size and corners are not aligned, as in the ViT and DINOv2 of transformers.
         DINOv2's first release adds 0.1 to the new sizes and divides; some code smooths what shrinks (antialias).
     Paper: the practice of ViT, arXiv 2010.11929, section 3.2. Chapter: Learned positions.

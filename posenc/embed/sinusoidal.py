@@ -23,7 +23,6 @@ def table(positions: torch.Tensor, dim: int, base: float = 10000.0, layout: str 
         layout: "interleaved" is the paper's. "concatenated" is tensor2tensor's: all sines, then all cosines, with
             frequencies b^(-i/(C/2-1)), so that the last one is exactly 1/b.
     Returns: [T, dim] or [B, T, dim], float32 (float64 where positions are float64).
-    Errors: TypeError, ValueError naming the argument.
     Convention: small i is the fastest. Paper: arXiv 1706.03762, section 3.5. Chapter: Sinusoidal encoding.
     """
     positions = check_positions("positions", positions)

@@ -55,7 +55,6 @@ def comrope(
         block: b, lanes a block; "ap" needs a multiple of n blocks. Default the largest of 8, 4 and 2 that fits.
         form: "ap", axial partition: block j turns along axis j mod n. "ld", linearly dependent: a block's generators
             are theta_a (P - P^T), so it sees theta . p alone and is blind to moves that leave this as it is.
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2506.03737, section 4. Chapter: Rotations that commute.
     """
     check_choice("form", form, FORMS)

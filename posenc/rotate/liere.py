@@ -25,7 +25,6 @@ def rotation(positions: torch.Tensor, generators: torch.Tensor) -> torch.Tensor:
             positions [B, 1, T, n].
     Returns: [..., T, m, b, b] in the dtype of the generators, orthogonal. R(x)^T R(y) = R(y - x) for all x and y if and
         only if the generators of each block commute.
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2406.10322, section 3; arXiv 2506.03737, theorem 1. Chapter: Rotations that commute.
     """
     check_tensor("positions", positions, "[..., T, n]")
@@ -112,7 +111,6 @@ def liere(head_dim: int, num_heads: int, *, axes: int = 2, block: int | None = N
         std: spread of the numbers P that generators P - P^T start from. At 0.3 a block of 4 starts with up to about a
             radian a step, as RoPE's fastest pair, and larger blocks with more; coordinates that run from 0 to 1 want a
             larger spread (the authors of ComRoPE: 1).
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2406.10322. Chapter: Rotations that commute.
     """
     sizes = block_sizes(head_dim, num_heads, axes, block, std)

@@ -31,7 +31,6 @@ def dealt(
             have some left (Qwen3-VL), so that each axis has fast and slow ones.
         inv_freq: [D/2] frequencies of your own, as those of `posenc.scaling`, in place of those of `base`.
     Returns: [3, D/2] float64, on the CPU, for `posenc.rope2d.rotate`.
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2409.12191, section 2.1; arXiv 2511.21631, section 2. Chapter: Two axes and more.
     """
     head_dim = check_int("head_dim", head_dim, minimum=2, even=True)
@@ -76,7 +75,6 @@ def positions_for(
             each (time, rows, columns) of `layout`. Qwen2-VL counts grids, 1; Qwen2.5-VL follows the clock,
             tokens_per_second * second_per_grid_ts, in ids a second and seconds a grid (of two frames: 2 / fps).
     Returns: [T, 3] int64.
-    Errors: TypeError, ValueError naming the argument.
     Convention: "largest" is that of the paper and of Qwen's own code (transformers' pull request 35569), "side" that of
         Qwen2-VL and Qwen2.5-VL in transformers 5.15. There a prompt's `rope_deltas` are the largest id, plus one, less
         its tokens, so that decoding goes on at the largest id plus one by both. Ids are cut to whole ones after the
@@ -132,7 +130,6 @@ def mrope(
         rotary_dim: p, even, at most D: the first p lanes turn, by a ladder of p lanes (Qwen3.5: 64 of 256). Default D.
         inv_freq: [p/2] frequencies of your own, instead of `base` and `rotary_dim`.
         attention_factor: factor on cos and sin (YaRN's temperature).
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2409.12191. Chapter: Two axes and more.
     """
     head_dim = check_int("head_dim", head_dim, minimum=2, even=True)

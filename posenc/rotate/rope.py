@@ -15,7 +15,6 @@ def inv_freq(dim: int, base: float = 10000.0, dtype: torch.dtype = torch.float32
     r"""The rotation frequencies w_i = base^(-2i/dim), i = 0 .. dim/2 - 1, in radians per token, fastest first.
 
     Returns: [dim/2] of `dtype`, rounded once from float64, on the CPU.
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2104.09864, section 3.2.2. Chapter: RoPE.
     """
     dim = check_int("dim", dim, minimum=2, even=True)
@@ -43,7 +42,6 @@ def rotate(
         layout: "interleaved" pairs lanes (2i, 2i+1) (the paper, GPT-J); "half" pairs (i, i + p/2) (NeoX, Llama).
         attention_factor: factor on cos and sin (YaRN's temperature).
     Returns: like x. Angles are float64, their cosines and sines float32 (float64 where x is), under autocast too.
-    Errors: TypeError, ValueError naming the argument.
     Convention: a positive position turns counterclockwise: R(m)^T R(n) = R(n - m).
     Paper: arXiv 2104.09864, equation 34. Chapter: RoPE.
     """
@@ -134,7 +132,6 @@ def rope(
             layout="half" the lanes that turn then are the first p/2 of either half.
         inv_freq: [p/2] frequencies of your own, instead of `base`, `rotary_dim` and `proportional`.
         attention_factor: see `rotate`.
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2104.09864. Chapter: RoPE.
     """
     head_dim = check_int("head_dim", head_dim, minimum=2, even=True)

@@ -18,7 +18,6 @@ def axial(head_dim: int, axes: int = 2, base: float = 100.0, dtype: torch.dtype 
 
     Returns: [n, D/2] of `dtype`, in radians per step of an axis, one entry of a column not zero; rounded once, on the
         CPU.
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2403.13298, section 3.2, for two axes. Chapter: Two axes and more.
     """
     magnitudes = steps(head_dim, axes, base)
@@ -44,7 +43,6 @@ def angles(positions: torch.Tensor, freqs: torch.Tensor) -> torch.Tensor:
         positions: [..., T, n], integers or floats, in steps of each axis; NaN in any coordinate: without a place.
         freqs: [n, P], or with what broadcasts in front, such as [H, n, P].
     Returns: [..., T, P] in the dtype of freqs.
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2403.13298, section 3.2. Chapter: Two axes and more.
     """
     check_tensor("positions", positions, "[..., T, n]")
@@ -74,7 +72,6 @@ def rotate(
         freqs: [n, P] with 2 P <= D, or [H, n, P] beside x [B, H, T, D]; further lanes pass unchanged.
         layout, attention_factor: which lanes make a pair, and a factor on cos and sin, see `posenc.rope.rotate`.
     Returns: like x. Angles are float64, their cosines and sines float32 (float64 where x is), under autocast too.
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2403.13298, section 3.2. Chapter: Two axes and more.
     """
     check_tensor("x", x, "[..., T, D]", floating=True)
@@ -165,7 +162,6 @@ def rope2d(
         base: of the frequencies; default 100 for "axial", 10 for "mixed", where they start.
         num_heads: H, for "mixed" alone; queries and keys must have as many.
         layout: see `posenc.rope.rotate`.
-    Errors: TypeError, ValueError naming the argument.
     Convention: the axes are in the caller's order, (x, y) in the paper, (row, column) in the book; "axial" gives pair
         n t + a to axis a: of two axes even pairs turn with the first, odd ones with the second. A coordinate above 0
         turns counterclockwise, (a, b) -> (a cos - b sin, a sin + b cos), as `posenc.rope.rotate` does.

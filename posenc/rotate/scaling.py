@@ -30,7 +30,6 @@ def linear(dim: int, factor: float, *, base: float = 10000.0) -> tuple[torch.Ten
         factor: s >= 1, the target length over the trained length.
         base: b of the frequencies b^(-2i/dim) that the model was trained with.
     Returns: inv_freq [dim/2] float64 in radians per token, and 1.0.
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2306.15595, section 2.3. Chapter: Longer than trained.
     """
     factor = check_number("factor", factor, minimum=1)
@@ -42,7 +41,6 @@ def ntk(dim: int, factor: float, *, base: float = 10000.0) -> tuple[torch.Tensor
 
     Arguments: as in `linear`; dim at least 4.
     Returns: inv_freq [dim/2] float64 in radians per token, and 1.0.
-    Errors: TypeError, ValueError naming the argument.
     Paper: bloc97, a post of June 2023 (reddit.com/r/LocalLLaMA/comments/14lz7j5); arXiv 2309.00071, definition 1.
     Chapter: Longer than trained.
     """
@@ -67,7 +65,6 @@ def dynamic_ntk(
         length: of the text so far, in tokens: one more than the largest position. `dynamic` follows it.
         trained: L0, in tokens. Up to it the frequencies are those of plain RoPE.
     Returns: inv_freq [dim/2] float64 in radians per token, and 1.0.
-    Errors: TypeError, ValueError naming the argument.
     Convention: the frequencies change with every token beyond L0, for keys of the past too: they must be kept as they
         were before the rotation, as `posenc.KVCache` does.
     Paper: emozilla, a post of June 2023 (reddit.com/r/LocalLLaMA/comments/14mrgpr); arXiv 2309.00071, section 3.3.
@@ -113,7 +110,6 @@ def yarn(
             also multiply the scale of all scores by get_mscale(s, mscale_all_dim)^2, which is yours to give to
             `posenc.attention` as `scale`; Ministral's do not. One of them alone says nothing, and is refused.
     Returns: inv_freq [dim/2] float64 in radians per token, and the attention factor.
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2309.00071, definitions 2 and 3. Chapter: Longer than trained.
     """
     check_choice("ramp", ramp, RAMPS)
@@ -144,7 +140,6 @@ def get_mscale(factor: float, mscale: float = 1.0) -> float:
     DeepSeek's models multiply the scale of their scores by its square: scale = get_mscale(40, 1.0)^2 / sqrt(D), 1.8739
     times the usual one in V3; 1.5896 times in V2, whose weight is 0.707.
 
-    Errors: TypeError, ValueError naming the argument.
     Paper: the code of arXiv 2405.04434. Chapter: Longer than trained.
     """
     factor, mscale = check_number("factor", factor, minimum=1), check_number("mscale", mscale, above=0)
@@ -159,7 +154,6 @@ def correction_lanes(
     Arguments: as in `yarn`; base above 1.
 
     Returns: (first, last), ints; 20 and 46 for dim=128 and trained=4096. With truncate=False floats, not rounded.
-    Errors: TypeError, ValueError naming the argument.
     Paper: the code of arXiv 2309.00071. Chapter: Longer than trained.
     """
     dim = check_int("dim", dim, minimum=2, even=True)
@@ -185,7 +179,6 @@ def llama3(
         trained: L, in tokens.
         low, high: in turns within L, low <= high; where they are equal there is no mixture.
     Returns: inv_freq [dim/2] float64 in radians per token, and 1.0.
-    Errors: TypeError, ValueError naming the argument.
     Paper: the released code and configuration of Llama 3.1 (the report, arXiv 2407.21783, gives the base alone).
     Chapter: Longer than trained.
     """
@@ -216,7 +209,6 @@ def longrope(
         trained: L0 > 1, in tokens.
         attention_factor: as in `yarn`. Default sqrt(1 + ln s / ln L0), at every length.
     Returns: inv_freq [dim/2] float64 in radians per token, and the attention factor.
-    Errors: TypeError, ValueError naming the argument.
     Convention: the paper also leaves the first tokens' positions as they are; released models don't.
     Paper: arXiv 2402.13753, section 3; the attention factor is that of the models released with it (Phi-3).
     Chapter: Longer than trained.
@@ -256,7 +248,6 @@ def dynamic(head_dim: int, scheme: Callable, *, layout: str = "interleaved") -> 
         scheme: called as scheme(length=...) with one more than the largest key position in the batch; returns
             (inv_freq [p/2], attention_factor) with p at most D.
         layout: see `posenc.rope.rotate`.
-    Errors: TypeError, ValueError naming the argument.
     Convention: all queries and keys of a call turn by the frequencies of one length. So a step of decoding equals the
         last row of a full pass over the text up to there; earlier rows of a longer pass differ from their own steps.
         Each call reads the largest position and moves new frequencies to the device: no CUDA graph holds it, nor does

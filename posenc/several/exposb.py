@@ -37,7 +37,6 @@ def gain(positions: torch.Tensor, rates: torch.Tensor | float = 0.001, boost: fl
         positions: m, integers or floats, in tokens.
         rates: per token; a number of at least 0, or a tensor that broadcasts against positions.
         boost: the extra at position 0.
-    Errors: TypeError, ValueError naming the argument.
     Source: the report's section 5.1, mechanism 1. Chapter: ExpoSB.
     """
     positions = check_positions("positions", positions)
@@ -53,7 +52,6 @@ def band(head_dim: int, per_pair: bool = False) -> torch.Tensor:
         head_dim: D, even.
         per_pair: True gives both lanes of a pair (2i, 2i+1) the factor of its middle, l = 2i + 1/2.
     Returns: [D] float64, on the CPU.
-    Errors: TypeError, ValueError naming the argument.
     Source: the report's section 5.1, mechanism 2. Chapter: ExpoSB.
     """
     head_dim = check_int("head_dim", head_dim, minimum=2, even=True)
@@ -71,7 +69,6 @@ def fade(distance: torch.Tensor, rate: torch.Tensor | float = 0.005, floor: floa
         distance: a tensor, in tokens; its sign does not count.
         rate: per token; a number of at least 0, or a tensor that broadcasts against distance.
         floor: from 0 to 1, what is left far away.
-    Errors: TypeError, ValueError naming the argument.
     Source: the report's section 5.1, mechanism 3. Chapter: ExpoSB.
     """
     check_tensor("distance", distance)
@@ -93,7 +90,6 @@ def hazard(scores: torch.Tensor, visible: torch.Tensor, rate: torch.Tensor | flo
         visible: bool, broadcastable to scores.
         rate: at least 0, added to each hazard, per key; 0 is stick-breaking attention, most recent key first.
     Returns: weights like scores, each at least 0, each row summing to at most 1.
-    Errors: TypeError, ValueError naming the argument.
     Source: ours; no paper defines it. Chapter: ExpoSB.
     """
     visible = check_visible(scores, visible)
@@ -264,7 +260,6 @@ def exposb(
         per_pair: True gives the two lanes of a pair one factor, which keeps scores relative.
         rate, floor: of (3). learn_rate: True makes the rate a parameter, one a head.
         base, boost: of the rotation, and of (1).
-    Errors: TypeError, ValueError naming the argument.
     Source: a report, section 5; no paper. Chapter: ExpoSB.
     """
     head_dim = check_int("head_dim", head_dim, minimum=2, even=True)

@@ -70,7 +70,6 @@ def path(head_dim: int) -> Encoding:
     Arguments:
         head_dim: D.
     Not defined without a causal mask.
-    Errors: TypeError, ValueError naming the argument.
     Convention: w and beta are one linear map of the layer's input; the paper makes w by a low rank and a short
         convolution, and may add FoX's decay: `compose` does not, since both read gates.
     Paper: arXiv 2505.16381. Chapter: When content moves the ruler.

@@ -51,7 +51,6 @@ def penalty(rate: float = 0.01) -> Encoding:
     Arguments:
         rate: lambda at the start, greater than 0, per token, one for all heads. Trained is raw with lambda =
             softplus(raw), so no step makes it negative; the gradient on raw is that on lambda times 1 - exp(-lambda).
-    Errors: TypeError, ValueError naming the argument.
     Source: a report, section 6.3; no paper. Chapter: RSE.
     """
     rate = check_number("rate", rate, above=0)
@@ -79,7 +78,6 @@ def rse(
         order: "first" breaks the stick from key 0 on (the report), "recent" from the last key back, which needs a
             causal mask.
         rotation, penalty, stick: False leaves a part out, to see what it does; without the stick it is a softmax.
-    Errors: TypeError, ValueError naming the argument.
     Source: a report, section 6; no paper. Chapter: RSE.
     """
     head_dim = check_int("head_dim", head_dim, minimum=2, even=True)
