@@ -63,7 +63,7 @@ class LinearBias(FixedNumbers):
 
     def kernel_inputs(self, q, at):
         """What the twin reads besides q and k: a [H], the slopes."""
-        return {"a": self.slopes_for(q).to(torch.float32)}
+        return {"a": self.here("slopes", q).to(torch.float32)}
 
     def __init__(self, num_heads, symmetric, learned):
         super().__init__()
@@ -76,14 +76,8 @@ class LinearBias(FixedNumbers):
             with torch.no_grad():
                 self.slopes.copy_(slopes(len(self.slopes)))
 
-    def slopes_for(self, q):
-        """The slopes where q is, in the dtype of its logits."""
-        if q.shape[1] != self.slopes.shape[0]:
-            raise ValueError(f"num_heads={self.slopes.shape[0]} of this ALiBi must equal the {q.shape[1]} heads of q")
-        return self.here("slopes", q)
-
     def forward(self, q, k, at):
-        return bias(at.pos_q, at.pos_k, self.slopes_for(q), self.symmetric)
+        return bias(at.pos_q, at.pos_k, self.here("slopes", q), self.symmetric)
 
 
 def alibi(num_heads: int, *, symmetric: bool = False, learned: bool = False) -> Encoding:

@@ -70,19 +70,11 @@ class ContextualBias(nn.Module):
         nn.init.zeros_(self.table)
 
     def forward(self, q, k, at):
-        return lookup(q, self.table_for(q), positions(at.scores, at.visible))
+        return lookup(q, self.table, positions(at.scores, at.visible))
 
     def kernel_inputs(self, q, at):
         """What the twin reads besides q and k: z [B, H, Tq, P], the product of each query with each position."""
-        return {"z": (q @ self.table_for(q).to(q.dtype).transpose(-2, -1)).to(torch.float32)}
-
-    def table_for(self, q):
-        """The table, once it fits the heads and lanes of q."""
-        if self.table.shape[-1] != q.shape[-1]:
-            raise ValueError(f"head_dim={self.table.shape[-1]} of this CoPE must equal the {q.shape[-1]} lanes of q")
-        if self.table.ndim == 3 and self.table.shape[0] != q.shape[1]:
-            raise ValueError(f"num_heads={self.table.shape[0]} of this CoPE must equal the {q.shape[1]} heads of q")
-        return self.table
+        return {"z": (q @ self.table.to(q.dtype).transpose(-2, -1)).to(torch.float32)}
 
     def extra_repr(self):
         return f"table={list(self.table.shape)}"

@@ -44,8 +44,6 @@ class ProgressiveInterpolation(nn.Module):
 
     def forward(self, q, k, at):
         dtype = accumulation_dtype(q)
-        if q.shape[1] != self.narrow.out_features:
-            raise ValueError(f"num_heads={self.narrow.out_features} of this FIRE must equal the {q.shape[1]} of q")
         x = self.share(at, dtype)[..., None]
         # The hidden layer, [B or 1, Tq, Tk, hidden], is nearly all the memory that FIRE takes: it is held once.
         x = relu_(linear(x, self.widen.weight.to(dtype), self.widen.bias.to(dtype)))

@@ -29,8 +29,6 @@ class DistanceKernel(nn.Module):
         nn.init.constant_(self.log_r2, -0.7)  # r2 near 1/2
 
     def forward(self, q, k, at):
-        if q.shape[1] != self.log_r1.shape[0]:
-            raise ValueError(f"num_heads={self.log_r1.shape[0]} of this KERPLE must equal the {q.shape[1]} heads of q")
         dtype = accumulation_dtype(q)
         distance = distances(at)[:, None].abs().to(dtype)  # [B or 1, 1, Tq, Tk]
         r1, r2 = (r.to(dtype).exp()[:, None, None] for r in (self.log_r1, self.log_r2))

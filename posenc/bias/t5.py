@@ -57,8 +57,6 @@ class TableBias(nn.Module):
 
     def by_offset(self, q, relative):
         """The bias of each head for offsets of any shape: [H, ...] in the dtype of the logits of q."""
-        if q.shape[1] != self.table.shape[0]:
-            raise ValueError(f"num_heads={self.table.shape[0]} of this T5 bias must equal the {q.shape[1]} heads of q")
         rows = bucket(relative, self.num_buckets, self.max_distance, self.bidirectional)
         return self.table.to(accumulation_dtype(q))[:, rows]
 

@@ -50,9 +50,6 @@ class FourTerms(nn.Module):
 
     def terms(self, q, k, at):
         """b = q_i . r, c = u . k_j and d = v . r with r = W_R R_(i-j), each [B or 1, H, Tq, Tk], before scaling."""
-        if (q.shape[1], q.shape[3]) != self.u.shape:
-            heads, lanes = self.u.shape
-            raise ValueError(f"num_heads={heads}, head_dim={lanes} of this encoding must equal q's, {list(q.shape)}")
         dtype = accumulation_dtype(q)
         distances(at)  # checks the positions
         at_q, at_k = (table(p.double(), self.w_r.shape[1], self.base).to(dtype) for p in (at.pos_q, -at.pos_k.double()))

@@ -130,7 +130,7 @@ def _read(x, *index):
 
 def _linear(bias, q, at):
     symmetric = isinstance(bias, Penalty) or bias.symmetric
-    slopes = bias.rate.to(q.device).repeat(q.shape[1]) if isinstance(bias, Penalty) else bias.slopes_for(q)
+    slopes = bias.rate.to(q.device).repeat(q.shape[1]) if isinstance(bias, Penalty) else bias.here("slopes", q)
 
     def score_mod(score, b, h, i, j):
         distance = _read(at.pos_q, b, i) - _read(at.pos_k, b, j)

@@ -113,18 +113,9 @@ class Rotary2d(FixedNumbers):
             with torch.no_grad():
                 self.freqs.copy_(frames @ self.start.to(frames))
 
-    def check_heads(self, x):
-        """Raise unless x [B, H, T, D] has as many heads as there are learned frequencies."""
-        if self.freqs.ndim == 3 and x.shape[1] != self.freqs.shape[0]:
-            raise ValueError(
-                f"num_heads={self.freqs.shape[0]} has frequencies for as many heads, q or k has {x.shape[1]}"
-            )
-
     def kernel_inputs(self, q):
         """What the twin reads besides q, k and positions; keys get the heads of q."""
-        self.check_heads(q)
-        freqs = self.exact("freqs", q)
-        return {"inv_freq": freqs, "layout": self.layout, "attention_factor": self.attention_factor}
+        return {"inv_freq": self.exact("freqs", q), "layout": self.layout, "attention_factor": self.attention_factor}
 
     @property
     def turns_alone(self):
@@ -133,7 +124,6 @@ class Rotary2d(FixedNumbers):
 
     def turn(self, x, positions):
         """x [B, H, T, D] as its tokens stand at positions [B or 1, T, n]."""
-        self.check_heads(x)
         return rotate(x, positions[:, None], self.exact("freqs", x), self.layout, self.attention_factor)
 
     def forward(self, q, k, at):

@@ -133,7 +133,6 @@ class GainedRotary(Rotary):
         r"""What x [B, H, T, D] is multiplied by after the turn, broadcastable to it; positions [B or 1, T]."""
         dtype = accumulation_dtype(x)
         factor = torch.ones(1, 1, 1, 1, device=x.device, dtype=dtype)
-        self.check_heads(x)
         if self.decay_rates is not None:
             # without abs a step of training across 0 turns decay into growth, which overflows some hundred tokens on
             rates = self.decay_rates.to(dtype).abs()[:, None, None]
@@ -142,15 +141,8 @@ class GainedRotary(Rotary):
             factor = factor * self.band_weights.to(dtype)[:, None, None] * self.here("lanes", x)
         return factor
 
-    def check_heads(self, x):
-        """Raise unless x [B, H, T, D] has as many heads as there are learned numbers."""
-        for name, parameter in (("decay_rates", self.decay_rates), ("band_weights", self.band_weights)):
-            if parameter is not None and parameter.shape[0] != x.shape[1]:
-                raise ValueError(f"num_heads={parameter.shape[0]} of {name} must equal the {x.shape[1]} heads of q")
-
     def kernel_inputs(self, q):
         """What the twin reads besides q, k and positions: RoPE's, and the factors: rates, weights [H], the band [D]."""
-        self.check_heads(q)
         inputs = super().kernel_inputs(q)
         if self.decay_rates is not None:
             inputs |= {"rates": self.decay_rates.to(torch.float32).abs(), "boost": self.boost}
@@ -183,8 +175,6 @@ class Fade(nn.Module):
 
     def rates(self, like):
         """The rate of each head [H], where `like` [B, H, ...] is, in the dtype of its logits."""
-        if self.num_heads != like.shape[1]:
-            raise ValueError(f"num_heads={self.num_heads} of this ExpoSB must equal the {like.shape[1]} heads of q")
         dtype = accumulation_dtype(like)
         if self.raw is None:
             return torch.full((self.num_heads,), self.rate, device=like.device, dtype=dtype)

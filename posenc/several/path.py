@@ -40,8 +40,6 @@ def attend(q, k, v, encoding, *, gates=None, scale=None, **options):
     beta of each token. The products take the place of q.k, which is none of the four places.
     Paper: arXiv 2505.16381. Chapter: When content moves the ruler.
     """
-    if gates.shape[-1] != q.shape[-1] + 1:
-        raise ValueError(f"head_dim={gates.shape[-1] - 1} of this encoding must equal the {q.shape[-1]} lanes of q")
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
 
     def instead(q, k, at):
