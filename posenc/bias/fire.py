@@ -6,7 +6,6 @@ from torch.nn.functional import linear, relu_
 
 from ..encoding import Encoding
 from ..errors import check_int, check_number
-from ..fixed import widen_scalars
 from ..inputs import accumulation_dtype
 from ..positions import distances
 
@@ -23,7 +22,6 @@ class ProgressiveInterpolation(nn.Module):
         self.stretch = nn.Parameter(torch.empty(1))  # L = start * stretch, as in the authors' code: a step of the
         # optimizer then moves L by a share of itself. As a number of tokens it would hardly move at all.
         self.widen, self.narrow = nn.Linear(1, hidden), nn.Linear(hidden, num_heads)
-        self.register_load_state_dict_pre_hook(widen_scalars)
         self.reset_parameters()
 
     def reset_parameters(self):

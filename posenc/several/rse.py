@@ -9,7 +9,6 @@ from torch.nn.functional import softplus
 from ..bias.alibi import bias
 from ..encoding import Encoding, compose
 from ..errors import check_bool, check_choice, check_int, check_number
-from ..fixed import widen_scalars
 from ..inputs import accumulation_dtype
 from ..rotate.rope import rope
 from ..weigh.stickbreaking import ORDERS, stickbreaking
@@ -25,7 +24,6 @@ class Penalty(nn.Module):
         super().__init__()
         self.start = rate
         self.raw = nn.Parameter(torch.empty(1))
-        self.register_load_state_dict_pre_hook(widen_scalars)
         self.reset_parameters()
 
     def reset_parameters(self):
