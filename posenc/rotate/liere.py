@@ -61,11 +61,6 @@ class Blocks(nn.Module):
 
     def forward(self, q, k, at):
         generators = self.generators(angle_dtype(q))
-        for name, x in (("q", q), ("k", k)):
-            if x.shape[1] != generators.shape[0]:
-                raise ValueError(
-                    f"num_heads={generators.shape[0]} has as many generators, {name} has {x.shape[1]} heads"
-                )
         at_q = rotations_of(at.pos_q, generators)
         at_k = at_q if at.pos_k is at.pos_q else rotations_of(at.pos_k, generators)
         return tuple(turn_blocks(x, at_x.to(accumulation_dtype(x))) for x, at_x in ((q, at_q), (k, at_k)))

@@ -7,7 +7,7 @@ import torch
 from loops import close
 from torch.nn.functional import interpolate
 
-from posenc.embed.learned import learned, resize, resize_grid
+from posenc.embed.learned import learned, resize
 
 
 def numbers(*shape, seed=0, dtype=torch.float64):
@@ -143,29 +143,3 @@ def test_opt_reads_two_rows_further_on():
     with torch.no_grad():
         found = theirs(torch.ones(1, 7, dtype=torch.long))
         close(with_table(theirs.weight).embed(torch.zeros(1, 7, 8), torch.arange(7) + 2), found)
-
-
-@pytest.mark.parametrize("old, new, prefix", [((4, 6), (8, 6), 1), ((5, 3), (2, 7), 0), ((3, 3), (3, 3), 5)], ids=str)
-def test_a_grid_is_resized_as_torch_does_it(old, new, prefix):
-    rows = numbers(prefix + old[0] * old[1], 2)
-    picture = rows[prefix:].view(1, *old, 2).movedim(-1, 1)
-    theirs = interpolate(picture, size=new, mode="bicubic", align_corners=False).movedim(1, -1).reshape(-1, 2)
-    found = resize_grid(rows, old, new, prefix)
-    close(found, torch.cat((rows[:prefix], theirs)))
-    assert old != new or torch.equal(found, rows)
-    assert resize_grid(rows.bfloat16(), old, new, prefix).dtype == torch.bfloat16
-
-
-@pytest.mark.parametrize("model", ["vit", "dinov2"])
-def test_a_grid_is_resized_as_vit_and_dinov2_do_it(model):
-    import transformers
-
-    kind, config = {
-        "vit": (transformers.models.vit.modeling_vit.ViTEmbeddings, transformers.ViTConfig),
-        "dinov2": (transformers.models.dinov2.modeling_dinov2.Dinov2Embeddings, transformers.Dinov2Config),
-    }[model]
-    theirs = kind(config(hidden_size=4, image_size=32, patch_size=8, num_attention_heads=2)).eval()
-    with torch.no_grad():
-        theirs.position_embeddings.copy_(numbers(1, 17, 4))
-        found = theirs.interpolate_pos_encoding(torch.zeros(1, 1 + 6 * 9, 4), 48, 72)[0]
-        close(resize_grid(theirs.position_embeddings[0], (4, 4), (6, 9), prefix=1), found, 1e-6)
