@@ -194,7 +194,6 @@ WRONG = [  # (function, what is changed: the first is to be named, the error, wo
     ("exposb", {"rate": 0, "learn_rate": True}, V, "greater than 0"),
     ("positions_for", {"after": "max"}, V, "'largest'"),
     ("positions_for", {"time_step": 0}, V, "greater than 0"),
-    ("positions_for", {"time_step": [1.0, 2.0, 0.5]}, V, "each of the 2"),
     ("exposb", {"floor": 0}, V, "greater than 0"),
     ("penalty", {"rate": -0.5}, V, "greater than 0"),
 ]

@@ -58,7 +58,7 @@ def dealt(
 
 
 def positions_for(
-    layout: Sequence[int | Sequence[int]], *, after: str = "largest", time_step: float | Sequence[float] = 1
+    layout: Sequence[int | Sequence[int]], *, after: str = "largest", time_step: float = 1
 ) -> torch.Tensor:
     r"""The three ids of each token of a text with pictures.
 
@@ -71,9 +71,9 @@ def positions_for(
         after: where that starts which follows a picture or a video. "largest": at the largest id so far, plus one.
             "side": at the start of the picture plus its longer side, max(rows, columns); where a video has more time
             ids than that, what follows overlaps them. The two agree for pictures.
-        time_step: ids from one grid of a video to the next, greater than 0: one number for all, or a list of one for
-            each (time, rows, columns) of `layout`. Qwen2-VL counts grids, 1; Qwen2.5-VL follows the clock,
-            tokens_per_second * second_per_grid_ts, in ids a second and seconds a grid (of two frames: 2 / fps).
+        time_step: ids from one grid of a video to the next, greater than 0. Qwen2-VL counts grids, 1; Qwen2.5-VL
+            follows the clock, tokens_per_second * second_per_grid_ts, in ids a second and seconds a grid (of two
+            frames: 2 / fps).
     Returns: [T, 3] int64.
     Convention: "largest" is that of the paper and of Qwen's own code (transformers' pull request 35569), "side" that of
         Qwen2-VL and Qwen2.5-VL in transformers 5.15. There a prompt's `rope_deltas` are the largest id, plus one, less
@@ -84,15 +84,7 @@ def positions_for(
     check_choice("after", after, ("largest", "side"))
     if not hasattr(layout, "__iter__"):
         raise TypeError(f"layout={shown(layout)} must be a list of parts, such as [3, (1, 2, 4), 2]")
-    layout = list(layout)
-    pictures = sum(not isinstance(part, numbers.Integral) for part in layout)
-    steps = list(time_step) if isinstance(time_step, list | tuple) else [time_step] * pictures
-    if len(steps) != pictures:
-        raise ValueError(
-            f"time_step={shown(time_step)} has {len(steps)} numbers, it must have one for each of the {pictures} "
-            f"pictures and videos of layout, or be one number"
-        )
-    steps = iter([check_number("time_step", step, above=0) for step in steps])
+    time_step = check_number("time_step", time_step, above=0)
     parts, start = [torch.zeros(0, AXES, dtype=torch.long)], 0
     for part in layout:
         if isinstance(part, numbers.Integral):
@@ -103,7 +95,7 @@ def positions_for(
         if not hasattr(part, "__len__") or len(part) != AXES:
             raise ValueError(f"layout holds {shown(part)}, a picture is (time, rows, columns)")
         time, rows, columns = (check_int("layout", size) for size in part)
-        times = (torch.arange(time, dtype=torch.float32) * next(steps)).long()
+        times = (torch.arange(time, dtype=torch.float32) * time_step).long()
         parts.append(start + torch.cartesian_prod(times, torch.arange(rows), torch.arange(columns)))
         start = int(parts[-1].max()) + 1 if after == "largest" else start + max(rows, columns)
     return torch.cat(parts)
