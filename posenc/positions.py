@@ -84,22 +84,15 @@ def whole(argument, positions):
     return positions.long()
 
 
-def check_one_axis(at):
-    """Raise ValueError where positions have several axes, for methods that read numbers."""
+def distances(at):
+    r"""pos_q - pos_k of every pair, [B or 1, Tq, Tk]. Errors: ValueError where positions have several axes."""
     if at.pos_q.ndim != 2:
         raise ValueError(
             f"pos_q {list(at.pos_q.shape)} has {at.pos_q.shape[-1]} axes, this method reads positions that are numbers"
         )
-
-
-def distances(at):
-    r"""pos_q - pos_k of every pair, [B or 1, Tq, Tk]. Errors: ValueError where positions have several axes."""
-    check_one_axis(at)
     return check_positions("pos_q", at.pos_q)[:, :, None] - check_positions("pos_k", at.pos_k)[:, None, :]
 
 
 def offsets(at):
     r"""pos_k - pos_q of every pair, [B or 1, Tq, Tk] int64, for methods that look offsets up in a table."""
-    check_one_axis(at)
-    pos_q, pos_k = whole("pos_q", at.pos_q), whole("pos_k", at.pos_k)
-    return pos_k[:, None, :] - pos_q[:, :, None]
+    return -distances(at._replace(pos_q=whole("pos_q", at.pos_q), pos_k=whole("pos_k", at.pos_k)))
