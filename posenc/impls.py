@@ -141,7 +141,7 @@ def no_twin(encoding):
 
 def kernels_of(encoding):
     """What the kernels do for this encoding, in words."""
-    turn = "" if encoding.rotate is None else f"the rotary kernel {encoding.rotate.kernel_does}, "
+    turn = "" if encoding.rotate is None else "the rotary kernel turns q and k, "
     if getattr(encoding.bias, "kernel", None) == "cope":
         return f"{turn}CoPE's own kernel counts gates along the keys"
     stick = getattr(encoding.weigh, "kernel", None) == "stickbreaking"

@@ -383,7 +383,7 @@ TWINS = {  # case: (the encoding, what its line says of its own, whether kernels
     "rope": (posenc.make("rope", head_dim=8), "rotary kernel turns.*'plain'", True),
     "fox and a stick": (posenc.compose(posenc.fox.fox(), posenc.make("stickbreaking")), "stick.*kernel.*'decay'", True),
     "cope": (posenc.cope.cope(8, 4), "CoPE's own kernel", True),
-    "exposb": (posenc.make("exposb", head_dim=8, num_heads=2), "rotary.*gain and band, in one launch.*'faded'", True),
+    "exposb": (posenc.make("exposb", head_dim=8, num_heads=2), "rotary kernel.*'faded'", True),
     "inkling": (posenc.inkling.inkling(4), "'bias'.*Inkling.*curve", False),
     "path": (posenc.path.path(8), "'attend'.*PaTH.*between", False),
     "sink": (posenc.sink.sink(2), "'weigh'.*sink.*no key", False),

@@ -83,7 +83,6 @@ class Rotary(FixedNumbers):
     """The `rotate` callable."""
 
     kernel = "rotary"  # its twin in posenc.kernels
-    kernel_does = "turns q and k"  # in words, for `explain_impl`
 
     def __init__(self, inv_freq, layout, attention_factor):
         super().__init__()

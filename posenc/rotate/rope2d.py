@@ -20,12 +20,6 @@ def axial(head_dim: int, axes: int = 2, base: float = 100.0, dtype: torch.dtype 
         CPU.
     Paper: arXiv 2403.13298, section 3.2, for two axes. Chapter: Two axes and more.
     """
-    magnitudes = steps(head_dim, axes, base)
-    return (magnitudes[:, None, None] * torch.eye(axes, dtype=torch.float64, device="cpu")).flatten(0, 1).T.to(dtype)
-
-
-def steps(head_dim, axes, base):
-    """The D/(2n) magnitudes base^(-2 n t / D) in float64, fastest first; both arguments checked."""
     axes = check_int("axes", axes)
     head_dim = check_int("head_dim", head_dim, minimum=2, even=True)
     base = check_number("base", base, above=0)
@@ -33,7 +27,9 @@ def steps(head_dim, axes, base):
         raise ValueError(
             f"head_dim={head_dim} must be a multiple of {2 * axes}: a pair of lanes for each of axes={axes}"
         )
-    return base ** (-torch.arange(0, head_dim, 2 * axes, dtype=torch.float64, device="cpu") / head_dim)
+    exact = dict(dtype=torch.float64, device="cpu")
+    magnitudes = base ** (-torch.arange(0, head_dim, 2 * axes, **exact) / head_dim)  # [D/(2n)], fastest first
+    return (magnitudes[:, None, None] * torch.eye(axes, **exact)).flatten(0, 1).T.to(dtype)
 
 
 def angles(positions: torch.Tensor, freqs: torch.Tensor) -> torch.Tensor:
@@ -95,11 +91,6 @@ class Rotary2d(FixedNumbers):
     """The `rotate` callable of `rope2d`: frequencies [n, D/2] that stand, or [H, n, D/2] that are learned."""
 
     kernel = "rotary"  # its twin in posenc.kernels
-
-    @property
-    def kernel_does(self):
-        """What its twin does, in words."""
-        return f"turns q and k by angles summed over {self.freqs.shape[-2]} axes"
 
     def __init__(self, freqs, layout, num_heads=None, attention_factor=1.0):
         super().__init__()

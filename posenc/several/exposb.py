@@ -107,14 +107,6 @@ def hazard(scores: torch.Tensor, visible: torch.Tensor, rate: torch.Tensor | flo
 class GainedRotary(Rotary):
     """The `rotate` callable: RoPE, then the gain of the position and the factors of the lanes."""
 
-    @property
-    def kernel_does(self):
-        """What one launch of its twin does, in words."""
-        given = {"gain": self.decay_rates, "band": self.band_weights}
-        names = [name for name, parameter in given.items() if parameter is not None]
-        also = f" and multiplies them by {' and '.join(names)}, in one launch" if names else ""
-        return super().kernel_does + also
-
     def __init__(self, inv_freq, num_heads, boost, fades, shares):
         super().__init__(inv_freq, "interleaved", 1.0)
         self.boost = boost
