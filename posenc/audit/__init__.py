@@ -69,7 +69,6 @@ def audit(
     questions: Iterable[str] | None = None,
     like: str | Encoding | Callable | None = None,
     name: str | None = None,
-    seed: int = 0,
 ) -> Report:
     r"""Ask an encoding thirteen questions and report the answers, each with the example that shows a failure.
 
@@ -95,8 +94,7 @@ def audit(
             `posenc.METHODS` is made with the audit's sizes and the subject's learned numbers (both are moved a little,
             as some start at zero); an `Encoding`, or a callable of the same place, is used with its own.
         name: what the report calls the subject.
-        seed: of the random vectors; the same seed gives the same report.
-    Returns: a `Report`.
+    Returns: a `Report`, the same each time: its random vectors are seeded.
     Errors: TypeError or ValueError naming the argument. What the subject raises is a finding, not an error.
     Chapter: Auditing a proposal.
     """
@@ -111,7 +109,6 @@ def audit(
         "far": check_int("far", far, minimum=16),
         "tolerance": check_number("tolerance", tolerance, above=0),
         "decays": decays,
-        "seed": check_int("seed", seed, minimum=0),
     }
     if not causal and encoding.causal_only:
         raise ValueError(f"causal=False: {encoding.causal_only}")

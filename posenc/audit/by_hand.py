@@ -1,6 +1,5 @@
 r"""What a person has at hand, a function of one place, as an `Encoding`."""
 
-import copy
 import inspect
 
 import torch
@@ -68,18 +67,9 @@ class HandRotate(ByHand):
 
 class HandBias(ByHand):
     def forward(self, q, k, at):
-        shape = (q.shape[1], q.shape[2], k.shape[2])  # [H, Tq, Tk]
-        rows = max(len(at.pos_q), len(at.pos_k))
+        rows, shape = max(len(at.pos_q), len(at.pos_k)), (1, q.shape[1], q.shape[2], k.shape[2])
         pairs = zip(at.pos_q.expand(rows, -1), at.pos_k.expand(rows, -1))
-        return torch.cat([self.of_row(pos_q, pos_k, shape) for pos_q, pos_k in pairs])
-
-    def of_row(self, pos_q, pos_k, shape):
-        """[1, H, Tq, Tk] of positions [Tq] and [Tk]."""
-        out = self.function(pos_q, pos_k)
-        try:
-            return torch.broadcast_to(out, (1, *shape))
-        except (RuntimeError, TypeError):
-            return checked(out, (1, *shape), f"it must return what broadcasts to [H, Tq, Tk] = {list(shape)}, got")
+        return torch.cat([torch.broadcast_to(self.function(*pair), shape) for pair in pairs])
 
 
 class HandWeigh(ByHand):
@@ -139,13 +129,3 @@ def as_encoding(subject, place, name="subject"):
     check_takes(subject, place, given, name)
     part = kind(subject)
     return Encoding(attend=part) if place == "attention" else Encoding(**{place: part})
-
-
-def copied(encoding):
-    """A copy of the subject's encoding. Errors: TypeError where it can't be copied, with what to do."""
-    try:
-        return copy.deepcopy(encoding)
-    except Exception as error:
-        raise TypeError(
-            f"subject holds what can't be copied ({error_words(error)}); a function that refers to it is used as it is"
-        ) from error
