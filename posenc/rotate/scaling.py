@@ -47,11 +47,7 @@ def ntk(dim: int, factor: float, *, base: float = 10000.0) -> tuple[torch.Tensor
     dim = check_int("dim", dim, minimum=4, even=True)
     factor = check_number("factor", factor, minimum=1)
     base = check_number("base", base, above=0)
-    try:
-        stretched = check_number("base", base * factor ** (dim / (dim - 2)))
-    except (OverflowError, ValueError):
-        raise ValueError(f"factor={factor} is too large for base={base}: the new base has no float") from None
-    return ladder(dim, stretched), 1.0
+    return ladder(dim, base * factor ** (dim / (dim - 2))), 1.0
 
 
 def dynamic_ntk(
@@ -114,15 +110,14 @@ def yarn(
     """
     check_choice("ramp", ramp, RAMPS)
     check_bool("truncate", truncate)
-    scales = [name for name in (mscale, mscale_all_dim) if name is not None]
-    if len(scales) == 1 or (scales and attention_factor is not None):
-        raise ValueError(
-            f"mscale={shown(mscale)} and mscale_all_dim={shown(mscale_all_dim)} make the factor together: give both, "
-            f"and no attention_factor={shown(attention_factor)}"
-        )
-    if attention_factor is None:
-        attention_factor = get_mscale(factor, 1.0 if mscale is None else mscale)
-        attention_factor /= 1.0 if mscale is None else get_mscale(factor, mscale_all_dim)
+    scales = (mscale, mscale_all_dim)
+    if scales.count(None) == 1 or (None not in scales and attention_factor is not None):
+        both = f"give both, and no attention_factor={shown(attention_factor)}"
+        raise ValueError(f"mscale={shown(mscale)} and mscale_all_dim={shown(mscale_all_dim)} make the factor: {both}")
+    if None not in scales:
+        attention_factor = get_mscale(factor, mscale) / get_mscale(factor, mscale_all_dim)
+    elif attention_factor is None:
+        attention_factor = get_mscale(factor)
     attention_factor = check_number("attention_factor", attention_factor, above=0)
     if ramp == "rotations":
         if not truncate:
@@ -177,14 +172,11 @@ def llama3(
     Arguments:
         dim, factor, base: as in `linear`; the defaults are those of Llama 3.1.
         trained: L, in tokens.
-        low, high: in turns within L, low <= high; where they are equal there is no mixture.
+        low, high: in turns within L, low < high.
     Returns: inv_freq [dim/2] float64 in radians per token, and 1.0.
     Paper: the released code and configuration of Llama 3.1 (the report, arXiv 2407.21783, gives the base alone).
     Chapter: Longer than trained.
     """
-    if check_number("low", low, above=0) == check_number("high", high, above=0):
-        trained = check_number("trained", trained, above=0)
-        return _mixture(dim, factor, base, (trained * ladder(dim, base) / (2 * math.pi) >= low).double()), 1.0
     return _by_turns(dim, factor, trained, base, low=low, high=high), 1.0
 
 
