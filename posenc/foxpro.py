@@ -9,7 +9,7 @@ from torch.nn.functional import pad
 from .bias.fox import fox
 from .encoding import Encoding
 from .errors import check_bool
-from .inputs import accumulation_dtype, batched_mask
+from .inputs import accumulation_dtype
 from .layer import SelfAttention
 
 
@@ -122,7 +122,6 @@ class FoxPro(SelfAttention):
         before = index[:, start:-1]  # [B, T], -1 where there is none
         seen = before >= 0
         if mask is not None:
-            mask = batched_mask(mask, batch, length, valid.shape[1], x.device)
             mask = mask.expand(batch, 1, length, valid.shape[1])[:, 0]
             seen = seen & mask.gather(2, before.clamp(min=0)[:, :, None])[:, :, 0]
         none = k.new_zeros(batch, k.shape[1], 1, k.shape[3])

@@ -104,10 +104,7 @@ class KVCache:
         self.change(lambda x, axis: x.narrow(axis, kept.start, len(kept)))
 
     def reorder(self, rows: Tensor) -> None:
-        r"""Take `rows` [B'] of the batch: which row each new row goes on from, as in a beam search.
-
-        Errors: ValueError for a row that is none of the batch.
-        """
+        r"""Take `rows` [B'] of the batch: which row each new row goes on from, as in a beam search."""
         check_tensor("rows", rows, "[B'] of integers", ndim=1)
         batch = 0 if self.k is None else self.k.shape[0]
         if rows.is_floating_point() or (readable(rows) and not ((0 <= rows) & (rows < batch)).all()):
@@ -272,9 +269,8 @@ class SelfAttention(nn.Module):
             if not isinstance(valid, Tensor):
                 raise TypeError(f"valid={shown(valid)} must be a bool tensor of shape {[batch, length]}")
             if valid.shape != (batch, length) or valid.dtype != torch.bool:
-                raise ValueError(
-                    f"valid must be bool of shape {[batch, length]}, got {valid.dtype} {list(valid.shape)}"
-                )
+                got = f"got {valid.dtype} {list(valid.shape)}"
+                raise ValueError(f"valid must be bool of shape {[batch, length]}, {got}")
             check_device("valid", valid, x.device)
         if positions is None and self.encoding.axes is None:
             positions = counted(x, valid, cache)

@@ -12,9 +12,7 @@ def place_tokens(q, k, encoding, pos_q, pos_k, mask):
     if (pos_q is None) != (pos_k is None):
         if queries != keys:
             given, missing = ("pos_k", "pos_q") if pos_q is None else ("pos_q", "pos_k")
-            raise ValueError(
-                f"{missing}=None: give it too, since {queries} queries and {keys} keys can't share {given}"
-            )
+            raise ValueError(f"{missing}=None: give it too, {queries} queries and {keys} keys can't share {given}")
         pos_q = pos_k = pos_q if pos_k is None else pos_k
     if pos_q is None:
         if encoding.axes is not None:
@@ -68,10 +66,7 @@ def check_positions(argument, positions, axes=False):
 
 
 def whole(argument, positions):
-    r"""Return `positions` as int64, for methods that look a position or a distance up in a table.
-
-    Errors: ValueError where one of them is no whole number.
-    """
+    r"""Return `positions` as int64, for methods that look one up; ValueError where one is no whole number."""
     positions = check_positions(argument, positions)
     if positions.is_floating_point():
         good = positions == positions.round()
@@ -85,11 +80,9 @@ def whole(argument, positions):
 
 
 def distances(at):
-    r"""pos_q - pos_k of every pair, [B or 1, Tq, Tk]. Errors: ValueError where positions have several axes."""
+    r"""pos_q - pos_k of every pair, [B or 1, Tq, Tk], for positions that are numbers."""
     if at.pos_q.ndim != 2:
-        raise ValueError(
-            f"pos_q {list(at.pos_q.shape)} has {at.pos_q.shape[-1]} axes, this method reads positions that are numbers"
-        )
+        raise ValueError(f"pos_q {list(at.pos_q.shape)} has axes, this method reads positions that are numbers")
     return check_positions("pos_q", at.pos_q)[:, :, None] - check_positions("pos_k", at.pos_k)[:, None, :]
 
 

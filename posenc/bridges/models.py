@@ -121,10 +121,8 @@ def rotation_of(model, each=False):
     if len(rotations) != 1:
         raise UnsupportedError(f"model={name} has {len(rotations)} modules rotary_emb, it must have one")
     if not each and not hasattr(rotations[0], "inv_freq"):
-        raise UnsupportedError(
-            f"model={name} has a rotary_emb without inv_freq (Gemma 3 holds one for each type of "
-            f"layer): read_rope(model, each=True) reads all, attach takes them"
-        )
+        remedy = "read_rope(model, each=True) reads one for each layer, attach takes them"
+        raise UnsupportedError(f"model={name} has a rotary_emb without inv_freq, as Gemma 3: {remedy}")
     return rotations[0]
 
 
@@ -229,9 +227,8 @@ def attach(model, encoding):
     encodings = list(encoding) if isinstance(encoding, list | tuple) else [encoding]
     encodings = [Encoding() if one is None else one for one in encodings]
     if len(encodings) not in (1, len(heard)):
-        raise ValueError(
-            f"encoding holds {len(encodings)} encodings for {len(heard)} layers; give one for each, or one"
-        )
+        count = f"{len(encodings)} encodings for {len(heard)} layers"
+        raise ValueError(f"encoding holds {count}; give one for each, or one")
     for one in encodings:
         only(one, "attach", "rotate", "weigh", "attend")
     if not isinstance(encoding, list | tuple) and (encodings[0].places or encodings[0].attend):
@@ -276,10 +273,8 @@ def _tell_layer(encoding, first, layer, args, kwargs):
     """Add to what a layer passes on to its attention function: the encoding, and where all its keys stand, [B, Tk]."""
     chosen = layer.config._attn_implementation
     if chosen != "posenc":
-        raise UnsupportedError(
-            f"attn_implementation={chosen!r} knows nothing of the encoding that attach put in the place of the model's "
-            f"rotation: model.set_attn_implementation('posenc'), or take a model without attach"
-        )
+        remedy = "model.set_attn_implementation('posenc'), or take a model without attach"
+        raise UnsupportedError(f"attn_implementation={chosen!r} knows nothing of the encoding of attach: {remedy}")
     cache, pos_q = kwargs.get("past_key_values"), positions_of(layer, kwargs)
     pos_k = pos_q
     if cache is not None:
@@ -315,10 +310,8 @@ def write_rope(model, encoding):
     """
     check_encoding(encoding)
     if encoding.places != ("rotate",) or type(encoding.rotate) is not Rotary:
-        raise UnsupportedError(
-            f"encoding with {encoding.places}: write_rope serves posenc.rope.rope alone, whose frequencies are fixed; "
-            f"attach puts others into a model"
-        )
+        remedy = "attach puts others into a model"
+        raise UnsupportedError(f"encoding with {encoding.places}: write_rope serves posenc.rope.rope alone; {remedy}")
     heard, rotation, new = hear(model), rotation_of(model), encoding.rotate.inv_freq
     if new.shape != rotation.inv_freq.shape:
         raise ValueError(f"encoding turns {2 * new.shape[0]} lanes, and the model {2 * rotation.inv_freq.shape[0]}")

@@ -65,8 +65,7 @@ def comrope(
         block = next((b for b in BLOCKS if head_dim % (b * together) == 0), BLOCKS[-1])
     sizes = block_sizes(head_dim, num_heads, axes, block, std)
     if form == "ap" and sizes[2] % axes:
-        raise ValueError(
-            f"block={block} cuts head_dim={head_dim} into {sizes[2]} blocks, form='ap' needs a multiple of axes={axes}"
-        )
+        needs = f"form='ap' needs a multiple of axes={axes}"
+        raise ValueError(f"block={block} cuts head_dim={head_dim} into {sizes[2]} blocks, {needs}")
     turning = (AxialPartition if form == "ap" else LinearlyDependent)(*sizes)
     return Encoding(rotate=turning, axes=axes, num_heads=num_heads, head_dim=head_dim)

@@ -43,10 +43,8 @@ def dealt(
     sections = [head_dim // 2 - 2 * space, space, space] if sections is None else list(sections)
     whole = all(isinstance(n, numbers.Integral) and n >= 0 for n in sections)
     if not whole or len(sections) != AXES or 2 * sum(sections) != head_dim:
-        raise ValueError(
-            f"sections={shown(sections)} must be three whole numbers that add up to {head_dim // 2}, half the lanes "
-            f"that turn; rotary_dim of mrope turns a part of a head"
-        )
+        half = f"{head_dim // 2}, half the lanes that turn; rotary_dim of mrope turns a part of a head"
+        raise ValueError(f"sections={shown(sections)} must be three whole numbers that add up to {half}")
     owner = torch.arange(AXES, device="cpu").repeat_interleave(torch.tensor(sections, device="cpu"))
     if interleaved:
         if max(2 + AXES * (sections[2] - 1), 1 + AXES * (sections[1] - 1)) >= head_dim // 2:

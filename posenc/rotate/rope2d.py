@@ -24,9 +24,7 @@ def axial(head_dim: int, axes: int = 2, base: float = 100.0, dtype: torch.dtype 
     head_dim = check_int("head_dim", head_dim, minimum=2, even=True)
     base = check_number("base", base, above=0)
     if head_dim % (2 * axes):
-        raise ValueError(
-            f"head_dim={head_dim} must be a multiple of {2 * axes}: a pair of lanes for each of axes={axes}"
-        )
+        raise ValueError(f"head_dim={head_dim} must be a multiple of {2 * axes}: a pair of lanes for each axis")
     exact = dict(dtype=torch.float64, device="cpu")
     magnitudes = base ** (-torch.arange(0, head_dim, 2 * axes, **exact) / head_dim)  # [D/(2n)], fastest first
     return (magnitudes[:, None, None] * torch.eye(axes, **exact)).flatten(0, 1).T.to(dtype)
@@ -80,10 +78,8 @@ def rotate(
     try:
         torch.broadcast_to(by, (*x.shape[:-1], by.shape[-1]))
     except RuntimeError:
-        raise ValueError(
-            f"positions {list(positions.shape)} and freqs {list(freqs.shape)} give angles {list(by.shape)}, which must "
-            f"broadcast to {[*x.shape[:-1], by.shape[-1]]}"
-        ) from None
+        turned = f"angles {list(by.shape)}, which must broadcast to {[*x.shape[:-1], by.shape[-1]]}"
+        raise ValueError(f"positions {list(positions.shape)} and freqs {list(freqs.shape)} give {turned}") from None
     return turn(x, by, layout, attention_factor)
 
 
@@ -152,9 +148,7 @@ def rope2d(
     check_choice("layout", layout, LAYOUTS)
     if form == "axial":
         if num_heads is not None:
-            raise ValueError(
-                f"num_heads={shown(num_heads)}: form='axial' has one set of frequencies for all heads, leave it out"
-            )
+            raise ValueError(f"num_heads={shown(num_heads)}: form='axial' has one set for all heads, leave it out")
         freqs = axial(head_dim, axes, 100.0 if base is None else base, torch.float64)
         return Encoding(rotate=Rotary2d(freqs, layout), axes=axes, head_dim=head_dim)
     if num_heads is None:
