@@ -55,9 +55,7 @@ def why_not_fused(encoding, return_weights, dtype):
     if encoding.bias is None:
         return None
     if getattr(encoding.bias, "reads_scores", True):
-        return (
-            "the encoding's 'bias' reads the scores (or does not say reads_scores=False), which fused attention hides"
-        )
+        return "the encoding's 'bias' reads the scores (or says no reads_scores=False), which fused attention hides"
     if dtype not in EXACT:
         return f"the encoding acts at 'bias', which PyTorch's fused attention would round to {dtype}"
     return None

@@ -33,11 +33,7 @@ def batched_positions(name, positions, batch, length, axes, device):
     positions = check_positions(name, positions, axes is not None)
     if tuple(positions.shape) == (length, *tail):
         return positions[None]
-    if (
-        positions.ndim != 2 + len(tail)
-        or positions.shape[0] not in (1, batch)
-        or positions.shape[1:] != (length, *tail)
-    ):
+    if tuple(positions.shape) not in ((1, length, *tail), (batch, length, *tail)):
         raise ValueError(f"{name} must have shape {shapes}, got {list(positions.shape)}")
     return positions
 

@@ -21,8 +21,6 @@ def decay(log_forget: torch.Tensor, queries: int | None = None) -> torch.Tensor:
     Paper: arXiv 2503.02130. Chapter: FoX: a door that closes.
     """
     check_tensor("log_forget", log_forget, "[..., Tk]", floating=True)
-    if log_forget.ndim == 0:
-        raise ValueError(f"log_forget must have shape [..., Tk], got a single number: {log_forget.item()!r}")
     check_log_forget(log_forget)
     keys = log_forget.shape[-1]
     queries = keys if queries is None else queries

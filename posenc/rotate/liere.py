@@ -32,10 +32,8 @@ def rotation(positions: torch.Tensor, generators: torch.Tensor) -> torch.Tensor:
     if generators.ndim < 4 or generators.shape[-1] != generators.shape[-2]:
         raise ValueError(f"generators must be [..., n, m, b, b], got {list(generators.shape)}")
     if positions.ndim < 2 or positions.shape[-1] != generators.shape[-4]:
-        raise ValueError(
-            f"positions {list(positions.shape)} must be [..., T, n] with the n = {generators.shape[-4]} axes of the "
-            f"generators"
-        )
+        n = generators.shape[-4]
+        raise ValueError(f"positions {list(positions.shape)} must be [..., T, n], n = {n} as generators have axes")
     positions = check_positions("positions", positions, axes=True).to(angle_dtype(generators))
     placeless = positions.isnan().any(-1, keepdim=True)
     positions = positions.masked_fill(placeless, 0)[..., None, None, None]  # [..., T, n, 1, 1, 1]
@@ -68,9 +66,7 @@ class Blocks(nn.Module):
 
 def rotations_of(positions, generators):
     """R(p) [B or 1, H, T, m, b, b] of positions [B or 1, T, n], each distinct one exponentiated once."""
-    if (
-        len(positions) == 1 or positions.is_meta or torch.compiler.is_compiling()
-    ):  # no graph knows how many are distinct
+    if len(positions) == 1 or positions.is_meta or torch.compiler.is_compiling():  # a graph can't count the distinct
         return rotation(positions[:, None], generators)
     # `unique` holds each NaN for a number of its own: +inf stands for it, while what was infinite becomes the largest
     # number, at which a rotation is NaN as it is at infinity

@@ -48,8 +48,6 @@ def rotate(
     check_tensor("x", x, "[..., T, D]", floating=True)
     positions = check_positions("positions", positions)
     check_tensor("inv_freq", inv_freq, "[p/2]", ndim=1, floating=True)
-    if inv_freq.is_meta:
-        check_device("inv_freq", inv_freq, x.device)  # from any other it is brought
     check_device("positions", positions, x.device)
     check_choice("layout", layout, LAYOUTS)
     attention_factor = check_number("attention_factor", attention_factor, above=0)

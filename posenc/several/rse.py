@@ -8,10 +8,10 @@ from torch.nn.functional import softplus
 
 from ..bias.alibi import bias
 from ..encoding import Encoding, compose
-from ..errors import check_bool, check_choice, check_int, check_number
+from ..errors import check_bool, check_number
 from ..inputs import accumulation_dtype
 from ..rotate.rope import rope
-from ..weigh.stickbreaking import ORDERS, stickbreaking
+from ..weigh.stickbreaking import stickbreaking
 
 
 class Penalty(nn.Module):
@@ -78,9 +78,7 @@ def rse(
         rotation, penalty, stick: False leaves a part out, to see what it does; without the stick it is a softmax.
     Source: a report, section 6; no paper. Chapter: RSE.
     """
-    head_dim = check_int("head_dim", head_dim, minimum=2, even=True)
     rate = check_number("rate", rate, above=0)
-    check_choice("order", order, ORDERS)
     for name, value in (("rotation", rotation), ("penalty", penalty), ("stick", stick)):
         check_bool(name, value)
     parts = (
