@@ -65,17 +65,9 @@ class FoxPro(SelfAttention):
     """
 
     def __init__(
-        self,
-        dim: int,
-        num_heads: int,
-        encoding: Encoding | None = None,
-        *,
-        kv_shift: bool = True,
-        qk_norm: bool = True,
-        output_norm: bool = True,
-        output_gate: bool = True,
-        **options: Any,
-    ) -> None:
+        self, dim: int, num_heads: int, encoding: Encoding | None = None, *, kv_shift: bool = True,
+        qk_norm: bool = True, output_norm: bool = True, output_gate: bool = True, **options: Any,
+    ) -> None:  # fmt: skip
         switches = {"kv_shift": kv_shift, "qk_norm": qk_norm, "output_norm": output_norm, "output_gate": output_gate}
         for name, value in switches.items():
             check_bool(name, value)

@@ -68,15 +68,9 @@ def before_it(encoding):
 
 
 def explain_impl(
-    encoding: Encoding | None = None,
-    impl: str = "auto",
-    *,
-    device: torch.device | str | None = None,
-    dtype: torch.dtype = torch.float32,
-    head_dim: int = 64,
-    queries: int | None = None,
-    keys: int | None = None,
-) -> str:
+    encoding: Encoding | None = None, impl: str = "auto", *, device: torch.device | str | None = None,
+    dtype: torch.dtype = torch.float32, head_dim: int = 64, queries: int | None = None, keys: int | None = None,
+) -> str:  # fmt: skip
     r"""Print and return which implementation `attention` would take for this encoding, and why.
 
     Arguments:

@@ -148,19 +148,10 @@ class SelfAttention(nn.Module):
     """
 
     def __init__(
-        self,
-        dim: int,
-        num_heads: int,
-        encoding: Encoding | None = None,
-        *,
-        num_kv_heads: int | None = None,
-        head_dim: int | None = None,
-        causal: bool = True,
-        scale: float | None = None,
-        bias: bool = False,
-        qk_norm: bool = False,
-        impl: str = "auto",
-    ) -> None:
+        self, dim: int, num_heads: int, encoding: Encoding | None = None, *, num_kv_heads: int | None = None,
+        head_dim: int | None = None, causal: bool = True, scale: float | None = None, bias: bool = False,
+        qk_norm: bool = False, impl: str = "auto",
+    ) -> None:  # fmt: skip
         super().__init__()
         dim = check_int("dim", dim)
         num_heads = check_int("num_heads", num_heads)

@@ -56,20 +56,10 @@ def cost_of(bench, length=128):
 
 
 def audit(
-    subject: Encoding | Callable,
-    place: str | None = None,
-    *,
-    head_dim: int = 16,
-    num_heads: int = 4,
-    trained_length: int = 64,
-    causal: bool = True,
-    far: int = 4096,
-    tolerance: float = 1e-4,
-    decays: bool = False,
-    questions: Iterable[str] | None = None,
-    like: str | Encoding | Callable | None = None,
-    name: str | None = None,
-) -> Report:
+    subject: Encoding | Callable, place: str | None = None, *, head_dim: int = 16, num_heads: int = 4,
+    trained_length: int = 64, causal: bool = True, far: int = 4096, tolerance: float = 1e-4, decays: bool = False,
+    questions: Iterable[str] | None = None, like: str | Encoding | Callable | None = None, name: str | None = None,
+) -> Report:  # fmt: skip
     r"""Ask an encoding thirteen questions and report the answers, each with the example that shows a failure.
 
     Arguments:

@@ -100,16 +100,10 @@ def positions_for(
 
 
 def mrope(
-    head_dim: int,
-    sections: Sequence[int] | None = None,
-    base: float = 1e6,
-    *,
-    interleaved: bool = False,
-    layout: str = "half",
-    rotary_dim: int | None = None,
-    inv_freq: torch.Tensor | None = None,
+    head_dim: int, sections: Sequence[int] | None = None, base: float = 1e6, *, interleaved: bool = False,
+    layout: str = "half", rotary_dim: int | None = None, inv_freq: torch.Tensor | None = None,
     attention_factor: float = 1.0,
-) -> Encoding:
+) -> Encoding:  # fmt: skip
     r"""RoPE with three ids a token, an `Encoding` at the place `rotate` whose positions are [T, 3] or [B, T, 3].
 
     Arguments:

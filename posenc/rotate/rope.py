@@ -106,15 +106,9 @@ class Rotary(FixedNumbers):
 
 
 def rope(
-    head_dim: int,
-    base: float = 10000.0,
-    *,
-    layout: str = "interleaved",
-    rotary_dim: int | None = None,
-    proportional: bool = False,
-    inv_freq: torch.Tensor | None = None,
-    attention_factor: float = 1.0,
-) -> Encoding:
+    head_dim: int, base: float = 10000.0, *, layout: str = "interleaved", rotary_dim: int | None = None,
+    proportional: bool = False, inv_freq: torch.Tensor | None = None, attention_factor: float = 1.0,
+) -> Encoding:  # fmt: skip
     r"""Rotary position embedding, an `Encoding` at the place `rotate`.
 
     Arguments:
@@ -180,14 +174,9 @@ class XPos(FixedNumbers):
 
 
 def xpos(
-    head_dim: int,
-    base: float = 10000.0,
-    *,
-    gamma: float = 0.4,
-    scale_base: float = 512.0,
-    layout: str = "interleaved",
-    center: bool = True,
-) -> Encoding:
+    head_dim: int, base: float = 10000.0, *, gamma: float = 0.4, scale_base: float = 512.0,
+    layout: str = "interleaved", center: bool = True,
+) -> Encoding:  # fmt: skip
     r"""xPos: RoPE whose pair i of the score also shrinks by zeta_i^(d/B) at distance d; an `Encoding` at `rotate`.
 
     zeta_i = (2i/D + gamma) / (1 + gamma) <= 1, so that the fastest pairs shrink most.

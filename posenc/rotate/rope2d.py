@@ -118,14 +118,9 @@ class Rotary2d(FixedNumbers):
 
 
 def rope2d(
-    head_dim: int,
-    form: str = "axial",
-    *,
-    axes: int = 2,
-    base: float | None = None,
-    num_heads: int | None = None,
+    head_dim: int, form: str = "axial", *, axes: int = 2, base: float | None = None, num_heads: int | None = None,
     layout: str = "interleaved",
-) -> Encoding:
+) -> Encoding:  # fmt: skip
     r"""RoPE on n axes, an `Encoding` at the place `rotate` whose positions are [T, n] or [B, T, n].
 
     Scores depend on differences of positions alone, in either form. A token with NaN for a coordinate has no place

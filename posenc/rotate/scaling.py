@@ -181,16 +181,9 @@ def llama3(
 
 
 def longrope(
-    dim: int,
-    factor: float,
-    *,
-    short: Sequence[float],
-    long: Sequence[float],
-    length: int,
-    trained: int,
-    base: float = 10000.0,
-    attention_factor: float | None = None,
-) -> tuple[torch.Tensor, float]:
+    dim: int, factor: float, *, short: Sequence[float], long: Sequence[float], length: int, trained: int,
+    base: float = 10000.0, attention_factor: float | None = None,
+) -> tuple[torch.Tensor, float]:  # fmt: skip
     r"""LongRoPE: each lane has a factor of its own, found by search; one list up to the trained length, one beyond.
 
     Arguments:

@@ -213,20 +213,10 @@ class FadedBias(Fade):
 
 
 def exposb(
-    head_dim: int,
-    num_heads: int,
-    *,
-    gain: bool = True,
-    band: bool = True,
-    decay: bool = True,
-    on: str = "logits",
-    per_pair: bool = False,
-    rate: float = 0.005,
-    learn_rate: bool = False,
-    base: float = 10000.0,
-    boost: float = 0.2,
+    head_dim: int, num_heads: int, *, gain: bool = True, band: bool = True, decay: bool = True, on: str = "logits",
+    per_pair: bool = False, rate: float = 0.005, learn_rate: bool = False, base: float = 10000.0, boost: float = 0.2,
     floor: float = 0.7,
-) -> Encoding:
+) -> Encoding:  # fmt: skip
     r"""ExpoSB, an `Encoding` at the places `rotate` and `weigh` (`rotate` and `bias` with on="log").
 
     Three mechanisms over RoPE, each with a switch; with all of them off it is RoPE.
